@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// unpack fills the world from a file in testdata that holds several: each after
-// a line with its name, home/... or project/..., between dashes. The paths in the
-// texts are those of a user called ada and her project shop.
+// unpack writes the files in a testdata file to the world. Each follows a line with its name,
+// home/... or project/..., between dashes. Paths in the texts are those of a user ada and her
+// project shop.
 func (w *world) unpack(name string) {
 	w.t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name+".txt"))
@@ -72,8 +72,8 @@ var (
 	zedWarnings = []string{"servers that extensions of Zed start are not governed: docs-server"}
 )
 
-// adapterTest is what is found of an agent in testdata, by the command that
-// starts it. Commands and values may name the home as ~.
+// adapterTest is what is expected in testdata for an agent, started by command. Commands and
+// values may use ~ for the home.
 type adapterTest struct {
 	agent, command string
 	vars           string // NAME=value ...
@@ -94,7 +94,7 @@ var adapterTests = []adapterTest{
 		"moved/claude_desktop_config.json user moved: m"}},
 	{agent: "claude-desktop", command: "claude-desktop", vars: "XDG_CONFIG_HOME=~/nowhere"},
 
-	// EC-STDIO-025: of two scopes that have a name, the project's counts.
+	// EC-STDIO-025: if two scopes have the same name, the project's counts.
 	{agent: "cursor", command: "cursor", vars: "SEARCH_KEY=k", want: []string{
 		".cursor/mcp.json user issues: npx -y issues-mcp ${userHome}${/}notes",
 		".cursor/mcp.json user search: search-mcp [another scope has the name too]",
@@ -145,7 +145,7 @@ var adapterTests = []adapterTest{
 		".codeium/windsurf/mcp_config.json user web:  (a remote server)",
 	}},
 
-	// EC-STDIO-023: VS Code keeps its servers under another name.
+	// EC-STDIO-023: VS Code uses another key for servers.
 	{agent: "vscode", command: "code", want: slices.Concat(vscodeOpened, vscodeUser), warnings: vscodeOpenedWarnings},
 	{agent: "vscode", command: "code --profile Web", want: slices.Concat(vscodeOpened, []string{
 		".config/Code/User/mcp.json user Files: npx -y files ${userHome} [for another profile or system only]",
@@ -197,7 +197,7 @@ var adapterTests = []adapterTest{
 	{agent: "vscode", command: "code --user-data-dir ~/none --remote ssh-remote+host ~/src/site", vars: "COPILOT_HOME=none",
 		warnings: []string{elsewhereWarning}},
 
-	// EC-STDIO-024: and so does Zed.
+	// EC-STDIO-024: Zed does too.
 	{agent: "zed", command: "zed", warnings: zedWarnings, want: slices.Concat([]string{
 		".config/zed/settings.json user profile jobs: jobs-mcp [for another profile or system only]",
 		".config/zed/settings.json user linux bare: linux-mcp",
@@ -278,8 +278,8 @@ func TestAdapters(t *testing.T) {
 	}
 }
 
-// What a project approves counts when its folder is trusted, and nothing has to
-// be approved where Claude Code only prints an answer.
+// Approvals of a project count if its folder is trusted. If Claude Code only prints an answer,
+// no approval is needed.
 func TestClaudeCodeTrust(t *testing.T) {
 	const servers = `{"mcpServers":{"one":{"command":"1"},"two":{"command":"2"},"three":{"command":"3"}}}`
 	tests := []struct {
@@ -388,13 +388,13 @@ func TestVSCodePortable(t *testing.T) {
 	}
 }
 
-// Settings files that have nothing to do with servers are nobody's concern, even
-// when they are broken. One that could have servers is.
+// An invalid settings file is ignored if it has nothing to do with servers. If it may have
+// servers, it is an error.
 func TestVSCodeSettings(t *testing.T) {
 	tests := []struct {
 		settings, err string
-		want          []string // besides the server that there is
-		off           Off      // of that
+		want          []string // besides the existing server
+		off           Off      // of the existing server
 		warns         bool
 	}{
 		{settings: ""},
@@ -414,7 +414,7 @@ func TestVSCodeSettings(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.settings, func(t *testing.T) {
-			t.Parallel() // a file that does not parse is given a moment
+			t.Parallel() // waits for a file that does not parse
 			w := newWorld(t)
 			env := w.env()
 			env.OS, env.Command = "linux", []string{"code"}
@@ -448,8 +448,8 @@ func TestVSCodeSettings(t *testing.T) {
 	}
 }
 
-// EC-STDIO-034: a server is the shim however its command is spelt: the editor's
-// variables are looked through.
+// EC-STDIO-034: tg-shim is recognized in any spelling of a command, with variables of the
+// editor expanded.
 func TestDoubleWrapThroughVariables(t *testing.T) {
 	for command, wrapped := range map[string]bool{
 		"${workspaceFolder}/server": true, "${userHome}/src/shop/server": true, "${env:TOOLS}${/}server": true,

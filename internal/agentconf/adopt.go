@@ -13,14 +13,13 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// Adopt rewrites the servers that [Plan.Drift] tells of, while the agent runs,
-// with the same care as Apply: files that held no server before are locked and
-// backed up first. They are put back with the others. What it can't rewrite stays
-// as it is, and is in the error.
+// Adopt rewrites the servers that [Plan.Drift] reports, while the agent runs, as carefully as
+// Apply. Files that held no server before are locked and backed up first, and are restored with
+// the others. Adopt leaves entries that it can't rewrite as they are and reports them in the
+// error.
 //
-// commit is given the journal of each file before that is written, in the place
-// of the one that Journals gave for the same path; it must be safe on disk when
-// commit returns.
+// Before a file is written, commit is called with its journal, which replaces the one that
+// Journals returned for the same path. The journal must be safely on disk when commit returns.
 func (p *Plan) Adopt(commit func([]Journal) error) error {
 	found, err := p.find()
 	if err != nil {
@@ -42,8 +41,8 @@ func (p *Plan) Adopt(commit func([]Journal) error) error {
 	return errors.Join(failed...)
 }
 
-// adoptable reports whether n, an entry that is not ours, may get a line of ours.
-// One that was ours and was damaged is not touched until it is put back.
+// adoptable reports whether n, an entry without our line, may get one. An entry whose line was
+// damaged is not touched until it is restored.
 func (p *Plan) adoptable(e *Entry, n edit.Node) bool {
 	s, t := formed(n), &taker{shim: p.shim}
 	words, id := shimWords(s.behind())
@@ -62,8 +61,8 @@ func (p *Plan) adoptFile(sources []*Source, commit func([]Journal) error) error 
 	})
 }
 
-// take returns the plan's own file, or makes it the plan's: locked, backed up and
-// prepared.
+// take returns the file of the plan for sources. If there is none, it adds one: locked, backed
+// up and prepared.
 func (p *Plan) take(sources []*Source) (*planned, error) {
 	s := sources[0]
 	if f := p.fileAt(s.file.path); f != nil {
@@ -71,7 +70,7 @@ func (p *Plan) take(sources []*Source) (*planned, error) {
 	}
 	f := &planned{path: s.Path}
 	for _, have := range p.files {
-		if have.display() == f.display() { // its journal is known by this name, and still needed
+		if have.display() == f.display() { // its journal is known by this name and still needed
 			return nil, errors.New("it leads elsewhere than when the session began")
 		}
 	}
@@ -112,8 +111,8 @@ func (p *Plan) takeLocked(f *planned, found *file) error {
 	return nil
 }
 
-// adoptInto makes the file anew from what it would be without us. What takes that
-// back is then proved as for any rewrite.
+// adoptInto makes the new text from the file as it would be without our lines. That this can be
+// undone is verified as for any rewrite.
 func (p *Plan) adoptInto(f *planned, sources []*Source, commit func([]Journal) error) error {
 	now, err := readFile(f.file.path)
 	if err != nil {
@@ -151,8 +150,8 @@ func (p *Plan) adoptInto(f *planned, sources []*Source, commit func([]Journal) e
 	return nil
 }
 
-// toAdopt are the entries of a file that get our line: those that have it, and
-// those that may. base is the file without us.
+// toAdopt returns the entries of a file that get our line: those that have it already, and
+// those that are adoptable. base is the file without our lines.
 func (p *Plan) toAdopt(f *planned, doc, base *edit.Document, sources []*Source) []*Entry {
 	var entries []*Entry
 	for _, e := range f.governed() {
@@ -163,7 +162,7 @@ func (p *Plan) toAdopt(f *planned, doc, base *edit.Document, sources []*Source) 
 	for s, e := range each(sources) {
 		n := base.At(e.Path)
 		twice := slices.ContainsFunc(entries, func(have *Entry) bool { return slices.Equal(have.Path, e.Path) })
-		// What may was judged by what was read of it: it must be the same still.
+		// Adoptable was decided by what was read earlier, so the entry must still be the same.
 		if !twice && n.Exists() && p.adoptable(e, n) && edit.Equal(n, s.doc.At(e.Path)) {
 			entries = append(entries, e)
 		}
@@ -171,7 +170,7 @@ func (p *Plan) toAdopt(f *planned, doc, base *edit.Document, sources []*Source) 
 	return entries
 }
 
-// setEntries makes entries those of f, as they are without our line.
+// setEntries replaces the entries of f. They are the entries without our line.
 func (f *planned) setEntries(entries []*Entry) {
 	var sources []*Source
 	for _, s := range f.sources {
@@ -182,13 +181,13 @@ func (f *planned) setEntries(entries []*Entry) {
 	f.sources = sources
 }
 
-// amend makes the journal of f tell how the entries of the file are before it is
-// written with our line in each, and has it stored.
+// amend changes the journal of f to hold the entries as they are before the file is written
+// with our line in each, and commits it.
 func (f *planned) amend(before []entryWas, commit func([]Journal) error) error {
 	j := *f.j
 	if !slices.EqualFunc(j.Entries, before, sameWas) {
-		// The backup holds the file as it was at first. Only as long as nobody else
-		// has written to it can that be told from what it holds.
+		// The backup holds the first version of the file. Restore must only use it if nobody
+		// else has written to the file since, so Written must not match any more.
 		j.Entries, j.Written = before, ""
 	}
 	text, err := j.journalText()
@@ -210,24 +209,23 @@ func sameWas(a, b entryWas) bool {
 	return failed == nil && err == nil && bytes.Equal(one, two)
 }
 
-// Drift is a server that the agent starts past us although its configuration is
-// rewritten.
+// Drift is a server that the agent starts ungoverned although its configuration is rewritten.
 type Drift struct {
-	ID   string // the name that the agent knows it by
-	Path string // of the file, as the agent knows it
+	ID   string // the server's name in the agent
+	Path string // path of the file as the agent knows it
 	How  How
 }
 
-// How a server came to be started past us.
+// How says why a server is started ungoverned.
 type How string
 
 const (
-	Added   How = "added"   // it came into the configuration
-	Changed How = "changed" // it was rewritten, and names the shim no more
+	Added   How = "added"   // it was added to the configuration
+	Changed How = "changed" // its entry was rewritten and does not start tg-shim any more
 )
 
-// Drift compares the configuration with what was made of it. An error means that
-// it can't be told just now: somebody may be writing.
+// Drift compares the configuration with what the plan wrote. An error may be temporary, for
+// example while another program writes a file.
 func (p *Plan) Drift() ([]Drift, error) {
 	found, err := p.find()
 	if err != nil {
@@ -246,18 +244,18 @@ func (p *Plan) Drift() ([]Drift, error) {
 	return out, nil
 }
 
-// shownFixed reports whether an entry that can't be changed is one of those that a
-// person was warned of.
+// shownFixed reports whether an entry that can't be changed is one that the person was warned
+// of.
 func (p *Plan) shownFixed(now *Source, e *Entry) bool {
 	s, was := sameEntry(p.found, now, e)
 	return was != nil && was.fixed != "" && edit.Identical(s.doc.At(was.Path), now.doc.At(e.Path))
 }
 
-// Stamp is a short text that changes whenever a file of the agent does: with it,
-// looking often costs next to nothing.
+// Stamp returns a short text that changes whenever a file of the agent does. It makes frequent
+// checks cheap.
 func (p *Plan) Stamp() string { return Stamp(slices.Concat(p.agent.Files(p.env), p.Paths())) }
 
-// Stamp is a short text that changes whenever one of the files at paths does.
+// Stamp returns a short text that changes whenever one of the files at paths does.
 func Stamp(paths []string) string {
 	var b strings.Builder
 	for _, path := range paths {
@@ -271,7 +269,7 @@ func Stamp(paths []string) string {
 	return b.String()
 }
 
-// starts reports whether an entry holds a whole line of ours.
+// starts reports whether an entry holds a complete line of ours.
 func (p *Plan) starts(n edit.Node) bool {
 	s := formed(n)
 	words, _ := shimWords(s.behind())
@@ -283,8 +281,7 @@ func (p *Plan) rewrote(target string, path []string) bool {
 	return f != nil && slices.ContainsFunc(f.before, func(w entryWas) bool { return slices.Equal(w.Path, path) })
 }
 
-// fileAt returns the plan's file at a path whose links are resolved, nil when it
-// has none.
+// fileAt returns the plan's file at target, a path without links, or nil if there is none.
 func (p *Plan) fileAt(target string) *planned {
 	for _, f := range p.files {
 		if f.file.path == target {

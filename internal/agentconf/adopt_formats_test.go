@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// Servers that are added to files that are not JSON are adopted and put back like
-// any others.
+// Servers added to files that are not JSON are adopted and restored like any others.
 func TestAdoptFormats(t *testing.T) {
 	tests := []struct{ agent, file, before, added string }{
 		{"codex", ".codex/config.toml",

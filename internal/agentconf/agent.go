@@ -1,28 +1,25 @@
-// Package agentconf knows the configuration files of AI agents, and how to put
-// ThoughtGate's shim in front of each server they name without harming them.
+// Package agentconf finds and rewrites the configuration files of AI agents so that each server
+// they name is started through tg-shim.
 //
-// A file is never written as a whole from what was read of it. Where the file of
-// an agent says how a server is started, a few words are put before what is
-// there, so that the shim is started in its place and starts the server; every
-// other byte stays. Taking those words out again is therefore possible whatever
-// the agent or a person has written into the file in the meantime, and gives
-// back the very bytes that were there when nobody did.
+// A file is never encoded from its parsed form. Where a file says how a server is started, a
+// few words are inserted, so that the agent starts tg-shim and tg-shim starts the server. These
+// words are called our line. Every other byte stays the same. So the line can be removed again
+// whatever the agent or a person has written to the file in the meantime. If nobody has, the
+// original bytes are restored.
 //
-// A [Plan] is such a rewrite of all files of one agent, as one unit: [NewPlan]
-// finds and reads them, Lock keeps others out, Backup keeps a copy of each,
-// Prepare works out the new text and Journals what undoes it, Apply writes,
-// Restore takes back. A journal is all that [Restore] needs, so that another
-// process can take a file back after the one that rewrote it was killed;
-// [Unwrap] does without even that. All of them can be interrupted at any point
-// and done again.
+// A [Plan] rewrites all files of one agent together. [NewPlan] finds and parses them, Lock
+// keeps others out, Backup keeps a copy of each, Prepare makes the new texts, Journals returns
+// how to undo them, Apply writes the files and Restore restores them. [Restore] needs nothing
+// but a journal, so another process can restore a file if the one that rewrote it was killed.
+// [Unwrap] does not even need that. Each of these can be interrupted at any point and repeated.
 //
-// A rewrite lasts until the agent has ended, as that of a wrap, or until somebody
-// undoes it, which is a [Protection]; or it is only shown. All of them are made by a
-// Plan and undone by the same journals. A [Pointing] does without a rewrite.
+// A rewrite lasts until the agent has ended (wrap) or until a person undoes it, which is a
+// [Protection]; or it is only displayed. All three use a Plan and the same journals. A
+// [Pointing] needs no rewrite.
 //
-// What one agent does differently from another is an [Agent], one file each. They
-// are one package because their formats, rules and ways of merging files all lead to
-// the same entries, which are rewritten in one way.
+// Each [Agent] implements what is specific to one agent, in a file of its own. They are in one
+// package because all their formats, rules and ways of merging files result in the same
+// entries, which are rewritten in one way.
 package agentconf
 
 import (
@@ -39,91 +36,89 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// Env is where an agent is about to be started. Paths are absolute.
+// Env describes how an agent will be started. Paths are absolute.
 type Env struct {
 	Home, Cwd string
-	LookupEnv func(string) (string, bool) // of the environment the agent will get
-	Command   []string                    // of the agent, its program first
-	Config    string                      // the only file to look at; empty for those that the agent reads
-	System    string                      // folder of an administrator's settings; empty for the platform's own
-	OS        string                      // as of runtime.GOOS; empty for the platform's own
-	Shim      string                      // absolute path of the shim, for entries that start it by themselves; empty: none is taken for one
-	Socket    string                      // of the daemon, for shims
-	Lasting   []*Protection               // rewrites that last: entries with their lines are governed already
-	Notes     string                      // folder of notes on what is made beside configurations, in the state folder; empty: nothing there is taken for ours
-	OwnOnly   bool                        // leave out files that belong to another agent, which this one reads as well
-	Renew     string                      // id of the one that is being made, or made again; empty for a wrap
+	LookupEnv func(string) (string, bool) // looks up a variable in the environment that the agent will get
+	Command   []string                    // command line of the agent, program first
+	Config    string                      // the only file to read; empty for those that the agent reads
+	System    string                      // folder of an administrator's settings; empty for the platform's default
+	OS        string                      // as runtime.GOOS; empty for the current platform
+	Shim      string                      // absolute path of tg-shim, to recognize entries that start it for an extension; empty for none
+	Socket    string                      // socket of the daemon, for tg-shim
+	Lasting   []*Protection               // protections; entries with their lines are governed already
+	Notes     string                      // folder of notes on files made beside configurations, in the state folder; empty: no such file is taken for ours
+	OwnOnly   bool                        // leave out files of other agents that this agent reads as well
+	Renew     string                      // id of the protection that is made or renewed; empty for a wrap
 }
 
-// Agent is what is known of one agent's configuration.
+// Agent finds the servers in the configuration of one agent.
 type Agent interface {
-	// Name is the agent's type, as in `--agent-type`.
+	// Name returns the agent's type, as in `--agent-type`.
 	Name() string
-	// Files returns the paths at which the agent would look, whether or not
-	// there is anything.
+	// Files returns the paths at which the agent looks for files, whether they exist or not.
 	Files(Env) []string
-	// Find reads those files and returns what they say of servers. A file that
-	// is not there is left out; one that cannot be read or understood is an error.
+	// Find reads these files and returns the servers in them. It skips files that do not exist;
+	// a file that can't be read or parsed is an error.
 	Find(Env) (*Found, error)
 }
 
-// Found is what an agent's files say.
+// Found is the content of an agent's files.
 type Found struct {
 	Sources  []*Source
 	Warnings []string // for the person: what is not governed, what looks wrong
 
-	order     []*Entry // the strongest first, for agents that can be pointed elsewhere
-	unreached string   // what a rewrite of files would not govern; empty when there is nothing
-	err       error    // the first file that could not be read
+	order     []*Entry // strongest first, for agents that support pointing
+	unreached string   // servers that a rewrite of files would not govern; empty if there are none
+	err       error    // the first error
 }
 
 // Source is one configuration file.
 type Source struct {
 	Path       string   // as the agent knows it
-	AgentLocks []string // folders that the agent makes while it writes the file
+	AgentLocks []string // lock folders that the agent makes while it writes the file
 	Entries    []*Entry
 
 	file *file
 	doc  *edit.Document
-	vars variables // how the agent writes references to variables
+	vars variables // syntax of references to variables
 }
 
 // Entry is one server in a configuration file.
 type Entry struct {
-	ID      string   // the name that the agent knows the server by, made valid Unicode, as agents read it
-	Scope   string   // user, local, project, ... as the agent calls it
-	File    string   // as the agent knows it
-	Path    []string // in the file
-	Command string   // as written: references to variables are not expanded
-	Args    []string // likewise; both also where they come from a weaker scope
+	ID      string   // the agent's name of the server, with invalid Unicode replaced, as agents do
+	Scope   string   // user, local, project and so on, in the agent's terms
+	File    string   // path of the file as the agent knows it
+	Path    []string // path in the file
+	Command string   // as written, with references to variables
+	Args    []string // likewise; both may come from a weaker scope
 
-	// Off says why the agent would not start the server as things stand, and is
-	// empty when it would.
+	// Off says why the agent would not start the server at present. It is empty if the agent
+	// would.
 	Off Off
-	// Because says which rule has it so, where Off does not tell.
+	// Because names the rule that causes Off, where Off is not enough.
 	Because string
-	// Ungoverned says why the entry is left as it is, and is empty when it is
-	// rewritten.
+	// Ungoverned says why the entry is not rewritten. It is empty if it is.
 	Ungoverned string
-	// From is the file of a project that names the server, and empty where that is
-	// the user's own.
+	// From is the project's file that names the server. It is empty if the user's own file
+	// does.
 	From string
 
-	// Protected says that the entry holds the line of a rewrite that lasts.
-	// Command and Args are those of the server behind it.
+	// Protected reports that the entry holds a line of a protection. Command and Args are those
+	// of the server behind it.
 	Protected bool
 
-	fixed  string            // why it cannot be rewritten, empty when it can
-	form   form              // what its parts are called
-	limits []limit           // what has to be raised in it
-	vars   variables         // how its texts refer to variables
-	ours   *ourLine          // what of ours stands in the entry, nil when nothing does
-	sets   map[string]string // the variables that files set for it, as written, where From has a word in that
-	offers bool              // it is the tools of an extension
-	inner  bool              // Path leads into the server's entry, to what is started
+	fixed  string            // why the entry can't be rewritten; empty if it can
+	form   form              // names of its members
+	limits []limit           // limits to be raised
+	vars   variables         // syntax of references to variables
+	ours   *ourLine          // our line in the entry, nil if there is none
+	sets   map[string]string // variables that files set for the server, as written; used if From is set
+	offers bool              // the entry is for the tools of an extension
+	inner  bool              // Path leads to a member of the server's entry
 }
 
-// Off is why an agent does not start a server.
+// Off is the reason why an agent does not start a server.
 type Off string
 
 const (
@@ -135,7 +130,7 @@ const (
 	Inactive Off = "for another profile or system only"
 )
 
-// agents lists every agent that can be wrapped.
+// agents returns every agent that can be wrapped.
 func agents() []Agent {
 	return []Agent{
 		claudeCode{}, claudeDesktop{}, cursor{}, vscode{}, windsurf{}, zed{},
@@ -143,10 +138,9 @@ func agents() []Agent {
 	}
 }
 
-// known are the agents that can be told by their command. Those that are
-// applications with windows have the names of their programs as well: their
-// commands are launchers, which return at once, and what they started, or an
-// instance that ran before, starts the servers.
+// known lists the agents that can be detected by their command. Those with windows also have
+// the names of their programs: their commands are launchers that exit at once, and the servers
+// are started by a program they have launched, or by an instance that runs already.
 var known = []struct{ name, commands, programs string }{
 	{"claude-code", "claude claude-code", ""},
 	{"claude-desktop", "claude-desktop", "claude-desktop"},
@@ -162,7 +156,7 @@ var known = []struct{ name, commands, programs string }{
 	{"goose", "goose", ""},
 }
 
-// Names returns the types that can be wrapped.
+// Names returns the agent types that can be wrapped.
 func Names() []string {
 	var names []string
 	for _, a := range agents() {
@@ -171,7 +165,7 @@ func Names() []string {
 	return names
 }
 
-// each yields the entries of sources, each with its own.
+// each yields the entries of all sources with their source.
 func each(sources []*Source) iter.Seq2[*Source, *Entry] {
 	return func(yield func(*Source, *Entry) bool) {
 		for _, s := range sources {
@@ -184,7 +178,7 @@ func each(sources []*Source) iter.Seq2[*Source, *Entry] {
 	}
 }
 
-// AgentFor returns the agent of the given type; an empty one is told by the
+// AgentFor returns the agent of the given type. If name is empty, it detects the type from the
 // command.
 func AgentFor(name string, command []string) (Agent, error) {
 	if name == "" {
@@ -208,8 +202,7 @@ func AgentFor(name string, command []string) (Agent, error) {
 		name, strings.Join(Names(), ", "))
 }
 
-// Known returns the paths at which the agents that can be wrapped look, whether
-// or not there is anything.
+// Known returns the paths at which any known agent looks for files, whether they exist or not.
 func Known(env Env) []string {
 	var paths []string
 	for _, a := range agents() {
@@ -218,7 +211,7 @@ func Known(env Env) []string {
 	return paths
 }
 
-// load reads the file at path, nil when there is none.
+// load reads the file at path. It returns nil if there is none.
 func load(path string, syntax edit.Syntax) (*Source, error) {
 	target, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -243,9 +236,8 @@ func load(path string, syntax edit.Syntax) (*Source, error) {
 	return s, nil
 }
 
-// addServers adds the members of the object at path, or the items of the list
-// there, which are servers.
-// types are what the agent calls servers that it starts, besides stdio.
+// addServers adds the members of the object at path, or the items of the list at path, as
+// servers. types are the agent's names for local servers, besides stdio.
 func (s *Source) addServers(scope string, path []string, types ...string) []*Entry {
 	from := len(s.Entries)
 	add := func(value edit.Node, id, step string) {
@@ -257,7 +249,7 @@ func (s *Source) addServers(scope string, path []string, types ...string) []*Ent
 	for name, value := range s.doc.At(path).Members() {
 		add(value, name.Text(), name.Text())
 	}
-	for i, item := range s.doc.At(path).Items() { // each says its name itself
+	for i, item := range s.doc.At(path).Items() { // each item has its own name
 		if name := item.Member("name"); name.Kind() == edit.String {
 			add(item, name.Text(), strconv.Itoa(i))
 		}
@@ -265,14 +257,14 @@ func (s *Source) addServers(scope string, path []string, types ...string) []*Ent
 	return s.Entries[from:]
 }
 
-// enter makes e what stands in a member of its entry.
+// enter makes e the server in a member of its entry.
 func (e *Entry) enter(f form, member string, node edit.Node) {
 	inner := f.read(node)
 	e.form, e.Path, e.inner = f, append(e.Path, member), true
 	e.Command, e.Args, e.Ungoverned = inner.Command, inner.Args, inner.Ungoverned
 }
 
-// read reads a server of this form: a command, arguments, and an environment.
+// read parses a server of this form: command, arguments and environment.
 func (f form) read(node edit.Node, types ...string) *Entry {
 	e := &Entry{form: f}
 	n := f.of(node)
@@ -289,7 +281,7 @@ func (f form) read(node edit.Node, types ...string) *Entry {
 		e.Ungoverned = "a remote server (" + kind.Text() + ")"
 	case command.Kind() != edit.String && (n.Member("url").Exists() || n.Member("serverUrl").Exists() || n.Member("httpUrl").Exists()):
 		e.Ungoverned = "a remote server"
-	case e.fixed != "": // whatever else it is
+	case e.fixed != "": // any other fault does not matter
 	case command.Kind() != edit.String || command.Text() == "":
 		e.Ungoverned = "not a server: it has no command"
 	case args.Exists() && args.Kind() != edit.Array && args.Kind() != edit.Null:

@@ -99,7 +99,7 @@ func TestAgentFor(t *testing.T) {
 	}
 }
 
-// describe is one line for each entry: what it is, and what becomes of it.
+// describe returns one line for each entry: its command, and whether it starts.
 func describe(w *world, f *Found) []string {
 	var lines []string
 	for _, s := range f.Sources {
@@ -126,7 +126,7 @@ func find(t *testing.T, agent Agent, w *world, env Env) []string {
 	return describe(w, f)
 }
 
-// fixture fills a world with what a user of Claude Code would have.
+// fixture writes a typical user's files of Claude Code to a world.
 func fixture(w *world) {
 	read := func(name string) string {
 		text, err := os.ReadFile(filepath.Join("testdata", "claude-code", name))
@@ -141,8 +141,7 @@ func fixture(w *world) {
 	w.write(filepath.Join(w.cwd, "services", "api", ".mcp.json"), read("api.mcp.json"))
 }
 
-// EC-STDIO-025: the user's file and the project's are both read, and the
-// project's counts for more.
+// EC-STDIO-025: both the user's file and the project's are read, and the project's overrides.
 func TestClaudeCodeScopes(t *testing.T) {
 	w := newWorld(t)
 	fixture(w)
@@ -162,8 +161,8 @@ func TestClaudeCodeScopes(t *testing.T) {
 		t.Errorf("in the project (-want +got):\n%s", diff)
 	}
 
-	// From a folder below, its own file counts for more than the one above. With
-	// a repository around both, the project is the repository.
+	// In a folder below, its own file overrides the one above. With a repository around both,
+	// the project is the repository.
 	if err := os.Mkdir(filepath.Join(w.cwd, ".git"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -233,8 +232,8 @@ func TestClaudeCodeFlags(t *testing.T) {
 	}
 }
 
-// Claude Code's rules are held against the entry as its owner wrote it: one that
-// is denied by its command must not slip past because the command is ours now.
+// Claude Code's rules are applied to the entry as its owner wrote it. An entry denied by its
+// command must not pass because it starts tg-shim.
 func TestClaudeCodeRules(t *testing.T) {
 	w := newWorld(t)
 	w.vars["TOOL"] = "x"

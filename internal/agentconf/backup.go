@@ -12,7 +12,7 @@ import (
 
 const (
 	backupSuffix = Infix + "backup"
-	mostCopies   = 1000 // of one kind beside one file
+	mostCopies   = 1000 // maximum number of copies of one kind beside a file
 )
 
 // copyBeside is copyFor for the configuration itself.
@@ -20,7 +20,7 @@ func (f *file) copyBeside(suffix string, notes notebook) (string, error) {
 	return f.copyFor(f.path, suffix, notes)
 }
 
-// backUp keeps a copy of f, a file of p that the agent knows as path, beside it.
+// backUp keeps a copy of f beside it. path is the agent's path of f.
 func (p *Plan) backUp(f *file, path string) (string, error) {
 	notes := p.notes()
 	copied, err := f.copyBeside(backupSuffix, notes)
@@ -32,10 +32,10 @@ func (p *Plan) backUp(f *file, path string) (string, error) {
 	return copied, err
 }
 
-// copyFor keeps what f holds in a file beside the configuration at path, named
-// for that, with the mode and owner of f, and reads it back. The copy is there as
-// a whole or not at all. A file of that name with the same content serves as it
-// is; one with another is never touched: the copy gets a number.
+// copyFor keeps the data of f in a file beside the configuration at path, whose name it
+// extends, with the mode and owner of f, and verifies it. The copy is created completely or not
+// at all. If a file of that name has the same content, it is used; if it has another content,
+// it stays, and the copy gets a number.
 func (f *file) copyFor(path, suffix string, notes notebook) (string, error) {
 	folder := filepath.Dir(path)
 	dir, err := openFolder(folder)
@@ -53,7 +53,7 @@ func (f *file) copyFor(path, suffix string, notes notebook) (string, error) {
 	for i := range mostCopies {
 		copied := numbered(path+suffix, i)
 		name := filepath.Base(copied)
-		err := unix.Linkat(dir, temp, dir, name, 0) // never over something
+		err := unix.Linkat(dir, temp, dir, name, 0) // never replaces a file
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return "", &fs.PathError{Op: "create", Path: copied, Err: err}
 		}
@@ -68,8 +68,8 @@ func (f *file) copyFor(path, suffix string, notes notebook) (string, error) {
 	return "", fmt.Errorf("there are %d copies %s* already; remove those that are not needed", mostCopies, path+suffix)
 }
 
-// orSwap returns err, unless that says that a file could not be written: then
-// the backup itself is put in its place, which works on a full disk too.
+// orSwap returns err, unless err reports that the file could not be written. In that case it
+// swaps in the backup itself, which works on a full disk too.
 func (f *file) orSwap(backup *file, err error, step func(string)) error {
 	if err == nil || errors.Is(err, errChanged) || filepath.Dir(backup.path) != filepath.Dir(f.path) ||
 		backup.mode != f.mode || backup.uid != f.uid || backup.gid != f.gid {
@@ -89,7 +89,7 @@ func numbered(path string, i int) string {
 	return fmt.Sprintf("%s.%d", path, i)
 }
 
-// backupsOf returns the backups that lie beside a file, the latest first.
+// backupsOf returns the backups beside a file, latest first.
 func backupsOf(path string) []*file {
 	var found []*file
 	for i := range mostCopies {

@@ -10,14 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A backup that is not the one that was made is never put back, and stays where it
-// is for a person to look at.
+// A file that is not the original backup is never restored, and is kept for the person.
 func TestATamperedBackupIsNotPutBack(t *testing.T) {
 	const broken = `{"mcpServers":`
 	for _, test := range []struct {
 		name   string
 		tamper func(w *world, path string)
-		kept   string // what the backup holds in the end; empty: it is not looked at
+		kept   string // expected content of the backup; empty: not checked
 	}{
 		{"another text", func(w *world, path string) { w.write(path, evil) }, evil},
 		{"the beginning of it", func(w *world, path string) { w.write(path, twoServers[:len(twoServers)/2]) }, twoServers[:len(twoServers)/2]},
@@ -34,7 +33,7 @@ func TestATamperedBackupIsNotPutBack(t *testing.T) {
 		}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			// Where the file does not parse any more there is nothing else to put back.
+			// If the file does not parse any more, there is nothing else to restore.
 			w := newWorld(t)
 			w.write(w.state(), twoServers)
 			p, journals := w.wrapped()
@@ -77,8 +76,8 @@ func TestATamperedBackupIsNotPutBack(t *testing.T) {
 	}
 }
 
-// What takes the place of a file that can't be written is a backup in the same
-// folder, of the same owner and mode, and only where nobody wrote meanwhile.
+// Only a backup in the same folder, with the same owner and mode, may be swapped in for a file
+// that can't be written, and only if nobody has written the file meanwhile.
 func TestWhatIsSwappedIn(t *testing.T) {
 	full := &os.PathError{Op: "write", Path: "x", Err: unix.ENOSPC}
 	for _, test := range []struct {
@@ -123,15 +122,16 @@ func TestWhatIsSwappedIn(t *testing.T) {
 	}
 }
 
-// watchSyncs calls see before a folder is synced, and fails as it says.
+// watchSyncs calls see before each sync of a folder, and lets the sync fail with the error of
+// see.
 func watchSyncs(t *testing.T, see func() error) {
 	was := fsync
 	t.Cleanup(func() { fsync = was })
 	fsync = func(dir int) error { return errors.Join(see(), was(dir)) }
 }
 
-// What is made, renamed or removed in a folder is synced before the next step
-// counts on it.
+// A folder is synced after a file in it was created, renamed or removed, before the next step
+// depends on it.
 func TestFoldersAreSynced(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)
@@ -187,8 +187,7 @@ func TestFoldersAreSynced(t *testing.T) {
 	w.wantClean()
 }
 
-// A folder that can't be synced ends what was begun, unless its file system can't
-// be asked for it.
+// If a folder can't be synced, the operation fails, unless its file system does not support it.
 func TestAFolderThatCannotBeSynced(t *testing.T) {
 	for _, test := range []struct {
 		fails error

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// VS Code reads Copilot CLI's file. That is no sign of VS Code, is counted once, and
-// is protected once.
+// VS Code reads Copilot CLI's file. The file does not mean that VS Code is present, and is
+// counted and protected once.
 func TestFilesOfAnotherAgent(t *testing.T) {
 	w := newWorld(t)
 	borrowed := filepath.Join(w.home, ".copilot", "mcp-config.json")

@@ -12,18 +12,16 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// claudeCode knows the files of Claude Code.
+// claudeCode finds the servers of Claude Code.
 //
-// Servers stand in its own state file, once for the user and once for each
-// project, and in .mcp.json of the working directory and every folder above it.
-// It rewrites the state file all the time, holding a lock of its own, and keeps
-// what others changed there.
+// They are in its state file, for the user and for each project, and in .mcp.json of the
+// working directory and every folder above it. Claude Code writes the state file all the time,
+// under a lock of its own, and keeps changes of others.
 //
-// All entries are rewritten that it could come to start in this session, those
-// too that it has switched off or has not been allowed to start: it remembers
-// both by name, so that they stay so, and are governed from the first moment
-// should the person change that meanwhile. The exception is an entry that its
-// rules deny by the command: rewritten, it would slip past them.
+// All entries that it could start in this session are rewritten, including those that are
+// switched off or not yet approved. It remembers both by name, so they stay as they are, and if
+// the person changes that, they are governed at once. The exception is an entry that its rules
+// deny by the command: rewritten, it would pass the rule.
 type claudeCode struct{}
 
 // Scopes of Claude Code, the strongest first.
@@ -36,7 +34,7 @@ const (
 
 const projectFile = ".mcp.json"
 
-// claudeFormat is that of files that hold nothing but servers.
+// claudeFormat is the format of files that hold only servers.
 var claudeFormat = format{syntax: strict, vars: shellVariables, lists: mcpServers}
 
 func (claudeCode) Name() string { return "claude-code" }
@@ -49,13 +47,13 @@ func (c claudeCode) Files(env Env) []string {
 	return env.files(files...)
 }
 
-// folder is where Claude Code keeps its settings.
+// folder returns Claude Code's settings folder.
 func (claudeCode) folder(env Env) string {
 	return env.path("CLAUDE_CONFIG_DIR", filepath.Join(env.Home, ".claude"))
 }
 
-// stateFile is the file that holds the user's and the projects' servers. An old
-// one takes its place as long as there is no new one.
+// stateFile returns the path of the file with the servers of the user and the projects. If it
+// does not exist, an old one is used.
 func (c claudeCode) stateFile(env Env) string {
 	if env.Config != "" {
 		return env.Config
@@ -70,7 +68,7 @@ func (c claudeCode) stateFile(env Env) string {
 	return path
 }
 
-// system is the folder of an administrator's files.
+// system returns the folder of an administrator's files.
 func (claudeCode) system(env Env) string {
 	return env.managed("/etc/claude-code", "/Library/Application Support/ClaudeCode")
 }
@@ -97,12 +95,12 @@ func (c claudeCode) Find(env Env) (*Found, error) {
 		rules.judge(e, env, found)
 	}
 	c.warnOfSubagents(env, found)
-	// A project's server that isn't approved leaves the name to others.
+	// A project's server that isn't approved does not shadow others.
 	shadow(slices.DeleteFunc(order, func(e *Entry) bool { return e.Scope == scopeProject && e.Off != Starts }))
 	return found.result()
 }
 
-// findFiles adds what stands in the files that Claude Code reads by itself.
+// findFiles adds the files that Claude Code reads by default.
 func (c claudeCode) findFiles(env Env, found *Found) []*Entry {
 	path := c.stateFile(env)
 	var order, user []*Entry
@@ -121,8 +119,8 @@ func (c claudeCode) findFiles(env Env, found *Found) []*Entry {
 	return append(order, user...)
 }
 
-// lockFolders are the folders that an agent which locks so makes while it writes
-// its file. Which of two names it goes by when that is a link is not certain.
+// lockFolders returns the folders that an agent with this kind of lock makes while it writes
+// its file. If path is a link, it is not certain which of the two it uses.
 func lockFolders(path, target string) []string {
 	if path == target {
 		return []string{path + ".lock"}
@@ -130,7 +128,7 @@ func lockFolders(path, target string) []string {
 	return []string{path + ".lock", target + ".lock"}
 }
 
-// knownLocks are the lock folders of a file that is known by its path alone.
+// knownLocks returns the lock folders of a file of which only the path is known.
 func knownLocks(path, target string) []string {
 	if !slices.Contains([]string{".claude.json", ".config.json", clineFile}, filepath.Base(path)) {
 		return nil
@@ -138,8 +136,8 @@ func knownLocks(path, target string) []string {
 	return lockFolders(path, target)
 }
 
-// projectKeys are the names under which the state file knows a folder: that of
-// the repository, and its own.
+// projectKeys returns the keys of a folder in the state file: the repository, and the folder
+// itself.
 func projectKeys(cwd string) []string {
 	here := realPath(cwd)
 	if root, ok := repository(here); ok && root != here {
@@ -148,7 +146,7 @@ func projectKeys(cwd string) []string {
 	return []string{here}
 }
 
-// upwards returns a folder and all above it, the nearest first.
+// upwards returns a folder and all folders above it, nearest first.
 func upwards(dir string) []string {
 	dirs := []string{dir}
 	for dir != filepath.Dir(dir) {
@@ -172,15 +170,15 @@ func absolute(path, cwd string) string {
 	return filepath.Join(cwd, path)
 }
 
-// claudeFlags is what a command line of Claude Code says of servers.
+// claudeFlags are the flags of Claude Code that concern servers.
 type claudeFlags struct {
-	files  []string // the strongest first
-	strict bool     // no others
+	files  []string // strongest first
+	strict bool     // no other files are read
 }
 
-// mcpConfigFlags reads --mcp-config, which takes every word up to the next flag,
-// and --strict-mcp-config. Servers that are spelt out on the command line cannot
-// be rewritten and would start ungoverned.
+// mcpConfigFlags parses --mcp-config, which takes all words up to the next flag, and
+// --strict-mcp-config. It is an error if the command line itself has servers: they can't be
+// rewritten and would start ungoverned.
 func mcpConfigFlags(env Env) (claudeFlags, error) {
 	var flags claudeFlags
 	taking := false
@@ -209,24 +207,22 @@ func mcpConfigFlags(env Env) (claudeFlags, error) {
 	return flags, nil
 }
 
-// claudeRules is what Claude Code's own settings say about which servers start.
+// claudeRules are the settings of Claude Code that decide which servers start.
 type claudeRules struct {
 	off      []string // disabledMcpServers: any scope, by name
 	rejected []string // disabledMcpjsonServers: project scope, by name
 	approved []string // enabledMcpjsonServers
 	all      bool     // enableAllProjectMcpServers
-	prints   bool     // an answer, and leaves: then what waits for approval is started
+	prints   bool     // Claude Code prints an answer and exits, and starts servers that wait for approval
 	lists    serverLists
-	managed  bool // allowManagedMcpServersOnly: of what is allowed, only an administrator's list counts
+	managed  bool // allowManagedMcpServersOnly: only an administrator's list of allowed servers counts
 }
 
-// readClaudeRules gathers the rules from the state file and from every settings
-// file that Claude Code reads. A settings file that does not parse is told of:
-// Claude Code doesn't heed it either.
+// readClaudeRules reads the rules in the state file and in every settings file that Claude Code
+// reads. A settings file that does not parse becomes a warning: Claude Code ignores it too.
 //
-// What a project's own files, and what is remembered of the project, approve
-// counts for nothing until the person has said that the folder is to be trusted.
-// What they reject counts anyway.
+// Approvals in a project's files, and those remembered for the project, count only once the
+// person trusts the folder. Rejections always count.
 func readClaudeRules(c claudeCode, env Env, found *Found) *claudeRules {
 	rules := &claudeRules{prints: slices.ContainsFunc(env.words(), func(word string) bool { return word == "-p" || word == "--print" })}
 	trusted := false
@@ -235,7 +231,7 @@ func readClaudeRules(c claudeCode, env Env, found *Found) *claudeRules {
 		for _, key := range projectKeys(env.Cwd) {
 			remembered = append(remembered, s.doc.At([]string{"projects", key}))
 		}
-		for _, dir := range upwards(realPath(env.Cwd)) { // trust is for all below
+		for _, dir := range upwards(realPath(env.Cwd)) { // trust includes all folders below
 			trusted = trusted || s.doc.At([]string{"projects", dir, "hasTrustDialogAccepted"}).IsTrue()
 		}
 	}
@@ -279,7 +275,7 @@ func (r *claudeRules) add(settings edit.Node, approves bool) {
 	}
 }
 
-// addLists adds the lists of one file. What several files allow is allowed.
+// addLists adds the lists of one file. The allowed lists of several files are combined.
 func (r *claudeRules) addLists(settings edit.Node, path string) {
 	read := func(key string) []serverRule {
 		var rules []serverRule
@@ -306,8 +302,8 @@ func warnOfPlugins(settings edit.Node, found *Found) {
 	found.warnOf("servers that plugins bring along are not governed", names)
 }
 
-// warnOfSubagents tells of servers that stand in the files of subagents, or in
-// --agents, and that only those start.
+// warnOfSubagents warns of servers that are in the files of subagents, or in --agents, and that
+// only subagents start.
 func (c claudeCode) warnOfSubagents(env Env, found *Found) {
 	dirs := []string{c.folder(env)}
 	for _, key := range projectKeys(env.Cwd) {
@@ -318,7 +314,7 @@ func (c claudeCode) warnOfSubagents(env Env, found *Found) {
 		for _, path := range paths {
 			f, err := readAnybodys(path)
 			if err != nil {
-				continue // so it is for the agent
+				continue // the agent can't read it either
 			}
 			head, _, _ := strings.Cut(strings.TrimPrefix(string(f.data), "---\n"), "\n---")
 			if strings.Contains("\n"+head, "\nmcpServers:") {
@@ -333,7 +329,7 @@ func (c claudeCode) warnOfSubagents(env Env, found *Found) {
 	}
 }
 
-// judge says of an entry what Claude Code would do with it as it stands.
+// judge determines what Claude Code would do with an entry as it is.
 func (r *claudeRules) judge(e *Entry, env Env, found *Found) {
 	switch {
 	case slices.Contains(r.off, e.ID):
@@ -351,8 +347,8 @@ func (r *claudeRules) judge(e *Entry, env Env, found *Found) {
 	switch {
 	case e.Ungoverned != "":
 	case r.lists.deniesCommand(c):
-		// Rewritten, the entry would slip past a rule that names its command. What
-		// names it in another way holds for the rewritten one too.
+		// If rewritten, the entry would pass a rule that names its command. A rule that names
+		// the server in another way still matches.
 		e.Ungoverned = "claude-code's own rules deny its command; it stays as it is, so that they do"
 	case e.Off == Starts && r.lists.exactly(c):
 		found.warn("claude-code allows %s by its exact command (allowedMcpServers), and will not start it through %s: "+
@@ -360,7 +356,7 @@ func (r *claudeRules) judge(e *Entry, env Env, found *Found) {
 	}
 }
 
-// texts returns the items of an array of strings.
+// texts returns the strings in an array.
 func texts(n edit.Node) []string {
 	var out []string
 	for _, item := range n.Items() {
@@ -371,8 +367,7 @@ func texts(n edit.Node) []string {
 	return out
 }
 
-// Folders returns the folders for which the state file names servers of their
-// own.
+// Folders returns the folders for which the state file has servers.
 func (c claudeCode) Folders(env Env) ([]string, error) {
 	state, err := load(c.stateFile(env), strict)
 	if state == nil || err != nil {

@@ -5,12 +5,10 @@ import (
 	"path/filepath"
 )
 
-// claudeDesktop knows the one file of Claude Desktop, which is the application's
-// own as well: it writes its preferences into it. It is read when the application
-// starts, and only then.
+// claudeDesktop finds the servers in the one file of Claude Desktop. The application also
+// writes its preferences to it, and reads it only when it starts.
 //
-// Servers that were installed as extensions lie in folders beside it, and are not
-// governed.
+// Servers installed as extensions are in folders beside it and are not governed.
 type claudeDesktop struct{}
 
 func (claudeDesktop) Name() string { return "claude-desktop" }
@@ -19,7 +17,7 @@ func (c claudeDesktop) Files(env Env) []string {
 	return env.files(filepath.Join(c.folder(env), "claude_desktop_config.json"))
 }
 
-// folder is where Claude Desktop keeps its settings.
+// folder returns Claude Desktop's settings folder.
 func (claudeDesktop) folder(env Env) string {
 	if dir := invoked(env).options["user-data-dir"]; dir != "" {
 		return absolute(dir, env.Cwd)
@@ -36,8 +34,7 @@ func (c claudeDesktop) Find(env Env) (*Found, error) {
 	return found.result()
 }
 
-// foldersIn returns the names of the folders in a folder, which need not be
-// there.
+// foldersIn returns the names of the folders in dir, which need not exist.
 func foldersIn(dir string) []string {
 	entries, _ := os.ReadDir(dir)
 	var names []string

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Whatever an administrator, the person or a project says about which servers
-// start, Claude Code's answer for each is known, with the place that says so.
+// For any combination of rules by an administrator, the person and the project, Claude Code's
+// decision about each server is predicted, with the rule that causes it.
 func TestClaudeCodeLists(t *testing.T) {
 	const (
 		administrators = "no-administrator/managed-settings.json"
@@ -24,8 +24,8 @@ func TestClaudeCodeLists(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		settings map[string]string
-		want     map[string]string // of those that do not start
-		left     string            // as they are, by a space
+		want     map[string]string // servers that do not start
+		left     string            // servers that stay as they are, separated by blanks
 	}{
 		{"nothing", nil, nil, "web"},
 		{"by command", map[string]string{administrators: `{"deniedMcpServers":[{"serverCommand":["npx","-y","files"]}]}`},
@@ -85,7 +85,7 @@ func TestClaudeCodeLists(t *testing.T) {
 	}
 }
 
-// What is denied by its command is not touched, so that it stays denied.
+// A server denied by its command is not rewritten, so that it stays denied.
 func TestDeniedStaysAsItIs(t *testing.T) {
 	w := newWorld(t)
 	w.write(filepath.Join(w.home, ".claude", "settings.json"), `{"deniedMcpServers":[{"serverCommand":["evil","-x"]}]}`)

@@ -2,16 +2,16 @@ package agentconf
 
 import "path/filepath"
 
-// cline knows the one file of Cline, which its program for the terminal and its
-// extension for editors share.
+// cline finds the servers in the one file of Cline, which its terminal program and its editor
+// extension share.
 //
-// Cline writes that file itself: switches, approvals of tools, the state of a
-// login. It holds a folder beside it as a lock meanwhile, which we do as well.
+// Cline writes switches, approvals of tools and login states to this file. Meanwhile it holds a
+// folder beside the file as a lock, and so does ThoughtGate.
 type cline struct{}
 
 const (
 	clineFile  = "cline_mcp_settings.json"
-	clineInner = "transport" // the part of an entry that may hold what is started
+	clineInner = "transport" // member of an entry that may hold what is started
 )
 
 func (cline) Name() string { return "cline" }
@@ -31,7 +31,7 @@ func (c cline) Find(env Env) (*Found, error) {
 	s.AgentLocks = lockFolders(path, s.file.path)
 	for _, e := range s.addServers(scopeUser, []string{"mcpServers"}) {
 		n := s.doc.At(e.Path)
-		// What is started, or reached, stands in the entry or one level below it.
+		// The command or URL is in the entry or one level below.
 		if at := n.Member(clineInner); at.Exists() {
 			e.enter(usualForm, clineInner, at)
 		} else if kind := n.Member("transportType"); kind.Exists() && kind.Text() != "stdio" {

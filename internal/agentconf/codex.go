@@ -13,19 +13,19 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/tomledit"
 )
 
-// codex knows the files of Codex CLI.
+// codex finds the servers of Codex CLI.
 //
-// It reads several, one above the other, and takes each field of a server from
-// the highest that has it: a project may give a user's server other arguments
-// and leave its command alone. An entry that has one of the two, or a limit that
-// has to be raised, is therefore rewritten to have both, as they come out, so that
-// it starts the shim whole whatever the files below it say.
+// Codex CLI merges several files and takes each field of a server from the strongest file that
+// has it. A project can give a user's server other arguments without a command. So an entry
+// that has a command, arguments or a limit to be raised is rewritten to have both command and
+// arguments, with their merged values. It then starts tg-shim completely, whatever the weaker
+// files say.
 //
-// Files of a project count only once the person trusts it. They are rewritten
-// before that too: trust may come while Codex runs.
+// Files of a project count only once the person trusts it. They are rewritten before that as
+// well, because trust may be given while Codex runs.
 type codex struct{}
 
-// What Codex CLI reads, and its scope besides the usual ones.
+// File and key of Codex CLI, and its scope besides the usual ones.
 const (
 	scopeCodexProfile = "profile"
 	codexFile         = "config.toml"
@@ -36,7 +36,7 @@ func (codex) Name() string { return "codex" }
 
 func (c codex) Files(env Env) []string { return pathsOf(c.layers(env)) }
 
-// layers are the files that may be rewritten, the weakest first.
+// layers returns the files that may be rewritten, weakest first.
 func (c codex) layers(env Env) []scoped {
 	if env.Config != "" {
 		return []scoped{{env.Config, scopeUser}}
@@ -54,12 +54,12 @@ func (c codex) layers(env Env) []scoped {
 	return layers
 }
 
-// folder is where Codex keeps its settings.
+// folder returns Codex's settings folder.
 func (codex) folder(env Env) string {
 	return env.path("CODEX_HOME", filepath.Join(env.Home, ".codex"))
 }
 
-// cwd is the folder in which Codex will work.
+// cwd returns the folder in which Codex will work.
 func (codex) cwd(env Env) string {
 	dir := env.Cwd
 	for _, to := range env.flags("-C", "--cd") {
@@ -68,7 +68,7 @@ func (codex) cwd(env Env) string {
 	return dir
 }
 
-// system is the folder of an administrator's files.
+// system returns the folder of an administrator's files.
 func (codex) system(env Env) string { return env.managed("/etc/codex", "/etc/codex") }
 
 func (c codex) Find(env Env) (*Found, error) {
@@ -107,8 +107,8 @@ func (c codex) Find(env Env) (*Found, error) {
 	return found.result()
 }
 
-// trusts reports whether the person trusts what a project's file in dir says:
-// the folder, or the project that Codex is started in.
+// trusts reports whether the person trusts a project's file in dir: the folder, or the project
+// in which Codex is started.
 func (c codex) trusts(user edit.Node, dir string, env Env) bool {
 	levels := map[string]string{}
 	for key, project := range user.Member("projects").Members() {
@@ -122,8 +122,8 @@ func (c codex) trusts(user edit.Node, dir string, env Env) bool {
 	return false
 }
 
-// refuseSpelledOut refuses a command line that says how a server is started:
-// that counts for more than any file.
+// refuseSpelledOut returns an error if the command line says how a server is started, because
+// that overrides any file.
 func (codex) refuseSpelledOut(env Env) error {
 	for _, word := range env.flags("-c", "--config") {
 		key, _, _ := strings.Cut(word, "=")
@@ -138,7 +138,7 @@ func (codex) refuseSpelledOut(env Env) error {
 	return nil
 }
 
-// judge applies what an administrator says of servers that other files name.
+// judge applies an administrator's settings to servers that other files name.
 func (c codex) judge(env Env, found *Found, servers codexServers) {
 	path := filepath.Join(c.system(env), "managed_config.toml")
 	managed, err := lookAt(path, tomledit.Syntax{})
@@ -160,9 +160,8 @@ func (c codex) judge(env Env, found *Found, servers codexServers) {
 	c.require(filepath.Join(c.system(env), "requirements.toml"), found, servers)
 }
 
-// require applies an administrator's list of servers, each with the one command
-// that it may be started by. What is not allowed stays as it is, so that Codex
-// goes on refusing it.
+// require applies an administrator's list of servers, each with the one command that is allowed
+// for it. A server that is not allowed stays as it is, so that Codex still refuses it.
 func (codex) require(path string, found *Found, servers codexServers) {
 	requirements, err := lookAt(path, tomledit.Syntax{})
 	found.fail(err)
@@ -188,30 +187,30 @@ func (codex) require(path string, found *Found, servers codexServers) {
 	}
 }
 
-// codexServers are the servers of Codex by their names, as they come out of all
-// files that were added, the weakest first.
+// codexServers are the servers of Codex by name, merged from all files added so far, weakest
+// first.
 type codexServers map[string]*codexServer
 
-// codexServer is one server, field by field from the highest file that has it.
+// codexServer is one server with the value of each field from the strongest file that has it.
 type codexServer struct {
 	command string
 	args    []string
 	off     bool
-	limits  map[string]float64 // as they will be once files are rewritten
-	entries []codexEntry       // that say how it is started, the weakest first
+	limits  map[string]float64 // values after the rewrite
+	entries []codexEntry       // entries that say how it is started, weakest first
 }
 
-// codexEntry is what one file says of a server; whole when that is all that it
-// takes to start it.
+// codexEntry is the entry of a server in one file. It is whole if it has both command and
+// arguments.
 type codexEntry struct {
 	*Entry
 	whole bool
 }
 
-// codexNames are the names of servers that Codex starts.
+// codexNames matches the server names that Codex accepts.
 var codexNames = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// of returns a server, which is made when there is none.
+// of returns the server with the given name, and makes it if there is none.
 func (m codexServers) of(name string) *codexServer {
 	if m[name] == nil {
 		m[name] = &codexServer{limits: map[string]float64{}}
@@ -219,7 +218,7 @@ func (m codexServers) of(name string) *codexServer {
 	return m[name]
 }
 
-// below adds a file that is not rewritten, and whose entries were read.
+// below adds a file that is not rewritten and whose entries are parsed already.
 func (m codexServers) below(s *Source) {
 	for _, e := range s.Entries {
 		server, n := m.of(e.ID), s.doc.At(e.Path)
@@ -230,8 +229,7 @@ func (m codexServers) below(s *Source) {
 
 func isWhole(n edit.Node) bool { return n.Member("command").Exists() && n.Member("args").Exists() }
 
-// add adds a file. One that does not count yet is read as if it did, and changes
-// nothing for the files above it.
+// add adds a file. A pending file is read as if it counted, but does not affect stronger files.
 func (m codexServers) add(s *Source, scope string, pending bool) {
 	for name, value := range s.doc.At([]string{codexKey}).Members() {
 		server := m.of(name.Text())
@@ -263,7 +261,7 @@ func (server *codexServer) copied() *codexServer {
 	return &other
 }
 
-// learn takes up the fields that a file has.
+// learn applies the fields of one file.
 func (server *codexServer) learn(n edit.Node) {
 	if command := n.Member("command"); command.Kind() == edit.String {
 		server.command = command.Text()
@@ -276,8 +274,8 @@ func (server *codexServer) learn(n edit.Node) {
 	}
 }
 
-// entry reads what a file says of how the server is started, nil when it says
-// nothing of that, and sets no limit that has to be raised either.
+// entry parses a file's entry for the server. It returns nil if the entry neither says how the
+// server is started nor sets a limit that must be raised.
 func (server *codexServer) entry(n edit.Node, name string) *Entry {
 	command, args := n.Member("command"), n.Member("args")
 	says := n.Kind() != edit.Object || command.Exists() || args.Exists() || n.Member("url").Exists()
@@ -291,7 +289,7 @@ func (server *codexServer) entry(n edit.Node, name string) *Entry {
 	case command.Exists() || args.Exists() && args.Kind() != edit.Array || n.Member("url").Exists():
 	case server.command == "":
 		e.Ungoverned = "only a part of a server, whose command no file names"
-	default: // the command comes from a file below
+	default: // the command comes from a weaker file
 		e.Command, e.Ungoverned = server.command, ""
 	}
 	if !args.Exists() {
@@ -301,7 +299,7 @@ func (server *codexServer) entry(n edit.Node, name string) *Entry {
 	return e
 }
 
-// tooTight reports whether a file sets a limit lower than it should be.
+// tooTight reports whether a file sets a limit that is too low.
 func tooTight(n edit.Node) bool {
 	return slices.ContainsFunc(limits[codex{}.Name()], func(l limit) bool {
 		number, ok := numberOf(n.Member(l.key).Raw())
@@ -309,8 +307,8 @@ func tooTight(n edit.Node) bool {
 	})
 }
 
-// limited returns what has to be raised in an entry. A setting that it lacks is
-// that of a file below where there is one; that must not be lowered.
+// limited returns the limits to be raised in an entry. If the entry lacks a setting that a
+// weaker file has, that value must not be lowered.
 func (server *codexServer) limited(n edit.Node, governed bool) []limit {
 	out := slices.Clone(limits[codex{}.Name()])
 	for i, l := range out {
@@ -327,8 +325,8 @@ func (server *codexServer) limited(n edit.Node, governed bool) []limit {
 	return out
 }
 
-// settle says of every entry whether it counts: not when the server is switched
-// off, and not when one above it has all that it has.
+// settle sets Off of the entries that do not count: those of a server that is switched off, and
+// those below an entry that has both command and arguments.
 func (m codexServers) settle() {
 	for _, server := range m {
 		whole := false
@@ -344,7 +342,7 @@ func (m codexServers) settle() {
 	}
 }
 
-// order are the entries of all servers, of each the strongest first.
+// order returns the entries of all servers, strongest first within each server.
 func (m codexServers) order() []*Entry {
 	var all []*Entry
 	for _, name := range slices.Sorted(maps.Keys(m)) {
@@ -355,14 +353,13 @@ func (m codexServers) order() []*Entry {
 	return all
 }
 
-// Codex CLI takes single settings on its command line, on top of all files, and
-// merges them member by member. So it is told no more than how each server is
-// started, two words of its environment, and limits that are too low. All of that
-// can be read by whoever lists processes: so can the command line of the server,
-// for as long, and no environment of a server is in it.
+// Codex CLI accepts single settings on its command line, which override the files member by
+// member. So it gets only how each server is started, two environment variables, and limits
+// that are too low. Every user who lists processes can read them, as they can the server's own
+// command line; the environment of a server is not among them.
 
-// unsteady are the verbs and flags with which Codex CLI works in other folders
-// than this one, or leaves out files that it would read here.
+// unsteady are the verbs and flags with which Codex CLI works in other folders than this one,
+// or skips files that it would read here.
 var unsteady = strings.Fields("app-server exec-server mcp-server remote-control cloud resume fork --remote --ignore-user-config")
 
 func (c codex) unfaithful(env Env, found *Found) string {
@@ -397,7 +394,7 @@ func (codex) point(_ Env, found *Found, line Line, _ string) (*pointed, error) {
 		for _, member := range line.env(syntax) {
 			set("env."+member.Name, member.Value)
 		}
-		// Not those of the entry, which reckon with files that are rewritten below it.
+		// Not those of the entry, which assume that weaker files are rewritten too.
 		for _, l := range tooLow(strongestFirst, e.Path, limits[codex{}.Name()]) {
 			set(l.key, strconv.Itoa(l.least))
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// codexEnv is where Codex is started with a command line.
+// codexEnv returns the environment of Codex started with a command line.
 func codexEnv(w *world, command string) Env {
 	env := w.env()
 	env.Command = strings.Fields(command)
@@ -140,7 +140,7 @@ func TestCodexRefuses(t *testing.T) {
 			wantError(t, err, test.want)
 		})
 	}
-	// What says nothing of how a server is started may stand on the command line.
+	// A setting that does not say how a server is started is allowed on the command line.
 	w := newWorld(t)
 	w.write(filepath.Join(w.home, ".codex", codexFile), "[mcp_servers.a]\ncommand = 'x'\n")
 	if _, err := NewPlan(codex{}, codexEnv(w, "codex -c mcp_servers.a.tool_timeout_sec=9 -c model=m"), w.shim); err != nil {
@@ -148,8 +148,8 @@ func TestCodexRefuses(t *testing.T) {
 	}
 }
 
-// Whatever the files below an entry say, it starts the shim whole; limits are
-// raised and never lowered; and all files come back.
+// Whatever the weaker files say, an entry starts tg-shim completely. Limits are raised and
+// never lowered. All files are restored.
 func TestCodexRewrite(t *testing.T) {
 	w := newWorld(t)
 	w.unpack("codex")
@@ -161,7 +161,7 @@ func TestCodexRewrite(t *testing.T) {
 	p := w.governedBy(codex{}, codexEnv(w, "codex --profile work"))
 	env := `env = { THOUGHTGATE_SOCKET = "/run/user/1000/thoughtgate/shim.sock", THOUGHTGATE_SESSION = "5e55104f5e55104f5e55104f5e55104f" }`
 	socket := strings.NewReplacer(`env = { THOUGHTGATE`, `THOUGHTGATE`, ", THOUGHT", "\nTHOUGHT", " }", "").Replace(env)
-	// What the project has a part in comes with it, wherever else it is named.
+	// What the project contributes is included, wherever else the server is named.
 	w.wantFile(project, strings.ReplaceAll(strings.ReplaceAll(`[mcp_servers.files]
 command = "SHIM"
 `+env+`

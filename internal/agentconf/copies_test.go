@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Copies that an agent makes of its file while a wrap has rewritten it are found,
-// and can be put right as the file itself.
+// Copies that an agent makes of its file during a wrap are found, and can be fixed like the
+// file itself.
 func TestCopiesOfAnAgent(t *testing.T) {
 	w := fillWorld(newWorld(t))
 	p, _ := w.wrapped()
@@ -50,8 +50,8 @@ func TestCopiesOfAnAgent(t *testing.T) {
 	}
 }
 
-// The copies of an agent that only the person knows are found by a note, which goes
-// with the last of them. What they are called does not matter to who puts them right.
+// Copies of the file of a custom agent are found by a note, which is removed with the last
+// copy. They can be fixed whatever their names.
 func TestCopiesOfACustomAgent(t *testing.T) {
 	for ending, text := range map[string]string{
 		".json": `{"mcpServers":{"a":{"command":"old-mcp"}}}`, ".toml": "[mcp_servers.a]\ncommand = \"old-mcp\"\n", ".yaml": "mcpServers:\n  a:\n    command: old-mcp\n",

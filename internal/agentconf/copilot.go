@@ -10,15 +10,15 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// copilot knows the files of GitHub Copilot CLI.
+// copilot finds the servers of GitHub Copilot CLI.
 //
-// Servers stand in the user's file and, in a folder that is trusted, in one of
-// two files of the project; files named on the command line beat both. Of a name
-// the whole entry of the strongest counts. Those that are switched off, or whose
-// folder is not trusted, are rewritten too: both can change while it runs.
+// They are in the user's file and, in a trusted folder, in one of two files of the project.
+// Files named on the command line override both. For each name only the strongest entry counts.
+// Servers that are switched off, or whose folder is not trusted, are rewritten too, because
+// both can change while Copilot CLI runs.
 type copilot struct{}
 
-// scopeAdditional is what the command line names.
+// scopeAdditional is the scope of files named on the command line.
 const scopeAdditional = "--additional-mcp-config"
 
 var copilotFormat = format{syntax: lenient, vars: dollarVariables, lists: mcpServers, types: []string{"local"}}
@@ -30,12 +30,12 @@ func (c copilot) Files(env Env) []string {
 	return env.files(filepath.Join(c.folder(env), "mcp-config.json"), filepath.Join(dir, projectFile), filepath.Join(dir, ".github", "mcp.json"))
 }
 
-// folder is where Copilot CLI keeps its settings.
+// folder returns Copilot CLI's settings folder.
 func (copilot) folder(env Env) string {
 	return env.path("COPILOT_HOME", filepath.Join(env.Home, ".copilot"))
 }
 
-// cwd is the folder in which Copilot CLI will work.
+// cwd returns the folder in which Copilot CLI will work.
 func (copilot) cwd(env Env) string {
 	dir := env.Cwd
 	for _, to := range env.flags("-C") {
@@ -44,7 +44,7 @@ func (copilot) cwd(env Env) string {
 	return dir
 }
 
-// projectFile is the one of the project's two files that counts.
+// projectFile returns the one of the project's two files that counts.
 func (c copilot) projectFile(env Env) string {
 	dir := c.cwd(env)
 	path := filepath.Join(dir, projectFile)
@@ -80,7 +80,7 @@ func (c copilot) Find(env Env) (*Found, error) {
 	return found.result()
 }
 
-// judge says of each entry what Copilot CLI would do with it as it stands.
+// judge determines what Copilot CLI would do with each entry as it is.
 func (c copilot) judge(order []*Entry, env Env, found *Found) {
 	off := env.flags("--disable-mcp-server")
 	settings, err := lookAt(filepath.Join(c.folder(env), "settings.json"), lenient)
@@ -121,7 +121,7 @@ func (c copilot) trusted(env Env) bool {
 	return slices.ContainsFunc(folders, func(dir string) bool { return slices.Contains(above, realPath(dir)) })
 }
 
-// warnOfPlugins tells of what Copilot CLI starts from elsewhere.
+// warnOfPlugins warns of servers that come with plugins.
 func (c copilot) warnOfPlugins(env Env, found *Found) {
 	dirs, _ := filepath.Glob(filepath.Join(c.folder(env), "installed-plugins", "*", "*"))
 	var names []string
@@ -136,12 +136,11 @@ func (c copilot) warnOfPlugins(env Env, found *Found) {
 	found.warnOf("servers that plugins bring along are not governed", slices.Compact(names))
 }
 
-// Copilot CLI takes a further file by a flag, and each entry of it in the place
-// of the one that has its name in the other files. What it says of itself there,
-// that it is switched off for one, it says here as well.
+// Copilot CLI accepts another file by a flag. An entry in it replaces the entry of the same
+// name in the other files, so it gets all settings of that entry, such as whether it is
+// switched off.
 
-// roaming are the flags with which Copilot CLI works in a folder that only it
-// knows.
+// roaming are the flags with which Copilot CLI works in a folder that only it knows.
 var roaming = []string{"--acp", "--resume", "-r", "--continue", "--connect", "--worktree", "-w"}
 
 func (copilot) unfaithful(env Env, found *Found) string {

@@ -5,12 +5,10 @@ import (
 	"slices"
 )
 
-// cursor knows the files of Cursor: one of the user's, and one in each folder
-// that is opened, which counts for more. Its command line agent looks into the
-// folders above as well.
+// cursor finds the servers of Cursor, in a file of the user and one in each opened folder,
+// which overrides the user's. Its command line agent also reads the folders above.
 //
-// Whether a server is switched on, and whether it was approved, Cursor keeps
-// elsewhere.
+// Cursor stores elsewhere whether a server is switched on or approved.
 type cursor struct{}
 
 func (cursor) Name() string { return "cursor" }
@@ -27,7 +25,7 @@ func (c cursor) Files(env Env) []string {
 
 func (cursor) userFile(env Env) string { return filepath.Join(env.Home, ".cursor", "mcp.json") }
 
-// folders are those whose file is read, the strongest first.
+// folders returns the folders whose file is read, strongest first.
 func (cursor) folders(env Env) []string {
 	in := invoked(env)
 	if filepath.Base(launcher(env)) == "cursor-agent" {
@@ -54,12 +52,11 @@ func (c cursor) Find(env Env) (*Found, error) {
 	return found.result()
 }
 
-// elsewhereWarning is what is to be known of an editor that opens something that
-// is not here.
+// elsewhereWarning is the warning for an editor that opens something remote.
 const elsewhereWarning = "servers on the other host or in the container that is opened are not governed: they are started there"
 
-// editorVariables are those of the editors that are made of VS Code. folder is
-// what they take for the workspace.
+// editorVariables returns the variables of editors that derive from VS Code. folder is their
+// workspace.
 func editorVariables(env Env, folder string) variables {
 	return variables{pattern: editorPattern, own: map[string]string{
 		"${userHome}": env.Home, "${workspaceFolder}": folder, "${workspaceFolderBasename}": filepath.Base(folder),

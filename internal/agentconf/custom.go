@@ -8,17 +8,17 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// custom is any agent that is told by the person: one file, which lists its
-// servers in the usual form under one of the usual names; see customLists. The file's ending says
-// whether it is JSON, TOML or YAML.
+// custom is any other agent. The person names its one file, which lists servers in the usual
+// form under one of the usual names; see customLists. The file name extension says whether it
+// is JSON, TOML or YAML.
 type custom struct{}
 
-// customKeys are the names that lists of servers go by.
+// customKeys are the usual names of lists of servers.
 var customKeys = []string{"mcpServers", "servers", "context_servers", "mcp_servers"}
 
-// customLists are the paths of the lists in a file: a member of such a name, or of
-// one that ends in it behind a dot ("amp.mcpServers"), at the top or in an object
-// there.
+// customLists returns the paths of the lists of servers in a file. A list is a member with a
+// usual name, or with a name that ends in one after a dot ("amp.mcpServers"), at the top level
+// or one level below.
 func customLists(root edit.Node) [][]string {
 	var lists [][]string
 	for _, key := range customKeys {
@@ -28,7 +28,7 @@ func customLists(root edit.Node) [][]string {
 	}
 	for name, value := range root.Members() {
 		if slices.Contains(customKeys, name.Text()) {
-			continue // what stands in it are servers
+			continue // its members are servers
 		}
 		for _, key := range customKeys {
 			if strings.HasSuffix(name.Text(), "."+key) {

@@ -23,8 +23,8 @@ mcpServers:
   - uses: some/block
 `
 
-// A file that is named may be written in any syntax, and its servers may stand
-// in a list, where places say nothing about who is who.
+// The file may be in any syntax, and its servers may be in a list, where an index does not
+// identify a server.
 func TestCustomList(t *testing.T) {
 	w := newWorld(t)
 	env := w.env()
@@ -61,8 +61,8 @@ func TestCustomTOML(t *testing.T) {
 	w.wantFile(env.Config, before)
 }
 
-// Without a journal a backup tells what limits were, and without a backup
-// nothing does: then they stay, and it is said.
+// Without a journal the original limits come from a backup. Without a backup they are unknown:
+// the raised limits stay, with a note.
 func TestUnwrapLimits(t *testing.T) {
 	const before = "extensions:\n  a:\n    type: stdio\n    cmd: 'x y'\n    timeout: 300 # s\n"
 	for _, backup := range []bool{true, false} {

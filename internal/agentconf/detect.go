@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// bundles are the agents that are applications on macOS, by the name of their
-// bundle and by their identifier, which `open -b` takes.
+// bundles are the agents that are macOS applications, with the name of their bundle and the
+// identifier that `open -b` takes.
 var bundles = []struct{ agent, name, id string }{
 	{"cursor", "Cursor", "com.todesktop.230313mzl4w4u92"},
 	{"cursor", "Cursor Nightly", "co.anysphere.cursor.nightly"},
@@ -24,9 +24,9 @@ var bundles = []struct{ agent, name, id string }{
 	{"claude-desktop", "Claude", "com.anthropic.claudefordesktop"},
 }
 
-// Detect returns the type of the agent that a command starts, and whether it
-// could tell: by the program's name, by the application that it lies in, or by
-// what open(1) or `flatpak run` are told to start.
+// Detect returns the type of the agent that a command starts, and whether it is known. It looks
+// at the program's name, at the application that contains the program, and at the arguments of
+// open(1) and `flatpak run`.
 func Detect(command []string) (string, bool) {
 	words := launched(command)
 	if len(words) == 0 {
@@ -37,7 +37,7 @@ func Detect(command []string) (string, bool) {
 	}
 	base := filepath.Base(words[0])
 	if name, is := appImage(base); is {
-		if name == "claude" { // the terminal's Claude does not come as one
+		if name == "claude" { // Claude Code is not available as an AppImage
 			return "claude-desktop", true
 		}
 		base = name
@@ -50,9 +50,9 @@ func Detect(command []string) (string, bool) {
 	return "", false
 }
 
-// detectBundle tells an agent by the application that a path lies in, or by the
-// identifier of one. Programs in it, such as the `code` that Cursor brings
-// along, are the application's whatever they are called.
+// detectBundle detects an agent by the application that contains a path, or by an application's
+// identifier. A program in an application, such as the `code` of Cursor, belongs to it whatever
+// its name.
 func detectBundle(path string) (string, bool) {
 	for _, app := range appsIn(path) {
 		for _, b := range bundles {
@@ -67,8 +67,8 @@ func detectBundle(path string) (string, bool) {
 	return "", false
 }
 
-// appsIn are the names of the applications that a path lies in, or the one whose
-// identifier it is.
+// appsIn returns the names of the applications that contain a path, or of the one with that
+// identifier.
 func appsIn(path string) []string {
 	var apps []string
 	for _, b := range bundles {
@@ -84,8 +84,8 @@ func appsIn(path string) []string {
 	return apps
 }
 
-// appImage returns the program that the name of an AppImage begins with:
-// cursor for Cursor-1.7.28-x86_64.AppImage.
+// appImage returns the program name at the start of an AppImage's name: cursor for
+// Cursor-1.7.28-x86_64.AppImage.
 func appImage(base string) (string, bool) {
 	stem, is := strings.CutSuffix(strings.ToLower(base), ".appimage")
 	if !is {
@@ -96,9 +96,8 @@ func appImage(base string) (string, bool) {
 	return name, true
 }
 
-// launched returns the program and arguments that a command comes down to. For
-// open(1) the program is the bundle or its identifier, for flatpak the
-// application's identifier.
+// launched returns the program and arguments that a command starts. For open(1) the program is
+// the bundle or its identifier, for flatpak the identifier of the application.
 func launched(command []string) []string {
 	if len(command) == 0 {
 		return nil
@@ -112,8 +111,7 @@ func launched(command []string) []string {
 	return command
 }
 
-// launcher is the program that env's command comes down to, empty when there is
-// no command.
+// launcher returns the program that env's command starts, or "" if there is no command.
 func launcher(env Env) string {
 	if words := launched(env.Command); len(words) > 0 {
 		return words[0]
@@ -121,7 +119,7 @@ func launcher(env Env) string {
 	return ""
 }
 
-// opened reads the arguments of open(1): `-a Cursor FILE... --args ARG...`.
+// opened parses the arguments of open(1): `-a Cursor FILE... --args ARG...`.
 func opened(args []string) []string {
 	var program string
 	var rest []string
@@ -132,7 +130,7 @@ func opened(args []string) []string {
 			rest = append(rest, args[i+1:]...)
 			i = len(args)
 		case strings.HasPrefix(word, "-") && !strings.HasPrefix(word, "--") && i+1 < len(args) && strings.ContainsAny(word[len(word)-1:], "abhiosu"):
-			i++ // the last letter takes a value, that of -a and -b is the application
+			i++ // the last letter takes a value, which for -a and -b is the application
 			switch word[len(word)-1] {
 			case 'a':
 				program = strings.TrimSuffix(args[i], ".app") + ".app"
@@ -154,7 +152,7 @@ func opened(args []string) []string {
 	return append([]string{program}, rest...)
 }
 
-// flatpakRun reads `flatpak run [OPTION...] ID [ARG...]`.
+// flatpakRun parses `flatpak run [OPTION...] ID [ARG...]`.
 func flatpakRun(command []string) []string {
 	if len(command) < 2 || command[1] != "run" {
 		return command
@@ -167,7 +165,7 @@ func flatpakRun(command []string) []string {
 	return command
 }
 
-// programsOf are the names of an agent's programs that have windows.
+// programsOf returns the names of an agent's programs that have windows.
 func programsOf(agent string) []string {
 	for _, k := range known {
 		if k.name == agent {
@@ -188,9 +186,9 @@ func Launches(agent string, command []string) bool {
 	return Windowed(agent) && !slices.Contains(inTerminal, filepath.Base(launcher(Env{Command: command})))
 }
 
-// IsProgram reports whether a program is that of a windowed agent's application: by
-// the bundle that it lies in, or by its name. Where the command itself has such a
-// name, only that one counts: `code` is not `codium`.
+// IsProgram reports whether the program at path belongs to a windowed agent's application, by
+// its bundle or its name. If the command itself has such a name, only that name matches: `code`
+// is not `codium`.
 func IsProgram(agent string, command []string, path string) bool {
 	if is, ok := detectBundle(path); ok {
 		return is == agent
@@ -203,27 +201,26 @@ func IsProgram(agent string, command []string, path string) bool {
 	return slices.Contains(names, base)
 }
 
-// invocation is what the command line of an editor says of where its settings
-// are, and of what it opens.
+// invocation is what an editor's command line says about where its settings are and what it
+// opens.
 type invocation struct {
-	folders    []string          // opened, absolute; the current one when none is named
+	folders    []string          // opened folders, absolute; the current one if none is named
 	workspaces []string          // files that list the folders of a workspace
 	elsewhere  bool              // something on another host or in a container is opened
-	options    map[string]string // long options by their name, with their values if they have one
+	options    map[string]string // long options by name, with their values
 }
 
-// valued are the long options of editors whose value is the next word. Of others
-// it would be taken for something to open, which does no harm unless a folder is
-// called so.
+// valued are the long options of editors whose value is the next word. The value of an unknown
+// option is taken for something to open, which only matters if a folder has that name.
 var valued = strings.Fields("user-data-dir profile extensions-dir extensions-download-dir locale log goto " +
 	"folder-uri file-uri remote sync category install-extension uninstall-extension enable-proposed-api " +
 	"disable-extension add-mcp shared-data-dir crash-reporter-directory logsPath zed workspace")
 
-// invoked reads the command line of an editor.
+// invoked parses the command line of an editor.
 func invoked(env Env) invocation {
 	in := invocation{options: map[string]string{}}
 	words := launched(env.Command)
-	bare := false // past a --, all words name something to open
+	bare := false // after --, all words name something to open
 	for i := 1; i < len(words); i++ {
 		name, value, direct := strings.Cut(strings.TrimPrefix(words[i], "--"), "=")
 		switch {
@@ -249,7 +246,7 @@ func invoked(env Env) invocation {
 	}
 	_, remote := in.options["remote"]
 	switch {
-	case remote: // what is named is there, not here
+	case remote: // the folders named are remote
 		in.folders, in.workspaces = nil, nil
 	case len(in.folders)+len(in.workspaces) == 0 && !in.elsewhere:
 		in.folders = []string{filepath.Clean(env.Cwd)}
@@ -257,8 +254,7 @@ func invoked(env Env) invocation {
 	return in
 }
 
-// open takes a word that names something to open. Files, and what is not there,
-// bring no servers along.
+// open adds what a word names. Files, and paths that do not exist, have no servers.
 func (in *invocation) open(word string, env Env) {
 	if scheme, _, is := strings.Cut(word, "://"); is {
 		u, err := url.Parse(word)

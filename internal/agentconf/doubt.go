@@ -10,13 +10,13 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// An agent may read what is written twice, or wrongly, in another way than we do, or
-// not at all. Where that is a part of one server's entry, it concerns that server.
-// Anywhere else it may decide which servers there are, what they are called or
-// whether they are started: then nothing in the file can be relied on.
+// An agent may read text that is ambiguous or invalid in another way than this package, or not
+// at all. If it is a part of one server's entry, it concerns only that server. Anywhere else it
+// may decide which servers there are, what their names are or whether they are started, so
+// nothing in the file can be relied on.
 
-// doubt marks the entries that hold something doubtful as such that can't be
-// rewritten, and refuses a file that has it elsewhere.
+// doubt marks entries with doubtful values as not rewritable. It returns an error for a file
+// with doubts elsewhere.
 func (f *Found) doubt() error {
 	for _, s := range f.Sources {
 		for _, d := range s.doc.Doubts() {
@@ -34,7 +34,7 @@ func (f *Found) doubt() error {
 	return nil
 }
 
-// holds reports whether what is at path is an entry, or in it.
+// holds reports whether path is that of the entry or of something in it.
 func (e *Entry) holds(path []string) bool {
 	at := e.Path
 	if e.inner {
@@ -43,12 +43,12 @@ func (e *Entry) holds(path []string) bool {
 	return isBelow(path, at)
 }
 
-// isBelow reports whether path is above, or leads on from there.
+// isBelow reports whether path equals above or is below it.
 func isBelow(path, above []string) bool {
 	return len(path) >= len(above) && slices.Equal(path[:len(above)], above)
 }
 
-// doubt refuses a document in which it can't be told what of ours stands in it.
+// doubt returns an error if doubts in the document make it uncertain what of it is ours.
 func (t *taker) doubt() error {
 	for _, d := range t.doc.Doubts() {
 		rewritten := slices.ContainsFunc(t.before, func(w entryWas) bool { return isBelow(d.Path, w.Path) || isBelow(w.Path, d.Path) })
@@ -69,8 +69,7 @@ func mentionsUs(n edit.Node) bool {
 	return n.Kind() == edit.String && filepath.Base(n.Text()) == shimName
 }
 
-// leaveFixed leaves the user's own entries alone that are written in a way that
-// cannot be rewritten, and names them.
+// leaveFixed excludes the user's own entries that can't be rewritten, with a warning.
 func (f *Found) leaveFixed() {
 	for s, e := range each(f.Sources) {
 		if e.fixed == "" || e.From != "" || e.Ungoverned != "" {
@@ -81,7 +80,7 @@ func (f *Found) leaveFixed() {
 	}
 }
 
-// warnOurs tells of entries that set variables of ours, or have no name.
+// warnOurs warns of entries that set our variables, or have no name.
 func (p *Plan) warnOurs() {
 	for _, f := range p.files {
 		for _, e := range f.governed() {
@@ -98,8 +97,8 @@ func (p *Plan) warnOurs() {
 	}
 }
 
-// warnUnset tells of references that nobody will be able to resolve. They stay
-// as they are: whoever expands them is told the same by them.
+// warnUnset warns of references to variables that are not set. They stay as written: the
+// program that expands them will report the same.
 func (p *Plan) warnUnset() {
 	for _, f := range p.files {
 		for s, e := range each(f.sources) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// doubtful are files with a server that agents may read in different ways, or not at
-// all, and a good one.
+// doubtful lists files with one valid server, and one that agents may read in different ways or
+// not at all.
 var doubtful = []struct{ name, agent, file, odd, good, place string }{
 	{"a command twice, in JSON", "claude-code", ".claude.json", `"odd": {"command":"x", "command":"y"}`, `"good": {"command":"g"}`, `line 1, column 39: the name "command" is there twice; first at line 1, column 24`},
 	{"a variable twice, in JSON", "claude-code", ".claude.json", `"odd":{"command":"x","env":{"A":"1","\u0041":"2"}}`, `"good": {"command":"g"}`, `the name "A" is there twice`},
@@ -30,7 +30,7 @@ var doubtful = []struct{ name, agent, file, odd, good, place string }{
 	{"an alias for a server, in YAML", "goose", ".config/goose/config.yaml", "  same: &s\n    type: stdio\n    cmd: x\n  odd: *s\n", "  good:\n    type: stdio\n    cmd: g\n", "line 5, column 8: it is an alias"},
 }
 
-// text puts servers into a file of an agent.
+// serversOf returns a file of an agent with the given servers.
 func serversOf(agent string, servers ...string) string {
 	switch agent {
 	case "codex":
@@ -43,8 +43,7 @@ func serversOf(agent string, servers ...string) string {
 	return `{"mcpServers":{` + strings.Join(servers, ",") + "}}\n"
 }
 
-// What is doubtful in one entry keeps nobody from the others: the entry is named,
-// with the place, and not a byte of it is changed.
+// A doubtful entry does not affect the others. It is reported with its place, and not changed.
 func TestDoubtfulEntries(t *testing.T) {
 	for _, test := range doubtful {
 		t.Run(test.name, func(t *testing.T) {
@@ -74,7 +73,7 @@ func TestDoubtfulEntries(t *testing.T) {
 			w.restore(p)
 			w.wantFile(path, text)
 			w.wantClean()
-			// By whoever comes later, from the words alone.
+			// Unwrap needs only the words in the file.
 			w.governedBy(agent, env).Unlock()
 			if _, err := Unwrap(path, w.notes()); err != nil {
 				t.Fatal(err)
@@ -84,7 +83,7 @@ func TestDoubtfulEntries(t *testing.T) {
 	}
 }
 
-// A server that comes in while the agent is wrapped, and can't be governed, is told of.
+// A server that is added during a wrap and can't be governed is reported.
 func TestDoubtfulEntriesThatComeIn(t *testing.T) {
 	for _, test := range doubtful {
 		t.Run(test.name, func(t *testing.T) {
@@ -119,8 +118,8 @@ func TestDoubtfulEntriesThatComeIn(t *testing.T) {
 	}
 }
 
-// What may decide which servers there are, or what they are called, is refused as a
-// whole, and so is a server of a project: it would be started, and nobody has agreed.
+// A file is an error if a doubt may decide which servers there are or what their names are. So
+// is a doubtful server of a project: it would be started without anybody's approval.
 func TestDoubtsAboutMoreThanAServer(t *testing.T) {
 	const good = `"good":{"command":"g"}`
 	for _, test := range []struct{ name, agent, file, text, want string }{
@@ -154,8 +153,8 @@ func TestDoubtsAboutMoreThanAServer(t *testing.T) {
 	}
 }
 
-// A line of ours to which a second reading was added counts for nothing: the file is
-// put back from its backup, and what it had become is kept.
+// A line of ours that became ambiguous is not used: the file is restored from its backup, and
+// the ambiguous file is kept.
 func TestDoubtfulLineOfOurs(t *testing.T) {
 	for name, more := range map[string]string{
 		"a command": `"command":"evil","command":`, "the server": `"x":1},"files":{"command":`,

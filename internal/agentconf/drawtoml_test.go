@@ -8,13 +8,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// tomlLayout draws a TOML file: the same things are said in all the ways there
-// are.
+// tomlLayout draws a TOML file that uses all notations for the same content.
 type tomlLayout struct {
 	t               *rapid.T
 	newline, indent string
 	comments        bool
-	tables          [][]string // with headers, to come after the keys of the file in any order
+	tables          [][]string // tables with headers, which come after the keys of the file in any order
 }
 
 func (l *tomlLayout) pick(label string, from ...string) string {
@@ -38,7 +37,7 @@ func (l *tomlLayout) command() string {
 	return l.pick("command", `"npx"`, `'/opt/Ünï/x y'`, `"""uvx"""`, "'''\nclock'''", `"\u006epx"`)
 }
 
-// gap is what may stand between the values of a list.
+// gap draws the text between the values of a list.
 func (l *tomlLayout) gap() string {
 	return l.pick("gap", "", " ", l.newline+l.indent, l.comment()+l.newline+"\t")
 }
@@ -61,7 +60,7 @@ func (l *tomlLayout) assign(key, value string) string {
 	return key + l.pick("assign", " = ", "=", " =\t", "  = ") + value
 }
 
-// members draws those of a server, as keys and values; env is apart.
+// members draws the members of a server, as keys and values; env is separate.
 func (l *tomlLayout) members() (members [][2]string, env [][2]string, hasEnv bool) {
 	members = append(members, [2]string{"command", l.command()})
 	if l.chance("args") {
@@ -94,8 +93,7 @@ func (l *tomlLayout) inline(members [][2]string) string {
 	return l.pick("inline", "{", "{ ") + strings.Join(parts, l.pick("comma", ", ", ",", " , ")) + l.pick("inline end", "}", " }")
 }
 
-// server adds one in some form. dotted is whether its keys may stand in the
-// table of servers.
+// server draws a server in any form. If dotted is set, its keys may be in the table of servers.
 func (l *tomlLayout) server(name string, dotted bool) (lines []string) {
 	members, env, hasEnv := l.members()
 	line := func(prefix, key, value string) {

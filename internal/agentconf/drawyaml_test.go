@@ -10,8 +10,8 @@ import (
 // yamlLayout draws a file of Goose.
 type yamlLayout struct {
 	t        *rapid.T
-	step     int  // of indentation
-	hang     bool // lists stand as far out as their names
+	step     int  // indentation
+	hang     bool // lists are not indented below their names
 	comments bool
 }
 
@@ -38,7 +38,7 @@ func (l *yamlLayout) scalar(flow bool) string {
 	return l.pick("scalar", texts...)
 }
 
-// list draws items, as lines at a depth or between brackets.
+// list draws a list, as lines at a depth or in brackets.
 func (l *yamlLayout) list(name string, depth int, items int) []string {
 	at := l.indent(depth)
 	if items == 0 || l.chance("flow") {
@@ -78,7 +78,7 @@ func (l *yamlLayout) table(name string, depth, members int) []string {
 	return lines
 }
 
-// flowServer draws one between braces, on a line or several.
+// flowServer draws a server in braces, on one or several lines.
 func (l *yamlLayout) flowServer(name string) []string {
 	parts := []string{"type: stdio", `"cmd": ` + l.pick("command", "npx", "'x, y'", `"/opt/Ünï"`)}
 	for _, more := range [][]string{

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drift is what Drift says, in one line.
+// drift returns the result of Drift in one line.
 func drift(t *testing.T, p Governing) string {
 	t.Helper()
 	all, err := p.Drift()
@@ -27,7 +27,7 @@ func drift(t *testing.T, p Governing) string {
 	return strings.Join(words, ", ")
 }
 
-// daemonKeeps is a daemon that keeps journals: by path, the latest.
+// daemonKeeps has the latest journal of each path, like a daemon.
 type daemonKeeps map[string][]byte
 
 func (d daemonKeeps) commit(journals []Journal) error {
@@ -37,8 +37,8 @@ func (d daemonKeeps) commit(journals []Journal) error {
 	return nil
 }
 
-// EC-STDIO-039: a server that is added during the session is told of, and stays
-// when the session ends; so is one of ours that names the shim no more.
+// EC-STDIO-039: a server that is added during the session is reported, and stays after the
+// session. So does an entry of ours that was changed so that it does not start tg-shim.
 func TestDrift(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)
@@ -74,8 +74,8 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// EC-STDIO-039: with Adopt it is governed from then on, wherever it stands, and
-// put back at the end as it was written: by whoever has the journals.
+// EC-STDIO-039: Adopt governs such a server, wherever it is. At the end it is restored as
+// written, by anyone who has the journals.
 func TestAdopt(t *testing.T) {
 	for _, by := range []string{"the wrap", "the daemon", "a person"} {
 		t.Run(by, func(t *testing.T) {
@@ -84,8 +84,8 @@ func TestAdopt(t *testing.T) {
 			p, journals := w.wrapped()
 			daemon := daemonKeeps(journals)
 
-			// A person adds servers in their own style, to a file that was rewritten,
-			// to one of another folder, and to one that was not there.
+			// A person adds servers in their own style: to a file that was rewritten, to a file
+			// in another folder, and to a file that did not exist.
 			added := `{
   "mcpServers": {
     "bare": {"command":   "bare"},
@@ -130,23 +130,22 @@ func TestAdopt(t *testing.T) {
 					t.Errorf("%s: %+v, %v", path, report, err)
 				}
 			}
-			if by == "a person" { // nothing tells what the added entries lacked
+			if by == "a person" { // nothing says what the added entries lacked
 				want = strings.NewReplacer(`{"command":   "bare"}`, `{"args":   [],   "env":   {},   "command":   "bare"}`).Replace(want)
-				_ = os.Remove(w.state() + backupSuffix) // which differs, and stays
+				_ = os.Remove(w.state() + backupSuffix) // differs from the file, and stays
 			}
 			w.wantFile(w.state(), want)
 			w.wantFile(w.project(), oneServer)
 			for _, path := range []string{w.state(), w.project()} {
-				_ = os.Remove(lockPath(path)) // there is no lock to let go of in a daemon that plays in this process
+				_ = os.Remove(lockPath(path)) // the daemon is this process and can't release the lock
 			}
 			w.wantClean()
 		})
 	}
 }
 
-// What somebody changes in a server that is governed is theirs: with Adopt it is
-// governed as it is now, and stays so when our line goes. What was removed stays
-// removed.
+// Changes by others to a governed server are kept. Adopt governs the changed server, and its
+// entry keeps the change when our line is removed. A removed server stays removed.
 func TestAdoptChanged(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)
@@ -177,7 +176,7 @@ func TestAdoptChanged(t *testing.T) {
 	w.wantClean()
 }
 
-// What can't be adopted stays as it is, and nothing else comes to harm.
+// What can't be adopted stays as it is and does no harm.
 func TestAdoptRefuses(t *testing.T) {
 	tests := []struct {
 		name string
@@ -233,8 +232,8 @@ func TestAdoptRefuses(t *testing.T) {
 	}
 }
 
-// An entry that starts the shim under another name, or that another session has
-// rewritten, is not given a second line.
+// An entry that starts tg-shim under another name, or that another session has rewritten, does
+// not get a second line.
 func TestAdoptNestsNothing(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)
@@ -256,8 +255,8 @@ func TestAdoptNestsNothing(t *testing.T) {
 	w.wantFile(w.project(), others)
 }
 
-// Whichever entries of whatever file somebody writes anew, they can be adopted,
-// and the file comes back to the byte.
+// Adopt works whichever entries of any file somebody rewrites, and the file is restored byte
+// for byte.
 func TestAdoptAny(t *testing.T) {
 	w := newWorld(t)
 	env := w.env()
@@ -267,7 +266,7 @@ func TestAdoptAny(t *testing.T) {
 		w.write(env.Config, text)
 		p, err := NewPlan(custom{}, env, w.shim)
 		if err != nil {
-			return // it has no server
+			return // has no server
 		}
 		defer p.Unlock()
 		for _, do := range []func() error{

@@ -13,7 +13,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/jsonc"
 )
 
-// start is the environment in which an agent looks at every place of its.
+// start returns the agent, and the environment in which it reads all its places.
 func (p place) start(w *world) (Agent, Env) {
 	w.t.Helper()
 	env := w.env()
@@ -25,7 +25,7 @@ func (p place) start(w *world) (Agent, Env) {
 	return agent, env
 }
 
-// with is a file that has the given text as its list of servers.
+// with returns a file with the given text as its list of servers.
 func (p place) with(w *world, servers string) string {
 	for _, name := range slices.Backward(p.list) {
 		servers = "{" + (jsonc.Syntax{}).Quote(strings.ReplaceAll(name, "~", w.cwd)) + ": " + servers + "}"
@@ -35,12 +35,11 @@ func (p place) with(w *world, servers string) string {
 
 func (p place) String() string { return p.agent + " " + p.file + " " + strings.Join(p.list, ".") }
 
-// What keeps an agent from being wrapped is told of whatever the agent, with the
-// path.
+// Whatever prevents a wrap of an agent is reported with the path, for every agent.
 func TestEveryAgentRefuses(t *testing.T) {
 	for _, p := range places {
 		t.Run(p.String(), func(t *testing.T) {
-			t.Parallel() // a file that does not parse is given a moment
+			t.Parallel() // waits for a file that does not parse
 			w := newWorld(t)
 			path := filepath.Join(w.home, p.file)
 			agent, env := p.start(w)
@@ -74,7 +73,7 @@ func TestEveryAgentRefuses(t *testing.T) {
 	}
 }
 
-// EC-STDIO-004: what each agent calls a server that is switched off.
+// EC-STDIO-004: each agent's notation for a server that is switched off.
 func TestEverythingOff(t *testing.T) {
 	for _, test := range []struct{ agent, file, text string }{
 		{"windsurf", ".codeium/windsurf/mcp_config.json", `{"mcpServers":{"a":{"command":"x","disabled":true}}}`},
@@ -94,8 +93,8 @@ func TestEverythingOff(t *testing.T) {
 	}
 }
 
-// EC-STDIO-026: references stay as they are written, and those that nothing
-// resolves are told of: those that the agent itself knows are not.
+// EC-STDIO-026: references stay as written. Those that can't be resolved are reported, except
+// those of the agent itself.
 func TestReferencesOfEveryAgent(t *testing.T) {
 	const entry = `{"a":{"command":"${SHELL_STYLE}","args":["${env:EDITOR_STYLE} ${env:SET}","${workspaceFolder}${/}${userHome}","${input:x}","${file:/k}","${command:y}"],"env":{"K":"${env:IN_ENV}"}}}`
 	for _, p := range places {
@@ -145,7 +144,7 @@ func TestReferencesOfEveryAgent(t *testing.T) {
 	}
 }
 
-// EC-STDIO-038: what a dry run of any agent prints, patch applies.
+// EC-STDIO-038: patch applies the diff of a dry run of any agent.
 func TestEveryDiffApplies(t *testing.T) {
 	patch := program(t, "patch")
 	for _, name := range []string{"claude-desktop", "cursor", "windsurf", "vscode", "zed"} {
@@ -182,12 +181,12 @@ func TestEveryDiffApplies(t *testing.T) {
 	}
 }
 
-// EC-STDIO-039: a server that comes into any file during the session is told of,
-// governed where that is wanted, and there afterwards.
+// EC-STDIO-039: a server added to any file during the session is reported, governed if
+// requested, and still there afterwards.
 func TestServerAddedAnywhere(t *testing.T) {
 	for _, p := range places {
 		if slices.Contains(p.list, "nightly") || slices.Contains(p.list, "profiles") || strings.Contains(p.file, "profiles") {
-			continue // the agent does not start what stands there
+			continue // the agent does not start servers there
 		}
 		both := func(t *testing.T, adopt bool) {
 			w := newWorld(t)
@@ -230,9 +229,8 @@ func TestServerAddedAnywhere(t *testing.T) {
 	}
 }
 
-// A relative command and working directory, and a file of variables, mean to the
-// shim what they meant to the server: the agent starts the one as it would have
-// started the other.
+// A relative command and working directory, and a file of variables, have the same meaning for
+// tg-shim as for the server, because the agent starts both in the same way.
 func TestWhereServersStart(t *testing.T) {
 	const entry = `{"a":{"command":"./run","args":["./x"],"cwd":"../data","envFile":"${workspaceFolder}/.env","timeout":1e9}}`
 	for _, p := range places {
@@ -255,7 +253,7 @@ func TestWhereServersStart(t *testing.T) {
 	}
 }
 
-// The limit of a call is raised where the agent has one, and is put back.
+// An agent's limit for calls is raised and restored.
 func TestLimitsOfAdapters(t *testing.T) {
 	for _, test := range []struct{ agent, file, text, want string }{
 		{"zed", ".config/zed/settings.json", `{"context_servers":{"a":{"command":"x","args":[],"timeout":30}}}`, `"timeout":660}`},
@@ -282,14 +280,14 @@ func TestLimitsOfAdapters(t *testing.T) {
 		w.restore(p)
 		w.wantFile(path, test.text)
 	}
-	// Without a limit Claude Code waits longer than with any of ours.
+	// Without a limit Claude Code waits longer than with our raised limit.
 	if added := raised(mustParse(t, `{"command":"x"}`), limits["claude-code"]); len(added) > 0 {
 		t.Errorf("added: %v", added)
 	}
 }
 
-// Zed moves an entry of the older form to the newer one while it is wrapped: it
-// stays moved, and starts the server again.
+// Zed migrates an entry of the older form during the wrap. The entry stays migrated and starts
+// the server again.
 func TestZedMigrates(t *testing.T) {
 	w := newWorld(t)
 	path := filepath.Join(w.home, ".config", "zed", "settings.json")

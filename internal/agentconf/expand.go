@@ -8,16 +8,15 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// variables is how an agent writes references to variables in an entry, and
-// what it puts in their place. The zero value stands for an agent that has none.
+// variables describes the references to variables in an agent's entries. The zero value is for
+// an agent that has none.
 //
-// We only ever look: what is expanded is compared and never written, since the
-// agent does that itself when it starts the server, and secrets do not belong
-// into a file.
+// Expanded text is only compared and shown, never written to a file: the agent expands it when
+// it starts the server, and secrets don't belong in a file.
 type variables struct {
-	pattern *regexp.Regexp    // its groups: the name, whether there is a default, the default; the name again where it can stand without braces
-	own     map[string]string // references that the agent resolves itself, whole, to their values
-	tilde   bool              // ~ at the begin of a command or an argument is the home folder
+	pattern *regexp.Regexp    // groups: name, whether there is a default, default, and again the name where it can be without braces
+	own     map[string]string // values of complete references that the agent resolves itself
+	tilde   bool              // ~ at the start of a command or an argument is the home folder
 }
 
 // reference is one reference to a variable.
@@ -26,15 +25,15 @@ type reference struct {
 	hasDefault     bool
 }
 
-// shellVariables are ${NAME} and ${NAME:-default}. The default ends at the
-// first closing brace, and there is no way to escape one.
+// shellVariables are ${NAME} and ${NAME:-default}. The default ends at the first closing brace,
+// which can't be escaped.
 var shellVariables = variables{pattern: regexp.MustCompile(`\$\{([A-Za-z_]\w*)(:-([^}]*))?\}`)}
 
-// editorPattern: ${env:NAME} and the variables of the editor itself. Others, such
-// as ${input:id}, are not ours to know.
+// editorPattern matches ${env:NAME} and the variables of the editor itself. Others, such as
+// ${input:id}, are unknown to us.
 var editorPattern = regexp.MustCompile(`\$\{(?:env:([^}]+)|(?:userHome|workspaceFolder|workspaceFolderBasename|pathSeparator|/))()()\}`)
 
-// dollarVariables are those of the shell, and $NAME as well.
+// dollarVariables are shellVariables and $NAME.
 var dollarVariables = variables{pattern: regexp.MustCompile(`\$(?:\{([A-Za-z_]\w*)(:-([^}]*))?\}|([A-Za-z_]\w*))`)}
 
 // braceVariables are {env:NAME}.
@@ -57,8 +56,8 @@ func (v variables) references(text string) []reference {
 	return refs
 }
 
-// expand does what the agent will do with a value. An empty variable counts as
-// set, and one that is not set and has no default stays as it is written.
+// expand expands a value as the agent will. An empty variable counts as set. A variable that is
+// not set and has no default stays as written.
 func (v variables) expand(text string, env Env) string {
 	if v.pattern == nil || !strings.ContainsAny(text, "{$") {
 		return text
@@ -90,11 +89,11 @@ func (v variables) word(text string, env Env) string {
 	return text
 }
 
-// laterPattern are references that an editor resolves when it starts a server: it
-// asks the person, or its settings.
+// laterPattern matches references that an editor resolves when it starts a server, by asking
+// the person or by its settings.
 var laterPattern = regexp.MustCompile(`\$\{(?:input|command|config):[^}]*\}`)
 
-// later returns the first such reference in words, empty for none.
+// later returns the first such reference in words, or "" if there is none.
 func (v variables) later(words []string) string {
 	for _, word := range words {
 		if ref := laterPattern.FindString(word); v.own != nil && ref != "" {
@@ -104,8 +103,8 @@ func (v variables) later(words []string) string {
 	return ""
 }
 
-// unset returns the variables that an entry, which is n, refers to and that have
-// neither a value nor a default.
+// unset returns the variables that the entry n refers to and that have neither a value nor a
+// default.
 func (e *Entry) unset(n edit.Node, env Env) []string {
 	texts := append([]string{e.Command}, e.Args...)
 	for _, value := range e.form.of(n).env().Members() {

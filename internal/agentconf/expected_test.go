@@ -15,32 +15,30 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// TestExpected holds what is found in a collection of configurations against
-// what somebody says should be. It is skipped unless AGENT_CONFIGS names the
-// folder of the collection:
+// TestExpected compares the servers found in a collection of configurations with their expected
+// values. It is skipped unless AGENT_CONFIGS names the folder of the collection:
 //
 //	AGENT_CONFIGS=dir go test ./internal/agentconf -run TestExpected
 //
-// In the folder lies expect.json, an object with a member for each agent, and a
-// folder for each agent: home/ in it is what lies in the home of a user called
-// ada, project/ what lies in her working directory. Both are copied, with the
-// home's path put in the place of /home/ada, and the project's in that of
-// /home/ada/src/shop, in texts and expectations alike. The members of an agent:
+// The folder has expect.json, an object with a member for each agent, and a folder for each
+// agent: its home/ has the files in the home of a user ada, its project/ those in her working
+// directory. Both are copied. In texts and expected values, /home/ada is replaced by the path
+// of the home, and /home/ada/src/shop by that of the project. The members of an agent:
 //
-//	files        what there is, each with its path; platform when it is there
-//	             on one system only (as of runtime.GOOS)
-//	stdio        the servers that are started by a command: file, pointer, name,
-//	             scope, command, args, env; enabled; and effective, whether it is
-//	             really started as things stand
-//	leave_alone  servers that are not ours to touch: file, pointer, name, scope
-//	partial      entries that say something of a server and are none themselves:
+//	files        existing files, each with its path; platform if it exists on one
+//	             system only (as runtime.GOOS)
+//	stdio        servers that are started by a command: file, pointer, name, scope,
+//	             command, args, env; enabled; and effective, whether the server
+//	             really starts at present
+//	leave_alone  servers that must not be changed: file, pointer, name, scope
+//	partial      entries that are part of a server but not a server themselves:
 //	             file, pointer, name
 //
-// Where what is started is put together from several scopes, effective_command
-// and effective_args are that, and either is accepted.
+// If a server is merged from several scopes, effective_command and effective_args are the
+// merged values, and either is accepted.
 //
-// An agent that this program does not know is skipped. A server that is not
-// started need not be found: it may belong to another project.
+// Unknown agents are skipped. A server that does not start need not be found: it may belong to
+// another project.
 func TestExpected(t *testing.T) {
 	dir := os.Getenv("AGENT_CONFIGS")
 	if dir == "" {
@@ -128,8 +126,8 @@ func newCollection(t *testing.T, dir, name string, expected []byte) *collection 
 	return c
 }
 
-// env starts the agent by the first command that it is known by, in a folder
-// that it trusts where it asks for that.
+// env returns the environment for starting the agent by its first known command, in a folder
+// that it trusts.
 func (c *collection) env() Env {
 	env := c.world.env()
 	c.vars["GEMINI_CLI_TRUST_WORKSPACE"], c.vars["COPILOT_ALLOW_ALL"] = "true", "true"
@@ -142,7 +140,7 @@ func (c *collection) env() Env {
 	return env
 }
 
-// place is where an entry stands, in the words of expect.json.
+// place returns the location of an entry as in expect.json.
 func (c *collection) place(path, pointer string) string {
 	if rel, err := filepath.Rel(c.cwd, path); err == nil && !strings.HasPrefix(rel, "..") {
 		return "project/" + rel + pointer
@@ -154,7 +152,7 @@ func (c *collection) place(path, pointer string) string {
 	return "home/" + rel + pointer
 }
 
-// checkFound compares what is found.
+// checkFound checks the servers found.
 func (c *collection) checkFound() {
 	f, err := c.agent.Find(c.env())
 	if err != nil {
@@ -204,8 +202,8 @@ func (c *collection) checkFound() {
 	}
 }
 
-// entryPath is where an entry stands, without the step to the part of it that
-// says how the server is started.
+// entryPath returns the path of an entry, without the member that says how the server is
+// started.
 func entryPath(e *Entry) []string {
 	for i := len(e.Path) - 1; i >= 0; i-- {
 		if e.Path[i] == e.ID {
@@ -215,7 +213,7 @@ func entryPath(e *Entry) []string {
 	return e.Path
 }
 
-// differs says what is wrong with e, empty when nothing is.
+// differs returns what is wrong with e, or "".
 func (s expectedServer) differs(e *Entry) string {
 	switch {
 	case e == nil:
@@ -236,14 +234,14 @@ func (s expectedServer) differs(e *Entry) string {
 	return ""
 }
 
-// startedBy reports whether words are what the server is started by.
+// startedBy reports whether words start the server.
 func (s expectedServer) startedBy(words []string) bool {
 	return slices.Equal(words, append([]string{s.Command}, s.Args...)) || slices.Equal(words, s.EffectiveCommand) ||
 		s.EffectiveArgs != nil && slices.Equal(words, append([]string{s.Command}, s.EffectiveArgs...))
 }
 
-// checkWrapped wraps the copy and looks that every server that is started is
-// governed, what is to be left alone is as it was, and all of it comes back.
+// checkWrapped wraps the copy, and checks that every server that starts is governed, that what
+// must be left alone is unchanged, and that all files are restored.
 func (c *collection) checkWrapped() {
 	var before = map[string]string{}
 	for _, f := range c.want.Files {
@@ -270,7 +268,7 @@ func (c *collection) checkWrapped() {
 	c.wantClean()
 }
 
-// path is where a file of expect.json is.
+// path returns the path of a file in expect.json.
 func (c *collection) path(file string) string {
 	if rel, is := strings.CutPrefix(file, "project/"); is {
 		return filepath.Join(c.cwd, rel)
@@ -283,7 +281,7 @@ func fileExists(path string) bool {
 	return err == nil
 }
 
-// checkRewritten looks at one file while it is wrapped.
+// checkRewritten checks one file during the wrap.
 func (c *collection) checkRewritten(path, before string) {
 	old, err := syntaxOf(path).Parse([]byte(before))
 	if err != nil {
@@ -307,7 +305,7 @@ func (c *collection) checkRewritten(path, before string) {
 	}
 }
 
-// pointerPath is the path that a JSON pointer writes.
+// pointerPath returns the path of a JSON pointer.
 func pointerPath(pointer string) []string {
 	var path []string
 	for step := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {

@@ -19,17 +19,17 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// maxFile is in bytes; the largest configuration seen was a hundredth of it.
+// maxFile is the maximum size of a file in bytes, a hundred times that of the largest known
+// configuration.
 const maxFile = 64 << 20
 
-// errChanged says that a file is not what it was when it was read last.
+// errChanged reports that a file has changed since it was last read.
 var errChanged = errors.New("the file was changed by someone else meanwhile")
 
-// errNoSwap says that the file system cannot swap two files in one step.
+// errNoSwap reports that the file system cannot swap two files in one step.
 var errNoSwap = errors.New("no swap here")
 
-// file is a configuration as it was read: no link, what it held, and what is to
-// be kept of it.
+// file is a regular file as it was read: its data, and the metadata that a rewrite keeps.
 type file struct {
 	path string
 	data []byte
@@ -44,15 +44,15 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// readFile reads a regular file of this user. It follows no link at path itself.
+// readFile reads a regular file of this user. It does not follow a link at path itself.
 func readFile(path string) (*file, error) {
 	return readAt(unix.AT_FDCWD, path, path)
 }
 
-// readAt reads name in the folder that dir is open on; path is for messages and
-// for later.
+// readAt reads name in the folder that dir is open on. path becomes the path of the file and is
+// used in errors.
 func readAt(dir int, name, path string) (*file, error) {
-	// Without O_NONBLOCK a pipe planted here would hold us for ever.
+	// Without O_NONBLOCK, opening a planted pipe would block forever.
 	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		if errors.Is(err, unix.ELOOP) {
@@ -76,7 +76,7 @@ func readAt(dir int, name, path string) (*file, error) {
 	return &file{path, data, uint32(st.Mode) & 0o7777, int(st.Uid), int(st.Gid), identityOf(&st)}, nil
 }
 
-// readAll reads an open file that is not too large.
+// readAll reads an open file of up to maxFile bytes.
 func readAll(f *os.File, path string) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err == nil && len(data) > maxFile {
@@ -85,8 +85,8 @@ func readAll(f *os.File, path string) ([]byte, error) {
 	return data, err
 }
 
-// ownRegular refuses what is no regular file, and what belongs to another user:
-// it could not be given back to its owner. The superuser can.
+// ownRegular returns an error unless the file is a regular file of this user. A file of another
+// user could not be given back to its owner, except by the superuser.
 func ownRegular(st *unix.Stat_t) error {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return errors.New("is not a regular file")
@@ -97,11 +97,10 @@ func ownRegular(st *unix.Stat_t) error {
 	return nil
 }
 
-// replace puts next in the place of what f holds, in one step, with the mode,
-// owner and extended attributes of f. It returns errChanged, and leaves the
-// file as it is, when that no longer holds what f does. What is written is noted
-// in notes, for whoever finds it should we be killed. step is told what was just
-// done.
+// replace atomically replaces the content of f by next. It keeps the mode, owner and extended
+// attributes of f. If the file no longer holds what f does, replace returns errChanged and
+// leaves it as it is. A note in notes says what is written, so that it can be found if this
+// process is killed. step is called with the name of each step done.
 func (f *file) replace(next []byte, notes notebook, step func(string)) error {
 	folder, base := filepath.Dir(f.path), filepath.Base(f.path)
 	dir, err := openFolder(folder)
@@ -133,10 +132,9 @@ func (f *file) replace(next []byte, notes notebook, step func(string)) error {
 	return notes.drop(n)
 }
 
-// exchange swaps temp, which holds next, with base, which should hold f.data.
-// When it held something else both are put back: a plain rename would have lost
-// what a faster writer wrote. With an error temp is left, and may hold what such
-// a writer wrote.
+// exchange swaps temp, which holds next, with base, which should hold f.data. If base held
+// something else, both are swapped back: a plain rename would have lost what another writer
+// wrote. After an error, temp remains and may hold such a writer's text.
 func (f *file) exchange(dir int, temp, base string, next []byte, step func(string)) error {
 	if err := f.unchanged(dir, base); err != nil {
 		return err
@@ -163,14 +161,14 @@ func (f *file) exchange(dir int, temp, base string, next []byte, step func(strin
 		return &fs.PathError{Op: "rename to", Path: f.path, Err: err}
 	}
 	step("swapped back")
-	// Whoever wrote in between saw our text or meant to replace it: the latest stays.
+	// A writer in between saw our text or meant to replace it, so the latest text stays.
 	if late, err := readAt(dir, temp, temp); err == nil && !bytes.Equal(late.data, next) {
 		swap(dir, temp, base)
 	}
 	return errChanged
 }
 
-// unchanged looks whether name holds what f does.
+// unchanged returns errChanged unless name has the content, mode and owner of f.
 func (f *file) unchanged(dir int, name string) error {
 	now, err := readAt(dir, name, f.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -185,8 +183,8 @@ func (f *file) unchanged(dir int, name string) error {
 	return nil
 }
 
-// create writes a new file beside f, as f in all but its content, and syncs it.
-// It never opens what is there already.
+// create writes a new file beside f with the mode, owner and attributes of f, and syncs it. It
+// never opens an existing file.
 func (f *file) create(dir int, name string, data []byte) (id identity, err error) {
 	path := filepath.Join(filepath.Dir(f.path), name)
 	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
@@ -230,8 +228,8 @@ func (f *file) create(dir int, name string, data []byte) (id identity, err error
 	return identityOf(&st), nil
 }
 
-// copyAttributes copies what extended attributes it may, labels among them. Not
-// every file system has them, and some are the kernel's own.
+// copyAttributes copies extended attributes, such as labels, as far as possible. Not every file
+// system has them, and some belong to the kernel.
 func copyAttributes(to int, from string) {
 	fd, err := unix.Open(from, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -246,17 +244,17 @@ func copyAttributes(to int, from string) {
 	value := make([]byte, 64<<10)
 	for name := range strings.SplitSeq(strings.TrimRight(string(names[:n]), "\x00"), "\x00") {
 		if n, err := unix.Fgetxattr(fd, name, value); name != "" && err == nil {
-			_ = unix.Fsetxattr(to, name, value[:n], 0) // as far as it goes
+			_ = unix.Fsetxattr(to, name, value[:n], 0) // best effort
 		}
 	}
 }
 
-// escapeGlob is the pattern that matches exactly path.
+// escapeGlob returns the pattern that matches exactly path.
 func escapeGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// syncFolder makes sure that what was created or removed in a folder stays so.
+// syncFolder makes changes to the entries of a folder durable.
 func syncFolder(path string) error {
 	dir, err := openFolder(path)
 	if err != nil {
@@ -266,7 +264,7 @@ func syncFolder(path string) error {
 	return syncOpen(dir, path)
 }
 
-// NewID returns an id that nothing else has: of a session, a protection or a file.
+// NewID returns a unique id for a session, a protection or a file.
 func NewID() string {
 	var b [16]byte
 	rand.Read(b[:])
@@ -274,16 +272,17 @@ func NewID() string {
 }
 
 const (
-	// A writer that is in the middle of its work leaves half a file for a moment.
-	// That is worth waiting for where the alternative is to put such a file aside,
-	// and less so where it is an error message.
+	// A file may be incomplete for a moment while somebody writes it. That is worth a longer
+	// wait if the alternative is to set such a file aside, and a shorter one if it is an error
+	// message.
 	settleFor     = time.Second
 	settleShortly = 100 * time.Millisecond
 	settleEvery   = 20 * time.Millisecond
 )
 
-// parseSettled parses a file, giving a writer who is at it a moment to finish: then
-// now becomes what was read last. What is doubtful in it is left to the caller.
+// parseSettled parses a file. If it does not parse, it rereads it for up to patience, in case
+// somebody is writing it; now becomes what was read last. Doubts in the document are left to
+// the caller.
 func parseSettled(now *file, syntax edit.Syntax, patience time.Duration) (*edit.Document, error) {
 	deadline := time.Now().Add(patience)
 	tick := time.NewTicker(settleEvery)
@@ -302,26 +301,25 @@ func parseSettled(now *file, syntax edit.Syntax, patience time.Duration) (*edit.
 	}
 }
 
-// What is to take the place of a configuration is written beside it first, and
-// is then swapped with it. If somebody wrote the configuration at the moment of
-// the swap, then what they wrote is in the temporary file and nowhere else.
+// A new version of a configuration is written beside it first, and then swapped with it. If
+// somebody writes the configuration at the moment of the swap, their text is only in the
+// temporary file.
 //
-// Whoever can write to the folder can make a file of any name there, so a name
-// says nothing: what was written is noted in a [notebook], and a file that is not
-// noted is left alone.
+// Anyone who can write to the folder can create a file of any name there, so a name proves
+// nothing. What is written is noted in a [notebook], and a file without a note is left alone.
 const (
-	tempSuffix = Infix + "new-"  // and a random name
+	tempSuffix = Infix + "new-"  // followed by a random id
 	swapSuffix = Infix + "swap-" // of older versions; left alone, and reported
 )
 
-// Infix stands behind a configuration's path in the path of everything that we
-// make beside it.
+// Infix follows the configuration's path in the paths of all files that ThoughtGate makes
+// beside it.
 const Infix = ".thoughtgate-"
 
 func tempName(base string) string { return base + tempSuffix + NewID() }
 
-// sweepTemps removes what a killed writer left beside path, and returns what a
-// person should know of. The caller holds the lock of path.
+// sweepTemps removes what a killed writer left beside path, and returns messages for the
+// person. The lock of path must be held.
 func sweepTemps(path string, notes notebook) (said []string) {
 	for _, n := range notes.of(noteTemp, path) {
 		note, err := n.settle(notes)
@@ -335,14 +333,13 @@ func sweepTemps(path string, notes notebook) (said []string) {
 	return said
 }
 
-// path returns where the noted file lies.
+// path returns the path of the noted file.
 func (n *note) path() string { return filepath.Join(filepath.Dir(n.Target), n.Name) }
 
-// settle does away with a temporary file that we noted before we made it. What
-// somebody wrote at the moment of a swap takes its place again: that is so where
-// the configuration is the very file that we wrote, and the temporary file was
-// not touched after the two were swapped. Else what is not ours is kept beside
-// the configuration.
+// settle removes a temporary file that was noted before it was made. If it holds what somebody
+// wrote at the moment of a swap, that text is swapped back: this is the case if the
+// configuration is the very file that we wrote, and the temporary file was not touched after
+// the swap. Otherwise text that is not ours is kept beside the configuration.
 func (n *note) settle(notes notebook) (said string, err error) {
 	left, err := readFile(n.path())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -352,7 +349,7 @@ func (n *note) settle(notes notebook) (said string, err error) {
 		return "", err
 	}
 	holds := digest(left.data)
-	if n.ID == (identity{}) || holds == n.Before || holds == n.After { // half of what we wrote, or all of it
+	if n.ID == (identity{}) || holds == n.Before || holds == n.After { // nothing that somebody else wrote
 		return "", n.remove(notes)
 	}
 	now, err := readFile(n.Target)
@@ -390,8 +387,8 @@ func (f *file) bringIn(name string, next []byte) error {
 	return syncOpen(dir, filepath.Dir(f.path))
 }
 
-// syncOpen makes sure that what was created, renamed or removed in a folder stays
-// so. Some file systems can't be asked for that.
+// syncOpen makes changes to the entries of an open folder durable. Some file systems don't
+// support that.
 func syncOpen(dir int, path string) error {
 	if err := fsync(dir); err != nil && !errors.Is(err, unix.EINVAL) {
 		return &os.PathError{Op: "sync", Path: path, Err: err}
@@ -399,9 +396,9 @@ func syncOpen(dir int, path string) error {
 	return nil
 }
 
-var fsync = unix.Fsync // tests watch it, and let it fail
+var fsync = unix.Fsync // replaced in tests
 
-// openFolder opens a folder for the calls that take names relative to it.
+// openFolder opens a folder for calls that take names relative to it.
 func openFolder(path string) (int, error) {
 	dir, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

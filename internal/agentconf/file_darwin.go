@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// swap lets two files of one folder change places in one step.
+// swap exchanges two files in a folder in one step.
 func swap(dir int, a, b string) error {
 	err := unix.RenameatxNp(dir, a, dir, b, unix.RENAME_SWAP)
 	if errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.EINVAL) {
@@ -15,6 +15,6 @@ func swap(dir int, a, b string) error {
 	return err
 }
 
-// keepAccessList does nothing: this system has access lists too, but only its own
-// library can read them. The mode is kept.
+// keepAccessList does nothing: macOS has access lists too, but only its own library can read
+// them. The mode is kept.
 func keepAccessList(int, string) error { return nil }

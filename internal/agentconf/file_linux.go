@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// swap lets two files of one folder change places in one step.
+// swap exchanges two files in a folder in one step.
 func swap(dir int, a, b string) error {
 	err := unix.Renameat2(dir, a, dir, b, unix.RENAME_EXCHANGE)
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) {
@@ -15,12 +15,11 @@ func swap(dir int, a, b string) error {
 	return err
 }
 
-// accessList is the attribute that holds who may do what beyond the mode.
+// accessList is the attribute that holds the permissions beyond the mode.
 const accessList = "system.posix_acl_access"
 
-// keepAccessList gives the file that to is open on the access list of the one at
-// from, or none where that has none: a folder may hand its own to every new file
-// in it.
+// keepAccessList copies the access list of the file at from to the open file to, or removes it
+// if from has none: a new file may inherit one from its folder.
 func keepAccessList(to int, from string) error {
 	value := make([]byte, 64<<10)
 	n, err := unix.Lgetxattr(from, accessList, value)
@@ -32,7 +31,7 @@ func keepAccessList(to int, from string) error {
 			return err
 		}
 		return nil
-	case errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENOENT): // has none, or has gone, which is found out later
+	case errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENOENT): // has none, or was removed, which is detected later
 		return nil
 	}
 	return err

@@ -15,11 +15,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// How agents find their files and what is in them, those included that are only
-// looked at.
+// How agents find and read their files, including those that are never rewritten.
 
-// lookAt reads a settings file, whoever owns it. The value does not exist when
-// there is no file.
+// lookAt reads a settings file of any owner. If there is no file, the node does not exist.
 func lookAt(path string, syntax edit.Syntax) (edit.Node, error) {
 	doc, err := lookAtFile(path, syntax)
 	if doc == nil || err != nil {
@@ -28,7 +26,7 @@ func lookAt(path string, syntax edit.Syntax) (edit.Node, error) {
 	return doc.Root(), nil
 }
 
-// lookAtFile is lookAt for the whole file, nil when there is none.
+// lookAtFile is lookAt for the whole file. It returns nil if there is none.
 func lookAtFile(path string, syntax edit.Syntax) (*edit.Document, error) {
 	f, err := readAnybodys(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -47,9 +45,9 @@ func lookAtFile(path string, syntax edit.Syntax) (*edit.Document, error) {
 	return doc, nil
 }
 
-// readAnybodys reads a regular file, whoever owns it, or what a link leads to.
+// readAnybodys reads a regular file of any owner. It follows links.
 func readAnybodys(path string) (*file, error) {
-	// Without O_NONBLOCK a pipe planted here would hold us for ever.
+	// Without O_NONBLOCK, opening a planted pipe would block forever.
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -66,7 +64,7 @@ func readAnybodys(path string) (*file, error) {
 	return &file{path: path, data: data}, err
 }
 
-// scoped is where a file lies, and what the agent calls it.
+// scoped is the path of a file and its scope in the agent's terms.
 type scoped struct{ path, scope string }
 
 func pathsOf(files []scoped) []string {
@@ -77,19 +75,18 @@ func pathsOf(files []scoped) []string {
 	return paths
 }
 
-// format is how an agent writes a file that names servers.
+// format is an agent's format of a file that names servers.
 type format struct {
 	syntax edit.Syntax
 	vars   variables
-	lists  [][]string // where servers stand in it
-	types  []string   // what it calls servers that it starts, besides stdio
-	remote []string   // members that only servers have which are reached over a network
+	lists  [][]string // paths of the lists of servers
+	types  []string   // the agent's names for local servers, besides stdio
+	remote []string   // members that only remote servers have
 }
 
 var mcpServers = [][]string{{"mcpServers"}}
 
-// add adds a file, if it is there, and returns its servers. An error is kept for
-// [Found.result].
+// add adds a file, if it exists, and returns its servers. [Found.result] returns any error.
 func (f *Found) add(path, scope string, how format) []*Entry {
 	s := f.load(path, how.syntax, how.vars)
 	if s == nil {
@@ -98,21 +95,20 @@ func (f *Found) add(path, scope string, how format) []*Entry {
 	return how.read(s, scope)
 }
 
-// read adds the servers of a file to it.
+// read adds the servers of a file to s.
 func (how format) read(s *Source, scope string) []*Entry {
 	for _, list := range how.lists {
 		s.addServers(scope, list, how.types...)
 	}
 	for _, e := range s.Entries {
 		if slices.ContainsFunc(how.remote, func(name string) bool { return s.doc.At(e.Path).Member(name).Exists() }) {
-			e.Ungoverned = "a remote server" // whatever else it has
+			e.Ungoverned = "a remote server" // even if it has a command
 		}
 	}
 	return s.Entries
 }
 
-// load is add without looking for servers. It returns nil when there is no file, or
-// one that can't be read.
+// load is add without the servers. It returns nil if the file does not exist or can't be read.
 func (f *Found) load(path string, syntax edit.Syntax, vars variables) *Source {
 	s, err := load(path, syntax)
 	f.fail(err)
@@ -131,7 +127,7 @@ func (f *Found) fail(err error) {
 	}
 }
 
-// result is what Find returns.
+// result returns the results of Find.
 func (f *Found) result() (*Found, error) {
 	if f.err != nil {
 		return nil, f.err
@@ -143,15 +139,15 @@ func (f *Found) warn(format string, args ...any) {
 	f.Warnings = append(f.Warnings, fmt.Sprintf(format, args...))
 }
 
-// warnOf warns of servers, or of what brings servers along, unless there is none.
+// warnOf adds a warning that lists names, unless there are none.
 func (f *Found) warnOf(what string, names []string) {
 	if len(names) > 0 {
 		f.warn("%s: %s", what, strings.Join(names, ", "))
 	}
 }
 
-// addManaged adds a file that an administrator placed: its servers count, and
-// stay as they are.
+// addManaged adds a file that an administrator placed. Its servers count, but are not
+// rewritten.
 func (f *Found) addManaged(path, scope string, how format) []*Entry {
 	s := f.lookAt(path, how.syntax)
 	if s == nil {
@@ -160,8 +156,7 @@ func (f *Found) addManaged(path, scope string, how format) []*Entry {
 	return f.leaveManaged(s, how.read(s, scope))
 }
 
-// lookAt returns a file that is only looked at, nil when it is not there or can't be
-// read.
+// lookAt returns a file that is not rewritten, or nil if it does not exist or can't be read.
 func (f *Found) lookAt(path string, syntax edit.Syntax) *Source {
 	doc, err := lookAtFile(path, syntax)
 	f.fail(err)
@@ -171,7 +166,7 @@ func (f *Found) lookAt(path string, syntax edit.Syntax) *Source {
 	return &Source{Path: path, file: &file{path: path}, doc: doc}
 }
 
-// leaveManaged adds a source that is an administrator's, whose entries these are.
+// leaveManaged adds an administrator's source with these entries, which become ungoverned.
 func (f *Found) leaveManaged(s *Source, entries []*Entry) []*Entry {
 	var names []string
 	for _, e := range entries {
@@ -198,13 +193,13 @@ func (env Env) managed(linux, darwin string) string {
 	return linux
 }
 
-// variable returns the value of a variable, empty when it is not set.
+// variable returns the value of a variable, or "" if it is not set.
 func (env Env) variable(name string) string {
 	value, _ := env.LookupEnv(name)
 	return value
 }
 
-// path is what a variable names, or other where it is not set.
+// path returns the path in a variable, or other if it is not set.
 func (env Env) path(variable, other string) string {
 	if path := env.variable(variable); path != "" {
 		return absolute(path, env.Cwd)
@@ -212,7 +207,7 @@ func (env Env) path(variable, other string) string {
 	return other
 }
 
-// files are paths, or the one file that is named in their place.
+// files returns paths, or the one file that replaces them.
 func (env Env) files(paths ...string) []string {
 	if env.Config != "" {
 		return []string{env.Config}
@@ -220,7 +215,7 @@ func (env Env) files(paths ...string) []string {
 	return paths
 }
 
-// words are the arguments of the command line up to `--`.
+// words returns the arguments of the command line up to `--`.
 func (env Env) words() []string {
 	words := env.Command[min(1, len(env.Command)):]
 	if end := slices.Index(words, "--"); end >= 0 {
@@ -229,8 +224,8 @@ func (env Env) words() []string {
 	return words
 }
 
-// flags returns the values that a command line gives to a flag, as `name value`
-// or `name=value`, in their order. Words past `--` are not looked at.
+// flags returns the values of a flag in the command line, in order. It accepts `name value` and
+// `name=value`, and stops at `--`.
 func (env Env) flags(names ...string) []string {
 	var values []string
 	for i, word := range env.words() {
@@ -246,14 +241,13 @@ func (env Env) flags(names ...string) []string {
 	return values
 }
 
-// hasFlag reports whether a command line has a flag that takes no value.
+// hasFlag reports whether the command line has a flag that takes no value.
 func (env Env) hasFlag(names ...string) bool {
 	return env.first(names) != ""
 }
 
-// first returns the first word of a command line that is one of words, with or
-// without a value behind it, and is empty where there is none. Words past `--` are
-// not looked at.
+// first returns the first word of the command line that is one of words, with or without a
+// value after it, or "" if there is none. It stops at `--`.
 func (env Env) first(words []string) string {
 	for _, word := range env.words() {
 		if name, _, _ := strings.Cut(word, "="); slices.Contains(words, name) {
@@ -263,7 +257,7 @@ func (env Env) first(words []string) string {
 	return ""
 }
 
-// system is the operating system, as of runtime.GOOS.
+// system returns the operating system, as runtime.GOOS.
 func (env Env) system() string {
 	if env.OS != "" {
 		return env.OS
@@ -271,8 +265,7 @@ func (env Env) system() string {
 	return runtime.GOOS
 }
 
-// appData is the folder in which desktop programs have one each for their
-// settings.
+// appData returns the folder that contains the settings folders of desktop programs.
 func (env Env) appData() string {
 	if env.system() == "darwin" {
 		return filepath.Join(env.Home, "Library", "Application Support")
@@ -280,8 +273,8 @@ func (env Env) appData() string {
 	return env.xdg("XDG_CONFIG_HOME", ".config")
 }
 
-// xdg is the folder that a variable of the XDG base directory specification
-// names, or the one below the home. A relative path counts for nothing there.
+// xdg returns the folder in a variable of the XDG base directory specification, or the folder
+// below the home. The specification says to ignore relative paths.
 func (env Env) xdg(name, below string) string {
 	if dir, _ := env.LookupEnv(name); filepath.IsAbs(dir) {
 		return filepath.Clean(dir)

@@ -4,25 +4,25 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// form is what an agent calls the parts of an entry. The zero value stands for
-// the usual names.
+// form has an agent's names for the parts of an entry. The zero value stands for the usual
+// names.
 type form struct {
 	Command string `json:"command"`
-	Args    string `json:"args"` // empty where the command is a list that the arguments stand in
+	Args    string `json:"args"` // empty if the command is a list that includes the arguments
 	Env     string `json:"env"`
 }
 
 var (
 	usualForm = form{"command", "args", "env"}
-	zedForm   = form{"path", "args", "env"} // of a command that is an object
+	zedForm   = form{"path", "args", "env"} // for a command that is an object
 	gooseForm = form{"cmd", "args", "envs"}
 	listForm  = form{"command", "", "environment"}
 
-	// forms are all that there are, to be tried where nothing says which it is.
+	// forms has all forms, in the order in which formed tries them.
 	forms = []form{listForm, usualForm, zedForm, gooseForm}
 )
 
-// of looks at n as an entry of this form.
+// of returns n as an entry of this form.
 func (f form) of(n edit.Node) server {
 	if f == (form{}) {
 		f = usualForm
@@ -30,7 +30,7 @@ func (f form) of(n edit.Node) server {
 	return server{n, f}
 }
 
-// formed looks at n as an entry of whatever form it seems to have.
+// formed returns n as an entry of the form that it appears to have.
 func formed(n edit.Node) server {
 	for _, f := range forms {
 		if command := n.Member(f.Command); command.Exists() && (command.Kind() == edit.Array) == f.isList() {
@@ -42,7 +42,7 @@ func formed(n edit.Node) server {
 
 func (f form) isList() bool { return f.Command != "" && f.Args == "" }
 
-// server is a value in a file, seen as an entry.
+// server is a value in a file, viewed as an entry.
 type server struct {
 	edit.Node
 	form form
@@ -56,7 +56,7 @@ func (s server) args() edit.Node {
 	return s.Member(s.form.Args)
 }
 
-// launch is what the server is started with: the program, and its arguments.
+// launch returns the program that is started, and its arguments.
 func (s server) launch() []edit.Node {
 	if s.form.isList() {
 		return s.command().Items()
@@ -64,7 +64,7 @@ func (s server) launch() []edit.Node {
 	return append([]edit.Node{s.command()}, s.args().Items()...)
 }
 
-// program is what is started, absent when nothing is.
+// program returns the program that is started, or the zero Node if there is none.
 func (s server) program() edit.Node {
 	if words := s.launch(); len(words) > 0 {
 		return words[0]
@@ -72,7 +72,7 @@ func (s server) program() edit.Node {
 	return edit.Node{}
 }
 
-// behind are the words behind the program.
+// behind returns the arguments of the program.
 func (s server) behind() []edit.Node {
 	if words := s.launch(); len(words) > 0 {
 		return words[1:]
@@ -81,7 +81,7 @@ func (s server) behind() []edit.Node {
 }
 func (s server) env() edit.Node { return s.Member(s.form.Env) }
 
-// isNull reports whether text stands for null.
+// isNull reports whether text is null in syntax.
 func isNull(text string, syntax edit.Syntax) bool {
 	n, err := syntax.Value(text)
 	return err == nil && n.Kind() == edit.Null

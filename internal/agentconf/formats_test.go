@@ -17,7 +17,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/yamledit"
 )
 
-// decoders read a whole file by the library's own decoder.
+// decoders decode a whole file by the library's own decoder.
 var decoders = map[string]func(text string) (map[string]any, error){
 	"codex": func(text string) (v map[string]any, err error) {
 		return v, toml.Unmarshal([]byte(strings.TrimPrefix(text, "\ufeff")), &v)
@@ -27,9 +27,8 @@ var decoders = map[string]func(text string) (map[string]any, error){
 	},
 }
 
-// Whatever a TOML or YAML file looks like, wrapping and restoring gives its bytes
-// back, and the wrapped file says nothing else than it should to a reader that is
-// not ours.
+// For any TOML or YAML file, wrapping and restoring returns its bytes, and an independent
+// reader of the wrapped file finds only the expected changes.
 func TestAnyFormatComesBack(t *testing.T) {
 	w := newWorld(t)
 	tests := []struct {
@@ -68,7 +67,7 @@ func TestAnyFormatComesBack(t *testing.T) {
 				if problem := sameButGoverned(p, test.form, test.key, text, wrapped); problem != "" {
 					rt.Fatalf("%s\nbefore\n%s\nwrapped\n%s", problem, text, wrapped)
 				}
-				// Something that costs the shortcut over the file's digest.
+				// A change of the file disables the shortcut by its digest.
 				if rapid.Bool().Draw(rt, "touched") {
 					end := "\n# touched\n"
 					w.write(env.Config, wrapped+end)
@@ -86,15 +85,14 @@ func TestAnyFormatComesBack(t *testing.T) {
 	w.wantClean()
 }
 
-// encoders write a whole file anew, as the agents do: in another layout, and
-// without comments.
+// encoders encode a whole file as the agents do: in another layout and without comments.
 var encoders = map[string]func(v any) ([]byte, error){
 	"codex": toml.Marshal,
 	"goose": func(v any) ([]byte, error) { return yaml.Marshal(v) },
 }
 
-// An agent that writes its whole file anew, and changes something in it, has its
-// change afterwards, and nothing of ours.
+// If an agent encodes its whole file again with a change, the change remains afterwards, and
+// nothing of ours.
 func TestAnyFormatWrittenAnew(t *testing.T) {
 	tests := []struct {
 		agent     Agent
@@ -115,7 +113,7 @@ func TestAnyFormatWrittenAnew(t *testing.T) {
 				w.write(env.Config, text)
 				p, err := NewPlan(test.agent, env, w.shim)
 				if err != nil {
-					return // all are off
+					return // all servers are off
 				}
 				defer p.Unlock()
 				for _, do := range []func() error{
@@ -159,8 +157,8 @@ func TestAnyFormatWrittenAnew(t *testing.T) {
 	}
 }
 
-// sameButGoverned takes from each governed server what it was given, as plain
-// values, and says what else differs.
+// sameButGoverned removes what was added to each governed server, as plain values, and returns
+// any other difference.
 func sameButGoverned(p *Plan, f form, key, before, wrapped string) string {
 	decode := decoders[p.Agent()]
 	old, err := decode(before)
@@ -208,8 +206,8 @@ func sameButGoverned(p *Plan, f form, key, before, wrapped string) string {
 	return cmp.Diff(old, now)
 }
 
-// undo gives a member the value it has without us; where nothing is left of it,
-// what it was before, be it nothing.
+// undo sets a member to its value without our changes. If nothing of it is left, that is the
+// original value, or no member.
 func undo(was, is map[string]any, name string, value any, nothing bool) {
 	is[name] = value
 	if before, there := was[name]; nothing && !there {

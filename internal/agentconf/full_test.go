@@ -15,11 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mostFill is more than the small file system holds, so that no other is filled.
+// mostFill is more than the size of the small file system, so that no other is filled.
 const mostFill = 64 << 20
 
-// fillUp makes that nothing can be written any more: by a limit on how large this
-// process's files may be, or by filling the file system that home lies on.
+// fillUp makes all further writes fail, by a limit on the file size of this process or by
+// filling the file system of home.
 func fillUp(how, home string) error {
 	switch how {
 	case "limit":
@@ -46,7 +46,7 @@ func fillUp(how, home string) error {
 	return nil
 }
 
-// smallDisk mounts a small file system, for as long as the test runs.
+// smallDisk mounts a small file system for the duration of the test.
 func smallDisk(t *testing.T) string {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -64,9 +64,8 @@ func smallDisk(t *testing.T) string {
 	return dir
 }
 
-// From any step on nothing can be written any more. The files are as they were
-// all the same when all is over: the backup itself is put in the place of a file
-// that can't be written.
+// All writes fail from some step on. In the end the files are as they were, because the backup
+// itself is swapped in for a file that can't be written.
 func TestFullDisk(t *testing.T) {
 	for _, how := range []string{"limit", "disk"} {
 		for _, role := range []string{"wrap", "restore", "unwrap"} {
@@ -116,7 +115,7 @@ func fullFromAnyStep(t *testing.T, how, role string) {
 			t.Fatal(err)
 		}
 		if strings.Count(string(steps), "\n") < last {
-			break // it was over before
+			break // it ended before the step
 		}
 	}
 	if swapped == 0 || role == "wrap" && refused == 0 {

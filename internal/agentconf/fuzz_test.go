@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// FuzzRewrite reads whatever looks like a configuration, rewrites it, and wants
-// it back. What is refused must be refused without harm.
+// FuzzRewrite rewrites and restores anything that looks like a configuration. If it is refused,
+// nothing may be changed.
 func FuzzRewrite(f *testing.F) {
 	seeds, err := filepath.Glob("testdata/claude-code/*.json")
 	if err != nil || len(seeds) == 0 {
@@ -62,8 +62,8 @@ func FuzzRewrite(f *testing.F) {
 	})
 }
 
-// FuzzLaunched reads whatever a person may start, and wants to look for files at
-// absolute paths only.
+// FuzzLaunched parses any command line, and checks that only absolute paths are searched for
+// files.
 func FuzzLaunched(f *testing.F) {
 	for _, command := range []string{
 		"code\n--user-data-dir=x\n--profile\nWeb\n.", "open\n-na\nVisual Studio Code\n--args\n--folder-uri\nfile:///src",

@@ -10,15 +10,14 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/jsonc"
 )
 
-// gemini knows the files of Gemini CLI.
+// gemini finds the servers of Gemini CLI.
 //
-// Settings come from an administrator's two files, the user's and the
-// project's, and servers from extensions as well; of a name the whole entry of
-// the strongest counts. There is a way to name another file with settings, but
-// it must belong to the superuser, so the files are rewritten.
+// Settings come from two files of an administrator, the user's and the project's; extensions
+// have servers as well. For each name only the strongest entry counts. Another settings file
+// can be named, but it must belong to the superuser, so the files are rewritten.
 //
-// Nothing starts in a folder that is not trusted. Its servers are rewritten all
-// the same: the person may be asked, and say yes.
+// No server starts in a folder that is not trusted. Its servers are rewritten nevertheless,
+// because the person may be asked and trust it.
 type gemini struct{}
 
 // Scopes of Gemini CLI, the strongest first.
@@ -28,7 +27,7 @@ const (
 	scopeExtension = "extension"
 )
 
-// geminiSyntax: a trailing comma ends Gemini CLI before it begins.
+// geminiSyntax does not accept trailing commas: Gemini CLI does not start with one.
 var geminiSyntax = jsonc.Syntax{Comments: true}
 
 var geminiFormat = format{syntax: geminiSyntax, vars: dollarVariables, lists: mcpServers, remote: []string{"httpUrl", "url", "tcp"}}
@@ -46,17 +45,18 @@ func (g gemini) Files(env Env) []string {
 	return env.files(files...)
 }
 
-// home is what Gemini CLI takes for the person's home.
+// home returns the folder that Gemini CLI takes for the person's home.
 func (gemini) home(env Env) string { return env.path("GEMINI_CLI_HOME", env.Home) }
 
-// userFile is where the user's settings are.
+// userFile returns the path of the user's settings.
 func (g gemini) userFile(env Env) string {
 	return env.files(filepath.Join(g.folder(env), "settings.json"))[0]
 }
 
 func (g gemini) folder(env Env) string { return filepath.Join(g.home(env), ".gemini") }
 
-// projectFile is empty in the home folder, where it would be the user's.
+// projectFile returns the project's settings file, or "" in the home folder, where it would be
+// the user's.
 func (g gemini) projectFile(env Env) string {
 	if realPath(env.Cwd) == realPath(g.home(env)) {
 		return ""
@@ -64,8 +64,8 @@ func (g gemini) projectFile(env Env) string {
 	return filepath.Join(env.Cwd, ".gemini", "settings.json")
 }
 
-// systemFiles are an administrator's settings: those that beat all others, and
-// those that any other beats.
+// systemFiles returns the two settings files of an administrator: the strongest and the weakest
+// of all.
 func (gemini) systemFiles(env Env) (settings, defaults string) {
 	dir := env.managed("/etc/gemini-cli", "/Library/Application Support/GeminiCli")
 	settings = env.path("GEMINI_CLI_SYSTEM_SETTINGS_PATH", filepath.Join(dir, "settings.json"))
@@ -92,11 +92,11 @@ func (g gemini) Find(env Env) (*Found, error) {
 	return found.result()
 }
 
-// geminiExtension is an extension as it is installed.
+// geminiExtension is an installed extension.
 type geminiExtension struct{ name, path string }
 
-// extensions returns the files of the installed extensions. One that is linked
-// lies where its developer works on it.
+// extensions returns the files of the installed extensions. A linked extension is in its
+// developer's folder.
 func (g gemini) extensions(env Env) []geminiExtension {
 	top := filepath.Join(g.folder(env), "extensions")
 	names, err := os.ReadDir(top)
@@ -123,8 +123,8 @@ func (g gemini) extensions(env Env) []geminiExtension {
 	return all
 }
 
-// addExtensions adds the servers of the extensions. One that cannot be read is
-// told of: the others work without it.
+// addExtensions adds the servers of the extensions. An extension that can't be read becomes a
+// warning, because the others work without it.
 func (g gemini) addExtensions(env Env, found *Found) []*Entry {
 	switches, _ := lookAt(filepath.Join(g.folder(env), "extensions", "extension-enablement.json"), strict)
 	chosen := env.flags("-e", "--extensions")
@@ -152,9 +152,8 @@ func (g gemini) addExtensions(env Env, found *Found) []*Entry {
 	return order
 }
 
-// geminiEnabled reports whether an extension is on in a folder. The last rule
-// that matches counts: a folder, `!` before it for off, `*` behind it for all
-// that is below as well.
+// geminiEnabled reports whether an extension is on in a folder. The last matching rule counts.
+// A rule is a folder, with `!` before it for off and `*` after it to include all folders below.
 func geminiEnabled(rules []string, cwd string) bool {
 	on := true
 	here := strings.TrimSuffix(filepath.ToSlash(cwd), "/") + "/"
@@ -168,23 +167,23 @@ func geminiEnabled(rules []string, cwd string) bool {
 	return on
 }
 
-// geminiRules is what Gemini CLI's settings say about which servers start.
+// geminiRules are the settings of Gemini CLI that decide which servers start.
 type geminiRules struct {
 	allowed  [][]string // lists of names; a server must be on each
 	excluded []string
-	switches edit.Node // names, in lower case, with `enabled`
+	switches edit.Node // names in lower case, with `enabled`
 	trusted  bool
 }
 
-// rules gathers what every settings file says.
+// rules reads the rules in all settings files.
 func (g gemini) rules(env Env, found *Found) *geminiRules {
 	system, defaults := g.systemFiles(env)
 	r := &geminiRules{}
-	trust := true // of folders: whether it is asked for
+	trust := true // whether Gemini CLI requires trust in folders
 	for _, path := range []string{defaults, g.userFile(env), system, g.projectFile(env)} {
 		settings, err := lookAt(path, geminiSyntax)
 		if err != nil || path == "" {
-			continue // what there is to say of it was said when its servers were read
+			continue // reported when the servers of the file were read
 		}
 		mcp := settings.Member("mcp")
 		if list := mcp.Member("allowed"); list.Kind() == edit.Array {
@@ -209,7 +208,7 @@ func (g gemini) rules(env Env, found *Found) *geminiRules {
 	return r
 }
 
-// judge says of an entry what Gemini CLI would do with it as it stands.
+// judge determines what Gemini CLI would do with an entry as it is.
 func (r *geminiRules) judge(e *Entry) {
 	name := geminiName(e.ID)
 	listed := func(list []string) bool {
@@ -230,11 +229,11 @@ func (r *geminiRules) judge(e *Entry) {
 	}
 }
 
-// geminiName is how Gemini CLI compares the names of servers.
+// geminiName returns the form of a server's name that Gemini CLI compares.
 func geminiName(id string) string { return strings.ToLower(strings.TrimSpace(id)) }
 
-// trusted reports whether servers start in the folder. asked says whether Gemini
-// CLI is set to care.
+// trusted reports whether servers start in the folder. asked says whether Gemini CLI requires
+// trust.
 func (g gemini) trusted(env Env, asked bool) bool {
 	said := env.variable("GEMINI_CLI_TRUST_WORKSPACE")
 	switch {

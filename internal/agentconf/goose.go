@@ -9,12 +9,11 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/yamledit"
 )
 
-// goose knows the files of Goose: the user's, those that a variable names, and
-// one of an administrator. Of an extension of the same name the user's counts.
+// goose finds the servers of Goose in the user's file, the files named by a variable, and one
+// file of an administrator. If several have an extension of the same name, the user's counts.
 //
-// What Goose calls extensions are for the most part servers; some run inside of
-// it, and are left alone. It writes the user's file anew when it changes a
-// setting, without comments.
+// Most extensions of Goose are servers; some run inside Goose and are left alone. Goose
+// rewrites the user's file without its comments when it changes a setting.
 type goose struct{}
 
 const (
@@ -22,8 +21,7 @@ const (
 	scopeGooseMore = "additional"
 )
 
-// gooseTypes are the types of extensions that are no server's command, and what
-// they are.
+// gooseTypes describes the types of extensions that do not start a local server.
 var gooseTypes = map[string]string{
 	"builtin":         "a part of goose itself (builtin)",
 	"platform":        "a part of goose itself (platform)",
@@ -40,8 +38,8 @@ func (g goose) Files(env Env) []string {
 	return env.files(append(files, g.additional(env)...)...)
 }
 
-// folder is where Goose keeps its settings, on macOS too. A relative path counts
-// for nothing.
+// folder returns Goose's settings folder, which is the same on macOS. Relative paths are
+// ignored.
 func (goose) folder(env Env) string {
 	if root := env.variable("GOOSE_PATH_ROOT"); filepath.IsAbs(root) {
 		return filepath.Join(root, "config")
@@ -49,7 +47,7 @@ func (goose) folder(env Env) string {
 	return filepath.Join(env.xdg("XDG_CONFIG_HOME", ".config"), "goose")
 }
 
-// additional are the files that a variable names, the strongest first.
+// additional returns the files named by a variable, strongest first.
 func (goose) additional(env Env) []string {
 	var files []string
 	for _, path := range filepath.SplitList(env.variable("GOOSE_ADDITIONAL_CONFIG_FILES")) {
@@ -92,7 +90,7 @@ func (g goose) Find(env Env) (*Found, error) {
 	return found.result()
 }
 
-// extensions reads the extensions of a file.
+// extensions adds the extensions in a file to s.
 func (goose) extensions(s *Source, scope string) []*Entry {
 	for name, value := range s.doc.At([]string{gooseKey}).Members() {
 		e := gooseForm.read(value)

@@ -28,7 +28,7 @@ func TestGooseFiles(t *testing.T) {
 	}
 	tests := []struct {
 		name, command, vars, move string
-		system                    string // what an administrator wrote
+		system                    string // an administrator's file
 		want                      []string
 		warnings                  []string
 	}{
@@ -128,8 +128,8 @@ func TestGooseRewrite(t *testing.T) {
 	w.wantClean()
 }
 
-// What an agent or a person did to a file while it was rewritten stays, and what
-// was put in goes.
+// What an agent or a person changed in a file while it was rewritten stays, and what was
+// inserted is removed.
 func TestRestoreThreeWay(t *testing.T) {
 	codexConfig := func(w *world) string { return filepath.Join(w.home, ".codex", codexFile) }
 	tests := []struct {
@@ -137,7 +137,7 @@ func TestRestoreThreeWay(t *testing.T) {
 		agent  Agent
 		config func(w *world) string
 		before string
-		while  func(now string) string // what somebody makes of the rewritten file
+		while  func(now string) string // changes the rewritten file
 		want   string
 	}{
 		{"codex trusts a project", codex{}, codexConfig,

@@ -11,7 +11,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/tempdir"
 )
 
-// world is a home, a project in it, and a shim, all empty.
+// world is a test fixture: a home, a project in it, and a tg-shim, all empty.
 type world struct {
 	t    testing.TB
 	home string
@@ -46,8 +46,8 @@ func newWorldIn(t testing.TB, dir string) *world {
 	return w
 }
 
-// quickTempDir is t.TempDir in memory where that can be had: these tests sync a
-// lot, and what a disk does with that isn't theirs.
+// quickTempDir is t.TempDir, in memory if possible: these tests sync a lot and do not test
+// disks.
 func quickTempDir(t testing.TB) string {
 	dir, remove, err := tempdir.Make("/dev/shm", "agentconf-")
 	if err != nil {
@@ -66,14 +66,14 @@ func (w *world) env() Env {
 	}
 }
 
-// notes is where what is made beside configurations is noted.
+// notes returns the folder for notes on files made beside configurations.
 func (w *world) notes() string { return filepath.Join(filepath.Dir(w.home), "state", "rewrites") }
 
 func (w *world) line() Line {
 	return Line{Shim: w.shim, Socket: "/run/user/1000/thoughtgate/shim.sock", Session: "5e55104f5e55104f5e55104f5e55104f"}
 }
 
-// state and project are where Claude Code keeps its servers.
+// state and project return the files in which Claude Code has servers.
 func (w *world) state() string   { return filepath.Join(w.home, ".claude.json") }
 func (w *world) project() string { return filepath.Join(w.cwd, ".mcp.json") }
 
@@ -96,7 +96,7 @@ func (w *world) read(path string) string {
 	return string(text)
 }
 
-// plan is NewPlan for Claude Code, which must work.
+// plan is NewPlan for Claude Code, which must succeed.
 func (w *world) plan() *Plan {
 	w.t.Helper()
 	p, err := NewPlan(claudeCode{}, w.env(), w.shim)
@@ -106,7 +106,7 @@ func (w *world) plan() *Plan {
 	return p
 }
 
-// prepared is a plan that is locked, backed up and prepared.
+// prepared returns a plan that is locked, backed up and prepared.
 func (w *world) prepared() *Plan {
 	w.t.Helper()
 	p := w.plan()
@@ -119,7 +119,7 @@ func (w *world) prepared() *Plan {
 	return p
 }
 
-// wrapped is a plan that is applied, and the journals of its files by path.
+// wrapped returns a plan that is applied, and the journals of its files by path.
 func (w *world) wrapped() (*Plan, map[string][]byte) {
 	w.t.Helper()
 	p := w.prepared()
@@ -137,7 +137,7 @@ func (w *world) wrapped() (*Plan, map[string][]byte) {
 	return p, byPath
 }
 
-// governedBy is a plan for any agent that is applied.
+// governedBy returns an applied plan for any agent.
 func (w *world) governedBy(agent Agent, env Env) *Plan {
 	w.t.Helper()
 	p, err := NewPlan(agent, env, w.shim)
@@ -155,7 +155,7 @@ func (w *world) governedBy(agent Agent, env Env) *Plan {
 	return p
 }
 
-// restore restores all files of a plan, which must work, and unlocks them.
+// restore restores all files of a plan, which must succeed, and unlocks them.
 func (w *world) restore(p *Plan) []Report {
 	w.t.Helper()
 	reports, err := p.Restore()
@@ -166,7 +166,7 @@ func (w *world) restore(p *Plan) []Report {
 	return reports
 }
 
-// leftovers are the files of ours that lie about in the home.
+// leftovers returns our files that are left in the home.
 func (w *world) leftovers() []string {
 	w.t.Helper()
 	var found []string
@@ -208,7 +208,7 @@ func wantError(t testing.TB, err error, parts ...string) {
 	}
 }
 
-// needRoot skips what only the superuser can set up.
+// notRoot skips the test for the superuser, who may write everywhere.
 func notRoot(t testing.TB) {
 	if os.Geteuid() == 0 {
 		t.Skip("the superuser may write everywhere")

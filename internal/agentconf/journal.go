@@ -15,39 +15,37 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// journalVersion is raised when an older program could not restore by a newer
-// journal.
+// journalVersion is increased when an older program could not restore from a newer journal.
 const journalVersion = 2
 
-// fileJournal is what it takes to put one file back. It holds commands and
-// arguments as they were, which may be secret, and no environment.
+// fileJournal has everything needed to restore one file. It holds the original commands and
+// arguments, which may be secret, but no environment.
 type fileJournal struct {
 	Version    int        `json:"v"`
 	Agent      string     `json:"agent"`
-	Syntax     string     `json:"syntax,omitempty"` // as the package edit calls it; empty for json
+	Syntax     string     `json:"syntax,omitempty"` // name in package edit; empty for json
 	Path       string     `json:"path"`             // as the agent knows it
-	Target     string     `json:"target"`           // links resolved: what is rewritten
+	Target     string     `json:"target"`           // path without links: the file that is rewritten
 	Backup     string     `json:"backup"`
 	Lock       string     `json:"lock"`
 	AgentLocks []string   `json:"agent_locks,omitempty"`
-	Original   string     `json:"original"` // hex SHA-256 of the file before
-	Written    string     `json:"written"`  // and after
-	Line       Line       `json:"line"`     // what was put in
+	Original   string     `json:"original"` // hex SHA-256 of the original file
+	Written    string     `json:"written"`  // and of the rewritten file
+	Line       Line       `json:"line"`     // what was inserted
 	Entries    []entryWas `json:"entries"`
 	Notes      notebook   `json:"notes,omitempty"`
-	Beside     bool       `json:"beside,omitempty"` // lines that last were there before, and stay
+	Beside     bool       `json:"beside,omitempty"` // the file had lines of protections before, which stay
 	Superseded []copyWas  `json:"superseded,omitempty"`
 }
 
-// copyWas is a backup that a newer one has taken the place of. Until it is
-// removed it is remembered.
+// copyWas is a backup that was replaced by a newer one and has not been removed yet.
 type copyWas struct {
 	Path     string `json:"path"`
-	Original string `json:"original"` // hex SHA-256 of what it holds
+	Original string `json:"original"` // hex SHA-256 of its content
 }
 
-// entryWas is how one entry was before: texts of values in the syntax of the
-// file, empty for what was not there.
+// entryWas is the original of one entry. Values are texts in the syntax of the file, empty if
+// absent.
 type entryWas struct {
 	Path    []string `json:"path"`
 	ID      string   `json:"id"`
@@ -56,15 +54,15 @@ type entryWas struct {
 	Env     envWas   `json:"env,omitempty"`
 
 	Form      form       `json:"form,omitzero"`
-	Inherited []string   `json:"inherited,omitempty"` // arguments from a weaker scope that were written out behind our words
+	Inherited []string   `json:"inherited,omitempty"` // arguments from a weaker scope that were added after our words
 	Limits    []limitWas `json:"limits,omitempty"`
 
-	// Quoted says, within a journal, that the texts are in the quotes of Go: what
-	// stands in a file need not be valid Unicode, and JSON holds nothing else.
+	// Quoted reports that the texts in a journal are quoted like Go strings: text in a file may
+	// be invalid Unicode, which JSON can't represent.
 	Quoted bool `json:"quoted,omitempty"`
 }
 
-// texts returns w with do done to each of its texts that come from the file.
+// texts returns a copy of w in which do was applied to each text from the file.
 func (w entryWas) texts(do func(string) string) entryWas {
 	all := func(list []string) []string {
 		list = slices.Clone(list)
@@ -109,9 +107,9 @@ func (w *entryWas) UnmarshalJSON(text []byte) error {
 	return failed
 }
 
-// envWas is what an entry's environment was, without what was in it: empty for none,
-// envObject, or the text of a null. Only of one that sets our own variables, which we
-// put ours in the place of, is it the whole text.
+// envWas is the original environment of an entry without its content: "" if there was none,
+// envObject, or the text of a null. It is the whole text only if the environment had variables
+// of ours, because these are replaced.
 type envWas string
 
 const envObject envWas = "object"
@@ -136,7 +134,7 @@ func (j *fileJournal) check() error {
 	return nil
 }
 
-// was reads how an entry is before it is rewritten.
+// was returns the entry as it is before the rewrite.
 func (e *Entry) was(doc *edit.Document) entryWas {
 	n := e.form.of(doc.At(e.Path))
 	w := entryWas{Path: e.Path, ID: e.ID, Command: n.command().Raw(), Args: n.args().Written(), Limits: raised(n.Node, e.limits)}
@@ -158,18 +156,18 @@ func (e *Entry) was(doc *edit.Document) entryWas {
 	return w
 }
 
-// setsOurs reports whether an entry that is not ours sets variables that are.
+// setsOurs reports whether an entry sets variables that are reserved for us.
 func setsOurs(n server) bool {
 	return n.env().Member(envSocket).Exists() || n.env().Member(envSession).Exists()
 }
 
-// whole reports whether all of the environment is known.
+// whole reports whether w is the text of an environment.
 func (w envWas) whole() bool { return strings.HasPrefix(string(w), "{") }
 
-// TryLock takes the lock of the file that a journal is about, without waiting.
-// held reports that another process has it: a wrap that lives, or one that is
-// restoring. Otherwise the caller calls unlock when it is done, which removes
-// the lock file too. Where nothing is left to do, no lock is taken.
+// TryLock takes the lock of the file of a journal without waiting. If another process holds the
+// lock, such as a running wrap or one that is restoring, held is true. Otherwise the caller
+// must call unlock when it is done, which also removes the lock file. If nothing is left to
+// restore, no lock is taken.
 func TryLock(journal []byte) (unlock func(), held bool, err error) {
 	j, err := parseAny(journal)
 	if err != nil {
@@ -178,7 +176,7 @@ func TryLock(journal []byte) (unlock func(), held bool, err error) {
 	return tryLock(j)
 }
 
-// undoing is what there is to undo: a [fileJournal] or a [pointJournal].
+// undoing is a [fileJournal] or a [pointJournal].
 type undoing interface {
 	settled() bool // nothing is left to do
 	take() (*fileLock, error)
@@ -202,7 +200,7 @@ func tryLock(j undoing) (unlock func(), held bool, err error) {
 			return nil, true, nil
 		case errors.Is(err, errVanished):
 			continue
-		case errors.Is(err, fs.ErrNotExist): // the folder is gone, and all in it
+		case errors.Is(err, fs.ErrNotExist): // the folder with all its files was removed
 			return func() {}, false, nil
 		case err != nil:
 			return nil, false, err
@@ -212,8 +210,8 @@ func tryLock(j undoing) (unlock func(), held bool, err error) {
 	return func() {}, false, nil
 }
 
-// JournalPaths returns every file that a journal is about: the configuration
-// as the agent knows it and where its links lead, the backup, and the lock.
+// JournalPaths returns all files that a journal concerns: the configuration as the agent knows
+// it and without links, the backup, and the lock.
 func JournalPaths(journal []byte) ([]string, error) {
 	j, err := parseAny(journal)
 	if err != nil {
@@ -228,9 +226,8 @@ func (j *fileJournal) take() (*fileLock, error) {
 	return takeLockOnce(j.Lock, j.Path, holder{Session: j.Line.Session, Brief: true, notes: j.Notes})
 }
 
-// settled reports whether the session of a journal is over and done with, so
-// that nothing needs to be touched for it: nobody holds the lock or died with
-// it, there is no backup, and no line of the session's is left.
+// settled reports whether nothing is left to do for the session of a journal: there is no lock
+// file and no backup, and the file has no line of the session.
 func (j *fileJournal) settled() bool {
 	for _, path := range []string{j.Lock, j.Backup} {
 		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// The test binary plays a wrap, and a daemon, that is killed after a given
-// number of steps. What it was doing is in AGENTCONF_TEST.
+// The test binary plays a wrap or a daemon that is killed after a given number of steps.
+// AGENTCONF_TEST names the role.
 func TestMain(m *testing.M) {
 	if role := os.Getenv("AGENTCONF_TEST"); role != "" {
 		if err := play(role); err != nil {
@@ -26,15 +26,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fatal stops the player as testing.TB would stop a test.
+// fatal is a testing.TB for the player. Its Fatal panics.
 type fatal struct{ testing.TB }
 
 func (fatal) Helper()           {}
 func (fatal) Cleanup(func())    {}
 func (fatal) Fatal(args ...any) { panic(fmt.Sprint(args...)) }
 
-// play does one of the roles: "wrap", "restore" or "unwrap", in the world whose
-// home is named by AGENTCONF_HOME.
+// play plays one of the roles "wrap", "restore" and "unwrap" in the world whose home is
+// AGENTCONF_HOME.
 func play(role string) error {
 	home := os.Getenv("AGENTCONF_HOME")
 	last, _ := strconv.Atoi(os.Getenv("AGENTCONF_LAST"))
@@ -54,7 +54,7 @@ func play(role string) error {
 			if err := fillUp(os.Getenv("AGENTCONF_FULL"), home); err != nil {
 				panic(err)
 			}
-			log = os.Stdout // which is a pipe
+			log = os.Stdout // a pipe
 		} else if taken == last {
 			syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {}
@@ -79,7 +79,7 @@ func play(role string) error {
 	return nil
 }
 
-// playWrap is what tgctl wrap does with a plan.
+// playWrap calls the methods of a plan like tgctl wrap.
 func playWrap(w *world, step func(string)) error {
 	p, err := NewPlan(claudeCode{}, w.env(), w.shim)
 	if err != nil {
@@ -106,7 +106,7 @@ func playSession(w *world, p *Plan) error {
 	if err != nil {
 		return err
 	}
-	for i, j := range journals { // the daemon stores them
+	for i, j := range journals { // as the daemon does
 		if err := os.MkdirAll(filepath.Dir(journalFile(w, i)), 0o755); err != nil {
 			return err
 		}
@@ -133,7 +133,7 @@ func playSession(w *world, p *Plan) error {
 	})
 }
 
-// third is a file that holds no server at first.
+// third returns the path of a file without servers at first.
 func (w *world) third() string { return filepath.Join(filepath.Dir(w.cwd), ".mcp.json") }
 
 const (
@@ -142,8 +142,7 @@ const (
 	newServer = `{"mcpServers":{"newer":{"command":"n","args":["-y"],"env":{"A":"b"}}}}`
 )
 
-// addServers is a person who adds a server to a file that is rewritten, and one
-// to a file that was not there.
+// addServers adds a server to a file that is rewritten, and one to a new file, like a person.
 func (w *world) addServers() {
 	w.write(w.state()+"~", strings.Replace(w.read(w.state()), servers, longer, 1))
 	if err := os.Rename(w.state()+"~", w.state()); err != nil {
@@ -156,12 +155,12 @@ func journalFile(w *world, i int) string {
 	return filepath.Join(w.home, "..", "journals", strconv.Itoa(i))
 }
 
-// restoreAll is what a daemon does with the journals it has.
+// restoreAll restores by all journals, like a daemon.
 func restoreAll(w *world, step func(string)) error {
 	for i := range 3 {
 		journal, err := os.ReadFile(journalFile(w, i))
 		if err != nil {
-			return nil // killed before it was stored
+			return nil // the process was killed before it was stored
 		}
 		unlock, held, err := TryLock(journal)
 		if err != nil || held {
@@ -177,15 +176,15 @@ func restoreAll(w *world, step func(string)) error {
 	return nil
 }
 
-// player is a process that plays a role until its step number last.
+// player returns a process that plays a role until step number last.
 func (w *world) player(role string, last int) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", "AGENTCONF_TEST="+role, "AGENTCONF_HOME="+w.home, "AGENTCONF_LAST="+strconv.Itoa(last))
 	return cmd
 }
 
-// run plays a role until its step number last, and reports whether it was killed
-// there, and after which step.
+// run plays a role until step number last, and reports whether the process was killed there,
+// and after which step.
 func run(t *testing.T, w *world, role string, last int) (killed bool, step string) {
 	t.Helper()
 	steps := filepath.Join(w.home, "..", "steps")
@@ -213,8 +212,8 @@ func fillWorld(w *world) *world {
 	return w
 }
 
-// leaveWrapped wraps both files as a wrap that is then killed, and stores the
-// journals.
+// leaveWrapped wraps both files, stores the journals, and leaves the files as if the wrap was
+// killed.
 func (w *world) leaveWrapped() {
 	p, journals := w.wrapped()
 	for i, path := range []string{w.state(), w.project()} {
@@ -232,8 +231,8 @@ func (w *world) wantOriginals(when string) {
 	}
 }
 
-// A wrap that is killed after any of its steps: the daemon puts everything back
-// by its journals, and so does a person without it.
+// A wrap is killed after each of its steps. The daemon restores everything from its journals,
+// and so does a person without the daemon.
 func TestKillWrap(t *testing.T) {
 	for _, by := range []string{"daemon", "person"} {
 		t.Run(by, func(t *testing.T) {
@@ -253,7 +252,7 @@ func TestKillWrap(t *testing.T) {
 					}
 					w.wantOriginals(step)
 				}
-				// Before the journals are stored only a person knows.
+				// Before the journals are stored, only a person can restore the files.
 				for _, path := range []string{w.state(), w.project()} {
 					if _, err := Unwrap(path, w.notes()); err != nil {
 						t.Fatalf("killed after %q: %v", step, err)
@@ -272,7 +271,7 @@ func TestKillWrap(t *testing.T) {
 	}
 }
 
-// Whoever puts the files back can be killed as well.
+// The process that restores the files can be killed as well.
 func TestKillRestore(t *testing.T) {
 	for _, role := range []string{"restore", "unwrap"} {
 		t.Run(role, func(t *testing.T) {

@@ -9,30 +9,28 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// An agent gives up on a server after a while, and lets people say after how
-// long. Through the shim both a start and a call may take longer than their
-// settings allow for.
+// Agents time out servers, and have settings for how long they wait. With tg-shim, both a start
+// and a call may take longer than these settings allow.
 const (
-	// startAllowed: the shim waits for its daemon before it starts the server,
-	// which then has as long as agents usually give it.
+	// startAllowed includes the time that tg-shim waits for the daemon before it starts the
+	// server, which then has the usual time of agents.
 	startAllowed = 45 * time.Second
-	// callAllowed: a question to a person stays open for ten minutes unless the
-	// configuration says otherwise, and the call itself takes its time after it.
+	// callAllowed includes the ten minutes that a question waits by default, and the time of
+	// the call itself.
 	callAllowed = 11 * time.Minute
 )
 
-// limit is a setting of an entry, a number, that is raised while the entry is
-// rewritten. A person who allows more keeps it.
+// limit is a numeric setting of an entry that is raised while the entry is rewritten. A larger
+// value stays.
 type limit struct {
 	key   string
 	least int // in the unit of the setting
-	// lax: an entry without the setting is not limited as tightly, and is left
-	// without it.
+	// lax reports that without the setting the limit is not too low. In that case it is not
+	// added.
 	lax bool
 }
 
-// limits are the settings to raise, by the type of the agent. An adapter has to
-// do nothing for it but stand here.
+// limits has the settings to raise by agent type. Adapters need no code for them.
 var limits = map[string][]limit{
 	"claude-code": {{"timeout", int(callAllowed / time.Millisecond), true}},
 	"zed":         {{"timeout", int(callAllowed / time.Second), false}},
@@ -47,17 +45,17 @@ var limits = map[string][]limit{
 	"goose": {{"timeout", int(callAllowed / time.Second), false}},
 }
 
-// patiences say after how long agents give up a call that was not answered, where
-// that is not what limits make it.
+// patiences says how long agents wait for the result of a call, if that does not follow from
+// limits.
 var patiences = map[string]time.Duration{
 	"claude-desktop": time.Minute,
-	"cline":          time.Minute, // an entry of its inner form keeps its limit
+	"cline":          time.Minute, // an entry in the inner form keeps its limit
 	"gemini":         10 * time.Minute,
-	"vscode":         callAllowed, // no limit was found
+	"vscode":         callAllowed, // no limit is known
 }
 
-// Patience is after how long an agent of the type gives up a call that was not
-// answered, once its limits are raised; 0 where nobody knows.
+// Patience returns how long an agent of the type waits for the result of a call after its
+// limits are raised, or 0 if that is unknown.
 func Patience(agent string) time.Duration {
 	if known := patiences[agent]; known > 0 {
 		return known
@@ -68,26 +66,26 @@ func Patience(agent string) time.Duration {
 	return 0
 }
 
-// limitsOf are the limits of an entry of an agent.
+// limitsOf returns the limits of an entry of an agent.
 func limitsOf(agent string, e *Entry) []limit {
-	if e.limits != nil { // the adapter knows better
+	if e.limits != nil { // the adapter has set them
 		return e.limits
 	}
-	if e.form == zedForm || e.Path[len(e.Path)-1] == clineInner { // zed's older form has no such setting, and cline's stands one level above
+	if e.form == zedForm || e.Path[len(e.Path)-1] == clineInner { // Zed's older form has no such setting, and Cline's is one level above
 		return nil
 	}
 	return limits[agent]
 }
 
-// limitWas is how a setting was before it was raised.
+// limitWas is the original of a setting that was raised.
 type limitWas struct {
 	Key string `json:"key"`
-	Was string `json:"was,omitempty"` // the text of the value, empty for none
+	Was string `json:"was,omitempty"` // text of the value, empty if absent
 	Now string `json:"now"`
 }
 
-// raised returns the limits that are too low in the entry n, and what they are
-// to be. A setting that is no number is the agent's business.
+// raised returns the limits that are too low in the entry n, with their new values. A setting
+// that is not a number stays.
 func raised(n edit.Node, limits []limit) []limitWas {
 	var out []limitWas
 	for _, l := range limits {
@@ -109,7 +107,7 @@ func raised(n edit.Node, limits []limit) []limitWas {
 	return out
 }
 
-// numberOf reads a number of any syntax.
+// numberOf parses a number in any syntax.
 func numberOf(text string) (float64, bool) {
 	text = strings.ReplaceAll(text, "_", "")
 	if n, err := strconv.ParseInt(text, 0, 64); err == nil {
@@ -119,9 +117,8 @@ func numberOf(text string) (float64, bool) {
 	return n, err == nil
 }
 
-// unchanged returns those of limits that the entry n has as they were raised. What
-// somebody has set since is left out; the same number in another spelling does not
-// count as such.
+// unchanged returns those limits that still have the raised value in the entry n. Another
+// spelling of the same number is not a change.
 func unchanged(n edit.Node, limits []limitWas) []limitWas {
 	return slices.DeleteFunc(slices.Clone(limits), func(l limitWas) bool {
 		value := n.Member(l.Key)
@@ -131,8 +128,8 @@ func unchanged(n edit.Node, limits []limitWas) []limitWas {
 	})
 }
 
-// raisedSince compares an entry with how it was, and returns the limits that any
-// agent's adapter would have raised so.
+// raisedSince compares an entry with its original and returns the limits that the rewrite for
+// any agent would have raised in this way.
 func raisedSince(now, then edit.Node) []limitWas {
 	var out []limitWas
 	for _, ofAgent := range limits {
@@ -146,9 +143,8 @@ func raisedSince(now, then edit.Node) []limitWas {
 	return out
 }
 
-// stillRaised returns the settings of the entries that hold our lines in doc which
-// have the very value that they are raised to, and have it still after the lines
-// were taken out.
+// stillRaised returns the settings, in entries with our lines in doc, that have exactly the
+// raised value in doc, and still have it in after, from which the lines were removed.
 func stillRaised(doc, after *edit.Document) []string {
 	var found []string
 	for _, path := range linesIn(doc.Root(), nil) {

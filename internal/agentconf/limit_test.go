@@ -26,8 +26,8 @@ func TestNumberOf(t *testing.T) {
 	}
 }
 
-// A limit is raised, never lowered, and left alone where it is no number; put
-// back, the entry is what it was unless somebody has set the limit since.
+// A limit is raised, never lowered, and left alone if it is not a number. After a restore the
+// entry is as it was, unless somebody has set the limit since.
 func TestLimits(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -71,7 +71,7 @@ func TestLower(t *testing.T) {
 	was := []limitWas{{"a", "5", "660"}, {"b", "", "660"}}
 	tests := []struct{ now, want string }{
 		{"a = 660\nb = 660\nc = 1\n", "a = 5\nc = 1\n"},
-		{"a = 660.0\nb = 6_60\nc = 1\n", "a = 5\nc = 1\n"}, // spelt anew by the agent
+		{"a = 660.0\nb = 6_60\nc = 1\n", "a = 5\nc = 1\n"}, // the agent changed the spelling
 		{"a = 700\nb = 1\nc = 1\n", "a = 700\nb = 1\nc = 1\n"},
 		{"a = \"660\"\nc = 1\n", "a = \"660\"\nc = 1\n"},
 		{"c = 1\n", "c = 1\n"},

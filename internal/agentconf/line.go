@@ -14,27 +14,28 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// Names of the shim and of what it is told through an entry's environment:
-// agents hand a server little else.
+// Names of tg-shim and of the variables that configure it. Agents pass hardly anything else to
+// a server.
 const (
 	shimName   = "tg-shim"
 	envSocket  = "THOUGHTGATE_SOCKET"
 	envSession = "THOUGHTGATE_SESSION"
 )
 
-// Line is what is put into an entry.
+// Line is what is inserted into an entry.
 type Line struct {
-	Shim    string `json:"shim"` // absolute, links resolved
+	Shim    string `json:"shim"` // absolute path without links
 	Socket  string `json:"socket"`
 	Session string `json:"session"`
-	Profile string `json:"profile,omitempty"` // production or development; empty for what the configuration says
+	Profile string `json:"profile,omitempty"` // production or development; empty for the one of the configuration
 
-	// Of one entry only, see Entry.
+	// Set for a single entry only; see Entry.
 	From string   `json:"-"`
 	Sets []string `json:"-"`
 }
 
-// check refuses what would not survive being written into a configuration file.
+// check returns an error if the line can't be written to a configuration file, or is
+// incomplete.
 func (l Line) check() error {
 	for _, s := range []string{l.Shim, l.Socket, l.Session, l.Profile} {
 		if !utf8.ValidString(s) {
@@ -47,8 +48,8 @@ func (l Line) check() error {
 	return nil
 }
 
-// words are the texts that go before the arguments of an entry. The name
-// and the command are moved as they are written, not decoded and encoded.
+// words returns the texts that are inserted before the arguments of an entry. name and command
+// are texts in the syntax of the file, so that they can be moved without decoding.
 func (l Line) words(name, command string, syntax edit.Syntax) []string {
 	words := []string{syntax.Quote("--server-id"), name}
 	if l.Profile != "" {
@@ -63,7 +64,7 @@ func (l Line) words(name, command string, syntax edit.Syntax) []string {
 	return append(words, syntax.Quote("--"), command)
 }
 
-// env are the members that go before those of an entry's environment.
+// env returns the members that are inserted before those of an entry's environment.
 func (l Line) env(syntax edit.Syntax) []edit.Member {
 	return []edit.Member{
 		{Name: envSocket, Value: syntax.Quote(l.Socket)},
@@ -71,8 +72,8 @@ func (l Line) env(syntax edit.Syntax) []edit.Member {
 	}
 }
 
-// shimWords returns how many of args, counted from the first, are ours: up to
-// and including the command of the server. It is 0 when they are not.
+// shimWords returns how many of the first args are ours, up to and including the server's
+// command, and the server's id. If they are not ours, n is 0.
 func shimWords(args []edit.Node) (n int, id string) {
 	named := false
 	for n+1 < len(args) {
@@ -93,9 +94,8 @@ func shimWords(args []edit.Node) (n int, id string) {
 	return 0, ""
 }
 
-// isShim reports whether command starts the shim: this one or a copy of it,
-// whatever it is called, or any program of its name. Nothing that a file says
-// about itself is believed.
+// isShim reports whether command starts tg-shim: this program or a copy of it under any name,
+// or any program of its name. It does not rely on what a file says about itself.
 func isShim(command, shim string, env Env) bool {
 	if filepath.Base(command) == shimName {
 		return true
@@ -115,7 +115,7 @@ func isShim(command, shim string, env Env) bool {
 	return err == nil && (os.SameFile(there, ours) || isCopy(real, shim, there, ours))
 }
 
-// isCopy reports whether two programs are the same to the byte.
+// isCopy reports whether two programs have the same content.
 func isCopy(a, b string, aInfo, bInfo fs.FileInfo) bool {
 	if !aInfo.Mode().IsRegular() || aInfo.Size() != bInfo.Size() {
 		return false
@@ -136,8 +136,8 @@ func isCopy(a, b string, aInfo, bInfo fs.FileInfo) bool {
 	return sums[0] == sums[1]
 }
 
-// program returns the path of the program that a command starts, empty when there is
-// none of a bare name.
+// program returns the path of the program that a command starts, or "" if a name without a path
+// is not found.
 func (env Env) program(command string) string {
 	if strings.Contains(command, "/") {
 		return absolute(command, env.Cwd)

@@ -20,19 +20,19 @@ const (
 
 	lockEvery = 10 * time.Millisecond
 
-	// BriefPatience is how long whoever only puts a file back may take. That is
-	// milliseconds, unless an agent hangs on to a lock of its own.
+	// BriefPatience is how long a process that only restores a file may hold its lock. It
+	// usually takes milliseconds, unless an agent does not release its own lock.
 	BriefPatience = agentLockPatience + 3*time.Second
 )
 
-// LockedError says that a configuration is in the hands of another wrap.
+// LockedError reports that another process holds the lock of a configuration.
 type LockedError struct {
-	Path    string // the configuration
-	PID     int    // of the holder, 0 when it did not say
+	Path    string // path of the configuration
+	PID     int    // of the holder, 0 if unknown
 	Session string
 	Since   time.Time
 
-	brief bool // the holder will be done in a moment
+	brief bool // the holder will release it soon
 }
 
 func (e *LockedError) Error() string {
@@ -45,35 +45,34 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("%s is wrapped already, by process %d since %s", e.Path, e.PID, e.Since.Local().Format(time.DateTime))
 }
 
-// Brief reports whether the lock will be free in a moment: the holder only puts
-// the file back, or has not come to say what it is about. See [BriefPatience].
+// Brief reports whether the lock will be released soon: the holder only restores the file, or
+// has not yet written who it is. See [BriefPatience].
 func (e *LockedError) Brief() bool { return e.brief || e.PID == 0 }
 
-// fileLock is the right to rewrite one configuration, for as long as this
-// process lives. It lies on a file of its own: editors put new files in the
-// place of the configuration, which would take a lock on it away.
+// fileLock is the right of this process to rewrite one configuration. The lock is on a separate
+// file, because editors replace the configuration, which would remove a lock on it.
 type fileLock struct {
 	f      *os.File
 	path   string
 	holder holder
-	made   note   // which locks of agents are ours
-	theirs bool   // the file is somebody else's: it is neither written to nor removed
-	folder string // that was made for the lock, and goes with it; empty for none
+	made   note   // the agent locks that are ours
+	theirs bool   // the file is somebody else's: it is neither written nor removed
+	folder string // folder made for the lock and removed with it; empty for none
 }
 
-// holder is what a lock file says, for people and for whoever holds it next.
-// The lock itself is the kernel's: what a dead holder wrote means nothing.
+// holder is the content of a lock file, for people and the next holder. The lock itself is the
+// kernel's: what a dead holder wrote has no effect.
 type holder struct {
 	PID     int       `json:"pid"`
 	Session string    `json:"session,omitempty"`
 	Since   time.Time `json:"since"`
-	Brief   bool      `json:"brief,omitempty"` // for a moment, not for a session
+	Brief   bool      `json:"brief,omitempty"` // held for a moment, not for a session
 
 	notes notebook
 }
 
-// awaitLock is takeLock for who can wait a moment: a holder that is done soon is
-// waited for.
+// awaitLock is takeLock, but waits up to BriefPatience for a holder that will release the lock
+// soon.
 func awaitLock(path, config string, who holder) (*fileLock, error) {
 	deadline := time.Now().Add(BriefPatience)
 	tick := time.NewTicker(lockEvery)
@@ -88,9 +87,9 @@ func awaitLock(path, config string, who holder) (*fileLock, error) {
 	}
 }
 
-// takeLock takes the lock file at path, made if need be, without waiting. The
-// error is a *LockedError when another process has it. config is for messages,
-// and who is noted for whoever comes later.
+// takeLock takes the lock file at path without waiting, and creates it if necessary. The error
+// is a *LockedError if another process holds it. config is the path in errors; who is written
+// to the lock file.
 func takeLock(path, config string, who holder) (*fileLock, error) {
 	for {
 		if l, err := takeLockOnce(path, config, who); !errors.Is(err, errVanished) {
@@ -99,8 +98,7 @@ func takeLock(path, config string, who holder) (*fileLock, error) {
 	}
 }
 
-// errVanished says that the last holder removed the lock file while it was being
-// taken.
+// errVanished reports that the last holder removed the lock file while it was being taken.
 var errVanished = errors.New("the lock file is gone")
 
 func takeLockOnce(path, config string, who holder) (*fileLock, error) {
@@ -137,11 +135,11 @@ func lockedBy(f *os.File, config string) *LockedError {
 	return &LockedError{config, h.PID, h.Session, h.Since, h.Brief}
 }
 
-// isLocked looks whether another process has a lock, and leaves no trace.
+// isLocked returns an error if another process holds a lock. It leaves no trace.
 func isLocked(path, config string) error {
 	f, err := openLock(path, 0)
 	if err != nil {
-		return nil // what is wrong with it is for whoever takes it
+		return nil // left to the process that takes it
 	}
 	defer f.Close()
 	if errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK) {
@@ -150,8 +148,8 @@ func isLocked(path, config string) error {
 	return nil
 }
 
-// openLock opens a lock file, and nothing that was planted in its place. create
-// is O_CREAT or 0.
+// openLock opens a lock file, but nothing that was planted in its place. create is O_CREAT or
+// 0.
 func openLock(path string, create int) (*os.File, error) {
 	fd, err := unix.Open(path, unix.O_RDWR|create|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
 	switch {
@@ -171,7 +169,7 @@ func openLock(path string, create int) (*os.File, error) {
 			err = fmt.Errorf("%w; remove it", err)
 		}
 	}
-	if err == nil && st.Nlink > 1 { // it will be written to: what else would that change?
+	if err == nil && st.Nlink > 1 { // a write to it would change another file
 		err = errors.New("has another name; remove it")
 	}
 	if err != nil {
@@ -181,7 +179,7 @@ func openLock(path string, create int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// isAt reports whether f is still what path names.
+// isAt reports whether path still names f.
 func isAt(f *os.File, path string) bool {
 	mine, err := f.Stat()
 	if err != nil {
@@ -195,14 +193,14 @@ func readHolder(f *os.File) holder {
 	var h holder
 	text, err := io.ReadAll(io.NewSectionReader(f, 0, 64<<10))
 	if err == nil {
-		_ = json.Unmarshal(text, &h) // it only explains; nonsense explains nothing
+		_ = json.Unmarshal(text, &h) // only informative, so errors don't matter
 	}
 	return h
 }
 
-// isHolders reports whether a lock file is empty, or says who held it and nothing
-// else: nothing is lost with it. Any other was put there by somebody else, and serves
-// as a lock as it is.
+// isHolders reports whether a lock file is empty or has only the text of a holder, so that it
+// can be removed. Any other file was made by somebody else and is used as a lock without a
+// change.
 func isHolders(f *os.File) bool {
 	text, err := io.ReadAll(io.NewSectionReader(f, 0, 64<<10))
 	if err != nil || len(text) == 0 {
@@ -212,7 +210,7 @@ func isHolders(f *os.File) bool {
 	return err == nil && bytes.Equal(bytes.TrimSpace(text), again)
 }
 
-// isLeftLock reports whether a lock file lies at path that a holder may remove.
+// isLeftLock reports whether the file at path is a lock file that a holder may remove.
 func isLeftLock(path string) bool {
 	f, err := openLock(path, 0)
 	if err != nil {
@@ -222,8 +220,8 @@ func isLeftLock(path string) bool {
 	return isHolders(f)
 }
 
-// write says who holds the lock. On a full disk it stays unsaid. Whenever we are
-// killed, [isHolders] knows the file.
+// write writes the holder to the lock file. On a full disk it leaves the file empty.
+// [isHolders] accepts the file even if this process is killed at any point.
 func (l *fileLock) write() {
 	text, err := json.Marshal(l.holder)
 	if err != nil || l.theirs || l.f.Truncate(0) != nil {
@@ -234,8 +232,8 @@ func (l *fileLock) write() {
 	}
 }
 
-// release removes the lock file and lets go of it, in this order: who opened it
-// before finds that it is gone.
+// release removes the lock file and then unlocks it. In this order, a process that opened it
+// before sees that it was removed.
 func (l *fileLock) release() {
 	if !l.theirs {
 		_ = os.Remove(l.path)
@@ -246,11 +244,11 @@ func (l *fileLock) release() {
 	}
 }
 
-// lockPath returns where the lock of a configuration lies.
+// lockPath returns the path of the lock of a configuration.
 func lockPath(target string) string { return filepath.Clean(target) + lockSuffix }
 
-// joinLock opens a lock file that is held already, by the caller of the caller,
-// so that agent locks can be noted with it. It is nil when there is none.
+// joinLock opens a lock file whose lock a caller holds already, so that agent locks can be
+// noted with it. It returns nil if there is none.
 func joinLock(path string, notes notebook) *fileLock {
 	f, err := openLock(path, 0)
 	if err != nil {
@@ -265,32 +263,31 @@ func joinLock(path string, notes notebook) *fileLock {
 }
 
 const (
-	// An agent's lock that was not touched for so long was left by one that
-	// died; agents judge ours the same way.
+	// An agent lock that was not touched for this long was left by a dead process. Agents apply
+	// the same rule to ours.
 	agentLockStale = 10 * time.Second
-	// Waiting a little longer than that outlasts a dead agent, and any live one.
+	// Slightly longer, to outlast a dead agent and any live one.
 	agentLockPatience = 12 * time.Second
 )
 
-// agentLock is a folder that we made because an agent takes such a folder for a
-// lock on its file. It is told from one that the agent made by its identity.
+// agentLock is a folder that we made because an agent uses such a folder as a lock on its file.
+// Its identity distinguishes it from one that the agent made.
 type agentLock struct {
 	Path string `json:"path"`
 	identity
 }
 
-// withAgentLocks does what do does while no agent that heeds these lock folders
-// writes. What we made is noted, as far as that can be written,
-// so that it can be removed at once should we be killed: without a note, or
-// without a lock of our own, which is a nil receiver, it is waited for.
+// withAgentLocks calls do while holding the lock folders of agents, which prevents them from
+// writing. What we made is noted if possible, so that it can be removed at once if this process
+// is killed. Without a note, or without a lock of our own (a nil receiver), others have to wait
+// until it is stale.
 //
-// The error is an *agentLockError, and nothing was done, when one of the locks
-// cannot be had.
+// If one of the locks can't be taken, do is not called, and the error is an *agentLockError.
 func (l *fileLock) withAgentLocks(paths []string, do func() error) error {
 	var taken []agentLock
 	defer func() {
-		// Taken away before the note of it, which stays where that can't be done:
-		// a note too many does no harm.
+		// The folders are removed before their note. If that fails, the note stays, which does
+		// no harm.
 		if len(taken) > 0 {
 			l.note(slices.DeleteFunc(taken, agentLock.removeIfSame))
 		}
@@ -309,7 +306,7 @@ func (l *fileLock) withAgentLocks(paths []string, do func() error) error {
 	return do()
 }
 
-// ours returns a lock that we have still, because it could not be removed.
+// ours returns a lock that is still ours because it could not be removed.
 func (l *fileLock) ours(path string) (agentLock, error) {
 	now, err := identify(path)
 	if err == nil && (l == nil || !slices.Contains(l.made.Locks, now)) {
@@ -318,7 +315,7 @@ func (l *fileLock) ours(path string) (agentLock, error) {
 	return now, err
 }
 
-// note writes down which agent locks are ours.
+// note records which agent locks are ours.
 func (l *fileLock) note(locks []agentLock) {
 	if l == nil {
 		return
@@ -331,7 +328,7 @@ func (l *fileLock) note(locks []agentLock) {
 	}
 }
 
-// agentLockError says that an agent's own lock could not be taken.
+// agentLockError reports that an agent's own lock could not be taken.
 type agentLockError struct {
 	path string
 	err  error
@@ -343,8 +340,8 @@ func (e *agentLockError) Error() string {
 
 func (e *agentLockError) Unwrap() error { return e.err }
 
-// regardless is withAgentLocks for putting things back, which an agent that
-// hangs, or a disk that is full, must not prevent.
+// regardless is withAgentLocks for restoring, which neither an agent that hangs nor a full disk
+// may prevent.
 func (l *fileLock) regardless(paths []string, do func() error) error {
 	err := l.withAgentLocks(paths, do)
 	var unlocked *agentLockError
@@ -367,11 +364,11 @@ func takeAgentLock(path string) (agentLock, error) {
 			return agentLock{}, err
 		}
 		switch st, err := os.Lstat(path); {
-		case err != nil: // just let go of
+		case err != nil: // released just now
 		case !st.IsDir():
-			return agentLock{}, nil // not what agents lock with
+			return agentLock{}, nil // agents do not lock with files
 		case time.Since(st.ModTime()) > agentLockStale:
-			_ = unix.Rmdir(path) // if it isn't empty it is no lock, and stays
+			_ = unix.Rmdir(path) // fails if it is not empty, and therefore no lock
 		}
 		if time.Now().After(deadline) {
 			return agentLock{}, errors.New("the agent does not let go of it")
@@ -388,8 +385,8 @@ func identify(path string) (agentLock, error) {
 	return agentLock{path, identityOf(&st)}, nil
 }
 
-// removeIfSame removes the folder unless somebody else made it anew, and reports
-// whether that is done with.
+// removeIfSame removes the folder unless it is not ours any more, and reports whether nothing
+// is left to do.
 func (a agentLock) removeIfSame() bool {
 	now, err := identify(a.Path)
 	return err != nil || now != a || unix.Rmdir(a.Path) == nil

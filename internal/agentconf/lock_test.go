@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// EC-STDIO-005: a file that is wrapped is not wrapped a second time, and who has
-// it is said.
+// EC-STDIO-005: a wrapped file is not wrapped a second time, and the error names the holder.
 func TestLocked(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)
@@ -37,7 +36,7 @@ func TestLocked(t *testing.T) {
 	w.wantClean()
 }
 
-// Who finds a file wrapped is told that a wrap has it, as long as one has.
+// While a wrap holds a file, the error says so, even if the file has lines of ours.
 func TestLockedBeatsWrapped(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)
@@ -52,8 +51,8 @@ func TestLockedBeatsWrapped(t *testing.T) {
 	}
 }
 
-// A daemon that looks after a session that has just ended is waited for, by a
-// wrap and by a person.
+// A wrap, and a person's unwrap, wait for a daemon that restores the files of a session that
+// has just ended.
 func TestLockWaitsForRestore(t *testing.T) {
 	waiting := map[string]func(*world) error{
 		"wrap": func(w *world) error {
@@ -86,7 +85,7 @@ func TestLockWaitsForRestore(t *testing.T) {
 	}
 }
 
-// One of several files that is taken leaves none of them locked.
+// If one of several files is locked by another, none stays locked.
 func TestLockedInPart(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)
@@ -123,7 +122,7 @@ func TestTryLock(t *testing.T) {
 	w.wantFile(w.state(), twoServers)
 	w.wantClean()
 
-	// Once all is done nothing is touched any more, not even for a moment.
+	// After everything is done, nothing is touched any more, not even for a moment.
 	w.write(w.state(), strings.Replace(twoServers, "{\n", "{\n\n", 1))
 	unlock, held, err = TryLock(journal)
 	if held || err != nil {
@@ -135,7 +134,7 @@ func TestTryLock(t *testing.T) {
 	}
 	unlock()
 
-	// A project that was removed with all that is in it holds nobody up.
+	// A project that was removed with all its files is not an error.
 	if err := os.RemoveAll(w.home); err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +148,7 @@ func TestTryLock(t *testing.T) {
 	unlock()
 }
 
-// EC-STDIO-044: a lock file that a killed wrap left locks nothing.
+// EC-STDIO-044: the lock file of a killed wrap does not lock anything.
 func TestStaleLockFile(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)
@@ -165,8 +164,7 @@ func TestStaleLockFile(t *testing.T) {
 	}
 }
 
-// What somebody else has put under the name of a lock is locked as it is, and stays
-// as it is.
+// A file of somebody else with the name of a lock is locked, and not changed.
 func TestLockOfSomebodyElse(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)
@@ -187,8 +185,7 @@ func TestLockOfSomebodyElse(t *testing.T) {
 	}
 }
 
-// EC-STDIO-043: an editor that saves by putting a new file in the place of the
-// old one does not take the lock away.
+// EC-STDIO-043: an editor that saves by replacing the file does not remove the lock.
 func TestAtomicSaveKeepsLock(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)
@@ -228,8 +225,8 @@ func TestPlantedLock(t *testing.T) {
 	}
 }
 
-// The agent's own lock is respected while it is held, taken when its holder
-// must be dead, and taken at once when the dead holder was one of us.
+// The agent's own lock is respected while it is held, taken when it is stale, and taken at once
+// if the dead holder was ThoughtGate.
 func TestAgentLock(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)
@@ -239,7 +236,7 @@ func TestAgentLock(t *testing.T) {
 	}
 	p := w.prepared()
 	began := time.Now()
-	go func() { // the agent, which is about to be done
+	go func() { // the agent, which is about to release it
 		time.Sleep(100 * time.Millisecond)
 		os.Remove(folder)
 	}()
@@ -276,7 +273,7 @@ func TestAgentLockOfOurDead(t *testing.T) {
 	}
 	err = l.withAgentLocks([]string{folder}, func() error {
 		note := w.read(w.state() + lockSuffix)
-		l.f.Close() // killed: the lock file and the folder stay
+		l.f.Close() // as if killed: the lock file and the folder stay
 		next, err := takeLock(w.state()+lockSuffix, w.state(), holder{notes: notebook(w.notes())})
 		if err != nil {
 			return err
@@ -285,7 +282,7 @@ func TestAgentLockOfOurDead(t *testing.T) {
 		if _, err := os.Stat(folder); err == nil {
 			t.Errorf("the folder of the dead is still there; noted was %s", note)
 		}
-		// What the agent made in its place is not ours to remove.
+		// A folder that the agent made instead is not removed.
 		return os.Mkdir(folder, 0o755)
 	})
 	if err != nil {
@@ -296,7 +293,7 @@ func TestAgentLockOfOurDead(t *testing.T) {
 	}
 }
 
-// What is no folder is no lock.
+// A file is not an agent's lock.
 func TestAgentLockIsAFile(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)

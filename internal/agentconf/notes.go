@@ -14,42 +14,42 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// notebook is the path of the folder in which we note what we make in folders
-// that others can write to, before we make it: it lies in the state folder, where
-// neither a repository nor, through the gate, an agent writes. Empty for none:
-// then nothing that is found beside a configuration is taken for ours.
+// notebook is the path of the folder for notes on what we make in folders that others can write
+// to. A note is written before what it describes. The folder is in the state folder, where
+// neither a repository nor, through the gate, an agent writes. If it is empty, nothing found
+// beside a configuration is taken for ours.
 type notebook string
 
-// noteKind is what a note is about.
+// noteKind is the subject of a note.
 type noteKind string
 
 const (
-	noteTemp   noteKind = "temp"   // a file that is to be swapped with the target
-	noteBackup noteKind = "backup" // a copy of the target, which is rewritten until the note goes
-	noteLocks  noteKind = "locks"  // folders that we made because an agent takes them for locks
-	noteCopies noteKind = "copies" // beside the target, which the agent made while it was rewritten
+	noteTemp   noteKind = "temp"   // a file that will be swapped with the target
+	noteBackup noteKind = "backup" // a copy of the target, which is rewritten until the note is removed
+	noteLocks  noteKind = "locks"  // folders that we made because an agent uses them as locks
+	noteCopies noteKind = "copies" // copies beside the target that the agent made while it was rewritten
 )
 
-// note is one file or folder that we made.
+// note describes one file or folder that we made.
 type note struct {
 	Kind   noteKind    `json:"kind"`
-	Target string      `json:"target"`           // links resolved: what it was made for
+	Target string      `json:"target"`           // path without links of the file it was made for
 	Path   string      `json:"path,omitempty"`   // of the target, as the agent knows it
 	Name   string      `json:"name,omitempty"`   // in the target's folder
-	Before string      `json:"before,omitempty"` // hex SHA-256 of the text that is to be replaced
-	After  string      `json:"after,omitempty"`  // and of what the file holds once it is whole
-	ID     identity    `json:"id,omitzero"`      // of the file once it is whole
+	Before string      `json:"before,omitempty"` // hex SHA-256 of the text to be replaced
+	After  string      `json:"after,omitempty"`  // and of the complete file
+	ID     identity    `json:"id,omitzero"`      // of the complete file
 	Locks  []agentLock `json:"locks,omitempty"`
 	Lasts  bool        `json:"lasts,omitempty"` // the rewrite is a protection
 
-	file string // that holds the note
+	file string // path of the note
 }
 
-// identity tells a file from every other, and whether it was changed.
+// identity identifies a file and its last change.
 type identity struct {
 	Dev     uint64 `json:"dev"`
 	Ino     uint64 `json:"ino"`
-	Changed int64  `json:"changed"` // nanoseconds
+	Changed int64  `json:"changed"` // change time in nanoseconds
 }
 
 func identityOf(st *unix.Stat_t) identity {
@@ -60,11 +60,11 @@ func (id identity) sameFile(other identity) bool { return id.Dev == other.Dev &&
 
 const (
 	noteSuffix = ".json"
-	maxNotes   = 10000 // that are read
+	maxNotes   = 10000 // maximum number of notes that are read
 )
 
-// put writes a note, anew where it was written before. One that can't be written
-// is no reason to stop: without it what we leave behind is not taken for ours.
+// put writes a note, or overwrites it. A failure is ignored: without the note, what a killed
+// process leaves is not taken for ours.
 func (b notebook) put(n *note) {
 	if b == "" || os.MkdirAll(string(b), 0o700) != nil {
 		return
@@ -96,7 +96,7 @@ func (b notebook) drop(n *note) error {
 	return nil
 }
 
-// all returns the notes that can be read, in the order of their targets.
+// all returns all valid notes, sorted by target.
 func (b notebook) all() []*note {
 	if b == "" {
 		return nil
@@ -126,15 +126,14 @@ func (b notebook) of(kind noteKind, target string) []*note {
 	return slices.DeleteFunc(b.all(), func(n *note) bool { return n.Kind != kind || n.Target != target })
 }
 
-// made reports whether the copy f of target is one that we made, and holds what
-// it held then.
+// made reports whether the file f is a backup of target that we made, with unchanged content.
 func (b notebook) made(f *file, target string) bool {
 	return slices.ContainsFunc(b.of(noteBackup, target), func(n *note) bool {
 		return n.path() == f.path && n.After == digest(f.data)
 	})
 }
 
-// forget removes the note of a backup that is gone.
+// forget removes the notes of a backup that was removed.
 func (b notebook) forget(target, backup string) error {
 	var failed []error
 	for _, n := range b.of(noteBackup, target) {
@@ -145,9 +144,9 @@ func (b notebook) forget(target, backup string) error {
 	return errors.Join(failed...)
 }
 
-// Strays returns the configurations that a wrap has rewritten, or copied to do so,
-// and that nobody holds any more, as their agents know them. They are found by the
-// notes in the folder, whatever any daemon knows.
+// Strays returns the configurations that a wrap has rewritten, or copied for that, and that no
+// process holds any more, as their agents know them. It relies on the notes in the folder and
+// not on a daemon.
 func Strays(folder string) []string {
 	var paths []string
 	for _, n := range notebook(folder).all() {

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// One entry that can't be rewritten keeps nobody from the others: it is named, with
-// its place, and stays.
+// An entry that can't be rewritten does not affect the others: it is reported with its place,
+// and stays.
 func TestEntriesThatCannotBeChanged(t *testing.T) {
 	tests := []struct{ name, text, place string }{
 		{"an alias as the environment", "x: &common\n  A: b\nextensions:\n  odd:\n    type: stdio\n    cmd: c\n    envs: *common\n", "line 7, column 11: it is an alias"},
@@ -48,7 +48,8 @@ func TestEntriesThatCannotBeChanged(t *testing.T) {
 	}
 }
 
-// What a project writes oddly is governed, or not started, and the agent is.
+// An entry of a project in an unusual notation is governed or not started, and the agent
+// starts.
 func TestOddEntriesOfAProject(t *testing.T) {
 	w := newWorld(t)
 	const text = `{"mcpServers":{
@@ -79,7 +80,7 @@ func TestOddEntriesOfAProject(t *testing.T) {
 	w.restore(p)
 	w.wantFile(w.project(), text)
 	w.wantClean()
-	// By whoever comes later, too.
+	// A later process can restore as well.
 	p, journals := w.wrapped()
 	p.Unlock()
 	if _, err := Restore(journals[w.project()]); err != nil {
@@ -94,8 +95,8 @@ func TestOddEntriesOfAProject(t *testing.T) {
 	w.wantFile(w.project(), text)
 }
 
-// Files that end in a comment, that say which YAML they are, and servers by another
-// name of an address.
+// Files that end in a comment, that name their YAML version, and servers with another key for
+// the URL.
 func TestOddFiles(t *testing.T) {
 	w := newWorld(t)
 	settings := filepath.Join(w.home, ".gemini", "settings.json")
@@ -125,7 +126,7 @@ func TestOddFiles(t *testing.T) {
 	}
 }
 
-// The list of a file may be a member of an object, or of a dotted name.
+// The list in a file may be in an object, or have a dotted name.
 func TestCustomLists(t *testing.T) {
 	w := newWorld(t)
 	path := filepath.Join(w.home, "settings.json")
@@ -150,9 +151,9 @@ func TestCustomLists(t *testing.T) {
 	w.wantFile(path, text)
 }
 
-// Text that is no valid Unicode, or that no program can be started with, keeps nobody
-// from the other servers: what the agent can start is governed, and all is put back
-// byte for byte, by whoever has only the journal too.
+// Text that is not valid Unicode, or that can't be part of a command, does not affect other
+// servers. What the agent can start is governed, and everything is restored byte for byte, also
+// from the journal alone.
 func TestTextThatIsNotUnicode(t *testing.T) {
 	for name, odd := range map[string]string{
 		"a byte in a name": "\"o\xffdd\":{\"command\":\"x\"}", "a byte in a command": "\"odd\":{\"command\":\"x\xff\"}",
@@ -197,7 +198,7 @@ func TestTextThatIsNotUnicode(t *testing.T) {
 				}
 				w.wantFile(path, text)
 			}
-			// An agent has written the file meanwhile: the words alone are taken out.
+			// If an agent has written the file meanwhile, only the words are removed.
 			p, journals = w.wrapped()
 			w.write(w.project(), w.read(w.project())+"\n")
 			p.Unlock()

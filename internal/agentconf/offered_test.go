@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// TestOffered: an entry that starts our shim for an extension is left alone beside
-// servers that are rewritten, and everything that only looks like one is refused.
+// TestOffered checks that an entry that starts tg-shim for an extension is left alone beside
+// servers that are rewritten, and that similar entries are refused.
 func TestOffered(t *testing.T) {
 	const socket = "/run/user/1000/thoughtgate/shim.sock"
 	tests := []struct {
 		name    string
-		entry   string // %s is the shim
+		entry   string // %s is tg-shim
 		offered bool
 	}{
 		{"with the socket", `{"command": %q, "args": ["--extension", "notes"], "env": {"THOUGHTGATE_SOCKET": "` + socket + `"}}`, true},

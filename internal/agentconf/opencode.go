@@ -12,13 +12,12 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// opencode knows the files of opencode.
+// opencode finds the servers of opencode.
 //
-// There are many, from the user's folder over the project's to what is named in
-// variables, and they are merged member by member: one file may hold a server's
-// command, another its environment, a third nothing but that it is off. A list
-// replaces a list, so whichever command counts is a command as it stands in one
-// of the files. Hence all that are there are rewritten.
+// It merges many files member by member, from the user's folder and the project to files named
+// in variables. One file may have a server's command, another its environment, a third only
+// that it is off. Since a list replaces a list, the effective command is the complete command
+// of one of the files. So all of them are rewritten.
 type opencode struct{}
 
 // Scopes of opencode, the strongest first.
@@ -32,17 +31,17 @@ const (
 
 var (
 	opencodeServers = []string{"mcp"}
-	opencodeNames   = []string{"opencode.jsonc", "opencode.json"} // of files, the strongest first
+	opencodeNames   = []string{"opencode.jsonc", "opencode.json"} // file names, the strongest first
 )
 
-// inVariable is why a rewrite leaves an entry alone that stands in no file.
+// inVariable is why an entry that is in no file is not rewritten.
 const inVariable = "spelled out in a variable"
 
 func (opencode) Name() string { return "opencode" }
 
 func (o opencode) Files(env Env) []string { return pathsOf(o.places(env)) }
 
-// places are where opencode looks, the strongest first.
+// places returns the paths at which opencode looks for files, strongest first.
 func (o opencode) places(env Env) []scoped {
 	if env.Config != "" {
 		return []scoped{{env.Config, scopeUser}}
@@ -76,13 +75,13 @@ func (o opencode) places(env Env) []scoped {
 	return all
 }
 
-// folder is where opencode keeps the user's settings.
+// folder returns the folder with the user's settings.
 func (opencode) folder(env Env) string {
 	return filepath.Join(env.xdg("XDG_CONFIG_HOME", ".config"), "opencode")
 }
 
-// cwd is the folder in which opencode will work: the one it is started in, or
-// that its first word or a flag names.
+// cwd returns the folder in which opencode will work: the one that its first word or a flag
+// names, or the current one.
 func (opencode) cwd(env Env) string {
 	for _, dir := range env.flags("--dir") {
 		return absolute(dir, env.Cwd)
@@ -95,8 +94,8 @@ func (opencode) cwd(env Env) string {
 	return env.Cwd
 }
 
-// projectDirs are the folders of the project, the nearest first: up to the one
-// that holds the repository.
+// projectDirs returns the folders of the project, nearest first, up to the one with the
+// repository.
 func (o opencode) projectDirs(env Env) []string {
 	all := upwards(realPath(o.cwd(env)))
 	for i, dir := range all {
@@ -137,10 +136,10 @@ func (o opencode) Find(env Env) (*Found, error) {
 	return found.result()
 }
 
-// opencodeMerge gathers what the files say, the strongest first.
+// opencodeMerge merges the files, added strongest first.
 type opencodeMerge struct {
 	order   []*Entry
-	enabled map[string]bool   // what the strongest says that says anything
+	enabled map[string]bool   // from the strongest file that has it
 	kind    map[string]string // likewise
 }
 
@@ -158,7 +157,7 @@ func (m *opencodeMerge) add(s *Source, scope string) {
 		}
 		e := readArrayEntry(n)
 		if e == nil {
-			continue // it adds to what another file says, and starts nothing itself
+			continue // it only adds to another file's entry
 		}
 		e.File, e.vars = s.Path, braceVariables
 		e.ID, e.Scope, e.Path = id, scope, append(slices.Clip(opencodeServers), id)
@@ -173,7 +172,7 @@ func (m *opencodeMerge) add(s *Source, scope string) {
 	}
 }
 
-// settle says what becomes of each server, now that all files are read.
+// settle completes the entries after all files have been read.
 func (m *opencodeMerge) settle(found *Found) {
 	var managed, spelt []string
 	for _, e := range m.order {
@@ -197,8 +196,8 @@ func (m *opencodeMerge) settle(found *Found) {
 	found.order = m.order
 }
 
-// readArrayEntry reads a server whose command is a list: the program and its
-// arguments. It is nil for an entry that says nothing of what is started.
+// readArrayEntry parses a server whose command is a list of the program and its arguments. It
+// returns nil for an entry without a command or URL.
 func readArrayEntry(n edit.Node) *Entry {
 	e := &Entry{form: listForm}
 	command, env := n.Member("command"), n.Member("environment")
@@ -222,17 +221,16 @@ func readArrayEntry(n edit.Node) *Entry {
 	return e
 }
 
-// opencode takes a whole configuration from a variable, which it puts on top of
-// all files, member by member. So the variable says no more than which command
-// starts each server, and two words of its environment: the folder, the rest of
-// the environment, and whether it is on stay where they are.
+// opencode accepts a whole configuration in a variable, which overrides the files member by
+// member. So the variable has only the command of each server and two environment variables.
+// The folder, the other environment variables and whether the server is on stay in the files.
 
-// elsewhere are the verbs and flags with which opencode serves any number of
-// folders, or those of a process that runs already.
+// elsewhere are the verbs and flags with which opencode serves several folders, or those of a
+// running process.
 var elsewhere = []string{"serve", "web", "acp", "attach", "--attach"}
 
-// fileReference is {file:path}, which is looked for beside the file that says it
-// unless it is absolute.
+// fileReference matches {file:path} with a relative path, which is looked up beside the file
+// that contains it.
 var fileReference = regexp.MustCompile(`\{file:[^/~}]`)
 
 func (o opencode) unfaithful(env Env, found *Found) string {
@@ -262,7 +260,7 @@ func (o opencode) point(env Env, found *Found, line Line, _ string) (*pointed, e
 		return nil, err
 	}
 	var ops []edit.Op
-	var fresh []edit.Member // servers that the variable says nothing of
+	var fresh []edit.Member // servers that the variable does not have yet
 	for s, e := range found.strongest {
 		if e.Ungoverned != "" && e.Ungoverned != inVariable {
 			continue
@@ -275,7 +273,7 @@ func (o opencode) point(env Env, found *Found, line Line, _ string) (*pointed, e
 		c := &changes{entry: n, path: at}
 		opencodeOnto(c, opencodeCommand(s.doc.At(e.Path), e, line), line)
 		for _, l := range tooLow(found.Sources, e.Path, e.limits) {
-			if !n.Member(l.key).Exists() { // what the variable says of it itself stays
+			if !n.Member(l.key).Exists() { // a value in the variable stays
 				c.put(l.key, strconv.Itoa(l.least))
 			}
 		}
@@ -299,8 +297,8 @@ func (o opencode) point(env Env, found *Found, line Line, _ string) (*pointed, e
 	return &pointed{name: scopeContent, value: string(value)}, nil
 }
 
-// opencodeCommand is the command of a server with the shim before it, its words
-// as they are written.
+// opencodeCommand returns the command of a server with tg-shim before it. The original words
+// keep their text.
 func opencodeCommand(n edit.Node, e *Entry, line Line) string {
 	items := n.Member("command").Items()
 	words := append([]string{lenient.Quote(line.Shim)}, line.of(e).words(lenient.Quote(e.ID), items[0].Raw(), lenient)...)
@@ -310,7 +308,7 @@ func opencodeCommand(n edit.Node, e *Entry, line Line) string {
 	return lenient.List(words)
 }
 
-// opencodeOnto puts a command onto what the variable says of a server already.
+// opencodeOnto changes the server's entry in the variable to use command.
 func opencodeOnto(c *changes, command string, line Line) {
 	if !c.entry.Member("type").Exists() {
 		c.put("type", lenient.Quote("local"))

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// accessListOf is an access list that lets one other user read.
+// accessListOf returns an access list that lets one other user read.
 func accessListOf(user uint32, mask uint16) []byte {
 	list := binary.LittleEndian.AppendUint32(nil, 2)
 	for _, e := range []struct {
@@ -45,8 +45,8 @@ func attribute(path, name string) string {
 	return string(value[:n])
 }
 
-// The access list and the attributes of a file stay, and a list that its folder
-// hands to new files does not come in: both while it is wrapped and afterwards.
+// The access list and the attributes of a file are kept, and the list that its folder gives to
+// new files is not applied, both during the wrap and afterwards.
 func TestKeepsAttributes(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("access lists are kept on Linux")
@@ -88,8 +88,7 @@ func TestKeepsAttributes(t *testing.T) {
 	}
 }
 
-// Who is in the group of a file now, having come with another one, gives the
-// file back to the group that it had.
+// A file whose group is not the primary group of this user keeps its group.
 func TestKeepsGroup(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)
@@ -130,8 +129,8 @@ func TestKeepsGroup(t *testing.T) {
 	w.wantFile(w.state(), twoServers)
 }
 
-// The file of another user, or of a group that we are not in, could not be given
-// back to them: it is refused, and nothing has changed.
+// A file of another user, or of a group without this user, is refused, because its owner could
+// not be restored. Nothing is changed.
 func TestAnothersFile(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only the superuser can give files away")

@@ -13,19 +13,19 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// ErrWrapped says that a configuration holds lines of ours already. Which file
-// and what to do is in the text.
+// ErrWrapped reports that a configuration has lines of ours already. The text names the file
+// and what to do.
 var ErrWrapped = errors.New("the configuration is managed by ThoughtGate already")
 
-// What the specification has people read.
+// Texts required by the specification.
 const (
 	noServers   = "No MCP servers found in config"
 	allDisabled = "All MCP servers are disabled"
 )
 
-// Plan is one rewrite of all the files of one agent. Its methods are called in
-// the order Lock, Backup, Prepare, Journals, Apply, Restore, Unlock; to see what
-// would be written Prepare and Diff are enough. A Plan is for one goroutine.
+// Plan is one rewrite of all files of one agent. Its methods must be called in the order Lock,
+// Backup, Prepare, Journals, Apply, Restore, Unlock. To display the rewrite, Prepare and Diff
+// are enough. A Plan is not safe for concurrent use.
 type Plan struct {
 	agent    Agent
 	env      Env
@@ -34,25 +34,24 @@ type Plan struct {
 	line     Line
 	warnings []string
 	files    []*planned
-	step     func(string) // told of each step that was taken, in tests
-	found    []*Source    // all of them, those that are not rewritten too
+	step     func(string) // called after each step, for tests
+	found    []*Source    // all sources, including those that are not rewritten
 
-	swept     []string // what a person should know of what killed writers left
-	unreached string   // what no rewrite governs; empty when there is nothing
+	swept     []string // messages for the person about what killed writers left
+	unreached string   // servers that no rewrite governs; empty if there are none
 }
 
-// NewPlan finds and reads the files of an agent, and refuses what cannot be
-// wrapped: nothing there, an empty or broken file, no server, all of them off,
-// lines of ours in it already. shim is the absolute path of the shim, links
-// resolved. It changes nothing, but for finishing what a killed writer left undone,
-// which is noted in env.Notes.
+// NewPlan finds and parses the files of an agent. It returns an error if they can't be wrapped:
+// there is none, one is empty or invalid, they have no server, all servers are off, or there
+// are lines of ours already. shim is the absolute path of tg-shim, without links. NewPlan
+// changes nothing, except that it completes what a killed writer noted in env.Notes.
 func NewPlan(agent Agent, env Env, shim string) (*Plan, error) {
 	env.Shim = shim
 	p := &Plan{agent: agent, env: env, shim: shim, step: func(string) {}}
 	p.sweep()
 	err := p.read()
 	if errors.Is(err, ErrWrapped) {
-		for _, f := range p.files { // by a wrap that lives, perhaps
+		for _, f := range p.files { // perhaps by a wrap that is still running
 			if locked := isLocked(f.lockPath(), f.path); locked != nil {
 				return nil, locked
 			}
@@ -64,8 +63,8 @@ func NewPlan(agent Agent, env Env, shim string) (*Plan, error) {
 	return p, nil
 }
 
-// sweep finishes what a killed writer left undone, before anything is read: what
-// it brings back must be seen by whoever agrees to the plan.
+// sweep completes the work of killed writers before anything is read, because the person who
+// agrees to the plan must see what this brings back.
 func (p *Plan) sweep() {
 	noted := p.notes().all()
 	for _, path := range p.agent.Files(p.env) {
@@ -75,14 +74,14 @@ func (p *Plan) sweep() {
 		}
 		l, err := takeLock(lockPath(target), path, holder{Brief: true, notes: p.notes()})
 		if err != nil {
-			continue // whoever has it is at it
+			continue // the holder of the lock does it
 		}
 		p.swept = append(p.swept, sweepTemps(target, p.notes())...)
 		l.release()
 	}
 }
 
-// read fills the plan from what the files say now.
+// read fills the plan from the current files.
 func (p *Plan) read() error {
 	found, err := p.find()
 	if err != nil {
@@ -122,7 +121,7 @@ func (p *Plan) read() error {
 	return nil
 }
 
-// find reads the files.
+// find returns the content of the files.
 func (p *Plan) find() (*Found, error) {
 	found, err := p.lookAround()
 	if err != nil {
@@ -142,7 +141,7 @@ func (p *Plan) find() (*Found, error) {
 	return found, nil
 }
 
-// add joins sources that are the same file.
+// add adds a source. Sources in the same file are combined.
 func (p *Plan) add(s *Source) {
 	f := p.fileAt(s.file.path)
 	if f == nil {
@@ -152,12 +151,12 @@ func (p *Plan) add(s *Source) {
 	f.sources = append(f.sources, s)
 }
 
-// refuseWrapped finds entries that start the shim.
+// refuseWrapped returns an error if an entry starts tg-shim.
 func (p *Plan) refuseWrapped() error {
 	for _, f := range p.files {
 		for _, e := range f.governed() {
-			// What a project calls tg-shim is a program like others, which a person is
-			// asked about.
+			// If a project's entry starts a program called tg-shim, the person is asked about
+			// it as about any other program.
 			theirs := e.From != "" && filepath.Base(e.Command) == shimName
 			if e.ours != nil && !e.ours.renewed || !theirs && isShim(e.vars.word(e.Command, p.env), p.shim, p.env) {
 				return fmt.Errorf("%w: server %q in %s starts %s; put it back with `tgctl unwrap %s`, or start the agent directly",
@@ -168,8 +167,8 @@ func (p *Plan) refuseWrapped() error {
 	return nil
 }
 
-// refuseFixed finds entries of a project that are written in a way that cannot be
-// rewritten: the agent would start them, and nobody has agreed to that.
+// refuseFixed returns an error for a project's entry that can't be rewritten: the agent would
+// start the server without anybody's approval.
 func (p *Plan) refuseFixed() error {
 	for _, f := range p.files {
 		for _, e := range f.governed() {
@@ -181,8 +180,7 @@ func (p *Plan) refuseFixed() error {
 	return nil
 }
 
-// refuseEmpty refuses to wrap an agent that would start nothing we govern. The
-// error is an *[EmptyError].
+// refuseEmpty returns an *[EmptyError] if the agent would start no server that can be governed.
 func (p *Plan) refuseEmpty(found *Found) error {
 	var paths, left []string
 	count, off := 0, 0
@@ -203,7 +201,7 @@ func (p *Plan) refuseEmpty(found *Found) error {
 	where := strings.Join(paths, ", ")
 	switch {
 	case p.env.Renew != "" && slices.ContainsFunc(p.files, func(f *planned) bool { return f.cleaned }):
-		return nil // lines of ours are still to be taken out
+		return nil // lines of ours remain to be removed
 	case count == 0 && len(left) > 0:
 		return empty("%s that can be governed: %s (%s)", noServers, where, strings.Join(left, "; "))
 	case count == 0:
@@ -217,7 +215,7 @@ func (p *Plan) refuseEmpty(found *Found) error {
 // Agent returns the type of the agent.
 func (p *Plan) Agent() string { return p.agent.Name() }
 
-// Warnings are what a person should know before the agent starts.
+// Warnings returns what a person should know before the agent starts.
 func (p *Plan) Warnings() []string { return p.warnings }
 
 // Paths returns the files that are rewritten, as the agent knows them.
@@ -229,8 +227,8 @@ func (p *Plan) Paths() []string {
 	return paths
 }
 
-// Entries returns all servers that were found: those that will be governed, and
-// those that are left alone, with the reason in Ungoverned.
+// Entries returns all servers found. For those that will not be governed, Ungoverned has the
+// reason.
 func (p *Plan) Entries() []*Entry {
 	var out []*Entry
 	for _, s := range p.found {
@@ -239,8 +237,8 @@ func (p *Plan) Entries() []*Entry {
 	return out
 }
 
-// Prepare works out the new text of each file, which starts the shim with what
-// line says, and proves that it can be undone.
+// Prepare makes the new text of each file, with line inserted, and verifies that the rewrite
+// can be undone.
 func (p *Plan) Prepare(line Line) error {
 	line.Shim = p.shim
 	if err := line.check(); err != nil {
@@ -255,13 +253,13 @@ func (p *Plan) Prepare(line Line) error {
 	return nil
 }
 
-// Diff shows what Apply will change, as a unified diff that patch(1) applies.
+// Diff returns the changes that Apply will make, as a unified diff that patch(1) accepts.
 func (p *Plan) Diff() string {
 	var b strings.Builder
 	for _, f := range p.files {
 		label := f.path
 		if strings.ContainsAny(label, " \t") {
-			label += "\t" // patch takes a name with blanks only when a tab ends it
+			label += "\t" // patch requires a tab after a name with blanks
 		}
 		b.WriteString(udiff.Unified(label, label, string(f.file.data), string(f.text)))
 	}
@@ -270,34 +268,34 @@ func (p *Plan) Diff() string {
 
 func (p *Plan) notes() notebook { return notebook(p.env.Notes) }
 
-// sortedFiles is the one order in which locks are taken.
+// sortedFiles returns the files in the order in which their locks must be taken.
 func (p *Plan) sortedFiles() []*planned {
 	files := slices.Clone(p.files)
 	slices.SortFunc(files, func(a, b *planned) int { return strings.Compare(a.file.path, b.file.path) })
 	return files
 }
 
-// planned is one file of a plan: several sources when links lead to it.
+// planned is one file of a plan. It has several sources if several paths lead to it.
 type planned struct {
 	path    string // as the agent knows it
 	file    *file
 	sources []*Source
 	lock    *fileLock
 	backup  string
-	text    []byte // what is to be written
+	text    []byte // the new text
 	before  []entryWas
 	j       *fileJournal
-	stored  []byte // the journal that was given out last
-	beside  bool   // it holds lines that last, and that are not the plan's to change
+	stored  []byte // the last journal that was returned
+	beside  bool   // it has lines of protections that the plan must not change
 
-	// The file as it would be without the lines that are made again.
+	// The file as it would be without the lines that are renewed.
 	base    *file
 	doc     *edit.Document
-	cleaned bool // there are some
-	altered bool // something that somebody wrote has to give way for it
+	cleaned bool // there are such lines
+	altered bool // removing them replaces something that somebody wrote
 }
 
-// governed are the entries of a file that are rewritten, each once.
+// governed returns the entries of a file that are rewritten, without duplicates.
 func (f *planned) governed() []*Entry {
 	var out []*Entry
 	for _, e := range each(f.sources) {
@@ -309,12 +307,12 @@ func (f *planned) governed() []*Entry {
 	return out
 }
 
-// syntax is what to read the file with once it is written.
+// syntax returns the syntax for reading the file after it was written.
 func (f *planned) syntax() edit.Syntax { return reading(f.sources[0].doc.Syntax()) }
 
 func (f *planned) lockPath() string { return lockPath(f.file.path) }
 
-// agentLocks are the folders that the agent takes for a lock on this file.
+// agentLocks returns the folders that the agent uses as locks on this file.
 func (f *planned) agentLocks() []string {
 	var paths []string
 	for _, s := range f.sources {
@@ -326,7 +324,7 @@ func (f *planned) agentLocks() []string {
 
 func (f *planned) display() string { return filepath.Clean(f.path) }
 
-// EmptyError says that an agent would start nothing that we govern.
+// EmptyError reports that an agent would start no server that can be governed.
 type EmptyError struct{ text string }
 
 func (e *EmptyError) Error() string { return e.text }
@@ -335,13 +333,12 @@ func empty(format string, args ...any) *EmptyError {
 	return &EmptyError{fmt.Sprintf(format, args...)}
 }
 
-// OnStep has told be called with the name of each step once it was taken: those
-// of the plan's own methods, which a process may be killed after. It is for
-// tests, which do that.
+// OnStep sets a function that is called with the name of each step of the plan's methods after
+// the step. It is for tests that kill the process at each step.
 func (p *Plan) OnStep(told func(step string)) { p.step = told }
 
-// RestoreSteps is [Restore] that tells of its steps, as [Plan.OnStep] does, unless
-// told is nil.
+// RestoreSteps is [Restore], but calls told after each step, like [Plan.OnStep], unless told is
+// nil.
 func RestoreSteps(journal []byte, told func(step string)) (Report, error) {
 	if told == nil {
 		told = func(string) {}
@@ -349,18 +346,18 @@ func RestoreSteps(journal []byte, told func(step string)) (Report, error) {
 	return restore(journal, told)
 }
 
-// applyTries is how often a file that changes under our hands is taken up anew.
+// applyTries is how often a rewrite is retried if the file changes meanwhile.
 const applyTries = 200
 
-// Journal is how one file is put back, in the words of this package.
+// Journal says how to restore one file. Its format is internal to this package.
 type Journal struct {
 	Path string // as the agent knows it
 	Text []byte
 }
 
-// Lock keeps every other wrap away from the files until Unlock, or until this
-// process ends, and reads them again. The error is a *[LockedError] when one is
-// taken; then none is held. session is noted for whoever finds it so.
+// Lock locks the files against other wraps until Unlock, or until this process ends, and reads
+// them again. The error is a *[LockedError] if one is locked; in this case none stays locked.
+// session is written to the lock files.
 func (p *Plan) Lock(session string) error {
 	p.session = session
 	held := map[string]*fileLock{}
@@ -393,12 +390,12 @@ func (p *Plan) Lock(session string) error {
 		}
 		delete(held, f.file.path)
 	}
-	drop() // of files that hold no server any more
+	drop() // files that have no server any more
 	p.step("locked")
 	return nil
 }
 
-// Unlock lets others at the files again.
+// Unlock releases the locks.
 func (p *Plan) Unlock() {
 	for _, f := range p.files {
 		if f.lock != nil {
@@ -409,8 +406,8 @@ func (p *Plan) Unlock() {
 	}
 }
 
-// Backup keeps a copy of each file beside it, and reads it back. A copy that is
-// there already serves if it is the same; a different one stays, and is told of.
+// Backup keeps a copy of each file beside it, and verifies it. An existing copy with the same
+// content is used. One with another content stays, with a warning.
 func (p *Plan) Backup() error {
 	for _, f := range p.files {
 		path, err := p.backUp(f.base, f.display())
@@ -425,7 +422,7 @@ func (p *Plan) Backup() error {
 	return nil
 }
 
-// prepare works out the new text of one file, and its journal.
+// prepare makes the new text of one file, and its journal.
 func (p *Plan) prepare(f *planned, line Line) error {
 	text, before, err := rewrite(f.doc, f.governed(), line)
 	if err != nil {
@@ -441,8 +438,8 @@ func (p *Plan) prepare(f *planned, line Line) error {
 	return nil
 }
 
-// Journals returns how each file is put back. They must be safe on disk before
-// Apply is called. Backup and Prepare come first.
+// Journals returns how to restore each file. They must be safely on disk before Apply is
+// called. Backup and Prepare must be called first.
 func (p *Plan) Journals() ([]Journal, error) {
 	var out []Journal
 	for _, f := range p.files {
@@ -458,8 +455,8 @@ func (p *Plan) Journals() ([]Journal, error) {
 	return out, nil
 }
 
-// Apply writes the files. When one cannot be written those written before it
-// are put back, and nothing has changed.
+// Apply writes the files. If one can't be written, those written before are restored, unless a
+// protection is renewed.
 func (p *Plan) Apply() error {
 	for i, f := range p.files {
 		err := f.lock.withAgentLocks(f.agentLocks(), func() error {
@@ -472,7 +469,7 @@ func (p *Plan) Apply() error {
 		}
 		err = fmt.Errorf("rewrite %s: %w", f.path, err)
 		if p.env.Renew != "" {
-			return err // what is made again is better half done than undone
+			return err // a partly renewed protection is better than none
 		}
 		for _, done := range p.files[:i+1] {
 			if _, undo := done.j.restore(p.step); undo != nil {
@@ -484,9 +481,8 @@ func (p *Plan) Apply() error {
 	return nil
 }
 
-// write writes one file. When the agent wrote it since it was read, what it
-// holds now is rewritten, provided that the servers are the same: the journal
-// names them and holds as it is.
+// write writes one file. If the agent has written it in the meantime, its new content is
+// rewritten, provided that the servers are the same, so that the journal stays valid.
 func (p *Plan) write(f *planned) error {
 	now, text := f.file, f.text
 	for range applyTries {
@@ -507,7 +503,7 @@ func (p *Plan) write(f *planned) error {
 	return outrunBy(applyTries)
 }
 
-// outrun does what do does, against whoever writes to the file meanwhile.
+// outrun calls do again while it returns errChanged, up to tries times.
 func outrun(tries int, do func() error) error {
 	for range tries {
 		if err := do(); !errors.Is(err, errChanged) {
@@ -519,8 +515,8 @@ func outrun(tries int, do func() error) error {
 
 func outrunBy(tries int) error { return fmt.Errorf("%w, %d times over", errChanged, tries) }
 
-// asShown makes sure that the files name the servers that they named when the plan
-// was made, and no others: a person may have agreed to those.
+// asShown returns an error unless the files name the same servers as when the plan was made,
+// because a person may have agreed to those.
 func (p *Plan) asShown(shown []*Source) error {
 	for s, e := range each(p.found) {
 		_, was := sameEntry(shown, s, e)
@@ -531,8 +527,7 @@ func (p *Plan) asShown(shown []*Source) error {
 	return nil
 }
 
-// sameEntry returns the entry that stands in the same place in other sources, nil
-// when there is none.
+// sameEntry returns the entry at the same place in other sources, or nil if there is none.
 func sameEntry(sources []*Source, of *Source, e *Entry) (*Source, *Entry) {
 	for s, other := range each(sources) {
 		if s.file.path == of.file.path && slices.Equal(other.Path, e.Path) {
@@ -542,7 +537,7 @@ func sameEntry(sources []*Source, of *Source, e *Entry) (*Source, *Entry) {
 	return nil, nil
 }
 
-// unplanned refuses a server that came in since the files were read.
+// unplanned returns an error if a server was added since the files were read.
 func (p *Plan) unplanned() error {
 	drift, err := p.Drift()
 	if err != nil {
@@ -556,9 +551,8 @@ func (p *Plan) unplanned() error {
 	return nil
 }
 
-// readBack makes sure that a file holds what was written. Somebody else may have
-// written it since; then it must at least still have been ours they read, and
-// name no server that nobody looked at.
+// readBack checks that a file holds what was written. If somebody else has written it since, it
+// must still parse and name no server that was not in the plan.
 func (p *Plan) readBack(f *planned, text []byte) error {
 	now, err := readFile(f.file.path)
 	if err != nil {
@@ -573,7 +567,7 @@ func (p *Plan) readBack(f *planned, text []byte) error {
 	return p.unplanned()
 }
 
-// rebase makes the same changes to what the file holds now.
+// rebase applies the same changes to the current content of the file.
 func (p *Plan) rebase(f *planned, now *file) ([]byte, error) {
 	doc, err := parseSettled(now, f.syntax(), settleFor)
 	if err == nil && f.cleaned {
@@ -593,8 +587,8 @@ func (p *Plan) rebase(f *planned, now *file) ([]byte, error) {
 	return text, errors.Join(err, p.unplanned())
 }
 
-// Restore puts every file back: see [Restore]. It goes on past one that cannot
-// be, and may be called again. Without a backup there is nothing to restore.
+// Restore restores every file: see [Restore]. It continues after an error, and may be called
+// again. Files without a backup are skipped.
 func (p *Plan) Restore() ([]Report, error) {
 	var reports []Report
 	var failed []error
@@ -616,7 +610,7 @@ func (p *Plan) Restore() ([]Report, error) {
 	return reports, errors.Join(failed...)
 }
 
-// discard removes the backup of a file that was never touched.
+// discard removes the backup of a file that was never changed.
 func (p *Plan) discard(f *planned) error {
 	return p.notes().dropCopy(f.file.path, f.backup, digest(f.file.data))
 }

@@ -45,8 +45,8 @@ func TestPlanRefuses(t *testing.T) {
 	}
 }
 
-// EC-STDIO-034: an entry that starts the shim is never wrapped again, whatever
-// the shim is called there; what a file says of itself counts for nothing.
+// EC-STDIO-034: an entry that starts tg-shim is never wrapped again, under whatever name; what
+// a file says about itself does not matter.
 func TestDoubleWrap(t *testing.T) {
 	w := newWorld(t)
 	bin := filepath.Join(filepath.Dir(filepath.Dir(w.shim)), "bin")
@@ -58,7 +58,7 @@ func TestDoubleWrap(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.write(filepath.Join(w.cwd, "copy"), w.read(w.shim))
-	w.write(filepath.Join(w.cwd, "other"), strings.ToUpper(w.read(w.shim))) // of the same size
+	w.write(filepath.Join(w.cwd, "other"), strings.ToUpper(w.read(w.shim))) // same size, other content
 	w.vars["WHERE"] = bin
 	tests := []struct {
 		command string
@@ -123,8 +123,8 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
-// EC-STDIO-029: what stands in the file is absolute, so that nothing depends on
-// what the agent finds in its PATH.
+// EC-STDIO-029: paths written to a file are absolute, so that they do not depend on the agent's
+// PATH.
 func TestLineIsAbsolute(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)
@@ -144,8 +144,7 @@ func TestLineIsAbsolute(t *testing.T) {
 	wantError(t, err, "not complete")
 }
 
-// EC-STDIO-026: references stay as they are written, and those that nothing
-// resolves are told of.
+// EC-STDIO-026: references stay as written, and those that can't be resolved are reported.
 func TestReferences(t *testing.T) {
 	w := newWorld(t)
 	w.vars["SET"] = "value"
@@ -177,7 +176,7 @@ func TestOwnVariablesInTheWay(t *testing.T) {
 	w.wantFile(w.state(), `{"mcpServers":{"a":{"command":"x","env":{"THOUGHTGATE_SESSION":"mine"}}}}`)
 }
 
-// EC-STDIO-038: a dry run shows a diff that patch applies, and touches nothing.
+// EC-STDIO-038: a dry run returns a diff that patch applies, and changes nothing.
 func TestDiff(t *testing.T) {
 	patch := program(t, "patch")
 	for _, change := range []func(string) string{
@@ -207,7 +206,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// EC-STDIO-006: a backup that holds something else is never written over.
+// EC-STDIO-006: a backup with another content is never overwritten.
 func TestBackup(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)
@@ -226,7 +225,7 @@ func TestBackup(t *testing.T) {
 		t.Error("our own backup stayed")
 	}
 
-	// One that holds the same serves as it is.
+	// A backup with the same content is used.
 	w.write(stale, twoServers)
 	p, _ = w.wrapped()
 	if len(p.Warnings()) != 1 { // ${HOME} is not set here
@@ -252,15 +251,15 @@ func TestPlantedBackup(t *testing.T) {
 	w.wantFile(w.state(), twoServers)
 }
 
-// EC-STDIO-007: a file that cannot be rewritten stays what it is, and so do
-// those that were rewritten before it.
+// EC-STDIO-007: a file that can't be rewritten stays as it is, and the files rewritten before
+// it are restored.
 func TestApplyFails(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)
 	w.write(w.project(), `{"mcpServers":{"one":{"command":"x"}}}`)
 	p := w.prepared()
 	p.step = func(step string) {
-		if step == "applied" { // the first file is; make the second impossible
+		if step == "applied" { // the first file is rewritten; make the second fail
 			w.write(w.project(), `{"mcpServers":{"one":{"command":"another"}}}`)
 		}
 	}
@@ -272,8 +271,8 @@ func TestApplyFails(t *testing.T) {
 	w.wantClean()
 }
 
-// EC-STDIO-007: when the last of three files can't be written, the others are
-// as they were, to the byte.
+// EC-STDIO-007: if the last of three files can't be written, the others are as they were, byte
+// for byte.
 func TestThirdFileFails(t *testing.T) {
 	for _, step := range []string{"agent locked", "compared"} {
 		w := killWorld(t)
@@ -288,14 +287,14 @@ func TestThirdFileFails(t *testing.T) {
 			if name == "agent locked" {
 				begun++
 			}
-			if name == step && begun == 3 { // nothing can take the place of a folder
+			if name == step && begun == 3 { // a file can't replace a folder
 				if err := errors.Join(os.Rename(last, last+".moved"), os.Mkdir(last, 0o755)); err != nil {
 					t.Error(err)
 				}
 			}
 		}
 		wantError(t, p.Apply(), "rewrite "+last)
-		w.wantOriginals("the third failed") // at once, not only when all is restored
+		w.wantOriginals("the third failed") // at once, not only after Restore
 		p.step = func(string) {}
 		if err := errors.Join(os.Remove(last), os.Rename(last+".moved", last)); err != nil {
 			t.Fatal(err)
@@ -321,7 +320,7 @@ func TestReadOnlyFolder(t *testing.T) {
 	w.wantFile(w.state(), twoServers)
 }
 
-// A file that the agent wrote after we read it is rewritten as it is now.
+// A file that the agent wrote after it was read is rewritten with its new content.
 func TestApplyRebases(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)
@@ -339,7 +338,7 @@ func TestApplyRebases(t *testing.T) {
 	w.wantClean()
 }
 
-// Two names of one file are one file.
+// Two paths of one file are one file.
 func TestLinkedSources(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// evil is what somebody plants who can write to the folder of a configuration.
+// evil is the content planted by somebody who can write to the folder of a configuration.
 const evil = `{"mcpServers":{"one":{"command":"/tmp/evil"}}}`
 
-// plantedNames are the names that we give to files of ours, and gave once.
+// plantedNames returns the names of our files, including those of older versions.
 func plantedNames(now string) []string {
 	return []string{
 		swapSuffix + strings.Repeat("0", 16) + digest([]byte(now))[:16] + "12345678",
@@ -21,8 +21,8 @@ func plantedNames(now string) []string {
 	}
 }
 
-// A file that somebody planted beside a configuration, under any name that we
-// use, stays where it is, and what it holds gets nowhere.
+// A file planted beside a configuration, under any name that we use, stays where it is, and its
+// content does not get anywhere.
 func TestPlantedFiles(t *testing.T) {
 	ways := map[string]func(w *world){
 		"wrap and restore": func(w *world) {
@@ -61,7 +61,7 @@ func TestPlantedFiles(t *testing.T) {
 	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {
 			w := killWorld(t)
-			// The text while it is wrapped can be told by who tries it before.
+			// Anyone can learn the text during a wrap from a wrap of their own.
 			p, _ := w.wrapped()
 			var planted []string
 			for _, path := range []string{w.state(), w.project()} {
@@ -82,8 +82,8 @@ func TestPlantedFiles(t *testing.T) {
 	}
 }
 
-// Whoever finds the temporary file that a killed wrap left can change it, but
-// what they write does not take the configuration's place.
+// Anyone who finds the temporary file of a killed wrap can change it, but that text does not
+// replace the configuration.
 func TestPlantedInLeftTemp(t *testing.T) {
 	w := killWorld(t)
 	for last := 1; ; last++ {
@@ -114,7 +114,7 @@ func TestPlantedInLeftTemp(t *testing.T) {
 	w.wantFile(w.state()+alteredSuffix, evil)
 }
 
-// A backup that we did not make brings nothing back.
+// A backup that we did not make is not restored.
 func TestPlantedBackupBringsNothingBack(t *testing.T) {
 	for name, now := range map[string]string{"gone": "", "broken": `{"mcpServers": "` + shimName} {
 		t.Run(name, func(t *testing.T) {
@@ -145,7 +145,7 @@ func TestPlantedBackupBringsNothingBack(t *testing.T) {
 	})
 }
 
-// What a lock file says is for people: folders that it names are not removed.
+// The content of a lock file is only informative: folders that it names are not removed.
 func TestPlantedLockNamesFolders(t *testing.T) {
 	w := killWorld(t)
 	folder := filepath.Join(w.home, "precious")
@@ -165,7 +165,7 @@ func TestPlantedLockNamesFolders(t *testing.T) {
 	}
 }
 
-// A pipe or a folder in the place of a file of ours holds nobody up.
+// A planted pipe or folder with the name of our file does not block.
 func TestPlantedPipes(t *testing.T) {
 	for _, suffix := range []string{lockSuffix, backupSuffix, alteredSuffix, tempSuffix + "12345678"} {
 		t.Run(suffix, func(t *testing.T) {
@@ -190,7 +190,7 @@ func TestPlantedPipes(t *testing.T) {
 	}
 }
 
-// Nor does one in the place of a file that is only looked at.
+// Nor does one in place of a file that is only read.
 func TestPlantedPipesThatAreLookedAt(t *testing.T) {
 	w := killWorld(t)
 	if err := os.MkdirAll(filepath.Join(w.cwd, ".claude", "agents"), 0o755); err != nil {
@@ -210,8 +210,8 @@ func TestPlantedPipesThatAreLookedAt(t *testing.T) {
 	}
 }
 
-// A server that comes in while the files are rewritten was looked at by nobody:
-// the rewrite is refused, and says which server it is.
+// Nobody has agreed to a server that is added while the files are rewritten: the rewrite is
+// refused, and the error names the server.
 func TestUnplannedServer(t *testing.T) {
 	withEvil := strings.Replace(twoServers, servers, servers+"\n    \"evil\": {\"command\":\"/tmp/evil\"},", 1)
 	for _, at := range []string{"journal stored", "compared", "renamed"} {
@@ -223,7 +223,7 @@ func TestUnplannedServer(t *testing.T) {
 				if step == at && !once {
 					once = true
 					text := withEvil
-					if at == "renamed" { // who read ours, and writes it back
+					if at == "renamed" { // has read our text and writes it back
 						text = strings.Replace(w.read(w.state()), servers, servers+"\n    \"evil\": {\"command\":\"/tmp/evil\"},", 1)
 					}
 					w.write(w.state()+"~", text)
@@ -251,8 +251,8 @@ func TestUnplannedServer(t *testing.T) {
 	})
 }
 
-// What a killed writer left takes the configuration's place only where all that was
-// noted of the swap is so still.
+// What a killed writer left replaces the configuration only if everything noted of the swap is
+// still true.
 func TestWhatALeftFileIs(t *testing.T) {
 	const before, ours, theirs, other = "before", "ours", "theirs", "other"
 	for _, tt := range []struct {
@@ -260,9 +260,9 @@ func TestWhatALeftFileIs(t *testing.T) {
 		left      string
 		now       string
 		change    func(*note)
-		want      string // what the configuration holds then
-		kept      string // and what is kept beside it
-		untouched bool   // the file that is left stays
+		want      string // the configuration's content afterwards
+		kept      string // content of the file kept beside it
+		untouched bool   // the left file stays
 	}{
 		{"what somebody wrote at the swap", theirs, ours, func(*note) {}, theirs, "", false},
 		{"what was to be replaced", before, ours, func(*note) {}, ours, "", false},
@@ -279,7 +279,7 @@ func TestWhatALeftFileIs(t *testing.T) {
 		notes, target := notebook(filepath.Join(dir, "notes")), filepath.Join(dir, "conf.json")
 		n := &note{Kind: noteTemp, Target: target, Name: tempName("conf.json"), Before: digest([]byte(before)), After: digest([]byte(ours))}
 		left := n.path()
-		for _, f := range [][2]string{{left, tt.left}, {target, tt.now}} { // in this order: the swap was the last change
+		for _, f := range [][2]string{{left, tt.left}, {target, tt.now}} { // in this order, since the swap was the last change
 			if err := os.WriteFile(f[0], []byte(f[1]), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -304,8 +304,8 @@ func TestWhatALeftFileIs(t *testing.T) {
 	}
 }
 
-// What a killed writer left is brought back before a plan is read, so that whoever
-// agrees to the plan sees it, and by nobody while another holds the configuration.
+// What a killed writer left is restored before a plan is read, so that the person who agrees to
+// the plan sees it. It is not restored while another process holds the configuration.
 func TestWhatIsLeftIsBroughtBackBeforeThePlan(t *testing.T) {
 	w := killWorld(t)
 	withThird := strings.Replace(twoServers, servers, servers+"\n    \"third\": {\"command\":\"x\"},", 1)
@@ -330,7 +330,7 @@ func TestWhatIsLeftIsBroughtBackBeforeThePlan(t *testing.T) {
 	w.wantFile(w.state(), withThird)
 }
 
-// A copy is ours only under the name and with the content that was noted.
+// A copy is ours only if it has the noted name and content.
 func TestWhichCopiesAreOurs(t *testing.T) {
 	dir := t.TempDir()
 	notes, target := notebook(filepath.Join(dir, "notes")), filepath.Join(dir, "conf.json")

@@ -16,9 +16,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// Governing is one way of having an agent's servers started through the shim: a
-// [Plan], which rewrites its files, or a [Pointing], which leaves them alone.
-// Methods are called in the order of Plan's.
+// Governing is a way to have an agent's servers started through tg-shim: a [Plan], which
+// rewrites its files, or a [Pointing], which doesn't. Methods must be called in the same order
+// as Plan's.
 type Governing interface {
 	Agent() string
 	Warnings() []string
@@ -37,18 +37,18 @@ type Governing interface {
 	Unlock()
 	Diff() string
 
-	// How says in words for the person what is done, once it is prepared; empty
-	// for a rewrite.
+	// How describes for the person how the agent is governed, after Prepare. It is empty for a
+	// rewrite.
 	How() string
-	// Launch returns the command line and the environment that the agent is to
-	// be started with, made of those that it would be without us.
+	// Launch returns the command line and the environment for starting the agent, derived from
+	// the original ones.
 	Launch(argv, environ []string) ([]string, []string)
 }
 
-// Launch changes nothing: the agent reads the files that were rewritten.
+// Launch returns its arguments: the agent reads the rewritten files.
 func (p *Plan) Launch(argv, environ []string) ([]string, []string) { return argv, environ }
 
-// How is empty, as a rewrite is the usual way, unless nothing has to be rewritten.
+// How returns "" for a rewrite, which is usual, and a text if no file has to be rewritten.
 func (p *Plan) How() string {
 	if len(p.files) == 0 {
 		return "its files stay as they are; they hold lines of ours that last"
@@ -56,17 +56,16 @@ func (p *Plan) How() string {
 	return ""
 }
 
-// Pointing has an agent start its servers through the shim for one start, by a
-// flag or a variable, and touches none of its files. What is written is a
-// private copy at most, in a folder of the session's own, which the lock lies in
-// too: the daemon removes both when the session is over, however it ended.
+// Pointing makes one start of an agent use tg-shim for its servers, by a flag or a variable. It
+// changes none of its files. It writes at most a private copy, in the session's own folder,
+// which also has the lock. The daemon removes both when the session has ended for any reason.
 //
-// Of one agent there may be any number at once.
+// An agent may have any number of Pointings at the same time.
 type Pointing struct {
 	*Plan
 	to     pointer
 	found  *Found
-	folder string // of the session; empty before it is known
+	folder string // of the session; empty before Lock
 	parent string
 	line   Line
 	lock   *fileLock
@@ -78,9 +77,9 @@ const (
 	pointLockName = "lock"
 )
 
-// Point returns the other way to do what p would: without a rewrite. Where that
-// cannot be had, why says so, and p it is. parent is the folder for the folders
-// of sessions. The error is that there is no way at all.
+// Point returns a Pointing, which does without a rewrite. If that is not possible, it returns
+// nil and the reason in why, and p must be used. parent is the folder for the folders of
+// sessions. The error reports that neither is possible.
 func (p *Plan) Point(parent string) (way *Pointing, why string, err error) {
 	to, can := p.agent.(pointer)
 	if !can {
@@ -108,8 +107,7 @@ func (p *Plan) Point(parent string) (way *Pointing, why string, err error) {
 	return &Pointing{Plan: p, to: to, found: found, parent: parent}, "", nil
 }
 
-// Reaches is an error when servers would be started that no rewrite of files can
-// govern.
+// Reaches returns an error if servers would be started that no rewrite of files can govern.
 func (p *Plan) Reaches() error {
 	if p.unreached == "" {
 		return nil
@@ -117,8 +115,8 @@ func (p *Plan) Reaches() error {
 	return fmt.Errorf("%s, which a rewrite of files does not reach", p.unreached)
 }
 
-// Lock makes the session's folder and takes its lock. The agent's own files need
-// none. What killed sessions left beside it is removed.
+// Lock makes the session's folder and takes its lock. The agent's own files need no lock. Lock
+// also removes folders that killed sessions left.
 func (p *Pointing) Lock(session string) error {
 	if err := os.MkdirAll(p.parent, 0o700); err != nil {
 		return err
@@ -138,7 +136,7 @@ func (p *Pointing) Lock(session string) error {
 	return nil
 }
 
-// Unlock gives up the lock, and the folder with it.
+// Unlock releases the lock and removes the folder.
 func (p *Pointing) Unlock() {
 	if p.lock == nil {
 		return
@@ -148,10 +146,10 @@ func (p *Pointing) Unlock() {
 	p.step("unlocked")
 }
 
-// Backup does nothing: there is nothing to lose.
+// Backup does nothing, because no file is changed.
 func (p *Pointing) Backup() error { return nil }
 
-// Prepare works out what the agent will be told.
+// Prepare determines the arguments or variable for the agent.
 func (p *Pointing) Prepare(line Line) error {
 	line.Shim = p.shim
 	if err := line.check(); err != nil {
@@ -171,8 +169,8 @@ func (p *Pointing) work(found *Found) (*pointed, error) {
 	return out, err
 }
 
-// Journals returns what is to be removed again, a journal for each file that the
-// servers come from: so that it is known which those are.
+// Journals returns what to remove later. There is a journal for each file that servers come
+// from, so that these files are known.
 func (p *Pointing) Journals() ([]Journal, error) {
 	if p.out == nil || p.lock == nil {
 		return nil, errors.New("the session is not locked or not prepared")
@@ -188,8 +186,8 @@ func (p *Pointing) Journals() ([]Journal, error) {
 	return out, nil
 }
 
-// Apply writes the copy. What the files say is read once more: a server that
-// came into them a moment ago must not be missed.
+// Apply writes the copy. It reads the agent's files again, so that it does not miss a server
+// that was just added.
 func (p *Pointing) Apply() error {
 	found, err := p.find()
 	if err != nil {
@@ -201,7 +199,7 @@ func (p *Pointing) Apply() error {
 	if p.out, err = p.work(found); err != nil {
 		return err
 	}
-	for _, f := range p.files { // for Drift: these are accounted for
+	for _, f := range p.files { // so that Drift does not report their entries
 		f.before = nil
 		for _, s := range found.Sources {
 			if s.file.path == f.file.path {
@@ -218,7 +216,7 @@ func (p *Pointing) Apply() error {
 	return nil
 }
 
-// accounted are the entries of a file that the agent was told about.
+// accounted returns the entries of a file that the agent was given.
 func accounted(s *Source) []entryWas {
 	var out []entryWas
 	for _, e := range s.Entries {
@@ -237,19 +235,19 @@ func (p *Pointing) Restore() ([]Report, error) {
 	return nil, err
 }
 
-// Drift tells of servers that came into the agent's files since. What changed in
-// those that were there does not reach the agent: it was told of them.
+// Drift returns the servers that were added to the agent's files. A changed entry does not
+// affect the agent, which uses the servers it was given.
 func (p *Pointing) Drift() ([]Drift, error) {
 	all, err := p.Plan.Drift()
 	return slices.DeleteFunc(all, func(d Drift) bool { return d.How == Changed }), err
 }
 
-// Adopt can do nothing: the agent was told all that it is told.
+// Adopt always fails: the agent can't be given more servers.
 func (p *Pointing) Adopt(func([]Journal) error) error {
 	return errors.New("the agent's files are left alone in this session")
 }
 
-// Diff shows the copy, as a new file.
+// Diff returns the copy, as a new file.
 func (p *Pointing) Diff() string {
 	if p.out.copy == nil {
 		return ""
@@ -261,7 +259,7 @@ func (p *Pointing) copyPath() string {
 	return filepath.Join(p.parent, p.line.Session, copyName)
 }
 
-// How says what the agent is told, and where.
+// How returns the flag or variable that the agent is given.
 func (p *Pointing) How() string {
 	if p.out.name != "" {
 		return "its files stay as they are; it is told by " + p.out.name + "=" + p.out.value
@@ -269,7 +267,7 @@ func (p *Pointing) How() string {
 	return "its files stay as they are; it is told by " + strings.Join(p.out.args, " ")
 }
 
-// Launch puts in what the agent is told.
+// Launch adds the flag or variable to the command line and environment.
 func (p *Pointing) Launch(argv, environ []string) ([]string, []string) {
 	argv = slices.Concat(argv[:1], p.out.args, argv[1:])
 	if p.out.name == "" {
@@ -280,28 +278,27 @@ func (p *Pointing) Launch(argv, environ []string) ([]string, []string) {
 	return argv, append(environ, assignment+p.out.value)
 }
 
-// pointer is an agent that can be told, for one start, how to start its servers,
-// without a word of it in its files.
+// pointer is an agent that can be told by a flag or variable, for one start, how to start its
+// servers.
 type pointer interface {
-	// unfaithful says why that would not do this time: the agent would start
-	// something past us, or not what it starts without us. It is empty when it
-	// does.
+	// unfaithful says why that would not work this time: the agent would start a server
+	// ungoverned, or not what it starts otherwise. It is empty if it works.
 	unfaithful(Env, *Found) string
-	// point works out what the agent is told. copyPath is where the copy will
-	// lie, should there be one.
+	// point determines what the agent is given. copyPath is the path of the copy, if one is
+	// needed.
 	point(env Env, found *Found, line Line, copyPath string) (*pointed, error)
 }
 
-// pointed is what an agent is told for one start.
+// pointed is what an agent is given for one start.
 type pointed struct {
-	args  []string // that go right after the program's name
+	args  []string // arguments directly after the program
 	name  string   // of a variable, empty for none
-	value string   // of it
-	copy  []byte   // of a file, nil for none
+	value string   // of the variable
+	copy  []byte   // content of a file, nil for none
 }
 
-// mostInVariable is how long the value of a variable may be, in bytes: Linux
-// takes 128 KiB, name included.
+// mostInVariable is the maximum length of a variable's value in bytes. Linux accepts 128 KiB,
+// including the name.
 const mostInVariable = 120 << 10
 
 // writeCopy writes a new file that only its owner can read, and syncs it.
@@ -314,8 +311,7 @@ func writeCopy(path string, text []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// plain is the text of a value in JSON that any reader takes: without comments
-// and trailing commas.
+// plain returns the text of a value as strict JSON, without comments and trailing commas.
 func plain(n edit.Node) string {
 	var parts []string
 	switch n.Kind() {
@@ -333,7 +329,7 @@ func plain(n edit.Node) string {
 	return n.Raw()
 }
 
-// strongest calls yield for the entries that count for their names.
+// strongest calls yield for the strongest entry of each name.
 func (f *Found) strongest(yield func(*Source, *Entry) bool) {
 	seen := map[string]bool{}
 	for _, e := range f.order {
@@ -349,8 +345,8 @@ func (f *Found) strongest(yield func(*Source, *Entry) bool) {
 	}
 }
 
-// tooLow are those limits that have to be raised for the server at path: as the
-// strongest of the files has them that has them at all, and those that none has.
+// tooLow returns the limits that must be raised for the server at path. The strongest file that
+// has a limit counts; a limit that no file has is included unless lax.
 func tooLow(strongestFirst []*Source, path []string, limits []limit) []limit {
 	var out []limit
 	for _, l := range limits {
@@ -368,9 +364,9 @@ func tooLow(strongestFirst []*Source, path []string, limits []limit) []limit {
 	return out
 }
 
-// pointJournal is what is left to do when the session of a [Pointing] is over:
-// its folder goes, and what is in it. There is one for each file that servers
-// came from, which stays as it is.
+// pointJournal says what is left to do after the session of a [Pointing]: its folder and the
+// files in it must be removed. There is one journal for each file that servers came from; that
+// file is not changed.
 type pointJournal struct {
 	Version int    `json:"pointed"`
 	Agent   string `json:"agent"`
@@ -379,19 +375,17 @@ type pointJournal struct {
 	Session string `json:"session"`
 }
 
-// pointVersion is raised when an older program could not do what a newer journal
-// asks for.
+// pointVersion is increased when an older program could not process a newer journal.
 const pointVersion = 1
 
 func (j *pointJournal) text() ([]byte, error) { return json.Marshal(j) }
 
-// parsePointed reads the journal of a [Pointing], nil when it is another's. What
-// it names was said by a client, so that no folder is taken but one that is
-// called as the session is.
+// parsePointed parses the journal of a [Pointing], or returns nil for another journal. Its
+// content comes from a client, so the name of the folder must be the session's id.
 func parsePointed(text []byte) (*pointJournal, error) {
 	var j pointJournal
 	if err := json.Unmarshal(text, &j); err != nil || j.Version == 0 {
-		return nil, nil // whoever reads it next will say so
+		return nil, nil // the next parser reports the error
 	}
 	if j.Version != pointVersion {
 		return nil, fmt.Errorf("read journal: it has version %d, and this program knows %d only", j.Version, pointVersion)
@@ -413,7 +407,7 @@ func (j *pointJournal) settled() bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// take takes the lock. Giving it up removes the folder.
+// take takes the lock. Releasing it removes the folder.
 func (j *pointJournal) take() (*fileLock, error) {
 	l, err := takeLockOnce(j.lockPath(), j.Folder, holder{Session: j.Session, Brief: true})
 	if err == nil {
@@ -434,14 +428,14 @@ func removeCopy(folder string) error {
 	return nil
 }
 
-// SweepPointed removes what killed sessions left in parent, the folder for the
-// folders of sessions, and returns which. Those that live hold their locks.
+// SweepPointed removes what killed sessions left in parent, the folder for the folders of
+// sessions, and returns the removed folders. Running sessions hold their locks.
 func SweepPointed(parent string) (removed []string) {
 	folders, _ := os.ReadDir(parent)
 	for _, f := range folders {
 		j := &pointJournal{Folder: filepath.Join(parent, f.Name()), Session: f.Name()}
 		if _, err := os.Lstat(j.lockPath()); err != nil {
-			continue // it is just being made
+			continue // it is being made
 		}
 		unlock, held, err := tryLock(j)
 		if err != nil || held {

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// pointing is the way of an agent that can be told, which must be taken.
+// pointing returns the Pointing of an agent that supports it.
 func (w *world) pointing(agent Agent, env Env) *Pointing {
 	w.t.Helper()
 	p, err := NewPlan(agent, env, w.shim)
@@ -28,7 +28,7 @@ func (w *world) pointing(agent Agent, env Env) *Pointing {
 
 func (w *world) sessions() string { return filepath.Join(w.home, "run", "sessions") }
 
-// told is what an agent gets to read in a variable or a copy.
+// told returns the text that an agent is given in a variable or a copy.
 func (w *world) told(p *Pointing) string {
 	w.t.Helper()
 	if err := p.Prepare(w.line()); err != nil {
@@ -49,8 +49,8 @@ func decoded(t testing.TB, text string) any {
 	return v
 }
 
-// told in short: SHIM(id) is the shim's path, its words and the program's mark, and
-// SHIM(id of FILE) those of a server that a file of the project has to do with.
+// short expands SHIM(id) to tg-shim's path, words and the program's mark, and SHIM(id of FILE)
+// to those of a server to which a file of the project contributes.
 func (w *world) short(want string) string {
 	for {
 		before, rest, found := strings.Cut(want, "SHIM(")
@@ -114,8 +114,8 @@ func TestPointOpencode(t *testing.T) {
 	}
 }
 
-// EC-STDIO-025: of the user's file and the project's the entries
-// that count are told, and neither file is touched.
+// EC-STDIO-025: the agent is given the strongest entries of the user's file and the project's,
+// and neither file is changed.
 func TestPointCopilot(t *testing.T) {
 	w := newWorld(t)
 	user, project := filepath.Join(w.home, ".copilot", "mcp-config.json"), filepath.Join(w.cwd, ".mcp.json")
@@ -230,8 +230,8 @@ url = "https://x"
 	}
 }
 
-// A flag or a variable must not start what the agent would not, nor leave out
-// what it would.
+// A flag or a variable must neither start what the agent would not start, nor omit what it
+// would.
 func TestUnfaithful(t *testing.T) {
 	for _, test := range []struct{ command, file, text, want string }{
 		{"copilot mcp list", "", "", "copilot mcp does not heed"},
@@ -280,8 +280,8 @@ func TestUnfaithful(t *testing.T) {
 	}
 }
 
-// EC-STDIO-044: whoever was killed when, the copy goes with the session's journal,
-// and with the next session.
+// EC-STDIO-044: after a kill at any time, the copy is removed by the session's journal or by
+// the next session.
 func TestPointKilled(t *testing.T) {
 	for _, sweep := range []bool{false, true} {
 		w := newWorld(t)
@@ -301,7 +301,7 @@ func TestPointKilled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.lock.f.Close() // what the kernel does for the dead
+		p.lock.f.Close() // as the kernel does for a dead process
 		if sweep {
 			if removed := SweepPointed(w.sessions()); len(removed) != 1 {
 				t.Errorf("swept %q", removed)
@@ -324,7 +324,7 @@ func TestPointKilled(t *testing.T) {
 	}
 }
 
-// A journal comes from a client, and must not make anybody remove anything else.
+// A journal comes from a client, and must not make the daemon remove anything else.
 func TestForgedPointJournal(t *testing.T) {
 	w := newWorld(t)
 	precious := filepath.Join(w.home, ".cursor", copyName)
@@ -349,16 +349,15 @@ func TestForgedPointJournal(t *testing.T) {
 	w.wantFile(precious, "{}")
 }
 
-// Whatever the files say, once opencode has put the variable on top of them,
-// every server that it starts is started by the shim, with the words and the
-// folder that it would have without us.
+// For any files, when opencode has merged the variable with them, tg-shim starts every server
+// that opencode starts, with the same words and in the same folder as without us.
 func TestPointedOpencodeHasNoGap(t *testing.T) {
 	files := []string{".config/opencode/config.json", ".config/opencode/opencode.json", "src/opencode.json", "src/shop/opencode.json", "src/shop/.opencode/opencode.json", ".opencode/opencode.jsonc"}
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t)
 		merged := map[string]any{}
 		starts := false
-		for _, file := range files { // the weakest first
+		for _, file := range files { // weakest first
 			servers := map[string]any{}
 			for _, name := range []string{"a", "b", "c"} {
 				entry := map[string]any{}
@@ -428,7 +427,7 @@ func TestPointedOpencodeHasNoGap(t *testing.T) {
 	})
 }
 
-// onto merges as opencode does: objects member by member, the rest as a whole.
+// onto merges like opencode: objects member by member, anything else as a whole.
 func onto(below, above map[string]any) {
 	for key, value := range above {
 		high, is := value.(map[string]any)
@@ -454,12 +453,12 @@ func mustJSON(t testing.TB, v any) string {
 	return string(text)
 }
 
-// The same for Codex, which puts the settings of its command line on top.
+// The same for Codex, which merges the settings of its command line.
 func TestPointedCodexHasNoGap(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t)
 		merged := map[string]any{}
-		for i, file := range []string{".codex/config.toml", "src/.codex/config.toml", "src/shop/.codex/config.toml"} { // the weakest first
+		for i, file := range []string{".codex/config.toml", "src/.codex/config.toml", "src/shop/.codex/config.toml"} { // weakest first
 			text := ""
 			if i == 0 {
 				text = "[projects.\"" + w.cwd + "\"]\ntrust_level = \"trusted\"\n"
@@ -492,7 +491,7 @@ func TestPointedCodexHasNoGap(t *testing.T) {
 		env := w.env()
 		env.Command = []string{"codex"}
 		plan, err := NewPlan(codex{}, env, w.shim)
-		if err != nil { // nothing that starts
+		if err != nil { // no server starts
 			return
 		}
 		p, why, err := plan.Point(w.sessions())

@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// layout draws how a file is written: the blanks between its parts, comments if
-// its agent reads them, and what stands at its ends.
+// layout draws the layout of a file: the blanks between its parts, comments if the agent
+// accepts them, and the text at its ends.
 type layout struct {
 	t                      *rapid.T
 	newline, indent        string
@@ -35,7 +35,7 @@ func drawLayout(t *rapid.T, comments bool) *layout {
 	}
 }
 
-// gap is what stands before a part at some depth.
+// gap draws the text before a part at some depth.
 func (l *layout) gap(depth int) string {
 	if l.compact {
 		return ""
@@ -104,7 +104,7 @@ func (l *layout) server(depth int) string {
 	return l.list("{", "}", depth, rapid.Permutation(parts).Draw(l.t, "order"))
 }
 
-// listServer is a server whose command is a list.
+// listServer draws a server whose command is a list.
 func (l *layout) listServer(depth int) string {
 	words := append([]string{`"npx"`}, rapid.SliceOfN(rapid.SampledFrom(values), 0, 4).Draw(l.t, "words")...)
 	parts := []string{l.member(`"type"`, `"local"`), l.member(`"command"`, l.list("[", "]", depth+1, words))}
@@ -132,7 +132,7 @@ func (l *layout) file() string {
 	return l.mark + l.list("{", "}", 0, rapid.Permutation(parts).Draw(l.t, "order")) + l.end
 }
 
-// Whatever a file looks like, wrapping and restoring gives its bytes back.
+// For any file, wrapping and restoring returns its bytes.
 func TestAnyFileComesBack(t *testing.T) {
 	w := newWorld(t)
 	env := w.env()
@@ -158,7 +158,7 @@ func TestAnyFileComesBack(t *testing.T) {
 		if n := strings.Count(wrapped, w.line().Session); n != len(p.files[0].before) || n == 0 || len(drift) > 0 || err != nil {
 			rt.Fatalf("%d entries of %d rewritten, drift %+v, %v:\n%s", n, len(p.files[0].before), drift, err, wrapped)
 		}
-		// Something that costs the shortcut over the file's digest.
+		// A change of the file disables the shortcut by its digest.
 		touched := rapid.Bool().Draw(rt, "touched")
 		if touched {
 			w.write(env.Config, wrapped+"\n")
@@ -174,8 +174,8 @@ func TestAnyFileComesBack(t *testing.T) {
 	w.wantClean()
 }
 
-// A change that somebody makes to the wrapped file is there afterwards as if it
-// had been made to the original.
+// After a restore, a change to the wrapped file has the same effect as if the original had been
+// changed.
 func TestAnyChangeStays(t *testing.T) {
 	w := newWorld(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -220,8 +220,8 @@ func TestAnyChangeStays(t *testing.T) {
 	w.wantClean()
 }
 
-// busyAgent rewrites its file for as long as it lives, holding its own lock, and
-// counts in the file how often it did.
+// busyAgent rewrites its file all the time under its own lock, and counts the writes in the
+// file.
 func busyAgent(w *world, count *atomic.Int32, stop <-chan struct{}) error {
 	for writes := 0; ; count.Store(int32(writes)) {
 		select {
@@ -263,8 +263,8 @@ func busyAgent(w *world, count *atomic.Int32, stop <-chan struct{}) error {
 	}
 }
 
-// An agent that writes its file all the time loses none of its writes, and none
-// of our lines stays.
+// An agent that writes its file all the time loses none of its writes, and no line of ours
+// remains.
 func TestBusyAgent(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)

@@ -13,18 +13,18 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// Decay is how far a lasting rewrite is from what it should be.
+// Decay is the difference between a protection and its files.
 type Decay struct {
-	Lost  []string // servers whose line somebody took out: they are started ungoverned
-	Added []string // servers that came in since, and are started ungoverned
-	Other bool     // something else of it is not as it should be, such as where the shim is
+	Lost  []string // servers whose line was removed, so that they start ungoverned
+	Added []string // servers added since, which start ungoverned
+	Other bool     // another difference, such as the path of tg-shim
 }
 
-// None reports whether everything is as it should be.
+// None reports whether there is no difference.
 func (d Decay) None() bool { return len(d.Lost)+len(d.Added) == 0 && !d.Other }
 
-// Decay says what [Plan.Protect] would mend. Prepare comes first. Of a rewrite
-// that was not made yet, every server is added.
+// Decay returns what [Plan.Protect] would fix. Prepare must be called first. If the protection
+// was not made yet, every server is in Added.
 func (p *Plan) Decay() Decay {
 	var d Decay
 	for _, f := range p.files {
@@ -51,13 +51,12 @@ func (p *Plan) Decay() Decay {
 	return d
 }
 
-// Protect makes the rewrite that l stands for, or makes it again where it has
-// drifted, and returns what l is then. Files that are as they should be are not
-// touched; where all are, nothing is done. keep is given what undoes the rewrite,
-// and must have it safe on disk when it returns: after that no accident can
-// leave a file that nobody knows how to put back.
+// Protect makes the rewrite of l, or renews it where files have drifted, and returns the new
+// value of l. It does not touch files that are as they should be. Before it writes a file, it
+// calls keep with the protection, which must be safely on disk when keep returns. After that,
+// every file can be restored even if this process is killed.
 //
-// The error is a *[LockedError] when a wrap, or another rewrite, has a file.
+// The error is a *[LockedError] if a wrap, or another rewrite, holds a file.
 func (p *Plan) Protect(l *Protection, keep func(*Protection) error) (*Protection, error) {
 	if err := p.Lock(l.ID); err != nil {
 		return nil, err
@@ -80,7 +79,7 @@ func (p *Plan) Protect(l *Protection, keep func(*Protection) error) (*Protection
 	return next, dropSuperseded(next.Journal)
 }
 
-// secure does all that has to be done before a file is written.
+// secure does everything that must be done before a file is written.
 func (p *Plan) secure(l *Protection, keep func(*Protection) error) (*Protection, error) {
 	for _, do := range []func() error{p.keepAltered, p.Backup, func() error { return p.Prepare(l.Line) }} {
 		if err := do(); err != nil {
@@ -91,7 +90,7 @@ func (p *Plan) secure(l *Protection, keep func(*Protection) error) (*Protection,
 	return next, keep(next)
 }
 
-// unlockFinished lets go of the files that are as they should be.
+// unlockFinished unlocks the files that need no change and removes them from the plan.
 func (p *Plan) unlockFinished() {
 	p.files = slices.DeleteFunc(p.files, func(f *planned) bool {
 		if string(f.text) != string(f.file.data) {
@@ -102,8 +101,8 @@ func (p *Plan) unlockFinished() {
 	})
 }
 
-// keepAltered keeps a copy of each file in which something that somebody wrote
-// has to give way.
+// keepAltered keeps a copy of each file in which something that somebody wrote will be
+// replaced.
 func (p *Plan) keepAltered() error {
 	for _, f := range p.files {
 		if !f.altered {
@@ -119,8 +118,8 @@ func (p *Plan) keepAltered() error {
 	return nil
 }
 
-// renewed is l with the journals of this plan in the place of older ones of the
-// same files.
+// renewed returns a copy of l in which the journals of this plan replace older ones of the same
+// files.
 func (p *Plan) renewed(l *Protection) *Protection {
 	next := *l
 	next.Journal = nil
@@ -135,7 +134,7 @@ func (p *Plan) renewed(l *Protection) *Protection {
 	return &next
 }
 
-// superseded are the copies that the new one takes the place of.
+// superseded returns the backups that the new backup of f replaces.
 func (p *Plan) superseded(f *planned) []copyWas {
 	j := p.journalOf(f)
 	if j == nil {
@@ -147,7 +146,7 @@ func (p *Plan) superseded(f *planned) []copyWas {
 	return append(slices.Clip(j.Superseded), copyWas{j.Backup, j.Original})
 }
 
-// dropSuperseded removes copies that others have taken the place of.
+// dropSuperseded removes the backups that newer ones replaced.
 func dropSuperseded(journals []*fileJournal) error {
 	var failed []error
 	for _, j := range journals {
@@ -160,7 +159,7 @@ func dropSuperseded(journals []*fileJournal) error {
 	return errors.Join(failed...)
 }
 
-// dropNewBackups removes copies that nobody will need.
+// dropNewBackups removes backups that are not needed.
 func (p *Plan) dropNewBackups() error {
 	var failed []error
 	for _, f := range p.files {
@@ -171,16 +170,16 @@ func (p *Plan) dropNewBackups() error {
 	return errors.Join(failed...)
 }
 
-// dropCopy removes a backup if it is the one that was made.
+// dropCopy removes a backup if it has the original content.
 func (b notebook) dropCopy(target, path, original string) error {
 	copied, err := readFile(path)
 	if err != nil || digest(copied.data) != original {
-		return nil // gone, or not ours: what it holds may be needed
+		return nil // removed, or not ours: its content may be needed
 	}
 	return b.removeBackup(target, path, func(string) {})
 }
 
-// removeBackup removes a backup, and the note of it.
+// removeBackup removes a backup and its note.
 func (b notebook) removeBackup(target, path string, step func(string)) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the backup: %w", err)
@@ -189,44 +188,41 @@ func (b notebook) removeBackup(target, path string, step func(string)) error {
 	return errors.Join(b.forget(target, path), syncFolder(filepath.Dir(path)))
 }
 
-// protectionVersion is raised when an older program could not undo what a newer
-// one has protected.
+// protectionVersion is increased when an older program could not undo a newer protection.
 const protectionVersion = 1
 
-// Protection is a rewrite that lasts: every start of the agent is governed until
-// somebody takes it back. It says what it takes to make the rewrite again, should
-// the agent have dropped our lines, and what undoes it. It holds commands and
-// arguments of servers, which may be secret.
+// Protection is a permanent rewrite: every start of the agent is governed until somebody undoes
+// it. It has what is needed to renew the rewrite, should the agent have dropped our lines, and
+// to undo it. It contains commands and arguments of servers, which may be secret.
 type Protection struct {
 	Version int            `json:"v"`
-	ID      string         `json:"id"` // what the lines say in the place of a session
+	ID      string         `json:"id"` // session id in its lines
 	Agent   string         `json:"agent"`
 	Where   Where          `json:"where"`
 	Line    Line           `json:"line"`
-	Repair  bool           `json:"repair"` // the person agreed that lost lines are put back
-	Journal []*fileJournal `json:"files"`  // of each file that is rewritten
+	Repair  bool           `json:"repair"` // the person agreed that lost lines are restored
+	Journal []*fileJournal `json:"files"`  // one for each file that is rewritten
 }
 
-// Where is what decides which files an agent reads, so that a daemon, whose
-// environment is another, looks at those that the person's agent reads.
+// Where determines which files an agent reads, so that the daemon, whose environment differs,
+// finds the files that the person's agent reads.
 type Where struct {
 	Home   string            `json:"home"`
-	Config string            `json:"config,omitempty"` // the only file, as of --config-path
+	Config string            `json:"config,omitempty"` // the only file, from --config-path
 	Vars   map[string]string `json:"vars,omitempty"`
 	Notes  string            `json:"notes,omitempty"` // see [Env]
 	Own    bool              `json:"own,omitempty"`   // OwnOnly of Env
 }
 
-// NewProtection returns a protection of no file yet: see [Plan.Protect]. Of env
-// it keeps the home, the one file if there is one, and the variables by which
-// the agent finds its files.
+// NewProtection returns a protection without files: see [Plan.Protect]. From env it keeps the
+// home, the single file if there is one, and the variables by which the agent finds its files.
 func NewProtection(id string, agent Agent, env Env, line Line) *Protection {
 	vars := map[string]string{}
 	env.Cwd = anywhere
 	lookup := env.LookupEnv
 	env.LookupEnv = func(name string) (string, bool) {
 		value, set := lookup(name)
-		if filepath.IsAbs(value) { // a path, and no secret
+		if filepath.IsAbs(value) { // a path, not a secret
 			vars[name] = value
 		}
 		return value, set
@@ -239,7 +235,7 @@ func NewProtection(id string, agent Agent, env Env, line Line) *Protection {
 	}
 }
 
-// ParseProtection reads what [Protection.Text] wrote.
+// ParseProtection parses the result of [Protection.Text].
 func ParseProtection(text []byte) (*Protection, error) {
 	var p Protection
 	if err := json.Unmarshal(text, &p); err != nil {
@@ -268,16 +264,16 @@ func ParseProtection(text []byte) (*Protection, error) {
 	return &p, nil
 }
 
-// Text is the protection as it is kept.
+// Text returns the stored form of the protection.
 func (p *Protection) Text() ([]byte, error) { return json.Marshal(p) }
 
-// wrote reports whether lines that start this shim were put into a file.
+// wrote reports whether the protection has inserted lines that start shim.
 func (p *Protection) wrote(shim string) bool {
 	return p.Line.Shim == shim || slices.ContainsFunc(p.Journal, func(j *fileJournal) bool { return j.Line.Shim == shim })
 }
 
-// Env is where the agent is started, as far as that decides what it reads.
-// lookup is asked for variables that the protection does not know.
+// Env returns the environment of the agent, as far as it determines what the agent reads.
+// lookup is called for variables that the protection does not have.
 func (p *Protection) Env(lookup func(string) (string, bool)) Env {
 	return Env{
 		Home: p.Where.Home, Cwd: anywhere, Config: p.Where.Config, Lasting: []*Protection{p}, Renew: p.ID, Socket: p.Line.Socket, Notes: p.Where.Notes, OwnOnly: p.Where.Own,
@@ -290,8 +286,8 @@ func (p *Protection) Env(lookup func(string) (string, bool)) Env {
 	}
 }
 
-// Plan is the rewrite as it should be, prepared, with line in each entry. Of all
-// protections the others' lines are left alone.
+// Plan returns the rewrite as it should be, prepared, with line in each entry. The lines of
+// other protections in all are left alone.
 func (p *Protection) Plan(line Line, lookup func(string) (string, bool), all []*Protection) (*Plan, error) {
 	agent, err := AgentFor(p.Agent, nil)
 	if err != nil {
@@ -319,8 +315,8 @@ func (p *Protection) Paths() []string {
 	return paths
 }
 
-// Servers returns the names of the servers whose entries are rewritten, each
-// once, in order.
+// Servers returns the names of the servers whose entries are rewritten, sorted and without
+// duplicates.
 func (p *Protection) Servers() []string {
 	var names []string
 	for _, j := range p.Journal {
@@ -332,7 +328,7 @@ func (p *Protection) Servers() []string {
 	return slices.Compact(names)
 }
 
-// Backups returns the copies that the protection keeps beside the files.
+// Backups returns the backups beside the files.
 func (p *Protection) Backups() []string {
 	var paths []string
 	for _, j := range p.Journal {
@@ -344,8 +340,8 @@ func (p *Protection) Backups() []string {
 	return paths
 }
 
-// Files returns every file that the protection is about: the configurations and
-// where their links lead, the backups, and the locks.
+// Files returns every file of the protection: the configurations, also without links, the
+// backups, and the locks.
 func (p *Protection) Files() []string {
 	var paths []string
 	for _, j := range p.Journal {
@@ -354,8 +350,8 @@ func (p *Protection) Files() []string {
 	return paths
 }
 
-// Watched returns every path whose change can mean that the agent is not
-// governed as it should be: all that the agent reads, and where links lead.
+// Watched returns every path whose change may mean that the agent is not governed: all files
+// that the agent reads, also without links.
 func (p *Protection) Watched(lookup func(string) (string, bool)) []string {
 	var paths []string
 	for _, j := range p.Journal {
@@ -368,11 +364,11 @@ func (p *Protection) Watched(lookup func(string) (string, bool)) []string {
 	return slices.Compact(paths)
 }
 
-// Covers reports whether server is one of those whose entries are rewritten.
+// Covers reports whether the entry of server is rewritten.
 func (p *Protection) Covers(server string) bool { return slices.Contains(p.Servers(), server) }
 
-// Busy reports whether somebody is rewriting one of the files, or putting it back,
-// at this moment: what stands in them is about to change.
+// Busy reports whether somebody is rewriting or restoring one of the files at the moment, so
+// that its content is about to change.
 func (p *Protection) Busy() bool {
 	return slices.ContainsFunc(p.Journal, func(j *fileJournal) bool {
 		var locked *LockedError
@@ -380,9 +376,9 @@ func (p *Protection) Busy() bool {
 	})
 }
 
-// Restore puts every file back, as [Restore] does one. None is touched when one
-// of them is in the hands of somebody else; the error is a *[LockedError] then.
-// It may be interrupted at any point and called again.
+// Restore restores every file, as [Restore] does for one. If somebody else holds one of them,
+// none is changed, and the error is a *[LockedError]. Restore may be interrupted at any point
+// and called again.
 func (p *Protection) Restore() ([]Report, error) {
 	return p.restore(func(string) {})
 }
@@ -400,7 +396,7 @@ func (p *Protection) restore(step func(string)) ([]Report, error) {
 		}
 		l, err := takeLock(j.Lock, j.Path, holder{Session: p.ID, Brief: true, notes: j.Notes})
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // the folder is gone, and all in it
+			continue // the folder with all its files was removed
 		}
 		if err != nil {
 			return nil, err
@@ -422,25 +418,25 @@ func (p *Protection) restore(step func(string)) ([]Report, error) {
 	return reports, dropSuperseded(p.Journal)
 }
 
-// anywhere is the working directory of an agent that may be started in any: what
-// it reads from there, it reads everywhere.
+// anywhere is the working directory of an agent that may be started in any folder: what it
+// reads from there, it reads everywhere.
 const anywhere = "/"
 
-// traveller is an agent whose own files hold servers that count in some folders
-// only. Folders returns those folders.
+// traveller is an agent whose own files have servers for single folders. Folders returns these
+// folders.
 type traveller interface {
 	Folders(Env) ([]string, error)
 }
 
-// ourLine is what stands in an entry that starts the shim.
+// ourLine is our line in an entry that starts tg-shim.
 type ourLine struct {
-	shim    string // as written
+	shim    string // path of tg-shim as written
 	session string
-	renewed bool // it belongs to what is being made again
+	renewed bool // it belongs to the protection that is renewed
 }
 
-// seeThrough makes an entry that starts the shim tell of the server behind it:
-// that is what the agent's rules, and people's, are about.
+// seeThrough sets Command and Args of an entry that starts tg-shim to those of the server
+// behind it, because the rules of agents and people apply to that server.
 func (e *Entry) seeThrough(n server) {
 	items := n.behind()
 	words, _ := shimWords(items)
@@ -454,7 +450,7 @@ func (e *Entry) seeThrough(n server) {
 	}
 }
 
-// starts is the program that the agent starts, which may be ours.
+// starts returns the program that the agent starts, which may be tg-shim.
 func (e *Entry) starts() string {
 	if e.ours != nil {
 		return e.ours.shim
@@ -462,8 +458,8 @@ func (e *Entry) starts() string {
 	return e.Command
 }
 
-// lookWith is an agent's Find, with every entry of ours seen through, and those
-// marked that are the tools of extensions.
+// lookWith calls the agent's Find and marks entries with lines of ours, and entries for the
+// tools of extensions.
 func lookWith(agent Agent, env Env) (*Found, error) {
 	found, err := agent.Find(env)
 	if err != nil {
@@ -479,10 +475,9 @@ func lookWith(agent Agent, env Env) (*Found, error) {
 	return found, nil
 }
 
-// lookAround is the agent's Find. For a rewrite that lasts it looks from everywhere at
-// once: at the files that the agent reads wherever it is started, and in them at
-// the servers of every folder. An entry that the agent must not start from one of
-// the folders is left alone as a whole.
+// lookAround calls the agent's Find. For a protection it reads the files that the agent reads
+// wherever it is started, and returns the servers for all folders in them. If an entry must be
+// left alone in one folder, it is left alone in all.
 func (p *Plan) lookAround() (*Found, error) {
 	if p.env.Renew == "" {
 		return lookWith(p.agent, p.env)
@@ -511,8 +506,8 @@ func (p *Plan) lookAround() (*Found, error) {
 	return found, nil
 }
 
-// findBelow adds what the agent's own files say of servers of single folders.
-// The files of those folders themselves are not its own.
+// findBelow adds the servers for single folders in the agent's own files. It does not add files
+// in those folders.
 func (p *Plan) findBelow(t traveller, env Env, found *Found) error {
 	own := p.agent.Files(env)
 	folders, err := t.Folders(env)
@@ -536,9 +531,9 @@ func (p *Plan) findBelow(t traveller, env Env, found *Found) error {
 	return nil
 }
 
-// cleanOurs tells apart what lines of ours there are. Those of another rewrite
-// that lasts are left alone; those of the one that is being made again are put
-// in afresh, over the file as it would be without them.
+// cleanOurs handles existing lines of ours. Those of other protections are left alone. Those of
+// the protection that is renewed are replaced, starting from the file as it would be without
+// them.
 func (p *Plan) cleanOurs() error {
 	for _, f := range p.files {
 		mine := false
@@ -565,7 +560,7 @@ func (p *Plan) cleanOurs() error {
 	return nil
 }
 
-// without takes the lines out of doc that are made again.
+// without removes the lines that are renewed from doc.
 func (p *Plan) without(f *planned, doc *edit.Document) (*edit.Document, taken, error) {
 	out, err := takeBack(doc, p.wasIn(f), p.env.Renew, p.shim)
 	if err == nil {
@@ -574,15 +569,15 @@ func (p *Plan) without(f *planned, doc *edit.Document) (*edit.Document, taken, e
 	return doc, out, err
 }
 
-// lasts reports whether a line belongs to a rewrite that lasts. What the line says
-// of itself is not enough: it has to start the shim of that rewrite, or this one.
+// lasts reports whether a line belongs to a protection. Its id is not sufficient: it must also
+// start the protection's tg-shim, or this one.
 func (env Env) lasts(line *ourLine, shim string) bool {
 	return line != nil && slices.ContainsFunc(env.Lasting, func(l *Protection) bool {
 		return l.ID == line.session && (l.wrote(line.shim) || sameFile(line.shim, shim))
 	})
 }
 
-// keeps reports whether a rewrite that lasts has its backup at path.
+// keeps reports whether path is a backup of a protection.
 func (env Env) keeps(path string) bool {
 	return slices.ContainsFunc(env.Lasting, func(l *Protection) bool { return slices.Contains(l.Backups(), path) })
 }
@@ -599,8 +594,7 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(one, two)
 }
 
-// wasIn returns how the entries of a file were before they were rewritten for
-// good, if they were.
+// wasIn returns the original entries of a file if the protection has rewritten it.
 func (p *Plan) wasIn(f *planned) []entryWas {
 	if j := p.journalOf(f); j != nil {
 		return j.Entries

@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// keptFile is where the players keep what a daemon would.
+// keptFile returns the path at which the players store what a daemon would.
 func keptFile(w *world) string { return filepath.Join(w.home, "..", "kept") }
 
-// playedLasting is the world with what is kept of it.
+// playedLasting returns the world with the stored protection.
 func playedLasting(w *world) (*lasting, error) {
 	l := &lasting{world: w}
 	text, err := os.ReadFile(keptFile(w))
@@ -27,7 +27,7 @@ func playedLasting(w *world) (*lasting, error) {
 	return l, err
 }
 
-// playProtect is what tgctl does to protect, and the daemon to mend.
+// playProtect protects like tgctl, and repairs like the daemon.
 func playProtect(w *world, step func(string)) error {
 	l, err := playedLasting(w)
 	if err != nil {
@@ -59,7 +59,7 @@ func playUnprotect(w *world, step func(string)) error {
 	return err
 }
 
-// undo unprotects, or where nothing was kept yet takes the lines out by the text.
+// undo unprotects. If nothing was stored yet, it removes the lines by their text.
 func (l *lasting) undo(step string) {
 	l.t.Helper()
 	now, err := playedLasting(l.world)
@@ -71,15 +71,14 @@ func (l *lasting) undo(step string) {
 			l.t.Fatalf("killed after %q: %v", step, err)
 		}
 	}
-	// A copy that was never entrusted to the daemon, and a lock, are a person's to
-	// clear away.
+	// A person has to remove a copy that the daemon never knew of, and a lock.
 	if _, err := Unwrap(l.state(), l.notes()); err != nil {
 		l.t.Fatalf("killed after %q: %v", step, err)
 	}
 }
 
-// Protect is killed after any of its steps: undoing it brings the file back, and
-// so does doing it again and undoing that.
+// Protect is killed after each of its steps. Undoing it restores the file, and so does
+// repeating it and undoing that.
 func TestKillProtect(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		seen := map[string]bool{}
@@ -108,8 +107,8 @@ func TestKillProtect(t *testing.T) {
 	}
 }
 
-// The lines are put back, by a daemon that is killed after any of its steps; what
-// the agent wrote meanwhile stays.
+// A daemon is killed after each step of restoring the lines. What the agent wrote meanwhile
+// stays.
 func TestKillRepair(t *testing.T) {
 	drifted := strings.Replace(twoServers, "{\n", "{\n  \"numStartups\": 7,\n", 1)
 	seen := map[string]bool{}
@@ -136,7 +135,7 @@ func TestKillRepair(t *testing.T) {
 	}
 }
 
-// Unprotect is killed after any of its steps, and done again.
+// Unprotect is killed after each of its steps, and repeated.
 func TestKillUnprotect(t *testing.T) {
 	for last := 1; ; last++ {
 		l := newLasting(t)
@@ -157,8 +156,8 @@ func TestKillUnprotect(t *testing.T) {
 	}
 }
 
-// From any step on nothing can be written any more: the file is as it was, or one
-// command makes it so once there is room.
+// All writes fail from some step on. The file is as it was, or one command restores it when
+// there is space again.
 func TestProtectFullDisk(t *testing.T) {
 	t.Setenv("AGENTCONF_FULL", "limit")
 	for last := 1; last <= 12; last++ {

@@ -11,8 +11,8 @@ import (
 
 const lastingID = "1a571a571a571a571a571a571a571a57"
 
-// lasting is a world in which Claude Code is protected; kept is what the daemon
-// has of it.
+// lasting is a world in which Claude Code is protected; kept is the protection that the daemon
+// stores.
 type lasting struct {
 	*world
 	kept *Protection
@@ -33,7 +33,7 @@ func (l *lasting) keep(p *Protection) error {
 	return err
 }
 
-// plan is the plan to protect, or to mend.
+// renewal returns a plan to protect or to repair.
 func (l *lasting) renewal(step func(string)) (*Plan, *Protection, error) {
 	prot := l.kept
 	if prot == nil {
@@ -84,7 +84,7 @@ func (l *lasting) unprotect() []Report {
 	return reports
 }
 
-// governedBy lists the servers in a file that are started through the shim.
+// governedBy returns the servers in a file that are started through tg-shim.
 func (l *lasting) governedBy(path string) []string {
 	l.t.Helper()
 	s, err := load(path, lenient)
@@ -142,8 +142,8 @@ func TestProtectAndUnprotect(t *testing.T) {
 	}
 }
 
-// Every folder's servers are governed, wherever the agent is started; a
-// project's own file is not touched.
+// The servers of every folder are governed, wherever the agent is started. A project's own file
+// is not changed.
 func TestProtectFolders(t *testing.T) {
 	l := newLasting(t)
 	l.write(l.state(), `{"mcpServers":{"u":{"command":"u"}},"projects":{"/p/a":{"mcpServers":{"x":{"command":"x"}}},"`+l.cwd+`":{"mcpServers":{"y":{"command":"y"}}}}}`)
@@ -153,8 +153,8 @@ func TestProtectFolders(t *testing.T) {
 	l.wantFile(l.project(), oneServer)
 }
 
-// An entry that the agent denies by its command in one folder is left as it is,
-// everywhere: rewritten, it would slip past that rule.
+// An entry that the agent denies by its command in one folder stays as it is in all folders:
+// rewritten, it would pass that rule.
 func TestProtectLaundersNothing(t *testing.T) {
 	l := newLasting(t)
 	l.write(l.state(), `{"mcpServers":{"u":{"command":"u"}},"projects":{"`+l.cwd+`":{"mcpServers":{"x":{"command":"evil"}}}}}`)
@@ -185,7 +185,7 @@ func TestProtectDecay(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(text string) string
 		want   Decay
-		clean  string // after unprotect
+		clean  string // expected after unprotect
 	}{
 		"settings changed": {
 			change: func(text string) string { return strings.Replace(text, "{\n", "{\n  \"numStartups\": 2,\n", 1) },
@@ -238,7 +238,7 @@ func TestProtectDecay(t *testing.T) {
 	}
 }
 
-// An agent's entry that goes stays gone, and so does a file.
+// An agent's entry that was removed stays removed, and so does a file.
 func TestProtectRemoved(t *testing.T) {
 	l := newLasting(t)
 	l.protect()
@@ -249,7 +249,7 @@ func TestProtectRemoved(t *testing.T) {
 	l.wantClean()
 }
 
-// After an update the shim lies elsewhere: the lines follow.
+// After an update with another path of tg-shim, the lines are updated.
 func TestProtectMoved(t *testing.T) {
 	l := newLasting(t)
 	l.protect()
@@ -272,8 +272,8 @@ func TestProtectMoved(t *testing.T) {
 	l.wantClean()
 }
 
-// A wrap of a protected agent leaves the lines that last alone, and governs what
-// has none.
+// A wrap of a protected agent leaves the protection's lines alone, and governs entries without
+// one.
 func TestWrapProtected(t *testing.T) {
 	l := newLasting(t)
 	l.protect()
@@ -312,8 +312,8 @@ func TestWrapProtected(t *testing.T) {
 	l.wantFile(l.project(), oneServer)
 }
 
-// A file with lines that last and servers without: the wrap's words go again, the
-// others stay, and its backup does not.
+// If a file has lines of a protection and servers without a line, the wrap's words and its
+// backup are removed, and the other lines stay.
 func TestWrapBesideLasting(t *testing.T) {
 	l := newLasting(t)
 	l.protect()
@@ -341,7 +341,7 @@ func TestWrapBesideLasting(t *testing.T) {
 	l.wantClean()
 }
 
-// A wrap has the file.
+// A wrap holds the file.
 func TestProtectWrapped(t *testing.T) {
 	l := newLasting(t)
 	p, _ := l.wrapped()
@@ -351,7 +351,7 @@ func TestProtectWrapped(t *testing.T) {
 	l.protect()
 }
 
-// A line that names the protection and does not start its shim is no line of it.
+// A line with the id of the protection that does not start its tg-shim is not the protection's.
 func TestProtectForgedLine(t *testing.T) {
 	l := newLasting(t)
 	l.protect()
@@ -364,7 +364,7 @@ func TestProtectForgedLine(t *testing.T) {
 	}
 }
 
-// Without what the daemon kept, the text alone is enough.
+// Without what the daemon stored, the text alone is sufficient.
 func TestUnwrapProtected(t *testing.T) {
 	l := newLasting(t)
 	l.protect()
@@ -375,8 +375,8 @@ func TestUnwrapProtected(t *testing.T) {
 	l.wantClean()
 }
 
-// What is every agent's own is protected and comes back byte for byte; what it
-// reads from the folder it is started in only is not touched.
+// The own files of every agent are protected and restored byte for byte. Files that it reads
+// only in the folder in which it is started are not changed.
 func TestProtectEveryAgent(t *testing.T) {
 	const entries = "{\n\t\"a\": {\"command\":\"a-mcp\",\"args\":[\"x\" , \"y\"]},\n\t\"b\": {\"env\":{},\"command\":\"b-mcp\"}, \"r\": {\"url\":\"https://example.test\"}}"
 	protected := map[string]int{}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// otherWriter is somebody who saves a file, as editors do, by putting a new one
-// in its place: right after a step, so that what is done next finds it changed.
+// otherWriter saves a file by replacing it, like an editor, directly after a step, so that the
+// next step finds it changed.
 type otherWriter struct {
 	path string
 	at   string // which step, and which time it is taken: "compared 2"
@@ -20,7 +20,7 @@ const (
 	edited     = "{\n  \"edited\": true,\n"
 )
 
-// see is told of each step.
+// see is called after each step.
 func (o *otherWriter) see(step string) {
 	if o.seen == nil {
 		o.seen = map[string]int{}
@@ -41,12 +41,11 @@ func (o *otherWriter) see(step string) {
 	}
 }
 
-// Somebody saves the file at the worst of moments, and then we are killed, after
-// any step there is: what they saved is there when all is put back.
+// Another program saves the file at the worst moment, and then the process is killed after each
+// possible step. The saved text is there after the restore.
 func TestKillBesideAnotherWriter(t *testing.T) {
 	tests := []struct{ role, at string }{
-		// The first two are of the state file being wrapped, the others of it
-		// being put back.
+		// The first two concern the wrap of the state file, the others its restore.
 		{"wrap", "compared 1"},
 		{"wrap", "swapped 1"},
 		{"wrap", "compared 4"},
@@ -97,8 +96,8 @@ func TestKillBesideAnotherWriter(t *testing.T) {
 	}
 }
 
-// Servers that a person adds are adopted, and we are killed at it, after any step
-// there is: what the person wrote is there, and nothing of ours.
+// Servers that a person adds are adopted, and the process is killed after each possible step.
+// What the person wrote is there, and nothing of ours.
 func TestKillAdopt(t *testing.T) {
 	for _, by := range []string{"daemon", "person"} {
 		t.Run(by, func(t *testing.T) {
@@ -124,7 +123,7 @@ func TestKillAdopt(t *testing.T) {
 					if err != nil {
 						t.Fatalf("killed after %q: %v", step, err)
 					}
-					if report.Backup != "" { // it differs from what the person made of the file
+					if report.Backup != "" { // it differs from the file as the person wrote it
 						os.Remove(report.Backup)
 					}
 				}

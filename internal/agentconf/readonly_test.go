@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// unprivileged is a user that folders can be closed to.
+// unprivileged is the id of a user whose access to folders can be denied.
 const unprivileged = 65534
 
-// giveAway gives the world to a user without privileges, when this is the
-// superuser: nothing is closed to that one.
+// giveAway gives the world to an unprivileged user if this is the superuser, to whom access
+// can't be denied.
 func (w *world) giveAway() {
 	w.t.Helper()
 	if os.Geteuid() != 0 {
@@ -32,12 +32,12 @@ func (w *world) giveAway() {
 	}
 }
 
-// unprivileged is player for the user that the world belongs to.
+// unprivileged is player for the user who owns the world.
 func (w *world) unprivileged(role string, last int) *exec.Cmd {
 	cmd := w.player(role, last)
 	if os.Geteuid() == 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: unprivileged, Gid: unprivileged}}
-		copied := filepath.Join(filepath.Dir(w.home), "player") // the test binary may lie where only its owner can go
+		copied := filepath.Join(filepath.Dir(w.home), "player") // the test binary may be in a folder that only its owner can read
 		if _, err := os.Stat(copied); err != nil {
 			if err := os.Link(os.Args[0], copied); err != nil {
 				text, err := os.ReadFile(os.Args[0])
@@ -54,9 +54,8 @@ func (w *world) unprivileged(role string, last int) *exec.Cmd {
 	return cmd
 }
 
-// From any step on the folders can't be written to any more. As long as that is
-// so a file may stay rewritten; afterwards one command puts it back, and a file
-// that could not be rewritten is what it was.
+// From some step on the folders are read-only. Meanwhile a file may stay rewritten. Afterwards
+// one command restores it, and a file that could not be rewritten is as it was.
 func TestReadOnlyFromAnyStep(t *testing.T) {
 	for _, role := range []string{"wrap", "restore", "unwrap"} {
 		t.Run(role, func(t *testing.T) {
@@ -85,7 +84,7 @@ func TestReadOnlyFromAnyStep(t *testing.T) {
 				}
 				w.wantOriginals("step " + strconv.Itoa(last))
 				w.wantClean()
-				if open { // the last step was before
+				if open { // the process ended before the step
 					if refused == 0 {
 						t.Error("nothing was ever refused")
 					}
@@ -96,8 +95,8 @@ func TestReadOnlyFromAnyStep(t *testing.T) {
 	}
 }
 
-// setFolders sets the mode of the folders that hold configurations, and reports
-// whether it was that already.
+// setFolders sets the mode of the folders that have configurations, and reports whether they
+// had it already.
 func (w *world) setFolders(mode os.FileMode) bool {
 	w.t.Helper()
 	same := true

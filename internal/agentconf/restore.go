@@ -14,26 +14,26 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// State is what a restore found, and left.
+// State is the result of a restore.
 type State string
 
 const (
 	Untouched State = "untouched" // nothing of ours was in the file
-	Restored  State = "restored"  // byte for byte what it was
-	Merged    State = "merged"    // our words are out; what others wrote stays
-	Missing   State = "missing"   // the file is gone, and the backup stays
+	Restored  State = "restored"  // the original bytes are back
+	Merged    State = "merged"    // our words were removed; what others wrote stays
+	Missing   State = "missing"   // the file does not exist; the backup stays
 )
 
-// Report says what became of one file.
+// Report is the result of restoring one file.
 type Report struct {
 	Path   string
 	State  State
-	Notes  []string // what a person should know of; nothing secret
-	Backup string   // a backup that was kept, empty when there is none
+	Notes  []string // what a person should know; nothing secret
+	Backup string   // a backup that was kept, empty if there is none
 }
 
-// String says it in one line. It is empty when there is nothing to say: the
-// file is what it was, or was never changed.
+// String returns a one-line summary. It is empty if the file is as it was originally, or was
+// never changed.
 func (r Report) String() string {
 	if len(r.Notes) > 0 {
 		return string(r.State) + ": " + strings.Join(r.Notes, "; ")
@@ -51,20 +51,18 @@ const (
 	restoreTries = 500
 )
 
-// Restore puts a file back by its journal, whoever rewrote it. The caller holds
-// the lock of the file: see [TryLock].
+// Restore restores a file from its journal, even if another process rewrote it. The lock of the
+// file must be held: see [TryLock].
 //
-// A file that nobody else wrote to becomes what it was, byte for byte. Otherwise
-// only our words are taken out, entry by entry: what the agent or a person wrote
-// stays, an entry of ours that was damaged is put back, with the damaged file
-// kept beside it, and copies of our lines are undone. A file that was removed
-// stays so; its backup then stays too. A file that no longer parses is kept
-// beside the backup's content, which takes its place.
+// If nobody else has written the file, its original bytes are restored. Otherwise only our
+// words are removed, entry by entry. What the agent or a person wrote stays. An entry of ours
+// that was damaged is restored, and the damaged file is kept beside it. Copies of our lines are
+// undone. If the file was removed, it stays so, and its backup is kept. If the file no longer
+// parses, it is kept under another name and replaced by the backup.
 //
-// What a [Pointing] left is removed; its files were never touched.
+// The copy of a [Pointing] is removed; its files were never changed.
 //
-// Restore may be interrupted at any point and called again, also when there is
-// nothing left to do.
+// Restore may be interrupted at any point and called again, even if nothing is left to do.
 func Restore(journal []byte) (Report, error) {
 	return restore(journal, func(string) {})
 }
@@ -99,22 +97,22 @@ func (j *fileJournal) restore(step func(string)) (Report, error) {
 	return r.report, r.dropBackup()
 }
 
-// restorer puts one file back: by its journal, or by what our lines say themselves
-// and the backups beside it.
+// restorer restores one file, from its journal, or by hand: from our lines themselves and the
+// backups beside the file.
 type restorer struct {
-	j       *fileJournal // by hand it says where the file is, and no more
+	j       *fileJournal // by hand, only Path, Target and Notes are set
 	byHand  bool
-	backups []*file // the latest first
+	backups []*file // latest first
 	step    func(string)
 	report  Report
-	text    []byte // that the file holds now
-	foreign bool   // another session has lines in the file, and may need the backup
+	text    []byte // current content of the file
+	foreign bool   // other sessions have lines in the file and may need the backup
 }
 
 func (r *restorer) note(notes ...string) { r.report.Notes = union(r.report.Notes, notes) }
 
-// files restores the file that was rewritten, and the one that has taken its
-// place should a link have been replaced meanwhile, or the file by a link.
+// files restores the file that was rewritten. If a link or the file was replaced meanwhile, so
+// that Path leads to another file, it restores that one too.
 func (r *restorer) files() error {
 	r.step("agent locked")
 	r.note(sweepTemps(r.j.Target, r.j.Notes)...)
@@ -137,7 +135,7 @@ func (r *restorer) files() error {
 	return nil
 }
 
-// file takes our lines out of the file at path, against whoever writes to it.
+// file removes our lines from the file at path, and retries if others write it meanwhile.
 func (r *restorer) file(path string) error {
 	for range restoreTries {
 		now, err := readFile(path)
@@ -149,7 +147,7 @@ func (r *restorer) file(path string) error {
 			return err
 		}
 		if digest(now.data) == r.j.Original {
-			return nil // from the start, or by us just now
+			return nil // it was never changed, or the last try has restored it
 		}
 		out, err := r.undo(now)
 		if err != nil {
@@ -184,13 +182,13 @@ func (r *restorer) file(path string) error {
 		if digest(out.text) == r.j.Original {
 			r.report.State = Restored
 		}
-		// Once more from the top: that reads it back, and sees whether somebody
-		// who still had our lines in mind wrote them again.
+		// Try again from the start. This verifies the result, and detects a writer who has just
+		// written our lines again.
 	}
 	return fmt.Errorf("restore %s: %w", path, outrunBy(restoreTries))
 }
 
-// undo works out what the file should hold.
+// undo returns what the file should hold.
 func (r *restorer) undo(now *file) (taken, error) {
 	syntax := r.j.syntax()
 	if r.byHand {
@@ -211,14 +209,14 @@ func (r *restorer) undo(now *file) (taken, error) {
 	if err == nil && (digest(now.data) != r.j.Written || digest(out.text) == r.j.Original) {
 		return out, nil
 	}
-	// Nobody wrote to it, and yet the way back leads elsewhere: then the backup.
+	// Nobody has written the file, but the result is not the original, so use the backup.
 	if bad == nil {
 		return taken{text: backup.data, altered: digest(now.data) != r.j.Written, notes: []string{"put back from the backup"}}, nil
 	}
 	return out, err
 }
 
-// goodBackup returns the backup that may take the place of the file.
+// goodBackup returns a backup that may replace the file.
 func (r *restorer) goodBackup(now *file) (*file, error) {
 	switch {
 	case !r.byHand && len(r.backups) == 1 && digest(r.backups[0].data) == r.j.Original:
@@ -233,8 +231,8 @@ func (r *restorer) goodBackup(now *file) (*file, error) {
 	return r.ownBackup()
 }
 
-// parse parses what a file holds now, in which it must be certain what of ours
-// stands in it.
+// parse parses the current content of a file. It returns an error if doubts make it uncertain
+// what of it is ours.
 func (f *file) parse(syntax edit.Syntax, before []entryWas) (*edit.Document, error) {
 	doc, err := parseSettled(f, syntax, settleFor)
 	if err == nil {
@@ -243,7 +241,7 @@ func (f *file) parse(syntax edit.Syntax, before []entryWas) (*edit.Document, err
 	return doc, err
 }
 
-// placeOf says where a text did not parse, and nothing of what stands there.
+// placeOf returns where a text did not parse, without quoting it.
 func placeOf(err error) string {
 	var syntax *edit.SyntaxError
 	if !errors.As(err, &syntax) {
@@ -252,8 +250,8 @@ func placeOf(err error) string {
 	return fmt.Sprintf(" (line %d, column %d)", syntax.Line, syntax.Column)
 }
 
-// keepAltered keeps what somebody wrote and we are about to overwrite, and says
-// where.
+// keepAltered keeps a copy of a file that somebody wrote and that will be overwritten. It
+// returns a message with the copy's path.
 func (f *file) keepAltered(notes notebook) (said string, err error) {
 	path, err := f.copyBeside(alteredSuffix, notes)
 	if err != nil {
@@ -262,7 +260,7 @@ func (f *file) keepAltered(notes notebook) (said string, err error) {
 	return "the file as it was altered is kept as " + path, nil
 }
 
-// dropBackup removes the backup, now that it is not needed any more.
+// dropBackup removes the backup, unless it is still needed.
 func (r *restorer) dropBackup() error {
 	backup, err := readFile(r.j.Backup)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -276,7 +274,7 @@ func (r *restorer) dropBackup() error {
 		r.report.Backup = r.j.Backup
 		r.note("the file was removed meanwhile and stays so; `tgctl unwrap " + r.j.Path + "` puts back " + r.j.Backup)
 		return nil
-	case err != nil || digest(backup.data) != r.j.Original && digest(backup.data) != r.j.Written: // by a swap that was cut short
+	case err != nil || digest(backup.data) != r.j.Original && digest(backup.data) != r.j.Written: // Written after an interrupted swap
 		r.report.Backup = r.j.Backup
 		r.note(r.j.Backup + " is not the backup that was made, and stays")
 		return nil
@@ -284,7 +282,8 @@ func (r *restorer) dropBackup() error {
 	return r.j.Notes.removeBackup(r.j.Target, r.j.Backup, r.step)
 }
 
-// union appends what is not there yet: a file may be gone over more than once.
+// union appends those notes that are not there yet, because a file may be processed more than
+// once.
 func union(notes, more []string) []string {
 	for _, note := range more {
 		if !slices.Contains(notes, note) {
@@ -294,32 +293,31 @@ func union(notes, more []string) []string {
 	return notes
 }
 
-// journalText is the one way a journal becomes bytes.
+// journalText returns the stored form of the journal.
 func (j *fileJournal) journalText() ([]byte, error) { return json.Marshal(j) }
 
-// taken is a text from which our lines were taken.
+// taken is a text from which our lines were removed.
 type taken struct {
 	text    []byte
-	lines   int      // how many entries had to be changed
+	lines   int      // number of entries that were changed
 	notes   []string // what a person should know
-	altered bool     // something that somebody wrote had to give way
-	foreign bool     // there are lines of other sessions, which stay
+	altered bool     // something that somebody wrote was replaced
+	foreign bool     // lines of other sessions remain
 }
 
-// taker takes our lines out of a document, entry by entry: three-way, in that
-// what else was written into it since stays.
+// taker removes our lines from a document, entry by entry. Anything else that was written since
+// stays.
 type taker struct {
 	doc     *edit.Document
 	before  []entryWas
-	session string // whose lines; empty for anybody's
-	shim    string // empty: whatever goes by the shim's name
+	session string // the session whose lines are removed; empty for any
+	shim    string // path of tg-shim; if empty, only its name counts
 	ops     []edit.Op
 	out     taken
 }
 
-// takeBack returns doc without the lines of a session. before says how the
-// entries were; lines that stand elsewhere, such as copies that the agent made,
-// are taken out by what they themselves say.
+// takeBack returns doc without the lines of a session. before has the original entries. Lines
+// elsewhere, such as copies that the agent made, are removed based on their own words.
 func takeBack(doc *edit.Document, before []entryWas, session, shim string) (taken, error) {
 	t := &taker{doc: doc, before: before, session: session, shim: shim}
 	if err := t.doubt(); err != nil {
@@ -334,7 +332,7 @@ func takeBack(doc *edit.Document, before []entryWas, session, shim string) (take
 	return t.out, err
 }
 
-// entry takes the line out of one entry that was rewritten.
+// entry removes the line from one entry that was rewritten.
 func (t *taker) entry(w entryWas) {
 	n := w.Form.of(t.doc.At(w.Path))
 	switch {
@@ -343,7 +341,7 @@ func (t *taker) entry(w entryWas) {
 	case t.others(n):
 		t.out.foreign = true
 	case t.unwrap(n, w.Path, &w):
-	case t.same(n.command(), w.Command) && t.same(n.args(), w.Args) && !t.marked(n): // somebody was before us
+	case t.same(n.command(), w.Command) && t.same(n.args(), w.Args) && !t.marked(n): // already undone by somebody
 	case t.traces(n):
 		t.putBack(n, w)
 	default:
@@ -351,8 +349,8 @@ func (t *taker) entry(w entryWas) {
 	}
 }
 
-// others reports whether the line in n is another session's: one that came after
-// this one, and perhaps is to stay.
+// others reports whether the line in n belongs to another session, perhaps a later one that
+// must keep it.
 func (t *taker) others(n server) bool {
 	session := n.env().Member(envSession)
 	return t.session != "" && session.Exists() && session.Text() != t.session
@@ -364,25 +362,24 @@ func (t *taker) traces(n server) bool {
 	return t.starts(n) || words > 0 || t.marked(n)
 }
 
-// marked reports whether variables of ours are in the environment of n.
+// marked reports whether the environment of n has variables of ours.
 func (t *taker) marked(n server) bool { return setsOurs(n) }
 
-// starts reports whether n starts the shim.
+// starts reports whether n starts tg-shim.
 func (t *taker) starts(n server) bool {
 	command := n.program()
 	return command.Kind() == edit.String && (command.Text() == t.shim || filepath.Base(command.Text()) == shimName)
 }
 
-// unwrap takes a whole line of ours out of n, by what it says itself. w, when
-// not nil, knows what was not there before at all. It reports false when there
-// is no such line.
+// unwrap removes a complete line of ours from n, based on the line's own words. If w is not
+// nil, it has the original entry. unwrap returns false if there is no such line.
 func (t *taker) unwrap(n server, path []string, w *entryWas) bool {
 	words, _ := shimWords(n.behind())
 	if !t.starts(n) || words == 0 {
 		return false
 	}
 	c := &changes{entry: n.Node, path: path}
-	if n.form.isList() { // the shim goes, and our words but the program that follows them
+	if n.form.isList() { // removes tg-shim and our words, but not the program that follows them
 		c.do(edit.DropItems(c.at(n.form.Command), words))
 	} else {
 		t.moveBack(c, n, words, w)
@@ -392,12 +389,11 @@ func (t *taker) unwrap(n server, path []string, w *entryWas) bool {
 	return true
 }
 
-// moveBack makes the last of our words the command again, and takes out the
-// others.
+// moveBack makes the last of our words the command again, and removes the others.
 func (t *taker) moveBack(c *changes, n server, words int, w *entryWas) {
 	items := n.args().Items()
 	command := items[words-1].Written()
-	if w != nil && (w.Command == "" || t.same(items[words-1], w.Command)) { // the agent may spell the same string in another way
+	if w != nil && (w.Command == "" || t.same(items[words-1], w.Command)) { // the agent may have changed the spelling of the string
 		command = w.Command
 	}
 	c.put(n.form.Command, command)
@@ -410,8 +406,8 @@ func (t *taker) moveBack(c *changes, n server, words int, w *entryWas) {
 
 func isText(n edit.Node, text string) bool { return n.Kind() == edit.String && n.Text() == text }
 
-// clear puts limits back that were raised in n, takes our variables out of its
-// environment, and takes up these changes and those in c.
+// clear resets the limits that were raised in n and removes our variables from its environment.
+// It adds these changes and those in c to t.
 func (t *taker) clear(c *changes, n server, w *entryWas) {
 	if w != nil {
 		for _, l := range unchanged(n.Node, w.Limits) {
@@ -441,7 +437,7 @@ func (t *taker) clear(c *changes, n server, w *entryWas) {
 	t.ops = append(t.ops, c.all()...)
 }
 
-// strays looks everywhere else for lines of ours.
+// strays removes lines of ours anywhere else in the document.
 func (t *taker) strays(n edit.Node, path []string) {
 	if t.stray(n, path) {
 		return
@@ -451,8 +447,8 @@ func (t *taker) strays(n edit.Node, path []string) {
 	}
 }
 
-// stray takes the line out of n if it is one that nobody put there for the
-// agent to keep.
+// stray removes the line from n, if it is of the session and n is not one of the rewritten
+// entries.
 func (t *taker) stray(n edit.Node, path []string) bool {
 	if n.Kind() != edit.Object || slices.ContainsFunc(t.before, func(w entryWas) bool { return slices.Equal(w.Path, path) }) {
 		return false
@@ -484,8 +480,7 @@ func (t *taker) note(format string, args ...any) {
 
 func (t *taker) same(n edit.Node, text string) bool { return same(n, text, t.doc.Syntax()) }
 
-// same reports whether n has the value that a text stands for in a syntax; an
-// empty text stands for no value.
+// same reports whether n has the value of text. An empty text means that there is no value.
 func same(n edit.Node, text string, syntax edit.Syntax) bool {
 	if text == "" || !n.Exists() {
 		return text == "" && !n.Exists()
@@ -494,8 +489,8 @@ func same(n edit.Node, text string, syntax edit.Syntax) bool {
 	return err == nil && edit.Equal(n, value)
 }
 
-// putBack makes an entry whose line somebody damaged what it was. What was
-// there instead stays out of the note, which is logged: it may hold secrets.
+// putBack restores an entry whose line was damaged. The note does not quote the damaged entry,
+// because the note is logged and the entry may have secrets.
 func (t *taker) putBack(n server, w entryWas) {
 	t.note("%s was altered and is put back", w.ID)
 	t.out.altered = true
@@ -510,8 +505,8 @@ func (t *taker) putBack(n server, w entryWas) {
 	t.clear(c, n, &w)
 }
 
-// rebuilt is the text of an entry that has lost a member: command and arguments
-// as they were, and what else it has now.
+// rebuilt returns the text of an entry that has lost a member: the original command and
+// arguments, and its current other members.
 func (t *taker) rebuilt(n server, w entryWas) string {
 	var members []edit.Member
 	add := func(name, value string) {
@@ -521,7 +516,7 @@ func (t *taker) rebuilt(n server, w entryWas) string {
 	}
 	add(n.form.Command, w.Command)
 	add(n.form.Args, w.Args)
-	lowered := map[string]string{} // empty for what goes
+	lowered := map[string]string{} // original values; empty if there was none
 	for _, l := range unchanged(n.Node, w.Limits) {
 		lowered[l.Key] = l.Was
 	}

@@ -53,7 +53,7 @@ func TestRestoreBytesModeAndLink(t *testing.T) {
 				}
 				w.wantClean()
 
-				// Once more, by another process, finds nothing to do.
+				// A second restore by another process finds nothing to do.
 				report, err := Restore(journals[w.state()])
 				if err != nil || report.State != Untouched || report.String() != "" {
 					t.Errorf("again: %+v, %v", report, err)
@@ -98,7 +98,7 @@ func TestKeepsOwner(t *testing.T) {
 	w.wantFile(w.state(), twoServers)
 }
 
-// reformat writes a JSON file anew the way an agent does that reads it whole.
+// reformat encodes a JSON file again, like an agent that decodes it completely.
 func reformat(t testing.TB, text string, change func(map[string]any)) string {
 	t.Helper()
 	var v map[string]any
@@ -120,17 +120,17 @@ func dig(v map[string]any, path ...string) map[string]any {
 	return v
 }
 
-// What the agent or a person wrote during the session stays; what is ours goes.
+// What the agent or a person wrote during the session stays; our line is removed.
 func TestRestoreMerges(t *testing.T) {
 	type object = map[string]any
 	type array = []any
 	tests := []struct {
 		name   string
-		change func(object) // of the wrapped file
-		want   func(object) // of the original
+		change func(object) // changes the wrapped file
+		want   func(object) // makes the same change to the original
 		state  State
 		notes  []string
-		kept   bool // the altered file
+		kept   bool // the altered file is kept
 	}{
 		{name: "something else was written",
 			change: func(v object) { v["numStartups"] = 7 }, want: func(v object) { v["numStartups"] = 7 }},
@@ -247,7 +247,7 @@ func TestRestoreMerges(t *testing.T) {
 	}
 }
 
-// A person's own layout of the entries around ours stays to the byte.
+// A person's layout of the entries around ours stays byte for byte.
 func TestRestoreMergesToTheByte(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)
@@ -301,7 +301,7 @@ func TestRestoreBrokenFile(t *testing.T) {
 	}
 }
 
-// Neither our way back nor the backup has to be there, as long as one is.
+// Either our words or the backup is sufficient for a restore.
 func TestRestoreWithoutBackup(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)
@@ -331,8 +331,7 @@ func TestRestoreWithoutBackup(t *testing.T) {
 	p.Unlock()
 }
 
-// An editor that puts a new file in the place of a link leaves two files that
-// hold our lines.
+// An editor that replaces a link by a file leaves two files with our lines.
 func TestRestoreReplacedLink(t *testing.T) {
 	w := newWorld(t)
 	target := filepath.Join(w.home, "dotfiles", "claude.json")
@@ -365,8 +364,7 @@ func TestRestoreRefusesJournals(t *testing.T) {
 	}
 }
 
-// A journal is stored by the daemon: it must not hold what only the environment
-// of a server should know.
+// The daemon stores a journal, so it must not contain the environment of a server.
 func TestJournalHoldsNoEnvironment(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)
@@ -377,8 +375,8 @@ func TestJournalHoldsNoEnvironment(t *testing.T) {
 	}
 }
 
-// A session whose wrap and daemon died is restored late, perhaps only when the
-// file is another session's, or was left rewritten by one on purpose.
+// A session whose wrap and daemon died may be restored late, when another session has rewritten
+// the file, or has left it rewritten on purpose.
 func TestRestoreLeavesOtherSessions(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)

@@ -7,9 +7,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// rewrite puts line before the words of each entry, and returns the new text and
-// how the entries were. That taking it back gives the text before is proved here
-// and now, on values and on bytes.
+// rewrite inserts line into each entry, and returns the new text and the original entries. It
+// verifies that undoing this restores the original text, as values and as bytes.
 func rewrite(doc *edit.Document, entries []*Entry, line Line) ([]byte, []entryWas, error) {
 	var ops []edit.Op
 	var before []entryWas
@@ -25,7 +24,7 @@ func rewrite(doc *edit.Document, entries []*Entry, line Line) ([]byte, []entryWa
 	return text, before, proveReversible(doc, text, before, line)
 }
 
-// changes gathers what is to be changed in one entry.
+// changes collects the changes to one entry.
 type changes struct {
 	entry edit.Node
 	path  []string
@@ -38,8 +37,7 @@ func (c *changes) at(name string) []string { return append(slices.Clone(c.path),
 
 func (c *changes) do(op edit.Op) { c.ops = append(c.ops, op) }
 
-// put gives a member the value that a text stands for, and removes it where that is
-// empty.
+// put sets a member to the value of a text, or removes it if the text is empty.
 func (c *changes) put(name, value string) {
 	switch there := c.entry.Member(name).Exists(); {
 	case value != "" && there:
@@ -51,7 +49,7 @@ func (c *changes) put(name, value string) {
 	}
 }
 
-// all are the operations that make the changes.
+// all returns the operations for the changes.
 func (c *changes) all() []edit.Op {
 	if len(c.added) > 0 {
 		c.do(edit.Add(c.path, c.added...))
@@ -62,8 +60,7 @@ func (c *changes) all() []edit.Op {
 	return c.ops
 }
 
-// insert returns the operations that put line into the entry, which was as w
-// says.
+// insert returns the operations that insert line into the entry. w is the original entry.
 func (e *Entry) insert(line Line, w entryWas, doc *edit.Document) []edit.Op {
 	n, syntax := e.form.of(doc.At(e.Path)), doc.Syntax()
 	c := &changes{entry: n.Node, path: e.Path}
@@ -86,7 +83,7 @@ func (e *Entry) insert(line Line, w entryWas, doc *edit.Document) []edit.Op {
 	return c.all()
 }
 
-// theirs are the members of an entry's environment but for our variables.
+// theirs returns the members of an entry's environment without our variables.
 func theirs(n server) []edit.Member {
 	var members []edit.Member
 	for name, value := range n.env().Members() {
@@ -97,8 +94,8 @@ func theirs(n server) []edit.Member {
 	return members
 }
 
-// insertWords puts the shim in the place of the command, and that behind our
-// words before the arguments.
+// insertWords replaces the command by tg-shim, and inserts our words and the command before the
+// arguments.
 func (e *Entry) insertWords(c *changes, line Line, w entryWas, n server) {
 	syntax := n.Document().Syntax()
 	command := n.command().Written()
@@ -117,8 +114,7 @@ func (e *Entry) insertWords(c *changes, line Line, w entryWas, n server) {
 	c.put(n.form.Args, syntax.List(words))
 }
 
-// proveReversible takes line out of text again and compares with what was there
-// before.
+// proveReversible removes line from text and compares the result with the original.
 func proveReversible(doc *edit.Document, text []byte, before []entryWas, line Line) error {
 	rewritten, err := reading(doc.Syntax()).Read(text)
 	if err != nil {

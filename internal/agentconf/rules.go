@@ -8,20 +8,19 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// Agents have rules of their own about which servers they start. Many hold them
-// against the command of an entry, and would find ours there once it is rewritten:
-// what they deny would pass, and what they allow would not. So these rules are held
-// against the entry as its owner wrote it, here, before it is rewritten; and what
-// the agent would not have started is left as it is.
+// Agents have rules about which servers they start. Many compare them with the command of an
+// entry, and would find tg-shim there after a rewrite: what they deny would start, and what
+// they allow would not. So these rules are applied here to the original entry before it is
+// rewritten, and entries that the agent would not have started stay as they are.
 
 // candidate is a server as its owner wrote it.
 type candidate struct {
 	name     string
-	commands [][]string // program and arguments: as written, and as the agent expands them; none for a remote one
-	url      string     // of a remote one
+	commands [][]string // program and arguments: as written, and expanded; none for a remote server
+	url      string     // of a remote server
 }
 
-// candidate is e as its owner wrote it.
+// candidate returns e as its owner wrote it.
 func (e *Entry) candidate(url string, env Env) candidate {
 	c := candidate{name: e.ID, url: url}
 	if e.Command == "" {
@@ -36,13 +35,13 @@ func (e *Entry) candidate(url string, env Env) candidate {
 	return c
 }
 
-// serverRule is one line of a list of servers that are allowed or denied. It names
-// them in one of three ways.
+// serverRule is one item in a list of allowed or denied servers. It identifies servers in one
+// of three ways.
 type serverRule struct {
 	name    string
-	command []string // the program and every argument
-	url     string   // in which * stands for anything
-	place   string   // the file that it stands in
+	command []string // the program and all arguments
+	url     string   // pattern in which * matches any text
+	place   string   // list and file that contain the rule
 }
 
 func (r serverRule) matches(c candidate) bool {
@@ -55,8 +54,7 @@ func (r serverRule) matches(c candidate) bool {
 	return r.name != "" && r.name == c.name
 }
 
-// matchURL reports whether url is what pattern says. A * stands for any text, also
-// for none.
+// matchURL reports whether url matches pattern. A * matches any text, including none.
 func matchURL(pattern, url string) bool {
 	parts := strings.Split(pattern, "*")
 	rest, ok := strings.CutPrefix(url, parts[0])
@@ -78,15 +76,14 @@ func matchURL(pattern, url string) bool {
 type serverLists struct {
 	denied  []serverRule
 	allowed []serverRule
-	listed  bool // there is a list of what is allowed, if only an empty one
+	listed  bool // there is a list of allowed servers, even if it is empty
 }
 
-// refuses says why the agent does not start a server, and is empty when it does.
+// refuses says why the agent does not start a server. It is empty if the agent does.
 //
-// What is denied is denied, whatever is allowed. A list of what is allowed leaves
-// out all else; and where it names any server by its command, one that is started
-// by a command must be named so: its name is not enough. The same holds for what is
-// reached at a URL.
+// A denied server is not started even if it is also allowed. A list of allowed servers excludes
+// all others. If such a list has commands, a server with a command must match one of them: its
+// name is not enough. The same applies to URLs.
 func (l serverLists) refuses(c candidate) string {
 	for _, r := range l.denied {
 		if r.matches(c) {
@@ -99,12 +96,12 @@ func (l serverLists) refuses(c candidate) string {
 	return "it is not on the list of servers that are allowed"
 }
 
-// deniesCommand reports whether a rule denies a server for its command.
+// deniesCommand reports whether a rule denies a server because of its command.
 func (l serverLists) deniesCommand(c candidate) bool {
 	return slices.ContainsFunc(l.denied, func(r serverRule) bool { return r.command != nil && r.matches(c) })
 }
 
-// fitting are the rules of what is allowed that a server is held against.
+// fitting returns the rules for allowed servers that apply to c.
 func (l serverLists) fitting(c candidate) []serverRule {
 	exact := func(r serverRule) bool { return r.command != nil }
 	if c.url != "" {
@@ -116,14 +113,13 @@ func (l serverLists) fitting(c candidate) []serverRule {
 	return slices.DeleteFunc(slices.Clone(l.allowed), func(r serverRule) bool { return !exact(r) })
 }
 
-// exactly reports whether a server is allowed for its command alone: rewritten, it
-// is not what the list names any more.
+// exactly reports whether a server is allowed only because of its command. After a rewrite, the
+// rule does not match it any more.
 func (l serverLists) exactly(c candidate) bool {
 	return l.listed && slices.ContainsFunc(l.fitting(c), func(r serverRule) bool { return r.command != nil && r.matches(c) })
 }
 
-// NotStarted says in words why the agent would not start the server, and is empty
-// when it would.
+// NotStarted returns why the agent would not start the server, or "" if it would.
 func (e *Entry) NotStarted() string {
 	if e.Because == "" {
 		return string(e.Off)
@@ -131,7 +127,7 @@ func (e *Entry) NotStarted() string {
 	return string(e.Off) + ": " + e.Because
 }
 
-// node is what a file says of e.
+// node returns the value of e in its file.
 func (f *Found) node(e *Entry) edit.Node {
 	for _, s := range f.Sources {
 		if slices.Contains(s.Entries, e) {
@@ -141,20 +137,19 @@ func (f *Found) node(e *Entry) edit.Node {
 	return edit.Node{}
 }
 
-// asksAgain says for the agents that bind a person's trust to what an entry says
-// what the person will see, since a rewritten entry is another one to them.
+// asksAgain has a warning for agents that bind a person's trust to the content of an entry:
+// they take a rewritten entry for a new one.
 var asksAgain = map[string]string{
 	"vscode": "VS Code trusts a server by what its entry says: it asks whether to trust each one anew when its entry is rewritten, and once more when it is put back",
 	"cursor": "Cursor approves a server by what its entry says: it shows each one as new, or as switched off, until you approve it, when its entry is rewritten and once more when it is put back (cursor-agent: `mcp enable NAME`)",
 }
 
-// shadow marks the entries of the same name as one that counts for more.
-// Entries come strongest first.
+// shadow marks entries whose name a stronger entry has. Entries come strongest first.
 func shadow(strongestFirst []*Entry) {
 	shadowBy(func(name string) string { return name }, strongestFirst)
 }
 
-// shadowBy is shadow for an agent that takes names for the same whose key is.
+// shadowBy is shadow for an agent that compares names by key.
 func shadowBy(key func(string) string, strongestFirst []*Entry) {
 	seen := map[string]bool{}
 	for _, e := range strongestFirst {

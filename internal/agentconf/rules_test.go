@@ -15,7 +15,7 @@ func started(name string, words ...string) candidate {
 }
 func remote(name, url string) candidate { return candidate{name: name, url: url} }
 
-// Rules are held against what the owner wrote.
+// Rules apply to what the owner wrote.
 func TestServerLists(t *testing.T) {
 	const denied, unlisted = "S denies it", "it is not on the list of servers that are allowed"
 	files := started("files", "npx", "-y", "files")
@@ -62,7 +62,7 @@ func TestServerLists(t *testing.T) {
 	}
 }
 
-// A server that is allowed for its command is not, once it is started by ours.
+// A server that is allowed by its command is not allowed any more when tg-shim starts it.
 func TestAllowedForItsCommand(t *testing.T) {
 	c := started("files", "npx")
 	for _, test := range []struct {
@@ -106,7 +106,7 @@ func TestMatchURL(t *testing.T) {
 	}
 }
 
-// Whom a rewritten entry is another one to is told before it happens.
+// NewPlan warns before the rewrite if the agent takes a rewritten entry for another one.
 func TestAsksAgain(t *testing.T) {
 	for _, a := range agents() {
 		w := newWorld(t)
@@ -115,7 +115,7 @@ func TestAsksAgain(t *testing.T) {
 		w.write(env.Config, `{"mcpServers":{"a":{"command":"x"}},"servers":{"b":{"command":"x"}},"context_servers":{"c":{"command":"x"}}}`)
 		p, err := NewPlan(a, env, w.shim)
 		if err != nil {
-			continue // it has its servers elsewhere
+			continue // its servers are in another file
 		}
 		told := slices.ContainsFunc(p.Warnings(), func(text string) bool {
 			return strings.Contains(text, "once more when it is put back")
@@ -131,7 +131,7 @@ func TestAsksAgain(t *testing.T) {
 	}
 }
 
-// No pattern takes long, or falls over.
+// No pattern may take long or panic.
 func FuzzMatchURL(f *testing.F) {
 	f.Add("https://*.x.test/*", "https://a.x.test/b")
 	f.Fuzz(func(t *testing.T, pattern, url string) {

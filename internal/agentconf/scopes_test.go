@@ -13,17 +13,17 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/jsonc"
 )
 
-// place is where an agent has a list of servers.
+// place is a list of servers in a file of an agent.
 type place struct {
 	agent    string
-	file     string   // below the home
-	list     []string // where the list stands in it; ~ stands for the project's path
-	comments bool     // and trailing commas
+	file     string   // path below the home
+	list     []string // path of the list in the file; ~ stands for the project's path
+	comments bool     // the agent accepts comments and trailing commas
 }
 
 const workspaceFile = "src/shop/all.code-workspace"
 
-// places are all scopes of the agents whose files are JSON.
+// places are all scopes of the agents with JSON files.
 var places = []place{
 	{"claude-code", ".claude.json", []string{"mcpServers"}, false},
 	{"claude-code", ".claude.json", []string{"projects", "~", "mcpServers"}, false},
@@ -55,7 +55,7 @@ var places = []place{
 	{"cline", ".cline/data/settings/cline_mcp_settings.json", []string{"mcpServers"}, false},
 }
 
-// listPlaces are where a command is a list.
+// listPlaces are those where a command is a list.
 var listPlaces = []place{
 	{"opencode", ".config/opencode/config.json", []string{"mcp"}, true},
 	{"opencode", ".config/opencode/opencode.json", []string{"mcp"}, true},
@@ -65,7 +65,7 @@ var listPlaces = []place{
 	{"opencode", "src/shop/.opencode/opencode.json", []string{"mcp"}, true},
 }
 
-// text draws a file that has servers at the place.
+// text draws a file with servers at the place.
 func (p place) text(t *rapid.T, w *world) string {
 	l := drawLayout(t, p.comments)
 	var servers []string
@@ -100,11 +100,11 @@ func (p place) text(t *rapid.T, w *world) string {
 // writtenFile is a file as it was before the wrap.
 type writtenFile struct {
 	path, text string
-	target     string // where a link at path leads, empty for none
+	target     string // target of a link at path, empty for none
 	mode       os.FileMode
 }
 
-// put writes a file with some mode, perhaps behind a link.
+// put writes a file with a drawn mode, maybe behind a link.
 func (p place) put(t *rapid.T, w *world) writtenFile {
 	f := writtenFile{path: filepath.Join(w.home, p.file), text: p.text(t, w)}
 	f.mode = rapid.SampledFrom([]os.FileMode{0o600, 0o640, 0o644, 0o664, 0o400}).Draw(t, "mode")
@@ -128,7 +128,7 @@ func (p place) put(t *rapid.T, w *world) writtenFile {
 	return f
 }
 
-// wantBack fails when the file is not what it was.
+// wantBack fails the test if the file is not as it was.
 func (f writtenFile) wantBack(t *rapid.T, wrapped string) {
 	got, err := os.ReadFile(f.path)
 	if err != nil || string(got) != f.text {
@@ -140,7 +140,7 @@ func (f writtenFile) wantBack(t *rapid.T, wrapped string) {
 	}
 }
 
-// commandOf starts an agent so that every place of its is looked at.
+// commandOf returns a command that makes the agent read all its places.
 func commandOf(agent string, w *world) []string {
 	switch agent {
 	case "claude-code":
@@ -156,9 +156,9 @@ func commandOf(agent string, w *world) []string {
 	return []string{agent}
 }
 
-// Whatever stands at any place of any agent, wrapping puts the shim before every
-// server and nothing else, and undoing that, by what was written down or by hand,
-// gives the files back: their bytes, modes and links.
+// For any file in any place of any agent, wrapping inserts tg-shim before every server and
+// changes nothing else. Undoing that, by journal or by hand, restores the files with their
+// bytes, modes and links.
 func TestEveryPlaceComesBack(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t)

@@ -11,19 +11,19 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// Shipped is a server that a file of a project names: a clone of a repository
-// brings along the file, and what it starts with it.
+// Shipped is a server that a project's file names. A clone of a repository includes the file,
+// and with it what it starts.
 type Shipped struct {
 	ID      string
 	From    string            // absolute path of the file
-	Cwd     string            // absolute, where the agent will start it, as far as that can be told
-	Command []string          // and arguments, as the agent will expand them
+	Cwd     string            // absolute path where the agent will start it, if known
+	Command []string          // program and arguments, expanded as by the agent
 	Sets    map[string]string // variables that the file sets for it, likewise
-	Later   string            // what in Command only the agent knows, when it starts it; empty for nothing
+	Later   string            // reference in Command that only the agent can resolve; empty if there is none
 }
 
-// Shipped returns the governed servers that files of a project name and that the
-// agent would start, or might.
+// Shipped returns the governed servers that files of a project name and that the agent would
+// start, or might start.
 func (p *Plan) Shipped() []Shipped {
 	var out []Shipped
 	for _, f := range p.files {
@@ -45,23 +45,22 @@ func (p *Plan) Shipped() []Shipped {
 	return out
 }
 
-// cwdOf returns where the agent will start a server of a project: where the entry
-// says, else in the project.
+// cwdOf returns where the agent will start a server of a project: where the entry says,
+// otherwise in the project.
 func (p *Plan) cwdOf(s *Source, e *Entry) string {
 	project := projectOf(s.Path)
 	if slices.Contains(upwards(p.env.Cwd), project) || e.From != s.Path {
 		project = p.env.Cwd
 	}
 	said := e.vars.word(s.doc.At(e.Path).Member("cwd").Text(), p.env)
-	if said == "" || p.agent.Name() == (claudeCode{}).Name() { // which does not heed it
+	if said == "" || p.agent.Name() == (claudeCode{}).Name() { // Claude Code ignores cwd
 		return project
 	}
 	return absolute(said, project)
 }
 
-// share notes that a project's file says something of a server, and sets these
-// variables for it, over those that were set: both travel in the shim's own
-// arguments.
+// share records that a project's file names a server and sets these variables for it, which
+// override earlier ones. Both are passed in tg-shim's own arguments.
 func (e *Entry) share(from string, env edit.Node) {
 	if e.From = cmp.Or(e.From, from); e.sets == nil {
 		e.sets = map[string]string{}
@@ -71,21 +70,20 @@ func (e *Entry) share(from string, env edit.Node) {
 	}
 }
 
-// merging are the agents that make one entry of all that have its name, member by
-// member, and where these stand: in them a project can add to a server of the
-// user's own.
+// merging lists the agents that merge all entries of the same name, member by member, with the
+// location of their servers. With these agents, a project can add to a server of the user.
 var merging = []struct {
 	agent          string
 	servers        []string
-	env            string // what a server's variables stand under
-	strongestFirst bool   // are the sources
+	env            string // member with a server's variables
+	strongestFirst bool   // order of the sources
 }{
 	{codex{}.Name(), []string{codexKey}, "env", false},
 	{opencode{}.Name(), opencodeServers, "environment", true},
 }
 
-// shareShipped makes what a project says of a server hold for every entry of that
-// name, wherever the agent makes one of them.
+// shareShipped applies what a project says about a server to all entries of that name, if the
+// agent merges them.
 func (p *Plan) shareShipped(sources []*Source) {
 	for _, m := range merging {
 		if m.agent != p.agent.Name() {
@@ -110,14 +108,14 @@ func (p *Plan) shareShipped(sources []*Source) {
 	}
 }
 
-// inProject reports whether a source lies in the folder that the agent works in, or
-// above it, and not in the user's home.
+// inProject reports whether a source is in the agent's working folder or above it, and not
+// directly in the user's home or above it.
 func (s *Source) inProject(env Env) bool {
 	project := projectOf(s.Path)
 	return slices.Contains(upwards(realPath(env.Cwd)), realPath(project)) && !slices.Contains(upwards(realPath(env.Home)), realPath(project))
 }
 
-// projectOf is the folder that a project's file is for.
+// projectOf returns the folder that a project's file is for.
 func projectOf(path string) string {
 	dir := filepath.Dir(path)
 	if strings.HasPrefix(filepath.Base(dir), ".") { // as in .vscode/mcp.json
@@ -126,21 +124,20 @@ func projectOf(path string) string {
 	return dir
 }
 
-// isShipped reports whether what a source says in a scope comes with a project:
-// since the agent reads it as the project's, or since the file lies in the
-// repository that the agent is started in.
+// isShipped reports whether the servers of a source in a scope come with a project: either the
+// agent says so, or the file is in the repository in which the agent is started.
 func (s *Source) isShipped(scope string, env Env) bool {
 	if strings.HasPrefix(scope, scopeProject) || strings.HasPrefix(scope, scopeWorkspace) {
 		return true
 	}
 	root, ok := repository(realPath(env.Cwd))
-	if !ok || slices.Contains(upwards(realPath(env.Home)), root) { // what lies in the home is the user's own
+	if !ok || slices.Contains(upwards(realPath(env.Home)), root) { // files in the home are the user's own
 		return false
 	}
 	return strings.HasPrefix(s.file.path, root+"/")
 }
 
-// repository returns the folder of the repository that dir lies in.
+// repository returns the folder of the repository that contains dir.
 func repository(dir string) (string, bool) {
 	for _, at := range upwards(dir) {
 		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
@@ -150,23 +147,23 @@ func repository(dir string) (string, bool) {
 	return "", false
 }
 
-// of is line for one entry.
+// of returns l for one entry.
 func (l Line) of(e *Entry) Line {
 	l.From, l.Sets = e.From, slices.Sorted(maps.Keys(e.sets))
 	return l
 }
 
-// A person can give an agent the tools of an extension by an entry that starts the
-// shim itself, with --extension and no server behind it. What is asked of them is
-// judged already, so such an entry is left as it is; it must be one beyond doubt,
-// since whatever is left alone here nobody judges.
+// A person can give an agent the tools of an extension by an entry that starts tg-shim itself,
+// with --extension and without a server. Calls of these tools are judged anyway, so the entry
+// is not rewritten. But it must be certain that it is such an entry, because a server that is
+// left alone is not judged.
 
 // offersTools is why such an entry is not rewritten.
 const offersTools = "the tools of an extension: calls of them are judged all the same"
 
-// offered reports whether an entry starts our own shim for an extension, and
-// nothing else: another program of the name, or another daemon's socket, could be
-// anything, and so could our shim with variables that change what a program does.
+// offered reports whether an entry starts our own tg-shim for an extension, and nothing else.
+// Another program of that name, or another daemon's socket, could be anything, and so could
+// tg-shim with variables that change what a program does.
 func (e *Entry) offered(n server, env Env) bool {
 	if len(e.Args) != 2 || e.Args[0] != "--extension" || e.Args[1] == "" || !sameFile(e.vars.word(e.Command, env), env.Shim) {
 		return false
@@ -179,6 +176,6 @@ func (e *Entry) offered(n server, env Env) bool {
 	return true
 }
 
-// Offers reports whether the entry starts the tools of an extension: it is left as
-// it is, and governed all the same.
+// Offers reports whether the entry is for the tools of an extension: it is not rewritten, but
+// governed.
 func (e *Entry) Offers() bool { return e.offers }

@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// EC-STDIO-025, EC-STDIO-026: what comes with a project is told apart from what is
-// the user's own, whatever the files say of themselves, and the shim is told. What
-// a person is asked about is what the agent will make of it.
+// EC-STDIO-025, EC-STDIO-026: servers of a project are distinguished from the user's own,
+// whatever the files say about themselves, and tg-shim is told. A person is asked about the
+// command as the agent will expand it.
 func TestShipped(t *testing.T) {
 	w := newWorld(t)
 	w.vars["TOOLS"] = "/opt/tools"
@@ -53,8 +53,8 @@ func TestShipped(t *testing.T) {
 	}
 }
 
-// A file in the repository comes with it, whatever the agent calls the scope; in
-// the user's home it is the user's own.
+// A file in the repository belongs to the project, whatever the agent calls its scope. In the
+// user's home it is the user's own.
 func TestShippedByTheRepository(t *testing.T) {
 	w := newWorld(t)
 	config := filepath.Join(w.cwd, "tools", "mcp.json")
@@ -102,7 +102,7 @@ func TestShippedByTheRepository(t *testing.T) {
 	}
 }
 
-// Where a server will be started is as the agent has it.
+// The working directory of a server depends on the agent.
 func TestWhereShippedIsStarted(t *testing.T) {
 	for _, test := range []struct{ agent, path, entry, want string }{
 		{"claude-code", "src/shop/.mcp.json", `{"command":"x","cwd":"/elsewhere"}`, "src/shop"},
@@ -134,8 +134,8 @@ func TestWhereShippedIsStarted(t *testing.T) {
 	}
 }
 
-// VS Code puts the home folder in the place of ~, and asks for what ${input:x} stands
-// for when it starts the server: who is asked before can't be shown that.
+// VS Code replaces ~ by the home folder, and asks for ${input:x} when it starts the server, so
+// a person who is asked before can't be shown that value.
 func TestShippedByAnEditor(t *testing.T) {
 	w := newWorld(t)
 	w.write(filepath.Join(w.cwd, ".vscode", "mcp.json"), `{"servers":{
@@ -157,8 +157,8 @@ func TestShippedByAnEditor(t *testing.T) {
 	}
 }
 
-// Where an agent makes one entry of several, a project can add to a server of the
-// user's own, which comes with the project then.
+// If an agent merges several entries, a project can contribute to a server of the user, which
+// then counts as the project's.
 func TestShippedInPart(t *testing.T) {
 	for _, test := range []struct{ agent, user, userText, project, projectText string }{
 		{"codex", ".codex/config.toml", "[projects.\"CWD\"]\ntrust_level = \"trusted\"\n[mcp_servers.files]\ncommand = \"x\"\nenv = { A = \"1\" }\n[mcp_servers.own]\ncommand = \"y\"\n",
@@ -189,7 +189,7 @@ func TestShippedInPart(t *testing.T) {
 			}
 			var sets []string
 			for _, s := range all {
-				// What a person is asked about is what the shim says of the server.
+				// A person is asked about what tg-shim reports of the server.
 				if s.ID != "files" || s.From != filepath.Join(w.home, test.project) || s.Sets["NODE_OPTIONS"] != "--require ./evil.js" {
 					t.Errorf("%+v", s)
 				}

@@ -16,28 +16,27 @@ type Governed string
 const (
 	NotGoverned Governed = ""
 	ByProtect   Governed = "protect"   // at every start
-	ByWrap      Governed = "wrap"      // for as long as that runs
-	ByItself    Governed = "extension" // it is the tools of an extension: what is asked of them is judged
-	ByStray     Governed = "stray"     // a line that a wrap left, or a protection that nobody knows any more
+	ByWrap      Governed = "wrap"      // while the wrap runs
+	ByItself    Governed = "extension" // the tools of an extension, whose calls are judged
+	ByStray     Governed = "stray"     // by a line that a wrap left, or of an unknown protection
 )
 
-// Server is one server that an agent's files name.
+// Server is one server in an agent's files.
 type Server struct {
 	ID       string   `json:"id"`
 	Scope    string   `json:"scope"`
 	Path     string   `json:"path"`     // of the file
-	Project  bool     `json:"project"`  // the file is not the agent's own: it reads it from here only
-	Governed Governed `json:"governed"` // of a server that the agent starts as a program
+	Project  bool     `json:"project"`  // the file is not the agent's own: it is read only in this folder
+	Governed Governed `json:"governed"` // only of a server that the agent starts as a program
 	Off      Off      `json:"off"`      // why the agent would not start it
-	Because  string   `json:"because"`  // which rule or setting keeps it from being started, where one is known
-	Why      string   `json:"why"`      // it cannot be governed; empty when it could
+	Because  string   `json:"because"`  // the rule or setting that causes Off, if known
+	Why      string   `json:"why"`      // why it can't be governed; empty if it can
 }
 
-// Leftover is a file of ours beside a configuration that nothing needs any more,
-// as far as that can be told.
+// Leftover is a file of ours beside a configuration that appears not to be needed any more.
 type Leftover struct {
 	Path   string       `json:"path"`
-	Config string       `json:"config"` // the file it lies beside, as the agent knows it
+	Config string       `json:"config"` // the file beside which it is, as the agent knows it
 	Kind   LeftoverKind `json:"kind"`
 }
 
@@ -45,25 +44,25 @@ type Leftover struct {
 type LeftoverKind string
 
 const (
-	StaleBackup LeftoverKind = "backup"  // of a wrap that did not end well
+	StaleBackup LeftoverKind = "backup"  // of a wrap that was interrupted
 	StaleLock   LeftoverKind = "lock"    // likewise
-	StaleTemp   LeftoverKind = "temp"    // half written
-	AgentsCopy  LeftoverKind = "copy"    // that the agent made of its file while it held our lines
-	Altered     LeftoverKind = "altered" // kept of a file that had to give way, for the person to look at
+	StaleTemp   LeftoverKind = "temp"    // an incomplete file
+	AgentsCopy  LeftoverKind = "copy"    // a copy that the agent made of its file while it had our lines
+	Altered     LeftoverKind = "altered" // a file that was replaced, kept for the person
 )
 
-// Survey is what there is to know of one agent, from one folder.
+// Survey is the state of one agent, viewed from one folder.
 type Survey struct {
 	Agent    string     `json:"agent"`
-	Files    []string   `json:"files"` // that are there, as the agent knows them
+	Files    []string   `json:"files"` // existing files, as the agent knows them
 	Servers  []Server   `json:"servers"`
 	Left     []Leftover `json:"left_over"`
 	Warnings []string   `json:"warnings"`
 	Problem  string     `json:"problem"` // why no more is known
 }
 
-// Look surveys the agents that are known, each from where env says; agents of
-// which there is nothing at all are left out. It changes nothing.
+// Look surveys all known agents in env. It leaves out agents without any files. It changes
+// nothing.
 func Look(env Env) []Survey {
 	var all []Survey
 	for _, agent := range agents() {
@@ -78,7 +77,7 @@ func look(agent Agent, env Env) Survey {
 	s := Survey{Agent: agent.Name()}
 	env.OwnOnly = true
 	paths := agent.Files(env)
-	if len(paths) == 0 { // told by the person each time
+	if len(paths) == 0 { // the person names its file each time
 		s.Left = rememberedCopies(env)
 		return s
 	}
@@ -116,7 +115,7 @@ func look(agent Agent, env Env) Survey {
 	return s
 }
 
-// governedBy says how an entry is governed.
+// governedBy returns how an entry is governed.
 func governedBy(s *Source, e *Entry, env Env) Governed {
 	switch {
 	case e.offers:
@@ -131,8 +130,8 @@ func governedBy(s *Source, e *Entry, env Env) Governed {
 	return ByStray
 }
 
-// leftBeside finds what of ours lies beside a configuration. While somebody has
-// the file it is in use.
+// leftBeside returns our files beside a configuration. While a process holds the configuration,
+// they are in use, and it returns none.
 func leftBeside(path string, lasting []*Protection) []Leftover {
 	target := realPath(path)
 	if isLocked(lockPath(target), path) != nil {
@@ -172,8 +171,8 @@ func leftoverKind(suffix string) LeftoverKind {
 	return ""
 }
 
-// HasOwn reports whether the agent has a configuration of its own: one that it
-// reads wherever it is started.
+// HasOwn reports whether the agent has a configuration of its own, which it reads wherever it
+// is started.
 func HasOwn(agent Agent, env Env) bool {
 	env.Cwd, env.OwnOnly = anywhere, true
 	return slices.ContainsFunc(agent.Files(env), func(path string) bool {
@@ -182,15 +181,14 @@ func HasOwn(agent Agent, env Env) bool {
 	})
 }
 
-// mostOfCopies bounds how many bytes of the files beside a configuration are read
-// in search of copies.
+// mostOfCopies is the maximum number of bytes of files that are read in search of copies.
 const mostOfCopies = 64 << 20
 
-// copiesOf finds copies that an agent made of its file at path while our lines of a
-// wrap stood in it, such as settings.json.orig: beside it, and in a folder backups
-// there. They outlive the wrap, and an agent may go back to them. own are the files
-// that the agent reads, which are looked at as such. What a protection wrote is
-// right in a copy too for as long as it lasts, and is not told of.
+// copiesOf returns copies that an agent made of its file at path while it had our lines of a
+// wrap, such as settings.json.orig. It searches the same folder and a folder backups in it.
+// Copies outlive the wrap, and an agent may return to them. own are the files that the agent
+// reads, which are not copies. Lines of an existing protection are valid in a copy too, so such
+// copies are left out.
 func copiesOf(path string, own []string, lasting []*Protection) []Leftover {
 	target := realPath(path)
 	dir, base := filepath.Dir(target), filepath.Base(target)
@@ -221,7 +219,7 @@ func copiesOf(path string, own []string, lasting []*Protection) []Leftover {
 	return found
 }
 
-// holdsWrapLine reports whether a line that a wrap wrote stands in the file at path.
+// holdsWrapLine reports whether the file at path has a line of a wrap.
 func holdsWrapLine(path string, lasting []*Protection) bool {
 	f, err := readFile(path)
 	if err != nil || !bytes.Contains(f.data, []byte(envSession)) || !bytes.Contains(f.data, []byte(envSocket)) {
@@ -230,15 +228,15 @@ func holdsWrapLine(path string, lasting []*Protection) bool {
 	return !slices.ContainsFunc(lasting, func(p *Protection) bool { return bytes.Contains(f.data, []byte(p.ID)) })
 }
 
-// rememberCopies notes that copies of our lines lie beside the file at path, if there
-// are any: of an agent of the type custom nothing else tells where to look.
+// rememberCopies notes that there are copies with our lines beside the file at path, if so. For
+// an agent of the type custom, nothing else says where to look.
 func (b notebook) rememberCopies(path, target string) {
 	if len(b.of(noteCopies, target)) == 0 && len(copiesOf(path, []string{path}, nil)) > 0 {
 		b.put(&note{Kind: noteCopies, Target: target, Path: path})
 	}
 }
 
-// forgetCopies drops the notes of copies that are gone.
+// forgetCopies removes the notes of copies that do not exist any more.
 func (b notebook) forgetCopies() {
 	for _, n := range b.all() {
 		if n.Kind == noteCopies && len(copiesOf(n.Path, []string{n.Path}, nil)) == 0 {
@@ -247,8 +245,8 @@ func (b notebook) forgetCopies() {
 	}
 }
 
-// rememberedCopies returns the copies that are noted, but for those beside files of
-// known agents, which are found without.
+// rememberedCopies returns the noted copies, except those beside files of known agents, which
+// are found without notes.
 func rememberedCopies(env Env) []Leftover {
 	var found []Leftover
 	known := Known(env)

@@ -11,15 +11,13 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/yamledit"
 )
 
-// lenient takes whatever any agent takes that writes JSON, and strict what all
-// of them do.
+// lenient accepts any JSON that an agent accepts, strict only plain JSON.
 var (
 	lenient = jsonc.Syntax{Comments: true, TrailingCommas: true}
 	strict  = jsonc.Syntax{}
 )
 
-// syntaxes are what configuration files are written in, by the name that a
-// journal knows them by, and the endings of file names.
+// syntaxes are the syntaxes of configuration files, with their file name extensions.
 var syntaxes = []struct {
 	edit.Syntax
 	endings []string
@@ -29,7 +27,7 @@ var syntaxes = []struct {
 	{yamledit.Syntax{}, []string{".yaml", ".yml"}},
 }
 
-// syntaxNamed returns a syntax by its name; JSON for one that has none.
+// syntaxNamed returns the syntax with the given name, or JSON if there is none.
 func syntaxNamed(name string) edit.Syntax {
 	for _, s := range syntaxes {
 		if s.Name() == name {
@@ -39,15 +37,15 @@ func syntaxNamed(name string) edit.Syntax {
 	return lenient
 }
 
-// syntaxOf tells the syntax of a file by its names, the first that says
-// something; it is JSON where none does.
+// syntaxOf returns the syntax of a file by its names. The first name with a known extension
+// counts; without one it is JSON.
 func syntaxOf(names ...string) edit.Syntax {
 	s, _ := syntaxSaid(names...)
 	return s
 }
 
-// syntaxSaid is syntaxOf, and reports whether a name says it. A copy has its own
-// ending behind that of the file, as config.toml.bak or config.yaml~.
+// syntaxSaid is syntaxOf, and reports whether a name has a known extension. A copy has another
+// extension after the file's, such as config.toml.bak or config.yaml~.
 func syntaxSaid(names ...string) (syntax edit.Syntax, ok bool) {
 	for _, name := range names {
 		parts := strings.Split(filepath.Base(name), ".")
@@ -63,8 +61,8 @@ func syntaxSaid(names ...string) (syntax edit.Syntax, ok bool) {
 	return lenient, false
 }
 
-// syntaxFor tells the syntax of a file by its names, and where none says it by what
-// it holds: a copy may be called anything.
+// syntaxFor returns the syntax of a file by its names, or by its content if no name has a known
+// extension, because a copy may have any name.
 func syntaxFor(data []byte, names ...string) edit.Syntax {
 	syntax, ok := syntaxSaid(names...)
 	if ok {
@@ -78,6 +76,6 @@ func syntaxFor(data []byte, names ...string) edit.Syntax {
 	return syntax
 }
 
-// reading is what to read a file with that an agent took as written in syntax:
-// whoever puts a file back must not stumble over a comment.
+// reading returns the syntax for reading a file that an agent reads in syntax. It is lenient,
+// because a comment must not prevent a restore.
 func reading(syntax edit.Syntax) edit.Syntax { return syntaxNamed(syntax.Name()) }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What is found of the agents that live in a terminal.
+// Expected servers of the agents for terminals.
 var (
 	geminiManaged = []string{
 		"no-administrator/settings.json system boss: managed (an administrator's, from ~/no-administrator/settings.json)",
@@ -128,8 +128,7 @@ var terminalTests = []adapterTest{
 	{agent: "cline", command: "cline", vars: "CLINE_DATA_DIR=~/data CLINE_MCP_SETTINGS_PATH=~/named.json", want: []string{"named.json user named: n"}},
 }
 
-// The folder that a rule names, the last that matches, and the longest that
-// trusts.
+// The folder of a rule, the last matching rule, and the longest path that trusts.
 func TestGeminiFolders(t *testing.T) {
 	w := newWorld(t)
 	w.unpack("gemini")
@@ -155,7 +154,7 @@ func TestGeminiFolders(t *testing.T) {
 	}
 }
 
-// A file that is only looked at may be anybody's, and may not hold us up.
+// A file that is only read may belong to anyone, and must not block.
 func TestLookAt(t *testing.T) {
 	w := newWorld(t)
 	path := filepath.Join(w.home, "settings.json")
@@ -188,7 +187,7 @@ func TestLookAt(t *testing.T) {
 	wantError(t, err, path, "is not a regular file")
 }
 
-// In the home folder there is but one file.
+// In the home folder there is only one file.
 func TestGeminiAtHome(t *testing.T) {
 	w := newWorld(t)
 	w.write(filepath.Join(w.home, ".gemini", "settings.json"), `{"mcpServers":{"a":{"command":"x"}}}`)
@@ -201,7 +200,7 @@ func TestGeminiAtHome(t *testing.T) {
 	}
 }
 
-// What a command line or a variable spells out cannot be rewritten.
+// Servers on a command line or in a variable can't be rewritten.
 func TestSpeltOut(t *testing.T) {
 	w := newWorld(t)
 	env := w.env()

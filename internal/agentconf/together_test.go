@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// others are an agent and a person who write to one file without a word to us:
-// each reads it, changes what is theirs, and writes it whole, the agent in its own
-// layout, by putting a new file in the place of the old one. They don't run into
-// each other; into us they may.
+// others are an agent and a person who write the same file without any coordination with
+// ThoughtGate. Each reads it, changes some members, and writes it as a whole by replacing the
+// file; the agent uses its own layout. They do not conflict with each other, but may conflict
+// with us.
 type others struct {
 	mu     sync.Mutex
 	path   string
@@ -21,14 +21,15 @@ type others struct {
 	added  int // servers, by the person
 }
 
-// written is how often the agent has written.
+// written returns how often the agent has written.
 func (o *others) written() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.writes
 }
 
-// agentWrites is one turn of the agent. It misses what was lost of its own.
+// agentWrites is one write of the agent. It fails if an earlier write, also one of the person,
+// was lost.
 func (o *others) agentWrites() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -59,7 +60,7 @@ func (o *others) agentWrites() error {
 	return err
 }
 
-// personAdds is a person who adds a server, by hand.
+// personAdds adds a server like a person.
 func (o *others) personAdds() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -82,10 +83,9 @@ func save(path string, text []byte) error {
 	return os.Rename(path+"~", path)
 }
 
-// An agent that rewrites its file all the time and heeds no lock, and a person
-// who adds servers, keep all their changes through wraps that come and go beside
-// them; and when everybody is done one command takes out what the agent, which
-// had our lines in mind, may have written again.
+// An agent that rewrites its file all the time and ignores locks, and a person who adds
+// servers, keep all their changes through several wraps. When all have finished, one command
+// removes what the agent, which had read our lines, may have written again.
 func TestOthersKeepTheirChanges(t *testing.T) {
 	for _, adopt := range []bool{false, true} {
 		t.Run(fmt.Sprint("adopt ", adopt), func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestOthersKeepTheirChanges(t *testing.T) {
 			if err := <-failed; err != nil {
 				t.Fatal(err)
 			}
-			if err := o.agentWrites(); err != nil { // once more, to look for what is lost
+			if err := o.agentWrites(); err != nil { // once more, to detect lost writes
 				t.Fatal(err)
 			}
 			if _, err := Unwrap(w.state(), w.notes()); err != nil {
@@ -134,7 +134,7 @@ func TestOthersKeepTheirChanges(t *testing.T) {
 					}
 				}
 				if clock := dig(v, "mcpServers", "clock"); strings.Contains(w.read(w.state()), `"args": []`) {
-					clock["args"], clock["env"] = []any{}, map[string]any{} // of a line that was written again
+					clock["args"], clock["env"] = []any{}, map[string]any{} // left of a line that was written again
 				}
 			})
 			if got := reformat(t, w.read(w.state()), func(map[string]any) {}); got != want {
@@ -144,7 +144,7 @@ func TestOthersKeepTheirChanges(t *testing.T) {
 	}
 }
 
-// wrapBeside is one session while the others write, in which a server is added.
+// wrapBeside is one session in which a server is added, while the others write.
 func wrapBeside(t *testing.T, w *world, o *others, adopt bool) {
 	t.Helper()
 	if _, err := Unwrap(w.state(), w.notes()); err != nil { // lines that the agent wrote again
@@ -160,7 +160,7 @@ func wrapBeside(t *testing.T, w *world, o *others, adopt bool) {
 	for _, do := range []func() error{
 		func() error { return p.Lock(line.Session) }, p.Backup, func() error { return p.Prepare(line) }, p.Apply,
 	} {
-		if err := do(); err != nil { // it has just now
+		if err := do(); err != nil { // the agent has written them just now
 			if _, err := p.Restore(); err != nil {
 				t.Fatal(err)
 			}
@@ -171,7 +171,7 @@ func wrapBeside(t *testing.T, w *world, o *others, adopt bool) {
 		t.Fatal(err)
 	}
 	if adopt {
-		for over := time.Now().Add(20 * time.Second); ; { // until the agent has let us
+		for over := time.Now().Add(20 * time.Second); ; { // retries while the agent interferes
 			err := p.Adopt(func([]Journal) error { return nil })
 			drift, failed := p.Drift()
 			if err == nil && failed == nil && len(drift) == 0 {

@@ -13,11 +13,10 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// Unwrap puts a file back by hand, with no journal and no daemon: by what our
-// lines say themselves, and by the backups that lie beside it. It takes out the
-// lines of every session. A file that is gone comes back from its backup, if the
-// folder notes says that we made that; see [Env]. The error is a *[LockedError]
-// while a wrap has the file.
+// Unwrap restores a file by hand, without a journal or daemon, from our lines themselves and
+// the backups beside it. It removes the lines of all sessions. If the file does not exist, it
+// is restored from its backup, provided that a note in the folder notes says that the backup is
+// ours; see [Env]. While a wrap holds the file, the error is a *[LockedError].
 func Unwrap(path, notes string) (Report, error) {
 	return unwrap(path, notebook(notes), func(string) {})
 }
@@ -62,21 +61,21 @@ func (r *restorer) unwrap() error {
 	return r.settle(r.text)
 }
 
-// Concerned reports whether Unwrap would find anything to do at path: lines of
-// ours, a backup, or what a killed process left.
+// Concerned reports whether Unwrap would have anything to do at path: there are lines of ours,
+// a backup, or files of a killed process.
 func Concerned(path string) bool {
 	target := realPath(path)
 	now, err := readFile(target)
 	return err == nil && namesUs(now) || isLeftLock(lockPath(target)) || len(backupsOf(target)) > 0
 }
 
-// namesUs reports whether our variables or our program may be named in a file.
+// namesUs reports whether a file may contain our variables or our program.
 func namesUs(f *file) bool {
 	return bytes.Contains(f.data, []byte(envSession)) || bytes.Contains(f.data, []byte(shimName))
 }
 
-// takeBackBy takes every line of ours out of doc. Of the backups the first that
-// knows how most of the entries were tells what was not there before.
+// takeBackBy removes every line of ours from doc. It uses the backup that has the originals of
+// most entries, and of several such the first.
 func takeBackBy(doc *edit.Document, backups []*file) (taken, error) {
 	plain, err := takeBack(doc, nil, "", "")
 	if err != nil || plain.lines == 0 {
@@ -102,8 +101,8 @@ func takeBackBy(doc *edit.Document, backups []*file) (taken, error) {
 	return best, nil
 }
 
-// entriesOf returns how the entries that hold our lines were in a backup, as far
-// as they were there and started the same servers.
+// entriesOf returns the originals, from a backup, of the entries that have our lines, if they
+// are in the backup and start the same servers.
 func entriesOf(doc *edit.Document, backup *file) []entryWas {
 	old, err := doc.Syntax().Read(backup.data)
 	if err != nil {
@@ -125,7 +124,7 @@ func entriesOf(doc *edit.Document, backup *file) []entryWas {
 	return before
 }
 
-// linesIn returns the paths of all entries that hold a whole line of ours.
+// linesIn returns the paths of all entries that have a complete line of ours.
 func linesIn(n edit.Node, path []string) [][]string {
 	s := formed(n)
 	if words, _ := shimWords(s.behind()); words > 0 && (&taker{}).starts(s) {
@@ -138,8 +137,7 @@ func linesIn(n edit.Node, path []string) [][]string {
 	return out
 }
 
-// settle removes the backups that say nothing else than the file does now, and
-// names those that stay.
+// settle removes the backups with the same content as the file, and reports the others.
 func (r *restorer) settle(text []byte) error {
 	for _, backup := range r.backups {
 		if !bytes.Equal(backup.data, text) {
@@ -157,7 +155,7 @@ func (r *restorer) settle(text []byte) error {
 	return syncFolder(filepath.Dir(r.j.Target))
 }
 
-// bringBack makes a file anew that is gone, from its latest backup.
+// bringBack restores a file that does not exist from its latest backup.
 func (r *restorer) bringBack() error {
 	if len(r.backups) == 0 {
 		return fmt.Errorf("there is no %s, and no backup of it", r.j.Target)
@@ -166,7 +164,7 @@ func (r *restorer) bringBack() error {
 	if err != nil {
 		return fmt.Errorf("%s is gone, and %w", r.j.Target, err)
 	}
-	if err := os.Link(backup.path, r.j.Target); err != nil { // unlike a rename, never over something
+	if err := os.Link(backup.path, r.j.Target); err != nil { // unlike a rename, a link never replaces a file
 		return fmt.Errorf("put back from the backup: %w", err)
 	}
 	r.step("linked")
@@ -175,8 +173,8 @@ func (r *restorer) bringBack() error {
 	return r.settle(backup.data)
 }
 
-// ownBackup returns the latest backup that we made: whoever can write to the
-// folder can plant one.
+// ownBackup returns the latest backup that we made. Anyone who can write to the folder can
+// plant another.
 func (r *restorer) ownBackup() (*file, error) {
 	for _, backup := range r.backups {
 		if r.j.Notes.made(backup, r.j.Target) {

@@ -44,7 +44,7 @@ func TestUnwrap(t *testing.T) {
 		if err != nil || report.State != Merged {
 			t.Errorf("%+v, %v", report, err)
 		}
-		// What was absent and what was empty look the same then.
+		// What was absent and what was empty look the same now.
 		w.wantFile(w.state(), `{"mcpServers":{"a":{"command":"x","args":["y"],"env":{"K":"v"}},"b":{"args":[],"env":{},"command":"z"}}}`)
 	})
 	t.Run("of a project, without a backup", func(t *testing.T) {

@@ -11,19 +11,17 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// vscode knows the files of Visual Studio Code and of what else is built from
-// its source.
+// vscode finds the servers of Visual Studio Code and of other editors built from its source.
 //
-// Servers stand in mcp.json of the folders that are opened, in the file of a
-// workspace of several folders, and in mcp.json of the user, of which every
-// profile has one of its own. Older versions kept them in settings.json, and
-// newer ones also read the portable .mcp.json of a folder and Copilot's file. Of
-// several servers of one name, in whatever case, the first in this order is
-// started, unless a setting says that all are.
+// They are in mcp.json of opened folders, in the file of a workspace with several folders, and
+// in mcp.json of the user, which exists once for each profile. Older versions stored them in
+// settings.json. Newer ones also read the portable .mcp.json of a folder, and Copilot's file.
+// Of several servers with the same name, ignoring case, the first in this order is started,
+// unless a setting says that all are.
 //
-// The files of all profiles are rewritten, since the person can change to another
-// at any time. Servers of a devcontainer.json are started in the container, where
-// our program isn't, and stay as they are.
+// The files of all profiles are rewritten, because the person can switch profiles at any time.
+// Servers of a devcontainer.json are started in the container, where tg-shim does not exist,
+// and stay as they are.
 type vscode struct{}
 
 // Scopes of VS Code.
@@ -32,25 +30,25 @@ const (
 	scopeProfile   = "user profile"
 )
 
-// portableType is what the portable files call servers that are started here.
+// portableType is the name of local servers in the portable files.
 const portableType = "local"
 
-// Where the list of servers stands in a file.
+// Paths of the list of servers in a file.
 var (
 	vscodeList     = [][]string{{"servers"}}
 	settingsLists  = [][]string{{"mcp", "servers"}, {"mcp.servers"}}
 	workspaceLists = [][]string{{"settings", "mcp", "servers"}, {"settings", "mcp.servers"}}
 )
 
-// vscodeFile is a file in which servers can stand.
+// vscodeFile is a file that may have servers.
 type vscodeFile struct {
 	path, scope string
 	lists       [][]string
-	folder      string // what ${workspaceFolder} stands for
-	// settings: most such files have nothing to do with servers, and are not our
-	// concern as long as they don't.
+	folder      string // value of ${workspaceFolder}
+	// settings marks a settings file. Most of these have nothing to do with servers. One that
+	// can't have servers is skipped even if invalid.
 	settings bool
-	inactive bool // counts in another profile than the one in use
+	inactive bool // belongs to a profile that is not in use
 }
 
 func (vscode) Name() string { return "vscode" }
@@ -69,7 +67,7 @@ func (v vscode) Files(env Env) []string {
 	return env.files(paths...)
 }
 
-// workspace are the files of what is opened, the strongest first.
+// workspace returns the files of what is opened, strongest first.
 func (v vscode) workspace(env Env, in invocation) []vscodeFile {
 	var files []vscodeFile
 	for _, dir := range v.folders(env, in) {
@@ -84,13 +82,13 @@ func (v vscode) workspace(env Env, in invocation) []vscodeFile {
 	return files
 }
 
-// folders are those that are opened, by name or as part of a workspace.
+// folders returns the opened folders, including those of a workspace.
 func (vscode) folders(env Env, in invocation) []string {
 	folders := slices.Clone(in.folders)
 	for _, path := range in.workspaces {
 		s, err := load(path, lenient)
 		if s == nil || err != nil {
-			continue // told of when it is read for its servers
+			continue // reported when it is read for its servers
 		}
 		for _, item := range s.doc.Root().Member("folders").Items() {
 			if dir := item.Member("path"); dir.Kind() == edit.String {
@@ -101,7 +99,7 @@ func (vscode) folders(env Env, in invocation) []string {
 	return folders
 }
 
-// user are the files of a folder of user data, the strongest first.
+// user returns the files in a folder of user data, strongest first.
 func (v vscode) user(env Env, in invocation, dir string) []vscodeFile {
 	user := filepath.Join(dir, "User")
 	active := activeProfile(env, in, user)
@@ -145,8 +143,8 @@ func (v vscode) Find(env Env) (*Found, error) {
 	return found.result()
 }
 
-// addVSCode adds the servers of files that are there and have any, and returns them
-// in the order of these.
+// addVSCode adds the files that exist and have servers, and returns these in the order of the
+// files.
 func (f *Found) addVSCode(env Env, files ...vscodeFile) (order []*Entry) {
 	for _, file := range files {
 		s, err := load(file.path, lenient)
@@ -177,8 +175,8 @@ func (f *Found) addVSCode(env Env, files ...vscodeFile) (order []*Entry) {
 	return order
 }
 
-// addFlat adds the servers of a file that is the list of servers as a whole. What
-// else stands in it is nobody's server.
+// addFlat adds the servers of a file whose root is the list of servers. Members that are no
+// servers are ignored.
 func (s *Source) addFlat(scope string) {
 	s.addServers(scope, nil, portableType)
 	s.Entries = slices.DeleteFunc(s.Entries, func(e *Entry) bool {
@@ -187,15 +185,15 @@ func (s *Source) addFlat(scope string) {
 	})
 }
 
-// canHaveServers reports whether a settings file that can't be relied on may
-// have servers: the editor makes of such a file what it can. An empty one has
-// none, and neither has one in which their name does not occur, however spelt.
+// canHaveServers reports whether a settings file that is invalid may have servers, because the
+// editor reads what it can of it. An empty file has none, and neither has one without the name
+// of the list in any spelling.
 func canHaveServers(path string) bool {
 	f, err := readAnybodys(path)
 	return err != nil || slices.ContainsFunc([]string{`"mcp"`, `"mcp.`, `\u`}, func(part string) bool { return strings.Contains(string(f.data), part) })
 }
 
-// warnOfVSCode tells of what will not work with an entry as it does without us.
+// warnOfVSCode warns of what will not work for an entry after the rewrite.
 func (f *Found) warnOfVSCode(e *Entry, n edit.Node) {
 	if e.Ungoverned != "" {
 		return
@@ -208,15 +206,14 @@ func (f *Found) warnOfVSCode(e *Entry, n edit.Node) {
 	}
 }
 
-// heed applies the settings that concern all servers. Files and entries come
-// strongest first.
+// heed applies the settings that concern all servers. Files and entries come strongest first.
 func (f *Found) heed(files []vscodeFile, order []*Entry) {
 	setting := func(name string) edit.Node {
 		for _, file := range files {
 			if !file.settings || file.inactive {
 				continue
 			}
-			// One that does not parse would have been an error if it mattered.
+			// An invalid file would have been an error if it mattered.
 			root, _ := lookAt(file.path, lenient)
 			if n := root.Member(name); n.Exists() {
 				return n
@@ -234,7 +231,7 @@ func (f *Found) heed(files []vscodeFile, order []*Entry) {
 		shadowBy(strings.ToLower, order)
 	}
 	const discovery = "chat.mcp.discovery.enabled"
-	others := setting(discovery) // true, or whether for each other agent
+	others := setting(discovery) // a boolean, or one for each other agent
 	on := others.IsTrue()
 	for _, agent := range others.Members() {
 		on = on || agent.IsTrue()
@@ -244,16 +241,15 @@ func (f *Found) heed(files []vscodeFile, order []*Entry) {
 	}
 }
 
-// devcontainers are the files that say what a container for development is made
-// of, in the folder that is opened.
+// devcontainers are the files in an opened folder that define a development container.
 var devcontainers = []string{".devcontainer.json", ".devcontainer/devcontainer.json", ".devcontainer/*/devcontainer.json"}
 
-// warnOfContainer tells of servers that are started in a container.
+// warnOfContainer warns of servers that are started in a container.
 func (f *Found) warnOfContainer(dir string) {
 	for _, pattern := range devcontainers {
 		paths, _ := filepath.Glob(filepath.Join(escapeGlob(dir), pattern))
 		for _, path := range paths {
-			root, _ := lookAt(path, lenient) // a broken one is for whoever makes the container of it
+			root, _ := lookAt(path, lenient) // an invalid file is left to the program that makes the container
 			for name := range root.Member("customizations").Member("vscode").Member("mcp").Member("servers").Members() {
 				f.warn("server %s of %s is started in the container, and is not governed", name.Text(), path)
 			}
@@ -261,8 +257,8 @@ func (f *Found) warnOfContainer(dir string) {
 	}
 }
 
-// products are the editors built from the source of VS Code, by the folder that
-// each has for its user data, with the commands and applications that start it.
+// products are the editors built from the source of VS Code, with their folder for user data
+// and the command and application that start them.
 var products = []struct{ folder, commands, bundle string }{
 	{"Code", "code", "Visual Studio Code"},
 	{"Code - Insiders", "code-insiders", "Visual Studio Code - Insiders"},
@@ -271,8 +267,8 @@ var products = []struct{ folder, commands, bundle string }{
 	{"Code - OSS", "code-oss", "Code - OSS"},
 }
 
-// vscodeUserData are the folders of user data that the command can lead to: one
-// when it is known, otherwise those of all editors of the family.
+// vscodeUserData returns the folders of user data for the command: one if the editor is known,
+// otherwise those of all products.
 func vscodeUserData(env Env, in invocation) []string {
 	if dir := portable(env); dir != "" {
 		return []string{filepath.Join(dir, "user-data")}
@@ -299,8 +295,8 @@ func startsProduct(env Env, command, bundle string) bool {
 	return filepath.Base(launcher(env)) == command
 }
 
-// portable is the folder of an editor that was unpacked together with its data,
-// empty when it was not.
+// portable returns the data folder of a portable installation, or "" if the editor is not
+// portable.
 func portable(env Env) string {
 	if dir := env.path("VSCODE_PORTABLE", ""); dir != "" {
 		return dir
@@ -314,7 +310,7 @@ func portable(env Env) string {
 	if app, _, is := strings.Cut(real, ".app/"); is {
 		dir = filepath.Join(filepath.Dir(app), "code-portable-data")
 	} else if _, err := os.Stat(filepath.Join(filepath.Dir(dir), "resources", "app")); err != nil {
-		return "" // not where an editor was unpacked
+		return "" // not a folder of an unpacked editor
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return ""
@@ -322,13 +318,12 @@ func portable(env Env) string {
 	return dir
 }
 
-// temporaryProfile stands for a profile that is made for this run and has no
-// servers.
+// temporaryProfile stands for a profile that is made for one run and has no servers.
 const temporaryProfile = "--profile-temp"
 
-// activeProfile is the profile that the editor will use: what its folder is
-// called, and empty for the default one. The command line names it, or else the
-// editor remembers which one goes with what is opened.
+// activeProfile returns the folder name of the profile that the editor will use, or "" for the
+// default profile. It comes from the command line, or from the profile stored for what is
+// opened.
 func activeProfile(env Env, in invocation, user string) string {
 	if _, temporary := in.options["profile-temp"]; temporary {
 		return temporaryProfile
@@ -352,7 +347,7 @@ func activeProfile(env Env, in invocation, user string) string {
 	return id
 }
 
-// associated is the profile that goes with what is opened.
+// associated returns the profile stored for what is opened.
 func associated(workspaces edit.Node, in invocation) string {
 	path := ""
 	switch {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Every agent type is either listed as windowed or known not to be, so that a new
-// one is thought of.
+// Every agent type must be listed as windowed or as not windowed, so that a new one is not
+// forgotten.
 func TestWindowed(t *testing.T) {
 	terminal := strings.Fields("claude-code gemini opencode copilot-cli cline codex goose custom")
 	for _, name := range Names() {

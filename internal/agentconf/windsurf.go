@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// windsurf knows the one file of the Windsurf editor; it has none for a project.
-// It rereads it when the person says so, and writes it from its settings.
+// windsurf finds the servers in the one file of the Windsurf editor; projects have none. The
+// editor reloads it when the person says so, and writes it from its settings.
 type windsurf struct{}
 
 func (windsurf) Name() string { return "windsurf" }

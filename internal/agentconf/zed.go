@@ -7,13 +7,12 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// zed knows the settings of Zed: those of the user, and those of each folder
-// that is opened, which count for more.
+// zed finds the servers in the settings of Zed: those of the user, and those of each opened
+// folder, which override the user's.
 //
-// An entry is what its members make it: with a command it is a server that is
-// started here, with a url a remote one, and with neither the settings of one
-// that an extension starts. In the user's file the blocks for a release channel,
-// for a system and for profiles can have servers too; all of them are rewritten.
+// An entry with a command is a local server, one with a url a remote one, and one with neither
+// has the settings of a server that an extension starts. In the user's file, the blocks for
+// release channels, systems and profiles may have servers too. All of them are rewritten.
 type zed struct{}
 
 var zedList = []string{"context_servers"}
@@ -31,7 +30,7 @@ func (z zed) Files(env Env) []string {
 	return env.files(files...)
 }
 
-// folder is where Zed keeps its settings.
+// folder returns Zed's settings folder.
 func (zed) folder(env Env) string {
 	if dir := invoked(env).options["user-data-dir"]; dir != "" {
 		return filepath.Join(absolute(dir, env.Cwd), "config")
@@ -42,7 +41,7 @@ func (zed) folder(env Env) string {
 	return filepath.Join(env.path("FLATPAK_XDG_CONFIG_HOME", env.xdg("XDG_CONFIG_HOME", ".config")), "zed")
 }
 
-// data is where Zed keeps what it installs.
+// data returns the folder in which Zed installs files.
 func (zed) data(env Env) string {
 	if dir := invoked(env).options["user-data-dir"]; dir != "" {
 		return absolute(dir, env.Cwd)
@@ -75,9 +74,8 @@ func (z zed) Find(env Env) (*Found, error) {
 	return found.result()
 }
 
-// userServers adds the servers of the user's file, the strongest first: a profile
-// counts for more than a system, and that for more than a channel. Which profile
-// is chosen Zed keeps to itself.
+// userServers adds the servers of the user's file and returns them strongest first: profiles
+// override systems, and these override channels. The selected profile is not known.
 func (z zed) userServers(env Env, s *Source) []*Entry {
 	var order []*Entry
 	block := func(scope string, active bool, path ...string) {
@@ -103,8 +101,8 @@ func (z zed) userServers(env Env, s *Source) []*Entry {
 	return order
 }
 
-// zedChannel is the release channel that the command starts: zed-preview,
-// dev.zed.Zed-Preview or "Zed Preview.app" the one called preview.
+// zedChannel returns the release channel that the command starts: preview for zed-preview,
+// dev.zed.Zed-Preview or "Zed Preview.app".
 func zedChannel(env Env) string {
 	for _, part := range strings.Split(launcher(env), "/") {
 		part = strings.ToLower(strings.TrimSuffix(part, ".app"))
@@ -124,7 +122,7 @@ func (zed) add(s *Source, scope string, path []string) []*Entry {
 		n := s.doc.At(e.Path)
 		command := n.Member("command")
 		switch {
-		case command.Kind() == edit.Object: // with all that the entry has elsewhere
+		case command.Kind() == edit.Object: // has everything that other entries have at the top level
 			e.enter(zedForm, "command", command)
 		case (command.Kind() == edit.Absent || command.Kind() == edit.Null) && !n.Member("url").Exists() && n.Kind() == edit.Object:
 			e.Ungoverned = "started by an extension of Zed"
@@ -136,8 +134,7 @@ func (zed) add(s *Source, scope string, path []string) []*Entry {
 	return entries
 }
 
-// extensionServers are the names of the servers that installed extensions bring
-// along.
+// extensionServers returns the names of the servers of installed extensions.
 func (z zed) extensionServers(env Env) []string {
 	root, _ := lookAt(filepath.Join(z.data(env), "extensions", "index.json"), lenient)
 	var names []string

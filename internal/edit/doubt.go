@@ -6,15 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-// Doubt is a value that its readers may take in different ways, as an object that
-// has a name twice, or that some of them refuse.
+// Doubt is a value that some readers reject, or that readers may take in different ways, such
+// as an object that has a name twice.
 type Doubt struct {
-	Path []string // of the first value by these names where one is there twice
+	Path []string // if a name occurs twice, path of the value that came first
 	Node Node
 	Err  *SyntaxError // what is wrong, and where
 }
 
-// Doubts returns what is doubtful in the document, an object before what it holds.
+// Doubts returns the doubts of the document. An object comes before the values in it.
 func (d *Document) Doubts() []Doubt {
 	return d.Root().doubts(nil, nil)
 }
@@ -29,8 +29,8 @@ func (n Node) doubts(path []string, found []Doubt) []Doubt {
 	return found
 }
 
-// Certain returns the document that [Syntax.Read] returned, and an error if
-// anything in it is doubtful.
+// Certain takes the results of [Syntax.Read]. It returns the document, or an error if it has
+// doubts.
 func Certain(d *Document, err error) (*Document, error) {
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func Certain(d *Document, err error) (*Document, error) {
 	return d, nil
 }
 
-// newDoubt returns the error of what is doubtful in after, and was not before.
+// newDoubt returns the error of the first doubt in after that before does not have.
 func newDoubt(before, after *Document) error {
 	was := before.Doubts()
 	for i, doubt := range after.Doubts() {
@@ -52,9 +52,9 @@ func newDoubt(before, after *Document) error {
 	return nil
 }
 
-// Unbroken returns src with an underscore for every byte that is no UTF-8, and the
-// offsets of those. It is for readers that stop at such a byte wherever it stands;
-// whatever stands at one is to be told by [Document.DoubtBytes].
+// Unbroken returns src with an underscore in place of every byte that is not UTF-8, and the
+// offsets of these bytes. It is for parsers that reject such a byte anywhere; the caller must
+// then mark the values that contain one by [Document.DoubtBytes].
 func Unbroken(src []byte) (text []byte, broken []int) {
 	if utf8.Valid(src) {
 		return src, nil
@@ -70,12 +70,12 @@ func Unbroken(src []byte) (text []byte, broken []int) {
 	return text, broken
 }
 
-// NotUTF8 is the error for a byte that is none.
+// NotUTF8 returns the error for a byte that is not UTF-8.
 func (d *Document) NotUTF8(at int) *SyntaxError { return d.ErrorAt(at, "this is no UTF-8") }
 
-// DoubtBytes marks the innermost value around each of the offsets broken, which are
-// sorted, as doubtful. A name is a part of its object. It returns the offsets that
-// are in no value.
+// DoubtBytes marks the innermost value around each of the offsets in broken, which must be
+// sorted, as doubtful. A name is part of its object. DoubtBytes returns the offsets that are in
+// no value.
 func (d *Document) DoubtBytes(broken []int) (outside []int) {
 	if len(broken) == 0 {
 		return nil
@@ -83,7 +83,7 @@ func (d *Document) DoubtBytes(broken []int) (outside []int) {
 	return d.doubtIn(d.root, broken)
 }
 
-// doubtIn is DoubtBytes for v and what is in it.
+// doubtIn is DoubtBytes for v and the values in it.
 func (d *Document) doubtIn(v *Value, broken []int) (left []int) {
 	left = broken
 	doubt := func(start, end int) {

@@ -1,15 +1,13 @@
-// Package edit changes configuration files that belong to others, whatever
-// syntax they are written in.
+// Package edit changes configuration files of other programs, independent of their syntax.
 //
-// Nothing is decoded and encoded again: a [Document] knows where each value
-// stands in the text, an [Op] changes the text only where it must, and every
-// other byte stays what it was. A [Syntax] reads the text and knows how its
-// lists and tables are laid out; what is the same for all of them is here.
+// Files are not decoded and encoded again. A [Document] knows where each value is in the text,
+// an [Op] changes only the text that it must, and every other byte stays the same. A [Syntax]
+// parses the text and knows the layout of lists and tables; this package has what all syntaxes
+// share.
 //
-// An edit is proved before it is handed out. The result is parsed, and its
-// values are compared with the values before, to which the same operations were
-// applied as plain data; numbers are compared as written, names in their order.
-// When the two differ by anything, there is no result.
+// An edit is verified before it is returned. The result is parsed, and its values are compared
+// with the values before the edit, to which the same operations were applied as plain data.
+// Numbers are compared as written, names in order. If there is any difference, the edit fails.
 package edit
 
 import (
@@ -20,33 +18,32 @@ import (
 	"strconv"
 )
 
-// Syntax is one way of writing a configuration file. The texts of values that
-// it makes and takes can stand wherever a value can in such a file.
+// Syntax is a configuration file syntax. The texts of values that it returns and takes are
+// valid anywhere in such a file where a value is.
 type Syntax interface {
-	// Name tells the syntax from others: json, toml or yaml.
+	// Name returns the name of the syntax: json, toml or yaml.
 	Name() string
-	// Read reads a whole file and keeps src, which the caller must not change
-	// afterwards. What readers would take in different ways, such as a name that
-	// is there twice, is among the [Document.Doubts], where it can be told what it
-	// concerns. The error is a *[SyntaxError].
+	// Read parses a whole file. It retains src, which the caller must not change afterwards.
+	// What readers would take in different ways, such as a name that occurs twice, is reported
+	// by [Document.Doubts] if it can be assigned to a value. The error is a *[SyntaxError].
 	Read(src []byte) (*Document, error)
-	// Parse is Read, and refuses a file in which anything is doubtful.
+	// Parse is like Read, but also rejects a file that has doubts.
 	Parse(src []byte) (*Document, error)
-	// Value reads the text of one value.
+	// Value parses the text of one value.
 	Value(text string) (Node, error)
-	// Quote is the text of a string.
+	// Quote returns the text of a string.
 	Quote(s string) string
-	// List is the text of an array of values.
+	// List returns the text of an array of values.
 	List(values []string) string
-	// Table is the text of an object, in which no name may be there twice.
+	// Table returns the text of an object. No name may occur twice.
 	Table(members []Member) string
-	// Splices returns what has to change in the text of n for op. Offsets are
-	// those of the file's text.
+	// Splices returns the changes to the text of n that op needs. Offsets are those of the
+	// file.
 	Splices(n Node, op Op) ([]Splice, error)
 }
 
-// SyntaxError says where a text is not what it should be. Lines and columns
-// count from 1, columns in bytes.
+// SyntaxError reports where a text is invalid. Lines and columns count from 1, columns in
+// bytes.
 type SyntaxError struct {
 	Line, Column int
 	Msg          string
@@ -56,19 +53,20 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("line %d, column %d: %s", e.Line, e.Column, e.Msg)
 }
 
-// ByteOrderMark may stand before the text of a file in any syntax.
+// ByteOrderMark may precede the text of a file in any syntax.
 const ByteOrderMark = "\xef\xbb\xbf"
 
-// Document is a parsed file. It keeps the text it was parsed from and does not
-// change, so that it can be used by several goroutines at once.
+// Document is a parsed file. It retains the text it was parsed from. It does not change, so it
+// is safe for concurrent use.
 type Document struct {
 	syntax Syntax
 	src    []byte
-	base   int // where the text proper begins: past the byte order mark
+	base   int // offset of the text after the byte order mark
 	root   *Value
 }
 
-// NewDocument begins the document that a [Syntax] makes of src.
+// NewDocument returns a document for src that has no values yet. A [Syntax] completes it by
+// [Document.SetRoot].
 func NewDocument(syntax Syntax, src []byte) *Document {
 	d := &Document{syntax: syntax, src: src}
 	if bytes.HasPrefix(src, []byte(ByteOrderMark)) {
@@ -77,30 +75,29 @@ func NewDocument(syntax Syntax, src []byte) *Document {
 	return d
 }
 
-// SetRoot gives a document its outermost value, which ends its making.
+// SetRoot sets the outermost value, which completes the document.
 func (d *Document) SetRoot(v *Value) *Document {
 	d.root = v
 	return d
 }
 
-// Syntax returns what the document is written in.
+// Syntax returns the syntax of the document.
 func (d *Document) Syntax() Syntax { return d.syntax }
 
 // Bytes returns the text that was parsed. The caller must not change it.
 func (d *Document) Bytes() []byte { return d.src }
 
-// Base returns the offset at which the text proper begins, past a byte order
-// mark.
+// Base returns the offset of the text after the byte order mark, or 0 if there is none.
 func (d *Document) Base() int { return d.base }
 
 // Root returns the outermost value.
 func (d *Document) Root() Node { return Node{d, d.root} }
 
-// NodeOf returns the node of a value that is in the document.
+// NodeOf returns the node of a value of the document.
 func (d *Document) NodeOf(v *Value) Node { return Node{d, v} }
 
-// At returns the value at path: names of members, and indexes of items in
-// decimal. Where there is none, the [Node] does not exist.
+// At returns the value at path, whose steps are names of members and decimal indexes of items.
+// If there is no such value, it returns the zero [Node].
 func (d *Document) At(path []string) Node {
 	n := d.Root()
 	for _, step := range path {
@@ -118,27 +115,27 @@ func (d *Document) At(path []string) Node {
 	return n
 }
 
-// Place turns an offset in the file into a line and a column, counted from 1. A
-// byte order mark takes no column.
+// Place returns the line and column of an offset in the file, counted from 1. A byte order mark
+// takes no column.
 func (d *Document) Place(offset int) (line, column int) {
 	before := d.src[d.base:max(offset, d.base)]
 	return 1 + bytes.Count(before, []byte("\n")), len(before) - bytes.LastIndexByte(before, '\n')
 }
 
-// ErrorAt says what is wrong at an offset of the file.
+// ErrorAt returns an error at an offset of the file.
 func (d *Document) ErrorAt(offset int, format string, args ...any) *SyntaxError {
 	line, column := d.Place(offset)
 	return &SyntaxError{line, column, fmt.Sprintf(format, args...)}
 }
 
-// Twice is the error for a name that is there twice.
+// Twice returns the error for a name that occurs twice, at the offsets first and second.
 func (d *Document) Twice(name string, first, second int) *SyntaxError {
 	line, column := d.Place(first)
 	return d.ErrorAt(second, "the name %q is there twice; first at line %d, column %d", name, line, column)
 }
 
-// TwiceIn is the error for the first name that an object has twice, nil when it
-// has none.
+// TwiceIn returns the error for the first name that an object has twice, or nil if there is
+// none.
 func (d *Document) TwiceIn(v *Value) *SyntaxError {
 	first := make(map[string]int, len(v.Names))
 	for _, name := range v.Names {
@@ -150,15 +147,15 @@ func (d *Document) TwiceIn(v *Value) *SyntaxError {
 	return nil
 }
 
-// Splice is a piece of a text to be replaced: its offsets, and what comes there.
+// Splice replaces the text between two offsets.
 type Splice struct {
 	Start, End int
 	Text       string
 }
 
-// Edit returns the text with all of ops carried out. No two may concern the
-// same value, or one that lies in another. The result has been parsed again and
-// proved to hold the values it should, and no others.
+// Edit returns the text with all ops applied. No two ops may concern the same value, or values
+// of which one contains the other. The result has been parsed again and verified to hold
+// exactly the expected values.
 func (d *Document) Edit(ops ...Op) ([]byte, error) {
 	var splices []Splice
 	for _, op := range ops {
@@ -188,7 +185,7 @@ func (d *Document) Edit(ops ...Op) ([]byte, error) {
 	return result, d.prove(result, ops)
 }
 
-// join returns the text with the splices put in.
+// join returns the text with the splices applied.
 func (d *Document) join(splices []Splice) ([]byte, error) {
 	slices.SortStableFunc(splices, func(a, b Splice) int { return cmp.Or(a.Start-b.Start, a.End-b.End) })
 	out := bytes.NewBuffer(make([]byte, 0, len(d.src)+256*len(splices)))
@@ -212,7 +209,7 @@ func display(path []string) string {
 	return Pointer(path)
 }
 
-// Op is one change to a document, as its constructors describe it.
+// Op is one change to a document. Use its constructors.
 type Op struct {
 	Path    []string
 	Do      Verb
@@ -223,10 +220,10 @@ type Op struct {
 	Count   int      // Shorten: how many items
 }
 
-// Verb is what an [Op] does.
+// Verb is the kind of an [Op].
 type Verb byte
 
-// The verbs, each with the constructor that makes it.
+// The verbs, each with its constructor.
 const (
 	Replace Verb = iota // Set
 	Insert              // Prepend
@@ -235,33 +232,31 @@ const (
 	Remove              // DropMembers
 )
 
-// Member is a member to be added to an object: its name, and the text of its
-// value in the syntax of the document.
+// Member is a member to be added to an object. Value is a text in the syntax of the document.
 type Member struct {
 	Name, Value string
 }
 
-// Set replaces the value at path by the text value.
+// Set replaces the value at path by value, a text.
 func Set(path []string, value string) Op { return Op{Path: path, Do: Replace, Text: value} }
 
-// Prepend puts items, each the text of a value, before the first item of the
-// array at path.
+// Prepend inserts items, each the text of a value, before the first item of the array at path.
 func Prepend(path []string, items ...string) Op { return Op{Path: path, Do: Insert, Items: items} }
 
-// Add puts members before the first member of the object at path. None of the
-// names may be there already.
+// Add inserts members before the first member of the object at path. None of the names may
+// exist already.
 func Add(path []string, members ...Member) Op { return Op{Path: path, Do: Enter, Members: members} }
 
-// DropItems takes the first n items from the array at path. Comments stay.
+// DropItems removes the first n items from the array at path. Comments stay.
 func DropItems(path []string, n int) Op { return Op{Path: path, Do: Shorten, Count: n} }
 
-// DropMembers takes the named members, all of which must be there, from the
-// object at path. Comments stay.
+// DropMembers removes the named members from the object at path. All of them must exist.
+// Comments stay.
 func DropMembers(path []string, names ...string) Op {
 	return Op{Path: path, Do: Remove, Names: names}
 }
 
-// fits reports why an operation can't be carried out on n, whatever the syntax.
+// fits returns an error if the operation can't be applied to n in any syntax.
 func (op Op) fits(n Node) error {
 	if op.Do == Replace {
 		return nil
@@ -290,7 +285,7 @@ func (op Op) fits(n Node) error {
 	return nil
 }
 
-// Drops reports whether the operation takes away item or member i of n.
+// Drops reports whether the operation removes item or member i of n.
 func (op Op) Drops(n Node, i int) bool {
 	if op.Do == Shorten {
 		return i < op.Count

@@ -7,22 +7,21 @@ import (
 	"strings"
 )
 
-// Lines is the text of a file whose syntax gives each thing a line of its own.
+// Lines is the text of a file in a syntax that works line by line.
 type Lines struct {
 	Src  []byte
-	Base int // where the text proper begins
+	Base int // offset of the text after the byte order mark
 }
 
-// Lines returns the text of the document, seen as lines.
+// Lines returns the text of the document as lines.
 func (d *Document) Lines() Lines { return Lines{d.src, d.base} }
 
-// Start returns where the line begins that holds the offset at.
+// Start returns the offset at which the line with the offset at begins.
 func (l Lines) Start(at int) int {
 	return max(bytes.LastIndexByte(l.Src[:at], '\n')+1, l.Base)
 }
 
-// End returns the offset past the line that holds the offset at, and past its
-// end.
+// End returns the offset after the line with the offset at, including its newline.
 func (l Lines) End(at int) int {
 	if i := bytes.IndexByte(l.Src[at:], '\n'); i >= 0 {
 		return at + i + 1
@@ -30,14 +29,13 @@ func (l Lines) End(at int) int {
 	return len(l.Src)
 }
 
-// Indent returns the blanks between the line's begin and at, and whether there
-// is nothing else.
+// Indent returns the text between the start of the line and at, and whether it is only blanks.
 func (l Lines) Indent(at int) (string, bool) {
 	before := string(l.Src[l.Start(at):at])
 	return before, strings.Trim(before, " \t") == ""
 }
 
-// Newline is how the file ends its lines.
+// Newline returns the line ending of the file.
 func (l Lines) Newline() string {
 	if i := bytes.IndexByte(l.Src, '\n'); i > 0 && l.Src[i-1] == '\r' {
 		return "\r\n"
@@ -45,8 +43,8 @@ func (l Lines) Newline() string {
 	return "\n"
 }
 
-// Without is the removal of what stands from start to end with the lines it
-// stands in, or by itself when a comment stands behind it.
+// Without returns the splice that removes the text from start to end together with its lines.
+// If other text, such as a comment, follows in the last line, only start to end is removed.
 func (l Lines) Without(start, end int) Splice {
 	rest := l.End(end)
 	if strings.TrimSpace(string(l.Src[end:rest])) != "" {
@@ -55,8 +53,8 @@ func (l Lines) Without(start, end int) Splice {
 	return Splice{Start: l.Start(start), End: rest}
 }
 
-// Join makes one of removals that touch. Where the last line goes and had no
-// end, that of the line before goes too if tidy is set.
+// Join merges removals that overlap or touch. If tidy is set, and the last line is removed and
+// had no newline, the newline before it is removed too.
 func (l Lines) Join(splices []Splice, tidy bool) []Splice {
 	slices.SortFunc(splices, func(a, b Splice) int { return cmp.Compare(a.Start, b.Start) })
 	var out []Splice

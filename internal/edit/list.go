@@ -5,26 +5,26 @@ import (
 	"strings"
 )
 
-// List is an array or object whose items or members stand between brackets and
-// are parted by commas, as they do in JSON, and in parts of other syntaxes.
+// List is an array or object in brackets, with commas between its items or members, as in JSON
+// and in parts of other syntaxes.
 type List struct {
 	text          []byte
-	open, closing int // offsets past the opening and of the closing bracket
+	open, closing int // offset after the opening bracket, and of the closing one
 	spans         []Span
 	comment       func(text []byte, i int) int
-	joint         string // between name and value, blanks included, as in the first member
+	joint         string // text between name and value, as in the first member
 }
 
-// Span is where an item or a whole member stands: offsets in the file.
+// Span is the range of an item or a whole member: offsets in the file.
 type Span struct{ Start, End int }
 
-// Blanks are the characters that make no difference between items.
+// Blanks are the characters that have no meaning between items.
 const Blanks = " \t\r\n"
 
-// NewList looks at an array or object n that begins and ends with a bracket.
-// joint is what parts a name from its value in this syntax, such as ": ", where
-// there is no member to learn from. comment returns the offset past a comment
-// that begins at i, and i+1 when none does.
+// NewList returns the layout of an array or object n that is written in brackets. joint is the
+// default text between a name and its value, such as ": ", for an object without members to
+// copy it from. comment returns the offset after the comment that begins at i, or i+1 if none
+// does.
 func NewList(n Node, joint string, comment func(text []byte, i int) int) *List {
 	l := &List{text: n.d.src, open: n.v.Start + 1, closing: n.v.End - 1, joint: joint, comment: comment}
 	for i, kid := range n.v.Kids {
@@ -43,15 +43,15 @@ func NewList(n Node, joint string, comment func(text []byte, i int) int) *List {
 	return l
 }
 
-// Of returns the list with other things for its items: where those of the
-// document do not stand apart from each other.
+// Of returns a copy of the list with spans as its items. It is for a list in which several
+// values of the document share one item.
 func (l *List) Of(spans []Span) *List {
 	other := *l
 	other.spans = spans
 	return &other
 }
 
-// Splices carries out op, whose new members have names as quote writes them.
+// Splices returns the changes for op. quote quotes the names of new members.
 func (l *List) Splices(n Node, op Op, quote func(string) string) []Splice {
 	switch op.Do {
 	case Insert:
@@ -66,11 +66,11 @@ func (l *List) Splices(n Node, op Op, quote func(string) string) []Splice {
 	return l.Drop(func(i int) bool { return op.Drops(n, i) })
 }
 
-// Member is the text of a member, laid out as the first there is.
+// Member returns the text of a member, laid out like the first one.
 func (l *List) Member(name, value string) string { return name + l.joint + value }
 
-// Insert puts texts before an item, laid out as the items there are. Where there
-// are none it does not matter which.
+// Insert inserts texts before the item with index before, laid out like the existing items. In
+// an empty list, before has no meaning.
 func (l *List) Insert(before int, texts []string) []Splice {
 	if len(texts) == 0 {
 		return nil
@@ -83,8 +83,8 @@ func (l *List) Insert(before int, texts []string) []Splice {
 	return []Splice{{at, at, strings.Join(texts, ","+gap) + "," + gap}}
 }
 
-// separator is the white space that stands before an item: that of the first
-// when each has a line of its own, else that of the second.
+// separator returns the white space before an item: that of the first item if it is on a line
+// of its own, otherwise that of the second.
 func (l *List) separator() string {
 	gap := l.blanksBefore(0, l.open)
 	if strings.Contains(gap, "\n") {
@@ -96,17 +96,17 @@ func (l *List) separator() string {
 	return l.joint[len(strings.TrimRight(l.joint, " \t")):]
 }
 
-// blanksBefore returns the white space right before item i, no further back
-// than from.
+// blanksBefore returns the white space directly before item i, but nothing before the offset
+// from.
 func (l *List) blanksBefore(i, from int) string {
 	before := l.text[from:l.spans[i].Start]
 	return string(before[len(bytes.TrimRight(before, Blanks)):])
 }
 
-// Drop removes the items that gone names, with one comma for each, so that it
-// undoes Insert byte for byte. Comments between items stay.
+// Drop removes the items for which gone returns true, with one comma each, so that it undoes
+// Insert byte for byte. Comments between items stay.
 func (l *List) Drop(gone func(int) bool) []Splice {
-	last := len(l.spans) - 1 // the last that stays
+	last := len(l.spans) - 1 // the last item that stays
 	for last >= 0 && gone(last) {
 		last--
 	}
@@ -119,7 +119,7 @@ func (l *List) Drop(gone func(int) bool) []Splice {
 		switch {
 		case i < last:
 			out = append(out, l.closeGap(s.End, l.spans[i+1].Start)...)
-		case i > 0: // behind the last that stays, or all go
+		case i > 0: // after the last item that stays, or no item stays
 			out = append(out, l.closeGap(l.spans[i-1].End, s.Start)...)
 		}
 	}
@@ -129,8 +129,8 @@ func (l *List) Drop(gone func(int) bool) []Splice {
 	return out
 }
 
-// closeGap removes what parts two items: all of it, or where comments stand in
-// it only the comma.
+// closeGap removes the text between two items. If there are comments in it, it removes only the
+// comma.
 func (l *List) closeGap(from, to int) []Splice {
 	comma := l.comma(from, to)
 	if len(bytes.Trim(l.text[from:to], Blanks+",")) > 0 {
@@ -139,8 +139,8 @@ func (l *List) closeGap(from, to int) []Splice {
 	return []Splice{{from, to, ""}}
 }
 
-// empty tidies up inside the brackets when no item stays: a trailing comma goes,
-// and where only white space is left on both sides that goes too.
+// empty cleans up inside the brackets when no item stays. It removes a trailing comma, and also
+// white space if nothing else is left on both sides.
 func (l *List) empty() []Splice {
 	head := Span{l.open, l.spans[0].Start}
 	tail := Span{l.spans[len(l.spans)-1].End, l.closing}
@@ -158,8 +158,8 @@ func (l *List) blank(s Span, but string) bool {
 	return len(bytes.Trim(l.text[s.Start:s.End], Blanks+but)) == 0
 }
 
-// comma returns the offset of the comma in a piece of text that holds nothing
-// else but white space and comments, -1 when there is none.
+// comma returns the offset of the comma in text that otherwise has only white space and
+// comments, or -1 if there is none.
 func (l *List) comma(from, to int) int {
 	for i := from; i < to; {
 		if l.text[i] == ',' {

@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// Kind is what sort of value a [Node] is.
+// Kind is the kind of a [Node].
 type Kind byte
 
-// The kinds of values. Other is a scalar that only some syntaxes have, such as
-// a date.
+// The kinds of values. Other is a scalar that only some syntaxes have, such as a date.
 const (
 	Absent Kind = 0
 	Object Kind = '{'
@@ -23,46 +22,44 @@ const (
 	Other  Kind = '?'
 )
 
-// Value is what a [Syntax] makes of a piece of text. Offsets are those of the
-// file.
+// Value is a parsed value. Offsets are those of the file.
 type Value struct {
 	Kind Kind
-	// Start and End are where the value stands. A table whose members do not
-	// stand together has no place of its own: both are where it is first
-	// spoken of.
+	// Start and End delimit the text of the value. For a table whose members are scattered over
+	// the file, both are the offset at which it is first mentioned.
 	Start, End int
-	Text       string   // of a string what it stands for, of another scalar what is written
-	Names      []*Value // of an object's members, one for each of Kids
-	Kids       []*Value // items, or values of members
-	Layout     any      // what its syntax has to know in order to edit it
+	Text       string   // value of a string, or text of another scalar
+	Names      []*Value // names of an object's members, parallel to Kids
+	Kids       []*Value // items of an array, or values of members
+	Layout     any      // data that the syntax needs for editing
 
-	// Loose says that the text would not say the same elsewhere, Fixed why the
-	// value and what is in it cannot be edited; it is empty when they can.
+	// Loose reports that the text could have another meaning elsewhere in the file. Fixed says
+	// why the value and the values in it can't be edited; it is empty if they can.
 	Loose bool
 	Fixed string
 
-	// Unsure says why readers may take the value in different ways, and where. It is
-	// nil when they don't. Nothing in such a value can be edited.
+	// Unsure says why and where readers may take the value in different ways. It is nil if they
+	// don't. Such a value and the values in it can't be edited.
 	Unsure *SyntaxError
 
-	// Implied says that a table is there only because its members are.
+	// Implied reports that a table exists only because its members do.
 	Implied bool
 }
 
-// Node is a value in a document. The zero Node stands for one that is not there.
+// Node is a value in a document. The zero Node stands for a value that does not exist.
 type Node struct {
 	d *Document
 	v *Value
 }
 
-// Document returns the document that the node is of, nil when it is not there.
+// Document returns the document of the node, or nil if the node does not exist.
 func (n Node) Document() *Document { return n.d }
 
-// Value returns what the syntax made of the node, nil when it is not there. It
-// must not be changed.
+// Value returns the parsed value of the node, or nil if the node does not exist. The caller
+// must not change it.
 func (n Node) Value() *Value { return n.v }
 
-// Kind returns what the node is, Absent when it is not there.
+// Kind returns the kind of the node, or Absent if it does not exist.
 func (n Node) Kind() Kind {
 	if n.v == nil {
 		return Absent
@@ -70,11 +67,11 @@ func (n Node) Kind() Kind {
 	return n.v.Kind
 }
 
-// Exists reports whether there is such a value.
+// Exists reports whether the node exists.
 func (n Node) Exists() bool { return n.v != nil }
 
-// Raw returns the text of the value as written. It is empty when there is none,
-// and for a table that has no place of its own.
+// Raw returns the text of the value as written. It is empty if the node does not exist, and for
+// a table whose members are scattered.
 func (n Node) Raw() string {
 	if n.v == nil {
 		return ""
@@ -82,8 +79,7 @@ func (n Node) Raw() string {
 	return string(n.bytes())
 }
 
-// Fixed says where the value is and why it cannot be edited. It is empty when it
-// can.
+// Fixed returns where the value is and why it can't be edited, or "" if it can.
 func (n Node) Fixed() string {
 	switch {
 	case n.v == nil || n.v.Unsure == nil && n.v.Fixed == "":
@@ -94,14 +90,12 @@ func (n Node) Fixed() string {
 	return n.d.ErrorAt(n.v.Start, "%s", n.v.Fixed).Error()
 }
 
-// Implied reports whether the value is a table that is gone when its last member
-// is.
+// Implied reports whether the value is a table that disappears with its last member.
 func (n Node) Implied() bool { return n.v != nil && n.v.Implied }
 
-// Written is a text for the value that can stand elsewhere: as it is written
-// where that will do, and put together from its parts where it does not. It is
-// empty only when there is no value; where nothing is written for null it is a
-// blank.
+// Written returns a text for the value that is valid elsewhere in the file: the original text
+// if possible, otherwise a text made from its parts. It is empty only if the node does not
+// exist; for a null written as nothing it is a blank.
 func (n Node) Written() string {
 	switch {
 	case n.Kind() == Null && n.v.Start == n.v.End:
@@ -128,8 +122,7 @@ func (n Node) Written() string {
 // bytes is Raw without a copy.
 func (n Node) bytes() []byte { return n.d.src[n.v.Start:n.v.End] }
 
-// Text returns the text that a string stands for, and what is written for any
-// other value.
+// Text returns the value of a string, or the original text of any other value.
 func (n Node) Text() string {
 	if n.v == nil || n.v.Kind == Object || n.v.Kind == Array {
 		return n.Raw()
@@ -153,8 +146,8 @@ func (n Node) Member(name string) Node {
 	return Node{}
 }
 
-// Members yields the names, which are string nodes, and values of an object in
-// their order; nothing for any other value.
+// Members yields the names, as string nodes, and the values of an object in order. It yields
+// nothing for any other value.
 func (n Node) Members() iter.Seq2[Node, Node] {
 	return func(yield func(Node, Node) bool) {
 		if n.Kind() != Object {
@@ -168,8 +161,7 @@ func (n Node) Members() iter.Seq2[Node, Node] {
 	}
 }
 
-// Children yields the values that an object or array holds, in their order, each
-// with the step that leads to it in a path.
+// Children yields the values in an object or array in order, each with its step in a path.
 func (n Node) Children() iter.Seq2[string, Node] {
 	return func(yield func(string, Node) bool) {
 		for name, value := range n.Members() {
@@ -185,7 +177,7 @@ func (n Node) Children() iter.Seq2[string, Node] {
 	}
 }
 
-// Items returns the items of an array; nothing for any other value.
+// Items returns the items of an array, or nil for any other value.
 func (n Node) Items() []Node {
 	if n.Kind() != Array {
 		return nil
@@ -205,8 +197,8 @@ func (n Node) Place() (line, column int) {
 	return n.d.Place(n.v.Start)
 }
 
-// Equal reports whether two values are the same: numbers as written, strings by
-// what they stand for, objects whatever the order of their members.
+// Equal reports whether two values are equal. Numbers are compared as written, strings by
+// value, and objects without regard to the order of their members.
 func Equal(a, b Node) bool {
 	if a.Kind() != b.Kind() {
 		return false
@@ -225,8 +217,8 @@ func Equal(a, b Node) bool {
 	return a.Kind() == Null || a.Text() == b.Text()
 }
 
-// Identical reports whether two values hold the same in the same order, names that
-// are there twice included.
+// Identical reports whether two values are equal in the same order, including names that occur
+// twice.
 func Identical(a, b Node) bool {
 	if !a.Exists() || !b.Exists() {
 		return a.Exists() == b.Exists()
@@ -235,7 +227,7 @@ func Identical(a, b Node) bool {
 	return same
 }
 
-// Pointer writes a path as a JSON pointer, for people.
+// Pointer returns a path as a JSON pointer, for display.
 func Pointer(path []string) string {
 	escape := strings.NewReplacer("~", "~0", "/", "~1")
 	var b strings.Builder

@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// prove parses the result of an edit and holds it against what was there before.
-// Where no operation went, the text must be the same; where one did, the values
-// must be those before, changed as the operations say.
+// prove parses the result of an edit and compares it with the document. Where no operation
+// applies, the text must be the same. Where one does, the values must be the old ones with the
+// operations applied.
 func (d *Document) prove(result []byte, ops []Op) error {
 	after, err := d.syntax.Read(result)
 	if err == nil {
@@ -28,11 +28,11 @@ func (d *Document) prove(result []byte, ops []Op) error {
 	return nil
 }
 
-// proof walks two documents at once.
+// proof compares two documents in parallel.
 type proof struct {
 	ops    []Op
 	syntax Syntax
-	proved int // operations whose outcome was seen
+	proved int // operations whose effect was verified
 }
 
 func (p *proof) compare(before, after Node, path []string) error {
@@ -51,13 +51,13 @@ func (p *proof) compare(before, after Node, path []string) error {
 	return p.descend(before, after, path)
 }
 
-// scattered reports whether n is a table, or an array of tables, whose members
-// do not stand together.
+// scattered reports whether n is a table, or an array of tables, whose members are not in one
+// piece of text.
 func (n Node) scattered() bool {
 	return n.v.Start == n.v.End && (n.v.Kind == Object || n.v.Kind == Array)
 }
 
-// concerning returns the operations at a path, and those below it.
+// concerning returns the operations at path, and those below it.
 func (p *proof) concerning(path []string) (here, below []Op) {
 	for _, op := range p.ops {
 		switch {
@@ -70,8 +70,8 @@ func (p *proof) concerning(path []string) (here, below []Op) {
 	return here, below
 }
 
-// compareChanged compares two values as plain data. Operations further down come
-// first: one higher up may move what they are about.
+// compareChanged compares two values as plain data. It applies deeper operations first, since
+// an operation higher up may move the values that they concern.
 func (p *proof) compareChanged(before, after Node, path []string, ops []Op) error {
 	ops = slices.Clone(ops)
 	slices.SortStableFunc(ops, func(a, b Op) int { return len(b.Path) - len(a.Path) })
@@ -89,8 +89,8 @@ func (p *proof) compareChanged(before, after Node, path []string, ops []Op) erro
 	return nil
 }
 
-// descend compares what two values hold, one by one, where nothing may have been
-// added or taken away.
+// descend compares the children of two values one by one, where none may have been added or
+// removed.
 func (p *proof) descend(before, after Node, path []string) error {
 	sameName := func(a, b *Value) bool { return a.Text == b.Text }
 	if before.Kind() != after.Kind() || len(before.v.Kids) != len(after.v.Kids) || !slices.EqualFunc(before.v.Names, after.v.Names, sameName) {
@@ -110,10 +110,10 @@ func tooMuch(path []string) error {
 	return fmt.Errorf("the edit would change more than it should, at %s", display(path))
 }
 
-// tree is a value as plain data: what a text says, without how it says it.
+// tree is a value as plain data, without its original notation.
 type tree struct {
 	kind  Kind
-	text  string   // of a scalar; of a number as written
+	text  string   // value of a scalar; a number as written
 	names []string // of an object's members
 	kids  []*tree
 }
@@ -132,7 +132,7 @@ func (n Node) tree() *tree {
 	return t
 }
 
-// apply returns t with op carried out at path, leaving t as it is.
+// apply returns t with op applied at path. It does not change t.
 func (t *tree) apply(path []string, op Op, syntax Syntax) (*tree, error) {
 	if len(path) > 0 {
 		i := slices.Index(t.names, path[0])
@@ -196,8 +196,8 @@ func valueOf(text string, syntax Syntax) (*tree, error) {
 	return n.tree(), nil
 }
 
-// compare reports whether two values are the same, order included, and if not
-// where they differ first.
+// compare reports whether two values are equal, including order, and if not, the path of the
+// first difference.
 func (t *tree) compare(other *tree, path []string) ([]string, bool) {
 	if t.kind != other.kind || t.text != other.text || !slices.Equal(t.names, other.names) || len(t.kids) != len(other.kids) {
 		return path, false

@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// Quoted is s in double quotes, with a backslash before each quote and backslash,
-// and the characters that escape names written as \uXXXX. Bytes that are not UTF-8
-// stay as they are.
+// Quoted returns s in double quotes. A backslash is inserted before each quote and backslash,
+// and the characters for which escape returns true are written as \uXXXX. Bytes that are not
+// UTF-8 stay as they are.
 func Quoted(s string, escape func(rune) bool) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -31,8 +31,8 @@ func Quoted(s string, escape func(rune) bool) string {
 	return b.String()
 }
 
-// Members is the text of the members of an object, parted by commas. joint is what
-// parts a name from its value.
+// Members returns the text of the members of an object, separated by commas. joint separates a
+// name from its value.
 func Members(members []Member, quote func(string) string, joint string) string {
 	texts := make([]string, len(members))
 	for i, m := range members {
@@ -41,8 +41,8 @@ func Members(members []Member, quote func(string) string, joint string) string {
 	return strings.Join(texts, ", ")
 }
 
-// HashComment returns the offset past the comment that begins at i with a #. When
-// none begins there it is that of the next byte.
+// HashComment returns the offset after the # comment that begins at i, or i+1 if none begins
+// there.
 func HashComment(text []byte, i int) int {
 	if text[i] != '#' {
 		return i + 1
@@ -53,9 +53,8 @@ func HashComment(text []byte, i int) int {
 	return len(text)
 }
 
-// LoneValue reads text as the value of a member in a file of its own; joint is what
-// the syntax has between a name and its value. Text that is more than one value is
-// an error.
+// LoneValue parses text as the value of the only member of a file. joint is the text between a
+// name and its value in the syntax. It is an error if text is more than one value.
 func LoneValue(s Syntax, joint, text string) (Node, error) {
 	d, err := s.Parse([]byte("v" + joint + text))
 	if err != nil {

@@ -114,7 +114,7 @@ func TestEditRefuses(t *testing.T) {
 	}
 }
 
-// TestDropUndoesInsert holds whatever stands around the edited values.
+// TestDropUndoesInsert checks this with any text around the edited values.
 func TestDropUndoesInsert(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		src := drawFile(t)
@@ -165,7 +165,7 @@ func drawFile(t *rapid.T) string {
 	return bom + gap.Draw(t, "gap") + value(0) + gap.Draw(t, "gap")
 }
 
-// FuzzEdit edits whatever parses, everywhere, and undoes it.
+// FuzzEdit edits every value of any text that parses, and undoes the edit.
 func FuzzEdit(f *testing.F) {
 	for _, src := range []string{
 		`{"mcpServers":{"a":{"command":"x","args":["-y"],"env":{"K":"v"}}}}`,

@@ -1,8 +1,8 @@
-// Package jsonc reads JSON for [edit], often with comments, trailing commas or a
-// byte order mark.
+// Package jsonc parses JSON for [edit], optionally with comments and trailing commas. A byte
+// order mark is always accepted.
 //
-// An object that has a name twice is doubtful: agents take the last, libraries
-// often the first. Nesting past 256 is refused.
+// An object that has a name twice is a doubt ([edit.Doubt]): agents use the last value,
+// libraries often the first. Nesting deeper than 256 levels is an error.
 package jsonc
 
 import (
@@ -18,20 +18,20 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// MaxDepth is how deep objects and arrays may be nested.
+// MaxDepth is the maximum nesting of objects and arrays.
 const MaxDepth = 256
 
-// Syntax is what an agent takes besides plain JSON. The zero value takes
-// nothing; a byte order mark is always taken.
+// Syntax says which extensions of JSON an agent accepts. The zero value is plain JSON; a byte
+// order mark is always accepted.
 type Syntax struct {
 	Comments       bool // both // and /* */
 	TrailingCommas bool
 }
 
-// parser reads one text.
+// parser parses one text.
 type parser struct {
 	doc    *edit.Document
-	text   []byte // proper: without the byte order mark
+	text   []byte // without the byte order mark
 	syntax Syntax
 }
 
@@ -52,7 +52,7 @@ func (s Syntax) Read(src []byte) (*edit.Document, error) {
 		return nil, p.errorAt(at, "nested deeper than %d levels", MaxDepth)
 	}
 	root, err := hujson.Parse(p.text)
-	if err != nil && s.Comments { // the parser wants a comment in the last line to end
+	if err != nil && s.Comments { // the parser requires a line end after a comment in the last line
 		if ended, failed := hujson.Parse(append(bytes.Clone(p.text), '\n')); failed == nil {
 			root, err = ended, nil
 		}
@@ -75,7 +75,7 @@ func (s Syntax) Value(text string) (edit.Node, error) {
 	return d.Root(), nil
 }
 
-// value makes of v what editing needs to know of it.
+// value converts v to the form used for editing.
 func (p *parser) value(v *hujson.Value) *edit.Value {
 	base := p.doc.Base()
 	out := &edit.Value{Start: base + v.StartOffset, End: base + v.EndOffset}
@@ -112,12 +112,12 @@ func (s Syntax) Splices(n edit.Node, op edit.Op) ([]edit.Splice, error) {
 	return edit.NewList(n, ": ", commentEnd).Splices(n, op, Quote), nil
 }
 
-// errorAt takes an offset in the text proper.
+// errorAt returns an error at an offset in p.text.
 func (p *parser) errorAt(offset int, format string, args ...any) *edit.SyntaxError {
 	return p.doc.ErrorAt(p.doc.Base()+offset, format, args...)
 }
 
-// parserSays matches the text in which the parser hides the place.
+// parserSays extracts the position from the text of a parser error.
 var parserSays = regexp.MustCompile(`(?s)^hujson: line (\d+), column (\d+): (.*)$`)
 
 func (p *parser) parseError(err error) *edit.SyntaxError {
@@ -130,9 +130,9 @@ func (p *parser) parseError(err error) *edit.SyntaxError {
 	return &edit.SyntaxError{Line: line, Column: column, Msg: m[3]}
 }
 
-// tooDeep returns the offset at which text nests past MaxDepth, or -1. It comes
-// before the parser, which recurses. Up to the first thing that the parser
-// refuses, both see the same strings and comments.
+// tooDeep returns the offset at which text is nested deeper than MaxDepth, or -1. It runs
+// before the parser, which is recursive. Up to the first error that the parser finds, both see
+// the same strings and comments.
 func tooDeep(text []byte) int {
 	depth := 0
 	for i := 0; i < len(text); i++ {
@@ -152,8 +152,8 @@ func tooDeep(text []byte) int {
 	return -1
 }
 
-// stringEnd returns the offset past the string that begins at i, or the end of
-// text when it has no end.
+// stringEnd returns the offset after the string that begins at i, or the end of text if the
+// string is not closed.
 func stringEnd(text []byte, i int) int {
 	for i++; i < len(text); i++ {
 		switch text[i] {
@@ -166,8 +166,8 @@ func stringEnd(text []byte, i int) int {
 	return len(text)
 }
 
-// commentEnd returns the offset past the comment that begins at i. When none
-// begins there it is that of the next byte.
+// commentEnd returns the offset after the comment that begins at i, or i+1 if no comment begins
+// there.
 func commentEnd(text []byte, i int) int {
 	end := ""
 	switch {
@@ -185,7 +185,7 @@ func commentEnd(text []byte, i int) int {
 	return i + 2 + n + len(end)
 }
 
-// check holds v and all in it against the syntax.
+// check validates v and everything in it against the syntax.
 func (p *parser) check(v *hujson.Value) error {
 	if err := p.checkExtra(v.BeforeExtra, v.StartOffset-len(v.BeforeExtra)); err != nil {
 		return err
@@ -221,9 +221,9 @@ func (p *parser) check(v *hujson.Value) error {
 	return nil
 }
 
-// checkEnd looks at what stands between the last value of an object or array
-// and its closing bracket. The parser leaves an AfterExtra at the value, if only
-// an empty one, when a comma follows.
+// checkEnd validates the text between the last value of an object or array and the closing
+// bracket. The parser sets AfterExtra of the value, even if to an empty one, when a comma
+// follows.
 func (p *parser) checkEnd(last *hujson.Value, after hujson.Extra, closing int) error {
 	if last.AfterExtra != nil && !p.syntax.TrailingCommas {
 		return p.errorAt(last.EndOffset+len(last.AfterExtra), "a comma after the last value, which this file's reader does not take")
@@ -249,16 +249,14 @@ func (Syntax) Table(members []edit.Member) string {
 	return "{" + edit.Members(members, Quote, ": ") + "}"
 }
 
-// Quote writes s as a JSON string. Bytes that are not UTF-8 stay as they are.
+// Quote returns s as a JSON string. Bytes that are not UTF-8 stay as they are.
 func Quote(s string) string {
 	return edit.Quoted(s, func(r rune) bool { return r < ' ' })
 }
 
-// unquote returns what a JSON string, known to be well formed, stands for.
-// encoding/json would make one replacement character of every lone surrogate
-// and every byte that is not UTF-8; here a surrogate without its partner becomes
-// the three bytes that UTF-8 would have for it, so that different strings stay
-// different.
+// unquote returns the value of a well-formed JSON string. Unlike encoding/json, it does not
+// replace lone surrogates and bytes that are not UTF-8 by U+FFFD: a lone surrogate becomes the
+// three bytes that UTF-8 would use for it, so that different strings stay different.
 func unquote(literal hujson.Literal) string {
 	inner := string(literal[1 : len(literal)-1])
 	if !strings.Contains(inner, `\`) {
@@ -305,11 +303,11 @@ func unescape(c byte) byte {
 }
 
 func hexRune(s string) rune {
-	n, _ := strconv.ParseUint(s[:4], 16, 16) // four digits: the parser saw to it
+	n, _ := strconv.ParseUint(s[:4], 16, 16) // the parser has checked that there are four digits
 	return rune(n)
 }
 
-// appendRune is utf8.AppendRune, with surrogates written as if they were runes.
+// appendRune is like utf8.AppendRune, but encodes surrogates as if they were runes.
 func appendRune(b []byte, r rune) []byte {
 	if utf16.IsSurrogate(r) {
 		return append(b, 0xe0|byte(r>>12), 0x80|byte(r>>6)&0x3f, 0x80|byte(r)&0x3f)

@@ -11,20 +11,19 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Paths are paths to members of a JSON value; further in, what is left of those
-// that lead on from there. A path is names from the outermost object down, with
-// dots between them, as `auth.token`; `*` stands for any member or element, a
-// number for one element. Arrays are passed through as well where a path says
-// nothing of them: `items.secret` is the same as `items.*.secret`. Names are
-// compared as [Read] compares them: a mask too many does no harm.
+// Paths is a set of paths to members of a JSON value. For a nested value, it holds what remains
+// of the paths that lead into it. A path is a list of names, outermost object first, separated
+// by dots, such as `auth.token`. `*` stands for any member or element, a number for one
+// element. A path may leave out arrays: `items.secret` is the same as `items.*.secret`. Names
+// are compared like those of [Read], so a mask covers too much rather than too little.
 type Paths []path
 
 type path struct {
-	of   int    // which of them it is
-	rest string // of it, each name with a dot before it
+	of   int    // index of the path in the list given to ParsePaths
+	rest string // the part still to be matched, with a dot before each name
 }
 
-// ParsePaths reads paths.
+// ParsePaths parses paths.
 func ParsePaths(paths []string) Paths {
 	var all Paths
 	for i, p := range paths {
@@ -33,13 +32,13 @@ func ParsePaths(paths []string) Paths {
 	return all
 }
 
-// End reports whether one of them ends here.
+// End reports whether one of the paths ends at this value.
 func (p Paths) End() bool {
 	return slices.ContainsFunc(p, func(one path) bool { return one.rest == "" })
 }
 
-// Member returns those that lead on through a member of an object. A name with
-// dots in it takes as many parts of a path.
+// Member returns the paths that lead into the named member of an object. A name that contains
+// dots matches as many parts of a path.
 func (p Paths) Member(name string) Paths {
 	if len(p) == 0 {
 		return nil
@@ -56,7 +55,7 @@ func (p Paths) Member(name string) Paths {
 	return on
 }
 
-// Element returns those that lead on through an element of an array.
+// Element returns the paths that lead into an element of an array.
 func (p Paths) Element(index int) Paths {
 	if len(p) == 0 {
 		return nil
@@ -68,7 +67,7 @@ func (p Paths) Element(index int) Paths {
 	return on
 }
 
-// with adds a path unless it is there, so that arrays in arrays multiply none.
+// with adds a path unless p has it already, so that nested arrays do not multiply paths.
 func (p Paths) with(another path) Paths {
 	if slices.Contains(p, another) {
 		return p
@@ -76,13 +75,12 @@ func (p Paths) with(another path) Paths {
 	return append(p, another)
 }
 
-// Mask returns a copy of raw, a JSON value, in which every member that one of the
-// paths names is replaced by the JSON string of what mask returns for it. All other
-// bytes stay as they are. It returns nil when raw is not JSON: what can't be read
-// can't be masked. A name that comes twice is masked twice.
+// Mask returns a copy of raw, a JSON value, in which the value of every member that a path
+// names is replaced by the result of mask, as a JSON string. All other bytes stay the same.
+// Mask returns nil if raw is not valid JSON. A name that occurs twice is masked twice.
 //
-// mask is given the text of a string and the raw bytes of any other value, and must
-// not keep them.
+// mask is called with the text of a string, or with the raw bytes of any other value. It must
+// not retain them.
 func Mask(raw []byte, paths []string, mask func(secret []byte) string) []byte {
 	m := masker{jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true)), raw, 0, make([]byte, 0, len(raw)+64), mask}
 	if m.value(ParsePaths(paths)) != nil || len(bytes.TrimLeft(raw[m.in.InputOffset():], " \t\r\n")) > 0 {
@@ -94,12 +92,12 @@ func Mask(raw []byte, paths []string, mask func(secret []byte) string) []byte {
 type masker struct {
 	in   *jsontext.Decoder
 	raw  []byte
-	done int // how much of raw is in out
+	done int // how many bytes of raw are copied to out or replaced
 	out  []byte
 	mask func([]byte) string
 }
 
-// value reads one value, with the paths that led to it.
+// value masks one value; p holds the paths that lead into it.
 func (m *masker) value(p Paths) error {
 	kind := m.in.PeekKind()
 	switch {

@@ -49,7 +49,7 @@ func TestMaskKeepsNothingItCannotRead(t *testing.T) {
 	}
 }
 
-// Arrays in arrays must not multiply the ways a path can be taken.
+// Nested arrays must not multiply the matching paths.
 func TestMaskOfDeepArrays(t *testing.T) {
 	deep := strings.Repeat("[", 5000) + `{"x":"secret"}` + strings.Repeat("]", 5000)
 	got := rawjson.Mask([]byte(deep), []string{"*.*.*.*.x", "x", "*.x"}, func([]byte) string { return "gone" })
@@ -58,7 +58,7 @@ func TestMaskOfDeepArrays(t *testing.T) {
 	}
 }
 
-// A value that stands at its path is never left in the clear, wherever that is.
+// A masked value must never stay readable, wherever it is.
 func TestMaskNeverLeavesTheSecret(t *testing.T) {
 	const secret = "s3cr3t-value"
 	rapid.Check(t, func(t *rapid.T) {

@@ -13,33 +13,33 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Object is an object whose names are known. Its methods that read a member
-// return what is said of them for one that is absent or null. The first thing
-// that is wrong with the object, or with one within it that was asked for, is
-// what [Object.Err] returns; whatever was read counts only when that is nil.
+// Object is a JSON object with known member names. The methods that read a member document
+// their result for a member that is absent or null. [Object.Err] returns the first error found
+// in the object or in a nested object that was read. All results are valid only if Err returns
+// nil.
 type Object struct {
 	Raw     []byte   // as it was written
-	Members []Member // in their order; nil once something is wrong with the object itself
+	Members []Member // in the order of the text; nil if the object itself is invalid
 
-	at    string         // where it stands in the outermost: "", or as "tools[1]."
-	index map[string]int // of Members, by folded name
-	err   *error         // that of the outermost
+	at    string         // path of the object in the outermost one, such as "tools[1]."; "" for the outermost
+	index map[string]int // index in Members by folded name
+	err   *error         // shared with the outermost object
 }
 
-// Read reads the one object that raw is.
+// Read parses raw as one JSON object.
 func Read(raw []byte) Object { return Object{err: new(error)}.inner("", raw) }
 
-// Err returns the first error of the object and of those within it that were read.
+// Err returns the first error found in the object or in the nested objects that were read.
 func (o Object) Err() error { return *o.err }
 
-// Fail makes an error that of o, unless it has one.
+// Fail sets the error of o, unless it has one.
 func (o Object) Fail(format string, args ...any) {
 	if *o.err == nil {
 		*o.err = fmt.Errorf(format, args...)
 	}
 }
 
-// inner reads an object that stands within o at a place.
+// inner parses the object at the path at within o.
 func (o Object) inner(at string, raw []byte) Object {
 	members, err := Members(raw)
 	if err != nil {
@@ -60,7 +60,7 @@ func (o Object) inner(at string, raw []byte) Object {
 	return in
 }
 
-// fold returns what names have in common that some reader takes for one another.
+// fold maps name to a form shared by all names that some reader may confuse with it.
 func fold(name string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || wire.Unseen(r) || r == unicode.ReplacementChar {
@@ -74,7 +74,7 @@ func fold(name string) string {
 	}, name)
 }
 
-// find returns the raw value of a member, nil when it is absent.
+// find returns the raw value of a member, or nil if it is absent.
 func (o Object) find(name string) jsontext.Value {
 	i, ok := o.index[fold(name)]
 	if !ok {
@@ -87,10 +87,10 @@ func (o Object) find(name string) jsontext.Value {
 	return o.Members[i].Value
 }
 
-// Has reports whether there is a member of that name, null included.
+// Has reports whether the object has the named member, even if it is null.
 func (o Object) Has(name string) bool { return o.find(name) != nil }
 
-// Get returns the raw value of a member; nil when it is absent or null.
+// Get returns the raw value of a member, or nil if it is absent or null.
 func (o Object) Get(name string) jsontext.Value {
 	if value := o.find(name); value.Kind() != 'n' {
 		return value
@@ -98,7 +98,7 @@ func (o Object) Get(name string) jsontext.Value {
 	return nil
 }
 
-// Text returns a member that must be there and be a string.
+// Text returns a string member, which must be present.
 func (o Object) Text(name string) string {
 	text, err := Text(o.Get(name))
 	if err != nil {
@@ -107,7 +107,7 @@ func (o Object) Text(name string) string {
 	return text
 }
 
-// OptionalText returns a member that is a string; "" when it is absent.
+// OptionalText returns a string member, or "" if it is absent.
 func (o Object) OptionalText(name string) string {
 	if o.Get(name) == nil {
 		return ""
@@ -119,7 +119,7 @@ func (o Object) OptionalText(name string) string {
 	return text
 }
 
-// Number returns a member that is a whole number from 0; absent when it is absent.
+// Number returns a member that is a non-negative integer. If there is none, it returns absent.
 func (o Object) Number(name string, absent uint64) uint64 {
 	raw := o.Get(name)
 	if raw == nil {
@@ -132,7 +132,7 @@ func (o Object) Number(name string, absent uint64) uint64 {
 	return n
 }
 
-// True reports whether a member is true; false when it is absent.
+// True reports whether a boolean member is true. An absent member is false.
 func (o Object) True(name string) bool {
 	raw := o.Get(name)
 	if raw != nil && raw.Kind() != 't' && raw.Kind() != 'f' {
@@ -141,7 +141,7 @@ func (o Object) True(name string) bool {
 	return raw.Kind() == 't'
 }
 
-// Object returns a member that is an object; one without members when it is absent.
+// Object returns a member that is an object, or an empty object if it is absent.
 func (o Object) Object(name string) Object {
 	raw := o.Get(name)
 	if raw == nil {
@@ -150,7 +150,7 @@ func (o Object) Object(name string) Object {
 	return o.inner(o.at+name, raw)
 }
 
-// List returns the elements of a member that is an array; none when it is absent.
+// List returns the elements of a member that is an array, or nil if it is absent.
 func (o Object) List(name string) []jsontext.Value {
 	raw := o.Get(name)
 	if raw == nil {
@@ -163,7 +163,7 @@ func (o Object) List(name string) []jsontext.Value {
 	return all
 }
 
-// Objects returns a member that is an array of objects; none when it is absent.
+// Objects returns a member that is an array of objects, or nil if it is absent.
 func (o Object) Objects(name string) []Object {
 	var all []Object
 	for i, raw := range o.List(name) {
@@ -172,7 +172,7 @@ func (o Object) Objects(name string) []Object {
 	return all
 }
 
-// Texts returns a member that is an array of strings; none when it is absent.
+// Texts returns a member that is an array of strings, or nil if it is absent.
 func (o Object) Texts(name string) []string {
 	var all []string
 	raw := o.Get(name)
@@ -190,8 +190,8 @@ func (o Object) Texts(name string) []string {
 	return all
 }
 
-// Without returns the object without the members of these names. The others are
-// as they were written, without blanks around them.
+// Without returns the object without the named members. The other members keep their text, but
+// not the white space around them.
 func (o Object) Without(names ...string) []byte {
 	out := []byte{'{'}
 	for _, m := range o.Members {

@@ -1,14 +1,13 @@
-// Package rawjson reads a JSON object as it was written: its members in their
-// order, each value raw.
+// Package rawjson parses a JSON object without changing it: members keep their order, and
+// values stay raw.
 //
-// What two readers could read in two ways is an error: a name that comes twice,
-// at any depth; text that is not Unicode, a lone surrogate included; text behind
-// the value. [Read] refuses besides what readers could confuse that fold case,
-// trim names or drop what can't be seen: two such names in one object, and such
-// a name in the place of one that is asked for.
+// Input that two readers could read differently is an error: a name that occurs twice, at any
+// depth; text that is not valid Unicode, including a lone surrogate; text after the value.
+// [Read] also rejects names that readers may confuse if they fold case, trim names or drop
+// invisible characters. It is an error if an object has two such names, or if such a name
+// stands for one that a method looks up.
 //
-// Messages are read by [wire], which decides before anything here is used what
-// is forwarded.
+// Messages are parsed by [wire], which decides what is forwarded before this package is used.
 package rawjson
 
 import (
@@ -21,20 +20,20 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Member is a member of an object. It shares memory with the text that was read.
+// Member is a member of an object. It shares memory with the parsed text.
 type Member struct {
 	Name  string         // unescaped
-	Value jsontext.Value // raw, without blanks around it
+	Value jsontext.Value // raw, without white space around it
 
-	quoted []byte // the name, as it was written
+	quoted []byte // the name as written, with its quotes
 }
 
-// Members returns the members of the one object that raw is, in their order. It
-// says nothing of names that differ in case only: it is for objects whose names
-// are not ours, as the arguments of a tool.
+// Members returns the members of raw, which must be one JSON object, in order. It accepts names
+// that differ only in case, since it is for objects whose names others choose, such as the
+// arguments of a tool.
 func Members(raw []byte) ([]Member, error) { return read(raw, '{') }
 
-// Elements returns the elements of the one array that raw is, each raw.
+// Elements returns the raw elements of raw, which must be one JSON array.
 func Elements(raw []byte) ([]jsontext.Value, error) {
 	all, err := read(raw, '[')
 	values := make([]jsontext.Value, len(all))
@@ -45,7 +44,7 @@ func Elements(raw []byte) ([]jsontext.Value, error) {
 }
 
 func read(raw []byte, open jsontext.Kind) ([]Member, error) {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(raw)) // which it reads in place
+	dec := jsontext.NewDecoder(bytes.NewBuffer(raw)) // reads raw in place
 	if dec.PeekKind() != open {
 		return nil, errors.New(map[jsontext.Kind]string{'{': "not a JSON object", '[': "not an array"}[open])
 	}
@@ -86,7 +85,7 @@ func read(raw []byte, open jsontext.Kind) ([]Member, error) {
 	return all, nil
 }
 
-// Text returns what raw stands for, which must be a string.
+// Text returns the value of raw, which must be a JSON string.
 func Text(raw []byte) (string, error) {
 	if len(raw) == 0 || raw[0] != '"' {
 		return "", errors.New("not a string")
@@ -95,9 +94,9 @@ func Text(raw []byte) (string, error) {
 	return string(text), err
 }
 
-// Canonical returns a JSON value with its members in order, without blanks and
-// needless escapes. Numbers stay as they are written; so does all of what can be
-// read in two ways.
+// Canonical returns a JSON value with sorted members, without white space and needless escapes.
+// Numbers stay as written. If raw is invalid, for example because a name occurs twice,
+// Canonical returns it unchanged.
 func Canonical(raw []byte) []byte {
 	value := jsontext.Value(bytes.Clone(raw))
 	if value.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)) != nil {
@@ -106,8 +105,8 @@ func Canonical(raw []byte) []byte {
 	return value
 }
 
-// Set returns the object raw with a member of that name and raw value: in the
-// place of the one it has, or as its first.
+// Set returns the object raw with the named member set to a raw value. It replaces an existing
+// member or inserts a new one as the first.
 func Set(raw []byte, name string, value []byte) ([]byte, error) {
 	edit, err := wire.Set(raw, wire.Span{End: len(raw)}, name, value)
 	if err != nil {

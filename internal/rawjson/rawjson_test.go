@@ -9,12 +9,12 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 )
 
-// TestRead has what is refused, and what is told of it.
+// TestRead lists invalid objects and their errors.
 func TestRead(t *testing.T) {
 	for raw, want := range map[string]string{
 		` {"a":1} `:                              "",
 		`{}`:                                     "",
-		"{\"a\":\n{\"B\":1,\"b\":2}}":            "", // names within are not looked at before they are asked for
+		"{\"a\":\n{\"B\":1,\"b\":2}}":            "", // nested objects are not checked before they are read
 		``:                                       "not a JSON object",
 		`null`:                                   "not a JSON object",
 		`[{}]`:                                   "not a JSON object",
@@ -44,7 +44,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestMembers: names that are somebody else's may differ in case only.
+// TestMembers checks that names of others may differ only in case.
 func TestMembers(t *testing.T) {
 	raw := []byte(" {\"a\" : 1.50, \"\\u0041\":{ \"x\": [1 ,2]},\"\":null }\n")
 	members, err := rawjson.Members(raw)
@@ -54,7 +54,7 @@ func TestMembers(t *testing.T) {
 	got := ""
 	for _, m := range members {
 		got += m.Name + "=" + string(m.Value) + ";"
-		_ = append(m.Value, "XXXX"...) // hits nothing
+		_ = append(m.Value, "XXXX"...) // must not change raw
 	}
 	if want := `a=1.50;A={ "x": [1 ,2]};=null;`; got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -70,7 +70,7 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// TestGetters has what each makes of each kind of value.
+// TestGetters lists the result of each getter for each kind of value.
 func TestGetters(t *testing.T) {
 	raw := []byte(`{"null":null,"text":"a\u0062","empty":"","n":7,"most":18446744073709551615,"more":18446744073709551616,"minus":-1,"part":1.0,"exp":1e2,
 		"yes":true,"no":false,"o":{"in":"x"},"os":[{"in":"y"},{"in":"z"}],"ts":["a",""],"mixed":["a",1],"none":[]}`)
@@ -121,7 +121,7 @@ func TestGetters(t *testing.T) {
 			case err != nil && !strings.Contains(err.Error(), name):
 				t.Errorf("%s(%s): %v does not name it", getter, name, err)
 			}
-			// A name that can be taken for it is not taken for it, and not overlooked.
+			// A name that can be confused with the requested one is an error, not a match.
 			twin := rawjson.Read([]byte(`{"` + strings.ToUpper(name) + `":1}`))
 			get(twin, name)
 			if twin.Err() == nil {
@@ -131,7 +131,7 @@ func TestGetters(t *testing.T) {
 	}
 }
 
-// TestErr: the first error counts, and says where within the outermost object.
+// TestErr checks that the first error is returned, with its path from the outermost object.
 func TestErr(t *testing.T) {
 	o := rawjson.Read([]byte(`{"tools":[{"name":"a"},{"models":[{"id":1}]},[]],"b":"x"}`))
 	for i, tool := range o.Objects("tools")[:2] {

@@ -8,41 +8,40 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// statement says one thing: a header, or a key and its value. It takes a line, or
-// more, or a part of one when it stands between braces. Offsets are those of the file, blanks and comments around it not
-// counted.
+// statement is a header, or a key with its value. It takes one or more lines, or part of a line
+// in an inline table. Offsets are those of the file, without the blanks and comments around it.
 type statement struct {
 	start, end int
 	header     bool
-	doubtful   bool // it, or something in it, says again what was said
+	doubtful   bool // it, or something in it, defines something a second time
 }
 
-// table is a table in the making, and afterwards how it is laid out.
+// table is a table while it is built, and its layout afterwards.
 type table struct {
 	value  *edit.Value
-	pairs  []*statement   // between the braces, if it stands between some
-	outer  *table         // the one between braces that its members stand in, itself maybe
-	header *statement     // that opens the table, nil for none
-	first  *statement     // the first key and value right in the table
-	prefix int            // where in first the name of the table ends, 0 where first needs no prefix
-	about  [][]*statement // what speaks of each member
+	pairs  []*statement   // key-value pairs of an inline table
+	outer  *table         // the inline table that its members are written in, maybe itself; nil if there is none
+	header *statement     // header of the table, nil if there is none
+	first  *statement     // the first key and value directly in the table
+	prefix int            // offset at which the name of the table ends in first, 0 if first needs no prefix
+	about  [][]*statement // the statements that concern each member
 	byName map[string]int
-	inner  []*table // of each member, nil for what is no table
+	inner  []*table // the table of each member, nil if the member is no table
 }
 
-// builder puts statements together to a tree.
+// builder builds a tree from statements.
 type builder struct {
 	doc  *edit.Document
 	src  []byte
 	root *table
-	open []step // from the root to the table that the last header opened
-	in   *table // that table
+	open []step // path from the root to the table of the last header
+	in   *table // the table of the last header
 
-	all  []*statement // that stand by themselves
-	lost bool         // the last header opened a table that is there already
+	all  []*statement // all statements outside of inline tables
+	lost bool         // the last header is doubtful, and so is what follows it
 }
 
-// step is a table, and which of its members the next step is.
+// step is a table, and the index of the member that a path takes.
 type step struct {
 	in *table
 	at int
@@ -75,7 +74,7 @@ func (b *builder) names(keys unstable.Iterator) []name {
 	return out
 }
 
-// add takes up one expression of the parser.
+// add adds an expression of the parser.
 func (b *builder) add(n *unstable.Node) error {
 	switch n.Kind {
 	case unstable.Table, unstable.ArrayTable:
@@ -92,13 +91,13 @@ func (b *builder) add(n *unstable.Node) error {
 	return nil
 }
 
-// statement is where a key and its value stand.
+// statement returns the position of a key and its value.
 func (b *builder) statement(n *unstable.Node) *statement {
 	start := b.doc.Base() + int(n.Raw.Offset)
 	return &statement{start: start, end: start + int(n.Raw.Length)}
 }
 
-// addHeader opens a table, or an array's next one.
+// addHeader opens a table, or the next table of an array.
 func (b *builder) addHeader(path []name, array bool) error {
 	s := &statement{start: b.doc.Lines().Start(path[0].start), header: true}
 	for s.start < path[0].start && b.src[s.start] != '[' {
@@ -136,8 +135,8 @@ func (b *builder) addHeader(path []name, array bool) error {
 	return nil
 }
 
-// doubt notes that the last statement says again what was said in t, where what was
-// said first stays.
+// doubt marks the last statement as a second definition of something in t. The first definition
+// stays.
 func (b *builder) doubt(t *table, twice *edit.SyntaxError) {
 	b.all[len(b.all)-1].doubtful = true
 	if t.value.Unsure == nil {
@@ -145,9 +144,9 @@ func (b *builder) doubt(t *table, twice *edit.SyntaxError) {
 	}
 }
 
-// enter returns the table that t holds under a name, which it makes when there
-// is none. Of an array of tables it is the last, or one more. Where the name stands
-// for something else, which is doubtful, it is one that is nowhere.
+// enter returns the table with the given name in t, and makes it if there is none. In an array
+// of tables, it returns the last one, or a new one if more is set. If the name stands for
+// something else, that is doubtful, and the result is a table outside of the tree.
 func (b *builder) enter(t *table, key name, more bool) *table {
 	at, there := t.byName[key.text]
 	if !there {
@@ -180,7 +179,7 @@ func (b *builder) member(t *table, key name, value *edit.Value, inner *table) {
 	t.about, t.inner = append(t.about, nil), append(t.inner, inner)
 }
 
-// addKey adds what a key and its value, which s is, say to t.
+// addKey adds a key and its value to t. s is their statement.
 func (b *builder) addKey(t *table, n *unstable.Node, s *statement, depth int) error {
 	path := b.names(n.Key())
 	if depth += len(path); depth > MaxDepth {
@@ -211,12 +210,12 @@ func (b *builder) addKey(t *table, n *unstable.Node, s *statement, depth int) er
 	return nil
 }
 
-// kinds are those of scalars; all others are Other.
+// kinds maps the kinds of scalars. All others are Other.
 var kinds = map[unstable.Kind]edit.Kind{
 	unstable.String: edit.String, unstable.Bool: edit.Bool, unstable.Float: edit.Number, unstable.Integer: edit.Number,
 }
 
-// value makes a value of n, which begins at start, and the table if it is one.
+// value converts n, which begins at start. It also returns the table if the value is one.
 func (b *builder) value(n *unstable.Node, start, depth int) (*edit.Value, *table, error) {
 	if depth > MaxDepth {
 		return nil, nil, b.doc.ErrorAt(start, "nested deeper than %d levels", MaxDepth)
@@ -261,11 +260,11 @@ func (b *builder) value(n *unstable.Node, start, depth int) (*edit.Value, *table
 	return v, nil, nil
 }
 
-// listBlanks are what may stand between the values of a list, beside comments.
+// listBlanks may separate the values of a list, in addition to comments.
 const listBlanks = edit.Blanks + ","
 
-// skip returns the offset of the first byte from at on that is none of blanks,
-// past comments where those may stand.
+// skip returns the offset of the first byte, starting at at, that is not in blanks. It skips
+// comments if blanks is listBlanks.
 func (b *builder) skip(at int, blanks string) int {
 	for at < len(b.src) {
 		switch {
@@ -280,9 +279,8 @@ func (b *builder) skip(at int, blanks string) int {
 	return at
 }
 
-// sort puts what stands right in a table before what headers further down add to
-// it: that is the order in which lines can be added to it. Between tables order
-// has no meaning.
+// sort moves the members that are written directly in a table before those that later headers
+// add. Lines can only be added in this order. The order of tables has no meaning.
 func (b *builder) sort(t *table) {
 	var order []int
 	for _, headers := range []bool{false, true} {

@@ -32,8 +32,8 @@ func (s Syntax) Splices(n edit.Node, op edit.Op) ([]edit.Splice, error) {
 	return l.drop(func(i int) bool { return op.Drops(n, i) }, true), nil
 }
 
-// betweenBraces carries out op on a table between braces, or on one that dotted
-// keys between braces make.
+// betweenBraces returns the changes for op on an inline table, or on a table made by dotted
+// keys in an inline table.
 func (t *table) betweenBraces(n edit.Node, op edit.Op) ([]edit.Splice, error) {
 	var spans []edit.Span
 	for _, pair := range t.outer.pairs {
@@ -70,7 +70,7 @@ type lines struct {
 	t *table
 }
 
-// insert puts members before the first line of the table.
+// insert inserts members before the first line of the table.
 func (l lines) insert(members []edit.Member) edit.Splice {
 	newline := l.Newline()
 	var b strings.Builder
@@ -84,7 +84,7 @@ func (l lines) insert(members []edit.Member) edit.Splice {
 	return edit.Splice{Start: at, End: at, Text: text}
 }
 
-// place is where the first line of the table begins, or would begin.
+// place returns the offset at which the first line of the table begins, or would begin.
 func (l lines) place() int {
 	switch {
 	case l.t.header != nil:
@@ -92,14 +92,14 @@ func (l lines) place() int {
 	case l.t.first != nil:
 		return l.Start(l.t.first.start)
 	}
-	first := len(l.Src) // of the root, which holds only tables, or nothing
+	first := len(l.Src) // the table is the root, which has only tables or nothing
 	for _, about := range l.t.about {
 		first = min(first, l.Start(about[0].start))
 	}
 	return first
 }
 
-// key is how the table's lines name a member.
+// key returns the name of a member as written in the lines of the table.
 func (l lines) key(name string) string {
 	if l.t.prefix > 0 {
 		return string(l.Src[l.t.first.start:l.t.prefix]) + "." + quoteKey(name)
@@ -115,7 +115,7 @@ func (l lines) indent() string {
 	return indent
 }
 
-// joint is what stands between name and value in the table's first line.
+// joint returns the text between name and value in the first line of the table.
 func (l lines) joint() string {
 	for i, value := range l.t.value.Kids {
 		if l.t.first == nil || value.Start < l.t.first.start || value.End != l.t.first.end {
@@ -128,8 +128,7 @@ func (l lines) joint() string {
 	return joint
 }
 
-// replace puts the members of the table that text is in the place of those there
-// are.
+// replace replaces the members of the table by those of text, which must be a table.
 func (l lines) replace(text string) ([]edit.Splice, error) {
 	value, err := Syntax{}.Value(text)
 	if err != nil || value.Kind() != edit.Object {
@@ -142,8 +141,8 @@ func (l lines) replace(text string) ([]edit.Splice, error) {
 	return append(l.drop(func(int) bool { return true }, false), l.insert(members)), nil
 }
 
-// drop removes all lines about the members that gone names. Comments in lines of
-// their own stay, and so do those behind a value.
+// drop removes all lines that concern the members for which gone returns true. Comments on
+// lines of their own and comments after a value stay.
 func (l lines) drop(gone func(int) bool, tidy bool) []edit.Splice {
 	var out []edit.Splice
 	for i, about := range l.t.about {

@@ -1,13 +1,12 @@
-// Package tomledit reads TOML 1.1 for [edit].
+// Package tomledit parses TOML 1.1 for [edit].
 //
-// A table of TOML need not stand in one piece: its members may be written under
-// a header, with dotted keys, between braces, or partly each way. A member is
-// added as a line of its own after the header, or before the first line, or pair
-// between braces, that speaks of the table by a dotted key; it goes with all that
-// speaks of it.
+// A TOML table may be scattered: its members can follow a header, use dotted keys, be in
+// braces, or a mix of these. A new member becomes a line after the header, or before the first
+// line, or pair in braces, that defines the table by a dotted key. Removing a member removes
+// every line or pair that concerns it.
 //
-// The library's own decoder reads each text as well, since the parser that knows
-// the places does not refuse all that is defined twice, or no number.
+// The library's own decoder reads each text as well, because the parser that reports positions
+// accepts some duplicate definitions and invalid numbers.
 package tomledit
 
 import (
@@ -22,10 +21,10 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// MaxDepth is how deep tables and arrays may be nested.
+// MaxDepth is the maximum nesting of tables and arrays.
 const MaxDepth = 256
 
-// Syntax is TOML 1.1. A byte order mark is taken, as most readers do.
+// Syntax is TOML 1.1. A byte order mark is accepted, as most readers do.
 type Syntax struct{}
 
 // Name implements [edit.Syntax].
@@ -52,7 +51,7 @@ func (s Syntax) Read(src []byte) (*edit.Document, error) {
 	return d, nil
 }
 
-// read makes the tree, and has the decoder look at all but what is doubtful.
+// read builds the tree, and has the decoder check everything that is not doubtful.
 func (b *builder) read() error {
 	d := b.doc
 	var p unstable.Parser
@@ -72,8 +71,8 @@ func (b *builder) read() error {
 	return nil
 }
 
-// parserError finds the place of what the parser refuses: it names a piece of
-// the text it was given.
+// parserError converts an error of the parser. The error refers to a part of the text that the
+// parser was given.
 func parserError(d *edit.Document, p *unstable.Parser, err error) *edit.SyntaxError {
 	var refused *unstable.ParserError
 	at := 0
@@ -83,11 +82,11 @@ func parserError(d *edit.Document, p *unstable.Parser, err error) *edit.SyntaxEr
 	return d.ErrorAt(d.Base()+at, "%s", err)
 }
 
-// mostNumbers bounds how many numbers of one file the decoder may refuse.
+// mostNumbers is the maximum number of invalid numbers in a file.
 const mostNumbers = 16
 
-// decode has the decoder look at all that is not doubtful. A scalar that it refuses,
-// such as a number too large, is doubtful too.
+// decode has the decoder check everything that is not doubtful. A scalar that the decoder
+// rejects, such as a number that is too large, becomes doubtful.
 func (b *builder) decode() error {
 	text := bytes.Clone(b.src[b.doc.Base():])
 	drop := func(s *statement) {
@@ -120,7 +119,7 @@ func (b *builder) decode() error {
 	return b.doc.ErrorAt(b.doc.Base(), "more than %d numbers that are no numbers of TOML", mostNumbers)
 }
 
-// offset returns where in the file an error is.
+// offset returns the offset in the file of an error.
 func (b *builder) offset(e *edit.SyntaxError) int {
 	at := b.doc.Base()
 	for range e.Line - 1 {
@@ -129,7 +128,7 @@ func (b *builder) offset(e *edit.SyntaxError) int {
 	return at + e.Column - 1
 }
 
-// scalarAt returns the number, or the like, that holds an offset, nil for none.
+// scalarAt returns the number or other scalar at an offset, or nil if there is none.
 func scalarAt(v *edit.Value, at int) *edit.Value {
 	for _, kid := range v.Kids {
 		if found := scalarAt(kid, at); found != nil {
@@ -142,7 +141,7 @@ func scalarAt(v *edit.Value, at int) *edit.Value {
 	return nil
 }
 
-// statementAt returns the statement that holds an offset, nil for a comment.
+// statementAt returns the statement at an offset, or nil if there is none.
 func (b *builder) statementAt(at int) *statement {
 	after, _ := slices.BinarySearchFunc(b.all, at+1, func(s *statement, at int) int { return s.start - at })
 	if after == 0 || b.all[after-1].end <= at {
@@ -168,7 +167,7 @@ func (Syntax) Quote(s string) string {
 	return edit.Quoted(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
-// quoteKey writes a name, with quotes where it needs them.
+// quoteKey returns the text of a name. It adds quotes if they are needed.
 func quoteKey(name string) string {
 	const bare = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 	if name != "" && strings.Trim(name, bare) == "" {
@@ -188,5 +187,5 @@ func (Syntax) Table(members []edit.Member) string {
 	return "{ " + edit.Members(members, quoteKey, joint) + " }"
 }
 
-// joint is what stands between a name and its value where nothing says better.
+// joint is the default text between a name and its value.
 const joint = " = "

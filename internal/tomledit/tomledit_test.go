@@ -228,7 +228,7 @@ func TestEditRefuses(t *testing.T) {
 	}
 }
 
-// can reports whether an operation is one that is carried out: see TestEditRefuses.
+// can reports whether an operation is supported: see TestEditRefuses.
 func can(n edit.Node, op edit.Op) bool {
 	v := n.Value()
 	if n.Kind() != edit.Object {
@@ -246,7 +246,7 @@ func TestDropUndoesInsert(t *testing.T) {
 	}
 }
 
-// FuzzEdit edits whatever parses, everywhere, and undoes it.
+// FuzzEdit edits every value of any text that parses, and undoes the edit.
 func FuzzEdit(f *testing.F) {
 	for _, src := range []string{sample, "[a]", "a.b.c = [[], {x = 1}]\r\n", "[[a]]\n[a.b]\nc = '''\n'''", "a = { x = 1, # c\n}"} {
 		f.Add([]byte(src))

@@ -10,7 +10,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// Why a value is never edited.
+// Reasons why a value can't be edited.
 const (
 	anchored = "it has an anchor or a tag, which other places may refer to; write it without"
 	aliased  = "it is an alias of another place; write it out"
@@ -20,17 +20,16 @@ const (
 	odd      = "it is written in an unusual way"
 )
 
-// block says that a mapping or sequence is written by indentation. It is the
-// layout of such a value.
+// block is the layout of a mapping or sequence that is written by indentation.
 type block struct {
-	starts []int // of each item's dash, or member's name
+	starts []int // offset of each item's dash, or member's name
 }
 
-// builder makes values of the library's nodes, in the order of the text.
+// builder converts the library's nodes to values, in the order of the text.
 type builder struct {
 	doc   *edit.Document
 	src   []byte
-	lines []int // where each line begins
+	lines []int // offset of each line
 }
 
 func lineStarts(d *edit.Document) []int {
@@ -43,7 +42,7 @@ func lineStarts(d *edit.Document) []int {
 	return starts
 }
 
-// offset finds a line and a column, which counts characters.
+// offset returns the offset of a line and a column. The column counts characters.
 func (b *builder) offset(line, column int) int {
 	at := b.lines[min(line, len(b.lines))-1]
 	for range column - 1 {
@@ -56,8 +55,8 @@ func (b *builder) offset(line, column int) int {
 	return at
 }
 
-// value makes a value of n, which stands somewhere from at on and belongs to a
-// line that is indented by so many columns, -1 for none.
+// value converts n, whose text begins at or after the offset at. indent is the indentation, in
+// columns, of the line that n belongs to, or -1.
 func (b *builder) value(n *yaml.Node, at, indent, depth int) (*edit.Value, error) {
 	v := &edit.Value{Kind: kindOf(n), Text: n.Value, Start: b.offset(n.Line, n.Column)}
 	if depth > MaxDepth {
@@ -112,19 +111,19 @@ func kindOf(n *yaml.Node) edit.Kind {
 	return edit.Other
 }
 
-// unsure refuses a text whose parts are not found where they should be.
+// unsure returns the error for a text whose parts are not where they should be.
 func (b *builder) unsure(at int) error {
 	return b.doc.ErrorAt(at, "it cannot be told for certain where this begins or ends")
 }
 
-// nothing reports whether nothing is written for n.
+// nothing reports whether n is written as nothing.
 func (b *builder) nothing(n *yaml.Node) bool {
 	const quotes = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 	return n.Kind == yaml.ScalarNode && n.Value == "" && n.Style&quotes == 0
 }
 
-// empty gives a null for which nothing is written its place: right behind the
-// colon or dash that it follows.
+// empty sets the position of a null that is written as nothing: directly after the colon or
+// dash before it.
 func (b *builder) empty(v *edit.Value, at int) {
 	if v.Fixed != "" {
 		v.End = at
@@ -139,13 +138,13 @@ func (b *builder) empty(v *edit.Value, at int) {
 	}
 }
 
-// hasProperty reports whether an anchor or tag is the next thing from at on.
+// hasProperty reports whether an anchor or tag comes next, starting at at.
 func (b *builder) hasProperty(at int) bool {
 	at = b.skip(at, "")
 	return at < len(b.src) && strings.IndexByte("&!", b.src[at]) >= 0
 }
 
-// word returns where an alias, an anchor or a tag ends.
+// word returns the end of an alias, an anchor or a tag.
 func (b *builder) word(at int) int {
 	for at < len(b.src) && strings.IndexByte(edit.Blanks+",[]{}", b.src[at]) < 0 {
 		at++
@@ -153,8 +152,8 @@ func (b *builder) word(at int) int {
 	return at
 }
 
-// properties returns where the content begins of a value with anchors or tags,
-// which begin at at. On another line they would be those of what is in the value.
+// properties returns the start of the content of a value whose anchors or tags begin at at.
+// Those on a later line would belong to a value inside it.
 func (b *builder) properties(at int) int {
 	line := b.doc.Lines().End(at)
 	for at < line && at < len(b.src) && (b.src[at] == '&' || b.src[at] == '!') {
@@ -167,8 +166,8 @@ func (b *builder) properties(at int) int {
 	return at
 }
 
-// skip returns the offset of the first byte from at on that is neither blank nor
-// in a comment nor one of more.
+// skip returns the offset of the first byte, starting at at, that is not white space, not part
+// of a comment and not in more.
 func (b *builder) skip(at int, more string) int {
 	for at < len(b.src) {
 		switch c := b.src[at]; {
@@ -183,7 +182,7 @@ func (b *builder) skip(at int, more string) int {
 	return at
 }
 
-// scalar finds the end of a text that begins at content.
+// scalar finds the end of a scalar that begins at content.
 func (b *builder) scalar(v *edit.Value, n *yaml.Node, content, indent int) error {
 	switch {
 	case n.Style&yaml.DoubleQuotedStyle != 0:
@@ -196,7 +195,7 @@ func (b *builder) scalar(v *edit.Value, n *yaml.Node, content, indent int) error
 	default:
 		v.End = b.plain(content, n.Value)
 		v.Loose = v.Loose || !harmless(n.Value)
-		if strings.Trim(n.Value, "?:-") == "" { // text in some places only
+		if strings.Trim(n.Value, "?:-") == "" { // a string only in some places
 			fix(v, odd)
 		}
 	}
@@ -212,7 +211,7 @@ func (b *builder) scalar(v *edit.Value, n *yaml.Node, content, indent int) error
 	return nil
 }
 
-// quoted returns the offset past the closing quote, -1 when there is none.
+// quoted returns the offset after the closing quote, or -1 if there is none.
 func (b *builder) quoted(at int, quote byte) int {
 	if at >= len(b.src) || b.src[at] != quote {
 		return -1
@@ -231,8 +230,8 @@ func (b *builder) quoted(at int, quote byte) int {
 	return -1
 }
 
-// plain returns the offset at which all of text has been seen, whatever blanks
-// stand between its characters, -1 when it is not there.
+// plain returns the offset after text, ignoring white space between its characters, or -1 if
+// text is not found.
 func (b *builder) plain(at int, text string) int {
 	for i := 0; i < len(text); i++ {
 		if strings.IndexByte(edit.Blanks, text[i]) >= 0 {
@@ -249,8 +248,8 @@ func (b *builder) plain(at int, text string) int {
 	return at
 }
 
-// lineBlock returns where a block of text ends: behind its last line that is
-// indented by more than the line it belongs to.
+// lineBlock returns the end of a block scalar: the end of its last line that is indented by
+// more than indent.
 func (b *builder) lineBlock(at, indent int) int {
 	l := b.doc.Lines()
 	end := at + len(bytes.TrimRight(b.src[at:l.End(at)], edit.Blanks))
@@ -268,20 +267,19 @@ func (b *builder) lineBlock(at, indent int) int {
 	return end
 }
 
-// column counts from 0, in characters.
+// column returns the column of an offset, counted from 0 in characters.
 func (b *builder) column(at int) int {
 	return utf8.RuneCount(b.src[b.doc.Lines().Start(at):at])
 }
 
-// fix notes why a value cannot be edited, unless it has a reason already.
+// fix sets the reason why a value can't be edited, unless it has one.
 func fix(v *edit.Value, why string) {
 	if v.Fixed == "" {
 		v.Fixed = why
 	}
 }
 
-// mapping reads one that is written by indentation, and whose first name stands
-// at content.
+// mapping converts a mapping that is written by indentation. Its first name begins at content.
 func (b *builder) mapping(v *edit.Value, n *yaml.Node, content, depth int) error {
 	layout := &block{}
 	v.Layout, v.Loose, v.End = layout, true, content
@@ -295,7 +293,7 @@ func (b *builder) mapping(v *edit.Value, n *yaml.Node, content, depth int) error
 		if start < v.End {
 			return b.unsure(start)
 		}
-		if b.column(start) != indent { // behind a question mark, or an anchor
+		if b.column(start) != indent { // after a question mark or an anchor
 			fix(v, odd)
 		}
 		value, err := b.value(n.Content[i+1], b.pastColon(name), indent, depth+1)
@@ -309,7 +307,7 @@ func (b *builder) mapping(v *edit.Value, n *yaml.Node, content, depth int) error
 	return nil
 }
 
-// name reads the name of a member.
+// name converts the name of a member.
 func (b *builder) name(of *edit.Value, n *yaml.Node, depth int) (*edit.Value, error) {
 	name, err := b.value(n, 0, -1, depth+1)
 	if err != nil {
@@ -326,8 +324,8 @@ func (b *builder) name(of *edit.Value, n *yaml.Node, depth int) (*edit.Value, er
 	return name, nil
 }
 
-// pastColon returns the offset behind the colon that follows a name, or where
-// the name ends when there is none.
+// pastColon returns the offset after the colon that follows a name, or the end of the name if
+// there is none.
 func (b *builder) pastColon(name *edit.Value) int {
 	if at := b.skip(name.End, ""); at < len(b.src) && b.src[at] == ':' {
 		return at + 1
@@ -341,8 +339,7 @@ func (b *builder) doubtNames(v *edit.Value) {
 	}
 }
 
-// sequence reads one that is written by indentation, and whose first dash stands
-// at content.
+// sequence converts a sequence that is written by indentation. Its first dash is at content.
 func (b *builder) sequence(v *edit.Value, n *yaml.Node, content, depth int) error {
 	layout := &block{}
 	v.Layout, v.Loose, v.End = layout, true, content
@@ -361,7 +358,7 @@ func (b *builder) sequence(v *edit.Value, n *yaml.Node, content, depth int) erro
 	return nil
 }
 
-// flow reads a mapping or sequence between brackets, which begins at content.
+// flow converts a mapping or sequence in brackets that begins at content.
 func (b *builder) flow(v *edit.Value, n *yaml.Node, content, depth int) error {
 	closing := byte(']')
 	if n.Kind == yaml.MappingNode {
@@ -387,7 +384,7 @@ func (b *builder) flow(v *edit.Value, n *yaml.Node, content, depth int) error {
 		}
 		v.Kids, at = append(v.Kids, value), max(at, value.End)
 	}
-	if !bracketed { // one pair in a sequence needs no braces
+	if !bracketed { // a single pair in a sequence needs no braces
 		v.End = at
 		fix(v, odd)
 		return nil

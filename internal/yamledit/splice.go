@@ -25,28 +25,28 @@ func (s Syntax) Splices(n edit.Node, op edit.Op) ([]edit.Splice, error) {
 	return l.drop(func(i int) bool { return op.Drops(n, i) }), nil
 }
 
-// lines is a value in the lines of a file: when it is written by indentation,
-// starts says where its parts begin.
+// lines is a value in the lines of a file. If it is written by indentation, starts has the
+// offsets of its items or members.
 type lines struct {
 	edit.Lines
 	v      *edit.Value
 	starts []int
 }
 
-// replace puts a text in the place of the value.
+// replace replaces the value by text.
 func (l lines) replace(text string) []edit.Splice {
 	start, end := l.v.Start, l.v.End
 	colon := l.pastColon()
 	switch nothing := strings.TrimSpace(text) == ""; {
 	case l.v.Layout != nil && colon >= 0:
-		// Brackets may not stand as far out as dashes may.
+		// Brackets must be indented, dashes need not be.
 		start, text = colon, " "+text
 		if nothing {
 			text = ""
 		}
 	case l.v.Layout != nil:
 		text = "  " + text
-	case nothing: // with the blank that sets a value off
+	case nothing: // also removes the blank before the value
 		if start > l.Base && l.Src[start-1] == ' ' && start < end {
 			start--
 		}
@@ -57,8 +57,8 @@ func (l lines) replace(text string) []edit.Splice {
 	return []edit.Splice{{Start: start, End: end, Text: text}}
 }
 
-// pastColon returns the offset behind the colon before the value, -1 when there
-// is none, or a comment between the two.
+// pastColon returns the offset after the colon before the value. It returns -1 if there is
+// none, or if a comment is between the two.
 func (l lines) pastColon() int {
 	before := strings.TrimRight(string(l.Src[l.Base:l.v.Start]), edit.Blanks)
 	line := before[strings.LastIndexByte(before, '\n')+1:]
@@ -68,7 +68,7 @@ func (l lines) pastColon() int {
 	return l.Base + len(before)
 }
 
-// insert puts items or members before the first one, each in a line of its own.
+// insert inserts items or members before the first one, each on a line of its own.
 func (l lines) insert(op edit.Op) edit.Splice {
 	parts := make([]string, 0, len(op.Items)+len(op.Members))
 	for _, item := range op.Items {
@@ -79,14 +79,15 @@ func (l lines) insert(op edit.Op) edit.Splice {
 	}
 	at := l.starts[0]
 	indent, alone := l.Indent(at)
-	if !alone { // behind the dash of a sequence
+	if !alone { // after the dash of a sequence
 		indent = strings.Repeat(" ", len([]rune(indent)))
 	}
 	text := strings.Join(append(parts, ""), l.Newline()+indent)
 	return edit.Splice{Start: at, End: at, Text: text}
 }
 
-// drop removes the parts that gone names, with their lines. Comments stay.
+// drop removes the items or members for which gone returns true, with their lines. Comments
+// stay.
 func (l lines) drop(gone func(int) bool) []edit.Splice {
 	stay := 0
 	for stay < len(l.starts) && gone(stay) {
@@ -101,7 +102,7 @@ func (l lines) drop(gone func(int) bool) []edit.Splice {
 	var out []edit.Splice
 	first := 0
 	if _, alone := l.Indent(l.starts[0]); !alone && stay > 0 && l.together(stay) {
-		// What stays takes the place behind the dash.
+		// The first part that stays moves to the place after the dash.
 		out, first = []edit.Splice{{Start: l.starts[0], End: l.starts[stay]}}, stay
 	}
 	for i := first; i < len(l.starts); i++ {
@@ -116,8 +117,8 @@ func (l lines) drop(gone func(int) bool) []edit.Splice {
 	return l.Join(out, true)
 }
 
-// together reports whether nothing but blanks stands between the first n parts
-// and the next.
+// together reports whether only white space separates the first n parts from each other and
+// from the next.
 func (l lines) together(n int) bool {
 	for i := range n {
 		if strings.Trim(string(l.Src[l.v.Kids[i].End:l.starts[i+1]]), edit.Blanks) != "" {

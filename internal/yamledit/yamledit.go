@@ -1,12 +1,11 @@
-// Package yamledit reads YAML for [edit].
+// Package yamledit parses YAML for [edit].
 //
-// The library tells where a value begins and not where it ends, so the end is
-// looked for here: behind the closing quote or bracket, or where the text of a
-// plain value has been seen. Text that is not understood to its end is refused.
+// The library reports where a value begins but not where it ends. This package looks for the
+// end: the closing quote or bracket, or the end of the text of a plain value. It rejects a text
+// whose end it can't find.
 //
-// What has several readings, or says something in one place that counts in
-// another, is read and never edited: anchors, aliases, tags, merged mappings,
-// blocks of text, and plain text that goes over lines.
+// Values that have several readings, or that affect other places, are parsed but never edited:
+// anchors, aliases, tags, merged mappings, block scalars, and plain scalars over several lines.
 package yamledit
 
 import (
@@ -21,11 +20,10 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// MaxDepth is how deep mappings and sequences may be nested.
+// MaxDepth is the maximum nesting of mappings and sequences.
 const MaxDepth = 256
 
-// Syntax is YAML 1.2, of which a file has to hold one document. A byte order
-// mark is taken.
+// Syntax is YAML 1.2. A file must hold one document. A byte order mark is accepted.
 type Syntax struct{}
 
 // Name implements [edit.Syntax].
@@ -34,7 +32,7 @@ func (Syntax) Name() string { return "yaml" }
 // Parse implements [edit.Syntax].
 func (s Syntax) Parse(src []byte) (*edit.Document, error) { return edit.Certain(s.Read(src)) }
 
-// Read implements [edit.Syntax]. A file that says nothing is an empty mapping.
+// Read implements [edit.Syntax]. A file without content is an empty mapping.
 func (s Syntax) Read(src []byte) (*edit.Document, error) {
 	d := edit.NewDocument(s, src)
 	text, broken := edit.Unbroken(src)
@@ -51,7 +49,7 @@ func (s Syntax) Read(src []byte) (*edit.Document, error) {
 	return d, nil
 }
 
-// read reads src, which is the text of d but for what is no UTF-8.
+// read parses src, the text of d with the bytes replaced that are not UTF-8.
 func (s Syntax) read(d *edit.Document, src []byte) (*edit.Value, error) {
 	if err := checkCharacters(d, src); err != nil {
 		return nil, err
@@ -70,13 +68,12 @@ func (s Syntax) read(d *edit.Document, src []byte) (*edit.Value, error) {
 		return nil, err
 	}
 	if root.Kind != edit.Object && root.Kind != edit.Array {
-		fix(root, odd) // a file of one value
+		fix(root, odd) // the file is one scalar
 	}
 	return root, nil
 }
 
-// checkCharacters refuses characters that only some readers take for the end of a
-// line.
+// checkCharacters rejects characters that only some readers take for a line ending.
 func checkCharacters(d *edit.Document, src []byte) error {
 	for i := d.Base(); i < len(src); {
 		r, size := utf8.DecodeRune(src[i:])
@@ -88,12 +85,11 @@ func checkCharacters(d *edit.Document, src []byte) error {
 	return nil
 }
 
-// versionLine is a directive that says what we take a file for anyway. The library
-// knows 1.1 only.
+// versionLine matches a %YAML 1.x directive. Files are read as if it were not there; the
+// library accepts only 1.1.
 var versionLine = regexp.MustCompile(`^(?:[ \t]*(?:#[^\n]*)?\r?\n)*%YAML[ \t]+1\.[0-9]+[ \t]*(?:#[^\n]*)?\r?\n`)
 
-// withoutVersion returns src with such a directive made a comment, of the same
-// length.
+// withoutVersion returns src with the %YAML directive turned into a comment of the same length.
 func withoutVersion(src []byte, base int) []byte {
 	at := versionLine.FindIndex(src[base:])
 	if at == nil {
@@ -104,7 +100,7 @@ func withoutVersion(src []byte, base int) []byte {
 	return src
 }
 
-// blank reports whether text holds nothing but blanks and comments.
+// blank reports whether text has only white space and comments.
 func blank(text []byte) bool {
 	for line := range bytes.Lines(text) {
 		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
@@ -114,7 +110,7 @@ func blank(text []byte) bool {
 	return true
 }
 
-// loadError finds the place of what the library refuses.
+// loadError converts an error of the library, with its position.
 func (b *builder) loadError(err error) *edit.SyntaxError {
 	var refused *yaml.LoadError
 	if !errors.As(err, &refused) {
@@ -142,7 +138,8 @@ func (Syntax) Quote(s string) string {
 	})
 }
 
-// quoteKey writes a name of a block mapping, with quotes where it may need them.
+// quoteKey returns the text of a name in a block mapping. It adds quotes where they may be
+// needed.
 func quoteKey(name string) string {
 	if harmless(name) {
 		return name
@@ -150,8 +147,8 @@ func quoteKey(name string) string {
 	return Syntax{}.Quote(name)
 }
 
-// harmless reports whether s is the same text wherever it is written without
-// quotes. It is narrower than need be.
+// harmless reports whether s is the same string anywhere without quotes. It is stricter than
+// necessary.
 func harmless(s string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	if s == "" || !strings.ContainsRune(letters+"/_", rune(s[0])) || strings.Trim(s, letters+"0123456789_-./+") != "" {

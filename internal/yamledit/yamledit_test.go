@@ -134,7 +134,7 @@ func TestFixed(t *testing.T) {
 			}
 		})
 	}
-	// What stands in such a value cannot be edited either.
+	// The values in such a value can't be edited either.
 	d := parse(t, "a: &x\n  b: 1\nc: *x\n")
 	if got, err := d.Edit(edit.Set([]string{"a", "b"}, "2")); err == nil {
 		t.Errorf("edited to %q", got)
@@ -251,8 +251,7 @@ func TestEdit(t *testing.T) {
 	}
 }
 
-// can reports whether an operation is one that is carried out: nothing on the
-// way to the value forbids it.
+// can reports whether an operation is supported: no value on the path is fixed.
 func can(n edit.Node, op edit.Op) bool {
 	for i := range len(op.Path) + 1 {
 		if n.Document().At(op.Path[:i]).Fixed() != "" {
@@ -270,8 +269,8 @@ func TestDropUndoesInsert(t *testing.T) {
 	}
 }
 
-// FuzzEdit edits whatever parses, everywhere, and undoes it. An edit may be
-// refused: there are many ways to write YAML.
+// FuzzEdit edits every value of any text that parses, and undoes the edit. An edit may be
+// refused, since YAML has many notations.
 func FuzzEdit(f *testing.F) {
 	for _, src := range []string{sample, "a: &x [1]\nb: *x\n", "- a: 1\n  b: |\n   x\n", "{\"a\":[1,{\"b\":null}]}", "a:\n- - 1\r\n"} {
 		f.Add([]byte(src))

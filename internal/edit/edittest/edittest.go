@@ -1,5 +1,5 @@
-// Package edittest is the test that every syntax of package edit has to pass:
-// what is put into a file can be taken out again, and then it is what it was.
+// Package edittest has the test that every syntax of package edit must pass: undoing an edit
+// restores the original text.
 package edittest
 
 import (
@@ -9,13 +9,13 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// Failer is what is told that a test failed: a testing.T, or rapid's.
+// Failer reports a failed test. It is implemented by testing.T and rapid.T.
 type Failer interface {
 	Fatalf(format string, args ...any)
 }
 
-// InsertAndDrop edits every value in d by itself, and undoes it. may, when not
-// nil, says whether an operation is one that the syntax has to carry out.
+// InsertAndDrop edits every value in d separately, and undoes the edit. If may is not nil, it
+// reports whether the syntax has to support an operation.
 func InsertAndDrop(t Failer, d *edit.Document, may func(n edit.Node, op edit.Op) bool) {
 	syntax := d.Syntax()
 	items := []string{syntax.Quote("é"), syntax.List([]string{"1", syntax.Table(nil)})}
