@@ -20,8 +20,8 @@ import (
 // between checks.
 const aheadAfter = 50 * time.Millisecond
 
-// lookAhead cancels the request that the pump of side has judged, if the requester has
-// cancelled it.
+// lookAhead cancels the request of side that is being judged, if the requester has cancelled
+// it.
 func (s *Session) lookAhead(side wire.Side) {
 	defer s.recoverPanic()
 	if seq := s.takenBack(side); seq != 0 {

@@ -274,7 +274,7 @@ func (e *became) code(c *codec) {
 	c.flag(&e.lost)
 }
 
-// began: the agent has sent its first message of the legacy or the modern era.
+// began: the agent has requested the legacy handshake, or made its first modern request.
 type began struct{ initialized, modern bool }
 
 func (e *began) code(c *codec) { c.flag(&e.initialized); c.flag(&e.modern) }

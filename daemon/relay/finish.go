@@ -11,8 +11,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// until waits until done returns true, for at most d if d is not 0, and returns the last
-// result of done. s.mu must be held.
+// until waits until done returns true, for at most d if d is not 0, or until s.ctx ends. It
+// returns the last result of done. s.mu must be held.
 func (s *Session) until(d time.Duration, done func() bool) bool {
 	late := false
 	if d > 0 {

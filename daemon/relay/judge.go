@@ -29,8 +29,8 @@ type Judge interface {
 
 var _ Judge = (*gate.Attachment)(nil)
 
-// judging is a line that a pump has judged. Verdicts on it belong to the pump until settled is
-// called.
+// judging is a line on which a pump waits for a verdict. Verdicts on it belong to the pump
+// until settled is called.
 type judging struct {
 	seq      uint64
 	verdicts []gate.Verdict // the first may say that the line is held

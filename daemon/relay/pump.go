@@ -30,7 +30,8 @@ type source interface {
 	// s.mu must be held.
 	handledAll() bool
 	// cancels reports whether a line that the pump has not handled yet cancels the request
-	// with the key. It may be called only while the pump has a line judged. s.mu must be held.
+	// with the key. It may be called only while the pump waits for a verdict. s.mu must be
+	// held.
 	cancels(key string) bool
 }
 

@@ -11,7 +11,7 @@ import (
 // Server is the server's end of a session: [Pipes], [Shared] or [Refusal]. The session owns
 // it.
 type Server interface {
-	// join prepares the server for a new session. If there is no server, both results are nil.
+	// join prepares the server for session s. If there is no server, both results are nil.
 	join(s *Session) (source, sink, error)
 	// begin prepares the sink, and may block. It is called once, before anything is written.
 	begin() error

@@ -4,9 +4,9 @@
 // has a pump, which reads the side's lines, has them judged if the table of methods requires
 // it, and writes them to the other side. A separate goroutine per side writes everything else:
 // the session's own replies and lines that were held. Everything that a session knows is in
-// its state. Only events change the state, and events are written to a journal before they
-// take effect. If the daemon is killed, the next one continues from the journal: no line is
-// lost, and none is delivered twice.
+// its state. Only events change the state, and events are in a journal before their
+// consequences are visible. If the daemon is killed, the next one continues from the journal:
+// no line is lost, and none is delivered twice.
 package relay
 
 import (
@@ -34,8 +34,8 @@ type Session struct {
 	log         *slog.Logger
 	ends        Ends
 	mapping     *mapping.Mapping
-	wake        *pipe.Waker     // for all reads and writes
-	toServer    *pipe.Waker     // also for writes to the server
+	wake        *pipe.Waker     // for all reads, and for writes to the agent
+	toServer    *pipe.Waker     // for writes to the server
 	inputs      [2]source       // of the pumps
 	outputs     [2]*output      // to each side
 	ctx         context.Context // for judging; ends with the session
@@ -56,7 +56,7 @@ type Session struct {
 	recorded       []uint64          // recorded outcomes that the journal does not mark yet
 	noServer       *Refusal          // not nil: there is no server, and this answers the agent's requests
 	ended          [2]bool           // nothing more is read from that side
-	beingJudged    [2]*waiting       // the line that the side's pump has judged
+	beingJudged    [2]*waiting       // the line on which the side's pump waits for a verdict
 	look           [2]*time.Timer    // for the next look ahead; nil before the first
 	reminders      map[uint64]*reminder
 	silentRequests silentRequests
