@@ -77,7 +77,7 @@ type pathsOf struct {
 
 func (p pathsOf) Paths(ctx context.Context, c *Call) Paths { return p.of(ctx, c) }
 
-// openHouse returns a gate for which each call names the folder /p/out, and one that puts
+// openHouse returns a gate for which each call names the folder /p/out, and a call that puts
 // something there names two paths.
 func openHouse() *house {
 	h := newHouse()

@@ -25,7 +25,7 @@ type Gate struct {
 	Presence Presence // nil: nobody can prove presence
 	Sampler  Sampler  // nil: agents answer what servers request
 	Recorder Recorder
-	Listener Listener // nil: nobody wants to know the tools' schemas
+	Listener Listener // nil: listed tools are not passed on
 	Tracer   Tracer   // nil: no traces
 	Logger   *slog.Logger
 
@@ -298,8 +298,8 @@ func Direction(side wire.Side) string {
 	return "agent_to_server"
 }
 
-// sing denies a canary whatever the policy decided, so that the canary passes the policy and
-// everything else that a call passes. It does not hide faults: an accident never gets here.
+// sing denies a canary whatever the policy decided. By then the canary has passed the policy
+// and everything else that a call passes. Faults are not hidden: an accident never gets here.
 func sing(c *Call, r Ruling) Ruling {
 	if c.Server != record.CanaryServer || c.Side != wire.FromAgent {
 		return r

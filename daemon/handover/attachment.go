@@ -298,7 +298,7 @@ func (a *attachment) end(ctx context.Context, how, why string) {
 	if a.joined != nil {
 		b.Sessions.End(a.joined, how, why)
 	}
-	if !a.about.Begun || a.about.Shared || a.about.Reason != "" { // no process of tg-shim's whose end it would still report
+	if !a.about.Begun || a.about.Shared || a.about.Reason != "" { // tg-shim has no server process whose end it would report
 		b.remove(a)
 		a.unwatch()
 		return
