@@ -15,17 +15,16 @@ type asked struct {
 	call   *Call
 	ruling Ruling
 	facts  []Fact
-	// What the person was asked about; a yes is for nothing else.
+	// What the person was asked about; an approval holds for nothing else.
 	subject, digest [32]byte
 	held            Held
 }
 
-// ask puts the question that w comes to, unless a grant lets the call through. The
-// record of it has been written when ask returns, unless known says that an earlier
-// daemon did.
+// ask files the question about c, unless a grant covers it. The record of the question has
+// been written when ask returns, unless known shows that a previous daemon wrote it.
 func (g *Gate) ask(ctx context.Context, c *Call, w weighed, r, known *record.Record) (Verdict, *asked) {
 	ruling := w.ruling
-	if c.Of != "" { // what is asked is shown without the call that led to it
+	if c.Of != "" { // the question is shown without the call that led to it
 		ruling.Reason += fmt.Sprintf("; the server asks it in its answer to %s", c.Of)
 	}
 	if c.hooks != nil && len(c.hooks.By) > 0 {
@@ -55,8 +54,8 @@ func (g *Gate) ask(ctx context.Context, c *Call, w weighed, r, known *record.Rec
 	return Verdict{Seq: c.Seq, Move: Ask, Reason: ruling.Reason, Approval: held.ID()}, a
 }
 
-// granted reports whether a grant lets a call through, and says so in its record.
-// When that can't be found out a person is asked.
+// granted reports whether a grant covers the call, and notes the grant in the call's record.
+// If looking for a grant fails, a person is asked.
 func (g *Gate) granted(ctx context.Context, q *Question, r *record.Record) bool {
 	if g.Grants == nil {
 		return false
@@ -80,8 +79,8 @@ func answered(ctx context.Context, held Held) (Answer, bool) {
 	return answer, err == nil
 }
 
-// await waits for the person. It returns false when ctx ended first and no
-// verdict is due: whoever ended it has taken the call back or will ask again.
+// await waits for the person. It returns false if ctx ended first and no verdict is due: the
+// call was cancelled or will be asked about again.
 func (g *Gate) await(ctx context.Context, a *asked) (Verdict, bool) {
 	t := a.call.Trace
 	waits := t.Begin(StageAsk)
@@ -118,10 +117,10 @@ func (g *Gate) await(ctx context.Context, a *asked) (Verdict, bool) {
 	return v, v.Move != 0
 }
 
-// conclude makes a verdict of a person's answer. The gates are asked once more:
-// the set in force may be another one by then. hooks is what hooks have said of the
-// arguments that the person put in, nil when they were not asked. When ctx ends before
-// they have judged there is no verdict, as with judge.
+// conclude turns a person's answer into a verdict. The gates judge again, because the set in
+// force may have changed. hooks is what hooks decided about the person's arguments, nil if
+// they were not called. As with judge, there is no verdict if ctx ends before the gates have
+// judged.
 func (g *Gate) conclude(ctx context.Context, a *asked, answer Answer, failed error, hooks *hooked) Verdict {
 	c := a.call
 	var unusable error
@@ -168,7 +167,7 @@ func (g *Gate) conclude(ctx context.Context, a *asked, answer Answer, failed err
 	}
 	v := g.forward(ctx, c, r, ruling.Redact)
 	v.Approval = r.Approval
-	if v.Move == Forward && c == a.call { // else what the agent would carry on is not what was approved
+	if v.Move == Forward && c == a.call { // otherwise the agent would continue a call that was not approved
 		c.from.retries.approved(c, a.ruling, a.facts, r.Approval)
 	}
 	if c != a.call && v.Move == Forward {
@@ -177,16 +176,17 @@ func (g *Gate) conclude(ctx context.Context, a *asked, answer Answer, failed err
 	return v
 }
 
-// void is the ruling of w on c, which was approved, or a refusal where the yes is not
-// for c as it is now. Arguments that a person put in place of the agent's may well be
-// asked about by another rule: they have answered that; but not for other people.
+// void returns the ruling of w on c, which was approved, or a denial if the approval does not
+// hold for c as it is now. If the person replaced the arguments, another rule may ask about
+// the new ones: the person has answered that already. It does not stand in for an answer of
+// other people.
 func (a *asked) void(c *Call, w weighed, answer Answer) Ruling {
 	why := ""
 	switch r := &w.ruling; {
 	case r.Move == Deny:
 	case r.Move == Ask && r.Level == LevelPresence && answer.Level != LevelPresence:
 		why = "by now a yes needs a person's presence"
-	case a.call.Digest() != a.digest || c.Definition != a.call.Definition: // c is a copy where the person has edited it
+	case a.call.Digest() != a.digest || c.Definition != a.call.Definition: // c is a copy if the person edited it
 		why = "what it calls is not what was shown to the person"
 	case r.Move == Ask && (r.Workflow != a.ruling.Workflow || r.Basis.Workflow != a.ruling.Basis.Workflow):
 		why = "the rules changed meanwhile and ask someone else, or in another way"
@@ -202,36 +202,36 @@ func (a *asked) void(c *Call, w weighed, answer Answer) Ruling {
 	return lapsed(w.ruling, answer, why)
 }
 
-// lapsed is the ruling on a call to which the yes is none, as it is by now.
+// lapsed returns the ruling on a call for which the approval no longer holds.
 func lapsed(r Ruling, answer Answer, why string) Ruling {
 	return r.denied(mcp.CodeRule, fmt.Sprintf("it was approved (%s), but %s; repeat the call", answer.ID, why))
 }
 
-// denied is the ruling by which nobody has let through what r asks about.
+// denied returns a ruling that denies what r asks about.
 func (r *Ruling) denied(code int, reason string) Ruling {
 	return Ruling{Move: Deny, Gate: "ask", Rule: r.Rule, Policies: r.Policies, Redact: r.Redact, Code: code, Reason: reason}
 }
 
-// shownWith reports whether each of facts was among shown, as far as names go. That
-// a text steered the session is no reason to ask, and none to ask again.
+// shownWith reports whether each of facts was among shown, compared by name. The fact that a
+// text steered the session is no reason to ask, and so none to ask again.
 func shownWith(shown, facts []Fact) bool {
 	return !slices.ContainsFunc(facts, func(f Fact) bool {
 		return f.Name != "steered" && !slices.ContainsFunc(shown, func(s Fact) bool { return s.Name == f.Name })
 	})
 }
 
-// NotInTheCall returns the facts that a person does not see in a call itself. Where
-// it sends to, they do see: that this place became a new one while they were asked,
-// by what the agent has read since, makes no other call of it.
+// NotInTheCall returns the facts that a person can't see from the call itself. The destination
+// is visible: if it became a new place while the person was asked, because of what the agent
+// has read since, the call is still the same.
 func NotInTheCall(facts []Fact) []Fact {
 	return slices.DeleteFunc(slices.Clone(facts), func(f Fact) bool { return f.Name == "new-place" })
 }
 
-// withdraw takes back a question that was filed and can't be answered any more.
+// withdraw withdraws a question that was filed and can't be answered any more.
 func withdraw(ctx context.Context, held Held) {
 	gone, cancel := context.WithCancelCause(ctx)
 	cancel(ErrWithdrawn)
-	// The answer to a withdrawn question is of no use to anyone.
+	// The answer to a withdrawn question is of no use.
 	_, _ = held.Wait(gone)
 }
 
@@ -269,57 +269,55 @@ func unapproved(ruling Ruling, answer Answer) Ruling {
 	return d
 }
 
-// Level is how far whoever says yes has to show that they are a person.
+// Level is how strongly an approver must prove to be a person.
 type Level string
 
 const (
-	// LevelUsual is Presence for a call of high risk where presence is set up, and
-	// else Watch. A Ruling has it before it is known what is true of the call.
+	// LevelUsual is LevelPresence for a call of high risk if presence is set up, otherwise
+	// LevelWatch. A Ruling has it until the facts of the call are known.
 	LevelUsual Level = ""
-	// LevelWatch is anybody whom no agent has started.
+	// LevelWatch admits any caller that no agent has started.
 	LevelWatch Level = "watch"
-	// LevelPresence is somebody who knows a secret that no agent has.
+	// LevelPresence admits a caller who knows a secret that no agent has.
 	LevelPresence Level = "presence"
 )
 
-// strictness orders levels: the yes that is harder to give is the greater one.
+// strictness orders levels: the higher, the harder to satisfy.
 var strictness = map[Level]int{LevelWatch: 1, LevelUsual: 2, LevelPresence: 3}
 
-// Stricter reports whether a yes at level l takes more than one at other.
+// Stricter reports whether an approval at level l requires more than one at other.
 func (l Level) Stricter(other Level) bool { return strictness[l] > strictness[other] }
 
-// Proof is what somebody gives as a proof of presence: either of the two. Whoever
-// checks it wipes it.
+// Proof is a presence proof: either of the two. The verifier wipes it.
 type Proof struct {
 	Passphrase []byte
 	Code       []byte // six digits
 }
 
-// Presence tells whether people can prove to be there.
+// Presence reports whether people can prove their presence.
 type Presence interface {
-	// Enrolled reports whether there is a secret that somebody could give. It is
-	// quick and safe for concurrent use.
+	// Enrolled reports whether a secret is set up. It is quick and safe for concurrent use.
 	Enrolled() bool
 }
 
-// Assumed stands for a Presence of which nobody knows, in a rehearsal of what is not
-// in force: a workflow that requires presence asks, and no other one does.
+// Assumed stands for an unknown Presence when rules that are not in force are rehearsed: only
+// a workflow that requires presence asks for it.
 var Assumed Presence = assumed{}
 
 type assumed struct{}
 
 func (assumed) Enrolled() bool { return false }
 
-// HighRisk are the facts of a call to which only a person's own yes will do, where
-// presence is set up: what would take the guard down, what carries credentials or
-// reaches for them, and what was put into the agent's mind by a text that it read.
-// An agent that was talked into such a call may be talked into approving it too.
+// HighRisk are the facts of calls that only a person may approve, if presence is set up: calls
+// that would disable ThoughtGate, that carry credentials or reach for them, or that a text put
+// into the agent's mind. An agent that was talked into such a call may be talked into
+// approving it too.
 var HighRisk = []string{"ours", "secret", "secret-place", "planted", "prompted"}
 
-// notEnrolled is why a question that needs presence can't be put.
+// notEnrolled is why a question that requires presence can't be asked.
 const notEnrolled = "the workflow requires presence, and nobody has set it up: tgctl presence enrol"
 
-// settle says at which level the question that w comes to is put.
+// settle sets the level of the question in w.
 func (g *Gate) settle(w *weighed) {
 	r := &w.ruling
 	if r.Move != Ask {

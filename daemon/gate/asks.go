@@ -13,22 +13,22 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// What a server asks of the agent or its user comes as a request of its own in
-// the legacy era. In the modern one it lies inside of an answer: in inputRequests
-// of a result, and of what is told of a task. And in both it may come as the error
-// that wants somebody to visit a page first. Each ask is judged as the request
-// that it could have been; the answer is let through as it is, or not at all.
+// A server's request to the agent or its user is called an ask. In the legacy era it is a
+// request of its own. In the modern era it is part of an answer: in inputRequests of a result
+// or of a task notification. In both eras it may also be an error that requires the user to
+// visit a page first. Each ask is judged as the equivalent request. The answer is forwarded
+// whole or not at all.
 
-// inputRequired is the resultType of an answer that asks for something.
+// inputRequired is the resultType of an answer that carries asks.
 const inputRequired = "input_required"
 
-// mostAsks is how many asks one answer may carry: each is judged by itself, and a
-// person has to read them all.
+// mostAsks is how many asks one answer may carry: each is judged separately, and a person has
+// to read them all.
 const mostAsks = 64
 
 var errTooManyAsks = fmt.Errorf("there are more than %d", mostAsks)
 
-// carriesAsks reports whether c is a message in which asks may lie.
+// carriesAsks reports whether c is a message that may carry asks.
 func (c *Call) carriesAsks() bool {
 	switch c.Envelope.Kind {
 	case wire.Result, wire.Error:
@@ -39,9 +39,9 @@ func (c *Call) carriesAsks() bool {
 	return false
 }
 
-// weighAsks weighs what c asks. The first ask that may not pass decides. If some
-// need a person, all of them are one question: the answer crosses whole, so
-// whoever says yes has to see all that is in it.
+// weighAsks judges the asks in c. The first ask that is denied decides. If several need a
+// person, they become one question: the answer is forwarded whole, so the approver must see
+// all of it.
 func (g *Gate) weighAsks(ctx context.Context, policy Policy, c *Call) weighed {
 	asks, err := c.asks()
 	if err != nil {
@@ -67,7 +67,7 @@ func (g *Gate) weighAsks(ctx context.Context, policy Policy, c *Call) weighed {
 	return w
 }
 
-// join makes one question of two to the same people.
+// join merges two questions for the same people into one.
 func (r *Ruling) join(other Ruling) error {
 	if r.Workflow != other.Workflow || r.Basis.Workflow != other.Basis.Workflow || !slices.Equal(r.Surfaces, other.Surfaces) {
 		return fmt.Errorf("the server asks several things at once, about which different people have to be asked (%s, %s)", r.Workflow, other.Workflow)
@@ -102,7 +102,7 @@ func (r *Ruling) join(other Ruling) error {
 	return nil
 }
 
-// asks returns what c asks, each as if the server had sent it as a request.
+// asks returns the asks in c, each as if the server had sent it as a request.
 func (c *Call) asks() ([]*Call, error) {
 	if c.Envelope.Kind == wire.Error {
 		return c.pages()
@@ -154,8 +154,8 @@ func (c *Call) asks() ([]*Call, error) {
 	return asks, nil
 }
 
-// pages returns the pages that somebody is to visit before the call that the
-// error c answers is made again.
+// pages returns the pages that the user must visit before the agent repeats the call that the
+// error c answers.
 func (c *Call) pages() ([]*Call, error) {
 	if c.Envelope.Code != mcp.CodeURLRequired {
 		return nil, nil
@@ -178,7 +178,7 @@ func (c *Call) pages() ([]*Call, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the server's questions can't be read: %w", err)
 		}
-		// Whoever reads such an error opens what is in it, whatever that calls itself.
+		// A client that reads such an error opens the page, whatever mode the entry declares.
 		if text, err := wire.Unquote(mode, c.Line); err != nil || text != "url" {
 			return nil, fmt.Errorf("the server's error has a question that leads to no page")
 		}
@@ -191,8 +191,8 @@ func (c *Call) pages() ([]*Call, error) {
 	return pages, err
 }
 
-// inside makes a call of a question inside an answer, as if the server had sent
-// it as a request of its own. method and params are raw; params may be nil.
+// inside returns a call for an ask inside an answer, as if the server had sent it as a
+// request. method and params are raw; params may be nil.
 func (c *Call) inside(method, params []byte) (*Call, error) {
 	line := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":%s`, c.Seq, method)
 	if params != nil {
@@ -203,15 +203,15 @@ func (c *Call) inside(method, params []byte) (*Call, error) {
 	return ask, err
 }
 
-// as is c as if another line had come from side.
+// as returns a copy of c with a line that side wrote.
 func (c *Call) as(side wire.Side, line []byte) (*Call, error) {
 	other := *c
 	other.Line, other.Envelope = line, wire.Envelope{}
 	return &other, wire.Read(line, side, &other.Envelope)
 }
 
-// together is what a person is shown of several asks: each with its method and
-// its params, under the names of all methods.
+// together returns what a person is shown of several asks: the method and params of each,
+// under the names of all methods.
 func (c *Call) together(asks []*Call) *Call {
 	switch len(asks) {
 	case 0:
@@ -244,13 +244,12 @@ func orEmpty(params []byte) []byte {
 	return params
 }
 
-// rulePage names the rule by which an address is refused that nobody may be sent
-// to.
+// rulePage is the rule name of denials because of a page's address.
 const rulePage = "built in: pages"
 
-// page refuses what c asks when that sends somebody to a page whose address no
-// agent should open, whatever the rules say of it: what opens it may be a shell,
-// and who looks at it may see another one.
+// page denies what c asks if it would send the user to a page whose address no agent should
+// open, whatever the rules decide: the program that opens it may be a shell, and the address
+// that the user sees may be another one.
 func (c *Call) page(r Ruling) Ruling {
 	if c.Method != "elicitation/create" || c.Side != wire.FromServer || r.Move == Deny {
 		return r
@@ -265,8 +264,8 @@ func (c *Call) page(r Ruling) Ruling {
 	}
 }
 
-// checkPage says what is wrong with the page that an elicitation leads to, nil for
-// none. One that has an address leads there, whatever it calls itself.
+// checkPage returns what is wrong with the page of an elicitation, or nil. An elicitation with
+// an address leads there, whatever mode it declares.
 func (c *Call) checkPage() error {
 	e := &c.Envelope
 	address, err := wire.Member(c.Line, e.Params, "url")
@@ -286,14 +285,13 @@ func (c *Call) checkPage() error {
 	return mcp.CheckPage(text)
 }
 
-// mostURIs is how many resources one subscriptions/listen may name: each is
-// judged by itself, and what comes behind waits.
+// mostURIs is how many resources one subscriptions/listen may name: each is judged separately
+// while later lines wait.
 const mostURIs = 1024
 
-// weighListen weighs a subscriptions/listen. Resources that may not be read are
-// cut out of it, and c is what is left; where nothing is, what refused the first
-// of them refuses the whole. What was cut out stays out, whatever the rules say
-// later.
+// weighListen judges a subscriptions/listen. Resources that may not be read are removed from
+// c. If nothing is left, the first denial denies the whole. What was removed stays removed,
+// even if the rules change later.
 func (g *Gate) weighListen(ctx context.Context, policy Policy, c *Call) weighed {
 	items, uris, err := mcp.ListenURIs(&c.Envelope, c.Line)
 	if err == nil && len(uris) > mostURIs {
@@ -336,14 +334,13 @@ func (g *Gate) weighListen(ctx context.Context, policy Policy, c *Call) weighed 
 	return weighed{facts, ruling, c}
 }
 
-// listenTo is c as if it named one resource and nothing else.
+// listenTo returns a copy of c that names one resource and nothing else.
 func (c *Call) listenTo(uri wire.Span) (*Call, error) {
 	return c.as(wire.FromAgent, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"subscriptions/listen","params":{"_meta":%s,"notifications":{"resourceSubscriptions":[%s]}}}`,
 		c.Seq, orEmpty(c.Envelope.Meta.Of(c.Line)), uri.Of(c.Line)))
 }
 
-// listensToLists reports whether a subscriptions/listen asks for anything beside
-// resources.
+// listensToLists reports whether a subscriptions/listen asks for anything besides resources.
 func (c *Call) listensToLists() bool {
 	lists := false
 	err := wire.Members(c.Line, c.Envelope.Notifications, func(name []byte, value wire.Span) error {

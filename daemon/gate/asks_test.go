@@ -17,7 +17,7 @@ const (
 	form     = `{"method":"elicitation/create","params":{"mode":"form","message":"m"}}`
 )
 
-// byMethod forwards everything but what it names.
+// byMethod forwards everything except the methods that it contains.
 func byMethod(rulings map[string]Ruling) func(*Call) Ruling {
 	return func(c *Call) Ruling {
 		if r, ok := rulings[c.Method]; ok {
@@ -34,8 +34,7 @@ var (
 	bossAsks = Ruling{Move: Ask, Gate: "rule", Rule: "r3", Workflow: "boss", Reason: "money"}
 )
 
-// An ask is judged alike in whatever it comes: as the request that it could have
-// been.
+// An ask is judged in the same way wherever it occurs: as the equivalent request.
 func TestAsksInsideAnswers(t *testing.T) {
 	inside := func(asks ...string) string {
 		var all []string
@@ -60,8 +59,8 @@ func TestAsksInsideAnswers(t *testing.T) {
 		rulings map[string]Ruling
 		move    Move
 		told    string // part of the answer
-		asked   string // method of what a person is shown
-		shown   string // part of its params
+		asked   string // method that a person is shown
+		shown   string // part of the params that a person is shown
 	}{
 		{"none needs a word", result(sampling, form), "tools/call", nil, Forward, "", "", ""},
 		{"one is refused", result(form, sampling), "tools/call", map[string]Ruling{"sampling/createMessage": denies}, Deny, `"isError":true,"resultType":"complete"`, "", ""},
@@ -153,9 +152,8 @@ func TestAsksInsideAnswers(t *testing.T) {
 	}
 }
 
-// A question about an answer ends like any other: taken back with its call, judged
-// again by the rules of the moment, and asked anew of a successor, who finds the
-// same subject.
+// A question about an answer ends like any other: it is withdrawn with its call, judged again
+// by the rules then in force, and asked again by the next daemon, with the same subject.
 func TestAnswersWaitLikeCalls(t *testing.T) {
 	line := []byte(`{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{"a":` + sampling + `}}}`)
 	s := Submission{Seq: 1, Side: wire.FromServer, Line: line, Answers: "tools/call", Modern: true}
@@ -173,7 +171,7 @@ func TestAnswersWaitLikeCalls(t *testing.T) {
 	t.Run("taken back", func(t *testing.T) {
 		h, a, c := held(t)
 		a.Cancel(1)
-		a.Close(false) // waits for what is held
+		a.Close(false) // waits for held lines
 		if len(c) > 0 || h.verdicts() != "call:hold" {
 			t.Errorf("a verdict, or a record: %s", h.verdicts())
 		}

@@ -13,58 +13,58 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Shim is what the daemon knows of one shim.
+// Shim is what the daemon knows of one tg-shim process.
 type Shim struct {
 	Attachment string
-	Session    string // only when the shim descends from that wrap
+	Session    string // only if tg-shim descends from that wrap
 	Agent      string
 	Project    string
-	Cwd        string // folder that the shim was started in
+	Cwd        string // folder in which tg-shim was started
 	Server     string
 	Launch     string
 	Command    []string
-	Patience   time.Duration // after how long the agent gives a call up; 0 where nobody knows
-	Limit      Profile       // the loosest profile of the session; empty: that of the set in force
-	Requested  Profile       // may only tighten; empty asks for nothing
-	Calls      *atomic.Int64 `json:"-"` // counts the calls that were judged, for all shims that share it; nil: nobody counts
-	Shared     bool          // its server is not its own
-	Host       bool          // it is no shim: a run submits what its agent asks of us
-	Claimed    bool          // it says of itself where it belongs: grants given elsewhere do not count for it
+	Patience   time.Duration // how long the agent waits for an answer; 0 if not known
+	Limit      Profile       // loosest profile of the session; empty: that of the set in force
+	Requested  Profile       // may only tighten; empty imposes nothing
+	Calls      *atomic.Int64 `json:"-"` // counts judged calls for all attachments that share it; nil: no count
+	Shared     bool          // its server is a shared server
+	Host       bool          // it is not tg-shim but a run, which submits the agent's requests to the daemon
+	Claimed    bool          // it names its own session: grants given elsewhere do not apply
 }
 
 // Submission is one line that is to be judged.
 type Submission struct {
 	Seq  uint64
 	Side wire.Side
-	Line []byte // not changed from here on, by nobody
-	// Envelope is what [wire.Read] has read from Line; nil for that nobody has read it.
+	Line []byte // must not be changed any more
+	// Envelope is what [wire.Read] has read from Line; nil if Line has not been read yet.
 	Envelope *wire.Envelope
-	Answers  string // for a result: the method of the request it answers
-	Call     uint64 // for a result: the seq of that request, 0 when it was not judged
-	Modern   bool   // for what is not a request
-	Request  []byte // for what hooks want to see of a result: the call that it came of, as it was written
-	About    uint64 // the seq of that call
+	Answers  string // for a result, the method of the request it answers
+	Call     uint64 // for a result, the seq of that request; 0 if it was not judged
+	Modern   bool   // for messages that are not requests
+	Request  []byte // for a result that hooks want to see, the line of its call
+	About    uint64 // seq of that call
 }
 
-// remembered is how many calls an attachment knows of that have a verdict, for what
-// becomes of them.
+// remembered is the maximum number of calls with a verdict that an attachment keeps, for their
+// outcomes.
 const remembered = 4096
 
-// Attachment judges what is submitted for one shim, each line under a seq of its own. Its
-// methods may be called at any time.
+// Attachment judges the lines of one tg-shim, each under its own seq. Its methods are safe for
+// concurrent use.
 type Attachment struct {
 	gate   *Gate
 	shim   Shim
 	meter  Meter
 	ctx    context.Context // ends when the attachment does; the cause says how
 	cancel context.CancelCauseFunc
-	wait   sync.WaitGroup // of the calls that are held
+	wait   sync.WaitGroup // for the goroutines of held calls
 
-	submitting sync.Mutex // held while a line is judged, one after the other; taken before mu
+	submitting sync.Mutex // held while a line is judged, one at a time; acquired before mu
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	sink      func(Verdict)
-	underway  map[uint64]context.CancelCauseFunc // lines that somebody waits with
+	underway  map[uint64]context.CancelCauseFunc // lines that a submitter waits for
 	held      map[uint64]context.CancelCauseFunc
 	done      map[uint64]settled
 	order     []uint64 // keys of done, oldest first
@@ -73,26 +73,26 @@ type Attachment struct {
 	denied    uint64
 	revisions []string // see Call
 
-	unable    bool // the agent has said that it does no sampling
-	supplying int  // answers that are being given in the agent's place
+	unable    bool // the agent does not support sampling
+	supplying int  // answers under way in place of the agent
 
 	tasks tasks
 	shown shown
 
 	silence silence
 
-	retries retries // has a lock of its own
+	retries retries // has its own lock
 
-	hooking, hookingBytes int // lines that hooks are asked about, and their bytes
+	hooking, hookingBytes int // lines that hooks are being called for, and their bytes
 
-	notes  allowance // of records of what was not judged
-	idle   allowance // of records of verdicts on what nobody waits for
-	spoken allowance // of lines about verdicts in the daemon's log
+	notes  allowance // limits records of messages that were not judged
+	idle   allowance // limits records of verdicts that nobody waits for
+	spoken allowance // limits the log lines about verdicts
 }
 
-// Attach starts an attachment. earlier holds the records of calls that a
-// daemon before this one judged for the same attachment; it may be nil.
-// ctx ending leaves held questions open, as a daemon that stops should.
+// Attach starts an attachment. earlier holds the records of calls that a previous daemon
+// judged for the same attachment; it may be nil. If ctx ends, held questions stay open, as a
+// stopping daemon requires.
 func (g *Gate) Attach(ctx context.Context, shim Shim, earlier map[uint64]record.Record) *Attachment {
 	ctx, cancel := context.WithCancelCause(ctx)
 	return &Attachment{
@@ -101,10 +101,10 @@ func (g *Gate) Attach(ctx context.Context, shim Shim, earlier map[uint64]record.
 	}
 }
 
-// Shim returns who is attached.
+// Shim returns what is known of the attached tg-shim.
 func (a *Attachment) Shim() Shim { return a.shim }
 
-// Bind makes sink the receiver of verdicts. It is called before the first line is
+// Bind makes sink the receiver of verdicts. It must be called before the first line is
 // submitted. sink must not block.
 func (a *Attachment) Bind(sink func(Verdict)) {
 	a.mu.Lock()
@@ -112,8 +112,8 @@ func (a *Attachment) Bind(sink func(Verdict)) {
 	a.sink = sink
 }
 
-// Close ends the attachment. When gone is true its agent has left and its questions are
-// withdrawn; else they stay open for the next daemon. It returns when no call is held
+// Close ends the attachment. If gone is true, the agent has left and its questions are
+// withdrawn; otherwise they stay open for the next daemon. Close returns when no call is held
 // any more.
 func (a *Attachment) Close(gone bool) {
 	cause := context.Canceled
@@ -134,12 +134,12 @@ func (a *Attachment) Close(gone bool) {
 	}
 }
 
-// Submit judges one line. The verdict goes to the sink, before Submit returns
-// unless a person is asked.
+// Submit judges one line. The verdict goes to the sink, before Submit returns unless the line
+// is held.
 func (a *Attachment) Submit(s Submission) { a.SubmitFor(a.ctx, s) }
 
-// SubmitFor is Submit for somebody who waits for the verdict until ctx ends: a line
-// that is being judged then gets none.
+// SubmitFor is Submit for a caller that waits for the verdict until ctx ends. A line that is
+// still being judged then gets no verdict.
 func (a *Attachment) SubmitFor(ctx context.Context, s Submission) {
 	digest := sha256.Sum256(s.Line)
 	ctx, done := a.begin(ctx, s.Seq)
@@ -185,7 +185,7 @@ func (a *Attachment) SubmitFor(ctx context.Context, s Submission) {
 	}
 }
 
-// newCall returns a call of nothing in particular.
+// newCall returns a call with only the fields that the attachment determines.
 func (a *Attachment) newCall(side wire.Side) *Call {
 	s := &a.shim
 	return &Call{
@@ -194,8 +194,8 @@ func (a *Attachment) newCall(side wire.Side) *Call {
 	}
 }
 
-// call reads a submitted line, with the same reader that the relay uses: what is judged
-// is what was read here.
+// call parses a submitted line, with the same reader as the relay, so that both see the same
+// message.
 func (a *Attachment) call(s Submission) (*Call, error) {
 	c := a.newCall(s.Side)
 	c.Seq, c.ID, c.Received, c.Line, c.Modern, c.Answers = s.Seq, correlation(c.Attachment, s.Seq), time.Now(), s.Line, s.Modern, s.Call
@@ -227,8 +227,8 @@ func (a *Attachment) call(s Submission) (*Call, error) {
 	return c, err
 }
 
-// judge has c judged and settles it, unless a person is asked: then the second result is
-// what to wait for.
+// judge judges c and settles it. If a person is asked, c is not settled, and the second result
+// is what to wait for.
 func (a *Attachment) judge(ctx context.Context, c *Call, known *record.Record) (Verdict, *asked) {
 	gates := c.Trace.Begin(StageGate)
 	v, asked := a.gate.judge(ctx, c, known)
@@ -242,9 +242,9 @@ func (a *Attachment) judge(ctx context.Context, c *Call, known *record.Record) (
 	return v, asked
 }
 
-// hold says by the verdict v that c is held, and has next go on with it in a goroutine
-// that Close waits for. Nothing happens, and the result is false, where room, which is
-// asked with a.mu held, says that there is none.
+// hold sends the verdict v, which says that c is held, and runs next in a goroutine that Close
+// waits for. room, if not nil, is called with a.mu held. If it returns false, hold does
+// nothing and returns false.
 func (a *Attachment) hold(c *Call, v Verdict, room func() bool, next func(context.Context)) bool {
 	ctx, cancel := context.WithCancelCause(a.ctx)
 	a.mu.Lock()
@@ -268,9 +268,8 @@ func (a *Attachment) tell(v Verdict) {
 	}
 }
 
-// begin notes that a line is being judged, or waits for that, until done is called, while
-// whoever submitted it waits. The context ends with the cause ErrWithdrawn when the line
-// is taken back.
+// begin registers a line as being judged, or waiting to be, until done is called, while its
+// submitter waits. If the line is cancelled, the context ends with the cause ErrWithdrawn.
 func (a *Attachment) begin(ctx context.Context, seq uint64) (_ context.Context, done func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	a.mu.Lock()
@@ -284,9 +283,8 @@ func (a *Attachment) begin(ctx context.Context, seq uint64) (_ context.Context, 
 	}
 }
 
-// Cancel takes back a submitted line that has no final verdict: it is judged no
-// further, its question is withdrawn and no verdict follows. It does nothing to any
-// other.
+// Cancel cancels a submitted line that has no final verdict: judging stops, its question is
+// withdrawn and no verdict follows. Cancel has no effect on other lines.
 func (a *Attachment) Cancel(seq uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -300,16 +298,16 @@ func (a *Attachment) Cancel(seq uint64) {
 // settled is what is kept of a call with a final verdict.
 type settled struct {
 	inspect bool     // hooks want its result
-	written [32]byte // then the digest of the line that was let through
+	written [32]byte // if inspect: digest of the forwarded line
 	at      time.Time
 	id      string
 	method  string
 	subject string
 	profile Profile
-	trace   *Trace // until it is over
+	trace   *Trace // until it ends
 }
 
-// settle sends a final verdict, and keeps what is asked for when the call is answered.
+// settle sends a final verdict, and keeps what is needed when the call is answered.
 func (a *Attachment) settle(c *Call, v Verdict) {
 	if v.Move == Forward && c.answerer != "" {
 		a.supply(c)
@@ -350,15 +348,14 @@ func (a *Attachment) settle(c *Call, v Verdict) {
 // mostTasks is how many tasks of one attachment are remembered.
 const mostTasks = 1024
 
-// tasks knows which tool runs as which task, so that what is said to a task is
-// judged as a call of that tool. The attachment's mutex guards it.
+// tasks maps tasks to the tools that they run, so that a message to a task is judged as a call
+// of that tool. The attachment's mutex guards it.
 type tasks struct {
 	tools map[string]string // by the task's id
-	order []string          // the ids, oldest first
+	order []string          // task ids, oldest first
 }
 
-// runs takes note of a result by which a server says that a call goes on as a
-// task.
+// runs remembers the task if the result c says that its call continues as one.
 func (a *Attachment) runs(c *Call) {
 	if c.Envelope.Kind != wire.Result || !c.Envelope.CreatedTaskID.Present() {
 		return
@@ -374,7 +371,7 @@ func (a *Attachment) runs(c *Call) {
 	if t.tools == nil {
 		t.tools = map[string]string{}
 	}
-	if _, ok := t.tools[id]; ok { // a server that gives an id twice can't be followed
+	if _, ok := t.tools[id]; ok { // a server that reuses an id can't be followed
 		delete(t.tools, id)
 		return
 	}
@@ -385,8 +382,8 @@ func (a *Attachment) runs(c *Call) {
 	}
 }
 
-// subjectOf is the Subject of a call that was judged here or by an earlier daemon,
-// empty when it is not known.
+// subjectOf returns the Subject of a call that was judged here or by a previous daemon. It is
+// empty if not known.
 func (a *Attachment) subjectOf(seq uint64) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

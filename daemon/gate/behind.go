@@ -13,22 +13,22 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// A call can make a link, and another one that was sent together with it can go
-// through that link: when both are judged before the first is executed, the second
-// names nothing that is there. So a call waits for those of its session that are open
-// and judged before it, and is judged once they are answered, where it names a path of
-// which a part is missing and they name something in the same tree; where it may put a
-// link in the place of what they name and is missing; and where one of both says, by its
-// tool's name, that it links, moves or removes what the other one names.
+// A call can create a link that another call, sent at the same time, goes through. If both are
+// judged before the first is executed, the second names a path that does not exist yet. So a
+// call waits until the open calls of its session that were judged before it are answered, if
+// one of the following holds: it names a path of which a part is missing, and they name
+// something in the same tree; it may replace a missing path that they name with a link; or the
+// tool name of one of the two says that it links, moves or removes something that the other
+// one names.
 
 // Paths are what a call names in the file system, and what it may do there.
 type Paths struct {
-	Named   []string // as they are written, and where they lead
+	Named   []string // as written, and resolved
 	Missing []string // those of which a part is missing
-	Places  int      // how many texts are paths as a whole: a link takes two
+	Places  int      // number of texts that are paths as a whole: a link takes two
 	Wide    bool     // it may name more, as a command does
 	Reads   bool     // the tool's name says that it only reads
-	Links   bool     // the tool's name says that it links, moves or removes, or unpacks
+	Links   bool     // the tool's name says that it links, moves, removes or unpacks
 }
 
 // Pather is a Facts that knows what a call names in the file system.
@@ -37,8 +37,8 @@ type Pather interface {
 	Paths(ctx context.Context, c *Call) Paths
 }
 
-// waitsFor are those of the open calls after which c has to be judged. sure are those
-// without whose answer it must not go on: of the two, one may well put a link where the
+// waitsFor returns those of the open calls after which c must be judged. sure are those that
+// must be answered before c is forwarded: one of the two calls may well put a link where the
 // other's path leads.
 func (g *Gate) waitsFor(ctx context.Context, c *Call, open []*openCall) (all, sure []*openCall) {
 	pather, ok := g.Facts.(Pather)
@@ -61,8 +61,8 @@ func (g *Gate) waitsFor(ctx context.Context, c *Call, open []*openCall) (all, su
 	return all, sure
 }
 
-// after reports whether a call that names p has to be judged after the open call o is
-// answered, and whether it must not go on without.
+// after reports whether a call that names p must be judged after the open call o is answered,
+// and whether it must not be forwarded before that.
 func (p *Paths) after(o *Paths, project string) (wait, must bool) {
 	if !o.Reads {
 		same, certain := sameTree(p.Missing, o, "")
@@ -75,15 +75,15 @@ func (p *Paths) after(o *Paths, project string) (wait, must bool) {
 	}
 	if o.Links || p.Links && !o.Reads {
 		near, _ := sameTree(p.Named, o, "")
-		moved, _ := sameTree(p.Named, o, project) // as many tools name the project that do nothing to the folder
+		moved, _ := sameTree(p.Named, o, project) // because many tools name the project without changing the folder
 		wait, must = wait || near, must || moved
 	}
 	return wait || p.Wide && !p.Reads && len(o.Missing) > 0, must
 }
 
-// sameTree reports whether a path of q is one of paths, or above or below it, but for
-// the folder around and what is above that; and whether that is certain to be about it,
-// and not about a folder that is there.
+// sameTree reports whether a path of q is one of paths, or above or below one. The folder
+// around and its parents do not count. certain reports whether the match is about the path
+// itself, and not about an existing folder above it.
 func sameTree(paths []string, q *Paths, around string) (same, certain bool) {
 	for _, one := range paths {
 		for _, other := range q.Named {
@@ -100,15 +100,15 @@ func sameTree(paths []string, q *Paths, around string) (same, certain bool) {
 	return same, certain
 }
 
-// below reports whether the clean path p lies below folder.
+// below reports whether the clean path p is below folder.
 func below(p, folder string) bool {
 	return folder == "/" && p != "/" || len(p) > len(folder) && p[:len(folder)] == folder && p[len(folder)] == '/'
 }
 
-// awaitAnswers waits for calls to be answered: for those of sure for longestJudging at
-// most, and for others until they have been open for that long, since what runs for
-// hours, as a server that a command has started, would hold up all else. The error says
-// that c must not go on: one of sure was not answered.
+// awaitAnswers waits until all are answered. It waits for those in sure for at most
+// longestJudging, and for the others until they have been open for that long: a call that runs
+// for hours, such as a server that a command started, would hold up everything else. An error
+// means that c must not be forwarded, because one of sure was not answered.
 func awaitAnswers(ctx context.Context, all, sure []*openCall) error {
 	now := time.Now()
 	for _, o := range all {
@@ -137,11 +137,11 @@ func awaitAnswers(ctx context.Context, all, sure []*openCall) error {
 	return nil
 }
 
-// behindReason is the reason of the verdict by which a call waits for those before it.
+// behindReason is the reason of the verdict that holds a call until earlier ones are answered.
 const behindReason = "calls before it are not answered yet"
 
-// mustWait takes note of c, and returns what it has to wait for before it is judged;
-// nothing in the development profile, which changes nothing.
+// mustWait registers c as open and returns the calls that must be answered before it is
+// judged. It returns none in the development profile, which changes nothing.
 func (a *Attachment) mustWait(c *Call) (all, sure []*openCall) {
 	open := a.gate.begins(c)
 	if len(open) == 0 || c.inForce(a.gate.policy(c)) == Development {
@@ -150,8 +150,8 @@ func (a *Attachment) mustWait(c *Call) (all, sure []*openCall) {
 	return a.gate.waitsFor(a.ctx, c, open)
 }
 
-// judgeBehind has c judged once others have been answered. A verdict says that it is
-// held.
+// judgeBehind holds c, with a verdict that says so, and judges it when the others are
+// answered.
 func (a *Attachment) judgeBehind(c *Call, all, sure []*openCall, known *record.Record) {
 	room := func() bool { return len(a.held) < mostHooked }
 	wait := func(ctx context.Context) { a.judgeAfter(ctx, c, all, sure, known) }
@@ -160,7 +160,7 @@ func (a *Attachment) judgeBehind(c *Call, all, sure []*openCall, known *record.R
 	}
 }
 
-// judgeAfter is judgeHeld once others have been answered.
+// judgeAfter waits for the answers to others, then calls judgeHeld.
 func (a *Attachment) judgeAfter(ctx context.Context, c *Call, all, sure []*openCall, known *record.Record) Verdict {
 	late := awaitAnswers(ctx, all, sure)
 	switch {
@@ -175,15 +175,15 @@ func (a *Attachment) judgeAfter(ctx context.Context, c *Call, all, sure []*openC
 	return a.judgeHeld(ctx, c, known)
 }
 
-// tooLate refuses a call that could not wait any longer.
+// tooLate denies a call that could not wait any longer.
 func (a *Attachment) tooLate(c *Call, why error) Verdict {
 	policy, ruling := a.gate.policy(c), accident(why)
 	c.Profile = c.inForce(policy)
 	return a.gate.deny(a.ctx, c, c.record(policy, nil, ruling), ruling)
 }
 
-// approvedBehind has a call that a person approved wait as it would have had to when
-// it came. The error says why it must not go on.
+// approvedBehind makes an approved call wait for open calls, as a new call would. An error
+// says why it must not be forwarded.
 func (g *Gate) approvedBehind(ctx context.Context, a *asked, answer Answer) error {
 	c := a.call
 	c.Waited = true
@@ -197,26 +197,25 @@ func (g *Gate) approvedBehind(ctx context.Context, a *asked, answer Answer) erro
 }
 
 const (
-	// mostOpen is how many open calls of a session are told apart: past that the
-	// oldest becomes one with those before it, which may have named anything.
+	// mostOpen is how many open calls of a session are kept apart. Past that, the two oldest
+	// are merged into one that may have named anything.
 	mostOpen = 1024
-	// mostOpenBytes is how many bytes of open calls are kept for a session: one that
-	// has no room may name anything.
+	// mostOpenBytes is how many bytes of open calls are kept for a session. A call that does
+	// not fit may name anything.
 	mostOpenBytes = 4 << 20
-	mostSpare     = 64 // of openCalls, for all sessions
+	mostSpare     = 64 // openCalls, for all sessions
 )
 
-// OpenCalls are the calls that are being judged, or were let through and have no answer
-// yet.
+// OpenCalls holds the calls that are being judged, or were forwarded and are not answered yet.
 type OpenCalls struct {
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	ofWhom   map[openKey][]*openCall
-	room     []*openCall // of a session without any, for the next one
-	finished []*openCall // that nobody has seen, to be used again
+	room     []*openCall // capacity of a session without open calls, for the next one
+	finished []*openCall // calls that nobody refers to, for reuse
 }
 
-// openKey names a session, or an attachment without one: those that share a file system
-// and an agent.
+// openKey identifies a session, or an attachment without one. Calls with the same key share a
+// file system and an agent.
 type openKey struct{ session, attachment string }
 
 func openKeyOf(session, attachment string) openKey {
@@ -230,14 +229,14 @@ type openCall struct {
 	attachment string
 	seq        uint64
 	begun      time.Time
-	answered   chan struct{} // closed when it is, was refused, or was taken back a while ago; nil until somebody looks
+	answered   chan struct{} // closed when it is answered, denied, or was cancelled a while ago; nil until a call refers to it
 	call       Call          // without Line: it may name anything
 	once       sync.Once
 	names      Paths
 }
 
-// begins takes note that c may be executed soon, and returns the calls of its session
-// that are open: each call waits for earlier ones only.
+// begins registers c as a call that may be executed soon, and returns the open calls of its
+// session. A call waits only for earlier ones.
 func (g *Gate) begins(c *Call) []*openCall {
 	if g.Open == nil || c.Side != wire.FromAgent || c.Envelope.Kind != wire.Request || c.Server == record.CanaryServer {
 		return nil
@@ -273,7 +272,7 @@ func (g *Gate) begins(c *Call) []*openCall {
 	return before
 }
 
-// add adds c to the calls of key, of which size bytes are kept. The lock is held.
+// add adds c to the calls of key, of which size bytes are kept. s.mu must be held.
 func (s *OpenCalls) add(key openKey, calls []*openCall, c *Call, size int) {
 	var o *openCall
 	if n := len(s.finished); n > 0 {
@@ -282,7 +281,7 @@ func (s *OpenCalls) add(key openKey, calls []*openCall, c *Call, size int) {
 		o = new(openCall)
 	}
 	o.attachment, o.seq, o.begun = c.Attachment, c.Seq, time.Now()
-	changed := c.hooks != nil && c.hooks.Changed != nil // what is executed is not this
+	changed := c.hooks != nil && c.hooks.Changed != nil // c is not what will be executed
 	if size+len(c.Line) <= mostOpenBytes && !changed {
 		o.call = *c
 	}
@@ -299,7 +298,7 @@ func (s *OpenCalls) add(key openKey, calls []*openCall, c *Call, size int) {
 	s.ofWhom[key] = append(calls, o)
 }
 
-// paths returns what a call names that was seen by begins.
+// paths returns what the call o names.
 func (o *openCall) paths(pather Pather) *Paths {
 	o.once.Do(func() {
 		if o.names.Wide = o.call.Line == nil; o.names.Wide {
@@ -313,7 +312,7 @@ func (o *openCall) paths(pather Pather) *Paths {
 	return &o.names
 }
 
-// ended takes note that calls of an attachment are open no more.
+// ended removes the open calls of an attachment for which which returns true.
 func (g *Gate) ended(shim *Shim, which func(*openCall) bool) {
 	s := g.Open
 	if s == nil {
@@ -344,7 +343,7 @@ func (g *Gate) ended(shim *Shim, which func(*openCall) bool) {
 	s.ofWhom[key] = left
 }
 
-// notOpen takes note that a call is open no more.
+// notOpen removes a call from the open ones.
 func (a *Attachment) notOpen(seq uint64) {
 	a.gate.ended(&a.shim, func(o *openCall) bool { return o.seq == seq })
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Which calls have to be judged after which, by what both name.
+// Which calls must be judged after which, depending on what both name.
 func TestWhatACallWaitsFor(t *testing.T) {
 	const project = "/p"
 	named := func(paths ...string) Paths { return Paths{Named: paths} }
@@ -32,7 +32,7 @@ func TestWhatACallWaitsFor(t *testing.T) {
 		open, call Paths
 		wait, must bool
 	}{
-		// What is missing may be made by what is open.
+		// An open call may create what is missing.
 		{"a file below a folder", named("/p/out"), missing("/p/out/x"), true, false},
 		{"a file below one that is missing", missing("/p/out"), missing("/p/out/x"), true, false},
 		{"two places, one of them above it and missing", twice(missing("/p/out")), missing("/p/out/x"), true, true},
@@ -47,7 +47,7 @@ func TestWhatACallWaitsFor(t *testing.T) {
 		{"a command, and nothing is missing", wide(Paths{}), named("/p/out"), false, false},
 		{"what is there", named("/p/out"), named("/p/out"), false, false},
 
-		// What the open call finds missing may be made by this one.
+		// This call may create what the open call finds missing.
 		{"it links, and one that reads finds nothing there", reads(missing("/p/out/x")), links(named("/p/out")), true, true},
 		{"it has two places, one of them above what is missing", missing("/p/out/x"), twice(named("/p/out")), true, true},
 		{"it reads two places", missing("/p/out/x"), twice(reads(named("/p/out"))), false, false},
@@ -55,7 +55,7 @@ func TestWhatACallWaitsFor(t *testing.T) {
 		{"it is a command that reads", missing("/p/out"), reads(wide(Paths{})), false, false},
 		{"it is a command, and nothing is missing", named("/p/out"), wide(Paths{}), false, false},
 
-		// What says that it links, moves or removes may do so to what is there.
+		// A tool whose name says that it links, moves or removes may do so to existing paths.
 		{"a link in the place of a folder", links(named("/p/a")), named("/p/a/f"), true, true},
 		{"a link in the place of the project", links(named("/p")), named("/p/a/f"), true, false},
 		{"a link in the place of all", links(named("/")), named("/p/a/f"), true, false},
@@ -69,7 +69,7 @@ func TestWhatACallWaitsFor(t *testing.T) {
 	}
 }
 
-// pathsOf is a house that knows what calls name.
+// pathsOf is a Facts that knows what calls name.
 type pathsOf struct {
 	*house
 	of func(context.Context, *Call) Paths
@@ -77,8 +77,8 @@ type pathsOf struct {
 
 func (p pathsOf) Paths(ctx context.Context, c *Call) Paths { return p.of(ctx, c) }
 
-// openHouse is a house in which each call names the folder /p/out, and one that puts
-// something there names two.
+// openHouse returns a gate for which each call names the folder /p/out, and a call that puts
+// something there names two paths.
 func openHouse() *house {
 	h := newHouse()
 	h.gate.Open = new(OpenCalls)
@@ -98,8 +98,8 @@ func beginCall(t *testing.T, h *house, session, attachment string, seq uint64, m
 	return c
 }
 
-// Open are what a session has sent that may be executed, of whatever kind, and what has
-// no session is by itself.
+// All calls of a session that may be executed are open, of whatever kind. An attachment
+// without a session is on its own.
 func TestWhichCallsAreOpen(t *testing.T) {
 	const tool, resource = `{"name":"put","arguments":{}}`, `{"uri":"file:///p/out"}`
 	h := openHouse()
@@ -114,7 +114,7 @@ func TestWhichCallsAreOpen(t *testing.T) {
 		{"", "b", 1, "tools/call", tool, 0}, // another one without a session
 		{"s", "a", 1, "tools/call", tool, 0},
 		{"s", "b", 1, "tools/call", tool, 1},
-		{"s", "b", 1, "tools/call", tool, 1}, // again, as when it is judged anew
+		{"s", "b", 1, "tools/call", tool, 1}, // again, as when it is judged again
 		{"s", "a", 2, "tools/list", `{}`, 0},
 		{"s", "a", 3, "resources/read", resource, 2},
 		{"s", "a", 4, "prompts/get", `{"name":"p"}`, 3},
@@ -125,7 +125,7 @@ func TestWhichCallsAreOpen(t *testing.T) {
 			t.Errorf("step %d: %d calls are open before it, want %d", i, n, step.before)
 		}
 	}
-	// Each is over by itself.
+	// Each call ends separately.
 	h.gate.ended(&Shim{Session: "s", Attachment: "b"}, func(o *openCall) bool { return o.seq == 3 })
 	if n := len(h.gate.begins(beginCall(t, h, "s", "d", 1, "tools/call", tool))); n != 5 {
 		t.Errorf("after another attachment's call of that number: %d calls are open", n)
@@ -136,7 +136,7 @@ func TestWhichCallsAreOpen(t *testing.T) {
 	}
 }
 
-// A call of which nothing is kept, or that was changed since, may name anything.
+// A call that is not kept, or was changed since, may name anything.
 func TestOpenCallsThatMayNameAnything(t *testing.T) {
 	h := openHouse()
 	pather := h.gate.Facts.(Pather)
@@ -160,7 +160,7 @@ func TestOpenCallsThatMayNameAnything(t *testing.T) {
 			t.Errorf("%s: of %d open calls the first may name anything: %v, want %v", session, len(open), wide, want)
 		}
 	}
-	// What was sent after the many leaves the one that stands for the oldest.
+	// What was sent after the many does not affect the call that stands for the oldest.
 	h.gate.ended(&Shim{Session: "many", Attachment: "a"}, func(o *openCall) bool { return o.seq > 9 })
 	if open := h.gate.begins(beginCall(t, h, "many", "c", 1, "tools/call", `{"name":"put"}`)); len(open) == 0 || !open[0].paths(pather).Wide {
 		t.Errorf("the oldest are forgotten: %d are open", len(open))
@@ -178,8 +178,8 @@ func TestOpenCallsThatMayNameAnything(t *testing.T) {
 	})
 }
 
-// What a call must not go on without is waited for as long as judging may take, anything
-// else until it has been open for that long; and without the former it is refused.
+// A call that must be answered first is waited for as long as judging may take, any other
+// until it has been open for that long. Without the former, the waiting call is denied.
 func TestHowLongACallWaits(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -220,8 +220,8 @@ func TestHowLongACallWaits(t *testing.T) {
 	}
 }
 
-// Development holds nothing up; elsewhere a call waits, and is refused where too many do
-// already.
+// The development profile holds nothing up. In production a call waits, and is denied if too
+// many calls already wait.
 func TestWhoHasToWait(t *testing.T) {
 	for profile, waits := range map[Profile]bool{Development: false, Production: true} {
 		h := openHouse()
@@ -259,8 +259,8 @@ func TestWhoHasToWait(t *testing.T) {
 	})
 }
 
-// What a person approved, with the agent's arguments or their own, waits for what came
-// meanwhile, and is not let through when that is not answered.
+// An approved call, with the agent's arguments or a person's, waits for calls that came
+// meanwhile, and is denied if those are not answered.
 func TestAnApprovedCallWaits(t *testing.T) {
 	for name, edit := range map[string][]byte{"as it was": nil, "with other arguments": []byte(`{"path":"/p/out"}`)} {
 		t.Run(name, func(t *testing.T) {
@@ -291,7 +291,7 @@ func TestAnApprovedCallWaits(t *testing.T) {
 	}
 }
 
-// A call that waits for one that may link, and is never answered, is refused.
+// A call that waits for one that may link and is never answered is denied.
 func TestACallThatWaitsInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse()

@@ -11,8 +11,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// A yes is for one call in all that decides what it does, and for what asks about
-// it and whom, by what these say.
+// An approval is for one call, with everything that decides what the call does, and for the
+// content of the rule that asks and of the workflow that says whom.
 func TestWhatAYesIsBoundTo(t *testing.T) {
 	fresh := func() (*Call, Basis) {
 		c := &Call{
@@ -50,8 +50,8 @@ func TestWhatAYesIsBoundTo(t *testing.T) {
 	}
 }
 
-// Whatever becomes another one between the question and the answer voids the yes,
-// with the agent's arguments and with those that a person put in their place.
+// Any change between the question and the answer makes the approval void, with the agent's
+// arguments and with those of a person.
 func TestAChangeBetweenQuestionAndAnswer(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -104,8 +104,8 @@ func TestAChangeBetweenQuestionAndAnswer(t *testing.T) {
 			move:   Deny, reason: "another rule or policy asks about it",
 		},
 		{
-			// Nothing asks any more, so that the subject is not looked at: a definition
-			// that nobody has seen is none that was shown.
+			// Nothing asks any more, so the subject is not compared: a definition that no list
+			// has shown is not the one that was shown.
 			name:   "its definition is known by now, and a rule forwards it",
 			before: func(_ *house, s *shelf) { s.digest = 0 },
 			change: func(h *house, s *shelf) { s.digest, h.ruling = 2, Ruling{Move: Forward} },
@@ -145,8 +145,7 @@ func TestAChangeBetweenQuestionAndAnswer(t *testing.T) {
 	}
 }
 
-// Of the profiles that a session, a set and a shim ask for, the strictest counts:
-// what a shim is started with never loosens.
+// The strictest profile of session, set and shim counts: what a shim requests never loosens.
 func TestProfilesOnlyTighten(t *testing.T) {
 	all := []Profile{"", Production, Development}
 	for _, limit := range all {
@@ -183,8 +182,8 @@ func TestProfilesOnlyTighten(t *testing.T) {
 	}
 }
 
-// Several asks in one answer are one question only to the same people in the same
-// way, and it is as strict as the strictest of them.
+// Several asks in one answer become one question only if the same people are asked in the same
+// way. The question is as strict as the strictest ask.
 func TestJoinedAsksAreAsStrictAsTheStrictest(t *testing.T) {
 	const line = `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{"a":` + sampling + `,"b":` + page + `}}}`
 	for _, test := range []struct {
@@ -231,7 +230,7 @@ func TestJoinedAsksAreAsStrictAsTheStrictest(t *testing.T) {
 	}
 }
 
-// factsOf are facts that depend on what is asked.
+// factsOf is a Facts that depends on the method.
 type factsOf struct {
 	*house
 	by map[string][]Fact // by method
@@ -239,8 +238,7 @@ type factsOf struct {
 
 func (f factsOf) Of(_ context.Context, c *Call) []Fact { return f.by[c.Method] }
 
-// What is true of any ask in an answer is shown with the question, and counts for
-// its level.
+// The facts of each ask in an answer are shown with the question, and count for its level.
 func TestEveryAskBringsItsFacts(t *testing.T) {
 	for _, secret := range []string{"sampling/createMessage", "elicitation/create"} {
 		h := newHouse()
@@ -258,7 +256,7 @@ func TestEveryAskBringsItsFacts(t *testing.T) {
 	}
 }
 
-// Each fact of high risk by itself asks for presence where that is set up.
+// Each fact of high risk requires presence, if presence is set up.
 func TestEachFactOfHighRisk(t *testing.T) {
 	for _, fact := range []string{"ours", "secret", "secret-place", "planted", "prompted"} {
 		h := newHouse()
@@ -272,7 +270,7 @@ func TestEachFactOfHighRisk(t *testing.T) {
 	}
 }
 
-// What the rounds of a call have in common is everything but answers and state.
+// The rounds of a call have everything in common except input and state.
 func TestRoundsOfOneCall(t *testing.T) {
 	read := func(method, params string) *Call {
 		c := &Call{Method: method, Side: wire.FromAgent, Line: []byte(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `}}`)}
@@ -299,8 +297,8 @@ func TestRoundsOfOneCall(t *testing.T) {
 	}
 }
 
-// A yes is carried on only where the person would be asked for the same reason, in
-// the same way.
+// An approval is continued only if the person would be asked for the same reason and in the
+// same way.
 func TestWhatAYesCarriesOn(t *testing.T) {
 	given := Ruling{Workflow: "ops", Rule: "r", Policies: []string{"p"}, Surfaces: []string{"terminal"}, Level: LevelWatch, Basis: Basis{Rule: [32]byte{1}, Workflow: [32]byte{2}}}
 	y := &yes{asked: given}
@@ -324,8 +322,8 @@ func TestWhatAYesCarriesOn(t *testing.T) {
 	}
 }
 
-// A text of _meta carries the message and says nothing of it only where it can't say
-// much: all else is shown and compared.
+// A text of _meta is transport only if it can't carry much content: everything else is shown
+// and compared.
 func TestWhatOnlyCarriesAMessage(t *testing.T) {
 	text := func(n int) string { return `"` + strings.Repeat("x", n) + `"` }
 	for _, test := range []struct {
@@ -375,8 +373,8 @@ func TestWhatOnlyCarriesAMessage(t *testing.T) {
 	}
 }
 
-// What stands beside the arguments tells calls apart, and the arguments do not: also
-// those of a completion, which has them under another name.
+// What stands beside the arguments distinguishes calls, and the arguments do not. That
+// includes the arguments of a completion, which have another name.
 func TestBesideTheArguments(t *testing.T) {
 	beside := func(method, params string) [32]byte {
 		c := &Call{Method: method, Side: wire.FromAgent, Line: []byte(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":` + params + `}`)}
@@ -397,8 +395,8 @@ func TestBesideTheArguments(t *testing.T) {
 	}
 }
 
-// A name that its server lists in another case is refused by what is built in, and
-// looking at it does not help.
+// A name that its server lists in another case is denied by a built-in rule, and a review of
+// the definition does not help.
 func TestANameThatIsNone(t *testing.T) {
 	p := Pinned{Held: "there is none", Final: true}
 	if r := p.over(Ruling{Move: Forward}); r.Move != Deny || r.Gate != "rule" || r.Rule != "built in: names" {

@@ -6,7 +6,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// callerKey is where a context keeps who called.
+// callerKey is the context key of the caller.
 type callerKey struct{}
 
 type caller struct {
@@ -14,38 +14,37 @@ type caller struct {
 	peer *record.Peer
 }
 
-// WithCaller returns a context for what a person asked for: records that are
-// made with it and name who as their decider also say what the kernel showed of
-// that process. It carries evidence and decides nothing.
+// WithCaller returns a context for an operation that a person requested. Records written with
+// it that name who as their decider also hold what the kernel showed of that process. It is
+// evidence and decides nothing.
 func WithCaller(ctx context.Context, who string, peer *record.Peer) context.Context {
 	return context.WithValue(ctx, callerKey{}, caller{who, peer})
 }
 
-// toldKey is where a context says that a record only tells.
+// toldKey is the context key of Telling.
 type toldKey struct{}
 
-// Telling returns a context for a record that only tells what has happened, so
-// that nothing depends on it any more. Its recorder need not wait until it is as
-// safe as others: it is soon.
+// Telling returns a context for a record that only reports what has happened, so that nothing
+// depends on it. The recorder need not wait until the record is durable; it soon is.
 func Telling(ctx context.Context) context.Context { return context.WithValue(ctx, toldKey{}, true) }
 
-// OnlyTells reports whether a context is one of Telling.
+// OnlyTells reports whether ctx was made by Telling.
 func OnlyTells(ctx context.Context) bool { return ctx.Value(toldKey{}) != nil }
 
-// paramsKey is where a context says that values are params.
+// paramsKey is the context key of ofParams.
 type paramsKey struct{}
 
-// ofParams returns a context for a record whose values are all of the params of a
-// call, and not its arguments alone.
+// ofParams returns a context for a record whose values are all params of a call, not only its
+// arguments.
 func ofParams(ctx context.Context) context.Context {
 	return context.WithValue(ctx, paramsKey{}, true)
 }
 
-// OfParams reports whether the values of a record are all of the params of a call.
+// OfParams reports whether the values of a record are all params of a call.
 func OfParams(ctx context.Context) bool { return ctx.Value(paramsKey{}) != nil }
 
-// PeerOf is what the kernel showed of who, nil when the context is not of a call
-// of theirs.
+// PeerOf returns what the kernel showed of who, or nil if the context is not of one of their
+// calls.
 func PeerOf(ctx context.Context, who string) *record.Peer {
 	if c, ok := ctx.Value(callerKey{}).(caller); ok && c.who == who {
 		return c.peer

@@ -10,8 +10,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// A canary is refused whatever is in force, and says by what; an accident on its
-// way is not covered up. A server of any other name is not touched.
+// A canary is denied whatever rules are in force, and the denial says by what. An accident on
+// its way is not hidden. A server of any other name is not affected.
 func TestCanary(t *testing.T) {
 	const refused = "Refused by rule built in: canary: it is a canary of `tgctl doctor`"
 	for name, tt := range map[string]struct {
@@ -48,7 +48,7 @@ func TestCanary(t *testing.T) {
 	}
 }
 
-// What the canary's server says is no call and passes.
+// What the canary's server sends is not a call and passes.
 func TestCanaryOfAServer(t *testing.T) {
 	c := &Call{Server: record.CanaryServer, Side: wire.FromServer}
 	if r := sing(c, Ruling{Move: Forward}); r.Move != Forward {

@@ -9,49 +9,49 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// What an agent may know of changes when a set comes into force, and when a
-// person accepts a definition. The agent is told that its list is another one, as
-// its server would tell it: in the legacy era if the server has said that it does
-// tell, in the modern one on each subscription that the server has acknowledged.
+// When a set comes into force, or a person accepts a definition, what an agent may see can
+// change. The agent is then notified that a list has changed, as its server would do it: in
+// the legacy era if the server declared listChanged, in the modern era on each subscription
+// that the server has acknowledged.
 
-// Both are bounded, whatever servers list and agents subscribe to.
+// Limits, whatever servers list and agents subscribe to.
 const (
 	mostShown   = 8192
 	mostListens = 64
 )
 
-// shown is what an attachment's agent knows of its server's lists, and how it can
-// be told that one has changed. The attachment's mutex guards it.
+// shown is what an attachment's agent has seen of its server's lists, and how to notify it of
+// changes. The attachment's mutex guards it.
 type shown struct {
-	elements map[element]bool // whether the agent was shown it
-	more     map[string]bool  // by list: not all is in elements
-	set      string           // digest of the set that was looked at last
-	tells    map[string]bool  // by list: the server of the legacy era tells
+	elements map[element]bool // whether the agent was shown the element
+	more     map[string]bool  // by list: elements is incomplete
+	set      string           // digest of the set at the last refresh
+	tells    map[string]bool  // by notification: the legacy server declared that it sends it
 	listens  []*listen
 	deliver  func(line []byte)
 }
 
-// element is one element of the list that a method gives.
+// element is one element of the list that a method returns.
 type element struct{ list, name string }
 
 // listen is an open subscriptions/listen.
 type listen struct {
 	seq   uint64
 	id    string // of the request, without quotes
-	mark  []byte // raw subscriptionId; nil before the server has acknowledged
+	mark  []byte // raw subscriptionId; nil until the server has acknowledged
 	lists map[string]bool
 }
 
-// DeliverTo makes deliver the receiver of lines that are for the agent and answer
-// nothing it asked, nil for nobody. deliver must not block.
+// DeliverTo makes deliver the receiver of lines for the agent that answer none of its
+// requests; nil for no receiver. deliver must not block.
 func (a *Attachment) DeliverTo(deliver func(line []byte)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.shown.deliver = deliver
 }
 
-// shows takes note of what of a list the agent gets to see; why says of each
-// element why it does not.
+// shows records which elements of a list the agent is shown. why gives for each element why it
+// is not.
 func (a *Attachment) shows(c *Call, elements []wire.Element, why []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -72,14 +72,14 @@ func (a *Attachment) shows(c *Call, elements []wire.Element, why []string) {
 	}
 }
 
-// Refresh looks again at what the agent may know of, and tells it of the lists
-// that have changed. Without a shim to tell it waits for the next call.
+// Refresh determines again what the agent may see, and notifies it of the lists that have
+// changed. Without a receiver, nothing is compared until the next Refresh.
 func (a *Attachment) Refresh() {
-	a.submitting.Lock() // a list on its way is noted first
+	a.submitting.Lock() // so that a list under way is recorded first
 	told := a.refresh()
 	a.submitting.Unlock()
 	a.mu.Lock()
-	a.silence.again() // the limit may be another one
+	a.silence.again() // the limit may have changed
 	a.mu.Unlock()
 	for _, notification := range told {
 		if a.mayNote(a.ctx) {
@@ -129,8 +129,8 @@ func (g *Gate) shows(policy Policy, c *Call, e element) bool {
 	return policy.Visible(c, kind, e.name) && (g.Pins == nil || !g.Pins.Holds(c, e.list, e.name))
 }
 
-// tell tells the agent that the lists of a notification are no longer what they
-// were, in each way that there is; it reports whether there is one.
+// tell sends notification in each way that the agent expects it, and reports whether there was
+// one.
 func (s *shown) tell(notification string) (told bool) {
 	if s.tells[notification] {
 		s.deliver(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":%q}`, notification))
@@ -147,7 +147,7 @@ func (s *shown) tell(notification string) (told bool) {
 
 const subscriptionID = "io.modelcontextprotocol/subscriptionId"
 
-// listening takes note of a subscription that the agent asks for.
+// listening registers a subscription that the agent requests.
 func (a *Attachment) listening(c *Call) {
 	if c.Method != "subscriptions/listen" || c.Envelope.Kind != wire.Request {
 		return
@@ -159,8 +159,8 @@ func (a *Attachment) listening(c *Call) {
 	}
 }
 
-// bare is an id as it reads, whether it was written as a text or as a number: a
-// subscription is named by the id of its request, and servers write either.
+// bare returns the text of an id, whether it is a JSON string or a number: servers name a
+// subscription by the id of its request in either form.
 func bare(raw []byte) string {
 	if text, err := wire.Unquote(wire.Span{End: len(raw)}, raw); err == nil {
 		return text
@@ -168,11 +168,10 @@ func bare(raw []byte) string {
 	return string(raw)
 }
 
-// ended forgets the subscriptions for which over holds.
+// ended removes the subscriptions for which over returns true.
 func (s *shown) ended(over func(*listen) bool) { s.listens = slices.DeleteFunc(s.listens, over) }
 
-// learn takes note of what a message that passes says of the ways to tell the
-// agent of a list.
+// learn updates how the agent can be notified of list changes, from a message that passes.
 func (a *Attachment) learn(method string, e *wire.Envelope, line []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -207,7 +206,7 @@ func (a *Attachment) learn(method string, e *wire.Envelope, line []byte) {
 	}
 }
 
-// memberAt is the member at the end of a path, the zero Span for none.
+// memberAt returns the member at the end of path, or the zero Span.
 func memberAt(line []byte, at wire.Span, path ...string) wire.Span {
 	for _, name := range path {
 		next, err := wire.Member(line, at, name)

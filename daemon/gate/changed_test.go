@@ -9,7 +9,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// told is an attachment whose agent collects what it is told of its lists.
+// told is an attachment whose agent collects the list notifications that it gets.
 type told struct {
 	h     *house
 	pins  *shelf
@@ -29,7 +29,7 @@ func newTold(t *testing.T) *told {
 	return d
 }
 
-// initializes has a server of the legacy era say what it can.
+// initializes has a server of the legacy era declare its capabilities.
 func (d *told) initializes(capabilities string) {
 	d.a.Message(context.Background(), wire.FromServer, "initialize",
 		[]byte(`{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":`+capabilities+`}}`))
@@ -56,7 +56,7 @@ func (d *told) listens(id, mark, granted string) (seq uint64) {
 	return d.seq
 }
 
-// refreshed returns what the agent is told by a refresh, in short.
+// refreshed returns the notifications that a refresh sends, in short form.
 func (d *told) refreshed() string {
 	d.lines = nil
 	d.a.Refresh()
@@ -167,7 +167,7 @@ func TestAgentsAreToldOfLists(t *testing.T) {
 	}
 }
 
-// Without a shim nothing is lost: it is told when it is back.
+// Without a receiver nothing is lost: the agent is notified when there is one again.
 func TestListsWaitForTheShim(t *testing.T) {
 	d := newTold(t)
 	d.initializes(`{"tools":{"listChanged":true}}`)
@@ -181,7 +181,7 @@ func TestListsWaitForTheShim(t *testing.T) {
 	}
 }
 
-// A subscription that never ends is one of so many.
+// The number of subscriptions is limited.
 func TestListensAreBounded(t *testing.T) {
 	d := newTold(t)
 	d.lists("tools/list", "tools", "name", "a")

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Launch identifies what is started under a server id: the hex SHA-256 over the
-// resolved command and its arguments, each behind its length.
+// Launch identifies what is started under a server id. It returns the hex SHA-256 over the
+// resolved command and its arguments, each preceded by its length.
 func Launch(command []string) string {
 	sum := sha256.New()
 	for _, part := range command {
@@ -16,7 +16,7 @@ func Launch(command []string) string {
 	return fmt.Sprintf("%x", sum.Sum(nil))
 }
 
-// ShellWord is s as a word of a shell's command line.
+// ShellWord quotes s as one word of a shell command line.
 func ShellWord(s string) string {
 	plain := func(r rune) bool {
 		return 'a' <= r|0x20 && r|0x20 <= 'z' || '0' <= r && r <= '9' || strings.ContainsRune("_-./:@%+,", r)

@@ -12,7 +12,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// endlessFacts looks at a call until nobody wants to know any more.
+// endlessFacts inspects a call until ctx ends.
 type endlessFacts struct{ *house }
 
 func (e endlessFacts) Of(ctx context.Context, _ *Call) []Fact {
@@ -21,7 +21,7 @@ func (e endlessFacts) Of(ctx context.Context, _ *Call) []Fact {
 	return nil
 }
 
-// A call that can't be judged in time is refused, and the reason says so.
+// A call that can't be judged in time is denied, and the reason says so.
 func TestJudgingHasADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse()
@@ -37,7 +37,7 @@ func TestJudgingHasADeadline(t *testing.T) {
 	})
 }
 
-// What a person has approved is judged again, which has the same deadline.
+// An approved call is judged again, with the same time limit.
 func TestJudgingAnApprovedCallHasADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse()
@@ -57,8 +57,7 @@ func TestJudgingAnApprovedCallHasADeadline(t *testing.T) {
 	})
 }
 
-// Judging ends when nobody waits for it any more. The line has no verdict and no record
-// then.
+// Judging ends when nobody waits for the verdict. The line then has no verdict and no record.
 func TestJudgingStopsWhenNobodyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse()
@@ -82,7 +81,7 @@ func TestJudgingStopsWhenNobodyWaits(t *testing.T) {
 	})
 }
 
-// A list is looked through for as long, too.
+// Filtering a list has the same time limit.
 func TestListsHaveADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse()
@@ -105,7 +104,7 @@ func TestListsHaveADeadline(t *testing.T) {
 	})
 }
 
-// slowSight takes a second for each name in a list.
+// slowSight is a Policy that takes a second for each name in a list.
 type slowSight struct{ *house }
 
 func (s *slowSight) Visible(*Call, string, string) bool {
@@ -113,7 +112,7 @@ func (s *slowSight) Visible(*Call, string, string) bool {
 	return true
 }
 
-// Judging ends when the line is taken back. The record says so, and there is no verdict.
+// Judging ends when the line is cancelled. The record says so, and there is no verdict.
 func TestJudgingStopsWhenItIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, profile := range []Profile{Production, Development} {
@@ -149,7 +148,7 @@ func TestJudgingStopsWhenItIsCancelled(t *testing.T) {
 	})
 }
 
-// A line that waits until the one before it has been judged can be taken back meanwhile.
+// A line that waits for the previous one to be judged can be cancelled meanwhile.
 func TestCancelBehindAnother(t *testing.T) {
 	h := newHouse()
 	h.gate.Facts = endlessFacts{h}
@@ -159,7 +158,7 @@ func TestCancelBehindAnother(t *testing.T) {
 	var over sync.WaitGroup
 	for _, seq := range []uint64{2, 4} {
 		over.Go(func() { a.SubmitFor(t.Context(), Submission{Seq: seq, Side: wire.FromAgent, Line: []byte(aCall)}) })
-		for there := false; !there; time.Sleep(time.Millisecond) { // between two looks
+		for there := false; !there; time.Sleep(time.Millisecond) { // between two checks
 			a.mu.Lock()
 			_, there = a.underway[seq]
 			a.mu.Unlock()

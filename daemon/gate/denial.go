@@ -8,8 +8,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// denial puts a ruling into the words that the agent's model reads: what was
-// refused by what, that nothing ran, and whether repeating can help.
+// denial returns the text that the agent's model reads: what was denied by what, that nothing
+// was executed, and whether repeating can help.
 func denial(c *Call, r Ruling, approval string) mcp.Denial {
 	const hopeless = ". Repeating the call will not help; ask the user."
 	why := strings.TrimSuffix(r.Reason, ".")
@@ -45,17 +45,17 @@ func denial(c *Call, r Ruling, approval string) mcp.Denial {
 		d.ErrorType = "result_withheld"
 		d.Text = fmt.Sprintf("Executed, but its result is withheld: %s. Repeating the call would execute it again; ask the user. (%s)", why, c.ID)
 		switch {
-		case c.Method == "tasks/result": // which is answered as the call would be
+		case c.Method == "tasks/result": // which has the form of the call's result
 			d.Method = "tools/call"
-		case c.hooks != nil && c.hooks.about != nil && c.hooks.about.Envelope.Task.Present(): // a task is expected, and no result
+		case c.hooks != nil && c.hooks.about != nil && c.hooks.about.Envelope.Task.Present(): // the agent expects a task, not a result
 			d.Method = ""
 		}
 	}
 	return d
 }
 
-// supported is what a client may fall back to whose revision nobody knows here:
-// what the server has said it speaks, or everything that is known.
+// supported returns the revisions to offer a client that uses an unknown one: those that the
+// server supports, or all that are known.
 func supported(c *Call) []string {
 	if len(c.Revisions) > 0 {
 		return c.Revisions

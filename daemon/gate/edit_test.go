@@ -8,8 +8,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// A call that is approved with other arguments is judged afresh, sent with them,
-// and the agent is told; both versions are on record.
+// A call that is approved with other arguments is judged again and sent with them, and the
+// agent is told. Both versions are recorded.
 func TestOtherArguments(t *testing.T) {
 	for _, test := range []struct {
 		name, edit string

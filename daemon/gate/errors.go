@@ -2,8 +2,8 @@ package gate
 
 import "errors"
 
-// Sentinels that packages of the daemon share. They are wrapped with what was
-// being done; daemon/api maps each to a status code and client maps it back.
+// Sentinel errors that packages of the daemon share. They are wrapped with what was being
+// done. daemon/api maps each to a status code, and client maps it back.
 var (
 	ErrNotFound   = errors.New("not found")
 	ErrDecided    = errors.New("already decided")
@@ -15,30 +15,30 @@ var (
 	ErrTooLarge   = errors.New("too large")
 	ErrNotRunning = errors.New("not running")
 
-	// ErrWithheld says that a server is not started before a person has agreed.
+	// ErrWithheld reports that a server is not started until a person has agreed.
 	ErrWithheld = errors.New("withheld until a person agrees")
 
-	// ErrProofNeeded says that a yes has to come with a proof of presence,
-	// ErrProofWrong that what came with it is none, and ErrLockedOut that none is
-	// looked at for a while, since too many were wrong.
+	// ErrProofNeeded reports that an approval requires a presence proof, ErrProofWrong that
+	// the proof did not verify, and ErrLockedOut that no proof is checked for a while, because
+	// too many were invalid.
 	ErrProofNeeded = errors.New("a passphrase or code is needed")
 	ErrProofWrong  = errors.New("wrong passphrase or code")
 	ErrLockedOut   = errors.New("locked")
-	// ErrEnrolled and ErrNotEnrolled say that there is a secret already, or none.
+	// ErrEnrolled and ErrNotEnrolled report that a secret is set up already, or that none is.
 	ErrEnrolled    = errors.New("presence is set up already")
 	ErrNotEnrolled = errors.New("presence is not set up")
 
-	// ErrFull refuses a question because limits.pending or
-	// limits.pending_per_server is reached.
+	// ErrFull refuses a question because limits.pending or limits.pending_per_server is
+	// reached.
 	ErrFull = errors.New("too many calls waiting")
-	// ErrBurst refuses a question because too many were put in a short time.
+	// ErrBurst refuses a question because too many were asked in a short time.
 	ErrBurst = errors.New("too many questions in a short time")
-	// ErrTooMany refuses a shim because as many are attached, or attaching, as may be.
+	// ErrTooMany refuses tg-shim because the limit of attachments, or of those under way, is
+	// reached.
 	ErrTooMany = errors.New("too many at once")
-	// ErrUnrecorded is the reason of every refusal while the audit log can't be
-	// written.
+	// ErrUnrecorded is the reason of every denial while the audit log can't be written.
 	ErrUnrecorded = errors.New("the audit log can't be written")
-	// ErrWithdrawn is the cause with which a context ends when the agent took a
-	// call back, or left. Held.Wait looks for it.
+	// ErrWithdrawn is the cause with which a context ends if the agent cancelled a call or
+	// left. Held.Wait checks for it.
 	ErrWithdrawn = errors.New("withdrawn by the agent")
 )

@@ -1,13 +1,12 @@
 // Package gate decides what happens to a message.
 //
-// A message that is judged passes four gates, each of which can only end it or
-// hand it on: visible (may the agent know of this tool at all), rule (the first
-// rule of the configuration that matches), permit (Cedar), ask (a person). What
-// comes out is a Verdict: a value. An error on the way is an accident, and in
-// this package an accident becomes a verdict that refuses.
+// A judged message passes four gates: visible (may the agent know of this tool), rule (the
+// first matching rule of the configuration), permit (Cedar) and ask (a person). Each gate
+// either ends the message or hands it on. The result is a Verdict. An error on the way is an
+// accident, and an accident becomes a verdict that denies.
 //
-// The package states, as small interfaces, what it needs of its siblings, so
-// that none of them knows another.
+// The package declares what it needs of its sibling packages as small interfaces, so that none
+// of them imports another.
 package gate
 
 import (
@@ -26,7 +25,8 @@ const (
 	Development Profile = "development" // verdicts are recorded; nothing is changed
 )
 
-// Tighter returns the stricter of two profiles; an empty one asks for nothing.
+// Tighter returns the stricter of two profiles. An empty profile imposes nothing; two empty
+// ones give Production.
 func (p Profile) Tighter(q Profile) Profile {
 	if p == Production || q == Production || p == "" && q == "" {
 		return Production
@@ -34,8 +34,8 @@ func (p Profile) Tighter(q Profile) Profile {
 	return Development
 }
 
-// Call is one message to be judged, and who says it. Only the gate changes it
-// while it is being judged.
+// Call is one message to be judged and the party that sent it. Only the gate modifies it while
+// it is being judged.
 type Call struct {
 	Attachment string
 	Seq        uint64
@@ -43,94 +43,93 @@ type Call struct {
 	Received   time.Time
 
 	Session string // empty outside a wrap
-	Agent   string // agent type, as claude-code; empty when not known
-	Project string // folder of the wrap, or of the shim without one
-	Cwd     string // folder that the shim, and so the server, was started in
+	Agent   string // agent type, such as claude-code; empty if not known
+	Project string // folder of the wrap, or of tg-shim without one
+	Cwd     string // folder in which tg-shim, and so the server, was started
 	Server  string
 	Launch  string // hex SHA-256 over the resolved command and its arguments
 	Command []string
-	// Patience is after how long the agent gives a call up; 0 where nobody knows.
+	// Patience is how long the agent waits for an answer; 0 if not known.
 	Patience time.Duration
-	Limit    Profile // the loosest profile of the session; empty: that of the set in force
-	Claimed  bool    // where it belongs is its own word: see Shim
-	Profile  Profile // what the shim asked for; Judge makes it what is in force
+	Limit    Profile // loosest profile of the session; empty: that of the set in force
+	Claimed  bool    // tg-shim itself named its session: see Shim
+	Profile  Profile // what tg-shim requested; judge sets it to the profile in force
 
 	Side     wire.Side
 	Line     []byte // without its line end
 	Envelope wire.Envelope
-	Method   string // Envelope.Method, or for a result the method it answers
+	Method   string // Envelope.Method; for a result, the method it answers
 	Modern   bool
 	Subject  string // tool or prompt name or resource URI, unescaped; empty for other methods
 
-	Revisions []string // of MCP, that the server has said it speaks; empty when it was not asked
+	Revisions []string // MCP revisions that the server supports; empty if it was not asked
 
-	Definition [32]byte // of what is called, when its judgement began; zero when no list has shown one
+	Definition [32]byte // definition of the called tool when judging began; zero if no list has shown it
 
-	Task    string // of a call about a task: the tool that it runs; empty when not known
-	Answers uint64 // of a result: the seq of the judged request that it answers; 0 for none
-	Of      string // of a result: the Subject of that request; empty when not known
+	Task    string // for a call about a task, the tool that it runs; empty if not known
+	Answers uint64 // for a result, the seq of the judged request that it answers; 0 for none
+	Of      string // for a result, the Subject of that request; empty if not known
 
-	Trace *Trace // nil: nobody wants to know how long it takes
+	Trace *Trace // nil if the call is not traced
 
-	Waited bool   // for other calls or a person: links may have changed since it came
-	Known  []Fact // what was true of it when it came; for hooks only, else nil
+	Waited bool   // it waited for other calls or a person, so links may have changed since it arrived
+	Known  []Fact // facts when it arrived; only for hooks, otherwise nil
 
-	came     came                // what was submitted
-	scope    func(Policy) Policy // what the project makes of a set, once the call is being judged
-	from     *Attachment         // that it was submitted to
-	unable   bool                // of what a server asks: the agent has not said that it can answer
-	answerer string              // who answers it in the agent's place when it goes on; empty: the agent
+	came     came                // line as submitted
+	scope    func(Policy) Policy // applies the project's rules to a set; nil until judging begins
+	from     *Attachment         // attachment that it was submitted to
+	unable   bool                // for a server's request, the agent has not declared that it can answer
+	answerer string              // extension that answers in place of the agent; empty: the agent answers
 	spliced  bool                // Line is not what was submitted
-	heard    bool                // what a server says in it is in the memory
-	hooks    *hooked             // what they have said; nil: they were not asked
-	earlier  *record.Record      // what an earlier daemon wrote down for it
-	notice   string              // what the agent is told of it when it goes on
-	noted    bool                // an earlier daemon has put on record that it goes on
-	withheld []string            // what was cut out of it, and why
+	heard    bool                // Facts has observed the server's text in it
+	hooks    *hooked             // what the hooks returned; nil if they were not called
+	earlier  *record.Record      // record of a previous daemon for this call
+	notice   string              // text for the agent if the call is forwarded
+	noted    bool                // a previous daemon has recorded that it is forwarded
+	withheld []string            // what was removed from it, and why
 }
 
-// Arguments returns the raw JSON object of the call's arguments, nil when it has none.
+// Arguments returns the raw JSON object of the call's arguments, or nil if it has none.
 func (c *Call) Arguments() []byte { return c.Envelope.Arguments.Of(c.Line) }
 
 // Fact is something true of a call (FACTS: secret, secret-place, acts, ...).
 type Fact struct {
 	Name   string
 	Detail string // what made it true, for a person; never the secret itself
-	Member string // path of the argument, as `headers.authorization`; may be empty
-	Place  string // the mail address, host or account it is about; may be empty
+	Member string // path of the argument, such as `headers.authorization`; may be empty
+	Place  string // the mail address, host or account concerned; may be empty
 	By     string // the server whose text made it true; may be empty
 }
 
-// Facts finds what is true of a call, and remembers what was said before it in
-// its session. All of it must be bounded in time and memory whatever is said, and
-// safe for concurrent use.
+// Facts finds the facts of a call and remembers earlier text of its session. Implementations
+// must be bounded in time and memory for any input, and safe for concurrent use.
 type Facts interface {
-	// Of returns what is true of c. It is asked about every call that is
-	// judged, and takes what c names first to be said by the agent. It returns soon
-	// after ctx has ended, with a part of it.
+	// Of returns the facts of c. It is called for every judged call, and attributes to the
+	// agent whatever c is the first to mention. If ctx ends, it soon returns the facts found
+	// so far.
 	Of(ctx context.Context, c *Call) []Fact
-	// Observe takes note of what passes unjudged, before it is forwarded.
+	// Observe remembers a message that passes without being judged, before it is forwarded.
 	Observe(m *Message)
-	// Forwarded takes note that c was sent on.
+	// Forwarded remembers that c was forwarded.
 	Forwarded(c *Call)
-	// Forget drops what is remembered of a session, or of a shim without one.
+	// Forget drops the memory of a session, or of an attachment without one.
 	Forget(session, attachment string)
 }
 
-// Message is text that passes between a server and an agent: a result, an
-// error, a list, something that the server asks, or what the agent answers to it.
+// Message is text that passes between a server and an agent: a result, an error, a list, a
+// request of the server, or the agent's answer to one.
 type Message struct {
 	Session    string // empty outside a wrap
 	Attachment string
 	Server     string
 	Profile    Profile   // in force for the attachment
-	Side       wire.Side // who says it
-	Method     string    // of it, or of the request that it answers
-	Text       []byte    // raw JSON: the line, or a piece of it
+	Side       wire.Side // the side that wrote it
+	Method     string    // its method, or that of the request that it answers
+	Text       []byte    // raw JSON: the line or a piece of it
 	Missing    uint64    // bytes of the line that are in no piece
 }
 
-// Move is what a gate wants done with a message.
+// Move is what a gate decides to do with a message.
 type Move uint8
 
 const (
@@ -151,54 +150,51 @@ func (m Move) String() string {
 	return "none"
 }
 
-// Ruling is what the policy says of a call: the outcome of the gates visible,
-// rule and permit.
+// Ruling is what the gates visible, rule and permit decide about a call.
 type Ruling struct {
 	Move     Move
 	Hidden   bool     // Deny, and the agent is told that there is no such tool
-	Gate     string   // which gate decided: visible, rule, permit
-	Rule     string   // the rule's pattern and place, as `"delete_*" (thoughtgate.yaml:12)`
+	Gate     string   // the gate that decided: visible, rule, permit
+	Rule     string   // the rule's pattern and position, such as `"delete_*" (thoughtgate.yaml:12)`
 	Policies []string // ids of the determining Cedar policies
-	By       string   // Ask: the policy that asks, with its place; empty when none does
+	By       string   // Ask: the policy that asks, with its position; empty if none does
 	Reason   string   // one sentence for a person and a model
-	Workflow string   // Ask: whom to ask
-	Basis    Basis    // Ask: what asks and whom
+	Workflow string   // Ask: workflow that names the people to ask
+	Basis    Basis    // Ask: identity of the rule and the workflow
 	Timeout  time.Duration
-	// Ask: how long the answer waits for a call that was parked, and how long after
-	// a yes the call may be carried on.
+	// Ask: how long an answer is kept for a parked call, and how long after an approval the
+	// call may be continued.
 	Validity time.Duration
-	Redact   []string // argument paths that are not shown or recorded
-	Surfaces []string // where a yes may come from; empty: anywhere
-	Unable   string   // Ask: why nobody can be asked in that way; the call is refused then
-	Level    Level    // Ask: what a yes has to show
+	Redact   []string // argument paths that are neither shown nor recorded
+	Surfaces []string // surfaces that an approval may come from; empty: any
+	Unable   string   // Ask: why nobody can be asked in that way; the call is then denied
+	Level    Level    // Ask: what an approval must prove
 	Code     int      // JSON-RPC code of a denial
-	Answer   string   // Forward, Ask: who answers what a server asks, AnswerAgent or AnswerProvider; empty: whoever usually does
-	Parked   bool     // Deny, and the call is to be repeated to learn what a person has said
+	Answer   string   // Forward, Ask: who answers a server's request, AnswerAgent or AnswerProvider; empty: the default
+	Parked   bool     // Deny, and the agent must repeat the call to learn the person's answer
 }
 
-// Basis is what puts a question and to whom, by what it says and not by its name
-// or its place in a file: a yes is not good for a call that something else asks
-// about by the time it would be written, nor once others would be asked, or in
-// another way.
+// Basis identifies what asks a question and who is asked. It is derived from content, not from
+// a name or a position in a file. An approval does not hold for a call once something else
+// asks about it, or once other people would be asked or would be asked in another way.
 type Basis struct {
 	Rule     [32]byte // the rule, default or policies
 	Workflow [32]byte
 }
 
-// Policy is one immutable set of rules and policies. Rule is safe for
-// concurrent use, and returns with an error soon after ctx has ended. An error is an
-// accident: the call is refused, and of the Ruling beside it only Redact counts.
+// Policy is one immutable set of rules and policies. Rule is safe for concurrent use, and
+// returns an error soon after ctx has ended. An error is an accident: the call is denied, and
+// only Redact of the Ruling is used.
 type Policy interface {
 	Rule(ctx context.Context, c *Call, facts []Fact) (Ruling, error)
-	// Visible reports whether the agent may know of a tool, prompt or resource
-	// that the server of c lists; kind is tools, prompts or resources.
+	// Visible reports whether the agent may know of a tool, prompt or resource that the server
+	// of c lists. kind is tools, prompts or resources.
 	Visible(c *Call, kind, name string) bool
-	// Whom fills in whom to ask, how and for how long, when a question is put
-	// that no rule put.
+	// Whom sets whom to ask, how and for how long, for a question that no rule asks.
 	Whom(r *Ruling)
-	// Profile is the loosest profile a shim may run under.
+	// Profile returns the loosest profile that an attachment may run under.
 	Profile() Profile
-	// Digest names the set in the record.
+	// Digest identifies the set in records.
 	Digest() string
 }
 
@@ -207,83 +203,80 @@ type Question struct {
 	Call    *Call
 	Ruling  Ruling
 	Facts   []Fact
-	Subject [32]byte // what a yes is good for, see subject
+	Subject [32]byte // what an approval is valid for; see Call.subject
 }
 
-// Answer is what a question came to.
+// Answer is how a question ended.
 type Answer struct {
-	ID       string // of the question, as A-17
+	ID       string // of the question, such as A-17
 	Approved bool
 	State    string // approved, rejected, expired, withdrawn, parked, spent, lapsed
-	Level    Level  // what a yes has shown; empty with any other answer
-	Note     string // what the person said
+	Level    Level  // what an approval has proved; empty with any other answer
+	Note     string // the person's note
 	Decider  string
-	Edit     []byte // raw JSON of the arguments that the person put in place of the call's; nil for none
+	Edit     []byte // raw JSON of arguments that replace the call's; nil for none
 }
 
-// States of an answer that are none of a question.
+// States of an answer that are not states of a question.
 const (
-	// StateParked: nobody has answered and the agent would not wait longer. The
-	// question stays open, and an equal call learns what came of it.
+	// StateParked: nobody has answered and the agent would not wait longer. The question stays
+	// open, and an equal call gets its answer.
 	StateParked = "parked"
-	// StateSpent: a yes has let another, equal call through.
+	// StateSpent: the approval was used for another, equal call.
 	StateSpent = "spent"
-	// StateLapsed: there was a yes, and it is good no more: its time was up, or what
-	// it belonged to has ended, before a call made use of it.
+	// StateLapsed: there was an approval, but it became invalid before a call used it: it
+	// expired, or what it belonged to has ended.
 	StateLapsed = "lapsed"
 )
 
 // Held is a question that has been filed.
 type Held interface {
 	ID() string
-	// Wait returns the answer; one that is there already also when ctx has ended.
-	// When ctx ends first, its cause says why: ErrWithdrawn (the agent took the
-	// call back, or left) takes the call from the question; anything else leaves
-	// it as it is.
+	// Wait returns the answer. If there is one already, Wait returns it even if ctx has ended.
+	// If ctx ends first, its cause matters: ErrWithdrawn (the agent cancelled the call, or
+	// left) detaches the call from the question; any other cause leaves the question as it is.
 	Wait(ctx context.Context) (Answer, error)
 }
 
-// Approver puts questions to people. A question for an (attachment, seq) that
-// has one already is joined, also when it was answered meanwhile, and so is one
-// that an equal call asks.
+// Approver asks people questions. If a question exists for the same (attachment, seq), even if
+// it has been answered, or for an equal call, Ask joins it.
 type Approver interface {
 	Ask(ctx context.Context, q *Question) (Held, error)
 }
 
-// Grant is a yes of a person that remembers, and lets a call through.
+// Grant is an approval that holds for more than one call.
 type Grant struct {
-	ID       string // as G-3
+	ID       string // such as G-3
 	Approval string // the question that it was given with
 	Decider  string
 }
 
-// Grants knows what a person has granted ahead.
+// Grants knows what people have granted in advance.
 type Grants interface {
-	// Use returns the grant that lets a call through which a person would be
-	// asked about, and counts it; nil when there is none.
+	// Use returns the grant that covers a call about which a person would be asked, and counts
+	// the use. It returns nil if there is none.
 	Use(ctx context.Context, q *Question) (*Grant, error)
 }
 
-// Recorder writes down. Record returns when r is as safe as the configuration
-// asks for; an error means that it is not, and the verdict must refuse. values
-// is the raw JSON that is to be kept beside the record, nil for none; redact
-// names members of it that are never kept. One of Telling need not be that safe yet.
-// r is the caller's again when Record returns.
+// Recorder writes records. Record returns when r is as durable as the configuration requires.
+// An error means that it is not, and the verdict must be to deny. values is raw JSON to be
+// kept beside the record, nil for none; redact names members of it that are never kept. A
+// record with a context of Telling need not be durable yet. r belongs to the caller again when
+// Record returns.
 type Recorder interface {
 	Record(ctx context.Context, r *record.Record, values []byte, redact []string) error
 }
 
-// Meter counts what is seen of one server's messages. Its methods must not block,
-// nor allocate once they have seen a kind of message; they are safe for concurrent
-// use.
+// Meter counts the messages of one server. Its methods must not block, and must not allocate
+// once they have seen a kind of message. They are safe for concurrent use.
 type Meter interface {
 	// Messages counts n messages, or answers to a method, that side wrote.
 	Messages(side wire.Side, method string, n uint64)
-	// Refused counts a line that the relay's reader refused; kind is one of wire.Kinds.
+	// Refused counts a line that the relay's reader refused. kind is one of wire.Kinds.
 	Refused(kind string)
 }
 
-// unmetered counts nothing.
+// unmetered is a Meter that counts nothing.
 type unmetered struct{}
 
 func (unmetered) Messages(wire.Side, string, uint64) {}
@@ -296,46 +289,44 @@ func (g *Gate) meter(server string) Meter {
 	return g.Meter(server)
 }
 
-// Hooks are the programs of the user's that see a call before the gates, and its
-// result before the agent does. Implementations are safe for concurrent use. What
-// goes wrong with a program is a refusal, unless its owner has written otherwise:
-// there are no errors.
+// Hooks calls the user's extensions, which see a call before the gates, and its result before
+// the agent does. Implementations are safe for concurrent use. There are no errors: if an
+// extension fails, the call is denied, unless the owner has configured otherwise.
 type Hooks interface {
-	// Wants reports whether some program wants to see c, or with after its
-	// result. It is asked about every call, and must neither block nor allocate.
+	// Wants reports whether any extension wants to see c or, if after is set, its result. It
+	// is called for every call, and must neither block nor allocate.
 	Wants(c *Call, after bool) bool
-	// Who names the programs that want to see c, or with after its result, in the
-	// order in which they are asked. It is for people who ask, not for calls.
+	// Who names the extensions that want to see c or, if after is set, its result, in the
+	// order in which they are called. It serves explanations, not calls.
 	Who(c *Call, after bool) []string
-	// Revision is another number once a program was installed, upgraded or
-	// removed: a yes that was given before is no yes to a call that a program
-	// would see which has not. It must neither block nor allocate.
+	// Revision changes whenever an extension is installed, upgraded or removed. An earlier
+	// approval does not hold for a call that an extension would now see and has not seen.
+	// Revision must neither block nor allocate.
 	Revision() uint64
-	// Before shows c to the programs that want it, one after the other, each
-	// what the ones before it have made of the arguments. Like After it returns
-	// soon when ctx ends; what it returns is not looked at then.
+	// Before shows c to the extensions that want it, one after the other. Each sees the
+	// arguments as the previous ones left them. Before and After return soon after ctx ends;
+	// the value they then return is ignored.
 	Before(ctx context.Context, c *Call) Hooked
 	// After does the same with the raw JSON of the result of c.
 	After(ctx context.Context, c *Call, result []byte) Hooked
 }
 
-// Hooked is what hooks have made of a call or of a result.
+// Hooked is what hooks have decided about a call or a result.
 type Hooked struct {
 	Move    Move     // Forward or Deny
-	Changed []byte   // Forward: raw JSON in place of the arguments or the result; nil: they stay
-	By      []string // the programs that changed or refused it, in their order
-	Failed  []string // those that could not be asked and whose owner lets calls go on without them, each with why
+	Changed []byte   // Forward: raw JSON that replaces the arguments or the result; nil: no change
+	By      []string // the extensions that changed or denied it, in order
+	Failed  []string // extensions that failed and whose owner lets calls pass without them, each with the reason
 	Reason  string   // Deny: one sentence for a person and a model
 }
 
-// Scope narrows the set in force to the project that a call is made in.
-// project is a folder, as [Call.Project]. The function that it returns says what
-// a set is there, and is kept for the call: whatever becomes of the project's
-// files meanwhile, a call is judged by what they said when it came. It must be
+// Scope narrows the set in force to the project of a call. project is a folder, as in
+// [Call.Project]. The function that Scope returns applies the project's rules to a set, and is
+// kept for the call: later changes to the project's files do not affect it. Scope must be
 // quick and is safe for concurrent use.
 type Scope func(project string) func(Policy) Policy
 
-// policy is what c is judged by: the set in force, as it is in the project of c.
+// policy returns what c is judged by: the set in force, narrowed to the project of c.
 func (g *Gate) policy(c *Call) Policy {
 	set := g.Policy()
 	if g.Scope == nil || c.Project == "" {

@@ -11,53 +11,52 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// A line that hooks want to see is held while they are asked, in a goroutine of
-// its attachment: a program may take its time, and what comes behind the line need
-// not wait for it. What they make of it is judged by all gates, as if it had come
-// so. Where nobody wants it nothing of this happens.
+// A line that hooks want to see is held while they are called, in a goroutine of its
+// attachment: an extension may be slow, and later lines need not wait for it. All gates judge
+// what the hooks return, as if it had arrived that way. If no hook wants the line, none of
+// this happens.
 
 const (
-	// mostHooked and mostHookedBytes bound what one attachment has hooks asked about
-	// at once. What comes on top is refused.
+	// mostHooked and mostHookedBytes limit what one attachment may have hooks called for at
+	// the same time. Anything beyond is denied.
 	mostHooked      = 256
 	mostHookedBytes = 64 << 20
-	// mostAsked is how long a call may be, in bytes, whose result hooks want to
-	// see: it is kept until the server has answered.
+	// mostAsked is the maximum length in bytes of a call whose result hooks want to see: the
+	// call is kept until the server has answered.
 	mostAsked = 4 << 20
 )
 
-// hookReason is the reason of the verdict by which a line waits for hooks.
+// hookReason is the reason of the verdict that holds a line for hooks.
 const hookReason = "extensions are asked"
 
-// hooked is what hooks have said of a line.
+// hooked is what hooks have returned for a line.
 type hooked struct {
 	Hooked
-	revision uint64 // of the hooks that were asked
-	about    *Call  // of a result: the call that it came of
-	changed  bool   // the line is what they have made of it
+	revision uint64 // of the hooks that were called
+	about    *Call  // for a result, its call
+	changed  bool   // the line is what they returned
 }
 
-// hooking is a line that hooks are to be asked about.
+// hooking is a line that hooks are to be called for.
 type hooking struct {
 	call  *Call
-	about *Call     // of a result: the call that it came of
-	value wire.Span // of a result: what of the line they see
+	about *Call     // for a result, its call
+	value wire.Span // for a result, the part of the line that they see
 	size  int
 }
 
-// hookable reports whether hooks may want c: what an agent has asked for, but for
-// the canary, which shows that the gates work.
+// hookable reports whether hooks may want c: a request of an agent, except for the canary,
+// which shows that the gates work.
 func (c *Call) hookable() bool {
 	return c.Side == wire.FromAgent && c.Envelope.Kind == wire.Request && c.Server != record.CanaryServer
 }
 
-// wants reports whether hooks want to see c before the gates do, or with after what it
-// comes to.
+// wants reports whether hooks want to see c before the gates or, if after is set, its result.
 func (g *Gate) wants(c *Call, after bool) bool {
 	return g.Hooks != nil && c.hookable() && g.Hooks.Wants(c, after)
 }
 
-// unseen says why hooks would not get to see what c comes to; empty when they will.
+// unseen returns why hooks could not see the result of c; empty if they can.
 func (c *Call) unseen() string {
 	if len(c.Line) > mostAsked {
 		return fmt.Sprintf("an extension has to see its result, for which it is too long: %d bytes are allowed", mostAsked)
@@ -65,8 +64,8 @@ func (c *Call) unseen() string {
 	return ""
 }
 
-// wanted returns what hooks are to be asked about, nil for nothing. An error means
-// that they would have to see what can't be shown to them.
+// wanted returns what hooks are to be called for, or nil. An error means that hooks would have
+// to see something that can't be shown to them.
 func (a *Attachment) wanted(c *Call, s Submission) (*hooking, error) {
 	switch {
 	case a.gate.wants(c, false):
@@ -91,8 +90,8 @@ func (a *Attachment) wanted(c *Call, s Submission) (*hooking, error) {
 	return &hooking{call: c, about: about, value: value, size: len(c.Line) + len(s.Request)}, nil
 }
 
-// wrote reports whether line may be what was let through under seq: it is, or what
-// that was is forgotten.
+// wrote reports whether line may be what was forwarded under seq: it is, or the forwarded line
+// is no longer remembered.
 func (a *Attachment) wrote(seq uint64, line []byte) bool {
 	digest := sha256.Sum256(line)
 	a.mu.Lock()
@@ -105,8 +104,8 @@ func (a *Attachment) wrote(seq uint64, line []byte) bool {
 	return !ok || r.Digest == hexOf(digest)
 }
 
-// outcome is what hooks see of an answer, or of what is told of a task: the result
-// of the call; the zero Span when there is none yet.
+// outcome returns the part of an answer or of a task notification that hooks see: the result
+// of the call. It returns the zero Span if there is none yet.
 func (c *Call) outcome() (wire.Span, error) {
 	e := &c.Envelope
 	switch {
@@ -121,8 +120,8 @@ func (c *Call) outcome() (wire.Span, error) {
 	return e.Result, nil
 }
 
-// throughHooks has hooks asked about a line, and then judges what they made of it.
-// A verdict says that it is held.
+// throughHooks sends a verdict that holds the line, calls the hooks, and then judges what they
+// returned.
 func (a *Attachment) throughHooks(h *hooking, known *record.Record) {
 	c, of := h.call, (*Trace)(nil) // of the call whose result c is
 	if h.about != nil {
@@ -164,8 +163,8 @@ func (a *Attachment) throughHooks(h *hooking, known *record.Record) {
 	}
 }
 
-// edited has hooks asked about the arguments that a person put in place of the
-// agent's; it returns nil where there are none, or nobody wants to see them.
+// edited calls hooks for the arguments with which a person replaced the agent's. It returns
+// nil if there are none, or no hook wants to see them.
 func (g *Gate) edited(ctx context.Context, a *asked, answer Answer, failed error) *hooked {
 	if failed != nil || !answer.Approved || answer.Edit == nil {
 		return nil
@@ -178,7 +177,7 @@ func (g *Gate) edited(ctx context.Context, a *asked, answer Answer, failed error
 	return g.askHooks(ctx, &hooking{call: c}, a.call.Trace)
 }
 
-// askHooks asks the hooks, and tells t how long they took.
+// askHooks calls the hooks and adds the time they took to t.
 func (g *Gate) askHooks(ctx context.Context, h *hooking, t *Trace) *hooked {
 	part := t.Begin(StageHooks)
 	defer t.Finish(part)
@@ -191,8 +190,8 @@ func (g *Gate) askHooks(ctx context.Context, h *hooking, t *Trace) *hooked {
 	return said
 }
 
-// judgeHeld judges a line of which a verdict has said that it is held, and
-// waits for the person where one has to be asked. It returns the last verdict.
+// judgeHeld judges a line that a verdict holds, and waits for a person if one has to be asked.
+// It returns the last verdict.
 func (a *Attachment) judgeHeld(ctx context.Context, c *Call, known *record.Record) Verdict {
 	v, asked := a.judge(ctx, c, known)
 	if asked == nil {
@@ -204,7 +203,7 @@ func (a *Attachment) judgeHeld(ctx context.Context, c *Call, known *record.Recor
 	return a.await(ctx, asked)
 }
 
-// await waits for the person's answer and settles what comes of it.
+// await waits for the person's answer and settles the resulting verdict.
 func (a *Attachment) await(ctx context.Context, asked *asked) Verdict {
 	a.notOpen(asked.call.Seq) // until it is approved
 	v, ok := a.gate.await(ctx, asked)
@@ -216,7 +215,7 @@ func (a *Attachment) await(ctx context.Context, asked *asked) Verdict {
 	return v
 }
 
-// unheld forgets a line that gets no verdict, since ctx has ended.
+// unheld removes a held line that gets no verdict because ctx has ended.
 func (a *Attachment) unheld(ctx context.Context, c *Call) {
 	a.notOpen(c.Seq)
 	a.mu.Lock()

@@ -9,7 +9,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// recordedIn is what a daemon reads of the log of the one before it.
+// recordedIn returns what a daemon reads from the audit log of the previous one.
 func recordedIn(h *house) map[uint64]record.Record {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -22,18 +22,17 @@ func recordedIn(h *house) map[uint64]record.Record {
 	return all
 }
 
-// hangs is a hook that says nothing until it is given up.
+// hangs is a hook that does not return until ctx ends.
 type hangs struct{ began, ended chan struct{} }
 
 func (h hangs) before(ctx context.Context, _ *Call) Hooked {
 	h.began <- struct{}{}
 	<-ctx.Done()
 	h.ended <- struct{}{}
-	return goesOn // which nobody looks at
+	return goesOn // which is ignored
 }
 
-// An agent that takes a call back while extensions are asked ends the asking, and
-// hears nothing of it.
+// An agent that cancels a call while extensions are called stops them, and gets no answer.
 func TestCancelWhileHooksAreAsked(t *testing.T) {
 	h, book := newHouse(), &traceBook{}
 	hook := hangs{make(chan struct{}, 1), make(chan struct{}, 1)}
@@ -59,8 +58,8 @@ func TestCancelWhileHooksAreAsked(t *testing.T) {
 	}
 }
 
-// A daemon that stops leaves a call that extensions are asked about to the next
-// one, which asks them again; one with a verdict is told it and not asked about.
+// A daemon that stops leaves a call that extensions are being asked about to the next daemon,
+// which asks them again. A call with a verdict gets that again, without asking.
 func TestHooksOverARestart(t *testing.T) {
 	h := newHouse()
 	hook := hangs{make(chan struct{}, 1), make(chan struct{}, 1)}
@@ -79,12 +78,12 @@ func TestHooksOverARestart(t *testing.T) {
 	for _, test := range []struct {
 		said   Hooked
 		move   Move
-		asked  int // in all, when it has been brought to two daemons
+		asked  int // total, after both daemons
 		record string
 	}{
 		{goesOn, Forward, 1, "call:forward"},
 		{Hooked{Move: Deny, By: []string{"guard"}, Reason: "no"}, Deny, 1, "call:deny:guard"},
-		{changes(`{"path":"/y"}`), Forward, 2, "hook:changed:guard call:forward:guard"}, // what went on is not kept
+		{changes(`{"path":"/y"}`), Forward, 2, "hook:changed:guard call:forward:guard"}, // a forwarded line is not kept
 	} {
 		h := newHouse()
 		hooks := &script{before: says(test.said)}
@@ -110,8 +109,8 @@ func TestHooksOverARestart(t *testing.T) {
 	}
 }
 
-// The question about a call that extensions have changed is joined by the same call
-// brought to the next daemon, and is on record once.
+// The question about a call that extensions changed is joined by the same call at the next
+// daemon, and is recorded once.
 func TestQuestionAboutHookedOverARestart(t *testing.T) {
 	h := newHouse()
 	h.ruling = Ruling{Move: Ask, Workflow: "ops"}
@@ -137,8 +136,8 @@ func TestQuestionAboutHookedOverARestart(t *testing.T) {
 	}
 }
 
-// A yes is none to a call that extensions of today would see and have not, nor with
-// arguments of the person's own that they would not let be.
+// An approval does not hold for a call that current extensions would see and have not seen,
+// nor with a person's arguments that they do not accept.
 func TestHooksAndAYes(t *testing.T) {
 	edit := []byte(`{"path":"/z"}`)
 	refuses := func(_ context.Context, c *Call) Hooked {
@@ -208,7 +207,7 @@ func TestHooksAndAYes(t *testing.T) {
 	}
 }
 
-// A call that was parked and is repeated is shown to extensions again.
+// A parked call that is repeated is shown to extensions again.
 func TestRepetitionsAreHooked(t *testing.T) {
 	h := newHouse()
 	h.ruling = Ruling{Move: Ask, Workflow: "ops"}

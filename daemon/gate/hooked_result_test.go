@@ -10,9 +10,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// The result of a call that an after-hook wants is submitted, held while hooks are
-// asked, and is what they make of it; or withheld, and the agent is told that the
-// call was executed.
+// The result of a call that an after-hook wants is submitted and held while hooks are called.
+// It is then what they made of it, or withheld; the agent is told that the call was executed.
 func TestHooksAfter(t *testing.T) {
 	const (
 		read     = `{"jsonrpc":"2.0","id":7,"method":"resources/read","params":{"uri":"file:///x"}}`
@@ -31,9 +30,9 @@ func TestHooksAfter(t *testing.T) {
 		answers string
 		line    string
 		said    Hooked
-		want    string // what goes on; empty: it does not
-		told    string // to the agent then
-		shown   string // to the hook; empty: what lies in result
+		want    string // what is forwarded; empty: nothing
+		told    string // the agent's text in that case
+		shown   string // to the hook; empty: the content of result
 	}{
 		{name: "goes on", said: goesOn, want: aResult},
 		{name: "changed", said: changes(clean), want: `{"jsonrpc":"2.0","id":7,"result":` + clean + `}`},
@@ -102,7 +101,7 @@ func TestHooksAfter(t *testing.T) {
 			} else if test.shown != "" && !strings.HasSuffix(shown[0], " "+test.shown) || test.call == aCall && !strings.HasPrefix(shown[0], `{"path":"/x"} `) {
 				t.Errorf("shown: %q, want %s", shown, test.shown)
 			}
-			// Whatever becomes of it, the memory holds what the server has said.
+			// Whatever happens to it, Facts has observed the server's text.
 			if !slices.ContainsFunc(h.noted, func(n string) bool { return strings.HasPrefix(n, "heard ") && strings.HasSuffix(n, test.line) }) {
 				t.Errorf("the memory holds %q", h.noted)
 			}
@@ -113,7 +112,7 @@ func TestHooksAfter(t *testing.T) {
 	}
 }
 
-// An error carries no result, and nobody has it looked at.
+// An error carries no result, and is not shown to hooks.
 func TestErrorsPassHooks(t *testing.T) {
 	h := newHouse()
 	hooks := &script{after: saysAfter(Hooked{Move: Deny})}
@@ -130,7 +129,7 @@ func TestErrorsPassHooks(t *testing.T) {
 	}
 }
 
-// A result is looked at with the call that was let through, and with no other.
+// A result is shown together with the call that was forwarded, and with no other.
 func TestResultOfAnotherCall(t *testing.T) {
 	for name, request := range map[string]string{
 		"another":  strings.Replace(aCall, "/x", "/y", 1),
@@ -150,8 +149,8 @@ func TestResultOfAnotherCall(t *testing.T) {
 	}
 }
 
-// A call whose result could not be shown to those who want it is refused before it
-// is made.
+// A call whose result could not be shown to the hooks that want it is denied before it is
+// made.
 func TestResultThatCouldNotBeSeen(t *testing.T) {
 	long := strings.Replace(aCall, "/x", strings.Repeat("x", mostAsked), 1)
 	for _, wanted := range []bool{true, false} {
@@ -168,7 +167,7 @@ func TestResultThatCouldNotBeSeen(t *testing.T) {
 	}
 }
 
-// What a hook leaves of a result is judged for what the server asks in it.
+// What a hook leaves of a result is judged for the asks in it.
 func TestHookedResultWithAsks(t *testing.T) {
 	asks := `{"resultType":"input_required","inputRequests":{"a":{"method":"sampling/createMessage","params":{}}}}`
 	for _, refused := range []bool{true, false} {
@@ -190,8 +189,7 @@ func TestHookedResultWithAsks(t *testing.T) {
 	}
 }
 
-// The shim of a daemon that has ended submits results to the next one, which knows
-// of their calls what is on record.
+// A result may be submitted to the next daemon, which knows of its call only what is recorded.
 func TestResultAfterARestart(t *testing.T) {
 	h := newHouse()
 	hooks := &script{after: saysAfter(Hooked{Move: Deny, By: []string{"guard"}})}

@@ -13,12 +13,12 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// script is hooks that say what the test wants them to say.
+// script is a Hooks that returns what the test determines.
 type script struct {
-	before func(context.Context, *Call) Hooked         // nil: nobody wants calls
-	after  func(context.Context, *Call, []byte) Hooked // nil: nobody wants results
+	before func(context.Context, *Call) Hooked         // nil: calls are not wanted
+	after  func(context.Context, *Call, []byte) Hooked // nil: results are not wanted
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	revision uint64
 	asked    []string // what was shown
 }
@@ -71,25 +71,25 @@ func (s *script) After(ctx context.Context, c *Call, result []byte) Hooked {
 	return s.after(ctx, c, result)
 }
 
-// says is a hook that says the same of every call.
+// says returns a hook that returns the same for every call.
 func says(h Hooked) func(context.Context, *Call) Hooked {
 	return func(context.Context, *Call) Hooked { return h }
 }
 
-// saysAfter likewise of every result.
+// saysAfter does the same for every result.
 func saysAfter(h Hooked) func(context.Context, *Call, []byte) Hooked {
 	return func(context.Context, *Call, []byte) Hooked { return h }
 }
 
 var goesOn = Hooked{Move: Forward}
 
-// changes is a hook that puts other JSON in.
+// changes returns a hook that replaces the JSON.
 func changes(with string) Hooked {
 	return Hooked{Move: Forward, Changed: []byte(with), By: []string{"guard"}}
 }
 
-// pendingFirst takes the word that extensions are asked, and returns the verdict
-// that follows.
+// pendingFirst receives the verdict that extensions are called, and returns the verdict that
+// follows.
 func pendingFirst(t *testing.T, c <-chan Verdict) Verdict {
 	t.Helper()
 	if v := <-c; v.Move != Ask || v.Approval != "" {
@@ -98,7 +98,7 @@ func pendingFirst(t *testing.T, c <-chan Verdict) Verdict {
 	return <-c
 }
 
-// kinds lists the records in short, with who had a part in them.
+// kinds lists the records in short form, with the extensions involved.
 func (h *house) kinds() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -115,15 +115,15 @@ func (h *house) kinds() string {
 	return strings.Join(all, " ")
 }
 
-// A call that hooks want is held at once, and what comes of it is what they make of
-// it: what they say and can't be used is a refusal.
+// A call that hooks want is held at once, and the verdict is about what they return. An
+// unusable change is a denial.
 func TestHooksBefore(t *testing.T) {
 	by := []string{"words", "guard"}
 	for _, test := range []struct {
 		name   string
 		said   Hooked
-		line   string // that goes on; empty: it does not
-		told   string // the agent, or why it does not
+		line   string // that is forwarded; empty: nothing
+		told   string // text for the agent, or why nothing is forwarded
 		record string
 	}{
 		{"goes on", goesOn, aCall, "", "call:forward"},
@@ -176,7 +176,7 @@ func TestHooksBefore(t *testing.T) {
 	}
 }
 
-// Arguments are put in where a call has none, if it takes any.
+// Arguments are added if a call has none but accepts some.
 func TestHooksGiveArguments(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"rm"}}`:                    `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"arguments":{"n":1},"name":"rm"}}`,
@@ -195,8 +195,8 @@ func TestHooksGiveArguments(t *testing.T) {
 	}
 }
 
-// What hooks make of a call is judged by all gates as if the agent had made it, and
-// it is what a person sees.
+// What hooks make of a call is judged by all gates as if the agent had made it, and is what a
+// person sees.
 func TestHookedIsJudgedAfresh(t *testing.T) {
 	changed := `{"path":"/y"}`
 	for _, test := range []struct {
@@ -249,8 +249,8 @@ func TestHookedIsJudgedAfresh(t *testing.T) {
 	}
 }
 
-// In development hooks are asked and nothing is changed; what they would have done
-// is on record, and what the gates would have done with that.
+// In development hooks are called and nothing is changed. What they would have done is
+// recorded, and what the gates would have done with the result.
 func TestHooksInDevelopment(t *testing.T) {
 	for _, test := range []struct {
 		said Hooked
@@ -288,7 +288,7 @@ func TestHooksInDevelopment(t *testing.T) {
 	}
 }
 
-// Nobody pays for hooks that want nothing.
+// Hooks that want nothing cost nothing.
 func TestNoHooksNoAllocations(t *testing.T) {
 	measure := func(hooks Hooks) float64 {
 		h := newHouse()
@@ -322,7 +322,7 @@ func TestNoHookSeesTheCanary(t *testing.T) {
 	}
 }
 
-// What hooks changed must be on record in both versions before it goes on.
+// What hooks changed must be recorded in both versions before it is forwarded.
 func TestHookedButNotRecorded(t *testing.T) {
 	h := newHouse()
 	h.gate.Hooks, h.full = &script{before: says(changes(`{}`))}, errors.New("no space left on device")
@@ -335,7 +335,7 @@ func TestHookedButNotRecorded(t *testing.T) {
 	}
 }
 
-// What hooks are asked about at once is bounded, and what comes on top refused.
+// The number of lines that hooks are called for at a time is limited; more are denied.
 func TestHookedIsBounded(t *testing.T) {
 	h := newHouse()
 	release := make(chan struct{})
@@ -370,7 +370,7 @@ func TestHookedIsBounded(t *testing.T) {
 	}
 }
 
-// Traces tell how long extensions took.
+// Traces contain how long extensions took.
 func TestTraceOfHooks(t *testing.T) {
 	h, book := newHouse(), &traceBook{}
 	h.gate.Tracer = book
@@ -393,13 +393,13 @@ func (t *Trace) stages() (all []Stage) {
 	return all
 }
 
-// The trace of a call whose result extensions want ends with what they make of it.
+// The trace of a call whose result extensions want ends with their verdict on it.
 func TestTraceOfHooksAfter(t *testing.T) {
 	withheld := Hooked{Move: Deny, By: []string{"guard"}}
 	for _, test := range []struct {
 		said   Hooked
 		line   string
-		told   string // by the shim, as the outcome
+		told   string // outcome that the shim reports
 		want   string
 		by     string
 		stages int

@@ -13,60 +13,59 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Gate judges calls. Its fields are set once, before the first call.
+// Gate judges calls. Its fields must be set before the first call and not changed afterwards.
 type Gate struct {
-	Policy   func() Policy // the set in force; asked once per judgement
-	Hooks    Hooks         // nil: no program of the user's is asked
-	Scope    Scope         // what the project adds to it; nil for nothing
+	Policy   func() Policy // returns the set in force; called once per judgement
+	Hooks    Hooks         // nil: no extension is called
+	Scope    Scope         // narrows the set to a project; nil: no project rules
 	Facts    Facts
 	Pins     Pins // nil: definitions are not compared
 	Approver Approver
-	Grants   Grants   // nil: nothing is granted ahead
-	Presence Presence // nil: nobody can prove to be there
-	Sampler  Sampler  // nil: agents answer what servers ask
+	Grants   Grants   // nil: there are no grants
+	Presence Presence // nil: nobody can prove presence
+	Sampler  Sampler  // nil: agents answer what servers request
 	Recorder Recorder
-	Listener Listener // nil: nobody wants to know what tools take
-	Tracer   Tracer   // nil: nobody wants traces
+	Listener Listener // nil: listed tools are not passed on
+	Tracer   Tracer   // nil: no traces
 	Logger   *slog.Logger
 
 	Open *OpenCalls // nil: no call waits for another one
 
-	Meter func(server string) Meter // nil: nobody counts
+	Meter func(server string) Meter // nil: nothing is counted
 
-	// Orphan is for how long a request may have no answer until it is put on record;
-	// nil: none is.
+	// Orphan returns how long a request may have no answer before it is recorded as an orphan.
+	// If it is nil, none is recorded.
 	Orphan func() time.Duration
-	// Orphaned returns the seqs of the requests of an attachment that an earlier
-	// daemon has put on record as having no answer; nil: nobody knows of any.
+	// Orphaned returns the seqs of the requests of an attachment that a previous daemon has
+	// recorded as orphans. If it is nil, none are known.
 	Orphaned func(attachment string) map[uint64]bool
 }
 
-// Verdict is what becomes of one submitted line.
+// Verdict is the decision on one submitted line.
 type Verdict struct {
 	Seq      uint64
-	Move     Move   // Ask means that a person is being asked and a final verdict follows
-	Line     []byte // Forward: what is to be written
+	Move     Move   // Ask means that the line is held and a final verdict follows
+	Line     []byte // Forward: the line to write
 	Replaced bool   // Line is not what was submitted
-	Notice   string // Forward: what the agent is told before the result's content
-	Answer   []byte // Deny: what whoever asked is told; nil for nothing
+	Notice   string // Forward: text for the agent, put before the result's content
+	Answer   []byte // Deny: the reply to the requester; nil for none
 	Reason   string
 	Approval string
 	Inspect  bool // Forward of a request: hooks want to see its result
 
-	supplied bool // Deny: Answer is no refusal but what was asked for, given in the agent's place
+	supplied bool // Deny: Answer is not a denial but the result, given in place of the agent
 }
 
-// longestJudging is how long the gates may take over one call: what can't be judged
-// by then is refused. A call as long as a message may be takes less on a machine that
-// is busy with other things.
+// longestJudging is how long the gates may take for one call. A call that takes longer is
+// denied. A call of maximum length takes less, even on a busy machine.
 const longestJudging = 5 * time.Second
 
 var errTooLong = fmt.Errorf("it could not be judged within %v; make the call smaller, with fewer paths and addresses in it", longestJudging)
 
-// judge takes c through the gates as far as that goes without waiting. The
-// record of the verdict has been written when it returns. When the verdict is
-// Ask, the second result is what to wait for. When ctx ends before c is judged, nobody
-// waits for the verdict and there is none: its Move is 0.
+// judge takes c through the gates as far as possible without waiting. The record of the
+// verdict has been written when it returns. If the verdict is Ask, the second result is what
+// to wait for. If ctx ends before c is judged, nobody waits for the verdict and there is none:
+// its Move is 0.
 func (g *Gate) judge(ctx context.Context, c *Call, known *record.Record) (Verdict, *asked) {
 	policy := g.policy(c)
 	c.Profile = c.inForce(policy)
@@ -78,7 +77,7 @@ func (g *Gate) judge(ctx context.Context, c *Call, known *record.Record) (Verdic
 		}
 		return Verdict{}, nil
 	}
-	ctx = context.WithoutCancel(ctx) // it is judged: what follows is written down whoever waits
+	ctx = context.WithoutCancel(ctx) // it is judged: the rest is recorded even if nobody waits
 	ruling := w.ruling
 	if made != c {
 		if known = g.known(made); known == nil {
@@ -95,7 +94,7 @@ func (g *Gate) judge(ctx context.Context, c *Call, known *record.Record) (Verdic
 	switch ruling.Move {
 	case Forward:
 		v := g.forward(ctx, c, r, ruling.Redact)
-		if c.Trace == nil { // else it is asked for what became of the call
+		if c.Trace == nil { // otherwise the record is needed at the call's end
 			spare.Put(r)
 		}
 		return v, nil
@@ -114,24 +113,23 @@ func (g *Gate) judge(ctx context.Context, c *Call, known *record.Record) (Verdic
 	return g.ask(ctx, c, w, r, known)
 }
 
-// cancelled writes down that c was taken back while it was judged, as far as w. It is
-// not forwarded, and nobody is told.
+// cancelled records that c was cancelled while it was judged, with what w holds so far. It is
+// not forwarded, and no verdict is sent.
 func (g *Gate) cancelled(ctx context.Context, policy Policy, c *Call, w weighed) {
 	ruling := accident(errors.New("cancelled before it was judged"))
 	ruling.Redact = w.ruling.Redact
 	g.deny(context.WithoutCancel(ctx), c, c.record(policy, w.facts, ruling), ruling)
 }
 
-// weighed is what the gates visible, rule and permit say.
+// weighed is the decision of the gates visible, rule and permit.
 type weighed struct {
 	facts  []Fact
 	ruling Ruling
 	shown  *Call // what a person is asked about
 }
 
-// weigh takes c through the gates visible, rule and permit, by what it is: a
-// request as it stands, an answer by what the server asks in it. It takes
-// longestJudging at most.
+// weigh takes c through the gates visible, rule and permit: a request as it is, an answer by
+// the asks in it. It takes at most longestJudging.
 func (g *Gate) weigh(ctx context.Context, policy Policy, c *Call) weighed {
 	ctx, cancel := context.WithTimeoutCause(ctx, longestJudging, errTooLong)
 	defer cancel()
@@ -150,8 +148,8 @@ func (g *Gate) weigh(ctx context.Context, policy Policy, c *Call) weighed {
 	return w
 }
 
-// inForce is the profile that c is judged under: what the session was opened
-// with, else what the set says, and tighter when the shim asked for that.
+// inForce returns the profile that c is judged under: that of the session or else that of the
+// set, tightened if the shim requested it.
 func (c *Call) inForce(policy Policy) Profile {
 	if c.Limit != "" {
 		return c.Profile.Tighter(c.Limit)
@@ -164,7 +162,7 @@ func (g *Gate) rule(ctx context.Context, policy Policy, c *Call) ([]Fact, Ruling
 	pinned := g.pinned(c)
 	facts := append(g.Facts.Of(ctx, c), pinned.Facts...)
 	ruling, err := policy.Rule(ctx, c, facts)
-	if why := context.Cause(ctx); why != nil { // not all facts were found, or not all rules looked at
+	if why := context.Cause(ctx); why != nil { // not all facts were found, or not all rules evaluated
 		if ruling.Move == Deny {
 			return facts, ruling
 		}
@@ -188,21 +186,21 @@ func (g *Gate) rule(ctx context.Context, policy Policy, c *Call) ([]Fact, Ruling
 	return facts, sing(c, ruling)
 }
 
-// accident is the ruling on what can't be judged.
+// accident returns the ruling on a call that can't be judged.
 func accident(why error) Ruling {
 	return Ruling{Move: Deny, Gate: "accident", Code: mcp.CodeGate, Reason: why.Error()}
 }
 
-// factsOf returns the facts of a call that is not judged yet, or was before: those
-// that are found within longestJudging.
+// factsOf returns the facts of a call outside of judging, as far as they are found within
+// longestJudging.
 func (g *Gate) factsOf(ctx context.Context, c *Call) []Fact {
 	ctx, cancel := context.WithTimeoutCause(ctx, longestJudging, errTooLong)
 	defer cancel()
 	return g.Facts.Of(ctx, c)
 }
 
-// whom fills in whom to ask. It takes a copy, so that a ruling is allocated only when
-// somebody is asked.
+// whom sets whom to ask. It takes r by value, so that a ruling is allocated only if a person
+// is asked.
 func whom(policy Policy, r Ruling) Ruling {
 	policy.Whom(&r)
 	return r
@@ -234,8 +232,8 @@ func (g *Gate) deny(ctx context.Context, c *Call, r *record.Record, ruling Rulin
 	return refusal(c, ruling, r.Approval)
 }
 
-// wouldHave forwards a call of the development profile and writes down what
-// production would have done with it (F-023).
+// wouldHave forwards a call of the development profile and records what production would have
+// done with it (F-023).
 func (g *Gate) wouldHave(ctx context.Context, c *Call, r *record.Record, ruling Ruling) Verdict {
 	word := ""
 	switch {
@@ -256,13 +254,13 @@ func (g *Gate) wouldHave(ctx context.Context, c *Call, r *record.Record, ruling 
 	return g.forward(ctx, c, r, ruling.Redact)
 }
 
-// unrecorded refuses because nothing can be written down, whatever the profile.
+// unrecorded denies c because it can't be recorded, whatever the profile.
 func (g *Gate) unrecorded(c *Call, err error) Verdict {
 	return refusal(c, accident(fmt.Errorf("it could not be recorded (%w), and nothing is forwarded unrecorded", err)), "")
 }
 
-// refusal is the verdict that denies c as ruling says. approval is the question that it
-// came of, if any.
+// refusal returns the verdict that denies c according to ruling. approval is the question
+// behind the ruling, if any.
 func refusal(c *Call, ruling Ruling, approval string) Verdict {
 	return Verdict{
 		Seq: c.Seq, Move: Deny, Reason: ruling.Reason, Approval: approval,
@@ -270,7 +268,7 @@ func refusal(c *Call, ruling Ruling, approval string) Verdict {
 	}
 }
 
-// record starts the audit record of a verdict on c.
+// record returns a new audit record of a verdict on c.
 func (c *Call) record(policy Policy, facts []Fact, ruling Ruling) *record.Record {
 	r := spare.Get().(*record.Record)
 	*r = record.Record{
@@ -292,7 +290,7 @@ func (c *Call) record(policy Policy, facts []Fact, ruling Ruling) *record.Record
 	return r
 }
 
-// Direction is how records name the way a message goes.
+// Direction returns the name of a message's direction in records.
 func Direction(side wire.Side) string {
 	if side == wire.FromServer {
 		return "server_to_agent"
@@ -300,9 +298,8 @@ func Direction(side wire.Side) string {
 	return "agent_to_server"
 }
 
-// sing refuses a canary, whatever the policy said of it: it has come past the
-// policy and all else that a call passes. What went wrong on the way is not
-// covered up: an accident never comes here.
+// sing denies a canary whatever the policy decided. By then the canary has passed the policy
+// and everything else that a call passes. Faults are not hidden: an accident never gets here.
 func sing(c *Call, r Ruling) Ruling {
 	if c.Server != record.CanaryServer || c.Side != wire.FromAgent {
 		return r
@@ -313,30 +310,29 @@ func sing(c *Call, r Ruling) Ruling {
 	}
 }
 
-// What production would have done, as the records and the log of the development
-// profile say it (F-023).
+// What production would have done, as the records and the log of the development profile name
+// it (F-023).
 const (
 	wouldBlock = "WOULD_BLOCK"
 	wouldAsk   = "WOULD_ASK"
 	wouldHide  = "WOULD_HIDE"
 	wouldHold  = "WOULD_HOLD"
-	// wouldRedact: hooks would have put something else in its place, which would
-	// have gone on.
+	// wouldRedact: hooks would have replaced something, and the message would have been
+	// forwarded.
 	wouldRedact = "WOULD_REDACT"
 )
 
-// would notes in r what production would have done with the message, which goes
-// through.
+// would notes in r what production would have done with the message, which is forwarded.
 func would(r *record.Record, word string) { r.Would, r.Forwarded = word, true }
 
-// InForce is the profile of calls whose session was opened with limit, which may
-// be empty, when their shim asks for nothing.
+// InForce returns the profile of calls whose session was opened with limit, which may be
+// empty, and whose shim requests none.
 func (g *Gate) InForce(limit Profile) Profile {
 	c := Call{Limit: limit}
 	return c.inForce(g.Policy())
 }
 
-// Profile is the profile that the shim's calls are judged under now.
+// Profile returns the profile that the attachment's calls are judged under now.
 func (a *Attachment) Profile() Profile {
 	c := Call{Limit: a.shim.Limit, Profile: a.shim.Requested}
 	return c.inForce(a.gate.Policy())

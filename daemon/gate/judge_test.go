@@ -19,7 +19,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// house is a gate whose siblings the test plays.
+// house is a gate with test doubles for everything that it depends on.
 type house struct {
 	gate    *Gate
 	profile Profile
@@ -28,8 +28,8 @@ type house struct {
 	err     error // of the policy
 	facts   []Fact
 	hidden  map[string]bool
-	rule    func(*Call) Ruling // instead of ruling, when set
-	unable  string             // why whoever is asked where no rule says can't be
+	rule    func(*Call) Ruling // replaces ruling, if set
+	unable  string             // why nobody can be asked if no rule names people
 
 	mu       sync.Mutex
 	records  []*record.Record
@@ -38,7 +38,7 @@ type house struct {
 	asked    int
 	question *Question         // the last
 	refuse   error             // of the approver
-	given    map[uint64]Answer // what calls have been told, by seq
+	given    map[uint64]Answer // the answers that calls got, by seq
 	noted    []string
 }
 
@@ -102,7 +102,7 @@ func (h *house) set(change func()) {
 	change()
 }
 
-// verdicts returns the records of verdicts in short.
+// verdicts returns the records of verdicts in short form.
 func (h *house) verdicts() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -146,7 +146,7 @@ func (q heldQuestion) Wait(ctx context.Context) (Answer, error) {
 
 const aCall = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"rm","arguments":{"path":"/x"}}}`
 
-// collect binds a sink and returns the channel that verdicts arrive in.
+// collect binds a sink and returns the channel of its verdicts.
 func collect(a *Attachment) <-chan Verdict {
 	c := make(chan Verdict, 16)
 	a.Bind(func(v Verdict) { c <- v })
@@ -342,7 +342,7 @@ func TestEarlierDaemon(t *testing.T) {
 	a.Close(true)
 	earlier := map[uint64]record.Record{1: *h.records[0]}
 
-	h.ruling = Ruling{Move: Forward} // what the next daemon would say
+	h.ruling = Ruling{Move: Forward} // what the next daemon would decide
 	b := h.gate.Attach(context.Background(), shimX, earlier)
 	defer b.Close(true)
 	c := collect(b)
@@ -363,7 +363,7 @@ func TestCancelWithdraws(t *testing.T) {
 	a.Submit(Submission{Seq: 1, Side: wire.FromAgent, Line: []byte(aCall)})
 	<-c
 	a.Cancel(1)
-	a.Close(false) // waits for what is held: nothing is
+	a.Close(false) // waits for held lines: there are none
 	select {
 	case v := <-c:
 		t.Errorf("a verdict on a call that was taken back: %+v", v)
@@ -424,15 +424,15 @@ func TestNotesAreBounded(t *testing.T) {
 	if got := h.records[notesInARow].Reason; !strings.HasPrefix(got, fmt.Sprint(9*notesInARow)) {
 		t.Errorf("what was left out: got %q", got)
 	}
-	// What development lets pass is no refusal, and counts as none.
+	// What development passes is not a denial, and is not counted as one.
 	r := h.records[notesInARow+1]
 	if r.Verdict != "forward" || r.Would != "WOULD_DROP" || !r.Forwarded || r.Reason != "not JSON" {
 		t.Errorf("let pass: verdict %q, would %q, forwarded %v, reason %q", r.Verdict, r.Would, r.Forwarded, r.Reason)
 	}
 }
 
-// What a server says that nobody waits for is counted together after a while, and each
-// call goes on having a record of its own.
+// Server messages that nobody waits for are counted together after a while. Each call still
+// has its own record.
 func TestUnknownNotificationsAreCountedTogether(t *testing.T) {
 	for name, line := range map[string]string{
 		"unknown notification": `{"jsonrpc":"2.0","method":"notifications/nonsense","params":{"x":"y"}}`,
@@ -488,8 +488,8 @@ type counts struct {
 
 func (c *counts) Refused(kind string) { c.n, c.kind = c.n+1, kind }
 
-// What servers say is taken note of before anybody can act on it, and what agents
-// send only when it was sent.
+// What servers say is remembered before anybody can act on it, and what agents send only when
+// it was forwarded.
 func TestFactsAreTold(t *testing.T) {
 	h := newHouse()
 	a := h.gate.Attach(context.Background(), Shim{Attachment: "0123456789abcdef", Session: "s", Server: "files"}, nil)
@@ -530,8 +530,8 @@ func TestFactsAreTold(t *testing.T) {
 	}
 }
 
-// A verdict that an earlier daemon wrote down is given again; the memory that
-// went with that daemon learns of the call.
+// A verdict that a previous daemon recorded is returned again, and the call is added to the
+// memory, which was lost with that daemon.
 func TestRecordedVerdictsAreRemembered(t *testing.T) {
 	h := newHouse()
 	digest := sha256.Sum256([]byte(aCall))

@@ -50,7 +50,7 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// What is built in to be asked about is of high risk.
+// The built-in questions are of high risk.
 func TestOurOwnFilesNeedPresence(t *testing.T) {
 	h := newHouse()
 	h.gate.Presence, h.facts = enrolled(true), []Fact{{Name: "ours", Detail: "/cfg/thoughtgate.yaml"}}
@@ -61,7 +61,7 @@ func TestOurOwnFilesNeedPresence(t *testing.T) {
 	}
 }
 
-// A yes that was given before presence was asked for does not do any more.
+// An approval from before presence was required is no longer enough.
 func TestPresenceIsAskedForMeanwhile(t *testing.T) {
 	for _, test := range []struct {
 		shown Level
@@ -83,7 +83,7 @@ func TestPresenceIsAskedForMeanwhile(t *testing.T) {
 	}
 }
 
-// A call that is carried on is asked about again when by now it takes more.
+// A call that continues an approved one is asked about again if an approval now requires more.
 func TestRoundsAtAHigherLevel(t *testing.T) {
 	r := newRounds(t)
 	defer r.a.Close(true)

@@ -9,7 +9,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// heard is a listener that writes down what it is told.
+// heard is a listener that stores what it gets.
 type heard struct{ tools []string }
 
 func (h *heard) Listed(c *Call, tools []Definition) {
@@ -18,7 +18,7 @@ func (h *heard) Listed(c *Call, tools []Definition) {
 	}
 }
 
-// What the agent is shown is told to the listener, and nothing else.
+// The listener gets what the agent is shown, and nothing else.
 func TestListenerHearsWhatIsShown(t *testing.T) {
 	const read, write = `{"name":"read","inputSchema":{"type":"object"},"description":"d"}`, `{"name":"write"}`
 	for name, test := range map[string]struct {
@@ -58,7 +58,7 @@ func TestListenerHearsWhatIsShown(t *testing.T) {
 	}
 }
 
-// Calls are counted for all shims of an agent together.
+// Calls are counted together for all shims of an agent.
 func TestCallsAreCounted(t *testing.T) {
 	h := newHouse()
 	calls := new(atomic.Int64)

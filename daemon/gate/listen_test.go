@@ -10,12 +10,12 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Of a subscription only the resources that are refused are taken out.
+// Only the refused resources are removed from a subscription.
 func TestListen(t *testing.T) {
 	line := func(notifications string) string {
 		return `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{` + modernMeta + `, "notifications":{` + notifications + `}}}`
 	}
-	// What a URI is for stands in it.
+	// The URI says what the policy decides.
 	rule := func(c *Call) Ruling {
 		_, uris, err := mcp.ListenURIs(&c.Envelope, c.Line)
 		if err != nil {

@@ -13,15 +13,14 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// gateExtension is how records name a refusal by a hook.
+// gateExtension is the gate that records name when a hook denies.
 const gateExtension = "extension"
 
-// longestReason is how much of what a hook gives as its reason is passed on, in
-// bytes.
+// longestReason limits the reason that a hook gives, in bytes. More is cut off.
 const longestReason = 512
 
-// made returns what hooks have made of c, or the ruling by which they refuse it.
-// What they want to put in and can't be used is a refusal.
+// made returns the call as hooks changed it, or the ruling by which they deny it. An unusable
+// change is a denial.
 func (c *Call) made() (*Call, Ruling) {
 	h := c.hooks
 	if h.Move != Forward {
@@ -48,8 +47,8 @@ func (c *Call) made() (*Call, Ruling) {
 	return changed, Ruling{}
 }
 
-// weighMade weighs what hooks have made of c, which is c itself where they were not
-// asked or changed nothing. Where they have refused it no gate is asked.
+// weighMade judges c as hooks changed it. It returns c itself if they were not called or
+// changed nothing. If they denied it, no gate is consulted.
 func (g *Gate) weighMade(ctx context.Context, policy Policy, c *Call) (weighed, *Call) {
 	if c.hooks == nil {
 		return g.weigh(ctx, policy, c), c
@@ -61,7 +60,7 @@ func (g *Gate) weighMade(ctx context.Context, policy Policy, c *Call) (weighed, 
 	return g.weigh(ctx, policy, made), made
 }
 
-// refusal is the ruling by which the last of the hooks that were asked refuses.
+// refusal returns the ruling by which the last of the called hooks denies.
 func (h *hooked) refusal(reason string) Ruling {
 	if len(reason) > longestReason {
 		reason = strings.ToValidUTF8(reason[:longestReason], "") + "…"
@@ -78,8 +77,8 @@ func (h *hooked) refusal(reason string) Ruling {
 	return r
 }
 
-// overPerson is the ruling on a call to which a person has said yes with arguments
-// of their own, when hooks do not let it be as it is.
+// overPerson returns the ruling on a call that a person approved with other arguments, if
+// hooks do not accept those as they are.
 func (h *hooked) overPerson() Ruling {
 	if h.Move != Forward {
 		return h.refusal(h.Reason)
@@ -87,8 +86,7 @@ func (h *hooked) overPerson() Ruling {
 	return h.refusal(h.names() + " would change what a person has put in")
 }
 
-// names names those that changed or refused something, as the beginning or a part
-// of a sentence.
+// names names the extensions that changed or denied something, for use within a sentence.
 func (h *hooked) names() string {
 	switch len(h.By) {
 	case 0:
@@ -99,8 +97,8 @@ func (h *hooked) names() string {
 	return "extensions " + strings.Join(h.By, ", ")
 }
 
-// tell says in a record what hooks had to do with it, and of which call the result is
-// that they have seen.
+// tell records which extensions changed or denied the message, and for a result the tool of
+// its call.
 func (h *hooked) tell(r *record.Record) {
 	if h == nil {
 		return
@@ -111,7 +109,7 @@ func (h *hooked) tell(r *record.Record) {
 	}
 }
 
-// note adds to the reason of a record what hooks had to do with it.
+// note adds to the reason of a record what hooks did.
 func (h *hooked) note(reason string) string {
 	if h == nil {
 		return reason
@@ -131,9 +129,9 @@ func (h *hooked) note(reason string) string {
 	return strings.Join(parts, "; ")
 }
 
-// withOutcome returns the answer c, or what it tells of a task, with another
-// result, which whose put in its place, every other byte being as it was. It is read as strictly as what a server
-// writes.
+// withOutcome returns a copy of c, an answer or task notification, whose result was replaced
+// by whose. Every other byte stays as it was. The new line is read as strictly as what a
+// server writes.
 func (c *Call) withOutcome(result []byte, whose string) (*Call, error) {
 	fail := func(why error) (*Call, error) {
 		return c, fmt.Errorf("what %s put in place of it can't be used (%w)", whose, why)
@@ -149,7 +147,7 @@ func (c *Call) withOutcome(result []byte, whose string) (*Call, error) {
 	e, line := &changed.Envelope, changed.Line
 	e.Modern = old.Modern
 	value, err = changed.outcome()
-	// Text that closes the object would open members beside it.
+	// A value that closes the object could add members beside it.
 	if trimmed := bytes.TrimSpace(result); err != nil || !bytes.Equal(value.Of(line), trimmed) || trimmed[0] != '{' ||
 		e.Kind != old.Kind || e.Method != old.Method || !bytes.Equal(e.ID.Of(line), old.ID.Of(c.Line)) {
 		return fail(errors.Join(errors.New("it is not one object"), err))
@@ -157,9 +155,9 @@ func (c *Call) withOutcome(result []byte, whose string) (*Call, error) {
 	return &changed, nil
 }
 
-// otherVersion writes down the version of c that is not in the record of its
-// verdict: what the agent or the server wrote, or in development what hooks would
-// have made of it. Of a result only the digest is kept.
+// otherVersion records the version of c that the record of its verdict does not hold: what the
+// agent or the server wrote or, in development, what hooks would have made of it. Of a result
+// only the digest is kept.
 func (g *Gate) otherVersion(ctx context.Context, policy Policy, c, made *Call, redact []string) error {
 	other := c
 	if c.Profile == Development {
@@ -179,11 +177,10 @@ func (g *Gate) otherVersion(ctx context.Context, policy Policy, c, made *Call, r
 	return g.Recorder.Record(ctx, r, nil, redact)
 }
 
-// with returns c with other arguments, which whose put in place of the agent's,
-// every other byte being as it was. It is
-// read as strictly as what an agent writes: the arguments must be one object, and
-// what they make of the line the same call of the same thing. On an error c comes
-// back as it was.
+// with returns a copy of c whose arguments were replaced by whose. Every other byte stays as
+// it was. The new line is read as strictly as what an agent writes: the arguments must be one
+// object, and the line must still be the same call of the same subject. On an error, with
+// returns c unchanged.
 func (c *Call) with(arguments []byte, whose string) (*Call, error) {
 	old := &c.Envelope
 	fail := func(why any) (*Call, error) {
@@ -211,14 +208,14 @@ func (c *Call) with(arguments []byte, whose string) (*Call, error) {
 	if edited.Subject, err = mcp.SubjectOf(e, line); err != nil {
 		return fail(err)
 	}
-	// Text that closes the object would open members beside it.
+	// A value that closes the object could add members beside it.
 	if !bytes.Equal(e.Arguments.Of(line), bytes.TrimSpace(arguments)) || e.Kind != old.Kind || e.Method != old.Method || edited.Subject != c.Subject {
 		return fail("they are not one object")
 	}
 	return &edited, nil
 }
 
-// splice makes edits to c, which is another line from then on, read as strictly as any.
+// splice applies edits to the line of c, and reads the new line as strictly as any.
 func (c *Call) splice(edits ...wire.Edit) error {
 	line, err := wire.Splice(c.Line, edits...)
 	if err == nil && len(line) > wire.MaxMessage {

@@ -2,6 +2,5 @@
 
 package gate
 
-// room is what two measurements of allocations may differ by: less than one that each
-// call makes.
+// room is by how much two measurements of allocations may differ: less than one per call.
 const room = 0.5

@@ -15,18 +15,18 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Counts returns how many calls were judged, how many of them denied, and how
-// many are held now.
+// Counts returns how many calls were judged, how many of them were denied, and how many are
+// held now.
 func (a *Attachment) Counts() (judged, denied uint64, held int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.judged, a.denied, len(a.held)
 }
 
-// Ended takes note that a call has come to its end: what it listened to is over. Outcome
-// does so, too; Ended is for who tells the outcome only later.
+// Ended reports that a call has ended: it is no longer open, and its subscription ends.
+// Outcome does this too; Ended is for callers that report the outcome later.
 func (a *Attachment) Ended(seq uint64, outcome string) {
-	if outcome == OutcomeCancelled { // the server may go on with it for a while
+	if outcome == OutcomeCancelled { // the server may continue with it for a while
 		time.AfterFunc(longestJudging, func() { a.notOpen(seq) })
 	} else {
 		a.notOpen(seq)
@@ -36,15 +36,15 @@ func (a *Attachment) Ended(seq uint64, outcome string) {
 	a.shown.ended(func(l *listen) bool { return l.seq == seq })
 }
 
-// Outcome writes down what became of a call that was judged. A failure to
-// write is logged: there is nothing left to refuse.
+// Outcome records how a judged call ended. A failure to write is only logged: there is nothing
+// left to deny.
 func (a *Attachment) Outcome(ctx context.Context, seq uint64, outcome string) {
 	a.Ended(seq, outcome)
 	a.mu.Lock()
 	d, ok := a.done[seq]
 	t := d.trace
 	if t != nil && d.inspect && (outcome == "ok" || outcome == "tool_error") {
-		t = nil // it ends with what hooks make of the result, which is submitted next
+		t = nil // it ends with the hooks' verdict on the result, which is submitted next
 	} else if ok {
 		d.trace = nil
 		a.done[seq] = d
@@ -63,13 +63,12 @@ func (a *Attachment) Outcome(ctx context.Context, seq uint64, outcome string) {
 	} else {
 		r.ID = correlation(a.shim.Attachment, seq)
 	}
-	a.write(Telling(ctx), r, nil) // the next submission is read behind it
+	a.write(Telling(ctx), r, nil) // the next submission waits for this
 	a.gate.over(t, outcome)
 }
 
-// observe takes note of what a server says in a line that it wants judged: its
-// questions, and results that are looked into. What the agent says is taken note
-// of when its facts are asked for.
+// observe passes a server's line that is judged to Facts: its requests, and results that are
+// inspected. An agent's line is remembered when its facts are determined.
 func (g *Gate) observe(c *Call) {
 	if c.Side == wire.FromServer && !c.heard {
 		g.Facts.Observe(&Message{
@@ -78,8 +77,8 @@ func (g *Gate) observe(c *Call) {
 	}
 }
 
-// remember takes note of a message that an earlier daemon has judged: its memory
-// has not survived it.
+// remember passes a message that a previous daemon has judged to Facts, whose memory does not
+// survive a restart.
 func (g *Gate) remember(ctx context.Context, c *Call, move Move) {
 	g.observe(c)
 	if c.carriesAsks() {
@@ -91,12 +90,12 @@ func (g *Gate) remember(ctx context.Context, c *Call, move Move) {
 	}
 }
 
-// Hear takes note of what passes unjudged, before it is forwarded: line or a
-// piece of it, of which missing bytes are in no piece.
+// Hear passes an unjudged message to Facts, before it is forwarded. line is the whole line or
+// a piece of it; missing is the number of its bytes that are in no piece.
 func (a *Attachment) Hear(side wire.Side, method string, line []byte, missing uint64) {
 	if method == "notifications/subscriptions/acknowledged" && side == wire.FromServer {
 		var e wire.Envelope
-		if wire.Read(line, side, &e) == nil { // a piece of a line is none
+		if wire.Read(line, side, &e) == nil { // a piece of a line does not parse
 			a.learn(method, &e, line)
 		}
 	}
@@ -109,7 +108,7 @@ func (a *Attachment) Hear(side wire.Side, method string, line []byte, missing ui
 	})
 }
 
-// Message writes down a message that passed unjudged.
+// Message records a message that passed without being judged.
 func (a *Attachment) Message(ctx context.Context, side wire.Side, method string, line []byte) {
 	if list := mcp.ListChanged(method); list != "" && side == wire.FromServer && a.gate.Pins != nil {
 		a.gate.Pins.Relist(a.shim.Attachment, list)
@@ -140,16 +139,13 @@ func (a *Attachment) Message(ctx context.Context, side wire.Side, method string,
 	a.write(ctx, r, values)
 }
 
-// Read takes note of how many messages or answers to a method the relay has read
-// from a side.
+// Read counts messages, or answers to a method, that the relay has read from a side.
 func (a *Attachment) Read(side wire.Side, method string, n uint64) { a.meter.Messages(side, method, n) }
 
-// wouldDrop stands before the reason of a line that the development profile lets
-// pass.
+// wouldDrop precedes the reason of a line that only the development profile passes.
 const wouldDrop = "WOULD_DROP: "
 
-// Refused writes down a line that the relay's strict reader refused, or in development
-// let pass.
+// Refused records a line that the relay's strict reader refused, or passed in development.
 func (a *Attachment) Refused(ctx context.Context, side wire.Side, reason string, prefix []byte) {
 	reason, passed := strings.CutPrefix(reason, wouldDrop)
 	if !passed {
@@ -168,18 +164,18 @@ func (a *Attachment) Refused(ctx context.Context, side wire.Side, reason string,
 	a.write(ctx, r, nil)
 }
 
-// mayNote reports whether one more note may be written now. What was left out
-// is written down as a number, with the first note that may be written again.
+// mayNote reports whether one more note may be recorded now. Omitted notes are counted, and
+// the count is recorded before the next note.
 func (a *Attachment) mayNote(ctx context.Context) bool {
 	may, left := a.notes.take(time.Now())
 	a.writeLeft(ctx, left, "messages that passed or were refused are not on record")
 	return may
 }
 
-// idleLeft is what is said of verdicts on which nobody waits and that are not on record.
+// idleLeft describes the unrecorded verdicts that nobody waits for.
 const idleLeft = "unknown notifications, and requests of the server that were refused, have no record of their own"
 
-// writeLeft writes down of how many more something holds, if there are any.
+// writeLeft records that what holds for n more, if n is not 0.
 func (a *Attachment) writeLeft(ctx context.Context, n uint64, what string) {
 	if n > 0 {
 		r := a.about(record.KindRefused)
@@ -188,11 +184,11 @@ func (a *Attachment) writeLeft(ctx context.Context, n uint64, what string) {
 	}
 }
 
-// spare are records to be used again: one is the better part of a kilobyte, and an
-// outcome follows on every call.
+// spare are records for reuse: one takes most of a kilobyte, and an outcome follows every
+// call.
 var spare = sync.Pool{New: func() any { return new(record.Record) }}
 
-// about begins a record, for write.
+// about returns a new record for write.
 func (a *Attachment) about(kind record.Kind) *record.Record {
 	r := spare.Get().(*record.Record)
 	*r = record.Record{
@@ -202,7 +198,7 @@ func (a *Attachment) about(kind record.Kind) *record.Record {
 	return r
 }
 
-// write writes a record of about down, which is not to be used any more.
+// write writes a record that about returned. r must not be used afterwards.
 func (a *Attachment) write(ctx context.Context, r *record.Record, values []byte) {
 	defer spare.Put(r)
 	if err := a.gate.Recorder.Record(ctx, r, values, nil); err != nil && !errors.Is(err, context.Canceled) {
@@ -210,33 +206,32 @@ func (a *Attachment) write(ctx context.Context, r *record.Record, values []byte)
 	}
 }
 
-// correlation names a call in refusals, questions and records alike.
+// correlation returns the name of a call in denials, questions and records.
 func correlation(attachment string, seq uint64) string {
 	if len(attachment) > 8 {
 		attachment = attachment[:8]
 	}
-	id := append(make([]byte, 0, 32), "c-"...) // enough for any
+	id := append(make([]byte, 0, 32), "c-"...) // enough for any id
 	id = append(append(id, attachment...), '-')
 	return string(strconv.AppendUint(id, seq, 10))
 }
 
-// What passes or is refused unjudged is written down as it comes, and verdicts
-// are told in the daemon's log, but neither without end: a peer that writes nonsense
-// as fast as it can must not fill the disk with it.
+// Unjudged messages are recorded as they arrive, and verdicts are logged, but both are
+// limited: a peer that writes nonsense as fast as it can must not fill the disk.
 const (
 	notesInARow = 200
 	notesRefill = time.Minute
 )
 
-// allowance is how much one attachment may have written in a time.
+// allowance limits what one attachment may have written per notesRefill.
 type allowance struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	taken int
 	since time.Time
-	left  uint64 // was not written
+	left  uint64 // number not written
 }
 
-// rest returns how many were not written since the last that was, and forgets them.
+// rest returns how many were not written since the last one that was, and resets that count.
 func (a *allowance) rest() uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -245,8 +240,8 @@ func (a *allowance) rest() uint64 {
 	return left
 }
 
-// take reports whether one more may be written now, and how many were not since
-// the last that was.
+// take reports whether one more may be written now, and how many were not written since the
+// last one that was.
 func (a *allowance) take(now time.Time) (may bool, left uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -262,12 +257,11 @@ func (a *allowance) take(now time.Time) (may bool, left uint64) {
 	return true, left
 }
 
-// putCall writes a verdict on c down, with what is kept of c, and tells it in the
-// daemon's log.
+// putCall records a verdict on c, with what is kept of c, and logs it.
 //
-// Every call has a record of its own. Of what nobody waits for, unknown notifications
-// and what a server asks and is refused, only so many in a time have one; the others
-// are counted, and one record tells how many they were.
+// Every call has its own record. Unknown notifications and denied requests of a server, which
+// nobody waits for, are rate limited: the others are counted, and one record holds their
+// number.
 func (g *Gate) putCall(ctx context.Context, c *Call, r *record.Record, redact []string) error {
 	if c.isIdle(r) {
 		may, left := c.from.idle.take(time.Now())
@@ -283,7 +277,7 @@ func (g *Gate) putCall(ctx context.Context, c *Call, r *record.Record, redact []
 	return nil
 }
 
-// record writes r down with what is kept of the call that c is.
+// record writes r with what is kept of c.
 func (g *Gate) record(ctx context.Context, c *Call, r *record.Record, redact []string) error {
 	values, areParams := c.values()
 	if areParams {
@@ -292,7 +286,7 @@ func (g *Gate) record(ctx context.Context, c *Call, r *record.Record, redact []s
 	return g.Recorder.Record(ctx, r, values, c.inValues(redact, areParams))
 }
 
-// isIdle reports whether the verdict r on c is one on which nobody waits.
+// isIdle reports whether nobody waits for the verdict r on c.
 func (c *Call) isIdle(r *record.Record) bool {
 	switch c.Envelope.Kind {
 	case wire.Notification:
@@ -303,9 +297,8 @@ func (c *Call) isIdle(r *record.Record) bool {
 	return false
 }
 
-// say tells a verdict in the daemon's log, with the fields that NFR-002 names: what
-// goes through as it should for who looks for faults, what does not for everybody.
-// The arguments of a call are in none of them.
+// say logs a verdict, with the fields that NFR-002 names: forwarded calls at debug level,
+// everything else at a higher one. The arguments of a call are never logged.
 func (g *Gate) say(ctx context.Context, c *Call, r *record.Record) {
 	level, said, decision := slog.LevelInfo, "not forwarded", r.Verdict
 	switch {
@@ -341,7 +334,7 @@ func (g *Gate) say(ctx context.Context, c *Call, r *record.Record) {
 	if r.Forwarded {
 		add(slog.Bool("forwarded", true))
 	}
-	if left > 0 { // of this attachment, since more than a few a minute help nobody
+	if left > 0 { // count per attachment, because more than a few lines a minute help nobody
 		add(slog.Uint64("left_out", left))
 	}
 	g.Logger.LogAttrs(ctx, level, said, attrs...)

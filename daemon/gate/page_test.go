@@ -10,7 +10,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Where an elicitation leads is looked at in whatever way it says so.
+// The page of an elicitation is checked in whatever form it is given.
 func TestWhereAnElicitationLeads(t *testing.T) {
 	for params, why := range map[string]string{
 		`{"mode":"form","message":"m"}`: "",
@@ -37,8 +37,8 @@ func TestWhereAnElicitationLeads(t *testing.T) {
 	}
 }
 
-// What is found too late decides nothing, but a rule that refuses anyway does; and what
-// the rules hide stays hidden.
+// A ruling that comes too late decides nothing, except for a rule that denies anyway. What the
+// rules hide stays hidden.
 func TestWhatIsJudgedTooLate(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("too late"))
@@ -50,8 +50,8 @@ func TestWhatIsJudgedTooLate(t *testing.T) {
 			t.Errorf("%v: got %v %s, hidden %q", move, r.Move, r.Reason, r.Redact)
 		}
 	}
-	// The facts that hooks are told have the same deadline, and a list that nobody waits
-	// for has no verdict.
+	// The facts for hooks have the same time limit, and a list that nobody waits for has no
+	// verdict.
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse()
 		h.gate.Facts = endlessFacts{h}
@@ -71,7 +71,7 @@ func TestWhatIsJudgedTooLate(t *testing.T) {
 	}
 }
 
-// An error that asks for something is bound with all that it says.
+// An approval of an error with an ask is bound to everything in the error.
 func TestDigestOfAnError(t *testing.T) {
 	digest := func(line string) [32]byte {
 		c, err := (&Gate{}).Read(shimX, Submission{Seq: 1, Side: wire.FromServer, Answers: "tools/call", Line: []byte(line)})

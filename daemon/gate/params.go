@@ -10,21 +10,21 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// What a person is asked about, what a yes is good for, what a grant covers and what
-// is recorded of a call is all of its params, whatever members a server or an agent
-// puts beside the arguments. Only what carries a message and says nothing of it
-// stays out: the progress token and the trace context.
+// What a person is asked about, what an approval and a grant cover, and what is recorded of a
+// call is all of its params, including members that a server or an agent adds beside the
+// arguments. Only what serves transport and carries no content is left out: the progress token
+// and the trace context.
 
-// The longest texts that count as what their names say. Longer ones, and what is no
-// text, are content like any other.
+// The maximum lengths of texts that count as what their names say. Longer values, and values
+// that are not text, are content like any other.
 const (
 	maxToken   = 128
 	maxBaggage = 8192
 	maxCallID  = 64
 )
 
-// isTransport reports whether a member of params._meta is a progress token or a
-// part of the trace context.
+// isTransport reports whether a member of params._meta is a progress token or a part of the
+// trace context.
 func isTransport(name, value []byte) bool {
 	switch string(name) {
 	case "progressToken":
@@ -42,8 +42,8 @@ func isTransport(name, value []byte) bool {
 	return false
 }
 
-// isWord reports whether raw is a JSON string of printable ASCII without escapes and
-// without blanks but for those in with.
+// isWord reports whether raw is a JSON string of printable ASCII without escapes, in which the
+// only blanks are those in with.
 func isWord(raw []byte, most int, with string) bool {
 	if len(raw) < 2 || len(raw) > most+2 || raw[0] != '"' {
 		return false
@@ -53,17 +53,17 @@ func isWord(raw []byte, most int, with string) bool {
 	})
 }
 
-// callIDs are the members of params._meta in which known agents name a call anew each
-// time they make it, with how such a name begins. By them no call would be the same
-// as one before. They are shown, recorded and looked at like all else, and only not
-// compared; of another form, or from another agent, they are compared as well.
+// callIDs are the members of params._meta in which known agents put a new name for each call,
+// and the prefix of such names. With them, no call would equal an earlier one. They are shown,
+// recorded and inspected like everything else, and only left out of comparisons. If they have
+// another form, or come from another agent, they are compared too.
 var callIDs = []struct{ agent, member, prefix string }{
 	{"claude-code", "claudecode/toolUseId", "toolu_"},
 	{"vscode", "vscode.requestId", ""},
 }
 
-// isCallID reports whether a member of params._meta is the name that the agent of c
-// gives the call.
+// isCallID reports whether a member of params._meta is the name that the agent of c gives the
+// call.
 func (c *Call) isCallID(name, value []byte) bool {
 	for _, id := range callIDs {
 		if c.Agent == id.agent && string(name) == id.member {
@@ -75,13 +75,13 @@ func (c *Call) isCallID(name, value []byte) bool {
 	return false
 }
 
-// Params returns the raw params without the progress token and the trace context;
-// nil for none. A _meta in which nothing else is stays out as a whole.
+// Params returns the raw params without the progress token and the trace context, or nil if
+// there are none. A _meta that holds nothing else is left out entirely.
 func (c *Call) Params() []byte { return c.params(isTransport) }
 
-// InParams returns where paths into arguments, as redact_fields are, lie in the params:
-// what a server asks has its params for arguments, and what it asks at once with others
-// is one of several.
+// InParams converts paths into arguments, such as redact_fields, to paths into the params. A
+// server's request has its params as arguments, and one that is shown together with others is
+// nested.
 func (c *Call) InParams(paths []string) []string {
 	switch {
 	case c.Envelope.Arguments.Present():
@@ -92,7 +92,7 @@ func (c *Call) InParams(paths []string) []string {
 	return paths
 }
 
-// inValues returns where paths into arguments lie in what values returns.
+// inValues converts paths into arguments to paths into what values returns.
 func (c *Call) inValues(paths []string, areParams bool) []string {
 	switch {
 	case c.Envelope.Kind == wire.Result:
@@ -115,14 +115,14 @@ func within(folder string, paths []string) []string {
 	return all
 }
 
-// same returns the params that are compared when it is asked whether a call is one
-// that was made before: without the members of those names.
+// same returns the params that are compared to tell whether a call equals an earlier one,
+// without the named members.
 func (c *Call) same(without ...string) []byte {
 	return c.params(func(name, value []byte) bool { return isTransport(name, value) || c.isCallID(name, value) }, without...)
 }
 
-// params returns the raw params without the members of _meta for which drop is true
-// and those members that without names. What can't be taken apart comes back whole.
+// params returns the raw params without the members of _meta for which drop returns true, and
+// without the named members. It returns params that can't be edited unchanged.
 func (c *Call) params(drop func(name, value []byte) bool, without ...string) []byte {
 	e := &c.Envelope
 	whole := e.Params.Of(c.Line)
@@ -159,8 +159,8 @@ func (c *Call) params(drop func(name, value []byte) bool, without ...string) []b
 	return cut[e.Params.Start:]
 }
 
-// Beside returns the members of params that are neither what the call is about nor
-// its arguments, as one raw JSON object; nil when there are none.
+// Beside returns the members of params other than the call's subject and arguments, as one raw
+// JSON object; nil if there are none.
 func (c *Call) Beside() []byte {
 	if c.Envelope.Bare {
 		return nil
@@ -168,20 +168,20 @@ func (c *Call) Beside() []byte {
 	return nonEmpty(c.params(isTransport, argued...))
 }
 
-// BesideDigest is SHA-256 over what stands beside the arguments of a call, as far as
-// it is compared: calls that differ in it are not the same, whatever their arguments.
+// BesideDigest returns the SHA-256 over what stands beside the arguments of a call and is
+// compared. Calls that differ in it are not the same, whatever their arguments.
 func (c *Call) BesideDigest() [32]byte {
 	without := argued
-	if c.Method == "completion/complete" { // its argument is called so
+	if c.Method == "completion/complete" { // its arguments have that name
 		without = append(slices.Clip(argued), "argument")
 	}
 	return sha256.Sum256(nonEmpty(c.same(without...)))
 }
 
-// argued are the members of params in which a call says what it is about and how.
+// argued are the members of params that hold the subject and the arguments of a call.
 var argued = []string{"name", "uri", "arguments"}
 
-// nonEmpty returns a raw JSON object, nil for one without members.
+// nonEmpty returns a raw JSON object, or nil if it has no members.
 func nonEmpty(raw []byte) []byte {
 	if len(raw) < 2 || strings.TrimSpace(string(raw[1:min(len(raw), 64)])) == "}" {
 		return nil
@@ -189,27 +189,27 @@ func nonEmpty(raw []byte) []byte {
 	return raw
 }
 
-// subject is what a person's yes is good for: SHA-256 over what is called and what
-// asks about it.
+// subject returns what an approval is valid for: the SHA-256 over what is called and what asks
+// about it.
 func (c *Call) subject(basis Basis) [32]byte {
 	digest := c.Digest()
 	return sha256.Sum256(slices.Concat(digest[:], basis.Rule[:], basis.Workflow[:]))
 }
 
-// digestVersion stands before what is digested. What was approved or parked by a
-// release that looked at less of a call is no yes to any.
+// digestVersion is the first digested part. An approval or a parked call of a release that
+// digested less of a call matches none.
 const digestVersion = "params 2"
 
-// Digest is SHA-256 over what is called: the server, the launch and the folder it
-// was started in, the definition of what is called, the method and the raw bytes of
-// params, but for the progress token, the trace context and the agent's own name of
-// the call, or of the answer that a server gives, each behind its length so that no
-// two calls share one.
+// Digest returns the SHA-256 over what is called. It covers the server, the launch and the
+// folder in which it was started, the definition of what is called, the method, and the raw
+// bytes of params without the progress token, the trace context and the agent's own name of
+// the call, or those of a server's answer. Each part is preceded by its length, so that no two
+// calls share a digest.
 func (c *Call) Digest() [32]byte {
 	return digestOf([]byte(digestVersion), []byte(c.Server), []byte(c.Launch), []byte(c.Cwd), c.Definition[:], []byte(c.Method), c.said())
 }
 
-// digestOf is SHA-256 over parts, each behind its length.
+// digestOf returns the SHA-256 over parts, each preceded by its length.
 func digestOf(parts ...[]byte) [32]byte {
 	h := sha256.New()
 	for _, part := range parts {
@@ -219,7 +219,7 @@ func digestOf(parts ...[]byte) [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
-// said is what a message says beyond its envelope.
+// said returns the content of a message without its envelope.
 func (c *Call) said() []byte {
 	switch c.Envelope.Kind {
 	case wire.Result:
@@ -230,9 +230,9 @@ func (c *Call) said() []byte {
 	return c.same()
 }
 
-// values is what is kept beside the record of c: of an answer what it asks, of a
-// request its arguments. areParams reports that it is all of the params, since there
-// is more in them.
+// values returns what is kept beside the record of c: the asks in an answer, or the arguments
+// of a request. areParams reports that raw is all of the params, because there are other
+// members.
 func (c *Call) values() (raw []byte, areParams bool) {
 	e := &c.Envelope
 	switch {
@@ -248,13 +248,13 @@ func (c *Call) values() (raw []byte, areParams bool) {
 	return e.Arguments.Of(c.Line), false
 }
 
-// came is a line as it was submitted, and its SHA-256.
+// came is a line as submitted, and its SHA-256.
 type came struct {
 	line   []byte
 	digest [32]byte
 }
 
-// sum is SHA-256 over the line, which is not always the one that was submitted.
+// sum returns the SHA-256 over the line, which may differ from the submitted one.
 func (c *Call) sum() [32]byte {
 	if n := len(c.Line); n > 0 && n == len(c.came.line) && &c.Line[0] == &c.came.line[0] {
 		return c.came.digest
@@ -262,7 +262,7 @@ func (c *Call) sum() [32]byte {
 	return sha256.Sum256(c.Line)
 }
 
-// hexOf is a digest as records have it.
+// hexOf formats a digest as records do.
 func hexOf(digest [32]byte) string {
 	var room [2 * len(digest)]byte
 	return string(hex.AppendEncode(room[:0], digest[:]))

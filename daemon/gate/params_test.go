@@ -6,8 +6,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// All of params is asked about, recorded and compared, but for what carries the
-// message; and of that only what has the form of it.
+// All of params is asked about, recorded and compared, except for transport members, and those
+// only if they have the proper form.
 func TestParams(t *testing.T) {
 	const trace = `"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","tracestate":"a=b, c=d","baggage":"k=v"`
 	for _, tt := range []struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// shelf plays the pins: held by name, and what was told to it.
+// shelf is a Pins that holds by name and stores what it was called with.
 type shelf struct {
 	held     map[string]string
 	digest   byte
@@ -97,7 +97,7 @@ func TestHeldDefinitions(t *testing.T) {
 	}
 }
 
-// The policy gets to see what is true of the definition.
+// The policy sees the facts of the definition.
 func TestRulesSeeFactsOfTheDefinition(t *testing.T) {
 	h := newHouse()
 	withPins(h).facts = []Fact{{Name: "smelly", Detail: "it gives orders"}}
@@ -121,7 +121,7 @@ func (s seeing) Rule(ctx context.Context, c *Call, facts []Fact) (Ruling, error)
 	return s.house.Rule(ctx, c, facts)
 }
 
-// A yes is for the call under the definition that it was asked about.
+// An approval holds for the call under the definition that was shown.
 func TestDefinitionChangesWhileAPersonThinks(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -152,7 +152,7 @@ func TestDefinitionChangesWhileAPersonThinks(t *testing.T) {
 	}
 }
 
-// What a yes is good for depends on the definition.
+// What an approval is valid for depends on the definition.
 func TestDigestCoversTheDefinition(t *testing.T) {
 	c := Call{Server: "s", Method: "tools/call"}
 	plain := c.Digest()
@@ -162,7 +162,7 @@ func TestDigestCoversTheDefinition(t *testing.T) {
 	}
 }
 
-// A verdict that was recorded is given again in the same words.
+// A recorded verdict is returned again with the same text.
 func TestHeldIsRepeated(t *testing.T) {
 	h := newHouse()
 	withPins(h).held["rm"] = why
@@ -232,7 +232,7 @@ func TestPinsAreTold(t *testing.T) {
 	if got := strings.Join(s.relisted, " "); got != "tools/list prompts/list resources/templates/list" {
 		t.Errorf("relisted: %s", got)
 	}
-	for range 2 * notesInARow { // what is not written down any more counts all the same
+	for range 2 * notesInARow { // messages that are no longer recorded still count
 		a.Message(context.Background(), wire.FromServer, "notifications/tools/list_changed", nil)
 	}
 	if len(s.relisted) != 3+2*notesInARow {

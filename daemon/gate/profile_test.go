@@ -12,9 +12,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// F-023 and EC-STDIO-033: in development what production would have done is in
-// the record and in the log, and the message goes on to the byte. In production
-// the same messages do not.
+// F-023 and EC-STDIO-033: in development the record and the log say what production would have
+// done, and the message is forwarded unchanged. In production the same messages are not
+// forwarded.
 func TestProfiles(t *testing.T) {
 	const (
 		list = `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a"}, {"name":"b"}]}}`
@@ -80,8 +80,7 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// logged wants one line that says what would have been done, and none when
-// nothing would.
+// logged wants one line that says what would have been done, and none if nothing would.
 func logged(t *testing.T, log, would, reason string) {
 	t.Helper()
 	if would == "" {
@@ -97,8 +96,8 @@ func logged(t *testing.T, log, would, reason string) {
 	}
 }
 
-// Only decisions are softened. Whatever has no one reading, goes the wrong way or
-// names nothing is refused under either profile.
+// Only decisions are softened. A line that is ambiguous, goes the wrong way or names nothing
+// is refused under either profile.
 func TestSyntaxIsEnforcedInDevelopment(t *testing.T) {
 	for name, m := range map[string]Submission{
 		"no JSON":                       {Side: wire.FromAgent, Line: []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call"`)},
@@ -133,7 +132,7 @@ func TestSyntaxIsEnforcedInDevelopment(t *testing.T) {
 	}
 }
 
-// F-024: each entry of the record says under which profile it came about.
+// F-024: each entry of the record says under which profile it was written.
 func TestEveryRecordNamesTheProfile(t *testing.T) {
 	h := newHouse()
 	h.profile = Development

@@ -2,6 +2,6 @@
 
 package gate
 
-// room is what two measurements of allocations may differ by: less than one that each
-// call makes, but under the race detector, where pools forget at random.
+// room is by how much two measurements of allocations may differ: less than one per call,
+// except under the race detector, where pools drop items at random.
 const room = 3

@@ -5,9 +5,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// recorded makes the verdict again that an earlier daemon wrote down for c and
-// could not send, or not surely. The second result is false when it was not a
-// final one.
+// recorded returns the verdict that a previous daemon recorded for c and did not send, or may
+// not have sent. The second result is false if it was not a final one.
 func (g *Gate) recorded(c *Call, r *record.Record) (Verdict, bool) {
 	switch r.Verdict {
 	case "forward":
@@ -28,9 +27,9 @@ func (g *Gate) recorded(c *Call, r *record.Record) (Verdict, bool) {
 	return Verdict{}, false
 }
 
-// judgedBefore looks for what an earlier daemon has written down for c. It is the
-// verdict on it when the last result is true; else it may still say that a question
-// is open, or that c was let through by a yes.
+// judgedBefore returns what a previous daemon recorded for c. If final is true, v is the
+// verdict on c. Otherwise known may show that a question is open, or that an approval let c
+// pass.
 func (a *Attachment) judgedBefore(c *Call) (v Verdict, known *record.Record, final bool) {
 	found, ok := a.earlier[c.Seq]
 	if !ok {
@@ -42,8 +41,8 @@ func (a *Attachment) judgedBefore(c *Call) (v Verdict, known *record.Record, fin
 		return Verdict{}, nil, false
 	}
 	v, final = a.gate.recorded(c, &r)
-	// A yes that was not made use of is held against what is in force now, and so is a
-	// call whose result hooks want and would not see.
+	// An unused approval is compared with the rules now in force. So is a call whose result
+	// hooks want and could not see.
 	c.noted = final && v.Move == Forward && (r.Gate == "ask" && !r.Auto || v.Inspect && c.unseen() != "")
 	if !final || c.noted {
 		return Verdict{}, &r, false
@@ -53,8 +52,8 @@ func (a *Attachment) judgedBefore(c *Call) (v Verdict, known *record.Record, fin
 	return v, &r, true
 }
 
-// known is what an earlier daemon has written down for c, which hooks have made of
-// what was submitted; nil for nothing. It does not let c go on unjudged.
+// known returns what a previous daemon recorded for c as hooks have now changed it, or nil. It
+// never lets c pass without being judged.
 func (g *Gate) known(c *Call) *record.Record {
 	r := c.earlier
 	if r == nil || r.Digest != hexOf(c.sum()) {
@@ -65,7 +64,7 @@ func (g *Gate) known(c *Call) *record.Record {
 	return r
 }
 
-// codeOf is the JSON-RPC code of a recorded denial.
+// codeOf returns the JSON-RPC code of a recorded denial.
 func codeOf(r *record.Record) int {
 	switch {
 	case r.Gate == "visible":

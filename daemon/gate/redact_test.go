@@ -8,8 +8,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// What a workflow does not show stays hidden wherever it stands: in the arguments of a
-// call, and in what a server asks, alone, with others or in an answer.
+// What a workflow does not show stays hidden wherever it occurs: in the arguments of a call,
+// and in a server's request, alone, with others or in an answer.
 func TestWhatIsNotShown(t *testing.T) {
 	const ask = `{"method":"elicitation/create","params":{"message":"hunter2","requestedSchema":{}}}`
 	for name, c := range map[string]struct {

@@ -11,8 +11,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// What is cut out of a list may be as long as what is put in: it is another line
-// all the same, and the shim must be sent it.
+// What is removed from a list may be as long as what is added. It is still another line, and
+// the shim must get it.
 func TestListOfTheSameLengthIsReplaced(t *testing.T) {
 	for pad := range 120 {
 		page := `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a"},{"name":"b","description":"` + strings.Repeat("x", pad) + `"}]}}`
@@ -28,8 +28,8 @@ func TestListOfTheSameLengthIsReplaced(t *testing.T) {
 	}
 }
 
-// What an earlier daemon has recorded as the one side's word is not the other's under the
-// same number.
+// What a previous daemon recorded for one side is not used for the other side under the same
+// number.
 func TestSidesAreNotSwapped(t *testing.T) {
 	const notice = `{"jsonrpc":"2.0","method":"notifications/acme"}`
 	h := newHouse()

@@ -14,8 +14,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// result takes out of a list that a server gives what the agent may not know of. As
-// with judge there is a limit to how long that may take, and no verdict for nobody.
+// result removes from a server's list what the agent may not know of. As with judge, the time
+// is limited, and there is no verdict if ctx ends first.
 func (g *Gate) result(ctx context.Context, a *Attachment, c *Call) Verdict {
 	policy := g.policy(c)
 	c.Profile = c.inForce(policy)
@@ -43,8 +43,8 @@ func (g *Gate) result(ctx context.Context, a *Attachment, c *Call) Verdict {
 	return v
 }
 
-// list returns the list c without what the agent may not know of, and says in r what
-// that is. Every other byte stays, so that an untouched page arrives as it was sent.
+// list returns the line of the list c without what the agent may not know of, and notes in r
+// what was removed. Every other byte stays, so that an unfiltered page arrives as it was sent.
 func (g *Gate) list(ctx context.Context, a *Attachment, policy Policy, c *Call, r *record.Record) ([]byte, error) {
 	limited, cancel := context.WithTimeoutCause(ctx, longestJudging, errTooLong)
 	defer cancel()
@@ -88,7 +88,7 @@ func (g *Gate) list(ctx context.Context, a *Attachment, policy Policy, c *Call, 
 		would(r, word)
 		return c.Line, nil
 	}
-	if c.Modern { // the agent must not hold on to a list that a reload may change
+	if c.Modern { // the agent must not keep a list that a reload may change
 		short, err := shortLived(c.Line, c.Envelope.Result)
 		if err != nil {
 			return nil, err
@@ -98,8 +98,8 @@ func (g *Gate) list(ctx context.Context, a *Attachment, policy Policy, c *Call, 
 	return wire.Splice(c.Line, edits...)
 }
 
-// withheld returns for each element of a list why the agent may not know of it, ""
-// where it may. It fails once ctx is done.
+// withheld returns for each element of a list why the agent may not know of it, or "" if it
+// may. It fails if ctx ends.
 func withheld(ctx context.Context, policy Policy, c *Call, kind string, elements []wire.Element) ([]string, error) {
 	why := make([]string, len(elements))
 	for i, e := range elements {
@@ -113,12 +113,11 @@ func withheld(ctx context.Context, policy Policy, c *Call, kind string, elements
 	return why, nil
 }
 
-// maxTTL is how long, in milliseconds, a client of the modern era may keep a
-// list from which something was taken.
+// maxTTL is how long, in milliseconds, a client of the modern era may keep a filtered list.
 const maxTTL = 60_000
 
-// shortLived returns the edits that keep a filtered list out of shared caches
-// and bound how long it is kept (MCP 2026-07-28, caching).
+// shortLived returns the edits that keep a filtered list out of shared caches and limit how
+// long it is kept (MCP 2026-07-28, caching).
 func shortLived(line []byte, result wire.Span) ([]wire.Edit, error) {
 	scope, err := wire.Set(line, result, "cacheScope", []byte(`"private"`))
 	if err != nil {
@@ -135,13 +134,12 @@ func shortLived(line []byte, result wire.Span) ([]wire.Edit, error) {
 	return []wire.Edit{scope, ttl}, err
 }
 
-// notVisible is why an element is withheld of which the agent may not know.
+// notVisible is why an element that the agent may not know of is withheld.
 const notVisible = "not visible"
 
-// unfit says why an element of a list of that kind is withheld whatever the
-// rules say: a name that two things have, or none that can be told apart, names
-// nothing that can be judged, and one with characters that are not seen is
-// refused when it is used.
+// unfit returns why an element of a list of that kind is withheld whatever the rules decide. A
+// name that two elements have, or a missing one, identifies nothing that can be judged. A name
+// with invisible characters would be refused on use.
 func unfit(kind string, e wire.Element) string {
 	clear := mcp.ClearName
 	if kind == "resources" {
@@ -156,21 +154,21 @@ func unfit(kind string, e wire.Element) string {
 	return ""
 }
 
-// Listener is told what the tools take that an agent is shown. Listed must not
-// block, and is safe for concurrent use.
+// Listener receives the tools that an agent is shown. Listed must not block, and is safe for
+// concurrent use.
 type Listener interface {
-	// Listed is called with the tools of one page of a list; c is its result.
+	// Listed is called with the tools of one page of a list. c is the result that holds them.
 	Listed(c *Call, tools []Definition)
 }
 
 // Definition is a tool as a server lists it.
 type Definition struct {
 	Name        string
-	InputSchema []byte // raw, nil when it gives none; valid during the call
+	InputSchema []byte // raw; nil if there is none; valid during the call
 }
 
-// listed tells the listener of the tools in a list that is passed on. What is
-// withheld from the agent is left out: it was not shown.
+// listed passes the tools in a forwarded list to the listener. Tools withheld from the agent
+// are left out, since they were not shown.
 func (g *Gate) listed(c *Call, v *Verdict, kind string) {
 	if g.Listener == nil || kind != "tools" {
 		return
@@ -186,7 +184,7 @@ func (g *Gate) listed(c *Call, v *Verdict, kind string) {
 	member, _ := mcp.ListOf(c.Method)
 	list, err := wire.ReadList(v.Line, e, member)
 	if err != nil {
-		return // in development it passes as it is
+		return // in development it passes unchanged
 	}
 	var tools []Definition
 	for _, element := range list.Elements {
@@ -203,52 +201,52 @@ func (g *Gate) listed(c *Call, v *Verdict, kind string) {
 	}
 }
 
-// Pins knows what each tool's definition was when it was accepted, per server
-// and launch. Its methods are safe for concurrent use.
+// Pins knows each tool's accepted definition, per server and launch. Its methods are safe for
+// concurrent use.
 type Pins interface {
-	// Listed compares what the server of c has listed with what was accepted;
-	// c is the result of a list. The answer has one Pinned for each element, in
-	// the same order. An error means that it could not be kept: then nothing of
-	// the list may be shown.
+	// Listed compares what the server of c has listed with what was accepted. c is the result
+	// of a list method. Listed returns one Pinned for each element, in the same order. An
+	// error means that the definitions could not be stored: then nothing of the list may be
+	// shown.
 	Listed(ctx context.Context, c *Call, offered []Offered) ([]Pinned, error)
-	// Of tells of the definition that a call is made under.
+	// Of returns the definition that a call is made under.
 	Of(c *Call) Pinned
-	// Holds reports whether the element of that name is withheld from the list
-	// that method gives; of c it matters whose call it is.
+	// Holds reports whether the named element is withheld from the list that method returns.
+	// Of c, only the caller and the server matter.
 	Holds(c *Call, method, name string) bool
-	// Relist notes that the server behind an attachment has said that the list
-	// which method gives is no longer what it was.
+	// Relist reports that the server of an attachment has announced a change of the list that
+	// method returns.
 	Relist(attachment, method string)
 	// Left forgets an attachment that will not come back.
 	Left(attachment string)
 }
 
-// Offered is one element of a list, as a server gives it.
+// Offered is one element of a list, as the server sent it.
 type Offered struct {
-	Name  string // what it is asked for by
+	Name  string // the name under which it is requested
 	Raw   []byte // the whole element as it stands in the list; valid during the call
-	Unfit string // why it is withheld whatever it holds; empty for most
+	Unfit string // why it is withheld whatever it holds; usually empty
 
-	// Hidden says that the agent may not know of it. Only that it is in the list
-	// is taken note of.
+	// Hidden says that the agent may not know of the element. Only its presence in the list is
+	// recorded.
 	Hidden bool
 }
 
 // Pinned is what is known of one definition.
 type Pinned struct {
-	Digest [32]byte // SHA-256 over its raw bytes; zero when no list has shown it
-	Held   string   // why nothing may be called under it until a person has looked, for a model and a person; empty: nothing holds it
-	Final  bool     // Held, and it does not help to look: nothing is called by that name
-	Facts  []Fact   // changed, smelly; of a call also unlisted, and acts, when its definition says so
+	Digest [32]byte // SHA-256 over its raw bytes; zero if no list has shown it
+	Held   string   // why it is withheld until a person has reviewed it, for a model and a person; empty: it is not
+	Final  bool     // Held, and a review does not help: nothing is called by that name
+	Facts  []Fact   // changed, smelly; for a call also unlisted, and acts if its definition says so
 }
 
-// gatePin is how records name a refusal because of a definition. It is a part
-// of the gate visible, but the agent is told why: it may know of the tool.
+// gatePin is the gate that records name when a definition is the reason of a denial. It is a
+// part of the gate visible, but the agent is told why, since it may know of the tool.
 const gatePin = "pin"
 
-// pinned tells of the definition that c is made under. A definition that is not
-// the one c began with, since it waited for a person meanwhile, is held: what
-// was approved was a call of something else.
+// pinned returns the definition that c is made under. If that differs from the one c began
+// with, because c waited for a person meanwhile, it is withheld: the approval was for a call
+// of something else.
 func (g *Gate) pinned(c *Call) Pinned {
 	if g.Pins == nil || c.Side != wire.FromAgent {
 		return Pinned{}
@@ -263,8 +261,8 @@ func (g *Gate) pinned(c *Call) Pinned {
 	return p
 }
 
-// over is what becomes of a call that the policy ruled on, when its definition
-// is held. What the agent may not even know of stays unknown to it.
+// over returns the ruling on a call whose definition may be withheld, when the policy ruled r.
+// It does not reveal what the agent may not know of.
 func (p Pinned) over(r Ruling) Ruling {
 	if p.Held == "" || r.Hidden {
 		return r
@@ -275,9 +273,9 @@ func (p Pinned) over(r Ruling) Ruling {
 	return Ruling{Move: Deny, Gate: gatePin, Rule: "built in: pins", Code: mcp.CodeRule, Reason: p.Held, Redact: r.Redact}
 }
 
-// hold has the pins look at the elements of a list. why says of each why it is
-// withheld already, and is filled in for those that are held. It reports whether
-// any is, and what is true of them all.
+// hold compares the elements of a list with their pins. why gives for each element why it is
+// withheld already, and hold sets it for the elements that the pins withhold. It reports
+// whether there are any, and the facts of all elements.
 func (g *Gate) hold(ctx context.Context, c *Call, list *wire.List, why []string) (held bool, facts []string, err error) {
 	if g.Pins == nil {
 		return false, nil, nil

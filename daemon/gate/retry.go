@@ -9,43 +9,41 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// In the modern era a server that needs something of the agent's user answers
-// input_required, and the agent makes the same call again, with the answers in it
-// and with the requestState that the server gave. That is one call to the person
-// who approved it, so they are not asked a second time; the other gates judge
-// each round by itself, answers and all.
+// In the modern era a server that needs input from the agent's user answers input_required.
+// The agent then repeats the call, with the input and with the server's requestState. For the
+// person who approved it that is one call, so they are not asked again. The other gates judge
+// each round separately, including the input.
 //
-// Nothing the agent says is believed here. A round is carried on only when the
-// server has asked for it: in answer to the round before, with the very
-// requestState, and once for each such answer. What is remembered is lost with
-// the daemon, and then the person is asked again.
+// The agent is not trusted here. A round continues a call only if the server has asked for it,
+// in its answer to the previous round, with exactly that requestState, and once for each such
+// answer. The state is lost with the daemon, and the person is then asked again.
 
 const (
-	mostYeses  = 64 // of one attachment; the oldest are forgotten
-	mostRounds = 8  // that one yes carries
+	mostYeses  = 64 // per attachment; the oldest are dropped
+	mostRounds = 8  // rounds that one approval covers
 )
 
-// retries are the approved calls of one attachment that may be carried on. It is safe
-// for concurrent use.
+// retries are the approved calls of one attachment that may be continued. It is safe for
+// concurrent use.
 type retries struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	yeses []*yes     // oldest first
 }
 
-// yes is a person's yes to a call.
+// yes is a person's approval of a call.
 type yes struct {
 	approval string
-	call     [32]byte // see roundOf
-	asked    Ruling   // what the person was asked by
-	facts    []Fact   // what they were shown with it
+	call     [32]byte // see Call.round
+	asked    Ruling   // the ruling that asked the person
+	facts    []Fact   // the facts that the person was shown
 	until    time.Time
-	left     int      // rounds
-	last     uint64   // seq of the round that was let through last
-	waits    bool     // the server has answered that one, and waits for the next
-	state    [32]byte // digest of the requestState in that answer, of nothing where it has none
+	left     int      // rounds left
+	last     uint64   // seq of the last forwarded round
+	waits    bool     // the server has answered that round and waits for the next
+	state    [32]byte // digest of that answer's requestState, or of nothing if it has none
 }
 
-// approved remembers that a person has said yes to c.
+// approved remembers that a person has approved c.
 func (r *retries) approved(c *Call, asked Ruling, facts []Fact, approval string) {
 	if c.Envelope.Kind != wire.Request || c.Side != wire.FromAgent || !c.Modern {
 		return
@@ -60,7 +58,7 @@ func (r *retries) approved(c *Call, asked Ruling, facts []Fact, approval string)
 	}
 }
 
-// answered remembers the answer that c is, when it asks for another round.
+// answered updates the approval of the call that c answers, if c requests another round.
 func (r *retries) answered(c *Call) {
 	if c.Envelope.Kind != wire.Result || c.Answers == 0 {
 		return
@@ -70,7 +68,7 @@ func (r *retries) answered(c *Call) {
 	}
 	state, err := wire.Member(c.Line, c.Envelope.Result, "requestState")
 	if err != nil {
-		return // nobody knows which of them the agent gives back
+		return // it is not clear which one the agent will return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,8 +79,8 @@ func (r *retries) answered(c *Call) {
 	}
 }
 
-// carriesOn returns the approval that c carries on, and uses it up for this
-// round; it is empty when a person has to be asked, as ruling says.
+// carriesOn returns the approval of the call that c continues, and uses it up for this round.
+// It is empty if a person must be asked, as ruling requires.
 func (r *retries) carriesOn(c *Call, ruling Ruling, facts []Fact) string {
 	e := &c.Envelope
 	if c.Side != wire.FromAgent || !(e.RequestState.Present() || e.InputResponses.Present()) {
@@ -101,16 +99,15 @@ func (r *retries) carriesOn(c *Call, ruling Ruling, facts []Fact) string {
 	return ""
 }
 
-// covers reports whether the person would be asked for the reason that they have
-// said yes to, with no more true of the call. An answer that brings a secret along
-// is another question.
+// covers reports whether the person would be asked for the same reason, with no further facts.
+// A round that brings in a secret, for example, is another question.
 func (y *yes) covers(r Ruling, facts []Fact) bool {
 	a := &y.asked
 	return shownWith(y.facts, facts) && a.Workflow == r.Workflow && a.Basis == r.Basis && a.Rule == r.Rule && slices.Equal(a.Policies, r.Policies) && slices.Equal(a.Surfaces, r.Surfaces) && !r.Level.Stricter(a.Level)
 }
 
-// round is what the rounds of one call have in common, to the byte: all of it but
-// the answers and the state.
+// round returns a digest of what the rounds of one call have in common, to the byte:
+// everything except the input and the state.
 func (c *Call) round() [32]byte {
 	return digestOf([]byte(c.Method), c.Definition[:], c.same("requestState", "inputResponses"))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// rounds plays an agent and a server that goes back and forth over one call.
+// rounds plays an agent and a server that needs several rounds for one call.
 type rounds struct {
 	t    *testing.T
 	h    *house
@@ -30,8 +30,8 @@ func newRounds(t *testing.T) *rounds {
 
 const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`
 
-// calls has the agent call; extra are members of params, each with its comma. It
-// reports whether a person was asked, and says yes.
+// calls has the agent call. extra are further members of params, each with its comma. It
+// reports whether a person was asked, and approves.
 func (r *rounds) calls(extra string) (asked bool) {
 	r.t.Helper()
 	return r.callsWith("rm", `{"path":"/x"}`, extra)
@@ -81,7 +81,7 @@ func TestRetriedCalls(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name  string
-		given string // what the server answers with
+		given string // the server's answer
 		retry func(r *rounds) bool
 		asked bool
 	}{
@@ -128,7 +128,7 @@ func TestRetriedCalls(t *testing.T) {
 	}
 }
 
-// The other gates judge each round by itself.
+// The other gates judge each round separately.
 func TestRetriedCallsAreJudged(t *testing.T) {
 	r := newRounds(t)
 	defer r.a.Close(true)
@@ -141,8 +141,8 @@ func TestRetriedCallsAreJudged(t *testing.T) {
 	}
 }
 
-// A call that nobody was asked about, or that the server has not asked to see
-// again, carries nothing.
+// A call that nobody was asked about, or that the server did not ask to repeat, continues
+// nothing.
 func TestRetriesNeedAYes(t *testing.T) {
 	r := newRounds(t)
 	defer r.a.Close(true)
@@ -160,7 +160,7 @@ func TestRetriesNeedAYes(t *testing.T) {
 	}
 }
 
-// One yes lasts for so many rounds, and for so long.
+// One approval covers a limited number of rounds and a limited time.
 func TestRetriesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRounds(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// A refused revision is answered with those that the server has named, or, when
-// it was not asked, with all that are known.
+// An unsupported revision is answered with those that the server supports or, if it was not
+// asked, with all that are known.
 func TestSupportedRevisions(t *testing.T) {
 	const request = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2027-01-01"}}}`
 	h := newHouse()

@@ -13,26 +13,25 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// A server of the legacy era may ask the agent for an answer of its model. The
-// agent need not be able to give one, or its owner may want another model to. Then
-// somebody else answers: what the server asks is judged as ever, and when it would
-// go on to the agent it goes to a Sampler instead. To the relay that is a refusal
-// with an answer for the server; nothing of it reaches the agent.
+// A server of the legacy era may request a completion from the agent's model. The agent may be
+// unable to give one, or its owner may prefer another model. A Sampler then answers instead:
+// the request is judged as usual, and if it would be forwarded to the agent, it goes to the
+// Sampler. The relay sees a denial with a reply for the server. Nothing reaches the agent.
 
-// Sampler answers, in an agent's place, what servers ask of its model. Its
-// methods are safe for concurrent use.
+// Sampler answers servers' sampling requests in place of an agent. Its methods are safe for
+// concurrent use.
 type Sampler interface {
-	// Who names who would answer c, as notes/fast; empty: the agent is asked.
-	// rule is what the rule says that lets c through, see [Ruling.Answer], unable
-	// that the agent has not said that it can answer. It must not block.
+	// Who returns the name of the model that would answer c, such as notes/fast; empty: the
+	// agent is asked. rule is the Answer of the ruling on c, see [Ruling.Answer]. unable
+	// reports that the agent has not declared that it can answer. Who must not block.
 	Who(c *Call, rule string, unable bool) string
-	// Answer returns the raw result of c. It returns when ctx ends. An error is
-	// for the log and the record, and the server is told that there is no answer;
-	// it is told the error itself if that is ErrInvalid: what it asks makes no sense.
+	// Answer returns the raw result of c. It returns when ctx ends. An error goes to the log
+	// and the record, and the server is told that there is no answer. It is told the error
+	// itself only if that is ErrInvalid: the request is invalid.
 	Answer(ctx context.Context, c *Call) ([]byte, error)
 }
 
-// Who answers what a server asks of a model, when a rule says so.
+// Values of Ruling.Answer: who answers a sampling request.
 const (
 	AnswerAgent    = "agent"
 	AnswerProvider = "provider"
@@ -43,10 +42,10 @@ const samplingMethod = "sampling/createMessage"
 // mostSupplied is how many answers may be under way for one attachment.
 const mostSupplied = 8
 
-// outcomeOK is the outcome of a request that was answered.
+// outcomeOK is the outcome of an answered request.
 const outcomeOK = "ok"
 
-// outcome is what became of a request that was not forwarded.
+// outcome returns the outcome of a request that was not forwarded.
 func (v *Verdict) outcome() string {
 	if v.supplied {
 		return outcomeOK
@@ -54,9 +53,8 @@ func (v *Verdict) outcome() string {
 	return OutcomeDenied
 }
 
-// whoAnswers finds out who answers c, if that is something that a server asks of
-// a model, and says so in a question about it: a yes to an answer of the agent is
-// none to that of somebody else.
+// whoAnswers determines who answers c, if c is a sampling request, and adds it to the question
+// about c: an approval of an answer by the agent does not cover an answer by another model.
 func (g *Gate) whoAnswers(c *Call, ruling *Ruling) {
 	c.answerer = ""
 	if g.Sampler == nil || c.Method != samplingMethod || c.Envelope.Kind != wire.Request || c.Side != wire.FromServer || ruling.Move == Deny {
@@ -69,7 +67,7 @@ func (g *Gate) whoAnswers(c *Call, ruling *Ruling) {
 	ruling.Basis.Rule = sha256.Sum256(slices.Concat(ruling.Basis.Rule[:], []byte(c.answerer)))
 }
 
-// supply has c answered in the agent's place, in a goroutine that Close waits for.
+// supply has the Sampler answer c, in a goroutine that Close waits for.
 func (a *Attachment) supply(c *Call) {
 	room := func() bool {
 		if a.supplying >= mostSupplied {
@@ -85,7 +83,7 @@ func (a *Attachment) supply(c *Call) {
 		a.mu.Lock()
 		a.supplying--
 		a.mu.Unlock()
-		if ctx.Err() != nil { // the server has taken its question back, or the next daemon answers it
+		if ctx.Err() != nil { // the server has cancelled its request, or the next daemon answers it
 			a.unheld(ctx, c)
 			return
 		}
@@ -96,11 +94,11 @@ func (a *Attachment) supply(c *Call) {
 	}
 }
 
-// supplied makes the verdict on c of the answer to it. The answer is on record,
-// and what it says in the memory, when it returns.
+// supplied returns the verdict on c that delivers its answer. The answer has been recorded and
+// passed to Facts when it returns.
 func (a *Attachment) supplied(c *Call, result []byte, failed error) Verdict {
 	id := c.Envelope.ID.Of(c.Line)
-	if len(result) > wire.MaxMessage-1024 { // what stands around it
+	if len(result) > wire.MaxMessage-1024 { // room for the envelope
 		failed = errors.New("the answer is longer than a message may be")
 	}
 	v := Verdict{Seq: c.Seq, Move: Deny, supplied: failed == nil, Reason: "the extension " + c.answerer + " has answered it in the agent's place"}
@@ -127,12 +125,11 @@ func (a *Attachment) supplied(c *Call, result []byte, failed error) Verdict {
 	return v
 }
 
-// cannot takes note of the agent's answer to what a server asked of its model,
-// when that is that it has none.
+// cannot remembers that the agent can't answer sampling requests, if line says so.
 func (a *Attachment) cannot(line []byte) {
 	var e wire.Envelope
 	if wire.Read(line, wire.FromAgent, &e) != nil || e.Kind != wire.Error || e.Code != mcp.CodeUnknownMethod {
-		return // or it is a piece of a longer line, which is no such error
+		return // or a piece of a longer line, which is no such error
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 
 const aSampling = `{"jsonrpc":"2.0","id":"s-1","method":"sampling/createMessage","params":{"messages":[{"role":"user","content":{"type":"text","text":"hi"}}],"maxTokens":9}}`
 
-// stand answers in the agent's place, as the test says.
+// stand is a Sampler that answers as the test says.
 type stand struct {
 	who     func(rule string, unable bool) string
 	answers func(ctx context.Context) ([]byte, error)
@@ -51,8 +51,8 @@ func withStand(s *stand) (*house, *Attachment, <-chan Verdict) {
 	return h, a, collect(a)
 }
 
-// TestSupplied: what would go on to the agent is answered in its place, on record
-// and in the memory, and counts as no refusal.
+// TestSupplied: a request that would be forwarded to the agent is answered in its place. The
+// answer is recorded and remembered, and does not count as a denial.
 func TestSupplied(t *testing.T) {
 	h, a, verdicts := withStand(&stand{who: always, answers: gives(anAnswer)})
 	defer a.Close(true)
@@ -81,8 +81,7 @@ func TestSupplied(t *testing.T) {
 	}
 }
 
-// TestWhoAnswers: who answers depends on the rule and on what the agent has said
-// of itself.
+// TestWhoAnswers: who answers depends on the rule and on what the agent has declared.
 func TestWhoAnswers(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -128,8 +127,8 @@ func initialize(capabilities string) func(a *Attachment) {
 	}
 }
 
-// TestSuppliedLater: nobody answers what the gates refuse, a person is told who
-// would answer, and their yes comes first.
+// TestSuppliedLater: what the gates deny is not answered. A person is told who would answer,
+// and must approve first.
 func TestSuppliedLater(t *testing.T) {
 	asked := false
 	h, a, verdicts := withStand(&stand{who: always, answers: func(context.Context) ([]byte, error) { asked = true; return []byte(anAnswer), nil }})
@@ -159,7 +158,7 @@ func TestSuppliedLater(t *testing.T) {
 	}
 }
 
-// TestOtherAnswerer: a yes to an answer by the one is none to an answer by another.
+// TestOtherAnswerer: an approval of an answer by one model does not cover another.
 func TestOtherAnswerer(t *testing.T) {
 	who := "notes/fast"
 	h, a, verdicts := withStand(&stand{who: func(string, bool) string { return who }, answers: gives(anAnswer)})
@@ -174,7 +173,7 @@ func TestOtherAnswerer(t *testing.T) {
 	}
 }
 
-// TestNotSupplied: a server learns that there is no answer, and the record why.
+// TestNotSupplied: a server is told that there is no answer, and the record says why.
 func TestNotSupplied(t *testing.T) {
 	h, a, verdicts := withStand(&stand{who: always, answers: func(context.Context) ([]byte, error) { return nil, errors.New("key sk-1 is wrong") }})
 	defer a.Close(true)
@@ -195,7 +194,7 @@ func TestNotSupplied(t *testing.T) {
 	}
 }
 
-// TestUnrecordedAnswer: nothing leaves that is not on record.
+// TestUnrecordedAnswer: nothing is sent that is not recorded.
 func TestUnrecordedAnswer(t *testing.T) {
 	s := &stand{who: always}
 	h, a, verdicts := withStand(s)
@@ -211,7 +210,7 @@ func TestUnrecordedAnswer(t *testing.T) {
 	}
 }
 
-// TestSuppliedCancelled: what the server takes back, or nobody waits for any
+// TestSuppliedCancelled: an answer to a cancelled request, or one that nobody waits for any
 // more, is given up.
 func TestSuppliedCancelled(t *testing.T) {
 	_, a, verdicts := withStand(&stand{who: always, answers: waits})
@@ -233,7 +232,7 @@ func TestSuppliedCancelled(t *testing.T) {
 	}
 }
 
-// TestMostSupplied: a server that asks without end is told so.
+// TestMostSupplied: a server that sends too many requests is told so.
 func TestMostSupplied(t *testing.T) {
 	_, a, verdicts := withStand(&stand{who: always, answers: waits})
 	defer a.Close(true)
@@ -248,8 +247,8 @@ func TestMostSupplied(t *testing.T) {
 	a.Cancel(1)
 }
 
-// TestSuppliedAnew: an answer that a daemon did not live to give is not left to
-// the agent by the next one.
+// TestSuppliedAnew: an answer that a daemon did not finish is not left to the agent by the
+// next daemon.
 func TestSuppliedAnew(t *testing.T) {
 	h, a, verdicts := withStand(&stand{who: always, answers: waits})
 	a.Submit(samples(1))

@@ -12,8 +12,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 )
 
-// NFR-002: a verdict is told in the daemon's log, with these fields, at a level
-// that says whether it is worth a look. The arguments are in none of them.
+// NFR-002: a verdict is logged with these fields, at a level that says whether it matters. The
+// arguments are never logged.
 func TestVerdictsAreTold(t *testing.T) {
 	deny := Ruling{Move: Deny, Gate: "rule", Code: mcp.CodeRule, Reason: "nothing is deleted"}
 	for _, test := range []struct {
@@ -43,8 +43,7 @@ func TestVerdictsAreTold(t *testing.T) {
 	}
 }
 
-// An agent that is refused without end doesn't fill the log, and what was left out
-// is told.
+// An agent with many denials does not fill the log, and the number of omitted lines is logged.
 func TestToldVerdictsAreBounded(t *testing.T) {
 	var log bytes.Buffer
 	h := newHouse()

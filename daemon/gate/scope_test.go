@@ -8,7 +8,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// strict is a policy within a project that denies, and hides a tool.
+// strict is a policy of a project that denies, and hides a tool.
 type strict struct{ Policy }
 
 func (strict) Rule(context.Context, *Call, []Fact) (Ruling, error) {
@@ -49,8 +49,8 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// While a call waits for a person, its project's files can change: it goes on
-// under what they said when it came. The user's own set can tighten meanwhile.
+// While a call waits for a person, its project's files may change: the call is judged by their
+// earlier content. The user's own set may become stricter meanwhile.
 func TestScopeIsKeptForACall(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -8,8 +8,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// A modern client keeps a list for a while. One from which something was taken is
-// nobody else's, and not kept for long; an untouched one is as the server sent it.
+// A modern client caches a list. A filtered list is private, and is kept only for a short
+// time; an unfiltered one is as the server sent it.
 func TestTrimmedListsAreShortLived(t *testing.T) {
 	const both, one = `"tools":[{"name":"a"},{"name":"b"}]`, `"tools":[{"name":"a"}]`
 	for _, tt := range []struct {

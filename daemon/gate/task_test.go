@@ -8,7 +8,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// What is said to a task is judged as a call of the tool that runs as it.
+// A message to a task is judged as a call of the tool that runs as that task.
 func TestTasksAreJudgedAsTheirTool(t *testing.T) {
 	h := newHouse()
 	var of []string

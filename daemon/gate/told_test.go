@@ -8,8 +8,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// slowRecorder is a disk: a record is there when the test says so, unless it only
-// tells.
+// slowRecorder is a slow disk: a record is durable when the test says so, unless it was
+// written with Telling.
 type slowRecorder struct {
 	begun chan record.Kind
 	done  chan struct{}
@@ -24,8 +24,8 @@ func (s slowRecorder) Record(ctx context.Context, r *record.Record, _ []byte, _ 
 	return nil
 }
 
-// A verdict leaves when its record is safe and not before; what became of a call
-// holds nothing up.
+// A verdict is sent when its record is durable and not before. The record of an outcome delays
+// nothing.
 func TestVerdictsWaitForTheRecordAndOutcomesDoNot(t *testing.T) {
 	h := newHouse()
 	slow := slowRecorder{make(chan record.Kind), make(chan struct{})}
@@ -50,6 +50,6 @@ func TestVerdictsWaitForTheRecordAndOutcomesDoNot(t *testing.T) {
 			t.Errorf("got %+v", v)
 		}
 		<-submitted
-		a.Outcome(context.Background(), seq+1, "ok") // hangs if it waits
+		a.Outcome(context.Background(), seq+1, "ok") // blocks forever if it waits
 	}
 }

@@ -11,94 +11,89 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Tracer wants to know how long calls take, and where. It is safe for concurrent
-// use.
+// Tracer receives traces of how long calls take, and where. It is safe for concurrent use.
 type Tracer interface {
-	// Tracing reports whether anybody wants traces now. It is asked for every call,
-	// and neither blocks nor allocates.
+	// Tracing reports whether traces are wanted now. It is called for every call, and neither
+	// blocks nor allocates.
 	Tracing() bool
-	// Traced takes a trace that is over, and owns it from then on. It must not
-	// block.
+	// Traced takes a finished trace and owns it from then on. It must not block.
 	Traced(t *Trace)
 }
 
-// Trace is what is told of one request that was judged: how long its parts took,
-// and what came of them. Nothing of what it was called with is in it. One goroutine
-// at a time works on it. The methods of a nil one, of a call that nobody traces, do
-// nothing.
+// Trace describes one judged request: how long its parts took and how they ended. It does not
+// hold the request's arguments. Only one goroutine at a time may use it. The methods of a nil
+// Trace, that of an untraced call, do nothing.
 type Trace struct {
 	Attachment string
 	Seq        uint64
-	ID         string // correlation id, as the agent is told it
+	ID         string // correlation id, as the agent sees it
 	Session    string
 	Agent      string
 	Server     string
-	Side       wire.Side // who asks
+	Side       wire.Side // the side that sent the request
 	Method     string
 	Target     string // name of the tool or prompt; empty for other methods
 	MessageID  string // raw JSON of the id
 
-	Parent string // traceparent as it came; empty when none did
-	State  string // tracestate likewise
+	Parent string // traceparent as received; empty if absent
+	State  string // tracestate as received; empty if absent
 
 	Parts      []Part
 	Start, End time.Time
 
-	// What the last verdict was, and by whom.
+	// The last verdict, and what decided it.
 	Verdict  string // forward or deny
 	Gate     string
 	Rule     string
 	Policies []string
-	// Extensions are those that changed or refused the call; or its result, when any
-	// has done that.
+	// Extensions are those that changed or denied the call, or its result.
 	Extensions []string
 	Profile    string
 	Would      string // what production would have done, in development
 	Approval   string
-	Answer     string // what the person's answer came to; empty when none was waited for
+	Answer     string // state of the person's answer; empty if nobody was asked
 
-	Outcome string // one of the constants below, or what the relay told
+	Outcome string // one of the constants below, or an outcome from the relay
 
 	record *record.Record // of the last verdict, until it is settled
 }
 
-// Outcomes of a trace beside those that the relay tells: ok, tool_error,
-// protocol_error, cancelled, lost and not_written.
+// Outcomes of a trace in addition to those of the relay: ok, tool_error, protocol_error,
+// cancelled, lost and not_written.
 const (
 	OutcomeDenied      = "denied"
-	OutcomeCancelled   = "cancelled"   // it was taken back before there was a verdict
-	OutcomeLost        = "lost"        // the agent has left, and nobody knows
-	OutcomeInterrupted = "interrupted" // the daemon stopped; the next one goes on with the call
+	OutcomeCancelled   = "cancelled"   // it was cancelled before there was a verdict
+	OutcomeLost        = "lost"        // the agent has left, and the outcome is unknown
+	OutcomeInterrupted = "interrupted" // the daemon stopped; the next one recovers the call
 	OutcomeWithheld    = "withheld"    // an extension has withheld the result
-	OutcomeForgotten   = "forgotten"   // too many later calls came to an end before it
+	OutcomeForgotten   = "forgotten"   // too many later calls ended before it
 )
 
-// Stage is what a part of a trace is about.
+// Stage is the kind of a part of a trace.
 type Stage uint8
 
 const (
-	StageGate   Stage = iota + 1 // the gates; once more after a person's yes
+	StageGate   Stage = iota + 1 // the gates; again after a person's approval
 	StageCedar                   // within the gates
 	StageAsk                     // the wait for a person
 	StageHooks                   // the wait for extensions that see the call before the gates, or its result
 	StageServer                  // from the verdict to the answer of the other side
 )
 
-// Part is one stretch of time in a trace.
+// Part is one interval of a trace.
 type Part struct {
 	Stage      Stage
-	Within     int // index of the part that it belongs to; -1: the call itself
+	Within     int // index of the enclosing part; -1: the call itself
 	Start, End time.Time
 }
 
 const (
-	mostParts      = 64   // of one trace: a call that asks for many things is judged piece by piece
-	maxTraceparent = 128  // bytes; those of today have 55
+	mostParts      = 64   // per trace: a call with many asks is judged piece by piece
+	maxTraceparent = 128  // bytes; current ones have 55
 	maxTracestate  = 2048 // bytes
 )
 
-// traced gives c the trace that its parts are to be told to, where anybody wants
-// it.
+// traced gives c a trace, if traces are wanted.
 func (a *Attachment) traced(c *Call) {
 	if t := a.gate.Tracer; t == nil || c.Envelope.Kind != wire.Request || !t.Tracing() {
 		return
@@ -114,8 +109,8 @@ func (a *Attachment) traced(c *Call) {
 	}
 }
 
-// meta is the text of a member of _meta; empty when there is none that all readers
-// read alike, or a longer one.
+// meta returns the text of a member of _meta. It is empty if there is none, if it is longer
+// than most bytes, or if parsers could disagree about it.
 func (c *Call) meta(name string, most int) string {
 	if !c.Envelope.Meta.Present() {
 		return ""
@@ -131,7 +126,7 @@ func (c *Call) meta(name string, most int) string {
 	return text
 }
 
-// Begin notes that a part begins, and returns the number to end it with.
+// Begin starts a part, and returns its index for Finish; -1 if there is none.
 func (t *Trace) Begin(s Stage) int {
 	if t == nil || len(t.Parts) >= mostParts || s == StageCedar && len(t.Parts) >= mostParts/2 {
 		return -1
@@ -144,14 +139,14 @@ func (t *Trace) Begin(s Stage) int {
 	return len(t.Parts) - 1
 }
 
-// Finish notes that the part with that number, or none, has ended.
+// Finish ends the part with that index. It ignores -1.
 func (t *Trace) Finish(part int) {
 	if t != nil && part >= 0 {
 		t.Parts[part].End = time.Now()
 	}
 }
 
-// finish ends what has not ended.
+// finish ends the parts that have not ended.
 func (t *Trace) finish(now time.Time) {
 	for i := range t.Parts {
 		if t.Parts[i].End.IsZero() {
@@ -160,14 +155,14 @@ func (t *Trace) finish(now time.Time) {
 	}
 }
 
-// judged remembers r, which will say what the verdict is.
+// judged keeps r, which will hold the verdict.
 func (t *Trace) judged(r *record.Record) {
 	if t != nil {
 		t.record = r
 	}
 }
 
-// decided takes over what the record of a final verdict says.
+// decided copies the record of a final verdict into the trace.
 func (t *Trace) decided(v Verdict) {
 	if t == nil {
 		return
@@ -184,7 +179,7 @@ func (t *Trace) decided(v Verdict) {
 	}
 }
 
-// over ends the trace of a call, which may be nil, and hands it on.
+// over ends a trace, which may be nil, and passes it on.
 func (g *Gate) over(t *Trace, outcome string) {
 	if t == nil {
 		return
@@ -194,8 +189,7 @@ func (g *Gate) over(t *Trace, outcome string) {
 	g.Tracer.Traced(t)
 }
 
-// unheld ends the trace of a call that was held and gets no verdict, since ctx has
-// ended.
+// unheld ends the trace of a held call that gets no verdict because ctx has ended.
 func (g *Gate) unheld(ctx context.Context, t *Trace) {
 	if errors.Is(context.Cause(ctx), ErrWithdrawn) {
 		g.over(t, OutcomeCancelled)
@@ -204,8 +198,8 @@ func (g *Gate) unheld(ctx context.Context, t *Trace) {
 	g.over(t, OutcomeInterrupted)
 }
 
-// inspected takes the trace of a call whose result hooks want to see, now that the
-// server has answered; nil when there is none.
+// inspected takes the trace of a call whose result hooks want to see, when the server has
+// answered. It returns nil if there is none.
 func (a *Attachment) inspected(seq uint64) *Trace {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -220,16 +214,16 @@ func (a *Attachment) inspected(seq uint64) *Trace {
 	return t
 }
 
-// unhooked ends the trace of a call whose result c was to be shown to hooks, which
-// do not want it any more; seq is 0 for none.
+// unhooked ends the trace of a call whose result c was to be shown to hooks that no longer
+// want it. seq is 0 for none.
 func (a *Attachment) unhooked(seq uint64, c *Call) {
 	if seq != 0 {
 		a.gate.seen(a.ctx, a.inspected(seq), c, Verdict{Move: Forward})
 	}
 }
 
-// seen ends the trace t, which may be nil, of a call whose result c came to v, or to no
-// verdict since ctx has ended.
+// seen ends the trace t, which may be nil, of a call whose result c got the verdict v, or none
+// because ctx has ended.
 func (g *Gate) seen(ctx context.Context, t *Trace, c *Call, v Verdict) {
 	if t == nil {
 		return

@@ -11,11 +11,11 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// traceBook is a Tracer that keeps what it is told.
+// traceBook is a Tracer that keeps traces.
 type traceBook struct {
 	off bool
 
-	mu  sync.Mutex // guards what follows
+	mu  sync.Mutex // guards the fields below
 	all []*Trace
 }
 
@@ -26,7 +26,7 @@ func (b *traceBook) Traced(t *Trace) {
 	b.all = append(b.all, t)
 }
 
-// outcomes lists what became of the calls, in the order of their ends.
+// outcomes lists the outcomes of calls, in the order of their ends.
 func (b *traceBook) outcomes() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -37,8 +37,8 @@ func (b *traceBook) outcomes() string {
 	return strings.Join(all, " ")
 }
 
-// fewest are the least of several measurements of two, taken in turn: collections
-// empty pools at random.
+// fewest returns the minimum of several alternating measurements of two functions: garbage
+// collections empty pools at random.
 func fewest(a, b func() float64) (leastA, leastB float64) {
 	leastA, leastB = a(), b()
 	for range 4 {
@@ -47,8 +47,8 @@ func fewest(a, b func() float64) (leastA, leastB float64) {
 	return leastA, leastB
 }
 
-// Nobody pays for traces that nobody wants: a call allocates as much with a tracer
-// that is off as with none.
+// Unwanted traces cost nothing: a call allocates as much with a tracer that is off as with
+// none.
 func TestNoTracesNoAllocations(t *testing.T) {
 	measure := func(tracer Tracer) float64 {
 		h := newHouse()
@@ -78,7 +78,7 @@ func TestNoTracesNoAllocations(t *testing.T) {
 	}
 }
 
-// Each call is told of once, whatever becomes of it.
+// Each call has exactly one trace, however it ends.
 func TestTracesEndOnce(t *testing.T) {
 	h, book := newHouse(), &traceBook{}
 	h.gate.Tracer = book
@@ -100,7 +100,7 @@ func TestTracesEndOnce(t *testing.T) {
 	for seq := range uint64(5) {
 		submit(seq + 1)
 	}
-	submit(1) // its stream tore: it is told again, and is the same call
+	submit(1) // its stream broke: it is submitted again, and is the same call
 	a.Outcome(t.Context(), 1, "tool_error")
 	a.Outcome(t.Context(), 1, "ok")
 	a.Cancel(3)
@@ -119,7 +119,7 @@ func TestTracesEndOnce(t *testing.T) {
 	}
 }
 
-// A verdict that can't be recorded is an accident, whatever the rules said.
+// A verdict that can't be recorded is an accident, whatever the rules decided.
 func TestTraceOfAnAccident(t *testing.T) {
 	h, book := newHouse(), &traceBook{}
 	h.gate.Tracer, h.full = book, fmt.Errorf("no space left on device")
@@ -130,8 +130,7 @@ func TestTraceOfAnAccident(t *testing.T) {
 	}
 }
 
-// Of the agent's own trace is taken what all readers read alike, and no more than
-// such a thing has.
+// From the agent's own trace context only unambiguous values of limited length are taken.
 func TestTraceparent(t *testing.T) {
 	for meta, want := range map[string]string{
 		`{"traceparent":"00-ab"}`: "00-ab",
@@ -150,7 +149,7 @@ func TestTraceparent(t *testing.T) {
 	}
 }
 
-// The memory for calls that nobody hears of again has an end.
+// The memory for calls without an outcome is limited.
 func TestTracesAreForgotten(t *testing.T) {
 	h, book := newHouse(), &traceBook{}
 	h.gate.Tracer = book

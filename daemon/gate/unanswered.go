@@ -8,27 +8,27 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Unanswered is a request that was let through and has no answer.
+// Unanswered is a forwarded request without an answer.
 type Unanswered struct {
-	Call   uint64 // its seq, also of one that passed
+	Call   uint64 // its seq, also if it passed without being judged
 	Side   wire.Side
 	Method string
 	ID     string // raw JSON
 	Since  time.Time
 }
 
-// silence is what an attachment knows of requests without an answer. The attachment's
-// mutex guards it.
+// silence is what an attachment knows of requests without an answer. The attachment's mutex
+// guards it.
 type silence struct {
 	open    []Unanswered    // oldest first
-	more    int             // of the agent, that are not in it
-	orphans map[uint64]bool // seqs of those that are on record
-	looking bool            // a goroutine looks for them
-	look    chan struct{}   // holds one; has it look again
+	more    int             // further requests of the agent
+	orphans map[uint64]bool // seqs of the recorded orphans
+	looking bool            // a goroutine looks for orphans
+	look    chan struct{}   // capacity 1; makes that goroutine look again
 }
 
-// Unanswered takes note of which requests have no answer, oldest first, and of how
-// many of the agent are not among them. It replaces what was told before.
+// Unanswered sets the requests that have no answer, oldest first, and the number of further
+// ones of the agent. It replaces what was set before.
 func (a *Attachment) Unanswered(open []Unanswered, more int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -39,7 +39,7 @@ func (a *Attachment) Unanswered(open []Unanswered, more int) {
 		there[u.Call] = true
 	}
 	for call := range s.orphans {
-		if _, judged := a.done[call]; !judged && !there[call] { // else its outcome is still to come
+		if _, judged := a.done[call]; !judged && !there[call] { // otherwise its outcome is still to come
 			delete(s.orphans, call)
 		}
 	}
@@ -50,7 +50,7 @@ func (a *Attachment) Unanswered(open []Unanswered, more int) {
 	s.again()
 }
 
-// again has the goroutine that looks for orphans look again.
+// again makes the goroutine that looks for orphans look again.
 func (s *silence) again() {
 	select {
 	case s.look <- struct{}{}:
@@ -58,8 +58,8 @@ func (s *silence) again() {
 	}
 }
 
-// Silent returns how many requests of the agent have no answer, and since when the
-// oldest of them has none.
+// Silent returns how many requests of the agent have no answer, and since when the oldest of
+// them has waited.
 func (a *Attachment) Silent() (n int, since time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -73,10 +73,10 @@ func (a *Attachment) Silent() (n int, since time.Time) {
 	return n + a.silence.more, since
 }
 
-// findOrphans puts each request on record that has had no answer for too long, until
-// the attachment ends.
+// findOrphans records each request that has had no answer for too long, until the attachment
+// ends.
 func (a *Attachment) findOrphans() {
-	var known map[uint64]bool // put on record by an earlier daemon
+	var known map[uint64]bool // recorded by a previous daemon
 	if a.earlier != nil && a.gate.Orphaned != nil {
 		known = a.gate.Orphaned(a.shim.Attachment)
 	}
@@ -102,8 +102,8 @@ func (a *Attachment) findOrphans() {
 	}
 }
 
-// orphans returns the requests that have had no answer for too long since it was asked
-// last, and when to ask again; 0 for when anything changes.
+// orphans returns the requests that have become orphans since the last call, and when to call
+// it again; 0: when something changes.
 func (a *Attachment) orphans() (found []Unanswered, next time.Duration) {
 	limit, now := a.gate.Orphan(), time.Now()
 	a.mu.Lock()
@@ -125,7 +125,7 @@ func (a *Attachment) orphans() (found []Unanswered, next time.Duration) {
 	return found, 0
 }
 
-// orphan is the record of a request that has had no answer for too long.
+// orphan returns the record of a request that has had no answer for too long.
 func (a *Attachment) orphan(u *Unanswered) *record.Record {
 	open := time.Since(u.Since)
 	r := a.about(record.KindOrphan)
@@ -141,7 +141,7 @@ func (a *Attachment) orphan(u *Unanswered) *record.Record {
 	return r
 }
 
-// answers names who answers what side asks.
+// answers returns the name of the side that answers requests of side.
 func answers(side wire.Side) string {
 	if side == wire.FromServer {
 		return "the agent"
@@ -149,5 +149,5 @@ func answers(side wire.Side) string {
 	return "the server"
 }
 
-// lateAnswer is what the outcome of a call says that was on record as an orphan.
+// lateAnswer is the reason in the outcome record of a call that was recorded as an orphan.
 const lateAnswer = "it was on record as unanswered"

@@ -13,7 +13,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// orphans tells what is on record of requests without an answer, and of outcomes.
+// orphans returns what is recorded of requests without an answer, and of outcomes.
 func (h *house) orphans() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -26,8 +26,8 @@ func (h *house) orphans() string {
 	return strings.Join(all, "\n")
 }
 
-// A request without an answer is on record once, when its time is over; a new limit
-// counts at once, and what comes after all says that it is late.
+// A request without an answer is recorded once, when the limit is reached. A new limit applies
+// at once, and a late outcome says that it is late.
 func TestOrphans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse()
@@ -74,7 +74,7 @@ func TestOrphans(t *testing.T) {
 	})
 }
 
-// What an earlier daemon has put on record is not put there again.
+// An orphan that a previous daemon has recorded is not recorded again.
 func TestOrphansOfAnEarlierDaemon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse()
@@ -92,9 +92,8 @@ func TestOrphansOfAnEarlierDaemon(t *testing.T) {
 	})
 }
 
-// What comes after there was nothing to look for is found as well, an outcome that is
-// told after its request is not open any more is late still, and those that are too many
-// to be told of count.
+// A request is found that arrives after there was nothing to look for. An outcome that is
+// reported after its request is closed is still late. Requests beyond the limit are counted.
 func TestOrphansComeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse()

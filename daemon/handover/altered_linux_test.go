@@ -27,8 +27,8 @@ const (
 	memory       = ".7"
 )
 
-// Whatever of a session is planted or altered while no daemon is there, that session ends
-// with a record that says why, and nothing of it is delivered. Others go on.
+// If anything of a session is planted or altered while no daemon runs, that session ends with
+// a record that says why, and nothing of it is delivered. Other sessions continue.
 func TestAlteredWhileKept(t *testing.T) {
 	t.Parallel()
 	const damaged = "damaged or altered"
@@ -38,7 +38,7 @@ func TestAlteredWhileKept(t *testing.T) {
 		reason string
 	}{
 		"journal": {at: memory, reason: damaged, alter: func(t *testing.T, f *os.File) *os.File {
-			write(t, f, 3*8, 0xff) // where it ends
+			write(t, f, 3*8, 0xff) // its end
 			return f
 		}},
 		"positions": {at: memory, reason: damaged, alter: func(t *testing.T, f *os.File) *os.File {
@@ -64,7 +64,7 @@ func TestAlteredWhileKept(t *testing.T) {
 				p.says(p.call(1, "echo"))
 				p.answers(1, "echo")
 			}
-			var mine string // what the session's names begin with
+			var mine string // what the names of the session's descriptors begin with
 			input, err := os.Stat(fmt.Sprintf("/proc/%d/fd/0", p.Server.PID))
 			if err != nil {
 				t.Fatal(err)
@@ -103,11 +103,11 @@ func TestAlteredWhileKept(t *testing.T) {
 	}
 }
 
-// lost are the reasons for which sessions were lost.
+// lost returns the reasons for which sessions were lost.
 func lost(t *testing.T, h *rig.House) (reasons []string) {
 	t.Helper()
 	c := control(t, h)
-	for end := time.Now().Add(rig.Patience); len(reasons) == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) { // the shim has ended a little before
+	for end := time.Now().Add(rig.Patience); len(reasons) == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) { // tg-shim has exited a little earlier
 		for r, err := range c.ReadAudit(t.Context(), &pb.AuditQuery{Kind: "detach", Verdict: "lost"}) {
 			if err != nil {
 				t.Fatal(err)
@@ -137,7 +137,7 @@ func plant(t *testing.T, f *os.File) *os.File {
 	return f
 }
 
-// unsealed is memory with the same in it that can be made shorter.
+// unsealed returns a copy of memory that can be truncated.
 func unsealed(t *testing.T, f *os.File) *os.File {
 	t.Helper()
 	fd, err := unix.MemfdCreate("planted", unix.MFD_CLOEXEC)
@@ -162,7 +162,7 @@ func unsealed(t *testing.T, f *os.File) *os.File {
 	return other
 }
 
-// otherPipe is another pipe's end of the same kind.
+// otherPipe returns an end of another pipe, of the same kind.
 func otherPipe(t *testing.T, f *os.File) *os.File {
 	t.Helper()
 	r, w, err := os.Pipe()

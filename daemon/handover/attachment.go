@@ -21,46 +21,47 @@ import (
 )
 
 const (
-	// shimTimeout is how long a shim may take to end once its session has.
+	// shimTimeout is how long tg-shim may take to exit after its session has ended.
 	shimTimeout = 10 * time.Second
-	// drainTimeout is how long sessions that nobody keeps may take to end with the daemon.
+	// drainTimeout is how long sessions that are not kept may take to end when the daemon
+	// stops.
 	drainTimeout = 5 * time.Second
 )
 
-// about is what the next daemon has to know of an attachment.
+// about is what the next daemon must know of an attachment.
 type about struct {
 	session.Saved
 	Launch Launch
 	Shared bool
-	Begun  bool   // the shim has said what became of the server
-	Reason string // why there is none
+	Begun  bool   // tg-shim has reported whether the server was started
+	Reason string // why there is no server
 }
 
-// attachment is one shim whose descriptors the daemon holds.
+// attachment is one attached tg-shim whose descriptors the daemon holds.
 type attachment struct {
 	book   *Book
 	id     string
 	name   string       // under which its descriptors are kept
-	server string       // its id
-	peer   proc.Process // the shim
+	server string       // server id
+	peer   proc.Process // the process of tg-shim
 
-	ctx     context.Context // of watchShim
+	ctx     context.Context // for watchShim
 	unwatch context.CancelFunc
 	left    chan struct{} // closed when it was left to the next daemon
 
-	turn     sync.Mutex // held by who attaches, begins or ends it; guards what follows
+	turn     sync.Mutex // held while it is attached, begun or ended; guards the fields below
 	about    about
 	files    Files
 	mapping  *mapping.Mapping
 	joined   *session.Joined
-	kept     bool // somebody has the descriptors for the next daemon
-	leaving  bool // it is left to the next daemon
+	kept     bool // its descriptors are kept for the next daemon
+	leaving  bool // it is being left to the next daemon
 	finished bool
 
-	mu     sync.Mutex // guards what follows; taken last
+	mu     sync.Mutex // guards the fields below; acquired last
 	relay  *relay.Session
-	asked  int    // signals that came before it had begun
-	reason string // why it is to leave, likewise
+	asked  int    // signals that arrived before the session had begun
+	reason string // drain reason that arrived before the session had begun
 	how    *child.State
 }
 
@@ -70,7 +71,7 @@ func (a *attachment) session() *relay.Session {
 	return a.relay
 }
 
-// attach makes what the session needs, and takes the shim in. a.turn is held.
+// attach prepares the session and registers the attachment. a.turn must be held.
 func (a *attachment) attach(ctx context.Context, h *Hello) (err error) {
 	b := a.book
 	if a.about.Shared {
@@ -96,8 +97,8 @@ func (a *attachment) attach(ctx context.Context, h *Hello) (err error) {
 	return nil
 }
 
-// save writes down what the next daemon has to know. The server's command line, which
-// may hold secrets, is not: the next daemon asks the kernel for that of the shim.
+// save stores what the next daemon must know. It omits the server's command line, which may
+// hold secrets: the next daemon asks the kernel for the arguments of tg-shim.
 func (a *attachment) save(ctx context.Context) error {
 	about := a.about
 	if len(about.Launch.Command) > 0 {
@@ -110,7 +111,7 @@ func (a *attachment) save(ctx context.Context) error {
 	return a.book.Store.PutHeld(ctx, &store.Held{Name: a.name, About: text})
 }
 
-// findCommand finds the server's command line out anew, which save has left out.
+// findCommand determines the server's command line, which save has omitted.
 func (a *about) findCommand() error {
 	if len(a.Shim.Command) > 0 {
 		return nil
@@ -131,9 +132,9 @@ func (a *about) findCommand() error {
 	return nil
 }
 
-// watchShim waits for the shim's end. One that ends before it has said what became of
-// its server ends the attachment; one that does so later has been killed, or has left in
-// order.
+// watchShim waits for the end of tg-shim. If tg-shim ends before it has reported whether the
+// server was started, the attachment ends. If it ends later, it was killed or has exited in
+// order, and the session ends.
 func (a *attachment) watchShim(shim *proc.Handle) {
 	defer a.unwatch()
 	defer func() { _ = shim.Close() }() // nothing was written
@@ -152,26 +153,26 @@ func (a *attachment) watchShim(shim *proc.Handle) {
 		select {
 		case <-s.Done():
 		case <-a.left:
-			return // the next daemon finds that the shim has ended
+			return // the next daemon finds that tg-shim has ended
 		}
 	}
 	a.book.Sessions.EndGroup(a.book.ctx, server)
 }
 
-// begin runs the session. a.turn is held.
+// begin runs the session. a.turn must be held.
 func (a *attachment) begin(ctx context.Context, pid int, reason string) error {
 	server, err := a.serverEnd(pid, reason)
 	if err != nil {
 		return err
 	}
 	a.about.Begun, a.about.Saved = true, a.book.Sessions.Saved(a.joined)
-	if err := a.save(ctx); err != nil { // the next daemon would wait for this word for ever
+	if err := a.save(ctx); err != nil { // otherwise the next daemon would wait forever for tg-shim's report
 		a.book.Logger.Error("the next daemon will not take over a server", "server_id", a.server, "err", err)
 	}
 	return a.run(server, nil)
 }
 
-// serverEnd is the server's end. a.turn is held.
+// serverEnd returns the server's end of the session. a.turn must be held.
 func (a *attachment) serverEnd(pid int, reason string) (relay.Server, error) {
 	switch {
 	case a.about.Shared && reason == "":
@@ -192,7 +193,7 @@ func (a *attachment) serverEnd(pid int, reason string) (relay.Server, error) {
 	return a.pipes(p.Process), nil
 }
 
-// dropServer closes what leads to a server that was not started.
+// dropServer closes the descriptors of a server that was not started.
 func (a *attachment) dropServer() {
 	for _, f := range a.files.takeServer() {
 		if f != nil {
@@ -202,24 +203,24 @@ func (a *attachment) dropServer() {
 	}
 }
 
-// refusal is what there is where the server could not be started.
+// refusal returns the server's end for a server that could not be started.
 func (a *attachment) refusal() *relay.Refusal {
 	return &relay.Refusal{Code: mcp.CodeServerStart, Text: "The MCP server could not be started: " + a.about.Reason}
 }
 
-// pipes is the server's end that leads to a process, which may have ended by now.
+// pipes returns the server's end for a server process, which may have ended by now.
 func (a *attachment) pipes(p proc.Process) *relay.Pipes {
 	process, err := proc.Open(p)
 	if err != nil {
 		a.book.Logger.Debug("the server's process can't be watched; the end of what it writes is its end", "server_id", a.server, "err", err)
 	}
-	if process.File() == nil { // there a server is known to have ended by the end of its output, and tg-shim ends it
+	if process.File() == nil { // the end of its output then marks the server's end, and tg-shim ends it
 		process = nil
 	}
 	return &relay.Pipes{Pair: relay.Pair{From: a.files.ServerOutput, To: a.files.ServerInput}, Staging: a.files.toServer, Process: process}
 }
 
-// shared is the server's end that leads to one that the daemon has.
+// shared returns the server's end for a shared server.
 func (a *attachment) shared() *relay.Shared {
 	l, pid := a.about.Launch, a.peer.PID
 	return &relay.Shared{Join: func(ctx context.Context, c relay.Client) (relay.Member, error) {
@@ -227,13 +228,13 @@ func (a *attachment) shared() *relay.Shared {
 	}}
 }
 
-// run has a session carry lines until it ends. a.turn is held.
+// run starts a session, which carries lines until it ends. a.turn must be held.
 func (a *attachment) run(server relay.Server, earlier relay.Earlier) error {
 	s, err := relay.New(a.joined.Attachment, relay.Ends{
 		Agent: relay.Pair{From: a.files.AgentInput, To: a.files.AgentOutput}, Staging: a.files.toAgent, Server: server,
 		Mapping: a.mapping, Drained: a.files.Drained, Earlier: earlier, LetGo: a.letGo,
 	}, a.book.Logger.With("server_id", a.server))
-	a.files, a.mapping = Files{}, nil // the session's, which closes them
+	a.files, a.mapping = Files{}, nil // the session owns and closes them
 	if err != nil {
 		a.end(a.book.ctx, "lost", err.Error())
 		return err
@@ -250,7 +251,7 @@ func (a *attachment) run(server relay.Server, earlier relay.Earlier) error {
 		s.ServerEnded(a.how.String())
 	}
 	a.mu.Unlock()
-	go s.Run() // Close ends it, unless it hangs in a write that nothing ends
+	go s.Run() // Close ends it, unless it is blocked in a write that nothing ends
 	a.book.wait.Go(func() {
 		select {
 		case <-s.Done():
@@ -268,8 +269,8 @@ func (a *attachment) run(server relay.Server, earlier relay.Earlier) error {
 	return nil
 }
 
-// end lets go of all that is held of the attachment, unless it is left to the next
-// daemon. how and why are for the record. a.turn is held.
+// end releases everything that is held of the attachment, unless it is left to the next
+// daemon. how and why are for the record. a.turn must be held.
 func (a *attachment) end(ctx context.Context, how, why string) {
 	if a.finished {
 		return
@@ -279,7 +280,7 @@ func (a *attachment) end(ctx context.Context, how, why string) {
 	ctx = context.WithoutCancel(ctx)
 	if !a.leaving {
 		var err error
-		if a.session() == nil { // which lets go of each descriptor
+		if a.session() == nil { // otherwise the session drops each descriptor
 			err = b.Keep.Drop(ctx, a.name)
 		}
 		if err := errors.Join(err, b.Store.DeleteHeld(ctx, a.name)); err != nil {
@@ -297,7 +298,7 @@ func (a *attachment) end(ctx context.Context, how, why string) {
 	if a.joined != nil {
 		b.Sessions.End(a.joined, how, why)
 	}
-	if !a.about.Begun || a.about.Shared || a.about.Reason != "" { // the shim has no server of which it would say how it ended
+	if !a.about.Begun || a.about.Shared || a.about.Reason != "" { // tg-shim has no server process whose end it would report
 		b.remove(a)
 		a.unwatch()
 		return

@@ -29,12 +29,12 @@ func (a *attachment) drain(reason string) {
 	}
 }
 
-// serverEnded notes how the server's process has ended.
+// serverEnded records how the server's process has ended.
 func (a *attachment) serverEnded(how child.State) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.how != nil {
-		return // it was heard before
+		return // reported before
 	}
 	a.how = &how
 	if a.relay != nil {
@@ -43,17 +43,17 @@ func (a *attachment) serverEnded(how child.State) {
 	a.book.ServerEnded(a.server, &how)
 }
 
-// letGo has a descriptor kept no more.
+// letGo drops a kept descriptor.
 func (a *attachment) letGo(f *os.File) {
 	if err := a.book.Keep.Drop(context.WithoutCancel(a.book.ctx), a.name, f); err != nil {
 		a.book.Logger.Error("let go of a descriptor that is kept", "server_id", a.server, "err", err)
 	}
 }
 
-// leave leaves the attachment to the next daemon, or ends it where nobody keeps it.
+// leave leaves the attachment to the next daemon, or ends it if it is not kept.
 func (a *attachment) leave() {
 	a.turn.Lock()
-	a.leaving = a.kept && !a.book.Keep.KeeperLost() // or nobody would go on with it
+	a.leaving = a.kept && !a.book.Keep.KeeperLost() // otherwise no daemon would recover it
 	leaving, s := a.leaving, a.session()
 	if s == nil {
 		a.end(a.book.ctx, "left", "")

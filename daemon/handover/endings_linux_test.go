@@ -25,14 +25,14 @@ import (
 
 var sessionsPerEnding = flag.Int("sessions", 24, "how many sessions TestNothingIsLeft has of each kind of ending")
 
-// sessionsAtOnce is how many sessions of TestNothingIsLeft run at a time, and
-// sessionsPerRound how many of each kind there are between two looks at what is left.
+// sessionsAtOnce is how many sessions of TestNothingIsLeft run at a time, and sessionsPerRound
+// how many of each kind run between two checks of what is left.
 const (
 	sessionsAtOnce   = 32
 	sessionsPerRound = 50
 )
 
-// Servers in a line of shell: of many, each is to cost little.
+// Servers in one line of shell: there are many, so each must cost little.
 const (
 	answering = `while read l; do echo '{"jsonrpc":"2.0","id":1,"result":{"content":[]}}'; done`
 	crashing  = `read l; kill -9 $$`
@@ -42,18 +42,18 @@ const endingsConfiguration = rig.Configuration + `
 limits: {pending: 1024, pending_per_server: 1024}
 `
 
-// An agentProcess is what uses one tg-shim, at the other ends of its standard streams.
+// An agentProcess uses one tg-shim, at the other ends of its standard streams.
 type agentProcess struct {
-	cmd    *exec.Cmd // tg-shim, or what has started it
-	input  *os.File  // what it reads
+	cmd    *exec.Cmd // tg-shim, or its parent
+	input  *os.File  // what the agent reads
 	output *os.File
 	lines  *bufio.Reader
 	socket bool // both are one socket
 }
 
-// endings are the kinds of ending that a session can have. Each is given what it needs to
-// start tg-shim, and returns when that has ended. An agent that keep is given stays as it
-// is, with its ends open, until what is left was looked at.
+// endings are the ways in which a session can end. Each starts tg-shim, and returns when that
+// has exited. An agent that is passed to keep stays as it is, with its ends open, until the
+// next check of what is left.
 var endings = []struct {
 	name string
 	run  func(s *endingRun) error
@@ -77,7 +77,7 @@ var endings = []struct {
 	}},
 	{"call is held", func(s *endingRun) error {
 		a, err := s.start("sh", "-c", answering)
-		// What stands behind the held call is answered once that is held.
+		// A call behind the held one is answered after that is held.
 		return errors.Join(err, a.says(fmt.Sprintf(callText, 2, "held")), a.asks("echo", `"result"`), a.close(), a.waits(anyStatus))
 	}},
 	{"server ends, agent is silent", func(s *endingRun) error {
@@ -98,8 +98,8 @@ var endings = []struct {
 	}},
 }
 
-// Nothing is left of sessions, however they end: no descriptor of the daemon or with who
-// keeps them, no process, thread, mapping or row of the state.
+// However sessions end, nothing is left of them: no open or kept descriptor, and no process,
+// thread, mapping or database row.
 func TestNothingIsLeft(t *testing.T) {
 	h := rig.NewHouse(t)
 	h.Configure(endingsConfiguration)
@@ -128,7 +128,7 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// runEndings has n sessions of each kind. release closes the ends of agents that stay.
+// runEndings runs n sessions of each kind. release closes the ends of agents that stay.
 func runEndings(t *testing.T, h *rig.House, first, n int) (release func()) {
 	t.Helper()
 	shim := rig.Program(t, "tg-shim")
@@ -172,7 +172,7 @@ func runEndings(t *testing.T, h *rig.House, first, n int) (release func()) {
 
 // holding is what a daemon holds.
 type holding struct {
-	descriptors map[string]int // by kind; nil where they can't be seen
+	descriptors map[string]int // by kind; nil if they can't be read
 	mappings    int            // of sessions
 	goroutines  int
 	threads     int
@@ -199,7 +199,7 @@ func lookAt(t *testing.T, h *rig.House, c *client.Client) *holding {
 	dir := fmt.Sprintf("/proc/%d/", h.Daemon.PID())
 	open, err := os.ReadDir(dir + "fd")
 	if errors.Is(err, os.ErrPermission) {
-		return look // it hides itself from all but root
+		return look // only root may read it
 	} else if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func lookAt(t *testing.T, h *rig.House, c *client.Client) *holding {
 		switch {
 		case strings.HasPrefix(to, "/memfd:"):
 			kind = "memfd"
-		case strings.Contains(to, "pidfd"): // in words that differ between kernels
+		case strings.Contains(to, "pidfd"): // the text differs between kernels
 			kind = "pidfd"
 		case strings.HasPrefix(to, "/"):
 			kind = "file"
@@ -225,9 +225,9 @@ func lookAt(t *testing.T, h *rig.House, c *client.Client) *holding {
 	return look
 }
 
-// left says what a daemon holds that it did not hold before, empty for nothing. Threads
-// that have nothing to do stay, so that there may be as many as sessions at once had; a
-// database opens files as it needs them.
+// left returns what a daemon holds in addition to before, empty for nothing. Idle threads
+// stay, so there may be as many as concurrent sessions had. A database opens files as it needs
+// them.
 func (now *holding) left(before *holding) string {
 	var all []string
 	note := func(what string, n, most int) {
@@ -236,7 +236,7 @@ func (now *holding) left(before *holding) string {
 		}
 	}
 	const threadsPerSession, files = 8, 8
-	note("goroutines", now.goroutines, before.goroutines+2) // those of a call
+	note("goroutines", now.goroutines, before.goroutines+2) // those of one call
 	note("threads", now.threads, before.threads+threadsPerSession*sessionsAtOnce)
 	note("mappings", now.mappings, before.mappings)
 	for kind, n := range now.descriptors {
@@ -250,7 +250,7 @@ func (now *holding) left(before *holding) string {
 	return strings.Join(all, "; ")
 }
 
-// awaitNothing waits until nothing of sessions is left. before is nil for the first time.
+// awaitNothing waits until nothing of sessions is left. before is nil for the first call.
 func awaitNothing(t *testing.T, h *rig.House, c *client.Client, before *holding) {
 	t.Helper()
 	var left string
@@ -260,7 +260,7 @@ func awaitNothing(t *testing.T, h *rig.House, c *client.Client, before *holding)
 			left = fmt.Sprintf("%d descriptors are kept", n)
 		} else if running := h.Processes(); len(running) > 0 {
 			left = fmt.Sprintf("there run %v", running)
-		} else if now := lookAt(t, h, c); now.mappings+now.descriptors["memfd"] > 0 || now.descriptors["pidfd"] > 1 { // that of who has connected: the test
+		} else if now := lookAt(t, h, c); now.mappings+now.descriptors["memfd"] > 0 || now.descriptors["pidfd"] > 1 { // the one of the connected process: the test
 			left = fmt.Sprintf("the daemon has %v, and %d mappings", now.descriptors, now.mappings)
 		} else if before != nil {
 			left = now.left(before)
@@ -273,7 +273,7 @@ func awaitNothing(t *testing.T, h *rig.House, c *client.Client, before *holding)
 type endingRun struct {
 	house  *rig.House
 	shim   string
-	name   string // of the server; people are asked a bounded number of questions about one
+	name   string // of the server; the number of questions about one server is limited
 	stderr *os.File
 	socket bool // the agent has one socket for both streams, as Node.js does, and not two pipes
 	flags  []string
@@ -325,7 +325,7 @@ func (s *endingRun) start(server ...string) (*agentProcess, error) {
 	return a, errors.Join(err, a.input.SetDeadline(deadline), a.output.SetDeadline(deadline))
 }
 
-// killAgent has an agent that is a process of its own, and kills it.
+// killAgent starts an agent as a separate process, and kills it.
 func (s *endingRun) killAgent() error {
 	const script = `rm -f "$0.in" "$0.out" && mkfifo "$0.in" "$0.out" && { "$@" <"$0.in" >"$0.out" & } && exec 3>"$0.in" 4<"$0.out" &&
 		echo '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo"}}' >&3 && read answer <&4 && echo "$answer" && exec sleep 300`
@@ -354,7 +354,7 @@ func (a *agentProcess) says(line string) error {
 	return err
 }
 
-// asks makes a call, and wants an answer that contains a text.
+// asks makes a call, and checks that the answer contains a text.
 func (a *agentProcess) asks(tool, want string) error {
 	if err := a.says(fmt.Sprintf(callText, 1, tool)); err != nil {
 		return err
@@ -379,10 +379,11 @@ func (a *agentProcess) hangUp() error {
 	return a.input.Close()
 }
 
-// anyStatus is for a server that has to end in time: on a busy machine it may be told to.
+// anyStatus is for a server that must end in time: on a busy machine it may be killed by a
+// signal.
 const anyStatus = -2
 
-// ends wants the end of what the agent reads, and the exit status, -1 for a signal.
+// ends checks that the agent's input ends, and the exit code, -1 for a signal.
 func (a *agentProcess) ends(status int) error {
 	rest, err := io.ReadAll(a.lines)
 	if err == nil && len(rest) > 0 {
@@ -416,8 +417,8 @@ func (a *agentProcess) close() error {
 	return err
 }
 
-// A daemon stops in time though an agent reads nothing of what its server writes, and the
-// next one goes on.
+// A daemon stops in time even if an agent reads nothing of what its server writes, and the
+// next daemon recovers the session.
 func TestStopWhileAgentReadsNothing(t *testing.T) {
 	t.Parallel()
 	h := rig.NewHouse(t)
@@ -436,7 +437,7 @@ func TestStopWhileAgentReadsNothing(t *testing.T) {
 	if err := a.says(fmt.Sprintf(callText, 1, "echo")); err != nil {
 		t.Fatal(err)
 	}
-	// Once the agent's socket is full its bytes to be read are no more than before.
+	// When the agent's socket is full, its number of unread bytes no longer rises.
 	raw, err := a.output.SyscallConn()
 	if err != nil {
 		t.Fatal(err)
@@ -454,7 +455,7 @@ func TestStopWhileAgentReadsNothing(t *testing.T) {
 		}
 		return last > 64<<10 && time.Since(since) > time.Second/2
 	}, func() string { return fmt.Sprintf("the agent's socket does not fill: %d bytes", last) })
-	h.StopDaemon() // which wants that it ends by itself, and in time
+	h.StopDaemon() // which checks that the daemon exits by itself, and in time
 	h.StartDaemon()
 	if err := a.close(); err != nil {
 		t.Error(err)

@@ -10,26 +10,26 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/relay/pipe"
 )
 
-// Files are the descriptors of one attachment. Those that there are none of are nil.
+// Files are the descriptors of one attachment. Missing ones are nil.
 type Files struct {
 	AgentInput   *os.File // what the agent writes
-	AgentOutput  *os.File // what it reads
-	ServerInput  *os.File // the write end of the server's input
-	ServerOutput *os.File // the read end of what the server writes
-	Drained      *os.File // a pipe that is closed when the agent has all
+	AgentOutput  *os.File // what the agent reads
+	ServerInput  *os.File // write end of the server's input
+	ServerOutput *os.File // read end of the server's output
+	Drained      *os.File // a pipe that is closed when the agent has got all its output
 
 	toAgent, toServer *pipe.Staging
 }
 
-// list is all of them, each in its place: that is where the next daemon looks for it.
+// list returns all of them, each at a fixed index, where the next daemon looks for it.
 func (f *Files) list() []*os.File {
 	return []*os.File{f.AgentInput, f.AgentOutput, f.ServerInput, f.ServerOutput, f.Drained, f.toAgent.File(), f.toServer.File()}
 }
 
 const places = 7
 
-// takeFiles is the other way of list, for what an earlier daemon has had kept. They are
-// the caller's also when it fails.
+// takeFiles is the inverse of list, for descriptors kept by a previous daemon. They still
+// belong to the caller if it fails.
 func takeFiles(list []*os.File) (f Files, err error) {
 	if len(list) != places {
 		return f, fmt.Errorf("%w: it names %d descriptors and not %d", mapping.ErrDamaged, len(list), places)
@@ -47,7 +47,7 @@ func takeFiles(list []*os.File) (f Files, err error) {
 	return f, err
 }
 
-// stage makes the pipes through which each side is written.
+// stage creates the staging pipes.
 func (f *Files) stage() (err error) {
 	if f.toAgent, err = pipe.NewStaging(); err == nil && f.ServerInput != nil {
 		f.toServer, err = pipe.NewStaging()
@@ -55,7 +55,7 @@ func (f *Files) stage() (err error) {
 	return err
 }
 
-// takeServer takes what leads to a server out of f.
+// takeServer removes the server's descriptors from f and returns them.
 func (f *Files) takeServer() []*os.File {
 	all := []*os.File{f.ServerInput, f.ServerOutput, f.toServer.File()}
 	f.ServerInput, f.ServerOutput, f.toServer = nil, nil, nil
@@ -68,12 +68,12 @@ func (f *Files) Close() { closeAll(f.list()...) }
 func closeAll(all ...*os.File) {
 	for _, f := range all {
 		if f != nil {
-			_ = f.Close() // nobody has written to it, or wants to know
+			_ = f.Close() // nobody has written to it, or needs the error
 		}
 	}
 }
 
-// note writes down in a mapping what the descriptors lead to.
+// note stores in a mapping what the descriptors refer to.
 func (f *Files) note(m *mapping.Mapping) error {
 	var ends []mapping.End
 	for _, file := range f.list() {
@@ -89,8 +89,8 @@ func (f *Files) note(m *mapping.Mapping) error {
 	return m.SetEnds(ends...)
 }
 
-// nameOf is the name under which the descriptors of an attachment are kept, whose id
-// its shim has chosen.
+// nameOf returns the name under which the descriptors of an attachment are kept. The id was
+// chosen by tg-shim.
 func nameOf(attachment string) string {
 	sum := sha256.Sum256([]byte(attachment))
 	return hex.EncodeToString(sum[:8])

@@ -1,12 +1,12 @@
-// Package handover holds what shims hand over, and has a session of package relay
-// carry the lines of each.
+// Package handover accepts the descriptors that tg-shim processes hand over, and runs a
+// session of package relay for each.
 //
-// A shim comes with the descriptors of its agent and of its server, and says later
-// what became of the server. From then on the session runs until it ends by itself,
-// or until the daemon does: then the descriptors lie with whoever keeps them, and the
-// next daemon goes on. What it has to know of who attached is in the state, which
-// processes of the user's agents can't reach by a socket, and not in the session's
-// memory.
+// A tg-shim first hands over the descriptors of its agent and its server, and later reports
+// whether the server was started. From then on the session runs until it ends, or until the
+// daemon does. In the latter case the descriptors are kept elsewhere, and the next daemon
+// continues the session. What that daemon must know of the attachment is in the state
+// database, which processes of the user's agents can't reach by a socket, and not in the
+// session's memory.
 package handover
 
 import (
@@ -25,12 +25,12 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
-// DescriptorsPerSession is how many descriptors the daemon has open for a session: those
-// that are kept, two pipes to wake its pumps, the handles of its shim and its server, and
-// while the shim says something a connection, and the handle of who has connected.
+// DescriptorsPerSession is how many descriptors the daemon has open for a session: those that
+// are kept, two pipes to wake its pumps, the handles of its tg-shim and its server and, while
+// tg-shim makes a request, a connection and the handle of the connected process.
 const DescriptorsPerSession = keep.PerSession + 8
 
-// Launch is what a shim asks to have run.
+// Launch is what tg-shim requests to be run.
 type Launch struct {
 	Server     string
 	Launch     string // identifies the command line
@@ -41,67 +41,66 @@ type Launch struct {
 	Sets       []string // names of the variables that it sets
 }
 
-// Hello is what a shim tells of itself, and what the kernel tells of it.
+// Hello is what tg-shim reports about itself, and what the kernel reports about it.
 type Hello struct {
 	session.Hello
 	Launch Launch
-	Shared bool // the daemon has its server: it starts none itself
+	Shared bool // the daemon runs its server: tg-shim starts none
 }
 
-// Store keeps who has attached over a restart; see store.DB.
+// Store keeps attachments across a restart; see store.DB.
 type Store interface {
 	PutHeld(context.Context, *store.Held) error
 	DeleteHeld(ctx context.Context, name string) error
 	Held(context.Context) ([]store.Held, error)
 }
 
-// Options are what a book needs of others.
+// Options are the dependencies of a Book.
 type Options struct {
 	Sessions *session.Registry
 	Store    Store
-	Keep     *keep.Store // nil: nobody keeps anything
+	Keep     *keep.Store // nil: nothing is kept
 	Earlier  func(attachment string) relay.Earlier
-	// Join finds a place at a server that sessions share. env asks the kernel what
-	// the shim was started with. The error wraps [relay.ErrNotStarted] where no
-	// server could be started.
+	// Join adds c to a shared server. env asks the kernel for the environment that tg-shim was
+	// started with. The error wraps [relay.ErrNotStarted] if no server could be started.
 	Join func(ctx context.Context, l Launch, env func() ([]string, error), c relay.Client) (relay.Member, error)
-	// MaxSessions is how many shims may be attached at once, and what says so.
+	// MaxSessions returns how many attachments there may be at a time, and the setting that
+	// says so.
 	MaxSessions func() (n int, by string)
-	// Longest is how long a line may be, in bytes.
+	// Longest returns the maximum length of a line, in bytes.
 	Longest func() int
-	// ServerEnded is told how a server ended that its shim had started, nil for one
-	// that could not be.
+	// ServerEnded is called with how a server that tg-shim started has ended, or nil if it
+	// could not be started.
 	ServerEnded func(server string, how *child.State)
 	Logger      *slog.Logger
 }
 
-// Book has all attachments whose descriptors the daemon holds. Its methods may be
-// called by any number of goroutines at once.
+// Book holds all attachments whose descriptors the daemon holds. Its methods are safe for
+// concurrent use.
 type Book struct {
 	Options
-	ctx    context.Context // until Close
+	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	wait   sync.WaitGroup // of all sessions
-	unkept sync.Once      // it was said that nobody keeps anything
+	wait   sync.WaitGroup // for all sessions
+	unkept sync.Once      // for the warning that nothing is kept
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	all  map[string]*attachment
 	over bool
 }
 
-// New returns a book. The caller calls Restore before either socket is served, and
-// closes it.
+// New returns a book. The caller must call Restore before either socket is served, and Close
+// in the end.
 func New(o Options) *Book {
 	if o.Keep == nil {
 		o.Keep = new(keep.Store)
 	}
-	ctx, cancel := context.WithCancel(context.Background()) // a lifetime: until Close
+	ctx, cancel := context.WithCancel(context.Background()) // lives until Close
 	return &Book{Options: o, ctx: ctx, cancel: cancel, all: map[string]*attachment{}}
 }
 
-// Attach takes a shim in with its descriptors, which are the book's from here on, also
-// when that fails. Nothing is read from them before Started. A shim that was not
-// answered attaches again.
+// Attach registers a tg-shim and takes ownership of its descriptors, even on failure. Nothing
+// is read from them before Started. A tg-shim that got no reply may attach again.
 func (b *Book) Attach(ctx context.Context, h *Hello, f Files) (*session.Joined, error) {
 	a := b.newAttachment(h.Shim.Attachment, h.Shim.Server, h.Peer)
 	a.files = f
@@ -133,7 +132,7 @@ func (b *Book) newAttachment(id, server string, peer proc.Process) *attachment {
 	return a
 }
 
-// enter lists a in place of an earlier try of the same shim.
+// enter registers a, in place of an earlier attempt of the same tg-shim.
 func (b *Book) enter(h *Hello, a *attachment) error {
 	id := h.Shim.Attachment
 	limit, by := b.MaxSessions()
@@ -166,7 +165,7 @@ func (b *Book) enter(h *Hello, a *attachment) error {
 	}
 }
 
-// of returns an attachment of the shim peer. It is nil where its session has ended.
+// of returns the attachment of the tg-shim process peer. It is nil if its session has ended.
 func (b *Book) of(id string, peer proc.Process) (*attachment, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -185,9 +184,9 @@ func (b *Book) remove(a *attachment) {
 	}
 }
 
-// Started says that the descriptors are the daemon's alone, and that the shim peer has
-// started the server as process pid, or with 0 that it could not, for a reason, or was
-// not to.
+// Started reports that the descriptors now belong to the daemon alone, and that the tg-shim
+// process peer has started the server as process pid. If pid is 0, the server was not started,
+// and reason may say why.
 func (b *Book) Started(ctx context.Context, peer proc.Process, id string, pid int, reason string) error {
 	a, err := b.of(id, peer)
 	if a == nil || err != nil {
@@ -195,13 +194,13 @@ func (b *Book) Started(ctx context.Context, peer proc.Process, id string, pid in
 	}
 	a.turn.Lock()
 	defer a.turn.Unlock()
-	if a.session() != nil || a.finished { // it was heard before
+	if a.session() != nil || a.finished { // reported before
 		return nil
 	}
 	return a.begin(ctx, pid, reason)
 }
 
-// Signal says that the shim has got a signal: the first one ends its session in order,
+// Signal reports that tg-shim has received a signal: the first one ends its session in order,
 // each later one skips a step.
 func (b *Book) Signal(peer proc.Process, id string) error {
 	a, err := b.of(id, peer)
@@ -211,7 +210,7 @@ func (b *Book) Signal(peer proc.Process, id string) error {
 	return err
 }
 
-// Ended says how the server has ended.
+// Ended reports how the server has ended.
 func (b *Book) Ended(peer proc.Process, id string, how child.State) error {
 	a, err := b.of(id, peer)
 	if a != nil {
@@ -220,8 +219,8 @@ func (b *Book) Ended(peer proc.Process, id string, how child.State) error {
 	return err
 }
 
-// Close ends what this daemon does for sessions. Those whose descriptors somebody
-// keeps are left to the next daemon; the others end.
+// Close stops this daemon's work for sessions. Sessions whose descriptors are kept are left to
+// the next daemon; the others end.
 func (b *Book) Close() {
 	b.mu.Lock()
 	b.over = true
@@ -239,7 +238,7 @@ func (b *Book) Close() {
 	b.wait.Wait()
 }
 
-// keep has the descriptors of an attachment kept, if anybody does.
+// keep has the descriptors of an attachment kept, if possible.
 func (b *Book) keep(ctx context.Context, a *attachment) {
 	err := b.Keep.Keep(ctx, a.name, append(a.files.list(), a.mapping.File())...)
 	a.kept = err == nil

@@ -22,11 +22,11 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// What the test binary plays, with what comes after it on the command line.
+// Roles of the test binary, with their arguments behind them on the command line.
 const (
-	shimRole    = "play-shim"    // a shim, for the server
-	silentRole  = "play-silent"  // one that attaches and dies without a word of its server
-	foreignRole = "play-foreign" // one that speaks for another one, by its id
+	shimRole    = "play-shim"    // tg-shim, for the server
+	silentRole  = "play-silent"  // attaches and dies before it reports on its server
+	foreignRole = "play-foreign" // uses the id of another one
 )
 
 func TestMain(m *testing.M) {
@@ -53,7 +53,7 @@ func TestMain(m *testing.M) {
 	rig.Main(m)
 }
 
-// attachOnly hands descriptors over, or fails to where id is of another shim.
+// attachOnly hands descriptors over, or fails to if id belongs to another shim.
 func attachOnly(foreign bool, id string) error {
 	var pipes [3][2]*os.File
 	for i := range pipes {
@@ -86,10 +86,10 @@ func attachOnly(foreign bool, id string) error {
 type pair struct {
 	*rig.Shim
 	t            *testing.T
-	agent, taken int // lines that were read of either side
+	agent, taken int // lines that were read from each side
 }
 
-// instead is the command line of this binary as a shim.
+// instead returns the command line of this binary as a shim.
 func instead() []string {
 	self, err := os.Executable()
 	if err != nil {
@@ -100,7 +100,7 @@ func instead() []string {
 
 func start(t *testing.T, h *rig.House) *pair {
 	t.Helper()
-	// Whoever starts a shim is an agent, and agents decide nothing.
+	// The parent of a shim is an agent, and agents decide nothing.
 	p := &pair{Shim: h.Shim(t, rig.Options{Instead: instead(), Agent: true}), t: t}
 	if err := p.Join(); err != nil {
 		t.Fatal(err, p.Stderr())
@@ -121,8 +121,8 @@ func (p *pair) says(lines ...string) {
 	}
 }
 
-// answers has the server read the call with the id, as the next of all that it reads,
-// and answer it, and the agent read that.
+// answers checks that the server reads the call with the id next, answers it, and checks that
+// the agent reads the answer.
 func (p *pair) answers(id int, tool string) {
 	p.t.Helper()
 	p.taken = p.await(p.Server.Inbox, p.taken, p.call(id, tool))
@@ -145,7 +145,7 @@ func (p *pair) await(in *rig.Inbox, from int, want string) int {
 	return from + 1
 }
 
-// eventually waits until done.
+// eventually waits until done returns true.
 func eventually(t *testing.T, done func() bool, problem func() string) {
 	t.Helper()
 	for end := time.Now().Add(rig.Patience); !done(); time.Sleep(5 * time.Millisecond) {
@@ -161,8 +161,8 @@ func awaitKept(t *testing.T, h *rig.House, n int) {
 	eventually(t, func() bool { return h.Kept() == n }, func() string { return fmt.Sprintf("%d descriptors are kept, and should be %d", h.Kept(), n) })
 }
 
-// A daemon that is killed loses nothing: the one after it goes on with what was said,
-// what is held and who attached.
+// A killed daemon loses nothing: the next one recovers the lines, what is held and the
+// attachments.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	h := rig.NewHouse(t)
@@ -194,8 +194,8 @@ func TestKilled(t *testing.T) {
 	awaitKept(t, h, 0)
 }
 
-// A server's status is that of its shim, also when another daemon was there when it
-// began.
+// A shim exits with its server's exit code, even if another daemon was running when the server
+// started.
 func TestServerEndsAfterAnotherDaemonCame(t *testing.T) {
 	t.Parallel()
 	h := rig.NewHouse(t)
@@ -220,8 +220,8 @@ func TestServerEndsAfterAnotherDaemonCame(t *testing.T) {
 	awaitKept(t, h, 0)
 }
 
-// A shim that dies before it has started its server leaves nothing, and nobody speaks
-// for another one.
+// A shim that dies before it has started its server leaves nothing behind, and no other
+// process can act for it.
 func TestForeignAndSilentShims(t *testing.T) {
 	t.Parallel()
 	h := rig.NewHouse(t)
@@ -248,7 +248,7 @@ func TestForeignAndSilentShims(t *testing.T) {
 	p.answers(2, "echo")
 }
 
-// attachment is the id of the shim, which marks its server.
+// attachment returns the id of the shim, which marks its server.
 func (p *pair) attachment() string {
 	p.t.Helper()
 	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.Server.PID))
@@ -263,7 +263,7 @@ func (p *pair) attachment() string {
 	return id
 }
 
-// question waits for the one question that is open.
+// question waits for the only open question.
 func question(t *testing.T, h *rig.House) (*client.Client, *pb.Approval) {
 	t.Helper()
 	c := control(t, h)
@@ -288,8 +288,8 @@ func control(t *testing.T, h *rig.House) *client.Client {
 	return c
 }
 
-// A shim that is killed can't end what its server has started. The daemon does, and the
-// next one what this one had no time for.
+// A killed shim can't end the processes that its server has started. The daemon does that, and
+// the next daemon ends those that the previous one had no time for.
 func TestShimKilled(t *testing.T) {
 	t.Parallel()
 	for name, killed := range map[string]bool{"daemon": false, "no daemon": true} {
@@ -324,8 +324,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// As many servers are attached as the configuration and the limit on open files allow.
-// One more is refused with the reason, and another is attached when one has left.
+// The number of attached servers is limited by the configuration and by the limit on open
+// files. One more is refused with the reason, and is attached when another one has left.
 func TestMaxSessions(t *testing.T) {
 	t.Parallel()
 	h := rig.NewHouse(t)
@@ -339,7 +339,7 @@ func TestMaxSessions(t *testing.T) {
 	first.HangUp()
 	first.Wait(rig.Patience)
 	limit := unix.Rlimit{Cur: 256 + 2*handover.DescriptorsPerSession - 1, Max: 1024}
-	var third *rig.Shim // the daemon may learn a little later that the first has ended
+	var third *rig.Shim // the daemon may notice the end of the first a little later
 	eventually(t, func() bool {
 		third = h.Shim(t, rig.Options{Instead: instead()})
 		joined := make(chan error, 1)
@@ -350,7 +350,7 @@ func TestMaxSessions(t *testing.T) {
 				return err == nil
 			case <-time.After(time.Millisecond):
 				if strings.Contains(third.Stderr(), "are attached already") {
-					third.HangUp() // and it ends
+					third.HangUp() // so that it ends
 				}
 			}
 		}
@@ -364,7 +364,7 @@ func TestMaxSessions(t *testing.T) {
 	warned(t, h, "limits.sessions is 2, but the daemon's limit of")
 }
 
-// refuses wants that a shim is refused for a reason, which its agent reads.
+// refuses checks that a shim is refused for a reason, which its agent reads.
 func refuses(t *testing.T, h *rig.House, reason string) {
 	t.Helper()
 	p := h.Shim(t, rig.Options{Instead: instead(), Command: []string{"touch", "ran"}})
@@ -382,8 +382,8 @@ func refuses(t *testing.T, h *rig.House, reason string) {
 	}
 }
 
-// A session's memory is a large file, of which little is used. Where the daemon may not
-// have one, it says what to do.
+// A session's memory is a large file, of which little is used. If the daemon can't create it,
+// it says what to do.
 func TestLimitOnFileSize(t *testing.T) {
 	t.Parallel()
 	h := rig.NewHouse(t)
@@ -399,7 +399,7 @@ func TestLimitOnFileSize(t *testing.T) {
 	awaitKept(t, h, 0)
 }
 
-// warned wants that the daemon warns of something.
+// warned checks that the daemon logs a warning.
 func warned(t *testing.T, h *rig.House, of string) {
 	t.Helper()
 	st, err := control(t, h).Status(t.Context())
@@ -411,7 +411,7 @@ func warned(t *testing.T, h *rig.House, of string) {
 	}
 }
 
-// How a server has ended is counted, also when that was before the daemon had looked at it.
+// The way in which a server ended is counted, even if it ended before the daemon looked at it.
 func TestServersThatEndAtOnce(t *testing.T) {
 	t.Parallel()
 	h := rig.NewHouse(t)

@@ -12,9 +12,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
-// Restore goes on with the sessions of an earlier daemon. Who attached is known when it
-// returns, so that nobody below an agent may decide anything. Nothing that was kept is
-// believed: a session that isn't as the state says it was ends, with a record.
+// Restore recovers the sessions of a previous daemon. When it returns, all attachments are
+// registered, so that no process below an agent can decide anything. Kept data is not trusted:
+// a session that differs from the state database ends, with a record.
 func (b *Book) Restore(ctx context.Context) error {
 	kept, strays, err := b.Keep.Take(ctx)
 	if err != nil {
@@ -39,7 +39,7 @@ func (b *Book) Restore(ctx context.Context) error {
 		b.restore(ctx, &kept[i], known[kept[i].Name])
 		delete(known, kept[i].Name)
 	}
-	for name, a := range known { // its descriptors went with the daemon that held them
+	for name, a := range known { // its descriptors were lost with the daemon that held them
 		err = errors.Join(err, b.Store.DeleteHeld(ctx, name))
 		b.Sessions.Lost(ctx, a.Saved, "its descriptors went with an earlier daemon")
 		b.endLeftBehind(a)
@@ -47,7 +47,7 @@ func (b *Book) Restore(ctx context.Context) error {
 	return err
 }
 
-// restore goes on with one session. what is nil when nobody knows of it.
+// restore recovers one session. what is nil if the session is unknown.
 func (b *Book) restore(ctx context.Context, k *keep.Session, what *about) {
 	if what == nil {
 		b.Logger.Warn("what was kept of a session of which nothing is known was closed", "name", k.Name)
@@ -78,8 +78,8 @@ func (b *Book) restore(ctx context.Context, k *keep.Session, what *about) {
 	}
 }
 
-// endLeftBehind ends the server of a shim that has ended while no daemon was there. One
-// that lives does that itself.
+// endLeftBehind ends the server of a tg-shim that ended while no daemon was running. A live
+// tg-shim does that itself.
 func (b *Book) endLeftBehind(what *about) {
 	if !what.Peer.Alive() {
 		b.wait.Go(func() { b.Sessions.EndGroup(b.ctx, what.Server) })
@@ -87,7 +87,7 @@ func (b *Book) endLeftBehind(what *about) {
 	}
 }
 
-// restore goes on with the session. lost is why its shim can't be watched, if it can't.
+// restore recovers the session. lost is why its tg-shim can't be watched, or nil.
 func (a *attachment) restore(ctx context.Context, k *keep.Session, lost error) (err error) {
 	if a.files, err = takeFiles(k.Files); err != nil {
 		closeAll(k.Files...)
@@ -106,7 +106,7 @@ func (a *attachment) restore(ctx context.Context, k *keep.Session, lost error) (
 		return err
 	}
 	if !a.about.Begun {
-		return nil // its shim has still to say what became of the server
+		return nil // tg-shim has yet to report whether the server was started
 	}
 	var server relay.Server
 	switch {

@@ -1,33 +1,32 @@
-// Package keep lets what a daemon holds open outlive it.
+// Package keep lets descriptors that a daemon holds open outlive it.
 //
-// A daemon that dies takes its descriptors with it, and with the last copy of a pipe
-// goes what was in it. So copies of all that a session consists of lie with somebody
-// who stays: the user's systemd, which keeps descriptors for its services, or else a
-// parent of the daemon that does nothing but that, the keeper ([Run]). Both are told
-// the same by the same messages, and both hand everything back when they start the
-// next daemon. A [Store] is the daemon's side of it.
+// When a daemon dies, its descriptors are closed, and the content of a pipe is lost with its
+// last copy. So copies of all descriptors of a session are kept elsewhere: by the user's
+// systemd, which keeps descriptors for its services, or by the keeper ([Run]), a parent of the
+// daemon that does nothing else. Both get the same messages, and both hand everything back
+// when they start the next daemon. A [Store] is the daemon's side of it.
 //
-// Who keeps them is not believed: processes of the same user can reach what systemd
-// keeps. What comes back is known by what it leads to, as the mapping of its session
-// says, and what no session claims is closed ([Store.Take]).
+// What is handed back is not trusted: processes of the same user can reach what systemd keeps.
+// Descriptors are recognized by what they refer to, as their session's mapping says, and those
+// that no session claims are closed ([Store.Take]).
 //
 // # With systemd
 //
-// The unit says how many descriptors systemd may keep (FileDescriptorStoreMax=). It
-// drops what is more without a word, so they are counted here, and $FDSTORE says how
-// many there may be; systemd before 254 doesn't set it, and is asked once whether it
-// keeps anything. It hands them back in any order. The same open file is kept once,
-// under the name under which it came first, so that this name is given up only when no
-// session needs it any more. `systemctl --user restart` keeps all of it, as
-// `tgctl daemon restart` does; `stop` lets it go, and agents see the end of their input.
+// The unit says how many descriptors systemd may keep (FileDescriptorStoreMax=). systemd
+// silently drops any more, so they are counted here. $FDSTORE says how many there may be;
+// systemd before 254 does not set it, and is probed once for whether it keeps anything. It
+// hands descriptors back in any order. It keeps the same open file once, under its first name,
+// so that name is only given up when no session needs it any more. `systemctl --user restart`
+// keeps everything, as does `tgctl daemon restart`; `stop` drops it, and agents see the end of
+// their input.
 //
 // # Without systemd
 //
-// The keeper starts the daemon, and starts it again when it dies. It runs the program
-// that it was started with, which it has opened once, and what lies in its place now
-// only when it is told to (`tgctl daemon restart`, [Again]). When the keeper
-// is killed, the daemon goes on and says that it has lost its keeper. When both are
-// killed, agents and servers see the end of their input.
+// The keeper starts the daemon, and restarts it when it dies. It runs the program that it
+// opened at its own start. Only when it is told to (`tgctl daemon restart`, [Again]) does it
+// open the program at that path again. If the keeper is killed, the daemon continues and
+// reports that it has lost its keeper. If both are killed, agents and servers see the end of
+// their input.
 package keep
 
 import (
@@ -45,41 +44,41 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
 )
 
-// Errors that [Store.Keep] wraps. What was to be kept works, and ends with the daemon.
+// Errors that [Store.Keep] wraps. The session works nevertheless, but ends with the daemon.
 var (
 	ErrNobody = errors.New("nobody keeps descriptors for this daemon")
 	ErrFull   = errors.New("no more descriptors can be kept for this daemon")
 )
 
-// Store is where the daemon has its descriptors kept. Its methods may be called by
-// any number of goroutines at once.
+// Store has the daemon's descriptors kept by systemd or the keeper. Its methods are safe for
+// concurrent use.
 type Store struct {
-	line   *line    // to who keeps them and is told how the daemon fares; nil for nobody
-	alive  *os.File // comes to its end when the keeper does; nil for systemd
+	line   *line    // to systemd or the keeper, for descriptors and notifications; nil if there is neither
+	alive  *os.File // reaches its end when the keeper exits; nil with systemd
 	limit  func() (int, error)
-	lost   atomic.Bool // the keeper was
-	handed []*entry    // until Take
+	lost   atomic.Bool // the keeper has exited
+	handed []*entry    // inherited descriptors, until Take
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	kept map[string][]entry
 }
 
-// entry is one descriptor that is kept.
+// entry is one kept descriptor.
 type entry struct {
-	name string // that its keeper knows it by
+	name string // under which it is kept
 	end  mapping.End
-	file *os.File // nil where it is kept for others than who has given it
+	file *os.File // nil if it is kept for another session than the one that sent it
 }
 
-// longestName keeps the names of all that is kept within one variable of the
-// environment, which is bounded by the system.
+// longestName limits names so that all of them fit into one environment variable, whose size
+// the system limits.
 const longestName = 20
 
 var validName = regexp.MustCompile(`^[a-z0-9-]{1,20}$`)
 
-// Keep has files kept under a name: those of one session, its mapping among them. It
-// returns when whoever keeps them has them. Each stays open until it was dropped. A
-// nil file keeps its place and is skipped.
+// Keep has files kept under a name: those of one session, including its mapping. It returns
+// when they have arrived. Each file must stay open until it is dropped. A nil file keeps its
+// index and is skipped.
 func (s *Store) Keep(ctx context.Context, name string, files ...*os.File) error {
 	if s.line == nil {
 		return ErrNobody
@@ -101,7 +100,7 @@ func (s *Store) Keep(ctx context.Context, name string, files ...*os.File) error 
 	return nil
 }
 
-// register notes what is to be kept, if there is room for it.
+// register adds what is to be kept, if there is room for it.
 func (s *Store) register(name string, files []*os.File) error {
 	limit, err := s.limit()
 	if err != nil {
@@ -130,7 +129,7 @@ func (s *Store) register(name string, files []*os.File) error {
 	return nil
 }
 
-// count is how many descriptors are kept. s.mu is held.
+// count returns the number of kept descriptors. s.mu must be held.
 func (s *Store) count() (n int) {
 	for _, entries := range s.kept {
 		n += len(entries)
@@ -150,8 +149,8 @@ func (s *Store) hand(ctx context.Context, name string) error {
 	return nil
 }
 
-// Drop has what is kept under a name kept no more, or only those of it that are given.
-// After that it is up to the daemon when their other ends see that they are closed.
+// Drop stops keeping what is kept under a name, or only the given files. After that, their
+// other ends see the end when the daemon closes them.
 func (s *Store) Drop(ctx context.Context, name string, only ...*os.File) error {
 	if s.line == nil {
 		return nil
@@ -171,8 +170,9 @@ func (s *Store) Drop(ctx context.Context, name string, only ...*os.File) error {
 	return failed
 }
 
-// unregister forgets entries, those with the ends or all, and returns what is to be
-// removed: not what another session has too, which may be kept under this name alone.
+// unregister removes the entries with the given ends, or all, and returns those that must be
+// removed from systemd or the keeper. An open file that another session has too may be kept
+// under this name alone, and is left there.
 func (s *Store) unregister(name string, ends []mapping.End) (remove []entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,8 +194,8 @@ func (s *Store) unregister(name string, ends []mapping.End) (remove []entry) {
 	return remove
 }
 
-// holder is the name of another than name under which something with that end is
-// kept. s.mu is held.
+// holder returns another name than name under which something with that end is kept. s.mu must
+// be held.
 func (s *Store) holder(name string, end mapping.End) string {
 	for other, entries := range s.kept {
 		for _, e := range entries {
@@ -207,19 +207,19 @@ func (s *Store) holder(name string, end mapping.End) string {
 	return ""
 }
 
-// Kept is how many descriptors are kept, and how many may be.
+// Kept returns how many descriptors are kept, and how many may be.
 func (s *Store) Kept() (n, limit int) {
 	if s.line == nil {
 		return 0, 0
 	}
-	limit, _ = s.limit() // 0 with its error
+	limit, _ = s.limit() // 0 on error
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.count(), limit
 }
 
-// Notify tells the service manager, or the keeper, how the daemon fares, in the words
-// of sd_notify. Where there is neither, it does nothing.
+// Notify sends the daemon's state to systemd or the keeper, as sd_notify does. If there is
+// neither, it does nothing.
 func (s *Store) Notify(ctx context.Context, state string) error {
 	if s.line == nil {
 		return nil
@@ -227,14 +227,14 @@ func (s *Store) Notify(ctx context.Context, state string) error {
 	return s.line.send(ctx, state, nil)
 }
 
-// Keeper reports whether it is a keeper that the daemon was started by.
+// Keeper reports whether the daemon was started by a keeper.
 func (s *Store) Keeper() bool { return s.alive != nil }
 
-// KeeperLost reports whether there was a keeper that has ended.
+// KeeperLost reports whether there was a keeper that has exited.
 func (s *Store) KeeperLost() bool { return s.lost.Load() }
 
-// AwaitKeeperEnd returns true when the keeper has ended, which it should not before the
-// daemon, and false when ctx has. Without a keeper it waits for ctx.
+// AwaitKeeperEnd returns true when the keeper has exited, which it should not do before the
+// daemon, and false when ctx has ended. Without a keeper it waits for ctx.
 func (s *Store) AwaitKeeperEnd(ctx context.Context) bool {
 	if s.alive == nil {
 		<-ctx.Done()

@@ -16,33 +16,32 @@ import (
 // Program is what a keeper runs.
 type Program struct {
 	Path string
-	Args []string // the first is what it is called
+	Args []string // including the program name
 	Env  []string
 	Log  *slog.Logger
 
-	// Sockets are the daemon's listening sockets, by the names under which it knows
-	// them. They are the keeper's from here on.
+	// Sockets are the daemon's listening sockets, by the names under which it looks for them.
+	// The keeper owns them.
 	Sockets map[string]*os.File
 
-	// Leave is called when no daemon runs any more, while the sockets are still open.
+	// Leave is called when no daemon runs any more, before the sockets are closed.
 	Leave func()
 
-	// StopTimeout is how long a daemon may take to end when it was told to.
+	// StopTimeout is how long a daemon may take to exit after SIGTERM.
 	StopTimeout time.Duration
 }
 
-// A daemon that ends within soon of its start is started again after a pause: of
-// minPause, twice as long each time, and maxPause at most.
+// A daemon that ends within soon of its start is restarted with a backoff, which doubles from
+// minPause up to maxPause.
 const (
 	soon     = time.Second
 	minPause = 10 * time.Millisecond
 	maxPause = 2 * time.Second
 )
 
-// Run runs the daemon for as long as it is wanted, and returns what to exit with: the
-// status with which the daemon has ended by itself. It passes on what comes from
-// signals, takes SIGTERM and SIGINT for the wish that the daemon end, and [Again] for
-// the wish that another follow it.
+// Run runs the daemon and restarts it when it dies. It returns the daemon's exit code when the
+// daemon was told to stop, announced its end, exited with 0, or was never ready. Signals are
+// passed on to the daemon. SIGTERM and SIGINT stop it; [Again] has it replaced by a new one.
 func Run(p Program, signals <-chan os.Signal) (int, error) {
 	k := &keeper{Program: p}
 	defer k.close()
@@ -65,7 +64,7 @@ func Run(p Program, signals <-chan os.Signal) (int, error) {
 		switch {
 		case err != nil && !k.ready:
 			return 0, err
-		case err != nil: // what is held is worth another attempt
+		case err != nil: // the held descriptors are worth another attempt
 			pause = maxPause
 			p.Log.Error("the daemon can't be started, which is tried again", "err", err, "pause", pause)
 		default:
@@ -98,11 +97,11 @@ func describe(s child.State) string {
 	return "exit code " + strconv.Itoa(s.Code)
 }
 
-// Again is the signal with which a keeper is asked to end its daemon and to start what
-// lies in the place of its program now, as after an update.
+// Again is the signal by which a keeper is asked to stop its daemon and to start the program
+// that its path now refers to, as after an update.
 const Again = unix.SIGUSR2
 
-// rest waits, and returns the signal that ends the waiting before its time.
+// rest waits for pause, and returns the signal that ends the wait early, or nil.
 func rest(pause time.Duration, signals <-chan os.Signal) os.Signal {
 	over := time.NewTimer(pause)
 	defer over.Stop()
@@ -120,18 +119,18 @@ func rest(pause time.Duration, signals <-chan os.Signal) os.Signal {
 
 func ends(s os.Signal) bool { return s == unix.SIGTERM || s == unix.SIGINT }
 
-// descriptor takes the descriptor out of a file, which is closed.
+// descriptor duplicates the descriptor of a file, which it closes.
 func descriptor(f *os.File) (int, error) {
 	copied, err := duplicate(f)
 	return copied, errors.Join(err, f.Close())
 }
 
-// keeper holds what daemons have given it.
+// keeper holds the descriptors that daemons have sent.
 type keeper struct {
 	Program
-	program *os.File // nil where the system can't start an open file
-	ready   bool     // a daemon was, once
-	held    []held   // in the order in which it came
+	program *os.File // nil if the system can't start an open file
+	ready   bool     // some daemon was ready once
+	held    []held   // in order of arrival
 }
 
 func (k *keeper) close() {
@@ -146,14 +145,14 @@ func (k *keeper) close() {
 	}
 }
 
-// held is a descriptor, and no [os.File]: one of those would wake the keeper whenever
-// something passes through it.
+// held is a kept descriptor. It is not an [os.File], because that would wake the keeper
+// whenever data passes through it.
 type held struct {
 	name string
 	fd   int
 }
 
-// renew has what lies in the program's place now started from now on.
+// renew opens the program again, so that the next start uses the current file.
 func (k *keeper) renew() {
 	f, err := openProgram(k.Path)
 	if err != nil {

@@ -21,14 +21,14 @@ import (
 
 const patience = time.Minute
 
-// house is a daemon and what keeps for it.
+// house is a daemon and its keeper.
 type house struct {
 	t       *testing.T
-	program string // a link
+	program string // a symbolic link
 	socket  string
 	keeper  *exec.Cmd
 	ended   chan error
-	last    int // daemon that was killed
+	last    int // the last daemon that was killed
 }
 
 func newHouse(t *testing.T) *house {
@@ -44,13 +44,13 @@ func newHouse(t *testing.T) *house {
 	go func() { h.ended <- h.keeper.Wait() }()
 	t.Cleanup(func() {
 		_ = h.keeper.Process.Kill()
-		_, _ = ask(h.socket, "e") // a daemon without a keeper
+		_, _ = ask(h.socket, "e") // for a daemon without a keeper
 	})
 	h.until("a daemon answers", func() bool { _, err := ask(h.socket, "p"); return err == nil })
 	return h
 }
 
-// install puts a program in the place from which the keeper has the daemon's.
+// install replaces the program that the keeper starts.
 func (h *house) install(program string) {
 	h.t.Helper()
 	if err := errors.Join(os.Symlink(program, h.program+"~"), os.Rename(h.program+"~", h.program)); err != nil {
@@ -67,7 +67,7 @@ func (h *house) until(what string, done func() bool) {
 	}
 }
 
-// daemon is the process of the daemon that runs.
+// daemon returns the process id of the running daemon.
 func (h *house) daemon() int {
 	h.t.Helper()
 	var pid int
@@ -81,18 +81,18 @@ func (h *house) daemon() int {
 	return pid
 }
 
-// open is how many descriptors a process has.
+// open returns the number of a process's descriptors.
 func open(pid int) int {
 	fds, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	return len(fds)
 }
 
-// agent is who has a session.
+// agent is an agent with a session.
 type agent struct {
 	to, from *os.File
 }
 
-// attach begins a session, again and again until a daemon welcomes it.
+// attach starts a session. It repeats the attempt until a daemon accepts it.
 func (h *house) attach() *agent {
 	h.t.Helper()
 	a := &agent{}
@@ -119,12 +119,12 @@ func (h *house) attach() *agent {
 	return a
 }
 
-// alive has the daemon answer the agent.
+// alive checks that the daemon answers the agent.
 func (a *agent) alive() error {
 	if _, err := a.to.Write([]byte{'x'}); err != nil {
 		return err
 	}
-	_ = a.from.SetReadDeadline(time.Now().Add(patience)) // a pipe has deadlines
+	_ = a.from.SetReadDeadline(time.Now().Add(patience)) // pipes support deadlines
 	b := make([]byte, 1)
 	_, err := io.ReadFull(a.from, b)
 	return err
@@ -135,13 +135,13 @@ func (a *agent) leave() {
 	a.from.Close()
 }
 
-// However often the daemon is killed, all sessions and its socket are there again, and
-// no descriptor is left over when they have ended.
+// However often the daemon is killed, all sessions and its socket are recovered, and no
+// descriptor is left when they have ended.
 func TestNothingIsLostWhenTheDaemonIsKilled(t *testing.T) {
 	h := newHouse(t)
 	keeper := h.keeper.Process.Pid
 	keeperIdle := open(keeper)
-	first := h.attach() // so that what is opened with the first use is
+	first := h.attach() // so that everything is opened that stays open after the first use
 	if err := first.alive(); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestNothingIsLostWhenTheDaemonIsKilled(t *testing.T) {
 	for i := range 50 {
 		time.Sleep(time.Duration(rand.IntN(8000)) * time.Microsecond) // the moment of the kill, not a wait
 		h.kill()
-		if i%3 == 0 { // one leaves and another comes while that goes on
+		if i%3 == 0 { // one leaves and another attaches meanwhile
 			agents[i%len(agents)].leave()
 			agents[i%len(agents)] = h.attach()
 		}
@@ -178,7 +178,7 @@ func TestNothingIsLostWhenTheDaemonIsKilled(t *testing.T) {
 	h.end(syscall.SIGTERM)
 }
 
-// kill kills the daemon that runs, however far it has come.
+// kill kills the running daemon, however far it has come.
 func (h *house) kill() {
 	h.t.Helper()
 	keeper := h.keeper.Process.Pid
@@ -191,11 +191,11 @@ func (h *house) kill() {
 		return false
 	})
 	_ = syscall.Kill(h.last, syscall.SIGKILL)
-	// Until it is gone it may read what the next one is to get, and keeps nothing safe.
+	// Until it has exited it may read what the next daemon should get, and stores nothing.
 	h.until("the daemon has gone", func() bool { return syscall.Kill(h.last, 0) != nil })
 }
 
-// child is a child of a process, 0 where there is none.
+// child returns a child of a process, 0 if there is none.
 func child(parent int) int {
 	threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", parent))
 	for _, thread := range threads {
@@ -208,7 +208,7 @@ func child(parent int) int {
 	return 0
 }
 
-// end has the keeper end, and all that is below it.
+// end ends the keeper and all its descendants.
 func (h *house) end(s syscall.Signal) {
 	h.t.Helper()
 	pid := h.daemon()
@@ -222,8 +222,8 @@ func (h *house) end(s syscall.Signal) {
 	}
 }
 
-// A daemon that ends by itself is not started again, and one that ends of a fault is.
-// A keeper that is told to end ends its daemon.
+// A daemon that exits by itself is not restarted, and one that fails is. A keeper that is told
+// to end ends its daemon.
 func TestKeeperEndsWithItsDaemon(t *testing.T) {
 	h := newHouse(t)
 	_, _ = ask(h.socket, "e")
@@ -237,8 +237,8 @@ func TestKeeperEndsWithItsDaemon(t *testing.T) {
 	h.end(syscall.SIGTERM)
 }
 
-// A keeper that is told to has another daemon follow, with all sessions: the program that
-// is installed by then, again and again until there is one that can be started.
+// A keeper that is told to replaces the daemon, with all sessions, by the program that is then
+// installed. It repeats the attempt until that can be started.
 func TestDaemonIsFollowed(t *testing.T) {
 	h := newHouse(t)
 	a := h.attach()
@@ -249,7 +249,7 @@ func TestDaemonIsFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.install(update)
-	h.kill() // who follows a daemon that dies is the one that was installed
+	h.kill() // a daemon that dies is replaced by the program of the keeper's start
 	second := h.daemon()
 	if second == first {
 		t.Fatal("the daemon was not killed")
@@ -269,7 +269,7 @@ func TestDaemonIsFollowed(t *testing.T) {
 	h.end(syscall.SIGTERM)
 }
 
-// A daemon that does not end when it is told to is killed.
+// A daemon that does not exit when it is told to is killed.
 func TestDaemonHangs(t *testing.T) {
 	h := newHouse(t)
 	a := h.attach()
@@ -290,7 +290,8 @@ func TestDaemonHangs(t *testing.T) {
 	h.until("the daemon has ended", func() bool { return syscall.Kill(pid, 0) != nil })
 }
 
-// Without its keeper a daemon goes on, and knows; without both the agent sees the end.
+// Without its keeper a daemon continues, and knows it. Without both, the agent sees the end of
+// its input.
 func TestKeeperIsKilled(t *testing.T) {
 	h := newHouse(t)
 	a := h.attach()
@@ -320,7 +321,7 @@ func TestKeeperIsKilled(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	_ = a.from.SetReadDeadline(time.Now().Add(patience)) // a pipe has deadlines
+	_ = a.from.SetReadDeadline(time.Now().Add(patience)) // pipes support deadlines
 	if n, err := a.from.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("without both the agent reads %d bytes, %v", n, err)
 	}

@@ -17,20 +17,20 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/child"
 )
 
-// life is one daemon's.
+// life is one run of a daemon.
 type life struct {
 	*keeper
 	process *os.Process
-	ours    *net.UnixConn // comes what the daemon says
-	theirs  *os.File      // its other end
-	alive   *os.File      // is closed when we end
+	ours    *net.UnixConn // receives the daemon's messages
+	theirs  *os.File      // the daemon's end of ours
+	alive   *os.File      // closed when the keeper exits
 	reading sync.WaitGroup
 
-	ready, stopping bool // what it has said; to be looked at when reading is over
-	again           bool // another is to follow it
+	ready, stopping bool // states that the daemon has sent; read them only after reading has ended
+	again           bool // another run must follow
 }
 
-// start starts a daemon with all that is held.
+// start starts a daemon with all held descriptors.
 func (k *keeper) start() (*life, error) {
 	l := &life{keeper: k}
 	watched, alive, err := os.Pipe()
@@ -64,14 +64,14 @@ func (k *keeper) start() (*life, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start the daemon: %w", err), l.close())
 	}
-	if l.process, err = os.FindProcess(pid); err != nil { // never, of a child
+	if l.process, err = os.FindProcess(pid); err != nil { // can't happen for a child
 		return nil, errors.Join(err, l.close())
 	}
 	l.reading.Go(l.listen)
 	return l, nil
 }
 
-// keeperLimit is how many descriptors this process can keep. Go has raised the soft limit
+// keeperLimit returns how many descriptors this process can keep. Go has raised the soft limit
 // to the hard one.
 func keeperLimit() int {
 	var files unix.Rlimit
@@ -85,7 +85,7 @@ func (l *life) close() error {
 	return errors.Join(l.ours.Close(), l.theirs.Close(), l.alive.Close())
 }
 
-// without returns env without some of its variables.
+// without returns env without the named variables.
 func without(env []string, names ...string) []string {
 	var rest []string
 	for _, entry := range env {
@@ -101,17 +101,17 @@ func without(env []string, names ...string) []string {
 	return rest
 }
 
-// stateEnd is what the keeper tells itself once a daemon has ended: what comes before
-// it was said by that daemon.
+// stateEnd is what the keeper sends itself after a daemon has ended: all messages before it
+// came from that daemon.
 const stateEnd = "X_THOUGHTGATE_END=1"
 
-// wait waits for the daemon's end, and passes signals on to it meanwhile.
+// wait waits for the daemon's end, and passes signals on to it.
 func (l *life) wait(signals <-chan os.Signal) child.State {
 	ended := make(chan *os.ProcessState, 1)
 	go func() { // ends with the daemon
 		state, err := l.process.Wait()
 		if err != nil {
-			panic(err) // it is a child of ours that nobody else waits for
+			panic(err) // nobody else waits for this child
 		}
 		ended <- state
 	}()
@@ -138,14 +138,14 @@ func (l *life) wait(signals <-chan os.Signal) child.State {
 				_ = l.ours.Close() // which ends the reading as well
 			}
 			l.reading.Wait()
-			_ = l.close() // what was said has been read
+			_ = l.close() // all messages have been read
 			l.stopping, l.again = l.stopping || told, again
 			return child.StateOf(state.Sys().(syscall.WaitStatus))
 		}
 	}
 }
 
-// sayEnd says behind all that the daemon has said that it has ended.
+// sayEnd sends stateEnd behind all messages of the daemon.
 func (l *life) sayEnd() error {
 	c, err := net.FileConn(l.theirs)
 	if err != nil {
@@ -155,9 +155,9 @@ func (l *life) sayEnd() error {
 	return (&line{conn: c.(*net.UnixConn)}).send(context.Background(), stateEnd, nil)
 }
 
-// pause is how long to wait before another daemon follows one that has lived so long,
-// by how long it was the last time. One that worked and was killed is followed at once:
-// that was no fault of its own.
+// pause returns how long to wait before the next start, after a daemon that ran for lived.
+// last is the previous pause. A daemon that was ready and was killed is restarted at once,
+// since that is not its own fault.
 func (l *life) pause(last, lived time.Duration, status child.State) time.Duration {
 	if lived >= soon || l.ready && status.Signal == unix.SIGKILL {
 		return 0

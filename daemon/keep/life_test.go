@@ -10,8 +10,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/child"
 )
 
-// Daemons that crash again and again are started less and less often, ready or not; one
-// that was killed, or has lived a while, is followed at once.
+// Daemons that crash repeatedly are restarted with a growing delay, whether they were ready or
+// not. A daemon that was killed, or has run for a while, is restarted at once.
 func TestPause(t *testing.T) {
 	crashed, killed, aborted := child.State{Code: 1}, child.State{Signal: syscall.SIGKILL}, child.State{Signal: syscall.SIGABRT}
 	for _, test := range []struct {
@@ -37,7 +37,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// A keeper keeps no more than it may have open.
+// A keeper keeps no more descriptors than it may have open.
 func TestKeeperLimit(t *testing.T) {
 	var before unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {

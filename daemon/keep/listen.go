@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxMessage is how long a message may be, and maxRights how many descriptors may
-// come with it; the system has less.
+// maxMessage is the maximum length of a message, and maxRights the maximum number of
+// descriptors in it. The system's limits are lower.
 const (
 	maxMessage = 4096
 	maxRights  = 256
 )
 
-// pair makes the two ends of what a daemon and its keeper tell each other: ours, and
-// the file that the daemon inherits.
+// pair returns the two ends of the socket between a daemon and its keeper: ours, and the file
+// that the daemon inherits.
 func pair() (*net.UnixConn, *os.File, error) {
 	fds, err := socketPair()
 	if err != nil {
@@ -32,7 +32,7 @@ func pair() (*net.UnixConn, *os.File, error) {
 	return ours, theirs, nil
 }
 
-// listen does what the daemon says, until it has ended.
+// listen handles the daemon's messages until the daemon has ended.
 func (l *life) listen() {
 	message, rights := make([]byte, maxMessage), make([]byte, unix.CmsgSpace(4*maxRights))
 	for {
@@ -55,7 +55,7 @@ func (l *life) listen() {
 	}
 }
 
-// obey does what one message says, in the words of sd_notify.
+// obey handles one message in the format of sd_notify.
 func (l *life) obey(words []string, fds []int) {
 	name := ""
 	for _, word := range words {
@@ -83,10 +83,10 @@ func (l *life) obey(words []string, fds []int) {
 		}
 		return
 	}
-	closeAll(fds) // with a barrier this is the answer
+	closeAll(fds) // closing them answers a barrier
 }
 
-// received are the descriptors that came with a message.
+// received returns the descriptors of a message.
 func received(rights []byte) (all []int) {
 	messages, err := unix.ParseSocketControlMessage(rights)
 	if err != nil {

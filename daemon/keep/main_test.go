@@ -69,7 +69,7 @@ func keeper() (int, error) {
 	}, signals)
 }
 
-// daemon is one that keeps sessions and answers every byte of an agent with the same.
+// daemon keeps sessions, and echoes every byte of an agent.
 type daemon struct {
 	store    *keep.Store
 	sessions atomic.Int64
@@ -107,7 +107,7 @@ func serve() error {
 		}
 		d.run(s.Name, s.Mapping, s.Files)
 	}
-	d.next.Store(int64(os.Getpid()) << 16) // names of no other daemon
+	d.next.Store(int64(os.Getpid()) << 16) // names that no other daemon uses
 	if err := store.Notify(ctx, "READY=1"); err != nil {
 		return err
 	}
@@ -120,9 +120,9 @@ func serve() error {
 	}
 }
 
-// attend answers one who has connected: with "a" come an agent's two descriptors, "p"
-// asks for the process, "n" for the number of sessions and of what is kept, "e" for the
-// end, "f" for a fault, "l" for word of the keeper's end.
+// attend handles one connection by its first byte. "a" comes with an agent's two descriptors,
+// "p" requests the process id, "n" the numbers of sessions and of kept descriptors, "e" the
+// end, "f" a failure, and "l" whether the keeper has exited.
 func (d *daemon) attend(c *net.UnixConn) {
 	defer c.Close()
 	b, rights := make([]byte, 1), make([]byte, unix.CmsgSpace(16))
@@ -229,7 +229,7 @@ func (d *daemon) run(name string, m *mapping.Mapping, files []*os.File) {
 	}()
 }
 
-// ask says one thing to a daemon and returns its answer.
+// ask sends one request to a daemon and returns its answer.
 func ask(path, what string, fds ...int) (string, error) {
 	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {

@@ -14,12 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What is said to who keeps descriptors: sd_notify(3) and systemd.service(5) have it.
+// Messages to systemd or the keeper; see sd_notify(3) and systemd.service(5).
 const (
 	stateReady    = "READY=1"
 	stateStopping = "STOPPING=1"
 	stateStore    = "FDSTORE=1\nFDNAME="
-	statePoll     = "\nFDPOLL=0" // else a pipe whose other end is closed would be given up
+	statePoll     = "\nFDPOLL=0" // otherwise a pipe whose other end is closed would be dropped
 	stateRemove   = "FDSTOREREMOVE=1\nFDNAME="
 	stateBarrier  = "BARRIER=1"
 )
@@ -27,21 +27,21 @@ const (
 // past is a deadline that has passed.
 var past = time.Unix(1, 0)
 
-// retryAfter is the pause before something is sent again that there was no room for,
-// where the system doesn't say when there is.
+// retryAfter is the delay before a message is sent again, if the system does not report when
+// there is room for it.
 const retryAfter = 2 * time.Millisecond
 
-// sendTimeout bounds what is waited for where the caller has set no bound.
+// sendTimeout limits each wait, in addition to the deadline of the caller.
 const sendTimeout = 10 * time.Second
 
-// line is the way to who keeps descriptors.
+// line is the connection to systemd or the keeper.
 type line struct {
-	mu   sync.Mutex // one message at a time has a deadline
+	mu   sync.Mutex // only one message at a time, because of the deadline
 	conn *net.UnixConn
 }
 
-// send sends one message, with a copy of a file if there is one. It is bounded by the
-// deadline of ctx, and without one by sendTimeout.
+// send sends one message, with a copy of f unless that is nil. The wait is limited by the
+// deadline of ctx and by sendTimeout.
 func (l *line) send(ctx context.Context, state string, f *os.File) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
@@ -50,7 +50,7 @@ func (l *line) send(ctx context.Context, state string, f *os.File) error {
 		switch {
 		case err == nil:
 			return nil
-		// Too many descriptors are under way, or too many messages: both pass.
+		// Too many descriptors or messages are under way: both are temporary.
 		case !errors.Is(err, unix.ETOOMANYREFS) && !errors.Is(err, unix.ENOBUFS):
 			return fmt.Errorf("tell who keeps descriptors: %w", err)
 		}
@@ -97,7 +97,7 @@ func (l *line) try(ctx context.Context, state string, f *os.File) error {
 	return errors.Join(err, failed)
 }
 
-// barrier returns when all that was sent before has been dealt with.
+// barrier returns when all messages sent before have been handled.
 func (s *Store) barrier(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
@@ -117,12 +117,12 @@ func (s *Store) barrier(ctx context.Context) error {
 	return nil
 }
 
-// asyncClose is how long systemd may take until it closes what it doesn't keep: from
-// 254 on another of its threads does.
+// asyncClose is how long systemd may take to close what it does not keep: since 254, another
+// thread does that.
 const asyncClose = 50 * time.Millisecond
 
-// keepsAny finds out whether anything is kept at all: the write end of a pipe is given
-// away, and its read end tells whether somebody still has it.
+// keepsAny checks whether anything is kept at all: it sends the write end of a pipe, whose
+// read end then shows whether anyone still holds it.
 func (s *Store) keepsAny(ctx context.Context) error {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -137,7 +137,7 @@ func (s *Store) keepsAny(ctx context.Context) error {
 	if err := s.barrier(ctx); err != nil {
 		return err
 	}
-	_ = r.SetReadDeadline(time.Now().Add(asyncClose)) // a pipe has deadlines
+	_ = r.SetReadDeadline(time.Now().Add(asyncClose)) // pipes support deadlines
 	_, err = r.Read(make([]byte, 1))
 	if errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: its unit does not say FileDescriptorStoreMax=", ErrFull)
@@ -157,7 +157,7 @@ func dial(address string) (*line, error) {
 	return &line{conn: conn}, nil
 }
 
-// connOf takes over an inherited descriptor as a connection.
+// connOf turns an inherited descriptor into a connection.
 func connOf(fd int) (*net.UnixConn, error) {
 	f := os.NewFile(uintptr(fd), "keeper")
 	if f == nil {

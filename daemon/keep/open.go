@@ -16,27 +16,26 @@ import (
 )
 
 const (
-	firstHanded = 3 // descriptor
+	firstHanded = 3 // first inherited descriptor
 
-	// PerSession is how many descriptors a session may have kept: two of the agent's, two
-	// of its server's, one whose end tells tg-shim to leave, two staging pipes, and its
-	// mapping.
+	// PerSession is how many descriptors of a session may be kept: two of the agent, two of
+	// the server, one whose end tells tg-shim to exit, two staging pipes, and the mapping.
 	PerSession = 8
-	// MaxKept is how many are kept in all where nobody says so: of 512 sessions. It is
-	// FileDescriptorStoreMax= in the unit.
+	// MaxKept is how many descriptors are kept in total if nothing else is configured: those
+	// of 512 sessions. It equals FileDescriptorStoreMax= in the unit.
 	MaxKept = PerSession * 512
-	// maxByKeeper is how many a keeper keeps at most. The names of all, of which each takes
-	// 19 bytes, are in one variable of the environment, which has 128 KiB at most.
+	// maxByKeeper is how many descriptors a keeper keeps at most. All names, of 19 bytes each,
+	// are in one environment variable, which is limited to 128 KiB.
 	maxByKeeper = PerSession * 800
-	// reservedByKeeper are those that it needs itself.
+	// reservedByKeeper is how many descriptors the keeper needs itself.
 	reservedByKeeper = 64
 
 	keeperVar = "THOUGHTGATE_KEEPER"
 )
 
-// Open takes over what the process that started this one has handed over, and finds
-// out who keeps descriptors. It is called once, before any other process is started:
-// what it goes by is taken from the environment.
+// Open takes over the descriptors that the parent process has handed over, and determines
+// whether systemd or a keeper keeps descriptors. It must be called once, before any other
+// process is started, because it removes the variables that it uses from the environment.
 func Open() (*Store, error) {
 	s := &Store{kept: map[string][]entry{}}
 	keeper := os.Getenv(keeperVar)
@@ -66,20 +65,21 @@ func Open() (*Store, error) {
 	return s, nil
 }
 
-// limitOf returns how many descriptors may be kept, by what $FDSTORE says.
+// limitOf returns a function that returns how many descriptors may be kept. said is the value
+// of $FDSTORE.
 func limitOf(said string, s *Store) func() (int, error) {
 	if n, err := strconv.Atoi(said); err == nil && n >= 0 {
 		return func() (int, error) { return n, nil }
 	}
 	return sync.OnceValues(func() (int, error) {
-		if err := s.keepsAny(context.Background()); err != nil { // which has bounds of its own
+		if err := s.keepsAny(context.Background()); err != nil { // which has its own timeout
 			return 0, err
 		}
 		return MaxKept, nil
 	})
 }
 
-// inherit takes over what was handed over as $LISTEN_FDS says.
+// inherit takes over the descriptors that $LISTEN_FDS announces.
 func (s *Store) inherit(count, names string) error {
 	n, err := strconv.Atoi(count)
 	if count == "" {
@@ -112,7 +112,7 @@ func (s *Store) inherited(fd int, name string) error {
 	return nil
 }
 
-// join takes over the daemon's ends of what ties it to its keeper.
+// join takes over the daemon's ends of the connections to its keeper.
 func (s *Store) join(said string) error {
 	var fds [3]int // messages, life, program
 	words := strings.Split(said, ":")
@@ -130,7 +130,7 @@ func (s *Store) join(said string) error {
 	if err := unix.Close(fds[2]); err != nil {
 		return fmt.Errorf("leave the keeper's copy of the program: %w", err)
 	}
-	if err := unix.SetNonblock(fds[1], true); err != nil { // the keeper's end is another file
+	if err := unix.SetNonblock(fds[1], true); err != nil { // the keeper's end is a different file
 		return fmt.Errorf("watch the keeper: %w", err)
 	}
 	s.alive = os.NewFile(uintptr(fds[1]), "life of the keeper")
@@ -139,14 +139,14 @@ func (s *Store) join(said string) error {
 		return fmt.Errorf("take over the keeper's socket: %w", errors.Join(err, s.alive.Close()))
 	}
 	s.line = &line{conn: conn}
-	// Who is started as a descriptor is called by its number. Where that can't be
-	// changed, so be it.
+	// A process that was started from a descriptor bears its number as a name. An error is
+	// harmless.
 	_ = os.WriteFile("/proc/self/comm", []byte(filepath.Base(os.Args[0])), 0)
 	return nil
 }
 
-// Socket returns the listening socket that was handed over under a name, and nil where
-// none was. It is an error when there are several.
+// Socket returns the listening socket that was handed over under a name, or nil if there is
+// none. It returns an error if there are several.
 func (s *Store) Socket(name string) (*os.File, error) {
 	var found *os.File
 	rest := s.handed[:0:0]
@@ -164,7 +164,7 @@ func (s *Store) Socket(name string) (*os.File, error) {
 	return found, nil
 }
 
-// listens reports whether an entry is a socket that listens.
+// listens reports whether an entry is a listening socket.
 func listens(e *entry) bool {
 	if e.end.Kind != unix.S_IFSOCK {
 		return false

@@ -7,8 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openProgram returns nil: macOS starts no open file. The path of the program is what
-// the keeper goes by.
+// openProgram returns nil: macOS can't start an open file. The keeper uses the program's path.
 func openProgram(path string) (*os.File, error) {
 	_, err := os.Stat(path)
 	return nil, err

@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openProgram opens a program, so that it is the same for as long as the keeper lives.
+// openProgram opens a program, so that the keeper starts the same file as long as it runs.
 func openProgram(path string) (*os.File, error) { return os.Open(path) }
 
-// procPath is what a process calls a descriptor of its own.
+// procPath returns the path of a descriptor within its own process.
 func procPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
 func socketPair() ([2]int, error) {

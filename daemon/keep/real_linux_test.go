@@ -19,8 +19,8 @@ import (
 
 const insideVariable = "KEEP_TEST_INSIDE"
 
-// namespaces give an ordinary user processes, mounts and control groups of their own,
-// so that a systemd of theirs runs. All of it ends with the first program in it.
+// namespaces give an ordinary user their own processes, mounts and control groups, so that
+// they can run a systemd. All of it ends with the first program in it.
 const namespaces = `
 echo $$ >"$1/cgroup.procs"; shift
 exec unshare --mount --pid --cgroup --fork --kill-child --propagation private -- sh -ec '
@@ -34,7 +34,7 @@ exec unshare --mount --pid --cgroup --fork --kill-child --propagation private --
 ' sh "$@"
 `
 
-// TestSystemd runs TestInsideSystemd as an ordinary user, where that can be done.
+// TestSystemd runs TestInsideSystemd as an ordinary user, if possible.
 func TestSystemd(t *testing.T) {
 	if os.Geteuid() != 0 || os.Getenv(insideVariable) != "" {
 		t.Skip("a systemd for a user of the test is started by root, from outside")
@@ -80,7 +80,7 @@ func TestSystemd(t *testing.T) {
 	}
 }
 
-// controlGroup makes a control group that the user of the test may divide.
+// controlGroup creates a control group that the user of the test may subdivide.
 func controlGroup(t *testing.T) string {
 	t.Helper()
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")
@@ -184,7 +184,7 @@ func TestInsideSystemd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tty.Close()
-	for range 2 { // which both have the same input and output
+	for range 2 { // both have the same input and output
 		if answer, err := ask(h.socket, "a", int(tty.Fd()), int(tty.Fd())); answer != "welcome" {
 			t.Fatalf("a terminal: %q, %v", answer, err)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/rig"
 )
 
-// newSystemd keeps descriptors as systemd does, n at most.
+// newSystemd returns a manager that keeps descriptors as systemd does, n at most.
 func newSystemd(t *testing.T, address string, n int) *rig.FDStore {
 	t.Helper()
 	if !rig.ComparesFiles() {
@@ -23,7 +23,8 @@ func newSystemd(t *testing.T, address string, n int) *rig.FDStore {
 	return m
 }
 
-// storeOf is that of a daemon which is started now, and is told the limit.
+// storeOf returns the store of a daemon that is started now, with the limit in its
+// environment.
 func storeOf(t *testing.T, m *rig.FDStore, limit string) *Store {
 	t.Helper()
 	s := &Store{kept: map[string][]entry{}}
@@ -40,7 +41,7 @@ func storeOf(t *testing.T, m *rig.FDStore, limit string) *Store {
 	return s
 }
 
-// newSession makes the descriptors of a session: what is given, and a mapping.
+// newSession creates the descriptors of a session: those given, and a mapping.
 func newSession(t *testing.T, files ...*os.File) ([]*os.File, *mapping.Mapping) {
 	t.Helper()
 	m, err := mapping.Create(1 << 10)
@@ -89,7 +90,8 @@ func mustKeep(t *testing.T, s *Store, name string, files ...*os.File) {
 	}
 }
 
-// take takes over what is kept, and says of each session what of it is there.
+// take takes over what is kept, and returns for each session which of its descriptors are
+// present.
 func take(t *testing.T, s *Store) (sessions map[string][]mapping.End, strays []string) {
 	t.Helper()
 	all, left, err := s.Take(t.Context())
@@ -173,7 +175,7 @@ func TestSystemdKeepsAnOpenFileOnce(t *testing.T) {
 	}
 }
 
-// Part of a session is dropped by itself, so that its server sees the end of its input.
+// Part of a session can be dropped separately, so that its server sees the end of its input.
 func TestPartOfASessionIsDropped(t *testing.T) {
 	m := newSystemd(t, t.TempDir()+"/notify", MaxKept)
 	s := storeOf(t, m, fmt.Sprint(MaxKept))
@@ -194,7 +196,7 @@ func TestPartOfASessionIsDropped(t *testing.T) {
 	}
 }
 
-// More than may be kept is not given away, since it would be dropped without a word.
+// Descriptors above the limit are not sent, since they would be dropped silently.
 func TestNoMoreIsKeptThanMayBe(t *testing.T) {
 	m := newSystemd(t, t.TempDir()+"/notify", 5)
 	s := storeOf(t, m, "5")
@@ -208,7 +210,7 @@ func TestNoMoreIsKeptThanMayBe(t *testing.T) {
 	if got := m.Names(); len(got) != 3 {
 		t.Errorf("it keeps %q", got)
 	}
-	// A systemd that doesn't say how many is asked whether it keeps any.
+	// A systemd that does not announce a limit is asked whether it keeps anything.
 	if n, err := storeOf(t, m, "").limit(); n != MaxKept || err != nil {
 		t.Errorf("of one that keeps some: %d, %v", n, err)
 	}
@@ -221,7 +223,7 @@ func TestNoMoreIsKeptThanMayBe(t *testing.T) {
 	}
 }
 
-// What was planted among what is kept is in no session.
+// Planted descriptors become part of no session.
 func TestWhatNoSessionClaimsIsClosed(t *testing.T) {
 	m := newSystemd(t, t.TempDir()+"/notify", MaxKept)
 	s := storeOf(t, m, fmt.Sprint(MaxKept))
@@ -231,7 +233,7 @@ func TestWhatNoSessionClaimsIsClosed(t *testing.T) {
 	mustKeep(t, s, "one", one...)
 
 	m.Plant("one.0", other)                // another pipe, under the session's name
-	thief, _ := newSession(t, r, w, other) // a session that claims what is another's
+	thief, _ := newSession(t, r, w, other) // a session that claims another's descriptor
 	m.Plant("thief.3", thief[3])
 	again, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", memory.File().Fd()), os.O_RDWR, 0)
 	if err != nil {

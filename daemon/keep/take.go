@@ -16,32 +16,32 @@ import (
 
 // Session is what was kept of one session.
 type Session struct {
-	Name    string // under which it stays kept until it is dropped
+	Name    string // under which it is kept until it is dropped
 	Mapping *mapping.Mapping
-	Files   []*os.File // in the order of its mapping's ends; nil for what is not kept any more
+	Files   []*os.File // in the order of its mapping's ends; nil for descriptors that are no longer kept
 }
 
-// Stray is something that was kept and belongs to no session. It has been closed.
+// Stray is a descriptor that was kept and belongs to no session. It has been closed.
 type Stray struct {
 	Name string
 	End  mapping.End
 	Why  error
 }
 
-// claim is one session while it is being put together.
+// claim is a session that is being assembled.
 type claim struct {
 	Session
 	memory *entry
 	ends   []mapping.End
-	own    int // of what has its name
+	own    int // number of descriptors with its own name
 	uses   []*entry
 }
 
-// Take returns all that an earlier daemon has had kept, by session, and what was with
-// it that no session claims. It is called once, after the sockets were taken. Names
-// count for nothing by themselves: a session is what a mapping says it is, and a
-// descriptor is of a session that says what it leads to. Only of two that lead to the
-// same does the name tell whose is whose.
+// Take returns everything that a previous daemon has had kept, by session, and the descriptors
+// that no session claims. It must be called once, after the sockets were taken. Names prove
+// nothing: a session is what a mapping says it is, and a descriptor belongs to the session
+// that lists what it refers to. The name only decides between descriptors that refer to the
+// same thing.
 func (s *Store) Take(ctx context.Context) ([]Session, []Stray, error) {
 	all := s.handed
 	s.handed = nil
@@ -53,7 +53,7 @@ func (s *Store) Take(ctx context.Context) ([]Session, []Stray, error) {
 	for _, st := range strays {
 		used[st.entry] = true
 	}
-	// What a session has given itself goes to it before others look for theirs.
+	// A session first gets what was kept under its own name.
 	for _, own := range []bool{true, false} {
 		for _, c := range claims {
 			c.claim(all, used, own)
@@ -84,8 +84,8 @@ type stray struct {
 	why   error
 }
 
-// mappings finds the mappings among what was kept, each of which is a session: first
-// those that have most of what they name under their own name.
+// mappings finds the mappings among the kept descriptors. Each is a session. Sessions that
+// have most of their descriptors under their own name come first.
 func mappings(all []*entry) (claims []*claim, strays []stray) {
 	for _, e := range all {
 		if e.end.Kind != unix.S_IFREG || e.end.Access != unix.O_RDWR {
@@ -98,7 +98,7 @@ func mappings(all []*entry) (claims []*claim, strays []stray) {
 		}
 		m, err := mapping.Open(f)
 		if err != nil {
-			continue // it may be a file that an agent has for its input
+			continue // it may be a file that is an agent's input
 		}
 		c := &claim{Session: Session{Mapping: m}, memory: e, uses: []*entry{e}}
 		c.Name, _, _ = strings.Cut(e.name, ".")
@@ -127,8 +127,8 @@ func mappings(all []*entry) (claims []*claim, strays []stray) {
 	return claims, strays
 }
 
-// claim looks for the session's descriptors: first among those with its own name, in
-// the places where it has put them, then among all others that nobody has claimed.
+// claim finds the session's descriptors. It prefers those with its own name and index, then
+// those with its own name and, unless own is set, takes any that is unclaimed.
 func (c *claim) claim(all []*entry, used map[*entry]bool, own bool) {
 	for i, end := range c.ends {
 		if c.Files[i] != nil || end == (mapping.End{}) {
@@ -150,10 +150,10 @@ func (c *claim) claim(all []*entry, used map[*entry]bool, own bool) {
 	}
 }
 
-// share gives the session for each descriptor that it still lacks a copy of one that
-// leads to the same. systemd keeps an open file once: an agent's socket or terminal may
-// be both its input and its output. Of other sessions it gets devices and files, which
-// any number of agents may have, and never a pipe or a socket.
+// share gives the session a copy of a descriptor with the same end for each one that it still
+// lacks. systemd keeps an open file once: an agent's socket or terminal may be both its input
+// and its output. From other sessions it only gets devices and files, which any number of
+// agents may use, and never a pipe or a socket.
 func (c *claim) share(all []*entry) {
 	for i, end := range c.ends {
 		if c.Files[i] != nil || end == (mapping.End{}) {
@@ -164,7 +164,7 @@ func (c *claim) share(all []*entry) {
 			from = all
 		}
 		if at := slices.IndexFunc(from, func(e *entry) bool { return e.end == end }); at >= 0 {
-			c.Files[i], _ = copyOf(from[at].file) // nil as if it were gone
+			c.Files[i], _ = copyOf(from[at].file) // nil if that fails, as if it were lost
 			if !slices.Contains(c.uses, from[at]) {
 				c.uses = append(c.uses, from[at])
 			}
@@ -172,22 +172,22 @@ func (c *claim) share(all []*entry) {
 	}
 }
 
-// settle notes what stays kept of a session that was taken over.
+// settle registers what is still kept of a recovered session.
 func (s *Store) settle(c *claim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for n := 0; !validName.MatchString(c.Name) || s.kept[c.Name] != nil; n++ {
 		c.Name = "again-" + strconv.Itoa(n)
 	}
-	_ = c.memory.file.Close() // the mapping has its own
+	_ = c.memory.file.Close() // the mapping has its own copy
 	c.memory.file = c.Mapping.File()
 	for _, e := range c.uses {
 		s.kept[c.Name] = append(s.kept[c.Name], *e)
 	}
 }
 
-// discard closes a stray and has it kept no more. What else bears its name is given
-// away again, since only names can be removed.
+// discard closes a stray and stops keeping it. Only names can be removed, so other descriptors
+// with the same name are sent again.
 func (s *Store) discard(ctx context.Context, e *entry, claims []*claim) error {
 	err := e.file.Close()
 	if s.line == nil {
@@ -204,7 +204,7 @@ func (s *Store) discard(ctx context.Context, e *entry, claims []*claim) error {
 	return err
 }
 
-// duplicate returns a descriptor of the same open file.
+// duplicate returns a new descriptor of the same open file.
 func duplicate(f *os.File) (int, error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -219,7 +219,7 @@ func duplicate(f *os.File) (int, error) {
 	return to, nil
 }
 
-// copyOf returns another file that is the same open file.
+// copyOf returns a new file for the same open file.
 func copyOf(f *os.File) (*os.File, error) {
 	fd, err := duplicate(f)
 	if err != nil {

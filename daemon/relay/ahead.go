@@ -12,16 +12,16 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// While a request is judged, its pump reads nothing. Where that takes long, the side's
-// input is looked at now and then: whoever has asked may have taken the request back, and
-// then it is judged no further. That is all that is done about lines before their turn.
+// While a request is judged, its pump reads nothing. If that takes long, the side's input is
+// checked from time to time: the requester may have cancelled the request, and judging it then
+// stops. Nothing else is done with lines ahead of their turn.
 
-// aheadAfter is how long a request is judged before its side's input is looked at, and
-// again how long it is until the next look.
+// aheadAfter is how long a request is judged before its side's input is checked, and the delay
+// between checks.
 const aheadAfter = 50 * time.Millisecond
 
-// lookAhead looks, as long as the pump of side has a request judged, whether that was
-// taken back.
+// lookAhead cancels the request of side that is being judged, if the requester has cancelled
+// it.
 func (s *Session) lookAhead(side wire.Side) {
 	defer s.recoverPanic()
 	if seq := s.takenBack(side); seq != 0 {
@@ -29,7 +29,7 @@ func (s *Session) lookAhead(side wire.Side) {
 	}
 }
 
-// lookLater has the input of side looked at in a while. s.mu is held.
+// lookLater schedules the next check of the input of side. s.mu must be held.
 func (s *Session) lookLater(side wire.Side) {
 	if s.look[side] == nil {
 		s.look[side] = time.AfterFunc(s.aheadAfter, func() { s.lookAhead(side) })
@@ -38,8 +38,8 @@ func (s *Session) lookLater(side wire.Side) {
 	s.look[side].Reset(s.aheadAfter)
 }
 
-// takenBack returns the number of the request of side that is being judged, where it was
-// taken back by now; else 0, and it sees to the next look.
+// takenBack returns the number of the request of side that is being judged, if the requester
+// has cancelled it. Otherwise it schedules the next check and returns 0.
 func (s *Session) takenBack(side wire.Side) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +54,7 @@ func (s *Session) takenBack(side wire.Side) uint64 {
 	return 0
 }
 
-// cancels implements [source]. It reads what there is before.
+// cancels implements [source]. It first reads what is available.
 func (in *input) cancels(key string) bool {
 	rest := in.Unread()
 	s, most := in.session, in.session.mapping.Longest()+mapping.MaxAhead
@@ -106,9 +106,9 @@ func (in *inbox) cancels(key string) bool {
 	return false
 }
 
-// cancels reports whether a line of side cancels the request with the key. Where more is
-// false nothing can be told of those behind it: it may be the beginning of what its reader
-// refuses.
+// cancels reports whether a line of side cancels the request with the key. If more is false,
+// nothing can be said about later lines: the line may be the start of something that its
+// reader refuses.
 func cancels(side wire.Side, line []byte, key string) (is, more bool) {
 	if len(bytes.TrimSpace(line)) == 0 {
 		return false, true
@@ -121,7 +121,7 @@ func cancels(side wire.Side, line []byte, key string) (is, more bool) {
 	return mcp.Check(side, &e, line) == nil && keyCancelled(&e, line) == key, true
 }
 
-// keyCancelled is the key of the request that a message cancels, empty for none.
+// keyCancelled returns the key of the request that a message cancels, empty for none.
 func keyCancelled(e *wire.Envelope, line []byte) string {
 	if e.Kind != wire.Notification || e.Method != "notifications/cancelled" || !e.RequestID.Present() {
 		return ""

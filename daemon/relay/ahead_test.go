@@ -8,8 +8,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// What was read behind the longest line while that was judged is there for the next
-// daemon, as the line is.
+// Input read behind the longest line while that was judged is available to the next daemon, as
+// is the line.
 func TestReadAheadOfTheLongestLine(t *testing.T) {
 	s := newStage(t, play{longest: wire.MaxMessage})
 	s.steps("cross "+aPing, `return {"jsonrpc":"2.0","id":2,"result":{}}`)

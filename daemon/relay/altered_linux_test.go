@@ -36,23 +36,23 @@ type extent struct {
 
 const alteredLongest = 1 << 20
 
-// What a daemon owes its server and its agent that was let pass by a judge.
+// Pending output of a daemon that a judge has forwarded.
 var owedJudged = []string{
 	`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"long","arguments":{"text":"` + strings.Repeat("x", 300<<10) + `","call":{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"denied"}}}}}`,
 	`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"short"}}`,
 	`{"jsonrpc":"2.0","id":5,"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}`,
 }
 
-// leftover is what a daemon leaves behind: its memory, what is in the staging pipes to each
-// side, and what it has put on record.
+// leftover is what a daemon leaves behind: its memory, the content of the staging pipes to
+// each side, and its records.
 type leftover struct {
 	memory  []extent
 	staged  [2][]byte
 	digests map[uint64]string
 }
 
-// leftBehind is left by a daemon that owes its server two calls and a ping, holds another
-// call, and owes its agent what the server asks.
+// leftBehind returns the leftover of a daemon whose pending output is two calls and a ping for
+// the server, and a server's request for the agent. It also holds another call.
 var leftBehind = sync.OnceValue(func() leftover {
 	judge := &askingJudge{digests: map[uint64]string{}}
 	var r, w [4]*os.File // what the agent and the server write, and what they read
@@ -81,7 +81,7 @@ var leftBehind = sync.OnceValue(func() leftover {
 	}
 	go s.Run() // ends with Leave
 	until := func(ready func() bool) {
-		for end := time.Now().Add(testTimeout); ; time.Sleep(time.Millisecond) { // between two looks
+		for end := time.Now().Add(testTimeout); ; time.Sleep(time.Millisecond) { // between two checks
 			s.mu.Lock()
 			is := ready()
 			s.mu.Unlock()
@@ -93,7 +93,7 @@ var leftBehind = sync.OnceValue(func() leftover {
 			}
 		}
 	}
-	// What is written to both sides was held: their pumps read on.
+	// The output to both sides is blocked, but their pumps continue to read.
 	_, _ = io.WriteString(w[0], owedJudged[1]+"\n")
 	_, _ = io.WriteString(w[1], owedJudged[2]+"\n")
 	until(func() bool { return s.outputs[fromServer].writing && s.outputs[fromAgent].writing })
@@ -136,8 +136,8 @@ func duplicateOf(f *os.File) *os.File {
 	return os.NewFile(uintptr(fd), "kept")
 }
 
-// askingJudge lets pass what is to be owed, long lines at once and others a little later,
-// and holds what says "hold".
+// askingJudge forwards what is to be pending output, long lines at once and others a little
+// later, and holds lines that contain "hold".
 type askingJudge struct {
 	fileJudge
 	mu      sync.Mutex
@@ -178,10 +178,9 @@ func (j *askingJudge) Told(uint64) bool                                   { retu
 func (j *askingJudge) Outcome(context.Context, uint64, string)            {}
 func (j *askingJudge) Refused(context.Context, wire.Side, string, []byte) {}
 
-// playAltered has a daemon take over what was left behind, with bytes of it that were
-// altered: each change is an offset into what there is and a new byte. Those behind the
-// memory are of the staging pipes, and the last few put something behind those. It returns
-// what the sides read.
+// playAltered has a daemon recover what was left behind, with altered bytes: each change is an
+// offset and a new byte. Offsets behind the memory are in the staging pipes, and the last few
+// append something to those. It returns what the sides read.
 func playAltered(t testing.TB, changes []byte) (read [2]string) {
 	left := leftBehind()
 	m, err := mapping.Create(alteredLongest)
@@ -219,7 +218,7 @@ func playAltered(t testing.TB, changes []byte) (read [2]string) {
 			all, _ := io.ReadAll(f)
 			read[side] = string(all)
 			if wire.Side(side) == fromServer {
-				serverW.Close() // it has read all and leaves
+				serverW.Close() // it has read everything and exits
 			}
 		})
 	}
@@ -262,7 +261,7 @@ func playAltered(t testing.TB, changes []byte) (read [2]string) {
 	return read
 }
 
-// alter puts a byte in place of one that was left.
+// alter replaces a byte of what was left behind.
 func alter(m *mapping.Mapping, memory []extent, staged *[2][]byte, at int, with byte) {
 	for _, e := range memory {
 		if at < len(e.bytes) {
@@ -286,8 +285,8 @@ func alter(m *mapping.Mapping, memory []extent, staged *[2][]byte, at int, with 
 	}
 }
 
-// checkJudged checks that a side has read nothing that has to be judged and was not let
-// pass, also if it reads one value after the other and not lines.
+// checkJudged checks that a side has read nothing that must be judged and was not forwarded,
+// even if the side reads consecutive JSON values instead of lines.
 func checkJudged(t testing.TB, side int, all string) {
 	t.Helper()
 	for _, line := range strings.Split(all, "\n") {
@@ -307,7 +306,7 @@ func checkJudged(t testing.TB, side int, all string) {
 	}
 }
 
-// What nobody has altered is delivered, all of it: else the tests below show nothing.
+// Unaltered output is delivered completely. Otherwise the tests below would prove nothing.
 func TestLeftBehind(t *testing.T) {
 	read := playAltered(t, nil)
 	for i, want := range owedJudged {
@@ -318,8 +317,8 @@ func TestLeftBehind(t *testing.T) {
 }
 
 // Whatever is altered in the memory of a session and in its staging pipes, the next daemon
-// writes nothing that has to be judged and that nobody let through, and goes on or says
-// that it was damaged.
+// writes nothing that must be judged and was not forwarded. It continues, or reports that the
+// memory was damaged.
 func TestAlteredMemory(t *testing.T) {
 	check := leaks(t)
 	leftBehind()
@@ -331,7 +330,7 @@ func TestAlteredMemory(t *testing.T) {
 		}
 		playAltered(t, changes)
 	}
-	// The places of what counts most are few among so many bytes.
+	// The most important bytes are few among so many.
 	for at := range uint32(256) {
 		for _, with := range []byte{0, 1, 0x7f, 0xff} {
 			if r.IntN(8) > 0 {
@@ -340,13 +339,13 @@ func TestAlteredMemory(t *testing.T) {
 			playAltered(t, append(binary.LittleEndian.AppendUint32(nil, at), with))
 		}
 	}
-	for back := range uint32(12) { // what is behind the staging pipes, and the ends of them
+	for back := range uint32(12) { // the bytes appended to the staging pipes, and the ends of their content
 		playAltered(t, append(binary.LittleEndian.AppendUint32(nil, lastOffset()-back), 0x7b))
 	}
 	check()
 }
 
-// lastOffset is the last that a change can have.
+// lastOffset is the highest offset of a change.
 func lastOffset() uint32 {
 	left := leftBehind()
 	n := len(left.staged[0]) + len(left.staged[1]) + 7

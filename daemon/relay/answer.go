@@ -7,7 +7,7 @@ import (
 )
 
 func (t *turn) answer(line []byte, e *wire.Envelope) {
-	if !e.ID.Present() { // only the server may complain without saying of what
+	if !e.ID.Present() { // only the server may send an error without an id
 		if t.side == fromServer {
 			t.gate.Read(t.side, "", 1)
 			t.pass(line, "", false, true)
@@ -48,8 +48,8 @@ func (t *turn) answer(line []byte, e *wire.Envelope) {
 		t.refused(line, unknownTask)
 		t.outcome(r, "lost")
 		t.owe(other(t.side), mcp.RefuseUnread(r.id, mcp.CodeExtension, "The result is withheld: "+unknownTask))
-	case (call != nil || isJudged(rule, r, line, e)) && r.cancelled: // nobody is asked about what nobody wants
-		t.add(&numbered{t.state.nextSeq(t.side)}) // an earlier daemon may have put it on record under that
+	case (call != nil || isJudged(rule, r, line, e)) && r.cancelled: // nobody wants it, so nobody is asked about it
+		t.add(&numbered{t.state.nextSeq(t.side)}) // a previous daemon may have recorded it under that number
 		t.outcome(r, outcomeOf(e))
 	case call != nil || isJudged(rule, r, line, e):
 		t.outcome(r, outcomeOf(e))
@@ -59,7 +59,7 @@ func (t *turn) answer(line []byte, e *wire.Envelope) {
 	}
 }
 
-// passAnswer writes an answer on that is not judged.
+// passAnswer forwards an answer without judging it.
 func (t *turn) passAnswer(r *request, line []byte, e *wire.Envelope, rule mcp.Rule) {
 	t.outcome(r, outcomeOf(e))
 	announced := line
@@ -76,8 +76,8 @@ func (t *turn) passAnswer(r *request, line []byte, e *wire.Envelope, rule mcp.Ru
 	t.owe(other(t.side), announced)
 }
 
-// judgeAnswer has the answer to r judged; call is what it came of, where extensions
-// want to see that.
+// judgeAnswer judges the answer to r. call is the call behind it, if extensions want to see
+// that.
 func (t *turn) judgeAnswer(r *request, line []byte, call *origin) {
 	w := &waiting{
 		seq: t.state.nextSeq(t.side), side: t.side, line: t.keep(line), envelope: t.envelope, result: true,

@@ -19,43 +19,43 @@ const (
 	fromServer = wire.FromServer
 )
 
-// Ends are what a session stands between, and what it keeps for the next daemon. They
-// are the session's once it was begun, which closes them when it ends, Drained last.
+// Ends are the descriptors between which a session carries lines, and what it keeps for the
+// next daemon. New takes ownership of them. The session closes them when it ends, Drained
+// last.
 type Ends struct {
 	Agent   Pair
-	Staging *pipe.Staging // what the agent reads is written through that; nil where the system has none
+	Staging *pipe.Staging // for writes to the agent; nil if the system has none
 	Server  Server
 	Mapping *mapping.Mapping
-	Drained *os.File // is closed when the agent has been written all that it is owed; may be nil
+	Drained *os.File // closed when the agent has been sent all its output; may be nil
 
-	// Earlier is what earlier daemons have put on record of the session, nil for a new
-	// one.
+	// Earlier looks up what previous daemons recorded of the session; nil for a new session.
 	Earlier Earlier
 
-	// LetGo is called with each descriptor before it is closed for good, so that who
-	// keeps a copy of it closes that as well. It may be nil.
+	// LetGo is called with each descriptor before it is closed for good, so that a kept copy
+	// is closed too. It may be nil.
 	LetGo func(*os.File)
 }
 
-// Pair are the two descriptors of one side.
+// Pair is the two descriptors of one side.
 type Pair struct {
-	From *os.File // is read
-	To   *os.File // is written
+	From *os.File // read from
+	To   *os.File // written to
 }
 
-// errEnded is why a session does nothing any more.
+// errEnded is the error of operations on an ended session.
 var errEnded = errors.New("the session has ended")
 
-// New returns a session with what its mapping holds: that of an earlier daemon, or
-// nothing yet. It fails with [mapping.ErrDamaged] where that can't be. The caller
-// calls Run, and else Close.
+// New returns a session with the state in its mapping: that of a previous daemon, or none yet.
+// It returns [mapping.ErrDamaged] if that state is impossible. The caller must call Run or
+// Close.
 func New(judge Judge, ends Ends, log *slog.Logger) (*Session, error) {
 	s := &Session{
 		gate: judge, log: log, ends: ends, mapping: ends.Mapping, state: newState(), done: make(chan struct{}), grace: child.LeavingGrace, readTimeout: agentReadTimeout, answerTimeout: answerTimeout, aheadAfter: aheadAfter,
 		reminders: map[uint64]*reminder{}, silentRequests: silentRequests{after: unansweredAfter}, recording: map[uint64]string{}, verdictsCame: make(chan struct{}, 1),
 	}
 	s.changed.L = &s.mu
-	s.ctx, s.cancel = context.WithCancelCause(context.Background()) // a lifetime: until Close
+	s.ctx, s.cancel = context.WithCancelCause(context.Background()) // lives until Close
 	if err := s.restore(); err != nil {
 		s.cancel(errEnded)
 		s.shut()
@@ -67,7 +67,7 @@ func New(judge Judge, ends Ends, log *slog.Logger) (*Session, error) {
 	return s, nil
 }
 
-// wakeAll ends all waits. It may be late, and then there are none.
+// wakeAll ends all waits. If the session has been shut already, there are none.
 func (s *Session) wakeAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +97,7 @@ func (s *Session) Run() {
 	s.begin(s.finish)
 	s.begin(s.applyVerdicts)
 	s.begin(s.watch)
-	held := s.held() // before this one holds any
+	held := s.held() // before this daemon holds any
 	s.begin(func() { s.resubmit(held) })
 	for side := fromAgent; side <= fromServer; side++ {
 		if writing[side] {
@@ -117,7 +117,7 @@ func (s *Session) Run() {
 	s.shut()
 }
 
-// deliver gives the agent a line of ours.
+// deliver sends the agent a line that the daemon generated.
 func (s *Session) deliver(line []byte) {
 	defer s.recoverPanic()
 	s.mu.Lock()
@@ -128,7 +128,7 @@ func (s *Session) deliver(line []byte) {
 	}
 }
 
-// sideEnded notes that nothing more is to be read of a side.
+// sideEnded notes that nothing more will be read from a side.
 func (s *Session) sideEnded(side wire.Side) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,55 +12,55 @@ import (
 )
 
 const (
-	// agentReadTimeout is how long a server that has ended, and an agent whose server has,
-	// may leave what is theirs without taking any of it.
+	// agentReadTimeout is how long an agent may read nothing of its pending output while the
+	// session ends.
 	agentReadTimeout = 5 * time.Second
-	// answerTimeout is how long an agent that has said all is left waiting for what is
-	// open. Clients wait two seconds and then send a signal; in a pipeline of a shell
-	// somebody waits for the answer of a slow server.
+	// answerTimeout is how long open requests are waited for after the agent has closed its
+	// input. Clients wait two seconds and then send a signal. In a shell pipeline somebody may
+	// wait for the answer of a slow server.
 	answerTimeout = 8 * time.Second
-	// unreadTimeout is how long is waited for what was written before an end and not
-	// read: it is there, unless somebody else goes on to write.
+	// unreadTimeout limits the wait for input that was written before an end and has not been
+	// read. It is available at once, unless another process continues to write.
 	unreadTimeout = 2 * time.Second
-	// drainTimeout is how long answers may take that are under way when the daemon ends
-	// the session.
+	// drainTimeout is how long answers under way may take when the daemon ends the session.
 	drainTimeout = 2 * time.Second
-	// killTimeout bounds the wait for a server that was killed.
+	// killTimeout limits the wait for a server that was killed.
 	killTimeout = 5 * time.Second
 )
 
-// ending is how a session comes to its end. s.mu guards it.
+// ending is how a session ends. s.mu guards it.
 type ending struct {
-	begun    bool // who waits for the end is told more
-	running  bool // Run was called, or must not be any more
-	signals  int  // how often the end was asked for
-	timedOut bool // the agent has said all, and was not answered in time
+	begun    bool // finish has begun: changes that it may wait for are broadcast
+	running  bool // Run was called, or must not be called any more
+	signals  int  // number of end requests
+	timedOut bool // the agent closed its input and was not answered in time
 	drained  string
-	dead     bool   // nobody is there who reads what the agent is owed
-	exited   bool   // the server's process has ended, or a shared one serves the session no more
-	how      string // as its parent tells
-	left     bool   // all stays as it is for the next daemon
+	dead     bool   // nobody reads the agent's output any more
+	exited   bool   // the server process has ended, or a shared server no longer serves the session
+	how      string // as reported by the server's parent
+	left     bool   // everything is left as it is for the next daemon
 }
 
-// Signal asks for the end in order, as a signal to tg-shim does: what is under way is
-// delivered and the server's input closed, and later it is told to leave and then
-// killed. Each call after the first skips a step. It does not block.
+// Signal requests an orderly end, as a signal to tg-shim does. Lines under way are delivered
+// and the server's input is closed. Later the server gets a signal to terminate, and is then
+// killed. Each call after the first skips a step. Signal does not block.
 func (s *Session) Signal() {
 	s.end(func(e *ending) { e.signals++ })
 }
 
-// answerTimedOut ends the session of an agent that has said all and was not answered in time.
+// answerTimedOut ends the session of an agent that closed its input and was not answered in
+// time.
 func (s *Session) answerTimedOut() {
 	s.end(func(e *ending) { e.signals, e.timedOut = e.signals+1, true })
 }
 
-// Drain ends the session because the daemon has a reason to: what is held is refused
-// with it, and answers that are under way get a little time.
+// Drain ends the session because the daemon has a reason to. Held lines are denied with the
+// reason, and answers under way get a short time.
 func (s *Session) Drain(reason string) {
 	s.end(func(e *ending) { e.drained = reason })
 }
 
-// ServerEnded says that the server's process has ended, and how.
+// ServerEnded reports that the server's process has ended, and how.
 func (s *Session) ServerEnded(how string) {
 	s.end(func(e *ending) { e.exited, e.how = true, how })
 }
@@ -72,11 +72,11 @@ func (s *Session) end(note func(*ending)) {
 	s.changed.Broadcast()
 }
 
-// Done is closed when the session has ended.
+// Done returns a channel that is closed when the session has ended.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
-// Err is why the session was ended without any order: a fault of ours, or that its memory
-// was damaged or altered ([mapping.ErrDamaged]). Else it is nil.
+// Err returns why the session ended unexpectedly: a bug, or damaged or altered memory
+// ([mapping.ErrDamaged]). Otherwise it is nil.
 func (s *Session) Err() error {
 	if err := context.Cause(s.ctx); err != errEnded {
 		return err
@@ -84,12 +84,13 @@ func (s *Session) Err() error {
 	return nil
 }
 
-// Close ends the session at once, and returns when nothing of it is left.
+// Close ends the session at once, and returns when all its goroutines have ended and
+// everything is closed.
 func (s *Session) Close() { s.stop(false) }
 
-// Leave ends what this daemon does for the session, and leaves the session to the next
-// one, for which somebody else keeps the descriptors. A write to an agent that reads
-// nothing may be under way still, and then the descriptors stay open.
+// Leave stops this daemon's work for the session and leaves the session to the next daemon,
+// for which the descriptors are kept elsewhere. A write to an agent that reads nothing may
+// still be under way; the descriptors then stay open.
 func (s *Session) Leave() { s.stop(true) }
 
 func (s *Session) stop(left bool) {
@@ -117,17 +118,16 @@ func (s *Session) stop(left bool) {
 	<-s.done
 }
 
-// release ends a write to a socket that nobody reads, which no waker ends.
+// release ends a blocked write to a socket that nobody reads, which no waker can end.
 func (s *Session) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if o := s.outputs[fromAgent]; o.writing && !s.ending.left {
-		_ = unix.Shutdown(int(s.ends.Agent.To.Fd()), unix.SHUT_RDWR) // no other kind of file blocks so
+		_ = unix.Shutdown(int(s.ends.Agent.To.Fd()), unix.SHUT_RDWR) // no other kind of file blocks like this
 	}
 }
 
-// watch notes when nobody reads any more what the agent is owed, and when the server
-// has ended.
+// watch notes when nobody reads the agent's output any more, and when the server has ended.
 func (s *Session) watch() {
 	fds := []unix.PollFd{
 		{Fd: int32(s.ends.Agent.To.Fd())}, // errors only
@@ -155,8 +155,8 @@ func (s *Session) watch() {
 	}
 }
 
-// letGo closes a descriptor, which may be nil: of this daemon's only, when the session
-// is left to the next one.
+// letGo closes a descriptor, which may be nil. If the session is left to the next daemon, only
+// this daemon's copy is closed.
 func (s *Session) letGo(f *os.File) {
 	if f == nil {
 		return
@@ -169,7 +169,7 @@ func (s *Session) letGo(f *os.File) {
 	}
 }
 
-// shut closes all that the session has. Nothing of it runs any more.
+// shut closes everything that the session owns. No goroutine of the session may be running.
 func (s *Session) shut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,10 +182,10 @@ func (s *Session) shut() {
 		}
 	}
 	if !s.ending.left {
-		s.ends.Server.kill() // it has ended, or had to at once
+		s.ends.Server.kill() // it has ended, or had to end at once
 	}
-	// First the memory: without it the rest is no session, and the next daemon closes it. A
-	// session without some of its ends would be taken for one that was altered.
+	// Close the memory first: without it, the next daemon takes the rest for no session and
+	// closes it. A session that lacks some of its ends would look altered.
 	if s.ends.LetGo != nil && !s.ending.left {
 		s.ends.LetGo(s.mapping.File())
 	}
@@ -203,7 +203,7 @@ func (s *Session) shut() {
 	}
 	s.wake, s.toServer = nil, nil
 	if status := s.ends.Server.status(); status > 0 && s.ends.Drained != nil && !s.ending.left {
-		_, _ = s.ends.Drained.Write([]byte{byte(status)}) // nobody may be there to read it
+		_, _ = s.ends.Drained.Write([]byte{byte(status)}) // there may be no reader
 	}
 	s.letGo(s.ends.Drained)
 }

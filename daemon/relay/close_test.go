@@ -26,7 +26,7 @@ const (
 	aResult = `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`
 )
 
-// steps plays steps, of which none may fail.
+// steps plays steps, none of which may fail.
 func (s *stage) steps(steps ...string) {
 	s.t.Helper()
 	for _, step := range steps {
@@ -36,14 +36,14 @@ func (s *stage) steps(steps ...string) {
 	}
 }
 
-// hangUp closes what a side writes into.
+// hangUp closes what a side writes to.
 func (s *stage) hangUp(side wire.Side) {
 	close(s.lines[side])
 	s.lines[side] = make(chan string)
 }
 
-// over waits until the session has ended, and checks that a side has read the end of
-// its input with nothing before it.
+// over waits until the session has ended, and checks that a side has read the end of its input
+// with nothing before it.
 func (s *stage) over(sides ...wire.Side) {
 	s.t.Helper()
 	select {
@@ -68,7 +68,7 @@ func (s *stage) atEnd(side wire.Side) {
 	}
 }
 
-// What an agent has asked for is answered before its server is told that it has gone.
+// The agent's requests are answered before the server's input is closed.
 func TestAgentHasSaidAll(t *testing.T) {
 	s := newStage(t, play{})
 	s.letGo()
@@ -80,7 +80,7 @@ func TestAgentHasSaidAll(t *testing.T) {
 	s.over(fromAgent)
 }
 
-// A call that is held when the agent has said all is answered as well.
+// A call that is held when the agent closes its input is answered too.
 func TestAgentHasSaidAllWithACallHeld(t *testing.T) {
 	s := newStage(t, play{})
 	s.letGo()
@@ -92,8 +92,8 @@ func TestAgentHasSaidAllWithACallHeld(t *testing.T) {
 	s.over(fromAgent)
 }
 
-// An agent that has said all is not waited with for ever: in time its server is told that
-// it has gone. What that does not answer by the end stays without an answer.
+// An agent that has closed its input is not waited for forever: after a while the server's
+// input is closed. What the server does not answer before its end stays without an answer.
 func TestAgentHasSaidAllAndIsNotAnswered(t *testing.T) {
 	s := newStage(t, play{})
 	ends := s.ends()
@@ -109,8 +109,8 @@ func TestAgentHasSaidAllAndIsNotAnswered(t *testing.T) {
 	s.steps("observe outcome:OUTCOME_OK")
 }
 
-// A server that ends is read to its end, what it did not answer is answered with an
-// error, and so is what the agent says until it can know.
+// A server that ends is read to its end. Requests that it did not answer are answered with an
+// error, as are those that the agent sends before it can know of the end.
 func TestServerEnds(t *testing.T) {
 	s := newStage(t, play{})
 	s.letGo()
@@ -121,8 +121,8 @@ func TestServerEnds(t *testing.T) {
 	s.steps("observe outcome:OUTCOME_OK")
 }
 
-// At a signal what is under way is delivered and the server's input closed; what is
-// held is refused.
+// At a signal, lines under way are delivered and the server's input is closed. Held lines are
+// denied.
 func TestSignal(t *testing.T) {
 	s := newStage(t, play{})
 	s.letGo()
@@ -138,7 +138,7 @@ func TestSignal(t *testing.T) {
 	s.over(fromAgent)
 }
 
-// When the daemon ends a session, answers that are under way still come.
+// When the daemon ends a session, answers under way still arrive.
 func TestDrain(t *testing.T) {
 	s := newStage(t, play{})
 	s.letGo()
@@ -170,7 +170,7 @@ func TestRefusal(t *testing.T) {
 	s.over(fromAgent)
 }
 
-// process starts a program, and returns it as a session knows it once it has said
+// process starts a program, and returns it as a session knows it when it has written
 // something.
 func process(t *testing.T, script string) (*exec.Cmd, *proc.Handle) {
 	t.Helper()
@@ -192,7 +192,7 @@ func process(t *testing.T, script string) (*exec.Cmd, *proc.Handle) {
 	return cmd, p
 }
 
-// A dead agent's server is told in three steps to go; the second signal and the third skip one.
+// A dead agent's server is stopped in three steps; the second signal and the third skip one.
 func TestAgentDies(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("there are no handles of processes here")
@@ -202,7 +202,7 @@ func TestAgentDies(t *testing.T) {
 		ends := s.ends()
 		s.session.Leave()
 		<-s.ended
-		cmd, p := process(t, `trap "" TERM; echo; exec sleep 600`) // it goes when it is killed
+		cmd, p := process(t, `trap "" TERM; echo; exec sleep 600`) // it ends when it is killed
 		ends.Server.(*Pipes).Process = p
 		agent, theirs := sockets(t)
 		ends.Agent.To.Close()
@@ -228,8 +228,8 @@ func TestAgentDies(t *testing.T) {
 	}
 }
 
-// An agent that reads nothing does not keep a session that is closed, and a write to a
-// socket that nobody reads ends.
+// An agent that reads nothing does not delay the close of a session. A write to a socket that
+// nobody reads is ended.
 func TestCloseWhileNobodyReads(t *testing.T) {
 	s := newStage(t, play{})
 	ends := s.ends()
@@ -249,8 +249,8 @@ func TestCloseWhileNobodyReads(t *testing.T) {
 	s.over()
 }
 
-// What is closed is said before to who keeps copies, and what tells tg-shim that all is
-// written is closed last.
+// LetGo is called for a descriptor before it is closed. The descriptor that tells tg-shim that
+// everything is written is closed last.
 func TestDescriptorsAreLetGo(t *testing.T) {
 	s := newStage(t, play{})
 	ends := s.ends()
@@ -293,8 +293,8 @@ func sockets(t *testing.T) (r, w *os.File) {
 	return os.NewFile(uintptr(fds[0]), "socket"), os.NewFile(uintptr(fds[1]), "socket")
 }
 
-// fillAgent has more written to the agent than its pipe takes, by who writes what the
-// server's pump does not.
+// fillAgent adds more output to the agent than its pipe holds, through the goroutine that
+// writes what the server's pump does not.
 func (s *stage) fillAgent() {
 	s.t.Helper()
 	const refused = 2000
@@ -308,8 +308,7 @@ func (s *stage) fillAgent() {
 	}
 }
 
-// What stands in a daemon's memory to be written, when that leaves, is there for the
-// next one.
+// Pending output in a daemon's memory, when that leaves, is available to the next daemon.
 func TestLeaveWhileALineWaits(t *testing.T) {
 	s := newStage(t, play{})
 	s.session.Leave()
@@ -331,7 +330,7 @@ func TestLeaveWhileALineWaits(t *testing.T) {
 	reads(t, agent, late)
 }
 
-// A write that was cut short because the daemon leaves is the next one's to finish, and is
+// A write that is interrupted because the daemon leaves is continued by the next daemon, and
 // not begun again.
 func TestLeaveWhileALongLineWaits(t *testing.T) {
 	s := newStage(t, play{})
@@ -355,7 +354,7 @@ func TestLeaveWhileALongLineWaits(t *testing.T) {
 	}
 }
 
-// reads reads lines until there is one.
+// reads reads lines until it finds one.
 func reads(t *testing.T, agent *os.File, want string) {
 	t.Helper()
 	defer agent.Close()
@@ -367,7 +366,7 @@ func reads(t *testing.T, agent *os.File, want string) {
 	}
 }
 
-// The same for an answer that was judged, before which the agent is told something.
+// The same for a judged answer that follows a line for the agent.
 func TestLeaveWhileAnAnnouncedAnswerWaits(t *testing.T) {
 	s := newStage(t, play{})
 	s.leave()
@@ -389,14 +388,14 @@ func TestLeaveWhileAnAnnouncedAnswerWaits(t *testing.T) {
 	reads(t, agent, strings.Replace(answer, `"content":[`, `"content":[{"type":"text","text":"changed"}`, 1))
 }
 
-// An answer that is judged while its session ends is not a second one.
+// An answer that is judged while its session ends is not sent as a second answer.
 func TestAnswerJudgedForTooLong(t *testing.T) {
 	s := newStage(t, play{})
 	s.steps("agent> "+aCall, "submit "+aCall, "forward", "server< "+aCall)
 	const answer = `{"jsonrpc":"2.0","id":1,"result":{"content":[],"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}}}}`
 	s.steps("server> "+answer, "submit "+answer)
 	s.session.mu.Lock()
-	s.session.fail() // as the session does when that takes too long
+	s.session.fail() // as the session does after its timeout
 	s.session.mu.Unlock()
 	if got := <-s.out[fromAgent]; !strings.Contains(got, `"id":1,"error":{"code":-31012`) {
 		t.Errorf("the agent reads %s", got)
@@ -417,18 +416,18 @@ func TestAnswerJudgedForTooLong(t *testing.T) {
 	}
 }
 
-// Calls that are held when the server ends get one answer each, also when the agent goes on
-// asking meanwhile.
+// Calls that are held when the server ends get one answer each, even if the agent sends more
+// requests meanwhile.
 func TestHeldWhenTheServerEnds(t *testing.T) {
 	s := newStage(t, play{})
 	for id := range 4 {
 		call := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"t"}}`, id)
 		s.steps("agent> "+call, "submit "+call, fmt.Sprintf("pending %d", id+1))
 	}
-	cancels := make(chan uint64) // who withdraws a question waits for the test
+	cancels := make(chan uint64) // withdrawing a question blocks until the test receives
 	s.judge.setCancels(cancels)
 	failed := make(chan struct{})
-	go func() { // ends when all was withdrawn
+	go func() { // ends when everything is withdrawn
 		defer close(failed)
 		s.session.mu.Lock()
 		defer s.session.mu.Unlock()
@@ -455,8 +454,8 @@ func TestHeldWhenTheServerEnds(t *testing.T) {
 	}
 }
 
-// A call that was judged while the server ended is not held after that: it is refused, and
-// the question withdrawn.
+// A call that was judged while the server ended is not held afterwards: it is denied, and its
+// question withdrawn.
 func TestHeldAfterTheServerEnded(t *testing.T) {
 	s := newStage(t, play{})
 	s.steps("agent> "+aCall, "submit "+aCall)
@@ -477,13 +476,13 @@ func TestHeldAfterTheServerEnded(t *testing.T) {
 	}
 }
 
-// faultyJudge meets a fault with each message.
+// faultyJudge panics on each message.
 type faultyJudge struct{ *playedJudge }
 
 func (faultyJudge) Read(wire.Side, string, uint64) { panic("of the test") }
 
-// A fault of ours ends the session in which it is met, with an error that says so, and
-// nothing else; the server is not left alone.
+// A panic ends the session in which it occurs, with an error that says so, and nothing else.
+// The server is stopped.
 func TestFault(t *testing.T) {
 	s := newStage(t, play{})
 	s.leave()

@@ -7,13 +7,13 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
 )
 
-// codec writes the fields of an event, or reads them: each event lists its fields
-// once for both. What is read was written by an earlier daemon, or by whoever could
-// reach its memory.
+// codec encodes or decodes the fields of an event: each event lists its fields once for both.
+// The input was written by a previous daemon, or by another process that could reach its
+// memory.
 type codec struct {
-	b       []byte // what was written, or is still to be read
+	b       []byte // encoded so far, or still to be decoded
 	reading bool
-	err     error // of reading; all fields are zero after it
+	err     error // of decoding; all later fields are zero
 }
 
 func (c *codec) fail(what string) {
@@ -23,7 +23,7 @@ func (c *codec) fail(what string) {
 	c.b = nil
 }
 
-// number is a field of 0 to most.
+// number codes a number from 0 to most.
 func (c *codec) number(v *uint64, most uint64) {
 	if !c.reading {
 		c.b = binary.AppendUvarint(c.b, *v)
@@ -38,7 +38,7 @@ func (c *codec) number(v *uint64, most uint64) {
 	*v, c.b = n, c.b[size:]
 }
 
-// flag is a field that is true or false.
+// flag codes a bool.
 func (c *codec) flag(v *bool) {
 	var n uint64
 	if *v {
@@ -48,7 +48,7 @@ func (c *codec) flag(v *bool) {
 	*v = n == 1
 }
 
-// bytes is a field that belongs to the event once it was read.
+// bytes codes a byte slice. A decoded slice belongs to the event.
 func (c *codec) bytes(v *[]byte) {
 	n := uint64(len(*v))
 	c.number(&n, maxField)
@@ -67,7 +67,7 @@ func (c *codec) bytes(v *[]byte) {
 	c.b = c.b[n:]
 }
 
-// text is a field.
+// text codes a string.
 func (c *codec) text(v *string) {
 	if !c.reading {
 		c.b = binary.AppendUvarint(c.b, uint64(len(*v)))

@@ -8,20 +8,20 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// maxField bounds a field of an event, in bytes: more is in no message.
+// maxField limits a field of an event, in bytes. No message is longer.
 const maxField = 1 << 30
 
-// event is something that happened to a session. All that a session knows comes of
-// its events: a daemon that takes it over applies those that the journal holds.
+// event is something that happened to a session. The state of a session is the result of its
+// events: a daemon that recovers it applies those in the journal.
 type event interface {
 	code(c *codec)
-	// apply makes of s what the event makes of it. It fails, without having changed
-	// anything, where the event can't have happened to s.
+	// apply applies the event to s. If the event can't have happened to s, apply returns an
+	// error and leaves s unchanged.
 	apply(s *state) error
 }
 
-// kinds makes an empty event of each kind. The numbers are on disks of nobody, but
-// in the memory of sessions that outlive a release: they are never given again.
+// kinds returns an empty event for each kind number. The numbers are not stored on disks, but
+// in the memory of sessions that outlive a release, so a number must never be reused.
 var kinds = map[byte]func() event{
 	1:  func() event { return new(consumed) },
 	2:  func() event { return new(framed) },
@@ -95,7 +95,7 @@ func encode(b []byte, e event) []byte {
 	return c.b
 }
 
-// decode reads one event, which keeps nothing of b.
+// decode parses one event. The event retains nothing of b.
 func decode(b []byte) (event, error) {
 	if len(b) == 0 || kinds[b[0]] == nil {
 		return nil, fmt.Errorf("%w: an entry of its journal is of no kind that there is", mapping.ErrDamaged)
@@ -109,7 +109,7 @@ func decode(b []byte) (event, error) {
 	return e, c.err
 }
 
-// side is a field that is one of the two sides.
+// side codes a field that is one of the two sides.
 func (c *codec) side(v *wire.Side) {
 	n := uint64(*v)
 	c.number(&n, 1)
@@ -118,7 +118,7 @@ func (c *codec) side(v *wire.Side) {
 
 func (c *codec) offset(v *uint64) { c.number(v, math.MaxInt64) }
 
-// consumed: a side's input was taken up to an offset.
+// consumed: a side's input was handled up to an offset.
 type consumed struct {
 	side wire.Side
 	upTo uint64
@@ -126,7 +126,7 @@ type consumed struct {
 
 func (e *consumed) code(c *codec) { c.side(&e.side); c.offset(&e.upTo) }
 
-// framed: the reader of a side stands within something that is longer than a line.
+// framed: the reader of a side is inside something that is longer than a line.
 type framed struct {
 	side  wire.Side
 	state []byte
@@ -134,7 +134,7 @@ type framed struct {
 
 func (e *framed) code(c *codec) { c.side(&e.side); c.bytes(&e.state) }
 
-// numbered: a line of a side has the number seq.
+// numbered: a line of a side got the number seq.
 type numbered struct {
 	seq uint64
 }
@@ -165,15 +165,15 @@ func (e *opened) code(c *codec) {
 	c.flag(&r.ours)
 }
 
-// which names an open request.
+// which identifies an open request.
 type which struct {
-	side wire.Side // that asked
+	side wire.Side // that sent it
 	key  string
 }
 
 func (w *which) code(c *codec) { c.side(&w.side); c.text(&w.key) }
 
-// written: a request that was held goes on to the other side.
+// written: a held request is forwarded to the other side.
 type written struct {
 	which
 	sent     uint64
@@ -190,13 +190,13 @@ func (e *written) code(c *codec) {
 	c.bytes(&e.sentLine)
 }
 
-// closed: a request waits for an answer no more.
+// closed: a request no longer waits for an answer.
 type closed struct{ which }
 
-// cancelled: whoever has asked does not want the answer to a request any more.
+// cancelled: the requester no longer wants the answer to a request.
 type cancelled struct{ which }
 
-// held: a line waits for a verdict that somebody else gives.
+// held: a line waits for a verdict that comes later.
 type held struct{ waiting }
 
 func (e *held) code(c *codec) {
@@ -216,28 +216,28 @@ func (e *held) code(c *codec) {
 	c.offset(&w.reminders)
 }
 
-// reminded: the agent was told once more that a line is held.
+// reminded: the agent was told again that a line is held.
 type reminded struct{ seq uint64 }
 
 func (e *reminded) code(c *codec) { c.offset(&e.seq) }
 
-// decided: what becomes of a held line is known.
+// decided: a held line has its final verdict or was cancelled.
 type decided struct{ seq uint64 }
 
 func (e *decided) code(c *codec) { c.offset(&e.seq) }
 
-// owed: a side is to be written a line.
+// owed: a line was added to a side's pending output.
 type owed struct {
 	to   wire.Side
 	line []byte // with its line end
-	seq  uint64 // it was judged under, as it is but for a notice; 0 when it was not
+	seq  uint64 // it was judged under, unchanged but for a notice; 0 if it was not judged
 
-	reply bool // it is ours, to what that side has written itself
+	reply bool // a reply of the session to something that side wrote
 }
 
 func (e *owed) code(c *codec) { c.side(&e.to); c.bytes(&e.line); c.offset(&e.seq); c.flag(&e.reply) }
 
-// passed: a side is to be written what stands in the input of the other one.
+// passed: a line in the input of one side was added to the pending output of the other.
 type passed struct {
 	to     wire.Side
 	offset uint64
@@ -246,7 +246,7 @@ type passed struct {
 
 func (e *passed) code(c *codec) { c.side(&e.to); c.offset(&e.offset); c.number(&e.n, maxField) }
 
-// ended: it is known what came of a judged call, and is to be put on record.
+// ended: the outcome of a judged call is known and must be recorded.
 type ended struct {
 	seq     uint64
 	outcome string
@@ -254,16 +254,16 @@ type ended struct {
 
 func (e *ended) code(c *codec) { c.offset(&e.seq); c.text(&e.outcome) }
 
-// recorded: what came of a judged call is on record.
+// recorded: the outcome of a judged call has been recorded.
 type recorded struct{ seq uint64 }
 
 func (e *recorded) code(c *codec) { c.offset(&e.seq) }
 
-// became: a call, whose result extensions want to see, goes on as a task.
+// became: a call whose result extensions want to see continues as a task.
 type became struct {
 	task string
 	call origin
-	// lost: not all such tasks are known any more.
+	// lost: some such tasks have been forgotten.
 	lost bool
 }
 
@@ -274,13 +274,13 @@ func (e *became) code(c *codec) {
 	c.flag(&e.lost)
 }
 
-// began: the agent has begun to speak, in the old way or the new one.
+// began: the agent has requested the legacy handshake, or made its first modern request.
 type began struct{ initialized, modern bool }
 
 func (e *began) code(c *codec) { c.flag(&e.initialized); c.flag(&e.modern) }
 
-// delivered: what is owed to a side next stands at an offset. It is the first of
-// its kind in a journal that was written anew.
+// delivered: a side's pending output starts at an offset. It is the first event of its kind in
+// a rewritten journal.
 type delivered struct {
 	to     wire.Side
 	offset uint64

@@ -11,8 +11,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// until waits until done is true, for d at most where d is not 0, and reports whether it
-// is. s.mu is held.
+// until waits until done returns true, for at most d if d is not 0, or until s.ctx ends. It
+// returns the last result of done. s.mu must be held.
 func (s *Session) until(d time.Duration, done func() bool) bool {
 	late := false
 	if d > 0 {
@@ -30,7 +30,7 @@ func (s *Session) until(d time.Duration, done func() bool) bool {
 	return done()
 }
 
-// finish ends the session in order once there is a reason to.
+// finish ends the session in order when there is a reason to.
 func (s *Session) finish() {
 	defer s.release()
 	defer s.cancel(errEnded)
@@ -53,15 +53,15 @@ func (s *Session) finish() {
 	s.stopServer()
 	s.drainServer()
 	if !s.ending.dead {
-		s.until(drainTimeout, func() bool { return s.noAnswersHeld() || s.ending.dead }) // extensions look at them
+		s.until(drainTimeout, func() bool { return s.noAnswersHeld() || s.ending.dead }) // extensions inspect them
 	}
 	s.fail()
 	s.flushAgent()
 	s.recordOutcomes()
 }
 
-// mayEnd reports whether the session has come to its end: there is a reason to end it,
-// or its agent has said all and was answered.
+// mayEnd reports whether the session should end: there is a reason to, or the agent has closed
+// its input and was answered.
 func (s *Session) mayEnd() bool {
 	e := &s.ending
 	if e.dead || e.signals > 0 || e.drained != "" {
@@ -79,9 +79,9 @@ func (s *Session) serverGone() bool {
 	return s.ended[fromServer] && s.ends.Server.handle() == nil
 }
 
-// stopServer tells the server to go, in three steps, of which each gives it time.
+// stopServer stops the server in three steps, each with a grace period.
 func (s *Session) stopServer() {
-	step := 1 // what was asked for once more than that hastens it
+	step := 1 // more signals than this skip the current step
 	hastened := func() bool { return s.ending.signals > step || s.serverGone() }
 	end := time.Now().Add(s.grace.Stdin)
 	s.until(s.grace.Stdin, func() bool {
@@ -102,30 +102,29 @@ func (s *Session) stopServer() {
 	s.until(killTimeout, s.serverGone)
 }
 
-// drainServer waits until what the server said before the end was dealt with. What the
-// agent says is answered until it has been written all that it is owed.
+// drainServer waits until everything that the server wrote before its end has been handled.
+// While a shared server drains, the agent's lines are still answered.
 func (s *Session) drainServer() {
 	in := s.inputs[fromServer]
 	if in == nil {
 		return
 	}
 	handledAll := func() bool { return s.ended[fromServer] || in.handledAll() || s.ending.dead }
-	if s.shared() { // no more comes of it, and what there is waits for nobody but the agent
+	if s.shared() { // nothing more will arrive, and only the agent can delay what there is
 		s.waitWhileAgentReads(handledAll)
 		return
 	}
 	s.until(unreadTimeout, handledAll)
 }
 
-// flushAgent waits until the agent was written all that it is owed, as long as it
-// takes something.
+// flushAgent waits until the agent's pending output is written, as long as the agent reads.
 func (s *Session) flushAgent() {
 	s.until(unreadTimeout, func() bool { return s.ended[fromAgent] || s.ending.dead || s.inputs[fromAgent].handledAll() })
 	s.waitWhileAgentReads(func() bool { return s.written(fromAgent) || s.ending.dead })
 }
 
-// waitWhileAgentReads waits until done is true, or the agent has taken nothing for a
-// while. s.mu is held.
+// waitWhileAgentReads waits until done returns true, or the agent has read nothing for
+// readTimeout. s.mu must be held.
 func (s *Session) waitWhileAgentReads(done func() bool) {
 	for before := uint64(math.MaxUint64); s.ctx.Err() == nil; {
 		taken := s.outputs[fromAgent].cursor.Delivered()
@@ -136,14 +135,14 @@ func (s *Session) waitWhileAgentReads(done func() bool) {
 	}
 }
 
-// written reports whether all that a side is owed was written, or nothing can be. s.mu
-// is held.
+// written reports whether a side has no pending output, or can't be written to. s.mu must be
+// held.
 func (s *Session) written(to wire.Side) bool {
 	o := s.outputs[to]
 	return o.err != nil || !o.writing && len(s.state.out[to].items) == 0
 }
 
-// closeInput closes what the server reads. s.mu is held.
+// closeInput closes the server's input. s.mu must be held.
 func (s *Session) closeInput() {
 	o := s.outputs[fromServer]
 	if o.err == nil {
@@ -157,7 +156,7 @@ func (s *Session) closeInput() {
 	s.ends.Server.hangUp(s.letGo)
 }
 
-// noAnswersHeld reports whether no answer of the server is being judged. s.mu is held.
+// noAnswersHeld reports whether no answer of the server is held. s.mu must be held.
 func (s *Session) noAnswersHeld() bool {
 	for _, w := range s.state.waiting {
 		if w.result && w.side == fromServer {
@@ -167,8 +166,9 @@ func (s *Session) noAnswersHeld() bool {
 	return true
 }
 
-// refuseHeld refuses what is held with an error. s.mu is held, and let go only once all of
-// it is refused: whoever has the lock meanwhile finds no request both held and answered.
+// refuseHeld answers everything that is held with an error. s.mu must be held. It is released
+// only when all of it is answered, so that no one sees a request that is both held and
+// answered.
 func (s *Session) refuseHeld(code int, text string) {
 	seqs := slices.Collect(maps.Keys(s.state.waiting))
 	for _, seq := range seqs {
@@ -185,8 +185,8 @@ func (s *Session) refuseHeld(code int, text string) {
 	})
 }
 
-// fail answers what is open of the agent's requests with an error, held ones included, and
-// all that come later. s.mu is held.
+// fail answers the agent's open requests with an error, including held ones and all that
+// arrive later. s.mu must be held.
 func (s *Session) fail() {
 	if s.noServer == nil {
 		if s.noServer = s.ends.Server.failure(); s.noServer == nil {
@@ -199,7 +199,7 @@ func (s *Session) fail() {
 	}
 	s.refuseHeld(s.noServer.Code, s.noServer.Text)
 	answer := s.noServer
-	if s.ending.timedOut { // the agent has left: it waits for nothing, and servers answer nobody either
+	if s.ending.timedOut { // the agent has left: a server would not answer it either
 		answer = nil
 	}
 	for _, r := range s.state.open[fromAgent] {
@@ -208,8 +208,8 @@ func (s *Session) fail() {
 	s.changed.Broadcast()
 }
 
-// lost is what becomes of a request that nobody answers any more: who has asked is
-// answered with an error, unless that is nil.
+// lost returns the events of a request that nobody will answer: the requester gets an error,
+// unless answer is nil.
 func (r *request) lost(answer *Refusal) []event {
 	events := []event{&closed{which{r.side, r.key}}}
 	if r.seq > 0 && r.sent > 0 {

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// minRelease is how many bytes are worth it to give memory back that they took.
+// minRelease is the number of used bytes from which memory is worth releasing.
 const minRelease = 256 << 10
 
-// releaseDelay is how long after a long line the system gets back what was needed for it.
+// releaseDelay is how long after a long line its memory is returned to the system.
 const releaseDelay = 100 * time.Millisecond
 
 var heap struct {
@@ -17,8 +17,7 @@ var heap struct {
 	timer *time.Timer
 }
 
-// releaseHeap gives back to the system, a little later, what the heap does not need any
-// more.
+// releaseHeap returns unused heap memory to the system after releaseDelay.
 func releaseHeap() {
 	heap.Lock()
 	defer heap.Unlock()

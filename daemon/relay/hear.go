@@ -1,20 +1,20 @@
 package relay
 
-// What a server says has to be in the daemon's memory before the agent can act on
-// it, or a place that one server planted would be the agent's own when it comes back
-// through another. Of a very long line only the head and the tail are looked at: no
-// model reads all of it, and to look at it must not cost as much as to carry it. It
-// is looked at in pieces that share a little, so that no name is lost where one ends.
+// What a server says must be in the daemon's memory before the agent can act on it. Otherwise
+// a place that one server planted would count as the agent's own when it reaches another
+// server. Of a very long line only the head and the tail are inspected: no model reads all of
+// it, and inspecting it must not cost as much as carrying it. It is inspected in overlapping
+// pieces, so that no name is lost at a boundary.
 const (
-	maxHeardWhole = 64 << 10 // how long a line may be that is looked at in one
+	maxHeardWhole = 64 << 10 // maximum length of a line that is inspected as a whole
 	heardPiece    = 31 << 10
-	heardTwice    = 512 // of each piece, with the one behind it
+	heardTwice    = 512 // bytes that consecutive pieces share
 	maxHeard      = 512 << 10
 	heardTail     = maxHeard / 4
 )
 
-// pass writes a message on that is not judged, after it was looked at and noted
-// where that is wanted.
+// pass forwards a message without judging it. If hear is set, the message is inspected first,
+// and recorded if record is set.
 func (t *turn) pass(line []byte, method string, record, hear bool) {
 	if hear {
 		t.note(line, method, record)
@@ -22,7 +22,7 @@ func (t *turn) pass(line []byte, method string, record, hear bool) {
 	t.forward(line)
 }
 
-// note looks at a line of method, and puts it on record where that is wanted.
+// note inspects a line of method, and records it if record is set.
 func (t *turn) note(line []byte, method string, record bool) {
 	t.unlocked(func() {
 		t.hear(line, method)

@@ -5,15 +5,15 @@ import (
 	"testing"
 )
 
-// What is being dealt with counts as not heard from the moment on that it can't be seen
-// to be there any more: a session that ends would not wait for it.
+// A line counts as not handled from the moment at which it is no longer visible in the input:
+// otherwise a session that ends would not wait for it.
 func TestWhatIsReadIsNotHeardYet(t *testing.T) {
 	for name, shared := range map[string]bool{"pipes": false, "shared": true} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, play{shared: shared})
 			const line = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`
 			in := s.session.inputs[fromServer]
-			if shared { // one that is there
+			if shared { // one is available
 				s.deliver(line)
 				<-s.out[fromAgent]
 			}
@@ -21,7 +21,7 @@ func TestWhatIsReadIsNotHeardYet(t *testing.T) {
 				if err := s.until("all was heard", in.handledAll); err != nil {
 					t.Fatal(err)
 				}
-				s.session.mu.Lock() // so that nothing is dealt with
+				s.session.mu.Lock() // so that nothing is handled
 				if shared {
 					s.deliver(line)
 				} else if _, err := s.in[fromServer].WriteString(line + "\n"); err != nil {

@@ -7,11 +7,11 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Judge is what decides about the lines of one session, and takes note of those
-// that pass undecided. It is a [gate.Attachment].
+// Judge decides about the lines of one session, and is told of those that pass without a
+// decision. It is a [gate.Attachment].
 type Judge interface {
-	// SubmitFor judges one line, which nobody changes from here on. The verdict goes to
-	// the sink, before SubmitFor returns unless somebody is asked.
+	// SubmitFor judges one line, which must not be changed any more. The verdict goes to the
+	// sink, before SubmitFor returns unless the line is held.
 	SubmitFor(ctx context.Context, s gate.Submission)
 	Cancel(seq uint64)
 	Bind(sink func(gate.Verdict))
@@ -29,15 +29,14 @@ type Judge interface {
 
 var _ Judge = (*gate.Attachment)(nil)
 
-// judging is a line that a pump is having judged. Verdicts on it are the pump's as
-// long as that has not noted what becomes of the line.
+// judging is a line on which a pump waits for a verdict. Verdicts on it belong to the pump
+// until settled is called.
 type judging struct {
 	seq      uint64
-	verdicts []gate.Verdict // the first may be that somebody is asked
+	verdicts []gate.Verdict // the first may say that the line is held
 }
 
-// verdict takes a verdict. It is called with locks of the judge held, and does not
-// block.
+// verdict receives a verdict. It is called with locks of the judge held and does not block.
 func (s *Session) verdict(v gate.Verdict) {
 	s.verdicts.Lock()
 	defer s.verdicts.Unlock()
@@ -48,18 +47,18 @@ func (s *Session) verdict(v gate.Verdict) {
 	s.later(v)
 }
 
-// later leaves verdicts to who decides about held lines. s.verdicts is held.
+// later passes verdicts on to applyVerdicts. s.verdicts must be held.
 func (s *Session) later(v ...gate.Verdict) {
 	s.lateVerdicts = append(s.lateVerdicts, v...)
 	select {
 	case s.verdictsCame <- struct{}{}:
-	default: // it has been told
+	default: // already signalled
 	}
 }
 
-// judge has one line of side judged, and returns the verdict on it; Ask means that
-// another one follows, and no move that the session is ending. The caller calls
-// settled when it has noted what becomes of the line.
+// judge judges one line of side and returns the last verdict on it. Ask means that another one
+// follows, and no move that there is none because ctx has ended. The caller must call settled
+// when it has committed the result.
 func (s *Session) judge(ctx context.Context, w *waiting) gate.Verdict {
 	j := &judging{seq: w.seq}
 	s.verdicts.Lock()
@@ -76,15 +75,14 @@ func (s *Session) judge(ctx context.Context, w *waiting) gate.Verdict {
 	return v
 }
 
-// submission is what the judge is given.
+// submission returns w in the form that the judge takes.
 func (w *waiting) submission() gate.Submission {
 	return gate.Submission{
 		Seq: w.seq, Side: w.side, Line: w.line[:len(w.line):len(w.line)], Envelope: w.envelope, Answers: w.answers, Call: w.call, Modern: w.modern, Request: w.request, About: w.about,
 	}
 }
 
-// settled hands the verdicts that came after the first one on to who decides about
-// held lines.
+// settled passes verdicts that came after the first one on to applyVerdicts.
 func (s *Session) settled(side wire.Side) {
 	s.verdicts.Lock()
 	defer s.verdicts.Unlock()
@@ -95,7 +93,7 @@ func (s *Session) settled(side wire.Side) {
 	}
 }
 
-// applyVerdicts does what verdicts on held lines say, until the session ends.
+// applyVerdicts applies verdicts on held lines until the session ends.
 func (s *Session) applyVerdicts() {
 	for {
 		select {
@@ -123,7 +121,7 @@ func (s *Session) applyLate() {
 		case w != nil:
 			s.endReminder(w.seq)
 			s.commit(append(s.consequences(w, v), &decided{w.seq})...)
-		case v.Move == gate.Forward: // it was taken back meanwhile
+		case v.Move == gate.Forward: // it was cancelled meanwhile
 			s.commit(&ended{v.Seq, "not_written"})
 		}
 	}

@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// relaySession is a daemon with one session, whose descriptors begin with 3.
+// relaySession is a daemon with one session, whose descriptors start at 3.
 func relaySession(record string) error {
 	f := func(fd uintptr) *os.File { return os.NewFile(fd, "inherited") }
 	server := &Pipes{Pair: Pair{f(5), f(6)}}
@@ -69,12 +69,11 @@ func relaySession(record string) error {
 	return nil
 }
 
-// fileJudge lets everything pass, judges long where lines have "slow" in them, lets
-// those with "hold" pass after a while, and
-// writes down what it lets pass: once for each line, since it reads first what an
-// earlier one has written.
+// fileJudge forwards everything. It judges slowly if a line contains "slow", and forwards
+// lines with "hold" after a while. It records each line that it forwards once, since it first
+// reads the records of previous daemons.
 type fileJudge struct {
-	Judge // what is not called
+	Judge // for methods that are not called
 	mu    sync.Mutex
 	file  *os.File
 	known map[string]bool
@@ -128,7 +127,7 @@ func (j *fileJudge) SubmitFor(_ context.Context, s gate.Submission) {
 	}
 	head := s.Line[:min(len(s.Line), 200)]
 	if bytes.Contains(head, []byte("slow")) {
-		time.Sleep(time.Duration(rand.IntN(5000)) * time.Microsecond) // is how long it is judged
+		time.Sleep(time.Duration(rand.IntN(5000)) * time.Microsecond) // judging takes this long
 	}
 	if !bytes.Contains(head, []byte("hold")) {
 		forward()
@@ -152,8 +151,8 @@ func (j *fileJudge) Refused(_ context.Context, _ wire.Side, reason string, prefi
 	j.write("refused", 0, reason+" "+string(prefix))
 }
 
-// However often the daemon is killed, each call is executed once, answered once and
-// recorded once.
+// However often the daemon is killed, each call is executed once, answered once and recorded
+// once.
 func TestCallsSurviveKills(t *testing.T) {
 	kills := 50
 	if n := os.Getenv("THOUGHTGATE_KILLS"); n != "" {
@@ -211,11 +210,11 @@ func killSession(t *testing.T, sockets bool, kills int) {
 		}
 		return cmd, out
 	}
-	begins := 10 * time.Millisecond // is how long it takes until a daemon serves
+	begins := 10 * time.Millisecond // estimated time until a daemon serves
 	for range kills {
 		begun := time.Now()
 		cmd, out := start()
-		if rand.IntN(4) > 0 { // else it is killed while it begins, or a little later
+		if rand.IntN(4) > 0 { // otherwise it is killed while it starts, or a little later
 			if _, err := out.Read(make([]byte, 1)); err != nil {
 				t.Errorf("a daemon does not serve: %v", err)
 			}
@@ -235,7 +234,7 @@ func killSession(t *testing.T, sockets bool, kills int) {
 	last, _ := start()
 	calls := <-sent
 	for _, f := range inherited[:4] {
-		f.Close() // the last daemon has the only ones
+		f.Close() // the last daemon has the only copies
 	}
 	ids, replies := <-executed, <-answered
 	if err := last.Wait(); err != nil {
@@ -259,7 +258,7 @@ func killSession(t *testing.T, sockets bool, kills int) {
 	t.Logf("%d calls over %d kills, %d of them and the answers to %d had ended two daemons", calls, kills, refused, replies.with[answerRefused])
 }
 
-// checkRecord checks the record of calls, of which so many were refused.
+// checkRecord checks the records of calls, of which that many were refused.
 func checkRecord(t *testing.T, record string, calls, refused int) {
 	t.Helper()
 	all, err := os.ReadFile(record)
@@ -283,7 +282,7 @@ func checkRecord(t *testing.T, record string, calls, refused int) {
 		}
 	}
 	once(t, "recorded", lines)
-	// A call that was refused may have been judged by one of the daemons that it ended.
+	// A refused call may have been judged by one of the daemons that it ended.
 	if len(lines) < 2*(calls-refused) || len(lines) > 2*calls || outcomes < calls-refused || outcomes > calls {
 		t.Errorf("%d calls have %d records, of which %d say what came of it", calls, len(lines), outcomes)
 	}
@@ -314,7 +313,7 @@ func twoEnds(t *testing.T, socket bool) (r, w *os.File) {
 	return os.NewFile(uintptr(fds[0]), "socket"), os.NewFile(uintptr(fds[1]), "socket")
 }
 
-// sendCalls writes calls of all lengths until stop is closed, and returns how many.
+// sendCalls writes calls of all lengths until stop is closed, and returns their number.
 func sendCalls(w io.WriteCloser, stop <-chan struct{}) int {
 	defer w.Close()
 	for i := 1; ; i++ {
@@ -341,7 +340,7 @@ func sendCalls(w io.WriteCloser, stop <-chan struct{}) int {
 	}
 }
 
-// serveCalls answers each call with its own length, and counts each id.
+// serveCalls answers each call with its length, and counts each id.
 func serveCalls(r io.Reader, w io.WriteCloser) map[string]int {
 	defer w.Close()
 	ids := map[string]int{}
@@ -357,16 +356,16 @@ func serveCalls(r io.Reader, w io.WriteCloser) map[string]int {
 	}
 }
 
-// What the agent is told of a line that has ended two daemons.
+// The agent's answer for a line that has ended two daemons.
 const (
 	callRefused   = "Not executed: the daemon has ended twice"
 	answerRefused = "the answer was refused: the daemon has ended twice"
 )
 
-// replies are what an agent was answered.
+// replies are the answers that an agent got.
 type replies struct {
 	ids  map[string]int
-	with map[string]int // errors
+	with map[string]int // number of each error
 }
 
 // readReplies counts the answers that the agent reads.

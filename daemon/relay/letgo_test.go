@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// Who keeps the descriptors is told first to let go of the memory: a daemon that is killed
-// then leaves no session without some of its ends, which the next one would take for
-// altered.
+// The kept copy of the memory is dropped first. A daemon that is killed after that leaves no
+// session without some of its ends, which the next daemon would take for altered.
 func TestMemoryIsLetGoFirst(t *testing.T) {
 	s := newStage(t, play{})
 	s.leave()

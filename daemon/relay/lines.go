@@ -14,19 +14,18 @@ import (
 )
 
 const (
-	// refusedPrefix is how much of a refused line goes into the record, in bytes.
+	// refusedPrefix is how much of a refused line is recorded, in bytes.
 	refusedPrefix = 64
-	// maxComplaints is how many refused lines of a session are in the daemon's log.
-	// All of them are on record.
+	// maxComplaints is how many refused lines of a session are logged. All of them are
+	// recorded.
 	maxComplaints = 20
 )
 
-// errNotMCP ends a side that speaks something of which no line can be told from
-// the next.
+// errNotMCP ends a side whose protocol has no line boundaries.
 var errNotMCP = errors.New("these bytes open an HTTP/2 connection; an MCP server is spoken to in lines of JSON")
 
-// line handles what the reader yields: a line to be read as a message, or one that
-// the reader itself has refused.
+// line handles one result of the reader: a line to be read as a message, or one that the
+// reader refused.
 func (t *turn) line(l *wire.Line) error {
 	switch {
 	case wire.IsHTTP2Preface(l.Data):
@@ -46,13 +45,14 @@ func (t *turn) line(l *wire.Line) error {
 	return nil
 }
 
-// maxAttempts is how many daemons a line may have ended that dealt with it.
+// maxAttempts is how many daemons may end while they handle the same line.
 const maxAttempts = 2
 
-// refuseRepeated refuses a line that has ended so many daemons. It is not read as a message.
+// refuseRepeated refuses a line on which that many daemons have ended, without reading it as a
+// message.
 func (t *turn) refuseRepeated(l *wire.Line) {
 	const reason = "the daemon has ended twice while it dealt with the line"
-	seq := t.state.nextSeq(t.side) // the line may be on record under it, and no other may be
+	seq := t.state.nextSeq(t.side) // the line may be recorded under this number, so no other line may get it
 	t.add(&numbered{seq})
 	if look := t.ends.Earlier; look != nil {
 		var passed map[uint64]string
@@ -73,7 +73,7 @@ func (t *turn) refuseRepeated(l *wire.Line) {
 	t.answerRefused(id, refusal, asks)
 }
 
-// unread refuses a line that is not one message, and tells whoever waits for it.
+// unread refuses a line that is not one valid message, and answers the side that waits for it.
 func (t *turn) unread(line []byte, err error) {
 	var refusal *wire.Refusal
 	if !errors.As(err, &refusal) {
@@ -93,16 +93,16 @@ func (t *turn) unread(line []byte, err error) {
 	}
 }
 
-// answerRefused answers a refused request, or tells the agent that the answer under
-// id was refused: it must not wait for ever. A server that asked is told nothing: the
-// agent may still answer as it should.
+// answerRefused answers a refused request, or tells the agent that the answer under id was
+// refused, so that it does not wait forever. A server whose request was answered invalidly is
+// told nothing: the agent may still send a valid answer.
 func (t *turn) answerRefused(id []byte, refusal *wire.Refusal, asks bool) {
 	key, err := wire.Key(id)
 	if err != nil {
 		return
 	}
 	if asks {
-		if t.state.open[t.side][key] == nil { // else it would be read as the answer to that one
+		if t.state.open[t.side][key] == nil { // otherwise it would be taken for the answer to that one
 			t.owe(t.side, mcp.RefuseUnread(id, refusal.Code, refusal.Reason))
 		}
 		return
@@ -116,10 +116,10 @@ func (t *turn) answerRefused(id []byte, refusal *wire.Refusal, asks bool) {
 	t.owe(fromAgent, mcp.RefuseUnread(r.id, mcp.CodeServerExit, "the answer was refused: "+refusal.Reason))
 }
 
-// refused logs and records a line that does not cross.
+// refused logs and records a line that is not forwarded.
 func (t *turn) refused(line []byte, reason string) { t.complain(line, "line refused", reason) }
 
-// complain logs and records what became of a line that is no message.
+// complain logs and records an invalid line.
 func (t *turn) complain(line []byte, what, reason string) {
 	prefix := blurred(line[:min(len(line), refusedPrefix)])
 	level := slog.LevelWarn
@@ -130,12 +130,12 @@ func (t *turn) complain(line []byte, what, reason string) {
 	t.unlocked(func() { t.gate.Refused(t.ctx, t.side, reason, prefix) })
 }
 
-// tokenLike is how many letters and digits in a row may be a secret.
+// tokenLike is the number of consecutive letters and digits that may be a secret.
 const tokenLike = 16
 
-// blurred returns a copy of the beginning of a line with an x for each byte of what
-// may be a token, or the beginning of one: what was refused is still told by its
-// form, and what it held is in no log.
+// blurred returns a copy of the beginning of a line in which each byte of a possible token, or
+// of the beginning of one, is an x. The form of the line stays visible in the log, its content
+// does not.
 func blurred(prefix []byte) []byte {
 	out := bytes.Clone(prefix)
 	start := 0

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pages is how many bytes of memory the system holds for the session.
+// pages returns how many bytes of memory the system holds for the session.
 func (s *stage) pages(t *testing.T) int64 {
 	t.Helper()
 	var st unix.Stat_t
@@ -26,7 +26,7 @@ func heapInUse() uint64 {
 	return m.HeapAlloc
 }
 
-// Of a line of 9 MB nothing is left in memory once it has gone through, either way.
+// After a line of 9 MB has passed, none of it is left in memory, in either direction.
 func TestLongLinesLeaveNothing(t *testing.T) {
 	const most = 2 << 20
 	s := newStage(t, play{})

@@ -10,25 +10,25 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// sink is what writes to a side. One goroutine at a time calls Write.
+// sink writes to a side. Only one goroutine at a time may call Write.
 type sink interface {
-	// Write writes parts, which are what is owed next. It may wait.
+	// Write writes parts, the next pending output. It may block.
 	Write(parts ...[]byte) error
 }
 
-// output is what writes to one side. s.mu guards what may change.
+// output writes to one side. s.mu guards what may change.
 type output struct {
 	sink
 	cursor  mapping.Cursor
-	writing bool  // somebody is in write
-	err     error // why nothing is ever written to it again
+	writing bool  // a Write is under way
+	err     error // why the side is never written to again
 }
 
 // maxAtOnce is how many lines are written at once.
 const maxAtOnce = 64
 
-// writeOwed writes what a side is owed, unless somebody else does so. s.mu is held, and let
-// go meanwhile.
+// writeOwed writes the pending output of a side, unless another goroutine does. s.mu must be
+// held; it is released while writing.
 func (s *Session) writeOwed(to wire.Side) {
 	o, q := s.outputs[to], &s.state.out[to]
 	for !o.writing && o.err == nil && len(q.items) > 0 && s.ctx.Err() == nil {
@@ -48,8 +48,8 @@ func (s *Session) writeOwed(to wire.Side) {
 	}
 }
 
-// noteWrite notes what a write to a side came to, and returns why nothing more can be
-// written now, if so. s.mu is held.
+// noteWrite updates the state after a write to a side, and returns why nothing more can be
+// written now, or nil. s.mu must be held.
 func (s *Session) noteWrite(to wire.Side, err error) error {
 	o := s.outputs[to]
 	if err != nil && s.ctx.Err() == nil && o.err == nil {
@@ -64,8 +64,8 @@ func (s *Session) noteWrite(to wire.Side, err error) error {
 	return err
 }
 
-// releaseMemory gives memory back that long lines have needed, once nothing is owed. s.mu is
-// held.
+// releaseMemory returns memory that long lines needed, when there is little pending output.
+// s.mu must be held.
 func (s *Session) releaseMemory() {
 	if s.journal.Size() < minRelease || s.state.size() > s.journal.Size()/2 {
 		return
@@ -74,7 +74,7 @@ func (s *Session) releaseMemory() {
 	releaseHeap()
 }
 
-// parts returns what a side is owed first. s.mu is held.
+// parts returns the next pending output of a side. s.mu must be held.
 func (s *Session) parts(to wire.Side) ([][]byte, error) {
 	q := &s.state.out[to]
 	parts := make([][]byte, 0, min(len(q.items), maxAtOnce))
@@ -85,7 +85,7 @@ func (s *Session) parts(to wire.Side) ([][]byte, error) {
 		}
 		parts = append(parts, line)
 	}
-	if skip := s.outputs[to].cursor.Delivered() - q.start; skip > 0 { // a part of it was written by an earlier daemon
+	if skip := s.outputs[to].cursor.Delivered() - q.start; skip > 0 { // a previous daemon wrote a part of it
 		rest, err := restOf(parts[0], skip)
 		if err != nil {
 			return nil, err
@@ -95,8 +95,8 @@ func (s *Session) parts(to wire.Side) ([][]byte, error) {
 	return parts, nil
 }
 
-// recordOutcomes puts on record what came of calls, and says so in the journal. s.mu is
-// held, and let go meanwhile.
+// recordOutcomes records the outcomes of calls, and marks them in the journal. s.mu must be
+// held; it is released while recording.
 func (s *Session) recordOutcomes() {
 	for {
 		var untold []uint64
@@ -112,22 +112,22 @@ func (s *Session) recordOutcomes() {
 		for _, seq := range untold {
 			outcome, open := s.state.outcomes[seq]
 			if !open || s.recording[seq] == outcome {
-				continue // somebody else was faster
+				continue // another goroutine was faster
 			}
 			s.recording[seq] = outcome
 			s.unlocked(func() { s.gate.Outcome(context.WithoutCancel(s.ctx), seq, outcome) })
 			s.recorded = append(s.recorded, seq)
 		}
 	}
-	// Said at once, and not with the next line: that may never come, and the next daemon
-	// would look for it through all that others have on record since.
+	// Commit at once instead of with the next line. That line may never come, and the next
+	// daemon would search all later records for these outcomes.
 	if len(s.recorded) > 0 {
 		s.commit(s.recordedEvents()...)
 	}
 }
 
-// writeLoop writes what a side is owed by others than its peer's pump, until the session
-// has ended: our own answers, and lines that were held.
+// writeLoop writes the output of a side that the other side's pump does not write, until the
+// session has ended: the session's own replies, and lines that were held.
 func (s *Session) writeLoop(to wire.Side) {
 	o := s.outputs[to]
 	if to == fromServer {
@@ -150,7 +150,7 @@ func (s *Session) writeLoop(to wire.Side) {
 	}
 }
 
-// through is what a verdict that lets w pass leads to.
+// through returns the output that results from a verdict that forwards w.
 func (w *waiting) through(v gate.Verdict) *owed {
 	line := v.Line
 	if w.result {
@@ -159,8 +159,8 @@ func (w *waiting) through(v gate.Verdict) *owed {
 	return &owed{to: other(w.side), line: w.terminated(line), seq: w.seq}
 }
 
-// terminated returns line with its line end, which is written behind the line that w is where
-// the two are one: nobody else has that memory.
+// terminated returns line with its line end. If line is the memory of w itself, the line end
+// is appended there: nobody else uses that memory.
 func (w *waiting) terminated(line []byte) []byte {
 	if len(line) > 0 && len(line) == len(w.line) && &line[0] == &w.line[0] {
 		return append(w.line, '\n')
@@ -168,7 +168,8 @@ func (w *waiting) terminated(line []byte) []byte {
 	return terminated(line)
 }
 
-// consequences are what a verdict on a held line leads to. s.mu is held.
+// consequences returns the events that result from a verdict on a held line. s.mu must be
+// held.
 func (s *Session) consequences(w *waiting, v gate.Verdict) []event {
 	ours := func(to wire.Side, line []byte) event {
 		return &owed{to: to, line: terminated(line), reply: to == w.side}

@@ -14,38 +14,38 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// source is what a side's lines are read from.
+// source provides the lines of a side.
 type source interface {
-	// lines is the reader of what comes, for the one pump.
+	// lines returns the reader of the lines, for the one pump.
 	lines() *wire.Reader
-	// progress says how far the pump has got, once it has dealt with the line that was
-	// read last. s.mu is held.
+	// progress returns events that record how far the pump has got, when it has handled the
+	// line that was read last. s.mu must be held.
 	progress() []event
-	// inPlace is the event that line is written to a side as it stands in this memory,
-	// nil where it does not.
+	// inPlace returns the event that line is written to a side directly from this memory, or
+	// nil if line is not in it.
 	inPlace(line []byte, to wire.Side) event
-	// bytes returns what stands at an offset, and whether it is there.
+	// bytes returns n bytes at an offset, and whether they are available.
 	bytes(offset, n uint64) ([]byte, bool)
-	// handledAll reports whether all was dealt with that the side has said by now. s.mu is
-	// held.
+	// handledAll reports whether everything that the side has written so far has been handled.
+	// s.mu must be held.
 	handledAll() bool
-	// cancels reports whether one of the lines that the pump has not dealt with yet takes
-	// the request with the key back. The pump has a line judged; s.mu is held.
+	// cancels reports whether a line that the pump has not handled yet cancels the request
+	// with the key. It may be called only while the pump waits for a verdict. s.mu must be
+	// held.
 	cancels(key string) bool
 }
 
-// input is the source of what comes through a descriptor, in memory that outlives the
-// daemon.
+// input is the source that reads from a descriptor, into memory that outlives the daemon.
 type input struct {
 	*mapping.Input
 	session          *Session
 	side             wire.Side
 	fd               int
 	reader           *wire.Reader
-	at               uint64 // offset up to which lines were taken by the reader
-	idle             bool   // it waits for more; s.mu guards it
-	ahead, aheadFrom uint64 // offset up to which lines were looked at before their turn, and from which on
-	failed           error  // why nothing more is to be read, where that was found then
+	at               uint64 // offset up to which the reader has taken lines
+	idle             bool   // the pump waits for more; s.mu guards it
+	ahead, aheadFrom uint64 // lines between these offsets were checked ahead of their turn
+	failed           error  // read error or end found while looking ahead
 }
 
 func (s *Session) newInput(side wire.Side, fd int) (*input, error) {
@@ -87,17 +87,17 @@ func (in *input) Fill() error {
 	s := in.session
 	for {
 		in.wait(true)
-		if s.ctx.Err() != nil { // what is still to be written of this memory stays in it
+		if s.ctx.Err() != nil { // pending output stays in this memory
 			return errEnded
 		}
 		if in.failed != nil {
 			return in.failed
 		}
-		room := in.Room(in.at) // now: it gives back what is not needed
+		room := in.Room(in.at) // only now, because Room releases what is not needed
 		if err := s.wake.Wait(in.fd, unix.POLLIN); err != nil {
 			return err
 		}
-		in.wait(false) // before a byte is taken, or nobody would see that it is being dealt with
+		in.wait(false) // before a byte is taken, so that handledAll never misses it
 		n, err := pipe.Read(in.fd, room)
 		switch {
 		case errors.Is(err, pipe.ErrNothing):
@@ -112,8 +112,8 @@ func (in *input) Fill() error {
 	}
 }
 
-// wait notes whether the pump waits for more. Before it may, what was gathered is written, and
-// what is still to be written of this memory has to be.
+// wait records whether the pump is idle. Before the pump may be idle, wait writes gathered
+// lines, and waits until no pending output refers to this memory.
 func (in *input) wait(idle bool) {
 	s := in.session
 	s.mu.Lock()
@@ -136,14 +136,14 @@ func (in *input) wait(idle bool) {
 	}
 }
 
-// Shrink implements [wire.Window]: Room gives back what is not needed.
+// Shrink implements [wire.Window]. It does nothing, because Room releases what is not needed.
 func (in *input) Shrink() {}
 
 // Release implements [wire.Window].
 func (in *input) Release() {}
 
-// inPlace implements [source]. What stands there without a line end of one byte
-// behind it does not do, nor does a copy of what stands there, as of an agent's lines.
+// inPlace implements [source]. It returns nil if the line end is not a single byte, or if line
+// is a copy, as an agent's lines are.
 func (in *input) inPlace(line []byte, to wire.Side) event {
 	n := uint64(len(line)) + 1
 	if in.at < n {
@@ -156,7 +156,7 @@ func (in *input) inPlace(line []byte, to wire.Side) event {
 	return &passed{to, in.at - n, n}
 }
 
-// pump deals with the lines of one side until that ends.
+// pump handles the lines of one side until the side ends.
 func (s *Session) pump(side wire.Side) error {
 	reader := s.inputs[side].lines()
 	defer reader.Close()
@@ -176,8 +176,7 @@ func (s *Session) pump(side wire.Side) error {
 	}
 }
 
-// recoverPanic ends the session, and nothing else, where what runs in its name meets a fault
-// of ours.
+// recoverPanic ends the session, and nothing else, if one of its goroutines panics.
 func (s *Session) recoverPanic() {
 	if fault := recover(); fault != nil {
 		s.log.Error("a session has met a fault and is ended", "panic", fault, "stack", string(debug.Stack()))
@@ -185,7 +184,7 @@ func (s *Session) recoverPanic() {
 	}
 }
 
-// begin runs f as a part of the session.
+// begin runs f in a goroutine of the session.
 func (s *Session) begin(f func()) {
 	s.wait.Go(func() {
 		defer s.recoverPanic()
@@ -193,13 +192,13 @@ func (s *Session) begin(f func()) {
 	})
 }
 
-// maxGathered is how many bytes of lines are gathered to be written at once.
+// maxGathered is how many bytes of lines are gathered for one write.
 const maxGathered = 64 << 10
 
-// makeRoom writes what was gathered of the lines of side, where that is much, and waits while
-// side leaves more of our answers unread than may wait: who makes us answer, and does not read
-// the answers, is read no more. What the other side sends it does not count: it may have to
-// write before it can read that.
+// makeRoom writes the gathered lines of side if there are many. It blocks while side has too
+// many of our replies unread: a peer that makes us reply and does not read the replies is not
+// read either. Lines from the other side do not count: side may have to write before it can
+// read those.
 func (s *Session) makeRoom(side wire.Side) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

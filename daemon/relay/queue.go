@@ -1,21 +1,20 @@
 package relay
 
-// queue is what one side is owed, in order. Offsets count all that it was ever
-// owed.
+// queue is the pending output of one side, in order. Offsets count everything that was ever
+// added.
 type queue struct {
 	items      []item // oldest first
-	start, end uint64 // of items
+	start, end uint64 // offsets of items
 	replies    uint64 // bytes of items that are replies
 }
 
-// item is one line and its end: the line itself, or where it stands in the input of
-// the other side.
+// item is one line with its end: the line itself, or its place in the input of the other side.
 type item struct {
-	line   []byte // nil: it stands in the input
+	line   []byte // nil: it is in the input
 	offset uint64
 	n      uint64
-	seq    uint64 // it was judged under; 0 when it was not
-	reply  bool   // it is ours, to what the side has written itself
+	seq    uint64 // it was judged under; 0 if it was not judged
+	reply  bool   // a reply of the session to something the side wrote
 }
 
 func (q *queue) add(i item) error {
@@ -30,10 +29,10 @@ func (q *queue) add(i item) error {
 	return nil
 }
 
-// size is how many bytes are owed.
+// size returns the number of pending bytes.
 func (q *queue) size() uint64 { return q.end - q.start }
 
-// drop forgets what was delivered, which is all up to offset.
+// drop removes what was delivered, which is everything up to offset.
 func (q *queue) drop(offset uint64) {
 	for len(q.items) > 0 && q.start+q.items[0].n <= offset {
 		q.start += q.items[0].n
@@ -45,7 +44,7 @@ func (q *queue) drop(offset uint64) {
 	}
 }
 
-// refers reports whether an item stands in the input.
+// refers reports whether an item refers to the input.
 func (q *queue) refers() bool {
 	for i := range q.items {
 		if q.items[i].line == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// restore makes the state of what the journal holds.
+// restore builds the state from the journal.
 func (s *Session) restore() (err error) {
 	for _, w := range []**pipe.Waker{&s.wake, &s.toServer} {
 		if *w, err = pipe.NewWaker(); err != nil {
@@ -24,7 +24,7 @@ func (s *Session) restore() (err error) {
 		return err
 	}
 	err = s.journal.Entries(func(entry []byte) error {
-		e, err := decode(append([]byte(nil), entry...)) // it could change while it is read
+		e, err := decode(append([]byte(nil), entry...)) // copied, because it could change while it is read
 		if err != nil {
 			return err
 		}
@@ -72,7 +72,7 @@ func (s *Session) restore() (err error) {
 	return nil
 }
 
-// cursor returns how far what goes to a side has got.
+// cursor returns how far the output to a side has got.
 func (s *Session) cursor(to wire.Side) (mapping.Cursor, error) {
 	cursor, err := s.mapping.Cursor(mapping.Side(to))
 	if err != nil {
@@ -85,8 +85,8 @@ func (s *Session) cursor(to wire.Side) (mapping.Cursor, error) {
 	return cursor, nil
 }
 
-// recoverOutput finds out how far an earlier daemon has got with what it was writing to a
-// side. Nothing of the session runs yet.
+// recoverOutput determines how much a previous daemon has written to a side. No goroutine of
+// the session may be running.
 func (s *Session) recoverOutput(to wire.Side, w *pipe.Writer, cursor mapping.Cursor) error {
 	asked := s.askedBetween(to, cursor.Delivered(), cursor.Intent())
 	doubtful, err := w.Recover(func(from, upTo uint64) ([]byte, error) { return s.owedBetween(to, from, upTo) })
@@ -98,8 +98,8 @@ func (s *Session) recoverOutput(to wire.Side, w *pipe.Writer, cursor mapping.Cur
 	return err
 }
 
-// askedBetween returns the open requests that a side is owed between two offsets. s.mu is
-// held.
+// askedBetween returns the open requests in the pending output of a side between two offsets.
+// s.mu must be held.
 func (s *Session) askedBetween(to wire.Side, from, upTo uint64) []*request {
 	var asked []*request
 	at := s.state.out[to].start
@@ -120,7 +120,7 @@ func (s *Session) askedBetween(to wire.Side, from, upTo uint64) []*request {
 	return asked
 }
 
-// owedBetween returns what a side is owed between two offsets. s.mu is held.
+// owedBetween returns the pending output of a side between two offsets. s.mu must be held.
 func (s *Session) owedBetween(to wire.Side, from, upTo uint64) ([]byte, error) {
 	q := &s.state.out[to]
 	all := make([]byte, 0, upTo-from)
@@ -145,7 +145,7 @@ func (s *Session) owedBetween(to wire.Side, from, upTo uint64) ([]byte, error) {
 	return all, nil
 }
 
-// lineOf returns what an item that is owed to a side stands for.
+// lineOf returns the line of an item in the pending output of a side.
 func (s *Session) lineOf(to wire.Side, i item) ([]byte, error) {
 	if i.line != nil {
 		return i.line, nil
@@ -157,14 +157,14 @@ func (s *Session) lineOf(to wire.Side, i item) ([]byte, error) {
 	return line, nil
 }
 
-// held returns the lines that an earlier daemon held, in their order.
+// held returns the lines that a previous daemon held, in order.
 func (s *Session) held() []*waiting {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.SortedFunc(maps.Values(s.state.waiting), func(a, b *waiting) int { return cmp.Compare(a.seq, b.seq) })
 }
 
-// resubmit has held lines judged again.
+// resubmit judges held lines again.
 func (s *Session) resubmit(held []*waiting) {
 	for _, w := range held {
 		s.gate.SubmitFor(s.ctx, w.submission())

@@ -8,14 +8,15 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
 )
 
-// leave ends what the daemon does for the session, for the next one.
+// leave ends the daemon's work for the session, for the next daemon.
 func (s *stage) leave() {
 	s.t.Helper()
 	s.session.Leave()
 	<-s.ended
 }
 
-// A journal that leads to what can't be is no beginning, whatever the server's end is.
+// A journal with impossible events prevents the start of a session, whatever the server's end
+// is.
 func TestDamagedJournal(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		s := newStage(t, play{shared: shared})
@@ -33,8 +34,8 @@ func TestDamagedJournal(t *testing.T) {
 	}
 }
 
-// A session in whose staging pipe something stands that nobody has put there does not
-// begin again: what its agent has said meanwhile reaches nobody either.
+// A session whose staging pipe holds foreign bytes does not start again: nothing that its
+// agent wrote meanwhile is delivered.
 func TestPlantedInStaging(t *testing.T) {
 	for side := range 2 {
 		s := newStage(t, play{})
@@ -56,8 +57,8 @@ func TestPlantedInStaging(t *testing.T) {
 	}
 }
 
-// Where there is no staging pipe, a request of which nobody can tell whether it was
-// written is answered with an error that says so, and is written once at most.
+// Without a staging pipe, a request that may or may not have been written is answered with an
+// error that says so, and is written at most once.
 func TestRequestInDoubt(t *testing.T) {
 	s := newStage(t, play{})
 	s.steps("cross "+aPing, "judged "+aCall)

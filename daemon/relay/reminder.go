@@ -7,33 +7,32 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// An agent that gave a call a progress token learns that the call waits for a
-// person: clients that go by progress wait longer then. It is told with its own
-// token and at no other time, since a token that it did not give is an error to
-// it, and progress after the answer may be.
+// An agent that gave a call a progress token is told that the call waits for a person: clients
+// that observe progress then wait longer. Only its own token is used, and only while the call
+// waits. A token that the agent did not give is an error to it, and progress after the answer
+// may be one.
 
-// reminderInterval is how often an agent is told.
+// reminderInterval is the interval between reminders.
 const reminderInterval = 10 * time.Second
 
 // reminder tells the agent of one held call. s.mu guards it.
 type reminder struct {
 	token    []byte
-	approval string // the question that is open
+	approval string // id of the waiting question
 	next     *time.Timer
 }
 
-// tokenOf is the raw progress token of a request, nil when it gave none that
-// MCP allows.
+// tokenOf returns the raw progress token of a request, or nil if it has none that MCP allows.
 func tokenOf(e *wire.Envelope, line []byte) []byte {
 	token := e.ProgressToken.Of(line)
-	if _, err := wire.Key(token); err != nil { // it is as an id is: a string or an integer
+	if _, err := wire.Key(token); err != nil { // like an id, it is a string or an integer
 		return nil
 	}
 	return append([]byte(nil), token...)
 }
 
-// startReminder begins to tell the agent that w waits for the answer to a question, or goes on
-// with that. s.mu is held.
+// startReminder starts to tell the agent that w waits for an answer to a question, or
+// continues to. s.mu must be held.
 func (s *Session) startReminder(w *waiting, approval string) {
 	r := s.state.open[w.side][w.key]
 	if w.result || r == nil || r.token == nil || approval == "" || s.reminders[w.seq] != nil { // extensions answer soon
@@ -45,15 +44,15 @@ func (s *Session) startReminder(w *waiting, approval string) {
 		s.remind(w.seq, b)
 		return
 	}
-	s.remindLater(w.seq, b) // an earlier daemon has begun
+	s.remindLater(w.seq, b) // a previous daemon has begun
 }
 
-// remind tells the agent that a call waits, and sees to it that it is told
-// again. s.mu is held.
+// remind tells the agent that a call waits, and schedules the next reminder. s.mu must be
+// held.
 func (s *Session) remind(seq uint64, b *reminder) {
 	n := s.state.waiting[seq].reminders + 1
-	// Servers count from 0 or 1, and progress must rise: these are smaller than
-	// whatever the server says once the call has reached it.
+	// Servers count from 0 or 1, and progress must rise. These values are smaller than
+	// anything the server reports once it has the call.
 	s.commit(&reminded{seq}, &owed{to: fromAgent, line: fmt.Appendf(nil,
 		`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d.%06d,"message":"waiting for approval %s"}}`+"\n",
 		b.token, n/1e6, n%1e6, b.approval)})
@@ -72,7 +71,7 @@ func (s *Session) remindLater(seq uint64, b *reminder) {
 	})
 }
 
-// endReminder has the agent told no more. s.mu is held.
+// endReminder stops the reminders of a line. s.mu must be held.
 func (s *Session) endReminder(seq uint64) {
 	if b := s.reminders[seq]; b != nil {
 		b.next.Stop()

@@ -9,19 +9,18 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// maxSubscribed is how many subscriptions are made again.
+// maxSubscribed is how many subscriptions are repeated.
 const maxSubscribed = 1024
 
-// agreements are what an agent has agreed with a shared server, as it asked for it. It
-// is said again to the next one.
+// agreements are an agent's requests that changed the state of a shared server. They are
+// repeated to the next server.
 type agreements struct {
-	initialize []byte            // nil while it was not answered
+	initialize []byte            // nil if not answered yet
 	level      []byte            // the last logging/setLevel; nil for none
-	subscribed map[string][]byte // the resources/subscribe, by their URI as written
+	subscribed map[string][]byte // resources/subscribe requests, by their URI as written
 }
 
-// binds reports whether a server that comes after another has to be told again what a
-// request with the method asked for.
+// binds reports whether a request with the method must be repeated to the next server.
 func binds(method string) bool {
 	switch method {
 	case "initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe":
@@ -30,7 +29,7 @@ func binds(method string) bool {
 	return false
 }
 
-// agreed: a shared server has done what a request asked for that binds it.
+// agreed: a shared server has executed a request that binds it.
 type agreed struct {
 	method string
 	line   []byte
@@ -68,7 +67,7 @@ func uriOf(line []byte) string {
 	return string(e.URI.Of(line))
 }
 
-// events lead to a.
+// events returns events that lead to a.
 func (a *agreements) events() []event {
 	var all []event
 	if a.initialize != nil {
@@ -83,7 +82,7 @@ func (a *agreements) events() []event {
 	return all
 }
 
-// cleared: what a side was still owed will not be written to it.
+// cleared: the pending output of a side was dropped.
 type cleared struct{ to wire.Side }
 
 func (e *cleared) code(c *codec) { c.side(&e.to) }
@@ -94,9 +93,9 @@ func (e *cleared) apply(s *state) error {
 	return nil
 }
 
-// renew makes of a session whose shared server went with an earlier daemon one that
-// begins with another. Requests that were with the first one are answered with an
-// error; those that had not left yet go to the next one.
+// renew prepares a session whose shared server ended with a previous daemon for another
+// server. Requests that the first server had received are answered with an error; those that
+// were not sent yet go to the next one.
 func (s *Session) renew(m *Shared) {
 	q := &s.state.out[fromServer]
 	spared := map[string]bool{}
@@ -114,7 +113,7 @@ func (s *Session) renew(m *Shared) {
 	}
 	at := q.start
 	for _, i := range q.items {
-		whole := at >= m.cursor.Intent() // else it is in doubt
+		whole := at >= m.cursor.Intent() // otherwise it is in doubt
 		if at += i.n; whole && s.mayGoOn(i.line, spared) {
 			events = append(events, &owed{to: fromServer, line: i.line, seq: i.seq})
 		}
@@ -130,18 +129,18 @@ func (s *Session) renew(m *Shared) {
 		events = append(events, &closed{which{fromServer, key}})
 	}
 	for seq, w := range s.state.waiting {
-		if w.side == fromServer && !w.result { // who has asked is gone
+		if w.side == fromServer && !w.result { // the server that sent it has ended
 			events = append(events, &decided{seq})
 			m.abandoned = append(m.abandoned, seq)
 		}
 	}
-	m.cursor.SetIntent(q.end) // if it ends here, what had not left counts as lost
+	m.cursor.SetIntent(q.end) // if the daemon ends here, unsent lines count as lost
 	m.cursor.SetStaged(q.end)
 	m.cursor.SetDelivered(q.end)
 	s.commit(events...)
 }
 
-// mayGoOn reports whether a line that a server was owed may go to another one.
+// mayGoOn reports whether a line for one server may go to another one.
 func (s *Session) mayGoOn(line []byte, spared map[string]bool) bool {
 	var e wire.Envelope
 	line = line[:len(line)-1]
@@ -159,11 +158,11 @@ func (s *Session) mayGoOn(line []byte, spared map[string]bool) bool {
 		spared[key] = true
 		return true
 	}
-	return false // who has asked is gone
+	return false // the server that sent the request has ended
 }
 
-// againEvents say again what the agent has agreed with a server: the level of its log,
-// and the subscriptions, which are judged again.
+// againEvents returns the events that repeat the agent's agreements to a server: the log
+// level, and the subscriptions, which are judged again.
 func (s *Session) againEvents() []event {
 	var events []event
 	a, n := &s.state.agreed, 0
@@ -188,7 +187,7 @@ func (s *Session) againEvents() []event {
 	return events
 }
 
-// ourRequest is a request of ours with the id, and otherwise as line is.
+// ourRequest returns a request of the session's own that equals line except for the id.
 func ourRequest(method string, line []byte, id string) *request {
 	var e wire.Envelope
 	if wire.Read(line, fromAgent, &e) != nil { // it was read before

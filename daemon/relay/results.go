@@ -6,10 +6,10 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// unknownTask is why what is told of a task does not pass.
+// unknownTask is why a message about a task is not forwarded.
 const unknownTask = "an extension has to see its result, and nobody knows any more which call it came of"
 
-// taskOf is the id of the task that a message is about, empty for none.
+// taskOf returns the id of the task that a message is about, empty for none.
 func taskOf(e *wire.Envelope, line []byte) string {
 	id, err := wire.Unquote(e.TaskID, line)
 	if err != nil || !e.TaskID.Present() {
@@ -18,8 +18,8 @@ func taskOf(e *wire.Envelope, line []byte) string {
 	return id
 }
 
-// callOf returns the call whose result the answer e to r is, if extensions want to
-// see it; known is false when it can't be told whether they do.
+// callOf returns the call whose result the answer e to r is, if extensions want to see it.
+// known is false if it is not known whether they do.
 func (t *turn) callOf(r *request, line []byte, e *wire.Envelope) (call *origin, known bool) {
 	switch {
 	case e.Kind != wire.Result || r.side != fromAgent:
@@ -34,12 +34,12 @@ func (t *turn) callOf(r *request, line []byte, e *wire.Envelope) (call *origin, 
 	return call, true
 }
 
-// goesOn takes note of the task that the result e of call says that it goes on as.
+// goesOn remembers the tasks as which, according to the result e, call continues.
 func (t *turn) goesOn(call *origin, line []byte, e *wire.Envelope) {
 	ids := []wire.Span{e.CreatedTaskID}
 	if e.CreatedTask.Present() {
 		id, err := wire.Member(line, e.CreatedTask, "taskId")
-		if err != nil { // nobody knows which of them the agent asks for
+		if err != nil { // it is not clear which of them the agent will ask for
 			t.add(&became{lost: true})
 			return
 		}
@@ -52,8 +52,8 @@ func (t *turn) goesOn(call *origin, line []byte, e *wire.Envelope) {
 	}
 }
 
-// isJudged reports whether an answer has to be judged. Of errors that is the one by
-// which a server sends a person to a page.
+// isJudged reports whether an answer must be judged. The only judged error is the one by which
+// a server sends the user to a page.
 func isJudged(rule mcp.Rule, r *request, line []byte, e *wire.Envelope) bool {
 	if e.Kind == wire.Error {
 		return r.side == fromAgent && e.Code == mcp.CodeURLRequired
@@ -67,15 +67,15 @@ func isJudged(rule mcp.Rule, r *request, line []byte, e *wire.Envelope) bool {
 	return false
 }
 
-// setOrigin notes what a line came of, nil for nothing that anybody wants to see.
+// setOrigin sets the call behind a line; nil if no extension wants to see it.
 func (w *waiting) setOrigin(call *origin) {
 	if call != nil {
 		w.about, w.request = call.seq, call.sentLine
 	}
 }
 
-// announced returns line, which answers a request, with what the agent is to be told
-// before its content.
+// announced returns line, the answer to a request, with the notice for the agent before its
+// content.
 func (w *waiting) announced(line []byte) []byte {
 	var e wire.Envelope
 	if w.notice == "" || wire.Read(line, fromServer, &e) != nil || e.Kind != wire.Result {
@@ -84,7 +84,7 @@ func (w *waiting) announced(line []byte) []byte {
 	return mcp.Announce(line, &e, w.notice)
 }
 
-// refused is what whoever asked gets in place of an answer that was refused.
+// refused returns what the requester gets in place of a denied answer.
 func (w *waiting) refused(v gate.Verdict) []byte {
 	if v.Answer != nil {
 		return v.Answer
@@ -92,7 +92,7 @@ func (w *waiting) refused(v gate.Verdict) []byte {
 	return mcp.RefuseUnread(w.id, mcp.CodeGate, "the answer was refused: "+v.Reason)
 }
 
-// outcomeOf is what an answer is to a call.
+// outcomeOf returns the outcome of a call with this answer.
 func outcomeOf(e *wire.Envelope) string {
 	switch {
 	case e.Kind == wire.Error:
@@ -103,8 +103,7 @@ func outcomeOf(e *wire.Envelope) string {
 	return "ok"
 }
 
-// outcome has put on record what came of a judged request, once its answer was
-// written.
+// outcome has the outcome of a judged request recorded when its answer has been written.
 func (t *turn) outcome(r *request, outcome string) {
 	if r.seq > 0 {
 		t.gate.Ended(r.seq, outcome)

@@ -2,7 +2,7 @@ package relay
 
 import "github.com/thoughtgate/thoughtgated/internal/wire"
 
-// events calls yield with events that lead to s, until that returns false.
+// events calls yield with events that lead to s, until yield returns false.
 func (s *state) events(yield func(event) bool) {
 	for _, side := range []wire.Side{fromAgent, fromServer} {
 		q := &s.out[side]
@@ -26,8 +26,8 @@ func (s *state) events(yield func(event) bool) {
 	s.otherEvents(yield)
 }
 
-// openEvents is events for the open requests of a side: those that were cancelled in
-// the order in which they were.
+// openEvents is events for the open requests of a side. Cancelled ones come in the order of
+// their cancellation.
 func (s *state) openEvents(side wire.Side, yield func(event) bool) bool {
 	for _, r := range s.open[side] {
 		if !r.cancelled && !yield(&opened{*r}) {

@@ -12,9 +12,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// TestEveryRowHasATranscript wants each message that the table of methods knows
-// in a transcript: each request and each answer to one, each notification, from
-// each side and in each era.
+// TestEveryRowHasATranscript checks that each message in the table of methods occurs in a
+// transcript: each request and each answer to one, each notification, from each side and in
+// each era.
 func TestEveryRowHasATranscript(t *testing.T) {
 	played := map[string]bool{}
 	for _, file := range transcripts(t) {
@@ -31,7 +31,7 @@ func TestEveryRowHasATranscript(t *testing.T) {
 	}
 }
 
-// row names what the table is looked up by.
+// row is a key of the table.
 func row(side wire.Side, what, method string, modern bool) string {
 	era := "legacy"
 	if modern {
@@ -40,7 +40,7 @@ func row(side wire.Side, what, method string, modern bool) string {
 	return fmt.Sprintf("%s's %s %s (%s)", map[wire.Side]string{wire.FromAgent: "the agent", wire.FromServer: "the server"}[side], what, method, era)
 }
 
-// rows are what the table knows.
+// rows returns the keys of the table.
 func rows() map[string]bool {
 	all := map[string]bool{}
 	for _, side := range []wire.Side{wire.FromAgent, wire.FromServer} {
@@ -61,11 +61,11 @@ func rows() map[string]bool {
 	return all
 }
 
-// rowsOf are the rows that a transcript plays: what crosses, is judged, or is
-// answered in it.
+// rowsOf returns the rows that a transcript plays: what is forwarded, judged, or answered in
+// it.
 func rowsOf(text string) map[string]bool {
 	played := map[string]bool{}
-	asked := [2]map[string]*wire.Envelope{{}, {}} // by who asked and the id
+	asked := [2]map[string]*wire.Envelope{{}, {}} // by requester and id
 	modern := false
 	for _, step := range strings.Split(text, "\n") {
 		verb, line, _ := strings.Cut(shorthand.Replace(step), " ")
@@ -83,7 +83,7 @@ func rowsOf(text string) map[string]bool {
 			played[row(side, "request", e.Method, e.Modern)] = true
 			asked[side][e.Key([]byte(line))] = &e
 		case wire.Notification:
-			// The sender does not say which era it is: it counts for that of the transcript.
+			// The sender does not state the era: the transcript's era counts.
 			played[row(side, "notification", e.Method, modern)] = true
 		default:
 			if request := asked[other(side)][e.Key([]byte(line))]; request != nil {

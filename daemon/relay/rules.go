@@ -10,22 +10,22 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// turn is what becomes of one line of side. Its events happen together when the
-// line has been dealt with, and then is called what is to follow them. Nothing of
-// the line is kept when the turn is over: its memory is used again.
+// turn handles one line of side. Its events are committed together when the line has been
+// handled; then the functions in after are called. A turn must not retain the line: its memory
+// is reused.
 type turn struct {
 	*Session
 	ctx       context.Context
 	side      wire.Side
 	events    []event
 	after     []func()
-	envelope  *wire.Envelope // of an agent's line; else nil
-	judged    bool           // settled is to be called
+	envelope  *wire.Envelope // of an agent's line; otherwise nil
+	judged    bool           // settled must be called
 	answers   *which         // the request that the line answers; nil for none
-	abandoned bool           // the session ended while the line was judged: nothing of it has happened
+	abandoned bool           // the session ended while the line was judged: nothing is committed
 }
 
-// shared reports whether the server is one that the next daemon has not.
+// shared reports whether the server is one that does not outlive the daemon.
 func (s *Session) shared() bool {
 	_, is := s.ends.Server.(*Shared)
 	return is
@@ -33,15 +33,16 @@ func (s *Session) shared() bool {
 
 func (t *turn) add(e event) { t.events = append(t.events, e) }
 
-// owe writes a line of ours to a side, which belongs to the session from here on.
+// owe adds a line of the session's own to the output of a side. The session owns line
+// afterwards.
 func (t *turn) owe(to wire.Side, line []byte) {
 	t.add(&owed{to: to, line: append(line, '\n'), reply: to == t.side})
 }
 
-// oweJudged writes what the verdict on w lets through to the other side.
+// oweJudged adds what the verdict on w forwards to the output of the other side.
 func (t *turn) oweJudged(w *waiting, v gate.Verdict) { t.add(w.through(v)) }
 
-// keep returns line as what outlasts the turn.
+// keep returns line in memory that outlasts the turn.
 func (t *turn) keep(line []byte) []byte {
 	if t.side == fromAgent { // message has copied it
 		return line
@@ -49,10 +50,10 @@ func (t *turn) keep(line []byte) []byte {
 	return withRoom(line)
 }
 
-// withRoom returns a copy of line with room for a line end.
+// withRoom returns a copy of line with capacity for a line end.
 func withRoom(line []byte) []byte { return append(make([]byte, 0, len(line)+1), line...) }
 
-// forward writes the line on to the other side, as it stands in the input where that may be.
+// forward writes the line to the other side, directly from the input if possible.
 func (t *turn) forward(line []byte) {
 	if e := t.inputs[t.side].inPlace(line, other(t.side)); e != nil {
 		t.add(e)
@@ -61,9 +62,9 @@ func (t *turn) forward(line []byte) {
 	t.owe(other(t.side), t.keep(line))
 }
 
-// message handles one line that its reader has let through. An agent's is copied before it is
-// read, once for all that is done with it: whoever can reach the memory that it stands in
-// could change it after it was judged.
+// message handles one line that its reader has accepted. An agent's line is copied once,
+// before it is read: a process that can reach the input's memory could otherwise change it
+// after it was judged.
 func (t *turn) message(l *wire.Line) {
 	line := l.Data
 	var e wire.Envelope
@@ -80,7 +81,7 @@ func (t *turn) message(l *wire.Line) {
 		return
 	}
 	if t.side == fromServer && t.state.modern && !t.state.initialized {
-		e.Modern = true // the lines of a server do not say so themselves
+		e.Modern = true // a server's lines do not say so themselves
 	}
 	switch e.Kind {
 	case wire.Request:
@@ -109,10 +110,10 @@ func (t *turn) request(line []byte, e *wire.Envelope) {
 	t.gate.Read(t.side, e.Method, 1)
 	rule := mcp.Lookup(t.side, e)
 	if rule.Treatment != mcp.Refuse && !mcp.KnownRevision(e, line) {
-		rule = mcp.Rule{Treatment: mcp.Judge, Unknown: true} // nobody here knows what it means
+		rule = mcp.Rule{Treatment: mcp.Judge, Unknown: true} // its meaning is not known
 	}
 	switch {
-	case t.state.open[t.side][key] != nil || t.state.answering(t.side, key) != nil: // an error would be read as the answer to the first one
+	case t.state.open[t.side][key] != nil || t.state.answering(t.side, key) != nil: // an error would be taken for the answer to the first one
 		t.refused(line, "a request with this id is open")
 		return
 	case t.noServer != nil && t.side == fromAgent:
@@ -149,7 +150,7 @@ func (t *turn) request(line []byte, e *wire.Envelope) {
 	}
 }
 
-// judgeRequest has a request judged, and does what the verdict says.
+// judgeRequest judges a request and applies the verdict.
 func (t *turn) judgeRequest(r *request, line []byte) {
 	r.seq = r.number
 	w := &waiting{seq: r.seq, side: t.side, line: t.keep(line), envelope: t.envelope, key: r.key, id: r.id, modern: r.modern}
@@ -167,13 +168,13 @@ func (t *turn) judgeRequest(r *request, line []byte) {
 		t.hold(w, v)
 	case gate.Deny:
 		t.owe(t.side, refusal(v, r.id))
-	default: // it was taken back: it is open until that line's turn, and never goes on
+	default: // it was cancelled: it stays open until the cancellation's turn, and is never forwarded
 		r.cancelled = true
 		t.add(&opened{*r})
 	}
 }
 
-// refusal is what whoever asked is told by a verdict.
+// refusal returns the requester's answer for a verdict that denies.
 func refusal(v gate.Verdict, id []byte) []byte {
 	if v.Answer != nil {
 		return v.Answer
@@ -181,8 +182,8 @@ func refusal(v gate.Verdict, id []byte) []byte {
 	return mcp.RefuseUnread(id, mcp.CodeGate, "Not executed: "+v.Reason)
 }
 
-// judgeLine has a line judged. The move of the verdict is none where nothing more is
-// to become of the line.
+// judgeLine judges a line. The verdict has no move if nothing more is to be done with the
+// line.
 func (t *turn) judgeLine(w *waiting) gate.Verdict {
 	t.add(&numbered{w.seq})
 	t.judged = true
@@ -199,7 +200,7 @@ func (t *turn) judgeLine(w *waiting) gate.Verdict {
 		if v.Move == gate.Forward {
 			t.add(&ended{w.seq, "not_written"})
 		}
-		t.after = append(t.after, func() { t.gate.Cancel(w.seq) }) // it may have been too early
+		t.after = append(t.after, func() { t.gate.Cancel(w.seq) }) // the first Cancel may have come too early
 		v.Move = 0
 	}
 	return v
@@ -259,13 +260,13 @@ func (t *turn) judgeNotification(line []byte, e *wire.Envelope) {
 	}
 }
 
-// cancel takes a held request back, which is never sent then (EC-STDIO-031), and
-// sends the cancellation of any other on.
+// cancel withdraws a held request, which is then never sent (EC-STDIO-031), and forwards the
+// cancellation of any other.
 func (t *turn) cancel(key string, line []byte) {
 	r := t.state.open[t.side][key]
 	if w := t.beingJudged[other(t.side)]; w != nil && w.result && w.key == key { // its answer is being judged
 		w.withdrawn = true
-		if r != nil { // the next daemon may have to deal with the answer again
+		if r != nil { // the next daemon may have to handle the answer again
 			t.add(&cancelled{which{t.side, key}})
 		}
 		t.after = append(t.after, func() { t.gate.Cancel(w.seq) })
@@ -291,9 +292,8 @@ func (t *turn) cancel(key string, line []byte) {
 	t.forward(line)
 }
 
-// cancelAnswer is cancel for a request that is open no more. Where its answer is
-// held still, that is dropped: the server has done its part, and the agent does not
-// want it.
+// cancelAnswer is cancel for a request that is no longer open. If its answer is still held,
+// the answer is dropped: the server is done, and the agent does not want it.
 func (t *turn) cancelAnswer(key string, line []byte) {
 	if w := t.state.answering(t.side, key); w != nil {
 		t.add(&decided{w.seq})

@@ -8,37 +8,36 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
-// Server is the server's end of a session: [Pipes], [Shared] or [Refusal]. It is the
-// session's once that was begun.
+// Server is the server's end of a session: [Pipes], [Shared] or [Refusal]. The session owns
+// it.
 type Server interface {
-	// join readies it for a session that is being begun. Where there is no server, both
-	// results are nil.
+	// join prepares the server for session s. If there is no server, both results are nil.
 	join(s *Session) (source, sink, error)
-	// begin readies the sink, and may wait. It is called once, before anything is written.
+	// begin prepares the sink, and may block. It is called once, before anything is written.
 	begin() error
-	// interrupt ends a write to it that is under way.
+	// interrupt ends a write that is under way.
 	interrupt()
-	// hangUp tells the server that nothing more comes. Nobody is writing to it then.
+	// hangUp tells the server that nothing more will be written. No write may be under way.
 	hangUp(letGo func(*os.File))
 	terminate()
 	kill()
-	// handle is that of the process to be waited for, nil where the end of its lines is its
+	// handle returns the handle of the process to wait for; nil if the end of its lines is its
 	// end.
 	handle() *os.File
-	// failure is what the agent is told once there is no server any more, nil for that it
+	// failure returns what the agent is told when there is no server any more; nil: that it
 	// has ended.
 	failure() *Refusal
-	// status is what tg-shim is to leave with, where the server was not its own; else -1.
+	// status returns the exit code of tg-shim if the server was not its own; otherwise -1.
 	status() int
-	// close lets go of it, when nobody uses it any more.
+	// close releases the server when nobody uses it any more.
 	close(letGo func(*os.File))
 }
 
 // Pipes is a server that was started for the session.
 type Pipes struct {
 	Pair
-	Staging *pipe.Staging // what it reads is written through that; nil where the system has none
-	Process *proc.Handle  // nil where the system has no handles of processes
+	Staging *pipe.Staging // for writes to the server; nil if the system has none
+	Process *proc.Handle  // nil if the system has no process handles
 
 	wake *pipe.Waker
 }
@@ -51,7 +50,7 @@ func (p *Pipes) status() int       { return -1 }
 func (p *Pipes) join(s *Session) (source, sink, error) {
 	p.wake = s.toServer
 	in, err := s.newInput(fromServer, int(p.From.Fd()))
-	if err != nil || p.To == nil { // an earlier daemon has closed it
+	if err != nil || p.To == nil { // a previous daemon has closed it
 		return in, nil, err
 	}
 	cursor, err := s.cursor(fromServer)
@@ -66,8 +65,8 @@ func (p *Pipes) hangUp(letGo func(*os.File)) {
 }
 
 func (p *Pipes) terminate() {
-	_ = p.Process.Signal(syscall.SIGTERM) // one that has ended takes none
-	_ = p.Process.Signal(syscall.SIGCONT) // one that is stopped could not hear it
+	_ = p.Process.Signal(syscall.SIGTERM) // fails if it has ended
+	_ = p.Process.Signal(syscall.SIGCONT) // a stopped process could not handle the signal
 }
 
 func (p *Pipes) kill()            { _ = p.Process.Signal(syscall.SIGKILL) } // likewise
@@ -80,8 +79,8 @@ func (p *Pipes) close(letGo func(*os.File)) {
 	letGo(p.Process.File())
 }
 
-// Refusal is no server: the agent's requests are answered with an error that says why,
-// until the agent leaves.
+// Refusal stands for a missing server: the agent's requests are answered with an error that
+// says why, until the agent leaves.
 type Refusal struct {
 	Code int
 	Text string

@@ -1,12 +1,12 @@
-// Package relay stands between an agent and a server and carries their lines.
+// Package relay carries lines between an agent and an MCP server.
 //
-// A [Session] holds the agent's ends of standard input and output and its server's.
-// For each side it has a pump, which reads that side's lines, has them judged where
-// the table of methods says so, and writes them on; what a side is owed by others
-// than its peer's pump is written by a goroutine of its own. All that a session knows
-// is in its state, which only events change, and events are in a journal before their
-// consequences are. So the next daemon goes on where this one was killed: no line is
-// lost, and none is delivered twice.
+// A [Session] holds the agent's and the server's ends of standard input and output. Each side
+// has a pump, which reads the side's lines, has them judged if the table of methods requires
+// it, and writes them to the other side. A separate goroutine per side writes everything else:
+// the session's own replies and lines that were held. Everything that a session knows is in
+// its state. Only events change the state, and events are in a journal before their
+// consequences are visible. If the daemon is killed, the next one continues from the journal:
+// no line is lost, and none is delivered twice.
 package relay
 
 import (
@@ -24,8 +24,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// maxOwed is how many bytes may wait to be written to a side before the pump of
-// the other one pauses. One line may always wait, however long it is.
+// maxOwed is how many bytes of pending output a side may have before the pump of the other
+// side pauses. One line may always wait, however long it is.
 const maxOwed = 4 << 20
 
 // Session is one agent's use of one server.
@@ -34,47 +34,46 @@ type Session struct {
 	log         *slog.Logger
 	ends        Ends
 	mapping     *mapping.Mapping
-	wake        *pipe.Waker     // of all that reads and writes
-	toServer    *pipe.Waker     // of what writes to the server, too
+	wake        *pipe.Waker     // for all reads, and for writes to the agent
+	toServer    *pipe.Waker     // for writes to the server
 	inputs      [2]source       // of the pumps
 	outputs     [2]*output      // to each side
-	ctx         context.Context // of judging; ends with the session
+	ctx         context.Context // for judging; ends with the session
 	cancel      context.CancelCauseFunc
 	wait        sync.WaitGroup
-	done        chan struct{} // closed when nothing of it runs any more
+	done        chan struct{} // closed when all goroutines have ended
 	grace       child.Grace   // of the server
-	readTimeout time.Duration // agentReadTimeout; less in tests, as those that follow
+	readTimeout time.Duration // agentReadTimeout; shorter in tests, like the next ones
 
-	answerTimeout, aheadAfter time.Duration // of the constants' names
+	answerTimeout, aheadAfter time.Duration // see the constants of the same names
 
-	mu             sync.Mutex // guards what follows; not held while judging or writing
+	mu             sync.Mutex // guards the fields below; not held while judging or writing
 	state          *state
 	journal        *mapping.Journal
 	changed        sync.Cond
-	entry          []byte            // of encode
-	recording      map[uint64]string // outcomes that are on record, or being put there
-	recorded       []uint64          // those that are, which the journal does not say yet
-	noServer       *Refusal          // the agent is answered with that: there is no server
-	ended          [2]bool           // nothing more is read of that side
-	beingJudged    [2]*waiting       // what the pump of that side is having judged
-	look           [2]*time.Timer    // the next look ahead of that; nil before the first
+	entry          []byte            // buffer of encode
+	recording      map[uint64]string // outcomes that are recorded or being recorded
+	recorded       []uint64          // recorded outcomes that the journal does not mark yet
+	noServer       *Refusal          // not nil: there is no server, and this answers the agent's requests
+	ended          [2]bool           // nothing more is read from that side
+	beingJudged    [2]*waiting       // the line on which the side's pump waits for a verdict
+	look           [2]*time.Timer    // for the next look ahead; nil before the first
 	reminders      map[uint64]*reminder
 	silentRequests silentRequests
 	ending         ending
-	hangUpTimer    *time.Timer // ends it a while after the agent has said all; nil before
+	hangUpTimer    *time.Timer // ends the session some time after the agent's input has ended; nil before
 
-	verdicts     sync.Mutex // guards what follows; taken after mu and after locks of the gate
+	verdicts     sync.Mutex // guards the fields below; acquired after mu and after locks of the gate
 	judging      [2]*judging
-	lateVerdicts []gate.Verdict // on held lines, not yet dealt with
-	verdictsCame chan struct{}  // there are some
+	lateVerdicts []gate.Verdict // on held lines, not yet applied
+	verdictsCame chan struct{}  // signals lateVerdicts
 
 	warnedOfHeaders atomic.Bool
 	complaints      atomic.Int64
 }
 
-// commit applies events to the state and writes them into the journal, where they count
-// together. s.mu is held. An event that can't be applied is a fault of ours, and so ends
-// the session.
+// commit applies events to the state and adds them to the journal as one transaction. s.mu
+// must be held. An event that can't be applied is a bug and ends the session.
 func (s *Session) commit(events ...event) {
 	room := true
 	for _, e := range events {
@@ -100,8 +99,7 @@ func (s *Session) commit(events ...event) {
 	}
 }
 
-// undeliverable reports whether e says that a side is owed something which can't be
-// written any more.
+// undeliverable reports whether e adds output to a side that can't be written to any more.
 func (s *Session) undeliverable(e event) bool {
 	switch e := e.(type) {
 	case *owed:
@@ -112,8 +110,7 @@ func (s *Session) undeliverable(e event) bool {
 	return false
 }
 
-// rewrite writes the journal anew, with what leads to the state as it is. s.mu is
-// held.
+// rewrite replaces the journal by events that lead to the current state. s.mu must be held.
 func (s *Session) rewrite() {
 	s.journal.Drop()
 	for side := range s.outputs {
@@ -133,14 +130,14 @@ func (s *Session) rewrite() {
 	}
 }
 
-// unlocked calls f, which may take its time, without s.mu, which is held.
+// unlocked calls f, which may be slow, without s.mu. s.mu must be held.
 func (s *Session) unlocked(f func()) {
 	s.mu.Unlock()
 	defer s.mu.Lock()
 	f()
 }
 
-// take deals with one line of side. Its error ends the side.
+// take handles one line of side. An error ends the side.
 func (s *Session) take(side wire.Side, l *wire.Line) error {
 	t := &turn{Session: s, ctx: s.ctx, side: side}
 	err := t.take(l)
@@ -191,8 +188,8 @@ func (t *turn) take(l *wire.Line) error {
 	return err
 }
 
-// dropAnswer has nothing become of an answer but that its number was given away: its
-// request was answered with an error while the answer was judged, since the session ends.
+// dropAnswer drops all events of an answer except its number: the session is ending and has
+// answered the request with an error while the answer was judged.
 func (t *turn) dropAnswer() {
 	t.events = slices.DeleteFunc(t.events, func(e event) bool {
 		_, is := e.(*numbered)
@@ -200,11 +197,11 @@ func (t *turn) dropAnswer() {
 	})
 }
 
-// recordedEvents returns that outcomes are on record which are. s.mu is held.
+// recordedEvents returns the events that mark outcomes as recorded. s.mu must be held.
 func (s *Session) recordedEvents() []event {
 	var events []event
 	for _, seq := range s.recorded {
-		if s.recording[seq] == s.state.outcomes[seq] { // else there is another one meanwhile
+		if s.recording[seq] == s.state.outcomes[seq] { // otherwise there is a newer outcome
 			events = append(events, &recorded{seq})
 			delete(s.recording, seq)
 		}

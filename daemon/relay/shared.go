@@ -13,60 +13,60 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Shared is a server that is given lines and gives lines, as one that the daemon runs
-// for several sessions, or the tools of an extension. It goes with the daemon: the next
-// one finds another, with which the handshake of the agent is made again, and what the
-// first had been given and had not answered is answered with an error.
+// Shared is a server that exchanges lines with the session in memory, such as one that the
+// daemon runs for several sessions, or the tools of an extension. It ends with the daemon. The
+// next daemon joins another one and repeats the agent's handshake with it. Requests that the
+// first one had received and not answered are answered with an error.
 type Shared struct {
-	// Join finds a place at the server. The error wraps [ErrNotStarted] where there is
-	// none that could be started.
+	// Join adds the client c to the server. The error wraps [ErrNotStarted] if no server could
+	// be started.
 	Join func(ctx context.Context, c Client) (Member, error)
 
 	session   *Session
 	cursor    mapping.Cursor
-	ctx       context.Context // of writing
+	ctx       context.Context // for writes
 	cancel    context.CancelFunc
-	first     []byte   // with what the agent has asked another one for a handshake; nil for none
-	abandoned []uint64 // held lines of that one
+	first     []byte   // the agent's initialize request to the previous server; nil for none
+	abandoned []uint64 // lines held for the previous server
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	changed sync.Cond
 	member  Member
-	lines   [][]byte // of the server, not yet taken up, oldest first
+	lines   [][]byte // from the server, not yet taken, oldest first
 	bytes   int
 	gone    error
 	left    bool
 }
 
-// Member is a session's place at such a server. Its methods but Leave are called by
-// one goroutine.
+// Member is a session's membership of a shared server. Only one goroutine may call its
+// methods, except for Leave.
 type Member interface {
-	// Write gives the server a line. It waits while the server does not read.
+	// Write sends the server a line. It blocks while the server does not read.
 	Write(ctx context.Context, line []byte) error
-	// Resume makes the handshake for a client that has had one with an earlier server.
-	// What it returns is closed when that is done; it stays open for a client that is
-	// told that the server has gone.
+	// Resume makes the handshake for a client that had one with a previous server. The
+	// returned channel is closed when it is done. It stays open if the client is told that the
+	// server has ended.
 	Resume(initialize []byte) <-chan struct{}
-	// Leave gives the place up.
+	// Leave ends the membership.
 	Leave()
 }
 
-// Client is who the lines of such a server come to. Its methods do not block, and may
-// be called by any goroutine.
+// Client receives the lines of a shared server. Its methods do not block and are safe for
+// concurrent use.
 type Client interface {
-	// Deliver takes one line, which is valid during the call. It is false when too much
-	// is left unread: then the client is let go.
+	// Deliver takes one line, which is valid during the call. It returns false if too much is
+	// unread; the client is then removed.
 	Deliver(line []byte) bool
-	// Gone says that the server does not serve the client any more, and why.
+	// Gone reports that the server no longer serves the client, and why.
 	Gone(err error)
 }
 
-// ErrNotStarted says that there was no server that could have served.
+// ErrNotStarted reports that no server could be started.
 var ErrNotStarted = errors.New("the server could not be started")
 
 const (
-	// maxUnread and maxUnreadLines are how much of a shared server may wait for an
-	// agent that does not read. One line may always wait.
+	// maxUnread and maxUnreadLines limit the lines of a shared server that wait for an agent
+	// that does not read. One line may always wait.
 	maxUnread      = 16 << 20
 	maxUnreadLines = 16 << 10
 )
@@ -80,11 +80,11 @@ func (m *Shared) join(s *Session) (source, sink, error) {
 	m.changed.L = &m.mu
 	m.ctx, m.cancel = context.WithCancel(s.ctx)
 	context.AfterFunc(s.ctx, func() { m.Gone(errEnded) })
-	context.AfterFunc(m.ctx, func() { s.end(func(e *ending) { e.exited = true }) }) // it serves the session no more
+	context.AfterFunc(m.ctx, func() { s.end(func(e *ending) { e.exited = true }) }) // it no longer serves the session
 	return &inbox{shared: m}, m, nil
 }
 
-// begin finds the place.
+// begin joins the server.
 func (m *Shared) begin() error {
 	member, err := m.Join(m.ctx, m)
 	if err != nil {
@@ -92,7 +92,7 @@ func (m *Shared) begin() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if m.Gone(err); errors.Is(err, ErrNotStarted) {
-			s.fail() // and the agent is told so as long as it stays
+			s.fail() // and the agent gets this error as long as it stays
 		}
 		return err
 	}
@@ -150,7 +150,7 @@ func (m *Shared) Gone(err error) {
 	defer m.mu.Unlock()
 	if m.gone == nil {
 		m.gone = err
-		if m.cancel != nil { // else the session could not be begun
+		if m.cancel != nil { // nil if the session could not be started
 			m.cancel()
 		}
 		m.changed.Broadcast()
@@ -175,7 +175,7 @@ func (m *Shared) kill()                        {}
 func (m *Shared) handle() *os.File             { return nil }
 func (m *Shared) close(letGo func(f *os.File)) { m.hangUp(letGo) }
 
-// failure is what the agent is told of a server that serves it no more.
+// failure returns what the agent is told of a server that no longer serves it.
 func (m *Shared) failure() *Refusal {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -188,7 +188,7 @@ func (m *Shared) failure() *Refusal {
 	return &Refusal{mcp.CodeServerExit, "The shared MCP server is not there any more (" + m.gone.Error() + ") and did not answer"}
 }
 
-// status is what tg-shim is to leave with.
+// status returns the exit code of tg-shim.
 func (m *Shared) status() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -198,18 +198,18 @@ func (m *Shared) status() int {
 	return child.StartExit(m.gone)
 }
 
-// inbox is the source of what such a server says.
+// inbox is the source of a shared server's lines.
 type inbox struct {
 	shared *Shared
-	line   []byte // what was not taken of the line that is being read
-	idle   bool   // it waits for more; the session's mu guards it
+	line   []byte // the part of the current line that was not taken
+	idle   bool   // the pump waits for more; the session's mu guards it
 }
 
 func (in *inbox) lines() *wire.Reader {
 	return wire.NewReaderOf(in, in.shared.session.mapping.Longest())
 }
 
-func (in *inbox) progress() []event                   { return nil } // it is gone with the daemon
+func (in *inbox) progress() []event                   { return nil } // the server ends with the daemon
 func (in *inbox) inPlace([]byte, wire.Side) event     { return nil }
 func (in *inbox) bytes(uint64, uint64) ([]byte, bool) { return nil, false }
 
@@ -232,7 +232,7 @@ func (in *inbox) Shrink() {}
 // Release implements [wire.Window].
 func (in *inbox) Release() {}
 
-// Fill implements [wire.Window]. Lines that came before the end are read still.
+// Fill implements [wire.Window]. It still returns lines that arrived before the end.
 func (in *inbox) Fill() error {
 	in.wait(true)
 	m := in.shared
@@ -241,7 +241,7 @@ func (in *inbox) Fill() error {
 		m.changed.Wait()
 	}
 	m.mu.Unlock()
-	in.wait(false) // before a line is taken, or nobody would see that it is being dealt with
+	in.wait(false) // before a line is taken, so that handledAll never misses it
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.lines) == 0 || m.session.ctx.Err() != nil {
@@ -254,7 +254,8 @@ func (in *inbox) Fill() error {
 	return nil
 }
 
-// wait notes whether the pump waits for more. Before it may, what was gathered is written.
+// wait records whether the pump is idle. Before the pump may be idle, wait writes gathered
+// lines.
 func (in *inbox) wait(idle bool) {
 	s := in.shared.session
 	s.mu.Lock()

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// unread is a session with a shared server, which has let it go since its agent has read
-// nothing of n lines of 1 MiB each, and has not answered its call.
+// unread returns a session with a shared server, which has removed the session because its
+// agent has read none of n lines of 1 MiB each, and has not answered its call.
 func unread(t *testing.T, testTimeout time.Duration) (s *stage, agent *os.File, n int) {
 	t.Helper()
 	s = newStage(t, play{shared: true})
@@ -40,15 +40,16 @@ func unread(t *testing.T, testTimeout time.Duration) (s *stage, agent *os.File, 
 	return s, agent, n
 }
 
-// An agent that reads nothing of what its shared server writes loses that, and the
-// session ends.
+// An agent that reads nothing of what its shared server writes loses that, and the session
+// ends.
 func TestSharedSlowReader(t *testing.T) {
 	s, agent, _ := unread(t, time.Millisecond)
 	defer agent.Close()
 	s.over()
 }
 
-// One that reads before it is too late gets all of it, and learns what was not answered.
+// An agent that reads before it is too late gets everything, and is told what was not
+// answered.
 func TestSharedLateReader(t *testing.T) {
 	s, agent, n := unread(t, testTimeout)
 	defer agent.Close()
@@ -65,7 +66,7 @@ func TestSharedLateReader(t *testing.T) {
 	s.over()
 }
 
-// As long as an agent stays whose shared server could not be started, it is told so.
+// An agent whose shared server could not be started gets that error as long as it stays.
 func TestSharedIsNotStarted(t *testing.T) {
 	s := newStage(t, play{shared: true})
 	s.leave()

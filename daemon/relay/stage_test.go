@@ -23,11 +23,11 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// testTimeout is how long a step may take before a test gives up on it.
+// testTimeout is how long a step may take before a test fails.
 const testTimeout = time.Minute
 
-// stage is a session between an agent, a server and a judge that the test plays, and
-// what is kept for the next daemon meanwhile.
+// stage is a session between an agent, a server and a judge that the test plays. It also holds
+// what is kept for the next daemon.
 type stage struct {
 	t       testing.TB
 	how     play
@@ -37,20 +37,20 @@ type stage struct {
 	kept    [4]*os.File // from and to the agent, from and to the server
 	memory  *mapping.Mapping
 	staging [2]*pipe.Staging
-	in      [2]*os.File    // what each side writes into
-	lines   [2]chan string // what is written there, whether it is read or not
+	in      [2]*os.File    // what each side writes to
+	lines   [2]chan string // lines to write there, whether they are read or not
 	out     [2]chan string // what each side reads; closed at the end
 	open    []*submission  // submitted, without a final verdict
-	early   []*submission  // that came before they were expected
+	early   []*submission  // submitted before they were expected
 	torn    bool
-	opened  chan string // with what a shared server is resumed
+	opened  chan string // requests with which a shared server is resumed
 
 	mu     sync.Mutex
 	joined sync.Cond
 	member *playedMember // of a shared server
 }
 
-// playedMember is a place at a shared server.
+// playedMember is a membership of a shared server.
 type playedMember struct {
 	stage  *stage
 	client Client
@@ -70,7 +70,7 @@ func (m *playedMember) Resume(initialize []byte) <-chan struct{} {
 
 func (m *playedMember) Leave() {}
 
-// shared is a server that goes with each daemon.
+// shared is a server that ends with each daemon.
 func (s *stage) shared() *Shared {
 	return &Shared{Join: func(_ context.Context, c Client) (Member, error) {
 		s.mu.Lock()
@@ -81,7 +81,7 @@ func (s *stage) shared() *Shared {
 	}}
 }
 
-// deliver has the shared server say a line.
+// deliver has the shared server send a line.
 func (s *stage) deliver(line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +110,7 @@ func newStage(t testing.TB, how play) *stage {
 			t.Skip(err)
 		}
 	}
-	if how.shared { // what is written to the server comes through no pipe
+	if how.shared { // output to the server does not go through a pipe
 		outs[fromServer].Close()
 		s.out[fromServer] = make(chan string, 1024)
 	}
@@ -142,7 +142,7 @@ func newStage(t testing.TB, how play) *stage {
 		reading.Go(func() {
 			defer f.Close()
 			for line := range lines {
-				_, _ = f.WriteString(line) // nobody may be there to read it
+				_, _ = f.WriteString(line) // there may be no reader
 			}
 		})
 	}
@@ -262,9 +262,9 @@ func (s *stage) restart() {
 	}
 }
 
-// judgedAgain waits until the next daemon has a line judged that the one before it was
-// having judged. It reads both sides at once: what the other side writes from now on
-// could else be dealt with before that line, as if it had been written first.
+// judgedAgain waits until the next daemon judges a line that the previous one was judging. The
+// next daemon reads both sides at once: otherwise what the other side writes from now on could
+// be handled before that line, as if it had been written first.
 func (s *stage) judgedAgain(m *submission) {
 	s.t.Helper()
 	err := s.until("the line is judged again", func() bool {
@@ -300,7 +300,7 @@ func pipeOf(t testing.TB) (r, w *os.File) {
 // leaks returns a check that there are no more goroutines and descriptors than now.
 func leaks(t testing.TB) (check func()) {
 	t.Helper()
-	r, w := pipeOf(t) // what waits for pipes is made with the first of them, and stays
+	r, w := pipeOf(t) // the poller is created with the first pipe, and stays
 	r.Close()
 	w.Close()
 	goroutines, files := runtime.NumGoroutine(), openFiles()
@@ -313,7 +313,7 @@ func leaks(t testing.TB) (check func()) {
 					runtime.NumGoroutine(), openFiles(), goroutines, files, buf[:runtime.Stack(buf, true)])
 				return
 			}
-			time.Sleep(time.Millisecond) // between two looks
+			time.Sleep(time.Millisecond) // between two checks
 		}
 	}
 }
@@ -326,8 +326,8 @@ func openFiles() int {
 	return len(entries)
 }
 
-// playedJudge says what the test wants it to say. As the gate does it says again what
-// it has said of a line that comes again.
+// playedJudge returns the verdicts that the test determines. Like the gate, it returns the
+// same verdict again for a line that is submitted again.
 type playedJudge struct {
 	submits      chan *submission
 	cancels      chan uint64
@@ -338,20 +338,20 @@ type playedJudge struct {
 	sink    func(gate.Verdict)
 	line    func([]byte)
 	known   map[uint64]*submission // by seq
-	numbers map[uint64]uint64      // by seq, in the order in which lines came first
-	deaf    chan struct{}          // nil: it hears
-	stays   bool                   // it goes on judging what is cancelled
-	digests map[uint64]string      // of what was let through, by seq
-	over    map[uint64]bool        // what came of it was told
+	numbers map[uint64]uint64      // by seq, in the order in which lines were first submitted
+	deaf    chan struct{}          // nil: Hear returns at once
+	stays   bool                   // it continues to judge what is cancelled
+	digests map[uint64]string      // of what was forwarded, by seq
+	over    map[uint64]bool        // its outcome was reported
 	silent  []gate.Unanswered
 	more    int
 }
 
-// earlierOf looks up what a judge has put on record.
+// earlierOf looks up what a judge has recorded.
 func earlierOf(j interface {
-	// Passed is the digest of what was let pass.
+	// Passed returns the digest of what was forwarded.
 	Passed(seq uint64) (digest string, ok bool)
-	// Told reports whether it was told what came of it.
+	// Told reports whether its outcome was reported.
 	Told(seq uint64) bool
 }) Earlier {
 	return func(seqs []uint64) (passed map[uint64]string, told map[uint64]bool) {
@@ -374,8 +374,8 @@ func (j *playedJudge) Passed(seq uint64) (digest string, ok bool) {
 type submission struct {
 	gate.Submission
 	n         uint64
-	spoken    chan struct{} // closed when something was said of it
-	said      gate.Verdict  // last; no move: nothing
+	spoken    chan struct{} // closed when there is a verdict on it
+	said      gate.Verdict  // last verdict; no move: none
 	cancelled bool
 }
 
@@ -407,7 +407,7 @@ func (j *playedJudge) SubmitFor(ctx context.Context, s gate.Submission) {
 	}
 }
 
-// say says something of a line.
+// say sends a verdict on a line.
 func (j *playedJudge) say(m *submission, v gate.Verdict) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -422,21 +422,21 @@ func (j *playedJudge) say(m *submission, v gate.Verdict) {
 	}
 }
 
-// unsaid reports whether nothing was said of a line yet.
+// unsaid reports whether there is no verdict on a line yet.
 func (j *playedJudge) unsaid(m *submission) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return m.said.Move == 0
 }
 
-// number is that of a line, in the order in which they came.
+// number returns the number of a line, in the order of arrival.
 func (j *playedJudge) number(seq uint64) uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.numbers[seq]
 }
 
-// forget forgets all lines.
+// forget removes all lines.
 func (j *playedJudge) forget() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -474,7 +474,7 @@ func (j *playedJudge) Cancel(seq uint64) {
 		return
 	}
 	m.cancelled = true
-	if m.said.Move == 0 { // it is judged no further, and the next daemon finds that on record
+	if m.said.Move == 0 { // it is judged no further, and the next daemon finds that in the record
 		m.said = gate.Verdict{Seq: seq, Move: gate.Deny}
 		close(m.spoken)
 	}
@@ -483,14 +483,14 @@ func (j *playedJudge) Cancel(seq uint64) {
 	cancels <- m.n
 }
 
-// setStays has it go on judging what is cancelled.
+// setStays makes it continue to judge what is cancelled.
 func (j *playedJudge) setStays() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.stays = true
 }
 
-// setCancels has it say of what is cancelled in another channel.
+// setCancels makes it report cancellations in another channel.
 func (j *playedJudge) setCancels(c chan uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -518,7 +518,7 @@ func (j *playedJudge) Outcome(_ context.Context, seq uint64, outcome string) {
 	j.outcomes <- fmt.Sprintf("call:%d outcome:OUTCOME_%s", j.number(seq), strings.ToUpper(outcome))
 }
 
-func (j *playedJudge) Message(context.Context, wire.Side, string, []byte) {} // it was heard
+func (j *playedJudge) Message(context.Context, wire.Side, string, []byte) {} // it was observed
 func (j *playedJudge) Read(wire.Side, string, uint64)                     {}
 
 func (j *playedJudge) Ended(uint64, string) {}
@@ -529,14 +529,14 @@ func (j *playedJudge) Unanswered(open []gate.Unanswered, more int) {
 	j.silent, j.more = open, more
 }
 
-// oldest is since when the first of them has none.
+// oldest returns since when the first of them has waited.
 func (j *playedJudge) oldest() time.Time {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.silent[0].Since
 }
 
-// unanswered tells which requests have no answer, as it was told last.
+// unanswered returns the requests of the last report.
 func (j *playedJudge) unanswered() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -554,9 +554,9 @@ func (j *playedJudge) Told(seq uint64) bool {
 }
 func (j *playedJudge) Profile() gate.Profile { return gate.Production }
 
-// until waits until so, which is asked while nothing of the session changes.
+// until waits until so returns true. so is called while the session does not change.
 func (s *stage) until(what string, so func() bool) error {
-	for end := time.Now().Add(testTimeout); ; time.Sleep(time.Millisecond) { // between two looks
+	for end := time.Now().Add(testTimeout); ; time.Sleep(time.Millisecond) { // between two checks
 		s.session.mu.Lock()
 		is := so()
 		s.session.mu.Unlock()

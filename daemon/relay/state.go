@@ -8,71 +8,71 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// state is all that is known of a session. Only events change it.
+// state is everything that is known of a session. Only events change it.
 type state struct {
 	taken  [2]uint64 // of the input of each side
-	framed [2][]byte // where the reader of each side stands within what is longer than a line
-	seqs   [2]uint64 // the last number that a line of each side has
+	framed [2][]byte // state of each side's reader inside something longer than a line
+	seqs   [2]uint64 // last number of a line of each side
 
-	initialized bool // the agent has asked for the legacy handshake
+	initialized bool // the agent has requested the legacy handshake
 	modern      bool // the agent has made a request of the modern era
 
-	open      [2]map[string]*request // by who asked, and by key
-	cancelled [2][]string            // keys of open requests that were cancelled, oldest first
+	open      [2]map[string]*request // by requester and key
+	cancelled [2][]string            // keys of cancelled open requests, oldest first
 	waiting   map[uint64]*waiting    // held lines, by seq
-	out       [2]queue               // what each side is owed
-	outcomes  map[uint64]string      // of calls, that are to be put on record
+	out       [2]queue               // pending output of each side
+	outcomes  map[uint64]string      // of calls, still to be recorded
 	tasks     tasks
 	agreed    agreements
 }
 
-// request is one request that was not answered yet.
+// request is a request without an answer.
 type request struct {
-	side   wire.Side // that asked
+	side   wire.Side // that sent it
 	key    string    // wire's canonical id
 	id     []byte    // as written
 	method string
 	modern bool
-	token  []byte // raw progress token; nil when it gave none, or does not ask the server
-	task   string // the task that it asks about; empty for none
+	token  []byte // raw progress token; nil if it has none, or if the server sent it
+	task   string // the task that it is about; empty for none
 
 	number    uint64 // of its line
-	sent      uint64 // when it went on its way to the other side, which may answer it, in microseconds of Unix time; 0: it is held
+	sent      uint64 // when it was forwarded, in microseconds of Unix time; 0: it is held
 	cancelled bool
-	seq       uint64 // it was judged under, which is its number; 0 when it passed unjudged
-	notice    string // what the agent is told before the result's content
+	seq       uint64 // it was judged under, equal to number; 0 if it passed without being judged
+	notice    string // text for the agent, put before the result's content
 	inspect   bool   // extensions want to see its result
-	sentLine  []byte // then, or where a server that comes later has to be told: as it was written
-	ours      bool   // the session has made it, and takes the answer
+	sentLine  []byte // the line as written; only with inspect, or if it may have to be repeated to the next server
+	ours      bool   // the session made it and consumes the answer
 }
 
 // waiting is a line that is held.
 type waiting struct {
 	seq       uint64
 	side      wire.Side // that wrote it
-	line      []byte    // nobody changes it
-	key       string    // of the request that it is, or answers; empty for a notification
+	line      []byte    // never changed
+	key       string    // of the request that it is or answers; empty for a notification
 	id        []byte    // of that request, as written
 	result    bool      // it answers a request, which is closed
-	answers   string    // then: the method of that request
+	answers   string    // for a result, the method of that request
 	modern    bool
-	call      uint64 // then: the seq of that request, 0 when it was not judged
-	about     uint64 // the seq of the call that it came of, where extensions want to see that
-	request   []byte // then: that call as it was written
-	notice    string // what the agent is told before its content
+	call      uint64 // for a result, the seq of that request; 0 if it was not judged
+	about     uint64 // seq of the call behind it, if extensions want to see that
+	request   []byte // that call as it was written
+	notice    string // text for the agent, put before its content
 	reminders uint64 // how often the agent was told that it is held
 
-	envelope  *wire.Envelope // of line, where it was read from these very bytes; else nil
-	withdrawn bool           // whoever asked has taken it back while it was judged, before it was held
+	envelope  *wire.Envelope // of line, if it was parsed from these bytes; otherwise nil
+	withdrawn bool           // the requester cancelled it while it was judged, before it was held
 }
 
 const (
-	// maxOpen bounds the requests without an answer that are kept for each side.
+	// maxOpen limits the requests without an answer, per side.
 	maxOpen = 16384
-	// maxCancelled bounds how many cancelled requests are remembered, so that an
-	// answer that was on its way still passes.
+	// maxCancelled limits the cancelled requests that are remembered so that a late answer
+	// still passes.
 	maxCancelled = 1024
-	// maxHeld bounds the held lines. The gate's own limits are far below.
+	// maxHeld limits the held lines. The gate's own limits are far lower.
 	maxHeld = 65536
 )
 
@@ -85,7 +85,7 @@ func newState() *state {
 	}
 }
 
-// damaged is the error of an event that can't have happened.
+// damaged returns the error of an event that can't have happened.
 func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", mapping.ErrDamaged, fmt.Sprintf(format, args...))
 }
@@ -112,9 +112,9 @@ func (e *numbered) apply(s *state) error {
 	return nil
 }
 
-// nextSeq is the number of the next line of a side that gets one: those that are
-// judged, and requests. The two sides have numbers of their own, so that a daemon which
-// judges a line again, since the one before it was killed, does so under the same.
+// nextSeq returns the next number for a line of a side. Judged lines and requests get numbers.
+// Each side has its own numbers, so that a daemon that judges a line again after the previous
+// one was killed uses the same number.
 func (s *state) nextSeq(side wire.Side) uint64 {
 	if s.seqs[side] == 0 {
 		return 2 + uint64(side)
@@ -160,7 +160,7 @@ func (e *written) apply(s *state) error {
 
 func (e *closed) apply(s *state) error {
 	r := s.open[e.side][e.key]
-	if r != nil && r.cancelled { // it may be gone: see cancelled
+	if r != nil && r.cancelled { // it may be removed already: see cancelled
 		s.cancelled[e.side] = slices.DeleteFunc(s.cancelled[e.side], func(key string) bool { return key == e.key })
 	}
 	delete(s.open[e.side], e.key)
@@ -254,7 +254,7 @@ func (e *delivered) apply(s *state) error {
 	return nil
 }
 
-// answering returns the held answer to a request of side, nil for none.
+// answering returns the held answer to a request of side, or nil.
 func (s *state) answering(side wire.Side, key string) *waiting {
 	for _, w := range s.waiting {
 		if w.result && w.side == other(side) && w.key == key {
@@ -264,7 +264,7 @@ func (s *state) answering(side wire.Side, key string) *waiting {
 	return nil
 }
 
-// owes reports whether a request of side is owed an answer.
+// owes reports whether side waits for an answer to a request.
 func (s *state) owes(side wire.Side) bool {
 	for _, r := range s.open[side] {
 		if !r.cancelled {
@@ -274,7 +274,7 @@ func (s *state) owes(side wire.Side) bool {
 	return false
 }
 
-// size is about how many bytes it takes to write down what is known.
+// size returns the approximate number of bytes of the encoded state.
 func (s *state) size() int {
 	n := 0
 	for side := range s.out {
@@ -291,5 +291,5 @@ func (s *state) size() int {
 	return n + s.tasks.bytes + besideFields*(len(s.outcomes)+len(s.tasks.order))
 }
 
-// besideFields is about how many bytes an event takes beside its longest fields.
+// besideFields is the approximate size of an event without its longest fields.
 const besideFields = 64

@@ -10,7 +10,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// drawEvent draws an event that may happen to s.
+// drawEvent returns a random event that may happen to s.
 func drawEvent(t *rapid.T, s *state) event {
 	side := wire.Side(rapid.IntRange(0, 1).Draw(t, "side"))
 	some := rapid.SliceOfN(rapid.Byte(), 1, 20)
@@ -53,8 +53,8 @@ func drawEvent(t *rapid.T, s *state) event {
 	return &began{rapid.Bool().Draw(t, "initialized"), rapid.Bool().Draw(t, "modern")}
 }
 
-// A journal that is written anew leads to the same state, and so does each event
-// that was encoded and read again.
+// A rewritten journal leads to the same state, and so does each event that was encoded and
+// decoded.
 func TestStateSurvivesItsJournal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		live, read := newState(), newState()
@@ -115,7 +115,7 @@ func sameState(t *rapid.T, what string, got, want *state) {
 	}
 }
 
-// Whatever stands in a journal is an error or an event that reads back as it is.
+// Any journal content is an error or an event that encodes to the same bytes.
 func FuzzDecode(f *testing.F) {
 	for _, e := range []event{
 		&consumed{fromServer, 7}, &opened{request{key: "1", id: []byte("1"), method: "ping"}},
@@ -129,7 +129,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		s := newState()
-		_ = e.apply(s) // it may not have happened; it must not end the daemon
+		_ = e.apply(s) // it may be impossible; it must not panic
 		again, err := decode(encode(nil, e))
 		if err != nil || !bytes.Equal(encode(nil, again), encode(nil, e)) {
 			t.Errorf("%x is %+v, and then %+v (%v)", b, e, again, err)

@@ -1,35 +1,35 @@
 package relay
 
-// Extensions may want to see what a call comes to. The verdict on the call says so,
-// and then its result is judged before the agent gets it, together with the call
-// that it came of. A call that goes on as a task gives its result to whoever asks
-// for it later: that is judged as the call's.
+// Extensions may want to see the result of a call. The verdict on the call says so, and its
+// result is then judged before the agent gets it, together with the call. A call that
+// continues as a task returns its result to a later request: that result is judged as the
+// call's.
 
 const (
-	// maxTasks and maxTaskBytes bound the calls that are kept because they go on
-	// as tasks. When there are more the result of a task that is not known any more
-	// does not pass.
+	// maxTasks and maxTaskBytes limit the calls that are kept because they continue as tasks.
+	// Beyond that the oldest are forgotten, and the result of a forgotten task is not
+	// forwarded.
 	maxTasks     = 1024
 	maxTaskBytes = 16 << 20
 )
 
-// origin is the call that a result came of.
+// origin is the call behind a result.
 type origin struct {
 	seq      uint64
 	sentLine []byte // as it was written
 }
 
-// tasks knows which task is which call, of those whose results extensions want.
+// tasks maps tasks to calls whose results extensions want to see.
 type tasks struct {
-	by    map[string]*origin // nil: two calls have named one task, and nobody can tell
-	order []string           // the ids, oldest first
+	by    map[string]*origin // nil: two calls named the same task, so it can't be attributed
+	order []string           // task ids, oldest first
 	bytes int
-	lost  bool // not all are known any more
+	lost  bool // some tasks have been forgotten
 }
 
 func (t *tasks) add(id string, call *origin) {
 	if other, ok := t.by[id]; ok {
-		if other != nil && other.seq != call.seq { // a server that gives an id twice can't be followed
+		if other != nil && other.seq != call.seq { // a server that reuses an id can't be followed
 			t.by[id] = nil
 			t.bytes -= len(other.sentLine)
 		}
@@ -48,8 +48,8 @@ func (t *tasks) add(id string, call *origin) {
 	}
 }
 
-// of returns the call that goes on as the task. It is nil when extensions do not
-// want its result; known is false when nobody can tell.
+// of returns the call that continues as the task, or nil if extensions do not want its result.
+// known is false if that can't be determined.
 func (t *tasks) of(id string) (call *origin, known bool) {
 	if call, ok := t.by[id]; ok {
 		return call, call != nil
@@ -57,13 +57,13 @@ func (t *tasks) of(id string) (call *origin, known bool) {
 	return nil, !t.lost
 }
 
-// events lead to t.
+// events returns events that lead to t.
 func (t *tasks) events() []event {
 	var all []event
 	for _, id := range t.order {
 		if call := t.by[id]; call != nil {
 			all = append(all, &became{task: id, call: *call})
-		} else { // two different calls make it so again
+		} else { // two different calls restore the nil entry
 			all = append(all, &became{task: id, call: origin{seq: 1}}, &became{task: id, call: origin{seq: 2}})
 		}
 	}

@@ -2,8 +2,8 @@ package relay
 
 import "testing"
 
-// A session that is quiet leaves no outcome behind of which the next daemon has to find
-// out whether it is on record.
+// An idle session leaves no outcome of which the next daemon must find out whether it is
+// recorded.
 func TestOutcomesOfQuietSessionsAreTold(t *testing.T) {
 	s := newStage(t, play{})
 	s.steps("judged "+aCall, "return "+aResult, "observe outcome:OUTCOME_OK")

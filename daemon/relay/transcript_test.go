@@ -13,61 +13,61 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// A transcript is what an agent, a server and a judge say, and what each must hear.
-// One step a line:
+// A transcript is what an agent, a server and a judge do, and what each must receive. It has
+// one step per line:
 //
 //	agent> LINE      the agent writes LINE
 //	agent< LINE      the agent reads LINE next
 //	server> LINE     likewise the server
 //	server< LINE
-//	submit LINE      the judge is asked about LINE next
+//	submit LINE      the next line submitted to the judge is LINE
 //	forward          the judge's verdict on the oldest line without a final one
 //	replace LINE     the same, with LINE in its place
-//	deny LINE        the judge refuses and answers with LINE; "deny" alone with none
+//	deny LINE        the judge denies and answers with LINE; "deny" alone without one
 //	pending          the judge asks a person
 //	asking           the judge asks extensions
 //	inspect          a forward after which the judge wants the result; "inspect LINE"
-//	                 puts LINE in its place
-//	came N LINE      what was submitted last is told with call N, as LINE was
-//	                 written; "came" alone: with none
+//	                 replaces the line by LINE
+//	came N LINE      the last submission has call N, written as LINE; "came" alone:
+//	                 it has none
 //	forward N, …     the verdict on line N instead
-//	cancel N         the judge is told that line N was taken back
-//	deliver LINE     the daemon has a line of its own for the agent
-//	observe TEXT     the judge is told of what contains TEXT, before it is told of
-//	                 something else that was refused
+//	cancel N         line N is cancelled at the judge
+//	deliver LINE     the daemon sends the agent LINE
+//	observe TEXT     the judge is told of something that contains TEXT, before it is
+//	                 told of another refused line
 //	notice TEXT      the same, with other things before it
 //	silent agent     the agent reads nothing for a while; likewise server
-//	deaf             from here on the judge does not return from hearing
+//	deaf             from here on Hear of the judge blocks
 //	heard            it returns
-//	tear             the daemon is gone, and the next one has forgotten all verdicts
-//	opened LINE      a shared server is told next of the handshake that LINE has made
+//	tear             the daemon is killed, and the next one has forgotten all verdicts
+//	opened LINE      a shared server is resumed next, with the handshake LINE
 //	cross LINE       the agent writes LINE and the server reads it next
 //	return LINE      the server writes LINE and the agent reads it next
-//	judged LINE      the agent writes LINE, the judge is asked about it and forwards
-//	                 it, and the server reads it next
+//	judged LINE      the agent writes LINE, the judge gets it and forwards it, and the
+//	                 server reads it next
 //	weighed LINE     likewise from the server to the agent
 //	lines starting with # are comments
 //
-// {«» opens a JSON-RPC message, and «modern» is the _meta of a modern request.
+// {«» starts a JSON-RPC message, and «modern» is the _meta of a modern request.
 //
-// At the end each side gets a last line that passes, and must read nothing before it:
-// whatever should not cross has not.
+// At the end each side gets a last line that passes, and must read nothing before it: what
+// should not be forwarded was not.
 func TestTranscripts(t *testing.T) {
 	playTranscripts(t, play{})
 }
 
-// They are played once more with lines that are long.
+// They are played again with long lines.
 func TestTranscriptsOfLongLines(t *testing.T) {
 	playTranscripts(t, play{behind: strings.Repeat(" ", 70<<10)})
 }
 
-// And once with blank lines behind each message, that come with it: it waits for nothing
-// that comes after them.
+// And with blank lines after each message, written together with it: it waits for nothing that
+// comes after them.
 func TestTranscriptsWithBlankLines(t *testing.T) {
 	playTranscripts(t, play{behind: "\n \r"})
 }
 
-// And with a server that goes with the daemon, where none follows.
+// And with a server that ends with the daemon, without a next daemon.
 func TestTranscriptsOfShared(t *testing.T) {
 	playTranscripts(t, play{shared: true})
 	files, err := filepath.Glob("testdata/shared/*.txt")
@@ -85,20 +85,20 @@ func TestTranscriptsOfShared(t *testing.T) {
 	}
 }
 
-// And once with another daemon behind each step.
+// And with a new daemon after each step.
 func TestTranscriptsOfManyDaemons(t *testing.T) {
 	playTranscripts(t, play{restarts: true})
 }
 
 // play is how transcripts are played.
 type play struct {
-	behind   string // blanks behind each line that a side writes
-	restarts bool   // behind each step another daemon takes over
-	shared   bool   // the server is one that goes with the daemon
-	longest  int    // how long a line may be; 0: more than any is
+	behind   string // blanks after each line that a side writes
+	restarts bool   // after each step a new daemon takes over
+	shared   bool   // the server is one that ends with the daemon
+	longest  int    // maximum length of a line; 0: longer than any line
 }
 
-// transcripts are their files.
+// transcripts returns their files.
 func transcripts(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob("testdata/transcripts/*.txt")
@@ -112,7 +112,7 @@ func playTranscripts(t *testing.T, p play) {
 	for _, file := range transcripts(t) {
 		name := strings.TrimSuffix(filepath.Base(file), ".txt")
 		if p.restarts && name == "heard" {
-			continue // nobody leaves a session while the judge hears
+			continue // a session is not left while the judge is in Hear
 		}
 		t.Run(name, func(t *testing.T) {
 			text, err := os.ReadFile(file)
@@ -136,8 +136,8 @@ func playTranscript(t *testing.T, file, text string, p play) {
 		if err := s.play(step); err != nil {
 			t.Fatalf("%s:%d: %s\n%v", file, i+1, step, err)
 		}
-		// What is written while a line is being judged is dealt with by the daemon that has
-		// it judged: the next one reads both sides at once, in any order.
+		// What is written while a line is being judged is handled by the daemon that has it
+		// judged: the next one reads both sides at once, in any order.
 		if p.restarts && !(s.judging() && (strings.HasPrefix(step, "agent> ") || strings.HasPrefix(step, "server> "))) {
 			s.restart()
 		}
@@ -154,8 +154,8 @@ func playTranscript(t *testing.T, file, text string, p play) {
 	}
 }
 
-// A request that is taken back while its answer is being judged is so for the next
-// daemon as well: nobody is asked about the answer, and the agent does not get it.
+// A request that is cancelled while its answer is being judged is cancelled for the next
+// daemon too: nobody is asked about the answer, and the agent does not get it.
 func TestTakenBackBeforeTheDaemonEnds(t *testing.T) {
 	s := newStage(t, play{})
 	asks := `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{}}}`
@@ -248,14 +248,14 @@ func (s *stage) play(step string) error {
 	case "tear":
 		s.judge.forget()
 		s.torn = true
-		s.open = nil // all of it comes again
+		s.open = nil // all lines are submitted again
 		s.restart()
 		return nil
 	}
 	return s.verdict(verb, rest)
 }
 
-// submitted returns what the judge was asked about next; behind a tear, in any order.
+// submitted returns the next line that was submitted to the judge; after a tear, in any order.
 func (s *stage) submitted(line string) (*submission, error) {
 	for i, m := range s.early {
 		if same(string(m.Line), line) == nil {
@@ -275,7 +275,7 @@ func (s *stage) submitted(line string) (*submission, error) {
 func (s *stage) observe(text string, next bool) error {
 	from := s.judge.observations
 	if s.how.restarts && strings.Contains(text, "NOT_WRITTEN") {
-		return nil // the daemon that has taken the line back is not the one that hears the verdict
+		return nil // the daemon that has read the cancellation is not the one that gets the verdict
 	}
 	if strings.Contains(text, "outcome:") {
 		from, next = s.judge.outcomes, false
@@ -326,7 +326,7 @@ func (s *stage) verdict(verb, rest string) error {
 		if rest != "" {
 			v.Answer = []byte(rest)
 		}
-	case "replace", "notify", "forward", "inspect": // notify: and tell the agent
+	case "replace", "notify", "forward", "inspect": // notify: forward with a notice for the agent
 		if rest != "" {
 			v.Line, v.Replaced = []byte(rest), true
 		}
@@ -359,8 +359,8 @@ func (s *stage) read(side wire.Side, want string) error {
 	return same(got, want)
 }
 
-// shorthand stands for what no line of text can hold, for what would make lines
-// long, and for what opens every message.
+// shorthand stands for what a text line can't hold, for what would make lines long, and for
+// what starts every message.
 var shorthand = strings.NewReplacer(`«LF»`, "\n", `«CR»`, "\r", `«FF»`, "\xff", `{«»`, `{"jsonrpc":"2.0"`,
 	`«modern»`, `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`)
 

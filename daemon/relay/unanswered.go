@@ -7,31 +7,30 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// The judge is told of the requests that have had no answer for a while; how long is too
-// long it decides. Most are answered before, and cost nothing.
+// The judge is told of requests that have had no answer for a while, and decides how long is
+// too long. Most requests are answered before that and cost nothing.
 
 const (
-	// unansweredAfter is how long a request has no answer before the judge is told.
+	// unansweredAfter is how long a request has no answer before it is reported to the judge.
 	unansweredAfter = time.Second
-	// maxUnanswered is how many requests it is told of; the others are counted.
+	// maxUnanswered is how many requests are reported; further ones are counted.
 	maxUnanswered = 1024
-	// maxNamed is how much of an id or a method it is told, in bytes.
+	// maxNamed is how much of an id or a method is reported, in bytes.
 	maxNamed = 128
 )
 
-// silentRequests is how requests without an answer are looked for.
+// silentRequests controls the search for requests without an answer.
 type silentRequests struct {
-	after    time.Duration // unansweredAfter; less in tests
+	after    time.Duration // unansweredAfter; shorter in tests
 	look     *time.Timer
-	armed    bool // look is set
-	reported bool // the judge was told of some, last
+	armed    bool // look is scheduled
+	reported bool // the last report was not empty
 }
 
-// now is the time, as requests have it.
+// now returns the time in the unit of request.sent.
 func now() uint64 { return uint64(time.Now().UnixMicro()) }
 
-// awaitAnswers has the judge told, in a while, which of the open requests have no answer.
-// s.mu is held.
+// awaitAnswers schedules a report of the open requests without an answer. s.mu must be held.
 func (s *Session) awaitAnswers() {
 	l := &s.silentRequests
 	if l.armed || len(s.state.open[fromAgent])+len(s.state.open[fromServer]) == 0 && !l.reported {
@@ -50,7 +49,7 @@ func (s *Session) awaitAnswers() {
 	l.look.Reset(l.after)
 }
 
-// reportUnanswered tells the judge which requests have no answer. s.mu is held.
+// reportUnanswered reports the requests without an answer to the judge. s.mu must be held.
 func (s *Session) reportUnanswered() {
 	l := &s.silentRequests
 	l.armed = false
@@ -68,8 +67,8 @@ func (s *Session) reportUnanswered() {
 	}
 }
 
-// silent returns the requests that were sent by then and have no answer that is waited
-// for, oldest first, and whether any were sent since.
+// silent returns the requests that were sent by the given time and still wait for an answer,
+// oldest first. young reports whether any were sent later.
 func (s *state) silent(by uint64) (all []*request, young bool) {
 	for _, open := range s.open {
 		for _, r := range open {
@@ -86,7 +85,8 @@ func (s *state) silent(by uint64) (all []*request, young bool) {
 	return all, young
 }
 
-// unanswered is what the judge is told of requests, of which some may only be counted.
+// unanswered converts requests for the judge. more counts the agent's requests that are not in
+// open.
 func unanswered(silent []*request) (open []gate.Unanswered, more int) {
 	for _, r := range silent {
 		switch {

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// tellSoon has the judge told at once of requests without an answer.
+// tellSoon has requests without an answer reported to the judge at once.
 func (s *stage) tellSoon() {
 	s.session.mu.Lock()
 	defer s.session.mu.Unlock()
 	s.session.silentRequests.after = time.Millisecond
 }
 
-// unanswered waits until the judge was told of just these requests without an answer.
+// unanswered waits until exactly these requests without an answer were reported to the judge.
 func (s *stage) unanswered(want string) {
 	s.t.Helper()
 	if err := s.until("the judge is told", func() bool { return s.judge.unanswered() == want }); err != nil {
@@ -21,8 +21,8 @@ func (s *stage) unanswered(want string) {
 	}
 }
 
-// The judge is told of what is not answered, judged or not, from both sides, by the next
-// daemon as well and since the same moment; and when it is answered, of that.
+// Requests without an answer are reported to the judge, judged or not, from both sides, by the
+// next daemon too and with the same start time. When they are answered, that is reported.
 func TestUnanswered(t *testing.T) {
 	s := newStage(t, play{})
 	s.tellSoon()
@@ -33,7 +33,7 @@ func TestUnanswered(t *testing.T) {
 	s.unanswered(all)
 	first := s.judge.oldest()
 	s.restart()
-	s.judge.Unanswered(nil, 0) // so that it is the next daemon that tells
+	s.judge.Unanswered(nil, 0) // so that the report comes from the next daemon
 	s.unanswered(all)
 	if since := s.judge.oldest(); since != first || time.Since(since) > time.Hour {
 		t.Errorf("the call has no answer since %v; before it was %v", since, first)
@@ -47,7 +47,7 @@ func TestUnanswered(t *testing.T) {
 	s.unanswered(`and 0`)
 }
 
-// Of too many requests without an answer the judge is told how many more there are.
+// If there are too many requests without an answer, the judge gets the number of further ones.
 func TestManyUnanswered(t *testing.T) {
 	st := newState()
 	for i := range uint64(maxUnanswered + 3) {

@@ -12,14 +12,14 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Earlier looks up what earlier daemons have put on record of the lines with these
-// numbers: the SHA-256, in hexadecimal digits, of what was let pass, and of which it was
-// told what came of it. What they have left in a session's memory is held against that:
-// others of the same user may have reached it.
+// Earlier looks up what previous daemons recorded of the lines with these numbers. passed
+// holds the hex SHA-256 of each forwarded line, recorded the lines whose outcome is recorded.
+// A session's memory is compared with that, because other processes of the same user may have
+// altered it.
 type Earlier func(seqs []uint64) (passed map[uint64]string, recorded map[uint64]bool)
 
-// verify checks what a session that is restored is to write, and takes note of what
-// is on record already.
+// verify checks the pending output of a restored session, and notes which outcomes are
+// recorded already.
 func (s *Session) verify() error {
 	if s.ends.Earlier == nil {
 		if len(s.state.out[fromAgent].items)+len(s.state.out[fromServer].items)+len(s.state.waiting)+len(s.state.outcomes) > 0 {
@@ -59,9 +59,9 @@ func (s *Session) verify() error {
 	return nil
 }
 
-// verifyOwed reports why a line that a side is owed can't be: one that has to be judged
-// is owed only as it was. passed is the digest of what was let pass under its number,
-// empty for nothing.
+// verifyOwed returns an error if a line can't be pending output of a side: a line that must be
+// judged may only be written as it was judged. passed is the digest of the line forwarded
+// under its number, empty for none.
 func (s *Session) verifyOwed(to wire.Side, line []byte, seq uint64, passed string) error {
 	line = bytes.TrimSuffix(line, []byte("\n"))
 	var e wire.Envelope
@@ -79,7 +79,7 @@ func (s *Session) verifyOwed(to wire.Side, line []byte, seq uint64, passed strin
 	}
 	if err != nil {
 		if s.gate.Profile() == gate.Development {
-			return nil // it may have been let pass
+			return nil // it may have been passed by that profile
 		}
 		return damaged("a line that is owed can't be read: %v", err)
 	}
@@ -102,14 +102,14 @@ func (s *Session) verifyOwed(to wire.Side, line []byte, seq uint64, passed strin
 	return nil
 }
 
-// digestOf is what the record has of a line.
+// digestOf returns the digest of a line in the form that records use.
 func digestOf(line []byte) string {
 	sum := sha256.Sum256(line)
 	return hex.EncodeToString(sum[:])
 }
 
-// restOf is what is left of a line of which n bytes were written. Whoever has altered that
-// number must not have made a message of the rest.
+// restOf returns the rest of a line of which n bytes were written. It fails if the rest looks
+// like a message: somebody may have altered n.
 func restOf(line []byte, n uint64) ([]byte, error) {
 	rest := line[n:]
 	if n > 0 && wire.OpensMessage(rest) {

@@ -7,8 +7,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
 )
 
-// What is within a call that was let pass, and is a message by itself, is never written
-// alone, wherever somebody has moved the place from which on it is owed.
+// A part of a forwarded call that is a message by itself is never written alone, even if
+// somebody has moved the start of the pending output.
 func TestMessageWithinALine(t *testing.T) {
 	const (
 		within = `{"x":[],"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"denied"}}`

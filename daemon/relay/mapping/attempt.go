@@ -2,12 +2,12 @@ package mapping
 
 import "sync/atomic"
 
-// mostAttempts is how far attempts are counted.
+// mostAttempts is the highest number of attempts that is counted.
 const mostAttempts = 3
 
-// Attempt notes that what stands at an offset of what was read from a side is dealt
-// with now, and returns for how many times that was begun: more than once only when it
-// has ended the daemon each time before.
+// Attempt records that the data at an offset of a side's input is being handled, and returns
+// how often that was begun, up to mostAttempts. A number above 1 means that the daemon ended
+// during each earlier attempt.
 func (m *Mapping) Attempt(side Side, offset uint64) int {
 	word := &m.header().attempts[side]
 	n := uint64(1)
@@ -18,5 +18,5 @@ func (m *Mapping) Attempt(side Side, offset uint64) int {
 	return int(n)
 }
 
-// Excuse notes that the attempt under way ends for another reason.
+// Excuse resets the count: the attempt under way ends for another reason.
 func (m *Mapping) Excuse(side Side) { atomic.StoreUint64(&m.header().attempts[side], 0) }

@@ -8,20 +8,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MostEnds is how many descriptors a session may have beside its mapping.
+// MostEnds is the maximum number of descriptors of a session besides its mapping.
 const MostEnds = 12
 
-// End says what a descriptor leads to. By that the next daemon tells it from all
-// others, whatever name it comes back under. The zero End is of no descriptor.
+// End identifies what a descriptor refers to. The next daemon uses it to recognize the
+// descriptor, whatever name it returns under. The zero End stands for no descriptor.
 type End struct {
 	Device  uint64
 	Inode   uint64
-	Special uint64 // which terminal or other device it is
-	Kind    uint32 // of file, as S_IFMT has it
+	Special uint64 // terminal or other device number
+	Kind    uint32 // of file, as in S_IFMT
 	Access  uint32 // O_RDONLY, O_WRONLY or O_RDWR: it tells the ends of a pipe apart
 }
 
-// String is for logs and records.
+// String describes e for logs and records.
 func (e End) String() string {
 	kind := "file of another kind"
 	switch e.Kind {
@@ -37,7 +37,7 @@ func (e End) String() string {
 	return fmt.Sprintf("%s %d on device %d", kind, e.Inode, e.Device)
 }
 
-// EndOf returns what a file leads to. It changes nothing about it.
+// EndOf returns what a file refers to. It does not modify the file.
 func EndOf(f *os.File) (End, error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -76,8 +76,8 @@ type endsWords struct {
 
 type endWords struct{ device, inode, special, kind uint64 }
 
-// SetEnds notes what the descriptors of the session lead to. It is called before
-// the mapping is handed to anybody, and once.
+// SetEnds stores what the session's descriptors refer to. It must be called once, before the
+// mapping is shared.
 func (m *Mapping) SetEnds(ends ...End) error {
 	if len(ends) > MostEnds {
 		return fmt.Errorf("a session with %d descriptors; at most %d can be kept", len(ends), MostEnds)
@@ -94,7 +94,7 @@ func (m *Mapping) SetEnds(ends ...End) error {
 	return nil
 }
 
-// Ends returns what SetEnds has noted.
+// Ends returns what SetEnds stored.
 func (m *Mapping) Ends() ([]End, error) {
 	from := &m.header().ends
 	n := atomic.LoadUint64(&from.count)

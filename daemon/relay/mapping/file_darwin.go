@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// create makes a file and takes its name away. macOS has no sealed memory: who
-// keeps the descriptor could make the file shorter, and only tg-keep holds it.
+// create returns an unlinked file. macOS has no sealed memory: a holder of the descriptor
+// could truncate the file, but only the keeper holds it.
 func create(size int64) (*os.File, error) {
 	f, err := os.CreateTemp("", "thoughtgate-session-")
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// seals are set on every mapping. They keep who else holds it from making it
-// shorter, which would end a daemon that touches what is not there any more.
+// seals are set on every mapping. They prevent other holders from truncating it, which would
+// crash a daemon that accesses the missing pages.
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
 func create(size int64) (*os.File, error) {
@@ -32,7 +32,7 @@ func create(size int64) (*os.File, error) {
 	return f, nil
 }
 
-// check reports why f is no file of create.
+// check returns why f was not made by create, or nil.
 func check(f *os.File, info fs.FileInfo) error {
 	have, err := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0)
 	switch {

@@ -6,23 +6,22 @@ import (
 	"sync/atomic"
 )
 
-// Input is what was read from one side and not yet taken up. All that was ever
-// read from the side is numbered: offsets count its bytes from the first. Its
-// methods are called by one goroutine at a time.
+// Input holds what was read from one side and has not been handled yet. Offsets count all
+// bytes that were ever read from the side. Only one goroutine at a time may use it.
 //
-// Behind what was read all is zero. So a daemon that was killed after the system
-// had filled the memory and before it had noted how far loses nothing: messages hold
-// no NUL, and what is not zero was read.
+// All memory behind the read data is zero. So nothing is lost if a daemon is killed after the
+// system has filled the memory, and before the new length is stored: messages contain no NUL,
+// so what is not zero was read.
 type Input struct {
 	m     *Mapping
 	words *inputWords
 	space []byte
 	base  uint64 // offset of space[0]
-	end   int    // of what was read, in space
+	end   int    // end of the read data in space
 }
 
-// inputWords say where in the region is what: twice, since two numbers that belong
-// together can't be stored at once. current says which of the two counts.
+// inputWords describe the data in the region. They exist twice, since two numbers that belong
+// together can't be stored atomically. current says which of the two is valid.
 type inputWords struct {
 	current uint64
 	place   [2]inputPlace
@@ -31,15 +30,15 @@ type inputWords struct {
 type inputPlace struct {
 	base  uint64
 	end   uint64
-	dirty uint64 // what stands between end and this is to be made zero; 0 for nothing
+	dirty uint64 // the memory between end and this must be zeroed; 0 for nothing
 }
 
-// MaxAhead is how much may be read of a side beside one line of any length, in bytes,
-// before that is taken up.
+// MaxAhead is how many bytes may be read ahead of the line that is being handled, in addition
+// to one line of any length.
 const MaxAhead = 1 << 20
 
-// Input returns the input of a side. taken is the offset up to which it was taken
-// up, as the journal says; it is 0 for a new mapping.
+// Input returns the input of a side. taken is the offset up to which the journal says it was
+// handled; it is 0 for a new mapping.
 func (m *Mapping) Input(side Side, taken uint64) (*Input, error) {
 	in := &Input{m: m, words: &m.header().inputs[side], space: m.input(side)}
 	current := atomic.LoadUint64(&in.words.current)
@@ -61,7 +60,7 @@ func (m *Mapping) Input(side Side, taken uint64) (*Input, error) {
 	return in, nil
 }
 
-// recover takes up what was read last and not noted, and makes all behind it zero.
+// recover adds data that was read and not recorded, and zeroes all memory behind it.
 func (in *Input) recover() {
 	behind := in.space[in.end:min(in.end+readSize, len(in.space))]
 	n := bytes.IndexByte(behind, 0)
@@ -72,8 +71,8 @@ func (in *Input) recover() {
 	in.m.zero(in.space[in.end:])
 }
 
-// Room returns memory to read into: all of it is zero, and there is at least one
-// byte. What was taken up, which is what stands before taken, may be gone.
+// Room returns memory to read into, which is all zero and has at least one byte. Room may
+// discard the data before taken.
 func (in *Input) Room(taken uint64) []byte {
 	if in.end == len(in.space) || taken == in.base+uint64(in.end) && in.end > 0 {
 		in.move(taken)
@@ -81,10 +80,10 @@ func (in *Input) Room(taken uint64) []byte {
 	return in.Behind()
 }
 
-// Behind is Room without anything being moved: it may be empty.
+// Behind is Room without moving any data: the result may be empty.
 func (in *Input) Behind() []byte { return in.space[in.end:min(in.end+readSize, len(in.space))] }
 
-// move moves what was not taken up to the front.
+// move moves the data from taken on to the front.
 func (in *Input) move(taken uint64) {
 	start := int(taken - in.base)
 	rest := in.space[start:in.end]
@@ -100,7 +99,7 @@ func (in *Input) move(taken uint64) {
 	in.clean(old)
 }
 
-// clean makes zero what stands between what was read and dirty.
+// clean zeroes the memory between the read data and dirty.
 func (in *Input) clean(dirty int) {
 	if dirty > in.end {
 		in.m.zero(in.space[in.end:dirty])
@@ -112,7 +111,7 @@ func (in *Input) place() *inputPlace {
 	return &in.words.place[atomic.LoadUint64(&in.words.current)]
 }
 
-// Read notes that n bytes were read into what Room returned.
+// Read records that n bytes were read into what Room returned.
 func (in *Input) Read(n int) { in.note(n) }
 
 func (in *Input) note(n int) {
@@ -120,10 +119,10 @@ func (in *Input) note(n int) {
 	atomic.StoreUint64(&in.place().end, uint64(in.end))
 }
 
-// Unread returns what was read from offset taken on. It is valid until Room is called.
+// Unread returns the data from offset taken on. It is valid until Room is called.
 func (in *Input) Unread(taken uint64) []byte { return in.space[taken-in.base : in.end : in.end] }
 
-// Bytes returns the n bytes at an offset, and whether they are still there.
+// Bytes returns the n bytes at an offset, and whether they are still available.
 func (in *Input) Bytes(offset, n uint64) ([]byte, bool) {
 	if offset < in.base || n > uint64(in.end) || offset-in.base > uint64(in.end)-n {
 		return nil, false
@@ -132,17 +131,17 @@ func (in *Input) Bytes(offset, n uint64) ([]byte, bool) {
 	return in.space[start : start+int(n) : start+int(n)], true
 }
 
-// cheap is how much is made zero by writing, in bytes: more is given back to the
-// system instead.
+// cheap is how many bytes are zeroed by writing. Larger parts are returned to the system
+// instead.
 const cheap = 256 << 10
 
-// zero makes a part of the memory zero.
+// zero zeroes a part of the memory.
 func (m *Mapping) zero(part []byte) {
 	if len(part) <= cheap {
 		clear(part)
 		return
 	}
-	// Only whole pages can be given back; a region begins with one.
+	// Only whole pages can be returned; a region starts with one.
 	first := -int(m.offset(part)) & (page - 1)
 	last := len(part) - (int(m.offset(part))+len(part))&(page-1)
 	clear(part[:first])

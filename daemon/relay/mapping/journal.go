@@ -6,29 +6,29 @@ import (
 	"sync/atomic"
 )
 
-// Journal holds what happened to a session, as entries whose content is the
-// caller's. Entries that are added take effect together, with [Journal.Commit].
+// Journal holds what happened to a session, as entries whose content belongs to the caller.
+// Added entries take effect together, with [Journal.Commit].
 //
-// It is written into one half of its memory. When that is full, the caller writes
-// entries that lead to the same state into the other one, which counts from then on.
-// Its methods are called by one goroutine at a time.
+// It is written to one half of its memory. When that half is full, the caller writes entries
+// that lead to the same state to the other half, which is then the valid one. Only one
+// goroutine at a time may use it.
 type Journal struct {
 	m     *Mapping
-	half  uint64 // that counts
-	tail  int    // of what is committed in it
-	added int    // behind tail: entries that are not committed yet
-	limit int    // of tail, past which it is full
+	half  uint64 // the valid half
+	tail  int    // bytes committed in it
+	added int    // bytes behind tail that are not committed yet
+	limit int    // value of tail from which it is full
 }
 
 const (
-	// usual is how long the journal gets before it is written anew, in bytes, or
-	// twice as long as it then was where that is more.
+	// usual is how many bytes the journal holds before it is rewritten, unless twice its size
+	// after the last rewrite is more.
 	usual = 64 << 10
 	head  = 4 // bytes of an entry's length
 )
 
-// Journal returns the journal. Its entries are read with [Journal.Entries] first
-// where another daemon has written them.
+// Journal returns the journal. If a previous daemon has written entries, they must be read
+// first with [Journal.Entries].
 func (m *Mapping) Journal() (*Journal, error) {
 	live := atomic.LoadUint64(&m.header().live)
 	j := &Journal{m: m, half: live & 1, limit: usual}
@@ -40,9 +40,9 @@ func (m *Mapping) Journal() (*Journal, error) {
 	return j, nil
 }
 
-// Entries calls each with what was committed, oldest first, until that fails. What
-// it gets is the memory itself, which others can change meanwhile: each copies what
-// it looks at twice.
+// Entries calls each with the committed entries, oldest first, until it returns an error.
+// entry is the memory itself, which other processes may modify: each must copy what it reads
+// twice.
 func (j *Journal) Entries(each func(entry []byte) error) error {
 	rest := j.m.half(j.half)[:j.tail]
 	for len(rest) > 0 {
@@ -61,8 +61,8 @@ func (j *Journal) Entries(each func(entry []byte) error) error {
 	return nil
 }
 
-// Add adds an entry, which counts once it is committed. It is false where the
-// memory has no room for it.
+// Add adds an entry, which takes effect when it is committed. It returns false if there is no
+// room for it.
 func (j *Journal) Add(parts ...[]byte) bool {
 	n := 0
 	for _, part := range parts {
@@ -82,10 +82,10 @@ func (j *Journal) Add(parts ...[]byte) bool {
 	return true
 }
 
-// Drop takes back what was added and not committed.
+// Drop discards entries that were added and not committed.
 func (j *Journal) Drop() { j.added = 0 }
 
-// Commit makes what was added count, all of it at once.
+// Commit makes all added entries take effect at once.
 func (j *Journal) Commit() {
 	j.tail, j.added = j.tail+j.added, 0
 	j.store()
@@ -93,15 +93,15 @@ func (j *Journal) Commit() {
 
 func (j *Journal) store() { atomic.StoreUint64(&j.m.header().live, uint64(j.tail)<<1|j.half) }
 
-// Size is how many bytes of memory the entries take.
+// Size returns how many bytes the committed entries take.
 func (j *Journal) Size() int { return j.tail }
 
-// Full reports whether it is time to write the journal anew.
+// Full reports whether the journal should be rewritten.
 func (j *Journal) Full() bool { return j.tail >= j.limit }
 
-// Rewrite writes the journal anew: with what write adds, all of which is committed
-// when it returns true. When it returns false the journal stays as it was. Nothing
-// may wait to be committed when Rewrite is called.
+// Rewrite replaces the journal by what write adds, which is committed if write returns true.
+// If it returns false, the journal stays as it was. No added entry may be uncommitted when
+// Rewrite is called.
 func (j *Journal) Rewrite(write func() bool) bool {
 	old := *j
 	j.half, j.tail = 1-j.half, 0

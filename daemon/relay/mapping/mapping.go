@@ -1,18 +1,17 @@
-// Package mapping keeps what a session must not lose when the daemon is killed.
+// Package mapping keeps the part of a session that must survive when the daemon is killed.
 //
-// A [Mapping] is a file without a name that is mapped into memory. Whoever holds
-// its descriptor keeps it, so that it outlives the daemon in the hands of the
-// service manager, and the next daemon goes on where the last one was torn away.
-// It holds, for one session:
+// A [Mapping] is an unnamed file that is mapped into memory. It exists as long as somebody
+// holds its descriptor. systemd or the keeper holds it too, so that it outlives the daemon, and
+// the next daemon continues where the last one was killed. For one session it holds:
 //
-//   - what was read from each side and not yet taken up ([Input]),
-//   - a journal of all that happened to the session ([Journal]), and
-//   - how much of what is owed to each side was written to it ([Cursor]).
+//   - what was read from each side and has not been handled yet ([Input]),
+//   - a journal of everything that happened to the session ([Journal]), and
+//   - how much of each side's output was written ([Cursor]).
 //
-// Every change takes effect by one atomic store, so that a kill at any moment
-// leaves the state before or after it. The processes of the same user can write
-// into a mapping that the service manager keeps: [Open] and all that reads what an
-// earlier daemon has left check it like anything that comes from outside.
+// Every change takes effect by one atomic store, so that a kill at any moment leaves the state
+// before or after it. Processes of the same user can write to a mapping that systemd holds. So
+// [Open], and everything that reads what a previous daemon has left, validates it like any
+// external input.
 package mapping
 
 import (
@@ -24,7 +23,7 @@ import (
 	"unsafe"
 )
 
-// Side is one of the two that a session stands between.
+// Side is one of the two sides of a session.
 type Side int
 
 const (
@@ -33,40 +32,40 @@ const (
 	sides
 )
 
-// A mapping is a header of one page, an input region for each side and the two
-// halves of the journal. Regions are as long as they may ever have to be: what was
-// never written to costs nothing, and the size of the file never changes.
+// A mapping consists of a header of one page, an input region for each side and the two halves
+// of the journal. Regions have the maximum size: pages that were never written to cost
+// nothing, and the size of the file never changes.
 const (
 	page      = 4 << 10
 	magic     = 0x7467_6d61_7070_6e67
 	version   = 1
-	mostLine  = 1 << 30 // bytes; a longer line is in no configuration
+	mostLine  = 1 << 30 // bytes; no configuration allows a longer line
 	readSize  = 64 << 10
 	halfSpace = 1 << 30
 )
 
-// header is the first page. All its fields are read and written atomically.
+// header is the first page. All its fields are accessed atomically.
 type header struct {
 	magic   uint64
 	version uint64
 	longest uint64
-	live    uint64 // of the journal: see Journal
+	live    uint64 // of the journal: size and half
 	inputs  [sides]inputWords
 	cursors [sides]cursorWords
 
-	attempts [sides]uint64 // offset<<2 | how often it was begun with
+	attempts [sides]uint64 // offset<<2 | number of attempts
 	ends     endsWords
 }
 
-// Mapping is the memory of one session. It is used by one daemon at a time; its
-// parts say what may be done concurrently.
+// Mapping is the memory of one session. Only one daemon at a time uses it. Its parts document
+// what may be done concurrently.
 type Mapping struct {
 	file    *os.File
 	memory  []byte
 	longest int
 }
 
-// ErrDamaged is wrapped by the errors about a mapping that no daemon has left so.
+// ErrDamaged reports that a mapping is in a state that no daemon leaves it in.
 var ErrDamaged = errors.New("the memory of the session was damaged or altered")
 
 // Create returns a new mapping for lines of at most longest bytes.
@@ -90,8 +89,8 @@ func Create(longest int) (*Mapping, error) {
 	return m, nil
 }
 
-// createError says what to do where a limit keeps a process from having a mapping, which
-// is large, though little of it is ever written to.
+// createError adds what to do if a limit prevents a mapping, which is large, although little
+// of it is ever written.
 func createError(size int64, err error) error {
 	remedy := ""
 	switch {
@@ -103,9 +102,8 @@ func createError(size int64, err error) error {
 	return fmt.Errorf("make the memory of a session, a file of %d MiB of which little is used: %s%w", size>>20, remedy, err)
 }
 
-// Open takes over the mapping that another daemon has made. The file is the
-// mapping's from here on, also when Open fails. Errors wrap [ErrDamaged] for a
-// file that is no mapping.
+// Open opens the mapping that another daemon has created. It takes ownership of the file, even
+// on failure. Errors wrap [ErrDamaged] if the file is not a valid mapping.
 func Open(f *os.File) (*Mapping, error) {
 	m, err := open(f)
 	if err != nil {
@@ -141,22 +139,22 @@ func mapFile(f *os.File, size int64, longest int) (*Mapping, error) {
 	return &Mapping{file: f, memory: memory, longest: longest}, nil
 }
 
-// File is what the mapping lives in. It is the mapping's.
+// File returns the file that backs the mapping, which still owns it.
 func (m *Mapping) File() *os.File { return m.file }
 
-// Longest is how long a line may be, in bytes.
+// Longest returns the maximum length of a line, in bytes.
 func (m *Mapping) Longest() int { return m.longest }
 
-// Close lets go of the mapping. It is gone when nobody else holds its file.
-// Nothing of it may be used any more.
+// Close unmaps the mapping and closes its file. No part of it may be used any more. The memory
+// is freed when nobody else holds the file.
 func (m *Mapping) Close() error {
 	return errors.Join(syscall.Munmap(m.memory), m.file.Close())
 }
 
 func (m *Mapping) header() *header { return (*header)(unsafe.Pointer(&m.memory[0])) }
 
-// inputSpace is the length of an input region: room for a line that is being read
-// while the one before it is being written on, and for one more read.
+// inputSpace returns the length of an input region: room for a line that is being read while
+// the previous one is being written, and for one more read.
 func inputSpace(longest int) int { return (2*(longest+readSize) + page - 1) / page * page }
 
 func sizeOf(longest int) int64 {
@@ -174,15 +172,14 @@ func (m *Mapping) half(i uint64) []byte {
 	return m.memory[start : start+halfSpace : start+halfSpace]
 }
 
-// release gives the pages of a part of the memory back to the system. They are
-// zero then.
+// release returns the pages of a part of the memory to the system, which zeroes them.
 func (m *Mapping) release(part []byte) {
 	if err := punch(m.file, m.offset(part), int64(len(part))); err != nil {
 		clear(part)
 	}
 }
 
-// offset is where a part of the memory begins.
+// offset returns the offset of a part of the memory in the file.
 func (m *Mapping) offset(part []byte) int64 {
 	return int64(uintptr(unsafe.Pointer(unsafe.SliceData(part))) - uintptr(unsafe.Pointer(&m.memory[0])))
 }

@@ -33,9 +33,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// relay copies lines from descriptor 3 to 4, with its memory in 5 and its staging
-// pipe in 6, until there are no more. Each line is one entry of the journal: how long
-// it is, and that it is owed.
+// relay copies lines from descriptor 3 to 4, with its memory in 5 and its staging pipe in 6,
+// until the input ends. Each line is one journal entry, which holds the offset of its end.
 func relay() error {
 	m, err := mapping.Open(os.NewFile(5, "mapping"))
 	if err != nil {
@@ -45,7 +44,7 @@ func relay() error {
 	if err != nil {
 		return err
 	}
-	var taken uint64 // all that was taken up is owed
+	var taken uint64 // everything up to here is pending output
 	err = j.Entries(func(entry []byte) error {
 		if len(entry) != 8 {
 			return mapping.ErrDamaged
@@ -122,7 +121,7 @@ func relay() error {
 	}
 }
 
-// However often who relays is killed, each line arrives once, whole and in order.
+// However often the relay is killed, each line arrives once, whole and in order.
 func TestNothingIsLostOrDoubledWhenKilled(t *testing.T) {
 	kills := 60
 	if n := os.Getenv("THOUGHTGATE_KILLS"); n != "" {
@@ -215,8 +214,8 @@ func ends(t *testing.T, socket bool) (r, w *os.File) {
 	return os.NewFile(uintptr(fds[0]), "socket"), os.NewFile(uintptr(fds[1]), "socket")
 }
 
-// sendLines writes lines of which each says its number and its length, and returns
-// how many it wrote before stop was closed.
+// sendLines writes lines that contain their number and length, and returns how many it wrote
+// before stop was closed.
 func sendLines(w io.Writer, stop <-chan struct{}) int {
 	sizes := rand.New(rand.NewPCG(1, 2))
 	for i := 0; ; i++ {
@@ -239,7 +238,7 @@ func sendLines(w io.Writer, stop <-chan struct{}) int {
 	}
 }
 
-// receiveLines reads what sendLines has written, and returns how many came.
+// receiveLines reads what sendLines has written, and returns the number of lines.
 func receiveLines(r io.Reader) (n int, err error) {
 	lines := bufio.NewReaderSize(r, 1<<20)
 	for {

@@ -5,13 +5,13 @@ import (
 	"os"
 )
 
-// Staging does not exist here: macOS moves nothing from a pipe by itself.
+// Staging is not available: macOS has no splice.
 type Staging struct{ most int }
 
 // NewStaging returns an error that wraps [errors.ErrUnsupported].
 func NewStaging() (*Staging, error) { return nil, errors.ErrUnsupported }
 
-// TakeStaging fails as NewStaging does.
+// TakeStaging closes f and returns an error that wraps [errors.ErrUnsupported].
 func TakeStaging(f *os.File) (*Staging, error) {
 	return nil, errors.Join(errors.ErrUnsupported, f.Close())
 }

@@ -8,13 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Staging is a pipe that nobody reads but the system, which moves what is in it on.
+// Staging is a pipe from which only the system reads, to move its content to another
+// descriptor.
 type Staging struct {
-	f    *os.File // both of its ends
-	most int      // bytes that it takes whole when it is empty
+	f    *os.File // both ends
+	most int      // bytes that an empty pipe takes at once
 }
 
-// NewStaging makes a staging pipe.
+// NewStaging creates a staging pipe.
 func NewStaging() (*Staging, error) {
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
@@ -22,7 +23,7 @@ func NewStaging() (*Staging, error) {
 	}
 	defer unix.Close(ends[0])
 	defer unix.Close(ends[1])
-	// One descriptor with both ends: the service manager keeps few for each session.
+	// One descriptor for both ends: systemd keeps few for each session.
 	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", ends[0]), unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open a staging pipe through /proc: %w", err)
@@ -30,8 +31,8 @@ func NewStaging() (*Staging, error) {
 	return TakeStaging(os.NewFile(uintptr(fd), "staging pipe"))
 }
 
-// TakeStaging takes over the staging pipe that an earlier daemon has made. The file
-// is the pipe's from here on, also when that fails.
+// TakeStaging takes over a staging pipe of a previous daemon. It takes ownership of the file,
+// even on failure.
 func TakeStaging(f *os.File) (*Staging, error) {
 	size, err := unix.FcntlInt(f.Fd(), unix.F_GETPIPE_SZ, 0)
 	if err == nil {
@@ -46,7 +47,7 @@ func TakeStaging(f *os.File) (*Staging, error) {
 	return &Staging{f, size}, nil
 }
 
-// File is what the pipe is, nil where there is none. It is the pipe's.
+// File returns the pipe's file, which the pipe still owns, or nil if there is no pipe.
 func (s *Staging) File() *os.File {
 	if s == nil {
 		return nil
@@ -59,13 +60,13 @@ func (s *Staging) Close() error { return s.f.Close() }
 
 func (s *Staging) fd() int { return int(s.f.Fd()) }
 
-// left is how many bytes are in it.
+// left returns the number of bytes in the pipe.
 func (s *Staging) left() (int, error) {
 	n, err := unix.IoctlGetInt(s.fd(), unix.TIOCINQ)
 	return n, os.NewSyscallError("ioctl FIONREAD", err)
 }
 
-// take takes the n bytes out that are in it.
+// take reads the n bytes in the pipe.
 func (s *Staging) take(n int) ([]byte, error) {
 	buf, at := make([]byte, n), 0
 	for at < n {
@@ -78,7 +79,7 @@ func (s *Staging) take(n int) ([]byte, error) {
 	return buf, nil
 }
 
-// fill puts all of parts in, which it has room for since it is empty.
+// fill writes all of parts to the pipe, which must be empty and so has room for them.
 func (s *Staging) fill(parts [][]byte) error {
 	size := 0
 	for _, part := range parts {
@@ -102,8 +103,8 @@ func (s *Staging) fill(parts [][]byte) error {
 	return nil
 }
 
-// moveTo moves what is in it on to fd, until it is empty. How much went on is asked
-// of the pipe each time: what a socket took isn't what splice says.
+// moveTo moves the content of the pipe to fd until the pipe is empty. It checks the remaining
+// content each time: splice does not return how much a socket took.
 func (s *Staging) moveTo(fd int, wake *Waker) error {
 	for {
 		n, err := unix.Splice(s.fd(), nil, fd, nil, s.most, unix.SPLICE_F_NONBLOCK)
@@ -119,7 +120,7 @@ func (s *Staging) moveTo(fd int, wake *Waker) error {
 		if err != nil || left == 0 {
 			return err
 		}
-		if n == 0 { // there is something in it: the other side takes nothing
+		if n == 0 { // the pipe is not empty: the other side takes nothing more
 			return os.NewSyscallError("splice", unix.EPIPE)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/relay/pipe"
 )
 
-// What the staging pipe holds when a daemon takes a session over is written on only where
-// it is what was put there.
+// When a daemon recovers a session, the content of the staging pipe is written on only if it
+// is what was put there.
 func TestRecoverChecksWhatIsStaged(t *testing.T) {
 	const owed = "one line\nand another\n"
 	for name, test := range map[string]struct {

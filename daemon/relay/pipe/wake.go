@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Waker ends waits on descriptors, those under way and all that follow. Its methods
-// may be called by any number of goroutines at once; Close only when none waits.
+// Waker ends waits on descriptors, current and future ones. Its methods are safe for
+// concurrent use, but Close may only be called when nothing waits.
 type Waker struct{ ends [2]int }
 
-// NewWaker returns a waker, which the caller closes.
+// NewWaker returns a waker, which the caller must close.
 func NewWaker() (*Waker, error) {
 	w := &Waker{}
 	if err := pipeCloseOnExec(&w.ends); err != nil {
@@ -22,22 +22,22 @@ func NewWaker() (*Waker, error) {
 
 // Wake ends the waits with [ErrWoken].
 func (w *Waker) Wake() {
-	_, _ = unix.Write(w.ends[1], []byte{0}) // a pipe takes many; when it is full it was woken
+	_, _ = unix.Write(w.ends[1], []byte{0}) // a full pipe has been woken already
 }
 
-// Close lets go of the waker's descriptors.
+// Close closes the waker's descriptors.
 func (w *Waker) Close() error {
 	return errors.Join(unix.Close(w.ends[0]), unix.Close(w.ends[1]))
 }
 
-// Wait waits until one of events, or an error, is to be had of fd.
+// Wait waits until fd is ready for one of events, or has an error.
 func (w *Waker) Wait(fd int, events int16) error {
 	fds := [2]unix.PollFd{{Fd: int32(w.ends[0]), Events: unix.POLLIN}, {Fd: int32(fd), Events: events}}
 	return poll(fds[:])
 }
 
-// Watch is Wait for several descriptors: what is to be had is in their Revents then.
-// One that is negative is none.
+// Watch is Wait for several descriptors, and sets their Revents. It ignores negative
+// descriptors.
 func (w *Waker) Watch(fds []unix.PollFd) error {
 	all := append([]unix.PollFd{{Fd: int32(w.ends[0]), Events: unix.POLLIN}}, fds...)
 	err := poll(all)
@@ -45,7 +45,7 @@ func (w *Waker) Watch(fds []unix.PollFd) error {
 	return err
 }
 
-// poll waits for one of fds, of which the first is that of a waker.
+// poll waits for one of fds, of which the first belongs to a waker.
 func poll(fds []unix.PollFd) error {
 	for {
 		_, err := unix.Poll(fds, -1)
@@ -61,7 +61,7 @@ func poll(fds []unix.PollFd) error {
 	}
 }
 
-// Ready reports whether there are bytes of fd to be read, or the end of them.
+// Ready reports whether fd has bytes to read, or has ended.
 func Ready(fd int) bool {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	for {
@@ -72,17 +72,17 @@ func Ready(fd int) bool {
 	}
 }
 
-// ErrNothing says that there was nothing to be read after all.
+// ErrNothing reports that there was nothing to read after all.
 var ErrNothing = errors.New("somebody else was faster")
 
-// Read reads bytes of fd, of which [Waker.Wait] has said that they are there. At the end
-// of what there is to read it returns 0 and no error.
+// Read reads from fd after [Waker.Wait] has reported that it is readable. At the end of the
+// input it returns 0 and no error.
 func Read(fd int, buf []byte) (int, error) {
 	n, err := unix.Read(fd, buf)
 	switch {
 	case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
 		return 0, ErrNothing
-	case errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EIO): // a socket or a terminal whose other end was torn
+	case errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EIO): // a socket or a terminal whose other end has gone
 		return 0, nil
 	case err != nil:
 		return 0, os.NewSyscallError("read", err)

@@ -1,8 +1,8 @@
 // Package pipe reads and writes the descriptors that a session holds.
 //
-// They are not the daemon's: an agent and a server have them too, and they may be
-// pipes, sockets, terminals or files. So none of their flags is changed. Reading and
-// writing wait in system calls, and what waits can be woken with a [Waker].
+// An agent and a server share these descriptors, which may be pipes, sockets, terminals or
+// files. So none of their flags is changed. Reads and writes wait in system calls, and a
+// [Waker] can end such waits.
 package pipe
 
 import (
@@ -17,31 +17,30 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
 )
 
-// ErrWoken says that a wait was ended by its [Waker].
+// ErrWoken reports that a wait was ended by its [Waker].
 var ErrWoken = errors.New("woken")
 
-// Writer writes what is owed to one side so that the next daemon knows, to the
-// byte, how much of it was written. Each piece goes into a pipe of its own first,
-// the staging pipe, and is moved on from there by the system: what is left in it
-// is what was not written. Its methods are called by one goroutine at a time.
+// Writer writes the output of one side so that the next daemon knows to the byte how much was
+// written. Each piece is first put into a staging pipe, from which the system moves it on:
+// what is left in the pipe was not written. Only one goroutine at a time may use it.
 type Writer struct {
 	fd      int
-	staging *Staging // nil where the system has none
+	staging *Staging // nil if the system has none
 	cursor  mapping.Cursor
 	wake    *Waker
 }
 
-// NewWriter returns a writer to fd, which stays the caller's, as the others do. Its
-// waits end when wake is woken.
+// NewWriter returns a writer to fd. fd and the other arguments still belong to the caller. The
+// writer's waits end when wake is woken.
 func NewWriter(fd int, staging *Staging, cursor mapping.Cursor, wake *Waker) *Writer {
 	return &Writer{fd: fd, staging: staging, cursor: cursor, wake: wake}
 }
 
-// Recover finds out how much of what an earlier daemon was writing was written, so that
-// Write goes on behind that; it does not wait. owed returns what is owed between two
-// offsets. doubtful is true when nobody can tell, which is so only without a staging pipe;
-// it is taken for written. The error is [mapping.ErrDamaged] where the staging pipe holds
-// what that daemon has not put there.
+// Recover determines how much of its current piece a previous daemon has written, so that
+// Write can continue there. It does not block. owed returns the output between two offsets.
+// doubtful reports that the amount can't be determined, which happens only without a staging
+// pipe; everything intended then counts as written. The error is [mapping.ErrDamaged] if the
+// staging pipe holds anything else than that daemon put there.
 func (w *Writer) Recover(owed func(from, to uint64) ([]byte, error)) (doubtful bool, err error) {
 	delivered, staged, intent := w.cursor.Delivered(), w.cursor.Staged(), w.cursor.Intent()
 	if w.staging == nil {
@@ -55,7 +54,7 @@ func (w *Writer) Recover(owed func(from, to uint64) ([]byte, error)) (doubtful b
 	switch n := uint64(left); {
 	case n > intent-delivered || n > 0 && staged < intent && n != intent-delivered:
 		return false, fmt.Errorf("%w: %d bytes are staged of %d that were to be", mapping.ErrDamaged, left, intent-delivered)
-	case n > 0: // it is taken out, and staged again with what is written next
+	case n > 0: // take it out; it is staged again with the next write
 		delivered = intent - n
 		w.done(delivered)
 		there, err := w.staging.take(left)
@@ -73,9 +72,9 @@ func (w *Writer) Recover(owed func(from, to uint64) ([]byte, error)) (doubtful b
 	return false, nil
 }
 
-// Write writes parts, one after the other, which are what is owed behind all that
-// was written before. They stay unchanged until it returns. After an error nothing
-// can be written any more; it is [ErrWoken] when the wait for room was ended.
+// Write writes parts in order. They are the next output, and must not be modified until Write
+// returns. After an error nothing more can be written. The error is [ErrWoken] if the wait for
+// room was ended.
 func (w *Writer) Write(parts ...[]byte) error {
 	most := maxDirect
 	if w.staging != nil {
@@ -104,10 +103,10 @@ func (w *Writer) Write(parts ...[]byte) error {
 
 const (
 	mostParts = 64      // of one piece
-	maxDirect = 1 << 20 // bytes of a piece where there is no staging pipe
+	maxDirect = 1 << 20 // maximum bytes of a piece without a staging pipe
 )
 
-// piece writes what leads up to the offset intent.
+// piece writes parts, which end at the offset intent.
 func (w *Writer) piece(intent uint64, parts [][]byte) error {
 	w.cursor.SetIntent(intent)
 	if w.staging == nil {
@@ -128,7 +127,7 @@ func (w *Writer) piece(intent uint64, parts [][]byte) error {
 	return nil
 }
 
-// done notes that all up to offset counts as written.
+// done counts everything up to offset as written.
 func (w *Writer) done(offset uint64) {
 	w.cursor.SetStaged(offset)
 	w.cursor.SetDelivered(offset)
