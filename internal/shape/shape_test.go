@@ -33,7 +33,7 @@ func inShort(s *Shape) string {
 }
 
 func TestRead(t *testing.T) {
-	// of is the schema of an object with one member x.
+	// of returns the schema of an object with one member x.
 	of := func(schema string) string { return `{"type":"object","properties":{"x":` + schema + `}}` }
 	for name, test := range map[string]struct{ schema, want string }{
 		"nothing but an object":   {`{"type":"object"}`, "{...: any}"},
