@@ -210,7 +210,7 @@ func slack(says string) string {
 func TestDiagnostics(t *testing.T) {
 	for name, test := range map[string]struct {
 		text string
-		want []string // each a part of one diagnostic, in order; none besides
+		want []string // substrings of the expected diagnostics, in order
 	}{
 		"empty":               {"", []string{"f.yaml:1:1: error: the file is empty"}},
 		"comment only":        {"# nothing\n", []string{"f.yaml:1:1: error: the file is empty"}},
@@ -483,7 +483,7 @@ func TestFindAndLoad(t *testing.T) {
 	if _, ds := Load(filepath.Join(open, "c.yaml"), env(nil)); len(ds) != 1 || !strings.Contains(ds[0].Message, "its folder") {
 		t.Errorf("a folder for everybody: got %v", ds)
 	}
-	if os.Geteuid() == 0 { // only root can give files away, and only others are refused
+	if os.Geteuid() == 0 { // only root can give files away
 		if err := os.Chown(path, 12345, 12345); err != nil {
 			t.Fatal(err)
 		}

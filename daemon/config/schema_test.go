@@ -85,7 +85,7 @@ func TestSchemaDefaultsHold(t *testing.T) {
 		t.Fatalf("the schema names %d defaults: %v", count, doc)
 	}
 	doc["schema"] = 1
-	text, err := json.Marshal(doc) // which is YAML too
+	text, err := json.Marshal(doc) // JSON is valid YAML
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func fits(s map[string]any, v any) bool {
 	}
 	if words, ok := s["enum"].([]any); ok {
 		if n, ok := v.(int); ok {
-			v = float64(n) // as the schema's own numbers are read
+			v = float64(n) // as numbers of the schema are decoded
 		}
 		return slices.Contains(words, v)
 	}
