@@ -80,7 +80,7 @@ type randomCase struct {
 	records []*record.Record
 	answers chan gate.Answer
 	asked   string                 // workflow of the last question
-	told    map[uint64]gate.Answer // what was said to a call, by its seq
+	told    map[uint64]gate.Answer // answer to each call, by seq
 }
 
 func newCase(t *testing.T, seed uint64) *randomCase {

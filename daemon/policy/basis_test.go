@@ -39,9 +39,9 @@ func basisOf(t *testing.T, yaml, cedar, tool string) gate.Basis {
 func TestBasis(t *testing.T) {
 	for _, test := range []struct {
 		name          string
-		old, new      string // in the configuration or the policies
-		rule, flow    bool   // what of that which asks about write_note is another one
-		policy, whose bool   // likewise, about send
+		old, new      string // text in the configuration or the policies
+		rule, flow    bool   // whether the rule or workflow that asks about write_note changes
+		policy, whose bool   // likewise for send
 	}{
 		{"nothing", "", "", false, false, false, false},
 		{"lines above", "schema: 1\n", "schema: 1\nprofile: production\n\n\n", false, false, false, false},

@@ -98,7 +98,7 @@ func TestDecisionsAreFlat(t *testing.T) {
 			}
 			if few < 0 {
 				few = got
-			} else if math.Abs(got-few) > 0.5 { // pools give some away at random
+			} else if math.Abs(got-few) > 0.5 { // a sync.Pool drops some items at random
 				t.Errorf("a decision takes %v allocations with 10 policies and %v with %d", few, got, n)
 			}
 			w := []cedar.EntityUID{actionOf("s3/t3"), actionTools, actionCall}

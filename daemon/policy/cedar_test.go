@@ -282,7 +282,7 @@ func TestLimitsOfArguments(t *testing.T) {
 			t.Errorf("%s: got %.100s, want %s", name, got, test.want)
 		}
 	}
-	// Where no policy looks at the arguments nothing is converted, and nothing is too large.
+	// If no policy reads the arguments, nothing is converted and nothing is too large.
 	if got := judge(blind, toolCall(t, "fs", "x", `{"a":`+list("1", 5000)+"}")); !strings.HasPrefix(got, "forward") {
 		t.Errorf("without a policy that looks: got %s", got)
 	}

@@ -48,7 +48,7 @@ approval:
 		}
 	}
 	var r gate.Ruling
-	s.Whom(&r) // what is built in asks with several workflows the default one
+	s.Whom(&r) // with several workflows, the built-in default asks the default one
 	if r.Level != gate.LevelUsual {
 		t.Errorf("what is built in asks at %q", r.Level)
 	}

@@ -201,7 +201,7 @@ func TestProjectsOnlyTighten(t *testing.T) {
 		if refused(without, withoutErr) == 1 && refused(with, withErr) == 1 && with.Workflow != without.Workflow {
 			rt.Fatalf("files:\n%s\nthe question goes to %s, without the files to %s", strings.Join(files, "---\n"), with.Workflow, without.Workflow)
 		}
-		// One file more is never looser than one file less.
+		// Adding a file never makes a verdict looser.
 		fewer := inProject(t, s, files[1:]...)
 		less, lessErr := fewer.Rule(context.Background(), c, facts)
 		if refused(with, withErr) < refused(less, lessErr) {

@@ -20,18 +20,18 @@ type refConfig struct {
 	unknown   string // refuse or forward; empty follows the profile
 	workflows []string
 	policies  []refPolicy
-	digest    string // of the set it was made into
+	digest    string // of the set that was built from it
 }
 
 type refSource struct {
-	id       string // a pattern, as all that is matched: a word, or one that ends in *
+	id       string // a pattern, as in all matched fields: a word, or one that ends in *
 	disabled bool
 	mode     string // all, allowlist, blocklist
 	tools    []string
 }
 
 type refRule struct {
-	match, source, agent, method string // empty: any; of method: any that acts
+	match, source, agent, method string // empty: any; an empty method: any that acts
 	when                         []string
 	action, approval             string
 }
@@ -43,7 +43,7 @@ type refPolicy struct {
 	server    string // empty: any
 	condition string // empty: holds; fact F, profile, calls > at, "has n" and n > at, "n" > at
 	at        int
-	asks      string // a workflow; empty: doesn't ask
+	asks      string // a workflow; empty: does not ask
 }
 
 // refCall is a call in the terms of this file.
@@ -53,7 +53,7 @@ type refCall struct {
 	n                           any    // the argument n: nil, an int, or a text
 	facts                       []string
 	requested                   string // profile
-	calls                       int    // that the agent has made before
+	calls                       int    // made by the agent before
 }
 
 func (c *refCall) asking() bool {
@@ -69,7 +69,7 @@ type refOutcome struct {
 	move     string // forward, deny, ask
 	gate     string // visible, rule, permit, accident, ask
 	workflow string
-	by       string // of ask: what asks, as it was drawn
+	by       string // for ask: what asks, as it was drawn
 }
 
 // profileOf is the profile in force: the tighter of what is asked for and what is
@@ -83,7 +83,7 @@ func (cfg *refConfig) profileOf(c *refCall) string {
 
 // reference says what becomes of a call.
 func reference(cfg *refConfig, c *refCall) refOutcome {
-	// Gate one: may the agent know of this at all?
+	// Gate one: is this visible to the agent?
 	for _, s := range cfg.sources {
 		if !fits(s.id, c.server) {
 			continue
@@ -101,8 +101,8 @@ func reference(cfg *refConfig, c *refCall) refOutcome {
 		return refOutcome{move: "deny", gate: gate}
 	}
 
-	// Gate three: the policies. One that fails is an accident, whatever the others
-	// say; one that forbids, forbids; and where the rule says so, one must permit.
+	// Gate three: the policies. If one fails, that is an accident, whatever the others decide. A
+	// forbid denies, and if the rule requires it one must permit.
 	permits, asking := 0, (*refPolicy)(nil)
 	forbidden := false
 	for _, p := range cfg.policies {
@@ -127,7 +127,7 @@ func reference(cfg *refConfig, c *refCall) refOutcome {
 	case asking != nil:
 		return refOutcome{"ask", "permit", asking.asks, by + asking.write()}
 	case slices.Contains(c.facts, "ours"):
-		return refOutcome{"ask", "ask", cfg.workflow(), ""} // our own files, whatever the rules say
+		return refOutcome{"ask", "ask", cfg.workflow(), ""} // ThoughtGate's own files, whatever the rules are
 	case action == "policy":
 		return refOutcome{move: "forward", gate: "permit"}
 	}
@@ -163,7 +163,7 @@ func (cfg *refConfig) rule(c *refCall) (action, workflow, gate, by string) {
 	case c.asking():
 		return cfg.asks, only, "rule", ""
 	}
-	// A method that nobody knows.
+	// A method in no table.
 	if cfg.unknown == "forward" || cfg.unknown == "" && cfg.profileOf(c) == "development" {
 		return "forward", "", "rule", ""
 	}
@@ -207,7 +207,7 @@ func (c *refCall) agentType() string {
 // afterAnswer says what becomes of a call that was held, when the person has
 // answered and cfg is in force then.
 func afterAnswer(held refOutcome, approved bool, cfg *refConfig, c *refCall) string {
-	enforced := *c // only in production is anything held, and that stays so
+	enforced := *c // only production holds calls, and a held call stays held
 	enforced.requested = "production"
 	now := reference(cfg, &enforced)
 	if !approved || now.move == "deny" || now.move == "ask" && (now.workflow != held.workflow || now.by != held.by) {

@@ -130,7 +130,7 @@ forbid (principal, action == ThoughtGate::Action::"bank/pay", resource) when { c
 		t.Errorf("listed: got %d, %+v, %+v", whole, waiting, refused)
 	}
 
-	// The server says something else of it.
+	// The server changes the definition.
 	tools.list(t, "fs", "", "read", `{"type":"object","properties":{"path":{"type":"array","items":{"type":"string"}}}}`, noon)
 	tools.list(t, "bank", "", "pay", `{"type":"object","properties":{"sum":{"type":"integer"}},"required":["sum"]}`, noon)
 	const want = "error: policy \"no-etc\" (p.cedar:1) doesn't fit the tool: in a call of fs/read: expected String, found Set<String> in `context.arguments.path like \"/etc/*\"`"
@@ -151,7 +151,7 @@ forbid (principal, action == ThoughtGate::Action::"bank/pay", resource) when { c
 		t.Errorf("Check: got %+v", got)
 	}
 
-	// It says what it said first.
+	// It changes the definition back.
 	tools.list(t, "fs", "", "read", `{"type":"object","properties":{"path":{"type":"string"}}}`, noon)
 	if got := judge(s, read); !strings.HasPrefix(got, "deny; permit") {
 		t.Errorf("the first schema again: got %s", got)
@@ -236,7 +236,7 @@ func TestLaunches(t *testing.T) {
 			t.Errorf("launch %s: got %s, want %s", launch, got, want)
 		}
 	}
-	// Of a call that is thought up nobody knows the launch: the last one counts.
+	// A hypothetical call has no launch: the last listing counts.
 	c := toolCall(t, "fs", "read", `{"path":5}`)
 	if got := judge(s, c); !strings.Contains(got, "does not fit the tool's input schema") {
 		t.Errorf("without a launch: got %s", got)
