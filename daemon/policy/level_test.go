@@ -7,7 +7,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// What a yes has to show is the most that anything wants which asks.
+// The level of a question is the strictest that any source of the question requires.
 func TestLevels(t *testing.T) {
 	s := load(t, `schema: 1
 governance:

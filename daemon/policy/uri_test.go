@@ -28,8 +28,7 @@ forbid (principal, action, resource is ThoughtGate::Resource) when { resource.pa
 forbid (principal, action, resource is ThoughtGate::Resource) when { resource.host == "fass.example" };
 `
 
-// What a reader of URIs tidies up does not walk round a rule, a list of what is
-// exposed or a policy.
+// A URI that some parser normalizes cannot evade a rule, a list of exposed resources or a policy.
 func TestTidiedURIs(t *testing.T) {
 	const forward = "schema: 1\ngovernance: {defaults: {action: forward}}\n"
 	sets := map[string]*Set{
