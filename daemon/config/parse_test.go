@@ -16,7 +16,7 @@ func env(vars map[string]string) func(string) string {
 	return func(name string) string { return vars[name] }
 }
 
-// The whole of what may be written, as the documentation shows it.
+// All that may be written, as the documentation shows it.
 const everything = `
 $schema: https://example.org/thoughtgate.schema.json
 schema: 1
@@ -126,8 +126,7 @@ func TestEverything(t *testing.T) {
 	}
 }
 
-// A key of the type table that the sample above doesn't write is one that
-// nothing here would notice.
+// The sample above must use all keys, since nothing else here would notice a missing one.
 func TestEverythingIsEverything(t *testing.T) {
 	var keys func(reflect.Type) []string
 	keys = func(typ reflect.Type) (all []string) {
@@ -197,12 +196,12 @@ func TestBuiltInDefault(t *testing.T) {
 	}
 }
 
-// rule wraps one rule into a whole file; the rule begins in line 4, column 7.
+// rule returns a file with one rule, which begins in line 4, column 7.
 func rule(text string) string {
 	return "schema: 1\ngovernance:\n  rules:\n    - " + text + "\n"
 }
 
-// slack is a workflow whose destination says so.
+// slack returns a workflow with the given destination settings.
 func slack(says string) string {
 	return "schema: 1\napproval: {a: {destination: {type: slack, " + says + "}}}\n"
 }
@@ -384,7 +383,7 @@ governance:
 	}
 }
 
-// A variable may hold a secret, and an error message is read by many.
+// A variable may hold a secret, and an error message has many readers.
 func TestVariablesAreNotTold(t *testing.T) {
 	const secret = "hunter2y"
 	for _, text := range []string{

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// The whole of what a project's file may say.
+// All that a project file may contain.
 const everythingOfAProject = `
 $schema: https://example.org/project.schema.json
 schema: 1
@@ -207,8 +207,8 @@ func TestProjectSchema(t *testing.T) {
 	}
 }
 
-// Whatever a file says, it is taken whole or not at all, and what it may not
-// say never comes out of it.
+// A file is accepted as a whole or not at all, and keys that it must not use never have an
+// effect.
 func FuzzParseProject(f *testing.F) {
 	f.Add([]byte(everythingOfAProject))
 	f.Add([]byte("schema: 1\nprofile: development\n"))
