@@ -86,7 +86,8 @@ func TestSpellings(t *testing.T) {
 	}
 }
 
-// What is wrapped, or read in two ways, is judged as what it leads to, among others.
+// The spellings of a URI that is wrapped, or that parsers read differently, include where it
+// leads.
 func TestSpellingsHold(t *testing.T) {
 	for text, want := range map[string]string{
 		`https://a.org\@b.org/x`:    "https://b.org/x",
