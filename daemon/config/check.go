@@ -262,7 +262,7 @@ func (w *Workflow) Answers(user string) bool {
 	return w.Destination.Type == DestinationSlack && slices.Contains(w.Destination.Approvers, user)
 }
 
-// Sampling says who answers when a server sends a request to the agent's model.
+// Sampling specifies who answers when a server sends a request to the agent's model.
 type Sampling struct {
 	Provider      string       `yaml:"provider" doc:"EXTENSION/PROVIDER or EXTENSION/PROVIDER:MODEL of an installed extension; left out, agents answer"`
 	When          SamplingWhen `yaml:"when" doc:"when it answers in the agent's place: unable | always | never (then only where a rule says so)"`

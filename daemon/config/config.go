@@ -57,8 +57,8 @@ func (s *Source) defaults() {
 	s.Kind, s.Enabled, s.Expose.Mode = "mcp", true, ExposeAll
 }
 
-// Expose says what of a server an agent may see. An allowlist exposes only what it lists: without
-// a list for a kind it exposes nothing of that kind.
+// Expose specifies what of a server an agent may see. An allowlist exposes only what it lists:
+// without a list for a kind it exposes nothing of that kind.
 type Expose struct {
 	Mode      ExposeMode `yaml:"mode" doc:"all | allowlist | blocklist"`
 	Tools     []Glob     `yaml:"tools" doc:"globs over tool names"`
@@ -72,13 +72,13 @@ type Governance struct {
 	Rules    []Rule   `yaml:"rules" doc:"the first that matches counts"`
 }
 
-// Defaults says what to do with what no rule matches.
+// Defaults specifies what to do with what no rule matches.
 type Defaults struct {
 	Action Action `yaml:"action" doc:"for what agents ask of servers"`
 	Asks   Action `yaml:"asks" doc:"for sampling and url elicitation that no rule names"`
 }
 
-// Rule says what to do with the calls that match all conditions written in it.
+// Rule specifies what to do with the calls that match all conditions written in it.
 type Rule struct {
 	Place       Place    `yaml:"-"`
 	Match       Glob     `yaml:"match" doc:"glob over tool name, prompt name or resource URI; may be left out beside when"`
@@ -93,7 +93,7 @@ type Rule struct {
 	Description string   `yaml:"description" doc:"shown to the person asked; may name {place}, {by}, {member}"`
 }
 
-// Workflow says whom to ask, and how.
+// Workflow specifies whom to ask, and how.
 type Workflow struct {
 	Place              Place         `yaml:"-"`
 	Destination        Destination   `yaml:"destination" doc:"where the question appears"`
@@ -109,7 +109,7 @@ func (w *Workflow) defaults() {
 	w.Destination.Type, w.Timeout, w.Validity = "local", 10*time.Minute, 10*time.Minute
 }
 
-// Destination says where a question appears.
+// Destination specifies where a question appears.
 type Destination struct {
 	Type        DestinationType `yaml:"type" need:"true" doc:"local: every local surface | slack"`
 	Channel     string          `yaml:"channel" doc:"slack: the channel's id or name"`
@@ -119,7 +119,7 @@ type Destination struct {
 	Approvers   []string        `yaml:"approvers" one:"true" doc:"slack: user ids whose answer counts"`
 }
 
-// Cedar says where the policies are.
+// Cedar specifies where the policies are.
 type Cedar struct {
 	Policies []string `yaml:"policies" one:"true" doc:"files or globs, relative to this file"`
 	Schema   string   `yaml:"schema" doc:"generated, or the path of a Cedar schema"`
@@ -139,12 +139,12 @@ type Audit struct {
 	Heads     string        `yaml:"heads" doc:"a file elsewhere to which the heads of the log are added"`
 }
 
-// Pins says what happens when the definition of a tool differs from the accepted one.
+// Pins specifies what happens when the definition of a tool differs from the accepted one.
 type Pins struct {
 	Mode PinMode `yaml:"mode" doc:"hold | warn | off"`
 }
 
-// Unknown says what happens to methods and revisions outside the tables. For replaces empty
+// Unknown specifies what happens to methods and revisions outside the tables. For replaces empty
 // members by those of the profile.
 type Unknown struct {
 	Requests      UnknownRequests      `yaml:"requests" doc:"refuse | forward; left out, production refuses and development forwards"`
@@ -189,13 +189,13 @@ type Limits struct {
 	Orphan time.Duration `yaml:"orphan" min:"1s" max:"1d" doc:"after how long a request without an answer is on record"`
 }
 
-// Metrics says where metrics are written in addition to the control socket.
+// Metrics specifies where metrics are written in addition to the control socket.
 type Metrics struct {
 	Textfile string        `yaml:"textfile" doc:"a file named *.prom, relative to this one, that node_exporter reads"`
 	Interval time.Duration `yaml:"interval" min:"1s" max:"1h" doc:"how often it is written"`
 }
 
-// Telemetry says where traces are sent.
+// Telemetry specifies where traces are sent.
 type Telemetry struct {
 	Enabled  bool              `yaml:"enabled" doc:"true: a trace of each judged call is sent"`
 	OTLP     OTLP              `yaml:"otlp"`
@@ -212,7 +212,7 @@ type OTLP struct {
 	HeaderFiles map[string]string `yaml:"header_files" doc:"headers whose values are in files of your own, or with credential:NAME in a credential that systemd provides"`
 }
 
-// Sampled says which share of the successful calls is traced.
+// Sampled specifies which share of the successful calls is traced.
 type Sampled struct {
 	SuccessSampleRate float64 `yaml:"success_sample_rate" min:"0" max:"1" id:"V-TEL-001" doc:"0 to 1; what failed is always kept"`
 }

@@ -277,8 +277,8 @@ func describe(n *yaml.Node) string {
 	return "text"
 }
 
-// form is a kind of file that the types of this package describe. It says which of their keys and
-// words are allowed in it.
+// form is a kind of file that the types of this package describe. It defines which of their keys
+// and words are allowed in it.
 type form struct {
 	keys    map[reflect.Type][]string // allowed keys of restricted types; other types allow all
 	words   map[reflect.Type][]string // likewise

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// Severity says whether a Diagnostic prevents the use of a configuration.
+// Severity specifies whether a Diagnostic prevents the use of a configuration.
 type Severity uint8
 
 const (
 	Error   Severity = iota + 1 // the configuration is refused
-	Warning                     // the configuration is used, but somebody should look
+	Warning                     // the configuration is used, but needs attention
 )
 
 func (s Severity) String() string {

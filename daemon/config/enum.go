@@ -2,7 +2,7 @@ package config
 
 // The allowed words. Each type lists its words in the order in which messages show them.
 
-// Profile says whether verdicts are enforced.
+// Profile specifies whether verdicts are enforced.
 type Profile string
 
 const (
@@ -12,7 +12,7 @@ const (
 
 func (Profile) words() []string { return []string{"production", "development"} }
 
-// Action says what a rule does.
+// Action specifies what a rule does.
 type Action string
 
 const (
@@ -24,7 +24,8 @@ const (
 
 func (Action) words() []string { return []string{"forward", "deny", "approve", "policy"} }
 
-// AnswerBy says who answers a request to the model. If it is empty, the section sampling decides.
+// AnswerBy specifies who answers a request to the model. If it is empty, the section sampling
+// decides.
 type AnswerBy string
 
 const (
@@ -34,7 +35,7 @@ const (
 
 func (AnswerBy) words() []string { return []string{"agent", "provider"} }
 
-// SamplingWhen says when a provider answers in place of the agent.
+// SamplingWhen specifies when a provider answers in place of the agent.
 type SamplingWhen string
 
 const (
@@ -60,7 +61,7 @@ const (
 
 func (Protocol) words() []string { return []string{"acp", "typed"} }
 
-// ExposeMode says how the lists of Expose are read.
+// ExposeMode specifies how the lists of Expose are read.
 type ExposeMode string
 
 const (
@@ -91,8 +92,8 @@ const (
 
 func (DestinationType) words() []string { return []string{"local", "slack"} }
 
-// Require says what a person must show to approve a call. If it is empty, it depends on the call:
-// a secret if the call is of high risk and one is enrolled, nothing otherwise.
+// Require specifies what a person must show to approve a call. If it is empty, it depends on the
+// call: a secret if the call is of high risk and one is enrolled, nothing otherwise.
 type Require string
 
 const (
@@ -114,7 +115,7 @@ const (
 
 func (Surface) words() []string { return []string{"terminal", "desktop", "slack", "script"} }
 
-// Sync says when the log is synced to stable storage.
+// Sync specifies when the log is synced to stable storage.
 type Sync string
 
 const (
@@ -125,7 +126,7 @@ const (
 
 func (Sync) words() []string { return []string{"never", "interval", "always"} }
 
-// Values says how the arguments of calls are recorded.
+// Values specifies how the arguments of calls are recorded.
 type Values string
 
 const (
@@ -136,7 +137,7 @@ const (
 
 func (Values) words() []string { return []string{"none", "redacted", "full"} }
 
-// PinMode says what happens when a definition changes.
+// PinMode specifies what happens when a definition changes.
 type PinMode string
 
 const (
@@ -147,7 +148,7 @@ const (
 
 func (PinMode) words() []string { return []string{"hold", "warn", "off"} }
 
-// UnknownRequests says what happens to a request whose method is in no table.
+// UnknownRequests specifies what happens to a request whose method is in no table.
 type UnknownRequests string
 
 const (
@@ -157,7 +158,7 @@ const (
 
 func (UnknownRequests) words() []string { return []string{"refuse", "forward"} }
 
-// UnknownNotifications says what happens to a notification whose method is in no table.
+// UnknownNotifications specifies what happens to a notification whose method is in no table.
 type UnknownNotifications string
 
 const (
@@ -167,7 +168,7 @@ const (
 
 func (UnknownNotifications) words() []string { return []string{"drop", "forward"} }
 
-// Stderr says how a server's stderr is shown.
+// Stderr specifies how a server's stderr is shown.
 type Stderr string
 
 const (

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// ProjectFileName is the name of the file in which a project says which calls made in it are
+// ProjectFileName is the name of the file in which a project specifies which calls made in it are
 // asked about or denied.
 const ProjectFileName = ".thoughtgate.yaml"
 

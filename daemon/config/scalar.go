@@ -114,7 +114,7 @@ func quotable(t reflect.Type) bool {
 	return t == reflect.TypeFor[time.Duration]() || t == reflect.TypeFor[Size]()
 }
 
-// unfit says why a value is invalid.
+// unfit describes why a value is invalid.
 type unfit struct{ id, hint, text string }
 
 // found returns text quoted for a message, or "" if it is too long to help.
