@@ -30,8 +30,8 @@ func manyPolicies(n int) map[string]string {
 
 const benchArguments = `{"n":5,"path":"/home/u/project/src/main.go","text":"lorem ipsum dolor sit amet, consectetur adipiscing elit, sed do eiusmod tempor incididunt ut labore","tags":["a","b","c"]}`
 
-// manySet returns a set of n policies, one of which is about the tool s3/t3. listed says whether
-// that tool is listed.
+// manySet returns a set of n policies, one of which is about the tool s3/t3. listed reports
+// whether that tool is listed.
 func manySet(tb testing.TB, n int, listed bool) *Set {
 	tb.Helper()
 	files := manyPolicies(n)

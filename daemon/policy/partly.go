@@ -20,7 +20,7 @@ type Partly struct {
 
 var _ gate.Partial = (*Partly)(nil)
 
-// outsideReads says what a policy reads outside of the context.
+// outsideReads describes what a policy reads outside of the context.
 type outsideReads struct{ process, command bool }
 
 // Partly returns a view of the set that judges calls with incomplete data.

@@ -9,8 +9,8 @@ import (
 	"github.com/cedar-policy/cedar-go/x/exp/ast"
 )
 
-// access says what a policy reads of a record: some of its members and, of these, some of their
-// members, or the record as a whole.
+// access describes what a policy reads of a record: some of its members and, of these, some of
+// their members, or the record as a whole.
 type access struct {
 	members map[string]*access
 	order   []string // the names of the members, sorted
@@ -117,7 +117,7 @@ func outermost(n ast.IsNode) []ref {
 	return all
 }
 
-// reading says what the conditions of a policy read.
+// reading describes what the conditions of a policy read.
 type reading struct {
 	body       ast.IsNode                // all conditions as one expression; nil if there are none
 	context    access                    // members of the context

@@ -11,7 +11,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// class says how the method of a call is judged.
+// class describes how the method of a call is judged.
 type class uint8
 
 const (

@@ -375,7 +375,7 @@ type finding struct {
 	hint  string
 }
 
-// how says how the message of a finding refers to the calls concerned.
+// how specifies how the message of a finding refers to the calls concerned.
 type how uint8
 
 const (
