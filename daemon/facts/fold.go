@@ -14,7 +14,7 @@ import (
 // A text is examined in the forms in which a program or a model might read it, which may differ
 // from the written form. This applies to a copy only: what is forwarded is never changed.
 
-// readAs says how a reading was derived from the text.
+// readAs describes how a reading was derived from the text.
 type readAs uint8
 
 const (

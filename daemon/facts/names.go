@@ -86,7 +86,7 @@ func (w *wordList) has(table map[string]bool) bool {
 	return false
 }
 
-// nameKind says what a name implies about its value.
+// nameKind describes what a name implies about its value.
 type nameKind uint8
 
 const (

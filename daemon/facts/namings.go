@@ -163,7 +163,7 @@ func (s *sight) beforeTool(at int) bool {
 	return false
 }
 
-// meaning says how a word relates to tools.
+// meaning describes how a word relates to tools.
 type meaning uint8
 
 const (

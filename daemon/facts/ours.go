@@ -278,7 +278,7 @@ func matches(pattern, path string) bool {
 // begun is a path and the folder to which it is relative.
 type begun struct{ from, p string }
 
-// leads says where a path leads when its links are followed.
+// leads describes where a path leads when its links are followed.
 type leads struct {
 	end    string
 	exists bool

@@ -44,7 +44,7 @@ func (f *Finder) Paths(ctx context.Context, c *gate.Call) gate.Paths {
 	return p
 }
 
-// pathKind says what a text may be to Paths, given its member and its form.
+// pathKind describes what a text may be to Paths, given its member and its form.
 type pathKind uint8
 
 const (
@@ -78,7 +78,8 @@ func (l *look) kindOfText(text, at string, prose bool) pathKind {
 	return pathWords
 }
 
-// keepNamed keeps the path p of a text that kindOfText has classified. to says where it leads.
+// keepNamed keeps the path p of a text that kindOfText has classified. to describes where it
+// leads.
 func (c *candidate) keepNamed(p, clean string, to leads) {
 	paths := c.look.named
 	switch {

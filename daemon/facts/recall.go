@@ -54,7 +54,7 @@ const (
 )
 
 // recalls starts to compare a call of an agent with the memory; it ignores other messages. claims
-// says that the call is judged, so that what it names first counts as the agent's.
+// reports that the call is judged, so that what it names first counts as the agent's.
 func (l *look) recalls(claims bool) {
 	c, f := l.call, l.finder
 	if c.Side != wire.FromAgent {

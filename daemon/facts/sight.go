@@ -29,7 +29,7 @@ const (
 	account placeKind = 'a'
 )
 
-// strength says how a text names a tool.
+// strength describes how a text names a tool.
 type strength uint8
 
 const (
@@ -71,7 +71,7 @@ type sight struct {
 	steerer steerer
 }
 
-// Bits that say which characters a word contains.
+// Bits for the kinds of characters that a word contains.
 const (
 	ofLower = 1 << iota
 	ofUpper

@@ -99,7 +99,7 @@ func (f *Finder) steers(memory *memory, by uint16, m *gate.Message, s *steerer) 
 // shortestPiece is the minimum length of the pieces in which a long message is observed.
 const shortestPiece = 8 << 10
 
-// read parses a JSON text or a piece of one. within says that the text begins inside a string.
+// read parses a JSON text or a piece of one. within reports that the text begins inside a string.
 func (s *steerer) read(text []byte, within bool) {
 	s.joined, s.glued, s.rest, s.parts, s.name = s.joined[:0], s.glued[:0], s.rest[:0], 0, nil
 	s.decode = mostDecoded

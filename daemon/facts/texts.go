@@ -2,7 +2,7 @@ package facts
 
 import "strings"
 
-// manner says how to examine a text.
+// manner describes how to examine a text.
 type manner struct {
 	secrets bool
 	places  bool
