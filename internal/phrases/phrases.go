@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Kind says what a phrase does.
+// Kind describes what a phrase does.
 type Kind uint8
 
 const (

@@ -143,7 +143,7 @@ func tidy(text string, slashes bool) tidied {
 	}
 	rest = decodedWhole(rest)
 	rest = strings.ReplaceAll(rest, `\`, "/")
-	rest, _, _ = strings.Cut(rest, "\x00") // where a path ends for what is written in C
+	rest, _, _ = strings.Cut(rest, "\x00") // C code takes NUL as the end of the path
 	if special && !strings.HasPrefix(rest, "/") {
 		rest = "/" + rest
 	}
