@@ -11,7 +11,7 @@ import (
 // raw JSON strings as well as plain text, and treats quotes as text.
 //
 // The result is only examined, never forwarded. An escape that separates words (\n, \t) becomes a
-// line end. `C:\new` is misread therefore, which does no harm.
+// line end. Therefore `C:\new` is misread, which does no harm.
 type cleaner struct {
 	out    []byte
 	hidden []byte // text in characters that are invisible on screens

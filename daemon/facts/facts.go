@@ -2,8 +2,8 @@
 // instead of to the name of a tool.
 //
 // Some facts need no memory: secret (an argument contains a credential), secret-place (an
-// argument names a place where credentials are kept), acts and sends (what the name of the tool
-// says that it does), outside (a path leads out of the project), and ours (an argument names
+// argument names a place where credentials are kept), acts and sends (what the tool does
+// according to its name), outside (a path leads out of the project), and ours (an argument names
 // something of ThoughtGate).
 //
 // The other facts depend on earlier messages of the session. An attack on an agent through what
@@ -180,7 +180,7 @@ func (f *Finder) look(ctx context.Context, c *gate.Call) *look {
 // over reports whether the result of l is no longer needed.
 func (l *look) over() bool { return l.ctx.Err() != nil }
 
-// looked returns l to the pool. It must not retain anything of the call.
+// looked returns l to the pool. The pool retains nothing of the call.
 func (f *Finder) looked(l *look) {
 	l.recall.done(f)
 	clear(l.roots)

@@ -245,7 +245,7 @@ func (r *recall) prompted() {
 	}
 }
 
-// done releases the buffers. They must not retain anything of the call.
+// done releases the buffers, which retain nothing of the call.
 func (r *recall) done(f *Finder) {
 	if r != nil {
 		f.release(r.sight)
