@@ -23,8 +23,8 @@ type visitor interface {
 	enter(w *walk) bool
 	// value is called for each string, number and literal.
 	value(w *walk, kind jsontext.Kind, v span)
-	// pair is called for an object that has a name and a value as members, such as {"name":
-	// "PASSWORD", "value": "..."}, after both.
+	// pair is called, after both, for an object that has a name and a value as members, such as
+	// {"name": "PASSWORD", "value": "..."}.
 	pair(w *walk, name, value span)
 }
 
