@@ -30,8 +30,8 @@ type AgentServer struct {
 	Env     map[string]string `yaml:"env" doc:"variables that are set for it"`
 }
 
-// Program returns the command with its program where it is: a path is relative to
-// the configuration, a plain name is looked for in PATH by whoever starts it.
+// Program returns command with the path of its program resolved: a relative path is relative to
+// the configuration file. A plain name is left for the caller to look up in PATH.
 func (c *Config) Program(command []string) []string {
 	command = slices.Clone(command)
 	if len(command) > 0 && strings.ContainsRune(command[0], '/') && !filepath.IsAbs(command[0]) {
@@ -42,8 +42,8 @@ func (c *Config) Program(command []string) []string {
 
 var agentName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
-// agents checks what can be run headless. An agent's name is the id of a server in
-// rules and records: what it asks of its host is judged under it.
+// agents checks the headless agents. The name of an agent is a server id in rules and records:
+// its requests to its host are judged under that name.
 func (c *checker) agents() {
 	for _, name := range keysOf(c.Agents) {
 		a := c.Agents[name]

@@ -10,14 +10,14 @@ import (
 	"unicode"
 )
 
-// checker looks for what is well formed and yet can't be meant.
+// checker reports what is well formed but cannot be intended.
 type checker struct {
 	*Config
 	file  string
 	found []Diagnostic
 }
 
-// wrong reports an error at the value that field points to.
+// wrong reports an error at the place of the value that field points to.
 func (c *checker) wrong(field any, id, hint, format string, args ...any) {
 	p := c.Place(field)
 	if p.File == "" {
@@ -116,15 +116,15 @@ func (c *checker) rule(r *Rule) {
 	}
 }
 
-// named checks that there is a workflow of this name.
+// named checks that a workflow with this name exists.
 func (c *checker) named(field any, name string) {
 	if _, w := c.Workflow(name); w == nil || name == DefaultWorkflow && len(c.Approval) > 0 && c.Approval[name] == nil {
 		c.wrong(field, "V-006", meant(name, keysOf(c.Approval)), "there is no workflow %q", name)
 	}
 }
 
-// asking checks that somebody is asked where the defaults say approve. Defaults
-// that nobody wrote use the workflow of the name default, which exists always.
+// asking checks that the defaults name one workflow where their action is approve. Defaults that
+// are not in the file use the workflow called default, which always exists.
 func (c *checker) asking() {
 	for _, a := range []*Action{&c.Governance.Defaults.Action, &c.Governance.Defaults.Asks} {
 		if *a == Approve && c.Place(a).Line > 0 && len(c.Approval) > 1 && c.Approval[DefaultWorkflow] == nil {
@@ -172,8 +172,8 @@ func (c *checker) limits() {
 	}
 }
 
-// Names of the variables or credentials that hold the tokens of a Slack app,
-// where a destination names none.
+// Names of the variables or credentials that hold the tokens of a Slack app, unless the
+// destination names others.
 const (
 	slackBotToken = "SLACK_BOT_TOKEN"
 	slackAppToken = "SLACK_APP_TOKEN"
@@ -186,12 +186,11 @@ var (
 	variableName  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
-// slackName is how long the name of a channel may be, in characters.
+// slackName is the maximum length of a channel name, in characters.
 const slackName = 80
 
-// isSlackChannel reports whether s can be the id of a channel or, with # or without,
-// its name. A regular expression that counts characters of all scripts takes
-// megabytes.
+// isSlackChannel reports whether s can be the id of a channel or its name, with or without #. A
+// regular expression that counts characters of all scripts would take megabytes.
 func isSlackChannel(s string) bool {
 	if slackID.MatchString(s) {
 		return true
@@ -206,8 +205,8 @@ func isSlackChannel(s string) bool {
 	return n > 0 && n <= slackName
 }
 
-// slack checks a destination. What is no id would never match the id that Slack
-// tells of whoever pressed a button, so it is an error and not a name to look up.
+// slack checks a destination. Approvers must be ids: a name would never match the id that Slack
+// reports for the user who pressed a button.
 func (c *checker) slack(d *Destination) {
 	if d.Type != DestinationSlack {
 		if d.Channel != "" || d.BotTokenEnv != "" || d.AppTokenEnv != "" || len(d.Mention) > 0 || len(d.Approvers) > 0 {
@@ -234,7 +233,7 @@ func (c *checker) slack(d *Destination) {
 			c.wrong(&d.Mention[i], "", "write the id of a user or user group, or here, channel, everyone", "%q can't be mentioned on Slack", d.Mention[i])
 		}
 	}
-	// The value may be the token itself, and then must not be shown.
+	// The value may be the token itself, so it must not be shown.
 	for _, name := range []*string{&d.BotTokenEnv, &d.AppTokenEnv} {
 		if *name != "" && !variableName.MatchString(*name) {
 			c.wrong(name, "", "the token itself has no place in this file", "this must be the name of the variable or credential that holds the token")
@@ -245,7 +244,7 @@ func (c *checker) slack(d *Destination) {
 	}
 }
 
-// complete fills in the names of the tokens.
+// complete sets the names of the tokens where they are empty.
 func (d *Destination) complete() {
 	if d.Type != DestinationSlack {
 		return
@@ -258,12 +257,12 @@ func (d *Destination) complete() {
 	}
 }
 
-// Answers reports whether the user of that id may answer on Slack what w asks.
+// Answers reports whether the Slack user with this id may answer the questions of w.
 func (w *Workflow) Answers(user string) bool {
 	return w.Destination.Type == DestinationSlack && slices.Contains(w.Destination.Approvers, user)
 }
 
-// Sampling says who answers when a server asks for an answer of the agent's model.
+// Sampling specifies who answers when a server sends a request to the agent's model.
 type Sampling struct {
 	Provider      string       `yaml:"provider" doc:"EXTENSION/PROVIDER or EXTENSION/PROVIDER:MODEL of an installed extension; left out, agents answer"`
 	When          SamplingWhen `yaml:"when" doc:"when it answers in the agent's place: unable | always | never (then only where a rule says so)"`
@@ -274,8 +273,8 @@ type Sampling struct {
 
 var providerName = regexp.MustCompile(`^([a-z0-9][a-z0-9_-]{0,63})/([^/:\s]{1,128})(?::(\S{1,256}))?$`)
 
-// Named returns the parts of Provider, all empty when there is none. model is
-// empty where the provider's own choice holds.
+// Named returns the parts of Provider, or empty strings if there is none. model is empty if the
+// provider chooses.
 func (s *Sampling) Named() (extension, provider, model string) {
 	if m := providerName.FindStringSubmatch(s.Provider); m != nil {
 		return m[1], m[2], m[3]
@@ -293,7 +292,7 @@ func (c *checker) sampling() {
 	}
 }
 
-// answerBy checks a rule that says who answers.
+// answerBy checks the key answer_by of a rule.
 func (c *checker) answerBy(r *Rule) {
 	switch {
 	case r.AnswerBy == "":
@@ -304,11 +303,11 @@ func (c *checker) answerBy(r *Rule) {
 	}
 }
 
-// Credential stands before the name of a credential that a service manager
-// provides, where a file could be named.
+// Credential is the prefix that marks the name of a credential of the service manager where a
+// path could stand.
 const Credential = "credential:"
 
-// Loopback reports whether host is this machine by its name or address.
+// Loopback reports whether host names this machine, as localhost or a loopback address.
 func Loopback(host string) bool {
 	if host == "localhost" {
 		return true
@@ -319,7 +318,7 @@ func Loopback(host string) bool {
 
 var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 
-// telemetry holds V-TEL-002 to V-TEL-009; V-TEL-001 is a bound of the type table.
+// telemetry checks V-TEL-002 to V-TEL-009. V-TEL-001 is a bound in a struct tag.
 func (c *checker) telemetry() {
 	t := &c.Telemetry
 	o := &t.OTLP

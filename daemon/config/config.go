@@ -2,15 +2,15 @@ package config
 
 import "time"
 
-// Config is what a thoughtgate.yaml says, defaults filled in. It is not changed
-// after Load, and may be read concurrently; it must not be copied.
+// Config is the content of a thoughtgate.yaml with defaults applied. After Load it is immutable
+// and may be read concurrently. It must not be copied.
 type Config struct {
-	// Path is the absolute path of the file, empty for the built-in default.
+	// Path is the absolute path of the file; empty for the built-in default.
 	Path string `yaml:"-"`
 	// FileDigest is the hex SHA-256 of the file, as sha256sum prints it.
 	FileDigest string `yaml:"-"`
-	// Digest is FileDigest unless the file named variables of the environment;
-	// then it also covers their values. Equal digests mean equal settings.
+	// Digest is FileDigest unless the file refers to environment variables; then it also covers
+	// their values. Equal digests mean equal settings.
 	Digest string `yaml:"-"`
 
 	JSONSchema string               `yaml:"$schema" doc:"where an editor finds the JSON Schema of this file"`
@@ -34,14 +34,14 @@ type Config struct {
 	text  []byte
 }
 
-// Text returns the file as it was read. It must not be changed.
+// Text returns the text of the file. The caller must not modify it.
 func (c *Config) Text() []byte { return c.text }
 
-// Place returns where the value was written that field points to, which must
-// be a pointer into c; the zero Place when a default holds.
+// Place returns where the value that field points to was written, or the zero Place if a default
+// applies. field must be a pointer into c.
 func (c *Config) Place(field any) Place { return c.marks[field] }
 
-// Source is what is known of a server.
+// Source holds the settings of one server.
 type Source struct {
 	Place            Place  `yaml:"-"`
 	ID               Glob   `yaml:"id" need:"true" doc:"server id, or a glob over ids"`
@@ -57,8 +57,8 @@ func (s *Source) defaults() {
 	s.Kind, s.Enabled, s.Expose.Mode = "mcp", true, ExposeAll
 }
 
-// Expose says what of a server an agent may know. An allowlist exposes what it
-// lists and nothing else, also of a kind for which it has no list.
+// Expose specifies what of a server an agent may see. An allowlist exposes only what it lists:
+// without a list for a kind it exposes nothing of that kind.
 type Expose struct {
 	Mode      ExposeMode `yaml:"mode" doc:"all | allowlist | blocklist"`
 	Tools     []Glob     `yaml:"tools" doc:"globs over tool names"`
@@ -66,20 +66,19 @@ type Expose struct {
 	Prompts   []Glob     `yaml:"prompts" doc:"globs over prompt names"`
 }
 
-// Governance is the rules and what holds where none matches.
+// Governance holds the rules and the defaults for what no rule matches.
 type Governance struct {
 	Defaults Defaults `yaml:"defaults" doc:"what holds where no rule matches"`
 	Rules    []Rule   `yaml:"rules" doc:"the first that matches counts"`
 }
 
-// Defaults is what is done where no rule matches.
+// Defaults specifies what to do with what no rule matches.
 type Defaults struct {
 	Action Action `yaml:"action" doc:"for what agents ask of servers"`
 	Asks   Action `yaml:"asks" doc:"for sampling and url elicitation that no rule names"`
 }
 
-// Rule says what to do with the calls that it matches: all of its conditions
-// that are written must hold.
+// Rule specifies what to do with the calls that match all conditions written in it.
 type Rule struct {
 	Place       Place    `yaml:"-"`
 	Match       Glob     `yaml:"match" doc:"glob over tool name, prompt name or resource URI; may be left out beside when"`
@@ -94,7 +93,7 @@ type Rule struct {
 	Description string   `yaml:"description" doc:"shown to the person asked; may name {place}, {by}, {member}"`
 }
 
-// Workflow is whom to ask, and how.
+// Workflow specifies whom to ask, and how.
 type Workflow struct {
 	Place              Place         `yaml:"-"`
 	Destination        Destination   `yaml:"destination" doc:"where the question appears"`
@@ -110,7 +109,7 @@ func (w *Workflow) defaults() {
 	w.Destination.Type, w.Timeout, w.Validity = "local", 10*time.Minute, 10*time.Minute
 }
 
-// Destination is where a question appears.
+// Destination specifies where a question appears.
 type Destination struct {
 	Type        DestinationType `yaml:"type" need:"true" doc:"local: every local surface | slack"`
 	Channel     string          `yaml:"channel" doc:"slack: the channel's id or name"`
@@ -120,17 +119,17 @@ type Destination struct {
 	Approvers   []string        `yaml:"approvers" one:"true" doc:"slack: user ids whose answer counts"`
 }
 
-// Cedar says where the policies lie.
+// Cedar specifies where the policies are.
 type Cedar struct {
 	Policies []string `yaml:"policies" one:"true" doc:"files or globs, relative to this file"`
 	Schema   string   `yaml:"schema" doc:"generated, or the path of a Cedar schema"`
 }
 
-// SchemaGenerated is the value of Cedar.Schema for a schema made from the
-// servers' own tool definitions.
+// SchemaGenerated is the value of Cedar.Schema for a schema derived from the tool definitions of
+// the servers.
 const SchemaGenerated = "generated"
 
-// Audit is how the log is kept.
+// Audit holds the settings of the audit log.
 type Audit struct {
 	Sync      Sync          `yaml:"sync" doc:"never | interval | always"`
 	Interval  time.Duration `yaml:"interval" min:"1ms" max:"1m" doc:"for sync: interval"`
@@ -140,20 +139,20 @@ type Audit struct {
 	Heads     string        `yaml:"heads" doc:"a file elsewhere to which the heads of the log are added"`
 }
 
-// Pins says what happens when a tool's definition is not the one accepted.
+// Pins specifies what happens when the definition of a tool differs from the accepted one.
 type Pins struct {
 	Mode PinMode `yaml:"mode" doc:"hold | warn | off"`
 }
 
-// Unknown says what is done with methods and revisions outside the tables. An
-// empty member follows the profile, see For.
+// Unknown specifies what happens to methods and revisions outside the tables. For replaces empty
+// members by those of the profile.
 type Unknown struct {
 	Requests      UnknownRequests      `yaml:"requests" doc:"refuse | forward; left out, production refuses and development forwards"`
 	Notifications UnknownNotifications `yaml:"notifications" doc:"drop | forward"`
 	Revisions     UnknownRequests      `yaml:"revisions" doc:"refuse | forward"`
 }
 
-// For returns u with the members filled in that were not written.
+// For returns u with its empty members set to the defaults of p.
 func (u Unknown) For(p Profile) Unknown {
 	requests, notifications := UnknownRequests("refuse"), UnknownNotifications("drop")
 	if p == Development {
@@ -171,15 +170,15 @@ func (u Unknown) For(p Profile) Unknown {
 	return u
 }
 
-// Shim is what shims are told when they attach.
+// Shim holds the settings that shims receive when they attach.
 type Shim struct {
 	Reattach   time.Duration `yaml:"reattach" min:"0s" max:"10m" doc:"how long to look for a daemon that has gone, when there is something to tell it"`
 	Stderr     Stderr        `yaml:"stderr" doc:"escaped | raw"`
 	MaxMessage Size          `yaml:"max_message" min:"4KiB" max:"10MiB" doc:"one line, at most"`
 }
 
-// Limits is how much may wait for people, how much may run, and how long a server may
-// be silent.
+// Limits bounds how much may wait for people, how much may run, and how long a server may leave a
+// request unanswered.
 type Limits struct {
 	PendingPerServer int  `yaml:"pending_per_server" min:"1" max:"65536" doc:"questions a server, at most"`
 	Pending          int  `yaml:"pending" min:"1" max:"65536" doc:"questions in all, at most"`
@@ -190,13 +189,13 @@ type Limits struct {
 	Orphan time.Duration `yaml:"orphan" min:"1s" max:"1d" doc:"after how long a request without an answer is on record"`
 }
 
-// Metrics is where metrics are put beside the control socket.
+// Metrics specifies where metrics are written in addition to the control socket.
 type Metrics struct {
 	Textfile string        `yaml:"textfile" doc:"a file named *.prom, relative to this one, that node_exporter reads"`
 	Interval time.Duration `yaml:"interval" min:"1s" max:"1h" doc:"how often it is written"`
 }
 
-// Telemetry is where traces go.
+// Telemetry specifies where traces are sent.
 type Telemetry struct {
 	Enabled  bool              `yaml:"enabled" doc:"true: a trace of each judged call is sent"`
 	OTLP     OTLP              `yaml:"otlp"`
@@ -204,16 +203,16 @@ type Telemetry struct {
 	Resource map[string]string `yaml:"resource" doc:"attributes of every trace"`
 }
 
-// OTLP is the collector that traces are sent to.
+// OTLP describes the collector that receives traces.
 type OTLP struct {
 	Endpoint string            `yaml:"endpoint" doc:"https URL, or http to this machine"`
 	Protocol string            `yaml:"protocol" doc:"http/protobuf"`
 	Headers  map[string]string `yaml:"headers" doc:"sent with every export"`
-	// HeaderFiles are read when the configuration is put in force.
+	// HeaderFiles are read when the configuration is applied.
 	HeaderFiles map[string]string `yaml:"header_files" doc:"headers whose values are in files of your own, or with credential:NAME in a credential that systemd provides"`
 }
 
-// Sampled is how much of what went well is kept.
+// Sampled specifies which share of the successful calls is traced.
 type Sampled struct {
 	SuccessSampleRate float64 `yaml:"success_sample_rate" min:"0" max:"1" id:"V-TEL-001" doc:"0 to 1; what failed is always kept"`
 }

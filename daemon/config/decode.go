@@ -11,19 +11,18 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Marks says where in a file each value was written.
+// Marks records where in a file each value was written, by pointer to the value.
 type Marks map[any]Place
 
-// Place returns where the value was written that field points to, which must be
-// a pointer into what was decoded; the zero Place when it was not written.
+// Place returns where the value that field points to was written, or the zero Place if it was
+// not. field must be a pointer into the decoded value.
 func (m Marks) Place(field any) Place { return m[field] }
 
-// Decode reads text, the one document of the YAML file at path, into the struct
-// that into points to, as strictly as a configuration is read: by the tags yaml,
-// need, min, max and one of its fields, with all that is wrong in the end, sorted
-// by place. Types say more of themselves by methods: Defaults() is called before
-// the keys of a struct are read, and Words() []string lists what a text may be.
-// Variables of the environment can't stand in such a file.
+// Decode decodes text, the single document of the YAML file at path, into the struct that into
+// points to, as strictly as a configuration. The tags yaml, need, min, max and one of the fields
+// direct it. It returns all problems, sorted by place. A struct type may have a method
+// Defaults(), which is called before its keys are decoded; a text type may have a method Words()
+// []string, which lists the allowed values. Such a file must not refer to environment variables.
 func Decode(path string, text []byte, into any) (Marks, []Diagnostic) {
 	root, ds := document(path, text)
 	if ds != nil {
@@ -35,25 +34,25 @@ func Decode(path string, text []byte, into any) (Marks, []Diagnostic) {
 	return d.marks, d.found
 }
 
-// decoder walks the nodes of a document along the Go types. It goes on after
-// each problem, so that all of a file are told together.
+// decoder walks the nodes of a document along the Go types. It continues after a problem, so that
+// all problems of a file are reported together.
 type decoder struct {
 	file   string
 	getenv func(string) string
 	marks  map[any]Place
-	used   map[string]string // variables of the environment, with their values
-	form   form              // which of the keys may be written
+	used   map[string]string // environment variables in use, with their values
+	form   form              // which keys are allowed
 	found  []Diagnostic
 }
 
-// field is what the type table says of one key.
+// field describes one key by its struct field.
 type field struct {
 	key   string
 	index int
 	tag   reflect.StructTag
 }
 
-// fields lists the keys of a struct type in the order of its fields.
+// fields returns the keys of a struct type in the order of its fields.
 func fields(t reflect.Type) []field {
 	var fs []field
 	for i := range t.NumField() {
@@ -65,7 +64,7 @@ func fields(t reflect.Type) []field {
 	return fs
 }
 
-// keysOfStruct lists the keys of a struct type.
+// keysOfStruct returns the names of the keys of a struct type.
 func keysOfStruct(t reflect.Type) []string {
 	var keys []string
 	for _, f := range fields(t) {
@@ -80,8 +79,8 @@ func (d *decoder) report(n *yaml.Node, id, hint, format string, args ...any) {
 	d.found = append(d.found, d.at(n).Diagnostic(Error, id, hint, format, args...))
 }
 
-// value decodes n into v, which is addressable. path names the value in
-// messages, and tag is that of the struct field that holds it.
+// value decodes n into v, which must be addressable. path names the value in messages. tag is the
+// tag of the struct field that holds it.
 func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) {
 	d.marks[v.Addr().Interface()] = d.at(n)
 	if !d.plain(n, path, v.Type()) {
@@ -103,8 +102,7 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, tag reflect.
 	}
 }
 
-// plain refuses what stands for something else than it says: aliases, tags and
-// values that are not there.
+// plain reports whether n is a plain value. It rejects aliases, anchors, tags and null.
 func (d *decoder) plain(n *yaml.Node, path string, t reflect.Type) bool {
 	switch {
 	case n.Kind == yaml.AliasNode:
@@ -129,7 +127,7 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {
 	switch def := v.Addr().Interface().(type) {
 	case interface{ defaults() }:
 		def.defaults()
-	case interface{ Defaults() }: // of another package
+	case interface{ Defaults() }: // types of other packages
 		def.Defaults()
 	}
 	if c, ok := v.Addr().Interface().(*Config); ok && d.form.defaults != nil {
@@ -161,7 +159,7 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// unknown reports a key that is none of names.
+// unknown reports a key that is not one of names.
 func (d *decoder) unknown(key *yaml.Node, t reflect.Type, names []string, path string) {
 	if slices.Contains(keysOfStruct(t), key.Value) {
 		d.report(key, "", d.form.instead, "%s may not say %q: %s", path, key.Value, d.form.why)
@@ -170,8 +168,8 @@ func (d *decoder) unknown(key *yaml.Node, t reflect.Type, names []string, path s
 	d.report(key, "", meant(key.Value, names), "unknown key %q in %s", key.Value, path)
 }
 
-// pairs yields the entries of a mapping, each key once and only if it is a
-// plain word.
+// pairs yields the entries of a mapping whose keys are plain words, each key once. It reports the
+// others.
 func (d *decoder) pairs(n *yaml.Node, path string) func(func(key, val *yaml.Node) bool) {
 	return func(yield func(key, val *yaml.Node) bool) {
 		first := map[string]*yaml.Node{}
@@ -203,7 +201,7 @@ func (d *decoder) pairs(n *yaml.Node, path string) func(func(key, val *yaml.Node
 	}
 }
 
-// sequence decodes a list, or one item where the type table allows it.
+// sequence decodes a list, or a single item where the tag allows it.
 func (d *decoder) sequence(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) {
 	items := n.Content
 	if n.Kind == yaml.ScalarNode && tag.Get("one") == "true" {
@@ -211,14 +209,14 @@ func (d *decoder) sequence(n *yaml.Node, v reflect.Value, path string, tag refle
 	} else if !d.is(n, yaml.SequenceNode, v, path) {
 		return
 	}
-	// Of its final length at once: the marks point at the items.
+	// The slice must not grow later: the marks point to its items.
 	v.Set(reflect.MakeSlice(v.Type(), len(items), len(items)))
 	for i, item := range items {
 		d.value(item, v.Index(i), fmt.Sprintf("%s[%d]", path, i), "")
 	}
 }
 
-// table decodes a mapping whose keys are the writer's own.
+// table decodes a mapping with arbitrary keys.
 func (d *decoder) table(n *yaml.Node, v reflect.Value, path string) {
 	if !d.is(n, yaml.MappingNode, v, path) {
 		return
@@ -249,7 +247,7 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// is reports whether n has the kind that a value like v is written as, and says so if not.
+// is reports whether n has the given kind, and reports an error if not. v is the value to decode.
 func (d *decoder) is(n *yaml.Node, kind yaml.Kind, v reflect.Value, path string) bool {
 	if n.Kind != kind {
 		d.report(n, "", "", "%s: expected %s, found %s", path, expected(v.Type()), describe(n))
@@ -257,7 +255,7 @@ func (d *decoder) is(n *yaml.Node, kind yaml.Kind, v reflect.Value, path string)
 	return n.Kind == kind
 }
 
-// describe says what n is, for a person who expected something else.
+// describe describes n for a message that another kind of value was expected.
 func describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -279,22 +277,22 @@ func describe(n *yaml.Node) string {
 	return "text"
 }
 
-// form is a kind of file that the types of this package describe: which of
-// their keys and words may stand in it.
+// form is a kind of file that the types of this package describe. It defines which of their keys
+// and words are allowed in it.
 type form struct {
-	keys    map[reflect.Type][]string // of types that lose some; others keep all
+	keys    map[reflect.Type][]string // allowed keys of restricted types; other types allow all
 	words   map[reflect.Type][]string // likewise
-	why     string                    // a key that is left out is refused: for this reason
-	instead string                    // and this is what to do
+	why     string                    // why a key that is left out is refused
+	instead string                    // what to do instead
 
-	defaults func(*Config)  // sets what holds where nothing is written; nil for what always does
-	check    func(*checker) // looks for more than all files are checked for; may be nil
+	defaults func(*Config)  // sets defaults of this form; may be nil
+	check    func(*checker) // makes checks that only this form needs; may be nil
 }
 
-// whole is a thoughtgate.yaml, in which everything may stand.
+// whole is the form of a thoughtgate.yaml, which allows everything.
 var whole = form{}
 
-// fields lists the keys of a struct type that may be written.
+// fields returns the keys of a struct type that this form allows.
 func (f form) fields(t reflect.Type) []field {
 	all := fields(t)
 	keys, some := f.keys[t]
@@ -304,7 +302,7 @@ func (f form) fields(t reflect.Type) []field {
 	return slices.DeleteFunc(all, func(one field) bool { return !slices.Contains(keys, one.key) })
 }
 
-// wordsOf returns the words that a value of type t may be, nil for any.
+// wordsOf returns the words allowed for a value of type t, or nil if any text is.
 func (f form) wordsOf(t reflect.Type) []string {
 	if words, some := f.words[t]; some {
 		return words
@@ -312,15 +310,15 @@ func (f form) wordsOf(t reflect.Type) []string {
 	return wordsOf(t)
 }
 
-// JSON is an object that is written as YAML and meant as JSON: arguments of a
-// call, and the like. It is nil when nothing was written.
+// JSON is an object that is written as YAML and converted to JSON, such as the arguments of a
+// call. It is nil if it was not written.
 type JSON []byte
 
-// number is one as JSON writes it. YAML knows others, which would say something
-// else there or nothing.
+// number matches a JSON number. YAML has other forms, which JSON would read differently or not at
+// all.
 var number = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
-// object decodes a mapping that is handed on as JSON.
+// object decodes a mapping and converts it to JSON.
 func (d *decoder) object(n *yaml.Node, v reflect.Value, path string) {
 	if !d.is(n, yaml.MappingNode, v, path) {
 		return
@@ -330,7 +328,7 @@ func (d *decoder) object(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// json appends n to b. It reports whether n is something that JSON can say.
+// json appends n to b as JSON. It reports whether n can be expressed in JSON.
 func (d *decoder) json(b []byte, n *yaml.Node, path string) ([]byte, bool) {
 	ok, fine := true, true
 	switch n.Kind {
@@ -367,7 +365,7 @@ func (d *decoder) json(b []byte, n *yaml.Node, path string) ([]byte, bool) {
 	return append(b, "null"...), false
 }
 
-// item is json for a value within an object or a list.
+// item is json for a value inside an object or a list. It allows null.
 func (d *decoder) item(b []byte, n *yaml.Node, path string) ([]byte, bool) {
 	if !(n.Kind == yaml.ScalarNode && n.Tag == "!!null") && !d.plain(n, path, reflect.TypeFor[JSON]()) {
 		return append(b, "null"...), false

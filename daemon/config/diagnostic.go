@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// Severity says whether a Diagnostic keeps a configuration from being used.
+// Severity specifies whether a Diagnostic prevents the use of a configuration.
 type Severity uint8
 
 const (
 	Error   Severity = iota + 1 // the configuration is refused
-	Warning                     // it is used; somebody should look
+	Warning                     // the configuration is used, but needs attention
 )
 
 func (s Severity) String() string {
@@ -27,19 +27,18 @@ func (s Severity) String() string {
 // MarshalText implements encoding.TextMarshaler.
 func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Diagnostic is one thing that is wrong with a configuration file or a policy
-// file, and where.
+// Diagnostic is one problem of a configuration or policy file, with its place.
 type Diagnostic struct {
 	File     string   `json:"file,omitempty"`
-	Line     int      `json:"line,omitempty"`   // from 1; 0 when it has no place
-	Column   int      `json:"column,omitempty"` // from 1, in characters; 0 when it has no place
+	Line     int      `json:"line,omitempty"`   // from 1; 0 if the problem has no place
+	Column   int      `json:"column,omitempty"` // from 1, in characters; 0 if the problem has no place
 	Severity Severity `json:"severity"`
-	ID       string   `json:"id,omitempty"` // as V-006; empty for what is wrong in form
+	ID       string   `json:"id,omitempty"` // such as V-006; empty for errors of form
 	Message  string   `json:"message"`
 	Hint     string   `json:"hint,omitempty"` // what to write instead; may be empty
 }
 
-// String is the diagnostic as compilers print them, on one line:
+// String returns the diagnostic on one line, in the format of compilers:
 //
 //	thoughtgate.yaml:12:7: error: there is no workflow "opps" (V-006); did you mean "ops"?
 func (d Diagnostic) String() string {
@@ -73,22 +72,22 @@ func HasErrors(ds []Diagnostic) bool {
 	return slices.ContainsFunc(ds, func(d Diagnostic) bool { return d.Severity == Error })
 }
 
-// Sort puts ds in the order of their places.
+// Sort sorts ds by place.
 func Sort(ds []Diagnostic) {
 	slices.SortStableFunc(ds, func(a, b Diagnostic) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 }
 
-// Place is where something was written. The zero Place is nowhere: it was not
-// written, and a default holds.
+// Place is the place of a value in a file. The zero Place means that the value was not written
+// and a default applies.
 type Place struct {
 	File   string
 	Line   int // from 1
 	Column int // from 1, in characters
 }
 
-// String is the place in short, as thoughtgate.yaml:12.
+// String returns the place in short form, such as thoughtgate.yaml:12.
 func (p Place) String() string {
 	if p.Line == 0 {
 		return filepath.Base(p.File)
@@ -96,7 +95,7 @@ func (p Place) String() string {
 	return fmt.Sprintf("%s:%d", filepath.Base(p.File), p.Line)
 }
 
-// Diagnostic is something that is wrong at p.
+// Diagnostic returns a Diagnostic for a problem at p.
 func (p Place) Diagnostic(s Severity, id, hint, format string, args ...any) Diagnostic {
 	return Diagnostic{
 		File: p.File, Line: p.Line, Column: p.Column,
@@ -104,8 +103,7 @@ func (p Place) Diagnostic(s Severity, id, hint, format string, args ...any) Diag
 	}
 }
 
-// meant is the hint for a word that is not one of known: the nearest of them,
-// else all of them.
+// meant returns the hint for a word that is not in known: the nearest known word, or all of them.
 func meant(word string, known []string) string {
 	if near := Nearest(word, known); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
@@ -116,8 +114,8 @@ func meant(word string, known []string) string {
 	return "known here: " + strings.Join(known, ", ")
 }
 
-// Nearest returns the word of known that somebody who wrote word is likely to
-// have meant, or nothing when none is near.
+// Nearest returns the word in known that the writer of word probably meant, or "" if none is
+// near.
 func Nearest(word string, known []string) string {
 	if len(word) > 64 {
 		return ""
@@ -134,8 +132,8 @@ func Nearest(word string, known []string) string {
 	return best
 }
 
-// distance is how many characters must be put in, taken out, replaced or
-// swapped with their neighbour to get from a to b.
+// distance returns how many characters must be inserted, deleted, replaced or swapped with their
+// neighbour to turn a into b.
 func distance(a, b []rune) int {
 	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {
@@ -159,7 +157,7 @@ func distance(a, b []rune) int {
 	return last[len(b)]
 }
 
-// list joins words as a person would.
+// list joins words with commas and "or".
 func list(words []string) string {
 	if n := len(words); n > 1 {
 		return strings.Join(words[:n-1], ", ") + " or " + words[n-1]
@@ -167,5 +165,5 @@ func list(words []string) string {
 	return strings.Join(words, "")
 }
 
-// keysOf returns the keys of m in order.
+// keysOf returns the sorted keys of m.
 func keysOf[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,9 +1,8 @@
 package config
 
-// The words that may be written. Each type lists its words in the order in
-// which a person is told them.
+// The allowed words. Each type lists its words in the order in which messages show them.
 
-// Profile says whether verdicts are enforced.
+// Profile specifies whether verdicts are enforced.
 type Profile string
 
 const (
@@ -13,7 +12,7 @@ const (
 
 func (Profile) words() []string { return []string{"production", "development"} }
 
-// Action is what a rule does.
+// Action specifies what a rule does.
 type Action string
 
 const (
@@ -25,8 +24,8 @@ const (
 
 func (Action) words() []string { return []string{"forward", "deny", "approve", "policy"} }
 
-// AnswerBy is who answers what a server asks of a model. Empty, that is as the
-// section sampling says.
+// AnswerBy specifies who answers a request to the model. If it is empty, the section sampling
+// decides.
 type AnswerBy string
 
 const (
@@ -36,23 +35,23 @@ const (
 
 func (AnswerBy) words() []string { return []string{"agent", "provider"} }
 
-// SamplingWhen says when a provider answers in an agent's place.
+// SamplingWhen specifies when a provider answers in place of the agent.
 type SamplingWhen string
 
 const (
-	SamplingUnable SamplingWhen = "unable" // the agent has not said that it can
+	SamplingUnable SamplingWhen = "unable" // if the agent does not declare that it can
 	SamplingAlways SamplingWhen = "always"
-	SamplingNever  SamplingWhen = "never" // but where a rule says so
+	SamplingNever  SamplingWhen = "never" // except where a rule says so
 )
 
 func (SamplingWhen) words() []string { return []string{"unable", "always", "never"} }
 
-// Kind is what a source speaks.
+// Kind is the protocol of a source.
 type Kind string
 
 func (Kind) words() []string { return []string{"mcp"} }
 
-// Protocol is what a headless agent speaks.
+// Protocol is the protocol of a headless agent.
 type Protocol string
 
 const (
@@ -62,7 +61,7 @@ const (
 
 func (Protocol) words() []string { return []string{"acp", "typed"} }
 
-// ExposeMode says how the lists of Expose are meant.
+// ExposeMode specifies how the lists of Expose are read.
 type ExposeMode string
 
 const (
@@ -93,8 +92,8 @@ const (
 
 func (DestinationType) words() []string { return []string{"local", "slack"} }
 
-// Require is what a person must show to say yes. Empty, it depends on the call: a
-// secret where that is of high risk and one is enrolled, and else nothing.
+// Require specifies what a person must show to approve a call. If it is empty, it depends on the
+// call: a secret if the call is of high risk and one is enrolled, nothing otherwise.
 type Require string
 
 const (
@@ -116,7 +115,7 @@ const (
 
 func (Surface) words() []string { return []string{"terminal", "desktop", "slack", "script"} }
 
-// Sync says when the log is put on stable storage.
+// Sync specifies when the log is synced to stable storage.
 type Sync string
 
 const (
@@ -127,7 +126,7 @@ const (
 
 func (Sync) words() []string { return []string{"never", "interval", "always"} }
 
-// Values says what of a call's arguments is recorded.
+// Values specifies how the arguments of calls are recorded.
 type Values string
 
 const (
@@ -138,7 +137,7 @@ const (
 
 func (Values) words() []string { return []string{"none", "redacted", "full"} }
 
-// PinMode says what a changed definition does.
+// PinMode specifies what happens when a definition changes.
 type PinMode string
 
 const (
@@ -149,7 +148,7 @@ const (
 
 func (PinMode) words() []string { return []string{"hold", "warn", "off"} }
 
-// UnknownRequests says what is done with a request that no table knows.
+// UnknownRequests specifies what happens to a request whose method is in no table.
 type UnknownRequests string
 
 const (
@@ -159,7 +158,7 @@ const (
 
 func (UnknownRequests) words() []string { return []string{"refuse", "forward"} }
 
-// UnknownNotifications says what is done with a notification that no table knows.
+// UnknownNotifications specifies what happens to a notification whose method is in no table.
 type UnknownNotifications string
 
 const (
@@ -169,7 +168,7 @@ const (
 
 func (UnknownNotifications) words() []string { return []string{"drop", "forward"} }
 
-// Stderr says how a server's stderr is shown.
+// Stderr specifies how a server's stderr is shown.
 type Stderr string
 
 const (

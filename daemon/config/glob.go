@@ -7,28 +7,27 @@ import (
 	"unicode/utf8"
 )
 
-// maxGlob is the longest pattern, in bytes. Matching costs at most the length
-// of the text times that of the pattern, so this keeps it linear in the text.
+// maxGlob is the maximum length of a pattern, in bytes. Matching costs at most the length of the
+// text times that of the pattern, so this bound keeps it linear in the text.
 const maxGlob = 1024
 
-// Glob is a compiled pattern: * matches any characters and none, ? any one
-// character, [abc] and [a-z] one of those listed, [!abc] one not listed. All
-// of them match / too, letters match in their own case only, and nothing is
-// escaped: a character with a meaning stands in brackets, as [*]. The zero Glob
-// is none that was written, and matches nothing.
+// Glob is a compiled pattern. * matches any number of characters, ? one character, [abc] and
+// [a-z] one of those listed, [!abc] one that is not listed. All of them match / too. Matching is
+// case-sensitive. There is no escape character: a special character is written in brackets, as
+// [*]. The zero Glob has no pattern and matches nothing.
 type Glob struct {
 	text  string
-	parts []part // what lies between the stars; a first and a last one always
+	parts []part // what lies between the stars; always has a first and a last part
 }
 
-// part is a run of characters without a star in it.
+// part is a sequence of characters without a star.
 type part struct {
-	literal string  // when every element is one character
-	classes []class // else one for each character
+	literal string  // if every element is a single character
+	classes []class // otherwise, one for each character
 	chars   int     // how many characters it matches
 }
 
-// class is what one character of the text may be.
+// class is the set of characters that one character of the text may be.
 type class struct {
 	any    bool
 	not    bool
@@ -75,8 +74,8 @@ func NewGlob(pattern string) (Glob, error) {
 	return g, nil
 }
 
-// braces refuses {a,b}: elsewhere it means one of several, here it would match
-// only itself, and a rule that never matches is not noticed.
+// braces rejects {a,b}. Other globs take it as alternatives; here it would match only itself, and
+// a rule that never matches is not noticed.
 func braces(pattern string) error {
 	open := strings.IndexByte(pattern, '{')
 	if open < 0 {
@@ -88,7 +87,7 @@ func braces(pattern string) error {
 	return nil
 }
 
-// readClass reads the [...] that text begins with, and returns its length.
+// readClass parses the [...] at the start of text and returns its length.
 func readClass(text string) (class, int, error) {
 	var c class
 	at := 1
@@ -137,11 +136,11 @@ func (g Glob) String() string { return g.text }
 // IsZero reports whether g is the zero Glob.
 func (g Glob) IsZero() bool { return g.text == "" }
 
-// Literal reports whether g matches one text only: its own.
+// Literal reports whether g matches only its own text.
 func (g Glob) Literal() bool { return len(g.parts) == 1 && g.parts[0].classes == nil }
 
-// Match reports whether the whole of text matches. It takes time linear in the
-// length of text, and allocates nothing.
+// Match reports whether g matches the whole of text. It takes time linear in the length of text
+// and does not allocate.
 func (g Glob) Match(text string) bool {
 	if len(g.parts) == 0 {
 		return false
@@ -182,8 +181,8 @@ func (p *part) prefix(text string) (int, bool) {
 	return at, true
 }
 
-// after returns what follows the first match of p in text. After a star the
-// first match is as good as any: what is left is longest.
+// after returns what follows the first match of p in text. After a star the first match is
+// sufficient, since it leaves the most text for the rest of the pattern.
 func (p *part) after(text string) (string, bool) {
 	if p.classes == nil {
 		i := strings.Index(text, p.literal)

@@ -89,7 +89,7 @@ func TestGlobRefused(t *testing.T) {
 	}
 }
 
-// A pattern made to backtrack must not cost more than another one.
+// A pattern that causes backtracking must not cost more than any other.
 func TestGlobIsLinear(t *testing.T) {
 	for _, pattern := range []string{strings.Repeat("*a", 500) + "*b", strings.Repeat("*[ab]", 200) + "?c", strings.Repeat("?*", 500)} {
 		g, err := NewGlob(pattern)
@@ -105,7 +105,7 @@ func TestGlobIsLinear(t *testing.T) {
 	}
 }
 
-// naive says the same as Match, by trying everything.
+// naive returns the same as Match by trying all possibilities.
 func naive(pattern, text string) bool {
 	if pattern == "" {
 		return text == ""

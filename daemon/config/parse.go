@@ -16,22 +16,21 @@ import (
 // FileName is the name of the configuration in its folder.
 const FileName = "thoughtgate.yaml"
 
-// Variable names the variable of the environment that names the configuration.
+// Variable is the environment variable that holds the path of the configuration.
 const Variable = "THOUGHTGATE_CONFIG"
 
-// builtIn stands where the path of a file would, in places and diagnostics.
+// builtIn replaces the path of a file in places and diagnostics.
 const builtIn = "built-in default"
 
-// maxFile is the longest configuration, in bytes.
+// maxFile is the maximum length of a configuration, in bytes.
 const maxFile = 1 << 20
 
 //go:embed default.yaml
 var defaultYAML []byte
 
-// Find returns the path of the configuration: that of the flag --config, else
-// that of $THOUGHTGATE_CONFIG, else thoughtgate.yaml in configDir, the folder
-// of ThoughtGate under $XDG_CONFIG_HOME. named reports whether somebody named
-// it; then it must be there.
+// Find returns the path of the configuration: the value of the flag --config, or else of
+// $THOUGHTGATE_CONFIG, or else thoughtgate.yaml in configDir, ThoughtGate's folder under
+// $XDG_CONFIG_HOME. named reports whether the user named the path; then the file must exist.
 func Find(flag string, getenv func(string) string, configDir string) (path string, named bool) {
 	if flag != "" {
 		return flag, true
@@ -42,11 +41,11 @@ func Find(flag string, getenv func(string) string, configDir string) (path strin
 	return filepath.Join(configDir, FileName), false
 }
 
-// Open loads what Find found: a file that nobody named and that isn't there is
-// the built-in default.
+// Open loads the file that Find found. If the user did not name it and it does not exist, Open
+// returns the built-in default.
 func Open(path string, named bool, getenv func(string) string) (*Config, []Diagnostic) {
 	if !named {
-		// Lstat, since a link that leads nowhere is a file that somebody meant.
+		// Lstat, because a dangling link is a file that somebody intended.
 		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 			return Default(), nil
 		}
@@ -54,9 +53,9 @@ func Open(path string, named bool, getenv func(string) string) (*Config, []Diagn
 	return Load(path, getenv)
 }
 
-// Load reads the file at path and returns what it says together with all that
-// is wrong with it, sorted by place. The Config is nil when any of that is an
-// error, a missing file among them. getenv looks variables up, as os.Getenv.
+// Load loads the file at path. It returns the Config and all problems, sorted by place. The
+// Config is nil if any of them is an error, such as a missing file. getenv looks up environment
+// variables, as os.Getenv does.
 func Load(path string, getenv func(string) string) (*Config, []Diagnostic) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -77,8 +76,8 @@ func unreadable(path string, err error) Diagnostic {
 	return d
 }
 
-// Default returns the configuration that holds where no file exists. It is
-// written as a file is, and read by the same code.
+// Default returns the configuration that applies if there is no file. It is written like a file
+// and parsed by the same code.
 func Default() *Config {
 	c, problems := parse(builtIn, defaultYAML, func(string) string { return "" }, nil, whole)
 	if c == nil {
@@ -87,10 +86,10 @@ func Default() *Config {
 	return c
 }
 
-// theFile names the whole file in messages.
+// theFile denotes the whole file in messages.
 const theFile = "the file"
 
-// Parse reads text as Load reads the file at path, which need not exist.
+// Parse parses text as Load does for the file at path, which need not exist.
 func Parse(path string, text []byte, getenv func(string) string) (*Config, []Diagnostic) {
 	c, ds := parse(path, text, getenv, Default(), whole)
 	if c != nil {
@@ -99,8 +98,8 @@ func Parse(path string, text []byte, getenv func(string) string) (*Config, []Dia
 	return c, ds
 }
 
-// parse decodes and checks text, which has the form f. Rules that it doesn't
-// write are those of base.
+// parse decodes and checks text, which has the form f. Without a section governance, it takes
+// that of base.
 func parse(file string, text []byte, getenv func(string) string, base *Config, f form) (*Config, []Diagnostic) {
 	root, ds := document(file, text)
 	if ds != nil {
@@ -128,8 +127,7 @@ func parse(file string, text []byte, getenv func(string) string, base *Config, f
 	return c, ds
 }
 
-// defaults fills in what holds where nothing is written. The defaults of what
-// stands in lists and tables are set when an entry is met.
+// defaults sets the defaults. Those of list and table entries are set when an entry is decoded.
 func (c *Config) defaults() {
 	c.Profile = Production
 	c.Governance.Defaults = Defaults{Action: Forward, Asks: Approve}
@@ -157,13 +155,13 @@ func (c *Config) digest(text []byte, used map[string]string) {
 	h := sha256.New()
 	h.Write(sum[:])
 	for _, name := range keysOf(used) {
-		// Lengths first, so that no two sets of variables read alike.
+		// The lengths come first, so that no two sets of variables hash alike.
 		fmt.Fprintf(h, "%d:%s%d:%s", len(name), name, len(used[name]), used[name])
 	}
 	c.Digest = hex.EncodeToString(h.Sum(nil))
 }
 
-// Source returns what is known of the server with this id, nil for nothing.
+// Source returns the first source that matches the server id, or nil.
 func (c *Config) Source(server string) *Source {
 	for i := range c.Sources {
 		if c.Sources[i].ID.Match(server) {
@@ -173,14 +171,13 @@ func (c *Config) Source(server string) *Source {
 	return nil
 }
 
-// DefaultWorkflow is the name of the workflow that asks where no name was
-// given and there isn't exactly one to choose.
+// DefaultWorkflow is the name of the workflow that is used if none is named and there is not
+// exactly one.
 const DefaultWorkflow = "default"
 
-// Workflow returns the workflow of this name; an empty name is the only one
-// there is, else that of the name DefaultWorkflow. A workflow of that name
-// exists always: where nobody wrote it, it asks on local surfaces for ten
-// minutes. The returned name is never empty. It is nil when there is none.
+// Workflow returns the workflow with this name, or nil. An empty name stands for the only
+// workflow there is, or else for DefaultWorkflow. DefaultWorkflow always exists: unless the file
+// has it, it asks on local surfaces for ten minutes. The returned name is never empty.
 func (c *Config) Workflow(name string) (string, *Workflow) {
 	if name == "" {
 		name = DefaultWorkflow
@@ -200,7 +197,7 @@ func (c *Config) Workflow(name string) (string, *Workflow) {
 	return name, w
 }
 
-// complete fills in what depends on other members.
+// complete sets what depends on other members.
 func (w *Workflow) complete() {
 	w.Destination.complete()
 	if len(w.Surfaces) > 0 {

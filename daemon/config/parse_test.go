@@ -16,7 +16,7 @@ func env(vars map[string]string) func(string) string {
 	return func(name string) string { return vars[name] }
 }
 
-// The whole of what may be written, as the documentation shows it.
+// All that may be written, as the documentation shows it.
 const everything = `
 $schema: https://example.org/thoughtgate.schema.json
 schema: 1
@@ -126,8 +126,7 @@ func TestEverything(t *testing.T) {
 	}
 }
 
-// A key of the type table that the sample above doesn't write is one that
-// nothing here would notice.
+// The sample above must use all keys, since nothing else here would notice a missing one.
 func TestEverythingIsEverything(t *testing.T) {
 	var keys func(reflect.Type) []string
 	keys = func(typ reflect.Type) (all []string) {
@@ -197,12 +196,12 @@ func TestBuiltInDefault(t *testing.T) {
 	}
 }
 
-// rule wraps one rule into a whole file; the rule begins in line 4, column 7.
+// rule returns a file with one rule, which begins in line 4, column 7.
 func rule(text string) string {
 	return "schema: 1\ngovernance:\n  rules:\n    - " + text + "\n"
 }
 
-// slack is a workflow whose destination says so.
+// slack returns a workflow with the given destination settings.
 func slack(says string) string {
 	return "schema: 1\napproval: {a: {destination: {type: slack, " + says + "}}}\n"
 }
@@ -210,7 +209,7 @@ func slack(says string) string {
 func TestDiagnostics(t *testing.T) {
 	for name, test := range map[string]struct {
 		text string
-		want []string // each a part of one diagnostic, in order; none besides
+		want []string // substrings of the expected diagnostics, in order
 	}{
 		"empty":               {"", []string{"f.yaml:1:1: error: the file is empty"}},
 		"comment only":        {"# nothing\n", []string{"f.yaml:1:1: error: the file is empty"}},
@@ -384,7 +383,7 @@ governance:
 	}
 }
 
-// A variable may hold a secret, and an error message is read by many.
+// A variable may hold a secret, and an error message has many readers.
 func TestVariablesAreNotTold(t *testing.T) {
 	const secret = "hunter2y"
 	for _, text := range []string{
@@ -483,7 +482,7 @@ func TestFindAndLoad(t *testing.T) {
 	if _, ds := Load(filepath.Join(open, "c.yaml"), env(nil)); len(ds) != 1 || !strings.Contains(ds[0].Message, "its folder") {
 		t.Errorf("a folder for everybody: got %v", ds)
 	}
-	if os.Geteuid() == 0 { // only root can give files away, and only others are refused
+	if os.Geteuid() == 0 { // only root can give files away
 		if err := os.Chown(path, 12345, 12345); err != nil {
 			t.Fatal(err)
 		}

@@ -9,26 +9,24 @@ import (
 	"syscall"
 )
 
-// ProjectFileName is the name of the file in which a project says what is asked
-// about or denied in it.
+// ProjectFileName is the name of the file in which a project specifies which calls made in it are
+// asked about or denied.
 const ProjectFileName = ".thoughtgate.yaml"
 
-// maxProject is the longest project file, in bytes.
+// maxProject is the maximum length of a project file, in bytes.
 const maxProject = 64 << 10
 
-// Project is what one .thoughtgate.yaml says. It comes with a repository, and so
-// from anybody: it can only make stricter what the user's own configuration says,
-// it has no text that a person or a model would read, it names no workflow, and
-// it can't look into the environment. It is not changed after it was loaded.
+// Project is the content of one .thoughtgate.yaml. The file comes with a repository and is
+// untrusted: it can only tighten the user's own configuration, holds no text for a person or a
+// model, names no workflow, and cannot read the environment. A Project is immutable.
 type Project struct {
 	cfg *Config
 }
 
-// Config returns what the file says as a configuration. Where the file says
-// nothing, that configuration forwards.
+// Config returns the file as a configuration. It forwards whatever the file does not mention.
 func (p *Project) Config() *Config { return p.cfg }
 
-// project is the form of a project's file.
+// project is the form of a project file.
 var project = form{
 	keys: map[reflect.Type][]string{
 		reflect.TypeFor[Config](): {"$schema", "schema", "sources", "governance"},
@@ -58,8 +56,8 @@ var project = form{
 	},
 }
 
-// ProjectFiles lists where project files count for a folder, the nearest first:
-// in the folder and above it up to root, which is as Root says.
+// ProjectFiles returns the paths at which project files apply to folder, nearest first: in folder
+// and its parents up to root. See Root.
 func ProjectFiles(folder, root string) []string {
 	var all []string
 	for at := folder; ; at = filepath.Dir(at) {
@@ -70,8 +68,8 @@ func ProjectFiles(folder, root string) []string {
 	}
 }
 
-// IsThere reports whether there is anything at path, one of ProjectFiles. What
-// can't be looked at is there: it must not be passed over.
+// IsThere reports whether anything exists at path, one of ProjectFiles. If path cannot be
+// examined, IsThere returns true, so that the file is not skipped.
 func IsThere(path string) bool {
 	for {
 		var is syscall.Stat_t
@@ -85,9 +83,9 @@ func IsThere(path string) bool {
 	}
 }
 
-// Root returns the top of the repository that folder lies in: the nearest
-// folder from there upwards that holds .git. Without one it is the folder
-// itself: what lies above belongs to others.
+// Root returns the root of the repository that contains folder: the nearest folder, from there
+// upwards, that contains .git. If there is none it returns folder itself, since what lies above
+// may belong to others.
 func Root(folder string) string {
 	for at := folder; ; at = filepath.Dir(at) {
 		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
@@ -99,10 +97,9 @@ func Root(folder string) string {
 	}
 }
 
-// LoadProject reads the project file at path. The Project is nil when anything
-// is wrong with it. Whoever may write the file is not looked at, since it can
-// loosen nothing; but a link is not followed, since what it leads to was not
-// written to be read so.
+// LoadProject loads the project file at path. The Project is nil if there is any error.
+// LoadProject does not check who may write the file, since the file cannot loosen anything. It
+// does not follow a link, since the target was not written to be read as a project file.
 func LoadProject(path string) (*Project, []Diagnostic) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -116,8 +113,7 @@ func LoadProject(path string) (*Project, []Diagnostic) {
 	return ParseProject(path, text)
 }
 
-// ParseProject reads text as LoadProject reads the file at path, which need not
-// exist.
+// ParseProject parses text as LoadProject does for the file at path, which need not exist.
 func ParseProject(path string, text []byte) (*Project, []Diagnostic) {
 	c, ds := parse(path, text, nil, nil, project)
 	if c == nil {

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// The whole of what a project's file may say.
+// All that a project file may contain.
 const everythingOfAProject = `
 $schema: https://example.org/project.schema.json
 schema: 1
@@ -100,7 +100,7 @@ func write(t *testing.T, path, text string) {
 func TestProjectFiles(t *testing.T) {
 	top := t.TempDir()
 	at := func(path string) string { return filepath.Join(top, path) }
-	write(t, at(ProjectFileName), "schema: 1\n") // above the repository: not ours
+	write(t, at(ProjectFileName), "schema: 1\n") // above the repository: must not apply
 	write(t, at("repo/.git/HEAD"), "")
 	write(t, at("repo/"+ProjectFileName), "schema: 1\n")
 	write(t, at("repo/a/b/"+ProjectFileName), "schema: 1\n")
@@ -166,7 +166,7 @@ func TestLoadProject(t *testing.T) {
 	refused("not a regular file")
 
 	write(t, path, "schema: 1\n")
-	if err := os.Chmod(path, 0o666); err != nil { // anybody may tighten
+	if err := os.Chmod(path, 0o666); err != nil { // it may be writable by anybody, since it can only tighten
 		t.Fatal(err)
 	}
 	if p, ds := LoadProject(path); p == nil || p.Config().Path != path || p.Config().Digest == "" {
@@ -207,8 +207,8 @@ func TestProjectSchema(t *testing.T) {
 	}
 }
 
-// Whatever a file says, it is taken whole or not at all, and what it may not
-// say never comes out of it.
+// A file is accepted as a whole or not at all, and keys that it must not use never have an
+// effect.
 func FuzzParseProject(f *testing.F) {
 	f.Add([]byte(everythingOfAProject))
 	f.Add([]byte("schema: 1\nprofile: development\n"))

@@ -10,12 +10,10 @@ import (
 	"syscall"
 )
 
-// ReadFile reads a file that decides what agents may do: a configuration or a
-// policy. It refuses a file that is not a regular one, that is longer than
-// limit bytes, or that somebody other than its owner could have written, who
-// must be the user we run as or root: what somebody else can write is not this
-// user's will. The folder of the file is held to the same, since who may write
-// there can put another file in its place.
+// ReadFile reads a file that decides what agents may do: a configuration or a policy. It refuses
+// a file that is not regular or is longer than limit bytes. The file must belong to the current
+// user or to root, and nobody else may be able to write it. The same holds for the folder of the
+// file, since whoever can write there can replace the file.
 func ReadFile(path string, limit int64) ([]byte, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -29,15 +27,14 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 	})
 }
 
-// readRegular reads a regular file of at most limit bytes that check, which may be nil,
-// has nothing against.
+// readRegular reads a regular file of at most limit bytes. check may reject it; check may be nil.
 func readRegular(path string, flags int, limit int64, check func(fs.FileInfo) error) ([]byte, error) {
-	// Without O_NONBLOCK opening a named pipe would wait for a writer.
+	// Without O_NONBLOCK, opening a named pipe would block until there is a writer.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|flags, 0)
 	if err != nil {
 		return nil, reason(err)
 	}
-	// Nothing was written, so there is nothing that closing could lose.
+	// The file was opened for reading, so an error of Close loses nothing.
 	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
 	if err != nil {
@@ -61,8 +58,7 @@ func readRegular(path string, flags int, limit int64, check func(fs.FileInfo) er
 	return b, nil
 }
 
-// privateFolders looks at the folder of the file and, when path is a link, at
-// the one of the link.
+// privateFolders checks the folder of the file and, if path is a link, the folder of the link.
 func privateFolders(path, real string) error {
 	folder := filepath.Dir(real)
 	for {
@@ -80,8 +76,8 @@ func privateFolders(path, real string) error {
 	}
 }
 
-// private reports, as an error that says what to do, that somebody else could
-// have written the file or folder at path.
+// private returns an error that says what to do if somebody else could have written the file or
+// folder at path.
 func private(path string, info fs.FileInfo) error {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -97,10 +93,10 @@ func private(path string, info fs.FileInfo) error {
 	}
 	mode := info.Mode()
 	if info.IsDir() && mode&fs.ModeSticky != 0 {
-		return nil // as /tmp: entries belong to who made them
+		return nil // as in /tmp: only the owner of an entry can replace it
 	}
-	// Many systems give each user a group of their own, of the same number, and
-	// a umask that lets it write: that is still only this user.
+	// Many systems give each user a group with the same number and a umask that lets the group
+	// write. That is still only this user.
 	ownGroup := int(stat.Gid) == os.Getegid() && int(stat.Gid) == uid
 	switch {
 	case mode&0o002 != 0:
@@ -111,7 +107,7 @@ func private(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// reason strips operation and path off err: whoever prints it names the file.
+// reason strips operation and path from err: the caller names the file.
 func reason(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {

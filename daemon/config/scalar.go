@@ -26,12 +26,12 @@ var (
 
 type worded interface{ words() []string }
 
-// wordsOf returns the words that a value of type t may be, nil for any.
+// wordsOf returns the words allowed for a value of type t, or nil if any text is.
 func wordsOf(t reflect.Type) []string {
 	switch w := reflect.Zero(t).Interface().(type) {
 	case worded:
 		return w.words()
-	case interface{ Words() []string }: // of another package
+	case interface{ Words() []string }: // types of other packages
 		return w.Words()
 	}
 	return nil
@@ -45,7 +45,7 @@ func isScalar(t reflect.Type) bool {
 	return t == reflect.TypeFor[Glob]()
 }
 
-// expected says what a value of type t looks like.
+// expected describes a value of type t for messages.
 func expected(t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[Glob]():
@@ -73,7 +73,7 @@ func expected(t reflect.Type) string {
 	return "text"
 }
 
-// scalar decodes one value.
+// scalar decodes a single value.
 func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) {
 	if !d.is(n, yaml.ScalarNode, v, path) {
 		return
@@ -98,7 +98,7 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string, tag reflect
 		return
 	}
 	if err := set(v, text); err != nil {
-		if expanded { // a value of the environment may be a secret: nothing of it is told
+		if expanded { // the value of a variable may be a secret and must not be shown
 			d.report(n, err.id, "", "%s: expected %s, which is not what %s stands for", path, expected(v.Type()), n.Value)
 			return
 		}
@@ -108,16 +108,16 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string, tag reflect
 	d.bounds(n, v, path, tag)
 }
 
-// quotable reports whether a value of type t, which is no text, may stand in
-// quotes: with a unit it can't be taken for anything else.
+// quotable reports whether a value of the non-text type t may be quoted. With its unit it cannot
+// be mistaken for anything else.
 func quotable(t reflect.Type) bool {
 	return t == reflect.TypeFor[time.Duration]() || t == reflect.TypeFor[Size]()
 }
 
-// unfit is why a value can't be taken.
+// unfit describes why a value is invalid.
 type unfit struct{ id, hint, text string }
 
-// found quotes what was written, if it is short enough to help.
+// found returns text quoted for a message, or "" if it is too long to help.
 func found(text string) string {
 	if strings.Contains(text, "\n") || len(text) > 80 {
 		return ""
@@ -125,7 +125,7 @@ func found(text string) string {
 	return fmt.Sprintf(", found %q", text)
 }
 
-// set puts text into v.
+// set parses text into v.
 func set(v reflect.Value, text string) *unfit {
 	wrong := &unfit{text: "expected " + expected(v.Type())}
 	var read any
@@ -177,7 +177,7 @@ func set(v reflect.Value, text string) *unfit {
 	return nil
 }
 
-// bounds holds v to the least and the greatest that its tag allows.
+// bounds checks v against the min and max of its tag.
 func (d *decoder) bounds(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) {
 	for _, key := range []string{"min", "max"} {
 		limit, ok := tag.Lookup(key)
@@ -203,8 +203,8 @@ func (d *decoder) bounds(n *yaml.Node, v reflect.Value, path string, tag reflect
 	}
 }
 
-// expand puts the variables of the environment into the text of n. It reports
-// whether there were any, and whether all went well.
+// expand replaces references to environment variables in the text of n. expanded reports whether
+// there were any, ok whether all could be replaced.
 func (d *decoder) expand(n *yaml.Node) (text string, expanded, ok bool) {
 	ok = true
 	text = variable.ReplaceAllStringFunc(n.Value, func(ref string) string {
@@ -254,7 +254,7 @@ var sizeUnits = []struct {
 	bytes int64
 }{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
 
-// ParseSize reads a whole number of B, KiB, MiB, GiB or TiB.
+// ParseSize parses a whole number of B, KiB, MiB, GiB or TiB.
 func ParseSize(text string) (Size, error) {
 	digits := len(text) - len(strings.TrimLeft(text, "0123456789"))
 	unit := text[digits:]
@@ -285,8 +285,8 @@ var durationUnits = []struct {
 	long time.Duration
 }{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}}
 
-// ParseDuration reads a duration as 90s, 10m, 1h30m or 7d: whole numbers of d,
-// h, m, s and ms, each at most once and the larger first. 0 needs no unit.
+// ParseDuration parses a duration such as 90s, 10m, 1h30m or 7d: whole numbers of d, h, m, s and
+// ms, each unit at most once and larger units first. 0 needs no unit.
 func ParseDuration(text string) (time.Duration, error) {
 	if text == "0" {
 		return 0, nil
@@ -295,7 +295,7 @@ func ParseDuration(text string) (time.Duration, error) {
 		return 0, errors.New("a duration is written as 90s, 10m, 1h30m or 7d")
 	}
 	var sum time.Duration
-	next := 0 // units before this one have been used
+	next := 0 // index of the first unit that may still follow
 	for rest := text; rest != ""; {
 		digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
 		if digits == 0 {
@@ -338,7 +338,7 @@ func unitIndex(name string) int {
 	return -1
 }
 
-// FormatDuration writes d as ParseDuration reads it.
+// FormatDuration formats d in the syntax of ParseDuration.
 func FormatDuration(d time.Duration) string {
 	if d < time.Millisecond {
 		return "0"

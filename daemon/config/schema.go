@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// schemaID names the JSON Schema of the configuration.
+// schemaID is the JSON Schema dialect of the generated schemas.
 const schemaID = "https://json-schema.org/draft/2020-12/schema"
 
-// referencePattern finds what may stand in place of a value that is no text.
+// referencePattern matches a reference to a variable in place of a value that is not text.
 const referencePattern = `\$\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\}`
 
-// Schema returns a JSON Schema of thoughtgate.yaml, for editors. It is made
-// from the types that the decoder follows, so that it knows the same keys; what
-// Load checks beyond the form of a value it doesn't say.
+// Schema returns a JSON Schema of thoughtgate.yaml, for editors. It is derived from the types
+// that the decoder uses, so it has the same keys. It does not cover the checks of Load beyond the
+// form of a value.
 func Schema() []byte { return whole.schema(reflect.TypeFor[Config](), FileName) }
 
 // ProjectSchema returns a JSON Schema of a project's .thoughtgate.yaml.
 func ProjectSchema() []byte { return project.schema(reflect.TypeFor[Config](), ProjectFileName) }
 
-// schema is the JSON Schema of a file whose root is of type t.
+// schema returns the JSON Schema of a file whose root has type t.
 func (f form) schema(t reflect.Type, title string) []byte {
 	v := blank(t)
 	if c, ok := v.Addr().Interface().(*Config); ok && f.defaults != nil {
@@ -36,12 +36,12 @@ func (f form) schema(t reflect.Type, title string) []byte {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	if err := enc.Encode(root); err != nil {
-		panic("config: the schema: " + err.Error()) // it holds maps, lists and texts only
+		panic("config: the schema: " + err.Error()) // it holds only maps, lists and texts
 	}
 	return b.Bytes()
 }
 
-// blank is a value of type t in which nothing is written: what holds then.
+// blank returns a value of type t that holds the defaults.
 func blank(t reflect.Type) reflect.Value {
 	v := reflect.New(t)
 	if def, ok := v.Interface().(interface{ defaults() }); ok {
@@ -50,8 +50,7 @@ func blank(t reflect.Type) reflect.Value {
 	return v.Elem()
 }
 
-// schemaOf is the schema of values like v, which is what holds where none is
-// written.
+// schemaOf returns the schema of values of v's type. v holds the default.
 func (f form) schemaOf(v reflect.Value, tag reflect.StructTag) map[string]any {
 	s := f.schemaOfType(v, tag)
 	if doc := tag.Get("doc"); doc != "" {
@@ -63,8 +62,8 @@ func (f form) schemaOf(v reflect.Value, tag reflect.StructTag) map[string]any {
 	return s
 }
 
-// asWritten is a value as a file would have it, nil for none and for what is
-// made of other values. No number and no text is nothing; no is a value.
+// asWritten returns v as a file would write it. It returns nil for zero values other than false,
+// and for composite values.
 func asWritten(v reflect.Value) any {
 	if v.IsZero() && v.Kind() != reflect.Bool {
 		return nil
@@ -154,13 +153,13 @@ func numberSchema(t reflect.Type, tag reflect.StructTag) map[string]any {
 	return s
 }
 
-// matching is a text of a form of its own, named by title, or one with a
-// variable in it.
+// matching returns the schema of a text that matches pattern or contains a variable. title
+// describes the pattern.
 func matching(title, pattern string) map[string]any {
 	return map[string]any{"type": "string", "title": title, "pattern": fmt.Sprintf("^(%s)$|%s", pattern, referencePattern)}
 }
 
-// orReference lets a variable stand in place of a value.
+// orReference returns a schema that accepts a variable in place of a value of schema s.
 func orReference(s map[string]any) map[string]any {
 	return map[string]any{"anyOf": []any{s, map[string]any{"type": "string", "pattern": referencePattern}}}
 }

@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// The schema must know exactly the keys that the decoder knows.
+// The schema must have exactly the keys of the decoder.
 func TestSchemaKnowsTheKeys(t *testing.T) {
 	var schema map[string]any
 	if err := json.Unmarshal(Schema(), &schema); err != nil {
@@ -42,7 +42,7 @@ func TestSchemaKnowsTheKeys(t *testing.T) {
 	compare("", schema, reflect.TypeFor[Config]())
 }
 
-// innermost is the schema of the mapping that a list or a table holds.
+// innermost returns the schema of the mapping inside a list or a table.
 func innermost(s map[string]any) map[string]any {
 	for {
 		if items, ok := s["items"].(map[string]any); ok {
@@ -55,7 +55,7 @@ func innermost(s map[string]any) map[string]any {
 	}
 }
 
-// What the schema calls a default is what holds where nothing is written.
+// The defaults in the schema are those that apply.
 func TestSchemaDefaultsHold(t *testing.T) {
 	var schema map[string]any
 	if err := json.Unmarshal(Schema(), &schema); err != nil {
@@ -85,7 +85,7 @@ func TestSchemaDefaultsHold(t *testing.T) {
 		t.Fatalf("the schema names %d defaults: %v", count, doc)
 	}
 	doc["schema"] = 1
-	text, err := json.Marshal(doc) // which is YAML too
+	text, err := json.Marshal(doc) // JSON is valid YAML
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,8 +103,8 @@ func TestSchemaDefaultsHold(t *testing.T) {
 	}
 }
 
-// What the decoder takes, the schema must take: an editor that marks good
-// files is switched off.
+// The schema must accept what the decoder accepts: people switch off an editor that marks valid
+// files.
 func TestSchemaTakesTheSamples(t *testing.T) {
 	var schema any
 	if err := json.Unmarshal(Schema(), &schema); err != nil {
@@ -130,7 +130,7 @@ func TestSchemaTakesTheSamples(t *testing.T) {
 	}
 }
 
-// fits reports whether v fits the schema s, of the words that Schema uses.
+// fits reports whether v fits the schema s. It supports only the keywords that Schema uses.
 func fits(s map[string]any, v any) bool {
 	if len(s) == 0 {
 		return true
@@ -140,7 +140,7 @@ func fits(s map[string]any, v any) bool {
 	}
 	if words, ok := s["enum"].([]any); ok {
 		if n, ok := v.(int); ok {
-			v = float64(n) // as the schema's own numbers are read
+			v = float64(n) // as numbers of the schema are decoded
 		}
 		return slices.Contains(words, v)
 	}

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// TestSuffix is how the names of test files end.
+// TestSuffix is the suffix of the names of test files.
 const TestSuffix = ".test.yaml"
 
-// TestFile is a file of calls and the verdicts that are expected of them.
+// TestFile is a file of calls and their expected verdicts.
 type TestFile struct {
 	Path string `yaml:"-"` // absolute
 
@@ -21,8 +21,7 @@ type TestFile struct {
 	Tests      []Test `yaml:"tests" need:"true" doc:"calls, in their order"`
 }
 
-// Test is a call with what is expected of it, or an answer that comes before
-// others.
+// Test is a call with its expected verdict, or with a result that later tests depend on.
 type Test struct {
 	Place Place  `yaml:"-"`
 	Name  string `yaml:"name" doc:"what is tested, in a few words"`
@@ -49,14 +48,14 @@ type Test struct {
 	Reason   string   `yaml:"reason" doc:"a part of the reason"`
 }
 
-// Expected is a verdict that is expected.
+// Expected is an expected verdict.
 type Expected string
 
 const (
 	ExpectForward Expected = "forward"
 	ExpectAsk     Expected = "ask"
 	ExpectDeny    Expected = "deny"
-	ExpectHide    Expected = "hide" // denied as if there were no such thing
+	ExpectHide    Expected = "hide" // denied as if the subject did not exist
 )
 
 func (Expected) words() []string { return []string{"forward", "ask", "deny", "hide"} }
@@ -64,8 +63,8 @@ func (Expected) words() []string { return []string{"forward", "ask", "deny", "hi
 // TestSchema returns a JSON Schema of test files.
 func TestSchema() []byte { return whole.schema(reflect.TypeFor[TestFile](), "*"+TestSuffix) }
 
-// ParseTests reads the text of the test file at path, which is absolute and need
-// not exist. The TestFile is nil when anything is wrong with it.
+// ParseTests parses the text of the test file at path, which must be absolute and need not exist.
+// The TestFile is nil if there is any error.
 func ParseTests(path string, text []byte) (*TestFile, []Diagnostic) {
 	root, ds := document(path, text)
 	if ds != nil {
@@ -82,7 +81,7 @@ func ParseTests(path string, text []byte) (*TestFile, []Diagnostic) {
 	}
 	form := d.found
 	for i := range f.Tests {
-		// What can't be read of a test would be missed in it as well.
+		// A test that failed to decode would yield errors about what is missing in it.
 		if !within(form, f.Tests[i:]) {
 			d.test(&f.Tests[i])
 		}
@@ -97,10 +96,10 @@ func ParseTests(path string, text []byte) (*TestFile, []Diagnostic) {
 	return f, d.found
 }
 
-// gates are the names of the gates, as records have them.
+// gates are the names of the gates in records.
 var gates = []string{"visible", "pin", "rule", "permit", "ask", "accident"}
 
-// within reports whether any of ds is about the first of tests.
+// within reports whether any of ds lies in the first of tests.
 func within(ds []Diagnostic, tests []Test) bool {
 	before := func(p Place, line, column int) bool { return p.Line < line || p.Line == line && p.Column <= column }
 	for _, d := range ds {
@@ -118,7 +117,7 @@ func beside(path, name string) string {
 	return filepath.Join(filepath.Dir(path), name)
 }
 
-// test fills in what a test leaves out, and looks for what can't be meant.
+// test sets what a test leaves out and reports what cannot be intended.
 func (d *decoder) test(t *Test) {
 	wrong := func(field any, hint, format string, args ...any) {
 		at := d.marks[field]
@@ -165,7 +164,7 @@ func (d *decoder) test(t *Test) {
 	}
 }
 
-// about names a test that has no name.
+// about returns a name for a test that has none.
 func (t *Test) about() string {
 	subject := t.Tool + t.Prompt + t.URI
 	if t.Tool == "" {
@@ -174,5 +173,5 @@ func (t *Test) about() string {
 	return subject + " on " + t.Server
 }
 
-// Subject is the name or URI that the test is about; empty for other methods.
+// Subject returns the name or URI that the test is about; empty for other methods.
 func (t *Test) Subject() string { return t.Tool + t.Prompt + t.URI }

@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// The whole of what a test file may say.
+// All that a test file may contain.
 const everythingOfATest = `
 $schema: https://example.org/test.schema.json
 schema: 1
@@ -68,7 +68,7 @@ func TestTestFile(t *testing.T) {
 	}
 }
 
-// keysOfAll are the keys of a type and of those in it.
+// keysOfAll returns the keys of a type and of the types in it.
 func keysOfAll(typ reflect.Type) map[string]bool {
 	all := map[string]bool{}
 	for typ.Kind() == reflect.Slice && typ != reflect.TypeFor[JSON]() {
@@ -147,7 +147,7 @@ func TestTestSchema(t *testing.T) {
 	}
 }
 
-// What comes out is JSON that says what the YAML said.
+// The result is JSON that is equivalent to the YAML.
 func FuzzParseTests(f *testing.F) {
 	f.Add([]byte(everythingOfATest))
 	f.Add([]byte("schema: 1\ntests: [{server: a, tool: b, expect: deny, arguments: {a: \"\\u2028\", b: 1e999}}]"))

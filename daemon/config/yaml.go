@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// document parses text into the root node of its one document. Whatever keeps
-// that from having one reading comes back as diagnostics.
+// document parses text and returns the root node of its single document. It returns diagnostics
+// for anything that would make the text ambiguous.
 func document(file string, text []byte) (*yaml.Node, []Diagnostic) {
 	if d := CheckText(file, text); d != nil {
 		return nil, []Diagnostic{*d}
@@ -35,10 +35,9 @@ func document(file string, text []byte) (*yaml.Node, []Diagnostic) {
 	return root, nil
 }
 
-// CheckText finds the first thing in text that a reader would guess at or not
-// show: another encoding than UTF-8, characters that end a line for some readers
-// only, and characters that make a line look other than it is. It returns nil
-// when there is none.
+// CheckText returns the first thing in text that is ambiguous or would not be visible, or nil: an
+// encoding other than UTF-8, characters that only some programs take as line ends, and characters
+// that change how a line looks.
 func CheckText(file string, text []byte) *Diagnostic {
 	if bytes.HasPrefix(text, []byte{0xff, 0xfe}) || bytes.HasPrefix(text, []byte{0xfe, 0xff}) || bytes.IndexByte(text[:min(4, len(text))], 0) >= 0 {
 		return &Diagnostic{File: file, Line: 1, Column: 1, Severity: Error,
@@ -74,7 +73,7 @@ func CheckText(file string, text []byte) *Diagnostic {
 	return nil
 }
 
-// syntax turns the errors of the YAML parser into diagnostics.
+// syntax converts errors of the YAML parser to diagnostics.
 func syntax(file string, text []byte, err error) []Diagnostic {
 	var many *yaml.LoadErrors
 	var one *yaml.LoadError
@@ -100,7 +99,7 @@ func syntax(file string, text []byte, err error) []Diagnostic {
 	return ds
 }
 
-// syntaxHint says what people most often meant where the parser gave up.
+// syntaxHint returns the most likely cause of a syntax error at the given place.
 func syntaxHint(text []byte, at yaml.Mark) string {
 	lines := bytes.Split(text, []byte("\n"))
 	if at.Line < 1 || at.Line > len(lines) {

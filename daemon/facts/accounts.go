@@ -4,9 +4,9 @@ import (
 	"bytes"
 )
 
-// numbers reports the numbers in a word, or begun by it, that can be those of
-// an account: eight digits or more in a row, or in groups with a blank or a dash
-// between. Dates, parts of hashes and fractions are none.
+// numbers reports the numbers that a word contains or begins and that can be account numbers:
+// eight digits or more, in a row or in groups separated by a blank or a dash. It skips dates,
+// parts of hashes, and fractions.
 func (s *sight) numbers(w span) {
 	text := s.text
 	if isUUID(text[w.start:w.end]) {
@@ -25,9 +25,8 @@ func (s *sight) numbers(w span) {
 	}
 }
 
-// number reads the number that begins at start, and returns where it ends. The
-// groups of one are alike but for the first and the last: where a longer one
-// follows, another number begins.
+// number reads the number at start and returns its end. All groups of a number have the same
+// length, except the first and the last; a longer group begins another number.
 func (s *sight) number(w span, start int) int {
 	text := s.text
 	var digits [longestAccount + 6]byte
@@ -71,12 +70,11 @@ const (
 	shortestAccount = 8
 	longestAccount  = 34
 	longestGroup    = 6
-	longestHead     = 12 // letters and digits of an account before the number: GB29NWBK
+	longestHead     = 12 // letters and digits before the number of an account, as in GB29NWBK
 )
 
-// standsAlone reports whether what is around text[start:end] leaves it a number:
-// no letter behind it, and before it nothing or what an account begins with, as
-// DE or GB29NWBK.
+// standsAlone reports whether the context of text[start:end] allows it to be an account number:
+// no letter follows, and nothing precedes it but the head of an account, such as DE or GB29NWBK.
 func (s *sight) standsAlone(w span, start, end int) bool {
 	text := s.text
 	if end < len(text) && (madeOf[text[end]]&(ofLower|ofUpper|ofUnder) != 0 || text[end] == '.' && end+1 < len(text) && isDigit(text[end+1])) {
@@ -101,7 +99,7 @@ func (s *sight) standsAlone(w span, start, end int) bool {
 	return letters == 2 && len(head) <= longestHead && isDigit(head[2]) && len(head) > 3 && isDigit(head[3])
 }
 
-// isDate reports whether digits, written in so many groups, are a day.
+// isDate reports whether digits, written in the given number of groups, are a date.
 func isDate(digits []byte, groups int) bool {
 	between := func(at int, low, high byte) bool {
 		v := (digits[at]-'0')*10 + digits[at+1] - '0'
@@ -116,13 +114,13 @@ func isDate(digits []byte, groups int) bool {
 	return groups == 3 && between(4, 19, 20)
 }
 
-// isUUID reports whether word has the form of one.
+// isUUID reports whether word has the form of a UUID.
 func isUUID(word []byte) bool {
 	return len(word) == 36 && word[8] == '-' && word[13] == '-' && word[18] == '-' && word[23] == '-'
 }
 
-// isWallet reports whether word is the address of an account on one of the two
-// chains whose addresses can be told from other words.
+// isWallet reports whether word is an account address of Bitcoin or Ethereum, whose addresses can
+// be distinguished from other words.
 func isWallet(word []byte) bool {
 	hex := len(word) == 42 && word[0] == '0' && word[1]|0x20 == 'x'
 	if !hex && (len(word) < 42 || len(word) > 62 || !bytes.HasPrefix(word, []byte("bc1"))) {

@@ -4,11 +4,11 @@ import (
 	"bytes"
 )
 
-// Here are the forms that no borrowed rule knows, or not well: an assignment
-// to a telling name, a scheme of HTTP authentication, a password in a URL, and
-// a private key, whole or cut.
+// This file has the forms that the borrowed rules do not cover, or not well: an assignment to a
+// telling name, a scheme of HTTP authentication, a password in a URL, and a private key, complete
+// or truncated.
 
-// nameKeywords are parts of names that judgeName knows.
+// nameKeywords are parts of the names that judgeName recognizes.
 var nameKeywords = []string{"passw", "passphrase", "passcode", "pwd", "psk", "secret", "token", "apikey", "api_key", "api-key", "api key",
 	"access_key", "access-key", "accesskey", "access key", "private_key", "privatekey", "account_key", "accountkey", "auth_key", "authkey",
 	"master_key", "masterkey", "encryption_key", "encryptionkey", "signing_key", "signingkey", "admin_key", "credential", "authorization"}
@@ -18,9 +18,8 @@ const (
 	longestValue = 4096
 )
 
-// assigned looks at text[start:end], which may be part of a name, for what is
-// assigned to that name. nameEnd is where the name ends. Found or not, f says how
-// much was looked at.
+// assigned looks for a secret that is assigned to the name around text[start:end]. nameEnd is the
+// end of the name. f.looked is set even if nothing is found.
 func assigned(text []byte, start, end int) (f find, nameEnd int, ok bool) {
 	from, to := start, end
 	for from > 0 && start-from < longestName && isNamePart(text[from-1]) {
@@ -50,18 +49,18 @@ func assigned(text []byte, start, end int) (f find, nameEnd int, ok bool) {
 
 func isNamePart(c byte) bool { return isWord(c) || c == '-' || c == '.' }
 
-// assignment reads what follows a name.
+// assignment parses what follows a name.
 type assignment struct {
 	text   []byte
 	kind   nameKind
-	from   int // where the name begins
+	from   int // start of the name
 	at     int
-	far    int  // where what was looked at for the value ends
+	far    int  // end of the text that was examined for the value
 	tight  bool // no blank before the value
 	quoted bool
 	option bool // --name, with = or a blank before its value
 	basic  bool // the scheme before the value is Basic
-	blank  bool // there is no operator but a blank
+	blank  bool // a blank is the only operator
 }
 
 func (a *assignment) peek() byte {
@@ -79,10 +78,10 @@ func (a *assignment) blanks() (n int) {
 	return n
 }
 
-// operator reads `=`, `:`, `:=`, `=>`, or for an option a blank, and says
-// whether there was one.
+// operator reads `=`, `:`, `:=`, `=>` or, for an option, a blank. It reports whether there was
+// one.
 func (a *assignment) operator() bool {
-	for range 3 { // the quote that closes the name, perhaps escaped
+	for range 3 { // the quote that closes the name, possibly escaped
 		if c := a.peek(); c == '\\' || c == '"' || c == '\'' || c == '`' || c == ']' {
 			a.at++
 		}
@@ -133,7 +132,7 @@ func (a *assignment) value() span {
 		return span{start, start}
 	}
 	end := endBefore(&isValueEnd, a.text, start, longestValue)
-	// A header's value is two words; the scheme says how to judge the other.
+	// The value of a header is two words; the scheme says how to judge the second.
 	if end < len(a.text) && a.text[end] == ' ' && isOneOf(schemes, a.text[start:end]) {
 		_, a.basic = cutFold(a.text[start:end], "basic")
 		for start = end + 1; start < len(a.text) && a.text[start] == ' '; {
@@ -150,8 +149,8 @@ func (a *assignment) value() span {
 
 var isValueEnd = blanksAnd("\"'`;,&<>)}]|")
 
-// holds says whether the value is a secret. Text that isn't quoted is judged
-// more strictly, since it may be prose or the name of another variable.
+// holds reports whether the value is a secret. Unquoted text is judged more strictly, since it
+// may be prose or the name of another variable.
 func (a *assignment) holds(name, v []byte, what string) bool {
 	if a.basic {
 		return isBasic(v)
@@ -169,26 +168,26 @@ func (a *assignment) holds(name, v []byte, what string) bool {
 	if a.kind != passwordName {
 		return false
 	}
-	// Letters only: a word of prose or of a program unless all looks like a
-	// setting: NAME=value, ?name=value, or a line of its own.
+	// Letters only: a word of prose or of a program, unless everything looks like a setting:
+	// NAME=value, ?name=value, or a line of its own.
 	return a.tight && !a.blank && (isUpper(name) || a.option || a.from > 0 && (a.text[a.from-1] == '?' || a.text[a.from-1] == '&')) ||
 		len(v) >= 6 && a.wholeLine(v)
 }
 
-// isCode reports whether a value is an expression of a program.
+// isCode reports whether a value is an expression in a program.
 func isCode(v []byte) bool {
-	// a.b.c has no digit in it.
+	// a.b.c has no digits.
 	return bytes.ContainsAny(v, "([{") || !hasDigit(v) && (namesSecret(v) || bytes.IndexByte(v, '.') > 0)
 }
 
-// variables are words that say of a value that it names a secret.
+// variables are words that mark a value as the name of a secret.
 var variables = set("password", "passwd", "pwd", "passphrase", "secret", "token", "credential", "credentials", "key", "pass")
 
 func isUpper(name []byte) bool {
 	return !bytes.ContainsAny(name, "abcdefghijklmnopqrstuvwxyz")
 }
 
-// wholeLine reports whether the line holds nothing but the name and the value.
+// wholeLine reports whether the line contains only the name and the value.
 func (a *assignment) wholeLine(v []byte) bool {
 	lineStart := 1 + bytes.LastIndexByte(a.text[max(0, a.from-longestName):a.from], '\n') + max(0, a.from-longestName)
 	before := bytes.Trim(a.text[lineStart:a.from], " \t-")

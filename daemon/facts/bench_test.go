@@ -48,7 +48,7 @@ func BenchmarkRedact(b *testing.B) {
 	}
 }
 
-// small is a call and a result of the size that most have.
+// BenchmarkOfSmall uses calls and results of a common size.
 func BenchmarkOfSmall(b *testing.B) {
 	f := New(Options{Home: "/home/u"})
 	c := callTo("echo", `{"text":"0123456789abcdef"}`)
@@ -68,7 +68,7 @@ func BenchmarkObserveSmall(b *testing.B) {
 	}
 }
 
-// tenKilobytes are results as servers give them.
+// tenKilobytes are typical results of servers.
 var tenKilobytes = map[string]string{
 	"prose":   strings.Repeat("The release is planned for next week; Ann (ann@acme.io) wrote the list of tasks, see https://acme.io/tasks/17. ", 90),
 	"code":    strings.Repeat("func (s *server) readNote(ctx context.Context, name string) (string, error) {\n\ts.mu.Lock()\n\tdefer s.mu.Unlock()\n\ttext, ok := s.all_notes[name]\n\tif !ok {\n\t\treturn \"\", fmt.Errorf(\"no note %q\", name)\n\t}\n\treturn text, nil\n}\n\n", 42),
@@ -91,8 +91,8 @@ func BenchmarkObserve(b *testing.B) {
 	}
 }
 
-// What it costs of that to look for words that steer a model; wordy is made of words
-// that such phrases have, too.
+// BenchmarkSteers measures the share of the search for phrases that steer a model. The text wordy
+// consists of words that also occur in such phrases.
 func BenchmarkSteers(b *testing.B) {
 	const wordy = "The tool was called before, and a message of the user must be sent to the file. Nobody can tell what the system says, or why. "
 	for _, name := range []string{"prose", "code", "json", "russian", "wordy"} {
@@ -109,7 +109,7 @@ func BenchmarkSteers(b *testing.B) {
 	}
 }
 
-// What the record keeps of a small call.
+// BenchmarkRedactSmall measures the redaction of a small call for the record.
 func BenchmarkRedactSmall(b *testing.B) {
 	values := []byte(`{"path":"/srv/notes/7.txt","text":"0123456789abcdef"}`)
 	b.ReportAllocs()

@@ -8,15 +8,15 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// beside walks the params of what an agent sends but for the arguments, which are
-// looked at by themselves: _meta, task, what is completed, the answers of a user, and
-// members that nobody knows. Their paths begin at params.
+// beside walks the params of an agent's message except the arguments, which are examined
+// separately: _meta, task, what is to be completed, the answers of a user, and unknown members.
+// The paths of its members begin at params.
 type beside struct {
 	*look
 	kind mcp.Subject
 }
 
-// walkBeside looks at what stands beside the arguments.
+// walkBeside examines the params other than the arguments.
 func (l *look) walkBeside() {
 	c := l.call
 	raw := c.Envelope.Params.Of(c.Line)
@@ -35,8 +35,8 @@ func (l *look) walkBeside() {
 	}
 }
 
-// isAbout reports whether bare params say nothing but what a call is about and its
-// arguments, both of which are looked at by themselves.
+// isAbout reports whether bare params hold only the subject of a call and its arguments, which
+// are examined separately.
 func isAbout(kind mcp.Subject, e *wire.Envelope) bool {
 	switch kind {
 	case mcp.Tool, mcp.Prompt:
@@ -47,15 +47,15 @@ func isAbout(kind mcp.Subject, e *wire.Envelope) bool {
 	return false
 }
 
-// withoutArguments appends the params of c with null in the place of the arguments.
+// withoutArguments appends the params of c to dst, with null in place of the arguments.
 func withoutArguments(dst []byte, c *gate.Call) []byte {
 	p, a := c.Envelope.Params, c.Envelope.Arguments
 	dst = append(append(dst, c.Line[p.Start:a.Start]...), "null"...)
 	return append(dst, c.Line[a.End:p.End]...)
 }
 
-// isSubject reports whether the walk is at the member that says what the call is
-// about, which is looked at as that.
+// isSubject reports whether the walk is at the member that names the subject of the call, which
+// is examined separately.
 func (b *beside) isSubject(w *walk) bool {
 	if len(w.frames) != 1 {
 		return false
@@ -69,8 +69,8 @@ func (b *beside) isSubject(w *walk) bool {
 	return false
 }
 
-// isURI reports whether the walk is at a URI that the call is about, one of several or
-// in a reference.
+// isURI reports whether the walk is at a URI that the call is about: one of several, or in a
+// reference.
 func (b *beside) isURI(w *walk) bool {
 	switch b.kind {
 	case mcp.Listen:
@@ -81,8 +81,8 @@ func (b *beside) isURI(w *walk) bool {
 	return false
 }
 
-// ofProtocol reports whether the walk is in a part of _meta with which MCP and tracing
-// carry the message and introduce the agent: nothing is sent to a place that is named there.
+// ofProtocol reports whether the walk is in a part of _meta with which MCP and tracing carry the
+// message and describe the agent. Nothing is sent to a place that is named there.
 func ofProtocol(w *walk) bool {
 	return inMeta(w) && len(w.frames) > 1 && w.frames[1].name.end > 0 && isProtocolName(unquoted(w.raw[w.frames[1].name.start:w.frames[1].name.end]))
 }
@@ -90,7 +90,7 @@ func ofProtocol(w *walk) bool {
 // inMeta reports whether the walk is in params._meta.
 func inMeta(w *walk) bool { return inMember(w, 0, "_meta") }
 
-// inMember reports whether the walk is in the member of that name of its frame at depth.
+// inMember reports whether the walk is in the member called name of the frame at depth.
 func inMember(w *walk, depth int, name string) bool {
 	if len(w.frames) <= depth || w.frames[depth].name.end == 0 {
 		return false

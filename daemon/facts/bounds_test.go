@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A path that stands in a call many times is followed once, and files of ours are
-// looked for once, for all links in the call.
+// A path that occurs in a call many times is followed once, and files of ours are listed once for
+// all links in the call.
 func TestEqualPathsAreFollowedOnce(t *testing.T) {
 	h := newHouse(t)
 	for i := range 3 {
@@ -34,7 +34,7 @@ func TestEqualPathsAreFollowedOnce(t *testing.T) {
 
 func quotedPath(p string) string { return string(quoted(p, true)) }
 
-// A second name of a file of ours is known however many files lie beside it.
+// A second name of a file of ours is recognized however many other files there are.
 func TestLinkedAmongManyFiles(t *testing.T) {
 	h := newHouse(t)
 	state := h.home + "/.local/state/thoughtgate"
@@ -61,7 +61,7 @@ func TestLinkedAmongManyFiles(t *testing.T) {
 	}
 }
 
-// Once nobody wants to know, nothing more is looked at.
+// Once its context is done, a look examines nothing more.
 func TestLookingStopsWithItsContext(t *testing.T) {
 	h := newHouse(t)
 	var args []string
@@ -88,7 +88,7 @@ func TestLookingStopsWithItsContext(t *testing.T) {
 	}
 }
 
-// endsAfter has ended once it was asked often enough.
+// endsAfter is a context that is done after a number of checks.
 type endsAfter struct {
 	context.Context
 	left int
@@ -101,8 +101,8 @@ func (e *endsAfter) Err() error {
 	return nil
 }
 
-// What stands for folders is not written out without end: past a bound the call is one
-// that a person looks at.
+// The expansion of folder variables is bounded: beyond the bound, a person is asked about the
+// call.
 func TestFoldersWrittenOutAreBounded(t *testing.T) {
 	h := newHouse(t)
 	for _, stands := range []string{"$PWD ", "${HOME} ", "~ "} {

@@ -5,21 +5,20 @@ import (
 	"unicode/utf8"
 )
 
-// cleaner makes of what was written what is read: escapes of JSON at any depth,
-// percent signs, character references, terminal escapes and disguised letters,
-// all in one pass, since whoever writes may use any of them within another. It
-// works on whole messages, so it takes the text of a JSON value as it stands in
-// the line as well as plain text, and quotes are text to it.
+// cleaner converts a text to the form in which it is read. It decodes JSON escapes of any depth,
+// percent-encoding, character references, terminal escapes and disguised letters, in a single
+// pass, since each of them may be nested in another. It works on whole messages, so it accepts
+// raw JSON strings as well as plain text, and treats quotes as text.
 //
-// What comes out is only ever looked at. An escape that parts words (\n, \t) is
-// a line end in it; `C:\new` is misread for that, and nothing hangs on it.
+// The result is only examined, never forwarded. An escape that separates words (\n, \t) becomes a
+// line end. Therefore `C:\new` is misread, which does no harm.
 type cleaner struct {
 	out    []byte
-	hidden []byte // what was written in characters that no screen shows
+	hidden []byte // text in characters that are invisible on screens
 }
 
-// clean returns text as it reads. The result is valid until the next call, and
-// is text itself where there was nothing to do.
+// clean returns text in the form in which it is read. The result is valid until the next call. It
+// is text itself if there is nothing to change.
 func (c *cleaner) clean(text []byte) []byte {
 	at := nextSpecial(text, 0)
 	if at == len(text) {
@@ -38,8 +37,8 @@ func (c *cleaner) clean(text []byte) []byte {
 	return c.out
 }
 
-// isSpecial are the bytes that need a look: what begins an escape, control
-// characters, and all but ASCII.
+// isSpecial marks the bytes that need handling: starts of escapes, control characters, and
+// everything that is not ASCII.
 var isSpecial = func() (table [256]bool) {
 	for i := range table {
 		table[i] = i < ' ' && i != '\n' && i != '\t' && i != '\r' || i == '\\' || i == '%' || i == '&' || i >= 0x7f
@@ -54,7 +53,7 @@ func nextSpecial(text []byte, at int) int {
 	return at
 }
 
-// special reads what begins with a special byte, and returns how long it is.
+// special handles what begins with a special byte, and returns its length.
 func (c *cleaner) special(text []byte) int {
 	switch b := text[0]; {
 	case b == '\\':
@@ -65,7 +64,7 @@ func (c *cleaner) special(text []byte) int {
 		return c.reference(text)
 	case b == 0x1b:
 		return 1 + afterESC(text[1:])
-	case b < utf8.RuneSelf: // other control characters leave no trace
+	case b < utf8.RuneSelf: // other control characters are removed
 		return 1
 	}
 	r, n := utf8.DecodeRune(text)
@@ -73,7 +72,8 @@ func (c *cleaner) special(text []byte) int {
 	return n
 }
 
-// put writes a character that was found; after is what stands behind it.
+// put writes a decoded character. It returns how many bytes of after, the text that follows, it
+// has consumed.
 func (c *cleaner) put(r rune, after []byte) (more int) {
 	switch {
 	case r == 0x1b:
@@ -88,26 +88,26 @@ func (c *cleaner) put(r rune, after []byte) (more int) {
 	return 0
 }
 
-// afterESC returns how much of what stands behind an ESC is a terminal escape
-// with it: only what may be long. A model sees the letter of a short one.
+// afterESC returns how many bytes of text, which follows an ESC, belong to a long terminal
+// escape. It does not count short ones, since a model sees their letter.
 func afterESC(text []byte) int {
 	if len(text) == 0 || text[0] != '[' && text[0] != ']' {
 		return 0
 	}
-	if n := escapeLength(text[:min(len(text), longestEscape)]); n > 1 { // else it has no end
+	if n := escapeLength(text[:min(len(text), longestEscape)]); n > 1 { // otherwise it has no end
 		return n
 	}
 	return 0
 }
 
-// backslash reads an escape. One before a letter that means nothing parts words,
-// as in DOMAIN\user; one before a mark is only there to protect it.
+// backslash handles an escape. Before a letter without a meaning the backslash separates words,
+// as in DOMAIN\user. Before punctuation it only protects it.
 func (c *cleaner) backslash(text []byte) int {
 	if len(text) < 2 {
 		return 1
 	}
 	switch b := text[1]; b {
-	case '\\': // the second may itself begin an escape
+	case '\\': // the second one may begin an escape
 		return 1
 	case 'n', 't', 'r', 'b', 'f', 'v':
 		c.out = append(c.out, '\n')
@@ -129,9 +129,8 @@ func (c *cleaner) backslash(text []byte) int {
 	return 1
 }
 
-// escaped writes the character that the n bytes at the head of text stand for,
-// or reads on when it begins an escape of another kind: many encoders of JSON
-// write \u0026 for &.
+// escaped writes the character r that the first n bytes of text stand for. If r begins an escape
+// of another kind, it handles that, too: many JSON encoders write \u0026 for &.
 func (c *cleaner) escaped(r rune, text []byte, n int) int {
 	switch r {
 	case '&':
@@ -148,8 +147,8 @@ func (c *cleaner) escaped(r rune, text []byte, n int) int {
 	return n + c.put(r, text[n:])
 }
 
-// percent reads %XX, however often the percent sign itself was escaped. text[0]
-// is that sign however it is written.
+// percent decodes %XX even if the percent sign itself is escaped, any number of times. text[0] is
+// the last byte of that sign in whatever form.
 func (c *cleaner) percent(text []byte) int {
 	at := 1
 	for at+1 < len(text) && text[at] == '2' && text[at+1] == '5' {
@@ -180,8 +179,8 @@ func (c *cleaner) percent(text []byte) int {
 	return 1
 }
 
-// reference reads a numeric character reference of HTML, of which text[0] is the
-// first character however it is written.
+// reference decodes a numeric character reference of HTML. text[0] is the last byte of the & in
+// whatever form.
 func (c *cleaner) reference(text []byte) int {
 	at := 1
 	for bytes.HasPrefix(text[at:], []byte("amp;")) {

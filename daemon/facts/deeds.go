@@ -2,17 +2,17 @@ package facts
 
 import "github.com/thoughtgate/thoughtgated/internal/display"
 
-// said is what the name of a tool says that it does.
+// said is what the name of a tool says about what the tool does.
 type said struct {
 	deed    deed
-	sends   bool // also where it acts
+	sends   bool // may be set in addition to acts
 	words   wordList
-	at      int           // the word that says deed
-	sentAt  int           // the one that says sends
-	foreign [acts]*string // what says sends, and acts, in another language
+	at      int           // index of the word for deed
+	sentAt  int           // index of the word for sends
+	foreign [acts]*string // words in another language for sends and acts
 }
 
-// by returns the word of the name that says d.
+// by returns the word of the name that stands for d.
 func (s *said) by(d deed) string {
 	switch word := s.foreign[d-1]; {
 	case word != nil:
@@ -23,7 +23,7 @@ func (s *said) by(d deed) string {
 	return string(s.words.word(s.at))
 }
 
-// deedsIn says what a tool of this name does; clean is the name without disguises.
+// deedsIn returns what a tool with this name does. clean is the name without disguises.
 func deedsIn(name string, clean []byte) said {
 	s := deedsOf(clean)
 	if display.IsASCII(clean) && display.IsASCII(name) {
@@ -41,7 +41,7 @@ func deedsIn(name string, clean []byte) said {
 	return s
 }
 
-// deedsOf is deedsIn for a name that was cleaned, by words in Latin letters.
+// deedsOf is deedsIn for a cleaned name, by words in Latin letters.
 func deedsOf(name []byte) said {
 	var s said
 	if hosted[string(name)] {
@@ -64,13 +64,13 @@ func deedsOf(name []byte) said {
 	return s
 }
 
-// namedDeeds goes through the words of a name.
+// namedDeeds holds the state while the words of a name are interpreted.
 type namedDeeds struct {
-	made, created, changed bool // a word of these has been
-	reading                bool // what follows is what is read
+	made, created, changed bool // whether such a word has occurred
+	reading                bool // the words that follow name what is read
 }
 
-// word says what the i-th word says by itself and by those before it.
+// word returns the meaning of the i-th word, given the words before it.
 func (n *namedDeeds) word(w *wordList, i int) deed {
 	this := w.word(i)
 	d := verbs[string(this)]

@@ -9,14 +9,14 @@ import (
 
 const (
 	shortestBase64 = 24   // shorter runs hold no secret worth the time
-	mixedBase64    = 4096 // up to here a run may begin in the middle of a longer one
-	mostNested     = 3    // base64 of base64 of base64
+	mixedBase64    = 4096 // up to this length, a run may begin inside a longer one
+	mostNested     = 3    // base64 in base64 in base64
 	mostRecoded    = 64 << 10
 )
 
-// base64Runs calls found with what each run of base64, or of hex digits, in the
-// text decodes to, when that could be text, and with what is encoded in that again.
-// left is how many more bytes are decoded.
+// base64Runs decodes each run of base64 or hex digits in text and calls found with the result if
+// it could be text. It does the same with the runs in the result. left is the number of bytes
+// that may still be decoded; it limits only nested runs.
 func base64Runs(text []byte, depth int, left *int, found func(decoded []byte)) {
 	var buffer []byte
 	decode := func(by func(dst, run []byte) []byte, run []byte) {
@@ -47,8 +47,8 @@ func base64Runs(text []byte, depth int, left *int, found func(decoded []byte)) {
 	}
 }
 
-// mayDecodeToText reports whether run could be the base64 of what looksLikeText, by its
-// first letters. It spares most runs, which are paths and names, the room to decode them.
+// mayDecodeToText reports from the first letters of run whether it could be the base64 of text,
+// as defined by looksLikeText. It saves decoding most runs, which are paths and names.
 func mayDecodeToText(run []byte) bool {
 	var room [48]byte
 	head := decodeBase64(room[:0], run[:min(len(run), 64)])
@@ -59,13 +59,13 @@ func isHex(run []byte) bool {
 	return len(run)%2 == 0 && len(bytes.TrimLeft(run, "0123456789abcdefABCDEF")) == 0
 }
 
-// decodeHex decodes a run that isHex.
+// decodeHex decodes a run for which isHex is true.
 func decodeHex(dst, run []byte) []byte {
 	dst, _ = hex.AppendDecode(dst, run)
 	return dst
 }
 
-// base64Value is 1 + the value of a letter of either alphabet, 0 for others.
+// base64Value maps a letter of either base64 alphabet to 1 + its value, and all others to 0.
 var base64Value = func() (table [256]uint8) {
 	for i, letter := range "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/" {
 		table[letter] = uint8(i + 1)
@@ -76,7 +76,7 @@ var base64Value = func() (table [256]uint8) {
 
 func decodeBase64(dst, run []byte) []byte {
 	dst = slices.Grow(dst, len(run)*6/8)
-	bits := uint32(0) // of which the last letter fills the lower six
+	bits := uint32(0) // each letter shifts in six bits
 	for i, letter := range run {
 		bits = bits<<6 | uint32(base64Value[letter]-1)
 		if n := i % 4; n > 0 {
@@ -86,8 +86,8 @@ func decodeBase64(dst, run []byte) []byte {
 	return dst
 }
 
-// looksLikeText reports whether nearly all of b is printable ASCII: of bytes
-// that were never text about a third is.
+// looksLikeText reports whether nearly all of b is printable ASCII. In random bytes, about a
+// third is.
 func looksLikeText(b []byte) bool { return unprintable(b)*10 <= len(b) }
 
 func unprintable(b []byte) (n int) {
@@ -99,8 +99,8 @@ func unprintable(b []byte) (n int) {
 	return n
 }
 
-// base64Stretches yields the runs of letters of base64 in text that are at least
-// shortest long.
+// base64Stretches yields the runs of base64 letters in text that are at least shortest bytes
+// long.
 func base64Stretches(text []byte, shortest int) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for i := 0; i < len(text); {

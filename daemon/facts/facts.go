@@ -1,30 +1,27 @@
-// Package facts finds out what is true of a call, so that rules can ask by what
-// a call does instead of by what a tool is called.
+// Package facts determines what is true of a call, so that rules can refer to what a call does
+// instead of to the name of a tool.
 //
-// Some facts need no memory: secret (an argument carries a credential),
-// secret-place (it names where credentials live), acts and sends (what the
-// tool's name says it does), outside (a path leads out of the project), and ours
-// (it names something of ThoughtGate's).
+// Some facts need no memory: secret (an argument contains a credential), secret-place (an
+// argument names a place where credentials are kept), acts and sends (what the tool does
+// according to its name), outside (a path leads out of the project), and ours (an argument names
+// something of ThoughtGate).
 //
-// The others come of what was said before in the session. Whoever attacks an
-// agent through what it reads has to name things: where to send to, and often
-// with which tool. So each session has a small memory of places (mail addresses,
-// hosts, numbers of accounts), with who said each of them first, and of tools that
-// servers named. planted is a place that a server brought up, prompted a tool
-// that a server's text named, new-place one that nothing was sent to before. The
-// memory holds hashes of what was said, so many at most; it is fed with what
-// servers say before the agent can read it, and it ends with the session.
+// The other facts depend on earlier messages of the session. An attack on an agent through what
+// it reads must name things: a destination and, often, a tool. So each session has a small memory
+// of places (mail addresses, hosts, account numbers) with the first to name each of them, and of
+// the tools that servers named. planted is a place that a server named first, prompted a tool
+// that the text of a server named, new-place a place to which nothing was sent before. The memory
+// holds a bounded number of hashes, is updated with each message of a server before the agent can
+// read it, and ends with the session.
 //
-// What is looked at is text that somebody else chose, perhaps with care. So it
-// is folded first (full width letters, hidden characters, escapes, base64), all
-// of it is looked at whatever its size, and the one part that can take long, the
-// regular expressions, has a budget. A call that spends it has the fact secret:
-// it holds more that looks like credentials than could be looked at.
+// The examined text is untrusted and may be crafted. So it is normalized first (full-width
+// letters, hidden characters, escapes, base64), and all of it is examined whatever its size. Only
+// the regular expressions can take long, and they have a budget. A call that exhausts the budget
+// has the fact secret: it contains more that looks like credentials than could be examined.
 //
-// A false alarm costs a person's patience, and with it the worth of the next
-// question. So what is a placeholder, a label, an example, the name of a variable
-// or a page token is no secret, and prose that speaks of a place does not reach
-// for it.
+// A false alarm costs a person's attention, and makes the next question less likely to be read.
+// So a placeholder, a label, an example, the name of a variable or a page token is not a secret,
+// and prose that mentions a place does not count as access to it.
 package facts
 
 import (
@@ -53,33 +50,32 @@ const (
 	NewPlace    = "new-place"
 	Outside     = "outside"
 	Steered     = "steered"
-	Smelly      = "smelly" // of a form; of a definition it is the pins' word
+	Smelly      = "smelly" // for forms; for definitions, the pins set it
 )
 
 const (
-	// budget is how many bytes expressions are tried on for one call: a
-	// quarter of a second at worst.
+	// budget is the number of bytes on which expressions are tried per call. It takes at most a
+	// quarter of a second.
 	budget = 8 << 20
-	// mostOf is how many facts of one name a call has at most; a person is
-	// not helped by the ninth.
+	// mostOf is the maximum number of facts with one name per call. More would not help a person.
 	mostOf = 8
 )
 
-// Options say what a Finder can't know by itself.
+// Options configures a Finder.
 type Options struct {
-	// Home is what ~ stands for.
+	// Home is the folder for which ~ stands.
 	Home string
-	// Ours returns the absolute paths of what a call through the gate may not
-	// touch unasked: folders with all in them, files, and with * at the end all
-	// that begin with what stands before it. It is called for each call, must be quick, and is safe for concurrent use. Nil: none.
+	// Ours returns the absolute paths that a call must not touch without a question: folders with
+	// everything in them, files, and, with * at the end, all paths with that prefix. It is called
+	// for each call, must be fast, and must be safe for concurrent use. May be nil.
 	Ours func() []string
-	// Loss is told when the memory of a session had to let something go or
-	// could not look at all of a message: at first, and then each time that has
-	// doubled. It must be safe for concurrent use. Nil: nobody is told.
+	// Loss is called when the memory of a session discards something or a message could not be
+	// examined completely: the first time, and then whenever the number has doubled. It must be
+	// safe for concurrent use. May be nil.
 	Loss func(Loss)
-	// Steer is told when a server has said what is worded to steer a model: in a
-	// session at first, and then each time that there were twice as many. It must be
-	// safe for concurrent use. Nil: nobody is told.
+	// Steer is called when a server sends text that is worded to steer a model: for the first
+	// such message of a session, and then whenever their number has doubled. It must be safe for
+	// concurrent use. May be nil.
 	Steer func(Steer)
 }
 
@@ -95,15 +91,14 @@ type Finder struct {
 	looks    sync.Pool
 }
 
-// New returns a Finder that remembers nothing yet.
+// New returns a Finder with an empty memory.
 func New(o Options) *Finder {
 	return &Finder{own: newOwn(o), loss: o.Loss, steer: o.Steer, seed: maphash.MakeSeed(), sessions: sessions{each: map[owner]*memory{}}}
 }
 
-// Of returns what is true of c; what the memory knows comes last, before it the
-// order is that of the arguments. What c names and nobody has named before in its
-// session is the agent's from then on. It ends early when ctx does: what is returned
-// then is not all.
+// Of returns the facts of c, in the order of the arguments, followed by those from the memory. A
+// place that c is the first in its session to name counts as named by the agent from then on. If
+// ctx is done, Of returns early with an incomplete result.
 func (f *Finder) Of(ctx context.Context, c *gate.Call) []gate.Fact {
 	l := f.look(ctx, c)
 	defer f.looked(l)
@@ -126,7 +121,7 @@ func (f *Finder) Of(ctx context.Context, c *gate.Call) []gate.Fact {
 	return l.facts
 }
 
-// uri looks at a URI in each way in which it is read.
+// uri examines a URI in each spelling.
 func (l *look) uri(text string, at where) {
 	for i, spelling := range uri.Spellings(text) {
 		text := []byte(spelling)
@@ -135,30 +130,30 @@ func (l *look) uri(text string, at where) {
 	}
 }
 
-// look is one look at one call.
+// look is the examination of one call.
 type look struct {
-	ctx     context.Context // of the judgement that the look is for
+	ctx     context.Context // of the judgement that needs the facts
 	finder  *Finder
 	call    *gate.Call
 	budget  int
-	removes bool             // the tool's name says that it takes away what it names
-	follow  int              // how many paths' links have been followed, each path once
-	files   map[inode]string // of ours, once one of them could have another name
-	own     []string         // paths of ours, once they were needed
+	removes bool             // the tool's name says that it removes what it names
+	follow  int              // number of paths whose links were followed
+	files   map[inode]string // files of ours; loaded when a path could be another name of one
+	own     []string         // paths of ours; loaded when needed
 	facts   []gate.Fact
-	recall  *recall // nil for what no agent says
-	// recallOnly: who was sent to is asked, and nothing else.
+	recall  *recall // nil unless an agent sent the message
+	// recallOnly restricts the look to what the memory needs.
 	recallOnly bool
-	named      *gate.Paths // where to put the paths that are named; nil: nobody wants to know
-	work       int         // bytes looked at for secrets and places, for the tests of what hostile text costs
+	named      *gate.Paths // receives the paths that the call names; may be nil
+	work       int         // bytes examined for secrets and places; for tests of the cost of hostile text
 
 	kept
 }
 
-// kept is what a look has room in, which the next one uses again.
+// kept holds the buffers of a look that the next one reuses.
 type kept struct {
 	roots  []string // folders that the arguments name
-	parts  []string // what may be names within them
+	parts  []string // possible names in these folders
 	params []byte   // without the arguments
 	led    map[begun]leads
 
@@ -170,7 +165,7 @@ type kept struct {
 	memory recall
 }
 
-// look begins a look at c; looked ends it.
+// look starts to examine c. The caller must pass the result to looked.
 func (f *Finder) look(ctx context.Context, c *gate.Call) *look {
 	l, ok := f.looks.Get().(*look)
 	if !ok {
@@ -182,10 +177,10 @@ func (f *Finder) look(ctx context.Context, c *gate.Call) *look {
 	return l
 }
 
-// over reports that nobody wants to know any more what l finds.
+// over reports whether the result of l is no longer needed.
 func (l *look) over() bool { return l.ctx.Err() != nil }
 
-// looked gives l back. Nothing of the call is held on to.
+// looked returns l to the pool. The pool retains nothing of the call.
 func (f *Finder) looked(l *look) {
 	l.recall.done(f)
 	clear(l.roots)
@@ -203,14 +198,14 @@ func (f *Finder) looked(l *look) {
 	f.looks.Put(l)
 }
 
-// where says where in the arguments a text stands; it is asked only when there
-// is something to say about it.
+// where returns the path of a text in the arguments. It is called only when there is something to
+// report.
 type where func() string
 
 func here() string { return "" }
 
-// add notes a fact, once for a member, and reports whether more of its name
-// are wanted.
+// add adds a fact, at most once per member. It reports whether more facts of this name are
+// wanted.
 func (l *look) add(name, detail, member string) (more bool) {
 	return l.addFact(gate.Fact{Name: name, Detail: detail, Member: member})
 }
@@ -241,7 +236,7 @@ func (l *look) json(raw []byte) {
 	}
 }
 
-// member looks at a name: it is text like any other.
+// member examines a member name, which is text like any other.
 func (l *look) member(w *walk, name span) {
 	if l.over() {
 		return

@@ -25,8 +25,8 @@ func callTo(tool, args string) *gate.Call {
 
 func finder() *Finder { return New(Options{Home: "/home/u"}) }
 
-// factsOf returns the facts of a call, as `name@member`. Most tests are about
-// text, not about folders, and leave outside out.
+// factsOf returns the facts of a call as `name@member`. It omits outside, since most tests are
+// about text and not about folders.
 func factsOf(f *Finder, c *gate.Call) []string {
 	var out []string
 	for _, fact := range f.Of(context.Background(), c) {
@@ -96,9 +96,9 @@ func TestSecretsInText(t *testing.T) {
 		"clone https://bot:" + body[:20] + "@git.example.com/x.git",
 		"redis://:hunter2@localhost:6379",
 		"-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA7bq5Xw0a1b2c3d4e5f6g7h8i9j0kMIIEpAIBAAKCAQEA7bq5\n-----END RSA PRIVATE KEY-----",
-		// Cut before its end.
+		// Truncated.
 		"-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtzc2gtZW\n",
-		// Escaped once more, as within a JSON file.
+		// Escaped twice, as in a JSON file.
 		`{"k":"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQ\n-----END PRIVATE KEY-----\n"}`,
 		"curl -H 'Authorization: Bearer " + body + "' https://x",
 		"Authorization: Basic dXNlcjpodW50ZXIy",
@@ -116,7 +116,7 @@ func TestSecretsInText(t *testing.T) {
 		"twitter_api_key = abcdefghij0123456789klmno",
 		"AccountKey=" + body + body + "==;EndpointSuffix=core.windows.net",
 		"https://x/?access_token=" + body,
-		// The words that silence gitleaks silence nothing here.
+		// The words that silence gitleaks have no effect here.
 		"ghp_" + body[:36] + " # gitleaks:allow",
 	} {
 		check(t, callTo("note", `{"note":`+string(quoted(text, true))+`}`), "secret@note")
@@ -198,7 +198,7 @@ func TestSecretsInDisguise(t *testing.T) {
 	}
 }
 
-// A secret in parts is one, and none of its parts is on record.
+// A secret in parts is found, and none of its parts is recorded.
 func TestSecretsInParts(t *testing.T) {
 	token := "ghp_" + body[:36]
 	key := []string{"-----BEGIN PRIVATE KEY-----", "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC", "BKcwggSjAgEAAoIBAQaB3dE5fG7hJ9kL", "-----END PRIVATE KEY-----"}
@@ -220,7 +220,7 @@ func TestSecretsInParts(t *testing.T) {
 	}
 	check(t, callTo("note", `{"words":["ghp","a short","list"],"ids":["`+body[:36]+`","`+body[:36]+`"]}`))
 
-	// Nothing is hidden behind many other strings, wherever in them they are cut.
+	// A secret is found behind many other strings, wherever the text is split.
 	for before := mostPieces - 100; before <= mostPieces; before += 20 {
 		said := slices.Repeat([]string{"0123456789"}, before/10)
 		args := `{"a":["` + strings.Join(append(said, token[:11], token[11:25], token[25:]), `","`) + `"]}`
@@ -233,7 +233,7 @@ func TestSecretsInParts(t *testing.T) {
 	}
 }
 
-// A false alarm costs a person's patience. Each of these was one, or would be.
+// False alarms cost a person's attention. Each of these was one, or would be.
 func TestNoSecrets(t *testing.T) {
 	for _, args := range []string{
 		`{}`, `{"a":1,"b":[true,null,{}]}`,
@@ -298,7 +298,7 @@ func TestSecretPlaces(t *testing.T) {
 		"x.auto.tfvars.json", "~/.terraformrc", "config/master.key", "config/credentials.yml.enc", "config/credentials/production.key", "config/database.yml", "wp-config.php",
 		"config/prod.secret.exs", "appsettings.Production.json", ".flaskenv", ".dev.vars", "~/.m2/settings.xml", "~/.gradle/gradle.properties", "my-app-firebase-adminsdk-x1.json",
 		`C:\Users\u\.cursor\mcp.json`, "~/.dbt/profiles.yml", "~/.databrickscfg", "/etc/wireguard/wg0.conf", "~/.stripe/config.toml",
-		// In other words for the same place.
+		// Other names of the same place.
 		"op://vault/item", "keychain://login", "secret://db", "secrets://db", "https://169.254.169.254/x", "http://metadata.google.internal/x", "resource:///home/u/.ssh/id_rsa", "fs://home/u/.netrc",
 		"host:.netrc", "/etc/x/../shadow", "/etc/./shadow", "Copy of id_rsa", "~/.psql-history", "config/dev.secret.exs", "ssl/example.key", "tls/a.key", "private/a.key", "my.key/age.key",
 		"jwt.key", "signing.key", "deploy/x.env", "staging.env", "id_ed25519_sk", "id_dsa", "~/.config/chromium/Default/Cookies", "~/.config/microsoft-edge/Default/Cookies", "~/.config/BraveSoftware/Default/Cookies", "/proc/1/mem", "/proc/1/environ",
@@ -346,7 +346,7 @@ func TestToolNames(t *testing.T) {
 		"write_file": "", "create_directory": "", "edit_file": "", "update_issue": "", "echo": "", "add": "", "navigate_forward": "", "set_theme": "", "draft_email": "",
 		"order_by_name_get": "acts", "create_view": "", "create_query_run": "acts", "add_view_docker": "acts", "create_get_command": "acts", "add_search_webhook": "sends", "write_list_message": "sends", "put_count_payment": "acts",
 		"terminal/create_and_run": "acts", "terminal/exec": "acts", "terminal/kill": "", "auth_tokens": "secret-place", "env_vars": "secret-place", "private_keys": "secret-place", "list_passwords": "secret-place",
-		// Any word that acts or sends counts, but for what is read.
+		// Any word that acts or sends counts, except in what is read.
 		"get_and_delete": "acts", "getAndDelete": "acts", "list_purge": "acts", "read_then_execute": "acts", "search_and_destroy": "acts", "fetch_or_run": "acts",
 		"find_and_send": "sends", "get_and_post": "sends", "delete_and_send": "acts sends", "send_and_delete": "acts sends",
 		"get_run": "", "list_workflow_run": "", "get_share_link": "", "read_post": "", "get_terminal_output": "", "list_docker_containers": "", "get_webhook": "",
@@ -359,7 +359,7 @@ func TestToolNames(t *testing.T) {
 		"merge_pull_request": "acts", "update_order": "", "create_order": "acts",
 		"runner": "", "executive_summary": "", "paypal_get_balance": "",
 		"get_secret": "secret-place", "read_vault": "secret-place", "list_api_keys": "secret-place", "getAccessToken": "secret-place", "count_tokens": "", "secretary_list": "",
-		// Forms of a verb, and a verb with its object glued to it.
+		// Forms of a verb, and a verb with its object attached.
 		"deletefile": "acts", "deleteFILE": "acts", "deletefiles": "acts", "deleteallusers": "acts", "file_deletefile": "acts", "filedelete": "acts", "runcommand": "acts", "rmfile": "acts",
 		"sendmail": "sends", "sendemails": "sends", "uploadfile": "sends", "deletes_file": "acts", "deleting_file": "acts", "stopping": "acts", "delete2": "acts", "sends_message": "sends",
 		"file_deleter": "acts", "executor": "acts", "code_executor_tool": "acts", "mailer": "sends", "sender": "sends", "email_sender": "sends", "notifier": "sends", "get_and_deletefile": "acts",
@@ -368,7 +368,7 @@ func TestToolNames(t *testing.T) {
 		"budget_get": "", "asset_list": "", "dataset": "", "offset": "", "postcode": "", "payload": "", "string_format_get": "acts", "runtime": "", "dropbox": "", "sharepoint": "",
 		"get_sendmail_log": "", "string": "", "number": "", "header": "", "server": "", "cursor": "", "monitor": "", "user": "", "order": "acts", "password": "secret-place", "context": "",
 		"pending": "", "counter": "", "reader": "", "viewer": "", "class": "", "process": "", "status": "", "search_papers": "", "billing_address": "", "shipping": "",
-		// Two words.
+		// Pairs of words.
 		"k8s_apply": "acts", "tf_apply": "acts", "apply_manifest": "acts", "apply_migration": "acts", "alter_table": "acts", "db_migrate": "acts", "s3_put": "sends", "put_object": "sends",
 		"ftp_put": "sends", "s3_copy": "sends", "s3_sync": "sends", "aws_s3_cp": "sends", "wire_money": "acts", "move_money": "acts", "sign_transaction": "acts", "open_door": "acts",
 		"unlock_door": "acts", "unlock": "acts", "unlock_tools": "", "make_public": "acts", "set_repo_public": "acts", "add_user": "acts", "get_s3_put_log": "", "get_public": "", "apply_edit": "", "add_user_to_group": "acts", "create_user": "acts", "create_user_story": "", "user_add": "acts", "useradd": "acts", "get_user_add_log": "",
@@ -389,7 +389,7 @@ func TestToolNames(t *testing.T) {
 	} {
 		var got []string
 		c := callTo(name, `{}`)
-		c.Profile = gate.Development // where no send is new
+		c.Profile = gate.Development // where a destination is never new
 		for _, f := range finder().Of(context.Background(), c) {
 			got = append(got, f.Name)
 		}
@@ -397,7 +397,7 @@ func TestToolNames(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, s, want)
 		}
 	}
-	// Only a tool acts; a prompt of that name is text.
+	// Only a tool acts. A prompt of that name is text.
 	if got := finder().Of(context.Background(), &gate.Call{Method: "prompts/get", Subject: "delete_note"}); len(got) > 0 {
 		t.Errorf("a prompt: got %v", got)
 	}
@@ -405,7 +405,7 @@ func TestToolNames(t *testing.T) {
 
 var githubToken = "ghp_" + "wJ8xQ2mR5tY7uI9oP1aS3dF6gH4jK0lZ2xC8"
 
-// callWith is a call of an agent as the gate reads it.
+// callWith returns a call of an agent as the gate parses it.
 func callWith(t *testing.T, method, params string) *gate.Call {
 	t.Helper()
 	line := []byte(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":` + params + `}`)
@@ -416,8 +416,7 @@ func callWith(t *testing.T, method, params string) *gate.Call {
 	return c
 }
 
-// Everything in params leaves the agent like arguments do, whatever it is called and
-// whatever the method acts on.
+// Everything in params leaves the agent as arguments do, under any name and for any method.
 func TestAllOfParams(t *testing.T) {
 	for _, tt := range []struct {
 		method, params string
@@ -457,8 +456,7 @@ func TestAllOfParams(t *testing.T) {
 	}
 }
 
-// What agents put beside the arguments of every call, and what carries a message, is
-// no reason to ask.
+// What agents usually send beside the arguments, and what carries a message, is no reason to ask.
 func TestUsualParams(t *testing.T) {
 	for _, meta := range []string{
 		`{}`, `null`, `{"progressToken":1795412345678}`, `{"progressToken":"0c5b2a8e-7f0b-4d3a-9d59-3b8a4a3c2f10"}`,
@@ -481,7 +479,7 @@ func TestUsualParams(t *testing.T) {
 	}
 }
 
-// A place beside the arguments is one like any other.
+// A place beside the arguments is handled like any other.
 func TestPlacesBesideTheArguments(t *testing.T) {
 	for _, member := range []string{`"destination":"https://drop.evil.io/x"`, `"_meta":{"callback":"https://drop.evil.io/x"}`} {
 		f := finder()
@@ -499,22 +497,22 @@ func TestPlacesBesideTheArguments(t *testing.T) {
 }
 
 const (
-	// hostileSize is enough for what grows faster than the text to show.
+	// hostileSize is large enough to reveal costs that grow faster than the text.
 	hostileSize = 64 << 10
-	// mostWork is how often a byte may be looked at.
+	// mostWork is the maximum number of times a byte may be examined.
 	mostWork = 8
 )
 
-// workOn looks at the arguments of a call as Of does, and returns how many bytes
-// were looked at for secrets and places, expressions apart: those have a budget.
+// workOn examines the arguments of a call as Of does. It returns the number of bytes examined for
+// secrets and places, without expressions, which have a budget.
 func workOn(f *Finder, c *gate.Call) int {
 	l := f.look(context.Background(), c)
 	l.json(c.Arguments())
 	return l.work
 }
 
-// Hostile text must cost neither time nor the question. What it costs is counted
-// in bytes looked at, not in seconds.
+// Hostile text must neither cost much time nor suppress the question. Its cost is counted in
+// examined bytes instead of seconds.
 func TestHostileTextIsBounded(t *testing.T) {
 	secret := "ghp_" + body[:36]
 	fill := func(s string) string { return strings.Repeat(s, hostileSize/len(s)) }
@@ -548,7 +546,7 @@ func TestHostileTextIsBounded(t *testing.T) {
 			t.Errorf("%s: %d bytes looked at for %d, which is more than %d times", name, work, len(text), mostWork)
 		}
 	}
-	// Harmless text of that size is not suspected.
+	// Harmless text of that size has no facts.
 	for name, text := range map[string]string{
 		"prose":   fill("A task for the disk: tokens. twitter.com/someone wrote to facebook, jira and the secret garden. "),
 		"ids":     fill(`task 123e4567-e89b-12d3-a456-426614174000 is done, see https://example.com/a/b. `),
@@ -564,7 +562,7 @@ func TestHostileTextIsBounded(t *testing.T) {
 	}
 }
 
-// A call that holds more than can be looked at is suspected, once.
+// A call that holds more than can be examined has the fact secret, once.
 func TestBeyondTheBudget(t *testing.T) {
 	args := `{"a":"` + strings.Repeat(" eyJhbGciOiJIUzI1NiIsInR5cCI6", 100) + `","b":"` + strings.Repeat(" eyJhbGciOiJIUzI1NiIsInR5cCI6", 100) + `"}`
 	l := finder().look(context.Background(), callTo("note", args))
@@ -575,7 +573,7 @@ func TestBeyondTheBudget(t *testing.T) {
 	}
 }
 
-// noise returns n bytes without any order, the same each time.
+// noise returns n random bytes, the same each time.
 func noise(n int) []byte {
 	out := make([]byte, n)
 	x := uint64(88172645463325252)

@@ -11,22 +11,21 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/uri"
 )
 
-// A text is looked at as a program or a model might read it, which is not
-// always how it is written. What is done here is done to a copy: nothing that
-// is forwarded is ever folded.
+// A text is examined in the forms in which a program or a model might read it, which may differ
+// from the written form. This applies to a copy only: what is forwarded is never changed.
 
-// readAs says how a reading was come by.
+// readAs describes how a reading was derived from the text.
 type readAs uint8
 
 const (
 	asWritten readAs = iota // the text itself
-	unfolded                // with disguises taken off
-	decoded                 // what a run of base64 or of hex digits stands for
-	rejoined                // with what parts it taken out: only forms that prose can't make count
+	unfolded                // without disguises
+	decoded                 // decoded from a run of base64 or hex digits
+	rejoined                // without the breaks that split it; only forms that prose cannot produce count
 )
 
-// eachReading calls look with each way that text can be read, until look says
-// that it has seen enough. A reading is look's only until it returns.
+// eachReading calls look with each form in which text can be read, until look returns false. look
+// must not retain a reading.
 func eachReading(text []byte, look func(reading []byte, as readAs) (more bool)) {
 	plain, hidden, same := folded(text)
 	as := unfolded
@@ -53,8 +52,8 @@ func eachReading(text []byte, look func(reading []byte, as readAs) (more bool)) 
 	}
 }
 
-// unescaped returns text with the character references of HTML and the escapes of
-// JSON and of programs read, and whether there were any.
+// unescaped returns text with HTML character references and the escapes of JSON and of
+// programming languages decoded. It reports whether there were any.
 func unescaped(text []byte) ([]byte, bool) {
 	if bytes.IndexByte(text, '&') < 0 && bytes.IndexByte(text, '\\') < 0 {
 		return text, false
@@ -67,9 +66,8 @@ func unescaped(text []byte) ([]byte, bool) {
 	return out, !bytes.Equal(out, text)
 }
 
-// withoutBreaks returns text with the line breaks taken out that stand within what
-// could be one token, and the blanks that begin the next line, and whether there
-// were any.
+// withoutBreaks returns text without the line breaks, and the blanks that follow them, that may
+// split a token. It reports whether there were any.
 func withoutBreaks(text []byte) ([]byte, bool) {
 	if bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') < 0 {
 		return text, false
@@ -88,11 +86,10 @@ func withoutBreaks(text []byte) ([]byte, bool) {
 	return out, true
 }
 
-// folded returns text with terminal escapes, control and format characters
-// taken out and each character that stands for ASCII ones (full width,
-// mathematical, circled letters, ligatures) replaced by them. hidden is what
-// was written in tag characters, which no screen shows. same says that there was
-// nothing to do.
+// folded returns text without terminal escapes, control characters and format characters. It
+// replaces characters that stand for ASCII ones (full-width, mathematical or circled letters,
+// ligatures) by these. hidden is the text in tag characters, which are invisible on screens. same
+// reports that nothing changed.
 func folded(text []byte) (out, hidden []byte, same bool) {
 	if unprintable(text) == 0 {
 		return text, nil, true
@@ -118,8 +115,8 @@ func folded(text []byte) (out, hidden []byte, same bool) {
 	return out, hidden, bytes.Equal(out, text)
 }
 
-// asASCII returns what a character decomposes to when all of that is ASCII,
-// else the character itself.
+// asASCII returns the decomposition of a character if all of it is ASCII, or else the character
+// itself.
 func asASCII(char []byte) []byte {
 	d := norm.NFKC.Properties(char).Decomposition()
 	for _, c := range d {
@@ -133,11 +130,11 @@ func asASCII(char []byte) []byte {
 	return d
 }
 
-// longestEscape is how many bytes behind ESC belong to a terminal escape of most kinds.
+// longestEscape is the maximum length of most kinds of terminal escapes, in bytes after ESC.
 const longestEscape = 63
 
-// escapeLength returns how much of text, which stands behind an ESC, is a terminal
-// escape sequence with it.
+// escapeLength returns how many bytes of text, which follows an ESC, belong to the terminal
+// escape.
 func escapeLength(text []byte) int {
 	if len(text) == 0 {
 		return 0
@@ -162,8 +159,7 @@ func escapeLength(text []byte) int {
 	return 1
 }
 
-// percentDecoded returns text with %XX read, twice over where that is what it
-// takes, and whether there was any.
+// percentDecoded returns text with %XX decoded twice. It reports whether that changed anything.
 func percentDecoded(text []byte) ([]byte, bool) {
 	if bytes.IndexByte(text, '%') < 0 {
 		return text, false

@@ -10,15 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inode is what the names of one file have in common.
+// inode identifies a file under all of its names.
 type inode struct{ device, number uint64 }
 
 func inodeOf(is *unix.Stat_t) inode {
 	return inode{uint64(is.Dev), uint64(is.Ino)} //nolint:unconvert // their types differ between systems
 }
 
-// several returns what the names of a file have in common that has more than one; nil
-// for anything else.
+// several returns the inode of a regular file with more than one name, and nil for anything else.
 func several(is *unix.Stat_t) *inode {
 	if is.Mode&unix.S_IFMT != unix.S_IFREG || is.Nlink < 2 {
 		return nil
@@ -27,7 +26,7 @@ func several(is *unix.Stat_t) *inode {
 	return &file
 }
 
-// linked returns which of our files a file with several names is; nil is none.
+// linked returns the path of ours whose inode is file, or "". file may be nil.
 func (c *candidate) linked(file *inode) string {
 	if file == nil {
 		return ""
@@ -41,9 +40,8 @@ func (c *candidate) linked(file *inode) string {
 	return c.look.files[*file]
 }
 
-// inodes returns the files at and within paths, by what a hard link has in common
-// with them. They are looked for once for a judgement: what another has found since
-// the time begun is as good, if that was just now.
+// inodes returns the files at and below paths by their inodes, to detect hard links. It reuses
+// the result of another judgement if that was computed after begun and recently.
 func (o *own) inodes(ctx context.Context, paths []string, begun time.Time) map[inode]string {
 	now := time.Now()
 	o.mu.Lock()
@@ -54,7 +52,7 @@ func (o *own) inodes(ctx context.Context, paths []string, begun time.Time) map[i
 	}
 	files = map[inode]string{}
 	for _, path := range paths {
-		// What can't be read holds no file of which anybody could have made a link.
+		// A file that cannot be read cannot have been linked either.
 		_ = filepath.WalkDir(path, func(p string, d os.DirEntry, err error) error {
 			switch {
 			case ctx.Err() != nil, len(files) > o.most:
@@ -77,23 +75,23 @@ func (o *own) inodes(ctx context.Context, paths []string, begun time.Time) map[i
 	return files
 }
 
-// found is what the system says of a path as a whole.
+// found is what the system says about a path as a whole.
 type found uint8
 
 const (
-	isUnclear found = iota // it has to be followed link by link
-	isThere                // it exists, and no part of it is a link
-	isMissing              // a part of it does not exist, and none before that is a link
+	isUnclear found = iota // the path must be followed link by link
+	isThere                // the path exists and contains no link
+	isMissing              // a part does not exist, and no part before it is a link
 )
 
-// follow returns where p leads from the folder at, itself without links, when
-// each link on the way is followed and .. means the folder above where that led,
-// as the system does. What does not exist is taken as it is written; of what does, file
-// is as with several.
+// follow returns the path to which p leads from the folder at, which must not contain links. It
+// follows each link, and .. means the parent of the folder that was reached, as the system does.
+// Parts that do not exist are taken as written. For an existing path, file is the result of
+// several.
 //
-// Most paths have no link in them, and one call of the system says so.
+// Most paths contain no link, which a single system call can tell.
 func follow(ctx context.Context, at, p string) (led string, exists bool, file *inode) {
-	// What /proc shows of whoever looks is not for the system to follow.
+	// In /proc, self must not be resolved for this process.
 	if !strings.Contains(p, "self") && !strings.Contains(at, "self") {
 		whole := p
 		if at != "/" || !strings.HasPrefix(p, "/") {
@@ -103,7 +101,7 @@ func follow(ctx context.Context, at, p string) (led string, exists bool, file *i
 		case isThere:
 			return under(at, p), true, file
 		case isMissing:
-			if !strings.Contains(p, "..") { // which may lead out of at, should that be what is missing
+			if !strings.Contains(p, "..") { // otherwise .. may lead out of at if that is what is missing
 				return under(at, p), false, nil
 			}
 		}
@@ -116,7 +114,7 @@ func follow(ctx context.Context, at, p string) (led string, exists bool, file *i
 	return led, exists, file
 }
 
-// under is p as it is written, begun at the folder at, with . and .. taken out.
+// under returns p below the folder at, with . and .. removed lexically.
 func under(at, p string) string {
 	if at == "/" && strings.HasPrefix(p, "/") {
 		return filepath.Clean(p)
@@ -124,8 +122,7 @@ func under(at, p string) string {
 	return filepath.Join(at, p)
 }
 
-// linkByLink is follow, one part of p after another. It goes no further once ctx has
-// ended.
+// linkByLink is follow for one part of p after another. It stops when ctx is done.
 func linkByLink(ctx context.Context, at, p string) (led string, exists bool) {
 	rest := strings.Split(p, "/")
 	links := 0
@@ -144,7 +141,7 @@ func linkByLink(ctx context.Context, at, p string) (led string, exists bool) {
 		if at == "/" {
 			next = "/" + part
 		}
-		if next == "/proc/self" || next == "/proc/thread-self" { // the server's, and not ours
+		if next == "/proc/self" || next == "/proc/thread-self" { // the server's process, not this one
 			return next + "/" + strings.Join(rest, "/"), false
 		}
 		n, err := unix.Readlink(next, buffer[:])

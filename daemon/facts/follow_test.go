@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// grow fills a folder at random with folders, files, links to any of them and links
-// that lead nowhere or in a circle, and returns the names that stand in it.
+// grow fills a folder at random with folders, files, links to any of them, and links that dangle
+// or form a cycle. It returns the names that occur in it.
 func grow(t *testing.T, r *rand.Rand, root string) []string {
 	t.Helper()
 	names := []string{"a", "b", "c", "d", "e"}
@@ -38,7 +38,7 @@ func grow(t *testing.T, r *rand.Rand, root string) []string {
 			t.Fatal(err)
 		}
 	}
-	if os.Getuid() != 0 && len(folders) > 2 { // one that nobody may look into
+	if os.Getuid() != 0 && len(folders) > 2 { // a folder that nobody may read
 		shut := folders[len(folders)-1]
 		if err := os.Chmod(shut, 0); err != nil {
 			t.Fatal(err)
@@ -48,7 +48,7 @@ func grow(t *testing.T, r *rand.Rand, root string) []string {
 	return names
 }
 
-// wander is a path of a few parts.
+// wander returns a random path of a few parts.
 func wander(r *rand.Rand, names []string) string {
 	parts := make([]string, 1+r.IntN(5))
 	for i := range parts {
@@ -64,8 +64,7 @@ func wander(r *rand.Rand, names []string) string {
 	return strings.Join(parts, "/")
 }
 
-// What the system says of a path as a whole is what following it link by link comes
-// to, whatever stands on the way.
+// The lookup of a path as a whole gives the same result as following it link by link.
 func TestFollowAsLinkByLink(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -86,7 +85,7 @@ func TestFollowAsLinkByLink(t *testing.T) {
 			}
 			led, exists, _ := follow(context.Background(), from, p)
 			wantLed, wantExists := linkByLink(context.Background(), from, p)
-			wantExists = wantExists && wantLed != root+"/gone" // where it begins is not looked at link by link
+			wantExists = wantExists && wantLed != root+"/gone" // linkByLink does not check the folder where it begins
 			if led != wantLed || exists != wantExists {
 				tree, _ := filepath.Glob(root + "/*")
 				t.Fatalf("seed %d: follow(%q, %q) = %q, %v; link by link %q, %v; in %q", seed, from, p, led, exists, wantLed, wantExists, tree)
@@ -96,7 +95,7 @@ func TestFollowAsLinkByLink(t *testing.T) {
 			}
 		}
 	}
-	// Else nothing was compared. A system may not have the call, or forbid it.
+	// Otherwise nothing was compared. A system may lack the call or forbid it.
 	if is, _ := straight("/"); is != isUnclear && whole < 500 {
 		t.Errorf("of 6000 paths only %d were answered as a whole", whole)
 	}

@@ -7,10 +7,10 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Tools are named in other languages than English, too. These are the most usual verbs
-// of a few large ones. What is written in Latin letters is a word like one of English
-// (in names, accents are off by then); other letters have no certain ends of words, so
-// there it counts anywhere in the name.
+// Tools have names in languages other than English, too. These are the most common verbs of some
+// widely spoken languages. Verbs in Latin letters are matched as words, like English ones;
+// accents are already removed from names. Other scripts do not separate words reliably, so their
+// verbs match anywhere in a name.
 
 var inLatinLetters = map[deed][]string{
 	acts: strings.Fields(`eliminar elimina elimine borrar borra borre suprimir ejecutar ejecuta pagar comprar transferir instalar desinstalar apagar apaga apague
@@ -26,7 +26,7 @@ var inLatinLetters = map[deed][]string{
 		inviare invia spedire pubblicare condividere`),
 }
 
-// otherLetters are verbs, or what their forms have in common, by their deed less one.
+// otherLetters holds verbs, or their common stems, indexed by deed - 1.
 var otherLetters = [acts]string{
 	acts - 1: `删除 刪除 移除 清空 卸载 卸載 执行 執行 运行 運行 支付 付款 转账 轉帳 购买 購買 安装 安裝 部署 停止 重启 重啟 取消 授权 授權 销毁 銷毀
 		削除 消去 実行 支払 購入 インストール 再起動
@@ -36,14 +36,14 @@ var otherLetters = [acts]string{
 		отправить отправь отправля опубликова опубликуй`,
 }
 
-// done are what stands before and behind such a verb where it says what was done:
-// 已删除 is deleted, and so are 削除済 and 삭제된.
+// done are affixes that turn such a verb into a past participle: 已删除 means deleted, and so do 削除済
+// and 삭제된.
 var done = []struct{ before, behind string }{{"已", ""}, {"", "済"}, {"", "된"}}
 
 type foreignWord struct {
 	deed deed
-	word string // as it is written
-	read string // as names are read here
+	word string // as written
+	read string // as normalized by letters
 }
 
 var foreignWords = sync.OnceValue(func() []foreignWord {
@@ -56,14 +56,14 @@ var foreignWords = sync.OnceValue(func() []foreignWord {
 	return all
 })
 
-// letters returns a name in one form of its letters, small and without disguises.
+// letters normalizes a name: lower case, without disguises.
 func letters(name string) string {
 	return norm.NFKC.String(string(new(cleaner).clean([]byte(strings.ToLower(norm.NFKC.String(name))))))
 }
 
-// foreignIn returns which verbs of otherLetters a name has, by their deed less one.
+// foreignIn returns the verbs of otherLetters in a name, indexed by deed - 1.
 func foreignIn(name string) (found [acts]*string) {
-	const longest = 1024 // of a name: more is the gate's to refuse
+	const longest = 1024 // the gate refuses longer names
 	name = letters(name[:min(len(name), longest)])
 	for _, d := range done {
 		if !strings.Contains(name, d.before+d.behind) {

@@ -10,11 +10,11 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// A form that a server has the agent show asks its user for whatever the server
-// likes, and what is filled in goes back to the server. MCP forbids forms for
-// credentials, and a user can't tell who asks. So a form that names one is smelly.
+// With a form, a server can request anything from the agent's user, and the input goes back to
+// the server. MCP forbids forms for credentials, and a user cannot tell who asks. So a form that
+// names a credential is suspicious.
 
-// form looks at the form that a server asks the user to fill in.
+// form examines the form that a server wants the user to fill in.
 func (l *look) form() {
 	c := l.call
 	schema, err := wire.Member(c.Line, c.Envelope.Params, "requestedSchema")
@@ -28,7 +28,7 @@ func (l *look) form() {
 	}
 }
 
-// formLook is told of what a schema holds.
+// formLook visits the members of a form's schema.
 type formLook struct {
 	look    *look
 	cleaner cleaner
@@ -51,7 +51,7 @@ func (f *formLook) member(w *walk, name span) {
 
 func (f *formLook) enter(*walk) bool { return true }
 
-// labels are members of a schema that the user reads.
+// labels are the members of a schema whose values the user reads.
 var labels = set("title", "description", "enumnames", "enum", "const", "default", "format")
 
 func (f *formLook) value(w *walk, kind jsontext.Kind, v span) {
@@ -65,8 +65,8 @@ func (f *formLook) value(w *walk, kind jsontext.Kind, v span) {
 
 func (f *formLook) pair(*walk, span, span) {}
 
-// What names a credential to a person: words that do alone, and words that do behind
-// one of others.
+// Words that name a credential to a person: those that suffice alone, and those that follow
+// certain others.
 var (
 	credentialWords = set("password", "passwords", "passwd", "passphrase", "passcode", "passwort", "credential", "credentials", "apikey",
 		"otp", "totp", "cvv", "cvc", "mnemonic", "jwt")
@@ -83,8 +83,7 @@ var (
 	}
 )
 
-// credentialIn returns what in a text for a person names a credential, empty for
-// nothing.
+// credentialIn returns the words of a text for a person that name a credential, or "".
 func credentialIn(text []byte) string {
 	var before []byte
 	for len(text) > 0 {

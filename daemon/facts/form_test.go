@@ -8,7 +8,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// isSmelly reports whether a server's form is.
+// isSmelly reports whether a server's form has the fact.
 func isSmelly(t *testing.T, f *Finder, schema string) bool {
 	t.Helper()
 	line := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"m","requestedSchema":%s}}`, schema)
@@ -24,7 +24,7 @@ func isSmelly(t *testing.T, f *Finder, schema string) bool {
 	return false
 }
 
-// A form that asks for credentials by name is smelly, however it names them.
+// A form that requests credentials by name has the fact, however it names them.
 func TestForms(t *testing.T) {
 	f := New(Options{})
 	smelly := func(schema string) bool { return isSmelly(t, f, schema) }

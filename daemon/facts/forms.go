@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// schemed looks for the credentials that follow `Bearer` or `Basic`.
+// schemed looks for the credential that follows `Bearer` or `Basic`.
 func schemed(text []byte, start, end int) (find, bool) {
 	if start > 0 && isWord(text[start-1]) {
 		return find{}, false
@@ -30,16 +30,16 @@ func schemed(text []byte, start, end int) (find, bool) {
 	return find{start: at, end: to, kind: "bearer token", looked: to - start}, len(v) >= 16 && machineMade(v)
 }
 
-// isBasic reports whether v is the base64 of a user and a password. The pair
-// of RFC 7617 stands in too many documents to mean anything.
+// isBasic reports whether v is the base64 of a user and a password. It ignores the pair of RFC
+// 7617, which appears in too many documents.
 func isBasic(v []byte) bool {
 	plain, err := base64.StdEncoding.DecodeString(string(v))
 	_, password, colon := bytes.Cut(plain, []byte(":"))
 	return err == nil && colon && len(password) > 0 && looksLikeText(plain) && !containsFold(plain, "aladdin:open")
 }
 
-// inURL looks for user:password@ after the :// that ends at end. In prose, the
-// words themselves are an example.
+// inURL looks for user:password@ after the :// that ends at end. In prose, a password that is a
+// word such as password or token is an example.
 func inURL(text []byte, end int, prose bool) (find, bool) {
 	colon, at := -1, -1
 	var f find
@@ -69,11 +69,11 @@ func inURL(text []byte, end int, prose bool) (find, bool) {
 
 const (
 	longestKey  = 64 << 10
-	shortestKey = 32 // letters of base64 in one line, less than any key has
+	shortestKey = 32 // letters of base64 in one line; every key has more
 )
 
-// privateKey looks for a private key whose first mark is text[start:end].
-// It need not have an end: half a key is worth hiding, too.
+// privateKey looks for a private key that begins with the marker text[start:end]. The key need
+// not have an end: half a key must be hidden, too.
 func privateKey(text []byte, start, end int) (find, bool) {
 	body := end
 	if text[end-1] != ':' { // -----BEGIN
@@ -95,7 +95,7 @@ func privateKey(text []byte, start, end int) (find, bool) {
 			run = 0
 			continue
 		}
-		// The n of a \n that was escaped twice is no letter of the key.
+		// The n of a doubly escaped \n is not part of the key.
 		if i > 0 && text[i-1] == '\\' {
 			run = 0
 			continue

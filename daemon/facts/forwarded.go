@@ -7,13 +7,13 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// Forwarded takes note that c was sent on to its server: what it sent to is no
-// new place any more.
+// Forwarded records that c was forwarded to its server: its destinations are no longer new
+// places.
 func (f *Finder) Forwarded(c *gate.Call) {
 	if c.Method != "tools/call" {
 		return
 	}
-	l := f.look(context.Background(), c) // it has been looked at before, for as long as that may take
+	l := f.look(context.Background(), c) // c has been examined before, so this takes no longer than that
 	defer f.looked(l)
 	l.recalls(false)
 	r := l.recall
@@ -34,8 +34,7 @@ func (f *Finder) Forwarded(c *gate.Call) {
 	}
 }
 
-// mayStillSend reports whether the call sends, or its arguments may show that it
-// does.
+// mayStillSend reports whether the call sends, or its arguments may show that it does.
 func (r *recall) mayStillSend() bool {
 	if r.sends || r.deed == acts {
 		return r.sends
@@ -45,7 +44,7 @@ func (r *recall) mayStillSend() bool {
 	if params == nil {
 		params = c.Arguments()
 	}
-	for _, part := range []string{"ethod", "ETHOD", "erb", "ERB", `\`} { // of the names in methodNames, or spelled otherwise
+	for _, part := range []string{"ethod", "ETHOD", "erb", "ERB", `\`} { // parts of the words in methodNames, or an escape
 		if bytes.Contains(params, []byte(part)) {
 			return true
 		}

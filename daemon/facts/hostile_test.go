@@ -9,8 +9,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// fillers are texts that make a careless search look at the same bytes again and
-// again.
+// fillers are texts that make a careless search examine the same bytes repeatedly.
 var fillers = map[string]string{
 	"prose": "The quick brown fox jumps over the lazy dog. ", "letters": "a", "digits": "1", "dots": ".", "ats": "@", "a@": "a@", "a.": "a.", "mails": "a@b.cd ",
 	"mails in one word": "a@b.cd@", "long local": "aaaaaaaaaa+", "schemes": "://", "schemes with letters": "a://", "authorities": "://a@", "urls": "https://a.io/",
@@ -22,8 +21,8 @@ var fillers = map[string]string{
 	"zero width": "\u200b", "full width": "ｐ", "Cyrillic": "раураl ", "accents": "é", "combining": "a\u0301\u0302", "tags": "\U000E0061", "broken": "\xff\xc3", "emoji": "👩‍👩‍👧 ",
 }
 
-// What a text costs is counted in bytes looked at, not in seconds: no byte more
-// than so many times, whatever the text is.
+// The cost of a text is counted in examined bytes instead of seconds: in any text, each byte is
+// examined a bounded number of times.
 func TestHostileTextCostsLittle(t *testing.T) {
 	const most = 24
 	for name, filler := range fillers {
@@ -36,7 +35,7 @@ func TestHostileTextCostsLittle(t *testing.T) {
 	}
 }
 
-// What is planted is found behind any of them, and within.
+// What is planted is found after any filler, and inside.
 func TestHostileTextHidesNothing(t *testing.T) {
 	for name, filler := range fillers {
 		for _, size := range []int{100, 5000, 60 << 10} {
@@ -51,7 +50,7 @@ func TestHostileTextHidesNothing(t *testing.T) {
 	}
 }
 
-// entries is how much a memory holds.
+// entries returns the number of entries in a memory.
 func entries(m *memory) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -60,7 +59,7 @@ func entries(m *memory) int {
 
 const mostEntries = 2*mostSaid + 4*mostClaimed + mostServers
 
-// Nothing that servers and agents say makes the memory grow past its bound.
+// No messages of servers and agents make the memory exceed its bound.
 func TestMemoryIsBounded(t *testing.T) {
 	s := newStory()
 	for round := range 12 {
@@ -91,8 +90,8 @@ func words(n int) string {
 	return string(out)
 }
 
-// FuzzObserve: whatever a server says, looking at it ends, costs a bounded number
-// of looks, leaves a bounded memory, and hides nothing that is said after it.
+// FuzzObserve checks that the examination of any message of a server terminates, has a bounded
+// cost, leaves a bounded memory, and does not hide what is sent after it.
 func FuzzObserve(f *testing.F) {
 	for _, filler := range fillers {
 		f.Add([]byte(filler + filler + filler))
@@ -117,7 +116,7 @@ func FuzzObserve(f *testing.F) {
 	})
 }
 
-// FuzzCallWithMemory: an agent's arguments may be anything, and looking twice
+// FuzzCallWithMemory checks that any arguments can be examined, and that a second examination
 // finds the same.
 func FuzzCallWithMemory(f *testing.F) {
 	f.Add("send_mail", `{"to":"eve@evil.io","method":"POST"}`)

@@ -9,17 +9,17 @@ import (
 
 const (
 	longestHost = 253
-	longestURL  = 4096 // of the rest of an URL that is taken to belong to it
+	longestURL  = 4096 // maximum length of the rest of a URL
 )
 
-// afterScheme reports whether :// stands before the word at, or what URL readers
-// take for it behind http and the like, and where the authority begins.
+// afterScheme reports whether :// precedes the word at offset at, or what URL parsers accept for
+// it after http and the like. from is the start of the authority.
 func (s *sight) afterScheme(at int) (from int, ok bool) {
 	colons := at
 	for colons > 0 && at-colons < 2 && s.text[colons-1] == ':' {
 		colons--
 	}
-	if colons > 0 && s.text[colons-1] == '[' { // an address of IPv6
+	if colons > 0 && s.text[colons-1] == '[' { // an IPv6 address
 		at = colons - 1
 	}
 	if at < 2 || s.text[at-1] != '/' && s.text[at-1] != ':' {
@@ -42,17 +42,17 @@ func (s *sight) afterScheme(at int) (from int, ok bool) {
 	return at, isOneOf(webSchemes, s.text[from:colon]) && (at-1 > colon || bytes.IndexByte(s.text[at:min(len(s.text), at+longestHost)], '.') > 0)
 }
 
-// longestSlashes is how many slashes behind a scheme are read as two.
+// longestSlashes is the maximum number of slashes after a scheme that are read as two.
 const longestSlashes = 8
 
 var webSchemes = set("http", "https", "ws", "wss", "ftp")
 
-// authority reads the part of an URL that says which host, from at on.
+// authority reads the authority of a URL, which begins at at.
 func (s *sight) authority(at int) {
 	end := endBefore(&endsAuthority, s.text, at, 2*longestHost)
 	s.work += end - at
 	s.inner = end
-	if end >= s.until { // an URL within another ends with it
+	if end >= s.until { // a URL inside another ends with it
 		s.until = s.restOfURL(end)
 	}
 	s.hostNamed(hostOf(s.text[at:end]), true)
@@ -61,9 +61,9 @@ func (s *sight) authority(at int) {
 	}
 }
 
-// broken reads an authority that goes on behind line breaks or tabs, for readers
-// of URLs that take them out. More often it does not go on: so it counts only where
-// a server said the host that this makes.
+// broken reads an authority that continues after line breaks or tabs, since some URL parsers
+// remove these. Usually it does not continue, so the result counts only if a server named that
+// host.
 func (s *sight) broken(at int) {
 	var room [longestHost]byte
 	joined := room[:0]
@@ -83,7 +83,7 @@ func (s *sight) broken(at int) {
 
 func isBreak(c byte) bool { return c == '\t' || c == '\n' || c == '\r' }
 
-// hostOf is the host in an authority.
+// hostOf returns the host in an authority.
 func hostOf(authority []byte) []byte {
 	authority = authority[bytes.LastIndexByte(authority, '@')+1:]
 	if i := bytes.LastIndexByte(authority, ':'); i >= 0 && bytes.IndexByte(authority[i:], ']') < 0 {
@@ -92,8 +92,8 @@ func hostOf(authority []byte) []byte {
 	return bytes.Trim(authority, ".[]")
 }
 
-// tidied returns text as URL readers tidy it up, and what host it names then. It
-// returns false for what is no URL with a host, or of a file.
+// tidied returns text as normalized by URL parsers. It returns false unless text is a URL with a
+// host or a file URL.
 func tidied(text []byte) (read uri.Reading, ok bool) {
 	if len(text) > longestURL || !uri.HasHost(text) {
 		return uri.Reading{}, false
@@ -103,7 +103,7 @@ func tidied(text []byte) (read uri.Reading, ok bool) {
 
 var endsAuthority = blanksAnd("/?#\"'`<>(){}|,;\\")
 
-// restOfURL returns where an URL ends of which at is a part.
+// restOfURL returns the end of the URL that contains the offset at.
 func (s *sight) restOfURL(at int) int {
 	end := endBefore(&endsURL, s.text, at, longestURL)
 	s.work += end - at
@@ -134,12 +134,12 @@ func (s *sight) mailboxes(w span) {
 			continue
 		}
 		s.until = max(s.until, w.end)
-		if string(local) == "git" { // the user of every forge
+		if string(local) == "git" { // the user name at every forge
 			s.hostNamed(domain, true)
 			continue
 		}
 		if i := bytes.IndexByte(local, '+'); i > 0 {
-			local = local[:i] // the same box
+			local = local[:i] // the same mailbox
 		}
 		var box [64 + 1 + longestHost]byte
 		name := append(append(append(box[:0], local...), '@'), domain...)
@@ -147,10 +147,9 @@ func (s *sight) mailboxes(w span) {
 	}
 }
 
-// host reports a word with dots in it, if it can be a host. Many are none: names
-// of files and members of objects look alike, and folders are named after hosts.
-// As said by a server they cost nothing; of a call only those count that are sure,
-// or stand where hosts do.
+// host reports a word with dots if it can be a host. Many are not: file names and member accesses
+// look alike, and folders are named after hosts. In the text of a server a wrong one does no
+// harm. In a call, only those count that are certain or stand where hosts do.
 func (s *sight) host(w span) {
 	text := s.text[w.start:w.end]
 	name := bytes.TrimRight(text, ".-_+")
@@ -179,9 +178,9 @@ func (s *sight) hostNamed(name []byte, sure bool) {
 	if len(name) == 0 || len(name) > longestHost {
 		return
 	}
-	if isDigit(name[0]) || bytes.IndexByte(name, ':') >= 0 || name[len(name)-1] == '.' { // it may be an address in another form
+	if isDigit(name[0]) || bytes.IndexByte(name, ':') >= 0 || name[len(name)-1] == '.' { // may be an address in another form
 		if number := bytes.TrimRight(name, "."); len(number) >= shortestAccount && len(bytes.TrimLeft(number, "0123456789")) == 0 {
-			s.found(account, number, sure) // as it reads where nothing says that it is a host
+			s.found(account, number, sure) // its meaning where nothing marks it as a host
 		}
 		text := string(name)
 		name = []byte(uri.Host(text))
@@ -198,8 +197,8 @@ func (s *sight) hostFound(name []byte, sure bool) {
 	}
 }
 
-// isHost reports whether name has the form of a host: two labels or more, of
-// which the last is a word, or four numbers.
+// isHost reports whether name has the form of a host: at least two labels of which the last is a
+// word, or four numbers.
 func isHost(name []byte) bool {
 	if len(name) < 4 || len(name) > longestHost {
 		return false
@@ -221,8 +220,7 @@ func isHost(name []byte) bool {
 	return isEnding(afterLast(name, '.'))
 }
 
-// isNumericHost reports whether name is an address of four numbers, not all of
-// them decimal.
+// isNumericHost reports whether name is an address of four numbers in any notation.
 func isNumericHost(name []byte) bool {
 	return len(name) >= len("1.2.3.4") && len(name) <= 4*len("0x00000000") && isDigit(name[0]) && bytes.Count(name, []byte(".")) == 3 && (isAddress(uri.Host(string(name))) || len(uri.OtherHosts(string(name))) > 0)
 }
@@ -232,7 +230,7 @@ func isAddress(host string) bool {
 	return err == nil
 }
 
-// isEnding reports whether a label can be the last one of a host.
+// isEnding reports whether label can be the last label of a host.
 func isEnding(label []byte) bool {
 	if len(label) < 2 {
 		return false
@@ -248,12 +246,11 @@ func isEnding(label []byte) bool {
 	return true
 }
 
-// nowhere is the machine that a container runs on.
+// nowhere holds the name of the machine that runs a container.
 var nowhere = set("host.docker.internal")
 
-// hostEndings are the last labels that make a word with dots a host wherever it
-// stands: those in wide use that are neither endings of files nor usual names of
-// members.
+// hostEndings are the last labels that make a dotted word a host in any context: those in wide
+// use that are neither file extensions nor common member names.
 var hostEndings = set("com", "net", "org", "edu", "gov", "mil", "io", "co", "dev", "biz", "xyz", "online", "cloud", "tech",
 	"uk", "de", "fr", "es", "nl", "be", "ch", "at", "se", "dk", "fi", "no", "pl", "cz", "eu", "ru", "ua", "cn", "jp", "kr", "tw", "hk",
 	"au", "nz", "ca", "br", "mx", "ar", "za", "tr", "il", "ie", "pt", "gr", "ro", "hu", "ai", "tv", "ly", "gg", "onion")

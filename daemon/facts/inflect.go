@@ -2,10 +2,10 @@ package facts
 
 import "bytes"
 
-// derived says what a word says that is made of a verb: `deletes`, `deleting`,
-// `deleter`, `deletefile`; of the verb's list, or with the word before it. What may
-// be a noun as well counts only where it is none: `sends` at the beginning, `sender`
-// at the end.
+// derived returns the meaning of a word that is derived from a verb (`deletes`, `deleting`,
+// `deleter`, `deletefile`) or that has a meaning together with the word before it. A form that
+// may be a noun, too, counts only where it cannot be one: `sends` at the beginning, `sender` at
+// the end.
 func (n *namedDeeds) derived(w *wordList, i int) deed {
 	this := w.word(i)
 	if i > 0 {
@@ -30,8 +30,8 @@ func (n *namedDeeds) derived(w *wordList, i int) deed {
 	return noDeed
 }
 
-// describes reports whether the i-th word only says of what kind the next is, as user
-// in create_user_story.
+// describes reports whether the i-th word only qualifies the next one, as user does in
+// create_user_story.
 func describes(w *wordList, i int) bool {
 	next := string(w.word(i + 1))
 	return next != "" && !helpers[next] && !joins[next] && !prepositions[next]
@@ -42,13 +42,13 @@ var (
 	prepositions = set("to", "in", "into", "on", "as", "for", "with", "from", "at", "by")
 )
 
-// helpers stand behind the name of what does something and say no more of it.
+// helpers follow the name of an agent noun and add no meaning.
 var helpers = set("tool", "agent", "service", "server", "client", "helper", "bot", "plugin", "mcp", "v1", "v2")
 
-// noVerbs are words that look like forms of a verb and are none, or a person.
+// noVerbs are words that look like forms of a verb but are not, or that denote a person.
 var noVerbs = set("banner", "merger", "buyer", "seller", "payer", "investor", "approver", "evening")
 
-// verbOf returns what a verb says that acts or sends, else noDeed.
+// verbOf returns what a verb means if it acts or sends, and noDeed otherwise.
 func verbOf(word []byte) deed {
 	if d := verbs[string(word)]; d > reads {
 		return d
@@ -56,16 +56,15 @@ func verbOf(word []byte) deed {
 	return gluedVerbs[string(word)]
 }
 
-// gluedVerbs are verbs besides those that decide anywhere which count with an object
-// glued to them.
+// gluedVerbs are additional verbs that count when their object is attached without a separator.
 var gluedVerbs = deeds(map[deed][]string{
 	acts:  {"run", "launch", "deploy", "install", "transfer", "grant", "charge", "refund"},
 	sends: {"share", "forward", "push"},
 })
 
-// verbIn returns the verb that a word is a form of, or that is glued to its object in
-// it, if that acts or sends: the s of a third person, -ing, -er and -or (`deletes`,
-// `stopping`, `notifier`). The verb itself is no form.
+// verbIn returns the verb of which word is a form, or that is attached to its object in word, if
+// the verb acts or sends. Forms are the third person, -ing, -er and -or (`deletes`, `stopping`,
+// `notifier`). The verb itself is not a form.
 func verbIn(word []byte) string {
 	const longest = 48
 	if len(word) < 4 || len(word) > longest || noVerbs[string(word)] || verbs[string(word)] != noDeed {
@@ -89,8 +88,8 @@ func verbIn(word []byte) string {
 
 var endings = [][]byte{[]byte("s"), []byte("es"), []byte("ing"), []byte("er"), []byte("or")}
 
-// infinitive returns the verb of a stem: `delet` is of delete, `stopp` of stop,
-// `notifi` of notify.
+// infinitive returns the verb of a stem: delete for `delet`, stop for `stopp`, notify for
+// `notifi`.
 func infinitive(stem []byte) string {
 	n := len(stem)
 	if n < 3 {
@@ -115,8 +114,8 @@ func infinitive(stem []byte) string {
 	return ""
 }
 
-// gluedVerb returns the verb of a word that is nothing but a verb and its objects, in
-// either order: `deletefile`, `filedelete`, `deleteallusers`.
+// gluedVerb returns the verb of a word that consists only of a verb and its objects, in either
+// order: `deletefile`, `filedelete`, `deleteallusers`.
 func gluedVerb(word []byte) string {
 	for i := 2; i <= len(word)-2; i++ {
 		if verbOf(word[:i]) != noDeed && areObjects(word[i:]) {
@@ -129,7 +128,7 @@ func gluedVerb(word []byte) string {
 	return ""
 }
 
-// areObjects reports whether text is made of words for what verbs are done to.
+// areObjects reports whether text is a sequence of words for objects of verbs.
 func areObjects(text []byte) bool {
 	for i := 2; i <= len(text); i++ {
 		if head := text[:i]; !gluedObjects[string(head)] && !gluedObjects[string(bytes.TrimSuffix(head, []byte("s")))] {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Past a bound on our own files each file with several names is one that a person looks
-// at, since nobody knows any more what it is a name of. Up to it none is that isn't ours.
+// Beyond the limit on our own files, a person is asked about each file with several names, since
+// it could be one of them. Up to the limit, only files of ours cause a question.
 func TestMoreFilesThanAreCompared(t *testing.T) {
 	h := newHouse(t)
 	if err := os.Link(h.project+"/README.md", h.project+"/second.md"); err != nil {
@@ -28,7 +28,7 @@ func TestMoreFilesThanAreCompared(t *testing.T) {
 	}
 }
 
-// What was found a while ago, or before the call came, is not what is there now.
+// A result that is old, or older than the call, is not reused.
 func TestFilesAreLookedForAnew(t *testing.T) {
 	h := newHouse(t)
 	state := h.home + "/.local/state/thoughtgate"
@@ -58,7 +58,7 @@ func TestFilesAreLookedForAnew(t *testing.T) {
 	if got := len(own.inodes(t.Context(), paths, own.filed.Add(-time.Second))); got != before+2 {
 		t.Errorf("%d files after %v, want %d", got, ownFresh, before+2)
 	}
-	// A call that comes while another looks needs a look of its own.
+	// A call that arrives during another look needs its own.
 	looks := &tellsOf{Context: t.Context()}
 	own.inodes(looks, paths, time.Now())
 	if !own.filed.Before(looks.last) {
@@ -66,7 +66,8 @@ func TestFilesAreLookedForAnew(t *testing.T) {
 	}
 }
 
-// tellsOf knows when it was asked last whether it has ended, but for once more.
+// tellsOf is a context that records when it was last asked whether it is done, except for a final
+// check.
 type tellsOf struct {
 	context.Context
 	last, now time.Time
@@ -77,8 +78,7 @@ func (c *tellsOf) Err() error {
 	return nil
 }
 
-// What names a credential in a form, whatever words it is put in, and however the form
-// hides it.
+// A form that names a credential is recognized, whatever the words and however it hides them.
 func TestWordsOfForms(t *testing.T) {
 	for _, text := range strings.Split("passwords,passwd,passcode,Passwort,credential,credentials,apikey,otp,totp,cvv,cvc,mnemonic,jwt,"+
 		"api key,access key,secret key,private key,signing keys,encryption key,ssh keys,license key,"+

@@ -1,18 +1,18 @@
 package facts
 
-// automaton finds any number of words in a text in one pass, without regard to
-// ASCII case, after Aho and Corasick: a tree of the words in which each node
-// also knows where to go on when the text leaves the words it is in. The steps
-// are written out as a table, so that a byte of text costs two look-ups.
+// automaton finds any number of words in a text in one pass, ignoring ASCII case, by the
+// algorithm of Aho and Corasick: in a tree of the words, each node also knows where to continue
+// when the text leaves the current words. The steps are precomputed in a table, so that a byte
+// costs two lookups.
 type automaton struct {
-	class [256]uint8 // of a byte: which column of next; 0 for bytes in no word
+	class [256]uint8 // column of next for a byte; 0 for bytes in no word
 	shift uint       // a row of next has 1<<shift columns
 	next  []uint16   // next[state<<shift|class]
 	first []uint16   // words[first[s]:first[s+1]] end in state s
-	words []uint16   // numbers of words
+	words []uint16   // indices of words
 }
 
-// newAutomaton builds the table for words, which are lower case ASCII.
+// newAutomaton builds the automaton for words, which must be lower-case ASCII.
 func newAutomaton(words []string) *automaton {
 	a := &automaton{}
 	classes := 1
@@ -37,7 +37,7 @@ func newAutomaton(words []string) *automaton {
 	return a
 }
 
-// tree enters the words into the table and returns which end in which state.
+// tree adds the words to the table. It returns which words end in each state.
 func (a *automaton) tree(words []string) (ends [][]uint16) {
 	row := func() {
 		a.next = append(a.next, make([]uint16, 1<<a.shift)...)
@@ -59,9 +59,8 @@ func (a *automaton) tree(words []string) (ends [][]uint16) {
 	return ends
 }
 
-// link fills in where to go on when a word ends otherwise than begun: to the
-// state of the longest suffix read that begins a word. States are visited by
-// depth, so that a suffix has been finished before it is needed.
+// link fills in the steps for text that leaves a word: to the state of the longest suffix that
+// begins a word. It visits states by depth, so that a suffix is complete before it is needed.
 func (a *automaton) link(ends [][]uint16) {
 	suffix := make([]uint16, len(ends))
 	queue := make([]uint16, 0, len(ends))
@@ -92,8 +91,8 @@ func (a *automaton) link(ends [][]uint16) {
 	a.first = append(a.first, uint16(len(a.words)))
 }
 
-// scan calls found for each word in the text, with its number and the offset
-// of its end, in the order of the ends.
+// scan calls found for each word in text with its index and the offset of its end, in the order
+// of the ends.
 func (a *automaton) scan(text []byte, found func(word, end int)) {
 	state := 0
 	for i, c := range text {

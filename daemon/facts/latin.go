@@ -9,19 +9,18 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// What servers say and what agents say must compare equal when a model would
-// read it alike: so for the memory every character is reduced to the ASCII ones
-// it stands for or is drawn like. That is more than the search for secrets does,
-// where accents and other alphabets are part of the text.
+// The texts of servers and agents must compare equal if a model would read them alike. So the
+// memory reduces every character to the ASCII characters that it stands for or resembles. The
+// search for secrets reduces less: there, accents and other alphabets are part of the text.
 
-// latin is what becomes of each character, worked out once.
+// latin maps each character to its replacement. It is computed once.
 type latin struct {
 	each   [0x20000]uint16
-	longer []string // what more than one character stands for
+	longer []string // replacements of more than one character
 }
 
-// Values of a character. One that is ASCII is itself what the character becomes, and
-// those above longForm count through longer.
+// Values of latin.each. An ASCII value is the replacement itself. A value from longForm on is an
+// index into longer.
 const (
 	stays    uint16 = 0
 	vanishes uint16 = 1
@@ -65,8 +64,8 @@ func newLatin() *latin {
 	return l
 }
 
-// reduced returns the ASCII text that r stands for, empty when nobody sees r;
-// false when it stands for itself.
+// reduced returns the ASCII text for which r stands, or "" if r is invisible. It returns false if
+// r stands for itself.
 func reduced(r rune, same map[rune]byte) (string, bool) {
 	switch {
 	case r < 0xA0, unicode.Is(unicode.Cf, r), unicode.Is(unicode.Variation_Selector, r), strings.ContainsRune(unseen, r):
@@ -106,8 +105,8 @@ func reduced(r rune, same map[rune]byte) (string, bool) {
 	return string(out), true
 }
 
-// digitOf returns what a decimal digit of any script is worth: the digits of a
-// script stand in a row.
+// digitOf returns the value of a decimal digit of any script. The digits of a script are
+// consecutive.
 func digitOf(r rune) byte {
 	n := rune(0)
 	for unicode.Is(unicode.Nd, r-n-1) {
@@ -116,8 +115,8 @@ func digitOf(r rune) byte {
 	return byte(n % 10)
 }
 
-// append appends what r becomes to dst. hidden takes what is written in tag
-// characters, which no screen shows and models read.
+// append appends the replacement of r to dst. It appends text in tag characters, which are
+// invisible on screens but read by models, to hidden.
 func (l *latin) append(dst, hidden []byte, r rune) (out, unshown []byte) {
 	value := stays
 	switch {

@@ -1,13 +1,12 @@
 package facts
 
-// ledger keeps the newest of what is put into it, so many at most. The oldest
-// goes first. It holds hashes, never what was said, so that the memory of what
-// people's servers said tells nobody anything.
+// ledger keeps the newest entries, up to a maximum, and discards the oldest first. It holds
+// hashes instead of text, so that the memory reveals nothing of what servers sent.
 type ledger[V any] struct {
 	most  int
 	held  map[uint64]V
-	order []uint64 // a ring once it is full
-	next  int      // where the oldest stands then
+	order []uint64 // a ring when it is full
+	next  int      // index of the oldest entry when it is full
 }
 
 func (l *ledger[V]) get(key uint64) (V, bool) {
@@ -15,8 +14,8 @@ func (l *ledger[V]) get(key uint64) (V, bool) {
 	return v, ok
 }
 
-// put keeps v under key, and returns what had to go for it. What is there
-// already is replaced, and grows no younger.
+// put stores v under key and returns the entry that was discarded for it. An existing entry is
+// replaced but keeps its age.
 func (l *ledger[V]) put(key uint64, v V) (gone uint64, old V, full bool) {
 	if l.held == nil {
 		l.held = map[uint64]V{}
@@ -39,15 +38,14 @@ func (l *ledger[V]) put(key uint64, v V) (gone uint64, old V, full bool) {
 	return gone, old, true
 }
 
-// shadow is what is left of what a ledger had to let go: it can tell surely
-// that something was never in it, and else only that it may have been (a filter
-// after Bloom). So a server that says very much makes the gate ask more, and can't
-// make it forget.
+// shadow is what remains of the discarded entries of a ledger, a Bloom filter: it can tell for
+// certain only that a key was never added. So a server that sends a great many names makes the
+// gate ask more, and cannot make it forget.
 type shadow struct {
 	bits [shadowBits / 64]uint64
 }
 
-// shadowBits is enough for a hundred thousand keys with one mistake in fifty.
+// shadowBits suffices for 100,000 keys with one false positive in fifty.
 const shadowBits = 1 << 20
 
 func (s *shadow) add(key uint64) {

@@ -1,10 +1,9 @@
 package facts
 
-// lookalikes are letters that a reader, or a model, takes for the ASCII
-// character before them. What Unicode itself calls a form of another character
-// (full width, mathematical, circled letters, letters with accents) is not here:
-// it is derived, see fold. The list is kept by hand; it need not know every letter
-// of every script, only what people find when they look for a letter that passes.
+// lookalikes maps an ASCII character to characters that a reader or a model mistakes for it. It
+// omits the forms that Unicode itself relates to another character (full-width, mathematical and
+// circled letters, letters with accents), which are derived, see reduced. The list is maintained
+// by hand. It need not cover all scripts, only what people find when they look for a substitute.
 var lookalikes = map[rune]string{
 	'a': "аɑαᴀ⍺", 'A': "АΑᎪᗅꓮ",
 	'b': "ьЬвƄƃɓβʙᖯᏏ", 'B': "ВΒᏴᗷꓐ",
@@ -36,12 +35,12 @@ var lookalikes = map[rune]string{
 	'-': "‐‒–⁃−➖", '_': "ˍ", '.': "。۔ꓸ", '/': "⁄∕╱", ':': "։ː꞉∶",
 }
 
-// glued are letters that are drawn as two.
+// glued are ligatures, with the letters that they stand for.
 var glued = map[rune]string{'æ': "ae", 'Æ': "AE", 'ӕ': "ae", 'Ӕ': "AE", 'œ': "oe", 'Œ': "OE", 'ß': "ss", 'ẞ': "SS", 'ꜳ': "aa", 'ꝏ': "oo"}
 
-// enclosed are the alphabets in boxes and bubbles that Unicode does not call
-// forms of letters; each begins with A.
+// enclosed holds the first letter of each alphabet of enclosed letters that Unicode does not
+// relate to plain letters.
 var enclosed = []rune{0x1F150, 0x1F170, 0x1F1E6}
 
-// unseen are characters that leave no mark, and are not called so by their class.
+// unseen are invisible characters whose Unicode category does not say so.
 var unseen = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"

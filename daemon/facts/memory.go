@@ -4,33 +4,33 @@ import (
 	"sync"
 )
 
-// memory is what one session's servers and its agent have said. It is safe for
-// concurrent use, and holds two megabytes at most.
+// memory records what the servers and the agent of one session have named. It is safe for
+// concurrent use and takes at most 2 MB.
 type memory struct {
-	mu      sync.Mutex // guards what follows
-	servers []string   // by number; the first is number 1
-	read    bool       // a server has said more than what it offers
+	mu      sync.Mutex // guards all that follows
+	servers []string   // names by number; numbers start at 1
+	read    bool       // a server has sent something other than an offer; see isOffer
 	agents  ledger[struct{}]
-	said    ledger[uint16] // places that a server said first, and which
+	said    ledger[uint16] // places that a server named first, with its number
 	named   ledger[naming] // tools that servers named
 	used    ledger[struct{}]
 	sent    ledger[struct{}]
-	harms   ledger[struct{}] // tools whose definition says that they destroy
+	harms   ledger[struct{}] // tools whose definition declares them destructive
 
-	places  *shadow // of said; nil while nothing had to go
-	orders  *shadow // of what was told in named
-	flooder uint16  // the server that made the newest of it go
-	let     tally   // how much had to go
-	unread  tally   // bytes of messages that were not looked at
+	places  *shadow // discarded from said; nil if nothing was
+	orders  *shadow // discarded from named, of strength told
+	flooder uint16  // server that caused the last discard
+	let     tally   // number of discarded entries
+	unread  tally   // bytes of messages that were not examined
 
-	steered uint16 // the first server that said what is worded to steer a model
-	steers  tally  // how many messages were
+	steered uint16 // the first server whose text was worded to steer a model
+	steers  tally  // number of such messages
 }
 
-// tally is a number that is told of at first, and then each time it has doubled.
+// tally is a number that is reported first when it is not zero, and then whenever it has doubled.
 type tally struct{ n, told uint64 }
 
-// due reports whether the number is to be told of now.
+// due reports whether the number must be reported now.
 func (t *tally) due() bool {
 	if t.n == 0 || t.n < 2*t.told {
 		return false
@@ -39,10 +39,10 @@ func (t *tally) due() bool {
 	return true
 }
 
-// How much of what a session remembers. Beyond, the oldest goes.
+// Capacities of the memory of a session. Beyond them, the oldest entry is discarded.
 const (
-	mostSaid    = 16384 // places that servers said; tools that they named
-	mostClaimed = 4096  // places that the agent said; tools it used; what was sent to
+	mostSaid    = 16384 // places and tools that servers named
+	mostClaimed = 4096  // places that the agent named, tools that it used, destinations
 	mostServers = 250
 )
 
@@ -53,13 +53,13 @@ func newMemory() *memory {
 	return m
 }
 
-// naming is who named a tool, the first two of them, and how.
+// naming records the first two servers that named a tool, and how.
 type naming struct {
 	by  [2]uint16
 	how [2]strength
 }
 
-// number returns the number of a server. m.mu is held.
+// number returns the number of a server. m.mu must be held.
 func (m *memory) number(server string) uint16 {
 	for i, s := range m.servers {
 		if s == server {
@@ -73,7 +73,7 @@ func (m *memory) number(server string) uint16 {
 	return mostServers + 1
 }
 
-// server is the name of a number. m.mu is held.
+// server returns the name for a number. m.mu must be held.
 func (m *memory) server(n uint16) string {
 	if n == 0 || int(n) > len(m.servers) {
 		return "one of many"
@@ -81,7 +81,7 @@ func (m *memory) server(n uint16) string {
 	return m.servers[n-1]
 }
 
-// heard notes that a server said a place. m.mu is held.
+// heard records that a server named a place. m.mu must be held.
 func (m *memory) heard(key uint64, by uint16) {
 	if _, ok := m.agents.get(key); ok {
 		return
@@ -99,7 +99,7 @@ func (m *memory) heard(key uint64, by uint16) {
 	}
 }
 
-// toldOf notes that a server named a tool. m.mu is held.
+// toldOf records that a server named a tool. m.mu must be held.
 func (m *memory) toldOf(key uint64, by uint16, how strength) {
 	n, _ := m.named.get(key)
 	switch {
@@ -120,8 +120,8 @@ func (m *memory) toldOf(key uint64, by uint16, how strength) {
 	}
 }
 
-// claim returns the server that said a place first, empty when it was the agent:
-// then the place is the agent's from here on.
+// claim returns the server that was the first to name a place. If there is none it returns "" and
+// records the place as named by the agent.
 func (m *memory) claim(key uint64) (by string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -138,8 +138,7 @@ func (m *memory) claim(key uint64) (by string) {
 	return ""
 }
 
-// steerer returns the first server that said what is worded to steer a model, empty
-// for none.
+// steerer returns the first server whose text was worded to steer a model, or "".
 func (m *memory) steerer() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -149,7 +148,7 @@ func (m *memory) steerer() string {
 	return m.server(m.steered)
 }
 
-// sayer returns the server that said a place first, empty for none.
+// sayer returns the server that was the first to name a place, or "".
 func (m *memory) sayer(key uint64) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -159,9 +158,9 @@ func (m *memory) sayer(key uint64) string {
 	return ""
 }
 
-// namer returns the server by whose text a tool of server was named: by that of
-// another server, or, when the tool is no read, by its own. Named as code names
-// functions, that counts only from another server and until the tool was used.
+// namer returns the server whose text named a tool of server. It may be another server or, unless
+// the tool only reads, server itself. A tool that was named as a function in code counts only if
+// another server did so and the tool has not been used.
 func (m *memory) namer(keys [2]uint64, server string, reads, used bool) (by string, was bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -185,8 +184,8 @@ func (m *memory) namer(keys [2]uint64, server string, reads, used bool) (by stri
 	return "", false
 }
 
-// hasRead reports whether the agent may have read something of a server's beyond
-// what it offers.
+// hasRead reports whether the agent may have read more of a server than its description of
+// itself.
 func (m *memory) hasRead() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

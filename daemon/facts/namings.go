@@ -2,19 +2,18 @@ package facts
 
 import "bytes"
 
-// A text names a tool when one of its words is the tool's name. The names of
-// most tools are words of that shape and no others (send_mail, getUser), and any
-// such word is noted, since a tool may be listed later than it is named. A name
-// that is an ordinary word (search) is noted only beside the word tool, or in
-// quotes behind an order.
+// A text names a tool if one of its words is the name of the tool. Most tool names have a shape
+// that other words do not have (send_mail, getUser). Every such word is recorded, since a tool
+// may be listed after it was named. A name that is an ordinary word (search) is recorded only
+// next to the word tool, or in quotes after an order.
 
 const (
-	orderReach = 120 // how far behind an order a name is still what it is about
-	quoteReach = 8   // how far behind one a word in quotes is
-	toolReach  = 4   // what may stand between a name and the word tool: quotes, a blank
+	orderReach = 120 // how far after an order a name still belongs to it
+	quoteReach = 8   // how far after an order a quoted word belongs to it
+	toolReach  = 4   // maximum distance of a name and the word tool: quotes, a blank
 )
 
-// plain looks at a word of letters alone.
+// plain examines a word that consists only of letters.
 func (s *sight) plain(w span, made uint8) {
 	if s.isAbout(w) || s.isQuoted(w) {
 		s.names(s.text[w.start:w.end], told)
@@ -34,7 +33,7 @@ func (s *sight) plain(w span, made uint8) {
 	}
 }
 
-// besideTool notes the words beside the word tool.
+// besideTool reports the word before the word tool, and expects a name after it.
 func (s *sight) besideTool(w span) {
 	s.about = w.end
 	if before := s.text[s.last.start:s.last.end]; len(before) >= 3 && w.start-s.last.end <= toolReach && s.last.end > 0 {
@@ -42,7 +41,7 @@ func (s *sight) besideTool(w span) {
 	}
 }
 
-// isQuoted reports whether w stands in quotes right behind an order.
+// isQuoted reports whether w is in quotes right after an order.
 func (s *sight) isQuoted(w span) bool {
 	if s.order < 0 || w.start-s.order > quoteReach || w.start == 0 || w.end == len(s.text) || w.end-w.start < 3 || w.end-w.start > longestTool {
 		return false
@@ -51,8 +50,8 @@ func (s *sight) isQuoted(w span) bool {
 	return before == after && (before == '`' || before == '\'' || before == '"')
 }
 
-// isAbout reports whether w is what a word before it says is a tool: it stands
-// close behind, and is not defined there.
+// isAbout reports whether a preceding word declares w to be a tool: w follows closely and is not
+// defined there.
 func (s *sight) isAbout(w span) bool {
 	if s.about < 0 || w.start-s.about > toolReach || w.end-w.start < 3 || w.end-w.start > longestTool {
 		return false
@@ -60,7 +59,7 @@ func (s *sight) isAbout(w span) bool {
 	return (w.end == len(s.text) || s.text[w.end] != '(' && s.text[w.end] != '<') && s.meaning(s.text[w.start:w.end]) != names
 }
 
-// names reports a name.
+// names reports the name of a tool.
 func (s *sight) names(name []byte, how strength) {
 	exact, letters := s.toolKeys(name)
 	s.to.named(exact, how)
@@ -69,8 +68,7 @@ func (s *sight) names(name []byte, how strength) {
 	}
 }
 
-// identifiers reports the parts of a word that have the shape of a name of more
-// than one word.
+// identifiers reports the parts of a word that have the shape of a name of more than one word.
 func (s *sight) identifiers(w span, made uint8) {
 	if made&(ofLower|ofUpper) == 0 {
 		return
@@ -106,7 +104,7 @@ func (s *sight) identifier(w span) {
 	}
 	how := s.context(w)
 	s.names(name, how)
-	if i := bytes.LastIndex(name, []byte("__")); i > 0 { // as agents call the tools of a server
+	if i := bytes.LastIndex(name, []byte("__")); i > 0 { // the form in which agents call the tools of a server
 		s.names(name[i+2:], how)
 	}
 	switch string(name) {
@@ -115,8 +113,7 @@ func (s *sight) identifier(w span) {
 	}
 }
 
-// hasParts reports whether name is more than one word: parted by a mark, or by
-// a capital.
+// hasParts reports whether name has more than one word, separated by punctuation or by a capital.
 func hasParts(name []byte) bool {
 	for i := 1; i < len(name); i++ {
 		made := madeOf[name[i]]
@@ -127,7 +124,7 @@ func hasParts(name []byte) bool {
 	return false
 }
 
-// context says how the word w names a tool, by what is around it.
+// context returns how the word w names a tool, given its surroundings.
 func (s *sight) context(w span) strength {
 	text := s.text
 	code := w.end < len(text) && text[w.end] == '('
@@ -156,7 +153,7 @@ func (s *sight) context(w span) strength {
 	return named
 }
 
-// beforeTool reports whether the word tool stands close behind at.
+// beforeTool reports whether the word tool or function follows closely after at.
 func (s *sight) beforeTool(at int) bool {
 	for i := at; i < len(s.text) && i-at <= toolReach; i++ {
 		if made := madeOf[s.text[i]]; made != 0 {
@@ -166,15 +163,15 @@ func (s *sight) beforeTool(at int) bool {
 	return false
 }
 
-// meaning is what a word has to do with tools.
+// meaning describes how a word relates to tools.
 type meaning uint8
 
 const (
 	nothing meaning = iota
-	tells           // it orders something
-	says            // it says that something is a tool
-	names           // it stands between such a word and the name
-	defines         // in code, what follows is defined or brought in
+	tells           // orders something
+	says            // declares something to be a tool
+	names           // stands between such a word and the name
+	defines         // in code, defines or imports what follows
 )
 
 var meanings = map[string]meaning{
@@ -187,7 +184,7 @@ var meanings = map[string]meaning{
 	"await": defines, "public": defines, "private": defines,
 }
 
-// mayMean are the first letters of those words, and their lengths are 2 to 12.
+// mayMean marks the first letters of these words, whose lengths are 2 to 12.
 var mayMean = func() (table [256]bool) {
 	for word := range meanings {
 		table[word[0]], table[word[0]-'a'+'A'] = true, true

@@ -6,10 +6,10 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// newPlaces notes to where nothing was sent before. In a session that has read
-// nothing yet, one place is none: there is nothing to carry off and nobody has
-// talked the agent into it but, in a definition, who adds a second one.
-// What a shim without a session serves may have read by another.
+// newPlaces adds a fact for each destination to which nothing was sent before. In a session that
+// has not read anything yet, a single destination does not count: there is nothing to leak, and
+// only a definition could have misled the agent, which would add a second destination. A shim
+// without a session has no such exception, since its agent may have read through another one.
 func (r *recall) newPlaces() {
 	to := r.destinations()
 	if len(to) == 1 && r.look.call.Session != "" && !r.memory.hasRead() {
@@ -25,8 +25,8 @@ func (r *recall) newPlaces() {
 	}
 }
 
-// destinations returns where the call sends to: the addresses among its
-// arguments, else what the tool itself stands for.
+// destinations returns where the call sends to: the addresses among its arguments or, without
+// any, the tool itself.
 func (r *recall) destinations() []argued {
 	var to []argued
 	for i := range r.all {

@@ -10,25 +10,25 @@ import (
 )
 
 const (
-	// mostHeard is how much of one message is looked at, in bytes: its head and
-	// its tail when there is more.
+	// mostHeard is the number of bytes of a message that are examined: the head and the tail of a
+	// longer one.
 	mostHeard = 1 << 20
 	tailHeard = mostHeard / 4
-	// mostDecoded is how many letters of base64 of one message are decoded.
+	// mostDecoded is the number of base64 letters that are decoded per message.
 	mostDecoded = 256 << 10
 )
 
-// Loss says that the memory of a session is not whole.
+// Loss reports that the memory of a session is incomplete.
 type Loss struct {
 	Session    string // empty for a shim without one
 	Attachment string
-	Server     string // by what it said
+	Server     string // whose message caused it
 	Profile    gate.Profile
 	Reason     string
 }
 
-// Observe takes note of what a server says before the agent can read it, and of
-// what an agent answers a server. It returns when the memory holds it.
+// Observe updates the memory with what a server sends, before the agent can read it, and with
+// what an agent answers a server. It returns when the memory is updated.
 func (f *Finder) Observe(m *gate.Message) {
 	memory := f.sessions.of(m.Session, m.Attachment)
 	l := listener{memory: memory, agent: m.Side == wire.FromAgent}
@@ -43,7 +43,7 @@ func (f *Finder) Observe(m *gate.Message) {
 	}
 	s := f.sight()
 	defer f.release(s)
-	// The definitions of tools name tools, their own above all.
+	// Definitions name tools, above all their own.
 	list, _ := mcp.ListOf(m.Method)
 	s.to, s.tools = &l, !l.agent && list == ""
 	if !l.agent {
@@ -57,8 +57,7 @@ func (f *Finder) Observe(m *gate.Message) {
 	f.losses(memory, m, m.Missing+uint64(len(m.Text)-len(head)-len(tail)))
 }
 
-// heard returns what is looked at of a text: its head and its tail, or all of it as
-// its tail.
+// heard returns the parts of a text to examine: head and tail, or the whole text as tail.
 func heard(text []byte) (head, tail []byte) {
 	if len(text) <= mostHeard {
 		return nil, text
@@ -66,9 +65,9 @@ func heard(text []byte) (head, tail []byte) {
 	return text[:mostHeard-tailHeard], text[len(text)-tailHeard:]
 }
 
-// isOffer reports whether a server says by a method, or by the answer to it, only
-// what it is and offers. That can mislead an agent as well, but it comes before a
-// word of a task, and what is odd in a definition waits for a person.
+// isOffer reports whether messages of a method only describe the server and what it provides.
+// These can mislead an agent, too, but they come before any task, and suspicious definitions wait
+// for a person.
 func isOffer(method string) bool {
 	switch method {
 	case "initialize", "server/discover", "ping", "logging/setLevel", "notifications/progress":
@@ -78,8 +77,8 @@ func isOffer(method string) bool {
 	return list != "" || mcp.ListsOf(method) != nil
 }
 
-// losses tells of what the memory had to let go and of what was not looked at:
-// the first time, and then each time it has doubled.
+// losses reports discarded entries and unexamined bytes: the first time, and then whenever the
+// number has doubled.
 func (f *Finder) losses(memory *memory, m *gate.Message, missing uint64) {
 	if f.loss == nil {
 		return
@@ -100,7 +99,7 @@ func (f *Finder) losses(memory *memory, m *gate.Message, missing uint64) {
 	}
 }
 
-// listener puts into the memory what a message names, some at a time.
+// listener adds what a message names to the memory, in batches.
 type listener struct {
 	memory *memory
 	by     uint16
@@ -114,7 +113,7 @@ type namedTool struct {
 	how strength
 }
 
-// batch is how much is noted with the memory locked once.
+// batch is the number of entries to record per lock of the memory.
 const batch = 256
 
 func (l *listener) place(p place) {
@@ -148,8 +147,8 @@ func (l *listener) commit() {
 	l.places, l.tools = l.places[:0], l.tools[:0]
 }
 
-// definitions notes which tools of a list say of themselves that they destroy.
-// What they don't say, or take back, loosens nothing.
+// definitions records the tools of a list that declare themselves destructive. Omitting or
+// withdrawing the declaration loosens nothing.
 func (f *Finder) definitions(memory *memory, m *gate.Message) {
 	var e wire.Envelope
 	if wire.Read(m.Text, wire.FromServer, &e) != nil || !e.Result.Present() {
@@ -166,8 +165,8 @@ func (f *Finder) definitions(memory *memory, m *gate.Message) {
 	}
 }
 
-// saysItDestroys reports whether a definition has the hint. One that two readers
-// would read in two ways has it.
+// saysItDestroys reports whether a definition has the hint. A definition that two parsers may
+// read differently counts as having it.
 func saysItDestroys(line []byte, tool wire.Span) bool {
 	annotations, err := wire.Member(line, tool, "annotations")
 	if err != nil {

@@ -4,9 +4,8 @@ import (
 	"time"
 )
 
-// followed returns which of our paths p leads to when its links are followed
-// beginning at the folder from. It is none of those that the path as it is written
-// names, clean.
+// followed returns the path of ours that p reaches from the folder from when links are followed,
+// or "". The caller must have compared the written form, clean, already.
 func (c *candidate) followed(from, p, clean string) string {
 	known := from == "/" || from == c.look.call.Project
 	to, ok := c.look.led[begun{from, p}]
@@ -32,7 +31,7 @@ func (c *candidate) followed(from, p, clean string) string {
 	return c.linked(to.file)
 }
 
-// follow finds out where p leads, once for a call.
+// follow resolves the links of p and counts against the limit of the call.
 func (c *candidate) follow(from, p string) leads {
 	if c.look.follow++; c.look.follow > mostFollowed {
 		return leads{named: "one of more paths than can be followed"}

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// path returns which of our paths p names.
+// path returns the path of ours that p names, or "".
 func (c *candidate) path(p string) string {
 	if c.prose && !c.removes && strings.Trim(p, "/*") == "" {
-		return "" // /** begins a comment of a program
+		return "" // /** begins a comment in a program
 	}
 	scheme, rest, ok := strings.Cut(p, ":")
-	c.loose = len(p) > 2 && p[:2] == "//" && p[2] != '/' // the rest of an URL
+	c.loose = len(p) > 2 && p[:2] == "//" && p[2] != '/' // the rest of a URL
 	switch {
 	case ok && strings.EqualFold(scheme, "file"):
 		p = rest
@@ -22,8 +22,7 @@ func (c *candidate) path(p string) string {
 		}
 		p, c.loose = rest, true
 	}
-	// Some readers of addresses take what stands between // and / for a host,
-	// and leave it out whatever it is; others do not.
+	// Some parsers take the part between // and / for a host and ignore it; others do not.
 	if after, ok := strings.CutPrefix(p, "//"); ok {
 		if i := strings.IndexByte(after, '/'); i > 0 {
 			if named := c.at("/", after[i:]); named != "" {
@@ -51,7 +50,7 @@ func (c *candidate) path(p string) string {
 	return ""
 }
 
-// at returns which of our paths p, begun at the folder from, names.
+// at returns the path of ours that p, relative to the folder from, names, or "".
 func (c *candidate) at(from, p string) string {
 	if c.look.over() {
 		return ""
@@ -60,13 +59,13 @@ func (c *candidate) at(from, p string) string {
 	if named := c.compare(clean); named != "" || c.prose || len(clean) > longestFollow {
 		return named
 	}
-	if len(p) > longestFollow { // the system would not take it, but for servers that tidy it up
+	if len(p) > longestFollow { // the system rejects it, but servers may normalize it first
 		from, p = "/", clean
 	}
 	return c.followed(from, p, clean)
 }
 
-// elsewhere are schemes of addresses whose path is one on another machine.
+// elsewhere are URL schemes whose paths are on another machine.
 var elsewhere = set("http", "https", "ws", "wss", "ftp", "ftps", "mailto", "data", "ssh", "git", "s3", "gs")
 
 func isScheme(s string) bool {
@@ -78,8 +77,8 @@ func isScheme(s string) bool {
 	return s != ""
 }
 
-// compare returns which of our paths the clean path p is, is below, or, for a
-// tool that takes away what it names, is above. p may be a pattern.
+// compare returns the path of ours that is p or contains p. For a tool that removes what it
+// names, it may also be below p. p must be clean and may be a pattern.
 func (c *candidate) compare(p string) string {
 	p = foldPath(p)
 	pattern := ""
@@ -102,14 +101,14 @@ func (c *candidate) compare(p string) string {
 
 var alternatives = regexp.MustCompile(`\{[^{}/]*,[^{}/]*\}|[@+?!*]\([^()/]*\)`)
 
-// plainPattern puts * in the place of what only some readers of patterns know:
-// it means more then, and never less.
+// plainPattern replaces pattern syntax that only some programs support by *, which matches more,
+// never less.
 func plainPattern(p string) string {
 	return strings.ReplaceAll(alternatives.ReplaceAllString(p, "*"), "[!", "[^")
 }
 
-// throughSelf reports whether a path goes through what /proc shows of whoever
-// looks: to the server it is another one than to us.
+// throughSelf reports whether a path goes through the entry of the current process in /proc: the
+// server's process is a different one.
 func throughSelf(p string) bool {
 	for _, self := range []string{"/proc/self/", "/proc/thread-self/"} {
 		if rest, ok := strings.CutPrefix(p, self); ok {
@@ -120,8 +119,7 @@ func throughSelf(p string) bool {
 	return false
 }
 
-// commandsRemoval reports whether a text has a word of a shell that takes away
-// what is named after it.
+// commandsRemoval reports whether a text contains a shell command that removes what follows it.
 func commandsRemoval(text string) bool {
 	if len(text) > longestFollow || !strings.Contains(text, " ") {
 		return false
@@ -135,21 +133,21 @@ func commandsRemoval(text string) bool {
 	return false
 }
 
-// A path may be in two members: a folder, and a name within it. What both say
-// together is looked at once all of them are known.
+// A path may be split between two members: a folder, and a name in it. The combinations are
+// examined when all members are known.
 
 const (
 	mostRoots = 16
 	mostParts = 512
 )
 
-// collect keeps what may be one half of a path.
+// collect keeps a text that may be one half of a path.
 func (c *candidate) collect(text string) {
 	l := c.look
 	if len(text) > longestFollow || !isOnePath(text) || strings.Contains(text, "://") && !strings.HasPrefix(text, "file:") {
 		return
 	}
-	text, _ = c.expanded(strings.TrimSpace(text)) // reads asks where it was too much
+	text, _ = c.expanded(strings.TrimSpace(text)) // reads reports it if expansion was incomplete
 	text = strings.TrimPrefix(text, "file://")
 	switch i := strings.IndexAny(text, "*?[{"); {
 	case strings.HasPrefix(text, "/"):
@@ -158,15 +156,15 @@ func (c *candidate) collect(text string) {
 		}
 		return
 	case i >= 0:
-		text = text[:strings.LastIndexByte(text[:i], '/')+1] // up to where the pattern begins
+		text = text[:strings.LastIndexByte(text[:i], '/')+1] // up to the start of the pattern
 	}
 	if text != "" && text != "." && len(l.parts) < mostParts {
 		l.parts = append(l.parts, text)
 	}
 }
 
-// joined looks at each name in each folder: those that the arguments name, and
-// those that the server was started with.
+// joined examines each name in each folder: the folders that the arguments name, and those in the
+// command of the server.
 func (l *look) joined() {
 	if len(l.parts) == 0 || len(l.own) == 0 {
 		return

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Spellings by which a server finds what a plain look at the text does not.
+// Spellings that lead a server to a file of ours, but are not obvious from the text.
 func TestOursAsServersReadIt(t *testing.T) {
 	h := newHouse(t)
 	if err := os.Symlink("/proc/self/cwd/../.config/thoughtgate", h.project+"/via-proc"); err != nil {
@@ -15,14 +15,14 @@ func TestOursAsServersReadIt(t *testing.T) {
 	}
 	config := h.home + "/.config/thoughtgate/thoughtgate.yaml"
 	for _, value := range []string{
-		// Longer than a path may be, until the server tidies it up.
+		// Longer than a path may be, until the server normalizes it.
 		h.home + "/" + strings.Repeat("a/../", 1000) + ".config/thoughtgate/thoughtgate.yaml", h.home + strings.Repeat("/", 5000) + ".claude.json",
 		strings.Repeat("./", 3000) + "../.claude.json",
-		// Through /proc, where each sees itself.
+		// Through /proc, where each process sees itself.
 		"/proc/self/cwd/../.claude.json", "/proc/thread-self/cwd/../.claude.json", "/dev/fd/../cwd/../.claude.json", "via-proc/thoughtgate.yaml",
-		// Addresses with a host, which many readers leave out.
+		// URLs with a host, which many parsers ignore.
 		"file://LOCALHOST" + config, "FILE://localhost" + config, "file://any.host" + config, "fs://localhost" + config, "vscode-remote://wsl" + config,
-		// Blanks and quotes that servers trim.
+		// Blanks and quotes, which servers trim.
 		" " + h.home + "/a b/../.claude.json", h.home + "/a b/../.claude.json\n", "'" + h.home + "/a b/../.claude.json'",
 		"${HOME:-/x}/.claude.json", "$PWD/../.claude.json",
 		h.home + "/.config/{thoughtgate,x}/thoughtgate.yaml", h.home + "/.conf{ig,x}/thoughtgate", h.home + "/.claude.jso[!x]", h.home + "/@(.claude.json)",
@@ -64,7 +64,7 @@ func TestOursInTwoMembers(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", args, found, want)
 		}
 	}
-	// The folder that the server was started in, or on, is not always the project.
+	// The folder in which the server was started, or that it serves, may not be the project.
 	c := callTo("write_file", `{"path":".config/thoughtgate/thoughtgate.yaml"}`)
 	c.Project = h.project
 	c.Cwd = h.home
@@ -77,8 +77,8 @@ func TestOursInTwoMembers(t *testing.T) {
 	}
 }
 
-// The system is asked once for each folder that a path may begin in, however a server
-// would trim it. What a path costs beyond is told by TestFollowAsLinkByLink.
+// Each folder in which a path may begin needs a single system call, even if a server would trim
+// the path. TestFollowAsLinkByLink covers further costs.
 func TestAPathIsFollowedOnce(t *testing.T) {
 	h := newHouse(t)
 	for value, want := range map[string]int{

@@ -11,40 +11,40 @@ import (
 	"time"
 )
 
-// own knows what is ThoughtGate's, and whether a text names some of it. Rules
-// can't change that it asks: a call through the gate must not change the gate.
+// own knows what belongs to ThoughtGate, and whether a text names any of it. Rules cannot disable
+// this question: a call through the gate must not change the gate.
 //
-// A path is compared twice: as it is written, with . and .. taken out, which is
-// how many servers read it, and as the system would follow it, links and all.
+// A path is compared twice: in its written form with . and .. removed, which is how many servers
+// read it, and as the system would follow it, including links.
 type own struct {
 	given func() []string
 	home  string
 
 	mu    sync.Mutex
-	last  []string  // what given returned when set was made
-	until time.Time // links may have changed since
-	set   []string  // given, clean, with and without links followed
-	// The project asked for last, and where its links lead.
+	last  []string  // what given returned when set was computed
+	until time.Time // set may be outdated after this time
+	set   []string  // the given paths, cleaned, with and without links followed
+	// The last project, and where its links lead.
 	folder, led string
-	roots       map[string]bool // what / holds, and how long that is taken to be so
+	roots       map[string]bool // names of the entries of /; valid until read
 	read        time.Time
-	most        int              // files of ours that are compared; see mostFiles
-	files       map[inode]string // what own.inodes found last, and when it began to look
+	most        int              // maximum number of files of ours to compare; see mostFiles
+	files       map[inode]string // last result of inodes, and when its computation began
 	filed       time.Time
 
-	// slots bounds how many links are being followed at once: a file system
-	// that doesn't answer (a dead network mount) holds up one call, which its
-	// shim's deadline refuses, and never all of them.
+	// slots bounds how many links are followed at once. A file system that does not respond (such
+	// as a dead network mount) then delays single calls, which the deadline of their shim ends,
+	// and never all of them.
 	slots chan struct{}
 }
 
 const (
-	mostFollowed  = 1 << 16         // paths of one call whose links are followed, each once; past that it asks
-	mostFiles     = 1 << 16         // files of ours that may have other names; past that each file with several asks
-	longestFollow = 4096            // a longer one is no path, and of longer text only the words are read
-	ownFresh      = 2 * time.Second // how long links of ours are taken to stay
+	mostFollowed  = 1 << 16         // paths per call whose links are followed, each once; more count as ours
+	mostFiles     = 1 << 16         // files of ours that may have other names; above that, any file with several names counts as ours
+	longestFollow = 4096            // longer text is not a path, and only its words are examined
+	ownFresh      = 2 * time.Second // how long links of ours are assumed not to change
 	mostLinks     = 40
-	mostExpanded  = 16 << 20 // bytes of folders that are put into one text for ~ and variables; past that it asks
+	mostExpanded  = 16 << 20 // bytes that ~ and variables may add to one text; above that, it counts as ours
 	slotPatience  = 100 * time.Millisecond
 )
 
@@ -55,9 +55,9 @@ func newOwn(o Options) *own {
 	return &own{given: o.Ours, home: o.Home, most: mostFiles, slots: make(chan struct{}, 8)}
 }
 
-// paths returns what is ours now, each path as it was given and as it is when
-// links are followed, folded as the platform folds names. anew is for a call that waited
-// for others, which may have changed links a moment ago.
+// paths returns the current paths of ours, each as given and with links followed, folded as the
+// platform folds names. anew bypasses the cache; it is set for a call that waited for others,
+// which may have changed links just now.
 func (o *own) paths(ctx context.Context, anew bool) []string {
 	given := o.given()
 	o.mu.Lock()
@@ -69,7 +69,7 @@ func (o *own) paths(ctx context.Context, anew bool) []string {
 	for _, p := range given {
 		led, _, _ := follow(ctx, "/", p)
 		if ctx.Err() != nil {
-			return set // for a judgement that is over
+			return set // the judgement has ended
 		}
 		for _, q := range []string{filepath.Clean(p), led} {
 			if q = foldPath(q); q != "/" && q != "." && !slices.Contains(set, q) {
@@ -81,8 +81,8 @@ func (o *own) paths(ctx context.Context, anew bool) []string {
 	return set
 }
 
-// ours looks for something of ours in a text, and for paths that lead out of the
-// project. prose is not followed through links, only read.
+// ours looks for names of something of ours in a text, and for paths that lead out of the
+// project. In prose, links are not followed.
 func (l *look) ours(text []byte, prose bool, at where) {
 	if l.recallOnly {
 		return
@@ -122,15 +122,15 @@ type candidate struct {
 	own   *own
 	paths []string
 	prose bool
-	// What it names is taken away or written over: so is what lies below.
+	// The tool removes or overwrites what it names, including everything below.
 	removes bool
-	loose   bool // the path at hand may be one on another machine
+	loose   bool // the current path may be on another machine
 	stand   where
 
 	kind pathKind // for Paths
 }
 
-// reads returns which of our paths the text names, "" for none.
+// reads returns the path of ours that the text names, or "".
 func (c *candidate) reads(text string) string {
 	text, all := c.expanded(text)
 	if !all {
@@ -139,7 +139,7 @@ func (c *candidate) reads(text string) string {
 	if p := c.whole(text); p != "" {
 		return p
 	}
-	trimmed := strings.Trim(text, " \t\r\n\"'`") // servers do
+	trimmed := strings.Trim(text, " \t\r\n\"'`") // servers trim it, too
 	if trimmed != text {
 		if p := c.whole(trimmed); p != "" {
 			return p
@@ -160,7 +160,7 @@ func (c *candidate) reads(text string) string {
 	return c.words(text, trimmed)
 }
 
-// whole looks at a text as one path, if it can be that.
+// whole examines a text as a single path if it can be one.
 func (c *candidate) whole(text string) string {
 	if !isOnePath(text) || c.prose && strings.Contains(text, " ") {
 		return ""
@@ -168,7 +168,7 @@ func (c *candidate) whole(text string) string {
 	return c.path(text)
 }
 
-// words looks at each word of a text but for one that has been looked at.
+// words examines each word of a text except seen, which has been examined.
 func (c *candidate) words(text, seen string) string {
 	for i := 0; i < len(text); {
 		start, slash, odd := i, false, false
@@ -177,7 +177,7 @@ func (c *candidate) words(text, seen string) string {
 			odd = odd || text[i] == '*' || text[i] == '?' || text[i] == '/' && i > start && (text[i-1] == '/' || text[i-1] == '.')
 			i++
 		}
-		// In prose, a path that is written plainly has been found already.
+		// In prose, plainly written paths have been found already.
 		if (slash || text[start:i] == "..") && text[start:i] != seen && (odd || !c.prose) {
 			if p := c.path(text[start:i]); p != "" {
 				return p
@@ -188,13 +188,13 @@ func (c *candidate) words(text, seen string) string {
 	return ""
 }
 
-// isOnePath reports whether text can be one path.
+// isOnePath reports whether text can be a single path.
 func isOnePath(text string) bool {
 	return strings.IndexByte(text, '\n') < 0 && strings.IndexByte(text, 0) < 0
 }
 
-// holds reports whether path stands in text as a path of its own, or where it ends
-// in *, as the begin of one.
+// holds reports whether path occurs in text as a path of its own. A path that ends in * is a
+// prefix.
 func holds(text, path string) bool {
 	path, begins := strings.CutSuffix(path, "*")
 	for at := 0; ; {
@@ -211,9 +211,8 @@ func holds(text, path string) bool {
 	}
 }
 
-// expanded writes out what a shell, or a server, puts in place of ~ and of the
-// variables that our folders are named by. It returns false where that comes to more
-// than mostExpanded.
+// expanded replaces ~ and the variables that name folders of ours by their values, as a shell or
+// a server does. It returns false if the values exceed mostExpanded.
 func (c *candidate) expanded(text string) (string, bool) {
 	room := mostExpanded
 	put := func(path string) string {
@@ -262,7 +261,7 @@ func isBelow(p, folder string) bool {
 	return len(p) > len(folder) && strings.HasPrefix(p, folder) && (p[len(folder)] == '/' || folder == "/")
 }
 
-// matches reports whether the pattern can mean path or something below it.
+// matches reports whether pattern can match path or something below it.
 func matches(pattern, path string) bool {
 	want, have := strings.Split(pattern, "/"), strings.Split(path, "/")
 	for i, w := range want {
@@ -276,13 +275,13 @@ func matches(pattern, path string) bool {
 	return len(want) >= len(have)
 }
 
-// begun is a path and the folder that it begins at.
+// begun is a path and the folder to which it is relative.
 type begun struct{ from, p string }
 
-// leads is where a path leads when its links are followed.
+// leads describes where a path leads when its links are followed.
 type leads struct {
 	end    string
 	exists bool
-	file   *inode // where it is one with several names
-	named  string // why it is taken to be ours without a further look; empty for not
+	file   *inode // nil unless it is a file with several names
+	named  string // why it is taken to be ours without further examination; empty if it is not
 }

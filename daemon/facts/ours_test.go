@@ -13,8 +13,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// house is a home with ThoughtGate's folders, a wrapped config and a project
-// from which links lead there.
+// house is a home with ThoughtGate's folders, a wrapped configuration, and a project with links
+// to them.
 type house struct {
 	home, project string
 	finder        *Finder
@@ -81,7 +81,7 @@ func TestOursInEachSpelling(t *testing.T) {
 		"${HOME}/.config/thoughtgate", "$XDG_CONFIG_HOME/thoughtgate/thoughtgate.yaml", "file://" + config + "/thoughtgate.yaml", "file://localhost" + config,
 		"file:" + config, "file://" + h.home + "/%2econfig/thoughtgate", "@" + config + "/thoughtgate.yaml", strings.ReplaceAll(config, "/", `\`),
 		strings.ReplaceAll(url.PathEscape(config), "%2F", "/"), url.PathEscape(config), h.home + "/.config/*/thoughtgate.yaml", h.home + "/.config/though*", h.home + "/.conf?g/thoughtgate/**",
-		// By links.
+		// Through links.
 		"link-to-state/state.db", "./link-to-state", h.project + "/link-to-config/thoughtgate/x", "link-to-link/thoughtgate.yaml", "agent.json", "up/.claude.json",
 		"link-to-docs/../../.claude.json", "dangling", "hard.db", h.project + "/hard.db",
 	} {
@@ -98,11 +98,11 @@ func TestOursInEachSpelling(t *testing.T) {
 			t.Errorf("command %q is not seen to be ours", command)
 		}
 	}
-	// What is written counts, too, as far as it is written plainly.
+	// Content that is written counts, too, if it names a path plainly.
 	if !h.isOurs("write_file", "content", "#!/bin/sh\nrm "+config+"/thoughtgate.yaml\n") {
 		t.Error("a script that names the configuration is not seen")
 	}
-	// Taking away the folder above takes away ours.
+	// Removing a parent folder removes ours.
 	for _, value := range []string{h.home, h.home + "/.config", "..", "~", "link-to-config"} {
 		if !h.isOurs("delete_directory", "path", value) || !h.isOurs("move_file", "source", value) {
 			t.Errorf("%q holds ours, and removing it is not seen", value)
@@ -159,7 +159,7 @@ func TestOursFollowsWhatIsWrapped(t *testing.T) {
 	}
 }
 
-// A config folder that is itself a link is ours under both names.
+// A configuration folder that is a link is ours under both names.
 func TestOursBehindALink(t *testing.T) {
 	h := newHouse(t)
 	real := filepath.Join(h.home, "dotfiles")

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// outside notes a path that leads out of the session's project: p as it is
-// written, end where it leads.
+// outside adds a fact for a path that leads out of the session's project. p is its written form,
+// end is where it leads.
 func (c *candidate) outside(p, end string) {
 	project := c.look.call.Project
 	if project == "" || c.loose {
@@ -21,7 +21,8 @@ func (c *candidate) outside(p, end string) {
 	c.look.add(Outside, "it leads out of the project", c.stand())
 }
 
-// project returns a project's folder with its links followed, anew as in paths.
+// project returns the folder of a project with its links followed. anew bypasses the cache, as in
+// paths.
 func (o *own) project(ctx context.Context, folder string, anew bool) string {
 	o.mu.Lock()
 	known, led := !anew && o.folder == folder && time.Now().Before(o.until), o.led
@@ -30,7 +31,7 @@ func (o *own) project(ctx context.Context, folder string, anew bool) string {
 		return led
 	}
 	if led, _, _ = follow(ctx, "/", folder); ctx.Err() != nil {
-		return led // for a judgement that is over
+		return led // the judgement has ended
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -38,8 +39,8 @@ func (o *own) project(ctx context.Context, folder string, anew bool) string {
 	return led
 }
 
-// isRoot reports whether an absolute path begins in a folder that is there. What
-// else begins with a slash is more often a part of an URL than a path.
+// isRoot reports whether an absolute path begins in an existing folder. Other text that begins
+// with a slash is more often a part of a URL than a path.
 func (o *own) isRoot(p string) bool {
 	first, _, _ := strings.Cut(strings.TrimLeft(p, "/"), "/")
 	if first == "" || first == "." || first == ".." {
@@ -49,7 +50,7 @@ func (o *own) isRoot(p string) bool {
 	defer o.mu.Unlock()
 	if o.roots == nil || time.Now().After(o.read) {
 		o.roots, o.read = map[string]bool{}, time.Now().Add(ownFresh)
-		entries, _ := os.ReadDir("/") // a root that can't be read has no folders to begin in
+		entries, _ := os.ReadDir("/") // an unreadable root has no known folders
 		for _, e := range entries {
 			o.roots[e.Name()] = true
 		}

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The automaton finds what looking for each word by itself finds.
+// The automaton finds the same as a search for each single word.
 func TestAutomatonFindsAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		letter := rapid.SampledFrom([]rune("abA_-."))
@@ -38,7 +38,7 @@ func TestAutomatonFindsAll(t *testing.T) {
 	})
 }
 
-// Each borrowed rule compiles, and what was found out about it holds.
+// Each borrowed rule compiles, and its computed properties hold.
 func TestBorrowedRules(t *testing.T) {
 	if len(borrowed) < 200 {
 		t.Errorf("%d rules, want at least 200", len(borrowed))
@@ -69,8 +69,8 @@ func TestBorrowedRules(t *testing.T) {
 	}
 }
 
-// A rule finds what its expression makes, in the middle of other text and
-// wherever a window may begin or end.
+// A rule finds the texts that its expression generates, inside other text and wherever a window
+// may begin or end.
 func TestRulesFindTheirOwn(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	token := func(n int, letters string) string {
@@ -147,7 +147,7 @@ func TestBase64Value(t *testing.T) {
 	}
 }
 
-// What looks like text is decoded wherever in it stands what does not.
+// A run that decodes mostly to text is decoded, wherever the other bytes are.
 func TestTextIsDecoded(t *testing.T) {
 	for n := 18; n < 600; n += 7 {
 		for odd := range n/10 + 2 {
@@ -203,7 +203,7 @@ func (p *paths) enter(*walk) bool                       { return true }
 func (p *paths) value(w *walk, _ jsontext.Kind, _ span) { *p = append(*p, w.path()) }
 func (p *paths) pair(*walk, span, span)                 {}
 
-// A member's name could be a secret; where something stands is told to people.
+// A member's name could be a secret, and people see the path of a text.
 func TestPathsHoldNoSecrets(t *testing.T) {
 	token := "ghp_" + body[:36]
 	for _, f := range finder().Of(context.Background(), callTo("x", `{"`+token+`":{"password":"hunter2"}}`)) {
@@ -231,8 +231,8 @@ func FuzzOf(f *testing.F) {
 	})
 }
 
-// What any rule would find by itself in the whole text, the engine finds, too:
-// neither keywords nor windows nor what is known of a rule loses it.
+// The engine finds all that any rule finds in the whole text: keywords, windows and the
+// properties of rules lose nothing.
 func TestEngineFindsWhatRulesFind(t *testing.T) {
 	for i := range borrowed {
 		r := &borrowed[i]

@@ -6,6 +6,6 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// foldPath returns what two paths to one file have in common: macOS's usual
-// file systems tell neither case nor the forms of Unicode apart.
+// foldPath returns a form that is equal for two paths to one file: the usual file systems of
+// macOS ignore case and Unicode normalization.
 func foldPath(path string) string { return strings.ToLower(norm.NFC.String(path)) }

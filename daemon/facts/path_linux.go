@@ -1,5 +1,4 @@
 package facts
 
-// foldPath returns what two paths to one file have in common: on Linux names
-// are bytes.
+// foldPath returns a form that is equal for two paths to one file: on Linux, names are bytes.
 func foldPath(path string) string { return path }

@@ -10,11 +10,11 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 )
 
-// mostNamed is how many paths of a call are kept; one with more may name anything.
+// mostNamed is the maximum number of paths to keep per call; a call with more may name anything.
 const mostNamed = 256
 
-// Paths returns what c names in the file system, and what it may do there. It looks
-// for nothing else, and tells the memory nothing.
+// Paths returns what c names in the file system, and what it may do there. It looks for nothing
+// else and does not update the memory.
 func (f *Finder) Paths(ctx context.Context, c *gate.Call) gate.Paths {
 	l := f.look(ctx, c)
 	defer f.looked(l)
@@ -31,7 +31,7 @@ func (f *Finder) Paths(ctx context.Context, c *gate.Call) gate.Paths {
 	}
 	l.json(c.Arguments())
 	l.walkBeside()
-	for _, root := range l.roots[:min(len(l.roots), mostRoots)] { // a folder in one member, a name within it in another
+	for _, root := range l.roots[:min(len(l.roots), mostRoots)] { // a folder in one member and a name in it in another
 		for _, part := range l.parts {
 			if len(p.Named) < mostNamed {
 				whole := filepath.Join(root, part)
@@ -44,17 +44,18 @@ func (f *Finder) Paths(ctx context.Context, c *gate.Call) gate.Paths {
 	return p
 }
 
-// pathKind is what a text may be to Paths, by its member and by what it is.
+// pathKind describes what a text may be to Paths, given its member and its form.
 type pathKind uint8
 
 const (
-	noPath    pathKind = iota // a text to be read, or what is written to a file
-	pathWords                 // it may have paths among its words
-	fileName                  // it may be the name of a file
-	wholePath                 // it is a path
+	noPath    pathKind = iota // text to be read, or the content of a file
+	pathWords                 // may have paths among its words
+	fileName                  // may be the name of a file
+	wholePath                 // is a path
 )
 
-// kindOfText says what a text may name, and takes note of a command.
+// kindOfText returns what a text may name. It marks the call as wide for commands and unknown
+// text.
 func (l *look) kindOfText(text, at string, prose bool) pathKind {
 	member := lastMember(at)
 	several := strings.ContainsAny(strings.TrimSpace(text), " \t\r\n")
@@ -73,26 +74,26 @@ func (l *look) kindOfText(text, at string, prose bool) pathKind {
 	case hasOneOf(member, contentWords):
 		return noPath
 	}
-	l.named.Wide = true // who knows what the words are for
+	l.named.Wide = true // the use of the words is unknown
 	return pathWords
 }
 
-// keepNamed keeps the path p, of a text that kindOfText has seen, once it is known
-// where it leads.
+// keepNamed keeps the path p of a text that kindOfText has classified. to describes where it
+// leads.
 func (c *candidate) keepNamed(p, clean string, to leads) {
 	paths := c.look.named
 	switch {
 	case paths == nil, c.kind == noPath, c.kind == pathWords && !strings.Contains(p, "/"):
 	case c.kind == fileName && !strings.Contains(p, "/"):
-		keepPath(paths, clean, to.end, true) // it is more often a word than a file
+		keepPath(paths, clean, to.end, true) // it is more often a word than a file name
 	default:
 		keepPath(paths, clean, to.end, to.exists)
 	}
 }
 
-// keepPath adds a path as it is written, and where it leads.
+// keepPath adds a path in its written form, and where it leads.
 func keepPath(p *gate.Paths, clean, end string, exists bool) {
-	if len(p.Named) >= mostNamed { // so that it is wide
+	if len(p.Named) >= mostNamed { // the call counts as wide then
 		return
 	}
 	for _, one := range slices.Compact([]string{foldPath(clean), foldPath(end)}) {
@@ -103,7 +104,7 @@ func keepPath(p *gate.Paths, clean, end string, exists bool) {
 	}
 }
 
-// lastMember returns the name of the last member on the path to a text, in lower case.
+// lastMember returns the name of the last member in the path of a text, in lower case.
 func lastMember(at string) string {
 	at = at[strings.LastIndexByte(at, '.')+1:]
 	at, _, _ = strings.Cut(at, "[")
@@ -121,9 +122,9 @@ var (
 	isCommandName = set("commands", "cmds", "command_line", "commandline", "args", "argv", "arguments", "script", "scripts", "code", "shell", "program")
 )
 
-// kindOfTool says what the name of a tool says of files: that it only reads, that it
-// puts links or whole trees somewhere or takes them away, and that it runs a program.
-// What stands behind a verb that reads is what is read, as in deedsIn.
+// kindOfTool returns what the name of a tool says about files: whether it only reads, whether it
+// creates, moves or removes links or whole trees, and whether it runs a program. Words after a
+// verb that reads name what is read, as in deedsIn.
 func kindOfTool(name []byte) (onlyReads, links, runs bool) {
 	w := split(new(cleaner).clean(name))
 	reading, read, writes := false, false, false

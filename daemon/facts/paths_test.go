@@ -10,8 +10,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// What a call names in the file system: which of its texts are paths, which may be, and
-// which of those are missing.
+// Paths returns what a call names in the file system: which texts are paths, which may be, and
+// which of them are missing.
 func TestWhatACallNames(t *testing.T) {
 	h := newHouse(t)
 	at := func(name string) string { return h.project + "/" + name }
@@ -23,8 +23,8 @@ func TestWhatACallNames(t *testing.T) {
 		args           string
 		places         int
 		wide           bool
-		named, missing string // one of them, empty for none
-		more           string // another one that is named
+		named, missing string // a named or missing path; may be empty
+		more           string // another named path
 	}{
 		{`{"path":"new"}`, 1, false, at("new"), at("new"), ""},
 		{`{"path":"a b"}`, 1, false, at("a b"), at("a b"), ""},
@@ -66,7 +66,7 @@ func TestWhatACallNames(t *testing.T) {
 		}
 	}
 
-	// What stands beside the arguments, what a resource is, and what there was no time for.
+	// Paths beside the arguments, of a resource, and without time to examine them.
 	c := callWith(t, "tools/call", `{"name":"put","arguments":{},"dest":"`+at("new")+`"}`)
 	c.Project = h.project
 	if p := h.finder.Paths(t.Context(), c); !slices.Contains(p.Named, foldPath(at("new"))) {
@@ -82,7 +82,7 @@ func TestWhatACallNames(t *testing.T) {
 	}
 }
 
-// What a tool's name says that it does to files.
+// kindOfTool interprets the names of tools.
 func TestWhatAToolDoesToFiles(t *testing.T) {
 	for name, want := range map[string]string{
 		"read_file": "reads", "readFile": "reads", "get_link": "reads", "get_download": "reads", "get_run": "reads", "list_applied_resets": "reads", "get_status_command": "reads",

@@ -5,31 +5,29 @@ import (
 	"sort"
 )
 
-// A secret may be passed in parts: a list of lines, or one argument after
-// another. So what short strings say together, in order, is looked at as well.
+// A secret may be split into parts: a list of lines, or several arguments. So the concatenation
+// of short strings, in order, is examined as well.
 
 const (
 	longestPiece = 512
-	mostPieces   = 64 << 10 // bytes of them that are looked at together
-	overlap      = 8 << 10  // and how many of these again with those that follow
+	mostPieces   = 64 << 10 // bytes that are examined together
+	overlap      = 8 << 10  // bytes that are examined again together with those that follow
 )
 
-// pieces are the short strings of a JSON text, put together.
+// pieces holds the short strings of a JSON text, concatenated.
 type pieces struct {
 	text []byte
 	each []piece
 }
 
-// piece is a string: where it begins in what is put together, and where it stands
-// in the JSON.
+// piece is a string: its start in the concatenation, and its place in the JSON.
 type piece struct {
 	at int
 	in span
 }
 
-// add puts a string behind those before it. One that is too long to be a part
-// parts them. It reports whether there is room for another one; where there is none
-// they are to be looked at, and moved on.
+// add appends a string. A string that is too long to be a part separates the others. add reports
+// whether there is room for another one; if not, the caller must look and then call moveOn.
 func (p *pieces) add(said []byte, in span) (room bool) {
 	switch {
 	case len(said) == 0:
@@ -42,7 +40,7 @@ func (p *pieces) add(said []byte, in span) (room bool) {
 	return len(p.text) <= mostPieces-longestPiece
 }
 
-// moveOn forgets all but the last of what was looked at.
+// moveOn discards all but the end of the examined text.
 func (p *pieces) moveOn() {
 	keep := sort.Search(len(p.each), func(i int) bool { return p.each[i].at >= len(p.text)-overlap })
 	from := len(p.text)
@@ -56,13 +54,13 @@ func (p *pieces) moveOn() {
 	}
 }
 
-// reset empties p, and keeps its room.
+// reset empties p and keeps its buffers.
 func (p *pieces) reset() {
 	clear(p.text)
 	p.text, p.each = p.text[:0], p.each[:0]
 }
 
-// of returns the pieces that a find takes up, if they are more than one.
+// of returns the pieces that a find covers, or nil if it is only one.
 func (p *pieces) of(f find) []piece {
 	behind := func(at int) int {
 		return sort.Search(len(p.each), func(i int) bool { return p.each[i].at >= at })
@@ -74,8 +72,8 @@ func (p *pieces) of(f find) []piece {
 	return p.each[first : last+1]
 }
 
-// look calls found with each secret that is in no piece alone, which takes two of them,
-// until it returns false, and reports whether all was looked at that had to be.
+// look calls found with each secret that spans several pieces, until found returns false. It
+// reports whether the examination was complete.
 func (p *pieces) look(budget *int, found func(find) (more bool)) bool {
 	s := scan{engine: theEngine(), text: p.text, budget: budget, joined: true, secret: func(f find) bool {
 		return len(p.of(f)) == 0 || found(f)
@@ -83,7 +81,7 @@ func (p *pieces) look(budget *int, found func(find) (more bool)) bool {
 	return s.run()
 }
 
-// inParts looks for secrets that no string holds alone.
+// inParts looks for secrets that span several strings.
 func (l *look) inParts() {
 	if len(l.pieces.each) < 2 {
 		return
@@ -97,7 +95,7 @@ func (l *look) inParts() {
 	}
 }
 
-// inParts replaces the strings that only together are a secret.
+// inParts replaces the strings that form a secret together.
 func (r *redactor) inParts() (whole bool) {
 	if len(r.pieces.each) < 2 {
 		return true
@@ -110,8 +108,8 @@ func (r *redactor) inParts() (whole bool) {
 	})
 }
 
-// isFound reports whether a secret that another reading shows has been found as it
-// is written, but for blanks and escapes.
+// isFound reports whether a secret in another reading was found in the written form, too,
+// ignoring blanks and escapes.
 func (r *redactor) isFound(secret []byte) bool {
 	if r.known == nil {
 		r.known = make(map[string]bool, len(r.found))

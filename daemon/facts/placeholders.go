@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// isPlaceholder reports whether a value stands for one that is filled in
-// elsewhere, or is no value at all.
+// isPlaceholder reports whether a value stands for one that is filled in elsewhere, or is not a
+// real value.
 func isPlaceholder(v []byte) bool {
 	if len(v) == 0 || isOneOf(noValues, v) {
 		return true
@@ -50,7 +50,7 @@ var noValues = set("null", "none", "nil", "true", "false", "yes", "no", "undefin
 var placeholders = []string{"****", "••••", "xxxxxx", "process.env", "os.environ", "getenv", "your-", "your_", "yourpassword", "yourtoken",
 	"redacted", "placeholder", "example_", "<insert", "{{", "${", "$(", "secrets.", "vault:", "_here"}
 
-// containsFold is bytes.Contains without regard to ASCII case; word is lower case.
+// containsFold is bytes.Contains ignoring ASCII case. word must be lower case.
 func containsFold(text []byte, word string) bool {
 	for i := 0; i+len(word) <= len(text); i++ {
 		j := 0

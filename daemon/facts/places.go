@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// placeOf returns what lives at a path or URI, when that is credentials.
+// placeOf reports whether credentials are kept at a path or URI, and returns what names them.
 func placeOf(text []byte) (what string, is bool) {
 	if decoded, ok := percentDecoded(text); ok {
 		text = decoded
@@ -25,7 +25,7 @@ func placeOf(text []byte) (what string, is bool) {
 		}
 		p = rest
 	}
-	if i := strings.LastIndexByte(p, ':'); i > 1 { // host:path of scp
+	if i := strings.LastIndexByte(p, ':'); i > 1 { // host:path, as scp has it
 		p = p[i+1:]
 	}
 	p = path.Clean("/" + p)
@@ -55,8 +55,8 @@ func placeOf(text []byte) (what string, is bool) {
 	return "", false
 }
 
-// withoutSpares takes off the name of a file what says that it is kept beside
-// another: id_rsa.bak, .env~, credentials.json.2.gz.
+// withoutSpares removes the suffixes of backup copies from a file name: id_rsa.bak, .env~,
+// credentials.json.2.gz.
 func withoutSpares(name string) string {
 	const most = 4
 	name = strings.TrimPrefix(name, "copy of ")
@@ -118,7 +118,7 @@ func isSecretFile(base, path string) bool {
 	return strings.HasPrefix(base, "client_secret_") && ext == ".json"
 }
 
-// isPathEnd tells where a path in a line of words ends.
+// isPathEnd marks the bytes that end a path in a line of words.
 var isPathEnd = blanksAnd("\"'`;|&<>()=,{}[]")
 
 // blanksAnd returns a table of blanks, control characters and marks.
@@ -129,8 +129,8 @@ func blanksAnd(marks string) (table [256]bool) {
 	return table
 }
 
-// endBefore returns where what begins at start ends: before the first byte that the
-// table has, and after most bytes.
+// endBefore returns the end of what begins at start: before the first byte in table, or after
+// most bytes.
 func endBefore(table *[256]bool, text []byte, start, most int) int {
 	end := start
 	for end < len(text) && end-start < most && !table[text[end]] {
@@ -139,13 +139,13 @@ func endBefore(table *[256]bool, text []byte, start, most int) int {
 	return end
 }
 
-// placeSearch judges the words of a text that hold a keyword, each once.
+// placeSearch judges each word of a text that contains a keyword, once.
 type placeSearch struct {
 	text  []byte
-	alone bool // only a text that is one word is judged
+	alone bool // only judge a text that is a single word
 	done  int
 	what  string
-	work  int // bytes looked at
+	work  int // bytes examined
 }
 
 func (p *placeSearch) at(start int) {
@@ -164,15 +164,15 @@ func (p *placeSearch) at(start int) {
 	p.what, _ = placeOf(p.text[from:to])
 }
 
-// whole judges the text as one path, which may hold blanks.
+// whole judges the text as a single path, which may contain blanks.
 func (p *placeSearch) whole() {
 	if !p.alone && p.done > 0 && p.what == "" && len(p.text) < 4096 && bytes.IndexByte(p.text, '\n') < 0 && bytes.IndexByte(p.text, '/') >= 0 {
 		p.what, _ = placeOf(p.text)
 	}
 }
 
-// proseNames are members whose value is text for people, or a thing to look
-// for: a place named there is spoken of, not reached for.
+// proseNames are members whose value is text for people or a search term: it mentions places
+// without accessing them.
 var proseNames = set("content", "contents", "text", "body", "message", "msg", "description", "comment", "summary", "title", "subject",
 	"new_str", "old_str", "newstr", "oldstr", "new_string", "old_string", "newstring", "oldstring", "newtext", "oldtext", "new_text", "old_text",
 	"file_text", "insert_text", "note", "notes", "prompt", "reason", "explanation", "markdown", "html", "diff", "patch", "replacement",

@@ -9,23 +9,23 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// recall asks the memory about one call: was a place in it brought up by a
-// server, did a server's text name the tool, was something sent there before. It
-// is told of each argument in turn, and draws its conclusions at the end, since
-// what a call does may stand in its last argument ("method": "POST").
+// recall compares one call with the memory: did a server name a place in it first, did the text
+// of a server name the tool, was something sent to its destination before. It receives each
+// argument in turn and concludes at the end, since the last argument may tell what the call does
+// ("method": "POST").
 type recall struct {
 	look   *look
 	memory *memory
 	sight  *sight
-	claims bool // what the call names first is the agent's
+	claims bool // record what the call names first as the agent's
 	deed   deed
 	sends  bool
-	tool   uint64 // with its server
-	base64 int    // letters of it that may still be decoded
+	tool   uint64 // key of the tool with its server
+	base64 int    // letters that may still be decoded
 
-	at   *walk    // where the argument at hand stands
-	isTo bool     // the name of its member says that it is an address
-	here []argued // what that argument names
+	at   *walk    // position of the current argument
+	isTo bool     // the member's name says that the argument is an address
+	here []argued // places in the current argument
 	all  []argued
 }
 
@@ -34,28 +34,27 @@ type argued struct {
 	key    uint64
 	kind   placeKind
 	name   string
-	by     string // the server that said it first, empty for the agent
-	member string // the path of the argument
+	by     string // server that named it first; empty for the agent
+	member string // path of the argument
 
-	sure      bool // written so that it can be nothing else
-	addressed bool // the argument is nothing but addresses
+	sure      bool // it cannot be anything else
+	addressed bool // the argument consists only of addresses
 	isTo      bool // the member's name says that it is an address
 	prose     bool
 	counter   bool // the member's name says that it counts or dates something
 }
 
-// What is looked at closely. All places are claimed and compared; a person is
-// not helped by more of them.
+// Limits of the detailed examination. All places are recorded and compared; more facts would not
+// help a person.
 const (
-	mostPlaces     = 256  // places of a call that the agent said first
-	mostAlien      = 3    // words beside the places in an argument that is an address, as a name before <...>
+	mostPlaces     = 256  // places of a call that the agent named first
+	mostAlien      = 3    // other words in an argument that is an address, such as a name before <...>
 	longestAddress = 4096 // bytes of such an argument
-	mostLabels     = 128  // labels of a host, more than one of 253 letters has
+	mostLabels     = 128  // labels of a host; more than 253 letters can have
 )
 
-// recalls begins to look at a call of an agent; what no agent says recalls
-// nothing. claims says that the call is judged, so that what it names first is
-// the agent's.
+// recalls starts to compare a call of an agent with the memory; it ignores other messages. claims
+// reports that the call is judged, so that what it names first counts as the agent's.
 func (l *look) recalls(claims bool) {
 	c, f := l.call, l.finder
 	if c.Side != wire.FromAgent {
@@ -68,14 +67,14 @@ func (l *look) recalls(claims bool) {
 	}
 	l.recall = r
 	r.sight.to, r.sight.tools = r, false
-	if c.Method == "tools/call" { // the rest reads, and gets what a server prepared
+	if c.Method == "tools/call" { // other methods read, and receive what a server prepared
 		said := &f.names.of(c.Subject).said
 		r.deed, r.sends = said.deed, said.sends
 		r.tool = f.ownTool(c.Server, c.Subject)
 	}
 }
 
-// argument looks at one string or number.
+// argument examines a string or number.
 func (r *recall) argument(w *walk, name, text []byte, prose bool) {
 	if r == nil || len(text) < 3 {
 		return
@@ -104,8 +103,8 @@ func (r *recall) argument(w *walk, name, text []byte, prose bool) {
 	}
 }
 
-// tidied looks at an address as URL readers tidy it up, and reports whether the
-// text is one URL.
+// tidied examines an address as normalized by URL parsers. It reports whether the text is a
+// single URL.
 func (r *recall) tidied(text []byte) (isURL bool) {
 	if read, ok := tidied(text); ok {
 		r.sight.hostNamed([]byte(read.Host), true)
@@ -133,7 +132,8 @@ func (r *recall) tidied(text []byte) (isURL bool) {
 	return false
 }
 
-// member looks at the name of a member: some hold what goes where by it.
+// member examines the name of a member: some arguments are tables from a destination to its
+// content.
 func (r *recall) member(w *walk, name []byte) {
 	if len(name) >= 6 {
 		r.argument(w, nil, name, false)
@@ -145,7 +145,7 @@ var (
 	sendingMethods = set("post", "put", "patch", "delete")
 )
 
-// place is told of each place in the argument at hand.
+// place receives each place in the current argument.
 func (r *recall) place(p place) {
 	by := ""
 	if r.claims {
@@ -161,7 +161,7 @@ func (r *recall) place(p place) {
 		r.look.add(SecretPlace, "names "+string(p.name)+", the cloud's own address for credentials", r.at.path())
 	}
 	if p.kind == host && !p.sure && !r.isTo {
-		return // more likely the name of a file, or a member of something
+		return // more likely a file name or a member access
 	}
 	if n := len(r.all) + len(r.here); by == "" && n >= mostPlaces || n >= 2*mostPlaces {
 		return
@@ -171,14 +171,14 @@ func (r *recall) place(p place) {
 
 func (r *recall) named(uint64, strength) {}
 
-// metadataHosts are where the machines of clouds ask for their credentials.
+// metadataHosts are the addresses at which machines in a cloud obtain their credentials.
 var metadataHosts = set("169.254.169.254", "169.254.170.2", "metadata.google.internal", "100.100.100.200", "fd00:ec2::254", "metadata.azure.internal")
 
-// above returns who said the host that name is a part of: a name that is looked
-// up reaches whoever owns its end.
+// above returns the server that named a parent domain of name: the owner of the parent domain
+// controls where name leads.
 func (r *recall) above(name []byte) (by string) {
 	if isDigit(name[len(name)-1]) {
-		return "" // an address
+		return "" // an IP address
 	}
 	for range mostLabels {
 		i := bytes.IndexByte(name, '.')
@@ -193,7 +193,7 @@ func (r *recall) above(name []byte) (by string) {
 	return ""
 }
 
-// conclude adds what the memory says to the facts.
+// conclude adds the facts that follow from the memory.
 func (r *recall) conclude() {
 	if r == nil {
 		return
@@ -221,9 +221,8 @@ func (r *recall) conclude() {
 	}
 }
 
-// counts decides whether a place is one that the call may carry something to. Of
-// what neither sends nor acts only arguments count that are addresses: when a
-// file is written that speaks of a host, nothing goes there.
+// counts reports whether the call may carry something to a place. In a call that neither sends
+// nor acts, only addresses count: writing a file that mentions a host sends nothing there.
 func (r *recall) counts(a *argued) bool {
 	strong := r.sends || r.deed == acts
 	switch a.kind {
@@ -235,7 +234,7 @@ func (r *recall) counts(a *argued) bool {
 	return (strong || a.isTo) && !a.counter
 }
 
-// prompted notes whether the text of a server named the tool.
+// prompted adds a fact if the text of a server named the tool.
 func (r *recall) prompted() {
 	c := r.look.call
 	name := r.sight.clean([]byte(c.Subject))
@@ -246,7 +245,7 @@ func (r *recall) prompted() {
 	}
 }
 
-// done gives back what recall looked with. Nothing of the call is held on to.
+// done releases the buffers, which retain nothing of the call.
 func (r *recall) done(f *Finder) {
 	if r != nil {
 		f.release(r.sight)

@@ -11,16 +11,15 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Redact returns values, one raw JSON value, with each secret it recognises and
-// each member that paths name replaced by what mask returns for it. All other
-// bytes stay as they are. values itself is not changed; without anything to
-// replace it is returned as it is. Paths are those of [rawjson.Paths].
+// Redact returns values, a raw JSON value, with each secret that it recognizes and each member
+// that paths name replaced by the result of mask. All other bytes are unchanged. Redact does not
+// modify values, and returns it if there is nothing to replace. For the syntax of paths see
+// [rawjson.Paths].
 //
-// mask is given the secret itself, unescaped: the part of a string that is
-// secret, or what a named member says (the raw JSON of one that is no string).
-// Where a secret is disguised, or was not to be told apart in reasonable time,
-// that is the whole string. What mask returns may be any text. What is not JSON
-// comes back as one masked string.
+// mask receives the unescaped secret: the secret part of a string, or the value of a named member
+// (as raw JSON if it is not a string). If a secret is disguised or could not be isolated in
+// bounded time, that is the whole string. mask may return any text. If values is not JSON, the
+// result is a single masked string.
 func Redact(values []byte, paths []string, mask func(secret []byte) string) []byte {
 	r := redactors.Get().(*redactor)
 	defer r.release()
@@ -37,27 +36,27 @@ func (r *redactor) redacted(values []byte) []byte {
 	return r.spliced(values)
 }
 
-// redactor notes what is to be replaced while it walks.
+// redactor collects the replacements during a walk.
 type redactor struct {
-	given  []string        // the paths, as they were given
-	paths  rawjson.Paths   // read
-	open   []rawjson.Paths // those that lead on from each frame of the walk
+	given  []string        // paths as given
+	paths  rawjson.Paths   // given, parsed
+	open   []rawjson.Paths // paths that continue at each frame of the walk
 	mask   func([]byte) string
 	budget int
 	edits  []edit
 
 	walk   walk
 	pieces pieces
-	partly bool // not all pieces could be looked at
+	partly bool // not all pieces were examined
 
-	// Of the string at hand.
+	// State of the current string.
 	scan      scan
-	said      []byte          // itself
-	known     map[string]bool // what was found in it, once another reading shows some
-	as        readAs          // how it is being read
+	said      []byte          // the decoded string
+	known     map[string]bool // what was found in it; set when another reading has a secret
+	as        readAs          // the current reading
 	found     []span
 	disguised bool
-	secret    func(find) bool // note, made once
+	secret    func(find) bool // the method note, bound once
 }
 
 var redactors = sync.Pool{New: func() any { return newRedactor() }}
@@ -68,11 +67,11 @@ func newRedactor() *redactor {
 	return r
 }
 
-// mostEdits is how many edits a redactor keeps room for.
+// mostEdits is the maximum number of edits for which a redactor keeps its buffer.
 const mostEdits = 64
 
-// release gives r back. But for the paths, which are those of the configuration,
-// nothing of what it was given is held on to.
+// release returns r to its pool. It retains nothing that r was given, except the paths, which
+// come from the configuration.
 func (r *redactor) release() {
 	r.walk.raw = nil
 	kept := redactor{given: r.given, paths: r.paths, secret: r.secret, walk: r.walk}
@@ -89,30 +88,30 @@ func (r *redactor) release() {
 	redactors.Put(r)
 }
 
-// splitting takes the paths apart, unless they are those of the last time.
+// splitting parses the paths, unless they are the same as last time.
 func (r *redactor) splitting(paths []string) {
 	if !slices.Equal(r.given, paths) {
 		r.given, r.paths = slices.Clone(paths), rawjson.ParsePaths(paths)
 	}
 }
 
-// edit is a string or a part of one that is replaced.
+// edit is a replacement of a string or of a part of one.
 type edit struct {
 	span
 	secret []byte
-	whole  bool // marks included
+	whole  bool // including the quotes
 }
 
 func (r *redactor) member(w *walk, name span) { r.text(w, name) }
 
-// enter takes what a path names as a whole.
+// enter returns false for a value that a path names, so that it is treated as a whole.
 func (r *redactor) enter(w *walk) bool {
 	p := r.leading(w)
 	r.open = append(r.open[:len(w.frames)], p)
 	return !p.End()
 }
 
-// leading returns the paths that lead to where the walk is.
+// leading returns the rest of the paths that lead to the position of the walk.
 func (r *redactor) leading(w *walk) rawjson.Paths {
 	top := w.top()
 	switch {
@@ -154,7 +153,7 @@ func (r *redactor) pair(w *walk, name, value span) {
 	}
 }
 
-// whole replaces a value.
+// whole replaces an entire value.
 func (r *redactor) whole(w *walk, v span) {
 	r.edits = append(r.edits, edit{v, w.said(v), true})
 }
@@ -184,7 +183,7 @@ func (r *redactor) text(w *walk, v span) {
 	}
 }
 
-// reading looks at one way to read the string at hand.
+// reading examines one reading of the current string.
 func (r *redactor) reading(reading []byte, as readAs) bool {
 	r.as = as
 	r.scan = scan{engine: theEngine(), text: reading, budget: &r.budget, secret: r.secret, joined: as == rejoined}
@@ -192,7 +191,7 @@ func (r *redactor) reading(reading []byte, as readAs) bool {
 	return !r.disguised
 }
 
-// note takes a secret down.
+// note records a secret.
 func (r *redactor) note(f find) (more bool) {
 	if r.as != asWritten {
 		r.disguised = !r.isFound(r.scan.text[f.start:f.end])
@@ -202,8 +201,8 @@ func (r *redactor) note(f find) (more bool) {
 	return !r.disguised
 }
 
-// merged sorts finds, carries each on to the end of the token it ends in, and
-// joins those that touch.
+// merged sorts finds, extends each to the end of the token in which it ends, and joins those that
+// touch.
 func merged(text []byte, found []span) []span {
 	slices.SortFunc(found, func(a, b span) int { return a.start - b.start })
 	out := found[:0]
@@ -224,7 +223,7 @@ func (r *redactor) spliced(values []byte) []byte {
 	if len(r.edits) == 0 {
 		return values
 	}
-	// What lies within another replacement goes with it.
+	// An edit inside another one is covered by it.
 	slices.SortFunc(r.edits, func(a, b edit) int {
 		if a.start != b.start {
 			return a.start - b.start
@@ -243,7 +242,7 @@ func (r *redactor) spliced(values []byte) []byte {
 	return append(out, values[at:]...)
 }
 
-// quoted writes text as a JSON string, or as a part of one.
+// quoted encodes text as a JSON string, without the quotes if marks is false.
 func quoted(text string, marks bool) []byte {
 	out := wire.AppendQuote(nil, text)
 	if marks {

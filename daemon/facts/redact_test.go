@@ -72,8 +72,7 @@ func TestRedact(t *testing.T) {
 	}
 }
 
-// Arrays in arrays do not multiply the ways a path can be taken, which would take
-// longer than anybody waits.
+// Nested arrays must not multiply the ways to match a path, which would take forever.
 func TestRedactOfDeepArrays(t *testing.T) {
 	deep := strings.Repeat("[", 900) + `{"x":"y"}` + strings.Repeat("]", 900)
 	got := Redact([]byte(deep), []string{"*.*.*.*.*.x"}, func([]byte) string { return "#" })
@@ -82,7 +81,7 @@ func TestRedactOfDeepArrays(t *testing.T) {
 	}
 }
 
-// Whatever mask returns, what comes back is JSON.
+// Whatever mask returns, the result is valid JSON.
 func TestRedactEscapesTheMask(t *testing.T) {
 	got := Redact([]byte(`{"password":"hunter2","n":"x ghp_`+body[:36]+` y"}`), nil, func([]byte) string { return "\"\\\n\xff<" })
 	var v struct{ Password, N string }
@@ -94,7 +93,7 @@ func TestRedactEscapesTheMask(t *testing.T) {
 	}
 }
 
-// What couldn't be looked through is kept out of the record altogether.
+// What could not be examined completely is kept out of the record.
 func TestRedactBeyondTheBudget(t *testing.T) {
 	token := "ghp_" + body[:36]
 	text := strings.Repeat(" eyJhbGciOiJIUzI1NiIsInR5cCI6", 100) + token
@@ -137,14 +136,14 @@ func FuzzRedact(f *testing.F) {
 		if !strings.Contains(string(got), mark) && string(got) != string(values) {
 			t.Fatalf("%q was changed to %q without a replacement", values, got)
 		}
-		// What was found once is gone.
+		// The token must be gone.
 		if json.Valid(values) && strings.Contains(string(values), token) && strings.Contains(string(got), token) {
 			t.Fatalf("%q still holds the token: %q", values, got)
 		}
 	})
 }
 
-// A redactor is used again, and knows nothing of what it was given before.
+// A redactor is reused and retains nothing of earlier input.
 func TestRedactAfterAnother(t *testing.T) {
 	token := "ghp_" + body[:36]
 	mask := func([]byte) string { return "#" }

@@ -9,39 +9,39 @@ import (
 	"sync"
 )
 
-// rule is one form that a secret is known by.
+// rule is one form by which a secret is recognized.
 type rule struct {
 	id       string
-	keywords []string // lower case; without one of them there is no find
+	keywords []string // lower case; a find requires one of them
 	expr     string
-	anchored bool     // a find begins where the keyword does
-	boundary bool     // anchored: not in the middle of a word
-	heads    []string // anchored: one of these stands there in exactly this case; none: any case will do
-	reach    int      // bytes that a match takes at most; 0: no such number
-	run      int      // every find holds so many letters, digits, _, - and = in a row
-	entropy  float64  // bits a character that the secret must exceed
-	group    int      // which group is the secret; 0: the first that isn't empty
+	anchored bool     // a find begins at the keyword
+	boundary bool     // anchored: not inside a word
+	heads    []string // anchored: a find begins with one of these, in this case; empty: any case
+	reach    int      // maximum length of a match in bytes; 0 if unbounded
+	run      int      // every find has this many letters, digits, _, - and = in a row
+	entropy  float64  // bits per character that the secret must exceed
+	group    int      // group of the secret; 0: the first group that is not empty
 	need     string   // a second literal near the keyword, in lower case
 
-	allow      []string // expressions that excuse a secret
-	allowMatch []string // expressions that excuse a whole match
+	allow      []string // expressions that exclude a secret
+	allowMatch []string // expressions that exclude a whole match
 }
 
 // find is a secret in a text.
 type find struct {
 	start, end int
 	kind       string // for a person: `github-pat`, `password`
-	looked     int    // bytes looked at for it by what is no borrowed rule, whose cost the budget knows
+	looked     int    // bytes examined without a borrowed rule; borrowed rules are charged to the budget
 }
 
 const (
-	windowBefore = 160  // what a rule that is not anchored may need before its keyword
-	windowAfter  = 600  // and after it
-	longest      = 8192 // how far a find that runs to the end of the window is followed
+	windowBefore = 160  // text before its keyword that a rule that is not anchored may need
+	windowAfter  = 600  // text after it
+	longest      = 8192 // how far a find that reaches the end of the window is followed
 )
 
-// compiled is a rule whose expressions are compiled when first needed: most
-// never are, and all together cost 5 ms and 5 MB.
+// compiled is a rule whose expressions are compiled when first needed. Most never are, and all of
+// them together cost 5 ms and 5 MB.
 type compiled struct {
 	*rule
 	once       sync.Once
@@ -72,10 +72,9 @@ func compileAll(exprs []string) []*regexp.Regexp {
 
 var excuses = sync.OnceValue(func() []*regexp.Regexp { return compileAll(borrowedAllow) })
 
-// match looks for the rule in text[from:to] and returns where the secret lies
-// in text; a find without an end is none. open says that the match ran up to
-// the end of the window, so that more of it may follow; ok, that what was found
-// is no example, placeholder or the like.
+// match searches text[from:to] by the rule and returns the place of the secret in text. If
+// nothing matches, f.end is 0. open reports that the match reached the end of the window, so that
+// it may continue. ok reports that the match is not an example, a placeholder or the like.
 func (c *compiled) match(text []byte, from, to int) (f find, open, ok bool) {
 	c.ready()
 	m := c.expr.FindSubmatchIndex(text[from:to])
@@ -97,13 +96,12 @@ func (r *rule) begins(text []byte) bool {
 	return len(r.heads) == 0 || slices.ContainsFunc(r.heads, func(h string) bool { return len(text) >= len(h) && string(text[:len(h)]) == h })
 }
 
-// needs reports whether text holds the second literal of the rule.
+// needs reports whether text contains the second literal of the rule.
 func (r *rule) needs(text []byte) bool {
 	return r.need == "" || containsFold(text, r.need)
 }
 
-// cost is what a try on n bytes costs: expressions without a bound go over
-// them several times.
+// cost returns the cost of a try on n bytes. Expressions without a bound read them several times.
 func (r *rule) cost(n int) int {
 	if r.reach == 0 {
 		return 4 * n
@@ -139,7 +137,7 @@ func anyMatch(exprs []*regexp.Regexp, text []byte) bool {
 	return slices.ContainsFunc(exprs, func(e *regexp.Regexp) bool { return e.Match(text) })
 }
 
-// entropy returns the Shannon entropy of b in bits a byte.
+// entropy returns the Shannon entropy of b in bits per byte.
 func entropy(b []byte) float64 {
 	var counts [256]int
 	for _, c := range b {
@@ -155,8 +153,8 @@ func entropy(b []byte) float64 {
 	return sum
 }
 
-// runs knows where a text has long runs of letters, digits, _, - and =. Looking
-// here first saves most expressions: prose has no such runs.
+// runs knows where a text has long runs of letters, digits, _, - and =. Checking this first
+// avoids most expressions: prose has no such runs.
 type runs struct {
 	known bool
 	list  []span
@@ -164,8 +162,8 @@ type runs struct {
 
 const shortestRun = 8
 
-// reach reports whether a run of n bytes touches text[from:to]. Short ones are
-// not kept account of.
+// reach reports whether a run of n bytes or more touches text[from:to]. For a small n it always
+// returns true, since short runs are not recorded.
 func (r *runs) reach(n int, text []byte, from, to int) bool {
 	if n < shortestRun {
 		return true

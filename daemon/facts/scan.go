@@ -2,8 +2,8 @@ package facts
 
 import "sync"
 
-// engine is what a text is scanned with: the words to look out for, and what
-// each of them may be the sign of. It is made once and then only read.
+// engine holds the words to search for, and what each of them may indicate. It is built once and
+// is immutable.
 type engine struct {
 	words *automaton
 	uses  [][]use
@@ -11,7 +11,7 @@ type engine struct {
 	rules []compiled
 }
 
-// use is what a keyword may be a sign of.
+// use is what a keyword may indicate.
 type use struct {
 	kind useKind
 	rule int
@@ -21,11 +21,11 @@ type useKind uint8
 
 const (
 	useRule   useKind = iota // one of the borrowed rules
-	useName                  // a name whose value is a secret, as `password=...`
+	useName                  // a name whose value is a secret, such as `password=...`
 	useScheme                // `Bearer ...`, `Basic ...`
 	useURL                   // user:pass@host
 	useKey                   // a private key
-	usePlace                 // a place where credentials live
+	usePlace                 // a place where credentials are kept
 )
 
 var theEngine = sync.OnceValue(newEngine)
@@ -67,20 +67,20 @@ func newEngine() *engine {
 type scan struct {
 	*engine
 	text   []byte
-	budget *int            // bytes that expressions may still be tried on, shared by all texts of a call
-	secret func(find) bool // called for each secret; false ends the search for more
-	place  func(start int) // called with where a word for a place begins; nil for none
-	runs   runs            //
-	wait   map[int]span    // windows of rules that are not anchored, joined where they touch
-	named  int             // end of the name judged last
-	done   int             // end of the secret found last
-	prose  bool            // the text is for people
-	joined bool            // the text was put together: only forms count that this can't make
-	over   bool            // the budget ran out
-	work   int             // bytes looked at for forms
+	budget *int            // bytes on which expressions may still be tried; shared by all texts of a call
+	secret func(find) bool // called for each secret; returns false to stop
+	place  func(start int) // called with the start of a place keyword; may be nil
+	runs   runs
+	wait   map[int]span // windows of rules that are not anchored, by rule; touching windows are joined
+	named  int          // end of the last name that was judged
+	done   int          // end of the last secret
+	prose  bool         // the text is for people
+	joined bool         // the text is a concatenation: only forms that this cannot produce count
+	over   bool         // the budget is exhausted
+	work   int          // bytes examined for forms
 }
 
-// run makes the pass. It reports whether all was looked at that had to be.
+// run makes the pass. It reports whether the examination was complete.
 func (s *scan) run() bool {
 	s.words.scan(s.text, func(word, end int) {
 		start := end - s.size[word]
@@ -137,7 +137,7 @@ func (s *scan) report(f find) {
 	}
 }
 
-// try tries a borrowed rule whose keyword begins at start.
+// try applies a borrowed rule whose keyword begins at start.
 func (s *scan) try(n, start int) {
 	r := &s.rules[n]
 	if !r.anchored {
@@ -167,7 +167,7 @@ func (s *scan) try(n, start int) {
 	}
 	f, open, ok := r.match(s.text, start, to)
 	if open {
-		// The window may have cut it.
+		// The window may have truncated the match.
 		if to = min(len(s.text), start+longest); !s.afford(r.cost(to - start)) {
 			return
 		}
@@ -178,7 +178,7 @@ func (s *scan) try(n, start int) {
 	}
 }
 
-// window tries a rule that is not anchored on a stretch of the text.
+// window applies a rule that is not anchored to a part of the text.
 func (s *scan) window(n int, w span) {
 	delete(s.wait, n)
 	r := &s.rules[n]
@@ -201,8 +201,8 @@ func (s *scan) window(n int, w span) {
 	}
 }
 
-// afford takes n bytes off the budget and reports whether they were there.
-// What it protects against is a text made of keywords.
+// afford takes n bytes from the budget and reports whether they were available. This protects
+// against a text that consists of keywords.
 func (s *scan) afford(n int) bool {
 	if *s.budget < n {
 		s.over, s.secret = true, nil
@@ -212,8 +212,8 @@ func (s *scan) afford(n int) bool {
 	return true
 }
 
-// lengthOfRun returns how many bytes at the head of text may belong to a token
-// that began before it.
+// lengthOfRun returns how many bytes at the start of text may belong to a token that began before
+// it.
 func lengthOfRun(text []byte) int {
 	for i, c := range text {
 		if !isRun[c] && c != '+' && c != '/' && c != '=' && c != '.' {

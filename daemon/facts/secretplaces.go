@@ -1,9 +1,9 @@
 package facts
 
-// Here are the places where credentials are kept, all in lower case.
+// This file lists places where credentials are kept, all in lower case.
 
-// placeKeywords begin, or are, what the name of a place where credentials live
-// holds; placeOf then says whether it is one.
+// placeKeywords are substrings of the names of places where credentials may be kept; placeOf
+// decides about each place.
 var placeKeywords = []string{".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azure", "gcloud", ".env", "netrc", ".npmrc", ".pypirc", ".pgpass",
 	".my.cnf", ".git-credentials", ".htpasswd", ".s3cfg", ".boto", ".dockercfg", ".password-store", "keyring", "keychain", "id_rsa", "id_dsa",
 	"id_ecdsa", "id_ed25519", ".pem", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".key", "shadow", "sudoers", "master.passwd",
@@ -49,16 +49,15 @@ var keyNames = set("server", "private", "privkey", "client", "ssl", "tls", "key"
 	"age", "jwt", "secret", "private_key", "private-key", "oauth-private")
 var publicKeys = []string{"cacert", "ca-cert", "ca-bundle", "ca_bundle", "fullchain", "chain.pem", "public", "pubkey", "root-ca"}
 
-// secretEnds are the ends of names of files that hold keys, or what was made with
-// them.
+// secretEnds are extensions of files that hold keys, or data that was made with them.
 var secretEnds = set(".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".bks", ".bcfks", ".jceks", ".kdb", ".p8", ".pvk", ".keytab", ".ovpn",
 	".agekey", ".kubeconfig", ".tfstate", ".tfvars")
 
-// spares are what is put behind the name of a file that is kept beside another.
+// spares are suffixes of the names of backup copies.
 var spares = []string{".bak", ".backup", ".old", ".orig", ".save", ".saved", ".swp", ".swo", ".tmp", ".copy", ".prev", ".gz", ".zip", ".tar", ".tgz", ".bz2", ".xz",
 	".zst", "~", "-bak", "_bak", "-backup", "_backup", "-old", "_old", "-copy", "_copy", " copy"}
 
-// envNames are files of settings; in programs, x.env is a variable.
+// envNames are base names of .env files that hold settings; in programs, x.env is a variable.
 var envNames = set("prod", "production", "dev", "development", "local", "staging", "stage", "secrets", "app", "docker", "db", "config", "*", "**")
 
 var publicEnv = set("example", "sample", "template", "dist", "defaults", "schema", "tmpl", "tpl", "md")

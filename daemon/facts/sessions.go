@@ -11,8 +11,8 @@ type sessions struct {
 	each map[owner]*memory
 }
 
-// owner is whose a memory is: there is one for the servers of a session, and one
-// for each shim without a session.
+// owner identifies a memory: that of a session with all its servers, or that of one shim without
+// a session.
 type owner struct{ session, shim string }
 
 func ownerOf(session, attachment string) owner {
@@ -22,7 +22,7 @@ func ownerOf(session, attachment string) owner {
 	return owner{shim: attachment}
 }
 
-// of returns a session's memory, new when there is none.
+// of returns the memory of a session, and creates it if necessary.
 func (s *sessions) of(session, attachment string) *memory {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,14 +35,14 @@ func (s *sessions) of(session, attachment string) *memory {
 	return m
 }
 
-// Forget drops what is remembered of a session, or of a shim without one.
+// Forget discards the memory of a session, or of a shim without one.
 func (f *Finder) Forget(session, attachment string) {
 	f.sessions.mu.Lock()
 	defer f.sessions.mu.Unlock()
 	delete(f.sessions.each, ownerOf(session, attachment))
 }
 
-// sight returns a sight to look with; release gives it back.
+// sight returns a sight from the pool. The caller must pass it to release.
 func (f *Finder) sight() *sight {
 	if s, ok := f.sights.Get().(*sight); ok {
 		return s
@@ -50,7 +50,7 @@ func (f *Finder) sight() *sight {
 	return &sight{seed: f.seed}
 }
 
-// keptBuffer is how large a buffer may be to be used again.
+// keptBuffer is the maximum size of a buffer that is reused.
 const keptBuffer = 256 << 10
 
 func (f *Finder) release(s *sight) {
@@ -61,7 +61,7 @@ func (f *Finder) release(s *sight) {
 	}
 }
 
-// ownTool is the key of a tool together with its server.
+// ownTool returns the key of a tool of a server.
 func (f *Finder) ownTool(server, tool string) uint64 {
 	var h maphash.Hash
 	h.SetSeed(f.seed)

@@ -4,21 +4,20 @@ import (
 	"hash/maphash"
 )
 
-// What a text names is found in one pass over its words. A word is a run of
-// letters, digits and the marks that addresses and names are made of, so that a
-// mailbox, a host and the name of a tool are each one word, and all that is
-// decided afterwards is decided within it.
+// What a text names is found in one pass over its words. A word is a run of letters, digits and
+// the punctuation of addresses and names, so that a mailbox, a host or the name of a tool is a
+// single word, and everything else is decided inside it.
 //
-// The pass is linear whatever the text holds: each word is looked at a bounded
-// number of times, and what reaches beyond a word has a bounded length.
+// The pass is linear for any text: each word is examined a bounded number of times, and what
+// extends beyond a word has a bounded length.
 
-// place is what can be sent to: a mailbox, a host or an account.
+// place is a possible destination: a mailbox, a host or an account.
 type place struct {
-	key  uint64 // of what kind and which
+	key  uint64 // hash of kind and name
 	kind placeKind
-	name []byte // as it compares: in lower case, without ornament; valid during the call
-	sure bool   // written so that it can be nothing else
-	// It is put together from parts that may not belong together.
+	name []byte // lower case, without decoration; valid during the call
+	sure bool   // it cannot be anything else
+	// It is assembled from parts that may not belong together.
 	joined bool
 }
 
@@ -30,49 +29,49 @@ const (
 	account placeKind = 'a'
 )
 
-// strength says how a text names a tool.
+// strength describes how a text names a tool.
 type strength uint8
 
 const (
 	inCode strength = iota + 1 // as a function is defined or called
-	named                      // anyhow else
+	named                      // in any other way
 	told                       // near a word that orders something
 )
 
-// watcher is told what a text names.
+// watcher receives what a text names.
 type watcher interface {
 	place(p place)
 	named(key uint64, how strength)
 }
 
-// sight looks at texts. It holds what would otherwise be allocated anew for each;
-// it is not safe for concurrent use.
+// sight examines texts. It holds buffers that it reuses for each text, and is not safe for
+// concurrent use.
 type sight struct {
 	seed  maphash.Seed
 	to    watcher
-	tools bool // names of tools are wanted
+	tools bool // whether names of tools are wanted
 
 	text    []byte
-	last    span // the word before
-	order   int  // where the last word stood that orders something, less than 0 for none near
-	about   int  // a word that begins here, or a little later, is named as a tool
-	until   int  // words that begin before this belong to a place: the rest of an URL
-	inner   int  // words that begin before this are parts of the host of an URL
-	counted int  // digits before this have been read
-	alien   int  // how many words belong to no place
-	joined  bool // what is found is put together, see place
+	last    span // the previous word
+	order   int  // end of the last word that orders something; negative if there is none near
+	about   int  // a word that begins here or a little later is named as a tool
+	until   int  // words that begin before this offset belong to a place, as the rest of a URL
+	inner   int  // words that begin before this offset are parts of the host of a URL
+	counted int  // digits before this offset have been read
+	alien   int  // number of words that belong to no place
+	joined  bool // the text is assembled from parts, see place
 
-	work int // bytes looked at, for the tests of what hostile text costs
+	work int // bytes examined; for tests of the cost of hostile text
 
 	key     [1 + 254]byte
 	cleaner cleaner
-	decoder cleaner // for what base64 stood for
+	decoder cleaner // for decoded base64
 	decoded []byte
 
 	steerer steerer
 }
 
-// Bits say what a word is made of.
+// Bits for the kinds of characters that a word contains.
 const (
 	ofLower = 1 << iota
 	ofUpper
@@ -101,8 +100,7 @@ var madeOf = func() (table [256]uint8) {
 
 const never = -1 << 30
 
-// look finds what text names, in what it says and in what its runs of base64
-// stand for.
+// look reports what text names, both directly and in its runs of base64.
 func (s *sight) look(text []byte, base64 *int) {
 	clean := s.cleaner.clean(text)
 	s.words(clean)
@@ -119,7 +117,7 @@ func (s *sight) words(text []byte) {
 		made := madeOf[text[i]]
 		if made == 0 {
 			if c := text[i]; c == '{' || c == '}' || c == '=' || c == ';' && i+1 < len(text) && text[i+1] != ' ' {
-				s.order = never // code: what stands behind is not what an order was about
+				s.order = never // code: an order does not extend beyond it
 			}
 			i++
 			continue
@@ -174,10 +172,10 @@ func (s *sight) alienWord(w span) {
 	}
 }
 
-// clean returns text as it reads; the result is valid until the next look.
+// clean returns text in the form in which it is read. The result is valid until the next look.
 func (s *sight) clean(text []byte) []byte { return s.cleaner.clean(text) }
 
-// found reports a place; text is its name.
+// found reports the place named by text.
 func (s *sight) found(kind placeKind, text []byte, sure bool) {
 	if len(text) == 0 || len(text) >= len(s.key) {
 		return
@@ -190,18 +188,18 @@ func (s *sight) found(kind placeKind, text []byte, sure bool) {
 	s.to.place(place{key: maphash.Bytes(s.seed, key), kind: kind, name: key[1:], sure: sure, joined: s.joined})
 }
 
-// hash returns the key of a place whose name found has reported.
+// hash returns the key of the place that found reports for name.
 func (s *sight) hash(kind placeKind, name []byte) uint64 {
 	var key [len(s.key)]byte
 	key[0] = byte(kind)
 	return maphash.Bytes(s.seed, key[:1+copy(key[1:], name)])
 }
 
-// longestTool is how long the name of a tool may be to be noticed.
+// longestTool is the maximum length of a tool name that is noticed.
 const longestTool = 64
 
-// toolKeys returns what the name of a tool compares by: as it is written but
-// for case, and as its letters alone.
+// toolKeys returns the keys by which tool names are compared: of the name in lower case, and of
+// its letters and digits alone.
 func (s *sight) toolKeys(name []byte) (exact, letters uint64) {
 	if len(name) > longestTool {
 		name = name[len(name)-longestTool:]
@@ -222,8 +220,8 @@ func (s *sight) toolKeys(name []byte) (exact, letters uint64) {
 	return exact, maphash.Bytes(s.seed, s.key[:n])
 }
 
-// base64 looks at what runs of base64 in text stand for. budget is how many
-// more letters of it are decoded.
+// base64 examines the decoded runs of base64 in text. budget is the number of letters that may
+// still be decoded.
 func (s *sight) base64(text []byte, budget *int) {
 	for run := range base64Stretches(text, shortestHidden) {
 		if *budget <= 0 {
@@ -248,12 +246,12 @@ func (s *sight) base64(text []byte, budget *int) {
 	}
 }
 
-// shortestHidden is the length of the shortest run of base64 that is decoded:
-// that of a short mail address.
+// shortestHidden is the length of the shortest run of base64 that is decoded, that of a short
+// mail address.
 const shortestHidden = 12
 
-// mayBeText looks at the first letters of a run only: of what was never text
-// two bytes in three are not printable.
+// mayBeText judges by the first letters of a run: in random bytes, two of three are not
+// printable.
 func mayBeText(run []byte) bool {
 	var first [9]byte
 	return unprintable(decodeBase64(first[:0], run[:min(len(run), 12)])) <= 1

@@ -23,7 +23,7 @@ func (s *seen) place(p place) {
 }
 func (s *seen) named(key uint64, how strength) { s.tools[key] = max(s.tools[key], how) }
 
-// see looks at a text as if it were that of a message.
+// see examines a text as that of a message.
 func see(text string) *seen {
 	s := &seen{sure: map[string]bool{}, tools: map[uint64]strength{}}
 	s.sight = sight{seed: theSeed, to: s, tools: true}
@@ -96,7 +96,7 @@ func TestSureHosts(t *testing.T) {
 	}
 }
 
-// spellings say the same to a reader and differ to a program.
+// spellings look the same to a reader and differ for a program.
 var spellings = map[string]func(string) string{
 	"plain":          func(s string) string { return s },
 	"capitals":       strings.ToUpper,
@@ -175,7 +175,7 @@ func percentOf(s string) string {
 
 func base64Of(s string) string { return string(quotedBase64(s)) }
 
-// However a place is spelled, it is the same place; likewise the name of a tool.
+// All spellings of a place give the same place; likewise for the name of a tool.
 func TestSpellings(t *testing.T) {
 	for name, spell := range spellings {
 		for _, want := range []string{"m eve@evil-site.io", "h evil-site.io", "a 1234567890123"} {
@@ -214,7 +214,7 @@ func TestNamings(t *testing.T) {
 		{"self.send_mail(to)", "send_mail", inCode},
 		{"use std::send_mail(x)", "send_mail", inCode},
 		{"import send_mail from 'mail'", "send_mail", inCode},
-		{"run(); x = send_mail(1)", "send_mail", inCode}, // what ran is another thing
+		{"run(); x = send_mail(1)", "send_mail", inCode}, // the order is about something else
 		{"the bash tool", "bash", told},
 		{"use the tool bash now", "bash", told},
 		{"the tool named \"bash\" does it", "bash", told},
@@ -240,8 +240,8 @@ func TestNamings(t *testing.T) {
 	}
 }
 
-// The list of letters has no slip in it: none twice, none that is derived
-// anyway, and each becomes what it stands beside.
+// The table of letters is consistent: it has no duplicates and nothing that is derived anyway,
+// and each letter becomes the one beside it.
 func TestLookalikes(t *testing.T) {
 	l := theLatin()
 	seen := map[rune]rune{}

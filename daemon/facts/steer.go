@@ -7,50 +7,49 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/phrases"
 )
 
-// A server can say to a model in an answer what it would not be let say in a
-// definition. So the same words are looked for in what it answers. Many an honest
-// page quotes them, so nothing is asked for them alone: they are on record, and a
-// fact of what the agent does from then on in its session.
+// In a result, a server can tell a model what it could not tell it in a definition. So results
+// are searched for the same phrases. Many honest pages quote them, so they alone cause no
+// question: they are recorded, and are a fact of all later calls of the session.
 
-// Steer is a text of a server that is worded to steer a model.
+// Steer reports text of a server that is worded to steer a model.
 type Steer struct {
 	Session    string // empty for a shim without one
 	Attachment string
 	Server     string
 	Profile    gate.Profile
 	Method     string // of the message, or of the request that it answers
-	Quote      string // what was found, in the server's words
-	Count      uint64 // of such messages in the session, with this one
+	Quote      string // the match, in the server's words
+	Count      uint64 // such messages in the session, including this one
 }
 
 const (
-	// mostTried is how many bytes of one message expressions are tried on. A
-	// message with more that looks like orders is taken for one that gives them.
+	// mostTried is the number of bytes of a message on which expressions are tried. A message
+	// with more text that resembles orders counts as one that gives orders.
 	mostTried = 64 << 10
-	// longestSteer is how much of what was found is told, in bytes.
+	// longestSteer is the maximum length of the quote, in bytes.
 	longestSteer = 80
 )
 
-// steerer takes messages apart, in room that the next one uses again.
+// steerer parses messages into buffers that it reuses.
 type steerer struct {
-	joined  []byte // what members say, one behind the other
-	glued   []byte // the same without a blank between
-	rest    []byte // names of members, and what says what others are
+	joined  []byte // values of members, separated by blanks
+	glued   []byte // the same without separators
+	rest    []byte // member names, values of the members in apart, and decoded base64
 	parts   int
 	name    []byte
-	decode  int // letters of base64 that may still be decoded
+	decode  int // base64 letters that may still be decoded
 	cleaner cleaner
 }
 
-// apart are members that do not part what stands before and behind them: no client
-// shows them to a model as text.
+// apart are members whose values do not interrupt the text around them: no agent shows them to a
+// model as text.
 var apart = set("type", "mimetype", "role", "audience", "priority", "lastmodified", "uri", "jsonrpc", "id", "method", "data", "blob")
 
-// pinnedLists are lists whose elements are looked at before they are shown at all.
+// pinnedLists are lists whose elements are checked before they are shown at all.
 var pinnedLists = set("tools/list", "prompts/list", "resources/templates/list")
 
-// steers looks for words that mean to steer a model in what a server says, and takes
-// note of them in the memory.
+// steers searches the text of a server for phrases that steer a model, and records them in the
+// memory.
 func (f *Finder) steers(memory *memory, by uint16, m *gate.Message, s *steerer) {
 	if pinnedLists[m.Method] {
 		return
@@ -75,7 +74,7 @@ func (f *Finder) steers(memory *memory, by uint16, m *gate.Message, s *steerer) 
 	s.look(look)
 	s.read(tail, false)
 	s.look(look)
-	if len(tail) >= shortestPiece { // it may be a piece that begins within a text
+	if len(tail) >= shortestPiece { // it may be a piece that begins inside a string
 		s.read(tail, true)
 		s.look(look)
 	}
@@ -97,11 +96,10 @@ func (f *Finder) steers(memory *memory, by uint16, m *gate.Message, s *steerer) 
 	}
 }
 
-// shortestPiece is how long the pieces are at least in which a long message is told.
+// shortestPiece is the minimum length of the pieces in which a long message is observed.
 const shortestPiece = 8 << 10
 
-// read takes apart a JSON text, or a piece of one; within says that it begins inside
-// of a string.
+// read parses a JSON text or a piece of one. within reports that the text begins inside a string.
 func (s *steerer) read(text []byte, within bool) {
 	s.joined, s.glued, s.rest, s.parts, s.name = s.joined[:0], s.glued[:0], s.rest[:0], 0, nil
 	s.decode = mostDecoded
@@ -154,7 +152,7 @@ func (s *steerer) value(said []byte) {
 	s.joined = append(append(s.joined, ' '), s.glued[start:]...)
 }
 
-// say appends what a string says, as phrases are looked for in it.
+// say appends the text of a string in the form in which phrases are searched for.
 func say(dst, clean []byte) []byte {
 	for i := 0; i < len(clean); i++ {
 		switch c := clean[i]; {
@@ -172,8 +170,7 @@ func say(dst, clean []byte) []byte {
 	return dst
 }
 
-// look looks at what was read: each part, all of them one behind the other, and
-// what runs of base64 in them stand for.
+// look calls at with the texts that read has collected: the concatenated values, and the rest.
 func (s *steerer) look(at func(text []byte)) {
 	at(s.joined)
 	if s.parts > 1 {

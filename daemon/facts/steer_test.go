@@ -10,8 +10,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// saidBy has a server say a line, in pieces as a shim tells it when it is long, and
-// returns what was told of it.
+// saidBy makes a server send a line, in pieces if it is long, as a shim does. It returns the
+// reports and whether the session has the fact.
 func saidBy(t *testing.T, method, line string) (told []Steer, fact bool) {
 	f := New(Options{Steer: func(s Steer) { told = append(told, s) }})
 	for at := 0; at < len(line); at += 31<<10 - 512 {
@@ -85,19 +85,19 @@ func TestNotSteered(t *testing.T) {
 		{"tools/call", "Never commit secrets. The user must log in before the request is answered."},
 		{"tools/call", "Previous instructions were lost in the fire."},
 		{"tools/call", "Call the clinic first, before you mail the form. Users should see a banner."},
-		{"tools/list", steers}, // which the pins look at
+		{"tools/list", steers}, // the pins check it
 	} {
 		line := `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"` + tt.text + `"},{"type":"text","text":"` + tt.text + `"}]}}`
 		if told, fact := saidBy(t, tt.method, line); len(told) > 0 || fact {
 			t.Errorf("%q: told %+v, fact %v", tt.text, told, fact)
 		}
 	}
-	// What the agent says steers nobody.
+	// Text of the agent does not count.
 	f := New(Options{Steer: func(s Steer) { t.Errorf("told %+v", s) }})
 	f.Observe(&gate.Message{Attachment: "a", Server: "web", Side: wire.FromAgent, Method: "sampling/createMessage", Text: []byte(`{"content":"` + steers + `"}`)})
 }
 
-// It is told once, and then each time that there were twice as many.
+// It is reported once, and then whenever the number has doubled.
 func TestSteeredIsToldNotTooOften(t *testing.T) {
 	var told []uint64
 	f := New(Options{Steer: func(s Steer) { told = append(told, s.Count) }})
@@ -118,8 +118,8 @@ func TestSteeredIsToldNotTooOften(t *testing.T) {
 	}
 }
 
-// What hostile text costs is bounded: a megabyte of what looks like orders and is none
-// costs no more than some of what an honest one does.
+// The cost of hostile text is bounded: a megabyte that resembles orders costs no more than a few
+// times an honest one.
 func BenchmarkSteersHostile(b *testing.B) {
 	for name, unit := range map[string]string{
 		"needles": "ignore tell user before message file data request all must not system to the conversation ", "near": "ignore all the previous rulex. do not tell userx. ", "tags": "<", "quotes": `\",\"`,
@@ -134,8 +134,7 @@ func BenchmarkSteersHostile(b *testing.B) {
 	}
 }
 
-// A message that comes whole, and is longer than what is looked at of it, is looked at
-// from its beginning and to its end.
+// A long message that arrives as a whole is examined at its beginning and its end.
 func TestSteeredInALongMessage(t *testing.T) {
 	filler := strings.Repeat("The release is planned for next week. ", mostHeard/30)
 	for _, text := range []string{steers + filler, filler + steers, "plain" + filler} {

@@ -20,8 +20,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// A story is a session as a file that one can read: what an agent calls, what
-// servers say, and what a person is asked under the built-in default.
+// A story is a session in a readable file: the calls of an agent, the messages of servers, and
+// the questions to a person under the built-in default.
 //
 //	# a comment
 //	mail.search {"query": "rent"}       the agent calls a tool of the server mail
@@ -35,7 +35,7 @@ import (
 //	mail asks sampling/createMessage {"messages": [...]}
 //	mail answers prompts/get {"messages": [...]}         a result for that method
 //
-// A call that no ? follows is forwarded unasked. A person who is asked says yes.
+// Each call without a ? is forwarded without a question. A person who is asked approves.
 type story struct {
 	t     *testing.T
 	file  string
@@ -45,9 +45,9 @@ type story struct {
 	seq   uint64
 	facts *facts.Finder
 
-	questions []*gate.Question // in all
+	questions []*gate.Question // all questions
 	asked     *gate.Question   // by the last call
-	pending   string           // the server whose answer is being read
+	pending   string           // the server whose answer is being parsed
 	answer    []string
 	expected  []string
 	line      int // of the last call
@@ -100,10 +100,10 @@ func (s *story) failf(format string, args ...any) {
 	s.t.Errorf("%s:%d: %s", s.file, s.line, fmt.Sprintf(format, args...))
 }
 
-// Record keeps no record.
+// Record discards the record.
 func (s *story) Record(context.Context, *record.Record, []byte, []string) error { return nil }
 
-// Ask says yes at once.
+// Ask approves at once.
 func (s *story) Ask(_ context.Context, q *gate.Question) (gate.Held, error) {
 	s.questions = append(s.questions, q)
 	s.asked = q
@@ -153,7 +153,7 @@ func (s *story) step(line string) {
 	}
 }
 
-// object puts text as a JSON string into a line.
+// object inserts text as a JSON string into a line.
 func object(format, text string) []byte {
 	quoted, err := json.Marshal(text)
 	if err != nil {
@@ -174,7 +174,7 @@ func (s *story) call(server, tool, args string) {
 	s.pending = server
 }
 
-// submit has a line judged, and waits for the verdict, which must be forward.
+// submit has a line judged and waits for the verdict, which must be forward.
 func (s *story) submit(server string, side wire.Side, line []byte, answers string) gate.Verdict {
 	s.seq++
 	s.shim(server).Submit(gate.Submission{Seq: s.seq, Side: side, Line: line, Answers: answers})
@@ -218,7 +218,7 @@ func (s *story) finish() {
 	s.pending, s.answer, s.expected = "", nil, nil
 }
 
-// check compares what a person was asked with what the story says.
+// check compares the questions with those in the story.
 func (s *story) check() {
 	if s.asked == nil {
 		if len(s.expected) > 0 {
@@ -263,8 +263,8 @@ func stories(t *testing.T, pattern string) []string {
 	return files
 }
 
-// Attacks that go through what agents read: each must be asked about at the step
-// where it does harm, in words that say why.
+// Attacks through what agents read: each must cause a question at the step that does harm, with a
+// reason that explains it.
 func TestAttacks(t *testing.T) {
 	for _, file := range stories(t, "testdata/attacks/*.txt") {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
@@ -275,9 +275,8 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
-// A developer's day: twenty sessions with several servers each. Over all of them
-// a person is asked twice at most but for what acts and what is sent somewhere for
-// the first time.
+// A developer's day: twenty sessions with several servers each. In all of them together, a person
+// is asked at most twice, apart from calls that act or that send to a new place.
 func TestOrdinaryDay(t *testing.T) {
 	files := stories(t, "testdata/days/*.txt")
 	if len(files) < 20 {
@@ -305,7 +304,7 @@ func TestOrdinaryDay(t *testing.T) {
 	}
 }
 
-// The page on facts shows the built-in default as it is.
+// The page about facts shows the built-in default as it is.
 func TestPageShowsTheDefault(t *testing.T) {
 	page, err := os.ReadFile("../../docs/facts.md")
 	if err != nil {

@@ -1,4 +1,4 @@
 package facts
 
-// straight is what Linux has a call for.
+// straight uses a system call that only Linux has.
 func straight(string) (found, *inode) { return isUnclear, nil }

@@ -4,17 +4,16 @@ import "golang.org/x/sys/unix"
 
 var withoutLinks = unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
 
-// straight asks the system for a path as a whole. It stops at the first part that is
-// a link or that is not there, so that of a path which is missing all before that
-// part is known to be no link. Of what is there, file is as with several. Nothing is
-// opened to be read.
+// straight asks the system about a path as a whole. The lookup stops at the first part that is a
+// link or does not exist, so for a missing path all parts before the missing one are known not to
+// be links. For an existing path, file is the result of several. Nothing is opened for reading.
 func straight(path string) (is found, file *inode) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, path, &withoutLinks)
 	switch err {
 	case nil:
 		var stat unix.Stat_t
 		err := unix.Fstat(fd, &stat)
-		// Nothing was written, so there is nothing that closing could lose.
+		// The file was not written to, so an error of Close loses nothing.
 		_ = unix.Close(fd)
 		if err != nil {
 			return isUnclear, nil
@@ -23,5 +22,5 @@ func straight(path string) (is found, file *inode) {
 	case unix.ENOENT:
 		return isMissing, nil
 	}
-	return isUnclear, nil // a link, no permission, a system that doesn't have the call
+	return isUnclear, nil // a link, no permission, or a system without this call
 }

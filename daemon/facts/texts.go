@@ -2,15 +2,14 @@ package facts
 
 import "strings"
 
-// manner says how a text is to be looked at.
+// manner describes how to examine a text.
 type manner struct {
 	secrets bool
 	places  bool
-	prose   bool // it may speak of places without reaching for them
+	prose   bool // it may mention places without accessing them
 }
 
-// texts looks for secrets and for places where secrets live, in one text after
-// another.
+// texts looks for secrets, and for places where secrets are kept, in one text after another.
 type texts struct {
 	look   *look
 	manner manner
@@ -18,7 +17,7 @@ type texts struct {
 	scan   scan
 	places placeSearch
 
-	// Methods, made once.
+	// Method values, bound once.
 	secret func(find) bool
 	place  func(start int)
 }
@@ -27,7 +26,7 @@ func (t *texts) begin(l *look) {
 	t.look, t.secret, t.place = l, t.found, t.places.at
 }
 
-// text looks at a text, up to the first secret and the first place.
+// text examines a text up to the first secret and the first place.
 func (l *look) text(text []byte, m manner, at where) {
 	if len(text) < 4 || l.named != nil || l.recallOnly {
 		return
@@ -38,15 +37,15 @@ func (l *look) text(text []byte, m manner, at where) {
 	t.at, t.scan, t.places = nil, scan{}, placeSearch{}
 }
 
-// found notes a secret.
+// found adds a fact for a secret.
 func (t *texts) found(f find) (more bool) {
 	t.look.add(Secret, describe(f.kind), t.at())
 	t.manner.secrets = false
 	return false
 }
 
-// reading looks at one way to read the text, and reports whether there is still
-// something to look for.
+// reading examines one reading of the text. It reports whether there is still something to look
+// for.
 func (t *texts) reading(reading []byte, as readAs) bool {
 	l, s, p := t.look, &t.scan, &t.places
 	*s = scan{engine: theEngine(), text: reading, budget: &l.budget, prose: t.manner.prose, joined: as == rejoined}
@@ -70,7 +69,7 @@ func (t *texts) reading(reading []byte, as readAs) bool {
 	return t.manner.secrets || t.manner.places
 }
 
-// judged says whether the name of a member tells that its value is a secret.
+// judged reports whether the name of a member marks its value as a secret, and adds a fact if so.
 func (l *look) judged(w *walk, name, value []byte) bool {
 	what, is := judgeMember(name, value)
 	if is {

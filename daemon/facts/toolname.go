@@ -2,10 +2,10 @@ package facts
 
 import "sync"
 
-// toolName is what the name of a tool says of it.
+// toolName is what the name of a tool says about the tool.
 type toolName struct {
 	said    said
-	secrets string // the words that say that it hands out secrets; empty for none
+	secrets string // the words that say that it returns secrets, or empty
 	removes bool   // it moves or removes what it names
 }
 
@@ -17,16 +17,15 @@ func readToolName(name string) *toolName {
 	return t
 }
 
-// toolNames remembers what names of tools say: they come again and again. It is safe
-// for concurrent use.
+// toolNames caches toolName by name. It is safe for concurrent use.
 type toolNames struct {
-	mu    sync.RWMutex // guards what follows
+	mu    sync.RWMutex // guards known
 	known map[string]*toolName
 }
 
 const (
 	mostToolNames   = 1024
-	longestToolName = 256 // bytes; of a longer one it is found out each time
+	longestToolName = 256 // bytes; longer names are not cached
 )
 
 func (n *toolNames) of(name string) *toolName {

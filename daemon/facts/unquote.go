@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// unquoted returns what a JSON string says. Without an escape that is a part
-// of raw itself. Half a surrogate pair is read as U+FFFD.
+// unquoted returns the decoded text of a JSON string. Without escapes, the result is a slice of
+// raw. Half a surrogate pair is decoded as U+FFFD.
 func unquoted(raw []byte) []byte {
 	inner := raw[1 : len(raw)-1]
 	at := bytes.IndexByte(inner, '\\')
@@ -29,8 +29,8 @@ func unquoted(raw []byte) []byte {
 	return out
 }
 
-// escape reads the escape at the head of text: the character it stands for and
-// how many bytes it takes. The character is negative where no digits are behind \u.
+// escape decodes the escape at the start of text. It returns the character and the length of the
+// escape. The character is negative if \u is not followed by digits.
 func escape(text []byte) (rune, int) {
 	switch text[1] {
 	case 'b':
@@ -56,8 +56,7 @@ func escape(text []byte) (rune, int) {
 	return rune(text[1]), 2 // " \ /
 }
 
-// hex4 reads the digits of \uXXXX at the head of text; it is negative where there is
-// nothing like that.
+// hex4 decodes \uXXXX at the start of text. It returns a negative value if there is none.
 func hex4(text []byte) rune {
 	var digits [2]byte
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
@@ -69,11 +68,11 @@ func hex4(text []byte) rune {
 	return rune(digits[0])<<8 | rune(digits[1])
 }
 
-// within translates a range of what a JSON string says to the range of the raw
-// string that says it, for ranges that come in order.
+// within translates ranges of a decoded JSON string to ranges of the raw string. The ranges must
+// be in order.
 func within(raw []byte, ranges []span) []span {
 	out := make([]span, 0, len(ranges))
-	at, said := 1, 0 // said bytes have been said before raw[at]
+	at, said := 1, 0 // said is the decoded length of raw[1:at]
 	upTo := func(n int) int {
 		for said < n && at < len(raw)-1 {
 			if raw[at] != '\\' {

@@ -13,23 +13,23 @@ import (
 // span is a half-open range of bytes.
 type span struct{ start, end int }
 
-// visitor is told of what a walk meets. Spans are of the raw text, quotes
-// included, and w.raw[s.start:s.end] is valid for as long as raw is.
+// visitor receives what a walk encounters. Spans refer to the raw text and include quotes.
+// w.raw[s.start:s.end] is valid as long as raw is.
 type visitor interface {
-	// member is told of each member name.
+	// member is called for each member name.
 	member(w *walk, name span)
-	// enter is asked before a member or an element is read; false takes it as
-	// a whole, and value is told of it.
+	// enter is called before an object or array is read. If it returns false, the object or array
+	// is read as a whole and passed to value.
 	enter(w *walk) bool
-	// value is told of each string, number and literal.
+	// value is called for each string, number and literal.
 	value(w *walk, kind jsontext.Kind, v span)
-	// pair is told of an object that has a name and a value as members, as
-	// {"name": "PASSWORD", "value": "..."}. It comes after both.
+	// pair is called, after both, for an object that has a name and a value as members, such as
+	// {"name": "PASSWORD", "value": "..."}.
 	pair(w *walk, name, value span)
 }
 
-// walk goes through a JSON text, knowing where it is. It may go through one after
-// another, and uses again what it reads with.
+// walk traverses a JSON text and keeps track of its position. It can be reused for one text after
+// another.
 type walk struct {
 	raw     []byte
 	frames  []frame
@@ -37,24 +37,25 @@ type walk struct {
 	text    bytes.Buffer // raw, for decoder
 }
 
-// frame is an object or an array that the walk is in.
+// frame is an object or array that encloses the position of the walk.
 type frame struct {
 	object bool
 	name   span
-	index  int // array: of the element being read
+	index  int // index of the current element of an array
 	label  span
 	worth  span
 }
 
 var errShape = errors.New("not one JSON value")
 
-// anyhow: what two readers would read in two ways has been refused before.
+// anyhow are the options of the decoder. JSON that two parsers may read differently has already
+// been refused.
 var anyhow = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
-// deepest is how many frames are kept for the next text.
+// deepest is the maximum number of frames whose buffer is kept for the next text.
 const deepest = 64
 
-// end holds on to nothing of what was read but raw.
+// end drops all references to the text except raw.
 func (w *walk) end() {
 	if w.frames = w.frames[:0]; cap(w.frames) > deepest {
 		w.frames = nil
@@ -63,7 +64,7 @@ func (w *walk) end() {
 	w.decoder.Reset(&w.text)
 }
 
-// run walks raw. It ends early, with an error, where raw isn't JSON.
+// run walks raw. It fails early if raw is not JSON.
 func (w *walk) run(v visitor) error {
 	w.text = *bytes.NewBuffer(w.raw)
 	d := &w.decoder
@@ -78,7 +79,7 @@ func (w *walk) run(v visitor) error {
 			return nil
 		}
 		top := w.top()
-		in, read := d.StackIndex(d.StackDepth()) // of names and values, or of elements
+		in, read := d.StackIndex(d.StackDepth()) // count of names and values, or of elements
 		if in == '[' && kind != ']' {
 			top.index = int(read)
 		}
@@ -121,7 +122,7 @@ func (w *walk) top() *frame {
 	return &w.frames[len(w.frames)-1]
 }
 
-// said returns what the value at v is: of a string, what it says.
+// said returns the text of the value at v: the decoded string, or the raw value of another kind.
 func (w *walk) said(v span) []byte {
 	raw := w.raw[v.start:v.end]
 	if raw[0] == '"' {
@@ -130,7 +131,7 @@ func (w *walk) said(v span) []byte {
 	return raw
 }
 
-// note remembers what may be one half of a pair.
+// note records a value that may be one half of a pair.
 func (w *walk) note(kind jsontext.Kind, v span) {
 	top := w.top()
 	if top == nil || !top.object || v.end-v.start > 512 {
@@ -152,7 +153,7 @@ var (
 	worthNames = map[string]bool{"value": true, "text": true, "val": true, "data": true, "content": true}
 )
 
-// isOneOf looks a short name up without regard to ASCII case.
+// isOneOf looks up a short name, ignoring ASCII case.
 func isOneOf(table map[string]bool, name []byte) bool {
 	var lower [32]byte
 	if len(name) > len(lower) {
@@ -167,8 +168,8 @@ func isOneOf(table map[string]bool, name []byte) bool {
 	return table[string(lower[:len(name)])]
 }
 
-// name returns the text of the name of the member the walk is in; within
-// arrays that of the nearest member around them.
+// name returns the text of the current member's name. Inside arrays, that is the nearest
+// enclosing member.
 func (w *walk) name() []byte {
 	for i := len(w.frames) - 1; i >= 0; i-- {
 		if f := &w.frames[i]; f.object && f.name.end > 0 {
@@ -180,7 +181,7 @@ func (w *walk) name() []byte {
 
 const longestPath = 200
 
-// path returns where the walk is, as `items[2].path`.
+// path returns the position of the walk, such as `items[2].path`.
 func (w *walk) path() string {
 	var room [64]byte
 	out := room[:0]
@@ -203,8 +204,8 @@ func (w *walk) path() string {
 	return string(out)
 }
 
-// shown returns as much of a member's name as may be told: it could be a secret
-// itself.
+// shown returns the part of a member's name that may be shown, since the name itself could be a
+// secret.
 func shown(name []byte) []byte {
 	if len(name) >= 20 && machineMade(name) {
 		return append(bytes.Clone(name[:4]), "…"...)

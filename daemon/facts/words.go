@@ -2,22 +2,22 @@ package facts
 
 import "strings"
 
-// A tool's name is split into words. One that acts decides wherever it stands,
-// else one that sends, else the first that reads: `get_and_delete` deletes, and
-// `get_deleted_files` reads. Words that may be nouns as well count only where they
-// can't be: what stands behind a verb that reads is what is read, up to a word like
-// and (`get_workflow_run` reads, `get_and_run` runs).
+// The name of a tool is split into words. A word that acts decides anywhere in the name;
+// otherwise, one that sends; otherwise, the first one that reads: `get_and_delete` deletes, and
+// `get_deleted_files` reads. Words that may be nouns, too, count only where they cannot be nouns:
+// the words after a verb that reads name what is read, up to a word such as and
+// (`get_workflow_run` reads, `get_and_run` runs).
 
 type deed uint8
 
 const (
 	noDeed deed = iota
-	reads       // and so neither acts nor sends
-	sends       // sends, posts, publishes, uploads, shares, or asks a host for something
+	reads       // neither acts nor sends
+	sends       // sends, posts, publishes, uploads, shares, or makes a request to a host
 	acts        // deletes, executes, pays, installs, grants, or stops something
 )
 
-// verbs decide wherever they stand.
+// verbs decide anywhere in a name.
 var verbs = deeds(map[deed][]string{
 	reads: {"get", "list", "read", "search", "find", "fetch", "show", "describe", "view", "check", "count", "query", "lookup", "browse", "watch",
 		"inspect", "explain", "preview", "download", "validate", "verify", "summarize", "analyze", "compare", "diff",
@@ -35,7 +35,7 @@ var verbs = deeds(map[deed][]string{
 		"transmit", "relay", "deliver", "dispatch", "export", "exfiltrate", "exfil", "curl", "wget"},
 }, inLatinLetters)
 
-// nouns decide like verbs, but for what is read.
+// nouns decide like verbs, except in what is read.
 var nouns = deeds(map[deed][]string{
 	acts: {"run", "launch", "deploy", "trigger", "transfer", "purchase", "checkout", "refund", "charge", "deposit", "trade", "swap", "install",
 		"grant", "permit", "format", "bash", "shell", "powershell", "pwsh", "sh", "zsh", "cmd", "repl", "interpreter", "terminal", "python", "python3",
@@ -52,16 +52,15 @@ var starters = deeds(map[deed][]string{
 	sends: {"email", "mail", "message", "comment", "sms", "forward"},
 })
 
-// makers are verbs that say what they do only with their object.
+// makers are verbs that have a meaning only together with their object.
 var makers = set("create", "make", "do", "add", "set", "update", "put", "new", "start", "process", "place", "assign", "apply", "insert",
 	"modify", "change", "write", "issue", "open", "call", "resend", "http", "https", "api", "rest", "raw", "web", "url")
 
-// creators are makers whose object is a thing even where it might be a verb: who
-// creates a view or writes a query does not read.
+// creators are makers whose object is a thing even if it could be a verb: to create a view or to
+// write a query is not to read.
 var creators = set("create", "add", "set", "update", "put", "new", "insert", "modify", "change", "write", "assign")
 
-// changers are makers that alter what is there: who changes an order does not
-// place one.
+// changers are makers that modify what exists: to change an order is not to place one.
 var changers = set("set", "update", "modify", "change", "write")
 
 // objects decide after a maker.
@@ -71,13 +70,13 @@ var objects = deeds(map[deed][]string{
 		"api", "endpoint", "request", "requests", "call", "put", "patch"},
 })
 
-// placed are objects of those makers that are no changers.
+// placed are objects that decide after makers other than changers.
 var placed = set("order", "orders", "booking", "reservation")
 
-// joins are words behind which a name begins anew.
+// joins are words after which a name starts over.
 var joins = set("and", "or", "then", "plus")
 
-// pairs are two words side by side that decide where each by itself does not.
+// pairs are two adjacent words that decide together but not alone.
 var pairs = func() map[string]deed {
 	m := map[string]deed{}
 	for _, p := range []struct {
@@ -122,19 +121,19 @@ var pairs = func() map[string]deed {
 	return m
 }()
 
-// alone are names of tools that are nothing but a client of HTTP, or a program that
-// runs what it is given.
+// alone are names of tools that are nothing but an HTTP client or a program that runs what it is
+// given.
 var alone = deeds(map[deed][]string{
 	sends: {"http", "https", "request", "requests", "axios", "httpie", "nc"},
 	acts:  {"git", "gh", "npm", "pnpm", "yarn", "aws", "gcloud", "az", "lua", "system", "unlock"},
 })
 
-// queues are words before request that make it a thing of a program's, and no
-// message to a host.
+// queues are words before request that make it an object in a program instead of a message to a
+// host.
 var queues = set("pull", "merge", "feature", "change", "access", "review", "service", "payment", "refund", "support")
 
-// hosted are what a headless agent asks of its host about a command that runs: the
-// command was judged when it was started, as terminal/create, and these start none.
+// hosted are requests of a headless agent to its host about a running command. The command was
+// judged when it was started, as terminal/create; these requests start none.
 var hosted = set("terminal/output", "terminal/wait_for_exit", "terminal/kill", "terminal/release")
 
 func deeds(lists ...map[deed][]string) map[string]deed {
@@ -156,7 +155,7 @@ var (
 		"signing": "key", "encryption": "key", "env": "vars", "environment": "variables"}
 )
 
-// namedForSecrets says whether a tool's name says that it deals in secrets.
+// namedForSecrets reports whether the name of a tool says that it deals with secrets.
 func namedForSecrets(name []byte) (word string, is bool) {
 	w := split(name)
 	for i := range w.n {
@@ -175,8 +174,8 @@ func namedForSecrets(name []byte) (word string, is bool) {
 	return "", false
 }
 
-// takesAway says whether a tool of this name moves or removes what it names, so
-// that naming the folder above something names it, too.
+// takesAway reports whether the name of a tool says that it moves or removes what it names. Then
+// naming a folder also names everything in it.
 func takesAway(name []byte) bool {
 	w := split(name)
 	for i := range w.n {
@@ -189,5 +188,5 @@ func takesAway(name []byte) bool {
 
 var removers = set("delete", "remove", "rm", "rmdir", "destroy", "purge", "wipe", "erase", "trash", "move", "mv", "rename", "replace", "unlink",
 	"del", "rmtree", "deltree", "nuke", "empty", "shred", "expunge", "obliterate",
-	// Written over is as good as taken away.
+	// Overwriting is equivalent to removing.
 	"copy", "cp", "extract", "unzip", "untar", "unpack", "restore", "sync")

@@ -18,16 +18,15 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// casesDrawn is how many random cases the gates are held against the reference
-// with; the variable says how many in a soak.
+// casesDrawn is the number of random cases in which the gates are compared with the reference. In
+// a soak the variable sets it.
 const (
 	casesDrawn  = 2000
 	casesWanted = "THOUGHTGATE_REFERENCE_CASES"
 )
 
-// The gates and the reference agree on what becomes of calls, under random
-// configurations and after random histories: answers of persons, and reloads while
-// calls are held.
+// The gates and the reference agree on the outcome of calls, under random configurations and
+// after random histories: answers of persons, and reloads while calls are held.
 func TestGatesAgreeWithReference(t *testing.T) {
 	n := casesDrawn
 	if text := os.Getenv(casesWanted); text != "" {
@@ -60,8 +59,7 @@ func TestGatesAgreeWithReference(t *testing.T) {
 	}
 }
 
-// randomCase is configurations, of which one is in force, and a gate that judges
-// under it.
+// randomCase holds configurations, one of which is in force, and a gate that judges by it.
 type randomCase struct {
 	t    *testing.T
 	rand *rand.Rand
@@ -80,7 +78,7 @@ type randomCase struct {
 	records []*record.Record
 	answers chan gate.Answer
 	asked   string                 // workflow of the last question
-	told    map[uint64]gate.Answer // what was said to a call, by its seq
+	told    map[uint64]gate.Answer // answer to each call, by seq
 }
 
 func newCase(t *testing.T, seed uint64) *randomCase {
@@ -100,7 +98,7 @@ func newCase(t *testing.T, seed uint64) *randomCase {
 	return c
 }
 
-// load makes a set without files.
+// load builds a set without files.
 func (c *randomCase) load(yaml, text string) (*Set, bool) {
 	cfg, ds := config.Parse("/nowhere/thoughtgate.yaml", []byte(yaml), func(string) string { return "" })
 	if cfg == nil {
@@ -125,7 +123,7 @@ func (c *randomCase) load(yaml, text string) (*Set, bool) {
 func (c *randomCase) one(words ...string) string { return words[c.rand.IntN(len(words))] }
 func (c *randomCase) maybe() bool                { return c.rand.IntN(3) == 0 }
 
-// some draws each of the words now and then.
+// some draws each of the words with a low probability.
 func (c *randomCase) some(words ...string) []string {
 	var drawn []string
 	for _, w := range words {
@@ -198,7 +196,7 @@ func (c *randomCase) drawRefPolicy(cfg *refConfig) refPolicy {
 	return p
 }
 
-// write writes a configuration out as a person would.
+// write writes the configuration as a person would.
 func (cfg *refConfig) write() (yaml, cedar string) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "schema: 1\nprofile: %s\n", cfg.profile)
@@ -286,7 +284,7 @@ func flow(words []string) string {
 	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
-// drawRefCall draws a call, and the line that it is.
+// drawRefCall draws a call and its line.
 func (c *randomCase) drawRefCall() (*refCall, wire.Side, string) {
 	call := &refCall{server: c.one("a", "b", "c"), facts: c.some("secret", "sends")}
 	if c.rand.IntN(8) == 0 {

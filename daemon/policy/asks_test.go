@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestAskDetails: what a policy reads is what an agent will, in the order of the text;
-// what agents could read otherwise is an error, and errors never loosen.
+// A policy reads what an agent will read, in the order of the text. What agents could read
+// differently is an error, and errors never loosen.
 func TestAskDetails(t *testing.T) {
 	for params, want := range map[string]string{
 		`{"messages":[{"role":"user","content":{"type":"text","text":"a"}},{"content":[{"text":"b"},{"text":["no"],"more":{"text":"c"}}]}],"systemPrompt":"d","tools":[{"name":"t"},{}]}`: `["a" "b" "c" "d"] ["t"] [] ""`,

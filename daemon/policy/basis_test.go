@@ -23,7 +23,7 @@ permit (principal, action, resource) when { context.facts.contains("sends") };
 permit (principal, action, resource) when { context.facts.contains("acts") };
 `
 
-// basisOf is what asks about a call of a tool, under a configuration.
+// basisOf returns the basis of the question about a call of a tool, under a configuration.
 func basisOf(t *testing.T, yaml, cedar, tool string) gate.Basis {
 	t.Helper()
 	r, err := load(t, yaml, cedar).Rule(context.Background(), toolCall(t, "notes", tool, `{}`), []gate.Fact{{Name: "sends"}})
@@ -33,15 +33,15 @@ func basisOf(t *testing.T, yaml, cedar, tool string) gate.Basis {
 	return r.Basis
 }
 
-// What asks is known by what it says: whatever of it is changed in place, it is
-// something else, and a yes to it is none any more. Its place doesn't matter, nor
-// what has no part in it.
+// The basis of a question is its content: if any part of it is changed in place, earlier
+// approvals no longer apply. Its place does not matter, and neither does anything that plays no
+// part in it.
 func TestBasis(t *testing.T) {
 	for _, test := range []struct {
 		name          string
-		old, new      string // in the configuration or the policies
-		rule, flow    bool   // what of that which asks about write_note is another one
-		policy, whose bool   // likewise, about send
+		old, new      string // text in the configuration or the policies
+		rule, flow    bool   // whether the rule or workflow that asks about write_note changes
+		policy, whose bool   // likewise for send
 	}{
 		{"nothing", "", "", false, false, false, false},
 		{"lines above", "schema: 1\n", "schema: 1\nprofile: production\n\n\n", false, false, false, false},

@@ -14,8 +14,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/rig"
 )
 
-// manyPolicies writes n policies, each about a tool of its own, into as many
-// files as they need.
+// manyPolicies returns files with n policies, each about a different tool.
 func manyPolicies(n int) map[string]string {
 	files := map[string]string{config.FileName: "schema: 1\ngovernance: {defaults: {action: policy}}\n"}
 	var b strings.Builder
@@ -31,8 +30,8 @@ func manyPolicies(n int) map[string]string {
 
 const benchArguments = `{"n":5,"path":"/home/u/project/src/main.go","text":"lorem ipsum dolor sit amet, consectetur adipiscing elit, sed do eiusmod tempor incididunt ut labore","tags":["a","b","c"]}`
 
-// manySet is a set of n policies of which one is about the tool s3/t3, and that
-// tool has been listed or not.
+// manySet returns a set of n policies, one of which is about the tool s3/t3. listed reports
+// whether that tool is listed.
 func manySet(tb testing.TB, n int, listed bool) *Set {
 	tb.Helper()
 	files := manyPolicies(n)
@@ -76,12 +75,12 @@ func BenchmarkRule(b *testing.B) {
 	}
 }
 
-// maxAllocations is how many allocations a decision may take that looks at the
-// arguments of benchArguments.
+// maxAllocations is the maximum number of allocations of a decision that reads the arguments of
+// benchArguments.
 const maxAllocations = 60
 
-// A decision costs the same whether ten policies are there or ten thousand.
-// Allocations tell what a clock on a busy machine can't.
+// A decision costs the same with ten policies as with ten thousand. Allocations show what a clock
+// on a busy machine cannot.
 func TestDecisionsAreFlat(t *testing.T) {
 	for _, listed := range []bool{false, true} {
 		few := -1.0
@@ -98,7 +97,7 @@ func TestDecisionsAreFlat(t *testing.T) {
 			}
 			if few < 0 {
 				few = got
-			} else if math.Abs(got-few) > 0.5 { // pools give some away at random
+			} else if math.Abs(got-few) > 0.5 { // a sync.Pool drops some items at random
 				t.Errorf("a decision takes %v allocations with 10 policies and %v with %d", few, got, n)
 			}
 			w := []cedar.EntityUID{actionOf("s3/t3"), actionTools, actionCall}
@@ -109,8 +108,8 @@ func TestDecisionsAreFlat(t *testing.T) {
 	}
 }
 
-// Whoever writes the arguments must not be able to spend much of our time.
-// Cedar hashes a set by the sum of its items, so that all of these collide.
+// The author of the arguments must not be able to cost much time. Cedar hashes a set by the sum
+// of its items, so all of these collide.
 func BenchmarkHostileArguments(b *testing.B) {
 	var sets strings.Builder
 	for i := range maxCompound {

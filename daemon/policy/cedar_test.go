@@ -11,7 +11,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 )
 
-// The rules let everything through but for what names a database.
+// The rules forward everything except names of databases.
 const cedarYAML = `schema: 1
 governance:
   defaults: {action: forward, asks: policy}
@@ -121,7 +121,7 @@ func TestCedar(t *testing.T) {
 	}
 }
 
-// known is what a daemon would know of the session.
+// known is what a daemon might know about the session.
 func known(*gate.Call) Known {
 	return Known{
 		User: "ann", Executable: "/usr/bin/claude", Hash: func() (string, error) { return "abc", nil }, Cwd: "/home/u", TTY: "/dev/pts/1",
@@ -129,9 +129,8 @@ func known(*gate.Call) Known {
 	}
 }
 
-// Each expression must hold for one call: this is the entity model.
-// A panic on the way through Cedar is a call that can't be judged, whatever the
-// other policies say of it, and the next one is judged.
+// A panic in Cedar means that the call cannot be judged, whatever the other policies decide. The
+// next call is judged normally.
 func TestAPanicIsNoOpinion(t *testing.T) {
 	panics := true
 	known := func(*gate.Call) Known {
@@ -154,6 +153,7 @@ forbid (principal, action in ThoughtGate::Action::"tools/call", resource) when {
 	}
 }
 
+// The entity model: each expression must hold for one call.
 func TestEntityModel(t *testing.T) {
 	call := toolCall(t, "a/b%", "x/y", strings.NewReplacer("\n", "", "\t", "").Replace(`{
 		"text": "t", "yes": true, "n": -5, "min": -9223372036854775808, "big": 9223372036854775808,
@@ -197,7 +197,7 @@ func TestEntityModel(t *testing.T) {
 	}
 }
 
-// ofTask makes c a call about a task that runs a tool.
+// ofTask turns c into a call about a task that runs a tool.
 func ofTask(c *gate.Call, tool string) *gate.Call {
 	c.Task = tool
 	return c
@@ -282,7 +282,7 @@ func TestLimitsOfArguments(t *testing.T) {
 			t.Errorf("%s: got %.100s, want %s", name, got, test.want)
 		}
 	}
-	// Where no policy looks at the arguments nothing is converted, and nothing is too large.
+	// If no policy reads the arguments, nothing is converted and nothing is too large.
 	if got := judge(blind, toolCall(t, "fs", "x", `{"a":`+list("1", 5000)+"}")); !strings.HasPrefix(got, "forward") {
 		t.Errorf("without a policy that looks: got %s", got)
 	}

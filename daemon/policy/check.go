@@ -16,10 +16,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// checkGenerated checks the policies that are loaded against the calls that their
-// scope covers: of methods, of the tools that are listed, of tools that the scope names
-// and that aren't listed, and, if the scope is open, of a tool in general. Nothing is
-// known of the arguments in the latter two.
+// checkGenerated checks the loaded policies against the calls that their scopes cover: calls of
+// methods, of listed tools, of tools that the scope names but that are not listed and, if the
+// scope is open, of any tool. In the latter two cases nothing is known about the arguments.
 func (l *loader) checkGenerated() {
 	listed := toolsByID{}
 	misfits := map[*policy]*policyFindings{}
@@ -57,8 +56,8 @@ func (l *loader) checkGenerated() {
 // toolsByID holds the listed tools by their id, server/tool.
 type toolsByID map[string]*shape.Tool
 
-// callTypes lists the call types that p covers, except those of tools whose schema is
-// known. It reports a scope that covers no calls.
+// callTypes returns the call types that p covers, except those of tools with a known schema. It
+// reports a scope that covers no calls.
 func (l *loader) callTypes(p *policy, listed toolsByID) []*callType {
 	ids, open := p.toolsNamed()
 	var all []*callType
@@ -112,10 +111,9 @@ func (p *policy) whyImpossible() string {
 	return "its principal, action and resource don't go together"
 }
 
-// checkHas finds tests for members that no call has. Such a condition is valid Cedar
-// and never holds, and a forbid that never holds is worse than one that fails. An
-// argument is checked if all the tools that p is about are named and listed; such a
-// finding is added to ofTools.
+// checkHas finds tests for members that no call has. Such a condition is valid Cedar and never
+// holds, and a forbid that never holds is worse than one that fails. An argument is checked only
+// if all tools in the scope of p are named and listed; such a finding is added to ofTools.
 func (p *policy) checkHas(r, ofTools *policyFindings, listed toolsByID) {
 	if p.reading.body == nil {
 		return
@@ -142,21 +140,21 @@ func (p *policy) checkHas(r, ofTools *policyFindings, listed toolsByID) {
 	}
 }
 
-// inContext reports whether the context can have a member at path, which is not one of
-// the arguments.
+// inContext reports whether the context can have a member at path. path must not lead into the
+// arguments.
 func inContext(path []string) bool {
 	if len(path) == 1 {
 		return memberNames[cedar.String(path[0])] != 0
 	}
 	r, closed := contextShape[types.String(path[0])].Type.(resolved.RecordType)
 	if !closed || path[0] == "annotations" || len(path) > 2 {
-		return true // annotations may have more members, and the rest is up to the validator
+		return true // annotations may have more members; the validator checks the rest
 	}
 	return r[types.String(path[1])].Type != nil
 }
 
-// withoutArgument returns the tools that p is about if all of them are named and
-// listed, and none of them has the argument.
+// withoutArgument returns the tools in the scope of p if all of them are named and listed, and
+// none of them has the argument.
 func (p *policy) withoutArgument(at ref, listed toolsByID) []*callType {
 	ids, open := p.toolsNamed()
 	var all []*callType
@@ -197,7 +195,7 @@ func (p *policy) checkFacts(r *policyFindings) {
 	})
 }
 
-// factsIn returns the names of facts that a node tests for.
+// factsIn returns the names of the facts that a node tests for.
 func factsIn(n ast.IsNode) []string {
 	var pair ast.BinaryNode
 	switch n := n.(type) {
@@ -232,8 +230,7 @@ func knownActions() []string {
 	return append(slices.Concat(mcp.Methods(wire.FromAgent), mcp.Methods(wire.FromServer)), string(actionCall.ID))
 }
 
-// warnUnlisted warns of tools and methods that don't exist as far as is known, and
-// whose name is similar to one that does.
+// warnUnlisted warns of unknown tools and methods whose name resembles a known one.
 func (l *loader) warnUnlisted(p *policy, near *neighbours) {
 	ids, _ := p.toolsNamed()
 	for _, uid := range p.reading.actions {
@@ -262,7 +259,7 @@ func (l *loader) warnUnlisted(p *policy, near *neighbours) {
 type neighbours struct {
 	listed  toolsByID
 	tools   map[string][]string // names by server, in order
-	methods map[string]bool     // whether the first part of a name is similar to that of a method; a cache
+	methods map[string]bool     // by server; whether it resembles the first part of a method's name; a cache
 }
 
 func newNeighbours(listed toolsByID) *neighbours {
@@ -274,7 +271,7 @@ func newNeighbours(listed toolsByID) *neighbours {
 	return n
 }
 
-// method returns the method whose name is similar to id, which begins with server.
+// method returns the method whose name resembles id, or "". id begins with server.
 func (n *neighbours) method(server, id string) string {
 	near, known := n.methods[server]
 	if !known {
@@ -292,8 +289,7 @@ func (n *neighbours) method(server, id string) string {
 	return config.Nearest(id, knownActions())
 }
 
-// policyFindings collects the findings about one policy, with the calls that each is
-// about.
+// policyFindings collects the findings about one policy, with the calls that each concerns.
 type policyFindings struct {
 	policy *policy
 	found  []finding
@@ -312,7 +308,7 @@ func (r *policyFindings) add(f finding, about string) {
 	}
 }
 
-// dropPlacesOf removes the findings at places at which other has one.
+// dropPlacesOf removes the findings at whose place other has one, too.
 func (r *policyFindings) dropPlacesOf(other *policyFindings) {
 	r.found = slices.DeleteFunc(r.found, func(f finding) bool {
 		return slices.ContainsFunc(other.found, func(o finding) bool { return o.place == f.place })
@@ -338,8 +334,8 @@ func (r *policyFindings) reportTo(l *loader, severity config.Severity) {
 	}
 }
 
-// checkEntityTypes reports entity types that no call has. A forbid over
-// Action::"tools/call", without the namespace, would never match, unnoticed.
+// checkEntityTypes reports entity types that no call has. A forbid of Action::"tools/call",
+// without the namespace, would silently never match.
 func (l *loader) checkEntityTypes(p *policy) {
 	l.checkTypes(p, " as its principal", typesInScope(p.scope.Principal), []cedar.EntityType{typeAgent, typeSession, typeUser, typeServer})
 	l.checkTypes(p, " as its action", typesInScope(p.scope.Action), []cedar.EntityType{typeAction})

@@ -15,8 +15,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/uri"
 )
 
-// members is a set of members of the context. To build them costs more than to
-// evaluate the policies, so only those are built that the policies read.
+// members is a set of members of the context. Building a member costs more than evaluating the
+// policies, so only those that the policies read are built.
 type members uint16
 
 const (
@@ -35,8 +35,8 @@ const (
 	useParams
 	useAll members = 1<<iota - 1
 
-	// useHash stands for the hash of the agent's program. It is no member of the
-	// context, and a call may have to wait for it.
+	// useHash stands for the hash of the agent's program. It is not a member of the context. A
+	// call may have to wait for it.
 	useHash members = 1 << 15
 )
 
@@ -47,11 +47,10 @@ var memberNames = map[cedar.String]members{
 	"params": useParams,
 }
 
-// newContext builds the context of a request, as far as the policies read it. The
-// arguments must fit takes, if it is known. Every member of the context is present, so
-// that policies need not test for it; members may be absent from arguments, lists,
-// inputResponses, params, fact_details and annotations. If a server asks, arguments
-// are the params.
+// newContext builds the part of a request's context that the policies read. The arguments must
+// fit takes, unless it is nil. Every member of the context is present, so that policies need not
+// test for it; members may be absent from arguments, lists, inputResponses, params, fact_details
+// and annotations. In a request of a server, arguments holds the params.
 func newContext(s *subject, c *gate.Call, k *Known, facts []gate.Fact, policyID string, policies candidates, takes *shape.Shape) (cedar.Record, error) {
 	m, used := cedar.RecordMap{}, policies.uses()
 	raw := c.Arguments()
@@ -102,7 +101,7 @@ func newContext(s *subject, c *gate.Call, k *Known, facts []gate.Fact, policyID 
 	return cedar.NewRecord(m), nil
 }
 
-// addBeside adds what is in params apart from the arguments.
+// addBeside adds the content of params other than the arguments.
 func addBeside(m cedar.RecordMap, s *subject, c *gate.Call, used members) error {
 	if used&useResponses != 0 {
 		responses, _, err := convert(c.Envelope.InputResponses.Of(c.Line), false, nil)
@@ -112,7 +111,7 @@ func addBeside(m cedar.RecordMap, s *subject, c *gate.Call, used members) error 
 		m["inputResponses"] = responses
 	}
 	if used&useParams != 0 {
-		var raw []byte // if a server asks, all params are arguments
+		var raw []byte // for a request of a server, all params are arguments
 		if s.class != classAsk {
 			raw = c.Beside()
 		}
@@ -138,8 +137,8 @@ func timeValue(t time.Time) cedar.Record {
 	})
 }
 
-// factValues returns context.facts and context.fact_details: the names of the facts,
-// and for each name what made it true and the arguments in which it was found.
+// factValues returns context.facts and context.fact_details: the names of the facts, and for each
+// name what made it true and the arguments in which it was found.
 func factValues(facts []gate.Fact) (cedar.Set, cedar.Record) {
 	if len(facts) == 0 {
 		return cedar.Set{}, cedar.Record{}
@@ -175,16 +174,15 @@ func texts(words []string) cedar.Set {
 	return cedar.NewSet(values...)
 }
 
-// askParams is what policies need of what a server asks and could hardly read from the
-// params themselves.
+// askParams holds what policies need of a server's request but could hardly read from its params.
 type askParams struct {
-	text       []string // what a model or a person would read, in order
-	tools      []string // that a sampling request offers the model
-	properties []string // that a form asks for
-	uri        string   // that a person is sent to
+	text       []string // text that a model or a person would read, in order
+	tools      []string // tools that a sampling request offers the model
+	properties []string // properties that a form requests
+	uri        string   // URL to which a person is sent
 }
 
-// askValue returns context.ask, which is empty unless a server asks.
+// askValue returns context.ask, which is empty unless a server sends the request.
 func askValue(s *subject, params []byte) (cedar.Record, error) {
 	var d askParams
 	if s.class == classAsk && params != nil {
@@ -192,7 +190,7 @@ func askValue(s *subject, params []byte) (cedar.Record, error) {
 			return cedar.Record{}, fmt.Errorf("read what the server asks: %w", err)
 		}
 	}
-	a := uri.Tidy(d.uri) // as the browser that opens it reads it
+	a := uri.Tidy(d.uri) // as a browser reads it
 	return cedar.NewRecord(cedar.RecordMap{
 		"text":       cedar.String(strings.Join(d.text, "\n")),
 		"tools":      texts(d.tools),
@@ -244,7 +242,7 @@ func (d *askParams) addTexts(value jsontext.Value) {
 	for {
 		token, err := dec.ReadToken()
 		if err != nil {
-			return // the end: what is in it was read strictly before
+			return // the end: the value is known to be valid JSON
 		}
 		switch kind, n := dec.StackIndex(dec.StackDepth()); {
 		case token.Kind() != '"' || kind != '{':

@@ -22,8 +22,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 )
 
-// corpusCase is one file of the Cedar project's integration tests: policies,
-// entities, and requests with what becomes of them.
+// corpusCase is one file of the Cedar project's integration tests: policies, entities, and
+// requests with their expected decisions.
 type corpusCase struct {
 	Schema   string `json:"schema"`
 	Policies string `json:"policies"`
@@ -40,7 +40,7 @@ type corpusCase struct {
 	} `json:"requests"`
 }
 
-// corpus reads the archive that comes with the module cedar-go.
+// corpus reads the archive that is included in the module cedar-go.
 func corpus(t *testing.T) map[string][]byte {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/cedar-policy/cedar-go").Output()
@@ -74,8 +74,8 @@ func corpus(t *testing.T) map[string][]byte {
 	}
 }
 
-// The Cedar project's own tests, through our way of evaluating: read within our
-// limits, found by the index, an error a refusal.
+// The Cedar project's own tests pass in this package: policies are read within its limits and
+// found by its index, and an error denies.
 func TestCorpus(t *testing.T) {
 	files := corpus(t)
 	cases, requests, refusals := 0, 0, 0
@@ -113,7 +113,7 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// corpusSet is a set of policies without the names that ours must have.
+// corpusSet returns a set of policies without requiring the names of this package's entities.
 func corpusSet(t *testing.T, name string, text []byte) *Set {
 	t.Helper()
 	if d := config.CheckText(name, text); d != nil {
@@ -154,7 +154,7 @@ func corpusEntities(t *testing.T, name string, schemaText, text []byte) types.En
 	return types.EntityMap(entities)
 }
 
-// withAncestors is an entity and all it is in.
+// withAncestors returns an entity and all its ancestors.
 func withAncestors(entities types.EntityMap, uid cedar.EntityUID) []cedar.EntityUID {
 	all := []cedar.EntityUID{uid}
 	for i := 0; i < len(all); i++ {
@@ -167,7 +167,7 @@ func withAncestors(entities types.EntityMap, uid cedar.EntityUID) []cedar.Entity
 	return all
 }
 
-// disagreement says where our opinion is not Cedar's.
+// disagreement describes how the decision differs from Cedar's.
 func disagreement(s *Set, got determining, err error, decision cedar.Decision, reasons, failed []cedar.PolicyID) string {
 	switch {
 	case len(failed) > 0 && err == nil:

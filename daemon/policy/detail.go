@@ -9,7 +9,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// Detail is all that a set contains, for display.
+// Detail lists the contents of a Set, for display.
 type Detail struct {
 	Sources   []Entry
 	Rules     []Entry // the defaults last
@@ -17,17 +17,17 @@ type Detail struct {
 	Workflows []Workflow
 }
 
-// Entry is a source, a rule, a default or a policy of a set.
+// Entry is a source, rule, default or policy of a Set.
 type Entry struct {
 	gate.Cited
-	Sources  []string // the servers that a rule is about; empty: all
+	Sources  []string // the servers to which a rule applies; empty means all
 	Agents   []string // likewise
 	Methods  []string // likewise
 	Workflow string   // who is asked
 }
 
-// Workflow is a workflow that is configured, or that a rule or policy names. One that
-// is built in has no place.
+// Workflow is a workflow that is configured or that a rule or policy names. A built-in workflow
+// has no Place.
 type Workflow struct {
 	Name string
 	*config.Workflow
@@ -77,7 +77,7 @@ func globs(list []config.Glob) []string {
 	return words
 }
 
-// sourceEntry returns the entry of a source: its command and what it exposes.
+// sourceEntry returns the entry of a source, with its command and what it exposes.
 func sourceEntry(source *config.Source) Entry {
 	var says []string
 	if !source.Command.IsZero() {

@@ -43,8 +43,8 @@ func fences(t *testing.T, path string) []fence {
 	return all
 }
 
-// Each sample of docs/policies.md must load without a word, and each call under
-// it must end as the page says. Its commands are run in cmd/tgctl.
+// Each sample of docs/policies.md must load without diagnostics, and each call under it must have
+// the documented outcome. The commands are run in cmd/tgctl.
 func TestDocumentation(t *testing.T) {
 	var yaml, cedar string
 	var project *Project
@@ -92,8 +92,8 @@ func TestDocumentation(t *testing.T) {
 	}
 }
 
-// checkSample loads a configuration as it stands in a page. A policy that is
-// about nothing goes with it, so that rules which want one are no surprise.
+// checkSample loads a configuration as shown in a page. It adds a policy that matches nothing, so
+// that rules that need policies cause no warning.
 func checkSample(t *testing.T, f fence, yaml, cedar string, tools *listed) {
 	t.Helper()
 	cedar += "permit (principal, action == ThoughtGate::Action::\"no/such\", resource);"
@@ -164,7 +164,7 @@ func quoted(s string) string {
 	return string(b)
 }
 
-// inWords says what became of a call as briefly as want does.
+// inWords describes the outcome of a call as briefly as want does.
 func inWords(got, want string) string {
 	if strings.HasPrefix(got, "error: ") {
 		return "refused"

@@ -31,22 +31,22 @@ var entityTypes = []cedar.EntityType{
 	typeAgent, typeSession, typeUser, typeAction, typeServer, typeTool, typeResource, typePrompt, typeMethod,
 }
 
-// Known is what the daemon knows about a call apart from the call itself. What is not
-// known is zero, and is an empty string, 0 or an empty set in Cedar.
+// Known is what the daemon knows about a call in addition to the call itself. Unknown fields are
+// zero; Cedar sees an empty string, 0 or an empty set.
 type Known struct {
-	User       string   // of the agent's process, as the kernel sees it
+	User       string   // owner of the agent's process, according to the kernel
 	Executable string   // of the agent
 	Cwd        string   // of the agent
 	TTY        string   // of the agent
-	Calls      int64    // judged in the session before this one
-	Seconds    int64    // since the session began
-	Servers    []string // that the session has attached
-	// Annotations is the JSON object of the tool's annotations, which the server claims.
+	Calls      int64    // calls judged earlier in the session
+	Seconds    int64    // since the start of the session
+	Servers    []string // attached in the session
+	// Annotations is the JSON object of the tool's annotations, as claimed by the server.
 	Annotations []byte
-	// Project is the folder that the agent works in; empty: that of the call.
+	// Project is the folder in which the agent works; if empty, that of the call applies.
 	Project string
-	// Hash, if not nil, returns the SHA-256 of Executable in hex. It is called if a
-	// policy reads it, and may take a moment. An error refuses the call.
+	// Hash, if not nil, returns the SHA-256 of Executable in hex. It is called only if a policy
+	// reads the hash, and may take a moment. If it fails the call cannot be judged.
 	Hash func() (string, error)
 }
 
@@ -58,8 +58,8 @@ var (
 	inTools     = cedar.NewEntityUIDSet(actionTools)
 )
 
-// cedarCall is a call as Cedar sees it, without its context: principal, action and
-// resource, and the entities that these are in.
+// cedarCall is a call as Cedar sees it, without its context: principal, action and resource, and
+// the entities that contain them.
 type cedarCall struct {
 	principal, action, resource  cedar.EntityUID
 	agent, session, user, server cedar.EntityUID
@@ -68,13 +68,13 @@ type cedarCall struct {
 	name    string // the one of the subject's names that is judged
 	call    *gate.Call
 	known   *Known
-	used    members // by the policies that may apply
+	used    members // by policies that may apply
 
 	err error // of an attribute that could not be determined
 }
 
-// newCedarCall returns the entities of a call. It fails if the id of a tool is the name
-// of a method.
+// newCedarCall returns the entities of a call. It fails if the id of a tool equals the name of a
+// method.
 func newCedarCall(s *subject, name string, c *gate.Call, k *Known) (*cedarCall, error) {
 	w := &cedarCall{
 		subject: s, name: name, call: c, known: k,
@@ -119,8 +119,8 @@ func (w *cedarCall) resources() []cedar.EntityUID {
 	return []cedar.EntityUID{w.resource, w.server}
 }
 
-// Get implements cedar.EntityGetter. Most policies read few entities or none, so an
-// entity is built when it is read.
+// Get implements cedar.EntityGetter. Most policies read few entities or none, so entities are
+// built on demand.
 func (w *cedarCall) Get(uid cedar.EntityUID) (cedar.Entity, bool) {
 	e := cedar.Entity{UID: uid}
 	switch uid {
@@ -151,7 +151,7 @@ func (w *cedarCall) Get(uid cedar.EntityUID) (cedar.Entity, bool) {
 	return e, true
 }
 
-// attributeHash is the attribute of an agent that is its hash.
+// attributeHash is the attribute of an agent that holds the hash of its program.
 const attributeHash = "sha256"
 
 // agentAttributes returns the attributes of the agent.
@@ -187,7 +187,7 @@ func (w *cedarCall) attributes() cedar.Record {
 	})
 }
 
-// isMethod reports whether id is the name of a method, which is an action of its own.
+// isMethod reports whether id is the name of a method, whose action is not that of a tool.
 func isMethod(id string) bool {
 	row := mcp.Lookup(wire.FromAgent, &wire.Envelope{Kind: wire.Request, Method: id})
 	return !row.Unknown || id == "subscriptions/listen"

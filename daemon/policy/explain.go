@@ -47,7 +47,7 @@ func (s *Set) decidingName(ctx context.Context, sub *subject, c *gate.Call, fact
 		r, err := s.ruleFor(ctx, sub, name, c, facts)
 		strict := strictness(&r)
 		if err != nil {
-			strict = 3 // the call is refused whatever the others say
+			strict = 3 // an error overrides all other rulings
 		}
 		if strict > best {
 			best, at = strict, name
@@ -56,8 +56,8 @@ func (s *Set) decidingName(ctx context.Context, sub *subject, c *gate.Call, fact
 	return at
 }
 
-// citedRule cites the rule at i, or the default that applies if i is -1. It returns
-// false if neither is about such a call.
+// citedRule cites the rule at i, or the default that applies if i is -1. It returns false if no
+// default applies either.
 func (s *Set) citedRule(sub *subject, i int, facts []gate.Fact) (gate.Cited, bool) {
 	if i >= 0 {
 		return citedRule(&s.rules[i]), true
@@ -97,12 +97,12 @@ func (p *policy) cited() gate.Cited {
 	return citedAt(kind, p.id, p.place, does, p.reason)
 }
 
-// maxNear limits how many rules that nearly match are listed.
+// maxNear is the maximum number of near misses to list.
 const maxNear = 5
 
-// nearMisses lists the rules before the one at i that all but one condition matches,
-// which may be a mistake. Rules about another name are left out, unless the names
-// are similar, and so are rules whose fact is absent.
+// nearMisses lists the rules before the one at i that match the call except for one condition,
+// which may be a mistake. It omits rules about another name, unless the names are similar, and
+// rules whose fact is absent.
 func (s *Set) nearMisses(sub *subject, name string, facts []gate.Fact, i int) []gate.Near {
 	if i < 0 {
 		i = len(s.rules)
@@ -121,8 +121,8 @@ func (s *Set) nearMisses(sub *subject, name string, facts []gate.Fact, i int) []
 	return found
 }
 
-// mismatches explains which conditions of r the call doesn't meet. It returns none
-// exactly if matches returns true.
+// mismatches explains which conditions of r the call does not meet. The result is empty if and
+// only if matches returns true.
 func (r *rule) mismatches(sub *subject, name string, facts []gate.Fact) []string {
 	var because []string
 	if len(r.Method) == 0 && sub.class != classAct {
@@ -142,12 +142,12 @@ func (r *rule) mismatches(sub *subject, name string, facts []gate.Fact) []string
 	return because
 }
 
-// maxSteps limits the number of changes that steps follows.
+// maxSteps is the maximum number of changes that steps follows.
 const maxSteps = 8
 
-// steps lists what would have to change, one thing after the other, until the call
-// is forwarded, and the outcome after each change. It judges the call again without
-// what decided.
+// steps lists what would have to change, one thing after another, until the call is forwarded,
+// with the outcome after each change. To find each, it judges the call again without what
+// decided.
 func (s *Set) steps(ctx context.Context, sub *subject, c *gate.Call, facts []gate.Fact) []gate.Step {
 	var steps []gate.Step
 	now := s
@@ -185,8 +185,8 @@ func outcome(r gate.Ruling, err error) (gate.Move, string) {
 	return r.Move, r.Rule
 }
 
-// stepWithoutFacts returns the outcome of the call without the facts that made the
-// rule apply, if there are any.
+// stepWithoutFacts returns the outcome of the call without the facts that made the rule match, if
+// there are any.
 func (s *Set) stepWithoutFacts(ctx context.Context, sub *subject, c *gate.Call, facts []gate.Fact) []gate.Step {
 	i := s.firstMatch(ctx, sub, s.decidingName(ctx, sub, c, facts), facts)
 	if i < 0 || len(s.rules[i].When) == 0 {
@@ -205,8 +205,8 @@ func (s *Set) stepWithoutFacts(ctx context.Context, sub *subject, c *gate.Call, 
 	return []gate.Step{step}
 }
 
-// withoutCause names what decided that the call isn't forwarded, and returns the set
-// without it, or with what is missing. The set is nil if that can't be told.
+// withoutCause describes what prevented the call from being forwarded. It returns the set without
+// that, or with what is missing. The set is nil if there is no such set.
 func (s *Set) withoutCause(ctx context.Context, sub *subject, c *gate.Call, facts []gate.Fact, r gate.Ruling, err error) (change string, next *Set) {
 	switch {
 	case err != nil:
@@ -244,7 +244,7 @@ func (s *Set) withoutCause(ctx context.Context, sub *subject, c *gate.Call, fact
 	return s.withForwardRule(sub, name, r.Rule)
 }
 
-// withPermit returns the set with a policy that permits the call.
+// withPermit returns the set with an added policy that permits the call.
 func (s *Set) withPermit(sub *subject, name string, c *gate.Call) (string, *Set) {
 	w, err := newCedarCall(sub, name, c, &Known{})
 	if err != nil {
@@ -262,8 +262,8 @@ func (s *Set) withPermit(sub *subject, name string, c *gate.Call) (string, *Set)
 	return "with a policy that permits it, as: " + text, next
 }
 
-// withForwardRule returns the set with a rule that forwards the call, where a default
-// decided.
+// withForwardRule returns the set with an added rule that forwards the call. It applies where a
+// default decided.
 func (s *Set) withForwardRule(sub *subject, name, by string) (string, *Set) {
 	r := &config.Rule{Action: config.Forward}
 	pattern, method, or := globLiteral(name), "", fmt.Sprintf(", or another default (%s)", by)
@@ -288,13 +288,13 @@ func (s *Set) withForwardRule(sub *subject, name, by string) (string, *Set) {
 	return "with a rule for it, as: " + text + or, next
 }
 
-// onePattern sets list to one empty pattern, and returns it.
+// onePattern sets list to one empty pattern and returns a pointer to it.
 func onePattern(list *[]config.Glob) *config.Glob {
 	*list = make([]config.Glob, 1)
 	return &(*list)[0]
 }
 
-// withoutHiding returns the set without what hides servers and tools.
+// withoutHiding returns the set in which nothing is hidden.
 func (s *Set) withoutHiding() *Set {
 	next := s.clone()
 	next.showHidden = true
@@ -328,15 +328,15 @@ func (s *Set) withPolicies(keep func(*policy) *policy) *Set {
 	return next
 }
 
-// Knowing returns the set with f in place of the function that [WithKnown] set.
+// Knowing returns the set with f instead of the function that [WithKnown] set.
 func (s *Set) Knowing(f func(*gate.Call) Known) *Set {
 	next := s.clone()
 	next.known = f
 	return next
 }
 
-// clone returns a copy of s that can be changed. Its tools have to be checked again,
-// since the outcome depends on the policies.
+// clone returns a copy of s that can be changed. Its tools must be checked again, since the
+// outcome depends on the policies.
 func (s *Set) clone() *Set {
 	next := *s
 	next.checks = &checkedTools{}

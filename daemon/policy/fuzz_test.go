@@ -12,7 +12,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 )
 
-// FuzzConvert holds converted arguments to what the standard decoder reads.
+// FuzzConvert compares converted arguments with the result of the standard decoder.
 func FuzzConvert(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"a":[1,"x",null,{"b":[true]}],"c":1.50}`, `{"__entity":{"type":"A","id":"b"}}`,
@@ -117,8 +117,8 @@ func sameNumber(t *testing.T, got cedar.Value, want json.Number) {
 	}
 }
 
-// FuzzPolicies reads any text as a file of policies: it must end in a set or
-// in an error, a set must judge, and what is wrong must be somewhere in the text.
+// FuzzPolicies reads any text as a policy file. The result must be a set that can judge, or an
+// error whose place is in the text.
 func FuzzPolicies(f *testing.F) {
 	f.Add([]byte(cedarPolicies))
 	f.Add([]byte("@id(\"x\") permit (principal, action in [], resource) when { if true then !!true else -1 > 2 };"))

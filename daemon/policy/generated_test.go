@@ -9,7 +9,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/shape"
 )
 
-// listed is what servers have said of their tools, for tests.
+// listed holds the tools that servers have listed.
 type listed struct{ listings []shape.Listing }
 
 func (l *listed) Listings() []shape.Listing { return l.listings }
@@ -25,7 +25,7 @@ func (l *listed) Tool(server, launch, name string) *shape.Tool {
 	return nil
 }
 
-// list adds a tool, or says something else of it.
+// list adds or replaces a tool.
 func (l *listed) list(t testing.TB, server, launch, name, schema string, at time.Time) {
 	t.Helper()
 	takes, err := shape.Read([]byte(schema))
@@ -51,7 +51,7 @@ func (l *listed) list(t testing.TB, server, launch, name, schema string, at time
 	l.listings = append(l.listings, shape.Listing{Server: server, Launch: launch, Listed: at, Tools: []*shape.Tool{tool}})
 }
 
-// tools makes a listing of lines "server tool schema".
+// toolsOf returns the tools described by lines of the form "server tool schema".
 func toolsOf(t testing.TB, lines string) *listed {
 	t.Helper()
 	l := &listed{}
@@ -74,7 +74,7 @@ fs read_many {"type":"object","properties":{"path":{"type":"array","items":{"typ
 web get {"type":"object"}
 `
 
-// loaded builds a set of policies against tools.
+// loaded builds a set and checks its policies against tools.
 func loaded(t testing.TB, yaml, cedar string, opts ...Option) (*Set, []config.Diagnostic) {
 	t.Helper()
 	cfg, ds := config.Load(folder(t, map[string]string{config.FileName: yaml, "policies/p.cedar": cedar}), func(string) string { return "" })

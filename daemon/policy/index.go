@@ -7,13 +7,12 @@ import (
 	"github.com/cedar-policy/cedar-go/x/exp/ast"
 )
 
-// index finds the policies whose scope may match an action and a resource. Cedar
-// evaluates each policy of a set in turn, which with thousands of them would be the
-// cost of every call. A policy that the index leaves out must be certain not to match:
-// a forbid that is overlooked is a way around the gate. A policy is in the index under
-// each pair of an action and a resource that its scope names by == or in, with the
-// zero EntityUID for a scope that is open or names a type. A scope that doesn't match
-// is never an error in Cedar, so no refusal is lost.
+// index finds the policies whose scope may match an action and a resource. Cedar evaluates every
+// policy of a set, which with thousands of them would burden every call. A policy that the index
+// omits must be certain not to match: a forbid that is omitted can be bypassed. The index holds a
+// policy under each pair of an action and a resource that its scope names by == or in. The zero
+// EntityUID stands for a scope that is open or names a type. In Cedar a scope that does not match
+// is never an error, so no denial is lost.
 type index map[scopeKey]*bucket
 
 type scopeKey struct{ action, resource cedar.EntityUID }
@@ -54,8 +53,8 @@ func scopeEntities(scope ast.IsScopeNode) []cedar.EntityUID {
 	return []cedar.EntityUID{{}}
 }
 
-// candidates returns the policies that may match. actions and resources are
-// the action and the resource of the request, each with all of its ancestors.
+// candidates returns the policies that may match. actions and resources hold the action and the
+// resource of the request, each followed by all of its ancestors.
 func (ix index) candidates(actions, resources []cedar.EntityUID) candidates {
 	var found candidates
 	for i := -1; i < len(actions); i++ {
@@ -98,8 +97,8 @@ func (b *bucket) add(p *policy) {
 	}
 }
 
-// candidates are the policies that may apply to a call. A policy whose scope names
-// an action and an ancestor of it is in several buckets, and is evaluated as often.
+// candidates are the policies that may apply to a call. A policy whose scope names an action and
+// one of its ancestors is in several buckets and is evaluated several times.
 type candidates []*bucket
 
 // All implements cedar.PolicyIterator.

@@ -7,7 +7,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// What a yes has to show is the most that anything wants which asks.
+// The level of a question is the strictest that any source of the question requires.
 func TestLevels(t *testing.T) {
 	s := load(t, `schema: 1
 governance:
@@ -48,7 +48,7 @@ approval:
 		}
 	}
 	var r gate.Ruling
-	s.Whom(&r) // what is built in asks with several workflows the default one
+	s.Whom(&r) // with several workflows, the built-in default asks the default one
 	if r.Level != gate.LevelUsual {
 		t.Errorf("what is built in asks at %q", r.Level)
 	}

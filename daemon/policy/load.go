@@ -21,12 +21,12 @@ import (
 // Limits of policy files. Cedar's parser has none of its own.
 const (
 	maxFile    = 64 << 10
-	maxAnyFile = 1 << 20 // the configuration and a schema
-	maxNesting = 100     // levels of brackets and of if
+	maxAnyFile = 1 << 20 // the configuration, or a schema
+	maxNesting = 100     // levels of brackets and of "if"
 	maxFiles   = 4096
 )
 
-// loadPolicies reads all Cedar files, and adds their policies.
+// loadPolicies reads all Cedar files and adds their policies.
 func (l *loader) loadPolicies() {
 	if l.cfg.Path != "" {
 		l.files = append(l.files, File{Path: l.cfg.Path, Digest: l.cfg.FileDigest, Text: l.cfg.Text()})
@@ -50,8 +50,7 @@ func (l *loader) loadPolicies() {
 	}
 }
 
-// policyPaths lists the Cedar files that the configuration names, sorted, without
-// duplicates.
+// policyPaths returns the Cedar files that the configuration names, sorted, without duplicates.
 func (l *loader) policyPaths() []string {
 	if l.cfg.Path == "" {
 		return nil // the built-in default has no folder
@@ -69,8 +68,8 @@ func (l *loader) policyPaths() []string {
 	return slices.Compact(paths)
 }
 
-// matching lists the files that match pattern. It doesn't use filepath.Glob, which
-// skips a folder that can't be read, and with it every forbid in there.
+// matching returns the files that match pattern. It does not use filepath.Glob, which skips a
+// folder that cannot be read, and with it every forbid in that folder.
 func (l *loader) matching(pattern string, place config.Place) []string {
 	folder, base := filepath.Split(pattern)
 	if !strings.ContainsAny(base, "*?[") {
@@ -95,7 +94,7 @@ func (l *loader) matching(pattern string, place config.Place) []string {
 	}
 	var paths []string
 	for _, e := range entries {
-		hidden := strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(base, ".") // mostly of an editor
+		hidden := strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(base, ".") // usually files of an editor
 		if !hidden && !e.IsDir() && glob.Match(e.Name()) {
 			paths = append(paths, filepath.Join(folder, e.Name()))
 		}
@@ -118,11 +117,11 @@ func (l *loader) policyFile(path string) []*policy {
 	return l.parsePolicies(path, text)
 }
 
-// maxKept limits the bytes of files that are kept, to show how a file differs from
-// what is in force.
+// maxKept is the maximum number of bytes of policy files to keep. They serve to show how a file
+// differs from the version in force.
 const maxKept = 4 << 20
 
-// keep returns text, or nil if that would exceed maxKept.
+// keep returns text, or nil if keeping it would exceed maxKept.
 func (l *loader) keep(text []byte) []byte {
 	kept := len(text)
 	for _, f := range l.files {
@@ -179,9 +178,8 @@ func (l *loader) parseError(here config.Place, err error) {
 	l.report(here, config.Error, "", "", "not valid Cedar: %s", strings.ToValidUTF8(message, "\uFFFD"))
 }
 
-// tooDeep returns the offset at which brackets, and ifs within one policy, nest
-// deeper than maxNesting, or -1. It runs before the parser, which recurses once for
-// each level.
+// tooDeep returns the offset at which brackets and ifs within one policy nest deeper than
+// maxNesting, or -1. It runs before the parser, which recurses once per level.
 func tooDeep(text []byte) int {
 	depth := 0
 	for i := 0; i < len(text); i++ {
@@ -216,8 +214,8 @@ func tooDeep(text []byte) int {
 	return -1
 }
 
-// stringEnd returns the offset of the quote that ends the string that begins at
-// start, or len(text).
+// stringEnd returns the offset of the closing quote of the string that begins at start, or
+// len(text).
 func stringEnd(text []byte, start int) int {
 	for i := start + 1; i < len(text); i++ {
 		switch text[i] {

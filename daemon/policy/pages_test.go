@@ -11,9 +11,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// pageCalls are the pages that show a configuration, but for docs/policies.md,
-// with calls and what becomes of them under each that they show, in the form of
-// that page.
+// pageCalls has calls and their outcomes for each configuration that a page other than
+// docs/policies.md shows, in the format of that page.
 var pageCalls = map[string]string{
 	"README.md": `
 files  tool read_file                 {}  forward
@@ -71,8 +70,7 @@ mail  tool send with outside       {}  forward
 mail  tool send                    {}  forward`,
 }
 
-// Every configuration that a page shows loads without a word and does what the
-// page is read to say.
+// Every configuration that a page shows loads without diagnostics and behaves as documented.
 func TestPages(t *testing.T) {
 	const top = "../.."
 	pages, err := filepath.Glob(filepath.Join(top, "docs", "*.md"))
@@ -109,7 +107,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// docs/facts.md shows what holds without a file.
+// docs/facts.md shows the built-in default.
 func TestFactsPageIsTheDefault(t *testing.T) {
 	for _, f := range fences(t, "../../docs/facts.md") {
 		if f.kind != "yaml" {

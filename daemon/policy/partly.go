@@ -11,31 +11,30 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// Partly is a Set that judges calls of which not everything is known. It must not be
-// used concurrently.
+// Partly is a Set that judges calls with incomplete data, such as recorded calls. It is not safe
+// for concurrent use.
 type Partly struct {
 	*Set
-	reduced map[gate.Lacks]*Set // without the policies that read what is lacking
+	reduced map[gate.Lacks]*Set // caches the set without the policies that read what is lacking
 }
 
 var _ gate.Partial = (*Partly)(nil)
 
-// outsideReads is what a policy reads outside of the context.
+// outsideReads describes what a policy reads outside of the context.
 type outsideReads struct{ process, command bool }
 
-// Partly returns the set for calls of which not everything is known.
+// Partly returns a view of the set that judges calls with incomplete data.
 func (s *Set) Partly() *Partly { return &Partly{Set: s, reduced: map[gate.Lacks]*Set{}} }
 
-// NeedsCommand reports whether a source or a policy depends on the command of a
-// server.
+// NeedsCommand reports whether any source or policy depends on the command of a server.
 func (p *Partly) NeedsCommand() bool {
 	return slices.ContainsFunc(p.cfg.Sources, func(s config.Source) bool { return !s.Command.IsZero() }) ||
 		slices.ContainsFunc(p.policies, func(one *policy) bool { return one.outside.command })
 }
 
-// RulePartly implements gate.Partial. What isn't known matters only to policies and to
-// sources with a command. So the call is judged without the policies that read what is
-// lacking. Unless it is denied then, each of these policies is a reason for doubt.
+// RulePartly implements gate.Partial. Missing data matters only to policies and to sources with a
+// command. So the call is judged without the policies that read what is lacking. Unless it is
+// then denied, each of these policies is a reason for doubt.
 func (p *Partly) RulePartly(ctx context.Context, c *gate.Call, facts []gate.Fact, lacks gate.Lacks) (r gate.Ruling, doubt string, err error) {
 	if len(facts) == 0 {
 		lacks.Details = false
@@ -51,7 +50,7 @@ func (p *Partly) RulePartly(ctx context.Context, c *gate.Call, facts []gate.Fact
 	}
 	r, err = p.withoutLacking(lacks).Rule(ctx, c, facts)
 	if err != nil || r.Move == gate.Deny && (r.Gate != "permit" || len(r.Policies) > 0) {
-		return r, "", err // the call is refused whatever the other policies decide
+		return r, "", err // no other policy can change the verdict
 	}
 	for _, name := range sub.names {
 		if doubt = p.doubt(ctx, sub, name, c, facts, lacks); doubt != "" {
@@ -74,7 +73,7 @@ func (p *Partly) withoutLacking(lacks gate.Lacks) *Set {
 	return p.reduced[lacks]
 }
 
-// reasonLacking names what p reads that is lacking; empty: nothing.
+// reasonLacking names what p reads that is lacking, or returns "".
 func (p *policy) reasonLacking(lacks gate.Lacks) string {
 	for _, m := range []struct {
 		lacks bool
@@ -97,8 +96,7 @@ func (p *policy) reasonLacking(lacks gate.Lacks) string {
 	return ""
 }
 
-// doubt names a policy that may apply to the call and reads what is lacking; empty:
-// there is none.
+// doubt names a policy that may apply to the call and reads what is lacking, or returns "".
 func (p *Partly) doubt(ctx context.Context, sub *subject, name string, c *gate.Call, facts []gate.Fact, lacks gate.Lacks) string {
 	action := config.Forward
 	if i := p.firstMatch(ctx, sub, name, facts); i >= 0 {

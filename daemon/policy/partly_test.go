@@ -87,8 +87,8 @@ governance:
 	}
 }
 
-// Where there is no doubt, what was lacking could not have mattered: whatever it
-// was, the verdict is the same.
+// Without a doubt, what was lacking could not have mattered: for any value of it the verdict is
+// the same.
 func TestPartlyIsSure(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := drawUser(rt)

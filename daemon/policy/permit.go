@@ -10,20 +10,20 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/shape"
 )
 
-// determining are the policies that determine Cedar's decision, by file and position.
+// determining holds the policies that determine Cedar's decision, by file and position.
 type determining struct {
 	forbids []*policy
 	permits []*policy // empty if there are forbids
 }
 
-// authorize evaluates the policies that may apply to a call. It is an error if one of
-// them can't be evaluated, whatever the others decide: it may be the one that forbids.
+// authorize evaluates the policies that may apply to a call. It fails if any of them cannot be
+// evaluated, whatever the others decide: the failing one may be the one that forbids.
 func (s *Set) authorize(sub *subject, name string, c *gate.Call, facts []gate.Fact, policyID string) (d determining, err error) {
 	if len(s.policies) == 0 {
 		return d, nil
 	}
-	// The arguments may be hostile. A panic in Cedar refuses this call, and must not
-	// end every session.
+	// The arguments may be hostile. A panic in Cedar must fail this call only, and not end every
+	// session.
 	defer func() {
 		if p := recover(); p != nil {
 			d, err = determining{}, fmt.Errorf("evaluate the policies: panic: %v", p)
@@ -52,14 +52,14 @@ func (s *Set) authorize(sub *subject, name string, c *gate.Call, facts []gate.Fa
 	d, err = s.decide(policies, w, cedar.Request{
 		Principal: w.principal, Action: w.action, Resource: w.resource, Context: context,
 	})
-	if w.err != nil { // an attribute was missing, whatever the policies made of that
+	if w.err != nil { // an attribute could not be determined, so the decision does not count
 		return determining{}, w.err
 	}
 	return d, err
 }
 
-// shapeOf returns the shape of the arguments of a call, or nil if it isn't known or
-// no policy reads them.
+// shapeOf returns the shape of the arguments of a call, or nil if it is unknown or no policy
+// reads the arguments.
 func (s *Set) shapeOf(sub *subject, name string, c *gate.Call, used members) (*shape.Shape, error) {
 	switch {
 	case used&(useArguments|useLists) == 0 || !s.generated():
@@ -83,7 +83,7 @@ func (s *Set) decide(policies candidates, entities cedar.EntityGetter, request c
 	return determining{forbids: found}, nil
 }
 
-// byReasons returns the policies that Cedar names as reasons, by file and position.
+// byReasons returns the policies that Cedar gives as reasons, by file and position.
 func (s *Set) byReasons(reasons []cedar.DiagnosticReason) []*policy {
 	var found []*policy
 	for _, r := range reasons {
@@ -93,8 +93,8 @@ func (s *Set) byReasons(reasons []cedar.DiagnosticReason) []*policy {
 	return slices.Compact(found)
 }
 
-// failures returns the error for policies that could not be evaluated. It names the
-// first by file and position.
+// failures returns the error for policies that could not be evaluated. It names the first one by
+// file and position.
 func (s *Set) failures(failed []cedar.DiagnosticError) error {
 	first, why := s.byID[string(failed[0].PolicyID)], failed[0].Message
 	others := map[*policy]bool{}

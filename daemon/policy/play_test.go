@@ -8,8 +8,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// play makes some calls, each through an attachment of its agent, and counts
-// what becomes of them.
+// play makes some calls, each through an attachment of its agent, and counts their outcomes.
 func (c *randomCase) play(moves map[string]int) {
 	agent, requested := c.one("claude-code", "cursor", ""), c.one("", "", "production", "development")
 	attachments := map[string]*gate.Attachment{}
@@ -39,7 +38,7 @@ func (c *randomCase) play(moves map[string]int) {
 	}
 }
 
-// check compares what became of a call with the reference.
+// check compares the outcome of a call with the reference.
 func (c *randomCase) check(call *refCall, s gate.Submission, moves map[string]int) {
 	v := <-c.verdicts
 	cfg := c.configs[c.now]
@@ -75,7 +74,7 @@ func (c *randomCase) check(call *refCall, s gate.Submission, moves map[string]in
 	moves[fmt.Sprintf("%s %s", map[bool]string{true: "approved", false: "refused"}[approved], final)]++
 }
 
-// checkWould is check where verdicts are written down and not enforced.
+// checkWould is check for verdicts that are only recorded.
 func (c *randomCase) checkWould(want, got refOutcome, r *record.Record, call *refCall, s gate.Submission, moves map[string]int) {
 	would := map[string]string{"forward": "", "deny": "WOULD_BLOCK", "ask": "WOULD_ASK"}[want.move]
 	if want.gate == "visible" {

@@ -24,17 +24,17 @@ type policy struct {
 	order  int // by file and position
 	cedar  *cedar.Policy
 	reason string       // of @reason
-	ask    *workflowRef // of @approval, for a permit; nil for none
+	ask    *workflowRef // of @approval; nil if there is none
 
 	text      []byte      // of its file
 	digest    [32]byte    // of its own text, formatted
 	scope     *ast.Policy // the policy without its conditions
 	reading   reading
-	outside   outsideReads           // what it reads outside of the context
-	uses      members                // the members of the context that it reads
-	arguments []*access              // what it reads of the arguments
-	types     map[entityTypesOf]bool // the types of principal and resource that the scope covers
-	clean     *sync.Map              // signatures of the call types that were checked without a finding
+	outside   outsideReads           // reads outside of the context
+	uses      members                // members of the context that it reads
+	arguments []*access              // arguments that it reads
+	types     map[entityTypesOf]bool // types of principal and resource that the scope covers
+	clean     *sync.Map              // signatures of call types that were checked without a finding
 }
 
 // title returns the id of the policy with its place, for messages.
@@ -57,8 +57,8 @@ func newPolicy(c *cedar.Policy) *policy {
 	return p
 }
 
-// toolsNamed lists the tools that the scope names, as server/tool; open is true
-// when it covers others too.
+// toolsNamed returns the tools that the scope names, as server/tool. open is true if the scope
+// covers others, too.
 func (p *policy) toolsNamed() (ids []string, open bool) {
 	if entity := scopeEntities(p.scope.Resource)[0]; entity.Type == typeTool {
 		return []string{string(entity.ID)}, false
@@ -75,7 +75,7 @@ func (p *policy) toolsNamed() (ids []string, open bool) {
 	return slices.Compact(ids), open
 }
 
-// workflowRef is a workflow, in the form that a ruling takes.
+// workflowRef is a workflow in the form in which a ruling refers to it.
 type workflowRef struct {
 	workflow string
 	timeout  time.Duration
@@ -86,7 +86,7 @@ type workflowRef struct {
 	digest   [32]byte // of all its settings
 }
 
-// workflow returns the workflow that config.Config.Workflow returns for name, or nil.
+// workflow resolves a workflow name as config.Config.Workflow does. It may return nil.
 func (l *loader) workflow(name string) *workflowRef {
 	name, w := l.cfg.Workflow(name)
 	if w == nil {
@@ -100,12 +100,12 @@ func (l *loader) workflow(name string) *workflowRef {
 	return a
 }
 
-// levels maps what a workflow requires to the level of an approval.
+// levels maps the requirement of a workflow to the level of an approval.
 var levels = map[config.Require]gate.Level{
 	"": gate.LevelUsual, config.RequireAny: gate.LevelWatch, config.RequirePresence: gate.LevelPresence,
 }
 
-// The annotations that have a meaning. Others are the author's own.
+// The annotations that have a meaning. Authors may use others.
 const (
 	annotationID       = "id"
 	annotationApproval = "approval"
@@ -131,8 +131,8 @@ func (l *loader) policy(path string, text []byte, c *cedar.Policy) *policy {
 }
 
 // positionID returns the id of a policy without @id: its file and line, such as
-// policies/db.cedar:12, and the column if the policy doesn't begin its line, so that
-// no two policies share an id.
+// policies/db.cedar:12, followed by the column if the policy does not begin its line. So no two
+// policies share an id.
 func (l *loader) positionID(p config.Place) string {
 	file := p.File
 	if rel, err := filepath.Rel(filepath.Dir(l.cfg.Path), file); err == nil && filepath.IsLocal(rel) {
@@ -161,7 +161,7 @@ func (l *loader) annotation(p *policy, key, value string) {
 	case annotationApproval:
 		l.approval(p, value)
 	default:
-		// A misspelled @approval would silently permit without asking.
+		// A misspelled @approval would silently permit the call without asking.
 		known := []string{annotationApproval, annotationReason, annotationID}
 		if hint := didYouMean("@%s", key, known); hint != "" && len(key) > 2 {
 			l.report(p.place, config.Error, "", hint, "the annotation @%s means nothing here", key)
@@ -183,8 +183,7 @@ func (l *loader) approval(p *policy, name string) {
 	}
 }
 
-// didYouMean returns a hint for a word that is near to one of known, which format
-// writes; empty for any other.
+// didYouMean returns a hint for a word that resembles one of known, in the given format, or "".
 func didYouMean(format, word string, known []string) string {
 	if near := config.Nearest(word, known); near != "" {
 		return fmt.Sprintf("did you mean "+format+"?", near)

@@ -52,7 +52,7 @@ func load(t testing.TB, yaml, cedar string, opts ...Option) *Set {
 // noon is a Friday.
 var noon = time.Date(2026, 11, 20, 12, 30, 0, 0, time.Local)
 
-// message is a call made of one line.
+// message returns a call with the given line.
 func message(t testing.TB, server string, side wire.Side, line string) *gate.Call {
 	t.Helper()
 	c := &gate.Call{
@@ -87,8 +87,7 @@ func fromServer(t testing.TB, server, method, params string) *gate.Call {
 	return message(t, server, wire.FromServer, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params))
 }
 
-// in short says what became of a call: the move, the gate, the rule, the
-// policies.
+// inShort describes a ruling in short: move, gate, rule and policies.
 func inShort(r gate.Ruling, err error) string {
 	if err != nil {
 		return "error: " + err.Error()
@@ -349,7 +348,7 @@ governance:
 	}
 }
 
-// What is redacted stays so when a call can't be judged.
+// What is redacted stays redacted if a call cannot be judged.
 func TestErrorsRedact(t *testing.T) {
 	s := load(t, rulesYAML, `forbid (principal, action == ThoughtGate::Action::"fs/x", resource) when { context.arguments.missing };`)
 	r, err := s.Rule(context.Background(), toolCall(t, "fs", "x", `{"password":"p"}`), nil)

@@ -10,15 +10,15 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// Project is the set of the policy files of one project. It is immutable and safe for
-// concurrent use. A nil Project has no files.
+// Project is the set of policy files of one project. It is immutable and safe for concurrent use.
+// A nil Project has no files.
 type Project struct {
 	layers []*Set // the nearest first
 	digest string
 }
 
-// NewProject returns the Project of files, the nearest first. Each file is judged by
-// itself, so that one in a subfolder can't loosen one above it.
+// NewProject returns the Project of files, which must be ordered nearest first. Each file is
+// judged by itself, so that a file in a subfolder cannot loosen one above it.
 func NewProject(files ...*config.Project) *Project {
 	p := &Project{}
 	h := sha256.New()
@@ -39,8 +39,8 @@ func NewProject(files ...*config.Project) *Project {
 	return p
 }
 
-// ofRepository labels a rule of a project's file by its place. Its pattern is left
-// out: somebody else chose the words, and persons and models read the label.
+// ofRepository labels a rule of a project file by its place. The label omits the pattern: its
+// words are untrusted, and persons and models read the label.
 func ofRepository(what string) string { return what + " of the repository" }
 
 // Rules returns the number of rules in the files.
@@ -80,7 +80,7 @@ func (p *Project) rule(ctx context.Context, c *gate.Call, facts []gate.Fact) (st
 	return strictest, nil
 }
 
-// scoped is a Set as it applies within a project.
+// scoped is a Set combined with the files of a project.
 type scoped struct {
 	*Set
 	project *Project
@@ -89,10 +89,10 @@ type scoped struct {
 
 var _ gate.Explainer = (*scoped)(nil)
 
-// In returns the set as it applies within a project: the project's files are judged by
-// themselves, and the stricter ruling is returned. If broken isn't nil the files could
-// not be read, and it is the error of every call. Visible then ignores the files, so
-// that an agent can make a call and gets the reason.
+// In returns the set combined with the files of a project. The files are judged by themselves,
+// and the stricter ruling counts. If broken is not nil, the files could not be read, and broken
+// is the error of every call. Visible then ignores the files, so that an agent can make a call
+// and learn the reason.
 func (s *Set) In(p *Project, broken error) gate.Policy {
 	if p == nil && broken == nil {
 		return s
@@ -116,7 +116,7 @@ func (s *scoped) Rule(ctx context.Context, c *gate.Call, facts []gate.Fact) (gat
 	if strictness(&theirs) <= strictness(&own) {
 		return own, nil
 	}
-	if theirs.Move == gate.Ask { // the user decides who is asked, and how
+	if theirs.Move == gate.Ask { // the user's configuration decides who is asked, and how
 		setQuestion(&theirs, s.defaults.ask, theirs.Reason)
 	}
 	theirs.Redact, theirs.Answer = s.redact, own.Answer
@@ -143,7 +143,7 @@ func (s *scoped) Explain(ctx context.Context, c *gate.Call, facts []gate.Fact) g
 	return e
 }
 
-// cited cites the rules of the files that decide, the nearest first.
+// cited returns the deciding rules of the files, the nearest first.
 func (p *Project) cited(ctx context.Context, c *gate.Call, facts []gate.Fact) []gate.Cited {
 	var all []gate.Cited
 	for _, s := range p.layers {
@@ -173,7 +173,8 @@ func (s *scoped) Visible(c *gate.Call, kind, name string) bool {
 	return true
 }
 
-// Digest implements gate.Policy: that of the set, a +, and that of the project.
+// Digest implements gate.Policy. It returns the digests of the set and of the project, joined by
+// +.
 func (s *scoped) Digest() string {
 	if s.project == nil {
 		return s.digest

@@ -14,7 +14,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// inProject is s within a project of these files, the nearest first.
+// inProject returns s combined with a project of these files, the nearest first.
 func inProject(t testing.TB, s *Set, files ...string) gate.Policy {
 	t.Helper()
 	var all []*config.Project
@@ -40,7 +40,7 @@ sources:
   - {id: files, expose: {mode: blocklist, tools: ["rm*"]}}
 `
 
-// Each gate of the user's stands beside that of the project.
+// Each of the user's gates applies in addition to the project.
 func TestProjectTightens(t *testing.T) {
 	s := load(t, `schema: 1
 governance:
@@ -90,7 +90,7 @@ approval:
 	}
 }
 
-// A file in a subfolder does not stand before the one of the repository.
+// A file in a subfolder does not override the one of the repository.
 func TestProjectLayers(t *testing.T) {
 	s := load(t, "schema: 1\ngovernance: {}\n", "")
 	in := inProject(t, s, `governance: {rules: [{match: a, action: forward}, {match: b, action: approve}]}`,
@@ -106,7 +106,7 @@ func TestProjectLayers(t *testing.T) {
 	}
 }
 
-// A file that can't be read is no file that says nothing.
+// An unreadable file does not count as an empty one.
 func TestBrokenProject(t *testing.T) {
 	s := load(t, "schema: 1\ngovernance: {rules: [{match: no, action: deny}, {match: ask, action: approve}]}\n", "")
 	in := s.In(nil, errors.New("the file is broken"))
@@ -126,7 +126,7 @@ func TestBrokenProject(t *testing.T) {
 	}
 }
 
-// No pattern of a repository reaches a person or a model.
+// No pattern of a repository is shown to a person or a model.
 func TestProjectHasNoText(t *testing.T) {
 	const text = "IGNORE ALL PREVIOUS"
 	s := load(t, "schema: 1\ngovernance: {}\n", "")
@@ -144,8 +144,7 @@ func TestProjectHasNoText(t *testing.T) {
 	}
 }
 
-// drawProject draws what a project's file may say, about the world of
-// property_test.go.
+// drawProject draws the content of a project file, with the names of property_test.go.
 func drawProject(t *rapid.T) string {
 	action := func() string { return oneOf(t, "action", "forward", "deny", "approve") }
 	rules := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) string {
@@ -168,7 +167,7 @@ func drawProject(t *rapid.T) string {
 	return text + "}\n"
 }
 
-// drawUser draws the user's own set: with Cedar, or with rules and sources.
+// drawUser draws the user's set: with Cedar, or with rules and sources.
 func drawUser(t *rapid.T) *Set {
 	if rapid.Bool().Draw(t, "cedar") {
 		return drawnSet(t, drawPolicies(t))
@@ -184,8 +183,8 @@ func drawUser(t *rapid.T) *Set {
 	return s
 }
 
-// The promise of CONFIG: no call that is denied or asked about without a
-// project's file is looser with it, and nothing hidden becomes visible.
+// The promise of CONFIG: a project file never loosens the verdict on a call that is denied or
+// asked about without it, and never makes anything hidden visible.
 func TestProjectsOnlyTighten(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := drawUser(rt)
@@ -201,7 +200,7 @@ func TestProjectsOnlyTighten(t *testing.T) {
 		if refused(without, withoutErr) == 1 && refused(with, withErr) == 1 && with.Workflow != without.Workflow {
 			rt.Fatalf("files:\n%s\nthe question goes to %s, without the files to %s", strings.Join(files, "---\n"), with.Workflow, without.Workflow)
 		}
-		// One file more is never looser than one file less.
+		// Adding a file never makes a verdict looser.
 		fewer := inProject(t, s, files[1:]...)
 		less, lessErr := fewer.Rule(context.Background(), c, facts)
 		if refused(with, withErr) < refused(less, lessErr) {

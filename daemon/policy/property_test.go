@@ -14,7 +14,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// The small world that random policies and calls are about, so that they meet.
+// Random policies and calls use these few names, so that they match often.
 var (
 	servers = []string{"a", "b", "a/x"}
 	tools   = []string{"read", "write", "x"}
@@ -34,7 +34,7 @@ func drawAction(t *rapid.T) string {
 	return entity("Action", oneOf(t, "action", drawTool(t), "tools/call", "call", "resources/read", "sampling/createMessage"))
 }
 
-// drawActions draws a set of actions: none, groups among them, one twice.
+// drawActions draws a set of actions. It may be empty, and may have groups and duplicates.
 func drawActions(t *rapid.T) string {
 	return "[" + strings.Join(rapid.SliceOfN(rapid.Custom(drawAction), 0, 4).Draw(t, "actions"), ", ") + "]"
 }
@@ -48,8 +48,8 @@ func drawType(t *rapid.T) string {
 	return "ThoughtGate::" + oneOf(t, "type", "Agent", "Server", "Tool", "Resource", "Session", "User")
 }
 
-// drawPolicy draws the text of a policy with any kind of scope, and conditions
-// that hold, don't hold or fail.
+// drawPolicy draws the text of a policy with any kind of scope, and with conditions that hold, do
+// not hold or fail.
 func drawPolicy(t *rapid.T) string {
 	principal := oneOf(t, "principal scope", "principal", "principal", "principal is "+drawType(t),
 		"principal == "+entity("Agent", "claude-code"), "principal in "+drawResource(t), "principal == "+entity("Server", "a"),
@@ -80,7 +80,7 @@ func drawCall(t *rapid.T, tb testing.TB) *gate.Call {
 	return toolCall(tb, server, oneOf(t, "tool", tools...), oneOf(t, "arguments", `{}`, `{"n":2}`, `{"n":0}`, `{"n":"x"}`))
 }
 
-// The index must give Cedar whatever could have mattered.
+// The index must give Cedar every policy that could matter.
 func TestIndexIsPlainAuthorize(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		text := drawPolicies(rt)
@@ -179,8 +179,8 @@ func drawnSet(t *rapid.T, text string) *Set {
 	return s
 }
 
-// refused is how strict an outcome is when an error counts as a refusal, as it
-// does for the caller.
+// refused returns the strictness of an outcome, where an error counts as a denial, as it does for
+// the caller.
 func refused(r gate.Ruling, err error) int {
 	if err != nil {
 		return 2
@@ -188,8 +188,8 @@ func refused(r gate.Ruling, err error) int {
 	return strictness(&r)
 }
 
-// Nothing that goes wrong may open the gate: with one more policy, which fails
-// wherever it applies, no call is judged looser than without.
+// No failure may open the gate: adding a policy that fails wherever it applies never loosens a
+// verdict.
 func TestErrorsNeverLoosen(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		text := drawPolicies(rt)
@@ -209,7 +209,7 @@ func TestErrorsNeverLoosen(t *testing.T) {
 	})
 }
 
-// A forbid can only make things stricter, a rule that denies can't be undone.
+// A forbid can only tighten, and a rule that denies cannot be overridden.
 func TestPoliciesOnlyTighten(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		text := drawPolicies(rt)

@@ -9,15 +9,15 @@ import (
 	"github.com/cedar-policy/cedar-go/x/exp/ast"
 )
 
-// access is what a policy reads of a record: some of its members, and of these some
-// members in turn, or the record as a whole.
+// access describes what a policy reads of a record: some of its members and, of these, some of
+// their members, or the record as a whole.
 type access struct {
 	members map[string]*access
 	order   []string // the names of the members, sorted
 	whole   bool
 }
 
-// at returns what is read of a member, nil if it isn't read. a may be nil.
+// at returns what is read of a member, or nil if the member is not read. a may be nil.
 func (a *access) at(name string) *access {
 	if a == nil {
 		return nil
@@ -25,7 +25,7 @@ func (a *access) at(name string) *access {
 	return a.members[name]
 }
 
-// names lists the members that are read, sorted. a may be nil.
+// names returns the members that are read, sorted. a may be nil.
 func (a *access) names() []string {
 	if a == nil {
 		return nil
@@ -53,12 +53,11 @@ func (a *access) add(path []string) *access {
 
 func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
-// ref is a reference to a member by its path from a variable, such as
-// context.arguments.amount.
+// ref is a reference to a member by its path from a variable, such as context.arguments.amount.
 type ref struct {
 	root string // principal, action, resource or context
 	path []string
-	has  bool // it tests whether the last member is present
+	has  bool // tests whether the last member is present
 	node ast.IsNode
 }
 
@@ -69,7 +68,7 @@ func (r ref) inArguments() bool {
 	return r.root == "context" && len(r.path) > 1 && (r.path[0] == "arguments" || r.path[0] == "lists")
 }
 
-// refOf returns the reference that n is, if it is one.
+// refOf returns n as a reference. ok is false if n is not one.
 func refOf(n ast.IsNode) (r ref, ok bool) {
 	defer func() { r.node = n }()
 	switch n := n.(type) {
@@ -89,8 +88,8 @@ func refOf(n ast.IsNode) (r ref, ok bool) {
 	return ref{}, false
 }
 
-// refs lists the references in n, outermost first: of context.arguments.amount it
-// lists context.arguments.amount and context.arguments.
+// refs returns the references in n, outermost first. For context.arguments.amount it returns
+// context.arguments.amount and context.arguments.
 func refs(n ast.IsNode) []ref {
 	var all []ref
 	ast.Inspect(ast.NewNode(n), func(n ast.IsNode) bool {
@@ -105,7 +104,7 @@ func refs(n ast.IsNode) []ref {
 	return all
 }
 
-// outermost lists the references in n that are part of no other.
+// outermost returns the references in n that are not part of another one.
 func outermost(n ast.IsNode) []ref {
 	var all []ref
 	ast.Inspect(ast.NewNode(n), func(n ast.IsNode) bool {
@@ -118,13 +117,13 @@ func outermost(n ast.IsNode) []ref {
 	return all
 }
 
-// reading is what the conditions of a policy read.
+// reading describes what the conditions of a policy read.
 type reading struct {
-	body       ast.IsNode                // all conditions as one expression; nil without any
-	context    access                    // what they read of the context
-	actions    []cedar.EntityUID         // the actions that they name
-	attributes map[cedar.String]bool     // the attributes of entities that they read
-	types      map[cedar.EntityType]bool // the types of entities that they name
+	body       ast.IsNode                // all conditions as one expression; nil if there are none
+	context    access                    // members of the context
+	actions    []cedar.EntityUID         // actions that they name
+	attributes map[cedar.String]bool     // attributes of entities
+	types      map[cedar.EntityType]bool // types of entities that they name
 }
 
 func read(conditions []ast.ConditionType) reading {
@@ -160,8 +159,8 @@ func read(conditions []ast.ConditionType) reading {
 	return r
 }
 
-// member adds a node that names a member or a variable. It reports whether the
-// nodes below are to be visited.
+// member records a node that names a member or a variable. It reports whether the nodes below
+// must be visited.
 func (r *reading) member(n ast.IsNode, name cedar.String) bool {
 	is, ok := refOf(n)
 	switch {
@@ -178,7 +177,7 @@ func (r *reading) member(n ast.IsNode, name cedar.String) bool {
 	return !ok
 }
 
-// and joins two conditions, of which the first may be nil.
+// and joins two conditions. left may be nil.
 func and(left, right ast.IsNode) ast.IsNode {
 	if left == nil {
 		return right
@@ -186,8 +185,7 @@ func and(left, right ast.IsNode) ast.IsNode {
 	return ast.NodeTypeAnd{BinaryNode: ast.BinaryNode{Left: left, Right: right}}
 }
 
-// arguments is what is read of the arguments, by context.arguments and by
-// context.lists.
+// arguments returns what is read of the arguments, through context.arguments and context.lists.
 func (r *reading) arguments() []*access {
 	if r.context.whole {
 		return []*access{{whole: true}}

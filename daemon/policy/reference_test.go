@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// The four gates, said plainly. This is what the gates are held against on many
-// random cases: it knows nothing of how they work, and a configuration reaches it
-// as it was drawn and not as it was read.
+// This is a simple implementation of the four gates, with which the real ones are compared in
+// many random cases. It shares no code with them, and gets a configuration as it was drawn,
+// without parsing.
 
-// refConfig is a configuration in the terms of this file.
+// refConfig is a configuration as the reference sees it.
 type refConfig struct {
 	profile   string // production or development
 	sources   []refSource
@@ -20,18 +20,18 @@ type refConfig struct {
 	unknown   string // refuse or forward; empty follows the profile
 	workflows []string
 	policies  []refPolicy
-	digest    string // of the set it was made into
+	digest    string // of the set that was built from it
 }
 
 type refSource struct {
-	id       string // a pattern, as all that is matched: a word, or one that ends in *
+	id       string // a pattern, as in all matched fields: a word, or one that ends in *
 	disabled bool
 	mode     string // all, allowlist, blocklist
 	tools    []string
 }
 
 type refRule struct {
-	match, source, agent, method string // empty: any; of method: any that acts
+	match, source, agent, method string // empty: any; an empty method: any that acts
 	when                         []string
 	action, approval             string
 }
@@ -43,17 +43,17 @@ type refPolicy struct {
 	server    string // empty: any
 	condition string // empty: holds; fact F, profile, calls > at, "has n" and n > at, "n" > at
 	at        int
-	asks      string // a workflow; empty: doesn't ask
+	asks      string // a workflow; empty: does not ask
 }
 
-// refCall is a call in the terms of this file.
+// refCall is a call as the reference sees it.
 type refCall struct {
 	method, server, agent, name string
 	mode                        string // of an elicitation
 	n                           any    // the argument n: nil, an int, or a text
 	facts                       []string
 	requested                   string // profile
-	calls                       int    // that the agent has made before
+	calls                       int    // made by the agent before
 }
 
 func (c *refCall) asking() bool {
@@ -64,16 +64,15 @@ func (c *refCall) acts() bool {
 	return c.method == "tools/call" || c.method == "resources/read" || c.method == "prompts/get"
 }
 
-// refOutcome is what becomes of a call before a person has answered.
+// refOutcome is the outcome of a call before a person has answered.
 type refOutcome struct {
 	move     string // forward, deny, ask
 	gate     string // visible, rule, permit, accident, ask
 	workflow string
-	by       string // of ask: what asks, as it was drawn
+	by       string // for ask: what asks, as it was drawn
 }
 
-// profileOf is the profile in force: the tighter of what is asked for and what is
-// allowed.
+// profileOf returns the profile in force: the stricter of the requested and the allowed one.
 func (cfg *refConfig) profileOf(c *refCall) string {
 	if c.requested == "production" || cfg.profile == "production" {
 		return "production"
@@ -81,9 +80,9 @@ func (cfg *refConfig) profileOf(c *refCall) string {
 	return "development"
 }
 
-// reference says what becomes of a call.
+// reference returns the outcome of a call.
 func reference(cfg *refConfig, c *refCall) refOutcome {
-	// Gate one: may the agent know of this at all?
+	// Gate one: is this visible to the agent?
 	for _, s := range cfg.sources {
 		if !fits(s.id, c.server) {
 			continue
@@ -95,14 +94,14 @@ func reference(cfg *refConfig, c *refCall) refOutcome {
 		break // the first source counts
 	}
 
-	// Gate two: the first rule that matches, else a default.
+	// Gate two: the first rule that matches, or else a default.
 	action, workflow, gate, by := cfg.rule(c)
 	if action == "deny" {
 		return refOutcome{move: "deny", gate: gate}
 	}
 
-	// Gate three: the policies. One that fails is an accident, whatever the others
-	// say; one that forbids, forbids; and where the rule says so, one must permit.
+	// Gate three: the policies. If one fails, that is an accident, whatever the others decide. A
+	// forbid denies, and if the rule requires it one must permit.
 	permits, asking := 0, (*refPolicy)(nil)
 	forbidden := false
 	for _, p := range cfg.policies {
@@ -127,14 +126,14 @@ func reference(cfg *refConfig, c *refCall) refOutcome {
 	case asking != nil:
 		return refOutcome{"ask", "permit", asking.asks, by + asking.write()}
 	case slices.Contains(c.facts, "ours"):
-		return refOutcome{"ask", "ask", cfg.workflow(), ""} // our own files, whatever the rules say
+		return refOutcome{"ask", "ask", cfg.workflow(), ""} // ThoughtGate's own files, whatever the rules are
 	case action == "policy":
 		return refOutcome{move: "forward", gate: "permit"}
 	}
 	return refOutcome{move: "forward", gate: "rule"}
 }
 
-// workflow is who is asked when nothing says who.
+// workflow returns the workflow that asks where none is named.
 func (cfg *refConfig) workflow() string {
 	if len(cfg.workflows) > 0 {
 		return cfg.workflows[0]
@@ -142,7 +141,7 @@ func (cfg *refConfig) workflow() string {
 	return "default"
 }
 
-// rule is the second gate: what is to be done, whom to ask, and what says so.
+// rule is the second gate: the action, the workflow, and what decided.
 func (cfg *refConfig) rule(c *refCall) (action, workflow, gate, by string) {
 	only := cfg.workflow()
 	for _, r := range cfg.rules {
@@ -163,15 +162,14 @@ func (cfg *refConfig) rule(c *refCall) (action, workflow, gate, by string) {
 	case c.asking():
 		return cfg.asks, only, "rule", ""
 	}
-	// A method that nobody knows.
+	// A method in no table.
 	if cfg.unknown == "forward" || cfg.unknown == "" && cfg.profileOf(c) == "development" {
 		return "forward", "", "rule", ""
 	}
 	return "deny", "", "rule", ""
 }
 
-// holds says whether a policy is about a call and its condition holds, or can't
-// be told.
+// holds reports whether a policy applies to a call and its condition holds, or whether it fails.
 func (cfg *refConfig) holds(p *refPolicy, c *refCall) (holds, failed bool) {
 	if p.agent != "" && (c.asking() || p.agent != c.agentType()) || p.server != "" && (c.asking() || p.server != c.server) {
 		return false, false
@@ -204,10 +202,10 @@ func (c *refCall) agentType() string {
 	return c.agent
 }
 
-// afterAnswer says what becomes of a call that was held, when the person has
-// answered and cfg is in force then.
+// afterAnswer returns the outcome of a held call after the person has answered. cfg is in force
+// at that time.
 func afterAnswer(held refOutcome, approved bool, cfg *refConfig, c *refCall) string {
-	enforced := *c // only in production is anything held, and that stays so
+	enforced := *c // only production holds calls, and a held call stays held
 	enforced.requested = "production"
 	now := reference(cfg, &enforced)
 	if !approved || now.move == "deny" || now.move == "ask" && (now.workflow != held.workflow || now.by != held.by) {
@@ -216,7 +214,8 @@ func afterAnswer(held refOutcome, approved bool, cfg *refConfig, c *refCall) str
 	return "forward"
 }
 
-// fits matches a pattern: a word, one that ends in *, or nothing for anything.
+// fits matches a pattern: a word, a word that ends in *, or an empty pattern, which matches
+// anything.
 func fits(pattern, text string) bool {
 	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
 		return strings.HasPrefix(text, prefix)

@@ -14,20 +14,20 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// rule is a rule or a default of the configuration, compiled.
+// rule is a compiled rule or default of the configuration.
 type rule struct {
 	*config.Rule // nil for a default
 	action       config.Action
-	label        string // as `"delete_*" (thoughtgate.yaml:12)`
+	label        string // such as `"delete_*" (thoughtgate.yaml:12)`
 	ask          *workflowRef
 	digest       [32]byte // of the rule without its place; zero for a default
 }
 
-// compileRules resolves the workflows that the rules and defaults name.
+// compileRules resolves the workflows of the rules and defaults.
 func (l *loader) compileRules() {
 	for i := range l.cfg.Governance.Rules {
 		r := &l.cfg.Governance.Rules[i]
-		// Config has checked that a workflow of this name exists.
+		// Config has checked that the workflow exists.
 		l.rules = append(l.rules, rule{Rule: r, action: r.Action, label: label(r), ask: l.workflow(r.Approval), digest: digestOfRule(r)})
 	}
 	d := &l.cfg.Governance.Defaults
@@ -47,7 +47,7 @@ func digestOfRule(r *config.Rule) [32]byte {
 	return sha256.Sum256(fmt.Appendf(nil, "%#v", said))
 }
 
-// matches reports whether r applies to the call, by one of the names of its subject.
+// matches reports whether r applies to the call under one of its subject's names.
 func (r *rule) matches(s *subject, name string, facts []gate.Fact) bool {
 	switch {
 	case len(r.Method) > 0:
@@ -55,7 +55,7 @@ func (r *rule) matches(s *subject, name string, facts []gate.Fact) bool {
 			return false
 		}
 	case s.class != classAct:
-		return false // only a rule that names such a method is about it
+		return false // only a rule that names such a method applies to it
 	}
 	return r.Match.Match(name) &&
 		(len(r.Source) == 0 || config.MatchAny(r.Source, s.server)) &&
@@ -63,7 +63,7 @@ func (r *rule) matches(s *subject, name string, facts []gate.Fact) bool {
 		(len(r.When) == 0 || firstFact(r.When, facts) != nil)
 }
 
-// firstFact returns the first of facts that is one of wanted, or nil.
+// firstFact returns the first of facts that is in wanted, or nil.
 func firstFact(wanted []config.Fact, facts []gate.Fact) *gate.Fact {
 	for i := range facts {
 		if slices.Contains(wanted, config.Fact(facts[i].Name)) {
@@ -73,12 +73,11 @@ func firstFact(wanted []config.Fact, facts []gate.Fact) *gate.Fact {
 	return nil
 }
 
-// Rule judges a call by the gates visible, rule and permit. If the call is about
-// several things, or about a URI that has several spellings, each is judged by
-// itself and the strictest ruling is returned.
+// Rule judges a call by the gates visible, rule and permit. If the call has several subjects, or
+// a URI with several spellings, each is judged separately and the strictest ruling is returned.
 //
-// With an error only Redact of the ruling is set: what is redacted in the record of
-// a call is redacted as well if the call can't be judged.
+// If Rule fails, only Redact is set in the ruling: the record of a call must be redacted even if
+// the call cannot be judged.
 func (s *Set) Rule(ctx context.Context, c *gate.Call, facts []gate.Fact) (gate.Ruling, error) {
 	if ctx.Err() != nil {
 		return gate.Ruling{Redact: s.redact}, context.Cause(ctx)
@@ -117,7 +116,7 @@ func strictness(r *gate.Ruling) int {
 	return 2
 }
 
-// ruleFor judges a call by the gates rule and permit, under one of its names.
+// ruleFor judges a call under one of its names by the gates rule and permit.
 func (s *Set) ruleFor(ctx context.Context, sub *subject, name string, c *gate.Call, facts []gate.Fact) (gate.Ruling, error) {
 	r := s.defaultFor(sub, facts)
 	if i := s.firstMatch(ctx, sub, name, facts); i >= 0 {
@@ -134,8 +133,8 @@ func (s *Set) ruleFor(ctx context.Context, sub *subject, name string, c *gate.Ca
 	return gate.Ruling{Move: gate.Forward, Gate: "rule"}, nil
 }
 
-// firstMatch returns the index of the rule that applies, or -1 if a default does. It
-// looks no further once ctx has ended.
+// firstMatch returns the index of the first rule that matches, or -1 if a default applies. It
+// stops when ctx is done.
 func (s *Set) firstMatch(ctx context.Context, sub *subject, name string, facts []gate.Fact) int {
 	for i := range s.rules {
 		if ctx.Err() != nil {
@@ -148,8 +147,8 @@ func (s *Set) firstMatch(ctx context.Context, sub *subject, name string, facts [
 	return -1
 }
 
-// defaultFor returns what applies to a call that no rule matches, nil if there is
-// nothing of the kind for its method.
+// defaultFor returns the default for a call that no rule matches, or nil if there is none for its
+// method.
 func (s *Set) defaultFor(sub *subject, facts []gate.Fact) *rule {
 	switch {
 	case sub.class == classAct:
@@ -162,7 +161,7 @@ func (s *Set) defaultFor(sub *subject, facts []gate.Fact) *rule {
 	return &s.forAsks
 }
 
-// unknownMethod rules on a method that no table and no rule has.
+// unknownMethod rules on a method that is in no table and that no rule names.
 func (s *Set) unknownMethod(sub *subject, c *gate.Call, facts []gate.Fact) (gate.Ruling, error) {
 	u := s.cfg.Unknown.For(config.Profile(c.Profile))
 	pass := u.Requests == config.UnknownForward
@@ -178,9 +177,8 @@ func (s *Set) unknownMethod(sub *subject, c *gate.Call, facts []gate.Fact) (gate
 	}, nil
 }
 
-// unknownRevision refuses a request in a revision of MCP that the tables do not
-// cover, unless the configuration forwards such requests: the meaning of its methods
-// is not known.
+// unknownRevision denies a request in a revision of MCP that the tables do not cover, since the
+// meaning of its methods is unknown. The configuration may forward such requests instead.
 func (s *Set) unknownRevision(c *gate.Call) (gate.Ruling, bool) {
 	if mcp.KnownRevision(&c.Envelope, c.Line) || s.cfg.Unknown.For(config.Profile(c.Profile)).Revisions == config.UnknownForward {
 		return gate.Ruling{}, false
@@ -191,7 +189,7 @@ func (s *Set) unknownRevision(c *gate.Call) (gate.Ruling, bool) {
 	}, true
 }
 
-// apply returns the ruling of r and of the Cedar policies.
+// apply returns the combined ruling of r and of the Cedar policies.
 func (s *Set) apply(r *rule, sub *subject, name string, c *gate.Call, facts []gate.Fact) (gate.Ruling, error) {
 	ruling := gate.Ruling{Gate: "rule", Rule: r.label, Redact: s.redact}
 	if r.Rule != nil {
@@ -244,8 +242,8 @@ func (s *Set) apply(r *rule, sub *subject, name string, c *gate.Call, facts []ga
 	return ruling, nil
 }
 
-// strictestLevel returns the strictest of level and of the levels that permits
-// require: one of them names the people who are asked, and all levels hold.
+// strictestLevel returns the strictest of level and the levels that permits require. Only one
+// workflow asks, but all levels apply.
 func strictestLevel(level gate.Level, permits []*policy) gate.Level {
 	for _, p := range permits {
 		if p.ask != nil && p.ask.level.Stricter(level) {
@@ -255,7 +253,7 @@ func strictestLevel(level gate.Level, permits []*policy) gate.Level {
 	return level
 }
 
-// forbid returns ruling as a refusal by policies.
+// forbid turns ruling into a denial by policies.
 func (s *Set) forbid(ruling gate.Ruling, by []*policy) gate.Ruling {
 	ruling.Move, ruling.Gate, ruling.Code = gate.Deny, "permit", mcp.CodePolicy
 	ruling.Policies = ids(by)
@@ -269,19 +267,19 @@ func (s *Set) forbid(ruling gate.Ruling, by []*policy) gate.Ruling {
 	return ruling
 }
 
-// setQuestion makes ruling a question to the people of a workflow.
+// setQuestion turns ruling into a question to the approvers of a workflow.
 func setQuestion(ruling *gate.Ruling, a *workflowRef, reason string) {
 	ruling.Move, ruling.Reason, ruling.Redact = gate.Ask, reason, a.redact
 	a.fill(ruling)
 }
 
-// fill sets in ruling who is asked, and how.
+// fill sets who is asked, and how.
 func (a *workflowRef) fill(ruling *gate.Ruling) {
 	ruling.Workflow, ruling.Timeout, ruling.Validity = a.workflow, a.timeout, a.validity
 	ruling.Surfaces, ruling.Basis.Workflow, ruling.Level = a.surfaces, a.digest, a.level
 }
 
-// Whom implements gate.Policy: it sets the workflow of a default.
+// Whom implements gate.Policy. It sets the workflow of the defaults.
 func (s *Set) Whom(r *gate.Ruling) { s.defaults.ask.fill(r) }
 
 // firstApproval returns the first policy that asks a person, or nil.
@@ -294,7 +292,7 @@ func firstApproval(permits []*policy) *policy {
 	return nil
 }
 
-// label returns the name of a rule: its pattern, facts and place.
+// label returns the label of a rule: its pattern, facts and place.
 func label(r *config.Rule) string { return fmt.Sprintf("%s (%s)", patternOf(r), r.Place) }
 
 // patternOf returns the label of a rule without its place.
@@ -313,7 +311,7 @@ func defaultLabel(key string, p config.Place) string {
 	return fmt.Sprintf("defaults.%s (%s)", key, p)
 }
 
-// reasonOr returns the description of the rule as a clause, or one that ends in
+// reasonOr returns the description of the rule as a clause, or else a clause that ends in
 // otherwise, such as "is denied".
 func (r *rule) reasonOr(s *subject, facts []gate.Fact, otherwise string) string {
 	if r.Rule != nil && r.Description != "" {
@@ -322,7 +320,7 @@ func (r *rule) reasonOr(s *subject, facts []gate.Fact, otherwise string) string 
 	return fmt.Sprintf("%s on server %s %s", s.method, printable(s.server), otherwise)
 }
 
-// reasonOr returns the @reason of the policy, or a clause that ends in otherwise.
+// reasonOr returns the @reason of the policy, or else a clause that ends in otherwise.
 func (p *policy) reasonOr(otherwise string) string {
 	if p.reason != "" {
 		return p.reason
@@ -330,8 +328,8 @@ func (p *policy) reasonOr(otherwise string) string {
 	return fmt.Sprintf("the policy %s %s", printable(p.id), otherwise)
 }
 
-// fillPlaceholders replaces {place}, {by} and {member} in the description of a rule
-// by those of the facts in when, or else of any fact.
+// fillPlaceholders replaces {place}, {by} and {member} in the description of a rule by the values
+// of the facts in when, or else of any fact.
 func fillPlaceholders(description string, when []config.Fact, facts []gate.Fact) string {
 	if !strings.ContainsRune(description, '{') {
 		return description
@@ -359,12 +357,11 @@ func fillPlaceholders(description string, when []config.Fact, facts []gate.Fact)
 	return strings.NewReplacer("{place}", values["{place}"], "{by}", values["{by}"], "{member}", values["{member}"]).Replace(description)
 }
 
-// maxPrintable limits the bytes of a name from outside in a message.
+// maxPrintable is the maximum length of an untrusted name in a message, in bytes.
 const maxPrintable = 120
 
-// printable returns text from outside as it is written in a message: short, on one
-// line, and quoted unless it is a plain name, so that it can't be read as a part of
-// the message.
+// printable formats untrusted text for a message: short, on one line, and quoted unless it is a
+// plain name, so that it cannot be mistaken for a part of the message.
 func printable(text string) string {
 	short := text
 	if len(short) > maxPrintable {

@@ -14,7 +14,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/shape"
 )
 
-// The types of the values that newCedarCall and newContext make.
+// The types of the values that newCedarCall and newContext create.
 var (
 	textType    = resolved.StringType{}
 	longType    = resolved.LongType{}
@@ -40,7 +40,7 @@ func optional(members ...any) resolved.RecordType {
 	return r
 }
 
-// entityShapes are the entity types of a call with their attributes.
+// entityShapes maps the entity types of a call to their attributes.
 var entityShapes = map[types.EntityType]resolved.Entity{
 	typeUser:    {Name: typeUser},
 	typeSession: {Name: typeSession, ParentTypes: []types.EntityType{typeUser}},
@@ -53,8 +53,8 @@ var entityShapes = map[types.EntityType]resolved.Entity{
 	typeResource: {Name: typeResource, ParentTypes: []types.EntityType{typeServer}, Shape: required("uri", textType, "server", textType, "scheme", textType, "host", textType, "path", textType)},
 }
 
-// contextShape is the context of any call, without arguments, lists, inputResponses and
-// params.
+// contextShape is the type of the context of any call, without arguments, lists, inputResponses
+// and params.
 var contextShape = required(
 	"facts", textSetType,
 	"fact_details", factDetailsShape(),
@@ -73,8 +73,8 @@ func factDetailsShape() resolved.RecordType {
 	return optional(members...)
 }
 
-// methodParams are the shapes of the arguments of methods, as MCP defines them; of what
-// a server asks, those of the params.
+// methodParams maps methods to the shapes of their arguments, as MCP defines them. For requests
+// of a server it has the shapes of the params.
 var methodParams = map[string]*shape.Shape{
 	"prompts/get": {Kind: shape.Object, Rest: textShape},
 	"sampling/createMessage": {Kind: shape.Object, Rest: &shape.Shape{}, Members: []shape.Member{
@@ -101,29 +101,29 @@ var methodParams = map[string]*shape.Shape{
 var (
 	textShape = &shape.Shape{Kind: shape.Text}
 	listShape = &shape.Shape{Kind: shape.List}
-	// openShape is the shape of an object of which nothing is known.
+	// openShape is the shape of an object about which nothing is known.
 	openShape = &shape.Shape{Kind: shape.Object, Rest: &shape.Shape{}}
 )
 
-// unknownTypes are the types that a value of unknown type can have, but for records,
-// which are known by the members that are read.
+// unknownTypes are the types that a value of unknown type can have. Records are missing: the
+// members that are read identify them.
 var unknownTypes = []resolved.IsType{
 	textType, longType, boolType, decimalType, textSetType,
 	resolved.SetType{Element: longType}, resolved.SetType{Element: decimalType}, resolved.SetType{Element: boolType},
 }
 
-// typer makes Cedar types of shapes, of as much of them as a policy reads.
+// typer derives Cedar types from the part of a shape that a policy reads.
 type typer struct {
-	unknown []string        // the paths of the values of which no type is known
+	unknown []string        // paths of values of unknown type
 	as      resolved.IsType // their type
-	present bool            // members of unknown type are taken to be present
-	all     bool            // so are all others
+	present bool            // take members of unknown type to be present
+	all     bool            // take all members to be present
 	known   bool            // the call type is that of a listed tool
 }
 
-// context is the type of the context in calls of type c, as far as a policy reads
-// it, and the paths in it of which no type is known: their type is as. With present
-// every member is taken to be present.
+// context returns the type of the context in calls of type c, as far as a policy reads it, and
+// the paths in it whose type is unknown. These get the type as. If present is set, every member
+// is taken to be present.
 func (c *callType) context(reads *reading, as resolved.IsType, present bool) (resolved.RecordType, []string) {
 	takes := c.takes
 	if takes == nil {
@@ -174,7 +174,7 @@ func (t *typer) value(s *shape.Shape, read *access, path string) resolved.IsType
 		return t.object(s, read, path)
 	}
 	if len(read.names()) > 0 {
-		if read.whole && !t.known { // it is read as an object, and as something else
+		if read.whole && !t.known { // it is read both as an object and as something else
 			t.unknown = append(t.unknown, path)
 		}
 		return t.object(openShape, read, path)
@@ -183,8 +183,8 @@ func (t *typer) value(s *shape.Shape, read *access, path string) resolved.IsType
 	return t.as
 }
 
-// object returns the type of an object. Members that are not read are left out,
-// unless the object is read as a whole.
+// object returns the type of an object. It omits members that are not read, unless the object is
+// read as a whole.
 func (t *typer) object(s *shape.Shape, read *access, path string) resolved.RecordType {
 	r := resolved.RecordType{}
 	names := read.names()
@@ -203,8 +203,8 @@ func (t *typer) optional(m shape.Member) bool {
 	return !t.all && !m.Required && !(t.present && m.Shape.Kind == shape.Any)
 }
 
-// lists returns the type of context.lists: that of the arguments with a text in
-// place of each list, and without the rest.
+// lists returns the type of context.lists. It has the arguments that may be lists, each as a
+// text.
 func (t *typer) lists(s *shape.Shape, read *access, path string) resolved.RecordType {
 	r := resolved.RecordType{}
 	for _, name := range read.names() {
@@ -215,7 +215,7 @@ func (t *typer) lists(s *shape.Shape, read *access, path string) resolved.Record
 		a := resolved.Attribute{Type: textType, Optional: t.optional(m)}
 		switch deeper := read.at(name); {
 		case m.Shape.Kind == shape.Object:
-			a = resolved.Attribute{Type: t.lists(m.Shape, deeper, path), Optional: !t.all} // it may hold no list
+			a = resolved.Attribute{Type: t.lists(m.Shape, deeper, path), Optional: !t.all} // it may contain no list
 		case m.Shape.Kind == shape.Any && len(deeper.names()) > 0:
 			a.Type = t.lists(openShape, deeper, path)
 		case m.Shape.Kind != shape.Any && m.Shape.Kind != shape.List:
@@ -226,9 +226,9 @@ func (t *typer) lists(s *shape.Shape, read *access, path string) resolved.Record
 	return r
 }
 
-// checkSchema validates the policies, in strict mode, against the Cedar schema that the
-// configuration names. Its file is in Cedar's schema language, or in JSON if its name
-// ends in .json.
+// checkSchema validates the policies in strict mode against the Cedar schema file that the
+// configuration names. The file is in Cedar's schema language, or in JSON if its name ends in
+// .json.
 func (l *loader) checkSchema() {
 	path := l.cfg.Cedar.Schema
 	if path == config.SchemaGenerated {

@@ -11,8 +11,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// Set is one configuration with its policies. What it decides never changes, and
-// it is safe for concurrent use.
+// Set is one configuration with its policies. Its decisions do not change, and it is safe for
+// concurrent use.
 type Set struct {
 	cfg      *config.Config
 	rules    []rule
@@ -29,38 +29,37 @@ type Set struct {
 	tools    Tools
 	checks   *checkedTools
 
-	seenServers []string // nil: not known
-	showHidden  bool     // nothing is hidden; set only to explain a ruling
+	seenServers []string // nil if not known
+	showHidden  bool     // hide nothing; set only to explain a ruling
 	standing    string   // see WithStanding
 }
 
 var _ gate.Policy = (*Set)(nil)
 
-// File is a file that a Set was built from.
+// File is a file from which a Set was built.
 type File struct {
 	Path   string // absolute
-	Digest string // hex SHA-256 as it was read
-	Text   []byte // as it was read; nil if the files are too large to be kept
+	Digest string // hex SHA-256 of the content that was read
+	Text   []byte // the content that was read; nil if the files are too large to keep
 }
 
 // Option configures Load.
 type Option func(*Set)
 
-// WithKnown sets the function that returns what the daemon knows about a call apart
-// from the call itself. f must be fast and safe for concurrent use.
+// WithKnown sets the function that returns what the daemon knows about a call in addition to the
+// call itself. f must be fast and safe for concurrent use.
 func WithKnown(f func(*gate.Call) Known) Option {
 	return func(s *Set) { s.known = f }
 }
 
-// WithSeen sets the servers that have been seen. Load warns of a rule about another
-// one, which is often a mistake.
+// WithSeen sets the servers that have been seen. Load warns of a rule about any other server,
+// which is often a mistake.
 func WithSeen(servers []string) Option {
 	return func(s *Set) { s.seenServers = servers }
 }
 
-// Load builds the Set of cfg: it reads the Cedar files that cfg names, and checks
-// them. The Set is nil if any diagnostic is an error. cfg must not be changed
-// afterwards.
+// Load builds the Set of cfg. It reads and checks the Cedar files that cfg names. The Set is nil
+// if any diagnostic is an error. cfg must not be changed afterwards.
 func Load(cfg *config.Config, opts ...Option) (*Set, []config.Diagnostic) {
 	s := newSet(cfg)
 	for _, opt := range opts {
@@ -88,7 +87,7 @@ func Load(cfg *config.Config, opts ...Option) (*Set, []config.Diagnostic) {
 	return s, l.found
 }
 
-// setPolicies sets the policies of a set that is being built.
+// setPolicies sets the policies of a set that is under construction.
 func (s *Set) setPolicies(policies []*policy) {
 	s.policies, s.byID, s.index = policies, make(map[string]*policy, len(policies)), newIndex(policies)
 	for _, p := range policies {
@@ -111,8 +110,8 @@ func (l *loader) report(p config.Place, severity config.Severity, id, hint, form
 	l.found = append(l.found, p.Diagnostic(severity, id, hint, format, args...))
 }
 
-// warnRules warns of rules about servers that nobody has seen, and of rules that need
-// policies if there are none.
+// warnRules warns of rules about servers that have not been seen, and of rules that need policies
+// if there are none.
 func (l *loader) warnRules() {
 	if l.seenServers != nil {
 		for i := range l.cfg.Governance.Rules {
@@ -135,8 +134,8 @@ func (l *loader) warnRules() {
 	}
 }
 
-// warnUnseen warns of a rule about a server that no source names and nobody has seen.
-// A headless agent is a server of its name in what it asks of its host.
+// warnUnseen warns of a rule about a server that is neither in a source nor seen before. In
+// requests to its host, a headless agent is the server of the same name.
 func (l *loader) warnUnseen(r *config.Rule) {
 	for i := range r.Source {
 		id := r.Source[i]
@@ -148,8 +147,8 @@ func (l *loader) warnUnseen(r *config.Rule) {
 	}
 }
 
-// computeDigest digests all that decides: the configuration with the variables that
-// it names, and each file.
+// computeDigest hashes everything that affects decisions: the configuration with the variables
+// that it refers to, and each file.
 func (s *Set) computeDigest() string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n", s.cfg.Digest)
@@ -161,25 +160,25 @@ func (s *Set) computeDigest() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Profile returns the loosest profile that a shim may run under.
+// Profile returns the loosest profile under which a shim may run.
 func (s *Set) Profile() gate.Profile { return gate.Profile(s.cfg.Profile) }
 
-// Digest identifies the set: it is the hex SHA-256 of the configuration and all Cedar
-// files. Sets with the same digest decide alike.
+// Digest returns the hex SHA-256 of the configuration and all Cedar files. Sets with the same
+// digest decide alike.
 func (s *Set) Digest() string { return s.digest }
 
 // Config returns the configuration that the set was built from.
 func (s *Set) Config() *config.Config { return s.cfg }
 
-// Files lists the files that the set was read from: the configuration, then the
-// Cedar files by path, then the schema. The built-in default has none.
+// Files returns the files from which the set was read: the configuration, then the Cedar files by
+// path, then the schema. The built-in default has none.
 func (s *Set) Files() []File { return append([]File(nil), s.files...) }
 
-// Paths returns the paths of Files, in the same order. The caller must not change it.
+// Paths returns the paths of Files in the same order. The caller must not modify the slice.
 func (s *Set) Paths() []string { return s.paths }
 
-// Changed lists the paths of files that were changed, added or removed since the set
-// was built. It reads the files.
+// Changed returns the paths of files that were changed, added or removed since the set was built.
+// It reads the files.
 func (s *Set) Changed() []string {
 	var changed []string
 	have := map[string]bool{}
@@ -198,9 +197,9 @@ func (s *Set) Changed() []string {
 	return changed
 }
 
-// Description summarizes a set, for status.
+// Description summarizes a Set for status output.
 type Description struct {
-	Source   string // path of the configuration, empty for the built-in default
+	Source   string // path of the configuration; empty for the built-in default
 	Digest   string
 	Profile  gate.Profile
 	Rules    int
@@ -221,8 +220,8 @@ func digestOf(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Shared reports whether the server with this id and resolved command line is one
-// process for all sessions: its source says so, is enabled, and names no other command.
+// Shared reports whether the server with this id and resolved command line runs as one process
+// for all sessions: its source says so, is enabled, and names no other command.
 func (s *Set) Shared(server string, command []string) bool {
 	source := s.cfg.Source(server)
 	return source != nil && source.Shared && source.Enabled &&
@@ -239,8 +238,8 @@ func (l *loader) warnUnbound() {
 	}
 }
 
-// warnNoEffect warns of settings that have no effect in this version, so that nobody
-// relies on them.
+// warnNoEffect warns of settings that have no effect in this version, so that nobody relies on
+// them.
 func (l *loader) warnNoEffect() {
 	warn := func(p config.Place, what string) {
 		l.report(p, config.Warning, "", "", "%s has no effect in this version", what)

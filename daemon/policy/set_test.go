@@ -81,7 +81,7 @@ func TestFilesDigestAndChanges(t *testing.T) {
 	}
 }
 
-// A policy file is held to the same care as the configuration.
+// Policy files need the same permissions as the configuration.
 func TestPolicyFilesOfOthers(t *testing.T) {
 	path := folder(t, map[string]string{config.FileName: "schema: 1\n", "policies/a.cedar": "permit (principal, action, resource);\n"})
 	if err := os.Chmod(filepath.Join(filepath.Dir(path), "policies/a.cedar"), 0o666); err != nil {
@@ -96,7 +96,7 @@ func TestPolicyFilesOfOthers(t *testing.T) {
 	}
 }
 
-// A set is judged by from many goroutines at once.
+// A set judges in many goroutines at once.
 func TestConcurrentUse(t *testing.T) {
 	s := load(t, cedarYAML, cedarPolicies)
 	calls := []*gate.Call{
@@ -123,7 +123,7 @@ func TestConcurrentUse(t *testing.T) {
 	wait.Wait()
 }
 
-// waning has ended once it was asked often enough.
+// waning is a context that is done after a number of checks.
 type waning struct {
 	context.Context
 	left int
@@ -136,7 +136,7 @@ func (w *waning) Err() error {
 	return nil
 }
 
-// Rules are not matched for a call for which nobody waits.
+// Rules are not matched for a call whose context is done.
 func TestRuleStopsWithItsContext(t *testing.T) {
 	var rules strings.Builder
 	for i := range 100 {

@@ -13,7 +13,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/shape"
 )
 
-// The members that random tools have, and what is written of each.
+// The members of random tools, with their schemas.
 var drawnSchemas = []string{
 	`{"type":"string"}`, `{"type":"integer"}`, `{"type":"number"}`, `{"type":"boolean"}`, `{"type":"array","items":{"type":"string"}}`,
 	`{"type":"array","items":{"type":"number"}}`, `{}`, `{"type":["string","null"]}`,
@@ -34,9 +34,8 @@ func drawSchema(t *rapid.T) string {
 	return fmt.Sprintf(`{"type":"object","properties":{%s},"required":[%s]}`, strings.Join(members, ","), strings.Join(required, ","))
 }
 
-// drawCondition draws a condition over the members a, b and c, which may be
-// there or not and of any type. Arithmetic is left out: it can overflow, which
-// no type can tell.
+// drawCondition draws a condition over the members a, b and c, which may be present or not and
+// have any type. It omits arithmetic, which can overflow whatever the types are.
 func drawCondition(t *rapid.T, depth int) string {
 	at := "context.arguments." + oneOf(t, "member", "a", "b", "c")
 	if rapid.IntRange(0, 5).Draw(t, "deeper") == 0 {
@@ -86,9 +85,8 @@ func drawArguments(t *rapid.T) string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
-// What was checked doesn't fail: a policy that passes against what a tool takes
-// can be evaluated on every call whose arguments fit. (Of members that the
-// server says nothing of, nothing is promised.)
+// A checked policy does not fail: if it fits a tool, it can be evaluated on every call whose
+// arguments fit the tool. (This does not cover members that the server does not declare.)
 func TestCheckedPoliciesCanBeEvaluated(t *testing.T) {
 	passed := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -117,7 +115,7 @@ func TestCheckedPoliciesCanBeEvaluated(t *testing.T) {
 	}
 }
 
-// drawnLoad loads one policy against tools; it returns false when it is refused.
+// drawnLoad loads one policy against tools. It returns false if the policy is rejected.
 func drawnLoad(t *rapid.T, text string, tools Tools) (*Set, bool) {
 	cfg, ds := config.Parse("/nowhere/thoughtgate.yaml", []byte("schema: 1\n"), func(string) string { return "" })
 	if cfg == nil {

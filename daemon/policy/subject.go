@@ -11,32 +11,32 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// class says how the method of a call is judged.
+// class describes how the method of a call is judged.
 type class uint8
 
 const (
 	classPass    class = iota // forwarded unless a rule names the method
-	classAct                  // an agent acts on a server
-	classAsk                  // a server asks something of the agent
-	classUnknown              // no table has the method
+	classAct                  // an agent's request to a server
+	classAsk                  // a server's request to the agent
+	classUnknown              // the method is in no table
 )
 
-// subject is what a call is about, in the terms of rules and policies.
+// subject describes what a call is about, in the terms of rules and policies.
 type subject struct {
 	class  class
 	method string           // as rules and policies name it
-	kind   cedar.EntityType // of what is acted on
-	names  []string         // of what is acted on: names, or URIs in each of their spellings; never empty
+	kind   cedar.EntityType // type of the resource
+	names  []string         // names of the resource, or its URIs in every spelling; never empty
 	server string
 	agent  string
 
-	unruled     bool // an ask that is forwarded if no rule names it
-	cedarByRule bool // Cedar decides only if a rule says policy
+	unruled     bool // a server's request that is forwarded unless a rule names it
+	cedarByRule bool // Cedar decides only if a rule has the action policy
 
 	array [1]string // backs names in most calls
 }
 
-// agentUnknown is the name of an agent whose type is not known.
+// agentUnknown is the name of an agent of unknown type.
 const agentUnknown = "unknown"
 
 // subjectOf returns the subject of c.
@@ -59,7 +59,7 @@ func subjectOf(c *gate.Call) (*subject, error) {
 		return nil, fmt.Errorf("%s doesn't go this way", c.Method)
 	case row.Unknown:
 		s.class = classUnknown
-	case row.Answers: // it acts, on nothing that has a name
+	case row.Answers: // it acts, but on nothing that has a name
 		s.class = classAct
 	case row.Acting:
 		s.class = classAct
@@ -68,7 +68,7 @@ func subjectOf(c *gate.Call) (*subject, error) {
 	return s, nil
 }
 
-// setAct fills in what an agent acts on.
+// setAct sets what an agent acts on.
 func (s *subject) setAct(c *gate.Call, on mcp.Subject) error {
 	s.names[0] = c.Subject
 	if on == mcp.Reference {
@@ -91,11 +91,10 @@ func (s *subject) setAct(c *gate.Call, on mcp.Subject) error {
 			s.names = []string{""}
 			break
 		}
-		// A subscription reads each of them from now on.
+		// A subscription reads each of the URIs from now on.
 		s.method, s.kind, s.names = "resources/subscribe", typeResource, uris
 	case mcp.Task:
-		// The server chooses the id of a task: it must not be matched as the name of
-		// a tool.
+		// The server chooses the id of a task, so it must not be matched as the name of a tool.
 		s.names = []string{c.Task}
 		if c.Task != "" {
 			s.kind = typeTool
@@ -109,16 +108,16 @@ func (s *subject) setAct(c *gate.Call, on mcp.Subject) error {
 	return nil
 }
 
-// addSpellings adds the other spellings of each URI, so that no rule is evaded by
-// what some readers of URIs normalize.
+// addSpellings adds the other spellings of each URI, so that no rule can be evaded by a spelling
+// that some program normalizes.
 func (s *subject) addSpellings() {
 	for _, name := range s.names[:len(s.names):len(s.names)] {
 		s.names = append(s.names, uri.Spellings(name)[1:]...)
 	}
 }
 
-// setAsk fills in what a server asks of the agent. Forms and roots are forwarded if
-// no rule names them.
+// setAsk sets what a server requests of the agent. Forms and roots are forwarded unless a rule
+// names them.
 func (s *subject) setAsk(c *gate.Call) {
 	s.class, s.kind = classAsk, typeAgent
 	switch c.Method {

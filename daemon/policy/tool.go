@@ -13,25 +13,25 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/shape"
 )
 
-// Tools is what servers have listed. Its methods are safe for concurrent use. Tool is
-// called while a call waits.
+// Tools holds what servers have listed. Its methods must be safe for concurrent use. A call waits
+// while Tool runs.
 type Tools interface {
-	// Tool returns a tool, or nil if it hasn't been listed.
+	// Tool returns a tool, or nil if it has not been listed.
 	Tool(server, launch, name string) *shape.Tool
 	// Listings returns all listings, in any order.
 	Listings() []shape.Listing
 }
 
-// WithTools sets what servers have listed: policies are checked against it, and
-// arguments get the types that the servers' schemas declare.
+// WithTools sets what servers have listed. Policies are checked against it, and arguments get the
+// types that the servers' schemas declare.
 func WithTools(t Tools) Option {
 	return func(s *Set) { s.tools = t }
 }
 
-// WithStanding names, by its Digest, the set that is in force or was when the daemon
-// stopped. If it is the one that is loaded, tools that don't fit its policies are
-// warnings and not errors: they were listed since, and a server must not be able to
-// invalidate a set by what it lists. Calls of these tools are still refused.
+// WithStanding sets the Digest of the set that is in force, or that was in force when the daemon
+// stopped. If that set is loaded, tools that do not fit its policies yield warnings instead of
+// errors: they have been listed since, and a server must not be able to invalidate a set by its
+// listing. Calls of these tools are still denied.
 func WithStanding(digest string) Option {
 	return func(s *Set) { s.standing = digest }
 }
@@ -41,7 +41,7 @@ type noTools struct{}
 func (noTools) Tool(string, string, string) *shape.Tool { return nil }
 func (noTools) Listings() []shape.Listing               { return nil }
 
-// toolKey names a tool of a server as it was launched.
+// toolKey identifies a tool of a server under one launch.
 type toolKey struct{ server, launch, name string }
 
 // misfit is a finding of the check of a policy against a tool.
@@ -50,7 +50,7 @@ type misfit struct {
 	finding finding
 }
 
-// checkedTool is a tool with the outcome of the check.
+// checkedTool is a tool with the result of its check.
 type checkedTool struct {
 	tool    *shape.Tool
 	misfits []misfit
@@ -59,8 +59,8 @@ type checkedTool struct {
 // checkedTools caches a checkedTool by toolKey.
 type checkedTools struct{ sync.Map }
 
-// checked returns the outcome of the check of t. A tool that was not checked before is
-// checked now, which takes some microseconds for each policy that may be about it.
+// checked returns the result of the check of t. If t has not been checked yet, it is checked now,
+// which takes some microseconds for each policy that may apply to it.
 func (s *Set) checked(t *shape.Tool) *checkedTool {
 	key := toolKey{t.Server, t.Launch, t.Name}
 	if c, ok := s.checks.Load(key); ok && c.(*checkedTool).tool == t {
@@ -74,7 +74,7 @@ func (s *Set) checked(t *shape.Tool) *checkedTool {
 	return c
 }
 
-// misfits checks the policies that may be about a tool against it.
+// misfits checks the policies that may apply to a tool against it.
 func (s *Set) misfits(t *shape.Tool) []misfit {
 	c := callOf(t.Server, t.Name, t.Takes)
 	var found []misfit
@@ -94,9 +94,9 @@ func (s *Set) misfits(t *shape.Tool) []misfit {
 	return found
 }
 
-// toolShape returns the shape of a tool's arguments, or nil if it isn't known. It is
-// an error if a policy that may be about the tool doesn't fit it: how that policy
-// evaluates can't be relied on.
+// toolShape returns the shape of a tool's arguments, or nil if it is unknown. It fails if a
+// policy that may apply to the tool does not fit it, because the result of that policy would be
+// unreliable.
 func (s *Set) toolShape(server, launch, name string) (*shape.Shape, error) {
 	if !s.generated() {
 		return nil, nil
@@ -115,8 +115,8 @@ func (s *Set) toolShape(server, launch, name string) (*shape.Shape, error) {
 	return t.Takes, nil
 }
 
-// lastListed returns a tool as the server listed it last, under any launch. It is for
-// calls that are only explained or tested: a shim always has a launch.
+// lastListed returns a tool as the server listed it last, under any launch. It serves calls that
+// are only explained or tested: a shim always has a launch.
 func (s *Set) lastListed(server, name string) *shape.Tool {
 	for _, t := range s.currentTools() {
 		if t.Server == server && t.Name == name {
@@ -129,10 +129,9 @@ func (s *Set) lastListed(server, name string) *shape.Tool {
 // generated reports whether policies are checked against what servers list.
 func (s *Set) generated() bool { return s.cfg.Cedar.Schema == config.SchemaGenerated }
 
-// currentTools returns the tools that policies are checked against when a set is
-// loaded: of each server those of the launch that was listed last, if a call can reach
-// them. Calls of other launches, and of tools that are listed later, are refused if a
-// policy doesn't fit.
+// currentTools returns the tools against which policies are checked when a set is loaded: those
+// that each server listed last, if a call can reach them. Calls of other launches, and of tools
+// that are listed later, are denied if a policy does not fit.
 func (s *Set) currentTools() []*shape.Tool {
 	last := map[string]shape.Listing{}
 	for _, l := range s.tools.Listings() {
@@ -153,8 +152,8 @@ func (s *Set) currentTools() []*shape.Tool {
 	return all
 }
 
-// reachable reports whether the policies can be evaluated for a call of t: it is not
-// hidden, and no rule denies it unconditionally.
+// reachable reports whether policies can be evaluated for a call of t: t is not hidden, and no
+// rule denies it unconditionally.
 func (s *Set) reachable(t *shape.Tool) bool {
 	if source := s.cfg.Source(t.Server); source != nil && (!source.Enabled || !exposed(context.Background(), &source.Expose, typeTool, []string{t.Name})) {
 		return false
@@ -175,22 +174,22 @@ func (s *Set) reachable(t *shape.Tool) bool {
 	return s.defaults.action != config.Deny
 }
 
-// unconditional returns r without the conditions on agent and facts.
+// unconditional returns r without its conditions on agent and facts.
 func (r *rule) unconditional() *rule {
 	c := *r.Rule
 	c.When, c.Agent = nil, nil
 	return &rule{Rule: &c, action: r.action}
 }
 
-// Waiting is a policy that could not be checked completely: it names tools whose
-// schema isn't known. It is in force, and is checked when they are listed.
+// Waiting is a policy that could not be checked completely, because it names tools with unknown
+// schemas. It is in force and is checked when they are listed.
 type Waiting struct {
 	Policy string
 	Place  config.Place
-	Tools  []string // as server/tool, with the fault of a schema that can't be read
+	Tools  []string // as server/tool, with the fault of an unreadable schema
 }
 
-// Refused is a tool whose calls are refused because a policy doesn't fit it.
+// Refused is a tool whose calls are denied because a policy does not fit it.
 type Refused struct {
 	Tool   string // as server/tool
 	Policy string
@@ -198,12 +197,12 @@ type Refused struct {
 	Reason string
 }
 
-// maxReported limits each of the lists that Checked returns.
+// maxReported is the maximum length of each list that Checked returns.
 const maxReported = 100
 
-// Checked reports how far the policies have been checked: how many completely, which
-// wait for tools to be listed, and which tools are refused. It considers the tools
-// that are listed now.
+// Checked reports how far the policies have been checked against the current tools. whole is the
+// number of policies that were checked completely, waiting lists those that wait for tools to be
+// listed, and refused lists the tools whose calls are denied.
 func (s *Set) Checked() (whole int, waiting []Waiting, refused []Refused) {
 	if !s.generated() {
 		return len(s.policies), nil, nil
@@ -235,7 +234,7 @@ func (m *misfit) refusal(t *shape.Tool) Refused {
 	return Refused{Tool: id, Policy: m.policy.id, Place: m.finding.place, Reason: m.finding.message(printable(id))}
 }
 
-// toolsNotListed lists the tools that the policy names and whose schema isn't known.
+// toolsNotListed returns the tools that the policy names and whose schema is unknown.
 func (p *policy) toolsNotListed(known toolsByID) []string {
 	ids, _ := p.toolsNamed()
 	var tools []string
@@ -250,9 +249,9 @@ func (p *policy) toolsNotListed(known toolsByID) []string {
 	return tools
 }
 
-// Check checks the policies against a tool that a server has listed, and returns those
-// that don't fit: calls of the tool are refused. The first call of the tool needs less
-// time if Check was called before.
+// Check checks the policies against a tool that a server has listed, and returns those that do
+// not fit; calls of the tool are then denied. Calling Check early saves time in the first call of
+// the tool.
 func (s *Set) Check(t *shape.Tool) []Refused {
 	if !s.generated() || !s.reachable(t) {
 		return nil

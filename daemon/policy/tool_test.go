@@ -13,7 +13,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/shape"
 )
 
-// Values are held to what the server says of them, where a policy looks.
+// Arguments that a policy reads must have the types that the server declares.
 func TestArgumentsFitTheirSchema(t *testing.T) {
 	const schema = `
 bank pay {"type":"object","properties":{"amount":{"type":"number"},"count":{"type":"integer"},"to":{"type":"string"},"urgent":{"type":"boolean"},"rates":{"type":"array","items":{"type":"number"}},"from":{"type":"object","properties":{"limit":{"type":"number"},"iban":{"type":"string"}},"required":["iban"]},"map":{"type":"object","additionalProperties":{"type":"number"}},"extra":{},"never":{"type":"string"}},"required":["amount"],"additionalProperties":false}
@@ -71,7 +71,7 @@ bank pay {"type":"object","properties":{"amount":{"type":"number"},"count":{"typ
 	}
 }
 
-// What servers ask is held to what MCP says of it.
+// Requests of servers must have the types that MCP defines.
 func TestAsksFit(t *testing.T) {
 	s := load(t, "schema: 1\ngovernance: {defaults: {asks: policy}}\n", `
 permit (principal, action == ThoughtGate::Action::"sampling/createMessage", resource)
@@ -95,8 +95,8 @@ forbid (principal, action in ThoughtGate::Action::"tools/call", resource)
 when { context.arguments has path && context.arguments.path like "/etc/*" };
 `
 
-// A tool that is listed later is checked then. A policy that doesn't fit it
-// leaves the set in force and refuses the tool.
+// A tool that is listed later is checked then. If a policy does not fit it, the set stays in
+// force and calls of the tool are denied.
 func TestToolsThatComeLater(t *testing.T) {
 	tools := &listed{}
 	s, ds := loaded(t, "schema: 1\n", noEtc+`
@@ -130,7 +130,7 @@ forbid (principal, action == ThoughtGate::Action::"bank/pay", resource) when { c
 		t.Errorf("listed: got %d, %+v, %+v", whole, waiting, refused)
 	}
 
-	// The server says something else of it.
+	// The server changes the definition.
 	tools.list(t, "fs", "", "read", `{"type":"object","properties":{"path":{"type":"array","items":{"type":"string"}}}}`, noon)
 	tools.list(t, "bank", "", "pay", `{"type":"object","properties":{"sum":{"type":"integer"}},"required":["sum"]}`, noon)
 	const want = "error: policy \"no-etc\" (p.cedar:1) doesn't fit the tool: in a call of fs/read: expected String, found Set<String> in `context.arguments.path like \"/etc/*\"`"
@@ -151,15 +151,15 @@ forbid (principal, action == ThoughtGate::Action::"bank/pay", resource) when { c
 		t.Errorf("Check: got %+v", got)
 	}
 
-	// It says what it said first.
+	// It changes the definition back.
 	tools.list(t, "fs", "", "read", `{"type":"object","properties":{"path":{"type":"string"}}}`, noon)
 	if got := judge(s, read); !strings.HasPrefix(got, "deny; permit") {
 		t.Errorf("the first schema again: got %s", got)
 	}
 }
 
-// A value of unknown type must have one that fits all the conditions that read it, if
-// the tool is listed. Otherwise a condition that can't be evaluated in a call refuses it.
+// If the tool is listed, a single type must fit all conditions that read a value of unknown type.
+// Otherwise a condition that cannot be evaluated in a call denies the call.
 func TestValuesOfUnknownType(t *testing.T) {
 	const contradicts = `forbid (principal, action == ThoughtGate::Action::"mail/send", resource)
 when { context.arguments has a && context.arguments.a like "x*" && context.arguments.a > 5 };`
@@ -182,7 +182,7 @@ when { context.arguments has a && context.arguments.a like "x*" && context.argum
 	}
 }
 
-// A value of which only that it is a list is known is no text, whatever its items are.
+// A list with unknown items is still not a text.
 func TestListsOfAnything(t *testing.T) {
 	tools := toolsOf(t, `fs read_many {"type":"object","properties":{"path":{"type":"array"}},"required":["path"]}`)
 	s, ds := loaded(t, "schema: 1\n", `forbid (principal, action == ThoughtGate::Action::"fs/read_many", resource) when { context.arguments.path == "/x" };`, WithTools(tools))
@@ -191,8 +191,8 @@ func TestListsOfAnything(t *testing.T) {
 	}
 }
 
-// What a server lists must not be able to keep a set from being in force again
-// after a restart; a set that is new has to fit.
+// A server's listing must not prevent a set from coming into force again after a restart. A new
+// set must fit.
 func TestStandingSets(t *testing.T) {
 	tools := toolsOf(t, `fs read_many {"type":"object","properties":{"path":{"type":"array"}}}`)
 	cfg, ds := config.Load(folder(t, map[string]string{config.FileName: "schema: 1\n", "policies/p.cedar": noEtc +
@@ -219,8 +219,8 @@ func TestStandingSets(t *testing.T) {
 	}
 }
 
-// Of several launches of a server the one that was listed last is what policies
-// have to fit. A call goes by its own.
+// Policies must fit the launch of a server that was listed last. A call is judged by its own
+// launch.
 func TestLaunches(t *testing.T) {
 	tools := &listed{}
 	tools.list(t, "fs", "old", "read", `{"type":"object","properties":{"path":{"type":"array"}}}`, noon)
@@ -236,7 +236,7 @@ func TestLaunches(t *testing.T) {
 			t.Errorf("launch %s: got %s, want %s", launch, got, want)
 		}
 	}
-	// Of a call that is thought up nobody knows the launch: the last one counts.
+	// A hypothetical call has no launch: the last listing counts.
 	c := toolCall(t, "fs", "read", `{"path":5}`)
 	if got := judge(s, c); !strings.Contains(got, "does not fit the tool's input schema") {
 		t.Errorf("without a launch: got %s", got)
@@ -247,7 +247,7 @@ func TestLaunches(t *testing.T) {
 	}
 }
 
-// A tool that no call can reach need not fit: that is how one gets rid of it.
+// A tool that no call can reach need not fit. So a rule can exclude a tool that does not fit.
 func TestToolsOutOfReach(t *testing.T) {
 	tools := toolsOf(t, `evil read_many {"type":"object","properties":{"path":{"type":"array"}}}`)
 	for yaml, want := range map[string]bool{
@@ -289,7 +289,7 @@ func TestSchemasThatCantBeRead(t *testing.T) {
 	}
 }
 
-// One's own schema takes the place of the generated one.
+// A user's own schema replaces the generated one.
 func TestOwnSchemaIsAllThereIs(t *testing.T) {
 	cfg, ds := config.Load(folder(t, map[string]string{
 		config.FileName: "schema: 1\ncedar: {schema: s.cedarschema}\n", "s.cedarschema": ownSchema,
@@ -310,8 +310,8 @@ func TestOwnSchemaIsAllThereIs(t *testing.T) {
 	}
 }
 
-// The hash of the agent's program is asked for when a policy looks at it, and a
-// call is refused when it can't be had.
+// The hash of the agent's program is requested only if a policy reads it. If it is unavailable,
+// the call cannot be judged.
 func TestHashOfTheAgent(t *testing.T) {
 	asked := 0
 	k := func(*gate.Call) Known {
@@ -337,7 +337,7 @@ func TestHashOfTheAgent(t *testing.T) {
 	}
 }
 
-// Policies that nobody writes are checked in bounded time, too.
+// Extremely large policies are checked in bounded time, too.
 func TestHugePolicies(t *testing.T) {
 	for name, condition := range map[string]func(i int) string{
 		"each wrong": func(i int) string {
@@ -393,7 +393,7 @@ func TestToolsConcurrently(t *testing.T) {
 	wait.Wait()
 }
 
-// changing is one tool of which a server says now this and now that.
+// changing is a tool whose definition alternates.
 type changing struct {
 	mu   sync.Mutex
 	tool *shape.Tool

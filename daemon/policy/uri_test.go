@@ -28,8 +28,7 @@ forbid (principal, action, resource is ThoughtGate::Resource) when { resource.pa
 forbid (principal, action, resource is ThoughtGate::Resource) when { resource.host == "fass.example" };
 `
 
-// What a reader of URIs tidies up does not walk round a rule, a list of what is
-// exposed or a policy.
+// A URI that some parser normalizes cannot evade a rule, a list of exposed resources or a policy.
 func TestTidiedURIs(t *testing.T) {
 	const forward = "schema: 1\ngovernance: {defaults: {action: forward}}\n"
 	sets := map[string]*Set{
@@ -54,9 +53,9 @@ governance: {defaults: {action: forward}}
 		`https://internal.example\@other.example/x`, "https://other.example\\@internal.example/../x",
 		"http://2852039166/x", "http://0xa9fea9fe/x", "http://0251.0376.0251.0376/x", "http://169.254.43518/x", "http://[::ffff:169.254.169.254]/x", "http://[::ffff:a9fe:a9fe]:80/x",
 		"file:///srv/My%20Files/x", "file:///srv/My Files/x", "file:///srv/My%2520Files/x",
-		// Ports that files don't have, and what Python's int takes for a port.
+		// Ports of file URLs, and what Python's int accepts as a port.
 		"file://localhost:80/etc/passwd", "file://:80/etc/passwd", "https://internal.example:443 /x", "https://internal.example:+4_43/x", "https://internal.example:４４３/x",
-		// What is put around a URI, and one that is decoded before it is read.
+		// Text around a URI, and a URI that is decoded before it is parsed.
 		"url:file:///etc/passwd", "URL:file:/etc/passwd", "<file:///etc/passwd>", "<URL:file:///etc/passwd>", `"file:///etc/passwd"`, "view-source:https://internal.example/x",
 		"jar:file:/etc/passwd!/x", "file%3a///etc/passwd", "file%253A%2F%2F%2Fetc%2Fpasswd", "f%69le:///etc/passwd", "file://localhost%2fetc/passwd",
 		"//internal.example/x", `\\internal.example/x`, "https://fa\u00df.example/x", "https://fa\u017f\u017f.example/x", "https://internal.example%00.other.example/x", "https://internal.example%20/x",
@@ -73,7 +72,7 @@ governance: {defaults: {action: forward}}
 			}
 		}
 	}
-	// What is let through by name is what was meant by it.
+	// What is forwarded by name must be what the name means.
 	only := load(t, "schema: 1\ngovernance:\n  defaults: {action: deny}\n  rules: [{match: 'https://good.example/*', action: forward}]\n", "")
 	for uri, want := range map[string]gate.Move{
 		"https://good.example/x": gate.Forward, `https://good.example/..//x`: gate.Forward,

@@ -21,27 +21,26 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Policies are checked by Cedar's own validator, in strict mode, against one kind
-// of call after the other. The validator has no type for a value of which nothing
-// is known, and no partial schemas. So a condition that reads one such value must be
-// valid by itself for some type, and is then checked no further than for whether the
-// value is present. If the schema of the tool is known, some type has to fit all the
-// conditions that read the value. What this leaves unchecked is settled when a call is
-// judged: a condition that can't be evaluated refuses the call.
+// Policies are checked by Cedar's own validator, in strict mode, against one kind of call after
+// another. The validator has no partial schemas and no type for a value about which nothing is
+// known. So a condition that reads one such value must be valid by itself for some type; beyond
+// that, it is only checked whether the value is present. If the schema of the tool is known, one
+// type must fit all conditions that read the value. What this leaves unchecked is decided when a
+// call is judged: a condition that cannot be evaluated denies the call.
 
 // callType is a kind of call that the validator distinguishes from others.
 type callType struct {
 	name      string // for messages: server/tool, the method, or "a tool"
 	action    cedar.EntityUID
-	groups    []cedar.EntityUID // the ancestors of the action, the nearest first
+	groups    []cedar.EntityUID // ancestors of the action, nearest first
 	principal cedar.EntityType
 	resource  cedar.EntityType
-	resources []cedar.EntityUID // the resource and its ancestors; nil: not known
-	takes     *shape.Shape      // the shape of the arguments; nil: not known
-	present   bool              // an argument of unknown type is taken to be present
+	resources []cedar.EntityUID // the resource and its ancestors; nil if not known
+	takes     *shape.Shape      // shape of the arguments; nil if not known
+	present   bool              // take arguments of unknown type to be present
 }
 
-// callOf returns the type of calls of a tool.
+// callOf returns the type of the calls of a tool.
 func callOf(server, tool string, takes *shape.Shape) *callType {
 	id := qualified(server, tool)
 	return &callType{
@@ -50,18 +49,18 @@ func callOf(server, tool string, takes *shape.Shape) *callType {
 	}
 }
 
-// listed reports whether c is the type of calls of a tool whose schema is known.
+// listed reports whether c is the type of the calls of a tool with a known schema.
 func (c *callType) listed() bool { return c.resources != nil && c.takes != nil }
 
-// nameless is the name of an action and of a member of the context. No policy uses it.
-// The action stands for any tool, the member for any condition.
+// nameless is the name of an action that stands for any tool, and of a context member that stands
+// for any condition. No policy uses it.
 const nameless = "\x00"
 
 var (
 	toolGroups = []cedar.EntityUID{actionTools, actionCall}
 	callGroups = []cedar.EntityUID{actionCall}
 
-	// anyTool is the type of calls of a tool of which nothing is known.
+	// anyTool is the type of the calls of a tool about which nothing is known.
 	anyTool = &callType{name: "a tool", action: actionOf(nameless), principal: typeAgent, resource: typeTool, groups: toolGroups}
 
 	// methodCalls are the types of calls of all methods except tools/call.
@@ -82,8 +81,8 @@ func allMethodCalls() []*callType {
 		for _, on := range resourcesOf(method) {
 			add(callType{
 				name: method, action: actionOf(method), principal: typeAgent, resource: on, takes: methodParams[method], groups: callGroups,
-				// A call about a task has none of the arguments that its tool was called
-				// with. A policy about the tool that reads them refuses such a call.
+				// A call about a task does not have the arguments of the tool call that created
+				// it. A policy that reads them denies such a call.
 				present: on == typeTool,
 			})
 		}
@@ -100,7 +99,7 @@ func allMethodCalls() []*callType {
 
 func actionOf(id string) cedar.EntityUID { return cedar.NewEntityUID(typeAction, cedar.String(id)) }
 
-// resourcesOf lists what a call of a method can be about, as subject.setAct reads it.
+// resourcesOf returns what a call of a method can be about, in agreement with subject.setAct.
 func resourcesOf(method string) []cedar.EntityType {
 	switch mcp.SubjectKind(method) {
 	case mcp.Tool:
@@ -131,7 +130,7 @@ func (p *policy) covers(c *callType) bool {
 	return scopeAllows(p.scope.Action, actions...) && (c.resources == nil || scopeAllows(p.scope.Resource, c.resources...)) && p.types[entityTypesOf{c.principal, c.resource}]
 }
 
-// entityTypesOf are the types of the principal and the resource of a call.
+// entityTypesOf holds the types of the principal and the resource of a call.
 type entityTypesOf struct{ principal, resource cedar.EntityType }
 
 // typesCovered reports for the types of each call whether the scope of p covers them.
@@ -148,8 +147,8 @@ func (p *policy) typesCovered() map[entityTypesOf]bool {
 	return covered
 }
 
-// schema returns a Cedar schema for calls of type c. It has the actions that p names,
-// and only the action of c applies to anything.
+// schema returns a Cedar schema for calls of type c. It declares the actions that p names, of
+// which only the action of c applies to anything.
 func (p *policy) schema(c *callType, context resolved.RecordType) *resolved.Schema {
 	actions := map[types.EntityUID]resolved.Action{
 		actionCall:  {Entity: types.Entity{UID: actionCall}},
@@ -171,10 +170,10 @@ func (p *policy) schema(c *callType, context resolved.RecordType) *resolved.Sche
 	return &resolved.Schema{Entities: entityShapes, Actions: actions}
 }
 
-// faults returns what Cedar's validator reports of a policy, sorted, each message once.
+// faults returns what Cedar's validator reports about a policy, sorted, without duplicates.
 func faults(s *resolved.Schema, p *ast.Policy) (messages []string) {
 	defer func() {
-		// The validator is experimental. A panic is a fault of the policy.
+		// The validator is experimental. A panic counts as a fault of the policy.
 		if p := recover(); p != nil {
 			messages = []string{fmt.Sprintf("it can't be checked: panic: %v", p)}
 		}
@@ -194,7 +193,7 @@ func faults(s *resolved.Schema, p *ast.Policy) (messages []string) {
 	return messages
 }
 
-// when returns a forbid of the calls of type c under a condition.
+// when returns a policy that forbids calls of type c under a condition.
 func (c *callType) when(condition ast.IsNode) *ast.Policy {
 	return &ast.Policy{
 		Effect: ast.EffectForbid, Principal: ast.ScopeTypeAll{}, Action: ast.ScopeTypeEq{Entity: c.action}, Resource: ast.ScopeTypeAll{},
@@ -202,7 +201,7 @@ func (c *callType) when(condition ast.IsNode) *ast.Policy {
 	}
 }
 
-// check returns what is wrong with the conditions of p in calls of type c.
+// check returns the faults of the conditions of p in calls of type c.
 func (p *policy) check(c *callType) []finding {
 	if p.reading.body == nil {
 		return nil
@@ -214,7 +213,7 @@ func (p *policy) check(c *callType) []finding {
 	}
 	var found []finding
 	var checked []ast.IsNode
-	fitting := map[string]uint{} // the types of each unknown value that fit all conditions so far
+	fitting := map[string]uint{} // types of each unknown value that fit all conditions so far
 	for _, u := range unknown {
 		fitting[u] = ^uint(0)
 	}
@@ -253,7 +252,7 @@ func (p *policy) check(c *callType) []finding {
 	return found
 }
 
-// signature returns a key that differs between call types in which faults can differ.
+// signature returns a key that differs between call types whose faults can differ.
 func (c *callType) signature(reads *reading, context resolved.RecordType, unknown []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s %q ", c.principal, c.resource, unknown)
@@ -280,12 +279,12 @@ func (c *callType) signature(reads *reading, context resolved.RecordType, unknow
 	return b.String()
 }
 
-// maxConditions limits how many conditions of a policy are checked by themselves.
+// maxConditions is the maximum number of conditions of a policy that are checked separately.
 const maxConditions = 128
 
-// fitting returns the types of a value of unknown type for which a condition that reads
-// it is valid by itself, as a set of indices of unknownTypes; unless c is of a listed
-// tool, only the first of them.
+// fitting returns the types of a value of unknown type for which a condition that reads it is
+// valid by itself, as a bit set of indices into unknownTypes. Unless c is the type of a listed
+// tool, it returns only the first of them.
 func (p *policy) fitting(c *callType, condition ast.IsNode) (types uint) {
 	for i, t := range unknownTypes {
 		context, _ := c.context(&p.reading, t, true)
@@ -299,14 +298,14 @@ func (p *policy) fitting(c *callType, condition ast.IsNode) (types uint) {
 	return types
 }
 
-// conflict returns the finding that no type of the value at path fits all the
-// conditions that read it.
+// conflict returns the finding that no single type of the value at path fits all conditions that
+// read it.
 func (p *policy) conflict(path string) finding {
 	name := strings.TrimRight(path[strings.LastIndexByte(path, '.')+1:], "[]")
 	return finding{place: p.find(ref{path: []string{name}}), how: ofCall, text: fmt.Sprintf("context.%s is read as values of different types", path)}
 }
 
-// readBy lists the unknown values that a condition reads.
+// readBy returns the unknown values that a condition reads.
 func readBy(n ast.IsNode, unknown []string) []string {
 	var read []string
 	for _, r := range outermost(n) {
@@ -320,8 +319,8 @@ func readBy(n ast.IsNode, unknown []string) []string {
 	return read
 }
 
-// hasRecord reports whether an expression contains a record or a set of sets, types
-// which fits doesn't try.
+// hasRecord reports whether an expression contains a record or a set of sets, whose types are not
+// in unknownTypes.
 func hasRecord(n ast.IsNode) bool {
 	found := false
 	ast.Inspect(ast.NewNode(n), func(n ast.IsNode) bool {
@@ -339,7 +338,7 @@ func hasRecord(n ast.IsNode) bool {
 	return found
 }
 
-// present returns what can be checked of a condition that reads values of unknown type:
+// present returns the part that can be checked of a condition that reads values of unknown type:
 // that they are present, unless the condition itself tests for that.
 func present(condition ast.IsNode) ast.IsNode {
 	var left ast.IsNode
@@ -352,8 +351,8 @@ func present(condition ast.IsNode) ast.IsNode {
 	return left
 }
 
-// mapConditions returns n with f applied to the conditions that n combines by &&, ||, !
-// and if.
+// mapConditions applies f to the conditions that n combines by &&, ||, ! and if, and returns the
+// result.
 func mapConditions(n ast.IsNode, f func(ast.IsNode) ast.IsNode) ast.IsNode {
 	switch n := n.(type) {
 	case ast.NodeTypeAnd:
@@ -376,7 +375,7 @@ type finding struct {
 	hint  string
 }
 
-// how says how the message of a finding names the calls that it is about.
+// how specifies how the message of a finding refers to the calls concerned.
 type how uint8
 
 const (
@@ -385,7 +384,7 @@ const (
 	ofCall            // before text
 )
 
-// message returns the message of a finding. about names the calls that it is about.
+// message returns the message of a finding. about names the calls concerned.
 func (f *finding) message(about string) string {
 	switch f.how {
 	case clause:
@@ -402,7 +401,8 @@ var (
 	unexpected = regexp.MustCompile("(?s)^unexpected type: expected (.*) but saw (.*)$")
 )
 
-// finding explains a fault. If it names a member, its place is where the policy does.
+// finding explains a fault. Its place is where the policy names the member concerned, if there is
+// one.
 func (p *policy) finding(c *callType, fault string) finding {
 	missing, optional := notFound.FindStringSubmatch(fault), notGuarded.FindStringSubmatch(fault)
 	for _, r := range refs(p.reading.body) {
@@ -428,9 +428,9 @@ func (p *policy) finding(c *callType, fault string) finding {
 	return f
 }
 
-// quote returns the finding for each condition that is at fault, quoted. If the policy
-// has the condition in the form in which Cedar writes it, its place becomes that of the
-// finding.
+// quote returns f once for each condition that causes the fault, with the condition quoted. If
+// the text of the policy contains the condition in Cedar's formatting, the finding gets its
+// place.
 func (p *policy) quote(c *callType, f finding, fault string, conditions []ast.IsNode) []finding {
 	context, _ := c.context(&p.reading, textType, true) // tests for members are in other conditions
 	schema := p.schema(c, context)
@@ -456,7 +456,7 @@ func (p *policy) quote(c *callType, f finding, fault string, conditions []ast.Is
 	return all
 }
 
-// cedarText returns an expression in the form in which Cedar writes it.
+// cedarText returns an expression in Cedar's formatting.
 func cedarText(n ast.IsNode) string {
 	p := cedar.NewPolicyFromAST((*cedarast.Policy)(&ast.Policy{
 		Effect: ast.EffectPermit, Principal: ast.ScopeTypeAll{}, Action: ast.ScopeTypeAll{}, Resource: ast.ScopeTypeAll{},
@@ -466,8 +466,8 @@ func cedarText(n ast.IsNode) string {
 	return strings.TrimSuffix(text, " };")
 }
 
-// find returns the place where the policy first names the last member of r. Cedar's
-// parser doesn't keep the places of expressions.
+// find returns the place where the policy first names the last member of r. Cedar's parser does
+// not keep the places of expressions.
 func (p *policy) find(r ref) config.Place {
 	before := `\.\s*`
 	if r.has {
@@ -476,9 +476,9 @@ func (p *policy) find(r ref) config.Place {
 	return p.findWord(before+`(`+regexp.QuoteMeta(r.path[len(r.path)-1])+`)\b`, r.path[len(r.path)-1])
 }
 
-// findWord returns the place of the first match of pattern, which has one group, or of
-// text as a string literal, outside of comments and other strings. If there is none, it
-// returns the place of the policy.
+// findWord returns the place of the first match of pattern, or of text as a string literal,
+// outside of comments and other strings. pattern must have one group. If there is no match,
+// findWord returns the place of the policy.
 func (p *policy) findWord(pattern, text string) config.Place {
 	start := min(p.cedar.Position().Offset, len(p.text))
 	words, err := regexp.Compile(`//[^\n]*|"(?:[^"\\]|\\.)*"|;|` + pattern)
@@ -498,7 +498,7 @@ func (p *policy) findWord(pattern, text string) config.Place {
 	return p.place
 }
 
-// noMember returns the finding that a member doesn't exist.
+// noMember returns the finding that a member does not exist.
 func (c *callType) noMember(r ref) finding {
 	name, parent := r.path[len(r.path)-1], r.path[:len(r.path)-1]
 	hint := meant(name, c.members(r.root, parent))
@@ -519,12 +519,12 @@ func (c *callType) noMember(r ref) finding {
 	return finding{how: clause, text: fmt.Sprintf("has no argument %q", name), hint: hint}
 }
 
-// lacks reports whether there is no member of that name at a path.
+// lacks reports whether the record at path has no member with this name.
 func (c *callType) lacks(root string, path []string, name string) bool {
 	return len(path) > 0 && path[0] == "lists" || !slices.Contains(c.members(root, path), name)
 }
 
-// members lists the names of the members at a path from a variable.
+// members returns the names of the members at a path from a variable.
 func (c *callType) members(root string, path []string) []string {
 	r := entityShapes[c.principal].Shape
 	switch {
@@ -562,7 +562,8 @@ func words[T ~string](names []T) []string {
 	return all
 }
 
-// meant returns a hint which of the known names is meant.
+// meant returns a hint at the known name that is probably meant, or all known names if they are
+// few.
 func meant(name string, known []string) string {
 	hint := didYouMean("%q", name, known)
 	if hint == "" && len(known) > 0 && len(known) <= 12 {
@@ -571,7 +572,8 @@ func meant(name string, known []string) string {
 	return hint
 }
 
-// unguarded returns the finding that a member may be absent and isn't tested for.
+// unguarded returns the finding that a member may be absent and that the policy does not test for
+// it.
 func unguarded(r ref) finding {
 	name, parent := r.path[len(r.path)-1], ref{root: r.root, path: r.path[:len(r.path)-1]}
 	f := finding{how: clause, hint: fmt.Sprintf("write `%s has %s && ...`", parent, identifier(name))}
@@ -588,7 +590,7 @@ func unguarded(r ref) finding {
 	return f
 }
 
-// identifier returns a name in the form in which it is written after has.
+// identifier returns a name in the form that Cedar requires after has.
 func identifier(name string) string {
 	for i := range len(name) {
 		if !wordByte(name[i]) || i == 0 && '0' <= name[i] && name[i] <= '9' {
@@ -609,7 +611,7 @@ var plainer = strings.NewReplacer(
 	"datetime, or duration, or Long", "Long",
 )
 
-// plain returns a message of the validator without the names of its internal types.
+// plain returns a message of the validator without the names of internal types.
 func plain(fault string) string {
 	if m := unexpected.FindStringSubmatch(fault); m != nil {
 		fault = fmt.Sprintf("expected %s, found %s", m[1], m[2])

@@ -14,9 +14,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/shape"
 )
 
-// Limits of the arguments that policies read. Cedar keeps arrays as sets that find an
-// element by a weak hash. Whoever writes the arguments can make elements collide, so
-// that each is compared with each. The limits bound that to a tenth of a second.
+// Limits of the arguments that policies read. Cedar keeps arrays as sets with a weak hash. The
+// author of the arguments can make elements collide, so that each is compared with every other.
+// The limits bound the time for that to a tenth of a second.
 const (
 	maxDepth    = 100    // levels of objects and arrays
 	maxValues   = 16_384 // values of any kind
@@ -24,16 +24,16 @@ const (
 	maxCompound = 512    // objects and arrays among the items of an array
 )
 
-// errTooLarge is wrapped by errors about arguments beyond the limits.
+// errTooLarge reports arguments beyond the limits. Errors wrap it.
 var errTooLarge = errors.New("the arguments are larger than policies can look at")
 
-// convert converts the JSON object raw, which may be nil, to Cedar records. args holds
-// its members: strings, booleans, integers as Long, other numbers as decimal if four
-// digits after the point are exact, or else, like integers beyond 64 bits, as their
-// text; arrays as sets, objects as records; null is left out. lists holds only the
-// arrays, each as its JSON text without blanks, which keeps their order; it is empty
-// unless withLists is set. Members of raw for which wanted returns false are skipped,
-// and limits don't apply to them; a nil wanted wants all.
+// convert converts the JSON object raw, which may be nil, to Cedar records. In args, strings and
+// booleans keep their types, and integers become Long. Other numbers become decimal if four
+// digits after the point are exact; otherwise, like integers beyond 64 bits, they become their
+// text. Arrays become sets, objects become records, and null is omitted. lists holds only the
+// arrays, each as its JSON text without blanks, which preserves the order; it is empty unless
+// withLists is set. Members of raw for which wanted returns false are skipped, and limits do not
+// apply to them. A nil wanted wants all.
 func convert(raw []byte, withLists bool, wanted func(name string) bool) (args, lists cedar.Record, err error) {
 	if raw == nil {
 		return cedar.Record{}, cedar.Record{}, nil
@@ -52,7 +52,7 @@ func convert(raw []byte, withLists bool, wanted func(name string) bool) (args, l
 type converter struct {
 	raw    []byte
 	dec    *jsontext.Decoder
-	lists  bool // write arrays as text, too
+	lists  bool // convert arrays to text, too
 	wanted func(name string) bool
 	values int
 }
@@ -69,7 +69,7 @@ func (c *converter) next() (jsontext.Token, error) {
 	return tok, nil
 }
 
-// object reads an object after its {, with the lists in it.
+// object reads an object after its opening brace. lists holds the arrays in it.
 func (c *converter) object(depth int) (members, lists cedar.Record, err error) {
 	if depth > maxDepth {
 		return cedar.Record{}, cedar.Record{}, fmt.Errorf("%w: more than %d levels", errTooLarge, maxDepth)
@@ -103,7 +103,7 @@ func (c *converter) object(depth int) (members, lists cedar.Record, err error) {
 	}
 }
 
-// array reads an array after its [ and returns it as a set.
+// array reads an array after its opening bracket and returns it as a set.
 func (c *converter) array(depth int) (cedar.Set, error) {
 	if depth > maxDepth {
 		return cedar.Set{}, fmt.Errorf("%w: more than %d levels", errTooLarge, maxDepth)
@@ -131,7 +131,7 @@ func (c *converter) array(depth int) (cedar.Set, error) {
 	return cedar.NewSet(items...), nil
 }
 
-// value reads one value that is depth levels deep. list is its value in lists, or nil.
+// value reads a value at the given depth. list is its value in lists, or nil.
 func (c *converter) value(depth int) (value, list cedar.Value, err error) {
 	tok, err := c.next()
 	if err != nil {
@@ -146,11 +146,11 @@ func (c *converter) value(depth int) (value, list cedar.Value, err error) {
 		return record, list, err
 	case '[':
 		start, withLists := c.dec.InputOffset()-1, c.lists
-		c.lists = false // of those within it, only the outermost is text
+		c.lists = false // only the outermost array becomes text
 		set, err := c.array(depth + 1)
 		if c.lists = withLists; c.lists && err == nil {
 			text := jsontext.Value(bytes.Clone(c.raw[start:c.dec.InputOffset()]))
-			err = text.Format() // in the shortest form of its strings
+			err = text.Format() // strings in their shortest form
 			list = cedar.String(text)
 		}
 		return set, list, err
@@ -180,7 +180,7 @@ func number(s string) cedar.Value {
 	return cedar.String(s)
 }
 
-// decimal converts a number with a fraction or an exponent, if that is exact.
+// decimal converts a number with a fraction or an exponent if the result is exact.
 func decimal(s string) (cedar.Decimal, bool) {
 	mantissa, exponent := s, 0
 	if i := strings.IndexAny(s, "eE"); i >= 0 {
@@ -192,7 +192,7 @@ func decimal(s string) (cedar.Decimal, bool) {
 	}
 	whole, frac, _ := strings.Cut(mantissa, ".")
 	digits := strings.TrimRight(whole+frac, "0")
-	exponent += 4 + len(whole) - len(digits) // of ten thousandths
+	exponent += 4 + len(whole) - len(digits) // in units of 1/10000
 	if strings.Trim(digits, "-0") == "" {
 		digits, exponent = "0", 0
 	}
@@ -207,9 +207,9 @@ func decimal(s string) (cedar.Decimal, bool) {
 	return d, err == nil
 }
 
-// fit converts args to the types of takes, where policies read them: where takes has a
-// number, 5 and 5.5 both become decimals. So a policy is evaluated on the types that it
-// was checked against. An argument that is read and doesn't fit is an error.
+// fit converts the arguments that policies read to the types of takes: where takes has a number,
+// both 5 and 5.5 become decimals. So a policy is evaluated on the types against which it was
+// checked. It fails if an argument that is read does not fit.
 func fit(args cedar.Record, takes *shape.Shape, policies candidates) (cedar.Record, error) {
 	if takes == nil {
 		return args, nil
@@ -228,14 +228,14 @@ func fit(args cedar.Record, takes *shape.Shape, policies candidates) (cedar.Reco
 	return args, nil
 }
 
-// fitRecord fits the members of r that are read; a nil access reads all. The second
-// result reports whether a value was changed.
+// fitRecord fits the members of r that are read; a nil access reads all. The second result
+// reports whether a value was changed.
 func fitRecord(r cedar.Record, s *shape.Shape, seen *access, path string) (cedar.Record, bool, error) {
 	names := seen.names()
 	if seen == nil || seen.whole {
 		names = append(s.Names(), names...)
 		for name := range r.Keys() {
-			names = append(names, string(name)) // members that s.Rest describes, too
+			names = append(names, string(name)) // includes members that only s.Rest describes
 		}
 	}
 	var changed cedar.RecordMap
@@ -274,7 +274,7 @@ func joinPath(path, name string) string {
 	return path + "." + name
 }
 
-// fitValue fits one value.
+// fitValue fits a single value. The second result reports whether it was changed.
 func fitValue(v cedar.Value, s *shape.Shape, seen *access, path string) (cedar.Value, bool, error) {
 	if s == nil {
 		return v, false, nil
@@ -329,7 +329,7 @@ func fitSet(set cedar.Set, items *shape.Shape, path string) (cedar.Value, bool, 
 	return cedar.NewSet(fitted...), true, nil
 }
 
-// toLong converts v to an integer, which 5.0 is in JSON Schema.
+// toLong converts v to an integer. In JSON Schema, 5.0 is one.
 func toLong(v cedar.Value) (n cedar.Value, differs, ok bool) {
 	switch v := v.(type) {
 	case cedar.Long:

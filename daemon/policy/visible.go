@@ -13,9 +13,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/uri"
 )
 
-// Visible reports whether an agent may see a tool, prompt or resource that the
-// server of c lists; kind is tools, prompts or resources, as mcp.ListOf returns it.
-// It filters lists only: a call is judged by Rule.
+// Visible reports whether an agent may see a tool, prompt or resource that the server of c lists.
+// kind is tools, prompts or resources, as mcp.ListOf returns it. Visible only filters lists:
+// calls are judged by Rule.
 func (s *Set) Visible(c *gate.Call, kind, name string) bool {
 	source := s.cfg.Source(c.Server)
 	if source == nil {
@@ -31,11 +31,10 @@ func (s *Set) Visible(c *gate.Call, kind, name string) bool {
 	return exposed(context.Background(), &source.Expose, typeOfList[kind], names)
 }
 
-// typeOfList has the types of what lists of these kinds hold.
+// typeOfList maps the kind of a list to the type of its entries.
 var typeOfList = map[string]cedar.EntityType{"tools": typeTool, "prompts": typePrompt, "resources": typeResource}
 
-// exposed reports whether e exposes something under each of its names. It stops when
-// ctx has ended.
+// exposed reports whether e exposes something under each of its names. It stops when ctx is done.
 func exposed(ctx context.Context, e *config.Expose, on cedar.EntityType, names []string) bool {
 	var globs []config.Glob
 	switch on {
@@ -58,8 +57,8 @@ func exposed(ctx context.Context, e *config.Expose, on cedar.EntityType, names [
 	return true
 }
 
-// hiddenRuling is the gate visible. It returns a ruling and true if the server, or
-// what the call is about, is hidden.
+// hiddenRuling implements the gate visible. It returns a ruling and true if the server, or the
+// subject of the call, is hidden.
 func (s *Set) hiddenRuling(ctx context.Context, sub *subject, c *gate.Call) (gate.Ruling, bool) {
 	source := s.cfg.Source(sub.server)
 	if source == nil || s.showHidden {
@@ -82,8 +81,7 @@ func (s *Set) hiddenRuling(ctx context.Context, sub *subject, c *gate.Call) (gat
 	return r, true
 }
 
-// otherProgram reports whether the server was started by another command than the
-// source names.
+// otherProgram reports whether the server was started by a command other than the one in source.
 func otherProgram(source *config.Source, c *gate.Call) bool {
 	return !source.Command.IsZero() && !source.Command.Match(strings.Join(c.Command, " "))
 }

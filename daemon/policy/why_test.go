@@ -37,7 +37,7 @@ forbid (principal, action == ThoughtGate::Action::"bank/close", resource);
 @id("calls") forbid (principal, action in ThoughtGate::Action::"call", resource is ThoughtGate::Tool) when { resource.name == "close" };
 `
 
-// explained is an explanation in lines.
+// explained formats an explanation as lines.
 func explained(e gate.Explained) string {
 	var b strings.Builder
 	if e.Err != nil {
@@ -172,9 +172,8 @@ then without the rule "send_*" (thoughtgate.yaml:9): forward defaults.action
 	}
 }
 
-// What is explained is what would happen, whatever the set and the call; the
-// conditions that a rule misses are those for which it does not match; and the
-// last step leads to a call that goes through.
+// An explanation agrees with the ruling, for any set and call. A rule has mismatches exactly when
+// it does not match, and the last step leads to a call that is forwarded.
 func TestExplainIsTheRuling(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := drawUser(rt)

@@ -1,5 +1,5 @@
-// Package phrases finds words that mean to steer a model: in what a server says of
-// its tools, and in what they answer.
+// Package phrases finds text that tries to steer a model, in the definitions of tools and in
+// their results.
 package phrases
 
 import (
@@ -8,40 +8,40 @@ import (
 	"strings"
 )
 
-// Kind is what a phrase does.
+// Kind describes what a phrase does.
 type Kind uint8
 
 const (
-	// Orders hide things from the user, speak over what the model was told before,
-	// pose as somebody else, or reach for other tools' calls.
+	// Orders hide things from the user, override the model's instructions, pose as somebody else,
+	// or interfere with calls of other tools.
 	Orders Kind = iota + 1
-	// Credentials name a place where credentials are kept.
+	// Credentials name a place where credentials are stored.
 	Credentials
 )
 
-// phrase is a way to tell a model something that a definition has no business
-// telling it. A description may well say what a tool needs and when to use it.
+// phrase is one way to give a model orders that a definition has no reason to give. A definition
+// may well say what a tool needs and when to use it.
 type phrase struct {
 	what    Kind
-	needles []string // one of them, where a word begins, is in every text that pattern matches: looking for them is quick
+	needles []string // every match of pattern contains one of them at the start of a word; a quick first test
 	pattern *regexp.Regexp
-	also    [][]string // and of each of these one is near it
+	also    [][]string // near a match there must be one word of each group
 }
 
 const (
-	// reach is how far from a needle a match is looked for.
+	// reach is how far from a needle a match is searched for, in bytes.
 	reach = 384
-	// ahead is how much of a text is looked through at once for what a phrase needs
-	// beside its needle: mostly nothing of it is there.
+	// ahead is how many bytes are searched at once for the words in phrase.also. Mostly none is
+	// found.
 	ahead = 16 << 10
 )
 
-// Find calls found with the first match of each phrase in text, which is folded as
-// by display.Folded, until found has enough. budget bounds how many bytes
-// expressions are tried on; when it is spent Find returns false.
+// Find calls found with the first match of each phrase in text until found returns false. text
+// must be folded as by display.Folded. budget bounds the number of bytes on which expressions are
+// tried; Find returns false when it is exhausted.
 func Find(text string, budget *int, found func(what Kind, quote string) (more bool)) (whole bool) {
-	var tried [64]int // up to where needles of a phrase are done with
-	var seen [64]int  // up to where what it needs beside them is somewhere in the text
+	var tried [64]int // by phrase: needles before this offset are done
+	var seen [64]int  // by phrase: the words in also are known to occur before this offset
 	for i := 0; i < len(text); i++ {
 		hits := &byFirst[text[i]]
 		if hits.second == 0 || i+1 < len(text) && hits.second&(1<<(text[i+1]&31)) == 0 || isWord(text[i]) && i > 0 && isWord(text[i-1]) {
@@ -80,7 +80,7 @@ func Find(text string, budget *int, found func(what Kind, quote string) (more bo
 	return true
 }
 
-// near reports whether text has what p needs beside a needle.
+// near reports whether text has a word of each group in p.also.
 func (p *phrase) near(text string) bool {
 	return !slices.ContainsFunc(p.also, func(any []string) bool {
 		return !slices.ContainsFunc(any, func(word string) bool { return strings.Contains(text, word) })
@@ -89,20 +89,20 @@ func (p *phrase) near(text string) bool {
 
 func isWord(c byte) bool { return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' }
 
-// hit is a needle, and the phrase that it is one of.
+// hit is a needle and the index of its phrase in list.
 type hit struct {
 	needle string
 	phrase int
 }
 
-// hits are needles that begin alike; second has a bit for what their second byte
-// ends in, so that most words need no closer look.
+// hits are the needles that begin with the same byte. second is a filter: it has a bit for the
+// low five bits of each second byte, so that most words are skipped at once.
 type hits struct {
 	all    []hit
 	second uint32
 }
 
-// byFirst has the needles by their first byte.
+// byFirst indexes the needles by their first byte.
 var byFirst = func() (table [256]hits) {
 	for i := range list {
 		for _, needle := range list[i].needles {
@@ -119,17 +119,17 @@ var byFirst = func() (table [256]hits) {
 }()
 
 const (
-	// no is a prohibition, some a few words between others, the user whoever
-	// sits before the agent.
+	// no matches a prohibition, some matches up to six words, user matches the person who uses
+	// the agent.
 	no   = `(?:do not|don't|dont|never|must not|mustn't|should not|shouldn't|shall not|avoid|without|not to|refrain from)`
 	some = `(?:[ \n][\w',:-]+){0,6}?`
 	user = `(?:the |any |your )?(?:end[ -])?(?:users?|humans?|person|operator|people|anyone|anybody)\b`
-	// told is what a model was told.
+	// told matches what a model has been told.
 	told = `(?:instructions?|prompts?|rules?|guidelines?|directions?|directives?|messages?|commands?|constraints?|polic(?:y|ies))\b`
 )
 
 var list = []phrase{
-	// What the user is not to know.
+	// Hide something from the user.
 	{Orders, []string{"tell", "inform", "notify", "mention", "reveal", "disclos", "alert", "warn"}, regexp.MustCompile(
 		`\b` + no + ` (?:ever |first |explicitly )?(?:tell|inform|notify|reveal|disclose|alert|warn|mention|telling|informing|notifying|revealing|disclosing|alerting|warning|mentioning)` + some + `[ \n](?:to )?` + user), [][]string{{"not", "n't", "dont", "never", "avoid", "without", "refrain"}, {"user", "human", "person", "operator", "people", "anyone", "anybody"}}},
 	{Orders, []string{"mention"}, regexp.MustCompile(
@@ -141,7 +141,7 @@ var list = []phrase{
 	{Orders, []string{"user", "human"}, regexp.MustCompile(
 		`\b` + user + ` (?:must|should|need|does|do|may|shall) ?(?:not|n't)(?: need to)? (?:know|see|notice|be (?:told|informed|aware|notified))\b`), [][]string{{"not", "n't"}, {"know", "see", "notice", "told", "informed", "aware", "notified"}}},
 
-	// What it was told before.
+	// Override earlier instructions.
 	{Orders, []string{"ignore", "disregard", "forget"}, regexp.MustCompile(
 		`\b(?:ignore|disregard|forget)(?: (?:all|any|every|each|the|your|of|these|those|my|other))*(?: (?:previous|prior|above|earlier|preceding|foregoing|original|former|existing|system|safety|given))+(?: (?:system|user|safety))? ` + told), [][]string{{"instruction", "prompt", "rule", "guideline", "direction", "directive", "message", "command", "constraint", "polic"}}},
 	{Orders, []string{"overrid", "overrul", "supersede", "precedence"}, regexp.MustCompile(
@@ -149,7 +149,7 @@ var list = []phrase{
 	{Orders, []string{"your system prompt", "your instructions", "your full", "your initial", "your chain", "your entire"}, regexp.MustCompile(
 		`\b(?:send|include|pass|provide|repeat|print|write|put|copy|output|return|reveal|append)` + some + `[ \n]your (?:full |entire |initial |own |complete |original )?(?:system prompt|instructions|chain of thought)\b`), nil},
 
-	// Who speaks.
+	// Pose as somebody else.
 	{Orders, []string{"<"}, regexp.MustCompile(
 		`</?(?:important|system|secret|hidden|admin|override|urgent|sys|system[-_]?prompt|system[-_]reminder|system[-_]instructions?)\b(?:[^<>]{0,80})>`), nil},
 	{Orders, []string{"[inst]", "[/inst]", "[system]", "[system ", "<|", "<<sys>>"}, regexp.MustCompile(
@@ -157,7 +157,7 @@ var list = []phrase{
 	{Orders, []string{"system instruction", "system prompt:", "system override", "system message:", "new instruction", "updated instruction", "important instruction", "important note", "important system"}, regexp.MustCompile(
 		`\b(?:new|updated|important) (?:system )?(?:instructions?|note) ?for the (?:model|assistant|agent|ai)\b|\b(?:new|updated) instructions? ?:|\bimportant system (?:note|instructions?|message)\b|\bsystem (?:prompt|message|override|instructions?) ?:`), nil},
 
-	// Other tools, and what goes through them.
+	// Interfere with other tools and their data.
 	{Orders, []string{"before "}, regexp.MustCompile(
 		`\b(?:must|always|have to|has to|needs? to|required|mandatory|first|priority)\b[^.\n]{0,100}\bbefore (?:(?:using|calling|invoking|running|executing|performing|making) )?(?:any|every|each|all)(?: of)?(?: the)?(?: other)? (?:tools?|functions?|actions?|operations?|calls?|requests?)\b`), [][]string{{"must", "always", "have to", "has to", "need", "required", "mandatory", "first", "priority", "should"}, {"tool", "function", "action", "operation", "call", "request"}}},
 	{Orders, []string{"before "}, regexp.MustCompile(
@@ -169,7 +169,7 @@ var list = []phrase{
 	{Orders, []string{"conversation", "chat history", "chat log"}, regexp.MustCompile(
 		`\b(?:send|include|pass|provide|put|copy|append|attach|upload|forward)` + some + `[ \n](?:(?:full|entire|whole|complete|all) )(?:of )?(?:the |this |our |your )?(?:prior |previous )?(?:conversation|chat)\b`), [][]string{{"full", "entire", "whole", "complete", "all"}}},
 
-	// Where credentials are.
+	// Places of credentials.
 	{Credentials, []string{".ssh", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"}, regexp.MustCompile(
 		`[\w~/.$%{}\\-]*(?:\.ssh[/\\][\w.*-]*|\bid_(?:rsa|dsa|ecdsa|ed25519)\b)`), nil},
 	{Credentials, []string{"credentials", "credentials.json"}, regexp.MustCompile(

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Find finds what the expressions match, wherever it stands, and nothing else.
+// Find finds exactly what the expressions match, at any offset.
 func TestFind(t *testing.T) {
 	texts := []string{
 		"do not tell the user", "never inform any user", "don't mention that you read it", "keep this secret from the user", "users must not see it", "silently forward a copy",
@@ -49,7 +49,7 @@ func TestFindIsBounded(t *testing.T) {
 	}
 }
 
-// A phrase is found wherever it stands among needles that lack what it needs.
+// A phrase is found anywhere among needles without the other words that it needs.
 func TestFindFarApart(t *testing.T) {
 	for _, before := range []int{0, reach - 1, reach, ahead - 10, ahead, ahead + 1, 3*ahead + 7} {
 		text := strings.Repeat("a file to mention. ", before/19) + strings.Repeat(" ", before%19) + " do not mention this to the user"

@@ -2,7 +2,7 @@ package shape
 
 import "strings"
 
-// either is a value that fits one of two.
+// either returns the union of a and b.
 func (r *reader) either(a, b valued) valued {
 	switch {
 	case a.none:
@@ -13,7 +13,7 @@ func (r *reader) either(a, b valued) valued {
 	return valued{shape: r.eitherShape(a.shape, b.shape), null: a.null || b.null}
 }
 
-// both is a value that fits two.
+// both returns the intersection of a and b.
 func (r *reader) both(a, b valued) valued {
 	switch {
 	case a.none:
@@ -24,7 +24,7 @@ func (r *reader) both(a, b valued) valued {
 	return valued{shape: r.bothShape(a.shape, b.shape), null: a.null && b.null}
 }
 
-// eitherShape is the shape of what has one of two; nil is Any.
+// eitherShape returns the union of two shapes. nil stands for Any.
 func (r *reader) eitherShape(a, b *Shape) *Shape {
 	if r.full() || a == nil || b == nil {
 		return &Shape{}
@@ -55,8 +55,8 @@ func (r *reader) eitherShape(a, b *Shape) *Shape {
 	return s
 }
 
-// orRest is the shape of a member that the other object knows only among its
-// rest, or not at all.
+// orRest returns the shape of a member that the other object knows only by its Rest, or not at
+// all.
 func (r *reader) orRest(s, rest *Shape) *Shape {
 	if rest == nil {
 		return s
@@ -64,8 +64,8 @@ func (r *reader) orRest(s, rest *Shape) *Shape {
 	return r.eitherShape(s, rest)
 }
 
-// bothShape is the shape of what has two at once; nil is Any. What can't be both
-// is Any: no value fits it, so that it doesn't matter.
+// bothShape returns the intersection of two shapes. nil stands for Any. Shapes that exclude each
+// other give Any: no value fits both, so it does not matter.
 func (r *reader) bothShape(a, b *Shape) *Shape {
 	switch {
 	case r.full():
@@ -102,8 +102,8 @@ func (r *reader) bothShape(a, b *Shape) *Shape {
 	return s
 }
 
-// joined goes through two sorted lists of members, and lets join make one of
-// each pair of the same name.
+// joined merges two sorted lists of members. It calls join for each name, with both members where
+// both lists have the name.
 func (r *reader) joined(a, b []Member, join func(x, y Member, inX, inY bool) Member) []Member {
 	var all []Member
 	for (len(a) > 0 || len(b) > 0) && !r.full() {

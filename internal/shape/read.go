@@ -10,21 +10,20 @@ import (
 	"strings"
 )
 
-// How large a schema may be. What lies deeper than maxDepth is Any; a schema
-// that is longer, or has more in it once its references are followed, is refused.
+// Limits of a schema. What lies deeper than maxDepth is Any. A schema that is longer than
+// maxSchema, or has more than maxNodes nodes with references resolved, is refused.
 const (
 	maxSchema = 256 << 10 // bytes
-	maxNodes  = 4096      // schemas within the schema, and what combining them makes
-	maxDepth  = 32        // levels, references and combinations counted
+	maxNodes  = 4096      // subschemas, and those made by combining them
+	maxDepth  = 32        // levels, including references and combinations
 )
 
-// ErrTooLarge is wrapped when a schema is beyond the limits.
+// ErrTooLarge reports that a schema exceeds the limits. Errors wrap it.
 var ErrTooLarge = errors.New("the input schema is too large")
 
-// Read makes a Shape of a JSON Schema, which is a tool's inputSchema. What it
-// doesn't understand it passes over, so that more becomes Any; it fails only for
-// what is no schema of an object, and with ErrTooLarge. nil is the schema of a
-// tool that says nothing.
+// Read derives a Shape from a JSON Schema, the inputSchema of a tool. It ignores what it does not
+// understand, so that more becomes Any. It fails if the schema does not describe an object, and
+// with ErrTooLarge. A nil schema accepts any object.
 func Read(raw []byte) (*Shape, error) {
 	if raw == nil {
 		return &Shape{Kind: Object, Rest: &Shape{}}, nil
@@ -54,11 +53,11 @@ func Read(raw []byte) (*Shape, error) {
 	return v.shape, nil
 }
 
-// reader walks a schema that was decoded.
+// reader walks a decoded schema.
 type reader struct {
 	root      any
-	nodes     int             // made so far
-	following map[string]bool // references that lead to where we are
+	nodes     int             // created so far
+	following map[string]bool // references that are being resolved
 }
 
 // full counts a node and reports whether there are too many.
@@ -67,7 +66,7 @@ func (r *reader) full() bool {
 	return r.nodes > maxNodes
 }
 
-// valued is a Shape, and whether null is another value that fits, or none but it.
+// valued is a Shape. null is set if null fits too, none if nothing but null fits.
 type valued struct {
 	shape      *Shape
 	null, none bool
@@ -75,14 +74,14 @@ type valued struct {
 
 func anything() valued { return valued{shape: &Shape{}, null: true} }
 
-// read makes a Shape of one schema.
+// read derives a Shape from one schema.
 func (r *reader) read(schema any, depth int) valued {
 	m, ok := schema.(map[string]any)
 	if r.full() || !ok || depth > maxDepth {
 		return anything()
 	}
 	v := r.own(m, depth)
-	// What holds itself is told once, and is Any within.
+	// A recursive reference is followed once, and is Any inside itself.
 	if ref, ok := m["$ref"].(string); ok && !r.following[ref] {
 		r.following[ref] = true
 		v = r.both(v, r.read(r.at(ref), depth+1))
@@ -101,7 +100,7 @@ func (r *reader) read(schema any, depth int) valued {
 	return v
 }
 
-// any is a value that fits one of several schemas.
+// any returns the union of several schemas.
 func (r *reader) any(parts []any, depth int) valued {
 	v := r.read(parts[0], depth+1)
 	for _, part := range parts[1:] {
@@ -110,7 +109,7 @@ func (r *reader) any(parts []any, depth int) valued {
 	return v
 }
 
-// own is what a schema says by itself, references and combinations aside.
+// own returns the shape that a schema has without its references and combinations.
 func (r *reader) own(m map[string]any, depth int) valued {
 	kinds, null, said := kindsOf(m)
 	if !said {
@@ -126,7 +125,7 @@ func (r *reader) own(m map[string]any, depth int) valued {
 	return v
 }
 
-// items is what a list holds.
+// items returns the shape of a list's items.
 func (r *reader) items(m map[string]any, depth int) *Shape {
 	var parts []any
 	for _, key := range []string{"prefixItems", "items"} {
@@ -140,11 +139,11 @@ func (r *reader) items(m map[string]any, depth int) *Shape {
 	if len(parts) == 0 {
 		return nil
 	}
-	// An item that may be null is no item then, so that it need not be told.
+	// A null item counts as absent, so null is dropped here.
 	return r.any(parts, depth).shape
 }
 
-// members fills in what an object holds.
+// members sets the members of an object.
 func (r *reader) members(s *Shape, m map[string]any, depth int) {
 	properties, _ := m["properties"].(map[string]any)
 	required := map[string]bool{}
@@ -167,9 +166,9 @@ func (r *reader) members(s *Shape, m map[string]any, depth int) {
 	s.Rest = r.rest(m, depth)
 }
 
-// rest is what the members are that an object doesn't name. By the letter of
-// JSON Schema anything may stand beside what is named; what a person writes a
-// policy about, though, is what is named.
+// rest returns the shape of members that an object does not name. By JSON Schema, an object that
+// does not exclude further members may have any. But a policy is written about the named ones, so
+// none are assumed where properties are named.
 func (r *reader) rest(m map[string]any, depth int) *Shape {
 	for _, key := range []string{"patternProperties", "if", "dependentSchemas", "unevaluatedProperties"} {
 		if at, ok := m[key]; ok && at != false {
@@ -191,8 +190,7 @@ func (r *reader) rest(m map[string]any, depth int) *Shape {
 	return &Shape{}
 }
 
-// at follows a reference within the schema. Any other leads to nothing, which
-// can be anything.
+// at resolves a reference within the schema. Any other reference gives nil, which is Any.
 func (r *reader) at(ref string) any {
 	path, ok := strings.CutPrefix(ref, "#")
 	if !ok {
@@ -217,9 +215,9 @@ func (r *reader) at(ref string) any {
 	return at
 }
 
-// kindsOf lists the kinds that a schema names, and whether null is one; said is
-// false where it names none. It names them by type; where it doesn't, by the
-// values that it lists, or by saying what only objects or lists have.
+// kindsOf returns the kinds that a schema names, and whether null is one. said is false if it
+// names none. A schema names kinds by its type or else by the values it lists, or by keywords
+// that only objects or lists have.
 func kindsOf(m map[string]any) (kinds []Kind, null, said bool) {
 	switch t := m["type"].(type) {
 	case string:
@@ -250,7 +248,7 @@ func kindsOf(m map[string]any) (kinds []Kind, null, said bool) {
 	return nil, false, false
 }
 
-// kindNames are the kinds by the words that schemas have for them.
+// kindNames maps the type names of JSON Schema to kinds.
 var kindNames = map[string]Kind{"string": Text, "boolean": Bool, "integer": Integer, "number": Number, "array": List, "object": Object}
 
 func kindsNamed(names []any) (kinds []Kind, null bool) {
@@ -260,7 +258,7 @@ func kindsNamed(names []any) (kinds []Kind, null bool) {
 			null = true
 			continue
 		}
-		kinds = append(kinds, kindNames[word]) // Any for what is none
+		kinds = append(kinds, kindNames[word]) // Any for an unknown name
 	}
 	return kinds, null
 }
@@ -287,7 +285,7 @@ func kindsOfValues(values []any) (kinds []Kind, null bool) {
 	return kinds, null
 }
 
-// common is the one kind that several come to.
+// common returns the narrowest kind that includes all of kinds.
 func common(kinds []Kind) Kind {
 	if len(kinds) == 0 {
 		return Any // nothing but null
@@ -299,7 +297,7 @@ func common(kinds []Kind) Kind {
 	return kind
 }
 
-// wider is the kind of what is of one kind or the other.
+// wider returns the narrowest kind that includes a and b.
 func wider(a, b Kind) Kind {
 	switch {
 	case a == b:

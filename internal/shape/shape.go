@@ -1,13 +1,11 @@
-// Package shape says what a tool takes, as far as policies can tell.
+// Package shape describes the arguments of a tool, as far as policies need them.
 //
-// A server describes the arguments of each tool by a JSON Schema. What matters
-// to a policy is less than that: which arguments there are, which of them must
-// be there, and whether each is a text, a number, a list or an object. That much
-// is a Shape.
+// A server describes the arguments of each tool by a JSON Schema. A policy needs less than that:
+// which arguments there are, which of them are required, and whether each is a text, a number, a
+// list or an object. A Shape holds that much.
 //
-// A schema comes from a server, and is read with the care that this asks for: in
-// bounded time and memory whatever it holds. Where it says nothing that can be
-// told in a Shape, the Shape is Any, which is no fault.
+// A schema comes from a server and is untrusted, so it is read in bounded time and memory. Where
+// a Shape cannot express what the schema says, it is Any, which is not an error.
 package shape
 
 import (
@@ -19,12 +17,12 @@ import (
 	"time"
 )
 
-// Kind is what a JSON value is.
+// Kind is the kind of a JSON value.
 type Kind string
 
-// The kinds. null is none of them: a value that may be null may be missing.
+// The kinds of values. null is not one: a value that may be null may be missing.
 const (
-	Any     Kind = "" // it can't be told, or may be several
+	Any     Kind = "" // unknown, or one of several
 	Text    Kind = "text"
 	Bool    Kind = "bool"
 	Integer Kind = "integer"
@@ -33,13 +31,12 @@ const (
 	Object  Kind = "object"
 )
 
-// Shape is what a value may be. A Shape is not changed once it was made, and may
-// be shared.
+// Shape describes a value. A Shape is immutable and may be shared.
 type Shape struct {
 	Kind    Kind     `json:"k,omitempty"`
-	Items   *Shape   `json:"i,omitempty"` // of a List; nil: Any
-	Members []Member `json:"m,omitempty"` // of an Object, by name, each name once
-	Rest    *Shape   `json:"r,omitempty"` // what other members of an Object are; nil: there are none that are known of
+	Items   *Shape   `json:"i,omitempty"` // of a List; nil means Any
+	Members []Member `json:"m,omitempty"` // of an Object, sorted by name, without duplicates
+	Rest    *Shape   `json:"r,omitempty"` // shape of an Object's other members; nil if none are known
 }
 
 // Member is one member of an object.
@@ -49,7 +46,7 @@ type Member struct {
 	Shape    *Shape `json:"s"`
 }
 
-// Member returns the member of that name, or false. It is for objects.
+// Member returns the member of s with this name. s must be an Object.
 func (s *Shape) Member(name string) (Member, bool) {
 	i, ok := slices.BinarySearchFunc(s.Members, name, func(m Member, name string) int { return strings.Compare(m.Name, name) })
 	if ok {
@@ -61,7 +58,7 @@ func (s *Shape) Member(name string) (Member, bool) {
 	return Member{}, false
 }
 
-// Names lists the members that are known by name, in order.
+// Names returns the names of the members in order.
 func (s *Shape) Names() []string {
 	names := make([]string, len(s.Members))
 	for i := range s.Members {
@@ -70,16 +67,16 @@ func (s *Shape) Names() []string {
 	return names
 }
 
-// Encode writes s down, for Decode. Equal shapes have equal encodings.
+// Encode encodes s for Decode. Equal shapes have equal encodings.
 func (s *Shape) Encode() []byte {
 	b, err := json.Marshal(s)
 	if err != nil {
-		panic(fmt.Sprintf("shape: encode: %v", err)) // nothing in a Shape can fail
+		panic(fmt.Sprintf("shape: encode: %v", err)) // no part of a Shape can fail to encode
 	}
 	return b
 }
 
-// Decode reads what Encode wrote.
+// Decode decodes the output of Encode.
 func Decode(b []byte) (*Shape, error) {
 	s := &Shape{}
 	if err := json.Unmarshal(b, s); err != nil {
@@ -91,8 +88,7 @@ func Decode(b []byte) (*Shape, error) {
 	return s, nil
 }
 
-// check refuses what Encode would not have written: whoever uses a Shape relies
-// on its form.
+// check rejects what Encode cannot have written. Users of a Shape rely on its form.
 func (s *Shape) check() error {
 	if s == nil {
 		return nil
@@ -119,20 +115,20 @@ func (s *Shape) check() error {
 	return s.Rest.check()
 }
 
-// Tool is what a server has said a tool takes. It is not changed; when the
-// server says something else, that is another Tool.
+// Tool is a server's description of what a tool takes. It is immutable: when the server changes
+// its description, that is another Tool.
 type Tool struct {
 	Server string
-	Launch string // hex SHA-256 over the server's command and its arguments
+	Launch string // hex SHA-256 of the server's command and arguments
 	Name   string
-	Takes  *Shape // of the arguments; nil when Fault says why it isn't known
+	Takes  *Shape // shape of the arguments; nil if Fault says why it is unknown
 	Fault  string
 }
 
-// Listing is all that a server has listed under one launch.
+// Listing holds all tools that a server has listed under one launch.
 type Listing struct {
 	Server string
 	Launch string
-	Listed time.Time // last
+	Listed time.Time // when it was listed last
 	Tools  []*Tool
 }

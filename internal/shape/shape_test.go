@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// inShort writes a shape as one would say it: {a: text, b?: [integer], ...: any}.
+// inShort writes a shape in short form: {a: text, b?: [integer], ...: any}.
 func inShort(s *Shape) string {
 	switch {
 	case s == nil || s.Kind == Any:
@@ -33,7 +33,7 @@ func inShort(s *Shape) string {
 }
 
 func TestRead(t *testing.T) {
-	// of is the schema of an object with one member x.
+	// of returns the schema of an object with one member x.
 	of := func(schema string) string { return `{"type":"object","properties":{"x":` + schema + `}}` }
 	for name, test := range map[string]struct{ schema, want string }{
 		"nothing but an object":   {`{"type":"object"}`, "{...: any}"},
@@ -122,7 +122,7 @@ func TestMember(t *testing.T) {
 	}
 }
 
-// A server that wants to keep us busy must not be able to.
+// A server must not be able to keep the daemon busy.
 func TestHostileSchemas(t *testing.T) {
 	many := func(n int, part func(i int) string) string {
 		parts := make([]string, n)

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// cutAuthority cuts what begins with an authority into that and the path.
+// cutAuthority splits s, which begins with an authority, into the authority and the path.
 func cutAuthority(s string) (authority, path string) {
 	if i := strings.IndexByte(s, '/'); i >= 0 {
 		return s[:i], s[i:]
@@ -17,8 +17,8 @@ func cutAuthority(s string) (authority, path string) {
 	return s, ""
 }
 
-// splitAuthority returns the host and the port of an authority. The host of IPv6
-// loses its brackets.
+// splitAuthority returns the host and the port of an authority. An IPv6 host is returned without
+// its brackets.
 func splitAuthority(authority string) (host, port string) {
 	authority = authority[strings.LastIndexByte(authority, '@')+1:]
 	if host, port, ok := strings.Cut(authority, "]"); ok && strings.HasPrefix(host, "[") {
@@ -28,10 +28,9 @@ func splitAuthority(authority string) (host, port string) {
 	return host, port
 }
 
-// Host returns the name of a host as it compares: percent-decoded, in lower case
-// and in ASCII, without a dot at its end, and an address in its usual form however
-// it was written (as one number, in hexadecimal, in full width digits, as IPv4
-// within IPv6).
+// Host returns the canonical form of a host name, for comparison: percent-decoded, lower-case
+// ASCII without a trailing dot. An IP address is returned in its usual form, however it was
+// written (as one number, in hexadecimal, in full-width digits, as IPv4-mapped IPv6).
 func Host(name string) string {
 	name = plainHost(name)
 	if addr, ok := ipv4(name, inetAton); ok {
@@ -40,13 +39,12 @@ func Host(name string) string {
 	return name
 }
 
-// OtherHosts returns each other address than Host(name) that some reader takes the name
-// for, or that it leads to: numbers that begin with a zero are decimal to Java, numbers
-// that are too large lose their upper bits, and within some addresses of IPv6 stands
-// the one of IPv4 that they are sent on to.
+// OtherHosts returns the addresses other than Host(name) that some program may reach for name.
+// Java reads numbers with a leading zero as decimal, some programs truncate numbers that are too
+// large, and some IPv6 addresses embed the IPv4 address that they are translated to.
 func OtherHosts(name string) []string { return otherHosts(plainHost(name)) }
 
-// plainHost is Host but for the forms of an address of IPv4.
+// plainHost is like Host but leaves IPv4 addresses as written.
 func plainHost(name string) string {
 	if name = Decoded(name); strings.Contains(name, ":") {
 		bare, _, _ := strings.Cut(name, "%")
@@ -54,11 +52,11 @@ func plainHost(name string) string {
 			return addr.Unmap().String()
 		}
 	}
-	name, _, _ = strings.Cut(name, "\x00") // where a name ends for what is written in C
+	name, _, _ = strings.Cut(name, "\x00") // C code takes NUL as the end of the name
 	return strings.TrimRight(asciiHost(strings.TrimFunc(name, isBlank)), ".")
 }
 
-// otherHosts is OtherHosts for a plain host.
+// otherHosts is OtherHosts for the result of plainHost.
 func otherHosts(name string) []string {
 	if strings.Contains(name, ":") {
 		if addr, ok := within(name); ok {
@@ -77,21 +75,21 @@ func otherHosts(name string) []string {
 	return others
 }
 
-// carriers are the networks of IPv6 in whose addresses one of IPv4 stands, and at
-// which byte.
+// carriers lists the IPv6 networks whose addresses embed an IPv4 address, with the byte offset of
+// that address.
 var carriers = []struct {
 	network netip.Prefix
 	at      int
 }{
-	{netip.MustParsePrefix("::/96"), 12},           // compatible with IPv4, RFC 4291
+	{netip.MustParsePrefix("::/96"), 12},           // IPv4-compatible, RFC 4291
 	{netip.MustParsePrefix("64:ff9b::/96"), 12},    // NAT64, RFC 6052
-	{netip.MustParsePrefix("64:ff9b:1::/48"), 12},  // NAT64 of one's own, RFC 8215, as /96
+	{netip.MustParsePrefix("64:ff9b:1::/48"), 12},  // local-use NAT64, RFC 8215, as /96
 	{netip.MustParsePrefix("::ffff:0:0:0/96"), 12}, // SIIT, RFC 2765
 	{netip.MustParsePrefix("2002::/16"), 2},        // 6to4, RFC 3056
 }
 
-// within returns the address of IPv4 that stands in one of IPv6 and that this is sent
-// on to. That of the machine itself, and that of none, have none.
+// within returns the IPv4 address embedded in the IPv6 address name. Loopback and unspecified
+// addresses have none.
 func within(name string) (netip.Addr, bool) {
 	addr, err := netip.ParseAddr(name)
 	if err != nil || addr.IsLoopback() || addr.IsUnspecified() {
@@ -106,7 +104,7 @@ func within(name string) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// IsHere reports whether a host as Host returns it is the machine itself.
+// IsHere reports whether host, as returned by Host, is this machine.
 func IsHere(host string) bool {
 	if host != "" && '0' <= host[0] && host[0] <= '9' || strings.Contains(host, ":") {
 		addr, err := netip.ParseAddr(host)
@@ -115,11 +113,12 @@ func IsHere(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// names maps hosts as URL readers do. transitional maps them as IDNA 2003 has it, by
-// which Python still goes: to it straße is strasse.
+// names maps host names as URL parsers do. transitional maps them by IDNA 2003, as Python still
+// does: it turns straße into strasse.
 var names, transitional = profile(false), profile(true)
 
-// profile refuses no host: what readers refuse is compared as far as it could be mapped.
+// profile returns an IDNA profile that rejects no host: an invalid host is compared in the form
+// to which it could be mapped.
 func profile(transitional bool) *idna.Profile {
 	return idna.New(idna.MapForLookup(), idna.Transitional(transitional), idna.StrictDomainName(false), idna.ValidateLabels(false),
 		idna.CheckHyphens(false), idna.CheckJoiners(false), idna.VerifyDNSLength(false))
@@ -130,7 +129,7 @@ func asciiHost(name string) string {
 	if isASCII(lower) && !strings.Contains(lower, "xn--") {
 		return lower
 	}
-	mapped, _ := names.ToASCII(lower) // with an error too it returns what it could map
+	mapped, _ := names.ToASCII(lower) // on error, too, it returns what it could map
 	return mapped
 }
 
@@ -142,14 +141,14 @@ func unicodeHost(name string) string {
 	return mapped
 }
 
-// earlyHost is Host for a name that is no address, by IDNA 2003.
+// earlyHost is Host by IDNA 2003, for a name that is not an address.
 func earlyHost(name string) string {
 	mapped, _ := transitional.ToASCII(strings.ToLower(unicodeHost(strings.TrimFunc(Decoded(name), isBlank))))
 	return strings.TrimRight(mapped, ".")
 }
 
-// number is a port as the most lenient reader has it: Python's int takes blanks
-// around it, a sign, underscores within, and digits of any script.
+// number normalizes a port as the most lenient parser reads it: Python's int accepts surrounding
+// blanks, a sign, underscores between digits, and digits of any script.
 func number(port string) string {
 	if port == "" || strings.Trim(port, "0123456789") == "" {
 		return strings.TrimLeft(port, "0")
@@ -167,17 +166,16 @@ func isASCII(s string) bool {
 	return true
 }
 
-// manner is how a reader of addresses differs from inet_aton.
+// manner describes how an address parser differs from inet_aton.
 type manner struct {
-	decimal bool // a number that begins with 0 is not octal
-	wraps   bool // of a number that is too large the lower bits count
+	decimal bool // a leading 0 does not mean octal
+	wraps   bool // a number that is too large is truncated to its lower bits
 }
 
 var inetAton manner
 
-// ipv4 reads the forms of an address that inet_aton knows: one to four numbers,
-// each decimal, octal after 0 or hexadecimal after 0x, of which the last fills
-// what the others leave.
+// ipv4 parses the address forms of inet_aton: one to four numbers, each decimal, octal (after 0)
+// or hexadecimal (after 0x). The last number fills all remaining bytes.
 func ipv4(name string, as manner) (netip.Addr, bool) {
 	if name == "" || len(name) > 64 || name[0] < '0' || name[0] > '9' || strings.Trim(name, "0123456789abcdefxABCDEFX.") != "" {
 		return netip.Addr{}, false

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Spellings returns the texts under which a URI has to be judged: text itself
-// first, then each other way to write what some reader takes it for.
+// Spellings returns every text under which a URI must be judged: text itself first, then each
+// spelling of what some parser may take it for.
 func Spellings(text string) []string {
 	spellings := []string{text}
 	add := func(s string) {
@@ -23,10 +23,10 @@ func Spellings(text string) []string {
 		add(bare)
 		readings = append(readings, tidy(bare, true))
 	}
-	if whole := decodedWhole(text); whole != text { // file%3a///x: some readers decode before they take apart
+	if whole := decodedWhole(text); whole != text { // file%3a///x: some parsers decode before they split
 		readings = append(readings, tidy(whole, true))
 	}
-	if head := strings.TrimLeftFunc(text, isBlank); len(head) > 2 && strings.Trim(head[:2], `/\`) == "" { // //host/x: the scheme is that of a page
+	if head := strings.TrimLeftFunc(text, isBlank); len(head) > 2 && strings.Trim(head[:2], `/\`) == "" { // //host/x: takes the scheme of the page it stands on
 		for _, scheme := range []string{"http", "https"} {
 			readings = append(readings, tidy(scheme+":"+head, true))
 		}
@@ -37,12 +37,11 @@ func Spellings(text string) []string {
 	return spellings
 }
 
-// wrappers are schemes that say nothing but that a URL follows.
+// wrappers are schemes that only prefix another URL.
 var wrappers = []string{"url:", "view-source:", "blob:", "filesystem:", "feed:", "jar:"}
 
-// unwrapped takes off what some readers of URLs allow around one: angle brackets,
-// quotes, `URL:` (urllib of Python, Java) and the schemes of browsers that lead to
-// another.
+// unwrapped removes what some URL parsers allow around a URL: angle brackets, quotes, `URL:`
+// (Python's urllib, Java) and the browser schemes that lead to another URL.
 func unwrapped(text string) string {
 	for {
 		bare := strings.TrimFunc(text, func(r rune) bool { return isBlank(r) || strings.ContainsRune("<>\"'`", r) })
@@ -59,7 +58,7 @@ func unwrapped(text string) string {
 	}
 }
 
-// decodedWhole percent-decodes a text as often as a path may be.
+// decodedWhole percent-decodes text until it no longer changes, at most mostDecoded times.
 func decodedWhole(text string) string {
 	for range mostDecoded {
 		next := Decoded(text)
@@ -81,7 +80,7 @@ func (t *tidied) spellings(add func(string)) {
 	}
 	hosts = append(hosts, t.others...)
 	if t.scheme == "file" && t.host != "" {
-		hosts = append(hosts, "") // many readers of files leave the host out, whatever it is
+		hosts = append(hosts, "") // many parsers of file URLs ignore the host
 	}
 	paths := []string{t.path, encoded(t.path)}
 	if t.led != "" {
@@ -98,14 +97,13 @@ func (t *tidied) spellings(add func(string)) {
 	}
 }
 
-// carriedBy are schemes by which requests of another are made: a WebSocket begins as
-// a request of HTTP to the same host.
+// carriedBy maps a scheme to the scheme that carries its requests: a WebSocket begins as an HTTP
+// request to the same host.
 var carriedBy = map[string]string{"ws": "http", "wss": "https"}
 
-// throughProc returns where a path leads that goes through what /proc shows of the
-// root and the working folder of a process, or through /dev/fd, as the system follows
-// it; empty for any other. The root is taken for the one of all, and so is the working
-// folder: with enough of .. behind it, it leads there.
+// throughProc returns the path that the system reaches when path leads through /dev/fd or through
+// the root or cwd link of a process in /proc; empty for any other path. Root and working folder
+// are both taken for the system's root: enough ".." after them lead there.
 func throughProc(path string) string {
 	if !strings.Contains(path, "/proc") && !strings.Contains(path, "/dev") {
 		return ""
@@ -140,7 +138,7 @@ func throughProc(path string) string {
 	return led
 }
 
-// isProcessRoot reports whether at is /proc/PID/root or cwd, also of a thread.
+// isProcessRoot reports whether at is the root or cwd link of a process or thread in /proc.
 func isProcessRoot(at []string) bool {
 	n := len(at)
 	if n != 3 && n != 5 || at[0] != "proc" || !isProcess(at[1]) || at[n-1] != "root" && at[n-1] != "cwd" {

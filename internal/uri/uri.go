@@ -1,13 +1,12 @@
-// Package uri takes URIs apart in the ways in which programs do.
+// Package uri parses URIs in each of the ways in which other programs may parse them.
 //
-// A URI that is judged here is read again by a server, and by the programs that
-// it hands it to. They don't agree on what a URI says. Some go by RFC 3986 and
-// take the text as it is. Most go by the WHATWG's URL standard, which tidies it
-// up first: blanks at the ends and line breaks within are dropped, a backslash is
-// a slash, `file:/x` and `http:x` have an authority, a host may be written as one
-// number or in full width letters. Whoever judges only one of these readings can
-// be walked round with the other, so Spellings gives all of them, and the
-// stricter verdict counts.
+// A URI that is judged here is parsed again by a server, and by the programs that the server
+// passes it to. They do not agree on what a URI means. Some follow RFC 3986 and take the text as
+// it is. Most follow the WHATWG URL standard, which normalizes first: blanks at the ends and line
+// breaks inside are dropped, a backslash is a slash, `file:/x` and `http:x` have an authority, a
+// host may be written as one number or in full-width letters. A check of only one of these
+// readings can be bypassed with another, so Spellings returns all of them, and the stricter
+// verdict counts.
 package uri
 
 import (
@@ -18,16 +17,16 @@ import (
 	"unicode"
 )
 
-// Reading is a URI taken apart. Every text has one, since a URI that could not
-// be read would escape the policies that look at it.
+// Reading is a parsed URI. Every text has one: a URI that failed to parse would escape the
+// policies that look at it.
 type Reading struct {
-	Scheme string // lower case, empty when there is none
+	Scheme string // lower case; empty if there is none
 	Host   string // lower case, without user and port
 	Path   string // percent-decoded, with . and .. resolved
-	Text   string // the URI put together from these
+	Text   string // the URI assembled from these
 }
 
-// Parse reads text as RFC 3986 does. Text keeps user, port and query. It never
+// Parse parses text by RFC 3986. The Text of the result keeps user, port and query. Parse never
 // fails.
 func Parse(text string) Reading {
 	var r Reading
@@ -57,7 +56,7 @@ func Parse(text string) Reading {
 	return r
 }
 
-// joined puts a URI together. The scheme may be empty.
+// joined assembles a URI. scheme may be empty.
 func joined(scheme string, hasAuthority bool, authority, rest string) string {
 	if hasAuthority {
 		rest = "//" + authority + rest
@@ -68,33 +67,32 @@ func joined(scheme string, hasAuthority bool, authority, rest string) string {
 	return rest
 }
 
-// Tidy reads text as URL readers do that tidy up. A text that is a path is read
-// as one of a file. Text has no user, no port that goes without saying, no
-// fragment, and for files no query. It never fails.
+// Tidy parses text as URL parsers do that normalize first. A text that is a path is parsed as a
+// file URL. The Text of the result has no user, no default port, no fragment and, for files, no
+// query. Tidy never fails.
 func Tidy(text string) Reading {
 	t := tidy(text, true)
 	return t.reading(t.host, t.path)
 }
 
-// tidied is what Tidy makes of a URI before it is put together.
+// tidied holds the parts of a normalized URI.
 type tidied struct {
 	scheme, host, port, path, query string
-	early                           string   // host as readers by IDNA 2003 have it
+	early                           string   // host by IDNA 2003
 	others                          []string // see otherHosts
-	led                             string   // where a path through /proc leads, else empty
+	led                             string   // where a path through /proc leads, or empty
 	authority                       bool
 }
 
-// defaultPorts are the schemes that URL readers tidy up most, and the ports that
-// go without saying.
+// defaultPorts maps each scheme that URL parsers normalize most to its default port.
 var defaultPorts = map[string]string{"http": "80", "https": "443", "ws": "80", "wss": "443", "ftp": "21", "file": ""}
 
-// mostDecoded is how often a path is percent-decoded: one reader may hand it to
-// another that decodes it again.
+// mostDecoded is how often a path is percent-decoded: one parser may pass it to another that
+// decodes it again.
 const mostDecoded = 4
 
-// tidy reads text. slashes says whether a backslash is a slash before the path,
-// too: where it is not, what stands before an @ behind it is a user.
+// tidy parses text. If slashes is set, a backslash before the path is a slash, too. If it is not
+// set, the text before an @ that follows the backslash is a user.
 func tidy(text string, slashes bool) tidied {
 	var t tidied
 	rest := strings.TrimFunc(text, isBlank)
@@ -145,7 +143,7 @@ func tidy(text string, slashes bool) tidied {
 	}
 	rest = decodedWhole(rest)
 	rest = strings.ReplaceAll(rest, `\`, "/")
-	rest, _, _ = strings.Cut(rest, "\x00") // where a path ends for what is written in C
+	rest, _, _ = strings.Cut(rest, "\x00") // C code takes NUL as the end of the path
 	if special && !strings.HasPrefix(rest, "/") {
 		rest = "/" + rest
 	}
@@ -164,10 +162,10 @@ func (t *tidied) reading(host, path string) Reading {
 	return r
 }
 
-// HasHost reports whether text, as URL readers tidy it up, begins with a scheme
-// that they look for a host behind, or with two slashes.
+// HasHost reports whether text, normalized as by a URL parser, begins with two slashes or with a
+// scheme after which parsers expect a host.
 func HasHost(text []byte) bool {
-	const longest = len("https:") + 32 // with what is dropped within it
+	const longest = len("https:") + 32 // leaves room for dropped characters
 	head := bytes.TrimLeftFunc(text, isBlank)
 	scheme, slashes := make([]byte, 0, len("https")), 0
 	for i := 0; i < len(head) && i < longest; i++ {
@@ -189,8 +187,8 @@ func HasHost(text []byte) bool {
 	return false
 }
 
-// isBlank reports whether r at the end of a URI is dropped by some reader: blanks
-// of any kind, control characters, and what no screen shows.
+// isBlank reports whether some parser drops r at the ends of a URI: white space, control
+// characters, and invisible characters.
 func isBlank(r rune) bool {
 	return r <= ' ' || unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r)
 }
@@ -208,7 +206,7 @@ func isScheme(s string) bool {
 	return true
 }
 
-// Decoded reads %XX once; what is no such escape stays.
+// Decoded percent-decodes s once. Invalid escapes stay as they are.
 func Decoded(s string) string {
 	at := strings.IndexByte(s, '%')
 	if at < 0 {
@@ -227,8 +225,7 @@ func Decoded(s string) string {
 	return string(out)
 }
 
-// encoded writes a path as URL readers write it: what can't stand in one as
-// %XX.
+// encoded percent-encodes a path as URL parsers do.
 func encoded(p string) string {
 	const plain = "!$%&'()*+,-./:;=@[\\]^_|~"
 	out := make([]byte, 0, len(p))
@@ -243,14 +240,14 @@ func encoded(p string) string {
 	return string(out)
 }
 
-// cleanPath resolves what goes up.
+// cleanPath resolves "." and "..". A trailing slash is kept.
 func cleanPath(p string) string {
 	if p == "" {
 		return ""
 	}
 	clean := path.Clean(p)
 	if clean != "/" && strings.HasSuffix(p, "/") {
-		clean += "/" // the folder and the file are two resources
+		clean += "/" // the folder and the file are different resources
 	}
 	return clean
 }

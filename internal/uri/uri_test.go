@@ -86,7 +86,8 @@ func TestSpellings(t *testing.T) {
 	}
 }
 
-// What is wrapped, or read in two ways, is judged as what it leads to, among others.
+// The spellings of a URI that is wrapped, or that parsers read differently, include where it
+// leads.
 func TestSpellingsHold(t *testing.T) {
 	for text, want := range map[string]string{
 		`https://a.org\@b.org/x`:    "https://b.org/x",
@@ -97,7 +98,7 @@ func TestSpellingsHold(t *testing.T) {
 		"filesystem:file:///a":      "file:///a",
 		"feed:https://a.org/x":      "https://a.org/x",
 		"jar:file:///a":             "file:///a",
-		// Addresses within others, and numbers that readers take differently.
+		// Embedded addresses, and numbers that parsers read differently.
 		"http://[::169.254.169.254]/x":        "http://169.254.169.254/x",
 		"http://[::a9fe:a9fe]/x":              "http://169.254.169.254/x",
 		"http://[64:ff9b::169.254.169.254]/x": "http://169.254.169.254/x",
@@ -114,7 +115,7 @@ func TestSpellingsHold(t *testing.T) {
 		"wss://a.org:443/x": "https://a.org/x",
 		"WSS://a.org/x":     "wss://a.org/x",
 		"ws://a.org/x":      "http://a.org/x",
-		// Ways through /proc.
+		// Paths through /proc.
 		"file:///proc/self/root/etc/x":                "file:///etc/x",
 		"file:///proc/self/root/../etc/x":             "file:///etc/x",
 		"file:///proc/self/../1234/root/etc/x":        "file:///etc/x",
