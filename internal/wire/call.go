@@ -179,8 +179,8 @@ type Stream struct {
 }
 
 // Stream sends a request whose answer arrives in parts. In a dialect without parts there
-// is only a result. Up to 10 MiB of unread parts are kept; beyond that the stream fails
-// with ErrSlow.
+// is only a result. Up to 4096 unread parts and 10 MiB are kept; beyond that the stream
+// fails with ErrSlow.
 func (c *Conn) Stream(ctx context.Context, method string, params []byte) (*Stream, error) {
 	s := &Stream{conn: c, parts: newInbox(mostParts)}
 	w, err := c.ask(ctx, method, params, s)
