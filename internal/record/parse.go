@@ -115,7 +115,7 @@ func Peek(line []byte) (seq uint64, at []byte, ok bool) {
 	return h.seq, h.time, ok
 }
 
-// IsValues reports whether line is a line of values.
+// IsValues reports whether line is a values line.
 func IsValues(line []byte) bool { return bytes.HasPrefix(line, valuesPrefix) }
 
 // cursor iterates over the members of a line. It keeps the first error.

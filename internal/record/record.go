@@ -72,7 +72,7 @@ type Record struct {
 	Kind       Kind      `json:"kind"`
 	Log        string    `json:"log,omitempty"`
 	Attachment string    `json:"attachment,omitempty"`
-	Call       uint64    `json:"call,omitempty"` // the shim's seq
+	Call       uint64    `json:"call,omitempty"` // number of the call in tg-shim
 	ID         string    `json:"id,omitempty"`   // correlation id, as reported to the agent
 	Session    string    `json:"session,omitempty"`
 	Agent      string    `json:"agent,omitempty"`
