@@ -40,7 +40,7 @@ type Log struct {
 	harmless harmless
 
 	datasync   func(*os.File) error // datasync; tests make it fail
-	foldersync func(*os.File) error // (*os.File).Sync; likewise
+	foldersync func(*os.File) error // (*os.File).Sync; tests make it fail
 	chunk      int64                // how much is first read backwards from the end, 1 MiB
 	block      int64                // blockSize; smaller in tests
 
@@ -115,10 +115,10 @@ func (l *Log) open() (*Log, error) {
 // Record appends r, and with it what the options allow to be kept of values: the raw JSON
 // of arguments, or of params (gate.OfParams), or nil. redact names members of values that
 // are never kept. Secrets in the texts of r are also left out, but r itself keeps them.
-// In a log of limited size, values are reduced to their length and HMAC when the server
-// or session of r has used most of its share, and r is refused when the share is used up.
-// Record sets Seq, Time, Prev and Values of r. If it returns nil, r is stored as safely
-// as the options ask for; otherwise what r is about must not happen.
+// In a strict log of limited size, values are reduced to their length and HMAC when the
+// server or session of r has used half of its share, and r is refused when the share is
+// used up. Record sets Seq, Time, Prev and Values of r. If it returns nil, r is stored as
+// safely as the options ask for; otherwise what r is about must not happen.
 //
 // ctx bounds the wait for stable storage. It also carries what the kernel showed of the
 // decider that r names (gate.WithCaller), and whether r only reports (gate.Telling): such

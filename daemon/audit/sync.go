@@ -64,7 +64,7 @@ func (l *Log) lead() {
 }
 
 // Await returns when the write or sync under way now is done. It also returns if the log
-// can't be written: the log still answers then.
+// can't be written: the log is responsive then too.
 func (l *Log) Await() {
 	l.Seq() // before the other lock, so that nobody waits for a sync because of Await
 	l.syncing.Lock()
@@ -140,7 +140,7 @@ func (l *Log) flush() {
 }
 
 // settle brings records to stable storage that nobody waits for: with SyncAlways those up
-// to seq, which a later record may have brought there already; otherwise all.
+// to seq, which a later record may have brought there already; with SyncInterval all.
 func (l *Log) settle(seq uint64) error {
 	how := l.keeping().Sync
 	if how == SyncAlways {
