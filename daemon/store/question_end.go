@@ -4,8 +4,9 @@ import "context"
 
 // EndQuestion stores how a question ended: its State, Decided, Decider, Surface, Note,
 // Approver, Spent and Edited, and if an answer waits for a call, Good, Boot, Deadline and
-// Edit. told are its calls that now get the answer. Params and Members are erased.
-// ErrDecided means that the question had ended before.
+// Edit. It also stores the redacted Tool, Reason and Rule, and erases Params and Members.
+// told are its calls that now get the answer. ErrDecided means that the question had
+// ended before.
 func (db *DB) EndQuestion(ctx context.Context, q *Question, told ...Asker) error {
 	edit := q.Edit
 	if q.Spent { // the call has it
