@@ -121,8 +121,8 @@ func equal(set map[string]*entry, asked *gate.Question) *entry {
 // alike reports whether an answer to q also answers asked. The subject covers the server,
 // how and where it was started, the definition of what is called, the method, every byte
 // of the params, and the text of the rule and the workflow that ask. In addition the
-// agent, the facts and the level must match. An attachment without a session shares with
-// no other.
+// agent, session, workflow and level must be equal, and every fact of asked must have
+// been shown with q. An attachment without a session shares with no other.
 func alike(q *Question, asked *gate.Question) bool {
 	c := asked.Call
 	return q.Subject == asked.Subject && q.Agent == c.Agent && q.Session == c.Session && q.Workflow == asked.Ruling.Workflow && levelOf(q.Level) == levelOf(string(asked.Ruling.Level)) &&
@@ -256,12 +256,13 @@ type asker struct {
 const (
 	// unknownPatience is the assumed timeout of an agent whose timeout is unknown.
 	unknownPatience = time.Minute
-	// parkMargin is the minimum time between parking a call and its agent's timeout.
+	// parkMargin is the maximum time between parking a call and its agent's timeout.
 	parkMargin = 5 * time.Second
 )
 
 // parkAfter returns how long a call may wait if its agent gives up after patience: four
-// fifths of it, or all but parkMargin if that is longer. If patience is 0, it is unknown.
+// fifths of it, or all but parkMargin if that is longer. If patience is 0,
+// unknownPatience is assumed.
 func parkAfter(patience time.Duration) time.Duration {
 	if patience <= 0 {
 		patience = unknownPatience
