@@ -2,7 +2,7 @@
 // lines, each line chained to the one before (internal/record).
 //
 // A record is written before the verdict it is about leaves the daemon, so a verdict that
-// can't be recorded becomes a refusal. While the log can't be written, every Record fails
+// can't be recorded becomes a denial. While the log can't be written, every Record fails
 // with the same reason. The log retries by itself with later records, and reports in a
 // record of kind gap what is missing.
 //
@@ -33,7 +33,7 @@ type Log struct {
 	dirty  chan struct{}           // holds a token when records wait for the flusher
 	grown  chan struct{}           // holds a token when a block of the log is complete
 	ending chan struct{}           // holds a token when a segment has ended or the log is full
-	stop   chan struct{}           // closed to stop the flusher and the keeper
+	stop   chan struct{}           // closed to stop the goroutines
 	ended  sync.WaitGroup
 	group  commits
 
