@@ -10,8 +10,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// On Slack only those answer who are named when they do, yes or no, and whoever
-// tries it is on record.
+// On Slack only the named approvers can approve or deny, and every other attempt is
+// recorded.
 func TestApproversOnSlack(t *testing.T) {
 	approvers := []string{"U1"}
 	h := newHouse(t, Options{Approves: func(workflow, user string) bool { return workflow == "ops" && slices.Contains(approvers, user) }})
@@ -67,7 +67,7 @@ func TestApproversOnSlack(t *testing.T) {
 	}
 }
 
-// Who was taken out of the configuration does not answer what was asked before.
+// A user who was removed from the configuration can't answer earlier questions.
 func TestAnApproverWhoIsNoneAnyMore(t *testing.T) {
 	approvers := []string{"U1", "U2"}
 	h := newHouse(t, Options{Approves: func(_, user string) bool { return slices.Contains(approvers, user) }})

@@ -12,11 +12,10 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/store"
 )
 
-// Ask files a question, on disk when it returns, or joins one: the one that was
-// filed for the same call before, whatever became of it; one that an equal call
-// was parked at and that was answered since; or one that an equal call asks now.
-// gate.ErrFull means that too many wait, gate.ErrBurst that too many were filed
-// in a short time.
+// Ask stores a new question on disk, or joins an existing one: that of the same call,
+// even if it has ended; one at which an equal call was parked and that was answered
+// since; or one that an equal call is asking now. gate.ErrFull means that too many calls
+// are waiting, gate.ErrBurst that too many questions came in a short time.
 func (q *Queue) Ask(ctx context.Context, asked *gate.Question) (gate.Held, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -36,7 +35,7 @@ func (q *Queue) Ask(ctx context.Context, asked *gate.Question) (gate.Held, error
 		return q.hold(a), nil
 	}
 	a = newAsker(asked.Call, q.o.Now())
-	if e := equal(q.ready, asked); e != nil && e.first() == nil { // else one that waits is about to take it
+	if e := equal(q.ready, asked); e != nil && e.first() == nil { // otherwise a waiting call is about to take it
 		if err := q.give(ctx, e, a); err != nil {
 			return nil, err
 		}
@@ -60,7 +59,7 @@ func (q *Queue) Ask(ctx context.Context, asked *gate.Question) (gate.Held, error
 	return q.hold(a), nil
 }
 
-// file files a question of which a is the first asker.
+// file stores a new question with a as its first asker.
 func (q *Queue) file(ctx context.Context, asked *gate.Question, a *asker) error {
 	now := q.o.Now()
 	if err := q.pace(asked.Call.Server, now); err != nil {
@@ -86,13 +85,13 @@ func (q *Queue) file(ctx context.Context, asked *gate.Question, a *asker) error 
 	return nil
 }
 
-// add takes a question into the queue.
+// add adds a question to the queue.
 func (q *Queue) add(e *entry) {
 	q.open[e.q.ID] = e
 	q.rouse()
 }
 
-// rouse has the next expiry looked at anew.
+// rouse makes expire recompute the next deadline.
 func (q *Queue) rouse() {
 	select {
 	case q.wake <- struct{}{}:
@@ -100,15 +99,15 @@ func (q *Queue) rouse() {
 	}
 }
 
-// join makes a one of the askers of e.
+// join makes a an asker of e.
 func (q *Queue) join(e *entry, a *asker) {
 	a.e = e
 	e.asks = append(e.asks, a)
 	q.calls[a.call] = a
 }
 
-// equal returns the oldest question of a set that is about a call equal to the
-// one asked about, and was shown with no less true of it.
+// equal returns the oldest question in set that is about a call equal to the one in asked
+// and showed all of its facts.
 func equal(set map[string]*entry, asked *gate.Question) *entry {
 	var oldest *entry
 	for _, e := range set {
@@ -119,20 +118,20 @@ func equal(set map[string]*entry, asked *gate.Question) *entry {
 	return oldest
 }
 
-// alike reports whether an answer to q is one to asked. The subject is the
-// server, what it was started as and where, the definition of what is called, the
-// method and every byte of the params, and what the rule and the workflow say that
-// ask; who calls comes to it, what was known of it, and at what level it is asked. A shim without a session
-// shares with nobody.
+// alike reports whether an answer to q also answers asked. The subject covers the server,
+// how and where it was started, the definition of what is called, the method, every byte
+// of the params, and the text of the rule and the workflow that ask. In addition the
+// agent, session, workflow and level must be equal, and every fact of asked must have
+// been shown with q. An attachment without a session shares with no other.
 func alike(q *Question, asked *gate.Question) bool {
 	c := asked.Call
 	return q.Subject == asked.Subject && q.Agent == c.Agent && q.Session == c.Session && q.Workflow == asked.Ruling.Workflow && levelOf(q.Level) == levelOf(string(asked.Ruling.Level)) &&
 		(c.Session != "" || q.Attachment == c.Attachment) && covers(q.Facts, gate.NotInTheCall(asked.Facts))
 }
 
-// covers reports whether everything that is true of a call was shown with a
-// question, as far as names go: details may differ in their wording only. That a
-// text steered the session is no reason to ask, and none to ask again.
+// covers reports whether all facts of a call were shown with a question. It compares
+// names only: details may differ in their wording. The fact "steered" is no reason to
+// ask, nor to ask again.
 func covers(shown []string, facts []gate.Fact) bool {
 	for _, f := range facts {
 		if f.Name != "steered" && !slices.ContainsFunc(shown, func(text string) bool { return factName(text) == f.Name }) {
@@ -142,7 +141,7 @@ func covers(shown []string, facts []gate.Fact) bool {
 	return true
 }
 
-// factName is the name of a fact in what factText has made of it.
+// factName returns the name of the fact in a text made by factText.
 func factName(text string) string {
 	if end := strings.IndexAny(text, ": "); end >= 0 {
 		return text[:end]
@@ -150,8 +149,8 @@ func factName(text string) string {
 	return text
 }
 
-// find returns the call if it has asked before, nil when it has not. One whose
-// question ended long ago, or under an earlier daemon, is looked up on disk.
+// find returns the call if it has asked before, otherwise nil. If its question ended long
+// ago, or under a previous daemon, find reads it from disk.
 func (q *Queue) find(ctx context.Context, c call) (*asker, error) {
 	if a := q.calls[c]; a != nil {
 		return a, nil
@@ -177,8 +176,8 @@ func (q *Queue) find(ctx context.Context, c call) (*asker, error) {
 	return a, nil
 }
 
-// room refuses a call past the limits. Every call that waits takes a place, and
-// so does a question that none waits for, since it was parked; each holds its bytes.
+// room refuses a call past the limits. Every waiting call takes a place, and so does a
+// question that has only parked calls; each place counts the bytes of the call.
 func (q *Queue) room(c *gate.Call) error {
 	server, ofServer, all, held := c.Server, 0, 0, int64(0)
 	for _, e := range q.open {
@@ -201,24 +200,22 @@ func (q *Queue) room(c *gate.Call) error {
 }
 
 const (
-	// burstSpan and burstFactor bound how many questions are filed for a server:
-	// in that time that many times what may be open for it. What waits is bounded
-	// already; this bounds what comes and goes, so that nobody can wear a person
-	// out with questions that they take back and put again.
+	// burstSpan and burstFactor bound how many questions are created for a server:
+	// burstFactor times its limit of waiting calls within burstSpan. Without this,
+	// someone could wear a person out with questions that are canceled and asked again.
 	burstSpan   = time.Minute
 	burstFactor = 4
-	// mostBursts is how many servers are counted before those of which nothing
-	// was heard are forgotten.
+	// mostBursts is the number of counted servers from which inactive ones are removed.
 	mostBursts = 1024
 )
 
-// burst is how many questions were filed for a server since a moment.
+// burst is the number of questions created for a server since a time.
 type burst struct {
 	since time.Time
 	n     int
 }
 
-// pace refuses a question that comes too soon after too many others.
+// pace refuses a question if too many were created for the server recently.
 func (q *Queue) pace(server string, now time.Time) error {
 	b := q.filed[server]
 	if b == nil || now.Sub(b.since) >= burstSpan {
@@ -239,7 +236,7 @@ func (q *Queue) pace(server string, now time.Time) error {
 	return nil
 }
 
-// kept is a as it is on disk.
+// kept returns a as stored on disk.
 func (a *asker) kept() *store.Asker {
 	return &store.Asker{
 		Attachment: a.attachment, Seq: a.seq, Question: a.e.q.ID, Since: a.since.UTC().Truncate(resolution), State: a.state,
@@ -250,23 +247,22 @@ func (a *asker) kept() *store.Asker {
 type asker struct {
 	call
 	e        *entry
-	since    time.Time        // when it came
-	patience time.Duration    // after how long it is parked
+	since    time.Time        // when it arrived
+	patience time.Duration    // how long it waits before it is parked
 	state    store.AskerState // waits, parked, gone or told
 	claimed  bool             // it was submitted to this daemon
 }
 
 const (
-	// unknownPatience is how long an agent is taken to wait of which nothing is
-	// known.
+	// unknownPatience is the assumed timeout of an agent whose timeout is unknown.
 	unknownPatience = time.Minute
-	// parkMargin is how long before an agent's patience ends a call is parked at
-	// the latest.
+	// parkMargin is the maximum time between parking a call and its agent's timeout.
 	parkMargin = 5 * time.Second
 )
 
-// parkAfter is how long a call of an agent may wait that gives up after
-// patience, 0 where nobody knows: four fifths of it, or all but parkMargin.
+// parkAfter returns how long a call may wait if its agent gives up after patience: four
+// fifths of it, or all but parkMargin if that is longer. If patience is 0,
+// unknownPatience is assumed.
 func parkAfter(patience time.Duration) time.Duration {
 	if patience <= 0 {
 		patience = unknownPatience
@@ -284,7 +280,7 @@ func newAsker(c *gate.Call, now time.Time) *asker {
 	}
 }
 
-// waiting is how many calls wait for the answer.
+// waiting returns the number of calls that wait for the answer.
 func (e *entry) waiting() int {
 	n := 0
 	for _, a := range e.asks {
@@ -295,15 +291,15 @@ func (e *entry) waiting() int {
 	return n
 }
 
-// shown is the question as people see it.
+// shown returns the question as people see it.
 func (e *entry) shown() Question {
 	q := e.q
 	q.Waiting = e.waiting()
 	return q
 }
 
-// first returns the oldest call that waits for the answer and was submitted to
-// this daemon, nil when there is none.
+// first returns the oldest call that waits for the answer and was submitted to this
+// daemon; nil if there is none.
 func (e *entry) first() *asker {
 	i := slices.IndexFunc(e.asks, func(a *asker) bool { return a.state == store.AskerWaits && a.claimed })
 	if i < 0 {
@@ -312,13 +308,13 @@ func (e *entry) first() *asker {
 	return e.asks[i]
 }
 
-// give lets a have the answer that waits at e, and nobody else. On disk it is
-// spent before a learns of it.
+// give assigns the waiting answer of e to a alone. The answer is marked as spent on disk
+// before a gets it.
 func (q *Queue) give(ctx context.Context, e *entry, a *asker) error {
 	if q.closed {
 		return errStopping
 	}
-	if err := q.writeEnds(); err != nil { // the disk must know that there is an answer
+	if err := q.writeEnds(); err != nil { // the answer must be on disk first
 		return err
 	}
 	if a.e != e {
@@ -333,7 +329,7 @@ func (q *Queue) give(ctx context.Context, e *entry, a *asker) error {
 	return nil
 }
 
-// unready ends the time for which the answer of e waits.
+// unready removes e from the questions whose answer waits.
 func (q *Queue) unready(e *entry) {
 	delete(q.ready, e.q.ID)
 	for _, a := range e.asks {
@@ -341,7 +337,8 @@ func (q *Queue) unready(e *entry) {
 	}
 }
 
-// letGo forgets a call in its turn.
+// letGo adds c to the calls that may be forgotten, and forgets the oldest if there are
+// too many.
 func (q *Queue) letGo(c call) {
 	q.past = append(q.past, c)
 	if len(q.past) > remembered {
@@ -350,7 +347,7 @@ func (q *Queue) letGo(c call) {
 	}
 }
 
-// answer is what a learns of its question, which has ended.
+// answer returns the answer for a, whose question has ended or which is parked.
 func (q *Queue) answer(ctx context.Context, a *asker) (gate.Answer, error) {
 	e := a.e
 	switch {
@@ -364,7 +361,7 @@ func (q *Queue) answer(ctx context.Context, a *asker) (gate.Answer, error) {
 		return gate.Answer{ID: e.q.ID, State: gate.StateLapsed, Decider: e.q.Decider}, nil
 	case a.state != store.AskerTold && e.q.State == store.StateApproved:
 		return gate.Answer{ID: e.q.ID, State: gate.StateSpent, Decider: e.q.Decider}, nil
-	case e.q.Edited && e.q.Edit == nil: // erased when a daemon before this one handed them out
+	case e.q.Edited && e.q.Edit == nil: // erased when a previous daemon gave it to a call
 		return gate.Answer{}, fmt.Errorf("the arguments that %s was approved with are gone", e.q.ID)
 	}
 	answer := gate.Answer{
@@ -377,7 +374,7 @@ func (q *Queue) answer(ctx context.Context, a *asker) (gate.Answer, error) {
 	return answer, nil
 }
 
-// park tells a to repeat itself, unless its question has ended meanwhile.
+// park parks a, unless its question has ended meanwhile.
 func (q *Queue) park(ctx context.Context, a *asker) (gate.Answer, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -395,15 +392,15 @@ func (q *Queue) park(ctx context.Context, a *asker) (gate.Answer, error) {
 	return q.answer(ctx, a)
 }
 
-// held is a question as one call waits for it.
+// held is a question from the view of one waiting call.
 type held struct {
 	q    *Queue
 	a    *asker
 	over <-chan struct{} // closed when there is an answer
-	left time.Duration   // until the call is parked, when it was asked
+	left time.Duration   // time until the call is parked, when it asked
 }
 
-// hold returns a's question as the gate waits for it.
+// hold returns a's question for the gate to wait for.
 func (q *Queue) hold(a *asker) *held {
 	h := &held{q: q, a: a, over: a.e.done, left: min(a.patience, max(0, a.patience-q.o.Now().Sub(a.since)))}
 	if a.state == store.AskerParked {
@@ -412,13 +409,12 @@ func (q *Queue) hold(a *asker) *held {
 	return h
 }
 
-// ID returns the name of the question.
+// ID returns the id of the question.
 func (h *held) ID() string { return h.a.e.q.ID }
 
-// Wait returns how the question ended, also when ctx has, or that the call is
-// parked, when its agent won't wait longer. When ctx ends first it returns its
-// cause; if that is gate.ErrWithdrawn the call does not ask any more, and else the
-// question stays as it is.
+// Wait returns the answer, even if ctx has ended, or that the call is parked because its
+// agent would not wait longer. If ctx ends first, Wait returns its cause. If the cause is
+// gate.ErrWithdrawn, the call stops asking; otherwise the question is not changed.
 func (h *held) Wait(ctx context.Context) (gate.Answer, error) {
 	select {
 	case <-h.over:
@@ -449,7 +445,7 @@ func (h *held) answer(ctx context.Context) (gate.Answer, error) {
 	return h.q.answer(context.WithoutCancel(ctx), h.a)
 }
 
-// closed is over from the start.
+// closed is a channel that is always closed.
 var closed = func() chan struct{} {
 	c := make(chan struct{})
 	close(c)

@@ -20,35 +20,34 @@ type Decision struct {
 	ID      string
 	Subject []byte // of the question that the person was shown
 	Approve bool
-	Note    string // told to the agent when it is a refusal, without secrets
-	Decider string // who, as the kernel saw them
-	Surface string // where, as they say
-	// Who answers on a surface that several people use, as it says: a user's id on
-	// Slack. Nobody answers there who is not named.
+	Note    string // if it is a denial, sent to the agent without secrets
+	Decider string // who decided, as the kernel showed it
+	Surface string // where, as the caller reported it
+	// Who answers on a surface that several people use, as the surface reported it: a
+	// user id on Slack. It is required there.
 	Approver string
-	Terms    *Terms      // of a grant that is given with a yes; nil for none
-	Edit     []byte      // raw JSON of the arguments that are to be sent instead; nil for those that were asked about
-	Proof    *gate.Proof // of presence; looked at for a yes to a question that needs it
+	Terms    *Terms      // of a grant given with an approval; nil for none
+	Edit     []byte      // raw JSON of the arguments to send instead; nil for the original ones
+	Proof    *gate.Proof // of presence; checked for an approval that needs it
 
-	level gate.Level // what Proof has shown
+	level gate.Level // what Proof has proved
 }
 
-// Decide answers a question and returns it as it ended, with the grant that
-// was given. The first answer wins, but for a no, which makes one of a yes that no
-// call has made use of yet, and ends the grant that came with it. gate.ErrInvalid means that what was to be granted
-// can't be; then nothing is answered. When the grant alone fails the question is
-// answered, and returned beside the error.
+// Decide answers a question and returns it in its final state, with the grant if one was
+// given. The first answer wins, with one exception: a denial overrules an approval that
+// no call has taken yet, and ends the grant given with it. gate.ErrInvalid means that the
+// grant or the changed arguments are not possible; the question is not answered then. If
+// only the grant fails, the question is answered, and returned together with the error.
 //
-// Errors are gate.ErrNotFound; gate.ErrDecided, when the question has ended
-// otherwise; gate.ErrChanged, when the subject is not that of the question;
-// gate.ErrForbidden, when a yes may not come from that surface, or the approver is
-// none of those that the workflow names; gate.ErrProofNeeded, when a yes needs a
-// proof and came without, and those of the Prover; and that of the recorder, when
-// the end could not be written down: then the call is refused, whatever was
-// answered.
+// The errors are gate.ErrNotFound; gate.ErrDecided, if the question has ended already;
+// gate.ErrChanged, if the subject is not that of the question; gate.ErrForbidden, if an
+// approval may not come from that surface or the workflow does not name the approver;
+// gate.ErrProofNeeded, if an approval needs a proof and has none; the errors of the
+// Prover; and the error of the recorder, if the end could not be recorded: then the call
+// is denied, whatever the answer was.
 func (q *Queue) Decide(ctx context.Context, d Decision) (Question, error) {
 	if q.o.Redact != nil {
-		d.Note = q.o.Redact(d.Note) // it is kept, and told to the agent
+		d.Note = q.o.Redact(d.Note) // it is stored and sent to the agent
 	}
 	d.level = gate.LevelWatch
 	if err := q.prove(ctx, &d); err != nil {
@@ -72,8 +71,8 @@ func (q *Queue) Decide(ctx context.Context, d Decision) (Question, error) {
 	case e == nil:
 		return q.tooLate(ctx, d.ID)
 	}
-	// prove did not hold the queue up, and the question may be another one by now:
-	// what it needs is looked at again.
+	// prove did not hold q.mu, so the question may be a different one now. Check its
+	// requirements again.
 	g, err := q.answerable(ctx, e, &d)
 	if err == nil && needsProof(&e.q, &d) && d.level != gate.LevelPresence {
 		err = gate.ErrProofNeeded
@@ -99,8 +98,8 @@ func (q *Queue) Decide(ctx context.Context, d Decision) (Question, error) {
 	return e.q, nil
 }
 
-// answerable says why d can't be an answer to an open question, whatever it proves.
-// It returns the grant that would be given, nil for none. q.mu is held.
+// answerable returns why d can't answer a waiting question, apart from its proof. It also
+// returns the grant that d would give; nil if none. q.mu must be held.
 func (q *Queue) answerable(ctx context.Context, e *entry, d *Decision) (*Grant, error) {
 	switch {
 	case !bytes.Equal(d.Subject, e.q.Subject[:]):
@@ -125,7 +124,7 @@ func (q *Queue) answerable(ctx context.Context, e *entry, d *Decision) (*Grant, 
 	return q.terms(&e.q, d.Terms, d)
 }
 
-// overrule makes a no of a yes that waits for a call.
+// overrule turns an approval that waits for a call into a denial.
 func (q *Queue) overrule(ctx context.Context, e *entry, d *Decision) (Question, error) {
 	if !bytes.Equal(d.Subject, e.q.Subject[:]) {
 		return Question{}, fmt.Errorf("decide %s: %w", d.ID, gate.ErrChanged)
@@ -144,14 +143,13 @@ func (q *Queue) overrule(ctx context.Context, e *entry, d *Decision) (Question, 
 		q.unready(e)
 	}
 	q.tell(e)
-	if err != nil { // whoever asks this daemon is refused all the same
+	if err != nil { // this daemon denies the call anyway
 		return e.q, fmt.Errorf("decide %s: %w", d.ID, err)
 	}
 	return e.q, nil
 }
 
-// editable says why the arguments of a call can't be sent otherwise than they were
-// asked about; nil when they can.
+// editable returns why the arguments of a call can't be replaced; nil if they can.
 func editable(q *Question, d *Decision) error {
 	refuse := func(why string) error { return fmt.Errorf("change its arguments: %s: %w", why, gate.ErrInvalid) }
 	switch {
@@ -164,7 +162,7 @@ func editable(q *Question, d *Decision) error {
 	case bytes.ContainsAny(d.Edit, "\r\n"):
 		return refuse("a message is one line, and these hold a line end")
 	}
-	// Whoever was not shown all of them would send what stands in their place.
+	// A person who was not shown all of them would send the placeholders.
 	if shown := argumentsIn(q.Params); shown == nil {
 		return refuse("the call has none")
 	} else if sum := sha256.Sum256(shown); !bytes.Equal(sum[:], ofArguments(q.Members)) {
@@ -173,7 +171,7 @@ func editable(q *Question, d *Decision) error {
 	return nil
 }
 
-// argumentsIn are the raw arguments in params as they are shown; nil for none.
+// argumentsIn returns the raw arguments in the shown params; nil if there are none.
 func argumentsIn(params []byte) []byte {
 	span, err := wire.Member(params, wire.Span{End: len(params)}, "arguments")
 	if err != nil || string(span.Of(params)) == "null" {
@@ -182,7 +180,7 @@ func argumentsIn(params []byte) []byte {
 	return span.Of(params)
 }
 
-// tooLate explains why a question can't be answered.
+// tooLate returns why a question can't be answered any more.
 func (q *Queue) tooLate(ctx context.Context, id string) (Question, error) {
 	ended, err := q.db.Question(ctx, id)
 	if err != nil {
@@ -198,15 +196,15 @@ func (q *Queue) tooLate(ctx context.Context, id string) (Question, error) {
 
 func byNumber(a, b Question) int { return cmp.Compare(store.ParseID(a.ID), store.ParseID(b.ID)) }
 
-// Prover checks what somebody gives as a proof that they are a person.
+// Prover checks proofs of presence.
 type Prover interface {
-	// Prove checks a proof that was given for what, as "an answer to A-17", by who,
-	// as the kernel saw them. It may take a moment. Its error says that the proof
-	// is none, or none now.
+	// Prove checks a proof given by who, as the kernel showed it, for what, such as "an
+	// answer to A-17". It may take a moment. It fails if the proof is invalid or can't be
+	// checked now.
 	Prove(ctx context.Context, proof *gate.Proof, what, who string) error
 }
 
-// levelOf is what a yes to a question has to show, watch where nothing was kept.
+// levelOf returns the level that an approval has to prove; watch if none was stored.
 func levelOf(level string) gate.Level {
 	if level == string(gate.LevelPresence) {
 		return gate.LevelPresence
@@ -214,15 +212,15 @@ func levelOf(level string) gate.Level {
 	return gate.LevelWatch
 }
 
-// needsProof reports whether d can be an answer to q only with a proof. A no never
-// needs one: whoever is in doubt refuses.
+// needsProof reports whether d can answer q only with a proof. A denial never needs one,
+// so that anyone in doubt can deny.
 func needsProof(q *Question, d *Decision) bool {
 	return d.Approve && levelOf(q.Level) == gate.LevelPresence
 }
 
-// prove has the proof of d checked, when the question needs one and d could be an
-// answer to it otherwise: a code that was given is spent by looking at it. The
-// queue is not held up meanwhile, and Decide looks at the question again.
+// prove checks the proof of d if the question needs one and d could otherwise answer it,
+// since checking a code uses it up. It does not hold q.mu during the check, and Decide
+// checks the question again.
 func (q *Queue) prove(ctx context.Context, d *Decision) error {
 	q.mu.Lock()
 	needs := false
@@ -246,9 +244,9 @@ func (q *Queue) prove(ctx context.Context, d *Decision) error {
 	return nil
 }
 
-// Void takes back what rests on a secret that is gone; why says what became of it,
-// by whom. Open questions that need presence are withdrawn, and a yes to one that
-// no call has made use of yet is a no. With grants, all grants end as well.
+// Void revokes what depends on a removed secret; why says what happened, and who did it.
+// Waiting questions that need presence are withdrawn, and approvals of such questions
+// that no call has taken yet become denials. With grants, all grants end too.
 func (q *Queue) Void(ctx context.Context, by, why string, grants bool) error {
 	of := func(old *Question) bool { return levelOf(old.Level) == gate.LevelPresence }
 	q.mu.Lock()
@@ -275,15 +273,14 @@ func (q *Queue) Void(ctx context.Context, by, why string, grants bool) error {
 	return failed
 }
 
-// surfaceSlack is where everybody who reads a channel can press a button.
+// surfaceSlack is the surface where everybody in a channel can press a button.
 const surfaceSlack = "slack"
 
-// approverLongest is how long the id of an approver may be, in bytes.
+// approverLongest is the maximum length of an approver's id, in bytes.
 const approverLongest = 64
 
-// named checks that the approver of d is one of those who answer what asked asks,
-// by the configuration that is in force now: who was taken out of it no longer
-// answers. Yes or no, a refusal is written down.
+// named checks that the current configuration allows the approver of d to answer asked. A
+// refusal is recorded, whatever the answer is.
 func (q *Queue) named(ctx context.Context, asked *Question, d *Decision) error {
 	if d.Surface != surfaceSlack {
 		return fmt.Errorf("an approver named on %q: only Slack has any: %w", d.Surface, gate.ErrInvalid)

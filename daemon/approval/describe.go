@@ -16,7 +16,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// describe makes of what the gate asks what a person is shown.
+// describe returns the question that a person is shown for asked.
 func describe(asked *gate.Question, now time.Time) Question {
 	c, r := asked.Call, &asked.Ruling
 	q := Question{
@@ -33,8 +33,8 @@ func describe(asked *gate.Question, now time.Time) Question {
 	return q
 }
 
-// ruleOf names what asks, with its place: a rule, or a policy and the rule under
-// which it was asked.
+// ruleOf names what asks, with its position: a rule, or a policy and the rule under which
+// it was evaluated.
 func ruleOf(r *gate.Ruling) string {
 	switch {
 	case r.By != "" && r.Rule != "":
@@ -47,10 +47,10 @@ func ruleOf(r *gate.Ruling) string {
 	return r.Rule
 }
 
-// digests are what a grant knows equal calls by: the SHA-256 over the raw bytes of
-// each argument, and under the empty name those over all arguments and over what
-// stands beside them, one behind the other. Other methods than tools have params in
-// the place of arguments.
+// digests returns the digests by which a grant recognizes equal calls: the SHA-256 over
+// the raw bytes of each argument, and under the empty name that over all arguments
+// followed by that over the other params. For methods other than tools/call, the params
+// replace the arguments.
 func digests(c *gate.Call) map[string][]byte {
 	span := c.Envelope.Arguments
 	whole := c.Arguments()
@@ -63,15 +63,15 @@ func digests(c *gate.Call) map[string][]byte {
 	return all
 }
 
-// digestsIn are digests of whole, and of the members of the object at span.
+// digestsIn returns the digests of whole and of the members of the object at span.
 func digestsIn(line []byte, span wire.Span, whole []byte) map[string][]byte {
 	sum := sha256.Sum256(whole)
 	all := map[string][]byte{"": sum[:]}
 	if !span.Present() {
 		return all
 	}
-	// What can't be read was refused before anybody was asked; then there is
-	// nothing to match.
+	// Unreadable arguments were refused before anybody was asked, so there is nothing to
+	// match.
 	_ = wire.Members(line, span, func(name []byte, value wire.Span) error {
 		sum := sha256.Sum256(value.Of(line))
 		if len(name) > 0 {
@@ -82,9 +82,8 @@ func digestsIn(line []byte, span wire.Span, whole []byte) map[string][]byte {
 	return all
 }
 
-// ofArguments and ofBeside take apart what digests has under the empty name. A
-// question of a release that did not look at what stands beside the arguments has
-// nothing of the second.
+// ofArguments and ofBeside split the entry under the empty name of digests. In a question
+// of a release that did not check the other params, the second part is empty.
 func ofArguments(members map[string][]byte) []byte {
 	return members[""][:min(len(members[""]), sha256.Size)]
 }
@@ -93,22 +92,22 @@ func ofBeside(members map[string][]byte) []byte {
 	return members[""][min(len(members[""]), sha256.Size):]
 }
 
-// Admits reports whether a grant is for calls with these arguments, one raw JSON
-// object, as far as they count for it.
+// Admits reports whether a grant matches these arguments, one raw JSON object.
 func Admits(g *Grant, arguments []byte) bool {
 	return equalMembers(g, digestsIn(arguments, wire.Span{End: len(arguments)}, arguments))
 }
 
-// shown is the params of a call without the members of its arguments that are
-// not to be shown; where it has none the params stand in their place. The subject is that of the whole: a yes covers what is hidden
-// too, and the workflow says that it does.
+// shown returns the params of a call without the members that are not to be shown. redact
+// names members of the arguments, or of the params if there are no arguments. The subject
+// still covers the whole call: an approval includes what is hidden, and the workflow says
+// so.
 func shown(c *gate.Call, redact []string) []byte {
 	params := c.Params()
 	if params == nil {
 		return []byte("{}")
 	}
 	if len(redact) == 0 {
-		return params[:len(params):len(params)] // of the line, which waits as long: a long one is there once
+		return params[:len(params):len(params)] // shares the memory of the line, which waits as long
 	}
 	masked := rawjson.Mask(params, c.InParams(redact), func([]byte) string { return "(not shown)" })
 	if masked == nil {
@@ -129,14 +128,14 @@ func factText(f gate.Fact) string {
 }
 
 const (
-	// longestPreview is how much of a question's params a list shows, in bytes: many
-	// of them have to go into one message.
+	// longestPreview is the maximum size of a question's params in a list, in bytes,
+	// since many of them must fit into one message.
 	longestPreview = 4 << 10
-	longestShown   = 256 // of a string or number in a preview
+	longestShown   = 256 // maximum of a string or number in a preview
 )
 
-// preview returns params, JSON, in short: long strings and numbers are cut, and say how
-// long they are, and what comes after longestPreview is left out.
+// preview returns the JSON params in short: long strings and numbers are cut with their
+// length, and everything after longestPreview is left out.
 func preview(params []byte) []byte {
 	if len(params) <= longestPreview {
 		return params
@@ -161,7 +160,7 @@ func preview(params []byte) []byte {
 		end := jsontext.EndArray
 		if kind == '{' {
 			if end = jsontext.EndObject; n%2 == 1 {
-				_ = to.WriteToken(jsontext.String("…")) // can't fail: a value is due
+				_ = to.WriteToken(jsontext.String("…")) // can't fail: a value is expected
 			}
 		}
 		if to.WriteToken(end) != nil {
@@ -171,9 +170,9 @@ func preview(params []byte) []byte {
 	return bytes.TrimSpace(out.Bytes())
 }
 
-// shorten leaves of long params their beginnings, and of short ones a copy: what waits
-// holds the line of the call once, and what was parked holds none. All of them are on
-// disk, where an open question always is.
+// shorten keeps only the beginning of long params, and a copy of short ones, so that the
+// params don't keep the line of the call in memory. The complete params of a waiting
+// question are always on disk.
 func (e *entry) shorten() {
 	whole := e.q.Params
 	e.params = sha256.Sum256(whole)
@@ -184,7 +183,8 @@ func (e *entry) shorten() {
 	e.q.Params = bytes.Clone(whole)
 }
 
-// whole is an open question as people see it, with all of its params. q.mu is held.
+// whole returns a waiting question as people see it, with complete params. q.mu must be
+// held.
 func (q *Queue) whole(ctx context.Context, e *entry) (Question, error) {
 	asked := e.shown()
 	if asked.ParamsBytes == 0 {

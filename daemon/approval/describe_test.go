@@ -9,8 +9,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// What a workflow hides is hidden in a call's arguments, and where there are none in
-// the params.
+// What a workflow hides is hidden in a call's arguments, or in its params if it has no
+// arguments.
 func TestHiddenMembersAreNotShown(t *testing.T) {
 	for _, one := range []struct {
 		side wire.Side

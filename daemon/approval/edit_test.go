@@ -25,15 +25,15 @@ func (h *house) edit(id, arguments string) error {
 	return err
 }
 
-// shownWhole is a call of which every argument is shown.
+// shownWhole returns a call all of whose arguments are shown.
 func shownWhole(seq uint64, arguments string) *gate.Question {
 	q := callWith(seq, arguments)
 	q.Ruling.Redact = nil
 	return q
 }
 
-// A call that was parked is sent with the arguments that a person wrote meanwhile,
-// also by another daemon; then they are nowhere on disk any more.
+// A parked call is sent with the arguments that a person wrote meanwhile, also by another
+// daemon; then they are erased from the disk.
 func TestOtherArgumentsWaitForTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Options{})
@@ -58,7 +58,7 @@ func TestOtherArgumentsWaitForTheCall(t *testing.T) {
 				t.Errorf("%s has the arguments still", name)
 			}
 		}
-		// Rather nothing than what was asked about at first.
+		// If the new arguments are gone, the original ones must not be sent.
 		if a, err := h.askFor(again).Wait(ctx); err == nil {
 			t.Errorf("with another daemon: %+v", a)
 		}

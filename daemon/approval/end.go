@@ -12,10 +12,10 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// end ends an open question: first in the audit log, then on disk, then for
-// those who wait. The error is of the first; then the answer is a refusal.
+// end ends a waiting question: first in the audit log, then on disk, then for the waiting
+// calls. If it can't be recorded, end returns an error and the call is denied.
 func (q *Queue) end(ctx context.Context, e *entry, state store.State) error {
-	ctx = context.WithoutCancel(ctx) // an end is not left half-way because somebody has gone
+	ctx = context.WithoutCancel(ctx) // a canceled context must not interrupt this
 	now := q.o.Now()
 	e.q.State, e.q.Decided = state, now.UTC().Truncate(resolution)
 	unrecorded := q.o.Recorder.Record(ctx, endRecord(&e.q), nil, nil)
@@ -28,7 +28,7 @@ func (q *Queue) end(ctx context.Context, e *entry, state store.State) error {
 		unrecorded = fmt.Errorf("the call is refused: %w", unrecorded)
 	}
 	e.q.Params, e.q.ParamsBytes, e.q.Members = nil, 0, nil
-	if q.o.Redact != nil { // a name, too, is the stranger's
+	if q.o.Redact != nil { // names are untrusted too
 		e.q.Tool, e.q.Reason, e.q.Rule = q.o.Redact(e.q.Tool), q.o.Redact(e.q.Reason), q.o.Redact(e.q.Rule)
 	}
 	told := q.hand(e)
@@ -50,11 +50,11 @@ func (q *Queue) end(ctx context.Context, e *entry, state store.State) error {
 	return unrecorded
 }
 
-// hand says who learns of the end of e, and what waits: a no is for every call that
-// listens. A yes is for the one that has waited longest, which takes it when it is
-// about to go on, so that a no can come before; and an answer that no call takes
-// now waits for one, if a call was told to repeat itself, or an earlier daemon's
-// shim may come back with its own.
+// hand returns the calls that get the answer of e now, and sets how long the answer
+// waits. A denial is for every waiting call. An approval is for the call that has waited
+// longest, which takes it when it is about to be forwarded, so that a denial can still
+// overrule it. An answer that no call takes now waits for a repetition, or for a call
+// that a tg-shim of a previous daemon submits again.
 func (q *Queue) hand(e *entry) []store.Asker {
 	var told []store.Asker
 	tell := func(a *asker) {
@@ -85,9 +85,9 @@ func (q *Queue) hand(e *entry) []store.Asker {
 	return nil
 }
 
-// writeEnds brings to disk how questions ended. What can't be written now is
-// tried again with the next; should the daemon die before, the question is open
-// again, and whoever answers it once more finds both answers in the audit log.
+// writeEnds writes the ends of questions to disk. What can't be written now is retried
+// with the next end. If the daemon dies before that, the question is waiting again; if it
+// is answered again, the audit log contains both answers.
 func (q *Queue) writeEnds() error {
 	for len(q.unwritten) > 0 {
 		u := &q.unwritten[0]
@@ -100,17 +100,17 @@ func (q *Queue) writeEnds() error {
 	return nil
 }
 
-// endRecord is the audit record of the end of a question.
+// endRecord returns the audit record of the end of a question.
 func endRecord(q *Question) *record.Record {
 	level := gate.Level("")
 	switch q.State {
 	case store.StateApproved:
 		level = levelOf(q.Level)
-	case store.StateRejected: // a no needs no proof
+	case store.StateRejected: // a denial needs no proof
 		level = gate.LevelWatch
 	}
 	reason := q.Note
-	if q.Edited { // to know them again by in the record of the call, which has both
+	if q.Edited { // the record of the call has both versions; the digest identifies this one
 		if reason != "" {
 			reason += "; "
 		}
@@ -123,7 +123,7 @@ func endRecord(q *Question) *record.Record {
 	return r
 }
 
-// recordOf begins a record about a question.
+// recordOf returns the start of a record about a question.
 func recordOf(q *Question, kind record.Kind) *record.Record {
 	return &record.Record{
 		Kind: kind, Attachment: q.Attachment, Call: q.Seq, ID: q.Call, Session: q.Session, Agent: q.Agent,
@@ -131,23 +131,23 @@ func recordOf(q *Question, kind record.Kind) *record.Record {
 	}
 }
 
-// Withdraw notes that a call does not ask any more. Its question is withdrawn,
-// unless another call asks it too, or was told to repeat itself.
+// Withdraw removes a call from its question. The question is withdrawn, unless another
+// call is waiting for it or was parked.
 func (q *Queue) Withdraw(attachment string, seq uint64) {
 	const reason = "the agent took the call back"
 	q.withdraw(reason, func(a *asker) bool { return a.call == call{attachment, seq} }, nobody)
 }
 
-// WithdrawAttachment notes that an attachment will not come back; reason says
-// why, as "the agent has left". Calls of it that were parked can be repeated by
-// another one of the same session.
+// WithdrawAttachment removes the calls of an attachment that will not return; reason says
+// why, such as "the agent has left". Its parked calls can be repeated by another
+// attachment of the same session.
 func (q *Queue) WithdrawAttachment(attachment, reason string) {
 	q.withdraw(reason, func(a *asker) bool { return a.attachment == attachment },
 		func(old *Question) bool { return old.Session == "" && old.Attachment == attachment })
 }
 
-// WithdrawSession notes that a session is over: what was asked in it is withdrawn,
-// and no answer waits any more.
+// WithdrawSession ends all that depends on a session that has ended: its questions are
+// withdrawn, and no answer waits any more.
 func (q *Queue) WithdrawSession(session, reason string) {
 	of := func(old *Question) bool { return session != "" && old.Session == session }
 	q.withdraw(reason, func(a *asker) bool { return of(&a.e.q) }, of)
@@ -160,15 +160,15 @@ func (q *Queue) WithdrawSession(session, reason string) {
 	}
 }
 
-// WithdrawUnclaimed withdraws every question that an earlier daemon left and that
-// no call asks which was submitted to this one. It is for when shims have had the
-// time to come back.
+// WithdrawUnclaimed withdraws every question of a previous daemon for which no call was
+// submitted to this one. It must be called once every tg-shim has had the time to attach
+// again.
 func (q *Queue) WithdrawUnclaimed(reason string) {
 	q.withdraw(reason, func(a *asker) bool { return !a.claimed }, nobody)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, e := range q.ready {
-		if !e.q.Parked && e.first() == nil { // its answer waited for a call that has not come back
+		if !e.q.Parked && e.first() == nil { // its answer waited for a call that has not returned
 			q.unready(e)
 		}
 	}
@@ -176,10 +176,10 @@ func (q *Queue) WithdrawUnclaimed(reason string) {
 
 func nobody(*Question) bool { return false }
 
-// withdraw makes the calls that left ask no more. It ends the questions that none
-// asks then, and those that over names, with the answers that wait for a
-// repetition. One that none asked before is ended too: the daemon was killed when
-// its last call had been taken back, and it had not.
+// withdraw removes the calls for which left is true. It withdraws the questions that have
+// no calls then, and those for which over is true, with their waiting answers. It also
+// withdraws questions that had no calls before: the previous daemon may have been killed
+// between removing the last call and ending the question.
 func (q *Queue) withdraw(reason string, left func(*asker) bool, over func(*Question) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -188,7 +188,7 @@ func (q *Queue) withdraw(reason string, left func(*asker) bool, over func(*Quest
 	}
 }
 
-// withdrawLocked is withdraw for who holds q.mu.
+// withdrawLocked is like withdraw. q.mu must be held.
 func (q *Queue) withdrawLocked(reason string, left func(*asker) bool, over func(*Question) bool) {
 	for _, e := range q.ready {
 		gone := false
@@ -216,7 +216,8 @@ func (q *Queue) withdrawLocked(reason string, left func(*asker) bool, over func(
 		switch {
 		case over(&e.q), e.waiting() == 0 && !e.q.Parked:
 			e.q.Note = reason
-			// A withdrawn call is not executed, recorded or not; end has logged it.
+			// A withdrawn call is not executed, recorded or not; end has logged the
+			// error.
 			_ = q.end(context.Background(), e, store.StateWithdrawn)
 		case changed:
 			q.tell(e)
@@ -224,10 +225,10 @@ func (q *Queue) withdrawLocked(reason string, left func(*asker) bool, over func(
 	}
 }
 
-// resolution is how exactly times are kept on disk.
+// resolution is the resolution of times on disk.
 const resolution = time.Microsecond
 
-// expire ends each question when its time is up.
+// expire ends each question at its deadline.
 func (q *Queue) expire() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -248,9 +249,10 @@ func (q *Queue) expire() {
 	}
 }
 
-// expireDue ends the questions whose time is up, and forgets the answers that have
-// waited long enough, and returns after what time the next one's is. The timer alone would be late after the machine has slept, so
-// that whoever looks at questions calls it first.
+// expireDue ends questions and grants past their deadline, drops answers that have waited
+// too long, and returns the time to the next deadline. The timer alone would be late
+// after the machine has slept, so methods that look at questions call expireDue first.
+// q.mu must be held.
 func (q *Queue) expireDue() (next time.Duration, any bool) {
 	if q.closed || len(q.open)+len(q.ready)+len(q.grants) == 0 {
 		return 0, false
@@ -278,22 +280,22 @@ func (q *Queue) expireDue() (next time.Duration, any bool) {
 		look(e.due, e.q.Boot, e.q.Deadline, func() { q.unready(e) })
 	}
 	for _, e := range q.open {
-		// An expired call is not executed, recorded or not; end has logged it.
+		// An expired call is not executed, recorded or not; end has logged the error.
 		look(e.due, e.q.Boot, e.q.Deadline, func() { _ = q.end(context.Background(), e, store.StateExpired) })
 	}
 	return next, any
 }
 
-// in is the moment after a while, on the machine's own running time.
+// in returns the time after while, on the clock of how long the machine has been running.
 func (q *Queue) in(while time.Duration) (boot string, deadline time.Duration) {
 	boot, up := q.o.Boot()
 	return boot, up + while
 }
 
-// left is how long something of an earlier daemon lasts that began at since and
-// was to last until until. The clock on the wall may have been set meanwhile: it
-// never gives more time than that was in all. What the machine's own running time
-// leaves of it is looked at by [Queue.expireDue] alone, each time.
+// left returns the remaining time of something from a previous daemon that began at since
+// and was to last until until. The wall clock may have been set meanwhile, so left never
+// returns more than the original duration. The clock that nobody can set is checked by
+// [Queue.expireDue].
 func (q *Queue) left(until, since time.Time) time.Duration {
 	return min(until.Sub(q.o.Now()), until.Sub(since))
 }

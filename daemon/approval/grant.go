@@ -20,14 +20,14 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Grant is a yes that remembers, as it is kept and shown.
+// Grant is an approval for more than one call, as stored and shown.
 type Grant = store.Grant
 
-// What of a call must be equal to the one that was asked about.
+// What must equal the call that was asked about.
 const (
 	MatchTool = "tool" // what is called
-	MatchArgs = "args" // and every byte of the arguments
-	MatchSome = "some" // and those arguments that are named
+	MatchArgs = "args" // also every byte of the arguments
+	MatchSome = "some" // also the named arguments
 )
 
 // Where a grant is in force.
@@ -37,24 +37,24 @@ const (
 	Always    = "always"
 )
 
-// LongestGrant is for how long a grant may be in force.
+// LongestGrant is the maximum duration of a grant.
 const LongestGrant = 30 * 24 * time.Hour
 
-// Terms are what a person says of a grant. The zero value of each member but For
-// stands for the narrowest.
+// Terms are what a person specifies for a grant. Except for For and Times, a zero value
+// means the narrowest choice.
 type Terms struct {
-	For   time.Duration // LongestGrant at most
-	Times uint64        // calls that it lets through, besides the one asked about; 0: any number
-	Match string        // MatchArgs when empty
+	For   time.Duration // at most LongestGrant
+	Times uint64        // calls that it approves, in addition to the one asked about; 0: any number
+	Match string        // MatchArgs if empty
 	Args  []string      // for MatchSome: names of arguments
-	Scope string        // InSession when empty
+	Scope string        // InSession if empty
 }
 
-// endedGrants is how many grants that have ended are kept.
+// endedGrants is the number of ended grants that are kept.
 const endedGrants = 1000
 
-// terms makes the grant that a person gives with a yes to q. ErrInvalid says what
-// can't be granted.
+// terms returns the grant that a person gives with an approval of asked. ErrInvalid says
+// what can't be granted.
 func (q *Queue) terms(asked *Question, t *Terms, d *Decision) (*Grant, error) {
 	refuse := func(format string, args ...any) (*Grant, error) {
 		return nil, fmt.Errorf("grant: "+format+": %w", append(args, gate.ErrInvalid)...)
@@ -102,8 +102,8 @@ func (q *Queue) terms(asked *Question, t *Terms, d *Decision) (*Grant, error) {
 	return g, nil
 }
 
-// bind binds g to the named arguments of q, "" for all of them, and to what
-// stands beside them. It returns the name that q has no argument of.
+// bind binds g to the named arguments of q, "" meaning all of them, and to its other
+// params. If q lacks a named argument, bind returns its name.
 func bind(g *Grant, q *Question, names []string) (missing string, err error) {
 	g.Salt, g.Members = make([]byte, 16), map[string][]byte{}
 	if _, err := rand.Read(g.Salt); err != nil {
@@ -129,7 +129,7 @@ func salted(salt, digest []byte) []byte {
 	return h.Sum(nil)
 }
 
-// grant puts g in force, on record and on disk when it returns.
+// grant puts g in force. It is recorded and on disk when grant returns.
 func (q *Queue) grant(ctx context.Context, g *Grant, term time.Duration) error {
 	now := q.o.Now()
 	g.Created = now.UTC().Truncate(resolution)
@@ -153,14 +153,14 @@ type given struct {
 	due time.Time // with the monotonic clock
 }
 
-// endGrant ends a grant in force. A record that can't be written is logged: what
-// ends tightens.
+// endGrant ends a grant in force. A failure to record the end is only logged, since the
+// end of a grant permits nothing.
 func (q *Queue) endGrant(ctx context.Context, v *given, verdict, why string) {
 	g := &v.g
 	ctx = context.WithoutCancel(ctx)
 	g.Ended, g.End = q.o.Now().UTC().Truncate(resolution), why
 	delete(q.grants, g.ID)
-	if why != usedUp { // what comes again now is asked about
+	if why != usedUp { // repeated calls are asked about again
 		maps.DeleteFunc(q.uses, func(_ call, p past) bool { return p.grant.ID == g.ID })
 	}
 	err := errors.Join(q.o.Recorder.Record(ctx, grantRecord(g, verdict, why), nil, nil), q.db.EndGrant(ctx, g))
@@ -169,8 +169,8 @@ func (q *Queue) endGrant(ctx context.Context, v *given, verdict, why string) {
 	}
 }
 
-// grantRecord is the audit record of what happened to a grant. Its profile is the one
-// that it was given under: nobody is asked in development.
+// grantRecord returns the audit record of an event of a grant. Its profile is that under
+// which the grant was given: production, since nobody is asked in development.
 func grantRecord(g *Grant, verdict, why string) *record.Record {
 	why = cmp.Or(why, g.Note)
 	return &record.Record{
@@ -181,7 +181,7 @@ func grantRecord(g *Grant, verdict, why string) *record.Record {
 	}
 }
 
-// Describe says in a few words what a grant covers.
+// Describe returns a short description of what a grant covers.
 func Describe(g *Grant) string {
 	what := "any arguments"
 	switch g.Match {
@@ -204,8 +204,8 @@ func Describe(g *Grant) string {
 	return fmt.Sprintf("%s with %s, %s, until %s", often, what, where, g.Expires.Format(time.RFC3339))
 }
 
-// Grants returns those in force, oldest first; with all, also the newest that have
-// ended, newest first.
+// Grants returns the grants in force, oldest first; with all, also the newest ended ones,
+// newest first.
 func (q *Queue) Grants(ctx context.Context, all bool) ([]Grant, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -228,8 +228,8 @@ func (q *Queue) inForce() []*given {
 	})
 }
 
-// Revoke ends a grant. by is who says so. ErrNotFound means that there is none of
-// that name in force.
+// Revoke ends a grant on behalf of by. ErrNotFound means that no grant with that id is in
+// force.
 func (q *Queue) Revoke(ctx context.Context, id, by string) (Grant, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -245,18 +245,17 @@ func (q *Queue) Revoke(ctx context.Context, id, by string) (Grant, error) {
 	return v.g, nil
 }
 
-// usedUp is the end of a grant that nobody has taken back.
+// usedUp is the reason for the end of a grant that was not revoked but used up.
 const usedUp = "it has let through as many calls as it was given for"
 
-// past is a call that a grant let through. It comes again where the daemon has died
-// before it was on record.
+// past is a call that a grant has approved. It is submitted again if the daemon died
+// before it was recorded.
 type past struct {
 	grant   Grant
 	subject []byte
 }
 
-// recallUses takes in what grants in force, and those that were used up last, have
-// let through.
+// recallUses loads the uses of the grants in force and of those used up last.
 func (q *Queue) recallUses(ctx context.Context, inForce []Grant) error {
 	ended, err := q.db.EndedGrants(ctx, listed)
 	if err != nil {
@@ -273,9 +272,9 @@ func (q *Queue) recallUses(ctx context.Context, inForce []Grant) error {
 	return nil
 }
 
-// again returns the grant that has let this very call through before, which is
-// counted once and goes on for one more time; nil where more is true of the call by
-// now than the grant covers.
+// again returns the grant that has approved this same call before. Such a call is counted
+// once and may be forwarded once more. again returns nil if the call now has facts that
+// the grant does not cover.
 func (q *Queue) again(asked *gate.Question, members map[string][]byte) *gate.Grant {
 	key := call{asked.Call.Attachment, asked.Call.Seq}
 	p, ok := q.uses[key]
@@ -286,15 +285,15 @@ func (q *Queue) again(asked *gate.Question, members map[string][]byte) *gate.Gra
 	return used(&p.grant)
 }
 
-// used is what the gate learns of a grant that lets a call through.
+// used returns what the gate needs to know about a grant that approves a call.
 func used(g *Grant) *gate.Grant {
 	return &gate.Grant{ID: g.ID, Approval: g.Approval, Decider: g.Decider}
 }
 
-// Use returns the grant that lets a call through which a person would be asked
-// about, nil when there is none, and counts the use; on disk when it returns. It
-// is never about what is our own. A grant under whose call another definition
-// stands now is void from here on.
+// Use returns the grant that approves a call that a person would otherwise be asked
+// about; nil if there is none. It counts the use, on disk when it returns. A grant never
+// covers ThoughtGate's own files. A grant whose target now has another definition becomes
+// void.
 func (q *Queue) Use(ctx context.Context, asked *gate.Question) (*gate.Grant, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -326,7 +325,7 @@ func (q *Queue) Use(ctx context.Context, asked *gate.Question) (*gate.Grant, err
 		if err := q.db.UseGrant(ctx, g, u); err != nil {
 			return nil, err
 		}
-		for _, old := range before[:max(0, len(before)+1-len(g.Uses))] { // which the grant does not remember any more
+		for _, old := range before[:max(0, len(before)+1-len(g.Uses))] { // the grant no longer remembers these
 			delete(q.uses, call{old.Attachment, old.Seq})
 		}
 		q.uses[call{u.Attachment, u.Seq}] = past{*g, u.Subject}
@@ -343,12 +342,11 @@ func sameThing(g *Grant, c *gate.Call) bool {
 	return c.Agent == g.Agent && c.Server == g.Server && c.Launch == g.Launch && c.Method == g.Method && c.Subject == g.Tool
 }
 
-// admits reports whether a call of what g is about is within its bounds: asked
-// about by the same rule in the same workflow, neither of which says anything else
-// by now, at no higher level, with nothing true of it that was not shown, in the same place, with the
-// arguments that must be equal, and with the same beside them. Of our own files and
-// of what belongs to no session nobody can be given a grant, see [Queue.terms]; both
-// are looked at here as well, since g may come from a file that somebody has altered.
+// admits reports whether a call of the same thing is within the bounds of g: the same
+// rule and workflow ask, both with unchanged text, at no higher level; it has no fact
+// that was not shown; and it has the same place, the required arguments and the same
+// other params. ThoughtGate's own files and calls without a session can't be granted, see
+// [Queue.terms]. They are checked here too, since the stored grant may have been altered.
 func (q *Queue) admits(g *Grant, asked *gate.Question, members map[string][]byte) bool {
 	c := asked.Call
 	if levelOf(string(asked.Ruling.Level)).Stricter(levelOf(g.Level)) || asked.Ruling.Workflow != g.Workflow || asked.Ruling.Basis != g.Basis || !covers(g.Facts, asked.Facts) ||
@@ -356,14 +354,14 @@ func (q *Queue) admits(g *Grant, asked *gate.Question, members map[string][]byte
 		return false
 	}
 	if c.Claimed && g.Scope != InSession {
-		return false // anybody can name an agent and a project to be covered
+		return false // any caller can claim an agent and a project to be covered
 	}
 	switch g.Scope {
 	case InSession:
 		if c.Session == "" || c.Session != g.Session {
 			return false
 		}
-	case InProject: // without a session the folder is what the shim says
+	case InProject: // without a session the folder is only tg-shim's claim
 		if c.Session == "" || c.Project != g.Project {
 			return false
 		}

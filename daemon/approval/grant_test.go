@@ -13,7 +13,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// callWith is a call with these raw arguments, in session s of project /p.
+// callWith returns a call with these raw arguments, in session s of project /p.
 func callWith(seq uint64, arguments string) *gate.Question {
 	q := asked("a", seq)
 	line := []byte(`{"id":1,"params":{"name":"drop","arguments":` + arguments + `}}`)
@@ -117,7 +117,7 @@ func TestWhatAGrantCovers(t *testing.T) {
 	}
 }
 
-// A grant, whatever arguments it is for, is for calls that say the same beside them.
+// A grant, whatever arguments it is for, covers only calls with the same other params.
 func TestAGrantCoversNothingElseBesideTheArguments(t *testing.T) {
 	with := func(seq uint64, agent, beside string) *gate.Question {
 		g := &gate.Gate{}
@@ -173,8 +173,7 @@ func TestAGrantCoversNothingElseBesideTheArguments(t *testing.T) {
 	}
 }
 
-// What a release granted and approved that did not look at what stands beside the
-// arguments lets nothing through.
+// Grants and approvals of a release that did not check the other params approve nothing.
 func TestAnEarlierReleasesYes(t *testing.T) {
 	h := newHouse(t, Options{})
 	defer func() { h.close() }()
@@ -198,7 +197,7 @@ func TestAnEarlierReleasesYes(t *testing.T) {
 	if err != nil || len(all) != 2 || !strings.Contains(all[0].End, "give it anew") {
 		t.Errorf("%+v, %v", all, err)
 	}
-	// A question of that release can be answered, but not be granted.
+	// A question of that release can be answered, but without a grant.
 	q := callWith(3, `{}`)
 	q.Subject = [32]byte{3}
 	h.askFor(q)
@@ -248,8 +247,8 @@ func TestWhatCannotBeGranted(t *testing.T) {
 	}
 }
 
-// A grant ends by use, by time, by a person and by a change, once, and says so on
-// record.
+// A grant ends once, by use, by time, by a person or by a change, and its end is
+// recorded.
 func TestAGrantEnds(t *testing.T) {
 	same := func(seq uint64) *gate.Question { return callWith(seq, `{"table":"t1","key":"k"}`) }
 	for verdict, end := range map[string]func(*testing.T, *house){
@@ -308,7 +307,7 @@ func TestAGrantEnds(t *testing.T) {
 	}
 }
 
-// A grant that can't be recorded is not given; the yes it came with counts once.
+// A grant that can't be recorded is not given; the approval it came with counts once.
 func TestAGrantThatCannotBeRecorded(t *testing.T) {
 	h := newHouse(t, Options{})
 	defer h.close()
@@ -325,7 +324,7 @@ func TestAGrantThatCannotBeRecorded(t *testing.T) {
 	}
 }
 
-// What a person granted is kept as digests that tell nothing of the arguments.
+// Grants are stored as digests that reveal nothing about the arguments.
 func TestGrantsKeepNoArguments(t *testing.T) {
 	h := newHouse(t, Options{})
 	defer h.close()
@@ -338,8 +337,8 @@ func TestGrantsKeepNoArguments(t *testing.T) {
 	}
 }
 
-// A call that comes again while the daemon runs counts once; and one of which more is
-// true by then than the grant covers is asked about.
+// A call that is submitted again while the daemon runs counts once; if it has facts by
+// then that the grant does not cover, a person is asked.
 func TestACallThatComesAgainIsNotCountedTwice(t *testing.T) {
 	h := newHouse(t, Options{})
 	defer func() { h.close() }()
@@ -370,9 +369,9 @@ func TestACallThatComesAgainIsNotCountedTwice(t *testing.T) {
 	}
 }
 
-// A call that comes again since the daemon died before anything of it was on
-// record counts once, also as the last that a grant lets through; another call
-// under its number is none, and a grant that was taken back lets nothing through.
+// A call that is submitted again because the daemon died before recording it counts once,
+// even if it was the last one that the grant approves. A different call with its number
+// is not approved, and a revoked grant approves nothing.
 func TestACallThatComesAgainCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Options{})

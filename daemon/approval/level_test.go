@@ -13,7 +13,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/store"
 )
 
-// prover knows one passphrase, and counts what it looks at.
+// prover accepts one passphrase, and counts its checks.
 type prover struct{ looked int }
 
 func (p *prover) Prove(_ context.Context, proof *gate.Proof, _, _ string) error {
@@ -24,7 +24,7 @@ func (p *prover) Prove(_ context.Context, proof *gate.Proof, _, _ string) error 
 	return nil
 }
 
-// atLevel is a call like that of asked whose question is put at a level.
+// atLevel returns a call like that of asked whose question has a level.
 func atLevel(level gate.Level, seq uint64) *gate.Question {
 	q := callWith(seq, `{"table":"t1","key":"k"}`)
 	q.Ruling.Level = level
@@ -82,8 +82,8 @@ func TestWhoeverMayAnswer(t *testing.T) {
 	}
 }
 
-// Whatever a decision says, without the right proof it is no yes to a question that
-// needs one, over restarts too; and a no always is one.
+// No decision without a valid proof approves a question that needs one, also after
+// restarts; a denial never needs one.
 func TestNoYesWithoutAProof(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		p := &prover{}
@@ -135,7 +135,7 @@ func TestNoYesWithoutAProof(t *testing.T) {
 	})
 }
 
-// Equal calls share a question when a yes takes the same of whoever gives it.
+// Equal calls share a question only if an approval needs the same level.
 func TestLevelsAreNotJoined(t *testing.T) {
 	h := newHouse(t, Options{Prover: &prover{}})
 	defer func() { h.close() }()
@@ -150,7 +150,7 @@ func TestLevelsAreNotJoined(t *testing.T) {
 	}
 }
 
-// A grant lets through what asks for no more than its yes has shown.
+// A grant approves calls at no higher level than that of its approval.
 func TestGrantsOfALevel(t *testing.T) {
 	for _, test := range []struct {
 		given, asked gate.Level
@@ -181,7 +181,7 @@ func TestGrantsOfALevel(t *testing.T) {
 	}
 }
 
-// When the secret is gone, what rests on it is: for good, and nothing else.
+// When the secret is removed, what depends on it is revoked for good, and nothing else.
 func TestVoid(t *testing.T) {
 	for _, grants := range []bool{false, true} {
 		h := newHouse(t, Options{Prover: &prover{}})
@@ -193,7 +193,8 @@ func TestVoid(t *testing.T) {
 		granted := atLevel(gate.LevelWatch, 1)
 		h.askFor(granted)
 		say("A-1", granted, &Terms{For: time.Hour, Scope: Always})
-		// One waits for a repetition, answered; one is open; and one needs no secret.
+		// One approved question waits for a repetition, one waits for an answer, and one
+		// needs no secret.
 		parked := callWith(2, `{"table":"parked"}`)
 		parked.Ruling.Level = gate.LevelPresence
 		waits := h.askFor(parked)

@@ -15,8 +15,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// equalCall is a call of seq that is equal to that of asked(attachment, 1) of
-// session s, whose agent gives up after patience.
+// equalCall returns a call with number seq that is equal to that of asked(attachment, 1)
+// in session s, and whose agent gives up after patience.
 func equalCall(attachment string, seq uint64, patience time.Duration) *gate.Question {
 	q := asked("a", 1)
 	q.Call.Attachment, q.Call.Seq, q.Call.Patience = attachment, seq, patience
@@ -32,8 +32,8 @@ func (h *house) askFor(q *gate.Question) gate.Held {
 	return held
 }
 
-// Equal calls share a question; a yes is for the one that has waited longest,
-// and a no for all.
+// Equal calls share a question; an approval is for the one that has waited longest, and a
+// denial for all.
 func TestEqualCallsShareAQuestion(t *testing.T) {
 	for _, approve := range []bool{true, false} {
 		t.Run(fmt.Sprint(approve), func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestEqualCallsShareAQuestion(t *testing.T) {
 			if shown := h.q.List(false); len(shown) != 1 || shown[0].Waiting != 3 {
 				t.Fatalf("open: %+v", shown)
 			}
-			h.q.Withdraw("a", 1) // the question is of the others now
+			h.q.Withdraw("a", 1) // now only the other calls ask the question
 			if _, err := h.decide("A-1", approve); err != nil {
 				t.Fatal(err)
 			}
@@ -69,7 +69,7 @@ func TestEqualCallsShareAQuestion(t *testing.T) {
 	}
 }
 
-// A question is withdrawn with the last call that asks it.
+// A question is withdrawn together with its last call.
 func TestTheLastCallTakesTheQuestionAlong(t *testing.T) {
 	h := newHouse(t, Options{})
 	defer h.close()
@@ -85,8 +85,8 @@ func TestTheLastCallTakesTheQuestionAlong(t *testing.T) {
 	}
 }
 
-// A call is parked before its agent's patience ends. The question stays open, and
-// exactly one equal call learns of the answer while that is valid.
+// A call is parked before its agent gives up. The question keeps waiting, and exactly one
+// equal call gets the answer while that is valid.
 func TestParking(t *testing.T) {
 	for _, test := range []struct {
 		name     string
@@ -141,7 +141,7 @@ func TestParking(t *testing.T) {
 	}
 }
 
-// An answer that nobody fetches in time is good for nothing.
+// An answer that no call takes in time is void.
 func TestAnAnswerWaitsAsLongAsItIsValid(t *testing.T) {
 	for name, later := range map[string]func(*house){
 		"its time is up":      func(*house) { time.Sleep(31 * time.Second) },
@@ -167,15 +167,15 @@ func TestAnAnswerWaitsAsLongAsItIsValid(t *testing.T) {
 	}
 }
 
-// What waits for a call, an answer or a grant, lasts on the machine's own running
-// time: not longer when the machine has slept, or when the clock on the wall is set
-// back, and it ends when that is set forward over a restart, since nobody can tell
+// Waiting questions, answers and grants last by the clock of how long the machine has
+// been running. They last no longer if the machine sleeps or the wall clock is set back.
+// If the wall clock is set forward across a restart, they end, since nobody can tell
 // then.
 func TestWhatWaitsGoesByTheMachinesClock(t *testing.T) {
 	for _, test := range []struct {
 		name    string
-		asleep  time.Duration // that the clock of timers does not see
-		set     time.Duration // the clock on the wall, between two daemons
+		asleep  time.Duration // not seen by the clock of timers
+		set     time.Duration // the wall clock, between two daemons
 		restart bool
 		good    bool
 	}{
@@ -221,7 +221,7 @@ func TestWhatWaitsGoesByTheMachinesClock(t *testing.T) {
 	}
 }
 
-// A no beats a yes that no call has made use of, and the grant that came with it.
+// A denial overrules an approval that no call has taken yet, and the grant given with it.
 func TestANoBeatsAYesThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Options{})
@@ -254,8 +254,8 @@ func TestANoBeatsAYesThatWaits(t *testing.T) {
 	})
 }
 
-// A no beats a yes also when the call waits and is about to make use of it; and a
-// call that is taken back then, or whose session ends, makes no use of it either.
+// A denial overrules an approval even if the call is waiting and about to take it. A call
+// that is canceled then, or whose session ends, does not take it either.
 func TestANoBeatsAYesThatIsNotActedOn(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -281,7 +281,7 @@ func TestANoBeatsAYesThatIsNotActedOn(t *testing.T) {
 				if err := test.then(h); err != nil {
 					t.Fatal(err)
 				}
-				if strings.Contains(test.name, "restart") { // its shim comes back
+				if strings.Contains(test.name, "restart") { // its tg-shim attaches again
 					held = h.askFor(equalCall("a", 1, 0))
 				}
 				if a := wait(t, held); a.State != test.state || a.Approved != (test.state == "approved") {
@@ -295,7 +295,7 @@ func TestANoBeatsAYesThatIsNotActedOn(t *testing.T) {
 	}
 }
 
-// A no is told to one repetition; after that it can be asked again.
+// A denial is delivered to one repetition; after that the call can be asked about again.
 func TestANoIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Options{})
@@ -313,8 +313,8 @@ func TestANoIsTold(t *testing.T) {
 	})
 }
 
-// changes is all that an answer depends on: whatever of it is another one when the
-// call is repeated, the answer is not for it.
+// changes are all inputs of an answer: if any of them differs in the repeated call, the
+// answer is not for that call.
 var changes = map[string]func(*gate.Question){
 	"agent":      func(q *gate.Question) { q.Call.Agent = "cursor" },
 	"session":    func(q *gate.Question) { q.Call.Session = "t" },
@@ -327,8 +327,8 @@ var changes = map[string]func(*gate.Question){
 	"a new fact": func(q *gate.Question) { q.Facts = append(q.Facts, gate.Fact{Name: "secret"}) },
 }
 
-// A yes is void when anything has changed: everything that surrounds the call, and
-// each byte of what it says.
+// An approval is void after any change: in everything that surrounds the call, and in
+// each byte of it.
 func TestAnyChangeVoidsAYes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Options{PerServer: 10_000, Total: 10_000})
@@ -363,7 +363,7 @@ func TestAnyChangeVoidsAYes(t *testing.T) {
 				}
 			}
 		}
-		// Nothing but what may differ between repetitions does.
+		// Control: what may differ between repetitions does not void it.
 		q := equalCall("a", 1_000_000, 0)
 		q.Call.ID, q.Call.Envelope.ID = "another", wire.Span{}
 		q.Facts[0].Detail = "in other words"
@@ -374,7 +374,7 @@ func TestAnyChangeVoidsAYes(t *testing.T) {
 	})
 }
 
-// A shim without a session shares with nobody, and takes its questions along.
+// An attachment without a session shares with no other, and its questions end with it.
 func TestWithoutASession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Options{})
@@ -398,8 +398,8 @@ func TestWithoutASession(t *testing.T) {
 	})
 }
 
-// Calls that wait take places like questions do, and questions can't be put faster
-// than a person can bear.
+// Waiting calls take places like questions do, and questions can't be asked faster than a
+// person can answer.
 func TestBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Options{PerServer: 2, Total: 4})
@@ -425,8 +425,8 @@ func TestBurst(t *testing.T) {
 	})
 }
 
-// EC-STDIO-021: a question that reaches nobody, since the surface that its
-// workflow names is not there, is a refusal when its time is up.
+// EC-STDIO-021: a question that reaches nobody, because the surface that its workflow
+// names does not exist, ends as a denial when it expires.
 func TestAQuestionThatReachesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Options{})

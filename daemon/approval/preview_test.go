@@ -13,7 +13,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// A list shows as much of a question as helps, as JSON, however long it is.
+// A list shows the helpful part of a question, as JSON, however long it is.
 func TestPreview(t *testing.T) {
 	var many []string
 	for i := range 100_000 {
@@ -39,8 +39,8 @@ func TestPreview(t *testing.T) {
 	}
 }
 
-// What a queue holds of a long question is its beginning; the whole is read from disk
-// for who asks for that question, and is what was filed or nothing.
+// A queue holds only the beginning of a long question. Get reads the whole from disk and
+// returns what was stored, or fails.
 func TestLongQuestionsAreOnDisk(t *testing.T) {
 	h := newHouse(t, Options{})
 	defer func() { h.close() }()
@@ -90,8 +90,8 @@ func TestLongQuestionsAreOnDisk(t *testing.T) {
 	}
 }
 
-// A call that is held is in memory once, as it was submitted: not a second time because
-// something beside its arguments is left out of what is shown, or hidden by the workflow.
+// A held call is in memory once, as it was submitted: there is no second copy if other
+// params are left out of what is shown, or hidden by the workflow.
 func TestALongCallIsHeldOnce(t *testing.T) {
 	const calls, size = 8, 1 << 20
 	for name, redact := range map[string][]string{"with a progress token": nil, "in part hidden": {"key"}} {
@@ -124,8 +124,8 @@ func TestALongCallIsHeldOnce(t *testing.T) {
 	}
 }
 
-// inUse is how many bytes of the heap are in use. What pools keep is gone after a
-// second collection.
+// inUse returns the number of heap bytes in use. Pools are empty after a second
+// collection.
 func inUse() int64 {
 	var m runtime.MemStats
 	runtime.GC()

@@ -1,17 +1,18 @@
-// Package approval puts questions to people and waits for their answers.
+// Package approval asks people whether held calls may be forwarded, and waits for their
+// answers.
 //
-// A question is on disk before anybody hears of it, so that it is still there
-// when the daemon was restarted, and its call with it. It ends once: approved,
-// rejected, expired or withdrawn. The end is in the audit log before the call
-// that waits learns of it; an end that can't be recorded is a refusal.
+// A question is stored on disk before anybody sees it, so that it survives a restart of
+// the daemon, as its call does. It ends once: approved, rejected, expired or withdrawn.
+// The end is in the audit log before the waiting call gets it; an end that can't be
+// recorded becomes a denial.
 //
-// Equal calls share a question: those of one agent and session about one subject,
-// which is to the byte what would run. A yes is for one of them. A call whose agent
-// would not wait until somebody answers is parked: it is told to repeat itself, the
-// question stays open, and the answer waits for the repetition.
+// Equal calls share a question: calls of the same agent and session with the same
+// subject, which is byte for byte what would be executed. An approval is for one of them.
+// A call whose agent would not wait until somebody answers is parked: the agent is told
+// to repeat it, the question keeps waiting, and the answer waits for the repetition.
 //
-// How long a question is open, and how long an answer waits, is measured on a clock
-// that nobody can set.
+// How long a question waits, and how long an answer does, is measured on a clock that
+// nobody can set.
 package approval
 
 import (
@@ -28,46 +29,46 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/store"
 )
 
-// Question is what a person is asked, as it is kept and shown.
+// Question is what a person is asked, as stored and shown.
 type Question = store.Question
 
 const (
-	// defaultTimeout is how long a question is open that says nothing of it.
+	// defaultTimeout is how long a question waits if it does not specify that.
 	defaultTimeout = 10 * time.Minute
-	// defaultValidity is likewise how long an answer waits for a repetition.
+	// defaultValidity is how long an answer waits for a repetition if the question does
+	// not specify that.
 	defaultValidity = 10 * time.Minute
-	// remembered is how many ended questions are kept in memory, for calls that
-	// are submitted again; older ones are looked up.
+	// remembered is the number of ended questions kept in memory, for calls that are
+	// submitted again. Older ones are read from disk.
 	remembered = 1024
-	// kept is how many ended questions are kept on disk, and listed how many of
-	// them List returns.
+	// kept is the number of ended questions kept on disk. listed is the number of them
+	// that List returns.
 	kept   = 10_000
 	listed = 200
 )
 
-// Options say how questions are kept.
+// Options configures a Queue.
 type Options struct {
-	PerServer int           // how many may be open for one server; 16 when zero
-	Total     int           // how many may be open; 256 when zero
-	Bytes     int64         // how much the calls that wait may hold together; 64 MiB when zero
-	Recorder  gate.Recorder // where ends are written down
-	Prover    Prover        // checks proofs of presence; nil: none can be given
-	// Approves reports whether a user of that id answers what a workflow asks on a
-	// surface that several people use. Nobody does when it is nil.
+	PerServer int           // maximum of waiting calls for one server; 16 if zero
+	Total     int           // maximum of waiting calls; 256 if zero
+	Bytes     int64         // maximum total size of the waiting calls; 64 MiB if zero
+	Recorder  gate.Recorder // records how questions end
+	Prover    Prover        // checks proofs of presence; if nil, none can be given
+	// Approves reports whether the user with that id answers the questions of a workflow
+	// on a surface that several people use. If it is nil, nobody does.
 	Approves func(workflow, user string) bool
-	Logger   *slog.Logger // discards when nil
+	Logger   *slog.Logger // discards if nil
 	Now      func() time.Time
-	// Boot returns the id of the machine's current boot and for how long it has
-	// run, sleep included; an empty id when the platform can't tell. The
-	// platform's own when nil.
+	// Boot returns the id of the machine's current boot and how long it has been running,
+	// including sleep; an empty id if the platform can't tell. store.Boot if nil.
 	Boot func() (id string, up time.Duration)
-	// Redact returns a text without the secrets that are recognised in it; nil for
-	// none. It must not call back.
+	// Redact returns a text without the secrets recognized in it; nil for none. It must
+	// not call the Queue.
 	Redact func(text string) string
 }
 
-// Queue holds the questions of one daemon. Its methods are safe for concurrent
-// use. It is a gate.Approver.
+// Queue holds the questions of one daemon. Its methods are safe for concurrent use. It is
+// a gate.Approver.
 type Queue struct {
 	db    *store.DB
 	o     Options
@@ -75,41 +76,41 @@ type Queue struct {
 	wake  chan struct{} // holds a token when a question was added
 	ended sync.WaitGroup
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	perServer int
 	total     int
 	bytes     int64
-	open      map[string]*entry // by id
-	ready     map[string]*entry // by id: ended ones whose answer waits for a call
-	calls     map[call]*asker   // of open ones, and the last of those that have ended
-	past      []call            // of calls those whose question has ended, oldest first
-	unwritten []ended           // which the disk does not know yet
+	open      map[string]*entry // waiting questions, by id
+	ready     map[string]*entry // ended questions whose answer waits for a call, by id
+	calls     map[call]*asker   // calls of waiting questions, and the last ones of ended questions
+	past      []call            // calls whose question has ended, oldest first
+	unwritten []ended           // ends that are not on disk yet
 	filed     map[string]*burst // by server
 	grants    map[string]*given // in force, by id
-	uses      map[call]past     // what grants let through, as far as they remember it
+	uses      map[call]past     // calls that grants have approved, as far as the grants remember them
 	watchers  map[*watcher]struct{}
 	closed    bool
 }
 
-// call names one call.
+// call identifies one call.
 type call struct {
 	attachment string
 	seq        uint64
 }
 
-// entry is one question and the calls that ask it. Of long params it holds the
-// beginnings, see shorten.
+// entry is one question and the calls that ask it. It holds only the beginning of long
+// params, see shorten.
 type entry struct {
 	q    Question
-	due  time.Time     // until when it is open, or its answer waits; with the monotonic clock
+	due  time.Time     // end of the time that the question or its answer waits; with the monotonic clock
 	done chan struct{} // closed when the question has ended
 	asks []*asker      // oldest first
-	size int           // bytes of the call, or of what is kept of it
-	// SHA-256 over the params, which are whole only on disk: others can write there.
+	size int           // size in bytes of the call, or of its stored params
+	// SHA-256 over the params. They are complete only on disk, where others can write.
 	params [sha256.Size]byte
 }
 
-// ended is a question that has ended, with the calls that have learned of it.
+// ended is a question that has ended, with the calls that got its answer.
 type ended struct {
 	q    Question
 	told []store.Asker
@@ -117,8 +118,8 @@ type ended struct {
 
 var errStopping = fmt.Errorf("the daemon is stopping: %w", gate.ErrNotRunning)
 
-// New takes up the open questions that an earlier daemon left in db. Close must
-// be called before db is closed.
+// New loads the waiting questions that a previous daemon left in db. Close must be called
+// before db is closed.
 func New(db *store.DB, o Options) (*Queue, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -135,7 +136,7 @@ func New(db *store.DB, o Options) (*Queue, error) {
 		watchers: map[*watcher]struct{}{},
 	}
 	q.SetLimits(o.PerServer, o.Total, o.Bytes)
-	ctx := context.Background() // what is done here is local and short
+	ctx := context.Background() // the work here is local and short
 	if err := errors.Join(db.PruneQuestions(ctx, kept), db.PruneGrants(ctx, endedGrants)); err != nil {
 		return nil, err
 	}
@@ -146,7 +147,8 @@ func New(db *store.DB, o Options) (*Queue, error) {
 	return q, nil
 }
 
-// takeUp reads what an earlier daemon left: open questions, and answers that wait.
+// takeUp loads what a previous daemon left: waiting questions, waiting answers, and
+// grants.
 func (q *Queue) takeUp(ctx context.Context) error {
 	var open []*entry
 	err := q.db.EachOpen(ctx, func(old Question) {
@@ -193,9 +195,9 @@ func (q *Queue) takeUp(ctx context.Context) error {
 	return nil
 }
 
-// SetLimits changes how many questions may be open for one server and in all, and how
-// many bytes their calls may hold; zero stands for the default. Questions that are open
-// stay so.
+// SetLimits changes the maximum of waiting calls for one server and in total, and the
+// maximum of their size in bytes; zero means the default. Questions that already wait are
+// not affected.
 func (q *Queue) SetLimits(perServer, total int, bytes int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -211,8 +213,8 @@ func (q *Queue) SetLimits(perServer, total int, bytes int64) {
 	}
 }
 
-// Close ends the queue. Questions stay open on disk for the next daemon, and
-// whoever waits for one learns that this daemon is stopping.
+// Close closes the queue. Questions remain on disk for the next daemon; callers that wait
+// for one get an error that this daemon is stopping.
 func (q *Queue) Close() error {
 	q.mu.Lock()
 	if q.closed {
@@ -228,8 +230,8 @@ func (q *Queue) Close() error {
 	return q.writeEnds()
 }
 
-// List returns the open questions, oldest first; with all, also the newest 200
-// that have ended, newest first. Of long params they have the beginnings.
+// List returns the waiting questions, oldest first. With all it adds the 200 newest ended
+// ones, and sorts newest first. Long params are shortened.
 func (q *Queue) List(all bool) []Question {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -242,7 +244,7 @@ func (q *Queue) List(all bool) []Question {
 	if err != nil {
 		q.o.Logger.Error("list questions", "component", "approval", "err", err)
 	}
-	for _, u := range q.unwritten { // what the disk does not know yet it does not return: it is open there
+	for _, u := range q.unwritten { // on disk they are still open, so EndedQuestions does not return them
 		list = append(list, u.q)
 	}
 	list = append(list, ended...)
@@ -250,8 +252,8 @@ func (q *Queue) List(all bool) []Question {
 	return list
 }
 
-// Counts returns how many questions are open, and how many calls wait for the
-// answers to them.
+// Counts returns the number of waiting questions, and of calls that wait for their
+// answers.
 func (q *Queue) Counts() (open, waiting int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -271,8 +273,8 @@ func (q *Queue) listOpen() []Question {
 	return list
 }
 
-// Get returns a question with all of its params, or gate.ErrNotFound. gate.ErrChanged
-// means that they are not those that were filed.
+// Get returns a question with complete params, or gate.ErrNotFound. gate.ErrChanged means
+// that the params on disk are not those that were stored.
 func (q *Queue) Get(ctx context.Context, id string) (Question, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -288,8 +290,8 @@ func (q *Queue) Get(ctx context.Context, id string) (Question, error) {
 	return q.db.Question(ctx, id)
 }
 
-// Asked returns the numbers of the calls of an attachment about which somebody is asked,
-// or was not long ago.
+// Asked returns the numbers of the calls of an attachment whose question is waiting or
+// ended recently.
 func (q *Queue) Asked(attachment string) []uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()

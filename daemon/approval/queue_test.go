@@ -23,7 +23,7 @@ import (
 
 var ctx = context.Background()
 
-// recorder keeps what was recorded, or fails.
+// recorder keeps the records, or fails.
 type recorder struct {
 	mu      sync.Mutex
 	records []record.Record
@@ -50,7 +50,7 @@ func (r *recorder) fail(err error) {
 	r.err = err
 }
 
-// verdicts is what was recorded, as "A-1 approved".
+// verdicts returns the recorded ends, as "A-1 approved".
 func (r *recorder) verdicts() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,7 +61,7 @@ func (r *recorder) verdicts() []string {
 	return list
 }
 
-// house is a queue on a file, which can be restarted.
+// house is a queue on a file. It can be restarted.
 type house struct {
 	t    testing.TB
 	path string
@@ -183,7 +183,7 @@ func TestAnswers(t *testing.T) {
 			h := newHouse(t, Options{})
 			defer h.close()
 			held := h.ask("a", 1)
-			// The end is in the log before whoever waits can know of it.
+			// The end is in the log before a waiting call can get it.
 			h.rec.before = func(*record.Record) {
 				gone, cancel := context.WithCancel(ctx)
 				cancel()
@@ -254,7 +254,7 @@ func TestAnswersThatDoNotCount(t *testing.T) {
 	if got := h.states(true); !slices.Equal(got, []string{"A-1 open"}) {
 		t.Errorf("now %q", got)
 	}
-	// A no may come from anywhere.
+	// A denial may come from anywhere.
 	if _, err := h.q.Decide(ctx, Decision{ID: "A-1", Subject: q.Subject[:], Surface: "script"}); err != nil {
 		t.Error(err)
 	}
@@ -263,9 +263,9 @@ func TestAnswersThatDoNotCount(t *testing.T) {
 	}
 }
 
-// Of many who answer at once one is told that it counted, and at most one who says
-// no after that, before the call has made use of the yes. A record is written for
-// each, and every waiter hears the same: what counted last.
+// If many answer at once, one answer counts, and at most one later denial, before the
+// call has taken the approval. A record is written for each, and every waiting call gets
+// the last one.
 func TestTheFirstAnswerWins(t *testing.T) {
 	h := newHouse(t, Options{})
 	defer h.close()
@@ -277,7 +277,7 @@ func TestTheFirstAnswerWins(t *testing.T) {
 			t.Fatal(err)
 		}
 		var mu sync.Mutex
-		var yes, no []string // who was told that their answer counted
+		var yes, no []string // whose answers counted
 		var heard sync.Map
 		var all sync.WaitGroup
 		for i := range 8 {
@@ -342,7 +342,7 @@ func TestJoining(t *testing.T) {
 	if a := wait(t, third); !a.Approved {
 		t.Errorf("got %+v", a)
 	}
-	// Who comes back later learns of it too, in this daemon and in the next.
+	// A call that is submitted again later gets it too, from this daemon and the next.
 	if a := wait(t, h.ask("a", 1)); !a.Approved || a.ID != "A-1" {
 		t.Errorf("joined after the end: %+v", a)
 	}
@@ -380,7 +380,7 @@ func TestLimits(t *testing.T) {
 	if err := other(5); !errors.Is(err, gate.ErrFull) {
 		t.Errorf("the fourth in all: %v", err)
 	}
-	h.ask("a", 1) // joining takes no room
+	h.ask("a", 1) // joining takes no place
 	h.q.Withdraw("a", 1)
 	if err := other(5); err != nil {
 		t.Errorf("after one has ended: %v", err)
@@ -389,7 +389,7 @@ func TestLimits(t *testing.T) {
 	h.ask("a", 3)
 }
 
-// Calls that wait hold so many bytes together and no more, however few they are.
+// Waiting calls are limited in their total size, however few they are.
 func TestLimitOfBytes(t *testing.T) {
 	h := newHouse(t, Options{Bytes: 1000})
 	defer h.close()
@@ -419,14 +419,14 @@ func TestLimitOfBytes(t *testing.T) {
 	}
 }
 
-// Each call that waits for a question holds its bytes and takes a place, and so does a
-// question that none waits for.
+// Each waiting call counts its bytes and takes a place, and so does a question without
+// waiting calls.
 func TestWhatTakesRoom(t *testing.T) {
 	waits := func() *asker { return &asker{state: store.AskerWaits} }
 	for name, test := range map[string]struct {
 		e        entry
 		longest  int // of a call that fits
-		noPlaces int // with that many places for all there is none left
+		noPlaces int // no place is left if this is the total
 	}{
 		"one waits":  {entry{size: 300, asks: []*asker{waits()}}, 700, 1},
 		"two wait":   {entry{size: 300, asks: []*asker{waits(), waits()}}, 400, 2},
@@ -475,8 +475,8 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// A question's time goes on while no daemon runs, and setting the clock gives
-// it none.
+// A question's time passes while no daemon runs, and setting the clock does not extend
+// it.
 func TestExpiryOverARestart(t *testing.T) {
 	const timeout = time.Minute
 	for _, test := range []struct {
@@ -485,7 +485,7 @@ func TestExpiryOverARestart(t *testing.T) {
 		set    time.Duration // by how much the clock was set meanwhile
 		reboot bool
 		noBoot bool
-		want   time.Duration // how long it is open after the restart, 0 for not at all
+		want   time.Duration // how long the question waits after the restart; 0: not at all
 	}{
 		{"at once", 0, 0, false, false, timeout},
 		{"later", 40 * time.Second, 0, false, false, 20 * time.Second},
@@ -502,7 +502,7 @@ func TestExpiryOverARestart(t *testing.T) {
 				var set, running time.Duration
 				id, began := "one", time.Now()
 				h := newHouse(t, Options{
-					// A clock that was set between two daemons; within one it is monotonic.
+					// The clock was set between two daemons; within one it is monotonic.
 					Now: func() time.Time { return time.Now().Add(set) },
 					Boot: func() (string, time.Duration) {
 						if test.noBoot {
@@ -530,8 +530,8 @@ func TestExpiryOverARestart(t *testing.T) {
 	}
 }
 
-// The clock that timers go by stands still while the machine sleeps; a question
-// does not outlive its time for that.
+// The clock of timers stops while the machine sleeps; a question must not last longer for
+// that.
 func TestExpiryOverSleep(t *testing.T) {
 	var slept atomic.Int64
 	h := newHouse(t, Options{Boot: func() (string, time.Duration) { return "one", time.Duration(slept.Load()) }})
@@ -560,7 +560,7 @@ func TestWithdrawal(t *testing.T) {
 	defer h.close()
 	taken, left, stays := h.ask("a", 1), h.ask("a", 2), h.ask("b", 1)
 
-	// The agent took the call back.
+	// The agent canceled the call.
 	gone, cancel := context.WithCancelCause(ctx)
 	cancel(fmt.Errorf("cancelled: %w", gate.ErrWithdrawn))
 	if _, err := taken.Wait(gone); !errors.Is(err, gate.ErrWithdrawn) {
@@ -569,7 +569,7 @@ func TestWithdrawal(t *testing.T) {
 	if a := wait(t, taken); a.State != "withdrawn" || a.Approved {
 		t.Errorf("got %+v", a)
 	}
-	// A daemon that stops, or a deadline, withdraws nothing.
+	// Stopping the daemon, or a deadline, withdraws nothing.
 	for _, cause := range []error{context.Canceled, context.DeadlineExceeded} {
 		gone, cancel := context.WithCancelCause(ctx)
 		cancel(cause)
@@ -590,8 +590,8 @@ func TestWithdrawal(t *testing.T) {
 	}
 }
 
-// A daemon that is killed between what it keeps of a call that was taken back and
-// of its question leaves a question that nobody asks.
+// A daemon that is killed between storing that a call was canceled and ending its
+// question leaves a question without calls.
 func TestQuestionThatNobodyAsks(t *testing.T) {
 	h := newHouse(t, Options{})
 	defer func() { h.close() }()
@@ -621,8 +621,8 @@ func TestUnclaimedQuestionsAreWithdrawn(t *testing.T) {
 	}
 }
 
-// A yes is still there for the call that waits for it, when those are withdrawn that
-// nobody waits for.
+// An approval remains for the call that waits for it when questions without waiting calls
+// are withdrawn.
 func TestYesOnItsWayIsNotWithdrawn(t *testing.T) {
 	h := newHouse(t, Options{})
 	defer h.close()
@@ -636,7 +636,7 @@ func TestYesOnItsWayIsNotWithdrawn(t *testing.T) {
 	}
 }
 
-// An end that can't be written down is a refusal, whatever was answered.
+// An end that can't be recorded becomes a denial, whatever the answer was.
 func TestAnEndThatCannotBeRecorded(t *testing.T) {
 	h := newHouse(t, Options{})
 	defer h.close()
@@ -660,7 +660,7 @@ func TestAnEndThatCannotBeRecorded(t *testing.T) {
 	}
 }
 
-// A question that can't be kept is not asked.
+// A question that can't be stored is not asked.
 func TestAQuestionThatCannotBeKept(t *testing.T) {
 	h := newHouse(t, Options{})
 	if err := h.db.Close(); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/store"
 )
 
-// A call that is submitted again joins its question only if that was shown with
-// all that is true of it by now: a fact is known by its whole name.
+// A call that is submitted again joins its question only if all facts it now has were
+// shown. Facts are compared by their whole name.
 func TestFactsThatCameAfterTheQuestion(t *testing.T) {
 	with := func(seq uint64, facts ...string) *gate.Question {
 		q := asked("a", 1)
@@ -48,7 +48,7 @@ func TestFactsThatCameAfterTheQuestion(t *testing.T) {
 	}
 }
 
-// A question that says nothing of it is open for ten minutes, not longer.
+// A question without a timeout waits for ten minutes.
 func TestDefaultTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Options{})
@@ -63,8 +63,8 @@ func TestDefaultTimeout(t *testing.T) {
 	})
 }
 
-// What overrules a yes is held to the same: on Slack only an approver takes it back,
-// and only whoever was shown the question.
+// A decision that overrules an approval has the same conditions: on Slack only an
+// approver can make it, and only after being shown the question.
 func TestWhoMayTakeAYesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Options{Approves: func(workflow, user string) bool { return workflow == "ops" && user == "U1" }})
@@ -107,13 +107,13 @@ func TestWhoMayTakeAYesBack(t *testing.T) {
 	})
 }
 
-// What a yes has to show is looked at when it counts, not only when its proof is
-// checked, during which the queue is not held up.
+// The required level is checked when the approval takes effect, not only when its proof
+// is checked without holding the queue's lock.
 func TestAProofIsWantedWhenTheYesCounts(t *testing.T) {
 	var stricter atomic.Bool
 	var h *house
 	h = newHouse(t, Options{Prover: &prover{}, Now: func() time.Time {
-		if stricter.Load() { // the queue looks at the clock when it has taken the answer in
+		if stricter.Load() { // the queue reads the clock after it has received the answer
 			if e := h.q.open["A-1"]; e != nil {
 				e.q.Level = string(gate.LevelPresence)
 			}
@@ -134,7 +134,7 @@ func TestAProofIsWantedWhenTheYesCounts(t *testing.T) {
 	}
 }
 
-// Other arguments are one line, and go with a yes that grants nothing.
+// Other arguments must be one line, and need an approval without a grant.
 func TestWhatOtherArgumentsGoWith(t *testing.T) {
 	h := newHouse(t, Options{})
 	defer h.close()
@@ -157,8 +157,7 @@ func TestWhatOtherArgumentsGoWith(t *testing.T) {
 	}
 }
 
-// A grant that nobody could have been given, since the file was altered, lets
-// nothing through.
+// A grant that could not have been given, from an altered file, approves nothing.
 func TestGrantsThatNobodyGave(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -202,8 +201,8 @@ func TestGrantsThatNobodyGave(t *testing.T) {
 	}
 }
 
-// A call that a grant let through before the daemon died comes again for nothing
-// once the grant was taken back, also where that daemon has died as well.
+// A call that a grant approved before the daemon died is not approved again after the
+// grant was revoked, even if the revoking daemon has died too.
 func TestATakenBackGrantIsNotRecalled(t *testing.T) {
 	h := newHouse(t, Options{})
 	defer func() { h.close() }()
@@ -224,8 +223,8 @@ func TestATakenBackGrantIsNotRecalled(t *testing.T) {
 	}
 }
 
-// What is open counts as long as it was to be, on the clock of the boot in which it
-// began: the running time of another boot says nothing of it.
+// Deadlines are measured on the clock of the boot in which they were set: the running
+// time of another boot is irrelevant.
 func TestTheClockOfAnotherBoot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		id, up := "one", time.Minute

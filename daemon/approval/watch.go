@@ -8,24 +8,22 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// behind is how many changed questions a watcher may be behind.
+// behind is the maximum number of changed questions that a watcher has not read.
 const behind = 256
 
-// watcher is told of changes. One that is slow gets only the last state of each
-// question, and is dropped when that is too much as well.
+// watcher is notified of changes. A slow one gets only the last state of each question,
+// and is dropped if even these are too many.
 type watcher struct {
-	order  []string // ids of what it has not seen, oldest change first
+	order  []string // ids of unread changes, oldest first
 	latest map[string]Question
-	wake   chan struct{} // holds a token when there is something
+	wake   chan struct{} // holds a token when there is a change
 	lost   bool
 }
 
-// Watch yields every open question, oldest first, and then each change, as List
-// returns them, until
-// ctx ends, the daemon stops or the caller has enough. A caller that is slow may
-// miss a state that was followed by another. The last thing it yields is an
-// error: the cause of ctx, or gate.ErrTooLarge for a caller that is so far
-// behind that it must watch anew.
+// Watch yields every waiting question, oldest first, and then each change, in the form of
+// List, until ctx ends, the daemon stops or the caller breaks. A slow caller may miss a
+// state that was followed by another. The last element is an error: the cause of ctx, or
+// gate.ErrTooLarge if the caller is so far behind that it must watch again.
 func (q *Queue) Watch(ctx context.Context) iter.Seq2[Question, error] {
 	return func(yield func(Question, error) bool) {
 		w := q.watch()
@@ -73,7 +71,7 @@ func (q *Queue) unwatch(w *watcher) {
 	delete(q.watchers, w)
 }
 
-// next takes the oldest change that w has not seen.
+// next takes the oldest change that w has not read.
 func (q *Queue) next(w *watcher) (next Question, ok, lost bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -87,7 +85,7 @@ func (q *Queue) next(w *watcher) (next Question, ok, lost bool) {
 	return next, true, false
 }
 
-// tell tells every watcher of a change.
+// tell notifies every watcher of a change.
 func (q *Queue) tell(e *entry) {
 	changed := e.shown()
 	for w := range q.watchers {

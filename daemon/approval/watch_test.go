@@ -12,8 +12,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// pull watches and returns what takes the next change, as "A-1 open", or the
-// error at the end.
+// pull watches and returns a function that takes the next change, as "A-1 open", or the
+// final error.
 func pull(t *testing.T, ctx context.Context, q *Queue) (next func() (string, error)) {
 	t.Helper()
 	step, stop := iter.Pull2(q.Watch(ctx))
@@ -53,7 +53,7 @@ func TestWatch(t *testing.T) {
 	}
 	want(t, next, "A-4 open", "A-1 approved")
 
-	// One who is slow sees the last state of each, in the order of first change.
+	// A slow watcher gets the last state of each question, in the order of first change.
 	h.ask("a", 5)
 	h.ask("a", 6)
 	h.q.Withdraw("a", 5)
@@ -74,7 +74,7 @@ func TestWatchSeesExpiry(t *testing.T) {
 	defer h.close()
 	next := pull(t, ctx, h.q)
 	h.ask("b", 0)
-	want(t, next, "A-1 open") // it watches from here on, however slow the machine is
+	want(t, next, "A-1 open") // it is watching from here on, however slow the machine is
 	q := asked("a", 1)
 	q.Ruling.Timeout = 50 * time.Millisecond
 	if _, err := h.q.Ask(ctx, q); err != nil {
@@ -89,7 +89,7 @@ func TestWatchSeesExpiry(t *testing.T) {
 	}
 }
 
-// A watcher that sleeps is dropped and told, and holds nobody up.
+// A watcher that does not read is dropped with an error, and does not delay others.
 func TestASlowWatcher(t *testing.T) {
 	h := newHouse(t, Options{Total: behind / 2, PerServer: behind / 2})
 	defer h.close()

@@ -12,7 +12,7 @@ import (
 
 var benchDigest = strings.Repeat("ef", 32)
 
-// usual is the record of an ordinary call.
+// usual returns the record of an ordinary call.
 func usual() *record.Record {
 	return &record.Record{
 		Kind: record.KindCall, Attachment: "5f3a9c0d1e2b4a68", Call: 7, ID: "c-5f3a9c0d-7", Session: "s-1f2e3d4c",

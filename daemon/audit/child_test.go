@@ -22,8 +22,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// parts are what the test binary plays as a child: what these tests do to a
-// process or to a file system must not be done to the one that runs the others.
+// parts are the functions that the test binary runs as a child process: they must not be
+// run in the process that runs the other tests.
 var parts = map[string]func(dir string) error{
 	"write until killed": writeUntilKilled,
 	"file size limit":    underFileSizeLimit,
@@ -48,7 +48,7 @@ func child(t *testing.T, part, dir string) *exec.Cmd {
 	return cmd
 }
 
-// writeUntilKilled prints the seq of each record when Record has returned.
+// writeUntilKilled prints the seq of each record after Record has returned.
 func writeUntilKilled(dir string) error {
 	l, err := Open(dir, Options{SegmentSize: 50_000, Values: ValuesFull})
 	if err != nil {
@@ -64,7 +64,7 @@ func writeUntilKilled(dir string) error {
 					fmt.Fprintln(os.Stderr, err)
 					return
 				}
-				// One write, so that the reader gets whole lines or none.
+				// One write, so that the reader gets complete lines or none.
 				if _, err := os.Stdout.WriteString(strconv.FormatUint(r.Seq, 10) + "\n"); err != nil {
 					return
 				}
@@ -75,8 +75,8 @@ func writeUntilKilled(dir string) error {
 	return nil
 }
 
-// Whatever moment a daemon dies at, each record that was returned is there, the
-// log verifies, and the next daemon goes on with it.
+// Whenever a daemon dies, every record that was returned is in the log, the log verifies,
+// and the next daemon continues it.
 func TestNoRecordIsLostWithTheProcess(t *testing.T) {
 	dir := t.TempDir()
 	last := uint64(0)
@@ -112,8 +112,8 @@ func TestNoRecordIsLostWithTheProcess(t *testing.T) {
 		}
 		last = report.Last.Seq
 	}
-	// A write that was under way may have been cut in the middle; then there is
-	// a gap record, and nothing else is amiss.
+	// A write under way may have been cut in the middle; then there is a gap record, and
+	// no other fault.
 	l := open(t, dir, Options{})
 	for _, gap := range records(t, l, Query{Kind: record.KindGap}) {
 		if !strings.Contains(gap.Reason, "were torn and are kept in torn-") {
@@ -125,9 +125,8 @@ func TestNoRecordIsLostWithTheProcess(t *testing.T) {
 	}
 }
 
-// steps runs a log into a disk without room, and out of it. room(false) fills
-// the disk, room(true) makes room again. With a small segmentSize it is the
-// beginning of a segment that fails.
+// steps writes a log until the disk is full, and then continues it. room(false) fills the
+// disk, room(true) frees space. With a small segmentSize, the start of a segment fails.
 func steps(dir string, segmentSize int64, room func(bool) error) error {
 	now := time.Now()
 	var said bytes.Buffer
@@ -177,7 +176,7 @@ func steps(dir string, segmentSize int64, room func(bool) error) error {
 	return gapped(dir, "102 records were refused")
 }
 
-// gapped wants a log that verifies and says of one gap.
+// gapped checks that a log verifies and reports one gap.
 func gapped(dir, want string) error {
 	reason := ""
 	report, err := record.Verify([]string{dir}, record.VerifyOptions{Each: func(_ uint64, e record.Entry) error {

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// A record is one write, and makes next to no garbage: a few more of either for each
-// would be felt by every call. There are 2 allocations today; the race detector has
-// pools forget on purpose.
+// A record is one write and allocates almost nothing, since every call pays for it. There
+// are 2 allocations today; the race detector makes pools drop items on purpose.
 func TestRecordIsCheap(t *testing.T) {
 	l := open(t, t.TempDir(), Options{Interval: time.Hour, Redact: asTheyAre})
 	defer closeLog(t, l)
@@ -38,7 +37,7 @@ func TestRecordIsCheap(t *testing.T) {
 	}
 }
 
-// writes is how many system calls this process has made that write.
+// writes returns the number of write system calls of this process.
 func writes(t *testing.T) (n int, ok bool) {
 	t.Helper()
 	content, err := os.ReadFile("/proc/self/io")
@@ -52,7 +51,8 @@ func writes(t *testing.T) (n int, ok bool) {
 	return n, true
 }
 
-// The ids of messages differ, and push no name out of what is known to be harmless.
+// The ids of messages are all different, and must not displace names from the cache of
+// harmless texts.
 func TestIDsAreNotRemembered(t *testing.T) {
 	looked := map[string]int{}
 	l := open(t, t.TempDir(), Options{Redact: func(v []byte, _ []string, _ func([]byte) string) []byte {

@@ -13,11 +13,11 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// retryAfter is how long a log that failed refuses without trying: a disk that
-// has room for one record in three is as good as full.
+// retryAfter is how long a failed log refuses records without retrying. A disk with space
+// for one record in three is as good as full.
 const retryAfter = 250 * time.Millisecond
 
-// failure is a time in which the log can't be written.
+// failure is a period in which the log can't be written.
 type failure struct {
 	err     error
 	cause   error
@@ -26,8 +26,8 @@ type failure struct {
 	refused uint64
 }
 
-// fail notes that the log can't be written and returns the reason. It is said
-// in the daemon's own log once for each such time.
+// fail records that the log can't be written and returns the reason. It logs each such
+// period once in the daemon's own log.
 func (l *Log) fail(cause error) error {
 	now := l.o.Now()
 	if l.failed == nil {
@@ -43,7 +43,7 @@ func (l *Log) fail(cause error) error {
 	return l.failed.err
 }
 
-// reason says what is wrong with the log in dir, and what to do about it.
+// reason returns what is wrong with the log in dir and what to do about it.
 func reason(cause error, dir string) error {
 	var path *fs.PathError
 	if errors.As(cause, &path) {
@@ -58,8 +58,7 @@ func reason(cause error, dir string) error {
 	return fmt.Errorf("%w (%s)", cause, dir)
 }
 
-// unwritable reports whether err is of a kind that passes when somebody makes
-// room or mends permissions.
+// unwritable reports whether err can be cured by freeing space or fixing permissions.
 func unwritable(err error) bool {
 	for _, errno := range []unix.Errno{unix.ENOSPC, unix.EDQUOT, unix.EFBIG, unix.EROFS, unix.EACCES, unix.EPERM, unix.EIO} {
 		if errors.Is(err, errno) {
@@ -69,16 +68,16 @@ func unwritable(err error) bool {
 	return false
 }
 
-// again tries to take the log up, for a caller that needs it to be.
+// again takes up the log if that has failed so far.
 func (l *Log) again() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.ready(l.o.Now(), false)
 }
 
-// ready makes sure that the next record can be written: the log is taken up,
-// the segment has no torn end and isn't full. At once tries even if it failed a
-// moment ago.
+// ready makes sure that the next record can be written: the log is taken up, and the
+// segment has no torn end and is not full. With atOnce it retries even if the log failed
+// a moment ago.
 func (l *Log) ready(now time.Time, atOnce bool) error {
 	switch {
 	case l.closed:
@@ -105,8 +104,7 @@ func (l *Log) ready(now time.Time, atOnce bool) error {
 	return nil
 }
 
-// gap returns the record that says what the log is missing, nil when it is
-// missing nothing.
+// gap returns the record that reports what the log is missing; nil if nothing is.
 func (l *Log) gap(now time.Time) *record.Record {
 	reasons := l.lost
 	if f := l.failed; f != nil {
@@ -119,7 +117,7 @@ func (l *Log) gap(now time.Time) *record.Record {
 	return &record.Record{Kind: record.KindGap, Time: stamp(now), Reason: strings.Join(reasons, "; "), Profile: l.keeping().Profile}
 }
 
-// mended ends a time in which the log could not be written.
+// mended ends a period in which the log could not be written.
 func (l *Log) mended(now time.Time) {
 	l.lost = nil
 	if l.failed == nil {
@@ -130,15 +128,14 @@ func (l *Log) mended(now time.Time) {
 	l.failed = nil
 }
 
-// Failure returns why the log can't be written, nil when it can as far as is
-// known.
+// Failure returns why the log can't be written; nil if it can as far as is known.
 func (l *Log) Failure() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.failed.reason()
 }
 
-// reason is what callers are told, nil for no failure.
+// reason returns the error for callers; nil if f is nil.
 func (f *failure) reason() error {
 	if f == nil {
 		return nil

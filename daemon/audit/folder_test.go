@@ -17,7 +17,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// soon wants f to return: opening a named pipe can wait for ever.
+// soon fails if f does not return soon: opening a named pipe can block forever.
 func soon(t *testing.T, f func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -32,8 +32,8 @@ func soon(t *testing.T, f func()) {
 	}
 }
 
-// planted is what somebody who can write to the log's folder may put in the place
-// of one of its files. Each leads to elsewhere, as far as it leads anywhere.
+// planted are replacements that someone with write access to the log's folder may put in
+// the place of a file. Those that lead anywhere lead to elsewhere.
 var planted = map[string]func(path, elsewhere string) error{
 	"link":   func(path, elsewhere string) error { return os.Symlink(elsewhere, path) },
 	"pipe":   func(path, _ string) error { return unix.Mkfifo(path, 0o600) },
@@ -61,7 +61,7 @@ func eachPlanted(t *testing.T, test func(t *testing.T, plant func(path string)))
 	}
 }
 
-// What is no regular file in the place of a segment or of the key stops the daemon.
+// If a segment or the key is not a regular file, the daemon does not start.
 func TestOnlyRegularFilesAreTakenUp(t *testing.T) {
 	for _, name := range []string{record.SegmentName(1), keyFile} {
 		t.Run(name, func(t *testing.T) {
@@ -80,8 +80,8 @@ func TestOnlyRegularFilesAreTakenUp(t *testing.T) {
 	}
 }
 
-// The next segment is not begun in what lies there already: nothing goes on
-// unrecorded meanwhile, and when it is gone the log goes on by itself.
+// The next segment is not begun in an existing file: records are refused meanwhile, and
+// the log continues when the file is gone.
 func TestTheNextSegmentIsANewFile(t *testing.T) {
 	eachPlanted(t, func(t *testing.T, plant func(string)) {
 		dir := t.TempDir()
@@ -104,8 +104,7 @@ func TestTheNextSegmentIsANewFile(t *testing.T) {
 	})
 }
 
-// An old segment that is none any more is said to be that when it is read, and is
-// not passed over.
+// Reading reports an old segment that is no longer a regular file, and does not skip it.
 func TestReadOfASegmentThatIsNone(t *testing.T) {
 	eachPlanted(t, func(t *testing.T, plant func(string)) {
 		dir := t.TempDir()
@@ -122,7 +121,7 @@ func TestReadOfASegmentThatIsNone(t *testing.T) {
 	})
 }
 
-// A head that is no file is not followed, and that it is none is in the log.
+// A head file that is not a regular file is not followed, and the log reports it.
 func TestAHeadThatIsNoFile(t *testing.T) {
 	eachPlanted(t, func(t *testing.T, plant func(string)) {
 		dir := t.TempDir()
@@ -138,7 +137,7 @@ func TestAHeadThatIsNoFile(t *testing.T) {
 	})
 }
 
-// So it is with the file elsewhere to which heads are told.
+// The same is true of the file elsewhere to which heads are appended.
 func TestHeadsAreToldToAFile(t *testing.T) {
 	eachPlanted(t, func(t *testing.T, plant func(string)) {
 		heads := filepath.Join(t.TempDir(), "heads")
@@ -149,12 +148,12 @@ func TestHeadsAreToldToAFile(t *testing.T) {
 	})
 }
 
-// What the head file says and the log does not bear out is in the log.
+// The log reports a head file that does not match it.
 func TestAHeadThatDiffers(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(head record.Head, path string) error
-		want   string // empty: nothing is amiss
+		want   string // empty: no fault
 	}{
 		{"as it was", func(record.Head, string) error { return nil }, ""},
 		{"another record", func(h record.Head, path string) error {
@@ -203,11 +202,11 @@ func TestAHeadThatDiffers(t *testing.T) {
 	}
 }
 
-// What is made in the log's folder is sure to be there after a crash before
-// anything counts on it; where that can't be made sure of, nothing does.
+// New files in the log's folder are synced before anything depends on them; if that
+// fails, nothing does.
 func TestTheFolderIsSynced(t *testing.T) {
 	dir := t.TempDir()
-	var synced [][]string // what lay in the folder each time, with sizes
+	var synced [][]string // content of the folder at each sync, with sizes
 	var fails error
 	start := func() (*Log, error) {
 		l := newLog(dir, Options{SegmentSize: 1})
@@ -249,7 +248,7 @@ func TestTheFolderIsSynced(t *testing.T) {
 	}
 	closeLog(t, l)
 
-	// What is torn is safe before it is cut off.
+	// The torn bytes are on stable storage before they are cut off.
 	path := filepath.Join(dir, record.SegmentName(2))
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -275,7 +274,7 @@ func TestTheFolderIsSynced(t *testing.T) {
 		t.Errorf("not cut off: %q, %v", now, err)
 	}
 
-	// So is a key that is made anew, since what it has matched is on record.
+	// So is a new key, since what it has matched is recorded.
 	closeLog(t, l)
 	if err := os.Remove(filepath.Join(dir, keyFile)); err != nil {
 		t.Fatal(err)
@@ -288,7 +287,7 @@ func TestTheFolderIsSynced(t *testing.T) {
 		t.Errorf("of a new key: synced %q", synced)
 	}
 
-	// A segment that may not be there after a crash takes no record.
+	// A segment that may not survive a crash takes no record.
 	closeLog(t, l)
 	if l, err = start(); err != nil {
 		t.Fatal(err)

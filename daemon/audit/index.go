@@ -8,31 +8,30 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// Index remembers where in the log a word stands, so that a question about a few
-// of a million records need not read them all. It proves nothing and may be lost:
-// what it names is read from the log and looked at again, and Verify never asks it.
-// Its methods are called by one goroutine at a time, except Find.
+// Index maps words to their places in the log, so that a query for a few of a million
+// records need not read them all. It proves nothing and may be lost: query results are
+// read from the log and checked again, and Verify never uses it. Its methods must be
+// called by one goroutine at a time, except Find.
 type Index interface {
-	// Blocks returns what is known of the log with the given id, in the order of
-	// the log, and forgets what is known of any other.
+	// Blocks returns the indexed blocks of the log with the given id, in the order of the
+	// log. It forgets those of any other log.
 	Blocks(log string) ([]record.Block, error)
-	// Add remembers one more block.
+	// Add adds one block.
 	Add(record.Block, []record.Posting) error
-	// Find returns the postings of a field in a block that have the word or none;
-	// all of the field when the word is empty. It may be called by many goroutines
-	// at once.
+	// Find returns the postings of a field in a block whose word is the given one or
+	// empty; all postings of the field if word is empty. It may be called concurrently.
 	Find(ctx context.Context, b record.Block, field, word string) ([]record.Posting, error)
-	// Forget forgets blocks: all of the segments before the given one.
+	// Forget removes all blocks of the segments before the given one.
 	Forget(segment uint64) error
-	// Clear forgets everything.
+	// Clear removes everything.
 	Clear() error
 }
 
-// blockSize is how many bytes of the log make a block. What stands behind the last
-// block is read whole by every query.
+// blockSize is the number of bytes of a block. Every query reads the log after the last
+// block in full.
 const blockSize = 4 << 20
 
-// index brings the index up to date behind the log, until the log ends.
+// index keeps the index up to date until the log is closed.
 func (l *Log) index() {
 	for known := false; ; {
 		if !known {
@@ -57,7 +56,7 @@ func (l *Log) index() {
 	}
 }
 
-// unindexed goes on without an index: queries read the whole log.
+// unindexed disables the index after an error: queries then read the whole log.
 func (l *Log) unindexed(err error) {
 	l.o.Logger.Warn("the audit log goes on without its index; queries are slower", "component", "audit", "dir", l.dir, "err", err)
 	l.mu.Lock()
@@ -65,8 +64,8 @@ func (l *Log) unindexed(err error) {
 	l.blocks = nil
 }
 
-// takeUpIndex reads what the index knows, and clears it when that does not fit the
-// log. It is false when the log itself could not be taken up yet.
+// takeUpIndex reads the blocks of the index, and clears it if they don't fit the log. It
+// reports false if the log itself was not taken up yet.
 func (l *Log) takeUpIndex() (bool, error) {
 	l.mu.Lock()
 	id := l.id
@@ -91,8 +90,8 @@ func (l *Log) takeUpIndex() (bool, error) {
 	return true, nil
 }
 
-// fits reports whether the log holds a block as the index has it. The others were
-// added before it.
+// fits reports whether the log contains a block as the index has it. The other blocks
+// were added before it.
 func (l *Log) fits(b record.Block) bool {
 	var last uint64
 	end := int64(0)
@@ -106,7 +105,7 @@ func (l *Log) fits(b record.Block) bool {
 	return err == nil && end == b.To && (last == b.Last || b.Last == 0)
 }
 
-// indexWhole adds every whole block, and the rest of each segment that has ended.
+// indexWhole adds every complete block, and the rest of each segment that has ended.
 func (l *Log) indexWhole() error {
 	end, _, _ := l.end()
 	numbers, err := l.numbers(end)
@@ -126,7 +125,7 @@ func (l *Log) indexWhole() error {
 	return nil
 }
 
-// forgetBlocks forgets what was dropped: everything before the given segment.
+// forgetBlocks removes the blocks of dropped segments, which are those before first.
 func (l *Log) forgetBlocks(first uint64) error {
 	l.mu.Lock()
 	kept := slices.DeleteFunc(slices.Clone(l.blocks), func(b record.Block) bool { return b.Segment < first })
@@ -164,7 +163,7 @@ func (l *Log) indexSegment(n uint64, end place) error {
 		}
 		b, postings := x.Block()
 		if b.To == b.From {
-			return nil // what is left is no entry
+			return nil // the rest is not an entry
 		}
 		if err := l.o.Index.Add(b, postings); err != nil {
 			return err

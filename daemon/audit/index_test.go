@@ -23,7 +23,7 @@ func openIndex(t testing.TB, dir string) *store.Index {
 	return x
 }
 
-// awaitIndex waits until every whole block of the log is indexed.
+// awaitIndex waits until every complete block of the log is indexed.
 func awaitIndex(t testing.TB, l *Log) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
@@ -48,7 +48,7 @@ func awaitIndex(t testing.TB, l *Log) {
 	}
 }
 
-// many records calls of many tools, of which one is rare.
+// many records calls of many tools, one of which is rare.
 func many(t testing.TB, l *Log, n int) {
 	t.Helper()
 	for i := range n {
@@ -63,7 +63,7 @@ func many(t testing.TB, l *Log, n int) {
 	}
 }
 
-// What is asked of an index is read where the index says, and nowhere else.
+// An indexed query reads only where the index points to.
 func TestIndexIsUsed(t *testing.T) {
 	dir := t.TempDir()
 	l := newLog(dir, Options{SegmentSize: 256 << 10, Index: openIndex(t, dir)})
@@ -105,8 +105,8 @@ func TestIndexIsUsed(t *testing.T) {
 	}
 }
 
-// An index that is gone, broken, of another log, or behind or ahead of the log
-// changes no answer, and is whole again after a while.
+// An index that is missing, corrupt, of another log, or behind or ahead of the log
+// changes no result, and is complete again after a while.
 func TestIndexIsMadeAnew(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, log, index string){
 		"gone": func(t *testing.T, _, index string) {
@@ -160,7 +160,7 @@ func TestIndexIsMadeAnew(t *testing.T) {
 
 			l, _ = begin()
 			defer closeLog(t, l)
-			many(t, l, 100) // so that something is to be indexed
+			many(t, l, 100) // so that there is something to index
 			for _, when := range []string{"at once", "later"} {
 				got := read(t, l, Query{Tool: "rare"})
 				if len(got) != len(want)+1 || len(want) > 0 && got[0].text != want[0].text {
@@ -172,7 +172,7 @@ func TestIndexIsMadeAnew(t *testing.T) {
 	}
 }
 
-// Dropped segments leave the index as well.
+// Dropped segments are removed from the index too.
 func TestIndexForgetsWhatIsDropped(t *testing.T) {
 	dir := t.TempDir()
 	var d day
@@ -189,7 +189,7 @@ func TestIndexForgetsWhatIsDropped(t *testing.T) {
 	if err := l.retain(d.now()); err != nil {
 		t.Fatal(err)
 	}
-	fill(t, l) // the index is brought up to date behind it
+	fill(t, l) // the index is updated afterwards
 	awaitIndex(t, l)
 	blocks, err := x.Blocks(l.id)
 	if err != nil || len(blocks) == 0 || blocks[0].Segment != 2 {

@@ -8,7 +8,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// What was kept can be told from what was: a backtest must not judge a mask.
+// Kept distinguishes original from redacted values: a backtest must not judge a mask.
 func TestKept(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -1,14 +1,14 @@
-// Package audit is the record of what happened: a folder of append-only files
-// of JSON lines, each line chained to the one before (internal/record).
+// Package audit writes and reads the audit log: a folder of append-only files of JSON
+// lines, each line chained to the one before (internal/record).
 //
-// A record is written before the verdict it is about leaves the daemon, so that
-// the one way for a verdict to be unrecorded is a refusal. While the log can't
-// be written every Record fails, with one reason; the log tries again by itself
-// with later records, and says in a record of kind gap what is missing.
+// A record is written before the verdict it is about leaves the daemon, so a verdict that
+// can't be recorded becomes a denial. While the log can't be written, every Record fails
+// with the same reason. The log retries by itself with later records, and reports in a
+// record of kind gap what is missing.
 //
-// Beside the segments lie key.hmac, under which secrets are matched without
-// being kept; head, which says how far the log goes; and torn-* files, the
-// remains of records that a crash cut off. All are readable by their owner only.
+// Beside the segments are key.hmac, the key under which secrets are matched without being
+// kept; head, the end of the log; and torn-* files, the remains of records that a crash
+// cut off. All are readable by their owner only.
 package audit
 
 import (
@@ -27,63 +27,62 @@ import (
 // Log is an open audit log. Its methods are safe for concurrent use.
 type Log struct {
 	dir    string
-	o      Options                 // but for what Apply changes, which is in how
-	how    atomic.Pointer[Options] // what is in force of it now
+	o      Options                 // as given to Open; see how for what Apply changes
+	how    atomic.Pointer[Options] // the options in force now
 	key    atomic.Pointer[hmacKey] // nil until the log was taken up
-	dirty  chan struct{}           // holds a token when something waits for the flusher
-	grown  chan struct{}           // holds a token when a block of the log is whole
-	ending chan struct{}           // holds a token when a segment has ended, or the log is full
-	stop   chan struct{}           // closed to end the flusher and the keeper
+	dirty  chan struct{}           // holds a token when records wait for the flusher
+	grown  chan struct{}           // holds a token when a block of the log is complete
+	ending chan struct{}           // holds a token when a segment has ended or the log is full
+	stop   chan struct{}           // closed to stop the goroutines
 	ended  sync.WaitGroup
 	group  commits
 
 	harmless harmless
 
-	datasync   func(*os.File) error // datasync; tests let it fail
-	foldersync func(*os.File) error // (*os.File).Sync; likewise
-	chunk      int64                // how much is read backwards from the end at first, 1 MiB
-	block      int64                // blockSize; tests have smaller ones
+	datasync   func(*os.File) error // datasync; tests make it fail
+	foldersync func(*os.File) error // (*os.File).Sync; tests make it fail
+	chunk      int64                // how much is first read backwards from the end, 1 MiB
+	block      int64                // blockSize; smaller in tests
 
-	// syncing is held while the current segment is being synced, so that it is
-	// not closed meanwhile. It is taken with mu held, never the other way round.
+	// syncing is held while the current segment is being synced, so that it is not closed
+	// meanwhile. It is locked after mu, never before it.
 	syncing sync.Mutex
 
-	retaining sync.Mutex // held while old segments are looked for and dropped; taken before mu
+	retaining sync.Mutex // held while old segments are dropped; locked before mu
 
-	mu      sync.Mutex     // guards what follows
-	lock    *os.File       // the folder, locked; nil until the log was taken up
+	mu      sync.Mutex     // guards the fields below
+	lock    *os.File       // the locked folder; nil until the log was taken up
 	file    *os.File       // the current segment; nil until the log was taken up
-	head    *os.File       // nil when it can't be written
+	head    *os.File       // nil if it can't be written
 	segment uint64         // number of file
-	size    int64          // of file, up to the end of its last whole record
+	size    int64          // of file, up to the end of its last complete record
 	older   int64          // bytes in the segments before file
-	blocks  []record.Block // what the index knows, in the order of the log
-	untold  []record.Head  // what publish has to tell
+	blocks  []record.Block // the indexed blocks, in the order of the log
+	untold  []record.Head  // heads that publish has not reported yet
 	id      string
 	chain   record.Chain
-	torn    bool     // bytes of a failed write may stand behind size
-	suspect bool     // a sync failed: file is not to be written any more
-	lost    []string // what the next gap record must say
-	failed  *failure // nil when the log can be written
+	torn    bool     // bytes of a failed write may follow after size
+	suspect bool     // a sync failed: file must not be written any more
+	lost    []string // what the next gap record must report
+	failed  *failure // nil if the log can be written
 	ledger  ledger
-	// Who holds what lies before it is not known yet; zero when it is.
+	// The records before it were not counted in ledger yet; zero if all were.
 	uncounted place
 	news      chan struct{}
 	buf       []byte
 	closed    bool
 
 	synced  uint64    // seq up to which records are on stable storage
-	waiting time.Time // when the first one behind it was written; zero when there is none
-	behind  time.Time // when the first one was that the last sync does not cover; likewise
+	waiting time.Time // when the first record after synced was written; zero if there is none
+	behind  time.Time // when the first record that the last sync does not cover was written; zero if there is none
 }
 
 var errClosed = errors.New("the audit log is closed")
 
-// Open takes up the log in dir, or begins one. What a crash left of the last
-// record is moved to a file of its own. A log that can't be written at the
-// moment, because the disk is full or read-only, is opened all the same:
-// Failure says so and Record tries again. Any other trouble is an error, as
-// when another process holds the log.
+// Open opens the log in dir, or creates one. What a crash left of the last record is
+// moved to a file of its own. A log that can't be written at the moment, because the disk
+// is full or read-only, is opened anyway: Failure returns the reason, and Record retries.
+// Any other fault is an error, for example when another process has locked the log.
 func Open(dir string, o Options) (*Log, error) { return newLog(dir, o).open() }
 
 func newLog(dir string, o Options) *Log {
@@ -102,7 +101,7 @@ func (l *Log) open() (*Log, error) {
 		if !unwritable(err) {
 			return nil, fmt.Errorf("open audit log: %w", err)
 		}
-		// The reason is kept, and given to everyone who asks.
+		// The reason is kept and returned to every caller.
 		_ = l.fail(err)
 	}
 	l.ended.Go(l.flush)
@@ -113,17 +112,18 @@ func (l *Log) open() (*Log, error) {
 	return l, nil
 }
 
-// Record appends r, and beside it what the options let be kept of values, the
-// raw JSON of arguments, or of params (gate.OfParams), or nil; redact names members of it that are never kept.
-// Secrets in the texts of r are left out as well; r itself keeps them.
-// Where whoever r is about has used up most of their share of a log that may only
-// grow so large, no more is kept of values than their length and HMAC; when they have
-// used up all of it, r is refused. It fills in Seq, Time, Prev and Values of r. When it returns nil, r is as safe
-// as the options ask for; else whatever r is about must not happen.
+// Record appends r, and with it what the options allow to be kept of values: the raw JSON
+// of arguments, or of params (gate.OfParams), or nil. redact names members of values that
+// are never kept. Secrets in the texts of r are also left out, but r itself keeps them.
+// In a strict log of limited size, values are reduced to their length and HMAC when the
+// server or session of r has used half of its share, and r is refused when the share is
+// used up. Record sets Seq, Time, Prev and Values of r. If it returns nil, r is stored as
+// safely as the options ask for; otherwise what r is about must not happen.
 //
-// ctx bounds the wait for stable storage, says what was seen of the decider that
-// r names (gate.WithCaller), and whether r only tells (gate.Telling): such a one is
-// on stable storage after two intervals at the latest, and nobody waits for it.
+// ctx bounds the wait for stable storage. It also carries what the kernel showed of the
+// decider that r names (gate.WithCaller), and whether r only reports (gate.Telling): such
+// a record is on stable storage after two intervals at the latest, and nobody waits for
+// it.
 func (l *Log) Record(ctx context.Context, r *record.Record, values []byte, redact []string) error {
 	if l.key.Load() == nil {
 		if err := l.again(); err != nil {
@@ -162,7 +162,7 @@ func (l *Log) Record(ctx context.Context, r *record.Record, values []byte, redac
 	return nil
 }
 
-// append writes one record under the lock.
+// append writes one record. It locks l.mu.
 func (l *Log) append(r *record.Record, members []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -199,11 +199,11 @@ func (l *Log) append(r *record.Record, members []byte) error {
 	return nil
 }
 
-// stamp is now as records have it.
+// stamp returns now with the resolution of records.
 func stamp(now time.Time) time.Time { return now.UTC().Truncate(time.Microsecond) }
 
-// write appends whole lines to the current segment. What a failed write left
-// behind is cut off, at once or before the next.
+// write appends complete lines to the current segment. The remains of a failed write are
+// cut off at once, or else before the next write.
 func (l *Log) write(lines []byte) error {
 	n, err := l.file.Write(lines)
 	if err == nil {
@@ -214,13 +214,13 @@ func (l *Log) write(lines []byte) error {
 	}
 	l.torn = n > 0
 	if l.torn {
-		// When this fails as well, ready tries again before the next write.
+		// If this fails as well, ready retries before the next write.
 		_ = l.cut()
 	}
 	return err
 }
 
-// cut takes off what stands behind the last whole record.
+// cut truncates the segment after its last complete record.
 func (l *Log) cut() error {
 	info, err := l.file.Stat()
 	if err != nil {
@@ -236,7 +236,7 @@ func (l *Log) cut() error {
 	return nil
 }
 
-// tell wakes whoever follows the log.
+// tell wakes the followers of the log.
 func (l *Log) tell() {
 	if l.news != nil {
 		close(l.news)
@@ -244,15 +244,15 @@ func (l *Log) tell() {
 	}
 }
 
-// Seq returns the seq of the last record, 0 when there is none.
+// Seq returns the seq of the last record; 0 if there is none.
 func (l *Log) Seq() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.chain.Seq
 }
 
-// Close ends the log: what was written is synced unless the options say never,
-// and followers end. Records after it fail.
+// Close closes the log. It syncs what was written unless the options say never, and ends
+// followers. Later records fail.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closed {
@@ -283,7 +283,7 @@ func (l *Log) Close() error {
 	return nil
 }
 
-// release closes every file the log has open.
+// release closes all files of the log.
 func (l *Log) release() error {
 	var failures []error
 	for _, f := range []**os.File{&l.file, &l.head, &l.lock} {
@@ -295,19 +295,19 @@ func (l *Log) release() error {
 	return errors.Join(failures...)
 }
 
-// Standing is how a log stands, for those who watch it.
+// Standing is the state of a log, for monitoring.
 type Standing struct {
 	Bytes     int64 // of all segments
 	Unindexed int64 // of Bytes
-	Failing   bool  // it can't be written
-	// Synced reports that records are brought to stable storage at all. Unsynced
-	// is how many are not there yet, and Lag for how long the first of them waits.
+	Failing   bool  // the log can't be written
+	// Synced reports whether records are synced at all. Unsynced is the number of records
+	// not on stable storage yet, and Lag the age of the oldest of them.
 	Synced   bool
 	Unsynced uint64
 	Lag      time.Duration
 }
 
-// Standing returns how the log stands now.
+// Standing returns the current state of the log.
 func (l *Log) Standing() Standing {
 	l.mu.Lock()
 	defer l.mu.Unlock()

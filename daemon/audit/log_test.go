@@ -68,7 +68,7 @@ func read(t testing.TB, l *Log, q Query) []line {
 	return lines
 }
 
-// records parses what q selects.
+// records returns the parsed records that q selects.
 func records(t testing.TB, l *Log, q Query) []record.Record {
 	t.Helper()
 	var all []record.Record
@@ -82,7 +82,7 @@ func records(t testing.TB, l *Log, q Query) []record.Record {
 	return all
 }
 
-// verified wants the log in dir to be whole.
+// verified checks that the log in dir is valid.
 func verified(t testing.TB, dir string) record.Report {
 	t.Helper()
 	report, err := record.Verify([]string{dir}, record.VerifyOptions{})
@@ -139,8 +139,8 @@ func TestReopeningGoesOn(t *testing.T) {
 	}
 }
 
-// Wherever a crash cuts the last write, the whole records stay, the rest is
-// kept aside, and the log goes on and says so.
+// Wherever a crash cuts the last write, the complete records stay, the rest is moved
+// aside, and the log continues and reports that.
 func TestReopeningAfterATornWrite(t *testing.T) {
 	origin := t.TempDir()
 	l := open(t, origin, Options{Values: ValuesFull})
@@ -168,7 +168,7 @@ func TestReopeningAfterATornWrite(t *testing.T) {
 			from, seq = values, 4
 		}
 		report := verified(t, dir)
-		if report.Last.Seq != seq+2 { // the gap, and what came after
+		if report.Last.Seq != seq+2 { // the gap, and the record after it
 			t.Fatalf("cut at %d: %+v", cut, report)
 		}
 		torn, err := filepath.Glob(filepath.Join(dir, "torn-*"))
@@ -227,7 +227,7 @@ func TestReopeningOverGarbage(t *testing.T) {
 	}
 }
 
-// A tail that is gone is said in the log itself.
+// Missing records at the end are reported in the log itself.
 func TestReopeningAfterTheEndWasRemoved(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir, Options{})
@@ -331,7 +331,7 @@ func TestRecordAfterClose(t *testing.T) {
 	}
 }
 
-// Many at once, with segments that change under them, readers and a follower.
+// Concurrent records while segments rotate, with readers and a follower.
 func TestConcurrentRecords(t *testing.T) {
 	for _, mode := range []Sync{SyncNever, SyncInterval, SyncAlways} {
 		t.Run(string(mode), func(t *testing.T) {
@@ -380,8 +380,8 @@ func TestConcurrentRecords(t *testing.T) {
 	}
 }
 
-// With interval a record is on stable storage, and the head behind it, after
-// the interval and not before; nothing runs while nothing is written.
+// With interval, a record and then the head are on stable storage after the interval and
+// not before; nothing runs while nothing is written.
 func TestInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -419,7 +419,7 @@ func TestInterval(t *testing.T) {
 	})
 }
 
-// While one sync is under way, all who come share the next.
+// All callers that arrive during a sync share the next one.
 func TestGroupCommit(t *testing.T) {
 	l := newLog(t.TempDir(), Options{Sync: SyncAlways})
 	started, release := make(chan struct{}, 100), make(chan struct{})
@@ -452,8 +452,7 @@ func TestGroupCommit(t *testing.T) {
 	closeLog(t, l)
 }
 
-// Record must not return before the sync that covers it, and ctx ends only the
-// wait.
+// Record must not return before the sync that covers it; ctx ends only the wait.
 func TestAlwaysWaits(t *testing.T) {
 	l := newLog(t.TempDir(), Options{Sync: SyncAlways})
 	release := make(chan struct{})
@@ -485,8 +484,8 @@ func TestAlwaysWaits(t *testing.T) {
 	closeLog(t, l)
 }
 
-// After a failed sync the segment is left: the kernel may have forgotten what
-// it could not write, and would call a second sync a success.
+// After a failed sync the segment is abandoned: the kernel may have discarded what it
+// could not write, and would report success for a second sync.
 func TestAFailedSync(t *testing.T) {
 	for _, mode := range []Sync{SyncInterval, SyncAlways} {
 		t.Run(string(mode), func(t *testing.T) {

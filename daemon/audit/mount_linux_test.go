@@ -22,8 +22,8 @@ func init() {
 	parts["read-only file system"] = onAReadOnlyFileSystem
 }
 
-// inNamespace runs a part in mount and user namespaces of its own, where it may
-// mount a file system that nobody else sees.
+// inNamespace runs a part in its own mount and user namespaces, where it may mount a file
+// system that nobody else sees.
 func inNamespace(t *testing.T, part string) {
 	t.Helper()
 	try := exec.Command("true")
@@ -57,7 +57,7 @@ func onASmallFileSystem(dir string) error {
 	filler := filepath.Join(dir, "filler")
 	fill := func(room bool) error {
 		if room {
-			// The last step needs more than there was at first.
+			// The last step needs more space than there was at first.
 			return errors.Join(os.Remove(filler), unix.Mount("", dir, "", unix.MS_REMOUNT, "size=8m"))
 		}
 		f, err := os.Create(filler)
@@ -75,8 +75,8 @@ func onASmallFileSystem(dir string) error {
 	return errors.Join(steps(filepath.Join(dir, "one"), 0, fill), steps(filepath.Join(dir, "two"), 1, fill))
 }
 
-// A full or read-only disk does not keep the daemon from starting: it starts,
-// refuses with one reason, and goes on when the disk is mended.
+// The daemon starts even if the disk is full or read-only: it refuses with one reason,
+// and continues when the disk is usable again.
 func onAReadOnlyFileSystem(dir string) error {
 	if err := errors.Join(mount(dir, 0), unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, "")); err != nil {
 		return err

@@ -19,8 +19,8 @@ import (
 
 const keyFile = "key.hmac"
 
-// takeUp opens the log, beginning one where there is none. It may be called
-// again after an error.
+// takeUp opens the log, or creates one if there is none. It may be called again after an
+// error.
 func (l *Log) takeUp() error {
 	err := l.takeUpFiles()
 	if err != nil {
@@ -66,14 +66,14 @@ func (l *Log) takeUpFiles() error {
 		}
 	}
 	l.uncounted = place{l.segment, l.size}
-	l.synced = l.chain.Seq // what an earlier daemon wrote is its affair
+	l.synced = l.chain.Seq // syncing what a previous daemon wrote was its task
 	l.writeHead()
 	l.torn, l.suspect = false, false
 	l.key.Store(newKey(key))
 	return nil
 }
 
-// lockFolder makes the folder and takes it for this process.
+// lockFolder creates the folder and locks it for this process.
 func (l *Log) lockFolder() error {
 	if err := os.MkdirAll(l.dir, 0o700); err != nil {
 		return err
@@ -95,8 +95,7 @@ func (l *Log) lockFolder() error {
 	return nil
 }
 
-// ownedAlone refuses a file of another user, and takes from others what access
-// they have.
+// ownedAlone refuses a file of another user. It removes the access of other users.
 func ownedAlone(f *os.File, mode fs.FileMode) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &stat); err != nil {
@@ -111,7 +110,7 @@ func ownedAlone(f *os.File, mode fs.FileMode) error {
 	return nil
 }
 
-// readKey reads the key of the log's HMACs, or makes one.
+// readKey reads the key of the log's HMACs, or creates one.
 func (l *Log) readKey() ([]byte, error) {
 	path := filepath.Join(l.dir, keyFile)
 	f, err := record.OpenFile(path, os.O_RDONLY)
@@ -121,7 +120,7 @@ func (l *Log) readKey() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Closing a file that was only read can't lose anything.
+	// Closing a file that was only read can't lose data.
 	defer func() { _ = f.Close() }()
 	if err := ownedAlone(f, 0o600); err != nil {
 		return nil, err
@@ -158,7 +157,7 @@ func (l *Log) makeKey(path string) ([]byte, error) {
 	return key, l.foldersync(l.lock)
 }
 
-// writeNew writes a file that did not exist, to stable storage, or none at all.
+// writeNew writes a new file to stable storage. If it fails, the file does not exist.
 func writeNew(path string, content []byte) error {
 	f, err := os.OpenFile(path, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -172,24 +171,24 @@ func writeNew(path string, content []byte) error {
 		err = closing
 	}
 	if err != nil {
-		// What could not be written whole is of no use; the first error counts.
+		// An incomplete file is useless; the first error counts.
 		_ = os.Remove(path)
 	}
 	return err
 }
 
-// state is how a log was found.
+// state is the state in which a log was found.
 type state struct {
 	id      string
 	chain   record.Chain
-	segment uint64 // the last one, 0 when there is none
-	size    int64  // of the last one, up to the end of its last whole record
+	segment uint64 // the last segment; 0 if there is none
+	size    int64  // of the last segment, up to the end of its last complete record
 	lost    []string
 }
 
-// recover finds where the log stands from the end of its last segment. What
-// stands behind the last whole record there is moved to a file of its own.
-// Only the end is looked at: record.Verify judges the rest.
+// recover finds the end of the log in its last segment. Bytes after the last complete
+// record are moved to a file of their own. Only the end is checked: record.Verify checks
+// the rest.
 func (l *Log) recover(numbers []uint64) (state, error) {
 	var s state
 	for i, n := range slices.Backward(numbers) {
@@ -220,8 +219,8 @@ func (l *Log) recover(numbers []uint64) (state, error) {
 	return s, err
 }
 
-// findID returns the id of the log, from the first record of the last segment
-// in which it can be read. A log of which none can be read gets a new one.
+// findID returns the id of the log from the last segment whose first record can be read.
+// If there is none, the log gets a new id.
 func (l *Log) findID(numbers []uint64) (string, error) {
 	for _, n := range slices.Backward(numbers) {
 		if r, err := l.first(n); err != nil || r.Kind == record.KindLog {
@@ -231,14 +230,14 @@ func (l *Log) findID(numbers []uint64) (string, error) {
 	return "", nil
 }
 
-// found is the last whole entry of a segment.
+// found is the last complete entry of a segment.
 type found struct {
 	chain record.Chain
-	end   int64 // where the entry ends
+	end   int64 // end of the entry
 }
 
-// lastEntry finds the last whole entry of segment n, nil when there is none, and
-// the size of the segment.
+// lastEntry finds the last complete entry of segment n, nil if there is none, and the
+// size of the segment.
 func (l *Log) lastEntry(n uint64) (*found, int64, error) {
 	size, err := l.sizeOf(n)
 	if err != nil {
@@ -259,8 +258,8 @@ func (l *Log) lastEntry(n uint64) (*found, int64, error) {
 	return last, size, err
 }
 
-// window is entries for a place that may lie inside an entry: unless from is 0,
-// what stands there is taken for the rest of one and left out.
+// window is entries for a position that may be inside an entry: unless from is 0, the
+// first line is taken for the rest of an entry and skipped.
 func (l *Log) window(n uint64, from, to int64, see func(record.Entry) bool) error {
 	first, rest := true, from > 0
 	return l.entries(n, from, to, func(e record.Entry) bool {
@@ -270,21 +269,21 @@ func (l *Log) window(n uint64, from, to int64, see func(record.Entry) bool) erro
 	})
 }
 
-// entries calls see for the entries of segment n that lie between two offsets,
-// until it returns false.
+// entries calls see for the entries of segment n between two offsets, until it returns
+// false.
 func (l *Log) entries(n uint64, from, to int64, see func(record.Entry) bool) error {
 	f, err := record.OpenFile(l.path(n), os.O_RDONLY)
 	if err != nil {
 		return err
 	}
-	// Closing a file that was only read can't lose anything.
+	// Closing a file that was only read can't lose data.
 	defer func() { _ = f.Close() }()
 	entries := record.NewReader(io.NewSectionReader(f, from, to-from), from)
 	for {
 		e, err := entries.Next()
 		switch {
 		case errors.Is(err, io.EOF), errors.Is(err, record.ErrTorn), errors.Is(err, record.ErrTooLong):
-			return nil // nothing follows that a log of ours holds
+			return nil // the daemon writes nothing that could follow
 		case err != nil:
 			return err
 		}
@@ -294,15 +293,15 @@ func (l *Log) entries(n uint64, from, to int64, see func(record.Entry) bool) err
 	}
 }
 
-// moveAside moves what stands in segment n from the given offset on to a new
-// file, and returns its name.
+// moveAside moves the bytes of segment n from the given offset on to a new file and
+// returns its name.
 func (l *Log) moveAside(n uint64, from int64) (string, error) {
 	f, err := record.OpenFile(l.path(n), os.O_RDWR)
 	if err != nil {
 		return "", err
 	}
 	name, err := l.copyAside(f, n, from)
-	if err == nil { // else a crash could keep the cut and lose the copy
+	if err == nil { // otherwise a crash could keep the cut and lose the copy
 		err = l.foldersync(l.lock)
 	}
 	if err == nil {
@@ -321,7 +320,7 @@ func (l *Log) copyAside(f *os.File, n uint64, from int64) (string, error) {
 	if _, err := f.Seek(from, io.SeekStart); err != nil {
 		return "", err
 	}
-	// A segment holds little more than SegmentSize, and its torn end much less.
+	// A segment is little larger than SegmentSize, and its torn end is much smaller.
 	torn, err := io.ReadAll(f)
 	if err != nil {
 		return "", err
@@ -347,7 +346,7 @@ func (l *Log) sizeOf(n uint64) (int64, error) {
 	return info.Size(), nil
 }
 
-// sizeAt returns the size of segment n of a log that ends at end.
+// sizeAt returns the size of segment n in a log that ends at end.
 func (l *Log) sizeAt(n uint64, end place) (int64, error) {
 	if n == end.segment {
 		return end.offset, nil

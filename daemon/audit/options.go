@@ -6,50 +6,49 @@ import (
 	"time"
 )
 
-// Sync says how safe a record is when Record returns.
+// Sync is how safe a record is when Record returns.
 type Sync string
 
 const (
-	SyncNever    Sync = "never"    // the kernel has it: it survives the daemon
-	SyncInterval Sync = "interval" // the same; on stable storage a moment later
-	SyncAlways   Sync = "always"   // on stable storage: it survives the machine
+	SyncNever    Sync = "never"    // the kernel has it: it survives a crash of the daemon
+	SyncInterval Sync = "interval" // likewise, and on stable storage a moment later
+	SyncAlways   Sync = "always"   // on stable storage: it survives a crash of the machine
 )
 
-// Values says what is kept of the arguments of a call.
+// Values is what is kept of the arguments of a call.
 type Values string
 
 const (
 	ValuesNone     Values = "none"     // their length and HMAC
-	ValuesRedacted Values = "redacted" // also themselves, secrets replaced by an HMAC; large ones in part
-	ValuesFull     Values = "full"     // themselves whole, but for the members that are never kept
+	ValuesRedacted Values = "redacted" // also the arguments, with secrets replaced by an HMAC; large ones in part
+	ValuesFull     Values = "full"     // all arguments, except the members that are never kept
 )
 
-// Options say how a log is kept. The zero value is good, but keeps no values
-// for want of a Redact.
+// Options configures a log. The zero value is valid, but without Redact no values are
+// kept.
 type Options struct {
-	Sync     Sync          // SyncInterval when empty
-	Interval time.Duration // how long a record may wait for stable storage; 20 ms when zero
-	Values   Values        // ValuesRedacted when empty
-	// Redact returns a copy of values, a JSON value, with every secret it
-	// recognises and every member named by paths replaced by the string that mask
-	// returns for it; nil keeps nothing. It is called by many goroutines at once, and
-	// keeps nothing of values but what it returns.
+	Sync     Sync          // SyncInterval if empty
+	Interval time.Duration // how long a record may wait for stable storage; 20 ms if zero
+	Values   Values        // ValuesRedacted if empty
+	// Redact returns a copy of values, a JSON value, in which every recognized secret and
+	// every member named by paths is replaced by the string that mask returns for it; nil
+	// keeps nothing. It may be called concurrently, and must not retain values.
 	Redact func(values []byte, paths []string, mask func(secret []byte) string) []byte
-	// Profile is what records say that name no profile and are about no session, as
-	// those that the log writes itself; empty for nothing.
+	// Profile is the profile of records that name none and belong to no session, such as
+	// those that the log itself writes; may be empty.
 	Profile string
-	// SegmentSize is after how many bytes a new segment begins; 64 MiB when zero.
-	// It is never more than an eighth of MaxSize.
+	// SegmentSize is the number of bytes after which a new segment begins; 64 MiB if
+	// zero. It is at most an eighth of MaxSize.
 	SegmentSize int64
-	Retention   time.Duration // how old a record may get; zero for any age
-	MaxSize     int64         // how many bytes the segments may hold together; zero for any number
-	// Strict refuses records when the log has reached MaxSize and holds none that
-	// may be dropped; else it grows on.
+	Retention   time.Duration // maximum age of a record; unlimited if zero
+	MaxSize     int64         // maximum size of all segments together, in bytes; unlimited if zero
+	// Strict refuses records when the log has reached MaxSize and contains none that may
+	// be dropped. Without it the log keeps growing.
 	Strict bool
-	Index  Index            // nil for none: queries read the whole log
-	Heads  string           // a file elsewhere to which the head of the log is added at the end of each segment; empty for none
-	Now    func() time.Time // time.Now when nil
-	Logger *slog.Logger     // discards when nil
+	Index  Index            // if nil, queries read the whole log
+	Heads  string           // a file elsewhere to which the head of the log is appended at the end of each segment; none if empty
+	Now    func() time.Time // time.Now if nil
+	Logger *slog.Logger     // discards if nil
 }
 
 func (o Options) withDefaults() Options {
@@ -70,9 +69,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Apply has the log kept as o says from now on: Sync, Interval, Values,
-// SegmentSize, Retention, MaxSize, Strict and Heads count, all else stays. What is
-// on record already stays as it was kept.
+// Apply puts Sync, Interval, Values, SegmentSize, Retention, MaxSize, Strict, Heads and
+// Profile of o in force; all other options stay. Existing records are not changed.
 func (l *Log) Apply(o Options) {
 	now := l.o
 	now.Sync, now.Interval, now.Values, now.SegmentSize = o.Sync, o.Interval, o.Values, o.SegmentSize
@@ -82,5 +80,5 @@ func (l *Log) Apply(o Options) {
 	token(l.ending) // there may be something to drop
 }
 
-// keeping is how the log is kept now.
+// keeping returns the options in force.
 func (l *Log) keeping() *Options { return l.how.Load() }

@@ -7,7 +7,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// A record that names no profile gets that of the configuration, unless it is about a
+// A record that names no profile gets that of the configuration, unless it belongs to a
 // session, which may have a stricter one.
 func TestRecordsGetTheProfile(t *testing.T) {
 	l := open(t, t.TempDir(), Options{Profile: "development"})

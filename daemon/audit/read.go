@@ -15,17 +15,17 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// place is a point in a log.
+// place is a position in a log.
 type place struct {
 	segment uint64
 	offset  int64
 }
 
-// Read calls see for every record that q selects, oldest first, with the bytes
-// as they are stored: line without its newline, and values, the line of values
-// beside it, nil when there is none. Both are valid during the call. A line that
-// is damaged has seq 0. Without Follow it ends with what is there when it is
-// called; with it, when ctx or the log ends or see returns an error.
+// Read calls see for every record that q selects, oldest first, with the bytes as stored:
+// line without its newline, and values, its values line, nil if there is none. Both are
+// valid during the call. A damaged line has seq 0. Without Follow, Read ends with the
+// records present when it is called. With Follow, it ends when ctx or the log ends or see
+// returns an error.
 func (l *Log) Read(ctx context.Context, q Query, see func(seq uint64, line, values []byte) error) error {
 	f, err := q.filter()
 	if err != nil {
@@ -81,7 +81,7 @@ func (l *Log) stored(ctx context.Context, q Query, f *filter, end place, show fu
 	return l.show(ctx, regions, show)
 }
 
-// show shows the entries of regions, in order.
+// show calls show for the entries of regions, in order.
 func (l *Log) show(ctx context.Context, regions []region, show func(record.Entry) error) error {
 	for _, r := range regions {
 		var failure error
@@ -101,7 +101,7 @@ func (l *Log) show(ctx context.Context, regions []region, show func(record.Entry
 	return nil
 }
 
-// between returns the log from one place to another, each of them where an entry begins.
+// between returns the regions between two places, at each of which an entry must begin.
 func between(from, to place) []region {
 	var all []region
 	for n := max(from.segment, 1); n <= to.segment; n++ {
@@ -117,8 +117,8 @@ func between(from, to place) []region {
 	return all
 }
 
-// since leaves out the segments that end before the record from. One whose start
-// can't be read is looked at from the one before.
+// since returns numbers without the segments that end before the record from. If the
+// start of a segment can't be read, the previous one is kept too.
 func (l *Log) since(numbers []uint64, from uint64) []uint64 {
 	first := 0
 	for i, n := range numbers[1:] {
@@ -130,8 +130,8 @@ func (l *Log) since(numbers []uint64, from uint64) []uint64 {
 	return numbers[first:]
 }
 
-// end returns where the log ends, and a channel that is closed when it grows or
-// is closed. open is false when it is closed already.
+// end returns the end of the log, and a channel that is closed when it grows or is
+// closed. open is false if it is closed already.
 func (l *Log) end() (at place, news <-chan struct{}, open bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,7 +145,7 @@ func (l *Log) end() (at place, news <-chan struct{}, open bool) {
 func (l *Log) numbers(end place) ([]uint64, error) {
 	numbers, err := record.Segments(l.dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // the log could not be begun yet
+		return nil, nil // the log could not be created yet
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read audit log: %w", err)
@@ -153,19 +153,20 @@ func (l *Log) numbers(end place) ([]uint64, error) {
 	return slices.DeleteFunc(numbers, func(n uint64) bool { return n > end.segment }), nil
 }
 
-// first returns the first record of segment n, the zero Record where it begins with none.
+// first returns the first record of segment n; the zero Record if the segment does not
+// begin with one.
 func (l *Log) first(n uint64) (r record.Record, err error) {
 	err = l.window(n, 0, l.chunk, func(e record.Entry) bool {
-		r, _ = record.Parse(e.Line) // an error comes with the zero Record
+		r, _ = record.Parse(e.Line) // in case of an error r is the zero Record
 		return false
 	})
 	return r, err
 }
 
-// lastHits returns where the newest entries of the regions stand that f selects, at most
-// last, oldest first.
+// lastHits returns the regions of the newest entries that f selects, at most last, oldest
+// first.
 func (l *Log) lastHits(ctx context.Context, regions []region, last int, f *filter) ([]region, error) {
-	var hits, some []region // newest first; and those of one chunk, oldest first
+	var hits, some []region // newest first; some are the hits of one chunk, oldest first
 	for _, r := range slices.Backward(regions) {
 		see := func(e record.Entry) {
 			if _, ok := f.match(e); ok {
@@ -192,9 +193,9 @@ func (l *Log) lastHits(ctx context.Context, regions []region, last int, f *filte
 	return hits, nil
 }
 
-// backwards reads a region from its end to its start, in chunks, of which the first has
-// the given size and each other one is larger. It calls see for the entries of a chunk,
-// in order, and then done, until that returns false.
+// backwards reads a region from its end to its start in chunks, the first of the given
+// size and each next one larger. It calls see for the entries of a chunk, in order, and
+// then done, until done returns false.
 func (l *Log) backwards(r region, size int64, see func(record.Entry), done func() bool) (more bool, err error) {
 	if r.only {
 		for _, offset := range slices.Backward(r.at) {
@@ -210,7 +211,7 @@ func (l *Log) backwards(r region, size int64, see func(record.Entry), done func(
 	}
 	for to := r.to; to > r.from; size *= 2 {
 		from := max(r.from, to-size)
-		start, look := to, l.window // start is where the first whole entry begins
+		start, look := to, l.window // start is where the first complete entry begins
 		if from == r.from {
 			start, look = from, l.entries // an entry begins there
 		}
@@ -227,8 +228,8 @@ func (l *Log) backwards(r region, size int64, see func(record.Entry), done func(
 	return true, nil
 }
 
-// Query selects records; what is not set selects all. Server and Tool are
-// globs, the other texts are exact.
+// Query selects records; an empty field selects all. Server and Tool are globs, the other
+// texts are exact.
 type Query struct {
 	From    uint64    // seq, inclusive
 	Since   time.Time // inclusive
@@ -238,18 +239,18 @@ type Query struct {
 	Verdict string
 	Session string
 	Kind    record.Kind
-	Last    int  // only the newest so many of what is selected
-	Follow  bool // stay, and pass on what comes
+	Last    int  // only this many of the selected records, the newest
+	Follow  bool // keep waiting for new records
 }
 
-// filter is a Query made ready. Most records are told apart by bytes that their
-// line must hold, without being parsed.
+// filter is a prepared Query. Most records are selected by bytes that their line must
+// contain, without being parsed.
 type filter struct {
 	q            Query
 	needles      [][]byte
-	since, until []byte // as times are written
+	since, until []byte // formatted as times in records
 	server, tool config.Glob
-	wants        []want // the same, for the index
+	wants        []want // the same conditions, for the index
 }
 
 const timeLayout = "2006-01-02T15:04:05.000000Z"
@@ -286,12 +287,12 @@ func (q Query) filter() (*filter, error) {
 	return f, nil
 }
 
-// longWord is more than what stands in any record as it is: the index knows words
-// as the records have them, where long ones are cut.
+// longWord is longer than any text that a record contains unchanged: the index has words
+// as the records do, where long ones are cut.
 const longWord = 4 << 10
 
-// need selects records in which the member name is text; all if text is empty.
-// The bytes it looks for can't stand inside a string of a record.
+// need selects records whose member name is text; all if text is empty. The bytes it
+// searches for can't occur inside a string of a record.
 func (f *filter) need(name, text string) {
 	if text == "" {
 		return
@@ -304,8 +305,9 @@ func (f *filter) need(name, text string) {
 
 func (f *filter) globs() bool { return !f.server.IsZero() || !f.tool.IsZero() }
 
-// match reports whether an entry is selected, and its seq. A damaged line has
-// seq 0, and is selected unless the query asks for something that it can't say.
+// match returns the seq of an entry and reports whether it is selected. A damaged line
+// has seq 0, and is selected unless the query has a condition that can't be checked for
+// it.
 func (f *filter) match(e record.Entry) (uint64, bool) {
 	seq, at, ok := record.Peek(e.Line)
 	if !ok {
@@ -331,15 +333,15 @@ func (f *filter) match(e record.Entry) (uint64, bool) {
 		(f.tool.IsZero() || f.tool.Match(r.Tool))
 }
 
-// region is a stretch of a segment that a query has to look at.
+// region is a range of a segment that a query has to read.
 type region struct {
 	segment  uint64
 	from, to int64
 	at       []int64 // offsets of the only entries that may be selected
-	only     bool    // at counts
+	only     bool    // at is used
 }
 
-// regions returns what has to be looked at for f, in the order of the log.
+// regions returns the regions to read for f, in the order of the log.
 func (l *Log) regions(ctx context.Context, f *filter, numbers []uint64, end place) ([]region, error) {
 	l.mu.Lock()
 	blocks := l.blocks
@@ -347,7 +349,7 @@ func (l *Log) regions(ctx context.Context, f *filter, numbers []uint64, end plac
 	var all []region
 	for _, n := range numbers {
 		from := int64(0)
-		to, err := l.sizeAt(n, end) // none for one that was dropped meanwhile
+		to, err := l.sizeAt(n, end) // none if it was dropped meanwhile
 		if err = l.missing(err); err != nil {
 			return nil, err
 		}
@@ -373,16 +375,16 @@ func (l *Log) regions(ctx context.Context, f *filter, numbers []uint64, end plac
 	return all, nil
 }
 
-// mayHold reports whether a block may hold what f selects, by numbers and times.
+// mayHold reports whether a block may contain what f selects, by seq and time.
 func (f *filter) mayHold(b record.Block) bool {
-	return b.First == 0 || // nothing could be read of it
+	return b.First == 0 || // nothing in it could be read
 		b.Last >= f.q.From &&
 			(f.q.Since.IsZero() || !b.Until.Before(f.q.Since)) &&
 			(f.q.Until.IsZero() || b.Since.Before(f.q.Until))
 }
 
-// candidates asks the index which entries of b f may select. When the index can't
-// tell, all of b is looked at.
+// candidates returns the entries of b that f may select according to the index. If the
+// index can't tell, it returns all of b.
 func (l *Log) candidates(ctx context.Context, f *filter, b record.Block) region {
 	r := region{segment: b.Segment, from: b.From, to: b.To}
 	for _, want := range f.wants {
@@ -406,14 +408,14 @@ func (l *Log) candidates(ctx context.Context, f *filter, b record.Block) region 
 	return r
 }
 
-// want is what a member of a record must be for a query: word, or what match says.
+// want is a condition on a member of a record for a query: it must equal word, or match.
 type want struct {
 	field, word string
 	match       config.Glob
 }
 
-// offsets joins the places of the words that fit; not known when the words of the
-// field are not kept apart.
+// offsets merges the offsets of the matching words. known is false if the field is not
+// indexed.
 func (w *want) offsets(b record.Block, postings []record.Posting) (at []int64, known bool) {
 	for _, p := range postings {
 		if p.Word == "" {
@@ -432,8 +434,8 @@ func (w *want) offsets(b record.Block, postings []record.Posting) (at []int64, k
 	return at, true
 }
 
-// visit shows the entries of a region, in order, until see returns false. What was
-// dropped meanwhile is not there.
+// visit calls see for the entries of a region, in order, until see returns false. Entries
+// that were dropped meanwhile are skipped.
 func (l *Log) visit(r region, see func(record.Entry) bool) error {
 	if !r.only {
 		return l.missing(l.entries(r.segment, r.from, r.to, see))
@@ -451,7 +453,7 @@ func (l *Log) visit(r region, see func(record.Entry) bool) error {
 	return nil
 }
 
-// missing turns a segment that was dropped into one without entries.
+// missing ignores the error of a segment that was dropped.
 func (l *Log) missing(err error) error {
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -463,10 +465,10 @@ func (l *Log) missing(err error) error {
 const recordedWithin = 4 << 20
 
 // Recorded returns the newest record of kind call for each call of an attachment since it
-// was last let go, by the number the shim gave it. It looks at the last 4 MiB of the log,
-// since most calls that are open are recent, and for asked, which may have been held for
-// long, as far back as it has to. What can't be read is left out; those calls are judged
-// again.
+// last attached, by the call's number. It searches the last 4 MiB of the log, since most
+// open calls are recent, and for the calls in asked, which may have been held for long,
+// as far back as necessary. Calls whose records can't be read are left out; they are
+// judged again.
 func (l *Log) Recorded(attachment string, asked ...uint64) map[uint64]record.Record {
 	found := l.newest(attachment, record.KindCall)
 	missing := map[uint64]bool{}
@@ -487,8 +489,8 @@ func (l *Log) Recorded(attachment string, asked ...uint64) map[uint64]record.Rec
 	return found
 }
 
-// Orphaned returns which calls of an attachment are on record as having no answer, as
-// Recorded does.
+// Orphaned returns the calls of an attachment that are recorded as having no answer. It
+// searches as Recorded does.
 func (l *Log) Orphaned(attachment string) map[uint64]bool {
 	found := map[uint64]bool{}
 	for call := range l.newest(attachment, record.KindOrphan) {
@@ -509,10 +511,10 @@ func (l *Log) newest(attachment string, kind record.Kind) map[uint64]record.Reco
 	return found
 }
 
-// Earlier looks up what earlier daemons have put on record of calls of an attachment: the
-// SHA-256, in hexadecimal digits, of what was let pass, and of which it was told what came
-// of it. It looks back until it has found all of them or what the attachment began with:
-// nobody knows for how long somebody has not read a line.
+// Earlier returns what previous daemons recorded about calls of an attachment: passed has
+// the hexadecimal SHA-256 of each forwarded call, and told the calls whose outcome is
+// recorded. It searches back until it has found all of them or the start of the
+// attachment, since a line may have been unread for any length of time.
 func (l *Log) Earlier(attachment string, calls []uint64) (passed map[uint64]string, told map[uint64]bool) {
 	passed, told = map[uint64]string{}, map[uint64]bool{}
 	missing := map[uint64]bool{}
@@ -534,29 +536,29 @@ func (l *Log) Earlier(attachment string, calls []uint64) (passed map[uint64]stri
 	return passed, told
 }
 
-// lookBack calls see with the records of an attachment, from the newest on, until see
-// returns false or what the attachment began with has been met. With within it looks no
-// further back than so many bytes.
+// lookBack calls see with the records of an attachment, newest first, until see returns
+// false or the start of the attachment is reached. If within is not 0, it searches at
+// most that many bytes back.
 func (l *Log) lookBack(attachment string, within int64, see func(*record.Record) bool) {
 	err := l.newestFirst(attachment, within, func(r *record.Record) bool {
 		began := r.Kind == record.KindAttach && r.Verdict == "attached" || r.Kind == record.KindDetach
-		return !began && see(r) // what was said to it before has been made use of, or was taken back
+		return !began && see(r) // earlier records are used up or were withdrawn
 	})
 	if err != nil {
 		l.o.Logger.Warn("look for the records of an attachment", "component", "audit", "err", err)
 	}
 }
 
-// newestFirst calls see with all records of an attachment, from the newest on, until that
+// newestFirst calls see with all records of an attachment, newest first, until see
 // returns false.
 func (l *Log) newestFirst(attachment string, within int64, see func(*record.Record) bool) error {
 	needle := append([]byte(`,"attachment":`), record.AppendString(nil, attachment)...)
 	end, _, _ := l.end()
-	read := int64(0) // bytes behind those that come next
+	read := int64(0) // bytes after those that come next
 	for n := end.segment; n > 0; n-- {
 		to, err := l.sizeAt(n, end)
 		if err != nil {
-			return l.missing(err) // it was dropped, as was what stands before it
+			return l.missing(err) // it was dropped, as was everything before it
 		}
 		var found []record.Record
 		start := to

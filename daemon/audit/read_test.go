@@ -19,8 +19,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// TestReadAgreesWithAPlainLoop holds what Read selects, forwards, backwards and
-// across segments, with an index and without, against a loop over all records.
+// TestReadAgreesWithAPlainLoop compares what Read selects, forwards, backwards and across
+// segments, with an index and without, with a loop over all records.
 func TestReadAgreesWithAPlainLoop(t *testing.T) {
 	t.Run("plain", func(t *testing.T) { agreesWithAPlainLoop(t, nil) })
 	t.Run("indexed", func(t *testing.T) { agreesWithAPlainLoop(t, openIndex(t, t.TempDir())) })
@@ -166,8 +166,8 @@ func TestReadEndsWithItsCaller(t *testing.T) {
 	}
 }
 
-// A damaged line is passed on as it is stored, but not by a query for
-// something that it can't say.
+// A damaged line is returned as stored, except by a query with a condition that can't be
+// checked for it.
 func TestReadOfADamagedLine(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir, Options{})
@@ -230,7 +230,7 @@ func TestRecorded(t *testing.T) {
 	if got := l.Recorded("c"); len(got) != 0 {
 		t.Errorf("got %v", got)
 	}
-	record1(record.KindDetach, "a", 0, "left") // its verdicts went with it
+	record1(record.KindDetach, "a", 0, "left") // ends the use of its verdicts
 	record1(record.KindCall, "a", 20, "forward")
 	if got := l.Recorded("a"); len(got) != 1 || got[20].Verdict != "forward" {
 		t.Errorf("got %v", got)
@@ -240,7 +240,7 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// What was denied did not pass, whatever somebody says of it.
+// A denied call was not forwarded, whatever other records say.
 func TestEarlier(t *testing.T) {
 	l := open(t, t.TempDir(), Options{SegmentSize: 3 << 20, Values: ValuesFull})
 	put := func(r record.Record, values []byte) {
@@ -253,7 +253,7 @@ func TestEarlier(t *testing.T) {
 		}
 	}
 	put(record.Record{Kind: record.KindCall, Call: 8, Verdict: "forward", Digest: "d8"}, nil)
-	put(record.Record{Kind: record.KindAttach, Verdict: "attached"}, nil) // another one before it had the same id
+	put(record.Record{Kind: record.KindAttach, Verdict: "attached"}, nil) // a previous attachment with the same id
 	for _, r := range []record.Record{
 		{Kind: record.KindCall, Call: 2, Verdict: "forward", Digest: "d2"},
 		{Kind: record.KindCall, Call: 4, Verdict: "deny", Digest: "d4"},
@@ -275,7 +275,7 @@ func TestEarlier(t *testing.T) {
 		}
 	}
 	check("at once")
-	// Much may be put on record while somebody does not read, entries that are long among it.
+	// Many records may be written while a side does not read, long ones among them.
 	for i := range 6 {
 		long := strings.Repeat("v", 1<<20)
 		put(record.Record{Kind: record.KindCall, Call: uint64(100 + i), Verdict: "forward", Attachment: []string{"a", "b"}[i%2]}, []byte(`{"v":"`+long+`"}`))

@@ -16,16 +16,16 @@ import (
 // youngest is the age below which no record is dropped, however large the log is.
 const youngest = 7 * 24 * time.Hour
 
-// anew is how often the log looks for what may be dropped when nothing else makes
-// it look.
+// anew is the interval at which the log looks for segments to drop when nothing else
+// triggers that.
 const anew = time.Hour
 
-// errFull is why a log refuses records that has no room left and nothing to drop.
+// errFull reports that the log is full and has nothing to drop.
 var errFull = fmt.Errorf("the log has reached audit.max_size, and nothing in it is older than %d days; raise audit.max_size, or move old segments to another place once they are verified",
 	int(youngest/(24*time.Hour)))
 
-// keep tells where the log stands, and drops what is too old or too much, whenever
-// a segment has ended, and from time to time.
+// keep publishes heads and drops segments that are too old or too large together. It does
+// so whenever a segment has ended, and periodically.
 func (l *Log) keep() {
 	every := time.NewTicker(anew)
 	defer every.Stop()
@@ -50,16 +50,16 @@ func (l *Log) keep() {
 	}
 }
 
-// ended is a segment that is not written to any more.
+// ended is a segment that is no longer written.
 type ended struct {
 	n     uint64
 	size  int64
 	until time.Time // when the next one began
 }
 
-// retain drops the oldest segments, whole ones only, that are older than the
-// retention, or must go to make room and are not among the youngest. The log says
-// so in a record before they go, so that what is left can still be verified.
+// retain drops the oldest segments, whole ones only. They are older than the retention,
+// or must make space and are not among the youngest. A record written before they are
+// removed says so, so the rest of the log can still be verified.
 func (l *Log) retain(now time.Time) error {
 	l.retaining.Lock()
 	defer l.retaining.Unlock()
@@ -79,7 +79,7 @@ func (l *Log) retain(now time.Time) error {
 	}
 	err = l.drop(all[:drop])
 	if err != nil {
-		_, total, _ = l.inventory() // what is there still counts; its own error adds nothing
+		_, total, _ = l.inventory() // what is left still counts; its error adds nothing to err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,12 +88,12 @@ func (l *Log) retain(now time.Time) error {
 		first = all[drop].n
 	}
 	l.age(now, first)
-	l.older = total // a segment that ended meanwhile makes keep look again
+	l.older = total // if a segment ends meanwhile, keep runs again
 	return err
 }
 
-// inventory lists the segments before the current one, oldest first, and how many
-// bytes they hold.
+// inventory returns the segments before the current one, oldest first, and their total
+// size in bytes.
 func (l *Log) inventory() (all []ended, total int64, err error) {
 	end, _, _ := l.end()
 	numbers, err := l.numbers(end)
@@ -118,8 +118,8 @@ func (l *Log) inventory() (all []ended, total int64, err error) {
 	return all, total, nil
 }
 
-// drop removes segments, which are the oldest, once the record that says so is on
-// stable storage.
+// drop removes the given segments, which are the oldest, once the record that says so is
+// on stable storage.
 func (l *Log) drop(all []ended) error {
 	if len(all) == 0 {
 		return nil
@@ -151,31 +151,31 @@ func (l *Log) drop(all []ended) error {
 	return nil
 }
 
-// full refuses a record when the log has no room for it. l.mu is held.
+// full refuses a record if the log has no space for it. l.mu must be held.
 func (l *Log) full(kind record.Kind) error {
 	if l.keeping().MaxSize <= 0 || !l.keeping().Strict || kind == record.KindDropped || l.older+l.size < l.keeping().MaxSize {
 		return nil
 	}
-	token(l.ending) // what was too young may be old enough by now
+	token(l.ending) // segments that were too young may be old enough by now
 	return errFull
 }
 
-// A log that may hold so many bytes and no more is shared among those who have
-// things written into it, or one of them could fill it and have everybody refused.
-// Of what is too young to be dropped, a server may hold one share and a session one,
-// however many servers it names. Past half of a share the records go on without the
-// values of calls; past the whole, those whose share it is are refused. What is left
-// when a few have filled theirs is kept for those who hold little.
+// A log of limited size is shared by all whose records it contains; otherwise one of them
+// could fill it and cause the calls of all others to be refused. Of the records that are
+// too young to be dropped, a server may have one share and a session one, however many
+// servers it names. Past half of a share, records are written without the values of
+// calls; past the whole share, they are refused. When a few have filled their shares, the
+// rest is reserved for those who hold little.
 const (
-	shares   = 4  // of MaxSize is one share
-	littles  = 32 // of MaxSize is what those may hold for whom the last share is kept
+	shares   = 4  // a share is MaxSize divided by this
+	littles  = 32 // those who hold less than MaxSize divided by this may use the last share
 	mostKeys = 4096
 )
 
-// holder is somebody who has things written into the log.
+// holder is a server, session or agent whose records are counted.
 type holder struct{ kind, name string }
 
-// others stands for those who are not told apart, since there are too many.
+// others stands for holders that are not counted separately, since there are too many.
 var others = holder{"others", ", who are too many to be told apart"}
 
 func (h holder) String() string {
@@ -190,15 +190,15 @@ func (h holder) String() string {
 	return h.kind + h.name
 }
 
-// ledger knows who holds how much of the segments that are too young to be dropped.
-// The log's mutex guards it.
+// ledger counts how much each holder has in the segments that are too young to be
+// dropped. The log's mutex guards it.
 type ledger struct {
 	segments map[uint64]*holding
-	young    holding           // all of segments
-	told     map[holder]string // of whom the daemon's log says what becomes of their records
+	young    holding           // sum of segments
+	told     map[holder]string // what was logged about a holder's records, to log it once
 }
 
-// holding is how many bytes each holds, and all of them.
+// holding is the number of bytes per holder, and of all records.
 type holding struct {
 	by    map[holder]int64
 	all   int64
@@ -212,7 +212,7 @@ func (h *holding) add(who holder, n int64) {
 	h.by[h.as(who)] += n
 }
 
-// as returns who is counted for who: others, for one who came when there were too many.
+// as returns the holder that who is counted as: others if there are too many already.
 func (h *holding) as(who holder) holder {
 	if _, ok := h.by[who]; !ok && len(h.by) >= mostKeys {
 		return others
@@ -220,7 +220,7 @@ func (h *holding) as(who holder) holder {
 	return who
 }
 
-// holders are whose shares a record counts for: none, one or two.
+// holders returns the holders that a record counts for: none, one or two.
 func holders(r *record.Record) (all [2]holder) {
 	if r.Server != "" {
 		all[0] = holder{"server", r.Server}
@@ -236,8 +236,8 @@ func holders(r *record.Record) (all [2]holder) {
 	return all
 }
 
-// sharing reports whether what r tells counts as its server's and session's doing,
-// so that it is refused when they have filled their shares.
+// sharing reports whether r counts as an act of its server and session, so that it is
+// refused when they have filled their shares.
 func sharing(r *record.Record) bool {
 	switch r.Kind {
 	case record.KindCall, record.KindHook, record.KindMessage, record.KindRefused, record.KindMemory, record.KindOrphan, record.KindAttach:
@@ -246,7 +246,7 @@ func sharing(r *record.Record) bool {
 	return false
 }
 
-// hold counts n bytes for those whose share they are of. l.mu is held.
+// hold adds n bytes to the given holders. l.mu must be held.
 func (l *Log) hold(segment uint64, n int64, who ...holder) {
 	if l.ledger.segments == nil {
 		l.ledger.segments = map[uint64]*holding{}
@@ -266,8 +266,8 @@ func (l *Log) hold(segment uint64, n int64, who ...holder) {
 	}
 }
 
-// age forgets what is old enough to be dropped, and segments that are gone, which
-// are those before first. l.mu is held.
+// age removes what is old enough to be dropped, and segments before first, which no
+// longer exist. l.mu must be held.
 func (l *Log) age(now time.Time, first uint64) {
 	for n, s := range l.ledger.segments {
 		if n < first || !s.until.IsZero() && now.Sub(s.until) > youngest {
@@ -289,8 +289,8 @@ func (l *Log) age(now time.Time, first uint64) {
 	}
 }
 
-// standing says what becomes of the records of one whose share is held to n bytes:
-// whether they go on with the values of calls, and why they are refused. l.mu is held.
+// standing returns what happens to the records of a holder with n bytes: bare if values
+// are not kept, and the reason if they are refused. l.mu must be held.
 func (l *Log) standing(who holder, n int64) (bare bool, refused string) {
 	most := l.keeping().MaxSize
 	if most <= 0 || !l.keeping().Strict {
@@ -306,8 +306,8 @@ func (l *Log) standing(who holder, n int64) (bare bool, refused string) {
 	return n >= share/2, ""
 }
 
-// mayKeep reports whether the values of r may be kept, and why r is refused. l.mu is
-// not held.
+// mayKeep reports whether the values of r may be kept. It fails if r is refused. l.mu
+// must not be held.
 func (l *Log) mayKeep(r *record.Record) (values bool, err error) {
 	if !sharing(r) {
 		return true, nil
@@ -333,8 +333,7 @@ func (l *Log) mayKeep(r *record.Record) (values bool, err error) {
 	return values, nil
 }
 
-// tellOf says in the daemon's log, once, what becomes of somebody's records. l.mu is
-// held.
+// tellOf logs once what happens to a holder's records. l.mu must be held.
 func (l *Log) tellOf(who holder, what string) {
 	if l.ledger.told[who] == what {
 		return
@@ -346,8 +345,9 @@ func (l *Log) tellOf(who holder, what string) {
 	l.o.Logger.Warn("a share of the audit log is used up", "component", "audit", "who", who.String(), "records", what)
 }
 
-// Shares says who has used up so much of the log that values are not kept any more,
-// or calls are refused, and who holds most when all together leave little.
+// Shares returns a sentence for each holder whose values are no longer kept or whose
+// calls are refused, because it has used too much of its share or holds too much of a
+// nearly full log.
 func (l *Log) Shares() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -365,8 +365,8 @@ func (l *Log) Shares() []string {
 	return said
 }
 
-// recount counts what an earlier daemon has written and what is too young to be
-// dropped. While the log is small, nobody can have used up much of a share.
+// recount counts the records of a previous daemon that are too young to be dropped. It
+// does nothing while the log is small: then nobody can have used much of a share.
 func (l *Log) recount(now time.Time) error {
 	l.mu.Lock()
 	before := l.uncounted
@@ -382,7 +382,7 @@ func (l *Log) recount(now time.Time) error {
 	all = slices.DeleteFunc(all, func(s ended) bool { return s.n >= before.segment || now.Sub(s.until) > youngest })
 	for _, s := range append(all, ended{n: before.segment, size: before.offset}) {
 		var of holding
-		known := map[string][2]holder{} // by what of a line says whose it is
+		known := map[string][2]holder{} // the holders, by the members that determine them
 		err := l.missing(l.entries(s.n, 0, s.size, func(e record.Entry) bool {
 			size := e.Size()
 			of.all += size
@@ -426,9 +426,9 @@ func (l *Log) recount(now time.Time) error {
 	return nil
 }
 
-// member returns the raw text of a member of a record whose value is a string, nil
-// when it has none. Quotes within strings are escaped, so that it can't be found
-// within another.
+// member returns the raw text of the string member name of a record; nil if there is
+// none. Quotes within strings are escaped, so the search can't match inside another
+// string.
 func member(line []byte, name string) []byte {
 	_, rest, ok := bytes.Cut(line, []byte(`,"`+name+`":"`))
 	if !ok {

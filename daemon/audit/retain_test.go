@@ -17,7 +17,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// day is a clock that tests move by days.
+// day is a clock that tests advance by days.
 type day struct{ n atomic.Int64 }
 
 func (d *day) now() time.Time {
@@ -52,7 +52,7 @@ func verifyFolder(t *testing.T, dir string, heads ...record.Head) record.Report 
 	for tries := 3; ; tries-- {
 		report, err := record.Verify([]string{dir}, record.VerifyOptions{Heads: heads})
 		if errors.Is(err, fs.ErrNotExist) && tries > 0 {
-			continue // the log may drop a segment of its own accord while it is verified
+			continue // the log may drop a segment while it is verified
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -102,8 +102,8 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// Whoever removes the oldest segments by hand, more of them than the log says, or
-// takes out the record that says so, is found out.
+// Verify detects that more of the oldest segments were removed than the log says, or that
+// the record that says so was removed.
 func TestWhatWasNotDropped(t *testing.T) {
 	build := func(t *testing.T) (string, *Log) {
 		dir := t.TempDir()
@@ -180,7 +180,7 @@ func TestMaxSize(t *testing.T) {
 	}
 }
 
-// The heads that were told elsewhere convict a log that was written anew.
+// The heads stored elsewhere reveal that a log was rewritten.
 func TestHeadsElsewhere(t *testing.T) {
 	dir, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "heads")
 	for range 2 {
@@ -193,7 +193,7 @@ func TestHeadsElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	heads, err := record.ParseHeads(content)
-	if err != nil || len(heads) != 4 { // of two segments that ended, and of two ends
+	if err != nil || len(heads) != 4 { // of two ended segments, and of two closed logs
 		t.Fatalf("%d heads, %v:\n%s", len(heads), err, content)
 	}
 	if report := verifyFolder(t, dir, heads...); report.Bad != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// openSegment opens segment n for appending, and makes it first if need be.
+// openSegment opens segment n for appending, and creates it if necessary.
 func (l *Log) openSegment(n uint64) (*os.File, error) {
 	f, err := record.OpenFile(l.path(n), os.O_WRONLY|os.O_APPEND|os.O_CREATE)
 	if err != nil {
@@ -25,8 +25,8 @@ func (l *Log) openSegment(n uint64) (*os.File, error) {
 	return f, nil
 }
 
-// beginSegment writes the first record of the current segment, which is empty,
-// and makes sure that the segment is there after a crash.
+// beginSegment writes the first record of the current segment, which is empty, and makes
+// sure that the segment survives a crash.
 func (l *Log) beginSegment(now time.Time) error {
 	r := record.Record{Kind: record.KindLog, Time: stamp(now), Log: l.id, Profile: l.keeping().Profile}
 	line, chain := l.chain.Append(nil, &r, nil)
@@ -56,15 +56,15 @@ func (l *Log) rotate(now time.Time) error {
 		return err
 	}
 	if info, err := next.Stat(); err != nil || info.Size() > 0 {
-		// Nothing was written; what is wrong is said below.
+		// Nothing was written; the fault is reported below.
 		_ = next.Close()
 		return errors.Join(err, fmt.Errorf("%s is there already", l.path(l.segment+1)))
 	}
 	old, segment, size, past := l.file, l.segment, l.size, l.chain
 	l.file, l.segment = next, segment+1
 	if err := l.beginSegment(now); err != nil {
-		// What was written of the new segment is cut off, or found when it is
-		// opened again: the next try begins it anew.
+		// The remains in the new segment are truncated now, or when it is opened again:
+		// the next attempt starts over.
 		_ = next.Truncate(0)
 		_ = next.Close()
 		l.file, l.segment, l.size = old, segment, size
@@ -87,8 +87,8 @@ func (l *Log) rotate(now time.Time) error {
 	return nil
 }
 
-// openHead opens the head file and returns what it says is missing. The log
-// goes on without it: it only can't be shown later that its end is gone.
+// openHead opens the head file and returns what it shows to be missing. Without a head
+// file the log still works, but nothing can show later that its end is missing.
 func (l *Log) openHead(expected bool) (lost []string) {
 	head, err := record.ReadHead(l.dir)
 	switch {
@@ -110,7 +110,7 @@ func (l *Log) openHead(expected bool) (lost []string) {
 		err = ownedAlone(f, 0o600)
 	}
 	if err == nil {
-		// All heads are of one length, so that each is written over the last.
+		// All heads have the same length, so each overwrites the last.
 		err = f.Truncate(int64(len(record.Head{}.Line())))
 	}
 	if err != nil {
@@ -119,7 +119,7 @@ func (l *Log) openHead(expected bool) (lost []string) {
 	return lost
 }
 
-// miss notes what the next gap record must say.
+// miss adds to what the next gap record must report.
 func (l *Log) miss(what string) {
 	if slices.Contains(l.lost, what) {
 		return
@@ -128,12 +128,12 @@ func (l *Log) miss(what string) {
 	l.o.Logger.Warn("the audit log is not as it was left", "component", "audit", "dir", l.dir, "what", what)
 }
 
-// Who can write to the log's folder can write a whole new log into it, head and
-// all. So the head of each segment that has ended is also told to places that a
-// thief of the folder may not reach: the daemon's own log, which is the journal
-// where there is one, and a file elsewhere if one is named.
+// Someone who can write to the log's folder can replace the whole log, including its
+// head. So the head of each ended segment is also reported to places that they may not
+// reach: the daemon's own log, which is the journal where there is one, and a file
+// elsewhere if one is configured.
 
-// publish tells heads that were not told yet.
+// publish reports the heads that were not reported yet.
 func (l *Log) publish() {
 	l.mu.Lock()
 	heads := l.untold
@@ -155,18 +155,18 @@ func (l *Log) publish() {
 	}
 }
 
-// maxUntold is how many heads are kept for a file that can't be written now.
+// maxUntold is the maximum number of heads kept for a file that can't be written now.
 const maxUntold = 1024
 
-// noteHead notes where the log stands, for publish. l.mu is held.
+// noteHead adds the current head to those that publish reports. l.mu must be held.
 func (l *Log) noteHead() {
 	if l.chain.Seq > 0 {
 		l.untold = append(l.untold, record.Head{Log: l.id, Seq: l.chain.Seq, Sum: l.chain.Sum})
 	}
 }
 
-// appendSynced adds to a file, which is made for its owner only when it is not
-// there, and brings it to stable storage.
+// appendSynced appends content to a file and syncs it. A new file is accessible to its
+// owner only.
 func appendSynced(path string, content []byte) error {
 	f, err := record.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE)
 	if err != nil {

@@ -16,8 +16,8 @@ func said(l *Log, session, server string) (*record.Record, error) {
 	return r, l.Record(context.Background(), r, []byte(`{"sql":"`+strings.Repeat("x", 400)+`"}`), nil)
 }
 
-// keptOf is how many records of calls have values beside them, by server. The others
-// have their length and HMAC.
+// keptOf returns the number of records of calls that have values, by server. The others
+// have only length and HMAC.
 func keptOf(t *testing.T, l *Log) map[string]int {
 	t.Helper()
 	n := map[string]int{}
@@ -35,8 +35,8 @@ func keptOf(t *testing.T, l *Log) map[string]int {
 	return n
 }
 
-// Whoever fills a share of the log is refused, and all others go on. Before that their
-// records go on without values.
+// A holder that fills its share of the log is refused, and all others continue. Before
+// that, its records are written without values.
 func TestSharesOfALog(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{MaxSize: 1 << 20, SegmentSize: 64 << 10, Strict: true, Values: ValuesFull}
@@ -63,8 +63,8 @@ func TestSharesOfALog(t *testing.T) {
 	if l.Failure() != nil {
 		t.Errorf("the log has failed: %v", l.Failure())
 	}
-	// Another session with the same server gains nothing, nor does that session with
-	// other servers; another goes on.
+	// Another session with the same server is refused too, and so is that session with
+	// other servers; a third session is not.
 	if _, err := said(l, "s-2", "evil"); err == nil || !strings.Contains(err.Error(), `server "evil"`) {
 		t.Errorf("the same server in another session: %v", err)
 	}
@@ -74,7 +74,7 @@ func TestSharesOfALog(t *testing.T) {
 	if _, err := said(l, "s-2", "other"); err != nil {
 		t.Errorf("another server in another session: %v", err)
 	}
-	// What became of its calls is told, and questions are answered.
+	// Outcomes and answers to questions are still recorded.
 	for _, kind := range []record.Kind{record.KindOutcome, record.KindDetach, record.KindDecision} {
 		if err := l.Record(context.Background(), &record.Record{Kind: kind, Attachment: "0123456789abcdef", Session: "s-1", Server: "evil"}, nil, nil); err != nil {
 			t.Errorf("%s: %v", kind, err)
@@ -85,7 +85,7 @@ func TestSharesOfALog(t *testing.T) {
 	if !strings.Contains(err.Error(), "session s-3 has filled its share") {
 		t.Errorf("many servers in one session: %v", err)
 	}
-	// With a third there is no more than what is kept for those who hold little.
+	// After a third one, only the part reserved for those who hold little is left.
 	_, err = fill("s-4", func(int) string { return "third" })
 	if !strings.Contains(err.Error(), "is kept for those who hold little") && !strings.Contains(err.Error(), "has filled its share") {
 		t.Errorf("a third: %v", err)
@@ -106,7 +106,7 @@ func TestSharesOfALog(t *testing.T) {
 	}
 	verified(t, dir)
 
-	// The next daemon counts what it finds.
+	// The next daemon counts the existing records.
 	closeLog(t, l)
 	l = open(t, dir, o)
 	eventually(t, func() bool { return strings.Join(l.Shares(), "\n") == who }, func() string { return strings.Join(l.Shares(), "\n") + "\nwant\n" + who })
@@ -124,7 +124,7 @@ func eventually(t *testing.T, is func() bool, say func() string) {
 	}
 }
 
-// What is old enough to be dropped counts for nobody, and in development nobody is
+// Records old enough to be dropped count for nobody, and in development nobody is
 // refused.
 func TestSharesOfWhatIsYoung(t *testing.T) {
 	dir := t.TempDir()
@@ -158,8 +158,8 @@ func TestSharesOfWhatIsYoung(t *testing.T) {
 	}
 }
 
-// What an earlier daemon wrote some days ago counts like what it wrote just now, as
-// long as it is not old enough to be dropped.
+// Records that a previous daemon wrote some days ago count like new ones, as long as they
+// are not old enough to be dropped.
 func TestSharesOfAnEarlierDaemon(t *testing.T) {
 	dir := t.TempDir()
 	var d day

@@ -9,8 +9,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// Whose share is filled is refused, and so is, when little is left, whoever does not
-// hold little.
+// Holders that have filled their share are refused; when little is left, so is everyone
+// who does not hold little.
 func TestWhoIsRefusedWhen(t *testing.T) {
 	const most = 1 << 20
 	who := holder{"server", "s"}
@@ -40,7 +40,7 @@ func TestWhoIsRefusedWhen(t *testing.T) {
 	}
 }
 
-// Those who are too many to be told apart have one share together.
+// Holders beyond mostKeys share one share.
 func TestThoseWhoAreTooManyHaveOneShare(t *testing.T) {
 	var h holding
 	h.add(holder{"session", "s"}, 1)
@@ -70,7 +70,7 @@ func TestThoseWhoAreTooManyHaveOneShare(t *testing.T) {
 	}
 }
 
-// Whose doing a record is, and of which kinds it is anybody's.
+// The holders that a record counts for, and the kinds that count.
 func TestWhoseShareARecordCountsFor(t *testing.T) {
 	for _, test := range []struct {
 		r    record.Record
@@ -96,7 +96,7 @@ func TestWhoseShareARecordCountsFor(t *testing.T) {
 	}
 }
 
-// What was dropped counts for nobody, and of whom nothing is left is told anew.
+// Dropped records count for nobody, and a holder with none left is logged again.
 func TestSharesOfWhatWasDropped(t *testing.T) {
 	l := newLog(t.TempDir(), Options{MaxSize: 1 << 20, Strict: true})
 	old, young := holder{"server", "old"}, holder{"server", "young"}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A record waits for stable storage until it is there, and the log says for how long.
+// The log reports how long the oldest record has been waiting for stable storage.
 func TestStanding(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -20,7 +20,7 @@ func TestStanding(t *testing.T) {
 		defer closeLog(t, l)
 		put(t, l, "a", "")
 		time.Sleep(20 * time.Millisecond)
-		synctest.Wait() // the disk has been asked
+		synctest.Wait() // the sync was requested
 		time.Sleep(3 * time.Second)
 		put(t, l, "b", "")
 		if s := l.Standing(); !s.Synced || s.Unsynced != 2 || s.Lag != 3020*time.Millisecond || s.Bytes != l.size || s.Unindexed != s.Bytes || s.Failing {

@@ -10,13 +10,13 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// commits lets many records share one sync: whoever finds none under way does
-// one for all that are written by then, the others wait for the next.
+// commits lets many records share one sync. A caller that finds no sync under way makes
+// one for all records written so far; the others wait for the next.
 type commits struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	done    chan struct{}
 	synced  uint64 // every record up to this one is on stable storage,
-	failed  uint64 // but for those above from, up to this one, whose sync failed
+	failed  uint64 // except those above from, up to this one, whose sync failed
 	from    uint64
 	failure error
 }
@@ -49,7 +49,7 @@ func (l *Log) commit(ctx context.Context, seq uint64) error {
 	}
 }
 
-// lead syncs for everybody who waits.
+// lead syncs on behalf of all waiting callers.
 func (l *Log) lead() {
 	seq, err := l.sync()
 	g := &l.group
@@ -63,17 +63,17 @@ func (l *Log) lead() {
 	g.done = nil
 }
 
-// Await returns when whoever is writing or syncing now has done so. It returns
-// likewise when the log can't be written: then too it answers.
+// Await returns when the write or sync under way now is done. It also returns if the log
+// can't be written: the log is responsive then too.
 func (l *Log) Await() {
-	l.Seq() // and only then the other lock: nobody is to wait for a sync because of us
+	l.Seq() // before the other lock, so that nobody waits for a sync because of Await
 	l.syncing.Lock()
 	defer l.syncing.Unlock()
 }
 
-// sync brings everything that is written by now to stable storage, and returns
-// the seq up to which that is. After an error the kernel may have forgotten what
-// it could not write, so that a second try proves nothing: the segment is left.
+// sync brings all records written so far to stable storage and returns the seq of the
+// last one. After an error the kernel may have discarded what it could not write, so a
+// second attempt would prove nothing: the segment is abandoned.
 func (l *Log) sync() (uint64, error) {
 	l.mu.Lock()
 	f, seq := l.file, l.chain.Seq
@@ -92,26 +92,27 @@ func (l *Log) sync() (uint64, error) {
 		l.settled(seq)
 		return seq, nil
 	}
-	seq = l.chain.Seq // what was written meanwhile shares its fate
+	seq = l.chain.Seq // records written meanwhile share its fate
 	l.distrust(err)
 	return seq, l.fail(err)
 }
 
-// settled notes that records up to seq are on stable storage. l.mu is held.
+// settled records that all records up to seq are on stable storage. l.mu must be held.
 func (l *Log) settled(seq uint64) {
 	if seq >= l.synced {
 		l.synced, l.waiting = seq, l.behind
 	}
 }
 
-// distrust leaves the current segment for the next one, after a failed sync.
+// distrust abandons the current segment after a failed sync; the next record begins a new
+// one.
 func (l *Log) distrust(err error) {
 	l.suspect = true
 	l.miss(fmt.Sprintf("what was written shortly before, up to record %d, may not be on stable storage: %v", l.chain.Seq, err))
 }
 
-// flush brings records to stable storage a moment after they were written, and
-// the head of the log behind them. It sleeps while nothing is written.
+// flush brings records to stable storage shortly after they were written, and then writes
+// the head of the log. It sleeps while nothing is written.
 func (l *Log) flush() {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
@@ -130,7 +131,7 @@ func (l *Log) flush() {
 			return
 		}
 		if err := l.settle(seq); err != nil {
-			continue // the log has failed, and says so
+			continue // the log has failed and reports it
 		}
 		l.mu.Lock()
 		l.writeHead()
@@ -138,15 +139,14 @@ func (l *Log) flush() {
 	}
 }
 
-// settle brings records to stable storage that nobody waits for: all of them, or
-// with always those up to seq, which are there already when records came behind
-// them that somebody waited for.
+// settle brings records to stable storage that nobody waits for: with SyncAlways those up
+// to seq, which a later record may have brought there already; with SyncInterval all.
 func (l *Log) settle(seq uint64) error {
 	how := l.keeping().Sync
 	if how == SyncAlways {
 		return l.commit(context.Background(), seq)
 	}
-	select { // what was written until here is covered by this round
+	select { // this round covers what was written up to here
 	case <-l.dirty:
 	default:
 	}
@@ -157,8 +157,8 @@ func (l *Log) settle(seq uint64) error {
 	return err
 }
 
-// writeHead writes down how far the log goes. The log does not depend on it, so
-// a failure is only said.
+// writeHead writes the head file. The log does not depend on it, so a failure is only
+// logged.
 func (l *Log) writeHead() {
 	if l.head == nil || l.chain.Seq == 0 {
 		return
@@ -169,7 +169,7 @@ func (l *Log) writeHead() {
 	}
 }
 
-// token lets whoever waits for c go on, now or when it comes to wait.
+// token wakes the receiver of c, now or when it next waits.
 func token(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -15,8 +15,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// What only tells waits for nobody, and is on stable storage soon: by the sync of a
-// record behind it, or by one of its own.
+// A record that only reports waits for nobody, and is on stable storage soon: by the sync
+// of a later record, or by its own.
 func TestAlwaysDoesNotWaitForWhatOnlyTells(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestAlwaysDoesNotWaitForWhatOnlyTells(t *testing.T) {
 				t.Error("it was waited for")
 			}
 		}
-		for range 100 { // calls and their outcomes: a sync each, none for the outcomes
+		for range 100 { // calls and their outcomes: one sync for each call, none for the outcomes
 			put(t, l, "a", "")
 			tell()
 		}
@@ -61,7 +61,8 @@ func TestAlwaysDoesNotWaitForWhatOnlyTells(t *testing.T) {
 	})
 }
 
-// When what only tells doesn't reach stable storage, what comes next is refused.
+// If a record that only reports does not reach stable storage, the next record is
+// refused.
 func TestAlwaysFailsClosedAfterWhatOnlyTells(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// maxKept is how large a buffer may be to be used again.
+	// maxKept is the maximum size of a buffer that is reused, in bytes.
 	maxKept = 1 << 20
-	// maxArguments is up to which size redacted arguments are kept whole;
-	// previewed is how much is kept of larger ones.
+	// maxArguments is the maximum size of redacted arguments that are kept whole;
+	// previewed is how much is kept of larger ones. Both are in bytes.
 	maxArguments = 64 << 10
 	previewed    = 16 << 10
 )
@@ -33,14 +33,14 @@ func putBuffer(b *[]byte) {
 	}
 }
 
-// hmacKey computes HMACs under the key of one log, so that equal values can be
-// matched within the log and mean nothing outside of it.
+// hmacKey computes HMACs under the key of one log. Equal values match within the log;
+// outside of it the HMACs mean nothing.
 type hmacKey struct {
 	pool sync.Pool
-	mask func(secret []byte) string // what stands in the record for a secret
+	mask func(secret []byte) string // returns the text that replaces a secret in a record
 }
 
-// summer is what one HMAC is computed with.
+// summer is the reusable state of one HMAC computation.
 type summer struct {
 	hash.Hash
 	sum [sha256.Size]byte
@@ -67,14 +67,14 @@ func (k *hmacKey) masked(secret []byte) string {
 	return "hmac:" + hex.EncodeToString(sum[:8])
 }
 
-// Names of the member that holds what is kept of values.
+// Names of the member that contains the kept values.
 const (
 	ofArguments = "arguments"
-	ofParams    = "params" // arguments among other things
+	ofParams    = "params" // arguments and more
 )
 
-// members appends the members of the line of values, of which name is what is kept of values
-// unless keep is false, how long they were, and their HMAC.
+// members appends the members of a values line: what is kept of values, as the member
+// name, unless keep is false; their length; and their HMAC.
 func (l *Log) members(dst []byte, name string, values []byte, redact []string, keep bool) []byte {
 	key := l.key.Load()
 	var kept []byte
@@ -100,7 +100,7 @@ func (l *Log) members(dst []byte, name string, values []byte, redact []string, k
 	return append(dst, '"')
 }
 
-// kept returns what the options let be kept of values, nil for nothing.
+// kept returns what the options allow to be kept of values; nil if nothing.
 func (l *Log) kept(key *hmacKey, values []byte, redact []string) []byte {
 	switch {
 	case l.keeping().Values == ValuesFull && len(redact) == 0:
@@ -113,9 +113,8 @@ func (l *Log) kept(key *hmacKey, values []byte, redact []string) []byte {
 	return nil
 }
 
-// appendOneLine appends a JSON value without its line ends, which can only be
-// blanks between tokens. What is not JSON is kept as a string: no accident on
-// the way here can break a line.
+// appendOneLine appends a JSON value without its line ends, which can only be blanks
+// between tokens. Invalid JSON is kept as a string, so that it can't break a line.
 func appendOneLine(dst, value []byte) []byte {
 	if !jsontext.Value(value).IsValid(jsontext.AllowDuplicateNames(true)) {
 		return record.AppendString(dst, value)
@@ -135,7 +134,7 @@ func appendOneLine(dst, value []byte) []byte {
 	return dst
 }
 
-// wholeRunes cuts off a character that is not whole.
+// wholeRunes cuts off an incomplete character at the end.
 func wholeRunes(text []byte) []byte {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if utf8.RuneStart(text[len(text)-n]) {
@@ -148,22 +147,22 @@ func wholeRunes(text []byte) []byte {
 	return text
 }
 
-// Names, ids and sentences stand in the records themselves. They come from
-// strangers as much as values do, and none of the options keeps secrets of them.
+// Names, ids and sentences are part of the records themselves. They are as untrusted as
+// values, and no option allows secrets in them.
 
-// shortest is from how many bytes on a text is looked at.
+// shortest is the length, in bytes, from which a text is checked.
 const shortest = 6
 
-// harmless remembers texts in which nothing was found: names of tools and the
-// like come again and again. It is safe for concurrent use.
+// harmless caches texts without secrets, since names of tools and the like occur again
+// and again. It is safe for concurrent use.
 type harmless struct {
-	mu    sync.RWMutex // guards what follows
+	mu    sync.RWMutex // guards texts
 	texts map[string]struct{}
 }
 
 const (
 	maxHarmless  = 4096
-	longHarmless = 256 // bytes; longer ones hardly come again
+	longHarmless = 256 // bytes; longer texts rarely recur
 )
 
 func (h *harmless) has(text string) bool {
@@ -185,12 +184,12 @@ func (h *harmless) add(text string) {
 	h.texts[text] = struct{}{}
 }
 
-// Redacted returns text with every secret that is recognised in it replaced as in
-// the log, whatever the options say of values. It may be called at any time.
+// Redacted returns text with every recognized secret replaced as in the log, whatever the
+// options say about values. It may be called at any time.
 func (l *Log) Redacted(text string) string { return l.redacted(text, true) }
 
-// redacted is Redacted. A text that comes once is not to be remembered: it would only
-// push out others.
+// redacted is Redacted. again says that the text may recur; others are not cached, since
+// they would only displace those that do.
 func (l *Log) redacted(text string, again bool) string {
 	if len(text) < shortest || l.o.Redact == nil || l.harmless.has(text) {
 		return text
@@ -210,7 +209,7 @@ func (l *Log) redacted(text string, again bool) string {
 		return text
 	}
 	plain, err := jsontext.AppendUnquote(nil, redacted)
-	if err != nil { // it is not to be told what it hides
+	if err != nil { // what it hides can't be determined
 		return mask([]byte(text))
 	}
 	return string(plain)
@@ -234,10 +233,9 @@ func (l *Log) clean(r *record.Record) *record.Record {
 	return written
 }
 
-// Kept takes a line of values apart: what was kept of the values, nil for
-// nothing, whether that is all of them as they were, and whether they are the params
-// of a call and not its arguments alone. What was redacted, cut
-// or not kept is not.
+// Kept decodes a values line. It returns what was kept of the values, nil if nothing;
+// whether that is complete and unchanged; and whether it is the params of a call rather
+// than its arguments alone. Values that were redacted, cut or not kept are not whole.
 func (l *Log) Kept(line []byte) (values []byte, whole, params bool) {
 	var sum []byte
 	members, err := rawjson.Members(line)

@@ -16,13 +16,13 @@ import (
 
 const secret = "sk-live-0123456789abcdef"
 
-// redactor masks the secret of these tests wherever it stands, and what paths name.
+// redactor masks the secret of these tests everywhere, and what paths names.
 func redactor(values []byte, paths []string, mask func([]byte) string) []byte {
 	masked := rawjson.Mask(values, paths, mask)
 	return []byte(strings.ReplaceAll(string(masked), secret, mask([]byte(secret))))
 }
 
-// grep fails when text stands in any file below dir.
+// grep fails if any file below dir contains text.
 func grep(t *testing.T, dir, text string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -47,7 +47,7 @@ func TestValues(t *testing.T) {
 		o      Options
 		values string
 		redact []string
-		want   string // a regular expression for what follows {"values":2
+		want   string // a regular expression for the text after {"values":2
 		hides  string
 	}{
 		{"nothing to keep", Options{}, "", nil, "", ""},
@@ -136,22 +136,22 @@ func TestABrokenKeyIsRefused(t *testing.T) {
 	if l, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "is not a key") {
 		t.Errorf("got %v, %v", l, err)
 	}
-	// The refused log is free for the next try.
+	// The refused log is not locked for the next attempt.
 	if err := os.Remove(filepath.Join(dir, keyFile)); err != nil {
 		t.Fatal(err)
 	}
 	open(t, dir, Options{})
 }
 
-// What stands in a record itself holds no secret either, whatever the options say
-// of values; who wrote it still has it.
+// The texts of a record contain no secret either, whatever the options say about values;
+// the caller's record still has it.
 func TestTextsHoldNoSecrets(t *testing.T) {
 	for _, values := range []Values{ValuesNone, ValuesRedacted, ValuesFull} {
 		dir := t.TempDir()
 		l := open(t, dir, Options{Values: values, Redact: redactor})
 		r := record.Record{Kind: record.KindCall, Tool: "note://" + secret, Method: secret, MessageID: `"` + secret + `"`, Reason: "since " + secret, Rule: secret}
 		before := r
-		for range 2 { // the second time nothing is new
+		for range 2 { // the second time from the cache
 			if err := l.Record(t.Context(), &r, nil, nil); err != nil {
 				t.Fatal(err)
 			}

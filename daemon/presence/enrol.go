@@ -10,12 +10,12 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/store"
 )
 
-// Enrolment is a new secret. Whoever takes it wipes it.
+// Enrolment is a new secret. The function that receives it wipes it.
 type Enrolment struct {
 	Passphrase []byte
 	Key        []byte // of codes; nil for none
-	Code       []byte // that Key makes now: the app has it, and the clocks agree
-	Keep       bool   // Rotate: the key of codes stays; Key is nil then
+	Code       []byte // current code of Key: proves that the app has the key and that the clocks agree
+	Keep       bool   // for Rotate: keep the key of codes; Key is nil then
 }
 
 func (e *Enrolment) wipe() {
@@ -24,9 +24,9 @@ func (e *Enrolment) wipe() {
 	clear(e.Code)
 }
 
-// Enrol makes e the secret where there is none, on behalf of who. Errors are
-// gate.ErrEnrolled; gate.ErrInvalid, when it can't be a secret; and
-// gate.ErrProofWrong, when the code is not one of its key.
+// Enrol sets the secret on behalf of who. The errors are gate.ErrEnrolled, if there is
+// one already; gate.ErrInvalid, if e can't be a secret; and gate.ErrProofWrong, if the
+// code does not belong to its key.
 func (g *Guard) Enrol(ctx context.Context, e *Enrolment, who string) error {
 	defer e.wipe()
 	g.mu.Lock()
@@ -41,15 +41,15 @@ func (g *Guard) Enrol(ctx context.Context, e *Enrolment, who string) error {
 	return g.enrol(ctx, next, e, "enrolled", who)
 }
 
-// Rotate puts e in place of the secret, of which passphrase is the old one: a code
-// that somebody has seen once is not enough. Errors are those of Prove and Enrol,
-// but for gate.ErrEnrolled.
+// Rotate replaces the secret with e. passphrase is the old one; a code is not accepted,
+// since somebody may have seen it. The errors are those of Prove and Enrol, except
+// gate.ErrEnrolled.
 func (g *Guard) Rotate(ctx context.Context, passphrase []byte, e *Enrolment, who string) error {
 	defer e.wipe()
 	defer clear(passphrase)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err := g.usable(e); err != nil { // no try is spent on what can't be
+	if err := g.usable(e); err != nil { // an impossible secret must not cost a try
 		return err
 	}
 	if err := g.prove(ctx, &gate.Proof{Passphrase: passphrase}, "a rotation", who); err != nil {
@@ -62,7 +62,7 @@ func (g *Guard) Rotate(ctx context.Context, passphrase []byte, e *Enrolment, who
 	return g.enrol(ctx, next, e, "rotated", who)
 }
 
-// usable says why e can't be a secret.
+// usable returns why e can't be a secret.
 func (g *Guard) usable(e *Enrolment) error {
 	switch err := usable(e.Passphrase); {
 	case err != nil || e.Key == nil:
@@ -78,7 +78,7 @@ func (g *Guard) usable(e *Enrolment) error {
 	return nil
 }
 
-// enrol makes e the secret, with what else next says. It is on record before.
+// enrol makes e the secret and stores next. The change is recorded first.
 func (g *Guard) enrol(ctx context.Context, next store.Presence, e *Enrolment, verdict, who string) error {
 	if e.Key != nil && !e.Keep {
 		next.Step, _ = stepOf(e.Key, e.Code, g.o.Now(), -1)
@@ -103,9 +103,8 @@ func (g *Guard) enrol(ctx context.Context, next store.Presence, e *Enrolment, ve
 	return nil
 }
 
-// Remove takes the secret away from who gives its passphrase. Open questions that
-// need presence are withdrawn, since nobody could answer them. Errors are those of
-// Prove.
+// Remove removes the secret, given its passphrase. Waiting questions that need presence
+// are withdrawn, since nobody could answer them. The errors are those of Prove.
 func (g *Guard) Remove(ctx context.Context, passphrase []byte, who string) error {
 	defer clear(passphrase)
 	g.mu.Lock()
@@ -117,9 +116,9 @@ func (g *Guard) Remove(ctx context.Context, passphrase []byte, who string) error
 	return g.forget(ctx, next, "removed", who, "presence was removed by "+who, false)
 }
 
-// Recover takes the secret away without it, from who has been found to be its
-// owner. All grants are void then, and questions that need presence are withdrawn.
-// gate.ErrNotEnrolled means that there is none.
+// Recover removes the secret without it. The caller must have checked that who is its
+// owner. All grants become void, and waiting questions that need presence are withdrawn.
+// gate.ErrNotEnrolled means that there is no secret.
 func (g *Guard) Recover(ctx context.Context, who string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -130,7 +129,7 @@ func (g *Guard) Recover(ctx context.Context, who string) error {
 	return g.forget(ctx, next, "recovered", who, "presence was removed without its secret by "+who, true)
 }
 
-// forget removes the secret, on record and with what rests on it first.
+// forget removes the secret, after recording that and revoking what depends on it.
 func (g *Guard) forget(ctx context.Context, next store.Presence, verdict, who, why string, grants bool) error {
 	ctx = context.WithoutCancel(ctx)
 	if err := g.record(ctx, verdict, who, why); err != nil {

@@ -1,18 +1,19 @@
-// Package presence checks that whoever says yes is a person.
+// Package presence checks that an approval comes from a person.
 //
-// A person enrols a secret that no agent has: a passphrase, and if they like a key
-// that an authenticator app makes codes of. Either of the two proves that they are
-// there. Of the passphrase only what Argon2id makes of it is kept. The key of codes
-// is kept encrypted under the passphrase, so that who reads the file has neither:
-// after a start of the daemon codes count once the passphrase was given.
+// A person enrolls a secret that no agent has: a passphrase and, optionally, a key from
+// which an authenticator app computes codes. Either proves presence. Of the passphrase
+// only a verifier derived with Argon2id is stored. The key of codes is stored encrypted
+// under the passphrase, so reading the file reveals neither. After a start of the daemon,
+// codes are accepted once the passphrase was given.
 //
-// Wrong proofs are counted, and past a few nothing is looked at for a while. Count
-// and lock are on disk before a proof is looked at, so that ending the daemon does
-// not give another try. A lock runs on the machine's own running time, which nobody
-// can set; one that the machine was started anew under begins once more.
+// Wrong proofs are counted, and after a few of them no proof is checked for a while.
+// Counter and lock are on disk before a proof is checked, so restarting the daemon does
+// not give another try. A lock is measured on the clock of how long the machine has been
+// running, which nobody can set. If the machine is rebooted during a lock, the lock
+// starts over.
 //
-// Who has lost the secret can remove it without, at a terminal. That takes back all
-// that rests on it, and is told from then on.
+// A person who has lost the secret can remove it at a terminal without giving it. That
+// revokes everything that depends on it and is reported afterwards.
 package presence
 
 import (
@@ -29,44 +30,44 @@ import (
 )
 
 const (
-	// tries is how many wrong proofs in a row it takes for a lock. Each further one
-	// doubles it.
+	// tries is the number of consecutive wrong proofs that cause a lock. Each further one
+	// doubles the lock.
 	tries               = 5
 	firstLock           = time.Minute
 	longestLock         = time.Hour
-	told                = 7 * 24 * time.Hour // for how long Warnings tells of a recovery
+	told                = 7 * 24 * time.Hour // how long Warnings reports a recovery
 	resolution          = time.Microsecond   // of times on disk
-	mostWrong    uint32 = 1 << 20            // counted
+	mostWrong    uint32 = 1 << 20            // maximum of the counter
 	byPassphrase        = "with the passphrase"
 	byCode              = "with a code"
 )
 
-// Options say how a guard is kept.
+// Options configures a Guard.
 type Options struct {
 	Recorder gate.Recorder
-	Logger   *slog.Logger     // discards when nil
-	Now      func() time.Time // time.Now when nil
-	// Boot is store.Boot when nil.
+	Logger   *slog.Logger     // discards if nil
+	Now      func() time.Time // time.Now if nil
+	// Boot is store.Boot if nil.
 	Boot func() (id string, up time.Duration)
-	// Void takes back what rests on a secret that is removed: by is who removes it,
-	// why says so to a person, and grants that grants go as well. Nil for nothing.
+	// Void revokes what depends on a removed secret: by is who removes it, why explains
+	// it to a person, and grants says that grants end too. It does nothing if nil.
 	Void func(ctx context.Context, by, why string, grants bool) error
 }
 
-// Guard keeps the secret and checks proofs. Its methods are safe for concurrent
-// use; what they have changed is on disk when they return. It is a gate.Presence.
+// Guard stores the secret and checks proofs. Its methods are safe for concurrent use.
+// Their changes are on disk when they return. It is a gate.Presence.
 type Guard struct {
 	db       *store.DB
 	o        Options
 	enrolled atomic.Bool
 
-	mu    sync.Mutex // guards what follows, and has one proof looked at at a time
+	mu    sync.Mutex // guards the fields below, and serializes the checking of proofs
 	kept  store.Presence
-	key   []byte    // of codes; nil when there are none, or the passphrase was not given yet
-	until time.Time // of the lock, with the monotonic clock
+	key   []byte    // of codes; nil if there are none, or the passphrase was not given yet
+	until time.Time // end of the lock, with the monotonic clock
 }
 
-// New takes up what an earlier daemon left.
+// New loads what a previous daemon left.
 func New(db *store.DB, o Options) (*Guard, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -80,7 +81,7 @@ func New(db *store.DB, o Options) (*Guard, error) {
 	if o.Void == nil {
 		o.Void = func(context.Context, string, string, bool) error { return nil }
 	}
-	ctx := context.Background() // it is local, and takes a moment
+	ctx := context.Background() // it is local and short
 	kept, err := db.Presence(ctx)
 	if err != nil {
 		return nil, err
@@ -101,7 +102,7 @@ func New(db *store.DB, o Options) (*Guard, error) {
 	return g, nil
 }
 
-// lock makes p one that is locked for what is left of a lock.
+// lock sets a lock in p whose full length is whole and of which left remains.
 func (g *Guard) lock(p *store.Presence, whole, left time.Duration) {
 	var up time.Duration
 	p.Boot, up = g.o.Boot()
@@ -109,7 +110,7 @@ func (g *Guard) lock(p *store.Presence, whole, left time.Duration) {
 	g.until = g.o.Now().Add(left)
 }
 
-// locked is how long nothing is looked at; 0 or less when proofs are.
+// locked returns how long proofs are not checked; 0 or less if they are.
 func (g *Guard) locked() time.Duration {
 	if g.kept.Lock == 0 {
 		return 0
@@ -121,7 +122,7 @@ func (g *Guard) locked() time.Duration {
 	return left
 }
 
-// put brings next to disk, and makes it what is kept.
+// put stores next on disk and then in memory.
 func (g *Guard) put(ctx context.Context, next store.Presence) error {
 	if err := g.db.PutPresence(ctx, &next); err != nil {
 		return err
@@ -134,20 +135,20 @@ func (g *Guard) put(ctx context.Context, next store.Presence) error {
 // Enrolled implements gate.Presence.
 func (g *Guard) Enrolled() bool { return g.enrolled.Load() }
 
-// State is how it stands with the secret.
+// State is the state of the secret.
 type State struct {
 	Enrolled  bool
 	Since     time.Time // UTC
-	By        string    // who enrolled, as the kernel saw them
+	By        string    // who enrolled, as the kernel showed it
 	Codes     bool      // there is a key of codes
-	Asleep    bool      // codes do not count before the passphrase was given
-	Failures  uint32    // wrong proofs since the last right one
+	Asleep    bool      // codes are not accepted until the passphrase was given
+	Failures  uint32    // wrong proofs since the last valid one
 	Locked    time.Duration
-	Recovered time.Time // when a secret was removed by who did not give it; zero: never
+	Recovered time.Time // when a secret was removed without giving it; zero: never
 	Recoverer string
 }
 
-// State returns how it stands.
+// State returns the state of the secret.
 func (g *Guard) State() State {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -158,7 +159,7 @@ func (g *Guard) State() State {
 	}
 }
 
-// Warnings tells for a week that a secret was removed by who did not give it.
+// Warnings reports for a week that a secret was removed without giving it.
 func (g *Guard) Warnings() []string {
 	st := g.State()
 	if st.Recovered.IsZero() || g.o.Now().Sub(st.Recovered) > told {
@@ -168,7 +169,7 @@ func (g *Guard) Warnings() []string {
 		st.Recovered.Local().Format("2006-01-02 15:04"), st.Recoverer)}
 }
 
-// Close forgets what is held in memory.
+// Close erases the secrets in memory.
 func (g *Guard) Close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -176,15 +177,15 @@ func (g *Guard) Close() {
 	g.key = nil
 }
 
-// record writes down what happened to the secret, and who did it. Nothing of the
-// secret is in it.
+// record records an event of the secret and who caused it. The record contains nothing of
+// the secret.
 func (g *Guard) record(ctx context.Context, verdict, who, why string) error {
 	g.o.Logger.Info("presence", "component", "presence", "what", verdict, "by", who, "reason", why)
 	return g.o.Recorder.Record(context.WithoutCancel(ctx), &record.Record{Kind: record.KindPresence, Verdict: verdict, Decider: who, Reason: why}, nil, nil)
 }
 
-// recordAnyway is record for what refuses: when it can't be written down it is
-// refused all the same.
+// recordAnyway records a refusal. A failure is only logged, since the refusal stands
+// anyway.
 func (g *Guard) recordAnyway(ctx context.Context, verdict, who, why string) {
 	if err := g.record(ctx, verdict, who, why); err != nil {
 		g.o.Logger.Error("record a wrong proof", "component", "presence", "err", err)

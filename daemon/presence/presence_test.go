@@ -27,7 +27,7 @@ const (
 	wrong = "wrong horse"
 )
 
-// house is a guard with a machine that can be started anew.
+// house is a guard on a machine that can be rebooted.
 type house struct {
 	t       *testing.T
 	path    string
@@ -82,7 +82,7 @@ func (h *house) close() {
 	}
 }
 
-// restart starts another daemon, as after kill -9 when clean is false.
+// restart starts another daemon; if clean is false, as after kill -9.
 func (h *house) restart() {
 	h.close()
 	h.start()
@@ -152,8 +152,8 @@ func TestProofs(t *testing.T) {
 			t.Errorf("enrolled over it: %v", err)
 		}
 
-		// After a start codes sleep until the passphrase was given, and what was used
-		// stays used.
+		// After a start, codes are not accepted until the passphrase was given, and used
+		// codes stay used.
 		before := h.code(0)
 		h.restart()
 		want(t, "a code after a start", h.give(h.code(1)), gate.ErrProofNeeded)
@@ -169,7 +169,7 @@ func TestProofs(t *testing.T) {
 	})
 }
 
-// A proof is wiped by who checks it.
+// Proofs are wiped after they were checked.
 func TestProofsAreWiped(t *testing.T) {
 	h := newHouse(t)
 	defer h.close()
@@ -212,9 +212,8 @@ func TestWhatCannotBeEnrolled(t *testing.T) {
 	}
 }
 
-// Five wrong proofs lock it, each further one for twice as long, and neither a
-// restart of the daemon, nor its death in the middle of a try, nor a restart of the
-// machine makes that shorter.
+// Five wrong proofs cause a lock, and each further one doubles it. Neither a restart of
+// the daemon, nor its death during an attempt, nor a reboot makes it shorter.
 func TestLockout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t)
@@ -243,14 +242,14 @@ func TestLockout(t *testing.T) {
 			t.Errorf("the second lock lasts %v", left)
 		}
 
-		// Another boot: nobody knows how much time has passed, so it begins once more.
+		// Another boot: nobody knows how much time has passed, so the lock starts over.
 		time.Sleep(2*firstLock - time.Second)
 		h.boot, h.booted = "boot-2", time.Now()
 		h.restart()
 		if left := h.g.State().Locked; left != 2*firstLock {
 			t.Errorf("%v left after the machine was started anew", left)
 		}
-		// Where the platform has no such clock likewise.
+		// So it does if the platform has no such clock.
 		h.boot = ""
 		h.restart()
 		if left := h.g.State().Locked; left != 2*firstLock {
@@ -275,8 +274,8 @@ func TestLockout(t *testing.T) {
 	})
 }
 
-// A try is on disk before it is looked at: a daemon that is killed in the middle has
-// not given one for free.
+// An attempt is on disk before it is checked: killing the daemon in between gives no free
+// attempt.
 func TestATryCountsBefore(t *testing.T) {
 	h := newHouse(t)
 	defer func() { h.close() }()
@@ -285,7 +284,7 @@ func TestATryCountsBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept.Salt = nil // what is looked at next is damaged, so that the try ends there
+	kept.Salt = nil // the check fails here, since the stored salt is missing
 	if err := h.db.PutPresence(ctx, &kept); err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +311,7 @@ func TestRotate(t *testing.T) {
 		if st := h.g.State(); st.Failures != 1 {
 			t.Errorf("%d failures: what can't be is no try", st.Failures)
 		}
-		h.restart() // the key of codes sleeps, and is kept all the same
+		h.restart() // codes are not accepted, but their key is kept
 		want(t, "keeping codes", rotate(right, Enrolment{Passphrase: []byte("battery staple"), Keep: true}), nil)
 		want(t, "the old one", h.pass(right), gate.ErrProofWrong)
 		want(t, "the new one", h.pass("battery staple"), nil)
@@ -358,13 +357,13 @@ func TestRemoveAndRecover(t *testing.T) {
 	if st.Enrolled || st.Locked > 0 || st.Recoverer != "pid 5" || !slices.Contains(h.voided, "grants") {
 		t.Errorf("recovered: %+v, voided %q", st, h.voided)
 	}
-	h.enrol(false) // who enrols next does not hide it
+	h.enrol(false) // a new enrolment does not hide it
 	if warns := h.g.Warnings(); len(warns) != 1 || !strings.Contains(warns[0], "pid 5") {
 		t.Errorf("warns %q", warns)
 	}
 }
 
-// Neither what is enrolled nor what is tried stands anywhere on disk or on record.
+// Neither the enrolled secret nor any attempt is stored or recorded in the clear.
 func TestNothingIsKeptInTheClear(t *testing.T) {
 	h := newHouse(t)
 	defer func() { h.close() }()

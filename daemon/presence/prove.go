@@ -8,9 +8,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// Wrong is the error of a proof that is none. It is gate.ErrProofWrong.
+// Wrong reports that a proof is invalid. It wraps gate.ErrProofWrong.
 type Wrong struct {
-	Left uint32 // how many more may be wrong before a lock
+	Left uint32 // number of further wrong proofs until a lock
 }
 
 func (w *Wrong) Error() string {
@@ -22,10 +22,10 @@ func (w *Wrong) Error() string {
 
 func (w *Wrong) Unwrap() error { return gate.ErrProofWrong }
 
-// Locked is the error of a proof that was not looked at, or that was wrong once
-// too often. It is gate.ErrLockedOut.
+// Locked reports that a proof was not checked, or that it was wrong once too often. It
+// wraps gate.ErrLockedOut.
 type Locked struct {
-	Until time.Time // on the clock on the wall
+	Until time.Time // on the wall clock
 	left  time.Duration
 	count uint32
 }
@@ -40,9 +40,9 @@ func (g *Guard) lockedOut(left time.Duration) *Locked {
 	return &Locked{Until: g.o.Now().Add(left), left: left, count: g.kept.Failures}
 }
 
-// Prove checks a proof that was given for what, as "an answer to A-17", by who, as
-// the kernel saw them, and wipes it. Errors are gate.ErrNotEnrolled;
-// gate.ErrProofNeeded, when codes do not count and no passphrase came; *Wrong; and
+// Prove checks a proof given by who, as the kernel showed it, for what, such as "an
+// answer to A-17". It wipes the proof. The errors are gate.ErrNotEnrolled;
+// gate.ErrProofNeeded, if codes are not accepted and no passphrase was given; *Wrong; and
 // *Locked.
 func (g *Guard) Prove(ctx context.Context, proof *gate.Proof, what, who string) error {
 	g.mu.Lock()
@@ -70,9 +70,9 @@ func (g *Guard) prove(ctx context.Context, proof *gate.Proof, what, who string) 
 	return g.try(ctx, proof, what, who)
 }
 
-// try looks at a proof. That it is wrong is on disk before.
+// try checks a proof. It is counted as wrong on disk before it is checked.
 func (g *Guard) try(ctx context.Context, proof *gate.Proof, what, who string) error {
-	ctx = context.WithoutCancel(ctx) // a try counts, whoever waits for it
+	ctx = context.WithoutCancel(ctx) // an attempt counts even if the caller has left
 	next := g.kept
 	next.Failures = min(next.Failures+1, mostWrong)
 	next.Lock, next.Boot, next.Deadline = 0, "", 0
@@ -95,7 +95,7 @@ func (g *Guard) try(ctx context.Context, proof *gate.Proof, what, who string) er
 	}
 	if right {
 		next.Failures, next.Lock, next.Boot, next.Deadline = 0, 0, "", 0
-		if err := g.put(ctx, next); err != nil { // a code would count twice
+		if err := g.put(ctx, next); err != nil { // otherwise a code could be used twice
 			return fmt.Errorf("keep that a proof was right: %w", err)
 		}
 		return nil
@@ -109,8 +109,8 @@ func (g *Guard) try(ctx context.Context, proof *gate.Proof, what, who string) er
 	return &Wrong{Left: tries - g.kept.Failures}
 }
 
-// passphrase reports whether a passphrase is the one that is enrolled. From then on
-// codes count.
+// passphrase reports whether a passphrase is the enrolled one. If it is, codes are
+// accepted from then on.
 func (g *Guard) passphrase(given []byte) (bool, error) {
 	if len(given) > longest {
 		return false, nil

@@ -22,8 +22,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/store"
 )
 
-// What Argon2id is given for a new passphrase. What it was given for one that is
-// enrolled stands beside its verifier.
+// Argon2id parameters for a new passphrase. Those of an enrolled one are stored with its
+// verifier.
 const (
 	passes   = 2
 	memory   = 19 << 10 // KiB
@@ -31,17 +31,16 @@ const (
 	saltSize = 16
 	keySize  = 32
 
-	// mostPasses and mostMemory bound what a file that was tampered with can make
-	// the daemon spend.
+	// mostPasses and mostMemory limit the cost that an altered file can cause.
 	mostPasses, mostMemory = 16, 256 << 10
 )
 
 const (
-	shortest = 8 // characters of a passphrase: six digits are a code and never one
+	shortest = 8 // characters of a passphrase, more than the six digits of a code
 	longest  = 1024
 )
 
-// usable says why a passphrase can't be enrolled.
+// usable returns why a passphrase can't be enrolled.
 func usable(passphrase []byte) error {
 	switch n := utf8.RuneCount(passphrase); {
 	case n < shortest:
@@ -52,11 +51,11 @@ func usable(passphrase []byte) error {
 	return nil
 }
 
-// keys are what a passphrase makes: what it is known again by, and what the key of
-// codes is encrypted under. Neither tells of the other.
+// keys are derived from a passphrase: the verifier that identifies it, and the key that
+// encrypts the key of codes. Neither reveals the other.
 type keys struct{ verifier, seal []byte }
 
-// keysOf takes about 25 ms and 19 MiB, which are given back.
+// keysOf takes about 25 ms and 19 MiB, which it releases.
 func keysOf(passphrase []byte, p *store.Presence) (keys, error) {
 	if p.Passes == 0 || p.Passes > mostPasses || p.Memory == 0 || p.Memory > mostMemory || p.Threads == 0 || len(p.Salt) == 0 {
 		return keys{}, errors.New("what is kept of the passphrase is damaged")
@@ -77,7 +76,7 @@ func (k keys) wipe() {
 	clear(k.seal)
 }
 
-// opens reports whether k is what the verifier was made of.
+// opens reports whether k matches the stored verifier.
 func (k keys) opens(p *store.Presence) bool {
 	return len(p.Verifier) == keySize && subtle.ConstantTimeCompare(k.verifier, p.Verifier) == 1
 }
@@ -90,7 +89,7 @@ func (k keys) aead() (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// closeWith puts a passphrase, and the key of codes if there is one, into p.
+// closeWith stores a passphrase in p, and the key of codes unless it is nil.
 func closeWith(p *store.Presence, passphrase, key []byte) error {
 	p.Salt, p.Passes, p.Memory, p.Threads = make([]byte, saltSize), passes, memory, threads
 	if _, err := rand.Read(p.Salt); err != nil {
@@ -113,7 +112,7 @@ func closeWith(p *store.Presence, passphrase, key []byte) error {
 	return nil
 }
 
-// codesOf returns the key of codes, nil for none.
+// codesOf returns the key of codes; nil if there is none.
 func (k keys) codesOf(p *store.Presence) ([]byte, error) {
 	if p.Sealed == nil {
 		return nil, nil
@@ -129,20 +128,20 @@ func (k keys) codesOf(p *store.Presence) ([]byte, error) {
 	return key, nil
 }
 
-// Codes are those of RFC 6238 with what every program for them knows: SHA-1, six
-// digits, a new one every 30 seconds.
+// Codes follow RFC 6238 with the parameters that all apps support: SHA-1, six digits, a
+// new code every 30 seconds.
 const (
 	period = 30 * time.Second
 	digits = 6
-	skew   = 1 // steps that a clock may be off, either way
+	skew   = 1 // steps that a clock may be off in either direction
 
 	shortestKey, longestKey = 16, 64 // bytes
 )
 
-// stepAt is the number of the code that is due at a time.
+// stepAt returns the number of the code that is valid at t.
 func stepAt(t time.Time) int64 { return t.Unix() / int64(period/time.Second) }
 
-// codeAt is the code of a step.
+// codeAt returns the code of a step.
 func codeAt(key []byte, step int64) []byte {
 	h := hmac.New(sha1.New, key)
 	var counter [8]byte
@@ -154,8 +153,8 @@ func codeAt(key []byte, step int64) []byte {
 	return fmt.Appendf(nil, "%0*d", digits, n%1_000_000)
 }
 
-// stepOf returns the step after last that code belongs to, if it is due now; it
-// looks at all of them, so that its time tells nothing.
+// stepOf returns the step of code if the code is valid now and its step is after last. It
+// compares all steps, so that its duration reveals nothing.
 func stepOf(key, code []byte, now time.Time, last int64) (int64, bool) {
 	found := int64(-1)
 	for step := stepAt(now) - skew; step <= stepAt(now)+skew; step++ {

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// The vectors of RFC 6238, appendix B, for SHA-1, of which the last six digits
-// count here.
+// The SHA-1 vectors of RFC 6238, appendix B, reduced to their last six digits.
 func TestCodes(t *testing.T) {
 	key := []byte("12345678901234567890")
 	for seconds, want := range map[int64]string{

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// AskerState is what became of a call that asks.
+// AskerState is the state of a call that asks.
 type AskerState string
 
 const (
 	AskerWaits  AskerState = "waits"  // for the answer
-	AskerParked AskerState = "parked" // it was told to repeat itself
-	AskerGone   AskerState = "gone"   // the agent took it back
-	AskerTold   AskerState = "told"   // it has the answer, and a yes lets it through
+	AskerParked AskerState = "parked" // the agent was told to repeat the call
+	AskerGone   AskerState = "gone"   // the agent canceled it
+	AskerTold   AskerState = "told"   // it has the answer; if that is an approval, it is forwarded
 )
 
 // Asker is one call that a question is about. Equal calls share a question.
 type Asker struct {
 	Attachment string
-	Seq        uint64 // the shim's number of the call
+	Seq        uint64 // number of the call in tg-shim
 	Question   string // ID
 	Since      time.Time
 	State      AskerState
@@ -32,12 +32,12 @@ var askers = newTable("askers", func(a *Asker) []column {
 	}
 })
 
-// PutAsker writes down a call that has joined a question, or what became of it.
+// PutAsker stores a call that has joined a question, or its new state.
 func (db *DB) PutAsker(ctx context.Context, a *Asker) error {
 	return db.exec(ctx, "keep a call of question "+a.Question, askers.replace(a))
 }
 
-// ParkAsker writes down that a call was told to repeat itself.
+// ParkAsker records that a call was parked.
 func (db *DB) ParkAsker(ctx context.Context, a *Asker) error {
 	parked := *a
 	parked.State = AskerParked
@@ -45,8 +45,8 @@ func (db *DB) ParkAsker(ctx context.Context, a *Asker) error {
 		write("UPDATE questions SET parked = 1 WHERE n = ?", id{questionPrefix, &a.Question}), askers.replace(&parked))
 }
 
-// TakeAnswer gives the answer of a question that has ended to the call a, and to
-// no other. An Edit is erased. ErrDecided means that another call has it.
+// TakeAnswer gives the answer of an ended question to the call a, and to no other. It
+// erases an Edit. ErrDecided means that another call has the answer.
 func (db *DB) TakeAnswer(ctx context.Context, a *Asker) error {
 	taker := *a
 	taker.State = AskerTold
@@ -55,7 +55,7 @@ func (db *DB) TakeAnswer(ctx context.Context, a *Asker) error {
 		askers.replace(&taker))
 }
 
-// AskerOf returns what is known of a call, or ErrNotFound.
+// AskerOf returns a call, or ErrNotFound.
 func (db *DB) AskerOf(ctx context.Context, attachment string, seq uint64) (Asker, error) {
 	return askers.one(ctx, db, fmt.Sprintf("call %d of attachment %s", seq, attachment), "WHERE attachment = ? AND seq = ?", attachment, bits(&seq))
 }

@@ -2,7 +2,7 @@ package store
 
 import "time"
 
-// Boot can't tell here: the clock that counts sleep is not reached without cgo.
-// What lasts for a while then lasts longer while the machine sleeps, and over a
-// restart of the daemon nothing but the clock on the wall is left.
+// Boot returns zero values here: the clock that counts sleep is not available without
+// cgo. Deadlines are then extended while the machine sleeps, and after a restart of the
+// daemon only the wall clock is left.
 func Boot() (string, time.Duration) { return "", 0 }

@@ -17,8 +17,8 @@ var bootID = sync.OnceValue(func() string {
 	return strings.TrimSpace(string(id))
 })
 
-// Boot returns the id of this boot and how long the machine has run since,
-// sleep included: a clock that nobody can set, to keep deadlines by.
+// Boot returns the id of this boot and how long the machine has been running since,
+// including sleep. Nobody can set that clock, so it is used for deadlines.
 func Boot() (string, time.Duration) {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {

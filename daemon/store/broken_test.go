@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Who has a broken file is told what to do about it.
+// The error for a corrupt file says what to do about it.
 func TestOpenNoDatabase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
 	if err := os.WriteFile(path, []byte(strings.Repeat("no database ", 100)), 0o600); err != nil {
@@ -25,7 +25,8 @@ func TestOpenNoDatabase(t *testing.T) {
 	}
 }
 
-// A file that is damaged further on opens; who then cannot read it is told too.
+// A file that is damaged further on can be opened; Explain adds what to do to the later
+// error.
 func TestExplainDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
 	db, err := Open(path)
@@ -39,7 +40,7 @@ func TestExplainDamage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The first page stays: it says that this is a database, and where its tables are.
+	// The first page stays: it identifies the file as a database and locates its tables.
 	copy(data[4096:], strings.Repeat("garbage ", len(data)/8))
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)

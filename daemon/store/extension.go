@@ -11,13 +11,13 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// Extension is a program of the user's that a person has agreed to run.
+// Extension is an installed extension, which a person has accepted.
 type Extension struct {
 	Name      string
-	Listing   []byte    // what its folder held then
-	Manifest  []byte    // the manifest in it
+	Listing   []byte    // content of its folder when it was accepted
+	Manifest  []byte    // the manifest in the folder
 	Installed time.Time // UTC, microseconds
-	Decider   string    // who agreed
+	Decider   string    // who accepted it
 }
 
 var extensions = newTable("extensions", func(e *Extension) []column {
@@ -27,13 +27,13 @@ var extensions = newTable("extensions", func(e *Extension) []column {
 	}
 })
 
-// KeepExtension writes e in place of the one of that name.
+// KeepExtension stores e and replaces an extension with the same name.
 func (db *DB) KeepExtension(ctx context.Context, e *Extension) error {
 	return db.exec(ctx, "keep extension "+e.Name, extensions.replace(e))
 }
 
-// DropExtension forgets that an extension is installed; one that is not is no error.
-// What it has kept stays, unless it is to be purged.
+// DropExtension removes an installed extension; it is no error if it is not installed.
+// The extension's own data is kept, unless purge is set.
 func (db *DB) DropExtension(ctx context.Context, name string, purge bool) error {
 	all := []statement{write(`DELETE FROM extensions WHERE name = ?`, name)}
 	if purge {
@@ -42,18 +42,18 @@ func (db *DB) DropExtension(ctx context.Context, name string, purge bool) error 
 	return db.erase(ctx, "erase extension "+name, all...)
 }
 
-// CountMemory returns how many records an extension has written down.
+// CountMemory returns the number of records in an extension's memory.
 func (db *DB) CountMemory(ctx context.Context, extension string) (n int, err error) {
 	err = db.sql.QueryRowContext(ctx, `SELECT count(*) FROM extension_memory WHERE extension = ?`, extension).Scan(&n)
 	return n, while("read the memory of extension "+extension, err)
 }
 
-// Extensions returns every extension that is kept, by name.
+// Extensions returns all extensions, sorted by name.
 func (db *DB) Extensions(ctx context.Context) ([]Extension, error) {
 	return extensions.all(ctx, db, "read extensions", "ORDER BY name")
 }
 
-// ExtensionValues returns what was set in an extension's own configuration.
+// ExtensionValues returns the extension's own configuration.
 func (db *DB) ExtensionValues(ctx context.Context, extension string) (map[string]string, error) {
 	values := map[string]string{}
 	err := db.each(ctx, "read the configuration of extension "+extension, func(scan func(...any) error) error {
@@ -65,7 +65,8 @@ func (db *DB) ExtensionValues(ctx context.Context, extension string) (map[string
 	return values, err
 }
 
-// SetExtensionValue sets one value. One key more than most is gate.ErrTooLarge.
+// SetExtensionValue sets one value. It fails with gate.ErrTooLarge if there would be more
+// than most keys.
 func (db *DB) SetExtensionValue(ctx context.Context, extension, key, value string, most int) error {
 	ctx = context.WithoutCancel(ctx)
 	return while("configure extension "+extension, db.together(ctx, func(tx *sql.Tx) error {
@@ -82,7 +83,7 @@ func (db *DB) SetExtensionValue(ctx context.Context, extension, key, value strin
 	}))
 }
 
-// Memory is something that an extension has written down.
+// Memory is one record in an extension's memory.
 type Memory struct {
 	Written time.Time // UTC, milliseconds
 	Content string
@@ -90,14 +91,14 @@ type Memory struct {
 	Meta    []byte // raw JSON, or nil
 }
 
-// MemoryBounds is how much is kept for one extension. The oldest goes first.
+// MemoryBounds limits the memory of one extension. The oldest records are dropped first.
 type MemoryBounds struct {
 	Records int
 	Bytes   int64
 }
 
-// AppendMemory keeps a record and drops the oldest of the extension until what is
-// kept is within bounds, which the record alone must be.
+// AppendMemory adds a record and drops the extension's oldest ones until its memory is
+// within bounds. The record alone must be within bounds.
 func (db *DB) AppendMemory(ctx context.Context, extension string, m *Memory, bounds MemoryBounds) error {
 	tags, err := json.Marshal(m.Tags)
 	if err != nil {
@@ -122,8 +123,8 @@ func (db *DB) AppendMemory(ctx context.Context, extension string, m *Memory, bou
 
 var errEnough = errors.New("enough")
 
-// EachMemory calls see for what an extension wrote down from since to until, both
-// included, the newest first, until see returns false. A zero time is no bound.
+// EachMemory calls see for an extension's records from since to until, both inclusive,
+// newest first, until see returns false. A zero time is no bound.
 func (db *DB) EachMemory(ctx context.Context, extension string, since, until time.Time, see func(*Memory) bool) error {
 	from, to := int64(0), int64(1)<<62
 	if !since.IsZero() {

@@ -63,7 +63,7 @@ func TestValuesOfExtensions(t *testing.T) {
 	}
 }
 
-// What is kept for one extension stays within bounds, and costs another nothing.
+// The memory of one extension stays within bounds, and does not affect another's.
 func TestMemoryIsBounded(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "state.db"))
 	defer closeDB(t, db)
@@ -98,7 +98,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	if got := read("x", at.Add(-time.Millisecond), at.Add(-time.Millisecond)); got != "3" {
 		t.Errorf("of one millisecond: %s", got)
 	}
-	// A record takes its tags with it: two bytes where there are none.
+	// The tags count towards the size of a record: two bytes if there are none.
 	long := strings.Repeat("z", 995)
 	write("x", long, few)
 	if got := read("x", time.Time{}, time.Time{}); got != long+" 4" {

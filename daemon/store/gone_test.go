@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What is kept of a wrap that is over outlives the daemon, and not the system.
+// Entries of ended wraps outlive the daemon, but not a reboot.
 func TestGone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
 	db := open(t, path)
@@ -35,7 +35,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// However many wraps an agent has opened and killed, the first is known still.
+// However many wraps an agent opens and kills, the first one is still known.
 func TestGoneAreNotCrowdedOut(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "state.db"))
 	first := Gone{Session: "first", Agent: "codex", Wrap: Process{PID: 7, Start: 1}, Ended: 9}

@@ -8,64 +8,65 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// Grant is a yes that remembers: it lets calls through that would be asked about.
+// Grant is an approval for more than one call: it approves calls that a person would be
+// asked about.
 type Grant struct {
-	ID      string // as G-3, given by AddGrant; a name, never used again
+	ID      string // such as G-3, set by AddGrant; never reused
 	Created time.Time
 	Expires time.Time
-	// Until when it is in force on a clock that nobody can set; see Question.
+	// End of its validity on a clock that nobody can set; see Question.
 	Boot     string
 	Deadline time.Duration
-	Times    uint64 // how many calls it lets through; 0: any number
+	Times    uint64 // number of calls it approves; 0: any number
 	Used     uint64
 	Ended    time.Time // zero while it is in force
 	End      string    // why it has ended, in one sentence
-	Uses     []Use     // the last ones, oldest first, those of which nothing may be on record yet among them
+	Uses     []Use     // the last ones, oldest first, including all that may not be recorded yet
 	Bounds
 }
 
-// Use is a call that a grant has let through.
+// Use is a call that a grant has approved.
 type Use struct {
 	Attachment string `json:"a"`
 	Seq        uint64 `json:"s"`
 	Subject    []byte `json:"d"` // SHA-256 of what was called
 }
 
-// lastUses is how many calls a grant remembers that it let through: more than can
-// be on their way into the record at once.
+// lastUses is the number of approved calls that a grant remembers: more than can be
+// waiting to be recorded at the same time.
 const lastUses = 64
 
-// Bounds are what a call must be that a grant covers, and who gave it.
+// Bounds are the conditions for a call that a grant covers, and who gave the grant.
 type Bounds struct {
 	Agent      string
-	Session    string // of the question; it counts where Scope is session
-	Project    string // likewise, where Scope is project
+	Session    string // of the question; used if Scope is session
+	Project    string // likewise, if Scope is project
 	Server     string
 	Launch     string
-	Definition [32]byte // of what is called; zero where none was known
+	Definition [32]byte // of what is called; zero if none was known
 	Method     string
 	Tool       string
 	Workflow   string
-	Rule       string     // which asks, with its place
-	Basis      gate.Basis // it and the workflow, by what they say
-	Facts      []string   // names of what was true of the call; no other may be
+	Rule       string     // the rule that asks, with its position
+	Basis      gate.Basis // digests of the rule and of the workflow
+	Facts      []string   // names of the facts of the call; a call with any other is not covered
 
 	Match   string            // tool, args or some
 	Scope   string            // session, project or always
-	Salt    []byte            // of Members
-	Members map[string][]byte // HMAC-SHA-256 over the digest of each argument that must be equal; of all of them under ""
-	Beside  []byte            // likewise, of what stands beside the arguments, which must always be equal; nil in grants of releases that did not look at it
+	Salt    []byte            // for Members
+	Members map[string][]byte // HMAC-SHA-256 over the digest of each argument that must be equal; under "" of all arguments
+	Beside  []byte            // likewise, of the params other than arguments, which must always be equal; nil in grants of releases that did not check them
 
-	Approval string // the question that it was given with
+	Approval string // the question with which it was given
 	Decider  string
 	Surface  string
-	Level    string // what the yes has shown that it was given with: watch or presence; empty stands for watch
+	Level    string // level of the approval with which it was given: watch or presence; empty means watch
 	Note     string
 }
 
 const grantPrefix = "G-"
 
-// ParseGrantID returns the number in the id of a grant, 0 for what is none.
+// ParseGrantID returns the number in the id of a grant; 0 if id is invalid.
 func ParseGrantID(id string) uint64 { return uint64(parseID(grantPrefix, id)) }
 
 var grants = newTable("grants", func(g *Grant) []column {
@@ -76,7 +77,7 @@ var grants = newTable("grants", func(g *Grant) []column {
 	}
 })
 
-// AddGrant keeps a grant and gives it its ID.
+// AddGrant stores a grant and sets its ID.
 func (db *DB) AddGrant(ctx context.Context, g *Grant) error {
 	added := *g
 	added.ID = ""
@@ -88,9 +89,9 @@ func (db *DB) AddGrant(ctx context.Context, g *Grant) error {
 	return nil
 }
 
-// UseGrant counts a call that the grant lets through, and remembers it among its
-// last. ErrDecided means that it has ended, or has let through as many as it may.
-// g is as it was kept; its Used and Uses are changed when the error is nil.
+// UseGrant counts a call that the grant approves and adds it to its last uses. ErrDecided
+// means that the grant has ended or is used up. g must be as it is stored; its Used and
+// Uses are updated if the error is nil.
 func (db *DB) UseGrant(ctx context.Context, g *Grant, u Use) error {
 	uses := append(slices.Clone(g.Uses[max(0, len(g.Uses)-lastUses+1):]), u)
 	err := db.exec(ctx, "use grant "+g.ID, update("UPDATE grants SET used = used + 1, uses = ? WHERE n = ? AND ended = 0 AND (times = 0 OR used < times)",
@@ -102,24 +103,24 @@ func (db *DB) UseGrant(ctx context.Context, g *Grant, u Use) error {
 	return nil
 }
 
-// EndGrant writes down that a grant has ended: its Ended and End. ErrDecided means
-// that it had before.
+// EndGrant stores the end of a grant, which is its Ended and End. ErrDecided means that
+// it had ended before.
 func (db *DB) EndGrant(ctx context.Context, g *Grant) error {
 	return db.exec(ctx, "end grant "+g.ID, update("UPDATE grants SET ended = ?, end = ? WHERE n = ? AND ended = 0",
 		stamp(&g.Ended), g.End, id{grantPrefix, &g.ID}))
 }
 
-// Grants returns those in force, oldest first.
+// Grants returns the grants in force, oldest first.
 func (db *DB) Grants(ctx context.Context) ([]Grant, error) {
 	return grants.all(ctx, db, "read grants", "WHERE ended = 0 ORDER BY n")
 }
 
-// EndedGrants returns the newest that have ended, newest first, at most limit.
+// EndedGrants returns at most limit ended grants, newest first.
 func (db *DB) EndedGrants(ctx context.Context, limit int) ([]Grant, error) {
 	return grants.all(ctx, db, "read grants", "WHERE ended <> 0 ORDER BY n DESC LIMIT ?", limit)
 }
 
-// PruneGrants removes those that have ended but for the newest keep.
+// PruneGrants removes ended grants except the newest keep.
 func (db *DB) PruneGrants(ctx context.Context, keep int) error {
 	return db.exec(ctx, "prune grants", write(`DELETE FROM grants WHERE ended <> 0 AND n <=
 		(SELECT n FROM grants WHERE ended <> 0 ORDER BY n DESC LIMIT 1 OFFSET ?)`, keep))

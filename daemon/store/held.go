@@ -5,7 +5,7 @@ import "context"
 // Held is an attachment whose descriptors the daemon holds.
 type Held struct {
 	Name  string // under which its descriptors are kept
-	About []byte // who has attached, in JSON; its owner knows how to read it
+	About []byte // who has attached, in JSON; its owner defines the format
 }
 
 var held = newTable("held", func(h *Held) []column {
@@ -14,17 +14,17 @@ var held = newTable("held", func(h *Held) []column {
 	}
 })
 
-// PutHeld keeps h, in place of what was kept under its name.
+// PutHeld stores h and replaces an entry with the same name.
 func (db *DB) PutHeld(ctx context.Context, h *Held) error {
 	return db.exec(ctx, "keep who has attached", held.replace(h))
 }
 
-// DeleteHeld forgets what was kept under a name; it is no error if nothing was.
+// DeleteHeld removes the entry with a name; it is no error if there is none.
 func (db *DB) DeleteHeld(ctx context.Context, name string) error {
 	return db.exec(ctx, "forget who has attached", write(`DELETE FROM held WHERE name = ?`, name))
 }
 
-// Held returns all attachments that were kept.
+// Held returns all stored attachments.
 func (db *DB) Held(ctx context.Context) ([]Held, error) {
 	return held.all(ctx, db, "read who has attached", "ORDER BY name")
 }

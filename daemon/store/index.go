@@ -11,13 +11,14 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// Index is audit/index.db: where in the audit log which words stand. It can be made
-// anew from the log at any time, so that it is not kept safe as state.db is, and
-// is thrown away when it is broken or of another version. It holds no values of
-// arguments, only what the records themselves say.
+// Index is audit/index.db, which maps words to their places in the audit log. It can be
+// rebuilt from the log at any time, so it is written less safely than state.db, and
+// discarded if it is corrupt or has another version. It contains no values of arguments,
+// only data from the records themselves.
 type Index struct{ *DB }
 
-// indexSteps make the file. When what is indexed changes, a further one empties it.
+// indexSteps create the schema. When the indexed data changes, a new step must empty the
+// file.
 var indexSteps = []string{`
 	CREATE TABLE log (
 		one INTEGER PRIMARY KEY CHECK (one = 1),
@@ -43,8 +44,8 @@ var indexSteps = []string{`
 		FOREIGN KEY (segment, start) REFERENCES blocks ON DELETE CASCADE
 	) STRICT, WITHOUT ROWID;`}
 
-// OpenIndex opens the index at path, and begins a new one when there is none, or
-// none that can be used. Its folder must exist.
+// OpenIndex opens the index at path. It creates a new one if there is none or it can't be
+// used. Its folder must exist.
 func OpenIndex(path string) (*Index, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -77,11 +78,11 @@ var blocks = newTable("blocks", func(b *record.Block) []column {
 	}
 })
 
-// Blocks returns what is known of the log with the given id, in the order of the
-// log, and forgets what is known of any other.
+// Blocks returns the indexed blocks of the log with the given id, in the order of the
+// log. It forgets those of any other log.
 func (x *Index) Blocks(log string) ([]record.Block, error) {
 	const doing = "read the index of the audit log"
-	ctx := context.Background() // it is local
+	ctx := context.Background() // the database is local
 	var known string
 	err := x.sql.QueryRowContext(ctx, "SELECT id FROM log").Scan(&known)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && known != log {
@@ -93,7 +94,7 @@ func (x *Index) Blocks(log string) ([]record.Block, error) {
 	return blocks.all(ctx, x.DB, doing, "ORDER BY segment, start")
 }
 
-// Add remembers one more block.
+// Add adds one block.
 func (x *Index) Add(b record.Block, postings []record.Posting) error {
 	ctx := context.Background()
 	return while("add to the index of the audit log", x.together(ctx, func(tx *sql.Tx) error {
@@ -113,8 +114,8 @@ func (x *Index) Add(b record.Block, postings []record.Posting) error {
 	}))
 }
 
-// Find returns the postings of a field in a block that have the word or none; all
-// of the field when the word is empty.
+// Find returns the postings of a field in a block whose word is the given one or empty;
+// all postings of the field if word is empty.
 func (x *Index) Find(ctx context.Context, b record.Block, field, word string) ([]record.Posting, error) {
 	query, args := "SELECT word, places FROM postings WHERE segment = ? AND start = ? AND field = ?", []any{b.Segment, b.From, field}
 	if word != "" {
@@ -130,10 +131,10 @@ func (x *Index) Find(ctx context.Context, b record.Block, field, word string) ([
 	return found, err
 }
 
-// Forget forgets all blocks of the segments before the given one.
+// Forget removes all blocks of the segments before the given one.
 func (x *Index) Forget(segment uint64) error { return x.forget("WHERE segment < ?", segment) }
 
-// Clear forgets all blocks.
+// Clear removes all blocks.
 func (x *Index) Clear() error { return x.forget("") }
 
 func (x *Index) forget(which string, args ...any) error {

@@ -8,8 +8,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// migrations bring the file from version i to version i+1. One that was
-// released is never changed.
+// migrations bring the file from version i to version i+1. A released one must never be
+// changed.
 var migrations = []string{
 	`CREATE TABLE questions (
 		n          INTEGER PRIMARY KEY AUTOINCREMENT, -- A-n; never used again
@@ -230,8 +230,8 @@ var migrations = []string{
 	`ALTER TABLE sessions DROP COLUMN servers;`,
 }
 
-// migrate brings the file to the version after the last step, or leaves it as it is.
-// Step i is what version i lacks of the next one.
+// migrate brings the file to the version after the last step, or does not change it. Step
+// i converts version i to the next one.
 func (db *DB) migrate(ctx context.Context, steps []string) error {
 	return db.together(ctx, func(tx *sql.Tx) error {
 		var version int

@@ -6,52 +6,51 @@ import (
 	"time"
 )
 
-// Launch is an MCP server as pins tell it from others: its id, and what is
-// started under it.
+// Launch is an MCP server as pins identify it: by its id and its command.
 type Launch struct {
 	Server   string
 	Launch   string // hex SHA-256 over the resolved command and its arguments
 	Command  []string
-	First    time.Time // it was first seen; UTC, microseconds, as all times here
-	Seen     time.Time // it was last seen, to the hour or so
-	Accepted bool      // false: a stranger under a known id
+	First    time.Time // first seen; UTC, microseconds, as all times here
+	Seen     time.Time // last seen, to about an hour
+	Accepted bool      // false: a new server under a known id
 	Decider  string    // who accepted it; empty for the first of its id
 }
 
-// Definition is what a server says of a tool, prompt or template.
+// Definition is a server's definition of a tool, prompt or template.
 type Definition struct {
-	Digest []byte // SHA-256 over Raw as it was offered
-	Raw    []byte // nil when it was too large to be kept, and where it is not asked for
-	About  []byte // JSON, of whoever keeps it
+	Digest []byte // SHA-256 over Raw as the server sent it
+	Raw    []byte // nil if it was too large to be kept, and where it is not needed
+	About  []byte // JSON, in its owner's format
 }
 
-// Pin is what was accepted of one tool, prompt or template, and what is offered
-// in its place. Of both only Digest and About are filled in by Pins.
+// Pin is the accepted definition of one tool, prompt or template, and the one that the
+// server sends now, which waits to be accepted. Pins sets only Digest and About of both.
 type Pin struct {
 	Server string
 	Launch string
 	Kind   string
 	Name   string
 
-	Accepted Definition // without Digest: none ever was
+	Accepted Definition // without Digest: none was ever accepted
 	Since    time.Time
 	Decider  string // who accepted it; empty at first sight
 
-	Offered Definition // without Digest: nothing waits
+	Offered Definition // without Digest: none is waiting
 	Noticed time.Time
-	Why     string // it waits
+	Why     string // why it is waiting
 }
 
-// View is what one attachment's server has shown.
+// View is what the server of one attachment has listed.
 type View struct {
 	Attachment string
 	Server     string
 	Launch     string
-	Offers     []byte // JSON, of whoever keeps it
+	Offers     []byte // JSON, in its owner's format
 }
 
-// PinChange is what is kept together, or not at all. Each row replaces the one
-// of the same name.
+// PinChange is a set of changes that are stored atomically. Each row replaces the one
+// with the same key.
 type PinChange struct {
 	Launches []Launch
 	Pins     []Pin
@@ -71,7 +70,7 @@ var (
 		}
 	})
 	pins = newTable("pins", (*Pin).columns)
-	// readPins has what is said about the definitions of a pin as well.
+	// readPins also reads the About of a pin's definitions.
 	readPins = newTable("pins", func(p *Pin) []column {
 		return append(p.columns(), column{"(SELECT about FROM definitions WHERE digest = accepted)", text(&p.Accepted.About)},
 			column{"(SELECT about FROM definitions WHERE digest = offered)", text(&p.Offered.About)})
@@ -90,8 +89,8 @@ func (p *Pin) columns() []column {
 	}
 }
 
-// KeepPins writes a change. A Pin must name a Launch that is kept. Definitions
-// that no pin names any more are erased.
+// KeepPins stores a change. The Launch of a Pin must be stored. Definitions that no pin
+// refers to any more are erased.
 func (db *DB) KeepPins(ctx context.Context, change PinChange) error {
 	var all []statement
 	for i := range change.Launches {
@@ -102,7 +101,8 @@ func (db *DB) KeepPins(ctx context.Context, change PinChange) error {
 		p := &change.Pins[i]
 		for _, d := range []*Definition{&p.Accepted, &p.Offered} {
 			if d.Digest != nil {
-				// What is known of a definition stays: a change may name it by its digest.
+				// A known definition stays as it is: a change may refer to it by its
+				// digest.
 				all = append(all, definitions.insert(d).or("DO NOTHING"))
 			}
 		}
@@ -117,32 +117,32 @@ func (db *DB) KeepPins(ctx context.Context, change PinChange) error {
 const dropDefinitions = `DELETE FROM definitions WHERE
 	NOT EXISTS (SELECT 1 FROM pins WHERE accepted = digest) AND NOT EXISTS (SELECT 1 FROM pins WHERE offered = digest)`
 
-// DropLaunch forgets a launch of a server with all of its pins.
+// DropLaunch removes a launch of a server with all of its pins.
 func (db *DB) DropLaunch(ctx context.Context, server, launch string) error {
 	return db.exec(ctx, fmt.Sprintf("forget a launch of %q", server),
 		write(`DELETE FROM launches WHERE server = ? AND launch = ?`, server, launch), write(dropDefinitions))
 }
 
-// DropView forgets what the server of an attachment has shown.
+// DropView removes the View of an attachment.
 func (db *DB) DropView(ctx context.Context, attachment string) error {
 	return db.exec(ctx, "forget an attachment", write(`DELETE FROM views WHERE attachment = ?`, attachment))
 }
 
-// Launches returns every server and launch that is known.
+// Launches returns all known servers and launches.
 func (db *DB) Launches(ctx context.Context) ([]Launch, error) {
 	return launches.all(ctx, db, "read servers", "")
 }
 
-// Pins returns every pin, without the definitions themselves.
+// Pins returns all pins, without the definitions themselves.
 func (db *DB) Pins(ctx context.Context) ([]Pin, error) { return readPins.all(ctx, db, "read pins", "") }
 
-// Views returns what the servers of attachments have shown.
+// Views returns the views of all attachments.
 func (db *DB) Views(ctx context.Context) ([]View, error) {
 	return views.all(ctx, db, "read what servers have shown", "")
 }
 
-// Definition returns the definition with that digest as it was offered, nil when
-// it was too large to be kept. gate.ErrNotFound means that no pin names it.
+// Definition returns the definition with that digest as the server sent it; nil if it was
+// too large to be kept. gate.ErrNotFound means that no pin refers to it.
 func (db *DB) Definition(ctx context.Context, digest []byte) ([]byte, error) {
 	d, err := definitions.one(ctx, db, fmt.Sprintf("definition %x", digest), "WHERE digest = ?", digest)
 	return d.Raw, err

@@ -67,7 +67,7 @@ func TestPinsComeBackAsTheyWere(t *testing.T) {
 	slices.SortFunc(pins, func(a, b Pin) int { return -slices.Compare([]byte(a.Kind+"\xff"+b.Name), []byte(b.Kind+"\xff"+a.Name)) })
 	want := []Pin{changed, aPin("read"), never}
 	for i := range want {
-		want[i].Accepted.Raw, want[i].Offered.Raw = nil, nil // for those who ask
+		want[i].Accepted.Raw, want[i].Offered.Raw = nil, nil // only Definition returns these
 	}
 	if diff := cmp.Diff(want, pins); err != nil || diff != "" {
 		t.Errorf("pins: %v (-want +got):\n%s", err, diff)
@@ -83,14 +83,14 @@ func TestPinsComeBackAsTheyWere(t *testing.T) {
 	}
 }
 
-// A definition stays for as long as a pin names it, and no longer.
+// A definition is kept exactly as long as a pin refers to it.
 func TestDefinitionsAreErased(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "state.db"))
 	p := aPin("echo")
 	keep(t, db, PinChange{Launches: []Launch{aLaunch("l1"), aLaunch("l2")}, Pins: []Pin{p}})
 	old := string(p.Accepted.Digest)
 	p.Offered = Definition{Digest: []byte("new"), Raw: []byte(`{"new":1}`), About: []byte("{}")}
-	p.Accepted.Raw = nil // a change may name a definition by its digest alone
+	p.Accepted.Raw = nil // a change may refer to a definition by its digest alone
 	keep(t, db, PinChange{Pins: []Pin{p}})
 	if got := definition(t, db, old); got != `{"name":"echo"}` {
 		t.Errorf("the one accepted: got %q", got)

@@ -5,27 +5,26 @@ import (
 	"time"
 )
 
-// Presence is the secret with which a person proves to be there, as far as it is
-// kept, and what was tried against it. The zero value is what there is before
-// anybody has enrolled.
+// Presence is the stored part of the secret that proves a person's presence, and the
+// attempts against it. The zero value is the state before anybody has enrolled.
 type Presence struct {
-	Enrolled time.Time // UTC, microseconds; zero when there is no secret
-	Enroller string    // who did, as the kernel saw them
+	Enrolled time.Time // UTC, microseconds; zero if there is no secret
+	Enroller string    // who enrolled, as the kernel showed it
 
 	Salt     []byte
 	Passes   uint32 // of Argon2id
 	Memory   uint32 // KiB
 	Threads  uint8
 	Verifier []byte
-	Sealed   []byte // the key of codes, encrypted; nil when there are none
-	Step     int64  // of the last code that counted
+	Sealed   []byte // the key of codes, encrypted; nil if there are none
+	Step     int64  // of the last accepted code
 
-	Failures uint32        // wrong proofs since the last right one
-	Lock     time.Duration // the lock that was set last; 0 when none is
-	Boot     string        // until when it lasts, as in Question
+	Failures uint32        // wrong proofs since the last valid one
+	Lock     time.Duration // length of the last lock; 0 if there is none
+	Boot     string        // until when the lock lasts, as in Question
 	Deadline time.Duration
 
-	Recovered time.Time // when a secret was removed by who did not give it; zero: never
+	Recovered time.Time // when a secret was last removed without giving it; zero: never
 	Recoverer string
 }
 
@@ -39,14 +38,13 @@ var presences = newTable("presence", func(p *Presence) []column {
 	}
 })
 
-// Presence returns what is kept; the zero value before there was anything.
+// Presence returns the stored value; the zero value if there is none.
 func (db *DB) Presence(ctx context.Context) (p Presence, err error) {
 	err = presences.each(ctx, db, "read presence", func(kept Presence) { p = kept }, "")
 	return p, err
 }
 
-// PutPresence keeps p in place of what was kept before. What it holds no more is
-// erased from the file.
+// PutPresence stores p and replaces the previous value, which is erased from the file.
 func (db *DB) PutPresence(ctx context.Context, p *Presence) error {
 	return db.erase(ctx, "keep presence", presences.replace(p))
 }

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Protection is a rewrite of an agent's files that lasts until it is undone.
+// Protection is a rewrite of an agent's files that lasts until it is restored.
 type Protection struct {
 	ID     string
 	Agent  string    // agent type
 	Since  time.Time // UTC, microseconds
-	Ending bool      // it is being undone
-	Text   []byte    // internal/agentconf's own record of it
+	Ending bool      // it is being restored
+	Text   []byte    // in the format of internal/agentconf
 }
 
 var protections = newTable("protections", func(p *Protection) []column {
@@ -21,13 +21,13 @@ var protections = newTable("protections", func(p *Protection) []column {
 	}
 })
 
-// PutProtection keeps p, in place of what was kept under its ID. A text may hold
-// what a file held; the one before does not stay behind.
+// PutProtection stores p and replaces one with the same ID. A text may contain what a
+// file contained, so the previous text is erased.
 func (db *DB) PutProtection(ctx context.Context, p *Protection) error {
 	return db.erase(ctx, "keep protection "+p.ID, protections.replace(p))
 }
 
-// DeleteProtection erases a protection; one that is not there is no error.
+// DeleteProtection erases a protection; it is no error if there is none.
 func (db *DB) DeleteProtection(ctx context.Context, id string) error {
 	return db.erase(ctx, "erase protection "+id, write(`DELETE FROM protections WHERE id = ?`, id))
 }

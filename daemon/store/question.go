@@ -7,7 +7,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// State is how far a question has come.
+// State is the state of a question.
 type State string
 
 const (
@@ -18,20 +18,20 @@ const (
 	StateWithdrawn State = "withdrawn"
 )
 
-// Question is what a person is asked, and what came of it.
+// Question is what a person is asked, and the outcome.
 type Question struct {
-	ID      string // as A-17, given by AddQuestion; a name, never used again
+	ID      string // such as A-17, set by AddQuestion; never reused
 	State   State
 	Created time.Time // UTC, microseconds, as all times here
 	Expires time.Time
-	// Until when the question is open on a clock that nobody can set: how long
-	// the machine, since the boot of that id, had run by then. An empty Boot
-	// means that there is no such clock.
+	// When the question expires on a clock that nobody can set: Deadline is how long the
+	// machine will have been running since the boot with the id Boot. If Boot is empty,
+	// there is no such clock.
 	Boot     string
 	Deadline time.Duration
 
 	Attachment string
-	Seq        uint64 // the shim's number of the call
+	Seq        uint64 // number of the call in tg-shim
 	Call       string // correlation id
 	Session    string
 	Agent      string
@@ -43,41 +43,41 @@ type Question struct {
 	Tool       string // tool or prompt name, or resource URI
 	Profile    string
 
-	Params      []byte   // raw JSON to be shown; nil when the question has ended
-	ParamsBytes int      // how long they are when Params has only their beginnings; 0: it has them whole; not kept
-	Subject     [32]byte // what a yes is good for
+	Params      []byte   // raw JSON to be shown; nil after the question has ended
+	ParamsBytes int      // full length if Params has only its beginning; 0: Params is complete; not stored
+	Subject     [32]byte // what an approval covers
 
 	Reason   string
 	Rule     string
 	Workflow string
 	Facts    []string
-	Surfaces []string // where a yes may come from; empty: anywhere
-	Level    string   // what a yes has to show, watch or presence; empty in what was filed before there were levels
+	Surfaces []string // where an approval may come from; empty: anywhere
+	Level    string   // what an approval has to prove, watch or presence; empty in questions from before there were levels
 
-	// What a grant that is made of it would go by.
+	// What a grant with the answer would be based on.
 	Basis      gate.Basis
-	Definition [32]byte          // of what is called; zero where none is known
-	Members    map[string][]byte // SHA-256 over the raw bytes of each argument; under "" of all of them, and behind it of what stands beside them; nil when the question has ended
+	Definition [32]byte          // of what is called; zero if none is known
+	Members    map[string][]byte // SHA-256 over the raw bytes of each argument; under "" of all arguments, followed by that of the other params; nil after the question has ended
 
-	Validity time.Duration // for how long its answer waits for a call that was parked
-	Parked   bool          // a call was told to repeat itself
-	Good     time.Time     // until when the answer waits for such a call, on the clock of Boot and Deadline; zero: for none
-	Spent    bool          // a call has the answer, and no other will
-	Waiting  int           // calls that wait for the answer; not kept
+	Validity time.Duration // how long its answer waits for the repetition of a parked call
+	Parked   bool          // a call was parked
+	Good     time.Time     // until when the answer waits for such a call, on the clock of Boot and Deadline; zero: it does not wait
+	Spent    bool          // a call has the answer, and no other will get it
+	Waiting  int           // number of calls that wait for the answer; not stored
 	Edited   bool          // it was approved with other arguments
-	Edit     []byte        // raw JSON of them; nil once a call has them
-	Given    *Grant        // with the answer; not kept here
+	Edit     []byte        // these arguments in raw JSON; nil once a call has them
+	Given    *Grant        // with the answer; not stored here
 
-	Decided  time.Time // zero while the question is open
+	Decided  time.Time // zero while the question is waiting
 	Decider  string
 	Surface  string
 	Note     string
-	Approver string // who answered, as the surface said
+	Approver string // who answered, as the surface reported it
 }
 
 const questionPrefix = "A-"
 
-// ParseID returns the number in the id of a question, 0 for what is none.
+// ParseID returns the number in the id of a question; 0 if id is invalid.
 func ParseID(id string) uint64 { return uint64(parseID(questionPrefix, id)) }
 
 var questions = newTable("questions", func(q *Question) []column {
@@ -96,8 +96,7 @@ var questions = newTable("questions", func(q *Question) []column {
 	}
 })
 
-// AddQuestion files an open question, of which its call is the first asker, and
-// gives it its ID.
+// AddQuestion stores a new question, whose call is its first asker, and sets its ID.
 func (db *DB) AddQuestion(ctx context.Context, q *Question) error {
 	added := *q
 	added.ID = ""
@@ -113,20 +112,18 @@ func (db *DB) AddQuestion(ctx context.Context, q *Question) error {
 
 const readingQuestions = "read questions"
 
-// EachOpen calls f with each question that is open, oldest first, and holds none of
-// them: together their calls may be long.
+// EachOpen calls f with each waiting question, oldest first. It does not collect them,
+// since their calls together may be large.
 func (db *DB) EachOpen(ctx context.Context, f func(Question)) error {
 	return questions.each(ctx, db, readingQuestions, f, "WHERE state = 'open' ORDER BY n")
 }
 
-// ReadyQuestions returns those that have ended and whose answer waits for a call,
-// oldest first.
+// ReadyQuestions returns the ended questions whose answer waits for a call, oldest first.
 func (db *DB) ReadyQuestions(ctx context.Context) ([]Question, error) {
 	return questions.all(ctx, db, readingQuestions, "WHERE state <> 'open' AND spent = 0 AND good > 0 ORDER BY n")
 }
 
-// EndedQuestions returns the newest questions that have ended, newest first, at
-// most limit.
+// EndedQuestions returns at most limit ended questions, newest first.
 func (db *DB) EndedQuestions(ctx context.Context, limit int) ([]Question, error) {
 	return questions.all(ctx, db, readingQuestions, "WHERE state <> 'open' ORDER BY n DESC LIMIT ?", limit)
 }
@@ -136,7 +133,7 @@ func (db *DB) Question(ctx context.Context, id string) (Question, error) {
 	return questions.one(ctx, db, "question "+id, "WHERE n = ?", ParseID(id))
 }
 
-// PruneQuestions removes ended questions but for the newest keep.
+// PruneQuestions removes ended questions except the newest keep.
 func (db *DB) PruneQuestions(ctx context.Context, keep int) error {
 	return db.exec(ctx, "prune questions", write(`DELETE FROM questions WHERE state <> 'open' AND n <=
 		(SELECT n FROM questions WHERE state <> 'open' ORDER BY n DESC LIMIT 1 OFFSET ?)`, keep))

@@ -2,10 +2,11 @@ package store
 
 import "context"
 
-// EndQuestion writes down how an open question ended: its State, Decided,
-// Decider, Surface, Note, Approver, Spent, Edited, and where an answer waits for a call, Good, Boot,
-// Deadline and Edit. told are its calls that learn of it now. Params and Members are
-// erased. ErrDecided means that it was not open.
+// EndQuestion stores how a question ended: its State, Decided, Decider, Surface, Note,
+// Approver, Spent and Edited, and if an answer waits for a call, Good, Boot, Deadline and
+// Edit. It also stores the redacted Tool, Reason and Rule, and erases Params and Members.
+// told are its calls that now get the answer. ErrDecided means that the question had
+// ended before.
 func (db *DB) EndQuestion(ctx context.Context, q *Question, told ...Asker) error {
 	edit := q.Edit
 	if q.Spent { // the call has it
@@ -18,10 +19,10 @@ func (db *DB) EndQuestion(ctx context.Context, q *Question, told ...Asker) error
 			q.Spent, stamp(&q.Good), q.Boot, q.Deadline, q.Edited, edit, id{questionPrefix, &q.ID}, StateOpen))...)
 }
 
-// OverruleQuestion writes down that a yes which no call has is a no: State,
-// Decided, Decider, Surface, Note, Approver, Spent, Good, Boot and Deadline. told are its
-// calls that learn of it now. The Edit is erased. ErrDecided means that it was no
-// yes, or that a call has it.
+// OverruleQuestion turns an approval that no call has taken into a denial. It stores
+// State, Decided, Decider, Surface, Note, Approver, Spent, Good, Boot and Deadline. told
+// are its calls that now get the answer. The Edit is erased. ErrDecided means that it was
+// not approved, or that a call has the approval.
 func (db *DB) OverruleQuestion(ctx context.Context, q *Question, told ...Asker) error {
 	return db.erase(ctx, "overrule question "+q.ID, withAskers(told,
 		update(`UPDATE questions SET state = ?, decided = ?, decider = ?, surface = ?, note = ?, approver = ?, edited = 0, edit = NULL,
@@ -30,7 +31,7 @@ func (db *DB) OverruleQuestion(ctx context.Context, q *Question, told ...Asker) 
 			id{questionPrefix, &q.ID}, StateApproved))...)
 }
 
-// withAskers returns a statement, and those that keep what became of askers.
+// withAskers returns first, followed by the statements that store told.
 func withAskers(told []Asker, first statement) []statement {
 	all := []statement{first}
 	for i := range told {

@@ -7,30 +7,30 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
-// Session is a wrapped run of an agent whose files may have to be put back.
+// Session is a wrapped run of an agent whose files may have to be restored.
 type Session struct {
 	ID      string // chosen by the wrap
 	Agent   string // agent type
 	Command []string
-	Project string // absolute folder of the wrap
+	Project string // absolute path of the folder of the wrap
 	Profile string
-	Keep    bool // leave the rewritten files
+	Keep    bool // leave the rewritten files as they are
 	Wrap    Process
 	Opened  time.Time // UTC, microseconds
 	Files   []File
-	State   string // the owner's word for how far it has come
+	State   string // progress, in its owner's terms
 }
 
-// Process names a process beyond the reuse of its number.
+// Process identifies a process even if its PID is reused.
 type Process = proc.Process
 
 // File is one file that a session rewrites.
 type File struct {
 	Path    string
-	Journal []byte // internal/agentconf's own record of how to put it back
+	Journal []byte // how to restore it, in the format of internal/agentconf
 }
 
-// sessionFile is a File as it is kept, with where it belongs.
+// sessionFile is a File as stored, with its session and position.
 type sessionFile struct {
 	session string
 	place   int
@@ -52,7 +52,7 @@ var (
 	})
 )
 
-// PutSession keeps s, in place of what was kept under its ID.
+// PutSession stores s and replaces one with the same ID.
 func (db *DB) PutSession(ctx context.Context, s *Session) error {
 	all := []statement{sessions.replace(s), write(`DELETE FROM session_files WHERE session = ?`, s.ID)}
 	for i, f := range s.Files {
@@ -61,8 +61,8 @@ func (db *DB) PutSession(ctx context.Context, s *Session) error {
 	return db.exec(ctx, "keep session "+s.ID, all...)
 }
 
-// DeleteSession erases a session; one that is not there is no error. A journal
-// may hold what a file held, so that it does not stay behind.
+// DeleteSession erases a session; it is no error if there is none. A journal may contain
+// what a file contained, so it is erased from the disk.
 func (db *DB) DeleteSession(ctx context.Context, id string) error {
 	return db.erase(ctx, "erase session "+id,
 		write(`DELETE FROM session_files WHERE session = ?`, id), write(`DELETE FROM sessions WHERE id = ?`, id))

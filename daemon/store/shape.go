@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// Listing is what a server, as it was launched, has listed of its tools.
+// Listing is the list of tools of a server with a given launch.
 type Listing struct {
 	Server string
 	Launch string    // hex SHA-256 over the resolved command and its arguments
-	Listed time.Time // last; UTC, microseconds
+	Listed time.Time // last listed; UTC, microseconds
 	Tools  []Shape
 }
 
-// Shape is what one tool takes.
+// Shape describes the arguments of one tool.
 type Shape struct {
 	Tool  string
-	Takes []byte // of internal/shape; nil when Fault says why there is none
+	Takes []byte // in the format of internal/shape; nil if Fault says why there is none
 	Fault string
 }
 
-// shape is a Shape as it is kept, with where it belongs.
+// shape is a Shape as stored, with its server and launch.
 type shape struct {
 	server, launch string
 	Shape
@@ -40,7 +40,7 @@ var (
 	})
 )
 
-// KeepListing keeps l, in place of what was kept of its server and launch.
+// KeepListing stores l and replaces the one of the same server and launch.
 func (db *DB) KeepListing(ctx context.Context, l *Listing) error {
 	all := []statement{dropListing(l.Server, l.Launch), listings.insert(l)}
 	for _, t := range l.Tools {
@@ -49,7 +49,7 @@ func (db *DB) KeepListing(ctx context.Context, l *Listing) error {
 	return db.exec(ctx, fmt.Sprintf("keep the tools of %q", l.Server), all...)
 }
 
-// DropListing forgets what a server has listed; nothing kept is no error.
+// DropListing removes the listing of a server; it is no error if there is none.
 func (db *DB) DropListing(ctx context.Context, server, launch string) error {
 	return db.exec(ctx, fmt.Sprintf("forget the tools of %q", server), dropListing(server, launch))
 }
@@ -58,7 +58,7 @@ func dropListing(server, launch string) statement {
 	return write(`DELETE FROM listings WHERE server = ? AND launch = ?`, server, launch)
 }
 
-// Listings returns what all servers have listed, the last one first.
+// Listings returns the listings of all servers, the latest first.
 func (db *DB) Listings(ctx context.Context) ([]Listing, error) {
 	const doing = "read the tools of servers"
 	all, err := listings.all(ctx, db, doing, "ORDER BY listed DESC, server, launch")
@@ -76,13 +76,13 @@ func (db *DB) Listings(ctx context.Context) ([]Listing, error) {
 	return all, err
 }
 
-// KeepStanding keeps the digest of the policy set that is in force.
+// KeepStanding stores the digest of the policy set that is in force.
 func (db *DB) KeepStanding(ctx context.Context, digest string) error {
 	return db.exec(ctx, "keep which set is in force", write(`INSERT OR REPLACE INTO standing (one, digest) VALUES (1, ?)`, digest))
 }
 
-// Standing returns the digest of the policy set that was in force last, empty
-// when none was.
+// Standing returns the digest of the policy set that was last in force; empty if there
+// was none.
 func (db *DB) Standing(ctx context.Context) (digest string, err error) {
 	err = db.each(ctx, "read which set was in force", func(scan func(...any) error) error { return scan(&digest) }, `SELECT digest FROM standing`)
 	return digest, err

@@ -73,7 +73,7 @@ func TestStanding(t *testing.T) {
 	}
 }
 
-// A file of the first version is brought to this one with what is in it.
+// A file of the first version is migrated to the current one with its content.
 func TestMigratesFromTheFirstVersion(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
 	if err := claim(path); err != nil {

@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// StartKey names a way of starting a server of a project.
+// StartKey identifies a way of starting a server of a project.
 type StartKey struct {
 	Project string // absolute path of its folder
 	Server  string
-	Digest  []byte // SHA-256 over all that a person agrees to
+	Digest  []byte // SHA-256 over all that a person accepts
 }
 
-// Start is a way of starting a server of a project that a person has agreed to, or
-// is to look at.
+// Start is a way of starting a server of a project that a person has accepted or still
+// has to review.
 type Start struct {
 	StartKey
-	Shown    []byte    // JSON, of whoever keeps it: what the person sees
+	Shown    []byte    // JSON, in its owner's format: what the person sees
 	Noticed  time.Time // UTC, microseconds, as all times here
-	Accepted time.Time // zero: nobody has agreed
-	Decider  string    // who has
+	Accepted time.Time // zero: not accepted
+	Decider  string    // who accepted it
 }
 
 var starts = newTable("starts", func(s *Start) []column {
@@ -29,8 +29,8 @@ var starts = newTable("starts", func(s *Start) []column {
 	}
 })
 
-// KeepStart writes a start in place of the one of the same name and forgets those
-// in gone: all of it, or nothing.
+// KeepStart stores s, replaces the one with the same key, and removes those in gone,
+// atomically.
 func (db *DB) KeepStart(ctx context.Context, s *Start, gone []StartKey) error {
 	var all []statement
 	for _, k := range gone {
@@ -43,12 +43,12 @@ func (k StartKey) drop() statement {
 	return write(`DELETE FROM starts WHERE project = ? AND server = ? AND digest = ?`, k.Project, k.Server, k.Digest)
 }
 
-// DropStart forgets a start, if it is kept.
+// DropStart removes a start, if it is stored.
 func (db *DB) DropStart(ctx context.Context, k StartKey) error {
 	return db.exec(ctx, "forget what may be started", k.drop())
 }
 
-// Starts returns every start that is kept.
+// Starts returns all stored starts.
 func (db *DB) Starts(ctx context.Context) ([]Start, error) {
 	return starts.all(ctx, db, "read what may be started", "")
 }

@@ -33,7 +33,7 @@ func TestStartsComeBackAsTheyWere(t *testing.T) {
 	if err := db.KeepStart(ctx, &also, nil); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // there, and not there any more
+	for range 2 { // present, then absent
 		if err := db.DropStart(ctx, also.StartKey); err != nil {
 			t.Fatal(err)
 		}

@@ -1,9 +1,9 @@
-// Package store keeps what the daemon must remember over a restart: questions
-// that were put to people, and the sessions whose files must be put back. It is
-// one SQLite file, state.db.
+// Package store keeps the state that must survive a restart of the daemon, such as
+// questions for people and sessions whose files must be restored. It is one SQLite file,
+// state.db.
 //
-// It is not evidence: that is the audit log. What a question shows is erased
-// from the file, not merely marked as gone, when the question has ended.
+// The file is not evidence; the audit log is. When a question has ended, what it shows is
+// erased from the file, not merely marked as deleted.
 package store
 
 import (
@@ -21,19 +21,18 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// DB is an open state.db. Its methods are safe for concurrent use; what a
-// method wrote is on stable storage when it returns.
+// DB is an open state.db. Its methods are safe for concurrent use. What a method has
+// written is on stable storage when it returns.
 type DB struct {
 	sql  *sql.DB
 	path string
 
 	mu    sync.Mutex
-	stale bool // erased bytes may still stand in the write-ahead log
+	stale bool // erased bytes may still be in the write-ahead log
 }
 
-// Open opens the file at path, which is made, with its folder, when it is not
-// there, and brings it to the current version. gate.ErrVersion means that a newer
-// program wrote it.
+// Open opens the file at path and brings it to the current version. It creates the file
+// and its folder if necessary. gate.ErrVersion means that a newer program wrote the file.
 func Open(path string) (*DB, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -43,13 +42,13 @@ func Open(path string) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open state %s: %w%s", path, err, remedy(path, err))
 	}
-	db.stale = true // an earlier daemon may have erased something just before it died
+	db.stale = true // the previous daemon may have erased something just before it died
 	db.empty(context.Background())
 	return db, nil
 }
 
-// openFile opens a file, which is made when it is not there, and brings it to the
-// version after the last step.
+// openFile opens a file, creates it if necessary, and brings it to the version after the
+// last step.
 func openFile(path string, steps []string, pragmas ...string) (*DB, error) {
 	if err := claim(path); err != nil {
 		return nil, err
@@ -58,11 +57,11 @@ func openFile(path string, steps []string, pragmas ...string) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	// One connection: the driver has one lock anyway, and without readers
-	// beside it the write-ahead log can always be emptied.
+	// One connection: the driver has a single lock anyway, and without concurrent readers
+	// the write-ahead log can always be emptied.
 	handle.SetMaxOpenConns(1)
 	db := &DB{sql: handle, path: path}
-	if err := db.migrate(context.Background(), steps); err != nil { // it is local, and takes a moment
+	if err := db.migrate(context.Background(), steps); err != nil { // it is local and short
 		// The first error counts; nothing was written.
 		_ = handle.Close()
 		return nil, err
@@ -70,9 +69,9 @@ func openFile(path string, steps []string, pragmas ...string) (*DB, error) {
 	return db, nil
 }
 
-// Explain adds to err what to do about it, where it comes from a file that is
-// damaged or a disk that is full. It is for whoever has opened db and then could
-// not read what it keeps; any other err is returned as it is.
+// Explain adds to err what to do about it, if the cause is a corrupt file or a full disk.
+// It is for callers that have opened db and then could not read from it. Any other err is
+// returned unchanged.
 func (db *DB) Explain(err error) error {
 	if what := remedy(db.path, err); what != "" {
 		return fmt.Errorf("%w%s", err, what)
@@ -80,8 +79,8 @@ func (db *DB) Explain(err error) error {
 	return err
 }
 
-// remedy says what to do about a file that is no database, or a broken one, and
-// about a disk without room for it.
+// remedy returns what to do about a file that is corrupt or not a database, and about a
+// full disk; empty for any other error.
 func remedy(path string, err error) string {
 	var broken *sqlite.Error
 	if !errors.As(err, &broken) {
@@ -96,8 +95,8 @@ func remedy(path string, err error) string {
 	return ""
 }
 
-// claim makes the file if need be, for its owner only, and refuses one that is
-// a link or somebody else's. SQLite gives its other files the same mode.
+// claim creates the file if necessary, accessible to its owner only. It refuses a link
+// and a file of another user. SQLite gives its other files the same mode.
 func claim(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -118,7 +117,7 @@ func claim(path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// source names the file to the driver, and how it is kept.
+// source returns the driver's name for the file, with its options.
 func source(path string, pragmas ...string) string {
 	options := url.Values{
 		"_txlock":    {"immediate"},
@@ -133,13 +132,13 @@ func source(path string, pragmas ...string) string {
 
 // Close closes the file.
 func (db *DB) Close() error {
-	// Closing empties the write-ahead log by itself, unless someone else reads.
+	// Closing empties the write-ahead log, unless another program reads.
 	return while("close state", db.sql.Close())
 }
 
-// empty empties the write-ahead log if something was erased. When that can't be
-// done now, because another program reads the file or the disk is full, it is
-// done after the next write, or when the file is closed.
+// empty empties the write-ahead log if something was erased. If that fails, because
+// another program reads the file or the disk is full, it is retried after the next write
+// and when the file is closed.
 func (db *DB) empty(ctx context.Context) {
 	db.mu.Lock()
 	defer db.mu.Unlock()

@@ -87,7 +87,7 @@ func TestQuestionsComeBackAsTheyWere(t *testing.T) {
 	if err != nil || len(got) != 1 {
 		t.Fatalf("%d ended, %v", len(got), err)
 	}
-	second.Facts, second.Surfaces = question(2).Facts, question(2).Surfaces // EndQuestion leaves them as they were
+	second.Facts, second.Surfaces = question(2).Facts, question(2).Surfaces // EndQuestion does not change these
 	if diff := cmp.Diff(*second, got[0]); diff != "" {
 		t.Errorf("ended (-want +got):\n%s", diff)
 	}
@@ -132,8 +132,7 @@ func TestAQuestionEndsOnce(t *testing.T) {
 	}
 }
 
-// An id that a person has seen never names another question, also when the
-// question has been pruned and the daemon restarted.
+// An id is never reused, even if its question was pruned and the daemon restarted.
 func TestIDsAreNeverUsedAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
 	seen := map[string]bool{}
@@ -175,7 +174,7 @@ func TestPruneKeepsTheNewest(t *testing.T) {
 	}
 }
 
-// A digest that is cut is not taken for another one.
+// A truncated digest is not taken for another one.
 func TestDigestsThatAreCut(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "state.db"))
 	q := add(t, db, question(1))
@@ -195,7 +194,7 @@ func TestDigestsThatAreCut(t *testing.T) {
 	}
 }
 
-// grep tells which files of the folder hold text.
+// grep returns the files of the folder that contain text.
 func grep(t *testing.T, dir, text string) (found []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -214,11 +213,11 @@ func grep(t *testing.T, dir, text string) (found []string) {
 	return found
 }
 
-// What a question shows is there while it is open and in no file afterwards,
-// while the daemon still runs.
+// What a question shows is stored while it is waiting and in no file afterwards, while
+// the daemon still runs.
 func TestEndingErases(t *testing.T) {
 	const secret = "sk-live-0123456789abcdef"
-	for _, size := range []int{10, 3000, 200_000} { // in the row, and on pages of its own
+	for _, size := range []int{10, 3000, 200_000} { // within the row, and on pages of its own
 		dir := t.TempDir()
 		db := open(t, filepath.Join(dir, "state.db"))
 		for seq := range uint64(5) {
@@ -340,7 +339,7 @@ func TestFilesThatCannotBeOpened(t *testing.T) {
 	}
 }
 
-// A caller that has gone must not leave it open whether a statement took effect.
+// A canceled context must not leave it unknown whether a statement took effect.
 func TestWritesAreNotCutShort(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "state.db"))
 	gone, cancel := context.WithCancel(ctx)
@@ -367,7 +366,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fileUntilKilled prints the id of each question that was filed, and of every
+// fileUntilKilled prints the id of each question that was stored, and the id of every
 // second one again when it has ended.
 func fileUntilKilled(path string) error {
 	db, err := Open(path)
@@ -391,7 +390,7 @@ func fileUntilKilled(path string) error {
 	}
 }
 
-// Whatever moment a daemon dies at, what a method returned is there.
+// Whenever a daemon dies, everything that a method reported as written is stored.
 func TestNothingIsLostWithTheProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
 	want := map[string]State{}

@@ -9,18 +9,18 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// column is a column of a table, and a pointer to what it holds: a row is read into
-// it and written from it.
+// column is a column of a table and a pointer to its value, from which a row is written
+// and into which it is read.
 type column struct {
 	name  string
 	value any
 }
 
-// table says how a T is kept as a row of a table.
+// table defines how a T is stored as a row of a table.
 type table[T any] struct {
 	name    string
-	columns func(*T) []column // always the same ones, in the same order
-	names   string            // of the columns, as SQL has them
+	columns func(*T) []column // always the same columns, in the same order
+	names   string            // of the columns, in SQL
 }
 
 func newTable[T any](name string, columns func(*T) []column) *table[T] {
@@ -31,7 +31,7 @@ func newTable[T any](name string, columns func(*T) []column) *table[T] {
 	return &table[T]{name, columns, strings.Join(names, ", ")}
 }
 
-// values returns pointers to what is in the columns.
+// values returns pointers to the values of the columns.
 func (t *table[T]) values(row *T) []any {
 	columns := t.columns(row)
 	all := make([]any, len(columns))
@@ -52,8 +52,8 @@ func (t *table[T]) write(verb string, row *T) statement {
 	return write(verb+" INTO "+t.name+" ("+t.names+") VALUES (?"+strings.Repeat(", ?", len(values)-1)+")", values...)
 }
 
-// all returns the rows that the rest of a SELECT names. Its error says what was
-// being done.
+// all returns the rows selected by rest, the part of a SELECT after the table name. doing
+// is the context of its errors.
 func (t *table[T]) all(ctx context.Context, db *DB, doing, rest string, args ...any) ([]T, error) {
 	var rows []T
 	if err := t.each(ctx, db, doing, func(row T) { rows = append(rows, row) }, rest, args...); err != nil {
@@ -62,7 +62,7 @@ func (t *table[T]) all(ctx context.Context, db *DB, doing, rest string, args ...
 	return rows, nil
 }
 
-// one returns the row that the rest of a SELECT names, or gate.ErrNotFound.
+// one returns the row selected by rest, or gate.ErrNotFound.
 func (t *table[T]) one(ctx context.Context, db *DB, doing, rest string, args ...any) (row T, err error) {
 	found := false
 	err = t.each(ctx, db, doing, func(r T) { row, found = r, true }, rest, args...)
@@ -72,7 +72,7 @@ func (t *table[T]) one(ctx context.Context, db *DB, doing, rest string, args ...
 	return row, err
 }
 
-// each calls see with those rows, and holds none of them.
+// each calls see with each selected row. It does not collect the rows.
 func (t *table[T]) each(ctx context.Context, db *DB, doing string, see func(T), rest string, args ...any) error {
 	return db.each(ctx, doing, func(scan func(...any) error) error {
 		var row T
@@ -84,20 +84,20 @@ func (t *table[T]) each(ctx context.Context, db *DB, doing string, see func(T), 
 	}, "SELECT "+t.names+" FROM "+t.name+" "+rest, args...)
 }
 
-// statement is one that writes, with its arguments.
+// statement is a statement that writes, with its arguments.
 type statement struct {
 	text string
 	args []any
-	must bool // change a row, or it fails with gate.ErrDecided
+	must bool // if no row changes, it fails with gate.ErrDecided
 }
 
 // write returns a statement that may change nothing.
 func write(text string, args ...any) statement { return statement{text: text, args: args} }
 
-// update returns a statement that fails with gate.ErrDecided when it changes nothing.
+// update returns a statement that fails with gate.ErrDecided if it changes nothing.
 func update(text string, args ...any) statement { return statement{text, args, true} }
 
-// or returns an insertion that does something else where it would fail.
+// or adds what an insertion does in case of a conflict.
 func (s statement) or(conflict string) statement {
 	s.text += " ON CONFLICT " + conflict
 	return s
@@ -108,7 +108,7 @@ type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// run runs the statement and returns the id of the row that it added, if it did.
+// run executes the statement and returns the id of the added row, if any.
 func (s statement) run(ctx context.Context, in execer) (id int64, err error) {
 	result, err := in.ExecContext(ctx, s.text, s.args...)
 	if err != nil {
@@ -123,17 +123,17 @@ func (s statement) run(ctx context.Context, in execer) (id int64, err error) {
 	return result.LastInsertId()
 }
 
-// exec runs statements: all take effect or none. Its error says what was being done.
+// exec runs statements in one transaction. doing is the context of its errors.
 func (db *DB) exec(ctx context.Context, doing string, all ...statement) error {
 	_, err := db.add(ctx, doing, all...)
 	return err
 }
 
-// erase is exec for statements that erase something, which is then erased on disk too.
+// erase is like exec, for statements that erase something, and also erases it on disk.
 func (db *DB) erase(ctx context.Context, doing string, all ...statement) error {
 	err := db.exec(ctx, doing, all...)
 	if err == nil {
-		// The write-ahead log holds pages as they were before, until it is emptied.
+		// The write-ahead log contains the old pages until it is emptied.
 		db.mu.Lock()
 		db.stale = true
 		db.mu.Unlock()
@@ -142,10 +142,10 @@ func (db *DB) erase(ctx context.Context, doing string, all ...statement) error {
 	return err
 }
 
-// add is exec that returns the id of the row which the first statement added.
+// add is like exec, and returns the id of the row added by the first statement.
 func (db *DB) add(ctx context.Context, doing string, all ...statement) (id int64, err error) {
-	// Whether a statement took effect must be known: it is not left half-way
-	// because a caller has gone.
+	// The caller must know whether a statement took effect, so a canceled ctx does not
+	// interrupt it.
 	ctx = context.WithoutCancel(ctx)
 	if len(all) == 1 {
 		id, err = all[0].run(ctx, db.sql)
@@ -166,7 +166,7 @@ func (db *DB) add(ctx context.Context, doing string, all ...statement) (id int64
 	return id, while(doing, err)
 }
 
-// together runs do in one transaction: all of it is kept, or nothing.
+// together runs do in one transaction.
 func (db *DB) together(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := db.sql.BeginTx(ctx, nil)
 	if err != nil {
@@ -180,13 +180,13 @@ func (db *DB) together(ctx context.Context, do func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// each calls see for every row of a query, with what reads its columns.
+// each calls see for each row of a query, with a function that scans its columns.
 func (db *DB) each(ctx context.Context, doing string, see func(scan func(...any) error) error, query string, args ...any) error {
 	rows, err := db.sql.QueryContext(ctx, query, args...)
 	if err != nil {
 		return while(doing, err)
 	}
-	defer rows.Close() // whose error is that of the last row
+	defer rows.Close() // its error is that of the last row
 	for rows.Next() {
 		if err := see(rows.Scan); err != nil {
 			return while(doing, err)
@@ -195,7 +195,7 @@ func (db *DB) each(ctx context.Context, doing string, see func(scan func(...any)
 	return while(doing, rows.Err())
 }
 
-// while says of an error what was being done; nil stays nil.
+// while adds to an error what was being done; nil stays nil.
 func while(doing string, err error) error {
 	if err == nil {
 		return nil

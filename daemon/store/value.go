@@ -12,10 +12,10 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// value is what is kept in a column as an S, which SQL has a type for.
+// value stores a value in a column as an S, a type that SQL has.
 type value[S any] struct {
 	get func() (S, error)
-	set func(S) error // NULL is zero
+	set func(S) error // NULL is the zero S
 }
 
 // Value implements driver.Valuer.
@@ -30,7 +30,7 @@ func (v value[S]) Scan(from any) error {
 	return v.set(s)
 }
 
-// stamp keeps a time as microseconds of the Unix epoch, 0 for none.
+// stamp stores a time as microseconds since the Unix epoch; the zero time as 0.
 func stamp(t *time.Time) value[int64] {
 	get := func() (int64, error) {
 		if t.IsZero() {
@@ -47,7 +47,7 @@ func stamp(t *time.Time) value[int64] {
 	}}
 }
 
-// bits keeps a number that may use the sign of an INTEGER.
+// bits stores a number that may need the sign bit of an INTEGER.
 func bits(u *uint64) value[int64] {
 	return value[int64]{
 		get: func() (int64, error) { return int64(*u), nil },
@@ -55,7 +55,7 @@ func bits(u *uint64) value[int64] {
 	}
 }
 
-// text keeps bytes in a TEXT column. Without any it is read as nil.
+// text stores bytes in a TEXT column. An empty text is read as nil.
 func text(b *[]byte) value[string] {
 	return value[string]{
 		get: func() (string, error) { return string(*b), nil },
@@ -63,7 +63,8 @@ func text(b *[]byte) value[string] {
 	}
 }
 
-// jsonText keeps what a pointer leads to as JSON. An empty text is read as nothing.
+// jsonText stores the value that to points to as JSON. An empty text leaves the value
+// unchanged.
 func jsonText(to any) value[string] {
 	get := func() (string, error) {
 		raw, err := json.Marshal(to)
@@ -77,7 +78,7 @@ func jsonText(to any) value[string] {
 	}}
 }
 
-// blob keeps bytes in a column that must not be NULL, as nil would be.
+// blob stores bytes in a column that must not be NULL; nil would be.
 func blob(b *[]byte) value[[]byte] {
 	return value[[]byte]{
 		get: func() ([]byte, error) { return append([]byte{}, *b...), nil },
@@ -85,7 +86,7 @@ func blob(b *[]byte) value[[]byte] {
 	}
 }
 
-// digests keeps SHA-256 sums, one after the other.
+// digests stores SHA-256 sums, concatenated.
 func digests(sums ...*[32]byte) value[[]byte] {
 	get := func() (raw []byte, err error) {
 		for _, sum := range sums {
@@ -104,7 +105,7 @@ func digests(sums ...*[32]byte) value[[]byte] {
 	}}
 }
 
-// optionalDigests keeps digests that are NULL where all are zero.
+// optionalDigests stores digests; NULL if all are zero.
 func optionalDigests(sums ...*[32]byte) value[[]byte] {
 	v := digests(sums...)
 	get, set := v.get, v.set
@@ -123,8 +124,8 @@ func optionalDigests(sums ...*[32]byte) value[[]byte] {
 	return v
 }
 
-// id is a name for the number of a row: the number behind a prefix. An empty one is
-// NULL, for which the database chooses the number of a row that is added.
+// id stores an id, which is a prefix and a number, as that number. An empty id is NULL;
+// the database then chooses the number of an added row.
 type id struct {
 	prefix string
 	name   *string
@@ -148,7 +149,7 @@ func (i id) Scan(from any) error {
 	return nil
 }
 
-// parseID returns the number in a name, 0 for what is none.
+// parseID returns the number in name; 0 if name is invalid.
 func parseID(prefix, name string) int64 {
 	n, err := strconv.ParseInt(strings.TrimPrefix(name, prefix), 10, 64)
 	if err != nil || n < 0 || formatID(prefix, n) != name {

@@ -8,16 +8,16 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Shape is what a name looks like to somebody who reads it in a hurry, or to a
-// program that tidies names up before it compares them.
+// Shape is what a name looks like to a hurried reader, or to a program that normalizes
+// names before it compares them.
 type Shape struct {
-	folded  string // case, width, accents, separators and what is not seen taken off
-	similar string // likewise, and with 0 for o, 1 and I for l, rn for m
-	twins   bool   // it has letters that pass for ASCII ones: each is twinMark
+	folded  string // without case, width, accents, separators and invisible characters
+	similar string // likewise, and with 0 as o, 1 and I as l, rn as m
+	twins   bool   // it has lookalikes of ASCII letters, each replaced by twinMark
 }
 
-// twinMark stands for a letter that passes for an ASCII one. Which one is not
-// asked: two names that are alike but for such letters are alike.
+// twinMark replaces a lookalike of an ASCII letter. It does not matter which letter:
+// names that differ only in lookalikes are alike.
 const twinMark = '\uFFFF'
 
 // ShapeOf returns the shape of a name.
@@ -44,7 +44,7 @@ func ShapeOf(name string) Shape {
 	return s
 }
 
-// seenAs is what an ASCII character is easily taken for.
+// seenAs returns the character that an ASCII character is easily mistaken for.
 func seenAs(r rune) rune {
 	switch r {
 	case '0':
@@ -55,15 +55,14 @@ func seenAs(r rune) rune {
 	return unicode.ToLower(r)
 }
 
-// Keys returns two texts of which shapes that are alike share at least one,
-// provided that neither HasTwins.
+// Keys returns two texts. Shapes that are alike share at least one of them, provided that
+// neither HasTwins.
 func (s Shape) Keys() (folded, similar string) { return s.folded, s.similar }
 
-// HasTwins reports whether the name has letters that pass for ASCII ones.
+// HasTwins reports whether the name has lookalikes of ASCII letters.
 func (s Shape) HasTwins() bool { return s.twins }
 
-// Like reports whether names of the shapes s and t could be taken for one
-// another.
+// Like reports whether names of the shapes s and t could be mistaken for each other.
 func (s Shape) Like(t Shape) bool {
 	return alike(s.folded, t.folded) || alike(s.similar, t.similar)
 }
@@ -83,9 +82,8 @@ func alike(a, b string) bool {
 	return a == b
 }
 
-// Disguised returns the first word of text in which letters that pass for
-// ASCII ones stand among ASCII letters; empty when there is none. No language is
-// written like that.
+// Disguised returns the first word of text that mixes ASCII letters with lookalikes of
+// ASCII letters; empty if there is none. No language is written like that.
 func Disguised(text string) string {
 	for len(text) > 0 {
 		start := strings.IndexFunc(text, isWord)
@@ -106,19 +104,19 @@ func Disguised(text string) string {
 	return ""
 }
 
-// disguises reports whether c, within a word of ASCII letters, is one in
-// disguise. Digits of other scripts and a Turkish ı are not.
+// disguises reports whether c, within a word of ASCII letters, is a lookalike. Digits of
+// other scripts and a Turkish ı are not.
 func disguises(c rune) bool {
 	return c >= 0x80 && c != dotlessI && unicode.IsLetter(c) && (isTwin(c) || isStyled(c))
 }
 
-// isStyled reports whether c is a bold, full-width or otherwise dressed form of
-// an ASCII letter.
+// isStyled reports whether c is a bold, full-width or otherwise styled form of an ASCII
+// letter.
 func isStyled(c rune) bool { return c >= 0x2000 && foldsToASCII(c) }
 
-// Folded returns text without its disguises, in lower case: what is not seen is
-// taken out, and what is only another form of ASCII text (full width, bold,
-// circled, a ligature) replaced by it. Blanks of all kinds become a space.
+// Folded returns text without disguises, in lower case: it removes invisible characters
+// and replaces variants of ASCII text (full width, bold, circled, a ligature) with ASCII.
+// Every blank becomes a space.
 func Folded(text string) string {
 	if plain(text) {
 		return strings.ToLower(text)

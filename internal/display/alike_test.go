@@ -17,7 +17,7 @@ func TestNamesThatLookAlike(t *testing.T) {
 		{"read_file", "\U0001d42bead_file", true},           // bold
 		{"read_file", "read_\ufb01le", true},                // ligature
 		{"read_file", "réad_file", true},                    // accent
-		{"read_file", "read_\u200bfile", true},              // not seen
+		{"read_file", "read_\u200bfile", true},              // invisible
 		{"read_file", "read\u2010file", true},               // another hyphen
 		{"forbidden_tool", "forbidden_tooI", true},          // capital i
 		{"forbidden_tool", "forbidden_t00l", true},          // zeros
@@ -25,7 +25,7 @@ func TestNamesThatLookAlike(t *testing.T) {
 		{"forbidden_tool", "\u0493orbidden_tool", false},    // a letter that nobody takes for f
 		{"turn_on", "tum_on", true},                         // rn
 		{"Issue", "issue", true},                            // case beats likeness
-		{"\u0441\u043e\u0440\u0443", "copy", true},          // all of it
+		{"\u0441\u043e\u0440\u0443", "copy", true},          // all letters
 		{"\u0441\u043e\u0440\u0443", "coffee", false},       // longer
 		{"\u0441\u043e\u0440\u0443", "\u4e2d\u6587", false}, // other letters
 		{"read_file", "read_files", false},

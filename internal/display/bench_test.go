@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A megabyte of what is slowest must not keep a person waiting.
+// A megabyte of the slowest text must not keep a person waiting.
 func BenchmarkText(b *testing.B) {
 	for name, unit := range map[string]string{"ascii": "plain text ", "escapes": "\x1b\u202e", "twins": "рауpal ", "one word": "р", "Chinese": "你好", "marks": "e\u0301", "backslashes": `\u{`} {
 		s := strings.Repeat(unit, (1<<20)/len(unit))

@@ -17,7 +17,7 @@ func TestBreak(t *testing.T) {
 		{"abcdefghi", 4, []Safe{"abcd", "efgh", "i"}},
 		{"ab  cd", 3, []Safe{"ab ", " cd"}}, // no blank is lost
 		{"日本語", 5, []Safe{"日本", "語"}},
-		{`ab\u{202e}c`, 9, []Safe{"ab", `\u{202e}c`}}, // what is written out stays whole
+		{`ab\u{202e}c`, 9, []Safe{"ab", `\u{202e}c`}}, // an escaped character is not broken
 		{"abcdef", 0, []Safe{"abcdef"}},
 		{"語", 1, []Safe{"語"}},
 	} {

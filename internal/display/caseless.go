@@ -8,19 +8,19 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Caseless is a name without regard to case.
+// Caseless is a name that is compared without regard to case.
 type Caseless struct {
 	name, key string
 	plain     bool
 }
 
-// NewCaseless returns that of name.
+// NewCaseless returns the Caseless for name.
 func NewCaseless(name string) Caseless { return Caseless{name: name, plain: IsASCII(name)} }
 
-// Is reports whether some program that takes capitals for small letters takes other
-// for the name: those that fold one letter at a time, as most do, or all of Unicode,
-// where ß is ss and ﬁ is fi (Python's casefold, JavaScript's toUpperCase), those of
-// Turkey, and those that compare what is compatible (full width letters).
+// Is reports whether some case-insensitive program takes other for the name. It covers
+// programs that fold one letter at a time, as most do; full Unicode folding, where ß is
+// ss and ﬁ is fi (Python's casefold, JavaScript's toUpperCase); Turkish folding; and
+// compatibility forms (full-width letters).
 func (c *Caseless) Is(other string) bool {
 	if strings.EqualFold(other, c.name) {
 		return true
@@ -40,7 +40,7 @@ func caseKey(name string) string {
 	return cases.Fold().String(norm.NFKC.String(turkish.Replace(name)))
 }
 
-// IsASCII reports whether text has no byte outside of ASCII.
+// IsASCII reports whether text is all ASCII.
 func IsASCII[T string | []byte](text T) bool {
 	for i := range len(text) {
 		if text[i] >= utf8.RuneSelf {

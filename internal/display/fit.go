@@ -5,12 +5,11 @@ import (
 	"unicode/utf8"
 )
 
-// ellipsis ends what was cut. It cannot be forged: in what is shown from
-// outside it is written out.
+// ellipsis marks a cut. It can't be forged: in untrusted text it is escaped.
 const ellipsis = "…"
 
-// Fit returns s in at most columns columns; when something had to go, an
-// ellipsis stands in its place at the end. Fewer than one column means no limit.
+// Fit returns s cut to at most columns columns. A cut text ends in an ellipsis. If
+// columns is less than 1, there is no limit.
 func Fit(s Safe, columns int) Safe {
 	if columns < 1 || Width(s) <= columns {
 		return s
@@ -28,10 +27,10 @@ func Fit(s Safe, columns int) Safe {
 	return s[:at] + ellipsis
 }
 
-// Clip returns the text of s as far as it fits into columns columns. When
-// something had to go the end says how much, and where to see it:
-// `… 1,204 more bytes; tgctl approvals show A-1`. Where that note leaves little
-// room for the text, the note is shortened to the number.
+// Clip returns the text of s cut to at most columns columns. A cut text ends with a note
+// that says how much is missing and where to see it: `… 1,204 more bytes; tgctl approvals
+// show A-1`. If the note would take more than half the columns, it is shortened to the
+// number.
 func Clip(s string, columns int, hint Safe) Safe {
 	whole := Text(s)
 	if columns < 1 || Width(whole) <= columns {
@@ -61,7 +60,7 @@ func clip(s string, columns int, hint Safe) (head, note Safe) {
 	return Safe(b.String()), more(len(s)-at, "") + note[len(more(len(s), "")):]
 }
 
-// more is the note on n bytes that are not shown.
+// more returns the note on n bytes that are not shown.
 func more(n int, hint Safe) Safe {
 	unit := Safe(" more bytes")
 	if n == 1 {
@@ -74,16 +73,16 @@ func more(n int, hint Safe) Safe {
 	return s
 }
 
-// Wrap breaks s at spaces into lines of at most columns columns; a word that is
-// longer is broken too. Spaces are kept but for those at a break. Fewer than one
-// column means no limit.
+// Wrap breaks s at spaces into lines of at most columns columns; a longer word is broken
+// too. Spaces are kept except those at a break. If columns is less than 1, there is no
+// limit.
 func Wrap(s Safe, columns int) []Safe {
 	if columns < 1 || Width(s) <= columns {
 		return []Safe{s}
 	}
 	var lines []Safe
 	start, used := 0, 0  // of the line
-	space, after := 0, 0 // the last run of spaces in it: where it begins and ends, 0 for none
+	space, after := 0, 0 // start and end of the last run of spaces in the line; 0 if none
 	at := 0
 	pieces(s, func(piece string) bool {
 		w := cells(piece)
@@ -109,9 +108,9 @@ func Wrap(s Safe, columns int) []Safe {
 	return append(lines, Safe(strings.TrimRight(string(s[start:]), " ")))
 }
 
-// Break breaks s into lines of at most columns columns, wherever that is, and
-// keeps every character. Only a single one that is wider stays as it is. Fewer
-// than one column means no limit.
+// Break breaks s into lines of at most columns columns at any character and keeps every
+// character. Only a single character that is wider exceeds the limit. If columns is less
+// than 1, there is no limit.
 func Break(s Safe, columns int) []Safe {
 	if columns < 1 || Width(s) <= columns {
 		return []Safe{s}
@@ -131,8 +130,8 @@ func Break(s Safe, columns int) []Safe {
 	return append(lines, s[start:])
 }
 
-// pieces yields what must not be cut: a letter with its marks, a character that
-// is written out.
+// pieces yields the units that must not be cut: a letter with its marks, or an escaped
+// character.
 func pieces(s Safe, yield func(string) bool) {
 	for text := string(s); text != ""; {
 		n := pieceLen(text)

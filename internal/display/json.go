@@ -13,31 +13,30 @@ import (
 )
 
 const (
-	// indentMost is the deepest level that is still indented: a hostile value
-	// of ten thousand levels would fill the screen with spaces.
+	// indentMost is the deepest level that is indented further: a hostile value of ten
+	// thousand levels would fill the screen with spaces.
 	indentMost = 24
 
-	// lineString is how many columns a string may take in a JSON value that is
-	// shown on one line, so that a long one does not hide what follows it.
+	// lineString is the maximum number of columns of a string in a JSON value on one
+	// line, so that a long string does not hide what follows it.
 	lineString = 40
 
-	// leastRoom is how many columns a string gets on each line however deep it
-	// stands.
+	// leastRoom is the minimum number of columns for a string on each line, however deep
+	// it is nested.
 	leastRoom = 20
 
-	// continued begins each further line of a string.
-	// Since it stands left of the text, the text cannot look like a member.
+	// continued begins each continuation line of a string. It is to the left of the text,
+	// so the text can't look like a member.
 	continued = "│ "
 )
 
-// JSON returns raw, a JSON value, for show on as many lines as it needs, and
-// leaves nothing out. Members stay in their order and numbers as they were
-// written. Strings are shown as whoever decodes them sees them, \u0072m as rm,
-// with quotes, backslashes and newlines escaped as in JSON and all else as Text
-// does it. After each newline in it, and where it would pass columns, a string
-// goes on in a new line that begins with a bar. Fewer than one column means no
-// limit. What is no JSON, or has a name twice, is said to be so and shown as
-// text.
+// JSON returns the JSON value raw for display on as many lines as needed; nothing is left
+// out. The order of members and the form of numbers are kept. Strings are shown decoded
+// (\u0072m as rm), with quotes, backslashes and newlines escaped as in JSON and
+// everything else as in Text. A string continues on a new line that begins with a bar,
+// after each of its newlines and where it would exceed columns. If columns is less than
+// 1, there is no limit. Invalid JSON, including duplicate names, is labelled as such and
+// shown as text.
 func JSON(raw []byte, columns int) Safe {
 	p := &printer{columns: columns}
 	if err := p.print(raw); err != nil {
@@ -46,10 +45,10 @@ func JSON(raw []byte, columns int) Safe {
 	return Safe(p.out.String())
 }
 
-// JSONLine returns raw, a JSON value, for show on one line of at most columns
-// columns. Long strings are cut so that the members after them are seen; each
-// cut says how many bytes are missing, and hint where to see them. Fewer than
-// one column means no limit on the line.
+// JSONLine returns the JSON value raw for display on one line of at most columns columns.
+// Long strings are cut so that the members after them are visible; each cut says how many
+// bytes are missing. If the line is cut, hint says where to see the rest. If columns is
+// less than 1, the line has no limit.
 func JSONLine(raw []byte, columns int, hint Safe) Safe {
 	note := more(len(raw), hint)
 	if Width(note) > columns/2 {
@@ -66,21 +65,20 @@ func JSONLine(raw []byte, columns int, hint Safe) Safe {
 	return line[:p.fitOut] + more(len(raw)-p.fitRaw, hint)
 }
 
-// printer lays out one JSON value.
+// printer formats one JSON value.
 type printer struct {
 	out   strings.Builder
 	short bool // on one line
 	depth int
 
-	columns int // on many lines: where strings are broken, 0 for nowhere
+	columns int // on many lines: where strings are broken; 0 for nowhere
 
-	// On one line: what fits into room columns, and how much of the value it is.
+	// On one line: what fits into room columns, and how much of the value that is.
 	room, cells, counted int
 	fitOut, fitRaw       int
 }
 
-// fits notes that everything up to here ends on a token, which is where a line
-// may be cut.
+// fits records that the output so far ends at a token, where a line may be cut.
 func (p *printer) fits(raw int) {
 	if !p.short || p.cells > p.room {
 		return
@@ -103,7 +101,7 @@ func (p *printer) print(raw []byte) error {
 	return nil
 }
 
-// value prints the next value. It does not recurse: the depth is the sender's.
+// value prints the next value. It does not recurse, since the sender controls the depth.
 func (p *printer) value(dec *jsontext.Decoder) error {
 	fresh := true // nothing printed yet on this level
 	for {
@@ -142,7 +140,7 @@ func (p *printer) value(dec *jsontext.Decoder) error {
 	}
 }
 
-// separate prints what stands before a name or a value.
+// separate prints what precedes a name or a value.
 func (p *printer) separate(parent jsontext.Kind, isName, fresh bool) {
 	if parent == 0 || parent == '{' && !isName {
 		return
@@ -153,7 +151,7 @@ func (p *printer) separate(parent jsontext.Kind, isName, fresh bool) {
 	p.newline(" ")
 }
 
-// newline begins a new line, or on a single line prints instead.
+// newline begins a new line. In a one-line value it prints instead.
 func (p *printer) newline(instead string) {
 	if p.short {
 		if s := p.out.String(); instead != "" && s[len(s)-1] == ',' {
@@ -164,7 +162,7 @@ func (p *printer) newline(instead string) {
 	p.out.WriteString("\n" + strings.Repeat("  ", min(p.depth, indentMost)))
 }
 
-// token prints a name, a scalar, or the beginning of an array or object.
+// token prints a name, a scalar, or the start of an array or object.
 func (p *printer) token(dec *jsontext.Decoder, kind jsontext.Kind) (opened bool, err error) {
 	switch kind {
 	case '{', '[':
@@ -180,7 +178,7 @@ func (p *printer) token(dec *jsontext.Decoder, kind jsontext.Kind) (opened bool,
 		return false, nil
 	}
 	raw, err := dec.ReadValue()
-	p.out.Write(raw) // a number, true, false or null: ASCII, as it was written
+	p.out.Write(raw) // a number, true, false or null: ASCII, unchanged
 	return false, err
 }
 
@@ -215,10 +213,10 @@ func (p *printer) string(s string) {
 	p.out.WriteByte('"')
 }
 
-// lastLine returns what stands after the last newline.
+// lastLine returns the text after the last newline.
 func lastLine(s string) string { return s[strings.LastIndexByte(s, '\n')+1:] }
 
-// shortString prints as much of s as may be on a shared line.
+// shortString prints as much of s as lineString allows.
 func (p *printer) shortString(s string) {
 	head := s[:min(len(s), 8*lineString)]
 	for len(head) < len(s) && !utf8.RuneStart(s[len(head)]) {
@@ -241,8 +239,8 @@ func (p *printer) shortString(s string) {
 	}
 }
 
-// escapeJSON writes what JSON has an escape for in that way; last is the last
-// byte of the character that is shown.
+// escapeJSON returns the JSON escape of a character that has one, or shown; last is the
+// last byte of the character.
 func escapeJSON(shown string, last byte) string {
 	switch last {
 	case '\\':
@@ -259,15 +257,15 @@ func escapeJSON(shown string, last byte) string {
 	return shown
 }
 
-// EscapeJSON returns raw, valid JSON on one line, with each character in its
-// strings that Text would write out escaped in the way of JSON: it is the same
-// value for a program, and safe on a terminal.
+// EscapeJSON returns raw, valid JSON, on one line. Each character in its strings that
+// Text would escape is escaped as \uXXXX: the value is the same for a program, and safe
+// on a terminal.
 func EscapeJSON(raw []byte) Safe {
 	var b strings.Builder
 	at := 0
 	each(string(raw), values, func(shown string, _, end int) bool {
 		switch was := string(raw[at:end]); was {
-		case "\t", "\n", "\r": // not in a string, where they are escaped
+		case "\t", "\n", "\r": // outside strings, since in strings they are escaped
 			b.WriteByte(' ')
 		case shown, `\`:
 			b.WriteString(was)

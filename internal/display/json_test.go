@@ -45,7 +45,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// Depth is the sender's choice: it must cost neither stack nor screens of spaces.
+// The sender controls the depth: it must cost neither stack nor screens of spaces.
 func TestJSONOfGreatDepth(t *testing.T) {
 	const depth = 5000
 	deep := strings.Repeat("[", depth) + strings.Repeat("]", depth)
@@ -127,7 +127,7 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
-// unshow undoes what JSON does: what is left is the same value.
+// unshow reverses JSON: the result is the same value.
 func unshow(t *testing.T, shown Safe) []byte {
 	var b bytes.Buffer
 	for line := range strings.SplitSeq(string(shown), "\n") {
@@ -136,7 +136,7 @@ func unshow(t *testing.T, shown Safe) []byte {
 		}
 		for text := line; text != ""; {
 			piece := text[:pieceLen(text)]
-			// An escaped backslash before u{ is one, not ours.
+			// An escaped backslash before u{ belongs to the text.
 			if strings.HasPrefix(text, `\\`) {
 				piece = `\\`
 			}
@@ -155,7 +155,7 @@ func unshow(t *testing.T, shown Safe) []byte {
 	return b.Bytes()
 }
 
-// mustEqualJSON compares values, numbers as they are written.
+// mustEqualJSON compares values, numbers by their text.
 func mustEqualJSON(t *testing.T, want, got []byte) {
 	t.Helper()
 	var w, g any

@@ -8,23 +8,23 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// mode says how strictly text is shown.
+// mode is how strictly text is shown.
 type mode uint8
 
 const (
-	names  mode = iota // what passes for ASCII is written out
-	values             // only where it could deceive
-	prose              // likewise, and alone on its line: it may run from right to left
+	names  mode = iota // escape everything that passes for ASCII
+	values             // escape it only where it could deceive
+	prose              // like values, but alone on its line: it may run from right to left
 )
 
-// Marks that may stand on one letter. More would climb over the lines above.
+// Maximum number of marks on one letter. More would extend over the lines above.
 const (
 	marksOnASCII = 2
 	marksOnOther = 4
 )
 
-// invisible are characters that Unicode calls graphic and nobody can see, and
-// the two that stand for what is not there.
+// invisible are characters that Unicode classifies as graphic but nobody can see, and the
+// two replacement characters.
 var invisible = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{Lo: 0x034f, Hi: 0x034f, Stride: 1}, // combining grapheme joiner
@@ -46,21 +46,21 @@ var invisible = &unicode.RangeTable{
 	},
 }
 
-// reader decides, character by character, what is shown as it is.
+// reader decides for each character whether it is shown as it is.
 type reader struct {
 	mode mode
 	text surroundings
 
-	base  rune // letter that marks would stand on, 0 for none
-	marks int  // how many stand on it
+	base  rune // letter that marks would be placed on; 0 if none
+	marks int  // number of marks on it
 	mixed bool // the word has ASCII letters
-	left  int  // bytes of the word that are still to come
+	left  int  // remaining bytes of the word
 }
 
-// surroundings is what must be known of a whole text to judge one letter.
+// surroundings is what must be known about a whole text to judge one letter.
 type surroundings struct {
 	ascii    bool                         // it has ASCII letters or digits
-	readable map[*unicode.RangeTable]bool // scripts with a letter that passes for no other
+	readable map[*unicode.RangeTable]bool // scripts with a letter that is not a lookalike
 }
 
 func newReader(s string, m mode) *reader {
@@ -71,7 +71,7 @@ func newReader(s string, m mode) *reader {
 	return r
 }
 
-// survey reads s once.
+// survey scans s once.
 func survey(s string) surroundings {
 	var t surroundings
 	for _, c := range s {
@@ -106,7 +106,7 @@ func (r *reader) shows(c rune, rest string) bool {
 	return ok
 }
 
-// escaped tells the reader that something was written out in its stead.
+// escaped records that a character was escaped instead.
 func (r *reader) escaped() { r.base, r.marks, r.left = 0, 0, 0 }
 
 func (r *reader) showsBase(c rune, rest string) bool {
@@ -131,14 +131,14 @@ func (r *reader) showsBase(c rune, rest string) bool {
 	return true
 }
 
-// deceives reports whether a letter that passes for an ASCII one does so here:
-// in a word with ASCII letters, or in a text that has nothing else of the
-// letter's script by which a reader would know it.
+// deceives reports whether a lookalike of an ASCII letter deceives here: in a word with
+// ASCII letters, or in a text with no other letter of its script by which a reader would
+// recognize the script.
 func (r *reader) deceives(c rune) bool {
 	script := twinScript(c)
 	switch {
 	case c == dotlessI:
-		return false // prose in Turkish is full of it, and the dot is missed
+		return false // common in Turkish prose, and its missing dot is noticed
 	case r.mixed, unicode.Is(twinBlocks, c):
 		return true
 	case script == nil:
@@ -147,7 +147,7 @@ func (r *reader) deceives(c rune) bool {
 	return !r.text.readable[script]
 }
 
-// showsMark reports whether a combining mark may stand where it is.
+// showsMark reports whether the combining mark c is shown as it is.
 func (r *reader) showsMark(c rune) bool {
 	if r.base == 0 || unicode.Is(invisible, c) || isRightToLeft(r.base) && r.text.ascii {
 		return false
@@ -156,14 +156,14 @@ func (r *reader) showsMark(c rune) bool {
 	if r.base < 0x80 {
 		limit = marksOnASCII
 		if r.mode == names || c < 0x300 || c > 0x36f || c >= 0x334 && c <= 0x338 {
-			return false // on ASCII only accents, and no strokes through the letter
+			return false // on ASCII only accents, no strokes through the letter
 		}
 	}
 	r.marks++
 	return r.marks <= limit
 }
 
-// advance keeps track of the word that c stands in.
+// advance keeps track of the word that contains c.
 func (r *reader) advance(c rune, rest string) {
 	if r.mode == names {
 		return
@@ -182,7 +182,7 @@ func (r *reader) advance(c rune, rest string) {
 
 func isASCIILetter(c rune) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
-// isWord reports whether c continues a word.
+// isWord reports whether c is a word character.
 func isWord(c rune) bool {
 	if c < 0x80 {
 		return isASCIILetter(c) || '0' <= c && c <= '9' || c == '_'
@@ -190,7 +190,7 @@ func isWord(c rune) bool {
 	return unicode.IsLetter(c) || unicode.IsDigit(c) || isMark(c)
 }
 
-// isMark reports whether c stands on the letter before it and takes no room.
+// isMark reports whether c is placed on the previous letter and takes no column.
 func isMark(c rune) bool { return c >= 0x300 && unicode.Is(unicode.Mn, c) }
 
 func isRightToLeft(c rune) bool {
@@ -205,8 +205,8 @@ func isRightToLeft(c rune) bool {
 	return false
 }
 
-// foldsToASCII reports whether c is a form of ASCII text, or of what passes for
-// it: full width, bold, circled, a ligature.
+// foldsToASCII reports whether c is a variant of ASCII text or of its lookalikes: full
+// width, bold, circled, a ligature.
 func foldsToASCII(c rune) bool {
 	if c < 0xa0 || strings.ContainsRune(raised, c) {
 		return false

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Count writes n with a comma after each thousand.
+// Count formats n with a comma after each group of thousands.
 func Count[N ~int | ~int64 | ~uint32 | ~uint64](n N) Safe {
 	digits := strconv.FormatInt(int64(n), 10)
 	sign := ""
@@ -20,8 +20,7 @@ func Count[N ~int | ~int64 | ~uint32 | ~uint64](n N) Safe {
 	return Safe(sign + out)
 }
 
-// Size writes n bytes in three digits or fewer and the unit that this takes: 999 B,
-// 8.1 kB, 48 MB.
+// Size formats n bytes with at most three digits and a unit: 999 B, 8.1 kB, 48 MB.
 func Size(n uint64) Safe {
 	if n < 1000 {
 		return Safe(strconv.FormatUint(n, 10) + " B")
@@ -37,8 +36,8 @@ func Size(n uint64) Safe {
 	return Safe(fmt.Sprintf("%.0f %s", f, units[unit]))
 }
 
-// Span writes a length of time in its one or two largest units, rounded down:
-// 42s, 9m, 2h 5m, 3d 4h. A negative one is 0s.
+// Span formats a duration in its one or two largest units, rounded down: 42s, 9m, 2h 5m,
+// 3d 4h. A negative duration is 0s.
 func Span(d time.Duration) Safe {
 	d = max(d, 0)
 	two := func(n time.Duration, unit string, m time.Duration, sub string) Safe {
@@ -59,8 +58,8 @@ func Span(d time.Duration) Safe {
 	return two(d/day, "d", d%day/time.Hour, "h")
 }
 
-// Time writes t in the zone of now, as shortly as it stays clear: the time of a
-// day for today, month and day for this year.
+// Time formats t in the time zone of now, as briefly as it stays clear: the time of day
+// for today, month and day for this year.
 func Time(t, now time.Time) Safe {
 	t = t.In(now.Location())
 	y, m, d := t.Date()
@@ -74,7 +73,7 @@ func Time(t, now time.Time) Safe {
 	return Safe(t.Format("2006-01-02"))
 }
 
-// Moment writes t in full, in the zone of now.
+// Moment formats t in full, in the time zone of now.
 func Moment(t, now time.Time) Safe {
 	return Safe(t.In(now.Location()).Format("2006-01-02 15:04:05 -0700"))
 }

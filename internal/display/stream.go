@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// Stream prints rows under one head as they come. Unlike a [Table] it does not
-// know all of them before it prints the first, so its columns have the widths
-// that they are given.
+// Stream prints the rows of a table as they arrive. Unlike a [Table] it does not know all
+// rows before it prints the first, so the widths of its columns are fixed.
 type Stream struct {
 	w       io.Writer
 	columns []Column
@@ -15,9 +14,9 @@ type Stream struct {
 	cut     bool
 }
 
-// NewStream returns a stream that fits into columns columns, the last of which
-// takes what the others leave. With fewer than one, cells are padded to their
-// widths and never cut.
+// NewStream returns a stream that fits into columns columns. The last of cols takes the
+// remaining space. If columns is less than 1, cells are padded to their widths and never
+// cut.
 func NewStream(w io.Writer, columns int, cols ...Column) *Stream {
 	s := &Stream{w: w, columns: cols, cut: columns > 0}
 	used := 0
@@ -32,7 +31,7 @@ func NewStream(w io.Writer, columns int, cols ...Column) *Stream {
 	return s
 }
 
-// Head prints the heads of the columns.
+// Head prints the column heads.
 func (s *Stream) Head() error { return s.Row(heads(s.columns)...) }
 
 // Row prints one row.
@@ -41,7 +40,7 @@ func (s *Stream) Row(row ...Safe) error {
 	return err
 }
 
-// pad fills cell up with spaces.
+// pad pads cell with spaces to width.
 func pad(cell Safe, width int, right bool) string {
 	space := strings.Repeat(" ", max(width-Width(cell), 0))
 	if right {

@@ -6,25 +6,25 @@ import (
 	"strings"
 )
 
-// gap is the space between two columns.
+// gap is the number of spaces between two columns.
 const gap = 2
 
 // Column is one column of a [Table].
 type Column struct {
 	Head   Safe
-	Right  bool // align to the right: numbers
-	Shrink int  // may be cut, to no fewer columns than this; 0: never
-	Width  int  // in a Stream, how wide it is; a Table finds out by itself
+	Right  bool // align to the right, for numbers
+	Shrink int  // may be cut to this many columns; 0: never cut
+	Width  int  // width in a Stream; a Table computes it
 }
 
 // Row is one row of a [Table].
 type Row struct {
 	Cells []Safe
-	Notes []Safe // lines below it, from its second column on; wrapped, never cut
+	Notes []Safe // lines below the row, from its second column on; wrapped, never cut
 }
 
-// Table lays rows out in columns. The last column is not padded, so that no
-// line ends in spaces.
+// Table aligns rows in columns. The last column is not padded, so that no line ends in
+// spaces.
 type Table struct {
 	Columns []Column
 	Rows    []Row
@@ -33,15 +33,15 @@ type Table struct {
 // Add appends a row.
 func (t *Table) Add(cells ...Safe) { t.Rows = append(t.Rows, Row{Cells: cells}) }
 
-// Note puts a line below the row added last; an empty one is left out.
+// Note adds a line below the last row. An empty note is ignored.
 func (t *Table) Note(note Safe) {
 	if row := &t.Rows[len(t.Rows)-1]; note != "" {
 		row.Notes = append(row.Notes, note)
 	}
 }
 
-// Write writes the table, heads first, to fit into columns columns where the
-// columns that may be cut allow it. Fewer than one means no limit.
+// Write writes the table, heads first. It fits the table into columns columns as far as
+// the columns that may be cut allow. If columns is less than 1, there is no limit.
 func (t *Table) Write(w io.Writer, columns int) error {
 	widths := t.widths(columns)
 	out := bufio.NewWriter(w)
@@ -65,8 +65,8 @@ func (t *Table) Write(w io.Writer, columns int) error {
 	return out.Flush()
 }
 
-// widths says how wide each column becomes: as its widest cell, less where the
-// whole would be too wide.
+// widths returns the width of each column: that of its widest cell, less if the table
+// would be too wide.
 func (t *Table) widths(columns int) []int {
 	widths := make([]int, len(t.Columns))
 	for i, c := range t.Columns {
@@ -105,8 +105,8 @@ func heads(columns []Column) []Safe {
 	return heads
 }
 
-// line is one line of cells, with its end. Those that are wider than their column are cut
-// if cut is true.
+// line returns one line of cells, with its newline. If cut is true, cells wider than
+// their column are cut.
 func line(columns []Column, row []Safe, widths []int, cut bool) string {
 	var b strings.Builder
 	for i, cell := range row {

@@ -87,7 +87,7 @@ func TestFit(t *testing.T) {
 		{"longer", 5, "long…"},
 		{"longer", 1, "…"},
 		{"longer", 0, "longer"},
-		{`ab\u{202e}cd`, 8, "ab…"}, // a character that is written out stays whole
+		{`ab\u{202e}cd`, 8, "ab…"}, // an escaped character is not cut
 		{"日本語", 5, "日本…"},
 		{"日本語", 4, "日…"},
 		{"e\u0301e\u0301e\u0301", 2, "e\u0301…"},
@@ -177,7 +177,7 @@ func TestTime(t *testing.T) {
 		t    time.Time
 		want Safe
 	}{
-		{time.Date(2026, 11, 19, 22, 30, 1, 0, time.UTC), "00:30:01"}, // today, here
+		{time.Date(2026, 11, 19, 22, 30, 1, 0, time.UTC), "00:30:01"}, // today in the local zone
 		{time.Date(2026, 11, 19, 21, 30, 1, 0, time.UTC), "Nov 19 23:30"},
 		{time.Date(2026, 3, 4, 5, 6, 0, 0, zone), "Mar  4 05:06"},
 		{time.Date(2025, 12, 31, 23, 0, 0, 0, zone), "2025-12-31"},

@@ -1,18 +1,17 @@
-// Package display makes text that may be shown to a person out of bytes that
-// somebody else chose.
-//
-// A tool's name, its arguments, a reason that a model wrote: whoever answers a
-// question reads them on a terminal, and a terminal obeys some of what it is
-// given and hides or reorders more. So nothing reaches a person as it came.
-// Every character that a terminal could act on, that is not seen, that moves
-// its neighbours, or that passes for another one is written out by number, as
-// \u{202e}; a byte that belongs to no character as \x{ff}. The two forms cannot
-// be forged: a backslash that would begin one is itself written \u{5c}.
-//
-// What has gone through this package has the type [Safe], and tables take
-// nothing else. Names are treated more strictly than prose: in a name any
-// letter that passes for an ASCII one is written out, in prose only where it
-// could deceive, since otherwise nobody could read their own language.
+// Package display makes untrusted text safe to show to a person.
+// //
+// A person who answers a question reads on a terminal what somebody else wrote: a tool's
+// name, its arguments, a model's reason. A terminal executes some of what it prints, and
+// hides or reorders more. So no such text is shown unchanged. Every character that a
+// terminal could act on, that is invisible, that moves its neighbors, or that passes for
+// another one is escaped as \u{202e}; a byte that belongs to no character as \x{ff}. The
+// two forms can't be forged: a backslash that would begin one is itself escaped as
+// \u{5c}.
+// //
+// Text that was made safe has the type [Safe], and tables accept nothing else. Names are
+// treated more strictly than prose: in a name every lookalike of an ASCII letter is
+// escaped, in prose only where it could deceive, since otherwise people could not read
+// their own language.
 package display
 
 import (
@@ -22,20 +21,20 @@ import (
 	"golang.org/x/text/width"
 )
 
-// Safe is text that may be shown: printable, in reading order, on one line
-// unless the function that made it says otherwise.
+// Safe is text that may be shown: printable, in reading order, and on one line unless the
+// function that made it says otherwise.
 type Safe string
 
-// Name returns s for show on one line, strictly: for ids, names of tools and
-// servers, paths, keys.
+// Name returns s for display on one line, strictly: for ids, names of tools and servers,
+// paths, keys.
 func Name(s string) Safe { return all(s, names) }
 
-// Text returns s for show on one line, as prose or as a value. Text in a script
-// that runs from right to left is written out by number when s holds ASCII
-// letters or digits too, because terminals would reorder them.
+// Text returns s for display on one line, as prose or as a value. Right-to-left text is
+// escaped if s also contains ASCII letters or digits, because terminals would reorder
+// them.
 func Text(s string) Safe { return all(s, prose) }
 
-// Lines is Text for text of several lines: newlines are kept.
+// Lines is like Text but keeps newlines. Trailing newlines are removed.
 func Lines(s string) Safe {
 	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
 	for i, line := range lines {
@@ -44,10 +43,10 @@ func Lines(s string) Safe {
 	return Safe(strings.Join(lines, "\n"))
 }
 
-// Bytes is Text for bytes.
+// Bytes is like Text for bytes.
 func Bytes(b []byte) Safe { return Text(string(b)) }
 
-// all returns the whole of s as its mode shows it.
+// all returns all of s in the given mode.
 func all(s string, m mode) Safe {
 	if plain(s) {
 		return Safe(s)
@@ -61,7 +60,7 @@ func all(s string, m mode) Safe {
 	return Safe(b.String())
 }
 
-// plain reports whether s is printable ASCII without a backslash, as most is.
+// plain reports whether s is printable ASCII without a backslash, as most text is.
 func plain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '\\' {
@@ -71,9 +70,8 @@ func plain(s string) bool {
 	return true
 }
 
-// each calls emit for each piece of s that must stay whole, with how it is
-// shown, how many columns that takes, and where in s it ends, until emit
-// returns false.
+// each calls emit for each character of s, with its displayed form, the number of columns
+// of that form, and the offset where the character ends in s, until emit returns false.
 func each(s string, m mode, emit func(shown string, cells, end int) bool) {
 	r := newReader(s, m)
 	for i := 0; i < len(s); {
@@ -95,7 +93,7 @@ func each(s string, m mode, emit func(shown string, cells, end int) bool) {
 	}
 }
 
-// number writes a character or a byte out.
+// number returns the escaped form of a character or a byte.
 func number(form byte, c rune) string {
 	const digits = "0123456789abcdef"
 	var buf [8]byte
@@ -110,7 +108,7 @@ func number(form byte, c rune) string {
 	return `\` + string(form) + "{" + string(buf[at:]) + "}"
 }
 
-// Width returns how many columns s takes on a terminal, in its widest line.
+// Width returns the number of columns that s takes on a terminal, in its widest line.
 func Width(s Safe) int {
 	widest := 0
 	for line := range strings.SplitSeq(string(s), "\n") {
@@ -119,7 +117,7 @@ func Width(s Safe) int {
 	return widest
 }
 
-// cells counts the columns of what is shown on one line.
+// cells returns the number of columns of one line.
 func cells(s string) int {
 	n := 0
 	for _, r := range s {

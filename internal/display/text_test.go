@@ -108,7 +108,7 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// Two texts that differ must not look alike: what is shown can be read back.
+// Different texts must not look alike: the original can be restored from what is shown.
 func TestTextCanBeReadBack(t *testing.T) {
 	for _, s := range hostile {
 		for _, shown := range []Safe{Name(s), Text(s)} {
@@ -119,7 +119,7 @@ func TestTextCanBeReadBack(t *testing.T) {
 	}
 }
 
-// readBack undoes the writing out of characters.
+// readBack decodes escaped characters.
 func readBack(t testing.TB, s Safe) string {
 	t.Helper()
 	var b []byte
@@ -145,7 +145,7 @@ func readBack(t testing.TB, s Safe) string {
 	return string(b)
 }
 
-// hostile are texts that were made to deceive, for goldens and as seeds.
+// hostile are deceptive texts, for golden files and as seeds.
 var hostile = []string{
 	"\x1b]0;title\x07\x1b[2J\x1b[1;1Hall clear",
 	"invoice_\u202efdp.exe",
@@ -193,7 +193,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// harmless fails if s holds anything that a terminal obeys, hides or reorders.
+// harmless fails if s contains anything that a terminal executes, hides or reorders.
 func harmless(t testing.TB, s Safe, lines bool) {
 	t.Helper()
 	if !utf8.ValidString(string(s)) {
@@ -236,11 +236,11 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// Each character alone: none that a terminal obeys comes through, and what is
-// told apart by nothing but its number is written out.
+// Each character alone: none that a terminal executes is shown, and one that can be
+// recognized only by its number is escaped.
 func TestEveryCharacter(t *testing.T) {
 	for r := rune(0); r <= unicode.MaxRune; r++ {
-		switch { // of what is alike by the thousand, some
+		switch { // only some of the thousands of similar ones
 		case !utf8.ValidRune(r):
 			continue
 		case unicode.In(r, unicode.Han, unicode.Hangul), unicode.Is(unicode.Co, r), r >= 0x323b0 && r < 0xe0000, r >= 0xe01f0:

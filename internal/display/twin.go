@@ -5,15 +5,15 @@ import (
 	"unicode"
 )
 
-// What passes for ASCII is found in three steps: what Unicode itself calls a
-// form of an ASCII character (foldsToASCII), the letters listed here, and the
-// punctuation listed here. The lists are kept by hand; what matters is what the
-// usual terminal fonts draw alike.
+// What passes for ASCII is found in three steps: the characters that Unicode defines as
+// forms of ASCII (foldsToASCII), the letters listed here, and the punctuation listed
+// here. The lists are maintained by hand; what matters is what common terminal fonts draw
+// alike.
 
 // dotlessI passes for an i in a name.
 const dotlessI = 'ı'
 
-// twins are letters that are drawn like an ASCII letter or digit, by script.
+// twins are letters that look like an ASCII letter or digit, by script.
 var twins = []struct {
 	script  *unicode.RangeTable
 	letters string
@@ -27,8 +27,8 @@ var twins = []struct {
 	{nil, "ଠഠ൦ဝ໐ዐዘᐯᑌᑎᑭᑯᒍᒪᒿᕁᕼᕽᖇᖯᗅᗞᗪᗰᗷᙀᙆ᙭ⵏⵔⵕⵝⵙⴸꓲꛟꛎꛯꛫꘖꔖ〇ሀⴹᑊᐸᐳᑲᒆᒇᒈᖴᑧ᙮𑜀𑜆𑜊𑜎𑜏⍺⍳⍴℮⋿⊤⟙⤫⤬⨯╳⏽𐋵"},
 }
 
-// twinBlocks are blocks of phonetic letters and whole scripts in which so many
-// letters are drawn like ASCII ones that all are treated alike.
+// twinBlocks are phonetic blocks and whole scripts with so many lookalikes of ASCII
+// letters that all their letters are treated alike.
 var twinBlocks = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{Lo: 0x0250, Hi: 0x02af, Stride: 1}, // IPA
@@ -50,8 +50,8 @@ var twinBlocks = &unicode.RangeTable{
 	},
 }
 
-// punctuation is drawn like something that has a meaning in paths, addresses,
-// commands or JSON, and is always written out.
+// punctuation looks like a character with a meaning in paths, addresses, commands or
+// JSON. It is always escaped.
 const punctuation = "∕⁄╱⟋⧸⧵⟍╲∖⧹丿丶〳㇓㇔⑊᜵⁁⫽⫻" + // slashes
 	"꘎܁܂𐩐꓿" + // stops
 	"ː˸։∶꞉፡᛬⁚᛫᠃᠉" + // colons
@@ -63,11 +63,11 @@ const punctuation = "∕⁄╱⟋⧸⧵⟍╲∖⧹丿丶〳㇓㇔⑊᜵⁁⫽�
 	"\u0384\u1ffd\u1fbd\u1fbf\u1ffe\u1fc0\u037a\uffe8\ufe58" + // Greek accents, narrow bar, small dash
 	"ˍ∼⁓˜∗⁎ˆ˄➕᛭゠᐀⹀⁒ꝸ" // and the rest
 
-// prosePunctuation is written out in names and shown in prose, which is full
-// of it and can be told from ASCII there.
+// prosePunctuation is escaped in names but shown in prose, where it is common and can be
+// distinguished from ASCII.
 const prosePunctuation = "’–—―·。ノ│┃├└" + "，！？（）：；～"
 
-// raised are Latin-1 forms of ASCII that are told from it by their height.
+// raised are Latin-1 forms of ASCII that are recognized by their height.
 const raised = "ª²³¹º™"
 
 // isTwin reports whether c is a letter or digit that passes for an ASCII one.
@@ -86,8 +86,8 @@ func isTwin(c rune) bool {
 	return false
 }
 
-// twinScript returns the script by whose other letters a reader would know
-// that c, one of its letters, is no ASCII; nil when it has none of that kind.
+// twinScript returns the script of c, if other letters of that script would reveal to a
+// reader that c is not ASCII; otherwise nil.
 func twinScript(c rune) *unicode.RangeTable {
 	for _, t := range twins {
 		if t.script != nil && unicode.Is(t.script, c) {

@@ -6,12 +6,12 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// announcement is how the item of [Announce] begins.
+// announcement is the start of the item that [Announce] inserts.
 const announcement = `{"type":"text","text":`
 
-// Announce returns the result e of a tool call in line with text in an item of its
-// own before the content, every other byte being as it was; e is read anew from
-// it. A result without content comes back as it is.
+// Announce inserts text as a separate item at the start of the content of the tool result
+// e in line. All other bytes stay the same; e is set from the new line. A result without
+// content is returned unchanged.
 func Announce(line []byte, e *wire.Envelope, text string) []byte {
 	content, err := wire.Member(line, e.Result, "content")
 	if err != nil || !content.Present() || line[content.Start] != '[' {
@@ -35,8 +35,8 @@ func Announce(line []byte, e *wire.Envelope, text string) []byte {
 	return longer
 }
 
-// Unannounced returns line, of which e is the result, without what [Announce] may have
-// put in. It is false where there is nothing like that.
+// Unannounced returns line, which contains the result e, without the item that [Announce]
+// may have inserted. It reports false if there is no such item.
 func Unannounced(line []byte, e *wire.Envelope) ([]byte, bool) {
 	content, err := wire.Member(line, e.Result, "content")
 	if err != nil || !content.Present() || line[content.Start] != '[' {
@@ -44,7 +44,7 @@ func Unannounced(line []byte, e *wire.Envelope) ([]byte, bool) {
 	}
 	start := content.Start + 1
 	rest, ok := bytes.CutPrefix(line[start:content.End], []byte(announcement+`"`))
-	for ok && len(rest) > 2 && rest[0] != '"' { // of the text
+	for ok && len(rest) > 2 && rest[0] != '"' { // skip the text
 		if rest[0] == '\\' {
 			rest = rest[1:]
 		}

@@ -7,17 +7,17 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Asks reports whether what e in line says may ask its reader for something: it
-// carries asks, or is a result of another type than a complete one. It is judged
-// then, whatever it answers.
+// Asks reports whether the message e in line may ask its reader for something: it carries
+// asks, or is a result whose type is not complete. Such a message is judged, whatever it
+// answers.
 func Asks(line []byte, e *wire.Envelope) bool {
 	kind := string(e.ResultType.Of(line))
 	return kind != "" && kind != `"complete"` || e.InputRequests.Present()
 }
 
-// AsksWithin reports whether what e in line tells of a task, as a notification or
-// as the answer to method, holds another answer that asks for something. What is
-// not about a task holds none.
+// AsksWithin reports whether a message e about a task, a notification or the result of
+// method, contains another result that asks for something. It is false for messages that
+// are not about a task.
 func AsksWithin(line []byte, e *wire.Envelope, method string) bool {
 	of := e.Result
 	switch {

@@ -6,7 +6,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Why a message that could be read is refused. The texts are stable.
+// Reasons to refuse a message that could be read. The texts are stable.
 const (
 	actsWithoutID  = "a notification that acts: only requests may"
 	asksInModern   = "a request from a server of the modern era: it sends none"
@@ -15,17 +15,16 @@ const (
 	longSubject    = "the name or URI of what it is about is longer than 8192 bytes"
 )
 
-// MaxSubject is the longest name of a tool, prompt or task, and the longest URI of a
-// resource, in bytes: each is matched with all patterns of the rules.
+// MaxSubject is the maximum length of a tool, prompt or task name and of a resource URI,
+// in bytes: each is matched against all patterns of the rules.
 const MaxSubject = 8 << 10
 
-// Check applies the rules of the wire that need to know the method: what acts
-// is a request and says, clearly, on what. It returns nil when the message may
-// be looked up.
+// Check applies the rules that depend on the method: an acting message must be a request
+// and name its subject clearly. It returns nil if the message may be looked up.
 func Check(side wire.Side, e *wire.Envelope, line []byte) *wire.Refusal {
 	switch e.Kind {
 	case wire.Notification:
-		// Lookup refuses it too, as misplaced; this says what is wrong with it.
+		// Lookup refuses it too, as misplaced, but this reason is more precise.
 		if methods[e.Method] {
 			return e.Refuse(wire.CodeInvalid, actsWithoutID)
 		}
@@ -57,8 +56,8 @@ func Check(side wire.Side, e *wire.Envelope, line []byte) *wire.Refusal {
 	return nil
 }
 
-// clearSubject reports whether the name or URI of a subject can be shown to a person
-// and matched by a rule as what it is.
+// clearSubject reports whether the name or URI of a subject can be shown to a person and
+// matched by a rule without ambiguity.
 func clearSubject(kind Subject, text string) bool {
 	if kind == Resource {
 		return ClearURI(text)
@@ -66,10 +65,9 @@ func clearSubject(kind Subject, text string) bool {
 	return ClearName(text)
 }
 
-// ClearName reports whether name can be the name of a tool or prompt: it is
-// neither empty nor longer than [MaxSubject], nothing in it is invisible or turns the
-// direction of writing, and it neither begins nor ends with a blank, which a server
-// might cut off.
+// ClearName reports whether name can be the name of a tool or prompt: it is not empty,
+// not longer than [MaxSubject], contains no invisible characters or direction marks, and
+// neither begins nor ends with a blank, which a server might trim.
 func ClearName(name string) bool {
 	if len(name) > MaxSubject {
 		return false
@@ -82,8 +80,8 @@ func ClearName(name string) bool {
 	return name != "" && name[0] != ' ' && name[len(name)-1] != ' '
 }
 
-// ClearURI reports whether uri can be the address of a resource: it is neither
-// empty nor longer than [MaxSubject] and has no control characters.
+// ClearURI reports whether uri can be the URI of a resource: it is not empty, not longer
+// than [MaxSubject], and contains no control characters.
 func ClearURI(uri string) bool {
 	if len(uri) > MaxSubject {
 		return false
@@ -96,10 +94,9 @@ func ClearURI(uri string) bool {
 	return uri != ""
 }
 
-// SubjectOf returns what a message is about, unescaped: the name of a tool or
-// prompt, the URI of a resource, the id of a task. It is empty for a message
-// that is about none of these, or about any number of them. It fails for an
-// acting message that [Check] would refuse.
+// SubjectOf returns the subject of a message, unescaped: the name of a tool or prompt,
+// the URI of a resource, or the id of a task. It is empty if the message has none of
+// these, or may have several. It fails for an acting message that [Check] would refuse.
 func SubjectOf(e *wire.Envelope, line []byte) (string, error) {
 	if e.Kind != wire.Request {
 		return "", nil
@@ -115,9 +112,9 @@ func SubjectOf(e *wire.Envelope, line []byte) (string, error) {
 	return text, nil
 }
 
-// subjectOf returns what e is about, unless that is Listen. The kind that it returns
-// is that of what a Reference refers to, a prompt by its name or resources by the
-// text of their template.
+// subjectOf returns the subject of e, which must not be Listen. For a Reference, the
+// returned kind is that of its target: a prompt by its name, or resources by their
+// template.
 func subjectOf(kind Subject, e *wire.Envelope, line []byte) (of Subject, text string, err error) {
 	name, address := e.Name, e.URI
 	if kind == Reference {
@@ -143,8 +140,8 @@ func subjectOf(kind Subject, e *wire.Envelope, line []byte) (of Subject, text st
 	return kind, text, err
 }
 
-// isClear reports whether all that e is about is clear, and whether it is short
-// enough. An error means that it can't be told what that is.
+// isClear reports whether every subject of e is clear, and whether it is short enough. It
+// fails if the subject can't be determined.
 func isClear(kind Subject, e *wire.Envelope, line []byte) (clear, short bool, err error) {
 	if kind != Listen {
 		kind, text, err := subjectOf(kind, e, line)
@@ -159,8 +156,8 @@ func isClear(kind Subject, e *wire.Envelope, line []byte) (clear, short bool, er
 	return err == nil, true, err
 }
 
-// ReferenceKind returns what the ref of a completion/complete refers to:
-// Prompt or Resource, or None when that can't be told.
+// ReferenceKind returns the kind that the ref of a completion/complete refers to: Prompt
+// or Resource, or None if it is unclear.
 func ReferenceKind(e *wire.Envelope, line []byte) Subject {
 	at, err := wire.Member(line, e.Ref, "type")
 	if err != nil {
@@ -175,8 +172,8 @@ func ReferenceKind(e *wire.Envelope, line []byte) Subject {
 	return None
 }
 
-// ListenURIs returns the resources that a subscriptions/listen wants to hear
-// of: where they lie in the line, and what they are. There may be none.
+// ListenURIs returns the resources that a subscriptions/listen subscribes to: their spans
+// in the line and their URIs. There may be none.
 func ListenURIs(e *wire.Envelope, line []byte) (wire.Items, []string, error) {
 	if !e.Notifications.Present() {
 		return nil, nil, nil

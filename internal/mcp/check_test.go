@@ -7,7 +7,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Rows of the wire rules that need to know the method. A code of 0 passes.
+// Rules of the wire that depend on the method. A code of 0 means accepted.
 var checkCases = []struct {
 	row, name string
 	side      wire.Side
@@ -85,8 +85,8 @@ var checkCases = []struct {
 	{"answers", "pass", server, `{"jsonrpc":"2.0","id":1,"result":{}}`, 0, false, ""},
 }
 
-// Whatever acts or asks in any era is none as a notification, from neither side:
-// it would have no id to be answered under, and nothing to hold.
+// A method that acts or asks in any era is never accepted as a notification, from either
+// side: it would have no id for an answer, and nothing could be held.
 func TestNothingActsWithoutAnID(t *testing.T) {
 	acting := 0
 	for k, rule := range rules {
@@ -174,8 +174,8 @@ func TestReferenceKind(t *testing.T) {
 	}
 }
 
-// A name that is too long to be matched with every pattern is refused as such, and
-// withheld from lists.
+// A name that is too long to be matched with every pattern is refused with that reason
+// and withheld from lists.
 func TestLongSubjects(t *testing.T) {
 	for _, n := range []int{MaxSubject, MaxSubject + 1} {
 		long := strings.Repeat("a", n)

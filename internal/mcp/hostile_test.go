@@ -9,8 +9,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// fate is what becomes of one line of a stream: how it is treated and on what,
-// or why it is refused and whom that is told.
+// fate describes what happens to one line of a stream: its treatment and subject, or why
+// it is refused and who gets the refusal.
 func fate(side wire.Side, l *wire.Line, modern bool) string {
 	if l.Refusal != nil {
 		return refused(l.Refusal, l.ID, !l.Answers)
@@ -54,8 +54,7 @@ func refused(r *wire.Refusal, id []byte, answer bool) string {
 	return fmt.Sprintf("refused, answered %s", id)
 }
 
-// The classes of hostile messages, with bytes of our own. A good message
-// follows each, which must pass as if nothing had been.
+// The classes of hostile messages. A valid message follows each; it must pass unaffected.
 var hostile = []struct {
 	class, name string
 	side        wire.Side

@@ -6,8 +6,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Methods lists the methods that are known of what side writes, requests and
-// notifications of every era, in order.
+// Methods returns the known methods of messages that side writes: requests and
+// notifications of every era, sorted.
 func Methods(side wire.Side) []string {
 	var all []string
 	for k := range rules {
@@ -19,8 +19,8 @@ func Methods(side wire.Side) []string {
 	return slices.Compact(all)
 }
 
-// SubjectKind returns what kind of thing a request of an agent for method is
-// about, None for those that are about nothing or are not known.
+// SubjectKind returns the kind of subject of an agent's request for method. It is None if
+// the request has no subject or the method is unknown.
 func SubjectKind(method string) Subject {
 	for _, modern := range []bool{false, true} {
 		if rule, ok := rules[key{method, wire.FromAgent, false, modern}]; ok && rule.Acting {

@@ -10,19 +10,19 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// longestPage is how many bytes the address of a page may have: as many as what
-// opens pages takes.
+// longestPage is the maximum length of a page address, in bytes. The programs that open
+// pages have the same limit.
 const longestPage = 8 << 10
 
-// plainInPage are the characters beside letters and digits that the address of a
-// page may be made of. Those that a shell gives a meaning are not among them:
-// agents have handed such addresses to one. The & that stands between the
-// parameters of a query has to be, and is nowhere else; % begins an escape.
+// plainInPage are the characters other than letters and digits that a page address may
+// contain. Shell metacharacters are not among them, since agents have passed such
+// addresses to a shell. The exception is &, which must separate query parameters and is
+// allowed only there; % begins an escape.
 const plainInPage = "-._~:/?#@=+,%&[]"
 
-// CheckPage says why a server may not have anybody visit the page at address, nil
-// when it may: the address is one of https, or of http on this machine, that every
-// program reads alike, a person sees as it is, and no shell takes for a command.
+// CheckPage returns an error if a server must not send a person to the page at address.
+// It accepts an https address, or an http address on this machine, that every program
+// parses alike, that a person sees as it is, and that no shell takes for a command.
 func CheckPage(address string) error {
 	if len(address) > longestPage {
 		return fmt.Errorf("the address has more than %d bytes", longestPage)
@@ -38,7 +38,7 @@ func CheckPage(address string) error {
 	}
 	u, err := url.Parse(address)
 	if err != nil {
-		return errors.New("the address is none") // url.Error quotes all of it
+		return errors.New("the address is none") // url.Error quotes the whole address
 	}
 	scheme, rest, _ := strings.Cut(address, "://")
 	switch scheme = strings.ToLower(scheme); {
@@ -68,7 +68,7 @@ func CheckPage(address string) error {
 	return nil
 }
 
-// checkPageHost reports whether host is this machine, or why it may not be the
+// checkPageHost reports whether host is this machine. It fails if host must not be the
 // host of a page.
 func checkPageHost(host string, bracketed bool) (here bool, err error) {
 	if ip, err := netip.ParseAddr(host); err == nil {
@@ -84,7 +84,7 @@ func checkPageHost(host string, bracketed bool) (here bool, err error) {
 			return false, errors.New("the host of the address can't be read clearly")
 		}
 	}
-	// Some programs read 127.1, 0x7f.1 and 2130706433 as addresses.
+	// Some programs parse 127.1, 0x7f.1 and 2130706433 as addresses.
 	if last := labels[len(labels)-1]; strings.Trim(last, "0123456789") == "" || strings.HasPrefix(last, "0x") {
 		return false, errors.New("the host of the address is a number that not every program reads alike")
 	}

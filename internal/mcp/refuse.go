@@ -7,69 +7,68 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Codes of JSON-RPC and MCP.
+// JSON-RPC and MCP error codes.
 const (
 	CodeParse           = wire.CodeParse
 	CodeInvalid         = wire.CodeInvalid
 	CodeUnknownMethod   = -32601
 	CodeInvalidParams   = wire.CodeInvalidParams
 	CodeInternal        = -32603
-	CodeUnknownResource = -32002 // legacy; the modern era says CodeInvalidParams
-	CodeURLRequired     = -32042 // 2025-11-25: somebody has to visit the pages in its data first
+	CodeUnknownResource = -32002 // legacy; the modern era uses CodeInvalidParams
+	CodeURLRequired     = -32042 // 2025-11-25: somebody must visit the pages in its data first
 	CodeUnknownRevision = -32022 // modern
 )
 
-// Codes of ThoughtGate's own. They lie outside of what JSON-RPC and MCP keep
-// for themselves.
+// ThoughtGate's own error codes. They lie outside the ranges reserved by JSON-RPC and
+// MCP.
 const (
 	CodeRule         = -31001 // denied by a rule
 	CodePolicy       = -31002 // denied by a policy
-	CodeRejected     = -31003 // a person said no
-	CodeExpired      = -31004 // nobody answered
-	CodeExtension    = -31005 // an extension said no
-	CodeGate         = -31010 // the gate is not there
+	CodeRejected     = -31003 // denied by a person
+	CodeExpired      = -31004 // no person answered
+	CodeExtension    = -31005 // denied by an extension
+	CodeGate         = -31010 // the gate is not available
 	CodeServerStart  = -31011 // the server could not be started
-	CodeServerExit   = -31012 // the server has ended
+	CodeServerExit   = -31012 // the server has exited
 	CodeServerSilent = -31013 // the server does not answer
-	CodeWithheld     = -31014 // nobody has agreed to start the server
+	CodeWithheld     = -31014 // the start of the server was not accepted
 )
 
-// codeDeclined answers a sampling request: what MCP says when the user does
-// not want it.
+// codeDeclined answers a sampling request. It is MCP's code for a request that the user
+// rejects.
 const codeDeclined = -1
 
-// Denial is a refusal in full: what the model reads, and what a program can
-// make of it.
+// Denial describes why a message is denied, for the model and for programs.
 type Denial struct {
 	Code int
 
-	// Text is for a model: what was refused by what, that it was not executed,
-	// whether repeating can help. When empty it is made of the members below.
+	// Text is for a model: what was denied and why, that it was not executed, and whether
+	// repeating can help. If it is empty, it is built from the fields below.
 	Text string
 
-	Gate        string   // which gate refused: visible, rule, permit, ask, accident
-	ErrorType   string   // one word for programs, as policy_denied
+	Gate        string   // the gate that denied: visible, rule, permit, ask, accident
+	ErrorType   string   // one word for programs, such as policy_denied
 	Reason      string   // one sentence
-	Approval    string   // the question, as A-17
-	Correlation string   // the id under which the record has it
+	Approval    string   // the question, such as A-17
+	Correlation string   // the correlation id in the record
 	Policies    []string // ids of the policies that decided
 
-	// Hidden makes the answer that of a server without such a tool, prompt or
-	// resource. Nothing else of the denial shows.
+	// Hidden makes the answer look like that of a server without such a tool, prompt or
+	// resource. The rest of the denial is not shown.
 	Hidden bool
 
-	// Method and Modern are those of the request. They need to be given only
-	// when the line is the answer to it; a request has its own.
+	// Method and Modern are those of the request. They are needed only if the line is a
+	// result; a request has its own.
 	Method string
 	Modern bool
 
-	// Supported goes with CodeUnknownRevision: what the client may fall back to.
+	// Supported is for CodeUnknownRevision: the revisions the client may fall back to.
 	Supported []string
 }
 
-// Deny returns the line to give, without its newline, in place of the
-// message e in line: to whoever asked, if it is a request; to whoever waits for
-// it, if it is an answer. It is nil when there is nobody to answer.
+// Deny returns the line, without its newline, that replaces the message e in line. For a
+// request it is the answer to the requester; for an answer it goes to the side that waits
+// for it. It is nil if there is nobody to answer.
 func Deny(line []byte, e *wire.Envelope, d Denial) []byte {
 	if !e.ID.Present() || e.Kind == wire.Notification {
 		return nil
@@ -99,8 +98,8 @@ func Deny(line []byte, e *wire.Envelope, d Denial) []byte {
 	return errorLine(id, d.Code, d.text(), d.data())
 }
 
-// RefuseUnread returns the error, without newline, for the request with the
-// raw id, when there is no more to say. It is nil when id is empty.
+// RefuseUnread returns the error line, without its newline, for a request of which only
+// the raw id is known. It is nil if id is empty.
 func RefuseUnread(id []byte, code int, text string) []byte {
 	if len(id) == 0 {
 		return nil
@@ -108,8 +107,8 @@ func RefuseUnread(id []byte, code int, text string) []byte {
 	return errorLine(id, code, text, nil)
 }
 
-// RefuseRevision returns the error, without newline, by which the client of the
-// modern request e learns which revisions it may fall back to.
+// RefuseRevision returns the error line, without its newline, that tells the client of
+// the modern request e which revisions it may fall back to.
 func RefuseRevision(line []byte, e *wire.Envelope, supported []string) []byte {
 	id := e.ID.Of(line)
 	if id == nil || e.Kind != wire.Request {
@@ -125,17 +124,16 @@ func RefuseRevision(line []byte, e *wire.Envelope, supported []string) []byte {
 	return errorLine(id, CodeUnknownRevision, "Unsupported protocol version", append(data, '}'))
 }
 
-// broken reports that no gate refused: it, or the server, is not there. Then
-// even a tool call is answered with an error.
+// broken reports that no gate denied: the gate or the server is unavailable. Then even a
+// tool call is answered with an error.
 func (d *Denial) broken() bool {
 	return d.Gate == "" && d.Code <= CodeGate && d.Code >= CodeServerSilent
 }
 
-// longestName is how much of a name that a peer made up is said back to it, in
-// bytes.
+// longestName is the maximum number of bytes of a peer's name that an answer repeats.
 const longestName = 256
 
-// hidden returns what a server says that lacks what the request is about.
+// hidden returns the error of a server that lacks the subject of the request.
 func hidden(line []byte, e *wire.Envelope, d Denial) (code int, text string) {
 	name := ""
 	if e.Kind == wire.Request {
@@ -160,7 +158,7 @@ func hidden(line []byte, e *wire.Envelope, d Denial) (code int, text string) {
 	return code, text + ": " + name
 }
 
-// text returns what the model or a person reads.
+// text returns the text for the model or a person.
 func (d *Denial) text() string {
 	if d.Text != "" {
 		return d.Text
@@ -180,7 +178,7 @@ func (d *Denial) text() string {
 	return b.String()
 }
 
-// data returns the member data of an error, nil when there is nothing to say.
+// data returns the data member of an error; nil if it would be empty.
 func (d *Denial) data() []byte {
 	data := []byte{'{'}
 	add := func(name string, raw []byte) {
@@ -208,8 +206,8 @@ func (d *Denial) data() []byte {
 	return append(data, '}')
 }
 
-// toolResult is a refusal that a model gets to read: agents show it results,
-// not errors.
+// toolResult returns a denial as a tool result, because agents show results to the model
+// but not errors.
 func toolResult(id []byte, d Denial) []byte {
 	line := append(opened(id, "result"), `{"content":[{"type":"text","text":`...)
 	line = append(wire.AppendQuote(line, d.text()), `}],"isError":true`...)
@@ -229,7 +227,7 @@ func errorLine(id []byte, code int, text string, data []byte) []byte {
 	return append(line, "}}"...)
 }
 
-// opened begins an answer whose member is still to be written.
+// opened returns the start of an answer, up to the value of member.
 func opened(id []byte, member string) []byte {
 	line := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
 	return append(append(append(line, `,"`...), member...), `":`...)

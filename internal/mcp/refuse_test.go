@@ -10,7 +10,7 @@ import (
 
 const version = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`
 
-// full is a denial with everything in it.
+// full is a denial with every field set.
 var full = Denial{
 	Code: CodePolicy, Text: "Not executed. Refused by policy `p`: \"quoted\"\n.", Gate: "permit", ErrorType: "policy_denied",
 	Reason: "deletes need a person", Approval: "A-17", Correlation: "c-1", Policies: []string{"p", "q\"r"},
@@ -93,7 +93,7 @@ func TestDeny(t *testing.T) {
 	}
 }
 
-// readable checks that an answer of ours passes the reader we hold others to.
+// readable checks that the reader accepts an answer of this package.
 func readable(t *testing.T, answer []byte, asked *wire.Envelope, line []byte) {
 	t.Helper()
 	var e wire.Envelope

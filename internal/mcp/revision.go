@@ -6,14 +6,14 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// revisions are those that the tables cover, oldest first.
+// revisions are the revisions that the tables cover, oldest first.
 var revisions = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
 
 // Revisions returns the revisions of MCP that the tables cover, oldest first.
 func Revisions() []string { return slices.Clone(revisions) }
 
-// KnownRevision reports whether the tables cover the revision that a request
-// names. A request that names none, as those of the legacy era, is covered.
+// KnownRevision reports whether the tables cover the revision that a request names. A
+// request that names none, as in the legacy era, is covered.
 func KnownRevision(e *wire.Envelope, line []byte) bool {
 	if !e.Version.Present() {
 		return true
@@ -22,9 +22,8 @@ func KnownRevision(e *wire.Envelope, line []byte) bool {
 	return err == nil && slices.Contains(revisions, version)
 }
 
-// Supported returns, of the result of a server/discover, the revisions that the
-// server names and the tables cover. There are none when it names none, or can't
-// be read.
+// Supported returns the revisions in the result of a server/discover that the tables
+// cover. It returns nil if there are none or the result can't be read.
 func Supported(e *wire.Envelope, line []byte) []string {
 	if !e.Result.Present() {
 		return nil

@@ -48,8 +48,8 @@ func TestSupported(t *testing.T) {
 	}
 }
 
-// A client that speaks a revision nobody here knows learns what it may fall
-// back to, whatever it asked for.
+// A client that uses an unknown revision is told the supported ones, whatever it
+// requested.
 func TestDenyRevision(t *testing.T) {
 	line := []byte(`{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2027-01-01"},"name":"t"}}`)
 	var e wire.Envelope

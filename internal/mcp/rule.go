@@ -2,18 +2,18 @@ package mcp
 
 import "github.com/thoughtgate/thoughtgated/internal/wire"
 
-// Treatment is what the shim does with a message.
+// Treatment is what the relay does with a message.
 type Treatment uint8
 
 const (
-	Pass    Treatment = iota + 1 // write it on as it came
-	Judge                        // submit it, hold it, obey the verdict
-	Filter                       // of a list: pass the request, submit the result
-	Inspect                      // of a result: submit it when it asks for something
+	Pass    Treatment = iota + 1 // forward it unchanged
+	Judge                        // submit it, hold it, apply the verdict
+	Filter                       // for a list: forward the request, submit the result
+	Inspect                      // for a result: submit it if it asks for something
 	Refuse                       // answer for the other side, or drop it
 )
 
-// Subject is what kind of thing a message is about.
+// Subject is the kind of thing a message is about.
 type Subject uint8
 
 const (
@@ -21,44 +21,43 @@ const (
 	Tool              // params.name
 	Resource          // params.uri
 	Prompt            // params.name
-	Reference         // params.ref, a prompt or a template of resources
+	Reference         // params.ref, a prompt or a resource template
 	Task              // params.taskId
 	Listen            // params.notifications.resourceSubscriptions, any number of resources
 )
 
-// Rule is what the table says of a message.
+// Rule is the table's entry for a message.
 type Rule struct {
 	Treatment Treatment
 	Subject   Subject
 
-	// Acting marks a request that makes the server do something for the agent,
-	// and has to name what.
+	// Acting marks a request that makes the server do something for the agent. It must
+	// name its subject.
 	Acting bool
 
-	// Answers marks a request that has nothing to be judged by itself, as one for a
-	// list, and is made again with what a user answered to the server.
+	// Answers marks a request that is not judged by itself, such as one for a list, but
+	// is repeated with the user's answers to the server.
 	Answers bool
 
-	// Ask marks a request in which a server asks something of the agent or its
-	// user.
+	// Ask marks a request in which a server asks the agent or its user for something.
 	Ask bool
 
-	// Record marks a message that passes and is written down all the same.
+	// Record marks a message that is passed and also recorded.
 	Record bool
 
-	// Observe marks a message that passes and whose content the daemon wants
-	// to see before it is written on: what it says may reach a model.
+	// Observe marks a message that is passed, but whose content the daemon must see
+	// before it is forwarded, since it may reach a model.
 	Observe bool
 
-	// Unknown marks a method that is not in the table. It is submitted, and
-	// the daemon does what its configuration says of such methods.
+	// Unknown marks a method that is not in the table. It is submitted, and the daemon
+	// applies its configuration for unknown methods.
 	Unknown bool
 }
 
-// Lookup returns the rule for a request or notification that side wrote. Its
-// era is that of e: who knows that a connection has only modern requests sets
-// e.Modern on what its server sends, which does not say so itself. Answers are
-// looked up by the request they answer, see [LookupResult].
+// Lookup returns the rule for a request or notification written by side. Its era is
+// e.Modern. A server's messages do not state their era, so a caller that knows that a
+// connection is modern must set e.Modern. Results are looked up by the request they
+// answer, see [LookupResult].
 func Lookup(side wire.Side, e *wire.Envelope) Rule {
 	k := key{e.Method, side, e.Kind == wire.Notification, e.Modern}
 	if rule, ok := rules[k]; ok {
@@ -76,9 +75,9 @@ func Lookup(side wire.Side, e *wire.Envelope) Rule {
 	return Rule{Treatment: Judge, Unknown: true}
 }
 
-// misplaced reports whether the method of k, which is not in the table, is known
-// from the other side or as the other kind of message only. That is never right,
-// whatever is thought of methods that nobody knows.
+// misplaced reports whether the method of k, which is not in the table, is known only
+// from the other side or as the other kind of message. That is always an error, whatever
+// the configuration says about unknown methods.
 func misplaced(k key) bool {
 	k.modern = !k.modern
 	_, inOtherEra := rules[k]
@@ -86,13 +85,12 @@ func misplaced(k key) bool {
 	return known && !inOtherEra
 }
 
-// LookupResult returns the rule for the result of a request for method, in the
-// era of that request, when side wrote the result. Every result that does not
-// have to be submitted is inspected: a client may heed an ask in the answer to
-// anything. The results of unknown methods are observed too.
+// LookupResult returns the rule for a result, written by side, of a request for method in
+// the era modern. Every result that need not be submitted is inspected: a client may act
+// on an ask in any result. Results of unknown methods are also observed.
 func LookupResult(side wire.Side, method string, modern bool) Rule {
 	if side == wire.FromAgent && modern {
-		return Rule{Treatment: Refuse} // the agent writes no answers in the modern era
+		return Rule{Treatment: Refuse} // an agent writes no results in the modern era
 	}
 	asker := wire.FromAgent
 	if side == wire.FromAgent {
@@ -108,9 +106,9 @@ func LookupResult(side wire.Side, method string, modern bool) Rule {
 	return rule
 }
 
-// ListOf returns, for a method that lists something, the member of its result
-// that is the list, and what its elements are to the policy: tools, resources
-// or prompts. Both are empty for any other method.
+// ListOf returns, for a method that lists something, the member of its result that
+// contains the list, and the policy's kind for its elements: tools, resources or prompts.
+// Both are empty for any other method.
 func ListOf(method string) (member, kind string) {
 	switch method {
 	case "tools/list":
@@ -127,9 +125,8 @@ func ListOf(method string) (member, kind string) {
 	return "", ""
 }
 
-// listNotifications are the notifications by which a server says that lists are
-// no longer what they were, each with the methods that give these lists and the
-// capability that they belong to.
+// listNotifications are the notifications by which a server announces changed lists, each
+// with the methods that return these lists and the capability they belong to.
 var listNotifications = []struct {
 	method, capability string
 	lists              []string
@@ -139,8 +136,8 @@ var listNotifications = []struct {
 	{"notifications/resources/list_changed", "resources", []string{"resources/list", "resources/templates/list"}},
 }
 
-// ListNotifications are the notifications by which a server says that one of its
-// lists has changed.
+// ListNotifications returns the methods of the notifications by which a server announces
+// a changed list.
 func ListNotifications() []string {
 	var all []string
 	for _, n := range listNotifications {
@@ -149,8 +146,8 @@ func ListNotifications() []string {
 	return all
 }
 
-// listsChanged returns the capability and the lists of a notification of changed
-// lists; they are empty for any other notification.
+// listsChanged returns the capability and the list methods of a list_changed
+// notification; both are empty for any other notification.
 func listsChanged(notification string) (capability string, lists []string) {
 	for _, n := range listNotifications {
 		if n.method == notification {
@@ -160,24 +157,23 @@ func listsChanged(notification string) (capability string, lists []string) {
 	return "", nil
 }
 
-// ListsOf returns the methods that give the lists of which a notification says
-// that they have changed; nil for any other notification.
+// ListsOf returns the methods that return the lists a list_changed notification is about;
+// nil for any other notification.
 func ListsOf(notification string) []string {
 	_, lists := listsChanged(notification)
 	return lists
 }
 
-// ListCapability returns the capability that a notification of changed lists
-// belongs to, as tools; empty for any other notification.
+// ListCapability returns the capability that a list_changed notification belongs to, such
+// as "tools"; empty for any other notification.
 func ListCapability(notification string) string {
 	capability, _ := listsChanged(notification)
 	return capability
 }
 
-// ListChanged returns, for the notification by which a server says that a list
-// is no longer what it was, the method that gives the list; it is empty for any
-// other. Of resources it is the list of their templates: what resources there
-// are changes all the time.
+// ListChanged returns, for a list_changed notification, the method that returns the list;
+// empty for any other notification. For resources it is the list of their templates,
+// since the list of resources changes all the time.
 func ListChanged(notification string) (method string) {
 	lists := ListsOf(notification)
 	if lists == nil {
@@ -186,8 +182,8 @@ func ListChanged(notification string) (method string) {
 	return lists[len(lists)-1]
 }
 
-// IsAsk reports whether method is one by which a server asks something of the
-// agent: as a request in the legacy era, inside a result in the modern one.
+// IsAsk reports whether a server uses method to ask the agent for something: as a request
+// in the legacy era, inside a result in the modern era.
 func IsAsk(method string) bool {
 	return rules[key{method, wire.FromServer, false, false}].Ask
 }

@@ -12,12 +12,12 @@ const (
 	server = wire.FromServer
 )
 
-// want is a treatment in the legacy era and one in the modern.
+// want is the treatment in the legacy and in the modern era.
 type want struct{ legacy, modern Treatment }
 
 func same(t Treatment) want { return want{t, t} }
 
-// unknown is what the table says of a method it does not have.
+// unknown is the expected treatment of a method that is not in the table.
 const unknown = Treatment(100)
 
 func treatment(r Rule) Treatment {
@@ -30,8 +30,8 @@ func treatment(r Rule) Treatment {
 	return r.Treatment
 }
 
-// Every row of the method table: requests with the treatment of their results,
-// then notifications.
+// All rows of the method table: requests with the treatment of their results, then
+// notifications.
 var requestRows = []struct {
 	method  string
 	side    wire.Side
@@ -77,7 +77,7 @@ var requestRows = []struct {
 	{"tasks/cancel", server, want{Pass, Refuse}, want{Inspect, Refuse}, None, false},
 	{"acme/ask", server, want{unknown, Refuse}, want{Inspect, Refuse}, None, false},
 
-	// The other side's methods, and notifications with an id.
+	// Methods of the other side, and notifications with an id.
 	{"prompts/get", server, same(Refuse), want{Inspect, Refuse}, None, false},
 	{"tools/call", server, same(Refuse), want{Inspect, Refuse}, None, false},
 	{"initialize", server, same(Refuse), want{Inspect, Refuse}, None, false},
@@ -113,7 +113,7 @@ var notificationRows = []struct {
 	{"notifications/acme", agent, same(unknown), false},
 	{"notifications/acme", server, same(unknown), false},
 
-	// The other side's, and requests without an id.
+	// Methods of the other side, and requests without an id.
 	{"notifications/initialized", server, same(Refuse), false},
 	{"notifications/tools/list_changed", agent, same(Refuse), false},
 	{"notifications/message", agent, same(Refuse), false},
@@ -176,7 +176,7 @@ func TestLookupNotifications(t *testing.T) {
 	}
 }
 
-// No row of the table is without a test.
+// Every row of the table has a test.
 func TestEveryRowIsTested(t *testing.T) {
 	tested := map[key]bool{}
 	for _, row := range requestRows {
@@ -231,8 +231,8 @@ func TestListChanged(t *testing.T) {
 	}
 }
 
-// What a model may read is looked at before it is written on: every result that is
-// not submitted anyway, but for those that never say anything.
+// What a model may read is observed before it is forwarded: all results that are not
+// submitted anyway, except those that never contain text.
 func TestObserved(t *testing.T) {
 	silent := map[string]bool{"ping": true, "resources/subscribe": true, "resources/unsubscribe": true, "logging/setLevel": true}
 	for _, row := range requestRows {
@@ -261,8 +261,8 @@ func TestObserved(t *testing.T) {
 	}
 }
 
-// Whatever an agent asks is judged when it brings the answers of a user along, which a
-// server may have asked for in its answer to anything.
+// Any request of an agent is judged if it carries a user's answers, since a server may
+// have asked for them in any result.
 func TestAnswersAreJudged(t *testing.T) {
 	for _, row := range requestRows {
 		if row.side != agent || row.method == "" {

@@ -2,7 +2,7 @@ package mcp
 
 import "github.com/thoughtgate/thoughtgated/internal/wire"
 
-// key is by what a message is looked up.
+// key is the lookup key of a message.
 type key struct {
 	method       string
 	side         wire.Side
@@ -10,7 +10,7 @@ type key struct {
 	modern       bool
 }
 
-// row is one line of the table. Its result is the treatment of the answer; one
+// row is one row of the table. result is the rule for the result of the request; a result
 // that passes is inspected, see [LookupResult].
 type row struct {
 	method string
@@ -39,7 +39,7 @@ func acts(on Subject) Rule { return Rule{Treatment: Judge, Subject: on, Acting: 
 
 var asks = Rule{Treatment: Judge, Ask: true}
 
-// agentRequests are what an agent may ask of a server.
+// agentRequests are the requests that an agent may send to a server.
 var agentRequests = []row{
 	{"initialize", legacy, recorded, recorded},
 	{"server/discover", always, recorded, recorded},
@@ -66,7 +66,7 @@ var agentRequests = []row{
 	{"resources/directory/read", always, acts(Resource), observed},
 }
 
-// serverRequests are what a server may ask of an agent, all of it in the
+// serverRequests are the requests that a server may send to an agent. They belong to the
 // legacy era: a modern server puts what it asks into a result.
 var serverRequests = []row{
 	{"sampling/createMessage", legacy, asks, observed},
@@ -101,8 +101,8 @@ var serverNotifications = []row{
 	{method: "notifications/tasks", eras: always, rule: inspects},
 }
 
-// rules and results are the table as it is looked up. methods says of each method
-// that is in it whether a request for it acts or asks, in any era and from either side.
+// rules and results are the table in lookup form. methods reports for each known method
+// whether a request for it acts or asks, in any era and from either side.
 var rules, results, methods = index()
 
 func index() (rules, results map[key]Rule, methods map[string]bool) {

@@ -10,26 +10,24 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Block is a stretch of a segment that was looked through once, so that whoever
-// looks for something later need not read it to know that it is not there.
-// Blocks of a segment follow one on the other, from its start.
+// Block is a range of a segment that was indexed, so that a later search can skip it. The
+// blocks of a segment are contiguous, from its start.
 type Block struct {
 	Segment      uint64
 	From, To     int64     // offsets in the segment; To is where the next entry begins
-	First, Last  uint64    // seq of the first and the last record, 0 for none
-	Since, Until time.Time // the earliest and the latest time; clocks may be set back
+	First, Last  uint64    // seq of the first and last record; 0 if there is none
+	Since, Until time.Time // earliest and latest time; clocks may be set back
 }
 
-// Posting says where in a block a member of the records has a value: Word in
-// Field. One with an empty Word says that the field has too many values to be kept
-// apart.
+// Posting lists the records of a block in which the member Field has the value Word. If
+// Word is empty, the field has too many values to be indexed.
 type Posting struct {
 	Field, Word string
-	Places      []byte // uvarints: each offset less the one before, the first less Block.From
+	Places      []byte // uvarints: each offset minus the previous one, the first minus Block.From
 }
 
-// Offsets returns the places in the segment, in order. What is no list of places
-// is an error.
+// Offsets returns the offsets of the records in the segment, in ascending order. It fails
+// if Places is corrupt.
 func (p *Posting) Offsets(b Block) ([]int64, error) {
 	var offsets []int64
 	at := b.From
@@ -44,36 +42,36 @@ func (p *Posting) Offsets(b Block) ([]int64, error) {
 	return offsets, nil
 }
 
-// maxWords is how many values of one member a block keeps apart. A member that has
-// more is left out: URIs, say, each of which is asked for once.
+// maxWords is the maximum number of values of one member that a block indexes. A member
+// with more is not indexed, such as URIs that are each used once.
 const maxWords = 1024
 
-// Indexer makes one block. Its methods are for one goroutine.
+// Indexer builds one block. Its methods must be called by one goroutine.
 type Indexer struct {
 	block  Block
 	record indexed
 	fields [len(indexedFields)]wordsOf
 }
 
-// wordsOf is what was seen of one field.
+// wordsOf collects the values of one field.
 type wordsOf struct {
 	words map[string]*posting
 	many  bool     // there were too many, and none is kept
-	last  *posting // most records say what the one before said
+	last  *posting // consecutive records mostly have the same value
 }
 
 type posting struct {
 	word   string
-	at     int64 // the last place
+	at     int64 // offset of the last record
 	places []byte
 }
 
-// NewIndexer begins a block in a segment at the offset of an entry.
+// NewIndexer starts a block at the offset of an entry in a segment.
 func NewIndexer(segment uint64, from int64) *Indexer {
 	return &Indexer{block: Block{Segment: segment, From: from, To: from}}
 }
 
-// Add takes in the next entry. One that is damaged has no words.
+// Add adds the next entry. A damaged entry has no words.
 func (x *Indexer) Add(e Entry) {
 	x.block.To = e.Offset + e.Size()
 	r := &x.record
@@ -97,7 +95,7 @@ func (x *Indexer) Add(e Entry) {
 	}
 }
 
-// place notes that a record at offset has the word, in a block that begins at from.
+// place records that the record at offset has the word, in a block that begins at from.
 func (w *wordsOf) place(word []byte, from, offset int64) {
 	if w.many {
 		return
@@ -121,7 +119,7 @@ func (w *wordsOf) place(word []byte, from, offset int64) {
 	p.at, w.last = offset, p
 }
 
-// Size is how many bytes of the segment the block covers so far.
+// Size returns the number of bytes of the segment that the block covers so far.
 func (x *Indexer) Size() int64 { return x.block.To - x.block.From }
 
 // Block returns the block and its postings.
@@ -139,23 +137,22 @@ func (x *Indexer) Block() (Block, []Posting) {
 	return x.block, all
 }
 
-// indexedFields are the members by which records are looked for.
+// indexedFields are the members that records can be searched by.
 var indexedFields = [...]string{"kind", "server", "tool", "verdict", "session"}
 
-// indexed is what an index keeps of a record. It is read without making the record,
+// indexed is the part of a record that an index needs. It is decoded without a Record,
 // which would be most of the cost of an index.
 type indexed struct {
 	seq   uint64
 	time  time.Time
-	words [len(indexedFields)][]byte // in the order of indexedFields; empty for none
+	words [len(indexedFields)][]byte // in the order of indexedFields; empty if absent
 
-	day     [len("2006-01-02T")]byte // of the record read last, and when it began
+	day     [len("2006-01-02T")]byte // date of the last record, and the start of that day
 	morning time.Time
 }
 
-// read takes over what line says, which stays valid as long as line does. It tells
-// what Parse does of every line that Append has written, and is false for one that
-// is damaged.
+// read decodes line. The words are valid as long as line is. For every line written by
+// Append, the result agrees with Parse. It reports false for a damaged line.
 func (x *indexed) read(line []byte) bool {
 	if sealed(line) != nil || !utf8.Valid(line) {
 		return false
@@ -186,7 +183,7 @@ func (x *indexed) read(line []byte) bool {
 	return c.err == nil && (!c.halves || jsontext.Value(line).IsValid(jsontext.AllowDuplicateNames(true)))
 }
 
-// clock reads a time. Most are of the day of the one before.
+// clock decodes a time. Most times have the same date as the previous one.
 func (x *indexed) clock(c *cursor) {
 	at := *c
 	text := c.raw()
@@ -204,7 +201,7 @@ func (x *indexed) clock(c *cursor) {
 	x.morning = x.time.Truncate(24 * time.Hour)
 }
 
-// sinceMorning reads the second half of a time, as 15:04:05.000000Z.
+// sinceMorning parses the part of a time after the T, such as 15:04:05.000000Z.
 func sinceMorning(text []byte) (time.Duration, bool) {
 	const shape = "00:00:00.000000Z"
 	if len(text) != len(shape) {
@@ -230,7 +227,7 @@ func sinceMorning(text []byte) (time.Duration, bool) {
 	return hours*time.Hour + minutes*time.Minute + seconds*time.Second + micros*time.Microsecond, true
 }
 
-// plain is text, for a caller that keeps it no longer than the line.
+// plain is like text, but the result is valid only as long as the line.
 func (c *cursor) plain() []byte {
 	quoted := c.quoted()
 	if c.err != nil {

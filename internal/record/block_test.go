@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// plainly is what an index says of entries, found by reading every record whole.
+// plainly returns the expected index of entries, found by parsing every record.
 func plainly(segment uint64, from int64, entries []Entry) (Block, map[string][]int64) {
 	b := Block{Segment: segment, From: from, To: from}
 	places := map[string][]int64{}
@@ -38,8 +38,8 @@ func plainly(segment uint64, from int64, entries []Entry) (Block, map[string][]i
 	return b, places
 }
 
-// An index says what reading every record says, whatever strangers put into names
-// and whatever was damaged.
+// An index agrees with parsing every record, whatever strangers put into names and
+// whatever was damaged.
 func TestIndexSaysWhatTheRecordsSay(t *testing.T) {
 	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	rapid.Check(t, func(t *rapid.T) {
@@ -55,7 +55,7 @@ func TestIndexSaysWhatTheRecordsSay(t *testing.T) {
 			switch rapid.IntRange(0, 9).Draw(t, "damage") {
 			case 0:
 				e.Line[rapid.IntRange(0, len(e.Line)-1).Draw(t, "byte")] ^= 1
-			case 1: // changed by someone who made the checksum right again
+			case 1: // changed, with a correct checksum
 				body := e.Line[:len(e.Line)-sealLen]
 				body = append(body, rapid.SampledFrom([]string{
 					`,"tool":"another"`, `,"time":"2026-02-31T00:00:00.000000Z"`, `,"time":"2026-11-20T24:00:00.000000Z"`, `,"time":"x"`,
@@ -89,7 +89,7 @@ func TestIndexSaysWhatTheRecordsSay(t *testing.T) {
 	})
 }
 
-// A field with more values than are kept apart is left out, and the others are not.
+// A field with too many values is not indexed; the others are.
 func TestIndexOfTooManyWords(t *testing.T) {
 	x := NewIndexer(1, 0)
 	at := int64(0)
@@ -105,7 +105,7 @@ func TestIndexOfTooManyWords(t *testing.T) {
 	}
 }
 
-// A name that comes again costs the index no memory but for its place.
+// A repeated name costs the index no memory except for its offset.
 func TestIndexerHardlyAllocates(t *testing.T) {
 	r := typical(7)
 	r.Facts, r.Forwarded, r.Time = []string{"secret", "acts"}, true, noon

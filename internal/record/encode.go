@@ -17,10 +17,11 @@ import (
 const Version = 1
 
 const (
-	// timeLayout is RFC 3339 in UTC with all six digits, so that times sort as text.
+	// timeLayout is RFC 3339 in UTC with six digits of seconds, so that times sort as
+	// text.
 	timeLayout = "2006-01-02T15:04:05.000000Z"
-	// maxText is how many bytes of one string a record keeps. Names come from
-	// strangers; what is left out is counted in the text.
+	// maxText is the maximum number of bytes of one string in a record, since names are
+	// untrusted. A cut string says how many bytes are missing.
 	maxText = 16 << 10
 	// sumLen is the length of a SHA-256 in hex.
 	sumLen = 64
@@ -28,10 +29,10 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Append appends r to dst as one line without its newline and returns the
-// extended slice. The line is valid UTF-8 and holds nothing that any program
-// takes for a line end. Strings that are not UTF-8 are made so; those past
-// 16 KiB are cut and say how much is missing.
+// Append appends r to dst as one line without its newline and returns the extended slice.
+// The line is valid UTF-8 and contains nothing that any program takes for a line end.
+// Invalid UTF-8 is replaced; strings longer than 16 KiB are cut and say how much is
+// missing.
 func (r *Record) Append(dst []byte) []byte {
 	start := len(dst)
 	dst = r.appendMembers(dst)
@@ -39,7 +40,7 @@ func (r *Record) Append(dst []byte) []byte {
 	return seal(dst, start)
 }
 
-// seal ends the line that begins at start with its checksum.
+// seal appends the checksum of the line that begins at start, and ends the line.
 func seal(dst []byte, start int) []byte {
 	return appendSeal(dst, crc32.Checksum(dst[start:], castagnoli))
 }
@@ -53,7 +54,7 @@ func appendSeal(dst []byte, sum uint32) []byte {
 	return append(dst, `"}`...)
 }
 
-// appendMembers appends everything before values.
+// appendMembers appends all members before values.
 func (r *Record) appendMembers(dst []byte) []byte {
 	v := r.V
 	if v == 0 {
@@ -87,7 +88,7 @@ func (r *Record) appendMembers(dst []byte) []byte {
 	return dst
 }
 
-// appendTime appends t in timeLayout, cut to microseconds.
+// appendTime appends t in timeLayout, truncated to microseconds.
 func appendTime(dst []byte, t time.Time) []byte {
 	t = t.UTC()
 	year, month, day := t.Date()
@@ -164,16 +165,16 @@ func appendQuoted(dst []byte, text string) []byte {
 	return AppendString(dst, text)
 }
 
-// plain reports whether b stands for itself in a JSON string.
+// plain reports whether b needs no escape in a JSON string.
 func plain(b byte) bool { return b >= ' ' && b < 0x7f && b != '"' && b != '\\' }
 
-// odd returns where in line, from at on, the first byte stands that is not plain, or
-// the length of line. Eight bytes are looked at together.
+// odd returns the index, from at on, of the first byte in line that is not plain;
+// len(line) if there is none. It examines eight bytes at once.
 func odd(line []byte, at int) int {
 	for ; at+8 <= len(line); at += 8 {
 		x := binary.LittleEndian.Uint64(line[at:])
 		del := x ^ ones*0x7f
-		// The lowest of these bits is right; one above it may not be.
+		// The lowest of these bits is exact; a higher one may not be.
 		if found := (stops(x) | (del-ones)&^del | x) & tops; found != 0 {
 			return at + bits.TrailingZeros64(found)/8
 		}
@@ -184,9 +185,9 @@ func odd(line []byte, at int) int {
 	return at
 }
 
-// AppendString appends text to dst as a JSON string with its quotes. Control
-// characters and the line ends of Unicode are escaped, invalid UTF-8 becomes
-// U+FFFD, everything else stands for itself.
+// AppendString appends text to dst as a quoted JSON string. Control characters and
+// Unicode line ends are escaped, invalid UTF-8 becomes U+FFFD, everything else is
+// unchanged.
 func AppendString[T ~string | ~[]byte](dst []byte, text T) []byte {
 	dst = append(dst, '"')
 	begin := len(dst)
@@ -234,21 +235,20 @@ func appendEscaped(dst []byte, c rune) []byte {
 	return fmt.Appendf(dst, `\u%04x`, c)
 }
 
-// Chain is where a log stands: what the next record is chained to. The zero
-// Chain is an empty log. It is a value, so that a writer moves on to the next
-// one only when the line has been written.
+// Chain is the end of a log, to which the next record is chained. The zero Chain is an
+// empty log. It is a value, so that a writer can replace it only after the line was
+// written.
 type Chain struct {
-	Seq uint64 // of the last record, 0 when there is none
-	Sum string // hex SHA-256 of its line, empty when there is none
+	Seq uint64 // of the last record; 0 if there is none
+	Sum string // hex SHA-256 of its line; empty if there is none
 }
 
-// Append makes r the next record of the log: it fills in Seq, Prev and Values,
-// appends the line of r to dst and, when values is not nil, the line of values
-// behind it, each with its newline. It returns the extended slice and where the
-// log stands when these bytes have been written.
+// Append makes r the next record of the log. It sets Seq, Prev and Values, and appends
+// the line of r to dst and, if values is not nil, the values line, each with its newline.
+// It returns the extended slice and the Chain after these bytes are written.
 //
-// values are the members of the line of values after the first, as
-// `"arguments":{...}`: valid JSON without raw line ends.
+// values are the members of the values line after the first, such as `"arguments":{...}`:
+// valid JSON without raw line ends.
 func (c Chain) Append(dst []byte, r *Record, values []byte) ([]byte, Chain) {
 	r.Seq, r.Prev, r.Values = c.Seq+1, c.Sum, ""
 	start := len(dst)
@@ -259,7 +259,7 @@ func (c Chain) Append(dst []byte, r *Record, values []byte) ([]byte, Chain) {
 		return append(dst, '\n'), next
 	}
 
-	// The digest of the values stands before them: leave room, fill it in.
+	// The digest precedes the values: leave space and fill it in later.
 	dst = append(appendName(dst, "values"), '"')
 	room := len(dst)
 	var blank [sumLen]byte
@@ -276,13 +276,13 @@ func (c Chain) Append(dst []byte, r *Record, values []byte) ([]byte, Chain) {
 	dst = append(append(dst, values...), '}')
 	r.Values = sumOf(dst[second:])
 	copy(dst[room:], r.Values)
-	seal(dst[:body], start) // writes over the checksum that kept its place
+	seal(dst[:body], start) // overwrites the placeholder checksum
 	next := Chain{Seq: r.Seq, Sum: sumOf(dst[start:end])}
 	return append(dst, '\n'), next
 }
 
-// After returns where a log stands whose last record is e. It is false when the
-// line is damaged or no record.
+// After returns the Chain after e. It reports false if the line is damaged or not a
+// record.
 func After(e Entry) (Chain, bool) {
 	seq, _, ok := Peek(e.Line)
 	if !ok {
@@ -291,8 +291,8 @@ func After(e Entry) (Chain, bool) {
 	return Chain{Seq: seq, Sum: sumOf(e.Line)}, true
 }
 
-// Sound reports whether the values of e are those its record names. It is true
-// as well when they are not there.
+// Sound reports whether the values of e match the digest in its record. It is also true
+// if the values are absent.
 func (e *Entry) Sound() bool {
 	if e.Values == nil {
 		return true
@@ -309,9 +309,9 @@ func sumOf(line []byte) string {
 	return string(text[:])
 }
 
-// declared returns the digest of values that a sealed line names, nil when it
-// names none. values is the last member before the checksum, so that it is
-// found without reading the line: these bytes can't stand inside a string.
+// declared returns the digest of the values that a sealed line names; nil if there is
+// none. values is the last member before the checksum, so it is found without parsing the
+// line: these bytes can't occur inside a string.
 func declared(line []byte) []byte {
 	const name = `,"values":"`
 	end := len(line) - sealLen - 1
@@ -322,7 +322,7 @@ func declared(line []byte) []byte {
 	return line[start:end]
 }
 
-// belongs reports whether values is the line of values of the record seq.
+// belongs reports whether values is the values line of the record seq.
 func belongs(values []byte, seq uint64) bool {
 	var prefix [32]byte
 	want := strconv.AppendUint(append(prefix[:0], valuesPrefix...), seq, 10)

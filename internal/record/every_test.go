@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// threeSegments is a longer log, with everything in it that a log can have: a
-// peer, values, values that were dropped, records of gaps and of dropped records.
+// threeSegments returns a longer log with everything that a log can contain: a peer,
+// values, dropped values, records of gaps and of dropped records.
 func threeSegments() *stored {
 	s := sample()
 	s.add(Record{Kind: KindDecision, Verdict: "approved", Decider: "pid 1 x", Peer: &Peer{UID: 1, PID: 2, Start: 3, Exe: "/x", Above: []string{"1 a"}}}, nil)
@@ -39,7 +39,7 @@ func (s *stored) withoutValues(seq uint64) {
 	}
 }
 
-// retired is a log whose first segment was dropped, as the log itself says.
+// retired returns a log whose first segment was dropped, as the log itself says.
 func retired() *stored {
 	whole := sample()
 	last := whole.entries[slices.IndexFunc(whole.entries, func(p placed) bool { return p.segment == 1 })-1]
@@ -52,7 +52,7 @@ func retired() *stored {
 	return s
 }
 
-// writeThere writes the log without the segments that are gone.
+// writeThere writes the log without the dropped segments.
 func (s *stored) writeThere(t *testing.T) string {
 	t.Helper()
 	dir := s.write(t, true)
@@ -74,8 +74,8 @@ func everyLog() map[string]*stored {
 	return map[string]*stored{"whole": threeSegments(), "without some values": dropped, "without the oldest segment": retired()}
 }
 
-// Whatever single bit of whatever record is flipped, that record is named. Of the
-// logs that are not whole it is not every bit of each byte.
+// If any single bit of any record is flipped, Verify names that record. For incomplete
+// logs, not every bit of each byte is tried.
 func TestVerifyNamesEveryFlippedBit(t *testing.T) {
 	for name, s := range everyLog() {
 		t.Run(name, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestVerifyNamesEveryFlippedBit(t *testing.T) {
 			if report := verify(t, dir, VerifyOptions{}); report.Bad != nil || !report.Headed {
 				t.Fatalf("before: %+v", report)
 			}
-			if err := os.Remove(filepath.Join(dir, HeadFile)); err != nil { // the log alone shows it
+			if err := os.Remove(filepath.Join(dir, HeadFile)); err != nil { // the log alone must reveal it
 				t.Fatal(err)
 			}
 			bits := []int{0, 1, 2, 3, 4, 5, 6, 7}
@@ -116,8 +116,8 @@ func TestVerifyNamesEveryFlippedBit(t *testing.T) {
 	}
 }
 
-// Whichever two records change places, in one segment or in two, the first of
-// the places is named, or the record that was written behind it.
+// If any two records are swapped, in one segment or across two, Verify names the first of
+// their places, or the record written after it.
 func TestVerifyNamesEverySwap(t *testing.T) {
 	for name, s := range everyLog() {
 		t.Run(name, func(t *testing.T) {
@@ -136,8 +136,8 @@ func TestVerifyNamesEverySwap(t *testing.T) {
 					for n, text := range changed {
 						s.put(t, dir, n, text)
 					}
-					// Of a log that has lost its beginning nobody knows which record was to
-					// come first, but the one that came second.
+					// In a log without its beginning the first record can't be known, but
+					// the one after the second can.
 					allowed := []uint64{a.seq, a.seq + 1}
 					if i == 0 && s.segments[0] == nil {
 						allowed = append(allowed, b.seq, b.seq+1)
@@ -152,8 +152,8 @@ func TestVerifyNamesEverySwap(t *testing.T) {
 	}
 }
 
-// Whichever record is taken out, or all from there on, it is named; the last
-// ones too, as long as the head is kept.
+// If any record, or all records from it on, are removed, Verify names it; the last ones
+// too, as long as the head is kept.
 func TestVerifyNamesEveryRemoval(t *testing.T) {
 	for name, s := range everyLog() {
 		t.Run(name, func(t *testing.T) {
@@ -166,13 +166,13 @@ func TestVerifyNamesEveryRemoval(t *testing.T) {
 				if s.segments[0] == nil && p.seq == s.dropped() {
 					allowed = append(allowed, 1) // nothing says any more that older ones were dropped
 				}
-				if p.start == 0 { // what follows is seen to have lost its beginning
+				if p.start == 0 { // the rest is recognized as lacking its beginning
 					allowed = append(allowed, p.seq+1)
 				}
 				if report.Bad == nil || !slices.Contains(allowed, report.Bad.Seq) {
 					t.Errorf("record %d removed: %v, want one of %d", p.seq, report.Bad, allowed)
 				}
-				for _, later := range s.entries[i:] { // all from there on
+				for _, later := range s.entries[i:] { // all from that record on
 					s.put(t, dir, later.segment, nil)
 				}
 				s.put(t, dir, p.segment, old[:p.start])
@@ -194,7 +194,7 @@ func TestVerifyNamesEveryRemoval(t *testing.T) {
 	}
 }
 
-// dropped is the record that says that older ones were dropped.
+// dropped returns the seq of the record that says that older ones were dropped.
 func (s *stored) dropped() uint64 { return s.entries[len(s.entries)-2].seq }
 
 func (s *stored) put(t *testing.T, dir string, segment int, text []byte) {

@@ -25,9 +25,9 @@ var (
 	valuesPrefix = []byte(`{"values":`)
 )
 
-// Parse reads a record from its line, without the newline. Members it does not
-// know are skipped, since a later version may write more. A line whose checksum
-// is wrong, or that is no record as Append writes them, is an error.
+// Parse decodes a record from its line, without the newline. Unknown members are skipped,
+// since a later version may add some. It fails if the checksum is wrong or the line is
+// not a record in the form that Append writes.
 func Parse(line []byte) (Record, error) {
 	var r Record
 	if err := sealed(line); err != nil {
@@ -71,8 +71,8 @@ func Parse(line []byte) (Record, error) {
 	return r, nil
 }
 
-// sealed checks that line begins as a record does and ends with the checksum of
-// what stands before.
+// sealed checks that line begins like a record and ends with the checksum of the bytes
+// before it.
 func sealed(line []byte) error {
 	if !bytes.HasPrefix(line, recordPrefix) || len(line) < len(recordPrefix)+sealLen {
 		return errors.New("is not a record")
@@ -85,9 +85,10 @@ func sealed(line []byte) error {
 	return nil
 }
 
-// sound reports whether line, whose checksum is right, is one JSON object as a record is written: without
-// blanks, each name once. It tells what jsontext.Value.IsValid does, at a third
-// of the cost, which is most of the cost of verifying a log.
+// sound reports whether line, whose checksum was verified, is one JSON object in the form
+// of a record: no blanks, no duplicate names. It gives the same result as
+// jsontext.Value.IsValid at a third of the cost, which dominates the verification of a
+// log.
 func sound(line []byte) bool {
 	c := cursor{line: line, at: 1}
 	var room [64][]byte
@@ -104,9 +105,8 @@ func sound(line []byte) bool {
 	return c.err == nil && utf8.Valid(line) && (!c.halves || jsontext.Value(line).IsValid())
 }
 
-// Peek returns what can be told of a record at a glance: its seq and its time
-// as it is written, which sorts as text. It is false for a line that is damaged
-// or no record.
+// Peek returns the seq of a record and its time as written, which sorts as text. It
+// reports false if line is damaged or not a record.
 func Peek(line []byte) (seq uint64, at []byte, ok bool) {
 	if sealed(line) != nil {
 		return 0, nil, false
@@ -115,21 +115,21 @@ func Peek(line []byte) (seq uint64, at []byte, ok bool) {
 	return h.seq, h.time, ok
 }
 
-// IsValues reports whether line is a line of values.
+// IsValues reports whether line is a values line.
 func IsValues(line []byte) bool { return bytes.HasPrefix(line, valuesPrefix) }
 
-// cursor walks over the members of a line. The first error stays.
+// cursor iterates over the members of a line. It keeps the first error.
 type cursor struct {
 	line []byte
 	at   int
 	name []byte
 	err  error
 
-	halves bool // an escaped half of a character was seen
+	halves bool // a surrogate escape was seen
 }
 
-// next reads the name of the next member; it returns false after the last one
-// or after an error.
+// next reads the name of the next member. It returns false after the last member and
+// after an error.
 func (c *cursor) next() bool {
 	if c.err != nil {
 		return false
@@ -172,22 +172,22 @@ func (c *cursor) take(b byte) bool {
 	return false
 }
 
-// ones has the lowest bit of each of eight bytes, tops the highest.
+// ones has the lowest bit of each of eight bytes set, tops the highest.
 const ones, tops = 0x0101010101010101, 0x8080808080808080
 
-// stops has the top bit of the first of eight bytes that is a quote, a backslash or a
-// control character, and none when there is none. Other bits are noise.
+// stops sets the top bit of the first of eight bytes that is a quote, a backslash or a
+// control character. If there is no such byte, no top bit is set. All other bits are
+// undefined.
 func stops(x uint64) uint64 {
 	quote, slash := x^ones*'"', x^ones*'\\'
 	return (x-ones*' ')&^x | (quote-ones)&^quote | (slash-ones)&^slash
 }
 
-// special returns where in line, from at on, the next byte stands that the search
-// for the end of a string stops at: a quote, a backslash or a control character. It
-// is the length of line when there is none. Eight bytes are looked at together.
+// special returns the index, from at on, of the next quote, backslash or control
+// character in line; len(line) if there is none. It examines eight bytes at once.
 func special(line []byte, at int) int {
 	for ; at+8 <= len(line); at += 8 {
-		// The lowest of these bits is right; one above it may not be.
+		// The lowest of these bits is exact; a higher one may not be.
 		if found := stops(binary.LittleEndian.Uint64(line[at:])) & tops; found != 0 {
 			return at + bits.TrailingZeros64(found)/8
 		}
@@ -200,7 +200,7 @@ func special(line []byte, at int) int {
 	return at
 }
 
-// quoted returns the next string as it is written, quotes included.
+// quoted returns the next string as written, including quotes.
 func (c *cursor) quoted() []byte {
 	start := c.at
 	if !c.take('"') {
@@ -225,8 +225,7 @@ func (c *cursor) quoted() []byte {
 	}
 }
 
-// escape passes over an escape sequence. Halves of characters are left to
-// jsontext, which knows which may follow on which.
+// escape skips an escape sequence. Surrogates are left to jsontext, which checks pairs.
 func (c *cursor) escape() {
 	rest := c.line[c.at+1:]
 	switch {
@@ -268,7 +267,7 @@ func (c *cursor) list() []string {
 	return nil
 }
 
-// word returns the next number or literal as it is written.
+// word returns the next number or literal as written.
 func (c *cursor) word() string {
 	start := c.at
 	for c.at < len(c.line) && c.line[c.at] != ',' && c.line[c.at] != '}' {
@@ -278,7 +277,7 @@ func (c *cursor) word() string {
 }
 
 func (c *cursor) number() uint64 {
-	const most = 19 // digits that always fit
+	const most = 19 // this many digits always fit
 	n, start := uint64(0), c.at
 	for c.at < len(c.line) && c.at-start < most && c.line[c.at] >= '0' && c.line[c.at] <= '9' {
 		n, c.at = n*10+uint64(c.line[c.at]-'0'), c.at+1
@@ -322,7 +321,7 @@ func (c *cursor) time() time.Time {
 	return t
 }
 
-// skip passes over a value of a member that this version does not know.
+// skip skips the value of an unknown member.
 func (c *cursor) skip() {
 	d := jsontext.NewDecoder(bytes.NewReader(c.line[c.at:]))
 	if err := d.SkipValue(); err != nil {
@@ -332,7 +331,7 @@ func (c *cursor) skip() {
 	c.at += int(d.InputOffset())
 }
 
-// check passes over a value of any member.
+// check checks and skips the value of any member.
 func (c *cursor) check() {
 	if c.at == len(c.line) {
 		c.fail("a value is missing")
@@ -355,8 +354,8 @@ func (c *cursor) check() {
 
 var literalTrue = []byte("true")
 
-// texts passes over a list of texts. It stays where it is, and is false, when that
-// is something else.
+// texts skips a list of strings. If the value is something else, it reports false and
+// does not move.
 func (c *cursor) texts() bool {
 	start := c.at
 	c.at++

@@ -6,28 +6,27 @@ import (
 	"io"
 )
 
-// A Reader begins with a buffer of smallBuffer, which does for one record, and
-// soon has one of usualBuffer, unless a line is longer.
+// A Reader starts with a buffer of smallBuffer, enough for one record, then grows it to
+// usualBuffer. It grows further only for longer lines.
 const (
 	smallBuffer = 8 << 10
 	usualBuffer = 256 << 10
 )
 
-// maxEntry is how long a record and its values may be together.
+// maxEntry is the maximum size of a record and its values together, in bytes.
 const maxEntry = 64 << 20
 
-// ErrTorn is returned by Reader.Next for bytes at the end that no newline
-// follows.
+// ErrTorn is returned by Reader.Next for bytes at the end without a newline.
 var ErrTorn = errors.New("the last line has no end")
 
 // Entry is a record as it is stored.
 type Entry struct {
 	Offset int64  // of Line in its segment
-	Line   []byte // without its newline; any line that is not values behind a record
-	Values []byte // the line of values behind it, without its newline; nil for none
+	Line   []byte // without its newline; any line that is not a values line after a record
+	Values []byte // the values line after it, without its newline; nil if there is none
 }
 
-// Size is how many bytes the entry takes in its segment.
+// Size returns the number of bytes of the entry in its segment.
 func (e *Entry) Size() int64 {
 	n := len(e.Line) + 1
 	if e.Values != nil {
@@ -36,25 +35,23 @@ func (e *Entry) Size() int64 {
 	return int64(n)
 }
 
-// Reader reads a segment entry by entry. It judges nothing: what it returns
-// may be damaged.
+// Reader reads a segment entry by entry. It checks nothing: the entries may be damaged.
 type Reader struct {
 	r      io.Reader
-	buf    []byte // what was read; buf[:at] has been returned
+	buf    []byte // bytes read; buf[:at] was returned
 	at     int
 	offset int64 // of buf[at] in the segment
 	err    error // of r
 }
 
-// NewReader returns a Reader of what r holds, whose first byte has the given
-// offset in its segment.
+// NewReader returns a Reader of r, whose first byte has the given offset in its segment.
 func NewReader(r io.Reader, offset int64) *Reader {
 	return &Reader{r: r, offset: offset}
 }
 
-// Next returns the next entry, whose slices are valid until the next call.
-// After the last it returns io.EOF; when bytes without a newline are left, an
-// entry with them and ErrTorn. ErrTooLong is returned for an entry past 64 MiB.
+// Next returns the next entry, whose slices are valid until the next call. After the last
+// entry it returns io.EOF. If bytes without a newline are left, it returns them as an
+// entry with ErrTorn. For an entry longer than 64 MiB it returns ErrTooLong.
 func (r *Reader) Next() (Entry, error) {
 	end, err := r.newline(0)
 	if err != nil {
@@ -74,10 +71,11 @@ func (r *Reader) Next() (Entry, error) {
 	return e, nil
 }
 
-// ErrTooLong is returned by Reader.Next for an entry that no log of ours holds.
+// ErrTooLong is returned by Reader.Next for an entry that is longer than any that the
+// daemon writes.
 var ErrTooLong = errors.New("the line is longer than any record")
 
-// rest returns what stands behind the last newline.
+// rest returns the bytes after the last newline.
 func (r *Reader) rest(err error) (Entry, error) {
 	if !errors.Is(err, io.EOF) {
 		return Entry{}, err
@@ -91,8 +89,8 @@ func (r *Reader) rest(err error) (Entry, error) {
 	return e, ErrTorn
 }
 
-// newline returns the index of the first newline at or after from, counted from
-// the start of what has not been returned yet.
+// newline returns the index of the first newline at or after from. Both count from the
+// first byte not returned yet.
 func (r *Reader) newline(from int) (int, error) {
 	for {
 		if i := bytes.IndexByte(r.buf[r.at+from:], '\n'); i >= 0 {
@@ -105,7 +103,7 @@ func (r *Reader) newline(from int) (int, error) {
 	}
 }
 
-// valuesAt reports whether a line of values begins at i, reading on if need be.
+// valuesAt reports whether a values line begins at i. It reads more if necessary.
 func (r *Reader) valuesAt(i int) bool {
 	for len(r.buf)-r.at < i+len(valuesPrefix) {
 		if r.fill() != nil {
@@ -115,8 +113,8 @@ func (r *Reader) valuesAt(i int) bool {
 	return bytes.HasPrefix(r.buf[r.at+i:], valuesPrefix) && bytes.HasPrefix(r.buf[r.at:], recordPrefix)
 }
 
-// fill reads more, keeping what has not been returned. It returns an error only
-// when nothing more came.
+// fill reads more bytes and keeps those not returned yet. It fails only if no byte was
+// read.
 func (r *Reader) fill() error {
 	if r.err != nil {
 		return r.err

@@ -16,7 +16,7 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 123456000, time.UTC)
 
-// full is a record with every field set, each to something of its own.
+// full returns a record with every field set, each to a different value.
 func full() Record {
 	var r Record
 	v := reflect.ValueOf(&r).Elem()
@@ -44,10 +44,10 @@ func full() Record {
 
 func checksum(body []byte) uint32 { return crc32.Checksum(body, castagnoli) }
 
-// unsealed takes the checksum off a line.
+// unsealed removes the checksum from a line.
 func unsealed(line []byte) string { return string(line[:len(line)-sealLen]) + "}" }
 
-// A field that the encoder or the parser forgot would show here.
+// Detects a field that the encoder or the parser forgot.
 func TestAppendWritesEveryField(t *testing.T) {
 	r := full()
 	line := r.Append(nil)
@@ -104,7 +104,7 @@ func TestStrings(t *testing.T) {
 	}
 }
 
-// Text reads back as it was, wherever in it what has to be escaped stands.
+// Text is decoded as it was, wherever it contains characters that must be escaped.
 func TestAnyString(t *testing.T) {
 	piece := rapid.OneOf(rapid.SampledFrom([]string{"plain text", "7", `"`, "\\", "\x7f", "\x00", "\u2028", "\u0085", "é", "\xff", "\xe2\x80"}), rapid.String())
 	rapid.Check(t, func(t *rapid.T) {
@@ -122,7 +122,7 @@ func TestAnyString(t *testing.T) {
 	})
 }
 
-// Times are written as the standard library writes them.
+// Times are formatted as the standard library formats them.
 func TestTimes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		at := time.Unix(rapid.Int64Range(-1<<37, 1<<39).Draw(t, "seconds"), rapid.Int64Range(0, 1e9-1).Draw(t, "nanoseconds"))
@@ -144,7 +144,7 @@ func TestLongStringsAreCutAndSaySo(t *testing.T) {
 	}
 }
 
-// genRecord draws records with whatever a hostile peer may put into strings.
+// genRecord generates records with anything that a hostile peer may put into strings.
 func genRecord() *rapid.Generator[Record] {
 	return rapid.Custom(func(t *rapid.T) Record {
 		text := rapid.OneOf(rapid.StringN(0, 20, 60),
@@ -189,7 +189,7 @@ func genPeer(text *rapid.Generator[string]) *rapid.Generator[Peer] {
 // validText replaces each byte that is not UTF-8, as the conversion to runes does.
 func validText(s string) string { return string([]rune(s)) }
 
-// valid is r as it reads after it was written.
+// valid returns r as it is decoded after it was encoded.
 func valid(r Record) Record {
 	validStrings(reflect.ValueOf(&r).Elem())
 	if r.Peer != nil {
@@ -271,7 +271,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// FuzzParse holds what Parse accepts against the standard decoder.
+// FuzzParse compares what Parse accepts with the standard decoder.
 func FuzzParse(f *testing.F) {
 	r := full()
 	f.Add(unsealed(r.Append(nil)))
@@ -303,7 +303,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// The search that looks at eight bytes together stops where a plain one does.
+// The search that examines eight bytes at once stops where a simple one does.
 func TestSpecial(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		line := rapid.SliceOfN(rapid.OneOf(rapid.Byte(), rapid.SampledFrom([]byte("\"\\\x00\x1f !#[]\x7f\x80\xa2\xdc\xff"))), 0, 40).Draw(t, "line")

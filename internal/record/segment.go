@@ -14,16 +14,15 @@ import (
 	"syscall"
 )
 
-// HeadFile is the name of the file in a log's folder that says how far the log
-// goes.
+// HeadFile is the name of the file in a log's folder that contains its Head.
 const HeadFile = "head"
 
 const segmentSuffix = ".jsonl"
 
-// SegmentName returns the file name of the nth segment of a log; n counts from 1.
+// SegmentName returns the file name of the nth segment of a log, counted from 1.
 func SegmentName(n uint64) string { return fmt.Sprintf("%06d%s", n, segmentSuffix) }
 
-// SegmentNumber is the reverse of SegmentName, 0 for the name of another file.
+// SegmentNumber is the inverse of SegmentName. It returns 0 for any other name.
 func SegmentNumber(name string) uint64 {
 	digits, ok := strings.CutSuffix(name, segmentSuffix)
 	n, err := strconv.ParseUint(digits, 10, 64)
@@ -33,7 +32,7 @@ func SegmentNumber(name string) uint64 {
 	return n
 }
 
-// Segments returns the numbers of the segments in dir, lowest first.
+// Segments returns the numbers of the segments in dir in ascending order.
 func Segments(dir string) ([]uint64, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -49,13 +48,13 @@ func Segments(dir string) ([]uint64, error) {
 	return found, nil
 }
 
-// OpenFile opens a file of a log as [os.OpenFile] does, for its owner only if it
-// is made. Who can write to the folder can put anything there under such a name:
-// no link is followed, nothing but a regular file is opened, and a named pipe does
-// not make the caller wait for its other end.
+// OpenFile opens a file of a log like [os.OpenFile]; a new file is accessible to its
+// owner only. Anyone who can write to the folder can put anything there under such a
+// name, so OpenFile follows no link, opens regular files only, and does not block on a
+// named pipe.
 func OpenFile(path string, flags int) (*os.File, error) {
 	f, err := os.OpenFile(path, flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
-	// A link; and a pipe that nobody reads, or a socket.
+	// ELOOP: a link. ENXIO: a pipe without a reader, or a socket.
 	if errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENXIO) {
 		return nil, notRegular(path)
 	}
@@ -67,7 +66,7 @@ func OpenFile(path string, flags int) (*os.File, error) {
 		err = notRegular(path)
 	}
 	if err != nil {
-		// Nothing was written, so there is nothing that closing could lose.
+		// Nothing was written, so closing can't lose data.
 		_ = f.Close()
 		return nil, err
 	}
@@ -78,25 +77,25 @@ func notRegular(path string) error {
 	return fmt.Errorf("%s is not a regular file; move it away", path)
 }
 
-// Head says how far a log goes. Kept outside of the log, it shows that a tail
-// is gone, which the chain alone can't.
+// Head is the position of the end of a log. Kept outside of the log, it shows that
+// records at the end are missing, which the chain alone can't.
 type Head struct {
 	Log string `json:"log"`    // random id of the log
-	Seq uint64 `json:"seq"`    // of the last record known to it
+	Seq uint64 `json:"seq"`    // of the last known record
 	Sum string `json:"sha256"` // hex SHA-256 of that record's line
 }
 
-// headLen is the length of every head file, so that one write replaces all of it.
+// headLen is the length of every head file, so that a single write replaces all of it.
 const headLen = 160
 
-// Line returns the content of a head file: one JSON object, padded to a fixed
-// length, and a newline.
+// Line returns the content of a head file: one JSON object, padded to a fixed length, and
+// a newline.
 func (h Head) Line() []byte {
 	line := fmt.Appendf(nil, `{"log":%q,"seq":%d,"sha256":%q}`, h.Log, h.Seq, h.Sum)
 	return fmt.Appendf(nil, "%-*s\n", headLen-1, line)
 }
 
-// ParseHead reads the content of a head file.
+// ParseHead parses the content of a head file.
 func ParseHead(content []byte) (Head, error) {
 	var h Head
 	text := strings.TrimRight(string(content), " \n")
@@ -107,8 +106,8 @@ func ParseHead(content []byte) (Head, error) {
 	return h, nil
 }
 
-// ParseHeads reads a file to which heads were written one after the other, as it
-// is kept where whoever can change the log can't reach. Line is counted from 1.
+// ParseHeads parses a file of consecutive heads, as kept where someone who can change the
+// log can't reach it. Lines in errors are counted from 1.
 func ParseHeads(content []byte) ([]Head, error) {
 	var heads []Head
 	for len(content) > 0 {
@@ -122,7 +121,7 @@ func ParseHeads(content []byte) ([]Head, error) {
 	return heads, nil
 }
 
-// ReadHead reads the head file of the log in dir; nil without an error when
+// ReadHead reads the head file of the log in dir. It returns nil without an error if
 // there is none.
 func ReadHead(dir string) (*Head, error) {
 	path := filepath.Join(dir, HeadFile)
@@ -133,7 +132,7 @@ func ReadHead(dir string) (*Head, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Closing a file that was only read can't lose anything.
+	// Closing a file that was only read can't lose data.
 	defer func() { _ = f.Close() }()
 	content, err := io.ReadAll(io.LimitReader(f, headLen+1))
 	if err != nil {

@@ -12,54 +12,54 @@ import (
 	"time"
 )
 
-// VerifyOptions says what else a log is held against. The zero value is good.
+// VerifyOptions configures Verify. The zero value is valid.
 type VerifyOptions struct {
-	// Heads are what the log must contain, as kept outside of it. A folder is
-	// held against its own head file as well.
+	// Heads are heads kept outside of the log that the log must contain. A folder is also
+	// compared with its own head file.
 	Heads []Head
-	// Each is called for every record found good, in order. The entry is valid
-	// during the call. An error ends Verify and is returned by it.
+	// Each is called for every valid record, in order. The entry is valid during the
+	// call. If Each returns an error, Verify stops and returns it.
 	Each func(seq uint64, e Entry) error
 }
 
-// Report is what Verify found.
+// Report is the result of Verify.
 type Report struct {
 	Log      string    `json:"log"`   // id of the log
-	First    uint64    `json:"first"` // seq of the first record that is there, 0 when there is none
-	Last     Head      `json:"last"`  // the last good record
+	First    uint64    `json:"first"` // seq of the first record present; 0 if there is none
+	Last     Head      `json:"last"`  // the last valid record
 	From     time.Time `json:"-"`
 	Until    time.Time `json:"-"`
 	Retired  uint64    `json:"retired"` // records before First that the log says it dropped
 	Segments int       `json:"segments"`
 	Records  uint64    `json:"records"`
-	Values   uint64    `json:"values"`         // lines of values that are there and right
-	Dropped  uint64    `json:"values_dropped"` // records whose line of values is not there, which is allowed
-	Gaps     uint64    `json:"gaps"`           // records of kind gap: the log says itself that something is missing
-	Headed   bool      `json:"head_reached"`   // a head was there, and the log reaches at least as far
-	Torn     int64     `json:"torn_bytes"`     // bytes behind the last record that a writer may be busy with
-	Bad      *Bad      `json:"bad"`            // the first thing that is wrong; nothing after it was looked at
+	Values   uint64    `json:"values"`         // values lines that are present and correct
+	Dropped  uint64    `json:"values_dropped"` // records whose values line is absent, which is allowed
+	Gaps     uint64    `json:"gaps"`           // records of kind gap, which report that something is missing
+	Headed   bool      `json:"head_reached"`   // there was a head, and the log reaches it
+	Torn     int64     `json:"torn_bytes"`     // bytes after the last record that a writer may still be writing
+	Bad      *Bad      `json:"bad"`            // the first fault; nothing after it was checked
 }
 
-// Bad names a record that is not as it was written.
+// Bad describes a record that is not as it was written.
 type Bad struct {
 	File   string `json:"file"`
 	Offset int64  `json:"offset"` // in File
-	Seq    uint64 `json:"record"` // of the record, or of the one that should stand there
-	What   string `json:"what"`   // what is wrong with it, following the words "record N"
+	Seq    uint64 `json:"record"` // of the record, or of the missing one
+	What   string `json:"what"`   // the fault, to be read after the words "record N"
 }
 
-// Error names file, byte and record, and says what is wrong.
+// Error returns the file, byte, record and fault.
 func (b *Bad) Error() string {
 	return fmt.Sprintf("%s: byte %d: record %d %s", b.File, b.Offset, b.Seq, b.What)
 }
 
-// Verify reads a log whole and reports whether every record is as it was
-// written. Each path is a folder with a log, or a segment; segments are of one
-// log and in order. A folder must hold its log from the first record on, or from
-// where the log itself says that what stood before was dropped. The error is of
-// reading only: what is wrong with the log is in Report.Bad.
+// Verify reads a whole log and reports whether every record is as it was written. Each
+// path is a folder that contains a log, or a segment; segments must be of one log and in
+// order. A folder must contain its log from the first record on, or from where the log
+// itself says that earlier records were dropped. Errors are about reading only; a fault
+// of the log is in Report.Bad.
 //
-// It may run while the log is written to.
+// Verify may run while the log is being written.
 func Verify(paths []string, o VerifyOptions) (Report, error) {
 	v := newVerifier(o)
 	var files []string
@@ -90,9 +90,8 @@ func newVerifier(o VerifyOptions) *verifier {
 	return v
 }
 
-// expand returns the segments that path stands for. The head of a folder is
-// read before its segments are listed: a log that is written to meanwhile goes
-// further than its head, never less far.
+// expand returns the segments for path. It reads the head of a folder before it lists the
+// segments: a log that is written meanwhile can only be longer than its head says.
 func (v *verifier) expand(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -118,7 +117,7 @@ func (v *verifier) expand(path string) ([]string, error) {
 	if len(numbers) == 0 && head == nil {
 		return nil, fmt.Errorf("there is no log in %s", path)
 	}
-	v.name = path // what is missing is missing here
+	v.name = path // missing records are reported for the folder
 	var files []string
 	for _, n := range numbers {
 		files = append(files, filepath.Join(path, SegmentName(n)))
@@ -128,22 +127,22 @@ func (v *verifier) expand(path string) ([]string, error) {
 
 func (v *verifier) open(path string, last bool) error {
 	open := os.Open
-	if SegmentNumber(filepath.Base(path)) > 0 { // else it is what a person has named, be it a pipe
+	if SegmentNumber(filepath.Base(path)) > 0 { // otherwise a person named the file, which may be a pipe
 		open = func(path string) (*os.File, error) { return OpenFile(path, os.O_RDONLY) }
 	}
 	f, err := open(path)
 	if err != nil {
 		return err
 	}
-	// Closing a file that was only read can't lose anything.
+	// Closing a file that was only read can't lose data.
 	defer func() { _ = f.Close() }()
 	return v.segment(path, f, last)
 }
 
-// segment reads one segment to its end or to the first thing that is wrong.
+// segment reads one segment up to its end or the first fault.
 func (v *verifier) segment(name string, r io.Reader, last bool) error {
 	v.name, v.past, v.opening = name, 0, true
-	v.bare = false // values stand in the segment of their record
+	v.bare = false // values are in the segment of their record
 	v.report.Segments++
 	entries := NewReader(r, 0)
 	for {
@@ -170,13 +169,13 @@ func (v *verifier) segment(name string, r io.Reader, last bool) error {
 	}
 }
 
-// behind corrects which record is named bad when that is the first that was looked
-// at and is damaged, so that it may not tell: the one behind it knows.
+// behind corrects the seq of the bad record if the first record read is damaged and its
+// own seq can't be trusted. The record after it tells the seq.
 func (v *verifier) behind(damaged Entry, entries *Reader) {
 	if v.report.Bad == nil || v.placed() || sealed(damaged.Line) == nil {
 		return
 	}
-	// A line end that is damaged makes two records one.
+	// A damaged line end joins two records.
 	records := uint64(max(1, bytes.Count(damaged.Line, []byte(`,"crc":"`))))
 	next, err := entries.Next()
 	if err != nil || sealed(next.Line) != nil {
@@ -196,16 +195,16 @@ type verifier struct {
 	report  Report
 	chain   Chain
 	name    string // of the segment
-	past    int64  // where the last good entry of the segment ends
+	past    int64  // end of the last valid entry of the segment
 	whole   bool   // the log must begin with its first record
 	opening bool   // at the start of a segment
-	before  Chain  // where the log stood before the first record that is there
-	gone    *Bad   // what is wrong unless the log says that it dropped what stood before
-	bare    bool   // the last record names values that are not there
-	until   []byte // the time of the last good record, as written
+	before  Chain  // the Chain before the first record present
+	gone    *Bad   // the fault to report unless the log says that it dropped the earlier records
+	bare    bool   // the last record names values that are absent
+	until   []byte // time of the last valid record, as written
 }
 
-// header is what chains a record to the others.
+// header is the part of a record that chains it to the others.
 type header struct {
 	version, seq          uint64
 	time, prev, kind, log []byte
@@ -215,8 +214,8 @@ func (v *verifier) bad(offset int64, seq uint64, format string, args ...any) {
 	v.report.Bad = &Bad{File: v.name, Offset: offset, Seq: seq, What: fmt.Sprintf(format, args...)}
 }
 
-// due returns the seq of the record that should come next. In the middle of a
-// log of which nothing was seen yet, it is what the line says.
+// due returns the seq of the record expected next. If nothing was read yet in the middle
+// of a log, it is the seq in line.
 func (v *verifier) due(line []byte) uint64 {
 	if v.placed() {
 		return v.chain.Seq + 1
@@ -225,13 +224,13 @@ func (v *verifier) due(line []byte) uint64 {
 	return h.seq
 }
 
-// placed reports whether it is known which record should come next: that some were
-// seen, or that it is the very first of the log.
+// placed reports whether the next seq is known: records were read already, or the next
+// record is the first of the log.
 func (v *verifier) placed() bool {
 	return v.report.Records > 0 || v.whole && filepath.Base(v.name) == SegmentName(1)
 }
 
-// entry holds one entry against what came before.
+// entry checks one entry against the previous ones.
 func (v *verifier) entry(e Entry) error {
 	if err := sealed(e.Line); err != nil {
 		v.unsealed(e, err)
@@ -263,8 +262,8 @@ func (v *verifier) entry(e Entry) error {
 	return nil
 }
 
-// unsealed names a line that is no record. A line behind a record whose values
-// are missing is taken for these, unless it looks like a record.
+// unsealed reports a line that is not a record. After a record whose values are missing,
+// the line is taken for these values unless it looks like a record.
 func (v *verifier) unsealed(e Entry, err error) {
 	switch {
 	case bytes.HasPrefix(e.Line, valuesPrefix):
@@ -276,21 +275,21 @@ func (v *verifier) unsealed(e Entry, err error) {
 	}
 }
 
-// recordLike reports whether a line that is no record may have been one: it has the
-// beginning, the second name or the end of one. Who flips a bit leaves two of them.
+// recordLike reports whether a line that is not a record may have been one: it has the
+// beginning, the second name or the end of one. A flipped bit leaves two of these intact.
 func recordLike(line []byte) bool {
 	return bytes.HasPrefix(line, recordPrefix) || bytes.Contains(line[:min(len(line), 32)], []byte(`"seq"`)) ||
 		len(line) > sealLen && bytes.HasPrefix(line[len(line)-sealLen:], []byte(`,"crc":"`))
 }
 
-// linked checks that h follows on what came before.
+// linked checks that h continues the chain.
 func (v *verifier) linked(e Entry, h header) {
 	switch {
 	case v.report.Records == 0 && h.seq > 1 && v.placed():
 		v.bad(e.Offset, 1, "is missing: record %d stands in its place", h.seq)
 	case v.report.Records == 0 && h.seq > 1:
-		// The log is looked at from here on. When all of it was to be seen, it must
-		// say itself that it dropped what came before.
+		// Verification starts at this record. If the log must be whole, it must itself
+		// say that it dropped the earlier records.
 		v.before = Chain{Seq: h.seq - 1, Sum: string(h.prev)}
 		if v.whole {
 			v.gone = &Bad{File: v.name, Offset: e.Offset, Seq: 1, What: fmt.Sprintf("is missing: record %d stands in its place", h.seq)}
@@ -324,7 +323,7 @@ func (v *verifier) linked(e Entry, h header) {
 	}
 }
 
-// meet holds a point of the log against the heads that name it.
+// meet compares a position of the log with the heads for that seq.
 func (v *verifier) meet(offset int64, at Chain) {
 	for _, head := range v.heads[at.Seq] {
 		if head.Sum != at.Sum && at.Seq > 0 {
@@ -334,7 +333,7 @@ func (v *verifier) meet(offset int64, at Chain) {
 	}
 }
 
-// dropped takes in a record of kind dropped: what it names need not be there.
+// dropped handles a record of kind dropped: the records it names may be absent.
 func (v *verifier) dropped(e Entry) {
 	r, err := Parse(e.Line)
 	if err == nil && r.Through == v.before.Seq && r.Digest == v.before.Sum {
@@ -342,7 +341,7 @@ func (v *verifier) dropped(e Entry) {
 	}
 }
 
-// values checks the line of values against the digest that its record names.
+// values checks the values line against the digest in its record.
 func (v *verifier) values(e Entry, h header) {
 	v.bare = false
 	want := declared(e.Line)
@@ -359,7 +358,7 @@ func (v *verifier) values(e Entry, h header) {
 	}
 }
 
-// accept moves on behind a good record.
+// accept advances past a valid record.
 func (v *verifier) accept(e Entry, h header) {
 	v.chain = Chain{Seq: h.seq, Sum: sumOf(e.Line)}
 	if v.meet(e.Offset, v.chain); v.report.Bad != nil {
@@ -386,8 +385,8 @@ func (v *verifier) accept(e Entry, h header) {
 	v.past, v.opening = e.Offset+e.Size(), false
 }
 
-// timeOf reads the time of a record, the zero time if it is none: it is shown,
-// and nothing hangs on it.
+// timeOf parses the time of a record. It returns the zero time for an invalid one, since
+// the time is only displayed.
 func timeOf(text []byte) time.Time {
 	at, err := time.Parse(timeLayout, string(text))
 	if err != nil {
@@ -396,8 +395,8 @@ func timeOf(text []byte) time.Time {
 	return at
 }
 
-// torn judges bytes without a newline at the end of a segment. At the end of
-// the log, past what its head vouches for, a writer may be busy with them.
+// torn judges bytes without a newline at the end of a segment. At the end of the log,
+// after the record that the head names, a writer may still be writing them.
 func (v *verifier) torn(e Entry, last bool) {
 	vouched := v.near == nil || v.chain.Seq < v.near.Seq || v.chain.Seq == v.near.Seq && v.bare
 	if last && !vouched {
@@ -411,8 +410,7 @@ func (v *verifier) torn(e Entry, last bool) {
 	v.bad(e.Offset, v.due(e.Line), "is cut off")
 }
 
-// end completes the report, and checks what can be checked only when all has
-// been read.
+// end completes the report and makes the checks that need the whole log.
 func (v *verifier) end() {
 	v.report.Until = timeOf(v.until)
 	v.report.Last = Head{Log: v.report.Log, Seq: v.chain.Seq, Sum: v.chain.Sum}
@@ -429,7 +427,7 @@ func (v *verifier) end() {
 	v.report.Headed = len(v.heads) > 0
 }
 
-// readHeader reads the members at the start of a record.
+// readHeader decodes the members at the start of a record.
 func readHeader(line []byte) (header, bool) {
 	var h header
 	c := cursor{line: line, at: 1}
@@ -456,7 +454,7 @@ func readHeader(line []byte) (header, bool) {
 	return h, c.err == nil
 }
 
-// raw returns what stands between the quotes of the next string.
+// raw returns the text between the quotes of the next string.
 func (c *cursor) raw() []byte {
 	quoted := c.quoted()
 	if len(quoted) < 2 {

@@ -18,7 +18,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// stored is a log in memory: its segments, and where each entry lies.
+// stored is a log in memory: its segments, and the position of each entry.
 type stored struct {
 	segments [][]byte
 	entries  []placed
@@ -27,7 +27,7 @@ type stored struct {
 }
 
 type placed struct {
-	segment, start, end, values int // values is where the line of values starts, 0 for none
+	segment, start, end, values int // values is where the values line starts; 0 if there is none
 	seq                         uint64
 }
 
@@ -55,7 +55,7 @@ func (s *stored) rotate() {
 
 func (s *stored) head() *Head { return &Head{Log: logID, Seq: s.chain.Seq, Sum: s.chain.Sum} }
 
-// sample is a log of two segments and ten records, some with values.
+// sample returns a log of two segments and ten records, some with values.
 func sample() *stored {
 	s := &stored{}
 	s.add(Record{Kind: KindLog, Log: logID}, nil)
@@ -71,7 +71,7 @@ func sample() *stored {
 	return s
 }
 
-// write puts the log into a folder, with its head when head is set.
+// write writes the log to a folder, with its head if head is true.
 func (s *stored) write(t testing.TB, head bool) string {
 	t.Helper()
 	if s.dir == "" {
@@ -118,8 +118,8 @@ func TestVerifyAcceptsWhatWasWritten(t *testing.T) {
 	}
 }
 
-// The chain can be checked with nothing of ours: prev is what sha256sum says
-// of the record before.
+// The chain can be checked without ThoughtGate: prev is the output of sha256sum for the
+// previous record.
 func TestChainIsPlainSHA256(t *testing.T) {
 	s := sample()
 	prev := ""
@@ -136,7 +136,7 @@ func TestChainIsPlainSHA256(t *testing.T) {
 	}
 }
 
-// mustName verifies dir and wants the fault at the record that holds offset.
+// mustName verifies dir and checks that the fault is at the record that contains offset.
 func mustName(t testing.TB, dir string, what string, segment int, allowed ...uint64) {
 	t.Helper()
 	report := verify(t, dir, VerifyOptions{})
@@ -154,7 +154,7 @@ func mustName(t testing.TB, dir string, what string, segment int, allowed ...uin
 	}
 }
 
-// A record that is removed, doubled or swapped with its neighbour is named.
+// Verify names a record that is removed, duplicated or swapped with its neighbor.
 func TestVerifyFindsMovedRecords(t *testing.T) {
 	for i, p := range sample().entries {
 		t.Run(fmt.Sprint(p.seq), func(t *testing.T) {
@@ -165,11 +165,11 @@ func TestVerifyFindsMovedRecords(t *testing.T) {
 			s.segments[p.segment] = slices.Concat(old[:p.start], old[p.end:])
 			s.write(t, false)
 			allowed := []uint64{p.seq}
-			if p.start == 0 { // what follows is seen to have lost its beginning
+			if p.start == 0 { // the rest is recognized as lacking its beginning
 				allowed = append(allowed, p.seq+1)
 			}
 			found := p.segment
-			if p.end == len(old) && found == 0 { // nothing is left of it where it stood
+			if p.end == len(old) && found == 0 { // nothing is left of it at its place
 				found++
 			}
 			mustName(t, dir, "removed", found, allowed...)
@@ -188,11 +188,11 @@ func TestVerifyFindsMovedRecords(t *testing.T) {
 	}
 }
 
-// With a head a log that ends early is found wherever it was cut; without one a
-// cut between two records can't be.
+// With a head, Verify detects that a log ends early wherever it was cut; without one it
+// can't detect a cut between two records.
 func TestVerifyFindsEveryCut(t *testing.T) {
 	s := sample()
-	s.segments[1] = nil // rebuilt below: cut the second segment only
+	s.segments[1] = nil // rebuilt below: only the second segment is cut
 	whole := sample()
 	dir := whole.write(t, true)
 	path := filepath.Join(dir, SegmentName(2))
@@ -257,8 +257,8 @@ func TestVerifyFindsMissingSegments(t *testing.T) {
 	}
 }
 
-// An edit that mends its own checksum breaks the chain behind it; in the last
-// record, the head shows it.
+// An edit with a corrected checksum breaks the chain after it; in the last record, the
+// head reveals it.
 func TestVerifyFindsAnEditWithARightChecksum(t *testing.T) {
 	for i, p := range sample().entries {
 		s := sample()
@@ -338,7 +338,7 @@ func TestValuesCanBeDropped(t *testing.T) {
 	}
 }
 
-// A writer may be in the middle of a line past the head.
+// A writer may be in the middle of a line after the head.
 func TestVerifyBesideAWriter(t *testing.T) {
 	s := sample()
 	dir := s.write(t, true)
@@ -375,8 +375,8 @@ func TestVerifyFolderWithoutALog(t *testing.T) {
 	}
 }
 
-// Whatever is done to the bytes of a log, Verify neither fails nor lets a
-// change pass in what the head vouches for.
+// Whatever is done to the bytes of a log, Verify does not fail, and detects every change
+// in the part that the head covers.
 func TestVerifyUnderRandomDamage(t *testing.T) {
 	s := sample()
 	dir := s.write(t, true)
@@ -390,7 +390,7 @@ func TestVerifyUnderRandomDamage(t *testing.T) {
 		if bytes.Equal(changed, segment) {
 			t.Skip("nothing changed")
 		}
-		for _, p := range s.entries[:4] { // a whole line of values may go
+		for _, p := range s.entries[:4] { // a complete values line may be missing
 			if p.values > 0 && bytes.Equal(changed, slices.Concat(segment[:p.values], segment[p.end:])) {
 				t.Skip("values dropped")
 			}
@@ -405,7 +405,7 @@ func TestVerifyUnderRandomDamage(t *testing.T) {
 	})
 }
 
-// What is no regular file is no part of a log, and nobody waits for a pipe.
+// A file that is not regular is not part of a log, and nothing blocks on a pipe.
 func TestOnlyRegularFilesAreOpened(t *testing.T) {
 	dir := t.TempDir()
 	elsewhere := filepath.Join(dir, "elsewhere")
@@ -536,8 +536,8 @@ func verifySegment(name string, r io.Reader) (Report, error) {
 	return v.report, err
 }
 
-// FuzzReader holds that a Reader returns every byte of a segment once, whatever
-// it holds and however it arrives, and that Verify takes anything.
+// FuzzReader checks that a Reader returns every byte of a segment once, whatever it
+// contains and however it arrives, and that Verify accepts any input.
 func FuzzReader(f *testing.F) {
 	for _, segment := range sample().segments {
 		f.Add(segment)

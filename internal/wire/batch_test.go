@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Of a refused batch each message is known by whose id somebody may wait, once.
+// Batch reports each message of a refused batch whose id somebody may wait for, once.
 func TestBatch(t *testing.T) {
 	for _, tt := range []struct {
 		line, want string
@@ -29,7 +29,7 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// However many a batch has, so many are looked at.
+// Batch examines at most maxBatch elements.
 func TestLongBatch(t *testing.T) {
 	line := []byte("[")
 	for id := range maxBatch + 9 {

@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// waiter waits for the answer to one request. It is ended once.
+// waiter waits for the answer to one request. It ends once.
 type waiter struct {
 	id     string
 	method string
@@ -23,7 +23,7 @@ type waiter struct {
 	stream *Stream // nil for a plain call
 }
 
-// end gives the answer, or the reason why there is none. Only the first counts.
+// end sets the answer, or the reason why there is none. Only the first call counts.
 func (w *waiter) end(result []byte, err error) {
 	w.ended.Do(func() {
 		w.result, w.err = result, err
@@ -34,9 +34,9 @@ func (w *waiter) end(result []byte, err error) {
 	})
 }
 
-// Call asks the other side and waits for the answer, which is the caller's. When
-// ctx ends first, the request is taken back, and an answer that comes still is
-// dropped. An error that the other side answers with is a *[Fault].
+// Call sends a request and waits for the answer, which belongs to the caller. If ctx ends
+// first, Call cancels the request, and a later answer is dropped. An error answer of the
+// other side is returned as a *[Fault].
 func (c *Conn) Call(ctx context.Context, method string, params []byte) ([]byte, error) {
 	w, err := c.ask(ctx, method, params, nil)
 	if err != nil {
@@ -51,13 +51,12 @@ func (c *Conn) Call(ctx context.Context, method string, params []byte) ([]byte, 
 	return w.result, w.err
 }
 
-// Notify tells the other side something. It returns when the message has its
-// place in the order of writing.
+// Notify sends a notification. It returns when the message is queued for writing.
 func (c *Conn) Notify(ctx context.Context, method string, params []byte) error {
 	return c.send(ctx, &Message{Kind: Notification, Method: method, Body: params})
 }
 
-// ask registers a waiter and gives its request a place in the order of writing.
+// ask registers a waiter and queues its request for writing.
 func (c *Conn) ask(ctx context.Context, method string, params []byte, s *Stream) (*waiter, error) {
 	id := c.options.Dialect.NewID(c.last.Add(1))
 	frame, err := c.options.Dialect.Append(nil, &Message{Kind: Request, ID: id, Method: method, Body: params})
@@ -76,7 +75,7 @@ func (c *Conn) ask(ctx context.Context, method string, params []byte, s *Stream)
 	return w, nil
 }
 
-// await registers w.
+// await registers w. It fails when the connection is closed or MaxCalls calls are open.
 func (c *Conn) await(w *waiter) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,8 +89,8 @@ func (c *Conn) await(w *waiter) error {
 	return nil
 }
 
-// forget removes and returns the waiter for id, nil when there is none. With
-// only, it has to be that one.
+// forget removes and returns the waiter for id; nil if there is none. If only is not nil,
+// the waiter is removed only if it is that one.
 func (c *Conn) forget(id string, only *waiter) *waiter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,11 +102,11 @@ func (c *Conn) forget(id string, only *waiter) *waiter {
 	return w
 }
 
-// takeBack ends a waiter before its answer has come. If its request is still
-// to be written it never is; else the cancellation is written after it.
+// takeBack cancels the request of w before its answer arrives. A request that is still
+// queued is never written; otherwise the cancellation is written after it.
 func (c *Conn) takeBack(w *waiter, reason error) {
 	if !c.abandon(w) {
-		return // the answer is there, or the connection has ended
+		return // the answer has arrived, or the connection has ended
 	}
 	w.end(nil, reason)
 	if c.out.retract(w.sent) {
@@ -118,13 +117,14 @@ func (c *Conn) takeBack(w *waiter, reason error) {
 		return
 	}
 	if frame, err := c.options.Dialect.Append(nil, &m); err == nil {
-		// It waits for no room: there are never more than there were requests.
+		// Urgent, so it need not wait for space: there are never more cancellations than
+		// requests.
 		_ = c.out.push(context.Background(), &outgoing{frame: frame}, true)
 	}
 }
 
-// abandon removes a waiter whose answer may come still, and reports whether it was
-// there.
+// abandon removes a waiter whose answer may still arrive. It reports whether w was
+// registered.
 func (c *Conn) abandon(w *waiter) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,8 +139,8 @@ func (c *Conn) abandon(w *waiter) bool {
 	return true
 }
 
-// answered gives an answer, or a part of one, to who waits for it. What comes
-// before the request was written answers nothing.
+// answered hands an answer, or a part of one, to its waiter and reports whether there was
+// one. An answer that arrives before its request was written is not accepted.
 func (c *Conn) answered(m *Message) bool {
 	c.mu.Lock()
 	w := c.waiting[m.ID]
@@ -167,10 +167,10 @@ func (c *Conn) answered(m *Message) bool {
 	return true
 }
 
-// mostParts is how many parts of a stream may be unread.
+// mostParts is the maximum number of unread parts of a stream.
 const mostParts = 4096
 
-// Stream is an answer that comes in parts. Its methods but Close may be called
+// Stream is an answer that arrives in parts. Apart from Close, its methods may be called
 // by one goroutine at a time.
 type Stream struct {
 	conn  *Conn
@@ -178,9 +178,9 @@ type Stream struct {
 	parts inbox
 }
 
-// Stream asks the other side for an answer in parts. Where the dialect has no
-// parts there are none, and only a result. What is not read is kept, up to 10
-// MiB; past that the stream fails with ErrSlow.
+// Stream sends a request whose answer arrives in parts. In a dialect without parts there
+// is only a result. Up to 4096 unread parts and 10 MiB are kept; beyond that the stream
+// fails with ErrSlow.
 func (c *Conn) Stream(ctx context.Context, method string, params []byte) (*Stream, error) {
 	s := &Stream{conn: c, parts: newInbox(mostParts)}
 	w, err := c.ask(ctx, method, params, s)
@@ -191,16 +191,15 @@ func (c *Conn) Stream(ctx context.Context, method string, params []byte) (*Strea
 	return s, nil
 }
 
-// Next returns the next part, io.EOF after the last when the answer is
-// complete, or the error it ended with. When ctx ends first, the stream goes
-// on.
+// Next returns the next part. After the last part it returns io.EOF if the answer is
+// complete, or else the error the answer ended with. If ctx ends first, the stream
+// continues.
 func (s *Stream) Next(ctx context.Context) ([]byte, error) {
 	part, err := s.parts.next(ctx)
 	return part.Body, err
 }
 
-// Result returns what the answer ended with; nil before Next has returned
-// io.EOF.
+// Result returns the result at the end of the answer; nil until Next has returned io.EOF.
 func (s *Stream) Result() []byte {
 	select {
 	case <-s.w.done:
@@ -210,8 +209,8 @@ func (s *Stream) Result() []byte {
 	}
 }
 
-// Close takes the request back, unless it is answered, and drops what was not
-// read. It may be called at any time, by anyone, more than once.
+// Close cancels the request unless it is answered, and discards unread parts. It may be
+// called at any time, more than once, and concurrently with other methods.
 func (s *Stream) Close() {
 	s.conn.takeBack(s.w, fmt.Errorf("stream %s: %w", s.w.method, context.Canceled))
 	s.parts.clear()

@@ -11,23 +11,23 @@ import (
 	"sync/atomic"
 )
 
-// Errors of a Conn. What the other side answers with is a *Fault.
+// Errors of a Conn. An error answer of the other side is a *Fault.
 var (
 	ErrClosed = errors.New("the connection is closed")
 	ErrBusy   = errors.New("too many calls are open")
 	ErrSlow   = errors.New("the parts of the answer came faster than they were read")
 )
 
-// Handler answers the requests of the other side.
+// Handler answers requests of the other side.
 type Handler interface {
-	// Handle returns the result, in the notation of the dialect, or an error:
-	// a *Fault as it is, any other as an internal error with its text. params
-	// is the handler's. ctx ends when the request is taken back, and no
-	// answer is sent then, or when the connection ends.
+	// Handle returns the result in the notation of the dialect, or an error. A *Fault is
+	// sent as it is, any other error as an internal error with its text. The handler owns
+	// params. ctx ends when the connection ends or the other side cancels the request; a
+	// canceled request is not answered.
 	Handle(ctx context.Context, method string, params []byte) ([]byte, error)
 }
 
-// HandlerFunc is a function that is a Handler.
+// HandlerFunc is a function that implements Handler.
 type HandlerFunc func(ctx context.Context, method string, params []byte) ([]byte, error)
 
 // Handle calls f.
@@ -35,31 +35,28 @@ func (f HandlerFunc) Handle(ctx context.Context, method string, params []byte) (
 	return f(ctx, method, params)
 }
 
-// Options say how a Conn speaks. The zero value of each is what stands in
-// parentheses.
+// Options configures a Conn. The default of each field is in parentheses.
 type Options struct {
 	Framing    Framing // (NDJSON)
 	Dialect    Dialect // (JSONRPC)
-	Handler    Handler // (answers that no method is known)
+	Handler    Handler // (answers that the method is unknown)
 	MaxMessage int     // bytes (MaxMessage)
 	MaxCalls   int     // calls and streams open at once (1,024)
 	MaxHandled int     // requests of the other side handled at once (128)
 
-	// Strict ends the connection when the other side says what is no message,
-	// or answers what was not asked or what it has answered already. An answer
-	// that comes too late is neither.
+	// Strict ends the connection when the other side sends something that is not a
+	// message, answers an unknown request, or answers a request twice. An answer to a
+	// canceled request is allowed.
 	Strict bool
 
-	// Dropped is told of a frame that is no message, or one that nobody waits
-	// for. It is called by the goroutine that reads and must not block; frame
-	// is valid during the call.
+	// Dropped is called with a frame that is not a message or that has no receiver. It is
+	// called by the reading goroutine and must not block; frame is valid during the call.
 	Dropped func(reason string, frame []byte)
 }
 
-// Conn matches what is asked with what is answered, over a pair of streams, in
-// both directions at once. It is safe for concurrent use. Whatever the other
-// side does, memory is bounded: by the calls, handlers and subscriptions that
-// are open, each with what it may hold.
+// Conn matches requests with answers over a pair of streams, in both directions. It is
+// safe for concurrent use. Its memory is bounded whatever the other side does: by the
+// open calls, handlers and subscriptions, each with its own limit.
 type Conn struct {
 	options Options
 	r       io.ReadCloser
@@ -68,17 +65,17 @@ type Conn struct {
 	work    sync.WaitGroup // handlers
 	last    atomic.Uint64  // number of the last call
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	waiting  map[string]*waiter
 	handled  map[string]context.CancelCauseFunc // by id
 	handling int                                // bytes of params in handlers
-	late     []string                           // ids that were taken back, and may be answered still
+	late     []string                           // ids of canceled requests that may still be answered
 	subs     map[*Subscription]struct{}
-	err      error // why it is closed
+	err      error // why the connection is closed
 }
 
-// NewConn returns a connection that reads from r and writes to w, both of which
-// it closes in the end. Nothing is read or written before Run.
+// NewConn returns a connection that reads from r and writes to w. It closes both at the
+// end. Nothing is read or written before Run is called.
 func NewConn(r io.ReadCloser, w io.WriteCloser, o Options) *Conn {
 	if o.Framing == nil {
 		o.Framing = NDJSON{}
@@ -95,10 +92,10 @@ func NewConn(r io.ReadCloser, w io.WriteCloser, o Options) *Conn {
 	return c
 }
 
-// Run reads and writes until the other side ends its stream, which is nil
-// between two messages, or ctx ends. It returns when nothing of the connection
-// runs any more; a handler that does not heed its context is waited for. It may
-// be called once.
+// Run reads and writes until ctx ends or the other side ends its stream. It returns nil
+// if the stream ended between two messages. It returns after all goroutines of the
+// connection have ended, and so waits for a handler that ignores its context. It may be
+// called once.
 func (c *Conn) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -122,19 +119,19 @@ func (c *Conn) Run(ctx context.Context) error {
 	return err
 }
 
-// Close ends the connection: every call fails with ErrClosed, and the stream
-// to the other side is closed, which tells it to end. Run returns when it has.
+// Close ends the connection: every call fails with ErrClosed, and the stream to the other
+// side is closed so that it ends too. Run returns when the other side has ended.
 func (c *Conn) Close() { c.fail(ErrClosed) }
 
-// Err returns why the connection is closed, nil while it is open.
+// Err returns why the connection is closed; nil while it is open.
 func (c *Conn) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// fail closes the connection for the first reason it is given. Each waiter is
-// told once.
+// fail closes the connection for the given reason and ends every waiter. Only the first
+// call counts.
 func (c *Conn) fail(reason error) {
 	c.mu.Lock()
 	if c.err != nil {
@@ -171,7 +168,7 @@ func (c *Conn) unsent(id string, err error) {
 	}
 }
 
-// read dispatches frames until there are no more.
+// read dispatches frames until the stream ends.
 func (c *Conn) read(ctx context.Context) error {
 	frames := c.options.Framing.NewReader(c.r, c.options.MaxMessage)
 	var l Line
@@ -200,14 +197,14 @@ func (c *Conn) read(ctx context.Context) error {
 	}
 }
 
-// Why a strict connection ends.
+// Reasons for which a strict connection ends.
 var (
 	errNoMessage = errors.New("the other side said what is no message")
 	errStray     = errors.New("the other side answered what was not asked, or twice")
 )
 
-// refused drops a frame, and fails the call it may have been the answer to:
-// that must not wait for what will not come again.
+// refused drops a frame. If it may have been the answer to a call, that call fails, since
+// no other answer will arrive.
 func (c *Conn) refused(l *Line) {
 	c.drop(l.Refusal.Reason, l.Data)
 	key, err := Key(l.ID)
@@ -219,7 +216,7 @@ func (c *Conn) refused(l *Line) {
 	}
 }
 
-// dispatch reports whether there was a reason to say m.
+// dispatch handles m. It reports false if m is an answer that nothing accounts for.
 func (c *Conn) dispatch(ctx context.Context, m *Message, frame []byte) bool {
 	switch m.Kind {
 	case Request:
@@ -235,10 +232,11 @@ func (c *Conn) dispatch(ctx context.Context, m *Message, frame []byte) bool {
 	return true
 }
 
-// mostLate is how many ids that were taken back are remembered.
+// mostLate is the maximum number of canceled requests that are remembered.
 const mostLate = 1024
 
-// isLate reports whether m is the answer to what was taken back, and forgets that.
+// isLate reports whether m answers a canceled request. The final answer removes the
+// request from the list.
 func (c *Conn) isLate(m *Message) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -255,38 +253,38 @@ func (c *Conn) drop(reason string, frame []byte) {
 	}
 }
 
-// Frames that wait to be written. Past either, whoever has more waits.
+// Limits of the queue of frames. When one is reached, senders block.
 const (
 	mostQueued      = 64
 	mostQueuedBytes = 1 << 20
 )
 
-// outbox puts frames in an order and writes them in it, one at a time, so that
-// a stream that nobody reads stops only those who have something to say.
+// outbox queues frames and writes them in order, one at a time, so that a stream that
+// nobody reads blocks only senders.
 type outbox struct {
 	work chan struct{} // has an item when there may be frames
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	queue  []*outgoing
 	size   int
-	room   chan struct{} // closed, and made anew, when frames were taken
-	err    error         // why no more are taken
+	room   chan struct{} // closed and replaced when frames were taken
+	err    error         // why no more frames are accepted
 	closed bool
 }
 
-// outgoing is one frame on its way out.
+// outgoing is one frame to be written.
 type outgoing struct {
 	frame []byte
-	id    string      // of the call that fails when it can't be written; or empty
-	taken atomic.Bool // it is being written, or was
+	id    string      // of the call that fails when the frame can't be written; may be empty
+	taken atomic.Bool // the frame is being written, or was
 }
 
 func (o *outbox) init() {
 	o.work, o.room = make(chan struct{}, 1), make(chan struct{})
 }
 
-// push puts a frame at the end of the queue. It waits for room until ctx ends,
-// unless the frame is urgent.
+// push appends a frame to the queue. Unless the frame is urgent, push blocks while the
+// queue is full, until ctx ends.
 func (o *outbox) push(ctx context.Context, out *outgoing, urgent bool) error {
 	for {
 		o.mu.Lock()
@@ -311,8 +309,7 @@ func (o *outbox) push(ctx context.Context, out *outgoing, urgent bool) error {
 	}
 }
 
-// retract takes a frame out of the queue, and reports whether it was there
-// still.
+// retract removes a frame from the queue. It reports whether the frame was still queued.
 func (o *outbox) retract(out *outgoing) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -326,14 +323,14 @@ func (o *outbox) retract(out *outgoing) bool {
 	return false
 }
 
-// gone makes the room of a frame free. o.mu is held.
+// gone frees the space of a frame. o.mu must be held.
 func (o *outbox) gone(out *outgoing) {
 	o.size -= len(out.frame)
 	close(o.room)
 	o.room = make(chan struct{})
 }
 
-// close refuses what comes, for that reason, and lets run return.
+// close makes push fail with reason and run return.
 func (o *outbox) close(reason error) {
 	o.mu.Lock()
 	if o.err == nil {
@@ -347,9 +344,8 @@ func (o *outbox) close(reason error) {
 	poke(o.work)
 }
 
-// run writes until the outbox is closed. When a write fails, the frames that
-// are left, and all to come, fail with that error; what was written before may
-// be answered still.
+// run writes until the outbox is closed. When a write fails, all queued and later frames
+// fail with that error; requests already written may still be answered.
 func (o *outbox) run(w *Writer, unsent func(id string, err error)) {
 	for range o.work {
 		for {
@@ -376,7 +372,7 @@ func (o *outbox) run(w *Writer, unsent func(id string, err error)) {
 	}
 }
 
-// next takes the first frame; nil when there is none.
+// next takes the first frame; nil if there is none.
 func (o *outbox) next() (out *outgoing, closed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// checkLeaks fails the test when goroutines are left after it.
+// checkLeaks fails the test if goroutines are left after it.
 func checkLeaks(t *testing.T) {
 	t.Helper()
 	before := runtime.NumGoroutine()
@@ -44,7 +44,7 @@ func run(t *testing.T, c *Conn) <-chan error {
 	return ended
 }
 
-// pair are two connections that talk to each other.
+// pair returns two connections that talk to each other.
 func pair(t *testing.T, a, b Options) (*Conn, *Conn) {
 	t.Helper()
 	ar, bw := io.Pipe()
@@ -55,7 +55,7 @@ func pair(t *testing.T, a, b Options) (*Conn, *Conn) {
 	return ca, cb
 }
 
-// peer is the other side of a connection, by hand.
+// peer is the other side of a connection, scripted by the test.
 type peer struct {
 	t   *testing.T
 	in  *io.PipeReader
@@ -95,7 +95,7 @@ func (p *peer) write(lines ...string) {
 	}
 }
 
-// call starts a call and gives its outcome, "result" or "error: why".
+// call1 starts a call and delivers its outcome, "result" or "error: reason".
 func call1(ctx context.Context, c *Conn, method string) <-chan string {
 	out := make(chan string, 1)
 	go func() {
@@ -109,7 +109,7 @@ func call1(ctx context.Context, c *Conn, method string) <-chan string {
 	return out
 }
 
-// tongues are all pairs of framing and dialect.
+// tongues returns all pairs of framing and dialect.
 func tongues() map[string]Options {
 	return map[string]Options{
 		"lines of JSON-RPC":    {},
@@ -190,7 +190,7 @@ func poll(t *testing.T, ok func() bool) {
 	}
 }
 
-// An answer to a request that was not written is forged.
+// An answer to a request that was not written yet is forged.
 func TestConnAnswerBeforeRequest(t *testing.T) {
 	checkLeaks(t)
 	dropped := make(chan string, 1)
@@ -255,7 +255,7 @@ func TestConnTimeout(t *testing.T) {
 					t.Errorf("wrote %s, want %s", line, test.cancel)
 				}
 			}
-			// The late answer is dropped, and the connection goes on.
+			// The late answer is dropped, and the connection continues.
 			id, reply := "1", `{"jsonrpc":"2.0","id":%s,"result":%q}`
 			if _, ok := test.o.Dialect.(TypedJSON); ok {
 				id, reply = `"req-1"`, `{"type":"response","id":%s,"result":%q}`
@@ -274,7 +274,7 @@ func TestConnTimeout(t *testing.T) {
 	}
 }
 
-// A request that could not be written in time is never written, nor its
+// A request that times out before it is written is never written, nor is its
 // cancellation.
 func TestConnTimeoutBeforeWriting(t *testing.T) {
 	checkLeaks(t)
@@ -327,7 +327,7 @@ func TestConnClose(t *testing.T) {
 	if err := c.Notify(t.Context(), "m", nil); !errors.Is(err, ErrClosed) {
 		t.Errorf("a notification after: %v", err)
 	}
-	// Our stream ends, which tells the other side to end its own.
+	// This side's stream ends, which tells the other side to end its own.
 	if _, err := io.Copy(io.Discard, p.in); err != nil {
 		t.Errorf("the stream ended with %v", err)
 	}
@@ -454,8 +454,7 @@ func TestConnTooManyCalls(t *testing.T) {
 	}
 }
 
-// A peer that does not read stops only those who have something to say, and
-// for as long as they want to wait.
+// A peer that does not read blocks only senders, and only until their contexts end.
 func TestConnPeerDoesNotRead(t *testing.T) {
 	checkLeaks(t)
 	c, _, _ := newPeer(t, Options{})
@@ -475,7 +474,7 @@ func TestConnPeerDoesNotRead(t *testing.T) {
 	}
 }
 
-// Whatever an unasked peer sends, nothing of it is kept.
+// Nothing that a peer sends without being asked is kept in memory.
 func TestConnFlood(t *testing.T) {
 	checkLeaks(t)
 	var dropped atomic.Int64

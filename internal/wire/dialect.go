@@ -9,46 +9,44 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Part is the kind of a message that is one part of an answer of many, as what
-// an agent says word by word. Only some dialects have it.
+// Part is the kind of a message that is one part of an answer, such as the words of an
+// agent as they are generated. Only some dialects have it.
 const Part Kind = 5
 
-// Message is one message as a Dialect sees it, whatever the bytes.
+// Message is a message independent of its encoding.
 type Message struct {
 	Kind   Kind
-	ID     string // in the form of Key; empty in a notification
+	ID     string // in the form of Key; empty for a notification
 	Method string // of a request or notification
 	Body   []byte // params, result, or part; raw, in the notation of the dialect
 	Fault  *Fault // of an Error
 
-	// Cancels is the id of the request that a notification takes back, in the
-	// form of Key.
+	// Cancels is the id of the request that a notification cancels, in the form of Key.
 	Cancels string
 }
 
-// Dialect says what the frames of a stream say. It knows nothing of who waits
-// for what. Implementations are safe for concurrent use.
+// Dialect encodes and decodes messages. It does not correlate requests and answers.
+// Implementations are safe for concurrent use.
 type Dialect interface {
-	// Decode reads frame into m. Slices of m may point into frame.
+	// Decode decodes frame into m. Slices of m may point into frame.
 	Decode(frame []byte, m *Message) error
 
-	// Append appends the bytes of m to dst. It fails when the dialect can't
-	// say m.
+	// Append appends the encoding of m to dst. It fails if the dialect can't express m.
 	Append(dst []byte, m *Message) ([]byte, error)
 
-	// NewID returns the id of the nth request, n from 1, in the form of Key.
+	// NewID returns the id of the nth request, counted from 1, in the form of Key.
 	NewID(n uint64) string
 
-	// Cancel returns the notification that takes back the request id, which is
-	// one for method. It is false when there is none.
+	// Cancel returns the notification that cancels the request id for method. It reports
+	// false if there is none.
 	Cancel(id, method string) (Message, bool)
 }
 
-// Fault is the error that the other side answered with, or is to be answered.
+// Fault is the error in an error answer, received or to be sent.
 type Fault struct {
 	Code    int64
 	Message string
-	Data    []byte // raw; nil for none
+	Data    []byte // raw; nil if absent
 }
 
 func (f *Fault) Error() string {
@@ -58,12 +56,12 @@ func (f *Fault) Error() string {
 	return f.Message + " (" + strconv.FormatInt(f.Code, 10) + ")"
 }
 
-// JSONRPC is the dialect of JSON-RPC 2.0, read as strictly as MCP's lines are;
-// only line breaks between tokens are allowed, for framings that allow them.
-// The zero value cancels as MCP does.
+// JSONRPC is the dialect of JSON-RPC 2.0. It is as strict as MCP's lines, except that it
+// allows line breaks between tokens, for framings that allow them. The zero value cancels
+// requests as MCP does.
 type JSONRPC struct {
-	// CancelMethod is the notification that takes a request back, whose member
-	// requestId names it; "notifications/cancelled" when empty.
+	// CancelMethod is the notification that cancels the request named by its requestId;
+	// "notifications/cancelled" if empty.
 	CancelMethod string
 }
 
@@ -115,7 +113,7 @@ func (d JSONRPC) Append(dst []byte, m *Message) ([]byte, error) {
 	return appendSaid(dst, m)
 }
 
-// appendSaid appends the members that say what m asks or answers, and ends the object.
+// appendSaid appends the members after the id and closes the object.
 func appendSaid(dst []byte, m *Message) ([]byte, error) {
 	switch m.Kind {
 	case Request, Notification:
@@ -139,7 +137,7 @@ func appendSaid(dst []byte, m *Message) ([]byte, error) {
 // NewID implements [Dialect]: 1, 2, 3.
 func (JSONRPC) NewID(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// Cancel implements [Dialect]. A handshake can't be taken back.
+// Cancel implements [Dialect]. An initialize request can't be canceled.
 func (d JSONRPC) Cancel(id, method string) (Message, bool) {
 	if method == "initialize" {
 		return Message{}, false
@@ -153,20 +151,20 @@ func appendID(dst []byte, key string) []byte {
 	if key[0] != '"' {
 		return append(dst, key...)
 	}
-	dst, _ = jsontext.AppendQuote(dst, key[1:]) // fails for invalid UTF-8, which no key is
+	dst, _ = jsontext.AppendQuote(dst, key[1:]) // fails for invalid UTF-8 only, which no key contains
 	return dst
 }
 
 func appendFault(dst []byte, f *Fault) []byte {
 	dst = strconv.AppendInt(append(dst, `{"code":`...), f.Code, 10)
-	dst, _ = jsontext.AppendQuote(append(dst, `,"message":`...), f.Message) // what is not UTF-8 becomes U+FFFD
+	dst, _ = jsontext.AppendQuote(append(dst, `,"message":`...), f.Message) // invalid UTF-8 becomes U+FFFD
 	if f.Data != nil {
 		dst = append(append(dst, `,"data":`...), f.Data...)
 	}
 	return append(dst, '}')
 }
 
-// readFault reads {code, message, data}.
+// readFault decodes {code, message, data}.
 func readFault(frame []byte, s Span) (*Fault, error) {
 	f := &Fault{}
 	err := Members(frame, s, func(name []byte, value Span) error {
@@ -188,8 +186,8 @@ func readFault(frame []byte, s Span) (*Fault, error) {
 	return f, err
 }
 
-// unquoteLoosely is Unquote for text that is shown and decides nothing: a lone
-// surrogate becomes U+FFFD.
+// unquoteLoosely is Unquote for text that is only displayed: a lone surrogate becomes
+// U+FFFD.
 func unquoteLoosely(s Span, line []byte) (string, error) {
 	raw := s.Of(line)
 	if len(raw) == 0 || raw[0] != '"' {

@@ -90,7 +90,7 @@ func TestDialects(t *testing.T) {
 	}
 }
 
-// again checks that what a dialect writes it reads as what it was.
+// again checks that a dialect decodes what it encodes to the same message.
 func again(t *testing.T, d Dialect, m *Message) {
 	t.Helper()
 	frame, err := d.Append([]byte("x"), m)
@@ -149,7 +149,7 @@ func fuzzDialect(f *testing.F, d Dialect) {
 	})
 }
 
-// FuzzTyped checks that what the typed dialect takes it can say again.
+// FuzzTyped checks that the typed dialect can encode every message that it decodes.
 func FuzzTyped(f *testing.F) {
 	for _, frame := range []string{
 		`{"type":"request","id":"req-1","method":"execute","params":{}}`, `{"type":"stream","id":"req-1","delta":"x"}`,

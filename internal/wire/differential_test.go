@@ -14,9 +14,9 @@ import (
 	"testing"
 )
 
-// What Read accepts, every decoder in use reads alike: the corpus is decoded
-// by Go's, Python's and JavaScript's, and what they find is compared with the
-// spans of the envelope.
+// Every decoder in use decodes a line that Read accepts in the same way: the corpus is
+// decoded by Go, Python and JavaScript, and the results are compared with the spans of
+// the envelope.
 func TestDecodersAgree(t *testing.T) {
 	corpus := corpus(t)
 	var input strings.Builder
@@ -72,7 +72,7 @@ func compare(t *testing.T, line []byte, got, want string) {
 	}
 }
 
-// corpus are the accepted lines of the tables and of a generator.
+// corpus returns the accepted lines of the test tables and of a generator.
 func corpus(t *testing.T) [][]byte {
 	var lines [][]byte
 	add := func(line []byte) {
@@ -97,7 +97,7 @@ func corpus(t *testing.T) [][]byte {
 	return lines
 }
 
-// alphabet has what decoders have been known to stumble over.
+// alphabet has texts on which decoders are known to differ.
 var alphabet = []string{
 	"a", "B", "0", " ", "é", "あ", "🐍", "\u2028", "\u2029", "\u0085", "\ufeff", "\u200b", "\u202e", "ſ", "K", "\ufffd",
 	`\"`, `\\`, `\/`, `\b`, `\n`, `\u0000`, `\u000a`, `\u00e9`, `\ud83d\udc0d`, `\uffff`, `{`, `}`, `[`, `]`, `,`, `:`, `'`, `//`,
@@ -157,7 +157,7 @@ func randomMessage(r *rand.Rand) []byte {
 	return []byte(strings.Repeat(" ", r.IntN(2)) + "{" + strings.Join(members, ",\t") + "}")
 }
 
-// mutated changes a byte, or puts one piece of the line into another place.
+// mutated changes a byte, or moves one piece of the line.
 func mutated(r *rand.Rand, line []byte) []byte {
 	line = slices.Clone(line)
 	i, j := r.IntN(len(line)), r.IntN(len(line))
@@ -175,8 +175,8 @@ func mutated(r *rand.Rand, line []byte) []byte {
 	return line
 }
 
-// spansPlain is what the envelope says of a line, in the form that the
-// programs in testdata print.
+// spansPlain returns the content of the envelope in the form that the programs in
+// testdata print.
 func spansPlain(t *testing.T, line []byte, e *Envelope) string {
 	t.Helper()
 	method := "absent"
@@ -184,7 +184,7 @@ func spansPlain(t *testing.T, line []byte, e *Envelope) string {
 		method = plainForm(t, e.Method)
 	}
 	arguments := spanPlain(t, line, e.Arguments)
-	if !e.Arguments.Present() && e.Params.Present() { // null is read as none
+	if !e.Arguments.Present() && e.Params.Present() { // null is treated as absent
 		if s, err := Member(line, e.Params, "arguments"); err == nil && string(s.Of(line)) == "null" {
 			arguments = "null"
 		}
@@ -200,8 +200,8 @@ func spanPlain(t *testing.T, line []byte, s Span) string {
 	return plainForm(t, decodeAny(t, s.Of(line)))
 }
 
-// goPlain decodes line with the standard library into structs, which folds
-// case and lets the last of two members win.
+// goPlain decodes line with the standard library into structs, which ignores case and
+// lets the last duplicate win.
 func goPlain(t *testing.T, line []byte) string {
 	t.Helper()
 	var m struct {
@@ -239,8 +239,8 @@ func decodeAny(t *testing.T, text []byte) any {
 	return v
 }
 
-// plainForm writes a value so that equal values of different decoders are
-// equal texts: numbers as the double they come nearest to.
+// plainForm formats a value so that equal values of different decoders are equal texts:
+// numbers as the nearest double.
 func plainForm(t *testing.T, v any) string {
 	t.Helper()
 	switch v := v.(type) {

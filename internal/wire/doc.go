@@ -1,46 +1,43 @@
-// Package wire reads and writes what travels over pipes between ThoughtGate and
-// the programs around it.
+// Package wire reads and writes the messages on the pipes between ThoughtGate and the
+// programs around it.
 //
-// It answers three questions, each in a part that is usable without the next.
-// Where does a message end? That is a [Framing]: lines, Content-Length headers,
-// or a length of four bytes. What is a message? That is [Read] for MCP, where
-// one strict reader looks at each line once and says what it is, and a [Dialect]
-// for the programs that ThoughtGate talks to itself. Who answers what? That is a
-// [Conn].
+// It has three parts, each usable without the next. A [Framing] finds where a message
+// ends: lines, Content-Length headers, or a 4-byte length. [Read] parses an MCP message:
+// one strict reader looks at each line once and says what it is. A [Dialect] does the
+// same for the programs that ThoughtGate itself talks to. A [Conn] matches requests and
+// answers.
 //
 // # The strict reader
 //
-// Two programs that read the same bytes differently are two programs of which
-// one can be fooled: if the gate sees the tool "read" where the server sees the
-// tool "delete", the gate guards nothing. JSON leaves much to its readers
-// (members that come twice, case, lone surrogates, huge numbers, where a line
-// ends), so Read refuses every line on which readers in use are known to
-// differ. What it accepts it does not change: it reports where in the line the
-// members lie that decide what is done, as spans, and the line goes on
-// byte for byte.
+// If two programs read the same bytes differently, one of them can be fooled: if the gate
+// sees the tool "read" where the server sees the tool "delete", the gate guards nothing.
+// JSON leaves much to its readers (duplicate members, case, lone surrogates, huge
+// numbers, line ends), so Read refuses every line on which readers in use are known to
+// differ. It does not change what it accepts: it reports the spans of the members that
+// decide what is done, and the line is forwarded byte for byte.
 //
 // # Memory
 //
-// A peer may be hostile. No message is longer than [MaxMessage]; the rest of a
-// longer one is thrown away as it arrives. Nesting, members of an object, and
-// whatever waits for an answer are bounded as well. Buffers start small, grow
-// with what is read, and are let go after a large message.
+// A peer may be hostile. No message is longer than [MaxMessage]; the rest of a longer one
+// is discarded as it arrives. Nesting, members of an object, and whatever waits for an
+// answer are bounded as well. Buffers start small, grow with what is read, and are
+// released after a large message.
 package wire
 
 const (
-	// MaxMessage is how long a message may be, in bytes, without its framing.
+	// MaxMessage is the maximum length of a message without its framing, in bytes.
 	MaxMessage = 10 << 20
 
-	// MaxDepth is how many objects and arrays may be open at once in a message.
+	// MaxDepth is the maximum number of objects and arrays open at once in a message.
 	MaxDepth = 1000
 
-	// MaxMembers is how many members one object of a message may have. Each
-	// must be remembered until the object ends, to notice one that comes twice.
+	// MaxMembers is the maximum number of members of one object. Each name must be
+	// remembered until the object ends, to detect duplicates.
 	MaxMembers = 1 << 16
 
-	// MaxID is how long a string that is an id may be, in bytes of UTF-8.
+	// MaxID is the maximum length of a string id, in bytes of UTF-8.
 	MaxID = 1 << 10
 
-	// MaxMethod is how long the name of a method may be, in bytes.
+	// MaxMethod is the maximum length of a method name, in bytes.
 	MaxMethod = 1 << 10
 )

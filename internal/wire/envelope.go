@@ -1,6 +1,6 @@
 package wire
 
-// Side is who wrote a line.
+// Side is the writer of a line.
 type Side uint8
 
 const (
@@ -8,7 +8,7 @@ const (
 	FromServer
 )
 
-// Kind is what a message is, by the members it has.
+// Kind is the kind of a message. The members of the message decide it.
 type Kind uint8
 
 const (
@@ -18,7 +18,7 @@ const (
 	Error                        // error; the id may be absent
 )
 
-// String returns the kind in lower case, as request.
+// String returns the kind in lower case, such as "request".
 func (k Kind) String() string {
 	switch k {
 	case Request:
@@ -33,11 +33,11 @@ func (k Kind) String() string {
 	return "none"
 }
 
-// Span is a half-open range of bytes of the line it was found in. The zero
-// Span is an absent member.
+// Span is a half-open byte range in the line it was found in. The zero Span is an absent
+// member.
 type Span struct{ Start, End int }
 
-// Of returns the bytes of s in line, nil when s is absent.
+// Of returns the bytes of s in line; nil if s is absent.
 func (s Span) Of(line []byte) []byte {
 	if s.End == 0 {
 		return nil
@@ -45,15 +45,15 @@ func (s Span) Of(line []byte) []byte {
 	return line[s.Start:s.End]
 }
 
-// Present reports whether the member was there.
+// Present reports whether the member is present.
 func (s Span) Present() bool { return s.End != 0 }
 
-// Len is the number of bytes that s covers.
+// Len returns the number of bytes in s.
 func (s Span) Len() int { return s.End - s.Start }
 
-// Envelope is what the gate knows of one message: its kind, and where in the
-// line the members lie that decide what is done with it. Spans cover the raw
-// JSON value, quotes included. It holds no copy of the line but for Method.
+// Envelope is what the gate knows about one message: its kind, and the spans of the
+// members that decide what is done with it. Spans cover the raw JSON value, including
+// quotes. Apart from Method, it holds no copy of the line.
 type Envelope struct {
 	Kind   Kind
 	Method string // unescaped; empty in results and errors
@@ -66,10 +66,10 @@ type Envelope struct {
 	Code   int64
 
 	// Within params.
-	Bare           bool // it has no members beside name, uri and arguments
+	Bare           bool // params has no members other than name, uri and arguments
 	Name           Span // params.name
 	URI            Span // params.uri
-	Arguments      Span // params.arguments, an object; absent when it is null
+	Arguments      Span // params.arguments, an object; absent if it is null
 	Meta           Span // params._meta
 	ProgressToken  Span // params._meta.progressToken
 	Version        Span // params._meta["io.modelcontextprotocol/protocolVersion"], a string
@@ -100,8 +100,7 @@ func (e *Envelope) spans() [22]*Span {
 	}
 }
 
-// Key returns the id of e in the canonical form of [Key]; empty when the
-// message has no id.
+// Key returns the id of e in the canonical form of [Key]; empty if the message has no id.
 func (e *Envelope) Key(line []byte) string {
 	key, err := Key(e.ID.Of(line))
 	if err != nil {
@@ -110,8 +109,8 @@ func (e *Envelope) Key(line []byte) string {
 	return key
 }
 
-// Refuse returns the refusal of a message that could be read and may not
-// cross all the same. A request is answered, anything else is not.
+// Refuse returns a refusal of a message that could be read but must not be forwarded.
+// Only a request is answered.
 func (e *Envelope) Refuse(code int, reason string) *Refusal {
 	return &Refusal{Reason: reason, Code: code, ID: e.ID, Answer: e.Kind == Request}
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// One child, 100 calls at once. The child here is cat, which sends back each
-// line that it is given: our requests come back as if it had asked, our answers
-// to them as if it had answered.
+// One child process, 100 calls at once. The child is cat, which returns each line: the
+// requests come back as if cat had sent them, and so do the answers to them.
 func ExampleConn() {
 	child := exec.Command("cat")
 	stdin, err := child.StdinPipe()
@@ -58,7 +57,7 @@ func ExampleConn() {
 	}
 	fmt.Println(n, "calls got their own answer")
 
-	conn.Close() // cat reads the end of its input and ends
+	conn.Close() // cat reads the end of its input and exits
 	running.Wait()
 	fmt.Println("cat:", child.Wait())
 	// Output:

@@ -10,36 +10,35 @@ import (
 	"sync"
 )
 
-// Framing says where a message ends in a stream of bytes. It knows nothing of
-// what a message says.
+// Framing defines where a message ends in a stream of bytes. It does not know what a
+// message contains.
 type Framing interface {
-	// NewReader returns a reader of the messages in r, each of at most max
-	// bytes; 0 stands for MaxMessage.
+	// NewReader returns a reader of the messages in r, each of at most max bytes; 0 means
+	// MaxMessage.
 	NewReader(r io.Reader, max int) LineReader
 
-	// around returns what stands before and after body in its frame; head is made in
-	// room. It fails when body can't be framed so that it comes out as it went in.
+	// around returns what precedes and follows body in its frame; head may be appended to
+	// room. It fails if the other side would not read the framed body as it is.
 	around(room []byte, body []byte) (head []byte, tail string, err error)
 }
 
-// LineReader reads the messages of a stream. See Reader.Next for what it
-// returns at the end. It is not safe for concurrent use.
+// LineReader reads the messages of a stream. See Reader.Next for its behavior at the end
+// of the stream. It is not safe for concurrent use.
 type LineReader interface {
 	Next(*Line) error
 }
 
-// ErrFraming means that the stream can't be read on: where the next message
-// begins is not known any more.
+// ErrFraming means that the stream can't be read any further: the start of the next
+// message is unknown.
 var ErrFraming = errors.New("framing lost")
 
-// NDJSON is newline-delimited JSON: a message is a line. It is the framing of
-// MCP and of most agents.
+// NDJSON is newline-delimited JSON: one message per line. MCP and most agents use it.
 type NDJSON struct{}
 
 // NewReader implements Framing; the result is a *Reader.
 func (NDJSON) NewReader(r io.Reader, max int) LineReader { return NewReader(r, max) }
 
-// around fails when body has a line break, or is nothing but blanks.
+// around fails if body contains a line break or is blank.
 func (NDJSON) around(_ []byte, body []byte) ([]byte, string, error) {
 	blank := true
 	for _, c := range body {
@@ -54,13 +53,13 @@ func (NDJSON) around(_ []byte, body []byte) ([]byte, string, error) {
 	return nil, "\n", nil
 }
 
-// Writer writes messages to a stream. A frame of up to 64 KiB leaves in one
-// write; a longer one is not copied and leaves in two or three, with no other
-// between them. It is safe for concurrent use.
+// Writer writes messages to a stream. A frame of up to 64 KiB is one write; a longer one
+// is not copied and takes two or three writes, which no other frame interrupts. It is
+// safe for concurrent use.
 type Writer struct {
 	framing Framing
 
-	mu  sync.Mutex // guards what follows, and is held while writing
+	mu  sync.Mutex // guards the fields below; held while writing
 	w   io.Writer
 	buf []byte
 	err error
@@ -69,9 +68,9 @@ type Writer struct {
 // NewWriter returns a writer of messages framed with f to w.
 func NewWriter(w io.Writer, f Framing) *Writer { return &Writer{framing: f, w: w} }
 
-// Write writes body as one frame. After a write failed, half a frame may have
-// left, and every later call returns that error. A body that can't be framed is
-// an error of this call only.
+// Write writes body as one frame. After a failed write, part of a frame may have been
+// written, and every later call returns that error. If body can't be framed, only this
+// call fails.
 func (w *Writer) Write(body []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -94,7 +93,7 @@ func (w *Writer) Write(body []byte) error {
 	return w.err
 }
 
-// put writes text unless an earlier write failed. w.mu is held.
+// put writes text unless an earlier write failed. w.mu must be held.
 func (w *Writer) put(text []byte) {
 	if w.err != nil || len(text) == 0 {
 		return
@@ -104,7 +103,7 @@ func (w *Writer) put(text []byte) {
 	}
 }
 
-// failed reports whether the stream is of no more use.
+// failed reports whether a write failed, which makes the stream unusable.
 func (w *Writer) failed() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -113,24 +112,24 @@ func (w *Writer) failed() bool {
 
 const (
 	headerLine  = 1 << 10 // longest line of a header, in bytes
-	headerLines = 32      // most lines of a header
+	headerLines = 32      // maximum number of lines of a header
 
-	// absurd is the length of a message past which a stream is given up: it is
-	// not one that is too long but something else that was read as a length.
+	// absurd is the message length past which the stream is given up: something else was
+	// read as a length.
 	absurd = 1 << 30
 )
 
-// ContentLength frames a message with a header, as language servers do:
-// "Content-Length: 12", a blank line, and 12 bytes. Header names have no case;
-// headers that are not known are ignored.
+// ContentLength frames a message with a header, as language servers do: "Content-Length:
+// 12", a blank line, and 12 bytes. Header names are case-insensitive; unknown headers are
+// ignored.
 type ContentLength struct {
-	// Whole makes a message that is too long the end of the stream, with
-	// ErrFraming, as soon as it is announced. Else it is passed over.
+	// Whole makes a message that is too long end the stream with ErrFraming as soon as
+	// its header is read. Otherwise the message is skipped.
 	Whole bool
 }
 
-// NewReader implements Framing. A header without a length, with two, or with
-// more text than a header has any reason to hold, is ErrFraming.
+// NewReader implements Framing. A header without a length, with two lengths, or of
+// excessive size is ErrFraming.
 func (f ContentLength) NewReader(r io.Reader, max int) LineReader {
 	return &lengthReader{window: newWindow(r, max), header: readHeader, whole: f.Whole}
 }
@@ -140,8 +139,8 @@ func (ContentLength) around(room, body []byte) ([]byte, string, error) {
 	return append(room, "\r\n\r\n"...), "", nil
 }
 
-// Length32 frames a message with its length as four bytes, the highest first.
-// It is the framing of extensions that speak protobuf.
+// Length32 frames a message with its length as a 4-byte big-endian integer. Extensions
+// that use protobuf have this framing.
 type Length32 struct {
 	Whole bool // as in ContentLength
 }
@@ -151,7 +150,7 @@ func (f Length32) NewReader(r io.Reader, max int) LineReader {
 	return &lengthReader{window: newWindow(r, max), header: readLength32, whole: f.Whole}
 }
 
-// around fails past 4 GiB.
+// around fails if body is 4 GiB or longer.
 func (Length32) around(room, body []byte) ([]byte, string, error) {
 	if uint64(len(body)) > 1<<32-1 {
 		return nil, "", fmt.Errorf("frame a message: %d bytes are too many", len(body))
@@ -159,16 +158,16 @@ func (Length32) around(room, body []byte) ([]byte, string, error) {
 	return binary.BigEndian.AppendUint32(room, uint32(len(body))), "", nil
 }
 
-// lengthReader reads messages whose length stands before them.
+// lengthReader reads messages that are preceded by their length.
 type lengthReader struct {
 	window
-	header func(*window) (int64, error) // io.EOF when the input ends before it
+	header func(*window) (int64, error) // io.EOF if the input ends before a header
 	whole  bool
 	kept   []byte
 }
 
-// Next implements LineReader. A message that the end of the input cuts short
-// is io.ErrUnexpectedEOF.
+// Next implements LineReader. It returns io.ErrUnexpectedEOF if the input ends within a
+// message.
 func (r *lengthReader) Next(l *Line) error {
 	r.Shrink()
 	n, err := r.header(&r.window)
@@ -194,7 +193,7 @@ func (r *lengthReader) Next(l *Line) error {
 	return nil
 }
 
-// discard reads past a message of n bytes and makes l of what is known of it.
+// discard skips a message of n bytes and fills l with what the scan found.
 func (r *lengthReader) discard(l *Line, n int64) error {
 	var s scan
 	r.kept = r.kept[:0]
@@ -241,7 +240,7 @@ func readLength32(w *window) (int64, error) {
 	return int64(n), nil
 }
 
-// readHeader reads the header of ContentLength, the blank line included.
+// readHeader reads a ContentLength header, including the blank line.
 func readHeader(w *window) (int64, error) {
 	length := int64(-1)
 	for i := 0; ; i++ {
@@ -274,8 +273,8 @@ func readHeader(w *window) (int64, error) {
 	}
 }
 
-// readHeaderLine returns the next line of a header without its end, and takes
-// it. At the end of the input it returns what there is.
+// readHeaderLine takes and returns the next header line without its end. At the end of
+// the input it returns the rest.
 func readHeaderLine(w *window) ([]byte, error) {
 	for {
 		unread := w.Unread()
@@ -292,8 +291,7 @@ func readHeaderLine(w *window) ([]byte, error) {
 	}
 }
 
-// parseLength reads digits and nothing else: what other readers make of a sign
-// or of blanks in between differs.
+// parseLength accepts digits only: readers disagree about signs and inner blanks.
 func parseLength(value []byte) (int64, error) {
 	value = bytes.Trim(value, " \t")
 	for _, c := range value {

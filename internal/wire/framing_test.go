@@ -92,7 +92,7 @@ func checkStream(t *testing.T, got, want []string, err, end error) {
 	}
 }
 
-// A length that was announced costs nothing until bytes come.
+// An announced length allocates nothing until bytes arrive.
 func TestAnnouncedLengthIsNotAllocated(t *testing.T) {
 	r := Length32{}.NewReader(strings.NewReader("\x00\x9f\xff\xff{}"), 0).(*lengthReader)
 	var l Line
@@ -104,7 +104,7 @@ func TestAnnouncedLengthIsNotAllocated(t *testing.T) {
 	}
 }
 
-// recorder notes what each write got, and fails after some.
+// recorder records each write, and fails after some of them.
 type recorder struct {
 	writes []string
 	fail   int

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzRead checks that Read never panics, and that what it accepts the
-// standard library decodes to the same message.
+// FuzzRead checks that Read never panics, and that the standard library decodes what it
+// accepts to the same message.
 func FuzzRead(f *testing.F) {
 	for _, c := range readCases {
 		if len(c.line) < 4<<10 {
@@ -87,7 +87,7 @@ func checkAccepted(t *testing.T, line []byte, e *Envelope) {
 	}
 }
 
-// checkKey checks that the key of an id tells it from all others.
+// checkKey checks that the key of an id distinguishes it from all others.
 func checkKey(t *testing.T, line []byte, e *Envelope) {
 	t.Helper()
 	var id any
@@ -108,8 +108,8 @@ func checkKey(t *testing.T, line []byte, e *Envelope) {
 	}
 }
 
-// FuzzReader checks that what is found in a stream does not depend on the
-// pieces in which it arrives, and that nothing is made up.
+// FuzzReader checks that the messages found in a stream do not depend on the chunks in
+// which it arrives, and that each is part of the input.
 func FuzzReader(f *testing.F) {
 	f.Add([]byte("{\"a\":1}\n{\"b\":2}\r\n\n x\n"), uint64(1))
 	f.Add([]byte("{\"v\":\"cut\n{\"id\":1}\n\"}\n{}"), uint64(2))
@@ -163,8 +163,8 @@ func errText(err error) string {
 	return err.Error()
 }
 
-// checkFramed checks that messages are pieces of the input, and go out as they
-// came in.
+// checkFramed checks that messages are parts of the input, and are written as they were
+// read.
 func checkFramed(t *testing.T, framing Framing, input []byte) {
 	t.Helper()
 	r := framing.NewReader(bytes.NewReader(input), fuzzMax)
@@ -195,8 +195,8 @@ func checkFramed(t *testing.T, framing Framing, input []byte) {
 	}
 }
 
-// FuzzList checks that taking elements out of a list leaves a line that can be
-// read, and every other byte as it was.
+// FuzzList checks that removing elements from a list leaves a readable line and does not
+// change any other byte.
 func FuzzList(f *testing.F) {
 	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"result":{"tools":[ {"name":"a"} , {"name":"b"},{"name":"c"} ],"nextCursor":"x"}}`), uint8(5))
 	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"result":{"tools":[1,"x",[],{}]}}`), uint8(2))

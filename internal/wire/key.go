@@ -13,15 +13,15 @@ import (
 
 var errNotID = errors.New("not an id: want a string or an integer")
 
-// Key returns a canonical form of a raw id, for use in maps: equal ids have
-// equal keys however they are escaped, and 1 differs from "1". It fails for
-// what is no id that correlates exactly.
+// Key returns a canonical form of a raw id for use in maps: equal ids have equal keys
+// however they are escaped, and 1 differs from "1". It fails for an id that readers may
+// not all correlate alike.
 func Key(id []byte) (string, error) {
 	switch {
 	case !validID(id):
 		return "", errNotID
 	case id[0] != '"':
-		return string(id), nil // there is one way to write an integer
+		return string(id), nil // an integer has only one form
 	case bytes.IndexByte(id, '\\') < 0:
 		return string(id[:len(id)-1]), nil
 	}
@@ -32,8 +32,8 @@ func Key(id []byte) (string, error) {
 	return string(text), nil
 }
 
-// Unquote returns what the JSON string at s in line stands for. It fails when
-// s is absent, is no string, or holds a lone surrogate.
+// Unquote returns the value of the JSON string at s in line. It fails if s is absent, is
+// not a string, or contains a lone surrogate.
 func Unquote(s Span, line []byte) (string, error) {
 	raw := s.Of(line)
 	if len(raw) == 0 || raw[0] != '"' {
@@ -47,15 +47,14 @@ func Unquote(s Span, line []byte) (string, error) {
 	return string(text), nil
 }
 
-// AppendQuote appends text as a JSON string to dst. What is not UTF-8 in it becomes
-// U+FFFD.
+// AppendQuote appends text as a JSON string to dst. Invalid UTF-8 becomes U+FFFD.
 func AppendQuote(dst []byte, text string) []byte {
-	dst, _ = jsontext.AppendQuote(dst, strings.ToValidUTF8(text, "\uFFFD")) // it fails for nothing else
+	dst, _ = jsontext.AppendQuote(dst, strings.ToValidUTF8(text, "\uFFFD")) // fails for invalid UTF-8 only
 	return dst
 }
 
-// validID reports whether raw is an id that every reader correlates alike: an
-// integer of 64 bits, or a string that is not too long and is all Unicode.
+// validID reports whether all readers correlate raw alike: it is a 64-bit integer, or a
+// string of valid Unicode that is not too long.
 func validID(raw []byte) bool {
 	if len(raw) == 0 {
 		return false
@@ -81,8 +80,8 @@ func validID(raw []byte) bool {
 	return bytes.IndexByte(text, '"') < 0 && len(text) <= MaxID && utf8.Valid(text)
 }
 
-// integer reads a JSON number that is an integer of 64 bits: no fraction, no
-// exponent, no negative zero.
+// integer parses a JSON number that is a 64-bit integer: no fraction, no exponent, no
+// negative zero.
 func integer(raw []byte) (int64, bool) {
 	digits := bytes.TrimPrefix(raw, []byte("-"))
 	if len(digits) == 0 || len(digits) > 19 || digits[0] == '0' && len(raw) > 1 {

@@ -7,38 +7,38 @@ import (
 	"io"
 )
 
-// Line is one message as it was framed. What its fields point to is valid until
-// the next call of Next.
+// Line is one message without its framing. Its slices are valid until the next call of
+// Next.
 type Line struct {
-	// Data is the message, without line end or header. Of a message that is
-	// too long it is the beginning.
+	// Data is the message without line end or header. If the message is too long, Data is
+	// its beginning.
 	Data []byte
 
-	// Terminated is false for what stands after the last line end when the
-	// input ends. It may be whole, or the beginning of something.
+	// Terminated is false for text after the last line end of the input. Such text may be
+	// a whole message or the beginning of one.
 	Terminated bool
 
-	// TooLong reports a message longer than the limit, of which the rest was
-	// thrown away.
+	// TooLong reports that the message is longer than the limit. The rest of it was
+	// discarded.
 	TooLong bool
 
-	// Refusal is not nil when the message may not cross, whatever Data looks
-	// like: it is too long, or part of a string that an earlier line began.
-	// Its ID is never present: Data may not hold it.
+	// Refusal is not nil if the message must be refused whatever Data looks like: it is
+	// too long, or part of a string that began on an earlier line. Its ID is never
+	// present, since Data may not contain it.
 	Refusal *Refusal
 
-	// ID is the raw id of a message that is too long, when it has exactly one.
+	// ID is the raw id of a message that is too long, if it has exactly one.
 	ID []byte
 
-	// Answers reports that a message that is too long is no request: it may be
-	// the answer to ID.
+	// Answers reports that a message that is too long is not a request and may be the
+	// answer to ID.
 	Answers bool
 
 	skim *skim // of a long message whose skeleton is known
 }
 
-// Read is [Read] for the message in l. Of a long message that a reader made by
-// [NewReaderOf] has read it knows most already.
+// Read calls [Read] for the message in l. For a long message from a reader of
+// [NewReaderOf] most of the work is already done.
 func (l *Line) Read(from Side, e *Envelope) error {
 	if l.skim != nil && l.skim.read(l.Data, from, e) {
 		return nil
@@ -46,33 +46,31 @@ func (l *Line) Read(from Side, e *Envelope) error {
 	return Read(l.Data, from, e)
 }
 
-// keptPrefix is how much is kept of a message that is too long, in bytes.
+// keptPrefix is the number of bytes that are kept of a message that is too long.
 const keptPrefix = 256
 
-// Reader reads newline-delimited messages: every line that is not blank, with
-// LF or CRLF at its end, however the bytes arrive. It holds one line at most.
-// It is not safe for concurrent use.
+// Reader reads newline-delimited messages: every line that is not blank, ending in LF or
+// CRLF. It holds at most one line. It is not safe for concurrent use.
 type Reader struct {
 	window   Window
-	max      int  // longest line
-	skims    bool // long lines are checked while they arrive
-	searched int  // bytes of the window that hold no line end
+	max      int  // longest line, in bytes
+	skims    bool // check long lines while they arrive
+	searched int  // bytes of the window known to hold no line end
 	torn     torn
 	skim     skim // of a long line
 	scan     scan // of the line that is too long
 	prefix   []byte
-	overlong bool // the rest of that line is still to be read: see State
+	overlong bool // the rest of that line has not been read yet; see State
 }
 
-// NewReader returns a reader of r for lines of at most max bytes; 0 stands for
-// MaxMessage.
+// NewReader returns a reader of r for lines of at most max bytes; 0 means MaxMessage.
 func NewReader(r io.Reader, max int) *Reader {
 	w := newWindow(r, max)
 	return &Reader{window: &w, max: w.max}
 }
 
-// NewReaderOf is NewReader for what others hold in memory. It checks long messages
-// while they arrive.
+// NewReaderOf is like NewReader, but reads through a Window owned by the caller and
+// checks long messages while they arrive.
 func NewReaderOf(w Window, max int) *Reader {
 	if max <= 0 {
 		max = MaxMessage
@@ -80,12 +78,12 @@ func NewReaderOf(w Window, max int) *Reader {
 	return &Reader{window: w, max: max, skims: true}
 }
 
-// Close lets go of the memory. The reader is of no more use.
+// Close releases the memory. The reader must not be used afterwards.
 func (r *Reader) Close() { r.window.Release() }
 
-// Next reads the next line into l. At the end of the input it returns io.EOF;
-// before that, what stands after the last line end comes as a line that is not
-// terminated. Any other error is the source's, and the reader is of no more use.
+// Next reads the next line into l. At the end of the input it returns io.EOF; before
+// that, text after the last line end is returned as a line that is not terminated. Any
+// other error comes from the source, and the reader must not be used afterwards.
 func (r *Reader) Next(l *Line) error {
 	r.window.Shrink()
 	r.skim.forget()
@@ -120,9 +118,9 @@ func (r *Reader) Next(l *Line) error {
 	}
 }
 
-// last makes l of what stands after the last line end, if there is anything.
+// last returns the text after the last line end, if any, in l.
 func (r *Reader) last(l *Line) error {
-	rest := r.window.Unread() // which fill may have moved
+	rest := r.window.Unread() // Fill may have moved it
 	r.window.Take(len(rest))
 	r.searched = 0
 	if r.yield(l, rest, false) {
@@ -131,7 +129,7 @@ func (r *Reader) last(l *Line) error {
 	return io.EOF
 }
 
-// yield makes l of data, unless that is blank.
+// yield sets l to the line data and reports whether it did. Blank lines are skipped.
 func (r *Reader) yield(l *Line, data []byte, terminated bool) bool {
 	if len(bytes.Trim(data, " \t")) == 0 {
 		return false
@@ -151,23 +149,23 @@ func (r *Reader) yield(l *Line, data []byte, terminated bool) bool {
 	return true
 }
 
-// tear refuses l if it continues a string of an earlier line, and notes
-// whether it ends inside one itself.
+// tear refuses l if it continues a string of an earlier line. Otherwise it remembers
+// whether l ends inside a string.
 func (r *Reader) tear(l *Line) {
 	if r.torn.covers(l.Data) {
 		l.Refusal = errInsideString.plain()
 		return
 	}
 	if l.skim != nil {
-		return // it ends outside of strings
+		return // a skimmed line ends outside of strings
 	}
 	if depth, ok := tears(l.Data); ok {
 		r.torn.begin(depth)
 	}
 }
 
-// discard reads on to the end of a line that is too long and makes l of what
-// is known of it.
+// discard reads up to the end of a line that is too long and fills l with what the scan
+// found.
 func (r *Reader) discard(l *Line) error {
 	terminated := false
 	for !terminated {
@@ -195,7 +193,7 @@ func (r *Reader) discard(l *Line) error {
 	return nil
 }
 
-// tooLong completes l from the scan of the line.
+// tooLong fills l from the scan of the line.
 func (r *Reader) tooLong(l *Line) {
 	l.TooLong, l.Refusal = true, errTooLong.plain()
 	if r.torn.covers(l.Data) {
@@ -209,7 +207,7 @@ func (r *Reader) tooLong(l *Line) {
 	}
 }
 
-// plain returns a copy of the fault r, as the refusal of a line without id.
+// plain returns a copy of r, as the refusal of a line without an id.
 func (r *Refusal) plain() *Refusal {
 	refusal := *r
 	return &refusal
@@ -225,35 +223,35 @@ func withoutCR(line []byte) []byte {
 }
 
 const (
-	smallBuffer = 16 << 10 // what a reader starts with and goes back to
-	keptBuffer  = 64 << 10 // what a reader keeps between messages
-	largeBuffer = 1 << 20  // past this a reader takes all it may need at once
-	emptyReads  = 100      // in a row, before the source is given up
+	smallBuffer = 16 << 10 // initial size, and size after a large message
+	keptBuffer  = 64 << 10 // largest buffer that is kept between messages
+	largeBuffer = 1 << 20  // above this a reader allocates all it may need at once
+	emptyReads  = 100      // maximum in a row before the reader gives up on the source
 )
 
-// Window is memory that a [Reader] reads through. Its methods are called by one
+// Window is the memory that a [Reader] reads through. Its methods are called by one
 // goroutine.
 type Window interface {
-	// Unread returns what was read and not taken. It is valid until Fill or Shrink is
-	// called.
+	// Unread returns the bytes that were read and not taken. They are valid until the
+	// next call of Fill or Shrink.
 	Unread() []byte
-	// Take marks the first n bytes of it as taken.
+	// Take marks the first n unread bytes as taken.
 	Take(n int)
-	// Fill reads more, at least one byte. At the end of the input it returns io.EOF.
+	// Fill reads at least one more byte. At the end of the input it returns io.EOF.
 	Fill() error
-	// Shrink is called before each line. What was taken may be let go of then.
+	// Shrink is called before each line. It may release the memory of taken bytes.
 	Shrink()
-	// Release gives all memory back.
+	// Release releases all memory.
 	Release()
 }
 
-// window is a buffer over a source. It grows while a message is incomplete,
-// and is exchanged for a small one after a large message.
+// window is a buffer over a source. It grows while a message is incomplete and is
+// replaced by a small one after a large message.
 type window struct {
 	source io.Reader
-	max    int // longest message
+	max    int // longest message, in bytes
 	buf    []byte
-	start  int // of what is unread
+	start  int // of the unread bytes
 	end    int
 	err    error
 }
@@ -267,10 +265,11 @@ func newWindow(source io.Reader, most int) window {
 
 func (w *window) Unread() []byte { return w.buf[w.start:w.end] }
 
-// Take marks n bytes as read.
+// Take implements Window.
 func (w *window) Take(n int) { w.start += n }
 
-// Shrink lets go of a large buffer when what is unread fits into a small one.
+// Shrink implements Window. It replaces a large buffer if the unread bytes fit into a
+// small one.
 func (w *window) Shrink() {
 	if len(w.buf) > keptBuffer && w.end-w.start <= smallBuffer {
 		small := make([]byte, smallBuffer)
@@ -279,7 +278,7 @@ func (w *window) Shrink() {
 	}
 }
 
-// Fill reads more, at least one byte. What was taken is gone then.
+// Fill implements Window. The taken bytes are overwritten.
 func (w *window) Fill() error {
 	if w.err != nil {
 		return w.err
@@ -303,9 +302,9 @@ func (w *window) Fill() error {
 	return w.err
 }
 
-// makeRoom makes room for at least one byte, by moving what is unread to the
-// front or into a larger buffer. The largest is taken in one step: what is not
-// written to costs no memory, while every step on the way would.
+// makeRoom makes space for at least one byte by moving the unread bytes to the front or
+// into a larger buffer. The largest size is allocated in one step: pages that are not
+// written to cost no memory, and every intermediate buffer would.
 func (w *window) makeRoom() {
 	if w.start > 0 {
 		w.end = copy(w.buf, w.Unread())
@@ -323,13 +322,12 @@ func (w *window) makeRoom() {
 	w.buf = larger
 }
 
-// Release lets go of the buffer. What is unread is gone with it.
+// Release implements Window. Unread bytes are lost.
 func (w *window) Release() { w.buf, w.start, w.end = nil, 0, 0 }
 
-// State is what a reader knows of the text it stands in besides what the window
-// holds, nil for nothing: that a line which was too long is not over, or that an
-// earlier one has ended inside a string. It may be asked for while the window is
-// filled, and between two lines.
+// State returns the state of the reader that is not in the window; nil if there is none.
+// It says that a line that is too long has not ended, or that an earlier line ended
+// inside a string. It may be called while the window is filled and between two lines.
 func (r *Reader) State() []byte {
 	if !r.overlong && r.torn.lines == 0 {
 		return nil
@@ -348,8 +346,8 @@ func (r *Reader) State() []byte {
 	return append(b, byte(r.scan.capture))
 }
 
-// Restore makes a new reader one that has such a state. A state that no reader can
-// have is an error, and the reader is of no use then.
+// Restore sets the state of a new reader. It fails if no reader can have that state; the
+// reader must not be used then.
 func (r *Reader) Restore(state []byte) error {
 	if len(state) == 0 {
 		return nil
@@ -393,7 +391,7 @@ func (r *Reader) Restore(state []byte) error {
 
 var errState = errors.New("the state of a reader is none that there is")
 
-// state lists what is kept of r, once for both ways.
+// state lists the fields that State saves and Restore sets.
 func (r *Reader) state() (numbers []*int, flags []*bool, texts []*[]byte) {
 	t, s := &r.torn, &r.scan
 	numbers = []*int{&t.lines, &t.bytes, &t.readings[0].depth, &t.readings[1].depth, &s.offset, &s.depth, &s.start, &s.name, &s.ids, &s.place.Start, &s.place.End}
@@ -411,8 +409,8 @@ func btoi(b bool) int {
 	return 0
 }
 
-// IDOf returns the id of a line that is not to be read as a message, nil where it can't
-// be told, and whether the line is a request. It does no more than to look for it.
+// IDOf returns the id of a line that is not read as a message, and whether the line is a
+// request. The id is nil if it can't be found. IDOf checks nothing else.
 func IDOf(line []byte) (id []byte, asks bool) {
 	var s scan
 	s.feed(line)

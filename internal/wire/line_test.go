@@ -12,8 +12,7 @@ import (
 	"testing/iotest"
 )
 
-// flow describes a line as the tests write it: what it holds, then what was
-// said of it.
+// flow returns a description of a line: its content, then its flags.
 func flow(l *Line) string {
 	s := string(l.Data)
 	if l.TooLong {
@@ -27,7 +26,7 @@ func flow(l *Line) string {
 	return s
 }
 
-// readAll reads everything that framing finds in r.
+// readAll reads all messages of r.
 func readAll(t *testing.T, r LineReader) (got []string, err error) {
 	t.Helper()
 	var l Line
@@ -42,7 +41,7 @@ func readAll(t *testing.T, r LineReader) (got []string, err error) {
 	}
 }
 
-// chunked are the ways in which the bytes of a stream may arrive.
+// chunked returns readers that deliver text in different chunks.
 func chunked(text string) map[string]io.Reader {
 	r := rand.New(rand.NewPCG(1, uint64(len(text))))
 	var pieces []io.Reader
@@ -61,7 +60,7 @@ func chunked(text string) map[string]io.Reader {
 	}
 }
 
-// stutter returns nothing from every other read.
+// stutter is a reader whose every other Read returns nothing.
 type stutter struct {
 	r    io.Reader
 	turn bool
@@ -152,7 +151,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// A peer whose line was cut inside a string once is not cut off for good.
+// A peer with one line that was cut inside a string is not cut off for good.
 func TestReaderRecovers(t *testing.T) {
 	input := "{\"id\":1,\"v\":\"cut\n" + strings.Repeat("{\"id\":2,\"v\":\"whole\"}\n", 3*mostTornLines)
 	got, _ := readAll(t, NewReader(strings.NewReader(input), 0))
@@ -183,7 +182,7 @@ type still struct{}
 
 func (still) Read([]byte) (int, error) { return 0, nil }
 
-// forever writes the same bytes without end, and counts them.
+// forever is an endless reader that repeats the same bytes and counts them.
 type forever struct {
 	unit string
 	left int
@@ -204,8 +203,8 @@ func (f *forever) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Memory stays bounded with a peer that writes forever without a newline, and
-// goes back to little after a large message.
+// Memory stays bounded if a peer writes without a newline forever, and shrinks after a
+// large message.
 func TestReaderMemory(t *testing.T) {
 	heap := func() int {
 		runtime.GC()
@@ -243,7 +242,7 @@ func TestReaderMemory(t *testing.T) {
 	runtime.KeepAlive(r)
 }
 
-// Any message comes out as it went in, whatever the pieces it arrives in.
+// Any message is read as it was written, whatever the chunks it arrives in.
 func TestReaderRoundTrip(t *testing.T) {
 	r := newRand(7)
 	var want [][]byte
@@ -265,7 +264,7 @@ func TestReaderRoundTrip(t *testing.T) {
 	}
 }
 
-// pieces gives bytes in pieces of random sizes.
+// pieces is a reader that delivers bytes in chunks of random sizes.
 type pieces struct {
 	r    *rand.Rand
 	from []byte

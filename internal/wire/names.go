@@ -8,9 +8,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// The members that decide what a message is, or what is done with it. In an
-// object that has such names, no other member may have a name that some reader
-// takes for one of them.
+// names lists the members that decide what a message is or what is done with it. An
+// object with such members must have no other member whose name some reader takes for one
+// of them.
 type names []string
 
 // unknown is the index of a name that is not in a table.
@@ -72,9 +72,9 @@ const (
 	errorMessage
 )
 
-// find returns the index of name, or unknown. twin reports that name is not in
-// the table and that a reader which folds case, trims, or drops what can't be
-// seen would find it there.
+// find returns the index of name, or unknown. twin reports that name is not in the table,
+// but that a reader would find it there that ignores case, trims, or strips invisible
+// characters.
 func (t names) find(name []byte) (index int, twin bool) {
 	for i, known := range t {
 		if string(name) == known {
@@ -85,12 +85,12 @@ func (t names) find(name []byte) (index int, twin bool) {
 }
 
 func (t names) hasTwin(name []byte) bool {
-	// A JavaScript reader that copies members may find any name in this one.
+	// A JavaScript reader that copies members may find any name in __proto__.
 	return string(name) == "__proto__" || t.folds(name)
 }
 
-// folds reports whether name is one of the table but for case and for what is
-// trimmed or not seen.
+// folds reports whether name equals one of the table, apart from case and from blanks and
+// invisible characters.
 func (t names) folds(name []byte) bool {
 	if !plain(name) {
 		name = visible(name)
@@ -104,7 +104,7 @@ func (t names) folds(name []byte) bool {
 	return false
 }
 
-// plain reports whether name is ASCII without anything that is trimmed.
+// plain reports whether name is ASCII without blanks and controls.
 func plain(name []byte) bool {
 	for _, c := range name {
 		if c <= ' ' || c >= 0x7f {
@@ -114,8 +114,7 @@ func plain(name []byte) bool {
 	return true
 }
 
-// visible returns name without blanks, controls, and characters that are not
-// shown.
+// visible returns name without blanks, controls and invisible characters.
 func visible(name []byte) []byte {
 	kept := make([]byte, 0, len(name))
 	for len(name) > 0 {
@@ -128,10 +127,9 @@ func visible(name []byte) []byte {
 	return kept
 }
 
-// Unseen reports whether r is a control, or a character that changes how a
-// text looks without being seen: marks that turn the direction of writing,
-// zero-width characters, separators of lines, fillers, variation selectors,
-// tags.
+// Unseen reports whether r is a control, or an invisible character that changes how a
+// text looks: direction marks, zero-width characters, line separators, fillers, variation
+// selectors, tags.
 func Unseen(r rune) bool {
 	if r < utf8.RuneSelf {
 		return r < ' ' || r == 0x7f
@@ -140,19 +138,19 @@ func Unseen(r rune) bool {
 		unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-// unquoteName returns what a raw JSON string stands for. The result is within
-// quoted, or is scratch.
+// unquoteName returns the value of a raw JSON string. The result is within quoted or in
+// scratch, which may have grown.
 func unquoteName(scratch, quoted []byte) (name, grown []byte) {
 	if bytes.IndexByte(quoted, '\\') < 0 {
 		return quoted[1 : len(quoted)-1], scratch
 	}
-	// A lone surrogate is an error and stands for U+FFFD all the same.
+	// The error is ignored: a lone surrogate becomes U+FFFD.
 	scratch, _ = jsontext.AppendUnquote(scratch[:0], quoted)
 	return scratch, scratch
 }
 
-// methods holds the names of MCP's methods, so that reading a message does not
-// have to copy them. What they mean is not known here.
+// methods interns the names of MCP's methods, so that reading a message need not allocate
+// them. Their meaning is not known here.
 var methods = intern(
 	"initialize", "ping", "server/discover", "logging/setLevel", "completion/complete",
 	"tools/list", "tools/call",

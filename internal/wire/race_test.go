@@ -2,5 +2,5 @@
 
 package wire
 
-// raceEnabled reports that the race detector is on, under which pools forget.
+// raceEnabled reports whether the race detector is on, which makes pools drop items.
 const raceEnabled = true

@@ -9,21 +9,20 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// pooled is the longest line, in bytes, whose reader is used again. A reader
-// of longer ones may have grown.
+// pooled is the longest line, in bytes, after which a walker is reused. After longer
+// lines its buffers may be large.
 const pooled = 64 << 10
 
 var walkers = sync.Pool{New: func() any { return new(walker) }}
 
-// A lone surrogate escape in what a server says is text that JavaScript cut; it
-// is let through. The same option lets invalid bytes through, so these are
-// looked for before.
+// fromServer allows lone surrogate escapes, which occur where JavaScript cut a text. The
+// option also allows invalid UTF-8, so checkText looks for that first.
 var fromServer = []jsontext.Options{jsontext.AllowInvalidUTF8(true)}
 
-// Read says what line is: one message, written by from. It fills e, whose spans
-// are ranges of line. line is without its line end, is only read, and is not
-// kept. The error, if any, is a *[Refusal]; e is of no use then. Read is safe for
-// concurrent use and allocates nothing for small messages with known methods.
+// Read parses line, one message written by from, into e. The spans of e are ranges of
+// line. line has no line end; it is neither changed nor retained. An error is a
+// *[Refusal], and e must not be used then. Read is safe for concurrent use and does not
+// allocate for small messages with known methods.
 func Read(line []byte, from Side, e *Envelope) error {
 	if refusal := read(line, from, e); refusal != nil {
 		return refusal.in(line, from)
@@ -41,8 +40,8 @@ func read(line []byte, from Side, e *Envelope) *Refusal {
 	return readText(line, from, e)
 }
 
-// readText reads a message that may have line breaks between its tokens, since
-// something else than a line frames it.
+// readText parses a message that may have line breaks between its tokens, for framings
+// other than lines.
 func readText(line []byte, from Side, e *Envelope) *Refusal {
 	if fault := checkText(line, from); fault != nil {
 		return fault
@@ -58,7 +57,7 @@ func readText(line []byte, from Side, e *Envelope) *Refusal {
 	return nil
 }
 
-// checkText looks for what is wrong with a message before its tokens are read.
+// checkText looks for faults that are found before tokens are read.
 func checkText(line []byte, from Side) *Refusal {
 	switch {
 	case len(line) > MaxMessage:
@@ -71,32 +70,31 @@ func checkText(line []byte, from Side) *Refusal {
 	return nil
 }
 
-// in returns the refusal of line for the reason r: with the id, if there is
-// exactly one.
+// in returns r as the refusal of line, with the id if there is exactly one.
 func (r *Refusal) in(line []byte, from Side) *Refusal {
 	refusal := *r
 	var s scan
 	s.feed(line)
 	if id, ok := s.id(); ok {
-		// A line that is both request and answer is taken for what its writer
-		// mostly sends.
+		// A line that is both request and answer is treated as what its writer mostly
+		// sends.
 		refusal.ID = id
 		refusal.Answer = s.asks() || from == FromAgent && s.member[topMethod]
 	}
 	return &refusal
 }
 
-// tooDeep reports whether more than MaxDepth objects and arrays are open at
-// once in line. Most lines don't have so many.
+// tooDeep reports whether more than MaxDepth objects and arrays are open at once in line.
+// For most lines a count is enough.
 func tooDeep(line []byte) bool {
 	return len(line) > MaxDepth &&
 		bytes.Count(line, []byte("["))+bytes.Count(line, []byte("{")) > MaxDepth &&
 		nesting(line) > MaxDepth
 }
 
-// nesting returns how many objects and arrays are open at most in line. Up to
-// the first fault of the line it sees strings as the decoder does, so it never
-// returns less than the decoder would meet.
+// nesting returns the maximum number of objects and arrays open at once in line. Up to
+// the first fault it finds strings as the decoder does, so it never returns less than the
+// decoder would encounter.
 func nesting(line []byte) int {
 	depth, most := 0, 0
 	for i := 0; i < len(line); i++ {
@@ -113,8 +111,8 @@ func nesting(line []byte) int {
 	return most
 }
 
-// stringLength returns how many bytes of text belong to the string that it
-// begins in, its closing quote included.
+// stringLength returns the length of the rest of the string that text starts in,
+// including the closing quote.
 func stringLength(text []byte) int {
 	for n := 0; ; n++ {
 		i := bytes.IndexByte(text[n:], '"')
@@ -128,16 +126,16 @@ func stringLength(text []byte) int {
 	}
 }
 
-// walker goes through one line, token by token, and fills an envelope.
+// walker reads one line token by token and fills an envelope.
 type walker struct {
 	dec  jsontext.Decoder
 	buf  bytes.Buffer // the line, which the decoder reads in place
-	name []byte       // of the member last read, when it had to be unescaped
+	name []byte       // of the last member, if it had to be unescaped
 	line []byte
 	from Side
-	wide bool // an object may have too many members: look at each token
+	wide bool // an object may have too many members: check each token
 	e    Envelope
-	seen [topError + 1]bool // the members of the message, by index in topNames
+	seen [topError + 1]bool // members of the message, by index in topNames
 }
 
 func (w *walker) begin(line []byte, from Side) {
@@ -149,11 +147,11 @@ func (w *walker) begin(line []byte, from Side) {
 	}
 	w.line, w.from, w.e = line, from, Envelope{}
 	w.seen = [len(w.seen)]bool{}
-	// Counting is many times cheaper than looking at each token.
+	// Counting quotes is many times cheaper than checking each token.
 	w.wide = len(line) > MaxMembers && bytes.Count(line, []byte(`"`)) > 2*MaxMembers
 }
 
-// release lets go of line, and of w, which may not be used after.
+// release releases line and w. w must not be used afterwards.
 func (w *walker) release(line []byte) {
 	w.buf = bytes.Buffer{}
 	w.dec.Reset(&w.buf)
@@ -184,14 +182,14 @@ func (w *walker) message() error {
 	return w.shape()
 }
 
-// members reads an object, each member with read, which gets its index in
-// table or unknown and must read the value.
+// members reads an object. It calls read for each member with its index in table or
+// unknown; read must read the value.
 func (w *walker) members(table names, read func(index int) error) error {
 	if _, err := w.dec.ReadToken(); err != nil {
 		return err
 	}
 	for n := 0; w.dec.PeekKind() != '}'; n++ {
-		quoted, err := w.dec.ReadValue() // a name that comes twice is an error
+		quoted, err := w.dec.ReadValue() // fails for a duplicate name
 		if err != nil {
 			return err
 		}
@@ -212,7 +210,7 @@ func (w *walker) members(table names, read func(index int) error) error {
 	return err
 }
 
-// batch tells an array from a line of a log that begins with a bracket.
+// batch distinguishes an array from a log line that begins with a bracket.
 func (w *walker) batch() error {
 	if _, err := w.dec.ReadToken(); err != nil {
 		return err
@@ -250,8 +248,8 @@ func (w *walker) topMember(index int) error {
 	return w.skip()
 }
 
-// object reads an object, each member with read, and notes where it lies. Any
-// other value is the fault wrong.
+// object reads an object, calling read for each member, and sets s to its span. If the
+// value is not an object, it returns wrong.
 func (w *walker) object(s *Span, wrong *Refusal, table names, read func(int) error) error {
 	if w.dec.PeekKind() != '{' {
 		if err := w.skip(); err != nil {
@@ -265,7 +263,7 @@ func (w *walker) object(s *Span, wrong *Refusal, table names, read func(int) err
 	return err
 }
 
-// value reads any value and notes where it lies.
+// value reads any value and sets s to its span.
 func (w *walker) value(s *Span) error {
 	start := w.start()
 	if err := w.skip(); err != nil {
@@ -275,7 +273,7 @@ func (w *walker) value(s *Span) error {
 	return nil
 }
 
-// start returns where the value begins that belongs to the name just read.
+// start returns the offset of the value of the member whose name was just read.
 func (w *walker) start() int {
 	i := int(w.dec.InputOffset())
 	for i < len(w.line) && (bytes.IndexByte(betweenTokens, w.line[i]) >= 0) {
@@ -284,8 +282,7 @@ func (w *walker) start() int {
 	return i
 }
 
-// scalar reads a value that should not be an object or array, and returns it
-// raw.
+// scalar reads a value that should not be an object or array, and returns it raw.
 func (w *walker) scalar(s *Span) ([]byte, error) {
 	if err := w.value(s); err != nil {
 		return nil, err
@@ -293,7 +290,7 @@ func (w *walker) scalar(s *Span) ([]byte, error) {
 	return s.Of(w.line), nil
 }
 
-// skip reads one value, whatever it is.
+// skip reads any value.
 func (w *walker) skip() error {
 	if !w.wide {
 		_, err := w.dec.ReadValue()
@@ -313,7 +310,7 @@ func (w *walker) skip() error {
 	}
 }
 
-// betweenTokens are the bytes that may stand before a value of a member.
+// betweenTokens are the bytes allowed before the value of a member.
 var betweenTokens = []byte(" \t\r\n:")
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
@@ -430,7 +427,7 @@ func (w *walker) resultMember(index int) error {
 	return w.skip()
 }
 
-// errorObject reads the member error: {integer code, string message}.
+// errorObject reads the error member: {integer code, string message}.
 func (w *walker) errorObject() error {
 	var code, message bool
 	err := w.object(&w.e.Error, errErrorShape, errorNames, func(index int) error {
@@ -454,7 +451,7 @@ func (w *walker) errorObject() error {
 	return err
 }
 
-// shape decides what the message is by the members it has.
+// shape determines the kind of the message from its members.
 func (w *walker) shape() error {
 	seen := &w.seen
 	asks := seen[topMethod] || seen[topParams]
@@ -486,7 +483,7 @@ func (w *walker) shape() error {
 	return nil
 }
 
-// methodName returns name as a string; those known to MCP are not allocated.
+// methodName returns name as a string. Names of MCP's methods are not allocated.
 func methodName(name []byte) string {
 	if known, ok := methods[string(name)]; ok {
 		return known

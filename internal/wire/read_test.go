@@ -11,7 +11,7 @@ import (
 // both stands for either side.
 const both = 2
 
-// call is a tools/call with text for arguments.
+// call returns a tools/call with these raw arguments.
 func call(arguments string) string {
 	return `{"jsonrpc":"2.0","id":71,"method":"tools/call","params":{"name":"read","arguments":` + arguments + `}}`
 }
@@ -20,7 +20,7 @@ func arrow(depth int) string {
 	return strings.Repeat("[", depth) + strings.Repeat("]", depth)
 }
 
-// members is an object with n members.
+// members returns an object with n members.
 func members(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -38,7 +38,7 @@ type readCase struct {
 	line  string
 	fault *Refusal // nil: accepted
 	id    string   // of a refusal, raw
-	mute  bool     // the refusal is not to be answered
+	mute  bool     // the refusal must not be answered
 }
 
 var readCases = []readCase{
@@ -267,7 +267,7 @@ var readCases = []readCase{
 	{row: "other framings", name: "a header", from: both, line: `Content-Length: 120`, fault: errSyntax},
 }
 
-// long is a call of n bytes.
+// long returns a call of n bytes.
 func long(n int) string {
 	empty := call(`{"v":""}`)
 	return call(`{"v":"` + strings.Repeat("y", n-len(empty)) + `"}`)

@@ -8,40 +8,40 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Codes of JSON-RPC that a refusal has.
+// JSON-RPC error codes of refusals.
 const (
 	CodeParse         = -32700 // not JSON that all readers read alike
-	CodeInvalid       = -32600 // not one message of JSON-RPC
-	CodeInvalidParams = -32602 // a message with params that nothing can be judged by
+	CodeInvalid       = -32600 // not one JSON-RPC message
+	CodeInvalidParams = -32602 // a message whose params can't be judged
 )
 
-// Refusal says why a line does not cross. It is an error.
+// Refusal says why a line is refused. It is an error.
 type Refusal struct {
-	// Reason is short, lower case, and the same for every line with that
-	// fault: it holds nothing that was taken from the line.
+	// Reason is short, lower case, and the same for every line with that fault: it
+	// contains nothing from the line.
 	Reason string
 
-	// Code is the JSON-RPC code of the answer, if there is to be one.
+	// Code is the JSON-RPC code of the error answer, if one is sent.
 	Code int
 
-	// ID is the raw id, when the line holds exactly one that can be read.
-	// It is absent when the line is an array, or no object at all.
+	// ID is the raw id if the line contains exactly one that can be read. It is absent if
+	// the line is an array or not an object.
 	ID Span
 
-	// Answer reports whether the line is a request that should be answered
-	// under ID. It must not be when a request with that id is open: the error
-	// would be read as the answer to that one. When Answer is false and there
-	// is an ID, the line may have been meant as the answer to a request.
+	// Answer reports whether the line is a request that should be answered under ID. It
+	// must not be answered while another request with that id is open: the error would be
+	// read as the answer to that one. If Answer is false and ID is present, the line may
+	// have been meant as the answer to a request.
 	Answer bool
 
-	// Shapeless reports the one fault that the development profile lets pass:
-	// a JSON-RPC object without method, id, result and error.
+	// Shapeless reports the only fault that the development profile tolerates: a JSON-RPC
+	// object without method, id, result and error.
 	Shapeless bool
 }
 
 func (r *Refusal) Error() string { return r.Reason }
 
-// faults found in reading. They become refusals once the id has been looked for.
+// Faults found by the reader. They become refusals once the id was looked for.
 var (
 	errBatch        = fault(KindBatch, CodeInvalid, "a batch (JSON array): MCP has none since 2025-06-18")
 	errNotObject    = fault(KindJSON, CodeInvalid, "not a JSON object")
@@ -84,27 +84,27 @@ func shapeless(r *Refusal) *Refusal {
 	return r
 }
 
-// Kinds of reasons for which a line does not cross, for those who count them.
+// Kinds of refusal reasons, for counting.
 const (
-	KindJSON       = "json"       // no JSON that all readers read alike
-	KindEncoding   = "encoding"   // no UTF-8
-	KindLineBreak  = "line_break" // a line that some readers take for several
+	KindJSON       = "json"       // not JSON that all readers read alike
+	KindEncoding   = "encoding"   // not UTF-8
+	KindLineBreak  = "line_break" // a line that some readers split
 	KindTooLarge   = "too_large"
 	KindBatch      = "batch"
 	KindVersion    = "version"    // of JSON-RPC
-	KindShape      = "shape"      // JSON that is no message
-	KindUnexpected = "unexpected" // a message that has no place here, as an answer to nothing that was asked
+	KindShape      = "shape"      // JSON that is not a message
+	KindUnexpected = "unexpected" // a message that has no place here, such as an answer to no request
 )
 
-// Kinds are all kinds there are.
+// Kinds returns all kinds, sorted.
 func Kinds() []string {
 	return []string{KindBatch, KindEncoding, KindJSON, KindLineBreak, KindShape, KindTooLarge, KindUnexpected, KindVersion}
 }
 
 var kinds = map[string]string{} // by reason
 
-// KindOf is the kind of the reason of a refusal. One that is none of this package
-// was found in a message that could be read: KindUnexpected.
+// KindOf returns the kind of the reason of a refusal. A reason from another package
+// belongs to a message that could be read; its kind is KindUnexpected.
 func KindOf(reason string) string {
 	if kind, ok := kinds[reason]; ok {
 		return kind
@@ -112,7 +112,7 @@ func KindOf(reason string) string {
 	return KindUnexpected
 }
 
-// faultOf turns what the tokenizer says into one of the faults above.
+// faultOf converts an error of the tokenizer to one of the faults above.
 func faultOf(err error) *Refusal {
 	var refusal *Refusal
 	if errors.As(err, &refusal) {
@@ -126,8 +126,8 @@ func faultOf(err error) *Refusal {
 	case errors.Is(err, io.EOF):
 		return errEmptyLine
 	}
-	// The tokenizer has no sentinels for the rest. Only its innermost error
-	// is looked at: the others quote the line.
+	// The tokenizer has no sentinels for the rest. Only its innermost error is examined:
+	// the others quote the line.
 	var syntax *jsontext.SyntacticError
 	if errors.As(err, &syntax) && syntax.Err != nil {
 		err = syntax.Err

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// halting is a window whose source is read one piece at a time, and fails after each.
+// halting is a window whose source is read in pieces, and fails after each.
 type halting struct {
 	window
 	pieces []string
@@ -30,8 +30,8 @@ func (h *halting) Fill() error {
 	return nil
 }
 
-// A reader that takes over from another one in the middle of the text reads what that
-// would have read.
+// A reader that is restored in the middle of a text reads what the first one would have
+// read.
 func TestReaderGoesOnFromItsState(t *testing.T) {
 	text := `{"jsonrpc":"2.0","id":"torn","method":"a` + "\n" + `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n" + `"}` + "\n" +
 		`{"jsonrpc":"2.0","id":2,"method":"ping"}` + "\n" +
@@ -52,8 +52,8 @@ func TestReaderGoesOnFromItsState(t *testing.T) {
 	}
 }
 
-// readInParts reads with r, or through h with another reader after each line and each
-// halt.
+// readInParts reads with r, or through h with a new restored reader after each line and
+// each failure.
 func readInParts(t *testing.T, r *Reader, h *halting) string {
 	t.Helper()
 	var all strings.Builder
@@ -86,7 +86,7 @@ func readInParts(t *testing.T, r *Reader, h *halting) string {
 	}
 }
 
-// Whatever a state says, it is an error or one that a reader can go on with.
+// Restore rejects any state that a reader can't continue from.
 func FuzzReaderState(f *testing.F) {
 	r := NewReader(strings.NewReader(`{"id":"`+strings.Repeat("x", 100)+"\n"), 64)
 	var l Line

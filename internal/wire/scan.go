@@ -7,31 +7,31 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// scan looks for the id in what is not a message: a line that the strict
-// reader refused, or one too long to be kept. It takes the bytes as they come,
-// in pieces of any size, and holds no more than a name and an id. It is lenient
-// on purpose: it has to find its way through what is wrong with the line.
+// scan looks for the id in a line that the strict reader refused or that is too long to
+// be kept. It takes the bytes in pieces of any size and holds no more than a name and an
+// id. It is lenient on purpose: it has to find the id despite what is wrong with the
+// line.
 type scan struct {
 	offset int // of the next byte
 
 	quoted  bool // inside a string
 	escaped bool // after a backslash inside a string
-	begun   bool // an object or array has been opened
-	depth   int  // objects and arrays that are open
+	begun   bool // an object or array was opened
+	depth   int  // open objects and arrays
 	array   bool // the outermost value is an array
-	bad     bool // closes what was never opened, or begins with other text
+	bad     bool // something is closed that was not opened, or other text comes first
 
 	// Within the outermost object.
 	wantsName bool
 	capture   capture
-	held      []byte // what is being captured
-	start     int    // where that began
+	held      []byte // the text being captured
+	start     int    // where that text began
 	name      int    // index in topNames of the member whose value follows
 
-	ids    int // members that are an id, or that some reader takes for one
+	ids    int // members named id, or named so that some reader takes them for id
 	found  []byte
 	place  Span
-	member [topError + 1]bool // seen, by index in topNames
+	member [topError + 1]bool // members seen, by index in topNames
 }
 
 type capture uint8
@@ -42,14 +42,14 @@ const (
 	anID
 )
 
-// mostHeld is the longest raw text that can be a name or an id of interest.
+// mostHeld is the maximum raw length of a name or id that matters.
 const mostHeld = 6*MaxID + 2
 
-// feed takes the next bytes.
+// feed scans the next bytes.
 func (s *scan) feed(text []byte) {
 	for i := 0; i < len(text); {
 		if s.quoted && s.capture == nothing && !s.escaped {
-			// Most of a long message is inside strings of no interest.
+			// Most of a long message is inside strings that don't matter.
 			n := bytes.IndexAny(text[i:], `"\`)
 			if n < 0 {
 				s.offset += len(text) - i
@@ -119,20 +119,20 @@ func (s *scan) next(c byte) {
 		s.hold(c)
 	default:
 		if s.depth == 0 && !s.begun && c > ' ' && c < utf8.RuneSelf {
-			s.bad = true // a line of a log, which may quote a message
+			s.bad = true // a log line, which may quote a message
 		}
 		s.hold(c)
 	}
 }
 
-// hold adds a byte to what is being captured.
+// hold appends c to the captured text.
 func (s *scan) hold(c byte) {
 	if s.capture != nothing && len(s.held) <= mostHeld {
 		s.held = append(s.held, c)
 	}
 }
 
-// endName notes which member follows.
+// endName records which member follows.
 func (s *scan) endName() {
 	s.capture, s.wantsName, s.name = nothing, false, unknown
 	if len(s.held) > mostHeld {
@@ -155,7 +155,7 @@ func (s *scan) endName() {
 	}
 }
 
-// endValue notes the id that has just ended.
+// endValue records the id if an id has just ended.
 func (s *scan) endValue() {
 	if s.capture == anID {
 		raw := bytes.Trim(s.held, " \t\r\n")
@@ -168,7 +168,7 @@ func (s *scan) endValue() {
 	s.capture, s.name = nothing, unknown
 }
 
-// id returns where the id lies, if there is exactly one that can be read.
+// id returns the span of the id if there is exactly one that can be read.
 func (s *scan) id() (Span, bool) {
 	return s.place, s.ids == 1 && s.found != nil && !s.array && !s.bad && s.message()
 }
@@ -178,20 +178,21 @@ func (s *scan) asks() bool {
 	return (s.member[topMethod] || s.member[topParams]) && !s.member[topResult] && !s.member[topError]
 }
 
-// message reports whether any member but the id is one of JSON-RPC. An object
-// without is more likely a log entry that has an id of its own.
+// message reports whether any member other than id belongs to JSON-RPC. An object without
+// one is more likely a log entry with an id of its own.
 func (s *scan) message() bool {
 	m := &s.member
 	return m[topJSONRPC] || m[topMethod] || m[topParams] || m[topResult] || m[topError]
 }
 
-// maxBatch is how many members of a batch are looked at.
+// maxBatch is the maximum number of batch elements that are examined.
 const maxBatch = 16384
 
-// Batch calls each for the messages in line, which was refused as a batch, with the id
-// of each that has exactly one that can be read, and whether it asks for something. A
-// refused batch runs nothing; but who waits for an answer under one of these ids must
-// be told. An id that comes again is left out, and what comes behind a fault is.
+// Batch calls each for the messages in line, which was refused as a batch. It passes the
+// id of each message that has exactly one readable id, and whether the message is a
+// request. Nothing in a refused batch is executed, but a side that waits for an answer
+// under one of these ids must be notified. Repeated ids and everything after a syntax
+// error are left out.
 func Batch(line []byte, from Side, each func(id []byte, asks bool)) {
 	dec := jsontext.NewDecoder(bytes.NewReader(line), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if open, err := dec.ReadToken(); err != nil || open.Kind() != '[' {
@@ -214,8 +215,8 @@ func Batch(line []byte, from Side, each func(id []byte, asks bool)) {
 	}
 }
 
-// OpensMessage reports whether somebody who reads one JSON value after the other could
-// take text for a message, or for several in an array.
+// OpensMessage reports whether a reader of consecutive JSON values could take text for a
+// message or for several in an array.
 func OpensMessage(text []byte) bool {
 	d := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	for {
@@ -234,16 +235,15 @@ func OpensMessage(text []byte) bool {
 	}
 }
 
-// IsHTTP2Preface reports whether line is the first line that every HTTP/2
-// connection opens with. What follows is not text: there is nothing to go on
-// with.
+// IsHTTP2Preface reports whether line is the first line of every HTTP/2 connection.
+// Binary data follows, so reading on is pointless.
 func IsHTTP2Preface(line []byte) bool {
 	return bytes.Equal(line, []byte("PRI * HTTP/2.0"))
 }
 
-// IsHeader reports whether line looks like a header of ContentLength framing,
-// which a peer that was written for a language server sends. The lines are
-// refused like any other bad line; it is worth telling a person once.
+// IsHeader reports whether line looks like a ContentLength header, as a peer written for
+// a language server sends. Such lines are refused like any invalid line, but a person
+// should be notified once.
 func IsHeader(line []byte) bool {
 	name, _, ok := bytes.Cut(line, []byte(":"))
 	if !ok {

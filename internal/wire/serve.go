@@ -8,11 +8,10 @@ import (
 	"sync"
 )
 
-// mostHandling is how many bytes of params may be in handlers at once, over
-// all of them.
+// mostHandling is the maximum size of the params in all handlers together, in bytes.
 const mostHandling = 2 * MaxMessage
 
-// Codes of JSON-RPC that a Conn answers with by itself.
+// JSON-RPC codes that a Conn itself answers with.
 const (
 	codeUnknownMethod = -32601
 	codeInternal      = -32603
@@ -20,7 +19,7 @@ const (
 
 var errTakenBack = errors.New("the request was taken back")
 
-// serve handles a request of the other side in a goroutine that Run waits for.
+// serve handles a request of the other side in a goroutine. Run waits for it.
 func (c *Conn) serve(ctx context.Context, m *Message, frame []byte) {
 	if c.options.Handler == nil {
 		c.answer(ctx, &Message{Kind: Error, ID: m.ID, Fault: &Fault{Code: codeUnknownMethod, Message: "Method not found"}})
@@ -32,7 +31,7 @@ func (c *Conn) serve(ctx context.Context, m *Message, frame []byte) {
 	if _, open := c.handled[m.ID]; open || c.err != nil {
 		c.mu.Unlock()
 		withdraw(nil)
-		// An error would be read as the answer to the first.
+		// An error would be read as the answer to the first request.
 		c.drop("a request with an id that is open", frame)
 		return
 	}
@@ -61,7 +60,7 @@ func (c *Conn) serve(ctx context.Context, m *Message, frame []byte) {
 	})
 }
 
-// reply makes the answer of what a handler returned.
+// reply converts the return values of a handler to an answer.
 func reply(id string, result []byte, err error) *Message {
 	if err == nil {
 		return &Message{Kind: Result, ID: id, Body: result}
@@ -73,20 +72,20 @@ func reply(id string, result []byte, err error) *Message {
 	return &Message{Kind: Error, ID: id, Fault: fault}
 }
 
-// answer sends an answer. It waits for room, so that a peer that asks and does
-// not read is not read either; when the connection ends it gives up.
+// answer sends an answer. It blocks while the queue is full, so that a peer that does not
+// read the answers is not read either. It gives up when the connection ends.
 func (c *Conn) answer(ctx context.Context, m *Message) {
 	err := c.send(ctx, m)
 	if err == nil || c.Err() != nil || ctx.Err() != nil {
 		return
 	}
-	if m.Kind == Result { // the dialect can't say it
+	if m.Kind == Result { // the dialect can't express it
 		fault := &Fault{Code: codeInternal, Message: "the answer could not be written"}
 		_ = c.send(ctx, &Message{Kind: Error, ID: m.ID, Fault: fault})
 	}
 }
 
-// send gives a message a place in the order of writing.
+// send queues a message for writing.
 func (c *Conn) send(ctx context.Context, m *Message) error {
 	frame, err := c.options.Dialect.Append(nil, m)
 	if err == nil {
@@ -98,8 +97,8 @@ func (c *Conn) send(ctx context.Context, m *Message) error {
 	return nil
 }
 
-// notified hands a notification to who subscribed to it, or takes back the
-// request that it names.
+// notified delivers a notification to its subscribers, or cancels the request that it
+// names.
 func (c *Conn) notified(m *Message, frame []byte) {
 	if m.Cancels != "" {
 		c.mu.Lock()
@@ -121,17 +120,17 @@ func (c *Conn) notified(m *Message, frame []byte) {
 	}
 }
 
-// Subscription hears the notifications of the other side. Its methods but Close
+// Subscription receives notifications of the other side. Apart from Close, its methods
 // may be called by one goroutine at a time.
 type Subscription struct {
 	conn    *Conn
-	methods map[string]bool // empty: all
-	heard   inbox           // its mutex is taken after the connection's
+	methods map[string]bool // all if empty
+	heard   inbox           // its mutex is locked after the connection's
 }
 
-// Subscribe returns a subscription to the notifications with these methods; to
-// all when none is given. It holds most of them (256 when 0), and no more than
-// 10 MiB; what comes when it is full is dropped and counted. It must be closed.
+// Subscribe returns a subscription to the notifications with these methods; to all if
+// none is given. It holds up to most notifications (256 if 0) and 10 MiB; more are
+// dropped and counted. The subscription must be closed.
 func (c *Conn) Subscribe(most int, methods ...string) *Subscription {
 	if most <= 0 {
 		most = 256
@@ -150,18 +149,18 @@ func (c *Conn) Subscribe(most int, methods ...string) *Subscription {
 	return s
 }
 
-// Next returns the next notification. After the last of a connection that has
-// ended it returns why that ended, and when ctx ends first its cause.
+// Next returns the next notification. After the last, it returns why the connection
+// ended. If ctx ends first, it returns the cause.
 func (s *Subscription) Next(ctx context.Context) (Message, error) { return s.heard.next(ctx) }
 
-// Dropped returns how many notifications came when there was no room.
+// Dropped returns the number of notifications dropped because the subscription was full.
 func (s *Subscription) Dropped() uint64 {
 	s.heard.mu.Lock()
 	defer s.heard.mu.Unlock()
 	return s.heard.dropped
 }
 
-// Close ends the subscription and lets go of what it holds.
+// Close ends the subscription and releases what it holds.
 func (s *Subscription) Close() {
 	s.conn.mu.Lock()
 	delete(s.conn.subs, s)
@@ -170,33 +169,33 @@ func (s *Subscription) Close() {
 	s.heard.end(ErrClosed)
 }
 
-// add keeps m if it is one of those subscribed to, and reports whether it is.
+// add keeps m if its method is subscribed to, and reports whether it is.
 func (s *Subscription) add(m *Message) bool {
 	if len(s.methods) > 0 && !s.methods[m.Method] {
 		return false
 	}
-	s.heard.add(m) // or counts it
+	s.heard.add(m) // or counts it as dropped
 	return true
 }
 
-// inbox holds messages for one who takes them in turn.
+// inbox is a bounded queue of messages for one reader.
 type inbox struct {
-	most int           // messages that it holds
+	most int           // maximum number of messages
 	more chan struct{} // has an item when kept or err has changed
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	kept    []Message
 	size    int // bytes of their bodies
 	dropped uint64
-	err     error // what next returns when nothing is left
+	err     error // returned by next when the queue is empty
 }
 
-// mostUnread is how many bytes an inbox may hold.
+// mostUnread is the maximum number of bytes in an inbox.
 const mostUnread = MaxMessage
 
 func newInbox(most int) inbox { return inbox{most: most, more: make(chan struct{}, 1)} }
 
-// add keeps a copy of m, and reports whether there was room.
+// add appends a copy of m. It reports false if the inbox is full.
 func (b *inbox) add(m *Message) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -211,8 +210,8 @@ func (b *inbox) add(m *Message) bool {
 	return true
 }
 
-// next takes the next message. After the last it returns why there are no more, and
-// when ctx ends first its cause.
+// next takes the next message. After the last it returns err; if ctx ends first, its
+// cause.
 func (b *inbox) next(ctx context.Context) (Message, error) {
 	for {
 		b.mu.Lock()
@@ -236,7 +235,7 @@ func (b *inbox) next(ctx context.Context) (Message, error) {
 	}
 }
 
-// end makes next return err when nothing is left. Only the first counts.
+// end makes next return err when the queue is empty. Only the first call counts.
 func (b *inbox) end(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -246,14 +245,14 @@ func (b *inbox) end(err error) {
 	poke(b.more)
 }
 
-// clear lets go of what was not taken.
+// clear discards the queued messages.
 func (b *inbox) clear() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.kept, b.size = nil, 0
 }
 
-// poke puts an item into a channel that has room for one.
+// poke sends an item without blocking; c has capacity 1.
 func poke(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -7,43 +7,41 @@ import (
 	"unicode/utf8"
 )
 
-// A long message is mostly text that nothing is decided by. While it arrives, skim
-// looks at it with wide steps and writes down its skeleton: the message with long
-// strings left empty, but for names of members. Each string was checked as the
-// strict reader checks it, so the message is what its skeleton is, and that the
-// strict reader reads in no time.
+// skim checks a long message while it arrives. Most of such a message is text that
+// decides nothing. skim scans it quickly and writes its skeleton: the message with long
+// strings emptied, except member names. Each string is checked as the strict reader
+// checks it, so the strict reader only has to read the short skeleton.
 //
-// skim only ever says yes. Whatever is wrong with a message, or too intricate for a
-// skeleton, is left to the strict reader, which then reads the message itself and
-// finds the fault.
+// skim never refuses. If something is wrong with a message, or too intricate for a
+// skeleton, the strict reader reads the message itself and finds the fault.
 type skim struct {
 	begun bool
-	sound bool // nothing has been found wrong, or too intricate
-	at    int  // bytes of the message that were looked at
-	start int  // of the string that at is in, or of the last one before at
+	sound bool // nothing wrong or too intricate was found
+	at    int  // bytes of the message that were scanned
+	start int  // of the string that contains at, or of the last one before at
 	end   int  // of the last string before at
-	open  bool // at is in a string
-	lone  bool // a surrogate escape stands alone
+	open  bool // at is inside a string
+	lone  bool // a lone surrogate escape was found
 
 	bones  []byte // the skeleton of the message up to copied
 	copied int
 	cuts   []cut
 }
 
-// cut is where a string was left empty.
+// cut is a place where a string was emptied.
 type cut struct {
-	at  int // offset in the skeleton, behind the string
-	gap int // how much longer the message is up to here
+	at  int // offset in the skeleton, after the string
+	gap int // how much longer the message is up to this place
 }
 
 const (
 	shortest  = 256       // longest string that a skeleton keeps, in bytes
 	mostBones = 256 << 10 // longest skeleton, in bytes
 	mostCuts  = 8 << 10
-	stride    = 16 << 10 // bytes looked at in one go: they stay in the nearest cache
+	stride    = 16 << 10 // bytes scanned at once, so that they stay in the L1 cache
 )
 
-// forget lets go of the message, and of room that only few need.
+// forget discards the message and releases unusually large buffers.
 func (s *skim) forget() {
 	if cap(s.bones) > smallBuffer || cap(s.cuts) > smallBuffer/16 {
 		s.bones, s.cuts = nil, nil
@@ -51,7 +49,7 @@ func (s *skim) forget() {
 	*s = skim{bones: s.bones[:0], cuts: s.cuts[:0]}
 }
 
-// feed looks at what is new in line, which has grown since the last time.
+// feed scans the new bytes of line, which has grown since the last call.
 func (s *skim) feed(line []byte) {
 	if !s.begun {
 		s.begun, s.sound = true, true
@@ -59,7 +57,7 @@ func (s *skim) feed(line []byte) {
 	for s.sound && s.at < len(line) {
 		if s.open {
 			if before := s.at; !s.inside(line) && s.at == before {
-				return // the rest is too short to be looked at
+				return // the rest is too short to be scanned
 			}
 			continue
 		}
@@ -75,8 +73,7 @@ func (s *skim) feed(line []byte) {
 	}
 }
 
-// inside looks at more of the string that it is in, and reports whether that has
-// ended.
+// inside scans more of the current string. It reports whether the string has ended.
 func (s *skim) inside(line []byte) bool {
 	text := line[s.at:min(s.at+stride, len(line))]
 	n, ended := s.hop(text, line[s.at:])
@@ -97,9 +94,9 @@ func (s *skim) inside(line []byte) bool {
 	return true
 }
 
-// hop goes from escape to escape in text, of which more is in rest, and returns how
-// far it got: to the quote that ends the string, to an escape that is not complete,
-// or behind text.
+// hop moves from escape to escape in text, which rest continues. It returns how far it
+// got: to the quote that ends the string, to an incomplete escape, or past the end of
+// text.
 func (s *skim) hop(text, rest []byte) (n int, ended bool) {
 	quote := n + index(text, '"')
 	for {
@@ -118,7 +115,7 @@ func (s *skim) hop(text, rest []byte) (n int, ended bool) {
 	}
 }
 
-// index is where c is in text, or where text ends.
+// index returns the index of c in text, or len(text).
 func index(text []byte, c byte) int {
 	if i := bytes.IndexByte(text, c); i >= 0 {
 		return i
@@ -126,8 +123,7 @@ func index(text []byte, c byte) int {
 	return len(text)
 }
 
-// escape returns how long the escape is that text begins with; 0 while it is not
-// complete.
+// escape returns the length of the escape at the start of text; 0 if it is incomplete.
 func (s *skim) escape(text []byte) int {
 	if len(text) < 2 {
 		return 0
@@ -142,8 +138,7 @@ func (s *skim) escape(text []byte) int {
 	return 2
 }
 
-// unicode is escape for \u. Of two surrogates that make one character it is the
-// first that says so, and both are passed over.
+// unicode is escape for \u. A surrogate pair is one escape of 12 bytes.
 func (s *skim) unicode(text []byte) int {
 	if len(text) < 6 {
 		return 0
@@ -178,8 +173,8 @@ func hex4(digits []byte) (n uint16, ok bool) {
 	return n, true
 }
 
-// settle decides what becomes of the last string, now that it is known what comes
-// after it: a name is never left out.
+// settle decides whether the last string is emptied, now that the bytes after it are
+// known: a member name never is.
 func (s *skim) settle(line, after []byte) {
 	after = bytes.TrimLeft(after, " \t")
 	if s.end-s.start > shortest && len(after) > 0 && bytes.IndexByte([]byte(",}]"), after[0]) >= 0 {
@@ -189,8 +184,8 @@ func (s *skim) settle(line, after []byte) {
 	s.sound = s.sound && len(s.bones)+s.at-s.copied <= mostBones && len(s.cuts) <= mostCuts
 }
 
-// finish looks at the rest of line, which is whole now, and reports whether there is
-// a skeleton: the line ends outside of strings then.
+// finish scans the rest of line, which is complete now. It reports whether there is a
+// skeleton. If so, the line ends outside of strings.
 func (s *skim) finish(line []byte) bool {
 	s.feed(line)
 	if s.sound = s.sound && !s.open; s.sound {
@@ -202,8 +197,8 @@ func (s *skim) finish(line []byte) bool {
 	return s.sound
 }
 
-// read is Read for the line that was looked at. It reports false when that has to
-// be read itself.
+// read is Read for the line that was scanned. It reports false if the strict reader must
+// read the line itself.
 func (s *skim) read(line []byte, from Side, e *Envelope) bool {
 	if s.lone && from == FromAgent || len(line) > MaxMessage || read(s.bones, from, e) != nil {
 		return false
@@ -211,10 +206,10 @@ func (s *skim) read(line []byte, from Side, e *Envelope) bool {
 	for _, place := range e.spans() {
 		place.Start, place.End = s.place(place.Start), s.place(place.End)
 	}
-	return !e.ID.Present() || validID(e.ID.Of(line)) // of strings, this is decided by what is in it
+	return !e.ID.Present() || validID(e.ID.Of(line)) // the length of a string id is that in the message
 }
 
-// place is where in the message the byte is that is at offset in the skeleton.
+// place returns the offset in the message of the byte at offset in the skeleton.
 func (s *skim) place(offset int) int {
 	i := sort.Search(len(s.cuts), func(i int) bool { return s.cuts[i].at > offset })
 	if i == 0 {
@@ -223,7 +218,7 @@ func (s *skim) place(offset int) int {
 	return offset + s.cuts[i-1].gap
 }
 
-// look reports whether text is ASCII, and whether it holds controls.
+// look reports whether text is ASCII, and whether it contains control characters.
 func look(text []byte) (ascii, controls bool) {
 	const low, high = 0x2020202020202020, 0x8080808080808080
 	var wide, odd uint64
@@ -231,7 +226,7 @@ func look(text []byte) (ascii, controls bool) {
 		a, b := binary.LittleEndian.Uint64(text), binary.LittleEndian.Uint64(text[8:])
 		c, d := binary.LittleEndian.Uint64(text[16:]), binary.LittleEndian.Uint64(text[24:])
 		wide |= a | b | c | d
-		odd |= (a-low)&^a | (b-low)&^b | (c-low)&^c | (d-low)&^d // of a byte below a blank the highest bit gets set
+		odd |= (a-low)&^a | (b-low)&^b | (c-low)&^c | (d-low)&^d // sets the high bit of each byte below a blank
 	}
 	for ; len(text) >= 8; text = text[8:] {
 		a := binary.LittleEndian.Uint64(text)
@@ -245,7 +240,7 @@ func look(text []byte) (ascii, controls bool) {
 	return wide&high == 0, odd&high != 0
 }
 
-// unfinished is how many bytes at the end of text are the beginning of a character.
+// unfinished returns the length of an incomplete character at the end of text.
 func unfinished(text []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if c := text[len(text)-n]; utf8.RuneStart(c) {

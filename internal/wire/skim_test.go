@@ -11,16 +11,16 @@ import (
 	"testing"
 )
 
-// fillings are what long strings are made of, right and wrong.
+// fillings are the contents of long strings, valid and invalid.
 var fillings = []string{
 	"x", "text with blanks ", `a line\n`, `\"quoted\" `, `\\`, `\/\b\f\r\t`, "é", "日本語", "😀", `\u00e9`, `\ud83d\ude00`, `{"id":1},[`, "\u2028", "\x7f",
 	`\ud83d`, `\ude00\ud83d`, `\ud83d\ud83d\ude00`, `\ud83dx`, `\x`, `\u12g4`, "\x01", "\t", "\r", "\n", "\xff", "\xed\xa0\x80", "\xf0\x9f\x98", "\"",
 }
 
-// rightFillings are the first of them that are right on both sides.
+// rightFillings is the number of fillings at the start that are valid from both sides.
 const rightFillings = 14
 
-// swollen returns line with long texts put in, most of them into strings and right.
+// swollen returns line with long texts inserted, most of them valid and inside strings.
 func swollen(r *rand.Rand, line []byte) []byte {
 	for range 1 + r.IntN(3) {
 		at := r.IntN(len(line) + 1)
@@ -41,7 +41,7 @@ func swollen(r *rand.Rand, line []byte) []byte {
 	return line
 }
 
-// beginnings is where the texts in line begin.
+// beginnings returns the offsets of the texts in line.
 func beginnings(line []byte) (all []int) {
 	for at := 0; ; {
 		i := bytes.IndexByte(line[at:], '"')
@@ -54,8 +54,8 @@ func beginnings(line []byte) (all []int) {
 	}
 }
 
-// sameReading checks that a line that comes in pieces of random sizes is read as
-// Read does, and reports whether it was its skeleton that was read.
+// sameReading checks that a line that arrives in chunks of random sizes is read as Read
+// does. It reports whether the skeleton was used.
 func sameReading(t *testing.T, r *rand.Rand, line []byte) (skimmed bool) {
 	t.Helper()
 	var s skim
@@ -80,7 +80,7 @@ func sameReading(t *testing.T, r *rand.Rand, line []byte) (skimmed bool) {
 	return skimmed
 }
 
-// Whatever is wrong with a long line, or right, is found as in a short one.
+// A long line is accepted or refused like a short one.
 func TestLongLinesAreReadAlike(t *testing.T) {
 	r := newRand(11)
 	var lines [][]byte
@@ -107,8 +107,8 @@ func TestLongLinesAreReadAlike(t *testing.T) {
 	}
 }
 
-// FuzzSkim is the same with lines that a machine thinks of. A capital stands for a
-// long text.
+// FuzzSkim is the same test with generated lines. A capital letter stands for a long
+// text.
 func FuzzSkim(f *testing.F) {
 	for _, c := range readCases {
 		if len(c.line) < 4<<10 {
@@ -131,7 +131,7 @@ func FuzzSkim(f *testing.F) {
 	})
 }
 
-// Every span of an envelope is moved with what it covers.
+// Every span of an envelope is moved to its place in the message.
 func TestSpans(t *testing.T) {
 	var e Envelope
 	all := map[*Span]bool{}
@@ -152,7 +152,7 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// longFlow is what comes in many long lines, right and wrong.
+// longFlow returns a stream of many long lines, valid and invalid.
 func longFlow(r *rand.Rand) []byte {
 	text := func(n int) string { return strings.Repeat(`some \"text\" é\n`, n/16) }
 	result := func(id, n int) string {
@@ -168,10 +168,10 @@ func longFlow(r *rand.Rand) []byte {
 	}
 	r.Shuffle(len(lines), func(i, j int) { lines[i], lines[j] = lines[j], lines[i] })
 	flow := strings.Join(lines, "\n") + "\n"
-	return []byte(flow[:len(flow)-r.IntN(2)*r.IntN(200<<10)]) // at times cut at the end
+	return []byte(flow[:len(flow)-r.IntN(2)*r.IntN(200<<10)]) // sometimes cut at the end
 }
 
-// A reader of long lines finds what any reader finds, line by line.
+// A reader of long lines finds the same lines as any other reader.
 func TestLongReader(t *testing.T) {
 	const most = 1 << 20
 	r := newRand(3)

@@ -9,15 +9,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Edit replaces a range of a line with other bytes; an empty range inserts.
+// Edit replaces a range of a line with other bytes. An empty range inserts.
 type Edit struct {
 	Span
 	With []byte
 }
 
-// Splice returns line with the edits made, in any order. Every byte outside of
-// them stays as it is; line itself is not changed, and is returned when there is
-// nothing to do. It fails when edits overlap or reach beyond the line.
+// Splice applies the edits, given in any order, and returns the new line. All other bytes
+// stay the same. line is not changed; it is returned if there are no edits. Splice fails
+// if edits overlap or reach beyond the line.
 func Splice(line []byte, edits ...Edit) ([]byte, error) {
 	if len(edits) == 0 {
 		return line, nil
@@ -43,11 +43,11 @@ func Splice(line []byte, edits ...Edit) ([]byte, error) {
 // Items are the elements of an array within a line.
 type Items []Span
 
-// Cut returns the edits that take the elements out for which drop is true,
-// each with the comma and the blanks that part it from the next.
+// Cut returns the edits that remove the elements for which drop is true, each with its
+// comma and blanks.
 func (items Items) Cut(drop func(i int) bool) []Edit {
 	var edits []Edit
-	kept := false // an element before this one
+	kept := false // an earlier element is kept
 	for i, item := range items {
 		switch {
 		case !drop(i):
@@ -63,8 +63,8 @@ func (items Items) Cut(drop func(i int) bool) []Edit {
 	return edits
 }
 
-// Elements returns the elements of the array at s in line, which Read has
-// accepted. It fails when there is another value.
+// Elements returns the elements of the array at s in line, which must have been accepted
+// by Read. It fails if the value at s is not an array.
 func Elements(line []byte, s Span) (Items, error) {
 	var items Items
 	err := within(line, s, '[', func(w *walker) error {
@@ -91,7 +91,7 @@ func within(line []byte, s Span, open jsontext.Kind, read func(w *walker) error)
 	if _, err := w.dec.ReadToken(); err != nil {
 		return faultOf(err)
 	}
-	for w.dec.PeekKind() != open+2 { // in ASCII a bracket closes two places behind the one that opens
+	for w.dec.PeekKind() != open+2 { // in ASCII the closing bracket is two places after the opening one
 		if err := read(w); err != nil {
 			return err
 		}
@@ -99,16 +99,16 @@ func within(line []byte, s Span, open jsontext.Kind, read func(w *walker) error)
 	return nil
 }
 
-// Members calls each for every member of the object at s in line, which Read
-// has accepted, with its unescaped name, valid during the call, and its value.
-// It fails when there is another value, or with the first error of each.
+// Members calls each for every member of the object at s in line, which must have been
+// accepted by Read. name is unescaped and valid during the call. Members fails if the
+// value at s is not an object, or with the first error of each.
 func Members(line []byte, s Span, each func(name []byte, value Span) error) error {
 	return eachMember(line, s, func(name []byte, _, value Span) error { return each(name, value) })
 }
 
-// CutMembers returns the edits that take those members out of the object at s in
-// line, which Read has accepted, for which drop is true, and how many stay. Where
-// none stays there are no edits: the object is {} then.
+// CutMembers returns the edits that remove the members for which drop is true from the
+// object at s in line, and how many members remain. line must have been accepted by Read.
+// If none remains, there are no edits: the object becomes {}.
 func CutMembers(line []byte, s Span, drop func(name []byte, value Span) bool) (edits []Edit, left int, err error) {
 	var items Items
 	var dropped []bool
@@ -128,7 +128,7 @@ func CutMembers(line []byte, s Span, drop func(name []byte, value Span) bool) (e
 	return items.Cut(func(i int) bool { return dropped[i] }), left, nil
 }
 
-// eachMember is Members; whole is a member from its name on.
+// eachMember is like Members; whole is the member including its name.
 func eachMember(line []byte, s Span, each func(name []byte, whole, value Span) error) error {
 	return within(line, s, '{', func(w *walker) error {
 		quoted, err := w.dec.ReadValue()
@@ -147,9 +147,8 @@ func eachMember(line []byte, s Span, each func(name []byte, whole, value Span) e
 	})
 }
 
-// Member returns where the member of that name lies in the object at s; the
-// zero Span when there is none. A member that some reader takes for it is an
-// error.
+// Member returns the span of the value of the named member of the object at s; the zero
+// Span if there is none. It fails if some reader takes another member for it.
 func Member(line []byte, s Span, name string) (Span, error) {
 	var found Span
 	table := names{name}
@@ -166,8 +165,8 @@ func Member(line []byte, s Span, name string) (Span, error) {
 	return found, err
 }
 
-// Set returns the edit that gives the object at s the member name with the raw
-// value: in place of the value it has, or as its first member.
+// Set returns the edit that sets the member name of the object at s to the raw value. It
+// replaces the value, or inserts the member as the first.
 func Set(line []byte, s Span, name string, value []byte) (Edit, error) {
 	old, err := Member(line, s, name)
 	if err != nil {
@@ -191,40 +190,39 @@ func Set(line []byte, s Span, name string, value []byte) (Edit, error) {
 	return Edit{Span{s.Start + 1, s.Start + 1}, with}, nil
 }
 
-// Element is one element of a list that a server gives: a tool, a prompt, a
-// resource, a template of resources, a skill.
+// Element is one element of a list that a server returns: a tool, prompt, resource,
+// resource template or skill.
 type Element struct {
 	Span     Span
-	Name     string // unescaped, as the others; empty when absent
+	Name     string // unescaped, like the others; empty if absent
 	URI      string
 	Template string // uriTemplate
-	ID       string // the one of these by which the element is asked for
+	ID       string // the one of these that identifies the element in requests
 
-	// Bad reports an element that can't be told apart from others for certain:
-	// no object, no ID, or a member that some reader takes for another.
+	// Bad reports that the element can't be identified with certainty: it is not an
+	// object, has no ID, or has a member that some reader takes for another.
 	Bad bool
 
 	// Twice reports that another element has the same ID.
 	Twice bool
 }
 
-// List is a list within a result. Its members are parallel.
+// List is a list within a result. Items and Elements are parallel.
 type List struct {
-	Span     Span // the array; zero when the result has none
+	Span     Span // the array; zero if the result has none
 	Items    Items
 	Elements []Element
 }
 
 var elementNames = names{"name", "uri", "uriTemplate"}
 
-// identity names, for the member of a result that holds a list, the member of
-// its elements by which they are asked for; an index in elementNames.
+// identity maps the list member of a result to the member that identifies its elements,
+// as an index in elementNames.
 var identity = map[string]int{"tools": 0, "prompts": 0, "resources": 1, "skills": 1, "resourceTemplates": 2}
 
-// ReadList reads the list member (tools, prompts, resources, resourceTemplates
-// or skills) in the result that line holds and e describes. A result without
-// the member, or with null there, has an empty list. It fails when something
-// else is there, or beside it a member that some reader takes for the list.
+// ReadList reads the list member (tools, prompts, resources, resourceTemplates or skills)
+// of the result e in line. If the member is absent or null, the list is empty. ReadList
+// fails if the member has another type, or if some reader takes another member for it.
 func ReadList(line []byte, e *Envelope, member string) (List, error) {
 	by, ok := identity[member]
 	if !ok {

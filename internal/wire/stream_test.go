@@ -84,8 +84,8 @@ func TestStreamFails(t *testing.T) {
 	}
 }
 
-// A stream that nobody reads ends, rather than to hold without bound or to keep
-// others from their answers.
+// A stream that nobody reads fails, instead of using unbounded memory or delaying the
+// answers to others.
 func TestStreamTooFast(t *testing.T) {
 	checkLeaks(t)
 	c, p, _ := newPeer(t, Options{Dialect: TypedJSON{Cancels: true}})
@@ -154,7 +154,7 @@ func TestSubscriptions(t *testing.T) {
 	}
 }
 
-// Subscriptions come and go while notifications arrive.
+// Subscriptions are opened and closed while notifications arrive.
 func TestSubscriptionsConcurrent(t *testing.T) {
 	checkLeaks(t)
 	c, p, _ := newPeer(t, Options{})
@@ -223,7 +223,7 @@ func TestHandler(t *testing.T) {
 	p.write(`{"jsonrpc":"2.0","id":"4","method":"wait"}`, `{"jsonrpc":"2.0","id":5,"method":"echo"}`)
 	expect(t, p, `{"jsonrpc":"2.0","id":5,"error":{"code":-32603,"message":"too many requests at once"}}`)
 
-	// One is taken back, and not answered; the other is answered.
+	// One request is canceled and not answered; the other is answered.
 	n := ended.Load()
 	p.write(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":4}}`)
 	poll(t, func() bool { return ended.Load() == n+1 })
@@ -245,7 +245,7 @@ func TestNoHandler(t *testing.T) {
 	expect(t, p, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found"}}`)
 }
 
-// Handlers are told that the connection has ended, and Run waits for them.
+// The end of the connection cancels the handlers, and Run waits for them.
 func TestHandlersEndWithTheConnection(t *testing.T) {
 	checkLeaks(t)
 	var running, ended atomic.Int32
@@ -263,8 +263,7 @@ func TestHandlersEndWithTheConnection(t *testing.T) {
 	}
 }
 
-// Two sides that answer each request with a request of their own do not block
-// one another.
+// Two sides that answer each request with a request of their own do not block each other.
 func TestConnBothWays(t *testing.T) {
 	checkLeaks(t)
 	var a, b *Conn

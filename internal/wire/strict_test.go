@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A strict connection ends with the first thing that makes no sense, and hands over
-// what came before it.
+// A strict connection ends at the first invalid message, and delivers what arrived before
+// it.
 func TestStrict(t *testing.T) {
 	ask := func(c *Conn) <-chan error {
 		answered := make(chan error, 1)
@@ -51,8 +51,7 @@ func TestStrict(t *testing.T) {
 	}
 }
 
-// An answer that comes after its request was taken back is late, and no lie; a second
-// one is.
+// An answer to a canceled request is late and allowed; a second one is not.
 func TestStrictAndLate(t *testing.T) {
 	checkLeaks(t)
 	c, p, ended := newPeer(t, Options{Strict: true})
@@ -79,7 +78,7 @@ func TestStrictAndLate(t *testing.T) {
 	}
 }
 
-// With Whole a message that is too long ends the stream as soon as it is announced.
+// With Whole, a message that is too long ends the stream as soon as its length is read.
 func TestWhole(t *testing.T) {
 	for _, test := range []struct {
 		framing Framing

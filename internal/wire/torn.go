@@ -2,18 +2,17 @@ package wire
 
 import "bytes"
 
-// torn remembers that a line ended inside a string. Whoever wrote it meant the
-// line break to be part of the text, so what follows is text too, up to the end
-// of that string, even where it looks like a message: that is how a message is
-// smuggled through a program that does not escape what it quotes.
+// torn remembers that a line ended inside a string. Its writer meant the line break as
+// part of the text, so the following lines are text too, up to the end of that string,
+// even if they look like messages. This is how a message is smuggled through a program
+// that does not escape what it quotes.
 //
-// Where the string ends can only be guessed, since quotes in such a text are
-// not escaped either. Two readings are followed, one in which the next line
-// begins inside the string and one in which it does not, and the message has
-// ended when in either of them every object and array is closed that was open.
-// A whole message in between opens and closes its own, so it ends nothing.
+// The end of the string can only be guessed, since quotes in such a text are not escaped
+// either. Two readings are followed: in one the next line begins inside the string, in
+// the other outside. The message has ended when all its objects and arrays are closed in
+// either reading. A whole message in between closes its own, so it ends nothing.
 type torn struct {
-	lines    int // since the line that was torn; 0 when there is none
+	lines    int // since the torn line; 0 if there is none
 	bytes    int
 	readings [2]reading
 }
@@ -23,21 +22,19 @@ type reading struct {
 	depth  int
 }
 
-// A peer that just lost the end of one line must not be cut off for good.
+// Limits, so that a peer that merely lost the end of one line is not cut off for good.
 const (
 	mostTornLines = 16
 	mostTornBytes = MaxMessage
 )
 
-// begin notes a line that ended inside a string, with depth objects and arrays
-// open.
+// begin records a line that ended inside a string with depth objects and arrays open.
 func (t *torn) begin(depth int) {
 	depth = max(depth, 1)
 	*t = torn{lines: 1, readings: [2]reading{{true, depth}, {false, depth}}}
 }
 
-// covers reports whether line is a part of the message that was torn, and
-// follows it.
+// covers reports whether line is part of the torn message, and updates the readings.
 func (t *torn) covers(line []byte) bool {
 	if t.lines == 0 {
 		return false
@@ -54,7 +51,7 @@ func (t *torn) covers(line []byte) bool {
 	return true
 }
 
-// follow takes the next line and reports whether everything got closed.
+// follow reads the next line and reports whether everything was closed.
 func (r *reading) follow(line []byte) (closed bool) {
 	escaped := false
 	for _, c := range line {
@@ -77,8 +74,8 @@ func (r *reading) follow(line []byte) (closed bool) {
 	return closed
 }
 
-// tears reports whether line begins as a message does and ends inside a
-// string, and how many objects and arrays are open there.
+// tears reports whether line begins like a message and ends inside a string, and how many
+// objects and arrays are open there.
 func tears(line []byte) (depth int, ok bool) {
 	if !beginsMessage(line) || !oddQuotes(line) {
 		return 0, false
@@ -88,8 +85,8 @@ func tears(line []byte) (depth int, ok bool) {
 	return r.depth, r.quoted
 }
 
-// beginsMessage reports whether line begins like an object with a member, or
-// an array of objects. A line of a log that has a stray quote does not.
+// beginsMessage reports whether line begins like an object with a member or an array of
+// objects. A log line with a stray quote does not.
 func beginsMessage(line []byte) bool {
 	line = bytes.TrimLeft(line, " \t")
 	if len(line) == 0 || line[0] != '{' && line[0] != '[' {
@@ -103,7 +100,7 @@ func beginsMessage(line []byte) bool {
 	return len(line) > 0 && line[0] == next
 }
 
-// oddQuotes reports whether line ends inside a string, if it begins outside.
+// oddQuotes reports whether line, begun outside a string, ends inside one.
 func oddQuotes(line []byte) bool {
 	for {
 		i := bytes.IndexByte(line, '"')

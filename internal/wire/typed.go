@@ -8,18 +8,17 @@ import (
 	"strconv"
 )
 
-// TypedJSON is the dialect of agents whose messages say what they are:
+// TypedJSON is the dialect of agents whose messages have a type member:
 //
 //	{"type":"request","id":"req-1","method":"execute","params":{…}}
 //	{"type":"stream","id":"req-1","delta":"a part of the answer"}
 //	{"type":"response","id":"req-1","result":{…}}
 //	{"type":"error","id":"req-1","error":{…}}
 //
-// A request without an id is a notification. It is read as strictly as
-// JSON-RPC.
+// A request without an id is a notification. Messages are read as strictly as JSON-RPC.
 type TypedJSON struct {
-	// Cancels makes a request that is taken back known to the other side, as
-	// {"type":"cancel","id":…}. Without, only this side forgets it.
+	// Cancels sends {"type":"cancel","id":…} to the other side when a request is
+	// canceled. Without it, only this side forgets the request.
 	Cancels bool
 }
 
@@ -67,7 +66,7 @@ func (d TypedJSON) Decode(frame []byte, m *Message) error {
 	return d.shape(frame, &at, m)
 }
 
-// onlyObject returns where the object lies that frame consists of.
+// onlyObject returns the span of the object that frame consists of.
 func onlyObject(frame []byte) (Span, error) {
 	w := walkers.Get().(*walker)
 	w.begin(frame, FromServer)
@@ -88,7 +87,7 @@ func onlyObject(frame []byte) (Span, error) {
 
 var errTyped = errors.New("not a request, response, stream, error or cancel with the members it needs")
 
-// shape fills m by its type, and checks that no member belongs to another.
+// shape fills m according to its type. It fails if a member belongs to another type.
 func (d TypedJSON) shape(frame []byte, at *[typedError + 1]Span, m *Message) error {
 	kind, err := Unquote(at[typedType], frame)
 	if err != nil {
@@ -140,7 +139,7 @@ func typedRequest(frame []byte, at *[typedError + 1]Span, m *Message) error {
 	return nil
 }
 
-// typedFault reads an error, which agents write as an object or as text.
+// typedFault reads an error, which may be an object or a string.
 func typedFault(frame []byte, s Span) (*Fault, error) {
 	switch raw := s.Of(frame); {
 	case raw == nil:
