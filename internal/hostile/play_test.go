@@ -56,6 +56,7 @@ func run(t *testing.T, house *rig.House, c *Case, o rig.Options) []string {
 	} else {
 		p.goOn()
 	}
+	p.awaitRefusal()
 	time.Sleep(late)
 	p.checkMemory()
 	p.judge()
@@ -254,6 +255,22 @@ func (p *play) finish() {
 	if _, ok := p.shim.Wait(leaving); !ok {
 		p.bad("the shim still runs %v after its standard input was closed", leaving)
 	}
+}
+
+// awaitRefusal waits for the refusal that the sender must get. What else goes to a server
+// does not wait for it, so nothing that came before tells that it has been written.
+func (p *play) awaitRefusal() {
+	if p.Expect.Reply != "error" {
+		return
+	}
+	sender, from := p.shim.Agent, p.mark[1]
+	if p.Direction == fromServer {
+		sender, from = p.shim.Server.Inbox, p.mark[0]
+	}
+	_, _ = sender.Await(from, promptly, func(line []byte) bool { // judge says what is missing
+		m, err := readMessage(line)
+		return err == nil && !m.has("method") && m.raw("id") == p.Expect.ReplyID
+	})
 }
 
 func (p *play) checkMemory() {

@@ -26,10 +26,10 @@ type RunAgentRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`       // of the agent in the configuration
 	Prompt  string                 `protobuf:"bytes,2,opt,name=prompt,proto3" json:"prompt,omitempty"`   // at most 1 MiB
-	Cwd     string                 `protobuf:"bytes,3,opt,name=cwd,proto3" json:"cwd,omitempty"`         // absolute folder that the agent works in
+	Cwd     string                 `protobuf:"bytes,3,opt,name=cwd,proto3" json:"cwd,omitempty"`         // absolute; the working directory of the agent
 	Timeout *durationpb.Duration   `protobuf:"bytes,4,opt,name=timeout,proto3" json:"timeout,omitempty"` // absent: that of the configuration; at most 7 days
-	// Of the caller's environment: PATH, HOME, LANG, TERM, XDG_RUNTIME_DIR and what
-	// the agent is said to be given. Anything else is refused.
+	// Variables of the caller's environment: PATH, HOME, LANG, TERM, XDG_RUNTIME_DIR and
+	// those that the configuration passes to the agent. Any other is refused.
 	Env           map[string]string `protobuf:"bytes,5,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -245,7 +245,7 @@ type RunEvent_Note struct {
 }
 
 type RunEvent_Ended struct {
-	Ended *RunEnded `protobuf:"bytes,7,opt,name=ended,proto3,oneof"` // always the last, unless the stream tears
+	Ended *RunEnded `protobuf:"bytes,7,opt,name=ended,proto3,oneof"` // always the last, unless the stream breaks
 }
 
 func (*RunEvent_Started) isRunEvent_Event() {}
@@ -264,7 +264,7 @@ func (*RunEvent_Ended) isRunEvent_Event() {}
 
 type RunStarted struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // of the run, as R-1; one daemon gives each once
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // of the run, such as R-1; unique within one daemon
 	Session       string                 `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
 	Pid           int32                  `protobuf:"varint,3,opt,name=pid,proto3" json:"pid,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -322,7 +322,7 @@ func (x *RunStarted) GetPid() int32 {
 	return 0
 }
 
-// RunText is a part of the agent's answer.
+// RunText is a piece of the agent's answer.
 type RunText struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Text          string                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
@@ -367,11 +367,11 @@ func (x *RunText) GetText() string {
 	return ""
 }
 
-// RunUpdate is anything else that the agent tells: thoughts, plans, tool calls.
+// RunUpdate is any other update of the agent: a thought, a plan, a tool call.
 type RunUpdate struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"` // the agent's word, as `tool_call`
-	Line          string                 `protobuf:"bytes,2,opt,name=line,proto3" json:"line,omitempty"` // in short, for a person; may be empty
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"` // as the agent names it, such as `tool_call`
+	Line          string                 `protobuf:"bytes,2,opt,name=line,proto3" json:"line,omitempty"` // a summary for people; may be empty
 	Raw           []byte                 `protobuf:"bytes,3,opt,name=raw,proto3" json:"raw,omitempty"`   // the JSON as the agent wrote it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -428,7 +428,7 @@ func (x *RunUpdate) GetRaw() []byte {
 	return nil
 }
 
-// RunStderr is one line of the agent's standard error, escaped.
+// RunStderr is one line of the agent's standard error, escaped for a terminal.
 type RunStderr struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Line          string                 `protobuf:"bytes,1,opt,name=line,proto3" json:"line,omitempty"`
@@ -473,12 +473,12 @@ func (x *RunStderr) GetLine() string {
 	return ""
 }
 
-// RunAsked says what became of something that the agent asked for.
+// RunAsked reports the verdict on a request of the agent that did not pass at once.
 type RunAsked struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tool          string                 `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`         // as `fs/write_text_file`
-	Denied        bool                   `protobuf:"varint,2,opt,name=denied,proto3" json:"denied,omitempty"`    // else it waits for a person
-	Approval      string                 `protobuf:"bytes,3,opt,name=approval,proto3" json:"approval,omitempty"` // id of the question, as A-17
+	Tool          string                 `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`         // such as `fs/write_text_file`
+	Denied        bool                   `protobuf:"varint,2,opt,name=denied,proto3" json:"denied,omitempty"`    // false: it waits for a person
+	Approval      string                 `protobuf:"bytes,3,opt,name=approval,proto3" json:"approval,omitempty"` // id of the question, such as A-17
 	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -542,7 +542,7 @@ func (x *RunAsked) GetReason() string {
 	return ""
 }
 
-// RunNote is something that the daemon has to say of the run.
+// RunNote is a message of the daemon about the run.
 type RunNote struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Text          string                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
@@ -589,10 +589,10 @@ func (x *RunNote) GetText() string {
 
 type RunEnded struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Exit          int32                  `protobuf:"varint,1,opt,name=exit,proto3" json:"exit,omitempty"`                              // what tgctl exits with
-	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`                           // why it is not 0
-	StopReason    string                 `protobuf:"bytes,3,opt,name=stop_reason,json=stopReason,proto3" json:"stop_reason,omitempty"` // as the agent said it, as `end_turn`
-	Result        []byte                 `protobuf:"bytes,4,opt,name=result,proto3" json:"result,omitempty"`                           // raw JSON that the agent ended with; may be empty
+	Exit          int32                  `protobuf:"varint,1,opt,name=exit,proto3" json:"exit,omitempty"`                              // exit code for tgctl
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`                           // why exit is not 0
+	StopReason    string                 `protobuf:"bytes,3,opt,name=stop_reason,json=stopReason,proto3" json:"stop_reason,omitempty"` // as the agent reported it, such as `end_turn`
+	Result        []byte                 `protobuf:"bytes,4,opt,name=result,proto3" json:"result,omitempty"`                           // raw JSON of the agent's final result; may be empty
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -822,9 +822,9 @@ type Agent struct {
 	Protocol      string                 `protobuf:"bytes,3,opt,name=protocol,proto3" json:"protocol,omitempty"` // acp or typed
 	Command       []string               `protobuf:"bytes,4,rep,name=command,proto3" json:"command,omitempty"`
 	Timeout       *durationpb.Duration   `protobuf:"bytes,5,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	Pass          []string               `protobuf:"bytes,6,rep,name=pass,proto3" json:"pass,omitempty"`        // names of variables that it is given
+	Pass          []string               `protobuf:"bytes,6,rep,name=pass,proto3" json:"pass,omitempty"`        // names of environment variables that are passed to it
 	Servers       []string               `protobuf:"bytes,7,rep,name=servers,proto3" json:"servers,omitempty"`  // ids
-	Running       uint32                 `protobuf:"varint,8,opt,name=running,proto3" json:"running,omitempty"` // runs under way
+	Running       uint32                 `protobuf:"varint,8,opt,name=running,proto3" json:"running,omitempty"` // number of current runs
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

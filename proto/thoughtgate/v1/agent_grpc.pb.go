@@ -30,13 +30,13 @@ const (
 //
 // Agents are programs that the daemon starts headless, each run a fresh process.
 type AgentsClient interface {
-	// Run starts an agent and streams what it says until it has ended. The stream
-	// is the run: when it tears, the run is ended.
+	// Run starts an agent and streams its events until it ends. If the stream breaks,
+	// the run is ended.
 	Run(ctx context.Context, in *RunAgentRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RunEvent], error)
-	// Cancel asks a run to end early. Its stream goes on until it has. It is for
-	// the process that has the stream, and for whoever may decide.
+	// Cancel asks a run to end early. The stream of the run continues until it has ended.
+	// Only the process that has the stream, and callers that may decide, can cancel a run.
 	Cancel(ctx context.Context, in *CancelRunRequest, opts ...grpc.CallOption) (*CancelRunResponse, error)
-	// List names the agents of the configuration in force.
+	// List returns the agents of the configuration in force.
 	List(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error)
 }
 
@@ -93,13 +93,13 @@ func (c *agentsClient) List(ctx context.Context, in *ListAgentsRequest, opts ...
 //
 // Agents are programs that the daemon starts headless, each run a fresh process.
 type AgentsServer interface {
-	// Run starts an agent and streams what it says until it has ended. The stream
-	// is the run: when it tears, the run is ended.
+	// Run starts an agent and streams its events until it ends. If the stream breaks,
+	// the run is ended.
 	Run(*RunAgentRequest, grpc.ServerStreamingServer[RunEvent]) error
-	// Cancel asks a run to end early. Its stream goes on until it has. It is for
-	// the process that has the stream, and for whoever may decide.
+	// Cancel asks a run to end early. The stream of the run continues until it has ended.
+	// Only the process that has the stream, and callers that may decide, can cancel a run.
 	Cancel(context.Context, *CancelRunRequest) (*CancelRunResponse, error)
-	// List names the agents of the configuration in force.
+	// List returns the agents of the configuration in force.
 	List(context.Context, *ListAgentsRequest) (*ListAgentsResponse, error)
 	mustEmbedUnimplementedAgentsServer()
 }

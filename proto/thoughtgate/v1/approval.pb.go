@@ -130,14 +130,14 @@ func (Answer) EnumDescriptor() ([]byte, []int) {
 	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{1}
 }
 
-// GrantMatch is what of a call must be equal to the one that was asked about.
+// GrantMatch says what a call must have in common with the one that was asked about.
 type GrantMatch int32
 
 const (
 	GrantMatch_GRANT_MATCH_UNSPECIFIED GrantMatch = 0 // arguments
-	GrantMatch_GRANT_MATCH_TOOL        GrantMatch = 1 // what is called
-	GrantMatch_GRANT_MATCH_ARGUMENTS   GrantMatch = 2 // and every byte of the arguments
-	GrantMatch_GRANT_MATCH_SOME        GrantMatch = 3 // and the arguments that are named
+	GrantMatch_GRANT_MATCH_TOOL        GrantMatch = 1 // the same tool, prompt or resource
+	GrantMatch_GRANT_MATCH_ARGUMENTS   GrantMatch = 2 // and byte-identical arguments
+	GrantMatch_GRANT_MATCH_SOME        GrantMatch = 3 // and the named arguments
 )
 
 // Enum value maps for GrantMatch.
@@ -183,14 +183,14 @@ func (GrantMatch) EnumDescriptor() ([]byte, []int) {
 	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{2}
 }
 
-// GrantScope is where a grant is in force.
+// GrantScope says where a grant is in force.
 type GrantScope int32
 
 const (
 	GrantScope_GRANT_SCOPE_UNSPECIFIED GrantScope = 0 // session
-	GrantScope_GRANT_SCOPE_SESSION     GrantScope = 1 // the wrap that the call belongs to
-	GrantScope_GRANT_SCOPE_PROJECT     GrantScope = 2 // every wrap that was opened in its folder
-	GrantScope_GRANT_SCOPE_ALWAYS      GrantScope = 3 // wherever the same agent calls
+	GrantScope_GRANT_SCOPE_SESSION     GrantScope = 1 // the session of the call
+	GrantScope_GRANT_SCOPE_PROJECT     GrantScope = 2 // every session in the same project folder
+	GrantScope_GRANT_SCOPE_ALWAYS      GrantScope = 3 // every session of the same agent
 )
 
 // Enum value maps for GrantScope.
@@ -238,7 +238,7 @@ func (GrantScope) EnumDescriptor() ([]byte, []int) {
 
 type Approval struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
-	Id             string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // as A-17; a name, never used again
+	Id             string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // such as A-17; never reused
 	State          ApprovalState          `protobuf:"varint,2,opt,name=state,proto3,enum=thoughtgate.v1.ApprovalState" json:"state,omitempty"`
 	Created        *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=created,proto3" json:"created,omitempty"`
 	Expires        *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires,proto3" json:"expires,omitempty"`
@@ -248,26 +248,26 @@ type Approval struct {
 	Launch         string                 `protobuf:"bytes,8,opt,name=launch,proto3" json:"launch,omitempty"`
 	Method         string                 `protobuf:"bytes,9,opt,name=method,proto3" json:"method,omitempty"`
 	Tool           string                 `protobuf:"bytes,10,opt,name=tool,proto3" json:"tool,omitempty"`           // tool or prompt name, or resource URI
-	Arguments      []byte                 `protobuf:"bytes,11,opt,name=arguments,proto3" json:"arguments,omitempty"` // raw JSON of params but for the progress token and the trace context, while the question is open; else empty
-	Subject        []byte                 `protobuf:"bytes,12,opt,name=subject,proto3" json:"subject,omitempty"`     // SHA-256 over what is decided; a Decision must name it
+	Arguments      []byte                 `protobuf:"bytes,11,opt,name=arguments,proto3" json:"arguments,omitempty"` // raw JSON of params without the progress token and the trace context; empty once the question is decided
+	Subject        []byte                 `protobuf:"bytes,12,opt,name=subject,proto3" json:"subject,omitempty"`     // SHA-256 over what is decided; a Decision must contain it
 	Reason         string                 `protobuf:"bytes,13,opt,name=reason,proto3" json:"reason,omitempty"`       // why a person is asked
-	Rule           string                 `protobuf:"bytes,14,opt,name=rule,proto3" json:"rule,omitempty"`           // which rule or policy asks, with its place
+	Rule           string                 `protobuf:"bytes,14,opt,name=rule,proto3" json:"rule,omitempty"`           // the rule or policy that asks, with its place
 	Workflow       string                 `protobuf:"bytes,15,opt,name=workflow,proto3" json:"workflow,omitempty"`
 	Facts          []string               `protobuf:"bytes,16,rep,name=facts,proto3" json:"facts,omitempty"`
-	Call           string                 `protobuf:"bytes,17,opt,name=call,proto3" json:"call,omitempty"` // correlation id of the call, as in the record
+	Call           string                 `protobuf:"bytes,17,opt,name=call,proto3" json:"call,omitempty"` // correlation id of the call, as in records
 	Attachment     string                 `protobuf:"bytes,18,opt,name=attachment,proto3" json:"attachment,omitempty"`
 	Decided        *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=decided,proto3" json:"decided,omitempty"`
-	Decider        string                 `protobuf:"bytes,20,opt,name=decider,proto3" json:"decider,omitempty"` // who, as the kernel saw them
-	Surface        string                 `protobuf:"bytes,21,opt,name=surface,proto3" json:"surface,omitempty"` // where, as they said
+	Decider        string                 `protobuf:"bytes,20,opt,name=decider,proto3" json:"decider,omitempty"` // who answered, as the kernel reports
+	Surface        string                 `protobuf:"bytes,21,opt,name=surface,proto3" json:"surface,omitempty"` // where they answered, as they claim
 	Note           string                 `protobuf:"bytes,22,opt,name=note,proto3" json:"note,omitempty"`
-	Waiting        uint32                 `protobuf:"varint,60,opt,name=waiting,proto3" json:"waiting,omitempty"`                                     // calls that wait for the answer; a yes lets the oldest through
-	Parked         bool                   `protobuf:"varint,61,opt,name=parked,proto3" json:"parked,omitempty"`                                       // a call was told to repeat itself, since its agent would not wait longer
-	Good           *timestamppb.Timestamp `protobuf:"bytes,62,opt,name=good,proto3" json:"good,omitempty"`                                            // until when the answer waits for such a call; absent: it waits for none
-	Spent          bool                   `protobuf:"varint,63,opt,name=spent,proto3" json:"spent,omitempty"`                                         // a call has the answer
-	Edited         bool                   `protobuf:"varint,64,opt,name=edited,proto3" json:"edited,omitempty"`                                       // it was approved with other arguments
-	Level          string                 `protobuf:"bytes,65,opt,name=level,proto3" json:"level,omitempty"`                                          // what a yes has to show: watch, presence
-	ArgumentsBytes uint64                 `protobuf:"varint,66,opt,name=arguments_bytes,json=argumentsBytes,proto3" json:"arguments_bytes,omitempty"` // in lists and events: how long the arguments are of which only the beginnings are there; 0: they are whole
-	Approver       string                 `protobuf:"bytes,80,opt,name=approver,proto3" json:"approver,omitempty"`                                    // who, as the surface said: a user's id on Slack
+	Waiting        uint32                 `protobuf:"varint,60,opt,name=waiting,proto3" json:"waiting,omitempty"`                                     // number of calls that wait for the answer; an approval forwards the oldest
+	Parked         bool                   `protobuf:"varint,61,opt,name=parked,proto3" json:"parked,omitempty"`                                       // a call was parked: its agent would not have waited longer
+	Good           *timestamppb.Timestamp `protobuf:"bytes,62,opt,name=good,proto3" json:"good,omitempty"`                                            // until when the answer is valid for the repeated call; absent: no call is parked
+	Spent          bool                   `protobuf:"varint,63,opt,name=spent,proto3" json:"spent,omitempty"`                                         // a call used the answer
+	Edited         bool                   `protobuf:"varint,64,opt,name=edited,proto3" json:"edited,omitempty"`                                       // it was approved with changed arguments
+	Level          string                 `protobuf:"bytes,65,opt,name=level,proto3" json:"level,omitempty"`                                          // what an approval must prove: watch, presence
+	ArgumentsBytes uint64                 `protobuf:"varint,66,opt,name=arguments_bytes,json=argumentsBytes,proto3" json:"arguments_bytes,omitempty"` // in lists and events: length of the arguments if they are truncated; 0: they are complete
+	Approver       string                 `protobuf:"bytes,80,opt,name=approver,proto3" json:"approver,omitempty"`                                    // who answered, as the surface claims, such as a Slack user id
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -515,7 +515,7 @@ func (x *Approval) GetApprover() string {
 type DenyFromRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Server        string                 `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
-	Note          string                 `protobuf:"bytes,2,opt,name=note,proto3" json:"note,omitempty"`       // the reason, shown to the agents
+	Note          string                 `protobuf:"bytes,2,opt,name=note,proto3" json:"note,omitempty"`       // reason, shown to the agents
 	Surface       string                 `protobuf:"bytes,3,opt,name=surface,proto3" json:"surface,omitempty"` // terminal, script, ...: a claim
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -574,8 +574,8 @@ func (x *DenyFromRequest) GetSurface() string {
 
 type DenyFromResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Denied        []*Approval            `protobuf:"bytes,1,rep,name=denied,proto3" json:"denied,omitempty"` // with the beginnings of their arguments
-	Failed        []string               `protobuf:"bytes,2,rep,name=failed,proto3" json:"failed,omitempty"` // why others could not be denied
+	Denied        []*Approval            `protobuf:"bytes,1,rep,name=denied,proto3" json:"denied,omitempty"` // with truncated arguments
+	Failed        []string               `protobuf:"bytes,2,rep,name=failed,proto3" json:"failed,omitempty"` // why other questions could not be denied
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -626,7 +626,7 @@ func (x *DenyFromResponse) GetFailed() []string {
 
 type ListApprovalsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	All           bool                   `protobuf:"varint,1,opt,name=all,proto3" json:"all,omitempty"` // decided ones too, newest first
+	All           bool                   `protobuf:"varint,1,opt,name=all,proto3" json:"all,omitempty"` // include decided questions, newest first
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -839,14 +839,14 @@ func (x *ApprovalEvent) GetApproval() *Approval {
 type Decision struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Subject       []byte                 `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"` // of the question that was shown
+	Subject       []byte                 `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"` // of the question that the person saw
 	Answer        Answer                 `protobuf:"varint,3,opt,name=answer,proto3,enum=thoughtgate.v1.Answer" json:"answer,omitempty"`
-	Note          string                 `protobuf:"bytes,4,opt,name=note,proto3" json:"note,omitempty"`          // the reason, shown to the agent on a denial
+	Note          string                 `protobuf:"bytes,4,opt,name=note,proto3" json:"note,omitempty"`          // reason; a denial shows it to the agent
 	Surface       string                 `protobuf:"bytes,5,opt,name=surface,proto3" json:"surface,omitempty"`    // terminal, script, ...: a claim
-	Grant         *GrantTerms            `protobuf:"bytes,60,opt,name=grant,proto3" json:"grant,omitempty"`       // with a yes: let further calls through as well
-	Edit          []byte                 `protobuf:"bytes,61,opt,name=edit,proto3" json:"edit,omitempty"`         // with a yes: raw JSON of the arguments to send instead, on one line; empty: those that were shown
-	Proof         *Proof                 `protobuf:"bytes,62,opt,name=proof,proto3" json:"proof,omitempty"`       // with a yes to a question of level presence; not looked at otherwise
-	Approver      string                 `protobuf:"bytes,80,opt,name=approver,proto3" json:"approver,omitempty"` // who answered on a surface that several people use, as a user's id on Slack: a claim
+	Grant         *GrantTerms            `protobuf:"bytes,60,opt,name=grant,proto3" json:"grant,omitempty"`       // with an approval: also approve further calls
+	Edit          []byte                 `protobuf:"bytes,61,opt,name=edit,proto3" json:"edit,omitempty"`         // with an approval: raw JSON of the arguments to send instead, on one line; empty: unchanged
+	Proof         *Proof                 `protobuf:"bytes,62,opt,name=proof,proto3" json:"proof,omitempty"`       // with the approval of a question of level presence; ignored otherwise
+	Approver      string                 `protobuf:"bytes,80,opt,name=approver,proto3" json:"approver,omitempty"` // who answered, on a surface with several users, such as a Slack user id: a claim
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -947,7 +947,7 @@ func (x *Decision) GetApprover() string {
 type Decided struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Approval      *Approval              `protobuf:"bytes,1,opt,name=approval,proto3" json:"approval,omitempty"`
-	Grant         *Grant                 `protobuf:"bytes,60,opt,name=grant,proto3" json:"grant,omitempty"` // that was given
+	Grant         *Grant                 `protobuf:"bytes,60,opt,name=grant,proto3" json:"grant,omitempty"` // the new grant, if any
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -996,11 +996,11 @@ func (x *Decided) GetGrant() *Grant {
 	return nil
 }
 
-// GrantTerms are what a person says of a grant.
+// GrantTerms are the bounds of a grant, as the person chose them.
 type GrantTerms struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	For           *durationpb.Duration   `protobuf:"bytes,1,opt,name=for,proto3" json:"for,omitempty"`      // 30 days at most
-	Times         uint64                 `protobuf:"varint,2,opt,name=times,proto3" json:"times,omitempty"` // calls besides the one asked about; 0: any number
+	Times         uint64                 `protobuf:"varint,2,opt,name=times,proto3" json:"times,omitempty"` // number of further calls; 0: any number
 	Match         GrantMatch             `protobuf:"varint,3,opt,name=match,proto3,enum=thoughtgate.v1.GrantMatch" json:"match,omitempty"`
 	Arguments     []string               `protobuf:"bytes,4,rep,name=arguments,proto3" json:"arguments,omitempty"` // names, for GRANT_MATCH_SOME
 	Scope         GrantScope             `protobuf:"varint,5,opt,name=scope,proto3,enum=thoughtgate.v1.GrantScope" json:"scope,omitempty"`
@@ -1073,34 +1073,34 @@ func (x *GrantTerms) GetScope() GrantScope {
 	return GrantScope_GRANT_SCOPE_UNSPECIFIED
 }
 
-// Grant is a yes that remembers.
+// Grant is an approval for more than one call, within bounds.
 type Grant struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // as G-3; a name, never used again
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // such as G-3; never reused
 	Created       *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=created,proto3" json:"created,omitempty"`
 	Expires       *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expires,proto3" json:"expires,omitempty"`
-	Times         uint64                 `protobuf:"varint,4,opt,name=times,proto3" json:"times,omitempty"` // calls that it lets through; 0: any number
+	Times         uint64                 `protobuf:"varint,4,opt,name=times,proto3" json:"times,omitempty"` // number of calls that it approves; 0: any number
 	Used          uint64                 `protobuf:"varint,5,opt,name=used,proto3" json:"used,omitempty"`
-	Ended         *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=ended,proto3" json:"ended,omitempty"` // absent while it is in force
-	End           string                 `protobuf:"bytes,7,opt,name=end,proto3" json:"end,omitempty"`     // why it has ended
+	Ended         *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=ended,proto3" json:"ended,omitempty"` // absent: it is in force
+	End           string                 `protobuf:"bytes,7,opt,name=end,proto3" json:"end,omitempty"`     // why it ended
 	Agent         string                 `protobuf:"bytes,8,opt,name=agent,proto3" json:"agent,omitempty"`
-	Session       string                 `protobuf:"bytes,9,opt,name=session,proto3" json:"session,omitempty"`  // where the scope is that
-	Project       string                 `protobuf:"bytes,10,opt,name=project,proto3" json:"project,omitempty"` // likewise
+	Session       string                 `protobuf:"bytes,9,opt,name=session,proto3" json:"session,omitempty"`  // if the scope is session
+	Project       string                 `protobuf:"bytes,10,opt,name=project,proto3" json:"project,omitempty"` // if the scope is project
 	Server        string                 `protobuf:"bytes,11,opt,name=server,proto3" json:"server,omitempty"`
 	Launch        string                 `protobuf:"bytes,12,opt,name=launch,proto3" json:"launch,omitempty"`
 	Method        string                 `protobuf:"bytes,13,opt,name=method,proto3" json:"method,omitempty"`
 	Tool          string                 `protobuf:"bytes,14,opt,name=tool,proto3" json:"tool,omitempty"`
 	Workflow      string                 `protobuf:"bytes,15,opt,name=workflow,proto3" json:"workflow,omitempty"`
-	Rule          string                 `protobuf:"bytes,16,opt,name=rule,proto3" json:"rule,omitempty"`   // that asks
-	Facts         []string               `protobuf:"bytes,17,rep,name=facts,proto3" json:"facts,omitempty"` // what may be true of a call, and nothing else
+	Rule          string                 `protobuf:"bytes,16,opt,name=rule,proto3" json:"rule,omitempty"`   // the rule that asks
+	Facts         []string               `protobuf:"bytes,17,rep,name=facts,proto3" json:"facts,omitempty"` // the only facts that may be true of a call
 	Match         GrantMatch             `protobuf:"varint,18,opt,name=match,proto3,enum=thoughtgate.v1.GrantMatch" json:"match,omitempty"`
 	Arguments     []string               `protobuf:"bytes,19,rep,name=arguments,proto3" json:"arguments,omitempty"`
 	Scope         GrantScope             `protobuf:"varint,20,opt,name=scope,proto3,enum=thoughtgate.v1.GrantScope" json:"scope,omitempty"`
-	Approval      string                 `protobuf:"bytes,21,opt,name=approval,proto3" json:"approval,omitempty"` // the question that it was given with
+	Approval      string                 `protobuf:"bytes,21,opt,name=approval,proto3" json:"approval,omitempty"` // the question whose answer created it
 	Decider       string                 `protobuf:"bytes,22,opt,name=decider,proto3" json:"decider,omitempty"`
 	Surface       string                 `protobuf:"bytes,23,opt,name=surface,proto3" json:"surface,omitempty"`
 	Note          string                 `protobuf:"bytes,24,opt,name=note,proto3" json:"note,omitempty"`
-	Level         string                 `protobuf:"bytes,60,opt,name=level,proto3" json:"level,omitempty"` // what the yes has shown that it was given with
+	Level         string                 `protobuf:"bytes,60,opt,name=level,proto3" json:"level,omitempty"` // what the approval that created it has proved
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1312,9 +1312,9 @@ func (x *Grant) GetLevel() string {
 
 type ReportRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // of the question; empty where it was about none that is open
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // of the question; empty if it was about none that waits
 	Surface       string                 `protobuf:"bytes,2,opt,name=surface,proto3" json:"surface,omitempty"`
-	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"` // who gave the answer, and why it is not believed; 1 to 512 bytes
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"` // who answered, and why the answer was not accepted; 1 to 512 bytes
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1408,7 +1408,7 @@ func (*ReportResponse) Descriptor() ([]byte, []int) {
 
 type ListGrantsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	All           bool                   `protobuf:"varint,1,opt,name=all,proto3" json:"all,omitempty"` // those that have ended too, after the others, newest first
+	All           bool                   `protobuf:"varint,1,opt,name=all,proto3" json:"all,omitempty"` // include ended grants, after the others, newest first
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -33,27 +33,27 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Approvals are questions put to a person.
+// Approvals are questions to a person about held calls.
 type ApprovalsClient interface {
 	List(ctx context.Context, in *ListApprovalsRequest, opts ...grpc.CallOption) (*ListApprovalsResponse, error)
 	Get(ctx context.Context, in *GetApprovalRequest, opts ...grpc.CallOption) (*Approval, error)
-	// Watch sends every open question, then each change, with the beginnings of long
-	// arguments: see arguments_bytes, and Get.
+	// Watch streams every waiting question, then each change. Long arguments are truncated:
+	// see arguments_bytes, and Get.
 	Watch(ctx context.Context, in *WatchApprovalsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ApprovalEvent], error)
-	// Decide answers a question. The first answer that is allowed wins; later
-	// ones fail with FailedPrecondition. Refused with PermissionDenied when the
-	// caller descends from an agent, and with Unauthenticated when a yes needs a
-	// proof of presence and has none that counts; a no never needs one.
+	// Decide answers a question. The first permitted answer counts; later ones fail with
+	// FailedPrecondition. It fails with PermissionDenied if the caller descends from an
+	// agent, and with Unauthenticated if an approval needs a proof of presence and has no
+	// valid one. A denial never needs a proof.
 	Decide(ctx context.Context, in *Decision, opts ...grpc.CallOption) (*Decided, error)
-	// DenyFrom says no to every open question of a server. Refused like Decide.
+	// DenyFrom denies every waiting question of a server. It is refused as Decide is.
 	DenyFrom(ctx context.Context, in *DenyFromRequest, opts ...grpc.CallOption) (*DenyFromResponse, error)
-	// Report writes down an answer that a surface was given and did not believe,
-	// as a button that a program pressed. Refused like Decide when the caller
-	// descends from an agent.
+	// Report records an answer that a surface received and did not accept, for example
+	// because a program pressed the button. It is refused as Decide is if the caller descends
+	// from an agent.
 	Report(ctx context.Context, in *ReportRequest, opts ...grpc.CallOption) (*ReportResponse, error)
 	ListGrants(ctx context.Context, in *ListGrantsRequest, opts ...grpc.CallOption) (*ListGrantsResponse, error)
-	// RevokeGrant ends a grant. Refused like Decide when the caller descends from
-	// an agent.
+	// RevokeGrant ends a grant. It is refused as Decide is if the caller descends from an
+	// agent.
 	RevokeGrant(ctx context.Context, in *RevokeGrantRequest, opts ...grpc.CallOption) (*RevokeGrantResponse, error)
 }
 
@@ -158,27 +158,27 @@ func (c *approvalsClient) RevokeGrant(ctx context.Context, in *RevokeGrantReques
 // All implementations must embed UnimplementedApprovalsServer
 // for forward compatibility.
 //
-// Approvals are questions put to a person.
+// Approvals are questions to a person about held calls.
 type ApprovalsServer interface {
 	List(context.Context, *ListApprovalsRequest) (*ListApprovalsResponse, error)
 	Get(context.Context, *GetApprovalRequest) (*Approval, error)
-	// Watch sends every open question, then each change, with the beginnings of long
-	// arguments: see arguments_bytes, and Get.
+	// Watch streams every waiting question, then each change. Long arguments are truncated:
+	// see arguments_bytes, and Get.
 	Watch(*WatchApprovalsRequest, grpc.ServerStreamingServer[ApprovalEvent]) error
-	// Decide answers a question. The first answer that is allowed wins; later
-	// ones fail with FailedPrecondition. Refused with PermissionDenied when the
-	// caller descends from an agent, and with Unauthenticated when a yes needs a
-	// proof of presence and has none that counts; a no never needs one.
+	// Decide answers a question. The first permitted answer counts; later ones fail with
+	// FailedPrecondition. It fails with PermissionDenied if the caller descends from an
+	// agent, and with Unauthenticated if an approval needs a proof of presence and has no
+	// valid one. A denial never needs a proof.
 	Decide(context.Context, *Decision) (*Decided, error)
-	// DenyFrom says no to every open question of a server. Refused like Decide.
+	// DenyFrom denies every waiting question of a server. It is refused as Decide is.
 	DenyFrom(context.Context, *DenyFromRequest) (*DenyFromResponse, error)
-	// Report writes down an answer that a surface was given and did not believe,
-	// as a button that a program pressed. Refused like Decide when the caller
-	// descends from an agent.
+	// Report records an answer that a surface received and did not accept, for example
+	// because a program pressed the button. It is refused as Decide is if the caller descends
+	// from an agent.
 	Report(context.Context, *ReportRequest) (*ReportResponse, error)
 	ListGrants(context.Context, *ListGrantsRequest) (*ListGrantsResponse, error)
-	// RevokeGrant ends a grant. Refused like Decide when the caller descends from
-	// an agent.
+	// RevokeGrant ends a grant. It is refused as Decide is if the caller descends from an
+	// agent.
 	RevokeGrant(context.Context, *RevokeGrantRequest) (*RevokeGrantResponse, error)
 	mustEmbedUnimplementedApprovalsServer()
 }

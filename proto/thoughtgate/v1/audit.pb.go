@@ -22,8 +22,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// AuditQuery selects records; what is not set selects all. Text filters are
-// exact, but for tool and server, which are globs.
+// AuditQuery selects records. A field that is not set selects all. tool and server are
+// globs; other text must match exactly.
 type AuditQuery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	From          uint64                 `protobuf:"varint,1,opt,name=from,proto3" json:"from,omitempty"` // seq, inclusive
@@ -34,8 +34,8 @@ type AuditQuery struct {
 	Verdict       string                 `protobuf:"bytes,6,opt,name=verdict,proto3" json:"verdict,omitempty"`
 	Session       string                 `protobuf:"bytes,7,opt,name=session,proto3" json:"session,omitempty"`
 	Kind          string                 `protobuf:"bytes,8,opt,name=kind,proto3" json:"kind,omitempty"`
-	Last          uint32                 `protobuf:"varint,9,opt,name=last,proto3" json:"last,omitempty"`      // only the newest so many of what is selected
-	Follow        bool                   `protobuf:"varint,10,opt,name=follow,proto3" json:"follow,omitempty"` // stay, and send what comes
+	Last          uint32                 `protobuf:"varint,9,opt,name=last,proto3" json:"last,omitempty"`      // only the newest of the selected records, this many
+	Follow        bool                   `protobuf:"varint,10,opt,name=follow,proto3" json:"follow,omitempty"` // keep the stream open and send new records
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -143,8 +143,8 @@ func (x *AuditQuery) GetFollow() bool {
 type AuditRecord struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	Line          []byte                 `protobuf:"bytes,2,opt,name=line,proto3" json:"line,omitempty"`     // as stored, without its newline
-	Values        []byte                 `protobuf:"bytes,3,opt,name=values,proto3" json:"values,omitempty"` // the line of values beside it, if it has one
+	Line          []byte                 `protobuf:"bytes,2,opt,name=line,proto3" json:"line,omitempty"`     // as stored, without the newline
+	Values        []byte                 `protobuf:"bytes,3,opt,name=values,proto3" json:"values,omitempty"` // the stored line with the record's values; empty if there is none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

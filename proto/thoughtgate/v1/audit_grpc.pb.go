@@ -26,9 +26,9 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Audit is the record of what happened.
+// Audit reads the audit log.
 type AuditClient interface {
-	// Read sends stored records, oldest first, byte for byte.
+	// Read streams stored records byte for byte, oldest first.
 	Read(ctx context.Context, in *AuditQuery, opts ...grpc.CallOption) (grpc.ServerStreamingClient[AuditRecord], error)
 }
 
@@ -63,9 +63,9 @@ type Audit_ReadClient = grpc.ServerStreamingClient[AuditRecord]
 // All implementations must embed UnimplementedAuditServer
 // for forward compatibility.
 //
-// Audit is the record of what happened.
+// Audit reads the audit log.
 type AuditServer interface {
-	// Read sends stored records, oldest first, byte for byte.
+	// Read streams stored records byte for byte, oldest first.
 	Read(*AuditQuery, grpc.ServerStreamingServer[AuditRecord]) error
 	mustEmbedUnimplementedAuditServer()
 }

@@ -64,26 +64,26 @@ type StatusResponse struct {
 	Protocol        uint32                 `protobuf:"varint,2,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	Pid             int32                  `protobuf:"varint,3,opt,name=pid,proto3" json:"pid,omitempty"`
 	Started         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=started,proto3" json:"started,omitempty"`
-	Activated       bool                   `protobuf:"varint,5,opt,name=activated,proto3" json:"activated,omitempty"` // sockets handed over by the service manager
+	Activated       bool                   `protobuf:"varint,5,opt,name=activated,proto3" json:"activated,omitempty"` // the sockets came from the service manager
 	ControlSocket   string                 `protobuf:"bytes,6,opt,name=control_socket,json=controlSocket,proto3" json:"control_socket,omitempty"`
 	ShimSocket      string                 `protobuf:"bytes,7,opt,name=shim_socket,json=shimSocket,proto3" json:"shim_socket,omitempty"`
 	Set             *PolicySet             `protobuf:"bytes,8,opt,name=set,proto3" json:"set,omitempty"`
-	ReloadFailure   string                 `protobuf:"bytes,9,opt,name=reload_failure,json=reloadFailure,proto3" json:"reload_failure,omitempty"` // of the last reload, empty after a good one
+	ReloadFailure   string                 `protobuf:"bytes,9,opt,name=reload_failure,json=reloadFailure,proto3" json:"reload_failure,omitempty"` // of the last reload; empty if it succeeded
 	ReloadFailed    *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=reload_failed,json=reloadFailed,proto3" json:"reload_failed,omitempty"`
 	Sessions        uint32                 `protobuf:"varint,11,opt,name=sessions,proto3" json:"sessions,omitempty"`
 	Attachments     uint32                 `protobuf:"varint,12,opt,name=attachments,proto3" json:"attachments,omitempty"`
 	Pending         uint32                 `protobuf:"varint,13,opt,name=pending,proto3" json:"pending,omitempty"`
 	AuditDir        string                 `protobuf:"bytes,14,opt,name=audit_dir,json=auditDir,proto3" json:"audit_dir,omitempty"`
 	AuditSeq        uint64                 `protobuf:"varint,15,opt,name=audit_seq,json=auditSeq,proto3" json:"audit_seq,omitempty"`
-	AuditFailure    string                 `protobuf:"bytes,16,opt,name=audit_failure,json=auditFailure,proto3" json:"audit_failure,omitempty"` // why nothing can be recorded, empty when it can
+	AuditFailure    string                 `protobuf:"bytes,16,opt,name=audit_failure,json=auditFailure,proto3" json:"audit_failure,omitempty"` // why records can't be written; empty if they can
 	Warnings        []string               `protobuf:"bytes,17,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	HeldDefinitions uint32                 `protobuf:"varint,18,opt,name=held_definitions,json=heldDefinitions,proto3" json:"held_definitions,omitempty"` // of tools, prompts and templates: they wait for a person
-	Projects        []*ProjectFile         `protobuf:"bytes,19,rep,name=projects,proto3" json:"projects,omitempty"`                                       // of the projects that agents work in now
-	WithheldStarts  uint32                 `protobuf:"varint,40,opt,name=withheld_starts,json=withheldStarts,proto3" json:"withheld_starts,omitempty"`    // of servers of projects, that nobody has agreed to
-	Ungoverned      uint32                 `protobuf:"varint,50,opt,name=ungoverned,proto3" json:"ungoverned,omitempty"`                                  // servers that agents start past their sessions
+	HeldDefinitions uint32                 `protobuf:"varint,18,opt,name=held_definitions,json=heldDefinitions,proto3" json:"held_definitions,omitempty"` // withheld tools, prompts and templates: they wait for a person
+	Projects        []*ProjectFile         `protobuf:"bytes,19,rep,name=projects,proto3" json:"projects,omitempty"`                                       // of the projects with running agents
+	WithheldStarts  uint32                 `protobuf:"varint,40,opt,name=withheld_starts,json=withheldStarts,proto3" json:"withheld_starts,omitempty"`    // starts of project servers that nobody accepted
+	Ungoverned      uint32                 `protobuf:"varint,50,opt,name=ungoverned,proto3" json:"ungoverned,omitempty"`                                  // servers that agents run past their sessions
 	Presence        *PresenceState         `protobuf:"bytes,60,opt,name=presence,proto3" json:"presence,omitempty"`
-	OtherShims      uint32                 `protobuf:"varint,120,opt,name=other_shims,json=otherShims,proto3" json:"other_shims,omitempty"` // attached shims that are of another build than the daemon
-	Kept            []*KindCount           `protobuf:"bytes,270,rep,name=kept,proto3" json:"kept,omitempty"`                                // programs that the daemon keeps, by kind
+	OtherShims      uint32                 `protobuf:"varint,120,opt,name=other_shims,json=otherShims,proto3" json:"other_shims,omitempty"` // attached shims whose build differs from the daemon's
+	Kept            []*KindCount           `protobuf:"bytes,270,rep,name=kept,proto3" json:"kept,omitempty"`                                // programs that the daemon supervises, by kind
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -286,7 +286,7 @@ func (x *StatusResponse) GetKept() []*KindCount {
 	return nil
 }
 
-// KindCount is how many programs of a kind there are.
+// KindCount counts the supervised programs of one kind.
 type KindCount struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"` // backend, extension, agent
@@ -355,13 +355,13 @@ func (x *KindCount) GetUnwell() uint32 {
 	return 0
 }
 
-// ProjectFile is a .thoughtgate.yaml: what a repository adds to the rules.
+// ProjectFile is a .thoughtgate.yaml: rules that a repository adds.
 type ProjectFile struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	Digest        string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"` // hex SHA-256, empty when it can't be used
+	Digest        string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"` // hex SHA-256; empty if the file can't be used
 	Rules         uint32                 `protobuf:"varint,3,opt,name=rules,proto3" json:"rules,omitempty"`
-	Problems      []*Diagnostic          `protobuf:"bytes,4,rep,name=problems,proto3" json:"problems,omitempty"` // why every call in the project is refused
+	Problems      []*Diagnostic          `protobuf:"bytes,4,rep,name=problems,proto3" json:"problems,omitempty"` // why every call in the project is denied
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -514,7 +514,7 @@ func (x *ReloadResponse) GetWarnings() []*Diagnostic {
 
 type MetricsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Samples       bool                   `protobuf:"varint,1,opt,name=samples,proto3" json:"samples,omitempty"` // instead of the text
+	Samples       bool                   `protobuf:"varint,1,opt,name=samples,proto3" json:"samples,omitempty"` // return samples instead of text
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -558,7 +558,7 @@ func (x *MetricsRequest) GetSamples() bool {
 
 type MetricsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Text          []byte                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"` // in the text format of Prometheus; empty when samples were asked for
+	Text          []byte                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"` // in the text format of Prometheus; empty if samples were requested
 	Samples       []*Sample              `protobuf:"bytes,2,rep,name=samples,proto3" json:"samples,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -614,8 +614,8 @@ type Sample struct {
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"` // counter, gauge, histogram, summary
 	Labels        map[string]string      `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Value         float64                `protobuf:"fixed64,4,opt,name=value,proto3" json:"value,omitempty"` // of a histogram or summary the sum
-	Count         uint64                 `protobuf:"varint,5,opt,name=count,proto3" json:"count,omitempty"`  // of a histogram or summary: how many were observed
+	Value         float64                `protobuf:"fixed64,4,opt,name=value,proto3" json:"value,omitempty"` // the sum, for a histogram or summary
+	Count         uint64                 `protobuf:"varint,5,opt,name=count,proto3" json:"count,omitempty"`  // number of observations, for a histogram or summary
 	Buckets       []*Bucket              `protobuf:"bytes,6,rep,name=buckets,proto3" json:"buckets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -693,8 +693,8 @@ func (x *Sample) GetBuckets() []*Bucket {
 	return nil
 }
 
-// Bucket says of a histogram how many were at most so much, and of a summary what
-// that part of all was at most.
+// Bucket is one bucket of a histogram (value observations were at most bound) or one
+// quantile of a summary (the quantile bound has this value).
 type Bucket struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Bound         float64                `protobuf:"fixed64,1,opt,name=bound,proto3" json:"bound,omitempty"`
@@ -749,7 +749,7 @@ func (x *Bucket) GetValue() float64 {
 
 type StopRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	OnlyAsk       bool                   `protobuf:"varint,120,opt,name=only_ask,json=onlyAsk,proto3" json:"only_ask,omitempty"` // nothing ends; an error says that the caller may not end it
+	OnlyAsk       bool                   `protobuf:"varint,120,opt,name=only_ask,json=onlyAsk,proto3" json:"only_ask,omitempty"` // don't stop; only return the error that a caller without permission would get
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -33,16 +33,16 @@ const (
 // Daemon is thoughtgated itself.
 type DaemonClient interface {
 	Status(ctx context.Context, in *StatusRequest, opts ...grpc.CallOption) (*StatusResponse, error)
-	// Reload reads the configuration again and puts it in force as a whole, or
-	// fails with what is wrong and keeps the old one.
+	// Reload reads the configuration again and puts all of it in force. If it has errors,
+	// Reload returns them and the old configuration stays in force.
 	Reload(ctx context.Context, in *ReloadRequest, opts ...grpc.CallOption) (*ReloadResponse, error)
-	// Metrics tells what the daemon has counted since it started.
+	// Metrics returns the metrics of the daemon since it started.
 	Metrics(ctx context.Context, in *MetricsRequest, opts ...grpc.CallOption) (*MetricsResponse, error)
-	// Profile tells what the daemon spends: the first request says of what, and the
-	// client ends its side when it has waited for long enough. What comes back is a
-	// profile as pprof reads it, in pieces.
+	// Profile takes a profile of the daemon. The first request names its kind; the client
+	// closes its side of the stream to end the measurement. The response is a profile in the
+	// format of pprof, in chunks.
 	Profile(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ProfileRequest, ProfileChunk], error)
-	// Stop asks the daemon to end; it answers before it goes.
+	// Stop asks the daemon to exit. It answers before it exits.
 	Stop(ctx context.Context, in *StopRequest, opts ...grpc.CallOption) (*StopResponse, error)
 }
 
@@ -114,16 +114,16 @@ func (c *daemonClient) Stop(ctx context.Context, in *StopRequest, opts ...grpc.C
 // Daemon is thoughtgated itself.
 type DaemonServer interface {
 	Status(context.Context, *StatusRequest) (*StatusResponse, error)
-	// Reload reads the configuration again and puts it in force as a whole, or
-	// fails with what is wrong and keeps the old one.
+	// Reload reads the configuration again and puts all of it in force. If it has errors,
+	// Reload returns them and the old configuration stays in force.
 	Reload(context.Context, *ReloadRequest) (*ReloadResponse, error)
-	// Metrics tells what the daemon has counted since it started.
+	// Metrics returns the metrics of the daemon since it started.
 	Metrics(context.Context, *MetricsRequest) (*MetricsResponse, error)
-	// Profile tells what the daemon spends: the first request says of what, and the
-	// client ends its side when it has waited for long enough. What comes back is a
-	// profile as pprof reads it, in pieces.
+	// Profile takes a profile of the daemon. The first request names its kind; the client
+	// closes its side of the stream to end the measurement. The response is a profile in the
+	// format of pprof, in chunks.
 	Profile(grpc.BidiStreamingServer[ProfileRequest, ProfileChunk]) error
-	// Stop asks the daemon to end; it answers before it goes.
+	// Stop asks the daemon to exit. It answers before it exits.
 	Stop(context.Context, *StopRequest) (*StopResponse, error)
 	mustEmbedUnimplementedDaemonServer()
 }

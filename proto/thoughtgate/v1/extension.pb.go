@@ -145,16 +145,16 @@ func (x *GetExtensionRequest) GetName() string {
 	return ""
 }
 
-// Extension is one that is installed.
+// Extension is an installed extension.
 type Extension struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Manifest      *ExtensionManifest     `protobuf:"bytes,1,opt,name=manifest,proto3" json:"manifest,omitempty"` // of one that can't be read, its name alone
+	Manifest      *ExtensionManifest     `protobuf:"bytes,1,opt,name=manifest,proto3" json:"manifest,omitempty"` // if it can't be read, only its name is set
 	Dir           string                 `protobuf:"bytes,2,opt,name=dir,proto3" json:"dir,omitempty"`
-	Digest        string                 `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"` // hex SHA-256 over all its files, as accepted
+	Digest        string                 `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"` // hex SHA-256 over all of its files, as accepted
 	Process       *Process               `protobuf:"bytes,4,opt,name=process,proto3" json:"process,omitempty"`
-	Changed       bool                   `protobuf:"varint,5,opt,name=changed,proto3" json:"changed,omitempty"` // its files are not those that a person agreed to, so it does not run
-	Missing       string                 `protobuf:"bytes,6,opt,name=missing,proto3" json:"missing,omitempty"`  // its program, when there is none
-	Tools         []*ExtensionTool       `protobuf:"bytes,7,rep,name=tools,proto3" json:"tools,omitempty"`      // what it offers stands here once it has run
+	Changed       bool                   `protobuf:"varint,5,opt,name=changed,proto3" json:"changed,omitempty"` // its files differ from those that a person accepted, so it does not run
+	Missing       string                 `protobuf:"bytes,6,opt,name=missing,proto3" json:"missing,omitempty"`  // path of its program, if that does not exist
+	Tools         []*ExtensionTool       `protobuf:"bytes,7,rep,name=tools,proto3" json:"tools,omitempty"`      // this and what follows are known after its first start
 	Providers     []*ExtensionProvider   `protobuf:"bytes,8,rep,name=providers,proto3" json:"providers,omitempty"`
 	Capabilities  []*ExtensionCapability `protobuf:"bytes,9,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
 	Config        []*ExtensionValue      `protobuf:"bytes,10,rep,name=config,proto3" json:"config,omitempty"`
@@ -262,22 +262,22 @@ func (x *Extension) GetConfig() []*ExtensionValue {
 	return nil
 }
 
-// ExtensionManifest is what its extension.yaml says.
+// ExtensionManifest is the content of extension.yaml.
 type ExtensionManifest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	Description   string                 `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
 	Wire          string                 `protobuf:"bytes,4,opt,name=wire,proto3" json:"wire,omitempty"`                                                                         // json, protobuf
-	Command       []string               `protobuf:"bytes,5,rep,name=command,proto3" json:"command,omitempty"`                                                                   // with its arguments
-	Env           map[string]string      `protobuf:"bytes,6,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // set for it
-	Pass          []string               `protobuf:"bytes,7,rep,name=pass,proto3" json:"pass,omitempty"`                                                                         // names taken from the daemon's environment
+	Command       []string               `protobuf:"bytes,5,rep,name=command,proto3" json:"command,omitempty"`                                                                   // program and arguments
+	Env           map[string]string      `protobuf:"bytes,6,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // variables that are set for it
+	Pass          []string               `protobuf:"bytes,7,rep,name=pass,proto3" json:"pass,omitempty"`                                                                         // names of variables passed from the daemon's environment
 	Permissions   []string               `protobuf:"bytes,8,rep,name=permissions,proto3" json:"permissions,omitempty"`
-	Before        *ExtensionHook         `protobuf:"bytes,9,opt,name=before,proto3" json:"before,omitempty"` // left out without such a hook
+	Before        *ExtensionHook         `protobuf:"bytes,9,opt,name=before,proto3" json:"before,omitempty"` // absent if it has no such hook
 	After         *ExtensionHook         `protobuf:"bytes,10,opt,name=after,proto3" json:"after,omitempty"`
 	Restarts      uint32                 `protobuf:"varint,11,opt,name=restarts,proto3" json:"restarts,omitempty"`
-	Order         int32                  `protobuf:"varint,12,opt,name=order,proto3" json:"order,omitempty"`                                                                            // hooks are asked in rising order
-	Config        map[string]string      `protobuf:"bytes,13,rep,name=config,proto3" json:"config,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // what its configuration holds at first
+	Order         int32                  `protobuf:"varint,12,opt,name=order,proto3" json:"order,omitempty"`                                                                            // hooks run in ascending order
+	Config        map[string]string      `protobuf:"bytes,13,rep,name=config,proto3" json:"config,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // initial configuration
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -403,13 +403,13 @@ func (x *ExtensionManifest) GetConfig() map[string]string {
 	return nil
 }
 
-// ExtensionHook says which calls a hook sees.
+// ExtensionHook selects the calls that a hook sees.
 type ExtensionHook struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Servers       []string               `protobuf:"bytes,1,rep,name=servers,proto3" json:"servers,omitempty"` // globs
 	Tools         []string               `protobuf:"bytes,2,rep,name=tools,proto3" json:"tools,omitempty"`     // globs
 	Methods       []string               `protobuf:"bytes,3,rep,name=methods,proto3" json:"methods,omitempty"` // globs
-	Open          bool                   `protobuf:"varint,4,opt,name=open,proto3" json:"open,omitempty"`      // calls go on when it can't be asked; else they are refused
+	Open          bool                   `protobuf:"varint,4,opt,name=open,proto3" json:"open,omitempty"`      // if the hook can't be asked, calls continue; false: they are denied
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -707,11 +707,11 @@ func (x *LookExtensionRequest) GetDir() string {
 type LookExtensionResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Manifest      *ExtensionManifest     `protobuf:"bytes,1,opt,name=manifest,proto3" json:"manifest,omitempty"`
-	Digest        string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`       // of what was looked at
-	Files         uint32                 `protobuf:"varint,3,opt,name=files,proto3" json:"files,omitempty"`        // how many
-	Bytes         uint64                 `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`        // of all of them
-	Program       string                 `protobuf:"bytes,5,opt,name=program,proto3" json:"program,omitempty"`     // path of what the command would start; empty when there is none
-	Installed     *Extension             `protobuf:"bytes,6,opt,name=installed,proto3" json:"installed,omitempty"` // under the same name; left out when there is none
+	Digest        string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`       // of the folder
+	Files         uint32                 `protobuf:"varint,3,opt,name=files,proto3" json:"files,omitempty"`        // number of files
+	Bytes         uint64                 `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`        // total size of the files
+	Program       string                 `protobuf:"bytes,5,opt,name=program,proto3" json:"program,omitempty"`     // path of the program that the command names; empty if it does not exist
+	Installed     *Extension             `protobuf:"bytes,6,opt,name=installed,proto3" json:"installed,omitempty"` // the installed extension of the same name; absent if there is none
 	Warnings      []*Diagnostic          `protobuf:"bytes,7,rep,name=warnings,proto3" json:"warnings,omitempty"`   // about the manifest
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -799,7 +799,7 @@ func (x *LookExtensionResponse) GetWarnings() []*Diagnostic {
 type InstallExtensionRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Dir           string                 `protobuf:"bytes,1,opt,name=dir,proto3" json:"dir,omitempty"`
-	Digest        string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"` // of what was shown: nothing else is installed
+	Digest        string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"` // of the folder that was shown; nothing else is installed
 	Surface       string                 `protobuf:"bytes,3,opt,name=surface,proto3" json:"surface,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -859,7 +859,7 @@ func (x *InstallExtensionRequest) GetSurface() string {
 type RemoveExtensionRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Purge         bool                   `protobuf:"varint,2,opt,name=purge,proto3" json:"purge,omitempty"` // take what it remembers and its configuration, too
+	Purge         bool                   `protobuf:"varint,2,opt,name=purge,proto3" json:"purge,omitempty"` // also delete its memory and its configuration
 	Surface       string                 `protobuf:"bytes,3,opt,name=surface,proto3" json:"surface,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -918,8 +918,8 @@ func (x *RemoveExtensionRequest) GetSurface() string {
 
 type RemoveExtensionResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Records       uint32                 `protobuf:"varint,1,opt,name=records,proto3" json:"records,omitempty"` // of its memory, that stay
-	Values        uint32                 `protobuf:"varint,2,opt,name=values,proto3" json:"values,omitempty"`   // of its configuration, likewise
+	Records       uint32                 `protobuf:"varint,1,opt,name=records,proto3" json:"records,omitempty"` // records of its memory that remain
+	Values        uint32                 `protobuf:"varint,2,opt,name=values,proto3" json:"values,omitempty"`   // values of its configuration that remain
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1178,7 +1178,7 @@ func (x *CommandOutput) GetContent() string {
 	return ""
 }
 
-// TaskEvent is what an extension tells of work that takes a while.
+// TaskEvent reports the progress of work that takes a while.
 type TaskEvent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Phase         string                 `protobuf:"bytes,1,opt,name=phase,proto3" json:"phase,omitempty"` // start, update, log, done
@@ -1186,9 +1186,9 @@ type TaskEvent struct {
 	Label         string                 `protobuf:"bytes,3,opt,name=label,proto3" json:"label,omitempty"`
 	Kind          string                 `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`
 	Current       uint64                 `protobuf:"varint,5,opt,name=current,proto3" json:"current,omitempty"`
-	Total         uint64                 `protobuf:"varint,6,opt,name=total,proto3" json:"total,omitempty"` // 0 when not known
-	Line          string                 `protobuf:"bytes,7,opt,name=line,proto3" json:"line,omitempty"`    // in log; in update a message, which may be empty
-	Error         string                 `protobuf:"bytes,8,opt,name=error,proto3" json:"error,omitempty"`  // in done, when the work failed
+	Total         uint64                 `protobuf:"varint,6,opt,name=total,proto3" json:"total,omitempty"` // 0: not known
+	Line          string                 `protobuf:"bytes,7,opt,name=line,proto3" json:"line,omitempty"`    // the line of a log event; the message of an update, may be empty
+	Error         string                 `protobuf:"bytes,8,opt,name=error,proto3" json:"error,omitempty"`  // of a done event: why the work failed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1475,7 +1475,7 @@ type ExtensionValue struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-	Set           bool                   `protobuf:"varint,3,opt,name=set,proto3" json:"set,omitempty"` // else it is what the manifest gives
+	Set           bool                   `protobuf:"varint,3,opt,name=set,proto3" json:"set,omitempty"` // false: the value is the manifest's
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -33,19 +33,19 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Extensions are programs of the user's that join the gate.
+// Extensions manages extensions: programs of the user that join the gate.
 type ExtensionsClient interface {
 	List(ctx context.Context, in *ListExtensionsRequest, opts ...grpc.CallOption) (*ListExtensionsResponse, error)
 	Get(ctx context.Context, in *GetExtensionRequest, opts ...grpc.CallOption) (*Extension, error)
-	// Look says what a folder would install, and installs nothing.
+	// Look returns what installing a folder would install. It installs nothing.
 	Look(ctx context.Context, in *LookExtensionRequest, opts ...grpc.CallOption) (*LookExtensionResponse, error)
-	// Install copies a folder into place and starts what is in it, in place of an
-	// earlier version of the same name.
+	// Install copies a folder and starts the extension in it. It replaces an earlier version
+	// of the same name.
 	Install(ctx context.Context, in *InstallExtensionRequest, opts ...grpc.CallOption) (*Extension, error)
-	// Remove stops an extension and takes its folder away.
+	// Remove stops an extension and deletes its folder.
 	Remove(ctx context.Context, in *RemoveExtensionRequest, opts ...grpc.CallOption) (*RemoveExtensionResponse, error)
-	// Invoke runs a command of an extension. The last event is its end; a caller that
-	// leaves has it cancelled.
+	// Invoke runs a command of an extension. The last event is CommandEnd. The command is
+	// cancelled if the caller closes the stream.
 	Invoke(ctx context.Context, in *InvokeRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[InvokeEvent], error)
 	GetConfig(ctx context.Context, in *GetExtensionConfigRequest, opts ...grpc.CallOption) (*ExtensionConfig, error)
 	SetConfig(ctx context.Context, in *SetExtensionConfigRequest, opts ...grpc.CallOption) (*ExtensionConfig, error)
@@ -152,19 +152,19 @@ func (c *extensionsClient) SetConfig(ctx context.Context, in *SetExtensionConfig
 // All implementations must embed UnimplementedExtensionsServer
 // for forward compatibility.
 //
-// Extensions are programs of the user's that join the gate.
+// Extensions manages extensions: programs of the user that join the gate.
 type ExtensionsServer interface {
 	List(context.Context, *ListExtensionsRequest) (*ListExtensionsResponse, error)
 	Get(context.Context, *GetExtensionRequest) (*Extension, error)
-	// Look says what a folder would install, and installs nothing.
+	// Look returns what installing a folder would install. It installs nothing.
 	Look(context.Context, *LookExtensionRequest) (*LookExtensionResponse, error)
-	// Install copies a folder into place and starts what is in it, in place of an
-	// earlier version of the same name.
+	// Install copies a folder and starts the extension in it. It replaces an earlier version
+	// of the same name.
 	Install(context.Context, *InstallExtensionRequest) (*Extension, error)
-	// Remove stops an extension and takes its folder away.
+	// Remove stops an extension and deletes its folder.
 	Remove(context.Context, *RemoveExtensionRequest) (*RemoveExtensionResponse, error)
-	// Invoke runs a command of an extension. The last event is its end; a caller that
-	// leaves has it cancelled.
+	// Invoke runs a command of an extension. The last event is CommandEnd. The command is
+	// cancelled if the caller closes the stream.
 	Invoke(*InvokeRequest, grpc.ServerStreamingServer[InvokeEvent]) error
 	GetConfig(context.Context, *GetExtensionConfigRequest) (*ExtensionConfig, error)
 	SetConfig(context.Context, *SetExtensionConfigRequest) (*ExtensionConfig, error)

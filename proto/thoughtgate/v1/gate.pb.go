@@ -4,8 +4,7 @@
 // 	protoc        (unknown)
 // source: thoughtgate/v1/gate.proto
 
-// The wire between ThoughtGate's daemon and everything that talks to it.
-// Fields are added, never reused.
+// The protocol between ThoughtGate's daemon and its clients.
 
 package thoughtgatev1
 
@@ -30,7 +29,7 @@ type Profile int32
 const (
 	Profile_PROFILE_UNSPECIFIED Profile = 0
 	Profile_PROFILE_PRODUCTION  Profile = 1 // verdicts are enforced
-	Profile_PROFILE_DEVELOPMENT Profile = 2 // verdicts are recorded, nothing is changed
+	Profile_PROFILE_DEVELOPMENT Profile = 2 // verdicts are recorded, and every message is forwarded unchanged
 )
 
 // Enum value maps for Profile.
@@ -76,19 +75,19 @@ func (Profile) EnumDescriptor() ([]byte, []int) {
 
 type AttachRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Protocol      uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`    // must equal the daemon's
-	Build         string                 `protobuf:"bytes,2,opt,name=build,proto3" json:"build,omitempty"`           // version of the shim; a difference is a warning
-	Attachment    string                 `protobuf:"bytes,3,opt,name=attachment,proto3" json:"attachment,omitempty"` // random, chosen by the shim, the same when Attach is tried again
-	Session       string                 `protobuf:"bytes,4,opt,name=session,proto3" json:"session,omitempty"`       // the claim of the environment, may be empty
+	Protocol      uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`    // must be equal to the daemon's
+	Build         string                 `protobuf:"bytes,2,opt,name=build,proto3" json:"build,omitempty"`           // version of the shim; if it differs from the daemon's, that is a warning
+	Attachment    string                 `protobuf:"bytes,3,opt,name=attachment,proto3" json:"attachment,omitempty"` // random, chosen by the shim; the same when it retries Attach
+	Session       string                 `protobuf:"bytes,4,opt,name=session,proto3" json:"session,omitempty"`       // as the environment claims; may be empty
 	Server        string                 `protobuf:"bytes,5,opt,name=server,proto3" json:"server,omitempty"`         // server id
-	Executable    string                 `protobuf:"bytes,6,opt,name=executable,proto3" json:"executable,omitempty"` // the server's program, as resolved; empty when it was not found
-	Command       []string               `protobuf:"bytes,7,rep,name=command,proto3" json:"command,omitempty"`       // the server's command and arguments as given
+	Executable    string                 `protobuf:"bytes,6,opt,name=executable,proto3" json:"executable,omitempty"` // resolved path of the server's program; empty if it was not found
+	Command       []string               `protobuf:"bytes,7,rep,name=command,proto3" json:"command,omitempty"`       // the server's program and arguments as configured
 	Cwd           string                 `protobuf:"bytes,8,opt,name=cwd,proto3" json:"cwd,omitempty"`
-	Profile       Profile                `protobuf:"varint,9,opt,name=profile,proto3,enum=thoughtgate.v1.Profile" json:"profile,omitempty"` // may only tighten what is in force; unspecified asks for nothing
-	From          string                 `protobuf:"bytes,10,opt,name=from,proto3" json:"from,omitempty"`                                   // the project's file that names the server; empty when it is the user's own
-	Sets          []string               `protobuf:"bytes,11,rep,name=sets,proto3" json:"sets,omitempty"`                                   // names of the variables that this file sets for it
-	Patience      *durationpb.Duration   `protobuf:"bytes,12,opt,name=patience,proto3" json:"patience,omitempty"`                           // after how long the agent gives up a call; absent where nobody said
-	Extension     string                 `protobuf:"bytes,13,opt,name=extension,proto3" json:"extension,omitempty"`                         // the server is the tools of this extension, which the daemon offers: no command is named
+	Profile       Profile                `protobuf:"varint,9,opt,name=profile,proto3,enum=thoughtgate.v1.Profile" json:"profile,omitempty"` // may only tighten the profile in force; unspecified: as configured
+	From          string                 `protobuf:"bytes,10,opt,name=from,proto3" json:"from,omitempty"`                                   // the project's file that configures the server; empty if it is the user's own
+	Sets          []string               `protobuf:"bytes,11,rep,name=sets,proto3" json:"sets,omitempty"`                                   // names of the variables that this file sets for the server
+	Patience      *durationpb.Duration   `protobuf:"bytes,12,opt,name=patience,proto3" json:"patience,omitempty"`                           // the agent's timeout of a call; absent: not known
+	Extension     string                 `protobuf:"bytes,13,opt,name=extension,proto3" json:"extension,omitempty"`                         // name of the extension whose tools are the server; then there is no command
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -219,12 +218,9 @@ type AttachResponse struct {
 	Protocol      uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	Build         string                 `protobuf:"bytes,2,opt,name=build,proto3" json:"build,omitempty"`
 	Profile       Profile                `protobuf:"varint,3,opt,name=profile,proto3,enum=thoughtgate.v1.Profile" json:"profile,omitempty"`
-	Start         bool                   `protobuf:"varint,4,opt,name=start,proto3" json:"start,omitempty"`                          // the shim is to start the server; else it only waits for drained
-	Reason        string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`                         // why the agent has no server: the daemon answers its requests with that
-	RawStderr     bool                   `protobuf:"varint,6,opt,name=raw_stderr,json=rawStderr,proto3" json:"raw_stderr,omitempty"` // the server's standard error is not escaped, also on a terminal
-	Set           []string               `protobuf:"bytes,7,rep,name=set,proto3" json:"set,omitempty"`                               // NAME=value: variables of the server's environment beside those of the shim's
-	Unset         []string               `protobuf:"bytes,8,rep,name=unset,proto3" json:"unset,omitempty"`                           // names of variables that it does not see; one may end in * for all that begin so
-	Reattach      *durationpb.Duration   `protobuf:"bytes,9,opt,name=reattach,proto3" json:"reattach,omitempty"`                     // how long to look for the daemon when there is something to say
+	Start         bool                   `protobuf:"varint,4,opt,name=start,proto3" json:"start,omitempty"`                          // the shim must start the server; false: it only waits for drained
+	RawStderr     bool                   `protobuf:"varint,5,opt,name=raw_stderr,json=rawStderr,proto3" json:"raw_stderr,omitempty"` // don't escape the server's standard error, even on a terminal
+	Reattach      *durationpb.Duration   `protobuf:"bytes,6,opt,name=reattach,proto3" json:"reattach,omitempty"`                     // how long the shim tries to reach the daemon for a call
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -287,32 +283,11 @@ func (x *AttachResponse) GetStart() bool {
 	return false
 }
 
-func (x *AttachResponse) GetReason() string {
-	if x != nil {
-		return x.Reason
-	}
-	return ""
-}
-
 func (x *AttachResponse) GetRawStderr() bool {
 	if x != nil {
 		return x.RawStderr
 	}
 	return false
-}
-
-func (x *AttachResponse) GetSet() []string {
-	if x != nil {
-		return x.Set
-	}
-	return nil
-}
-
-func (x *AttachResponse) GetUnset() []string {
-	if x != nil {
-		return x.Unset
-	}
-	return nil
 }
 
 func (x *AttachResponse) GetReattach() *durationpb.Duration {
@@ -325,8 +300,8 @@ func (x *AttachResponse) GetReattach() *durationpb.Duration {
 type StartedRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Attachment    string                 `protobuf:"bytes,1,opt,name=attachment,proto3" json:"attachment,omitempty"`
-	Pid           int32                  `protobuf:"varint,2,opt,name=pid,proto3" json:"pid,omitempty"`      // a child of the peer; 0: it could not be started, or was not to be
-	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"` // why it could not; the daemon answers the agent's requests with that
+	Pid           int32                  `protobuf:"varint,2,opt,name=pid,proto3" json:"pid,omitempty"`      // a child of the peer; 0: it was not started
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"` // why it could not be started; the daemon answers the agent's requests with that
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -509,8 +484,8 @@ func (*SignalResponse) Descriptor() ([]byte, []int) {
 type EndedRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Attachment    string                 `protobuf:"bytes,1,opt,name=attachment,proto3" json:"attachment,omitempty"`
-	Status        int32                  `protobuf:"varint,2,opt,name=status,proto3" json:"status,omitempty"` // exit status
-	Signal        int32                  `protobuf:"varint,3,opt,name=signal,proto3" json:"signal,omitempty"` // which ended it, else 0
+	Status        int32                  `protobuf:"varint,2,opt,name=status,proto3" json:"status,omitempty"` // exit code
+	Signal        int32                  `protobuf:"varint,3,opt,name=signal,proto3" json:"signal,omitempty"` // signal that ended it; 0: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -625,18 +600,15 @@ const file_thoughtgate_v1_gate_proto_rawDesc = "" +
 	" \x01(\tR\x04from\x12\x12\n" +
 	"\x04sets\x18\v \x03(\tR\x04sets\x125\n" +
 	"\bpatience\x18\f \x01(\v2\x19.google.protobuf.DurationR\bpatience\x12\x1c\n" +
-	"\textension\x18\r \x01(\tR\textension\"\xa1\x02\n" +
+	"\textension\x18\r \x01(\tR\textension\"\xe1\x01\n" +
 	"\x0eAttachResponse\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x14\n" +
 	"\x05build\x18\x02 \x01(\tR\x05build\x121\n" +
 	"\aprofile\x18\x03 \x01(\x0e2\x17.thoughtgate.v1.ProfileR\aprofile\x12\x14\n" +
-	"\x05start\x18\x04 \x01(\bR\x05start\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x1d\n" +
+	"\x05start\x18\x04 \x01(\bR\x05start\x12\x1d\n" +
 	"\n" +
-	"raw_stderr\x18\x06 \x01(\bR\trawStderr\x12\x10\n" +
-	"\x03set\x18\a \x03(\tR\x03set\x12\x14\n" +
-	"\x05unset\x18\b \x03(\tR\x05unset\x125\n" +
-	"\breattach\x18\t \x01(\v2\x19.google.protobuf.DurationR\breattach\"Z\n" +
+	"raw_stderr\x18\x05 \x01(\bR\trawStderr\x125\n" +
+	"\breattach\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\breattach\"Z\n" +
 	"\x0eStartedRequest\x12\x1e\n" +
 	"\n" +
 	"attachment\x18\x01 \x01(\tR\n" +

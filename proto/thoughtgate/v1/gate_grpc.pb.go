@@ -4,8 +4,7 @@
 // - protoc             (unknown)
 // source: thoughtgate/v1/gate.proto
 
-// The wire between ThoughtGate's daemon and everything that talks to it.
-// Fields are added, never reused.
+// The protocol between ThoughtGate's daemon and its clients.
 
 package thoughtgatev1
 
@@ -32,35 +31,36 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Gate is how tg-shim hands an agent's standard input and output to the daemon,
-// which carries the lines between the agent and the server itself, and judges them. It
-// is the only service on shim.sock: what an agent is given can ask, it cannot approve.
+// Gate is the service with which tg-shim hands an agent's standard input and output to
+// the daemon. The daemon then carries and judges the lines between agent and server
+// itself. Gate is the only service on shim.sock: a client of that socket can make calls but
+// can't approve them.
 //
-// The descriptors come ahead of HTTP/2's preface: one zero byte with SCM_RIGHTS of
-// exactly five, the agent's input, the agent's output, the write end of the server's
-// input, the read end of the server's output, and the write end of a pipe called
-// drained. A connection that begins with the preface brings none. The connection
-// stays open as long as the shim lives; what is said after it tore, to this daemon or
-// the next one, is said on a new connection without descriptors.
+// The descriptors come before the HTTP/2 preface: one zero byte with SCM_RIGHTS of exactly
+// five descriptors, which are the agent's input, the agent's output, the write end of the
+// server's input, the read end of the server's output, and the write end of a pipe called
+// drained. A connection that begins with the preface brings no descriptors. The connection
+// stays open as long as the shim lives. If it breaks, the shim opens a new one without
+// descriptors, to this daemon or the next.
 //
-// The daemon closes drained when the agent has been written all that it is owed. If
-// the server was not the shim's own, one byte in it is the exit status that the shim
-// is to leave with; without one that is 0.
+// The daemon closes drained when it has written all pending output to the agent. If the
+// shim did not start the server, the daemon writes one byte to drained before: the exit
+// code for the shim. Without that byte the exit code is 0.
 type GateClient interface {
-	// Attach hands the descriptors over. The shim closes its own when it is answered,
-	// and then calls Started, before which nothing is read from any of them: who is not
-	// answered attaches again, perhaps to another daemon. An error means that the
-	// descriptors were not taken.
+	// Attach hands the descriptors over. When it returns, the shim closes its own copies and
+	// calls Started; the daemon reads from none of them before. A shim that gets no answer
+	// attaches again, perhaps to another daemon. An error means that the daemon did not take
+	// the descriptors.
 	Attach(ctx context.Context, in *AttachRequest, opts ...grpc.CallOption) (*AttachResponse, error)
-	// Started says that the descriptors are the daemon's alone, and what became of the
-	// server if Attach said to start one.
+	// Started reports that the shim closed its copies of the descriptors and, if the response
+	// of Attach asked for it, whether the server was started.
 	Started(ctx context.Context, in *StartedRequest, opts ...grpc.CallOption) (*StartedResponse, error)
-	// Signal passes a signal on that the shim has got. The daemon ends the session: at
-	// the first one what is under way is delivered and the server's input closed, and
-	// each later one skips a step.
+	// Signal reports a signal that the shim received. The daemon ends the session: on the
+	// first signal it delivers pending output and closes the server's input; each further
+	// signal skips a step.
 	Signal(ctx context.Context, in *SignalRequest, opts ...grpc.CallOption) (*SignalResponse, error)
-	// Ended says how the server has ended that the shim had started. The session may be
-	// over by then.
+	// Ended reports how the server that the shim started has exited. The session may have
+	// ended before.
 	Ended(ctx context.Context, in *EndedRequest, opts ...grpc.CallOption) (*EndedResponse, error)
 }
 
@@ -116,35 +116,36 @@ func (c *gateClient) Ended(ctx context.Context, in *EndedRequest, opts ...grpc.C
 // All implementations must embed UnimplementedGateServer
 // for forward compatibility.
 //
-// Gate is how tg-shim hands an agent's standard input and output to the daemon,
-// which carries the lines between the agent and the server itself, and judges them. It
-// is the only service on shim.sock: what an agent is given can ask, it cannot approve.
+// Gate is the service with which tg-shim hands an agent's standard input and output to
+// the daemon. The daemon then carries and judges the lines between agent and server
+// itself. Gate is the only service on shim.sock: a client of that socket can make calls but
+// can't approve them.
 //
-// The descriptors come ahead of HTTP/2's preface: one zero byte with SCM_RIGHTS of
-// exactly five, the agent's input, the agent's output, the write end of the server's
-// input, the read end of the server's output, and the write end of a pipe called
-// drained. A connection that begins with the preface brings none. The connection
-// stays open as long as the shim lives; what is said after it tore, to this daemon or
-// the next one, is said on a new connection without descriptors.
+// The descriptors come before the HTTP/2 preface: one zero byte with SCM_RIGHTS of exactly
+// five descriptors, which are the agent's input, the agent's output, the write end of the
+// server's input, the read end of the server's output, and the write end of a pipe called
+// drained. A connection that begins with the preface brings no descriptors. The connection
+// stays open as long as the shim lives. If it breaks, the shim opens a new one without
+// descriptors, to this daemon or the next.
 //
-// The daemon closes drained when the agent has been written all that it is owed. If
-// the server was not the shim's own, one byte in it is the exit status that the shim
-// is to leave with; without one that is 0.
+// The daemon closes drained when it has written all pending output to the agent. If the
+// shim did not start the server, the daemon writes one byte to drained before: the exit
+// code for the shim. Without that byte the exit code is 0.
 type GateServer interface {
-	// Attach hands the descriptors over. The shim closes its own when it is answered,
-	// and then calls Started, before which nothing is read from any of them: who is not
-	// answered attaches again, perhaps to another daemon. An error means that the
-	// descriptors were not taken.
+	// Attach hands the descriptors over. When it returns, the shim closes its own copies and
+	// calls Started; the daemon reads from none of them before. A shim that gets no answer
+	// attaches again, perhaps to another daemon. An error means that the daemon did not take
+	// the descriptors.
 	Attach(context.Context, *AttachRequest) (*AttachResponse, error)
-	// Started says that the descriptors are the daemon's alone, and what became of the
-	// server if Attach said to start one.
+	// Started reports that the shim closed its copies of the descriptors and, if the response
+	// of Attach asked for it, whether the server was started.
 	Started(context.Context, *StartedRequest) (*StartedResponse, error)
-	// Signal passes a signal on that the shim has got. The daemon ends the session: at
-	// the first one what is under way is delivered and the server's input closed, and
-	// each later one skips a step.
+	// Signal reports a signal that the shim received. The daemon ends the session: on the
+	// first signal it delivers pending output and closes the server's input; each further
+	// signal skips a step.
 	Signal(context.Context, *SignalRequest) (*SignalResponse, error)
-	// Ended says how the server has ended that the shim had started. The session may be
-	// over by then.
+	// Ended reports how the server that the shim started has exited. The session may have
+	// ended before.
 	Ended(context.Context, *EndedRequest) (*EndedResponse, error)
 	mustEmbedUnimplementedGateServer()
 }

@@ -28,7 +28,7 @@ const (
 	PinKind_PIN_KIND_UNSPECIFIED PinKind = 0
 	PinKind_PIN_KIND_TOOL        PinKind = 1
 	PinKind_PIN_KIND_PROMPT      PinKind = 2
-	PinKind_PIN_KIND_TEMPLATE    PinKind = 3 // of resources
+	PinKind_PIN_KIND_TEMPLATE    PinKind = 3 // resource template
 )
 
 // Enum value maps for PinKind.
@@ -79,10 +79,10 @@ type PinReason int32
 
 const (
 	PinReason_PIN_REASON_UNSPECIFIED PinReason = 0 // it does not wait
-	PinReason_PIN_REASON_CHANGED     PinReason = 1 // it is not the one accepted
-	PinReason_PIN_REASON_SMELLY      PinReason = 2 // a person should see it before a model acts on it
-	PinReason_PIN_REASON_LOOK_ALIKE  PinReason = 3 // its name looks like another's
-	PinReason_PIN_REASON_STRANGER    PinReason = 4 // its server was started by another command than the one known
+	PinReason_PIN_REASON_CHANGED     PinReason = 1 // it differs from the accepted one
+	PinReason_PIN_REASON_SMELLY      PinReason = 2 // suspicious: a person should read it before a model does
+	PinReason_PIN_REASON_LOOK_ALIKE  PinReason = 3 // its name looks like another name
+	PinReason_PIN_REASON_STRANGER    PinReason = 4 // new server: the command differs from the known one
 )
 
 // Enum value maps for PinReason.
@@ -134,8 +134,8 @@ type ChangeGrade int32
 
 const (
 	ChangeGrade_CHANGE_GRADE_UNSPECIFIED ChangeGrade = 0
-	ChangeGrade_CHANGE_GRADE_LOW         ChangeGrade = 1 // how it is shown to people
-	ChangeGrade_CHANGE_GRADE_HIGH        ChangeGrade = 2 // what a model is told, or what a call carries
+	ChangeGrade_CHANGE_GRADE_LOW         ChangeGrade = 1 // only its presentation to people changes
+	ChangeGrade_CHANGE_GRADE_HIGH        ChangeGrade = 2 // what a model reads or a call contains changes
 )
 
 // Enum value maps for ChangeGrade.
@@ -184,7 +184,7 @@ type PinRef struct {
 	Server        string                 `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
 	Launch        string                 `protobuf:"bytes,2,opt,name=launch,proto3" json:"launch,omitempty"`
 	Kind          PinKind                `protobuf:"varint,3,opt,name=kind,proto3,enum=thoughtgate.v1.PinKind" json:"kind,omitempty"`
-	Name          string                 `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"` // of the tool or prompt; text of the template
+	Name          string                 `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"` // name of the tool or prompt, or text of the template
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -251,13 +251,13 @@ type Pin struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ref           *PinRef                `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
 	Reason        PinReason              `protobuf:"varint,2,opt,name=reason,proto3,enum=thoughtgate.v1.PinReason" json:"reason,omitempty"`
-	Held          bool                   `protobuf:"varint,3,opt,name=held,proto3" json:"held,omitempty"` // it is withheld while it waits
+	Held          bool                   `protobuf:"varint,3,opt,name=held,proto3" json:"held,omitempty"` // it waits and is withheld
 	Smells        []*Smell               `protobuf:"bytes,4,rep,name=smells,proto3" json:"smells,omitempty"`
-	Accepted      []byte                 `protobuf:"bytes,5,opt,name=accepted,proto3" json:"accepted,omitempty"` // SHA-256 of the definition accepted; empty when none ever was
-	Since         *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=since,proto3" json:"since,omitempty"`       // it was accepted
-	Decider       string                 `protobuf:"bytes,7,opt,name=decider,proto3" json:"decider,omitempty"`   // by whom, as the kernel saw them; empty at first sight
-	Waiting       []byte                 `protobuf:"bytes,8,opt,name=waiting,proto3" json:"waiting,omitempty"`   // SHA-256 of the definition that waits; empty when none does
-	Noticed       *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=noticed,proto3" json:"noticed,omitempty"`   // it was first seen
+	Accepted      []byte                 `protobuf:"bytes,5,opt,name=accepted,proto3" json:"accepted,omitempty"` // SHA-256 of the accepted definition; empty if there is none
+	Since         *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=since,proto3" json:"since,omitempty"`       // when it was accepted
+	Decider       string                 `protobuf:"bytes,7,opt,name=decider,proto3" json:"decider,omitempty"`   // who accepted it, as the kernel reports; empty if it was accepted at first sight
+	Waiting       []byte                 `protobuf:"bytes,8,opt,name=waiting,proto3" json:"waiting,omitempty"`   // SHA-256 of the definition that waits; empty if none does
+	Noticed       *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=noticed,proto3" json:"noticed,omitempty"`   // when that was first seen
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -355,12 +355,12 @@ func (x *Pin) GetNoticed() *timestamppb.Timestamp {
 	return nil
 }
 
-// Smell is something in a definition for which a person should look at it.
+// Smell is a suspicious part of a definition.
 type Smell struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	What          string                 `protobuf:"bytes,1,opt,name=what,proto3" json:"what,omitempty"`
-	Quote         string                 `protobuf:"bytes,2,opt,name=quote,proto3" json:"quote,omitempty"` // what was found, in the server's words
-	Where         string                 `protobuf:"bytes,3,opt,name=where,proto3" json:"where,omitempty"` // path of the member
+	Quote         string                 `protobuf:"bytes,2,opt,name=quote,proto3" json:"quote,omitempty"` // the suspicious text as the server wrote it
+	Where         string                 `protobuf:"bytes,3,opt,name=where,proto3" json:"where,omitempty"` // path of the member that contains it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -418,7 +418,7 @@ func (x *Smell) GetWhere() string {
 
 type ListPinsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Server        string                 `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"` // empty: of all
+	Server        string                 `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"` // empty: all servers
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -506,11 +506,11 @@ func (x *ListPinsResponse) GetPins() []*Pin {
 
 type PinChange struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"` // as inputSchema.properties.path.description
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"` // such as inputSchema.properties.path.description
 	Grade         ChangeGrade            `protobuf:"varint,2,opt,name=grade,proto3,enum=thoughtgate.v1.ChangeGrade" json:"grade,omitempty"`
-	Before        []byte                 `protobuf:"bytes,3,opt,name=before,proto3" json:"before,omitempty"` // raw JSON; empty where there was nothing
+	Before        []byte                 `protobuf:"bytes,3,opt,name=before,proto3" json:"before,omitempty"` // raw JSON; empty if it was absent
 	After         []byte                 `protobuf:"bytes,4,opt,name=after,proto3" json:"after,omitempty"`   // likewise
-	Note          string                 `protobuf:"bytes,5,opt,name=note,proto3" json:"note,omitempty"`     // what it means, where that is not plain
+	Note          string                 `protobuf:"bytes,5,opt,name=note,proto3" json:"note,omitempty"`     // what the change means, if that is not evident
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -583,8 +583,8 @@ func (x *PinChange) GetNote() string {
 type PinDiff struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Pin           *Pin                   `protobuf:"bytes,1,opt,name=pin,proto3" json:"pin,omitempty"`
-	Before        []byte                 `protobuf:"bytes,2,opt,name=before,proto3" json:"before,omitempty"` // the definition accepted, as it was offered; empty when there is none, or it was too long to be kept
-	After         []byte                 `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`   // the one that waits, likewise
+	Before        []byte                 `protobuf:"bytes,2,opt,name=before,proto3" json:"before,omitempty"` // the accepted definition as the server sent it; empty if there is none or it was too long to keep
+	After         []byte                 `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`   // the definition that waits, likewise
 	Changes       []*PinChange           `protobuf:"bytes,4,rep,name=changes,proto3" json:"changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -803,10 +803,10 @@ type Server struct {
 	Command       []string               `protobuf:"bytes,3,rep,name=command,proto3" json:"command,omitempty"`
 	First         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=first,proto3" json:"first,omitempty"`
 	Seen          *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=seen,proto3" json:"seen,omitempty"`          // to the hour
-	Stranger      bool                   `protobuf:"varint,6,opt,name=stranger,proto3" json:"stranger,omitempty"` // another command was known by this id first, and nobody has accepted this one
-	Decider       string                 `protobuf:"bytes,7,opt,name=decider,proto3" json:"decider,omitempty"`    // who accepted it; empty for the first of its id
-	Pins          uint32                 `protobuf:"varint,8,opt,name=pins,proto3" json:"pins,omitempty"`         // how many tools, prompts and templates it has
-	Waiting       uint32                 `protobuf:"varint,9,opt,name=waiting,proto3" json:"waiting,omitempty"`   // of them wait for a person
+	Stranger      bool                   `protobuf:"varint,6,opt,name=stranger,proto3" json:"stranger,omitempty"` // new server: the id was known with another command, and nobody accepted this one
+	Decider       string                 `protobuf:"bytes,7,opt,name=decider,proto3" json:"decider,omitempty"`    // who accepted it; empty for the first command of its id
+	Pins          uint32                 `protobuf:"varint,8,opt,name=pins,proto3" json:"pins,omitempty"`         // number of tools, prompts and templates
+	Waiting       uint32                 `protobuf:"varint,9,opt,name=waiting,proto3" json:"waiting,omitempty"`   // how many of them wait for a person
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1046,7 +1046,7 @@ func (x *AcceptServerRequest) GetSurface() string {
 
 type AcceptServerResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Accepted      uint32                 `protobuf:"varint,1,opt,name=accepted,proto3" json:"accepted,omitempty"` // definitions that waited only because the server was a stranger
+	Accepted      uint32                 `protobuf:"varint,1,opt,name=accepted,proto3" json:"accepted,omitempty"` // definitions that waited only because the server was new
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1088,15 +1088,15 @@ func (x *AcceptServerResponse) GetAccepted() uint32 {
 	return 0
 }
 
-// LookRequest is a server as a file of a project names it. It would see the
-// caller's environment, and what the file sets.
+// LookRequest is a server as a project's file configures it. Its environment would be the
+// caller's with the variables that the file sets.
 type LookRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Server        string                 `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
 	From          string                 `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`                                                                           // absolute path of the file
-	Cwd           string                 `protobuf:"bytes,3,opt,name=cwd,proto3" json:"cwd,omitempty"`                                                                             // absolute, where it would be started
-	Command       []string               `protobuf:"bytes,4,rep,name=command,proto3" json:"command,omitempty"`                                                                     // and its arguments, variables expanded
-	Sets          map[string]string      `protobuf:"bytes,5,rep,name=sets,proto3" json:"sets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // variables that the file sets, expanded
+	Cwd           string                 `protobuf:"bytes,3,opt,name=cwd,proto3" json:"cwd,omitempty"`                                                                             // absolute; its working directory
+	Command       []string               `protobuf:"bytes,4,rep,name=command,proto3" json:"command,omitempty"`                                                                     // program and arguments, with variables expanded
+	Sets          map[string]string      `protobuf:"bytes,5,rep,name=sets,proto3" json:"sets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // variables that the file sets, with variables expanded
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1168,7 +1168,7 @@ func (x *LookRequest) GetSets() map[string]string {
 
 type LookResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Start         *ServerStart           `protobuf:"bytes,1,opt,name=start,proto3" json:"start,omitempty"` // absent when there is nothing to agree to, as where the program is not there
+	Start         *ServerStart           `protobuf:"bytes,1,opt,name=start,proto3" json:"start,omitempty"` // absent if there is nothing to accept, for example because the program does not exist
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1210,22 +1210,22 @@ func (x *LookResponse) GetStart() *ServerStart {
 	return nil
 }
 
-// ServerStart is what running a server of a project comes down to.
+// ServerStart is everything that determines what a start of a project server runs.
 type ServerStart struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Digest        []byte                 `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"` // SHA-256 over command, sets, loaders and files
 	Server        string                 `protobuf:"bytes,2,opt,name=server,proto3" json:"server,omitempty"`
-	Project       string                 `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"` // absolute path of its folder
-	From          string                 `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`       // the file that names it; empty when no project does
+	Project       string                 `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"` // absolute path of the project's folder
+	From          string                 `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`       // the file that configures it; empty if no project does
 	Command       []string               `protobuf:"bytes,5,rep,name=command,proto3" json:"command,omitempty"`
 	Sets          []string               `protobuf:"bytes,6,rep,name=sets,proto3" json:"sets,omitempty"` // names of variables
 	Loaders       []*StartLoader         `protobuf:"bytes,7,rep,name=loaders,proto3" json:"loaders,omitempty"`
 	Files         []*StartFile           `protobuf:"bytes,8,rep,name=files,proto3" json:"files,omitempty"`
-	Alarms        []string               `protobuf:"bytes,9,rep,name=alarms,proto3" json:"alarms,omitempty"` // why to look twice
-	Gaps          []string               `protobuf:"bytes,10,rep,name=gaps,proto3" json:"gaps,omitempty"`    // what could not be looked at
+	Alarms        []string               `protobuf:"bytes,9,rep,name=alarms,proto3" json:"alarms,omitempty"` // reasons to look twice
+	Gaps          []string               `protobuf:"bytes,10,rep,name=gaps,proto3" json:"gaps,omitempty"`    // what could not be inspected
 	Noticed       *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=noticed,proto3" json:"noticed,omitempty"`
-	Accepted      *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=accepted,proto3" json:"accepted,omitempty"` // absent: nobody has agreed, and it is withheld
-	Decider       string                 `protobuf:"bytes,13,opt,name=decider,proto3" json:"decider,omitempty"`   // who has
+	Accepted      *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=accepted,proto3" json:"accepted,omitempty"` // absent: nobody accepted it, and it is withheld
+	Decider       string                 `protobuf:"bytes,13,opt,name=decider,proto3" json:"decider,omitempty"`   // who accepted it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1355,7 +1355,7 @@ func (x *ServerStart) GetDecider() string {
 type StartLoader struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"` // hex SHA-256 of it
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"` // hex SHA-256 of the value
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1408,7 +1408,7 @@ type StartFile struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Role          string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`     // program, interpreter, script, argument
 	Path          string                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`     // absolute
-	Digest        string                 `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"` // hex SHA-256; empty when it can't be read
+	Digest        string                 `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"` // hex SHA-256; empty if the file can't be read
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -28,16 +28,15 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Pins are what each tool's definition was when it was accepted, per server and
-// launch.
+// Pins are the definitions of tools, prompts and templates as they were accepted, per
+// server and launch.
 type PinsClient interface {
 	List(ctx context.Context, in *ListPinsRequest, opts ...grpc.CallOption) (*ListPinsResponse, error)
-	// Diff shows what differs between the definition accepted and the one that
-	// waits.
+	// Diff compares the accepted definition with the one that waits.
 	Diff(ctx context.Context, in *PinRef, opts ...grpc.CallOption) (*PinDiff, error)
-	// Accept accepts definitions that wait: all of those named, or none.
-	// FailedPrecondition when something else waits by now than what was shown.
-	// Refused with PermissionDenied when the caller descends from an agent.
+	// Accept accepts all of the named definitions, or none. It fails with
+	// FailedPrecondition if another definition waits by now than the one that was shown, and
+	// with PermissionDenied if the caller descends from an agent.
 	Accept(ctx context.Context, in *AcceptPinsRequest, opts ...grpc.CallOption) (*AcceptPinsResponse, error)
 }
 
@@ -83,16 +82,15 @@ func (c *pinsClient) Accept(ctx context.Context, in *AcceptPinsRequest, opts ...
 // All implementations must embed UnimplementedPinsServer
 // for forward compatibility.
 //
-// Pins are what each tool's definition was when it was accepted, per server and
-// launch.
+// Pins are the definitions of tools, prompts and templates as they were accepted, per
+// server and launch.
 type PinsServer interface {
 	List(context.Context, *ListPinsRequest) (*ListPinsResponse, error)
-	// Diff shows what differs between the definition accepted and the one that
-	// waits.
+	// Diff compares the accepted definition with the one that waits.
 	Diff(context.Context, *PinRef) (*PinDiff, error)
-	// Accept accepts definitions that wait: all of those named, or none.
-	// FailedPrecondition when something else waits by now than what was shown.
-	// Refused with PermissionDenied when the caller descends from an agent.
+	// Accept accepts all of the named definitions, or none. It fails with
+	// FailedPrecondition if another definition waits by now than the one that was shown, and
+	// with PermissionDenied if the caller descends from an agent.
 	Accept(context.Context, *AcceptPinsRequest) (*AcceptPinsResponse, error)
 	mustEmbedUnimplementedPinsServer()
 }
@@ -225,26 +223,25 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Servers are the MCP servers that were seen: an id, and what was started under
-// it.
+// Servers are the MCP servers that ThoughtGate has seen: an id, and the command that was
+// started under it.
 type ServersClient interface {
 	List(ctx context.Context, in *ListServersRequest, opts ...grpc.CallOption) (*ListServersResponse, error)
-	// Accept accepts a stranger: another command under an id that was known, and
-	// with it the definitions that wait for no other reason. Refused with
-	// PermissionDenied when the caller descends from an agent.
+	// Accept accepts a new server, which is another command under a known id, together with
+	// the definitions that wait for no other reason. It fails with PermissionDenied if the
+	// caller descends from an agent.
 	Accept(ctx context.Context, in *AcceptServerRequest, opts ...grpc.CallOption) (*AcceptServerResponse, error)
-	// Look says what would run if a server were started, and whether a person has
-	// agreed to it. A start that nobody has agreed to waits for them from then on.
+	// Look returns what would run if a server were started, and whether a person accepted
+	// it. A start that nobody accepted waits for a person from then on.
 	Look(ctx context.Context, in *LookRequest, opts ...grpc.CallOption) (*LookResponse, error)
-	// ListStarts lists the starts of servers of projects that are known of: those
-	// that wait first.
+	// ListStarts returns the known starts of project servers. Those that wait come first.
 	ListStarts(ctx context.Context, in *ListStartsRequest, opts ...grpc.CallOption) (*ListStartsResponse, error)
-	// AcceptStart agrees to a start that waits. Refused with PermissionDenied when
-	// the caller descends from an agent.
+	// AcceptStart accepts a start that waits. It fails with PermissionDenied if the caller
+	// descends from an agent.
 	AcceptStart(ctx context.Context, in *AcceptStartRequest, opts ...grpc.CallOption) (*ServerStart, error)
-	// ForgetStart takes an agreement back: the server is asked about anew when it is
-	// started the next time. One that runs goes on. Refused with PermissionDenied
-	// when the caller descends from an agent.
+	// ForgetStart revokes the acceptance of a start: the next start of the server waits for
+	// a person again. A running server continues. It fails with PermissionDenied if the
+	// caller descends from an agent.
 	ForgetStart(ctx context.Context, in *ForgetStartRequest, opts ...grpc.CallOption) (*ForgetStartResponse, error)
 }
 
@@ -320,26 +317,25 @@ func (c *serversClient) ForgetStart(ctx context.Context, in *ForgetStartRequest,
 // All implementations must embed UnimplementedServersServer
 // for forward compatibility.
 //
-// Servers are the MCP servers that were seen: an id, and what was started under
-// it.
+// Servers are the MCP servers that ThoughtGate has seen: an id, and the command that was
+// started under it.
 type ServersServer interface {
 	List(context.Context, *ListServersRequest) (*ListServersResponse, error)
-	// Accept accepts a stranger: another command under an id that was known, and
-	// with it the definitions that wait for no other reason. Refused with
-	// PermissionDenied when the caller descends from an agent.
+	// Accept accepts a new server, which is another command under a known id, together with
+	// the definitions that wait for no other reason. It fails with PermissionDenied if the
+	// caller descends from an agent.
 	Accept(context.Context, *AcceptServerRequest) (*AcceptServerResponse, error)
-	// Look says what would run if a server were started, and whether a person has
-	// agreed to it. A start that nobody has agreed to waits for them from then on.
+	// Look returns what would run if a server were started, and whether a person accepted
+	// it. A start that nobody accepted waits for a person from then on.
 	Look(context.Context, *LookRequest) (*LookResponse, error)
-	// ListStarts lists the starts of servers of projects that are known of: those
-	// that wait first.
+	// ListStarts returns the known starts of project servers. Those that wait come first.
 	ListStarts(context.Context, *ListStartsRequest) (*ListStartsResponse, error)
-	// AcceptStart agrees to a start that waits. Refused with PermissionDenied when
-	// the caller descends from an agent.
+	// AcceptStart accepts a start that waits. It fails with PermissionDenied if the caller
+	// descends from an agent.
 	AcceptStart(context.Context, *AcceptStartRequest) (*ServerStart, error)
-	// ForgetStart takes an agreement back: the server is asked about anew when it is
-	// started the next time. One that runs goes on. Refused with PermissionDenied
-	// when the caller descends from an agent.
+	// ForgetStart revokes the acceptance of a start: the next start of the server waits for
+	// a person again. A running server continues. It fails with PermissionDenied if the
+	// caller descends from an agent.
 	ForgetStart(context.Context, *ForgetStartRequest) (*ForgetStartResponse, error)
 	mustEmbedUnimplementedServersServer()
 }

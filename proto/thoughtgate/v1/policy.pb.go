@@ -74,7 +74,7 @@ func (Severity) EnumDescriptor() ([]byte, []int) {
 
 type ValidateRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"` // absolute; empty: the file the daemon was started with
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"` // absolute; empty: the file that the daemon was started with
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -118,9 +118,9 @@ func (x *ValidateRequest) GetPath() string {
 
 type ValidateResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"` // what was read; empty for the built-in default
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"` // of the file that was read; empty: the built-in default
 	Problems      []*Diagnostic          `protobuf:"bytes,2,rep,name=problems,proto3" json:"problems,omitempty"`
-	Set           *PolicySet             `protobuf:"bytes,3,opt,name=set,proto3" json:"set,omitempty"` // what it would be; absent when there are errors
+	Set           *PolicySet             `protobuf:"bytes,3,opt,name=set,proto3" json:"set,omitempty"` // the resulting set; absent if there are errors
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -179,10 +179,10 @@ func (x *ValidateResponse) GetSet() *PolicySet {
 type Diagnostic struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	File          string                 `protobuf:"bytes,1,opt,name=file,proto3" json:"file,omitempty"`
-	Line          uint32                 `protobuf:"varint,2,opt,name=line,proto3" json:"line,omitempty"`     // from 1; 0 when it has no place
+	Line          uint32                 `protobuf:"varint,2,opt,name=line,proto3" json:"line,omitempty"`     // from 1; 0: no place
 	Column        uint32                 `protobuf:"varint,3,opt,name=column,proto3" json:"column,omitempty"` // from 1, in characters
 	Severity      Severity               `protobuf:"varint,4,opt,name=severity,proto3,enum=thoughtgate.v1.Severity" json:"severity,omitempty"`
-	Id            string                 `protobuf:"bytes,5,opt,name=id,proto3" json:"id,omitempty"` // as V-006; may be empty
+	Id            string                 `protobuf:"bytes,5,opt,name=id,proto3" json:"id,omitempty"` // such as V-006; may be empty
 	Message       string                 `protobuf:"bytes,6,opt,name=message,proto3" json:"message,omitempty"`
 	Hint          string                 `protobuf:"bytes,7,opt,name=hint,proto3" json:"hint,omitempty"` // what to write instead
 	unknownFields protoimpl.UnknownFields
@@ -306,7 +306,7 @@ func (*GetPolicySetRequest) Descriptor() ([]byte, []int) {
 
 type PolicySet struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"` // path of the configuration, empty for the built-in default
+	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"` // path of the configuration; empty: the built-in default
 	Digest        string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"` // hex SHA-256 over all files
 	Profile       string                 `protobuf:"bytes,3,opt,name=profile,proto3" json:"profile,omitempty"`
 	Rules         uint32                 `protobuf:"varint,4,opt,name=rules,proto3" json:"rules,omitempty"`
@@ -314,11 +314,11 @@ type PolicySet struct {
 	Files         []*PolicyFile          `protobuf:"bytes,6,rep,name=files,proto3" json:"files,omitempty"`
 	Since         *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=since,proto3" json:"since,omitempty"`
 	By            string                 `protobuf:"bytes,8,opt,name=by,proto3" json:"by,omitempty"`             // who put it in force
-	Project       bool                   `protobuf:"varint,9,opt,name=project,proto3" json:"project,omitempty"`  // it is a project's own file, which only tightens another set; it has no profile
-	Checked       uint32                 `protobuf:"varint,10,opt,name=checked,proto3" json:"checked,omitempty"` // policies that were checked whole, against every tool that they are about
-	Waiting       []*WaitingPolicy       `protobuf:"bytes,11,rep,name=waiting,proto3" json:"waiting,omitempty"`  // those that were not, at most 100
-	Refused       []*RefusedTool         `protobuf:"bytes,12,rep,name=refused,proto3" json:"refused,omitempty"`  // tools that policies don't fit, at most 100
-	Detail        *PolicyDetail          `protobuf:"bytes,13,opt,name=detail,proto3" json:"detail,omitempty"`    // what it says; Get tells it, others don't
+	Project       bool                   `protobuf:"varint,9,opt,name=project,proto3" json:"project,omitempty"`  // it is a project's file, which can only tighten another set and has no profile
+	Checked       uint32                 `protobuf:"varint,10,opt,name=checked,proto3" json:"checked,omitempty"` // number of policies that were checked against every tool that they name
+	Waiting       []*WaitingPolicy       `protobuf:"bytes,11,rep,name=waiting,proto3" json:"waiting,omitempty"`  // policies that could not be checked yet, at most 100
+	Refused       []*RefusedTool         `protobuf:"bytes,12,rep,name=refused,proto3" json:"refused,omitempty"`  // tools whose calls are denied because a policy does not fit them, at most 100
+	Detail        *PolicyDetail          `protobuf:"bytes,13,opt,name=detail,proto3" json:"detail,omitempty"`    // its content; only set by Get
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -444,14 +444,14 @@ func (x *PolicySet) GetDetail() *PolicyDetail {
 	return nil
 }
 
-// WaitingPolicy is a policy that names tools of which no server has said yet what
-// they take. It is in force, and is checked when a server does.
+// WaitingPolicy is a policy that names tools whose input schema is not known yet. It is in
+// force, and it is checked when a server lists the tools.
 type WaitingPolicy struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Policy        string                 `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
 	File          string                 `protobuf:"bytes,2,opt,name=file,proto3" json:"file,omitempty"`
 	Line          uint32                 `protobuf:"varint,3,opt,name=line,proto3" json:"line,omitempty"`
-	Tools         []string               `protobuf:"bytes,4,rep,name=tools,proto3" json:"tools,omitempty"` // as server/tool
+	Tools         []string               `protobuf:"bytes,4,rep,name=tools,proto3" json:"tools,omitempty"` // such as server/tool
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -514,13 +514,13 @@ func (x *WaitingPolicy) GetTools() []string {
 	return nil
 }
 
-// RefusedTool is a tool whose calls are refused, since it takes something else
-// than a policy about it expects.
+// RefusedTool is a tool whose calls are denied because its input schema differs from what a
+// policy about it expects.
 type RefusedTool struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tool          string                 `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"` // as server/tool
+	Tool          string                 `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"` // such as server/tool
 	Policy        string                 `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
-	File          string                 `protobuf:"bytes,3,opt,name=file,proto3" json:"file,omitempty"` // where in the policy, as the line and the column
+	File          string                 `protobuf:"bytes,3,opt,name=file,proto3" json:"file,omitempty"` // with line and column: the place in the policy
 	Line          uint32                 `protobuf:"varint,4,opt,name=line,proto3" json:"line,omitempty"`
 	Column        uint32                 `protobuf:"varint,5,opt,name=column,proto3" json:"column,omitempty"`
 	Reason        string                 `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -603,9 +603,9 @@ func (x *RefusedTool) GetReason() string {
 type PolicyFile struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	Digest        string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`    // hex SHA-256 as loaded
-	Changed       bool                   `protobuf:"varint,3,opt,name=changed,proto3" json:"changed,omitempty"` // the file on disk is another one now
-	Loaded        []byte                 `protobuf:"bytes,4,opt,name=loaded,proto3" json:"loaded,omitempty"`    // its text as loaded; Get tells it of a file that changed, if it was kept
+	Digest        string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`    // hex SHA-256 of the text as loaded
+	Changed       bool                   `protobuf:"varint,3,opt,name=changed,proto3" json:"changed,omitempty"` // the file on disk differs from the loaded text
+	Loaded        []byte                 `protobuf:"bytes,4,opt,name=loaded,proto3" json:"loaded,omitempty"`    // the text as loaded; only set by Get, for a changed file whose text was kept
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -668,11 +668,11 @@ func (x *PolicyFile) GetLoaded() []byte {
 	return nil
 }
 
-// PolicyDetail is all that a set says, for a person who reads it.
+// PolicyDetail is the content of a set, for display.
 type PolicyDetail struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sources       []*PolicyEntry         `protobuf:"bytes,1,rep,name=sources,proto3" json:"sources,omitempty"`
-	Rules         []*PolicyEntry         `protobuf:"bytes,2,rep,name=rules,proto3" json:"rules,omitempty"` // in their order, the defaults last
+	Rules         []*PolicyEntry         `protobuf:"bytes,2,rep,name=rules,proto3" json:"rules,omitempty"` // in order of evaluation; the defaults come last
 	Policies      []*PolicyEntry         `protobuf:"bytes,3,rep,name=policies,proto3" json:"policies,omitempty"`
 	Workflows     []*PolicyWorkflow      `protobuf:"bytes,4,rep,name=workflows,proto3" json:"workflows,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -740,10 +740,10 @@ func (x *PolicyDetail) GetWorkflows() []*PolicyWorkflow {
 type PolicyEntry struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Cited         *Citation              `protobuf:"bytes,1,opt,name=cited,proto3" json:"cited,omitempty"`
-	Sources       []string               `protobuf:"bytes,2,rep,name=sources,proto3" json:"sources,omitempty"`   // the servers that a rule is about; empty: all
+	Sources       []string               `protobuf:"bytes,2,rep,name=sources,proto3" json:"sources,omitempty"`   // servers that a rule applies to; empty: all
 	Agents        []string               `protobuf:"bytes,3,rep,name=agents,proto3" json:"agents,omitempty"`     // likewise
 	Methods       []string               `protobuf:"bytes,4,rep,name=methods,proto3" json:"methods,omitempty"`   // likewise
-	Workflow      string                 `protobuf:"bytes,5,opt,name=workflow,proto3" json:"workflow,omitempty"` // who is asked
+	Workflow      string                 `protobuf:"bytes,5,opt,name=workflow,proto3" json:"workflow,omitempty"` // the workflow that asks
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -816,14 +816,14 @@ func (x *PolicyEntry) GetWorkflow() string {
 type PolicyWorkflow struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	File          string                 `protobuf:"bytes,2,opt,name=file,proto3" json:"file,omitempty"` // empty for the one that is built in
+	File          string                 `protobuf:"bytes,2,opt,name=file,proto3" json:"file,omitempty"` // empty for the built-in workflow
 	Line          uint32                 `protobuf:"varint,3,opt,name=line,proto3" json:"line,omitempty"`
 	Asks          string                 `protobuf:"bytes,4,opt,name=asks,proto3" json:"asks,omitempty"` // local, slack
 	Timeout       *durationpb.Duration   `protobuf:"bytes,5,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	Require       string                 `protobuf:"bytes,6,opt,name=require,proto3" json:"require,omitempty"` // any, presence, or default where it is left out
+	Require       string                 `protobuf:"bytes,6,opt,name=require,proto3" json:"require,omitempty"` // any, presence, or default if it is not configured
 	Surfaces      []string               `protobuf:"bytes,7,rep,name=surfaces,proto3" json:"surfaces,omitempty"`
 	Redact        []string               `protobuf:"bytes,8,rep,name=redact,proto3" json:"redact,omitempty"` // paths into arguments
-	Slack         *SlackDestination      `protobuf:"bytes,80,opt,name=slack,proto3" json:"slack,omitempty"`  // where asks is slack
+	Slack         *SlackDestination      `protobuf:"bytes,80,opt,name=slack,proto3" json:"slack,omitempty"`  // if asks is slack
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -921,14 +921,14 @@ func (x *PolicyWorkflow) GetSlack() *SlackDestination {
 	return nil
 }
 
-// SlackDestination is where on Slack a workflow asks, and who answers there.
+// SlackDestination is the Slack channel of a workflow and its approvers.
 type SlackDestination struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Channel       string                 `protobuf:"bytes,1,opt,name=channel,proto3" json:"channel,omitempty"`
-	BotToken      string                 `protobuf:"bytes,2,opt,name=bot_token,json=botToken,proto3" json:"bot_token,omitempty"` // name of the variable or credential that holds it
+	BotToken      string                 `protobuf:"bytes,2,opt,name=bot_token,json=botToken,proto3" json:"bot_token,omitempty"` // name of the variable or credential that contains it
 	AppToken      string                 `protobuf:"bytes,3,opt,name=app_token,json=appToken,proto3" json:"app_token,omitempty"` // likewise
 	Mention       []string               `protobuf:"bytes,4,rep,name=mention,proto3" json:"mention,omitempty"`
-	Approvers     []string               `protobuf:"bytes,5,rep,name=approvers,proto3" json:"approvers,omitempty"` // ids of the users whose answer counts
+	Approvers     []string               `protobuf:"bytes,5,rep,name=approvers,proto3" json:"approvers,omitempty"` // ids of the users who may answer
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -998,23 +998,23 @@ func (x *SlackDestination) GetApprovers() []string {
 	return nil
 }
 
-// ExplainRequest is one thing to judge, or with a result one that passed.
+// ExplainRequest is a hypothetical call to judge or, with a result, one that was answered.
 type ExplainRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Config        string                 `protobuf:"bytes,1,opt,name=config,proto3" json:"config,omitempty"` // absolute path of a configuration, in the first request of a stream; empty: what is in force
-	Brief         bool                   `protobuf:"varint,2,opt,name=brief,proto3" json:"brief,omitempty"`  // without cited, near and changes
+	Config        string                 `protobuf:"bytes,1,opt,name=config,proto3" json:"config,omitempty"` // absolute path of a configuration, in the first request of a stream; empty: the set in force
+	Brief         bool                   `protobuf:"varint,2,opt,name=brief,proto3" json:"brief,omitempty"`  // omit cited, near and changes
 	Server        string                 `protobuf:"bytes,3,opt,name=server,proto3" json:"server,omitempty"`
 	Method        string                 `protobuf:"bytes,4,opt,name=method,proto3" json:"method,omitempty"`         // empty: tools/call
-	Subject       string                 `protobuf:"bytes,5,opt,name=subject,proto3" json:"subject,omitempty"`       // name of the tool or prompt, or URI of the resource
+	Subject       string                 `protobuf:"bytes,5,opt,name=subject,proto3" json:"subject,omitempty"`       // tool name, prompt name or resource URI
 	Arguments     []byte                 `protobuf:"bytes,6,opt,name=arguments,proto3" json:"arguments,omitempty"`   // raw JSON object
-	Params        []byte                 `protobuf:"bytes,7,opt,name=params,proto3" json:"params,omitempty"`         // raw JSON object, in place of subject and arguments
-	Result        []byte                 `protobuf:"bytes,8,opt,name=result,proto3" json:"result,omitempty"`         // raw JSON object: what the server answered; it is observed then
-	Definition    []byte                 `protobuf:"bytes,9,opt,name=definition,proto3" json:"definition,omitempty"` // raw JSON object: the tool as the server lists it
+	Params        []byte                 `protobuf:"bytes,7,opt,name=params,proto3" json:"params,omitempty"`         // raw JSON object, instead of subject and arguments
+	Result        []byte                 `protobuf:"bytes,8,opt,name=result,proto3" json:"result,omitempty"`         // raw JSON object: the server's result, which is observed instead of judged
+	Definition    []byte                 `protobuf:"bytes,9,opt,name=definition,proto3" json:"definition,omitempty"` // raw JSON object: the definition of the tool
 	Agent         string                 `protobuf:"bytes,10,opt,name=agent,proto3" json:"agent,omitempty"`
-	Session       string                 `protobuf:"bytes,11,opt,name=session,proto3" json:"session,omitempty"` // any name; those of one session share a memory
+	Session       string                 `protobuf:"bytes,11,opt,name=session,proto3" json:"session,omitempty"` // any name; requests of one session share what servers said
 	Project       string                 `protobuf:"bytes,12,opt,name=project,proto3" json:"project,omitempty"` // absolute path of the folder that the agent works in
 	Command       []string               `protobuf:"bytes,13,rep,name=command,proto3" json:"command,omitempty"` // of the server
-	Assume        []string               `protobuf:"bytes,14,rep,name=assume,proto3" json:"assume,omitempty"`   // facts that are taken to be true
+	Assume        []string               `protobuf:"bytes,14,rep,name=assume,proto3" json:"assume,omitempty"`   // facts that are assumed to be true
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1147,32 +1147,32 @@ func (x *ExplainRequest) GetAssume() []string {
 	return nil
 }
 
-// Explanation is what would become of it, and why.
+// Explanation is the verdict and its reasons.
 type Explanation struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Error         string                 `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`          // why the request makes no sense; then nothing else is set
+	Error         string                 `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`          // why the request is invalid; then nothing else is set
 	Verdict       string                 `protobuf:"bytes,2,opt,name=verdict,proto3" json:"verdict,omitempty"`      // forward, ask, deny
-	Hidden        bool                   `protobuf:"varint,3,opt,name=hidden,proto3" json:"hidden,omitempty"`       // denied as if there were no such thing
-	Observed      bool                   `protobuf:"varint,4,opt,name=observed,proto3" json:"observed,omitempty"`   // it had been answered, and nothing in the answer is judged
-	Forwarded     bool                   `protobuf:"varint,5,opt,name=forwarded,proto3" json:"forwarded,omitempty"` // it goes through all the same, since the profile is development
+	Hidden        bool                   `protobuf:"varint,3,opt,name=hidden,proto3" json:"hidden,omitempty"`       // denied as if the tool did not exist
+	Observed      bool                   `protobuf:"varint,4,opt,name=observed,proto3" json:"observed,omitempty"`   // the request had a result, and nothing in that is judged
+	Forwarded     bool                   `protobuf:"varint,5,opt,name=forwarded,proto3" json:"forwarded,omitempty"` // it would be forwarded whatever the verdict: the profile is development
 	Profile       string                 `protobuf:"bytes,6,opt,name=profile,proto3" json:"profile,omitempty"`
 	Gate          string                 `protobuf:"bytes,7,opt,name=gate,proto3" json:"gate,omitempty"` // visible, rule, permit, ask, accident
 	Rule          string                 `protobuf:"bytes,8,opt,name=rule,proto3" json:"rule,omitempty"` // as in records
 	Policies      []string               `protobuf:"bytes,9,rep,name=policies,proto3" json:"policies,omitempty"`
 	Reason        string                 `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`
 	Facts         []*CallFact            `protobuf:"bytes,11,rep,name=facts,proto3" json:"facts,omitempty"`
-	Set           string                 `protobuf:"bytes,12,opt,name=set,proto3" json:"set,omitempty"`           // digest of what it was judged by
-	Workflow      string                 `protobuf:"bytes,13,opt,name=workflow,proto3" json:"workflow,omitempty"` // of a question
+	Set           string                 `protobuf:"bytes,12,opt,name=set,proto3" json:"set,omitempty"`           // digest of the set that judged it
+	Workflow      string                 `protobuf:"bytes,13,opt,name=workflow,proto3" json:"workflow,omitempty"` // if the verdict is ask
 	Timeout       *durationpb.Duration   `protobuf:"bytes,14,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	Surfaces      []string               `protobuf:"bytes,15,rep,name=surfaces,proto3" json:"surfaces,omitempty"`
-	Grant         string                 `protobuf:"bytes,16,opt,name=grant,proto3" json:"grant,omitempty"`                                 // what a yes that lasts would cover
+	Grant         string                 `protobuf:"bytes,16,opt,name=grant,proto3" json:"grant,omitempty"`                                 // what a grant would cover
 	Cited         []*Citation            `protobuf:"bytes,17,rep,name=cited,proto3" json:"cited,omitempty"`                                 // what decided
-	Near          []*NearRule            `protobuf:"bytes,18,rep,name=near,proto3" json:"near,omitempty"`                                   // what would have come first, but for one condition
-	Changes       []*PolicyChange        `protobuf:"bytes,19,rep,name=changes,proto3" json:"changes,omitempty"`                             // what would have to change
-	Grants        []*Grant               `protobuf:"bytes,60,rep,name=grants,proto3" json:"grants,omitempty"`                               // in force on what is called; each says within which bounds
-	Level         string                 `protobuf:"bytes,61,opt,name=level,proto3" json:"level,omitempty"`                                 // of a question: what a yes has to show: watch, presence
-	Hooks         []string               `protobuf:"bytes,240,rep,name=hooks,proto3" json:"hooks,omitempty"`                                // extensions that would be asked first; here they are not
-	ResultHooks   []string               `protobuf:"bytes,241,rep,name=result_hooks,json=resultHooks,proto3" json:"result_hooks,omitempty"` // extensions that would see the result
+	Near          []*NearRule            `protobuf:"bytes,18,rep,name=near,proto3" json:"near,omitempty"`                                   // rules that would have matched first, but for one condition
+	Changes       []*PolicyChange        `protobuf:"bytes,19,rep,name=changes,proto3" json:"changes,omitempty"`                             // changes that would change the verdict
+	Grants        []*Grant               `protobuf:"bytes,60,rep,name=grants,proto3" json:"grants,omitempty"`                               // grants in force for the same tool, with their bounds
+	Level         string                 `protobuf:"bytes,61,opt,name=level,proto3" json:"level,omitempty"`                                 // if the verdict is ask: what an approval must prove: watch, presence
+	Hooks         []string               `protobuf:"bytes,240,rep,name=hooks,proto3" json:"hooks,omitempty"`                                // extensions whose hooks would run before; here they don't
+	ResultHooks   []string               `protobuf:"bytes,241,rep,name=result_hooks,json=resultHooks,proto3" json:"result_hooks,omitempty"` // extensions whose hooks would see the result
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1368,13 +1368,13 @@ func (x *Explanation) GetResultHooks() []string {
 	return nil
 }
 
-// CallFact is something true of a call.
+// CallFact is a fact about a call.
 type CallFact struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"` // what made it true; never the secret itself
-	Member        string                 `protobuf:"bytes,3,opt,name=member,proto3" json:"member,omitempty"` // of the arguments, as headers.authorization
-	Place         string                 `protobuf:"bytes,4,opt,name=place,proto3" json:"place,omitempty"`   // mail address, host or account that it is about
+	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"` // what made it true; never contains a secret
+	Member        string                 `protobuf:"bytes,3,opt,name=member,proto3" json:"member,omitempty"` // path in the arguments, such as headers.authorization
+	Place         string                 `protobuf:"bytes,4,opt,name=place,proto3" json:"place,omitempty"`   // mail address, host or account that the fact is about
 	By            string                 `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`         // the server whose text made it true
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1445,17 +1445,17 @@ func (x *CallFact) GetBy() string {
 	return ""
 }
 
-// Citation is something written down that decided.
+// Citation is a rule, policy or default that decided.
 type Citation struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`        // rule, default, source, permit, forbid
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`        // pattern of a rule, id of a policy; empty for a project's own
-	File          string                 `protobuf:"bytes,3,opt,name=file,proto3" json:"file,omitempty"`        // empty for what nobody wrote
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`        // pattern of a rule or id of a policy; may be empty
+	File          string                 `protobuf:"bytes,3,opt,name=file,proto3" json:"file,omitempty"`        // empty: built in
 	Line          uint32                 `protobuf:"varint,4,opt,name=line,proto3" json:"line,omitempty"`       // from 1
 	Column        uint32                 `protobuf:"varint,5,opt,name=column,proto3" json:"column,omitempty"`   // from 1, in characters
 	Does          string                 `protobuf:"bytes,6,opt,name=does,proto3" json:"does,omitempty"`        // forward, deny, approve, policy, hide, permit, ask, forbid
 	Says          string                 `protobuf:"bytes,7,opt,name=says,proto3" json:"says,omitempty"`        // description or @reason
-	Project       bool                   `protobuf:"varint,8,opt,name=project,proto3" json:"project,omitempty"` // of the project's own file
+	Project       bool                   `protobuf:"varint,8,opt,name=project,proto3" json:"project,omitempty"` // it stands in the project's file
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1549,7 +1549,7 @@ func (x *Citation) GetProject() bool {
 type NearRule struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Rule          *Citation              `protobuf:"bytes,1,opt,name=rule,proto3" json:"rule,omitempty"`
-	Because       string                 `protobuf:"bytes,2,opt,name=because,proto3" json:"because,omitempty"` // the one condition that the call doesn't meet
+	Because       string                 `protobuf:"bytes,2,opt,name=because,proto3" json:"because,omitempty"` // the condition that the call does not meet
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1598,14 +1598,14 @@ func (x *NearRule) GetBecause() string {
 	return ""
 }
 
-// PolicyChange is something that would have to change. Each presumes those before
-// it, but for alternatives to all others.
+// PolicyChange is a change that would change the verdict. Each assumes the ones before it,
+// unless it is an alternative.
 type PolicyChange struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Change        string                 `protobuf:"bytes,1,opt,name=change,proto3" json:"change,omitempty"`
 	Alternative   bool                   `protobuf:"varint,2,opt,name=alternative,proto3" json:"alternative,omitempty"`
-	Verdict       string                 `protobuf:"bytes,3,opt,name=verdict,proto3" json:"verdict,omitempty"` // then; empty when it can't be told
-	By            string                 `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`           // the rule or the policies that would decide then
+	Verdict       string                 `protobuf:"bytes,3,opt,name=verdict,proto3" json:"verdict,omitempty"` // the verdict after the change; empty: not known
+	By            string                 `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`           // the rule or policies that would decide then
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1670,7 +1670,7 @@ func (x *PolicyChange) GetBy() string {
 
 type TestPoliciesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Config        string                 `protobuf:"bytes,1,opt,name=config,proto3" json:"config,omitempty"` // absolute path; empty: what the files name, else the daemon's file as it is on disk
+	Config        string                 `protobuf:"bytes,1,opt,name=config,proto3" json:"config,omitempty"` // absolute path; empty: the one that the files name, else the daemon's file as it is on disk
 	Files         []*TestFile            `protobuf:"bytes,2,rep,name=files,proto3" json:"files,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1722,7 +1722,7 @@ func (x *TestPoliciesRequest) GetFiles() []*TestFile {
 
 type TestFile struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"` // absolute; for messages, and for what the file names relative to itself
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"` // absolute; for messages and for relative paths in the file
 	Text          []byte                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1819,8 +1819,8 @@ func (x *TestPoliciesResponse) GetFiles() []*TestFileResult {
 type TestFileResult struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	Config        string                 `protobuf:"bytes,2,opt,name=config,proto3" json:"config,omitempty"`     // absolute path, empty for the built-in default
-	Problems      []*Diagnostic          `protobuf:"bytes,3,rep,name=problems,proto3" json:"problems,omitempty"` // with the file or the configuration; with errors nothing was judged
+	Config        string                 `protobuf:"bytes,2,opt,name=config,proto3" json:"config,omitempty"`     // absolute path; empty: the built-in default
+	Problems      []*Diagnostic          `protobuf:"bytes,3,rep,name=problems,proto3" json:"problems,omitempty"` // of the file or the configuration; if there are errors, nothing was judged
 	Results       []*TestResult          `protobuf:"bytes,4,rep,name=results,proto3" json:"results,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1888,7 +1888,7 @@ type TestResult struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Line          uint32                 `protobuf:"varint,2,opt,name=line,proto3" json:"line,omitempty"`
-	Differences   []*TestDifference      `protobuf:"bytes,3,rep,name=differences,proto3" json:"differences,omitempty"` // none: it is as expected
+	Differences   []*TestDifference      `protobuf:"bytes,3,rep,name=differences,proto3" json:"differences,omitempty"` // empty: the verdict is as expected
 	Got           *Explanation           `protobuf:"bytes,4,opt,name=got,proto3" json:"got,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2173,7 +2173,7 @@ type isBacktestEvent_Event interface {
 }
 
 type BacktestEvent_Set struct {
-	Set *BacktestSet `protobuf:"bytes,1,opt,name=set,proto3,oneof"` // first: what is judged by
+	Set *BacktestSet `protobuf:"bytes,1,opt,name=set,proto3,oneof"` // first: the set that judges
 }
 
 type BacktestEvent_Progress struct {
@@ -2181,7 +2181,7 @@ type BacktestEvent_Progress struct {
 }
 
 type BacktestEvent_Flip struct {
-	Flip *BacktestFlip `protobuf:"bytes,3,opt,name=flip,proto3,oneof"` // those that loosen first
+	Flip *BacktestFlip `protobuf:"bytes,3,opt,name=flip,proto3,oneof"` // groups that become looser come first
 }
 
 type BacktestEvent_Unknown struct {
@@ -2256,7 +2256,7 @@ func (x *BacktestSet) GetWarnings() []*Diagnostic {
 
 type BacktestProgress struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Records       uint64                 `protobuf:"varint,1,opt,name=records,proto3" json:"records,omitempty"` // read so far
+	Records       uint64                 `protobuf:"varint,1,opt,name=records,proto3" json:"records,omitempty"` // number of records read so far
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2298,16 +2298,16 @@ func (x *BacktestProgress) GetRecords() uint64 {
 	return 0
 }
 
-// BacktestFlip is a group of calls that would have another verdict.
+// BacktestFlip is a group of calls whose verdict would change.
 type BacktestFlip struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Server        string                 `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
 	Method        string                 `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
-	Subject       string                 `protobuf:"bytes,3,opt,name=subject,proto3" json:"subject,omitempty"` // of the calls, empty when there are several
+	Subject       string                 `protobuf:"bytes,3,opt,name=subject,proto3" json:"subject,omitempty"` // of all calls of the group; empty: there are several
 	Was           string                 `protobuf:"bytes,4,opt,name=was,proto3" json:"was,omitempty"`         // forward, ask, deny
 	Would         string                 `protobuf:"bytes,5,opt,name=would,proto3" json:"would,omitempty"`     // forward, ask, deny
 	Loosens       bool                   `protobuf:"varint,6,opt,name=loosens,proto3" json:"loosens,omitempty"`
-	WasBy         string                 `protobuf:"bytes,7,opt,name=was_by,json=wasBy,proto3" json:"was_by,omitempty"` // rule or policies on record
+	WasBy         string                 `protobuf:"bytes,7,opt,name=was_by,json=wasBy,proto3" json:"was_by,omitempty"` // the recorded rule or policies
 	WouldBy       string                 `protobuf:"bytes,8,opt,name=would_by,json=wouldBy,proto3" json:"would_by,omitempty"`
 	Reason        string                 `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
 	Calls         uint64                 `protobuf:"varint,10,opt,name=calls,proto3" json:"calls,omitempty"`
@@ -2431,7 +2431,7 @@ func (x *BacktestFlip) GetLast() uint64 {
 	return 0
 }
 
-// BacktestUnknown is a group of calls that can't be judged from what is on record.
+// BacktestUnknown is a group of calls that can't be judged from their records.
 type BacktestUnknown struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Server        string                 `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
@@ -2539,8 +2539,8 @@ type BacktestSummary struct {
 	Tighter       uint64                 `protobuf:"varint,3,opt,name=tighter,proto3" json:"tighter,omitempty"`
 	Looser        uint64                 `protobuf:"varint,4,opt,name=looser,proto3" json:"looser,omitempty"`
 	Unknown       uint64                 `protobuf:"varint,5,opt,name=unknown,proto3" json:"unknown,omitempty"`
-	Unread        uint64                 `protobuf:"varint,6,opt,name=unread,proto3" json:"unread,omitempty"` // records that are damaged
-	More          bool                   `protobuf:"varint,7,opt,name=more,proto3" json:"more,omitempty"`     // there were more groups than are told
+	Unread        uint64                 `protobuf:"varint,6,opt,name=unread,proto3" json:"unread,omitempty"` // damaged records
+	More          bool                   `protobuf:"varint,7,opt,name=more,proto3" json:"more,omitempty"`     // there are more groups than were sent
 	First         *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=first,proto3" json:"first,omitempty"`
 	Last          *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=last,proto3" json:"last,omitempty"`
 	unknownFields protoimpl.UnknownFields

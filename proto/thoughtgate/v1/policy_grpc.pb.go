@@ -30,22 +30,22 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Policies say what may happen.
+// Policies gives access to the rules and policies.
 type PoliciesClient interface {
-	// Validate reads a configuration and the policies it names, and says
-	// everything that is wrong with them. Nothing is put in force.
+	// Validate reads a configuration and the policies that it names and returns all problems.
+	// It puts nothing in force.
 	Validate(ctx context.Context, in *ValidateRequest, opts ...grpc.CallOption) (*ValidateResponse, error)
-	// Get describes the set in force.
+	// Get returns the set in force.
 	Get(ctx context.Context, in *GetPolicySetRequest, opts ...grpc.CallOption) (*PolicySet, error)
-	// Explain says what would become of calls, and why: one response to each
-	// request, in order. The requests of a stream share what servers have said in
-	// their sessions; the sessions of real agents are other ones. Nobody is asked
-	// and nothing is recorded.
+	// Explain returns the verdicts on hypothetical calls with their reasons: one response for
+	// each request, in order. The requests of one stream share sessions and what servers said
+	// in them; these sessions are separate from those of real agents. Nobody is asked and
+	// nothing is recorded.
 	Explain(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExplainRequest, Explanation], error)
-	// Test holds a configuration to files of expected verdicts.
+	// Test compares a configuration with files of expected verdicts.
 	Test(ctx context.Context, in *TestPoliciesRequest, opts ...grpc.CallOption) (*TestPoliciesResponse, error)
-	// Backtest judges the calls on record once more, under a configuration that
-	// need not be in force, and says which verdicts would be others.
+	// Backtest judges the recorded calls again under a configuration, which need not be in
+	// force, and returns the verdicts that would differ.
 	Backtest(ctx context.Context, in *BacktestRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BacktestEvent], error)
 }
 
@@ -123,22 +123,22 @@ type Policies_BacktestClient = grpc.ServerStreamingClient[BacktestEvent]
 // All implementations must embed UnimplementedPoliciesServer
 // for forward compatibility.
 //
-// Policies say what may happen.
+// Policies gives access to the rules and policies.
 type PoliciesServer interface {
-	// Validate reads a configuration and the policies it names, and says
-	// everything that is wrong with them. Nothing is put in force.
+	// Validate reads a configuration and the policies that it names and returns all problems.
+	// It puts nothing in force.
 	Validate(context.Context, *ValidateRequest) (*ValidateResponse, error)
-	// Get describes the set in force.
+	// Get returns the set in force.
 	Get(context.Context, *GetPolicySetRequest) (*PolicySet, error)
-	// Explain says what would become of calls, and why: one response to each
-	// request, in order. The requests of a stream share what servers have said in
-	// their sessions; the sessions of real agents are other ones. Nobody is asked
-	// and nothing is recorded.
+	// Explain returns the verdicts on hypothetical calls with their reasons: one response for
+	// each request, in order. The requests of one stream share sessions and what servers said
+	// in them; these sessions are separate from those of real agents. Nobody is asked and
+	// nothing is recorded.
 	Explain(grpc.BidiStreamingServer[ExplainRequest, Explanation]) error
-	// Test holds a configuration to files of expected verdicts.
+	// Test compares a configuration with files of expected verdicts.
 	Test(context.Context, *TestPoliciesRequest) (*TestPoliciesResponse, error)
-	// Backtest judges the calls on record once more, under a configuration that
-	// need not be in force, and says which verdicts would be others.
+	// Backtest judges the recorded calls again under a configuration, which need not be in
+	// force, and returns the verdicts that would differ.
 	Backtest(*BacktestRequest, grpc.ServerStreamingServer[BacktestEvent]) error
 	mustEmbedUnimplementedPoliciesServer()
 }

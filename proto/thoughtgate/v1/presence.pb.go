@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Proof is one of the two. It is never recorded.
+// Proof is a passphrase or a code, not both. It is never recorded.
 type Proof struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Passphrase    []byte                 `protobuf:"bytes,1,opt,name=passphrase,proto3" json:"passphrase,omitempty"`
@@ -76,12 +76,12 @@ func (x *Proof) GetCode() []byte {
 	return nil
 }
 
-// PresenceSecret is a new one.
+// PresenceSecret is a new secret.
 type PresenceSecret struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Passphrase    []byte                 `protobuf:"bytes,1,opt,name=passphrase,proto3" json:"passphrase,omitempty"` // 8 characters at least
-	Key           []byte                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`               // that codes are made of (RFC 6238, SHA-1, 30 s); empty: no codes
-	Code          []byte                 `protobuf:"bytes,3,opt,name=code,proto3" json:"code,omitempty"`             // that key makes now
+	Passphrase    []byte                 `protobuf:"bytes,1,opt,name=passphrase,proto3" json:"passphrase,omitempty"` // at least 8 characters
+	Key           []byte                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`               // key of the codes (RFC 6238, SHA-1, 30 s); empty: no codes
+	Code          []byte                 `protobuf:"bytes,3,opt,name=code,proto3" json:"code,omitempty"`             // current code of that key
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -141,13 +141,13 @@ type PresenceState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Enrolled      bool                   `protobuf:"varint,1,opt,name=enrolled,proto3" json:"enrolled,omitempty"`
 	Since         *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
-	By            string                 `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`               // who enrolled, as the kernel saw them
+	By            string                 `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`               // who enrolled, as the kernel reports
 	Codes         bool                   `protobuf:"varint,4,opt,name=codes,proto3" json:"codes,omitempty"`        // an authenticator app is enrolled
-	Asleep        bool                   `protobuf:"varint,5,opt,name=asleep,proto3" json:"asleep,omitempty"`      // codes do not count before the passphrase was given
-	Failures      uint32                 `protobuf:"varint,6,opt,name=failures,proto3" json:"failures,omitempty"`  // wrong proofs since the last right one
-	Locked        *durationpb.Duration   `protobuf:"bytes,7,opt,name=locked,proto3" json:"locked,omitempty"`       // for how long no proof is looked at; absent: they are
-	Recovered     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=recovered,proto3" json:"recovered,omitempty"` // when a secret was removed without it; absent: never
-	Recoverer     string                 `protobuf:"bytes,9,opt,name=recoverer,proto3" json:"recoverer,omitempty"` // by whom
+	Asleep        bool                   `protobuf:"varint,5,opt,name=asleep,proto3" json:"asleep,omitempty"`      // codes are not accepted until the passphrase was given
+	Failures      uint32                 `protobuf:"varint,6,opt,name=failures,proto3" json:"failures,omitempty"`  // invalid proofs since the last valid one
+	Locked        *durationpb.Duration   `protobuf:"bytes,7,opt,name=locked,proto3" json:"locked,omitempty"`       // for how long all proofs are refused; absent: they are not
+	Recovered     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=recovered,proto3" json:"recovered,omitempty"` // when a secret was last removed without its passphrase; absent: never
+	Recoverer     string                 `protobuf:"bytes,9,opt,name=recoverer,proto3" json:"recoverer,omitempty"` // who removed it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -247,7 +247,7 @@ func (x *PresenceState) GetRecoverer() string {
 
 type PresenceStatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Deciding      bool                   `protobuf:"varint,1,opt,name=deciding,proto3" json:"deciding,omitempty"` // refused, and recorded, like a call that decides
+	Deciding      bool                   `protobuf:"varint,1,opt,name=deciding,proto3" json:"deciding,omitempty"` // be refused and recorded as a call that decides
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -423,9 +423,9 @@ func (x *EnrolPresenceResponse) GetState() *PresenceState {
 
 type RotatePresenceRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Passphrase    []byte                 `protobuf:"bytes,1,opt,name=passphrase,proto3" json:"passphrase,omitempty"` // the old one
+	Passphrase    []byte                 `protobuf:"bytes,1,opt,name=passphrase,proto3" json:"passphrase,omitempty"` // the current one
 	Secret        *PresenceSecret        `protobuf:"bytes,2,opt,name=secret,proto3" json:"secret,omitempty"`
-	KeepCodes     bool                   `protobuf:"varint,3,opt,name=keep_codes,json=keepCodes,proto3" json:"keep_codes,omitempty"` // the app stays as it is; secret has no key then
+	KeepCodes     bool                   `protobuf:"varint,3,opt,name=keep_codes,json=keepCodes,proto3" json:"keep_codes,omitempty"` // keep the authenticator app; secret must have no key
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -528,7 +528,7 @@ func (x *RotatePresenceResponse) GetState() *PresenceState {
 type RemovePresenceRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Passphrase    []byte                 `protobuf:"bytes,1,opt,name=passphrase,proto3" json:"passphrase,omitempty"`
-	Recover       bool                   `protobuf:"varint,2,opt,name=recover,proto3" json:"recover,omitempty"` // without the passphrase, which is lost
+	Recover       bool                   `protobuf:"varint,2,opt,name=recover,proto3" json:"recover,omitempty"` // the passphrase is lost
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -29,21 +29,20 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Presence is the secret with which a person proves to be there: a passphrase, and
-// codes of an authenticator app beside it. Calls that change it are refused with
-// PermissionDenied when the caller descends from an agent or has no terminal, and
-// are recorded.
+// Presence manages the secret with which a person proves that they answer themselves: a
+// passphrase, and optionally the codes of an authenticator app. Calls that change it are
+// recorded. They fail with PermissionDenied if the caller descends from an agent or has no
+// terminal.
 type PresenceClient interface {
-	// Status tells how it stands. A program calls it before it reads a secret, with
-	// deciding: then the daemon has looked at it for the other calls of the
-	// connection, and it can hide its memory.
+	// Status returns the state of the secret. A program calls it with deciding set before it
+	// reads a secret: the daemon then inspects the process once for all calls of the
+	// connection, and the program can protect its memory from being read.
 	Status(ctx context.Context, in *PresenceStatusRequest, opts ...grpc.CallOption) (*PresenceStatusResponse, error)
-	// Enrol makes a secret where there is none.
+	// Enrol creates the secret if there is none.
 	Enrol(ctx context.Context, in *EnrolPresenceRequest, opts ...grpc.CallOption) (*EnrolPresenceResponse, error)
-	// Rotate puts a new secret in place of the old one, of which the passphrase is
-	// needed.
+	// Rotate replaces the secret. It needs the old passphrase.
 	Rotate(ctx context.Context, in *RotatePresenceRequest, opts ...grpc.CallOption) (*RotatePresenceResponse, error)
-	// Remove takes the secret away. Without the passphrase all grants end as well.
+	// Remove deletes the secret. Without the passphrase, all grants end too.
 	Remove(ctx context.Context, in *RemovePresenceRequest, opts ...grpc.CallOption) (*RemovePresenceResponse, error)
 }
 
@@ -99,21 +98,20 @@ func (c *presenceClient) Remove(ctx context.Context, in *RemovePresenceRequest, 
 // All implementations must embed UnimplementedPresenceServer
 // for forward compatibility.
 //
-// Presence is the secret with which a person proves to be there: a passphrase, and
-// codes of an authenticator app beside it. Calls that change it are refused with
-// PermissionDenied when the caller descends from an agent or has no terminal, and
-// are recorded.
+// Presence manages the secret with which a person proves that they answer themselves: a
+// passphrase, and optionally the codes of an authenticator app. Calls that change it are
+// recorded. They fail with PermissionDenied if the caller descends from an agent or has no
+// terminal.
 type PresenceServer interface {
-	// Status tells how it stands. A program calls it before it reads a secret, with
-	// deciding: then the daemon has looked at it for the other calls of the
-	// connection, and it can hide its memory.
+	// Status returns the state of the secret. A program calls it with deciding set before it
+	// reads a secret: the daemon then inspects the process once for all calls of the
+	// connection, and the program can protect its memory from being read.
 	Status(context.Context, *PresenceStatusRequest) (*PresenceStatusResponse, error)
-	// Enrol makes a secret where there is none.
+	// Enrol creates the secret if there is none.
 	Enrol(context.Context, *EnrolPresenceRequest) (*EnrolPresenceResponse, error)
-	// Rotate puts a new secret in place of the old one, of which the passphrase is
-	// needed.
+	// Rotate replaces the secret. It needs the old passphrase.
 	Rotate(context.Context, *RotatePresenceRequest) (*RotatePresenceResponse, error)
-	// Remove takes the secret away. Without the passphrase all grants end as well.
+	// Remove deletes the secret. Without the passphrase, all grants end too.
 	Remove(context.Context, *RemovePresenceRequest) (*RemovePresenceResponse, error)
 	mustEmbedUnimplementedPresenceServer()
 }

@@ -118,23 +118,24 @@ type Process struct {
 	Denied     uint64                 `protobuf:"varint,12,opt,name=denied,proto3" json:"denied,omitempty"`
 	Pending    uint32                 `protobuf:"varint,13,opt,name=pending,proto3" json:"pending,omitempty"`
 	Build      string                 `protobuf:"bytes,14,opt,name=build,proto3" json:"build,omitempty"`
-	// Of every program; those above but for command and since are of shims alone.
+	// The following are set for every program. Of those above, only command and since are
+	// set for programs other than shims.
 	Kind        string                 `protobuf:"bytes,270,opt,name=kind,proto3" json:"kind,omitempty"`   // server (behind a shim of its own), client (a shim of a shared server), backend, extension, agent
-	Name        string                 `protobuf:"bytes,271,opt,name=name,proto3" json:"name,omitempty"`   // the kind and it find it again
-	Id          string                 `protobuf:"bytes,272,opt,name=id,proto3" json:"id,omitempty"`       // tells two of one name apart, where there can be two
+	Name        string                 `protobuf:"bytes,271,opt,name=name,proto3" json:"name,omitempty"`   // unique within the kind, unless there is an id
+	Id          string                 `protobuf:"bytes,272,opt,name=id,proto3" json:"id,omitempty"`       // distinguishes programs of the same name
 	State       string                 `protobuf:"bytes,273,opt,name=state,proto3" json:"state,omitempty"` // starting, running, degraded, restarting, failed, stopped
 	StateSince  *timestamppb.Timestamp `protobuf:"bytes,274,opt,name=state_since,json=stateSince,proto3" json:"state_since,omitempty"`
-	Pid         int32                  `protobuf:"varint,275,opt,name=pid,proto3" json:"pid,omitempty"` // 0 while none runs
+	Pid         int32                  `protobuf:"varint,275,opt,name=pid,proto3" json:"pid,omitempty"` // 0: it does not run
 	Restarts    uint32                 `protobuf:"varint,276,opt,name=restarts,proto3" json:"restarts,omitempty"`
-	Budget      uint32                 `protobuf:"varint,277,opt,name=budget,proto3" json:"budget,omitempty"`                              // restarts that are left before it fails
-	Next        *timestamppb.Timestamp `protobuf:"bytes,278,opt,name=next,proto3" json:"next,omitempty"`                                   // when it is started again, in restarting
-	Error       string                 `protobuf:"bytes,279,opt,name=error,proto3" json:"error,omitempty"`                                 // why it ended last, or is not well
-	Memory      uint64                 `protobuf:"varint,280,opt,name=memory,proto3" json:"memory,omitempty"`                              // bytes that it and what it started take; 0 when not known
-	SharedTwice bool                   `protobuf:"varint,281,opt,name=shared_twice,json=sharedTwice,proto3" json:"shared_twice,omitempty"` // memory that several of them share is in it more than once
-	Clients     uint32                 `protobuf:"varint,282,opt,name=clients,proto3" json:"clients,omitempty"`                            // shims that share it, or runs that wait for it
-	// Of shims: requests that the server has not answered for a second or longer.
+	Budget      uint32                 `protobuf:"varint,277,opt,name=budget,proto3" json:"budget,omitempty"`                              // remaining restarts until it fails
+	Next        *timestamppb.Timestamp `protobuf:"bytes,278,opt,name=next,proto3" json:"next,omitempty"`                                   // time of the next start, in state restarting
+	Error       string                 `protobuf:"bytes,279,opt,name=error,proto3" json:"error,omitempty"`                                 // why it last exited, or is degraded
+	Memory      uint64                 `protobuf:"varint,280,opt,name=memory,proto3" json:"memory,omitempty"`                              // bytes used by it and its descendants; 0: not known
+	SharedTwice bool                   `protobuf:"varint,281,opt,name=shared_twice,json=sharedTwice,proto3" json:"shared_twice,omitempty"` // shared memory is counted more than once
+	Clients     uint32                 `protobuf:"varint,282,opt,name=clients,proto3" json:"clients,omitempty"`                            // number of shims that use it, or of runs that wait for it
+	// Of shims: number of requests that the server did not answer within a second.
 	Unanswered      uint32                 `protobuf:"varint,140,opt,name=unanswered,proto3" json:"unanswered,omitempty"`
-	UnansweredSince *timestamppb.Timestamp `protobuf:"bytes,141,opt,name=unanswered_since,json=unansweredSince,proto3" json:"unanswered_since,omitempty"` // the oldest of them; absent where there is none
+	UnansweredSince *timestamppb.Timestamp `protobuf:"bytes,141,opt,name=unanswered_since,json=unansweredSince,proto3" json:"unanswered_since,omitempty"` // time of the oldest; absent: there is none
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -434,8 +435,8 @@ func (x *RestartProcessRequest) GetId() string {
 
 type RestartProcessResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Process       *Process               `protobuf:"bytes,1,opt,name=process,proto3" json:"process,omitempty"` // as it is now
-	Failure       string                 `protobuf:"bytes,2,opt,name=failure,proto3" json:"failure,omitempty"` // why it does not run; empty when it does
+	Process       *Process               `protobuf:"bytes,1,opt,name=process,proto3" json:"process,omitempty"` // its new state
+	Failure       string                 `protobuf:"bytes,2,opt,name=failure,proto3" json:"failure,omitempty"` // why it does not run; empty: it runs
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -489,7 +490,7 @@ type LogsRequest struct {
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	Id            string                 `protobuf:"bytes,3,opt,name=id,proto3" json:"id,omitempty"`      // empty: the first of that name
-	Last          uint32                 `protobuf:"varint,4,opt,name=last,proto3" json:"last,omitempty"` // begin with this many of the lines that are held; 0: all of them
+	Last          uint32                 `protobuf:"varint,4,opt,name=last,proto3" json:"last,omitempty"` // begin with this many buffered lines; 0: all
 	Follow        bool                   `protobuf:"varint,5,opt,name=follow,proto3" json:"follow,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -560,10 +561,10 @@ func (x *LogsRequest) GetFollow() bool {
 	return false
 }
 
-// LogLine is one line of standard error. What a terminal could act on is escaped.
+// LogLine is one line of standard error, escaped for a terminal.
 type LogLine struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // from 1; a gap is what was not held any more
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // from 1; a gap means lines that are no longer buffered
 	Time          *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
 	Text          string                 `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
 	unknownFields protoimpl.UnknownFields

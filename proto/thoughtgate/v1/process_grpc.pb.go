@@ -28,15 +28,15 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Processes are the programs that the daemon looks after: the shims joined to it
-// with what they started, and what it keeps running itself.
+// Processes are the attached shims with their servers, and the programs that the daemon
+// supervises.
 type ProcessesClient interface {
 	List(ctx context.Context, in *ListProcessesRequest, opts ...grpc.CallOption) (*ListProcessesResponse, error)
-	// Restart ends a program that the daemon keeps and starts it anew, with its
-	// whole budget. It answers when that can be talked to, or has failed.
+	// Restart restarts a supervised program and resets its restart budget. It returns when
+	// the program is ready or has failed.
 	Restart(ctx context.Context, in *RestartProcessRequest, opts ...grpc.CallOption) (*RestartProcessResponse, error)
-	// Logs tells what such a program wrote to its standard error, as far as that is
-	// still held.
+	// Logs returns what a supervised program wrote to standard error, as far as it is still
+	// in the buffer.
 	Logs(ctx context.Context, in *LogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[LogLine], error)
 }
 
@@ -91,15 +91,15 @@ type Processes_LogsClient = grpc.ServerStreamingClient[LogLine]
 // All implementations must embed UnimplementedProcessesServer
 // for forward compatibility.
 //
-// Processes are the programs that the daemon looks after: the shims joined to it
-// with what they started, and what it keeps running itself.
+// Processes are the attached shims with their servers, and the programs that the daemon
+// supervises.
 type ProcessesServer interface {
 	List(context.Context, *ListProcessesRequest) (*ListProcessesResponse, error)
-	// Restart ends a program that the daemon keeps and starts it anew, with its
-	// whole budget. It answers when that can be talked to, or has failed.
+	// Restart restarts a supervised program and resets its restart budget. It returns when
+	// the program is ready or has failed.
 	Restart(context.Context, *RestartProcessRequest) (*RestartProcessResponse, error)
-	// Logs tells what such a program wrote to its standard error, as far as that is
-	// still held.
+	// Logs returns what a supervised program wrote to standard error, as far as it is still
+	// in the buffer.
 	Logs(*LogsRequest, grpc.ServerStreamingServer[LogLine]) error
 	mustEmbedUnimplementedProcessesServer()
 }

@@ -66,21 +66,21 @@ func (x *OpenSessionRequest) GetSpec() *SessionSpec {
 	return nil
 }
 
-// SessionSpec is what a wrap tells of itself before it changes anything.
+// SessionSpec describes a wrap. The wrap sends it before it changes anything.
 type SessionSpec struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Id         string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                                        // chosen by the wrap, random
-	Agent      string                 `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`                                  // agent type, as `claude-code`
-	Command    []string               `protobuf:"bytes,3,rep,name=command,proto3" json:"command,omitempty"`                              // what is launched
-	Project    string                 `protobuf:"bytes,4,opt,name=project,proto3" json:"project,omitempty"`                              // absolute folder of the wrap
-	Profile    Profile                `protobuf:"varint,5,opt,name=profile,proto3,enum=thoughtgate.v1.Profile" json:"profile,omitempty"` // unspecified: the configuration's
+	Agent      string                 `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`                                  // agent type, such as `claude-code`
+	Command    []string               `protobuf:"bytes,3,rep,name=command,proto3" json:"command,omitempty"`                              // the command that is launched
+	Project    string                 `protobuf:"bytes,4,opt,name=project,proto3" json:"project,omitempty"`                              // absolute; the folder of the wrap
+	Profile    Profile                `protobuf:"varint,5,opt,name=profile,proto3,enum=thoughtgate.v1.Profile" json:"profile,omitempty"` // unspecified: as configured
 	Files      []*ConfigFile          `protobuf:"bytes,6,rep,name=files,proto3" json:"files,omitempty"`
-	Keep       bool                   `protobuf:"varint,7,opt,name=keep,proto3" json:"keep,omitempty"`            // --no-restore: leave the rewritten files
-	Ungoverned []*UngovernedServer    `protobuf:"bytes,8,rep,name=ungoverned,proto3" json:"ungoverned,omitempty"` // that came up since, see Amend
-	// outlasting: what the command starts, or an instance that ran before, starts the
-	// servers when the command has returned. A shim that names the session without
-	// descending from the wrap is then judged by the session's rules, without its
-	// looser profile and its grants.
+	Keep       bool                   `protobuf:"varint,7,opt,name=keep,proto3" json:"keep,omitempty"`            // --no-restore: don't restore the files
+	Ungoverned []*UngovernedServer    `protobuf:"bytes,8,rep,name=ungoverned,proto3" json:"ungoverned,omitempty"` // see Amend
+	// outlasting: the command returns before the servers are started, by a process that it
+	// started or by an instance that ran before. A shim that names the session and does not
+	// descend from the wrap is then judged by the session's rules, but without its looser
+	// profile and its grants.
 	Outlasting    bool `protobuf:"varint,9,opt,name=outlasting,proto3" json:"outlasting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -179,12 +179,12 @@ func (x *SessionSpec) GetOutlasting() bool {
 	return false
 }
 
-// UngovernedServer is a server that the agent of a session starts past us.
+// UngovernedServer is a server that the agent of a session starts without tg-shim.
 type UngovernedServer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Server        string                 `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
-	Path          string                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"` // of the configuration, as the agent knows it
-	How           string                 `protobuf:"bytes,3,opt,name=how,proto3" json:"how,omitempty"`   // added: since the session began; changed: it was rewritten, and names the shim no more
+	Path          string                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"` // of the configuration file, as the agent names it
+	How           string                 `protobuf:"bytes,3,opt,name=how,proto3" json:"how,omitempty"`   // added: after the session began; changed: its entry no longer names tg-shim
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -240,11 +240,11 @@ func (x *UngovernedServer) GetHow() string {
 	return ""
 }
 
-// ConfigFile is one file that the session rewrites.
+// ConfigFile is a file that the session rewrites.
 type ConfigFile struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`       // as the agent knows it
-	Journal       []byte                 `protobuf:"bytes,2,opt,name=journal,proto3" json:"journal,omitempty"` // internal/agentconf's own record of how to put it back
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`       // as the agent names it
+	Journal       []byte                 `protobuf:"bytes,2,opt,name=journal,proto3" json:"journal,omitempty"` // how to restore it, in the format of internal/agentconf
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -379,7 +379,7 @@ type SessionOpened struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ShimSocket    string                 `protobuf:"bytes,1,opt,name=shim_socket,json=shimSocket,proto3" json:"shim_socket,omitempty"`
 	Profile       Profile                `protobuf:"varint,2,opt,name=profile,proto3,enum=thoughtgate.v1.Profile" json:"profile,omitempty"` // in force for the session
-	Config        string                 `protobuf:"bytes,3,opt,name=config,proto3" json:"config,omitempty"`                                // the configuration in force, empty for the built-in default
+	Config        string                 `protobuf:"bytes,3,opt,name=config,proto3" json:"config,omitempty"`                                // path of the configuration in force; empty: the built-in default
 	Warnings      []string               `protobuf:"bytes,4,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -443,16 +443,16 @@ func (x *SessionOpened) GetWarnings() []string {
 	return nil
 }
 
-// ShimEvent tells that a shim of the session came or went.
+// ShimEvent reports that a shim of the session attached or left.
 type ShimEvent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Attachment    string                 `protobuf:"bytes,1,opt,name=attachment,proto3" json:"attachment,omitempty"`
 	Server        string                 `protobuf:"bytes,2,opt,name=server,proto3" json:"server,omitempty"`
 	Gone          bool                   `protobuf:"varint,3,opt,name=gone,proto3" json:"gone,omitempty"`
-	Attached      uint32                 `protobuf:"varint,4,opt,name=attached,proto3" json:"attached,omitempty"` // how many are attached now
-	Pid           int32                  `protobuf:"varint,5,opt,name=pid,proto3" json:"pid,omitempty"`           // of the agent's process that counts for it, 0 where none is known
-	Start         uint64                 `protobuf:"varint,6,opt,name=start,proto3" json:"start,omitempty"`       // when that was started, as the platform counts
-	Claimed       bool                   `protobuf:"varint,7,opt,name=claimed,proto3" json:"claimed,omitempty"`   // it names the session without descending from the wrap
+	Attached      uint32                 `protobuf:"varint,4,opt,name=attached,proto3" json:"attached,omitempty"` // number of shims that are attached now
+	Pid           int32                  `protobuf:"varint,5,opt,name=pid,proto3" json:"pid,omitempty"`           // of the agent's process that started it; 0: not known
+	Start         uint64                 `protobuf:"varint,6,opt,name=start,proto3" json:"start,omitempty"`       // start time of that process, in the unit of the platform
+	Claimed       bool                   `protobuf:"varint,7,opt,name=claimed,proto3" json:"claimed,omitempty"`   // it names the session and does not descend from the wrap
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -539,9 +539,8 @@ func (x *ShimEvent) GetClaimed() bool {
 type CloseSessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// restored: the wrap that opened the session has put its files back and still has
-	// their locks, so that nothing is left to do and the session is over. Nobody else
-	// is believed that.
+	// restored: the caller restored the files and still holds their locks, so the session is
+	// over. Only the wrap that opened the session may say so.
 	Restored      bool `protobuf:"varint,2,opt,name=restored,proto3" json:"restored,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -594,8 +593,8 @@ func (x *CloseSessionRequest) GetRestored() bool {
 type CloseSessionResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Drained       uint32                 `protobuf:"varint,1,opt,name=drained,proto3" json:"drained,omitempty"`     // shims that left in time
-	Remaining     uint32                 `protobuf:"varint,2,opt,name=remaining,proto3" json:"remaining,omitempty"` // shims that were still there after ten seconds
-	Served        uint32                 `protobuf:"varint,3,opt,name=served,proto3" json:"served,omitempty"`       // shims that were there at any time, as far as this daemon knows
+	Remaining     uint32                 `protobuf:"varint,2,opt,name=remaining,proto3" json:"remaining,omitempty"` // shims that were still attached after ten seconds
+	Served        uint32                 `protobuf:"varint,3,opt,name=served,proto3" json:"served,omitempty"`       // shims that attached at any time, as far as this daemon knows
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -654,8 +653,8 @@ func (x *CloseSessionResponse) GetServed() uint32 {
 type AmendSessionRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Files         []*ConfigFile          `protobuf:"bytes,2,rep,name=files,proto3" json:"files,omitempty"`           // each in the place of one of the same path, if there is
-	Ungoverned    []*UngovernedServer    `protobuf:"bytes,3,rep,name=ungoverned,proto3" json:"ungoverned,omitempty"` // all that there are now
+	Files         []*ConfigFile          `protobuf:"bytes,2,rep,name=files,proto3" json:"files,omitempty"`           // each replaces an earlier one of the same path
+	Ungoverned    []*UngovernedServer    `protobuf:"bytes,3,rep,name=ungoverned,proto3" json:"ungoverned,omitempty"` // all current ones
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -831,11 +830,11 @@ type Session struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Spec          *SessionSpec           `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
 	Opened        *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=opened,proto3" json:"opened,omitempty"`
-	Pid           int32                  `protobuf:"varint,3,opt,name=pid,proto3" json:"pid,omitempty"` // of the wrap; 0 when it is gone
+	Pid           int32                  `protobuf:"varint,3,opt,name=pid,proto3" json:"pid,omitempty"` // of the wrap; 0: it has exited
 	Attached      uint32                 `protobuf:"varint,4,opt,name=attached,proto3" json:"attached,omitempty"`
-	Orphaned      bool                   `protobuf:"varint,5,opt,name=orphaned,proto3" json:"orphaned,omitempty"`    // the wrap is gone and a file could not be put back yet
+	Orphaned      bool                   `protobuf:"varint,5,opt,name=orphaned,proto3" json:"orphaned,omitempty"`    // the wrap has exited and a file is not restored yet
 	Problem       string                 `protobuf:"bytes,6,opt,name=problem,proto3" json:"problem,omitempty"`       // why not
-	Protection    string                 `protobuf:"bytes,7,opt,name=protection,proto3" json:"protection,omitempty"` // no wrap: a running agent that is protected; spec has its agent type only, pid is its own
+	Protection    string                 `protobuf:"bytes,7,opt,name=protection,proto3" json:"protection,omitempty"` // id of the protection, if this is a protected agent and no wrap; then spec has only the agent type, and pid is the agent's
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -922,7 +921,7 @@ func (x *Session) GetProtection() string {
 type ProtectRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`     // of the protection, random
-	Text          []byte                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"` // internal/agentconf's own record of it
+	Text          []byte                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"` // in the format of internal/agentconf
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1054,7 +1053,7 @@ func (x *UnprotectRequest) GetId() string {
 type UnprotectResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Files         []*FileReport          `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
-	Attached      uint32                 `protobuf:"varint,2,opt,name=attached,proto3" json:"attached,omitempty"` // shims that run still: they stay governed until their agent starts them anew
+	Attached      uint32                 `protobuf:"varint,2,opt,name=attached,proto3" json:"attached,omitempty"` // shims that still run: they stay governed until their agent restarts them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1103,12 +1102,12 @@ func (x *UnprotectResponse) GetAttached() uint32 {
 	return 0
 }
 
-// FileReport says what became of one file.
+// FileReport is the result of restoring one file.
 type FileReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`   // as the agent knows it
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`   // as the agent names it
 	State         string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"` // restored, merged, untouched, missing
-	Notes         []string               `protobuf:"bytes,3,rep,name=notes,proto3" json:"notes,omitempty"` // what a person should know
+	Notes         []string               `protobuf:"bytes,3,rep,name=notes,proto3" json:"notes,omitempty"` // notes for the person
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1166,7 +1165,7 @@ func (x *FileReport) GetNotes() []string {
 
 type ListProtectionsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Whole         bool                   `protobuf:"varint,1,opt,name=whole,proto3" json:"whole,omitempty"` // with the text: it holds commands and arguments, which may be secret
+	Whole         bool                   `protobuf:"varint,1,opt,name=whole,proto3" json:"whole,omitempty"` // include text, which contains commands and arguments and so perhaps secrets
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1252,25 +1251,25 @@ func (x *ListProtectionsResponse) GetProtections() []*Protection {
 	return nil
 }
 
-// Protection is a rewrite of an agent's files that lasts.
+// Protection is a permanent rewrite of an agent's files.
 type Protection struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Agent         string                 `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`     // agent type, as `claude-code`
-	Paths         []string               `protobuf:"bytes,3,rep,name=paths,proto3" json:"paths,omitempty"`     // of the files, as the agent knows them
-	Servers       []string               `protobuf:"bytes,4,rep,name=servers,proto3" json:"servers,omitempty"` // that are governed
+	Agent         string                 `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`     // agent type, such as `claude-code`
+	Paths         []string               `protobuf:"bytes,3,rep,name=paths,proto3" json:"paths,omitempty"`     // of the files, as the agent names them
+	Servers       []string               `protobuf:"bytes,4,rep,name=servers,proto3" json:"servers,omitempty"` // governed servers
 	Since         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
-	Repair        bool                   `protobuf:"varint,6,opt,name=repair,proto3" json:"repair,omitempty"`      // the person agreed that lost lines are put back
-	Lost          []string               `protobuf:"bytes,7,rep,name=lost,proto3" json:"lost,omitempty"`           // servers whose line somebody took out
-	Added         []string               `protobuf:"bytes,8,rep,name=added,proto3" json:"added,omitempty"`         // servers that came in since and have no line
-	Problem       string                 `protobuf:"bytes,9,opt,name=problem,proto3" json:"problem,omitempty"`     // why it is not as it should be, or could not be looked at
-	Repairs       uint32                 `protobuf:"varint,10,opt,name=repairs,proto3" json:"repairs,omitempty"`   // how often lines were put back since the daemon was started
-	Checked       *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=checked,proto3" json:"checked,omitempty"`    // when it was looked at last
-	Ending        bool                   `protobuf:"varint,12,opt,name=ending,proto3" json:"ending,omitempty"`     // it is being undone, which could not be finished yet
-	Shim          string                 `protobuf:"bytes,13,opt,name=shim,proto3" json:"shim,omitempty"`          // path of tg-shim in the lines
-	Attached      uint32                 `protobuf:"varint,14,opt,name=attached,proto3" json:"attached,omitempty"` // shims of it that are attached
-	Text          []byte                 `protobuf:"bytes,15,opt,name=text,proto3" json:"text,omitempty"`          // when the whole was asked for
-	Backups       []string               `protobuf:"bytes,16,rep,name=backups,proto3" json:"backups,omitempty"`    // copies that it keeps beside the files
+	Repair        bool                   `protobuf:"varint,6,opt,name=repair,proto3" json:"repair,omitempty"`      // the person agreed that the daemon repairs lost entries
+	Lost          []string               `protobuf:"bytes,7,rep,name=lost,proto3" json:"lost,omitempty"`           // servers whose entry no longer names tg-shim
+	Added         []string               `protobuf:"bytes,8,rep,name=added,proto3" json:"added,omitempty"`         // servers that were added since and are not governed
+	Problem       string                 `protobuf:"bytes,9,opt,name=problem,proto3" json:"problem,omitempty"`     // why it is incomplete, or could not be checked
+	Repairs       uint32                 `protobuf:"varint,10,opt,name=repairs,proto3" json:"repairs,omitempty"`   // number of repairs since the daemon started
+	Checked       *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=checked,proto3" json:"checked,omitempty"`    // time of the last check
+	Ending        bool                   `protobuf:"varint,12,opt,name=ending,proto3" json:"ending,omitempty"`     // Unprotect began and is not complete yet
+	Shim          string                 `protobuf:"bytes,13,opt,name=shim,proto3" json:"shim,omitempty"`          // path of tg-shim in the entries
+	Attached      uint32                 `protobuf:"varint,14,opt,name=attached,proto3" json:"attached,omitempty"` // attached shims of it
+	Text          []byte                 `protobuf:"bytes,15,opt,name=text,proto3" json:"text,omitempty"`          // if it was requested
+	Backups       []string               `protobuf:"bytes,16,rep,name=backups,proto3" json:"backups,omitempty"`    // backups that it keeps beside the files
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

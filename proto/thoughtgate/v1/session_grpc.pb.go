@@ -32,25 +32,25 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Sessions are wrapped runs of agents.
+// Sessions are wrapped runs of agents, and protections.
 type SessionsClient interface {
-	// Open starts a session, which lives as long as the stream does: when it
-	// tears, the daemon drains the session's shims and restores its files. A
-	// wrap whose daemon was restarted opens again with the same id within 15 s.
+	// Open starts a session that lasts as long as the stream. When the stream breaks, the
+	// daemon drains the session's shims and restores its files. After a restart of the daemon,
+	// the wrap must open the session with the same id again within 15 s.
 	Open(ctx context.Context, in *OpenSessionRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SessionEvent], error)
-	// Close drains the session's shims, answers when they have gone or after
-	// ten seconds, and leaves restoring the files to the caller.
+	// Close drains the session's shims and returns when they have left, at the latest after
+	// ten seconds. Restoring the files is up to the caller.
 	Close(ctx context.Context, in *CloseSessionRequest, opts ...grpc.CallOption) (*CloseSessionResponse, error)
-	// Amend is for the wrap whose session is open. It keeps how files are put back
-	// that are rewritten only now, or anew, and comes before they are written; and
-	// it says which servers run past the session.
+	// Amend adds to an open session. The wrap calls it before it rewrites further files, or a
+	// file again, so that the daemon can restore them, and to report servers that run
+	// ungoverned.
 	Amend(ctx context.Context, in *AmendSessionRequest, opts ...grpc.CallOption) (*AmendSessionResponse, error)
 	List(ctx context.Context, in *ListSessionsRequest, opts ...grpc.CallOption) (*ListSessionsResponse, error)
-	// Protect keeps what undoes a rewrite that lasts, or that takes its place when
-	// it is made again. It comes before the files are written.
+	// Protect stores how to undo a permanent rewrite, or replaces what an earlier call stored
+	// for it. It must be called before the files are written.
 	Protect(ctx context.Context, in *ProtectRequest, opts ...grpc.CallOption) (*ProtectResponse, error)
-	// Unprotect puts the files of a protection back and forgets it. While one of
-	// them is in the hands of a wrap it does nothing and fails.
+	// Unprotect restores the files of a protection and forgets it. It fails without any
+	// change while a wrap has rewritten one of them.
 	Unprotect(ctx context.Context, in *UnprotectRequest, opts ...grpc.CallOption) (*UnprotectResponse, error)
 	ListProtections(ctx context.Context, in *ListProtectionsRequest, opts ...grpc.CallOption) (*ListProtectionsResponse, error)
 }
@@ -146,25 +146,25 @@ func (c *sessionsClient) ListProtections(ctx context.Context, in *ListProtection
 // All implementations must embed UnimplementedSessionsServer
 // for forward compatibility.
 //
-// Sessions are wrapped runs of agents.
+// Sessions are wrapped runs of agents, and protections.
 type SessionsServer interface {
-	// Open starts a session, which lives as long as the stream does: when it
-	// tears, the daemon drains the session's shims and restores its files. A
-	// wrap whose daemon was restarted opens again with the same id within 15 s.
+	// Open starts a session that lasts as long as the stream. When the stream breaks, the
+	// daemon drains the session's shims and restores its files. After a restart of the daemon,
+	// the wrap must open the session with the same id again within 15 s.
 	Open(*OpenSessionRequest, grpc.ServerStreamingServer[SessionEvent]) error
-	// Close drains the session's shims, answers when they have gone or after
-	// ten seconds, and leaves restoring the files to the caller.
+	// Close drains the session's shims and returns when they have left, at the latest after
+	// ten seconds. Restoring the files is up to the caller.
 	Close(context.Context, *CloseSessionRequest) (*CloseSessionResponse, error)
-	// Amend is for the wrap whose session is open. It keeps how files are put back
-	// that are rewritten only now, or anew, and comes before they are written; and
-	// it says which servers run past the session.
+	// Amend adds to an open session. The wrap calls it before it rewrites further files, or a
+	// file again, so that the daemon can restore them, and to report servers that run
+	// ungoverned.
 	Amend(context.Context, *AmendSessionRequest) (*AmendSessionResponse, error)
 	List(context.Context, *ListSessionsRequest) (*ListSessionsResponse, error)
-	// Protect keeps what undoes a rewrite that lasts, or that takes its place when
-	// it is made again. It comes before the files are written.
+	// Protect stores how to undo a permanent rewrite, or replaces what an earlier call stored
+	// for it. It must be called before the files are written.
 	Protect(context.Context, *ProtectRequest) (*ProtectResponse, error)
-	// Unprotect puts the files of a protection back and forgets it. While one of
-	// them is in the hands of a wrap it does nothing and fails.
+	// Unprotect restores the files of a protection and forgets it. It fails without any
+	// change while a wrap has rewritten one of them.
 	Unprotect(context.Context, *UnprotectRequest) (*UnprotectResponse, error)
 	ListProtections(context.Context, *ListProtectionsRequest) (*ListProtectionsResponse, error)
 	mustEmbedUnimplementedSessionsServer()

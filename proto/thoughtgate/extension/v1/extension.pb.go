@@ -21,7 +21,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Action is what becomes of a call or of its result.
+// Action is the decision of a hook on a call or a result.
 type Action int32
 
 const (
@@ -74,17 +74,16 @@ func (Action) EnumDescriptor() ([]byte, []int) {
 	return file_thoughtgate_extension_v1_extension_proto_rawDescGZIP(), []int{0}
 }
 
-// Frame is all that an extension and the gate say to each other, each frame with
-// its length before it as four bytes, the highest first. A frame has at most 10
-// MiB. It has no field but these, and none twice; what is called JSON is one JSON
-// text in UTF-8, and arrives byte for byte as it was sent.
+// Frame is the only message between an extension and the gate. Each frame is preceded by
+// its length as a big-endian 32-bit integer, and is at most 10 MiB long. A frame with an
+// unknown field, or with a field twice, is refused. Fields described as JSON hold one JSON
+// text in UTF-8, which is passed on byte for byte.
 type Frame struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who asks chooses the id: a number of its own, above 0 and not used before,
-	// times 256, plus the number of the field that is set below. So an id says
-	// what was asked. An answer has the id of what it answers, and is in the field
-	// whose number is 20 more than that of what was asked, or in error. What is
-	// only told has no id.
+	// The sender of a request chooses its id: a number above 0 that it did not use before,
+	// times 256, plus the number of the field that is set below. So the id says what was
+	// requested. An answer has the id of its request; it is in the field whose number is that
+	// of the request plus 20, or in error. A notification has no id.
 	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Types that are valid to be assigned to Body:
 	//
@@ -500,8 +499,8 @@ type Frame_Cancel struct {
 }
 
 type Frame_Hello struct {
-	// The gate asks.
-	Hello *Hello `protobuf:"bytes,10,opt,name=hello,proto3,oneof"` // first, and once
+	// Requests of the gate.
+	Hello *Hello `protobuf:"bytes,10,opt,name=hello,proto3,oneof"` // the first frame, sent once
 }
 
 type Frame_Before struct {
@@ -529,11 +528,11 @@ type Frame_Command struct {
 }
 
 type Frame_Shutdown struct {
-	Shutdown *ShutdownRequest `protobuf:"bytes,17,opt,name=shutdown,proto3,oneof"` // the last; standard input ends after it
+	Shutdown *ShutdownRequest `protobuf:"bytes,17,opt,name=shutdown,proto3,oneof"` // the last request; then standard input is closed
 }
 
 type Frame_HelloAnswer struct {
-	// The extension answers.
+	// Answers of the extension.
 	HelloAnswer *Info `protobuf:"bytes,30,opt,name=hello_answer,json=helloAnswer,proto3,oneof"`
 }
 
@@ -566,12 +565,12 @@ type Frame_ShutdownAnswer struct {
 }
 
 type Frame_ConfigChanged struct {
-	// The gate tells.
+	// Notifications of the gate.
 	ConfigChanged *ConfigChanged `protobuf:"bytes,50,opt,name=config_changed,json=configChanged,proto3,oneof"`
 }
 
 type Frame_MemoryAppend struct {
-	// The extension asks; each needs the permission that stands beside it.
+	// Requests of the extension, with the permission that each needs.
 	MemoryAppend *MemoryAppendRequest `protobuf:"bytes,60,opt,name=memory_append,json=memoryAppend,proto3,oneof"` // memory.write
 }
 
@@ -592,7 +591,7 @@ type Frame_ConfigSubscribe struct {
 }
 
 type Frame_MemoryAppendAnswer struct {
-	// The gate answers.
+	// Answers of the gate.
 	MemoryAppendAnswer *MemoryAppendAnswer `protobuf:"bytes,80,opt,name=memory_append_answer,json=memoryAppendAnswer,proto3,oneof"`
 }
 
@@ -613,7 +612,7 @@ type Frame_ConfigSubscribeAnswer struct {
 }
 
 type Frame_ProviderEvent struct {
-	// The extension tells.
+	// Notifications of the extension.
 	ProviderEvent *ProviderEvent `protobuf:"bytes,100,opt,name=provider_event,json=providerEvent,proto3,oneof"`
 }
 
@@ -707,10 +706,10 @@ func (*Frame_TaskLog) isFrame_Body() {}
 
 func (*Frame_TaskDone) isFrame_Body() {}
 
-// Error answers what could not be done.
+// Error is the answer to a request that failed.
 type Error struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Code          int64                  `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"` // those of JSON-RPC, as -32602 for what is not permitted
+	Code          int64                  `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"` // a code of JSON-RPC, such as -32602 if the permission is missing
 	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	Data          []byte                 `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"` // JSON; empty for none
 	unknownFields protoimpl.UnknownFields
@@ -768,8 +767,8 @@ func (x *Error) GetData() []byte {
 	return nil
 }
 
-// Cancel takes back a request that is not answered yet. No answer is expected,
-// and one that comes is dropped. It has no id of its own.
+// Cancel cancels a request that is not answered yet. No answer is expected; one that still
+// arrives is dropped. A frame with Cancel has no id.
 type Cancel struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"` // of the request
@@ -818,8 +817,8 @@ type Hello struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
 	ThoughtgateVersion string                 `protobuf:"bytes,1,opt,name=thoughtgate_version,json=thoughtgateVersion,proto3" json:"thoughtgate_version,omitempty"`
 	ProtocolVersion    uint32                 `protobuf:"varint,2,opt,name=protocol_version,json=protocolVersion,proto3" json:"protocol_version,omitempty"` // 1
-	Name               string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`                                               // as the manifest has it
-	Root               string                 `protobuf:"bytes,4,opt,name=root,proto3" json:"root,omitempty"`                                               // the folder that the extension lies in, and was started in
+	Name               string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`                                               // as in the manifest
+	Root               string                 `protobuf:"bytes,4,opt,name=root,proto3" json:"root,omitempty"`                                               // the extension's folder, which is its working directory
 	Config             map[string]string      `protobuf:"bytes,5,rep,name=config,proto3" json:"config,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -892,7 +891,7 @@ func (x *Hello) GetConfig() map[string]string {
 
 type Info struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
-	ProtocolVersion uint32                 `protobuf:"varint,1,opt,name=protocol_version,json=protocolVersion,proto3" json:"protocol_version,omitempty"` // that of Hello, or the extension is not used
+	ProtocolVersion uint32                 `protobuf:"varint,1,opt,name=protocol_version,json=protocolVersion,proto3" json:"protocol_version,omitempty"` // must be that of Hello
 	Capabilities    *Capabilities          `protobuf:"bytes,2,opt,name=capabilities,proto3" json:"capabilities,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -942,8 +941,7 @@ func (x *Info) GetCapabilities() *Capabilities {
 	return nil
 }
 
-// Capabilities are what an extension offers, each with the permission of the
-// manifest.
+// Capabilities are what an extension offers. Each needs a permission in the manifest.
 type Capabilities struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tools         []*ToolSpec            `protobuf:"bytes,1,rep,name=tools,proto3" json:"tools,omitempty"`
@@ -1208,8 +1206,8 @@ func (x *ModelSpec) GetContextWindow() uint64 {
 	return 0
 }
 
-// Capability is something that others may ask an extension for. The gate lists
-// it and reads only the permissions.
+// Capability is a capability of any other kind. The gate lists it and uses only its
+// permissions.
 type Capability struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
@@ -1278,7 +1276,7 @@ func (x *Capability) GetParams() []byte {
 	return nil
 }
 
-// Call is a message of an agent that is judged.
+// Call is a judged message of an agent.
 type Call struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1287,8 +1285,8 @@ type Call struct {
 	Server        string                 `protobuf:"bytes,4,opt,name=server,proto3" json:"server,omitempty"`
 	Method        string                 `protobuf:"bytes,5,opt,name=method,proto3" json:"method,omitempty"`
 	Tool          string                 `protobuf:"bytes,6,opt,name=tool,proto3" json:"tool,omitempty"`
-	Arguments     []byte                 `protobuf:"bytes,7,opt,name=arguments,proto3" json:"arguments,omitempty"` // JSON; empty when there are none
-	Project       string                 `protobuf:"bytes,8,opt,name=project,proto3" json:"project,omitempty"`     // an absolute path, or empty
+	Arguments     []byte                 `protobuf:"bytes,7,opt,name=arguments,proto3" json:"arguments,omitempty"` // JSON; empty: there are none
+	Project       string                 `protobuf:"bytes,8,opt,name=project,proto3" json:"project,omitempty"`     // absolute path; may be empty
 	Profile       string                 `protobuf:"bytes,9,opt,name=profile,proto3" json:"profile,omitempty"`
 	Facts         []string               `protobuf:"bytes,10,rep,name=facts,proto3" json:"facts,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1442,8 +1440,8 @@ func (x *BeforeRequest) GetCall() *Call {
 type BeforeAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Action        Action                 `protobuf:"varint,1,opt,name=action,proto3,enum=thoughtgate.extension.v1.Action" json:"action,omitempty"`
-	Arguments     []byte                 `protobuf:"bytes,2,opt,name=arguments,proto3" json:"arguments,omitempty"` // JSON, all of them; with MODIFY only
-	Reason        *string                `protobuf:"bytes,3,opt,name=reason,proto3,oneof" json:"reason,omitempty"` // one sentence for a person and a model; with BLOCK only
+	Arguments     []byte                 `protobuf:"bytes,2,opt,name=arguments,proto3" json:"arguments,omitempty"` // JSON, complete; only with MODIFY
+	Reason        *string                `protobuf:"bytes,3,opt,name=reason,proto3,oneof" json:"reason,omitempty"` // one sentence for people and models; only with BLOCK
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1554,8 +1552,8 @@ func (x *AfterRequest) GetResult() []byte {
 type AfterAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Action        Action                 `protobuf:"varint,1,opt,name=action,proto3,enum=thoughtgate.extension.v1.Action" json:"action,omitempty"`
-	Result        []byte                 `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"`       // JSON, the whole; with MODIFY only
-	Reason        *string                `protobuf:"bytes,3,opt,name=reason,proto3,oneof" json:"reason,omitempty"` // with BLOCK only
+	Result        []byte                 `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"`       // JSON, complete; only with MODIFY
+	Reason        *string                `protobuf:"bytes,3,opt,name=reason,proto3,oneof" json:"reason,omitempty"` // only with BLOCK
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1663,10 +1661,10 @@ func (x *ToolRequest) GetInput() []byte {
 	return nil
 }
 
-// ToolAnswer is what MCP calls the result of tools/call.
+// ToolAnswer contains the result of tools/call, as MCP defines it.
 type ToolAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Result        []byte                 `protobuf:"bytes,1,opt,name=result,proto3" json:"result,omitempty"` // JSON, as {"content":[...],"isError":false}
+	Result        []byte                 `protobuf:"bytes,1,opt,name=result,proto3" json:"result,omitempty"` // JSON, such as {"content":[...],"isError":false}
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1713,13 +1711,13 @@ type ProviderRequest struct {
 	ProviderId     string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
 	ModelId        string                 `protobuf:"bytes,2,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
 	Model          string                 `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
-	Messages       [][]byte               `protobuf:"bytes,4,rep,name=messages,proto3" json:"messages,omitempty"` // JSON each
+	Messages       [][]byte               `protobuf:"bytes,4,rep,name=messages,proto3" json:"messages,omitempty"` // each JSON
 	SystemPrompt   *string                `protobuf:"bytes,5,opt,name=system_prompt,json=systemPrompt,proto3,oneof" json:"system_prompt,omitempty"`
 	Tools          []*ToolSpec            `protobuf:"bytes,6,rep,name=tools,proto3" json:"tools,omitempty"`
 	Temperature    *float64               `protobuf:"fixed64,7,opt,name=temperature,proto3,oneof" json:"temperature,omitempty"`
 	MaxTokens      *uint32                `protobuf:"varint,8,opt,name=max_tokens,json=maxTokens,proto3,oneof" json:"max_tokens,omitempty"`
 	ThinkingBudget uint32                 `protobuf:"varint,9,opt,name=thinking_budget,json=thinkingBudget,proto3" json:"thinking_budget,omitempty"`
-	RequestId      *string                `protobuf:"bytes,10,opt,name=request_id,json=requestId,proto3,oneof" json:"request_id,omitempty"` // of a stream; ProviderEvent names it
+	RequestId      *string                `protobuf:"bytes,10,opt,name=request_id,json=requestId,proto3,oneof" json:"request_id,omitempty"` // of a stream request; repeated in ProviderEvent
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1826,7 +1824,7 @@ func (x *ProviderRequest) GetRequestId() string {
 
 type ProviderAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Content       [][]byte               `protobuf:"bytes,1,rep,name=content,proto3" json:"content,omitempty"` // JSON each
+	Content       [][]byte               `protobuf:"bytes,1,rep,name=content,proto3" json:"content,omitempty"` // each JSON
 	StopReason    *string                `protobuf:"bytes,2,opt,name=stop_reason,json=stopReason,proto3,oneof" json:"stop_reason,omitempty"`
 	Usage         []byte                 `protobuf:"bytes,3,opt,name=usage,proto3" json:"usage,omitempty"` // JSON; empty for none
 	unknownFields protoimpl.UnknownFields
@@ -1884,11 +1882,11 @@ func (x *ProviderAnswer) GetUsage() []byte {
 	return nil
 }
 
-// ProviderEvent is a part of what answers a stream request.
+// ProviderEvent is a part of the answer to a stream request.
 type ProviderEvent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     *string                `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3,oneof" json:"request_id,omitempty"`
-	Event         []byte                 `protobuf:"bytes,2,opt,name=event,proto3" json:"event,omitempty"` // JSON, as {"type":"text","delta":"Hello"}
+	Event         []byte                 `protobuf:"bytes,2,opt,name=event,proto3" json:"event,omitempty"` // JSON, such as {"type":"text","delta":"Hello"}
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1941,7 +1939,7 @@ type CommandRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Command       string                 `protobuf:"bytes,1,opt,name=command,proto3" json:"command,omitempty"`
 	Args          []string               `protobuf:"bytes,2,rep,name=args,proto3" json:"args,omitempty"`
-	RequestId     string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"` // CommandOutput names it
+	RequestId     string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"` // repeated in CommandOutput
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2044,7 +2042,7 @@ func (x *CommandAnswer) GetExitCode() int32 {
 type CommandOutput struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Event         []byte                 `protobuf:"bytes,2,opt,name=event,proto3" json:"event,omitempty"` // JSON, as {"kind":"text","content":"Hello"}
+	Event         []byte                 `protobuf:"bytes,2,opt,name=event,proto3" json:"event,omitempty"` // JSON, such as {"kind":"text","content":"Hello"}
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2093,8 +2091,7 @@ func (x *CommandOutput) GetEvent() []byte {
 	return nil
 }
 
-// TaskStart begins something that takes its time, of which a person sees how far
-// it has come.
+// TaskStart begins a task whose progress is shown to a person.
 type TaskStart struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -2278,7 +2275,7 @@ func (x *TaskLog) GetLine() string {
 type TaskDone struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Error         *string                `protobuf:"bytes,2,opt,name=error,proto3,oneof" json:"error,omitempty"` // absent when it went well
+	Error         *string                `protobuf:"bytes,2,opt,name=error,proto3,oneof" json:"error,omitempty"` // absent: the task succeeded
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2402,7 +2399,7 @@ func (*ShutdownAnswer) Descriptor() ([]byte, []int) {
 type ConfigChanged struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Value         *string                `protobuf:"bytes,2,opt,name=value,proto3,oneof" json:"value,omitempty"` // absent when there is none any more
+	Value         *string                `protobuf:"bytes,2,opt,name=value,proto3,oneof" json:"value,omitempty"` // absent: the key was removed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2453,7 +2450,7 @@ func (x *ConfigChanged) GetValue() string {
 
 type MemoryAppendRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"` // the name of the extension
+	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"` // must be the name of the extension
 	Content       string                 `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
 	Tags          []string               `protobuf:"bytes,3,rep,name=tags,proto3" json:"tags,omitempty"`
 	Meta          []byte                 `protobuf:"bytes,4,opt,name=meta,proto3" json:"meta,omitempty"` // JSON; empty for none
@@ -2522,7 +2519,7 @@ func (x *MemoryAppendRequest) GetMeta() []byte {
 type MemoryAppendAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ok            bool                   `protobuf:"varint,1,opt,name=ok,proto3" json:"ok,omitempty"`
-	TimestampMs   int64                  `protobuf:"varint,2,opt,name=timestamp_ms,json=timestampMs,proto3" json:"timestamp_ms,omitempty"` // since 1970
+	TimestampMs   int64                  `protobuf:"varint,2,opt,name=timestamp_ms,json=timestampMs,proto3" json:"timestamp_ms,omitempty"` // Unix time in milliseconds
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2821,7 +2818,7 @@ func (x *ConfigGetRequest) GetKey() string {
 
 type ConfigGetAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Value         *string                `protobuf:"bytes,1,opt,name=value,proto3,oneof" json:"value,omitempty"` // absent when there is none
+	Value         *string                `protobuf:"bytes,1,opt,name=value,proto3,oneof" json:"value,omitempty"` // absent: the key does not exist
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
