@@ -1,5 +1,5 @@
 // Package daemon assembles the daemon from its parts. It is the only package that imports all of
-// them; each part knows the gate and none of its siblings.
+// them. Most parts import the gate and none of the other parts.
 package daemon
 
 import (
