@@ -13,7 +13,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// backtest runs one to its end.
+// backtest runs a backtest to its end.
 func backtest(t *testing.T, c *client.Client, req *pb.BacktestRequest) (set *pb.PolicySet, flips []*pb.BacktestFlip, s *pb.BacktestSummary, err error) {
 	t.Helper()
 	for e, err := range c.Backtest(t.Context(), req) {
@@ -42,8 +42,7 @@ func TestBacktest(t *testing.T) {
 	if err != nil || set.GetSource() != h.config || len(flips) > 0 || s.GetCalls() != 3 || s.GetSame() != 3 {
 		t.Errorf("under what is in force: %v, %v, %v, %v", set, flips, s, err)
 	}
-	// What is on disk, also when something else is in force; and commands, which
-	// stand in another record.
+	// What is on disk counts, also if another set is in force. Commands are in other records.
 	h.write(t, strings.Replace(someRules, "governance:", "sources: [{id: files, command: nothing}]\ngovernance:", 1))
 	if _, flips, s, err := backtest(t, c, &pb.BacktestRequest{}); err != nil || len(flips) != 2 || s.GetTighter() != 2 || s.GetUnknown() != 0 {
 		t.Errorf("tied to another command: %v, %v, %v", flips, s, err)

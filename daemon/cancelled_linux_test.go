@@ -6,15 +6,14 @@ import (
 	"testing"
 )
 
-// A call that is taken back while it is judged is judged no further: the next one goes on
-// at once, the server hears of neither the first nor that it was taken back, and the
-// record says what became of it.
+// If a call is cancelled while it is judged, judging stops: the next call is forwarded at once, the
+// server gets neither the call nor the cancellation, and the outcome is recorded.
 func TestCancelledWhileItIsJudged(t *testing.T) {
 	h := newHome(t, "schema: 1\ngovernance: {defaults: {action: forward}}\n")
 	h.start(t)
 	a := h.attach(t)
 	line := longToJudge(t)
-	for range 5 { // on a busy machine it may be judged first, or the time for that be over
+	for range 5 { // on a busy machine the call may be judged first, or time out
 		a.send(line)
 		a.taken()
 		a.takeBack()

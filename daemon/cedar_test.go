@@ -30,7 +30,7 @@ func (h *home) policy(t *testing.T, text string) {
 	}
 }
 
-// Principals are what the system says of the process that started the shim.
+// Principals are what the system shows about the process that started the shim.
 func TestPoliciesKnowWhoCalls(t *testing.T) {
 	agent, err := proc.Look(int32(os.Getppid()))
 	if err != nil || agent.Exe == "" {
@@ -79,11 +79,10 @@ forbid (principal, action == ThoughtGate::Action::"files/pay", resource)
 when { context.arguments.amount > 50 };
 `
 
-// The schema of policies comes from what servers list: a policy waits for its
-// tool, is checked when a list shows it, and has to fit when it is loaded again,
-// also by the next daemon.
+// The schema of policies comes from what servers list: a policy waits for its tool, is checked when
+// a list shows it, and must fit when it is loaded again, also by the next daemon.
 func TestSchemaComesFromServers(t *testing.T) {
-	h := newHome(t, "schema: 1\ngovernance: {}\npins: {mode: off}\n") // else the change would be held
+	h := newHome(t, "schema: 1\ngovernance: {}\npins: {mode: off}\n") // otherwise the change would be withheld
 	h.policy(t, smallPayments)
 	_, stop := h.start(t)
 	a, c := h.attach(t), h.control(t)
@@ -107,7 +106,7 @@ func TestSchemaComesFromServers(t *testing.T) {
 	a.expect("forward", "", "pay", `{"amount":50}`)
 	a.expect("deny", "input schema", "pay", `{"amount":"50"}`)
 
-	// The server changes its mind. The set stays, the tool is refused.
+	// The server changes its list. The set stays in force; calls of the tool are denied.
 	a.list(paySum + `,{"name":"balance"}`)
 	a.expect("deny", `has no argument "amount"`, "pay", `{"sum":1}`)
 	a.expect("forward", "", "balance")
@@ -119,7 +118,7 @@ func TestSchemaComesFromServers(t *testing.T) {
 		t.Errorf("status: got %v", r)
 	}
 
-	// The next daemon knows it, and takes up the set that was in force.
+	// The next daemon knows the tool, and uses the set that was in force.
 	a.close()
 	stop()
 	h.start(t)
@@ -129,8 +128,8 @@ func TestSchemaComesFromServers(t *testing.T) {
 	}
 }
 
-// A definition that is held was not shown to the agent, and changes nothing for
-// policies.
+// A withheld definition was not shown to the agent, and does not change what policies are checked
+// against.
 func TestHeldDefinitionsAreNotLearned(t *testing.T) {
 	h := newHome(t, "schema: 1\ngovernance: {}\n")
 	h.policy(t, smallPayments)
@@ -148,8 +147,8 @@ func TestHeldDefinitionsAreNotLearned(t *testing.T) {
 	a.expect("deny", "", "pay", `{"amount":5}`)
 }
 
-// A policy that doesn't fit what is known is refused with its place, by a
-// reload, by a check and by the next start.
+// A policy that doesn't fit what is known is refused, with its place, by a reload, by a check and
+// by the next start.
 func TestPoliciesThatDontFitAreRefused(t *testing.T) {
 	h := newHome(t, "schema: 1\ngovernance: {}\n")
 	d, stop := h.start(t)
@@ -181,7 +180,7 @@ func TestPoliciesThatDontFitAreRefused(t *testing.T) {
 	if after.GetReloadFailure() == "" || after.GetSet().GetDigest() != before.GetSet().GetDigest() {
 		t.Errorf("reload: got %v", after)
 	}
-	a.expect("forward", "", "pay", `{"amount":51}`) // under the old set
+	a.expect("forward", "", "pay", `{"amount":51}`) // under the previous set
 
 	a.close()
 	stop()

@@ -1,5 +1,5 @@
-// Package daemon puts the parts together. It is the only place that knows all
-// of them; each of them knows the gate and none of its siblings.
+// Package daemon assembles the daemon from its parts. It is the only package that imports all of
+// them. Most parts import the gate and none of the other parts.
 package daemon
 
 import (
@@ -38,21 +38,21 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
-// Options is what a daemon is started with.
+// Options are the settings that a daemon is started with.
 type Options struct {
 	Paths     sock.Paths
-	Config    string // --config, may be empty
+	Config    string // --config; may be empty
 	Getenv    func(string) string
 	Logger    *slog.Logger
 	Build     string
-	Control   net.Listener // connections know their peer
+	Control   net.Listener // its connections know the process at the other end
 	Shim      net.Listener
 	Activated bool
-	Keep      *keep.Store // where descriptors outlive the daemon; nil for nowhere
-	Stopping  func()      // told when the end begins; nil: nobody wants to know
+	Keep      *keep.Store // where descriptors outlive the daemon; may be nil
+	Stopping  func()      // called when the daemon begins to stop; may be nil
 
-	// Step, when not nil, is told of each step of putting a file back, once it was
-	// taken. It is for tests, which kill the daemon there.
+	// Step, if not nil, is called after each step of restoring a file. Tests use it to kill the
+	// daemon there.
 	Step func(string)
 }
 
@@ -65,12 +65,12 @@ type Daemon struct {
 	projects *projects
 	audit    *audit.Log
 	recorder gate.Recorder // writes to audit, and counts
-	index    *store.Index  // of audit; nil when it can't be opened
+	index    *store.Index  // of audit; nil if it can't be opened
 	store    *store.DB
 	listings *listing.Book
 	standing *standing
 	wraps    wraps
-	named    named // what is ours
+	named    named // cached result of ours
 	queue    *approval.Queue
 	presence *presence.Guard
 	pins     *pin.Book
@@ -78,25 +78,25 @@ type Daemon struct {
 	judge    *gate.Gate
 	trust    *trust.Book
 	sessions *session.Registry
-	pool     *backend.Pool // servers that sessions share
+	pool     *backend.Pool // shared servers
 	handed   *handover.Book
 	runs     *agent.Runs
 	traces   *traces.Traces
 	server   *api.Server
 
 	extensions *extension.Registry
-	offers     *offer.Book // of their tools
+	offers     *offer.Book // their tools and models
 
 	metrics  *metrics.Metrics
 	textfile *metrics.Textfile
-	stop     chan struct{} // closed when a call asks the daemon to end
+	stop     chan struct{} // closed when a call asks the daemon to stop
 	left     sync.Once
 }
 
-// New loads the configuration, opens the record and the state, and takes up
-// what an earlier daemon left. The configuration comes first: where it is wrong
-// in itself (a *ConfigError), nothing has been touched; what servers have listed
-// to an earlier daemon can refuse it later. Run must be called next.
+// New loads the configuration, opens the audit log and the state, and recovers what a previous
+// daemon left. The configuration is loaded first: if it is invalid by itself, New returns a
+// *ConfigError and has touched nothing. A policy that does not fit the tools that servers listed to
+// a previous daemon can make New fail later. Run must be called next.
 func New(o Options) (*Daemon, error) {
 	path, named := config.Find(o.Config, o.Getenv, o.Paths.Config)
 	if _, _, err := load(path, named, o.Getenv); err != nil {
@@ -115,8 +115,8 @@ func New(o Options) (*Daemon, error) {
 	return d, nil
 }
 
-// openState opens what is kept over a restart, and makes the first set, which
-// has to fit what servers have listed to the daemon before.
+// openState opens the state that is kept across restarts and makes the first policy set, which must
+// fit the tools that servers have listed before.
 func (d *Daemon) openState(path string, named bool) error {
 	o := d.options
 	var err error
@@ -126,7 +126,7 @@ func (d *Daemon) openState(path string, named bool) error {
 	if d.listings, err = listing.Open(d.store, d.log, d.listed); err != nil {
 		return err
 	}
-	before, err := d.store.Standing(context.Background()) // it is local, and takes a moment
+	before, err := d.store.Standing(context.Background()) // local and fast
 	if err != nil {
 		return err
 	}
@@ -165,8 +165,8 @@ func (d *Daemon) attached(attachment string) bool {
 	return slices.ContainsFunc(d.sessions.Attachments(), func(a session.Attached) bool { return a.Shim.Attachment == attachment })
 }
 
-// projectFiles lists the files of the projects that the folders lie in, with none
-// those that agents work in now.
+// projectFiles lists the files of the projects that contain the folders. Without folders, it lists
+// those of the projects that agents work in now.
 func (d *Daemon) projectFiles(folders ...string) []api.ProjectFile {
 	if len(folders) > 0 {
 		return d.projects.describe(folders)
@@ -183,7 +183,7 @@ func (d *Daemon) projectFiles(folders ...string) []api.ProjectFile {
 	return d.projects.describe(slices.Compact(folders))
 }
 
-// lost writes down that the memory of a session is not whole any more.
+// lost records that the fact memory of a session is incomplete.
 func (d *Daemon) lost(l facts.Loss) {
 	d.log.Warn("the memory of what servers said is not whole", "server_id", l.Server, "session", l.Session, "reason", l.Reason)
 	d.record(context.Background(), &record.Record{
@@ -191,7 +191,7 @@ func (d *Daemon) lost(l facts.Loss) {
 	}, "record a loss of memory", "server_id", l.Server)
 }
 
-// steered writes down that a server has said what is worded to steer a model.
+// steered records that a server's message is worded to steer a model.
 func (d *Daemon) steered(s facts.Steer) {
 	d.record(context.Background(), &record.Record{
 		Kind: record.KindMemory, Session: s.Session, Attachment: s.Attachment, Server: s.Server, Profile: string(s.Profile), Method: s.Method, Facts: []string{facts.Steered},
@@ -199,14 +199,14 @@ func (d *Daemon) steered(s facts.Steer) {
 	}, "record what is worded to steer a model", "server_id", s.Server)
 }
 
-// record writes r down, or logs that what failed, with attributes.
+// record records r. If that fails, it logs what and attrs.
 func (d *Daemon) record(ctx context.Context, r *record.Record, what string, attrs ...any) {
 	if err := d.recorder.Record(ctx, r, nil, nil); err != nil {
 		d.log.Error(what, append(attrs, "err", err)...)
 	}
 }
 
-// Reload puts the configuration on disk in force, or logs why not.
+// Reload puts the configuration on disk in force, or logs why it can't.
 func (d *Daemon) Reload(ctx context.Context, by string) {
 	_, problems, err := d.policies.Reload(ctx, by)
 	if err != nil {
@@ -216,8 +216,8 @@ func (d *Daemon) Reload(ctx context.Context, by string) {
 	}
 }
 
-// Run serves until ctx ends or a call asks for the end, and then closes
-// everything. What is undecided stays open for the next daemon.
+// Run serves until ctx ends or a call asks the daemon to stop, and then closes everything.
+// Undecided questions remain for the next daemon.
 func (d *Daemon) Run(ctx context.Context) error {
 	defer d.close()
 	set := d.policies.Describe()
@@ -255,9 +255,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	return err
 }
 
-// runBeside calls run, and returns what ends it and waits for that. What it runs for
-// sessions is ended when none is left, which is not when ctx ends: the sockets close
-// first.
+// runBeside starts run in a goroutine. The returned function cancels it and waits for it. run does
+// not end with ctx, since it serves sessions that end later: the sockets are closed first.
 func (d *Daemon) runBeside(ctx context.Context, run func(context.Context) error, what string) (end func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
@@ -272,21 +271,21 @@ func (d *Daemon) runBeside(ctx context.Context, run func(context.Context) error,
 	}
 }
 
-// leave ends what judges for agents. What is under way has no verdict: the next daemon
-// judges it. So it comes before the end of extensions, which may have been asked.
+// leave closes the parts that judge for agents. Calls under way get no verdict; the next daemon
+// judges them. So leave comes before the extensions end, which may be judging such calls.
 func (d *Daemon) leave() {
 	d.left.Do(func() {
-		end(d.runs) // their sessions go with them
+		end(d.runs) // closes their sessions too
 		end(d.handed)
 		end(d.sessions)
 	})
 }
 
-// close ends the parts, each before those it stands on.
+// close closes the parts, each before those it depends on.
 func (d *Daemon) close() {
 	end(d.textfile)
 	d.leave()
-	d.traces.Close() // what calls that are not over have come to is told first
+	d.traces.Close() // first, to export the spans of unfinished calls
 	end(d.guard)
 	err := endOrFail(d.queue)
 	end(d.presence)

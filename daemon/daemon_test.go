@@ -21,13 +21,13 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// home is a user's folders, kept over restarts of the daemon.
+// home has the folders of a user, which are kept across restarts of the daemon.
 type home struct {
 	paths  sock.Paths
-	config string          // the file in force
-	keep   *keep.Store     // who keeps the pipes of sessions; nil for nobody
-	person *client.Client  // of control
-	asked  map[string]bool // questions that were seen, by their ids
+	config string          // the configuration file
+	keep   *keep.Store     // keeps the pipes of sessions; may be nil
+	person *client.Client  // connection to the control socket
+	asked  map[string]bool // ids of the questions that were seen
 }
 
 func newHome(t *testing.T, yaml string) *home {
@@ -56,7 +56,7 @@ func (h *home) write(t *testing.T, yaml string) {
 	}
 }
 
-// writeBeside writes a file beside the configuration.
+// writeBeside writes a file next to the configuration.
 func (h *home) writeBeside(t *testing.T, name, text string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(filepath.Dir(h.config), name), []byte(text), 0o600); err != nil {
@@ -64,7 +64,7 @@ func (h *home) writeBeside(t *testing.T, name, text string) {
 	}
 }
 
-// start starts a daemon and returns what ends it.
+// start starts a daemon and returns a function that ends it.
 func (h *home) start(t *testing.T) (*daemon.Daemon, func()) {
 	t.Helper()
 	control, err := sock.Listen(h.paths.ControlSocket())
@@ -84,7 +84,7 @@ func (h *home) start(t *testing.T) (*daemon.Daemon, func()) {
 		shim.Close()
 		t.Fatal(err)
 	}
-	h.person = nil // the one of an earlier daemon
+	h.person = nil // connected to the previous daemon
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(ctx) }()
@@ -103,7 +103,7 @@ func (h *home) start(t *testing.T) (*daemon.Daemon, func()) {
 	return d, stop
 }
 
-// control is a person's program.
+// control returns a client of the control socket.
 func (h *home) control(t *testing.T) *client.Client {
 	t.Helper()
 	if h.person == nil {
@@ -155,7 +155,7 @@ func TestShimSocketServesOnlyTheGate(t *testing.T) {
 	}
 }
 
-// A program that is at the gate is an agent's, and an agent does not decide.
+// A process at the gate belongs to an agent, and an agent does not decide.
 func TestAgentsDoNotDecide(t *testing.T) {
 	h := newHome(t, someRules)
 	h.start(t)
@@ -186,7 +186,7 @@ func TestReload(t *testing.T) {
 	}
 
 	h.write(t, strings.Replace(someRules, "delete_*", "remove_*", 1))
-	a.expect("deny", "", "delete_file") // a file that changed on disk is not in force by itself
+	a.expect("deny", "", "delete_file") // a changed file is not in force before a reload
 	st, err := c.Status(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -217,8 +217,8 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// A session that was opened as the set had it follows the set: a reload that
-// tightens it tightens the session, too.
+// A session that was opened without a profile follows the set: a reload that tightens the set
+// tightens the session too.
 func TestReloadTightensSessions(t *testing.T) {
 	const rules = "schema: 1\ngovernance: {rules: [{match: forbidden, action: deny}]}\n"
 	h := newHome(t, rules+"profile: development\n")
@@ -237,8 +237,7 @@ func TestReloadTightensSessions(t *testing.T) {
 	a.expect("deny", "", "forbidden")
 }
 
-// A rule about a server that nobody has seen is often a slip, and pointed out once
-// servers have been seen.
+// A rule about an unknown server is often a mistake. It is reported once servers are known.
 func TestRulesAboutUnseenServers(t *testing.T) {
 	h := newHome(t, someRules)
 	h.start(t)

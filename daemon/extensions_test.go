@@ -17,7 +17,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/rig"
 )
 
-// TestMain lets the test binary play an extension.
+// TestMain lets the test binary act as an extension.
 func TestMain(m *testing.M) {
 	if code, ok := fake.PlayExtension(os.Args[1:]); ok {
 		os.Exit(code)
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// unrecorded is a recorder that keeps nothing.
+// unrecorded is a recorder that discards records.
 type unrecorded struct{}
 
 func (unrecorded) Record(context.Context, *record.Record, []byte, []string) error { return nil }
@@ -54,7 +54,7 @@ func (h *home) installed(t *testing.T, e fake.Extension) {
 	}
 }
 
-// What is installed is run by the daemon, named where it fails, and gone with it.
+// The daemon runs installed extensions, reports those that fail, and ends them when it ends.
 func TestExtensionsOfADaemon(t *testing.T) {
 	h := newHome(t, "")
 	log := t.TempDir() + "/owner"
@@ -63,7 +63,7 @@ func TestExtensionsOfADaemon(t *testing.T) {
 	_, stop := h.start(t)
 	control := h.control(t)
 	running := func() string {
-		out, _ := exec.Command("pgrep", "-f", "fake-extension.*log="+log).Output() // none is an exit of 1
+		out, _ := exec.Command("pgrep", "-f", "fake-extension.*log="+log).Output() // pgrep exits with 1 if there are none
 		return strings.TrimSpace(string(out))
 	}
 	until := func(what string, is func() bool) {
@@ -88,7 +88,7 @@ func TestExtensionsOfADaemon(t *testing.T) {
 	if strings.Contains(warned(), "good") {
 		t.Errorf("warnings: %s", warned())
 	}
-	// A reload looks at the folders again.
+	// A reload scans the folders again.
 	if err := os.WriteFile(h.paths.ExtensionsDir()+"/good/new", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -109,12 +109,12 @@ func TestExtensionsOfADaemon(t *testing.T) {
 	}
 }
 
-// A daemon that stops while an extension is asked refuses nothing: the next one, which
-// gets the pipes, asks again.
+// A daemon that stops while an extension is called denies nothing: the next daemon, which gets the
+// pipes, calls it again.
 func TestStoppedWhileAnExtensionIsAsked(t *testing.T) {
 	h := newHome(t, "schema: 1\ngovernance: {defaults: {action: forward}}\n")
 	var a *played
-	t.Cleanup(func() { a.close() }) // once nobody keeps the pipes
+	t.Cleanup(func() { a.close() }) // when the pipes are not kept any more
 	house := rig.NewHouse(t)
 	t.Setenv("NOTIFY_SOCKET", house.Path("notify.sock"))
 	t.Setenv("FDSTORE", "100")
@@ -144,7 +144,7 @@ func TestStoppedWhileAnExtensionIsAsked(t *testing.T) {
 	}
 }
 
-// onDisk is the record as it is read without a daemon.
+// onDisk returns the audit log as read without a daemon.
 func (h *home) onDisk(t *testing.T) string {
 	t.Helper()
 	files, err := filepath.Glob(h.paths.AuditDir() + "/*")

@@ -6,19 +6,18 @@ import (
 	"testing"
 )
 
-// longest is how long a line of a server may be, in bytes, so that the daemon looks at
-// all of it.
+// longest is the size in bytes up to which a server's line is examined completely.
 const longest = 512 << 10
 
-// textOf is a server's answer to the first request of an agent, or to another one with
-// an id as short, whose line has n bytes.
+// textOf returns a server's answer, of n bytes, to the first request of an agent, or to another
+// request whose id has the same length.
 func textOf(n int) string {
 	const members = `"result":{"content":[{"type":"text","text":"%s"}]}`
 	return fmt.Sprintf(members, strings.Repeat("x", n-len(`{"jsonrpc":"2.0","id":1,}`)-len(members)+len("%s")))
 }
 
-// What a server said before a call counts for it, under the built-in default: the
-// question says who named what.
+// What a server said before a call counts for it under the built-in default: the question says
+// which server named the place.
 func TestQuestionsSayWhoNamedAPlace(t *testing.T) {
 	h := newHome(t, "")
 	h.start(t)
@@ -29,11 +28,11 @@ func TestQuestionsSayWhoNamedAPlace(t *testing.T) {
 	a.expect("ask", "text from server files told the agent to use this tool", "update_card")
 	a.expect("ask", "the first time anything is sent to ann@acme.io", "send_mail", `{"to":"ann@acme.io"}`)
 	a.expect("ask", "the first time anything is sent to files/send_mail", "send_mail", `{"text":"hi"}`)
-	a.expect("forward", "", "create_event", `{"guest":"ann@acme.io"}`) // the agent's own place
+	a.expect("forward", "", "create_event", `{"guest":"ann@acme.io"}`) // the agent named the place itself
 }
 
-// What is worded to steer a model is on record, in whatever a server says it, and is
-// known of what the agent does then; nobody is asked for that alone.
+// A server's text that is worded to steer a model is recorded, wherever it is, and is a fact of the
+// agent's later calls. By itself it does not cause a question.
 func TestSteeredIsOnRecord(t *testing.T) {
 	h := newHome(t, "")
 	h.start(t)
@@ -56,7 +55,7 @@ func TestSteeredIsOnRecord(t *testing.T) {
 	}
 }
 
-// What the daemon does not look at is on record.
+// What the daemon does not examine is recorded.
 func TestLossesAreOnRecord(t *testing.T) {
 	h := newHome(t, "")
 	h.start(t)

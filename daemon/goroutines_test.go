@@ -8,8 +8,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/rig"
 )
 
-// Each shim costs the daemon a fixed number of goroutines, and none for a call that
-// has its verdict. Both ends of all pipes and connections are in this process.
+// Each shim costs the daemon a fixed number of goroutines, and a call with a verdict costs none.
+// Both ends of all pipes and connections are in this process.
 func TestGoroutinesOfAttachments(t *testing.T) {
 	h := newHome(t, someRules)
 	h.start(t)

@@ -19,7 +19,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/child"
 )
 
-// openHandover builds what holds the descriptors of agents and servers.
+// openHandover builds the part that holds the descriptors of agents and servers.
 func (d *Daemon) openHandover() {
 	d.handed = handover.New(handover.Options{
 		Sessions: d.sessions, Store: d.store, Keep: d.options.Keep,
@@ -34,13 +34,13 @@ func (d *Daemon) openHandover() {
 	})
 }
 
-// reservedDescriptors are those that the daemon needs beside its sessions: sockets, the
-// state, the log, callers, shared servers, extensions.
+// reservedDescriptors is how many descriptors the daemon needs besides those of its sessions: for
+// sockets, the state, the log, callers, shared servers and extensions.
 const reservedDescriptors = 256
 
-// maxSessions is how many shims may be attached, and what says so: as many as the
-// configuration allows, but the daemon must not run out of descriptors. Go has raised
-// the soft limit to the hard one.
+// maxSessions returns how many shims may be attached, and what sets that limit: the configuration,
+// or the number of descriptors that the daemon may open. Go has raised the soft limit to the hard
+// one.
 func (d *Daemon) maxSessions() (n int, by string) {
 	n = d.policies.current.Load().config.Limits.Sessions
 	var files unix.Rlimit
@@ -53,7 +53,7 @@ func (d *Daemon) maxSessions() (n int, by string) {
 	return n, "limits.sessions"
 }
 
-// sessionsWarning says what keeps sessions from being as many as the configuration
+// sessionsWarning reports what keeps the daemon from having as many sessions as the configuration
 // allows.
 func (d *Daemon) sessionsWarning() []string {
 	var all []string
@@ -65,7 +65,7 @@ func (d *Daemon) sessionsWarning() []string {
 	if m, err := mapping.Create(int(d.policies.Options().MaxMessage)); err != nil {
 		all = append(all, "no server can be attached: "+err.Error())
 	} else {
-		_ = m.Close() // it was not written to
+		_ = m.Close() // nothing was written
 	}
 	if k := d.options.Keep; k != nil {
 		if _, limit := k.Kept(); limit > 0 && limit < wanted*keep.PerSession {
@@ -89,12 +89,12 @@ func (d *Daemon) warnOfSessions() {
 	}
 }
 
-// joinShared is how a session finds its place at a server of the daemon's.
+// joinShared connects a session to a server that the daemon runs, or to the tools of an extension.
 func (d *Daemon) joinShared(ctx context.Context, l handover.Launch, environ func() ([]string, error), c relay.Client) (relay.Member, error) {
 	if name, ok := strings.CutPrefix(l.Server, offer.Prefix); ok && l.Launch == offer.Launch(name) {
 		return d.joinTools(name, c)
 	}
-	if l.Executable == "" { // the shim has looked for it where the agent's servers are found
+	if l.Executable == "" { // tg-shim did not find it in the agent's search path
 		d.serverEnded(l.Server, nil)
 		return nil, fmt.Errorf("%w: %q: %w", relay.ErrNotStarted, l.Command[0], child.ErrNotFound)
 	}
@@ -117,8 +117,8 @@ func (d *Daemon) joinShared(ctx context.Context, l handover.Launch, environ func
 	return m, nil
 }
 
-// serverEnded counts how a server's process has ended, a shim's own or a shared one;
-// nil: it could not be started.
+// serverEnded counts how a server's process ended, a shim's own or a shared one. how is nil if it
+// could not be started.
 func (d *Daemon) serverEnded(server string, how *child.State) {
 	switch {
 	case how == nil:

@@ -10,11 +10,11 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// A person's own arguments are shown to extensions before they go on, also where the
-// yes has waited for the call to be repeated.
+// A person's edited arguments are shown to extensions before they are forwarded, also if the
+// approval waited for the call to be repeated.
 func TestEditedYesIsShownToExtensions(t *testing.T) {
 	for _, test := range []struct {
-		said gate.Hooked // of the arguments that the person put in
+		said gate.Hooked // about the edited arguments
 		move gate.Move
 		told string
 	}{

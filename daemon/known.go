@@ -13,23 +13,23 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/shape"
 )
 
-// known tells policies who makes a call, as the system sees it. What it takes
-// time to find out was found out when the shim joined.
+// known returns what policies may know of the agent that makes a call, as the system sees it. What
+// takes time to determine was determined when the shim attached.
 func (d *Daemon) known(c *gate.Call) policy.Known {
 	k := policy.Known{User: d.user, Annotations: d.pins.Annotations(c)}
 	agent, ok := d.sessions.Known(c.Attachment)
 	if !ok {
-		return k // nobody has joined: a person asks what would be said of a call
+		return k // no shim is attached: a person asks how a call would be judged
 	}
 	k.Executable, k.Cwd, k.TTY, k.Project, k.Hash = agent.Executable, agent.Cwd, agent.TTY, agent.Project, agent.Hash
 	k.Calls, k.Seconds, k.Servers = agent.Calls, max(0, int64(c.Received.Sub(agent.Since)/time.Second)), agent.Servers
 	return k
 }
 
-// seen lists the ids of the servers that have listed something to this daemon or
-// to one before it; nil when none has: then nothing can be said of any.
+// seen returns the ids of the servers that have listed definitions to this daemon or a previous
+// one. It returns nil if there are none; then no server can be called unknown.
 func (d *Daemon) seen() []string {
-	launches, err := d.store.Launches(context.Background()) // it is local, and takes a moment
+	launches, err := d.store.Launches(context.Background()) // local and fast
 	if err != nil {
 		d.log.Warn("rules about servers that nobody has seen can't be pointed out", "err", err)
 	}
@@ -41,8 +41,7 @@ func (d *Daemon) seen() []string {
 	return slices.Compact(ids)
 }
 
-// owner is the user that the daemon serves: who runs it, since nobody else can
-// reach its sockets.
+// owner returns the name of the user that the daemon runs as. Nobody else can reach its sockets.
 func owner() string {
 	uid := strconv.Itoa(os.Getuid())
 	if u, err := user.LookupId(uid); err == nil {
@@ -51,8 +50,8 @@ func owner() string {
 	return uid
 }
 
-// listed holds tools that are new or changed to the set in force. One that a
-// policy doesn't fit is refused from its first call on; here it is said aloud.
+// listed checks new and changed tools against the set in force. Calls of a tool that a policy does
+// not fit are denied; listed logs that before the first call.
 func (d *Daemon) listed(tools []*shape.Tool) {
 	set := d.policies.current.Load().set
 	for _, t := range tools {

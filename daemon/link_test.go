@@ -14,8 +14,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// linkWorld is a world without rules, in which a folder is ours and another one is
-// the project.
+// linkWorld returns a world without rules. It has a folder that belongs to ThoughtGate and another
+// that is the project.
 func linkWorld(t *testing.T) (w *world, project, ours string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -49,8 +49,8 @@ func toolCall(seq uint64, tool, arguments string) gate.Submission {
 	return gate.Submission{Seq: seq, Side: wire.FromAgent, Line: line}
 }
 
-// A link that one call makes and another one of the session writes through is found,
-// though both come before the first is executed.
+// If one call makes a link and another call of the session writes through it, that is found, though
+// both arrive before the first is executed.
 func TestALinkMadeByACallThatIsOpen(t *testing.T) {
 	for name, link := range map[string]string{
 		"by name":        `{"target":"..","linkpath":"out"}`,
@@ -75,7 +75,7 @@ func TestALinkMadeByACallThatIsOpen(t *testing.T) {
 					t.Fatalf("the first: %v %s", v.Move, v.Reason)
 				}
 				second.Submit(toolCall(1, "put", `{"path":"out/ours/new.yaml","content":"x"}`))
-				if name != "in a command" && name != "in arguments" { // which may be about any folder; what waits holds up nobody else
+				if name != "in a command" && name != "in arguments" { // these may concern any folder, so no other call waits for them
 					second.Submit(toolCall(2, "put", `{"path":"/elsewhere/new.yaml","content":"x"}`))
 					if v := <-written; v.Seq != 2 || v.Move != gate.Forward {
 						t.Fatalf("another folder: %d %v %s", v.Seq, v.Move, v.Reason)
@@ -93,8 +93,8 @@ func TestALinkMadeByACallThatIsOpen(t *testing.T) {
 	}
 }
 
-// A person's yes is no more than the rules' own: what they were asked about is judged
-// again once the calls that came meanwhile are answered.
+// A person's approval does not bypass the rules: the call is judged again once the calls that
+// arrived meanwhile are answered.
 func TestALinkMadeBeforeAYes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, project, ours := linkWorld(t)
@@ -127,8 +127,8 @@ func TestALinkMadeBeforeAYes(t *testing.T) {
 	})
 }
 
-// A server that never answers holds nobody up for good: behind what may well have put a
-// link there a call is refused, and behind anything else it is judged again and goes on.
+// A server that never answers does not block other calls forever: a call is denied if an unanswered
+// call may well have made a link there, and otherwise judged again and forwarded.
 func TestAnOpenCallThatIsNeverAnswered(t *testing.T) {
 	for name, c := range map[string]struct {
 		tool, first string
@@ -163,7 +163,7 @@ func TestAnOpenCallThatIsNeverAnswered(t *testing.T) {
 				if v.Move != c.want || took > 10*time.Second || took > time.Second != c.waits {
 					t.Errorf("got %v %s, after %v", v.Move, v.Reason, took)
 				}
-				// In turn, nothing waits for what was answered or refused.
+				// After that, no call waits for one that was answered or denied.
 				a.Outcome(t.Context(), 1, "ok")
 				a.Outcome(t.Context(), 2, "ok")
 				start = time.Now()
@@ -176,8 +176,8 @@ func TestAnOpenCallThatIsNeverAnswered(t *testing.T) {
 	}
 }
 
-// Whatever else is sent, a link that is not answered yet is not forgotten: what has no
-// room in the list of open calls may have made any.
+// An unanswered link is not forgotten, whatever else is sent: a call that does not fit into the
+// list of open calls may have made any link.
 func TestALinkBehindManyOpenCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _, _ := linkWorld(t)
@@ -199,8 +199,7 @@ func TestALinkBehindManyOpenCalls(t *testing.T) {
 	})
 }
 
-// A link in the place of a folder that is there, and the project's own folder among
-// them, are found like new ones.
+// A link that replaces an existing folder, even the project's own, is found like a new link.
 func TestAFolderReplacedByALink(t *testing.T) {
 	for name, path := range map[string]string{"a folder": "real/new.yaml", "the project": "new.yaml"} {
 		t.Run(name, func(t *testing.T) {
@@ -225,7 +224,7 @@ func TestAFolderReplacedByALink(t *testing.T) {
 						t.Fatalf("got %d %v %s, want %d %v", v.Seq, v.Move, v.Reason, seq, want)
 					}
 				}
-				a.Submit(toolCall(1, "read_file", fmt.Sprintf(`{"path":%q}`, path))) // where the project is, is known by now
+				a.Submit(toolCall(1, "read_file", fmt.Sprintf(`{"path":%q}`, path))) // by now the location of the project is known
 				next(1, gate.Forward)
 				a.Outcome(t.Context(), 1, "ok")
 				a.Submit(toolCall(2, "move_file", fmt.Sprintf(`{"from":%q,"to":%q}`, old, old+".old")))
@@ -247,9 +246,8 @@ func TestAFolderReplacedByALink(t *testing.T) {
 	}
 }
 
-// Calls that have nothing to do with each other's missing parts, as an agent sends them
-// side by side, do not wait for each other; and twice the same takes as long as the
-// answers do.
+// Concurrent calls whose missing paths are unrelated do not wait for each other. Two calls with the
+// same path take as long as the answers.
 func TestNewFilesSideBySide(t *testing.T) {
 	for name, calls := range map[string][2]string{
 		"in one folder":    {`{"path":"a.txt","content":"some words, and/or ./more"}`, `{"path":"b.txt","content":"other words in ./a.txt"}`},
@@ -274,7 +272,7 @@ func TestNewFilesSideBySide(t *testing.T) {
 	}
 }
 
-// What waits is waited for, too: it may make a link once it goes on.
+// Calls also wait for a waiting call, which may make a link once it is forwarded.
 func TestALinkThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, project, ours := linkWorld(t)
@@ -300,8 +298,8 @@ func TestALinkThatWaits(t *testing.T) {
 	})
 }
 
-// Twenty new files at once in a folder that is there go on at once, and two writes of the
-// same new file one after the other, neither refused.
+// Twenty new files in an existing folder are forwarded at once. Two writes of the same new file are
+// forwarded one after the other, and neither is denied.
 func TestManyNewFilesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _, _ := linkWorld(t)

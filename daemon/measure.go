@@ -6,19 +6,19 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/supervise"
 )
 
-// measure begins to count, and makes what everything is to be recorded through.
+// measure creates the metrics and the recorder that counts what it records.
 func (d *Daemon) measure() {
 	d.metrics = metrics.New(d.options.Build, d.state)
 	d.textfile = d.metrics.NewTextfile(d.log)
 	d.recorder = d.metrics.Recorder(d.audit)
 }
 
-// state is what the parts hold now, for the metrics.
+// state returns the state of the parts for the metrics.
 func (d *Daemon) state() metrics.State {
 	var s metrics.State
 	for _, a := range d.sessions.Attachments() {
 		if a.Shim.Host {
-			continue // its process is among those that the daemon keeps
+			continue // its process is counted among the programs that the daemon runs
 		}
 		s.Servers = append(s.Servers, metrics.Server{ID: a.Shim.Server, Started: a.Server.PID != 0, Shared: a.Shim.Shared})
 	}
@@ -47,12 +47,12 @@ func (d *Daemon) state() metrics.State {
 	return s
 }
 
-// writeMetrics has the text file of metrics written as the configuration wants.
+// writeMetrics configures the text file of metrics.
 func (d *Daemon) writeMetrics(cfg *config.Config) {
 	d.textfile.Set(nextTo(cfg, cfg.Metrics.Textfile), cfg.Metrics.Interval)
 }
 
-// fleets are the programs that the daemon keeps running, by what keeps them.
+// fleets returns the programs that the daemon keeps running, by the part that runs them.
 func (d *Daemon) fleets() []supervise.Fleet {
 	return []supervise.Fleet{d.pool, d.runs, joined{d.extensions.Fleet(), d.offers}}
 }

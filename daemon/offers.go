@@ -16,8 +16,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/supervise"
 )
 
-// openOffers builds what extensions offer beyond hooks: tools for agents, and
-// models that answer servers. It is called when there are extensions and a gate.
+// openOffers builds what extensions offer besides hooks: tools for agents, and models that answer
+// servers. The extensions and the gate must be open.
 func (d *Daemon) openOffers() {
 	d.offers = offer.NewBook(func(name string) (offer.Extension, bool) {
 		_, err := d.extensions.Get(name)
@@ -29,8 +29,8 @@ func (d *Daemon) openOffers() {
 	}
 }
 
-// samplingWarning says that nobody would answer what servers ask, where the
-// configuration names somebody.
+// samplingWarning reports that the configured sampling provider can't answer the sampling requests
+// of servers.
 func (d *Daemon) samplingWarning() []string {
 	cfg := &d.policies.current.Load().config.Sampling
 	extension, name, model := cfg.Named()
@@ -47,8 +47,7 @@ func (d *Daemon) samplingWarning() []string {
 	return nil
 }
 
-// joined are extensions as programs that the daemon keeps, with how many agents
-// have joined the tools of each.
+// joined is the fleet of extensions, each with the number of agents that use its tools.
 type joined struct {
 	supervise.Fleet
 	offers *offer.Book
@@ -65,7 +64,7 @@ func (j joined) List() []supervise.Info {
 
 var errUnread = errors.New("the agent has left too much unread")
 
-// joinTools finds a shim its place at the tools of an extension.
+// joinTools connects a shim to the tools of an extension.
 func (d *Daemon) joinTools(name string, client relay.Client) (relay.Member, error) {
 	m, err := d.offers.Join(name, func(line []byte) {
 		if !client.Deliver(line) {
@@ -78,11 +77,11 @@ func (d *Daemon) joinTools(name string, client relay.Client) (relay.Member, erro
 	return member{m}, nil
 }
 
-// member is a place at the tools of an extension.
+// member is one use of the tools of an extension.
 type member struct{ *offer.Member }
 
-// Resume implements relay.Member. There is no process to shake hands with, so it
-// is done when it returns.
+// Resume implements relay.Member. There is no process to initialize, so it is complete when it
+// returns.
 func (m member) Resume(initialize []byte) <-chan struct{} {
 	m.Member.Resume(initialize)
 	done := make(chan struct{})
@@ -90,7 +89,7 @@ func (m member) Resume(initialize []byte) <-chan struct{} {
 	return done
 }
 
-// tools are those of one extension.
+// tools are the tools of one extension.
 type tools struct {
 	extensions *extension.Registry
 	name       string
@@ -119,7 +118,7 @@ func (t tools) Call(ctx context.Context, tool string, input []byte) ([]byte, err
 	return t.extensions.CallTool(ctx, t.name, tool, input)
 }
 
-// models are those of all extensions.
+// models are the models of all extensions.
 type models struct{ *extension.Registry }
 
 // Offers implements sampling.Extensions.

@@ -27,7 +27,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// open builds the parts, each on those before it.
+// open builds the parts, each after those it depends on.
 func (d *Daemon) open(path string, named bool) error {
 	if err := d.openState(path, named); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (d *Daemon) open(path string, named bool) error {
 	return nil
 }
 
-// openGate builds what judges, and the sessions that bring it calls.
+// openGate builds the gate and the registry of sessions, whose calls it judges.
 func (d *Daemon) openGate() (err error) {
 	o := d.options
 	finder := facts.New(facts.Options{Home: o.Getenv("HOME"), Ours: d.ours, Loss: d.lost, Steer: d.steered})
@@ -100,7 +100,7 @@ func (d *Daemon) openGate() (err error) {
 	return err
 }
 
-// newServer builds what serves both sockets.
+// newServer builds the server of both sockets.
 func (d *Daemon) newServer() *api.Server {
 	o := d.options
 	return api.New(api.Config{
@@ -118,7 +118,7 @@ func (d *Daemon) newServer() *api.Server {
 	})
 }
 
-// failing is the warning that something fails, none without an error.
+// failing returns the warning that something fails, or nil if err is nil.
 func failing(what string, err error) []string {
 	if err == nil {
 		return nil
@@ -126,8 +126,8 @@ func failing(what string, err error) []string {
 	return []string{fmt.Sprintf("%s: %v", what, err)}
 }
 
-// openAudit opens the audit log as the configuration wants it kept, and its index.
-// The log does without an index that can't be opened.
+// openAudit opens the audit log as configured, and its index. If the index can't be opened, the log
+// works without it.
 func (d *Daemon) openAudit(cfg *config.Config) error {
 	dir := d.options.Paths.AuditDir()
 	o := auditOptions(cfg, d.log)
@@ -143,7 +143,7 @@ func (d *Daemon) openAudit(cfg *config.Config) error {
 	return nil
 }
 
-// auditOptions are what the configuration says of the audit log.
+// auditOptions returns the options of the audit log that cfg configures.
 func auditOptions(cfg *config.Config, log *slog.Logger) audit.Options {
 	return audit.Options{
 		Sync: audit.Sync(cfg.Audit.Sync), Interval: cfg.Audit.Interval, Values: audit.Values(cfg.Audit.Values),
@@ -152,7 +152,7 @@ func auditOptions(cfg *config.Config, log *slog.Logger) audit.Options {
 	}
 }
 
-// nextTo is a path that a configuration names relative to itself; empty for none.
+// nextTo resolves a path that may be relative to the configuration file. An empty path stays empty.
 func nextTo(cfg *config.Config, path string) string {
 	if path == "" || filepath.IsAbs(path) {
 		return path
@@ -160,11 +160,11 @@ func nextTo(cfg *config.Config, path string) string {
 	return filepath.Join(filepath.Dir(cfg.Path), path)
 }
 
-// openPresence takes up the secret with which people prove to be there.
+// openPresence opens the presence secret, with which people prove that they answer.
 func (d *Daemon) openPresence() (err error) {
 	d.presence, err = presence.New(d.store, presence.Options{
 		Recorder: d.audit, Logger: d.log,
-		// The queue is there before anybody can call.
+		// The queue is set before the first call can arrive.
 		Void: func(ctx context.Context, by, why string, grants bool) error {
 			return d.queue.Void(ctx, by, why, grants)
 		},
@@ -175,13 +175,13 @@ func (d *Daemon) openPresence() (err error) {
 	return nil
 }
 
-// openExtensions takes up the programs of the user's that join the gate.
+// openExtensions opens the registry of the user's extensions.
 func (d *Daemon) openExtensions() (err error) {
 	d.extensions, err = extension.Open(extension.Options{
 		Dir: d.options.Paths.ExtensionsDir(), Store: d.store, Recorder: d.recorder, Logger: d.log,
 		Getenv: d.options.Getenv, Build: d.options.Build,
 		Changed: func() {
-			if offers := d.offers; offers != nil { // not while they are taken up
+			if offers := d.offers; offers != nil { // nil while the extensions are being opened
 				offers.Changed()
 			}
 		},
@@ -189,16 +189,16 @@ func (d *Daemon) openExtensions() (err error) {
 	return err
 }
 
-// scanExtensions looks again at what is installed.
+// scanExtensions scans the installed extensions again.
 func (d *Daemon) scanExtensions() {
-	if err := d.extensions.Scan(context.Background()); err != nil { // it is local
+	if err := d.extensions.Scan(context.Background()); err != nil { // local and fast
 		d.log.Error("look at extensions again", "err", err)
 	}
 }
 
-// restorer puts files back with the code that tgctl does it with.
+// restorer restores files with the same code as tgctl.
 type restorer struct {
-	step func(string) // nil, but in tests
+	step func(string) // nil except in tests
 }
 
 func (o restorer) Restore(journal []byte) (report string, free bool, err error) {
@@ -218,8 +218,8 @@ func (o restorer) Restore(journal []byte) (report string, free bool, err error) 
 	return report, true, err
 }
 
-// lookup tells a variable that is not set from an empty one no more than getenv
-// does.
+// lookup adapts getenv to a function that reports whether a variable is set. Like getenv, it can't
+// distinguish an unset variable from an empty one.
 func lookup(getenv func(string) string) func(string) (string, bool) {
 	return func(name string) (string, bool) {
 		value := getenv(name)

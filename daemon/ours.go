@@ -11,9 +11,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 )
 
-// ours names every file that no call may touch without a person's word: our
-// own folders, what projects say, and the files of wraps. It is asked for each call;
-// what it returns is not to be changed.
+// ours returns the path patterns of all files that no call may touch without a person's approval:
+// ThoughtGate's own folders, the files of projects, and the files of wraps and protections. It is
+// called for each call; the result must not be modified.
 func (d *Daemon) ours() []string {
 	of := [...][]string{
 		d.policies.current.Load().set.Paths(), d.projects.paths(), d.wraps.paths(d.sessions.Files()), d.guard.Files(),
@@ -26,9 +26,9 @@ func (d *Daemon) ours() []string {
 	return d.named.said
 }
 
-// named is what is ours, and of what that was made.
+// named caches the result of ours, with its inputs.
 type named struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	of   [4][]string
 	said []string
 }
@@ -48,16 +48,15 @@ func (d *Daemon) oursOf(set, projects, wrapped, kept []string) []string {
 	return all
 }
 
-// wraps knows what the files of wraps are about. To find that out a journal has to be
-// read, which holds a whole configuration. It is safe for concurrent use.
+// wraps caches the paths of the files of wraps. Finding them requires reading a journal, which
+// contains a whole configuration. It is safe for concurrent use.
 type wraps struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	of   []session.File
-	said []string // of these; not changed
+	said []string // the paths for of; never modified
 }
 
-// paths returns every file that the files of sessions are about; it is not to be
-// changed.
+// paths returns every path that the files of sessions concern. The result must not be modified.
 func (w *wraps) paths(files []session.File) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,6 +74,6 @@ func (w *wraps) paths(files []session.File) []string {
 	return w.said
 }
 
-// sameFile reports whether two say the same of one file. Most often their journal is
-// one piece of memory, of which no byte is looked at then.
+// sameFile reports whether a and b are equal. Usually their journals are the same memory, which
+// bytes.Equal detects without comparing bytes.
 func sameFile(a, b session.File) bool { return a.Path == b.Path && bytes.Equal(a.Journal, b.Journal) }

@@ -11,7 +11,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/session"
 )
 
-// What a wrap may rewrite counts from the moment that its journal says so.
+// A file that a wrap may rewrite counts from the moment that its journal names it.
 func TestWrapsSeeAJournalThatChanges(t *testing.T) {
 	journal := func(path string) []byte {
 		return fmt.Appendf(nil, `{"pointed":1,"session":"0a","folder":"/home/u/.cache/0a","path":%q}`, path)
@@ -36,7 +36,7 @@ func TestWrapsSeeAJournalThatChanges(t *testing.T) {
 	}
 }
 
-// What is ours is remembered from call to call, until there is more of it.
+// The result of ours is cached between calls, until there are more files.
 func TestOursGrows(t *testing.T) {
 	v := newVerdicts(t, false)
 	file := filepath.Join(v.project, config.ProjectFileName)

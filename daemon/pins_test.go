@@ -19,7 +19,7 @@ import (
 // notes is an agent with a scripted server, which runs in this process.
 type notes struct {
 	*played
-	heard rig.Buffer // by the server
+	heard rig.Buffer // read by the server
 }
 
 // serveNotes starts the server, as if by a command.
@@ -34,8 +34,8 @@ func (h *home) serveNotes(t *testing.T, command ...string) *notes {
 	return b
 }
 
-// run has the agent call a tool; it returns what the agent is told, and whether the
-// server was asked.
+// run makes the agent call a tool. It returns the agent's answer, and whether the server got the
+// call.
 func (b *notes) run(tool string) (told string, executed bool) {
 	b.t.Helper()
 	line := b.send(callOf(tool, `{"text":"hello"}`))
@@ -43,7 +43,7 @@ func (b *notes) run(tool string) (told string, executed bool) {
 	return told, strings.Contains(b.heard.String(), line)
 }
 
-// tools has the agent list the tools, and returns the names it gets to see.
+// tools makes the agent list the tools, and returns the names that it sees.
 func (b *notes) tools() []string {
 	b.t.Helper()
 	b.send(`"method":"tools/list"`)
@@ -79,7 +79,7 @@ const forwardAll = `schema: 1
 governance: {defaults: {action: forward}}
 `
 
-// waiting returns what waits for a person.
+// waiting returns the definitions that wait for a person.
 func (h *home) waiting(t *testing.T) []*pb.Pin {
 	t.Helper()
 	pins, err := h.control(t).ListPins(t.Context(), "")
@@ -89,16 +89,15 @@ func (h *home) waiting(t *testing.T) []*pb.Pin {
 	return slices.DeleteFunc(pins, func(p *pb.Pin) bool { return p.GetReason() == pb.PinReason_PIN_REASON_UNSPECIFIED })
 }
 
-// A server that swaps a definition, with and without a word, cannot have the new
-// tool called: not in this session, not after a restart of the daemon, not in
-// another session.
+// A server that swaps a definition, with or without notification, can't have the new tool called:
+// not in this session, not after a restart of the daemon, not in another session.
 func TestRugPull(t *testing.T) {
 	for _, redefine := range []string{"redefine", "redefine_quietly"} {
 		t.Run(redefine, func(t *testing.T) {
 			h := newHome(t, forwardAll)
 			_, stop := h.start(t)
 			b := h.serveNotes(t, "fake-server")
-			b.mustRun("echo") // nothing was listed yet
+			b.mustRun("echo") // nothing is listed yet
 			if names := b.tools(); !slices.Contains(names, "echo") {
 				t.Fatalf("at first sight: %q", names)
 			}
@@ -129,7 +128,7 @@ func TestRugPull(t *testing.T) {
 
 			h.start(t)
 			other := h.serveNotes(t, "fake-server")
-			other.mustHold("echo", "changed since it was accepted") // the newest that a server of its kind has shown
+			other.mustHold("echo", "changed since it was accepted") // judged by the newest definition that such a server has shown
 			if names := other.tools(); !slices.Contains(names, "echo") {
 				t.Errorf("a server that shows the old one: %q", names)
 			}
@@ -138,7 +137,7 @@ func TestRugPull(t *testing.T) {
 	}
 }
 
-// Nobody at the gate accepts a definition or a server.
+// An agent can't accept a definition or a server.
 func TestAgentsDoNotAccept(t *testing.T) {
 	h := newHome(t, forwardAll)
 	h.start(t)
@@ -161,8 +160,8 @@ func TestAgentsDoNotAccept(t *testing.T) {
 	b.mustHold("echo", "tgctl tools diff")
 }
 
-// The same id with another command is a stranger; what it offers like the one
-// known passes.
+// The same id with another command is a new server. Those of its definitions pass that are equal to
+// those of the known server.
 func TestStrangeLaunch(t *testing.T) {
 	h := newHome(t, forwardAll)
 	h.start(t)
@@ -188,7 +187,7 @@ func TestStrangeLaunch(t *testing.T) {
 	}
 }
 
-// What the configuration says of pins holds from the reload on.
+// The pin mode takes effect at the reload.
 func TestPinModesAreReloaded(t *testing.T) {
 	h := newHome(t, forwardAll+"pins: {mode: warn}\n")
 	d, _ := h.start(t)
@@ -205,7 +204,7 @@ func TestPinModesAreReloaded(t *testing.T) {
 	b.mustRun("echo")
 }
 
-// Cedar sees the annotations of the definition that was accepted.
+// Cedar sees the annotations of the accepted definition.
 func TestAnnotationsReachCedar(t *testing.T) {
 	h := newHome(t, `schema: 1
 governance:

@@ -19,8 +19,8 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// played is an agent, a server and the shim between them, all of which the test plays.
-// The shim has handed their pipes over, and the daemon carries the lines.
+// played is an agent, a server and the shim between them, all simulated by the test. The shim has
+// passed their pipes to the daemon, which forwards the lines.
 type played struct {
 	t          *testing.T
 	home       *home
@@ -28,8 +28,8 @@ type played struct {
 	attachment string
 
 	agent, server     *os.File    // what each writes
-	toAgent, toServer chan string // the lines that each reads, until the session ends
-	notices           rig.Buffer  // the notifications that the agent reads, which are not in toAgent
+	toAgent, toServer chan string // lines that each reads, until the session ends
+	notices           rig.Buffer  // notifications that the agent reads; they are not in toAgent
 
 	daemon  attach.Daemon
 	output  *os.File // what the agent reads
@@ -41,7 +41,7 @@ type played struct {
 
 var attachments atomic.Int64
 
-// attach joins with a server that says what the test has it say.
+// attach attaches with a server that writes what the test tells it to.
 func (h *home) attach(t *testing.T) *played {
 	t.Helper()
 	return h.join(t, attach.Hello{}, nil)
@@ -56,9 +56,9 @@ func (h *home) join(t *testing.T, hello attach.Hello, serve func(in io.Reader, o
 	return p
 }
 
-// tryJoin joins as a shim that says hello, which says no more than what matters to the
-// test. The server is serve, or nil for one that the test plays by toServer and server.
-// The session ends with the test, unless somebody keeps its pipes.
+// tryJoin attaches as a shim with hello, of which only the fields that matter to the test are set.
+// The server is serve, or nil if the test simulates it with toServer and server. The session ends
+// with the test, unless its pipes are kept.
 func (h *home) tryJoin(t *testing.T, hello attach.Hello, serve func(in io.Reader, out io.Writer)) (*played, error) {
 	t.Helper()
 	var r, w [5]*os.File // agent's input and output, server's input and output, drained
@@ -102,8 +102,8 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// begin starts the server and a process that stands for it, since a shim has to name
-// one that it has started. The process ends with the server.
+// begin starts the server and a process that stands for it, since a shim must name a process that
+// it started. The process ends with the server.
 func (p *played) begin(in *os.File, serve func(in io.Reader, out io.Writer)) {
 	p.t.Helper()
 	process := exec.Command("cat")
@@ -123,7 +123,7 @@ func (p *played) begin(in *os.File, serve func(in io.Reader, out io.Writer)) {
 		in.Close()
 		p.server.Close()
 		alive.Close()
-		_ = process.Wait() // the daemon may have been faster and have ended it
+		_ = process.Wait() // the daemon may have ended it first
 	})
 	p.reading.Go(func() {
 		defer close(p.toAgent)
@@ -154,8 +154,8 @@ func eachLine(in io.Reader, each func(string)) {
 	}
 }
 
-// close has the agent leave, and waits until the session has ended. It is an error when
-// the server was sent what the test has not taken.
+// close makes the agent leave, and waits until the session has ended. It fails the test if the
+// server got lines that the test has not read.
 func (p *played) close() {
 	p.t.Helper()
 	if p.over {
@@ -178,7 +178,7 @@ func (p *played) close() {
 	p.reading.Wait()
 }
 
-// next is the next line that a side reads.
+// next returns the next line that a side reads.
 func (p *played) next(side <-chan string) string {
 	p.t.Helper()
 	select {
@@ -193,7 +193,7 @@ func (p *played) next(side <-chan string) string {
 	return ""
 }
 
-// write has a side say a line.
+// write makes a side write a line.
 func (p *played) write(side *os.File, line string) {
 	p.t.Helper()
 	if _, err := side.WriteString(line + "\n"); err != nil {
@@ -201,14 +201,14 @@ func (p *played) write(side *os.File, line string) {
 	}
 }
 
-// fate is what becomes of a request, as seen from outside.
+// fate is what happens to a request, as seen from outside.
 type fate struct {
-	verdict  string // forward: the server has got the very line; deny; ask
-	reason   string // what the agent, or whoever is asked, is told
+	verdict  string // forward if the server got the exact line; deny; ask
+	reason   string // as shown to the agent or the person
 	question *pb.Approval
 }
 
-// send has the agent make the next request, and returns its line.
+// send makes the agent send the next request, and returns its line.
 func (p *played) send(members string) string {
 	p.t.Helper()
 	p.id++
@@ -217,11 +217,11 @@ func (p *played) send(members string) string {
 	return line
 }
 
-// request has the agent make the next request, and waits for what becomes of it.
+// request makes the agent send the next request, and waits for its fate.
 func (p *played) request(members string) fate {
 	p.t.Helper()
 	line := p.send(members)
-	tick := time.NewTicker(5 * time.Millisecond) // between two looks
+	tick := time.NewTicker(5 * time.Millisecond) // polling interval
 	defer tick.Stop()
 	for end := time.Now().Add(rig.Patience); time.Now().Before(end); {
 		select {
@@ -243,7 +243,7 @@ func (p *played) request(members string) fate {
 	return fate{}
 }
 
-// newQuestion is a question that is open and was not seen yet, or nil.
+// newQuestion returns a waiting question that was not returned before, or nil.
 func (h *home) newQuestion(t *testing.T) *pb.Approval {
 	t.Helper()
 	open, err := h.control(t).ListApprovals(t.Context(), false)
@@ -259,7 +259,7 @@ func (h *home) newQuestion(t *testing.T) *pb.Approval {
 	return nil
 }
 
-// awaitHold waits until it is on record that a call is held, which is after somebody is
+// awaitHold waits until the record shows that a call is held. That happens after the question is
 // asked.
 func (h *home) awaitHold(t *testing.T, question string) {
 	t.Helper()
@@ -275,7 +275,7 @@ func (h *home) awaitHold(t *testing.T, question string) {
 	}
 }
 
-// refusal is what an answer says that the last request was refused with.
+// refusal returns the reason in an answer that denies the last request.
 func (p *played) refusal(answer string) string {
 	p.t.Helper()
 	var a struct {
@@ -298,7 +298,7 @@ func (p *played) refusal(answer string) string {
 	return a.Error.Message
 }
 
-// call has the agent call a tool, without arguments if the test names none.
+// call makes the agent call a tool, without arguments if there are none.
 func (p *played) call(tool string, arguments ...string) fate {
 	p.t.Helper()
 	return p.request(callOf(tool, arguments...))
@@ -308,7 +308,7 @@ func callOf(tool string, arguments ...string) string {
 	return fmt.Sprintf(`"method":"tools/call","params":{"name":%q,"arguments":%s}`, tool, cmp.Or(strings.Join(arguments, ""), "{}"))
 }
 
-// expect is call with what is to become of it.
+// expect is call with the expected fate.
 func (p *played) expect(verdict, reason, tool string, arguments ...string) fate {
 	p.t.Helper()
 	f := p.call(tool, arguments...)
@@ -318,21 +318,21 @@ func (p *played) expect(verdict, reason, tool string, arguments ...string) fate 
 	return f
 }
 
-// What servers answer.
+// Answers of servers.
 const (
 	done   = `"result":{"content":[]}`
 	failed = `"result":{"content":[],"isError":true}`
 	broken = `"error":{"code":-32603,"message":"it broke"}`
 )
 
-// answer has the server answer the last request, and returns what the agent gets.
+// answer makes the server answer the last request, and returns the line that the agent gets.
 func (p *played) answer(members string) string {
 	p.t.Helper()
 	p.write(p.server, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,%s}`, p.id, members))
 	return p.next(p.toAgent)
 }
 
-// list has the agent ask for the tools, and the server list these.
+// list makes the agent list the tools, and the server answer with these.
 func (p *played) list(tools string) {
 	p.t.Helper()
 	if f := p.request(`"method":"tools/list"`); f.verdict != "forward" {
@@ -341,13 +341,13 @@ func (p *played) list(tools string) {
 	p.answer(`"result":{"tools":[` + tools + `]}`)
 }
 
-// takeBack has the agent cancel the last request.
+// takeBack makes the agent cancel the last request.
 func (p *played) takeBack() {
 	p.t.Helper()
 	p.write(p.agent, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, p.id))
 }
 
-// records are those of a kind, or all.
+// records returns the records of a kind, or all records.
 func (h *home) records(t *testing.T, kind string) (all []*pb.AuditRecord) {
 	t.Helper()
 	for r, err := range h.control(t).ReadAudit(t.Context(), &pb.AuditQuery{Kind: kind}) {

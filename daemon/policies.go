@@ -21,31 +21,31 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
-// policies holds the set in force. A reload builds a whole new one beside it
-// and swaps one pointer; calls in flight finish under the set they began with.
-// Nothing but a signal or a call reloads: an agent's file tool can write files.
+// policies holds the set in force. A reload builds a new set and swaps one pointer; calls under way
+// finish under the set they began with. Only a signal or a call reloads: agents have tools that can
+// write files.
 type policies struct {
-	path     string // where the configuration is looked for
+	path     string // where the configuration is looked up
 	named    bool
 	getenv   func(string) string
 	recorder gate.Recorder
 	log      *slog.Logger
-	options  []policy.Option      // what every set is given to know
-	applied  func(*config.Config) // tells the parts that take settings of their own
-	standing func(digest string)  // keeps which set is in force over a restart
-	before   string               // digest of the set that an earlier daemon had in force
-	seen     func() []string      // ids of the servers that are known; nil without a daemon
+	options  []policy.Option      // passed to every set
+	applied  func(*config.Config) // notifies the parts that have settings of their own
+	standing func(digest string)  // stores which set is in force, for the next daemon
+	before   string               // digest of the set that a previous daemon had in force
+	seen     func() []string      // returns the ids of known servers; nil without a daemon
 
 	current atomic.Pointer[inForce]
 
-	reloading sync.Mutex // one reload at a time
+	reloading sync.Mutex // held during a reload
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	failure string
 	failed  time.Time
 }
 
-// inForce is a set and since when it counts, by whose word.
+// inForce is a set, with when it was put in force and by whom.
 type inForce struct {
 	loaded
 	warnings []config.Diagnostic
@@ -53,11 +53,11 @@ type inForce struct {
 	by       string
 }
 
-// set is the set that a judgement begins with.
+// set returns the set in force.
 func (p *policies) set() gate.Policy { return p.current.Load().set }
 
-// approves reports whether a user of Slack may answer what a workflow asks, by the
-// set in force.
+// approves reports whether, by the set in force, a Slack user may answer the questions of a
+// workflow.
 func (p *policies) approves(workflow, user string) bool {
 	_, w := p.current.Load().config.Workflow(workflow)
 	return w != nil && w.Answers(user)
@@ -95,8 +95,8 @@ func (p *policies) Reload(ctx context.Context, by string) (api.PolicySet, []conf
 	return p.Describe(), problems, nil
 }
 
-// load reads a configuration, that of the daemon where path is empty, and makes a set of
-// it that knows what the daemon knows.
+// load loads the configuration at path, or the daemon's own if path is empty, and makes a set of it
+// that knows what the daemon knows.
 func (p *policies) load(path string) (loaded, []config.Diagnostic, error) {
 	named := path != "" || p.named
 	options := append(slices.Clip(p.options), policy.WithStanding(p.digest()))
@@ -106,8 +106,8 @@ func (p *policies) load(path string) (loaded, []config.Diagnostic, error) {
 	return load(cmp.Or(path, p.path), named, p.getenv, options...)
 }
 
-// digest names the set that is in force, or was before the first one is loaded; empty for
-// none.
+// digest returns the digest of the set in force. Before the first set is loaded it is that of the
+// previous daemon, which may be empty.
 func (p *policies) digest() string {
 	if now := p.current.Load(); now != nil {
 		return now.set.Digest()
@@ -132,7 +132,7 @@ func (p *policies) Failure() (string, time.Time) {
 func (p *policies) Describe() api.PolicySet {
 	now := p.current.Load()
 	if now == nil {
-		return api.PolicySet{} // without a daemon nothing is in force
+		return api.PolicySet{} // without a daemon no set is in force
 	}
 	set := describe(now.loaded)
 	set.Since, set.By = now.since, now.by
@@ -167,7 +167,7 @@ func (p *policies) Validate(path string) (string, *api.PolicySet, []config.Diagn
 	return l.config.Path, &set, problems
 }
 
-// validateProject is Validate for a project's own file.
+// validateProject is Validate for the file of a project.
 func validateProject(path string) (string, *api.PolicySet, []config.Diagnostic) {
 	project, problems := config.LoadProject(path)
 	if project == nil {
@@ -187,7 +187,7 @@ func (p *policies) Shared(server string, command []string) bool {
 	return p.current.Load().set.Shared(server, command)
 }
 
-// warnings are what a person should know of the set in force.
+// warnings returns what a person should know about the set in force.
 func (p *policies) warnings() []string {
 	var all []string
 	now := p.current.Load()
@@ -209,7 +209,7 @@ func (p *policies) warnings() []string {
 	return all
 }
 
-// ConfigError refuses a configuration and says everything that is wrong with it.
+// ConfigError reports an invalid configuration, with all its problems.
 type ConfigError struct {
 	Path     string
 	Problems []config.Diagnostic
@@ -229,14 +229,14 @@ func (e *ConfigError) Error() string {
 	return fmt.Sprintf("the configuration %s has %s and nothing is judged under it; mend it and look at it with `tgctl policy check`", e.Path, what)
 }
 
-// loaded is a configuration and the set that was made of it.
+// loaded is a configuration and the set made of it.
 type loaded struct {
 	config *config.Config
 	set    *policy.Set
 }
 
-// load reads the configuration that Find names and makes the set of it. What is wrong
-// with it is returned beside it, and all of that beside the error, a *ConfigError.
+// load loads the configuration at path and makes a set of it. It returns warnings beside the set.
+// If it fails, the error is a *ConfigError and the diagnostics contain all problems.
 func load(path string, named bool, getenv func(string) string, options ...policy.Option) (loaded, []config.Diagnostic, error) {
 	cfg, problems := config.Open(path, named, getenv)
 	if cfg == nil {
@@ -250,9 +250,9 @@ func load(path string, named bool, getenv func(string) string, options ...policy
 	return loaded{cfg, set}, problems, nil
 }
 
-// Check reads the configuration that the flag or the environment names and says
-// everything that is wrong with it, as far as it can be said without what a
-// daemon knows of servers. The path is empty for the built-in default.
+// Check loads the configuration that the flag or the environment names and reports all its
+// problems, except those that only a daemon can see because it knows the servers. The path is empty
+// for the built-in default.
 func Check(flag string, getenv func(string) string) (path string, problems []config.Diagnostic, err error) {
 	paths, err := sock.DefaultPaths(getenv)
 	if err != nil {
@@ -265,23 +265,23 @@ func Check(flag string, getenv func(string) string) (path string, problems []con
 	}
 	l, problems, err := load(path, named, getenv)
 	if err != nil {
-		return path, problems, nil // they say it
+		return path, problems, nil // the problems say it
 	}
 	return l.config.Path, problems, nil
 }
 
-// isProject reports whether a path names a project's own file, which says less
-// than a configuration may.
+// isProject reports whether path names the file of a project, which may contain less than a
+// configuration.
 func isProject(path string) bool { return filepath.Base(path) == config.ProjectFileName }
 
-// standing keeps which set is in force over a restart. A reload doesn't wait for
-// the disk; of several in a row the last one is kept.
+// standing stores which set is in force, for the next daemon. A reload doesn't wait for the disk;
+// of several in a row only the last is certain to be stored.
 type standing struct {
-	latest chan string // digest; holds one
+	latest chan string // digest; capacity 1
 	done   chan struct{}
 }
 
-// newStanding starts to keep. Close must be called.
+// newStanding starts the goroutine that stores digests. Close must be called.
 func newStanding(db *store.DB, log *slog.Logger) *standing {
 	s := &standing{latest: make(chan string, 1), done: make(chan struct{})}
 	go func() {
@@ -295,16 +295,16 @@ func newStanding(db *store.DB, log *slog.Logger) *standing {
 	return s
 }
 
-// put notes the set that is in force. It must not be called concurrently.
+// put sets the digest of the set in force. It must not be called concurrently.
 func (s *standing) put(digest string) {
 	select {
-	case <-s.latest: // one that nobody needs any more
+	case <-s.latest: // drop an older digest
 	default:
 	}
 	s.latest <- digest
 }
 
-// Close returns when the last digest has been kept.
+// Close returns when the last digest has been stored.
 func (s *standing) Close() {
 	close(s.latest)
 	<-s.done

@@ -8,7 +8,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// Whatever a record is about, it says which profile was in force.
+// Every record has the profile that was in force.
 func TestRecordsNameTheProfile(t *testing.T) {
 	h := newHome(t, forwardAll+"profile: development\n")
 	d, _ := h.start(t)

@@ -19,42 +19,41 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/policy"
 )
 
-// projects finds what the folders that agents work in have to say, and keeps
-// it until a file there is another one. It is safe for concurrent use.
+// projects loads the files of the projects that agents work in, and caches them until they change.
+// It is safe for concurrent use.
 //
-// Unlike the user's own configuration these files are in force as they stand on
-// disk: they come and go with a checkout, and can only tighten.
+// Unlike the user's own configuration, these files are in force as they are on disk: they come and
+// go with a checkout, and can only tighten.
 type projects struct {
 	log *slog.Logger
 	now func() time.Time
 
-	mu      sync.Mutex // guards what follows; not held while the disk is asked
+	mu      sync.Mutex // guards the fields below; not held during I/O
 	folders map[string]folder
 	files   map[string]*projectFile
-	names   []string // of files, sorted; not changed; nil when files has others since
+	names   []string // sorted keys of files; never modified; outdated if its length differs
 }
 
-// mostFolders is how many folders are remembered. Shims name them.
+// mostFolders is how many folders are remembered. The names come from shims.
 const mostFolders = 1024
 
-// folder is where a project lies. It is found once: a .git that comes later, in
-// a folder below, must not take the files above it out of force.
+// folder is a folder in a project. Its files are looked up only once: a .git that appears later in
+// a folder below must not take the files above it out of force.
 type folder struct {
-	files   []string        // that count there, if they are there
-	project *policy.Project // of these files, nil for none
+	files   []string        // paths of the files that apply there, if they exist
+	project *policy.Project // made of these files; may be nil
 	of      []*projectFile
 }
 
-// projectFile is one file as it was read. It is not changed.
+// projectFile is one file as it was read. It is immutable.
 type projectFile struct {
 	path     string
 	is       stamp
-	project  *config.Project // nil when it can't be used
+	project  *config.Project // nil if the file is invalid
 	problems []config.Diagnostic
 }
 
-// stamp tells one state of a file from another. Unlike the time at which a file was
-// modified, the one at which anything about it changed can't be set.
+// stamp identifies one state of a file. Unlike the modification time, the change time can't be set.
 type stamp struct {
 	dev, ino          uint64
 	size              int64
@@ -65,7 +64,7 @@ func newProjects(log *slog.Logger) *projects {
 	return &projects{log: log, now: time.Now, folders: map[string]folder{}, files: map[string]*projectFile{}}
 }
 
-// scope is a gate.Scope. Without a policy.Set there is nothing to narrow.
+// scope is a gate.Scope. It returns policies that are not a *policy.Set unchanged.
 func (p *projects) scope(path string) func(gate.Policy) gate.Policy {
 	project, err := p.in(path)
 	if project == nil && err == nil {
@@ -79,11 +78,11 @@ func (p *projects) scope(path string) func(gate.Policy) gate.Policy {
 	}
 }
 
-// whole is what a project without files makes of a set.
+// whole returns set unchanged. It is the scope of a project without files.
 func whole(set gate.Policy) gate.Policy { return set }
 
-// in returns what the files of the project that path lies in say, nil when
-// there are none. An error says which of them can't be used.
+// in returns the project that contains path, made of its files, or nil if there are none. The error
+// names a file that is invalid.
 func (p *projects) in(path string) (*policy.Project, error) {
 	f := p.folder(path)
 	var all []*projectFile
@@ -112,8 +111,8 @@ func (p *projects) in(path string) (*policy.Project, error) {
 	return f.project, nil
 }
 
-// refusal says why nothing is judged in a project. Nothing of the file itself
-// is repeated: a model reads this.
+// refusal returns the reason why every call in a project is denied. It does not repeat the file's
+// content, because a model reads the reason.
 func refusal(f *projectFile) error {
 	where := ""
 	if d := f.problems[0]; d.Line > 0 {
@@ -122,7 +121,7 @@ func refusal(f *projectFile) error {
 	return fmt.Errorf("the project's own file %q is not valid%s; `tgctl policy check` with its path says why", f.path, where)
 }
 
-// folder returns where path lies, which is looked up once.
+// folder returns the folder at path. It is looked up only once.
 func (p *projects) folder(path string) folder {
 	p.mu.Lock()
 	f, ok := p.folders[path]
@@ -146,7 +145,7 @@ func (p *projects) folder(path string) folder {
 	return f
 }
 
-// file returns the file at path as it is now, which exists or can't be looked at.
+// file returns the current file at path, which exists or can't be inspected.
 func (p *projects) file(path string) *projectFile {
 	is, err := stampOf(path)
 	if err != nil {
@@ -158,8 +157,8 @@ func (p *projects) file(path string) *projectFile {
 	if f != nil && f.is == is {
 		return f
 	}
-	// Clocks of file systems tick slowly. A file that was written just now can be
-	// written again and look the same: it is read each time until it has aged.
+	// File system clocks have a coarse resolution. A file that was written just now can be written
+	// again without a visible change, so it is read each time until it is older.
 	if p.now().Sub(time.Unix(is.changed.Unix())) < time.Second {
 		is = stamp{}
 	}
@@ -176,7 +175,7 @@ func (p *projects) file(path string) *projectFile {
 	return f
 }
 
-// tell logs that a file is in force, or is not and why, once for each content.
+// tell logs that a file is in force, or why it is not, once for each content.
 func (p *projects) tell(old, now *projectFile) {
 	switch {
 	case now.project == nil:
@@ -203,7 +202,7 @@ func stampOf(path string) (stamp, error) {
 	return stamp{uint64(s.Dev), s.Ino, s.Size, s.Mtim, s.Ctim}, nil
 }
 
-// describe tells of the files that count in the folders, each once.
+// describe describes the files that apply in the folders, each once.
 func (p *projects) describe(folders []string) []api.ProjectFile {
 	var all []api.ProjectFile
 	for _, path := range folders {
@@ -224,7 +223,7 @@ func (p *projects) describe(folders []string) []api.ProjectFile {
 	return all
 }
 
-// paths names the files that have counted so far; it is not to be changed.
+// paths returns the paths of the files that have applied so far. The result must not be modified.
 func (p *projects) paths() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

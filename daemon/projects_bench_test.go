@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What a project costs each call: a look at each folder up to the repository's
-// top, and at the file.
+// The cost of a project for each call: a check of each folder up to the repository's top, and of
+// the file.
 func BenchmarkProject(b *testing.B) {
 	for _, name := range []string{"without", "with"} {
 		b.Run(name, func(b *testing.B) {

@@ -11,7 +11,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon"
 )
 
-// repository is a folder with a .git and a folder in it.
+// repository returns the project file of a folder with a .git, and a folder inside.
 func repository(t *testing.T) (file, inside string) {
 	t.Helper()
 	top := t.TempDir()
@@ -30,7 +30,7 @@ func put(t *testing.T, path, text string) {
 	}
 }
 
-// A project's file counts as it stands on disk, from the next call on.
+// A project's file is in force as it is on disk, from the next call on.
 func TestProjectFile(t *testing.T) {
 	h := newHome(t, someRules)
 	h.start(t)
@@ -44,7 +44,8 @@ func TestProjectFile(t *testing.T) {
 	a.expect("deny", "nothing is deleted", "delete_file")
 	a.expect("ask", "", "send_mail")
 
-	// As long, as old, and in place: only what cannot be set tells them apart.
+	// The new file has the same size, modification time and inode. Only the time that can't be set
+	// differs.
 	was, err := os.Stat(file)
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +69,7 @@ func TestProjectFile(t *testing.T) {
 	a.expect("deny", "is not valid; `tgctl policy check`", "list_files")
 }
 
-// What a project says is shown, recorded, and asked about before it is touched.
+// A project's file is listed and recorded, and a person is asked before a call touches it.
 func TestProjectFileIsSeen(t *testing.T) {
 	h := newHome(t, someRules)
 	h.start(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
-// newRuns builds what starts agents headless.
+// newRuns builds the part that starts headless agents.
 func (d *Daemon) newRuns() *agent.Runs {
 	o := d.options
 	return agent.New(agent.Options{
@@ -32,20 +32,20 @@ func (d *Daemon) newRuns() *agent.Runs {
 	})
 }
 
-// runSession is a headless run among the sessions. Its process is what a wrap is to
-// other sessions: what descends from it belongs to it. And it is what a shim is to
-// the gate: it submits what the agent asks of its host.
+// runSession is the session of a headless run. The run's process has the role of a wrap: its
+// descendants belong to the session. To the gate it is a shim too, which submits the requests of
+// the agent to its host.
 type runSession struct {
 	sessions *session.Registry
 	session  *session.Session
 	joined   *session.Joined
 }
 
-// runPatience is longer than any run: what its agent asks for waits as long as it
-// lasts, and is never put off to be asked for again.
+// runPatience is longer than any run: a request of the agent to its host is held as long as the run
+// lasts, and never parked.
 const runPatience = 30 * 24 * time.Hour
 
-// openRun makes a headless run a session.
+// openRun opens the session of a headless run.
 func (d *Daemon) openRun(ctx context.Context, s agent.Started) (agent.Session, error) {
 	p, err := proc.Look(int32(s.PID))
 	if err != nil {
@@ -76,11 +76,11 @@ func (d *Daemon) openRun(ctx context.Context, s agent.Started) (agent.Session, e
 // Judge implements agent.Session.
 func (r *runSession) Judge() *gate.Attachment { return r.joined.Attachment }
 
-// Close implements agent.Session. The run's servers have lost their agent, and are
-// waited for.
+// Close implements agent.Session. The run's servers have lost their agent; Close waits for them to
+// end.
 func (r *runSession) Close(ctx context.Context) {
 	r.sessions.End(r.joined, "left", "")
-	// That it is not there any more, or that some did not leave in time, is on record.
+	// The errors are ignored: a closed session and shims that did not leave in time are on record.
 	_, _, _ = r.sessions.Drain(ctx, r.session.Spec.ID, true)
 	r.sessions.Leave(r.session)
 }

@@ -20,19 +20,18 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
-// stages sets up what calls are rehearsed on: gates like the one that judges,
-// each with a memory of its own.
+// stages makes rehearsal stages for calls: gates like the daemon's own, each with its own memory.
 type stages struct {
 	policies *policies
 	projects *projects
 	ours     func() []string
 	log      *audit.Log    // nil without a daemon
-	presence gate.Presence // of the daemon; nil without one
-	hooks    gate.Hooks    // of the daemon, to be named; nil without one
+	presence gate.Presence // the daemon's; nil without one
+	hooks    gate.Hooks    // the daemon's, for their names; nil without one
 }
 
-// gate is one that judges by l, and remembers nothing yet. What the gate of the
-// daemon is given to judge with belongs here as well, made anew.
+// gate returns a gate that judges by l, with an empty memory. A part that is added to the daemon's
+// gate must be added here too, as a new instance.
 func (s *stages) gate(l loaded, presence gate.Presence) gate.Gate {
 	pins, err := pin.New(nil, pin.Options{Mode: l.config.Pins.Mode, Recorder: nowhere{}})
 	if err != nil {
@@ -53,7 +52,7 @@ func (s *stages) stage(l loaded, presence gate.Presence) *rehearse.Stage {
 	return rehearse.New(func() gate.Gate { return s.gate(l, presence) })
 }
 
-// nowhere is a record that nobody keeps.
+// nowhere is a recorder that discards records.
 type nowhere struct{}
 
 func (nowhere) Record(context.Context, *record.Record, []byte, []string) error { return nil }
@@ -63,7 +62,7 @@ func (s *stages) InForce() (*rehearse.Stage, []config.Diagnostic) {
 	if now := s.policies.current.Load(); now != nil {
 		return s.stage(now.loaded, s.presence), nil
 	}
-	// Without a daemon nothing is in force but what one would begin with.
+	// Without a daemon, use what a new daemon would start with.
 	stage, _, problems := s.OnDisk("")
 	return stage, problems
 }
@@ -77,7 +76,7 @@ func (s *stages) OnDisk(path string) (*rehearse.Stage, string, []config.Diagnost
 	return s.stage(l, gate.Assumed), source, problems
 }
 
-// load reads a candidate. With errors there is no set.
+// load loads a candidate. The set is nil if there are errors.
 func (s *stages) load(path string) (loaded, string, []config.Diagnostic) {
 	l, problems, err := s.policies.load(path)
 	if err != nil {
@@ -86,7 +85,7 @@ func (s *stages) load(path string) (loaded, string, []config.Diagnostic) {
 	return l, l.config.Path, problems
 }
 
-// tellEvery is after how many records the progress of a backtest is told.
+// tellEvery is the number of records between two progress reports of a backtest.
 const tellEvery = 10_000
 
 // Candidate implements api.Stages.
@@ -101,7 +100,7 @@ func (s *stages) Candidate(path string) (api.Candidate, api.PolicySet, []config.
 	return &candidate{s.log, l.set.Partly()}, describe(l), problems, nil
 }
 
-// candidate is a set that is tried on the record.
+// candidate is a set to be tried on the audit log.
 type candidate struct {
 	log *audit.Log
 	set *policy.Partly
@@ -146,10 +145,9 @@ func (c *candidate) Backtest(ctx context.Context, since, until time.Time, progre
 	return b, err
 }
 
-// ServePolicies answers questions about policies over conn until its other end
-// is closed, as a daemon would that had just been started with the flag --config.
-// It takes no part in anything else: it opens no socket, and writes nothing. A
-// configuration that can't be used is told to who asks for what it says.
+// ServePolicies serves the policy calls over conn until the other end closes it, as a daemon just
+// started with the flag --config would. It does nothing else: it opens no socket and writes
+// nothing. If the configuration is invalid, the calls that need it return the problems.
 func ServePolicies(conn net.Conn, flag string, getenv func(string) string, log *slog.Logger, build string) error {
 	paths, err := sock.DefaultPaths(getenv)
 	if err != nil {

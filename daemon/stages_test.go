@@ -17,7 +17,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// explainOne asks one question.
+// explainOne requests one explanation.
 func explainOne(t *testing.T, c *client.Client, q *pb.ExplainRequest) (*pb.Explanation, error) {
 	t.Helper()
 	asking, err := c.Explain(t.Context())
@@ -28,7 +28,7 @@ func explainOne(t *testing.T, c *client.Client, q *pb.ExplainRequest) (*pb.Expla
 	return asking.Ask(q)
 }
 
-// What is explained is what happens.
+// An explanation matches what happens.
 func TestExplainIsWhatHappens(t *testing.T) {
 	h := newHome(t, someRules)
 	h.start(t)
@@ -79,7 +79,7 @@ func TestExplainACandidate(t *testing.T) {
 	}
 }
 
-// alone is a client of policies without a daemon.
+// alone returns a client of the policy calls without a daemon.
 func alone(t *testing.T, h *home, flag string) *client.Client {
 	t.Helper()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
@@ -114,7 +114,7 @@ func alone(t *testing.T, h *home, flag string) *client.Client {
 	return c
 }
 
-// Without a daemon the same questions are answered, by what is on disk.
+// Without a daemon the same calls are answered by what is on disk.
 func TestPoliciesWithoutADaemon(t *testing.T) {
 	h := newHome(t, "")
 	put(t, h.config, someRules)
@@ -172,7 +172,7 @@ func TestTestFiles(t *testing.T) {
 			t.Errorf("%s: got %v", tt.name, f)
 		}
 	}
-	// What is on disk is tested, also when something else is in force.
+	// The configuration on disk is tested, also if another set is in force.
 	h.write(t, strings.Replace(someRules, "delete_*", "remove_*", 1))
 	out, err := c.TestPolicies(t.Context(), &pb.TestPoliciesRequest{Files: []*pb.TestFile{{Path: "/x/a.test.yaml", Text: []byte("schema: 1\n" + deleting)}}})
 	if err != nil || len(out.GetFiles()[0].GetResults()[0].GetDifferences()) != 1 {

@@ -14,8 +14,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// What a wrap has people agree to before the agent is started is what a shim comes
-// with afterwards.
+// What a wrap has a person accept before the agent starts is what the shim later asks to start.
 func TestServersOfAProject(t *testing.T) {
 	sh, err := exec.LookPath("sh")
 	if err != nil {
@@ -70,7 +69,7 @@ func TestServersOfAProject(t *testing.T) {
 		t.Errorf("what was agreed to: %s: %s", reason, text)
 	}
 
-	// The next daemon knows, and sees when the script is another one.
+	// The next daemon knows the acceptance, and sees when the script changes.
 	stop()
 	h.start(t)
 	if reason, text := join(); reason != "" {

@@ -14,8 +14,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// A daemon that is told to stop does not judge on, however long that would take: it
-// ends, and what it was judging goes nowhere.
+// A daemon that is told to stop does not finish a long judgement: it ends, and the call being
+// judged goes nowhere.
 func TestStoppedWhileItJudges(t *testing.T) {
 	h := newHome(t, "schema: 1\ngovernance: {defaults: {action: forward}}\n")
 	_, stop := h.start(t)
@@ -41,14 +41,14 @@ func TestStoppedWhileItJudges(t *testing.T) {
 	}
 }
 
-// taken waits until the daemon has read all that the agent has written.
+// taken waits until the daemon has read everything that the agent wrote.
 func (p *played) taken() {
 	p.t.Helper()
 	raw, err := p.agent.SyscallConn()
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	for left, end := 1, time.Now().Add(rig.Patience); left > 0; time.Sleep(time.Millisecond) { // between two looks
+	for left, end := 1, time.Now().Add(rig.Patience); left > 0; time.Sleep(time.Millisecond) { // polling interval
 		var failed error
 		err := raw.Control(func(fd uintptr) { left, failed = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
 		if err := errors.Join(err, failed); err != nil {
@@ -60,10 +60,10 @@ func (p *played) taken() {
 	}
 }
 
-// longToJudge are the members of a call that takes seconds to judge on most machines.
+// longToJudge returns the members of a call that takes seconds to judge on most machines.
 func longToJudge(t *testing.T) string {
 	t.Helper()
-	deep := t.TempDir() // each path that leads there takes long to follow
+	deep := t.TempDir() // each path to it takes long to resolve
 	for len(deep) < 3000 {
 		deep = filepath.Join(deep, "d")
 	}

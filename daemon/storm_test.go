@@ -16,11 +16,11 @@ var stormReloads = flag.Int("reloads", 300, "how many reloads there are beside c
 
 const (
 	stormShims  = 4
-	stormFlight = 8 // calls in flight through each
+	stormFlight = 8 // calls under way on each shim
 	stormLimit  = 2 * time.Minute
 )
 
-// Two sets that agree on nothing: what one denies by a rule or a policy, the
+// stormSets are two sets that disagree on everything: what one denies by a rule or a policy, the
 // other forwards.
 var stormSets = []struct{ yaml, cedar, denies string }{
 	{"schema: 1\ngovernance: {rules: [{match: a_rule, action: deny}]}\n",
@@ -31,14 +31,14 @@ var stormSets = []struct{ yaml, cedar, denies string }{
 
 var stormTools = []string{"a_rule", "a_policy", "b_rule", "b_policy"}
 
-// storm is one shim whose agent calls as fast as it may until it is told to stop.
+// storm is one shim whose agent calls as fast as it can until it is told to stop.
 type storm struct {
 	*played
 	executed map[int]bool   // by id
-	said     map[int]string // by id: what the agent was told
+	said     map[int]string // answer that the agent got, by id
 }
 
-// saidOf is what a line says of the call with its id.
+// saidOf returns the id and the verdict in an answer.
 func saidOf(t *testing.T, line string) (id int, verdict string) {
 	var m struct {
 		ID     int
@@ -55,7 +55,7 @@ func saidOf(t *testing.T, line string) (id int, verdict string) {
 }
 
 func (s *storm) run(t *testing.T, stop <-chan struct{}) {
-	flight, answered := make(chan struct{}, stormFlight-1), make(chan struct{}) // one more is being waited for
+	flight, answered := make(chan struct{}, stormFlight-1), make(chan struct{}) // one more call is waited for
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		defer close(answered)
@@ -98,19 +98,19 @@ func (s *storm) run(t *testing.T, stop <-chan struct{}) {
 		case flight <- struct{}{}:
 		}
 		if s.id%stormFlight == 0 {
-			time.Sleep(time.Millisecond) // the processors are for the reloads too
+			time.Sleep(time.Millisecond) // leave processor time for the reloads
 		}
 	}
 }
 
-// A thousand reloads while calls are in flight: each call is judged under one
-// set, the one that its record names, and none goes unjudged.
+// A thousand reloads while calls are under way: each call is judged under one set, the one that its
+// record names, and none is forwarded unjudged.
 func TestReloadStorm(t *testing.T) {
 	h := newHome(t, stormSets[0].yaml)
 	h.policy(t, stormSets[0].cedar)
 	d, _ := h.start(t)
 	c := h.control(t)
-	digests := map[string]int{} // of the sets, with their number
+	digests := map[string]int{} // number of each set, by digest
 	note := func(i int) {
 		t.Helper()
 		set, err := c.PolicySet(t.Context())
@@ -134,7 +134,7 @@ func TestReloadStorm(t *testing.T) {
 	for n := range *stormReloads {
 		i := (n + 1) % 2
 		switch {
-		case n%50 == 49: // one that fails leaves the set as it is
+		case n%50 == 49: // a reload that fails leaves the set as it is
 			h.write(t, "schema: 1\nrulez: []\n")
 		default:
 			h.write(t, stormSets[i].yaml)
@@ -161,8 +161,7 @@ func TestReloadStorm(t *testing.T) {
 	}
 }
 
-// checkStorm holds what the agents were told, and what the servers got, against the
-// record.
+// checkStorm compares what the agents and the servers got with the record.
 func checkStorm(t *testing.T, h *home, storms []*storm, digests map[string]int) (calls int, bySet [2]int) {
 	t.Helper()
 	recorded := map[string]string{}
@@ -194,7 +193,7 @@ func checkStorm(t *testing.T, h *home, storms []*storm, digests map[string]int) 
 		bySet[i]++
 	}
 	for _, s := range storms {
-		for id := 2; id <= s.id; id++ { // the first was the list
+		for id := 2; id <= s.id; id++ { // the first request was the list
 			key := fmt.Sprintf("%s %d", s.attachment, id)
 			if verdict := recorded[key]; verdict == "" || s.said[id] != verdict || s.executed[id] != (verdict == "forward") {
 				t.Errorf("call %s: told %q, executed %v, recorded %q", key, s.said[id], s.executed[id], verdict)

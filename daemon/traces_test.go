@@ -18,7 +18,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// tracedRules send traces to an endpoint, and ask Cedar about what reads.
+// tracedRules sends traces to an endpoint, and uses Cedar for tools that read.
 const tracedRules = `schema: 1
 governance:
   defaults: {action: forward, asks: approve}
@@ -37,7 +37,7 @@ telemetry:
 const (
 	agentTrace = "4bf92f3577b34da6a3ce929d0e0e4736"
 	agentSpan  = "00f067aa0ba902b7"
-	// What the agent says of its trace, in the way it chose to write it.
+	// The agent's trace context, with its own formatting.
 	agentMeta = `{ "traceparent" : "00-` + agentTrace + `-` + agentSpan + `-01", "tracestate":"v=1\u002c w=2", "baggage":"k=v"}`
 )
 
@@ -56,21 +56,20 @@ func tracedHome(t *testing.T, rate any) (*home, *collect.Collector) {
 	return h, c
 }
 
-// traced has the agent call a tool with this _meta. A call that goes on does so to the
-// byte.
+// traced makes the agent call a tool with this _meta. A forwarded call is unchanged byte for byte.
 func (p *played) traced(tool, meta string) fate {
 	p.t.Helper()
 	return p.request(fmt.Sprintf(`"method":"tools/call","params":{"name":%q,"arguments":{"text":"s3cret"},"_meta":%s}`, tool, meta))
 }
 
-// Each call is one trace below the agent's span, with all that happened to it, and
-// with nothing of what it was called with.
+// Each call is one trace below the agent's span, with everything that happened to it, and without
+// its arguments.
 func TestTraces(t *testing.T) {
 	for _, test := range []struct {
 		name, tool string
 		answer     string // of the server
 		tree       string
-		attributes map[string]string // of the call, some of them
+		attributes map[string]string // of the call, in part
 	}{
 		{"forward", "read_file", done,
 			"tools/call read_file (server)\n  thoughtgate.gate (internal)\n    thoughtgate.cedar (internal)\n  tools/call read_file (client)\n",
@@ -116,8 +115,8 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// inTheAgentsTrace checks that spans of one call are the agent's, say nothing of
-// the arguments, and stand in order.
+// inTheAgentsTrace checks that the spans of one call are in the agent's trace, do not contain the
+// arguments, and are in order.
 func inTheAgentsTrace(t *testing.T, spans []collect.Span) {
 	t.Helper()
 	if spans[0].Parent != agentSpan {
@@ -141,7 +140,7 @@ func inTheAgentsTrace(t *testing.T, spans []collect.Span) {
 	}
 }
 
-// tracedWorld sends its traces, of calls with this _meta.
+// tracedWorld returns a world that sends its traces, with calls that have this _meta.
 func tracedWorld(t *testing.T, meta string) (*world, *collect.Collector) {
 	t.Helper()
 	collector := collect.Start(nil)
@@ -167,8 +166,7 @@ func tracedWorld(t *testing.T, meta string) (*world, *collect.Collector) {
 	return w, collector
 }
 
-// A call that a person approves has the time that they took, and the gates before
-// and after it.
+// The trace of an approved call has the person's time, and the gates before and after it.
 func TestTraceOfAnApproval(t *testing.T) {
 	w, collector := tracedWorld(t, agentMeta)
 	a, verdicts := w.attach(nil)
@@ -201,8 +199,8 @@ func TestTraceOfAnApproval(t *testing.T) {
 	}
 }
 
-// What fails is always sent; of the rest as much as the configuration says, and
-// nothing that the agent does not keep itself.
+// Traces of failures are always sent. The others are sampled as configured; a trace that the agent
+// does not sample is not sent.
 func TestTracesAreSampled(t *testing.T) {
 	h, collector := tracedHome(t, 0)
 	d, _ := h.start(t)
@@ -213,7 +211,7 @@ func TestTracesAreSampled(t *testing.T) {
 	}
 	a.traced("other", agentMeta)
 	a.takeBack()
-	a.next(a.toServer) // which is told
+	a.next(a.toServer) // the server is notified
 	a.traced("delete_file", agentMeta)
 	lost := h.attach(t)
 	lost.traced("other", agentMeta)
@@ -238,7 +236,7 @@ func TestTracesAreSampled(t *testing.T) {
 	}
 }
 
-// outcomes lists what calls came to.
+// outcomes lists the outcomes of calls.
 func outcomes(spans []collect.Span) string {
 	var all []string
 	for _, s := range spans {
@@ -250,7 +248,7 @@ func outcomes(spans []collect.Span) string {
 	return strings.Join(all, " ")
 }
 
-// A name that an agent made up may hold a secret.
+// A name made up by an agent may contain a secret.
 func TestTracesKeepSecretsOutOfNames(t *testing.T) {
 	h, collector := tracedHome(t, 1)
 	h.start(t)
@@ -262,8 +260,8 @@ func TestTracesKeepSecretsOutOfNames(t *testing.T) {
 	}
 }
 
-// A call that is held while the daemon is replaced has a span of each daemon, in
-// one trace though the agent has none.
+// A call that is held while the daemon is replaced has a span of each daemon, in one trace, even if
+// the agent named none.
 func TestTracesOverARestart(t *testing.T) {
 	w, collector := tracedWorld(t, `{}`)
 	held := func(earlier map[uint64]record.Record) *gate.Attachment {
@@ -297,7 +295,7 @@ func TestTracesOverARestart(t *testing.T) {
 	}
 }
 
-// A header that can't be had is told, and a reload mends it.
+// A header that can't be read is reported, and a reload fixes it.
 func TestTracesWithoutTheirHeader(t *testing.T) {
 	h, collector := tracedHome(t, 1)
 	token := filepath.Join(filepath.Dir(h.config), "token")

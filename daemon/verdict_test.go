@@ -15,7 +15,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// verdicts are the gates as a daemon puts them together, with one shim attached.
+// verdicts is a test fixture: the gates as a daemon assembles them, with one shim attached.
 type verdicts struct {
 	daemon   *Daemon
 	project  string
@@ -25,8 +25,8 @@ type verdicts struct {
 	lines    []gate.Submission
 }
 
-// newVerdicts starts them. Without recorded nothing is written down, which leaves what
-// the gates themselves cost.
+// newVerdicts starts the gates. Without recorded, nothing is recorded, so that only the cost of the
+// gates is measured.
 func newVerdicts(tb testing.TB, recorded bool) *verdicts {
 	tb.Helper()
 	dir := tb.TempDir()
@@ -67,7 +67,7 @@ func newVerdicts(tb testing.TB, recorded bool) *verdicts {
 	return v
 }
 
-// reads makes the calls that are judged read a file.
+// reads makes the judged calls read a file.
 func (v *verdicts) reads(path string) {
 	for i := range 256 {
 		s := gate.Submission{Side: wire.FromAgent, Line: fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"read_file","arguments":{"path":%q}}}`, i, path)}
@@ -75,7 +75,7 @@ func (v *verdicts) reads(path string) {
 	}
 }
 
-// judge has one ordinary call judged, and outcome tells how it ended.
+// judge judges one ordinary call and reports its outcome.
 func (v *verdicts) judge(tb testing.TB) {
 	v.seq++
 	s := v.lines[v.seq%uint64(len(v.lines))]
@@ -88,12 +88,12 @@ func (v *verdicts) judge(tb testing.TB) {
 
 func (v *verdicts) outcome() { v.attached.Outcome(context.Background(), v.seq, "ok") }
 
-// mostAllocations is how many allocations an ordinary call's verdict and outcome may
-// take together, without the record. They take 23, and 27 where paths have to be
-// followed link by link, since the system has no call for more or forbids it.
+// mostAllocations is the limit of allocations for the verdict and outcome of an ordinary call,
+// without the record. They need 23, or 27 where paths must be resolved link by link, because the
+// system has no call for that or forbids it.
 const mostAllocations = 28
 
-// Allocations tell what a clock on a busy machine can't.
+// Allocations show what a clock on a busy machine can't.
 func TestVerdictAllocatesLittle(t *testing.T) {
 	if rig.UnderRace() {
 		t.Skip("pools forget at random under the race detector")
@@ -104,17 +104,17 @@ func TestVerdictAllocatesLittle(t *testing.T) {
 		v.judge(t)
 		v.outcome()
 	}
-	for range 64 { // what is kept for later calls is made by the first
+	for range 64 { // the first calls fill the caches
 		call()
 	}
-	if got := rig.Allocations(500, call); int(got) > mostAllocations { // the collector may empty a pool
+	if got := rig.Allocations(500, call); int(got) > mostAllocations { // the garbage collector may empty a pool
 		t.Errorf("a verdict takes %.1f allocations, want at most %d", got, mostAllocations)
 	}
 }
 
-// BenchmarkVerdict is what the gates cost for an ordinary call, and what the record
-// adds to that: the medians of the verdict and of the outcome, which follows when the
-// call has been answered. Cold is after something else had the caches.
+// BenchmarkVerdict measures the cost of the gates for an ordinary call, and the additional cost of
+// the record: the medians of the verdict, and of the outcome, which follows the answer. In cold,
+// other data has replaced the caches.
 func BenchmarkVerdict(b *testing.B) {
 	other := make([]byte, 8<<20)
 	for _, how := range []string{"gates", "recorded"} {
@@ -139,7 +139,7 @@ func BenchmarkVerdict(b *testing.B) {
 					v.outcome()
 					verdicts[i], outcomes[i] = judged.Sub(began), time.Since(judged)
 				}
-				b.ReportMetric(0, "ns/op") // the caches have their part in it
+				b.ReportMetric(0, "ns/op") // it would include the caches
 				b.ReportMetric(median(verdicts), "ns/verdict")
 				b.ReportMetric(median(outcomes), "ns/outcome")
 			})

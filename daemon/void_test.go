@@ -27,8 +27,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// world is all that a yes depends on: the gate, the policies and the questions as
-// they are, and an agent, a server and a clock that the test plays.
+// world is a test fixture with everything that an approval depends on: the real gate, policies and
+// questions, and an agent, a server and a clock simulated by the test.
 type world struct {
 	dir  string
 	gate *gate.Gate
@@ -39,16 +39,16 @@ type world struct {
 	yaml, cedar string
 	shim        gate.Shim
 	line        string
-	asleep      atomic.Int64 // how much further the clock is that nobody can set
+	asleep      atomic.Int64 // offset of the clock that nobody can set
 	closed      bool
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	pin     gate.Pinned
 	facts   []gate.Fact
-	hooks   []gate.Hooked                // what the extensions that are installed say of the call
-	onHook  func(*gate.Call) gate.Hooked // instead of that, when set
+	hooks   []gate.Hooked                // what the installed extensions answer for the call
+	onHook  func(*gate.Call) gate.Hooked // used instead of hooks, if set
 	records []record.Record
-	onYes   func() // when a yes has been written down, before the call can know of it
+	onYes   func() // called when an approval is recorded, before the call can know of it
 }
 
 const (
@@ -104,7 +104,7 @@ func (w *world) close() error {
 	return errors.Join(w.q.Close(), w.db.Close())
 }
 
-// reload makes what is in the files the set in force.
+// reload puts the configuration and policies of the world in force.
 func (w *world) reload() error {
 	err := errors.Join(os.WriteFile(filepath.Join(w.dir, config.FileName), []byte(w.yaml), 0o600),
 		os.MkdirAll(filepath.Join(w.dir, "policies"), 0o700), os.WriteFile(filepath.Join(w.dir, "policies/w.cedar"), []byte(w.cedar), 0o600))
@@ -125,9 +125,8 @@ func (w *world) reload() error {
 	return nil
 }
 
-// rewrites is a change of the configuration or the policies. It is none where
-// another one has taken away what it is about, or where both together are not
-// valid: what was in force stays so.
+// rewrites returns a change of the configuration or the policies. The change has no effect if
+// another one has removed its text, or if both together are invalid: then the set in force stays.
 func rewrites(old, with string) func(*world) error {
 	return func(w *world) error {
 		yaml, cedar := w.yaml, w.cedar
@@ -139,7 +138,7 @@ func rewrites(old, with string) func(*world) error {
 	}
 }
 
-// sets is a change of what the gate is told of a call.
+// sets returns a change of what the gate is told about a call.
 func sets(change func(*world)) func(*world) error {
 	return func(w *world) error {
 		w.mu.Lock()
@@ -169,7 +168,7 @@ func (w *world) Record(_ context.Context, r *record.Record, _ []byte, _ []string
 	return nil
 }
 
-// shelf is what a world knows of definitions; its Of is another one than that of
+// shelf implements gate.Pins for a world. It is a separate type because its Of differs from that of
 // facts.
 type shelf struct{ *world }
 
@@ -181,7 +180,7 @@ func (shelf) Relist(string, string)                   {}
 func (shelf) Left(string)                             {}
 func (s shelf) Holds(*gate.Call, string, string) bool { return s.pinned().Held != "" }
 
-// extensions are those of a world.
+// extensions implements gate.Hooks for a world.
 type extensions struct{ *world }
 
 func (e extensions) Revision() uint64 {
@@ -218,28 +217,28 @@ func (e extensions) Before(_ context.Context, c *gate.Call) gate.Hooked {
 
 func (e extensions) After(context.Context, *gate.Call, []byte) gate.Hooked { return gate.Hooked{} }
 
-// installs is a change by which there is one more extension, which says h of the
-// call; it does not want to see it when h is none.
+// installs returns a change that installs one more extension, which answers h for the call. If h is
+// zero, the extension does not want to see the call.
 func installs(h gate.Hooked) func(*world) error {
 	return sets(func(w *world) { w.hooks = append(w.hooks, h) })
 }
 
-// Between a yes and the write are these moments.
+// Moments between an approval and the write.
 const (
-	held     = 'h' // the call waits; the change is made once the yes is written down
-	parked   = 'p' // the call was told to repeat itself, and is made again by another process
-	upgraded = 'r' // nobody hears of it, and then another daemon comes
-	asked    = 'q' // the daemon is another one before somebody answers
+	held     = 'h' // the call is held; the change is made once the approval is recorded
+	parked   = 'p' // the call was parked and is repeated by another process
+	upgraded = 'r' // nobody gets the answer, and then the daemon is replaced
+	asked    = 'q' // the daemon is replaced before somebody answers
 )
 
-// change is something that can become different between a yes and the write.
+// change is something that can change between an approval and the write.
 type change struct {
-	at string // the moments at which it can
+	at string // moments at which it can happen
 	do func(*world) error
 }
 
-// voids are changes of which each makes a yes void, and which together, in any
-// order, never make what was there before.
+// voids are changes that each void an approval, and that together, in any order, never restore the
+// original state.
 var voids = map[string]change{
 	"an argument":         {"prq", lines("ship it", "ship him")},
 	"a blank":             {"prq", lines(`"name":"plan"`, `"name": "plan"`)},
@@ -283,7 +282,7 @@ var voids = map[string]change{
 	"a tool hidden":         {"hprq", rewrites("{id: notes}", "{id: notes, expose: {mode: blocklist, tools: [write_note]}}")},
 	"the session's end":     {"p", func(w *world) error { w.q.WithdrawSession("s", "over"); return nil }},
 	"a no": {"p", func(w *world) error {
-		if err := w.decide(false); !errors.Is(err, gate.ErrDecided) { // too late, if time came first
+		if err := w.decide(false); !errors.Is(err, gate.ErrDecided) { // too late if it had expired
 			return err
 		}
 		return nil
@@ -295,10 +294,10 @@ var voids = map[string]change{
 	"time, over a restart":      {"p", func(w *world) error { w.asleep.Add(int64(11 * time.Minute)); return w.restart() }},
 }
 
-// neutral are changes that have no part in it.
+// neutral are changes that do not affect an approval.
 var neutral = map[string]change{
 	"nothing":           {"hprq", func(*world) error { return nil }},
-	"an extension":      {"prq", installs(gate.Hooked{Move: gate.Forward})}, // it is asked
+	"an extension":      {"prq", installs(gate.Hooked{Move: gate.Forward})}, // it is called
 	"an idle extension": {"hprq", installs(gate.Hooked{})},
 	"lines above":       {"hprq", rewrites("schema: 1\n", "schema: 1\n\n# a note\n")},
 	"another rule":      {"hprq", rewrites("  rules:\n", "  rules:\n    - {match: \"delete_*\", action: deny}\n")},
@@ -329,14 +328,14 @@ func (w *world) decide(approve bool) error {
 	return err
 }
 
-// attach joins as w.shim, and returns where verdicts arrive.
+// attach attaches as w.shim, and returns the channel of its verdicts.
 func (w *world) attach(earlier map[uint64]record.Record) (*gate.Attachment, chan gate.Verdict) {
 	a, verdicts := w.gate.Attach(context.Background(), w.shim, earlier), make(chan gate.Verdict, 16)
 	a.Bind(told(verdicts))
 	return a, verdicts
 }
 
-// told takes verdicts, but for the word that extensions are asked.
+// told passes on verdicts, except the notice that extensions are called.
 func told(verdicts chan<- gate.Verdict) func(gate.Verdict) {
 	return func(v gate.Verdict) {
 		if v.Move != gate.Ask || v.Approval != "" {
@@ -349,8 +348,8 @@ func (w *world) submit(a *gate.Attachment, seq uint64) {
 	a.Submit(gate.Submission{Seq: seq, Side: wire.FromAgent, Line: []byte(w.line)})
 }
 
-// play has a call asked about, approved and written, with changes made between the
-// yes and the write, and returns what the shim hears.
+// play has a call asked about, approved and written, with changes made between the approval and the
+// write, and returns the verdict that the shim gets.
 func (w *world) play(moment rune, changes []change) (gate.Verdict, error) {
 	var failed error
 	apply := func() {
@@ -385,7 +384,7 @@ func (w *world) play(moment rune, changes []change) (gate.Verdict, error) {
 	case upgraded:
 		a.Bind(nil)
 		failed = w.decide(true)
-		for n := 1; n > 0; _, _, n = a.Counts() { // the answer is taken, with nobody to tell
+		for n := 1; n > 0; _, _, n = a.Counts() { // until the answer is taken, with no call to notify
 			time.Sleep(time.Microsecond)
 		}
 		a.Close(false)
@@ -407,7 +406,7 @@ func (w *world) play(moment rune, changes []change) (gate.Verdict, error) {
 	return <-verdicts, failed
 }
 
-// earlier is what a daemon has on record of the first attachment.
+// earlier returns what is recorded of the first attachment.
 func (w *world) earlier() map[uint64]record.Record {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -420,7 +419,7 @@ func (w *world) earlier() map[uint64]record.Record {
 	return all
 }
 
-// forwards is how many records say that a call went on.
+// forwards returns how many records say that a call was forwarded.
 func (w *world) forwards() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -433,7 +432,7 @@ func (w *world) forwards() int {
 	return n
 }
 
-// voided checks what came of a call with changes of which some void the yes.
+// voided checks the result of a call with changes of which some void the approval.
 func voided(t interface{ Errorf(string, ...any) }, dir string, moment rune, names []string) {
 	w, err := newWorld(dir)
 	if err != nil {
@@ -468,7 +467,7 @@ func voided(t interface{ Errorf(string, ...any) }, dir string, moment rune, name
 	}
 }
 
-// possible are the names of the changes that can be made at a moment.
+// possible returns the names of the changes that can be made at a moment.
 func possible(moment rune, of ...map[string]change) []string {
 	var names []string
 	for _, changes := range of {
@@ -482,8 +481,8 @@ func possible(moment rune, of ...map[string]change) []string {
 	return names
 }
 
-// Whatever changes between a person's yes and the write makes the yes void, at
-// whatever moment it does; and what has no part in it does not.
+// Any relevant change between a person's approval and the write voids the approval, at whatever
+// moment it happens. An irrelevant change does not.
 func TestAnyChangeBeforeTheWriteVoidsAYes(t *testing.T) {
 	for _, moment := range "hprq" {
 		for _, name := range possible(moment, voids, neutral) {
@@ -500,7 +499,7 @@ func TestAnyChangeBeforeTheWriteVoidsAYes(t *testing.T) {
 	}
 }
 
-// No change makes another one good.
+// No change compensates for another.
 func TestChangesTogetherVoidAYes(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		moment := rapid.SampledFrom([]rune("hprq")).Draw(r, "moment")

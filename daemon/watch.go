@@ -11,25 +11,24 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// watch looks again and again whether the parts of a daemon still answer, and
-// says so only when all of them have. It does so in one goroutine and one part
-// after the other: a part that hangs holds up the watch, which then says nothing
-// more, and whoever listens ends the daemon.
+// watch checks periodically whether the parts of a daemon respond, and reports success only if all
+// do. It checks one part after the other in one goroutine: a part that hangs blocks the watch,
+// which then reports nothing, and the listener ends the daemon.
 type watch struct {
 	parts []part
-	every time.Duration // from one look to the next, and how long one may take
+	every time.Duration // interval between checks, and their timeout
 	log   *slog.Logger
 }
 
-// part is something without which nothing can be judged. The look returns when
-// the part has answered; an error is no answer.
+// part is something that judging needs. look returns when the part has responded; with an error,
+// the part did not respond.
 type part struct {
 	name string
 	look func(context.Context) error
 }
 
-// run looks until ctx ends, and calls alive after each look at which every part
-// has answered in time. It returns later than ctx ends while a part hangs.
+// run checks until ctx ends, and calls alive after each check in which every part responded in
+// time. While a part hangs, run does not return even if ctx has ended.
 func (w *watch) run(ctx context.Context, alive func()) {
 	for {
 		began := time.Now()
@@ -51,9 +50,8 @@ func (w *watch) run(ctx context.Context, alive func()) {
 	}
 }
 
-// look asks each part. Why nothing is said of the daemon being alive has to
-// stand in the log before the daemon is killed for it, so one that hangs is
-// named while it does.
+// look checks each part. A part that hangs is logged while it does, since the reason must be in the
+// log before the daemon is killed for it.
 func (w *watch) look(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, w.every)
 	defer cancel()
@@ -68,19 +66,17 @@ func (w *watch) look(ctx context.Context) error {
 	return nil
 }
 
-// Watch checks the daemon through its own gate until ctx ends, and calls alive
-// after each check that was passed: a call was judged by the set in force, and
-// the configuration, the questions, the state and the record answered within
-// every, which is also the pause between two checks. A part that answers with
-// an error of its own is alive: it refuses calls and says why, and nothing is
-// gained by another daemon that does the same. While a part hangs, Watch
-// does not return.
+// Watch checks the daemon through its own gate until ctx ends. It calls alive after each successful
+// check: a call was judged by the set in force, and the configuration, the questions, the state and
+// the audit log responded within every. every is also the interval between checks. A part that
+// responds with an error of its own counts as alive: it denies calls and says why, and another
+// daemon would do the same. While a part hangs, Watch does not return.
 func (d *Daemon) Watch(ctx context.Context, every time.Duration, alive func()) {
 	w := &watch{parts: d.parts(), every: every, log: d.log}
 	w.run(ctx, alive)
 }
 
-// parts are what a call needs on its way, in that order.
+// parts returns the parts that a call needs, in the order in which it needs them.
 func (d *Daemon) parts() []part {
 	return []part{
 		{"judging a call", d.judgeSample},
@@ -103,17 +99,17 @@ func (d *Daemon) parts() []part {
 	}
 }
 
-// sampleShim and sampleCall are what is judged to see whether judging works. No
-// agent can have them: ids of attachments are longer.
+// sampleShim and sampleCall are judged to check that judging works. No agent can have this
+// attachment id, since real ids are longer.
 var (
 	sampleShim = gate.Shim{Attachment: "self-check", Server: "thoughtgate-self-check"}
 	sampleCall = []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"self_check","arguments":{}}}`)
 )
 
-// judgeSample takes a call through the gate that judges all others, as far as
-// the gate that asks a person. It is not recorded, and nobody remembers it.
+// judgeSample passes a call through the daemon's gate, except for the stage that asks a person. The
+// call is neither recorded nor remembered.
 func (d *Daemon) judgeSample(ctx context.Context) error {
-	line := append([]byte(nil), sampleCall...) // the gate owns what it is given
+	line := append([]byte(nil), sampleCall...) // the gate takes ownership of the line
 	c, err := d.judge.Read(sampleShim, gate.Submission{Seq: 1, Side: wire.FromAgent, Line: line})
 	if err != nil {
 		return err

@@ -15,13 +15,13 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
-// A daemon is called alive as long as each of its parts answers in time, and
-// not once more from the moment on at which one hangs.
+// A daemon is reported alive as long as each of its parts responds in time, and not any more once a
+// part hangs.
 func TestWatch(t *testing.T) {
 	const every = 10 * time.Second
 	for _, test := range []struct {
 		name  string
-		stage func(ctx context.Context, hang chan struct{}) error // what the injected part does from the fourth look on
+		stage func(ctx context.Context, hang chan struct{}) error // what the injected part does from the fourth check on
 		beats int                                                 // in 100 s
 		says  string
 	}{
@@ -65,7 +65,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// ready is a daemon that is not run.
+// ready returns a daemon that is not running.
 func ready(t *testing.T, yaml string) *Daemon {
 	t.Helper()
 	dir := t.TempDir()
@@ -87,8 +87,8 @@ func ready(t *testing.T, yaml string) *Daemon {
 	return d
 }
 
-// Each part of a real daemon answers, whatever the rules say of the sample, and
-// leaves no trace; and each hangs with what it asks.
+// Each part of a real daemon responds, whatever the rules say about the sample call, and leaves no
+// trace. Each part hangs if what it checks hangs.
 func TestSelfCheck(t *testing.T) {
 	for name, yaml := range map[string]string{
 		"forward": "schema: 1\n",
@@ -124,7 +124,7 @@ func TestSelfCheckHangsWithTheReload(t *testing.T) {
 	select {
 	case <-alive:
 		t.Error("called alive while a reload hangs")
-	case <-time.After(200 * time.Millisecond): // many times as long as it takes otherwise
+	case <-time.After(200 * time.Millisecond): // much longer than it usually takes
 	}
 	d.policies.reloading.Unlock()
 	<-alive

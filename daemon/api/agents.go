@@ -17,20 +17,20 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// agentsService serves Agents.
+// agentsService implements the Agents service.
 type agentsService struct {
 	pb.UnimplementedAgentsServer
 	s *Server
 
-	mu      sync.Mutex              // guards what follows
-	callers map[string]proc.Process // of the runs under way, by id
+	mu      sync.Mutex              // guards the fields below
+	callers map[string]proc.Process // callers of the runs under way, by run id
 }
 
-// waitingEvents is how many events of a run wait for whoever reads them.
+// waitingEvents is the capacity of the channel of a run's events.
 const waitingEvents = 64
 
-// Run starts a program that does not descend from the caller, and so asks of it
-// what a decision does: an agent must not have another one do what it may not.
+// Run starts a program that does not descend from the caller. So it requires a caller that may
+// decide: an agent must not have another agent do what it may not.
 func (v *agentsService) Run(req *pb.RunAgentRequest, stream grpc.ServerStreamingServer[pb.RunEvent]) error {
 	ctx, _, err := v.s.decider(stream.Context(), fmt.Sprintf("running the agent %q", req.GetName()))
 	if err != nil {
@@ -56,7 +56,7 @@ func (v *agentsService) Run(req *pb.RunAgentRequest, stream grpc.ServerStreaming
 	})
 	defer running.Wait()
 	var unsent error
-	id := "" // before the run has one, nothing is kept under it
+	id := "" // no caller is recorded while id is empty
 	defer func() { v.note(id, proc.Process{}) }()
 	for e := range events {
 		if e.Kind == agent.KindStarted {
@@ -80,7 +80,7 @@ func (v *agentsService) Run(req *pb.RunAgentRequest, stream grpc.ServerStreaming
 	}}})
 }
 
-// note keeps whose a run is; of nobody, that it is over.
+// note records the caller of a run; the zero Process removes the run.
 func (v *agentsService) note(id string, caller proc.Process) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -109,7 +109,7 @@ func runEventTo(e agent.Event) *pb.RunEvent {
 	return &pb.RunEvent{Event: &pb.RunEvent_Note{Note: &pb.RunNote{Text: strings.ToValidUTF8(e.Text, "\uFFFD")}}}
 }
 
-// Cancel is for the process that reads the run, and for whoever may decide.
+// Cancel is allowed for the process that started the run, and for callers that may decide.
 func (v *agentsService) Cancel(ctx context.Context, req *pb.CancelRunRequest) (*pb.CancelRunResponse, error) {
 	line, err := lineOf(ctx)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// approvalsService serves Approvals.
+// approvalsService implements the Approvals service.
 type approvalsService struct {
 	pb.UnimplementedApprovalsServer
 	s *Server
@@ -101,7 +101,7 @@ func (v approvalsService) Decide(ctx context.Context, d *pb.Decision) (*pb.Decid
 	return decided, nil
 }
 
-// longestReport bounds what a surface says of an answer, in bytes.
+// longestReport is the largest reason of a report, in bytes.
 const longestReport = 512
 
 func (v approvalsService) Report(ctx context.Context, req *pb.ReportRequest) (*pb.ReportResponse, error) {
@@ -153,8 +153,8 @@ var scopes = map[pb.GrantScope]string{
 	pb.GrantScope_GRANT_SCOPE_ALWAYS:  approval.Always,
 }
 
-// nameOf is the word for an enum in one of the tables above. One that this daemon
-// doesn't know is no word, and refused.
+// nameOf returns the word for an enum value in one of the tables above, and "" for zero. A value
+// that this daemon doesn't know becomes "?", which is refused.
 func nameOf[K ~int32](words map[K]string, k K) string {
 	if k == 0 {
 		return ""
@@ -174,7 +174,7 @@ func numberOf[K ~int32](words map[K]string, word string) K {
 	return 0
 }
 
-// termsOf are the terms of a grant, nil for none.
+// termsOf returns the terms of a grant, or nil if m is nil.
 func termsOf(m *pb.GrantTerms) *approval.Terms {
 	if m == nil {
 		return nil
@@ -225,10 +225,10 @@ func (v approvalsService) RevokeGrant(ctx context.Context, req *pb.RevokeGrantRe
 	return &pb.RevokeGrantResponse{Grant: grantTo(g)}, nil
 }
 
-// grantsOn are the grants in force that would let through what a question is about:
-// in that project, if it says one, and with those arguments, if it says any.
+// grantsOn returns the grants in force that would approve the call that req describes. Project and
+// arguments are compared only if req has them.
 func (s *Server) grantsOn(ctx context.Context, req *pb.ExplainRequest) ([]*pb.Grant, error) {
-	if s.Approvals == nil { // no daemon, no grants
+	if s.Approvals == nil { // there are no grants without a daemon
 		return nil, nil
 	}
 	grants, err := s.Approvals.Grants(ctx, false)

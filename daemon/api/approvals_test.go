@@ -25,7 +25,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// recorded keeps what is put on record, in short.
+// recorded keeps a summary of each record.
 type recorded struct {
 	mu   sync.Mutex
 	said []string
@@ -42,8 +42,8 @@ func (r *recorded) Record(ctx context.Context, rec *record.Record, _ []byte, _ [
 	return nil
 }
 
-// answering serves the approvals of a queue, in which the questions of servers are
-// open: A-1 of the first, and so on.
+// answering serves the approvals of a queue that has a waiting question of each server: A-1 of the
+// first, and so on.
 func answering(t *testing.T, servers ...string) (*Server, *approval.Queue, *recorded, pb.ApprovalsClient) {
 	t.Helper()
 	dir, rec := tempdir.New(t, "", "tg"), &recorded{}
@@ -87,7 +87,7 @@ func answering(t *testing.T, servers ...string) (*Server, *approval.Queue, *reco
 	return s, q, rec, pb.NewApprovalsClient(conn)
 }
 
-// statesOf is what became of the questions, the oldest first.
+// statesOf returns the states of the questions, oldest first.
 func statesOf(t *testing.T, q *approval.Queue, n int) string {
 	t.Helper()
 	var all []string
@@ -101,8 +101,8 @@ func statesOf(t *testing.T, q *approval.Queue, n int) string {
 	return strings.Join(all, ", ")
 }
 
-// A no to all questions of a server is a no to those that are open, and to no other's.
-// Each is on record like an answer to it alone, with what the kernel saw of who gave it.
+// DenyFrom denies the waiting questions of one server, and no others. Each denial is recorded like
+// a single one, with what the kernel showed about the caller.
 func TestDenyFrom(t *testing.T) {
 	_, q, rec, c := answering(t, "files", "web", "files", "files")
 	third, err := q.Get(t.Context(), "A-3")
@@ -135,8 +135,8 @@ func TestDenyFrom(t *testing.T) {
 	}
 }
 
-// Whoever an agent, or the daemon itself, has started answers nothing, and that is on
-// record. So does nobody at a terminal who has none.
+// A process that an agent or the daemon itself started can't answer, and that is recorded. Neither
+// can a process that claims a terminal and has none.
 func TestDenyFromBelowTheDaemon(t *testing.T) {
 	s, q, rec, c := answering(t, "files")
 	var err error

@@ -12,7 +12,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// auditService serves Audit.
+// auditService implements the Audit service.
 type auditService struct {
 	pb.UnimplementedAuditServer
 	s *Server

@@ -17,35 +17,34 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
-// peerCredentials hands the kernel's word on who is at the other end of a
-// connection to the calls that come over it, and the descriptors that came with it.
-// The listener has looked at the uid already.
+// peerCredentials passes the kernel's information about the process at the other end of a
+// connection to the calls on it, and the descriptors that were sent with it. The listener has
+// checked the uid.
 type peerCredentials struct {
-	arrivals *arrivals // nil where no descriptors are taken in
+	arrivals *arrivals // nil if descriptors are not received
 }
 
-// peerInfo is who a connection belongs to.
+// peerInfo describes the process at the other end of a connection.
 type peerInfo struct {
 	credentials.CommonAuthInfo
 	peer   *sock.Peer
 	seen   *seen
-	passed *sock.Passed // nil where no descriptors came
+	passed *sock.Passed // nil if no descriptors were sent
 }
 
-// seen is what was found out about the process at the other end of a connection
-// while it could be looked at. It does not change afterwards: what an environment
-// was is known when a program begins, and a program begins once. What a process
-// descends from is not kept, and looked at each time.
+// seen is what was found out about the process at the other end of a connection while it could be
+// inspected. It stays valid: the environment is fixed when a program starts. The ancestors of the
+// process are not kept; they are looked up each time.
 type seen struct {
-	mu     sync.Mutex // guards what follows
-	passed bool       // nothing spoke against it
-	exe    string     // its program, then
+	mu     sync.Mutex // guards the fields below
+	passed bool       // a check found nothing against the process
+	exe    string     // its program at that time
 }
 
 func (peerInfo) AuthType() string { return "so_peercred" }
 
-// ServerHandshake has the time that the server gives to new connections, which has
-// set their deadline.
+// ServerHandshake is bounded by the server's timeout for new connections, which is set as the
+// connection's deadline.
 func (p peerCredentials) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	if a, ok := c.(*arrival); ok {
 		a.taken()
@@ -54,7 +53,7 @@ func (p peerCredentials) ServerHandshake(c net.Conn) (net.Conn, credentials.Auth
 	if from, ok := c.(*sock.Conn); ok && p.arrivals != nil {
 		var err error
 		if passed, err = p.arrivals.receive(from); err != nil {
-			return nil, nil, err // and the server closes c
+			return nil, nil, err // the server closes c
 		}
 	}
 	known, ok := c.(interface{ Peer() *sock.Peer })
@@ -96,15 +95,15 @@ func peerOf(ctx context.Context) (*sock.Peer, error) {
 	return info.peer, err
 }
 
-// lineOf returns the caller's process and its ancestors, nearest first. It is
-// an error when the caller has ended meanwhile: its pid proves nothing then.
+// lineOf returns the caller's process and its ancestors, nearest first. It fails if the caller has
+// ended, since its pid then proves nothing.
 func lineOf(ctx context.Context) ([]proc.Process, error) {
 	line, _, err := lineAndPrograms(ctx)
 	return line, err
 }
 
-// lineAndPrograms is lineOf with the program that each of them runs, empty for the
-// caller and where it may not be seen.
+// lineAndPrograms is lineOf with the program of each process. The program is empty for the caller
+// and for processes whose program can't be seen.
 func lineAndPrograms(ctx context.Context) ([]proc.Process, []string, error) {
 	p, err := peerOf(ctx)
 	if err != nil {
@@ -124,20 +123,19 @@ func lineAndPrograms(ctx context.Context) ([]proc.Process, []string, error) {
 	return line, programs, nil
 }
 
-// caller is what the kernel shows of the process at the other end of a call,
-// and of those above it.
+// caller is what the kernel shows about the process that makes a call, and about its ancestors.
 type caller struct {
 	proc.Info
-	line   []proc.Process // itself, and its ancestors, nearest first
+	line   []proc.Process // the process and its ancestors, nearest first
 	above  []proc.Info
-	groups []string     // see cgroups; nil before they were asked for
-	seen   *record.Peer // what goes on record
-	known  bool         // it was looked at before on this connection, and may hide its memory since
+	groups []string     // see cgroups; nil until first used
+	seen   *record.Peer // what is recorded
+	known  bool         // it passed a check on this connection before, and may hide its memory since
 }
 
-// look looks at who calls. All of it is of one process, which lives still: a
-// caller that has ended proves nothing. What could be seen before something
-// failed comes with the error.
+// look inspects the calling process. All the information is about one process, which is still
+// alive: a caller that has ended proves nothing. If look fails, it returns what it could see with
+// the error.
 func look(ctx context.Context) (*caller, error) {
 	info, err := infoOf(ctx)
 	if err != nil {
@@ -164,7 +162,7 @@ func look(ctx context.Context) (*caller, error) {
 	return c, nil
 }
 
-// read asks the system for all that goes on record.
+// read gets everything that is recorded from the system.
 func (c *caller) read() error {
 	p, err := proc.Look(c.PID)
 	if err != nil {
@@ -191,8 +189,8 @@ func (c *caller) read() error {
 	return nil
 }
 
-// named is how a process is called on record, by its pid and its program. One
-// that has ended has its pid only.
+// named returns the pid and program of a process for the record. For a process that has ended it
+// returns only the pid.
 func named(pid int32) string {
 	p, err := proc.Look(pid)
 	if err != nil {
@@ -201,8 +199,8 @@ func named(pid int32) string {
 	return nameOfProcess(p)
 }
 
-// nameOfProcess names the program by its path where that may be seen, else as
-// the process calls itself.
+// nameOfProcess returns the pid and the program's path, or the process's own name if the path can't
+// be seen.
 func nameOfProcess(p proc.Info) string {
 	name := p.Exe
 	if name == "" {
@@ -211,7 +209,7 @@ func nameOfProcess(p proc.Info) string {
 	return fmt.Sprintf("%d %s", p.PID, name)
 }
 
-// who names the caller in a line.
+// who describes the caller in one line.
 func (c *caller) who() string {
 	who := fmt.Sprintf("pid %d %s", c.PID, c.Exe)
 	if c.TTY != "" {
@@ -220,10 +218,9 @@ func (c *caller) who() string {
 	return who
 }
 
-// decider checks that the caller may decide or loosen something, and says who
-// it is. An agent may not, nor anything below one (SECURITY.md, level watch).
-// A refusal is written down. What the kernel showed of the caller goes into
-// each record that names it, if that is made with the returned context.
+// decider checks that the caller may decide or loosen something, and returns who it is. An agent
+// may not, nor any process below one (SECURITY.md, level watch). A refusal is recorded. With the
+// returned context, each record that names the caller includes what the kernel showed about it.
 func (s *Server) decider(ctx context.Context, what string) (context.Context, string, error) {
 	c, err := look(ctx)
 	why := ""
@@ -242,7 +239,7 @@ func (s *Server) decider(ctx context.Context, what string) (context.Context, str
 	return gate.WithCaller(ctx, c.who(), c.seen), c.who(), nil
 }
 
-// passes notes that nothing spoke against a caller.
+// passes notes on the connection that the caller passed a check.
 func passes(ctx context.Context, c *caller) error {
 	info, err := infoOf(ctx)
 	if err != nil {
@@ -254,7 +251,7 @@ func passes(ctx context.Context, c *caller) error {
 	return nil
 }
 
-// atTerminal is decider for what a person does at a terminal and nowhere else.
+// atTerminal is like decider, and also requires that the caller has a terminal.
 func (s *Server) atTerminal(ctx context.Context, what string) (context.Context, string, error) {
 	ctx, who, err := s.decider(ctx, what)
 	if err != nil {
@@ -271,7 +268,7 @@ func (s *Server) atTerminal(ctx context.Context, what string) (context.Context, 
 	return ctx, who, nil
 }
 
-// refused writes down that somebody was refused.
+// refused logs and records that a caller was refused.
 func (s *Server) refused(ctx context.Context, c *caller, what, why string) {
 	s.Logger.Warn("refused a caller", "what", what, "caller", c.who(), "reason", why)
 	err := s.Recorder.Record(context.WithoutCancel(ctx), &record.Record{
@@ -282,9 +279,8 @@ func (s *Server) refused(ctx context.Context, c *caller, what, why string) {
 	}
 }
 
-// surfaceOf is the surface that who answers on. That is what the client claims, but
-// for one thing which the kernel knows better: nobody sits at a terminal where
-// there is none.
+// surfaceOf returns the surface of an answer by who. It is the client's claim, with one exception
+// that the kernel can check: a process without a terminal is not on the terminal surface.
 func surfaceOf(ctx context.Context, who, claimed string) string {
 	if p := gate.PeerOf(ctx, who); claimed == string(config.SurfaceTerminal) && (p == nil || p.TTY == "") {
 		return string(config.SurfaceScript)

@@ -24,7 +24,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// daemonService serves Daemon.
+// daemonService implements the Daemon service.
 type daemonService struct {
 	pb.UnimplementedDaemonServer
 	s *Server
@@ -56,7 +56,7 @@ func (v daemonService) Status(context.Context, *pb.StatusRequest) (*pb.StatusRes
 	return resp, nil
 }
 
-// countKept counts what the daemon keeps running, by kind.
+// countKept counts the programs that the daemon keeps running, by kind.
 func (s *Server) countKept() []*pb.KindCount {
 	var counts []*pb.KindCount
 	by := map[string]*pb.KindCount{}
@@ -79,7 +79,7 @@ func (s *Server) countKept() []*pb.KindCount {
 	return counts
 }
 
-// otherBuilds counts the shims that are of another build.
+// otherBuilds counts the shims of other builds.
 func otherBuilds(attached []session.Attached, build string) (n uint32) {
 	for _, a := range attached {
 		if a.Build != build {
@@ -89,8 +89,7 @@ func otherBuilds(attached []session.Attached, build string) (n uint32) {
 	return n
 }
 
-// count counts the sessions whose wrap is there, and the servers that run past
-// them.
+// count counts the sessions whose wrap is present, and the servers that run past them.
 func count(all []session.State) (sessions, ungoverned uint32) {
 	for _, st := range all {
 		if st.Present {
@@ -134,7 +133,7 @@ func (v daemonService) Metrics(_ context.Context, req *pb.MetricsRequest) (*pb.M
 	return resp, err
 }
 
-// answerFirst is how long the end waits for the answer to get out.
+// answerFirst is the delay before the daemon stops, so that the answer gets out.
 const answerFirst = 50 * time.Millisecond
 
 func (v daemonService) Stop(ctx context.Context, req *pb.StopRequest) (*pb.StopResponse, error) {
@@ -182,12 +181,11 @@ func diagnosticsTo(problems []config.Diagnostic) []*pb.Diagnostic {
 	})
 }
 
-// longestProfile is for how long the daemon looks at itself, whoever forgets to say
-// that it is enough.
+// longestProfile is the longest time that a profile is taken if the client does not end it.
 const longestProfile = 10 * time.Minute
 
-// profileKinds are the profiles that can be asked for. Of cpu, mutex and block
-// something is seen only from the request on.
+// profileKinds are the supported profiles. cpu, mutex and block cover only the time after the
+// request.
 var profileKinds = []string{"cpu", "heap", "allocs", "goroutine", "mutex", "block"}
 
 func (v daemonService) Profile(stream grpc.BidiStreamingServer[pb.ProfileRequest, pb.ProfileChunk]) error {
@@ -204,7 +202,7 @@ func (v daemonService) Profile(stream grpc.BidiStreamingServer[pb.ProfileRequest
 		return toStatus(fmt.Errorf("there is no profile %q: %w", kind, gate.ErrInvalid))
 	}
 	v.s.Logger.Info("profiles itself", "kind", kind, "by", by)
-	if err := stream.Send(&pb.ProfileChunk{}); err != nil { // it has begun
+	if err := stream.Send(&pb.ProfileChunk{}); err != nil { // the profile has begun
 		return err
 	}
 	enough := func() error {
@@ -222,7 +220,7 @@ func (v daemonService) Profile(stream grpc.BidiStreamingServer[pb.ProfileRequest
 			}
 			return err
 		case <-ctx.Done():
-			return stream.Context().Err() // nil when it was only long
+			return stream.Context().Err() // nil if only longestProfile has passed
 		}
 	}
 	var out bytes.Buffer
@@ -237,7 +235,7 @@ func (v daemonService) Profile(stream grpc.BidiStreamingServer[pb.ProfileRequest
 	return nil
 }
 
-// profile writes a profile that is over when enough returns.
+// profile writes a profile. Profiles that cover a period end when enough returns.
 func profile(kind string, w io.Writer, enough func() error) error {
 	switch kind {
 	case "cpu":
@@ -252,7 +250,7 @@ func profile(kind string, w io.Writer, enough func() error) error {
 		runtime.SetBlockProfileRate(int(10 * time.Microsecond))
 		defer runtime.SetBlockProfileRate(0)
 	case "heap":
-		runtime.GC() // what is held, not what is not collected yet
+		runtime.GC() // drop garbage, which is not in use
 	}
 	if kind == "mutex" || kind == "block" {
 		if err := enough(); err != nil {

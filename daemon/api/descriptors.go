@@ -12,40 +12,39 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
-// What a shim passes on, in this order.
+// The descriptors that a shim sends, in this order.
 const (
-	agentInput   = iota // what the agent writes
-	agentOutput         // what it reads
-	serverInput         // the write end of the server's input
-	serverOutput        // the read end of what the server writes
-	drained             // the write end of a pipe that is closed when the agent has all
-	descriptors         // how many they are
+	agentInput   = iota // carries what the agent writes
+	agentOutput         // carries what the agent reads
+	serverInput         // write end of the server's stdin
+	serverOutput        // read end of the server's stdout
+	drained             // write end of a pipe that is closed when the agent has read everything
+	descriptors         // their number
 )
 
-// maxArrivals is how many connections of one process are looked at together until
-// their first byte has come. Others wait, as long as a connection may.
+// maxArrivals is how many connections of one process may wait for their first byte at a time.
+// Further ones queue, at most for the timeout of a new connection.
 const maxArrivals = 8
 
-// arrivals lets connections have their turn. A process that makes many and says
-// nothing is in its own way alone.
+// arrivals limits the connections that wait for their first byte, per process. A process that opens
+// many silent connections blocks only itself.
 type arrivals struct {
 	timeout time.Duration
 	mu      sync.Mutex
 	of      map[proc.Process]*turns
 }
 
-// turns are those of one process.
+// turns limits the connections of one process.
 type turns struct {
-	taken chan struct{} // holds a value for each
-	users int           // who has one, or waits; guarded by the mu of arrivals
+	taken chan struct{} // holds a value for each connection that is being received
+	users int           // connections being received or waiting; guarded by arrivals.mu
 }
 
 func newArrivals(timeout time.Duration) *arrivals {
 	return &arrivals{timeout: timeout, of: map[proc.Process]*turns{}}
 }
 
-// receive waits for the first byte of c and takes in the descriptors that came with
-// it, nil for none.
+// receive waits for the first byte of c and returns the descriptors that came with it, or nil.
 func (a *arrivals) receive(c *sock.Conn) (*sock.Passed, error) {
 	who := c.Peer().Process
 	a.mu.Lock()
@@ -74,8 +73,8 @@ func (a *arrivals) receive(c *sock.Conn) (*sock.Passed, error) {
 	}
 }
 
-// descriptors returns what the shim has passed on, which is the caller's from then on
-// to close. It is an error when there is nothing, or something else than should be.
+// descriptors returns the descriptors that the shim sent. The caller must close them. It fails if
+// there are none, or if they are not as required.
 func (p peerInfo) descriptors() ([]int, error) {
 	fds := p.passed.Take()
 	if fds == nil {
@@ -88,16 +87,15 @@ func (p peerInfo) descriptors() ([]int, error) {
 	return fds, nil
 }
 
-// checkDescriptors checks that what a shim has passed on is what it should be. What
-// the agent gave it may be anything that bytes are read from or written to one after
-// the other; the rest are pipes, which the shim has made.
+// checkDescriptors checks that the descriptors of a shim are as required. Those from the agent may
+// be any file that is read or written sequentially; the others are pipes made by the shim.
 func checkDescriptors(fds []int) error {
 	if len(fds) != descriptors {
 		return fmt.Errorf("%d descriptors came and not %d: %w", len(fds), descriptors, gate.ErrInvalid)
 	}
 	for i, want := range [descriptors]struct {
 		name   string
-		access int // it must be open for this
+		access int // required access mode
 		pipe   bool
 	}{
 		agentInput:   {"the agent's input", unix.O_RDONLY, false},

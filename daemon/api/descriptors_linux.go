@@ -4,5 +4,5 @@ package api
 
 import "golang.org/x/sys/unix"
 
-// pathOnly is set on a descriptor that nothing can be read from.
+// pathOnly is set on a descriptor that can't be read.
 const pathOnly = unix.O_PATH

@@ -23,7 +23,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// relayTaker serves Relay, and tells what came with the connection of each Attach.
+// relayTaker serves Relay, and reports what came with the connection of each Attach.
 type relayTaker struct {
 	pb.UnimplementedGateServer
 	take  bool
@@ -45,7 +45,7 @@ func (r *relayTaker) Attach(ctx context.Context, _ *pb.AttachRequest) (*pb.Attac
 	return &pb.AttachResponse{}, nil
 }
 
-// serveRelay serves r at the path that it returns, as shim.sock is served.
+// serveRelay serves r like shim.sock, and returns the path.
 func serveRelay(t *testing.T, r *relayTaker, timeout time.Duration) string {
 	t.Helper()
 	dir := tempdir.New(t, "/tmp", "api")
@@ -65,8 +65,8 @@ func serveRelay(t *testing.T, r *relayTaker, timeout time.Duration) string {
 	return path
 }
 
-// attach calls Attach on a connection that begins with fds, or without any if they
-// are nil. The connection is closed when it returns.
+// attach calls Attach on a connection that sends fds first, or no descriptors if fds is nil. It
+// closes the connection.
 func attach(t *testing.T, path string, fds []int) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -95,7 +95,7 @@ func attach(t *testing.T, path string, fds []int) error {
 	return err
 }
 
-// leadingTo is how many descriptors of this process are of the file that fd is of.
+// leadingTo returns how many descriptors of this process refer to the same file as fd.
 func leadingTo(t *testing.T, fd int) (n int) {
 	t.Helper()
 	link, err := os.Readlink(fmt.Sprint("/proc/self/fd/", fd))
@@ -175,8 +175,8 @@ func TestDescriptorsOfAConnection(t *testing.T) {
 	}
 }
 
-// silent makes a connection that says nothing after fds, if there are any. The
-// channel is closed when the other side ends it.
+// silent opens a connection that sends nothing after fds, which may be empty. The channel is closed
+// when the other side closes the connection.
 func silent(t *testing.T, path string, fds ...int) (c net.Conn, ended <-chan struct{}) {
 	t.Helper()
 	c, err := sock.Dial(t.Context(), path)
@@ -197,8 +197,7 @@ func silent(t *testing.T, path string, fds ...int) (c net.Conn, ended <-chan str
 	return c, over
 }
 
-// A connection that says nothing is closed, and one that brings descriptors and then
-// no preface as well.
+// A connection that sends nothing is closed. So is one that sends descriptors and then no preface.
 func TestSilentConnections(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -215,8 +214,8 @@ func TestSilentConnections(t *testing.T) {
 	becomes(t, "only the two of the test lead to the pipe", func() bool { return leadingTo(t, fd) == 2 })
 }
 
-// Of one process only so many are looked at together, and others wait for them, but
-// not longer than for a first byte.
+// For one process only a limited number of connections wait for their first byte at a time. Others
+// wait for those, but not longer than for a first byte.
 func TestManySilentConnections(t *testing.T) {
 	dir := tempdir.New(t, "/tmp", "api")
 	inner, err := sock.Listen(filepath.Join(dir, "s"))
@@ -324,7 +323,7 @@ func TestCheckDescriptors(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		fds  []int
-		want string // part of the error; empty for none
+		want string // part of the error; may be empty
 	}{
 		{"pipes", []int{r, w, w, r, w}, ""},
 		{"sockets", []int{pair[0], pair[0], w, r, w}, ""},

@@ -14,15 +14,14 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
-// drainLimit is how long calls that are under way when the daemon ends may take
-// to be answered. It is less than clients wait for a connection to be taken up,
-// which is what new ones do meanwhile where the service manager holds the socket.
+// drainLimit is how long calls under way may take to finish when the daemon stops. It is less than
+// clients wait for a connection to be accepted. New clients wait like that meanwhile if the service
+// manager holds the socket.
 const drainLimit = 2 * time.Second
 
-// drain ends a server so that nobody loses an answer: what listens takes nothing
-// in any more, connections that were taken in are told to go elsewhere with their
-// next call, and calls under way are answered. Streams that stand until somebody
-// ends them must have been ended; see [Server.standing].
+// drain stops a server without losing answers: the listener accepts no more connections, existing
+// connections are told to reconnect for their next call, and calls under way finish. Streams
+// without an end must have been ended; see [Server.standing].
 func drain(server *grpc.Server, l *quietListener) {
 	l.quiet()
 	done := make(chan struct{})
@@ -35,14 +34,13 @@ func drain(server *grpc.Server, l *quietListener) {
 	select {
 	case <-done:
 	case <-limit.C:
-		server.Stop() // which ends the other one
+		server.Stop() // also ends GracefulStop
 		<-done
 	}
 }
 
-// standing runs a stream that has no end of its own until ctx or the server
-// ends. Whoever reads it is told in the second case, and looks for the next
-// daemon.
+// standing runs a stream that has no end of its own, until ctx or the server ends. If the server
+// ends, the client gets an error and looks for the next daemon.
 func (s *Server) standing(ctx context.Context, stream func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -54,32 +52,32 @@ func (s *Server) standing(ctx context.Context, stream func(context.Context) erro
 	return err
 }
 
-// quietListener can be told to take no more connections in before it is closed.
-// A server that is told to stop drops a connection that it has accepted and not
-// looked at yet, and its client, which had been let in, would be turned away.
+// quietListener can stop accepting connections before it is closed. A gRPC server that stops drops
+// a connection that it has accepted but not yet looked at, so a client that was accepted would get
+// an error.
 type quietListener struct {
 	net.Listener
-	hushed chan struct{} // closed when no more is to be taken in
+	hushed chan struct{} // closed when no more connections are accepted
 	hush   sync.Once
 	closed chan struct{} // closed when the listener is
 	close  sync.Once
 
 	mu      sync.Mutex
-	waiting int           // accepted, and not looked at by the server
-	none    chan struct{} // closed when waiting is 0 after the hush
+	waiting int           // running Accepts, and accepted connections that the server has not looked at
+	none    chan struct{} // closed when waiting is 0 after hushed is closed
 }
 
 func quietly(l net.Listener) *quietListener {
 	return &quietListener{Listener: l, hushed: make(chan struct{}), closed: make(chan struct{}), none: make(chan struct{})}
 }
 
-// quiet makes Accept take in nothing more, and returns when the server has
-// looked at all that was.
+// quiet makes Accept accept no more connections, and returns when the server has looked at all
+// accepted ones, or after drainLimit.
 func (l *quietListener) quiet() {
 	l.hush.Do(func() {
 		close(l.hushed)
 		if d, ok := l.Listener.(interface{ SetDeadline(time.Time) error }); ok {
-			_ = d.SetDeadline(time.Unix(1, 0)) // a closed one takes nothing in either
+			_ = d.SetDeadline(time.Unix(1, 0)) // a closed listener accepts nothing either
 		}
 		l.count(0)
 	})
@@ -106,7 +104,7 @@ func (l *quietListener) count(by int) {
 	}
 }
 
-// Accept waits for a connection; once the listener is quiet, for its end.
+// Accept waits for a connection. After quiet it blocks until the listener is closed.
 func (l *quietListener) Accept() (net.Conn, error) {
 	l.count(1)
 	c, err := l.Listener.Accept()
@@ -136,17 +134,17 @@ func (l *quietListener) Close() error {
 	return l.Listener.Close()
 }
 
-// arrival is a connection that tells when the server has begun to look at it.
+// arrival is a connection that reports when the server has started to look at it.
 type arrival struct {
 	net.Conn
 	peer  *sock.Peer
 	taken func()
 }
 
-// Peer is who made the connection.
+// Peer returns the process that made the connection.
 func (a *arrival) Peer() *sock.Peer { return a.peer }
 
-// Close ends the connection, whether or not the server has looked at it.
+// Close closes the connection, whether or not the server has looked at it.
 func (a *arrival) Close() error {
 	a.taken()
 	return a.Conn.Close()

@@ -19,7 +19,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/tempdir"
 )
 
-// slow answers when it is told to.
+// slow answers when it is released.
 type slow struct {
 	grpc_health_v1.UnimplementedHealthServer
 	begun  chan struct{}
@@ -32,7 +32,7 @@ func (s *slow) Check(context.Context, *grpc_health_v1.HealthCheckRequest) (*grpc
 	return &grpc_health_v1.HealthCheckResponse{Status: grpc_health_v1.HealthCheckResponse_SERVING}, nil
 }
 
-// quietServer serves slow on a socket of its own.
+// quietServer serves slow on its own socket.
 func quietServer(t *testing.T) (path string, service *slow, server *grpc.Server, l *quietListener) {
 	t.Helper()
 	dir := tempdir.New(t, "", "tg")
@@ -41,7 +41,7 @@ func quietServer(t *testing.T) (path string, service *slow, server *grpc.Server,
 	if err != nil {
 		t.Fatal(err)
 	}
-	inner.SetUnlinkOnClose(false) // as the service manager's, which others wait at
+	inner.SetUnlinkOnClose(false) // like a socket of the service manager, on which others wait
 	l = quietly(sock.Checked(inner))
 	service = &slow{begun: make(chan struct{}, 8), answer: make(chan struct{})}
 	server = grpc.NewServer(grpc.Creds(peerCredentials{}), grpc.WaitForHandlers(true))
@@ -70,7 +70,7 @@ func ask(t *testing.T, path string) (call func() error) {
 	}
 }
 
-// Calls under way are answered, and the end waits for that.
+// Calls under way finish, and drain waits for them.
 func TestDrainAnswersWhatIsUnderWay(t *testing.T) {
 	path, service, server, l := quietServer(t)
 	var wg sync.WaitGroup
@@ -96,7 +96,7 @@ func TestDrainAnswersWhatIsUnderWay(t *testing.T) {
 	}
 }
 
-// A call that does not end is cut off: the end does not wait for ever.
+// A call that does not end is cut off: drain does not wait forever.
 func TestDrainHasALimit(t *testing.T) {
 	path, service, server, l := quietServer(t)
 	call, answer := ask(t, path), make(chan error, 1)
@@ -107,7 +107,7 @@ func TestDrainHasALimit(t *testing.T) {
 		defer close(drained)
 		drain(server, l)
 	}()
-	select { // the handler is stuck meanwhile
+	select { // the handler hangs meanwhile
 	case err := <-answer:
 		if err == nil {
 			t.Error("the call was answered after the limit")
@@ -119,8 +119,7 @@ func TestDrainHasALimit(t *testing.T) {
 	<-drained
 }
 
-// Who connects after the hush is let in by nobody, and dropped by nobody either
-// while somebody holds the socket.
+// After quiet, a new connection is neither accepted nor dropped while somebody holds the socket.
 func TestQuietListenerTakesNothingMore(t *testing.T) {
 	path, _, _, l := quietServer(t)
 	l.quiet()
@@ -137,8 +136,8 @@ func TestQuietListenerTakesNothingMore(t *testing.T) {
 	}
 }
 
-// A stream that stands is ended with an error by which its reader looks for the
-// next daemon, and one that ended by itself is not.
+// At the end of the server a standing stream fails with an error by which its client looks for the
+// next daemon. A stream that ended by itself does not.
 func TestStandingStreams(t *testing.T) {
 	s := New(Config{})
 	if err := s.standing(t.Context(), func(context.Context) error { return nil }); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/presence"
 )
 
-// reasons maps what the daemon's packages return to what travels; the client
-// maps it back. The first row that matches counts.
+// reasons maps errors of the daemon's packages to reasons in the protocol, which the client maps
+// back. The first match counts.
 var reasons = []struct {
 	err    error
 	reason string
@@ -38,8 +38,7 @@ var reasons = []struct {
 	{gate.ErrInvalid, client.ReasonInvalid},
 }
 
-// toStatus turns an error of the daemon into the status that tells a client of
-// it; nil stays nil.
+// toStatus converts an error of the daemon to a gRPC status. It returns nil for nil.
 func toStatus(err error) error {
 	var already *client.Error
 	switch {

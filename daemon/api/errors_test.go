@@ -13,8 +13,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// What a package of the daemon returns arrives at a client as the sentinel of
-// the same name, with the same words.
+// An error of a daemon package arrives at the client as the sentinel of the same name, with the
+// same text.
 func TestErrorsRoundTrip(t *testing.T) {
 	for _, tt := range []struct{ daemon, client error }{
 		{gate.ErrNotFound, client.ErrNotFound},

@@ -20,7 +20,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// Extensions are the programs of the user's that join the gate.
+// Extensions manages the extensions: the user's programs that join the gate.
 type Extensions interface {
 	List() []extension.View
 	Get(name string) (extension.View, error)
@@ -32,7 +32,7 @@ type Extensions interface {
 	SetConfig(ctx context.Context, name, key, value string) error
 }
 
-// extensionsService serves Extensions.
+// extensionsService implements the Extensions service.
 type extensionsService struct {
 	pb.UnimplementedExtensionsServer
 	s *Server
@@ -61,7 +61,7 @@ func (v extensionsService) Get(ctx context.Context, req *pb.GetExtensionRequest)
 	return m, err
 }
 
-// Look changes nothing, and is open to everybody who may look.
+// Look changes nothing, so any caller may use it.
 func (v extensionsService) Look(_ context.Context, req *pb.LookExtensionRequest) (*pb.LookExtensionResponse, error) {
 	if !filepath.IsAbs(req.GetDir()) {
 		return nil, fmt.Errorf("look at an extension: the path %q is not absolute: %w", req.GetDir(), gate.ErrInvalid)
@@ -80,7 +80,7 @@ func (v extensionsService) Look(_ context.Context, req *pb.LookExtensionRequest)
 	return resp, nil
 }
 
-// withProblems makes an error of a manifest one that says where.
+// withProblems adds the diagnostics to the error of an invalid manifest.
 func withProblems(err error) error {
 	var wrong *extension.ManifestError
 	if errors.As(err, &wrong) {
@@ -114,12 +114,12 @@ func (v extensionsService) Remove(ctx context.Context, req *pb.RemoveExtensionRe
 	return &pb.RemoveExtensionResponse{Records: uint32(kept.Records), Values: uint32(kept.Values)}, err
 }
 
-// byWhom is whose word something is. ctx is that of decider.
+// byWhom returns who did something. ctx must be that of decider.
 func byWhom(ctx context.Context, who, surface string) extension.By {
 	return extension.By{Decider: who, Surface: surfaceOf(ctx, who, surface), Peer: gate.PeerOf(ctx, who)}
 }
 
-// Invoke is for whoever may decide: a command may loosen what its extension holds.
+// Invoke requires a caller that may decide: a command may loosen what its extension denies.
 func (v extensionsService) Invoke(req *pb.InvokeRequest, stream grpc.ServerStreamingServer[pb.InvokeEvent]) error {
 	ctx, who, err := v.s.decider(stream.Context(), fmt.Sprintf("running the command %q of the extension %q", req.GetCommand(), req.GetName()))
 	if err == nil {
@@ -133,8 +133,9 @@ func (v extensionsService) Invoke(req *pb.InvokeRequest, stream grpc.ServerStrea
 	})
 }
 
-// told writes down that a person has told an extension something by which it may let
-// more through: what of it, and not what they said. ctx is that of decider.
+// told records that a person ran a command of an extension or set one of its values, by which the
+// extension may forward more. It records the name of the command or key, not the content. ctx must
+// be that of decider.
 func (s *Server) told(ctx context.Context, who, verdict, name, what string) error {
 	if _, err := s.Extensions.Get(name); err != nil {
 		return err
@@ -148,8 +149,7 @@ func (s *Server) told(ctx context.Context, who, verdict, name, what string) erro
 	return nil
 }
 
-// invoke runs a command and sends what it says. Who does not take it any more has
-// it cancelled.
+// invoke runs a command and sends its output. If sending fails, it cancels the command.
 func (s *Server) invoke(ctx context.Context, req *pb.InvokeRequest, send func(*pb.InvokeEvent) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -168,7 +168,7 @@ func (v extensionsService) GetConfig(ctx context.Context, req *pb.GetExtensionCo
 	return v.config(ctx, req.GetName())
 }
 
-// SetConfig is for whoever may decide: a value may loosen what its extension holds.
+// SetConfig requires a caller that may decide: a value may loosen what its extension denies.
 func (v extensionsService) SetConfig(ctx context.Context, req *pb.SetExtensionConfigRequest) (*pb.ExtensionConfig, error) {
 	ctx, who, err := v.s.decider(ctx, fmt.Sprintf("configuring the extension %q", req.GetName()))
 	if err != nil {
@@ -184,7 +184,7 @@ func (v extensionsService) SetConfig(ctx context.Context, req *pb.SetExtensionCo
 	return v.config(ctx, req.GetName())
 }
 
-// config lists the values of an extension.
+// config returns the configuration values of an extension.
 func (v extensionsService) config(ctx context.Context, name string) (*pb.ExtensionConfig, error) {
 	settings, err := v.s.Extensions.Config(ctx, name)
 	return &pb.ExtensionConfig{Values: each(settings, func(s extension.Setting) *pb.ExtensionValue {
@@ -192,7 +192,7 @@ func (v extensionsService) config(ctx context.Context, name string) (*pb.Extensi
 	})}, err
 }
 
-// extensionTo tells of an extension, but for its configuration and memory.
+// extensionTo converts e to a message, without its configuration and memory.
 func (s *Server) extensionTo(e *extension.View) *pb.Extension {
 	info, ok := s.kept(supervise.KindExtension, e.Name, "")
 	if !ok {
@@ -242,12 +242,12 @@ func globs(all []config.Glob) []string {
 	return each(all, config.Glob.String)
 }
 
-// phases are the parts of a task's life as they travel.
+// phases are the names of task events in the protocol.
 var phases = map[protocol.EventKind]string{
 	protocol.TaskStart: "start", protocol.TaskUpdate: "update", protocol.TaskLog: "log", protocol.TaskDone: "done",
 }
 
-// eventTo tells of a piece of what a command says.
+// eventTo converts an event of a command's output to a message.
 func eventTo(e protocol.Event) *pb.InvokeEvent {
 	phase, ok := phases[e.Kind]
 	if !ok {

@@ -19,9 +19,9 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// fakeExtensions are those that a test makes up.
+// fakeExtensions are extensions defined by a test.
 type fakeExtensions struct {
-	Extensions // what a test does not need
+	Extensions // methods that a test does not need
 	views      []extension.View
 	candidate  *extension.Candidate
 	err        error
@@ -46,7 +46,7 @@ func (f *fakeExtensions) Config(_ context.Context, name string) ([]extension.Set
 	return []extension.Setting{{Key: "limit", Value: "50", Set: true}, {Key: "mode", Value: "strict"}}, err
 }
 
-// Invoke says what it is to say for as long as somebody listens.
+// Invoke sends its events as long as the client receives them.
 func (f *fakeExtensions) Invoke(ctx context.Context, _, _ string, _ []string, sink func(protocol.Event)) (int, error) {
 	for _, e := range f.events {
 		if ctx.Err() != nil {
@@ -154,7 +154,7 @@ func TestLookAtAnExtension(t *testing.T) {
 	}
 }
 
-// What a command says is sent as it comes, and who does not take it any more has it
+// The output of a command is sent as it comes. If the client stops receiving, the command is
 // cancelled.
 func TestInvoke(t *testing.T) {
 	f := &fakeExtensions{events: []protocol.Event{
@@ -192,7 +192,7 @@ func TestInvoke(t *testing.T) {
 	}
 }
 
-// notebook keeps records, unless it has an error.
+// notebook is a recorder that keeps records, unless it has an error.
 type notebook struct {
 	err  error
 	kept []string

@@ -19,8 +19,8 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// gateService serves Gate: what shims hand over goes to the book, once it is known
-// who they are and that their server may be started.
+// gateService implements the Gate service. It identifies the shim, checks that its server may be
+// started, and passes the shim's descriptors to Handed.
 type gateService struct {
 	pb.UnimplementedGateServer
 	s *Server
@@ -61,7 +61,7 @@ func handedOver(fds []int) handover.Files {
 	}
 }
 
-// hello looks at who attaches, and whether its server may be started.
+// hello describes the process that attaches, and checks that its server may be started.
 func (g gateService) hello(ctx context.Context, req *pb.AttachRequest) (*handover.Hello, error) {
 	if err := checkAttach(req); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (g gateService) hello(ctx context.Context, req *pb.AttachRequest) (*handove
 	}}, nil
 }
 
-// maxID bounds the ids that a shim may choose.
+// maxID is the largest id that a shim may choose, in bytes.
 const maxID = 128
 
 func checkAttach(req *pb.AttachRequest) error {
@@ -111,7 +111,7 @@ func checkAttach(req *pb.AttachRequest) error {
 	return nil
 }
 
-// command is the resolved command line, which policies tie server ids to.
+// command returns the resolved command line, to which policies tie server ids.
 func command(req *pb.AttachRequest) []string {
 	if req.GetExtension() != "" {
 		return offer.Command(req.GetExtension())
@@ -123,8 +123,7 @@ func command(req *pb.AttachRequest) []string {
 	return all
 }
 
-// launch identifies what is started, or which extension's tools are, under a server
-// id.
+// launch identifies what is started under a server id, or the extension whose tools have it.
 func launch(req *pb.AttachRequest) string {
 	if req.GetExtension() != "" {
 		return offer.Launch(req.GetExtension())
@@ -160,7 +159,7 @@ func (g gateService) Ended(ctx context.Context, req *pb.EndedRequest) (*pb.Ended
 	return &pb.EndedResponse{}, g.s.Handed.Ended(peer, req.GetAttachment(), how)
 }
 
-// callerOf is the process that calls.
+// callerOf returns the process that makes the call.
 func callerOf(ctx context.Context) (proc.Process, error) {
 	p, err := peerOf(ctx)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// pinsService serves Pins.
+// pinsService implements the Pins service.
 type pinsService struct {
 	pb.UnimplementedPinsServer
 	s *Server

@@ -19,7 +19,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// policiesService serves Policies.
+// policiesService implements the Policies service.
 type policiesService struct {
 	pb.UnimplementedPoliciesServer
 	s *Server
@@ -72,28 +72,27 @@ func entriesTo(entries []policy.Entry) []*pb.PolicyEntry {
 	})
 }
 
-// Stages sets up what calls are rehearsed on.
+// Stages makes the stages on which calls are rehearsed.
 type Stages interface {
-	// InForce is a stage under the set in force.
+	// InForce returns a stage under the set in force.
 	InForce() (*rehearse.Stage, []config.Diagnostic)
-	// OnDisk is a stage under the configuration at path, empty for the
-	// daemon's own as it is on disk. It also returns where that was found,
-	// nowhere for the built-in default, and what is wrong with it: with errors
-	// there is no stage.
+	// OnDisk returns a stage under the configuration at path; if path is empty, the daemon's own as
+	// it is on disk. It also returns the path of the configuration, empty for the built-in default,
+	// and its problems. If there are errors, the stage is nil.
 	OnDisk(path string) (*rehearse.Stage, string, []config.Diagnostic)
-	// Candidate is the configuration at path, likewise, to be tried on what is
-	// on record. With errors there is none.
+	// Candidate returns the configuration at path, as OnDisk finds it, to be tried on recorded
+	// calls. If there are errors, the candidate is nil.
 	Candidate(path string) (Candidate, PolicySet, []config.Diagnostic, error)
 }
 
-// Candidate is a configuration that is tried on what is on record.
+// Candidate is a configuration to be tried on recorded calls.
 type Candidate interface {
-	// Backtest judges the calls between since and until once more; zero times
-	// are no bounds. It calls progress now and then, and ends with its error.
+	// Backtest judges the recorded calls between since and until again; a zero time is no bound. It
+	// calls progress now and then, and stops with its error.
 	Backtest(ctx context.Context, since, until time.Time, progress func(records uint64) error) (*rehearse.Backtest, error)
 }
 
-// refused is the error of a configuration that can't be used.
+// refused returns the error for a configuration with errors.
 func refused(problems []config.Diagnostic) error {
 	return client.NewError(client.ReasonInvalid, "the configuration has errors, so nothing can be judged by it", diagnosticsTo(problems)...)
 }
@@ -193,8 +192,7 @@ func (v policiesService) Test(ctx context.Context, req *pb.TestPoliciesRequest) 
 	return resp, nil
 }
 
-// testFile holds the configuration at path, or the one that the file names, to
-// one file.
+// testFile tests the configuration at path, or the one that the file names, with one test file.
 func (v policiesService) testFile(ctx context.Context, path string, f *pb.TestFile) *pb.TestFileResult {
 	out := &pb.TestFileResult{Path: f.GetPath()}
 	file, problems := config.ParseTests(f.GetPath(), f.GetText())

@@ -11,15 +11,15 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// presenceService serves Presence.
+// presenceService implements the Presence service.
 type presenceService struct {
 	pb.UnimplementedPresenceServer
 	s *Server
 }
 
-// Status with deciding looks at the caller as Decide would, and what it saw is kept
-// for the connection: whoever is about to read a secret hides its memory next, and
-// can't be looked at any more.
+// Status with Deciding checks the caller as Decide would, and the result is kept for the
+// connection: a client that is about to read a secret then hides its memory, and can't be inspected
+// any more.
 func (v presenceService) Status(ctx context.Context, req *pb.PresenceStatusRequest) (*pb.PresenceStatusResponse, error) {
 	if req.GetDeciding() {
 		if _, _, err := v.s.decider(ctx, "giving a proof of presence"); err != nil {
@@ -76,7 +76,7 @@ func (v presenceService) Remove(ctx context.Context, req *pb.RemovePresenceReque
 	return &pb.RemovePresenceResponse{}, nil
 }
 
-// enrolmentOf shares the memory of m, so that wiping the one wipes the other.
+// enrolmentOf returns an Enrolment that shares the memory of m, so that wiping one wipes the other.
 func enrolmentOf(m *pb.PresenceSecret) *presence.Enrolment {
 	e := &presence.Enrolment{Passphrase: m.GetPassphrase(), Key: m.GetKey(), Code: m.GetCode()}
 	if len(e.Key) == 0 {
@@ -85,7 +85,7 @@ func enrolmentOf(m *pb.PresenceSecret) *presence.Enrolment {
 	return e
 }
 
-// proofOf shares the memory of m likewise; nil for none.
+// proofOf returns a Proof that shares the memory of m, or nil if m is empty.
 func proofOf(m *pb.Proof) *gate.Proof {
 	if len(m.GetPassphrase())+len(m.GetCode()) == 0 {
 		return nil

@@ -20,13 +20,13 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// Kinds of shims: the daemon does not keep what runs behind them.
+// Kinds of attached shims. Their processes are not kept running by the daemon.
 const (
 	kindServer = "server" // with a server of its own
-	kindClient = "client" // of a server that is shared
+	kindClient = "client" // of a shared server
 )
 
-// processesService serves Processes.
+// processesService implements the Processes service.
 type processesService struct {
 	pb.UnimplementedProcessesServer
 	s *Server
@@ -41,7 +41,8 @@ func (v processesService) List(context.Context, *pb.ListProcessesRequest) (*pb.L
 	}
 	var all []*pb.Process
 	for _, a := range v.s.Sessions.Attachments() {
-		// A run whose process has just ended is none that isRun finds, and no server.
+		// isRun does not find a run whose process has just ended; Host shows that it is not a
+		// server.
 		if m := v.s.attachedTo(a); !isRun(kept, m) && !a.Shim.Host {
 			all = append(all, m)
 		}
@@ -51,8 +52,8 @@ func (v processesService) List(context.Context, *pb.ListProcessesRequest) (*pb.L
 	return &pb.ListProcessesResponse{Processes: all}, nil
 }
 
-// isRun reports whether the attachment m is the run of an agent, one of kept, which
-// asks its host what others ask a server. The run is told what the attachment knows.
+// isRun reports whether m is the attachment of an agent run in kept, which submits the requests of
+// an agent to its host. If so, it copies the attachment's data to the run.
 func isRun(kept []*pb.Process, m *pb.Process) bool {
 	for _, k := range kept {
 		if k.GetKind() == supervise.KindAgent && k.GetPid() != 0 && k.GetPid() == m.GetShimPid() {
@@ -64,7 +65,7 @@ func isRun(kept []*pb.Process, m *pb.Process) bool {
 	return false
 }
 
-// Restart is for whoever may decide: it ends what others work with.
+// Restart requires a caller that may decide: it ends a program that others use.
 func (v processesService) Restart(ctx context.Context, req *pb.RestartProcessRequest) (*pb.RestartProcessResponse, error) {
 	kind, name, id := req.GetKind(), req.GetName(), req.GetId()
 	ctx, who, err := v.s.decider(ctx, fmt.Sprintf("restarting the %s %q", kind, name))
@@ -96,7 +97,7 @@ func (s *Server) restart(ctx context.Context, kind, name, id string) (*pb.Restar
 	return nil, notKept(kind, name)
 }
 
-// find returns what a fleet says of one program.
+// find returns the information of a fleet about one program.
 func find(fleet supervise.Fleet, kind, name, id string) (supervise.Info, bool) {
 	for _, i := range fleet.List() {
 		if i.Kind == kind && i.Name == name && (id == "" || i.ID == id) {
@@ -106,7 +107,7 @@ func find(fleet supervise.Fleet, kind, name, id string) (supervise.Info, bool) {
 	return supervise.Info{}, false
 }
 
-// kept returns what the fleets say of one program.
+// kept returns the information of the fleets about one program.
 func (s *Server) kept(kind, name, id string) (supervise.Info, bool) {
 	for _, fleet := range s.Fleets {
 		if i, ok := find(fleet, kind, name, id); ok {
@@ -120,8 +121,8 @@ func notKept(kind, name string) error {
 	return fmt.Errorf("the daemon keeps no %s %q: %w", kind, name, gate.ErrNotFound)
 }
 
-// attachedTo tells of a shim and the server behind it. A client of a shared server, or
-// of the tools of an extension, is how that is.
+// attachedTo describes a shim and the server behind it. A client of a shared server, or of an
+// extension's tools, has the state of that server.
 func (s *Server) attachedTo(a session.Attached) *pb.Process {
 	m := &pb.Process{
 		Attachment: a.Shim.Attachment, Server: a.Shim.Server, Launch: a.Shim.Launch, Command: a.Shim.Command,
@@ -150,13 +151,13 @@ func (s *Server) attachedTo(a session.Attached) *pb.Process {
 	return m
 }
 
-// lives reports whether a process is there, as far as the system tells.
+// lives reports whether a process is alive, as far as the system shows.
 func lives(p proc.Process) bool {
 	now, err := proc.Look(p.PID)
 	return err == nil && now.Process == p || err != nil && !errors.Is(err, os.ErrProcessDone)
 }
 
-// keptTo tells of a program that the daemon keeps.
+// keptTo describes a program that the daemon keeps running.
 func keptTo(i supervise.Info) *pb.Process {
 	m := &pb.Process{
 		Command: i.Command, Since: momentTo(i.Began), Kind: i.Kind, Name: i.Name, Id: i.ID, State: i.Status.State.String(),
@@ -169,7 +170,7 @@ func keptTo(i supervise.Info) *pb.Process {
 	return m
 }
 
-// weigh fills in how much memory each takes.
+// weigh sets the memory use of each process.
 func weigh(all []*pb.Process) {
 	var pids []int32
 	var of []*pb.Process
@@ -183,12 +184,11 @@ func weigh(all []*pb.Process) {
 	}
 }
 
-// lookAgain is how often a follower asks whether what it follows is still kept,
-// or has been put in place anew: nobody tells it.
+// lookAgain is the interval at which a follower checks whether its program is still kept or was
+// replaced. There is no notification.
 const lookAgain = time.Second
 
-// Logs is open to everybody who may look: it is what the program chose to write,
-// and nothing of a call that was not in it.
+// Logs is allowed for any caller: the lines are what the program chose to write.
 func (v processesService) Logs(req *pb.LogsRequest, stream grpc.ServerStreamingServer[pb.LogLine]) error {
 	f := &follower{s: v.s, req: req, stream: stream}
 	tail, ok := f.tail()
@@ -205,12 +205,12 @@ func (v processesService) Logs(req *pb.LogsRequest, stream grpc.ServerStreamingS
 	return v.s.standing(stream.Context(), func(ctx context.Context) error { return f.follow(ctx, tail) })
 }
 
-// follower reads the standard error of one program to somebody.
+// follower sends the standard error of one program to a stream.
 type follower struct {
 	s      *Server
 	req    *pb.LogsRequest
 	stream grpc.ServerStreamingServer[pb.LogLine]
-	number uint64 // of the line that was sent last
+	number uint64 // of the last line sent
 }
 
 func (f *follower) tail() (*supervise.Tail, bool) {
@@ -235,8 +235,8 @@ func (f *follower) send(lines ...supervise.Line) error {
 	return nil
 }
 
-// follow sends each line as it comes until ctx ends or the program is kept no
-// more. One that was put in place anew, as a newer version is, is followed on.
+// follow sends each line as it comes, until ctx ends or the program is not kept any more. If the
+// program is replaced, for example by a newer version, it follows the new one.
 func (f *follower) follow(ctx context.Context, tail *supervise.Tail) error {
 	for {
 		if err := f.followOne(ctx, tail); err != nil || ctx.Err() != nil {
@@ -245,7 +245,7 @@ func (f *follower) follow(ctx context.Context, tail *supervise.Tail) error {
 		next, ok := f.tail()
 		switch {
 		case !ok && f.req.GetKind() == supervise.KindAgent:
-			return nil // its run is over
+			return nil // its run has ended
 		case !ok:
 			return notKept(f.req.GetKind(), f.req.GetName())
 		case next == tail:
@@ -255,7 +255,7 @@ func (f *follower) follow(ctx context.Context, tail *supervise.Tail) error {
 	}
 }
 
-// followOne sends the lines of one tail for as long as there are to be more.
+// followOne sends the lines of one tail until no more can come.
 func (f *follower) followOne(ctx context.Context, tail *supervise.Tail) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var watch sync.WaitGroup
@@ -270,11 +270,11 @@ func (f *follower) followOne(ctx context.Context, tail *supervise.Tail) error {
 			return err
 		}
 	}
-	return f.send(tail.Lines()...) // what was written last
+	return f.send(tail.Lines()...) // the last lines
 }
 
-// await returns when there is another tail than this one, or nothing will be
-// written to it any more.
+// await returns when the program has another tail than this one, or when nothing more will be
+// written to it.
 func (f *follower) await(ctx context.Context, tail *supervise.Tail) {
 	ticker := time.NewTicker(lookAgain)
 	defer ticker.Stop()
@@ -284,7 +284,7 @@ func (f *follower) await(ctx context.Context, tail *supervise.Tail) {
 		}
 		i, ok := f.s.kept(f.req.GetKind(), f.req.GetName(), f.req.GetId())
 		if ok && i.Kind == supervise.KindAgent && (i.Status.State == supervise.Stopped || i.Status.State == supervise.Failed) {
-			return // an agent's run has one life
+			return // an agent's run is never restarted
 		}
 		select {
 		case <-ctx.Done():

@@ -24,9 +24,9 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// fakeFleet is a fleet whose programs a test makes up.
+// fakeFleet is a fleet whose programs a test defines.
 type fakeFleet struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	list    []supervise.Info
 	tails   map[string]*supervise.Tail // by name
 	failing error                      // of a restart
@@ -63,14 +63,14 @@ func (f *fakeFleet) Restart(_ context.Context, kind, name, id string) (bool, err
 	return false, nil
 }
 
-// change changes what is in the fleet.
+// change changes the fleet.
 func (f *fakeFleet) change(how func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	how()
 }
 
-// tailOf is a tail with lines in it.
+// tailOf returns a tail with lines in it.
 func tailOf(t *testing.T, lines ...string) *supervise.Tail {
 	t.Helper()
 	tail := supervise.New(supervise.Options[int]{}).Tail()
@@ -87,7 +87,7 @@ func say(t *testing.T, tail *supervise.Tail, lines ...string) {
 	}
 }
 
-// keptFleet has one program of each kind.
+// keptFleet returns a fleet with one program of each kind.
 func keptFleet(t *testing.T) *fakeFleet {
 	now := time.Unix(1_700_000_000, 0)
 	return &fakeFleet{
@@ -101,7 +101,7 @@ func keptFleet(t *testing.T) *fakeFleet {
 	}
 }
 
-// processesOver serves Processes of a server with a fleet.
+// processesOver serves the Processes service of a server with a fleet.
 func processesOver(t *testing.T, f *fakeFleet) (*Server, pb.ProcessesClient) {
 	t.Helper()
 	s := New(Config{Sessions: &session.Registry{}, Fleets: []supervise.Fleet{&fakeFleet{}, f}})
@@ -160,8 +160,8 @@ func TestKeptProcesses(t *testing.T) {
 	}
 }
 
-// The run of a headless agent asks its host as others ask a server. It is listed
-// once, as the agent that it is.
+// A headless agent submits requests to its host as others do to a server. It is listed once, as an
+// agent.
 func TestRunsAreListedOnce(t *testing.T) {
 	kept := []*pb.Process{{Kind: "backend", Pid: 7}, {Kind: "agent", Name: "fixer", Pid: 8}, {Kind: "agent", Name: "ended"}}
 	if !isRun(kept, &pb.Process{ShimPid: 8, Session: "s", Pending: 1, Judged: 2}) || kept[1].GetSession() != "s" || kept[1].GetPending() != 1 || kept[1].GetJudged() != 2 {
@@ -174,7 +174,7 @@ func TestRunsAreListedOnce(t *testing.T) {
 	}
 }
 
-// A server behind a shim is what its attachment and the system say of it.
+// A server behind a shim is described by its attachment and by the system.
 func TestAttachedProcesses(t *testing.T) {
 	now, err := proc.Look(int32(os.Getpid()))
 	if err != nil {
@@ -256,8 +256,8 @@ func TestLogs(t *testing.T) {
 	follow(t, c, &pb.LogsRequest{Kind: "backend", Name: "nobody"}).ends(client.ErrNotFound)
 }
 
-// Who follows a program hears of the version that takes its place, of the end of
-// it, and of the end of the daemon.
+// A client that follows a program gets the output of the version that replaces it, its end, and the
+// end of the daemon.
 func TestLogsEnd(t *testing.T) {
 	f := keptFleet(t)
 	s, c := processesOver(t, f)

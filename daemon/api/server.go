@@ -1,10 +1,9 @@
 // Package api serves the daemon's two sockets.
 //
-// It is a table of services, each a file that translates: a request into a
-// call of the package that knows, its answer into a message, its error into a
-// status. Nothing is decided here but who may call. shim.sock serves Gate and
-// nothing else, so that what an agent is given can ask but not approve;
-// control.sock serves the rest.
+// It is a table of services. Each service is a file that translates a request to a call of the
+// responsible package, its result to a message, and its error to a status. The only decision made
+// here is who may call. shim.sock serves only Gate, so that the socket given to agents can ask but
+// not approve. control.sock serves the rest.
 package api
 
 import (
@@ -47,7 +46,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// Config is what a server stands on.
+// Config has the dependencies and settings of a Server.
 type Config struct {
 	Sessions   *session.Registry
 	Agents     *agent.Runs
@@ -62,7 +61,7 @@ type Config struct {
 	Stages     Stages
 	Guard      *protect.Guard
 	Presence   *presence.Guard
-	Fleets     []supervise.Fleet // of the programs that the daemon keeps
+	Fleets     []supervise.Fleet // programs that the daemon keeps running
 	Extensions Extensions
 	Logger     *slog.Logger
 	Build      string
@@ -72,8 +71,8 @@ type Config struct {
 	Shim       string // path of shim.sock
 	AuditDir   string
 	Warnings   func() []string
-	Projects   func(folders ...string) []ProjectFile // that count in the folders, or with none wherever agents work now
-	Stop       func()                                // asks the daemon to end
+	Projects   func(folders ...string) []ProjectFile // of the given folders; without folders, those where agents work now
+	Stop       func()                                // asks the daemon to stop
 }
 
 // Server serves the API.
@@ -82,11 +81,11 @@ type Server struct {
 	control, shim *grpc.Server
 	health        *health.Server
 
-	self   proc.Info // this one
+	self   proc.Info // this process
 	cgroup string
 	uid    int
 
-	ending context.Context // is over when the server is to end
+	ending context.Context // canceled when the server is to stop
 	end    context.CancelFunc
 
 	mu     sync.Mutex
@@ -94,56 +93,56 @@ type Server struct {
 	quiet  *quietListener // of control; nil until it is served
 }
 
-// Policies is the policy set in force and what can be done about it.
+// Policies gives access to the policy set in force and its configuration.
 type Policies interface {
-	// Describe tells of the set in force.
+	// Describe describes the set in force.
 	Describe() PolicySet
-	// Detail tells all that the set in force says.
+	// Detail returns the full content of the set in force.
 	Detail() policy.Detail
-	// Reload puts what is on disk in force as a whole, or fails with
-	// everything that is wrong and changes nothing.
+	// Reload puts the configuration on disk in force as a whole. If it has errors, Reload returns
+	// all of them and changes nothing.
 	Reload(ctx context.Context, by string) (PolicySet, []config.Diagnostic, error)
-	// Failure tells of the last reload, when it failed.
+	// Failure returns why and when the last reload failed; the reason is empty if it succeeded.
 	Failure() (string, time.Time)
-	// Validate reads the file at path (empty: the one in force) and puts
-	// nothing in force. The set is nil when there are errors.
+	// Validate checks the file at path (empty: the one in force) and puts nothing in force. The set
+	// is nil if there are errors.
 	Validate(path string) (string, *PolicySet, []config.Diagnostic)
-	// Shared reports whether a server with this id and command line is to be one
-	// process for all sessions.
+	// Shared reports whether a server with this id and command line is to be one process for all
+	// sessions.
 	Shared(server string, command []string) bool
-	// Options is what shims are told.
+	// Options returns the options for shims.
 	Options() config.Shim
 }
 
 // PolicySet describes one set.
 type PolicySet struct {
 	policy.Description
-	Changed []string // paths of files that are something else on disk now
+	Changed []string // paths of files whose content on disk has changed
 	Since   time.Time
 	By      string
-	Project bool // it is a project's own file, which is judged beside another set
-	Checked int  // policies that were checked whole
+	Project bool // the set of a project's file, which applies in addition to another set
+	Checked int  // number of policies that are fully checked
 	Waiting []policy.Waiting
 	Refused []policy.Refused
 }
 
-// ProjectFile is a .thoughtgate.yaml that counts for an agent at work.
+// ProjectFile is a .thoughtgate.yaml that applies to a working agent.
 type ProjectFile struct {
 	Path     string
-	Digest   string // empty when it can't be used
+	Digest   string // empty if the file is invalid
 	Rules    int
-	Problems []config.Diagnostic // why it can't be used
+	Problems []config.Diagnostic // why the file is invalid
 }
 
-// newConnection is how long a connection may take to say that it speaks HTTP/2.
+// newConnection is the timeout for the handshake of a new connection.
 const newConnection = 5 * time.Second
 
 // New returns a server that is ready to serve.
 func New(c Config) *Server {
 	s := &Server{Config: c, health: health.NewServer(), uid: os.Getuid()}
-	s.ending, s.end = context.WithCancel(context.Background()) // a lifetime: until Close
+	s.ending, s.end = context.WithCancel(context.Background()) // until Close
 	pid := int32(os.Getpid())
-	s.self, _ = proc.Look(pid) // where it can't be told, nobody is mistaken for a child of ours
+	s.self, _ = proc.Look(pid) // if this fails, no caller is taken for a child of the daemon
 	s.cgroup, _ = proc.Cgroup(pid)
 	options := append(s.options(), grpc.MaxConcurrentStreams(64), grpc.ConnectionTimeout(newConnection))
 	s.shim = grpc.NewServer(append(slices.Clip(options), grpc.Creds(peerCredentials{arrivals: newArrivals(newConnection)}))...)
@@ -165,18 +164,18 @@ func New(c Config) *Server {
 	return s
 }
 
-// options are those of every server here.
+// options returns the options of every gRPC server in this package.
 func (s *Server) options() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(client.MaxMessage), grpc.MaxSendMsgSize(client.MaxMessage),
 		grpc.InitialWindowSize(client.Window), grpc.InitialConnWindowSize(client.Window), // see client.Dial
-		grpc.WaitForHandlers(true), // what they stand on is closed next
+		grpc.WaitForHandlers(true), // what handlers depend on is closed next
 		grpc.ChainUnaryInterceptor(s.guardUnary), grpc.ChainStreamInterceptor(s.guardStream),
 	}
 }
 
-// Serve serves both listeners until Close is called or one of them fails. The
-// listeners must hand out connections that know their peer.
+// Serve serves both listeners until Close is called or one of them fails. The connections of the
+// listeners must know the process at the other end.
 func (s *Server) Serve(control, shim net.Listener) error {
 	var group errgroup.Group
 	group.Go(func() error { return s.serve(s.shim, shim, "shim.sock") })
@@ -190,15 +189,15 @@ func (s *Server) Serve(control, shim net.Listener) error {
 
 func (s *Server) serve(server *grpc.Server, l net.Listener, name string) error {
 	if err := server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
-		s.Close() // one socket alone is no daemon
+		s.Close() // a daemon needs both sockets
 		return fmt.Errorf("serve %s: %w", name, err)
 	}
 	return nil
 }
 
-// Close makes Serve return. Calls under way are answered first; streams that
-// would go on are ended with an error, and whoever reads them looks for the next
-// daemon. It may be called more than once, and returns when all is over.
+// Close makes Serve return. Calls under way finish first. Streams without an end fail with an
+// error, and their clients look for the next daemon. Close may be called more than once. It returns
+// when everything has ended.
 func (s *Server) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,7 +206,7 @@ func (s *Server) Close() {
 	}
 	s.closed = true
 	s.health.Shutdown()
-	s.shim.Stop() // before the streams of sessions end: a session that ends takes its shims along
+	s.shim.Stop() // before session streams end, since a session that ends takes its shims along
 	s.end()
 	if s.quiet != nil {
 		drain(s.control, s.quiet)
@@ -215,8 +214,8 @@ func (s *Server) Close() {
 	s.control.Stop()
 }
 
-// guardUnary turns a panic into an error of the one call and a record of it in
-// the log, and errors of the daemon into statuses.
+// guardUnary converts a panic to an error of that call and logs it, and converts errors of the
+// daemon to statuses.
 func (s *Server) guardUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 	defer s.recovered(info.FullMethod, &err)
 	_ = grpc.SetHeader(ctx, s.builds()) // fails only for a call that has ended
@@ -230,7 +229,7 @@ func (s *Server) guardStream(srv any, stream grpc.ServerStream, info *grpc.Strea
 	return toStatus(handler(srv, stream))
 }
 
-// builds goes out with each answer, so that a client of another release knows.
+// builds is the header of each answer by which a client of another release recognizes this build.
 func (s *Server) builds() metadata.MD { return metadata.Pairs(client.BuildHeader, s.Build) }
 
 func (s *Server) recovered(method string, err *error) {
@@ -240,7 +239,7 @@ func (s *Server) recovered(method string, err *error) {
 	}
 }
 
-// each makes messages of what the daemon's packages know.
+// each converts every element of all with to.
 func each[T, M any](all []T, to func(T) M) []M {
 	var messages []M
 	for _, one := range all {
@@ -249,7 +248,7 @@ func each[T, M any](all []T, to func(T) M) []M {
 	return messages
 }
 
-// momentTo is t, or nil for none.
+// momentTo converts t to a message, or to nil if t is zero.
 func momentTo(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
 		return nil

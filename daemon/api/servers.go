@@ -16,7 +16,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// serversService serves Servers.
+// serversService implements the Servers service.
 type serversService struct {
 	pb.UnimplementedServersServer
 	s *Server
@@ -43,8 +43,8 @@ func (v serversService) Accept(ctx context.Context, req *pb.AcceptServerRequest)
 	return &pb.AcceptServerResponse{Accepted: uint32(n)}, nil
 }
 
-// mayStart checks that the shim may start its server. Which environment that will see
-// is asked of the kernel.
+// mayStart checks that the shim may start its server. It reads the environment of the shim, which
+// the server will inherit, from the kernel.
 func (g gateService) mayStart(ctx context.Context, req *pb.AttachRequest, shim proc.Process) error {
 	env, err := proc.Environ(shim.PID)
 	if err != nil {
@@ -89,8 +89,7 @@ func (v serversService) Look(ctx context.Context, req *pb.LookRequest) (*pb.Look
 		Server: req.GetServer(), From: clean(req.GetFrom()), Cwd: clean(req.GetCwd()), Command: req.GetCommand(),
 		Sets: slices.Sorted(maps.Keys(req.GetSets())), Env: child.ComposeEnv(own, req.GetSets(), nil),
 	}
-	// One that is not there has nothing to agree to; that it is missing is told to
-	// the agent when it is started.
+	// A missing program needs no acceptance. The agent gets an error when it starts the server.
 	l.Program, _ = child.Resolve(l.Command[0], l.Env, l.Cwd)
 	k, err := v.s.Trust.Look(ctx, l)
 	if k == nil || err != nil {

@@ -16,7 +16,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// sessionsService serves Sessions.
+// sessionsService implements the Sessions service.
 type sessionsService struct {
 	pb.UnimplementedSessionsServer
 	s *Server
@@ -35,7 +35,7 @@ func (v sessionsService) Open(req *pb.OpenSessionRequest, stream grpc.ServerStre
 	if err != nil {
 		return err
 	}
-	if !v.s.Sessions.Owns(line[0], spec.ID) { // it was looked at when it came first
+	if !v.s.Sessions.Owns(line[0], spec.ID) { // the owner was checked when it first opened the session
 		if err := v.outside(ctx); err != nil {
 			return err
 		}
@@ -63,14 +63,14 @@ func (v sessionsService) Open(req *pb.OpenSessionRequest, stream grpc.ServerStre
 	return v.s.standing(ctx, func(ctx context.Context) error { return sendEvents(ctx, opened, stream) })
 }
 
-// checkProfile lets only who may decide open a session that is looser than the set in
-// force.
+// checkProfile checks that a session that is looser than the set in force is opened by a caller
+// that may decide.
 func (v sessionsService) checkProfile(ctx context.Context, spec *session.Spec) error {
 	if spec.Profile != gate.Development {
 		return nil
 	}
-	// Only one that passed the checks is looser than the set in force, now or
-	// after a reload; any other has what that set says at the moment.
+	// Only a checked session keeps the development profile, now and after a reload. Any other has
+	// the profile of the set in force.
 	if v.s.Policies.Describe().Profile == gate.Development {
 		spec.Profile = ""
 		return nil
@@ -79,7 +79,7 @@ func (v sessionsService) checkProfile(ctx context.Context, spec *session.Spec) e
 	return err
 }
 
-// sendEvents tells the wrap that opened a session of its shims, until ctx ends.
+// sendEvents sends the events of a session's shims to its wrap until ctx ends.
 func sendEvents(ctx context.Context, opened *session.Session, stream grpc.ServerStreamingServer[pb.SessionEvent]) error {
 	for {
 		select {
@@ -97,17 +97,17 @@ func sendEvents(ctx context.Context, opened *session.Session, stream grpc.Server
 	}
 }
 
-// outside checks that a session is not opened from within another, or by anything
-// else that an agent has started: the agent could choose another type and folder for
-// itself, and with that other rules and grants.
+// outside checks that a session is not opened by a process below another session or below an agent.
+// The agent could otherwise choose another type and folder for itself, and so other rules and
+// grants.
 func (v sessionsService) outside(ctx context.Context) error {
 	const what = "a session within another"
 	c, err := look(ctx)
 	if err != nil {
 		return err
 	}
-	// That it began while a wrap lived which was killed does not speak against it: a
-	// wrap that starts a daemon does so before that daemon knows when it was.
+	// A process that was started while a killed wrap ran is accepted here: a wrap that starts a
+	// daemon does so before that daemon knows when the killed one ran.
 	why := v.s.below(c, true)
 	if why == "" {
 		return passes(ctx, c)
@@ -116,7 +116,7 @@ func (v sessionsService) outside(ctx context.Context) error {
 	return fmt.Errorf("%s: %w to an agent, and %s; open it from a terminal that the agent did not start", what, gate.ErrForbidden, why)
 }
 
-// projectWarnings tells of the files that a project says something in.
+// projectWarnings returns what a person should know about the project's own files.
 func (s *Server) projectWarnings(folder string) []string {
 	var all []string
 	for _, f := range s.Projects(folder) {
@@ -129,7 +129,7 @@ func (s *Server) projectWarnings(folder string) []string {
 	return all
 }
 
-// specOf checks what a wrap tells of itself.
+// specOf checks and converts what a wrap says about itself.
 func specOf(m *pb.SessionSpec) (session.Spec, error) {
 	if id, err := hex.DecodeString(m.GetId()); err != nil || len(id) < 16 || len(id) > 32 {
 		return session.Spec{}, fmt.Errorf("the session id %q is not 16 to 32 random bytes in hex: %w", m.GetId(), gate.ErrInvalid)
@@ -155,8 +155,8 @@ func ungovernedOf(servers []*pb.UngovernedServer) []session.Ungoverned {
 	})
 }
 
-// Amend is for the wrap that opened the session alone: it says how files are put
-// back.
+// Amend is allowed only for the wrap that opened the session, since it changes how files are
+// restored.
 func (v sessionsService) Amend(ctx context.Context, req *pb.AmendSessionRequest) (*pb.AmendSessionResponse, error) {
 	line, err := lineOf(ctx)
 	if err != nil {
@@ -166,8 +166,8 @@ func (v sessionsService) Amend(ctx context.Context, req *pb.AmendSessionRequest)
 	return &pb.AmendSessionResponse{}, err
 }
 
-// Close is for the wrap that opened the session, and for whoever may decide:
-// it ends the session's servers.
+// Close is allowed for the wrap that opened the session, and for callers that may decide. It ends
+// the session's servers.
 func (v sessionsService) Close(ctx context.Context, req *pb.CloseSessionRequest) (*pb.CloseSessionResponse, error) {
 	line, err := lineOf(ctx)
 	if err != nil {
@@ -191,7 +191,7 @@ func (v sessionsService) List(context.Context, *pb.ListSessionsRequest) (*pb.Lis
 	resp := &pb.ListSessionsResponse{}
 	for _, st := range v.s.Sessions.List() {
 		if !st.Present && st.Problem == "" {
-			continue // it has ended, and its files are being looked at once more
+			continue // it has ended, and its files are being checked again
 		}
 		spec := st.Session.Spec
 		m := &pb.Session{
@@ -220,8 +220,8 @@ func (v sessionsService) List(context.Context, *pb.ListSessionsRequest) (*pb.Lis
 	return resp, nil
 }
 
-// Protect is for people only, although it tightens: it makes the daemon write to
-// an agent's files for a long time to come.
+// Protect requires a caller that may decide, although it tightens: it makes the daemon write to an
+// agent's files for a long time.
 func (v sessionsService) Protect(ctx context.Context, req *pb.ProtectRequest) (*pb.ProtectResponse, error) {
 	ctx, who, err := v.s.decider(ctx, "protecting an agent")
 	if err != nil {
@@ -245,7 +245,7 @@ func (v sessionsService) Unprotect(ctx context.Context, req *pb.UnprotectRequest
 	return &pb.UnprotectResponse{Attached: v.attachedTo(req.GetId()), Files: files}, nil
 }
 
-// attachedTo counts the shims that lines of a protection have started.
+// attachedTo counts the shims that command lines of a protection started.
 func (v sessionsService) attachedTo(protection string) uint32 {
 	n := uint32(0)
 	for _, a := range v.s.Sessions.Attachments() {
@@ -257,7 +257,7 @@ func (v sessionsService) attachedTo(protection string) uint32 {
 }
 
 func (v sessionsService) ListProtections(_ context.Context, req *pb.ListProtectionsRequest) (*pb.ListProtectionsResponse, error) {
-	v.s.Guard.Look() // who asks again is told how it is by then
+	v.s.Guard.Look() // start a check, whose result a later call returns
 	resp := &pb.ListProtectionsResponse{}
 	for _, st := range v.s.Guard.List() {
 		p := st.Protection
@@ -278,7 +278,7 @@ func (v sessionsService) ListProtections(_ context.Context, req *pb.ListProtecti
 	return resp, nil
 }
 
-// runTo describes a run of a protected agent as the session that it is.
+// runTo describes a run of a protected agent as a session.
 func runTo(run session.AgentRun) *pb.Session {
 	return &pb.Session{
 		Spec:   &pb.SessionSpec{Id: run.ID, Agent: run.Agent, Project: run.Project},

@@ -10,8 +10,8 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// ServePolicies serves only what c.Policies and c.Stages know, to whoever holds
-// the other end of conn, until that end is closed.
+// ServePolicies serves the calls that need only c.Policies and c.Stages over conn, until the other
+// end closes it.
 func ServePolicies(c Config, conn net.Conn) error {
 	s := &Server{Config: c}
 	server := grpc.NewServer(s.options()...)
@@ -24,9 +24,9 @@ func ServePolicies(c Config, conn net.Conn) error {
 	return err
 }
 
-// only is a listener with one connection, and ends with it.
+// only is a listener with one connection. It is closed with that connection.
 type only struct {
-	conn  net.Conn // nil once it was handed out
+	conn  net.Conn // nil once it was accepted
 	gone  chan struct{}
 	close sync.Once
 }
@@ -48,7 +48,7 @@ func (l *only) Close() error {
 	return nil
 }
 
-// watched tells its listener that it was closed.
+// watched is a connection that closes its listener when it is closed.
 type watched struct {
 	net.Conn
 	l *only

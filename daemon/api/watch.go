@@ -11,15 +11,14 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
-// What the level watch looks at. Each of these finds an agent, or what an agent
-// has started, by something else; none of them is a boundary. SECURITY.md says
-// what gets past all of them.
+// This file has the checks of the level watch. Each one recognizes an agent, or a process that an
+// agent started, by another property. None of them is a security boundary. SECURITY.md says what
+// evades all of them.
 
-// marks are variables that only what a wrap has started carries.
+// marks are environment variables that only processes started by a wrap carry.
 var marks = []string{"THOUGHTGATE_ACTIVE=", "THOUGHTGATE_SESSION=", "THOUGHTGATE_SERVER="}
 
-// suspect says why a caller is taken for an agent; it is empty when nothing
-// speaks for that.
+// suspect returns why a caller is taken for an agent, or "" if nothing indicates it.
 func (s *Server) suspect(c *caller) string {
 	if why := s.below(c, c.TTY != ""); why != "" {
 		return why
@@ -33,9 +32,8 @@ func (s *Server) suspect(c *caller) string {
 	return s.beside(c)
 }
 
-// below says why a caller is taken for something that an agent has started; it is
-// empty when nothing speaks for that. terminal says whether it counts as somebody at
-// a terminal.
+// below returns why a caller is taken for a process that an agent started, or "" if nothing
+// indicates it. terminal reports whether the caller counts as having a terminal.
 func (s *Server) below(c *caller, terminal bool) string {
 	if why := s.Sessions.Agent(c.line, terminal); why != "" {
 		return why
@@ -46,8 +44,8 @@ func (s *Server) below(c *caller, terminal bool) string {
 	return marked(c)
 }
 
-// marked reports why the environment of a process, or of one above it, shows
-// that an agent started it.
+// marked returns how the environment of the caller, or of an ancestor, shows that an agent started
+// it.
 func marked(c *caller) string {
 	if !c.known {
 		env, err := proc.Environ(c.PID)
@@ -59,7 +57,7 @@ func marked(c *caller) string {
 		}
 	}
 	for _, p := range c.above {
-		// What belongs to others, as the manager of sessions does, we may not see.
+		// Processes of other users, such as a session manager, can't be inspected.
 		if env, err := proc.Environ(p.PID); err == nil {
 			if mark := markIn(env); mark != "" {
 				return fmt.Sprintf("process %d above it carries %s in its environment", p.PID, mark)
@@ -80,7 +78,7 @@ func markIn(env []string) string {
 	return ""
 }
 
-// elsewhere reports why the caller's own view of who it is can't be trusted.
+// elsewhere returns why the identity that the caller shows can't be trusted.
 func elsewhere(pid int32) string {
 	same, err := proc.SameUserNamespace(pid)
 	switch {
@@ -92,14 +90,13 @@ func elsewhere(pid int32) string {
 	return ""
 }
 
-// passing are names that systemd-run gives to units.
+// passing matches the unit names that systemd-run generates.
 var passing = regexp.MustCompile(`^run-(u|r|p)?[0-9a-f]+(-i[0-9]+)?\.service$`)
 
-// transient returns the unit of systemd that a control group belongs to if that
-// was made for one command and is a service: what it runs descends from the
-// manager, whoever asked for it. Desktops start programs likewise, under names of
-// their own; those are left alone, and so are scopes, whose processes keep their
-// parents.
+// transient returns the systemd unit of a control group if that unit is a service made for one
+// command: its processes descend from the manager, whoever asked for them. Desktops also start
+// programs that way, under names of their own; those are accepted. So are scopes, whose processes
+// keep their parents.
 func transient(cgroup string, uid int) string {
 	parts := strings.Split(cgroup, "/")
 	for _, name := range slices.Backward(parts) {
@@ -124,15 +121,14 @@ func transient(cgroup string, uid int) string {
 	return ""
 }
 
-// beside reports why a caller that does not descend from an agent may still be
-// one's: it sits at an agent's terminal, or was left behind in an agent's control
-// group.
+// beside returns why a caller that does not descend from an agent may still belong to one: it uses
+// an agent's terminal, or was left behind in an agent's control group.
 func (s *Server) beside(c *caller) string {
 	for _, running := range s.Sessions.Agents() {
 		left := func(top proc.Info) string {
 			return fmt.Sprintf("process %d was left behind in the control group of %s", top.PID, running.What)
 		}
-		if running.Ended != 0 { // a wrap that was killed: what was left behind began while it lived
+		if running.Ended != 0 { // a wrap that was killed: what it left behind was started while it ran
 			if top, ok := c.leftIn(running.Cgroup); ok && top.Start > running.Start && top.Start <= running.Ended {
 				return left(top)
 			}
@@ -142,9 +138,9 @@ func (s *Server) beside(c *caller) string {
 		if err != nil || p.Process != running.Process {
 			continue // it has ended
 		}
-		// Whatever an agent types into its terminal looks like its owner's, also
-		// once the agent has left the foreground. Whoever started the agent there is
-		// not meant: it has no need to.
+		// What an agent types into its terminal looks like its owner's input, even when the agent
+		// is not in the foreground any more. The process that started the agent there is excepted:
+		// it does not need the agent for that.
 		if p.TTY != "" && p.TTY == c.TTY && !above(p.PID, c) {
 			return fmt.Sprintf("it is on %s, the terminal of %s", c.TTY, running.What)
 		}
@@ -159,8 +155,8 @@ func (s *Server) beside(c *caller) string {
 	return ""
 }
 
-// leftIn returns the topmost process of the caller's line in a control group that is its
-// own, if whoever has started it has ended.
+// leftIn returns the topmost process of the caller's line in group, if group is the caller's own
+// control group. left reports whether the parent of that process has ended.
 func (c *caller) leftIn(group string) (top proc.Info, left bool) {
 	if group == "" || group == "/" || group != c.seen.Cgroup {
 		return proc.Info{}, false
@@ -172,7 +168,7 @@ func (c *caller) leftIn(group string) (top proc.Info, left bool) {
 	return top, reaper(top.PPID)
 }
 
-// above reports whether c is the process pid, or above it.
+// above reports whether c is the process pid or one of its ancestors.
 func above(pid int32, c *caller) bool {
 	if pid == c.PID {
 		return true
@@ -181,21 +177,20 @@ func above(pid int32, c *caller) bool {
 	return err == nil && slices.ContainsFunc(ancestors, func(a proc.Info) bool { return a.Process == c.Process })
 }
 
-// cgroups are the control groups of the caller and of each process above it.
+// cgroups returns the control groups of the caller and of each ancestor.
 func (c *caller) cgroups() []string {
 	all := []string{c.seen.Cgroup}
 	for _, p := range c.above {
 		group, err := proc.Cgroup(p.PID)
 		if err != nil {
-			group = "" // it has ended, and its children are another's
+			group = "" // it has ended, and its children have another parent
 		}
 		all = append(all, group)
 	}
 	return all
 }
 
-// topmost is the last process of the caller's line before the first that is not
-// in group.
+// topmost returns the last process of the caller's line before the first one that is not in group.
 func (c *caller) topmost(group string, cgroups []string) proc.Info {
 	top := c.Info
 	for i, p := range c.above {
@@ -207,8 +202,8 @@ func (c *caller) topmost(group string, cgroups []string) proc.Info {
 	return top
 }
 
-// reaper reports whether a process is one that takes in those whose parent has
-// ended: it has started none of them.
+// reaper reports whether pid is a process that adopts orphans (init or a systemd manager), and so
+// did not start its children.
 func reaper(pid int32) bool {
 	if pid <= 1 {
 		return pid == 1

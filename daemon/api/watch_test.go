@@ -23,7 +23,7 @@ func TestTransientUnits(t *testing.T) {
 		"/user.slice/user-1000.slice/user@1000.service/app.slice/run-u12.service/below":                         "run-u12.service",
 		// Processes of a scope keep their parents.
 		"/user.slice/user-1000.slice/user@1000.service/app.slice/run-u12.scope": "",
-		// Programs that a desktop starts, and services that were installed.
+		// Programs that a desktop starts, and installed services.
 		"/user.slice/user-1000.slice/user@1000.service/app.slice/app-org.kde.konsole@1f2e.service":       "",
 		"/user.slice/user-1000.slice/user@1000.service/app.slice/dbus-:1.2-org.gnome.Terminal@0.service": "",
 		"/user.slice/user-1000.slice/user@1000.service/app.slice/no-such-unit-of-ours.service":           "",
@@ -35,7 +35,7 @@ func TestTransientUnits(t *testing.T) {
 	}
 }
 
-// A process whose own environment was cleaned is known by that of the one above.
+// A process that cleaned its own environment is recognized by that of its parent.
 func TestMarkedAbove(t *testing.T) {
 	if _, err := os.Stat("/proc/self/environ"); err != nil {
 		t.Skip("only /proc shows the environment of others reliably")
@@ -88,7 +88,7 @@ func TestTopmostInGroup(t *testing.T) {
 	}
 }
 
-// waitForPID waits until a file holds the number of a process.
+// waitForPID waits until a file contains a pid, and returns it.
 func waitForPID(t *testing.T, path string) int32 {
 	t.Helper()
 	for range 6000 {

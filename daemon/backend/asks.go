@@ -15,15 +15,15 @@ import (
 // ask is a request of the server that a client has not answered.
 type ask struct {
 	m      *Member
-	id     int64 // what the client knows it by
+	id     int64 // the id that the client sees
 	method string
-	ours   bool   // we ask, and the server does not know
-	key    string // the server's id, as wire.Key has it
-	raw    []byte // the server's id as written
-	token  string // the server's progress token, as wire.Key has it; empty for none
+	ours   bool   // sent by the pool, not by the server
+	key    string // the server's id, as wire.Key returns it
+	raw    []byte // the server's id, raw
+	token  string // the server's progress token, as wire.Key returns it; may be empty
 }
 
-// ask takes a request of the server. mu is held.
+// ask handles a request of the server. mu must be held.
 func (in *instance) ask(line []byte, e *wire.Envelope) {
 	key := e.Key(line)
 	raw := e.ID.Of(line)
@@ -56,7 +56,7 @@ func (in *instance) ask(line []byte, e *wire.Envelope) {
 	in.splice(m, line, wire.Edit{Span: e.ID, With: strconv.AppendInt(nil, a.id, 10)})
 }
 
-// asked returns the client that a question is for; nil when that can't be known.
+// asked returns the client that a request of the server is for, or nil if that can't be determined.
 func (in *instance) asked(line []byte, e *wire.Envelope) *Member {
 	if id, ok := relatedTask(line, e); ok {
 		if t := in.tasks[id]; t != nil {
@@ -72,18 +72,18 @@ func (in *instance) asked(line []byte, e *wire.Envelope) *Member {
 		return in.clientTasks[id]
 	}
 	owners := slices.Collect(maps.Keys(in.turns))
-	if e.Method == "roots/list" { // it says nothing of anybody's
+	if e.Method == "roots/list" { // it is not about any one client
 		if m := in.addressee(owners); m != nil && !m.moving {
 			return m
 		}
-		// They all have the same.
+		// All of them have the same roots.
 		return in.memberThat(func(m *Member) bool { return m.ready && !m.moving })
 	}
 	in.suspect(in.turns)
 	return in.addressee(owners)
 }
 
-// reply takes the answer of m to a question. mu is held.
+// reply handles a client's answer to a request of the server. mu must be held.
 func (in *instance) reply(m *Member, line []byte, e *wire.Envelope) {
 	a := m.asks[number(e.ID.Of(line))]
 	if a == nil || in.talk == nil {
@@ -113,18 +113,19 @@ func (in *instance) forget(a *ask) {
 		delete(in.asks, a.key)
 	}
 	delete(a.m.asks, a.id)
-	in.pump() // who is asked goes before others
+	in.pump() // calls of a client with open asks go first
 }
 
-// remember notes whose id is. What is too much is forgotten, and then goes nowhere.
+// remember records the owner of an id. If there are too many, the owner is not recorded, and
+// messages for the id are dropped.
 func (in *instance) remember(owners map[string]*Member, m *Member, id string) {
 	if id != "" && len(owners) < mostClasses {
 		owners[id] = m
 	}
 }
 
-// serverCancels takes a cancellation of the server's: of its question, or in the
-// modern era of a subscription.
+// serverCancels handles a cancellation by the server: of its request, or in the modern era of a
+// subscription.
 func (in *instance) serverCancels(line []byte, e *wire.Envelope) {
 	if in.modern {
 		r := in.open[number(e.RequestID.Of(line))]
@@ -145,7 +146,7 @@ func (in *instance) serverCancels(line []byte, e *wire.Envelope) {
 	in.splice(a.m, line, wire.Edit{Span: e.RequestID, With: strconv.AppendInt(nil, a.id, 10)})
 }
 
-// notification takes a notification of m. mu is held.
+// notification handles a notification of m. mu must be held.
 func (in *instance) notification(m *Member, line []byte, e *wire.Envelope) {
 	switch e.Method {
 	case "notifications/initialized":
@@ -187,7 +188,7 @@ func (m *Member) isAsked(token string) bool {
 	return false
 }
 
-// memberText is the text of a member of the object at s; false when it has none.
+// memberText returns the string member name of the object at s, or false if there is none.
 func memberText(line []byte, s wire.Span, name string) (string, bool) {
 	value, err := wire.Member(line, s, name)
 	if err != nil {

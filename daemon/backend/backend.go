@@ -1,57 +1,53 @@
 // Package backend lets one MCP server serve many sessions.
 //
-// A server that speaks over pipes believes that it has one client. This package
-// keeps up that belief: a [Pool] starts each server once, and every client that
-// joins it ([Member]) believes that the server is its own. What makes the two
-// beliefs agree are the ids. Each request of a client goes on under an integer of
-// ours, spliced in place of its id; the answer gets the client's own id back byte
-// for byte. Progress tokens, the ids in cancellations, and the ids of subscriptions
-// (2026-07-28) are treated alike. No other byte changes: nothing is decoded and
-// written anew.
+// A server on pipes assumes that it has one client. A [Pool] starts each server once, and to every
+// client that joins ([Member]) the server looks like its own. The pool translates ids to make that
+// work. It forwards each request of a client with an integer id of its own, spliced in for the
+// client's id; the answer gets the client's id back byte for byte. Progress tokens, the ids in
+// cancellations, and the ids of subscriptions (2026-07-28) are treated the same way. No other byte
+// changes: nothing is decoded and encoded again.
 //
 // # What a client never gets
 //
-// Nobody ever gets a message that another client caused. What can be told by an id
-// (answers, progress, tasks, subscriptions) goes to the owner of that id. MCP has
-// no ids for what a server says or asks on its own account, so these rules hold:
+// A client never gets a message that another client caused. A message with an id (answers,
+// progress, tasks, subscriptions) goes to the owner of that id. MCP has no ids for messages that a
+// server sends of its own accord, so these rules apply:
 //
-//   - A question (sampling, elicitation) goes to the client whose calls are the only
-//     ones that are open. While the calls of several clients are, or of none though
-//     there are several clients, the question is refused: we never guess.
-//   - So that this is rare, calls take turns where clients have declared that they
-//     can be asked, see below.
-//   - A log line goes to the client whose requests are the only ones that are open.
-//     Otherwise it goes to nobody, unless there has been only one client.
-//   - What says nothing of a client (changed lists) goes to all that have finished
-//     their handshake; what belongs to a resource goes to its subscribers.
+//   - A request of the server (sampling, elicitation) goes to the only client that has calls open.
+//     If several clients have calls open, or none of several clients has, the request is refused:
+//     the pool never guesses.
+//   - To make that rare, calls take turns if their clients declared that they answer such requests;
+//     see below.
+//   - A log message goes to the only client that has requests open. Otherwise it is dropped, unless
+//     there has been only one client.
+//   - A notification about no client in particular (changed lists) goes to all clients that have
+//     finished their handshake. A notification about a resource goes to its subscribers.
 //
-// That holds as long as a server asks while the request for which it asks is open,
-// as MCP demands, and as long as a call that was cancelled and has been silent for
-// [Options.Settle] asks no more.
+// This works if a server sends such a request only while the client's request for which it does so
+// is open, as MCP demands, and if a call that was cancelled and has been silent for
+// [Options.Settle] causes no more requests.
 //
 // # Turns
 //
-// A call may make a server ask unless it is known not to. Whether a tool asks is
-// learned: one that has answered without asking is quiet, and quiet tools run side
-// by side. One that is not known yet, or has asked before, runs while no other
-// client's call does; calls of the same client always run side by side. Who waits
-// waits in line, and no longer than [Options.Turn]: after that the call goes on, and
-// a question that can't be attributed is refused. Clients that declared neither
-// sampling nor elicitation take no turns, nor do requests of the modern era, whose
-// questions are in answers.
+// A call may make the server ask the client, unless it is known not to. The pool learns which tools
+// ask: a tool that has answered without asking is quiet, and calls of quiet tools run concurrently.
+// A call of a tool that is not known yet, or has asked before, runs while no call of another client
+// does. Calls of one client always run concurrently. A waiting call is queued for at most
+// [Options.Turn]; then it is sent, and a request of the server that can't be attributed is refused.
+// Clients that declared neither sampling nor elicitation take no turns. Neither do requests of the
+// modern era, in which servers ask within answers.
 //
 // # What is shared
 //
-// The process and all that it remembers. A later handshake is answered with what
-// the server said to the first, if it asks for the same protocol version and
-// declares the same capabilities; a client with another handshake gets a process
-// with those that agree with it. A server that ends is started again and brought to
-// where it was: handshake, log level, subscriptions. What it was asked meanwhile
-// waits; what it had not answered is answered with an error.
+// The clients share the process and all its state. A later handshake is answered with the server's
+// answer to the first, if it asks for the same protocol version and declares the same capabilities.
+// Clients with another handshake share another process. A server that ends is restarted, and its
+// state is restored: handshake, log level, subscriptions. Requests that arrive meanwhile wait;
+// requests that the ended process had not answered are answered with an error.
 //
-// Roots are asked for once by many servers, and kept. So clients that share a process
-// have the same: once a server has asked, each client that declares roots is asked by
-// us, and one that has others gets another process.
+// Many servers ask for roots once and keep them. So clients that share a process must have the same
+// roots: once a server has asked, the pool asks each client that declares roots, and moves a client
+// with other roots to another process.
 package backend
 
 import (
@@ -65,65 +61,60 @@ import (
 )
 
 var (
-	// ErrSlow is a client that did not take its lines.
+	// ErrSlow reports that a client did not read its lines.
 	ErrSlow = errors.New("the client does not read what the server writes")
-	// ErrStopped is a pool that is being stopped, or was.
+	// ErrStopped reports that the pool is stopping or has stopped.
 	ErrStopped = errors.New("the daemon is stopping")
-	// ErrLeft is a client that has left, or was let go.
+	// ErrLeft reports that the client has left or was removed.
 	ErrLeft = errors.New("the client has left the shared server")
-	// ErrDisagrees is a server that answers a handshake that is repeated other
-	// than it did before.
+	// ErrDisagrees reports that a restarted server does not answer the handshake as before.
 	ErrDisagrees = errors.New("the shared server was started again and is not the same")
 )
 
-// Spec says which server is wanted. Clients share a process when server, launch,
-// executable, directory and environment are equal. The environment is compared, and
-// handed on, without the names that differ from session to session although no
-// server needs them: see [Shared].
+// Spec identifies a server. Clients share a process if server, launch, executable, directory and
+// environment are equal. The environment is compared, and passed to the server, without the names
+// that differ between sessions and that no server needs; see [Shared].
 type Spec struct {
-	Server     string   // id
-	Launch     string   // what is started, as its hash
-	Executable string   // absolute path; empty to look Command up
+	Server     string   // server id
+	Launch     string   // hash of what is started
+	Executable string   // absolute path; if empty, Command is looked up
 	Command    []string // with arguments
 	Cwd        string
 	Env        []string // NAME=value
 }
 
-// Options say how servers are kept. The zero value of each is what stands in
-// parentheses.
+// Options configures a Pool. The default of each field is in parentheses.
 type Options struct {
 	Logger *slog.Logger // (none)
 
-	// Idle is how long a server without clients is kept (5 minutes).
+	// Idle is how long a server without clients keeps running (5 minutes).
 	Idle time.Duration
-	// Turn is how long a call waits at most for those of other clients (1 minute).
+	// Turn is how long a call waits at most for the calls of other clients (1 minute).
 	Turn time.Duration
-	// Settle is how long a call that was cancelled, or whose client has left, may
-	// still be the reason for what the server says (5 seconds).
+	// Settle is how long the messages of the server may be caused by a call that was cancelled or
+	// whose client left (5 seconds).
 	Settle time.Duration
-	// Restart is how long a request waits at most for a server that is being
-	// started again (1 minute).
+	// Restart is how long a request waits at most for a server that is being restarted (1 minute).
 	Restart time.Duration
-	// Policy is how often a server is started again (3 times, with backoff).
+	// Policy says how often a server is restarted (3 times, with backoff).
 	Policy supervise.Policy
-	// Handshake bounds the repeated handshake with a server that was started again
-	// (1 minute).
+	// Handshake is the timeout of the handshake with a restarted server (1 minute).
 	Handshake time.Duration
 
-	// Ended, when set, is told how each life of a process has ended, nil for one that
-	// could not be started. It must not block or call the pool.
+	// Ended, if set, is called each time a process has ended; how is nil if it could not be
+	// started. It must not block or call the pool.
 	Ended func(server string, how *child.State)
 }
 
-// Client is who joins a server. Its methods are called by any goroutine, one at a
-// time but for Gone.
+// Client is the user of a server. Its methods are called by any goroutine, one at a time except for
+// Gone.
 type Client interface {
-	// Deliver takes one line of the server, without line end, valid during the call.
-	// It must neither block nor call the package. False means that there is no room
-	// for it: the client is let go with ErrSlow.
+	// Deliver takes one line of the server, without line end. The line is valid only during the
+	// call. Deliver must not block or call this package. It returns false if its buffer is full;
+	// then the client is removed with ErrSlow.
 	Deliver(line []byte) (ok bool)
-	// Gone says that there will be no more lines, and why. It is called once, unless
-	// the client has called Leave before.
+	// Gone reports that no more lines will come, and why. It is called once, unless the client
+	// calls Leave first.
 	Gone(err error)
 }
 
@@ -147,7 +138,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// process is what the package needs of a supervise.Process.
+// process is the part of supervise.Process that the package needs.
 type process interface {
 	Run(ctx context.Context) error
 	Status() supervise.Status
@@ -157,10 +148,10 @@ type process interface {
 
 var _ process = (*supervise.Process[*talk])(nil)
 
-// What a client may have at most.
+// Limits for each client.
 const (
-	mostOpen  = 1024     // requests without an answer, cancelled ones included
-	mostBytes = 16 << 20 // of requests that wait for their turn
-	mostTasks = 1024     // tasks of the server's that are the client's
+	mostOpen  = 1024     // requests without an answer, including cancelled ones
+	mostBytes = 16 << 20 // size of the requests waiting for their turn
+	mostTasks = 1024     // the server's tasks that belong to the client
 	mostURIs  = 1024     // subscriptions
 )

@@ -1,10 +1,9 @@
 package backend
 
-// dice is a number of which choices are cut.
+// dice is a number from which choices are taken.
 type dice struct{ n uint64 }
 
-// shake makes all the faces of op equally likely: most numbers that are drawn are
-// small.
+// shake makes all choices of op equally likely: most numbers that rapid draws are small.
 func shake(op uint64) *dice {
 	op += 0x9e3779b97f4a7c15
 	op = (op ^ op>>30) * 0xbf58476d1ce4e5b9

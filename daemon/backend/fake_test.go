@@ -14,8 +14,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/supervise"
 )
 
-// lives is a process for tests with a false clock: its server lives in the test, on
-// pipes of io. It is kept as supervise keeps one, with a fixed wait between lives.
+// lives is a process for tests with a fake clock: its server runs in the test, on io pipes. It is
+// restarted as by supervise, with a fixed delay.
 type lives struct {
 	o     supervise.Options[*talk]
 	again chan struct{}
@@ -127,7 +127,7 @@ type server struct {
 	done   chan struct{}
 	mu     sync.Mutex
 	lines  []string
-	read   func(line string) // called for each line in place of keeping it
+	read   func(line string) // called for each line instead of keeping it
 }
 
 func newServer() *server {
@@ -172,11 +172,11 @@ func (s *server) exit() {
 	})
 }
 
-// shelf is a client that keeps what it is given.
+// shelf is a client that keeps the lines that it gets.
 type shelf struct {
 	mu    sync.Mutex
 	lines []string
-	room  int // lines it takes still; negative for any number
+	room  int // how many more lines it accepts; negative for any number
 	gone  error
 }
 
@@ -206,14 +206,14 @@ func (c *shelf) ended() error {
 	return c.gone
 }
 
-// house is a pool over fakes.
+// house is a test fixture: a pool over fakes.
 type house struct {
 	*Pool
 	t     *testing.T
 	procs []*lives
 }
 
-// keep runs a pool in a bubble until the test has returned.
+// keep runs a pool in a synctest bubble until the test has returned.
 func keep(t *testing.T, o Options, test func(h *house)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -236,7 +236,7 @@ func keep(t *testing.T, o Options, test func(h *house)) {
 	})
 }
 
-// server is the present life of the nth process, from 1.
+// server returns the current life of the nth process, from 1.
 func (h *house) server(n int) *server {
 	synctest.Wait()
 	if n > len(h.procs) {

@@ -11,7 +11,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// hear takes one line of the server's life t.
+// hear handles one line that the server wrote to t.
 func (in *instance) hear(t *talk, l *wire.Line) {
 	var e wire.Envelope
 	err := error(nil)
@@ -39,8 +39,8 @@ func (in *instance) hear(t *talk, l *wire.Line) {
 	}
 }
 
-// unreadable is for a line that does not cross. If it was meant as the answer to a
-// request, that is answered.
+// unreadable handles a line that can't be forwarded. If it is the answer to a request, the request
+// is answered with an error.
 func (in *instance) unreadable(l *wire.Line, err error) {
 	in.drop("an unreadable line")
 	id := l.ID
@@ -55,7 +55,7 @@ func (in *instance) unreadable(l *wire.Line, err error) {
 	}
 }
 
-// number is the id of ours that a raw id is, 0 when it is none.
+// number returns the pool's own id in a raw id, or 0 if it is not one.
 func number(id []byte) int64 {
 	n, err := strconv.ParseInt(string(id), 10, 64)
 	if err != nil || n < 0 {
@@ -64,9 +64,9 @@ func number(id []byte) int64 {
 	return n
 }
 
-// answered takes an answer. mu is held.
+// answered handles an answer of the server. mu must be held.
 func (in *instance) answered(line []byte, e *wire.Envelope) {
-	if !e.ID.Present() { // a complaint about nothing in particular
+	if !e.ID.Present() { // an error about no request in particular
 		if m := in.addressee(in.busyOwners()); m != nil {
 			in.deliver(m, line)
 		} else {
@@ -82,7 +82,7 @@ func (in *instance) answered(line []byte, e *wire.Envelope) {
 	in.finish(r, line, e)
 }
 
-// finish ends r with an answer in which the id is ours. mu is held.
+// finish completes r with an answer that contains the pool's id. mu must be held.
 func (in *instance) finish(r *request, line []byte, e *wire.Envelope) {
 	delete(in.open, r.number)
 	if r.cancelled {
@@ -92,7 +92,7 @@ func (in *instance) finish(r *request, line []byte, e *wire.Envelope) {
 	}
 	in.settle(r)
 	if r.m != nil && r.m.moving {
-		in.wake() // it may be the last that kept the client here
+		in.wake() // it may be the last request that kept the client here
 	}
 	defer in.pump()
 	var edits []wire.Edit
@@ -119,7 +119,7 @@ func (in *instance) finish(r *request, line []byte, e *wire.Envelope) {
 	}
 }
 
-// fail ends r with an error of ours. mu is held.
+// fail completes r with an error of the pool. mu must be held.
 func (in *instance) fail(r *request, code int, text string) {
 	line := mcp.RefuseUnread(strconv.AppendInt(nil, r.number, 10), code, text)
 	var e wire.Envelope
@@ -134,7 +134,7 @@ func (in *instance) fail(r *request, code int, text string) {
 	in.finish(r, line, &e)
 }
 
-// announce takes a notification. mu is held.
+// announce handles a notification of the server. mu must be held.
 func (in *instance) announce(line []byte, e *wire.Envelope) {
 	if s, n, ok := subscription(line, e); ok {
 		in.toListener(line, s, n)
@@ -160,7 +160,7 @@ func (in *instance) announce(line []byte, e *wire.Envelope) {
 	}
 }
 
-// toAddressee delivers what nothing but the open requests tells whose it is.
+// toAddressee delivers a message whose owner only the open requests can show.
 func (in *instance) toAddressee(line []byte) {
 	if m := in.addressee(in.busyOwners()); m != nil {
 		in.deliver(m, line)
@@ -169,7 +169,7 @@ func (in *instance) toAddressee(line []byte) {
 	}
 }
 
-// toAll delivers to everybody who has finished the handshake.
+// toAll delivers line to all clients that have finished the handshake.
 func (in *instance) toAll(line []byte) {
 	in.toThose(line, func(m *Member) bool { return m.ready })
 }
@@ -182,8 +182,8 @@ func (in *instance) toThose(line []byte, wanted func(*Member) bool) {
 	}
 }
 
-// addressee returns the one client that can be meant when the requests of owners are
-// open: nil when there may be others. mu is held.
+// addressee returns the only client that a message can be for while the requests of owners are
+// open, or nil if it can be for others. mu must be held.
 func (in *instance) addressee(owners []uint64) *Member {
 	switch {
 	case len(owners) > 1:
@@ -196,7 +196,7 @@ func (in *instance) addressee(owners []uint64) *Member {
 	return nil
 }
 
-// memberThat returns the first member that is such a one, nil for none.
+// memberThat returns the first member for which is returns true, or nil.
 func (in *instance) memberThat(is func(*Member) bool) *Member {
 	if i := slices.IndexFunc(in.members, is); i >= 0 {
 		return in.members[i]
@@ -204,10 +204,10 @@ func (in *instance) memberThat(is func(*Member) bool) *Member {
 	return nil
 }
 
-// busyOwners are the clients that have requests open, or had until a moment ago.
+// busyOwners returns the numbers of the clients that have requests open, or had until recently.
 func (in *instance) busyOwners() []uint64 { return slices.Collect(maps.Keys(in.busy)) }
 
-// progress goes to the owner of its token.
+// progress delivers a progress notification to the owner of its token.
 func (in *instance) progress(line []byte, e *wire.Envelope) {
 	s, err := wire.Member(line, e.Params, "progressToken")
 	t := in.tokens[number(s.Of(line))]
@@ -218,7 +218,7 @@ func (in *instance) progress(line []byte, e *wire.Envelope) {
 	in.splice(t.m, line, wire.Edit{Span: s, With: t.text})
 }
 
-// splice delivers line with edits.
+// splice delivers line with edits applied.
 func (in *instance) splice(m *Member, line []byte, edits ...wire.Edit) {
 	spliced, err := wire.Splice(line, edits...)
 	if err != nil {
@@ -230,15 +230,15 @@ func (in *instance) splice(m *Member, line []byte, edits ...wire.Edit) {
 
 const subscriptionID = "io.modelcontextprotocol/subscriptionId"
 
-// subscription returns, of a notification of the modern era, where it names the
-// subscriptions/listen that it belongs to, and which that is.
+// subscription returns the id in a notification of the modern era that names its
+// subscriptions/listen request: where it is and what it is. ok is false if there is none.
 func subscription(line []byte, e *wire.Envelope) (s wire.Span, n int64, ok bool) {
 	if !e.Meta.Present() || line[e.Meta.Start] != '{' || !bytes.Contains(e.Meta.Of(line), []byte("subscriptionId")) {
 		return s, 0, false
 	}
 	s, err := wire.Member(line, e.Meta, subscriptionID)
 	if err != nil {
-		return s, 0, true // whose it is can't be told
+		return s, 0, true // the owner can't be determined
 	}
 	return s, number(bytes.Trim(s.Of(line), `"`)), s.Present()
 }

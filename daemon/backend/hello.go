@@ -12,42 +12,41 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// greeting is the legacy handshake that the clients of one process have in common.
+// greeting is the legacy handshake that the clients of one process share.
 type greeting struct {
 	key     string
-	line    []byte // the first client's initialize; nil before it has asked
+	line    []byte // initialize request of the first client; nil until it is sent
 	waiters []*request
 
-	answer      []byte // the server's answer; nil before there is one
+	answer      []byte // answer of the server; nil until it arrives
 	id          wire.Span
-	agreed      string // protocol version and capabilities in it, to compare
-	initialized []byte // what a client said when it was ready; nil before
-	told        bool   // in this life
+	agreed      string // protocol version and capabilities in answer, for comparison
+	initialized []byte // initialized notification of the first client; nil until it is sent
+	told        bool   // initialized was sent to the current process
 
-	asks  bool            // the clients can be asked for more than roots
-	cans  map[string]bool // the capabilities that they declared
-	lists []string        // notifications that the server may send of changed lists
+	asks  bool            // the clients answer sampling or elicitation
+	cans  map[string]bool // capabilities that the clients declared
+	lists []string        // list_changed notifications that the server may send
 }
 
-// handshakeKey is equal for handshakes that agree: they ask for the same version of
-// the protocol and declare the same capabilities. What the client is called may
-// differ.
+// handshakeKey is equal for handshakes that agree: they ask for the same protocol version and
+// declare the same capabilities. The names of the clients may differ.
 func handshakeKey(line []byte, e *wire.Envelope) string {
 	return "legacy " + agreement(line, e.Params)
 }
 
-// agreement is version and capabilities in the object at s, in a form to compare.
+// agreement returns version and capabilities of the object at s in a canonical form.
 func agreement(line []byte, s wire.Span) string {
 	version, unclear := wire.Member(line, s, "protocolVersion")
 	capabilities, err := wire.Member(line, s, "capabilities")
 	if unclear != nil || err != nil {
-		return string(s.Of(line)) // what can be read in two ways agrees with itself only
+		return string(s.Of(line)) // ambiguous content is equal only to itself
 	}
 	return fmt.Sprintf("%s %s", rawjson.Canonical(version.Of(line)), rawjson.Canonical(capabilities.Of(line)))
 }
 
-// fits reports whether a client may be here that asks for the handshake with key, or
-// speaks the modern era when that is empty. mu is held.
+// fits reports whether a client with the handshake key may use this process. An empty key stands
+// for the modern era. mu must be held.
 func (in *instance) fits(key string) bool {
 	if in.greeting == nil && !in.modern {
 		return true
@@ -55,7 +54,8 @@ func (in *instance) fits(key string) bool {
 	return key == "" && in.modern || key != "" && in.greeting != nil && in.greeting.key == key
 }
 
-// claim makes the handshake with key, or the modern era, the one that is spoken here.
+// claim sets the handshake of this process to key; an empty key sets the modern era. It does
+// nothing if the handshake is set. mu must be held.
 func (in *instance) claim(key string) {
 	switch {
 	case in.greeting != nil || in.modern:
@@ -66,14 +66,14 @@ func (in *instance) claim(key string) {
 	}
 }
 
-// speaksModern reports whether m may make requests of the modern era where it is.
+// speaksModern reports whether m may send requests of the modern era to its current process.
 func (in *instance) speaksModern(m *Member) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.modern || m.hello != ""
 }
 
-// can reports whether the clients said that they answer a method.
+// can reports whether the clients declared that they answer method.
 func (g *greeting) can(method string) bool {
 	capability := map[string]string{
 		"sampling/createMessage": "sampling", "elicitation/create": "elicitation", "roots/list": "roots",
@@ -81,7 +81,7 @@ func (g *greeting) can(method string) bool {
 	return capability == "" || g.cans[capability]
 }
 
-// initialize answers a handshake from the first, or makes that. mu is held.
+// initialize answers a handshake from the first one, or makes the first one. mu must be held.
 func (in *instance) initialize(r *request, line []byte, e *wire.Envelope) {
 	key := handshakeKey(line, e)
 	g := in.greeting
@@ -105,7 +105,8 @@ func (in *instance) initialize(r *request, line []byte, e *wire.Envelope) {
 	}
 }
 
-// capabilities are the names of what an initialize or its answer declares.
+// capabilities returns the names of the capabilities that an initialize request or its result
+// declares.
 func capabilities(line []byte, s wire.Span) map[string]bool {
 	names := map[string]bool{}
 	if list, err := wire.Member(line, s, "capabilities"); err == nil && list.Present() {
@@ -119,7 +120,7 @@ func capabilities(line []byte, s wire.Span) map[string]bool {
 	return names
 }
 
-// greeted takes the server's answer to the first handshake. mu is held.
+// greeted handles the server's answer to the first handshake. mu must be held.
 func (in *instance) greeted(g *greeting, line []byte, e *wire.Envelope) {
 	waiters := g.waiters
 	g.waiters = nil
@@ -127,7 +128,7 @@ func (in *instance) greeted(g *greeting, line []byte, e *wire.Envelope) {
 		g.answer, g.id = bytes.Clone(line), e.ID
 		g.agreed = agreement(line, e.Result)
 		g.lists = changing(line, e.Result)
-	} else if in.greeting == g { // whoever comes next may try
+	} else if in.greeting == g { // the next client may try
 		in.greeting = nil
 	}
 	for _, r := range waiters {
@@ -141,12 +142,12 @@ func (in *instance) greeted(g *greeting, line []byte, e *wire.Envelope) {
 	}
 }
 
-// changing are the notifications of changed lists that a server declares.
+// changing returns the list_changed notifications that a server declares.
 func changing(line []byte, s wire.Span) []string {
 	return slices.DeleteFunc(mcp.ListNotifications(), func(method string) bool {
 		at, err := s, error(nil)
 		for _, name := range []string{"capabilities", mcp.ListCapability(method), "listChanged"} {
-			if at, err = wire.Member(line, at, name); err != nil { // what can't be read declares nothing
+			if at, err = wire.Member(line, at, name); err != nil { // unreadable: not declared
 				return true
 			}
 		}
@@ -154,7 +155,8 @@ func changing(line []byte, s wire.Span) []string {
 	})
 }
 
-// initialized takes the word of m that it is ready, which the server gets once.
+// initialized handles the initialized notification of m. The server gets only the first one. mu
+// must be held.
 func (in *instance) initialized(m *Member, line []byte) {
 	g := in.greeting
 	if g == nil || g.answer == nil || m.hello == "" {
@@ -173,8 +175,7 @@ func (in *instance) initialized(m *Member, line []byte) {
 	}
 }
 
-// greet brings a new life of the server to where the last one was. It runs before
-// anybody may use that life.
+// greet restores the state of a restarted server. It runs before the new process is used.
 func (in *instance) greet(ctx context.Context, t *talk) error {
 	in.mu.Lock()
 	g := in.greeting
@@ -220,7 +221,7 @@ func (in *instance) greet(ctx context.Context, t *talk) error {
 	return nil
 }
 
-// opened lets requests to the life t. mu is held.
+// opened allows requests to t. mu must be held.
 func (in *instance) opened(t *talk) {
 	if in.talk == t {
 		in.ready = true

@@ -6,7 +6,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// TestAgreement: clients that share a server have asked for the same, to every reader.
+// TestAgreement checks that clients that share a server have sent the same handshake, as every JSON
+// reader sees it.
 func TestAgreement(t *testing.T) {
 	of := func(params string) string { return agreement([]byte(params), wire.Span{End: len(params)}) }
 	const one = `{"protocolVersion":"1","capabilities":{"a":1.0,"b":{}}}`

@@ -15,7 +15,7 @@ import (
 
 var errGone = errors.New("the server has gone")
 
-// lost ends the life t: what was sent and not answered is answered with an error.
+// lost handles the end of t: requests that were sent and not answered are answered with an error.
 func (in *instance) lost(t *talk) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -44,7 +44,7 @@ func (in *instance) lost(t *talk) {
 			continue
 		}
 		if r.cancelled && r.done == nil {
-			r.m = nil // nothing is owed
+			r.m = nil // no answer is needed
 		}
 		in.fail(r, mcp.CodeServerExit, "The shared MCP server ended before it answered. It is started again. Whether the request took effect is not known.")
 	}
@@ -54,9 +54,9 @@ func (in *instance) lost(t *talk) {
 	in.wake()
 }
 
-// part takes m out of the instance: its requests are cancelled at the server, its
-// questions answered with an error, its subscriptions ended. mu and the pool's are
-// held, or m is let go.
+// part removes m from the instance: its requests to the server are cancelled, the server's requests
+// to it are answered with an error, and its subscriptions are ended. mu must be held; so must the
+// pool's mu, unless m is being removed for good.
 func (in *instance) part(m *Member, why string) {
 	at := slices.Index(in.members, m)
 	if at < 0 {
@@ -78,7 +78,7 @@ func (in *instance) part(m *Member, why string) {
 			r.m = nil
 		}
 	}
-	for _, r := range m.open { // those that wait for what another has asked for
+	for _, r := range m.open { // those that wait for another client's request
 		r.cancelled, r.m = true, nil
 	}
 	clear(m.open)
@@ -113,7 +113,7 @@ func (in *instance) waitingOf(m *Member) []*request {
 	return mine
 }
 
-// keepHouse does what is due at a time, until ctx ends or the instance was idle for
+// keepHouse does the timed work of the instance until ctx ends or the instance has been idle for
 // long enough.
 func (in *instance) keepHouse(ctx context.Context) {
 	timer := time.NewTimer(0)
@@ -137,8 +137,8 @@ func (in *instance) keepHouse(ctx context.Context) {
 	}
 }
 
-// tidy does what is due now, and returns when something is due next. idle says that
-// the instance has had no members for long enough; movers belong elsewhere.
+// tidy does what is due at now and returns when it must be called next. idle reports that the
+// instance has had no members for long enough. movers are the members to move to another process.
 func (in *instance) tidy(now time.Time) (next time.Time, idle bool, movers []*Member) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -165,7 +165,7 @@ func (in *instance) tidy(now time.Time) (next time.Time, idle bool, movers []*Me
 		if r.counted || settled <= mostOpen {
 			return false
 		}
-		settled-- // its answer, if it comes still, goes nowhere
+		settled-- // a late answer is dropped
 		delete(in.open, r.number)
 		return true
 	})
@@ -201,7 +201,7 @@ func (in *instance) failedText() string {
 		in.failed, in.spec.Server)
 }
 
-// paramsOf returns the raw params of an initialize that was read before.
+// paramsOf returns the raw params of an initialize request that was read before.
 func paramsOf(line []byte) []byte {
 	var e wire.Envelope
 	if wire.Read(line, wire.FromAgent, &e) != nil || !e.Params.Present() {

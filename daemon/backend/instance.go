@@ -15,40 +15,40 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/child"
 )
 
-// instance is one process, over all its lives, and its members.
+// instance is one shared server with its members. Its process may be restarted.
 type instance struct {
 	pool    *Pool
 	options Options
 	log     *slog.Logger
 	spec    Spec
 	key     string
-	id      string // tells processes of one server apart
-	name    string // in errors and logs
+	id      string // distinguishes the processes of one server
+	name    string // for errors and logs
 	proc    process
-	kick    chan struct{} // has an item when the housekeeper has something to do
+	kick    chan struct{} // has an item when keepHouse has work
 
-	// mu guards what follows, and the members. It is never held while anything
-	// waits, and the process is not called with it held.
+	// mu guards the fields below, and the members. It is never held while blocking or while calling
+	// the process.
 	mu      sync.Mutex
-	members []*Member // in the order in which they came
+	members []*Member // in the order in which they joined
 	gone    []departure
 	idle    time.Time // since when there are no members
-	began   time.Time // of the first life
-	failed  error     // why it is not started again by itself
+	began   time.Time // when the first process started
+	failed  error     // why it is not restarted automatically
 
-	talk  *talk  // of the present life, from its beginning; nil between lives
+	talk  *talk  // with the current process, from its start; nil between processes
 	ready bool   // requests may be sent
-	first uint64 // the first member that asked for something in this life
-	many  bool   // others have as well
+	first uint64 // first member that sent a request to the current process
+	many  bool   // other members have too
 
 	modern   bool // its clients speak the modern era
 	greeting *greeting
-	level    int    // that the server was told; 0 for none
-	roots    string // that the server was told, to compare; empty when it has not asked
+	level    int    // log level set at the server; 0 for none
+	roots    string // roots that the server got, canonical; empty if it has not asked
 
 	open         map[int64]*request
-	waiting      []*request // that are not sent yet, oldest first
-	cancelled    []*request // sent and cancelled or left behind, oldest first
+	waiting      []*request // not sent yet, oldest first
+	cancelled    []*request // sent, then cancelled or abandoned, oldest first
 	busy         map[uint64]int
 	turns        map[uint64]turn
 	classes      map[string]class
@@ -60,7 +60,7 @@ type instance struct {
 	topics       map[string]*topic // by URI
 }
 
-// departure is a client that is to be told that it was let go.
+// departure is a client to be notified that it was removed.
 type departure struct {
 	member *Member
 	err    error
@@ -105,7 +105,7 @@ func (in *instance) ended(how *child.State) {
 	}
 }
 
-// childSpec says what to start. A program that isn't there is not waited for.
+// childSpec returns what to start. If the program does not exist, the error is permanent.
 func (in *instance) childSpec() (child.Spec, error) {
 	s := child.Spec{Command: in.spec.Command[0], Args: in.spec.Command[1:], Env: in.spec.Env, Dir: in.spec.Cwd}
 	if in.spec.Executable != "" {
@@ -120,7 +120,7 @@ func (in *instance) childSpec() (child.Spec, error) {
 	return s, nil
 }
 
-// begin makes the conversation of a life that begins.
+// begin returns the talk with a new process.
 func (in *instance) begin(stdin io.WriteCloser, stdout io.ReadCloser) *talk {
 	t := newTalk(in, stdin, stdout)
 	in.mu.Lock()
@@ -132,7 +132,7 @@ func (in *instance) begin(stdin io.WriteCloser, stdout io.ReadCloser) *talk {
 	return t
 }
 
-// changed is told of each status of the process, with the process's mutex held.
+// changed handles a new status of the process. It is called with the process's mutex held.
 func (in *instance) changed(s supervise.Status) {
 	in.mu.Lock()
 	in.failed = nil
@@ -145,12 +145,12 @@ func (in *instance) changed(s supervise.Status) {
 	in.wake()
 }
 
-// run keeps the process until ctx ends or it has been idle for long enough.
+// run keeps the process running until ctx ends or it has been idle for long enough.
 func (in *instance) run(ctx context.Context) {
 	life, stop := context.WithCancel(ctx)
 	defer stop()
 	var running sync.WaitGroup
-	running.Go(func() { _ = in.proc.Run(life) }) // its status tells
+	running.Go(func() { _ = in.proc.Run(life) }) // the status has the error
 	running.Go(func() {
 		defer stop()
 		in.keepHouse(ctx)
@@ -159,7 +159,7 @@ func (in *instance) run(ctx context.Context) {
 	in.dismiss()
 }
 
-// room waits until the server has read enough.
+// room blocks while the server has too much unread input.
 func (in *instance) room(ctx context.Context) error {
 	in.mu.Lock()
 	t := in.talk
@@ -177,7 +177,7 @@ func (in *instance) wake() {
 	}
 }
 
-// enter makes m a member. mu and the pool's are held.
+// enter adds m to the members. mu and the pool's mu must be held.
 func (in *instance) enter(m *Member) {
 	m.open, m.asks, m.uris = map[string]*request{}, map[int64]*ask{}, map[string]bool{}
 	m.level, m.ready, m.tasks, m.waiting, m.cancelled = 0, false, nil, 0, 0
@@ -186,8 +186,8 @@ func (in *instance) enter(m *Member) {
 	in.members = append(in.members, m)
 }
 
-// dismiss lets go of every member: the process is not coming back. It is called
-// when nothing of the instance runs.
+// dismiss removes every member when the process will not run again. No goroutine of the instance
+// may be running.
 func (in *instance) dismiss() {
 	in.mu.Lock()
 	for _, m := range slices.Clone(in.members) {
@@ -197,7 +197,7 @@ func (in *instance) dismiss() {
 	in.bid()
 }
 
-// letGo ends the membership of m and has the client told. mu is held.
+// letGo removes m and queues the notification of its client. mu must be held.
 func (in *instance) letGo(m *Member, err error) {
 	if m.gone {
 		return
@@ -208,7 +208,7 @@ func (in *instance) letGo(m *Member, err error) {
 	in.wake()
 }
 
-// bid tells the clients that were let go.
+// bid notifies the clients that were removed.
 func (in *instance) bid() {
 	in.mu.Lock()
 	gone := in.gone
@@ -219,12 +219,12 @@ func (in *instance) bid() {
 	}
 }
 
-// drop takes note of a message that goes nowhere.
+// drop logs that a message is dropped.
 func (in *instance) drop(why string) {
 	in.log.Debug("a message of a shared server goes nowhere", "reason", why)
 }
 
-// deliver gives line to m. mu is held.
+// deliver sends line to m. mu must be held.
 func (in *instance) deliver(m *Member, line []byte) {
 	if m != nil && !m.gone && !m.client.Deliver(line) {
 		in.letGo(m, ErrSlow)

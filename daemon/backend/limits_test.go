@@ -36,7 +36,7 @@ func TestQueue(t *testing.T) {
 					t.Fatalf("%d bytes, %v", len(got), err)
 				}
 			}
-			q.Gone(ErrStopped) // it is over already
+			q.Gone(ErrStopped) // it has already ended
 			if _, err := q.Next(t.Context()); !errors.Is(err, ErrSlow) {
 				t.Errorf("at the end: %v, want ErrSlow", err)
 			}
@@ -47,7 +47,7 @@ func TestQueue(t *testing.T) {
 		go func() {
 			time.Sleep(time.Second)
 			q.Deliver(line)
-			line[0] = 'x' // it is ours again
+			line[0] = 'x' // the line belongs to the test again
 			q.Gone(ErrDisagrees)
 		}()
 		if got, err := q.Next(t.Context()); string(got) != "0123456789" || err != nil {
@@ -84,8 +84,8 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// The requests that one client may have open are bounded, those that are cancelled
-// included, and others do not notice.
+// The open requests of one client are bounded, including cancelled ones, and other clients are not
+// affected.
 func TestOpenRequestsAreBounded(t *testing.T) {
 	keep(t, Options{}, func(h *house) {
 		tr := &transcript{h, map[string]*Member{}, map[string]*shelf{}, nil}
@@ -111,8 +111,7 @@ func TestOpenRequestsAreBounded(t *testing.T) {
 	})
 }
 
-// What waits for its turn is bounded, and what is cancelled and never answered is
-// forgotten.
+// Waiting requests are bounded, and cancelled requests that are never answered are forgotten.
 func TestWhatIsKeptIsBounded(t *testing.T) {
 	keep(t, Options{}, func(h *house) {
 		tr := &transcript{h, map[string]*Member{}, map[string]*shelf{}, nil}
@@ -141,7 +140,7 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 	})
 }
 
-// A server that does not read makes its clients wait, and one can leave meanwhile.
+// A server that does not read blocks its clients, and a client can leave meanwhile.
 func TestServerThatDoesNotRead(t *testing.T) {
 	keep(t, Options{}, func(h *house) {
 		tr := &transcript{h, map[string]*Member{}, map[string]*shelf{}, nil}
@@ -171,7 +170,7 @@ func TestServerThatDoesNotRead(t *testing.T) {
 	})
 }
 
-// A server that makes us answer and does not read the answers is not read either.
+// A server that makes the pool answer and does not read the answers is not read either.
 func TestServerThatDoesNotReadAnswers(t *testing.T) {
 	keep(t, Options{}, func(h *house) {
 		tr := &transcript{h, map[string]*Member{}, map[string]*shelf{}, nil}

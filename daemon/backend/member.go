@@ -12,40 +12,40 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Member is a client of a shared server, from Join to Leave. Write and Resume are
-// for one goroutine at a time; Leave may be called at any time by any goroutine.
+// Member is a client of a shared server, from Join to Leave. Write and Resume must not be called
+// concurrently. Leave may be called at any time by any goroutine.
 type Member struct {
 	pool   *Pool
 	spec   Spec
 	key    string
 	client Client
-	number uint64 // from 1; never used again
+	number uint64 // from 1; never reused
 
-	in atomic.Pointer[instance] // changed with the pool's and the instance's mutex held
+	in atomic.Pointer[instance] // changed with the mutexes of pool and instance held
 
-	// The mutex of the instance guards what follows.
-	gone      bool                // nothing is delivered any more
+	// The mutex of the instance guards the fields below.
+	gone      bool                // nothing more is delivered
 	open      map[string]*request // neither answered nor cancelled, by the client's id
-	waiting   int                 // bytes of its requests that wait
-	cancelled int                 // requests that may still be the reason for something
-	asks      map[int64]*ask      // questions of the server it has not answered
+	waiting   int                 // bytes of its waiting requests
+	cancelled int                 // cancelled requests that may still cause messages
+	asks      map[int64]*ask      // requests of the server that it has not answered
 	lastAsk   int64
-	tasks     []string        // of the server's that are the client's, oldest first
-	uris      map[string]bool // that it has subscribed to
-	level     int             // of log messages; 0 when it has set none
-	hello     string          // the key of its handshake; empty before it has been answered
-	ready     bool            // it has said that it is initialized
-	roots     string          // that it has last told, to compare; empty when it has not
-	held      bool            // its requests wait until it is where it belongs
-	vetBy     time.Time       // when that has to be known
-	moving    bool            // it is to have another process
+	tasks     []string        // the server's tasks that belong to the client, oldest first
+	uris      map[string]bool // its subscriptions
+	level     int             // of log messages; 0 if it has set none
+	hello     string          // key of its handshake; empty until that is answered
+	ready     bool            // it has sent initialized
+	roots     string          // its latest roots, canonical; empty if not known
+	held      bool            // its requests wait until it has the right process
+	vetBy     time.Time       // deadline for its roots
+	moving    bool            // it must get another process
 	coming    bool            // its handshake with a new process is under way
 }
 
-// Write takes one line of the client, which the strict reader has read, without line
-// end. The line may be reused when Write returns. Write waits, until ctx ends, while
-// the server does not read. The error says that the line was not taken: the client
-// has left or was let go, or ctx has ended.
+// Write takes one line of the client without line end. The strict reader must have read it. The
+// line may be reused when Write returns. Write blocks while the server does not read, until ctx
+// ends. An error means that the line was not accepted: the client has left or was removed, or ctx
+// has ended.
 func (m *Member) Write(ctx context.Context, line []byte) error {
 	var e wire.Envelope
 	if err := wire.Read(line, wire.FromAgent, &e); err != nil {
@@ -73,8 +73,8 @@ func (m *Member) Write(ctx context.Context, line []byte) error {
 	return nil
 }
 
-// place sees to it that m is where a message belongs that says which handshake, or
-// which era, the client wants.
+// place moves m to a process that fits, if the message shows which handshake or era the client
+// wants.
 func (m *Member) place(line []byte, e *wire.Envelope) error {
 	if e.Kind != wire.Request || e.Method == "server/discover" || e.Method != "initialize" && !e.Modern {
 		return nil
@@ -111,12 +111,11 @@ func (m *Member) place(line []byte, e *wire.Envelope) error {
 	return nil
 }
 
-// Resume is for a client that had its handshake with a daemon before this one:
-// initialize is the line it asked with then. The handshake is made again for it, and
-// the server's answer goes nowhere. When the server refuses, the client is let go
-// with ErrDisagrees. What the client asks meanwhile waits. made is closed when that is
-// over, and never for a client that is let go. Subscriptions and the log level have to
-// be asked for anew.
+// Resume repeats the handshake of a client that made it with a previous daemon. initialize is the
+// client's request at that time. The server's answer is dropped. If the server refuses, the client
+// is removed with ErrDisagrees. Requests of the client wait meanwhile. The returned channel is
+// closed when the handshake is complete; it is never closed for a client that is removed.
+// Subscriptions and the log level must be requested again.
 func (m *Member) Resume(initialize []byte) (made <-chan struct{}) {
 	done := make(chan struct{})
 	var e wire.Envelope
@@ -125,7 +124,7 @@ func (m *Member) Resume(initialize []byte) (made <-chan struct{}) {
 		return done
 	}
 	if m.place(initialize, &e) != nil {
-		return done // it knows
+		return done // the client has been notified
 	}
 	in := m.lock()
 	defer in.mu.Unlock()
@@ -142,7 +141,7 @@ func (m *Member) Resume(initialize []byte) (made <-chan struct{}) {
 	return done
 }
 
-// lock locks the instance that m is in.
+// lock locks the instance that m is in and returns it.
 func (m *Member) lock() *instance {
 	for {
 		in := m.in.Load()
@@ -160,12 +159,11 @@ func (m *Member) letGo(err error) {
 	in.letGo(m, err)
 }
 
-// Leave ends the membership. What the client has asked for is cancelled at the
-// server. Nothing is delivered after Leave has returned; a call of Gone may still be
-// under way.
+// Leave ends the membership. The client's requests are cancelled at the server. Nothing is
+// delivered after Leave has returned; a call of Gone may still be under way.
 func (m *Member) Leave() {
 	p := m.pool
-	p.mu.Lock() // it is not being moved
+	p.mu.Lock() // so that it is not being moved
 	defer p.mu.Unlock()
 	in := m.in.Load()
 	in.mu.Lock()
@@ -177,8 +175,8 @@ func (m *Member) Leave() {
 
 var initialized = []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 
-// resume makes the handshake for a client that had it with another process; then is
-// called when it has it here. A server that ends meanwhile is asked again. mu is held.
+// resume makes the handshake for a client that made it with another process, and then calls then.
+// If the server ends meanwhile, the handshake is repeated. mu must be held.
 func (in *instance) resume(m *Member, line []byte, e *wire.Envelope, then func()) {
 	key := handshakeKey(line, e)
 	in.claim(key)
@@ -201,7 +199,7 @@ func (in *instance) resume(m *Member, line []byte, e *wire.Envelope, then func()
 	}
 }
 
-// resumed takes the server's answer to a handshake that was made for m.
+// resumed handles the server's answer to a handshake that was repeated for m. mu must be held.
 func (in *instance) resumed(m *Member, line []byte, e *wire.Envelope, answer []byte, then func()) {
 	var a wire.Envelope
 	switch err := wire.Read(answer, wire.FromServer, &a); {

@@ -12,18 +12,18 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// world is clients and a server that mark whatever they cause: n is the number of a
-// request, and of is whose it is. What arrives where it does not belong is a fault.
+// world has clients and a server that mark everything they cause: n is the number of a request, and
+// of its owner. A message that arrives at the wrong place is a fault.
 type world struct {
 	*house
-	mu      sync.Mutex // guards what follows; taken inside of the package's own
+	mu      sync.Mutex // guards the fields below; locked inside the package's own mutexes
 	faults  []string
 	actors  []*actor
 	sents   []*sent
 	lives   map[*server]*played
 	order   []*played
-	refused int // questions that the package answered
-	asked   int // questions that reached a client
+	refused int // requests of the server that the package answered
+	asked   int // requests of the server that reached a client
 }
 
 // sent is a request of an actor.
@@ -32,10 +32,10 @@ type sent struct {
 	n         int
 	id, token string // raw
 	format    string // the line, with %[1]s for the id and %[2]s for the token
-	marked    bool   // its answer says whose it is
+	marked    bool   // its answer has the mark
 	cancelled bool
 	answers   int
-	want      string // the answer that the server has given, with %s for the id
+	want      string // the server's answer, with %s for the id
 }
 
 // actor is a client.
@@ -45,23 +45,23 @@ type actor struct {
 	name  string
 	caps  string
 	open  []*sent
-	asks  []string        // ids of questions, raw
-	roots map[string]bool // of these, those for roots
+	asks  []string        // raw ids of requests of the server
+	roots map[string]bool // those of asks that are for roots
 	root  int
-	told  string // of its roots, last
+	told  string // roots that it sent last
 	left  bool
 	gone  error
-	hello bool // it has its handshake
+	hello bool // its handshake is complete
 }
 
-// played is a life of the server.
+// played is one life of the server.
 type played struct {
 	*server
 	in   *instance
 	open []*heard
-	asks map[string]string // whose a question is, by its raw id
+	asks map[string]string // owner of each request of the server, by its raw id
 	todo []string          // lines to be written
-	root string            // what it was told last
+	root string            // roots that it got last
 	next int
 }
 
@@ -139,7 +139,7 @@ func (a *actor) Deliver(raw []byte) bool {
 }
 
 func (a *actor) answered(line string, m message) {
-	n := 0 // of the request that the server answers; a late answer passes while its id is not in use again
+	n := 0 // number of the request that is answered; a late answer is allowed while its id is not reused
 	if m.Result != nil {
 		n = m.Result.N
 	} else if m.Error != nil {
@@ -180,7 +180,7 @@ func (a *actor) Gone(err error) {
 	a.gone = err
 }
 
-// write is for a line that is not a request of the actor's.
+// write writes a line that is not a request of the actor.
 func (a *actor) write(line string) {
 	if err := a.m.Write(a.w.t.Context(), []byte(line)); err != nil && !a.left && a.gone == nil {
 		a.w.mu.Lock()
@@ -189,7 +189,7 @@ func (a *actor) write(line string) {
 	}
 }
 
-// ask makes a request with an id that is not in use.
+// ask sends a request with an id that is not in use.
 func (a *actor) ask(s *sent) {
 	a.w.mu.Lock()
 	busy := slices.ContainsFunc(a.open, func(o *sent) bool { return o.id == s.id && !o.cancelled })
@@ -208,7 +208,7 @@ func (a *actor) ask(s *sent) {
 	a.write(fmt.Sprintf(s.format, s.id, s.token))
 }
 
-// hears takes a line that the server has read.
+// hears handles a line that the server has read.
 func (w *world) hears(p *played, line string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -246,7 +246,7 @@ func (w *world) hears(p *played, line string) {
 	case m.ID == nil:
 	case m.Method == "initialize":
 		p.todo = append(p.todo, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}}}}`, id))
-	case m.Params.N == 0: // of the package's own
+	case m.Params.N == 0: // a request of the package itself
 		p.todo = append(p.todo, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, id))
 	default:
 		s := w.sents[m.Params.N]
@@ -261,7 +261,7 @@ func (w *world) hears(p *played, line string) {
 	}
 }
 
-// settle lets the server answer what it answers by itself, until all is quiet.
+// settle lets the server answer what it answers automatically, until nothing happens any more.
 func (w *world) settle() {
 	for {
 		synctest.Wait()

@@ -17,24 +17,24 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 )
 
-// Pool is the shared servers of a daemon. Its methods are safe for concurrent use.
+// Pool is the set of a daemon's shared servers. Its methods are safe for concurrent use.
 type Pool struct {
 	options Options
-	last    atomic.Int64 // id of ours; no two processes get the same
+	last    atomic.Int64 // last id given to a request
 	make    func(supervise.Options[*talk]) process
 
-	// mu guards what follows, and which member is in which instance. It is locked
-	// before the mutex of an instance.
+	// mu guards the fields below, and which member is in which instance. It must be locked before
+	// the mutex of an instance.
 	mu        sync.Mutex
-	instances []*instance // in the order of their making
-	fresh     []*instance // that Run has not taken up yet
+	instances []*instance // in the order of creation
+	fresh     []*instance // not started by Run yet
 	wake      chan struct{}
 	made      int    // instances so far
 	joined    uint64 // members so far
 	stopped   bool
 }
 
-// New returns a pool, whose servers run while Run does.
+// New returns a pool. Its servers run while Run does.
 func New(o Options) *Pool {
 	return &Pool{
 		options: o.withDefaults(),
@@ -43,8 +43,8 @@ func New(o Options) *Pool {
 	}
 }
 
-// Run keeps the servers until ctx ends. It returns when every process and goroutine
-// of the pool has ended and every client knows. It may be called once.
+// Run runs the servers until ctx ends. It returns when every process and goroutine of the pool has
+// ended and every client has been notified. It may be called once.
 func (p *Pool) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	for ctx.Err() == nil {
@@ -71,8 +71,8 @@ func (p *Pool) Run(ctx context.Context) error {
 	return nil
 }
 
-// Join makes c a client of the server, which is started if it is not running. The
-// server's lines go to c from then on, until c leaves.
+// Join adds c to the clients of the server, and starts the server if it is not running. The
+// server's lines are delivered to c until it leaves.
 func (p *Pool) Join(ctx context.Context, s Spec, c Client) (*Member, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("join server %q: %w", s.Server, context.Cause(ctx))
@@ -96,8 +96,8 @@ func (p *Pool) Join(ctx context.Context, s Spec, c Client) (*Member, error) {
 	return m, nil
 }
 
-// find returns the first instance for m that will do, or a new one. p.mu is held.
-// will is called with the instance's mutex held.
+// find returns the first instance for m for which will returns true, or a new one. will is called
+// with the instance's mutex held. p.mu must be held.
 func (p *Pool) find(m *Member, will func(*instance) bool) *instance {
 	for _, in := range p.instances {
 		if in.key != m.key {
@@ -121,8 +121,7 @@ func (p *Pool) find(m *Member, will func(*instance) bool) *instance {
 	return in
 }
 
-// retire takes in out of the pool if it has no members any more, and reports
-// whether it had none.
+// retire removes in from the pool if it has no members, and reports whether it did.
 func (p *Pool) retire(in *instance) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -135,7 +134,7 @@ func (p *Pool) retire(in *instance) bool {
 	return true
 }
 
-// move takes m from where it is to the instance to. p.mu is held.
+// move moves m to another instance. p.mu must be held.
 func (p *Pool) move(m *Member, to *instance) {
 	from := m.in.Load()
 	if from == to {
@@ -154,8 +153,8 @@ func (p *Pool) move(m *Member, to *instance) {
 
 var _ supervise.Fleet = (*Pool)(nil)
 
-// List implements supervise.Fleet. A server with clients that do not agree has
-// several processes, told apart by their ids.
+// List implements supervise.Fleet. A server whose clients do not agree has several processes with
+// different ids.
 func (p *Pool) List() []supervise.Info {
 	var list []supervise.Info
 	for _, in := range p.all() {
@@ -190,8 +189,8 @@ func (p *Pool) Tail(kind, name, id string) (*supervise.Tail, bool) {
 	return nil, false
 }
 
-// Restart implements supervise.Fleet. What the process had not answered is answered
-// with an error; its clients stay.
+// Restart implements supervise.Fleet. Requests that the process has not answered are answered with
+// an error. Its clients stay.
 func (p *Pool) Restart(ctx context.Context, kind, name, id string) (bool, error) {
 	in := p.named(kind, name, id)
 	if in == nil {
@@ -209,9 +208,8 @@ func (p *Pool) named(kind, name, id string) *instance {
 	return nil
 }
 
-// ofSession are names of the environment that differ from session to session, or
-// from terminal to terminal, and say nothing to a server behind pipes. Names of ours
-// belong to them.
+// ofSession are environment variables that differ between sessions or terminals, and mean nothing
+// to a server on pipes. Variables with the prefix ours are treated the same way.
 var ofSession = []string{
 	"_", "OLDPWD", "PWD", "SHLVL", "COLUMNS", "LINES",
 	"TERM", "COLORTERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "TERM_SESSION_ID", "WINDOWID",
@@ -223,10 +221,9 @@ var ofSession = []string{
 
 const ours = "THOUGHTGATE_"
 
-// Shared returns the entries of env that a shared server is started with, in order
-// of their names: all but those that begin with THOUGHTGATE_ and those that tell one
-// session or terminal from another (PWD, TERM, TMUX, SSH_TTY, ...). An entry
-// without a name, or the second of a name, is left out.
+// Shared returns the entries of env that a shared server is started with, sorted by name. It leaves
+// out those that begin with THOUGHTGATE_ and those that differ between sessions or terminals (PWD,
+// TERM, TMUX, SSH_TTY, ...). It also leaves out entries without a name and repeated names.
 func Shared(env []string) []string {
 	var kept []string
 	seen := map[string]bool{}

@@ -14,9 +14,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/supervise"
 )
 
-// Whatever clients and server do, in whatever order: nobody gets a message of
-// another, each request gets exactly one answer unless it was cancelled or its client
-// left, and no byte changes but those of ids and tokens.
+// Whatever clients and server do, in any order: no client gets a message of another, each request
+// gets exactly one answer unless it was cancelled or its client left, and no byte changes except
+// those of ids and tokens.
 func TestNobodyGetsTheMessageOfAnother(t *testing.T) {
 	var asked, refused int
 	rapid.Check(t, func(rt *rapid.T) {
@@ -65,7 +65,7 @@ func (w *world) begin(s *server, in *instance) {
 	w.order = append(w.order, p)
 }
 
-// alive are the lives that are not over.
+// alive returns the lives that have not ended.
 func (w *world) alive() []*played {
 	synctest.Wait()
 	w.mu.Lock()
@@ -130,8 +130,7 @@ func (w *world) arrive(d *dice) {
 	}
 }
 
-// request makes any request: also with the ids of others, and with those that the
-// package itself gives.
+// request sends a random request, also with ids that other clients or the package itself use.
 func (w *world) request(a *actor, d *dice) {
 	ids := []string{"1", "2", "3", `"1"`, `"2"`, `"x"`, `"\u0079"`, "-5", "7", "12", "20", "31", "9007199254740993", `""`}
 	s := &sent{n: -1, id: ids[d.roll(len(ids))], marked: true, token: []string{`1`, `"1"`, `"t"`, `3`}[d.roll(4)]}
@@ -164,7 +163,7 @@ func (a *actor) cancelOne(d *dice) {
 	a.w.mu.Lock()
 	var id string
 	open := slices.DeleteFunc(slices.Clone(a.open), func(s *sent) bool { return s.cancelled || s.n == 0 })
-	if len(open) > 0 { // a handshake can't be taken back
+	if len(open) > 0 { // a handshake can't be cancelled
 		s := open[d.roll(len(open))]
 		id, s.cancelled = s.id, true
 	}
@@ -174,7 +173,7 @@ func (a *actor) cancelOne(d *dice) {
 	}
 }
 
-// answerOne answers a question, or forges an answer.
+// answerOne answers a request of the server, or forges an answer.
 func (a *actor) answerOne(d *dice) {
 	a.w.mu.Lock()
 	id := fmt.Sprint(d.roll(5))
@@ -191,7 +190,7 @@ func (a *actor) answerOne(d *dice) {
 	a.write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result))
 }
 
-// serve does something that a server does.
+// serve does something that a server may do.
 func (w *world) serve(p *played, kind int, d *dice) {
 	w.mu.Lock()
 	var line string
@@ -228,7 +227,7 @@ func (w *world) serve(p *played, kind int, d *dice) {
 	}
 }
 
-// answer ends a request. w.mu is held.
+// answer completes a request. w.mu must be held.
 func (p *played) answer(h *heard, fails bool) string {
 	p.open = slices.DeleteFunc(p.open, func(open *heard) bool { return open == h })
 	h.want = fmt.Sprintf(`{ "result": {"of":"%s", "n":%d, "t":1.0},"jsonrpc":"2.0","id":%%s}`, h.actor.name, h.n)
@@ -238,8 +237,7 @@ func (p *played) answer(h *heard, fails bool) string {
 	return fmt.Sprintf(h.want, h.number)
 }
 
-// end lets everything come to its end: each request that nobody took back must have
-// its one answer then.
+// end completes everything: each request that was not cancelled must then have exactly one answer.
 func (w *world) end() {
 	for quiet := 0; quiet < 10; quiet++ {
 		open := false

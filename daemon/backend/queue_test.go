@@ -6,21 +6,21 @@ import (
 	"sync"
 )
 
-// mostLines is how many lines a Queue holds.
+// mostLines is the capacity of a Queue in lines.
 const mostLines = 1024
 
-// Queue is a [Client] that keeps the lines for one reader: 1,024 of them and 16 MiB
-// at most, but always one, however long. The zero value is ready for use.
+// Queue is a [Client] that keeps lines for one reader: at most 1,024 lines and 16 MiB, but always
+// at least one line of any length. The zero value is ready for use.
 type Queue struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	lines   [][]byte   // oldest first
 	bytes   int
 	gone    error
-	changed chan struct{} // closed when there is something; nil when nobody waits
+	changed chan struct{} // closed when a line is added; nil if nobody waits
 }
 
-// Deliver implements Client. A line that is too many is an end as well: the reader
-// gets those before it, and then ErrSlow.
+// Deliver implements Client. A line beyond the capacity ends the queue: the reader gets the lines
+// before it, and then ErrSlow.
 func (q *Queue) Deliver(line []byte) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -58,8 +58,8 @@ func (q *Queue) wake() {
 	}
 }
 
-// Next returns the next line, which is the caller's. When there will be no more it
-// returns why.
+// Next returns the next line, which the caller then owns. If there are no more lines, it returns
+// the reason.
 func (q *Queue) Next(ctx context.Context) ([]byte, error) {
 	for {
 		q.mu.Lock()

@@ -19,17 +19,17 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/fake"
 )
 
-// The tests in this file share a real server, which is the test binary itself, under
-// the real clock.
+// The tests in this file share a real server, which is the test binary itself, under the real
+// clock.
 
 const (
 	isServer = "BACKEND_TEST_IS_SERVER"
-	// patience is for machines that are busy.
+	// patience allows for busy machines.
 	patience = 5 * time.Minute
 )
 
-// leftBehind stands in the command line of what must not outlive the tests; other runs
-// of them have their own.
+// leftBehind is in the command line of each process that must not outlive the tests. It differs
+// between test runs.
 var leftBehind = fmt.Sprintf("backend-test-program-%d-", os.Getpid())
 
 func TestMain(m *testing.M) {
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	stop, _ := child.AdoptOrphans() // without it orphans go unnoticed here, as they do on macOS
+	stop, _ := child.AdoptOrphans() // without this, orphans go unnoticed, as they do on macOS
 	code := m.Run()
 	stop()
 	if left, _ := exec.Command("pgrep", "-f", leftBehind).Output(); len(left) > 0 {
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// program is the server, with a process beside it that does not care about pipes.
+// program returns the server, which starts another process that ignores pipes.
 func program(t *testing.T) backend.Spec {
 	t.Helper()
 	self, err := os.Executable()
@@ -88,7 +88,7 @@ func keep(t *testing.T, o backend.Options) *backend.Pool {
 	return p
 }
 
-// session is a client that asks one thing after another.
+// session is a client that makes one request after another.
 type session struct {
 	*backend.Queue
 	*backend.Member
@@ -126,7 +126,7 @@ func (c *session) next() string {
 	return string(line)
 }
 
-// call makes a request and returns its answer; notifications are passed over.
+// call makes a request and returns its answer, skipping notifications.
 func (c *session) call(id, rest string) string {
 	c.write(`{"jsonrpc":"2.0","id":` + id + `,` + rest + `}`)
 	return c.answer(id)
@@ -195,7 +195,7 @@ func TestKilledUnderLoad(t *testing.T) {
 		c := open(t, p, spec)
 		all = append(all, c)
 		c.write(`{"jsonrpc":"2.0","id":"slow","method":"tools/call","params":{"name":"slow","arguments":{"milliseconds":100000000}}}`)
-		c.tool(`1`, "echo", `{}`) // so the one before it has arrived
+		c.tool(`1`, "echo", `{}`) // so the previous one has arrived
 	}
 	pid := p.List()[0].Status.PID
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {

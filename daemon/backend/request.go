@@ -12,43 +12,43 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// request is one request to the server, from when it came to its answer.
+// request is one request to the server, from its arrival to its answer.
 type request struct {
-	number int64   // its id on the way to the server, and its progress token
-	owner  uint64  // the member's number; 0 for a request of our own
-	m      *Member // nil when nobody waits for the answer any more
-	key    string  // the client's id, as wire.Key has it
-	id     []byte  // the client's id as written
+	number int64   // its id at the server, and its progress token
+	owner  uint64  // number of the member; 0 for a request of the pool
+	m      *Member // nil if no client waits for the answer any more
+	key    string  // the client's id, as wire.Key returns it
+	id     []byte  // the client's id, raw
 	method string
-	line   []byte // as it goes to the server; nil once it has gone
+	line   []byte // as sent to the server; nil after that
 	size   int    // of line
 	since  time.Time
 
-	class     string // by what it is known whether such calls ask; empty for those that take no turn
-	exclusive bool   // it runs while no other client's call does
+	class     string // by which the pool learns whether such calls ask; empty if it takes no turn
+	exclusive bool   // runs only while no other client's call does
 	sent      bool
 	counted   bool // in busy
 	cancelled bool
-	settled   time.Time // when a cancelled one has had its time
+	settled   time.Time // when a cancelled request counts as settled
 
-	// done, when set, takes the answer in place of the client.
+	// done, if set, gets the answer instead of the client.
 	done func(line []byte, e *wire.Envelope)
-	// swallow, when set, gets the client's answer in its place.
+	// swallow, if set, gets the answer that the client would get.
 	swallow func(answer []byte)
-	// then, when set, is told whether the server has answered with a result.
+	// then, if set, is called with whether the server answered with a result.
 	then func(ok bool)
 }
 
-// token is a progress token that a client gave.
+// token is a client's progress token.
 type token struct {
 	m    *Member
 	text []byte // raw
 }
 
-// request takes a request of m. mu is held.
+// request handles a request of m. mu must be held.
 func (in *instance) request(m *Member, line []byte, e *wire.Envelope) {
 	key := e.Key(line)
-	if m.open[key] != nil { // an error would be read as the answer to the first one
+	if m.open[key] != nil { // an error would look like the answer to the first request
 		in.drop("a request whose id is open")
 		return
 	}
@@ -78,7 +78,7 @@ func (in *instance) request(m *Member, line []byte, e *wire.Envelope) {
 	in.send(r, line, e)
 }
 
-// refuses returns the answer to a request that does not get to the server.
+// refuses returns the error for a request that is not sent to the server, or nil.
 func (in *instance) refuses(m *Member, r *request, line []byte, e *wire.Envelope) []byte {
 	switch {
 	case in.failed != nil:
@@ -98,8 +98,8 @@ func (in *instance) refuses(m *Member, r *request, line []byte, e *wire.Envelope
 	return nil
 }
 
-// send puts a client's request in line for the server, under an id of ours and with
-// edits. mu is held.
+// send queues a client's request for the server, with an id of the pool and edits applied. mu must
+// be held.
 func (in *instance) send(r *request, line []byte, e *wire.Envelope, edits ...wire.Edit) {
 	r.number = in.pool.last.Add(1)
 	number := strconv.AppendInt(nil, r.number, 10)
@@ -111,7 +111,7 @@ func (in *instance) send(r *request, line []byte, e *wire.Envelope, edits ...wir
 		}
 	}
 	spliced, err := wire.Splice(line, edits...)
-	if err != nil { // spans of one line do not overlap
+	if err != nil { // can't happen: spans of one line do not overlap
 		delete(in.tokens, r.number)
 		in.answer(r, mcp.RefuseUnread(r.id, mcp.CodeInternal, err.Error()))
 		return
@@ -119,7 +119,7 @@ func (in *instance) send(r *request, line []byte, e *wire.Envelope, edits ...wir
 	in.enqueue(r, spliced)
 }
 
-// enqueue puts r in line for the server. mu is held.
+// enqueue queues r for the server. mu must be held.
 func (in *instance) enqueue(r *request, line []byte) {
 	r.line, r.size = line, len(line)
 	if r.m != nil {
@@ -128,19 +128,18 @@ func (in *instance) enqueue(r *request, line []byte) {
 	in.waiting = append(in.waiting, r)
 	in.pump()
 	if !r.sent {
-		in.wake() // it waits for so long only
+		in.wake() // to set its timeout
 	}
 }
 
-// own makes a request of our own, which says line but for the id that is in it. done
-// takes the answer. mu is held.
+// own sends a request of the pool to the server. done gets the answer. mu must be held.
 func (in *instance) own(t *talk, method, params string, done func(line []byte, e *wire.Envelope)) {
 	r := &request{number: in.pool.last.Add(1), method: method, sent: true, done: done}
 	in.open[r.number] = r
 	t.push(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, r.number, method, params))
 }
 
-// pump sends what may be sent. mu is held.
+// pump sends the requests that may be sent. mu must be held.
 func (in *instance) pump() {
 	if !in.ready || in.talk == nil {
 		return
@@ -163,7 +162,7 @@ func (in *instance) pump() {
 	in.waiting = kept
 }
 
-// pass sends r. mu is held.
+// pass sends r. mu must be held.
 func (in *instance) pass(r *request) {
 	if r.m != nil {
 		r.m.waiting -= r.size
@@ -174,7 +173,7 @@ func (in *instance) pass(r *request) {
 	in.many = in.many || in.first != r.owner
 	r.sent = true
 	in.open[r.number] = r
-	if r.method != "subscriptions/listen" { // which is open for as long as the client is
+	if r.method != "subscriptions/listen" { // which stays open as long as its client
 		in.busy[r.owner]++
 		r.counted = true
 	}
@@ -185,8 +184,8 @@ func (in *instance) pass(r *request) {
 	r.line = nil
 }
 
-// answer gives line to the client as the answer to r, which is open no more. mu is
-// held.
+// answer delivers line to the client as the answer to r, which is then not open any more. mu must
+// be held.
 func (in *instance) answer(r *request, line []byte) {
 	if r.m == nil {
 		return
@@ -204,7 +203,7 @@ func (in *instance) answer(r *request, line []byte) {
 	in.deliver(r.m, line)
 }
 
-// answerWith answers r with an answer of the server's, in which the id is at span.
+// answerWith answers r with an answer of the server that has its id at span.
 func (in *instance) answerWith(r *request, line []byte, span wire.Span, edits ...wire.Edit) {
 	spliced, err := wire.Splice(line, append(edits, wire.Edit{Span: span, With: r.id})...)
 	if err != nil {
@@ -218,8 +217,7 @@ func (in *instance) succeed(r *request) {
 	in.answer(r, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{}}`, r.id))
 }
 
-// cancel takes back the request of m with the id that a notification names. mu is
-// held.
+// cancel handles a notification of m that cancels one of its requests. mu must be held.
 func (in *instance) cancel(m *Member, line []byte, e *wire.Envelope) {
 	key, err := wire.Key(e.RequestID.Of(line))
 	r := m.open[key]
@@ -238,7 +236,7 @@ func (in *instance) cancel(m *Member, line []byte, e *wire.Envelope) {
 	}
 }
 
-// unqueue takes r out of those that wait. mu is held.
+// unqueue removes r from the waiting requests. mu must be held.
 func (in *instance) unqueue(r *request) {
 	in.waiting = slices.DeleteFunc(in.waiting, func(other *request) bool { return other == r })
 	if r.m != nil {
@@ -246,8 +244,7 @@ func (in *instance) unqueue(r *request) {
 	}
 }
 
-// withdraw notes that nobody waits for the answer to r, and reports whether the
-// server has to be told. mu is held.
+// withdraw marks r as cancelled, and reports whether the server must be notified. mu must be held.
 func (in *instance) withdraw(r *request) bool {
 	r.cancelled = true
 	delete(in.tokens, r.number)
@@ -255,7 +252,7 @@ func (in *instance) withdraw(r *request) bool {
 		in.unqueue(r)
 		return false
 	}
-	if r.done != nil { // others wait for it as well
+	if r.done != nil { // other clients may wait for it too
 		return false
 	}
 	r.settled = time.Now().Add(in.options.Settle)
@@ -267,7 +264,7 @@ func (in *instance) withdraw(r *request) bool {
 	return true
 }
 
-// settle notes that r is no reason any more for what the server does. mu is held.
+// settle marks that messages of the server are not caused by r any more. mu must be held.
 func (in *instance) settle(r *request) {
 	if r.cancelled && r.counted && r.m != nil {
 		r.m.cancelled--
@@ -281,27 +278,27 @@ func (in *instance) settle(r *request) {
 	in.endTurn(r)
 }
 
-// mostClasses is how many tools are remembered. Past that all is learned anew.
+// mostClasses is how many classes are remembered. When it is reached, all are forgotten.
 const mostClasses = 4096
 
-// class is what is known of calls of one kind, which is mostly a tool.
+// class is what is known about calls of one kind, usually of one tool.
 type class uint8
 
 const (
 	unknown class = iota
-	quiet         // it has answered without asking
-	asking        // it has asked, or may have
+	quiet         // has answered without asking the client
+	asking        // has asked the client, or may have
 )
 
-// turn is the calls of one client that are under way, if they may make the server ask.
+// turn counts the open calls of one client that may make the server ask.
 type turn struct {
 	exclusive int
 	all       int
 }
 
-// classOf returns by what it is known whether a request of the legacy era makes the
-// server ask; empty for a request that is taken not to, and takes no turn: those that
-// list, complete, log, or follow a task, whose questions name the task.
+// classOf returns the key under which the pool learns whether such requests of the legacy era make
+// the server ask. It is empty for a request that takes no turn since it is assumed not to: one that
+// lists, completes, logs, or follows a task, in which the server's requests name the task.
 func (in *instance) classOf(line []byte, e *wire.Envelope) string {
 	if in.greeting == nil || !in.greeting.asks {
 		return ""
@@ -318,15 +315,15 @@ func (in *instance) classOf(line []byte, e *wire.Envelope) string {
 	return e.Method
 }
 
-// admits reports whether it is the turn of r. blocked says that a call before it
-// waits. mu is held.
+// admits reports whether r may be sent now. blocked reports that an earlier call waits. mu must be
+// held.
 func (in *instance) admits(r *request, blocked bool) bool {
 	r.exclusive = in.classes[r.class] != quiet
 	if time.Since(r.since) >= in.options.Turn {
 		return true
 	}
 	if blocked && (r.m == nil || len(r.m.asks) == 0 || in.turns[r.owner].exclusive == 0) {
-		return false // but a client that is being asked may need the server to answer
+		return false // but a client with an open ask may need the server in order to answer
 	}
 	for owner, t := range in.turns {
 		if owner != r.owner && (r.exclusive || t.exclusive > 0) {
@@ -345,7 +342,7 @@ func (in *instance) takeTurn(r *request) {
 	in.turns[r.owner] = t
 }
 
-// endTurn ends the turn of r, if it has one. mu is held.
+// endTurn ends the turn of r, if it has one. mu must be held.
 func (in *instance) endTurn(r *request) {
 	if r.class == "" || !r.sent {
 		return
@@ -362,7 +359,7 @@ func (in *instance) endTurn(r *request) {
 	r.class = ""
 }
 
-// learn notes that calls of a class have, or have not, made the server ask.
+// learn records whether calls of a class make the server ask.
 func (in *instance) learn(name string, c class) {
 	if name == "" || in.classes[name] == asking {
 		return
@@ -373,8 +370,8 @@ func (in *instance) learn(name string, c class) {
 	in.classes[name] = c
 }
 
-// suspect notes that the server has asked while these clients' calls were open: those
-// of them that are not known to be quiet, or all if they are.
+// suspect records that the server has asked while calls of these clients were open. The suspects
+// are those calls not known to be quiet, or all calls if all are quiet.
 func (in *instance) suspect(owners map[uint64]turn) {
 	all := true
 	for _, r := range in.open {

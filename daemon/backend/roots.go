@@ -10,17 +10,17 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// A server that asks for roots keeps them for as long as it lives, so those who share
-// it must have the same. The first answer makes the roots of the process. Everybody
-// else is asked by us before their requests pass, and who answers otherwise is given
-// another process: one for these roots if there is one, or their own.
+// A server that asks for roots keeps them as long as it runs, so the clients that share it must
+// have the same roots. The first answer sets the roots of the process. Every other client is asked
+// by the pool before its requests are sent. A client with other roots is moved to another process:
+// one with these roots if there is one, or a new one.
 
-// rootsWait is how long a client may take to say what its roots are, before it is
-// taken to have others.
+// rootsWait is the timeout for a client's answer about its roots. After that it is assumed to have
+// other roots.
 const rootsWait = 10 * time.Second
 
-// rooting takes the answer of m to a question for roots, and reports whether the
-// server is to get it. mu is held.
+// rooting handles the answer of m to a request for roots, and reports whether the server must get
+// it. mu must be held.
 func (in *instance) rooting(m *Member, a *ask, line []byte, e *wire.Envelope) bool {
 	m.roots = "none"
 	if e.Kind == wire.Result {
@@ -31,7 +31,7 @@ func (in *instance) rooting(m *Member, a *ask, line []byte, e *wire.Envelope) bo
 		return false
 	}
 	if other := in.rootedLike(in.roots); other != nil && m.roots != in.roots {
-		in.vetted(m) // and the server hears what it has heard
+		in.vetted(m) // the server gets the same roots as before
 		in.question(other, a.key, a.raw)
 		return false
 	}
@@ -44,12 +44,12 @@ func (in *instance) rooting(m *Member, a *ask, line []byte, e *wire.Envelope) bo
 	return true
 }
 
-// rootedLike is a client that has said that these are its roots; nil for none.
+// rootedLike returns a client with these roots, or nil.
 func (in *instance) rootedLike(roots string) *Member {
 	return in.memberThat(func(m *Member) bool { return roots != "" && m.ready && !m.moving && m.roots == roots })
 }
 
-// question asks m for its roots, for the server or, without a key, for ourselves.
+// question asks m for its roots: for the server, or for the pool itself if key is empty.
 func (in *instance) question(m *Member, key string, raw []byte) {
 	m.lastAsk++
 	a := &ask{m: m, id: m.lastAsk, method: "roots/list", ours: key == "", key: key, raw: raw}
@@ -60,8 +60,8 @@ func (in *instance) question(m *Member, key string, raw []byte) {
 	in.deliver(m, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"roots/list"}`, a.id))
 }
 
-// vet holds the requests of m until its roots are known to be those of the process.
-// mu is held.
+// vet holds the requests of m until its roots are known to be those of the process. mu must be
+// held.
 func (in *instance) vet(m *Member) {
 	switch {
 	case m.coming || in.roots == "" || in.greeting == nil || !in.greeting.cans["roots"]:
@@ -74,7 +74,7 @@ func (in *instance) vet(m *Member) {
 	}
 }
 
-// vetted compares the roots of m with those of the process. mu is held.
+// vetted compares the roots of m with those of the process. mu must be held.
 func (in *instance) vetted(m *Member) {
 	if m.moving {
 		return
@@ -85,9 +85,9 @@ func (in *instance) vetted(m *Member) {
 	in.wake()
 }
 
-// rootsChanged takes the word of m that its roots have changed, and reports whether
-// the server is to get it: a client that shares the server is asked first, and leaves
-// when it has others than the rest.
+// rootsChanged handles a notification that the roots of m have changed, and reports whether the
+// server must get it. If m shares the server, the pool asks m for its roots instead, and moves it
+// if they differ from those of the process.
 func (in *instance) rootsChanged(m *Member) bool {
 	m.roots = ""
 	if in.roots == "" || len(in.members) == 1 {
@@ -97,8 +97,8 @@ func (in *instance) rootsChanged(m *Member) bool {
 	return false
 }
 
-// movers are the members that are to have another process, and have nothing open here
-// any more. Those who have not said what their roots are join them. mu is held.
+// movers returns the members to move to another process that have no request open here any more. A
+// member that has not answered about its roots in time is one of them. mu must be held.
 func (in *instance) movers(now time.Time, soon func(time.Time) bool) []*Member {
 	var movers []*Member
 	for _, m := range in.members {
@@ -113,7 +113,7 @@ func (in *instance) movers(now time.Time, soon func(time.Time) bool) []*Member {
 	return movers
 }
 
-// works reports whether the server has a request that m waits for the answer to.
+// works reports whether m waits for the server's answer to a request.
 func (in *instance) works(m *Member) bool {
 	for _, r := range m.open {
 		if r.method != "subscriptions/listen" && !slices.Contains(in.waiting, r) {
@@ -123,9 +123,9 @@ func (in *instance) works(m *Member) bool {
 	return false
 }
 
-// luggage is what a client takes along to another process.
+// luggage is the state that a client takes to another process.
 type luggage struct {
-	hello  []byte // the handshake
+	hello  []byte // the initialize request
 	roots  string
 	level  int
 	topics [][]byte // raw URIs
@@ -134,7 +134,7 @@ type luggage struct {
 	tokens map[int64]*token
 }
 
-// pack takes m out of the instance with all that is its. mu is held.
+// pack removes m from the instance and returns its state. mu must be held.
 func (in *instance) pack(m *Member) luggage {
 	l := luggage{hello: in.greeting.line, roots: m.roots, level: m.level, tokens: map[int64]*token{}, open: map[string]*request{}}
 	for uri := range m.uris {
@@ -156,8 +156,8 @@ func (in *instance) pack(m *Member) luggage {
 	return l
 }
 
-// unpack makes m, which has entered, what it was elsewhere: first the handshake, then
-// subscriptions and the log level, then what waits. mu is held.
+// unpack restores the state of m after it has entered: the handshake, then subscriptions and the
+// log level, then the waiting requests. mu must be held.
 func (in *instance) unpack(m *Member, l luggage) {
 	m.roots, m.held, m.coming, m.level = l.roots, true, true, l.level
 	for key, r := range l.open {
@@ -187,7 +187,7 @@ func (in *instance) unpack(m *Member, l luggage) {
 	})
 }
 
-// subscribeAgain subscribes m to a resource without its knowing.
+// subscribeAgain subscribes m to a resource; m does not get the answer.
 func (in *instance) subscribeAgain(m *Member, n int, uri []byte) {
 	line := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":0,"method":"resources/subscribe","params":{"uri":%s}}`, uri)
 	var e wire.Envelope
@@ -199,7 +199,7 @@ func (in *instance) subscribeAgain(m *Member, n int, uri []byte) {
 	in.subscribe(r, line, &e)
 }
 
-// rehouse gives m another process, if it is still to have one.
+// rehouse moves m to another process, if it must still move.
 func (p *Pool) rehouse(m *Member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

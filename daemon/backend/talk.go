@@ -9,40 +9,40 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// What may wait to be written to a server, in bytes.
+// Limits of the output pending for a server, in bytes.
 const (
-	mostUnwritten = 4 << 20 // before its clients pause
-	mostOwed      = 1 << 20 // of answers of ours, before it is read no more
+	mostUnwritten = 4 << 20 // above this, clients block
+	mostOwed      = 1 << 20 // of the pool's own answers; above this, the server is not read
 )
 
-// talk is the conversation with one life of a server.
+// talk is the connection to one process of a server.
 type talk struct {
 	in     *instance
 	stdin  io.WriteCloser
 	stdout io.ReadCloser
 
-	mu      sync.Mutex // guards what follows
-	lines   []outgoing // to be written, oldest first
-	size    int        // bytes of them, and of the one being written
-	owed    int        // of these the bytes of answers of ours
+	mu      sync.Mutex // guards the fields below
+	lines   []outgoing // pending output, oldest first
+	size    int        // its bytes, including the line being written
+	owed    int        // bytes of the pool's own answers in it
 	closed  bool
-	changed chan struct{} // closed and replaced when something of the above changes
+	changed chan struct{} // closed and replaced when one of the fields above changes
 }
 
 // outgoing is a line to be written.
 type outgoing struct {
 	line []byte
-	owed bool // it answers the server, and is by us
+	owed bool // an answer of the pool to the server
 }
 
 func newTalk(in *instance, stdin io.WriteCloser, stdout io.ReadCloser) *talk {
 	return &talk{in: in, stdin: stdin, stdout: stdout, changed: make(chan struct{})}
 }
 
-// push takes line, which is the talk's from here on, for writing. It never waits.
+// push queues line for writing and takes ownership of it. It never blocks.
 func (t *talk) push(line []byte) { t.add(outgoing{line: line}) }
 
-// owe is push for an answer of ours to what the server has said. See heed.
+// owe is push for an answer of the pool to a message of the server. See heed.
 func (t *talk) owe(line []byte) { t.add(outgoing{line, true}) }
 
 func (t *talk) add(o outgoing) {
@@ -55,7 +55,7 @@ func (t *talk) add(o outgoing) {
 	}
 }
 
-// count notes that o waits (1), or has left (-1). t.mu is held.
+// count adds (1) or removes (-1) the size of o. t.mu must be held.
 func (t *talk) count(o outgoing, sign int) {
 	t.size += sign * len(o.line)
 	if o.owed {
@@ -63,12 +63,13 @@ func (t *talk) count(o outgoing, sign int) {
 	}
 }
 
-// heed waits while the server makes us answer and does not read the answers.
+// heed blocks while the server has too many of the pool's answers unread: a server that makes the
+// pool answer and does not read the answers is not read either.
 func (t *talk) heed(ctx context.Context) {
-	_ = t.wait(ctx, &t.owed, mostOwed) // the end of ctx is found where it is read on
+	_ = t.wait(ctx, &t.owed, mostOwed) // the reader finds out that ctx has ended
 }
 
-// room waits until the server has read enough of what it was written.
+// room blocks while the server has too much unread input.
 func (t *talk) room(ctx context.Context) error {
 	if err := t.wait(ctx, &t.size, mostUnwritten); err != nil {
 		return fmt.Errorf("write to %s, which does not read: %w", t.in.name, err)
@@ -76,7 +77,7 @@ func (t *talk) room(ctx context.Context) error {
 	return nil
 }
 
-// wait waits while a number of bytes is more than most.
+// wait blocks while *bytes is more than most.
 func (t *talk) wait(ctx context.Context, bytes *int, most int) error {
 	for {
 		t.mu.Lock()
@@ -93,7 +94,7 @@ func (t *talk) wait(ctx context.Context, bytes *int, most int) error {
 	}
 }
 
-// tell wakes those who wait. t.mu is held.
+// tell wakes the goroutines that wait for a change. t.mu must be held.
 func (t *talk) tell() {
 	close(t.changed)
 	t.changed = make(chan struct{})
@@ -106,8 +107,8 @@ func (t *talk) close() {
 	t.tell()
 }
 
-// next returns the next line to be written, false at the end. written is the one
-// before, which has left.
+// next returns the next line to write, or false if t is closed. written is the previous line, which
+// has been written.
 func (t *talk) next(written outgoing) (outgoing, bool) {
 	for {
 		t.mu.Lock()
@@ -140,14 +141,14 @@ func (t *talk) write() {
 		if o, ok = t.next(o); !ok {
 			return
 		}
-		if w.Write(o.line) != nil { // the server has gone, or will be found to have
+		if w.Write(o.line) != nil { // the server has ended, which the reader finds out too
 			t.close()
 			return
 		}
 	}
 }
 
-// run reads and writes until the server ends its output or ctx ends.
+// run reads and writes until the server closes its output or ctx ends.
 func (t *talk) run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { t.stdout.Close() })
 	defer stop()

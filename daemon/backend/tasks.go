@@ -8,23 +8,24 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// A task is what a call goes on as. Whoever made the call owns it: nobody else can
-// name it, and what the server says of it goes to the owner.
+// task is a call that continues as an MCP task. The client that made the call owns it: no other
+// client can name it, and messages about it go to the owner.
 type task struct {
 	owner *Member
-	token int64 // of the call that became it
+	token int64 // of the call that created it
 }
 
 const relatedTaskID = "io.modelcontextprotocol/related-task"
 
-// relatedTask returns the task that a message says it belongs to.
+// relatedTask returns the id of the task that a message names as its own, or false if it names
+// none.
 func relatedTask(line []byte, e *wire.Envelope) (string, bool) {
 	if !e.Meta.Present() || line[e.Meta.Start] != '{' || !bytes.Contains(e.Meta.Of(line), []byte("related-task")) {
 		return "", false
 	}
 	s, err := wire.Member(line, e.Meta, relatedTaskID)
 	if err != nil {
-		return "", true // nobody's, for certain
+		return "", true // belongs to no task
 	}
 	if !s.Present() {
 		return "", false
@@ -33,8 +34,8 @@ func relatedTask(line []byte, e *wire.Envelope) (string, bool) {
 	return id, true
 }
 
-// createdTask notes whose a task is that the answer to r makes known. An id that is
-// somebody's already stays theirs.
+// createdTask records the owner of a task that the answer to r creates. An id that has an owner
+// keeps it.
 func (in *instance) createdTask(r *request, line []byte, e *wire.Envelope) {
 	var id string
 	switch {
@@ -64,7 +65,7 @@ func (in *instance) forgetTask(id string) {
 	}
 }
 
-// tokenOfTask reports whether the progress token of a call is that of a task now.
+// tokenOfTask reports whether the progress token of a call now belongs to a task.
 func (in *instance) tokenOfTask(number int64) bool {
 	t := in.tokens[number]
 	if t == nil || t.m == nil || len(t.m.tasks) == 0 {
@@ -74,7 +75,7 @@ func (in *instance) tokenOfTask(number int64) bool {
 	return last != nil && last.token == number
 }
 
-// ownTasks returns the edits that take the tasks of others out of a list of tasks.
+// ownTasks returns the edits that remove the tasks of other clients from a list of tasks.
 func (in *instance) ownTasks(r *request, line []byte, e *wire.Envelope) []wire.Edit {
 	if r.method != "tasks/list" {
 		return nil
@@ -94,7 +95,7 @@ func (in *instance) ownTasks(r *request, line []byte, e *wire.Envelope) []wire.E
 	})
 }
 
-// taskNews goes to the owner of the task.
+// taskNews delivers a notification about a task to its owner.
 func (in *instance) taskNews(line []byte, e *wire.Envelope) {
 	id, err := wire.Unquote(e.TaskID, line)
 	t := in.tasks[id]
@@ -105,7 +106,7 @@ func (in *instance) taskNews(line []byte, e *wire.Envelope) {
 	in.deliver(t.owner, line)
 }
 
-// elicitationID is the id of a page that somebody is asked to visit, empty for none.
+// elicitationID returns the id of a page that a person is asked to visit, or "".
 func elicitationID(line []byte, s wire.Span) string {
 	if !s.Present() || !bytes.Contains(s.Of(line), []byte("elicitationId")) {
 		return ""
@@ -114,7 +115,7 @@ func elicitationID(line []byte, s wire.Span) string {
 	return id
 }
 
-// expectPages notes whom an error sends to pages.
+// expectPages records that an error sends m to pages.
 func (in *instance) expectPages(m *Member, line []byte, e *wire.Envelope) {
 	data, err := wire.Member(line, e.Error, "data")
 	if err != nil || !data.Present() || line[data.Start] != '{' {
@@ -132,7 +133,7 @@ func (in *instance) expectPages(m *Member, line []byte, e *wire.Envelope) {
 	}
 }
 
-// pageDone goes to whom the page was shown.
+// pageDone delivers a notification about a page to the client that showed it.
 func (in *instance) pageDone(line []byte, e *wire.Envelope) {
 	id := elicitationID(line, e.Params)
 	m := in.elicitations[id]

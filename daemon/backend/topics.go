@@ -10,16 +10,16 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// topic is a resource that clients have subscribed to. The server knows of one
-// subscription.
+// topic is a resource that clients have subscribed to. The server sees one subscription.
 type topic struct {
 	uri     []byte // raw
-	active  bool   // the server has agreed
+	active  bool   // the server has confirmed it
 	waiters []*request
 	members map[*Member]bool
 }
 
-// subscribe makes the first subscription to a resource, or adds to it. mu is held.
+// subscribe subscribes to a resource at the server, or joins the existing subscription. mu must be
+// held.
 func (in *instance) subscribe(r *request, line []byte, e *wire.Envelope) {
 	uri, err := wire.Unquote(e.URI, line)
 	if err != nil {
@@ -46,7 +46,7 @@ func (in *instance) subscribe(r *request, line []byte, e *wire.Envelope) {
 	}
 }
 
-// subscribed takes the server's answer to the first subscription. mu is held.
+// subscribed handles the server's answer to the first subscription. mu must be held.
 func (in *instance) subscribed(uri string, t *topic, line []byte, e *wire.Envelope) {
 	waiters := t.waiters
 	t.waiters, t.active = nil, e.Kind == wire.Result
@@ -56,7 +56,7 @@ func (in *instance) subscribed(uri string, t *topic, line []byte, e *wire.Envelo
 		}
 		if !t.active || r.cancelled {
 			delete(r.m.uris, uri)
-		} else if r.m.uris[uri] { // or it has unsubscribed meanwhile
+		} else if r.m.uris[uri] { // otherwise it has unsubscribed meanwhile
 			t.members[r.m] = true
 		}
 		if !r.cancelled {
@@ -66,7 +66,7 @@ func (in *instance) subscribed(uri string, t *topic, line []byte, e *wire.Envelo
 	in.unused(uri, t)
 }
 
-// unused ends a topic that nobody wants to hear of.
+// unused removes a topic that has no subscribers.
 func (in *instance) unused(uri string, t *topic) {
 	if len(t.members) > 0 || len(t.waiters) > 0 {
 		return
@@ -77,7 +77,7 @@ func (in *instance) unused(uri string, t *topic) {
 	}
 }
 
-// unsubscribe ends a subscription; the server is told of the last one. mu is held.
+// unsubscribe ends a subscription. The server is notified only of the last one. mu must be held.
 func (in *instance) unsubscribe(r *request, line []byte, e *wire.Envelope) {
 	uri, err := wire.Unquote(e.URI, line)
 	t := in.topics[uri]
@@ -108,12 +108,12 @@ func (in *instance) leaveTopics(m *Member) {
 	clear(m.uris)
 }
 
-// restoreTopics subscribes anew in the life t. A resource that the server refuses now
-// is not heard of any more.
+// restoreTopics renews the subscriptions with a new process. If the server refuses one, it sends no
+// more updates for that resource.
 func (in *instance) restoreTopics(t *talk) {
 	for uri, topic := range in.topics {
 		if !topic.active {
-			continue // it is asked for still
+			continue // its request is still waiting
 		}
 		in.own(t, "resources/subscribe", fmt.Sprintf(`{"uri":%s}`, topic.uri), func(_ []byte, e *wire.Envelope) {
 			if e.Kind == wire.Error && in.topics[uri] == topic && in.talk == t {
@@ -123,7 +123,7 @@ func (in *instance) restoreTopics(t *talk) {
 	}
 }
 
-// updated goes to who has subscribed to the resource, or to one that it is part of.
+// updated delivers an update to the subscribers of the resource, or of a resource that contains it.
 func (in *instance) updated(line []byte, e *wire.Envelope) {
 	uri, err := wire.Unquote(e.URI, line)
 	if err != nil {
@@ -143,21 +143,21 @@ func (in *instance) updated(line []byte, e *wire.Envelope) {
 	})
 }
 
-// levels are those of log messages, the most talkative first. A client that has set
-// none counts as one that wants info and more, and gets all that comes.
+// levels are the levels of log messages, most verbose first. A client that has set none counts as
+// wanting info and above, and gets every message.
 var levels = []string{"", "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
 const info = 2
 
 func levelOf(text string) int { return max(0, slices.Index(levels, text)) }
 
-// setLevel notes what m wants to hear. The server is told when that is more than, or
-// no longer as much as, what it says now. mu is held.
+// setLevel sets the log level of m. The server is notified if its level must change. mu must be
+// held.
 func (in *instance) setLevel(r *request, line []byte, e *wire.Envelope) {
 	s, err := wire.Member(line, e.Params, "level")
 	text, _ := wire.Unquote(s, line)
 	level := levelOf(text)
-	if err != nil || level == 0 { // the server may know it
+	if err != nil || level == 0 { // the server may know the level
 		in.send(r, line, e)
 		return
 	}
@@ -176,7 +176,7 @@ func (in *instance) setLevel(r *request, line []byte, e *wire.Envelope) {
 	in.send(r, line, e, wire.Edit{Span: s, With: fmt.Appendf(nil, "%q", levels[want])})
 }
 
-// voice is the level that the most talkative client wants; 0 when none has set one.
+// voice returns the lowest level that a client wants, or 0 if no client has set one.
 func (in *instance) voice() int {
 	want, set := len(levels), false
 	for _, m := range in.members {
@@ -193,15 +193,14 @@ func (in *instance) voice() int {
 	return want
 }
 
-// tuneVoice tells the server when clients that came or went change what it has to
-// say. mu is held.
+// tuneVoice changes the level at the server if the clients now want another one. mu must be held.
 func (in *instance) tuneVoice() {
 	if want := in.voice(); in.ready && in.level > 0 && want > 0 && want != in.level {
 		in.tellLevel(in.talk, want)
 	}
 }
 
-// restoreLevel tells the life t what the last one was told.
+// restoreLevel sets the level at a new process.
 func (in *instance) restoreLevel(t *talk) {
 	if want := in.voice(); want > 0 {
 		in.tellLevel(t, want)
@@ -213,7 +212,8 @@ func (in *instance) tellLevel(t *talk, level int) {
 	in.own(t, "logging/setLevel", fmt.Sprintf(`{"level":%q}`, levels[level]), func([]byte, *wire.Envelope) {})
 }
 
-// message delivers a log message to the client that it must be of, if it wants it.
+// message delivers a log message to the only client that it can be for, if the client wants its
+// level.
 func (in *instance) message(line []byte, e *wire.Envelope) {
 	m := in.addressee(in.busyOwners())
 	if m == nil {

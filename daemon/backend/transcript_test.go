@@ -10,23 +10,23 @@ import (
 	"time"
 )
 
-// A transcript is what clients and the server write and read, a line each:
+// A transcript is what clients and the server write and read, one line each:
 //
 //	A> LINE      client A writes
 //	A< LINE      the next line that A reads
 //	s> LINE      the server writes; s2 is the second process
 //	s< LINE      the next line that it reads
-//	join A       A joins; the first word that names a client does as well
+//	join A       A joins; so does a client when it is first named
 //	hello A ...  A makes the handshake, with those capabilities
 //	leave A      A leaves
-//	gone A TEXT  A was let go, and TEXT is in the reason
-//	full A N     A takes N lines more
+//	gone A TEXT  A was removed, and the reason contains TEXT
+//	full A N     A accepts N more lines
 //	wait D       time passes
-//	crash        the server ends, and is started again
-//	processes N  there are that many
+//	crash        the server ends, and is restarted
+//	processes N  there are N processes
 //
-// What is written as id METHOD ... stands for a message, see expand. At the end
-// nothing may be left unread.
+// A message can be abbreviated as id METHOD ...; see expand. At the end everything must have been
+// read.
 type transcript struct {
 	*house
 	members map[string]*Member
@@ -47,7 +47,7 @@ func TestTranscripts(t *testing.T) {
 		for i, part := range strings.Split("\n"+string(text), "\n== ") {
 			name, steps, _ := strings.Cut(part, "\n")
 			if i == 0 {
-				continue // what the file is about
+				continue // a comment about the file
 			}
 			t.Run(strings.TrimSuffix(filepath.Base(file), ".txt")+"/"+name, func(t *testing.T) {
 				keep(t, Options{}, func(h *house) {
@@ -168,7 +168,7 @@ func (tr *transcript) next(who string) *string {
 	return &line
 }
 
-// hello is the handshake of a client, of which the server hears once.
+// hello makes the handshake of a client. Only the first one reaches the server.
 func (tr *transcript) hello(where, who string, capabilities []string) {
 	var declared []string
 	for _, c := range capabilities {
@@ -208,7 +208,7 @@ func (tr *transcript) finish() {
 	}
 }
 
-// expand writes out a message that is given in short:
+// expand returns the message that an abbreviation stands for:
 //
 //	7 tools/call {...}      a request with an id; an id may be a string
 //	notifications/x {...}   a notification

@@ -1,10 +1,9 @@
-// Package listing remembers what servers list of their tools: which there are,
-// and what each takes. Policies are checked against that, also after a restart.
+// Package listing remembers which tools servers list, and their input schemas. Policies are checked
+// against that, also after a restart.
 //
-// A server is known by its id and by what was launched under it. It can list
-// whatever it likes, now this and now that, so what is kept is bounded; and the
-// lists come while calls wait, so that whatever is slow is done behind their
-// back.
+// A server is identified by its id and by what was launched under it. Its lists are untrusted and
+// may change at any time, so the amount kept is bounded. Lists arrive while calls wait, so slow
+// work is done in a separate goroutine.
 package listing
 
 import (
@@ -19,74 +18,73 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/shape"
 )
 
-// How much is kept of what servers list. What is beyond is as if it had not been
-// listed.
+// Limits of what is kept. Anything beyond them is treated as not listed.
 const (
-	maxTools    = 1024                // of a server as it was launched
-	maxName     = 256                 // bytes of a tool's name
-	maxLaunched = 256 << 10           // bytes of what is kept of a server as it was launched
-	maxBytes    = 4 << 20             // of everything; those listed longest ago go
-	overhead    = 256                 // bytes that a launch counts, and each tool, beside what is written of it
-	keptFor     = 90 * 24 * time.Hour // after which a launch is forgotten
-	keptAgain   = time.Hour           // after which it is written down that a launch was listed again
+	maxTools    = 1024                // for each launch of a server
+	maxName     = 256                 // of a tool's name, in bytes
+	maxLaunched = 256 << 10           // bytes kept for each launch of a server
+	maxBytes    = 4 << 20             // bytes kept in total; the oldest listings are dropped
+	overhead    = 256                 // bytes counted for each launch and each tool besides its content
+	keptFor     = 90 * 24 * time.Hour // after this a launch is forgotten
+	keptAgain   = time.Hour           // how often the time of a list is stored
 )
 
-// Store keeps listings over a restart; see store.DB.
+// Store keeps listings across restarts; see store.DB.
 type Store interface {
 	KeepListing(context.Context, *store.Listing) error
 	DropListing(ctx context.Context, server, launch string) error
 	Listings(context.Context) ([]store.Listing, error)
 }
 
-// Book is what servers have listed. It is safe for concurrent use.
+// Book holds what servers have listed. It is safe for concurrent use.
 type Book struct {
 	store Store
 	log   *slog.Logger
 	news  func([]*shape.Tool)
 
-	wake chan struct{} // holds one when there is something to do
+	wake chan struct{} // has an item when there is work
 	done chan struct{} // closed when the goroutine has ended
 
-	mu       sync.RWMutex // guards what follows
+	mu       sync.RWMutex // guards the fields below
 	launches map[launchKey]*launched
 	bytes    int // of all launches
 	dirty    map[launchKey]bool
-	fresh    []*shape.Tool // not told yet
+	fresh    []*shape.Tool // not passed to news yet
 	closing  bool
 }
 
-// launchKey names a server as it was launched.
+// launchKey identifies a launch of a server.
 type launchKey struct{ server, launch string }
 
-// launched is what is known of one.
+// launched is what is known about one launch.
 type launched struct {
 	tools  map[string]*listed
 	bytes  int
 	listed time.Time
-	kept   time.Time // listed, as it stands on disk
+	kept   time.Time // value of listed on disk
 }
 
-// listed is a tool, its shape as it is written down, and the digest of the schema
-// that it was read from; zero for one that comes from disk.
+// listed is a tool, its encoded shape, and the digest of the schema that the shape was read from.
+// The digest is zero if the tool was loaded from disk.
 type listed struct {
 	tool   *shape.Tool
 	takes  []byte
 	digest [sha256.Size]byte
 }
 
-// Open returns a book of what an earlier daemon kept in db. news is told of tools
-// that are new or changed, from a goroutine of the book's. Close must be called.
+// Open returns a book with the listings that a previous daemon kept in db. news is called with new
+// and changed tools, from a goroutine of the book. Close must be called.
 func Open(db Store, log *slog.Logger, news func([]*shape.Tool)) (*Book, error) {
 	b := &Book{
 		store: db, log: log, news: news, launches: map[launchKey]*launched{}, dirty: map[launchKey]bool{},
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
-	ctx := context.Background() // it is local, and takes a moment
+	ctx := context.Background() // local and fast
 	all, err := db.Listings(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, kept := range all { // the last one first, so that the oldest are let go
+	for _, kept := range all { // newest first, so that the oldest are dropped
 		if time.Since(kept.Listed) > keptFor || !b.take(&kept) {
 			if err := db.DropListing(ctx, kept.Server, kept.Launch); err != nil {
 				return nil, err
@@ -97,8 +95,7 @@ func Open(db Store, log *slog.Logger, news func([]*shape.Tool)) (*Book, error) {
 	return b, nil
 }
 
-// take takes one launch up that was kept, and reports false when it can't be
-// used.
+// take adds a stored launch. It returns false if the launch can't be used.
 func (b *Book) take(kept *store.Listing) bool {
 	g := &launched{tools: map[string]*listed{}, bytes: overhead, listed: kept.Listed, kept: kept.Listed}
 	for _, t := range kept.Tools {
@@ -106,7 +103,7 @@ func (b *Book) take(kept *store.Listing) bool {
 		if t.Takes != nil {
 			var err error
 			if tool.Takes, err = shape.Decode(t.Takes); err != nil {
-				return false // another version wrote it; the next list tells
+				return false // written by another version; the next list replaces it
 			}
 		}
 		g.tools[t.Tool] = &listed{tool: tool, takes: t.Takes}
@@ -147,8 +144,8 @@ func (b *Book) Listings() []shape.Listing {
 	return all
 }
 
-// Listed learns the tools of one page of a list; c is its result. A schema that
-// is as it was costs a hash.
+// Listed learns the tools of one page of a list; c is its result. An unchanged schema costs only a
+// hash.
 func (b *Book) Listed(c *gate.Call, tools []gate.Definition) {
 	key := launchKey{c.Server, c.Launch}
 	var changed []*listed
@@ -179,7 +176,7 @@ func (b *Book) unchanged(key launchKey, name string, digest [sha256.Size]byte) b
 	return g != nil && g.tools[name] != nil && g.tools[name].digest == digest
 }
 
-// learn takes over tools that are new or changed.
+// learn stores new and changed tools.
 func (b *Book) learn(key launchKey, changed []*listed) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -207,15 +204,14 @@ func (b *Book) learn(key launchKey, changed []*listed) {
 	b.rouse()
 }
 
-// put puts a tool among those of its launch, and reports whether that changed
-// anything. b.mu is held.
+// put adds a tool to its launch, and reports whether that changed anything. b.mu must be held.
 func (b *Book) put(g *launched, t *listed) bool {
 	before, there := g.tools[t.tool.Name]
 	switch {
 	case !there && len(g.tools) >= maxTools:
 		return false
 	case there && string(before.takes) == string(t.takes) && before.tool.Fault == t.tool.Fault:
-		before.digest = t.digest // it was taken up from disk, or only its words changed
+		before.digest = t.digest // it came from disk, or only its descriptions changed
 		return false
 	}
 	if g.bytes+t.size()-before.size() > maxLaunched {
@@ -228,7 +224,7 @@ func (b *Book) put(g *launched, t *listed) bool {
 	return true
 }
 
-// size is what a tool counts; nil counts nothing.
+// size returns the bytes counted for a tool; zero for nil.
 func (t *listed) size() int {
 	if t == nil {
 		return 0
@@ -236,8 +232,8 @@ func (t *listed) size() int {
 	return overhead + len(t.takes) + len(t.tool.Name)
 }
 
-// shrink forgets the launches that were listed longest ago, but not key, until
-// what is kept is within the limit. b.mu is held.
+// shrink removes the oldest launches, except key, until the total is within the limit. b.mu must be
+// held.
 func (b *Book) shrink(key launchKey) {
 	for b.bytes > maxBytes {
 		var oldest launchKey
@@ -256,15 +252,15 @@ func (b *Book) shrink(key launchKey) {
 	}
 }
 
-// rouse wakes the goroutine. b.mu is held.
+// rouse wakes the goroutine. b.mu must be held.
 func (b *Book) rouse() {
 	select {
 	case b.wake <- struct{}{}:
-	default: // it is awake
+	default: // it is already woken
 	}
 }
 
-// run tells of what is new and writes it down, until close.
+// run reports and stores changes until Close.
 func (b *Book) run() {
 	defer close(b.done)
 	for range b.wake {
@@ -279,7 +275,7 @@ func (b *Book) run() {
 	}
 }
 
-// step does what there is to do, and reports whether there was anything.
+// step does the work there is, and reports whether there was any.
 func (b *Book) step() bool {
 	b.mu.Lock()
 	fresh := b.fresh
@@ -297,7 +293,7 @@ func (b *Book) step() bool {
 	clear(b.dirty)
 	b.mu.Unlock()
 
-	ctx := context.Background() // what is begun is written
+	ctx := context.Background() // not cancelled: a started write is completed
 	for i := range write {
 		b.failed(b.store.KeepListing(ctx, &write[i]))
 	}
@@ -310,15 +306,15 @@ func (b *Book) step() bool {
 	return len(fresh)+len(write)+len(drop) > 0
 }
 
-// failed logs that something could not be kept. It is known until the daemon
-// ends, and the next one learns it from the next list.
+// failed logs that a listing could not be stored. It remains known until the daemon ends; the next
+// daemon learns it from the next list.
 func (b *Book) failed(err error) {
 	if err != nil {
 		b.log.Warn("keep what servers list", "err", err)
 	}
 }
 
-// written is a launch as it is kept. b.mu is held.
+// written returns a launch in its stored form. b.mu must be held.
 func (g *launched) written(key launchKey) store.Listing {
 	w := store.Listing{Server: key.server, Launch: key.launch, Listed: g.listed}
 	for _, t := range g.tools {
@@ -327,8 +323,8 @@ func (g *launched) written(key launchKey) store.Listing {
 	return w
 }
 
-// Close writes down what is left, and returns when the goroutine has ended. What
-// is listed afterwards is not learned.
+// Close stores what is pending and returns when the goroutine has ended. Lists that arrive later
+// are ignored.
 func (b *Book) Close() {
 	b.mu.Lock()
 	b.closing = true

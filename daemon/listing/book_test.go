@@ -16,7 +16,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/shape"
 )
 
-// told collects what a book tells.
+// told collects the tools that a book reports.
 type told struct {
 	mu    sync.Mutex
 	names []string
@@ -30,7 +30,7 @@ func (n *told) news(tools []*shape.Tool) {
 	}
 }
 
-// wait waits until as many were told, and returns them.
+// wait waits until count tools were reported, and returns them.
 func (n *told) wait(t *testing.T, count int) string {
 	t.Helper()
 	for over := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
@@ -96,7 +96,7 @@ func TestBook(t *testing.T) {
 		t.Errorf("none: got %+v", none)
 	}
 
-	// The same again, and the same in other words, are no news.
+	// An unchanged list, or one with only other descriptions, is not reported.
 	b.Listed(call("fs", "l"), []gate.Definition{definition("read", textSchema)})
 	b.Listed(call("fs", "l"), []gate.Definition{definition("read", strings.Replace(textSchema, `"string"`, `"string","description":"which file"`, 1))})
 	if b.Tool("fs", "l", "read") != read {
@@ -126,7 +126,7 @@ func TestBook(t *testing.T) {
 	}
 }
 
-// A server that lists without end must not fill our memory or our disk.
+// A server that lists endlessly must not fill memory or disk.
 func TestLimits(t *testing.T) {
 	db := openDB(t, filepath.Join(t.TempDir(), "state.db"))
 	b, _ := openBook(t, db)
@@ -193,12 +193,12 @@ func TestWhatIsOldOrBrokenIsForgotten(t *testing.T) {
 	}
 }
 
-// failing is a disk that can't be written.
+// failing is a store that can't be written.
 type failing struct{ Store }
 
 func (failing) KeepListing(context.Context, *store.Listing) error { return errors.New("full") }
 
-// What can't be kept is known all the same, until the daemon ends.
+// What can't be stored is still known until the daemon ends.
 func TestDiskThatCantBeWritten(t *testing.T) {
 	b, news := openBook(t, failing{openDB(t, filepath.Join(t.TempDir(), "state.db"))})
 	b.Listed(call("fs", ""), []gate.Definition{definition("read", textSchema)})

@@ -1,7 +1,7 @@
 package metrics
 
-// definition is one metric: its name, what kind it is of, what it tells, and its
-// labels. The page docs/metrics.md is made of these.
+// definition is one metric: its name, kind, help text and labels. The page docs/metrics.md is
+// generated from these.
 type definition struct {
 	name, kind, help string
 	labels           []string
@@ -22,7 +22,7 @@ func define(name, kind, help string, labels ...string) definition {
 	return d
 }
 
-// Those that NFR-002 of the specification names.
+// Metrics named by NFR-002 of the specification.
 var (
 	messages = define("thoughtgate_stdio_messages_total", counter,
 		"Messages read from agents and servers, with answers under the method that they answer.",
@@ -46,7 +46,7 @@ var (
 		"Server processes that run behind a shim now.")
 )
 
-// Those of the gates.
+// Metrics of the gates.
 var (
 	verdicts = define("thoughtgate_gate_verdicts_total", counter,
 		"Verdicts by the gate that came to them.",
@@ -61,7 +61,7 @@ var (
 		"server_id", "outcome")
 )
 
-// Those of the policy set.
+// Metrics of the policy set.
 var (
 	setInfo = define("thoughtgate_policy_set_info", gauge,
 		"1 for the policy set in force.",
@@ -79,7 +79,7 @@ var (
 		"1 when the last reload was refused and the older set stays in force.")
 )
 
-// Those of questions to people.
+// Metrics of questions to people.
 var (
 	questionsOpen = define("thoughtgate_approvals_open", gauge,
 		"Questions that wait for a person.")
@@ -94,7 +94,7 @@ var (
 		"Servers of projects that are not started, since nobody has agreed to them.")
 )
 
-// Those of the audit log.
+// Metrics of the audit log.
 var (
 	auditRecords = define("thoughtgate_audit_records_total", counter,
 		"Records written.")
@@ -114,7 +114,7 @@ var (
 		"1 while the log can't be written and governed calls are refused.")
 )
 
-// Those of processes, and of the daemon itself.
+// Metrics of processes and of the daemon itself.
 var (
 	processes = define("thoughtgate_processes", gauge,
 		"Programs that run under ThoughtGate, or are to: servers behind shims, and the backends, extensions and agents that the daemon keeps.",
@@ -139,7 +139,7 @@ var (
 		"version", "go")
 )
 
-// What histograms tell apart, in seconds.
+// Buckets of histograms, in seconds.
 var (
 	quick = []float64{25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 10e-3, 50e-3, 250e-3, 1, 5}
 	slow  = []float64{1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600}

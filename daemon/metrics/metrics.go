@@ -1,14 +1,13 @@
-// Package metrics counts what the daemon does, for people who watch it with
-// Prometheus and its kin.
+// Package metrics counts what the daemon does, for monitoring with Prometheus and compatible
+// systems.
 //
-// What is on record is what is counted: a Recorder stands before the audit log
-// and takes from each record what it tells, so that no gate has to count, and
-// none can forget to. Only messages and refused lines, which are not all on
-// record, are told by the gate itself, through a gate.Meter. What stands still,
-// as how many questions are open, is asked for when somebody looks.
+// It counts what is recorded: a Recorder in front of the audit log counts each record, so that no
+// gate has to count, and none can forget to. Only messages and refused lines, which are not all
+// recorded, are counted by the gate itself through a gate.Meter. Gauges, such as the number of
+// waiting questions, are computed when the metrics are collected.
 //
-// There is no listener. Who may use the control socket can read the metrics, and
-// a Textfile puts them where an exporter looks.
+// There is no network listener. The metrics can be read over the control socket, and a Textfile
+// writes them where an exporter finds them.
 package metrics
 
 import (
@@ -21,11 +20,10 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Metrics is what one daemon has counted since it started. Its methods are safe
-// for concurrent use.
+// Metrics is what one daemon has counted since it started. Its methods are safe for concurrent use.
 type Metrics struct {
-	ours    *prometheus.Registry // what this package defines
-	process *prometheus.Registry // what the library tells of the process and of Go
+	ours    *prometheus.Registry // defined by this package
+	process *prometheus.Registry // the library's metrics of the process and of Go
 
 	servers, tools *names
 
@@ -43,8 +41,8 @@ type Metrics struct {
 	ended map[[2]string]float64 // processes that have ended, by server and state
 }
 
-// New returns metrics that have counted nothing. build is the daemon's version.
-// state is asked for what stands still whenever somebody looks, by any goroutine.
+// New returns metrics with all counters at zero. build is the daemon's version. state is called by
+// any goroutine when the metrics are collected.
 func New(build string, state func() State) *Metrics {
 	m := &Metrics{
 		ours: prometheus.NewRegistry(), process: prometheus.NewRegistry(),
@@ -81,8 +79,8 @@ func (m *Metrics) measures(d definition, buckets []float64) *handles[prometheus.
 	return newHandles(func(values []string) prometheus.Observer { return vec.WithLabelValues(values...) }, d)
 }
 
-// handles are what a metric counts in, by the values of its labels: to look one
-// up in the library costs more than to count, and allocates.
+// handles caches the counters or histograms of a metric by their label values: a lookup in the
+// library costs more than counting, and allocates.
 type handles[H any] struct {
 	labels int
 	create func(values []string) H
@@ -91,15 +89,15 @@ type handles[H any] struct {
 	by map[values]H
 }
 
-// values are those of the labels of a metric, which has three at most.
+// values are the label values of a metric, which has at most three labels.
 type values [3]string
 
 func newHandles[H any](create func([]string) H, d definition) *handles[H] {
 	return &handles[H]{labels: len(d.labels), create: create, by: map[values]H{}}
 }
 
-// of returns what to count in. The values must be those of a few: whatever comes
-// is kept.
+// of returns the handle for the label values. The number of distinct values must be bounded,
+// because handles are never removed.
 func (h *handles[H]) of(of ...string) H {
 	var v values
 	copy(v[:], of)
@@ -123,7 +121,7 @@ func (h *handles[H]) add(v values) H {
 	return handle
 }
 
-// Meter returns what counts the messages of one server.
+// Meter returns the gate.Meter of one server.
 func (m *Metrics) Meter(server string) gate.Meter { return meter{m, m.servers.of("", server)} }
 
 type meter struct {
@@ -139,7 +137,7 @@ func (s meter) Messages(side wire.Side, method string, n uint64) {
 // Refused implements gate.Meter.
 func (s meter) Refused(kind string) { s.m.framingErrors.of(s.server, kind).Inc() }
 
-// Ending is how the process of a server has ended.
+// Ending is how the process of a server ended.
 type Ending string
 
 const (
@@ -148,7 +146,7 @@ const (
 	Failed    Ending = "failed" // it could not be started
 )
 
-// Ended counts a process of a server that has ended.
+// Ended counts a server process that has ended.
 func (m *Metrics) Ended(server string, how Ending) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

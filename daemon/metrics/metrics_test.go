@@ -25,7 +25,7 @@ import (
 
 var update = flag.Bool("update", false, "write the table of docs/metrics.md anew")
 
-// keeper records nothing, and can't when it has an error.
+// keeper is a recorder that stores nothing, and fails if it has an error.
 type keeper struct{ err error }
 
 func (k *keeper) Record(context.Context, *record.Record, []byte, []string) error { return k.err }
@@ -41,7 +41,7 @@ func someState() State {
 	}
 }
 
-// parsed reads what m tells as Prometheus does.
+// parsed returns the metrics of m as Prometheus parses them.
 func parsed(t *testing.T, m *Metrics) map[string]*dto.MetricFamily {
 	t.Helper()
 	text, err := m.Text()
@@ -56,8 +56,8 @@ func parsed(t *testing.T, m *Metrics) map[string]*dto.MetricFamily {
 	return families
 }
 
-// value returns what a metric with these labels says: of a histogram how many were
-// observed; -1 when there is none.
+// value returns the value of a metric with these labels; of a histogram, the number of
+// observations; -1 if there is none.
 func value(families map[string]*dto.MetricFamily, name string, labels ...string) float64 {
 	for _, m := range families[name].GetMetric() {
 		var got []string
@@ -85,7 +85,7 @@ func TestWhatRecordsTell(t *testing.T) {
 	r := m.Recorder(k)
 	put := func(all ...*record.Record) {
 		for _, one := range all {
-			_ = r.Record(t.Context(), one, nil, nil) // what is counted is looked at below
+			_ = r.Record(t.Context(), one, nil, nil) // the counts are checked below
 		}
 	}
 	would := call("forward", "rule")
@@ -137,7 +137,7 @@ func TestWhatRecordsTell(t *testing.T) {
 		{1, "thoughtgate_gate_verdicts_total", []string{"gate=permit", "verdict=deny"}},
 		{2, "thoughtgate_gate_verdicts_total", []string{"gate=rule", "verdict=forward"}},
 		{1, "thoughtgate_gate_verdicts_total", []string{"gate=ask", "verdict=hold"}},
-		{5, "thoughtgate_judge_duration_seconds", nil}, // not the one that waited for a person
+		{5, "thoughtgate_judge_duration_seconds", nil}, // without the one that waited for a person
 		{2, "thoughtgate_tool_calls_total", []string{"server_id=files", "tool=write_file", "decision=forward"}},
 		{1, "thoughtgate_call_outcomes_total", []string{"server_id=files", "outcome=tool_error"}},
 		{1, "thoughtgate_policy_set_info", []string{"digest=abc", "profile=production"}},
@@ -182,8 +182,8 @@ func TestWhatRecordsTell(t *testing.T) {
 	defined(t, got)
 }
 
-// defined checks that what is told is what the page says, of its kind and with its
-// labels, and that promlint has nothing to say.
+// defined checks that every metric is defined and collected with the right kind and labels, and
+// that promlint reports nothing.
 func defined(t *testing.T, got map[string]*dto.MetricFamily) {
 	t.Helper()
 	var ours []*dto.MetricFamily
@@ -213,7 +213,7 @@ func defined(t *testing.T, got map[string]*dto.MetricFamily) {
 	}
 }
 
-// A server can list what it likes, and an agent call what it likes.
+// Servers and agents choose their names freely.
 func TestStrangersNamesAreBounded(t *testing.T) {
 	m := New("dev", func() State {
 		s := someState()
@@ -280,7 +280,7 @@ func TestStrangersNamesAreBounded(t *testing.T) {
 	}
 }
 
-// One server that lists without end leaves room for those of others.
+// One server that lists endlessly leaves labels for the tools of others.
 func TestOneServerLeavesRoom(t *testing.T) {
 	n := newNames(mostToolsPerServer, mostTools)
 	for i := range 10_000 {
@@ -294,15 +294,15 @@ func TestOneServerLeavesRoom(t *testing.T) {
 	}
 }
 
-// Counting stands in the way of each call.
+// Counting is part of each call.
 func TestCountingAllocatesNothing(t *testing.T) {
 	m := New("dev", someState)
 	r, s := m.Recorder(&keeper{}), m.Meter("files")
 	one := call("forward", "rule")
 	outcome := &record.Record{Kind: record.KindOutcome, Server: "files", Verdict: "ok"}
 	n := testing.AllocsPerRun(1000, func() {
-		_ = r.Record(context.Background(), one, nil, nil)     // it does not fail
-		_ = r.Record(context.Background(), outcome, nil, nil) // nor does this
+		_ = r.Record(context.Background(), one, nil, nil)     // does not fail
+		_ = r.Record(context.Background(), outcome, nil, nil) // does not fail
 		s.Messages(wire.FromAgent, "tools/call", 1)
 	})
 	if n > 0 {
@@ -315,13 +315,13 @@ func BenchmarkCall(b *testing.B) {
 	r, one := m.Recorder(&keeper{}), call("forward", "rule")
 	b.ReportAllocs()
 	for b.Loop() {
-		_ = r.Record(context.Background(), one, nil, nil) // it does not fail
+		_ = r.Record(context.Background(), one, nil, nil) // does not fail
 	}
 }
 
 func TestSamples(t *testing.T) {
 	m := New("dev", someState)
-	_ = m.Recorder(&keeper{}).Record(t.Context(), call("deny", "rule"), nil, nil) // it does not fail
+	_ = m.Recorder(&keeper{}).Record(t.Context(), call("deny", "rule"), nil, nil) // does not fail
 	samples, err := m.Samples()
 	if err != nil {
 		t.Fatal(err)
@@ -343,7 +343,7 @@ func TestSamples(t *testing.T) {
 	find("go_goroutines")
 }
 
-// The page is made of the definitions, between two marks.
+// The page is generated from the definitions, between two marks.
 func TestPage(t *testing.T) {
 	const page, begin, end = "../../docs/metrics.md", "<!-- metrics: begin -->\n", "<!-- metrics: end -->\n"
 	text, err := os.ReadFile(page)

@@ -10,25 +10,25 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Names of servers, tools and methods come from strangers. Each new one would be
-// one more thing to keep, for ever and in whatever reads the metrics, so only so
-// many are told apart. They are escaped as for a screen, which also makes them
-// valid: the library panics at a label that is no UTF-8.
+// Names of servers, tools and methods are untrusted. Each new one would be kept for ever, here and
+// in the systems that collect the metrics, so only a limited number of them gets its own label.
+// Names are escaped as for a screen, which also makes them valid: the library panics if a label is
+// not UTF-8.
 const (
-	mostServers        = 64  // servers that are told apart
-	mostTools          = 512 // tools that are, of all servers
-	mostToolsPerServer = 64  // tools that are, of one server
-	longestName        = 128 // bytes of a name, as it is shown
+	mostServers        = 64  // servers with a label of their own
+	mostTools          = 512 // tools with a label of their own, over all servers
+	mostToolsPerServer = 64  // tools with a label of their own, of one server
+	longestName        = 128 // length of a displayed name, in bytes
 
-	other = "other" // stands for all names past those
-	none  = "none"  // stands for a value that is not there
+	other = "other" // label of all further names
+	none  = "none"  // label of an absent value
 )
 
-// names tells names within a group apart, up to a limit.
+// names assigns labels to names, up to a limit.
 type names struct {
-	each, all int // how many in one group, and in all of them
+	each, all int // limits for one group, and for all groups
 
-	mu    sync.RWMutex // guards what follows
+	mu    sync.RWMutex // guards the fields below
 	shown map[name]string
 	count map[string]int // by group
 }
@@ -39,7 +39,7 @@ func newNames(each, all int) *names {
 	return &names{each: each, all: all, shown: map[name]string{}, count: map[string]int{}}
 }
 
-// of returns the label of a name, which is the same as long as the daemon runs.
+// of returns the label of a name. It stays the same as long as the daemon runs.
 func (n *names) of(group, text string) string {
 	k := name{group, text}
 	n.mu.RLock()
@@ -71,7 +71,7 @@ func (n *names) add(k name) string {
 	return n.shown[k]
 }
 
-// clean is text as it may be shown, cut to longestName.
+// clean returns text as it may be displayed, cut to longestName.
 func clean(text string) string {
 	shown := string(display.Name(text))
 	if len(shown) <= longestName {
@@ -84,7 +84,7 @@ func clean(text string) string {
 	return shown[:cut] + "…"
 }
 
-// methods are those that are told apart.
+// methods are the methods with a label of their own.
 var methods = func() map[string]bool {
 	known := map[string]bool{}
 	for _, side := range []wire.Side{wire.FromAgent, wire.FromServer} {
@@ -95,10 +95,10 @@ var methods = func() map[string]bool {
 	return known
 }()
 
-// surfaces are those that are told apart.
+// surfaces are the surfaces with a label of their own.
 var surfaces = map[string]bool{"terminal": true, "desktop": true, "slack": true, "script": true}
 
-// among returns value if it is known, else what stands for the others.
+// among returns value if it is known, or the label of other or absent values.
 func among(known map[string]bool, value string) string {
 	switch {
 	case known[value]:

@@ -10,8 +10,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Recorder returns a recorder that counts what to is given to record. It adds
-// no allocation to a record.
+// Recorder returns a recorder that passes records to to and counts them. It adds no allocation to a
+// record.
 func (m *Metrics) Recorder(to gate.Recorder) gate.Recorder { return &recorder{m, to} }
 
 type recorder struct {
@@ -34,8 +34,8 @@ func (c *recorder) Record(ctx context.Context, r *record.Record, values []byte, 
 	return err
 }
 
-// count counts what a record tells, which took that long to write, or could not
-// be written.
+// count counts a record. took is how long writing it took; lost reports that it could not be
+// written.
 func (m *Metrics) count(r *record.Record, took time.Duration, lost bool) {
 	switch r.Kind {
 	case record.KindCall:
@@ -64,7 +64,7 @@ func (m *Metrics) count(r *record.Record, took time.Duration, lost bool) {
 	}
 }
 
-// call counts a verdict. One that could not be recorded is a refusal.
+// call counts a verdict. One that could not be recorded counts as denied.
 func (m *Metrics) call(r *record.Record, took time.Duration, lost bool) {
 	verdict, by := r.Verdict, cmp.Or(r.Gate, none)
 	decision := verdict
@@ -80,13 +80,13 @@ func (m *Metrics) call(r *record.Record, took time.Duration, lost bool) {
 	if r.Method == "tools/call" && r.Direction == fromAgent {
 		m.toolCalls.of(server, m.tools.of(server, r.Tool), decision).Inc()
 	}
-	// What follows a person's answer has waited for it.
+	// A verdict that follows a person's answer has waited for it.
 	if r.Verdict == "hold" || r.Approval == "" || r.Grant != "" {
 		m.judge.Observe((microseconds(r.LatencyUS) + took).Seconds())
 	}
 }
 
-// fromAgent is how records name the way of what an agent says.
+// fromAgent is the name of the direction from the agent in records.
 var fromAgent = gate.Direction(wire.FromAgent)
 
 func microseconds(n int64) time.Duration { return time.Duration(n) * time.Microsecond }

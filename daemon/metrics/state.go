@@ -7,13 +7,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// State is what stands still: what the parts of the daemon hold now.
+// State is the current state of the daemon's parts, from which gauges are computed.
 type State struct {
 	Servers         []Server // one for each shim
-	Kept            []Kept   // programs that the daemon keeps itself
+	Kept            []Kept   // programs that the daemon keeps running
 	Sessions        int      // whose wrap is running
-	Ungoverned      int      // servers that run past them
-	Open            int      // questions
+	Ungoverned      int      // servers that run past their sessions
+	Open            int      // waiting questions
 	Waiting         int      // calls that wait for an answer
 	HeldDefinitions int
 	WithheldStarts  int
@@ -25,14 +25,14 @@ type State struct {
 type Server struct {
 	ID      string
 	Started bool // its process runs
-	Shared  bool // no process of the shim's: what serves it is among Kept
+	Shared  bool // the shim has no process of its own: the server is in Kept
 }
 
 // Kept is a program that the daemon keeps running.
 type Kept struct {
-	Kind     string // a few words of ours
+	Kind     string // from a small fixed set
 	Name     string
-	State    string // likewise
+	State    string // from a small fixed set
 	Restarts int
 }
 
@@ -44,25 +44,25 @@ type Set struct {
 	ReloadFailed    bool // the last reload was refused
 }
 
-// Audit is how the audit log stands.
+// Audit is the state of the audit log.
 type Audit struct {
 	Bytes     int64
 	Unindexed int64         // of Bytes
 	Failing   bool          // it can't be written
-	Synced    bool          // what follows counts: records are brought to stable storage
-	Unsynced  uint64        // records that are not there yet
-	Lag       time.Duration // for how long the oldest of them waits
+	Synced    bool          // records are synced to stable storage, so the fields below are valid
+	Unsynced  uint64        // records that are not synced yet
+	Lag       time.Duration // how long the oldest of them has been waiting
 }
 
-// collector tells the State whenever somebody looks.
+// collector collects the metrics that are computed from a State.
 type collector struct {
 	*Metrics
 	build string
 	state func() State
 }
 
-// Describe implements prometheus.Collector. It describes nothing: what is collected
-// is checked when it is.
+// Describe implements prometheus.Collector. It describes no metrics, so the registry checks them
+// when they are collected.
 func (c *collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
@@ -97,7 +97,7 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	c.processes(tell, s.Servers, s.Kept)
 }
 
-// processes tells of shims and their servers, and of what the daemon keeps.
+// processes reports shims and their servers, and the programs that the daemon keeps running.
 func (c *collector) processes(tell func(definition, float64, ...string), all []Server, kept []Kept) {
 	by, states, again := map[[2]string]float64{}, map[[2]string]float64{}, map[[2]string]float64{}
 	active := 0.0
@@ -119,7 +119,7 @@ func (c *collector) processes(tell func(definition, float64, ...string), all []S
 		if k.Kind != "backend" {
 			continue
 		}
-		switch k.State { // one that restarts, has failed or was stopped has no process now
+		switch k.State { // in any other state it has no process now
 		case "degraded":
 			by[[2]string{c.servers.of("", k.Name), "running"}]++
 		case "starting", "running":

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 )
 
-// Text returns everything in the text format of Prometheus.
+// Text returns all metrics in the Prometheus text format.
 func (m *Metrics) Text() ([]byte, error) { return text(prometheus.Gatherers{m.ours, m.process}) }
 
 func text(from prometheus.Gatherer) ([]byte, error) {
@@ -31,24 +31,23 @@ type Sample struct {
 	Name   string
 	Kind   string // counter, gauge, histogram, summary
 	Labels []Label
-	Value  float64 // of a histogram or summary the sum
-	Count  uint64  // of a histogram or summary: how many were observed
-	// Buckets of a histogram say how many were at most so much, and quantiles of a
-	// summary what so many were at most.
+	Value  float64 // of a histogram or summary: the sum
+	Count  uint64  // of a histogram or summary: the number of observations
+	// Buckets are the cumulative counts of a histogram, or the quantiles of a summary.
 	Buckets []Bucket
 }
 
 // Label is one label of a sample.
 type Label struct{ Name, Value string }
 
-// Bucket is one of a histogram, the last one being for all, or one of the
-// quantiles of a summary.
+// Bucket is one bucket of a histogram, of which the last one has no upper bound, or one quantile of
+// a summary.
 type Bucket struct {
 	Bound float64
 	Value float64
 }
 
-// Samples returns everything, in the order of Text.
+// Samples returns all metrics, in the order of Text.
 func (m *Metrics) Samples() ([]Sample, error) {
 	families, err := prometheus.Gatherers{m.ours, m.process}.Gather()
 	if err != nil {

@@ -12,29 +12,29 @@ import (
 	"time"
 )
 
-// Textfile puts metrics into a file again and again, as the textfile collector of
-// node_exporter reads them: whole or not at all, readable by everybody, and
-// without what the exporter tells of itself under the same names. It takes the
-// file away when it ends: what no daemon keeps up to date must not be read.
+// Textfile writes metrics to a file at an interval, for the textfile collector of node_exporter.
+// The file is replaced atomically and readable by everybody. It leaves out the metrics that the
+// exporter has about itself under the same names. It is removed at the end, since a file that no
+// daemon updates must not be read.
 type Textfile struct {
 	text func() ([]byte, error)
 	log  *slog.Logger
 
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
-	wake   chan struct{} // holds a token when there is another target
+	wake   chan struct{} // holds a token when the target has changed
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	target  target
 	failure error
 }
 
 type target struct {
-	path     string // absolute; empty for none
+	path     string // absolute; may be empty
 	interval time.Duration
 }
 
-// NewTextfile returns a file that is not written yet, see Set. Close ends it.
+// NewTextfile returns a Textfile that writes nothing until Set is called. Close must be called.
 func (m *Metrics) NewTextfile(log *slog.Logger) *Textfile {
 	ctx, cancel := context.WithCancel(context.Background())
 	t := &Textfile{
@@ -45,8 +45,8 @@ func (m *Metrics) NewTextfile(log *slog.Logger) *Textfile {
 	return t
 }
 
-// Set has the file at path written now and at each interval, and one at another
-// path taken away. An empty path is none. It waits for nothing.
+// Set writes the file at path now and at each interval, and removes a file at the previous path. If
+// path is empty, nothing is written. Set does not block.
 func (t *Textfile) Set(path string, interval time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -57,20 +57,20 @@ func (t *Textfile) Set(path string, interval time.Duration) {
 	}
 }
 
-// Failure returns why the file is not up to date, nil when it is.
+// Failure returns why the file is not up to date, or nil if it is.
 func (t *Textfile) Failure() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.failure
 }
 
-// Close takes the file away.
+// Close removes the file.
 func (t *Textfile) Close() {
 	t.cancel()
 	t.ended.Wait()
 }
 
-// run writes until ctx ends.
+// run writes the file until ctx ends.
 func (t *Textfile) run(ctx context.Context) {
 	var now target
 	timer := time.NewTimer(time.Hour)
@@ -100,7 +100,7 @@ func (t *Textfile) run(ctx context.Context) {
 	}
 }
 
-// note keeps why the file is not up to date, and says it once.
+// note stores why the file is not up to date, and logs each change once.
 func (t *Textfile) note(err error) {
 	t.mu.Lock()
 	before := t.failure
@@ -114,8 +114,8 @@ func (t *Textfile) note(err error) {
 	}
 }
 
-// write puts what the metrics are now into the file at path. The exporter reads no
-// file whose name begins with a dot or ends otherwise than in .prom.
+// write replaces the file at path with the current metrics. The exporter ignores files whose name
+// begins with a dot or does not end in .prom.
 func (t *Textfile) write(path string) error {
 	content, err := t.text()
 	if err != nil {
@@ -125,7 +125,7 @@ func (t *Textfile) write(path string) error {
 		return err
 	}
 	temp := temporary(path)
-	// One that an earlier daemon left is nobody's; whatever else is there stays.
+	// Remove a leftover of a previous daemon. Anything that can't be removed makes OpenFile fail.
 	_ = os.Remove(temp)
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -143,7 +143,7 @@ func (t *Textfile) write(path string) error {
 	return nil
 }
 
-// replaceable says why there must be no file of ours at path.
+// replaceable returns an error if the file at path must not be replaced.
 func replaceable(path string) error {
 	info, err := os.Lstat(path)
 	if err == nil && !info.Mode().IsRegular() {
@@ -156,7 +156,7 @@ func temporary(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".tmp")
 }
 
-// remove takes away a file that was written.
+// remove removes a file that was written.
 func (t *Textfile) remove(path string) {
 	if path == "" || replaceable(path) != nil {
 		return

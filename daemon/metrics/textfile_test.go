@@ -16,7 +16,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/rig"
 )
 
-// entries are the names of what is in a folder.
+// entries returns the names of the entries of a folder.
 func entries(t *testing.T, dir string) string {
 	t.Helper()
 	all, err := os.ReadDir(dir)
@@ -74,7 +74,7 @@ func TestTextfile(t *testing.T) {
 	})
 }
 
-// What can't be written is said once, and so is that it can be again.
+// A failure to write is logged once, and so is its end.
 func TestTextfileFailure(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestTextfileFailure(t *testing.T) {
 		if err := f.Failure(); err != nil || strings.Count(log.String(), "written again") != 1 {
 			t.Errorf("got %v, log %s", err, log.String())
 		}
-		// What is no file of ours stays.
+		// A file that is not the Textfile's own stays.
 		link := filepath.Join(dir, "link.prom")
 		if err := os.Symlink("/etc/passwd", link); err != nil {
 			t.Fatal(err)

@@ -12,24 +12,24 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// Acceptance is a person's word on one definition.
+// Acceptance is a person's approval of one definition.
 type Acceptance struct {
 	Ref
-	Digest []byte // of the definition that they were shown
+	Digest []byte // of the definition that was shown
 }
 
-// By is whose word it is.
+// By says who accepted something.
 type By struct {
-	Decider string // who, as the kernel saw them
-	Surface string // where, as they say
+	Decider string // the caller, as the kernel showed it
+	Surface string // the surface, as the client claims
 }
 
-// Accept accepts definitions that wait: all of them, or none. What was accepted
-// is on record and on disk when it returns.
+// Accept accepts waiting definitions: all of them, or none. When it returns, they are recorded and
+// on disk.
 //
-// Errors are gate.ErrNotFound; gate.ErrDecided, when it is accepted already;
-// gate.ErrChanged, when something else waits by now than what was shown; and
-// those of the record and the disk.
+// The errors are gate.ErrNotFound; gate.ErrDecided if a definition is already accepted;
+// gate.ErrChanged if another definition waits than the one shown; and errors of the record and the
+// disk.
 func (b *Book) Accept(ctx context.Context, accepted []Acceptance, by By) ([]Pin, error) {
 	b.changing.Lock()
 	defer b.changing.Unlock()
@@ -45,15 +45,15 @@ func (b *Book) Accept(ctx context.Context, accepted []Acceptance, by By) ([]Pin,
 	return b.settle(ctx, nil, decided, by)
 }
 
-// decision is a pin as it will be.
+// decision is the new state of a pin.
 type decision struct {
 	id     launchID
 	t      thing
 	k      *pinned
-	record *record.Record // nil when it goes on waiting
+	record *record.Record // nil if it continues to wait
 }
 
-// decide checks one acceptance. b.changing is held.
+// decide checks one acceptance. b.changing must be held.
 func (b *Book) decide(ctx context.Context, a Acceptance, by By, now time.Time) (decision, error) {
 	id, t := launchID{a.Server, a.Launch}, thing{a.Kind, a.Name}
 	b.mu.RLock()
@@ -91,9 +91,9 @@ func (b *Book) decide(ctx context.Context, a Acceptance, by By, now time.Time) (
 	return decision{id, t, &pinned{accepted: d, since: now, decider: by.Decider}, r}, nil
 }
 
-// AcceptServer accepts a stranger, and with it the definitions that wait only
-// because it was one: as if its id had been new. It returns how many those were.
-// Errors are as for Accept.
+// AcceptServer accepts a new server, and the definitions that wait only because it was new: they
+// are treated as if the server's id had not been known. It returns the number of accepted
+// definitions. Errors are as for Accept.
 func (b *Book) AcceptServer(ctx context.Context, server, launchHash string, by By) (int, error) {
 	b.changing.Lock()
 	defer b.changing.Unlock()
@@ -125,7 +125,7 @@ func (b *Book) AcceptServer(ctx context.Context, server, launchHash string, by B
 	return n, nil
 }
 
-// passes decides about a stranger's definitions as at first sight. b.mu is held.
+// passes returns the decisions on a new server's definitions, as at first sight. b.mu must be held.
 func (b *Book) passes(l *launch, by By, now time.Time) []decision {
 	id := launchID{l.Server, l.Launch.Launch}
 	var decided []decision
@@ -133,7 +133,7 @@ func (b *Book) passes(l *launch, by By, now time.Time) []decision {
 		if k.offered == nil || k.why != Stranger {
 			continue
 		}
-		if len(b.smells(id.server, k.offered)) > 0 { // it waits on, for another reason
+		if len(b.smells(id.server, k.offered)) > 0 { // it continues to wait, for another reason
 			waits := *k
 			waits.why = Smelly
 			decided = append(decided, decision{id: id, t: t, k: &waits})
@@ -145,7 +145,7 @@ func (b *Book) passes(l *launch, by By, now time.Time) []decision {
 	return decided
 }
 
-// record begins the record of somebody's word.
+// record returns a record of an acceptance.
 func (by By) record(id launchID) *record.Record {
 	return &record.Record{
 		Kind: record.KindPin, Verdict: "accepted", Server: id.server, Launch: id.launch,
@@ -153,14 +153,13 @@ func (by By) record(id launchID) *record.Record {
 	}
 }
 
-// tells has a record tell of a definition, and why it waited or waits.
+// tells adds to r a definition and why it waited or waits, and returns r.
 func tells(r *record.Record, t thing, d *definition, why Reason) *record.Record {
 	r.Method, r.Tool, r.Digest, r.Reason = methodOf(t.kind), t.name, hex.EncodeToString(d.digest[:]), string(why)
 	return r
 }
 
-// settle writes down what was decided, puts it on disk, and makes it count.
-// b.changing is held.
+// settle records decisions, stores them, and puts them into effect. b.changing must be held.
 func (b *Book) settle(ctx context.Context, server *store.Launch, decided []decision, by By) ([]Pin, error) {
 	var change store.PinChange
 	var records []*record.Record

@@ -11,12 +11,11 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// listed says what kind of thing a list is of, for the lists that are pinned.
-// Resources come and go with what they hold; they are not.
+// listed maps the methods of pinned lists to the kind of their elements. Resources are not pinned:
+// they change with their content.
 var listed = map[string]Kind{"tools/list": Tool, "prompts/list": Prompt, "resources/templates/list": Template}
 
-// methodOf is how records say what kind of thing a name is: a tool's needs no
-// word.
+// methodOf returns the method by which records show a kind. For a tool it is empty.
 func methodOf(kind Kind) string {
 	for method, k := range listed {
 		if k == kind && k != Tool {
@@ -26,7 +25,7 @@ func methodOf(kind Kind) string {
 	return ""
 }
 
-// called returns what a call is made of.
+// called returns what a call uses: a tool, a prompt or a template.
 func called(c *gate.Call) (thing, bool) {
 	switch c.Method {
 	case "tools/call":
@@ -71,9 +70,8 @@ func (b *Book) Holds(c *gate.Call, method, name string) bool {
 	return b.status(c, thing{kind, name}).Held != ""
 }
 
-// Annotations returns what the definition that c is made under claims of it, a
-// raw JSON object: of the one accepted, or of the one shown while pins are off;
-// nil when it claims nothing.
+// Annotations returns the annotations in the definition that c uses, a raw JSON object or nil. They
+// are those of the accepted definition, or of the one shown if pins are off.
 func (b *Book) Annotations(c *gate.Call) []byte {
 	t, ok := called(c)
 	if !ok {
@@ -87,8 +85,7 @@ func (b *Book) Annotations(c *gate.Call) []byte {
 	return nil
 }
 
-// about is what is known of the definition that Annotations speaks of; nil for
-// nothing. b.mu is held.
+// about returns what is known of the definition that Annotations uses, or nil. b.mu must be held.
 func (b *Book) about(c *gate.Call, t thing) *about {
 	if k := b.pinned(launchID{c.Server, c.Launch}, t); k != nil && k.accepted != nil && b.mode != config.PinOff {
 		return &k.accepted.about
@@ -99,18 +96,18 @@ func (b *Book) about(c *gate.Call, t thing) *about {
 	return nil
 }
 
-// destructive reports whether a tool's annotations say that it destroys. A server
-// that says nothing, or that it only reads, is not taken at its word: a claim can
-// make things stricter and nothing else.
+// destructive reports whether a tool's annotations say that it destroys. Nothing follows from
+// missing annotations, or from a claim that the tool only reads: a claim can make rules stricter,
+// never looser.
 func destructive(annotations []byte) bool {
 	if len(annotations) == 0 {
 		return false
 	}
 	hint, err := wire.Member(annotations, wire.Span{End: len(annotations)}, "destructiveHint")
-	return err != nil || string(hint.Of(annotations)) == "true" // a name that some reader takes for it is an error
+	return err != nil || string(hint.Of(annotations)) == "true" // an ambiguous name is an error
 }
 
-// pinned returns what is known of a thing, nil for nothing. b.mu is held.
+// pinned returns what is known of a thing, or nil. b.mu must be held.
 func (b *Book) pinned(id launchID, t thing) *pinned {
 	if l := b.launches[id]; l != nil {
 		return l.pins[t]
@@ -118,8 +115,7 @@ func (b *Book) pinned(id launchID, t thing) *pinned {
 	return nil
 }
 
-// view returns what the server behind a call, or behind a list, has shown; nil
-// for nothing. b.mu is held.
+// view returns what the server behind a call or list has shown, or nil. b.mu must be held.
 func (b *Book) view(c *gate.Call) *view {
 	v := b.views[c.Attachment]
 	if v == nil || v.launch != (launchID{c.Server, c.Launch}) {
@@ -128,7 +124,7 @@ func (b *Book) view(c *gate.Call) *view {
 	return v
 }
 
-// shown returns what was shown of a thing.
+// shown returns the definition that was shown for a thing.
 func (v *view) shown(t thing) (offer, bool) {
 	if v == nil {
 		return offer{}, false
@@ -137,8 +133,7 @@ func (v *view) shown(t thing) (offer, bool) {
 	return o, ok
 }
 
-// status says how it stands with a thing that an attachment may call. b.mu is
-// held.
+// status returns the pin status of a thing for an attachment that may call it. b.mu must be held.
 func (b *Book) status(c *gate.Call, t thing) gate.Pinned {
 	if len(t.name) > maxName {
 		return gate.Pinned{Held: fmt.Sprintf("its name is longer than %d bytes", maxName)}
@@ -169,8 +164,8 @@ func (b *Book) status(c *gate.Call, t thing) gate.Pinned {
 	return p
 }
 
-// standing returns the definition that counts for an attachment, and why it
-// waits, if it does. b.mu is held.
+// standing returns the definition that applies to an attachment, and the reason if it waits. b.mu
+// must be held.
 func (b *Book) standing(id launchID, k *pinned, o offer, shown bool) (*definition, Reason) {
 	if b.mode == config.PinOff {
 		return o.def, onlyLookAlike(o.why)
@@ -179,7 +174,7 @@ func (b *Book) standing(id launchID, k *pinned, o offer, shown bool) (*definitio
 		k = &pinned{}
 	}
 	switch {
-	case !shown || o.stale: // what the newest of its kind has shown counts
+	case !shown || o.stale: // the newest definition from any attachment applies
 	case o.ok || k.accepted.is(o.def):
 		return o.def, b.seen(id.server, k, o.def)
 	case k.offered.is(o.def):
@@ -195,9 +190,9 @@ func (b *Book) standing(id launchID, k *pinned, o offer, shown bool) (*definitio
 	return k.accepted, b.seen(id.server, k, k.accepted)
 }
 
-// seen says whether an accepted definition waits all the same: it was accepted
-// because nothing was wrong with it, and names a tool that has turned up since
-// at another server. What a person has accepted does not. b.mu is held.
+// seen returns a reason if an accepted definition waits all the same: it was accepted at first
+// sight, and names a tool that has since appeared at another server. A definition that a person
+// accepted does not wait. b.mu must be held.
 func (b *Book) seen(server string, k *pinned, d *definition) Reason {
 	if d != nil && k.decider == "" && b.shadowed(server, d, nil) != "" {
 		return Smelly
@@ -212,7 +207,7 @@ func onlyLookAlike(why Reason) Reason {
 	return ""
 }
 
-// smells returns what a person should know of a definition. b.mu is held.
+// smells returns what a person should know about a definition. b.mu must be held.
 func (b *Book) smells(server string, d *definition) []Smell {
 	smells := d.Smells
 	if name := b.shadowed(server, d, nil); name != "" {
@@ -221,8 +216,8 @@ func (b *Book) smells(server string, d *definition) []Smell {
 	return smells
 }
 
-// shadowed returns a name in d that is the name of another server's tool, and of
-// none of its own; nor of one of page, which are its own as well. b.mu is held.
+// shadowed returns a name in d that is the name of another server's tool, and not of one of the
+// server's own tools, including those on page. It returns "" if there is none. b.mu must be held.
 func (b *Book) shadowed(server string, d *definition, page map[string]bool) string {
 	for _, word := range d.Mentions {
 		servers := b.names[word]
@@ -235,8 +230,8 @@ func (b *Book) shadowed(server string, d *definition, page map[string]bool) stri
 
 func (v *view) isFull(kind Kind) bool { return v != nil && slices.Contains(v.full, kind) }
 
-// because tells a model, and whoever reads the record, why a definition waits.
-// Nothing that the server wrote is in it but the name.
+// because returns the reason why a definition waits, for a model and for the record. It contains
+// nothing that the server wrote except the name.
 func (b *Book) because(c *gate.Call, t thing, why Reason) string {
 	look := fmt.Sprintf("a person has to look at it: `tgctl tools diff %s`", gate.ShellWord(c.Server+"/"+t.name))
 	switch why {
@@ -258,15 +253,14 @@ func tooMany(kind Kind) string {
 	return fmt.Sprintf("its server lists more %ss than are kept", kind)
 }
 
-// isLast reports whether no page comes behind the one that c is.
+// isLast reports whether c is the last page of its list.
 func isLast(c *gate.Call) bool {
 	next, err := wire.Member(c.Line, c.Envelope.Result, "nextCursor")
 	raw := string(next.Of(c.Line))
 	return err == nil && (raw == "" || raw == "null" || raw == `""`)
 }
 
-// named says what is to be said of a call by a name that no list of its server's has.
-// b.mu is held.
+// named adds to p what follows from a name that is not in the server's list. b.mu must be held.
 func (b *Book) named(c *gate.Call, t thing, p *gate.Pinned) {
 	if t.kind == Template {
 		return
@@ -288,9 +282,9 @@ func (b *Book) named(c *gate.Call, t thing, p *gate.Pinned) {
 	}
 }
 
-// otherCase reports whether the server of c has listed a thing whose name differs
-// from that of t only in case, and what it is called, if the agent may know. What
-// it had listed to others counts where the name of t is none of these. b.mu is held.
+// otherCase reports whether the server of c has listed a thing whose name differs from that of t
+// only in case. It returns that name if the agent may see it. What the server listed to other
+// agents counts if it does not include the name of t. b.mu must be held.
 func (b *Book) otherCase(c *gate.Call, v *view, t thing) (name string, is bool) {
 	same := display.NewCaseless(t.name)
 	differs := func(other thing) bool {

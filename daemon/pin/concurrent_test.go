@@ -36,7 +36,7 @@ func TestConcurrentUse(t *testing.T) {
 				if _, err := d.Diff(context.Background(), p.Ref); err != nil {
 					t.Error(err)
 				}
-				// What waits may be another one by now; that is refused.
+				// Another definition may wait now; then this is refused.
 				_, _ = d.Accept(context.Background(), []Acceptance{{p.Ref, p.Waiting[:]}}, By{"ana", "terminal"})
 			}
 			d.Servers()

@@ -11,33 +11,33 @@ import (
 )
 
 const (
-	// maxKept is how many bytes of a definition are kept, so that it can be
-	// shown. Of a longer one only the digest is.
+	// maxKept is the largest definition that is kept for display, in bytes. Of a larger one only
+	// the digest is kept.
 	maxKept = 64 << 10
-	// maxName is how many bytes a name may have.
+	// maxName is the longest name, in bytes.
 	maxName = 256
 )
 
-// definition is what a server says of a tool, prompt or template.
+// definition is what a server says about a tool, prompt or template.
 type definition struct {
 	digest [sha256.Size]byte
-	raw    []byte // on its way to disk; nil afterwards, and when it is not kept
+	raw    []byte // nil if it is on disk or not kept
 	about
 }
 
-// about is what is known of a definition without looking at it again.
+// about is the result of examining a definition.
 type about struct {
-	Size        int             `json:"size"` // bytes
+	Size        int             `json:"size"` // in bytes
 	Smells      []Smell         `json:"smells,omitempty"`
-	Mentions    []string        `json:"mentions,omitempty"` // words in it that may be the names of tools, in lower case
+	Mentions    []string        `json:"mentions,omitempty"` // words in it that may be names of tools, in lower case
 	Annotations json.RawMessage `json:"annotations,omitempty"`
-	Destroys    bool            `json:"destroys,omitempty"` // the annotations say that it does, to one reader at least
+	Destroys    bool            `json:"destroys,omitempty"` // the annotations say that it destroys, at least to some JSON readers
 }
 
-// encode is a for the disk.
+// encode returns a in its form on disk.
 func (a *about) encode() ([]byte, error) { return json.Marshal(a) }
 
-// decodeAbout reads what encode has written.
+// decodeAbout decodes the result of encode.
 func decodeAbout(raw []byte) (a about, err error) {
 	if len(raw) == 0 {
 		return a, nil
@@ -47,16 +47,16 @@ func decodeAbout(raw []byte) (a about, err error) {
 	return a, err
 }
 
-// fold is how names of tools are compared with words of a text.
+// fold returns name in the form in which names of tools are compared with words.
 func fold(name string) string { return strings.ToLower(name) }
 
-// is reports whether d is other, to the byte; nil is no definition.
+// is reports whether d and other have the same bytes. It is false if either is nil.
 func (d *definition) is(other *definition) bool {
 	return d != nil && other != nil && d.digest == other.digest
 }
 
-// definitions returns what the elements of a list say. What is known of the same
-// bytes is not found out again; the rest takes time, and no lock is held over it.
+// definitions returns the definitions of a list's elements. The result of examining the same bytes
+// before is reused. Examining takes time, so b.mu is not held for it.
 func (s *sight) definitions(offered []gate.Offered) []*definition {
 	defs := make([]*definition, len(offered))
 	for i := range offered {
@@ -80,7 +80,7 @@ func (s *sight) definitions(offered []gate.Offered) []*definition {
 	return defs
 }
 
-// learned fills in what is known of d already. b.mu is held.
+// learned copies to d what is already known about it. b.mu must be held.
 func (s *sight) learned(t thing, d *definition) {
 	known := s.b.pinned(s.id, t).definitions()
 	if o, ok := s.view.shown(t); ok {

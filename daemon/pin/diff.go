@@ -12,38 +12,35 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Grade says how much a change can do.
+// Grade says how much a change can affect.
 type Grade string
 
 const (
-	High Grade = "high" // what a model is told, or what a call carries
+	High Grade = "high" // what a model sees, or what a call carries
 	Low  Grade = "low"  // how it is shown to people
 )
 
 // Change is one difference between two definitions.
 type Change struct {
-	Path   string // as inputSchema.properties.path.description
+	Path   string // such as inputSchema.properties.path.description
 	Grade  Grade
-	Before []byte // raw JSON; nil where there was nothing
-	After  []byte // likewise
-	Note   string // what it means, where that is not plain
+	Before []byte // raw JSON; nil if absent
+	After  []byte // raw JSON; nil if absent
+	Note   string // explanation, if one is needed
 }
 
 const (
-	// mostChanges is how many changes are told apart; the last one then says
-	// that there are more.
+	// mostChanges is the limit of listed changes. If there are more, the last one says so.
 	mostChanges = 100
-	// deepest is how deep within a definition changes are told apart.
+	// deepest is the depth to which changes within a definition are listed separately.
 	deepest = 12
 )
 
-// low are the members of a definition that are for people, or are claims that
-// loosen nothing.
+// low are the members of a definition that are shown to people, or are claims that loosen nothing.
 var low = map[string]bool{"annotations": true, "title": true, "icons": true}
 
-// Changes returns what differs between two definitions, each a JSON object as
-// a server gave it, in the order of the second. There is always something when
-// their bytes differ.
+// Changes returns the differences between two definitions, each a JSON object as a server sent it,
+// in the order of after. There is at least one if their bytes differ.
 func Changes(before, after []byte) []Change {
 	var d differ
 	d.compare(nil, before, after)
@@ -73,7 +70,7 @@ func (d *differ) add(c Change) {
 	last.Note = fmt.Sprintf("%d more changes", d.more)
 }
 
-// compare compares what stands at path before and after; nil is nothing.
+// compare compares the values at path; nil means absent.
 func (d *differ) compare(path []string, before, after []byte) {
 	if before != nil && after != nil {
 		if sameValue(before, after) {
@@ -128,8 +125,7 @@ func (d *differ) required(path []string, before, after []byte) {
 	}
 }
 
-// isRequired reports whether a path is that of a list of required arguments: of
-// a tool, at any depth.
+// isRequired reports whether path is that of a list of required arguments of a tool, at any depth.
 func isRequired(path []string) bool {
 	return len(path) > 1 && path[0] == "inputSchema" && path[len(path)-1] == "required"
 }
@@ -144,7 +140,7 @@ func gradeOf(path []string) Grade {
 // membersOf returns the members of an object and the order of their names.
 func membersOf(raw []byte) (values map[string][]byte, order []string) {
 	values = map[string][]byte{}
-	// What is here was read strictly when it came: it is an object.
+	// raw is an object: it was read strictly when it arrived.
 	_ = wire.Members(raw, wire.Span{End: len(raw)}, func(name []byte, value wire.Span) error {
 		order = append(order, string(name))
 		values[string(name)] = value.Of(raw)
@@ -153,7 +149,7 @@ func membersOf(raw []byte) (values map[string][]byte, order []string) {
 	return values, order
 }
 
-// textsOf returns the strings in an array; what is none as it is written.
+// textsOf returns the strings in an array. Other elements are returned raw.
 func textsOf(raw []byte) []string {
 	items, _ := wire.Elements(raw, wire.Span{End: len(raw)})
 	var texts []string
@@ -167,13 +163,13 @@ func textsOf(raw []byte) []string {
 	return texts
 }
 
-// sameValue reports whether two JSON values differ in nothing but blanks,
-// escapes and the order of members. Numbers are compared as they are written.
+// sameValue reports whether two JSON values differ only in white space, escapes and the order of
+// members. Numbers are compared as written.
 func sameValue(a, b []byte) bool {
 	return bytes.Equal(a, b) || bytes.Equal(rawjson.Canonical(a), rawjson.Canonical(b))
 }
 
-// summary says in a few words what changed: the paths of the first members.
+// summary lists the top-level members that changed.
 func summary(changes []Change) string {
 	var paths []string
 	for _, c := range changes {
@@ -191,7 +187,7 @@ func summary(changes []Change) string {
 	return strings.Join(paths, ", ")
 }
 
-// grade is that of the gravest change.
+// grade returns the highest grade of the changes.
 func grade(changes []Change) Grade {
 	for _, c := range changes {
 		if c.Grade == High {
@@ -201,8 +197,8 @@ func grade(changes []Change) Grade {
 	return Low
 }
 
-// changes returns the texts of two definitions, each nil when it was not kept, and what
-// differs where both were. b.changing is held.
+// changes returns the texts of two definitions, each nil if it was not kept, and their differences
+// if both were. b.changing must be held.
 func (b *Book) changes(ctx context.Context, old, now *definition) (before, after []byte, changes []Change, err error) {
 	if before, err = b.text(ctx, old); err == nil {
 		after, err = b.text(ctx, now)
@@ -213,8 +209,8 @@ func (b *Book) changes(ctx context.Context, old, now *definition) (before, after
 	return before, after, changes, err
 }
 
-// text returns a definition as it was offered, nil when it was not kept. b.mu is
-// held, or b.changing.
+// text returns a definition as it was offered, or nil if it was not kept. b.mu or b.changing must
+// be held.
 func (b *Book) text(ctx context.Context, d *definition) ([]byte, error) {
 	if d == nil {
 		return nil, nil

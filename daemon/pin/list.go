@@ -13,9 +13,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// sight is one look at one page of a list: what was known before, and what is
-// to be known afterwards. Book.changing is held all the while, so that nothing
-// else changes in between.
+// sight is the processing of one page of a list: what was known before, and what is known after it.
+// Book.changing is held throughout, so that nothing else changes meanwhile.
 type sight struct {
 	b    *Book
 	c    *gate.Call
@@ -23,23 +22,23 @@ type sight struct {
 	mode config.PinMode
 	now  time.Time
 	id   launchID
-	l    *launch // a new one when fresh
+	l    *launch // a new one if fresh is set
 	view *view   // of the attachment, before; may be nil
 
 	fresh   bool
-	page    map[string]bool   // names on it, folded
-	twins   map[string]string // names that look like another's
-	pins    map[thing]*pinned // that change
-	offers  map[thing]offer   // that change or come
-	hidden  map[thing]bool    // on it, and not for the agent to know
+	page    map[string]bool   // names on the page, folded
+	twins   map[string]string // names that look like other names
+	pins    map[thing]*pinned // changed pins
+	offers  map[thing]offer   // new or changed offers
+	hidden  map[thing]bool    // on the page, but hidden from the agent
 	full    bool
-	whole   bool     // no page comes behind it
+	whole   bool     // this is the last page
 	first   []string // accepted at first sight, for the record
 	records []*record.Record
 }
 
-// Listed implements gate.Pins. What it answers is written down and on disk when
-// it returns. With an error, what is not accepted is held all the same.
+// Listed implements gate.Pins. When it returns, its results are recorded and on disk. If it fails,
+// definitions that are not accepted are still withheld.
 func (b *Book) Listed(ctx context.Context, c *gate.Call, offered []gate.Offered) ([]gate.Pinned, error) {
 	kind, ok := listed[c.Method]
 	if !ok {
@@ -68,7 +67,7 @@ func (b *Book) Listed(ctx context.Context, c *gate.Call, offered []gate.Offered)
 	return answer, nil
 }
 
-// sight begins a look at a list.
+// sight starts the processing of a page.
 func (b *Book) sight(c *gate.Call, kind Kind) (*sight, error) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -99,7 +98,7 @@ func (b *Book) sight(c *gate.Call, kind Kind) (*sight, error) {
 	return s, nil
 }
 
-// look decides about every element; defs are their definitions.
+// look judges every element; defs are their definitions.
 func (s *sight) look(offered []gate.Offered, defs []*definition) {
 	s.b.mu.RLock()
 	defer s.b.mu.RUnlock()
@@ -121,7 +120,7 @@ func (s *sight) look(offered []gate.Offered, defs []*definition) {
 		o := &offered[i]
 		t := thing{s.kind, o.Name}
 		if len(o.Name) > maxName {
-			continue // a call by that name is refused as well
+			continue // a call by that name is denied too
 		}
 		if o.Hidden {
 			if len(s.hidden) < maxNames {
@@ -146,8 +145,7 @@ func (s *sight) look(offered []gate.Offered, defs []*definition) {
 	}
 }
 
-// known returns the pins of the server, and what it has shown this agent; either may
-// be nil.
+// known returns the pins of the server, and what it has shown to this agent. Both may be nil.
 func (s *sight) known() (pins map[thing]*pinned, shown map[thing]offer) {
 	if s.l != nil {
 		pins = s.l.pins
@@ -198,7 +196,7 @@ func (s *sight) count() int {
 	return n
 }
 
-// size returns how many bytes of definitions are kept of this server.
+// size returns how many bytes of definitions are kept for this server.
 func (s *sight) size() int {
 	n := 0
 	pins, _ := s.known()
@@ -210,7 +208,7 @@ func (s *sight) size() int {
 	return n
 }
 
-// offer decides about one element.
+// offer judges one element.
 func (s *sight) offer(t thing, unfit string, d *definition) offer {
 	if unfit != "" {
 		return offer{def: d, unfit: unfit}
@@ -227,7 +225,7 @@ func (s *sight) offer(t thing, unfit string, d *definition) offer {
 		k = &pinned{}
 	}
 	if k.accepted.is(d) {
-		if k.offered != nil && !s.b.shows(s.c.Attachment, s.id, t, k.offered) { // it was taken back
+		if k.offered != nil && !s.b.shows(s.c.Attachment, s.id, t, k.offered) { // the server has withdrawn the change
 			s.pins[t] = &pinned{accepted: k.accepted, since: k.since, decider: k.decider}
 		}
 		return offer{def: d, ok: true}
@@ -252,8 +250,8 @@ func (s *sight) offer(t thing, unfit string, d *definition) offer {
 	return offer{def: d, why: why}
 }
 
-// judge says why a definition that was not accepted waits; empty when it need
-// not. The second result is who has accepted the same of a server of this id.
+// judge returns why a definition that is not accepted must wait, or "". The second result is who
+// accepted the same definition from a server with this id.
 func (s *sight) judge(t thing, k *pinned, d *definition, twin bool) (Reason, string) {
 	switch {
 	case twin:
@@ -271,8 +269,8 @@ func (s *sight) judge(t thing, k *pinned, d *definition, twin bool) (Reason, str
 	return "", ""
 }
 
-// acceptedElsewhere reports whether the same definition was accepted of another
-// launch of this server, and by whom. b.mu is held.
+// acceptedElsewhere reports whether the same definition was accepted from another launch of this
+// server, and by whom. b.mu must be held.
 func (b *Book) acceptedElsewhere(server string, t thing, d *definition) (decider string, ok bool) {
 	for id, l := range b.launches {
 		if id.server == server && l.Accepted {
@@ -284,7 +282,7 @@ func (b *Book) acceptedElsewhere(server string, t thing, d *definition) (decider
 	return "", false
 }
 
-// shows reports whether the server of another attachment shows d. b.mu is held.
+// shows reports whether the server of an attachment other than but shows d. b.mu must be held.
 func (b *Book) shows(but string, id launchID, t thing, d *definition) bool {
 	for attachment, v := range b.views {
 		if attachment != but && v.launch == id && v.offers[t].def.is(d) {
@@ -294,13 +292,13 @@ func (b *Book) shows(but string, id launchID, t thing, d *definition) bool {
 	return false
 }
 
-// mostForeign is how many names with letters that pass for ASCII ones are
-// compared with all others, each with each; past that they are all withheld.
+// mostForeign is how many names with letters that resemble ASCII ones are compared with all other
+// names, one by one. If there are more, all of them are withheld.
 const mostForeign = 256
 
-// twins returns which of names look like another of them, or like one of those
-// in place already, and which one that is. What is in place stays: a server can
-// only harm itself by offering a twin of its own tool.
+// twins returns which of names look like another of them, or like a name in inPlace, and which name
+// that is. A name in inPlace is never reported: a server harms only itself by listing a twin of its
+// own tool.
 func twins(inPlace, names []string) map[string]string {
 	found := map[string]string{}
 	var index twinIndex
@@ -323,13 +321,13 @@ func twins(inPlace, names []string) map[string]string {
 	return found
 }
 
-// twinIndex finds names by what they look like.
+// twinIndex finds names by their appearance.
 type twinIndex struct {
-	names   []string // each once
+	names   []string // without duplicates
 	shapes  map[string]display.Shape
-	folded  map[string][]string // by key; two of a key are enough to know
+	folded  map[string][]string // by key; at most two names for a key
 	similar map[string][]string
-	foreign []string // names with letters that pass for ASCII ones
+	foreign []string // names with letters that resemble ASCII ones
 }
 
 func (x *twinIndex) add(name string) {

@@ -1,21 +1,20 @@
-// Package pin knows what each tool's definition was when it was accepted, and
-// notices when it is another one.
+// Package pin remembers the accepted definition of each tool, and detects when a server shows
+// another one.
 //
-// A model acts on what a server says of its tools. So what a server says at
-// first sight is accepted and remembered, to the byte, and from then on it may
-// not change behind the user's back: a definition that differs waits until a
-// person has looked at the difference. One that a person should see even at first
-// sight waits too: it gives orders to a model, hides text, names a place where
-// credentials are kept or another server's tool, or looks like a tool that is
-// there already.
+// A model acts on what a server says about its tools. So the definition that a server shows first
+// is accepted and remembered byte for byte, and may not change unnoticed: a definition that differs
+// waits until a person has seen the difference. Some definitions wait even at first sight, because
+// a person should see them. Such a definition gives orders to a model, hides text, names a place
+// where credentials are kept or another server's tool, or has a name that looks like that of an
+// existing tool.
 //
-// A server is an id and what is started under it. An id that was seen before
-// with another command is a stranger: of it passes only what is, to the byte,
-// what was accepted of the one known by that name.
+// A server is identified by its id and by what is started under it. If an id was seen before with
+// another command, the server is a new server: only those of its definitions pass that were
+// accepted, byte for byte, from a known server with that id.
 //
-// Each attachment has a view: the definitions that its own server has shown. A
-// call is judged by that; where its server has shown nothing, by the newest
-// that any server of the same id and launch has.
+// Each attachment has a view: the definitions that its own server has shown. A call is judged by
+// the view. If its server has shown nothing, it is judged by the newest definition of any server
+// with the same id and launch.
 package pin
 
 import (
@@ -31,7 +30,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/store"
 )
 
-// Kind is what is defined.
+// Kind is the kind of a defined thing.
 type Kind string
 
 const (
@@ -44,82 +43,80 @@ const (
 type Reason string
 
 const (
-	Changed   Reason = "changed"    // it is not the one accepted
+	Changed   Reason = "changed"    // it differs from the accepted one
 	Smelly    Reason = "smelly"     // a person should see it before a model acts on it
-	LookAlike Reason = "look-alike" // its name looks like another's
-	Stranger  Reason = "stranger"   // its server was started by another command than the one known
+	LookAlike Reason = "look-alike" // its name looks like another one
+	Stranger  Reason = "stranger"   // its server was started by another command than the known one
 )
 
-// What is kept is bounded, whatever servers say.
+// Limits of what is kept, whatever servers send.
 const (
-	maxNames    = 1024    // of one kind and launch of a server
-	maxBytes    = 8 << 20 // of definitions, likewise
-	maxLaunches = 64      // of one id; the one not seen for longest is forgotten, and a stranger again when it returns
-	maxServers  = 1024    // ids
-	// lookBudget is how many bytes of definitions are looked at in one list:
-	// half a second at worst, where the shim waits two.
+	maxNames    = 1024    // of one kind, for each launch of a server
+	maxBytes    = 8 << 20 // of definitions, for each launch of a server
+	maxLaunches = 64      // of one id; beyond that the one not seen for longest is forgotten
+	maxServers  = 1024    // server ids
+	// lookBudget is how many bytes of definitions are examined in one list. That takes half a
+	// second at worst; the shim waits two seconds.
 	lookBudget = 2 << 20
-	// seenEvery is how old the time may be at which a server was last seen.
+	// seenEvery is the precision of the time at which a server was last seen.
 	seenEvery = time.Hour
 )
 
-// Options say how pins are kept.
+// Options configures a Book.
 type Options struct {
-	Mode     config.PinMode // hold when empty
+	Mode     config.PinMode // default: hold
 	Recorder gate.Recorder
-	Logger   *slog.Logger     // discards when nil
-	Now      func() time.Time // time.Now when nil
-	// Changed is called when other definitions count than before, so that agents
-	// may see other things. It must not block, nor call back; nil: nobody is told.
+	Logger   *slog.Logger     // may be nil
+	Now      func() time.Time // default: time.Now
+	// Changed is called when the definitions that apply have changed, so that agents may see other
+	// ones. It must not block or call the Book. It may be nil.
 	Changed func()
-	// Redact returns a text without the secrets that are recognised in it: command
-	// lines are kept to be shown. nil for none.
+	// Redact returns text without the secrets that are recognized in it. It is used for command
+	// lines, which are kept for display. It may be nil.
 	Redact func(text string) string
 }
 
-// Book holds the pins. Its methods are safe for concurrent use. It is a
-// gate.Pins.
+// Book holds the pins and implements gate.Pins. Its methods are safe for concurrent use.
 type Book struct {
-	db *store.DB // nil: nothing is kept beyond this process
+	db *store.DB // nil: nothing is stored
 	o  Options
 
-	changing sync.Mutex // one change at a time; taken before mu
+	changing sync.Mutex // held during a change; locked before mu
 
-	mu       sync.RWMutex // guards what follows
+	mu       sync.RWMutex // guards the fields below
 	mode     config.PinMode
 	launches map[launchID]*launch
 	views    map[string]*view               // by attachment
 	names    map[string]map[string]struct{} // servers by the names of their tools, in lower case
 }
 
-// launchID is what tells a server from another.
+// launchID identifies a server.
 type launchID struct{ server, launch string }
 
-// thing is what is defined, within a server.
+// thing identifies a tool, prompt or template of a server.
 type thing struct {
 	kind Kind
 	name string
 }
 
-// launch is one server, and what is known of what it offers.
+// launch is one server, with the pins of its definitions.
 type launch struct {
 	store.Launch
 	pins map[thing]*pinned
 }
 
-// pinned is what was accepted of a thing and what is offered in its place.
+// pinned is the accepted definition of a thing, and one that waits to replace it.
 type pinned struct {
-	accepted *definition // nil: none ever was
+	accepted *definition // nil if none was accepted
 	since    time.Time
 	decider  string // who accepted it; empty at first sight
 
-	offered *definition // nil: nothing waits
+	offered *definition // nil if none waits
 	noticed time.Time
 	why     Reason
 }
 
-// New takes up the pins that db holds; with a nil db nothing is kept beyond the
-// life of the Book.
+// New returns a Book with the pins in db. If db is nil, nothing is stored.
 func New(db *store.DB, o Options) (*Book, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -143,8 +140,8 @@ func New(db *store.DB, o Options) (*Book, error) {
 	return b, nil
 }
 
-// SetMode says what is done with a definition that was not accepted: hold (also
-// when empty), warn, or off.
+// SetMode sets what is done with a definition that is not accepted: hold (also if empty), warn, or
+// off.
 func (b *Book) SetMode(mode config.PinMode) {
 	if mode == "" {
 		mode = config.PinHold
@@ -197,7 +194,7 @@ func fromStore(d store.Definition) (*definition, error) {
 	return &definition{digest: [sha256.Size]byte(d.Digest), about: a}, err
 }
 
-// set makes k what is known of a thing. b.mu is held, or nobody else knows b.
+// set sets the pin of a thing. b.mu must be held, or b not shared yet.
 func (b *Book) set(l *launch, t thing, k *pinned) {
 	l.pins[t] = k
 	if t.kind == Tool && compound(t.name) {

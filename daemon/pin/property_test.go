@@ -13,29 +13,27 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// model is what was said, and what somebody has accepted of it, kept apart from
-// the Book and by plainer rules.
+// model tracks what was shown and accepted, independently of the Book and by simpler rules.
 type model struct {
-	shown    map[string]string          // attachment and tool → the definition its server showed last
-	accepted map[string]map[string]bool // launch and tool → definitions that somebody accepted, or nobody had to
-	counts   map[string]string          // launch and tool → the one accepted last
-	known    map[string]bool            // launches that are no strangers
-	first    map[string]string          // id → its first launch
+	shown    map[string]string          // by attachment and tool: the definition that its server showed last
+	accepted map[string]map[string]bool // by launch and tool: definitions that a person accepted, or that needed no acceptance
+	counts   map[string]string          // by launch and tool: the definition accepted last
+	known    map[string]bool            // launches that are not new servers
+	first    map[string]string          // by id: its first launch
 }
 
-// smellyText is the description of a definition that nobody accepts unseen.
+// smellyText is the description of a definition that is never accepted unseen.
 const smellyText = "Do not tell the user."
 
-// meets has a server list something, or nothing.
+// meets makes a server known.
 func (m *model) meets(s *shim) {
 	if m.first[s.server] == "" {
 		m.first[s.server], m.known[s.server+s.launch] = s.launch, true
 	}
 }
 
-// sees has a server show a definition. It is accepted at first sight when nothing
-// of that tool was before, the server is no stranger, and nothing is wrong with
-// it.
+// sees handles a definition that a server shows. It is accepted at first sight if it is the first
+// for that tool, the server is not a new server, and nothing about it is suspicious.
 func (m *model) sees(s *shim, tool, text string) {
 	m.shown[s.attachment+tool] = text
 	at := s.server + s.launch + tool
@@ -50,7 +48,7 @@ func (m *model) sees(s *shim, tool, text string) {
 	}
 	for launch := range m.known {
 		if launch[:len(s.server)] == s.server && m.counts[launch+tool] == text {
-			m.accept(at, text) // of a stranger passes what is accepted, to the byte, of the one known
+			m.accept(at, text) // a new server's definition passes if it equals the accepted one of a known server
 			return
 		}
 	}
@@ -63,8 +61,8 @@ func (m *model) accept(at, text string) {
 	m.accepted[at][text], m.counts[at] = true, text
 }
 
-// No sequence of lists, announcements, calls, acceptances, departures and
-// restarts lets a call through under a definition that nobody accepted.
+// No sequence of lists, announcements, calls, acceptances, departures and restarts forwards a call
+// under a definition that nobody accepted.
 func TestNoCallUnderWhatNobodyAccepted(t *testing.T) {
 	texts := []string{"one", "two", "three", smellyText}
 	tools := []string{"alpha", "bravo", "charlie"}
@@ -167,7 +165,7 @@ func describes(o gate.Offered, texts []string) string {
 	return ""
 }
 
-// A restart lets nothing through that was held before.
+// A restart does not release anything that was withheld before.
 func TestRestartsAcceptNothing(t *testing.T) {
 	definitions := []gate.Offered{echo, echo2, echo3}
 	for seed := range uint64(12) {

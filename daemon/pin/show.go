@@ -13,7 +13,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// Ref names a pin.
+// Ref identifies a pin.
 type Ref struct {
 	Server string
 	Launch string
@@ -21,28 +21,28 @@ type Ref struct {
 	Name   string
 }
 
-// Pin is what is known of one tool, prompt or template.
+// Pin describes one tool, prompt or template.
 type Pin struct {
 	Ref
-	Why    Reason // it waits for a person; empty when it does not
+	Why    Reason // why it waits for a person; empty if it does not
 	Held   bool   // it is withheld while it waits
 	Smells []Smell
 
-	Accepted [sha256.Size]byte // zero: none ever was
+	Accepted [sha256.Size]byte // zero if none was accepted
 	Since    time.Time
 	Decider  string // who accepted it; empty at first sight
 
-	Waiting [sha256.Size]byte // of what waits; zero for nothing
+	Waiting [sha256.Size]byte // zero if none waits
 	Noticed time.Time
 }
 
-// Server is one launch of a server.
+// Server describes one launch of a server.
 type Server struct {
 	ID       string
 	Launch   string
 	Command  []string
 	First    time.Time
-	Seen     time.Time // to the hour
+	Seen     time.Time // precise to the hour
 	Stranger bool
 	Decider  string // who accepted it; empty for the first of its id
 	Pins     int
@@ -52,13 +52,13 @@ type Server struct {
 // Diff is a pin with its definitions.
 type Diff struct {
 	Pin
-	Before  []byte // the definition accepted, as it was offered; nil when there is none, or it was too long to be kept
-	After   []byte // what waits, likewise
+	Before  []byte // accepted definition; nil if there is none or it was too long to keep
+	After   []byte // waiting definition; nil as for Before
 	Changes []Change
 }
 
-// List returns what is known of a server's tools, prompts and templates, or of
-// all servers' when server is empty, in the order of servers and names.
+// List returns the pins of a server, or of all servers if server is empty, sorted by server and
+// name.
 func (b *Book) List(server string) []Pin {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -77,7 +77,7 @@ func (b *Book) List(server string) []Pin {
 	return all
 }
 
-// describe tells of one pin. b.mu is held.
+// describe returns the description of one pin. b.mu must be held.
 func (b *Book) describe(id launchID, t thing, k *pinned) Pin {
 	p := Pin{Ref: Ref{id.server, id.launch, t.kind, t.name}, Since: k.since, Decider: k.decider, Noticed: k.noticed}
 	def := k.accepted
@@ -97,10 +97,10 @@ func (b *Book) describe(id launchID, t thing, k *pinned) Pin {
 	return p
 }
 
-// Diff returns a pin and what differs between its definitions, or
-// gate.ErrNotFound.
+// Diff returns a pin and the differences between its definitions. The error is gate.ErrNotFound if
+// there is no such pin.
 func (b *Book) Diff(ctx context.Context, r Ref) (Diff, error) {
-	b.changing.Lock() // so that the texts are those of the pin
+	b.changing.Lock() // so that the texts match the pin
 	defer b.changing.Unlock()
 	b.mu.RLock()
 	id, t := launchID{r.Server, r.Launch}, thing{r.Kind, r.Name}
@@ -118,8 +118,7 @@ func (b *Book) Diff(ctx context.Context, r Ref) (Diff, error) {
 	return d, nil
 }
 
-// Servers returns every server and launch that is known, in the order of their
-// ids, the launches first seen first.
+// Servers returns every known launch of every server, sorted by id and by when it was first seen.
 func (b *Book) Servers() []Server {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -151,10 +150,10 @@ func (b *Book) Waiting() int {
 	return n
 }
 
-// mostWarnings is how many servers are warned of by name.
+// mostWarnings is how many servers are named in warnings.
 const mostWarnings = 8
 
-// Warnings tells of servers at which a person should look.
+// Warnings returns warnings about the servers that a person should look at.
 func (b *Book) Warnings() []string {
 	b.mu.RLock()
 	mode := b.mode
@@ -188,7 +187,7 @@ func (b *Book) Warnings() []string {
 	return all
 }
 
-// shownCommand is what is kept of a command line.
+// shownCommand returns a command line in the form in which it is kept.
 func (b *Book) shownCommand(command []string) []string {
 	if b.o.Redact == nil {
 		return command

@@ -16,15 +16,14 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Smell is something in a definition for which a person should look at it
-// before an agent does.
+// Smell is a suspicious part of a definition, which a person should see before an agent does.
 type Smell struct {
-	What  string `json:"what"`            // as "it gives orders to a model"
-	Quote string `json:"quote,omitempty"` // what was found, in somebody else's words: for a person, never for a model
-	Where string `json:"where,omitempty"` // path of the member, as inputSchema.properties.path.description
+	What  string `json:"what"`            // such as "it gives orders to a model"
+	Quote string `json:"quote,omitempty"` // untrusted text that was found: for a person, never for a model
+	Where string `json:"where,omitempty"` // path of the member, such as inputSchema.properties.path.description
 }
 
-// String says all of it on one line, for a person.
+// String returns the smell on one line, for a person.
 func (s Smell) String() string {
 	text := s.What
 	if s.Quote != "" {
@@ -36,7 +35,7 @@ func (s Smell) String() string {
 	return text
 }
 
-// sayAll says what some smells are, on one line.
+// sayAll returns smells on one line.
 func sayAll(smells []Smell) string {
 	var all []string
 	for _, s := range smells {
@@ -54,29 +53,27 @@ const (
 )
 
 const (
-	// mostSmells is how many smells of one definition are told: a person is not
-	// helped by the ninth.
+	// mostSmells is how many smells of one definition are kept. More would not help a person.
 	mostSmells = 8
-	// mostMentions is how many words of one definition are kept that may be the
-	// names of other tools.
+	// mostMentions is how many words of one definition are kept that may be names of other tools.
 	mostMentions = 256
 	longestQuote = 80
 )
 
-// nose looks at one definition.
+// nose examines one definition.
 type nose struct {
 	about    about
-	members  map[string]bool // names of members: a word that is one names no tool
+	members  map[string]bool // names of members; such a word is not taken for the name of a tool
 	mentions map[string]bool
-	budget   *int // bytes that may still be looked at
-	tries    int  // and those that expressions may still be tried on
+	budget   *int // bytes that may still be examined
+	tries    int  // bytes on which expressions may still be tried
 }
 
-// means is what it is to say each kind of phrase.
+// means maps each kind of phrase to its description.
 var means = map[phrases.Kind]string{phrases.Orders: orders, phrases.Credentials: credentials}
 
-// sniff finds out what is to be known of a definition. budget bounds, over many
-// of them, how many bytes are looked at; when it is spent that is a smell.
+// sniff examines a definition. budget limits the bytes examined over several definitions; when it
+// is used up, that is a smell.
 func sniff(name string, raw []byte, budget *int) about {
 	n := nose{about: about{Size: len(raw)}, members: map[string]bool{}, mentions: map[string]bool{}, budget: budget, tries: lookBudget}
 	n.name(name)
@@ -100,8 +97,7 @@ func sniff(name string, raw []byte, budget *int) about {
 	return n.about
 }
 
-// maxAnnotations is how many bytes of annotations are kept; claims as long as
-// that claim nothing.
+// maxAnnotations is the limit of annotations in bytes. Longer ones are ignored.
 const maxAnnotations = 4 << 10
 
 func annotationsOf(raw []byte) ([]byte, error) {
@@ -126,16 +122,16 @@ func (n *nose) smell(what, quote, where string) {
 	}
 }
 
-// name looks at what the thing is called.
+// name examines the name of a thing.
 func (n *nose) name(name string) {
 	if shown := string(display.Name(name)); shown != name {
 		n.smell(unseen, shown, "name")
 	}
 }
 
-// walk looks at every string of the definition, names of members included.
+// walk examines every string of the definition, including names of members.
 func (n *nose) walk(raw []byte) {
-	// The line was read strictly before, and may hold half a character.
+	// The line was read strictly before, but a string may contain half a surrogate pair.
 	d := jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowInvalidUTF8(true))
 	for {
 		token, err := d.ReadToken()
@@ -153,7 +149,7 @@ func (n *nose) walk(raw []byte) {
 	}
 }
 
-// dotted writes a JSON pointer as people write paths.
+// dotted converts a JSON pointer to a path with dots.
 func dotted(p jsontext.Pointer) string {
 	var parts []string
 	for part := range p.Tokens() {
@@ -179,7 +175,7 @@ func (n *nose) text(text string, where func() string) {
 	n.words(text)
 }
 
-// told looks for what a model is told in folded text.
+// told looks in folded text for phrases addressed to a model.
 func (n *nose) told(folded string, where func() string) {
 	whole := phrases.Find(folded, &n.tries, func(what phrases.Kind, quote string) bool {
 		n.smell(means[what], quote, where())
@@ -190,13 +186,13 @@ func (n *nose) told(folded string, where func() string) {
 	}
 }
 
-// encoded is a run of what may be base64.
+// encoded matches what may be base64.
 var encoded = regexp.MustCompile(`[A-Za-z0-9+/_-]{24,}={0,2}`)
 
-// decode returns what a run of base64 stands for, if that is text.
+// decode returns the decoded text of a base64 string, or "" if it is not text.
 func decode(run string) string {
 	run = strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(run, "="))
-	if len(run)%4 == 1 { // no base64 has such a length: the last letter is something else's
+	if len(run)%4 == 1 { // not a base64 length: the last letter does not belong to it
 		run = run[:len(run)-1]
 	}
 	b, err := base64.RawStdEncoding.DecodeString(run)
@@ -206,8 +202,7 @@ func decode(run string) string {
 	return string(b)
 }
 
-// notSeen returns what in text a person who reads it would not see, or not see
-// as what it is.
+// notSeen returns a part of text that a reader would not see, or not see as what it is.
 func notSeen(text string) string {
 	if at := strings.Index(text, "<!--"); at >= 0 {
 		return text[at:]
@@ -234,8 +229,8 @@ func notSeen(text string) string {
 	return display.Disguised(text)
 }
 
-// belongs reports whether a character that is not seen is where it should be:
-// in an emoji, or between letters of a script that needs it.
+// belongs reports whether an invisible character is legitimate after before: in an emoji, or
+// between letters of a script that needs it.
 func belongs(r, before rune) bool {
 	switch r {
 	case '\ufe0e', '\ufe0f':
@@ -246,14 +241,14 @@ func belongs(r, before rune) bool {
 	return false
 }
 
-// words keeps those that could be the name of a tool and nothing else: they have
-// an underscore, a hyphen or a dot in them, or a capital behind a small letter.
+// words records the words that are likely to be names of tools: those with an underscore, hyphen or
+// dot inside, or a capital letter after a small one.
 func (n *nose) words(text string) {
 	for word := range strings.FieldsFuncSeq(text, func(r rune) bool {
 		return r >= 0x80 || !('a' <= r|0x20 && r|0x20 <= 'z' || '0' <= r && r <= '9' || r == '_' || r == '-' || r == '.')
 	}) {
 		word = strings.Trim(word, "_-.")
-		if i := strings.LastIndex(word, "__"); i >= 0 { // as agents write it: mcp__server__tool
+		if i := strings.LastIndex(word, "__"); i >= 0 { // agents write mcp__server__tool
 			word = word[i+2:]
 		}
 		if compound(word) && len(n.mentions) < 4*mostMentions {
@@ -262,8 +257,8 @@ func (n *nose) words(text string) {
 	}
 }
 
-// compound reports whether a word is made of several, as the names of tools
-// mostly are and words of a language are not.
+// compound reports whether a word has several parts, as most names of tools do and words of a
+// language do not.
 func compound(word string) bool {
 	if len(word) < 5 || len(word) > maxName {
 		return false

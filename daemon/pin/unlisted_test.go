@@ -11,8 +11,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// page has the server give one page of its tools, of which another comes unless it
-// is the last.
+// page makes the server return one page of its tools; another page follows unless it is the last.
 func (s *shim) page(t *testing.T, last bool, tools ...gate.Offered) {
 	t.Helper()
 	c := s.from("tools/list", "")
@@ -53,7 +52,7 @@ func TestUnlisted(t *testing.T) {
 					t.Error("a new daemon does not know what was listed")
 				}
 			}
-			// A list that is another one since, or is given anew, takes nothing back.
+			// A notification that the list changed, or a new list, does not undo anything.
 			s.d.Relist("a1", "tools/list")
 			if !unlisted("other") || unlisted("echo") {
 				t.Error("after the server said that its list is another one")
@@ -62,7 +61,7 @@ func TestUnlisted(t *testing.T) {
 			if unlisted("echo") {
 				t.Error("what was listed once is not any more")
 			}
-			// Another of the same kind has its own.
+			// Another attachment of the same kind has its own list.
 			if other := d.shim("a2", "files", "l1"); slices.Contains(other.facts("other"), "unlisted") {
 				t.Error("in another attachment, which has shown nothing")
 			}
@@ -89,7 +88,7 @@ func TestNamesThatDifferInCase(t *testing.T) {
 		for _, name := range []string{"read_file", "kelvin", "drop_table", "read-file", "read_file2"} {
 			s.mustPass(t, name)
 		}
-		// What others of the same launch were shown is known before this one lists.
+		// What other attachments of the same launch were shown is known before this one lists.
 		other := d.shim("a2", "files", "l1")
 		if may, held := other.may("Read_File"); may != (mode == config.PinOff) || strings.Contains(held, "read_file") {
 			t.Errorf("another attachment, mode %s: may %v, %q", mode, may, held)

@@ -20,21 +20,21 @@ import (
 type view struct {
 	launch launchID
 	offers map[thing]offer
-	hidden map[thing]bool // listed, and the agent was not to know of it
-	full   []Kind         // of which more was shown than is kept
-	whole  []Kind         // of which the last page was shown
+	hidden map[thing]bool // listed, but hidden from the agent
+	full   []Kind         // kinds of which more was shown than is kept
+	whole  []Kind         // kinds of which the last page was shown
 }
 
 // offer is a definition as an attachment's server has shown it.
 type offer struct {
 	def   *definition
-	ok    bool   // it was accepted when it was shown; it stays so for this attachment until it shows another
-	why   Reason // why it waits; empty also while pins are off
-	unfit string // why it is withheld whatever anybody accepts
-	stale bool   // the server has said since that its list is another one
+	ok    bool   // accepted when shown; stays so for this attachment until it shows another
+	why   Reason // why it waits; also empty while pins are off
+	unfit string // why it is withheld regardless of acceptance
+	stale bool   // the server has since said that its list changed
 }
 
-// in place reports whether the agent may have been shown it.
+// inPlace reports whether the agent may have been shown the definition.
 func (o offer) inPlace() bool { return o.unfit == "" && (o.ok || o.why == "") }
 
 func (o offer) same(p offer) bool {
@@ -64,7 +64,7 @@ type keptOffer struct {
 	Stale  bool   `json:"stale,omitempty"`
 }
 
-// toStore is v for the disk.
+// toStore returns v in its form on disk.
 func (v *view) toStore(attachment string) (store.View, error) {
 	kept := keptView{Full: v.full, Whole: v.whole, Offers: make([]keptOffer, 0, len(v.offers))}
 	for t, o := range v.offers {
@@ -108,7 +108,7 @@ func (b *Book) loadView(from *store.View) error {
 	return nil
 }
 
-// definitions are what is known of a thing: what was accepted, and what waits.
+// definitions returns the known definitions of a thing: the accepted and the waiting one.
 func (k *pinned) definitions() []*definition {
 	var all []*definition
 	if k != nil && k.accepted != nil {
@@ -120,8 +120,8 @@ func (k *pinned) definitions() []*definition {
 	return all
 }
 
-// Relist implements gate.Pins. What waits goes on waiting; what was accepted
-// counts as not shown until the list comes.
+// Relist implements gate.Pins. Waiting definitions continue to wait. Accepted ones count as not
+// shown until the new list arrives.
 func (b *Book) Relist(attachment, method string) {
 	kind, ok := listed[method]
 	if !ok {
@@ -142,7 +142,7 @@ func (b *Book) Relist(attachment, method string) {
 		}
 	}
 	b.mu.Unlock()
-	if marked && b.db != nil && b.pinning() { // a server that says so again and again writes once
+	if marked && b.db != nil && b.pinning() { // a server that repeats this causes one write
 		b.keepView(attachment, v)
 	}
 }
@@ -176,8 +176,8 @@ func (b *Book) Left(attachment string) {
 	}
 }
 
-// Forget forgets the attachments that keep does not want, for when shims have
-// had the time to come back to this daemon.
+// Forget removes the attachments for which keep returns false. It is called when shims have had
+// time to reattach to this daemon.
 func (b *Book) Forget(keep func(attachment string) bool) {
 	b.mu.RLock()
 	var gone []string
@@ -201,7 +201,7 @@ func (b *Book) dropView(attachment string) {
 	}
 }
 
-// keep writes down and puts on disk what was seen. Nothing of it counts before.
+// keep records and stores the result. It has no effect before that.
 func (s *sight) keep(ctx context.Context) error {
 	if err := s.b.record(ctx, s.records); err != nil {
 		return err
@@ -217,7 +217,7 @@ func (s *sight) keep(ctx context.Context) error {
 	return s.b.db.KeepPins(ctx, change)
 }
 
-// record writes records down.
+// record writes records to the audit log.
 func (b *Book) record(ctx context.Context, records []*record.Record) error {
 	for _, r := range records {
 		if err := b.o.Recorder.Record(ctx, r, nil, nil); err != nil {
@@ -227,7 +227,7 @@ func (b *Book) record(ctx context.Context, records []*record.Record) error {
 	return nil
 }
 
-// record begins a record about the server of this list.
+// record returns a new record about the server of this list.
 func (s *sight) record(verdict string) *record.Record {
 	return &record.Record{
 		Kind: record.KindPin, Verdict: verdict, Attachment: s.c.Attachment, Session: s.c.Session, Agent: s.c.Agent,
@@ -235,7 +235,7 @@ func (s *sight) record(verdict string) *record.Record {
 	}
 }
 
-// change is what is to be put on disk.
+// change returns what must be stored.
 func (s *sight) change() (store.PinChange, error) {
 	var change store.PinChange
 	if s.fresh || s.now.Sub(s.l.Seen) > seenEvery {
@@ -263,7 +263,7 @@ func (s *sight) change() (store.PinChange, error) {
 	return change, nil
 }
 
-// toStore is k for the disk.
+// toStore returns k in its form on disk.
 func (k *pinned) toStore(id launchID, t thing) (store.Pin, error) {
 	p := store.Pin{
 		Server: id.server, Launch: id.launch, Kind: string(t.kind), Name: t.name,
@@ -277,7 +277,7 @@ func (k *pinned) toStore(id launchID, t thing) (store.Pin, error) {
 	return p, err
 }
 
-// toStore is d for the disk, with its text if it still has it.
+// toStore returns d in its form on disk, with its text if it still has it.
 func toStore(d *definition) (store.Definition, error) {
 	if d == nil {
 		return store.Definition{}, nil
@@ -286,8 +286,8 @@ func toStore(d *definition) (store.Definition, error) {
 	return store.Definition{Digest: bytes.Clone(d.digest[:]), Raw: d.raw, About: about}, err
 }
 
-// after is the attachment's view as it will be, and whether it is another one.
-// Book.mu is held.
+// after returns the attachment's new view, and whether it differs from the old one. Book.mu must be
+// held.
 func (s *sight) after() (*view, bool) {
 	after, changed := &view{launch: s.id, offers: map[thing]offer{}, hidden: map[thing]bool{}}, s.view == nil
 	if s.view != nil {
@@ -313,7 +313,7 @@ func (s *sight) after() (*view, bool) {
 	return after, changed
 }
 
-// apply makes what was seen count.
+// apply puts the result into effect.
 func (s *sight) apply() {
 	b := s.b
 	b.mu.Lock()
@@ -339,8 +339,8 @@ func (s *sight) apply() {
 	}
 }
 
-// holdAll makes only that count which holds something: it is for when the rest
-// could not be kept.
+// holdAll puts only those offers into effect that withhold something. It is used if the result
+// could not be stored.
 func (s *sight) holdAll() {
 	maps.DeleteFunc(s.offers, func(_ thing, o offer) bool { return o.ok })
 	s.b.mu.Lock()
@@ -351,10 +351,9 @@ func (s *sight) holdAll() {
 	s.b.views[s.c.Attachment], _ = s.after()
 }
 
-// makeRoom forgets the launch of this id that was not seen for longest, when
-// there are too many. When it comes back it is a stranger, of which nothing
-// passes that was not accepted of another: nothing is lost by it. One launch
-// that was accepted always stays, and those that are in use do.
+// makeRoom removes the launch of this id that was not seen for longest, if there are too many. If
+// it returns it is a new server, of which only definitions pass that were accepted from another
+// launch. The last accepted launch always stays, and so do launches in use.
 func (s *sight) makeRoom(ctx context.Context) {
 	b := s.b
 	if !s.fresh {
@@ -392,7 +391,7 @@ func (s *sight) makeRoom(ctx context.Context) {
 	delete(b.launches, launchID{oldest.Server, oldest.Launch.Launch})
 }
 
-// older reports whether a is to be forgotten before b: strangers first.
+// older reports whether a is to be removed before b: servers that are not accepted come first.
 func older(a, b *launch) bool {
 	if a.Accepted != b.Accepted {
 		return !a.Accepted

@@ -14,8 +14,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 )
 
-// look looks at the files of one protection, unless they are what they were, and
-// mends what has drifted where that was agreed to.
+// look checks the files of one protection, unless they are unchanged, and repairs what has drifted
+// if the person agreed to that.
 func (g *Guard) look(id string) {
 	g.work.Lock()
 	defer g.work.Unlock()
@@ -43,8 +43,8 @@ func (g *Guard) look(id string) {
 	g.found(k, now, drift, problem)
 }
 
-// found notes what a look has found, and writes down what is new: on record when
-// servers may run ungoverned, else in the log.
+// found stores the result of a check and reports a new problem: in the record if servers may run
+// ungoverned, and always in the log.
 func (g *Guard) found(k *kept, seen string, drift agentconf.Decay, problem string) {
 	g.mu.Lock()
 	news := problem != "" && problem != k.Problem
@@ -62,13 +62,13 @@ func (g *Guard) found(k *kept, seen string, drift agentconf.Decay, problem strin
 	}
 }
 
-// check finds out what has drifted, and mends it if it may. again says that the
-// answer does not hold for long.
+// check determines what has drifted, and repairs it if it may. again reports that the files must be
+// checked again soon.
 func (g *Guard) check(k *kept) (drift agentconf.Decay, problem string, again bool) {
 	plan, err := g.plan(k)
 	var locked *agentconf.LockedError
 	switch {
-	case errors.As(err, &locked): // a wrap has lines in the file as well, and tells of what it sees
+	case errors.As(err, &locked): // a wrap also has lines in the file, and reports what it sees
 		return k.Decay, k.Problem, true
 	case err != nil:
 		return k.Decay, err.Error(), true
@@ -97,10 +97,10 @@ func (g *Guard) check(k *kept) (drift agentconf.Decay, problem string, again boo
 	case err != nil:
 		return drift, fmt.Sprintf("%s, and that could not be put right: %v", lost, err), true
 	}
-	return agentconf.Decay{}, "", true // once more: somebody may have written in between
+	return agentconf.Decay{}, "", true // check again: the file may have been changed meanwhile
 }
 
-// plan is the rewrite as it should be.
+// plan returns the rewrite as it should be.
 func (g *Guard) plan(k *kept) (*agentconf.Plan, error) {
 	var all []*agentconf.Protection
 	for _, state := range g.List() {
@@ -109,7 +109,7 @@ func (g *Guard) plan(k *kept) (*agentconf.Plan, error) {
 	return k.Protection.Plan(k.Protection.Line, g.Lookup, all)
 }
 
-// describe says what has drifted, for people.
+// describe describes a drift for people.
 func describe(d agentconf.Decay) string {
 	var parts []string
 	if len(d.Lost) > 0 {
@@ -124,21 +124,20 @@ func describe(d agentconf.Decay) string {
 	return strings.Join(parts, "; ")
 }
 
-// mayRepair reports whether the lines were not put back too often just now.
+// mayRepair reports whether the recent repairs are below the limit.
 func (g *Guard) mayRepair(k *kept) bool {
 	k.repairs = slices.DeleteFunc(k.repairs, func(at time.Time) bool { return time.Since(at) >= repairSpan })
 	return len(k.repairs) < mostRepairs
 }
 
-// repair makes the rewrite again, and writes down that servers may have run
-// without us.
+// repair makes the rewrite again, and records that servers may have run ungoverned.
 func (g *Guard) repair(k *kept, plan *agentconf.Plan, lost string) error {
 	tried := false
 	_, err := plan.Protect(k.Protection, func(next *agentconf.Protection) error {
 		tried = true
 		return g.put(g.ctx, next, k.Since)
 	})
-	if !tried { // it can't be done, or whoever protects or repairs just now has done it
+	if !tried { // impossible, or done by a concurrent protect or repair
 		return err
 	}
 	g.mu.Lock()
@@ -157,9 +156,9 @@ func (g *Guard) repair(k *kept, plan *agentconf.Plan, lost string) error {
 	return nil
 }
 
-// End puts the files of a protection back and forgets it. The error is
-// gate.ErrLocked, and nothing has changed, while a wrap has one of them. What
-// can't be finished is tried again, by the next daemon too.
+// End restores the files of a protection and deletes it. If a wrap holds one of the files, the
+// error is gate.ErrLocked and nothing has changed. If the restore can't be completed, it is
+// retried, also by the next daemon.
 func (g *Guard) End(ctx context.Context, who, id string) ([]agentconf.Report, error) {
 	g.work.Lock()
 	defer g.work.Unlock()
@@ -193,7 +192,7 @@ func (g *Guard) markEnding(ctx context.Context, k *kept, ending bool) error {
 	return nil
 }
 
-// end puts the files back. g.work is held.
+// end restores the files. g.work must be held.
 func (g *Guard) end(ctx context.Context, k *kept, who string) ([]agentconf.Report, error) {
 	reports, err := k.Protection.Restore()
 	if err != nil {

@@ -1,11 +1,10 @@
-// Package protect watches over the agents that people have protected: those
-// whose files are rewritten for good, so that every start is governed.
+// Package protect watches over the agents that people have protected: those whose files are
+// rewritten for good, so that every start is governed.
 //
-// Such a file is the agent's own, and agents and people write to it. A line of
-// ours that gets lost that way means that a server is started without us, and
-// nobody is asked. So the files are looked at again, at a calm pace and whenever a
-// protected server joins, what is missing is told, and where the person agreed to
-// that beforehand, it is put back.
+// Such a file is the agent's own, and agents and people write to it. If a line of ThoughtGate is
+// lost that way, a server is started ungoverned, and nobody is asked. So the files are checked at a
+// slow interval and whenever a protected server joins. What is missing is reported, and restored if
+// the person agreed to that before.
 package protect
 
 import (
@@ -24,35 +23,33 @@ import (
 )
 
 const (
-	// every is the pause between two looks at the files. A look at one that has
-	// not changed is a stat.
+	// every is the default interval of checks. A check of an unchanged file costs a stat.
 	every = 15 * time.Second
 
-	// mostRepairs is how often the lines of one agent are put back within
-	// repairSpan. Somebody who takes them out again and again is told of, not
-	// fought.
+	// mostRepairs is how often the lines of one agent are restored within repairSpan. If they are
+	// removed more often, that is reported, and they are not restored any more.
 	mostRepairs = 5
 	repairSpan  = 10 * time.Minute
 )
 
-// Store keeps protections over a restart; see store.DB.
+// Store keeps protections across restarts; see store.DB.
 type Store interface {
 	PutProtection(context.Context, *store.Protection) error
 	DeleteProtection(ctx context.Context, id string) error
 	Protections(context.Context) ([]store.Protection, error)
 }
 
-// Options are what a guard needs of others.
+// Options are the dependencies and settings of a Guard.
 type Options struct {
 	Store    Store
 	Recorder gate.Recorder
 	Logger   *slog.Logger
-	Lookup   func(name string) (string, bool) // of the daemon's environment
-	Socket   string                           // where shims find the daemon
-	Every    time.Duration                    // between two looks; 0 for 15 s
+	Lookup   func(name string) (string, bool) // looks up the daemon's environment
+	Socket   string                           // path at which shims find the daemon
+	Every    time.Duration                    // interval of checks; default: 15 s
 }
 
-// Guard is the one list of protections. It is safe for concurrent use.
+// Guard is the list of protections. It is safe for concurrent use.
 type Guard struct {
 	Options
 	ctx    context.Context // the guard's lifetime
@@ -60,23 +57,22 @@ type Guard struct {
 	wait   sync.WaitGroup
 	poke   chan struct{}
 
-	work  sync.Mutex // held while files are looked at or written, or a protection changes; taken before mu
-	mu    sync.Mutex // guards what follows
+	work  sync.Mutex // held while files are checked or written, or a protection changes; locked before mu
+	mu    sync.Mutex // guards the fields below
 	kept  map[string]*kept
-	files []string // of all that are kept; not changed; nil when these are others since
+	files []string // of all protections; never modified; nil if outdated
 }
 
-// kept is one protection. Its fields are written with both of the guard's locks
-// held, and read with either.
+// kept is one protection. Its fields are written with both of the guard's locks held, and read with
+// either.
 type kept struct {
 	State
-	files   []string    // that it is about
-	seen    string      // the stamp of what is watched, when it was looked at; empty to look again
-	repairs []time.Time // that were tried within the last repairSpan
+	files   []string    // that it concerns
+	seen    string      // stamp of the watched files at the last check; empty to check again
+	repairs []time.Time // attempts within the last repairSpan
 }
 
-// New returns a guard that looks after what an earlier daemon knew. Close ends
-// it.
+// New returns a guard that watches the protections of a previous daemon. Close must be called.
 func New(o Options) (*Guard, error) {
 	if o.Every == 0 {
 		o.Every = every
@@ -91,8 +87,8 @@ func New(o Options) (*Guard, error) {
 	for _, s := range saved {
 		p, err := agentconf.ParseProtection(s.Text)
 		if err != nil {
-			// One that a newer program wrote is left to that; its lines stay, and
-			// without it the file's rules apply to them.
+			// It may be from a newer version, so it is left alone. Its lines stay; without it the
+			// rules for the file apply to them.
 			o.Logger.Error("a protection can't be read; its agent is not looked after", "protection", s.ID, "agent", s.Agent, "err", err)
 			continue
 		}
@@ -108,7 +104,7 @@ func (g *Guard) Close() {
 	g.wait.Wait()
 }
 
-// run looks at everything at once, and then every now and then.
+// run checks all protections at once, and then at each interval.
 func (g *Guard) run() {
 	tick := time.NewTicker(g.Every)
 	defer tick.Stop()
@@ -134,8 +130,8 @@ func (g *Guard) ids() []string {
 	return slices.Sorted(maps.Keys(g.kept))
 }
 
-// Put keeps what a person has protected, or protected again. It is on disk when
-// Put returns; the files are written afterwards.
+// Put stores what a person has protected, or protected again. It is on disk when Put returns; the
+// files are written after that.
 func (g *Guard) Put(ctx context.Context, who, id string, text []byte) error {
 	p, err := agentconf.ParseProtection(text)
 	if err == nil && (p.ID != id || len(p.Journal) == 0) {
@@ -156,7 +152,7 @@ func (g *Guard) Put(ctx context.Context, who, id string, text []byte) error {
 	return g.put(ctx, p, since)
 }
 
-// put keeps p on disk and in memory. g.work is held.
+// put stores p on disk and in memory. g.work must be held.
 func (g *Guard) put(ctx context.Context, p *agentconf.Protection, since time.Time) error {
 	text, err := p.Text()
 	if err != nil {
@@ -177,15 +173,15 @@ func (g *Guard) put(ctx context.Context, p *agentconf.Protection, since time.Tim
 	return nil
 }
 
-// of returns a protection, nil when there is none of that id.
+// of returns a protection, or nil if there is none with that id.
 func (g *Guard) of(id string) *kept {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.kept[id]
 }
 
-// Of returns the agent that a shim belongs to which names a protection and one of
-// its servers, and has the files looked at soon: its agent has just been started.
+// Of returns the agent of a shim that names a protection and one of its servers. It also requests a
+// check of the files, since the agent has just been started.
 func (g *Guard) Of(id, server string) (agent string, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -197,26 +193,26 @@ func (g *Guard) Of(id, server string) (agent string, ok bool) {
 	return k.Protection.Agent, true
 }
 
-// Look has the files looked at now. It does not wait for that.
+// Look requests a check of the files. It does not wait for it.
 func (g *Guard) Look() {
 	select {
 	case g.poke <- struct{}{}:
-	default: // somebody has asked already
+	default: // a check is already requested
 	}
 }
 
-// State is a protection as it stands.
+// State is the current state of a protection.
 type State struct {
 	Protection *agentconf.Protection
 	Since      time.Time
 	Decay      agentconf.Decay
 	Problem    string
-	Repairs    int // that succeeded since the daemon was started
+	Repairs    int // successful ones since the daemon was started
 	Checked    time.Time
 	Ending     bool
 }
 
-// List returns the protections, oldest first, as they were at the last look.
+// List returns the protections, oldest first, as of the last check.
 func (g *Guard) List() []State {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -228,8 +224,8 @@ func (g *Guard) List() []State {
 	return all
 }
 
-// Files returns every file that a protection is about; it is not to be changed. It is
-// asked for each call.
+// Files returns every file that a protection concerns. It is called for each call; the result must
+// not be modified.
 func (g *Guard) Files() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -242,7 +238,7 @@ func (g *Guard) Files() []string {
 	return g.files
 }
 
-// note writes down what happened to a protection.
+// note records what happened to a protection.
 func (g *Guard) note(ctx context.Context, p *agentconf.Protection, verdict, who, reason string) error {
 	return g.Recorder.Record(context.WithoutCancel(ctx), &record.Record{
 		Kind: record.KindSession, Session: p.ID, Agent: p.Agent, Verdict: verdict, Decider: who, Reason: reason,

@@ -18,7 +18,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// world is a home with the file of one agent, and what a guard stands on.
+// world is a test fixture: a home with one agent's file, and the dependencies of a guard.
 type world struct {
 	t    *testing.T
 	dir  string
@@ -109,7 +109,7 @@ func (w *world) noted(verdict string) int {
 	return n
 }
 
-// guard is a guard that looks all the time.
+// guard returns a guard with a very short interval.
 func (w *world) guard() *Guard {
 	w.t.Helper()
 	g, err := New(Options{
@@ -123,7 +123,7 @@ func (w *world) guard() *Guard {
 	return g
 }
 
-// plan is the rewrite that protects the file.
+// plan returns the rewrite that protects the file.
 func (w *world) plan(repair bool) (*agentconf.Plan, *agentconf.Protection) {
 	w.t.Helper()
 	agent, err := agentconf.AgentFor("custom", nil)
@@ -172,7 +172,7 @@ func (w *world) eventually(what string, ok func() bool) {
 	w.t.Fatalf("%s: not within 20 s; notes %q\n%s", what, w.notes, w.read())
 }
 
-// state is the one protection.
+// state returns the state of the only protection.
 func state(g *Guard) State {
 	all := g.List()
 	if len(all) != 1 {
@@ -211,7 +211,7 @@ func TestRepairs(t *testing.T) {
 	}
 }
 
-// Without the person's word nothing is written; it is told once.
+// Without the person's agreement nothing is written; the drift is reported once.
 func TestWatchOnly(t *testing.T) {
 	w := newWorld(t)
 	g := w.guard()
@@ -228,7 +228,7 @@ func TestWatchOnly(t *testing.T) {
 	w.eventually("fine again", func() bool { return state(g).Problem == "" && w.governed() })
 }
 
-// Somebody who takes the lines out each time is told of, and not fought.
+// If the lines are removed repeatedly, that is reported, and they are not restored any more.
 func TestRepairsNoMoreThanSo(t *testing.T) {
 	w := newWorld(t)
 	g := w.guard()
@@ -244,7 +244,7 @@ func TestRepairsNoMoreThanSo(t *testing.T) {
 	}
 }
 
-// The shim has gone: the daemon can't know the new one, and says so.
+// The shim was removed: the daemon can't know the new one, and reports that.
 func TestShimGone(t *testing.T) {
 	w := newWorld(t)
 	g := w.guard()
@@ -259,7 +259,7 @@ func TestShimGone(t *testing.T) {
 	w.eventually("fine again", func() bool { return state(g).Problem == "" })
 }
 
-// A file that does not parse is waited for.
+// The guard waits until a file can be parsed again.
 func TestBrokenMeanwhile(t *testing.T) {
 	w := newWorld(t)
 	g := w.guard()
@@ -271,8 +271,7 @@ func TestBrokenMeanwhile(t *testing.T) {
 	w.eventually("repaired", func() bool { return w.governed() && state(g).Problem == "" })
 }
 
-// Another daemon takes over: what was kept counts, and what was being undone is
-// finished.
+// The next daemon takes over: it keeps the protections, and finishes those that are ending.
 func TestNextDaemon(t *testing.T) {
 	w := newWorld(t)
 	g := w.guard()
@@ -289,7 +288,7 @@ func TestNextDaemon(t *testing.T) {
 	w.eventually("undone", func() bool { return len(last.List()) == 0 && w.read() == servers })
 }
 
-// While a wrap has the file nothing is undone.
+// While a wrap has the file, nothing is restored.
 func TestEndWhileLocked(t *testing.T) {
 	w := newWorld(t)
 	g := w.guard()
@@ -337,7 +336,7 @@ func TestPutRefuses(t *testing.T) {
 	}
 }
 
-// What calls may not touch is what is protected now.
+// The files that calls may not touch are those protected now.
 func TestFiles(t *testing.T) {
 	w := newWorld(t)
 	g := w.guard()

@@ -11,12 +11,12 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Answer is what would become of a Line.
+// Answer says what the gate would do with a Line.
 type Answer struct {
 	Verdict   string // forward, ask, deny
-	Hidden    bool   // deny, as if there were no such thing
-	Observed  bool   // it had been answered, and nothing in the answer is judged
-	Forwarded bool   // it goes through all the same, since the profile is development
+	Hidden    bool   // denied as if the thing did not exist
+	Observed  bool   // it was already answered, and nothing in the answer is judged
+	Forwarded bool   // it is forwarded all the same: the profile is development
 	Profile   gate.Profile
 	Gate      string // visible, rule, permit, ask, accident
 	Rule      string // as in records
@@ -25,22 +25,22 @@ type Answer struct {
 	Facts     []gate.Fact
 	Set       string // digest
 
-	// Ask: whom, how long, where from, and what a yes has to show.
+	// For ask: who is asked, for how long and where, and what an approval requires.
 	Workflow string
 	Timeout  time.Duration
 	Surfaces []string
 	Level    gate.Level
-	// Hooks are the extensions that would be asked first, and ResultHooks those that
-	// would see the result.
+	// Hooks are the extensions that would see the call first, and ResultHooks those that would see
+	// the result.
 	Hooks, ResultHooks []string
 
-	// Grant is what a yes that lasts would cover; empty unless a person is asked.
+	// Grant says what a grant would cover; empty unless a person is asked.
 	Grant string
 
-	Why *gate.Explained // nil unless asked for, or when no rule was looked at
+	Why *gate.Explained // nil unless asked for, or if no rule was evaluated
 }
 
-// answer puts together what was seen while l was judged.
+// answer builds the answer from what was seen while l was judged.
 func (s *Stage) answer(ctx context.Context, l *Line, seen sighting, why bool) *Answer {
 	a := &Answer{Verdict: verdict(seen.verdict.Move)}
 	if r := seen.record; r != nil {
@@ -79,7 +79,7 @@ func (a *Answer) fromRecord(r *record.Record) {
 	}
 	switch r.Would {
 	case "":
-	case "WOULD_REDACT": // by extensions; the gates let it through
+	case "WOULD_REDACT": // by extensions; the gates forward it
 	case "WOULD_ASK":
 		a.Verdict, a.Forwarded = "ask", true
 	default:
@@ -87,8 +87,8 @@ func (a *Answer) fromRecord(r *record.Record) {
 	}
 }
 
-// ofList is what becomes of a list: it goes through, and what is held back of it
-// waits for a person.
+// ofList sets the answer for a list: it is forwarded, and what is withheld of it waits for a
+// person.
 func (a *Answer) ofList(l *Line, held []string) {
 	if a.Gate == "accident" {
 		return
@@ -104,10 +104,10 @@ func (a *Answer) ofList(l *Line, held []string) {
 	a.Grant = "the definitions of " + strings.Join(held, ", ")
 }
 
-// builtIn is how the rule of a record begins that nobody wrote.
+// builtIn is the prefix of built-in rules in records.
 const builtIn = "built in: "
 
-// explainBuiltIn puts what is built in before what was written and overruled.
+// explainBuiltIn adds the built-in rule before the written rules that it overrules.
 func (a *Answer) explainBuiltIn() {
 	name, ok := strings.CutPrefix(a.Rule, builtIn)
 	if !ok || a.Why == nil {
@@ -125,7 +125,7 @@ func (a *Answer) explainBuiltIn() {
 	e.Steps = append([]gate.Step{step}, e.Steps...)
 }
 
-// asking fills in whom a question goes to.
+// asking sets the fields about the question.
 func (a *Answer) asking(l *Line, seen sighting) {
 	var r gate.Ruling
 	switch {
@@ -145,8 +145,7 @@ func verdict(m gate.Move) string {
 	return "forward"
 }
 
-// grant says what a yes that lasts would cover: the thing, and the place that
-// the question is about.
+// grant says what a grant would cover: the thing, and the place that the question is about.
 func grant(l *Line, facts []gate.Fact) string {
 	what := l.Server + "/" + l.Subject
 	if l.Method != "tools/call" {
@@ -154,7 +153,7 @@ func grant(l *Line, facts []gate.Fact) string {
 	}
 	for _, f := range facts {
 		if f.Place != "" {
-			if f.Place == what { // a send that names no place counts its tool
+			if f.Place == what { // if a send names no place, its tool counts as the place
 				return what
 			}
 			return what + " to " + f.Place

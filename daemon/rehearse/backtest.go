@@ -13,21 +13,20 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// theirs is how the rule of a record ends that a project's own file made.
+// theirs is the suffix of a project file's rules in records.
 const theirs = " of the repository"
 
-// Backtest judges calls on record once more. What is not on record of a call is
-// not made up: where it could matter, the call is unknown. It is for one
-// goroutine.
+// Backtest judges recorded calls again. It does not guess what is missing in a record: if that
+// could matter, the call is unknown. It must not be used concurrently.
 type Backtest struct {
 	gate    gate.Gate
 	policy  gate.Partial
-	held    map[heldCall]bool // whose verdict is on record a second time
+	held    map[heldCall]bool // calls that have a second record with their verdict
 	flips   map[Flip]*Group
 	unknown map[Unknown]*Group
 	Summary
 
-	now   *Recorded // that is being judged
+	now   *Recorded // the call being judged
 	doubt string
 }
 
@@ -41,38 +40,37 @@ type Flip struct {
 	Server, Method, Subject string
 	Was, Would              string // forward, ask, deny
 	WasBy, WouldBy          string // rule or policies
-	Reason                  string // of the new one
+	Reason                  string // of the new verdict
 }
 
-// Loosens reports whether more would go through.
+// Loosens reports whether the new verdict is less strict.
 func (f Flip) Loosens() bool { return strict(f.Would) < strict(f.Was) }
 
-// Unknown is a kind of call that can't be judged from what is on record.
+// Unknown is a kind of call that can't be judged from its record.
 type Unknown struct {
 	Server, Method, Subject string
 	Was                     string
 	Because                 string
 }
 
-// Group is how many calls of a kind there are, and where they stand in the log.
+// Group is the number of calls of a kind, with their range in the log.
 type Group struct {
 	Calls       uint64
-	First, Last uint64 // seq
+	First, Last uint64 // sequence numbers of records
 }
 
 // Summary counts the calls.
 type Summary struct {
 	Calls, Same, Tighter, Looser, Unknown uint64
-	Unread                                uint64 // records that are damaged
-	More                                  bool   // there were more kinds than are told apart
+	Unread                                uint64 // corrupt records
+	More                                  bool   // there were more kinds than mostKinds
 	First, Last                           time.Time
 }
 
-// mostKinds is how many kinds of calls are told apart. Servers and agents choose
-// what they are called.
+// mostKinds is how many kinds of calls are counted separately. Servers and agents choose the names.
 const mostKinds = 2000
 
-// NewBacktest returns a backtest by the policy.
+// NewBacktest returns a backtest of the policy p.
 func NewBacktest(p gate.Partial) *Backtest {
 	b := &Backtest{policy: p, held: map[heldCall]bool{}, flips: map[Flip]*Group{}, unknown: map[Unknown]*Group{}}
 	b.gate = gate.Gate{
@@ -81,13 +79,13 @@ func NewBacktest(p gate.Partial) *Backtest {
 	return b
 }
 
-// Damaged counts a record that can't be read.
+// Damaged counts a record that can't be parsed.
 func (b *Backtest) Damaged() { b.Unread++ }
 
-// Add judges a call on record. Records of one call come in their order.
+// Add judges a recorded call. The records of one call must be added in order.
 func (b *Backtest) Add(ctx context.Context, r *Recorded) {
 	key := heldCall{r.Attachment, r.Call}
-	if b.held[key] { // what a person made of it, or a daemon after this one
+	if b.held[key] { // the final verdict, by a person or a later daemon
 		delete(b.held, key)
 		return
 	}
@@ -130,7 +128,7 @@ func (b *Backtest) Add(ctx context.Context, r *Recorded) {
 	}
 }
 
-// judge says what would become of the call.
+// judge judges the call.
 func (b *Backtest) judge(ctx context.Context, r *Recorded, l *Line) (would, by, reason, doubt string, err error) {
 	c, err := r.call(&b.gate, l)
 	if err != nil {
@@ -163,11 +161,11 @@ func note[K comparable](b *Backtest, kinds map[K]*Group, kind K, seq uint64) {
 	g.Last = seq
 }
 
-// strict orders verdicts by how little they let through.
+// strict returns the rank of a verdict by strictness.
 func strict(verdict string) int { return slices.Index([]string{"forward", "ask", "deny"}, verdict) }
 
-// Flips returns the kinds of calls that would have another verdict: those that
-// loosen first, and of these the most frequent.
+// Flips returns the kinds of calls that would have another verdict: those that loosen first, then
+// by number of calls.
 func (b *Backtest) Flips() []Counted[Flip] {
 	all := counted(b.flips)
 	tighter := func(f Counted[Flip]) bool { return !f.Kind.Loosens() }
@@ -175,11 +173,10 @@ func (b *Backtest) Flips() []Counted[Flip] {
 	return append(looser, slices.DeleteFunc(all, func(f Counted[Flip]) bool { return !tighter(f) })...)
 }
 
-// Unknowns returns the kinds of calls that can't be judged, the most frequent
-// first.
+// Unknowns returns the kinds of calls that can't be judged, by number of calls.
 func (b *Backtest) Unknowns() []Counted[Unknown] { return counted(b.unknown) }
 
-// Counted is a kind of call and how many there are.
+// Counted is a kind of call with its group.
 type Counted[K comparable] struct {
 	Kind K
 	Group
@@ -208,8 +205,7 @@ func (p partial) Rule(ctx context.Context, c *gate.Call, facts []gate.Fact) (gat
 	return r, err
 }
 
-// remembered are the facts that were found when a call came. It is asked for
-// nothing else.
+// remembered returns the facts that were found when the call came. Only Of is called.
 type remembered struct {
 	gate.Facts
 	b *Backtest
@@ -217,7 +213,7 @@ type remembered struct {
 
 func (m remembered) Of(context.Context, *gate.Call) []gate.Fact { return m.b.now.facts() }
 
-// Parse reads a record of a call; false means that it is damaged.
+// Parse parses the record of a call. It returns false if the record is corrupt.
 func Parse(line []byte) (*Recorded, bool) {
 	r, err := record.Parse(line)
 	if err != nil || r.Kind != record.KindCall {

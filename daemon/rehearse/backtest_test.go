@@ -24,7 +24,7 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// onRecord is a call of a tool on record, without values.
+// onRecord returns a recorded tool call, without values.
 func onRecord(r record.Record) *rehearse.Recorded {
 	r.Kind = record.KindCall
 	if r.Method == "" {
@@ -46,7 +46,7 @@ func onRecord(r record.Record) *rehearse.Recorded {
 	return &rehearse.Recorded{Record: r, Whole: true}
 }
 
-// tried is what a backtest by the policy says of records, on a line each.
+// tried returns the results of a backtest of records by the policy, one on each line.
 func tried(t testing.TB, p *policy.Set, records ...*rehearse.Recorded) string {
 	t.Helper()
 	b := rehearse.NewBacktest(p.Partly())
@@ -210,7 +210,7 @@ unknown x ls: was deny, the repository's own file decided, and what it said is n
 	}
 }
 
-// Kinds of calls are bounded, their number is not.
+// The number of kinds of calls is bounded; the number of calls is not.
 func TestBacktestIsBounded(t *testing.T) {
 	p := set(t, "schema: 1\ngovernance: {defaults: {action: deny}}\n", "")
 	b := rehearse.NewBacktest(p.Partly())
@@ -236,7 +236,7 @@ func TestCommandOf(t *testing.T) {
 	}
 }
 
-// noPerson refuses to ask.
+// noPerson is an approver that refuses to ask.
 type noPerson struct{}
 
 func (noPerson) Ask(context.Context, *gate.Question) (gate.Held, error) {
@@ -265,8 +265,8 @@ governance:
 `
 )
 
-// What a backtest says of calls that a real gate has judged and a real log has
-// kept is what the candidate says of the calls themselves, or that it can't tell.
+// For calls that a real gate judged and a real log stored, a backtest gives the candidate's own
+// verdict, or says that it is unknown.
 func TestBacktestIsTheCandidate(t *testing.T) {
 	old, candidate := set(t, oldRules, `permit (principal, action, resource) when { context.arguments has n };`), set(t, newRules, newCedar)
 	finder := facts.New(facts.Options{Home: "/home/u"})
@@ -350,7 +350,7 @@ func TestBacktestIsTheCandidate(t *testing.T) {
 	})
 }
 
-// moveOf is how strict the gates are with a call: 0 forwards, 2 refuses.
+// moveOf returns the strictness of the gates' verdict: from 0 for forward to 2 for deny.
 func moveOf(p *policy.Set, c *gate.Call, f gate.Facts) int {
 	r, err := p.Rule(context.Background(), c, f.Of(context.Background(), c))
 	switch {

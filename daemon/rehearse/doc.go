@@ -1,12 +1,10 @@
-// Package rehearse finds out what the gate would do, without doing it.
+// Package rehearse determines what the gate would do, without doing it.
 //
-// It sets up the very gate that judges calls, with people and the record played:
-// a question is filed nowhere, and what is written down is read instead of kept.
-// So what it answers can't drift from what happens. A Stage is such a gate with
-// a memory of its own: what servers said in a session rehearsed on it is known to
-// the calls that follow there, and to nobody else.
+// It sets up the same gate that judges calls, with substitutes for the people and the audit log: a
+// question is not asked, and a record is read instead of written. So its answers can't differ from
+// what happens. A Stage is such a gate with its own memory: what servers said in a session
+// rehearsed on it is known only to the following calls there.
 //
-// Three tools for people stand on it: a call explained, files of calls with the
-// verdicts that are expected, and the calls on record judged once more under
-// another configuration.
+// It is the basis of three tools: explaining a call, testing files of calls with expected verdicts,
+// and judging recorded calls again under another configuration.
 package rehearse

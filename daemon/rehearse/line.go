@@ -11,29 +11,29 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Line is one thing to judge, or with a Result one that the gate saw pass.
+// Line is one call to judge. With a Result, it is an answer that passes the gate.
 type Line struct {
 	Server  string
-	Method  string // empty: tools/call
+	Method  string // default: tools/call
 	Subject string // name of the tool or prompt, or URI of the resource
-	// Arguments of the call: a raw JSON object, nil for none.
+	// Arguments of the call: a raw JSON object or nil.
 	Arguments []byte
-	// Params in place of Subject and Arguments: a raw JSON object.
+	// Params replace Subject and Arguments: a raw JSON object.
 	Params []byte
-	// Result of the call, a raw JSON object: it has been answered.
+	// Result of the call, a raw JSON object: the call was answered.
 	Result []byte
-	// Definition of the tool as the server gave it, a raw JSON object. It is
-	// listed before the call, unless it was just so.
+	// Definition of the tool as the server sent it, a raw JSON object. It is listed before the
+	// call, unless it is the one listed last.
 	Definition []byte
 
 	Agent   string
-	Session string // those of one session share what its servers have said
+	Session string // the lines of one session share what its servers have said
 	Project string // folder
 	Command []string
-	Assume  []string // facts that are taken to be true of the call, beside those that are
+	Assume  []string // facts that are assumed of the call, besides those found
 }
 
-// complete fills in what may be left out, and says what is wrong.
+// complete sets defaults and checks the line.
 func (l *Line) complete() error {
 	if l.Server == "" {
 		return errors.New("it names no server")
@@ -48,7 +48,7 @@ func (l *Line) complete() error {
 		if *raw.json == nil {
 			continue
 		}
-		// What comes twice or is no valid text is for the gate's own reader to refuse.
+		// Duplicate names and invalid UTF-8 are left for the gate's reader to refuse.
 		value := jsontext.Value(append([]byte(nil), *raw.json...))
 		err := value.Compact(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 		if err != nil || value.Kind() != '{' {
@@ -74,7 +74,7 @@ func (l *Line) names() bool {
 	return false
 }
 
-// side is who asks.
+// side returns the side that sends the call.
 func (l *Line) side() wire.Side {
 	if mcp.IsAsk(l.Method) || strings.HasPrefix(l.Method, "notifications/") {
 		return wire.FromServer
@@ -82,13 +82,12 @@ func (l *Line) side() wire.Side {
 	return wire.FromAgent
 }
 
-// isCall reports whether the line says what was called, and not only how it was
-// answered.
+// isCall reports whether the line has a call, and not only a result.
 func (l *Line) isCall() bool {
 	return l.Result == nil || l.Subject != "" || l.Arguments != nil || l.Params != nil
 }
 
-// request is the message in which the call is made.
+// request returns the message of the call.
 func (l *Line) request(id uint64) []byte {
 	b := []byte(`{"jsonrpc":"2.0"`)
 	if !strings.HasPrefix(l.Method, "notifications/") {
@@ -101,7 +100,7 @@ func (l *Line) request(id uint64) []byte {
 	return append(b, '}')
 }
 
-// params are those of the call, nil for none.
+// params returns the params of the call, or nil.
 func (l *Line) params() []byte {
 	if l.Params != nil {
 		return l.Params
@@ -120,7 +119,7 @@ func (l *Line) params() []byte {
 	return append(b, '}')
 }
 
-// answer is the message that answers the call of this id.
+// answer returns the message that answers the call with this id.
 func (l *Line) answer(id uint64) []byte { return answer(id, l.Result) }
 
 func answer(id uint64, result []byte) []byte {

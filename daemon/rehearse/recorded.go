@@ -14,19 +14,19 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Recorded is a call on record.
+// Recorded is a recorded call.
 type Recorded struct {
 	record.Record
-	Values  []byte   // what is kept of them, nil for nothing
-	Params  bool     // they are all of the params, and not the arguments alone
-	Whole   bool     // that is all of them, or there were none
-	Command []string // of the server; nil when that is not known
+	Values  []byte   // what is kept of the values; may be nil
+	Params  bool     // Values are the whole params, not only the arguments
+	Whole   bool     // Values are complete, or there were none
+	Command []string // of the server; nil if not known
 }
 
-// errNoCall is a record of something that is no call: an answer that was judged.
+// errNoCall reports that a record is not of a call but of a judged answer.
 var errNoCall = errors.New("no call")
 
-// line makes the call again. An error other than errNoCall says why it can't be.
+// line restores the call. An error other than errNoCall says why that is impossible.
 func (r *Recorded) line() (Line, error) {
 	asks := mcp.IsAsk(r.Method)
 	if (r.Direction == gate.Direction(wire.FromServer)) != asks {
@@ -56,12 +56,12 @@ func (r *Recorded) line() (Line, error) {
 	return l, nil
 }
 
-// isParams reports whether values are the params of a call without arguments,
-// which are kept in their place.
+// isParams reports whether values are the params of a call without arguments, which are kept
+// instead of arguments.
 func isParams(values []byte, name string) bool {
 	named := false
 	other := false
-	members, _ := rawjson.Members(values) // without any it is not named
+	members, _ := rawjson.Members(values) // if it has no members, it is not named
 	for _, m := range members {
 		switch m.Name {
 		case "name":
@@ -75,13 +75,13 @@ func isParams(values []byte, name string) bool {
 	return named && !other
 }
 
-// call makes the message that was judged, as of then.
+// call returns the message that was judged, with the time and profile of the record.
 func (r *Recorded) call(g *gate.Gate, l *Line) (*gate.Call, error) {
 	if err := l.complete(); err != nil {
 		return nil, err
 	}
 	request := l.request(r.Call + 1)
-	if r.MessageID == "" && l.side() == wire.FromAgent { // a notification that no table knows
+	if r.MessageID == "" && l.side() == wire.FromAgent { // a notification that is in no table
 		request = bytes.Replace(request, fmt.Appendf(nil, `,"id":%d`, r.Call+1), nil, 1)
 	}
 	c, err := g.Read(gate.Shim{
@@ -94,12 +94,12 @@ func (r *Recorded) call(g *gate.Gate, l *Line) (*gate.Call, error) {
 	return c, nil
 }
 
-// lacks says what is not on record of the call.
+// lacks returns what the record does not contain.
 func (r *Recorded) lacks() gate.Lacks {
 	return gate.Lacks{Arguments: !r.Whole, Details: true, Annotations: true, Session: true, Process: true, Command: r.Command == nil}
 }
 
-// facts are those that were found when the call came, by name.
+// facts returns the facts that were found when the call came, by name.
 func (r *Recorded) facts() []gate.Fact {
 	facts := make([]gate.Fact, len(r.Record.Facts))
 	for i, name := range r.Record.Facts {
@@ -108,8 +108,8 @@ func (r *Recorded) facts() []gate.Fact {
 	return facts
 }
 
-// was is the verdict of the gates then: not what a person made of it, nor the
-// profile. because says why it can't be compared, and is empty mostly.
+// was returns the verdict of the gates at that time, before a person's answer and regardless of the
+// profile. because says why it can't be compared; it is usually empty.
 func (r *Recorded) was() (verdict, because string) {
 	switch r.Gate {
 	case "", "visible", "rule", "permit", "ask", "accident":
@@ -128,7 +128,7 @@ func (r *Recorded) was() (verdict, because string) {
 	return "forward", because
 }
 
-// by says what decided then.
+// by returns what decided at that time.
 func (r *Recorded) by() string {
 	switch {
 	case r.Gate == "permit" && len(r.Policies) > 0:
@@ -139,8 +139,8 @@ func (r *Recorded) by() string {
 	return r.Gate
 }
 
-// CommandOf reads the command of a server from the record that its shim has
-// joined; nil when it is not there.
+// CommandOf parses the command of a server in the record of its shim's attachment, or returns nil
+// if there is none.
 func CommandOf(r *record.Record) []string {
 	rest, ok := strings.CutPrefix(r.Reason, "[")
 	if !ok {

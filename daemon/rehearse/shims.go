@@ -8,25 +8,25 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// mostShims is how many shims one stage plays at a time. What servers said is kept
-// for each session; past that many, the one that has had no line for longest leaves.
+// mostShims is how many simulated shims a stage has at a time. What servers said is kept for each
+// session. Beyond the limit the least recently used shim leaves.
 const mostShims = 4096
 
-// shimKey tells the shims apart that a stage plays.
+// shimKey identifies a simulated shim.
 type shimKey struct{ session, server, agent, project string }
 
-// shim is one that a stage plays.
+// shim is a simulated shim.
 type shim struct {
 	key        shimKey
 	id         string
 	at         *list.Element // in recent
 	attachment *gate.Attachment
-	last       []byte     // the params of the call judged last
+	last       []byte     // params of the call judged last
 	waits      *gate.Call // that call, unless it was forwarded
-	defined    []byte     // the definition listed last
+	defined    []byte     // definition listed last
 }
 
-// shim returns the one that l comes through.
+// shim returns the shim for l.
 func (s *Stage) shim(l *Line) *shim {
 	key := shimKey{l.Session, l.Server, l.Agent, l.Project}
 	if sh := s.shims[key]; sh != nil {
@@ -48,7 +48,7 @@ func (s *Stage) shim(l *Line) *shim {
 	return sh
 }
 
-// leave ends a shim, and with the last one of its session what was said in that.
+// leave ends a shim. With the last shim of a session, the session's memory is deleted.
 func (s *Stage) leave(sh *shim) {
 	sh.attachment.Close(true)
 	s.recent.Remove(sh.at)

@@ -16,25 +16,25 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Stage is a gate on which calls are rehearsed. It is for one goroutine.
+// Stage is a gate on which calls are rehearsed. It must not be used concurrently.
 type Stage struct {
 	fresh  func() gate.Gate
 	gate   gate.Gate
 	policy gate.Policy
-	hooks  gate.Hooks // nil: there are no extensions; none is asked
+	hooks  gate.Hooks // nil without extensions; named, never called
 	shims  map[shimKey]*shim
-	recent list.List      // of shims, the one that had a line last first
-	shares map[string]int // of a session: how many of the shims are its
-	played int            // how many there have been
+	recent list.List      // shims, most recently used first
+	shares map[string]int // number of shims by session
+	played int            // number of shims so far
 	seq    uint64
 
-	line *Line // that is being judged
+	line *Line // the line being judged
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	seen sighting
 }
 
-// sighting is what the parts of the gate said while one line was judged.
+// sighting is what was observed while one line was judged.
 type sighting struct {
 	verdict  gate.Verdict
 	record   *record.Record
@@ -43,7 +43,7 @@ type sighting struct {
 	held     []string // names of definitions that wait for a person
 }
 
-// judgement is one question to the policy.
+// judgement is one call of the policy.
 type judgement struct {
 	policy gate.Policy
 	call   gate.Call
@@ -52,9 +52,9 @@ type judgement struct {
 	err    error
 }
 
-// New returns a stage on which calls are judged by the gate that fresh returns,
-// which must have pins and a memory of facts of its own each time. Who is asked
-// and what is written down are played; extensions are named and not asked. Close ends the stage.
+// New returns a stage on which calls are judged by the gate that fresh returns. Each gate must have
+// its own pins and memory of facts. Nobody is asked and nothing is recorded; extensions are named
+// but not called. Close must be called.
 func New(fresh func() gate.Gate) *Stage {
 	g := fresh()
 	s := &Stage{fresh: fresh, gate: g, policy: g.Policy(), hooks: g.Hooks, shims: map[shimKey]*shim{}, shares: map[string]int{}}
@@ -82,8 +82,8 @@ func (s *Stage) Close() {
 	}
 }
 
-// Judge says what would become of l, and with why also why. What l says is
-// remembered in its session. An error says that l makes no sense.
+// Judge returns what would become of l; why requests an explanation. What l contains is remembered
+// in its session. An error means that l is invalid.
 func (s *Stage) Judge(ctx context.Context, l Line, why bool) (*Answer, error) {
 	if err := l.complete(); err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (s *Stage) Judge(ctx context.Context, l Line, why bool) (*Answer, error) {
 	s.line = &l
 	if l.Definition != nil && !bytes.Equal(l.Definition, sh.defined) {
 		sh.defined = l.Definition
-		// It need not be all that the server lists.
+		// The server may list more than this.
 		list := fmt.Appendf(nil, `{"tools":[%s],"nextCursor":"more"}`, l.Definition)
 		s.submit(sh, gate.Submission{Side: wire.FromServer, Line: answer(s.seq+1, list), Answers: "tools/list"})
 	}
@@ -129,10 +129,10 @@ func kindOf(l *Line) wire.Kind {
 	return wire.Request
 }
 
-// observe lets what was answered pass as it would: a list and a result that asks
-// for something are judged, the rest is told. The call that it answers comes
-// before it, unless it was judged just now; and since it was answered it was sent
-// on, whatever it was judged to be: somebody has said yes.
+// observe passes an answer as a shim would: lists and results that ask for something are judged,
+// other answers are only observed. The call of the answer is judged first, unless it was the last
+// one judged. Since it was answered, it counts as forwarded, whatever its verdict: a person has
+// approved it.
 func (s *Stage) observe(ctx context.Context, sh *shim, l *Line, why bool) *Answer {
 	if l.isCall() && !bytes.Equal(sh.last, l.params()) {
 		s.call(ctx, sh, l, false)
@@ -153,13 +153,13 @@ func (s *Stage) observe(ctx context.Context, sh *shim, l *Line, why bool) *Answe
 	return &Answer{Verdict: "forward", Observed: true}
 }
 
-// hear tells the gate of what passes unjudged, as a shim does.
+// hear passes an unjudged message to the gate, as a shim does.
 func hear(ctx context.Context, sh *shim, from wire.Side, method string, line []byte) {
 	sh.attachment.Hear(from, method, line, 0)
 	sh.attachment.Message(ctx, from, method, line)
 }
 
-// submitted reports whether a shim has an answer judged.
+// submitted reports whether a shim submits an answer for judgement.
 func submitted(from wire.Side, method string, line []byte) bool {
 	switch mcp.LookupResult(from, method, false).Treatment {
 	case mcp.Filter:
@@ -174,7 +174,7 @@ func submitted(from wire.Side, method string, line []byte) bool {
 	return false
 }
 
-// submit has one message judged and returns what was seen of it.
+// submit submits one message and returns what was observed.
 func (s *Stage) submit(sh *shim, m gate.Submission) sighting {
 	s.seq++
 	m.Seq = s.seq
@@ -182,7 +182,7 @@ func (s *Stage) submit(sh *shim, m gate.Submission) sighting {
 	s.seen = sighting{}
 	s.mu.Unlock()
 	sh.attachment.Submit(m)
-	sh.attachment.Cancel(m.Seq) // a question that was put is for nobody
+	sh.attachment.Cancel(m.Seq) // no question is left open
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.seen
@@ -194,7 +194,7 @@ func (s *Stage) note(f func(*sighting)) {
 	f(&s.seen)
 }
 
-// tap is a policy that is listened to.
+// tap is a policy whose rulings are recorded in the sighting.
 type tap struct {
 	gate.Policy
 	stage *Stage
@@ -203,14 +203,14 @@ type tap struct {
 func (t *tap) Rule(ctx context.Context, c *gate.Call, facts []gate.Fact) (gate.Ruling, error) {
 	r, err := t.Policy.Rule(ctx, c, facts)
 	t.stage.note(func(seen *sighting) {
-		if seen.judged == nil || err != nil || r.Move != gate.Forward { // of several asks in one result the one that counts
+		if seen.judged == nil || err != nil || r.Move != gate.Forward { // of several asks in one result, keep the one that counts
 			seen.judged = &judgement{t.Policy, *c, facts, r, err}
 		}
 	})
 	return r, err
 }
 
-// assumed finds facts, and takes some to be true.
+// assumed adds the assumed facts of the line to those found.
 type assumed struct {
 	gate.Facts
 	stage *Stage
@@ -226,7 +226,7 @@ func (a *assumed) Of(ctx context.Context, c *gate.Call) []gate.Fact {
 	return facts
 }
 
-// watched are pins that are listened to.
+// watched are pins whose results are recorded in the sighting.
 type watched struct {
 	gate.Pins
 	stage *Stage
@@ -244,7 +244,7 @@ func (w *watched) Listed(ctx context.Context, c *gate.Call, offered []gate.Offer
 	return pinned, err
 }
 
-// nobody is who is asked on a stage.
+// nobody is the approver of a stage. It answers no question.
 type nobody struct{ stage *Stage }
 
 func (n nobody) Ask(_ context.Context, q *gate.Question) (gate.Held, error) {
@@ -261,12 +261,12 @@ func (unheard) Wait(ctx context.Context) (gate.Answer, error) {
 	return gate.Answer{}, errors.New("nobody is asked on a stage")
 }
 
-// blackboard is where a stage's records are written.
+// blackboard is the recorder of a stage.
 type blackboard struct{ stage *Stage }
 
 func (b blackboard) Record(_ context.Context, r *record.Record, _ []byte, _ []string) error {
 	if r.Kind == record.KindCall {
-		kept := *r // r is the gate's again, which uses it for other calls
+		kept := *r // the gate reuses r for other calls
 		b.stage.note(func(seen *sighting) { seen.record = &kept })
 	}
 	return nil

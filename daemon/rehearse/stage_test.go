@@ -18,7 +18,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// set builds a set of a configuration and policies.
+// set builds a set from a configuration and policies.
 func set(t testing.TB, yaml, cedar string) *policy.Set {
 	t.Helper()
 	dir := t.TempDir()
@@ -46,7 +46,7 @@ func set(t testing.TB, yaml, cedar string) *policy.Set {
 	return s
 }
 
-// stage is one without pins.
+// stage returns a stage without pins.
 func stage(t testing.TB, p gate.Policy, f gate.Facts, scope gate.Scope) *rehearse.Stage {
 	t.Helper()
 	s := rehearse.New(func() gate.Gate { return gate.Gate{Policy: func() gate.Policy { return p }, Facts: f, Scope: scope} })
@@ -56,7 +56,7 @@ func stage(t testing.TB, p gate.Policy, f gate.Facts, scope gate.Scope) *rehears
 
 func finder() gate.Facts { return facts.New(facts.Options{Home: "/home/u"}) }
 
-// inShort is an answer on one line.
+// inShort returns an answer on one line.
 func inShort(a *rehearse.Answer, err error) string {
 	if err != nil {
 		return "nonsense: " + err.Error()
@@ -129,7 +129,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// Stages that judge at once don't see each other's records, which the gate uses again.
+// Concurrent stages don't see each other's records, which the gate reuses.
 func TestStagesAtOnce(t *testing.T) {
 	p, f := set(t, yaml, cedar), finder()
 	var wait sync.WaitGroup
@@ -151,7 +151,7 @@ func TestStagesAtOnce(t *testing.T) {
 	wait.Wait()
 }
 
-// In development things go through, and what production would do is told.
+// In the development profile calls are forwarded, and the answer says what production would do.
 func TestJudgeInDevelopment(t *testing.T) {
 	s := stage(t, set(t, "profile: development\n"+yaml, ""), finder(), nil)
 	for tool, want := range map[string]string{
@@ -197,7 +197,7 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// memory remembers who was called with what, by session.
+// memory records the calls for which facts are requested.
 type memory struct {
 	gate.Facts // what it does with the rest
 	calls      []string
@@ -208,8 +208,8 @@ func (m *memory) Of(_ context.Context, c *gate.Call) []gate.Fact {
 	return []gate.Fact{{Name: "planted", Place: "a@b.example", By: "web"}}
 }
 
-// A call is judged once, also when its answer comes behind it; an answer whose
-// call nobody has heard of brings the call along.
+// A call is judged once, even if its answer follows it. An answer whose call was not seen brings
+// the call along.
 func TestAnswersBringTheirCalls(t *testing.T) {
 	m := &memory{Facts: finder()}
 	s := stage(t, set(t, yaml, ""), m, nil)
@@ -233,7 +233,7 @@ func TestAnswersBringTheirCalls(t *testing.T) {
 	}
 }
 
-// What servers said in a session is known there, and what has passed was sent.
+// What servers said in a session is known there, and what passed counts as sent.
 func TestMemory(t *testing.T) {
 	p := set(t, `schema: 1
 governance:
@@ -264,7 +264,7 @@ governance:
 		{mail("1", "cid@example.com", false), "forward; rule; defaults.action; sends"}, // nothing was read yet
 		{news("1"), "forward; ; "},
 		{mail("1", "ann@example.com", false), `ask; rule; "*" when new-place (thoughtgate.yaml:5); sends+new-place; default; mail/send_mail to ann@example.com`},
-		{mail("1", "ann@example.com", true), "forward; ; "}, // somebody has said yes
+		{mail("1", "ann@example.com", true), "forward; ; "}, // somebody has approved it
 		{mail("1", "ann@example.com", false), "forward; rule; defaults.action; sends"},
 		{news("2"), "forward; ; "},
 		{mail("2", "ann@example.com", false), `ask; rule; "*" when new-place (thoughtgate.yaml:5); sends+new-place; default; mail/send_mail to ann@example.com`},
@@ -280,13 +280,13 @@ governance:
 	}
 }
 
-// kept is a record that nobody keeps.
+// kept is a recorder that discards records.
 type kept struct{}
 
 func (kept) Record(context.Context, *record.Record, []byte, []string) error { return nil }
 
-// A definition that changes is held back, and so are calls under it; that of
-// another test is another one's.
+// A changed definition is withheld, and so are calls that use it. The definition of another test is
+// separate.
 func TestDefinitions(t *testing.T) {
 	p := set(t, yaml, "")
 	fresh := func() gate.Gate {
@@ -383,8 +383,8 @@ tests:
 	}
 }
 
-// named are extensions that want to see calls of one tool, and results of all. They
-// must not be asked.
+// named are extensions that want to see the calls of one tool, and all results. They must not be
+// called.
 type named struct{ gate.Hooks }
 
 func (named) Who(c *gate.Call, after bool) []string {
@@ -420,8 +420,8 @@ func TestExtensionsAreNamed(t *testing.T) {
 	}
 }
 
-// A stream has any number of sessions. Those that had a line last are remembered, and
-// what was said in one is known as long as a line of it comes now and then.
+// A stream may have any number of sessions. The most recently used ones are remembered, so what was
+// said in a session is known as long as it is used now and then.
 func TestAnyNumberOfSessions(t *testing.T) {
 	p := set(t, "schema: 1\ngovernance: {rules: [{when: [planted], action: deny}]}\n", "")
 	s := stage(t, p, finder(), nil)

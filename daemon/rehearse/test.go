@@ -8,19 +8,18 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 )
 
-// Result is what came of one test.
+// Result is the result of one test.
 type Result struct {
 	Test        *config.Test
 	Answer      *Answer
-	Differences []Difference // none: it is as expected
+	Differences []Difference // empty if everything is as expected
 }
 
 // Difference is one thing that is not as expected.
 type Difference struct{ What, Want, Got string }
 
-// Test judges the tests of a file, in their order. Those without a session are
-// each judged on a stage of their own. A test that only says what passed has a
-// result if it makes no sense.
+// Test runs the tests of a file in order. Each test without a session is judged on its own stage. A
+// test that only describes what passed has a result only if it is invalid.
 func (s *Stage) Test(ctx context.Context, f *config.TestFile) []Result {
 	var all []Result
 	for i := range f.Tests {
@@ -88,12 +87,12 @@ func differences(t *config.Test, a *Answer) []Difference {
 	return all
 }
 
-// within reports whether each of some is among all.
+// within reports whether all of some are in all.
 func within(some, all []string) bool {
 	return !slices.ContainsFunc(some, func(one string) bool { return !slices.Contains(all, one) })
 }
 
-// FactNames lists the facts by name, each once.
+// FactNames returns the names of the facts, without duplicates.
 func (a *Answer) FactNames() []string {
 	var names []string
 	for _, f := range a.Facts {

@@ -9,7 +9,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// settle finds out where a shim that has come belongs. r.mu is held.
+// settle determines which agent and session a new shim belongs to. r.mu must be held.
 func (r *Registry) settle(h *Hello, seen *agent) *Joined {
 	shim, lasts, claims := r.member(*h)
 	if shim.Patience == 0 && shim.Agent != "" && r.patience != nil {
@@ -22,7 +22,7 @@ func (r *Registry) settle(h *Hello, seen *agent) *Joined {
 	return j
 }
 
-// admit lists a shim among those that are here. r.mu is held.
+// admit adds a shim to the attached ones. r.mu must be held.
 func (r *Registry) admit(j *Joined, earlier map[uint64]record.Record, leave func(reason string)) {
 	j.leave = leave
 	r.belong(j)
@@ -33,7 +33,7 @@ func (r *Registry) admit(j *Joined, earlier map[uint64]record.Record, leave func
 	r.changed.Broadcast()
 }
 
-// recordShim records that a shim has come or gone; profile is the one in force, if any is.
+// recordShim records that a shim attached or left. profile is the one in force; it may be empty.
 func (r *Registry) recordShim(ctx context.Context, kind record.Kind, s *Saved, profile gate.Profile, verdict, reason string) {
 	err := r.recorder.Record(ctx, &record.Record{
 		Kind: kind, Attachment: s.Shim.Attachment, Session: s.Shim.Session, Agent: s.Shim.Agent,

@@ -12,48 +12,46 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
-// Known is what is known of the agent behind a shim: what the system says of its
-// process, looked at when the shim joined, and what has happened since. What is
-// not known is empty.
+// Known describes the agent behind a shim: its process, as the system showed it when the shim
+// joined, and its activity since. Fields that are not known are empty.
 type Known struct {
 	Executable string
 	Cwd        string
 	TTY        string
-	Project    string    // top of the git repository that the agent works in, else the folder it works in
-	Calls      int64     // judged for the agent, with this daemon
-	Since      time.Time // the wrap was opened, or the agent's first shim joined
-	Servers    []string  // ids that its shims have had, in order
-	// Hash returns the hex SHA-256 of the executable. It waits for a second at
-	// most, the first time that the program is seen.
+	Project    string    // top of the git repository that the agent works in, or its working directory
+	Calls      int64     // judged for the agent by this daemon
+	Since      time.Time // when the wrap was opened or the agent's first shim joined
+	Servers    []string  // ids of the servers that its shims have used, sorted
+	// Hash returns the hex SHA-256 of the executable. It blocks for at most a second, while the
+	// hash of a new program is computed.
 	Hash func() (string, error)
 }
 
-// agent is what the system says of the process that started a shim.
+// agent describes the process that started a shim, as the system showed it.
 type agent struct {
 	executable, cwd, tty, project string
 	program                       *program
 }
 
-// run is what the shims of one agent have in common: those of a wrap, or those
-// that one process has started.
+// run is shared by the shims of one agent: those of a wrap, or those that one process started.
 type run struct {
 	since   time.Time
 	calls   atomic.Int64
 	servers atomic.Pointer[[]string]
-	shims   int // that are joined; the registry's mutex guards it
+	shims   int // that are attached; guarded by the registry's mutex
 }
 
-// maxServers is how many servers of a run are remembered.
+// maxServers is how many servers are remembered for a run.
 const maxServers = 256
 
-// know is what Known returns of a shim. It does not change.
+// know is the source of Known for a shim. It is immutable.
 type know struct {
 	agent *agent
 	run   *run
 }
 
-// Known returns what is known of the agent behind an attachment, or false for
-// one that has not joined. It looks things up and does nothing else.
+// Known returns what is known of the agent behind an attachment, or false if the attachment has not
+// joined. It does no I/O.
 func (r *Registry) Known(attachment string) (Known, bool) {
 	v, ok := r.known.Load(attachment)
 	if !ok {
@@ -66,8 +64,8 @@ func (r *Registry) Known(attachment string) (Known, bool) {
 	}, true
 }
 
-// behind looks at the process behind a shim, which must still be what it was
-// when the shim came. Of a process that can't be looked at nothing is known.
+// behind inspects the process that started a shim. The process must still be the one that was there
+// when the shim came. If it can't be inspected, the result is empty.
 func (r *Registry) behind(h *Hello) *agent {
 	r.mu.Lock()
 	shim, _, _ := r.member(*h)
@@ -76,8 +74,8 @@ func (r *Registry) behind(h *Hello) *agent {
 	return r.lookAt(h.Parent, &shim, wrapped)
 }
 
-// lookAt looks at the process that has started a shim. wrapped says that the shim is
-// of a wrap.
+// lookAt inspects the process that started a shim. wrapped reports whether the shim belongs to a
+// wrap.
 func (r *Registry) lookAt(parent Process, shim *gate.Shim, wrapped bool) *agent {
 	a := &agent{}
 	if parent.PID != 0 {
@@ -85,7 +83,7 @@ func (r *Registry) lookAt(parent Process, shim *gate.Shim, wrapped bool) *agent 
 			a.executable, a.cwd, a.tty, a.program = p.Exe, p.Cwd, p.TTY, r.programs.of(p)
 		}
 	}
-	// A wrap says where it was opened; what a shim says of itself is not asked.
+	// A wrap says where it was opened; the shim's own claim is not used.
 	folder := a.cwd
 	if wrapped {
 		folder = shim.Project
@@ -94,8 +92,7 @@ func (r *Registry) lookAt(parent Process, shim *gate.Shim, wrapped bool) *agent 
 	return a
 }
 
-// repository is the top of the git repository that a folder lies in, else the
-// folder.
+// repository returns the top of the git repository that contains folder, or folder itself.
 func repository(folder string) string {
 	if !filepath.IsAbs(folder) {
 		return ""
@@ -110,7 +107,7 @@ func repository(folder string) string {
 	}
 }
 
-// belong makes a shim part of its run. r.mu is held.
+// belong adds a shim to its run. r.mu must be held.
 func (r *Registry) belong(j *Joined) {
 	key, since := r.runOf(j)
 	one := r.runs[key]
@@ -129,8 +126,8 @@ func (r *Registry) belong(j *Joined) {
 	r.known.Store(j.Shim.Attachment, know{j.agent, one})
 }
 
-// leave takes a shim out of its run. A wrap's run goes with the wrap, any other
-// with its last shim. r.mu is held.
+// leave removes a shim from its run. The run of a wrap is deleted with the wrap, any other run with
+// its last shim. r.mu must be held.
 func (r *Registry) leave(j *Joined) {
 	r.known.Delete(j.Shim.Attachment)
 	if j.run.shims--; j.run.shims == 0 && r.sessions[j.Shim.Session] == nil {
@@ -138,8 +135,7 @@ func (r *Registry) leave(j *Joined) {
 	}
 }
 
-// endRun lets go of the run of a wrap that has ended, when none of its shims is
-// left. r.mu is held.
+// endRun deletes the run of a wrap that has ended, if it has no shims left. r.mu must be held.
 func (r *Registry) endRun(session string) {
 	if one := r.runs[runOfSession(session)]; one != nil && one.shims == 0 {
 		delete(r.runs, runOfSession(session))
@@ -148,8 +144,8 @@ func (r *Registry) endRun(session string) {
 
 func runOfSession(id string) string { return "session " + id }
 
-// runOf names the run of a shim, and says when it began if it is new. r.mu is
-// held.
+// runOf returns the key of a shim's run, and the start time that the run gets if it is new. r.mu
+// must be held.
 func (r *Registry) runOf(j *Joined) (key string, since time.Time) {
 	if s := r.sessions[j.Shim.Session]; s != nil {
 		return runOfSession(s.Spec.ID), s.Opened

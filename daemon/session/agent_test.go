@@ -17,7 +17,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// us is this process, as the kernel names it.
+// us returns this process, as the kernel identifies it.
 func us(t *testing.T) Process {
 	t.Helper()
 	p, err := proc.Look(int32(os.Getpid()))
@@ -27,7 +27,7 @@ func us(t *testing.T) Process {
 	return Process{PID: p.PID, Start: p.Start}
 }
 
-// joinUs joins a shim of ours to a server.
+// joinUs joins a shim of this process to a server.
 func joinUs(t *testing.T, r *Registry, id string, h Hello) *Joined {
 	t.Helper()
 	h.Shim.Attachment, h.Peer = id, us(t)
@@ -43,7 +43,7 @@ const (
 	two = "22222222222222222222222222222222"
 )
 
-// forwards is a policy and the facts of a gate that lets everything through.
+// forwards is a policy that forwards everything, and a gate's facts.
 type forwards struct{}
 
 func (forwards) Rule(context.Context, *gate.Call, []gate.Fact) (gate.Ruling, error) {
@@ -146,12 +146,12 @@ func TestKnownWrap(t *testing.T) {
 	if k, _ := r.Known(one); k.Project != filepath.Dir(project) || !k.Since.Equal(s.Opened) {
 		t.Errorf("in a wrap: got project %s since %v", k.Project, k.Since)
 	}
-	// One that only claims to belong to it.
+	// A shim that only claims to belong to the session.
 	joinUs(t, r, two, Hello{Shim: gate.Shim{Server: "evil", Session: anID}, Parent: us(t)})
 	if k, _ := r.Known(two); k.Project == filepath.Dir(project) || strings.Join(k.Servers, " ") != "evil" {
 		t.Errorf("outside: got project %s, servers %q", k.Project, k.Servers)
 	}
-	// What a wrap's shims have had stays known while the wrap lasts.
+	// The servers of a wrap's shims stay known while the wrap lasts.
 	r.End(a, "left", "")
 	inside.Shim.Server = "files"
 	joinUs(t, r, strings.Repeat("3", 32), inside)
@@ -169,7 +169,7 @@ func TestKnownWrap(t *testing.T) {
 	}
 }
 
-// Of a process that has gone, or whose number another has taken, nothing is known.
+// Nothing is known of a process that has exited, or whose pid was reused.
 func TestKnownOfNobody(t *testing.T) {
 	r := newWorld().registry(t)
 	defer r.Close()
@@ -184,8 +184,8 @@ func TestKnownOfNobody(t *testing.T) {
 	}
 }
 
-// A program that was removed or replaced while it runs is the one that runs, and
-// one that was changed is hashed again.
+// If a running program is removed or replaced, the running one is hashed. A changed program is
+// hashed again.
 func TestProgramOnDisk(t *testing.T) {
 	if _, err := os.Stat("/proc/self/exe"); err != nil {
 		t.Skip("this system doesn't show what a process runs")
@@ -265,7 +265,7 @@ func TestRepository(t *testing.T) {
 	}
 }
 
-// hears is told of what is said.
+// hears records the messages that it observes.
 type hears struct {
 	forwards
 	said map[string]string // by server: the method
@@ -273,7 +273,7 @@ type hears struct {
 
 func (h hears) Observe(m *gate.Message) { h.said[m.Server] = m.Method + string(m.Text) }
 
-// What a server said to an earlier daemon is not known, and the memory is told so.
+// What a server said to a previous daemon is not known, and the fact memory is notified.
 func TestReturningIsHeard(t *testing.T) {
 	w := newWorld()
 	r := w.registry(t)

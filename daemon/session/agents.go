@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Agent reports why the process with these ancestors (itself first) may not
-// decide anything: it descends from a wrapped agent, from the agent behind a
-// shim, from something that a shim started, or from what a wrap that is over has
-// left. It is empty for anybody else. terminal says whether it has one.
+// Agent reports why the process with these ancestors (itself first) may not decide anything: it
+// descends from a wrapped agent, from the agent behind a shim, from a process that a shim started,
+// or from a process that an ended wrap left behind. The result is empty if the process may decide.
+// terminal reports whether the process has a terminal.
 func (r *Registry) Agent(line []Process, terminal bool) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -36,16 +36,16 @@ func (r *Registry) Agent(line []Process, terminal bool) string {
 	return ""
 }
 
-// Running is a process that is an agent, or has started one.
+// Running is a process that is an agent or has started one.
 type Running struct {
 	Process
-	What   string // to a person, as "the wrapped agent codex"
-	Cgroup string // of a wrap that was killed; empty for what runs, and is looked at
-	Ended  uint64 // when it was; 0 for what runs
+	What   string // for a person, such as "the wrapped agent codex"
+	Cgroup string // of a wrap that was killed; empty for a running process, which is inspected
+	Ended  uint64 // when the wrap was killed; 0 for a running process
 }
 
-// Agents returns the wraps that are there or were killed, and what counts as the
-// agent of shims, each once. Some may have ended meanwhile.
+// Agents returns the wraps that run or were killed, and the processes that count as the agents of
+// shims, each once. Some may have ended meanwhile.
 func (r *Registry) Agents() []Running {
 	r.mu.Lock()
 	defer r.mu.Unlock()

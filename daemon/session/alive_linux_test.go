@@ -11,7 +11,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
-// headless is set for a process whose first thread is to end, and no other.
+// headless is set only in a process whose first thread must exit.
 const headless = "TG_TEST_HEADLESS"
 
 func init() {
@@ -23,10 +23,10 @@ func init() {
 		os.Exit(0)
 	}()
 	fmt.Println("ready")
-	_, _, _ = syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0) // of the thread that init runs on, the first
+	_, _, _ = syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0) // exits the first thread, on which init runs
 }
 
-// A process lives, and has its locks, as long as one of its threads does.
+// A process lives, and holds its locks, as long as one of its threads does.
 func TestAliveWithoutItsFirstThread(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), headless+"=1")
@@ -51,7 +51,7 @@ func TestAliveWithoutItsFirstThread(t *testing.T) {
 	if !p.Alive() {
 		t.Error("it lives, and is taken for dead")
 	}
-	in.Close() // and the last one ends
+	in.Close() // now the last thread ends
 	first.eventually(t, "the process ends", func() bool { return !p.Alive() })
 	if _, err := proc.Look(p.PID); err == nil {
 		t.Error("it is a zombie, and described")

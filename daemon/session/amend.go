@@ -8,17 +8,16 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// Ungoverned is a server that the agent of a session starts past us.
+// Ungoverned is a server that the agent of a session starts without ThoughtGate.
 type Ungoverned struct {
 	Server string
 	Path   string // of the configuration, as the agent knows it
 	How    string // added or changed
 }
 
-// Amend keeps how files of an open session are put back that the wrap is about to
-// rewrite, each in the place of one of the same path, and which servers run past
-// the session now, in the place of what was said before. It is on disk, and in
-// the record, when Amend returns.
+// Amend stores how to restore files of an open session that the wrap is about to rewrite; each
+// replaces an earlier entry with the same path. ungoverned replaces the list of servers that run
+// past the session. When Amend returns, the files are on disk and the changes are recorded.
 func (r *Registry) Amend(ctx context.Context, wrap Process, id string, files []File, ungoverned []Ungoverned) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -28,7 +27,7 @@ func (r *Registry) Amend(ctx context.Context, wrap Process, id string, files []F
 		return fmt.Errorf("amend session %s: %w", id, gate.ErrNotFound)
 	case s.Wrap != wrap:
 		return fmt.Errorf("amend session %s: it belongs to process %d: %w", id, s.Wrap.PID, gate.ErrForbidden)
-	case !s.present: // what is kept now could be put back any moment
+	case !s.present: // the session's files may be restored at any moment
 		return fmt.Errorf("amend session %s: it is not open: %w", id, gate.ErrNotRunning)
 	}
 	before := s.files
@@ -55,7 +54,7 @@ func (r *Registry) Amend(ctx context.Context, wrap Process, id string, files []F
 	return nil
 }
 
-// merge returns old with each of next in the place of the one of its path.
+// merge returns old with the files of next added; a file replaces the one with the same path.
 func merge(old, next []File) []File {
 	all := slices.Clone(old)
 	for _, f := range next {

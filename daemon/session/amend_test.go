@@ -10,8 +10,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// What a wrap rewrites later is put back with the rest, also by the next daemon,
-// and what runs past it is listed and in the record, once.
+// What a wrap rewrites later is restored with the rest, also by the next daemon. Servers that run
+// past the wrap are listed, and recorded once.
 func TestAmend(t *testing.T) {
 	w := newWorld()
 	r := w.registry(t)
@@ -40,7 +40,7 @@ func TestAmend(t *testing.T) {
 		t.Errorf("saved as %+v", files)
 	}
 
-	r.Close() // with the wrap there: it is killed only now
+	r.Close() // the wrap is still there: it is killed only later
 	next := w.registry(t)
 	defer next.Close()
 	w.eventually(t, "both are restored", func() bool {

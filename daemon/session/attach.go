@@ -11,30 +11,30 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Hello is what a shim tells of itself, and what the kernel tells of it.
+// Hello is what a shim says about itself, and what the kernel says about it.
 type Hello struct {
 	Shim     gate.Shim
 	Build    string
 	Peer     Process
-	Parent   Process   // the agent; zero when it has gone
+	Parent   Process   // the agent; zero if it has exited
 	Line     []Process // the peer and its ancestors, nearest first
-	Programs []string  // of those in Line; empty where they may not be seen
+	Programs []string  // of the processes in Line; empty if they can't be seen
 }
 
-// Joined is one shim at the daemon.
+// Joined is one attached shim.
 type Joined struct {
 	Attachment *gate.Attachment
 
-	leave func(reason string) // tells it to; does not block
+	leave func(reason string) // asks the shim to leave; does not block
 
-	// What follows does not change, but for the server, which the registry's mutex guards.
+	// The fields below are immutable, except for Server, which the registry's mutex guards.
 	Saved
 	agent *agent
 	run   *run
 	key   string // of the run
 }
 
-// Join takes a shim in. leave is called when it is to leave, and does not block.
+// Join attaches a shim. leave is called to ask the shim to leave; it must not block.
 func (r *Registry) Join(ctx context.Context, h Hello, leave func(reason string)) (*Joined, error) {
 	seen := r.behind(&h)
 	r.mu.Lock()
@@ -53,8 +53,8 @@ func (r *Registry) Join(ctx context.Context, h Hello, leave func(reason string))
 	return j, nil
 }
 
-// unknown tells the memory that a server has said something to an earlier daemon
-// that nobody knows any more.
+// unknown notifies the fact memory that the server sent messages to a previous daemon whose content
+// is not known any more.
 func (r *Registry) unknown(s *gate.Shim) {
 	if r.gate.Facts != nil {
 		profile := r.gate.InForce(s.Limit).Tighter(s.Requested)
@@ -62,7 +62,8 @@ func (r *Registry) unknown(s *gate.Shim) {
 	}
 }
 
-// notifySession tells the session of j, if it has one, that j came or went. r.mu is held.
+// notifySession sends an event to the session of j, if it has one: j attached or left. r.mu must be
+// held.
 func (r *Registry) notifySession(j *Joined, gone bool) {
 	s := r.wrapOf(j)
 	if s == nil {
@@ -76,20 +77,20 @@ func (r *Registry) notifySession(j *Joined, gone bool) {
 	}
 	select {
 	case s.events <- Event{Attachment: j.Shim.Attachment, Server: j.Shim.Server, Gone: gone, Attached: n, Agent: j.Whole, Claimed: j.Shim.Claimed}:
-	default: // nobody listens; the next one carries the count
+	default: // nobody listens; the next event carries the count
 	}
 }
 
-// Started notes the leader of the group that the shim has started.
+// Started records the leader of the process group that the shim started.
 func (r *Registry) Started(j *Joined, server Process) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	j.Server = server
 }
 
-// End is called when a shim has left; how and why are for the record.
+// End removes a shim that has left. how and why are recorded.
 func (r *Registry) End(j *Joined, how, why string) {
-	r.withdraw(j.Shim.Attachment) // first: it knows why
+	r.withdraw(j.Shim.Attachment) // first, since it knows the reason
 	j.Attachment.Close(true)
 	r.mu.Lock()
 	r.notifySession(j, true)
@@ -112,11 +113,11 @@ type Attached struct {
 	Denied  uint64
 	Held    int
 
-	Unanswered int       // requests that the server has not answered
-	Silent     time.Time // since when, the oldest of them
+	Unanswered int       // requests without an answer from the server
+	Silent     time.Time // when the oldest of them was sent
 }
 
-// Attachments returns the shims, oldest first.
+// Attachments returns the attached shims, oldest first.
 func (r *Registry) Attachments() []Attached {
 	r.mu.Lock()
 	defer r.mu.Unlock()

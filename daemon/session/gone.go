@@ -9,16 +9,15 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
-// A wrap that is over knows its agent no more: whoever descended from it has another
-// parent then. What was its agent may still not decide, and an agent that kills its
-// wrap to that end least of all. So the daemon remembers what it can.
+// When a wrap has ended, the descendants of its agent get another parent and can't be traced to it
+// any more. They still may not decide, least of all if the agent killed its wrap for that purpose.
+// So the daemon remembers what it can.
 //
-// Of a wrap that ended in order that is what it left running, which it has taken in
-// until then. Of one that vanished nobody could look at that in time; what is known
-// is when it lived, and so when all was started that it left.
+// If the wrap ended in order, the daemon remembers the processes that the wrap left running, which
+// were its descendants until then. If it was killed, nobody could list them in time. Then the
+// daemon remembers the wrap's lifetime, in which everything that it left was started.
 
-// vanish remembers a wrap that is not there any more, unless it ended in order. r.mu
-// is held.
+// vanish remembers a wrap that has ended, unless it ended in order. r.mu must be held.
 func (r *Registry) vanish(s *Session) {
 	if s.settled || s.Spec.Headless {
 		return
@@ -28,8 +27,8 @@ func (r *Registry) vanish(s *Session) {
 	})
 }
 
-// leaves remembers what a wrap leaves running that is about to end in order. One that
-// is killed while it does so has vanished.
+// leaves remembers which processes are left by a wrap that is about to end in order. A wrap that is
+// killed meanwhile counts as vanished.
 func (r *Registry) leaves(id string) {
 	r.mu.Lock()
 	s := r.sessions[id]
@@ -52,7 +51,7 @@ func (r *Registry) leaves(id string) {
 			left = append(left, p)
 		}
 	}
-	if err != nil || !s.present || !s.Wrap.Alive() { // what was its child may be another's by now
+	if err != nil || !s.present || !s.Wrap.Alive() { // a former child of the wrap may have another parent now
 		return
 	}
 	s.settled = true
@@ -61,7 +60,7 @@ func (r *Registry) leaves(id string) {
 	}
 }
 
-// remember keeps g, on disk too. r.mu is held.
+// remember stores g in memory and on disk. r.mu must be held.
 func (r *Registry) remember(g store.Gone) {
 	r.gone[g.Session] = g
 	if err := r.store.KeepGone(r.ctx, &g); err != nil {
@@ -69,7 +68,7 @@ func (r *Registry) remember(g store.Gone) {
 	}
 }
 
-// isBack forgets that a wrap was over. r.mu is held.
+// isBack deletes the record of an ended wrap. r.mu must be held.
 func (r *Registry) isBack(id string) {
 	if _, there := r.gone[id]; !there {
 		return
@@ -80,13 +79,13 @@ func (r *Registry) isBack(id string) {
 	}
 }
 
-// leftBy returns the wrap that is over of whose agent one of line is, and that one.
-// Without a terminal, what began while a wrap lived that vanished is taken for its
-// agent's: a person has one. r.mu is held.
+// leftBy returns the ended wrap whose agent one of the processes in line belongs to, and that
+// process. If there is no terminal, a process that was started while a killed wrap ran counts as
+// its agent's: a person has a terminal. r.mu must be held.
 func (r *Registry) leftBy(line []Process, terminal bool) (store.Gone, Process, bool) {
 	for id, g := range r.gone {
 		if g.Ended == 0 && !slices.ContainsFunc(g.Left, Process.Alive) {
-			r.isBack(id) // nothing is left of it
+			r.isBack(id) // all its processes have exited
 			continue
 		}
 		for i, p := range line {
@@ -99,7 +98,7 @@ func (r *Registry) leftBy(line []Process, terminal bool) (store.Gone, Process, b
 	return store.Gone{}, Process{}, false
 }
 
-// Served is how many shims a session has had, as far as this daemon knows.
+// Served returns how many shims a session has had, as far as this daemon knows.
 func (r *Registry) Served(id string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,9 +108,9 @@ func (r *Registry) Served(id string) int {
 	return 0
 }
 
-// Restored ends a session whose wrap has put its files back and has their locks
-// still. Nobody else needs to look at them then: the next wrap may have them at
-// once, and would keep a session open that is over.
+// Restored ends a session whose wrap has restored its files and still holds their locks. The daemon
+// must not wait for these locks: the next wrap may take them at once, and the ended session would
+// stay open.
 func (r *Registry) Restored(wrap Process, id string) error {
 	r.mu.Lock()
 	s := r.sessions[id]

@@ -12,9 +12,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
-// A wrap that vanished leaves its lifetime behind: what began within it, and what is
-// below that, is the agent's unless it has a terminal. A daemon that comes later
-// knows as much.
+// The lifetime of a vanished wrap is remembered: a process that was started within it, and the
+// descendants of such a process, belong to the agent unless they have a terminal. The next daemon
+// knows it too.
 func TestVanishedWrap(t *testing.T) {
 	w := newWorld()
 	r := w.registry(t)
@@ -32,8 +32,8 @@ func TestVanishedWrap(t *testing.T) {
 			{[]Process{{PID: 50, Start: after}, {PID: 49, Start: now}, {PID: 1, Start: 1}}, false, true}, // a double fork
 			{[]Process{{PID: 50, Start: now}}, false, true},
 			{[]Process{{PID: 50, Start: after}, {PID: 49, Start: now}}, true, false},
-			{[]Process{{PID: 50, Start: after}, {PID: 48, Start: 3}}, false, false},    // a shell from before
-			{[]Process{{PID: 50, Start: after}, {PID: 47, Start: after}}, true, false}, // and from after
+			{[]Process{{PID: 50, Start: after}, {PID: 48, Start: 3}}, false, false},    // a shell started before
+			{[]Process{{PID: 50, Start: after}, {PID: 47, Start: after}}, true, false}, // and one started after
 		} {
 			if got := r.Agent(test.line, test.terminal); (got != "") != test.want {
 				t.Errorf("%v, terminal %v: %q", test.line, test.terminal, got)
@@ -49,7 +49,7 @@ func TestVanishedWrap(t *testing.T) {
 	check(next)
 }
 
-// A wrap that was killed together with the daemon has vanished as well.
+// A wrap that was killed together with the daemon has vanished too.
 func TestVanishedWithTheDaemon(t *testing.T) {
 	w := newWorld()
 	r := w.registry(t)
@@ -63,13 +63,13 @@ func TestVanishedWithTheDaemon(t *testing.T) {
 	}
 }
 
-// Who comes back, or ends in order, has not vanished; of the latter what it leaves is
+// A wrap that comes back or ends in order has not vanished. What the latter leaves behind is
 // remembered as long as it runs.
 func TestWrapEndsInOrder(t *testing.T) {
 	w := newWorld()
 	r := w.registry(t)
 	defer r.Close()
-	r.self = -1 // which this process is not, here: it plays the wrap
+	r.self = -1 // here this process has the role of the wrap
 	child := exec.Command("sh", "-c", "read line")
 	in, err := child.StdinPipe()
 	if err != nil {
@@ -83,7 +83,7 @@ func TestWrapEndsInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := Process{PID: p.PID, Start: p.Start}
-	s := open(t, r, us(t)) // this process is the wrap, and left its child
+	s := open(t, r, us(t)) // this process is the wrap, and leaves its child behind
 	r.Leave(s)
 	s = open(t, r, us(t))
 	if why := r.Agent([]Process{{PID: 50, Start: proc.Now() - 1}}, false); why != "" {
@@ -115,8 +115,8 @@ func TestWrapEndsInOrder(t *testing.T) {
 	}
 }
 
-// A wrap whose files the next one has locked meanwhile is over all the same when it
-// has put them back itself.
+// A wrap whose files the next wrap has locked meanwhile has ended too, if it has restored them
+// itself.
 func TestRestoredWhileTheNextHasTheLock(t *testing.T) {
 	w := newWorld()
 	r := w.registry(t)
@@ -138,8 +138,8 @@ func TestRestoredWhileTheNextHasTheLock(t *testing.T) {
 	}
 }
 
-// An application with windows counts as a whole: up to its topmost process, and not
-// beyond the wrap.
+// An application with windows counts as a whole: up to its topmost process, but not beyond the
+// wrap.
 func TestWholeApplication(t *testing.T) {
 	const editor = "/opt/editor/editor"
 	peer, host, main, shell := Process{PID: 1000010, Start: 9}, Process{PID: 1000011, Start: 8}, Process{PID: 1000012, Start: 7}, Process{PID: 1000013, Start: 6}
@@ -167,8 +167,8 @@ func TestWholeApplication(t *testing.T) {
 	}
 }
 
-// What an instance starts that ran before is judged by the session's rules, in a
-// session of its own, and counts for it.
+// The servers of an agent instance that ran before are judged by the session's rules, in a session
+// of their own, and count for the wrap's session.
 func TestClaimed(t *testing.T) {
 	w := newWorld()
 	r := w.registry(t)
@@ -205,13 +205,13 @@ func TestClaimed(t *testing.T) {
 	}
 }
 
-// What is remembered of a wrap holds as long as any of what it left runs, and is what
-// has used its servers too.
+// A wrap is remembered as long as any process that it left behind runs. The processes that used its
+// servers are among them.
 func TestWhatIsRememberedOfAWrap(t *testing.T) {
 	w := newWorld()
 	r := w.registry(t)
 	defer r.Close()
-	r.self = -1 // this process plays the agent
+	r.self = -1 // this process has the role of the agent
 	dead, alive, now := Process{PID: 1000050, Start: 5}, us(t), proc.Now()
 	r.mu.Lock()
 	r.remember(store.Gone{Session: anID, Wrap: aWrap, Left: []Process{dead, alive}})
@@ -222,7 +222,7 @@ func TestWhatIsRememberedOfAWrap(t *testing.T) {
 		t.Error("it is forgotten when the first of what it left has ended")
 	}
 
-	s := open(t, r, alive) // a wrap that has left what is not below it
+	s := open(t, r, alive) // a wrap that leaves a process that is not below it
 	r.mu.Lock()
 	s.apps = []Process{alive}
 	r.mu.Unlock()

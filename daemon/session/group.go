@@ -9,11 +9,11 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
-// termGrace is how long a process may take to end after SIGTERM.
+// termGrace is the grace period of a process after SIGTERM.
 const termGrace = 2 * time.Second
 
-// EndGroup ends what is left of a server's process group whose shim has ended, whether or
-// not its leader lives: a shim that was killed has not done it. When ctx ends, it kills at
+// EndGroup ends what is left of a server's process group after its shim has ended, whether or not
+// the group's leader lives: a shim that was killed could not do it. When ctx ends, it kills at
 // once.
 func (r *Registry) EndGroup(ctx context.Context, leader Process) {
 	if leader.PID == 0 {
@@ -35,11 +35,10 @@ func (r *Registry) EndGroup(ctx context.Context, leader Process) {
 	}
 }
 
-// signalGroup signals the living members of the group and returns how many there are.
-// Members are younger than the leader; a group of the same number with an older member
-// is another one.
+// signalGroup signals the living members of the group and returns their number. Members are younger
+// than the leader; a group with the same number and an older member is another group.
 func signalGroup(leader Process, sig unix.Signal) int {
-	// Most groups have gone with their leaders, and then nobody else is looked at.
+	// Most groups end with their leaders; then there is no need to inspect all processes.
 	if unix.Kill(-int(leader.PID), 0) == unix.ESRCH {
 		return 0
 	}

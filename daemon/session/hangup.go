@@ -9,17 +9,16 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
-// A wrap that is killed takes its agent with it, as a terminal does that is
-// closed: the agent must not run on, and start servers anew, with a configuration
-// that is governed no longer. Where the system can tell a child of its parent's
-// death, the agent itself hears of it from there. What it started, and that may
-// be all that is left of an agent which was launched by a script, hears it from us.
+// A wrap that is killed takes its agent with it, as a closed terminal does: the agent must not run
+// on and restart servers with a configuration that is not governed any more. If the system can
+// signal a child when its parent dies, the agent gets the signal that way. The agent's descendants,
+// which may be all that is left of an agent launched by a script, get it from the daemon.
 
-// hangUpWithin is how long a wrap whose stream tore may take to be seen dead.
+// hangUpWithin is how long the daemon waits for a wrap to die after its stream broke.
 const hangUpWithin = 2 * time.Second
 
-// hangUp hangs up on what a killed wrap has left of its agent. A wrap that lives,
-// or that has closed its session, is left alone.
+// hangUp sends SIGHUP to what a killed wrap left of its agent. It does nothing if the wrap lives or
+// has closed its session.
 func (r *Registry) hangUp(s *Session) {
 	for over := time.Now().Add(hangUpWithin); s.Wrap.Alive(); {
 		if r.keepsAgent(s) || time.Now().After(over) || !r.pause(look) {
@@ -29,15 +28,15 @@ func (r *Registry) hangUp(s *Session) {
 	if r.keepsAgent(s) || s.terminal == noTerminal {
 		return
 	}
-	shims := map[Process]bool{} // which are asked to leave
+	shims := map[Process]bool{} // these are asked to leave instead
 	r.mu.Lock()
 	for _, j := range r.of(s.Spec.ID) {
 		shims[j.Peer] = true
 	}
 	r.mu.Unlock()
-	// What has left the terminal was meant to outlast it, and what ignores the signal
-	// likewise. Where sessions of processes can't be seen, nothing is hung up on; the
-	// agent's servers end all the same, with their shims.
+	// Processes that left the terminal, or ignore the signal, were meant to outlast it. If the
+	// sessions of processes can't be seen, no process is signalled; the agent's servers still end
+	// with their shims.
 	n := proc.SignalAll(unix.SIGHUP, func(p proc.Info) bool {
 		if shims[p.Process] || int(p.Session) != s.terminal {
 			return false
@@ -50,8 +49,8 @@ func (r *Registry) hangUp(s *Session) {
 	}
 }
 
-// keepsAgent reports whether the agent of a session is not ours to end: its wrap
-// has closed it, or is back.
+// keepsAgent reports whether the agent of a session must not be ended: its wrap has closed the
+// session or is back.
 func (r *Registry) keepsAgent(s *Session) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,13 +58,12 @@ func (r *Registry) keepsAgent(s *Session) bool {
 	return s.closed || now != nil && now.present
 }
 
-// noTerminal is the terminal of a wrap of which it is not known.
+// noTerminal is the terminal of a wrap whose terminal is not known.
 const noTerminal = -1
 
-// terminalOf returns the session of processes, in the sense of setsid(2), that a
-// process belongs to: that of its terminal, if it has one. In a container that may
-// be one from outside, which is 0 to all in it. It is noTerminal when the process
-// has gone.
+// terminalOf returns the setsid(2) session of a process: that of its terminal, if it has one. In a
+// container the session may be from outside, which every process in it sees as 0. The result is
+// noTerminal if the process has exited.
 func terminalOf(p Process) int {
 	sid, err := unix.Getsid(int(p.PID))
 	if err != nil || !p.Alive() {

@@ -15,11 +15,11 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/rig"
 )
 
-// foreignSession is set in a test whose session is one from outside its container.
+// foreignSession is set in a test whose session is from outside its container.
 const foreignSession = "TG_TEST_FOREIGN_SESSION"
 
-// wrapOf starts a process that plays a killed wrap: it has started what its script
-// says, in a terminal session of its own that dir is the folder of.
+// wrapOf starts a process in the role of a wrap: it has started what script says, in a terminal
+// session of its own. dir is the working directory. kill kills the wrap.
 func wrapOf(t *testing.T, script string) (wrap Process, dir string, kill func()) {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", script+"; read line")
@@ -64,9 +64,9 @@ func awaitPID(t *testing.T, path string) int {
 	return 0
 }
 
-// What an agent runs in its own terminal is hung up on when its wrap is killed;
-// what has left that, what does not carry the mark, and what runs on after a wrap
-// that has closed its session, is not.
+// What an agent runs in its own terminal gets SIGHUP when its wrap is killed. These do not: a
+// process that left the terminal, one without the mark, and one that outlives a wrap that closed
+// its session.
 func TestHangUp(t *testing.T) {
 	const script = `
 		sh -c 'echo $$ > inside; exec sleep 1000' &
@@ -107,7 +107,7 @@ func TestHangUp(t *testing.T) {
 	}
 }
 
-// In a container the session may be one from outside, which has no number there.
+// In a container the session may be from outside and have no number there.
 func TestHangUpInAContainer(t *testing.T) {
 	args := []string{"--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"}
 	if out, err := exec.Command("unshare", append(args, "true")...).CombinedOutput(); err != nil {

@@ -11,25 +11,24 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// member fills in what holds for a shim because of where it belongs. What it
-// says of a session is a claim.
+// member returns the shim with the fields that depend on where it belongs. The session that the
+// shim names is a claim.
 //
-// A shim that descends from a wrap belongs to that wrap, whatever it names: an agent
-// writes the environment and the line of what it starts, and would else choose other
-// rules and grants for it, those of a protection of another agent or of none. Any
-// other that names a protection is its agent's, and belongs to the run of the agent
-// that started it: all shims of one protection with one parent are one session, so
-// that what one server said is remembered when another is called. One that names
-// nothing that is known belongs to none.
+// A shim that descends from a wrap belongs to that wrap, whatever it names: an agent controls the
+// environment and the command line of what it starts, and could otherwise choose other rules and
+// grants, those of another agent's protection or of none. Any other shim that names a protection
+// belongs to the protected agent, and to the run of the process that started it. All shims of one
+// protection with one parent form one session, so that what one server said is remembered when
+// another is called. A shim that names nothing known belongs to no session.
 //
-// A wrap that outlasts its command has shims that do not descend from it: of an
-// instance of the agent that ran before, or that the system has started. Who names
-// its session is believed as far as that makes rules hold: agent and project are
-// those of the wrap. The session is one of its own, so that nothing granted in that
-// of the wrap counts, and its profile is that of the set in force.
+// A wrap that outlasts its command has shims that do not descend from it: those of an agent
+// instance that ran before, or that the system started. A shim that names such a session is trusted
+// only so far as that makes rules apply: it gets the agent and project of the wrap. It gets a
+// session of its own, so that no grant of the wrap's session counts, and the profile of the set in
+// force.
 //
-// lasts is the protection whose line started the shim, empty for another; claims is
-// the session of the wrap that it counts for without being of it. r.mu is held.
+// lasts is the protection whose command line started the shim; empty for other shims. claims is the
+// wrap's session that the shim counts for without descending from the wrap. r.mu must be held.
 func (r *Registry) member(h Hello) (shim gate.Shim, lasts, claims string) {
 	shim = h.Shim
 	agent, protected := "", false
@@ -60,15 +59,15 @@ func (r *Registry) member(h Hello) (shim gate.Shim, lasts, claims string) {
 	return shim, lasts, claims
 }
 
-// runUnder names the session of what an agent has started under a protection.
+// runUnder returns the session id for the shims that one agent started under a protection.
 func runUnder(protection string, parent, peer Process) string {
-	if parent.PID <= 1 { // its agent has gone, or it was never a child of one
+	if parent.PID <= 1 { // the agent has exited, or the shim was never a child of one
 		return sessionOf(protection, peer)
 	}
 	return sessionOf(protection, parent)
 }
 
-// above is the session of the nearest wrap in a line, nil for none. r.mu is held.
+// above returns the session of the nearest wrap in line, or nil. r.mu must be held.
 func (r *Registry) above(line []Process) *Session {
 	for _, p := range line {
 		for _, s := range r.sessions {
@@ -80,7 +79,7 @@ func (r *Registry) above(line []Process) *Session {
 	return nil
 }
 
-// wrapOf is the wrap's session that a shim is of or counts for, nil for none. r.mu is
+// wrapOf returns the wrap's session that a shim belongs to or counts for, or nil. r.mu must be
 // held.
 func (r *Registry) wrapOf(j *Joined) *Session {
 	if s := r.sessions[j.Shim.Session]; s != nil {
@@ -89,10 +88,9 @@ func (r *Registry) wrapOf(j *Joined) *Session {
 	return r.sessions[j.Claims]
 }
 
-// whole is the process that stands for the agent as a whole where that is an
-// application of several processes: the topmost one above the shim, but below a wrap,
-// that runs the same program as the shim's parent. Where the parent is not known it
-// is the shim itself.
+// whole returns the process that stands for the whole agent if that is an application of several
+// processes: the topmost process above the shim, but below a wrap, that runs the same program as
+// the shim's parent. If the parent is not known, it returns the shim itself.
 func (h *Hello) whole(wrap Process) Process {
 	if h.Parent.PID <= 1 {
 		return h.Peer
@@ -112,18 +110,17 @@ func (h *Hello) whole(wrap Process) Process {
 	return top
 }
 
-// isSameApplication reports whether two programs are one application: the same file,
-// or for macOS two of one bundle, whose helpers are programs of their own. Programs
-// that can't be seen are none.
+// isSameApplication reports whether two programs belong to one application: they are the same file,
+// or on macOS are in the same bundle, whose helpers are separate programs. Programs that can't be
+// seen never match.
 func isSameApplication(a, b string) bool {
 	bundleA, _, isBundledA := strings.Cut(a, ".app/")
 	bundleB, _, isBundledB := strings.Cut(b, ".app/")
 	return a != "" && a == b || isBundledA && isBundledB && bundleA == bundleB
 }
 
-// agentOf is the process that counts for the agent behind a shim, with all below it:
-// the shim's parent, and of an application with windows the application. r.mu is
-// held.
+// agentOf returns the process that counts, with all its descendants, as the agent behind a shim:
+// the shim's parent, or the whole application if the agent is a windowed one. r.mu must be held.
 func (r *Registry) agentOf(h *Hello, j *Joined) Process {
 	s := r.wrapOf(j)
 	switch {
@@ -139,8 +136,8 @@ func (r *Registry) agentOf(h *Hello, j *Joined) Process {
 
 func (r *Registry) isWindowed(agent string) bool { return r.windowed != nil && r.windowed(agent) }
 
-// serve notes that a shim has come to a wrap, and whom it serves: what has used a
-// session's servers counts as its agent as long as the session lasts. r.mu is held.
+// serve counts a new shim of a wrap and registers the agent behind it: a process that has used a
+// session's servers counts as its agent as long as the session lasts. r.mu must be held.
 func (r *Registry) serve(j *Joined) {
 	s := r.wrapOf(j)
 	if s == nil {
@@ -152,27 +149,27 @@ func (r *Registry) serve(j *Joined) {
 	}
 }
 
-// takes makes a shim one of the session.
+// takes returns shim as a shim of the session.
 func (s *Session) takes(shim gate.Shim) gate.Shim {
 	shim.Session, shim.Agent, shim.Project, shim.Limit = s.Spec.ID, s.Spec.Agent, s.Spec.Project, s.Spec.Profile
 	return shim
 }
 
-// sessionOf names the session of one run of a protected agent. A daemon that was started anew comes
-// to the same name.
+// sessionOf returns the session id for one run of a protected agent. It is the same after a restart
+// of the daemon.
 func sessionOf(protection string, agent Process) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %d", protection, agent.PID, agent.Start))
 	return hex.EncodeToString(sum[:16])
 }
 
-// AgentRun is one run of a protected agent: it has shims, and no wrap.
+// AgentRun is one run of a protected agent: it has shims and no wrap.
 type AgentRun struct {
 	ID         string // of the session
 	Protection string
 	Agent      string // its type
 	Project    string // where its first shim was started
 	PID        int32
-	Since      time.Time // of its first shim that is there still
+	Since      time.Time // when the oldest shim that is still attached came
 	Attached   int
 }
 

@@ -9,8 +9,7 @@ import (
 
 const aProtection = "1a571a571a571a571a571a571a571a57"
 
-// covering is a registry that knows of a protection of Claude Code's server files
-// and mail.
+// covering returns a registry that knows a protection of Claude Code's servers files and mail.
 func covering(t *testing.T, w *world) *Registry {
 	r := w.registry(t)
 	r.covers = func(id, server string) (string, bool) {
@@ -19,7 +18,7 @@ func covering(t *testing.T, w *world) *Registry {
 	return r
 }
 
-// enter joins a shim that names a session and is the child of parent.
+// enter joins a shim that names a session and is a child of parent.
 func enter(t *testing.T, r *Registry, attachment, session, server string, peer Process, line ...Process) *Joined {
 	t.Helper()
 	h := Hello{Shim: gate.Shim{Attachment: attachment, Session: session, Server: server, Project: "/p"}, Peer: peer, Line: append([]Process{peer}, line...)}
@@ -33,8 +32,8 @@ func enter(t *testing.T, r *Registry, attachment, session, server string, peer P
 	return j
 }
 
-// The shims of one run of a protected agent are one session, those of another run
-// another; what a daemon that comes later calls them is the same.
+// The shims of one run of a protected agent form one session, and those of another run another. The
+// next daemon gives them the same names.
 func TestProtectedRuns(t *testing.T) {
 	agent, other := Process{PID: 1000100, Start: 1}, Process{PID: 1000200, Start: 1}
 	w := newWorld()
@@ -57,7 +56,7 @@ func TestProtectedRuns(t *testing.T) {
 			t.Errorf("%s: protection %q", at.Shim.Server, at.Lasts)
 		}
 	}
-	// Its memory goes with its last shim.
+	// Its memory is deleted with its last shim.
 	r.End(a, "left", "")
 	if len(w.forgot) != 0 {
 		t.Errorf("forgot %q", w.forgot)
@@ -75,8 +74,8 @@ func TestProtectedRuns(t *testing.T) {
 	}
 }
 
-// What a shim says of a protection is a claim: one that names another server, or a
-// protection that nobody knows, belongs to nothing.
+// What a shim says about a protection is a claim: a shim that names another server, or an unknown
+// protection, belongs to no session.
 func TestProtectedClaims(t *testing.T) {
 	r := covering(t, newWorld())
 	defer r.Close()
@@ -93,7 +92,7 @@ func TestProtectedClaims(t *testing.T) {
 	}
 }
 
-// Below a wrap of its agent a protected server is the wrap's.
+// Below a wrap of its agent, a protected server belongs to the wrap.
 func TestProtectedBelowAWrap(t *testing.T) {
 	r := covering(t, newWorld())
 	defer r.Close()
@@ -115,8 +114,8 @@ func TestProtectedBelowAWrap(t *testing.T) {
 	r.Leave(s)
 }
 
-// A shim that descends from a wrap is of its session, agent, project and profile,
-// whatever it names; one that does not, and names nothing that is known, of none.
+// A shim that descends from a wrap has the wrap's session, agent, project and profile, whatever it
+// names. A shim that does not, and names nothing known, has none.
 func TestInheritedWithinAWrap(t *testing.T) {
 	r := covering(t, newWorld())
 	defer r.Close()
@@ -154,8 +153,8 @@ func TestInheritedWithinAWrap(t *testing.T) {
 	}
 }
 
-// Sessions of protected agents are apart by protection, process and when that began, and
-// count for a wrap of the same agent only.
+// Sessions of protected agents are distinguished by protection, process and start time, and count
+// only for a wrap of the same agent.
 func TestWhoseRunAShimIsOf(t *testing.T) {
 	agent := Process{PID: 1000100, Start: 1}
 	for name, other := range map[string]string{

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// A wrap that died left its files rewritten. Its lock went with it, so whoever
-// gets the lock may put them back.
+// A wrap that died left its files rewritten. Its locks were released with it, so anybody who gets a
+// lock may restore the file.
 
-// retry is the pause between two looks at a lock that is held: short while
-// somebody is surely about to let it go, long when it seems to be kept.
+// retry returns the delay before the next attempt to get a held lock: short while the lock is
+// likely to be released soon, longer after that.
 func retry(since time.Time) time.Duration {
 	if time.Since(since) < 3*time.Second {
 		return 50 * time.Millisecond
@@ -18,14 +18,13 @@ func retry(since time.Time) time.Duration {
 	return time.Second
 }
 
-// comeBack is for how long a wrap looks for the next daemon, with some room.
+// comeBack is how long a wrap may look for the next daemon, with some margin.
 const comeBack = 20 * time.Second
 
-// leaveToWrap leaves a session that an earlier daemon had to its wrap, as long as that
-// runs and may come back. A file's lock tells the same of a session with files to
-// put back; one without has no lock, and would be over, with its questions and
-// grants, before its wrap can say that it is not. It returns false when the wrap has
-// come back, or the registry closes.
+// leaveToWrap waits while the wrap of a recovered session runs and may come back. For a session
+// with files to restore, the files' locks show the same. A session without files has no lock, and
+// would be closed, with its questions and grants, before its wrap can reopen it. leaveToWrap
+// returns false if the wrap came back or the registry is closing.
 func (r *Registry) leaveToWrap(s *Session) bool {
 	if !s.Spec.Keep && len(s.Spec.Files) > 0 {
 		return true
@@ -41,8 +40,8 @@ func (r *Registry) leaveToWrap(s *Session) bool {
 	return true
 }
 
-// adopt restores the files of s as soon as its lock is free, unless its wrap
-// comes back before, and then forgets the session.
+// adopt restores the files of s as soon as their locks are free, and then forgets the session. It
+// stops if the wrap comes back first.
 func (r *Registry) adopt(s *Session) {
 	since := time.Now()
 	for {
@@ -70,7 +69,7 @@ func (r *Registry) adopt(s *Session) {
 	}
 }
 
-// restore puts back every file of s, and reports whether nothing is left to do.
+// restore restores every file of s and reports whether nothing is left to do.
 func (r *Registry) restore(s *Session) (done bool, problem string) {
 	if s.Spec.Keep {
 		return true, ""
@@ -85,7 +84,7 @@ func (r *Registry) restore(s *Session) (done bool, problem string) {
 		case err != nil:
 			done, problem = false, fmt.Sprintf("restore %s: %v", f.Path, err)
 		case !free:
-			done = false // its wrap lives, or another has begun: no problem yet
+			done = false // its wrap lives, or another has started: not a problem yet
 		case report != "":
 			r.log.Warn("restored after a wrap that ended early", "session", s.Spec.ID, "path", f.Path, "report", report)
 			if err := r.note(context.WithoutCancel(r.ctx), s, "restored", f.Path+": "+report); err != nil {
@@ -96,7 +95,7 @@ func (r *Registry) restore(s *Session) (done bool, problem string) {
 	return done, problem
 }
 
-// forget drops a session that has nothing left to guard.
+// forget deletes a session whose files need no restoring any more.
 func (r *Registry) forget(s *Session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,7 +107,7 @@ func (r *Registry) forget(s *Session) {
 		r.vanish(s)
 	}
 	r.endRun(s.Spec.ID)
-	for _, j := range r.drains(s.Spec.ID) { // of an earlier daemon, which went with the wrap
+	for _, j := range r.drains(s.Spec.ID) { // of a previous daemon, which ended with the wrap
 		j.leave(wrapEnded)
 	}
 	if err := r.store.DeleteSession(r.ctx, s.Spec.ID); err != nil {
@@ -121,8 +120,8 @@ func (r *Registry) forget(s *Session) {
 	r.changed.Broadcast()
 }
 
-// over lets go of what is remembered of a session, once it is closed and its
-// last shim has gone, in whatever order, or of a shim without one. r.mu is held.
+// over frees what is remembered of a session once it is closed and its last shim has left, in
+// either order, or of a shim without a session. r.mu must be held.
 func (r *Registry) over(session, attachment string) {
 	if session == "" || r.sessions[session] == nil && len(r.of(session)) == 0 {
 		r.forgets(session, attachment)

@@ -16,11 +16,11 @@ func statOf(pid int) (Process, bool) {
 	return s.Process, err == nil
 }
 
-// groupLives reports whether the group has a member that is no zombie: whoever
-// adopted that may take its time.
+// groupLives reports whether the group has a member that is not a zombie; the process that adopted
+// a zombie may be slow to reap it.
 func groupLives(leader Process) bool { return signalGroup(leader, 0) > 0 }
 
-// Each shim that leaves is looked at so, and the process table may be long.
+// This check is made for each shim that leaves, and the process table may be long.
 func TestGroupThatHasGoneCostsNoLookAtAllProcesses(t *testing.T) {
 	cmd := exec.Command("true")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

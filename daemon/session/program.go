@@ -18,20 +18,20 @@ import (
 const (
 	// hashWait is how long a call waits for the hash of a program.
 	hashWait = time.Second
-	// maxProgram is the longest program that is hashed, in bytes.
+	// maxProgram is the size of the largest program that is hashed, in bytes.
 	maxProgram = 2 << 30
-	// maxPrograms is how many are remembered.
+	// maxPrograms is how many hashes are remembered.
 	maxPrograms = 256
 )
 
-// program is the executable of an agent, and its hash once it was computed.
+// program is the executable of an agent, with its hash once that is computed.
 type program struct {
-	done chan struct{} // closed when what follows is set
+	done chan struct{} // closed when the fields below are set
 	sum  string
 	err  error
 }
 
-// hash returns the hex SHA-256 of the program, empty when there is none.
+// hash returns the hex SHA-256 of the program, or "" if p is nil.
 func (p *program) hash() (string, error) {
 	if p == nil {
 		return "", nil
@@ -51,11 +51,11 @@ func (p *program) hash() (string, error) {
 	}
 }
 
-// errHashing is why there is no hash yet.
+// errHashing is the error while the hash is not computed yet.
 var errHashing = errors.New("the SHA-256 of the agent's program is still being computed; repeat the call")
 
-// file names a program as it lies on disk. One that was changed has another
-// time of change, whatever its owner says of when it was modified.
+// file identifies a program on disk. A changed file has another change time, even if its owner sets
+// the modification time.
 type file struct {
 	path     string
 	dev, ino uint64
@@ -69,7 +69,7 @@ type programs struct {
 	ctx  context.Context // ends the goroutines
 	wait sync.WaitGroup
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	seen   map[file]*program
 	closed bool
 }
@@ -78,8 +78,8 @@ func newPrograms(ctx context.Context) *programs {
 	return &programs{ctx: ctx, seen: map[file]*program{}}
 }
 
-// of returns the program that a process runs, nil when it can't be looked at.
-// What is hashed is what runs, also when another file has taken its name.
+// of returns the program that a process runs, or nil if it can't be inspected. It hashes the
+// running program even if another file has taken its name.
 func (ps *programs) of(p proc.Info) *program {
 	f, err := proc.OpenProgram(p)
 	if err != nil {
@@ -94,7 +94,7 @@ func (ps *programs) of(p proc.Info) *program {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	if known := ps.seen[key]; known != nil || ps.closed {
-		_ = f.Close() // likewise
+		_ = f.Close() // nothing was written
 		return known
 	}
 	if len(ps.seen) >= maxPrograms {
@@ -104,13 +104,13 @@ func (ps *programs) of(p proc.Info) *program {
 	ps.seen[key] = one
 	ps.wait.Go(func() {
 		one.sum, one.err = sum(ps.ctx, f)
-		_ = f.Close() // likewise
+		_ = f.Close() // nothing was written
 		close(one.done)
 	})
 	return one
 }
 
-// sum computes the hex SHA-256 of a file, unless ctx ends.
+// sum computes the hex SHA-256 of a file. It stops when ctx ends.
 func sum(ctx context.Context, f io.Reader) (string, error) {
 	h := sha256.New()
 	for total := int64(0); ; {
@@ -129,7 +129,7 @@ func sum(ctx context.Context, f io.Reader) (string, error) {
 	}
 }
 
-// close waits for the goroutines, which end with ps.ctx. None begins after it.
+// close waits for the goroutines, which end with ps.ctx. None is started after it.
 func (ps *programs) close() {
 	ps.mu.Lock()
 	ps.closed = true

@@ -17,8 +17,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// Registry is the one list of sessions and attachments. It is safe for
-// concurrent use.
+// Registry is the list of sessions and attachments. It is safe for concurrent use.
 type Registry struct {
 	gate     *gate.Gate
 	recorder gate.Recorder
@@ -36,52 +35,49 @@ type Registry struct {
 	cancel context.CancelFunc
 	wait   sync.WaitGroup
 
-	self int32 // our own process, which a wrap may have started
+	self int32 // the daemon's own process, which a wrap may have started
 
-	hangUps sync.WaitGroup // those under way, which are over by themselves
+	hangUps sync.WaitGroup // those under way, which end by themselves
 
-	refresh  chan struct{} // holds a token when agents may see other things than before
+	refresh  chan struct{} // holds a token if agents may see other definitions than before
 	programs *programs
 	known    sync.Map // know, by attachment
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	changed  sync.Cond
 	sessions map[string]*Session
 	joined   map[string]*Joined
 	runs     map[string]*run
-	gone     map[string]store.Gone // wraps that are over, by their session
+	gone     map[string]store.Gone // ended wraps, by session
 	closing  bool
 }
 
-// Options are what a registry needs of others.
+// Options are the dependencies and callbacks of a Registry.
 type Options struct {
 	Gate     *gate.Gate
 	Recorder gate.Recorder
 	Store    Store
 	Restorer Restorer
 	Logger   *slog.Logger
-	// Earlier returns what an earlier daemon has recorded for an attachment.
+	// Earlier returns what a previous daemon recorded for an attachment.
 	Earlier func(attachment string) map[uint64]record.Record
-	// Withdraw takes back the open questions of an attachment that will not
-	// come back.
+	// Withdraw withdraws the waiting questions of an attachment that will not come back.
 	Withdraw func(attachment string)
-	// Forget drops what is remembered of a session that is over, or of a shim
-	// without one.
+	// Forget deletes what is remembered of an ended session, or of a shim without a session.
 	Forget func(session, attachment string)
-	// Protected returns the agent that is protected under an id, if the server is
-	// one of those whose entries were rewritten. It must not block.
+	// Protected returns the agent that is protected under id, if server is one of those whose
+	// entries were rewritten. It must not block.
 	Protected func(id, server string) (agent string, ok bool)
-	// Patience is after how long an agent of a type gives up a call, 0 where
-	// nobody knows; nil: nobody ever does.
+	// Patience returns the timeout of calls of an agent type, 0 if it is not known. If nil, it is
+	// never known.
 	Patience func(agent string) time.Duration
-	// Windowed reports whether agents of a type are applications of several
-	// processes; nil: none is.
+	// Windowed reports whether agents of a type are applications of several processes. If nil, none
+	// is.
 	Windowed func(agent string) bool
 }
 
-// New returns a registry that has taken up what an earlier daemon left: the
-// files of sessions whose wrap has gone are being restored when it returns.
-// Close ends it.
+// New returns a registry that has recovered the state of a previous daemon: goroutines restore the
+// files of sessions whose wrap has ended. Close must be called.
 func New(o Options) (*Registry, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &Registry{
@@ -124,12 +120,12 @@ func New(o Options) (*Registry, error) {
 	return r, nil
 }
 
-// Refresh has all agents told of lists that are not what they were shown, since
-// another set is in force or a definition was accepted. It waits for nothing.
+// Refresh notifies all agents that their lists have changed, because another set is in force or a
+// definition was accepted. It does not block.
 func (r *Registry) Refresh() {
 	select {
 	case r.refresh <- struct{}{}:
-	default: // one that has not begun yet will see this, too
+	default: // a refresh that has not begun yet covers this one
 	}
 }
 
@@ -156,8 +152,8 @@ func newSession(spec Spec, wrap Process, opened time.Time) *Session {
 	}
 }
 
-// List returns the sessions, oldest first, each with how many shims it has and
-// what keeps its files from being restored.
+// List returns the sessions, oldest first, each with its number of shims and the reason why its
+// files are not restored.
 func (r *Registry) List() []State {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -169,8 +165,8 @@ func (r *Registry) List() []State {
 	return all
 }
 
-// Files returns the files that are rewritten for sessions, those of the oldest
-// session first. It is asked for each call; what it returns is not to be changed.
+// Files returns the rewritten files of all sessions, those of the oldest session first. It is
+// called for each call; the result must not be modified.
 func (r *Registry) Files() []File {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -192,14 +188,14 @@ func (r *Registry) Files() []File {
 	return all
 }
 
-// State is a session as it stands now.
+// State is the current state of a session.
 type State struct {
 	Session  *Session
 	Attached int
-	Present  bool   // its wrap is there
+	Present  bool   // its wrap's stream is open
 	Problem  string // why its files are not restored yet
 
-	Files      []File // that are rewritten: those of Spec, and what was amended since
+	Files      []File // rewritten files: those of Spec, and those amended since
 	Ungoverned []Ungoverned
 }
 
@@ -221,10 +217,10 @@ func (r *Registry) Close() {
 	r.programs.close()
 }
 
-// look is the pause between two looks at a process.
+// look is the interval at which a process is polled.
 const look = 50 * time.Millisecond
 
-// pause waits for d, and reports false when the registry ended meanwhile.
+// pause waits for d. It returns false if the registry was closed meanwhile.
 func (r *Registry) pause(d time.Duration) bool {
 	select {
 	case <-time.After(d):

@@ -9,27 +9,27 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// Saved is what the next daemon has to know of a shim that is attached to this one:
-// what it is judged as was found out when it came, and is not asked again.
+// Saved is the state of an attached shim that the next daemon needs. What a shim is judged as was
+// determined when it attached and does not change.
 type Saved struct {
 	Shim         gate.Shim
 	Build        string
 	Peer, Parent Process
-	Whole        Process // of the agent: see agentOf
+	Whole        Process // the whole agent; see agentOf
 	Server       Process // zero while there is none
-	Lasts        string  // the protection whose line started it, empty for another
-	Claims       string  // the wrap's session that it counts for without descending from the wrap, empty for another
+	Lasts        string  // protection whose command line started the shim; empty for other shims
+	Claims       string  // wrap's session that the shim counts for without descending from the wrap; may be empty
 	Since        time.Time
 }
 
-// Saved returns what the next daemon has to know of j.
+// Saved returns the state of j that the next daemon needs.
 func (r *Registry) Saved(j *Joined) Saved {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return j.Saved
 }
 
-// wrap is the session of the wrap with which the shim ends, empty for none.
+// wrap returns the session of the wrap that the shim ends with, or "".
 func (s *Saved) wrap() string {
 	switch {
 	case s.Lasts != "" && (s.Claims != "" || s.Shim.Session == runUnder(s.Lasts, s.Parent, s.Peer)):
@@ -40,8 +40,8 @@ func (s *Saved) wrap() string {
 	return s.Shim.Session
 }
 
-// Rejoin takes a shim back in that was attached to an earlier daemon. It is called before
-// anybody can ask who is an agent.
+// Rejoin attaches a shim that was attached to a previous daemon. It must be called before anybody
+// can ask which processes are agents.
 func (r *Registry) Rejoin(ctx context.Context, s Saved, leave func(reason string)) (*Joined, error) {
 	if !s.Peer.Alive() {
 		return nil, fmt.Errorf("the shim of server %s has ended: %w", s.Shim.Server, gate.ErrNotRunning)
@@ -62,7 +62,7 @@ func (r *Registry) Rejoin(ctx context.Context, s Saved, leave func(reason string
 	}
 	r.unknown(&j.Shim)
 	r.admit(j, earlier, leave)
-	if id := s.wrap(); id != "" && r.sessions[id] == nil { // it has gone with the earlier daemon
+	if id := s.wrap(); id != "" && r.sessions[id] == nil { // it ended with the previous daemon
 		leave(wrapEnded)
 	}
 	r.mu.Unlock()
@@ -70,7 +70,7 @@ func (r *Registry) Rejoin(ctx context.Context, s Saved, leave func(reason string
 	return j, nil
 }
 
-// Lost records that a shim of an earlier daemon has come to its end for a reason.
+// Lost records that a shim of a previous daemon was lost, with the reason.
 func (r *Registry) Lost(ctx context.Context, s Saved, why string) {
 	r.withdraw(s.Shim.Attachment)
 	r.recordShim(ctx, record.KindDetach, &s, "", "lost", why)

@@ -1,10 +1,9 @@
-// Package session knows who is at the daemon: the wraps that people opened and
-// the shims that joined.
+// Package session keeps track of the agents at the daemon: the wraps that people opened and the
+// shims that attached.
 //
-// A wrap is a stream. When it tears, its rewritten files are still there. This
-// package takes over then and restores them once the wrap's lock is free. What it
-// has to do is on disk, so that a daemon that was killed as well does it at its next
-// start.
+// A wrap is a stream. When it breaks, the files that it rewrote remain rewritten. This package then
+// restores them once the wrap's lock is free. The work to do is on disk, so that a daemon that was
+// killed too does it at its next start.
 package session
 
 import (
@@ -22,40 +21,40 @@ import (
 // drainLimit is how long a session's shims may take to leave.
 const drainLimit = 10 * time.Second
 
-// Reattach is how long something that lost the daemon may take to come back.
+// Reattach is how long a peer that lost the daemon may take to come back.
 const Reattach = 15 * time.Second
 
-// Process names a process beyond the reuse of its pid.
+// Process identifies a process even if its pid is reused.
 type Process = proc.Process
 
-// File is one file that a session has rewritten; its journal is opaque here.
+// File is one file that a session rewrote. Its journal is opaque to this package.
 type File = store.File
 
-// Spec is what a wrap tells of itself.
+// Spec is what a wrap says about itself.
 type Spec struct {
 	ID       string
 	Agent    string
 	Command  []string
 	Project  string
-	Profile  gate.Profile // empty: what the configuration says
+	Profile  gate.Profile // empty: that of the configuration
 	Files    []File
 	Keep     bool // leave the files as they are
-	Headless bool // a run of the daemon's own, which ends what is left of it
-	// Outlasting: what the command started, or an instance that ran before, starts
-	// servers once the command has returned. See member.
+	Headless bool // a run of the daemon's own, which ends its leftovers itself
+	// Outlasting is set if servers are started after the command has returned, by its children or
+	// by an instance that ran before. See member.
 	Outlasting bool
-	// Ungoverned are the servers that came up before the session was taken up again.
+	// Ungoverned are the servers that appeared before the session was reopened.
 	Ungoverned []Ungoverned
 }
 
-// Restorer puts rewritten files back. Restore reports false when the lock of
-// the file is held: then its wrap lives, or another has begun. It must be safe
-// to call again after it was interrupted.
+// Restorer restores rewritten files. Restore returns false if the lock of the file is held: its
+// wrap lives, or another has started. It must be safe to call Restore again after an interrupted
+// call.
 type Restorer interface {
 	Restore(journal []byte) (report string, free bool, err error)
 }
 
-// Store keeps sessions and server processes over a restart; see store.DB.
+// Store keeps sessions and ended wraps across restarts; see store.DB.
 type Store interface {
 	PutSession(context.Context, *store.Session) error
 	DeleteSession(ctx context.Context, id string) error
@@ -65,13 +64,13 @@ type Store interface {
 	Gone(context.Context) ([]store.Gone, error)
 }
 
-// Event tells that a shim of a session came or went.
+// Event reports that a shim of a session attached or left.
 type Event struct {
 	Attachment string
 	Server     string
 	Gone       bool
-	Attached   int     // how many there are now
-	Agent      Process // that counts for the agent; zero where none is known
+	Attached   int     // how many are attached now
+	Agent      Process // the process that counts as the agent; zero if not known
 	Claimed    bool    // it names the session without descending from the wrap
 }
 
@@ -81,29 +80,29 @@ type Session struct {
 	Wrap   Process
 	Opened time.Time
 
-	terminal int    // that the wrap belongs to, or noTerminal
+	terminal int    // the wrap's, see terminalOf, or noTerminal
 	cgroup   string // of the wrap
 	events   chan Event
-	ended    chan struct{} // closed when the stream that opened it has ended
+	ended    chan struct{} // closed when the stream that opened the session has ended
 
-	// The registry's mutex guards what follows.
+	// The registry's mutex guards the fields below.
 	present    bool      // the wrap's stream is open
-	closed     bool      // the wrap asked for the end
-	settled    bool      // what it leaves running is known: see leaves
-	problem    string    // why the files could not be put back yet
-	served     int       // shims that have joined
-	apps       []Process // what counts as the agent besides what descends from the wrap: see agentOf
-	files      []File    // those of Spec, and what was amended since
+	closed     bool      // the wrap asked to close the session
+	settled    bool      // what the wrap leaves running is known: see leaves
+	problem    string    // why the files could not be restored yet
+	served     int       // shims that have attached
+	apps       []Process // what counts as the agent besides descendants of the wrap: see agentOf
+	files      []File    // those of Spec, and those amended since
 	ungoverned []Ungoverned
 }
 
-// Events returns the comings and goings of the session's shims. Events that
-// nobody reads are dropped; each carries the count.
+// Events returns the channel of the session's events. An event that nobody receives is dropped;
+// each event carries the current count.
 func (s *Session) Events() <-chan Event { return s.events }
 
-// Open starts a session, or takes one up again that the same wrap opened with
-// an earlier stream or an earlier daemon. It is on disk when Open returns.
-// Leave must be called when the wrap's stream ends.
+// Open opens a session, or reopens one that the same wrap opened with an earlier stream or a
+// previous daemon. The session is on disk when Open returns. Leave must be called when the wrap's
+// stream ends.
 func (r *Registry) Open(ctx context.Context, wrap Process, spec Spec) (*Session, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -135,13 +134,13 @@ func (r *Registry) Open(ctx context.Context, wrap Process, spec Spec) (*Session,
 	verdict := "opened"
 	if again {
 		verdict = "reopened"
-		// A shim that came or went meanwhile had nobody to tell.
+		// Nobody was notified of shims that came or went meanwhile.
 		n := len(r.of(spec.ID))
 		s.events <- Event{Gone: n == 0, Attached: n}
 	}
 	if err := r.note(ctx, s, verdict, s.opening()); err != nil {
-		// Nobody will leave a session that was not opened; what an earlier stream
-		// of it has rewritten is to be put back all the same.
+		// Leave will not be called for a session that was not opened, but what an earlier stream of
+		// it rewrote must be restored.
 		s.present = false
 		r.vanish(s)
 		close(s.ended)
@@ -151,7 +150,7 @@ func (r *Registry) Open(ctx context.Context, wrap Process, spec Spec) (*Session,
 	return s, nil
 }
 
-// opening says what there is to know of a session that begins.
+// opening describes a new session for the record.
 func (s *Session) opening() string {
 	if len(s.Spec.Files) == 0 {
 		return fmt.Sprintf("%q in %s", s.Spec.Command, s.Spec.Project)
@@ -167,7 +166,7 @@ func filesOf(files []File) string {
 	return fmt.Sprintf("with the servers of %q", paths)
 }
 
-// save writes down what is to be known of s after a restart. r.mu is held.
+// save stores what the next daemon needs of s. r.mu must be held.
 func (r *Registry) save(ctx context.Context, s *Session) error {
 	return r.store.PutSession(ctx, &store.Session{
 		ID: s.Spec.ID, Agent: s.Spec.Agent, Command: s.Spec.Command, Project: s.Spec.Project, Profile: string(s.Spec.Profile),
@@ -175,7 +174,7 @@ func (r *Registry) save(ctx context.Context, s *Session) error {
 	})
 }
 
-// note writes down what happened to a session.
+// note records what happened to a session.
 func (r *Registry) note(ctx context.Context, s *Session, verdict, reason string) error {
 	return r.recorder.Record(ctx, &record.Record{
 		Kind: record.KindSession, Session: s.Spec.ID, Agent: s.Spec.Agent, Verdict: verdict, Reason: reason,
@@ -183,8 +182,8 @@ func (r *Registry) note(ctx context.Context, s *Session, verdict, reason string)
 	}, nil, nil)
 }
 
-// Drain asks the session's shims to leave and waits until they have, for ten
-// seconds at most. byWrap says that the wrap asks, which is about to end.
+// Drain asks the session's shims to leave and waits until they have, for at most 10 seconds. byWrap
+// reports that the caller is the wrap, which is about to end.
 func (r *Registry) Drain(ctx context.Context, id string, byWrap bool) (drained, remaining int, err error) {
 	r.mu.Lock()
 	if r.sessions[id] == nil {
@@ -207,7 +206,7 @@ func (r *Registry) Drain(ctx context.Context, id string, byWrap bool) (drained, 
 	return max(0, len(mine)-remaining), remaining, nil
 }
 
-// Owns reports whether the process is the wrap that opened the session.
+// Owns reports whether p is the wrap that opened the session.
 func (r *Registry) Owns(p Process, id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -215,7 +214,7 @@ func (r *Registry) Owns(p Process, id string) bool {
 	return s != nil && s.Wrap == p
 }
 
-// of returns the attachments of a session. r.mu is held.
+// of returns the attachments of a session. r.mu must be held.
 func (r *Registry) of(session string) []*Joined {
 	var mine []*Joined
 	for _, j := range r.joined {
@@ -226,16 +225,16 @@ func (r *Registry) of(session string) []*Joined {
 	return mine
 }
 
-// of reports whether a shim is of a session, or counts for it.
+// of reports whether the shim belongs to a session or counts for it.
 func (j *Joined) of(session string) bool { return j.Shim.Session == session || j.Claims == session }
 
-// drains are the attachments of a session that end with it. What a protection's line
-// started that does not descend from the wrap goes on without. r.mu is held.
+// drains returns the attachments that end with the session. A shim that a protection's command line
+// started, and that does not descend from the wrap, continues without it. r.mu must be held.
 func (r *Registry) drains(session string) []*Joined {
 	return slices.DeleteFunc(r.of(session), func(j *Joined) bool { return j.Claims == session && j.Lasts != "" })
 }
 
-// until waits until count is zero or ctx ends, and returns it.
+// until waits until count returns zero or ctx ends, and returns the count.
 func (r *Registry) until(ctx context.Context, count func() int) int {
 	stop := context.AfterFunc(ctx, func() {
 		r.mu.Lock()
@@ -251,8 +250,8 @@ func (r *Registry) until(ctx context.Context, count func() int) int {
 	return count()
 }
 
-// Suspend is called instead of Leave when the stream has ended because the daemon does:
-// the wrap comes to the next one, and its shims are left to that.
+// Suspend is called instead of Leave if the stream ended because the daemon stops: the wrap
+// connects to the next daemon, which takes over its shims.
 func (r *Registry) Suspend(s *Session) {
 	r.mu.Lock()
 	s.present = false
@@ -260,12 +259,11 @@ func (r *Registry) Suspend(s *Session) {
 	close(s.ended)
 }
 
-// wrapEnded is why the shims of a wrap are asked to leave that has gone without asking
-// them.
+// wrapEnded is the reason given to the shims of a wrap that ended without asking them to leave.
 const wrapEnded = "the wrap has ended"
 
-// Leave is called when the stream that opened s has ended. What the wrap has
-// not put back by then is put back here.
+// Leave is called when the stream that opened s has ended. Files that the wrap has not restored are
+// restored by the registry.
 func (r *Registry) Leave(s *Session) {
 	r.mu.Lock()
 	s.present = false
@@ -274,7 +272,7 @@ func (r *Registry) Leave(s *Session) {
 		r.vanish(s)
 	}
 	for _, j := range r.drains(s.Spec.ID) {
-		if !closing { // a daemon that stops leaves the shims to its successor
+		if !closing { // a daemon that stops leaves the shims to the next one
 			j.leave(wrapEnded)
 		}
 	}

@@ -20,17 +20,17 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// world is what a registry stands on, in memory.
+// world has the in-memory dependencies of a registry.
 type world struct {
 	mu       sync.Mutex
 	saved    map[string]store.Session
 	gone     map[string]store.Gone
 	held     bool  // the lock of every file is held
-	broken   error // restoring fails
+	broken   error // the error of Restore
 	restored []string
 	notes    []string
-	dropped  []string // attachments whose questions were taken back
-	forgot   []string // sessions/attachments of which nothing is remembered any more
+	dropped  []string // attachments whose questions were withdrawn
+	forgot   []string // sessions/attachments whose memory was deleted
 }
 
 func newWorld() *world {
@@ -114,7 +114,7 @@ func (w *world) registry(t *testing.T) *Registry {
 	return r
 }
 
-// eventually waits until ok holds of the world.
+// eventually waits until ok returns true.
 func (w *world) eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for over := time.Now().Add(time.Minute); time.Now().Before(over); time.Sleep(5 * time.Millisecond) {
@@ -133,7 +133,7 @@ func (w *world) eventually(t *testing.T, what string, ok func() bool) {
 const anID = "00112233445566778899aabbccddeeff"
 
 var (
-	aWrap = Process{PID: 1000001, Start: 7} // no such process lives
+	aWrap = Process{PID: 1000001, Start: 7} // no such process exists
 	aSpec = Spec{ID: anID, Agent: "custom", Project: "/p", Files: []File{{Path: "/cfg.json", Journal: []byte("J")}}}
 )
 
@@ -165,7 +165,7 @@ func TestWrapAndDaemonDie(t *testing.T) {
 	w := newWorld()
 	r := w.registry(t)
 	open(t, r, aWrap)
-	r.Close() // as a daemon that is gone: nothing was put back
+	r.Close() // as if the daemon had died: nothing was restored
 	if len(w.restored) != 0 {
 		t.Fatal("a daemon that stops restores under a living wrap")
 	}
@@ -174,9 +174,9 @@ func TestWrapAndDaemonDie(t *testing.T) {
 	w.eventually(t, "restore at the next start", func() bool { return len(w.restored) == 1 && len(w.saved) == 0 })
 }
 
-// The shims of a wrap that was killed together with the daemon are asked to leave, as
-// they are when it is killed alone: whether its files are put back before the next
-// daemon knows of them or after.
+// The shims of a wrap that was killed together with the daemon are asked to leave, as they are if
+// only the wrap is killed. It does not matter whether its files are restored before the next daemon
+// knows the shims or after.
 func TestWrapAndDaemonDieUnderShims(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		w := newWorld()
@@ -209,7 +209,7 @@ func TestDaemonRestartsUnderAWrap(t *testing.T) {
 	open(t, r, aWrap)
 	r.Close()
 
-	w.held = true // its wrap lives and has the lock
+	w.held = true // its wrap lives and holds the lock
 	next := w.registry(t)
 	defer next.Close()
 	s := open(t, next, aWrap) // it comes back
@@ -217,7 +217,7 @@ func TestDaemonRestartsUnderAWrap(t *testing.T) {
 	if _, err := next.Open(context.Background(), aWrap, aSpec); !errors.Is(err, gate.ErrLocked) {
 		t.Errorf("opened twice: got %v", err)
 	}
-	time.Sleep(100 * time.Millisecond) // longer than the pause between two looks
+	time.Sleep(100 * time.Millisecond) // longer than the retry delay
 	if len(w.restored) != 0 {
 		t.Error("restored under a wrap that came back")
 	}
@@ -225,8 +225,8 @@ func TestDaemonRestartsUnderAWrap(t *testing.T) {
 	w.eventually(t, "restore", func() bool { return len(w.restored) == 1 })
 }
 
-// A shim may leave while the wrap is on its way back to a new daemon: the wrap
-// must not wait for it for ever.
+// A shim may leave while the wrap reconnects to a new daemon. The wrap must not wait for it
+// forever.
 func TestReopenedSessionKnowsItsShims(t *testing.T) {
 	for _, left := range []bool{true, false} {
 		w := newWorld()
@@ -297,8 +297,8 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// A session without a lock is its wrap's as long as that runs: what was asked in it
-// and granted to it outlives the daemon.
+// A session without a lock belongs to its wrap as long as that runs: its questions and grants
+// outlive the daemon.
 func TestKeepOverRestart(t *testing.T) {
 	me, err := proc.Look(int32(os.Getpid()))
 	if err != nil {
@@ -328,7 +328,7 @@ func TestKeepOverRestart(t *testing.T) {
 				next.Close()
 				return
 			}
-			next.Close() // waits for whoever would have ended the session
+			next.Close() // waits for the goroutine that would end the session
 			if len(w.saved) != 1 || len(w.forgot) != 0 {
 				t.Errorf("saved %v, forgot %v", w.saved, w.forgot)
 			}
@@ -368,7 +368,7 @@ func TestMembership(t *testing.T) {
 	for line, want := range map[*[]Process]bool{
 		{{PID: 50}, aWrap}:              true,  // below the wrap
 		{aWrap}:                         false, // the wrap itself
-		{{PID: 50}, {PID: 9}}:           false, // the agent's pid, used again
+		{{PID: 50}, {PID: 9}}:           false, // the agent's pid, reused
 		{{PID: 50}, {PID: 9, Start: 9}}: true,
 		{{PID: 50}, shim}:               true,
 		{{PID: 50}, {PID: 1, Start: 1}}: false,
@@ -423,7 +423,7 @@ func TestHijackedAttachment(t *testing.T) {
 	}
 }
 
-// What a shim that was killed has left of its server's group is ended.
+// What a killed shim left of its server's process group is ended.
 func TestEndGroup(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "trap '' TERM; sleep 300 & wait; wait")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -453,8 +453,8 @@ func TestEndGroup(t *testing.T) {
 	}
 }
 
-// What is remembered of a session goes when it is closed and its last shim has
-// gone, in whatever order; that of a shim without one goes with it.
+// The memory of a session is deleted when it is closed and its last shim has left, in either order.
+// The memory of a shim without a session is deleted with the shim.
 func TestForgets(t *testing.T) {
 	shim := Process{PID: 1000002, Start: 8}
 	forgot := func(w *world) string {
@@ -492,7 +492,7 @@ func TestForgets(t *testing.T) {
 	w.eventually(t, "forget", func() bool { return len(w.forgot) == 1 && w.forgot[0] == "/attachment-"+anID })
 }
 
-// lax is a policy of which only the profile is asked.
+// lax is a policy of which only the profile is used.
 type lax struct{ gate.Policy }
 
 func (lax) Profile() gate.Profile { return gate.Development }

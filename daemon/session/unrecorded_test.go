@@ -15,8 +15,8 @@ func (fullDisk) Record(context.Context, *record.Record, []byte, []string) error 
 	return errors.New("no space left")
 }
 
-// A session whose opening can't be recorded is refused, and must not count as
-// open: nobody would ever put its files back.
+// A session whose opening can't be recorded is refused and does not count as open; otherwise its
+// files would never be restored.
 func TestSessionThatCannotBeRecorded(t *testing.T) {
 	w := newWorld()
 	r := w.registry(t)

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// Conn returns the conversation of the present life, and waits for one while
-// the program is being started. A program that has failed or was stopped is an
-// error; so is the end of ctx.
+// Conn returns the connection to the current life. While the program is being started, it waits for
+// it. It returns an error if the program has failed or was stopped, or if ctx ends.
 func (p *Process[T]) Conn(ctx context.Context) (T, error) {
 	l, err := p.present(ctx, "talk to")
 	if err != nil {
@@ -38,11 +37,11 @@ func (p *Process[T]) present(ctx context.Context, what string) (*life[T], error)
 	}
 }
 
-// Do makes a call in the present life, for which it waits if there is none; the timeout
-// bounds all of it, and errors call it name. An error of f is returned as it is, but when
-// the life ended under the call: then f is called once more, in the next life, unless it
-// has ended ctx. Whose life ends as well has the error [ErrEnded]. When the time is over
-// the error says so, and f's context has ended.
+// Do calls f with the connection to the current life, and waits for one if there is none. The
+// timeout covers everything. name names the call in errors. Do returns an error of f as it is,
+// unless the life ended during the call: then it calls f once more, in the next life. f may end ctx
+// to prevent that. If that life ends too, the error is [ErrEnded]. After the timeout the error says
+// so, and the context of f has ended.
 func (p *Process[T]) Do(ctx context.Context, name string, timeout time.Duration, f func(ctx context.Context, conn T) error) error {
 	what := fmt.Sprintf("call %s of", name)
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, timedOut(timeout))
@@ -63,7 +62,7 @@ func (p *Process[T]) Do(ctx context.Context, name string, timeout time.Duration,
 		case !again:
 			return fmt.Errorf("%s %s: %w: %w", what, p.options.Name, ErrEnded, err)
 		}
-		// The conversation is over, and so this life will be in a moment.
+		// The connection is lost, so this life will end soon.
 		select {
 		case <-l.ended:
 		case <-ctx.Done():
@@ -72,12 +71,12 @@ func (p *Process[T]) Do(ctx context.Context, name string, timeout time.Duration,
 	}
 }
 
-// timedOut is a deadline that says how long it was.
+// timedOut is the cause of an expired timeout, with its length.
 type timedOut time.Duration
 
 func (t timedOut) Error() string { return "no answer in " + time.Duration(t).String() }
 
-// Is makes it a context.DeadlineExceeded.
+// Is reports whether target is context.DeadlineExceeded.
 func (t timedOut) Is(target error) bool { return target == context.DeadlineExceeded }
 
 func (p *Process[T]) lost(l *life[T], err error) bool {

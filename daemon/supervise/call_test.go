@@ -11,7 +11,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/child"
 )
 
-// crashing answers greetings, and dies of anything else in its first lives.
+// crashing answers greetings, and exits at any other line in its first lives.
 func crashing(lives int) script {
 	return func(f *fakeProgram, line string) {
 		if line != "hello" && f.pid < 100+lives {
@@ -22,7 +22,7 @@ func crashing(lives int) script {
 	}
 }
 
-// deaf answers greetings only.
+// deaf answers only greetings.
 func deaf(f *fakeProgram, line string) {
 	if line == "hello" {
 		answering(f, line)
@@ -32,9 +32,9 @@ func deaf(f *fakeProgram, line string) {
 func TestDo(t *testing.T) {
 	for _, test := range []struct {
 		name    string
-		ends    bool // its context, when the life ended under it
+		ends    bool // the call ends its own context when the life ends
 		crashes int
-		asked   int // how often the program was asked
+		asked   int // how often the program was called
 		want    error
 		says    string
 	}{
@@ -110,8 +110,7 @@ func TestDoTimeout(t *testing.T) {
 	})
 }
 
-// A life ends under many calls at once: each is made once more, and each gets
-// the next life's conversation.
+// A life ends during many calls: each is repeated once, and gets the connection of the next life.
 func TestDoWithManyCallers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		h := keep(t, func(_ *Options[*talk], h *house) { h.script = deaf })

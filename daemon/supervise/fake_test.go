@@ -16,8 +16,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/child"
 )
 
-// fakeProgram is a program for tests with a false clock: it lives in this
-// process, on pipes of io.
+// fakeProgram is a program for tests with a fake clock: it runs in this process, on io pipes.
 type fakeProgram struct {
 	pid            int
 	in             *io.PipeReader // what it reads
@@ -28,7 +27,7 @@ type fakeProgram struct {
 	once  sync.Once
 	done  chan struct{}
 	state child.State
-	leave time.Duration // how long it takes to leave once its stdin is closed
+	leave time.Duration // how long it takes to exit once its stdin is closed
 	stops []child.Grace
 }
 
@@ -47,7 +46,7 @@ func (f *fakeProgram) Stderr() io.ReadCloser { return f.stderr }
 func (f *fakeProgram) Done() <-chan struct{} { return f.done }
 func (f *fakeProgram) Wait() child.State     { <-f.done; return f.state }
 
-// exit ends it.
+// exit ends the program.
 func (f *fakeProgram) exit(s child.State) {
 	f.once.Do(func() {
 		f.state = s
@@ -71,7 +70,7 @@ func (f *fakeProgram) Stop(ctx context.Context, g child.Grace) child.State {
 	return f.state
 }
 
-// talk is a conversation in lines.
+// talk is a connection that carries lines.
 type talk struct {
 	w       io.WriteCloser
 	r       io.ReadCloser
@@ -110,14 +109,13 @@ func (c *talk) ask(ctx context.Context, what string) (string, error) {
 	}
 }
 
-// script says what each life of the program does: it is called for each line
-// the program reads.
+// script is what each life of the program does: it is called for each line that the program reads.
 type script func(f *fakeProgram, line string)
 
-// answering answers each line with itself.
+// answering echoes each line.
 func answering(f *fakeProgram, line string) { fmt.Fprintln(f.out, line) }
 
-// house is a process over fakes, with all that happened to it.
+// house is a test fixture: a process over fake programs, with a log of what happened to it.
 type house struct {
 	*Process[*talk]
 	t       *testing.T
@@ -125,14 +123,14 @@ type house struct {
 	lives   []*fakeProgram
 	born    []time.Time
 	seen    []string
-	begin   func(life int, f *fakeProgram) // called as a life begins, if set
+	begin   func(life int, f *fakeProgram) // called at the start of a life; may be nil
 	script  script
-	failing error // of the next starts
+	failing error // the error of the next starts
 	cancel  context.CancelFunc
 	ended   chan error
 }
 
-// keep makes a house within a synctest bubble and lets it run.
+// keep returns a running house in a synctest bubble.
 func keep(t *testing.T, change func(*Options[*talk], *house)) *house {
 	h := &house{t: t, script: answering, ended: make(chan error, 1)}
 	o := Options[*talk]{
@@ -209,8 +207,8 @@ func (h *house) states() string {
 	return strings.Join(h.seen, " ")
 }
 
-// close ends the house, which must end every fake and goroutine: synctest
-// fails the test when one is left.
+// close ends the house and with it every fake and goroutine: synctest fails the test if one is
+// left.
 func (h *house) close() {
 	h.t.Helper()
 	h.cancel()
@@ -226,7 +224,7 @@ func (h *house) close() {
 	}
 }
 
-// bubble runs a test with a false clock.
+// bubble runs a test with a fake clock.
 func bubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, test)

@@ -5,33 +5,33 @@ import (
 	"time"
 )
 
-// Kinds of what the daemon keeps running.
+// Kinds of programs that the daemon keeps running.
 const (
-	KindBackend   = "backend"   // a server that sessions share
-	KindExtension = "extension" // a program that joins the gate
+	KindBackend   = "backend"   // a shared server
+	KindExtension = "extension" // an extension
 	KindAgent     = "agent"     // a headless run
 )
 
-// Info is one program that the daemon keeps, as a person is shown it.
+// Info describes one program that the daemon keeps running, for a person.
 type Info struct {
 	Kind    string // KindBackend, ...
-	Name    string // of the server, extension or agent; the kind and it find it again
-	ID      string // tells two of one name apart; empty where there is only one
+	Name    string // of the server, extension or agent; unique within Kind, except for ID
+	ID      string // distinguishes programs with the same name; empty if there is only one
 	Command []string
 	Status  Status
-	Began   time.Time // when the first life of it was started; zero before that
+	Began   time.Time // when its first life was started; zero before that
 	Clients int       // shims that share it, or runs that wait for it
 }
 
-// Fleet is some of the programs that the daemon keeps. Its methods are safe for
-// concurrent use.
+// Fleet is a group of programs that the daemon keeps running. Its methods are safe for concurrent
+// use.
 type Fleet interface {
-	// List returns them, sorted by kind, name and id.
+	// List returns the programs, sorted by kind, name and id.
 	List() []Info
-	// Tail is what the program last said on its standard error; false when
-	// there is none of that kind and name. An empty id is the first of the name.
+	// Tail returns the program's last lines of standard error, or false if there is no program with
+	// this kind and name. An empty id selects the first one with that name.
 	Tail(kind, name, id string) (*Tail, bool)
-	// Restart ends what runs and starts it anew with its whole budget; false
-	// when there is none of that kind and name.
+	// Restart ends the program and starts it again with its whole budget. It returns false if there
+	// is no program with this kind and name.
 	Restart(ctx context.Context, kind, name, id string) (bool, error)
 }

@@ -16,19 +16,18 @@ var (
 	errTalk   = errors.New("the conversation ended")
 )
 
-// drainWait bounds how long the conversation may take to read what a program
-// wrote before it ended.
+// drainWait is the timeout for the connection to read what the program wrote before it ended.
 const drainWait = 2 * time.Second
 
 // life is one run of the program.
 type life[T any] struct {
 	number int // counted from 1
 	conn   T
-	ended  chan struct{} // closed when nobody should talk to it any more
+	ended  chan struct{} // closed when the life must not be used any more
 }
 
-// live lives one life: it starts the program, lets the two sides talk, and
-// returns when all of it has gone.
+// live runs one life: it starts the program, runs the connection, and returns when everything has
+// ended.
 func (p *Process[T]) live(ctx context.Context, b *budget) ending {
 	began := time.Now()
 	number := p.nextLife()
@@ -75,7 +74,7 @@ func (p *Process[T]) live(ctx context.Context, b *budget) ending {
 	case errors.Is(end.err, errTalk) && talkErr != nil:
 		end.err = fmt.Errorf("%w: %w", errTalk, talkErr)
 	case errors.Is(end.err, errTalk) && exited:
-		end.err = errExited // its output ended with it, and nothing orders which of the two is seen first
+		end.err = errExited // its output ended with it; the order in which the two are seen is random
 	}
 	end.clean = greeted && exited && state == (child.State{})
 	if !end.asked && ctx.Err() == nil {
@@ -90,9 +89,8 @@ func (p *Process[T]) tellEnd(how *child.State) {
 	}
 }
 
-// nextLife returns the number of the life that begins, which is the one that whoever asked
-// for a restart until now has asked for. Those who ask later want the one behind it: what
-// is started was looked at before.
+// nextLife returns the number of the new life and removes a pending restart request, which this
+// life satisfies. A later request needs another life, since Spec may have been called before it.
 func (p *Process[T]) nextLife() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,7 +102,7 @@ func (p *Process[T]) nextLife() int {
 	return p.lives
 }
 
-// begin starts the program, marked so that what it leaves behind is known.
+// begin starts the program, with a mark by which its leftover processes can be found.
 func (p *Process[T]) begin() (program, error) {
 	spec, err := p.options.Spec()
 	if err != nil {
@@ -114,7 +112,7 @@ func (p *Process[T]) begin() (program, error) {
 	return p.start(spec)
 }
 
-// greet makes the handshake. It ends early with the program or the conversation.
+// greet makes the handshake. It fails early if the program or the connection ends.
 func (p *Process[T]) greet(ctx context.Context, c program, l *life[T], talked <-chan struct{}) error {
 	if p.options.Handshake == nil {
 		return nil
@@ -143,14 +141,14 @@ func (p *Process[T]) greet(ctx context.Context, c program, l *life[T], talked <-
 	case errors.Is(cause, errExited):
 		return errExited
 	case p.options.Lost != nil && p.options.Lost(err) && await(c.Done(), drainWait):
-		return errExited // its pipes end a moment before it does
+		return errExited // its pipes close just before it exits
 	case cause != nil && !errors.Is(err, cause):
 		return fmt.Errorf("handshake: %w: %w", cause, err)
 	}
 	return fmt.Errorf("handshake: %w", err)
 }
 
-// attend lets others talk to the program until there is a reason to end, which
+// attend makes the connection available to callers until there is a reason to end the life, which
 // it returns.
 func (p *Process[T]) attend(ctx context.Context, b *budget, c program, l *life[T], talked <-chan struct{}) ending {
 	p.publish(l, b)
@@ -173,14 +171,14 @@ func (p *Process[T]) attend(ctx context.Context, b *budget, c program, l *life[T
 	}
 }
 
-// finish ends the program and everything it started, and reports whether it
-// had ended by itself. One that is in order is told before.
+// finish ends the program and everything that it started, and reports whether the program had
+// exited by itself. If polite is set, it calls Farewell first.
 func (p *Process[T]) finish(ctx context.Context, c program, conn T, polite bool, talked <-chan struct{}) (exited bool) {
 	select {
 	case <-c.Done():
 		exited = true
 	case <-talked:
-		// The end of its output is mostly the beginning of its own end.
+		// A program that closes its output is usually about to exit.
 		exited = await(c.Done(), drainWait)
 	default:
 	}
@@ -206,7 +204,7 @@ func await(c <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// publish makes the conversation the one that callers get.
+// publish makes the connection available to callers.
 func (p *Process[T]) publish(l *life[T], b *budget) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -218,7 +216,7 @@ func (p *Process[T]) publish(l *life[T], b *budget) {
 	p.setLocked(s)
 }
 
-// withdraw takes it away.
+// withdraw makes the connection unavailable.
 func (p *Process[T]) withdraw(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -230,7 +228,7 @@ func (p *Process[T]) withdraw(ctx context.Context) {
 	}
 }
 
-// settle gives the budget back to a program that has lasted.
+// settle restores the budget of a program that has been stable.
 func (p *Process[T]) settle(b *budget) {
 	b.used = 0
 	p.mu.Lock()

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Policy is how often and how soon a program that ended is started again.
+// Policy says how often and how soon a program that ended is restarted.
 type Policy struct {
-	// Restarts is the budget. Zero means that the program has one life.
+	// Restarts is the budget. If it is zero, the program has a single life.
 	Restarts int
-	// First is the wait before the first restart; each further one is twice as
-	// long, up to Most. Each is shortened by up to a half at random, so that
-	// what fell together does not rise together.
-	First time.Duration // 250 ms when zero
-	Most  time.Duration // 30 s when zero
-	// Stable is how long a life must last to give the whole budget back.
-	Stable time.Duration // one minute when zero
+	// First is the delay before the first restart. Each further delay is twice as long, up to Most.
+	// Each delay is shortened at random by up to a half, so that programs that ended together do
+	// not restart together.
+	First time.Duration // default: 250 ms
+	Most  time.Duration // default: 30 s
+	// Stable is how long a life must last to restore the whole budget.
+	Stable time.Duration // default: 1 minute
 }
 
 func (p Policy) withDefaults() Policy {
@@ -32,7 +32,7 @@ func (p Policy) withDefaults() Policy {
 	return p
 }
 
-// delay is the wait before restart n, counted from 1. random is in [0, 1).
+// delay returns the delay before restart n, counted from 1. random is in [0, 1).
 func (p Policy) delay(n int, random float64) time.Duration {
 	d := p.First
 	for ; n > 1 && d < p.Most; n-- {
@@ -42,13 +42,13 @@ func (p Policy) delay(n int, random float64) time.Duration {
 	return d - time.Duration(random*float64(d)/2)
 }
 
-// budget counts the restarts since the program was last well.
+// budget counts the restarts since the program was last stable.
 type budget struct {
 	policy Policy
 	used   int
 }
 
-// spend takes one restart and returns the wait before it, false when none is
+// spend takes one restart from the budget and returns the delay before it, or false if none is
 // left.
 func (b *budget) spend() (time.Duration, bool) {
 	if b.used >= b.policy.Restarts {
@@ -60,14 +60,13 @@ func (b *budget) spend() (time.Duration, bool) {
 
 func (b *budget) left() int { return b.policy.Restarts - b.used }
 
-// permanent marks an error that another start would not mend.
+// permanent marks an error that a restart would not fix.
 type permanent struct{ error }
 
 func (p permanent) Unwrap() error { return p.error }
 
-// Permanent wraps an error of Spec or Handshake that another start would only
-// repeat, as a program that speaks another version of the protocol: the process
-// fails at once.
+// Permanent wraps an error of Spec or Handshake that a restart would only repeat, such as an
+// unsupported protocol version. The process then fails at once.
 func Permanent(err error) error {
 	if err == nil {
 		return nil

@@ -9,10 +9,10 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/child"
 )
 
-// Run keeps the program running until ctx ends, then stops it and returns nil.
-// A program that has failed stays so until Restart or the end of ctx. One whose
-// policy has no restarts has a single life: Run returns when that ends, with
-// the reason unless the program exited with status 0. Run may be called once.
+// Run keeps the program running until ctx ends, then stops it and returns nil. A program that has
+// failed is not restarted until Restart is called. If the policy has no restarts, Run returns when
+// the only life ends, with the reason unless the program exited with status 0. Run may be called
+// once.
 func (p *Process[T]) Run(ctx context.Context) error {
 	p.mu.Lock()
 	if p.run {
@@ -52,7 +52,7 @@ func (p *Process[T]) leave() {
 	p.left = true
 }
 
-// over is the end of a process with a single life.
+// over sets the final status of a process with a single life and returns its error.
 func (p *Process[T]) over(end ending) error {
 	if end.clean {
 		p.set(Status{State: Stopped})
@@ -62,8 +62,8 @@ func (p *Process[T]) over(end ending) error {
 	return end.err
 }
 
-// rest waits until the program may be started again: for a while if the budget
-// allows, or until somebody asks. It returns false when ctx has ended.
+// rest waits until the program may be restarted: for a delay if the budget allows, or until Restart
+// is called. It returns false if ctx has ended.
 func (p *Process[T]) rest(ctx context.Context, b *budget, end ending) bool {
 	delay, ok := b.spend()
 	if isPermanent(end.err) {
@@ -92,15 +92,15 @@ func (p *Process[T]) rest(ctx context.Context, b *budget, end ending) bool {
 	}
 }
 
-// Restart ends the present life, if there is one, and begins another with the
-// whole budget, also while the present one is still being started. It returns when the program can be talked to again, or why it
-// can't. A process whose Run has returned is not started again.
+// Restart ends the current life, if there is one, and starts another with the whole budget. That
+// also holds if the current life is still being started. Restart returns when the program can be
+// used again, or an error if it can't. A process whose Run has returned is not restarted.
 func (p *Process[T]) Restart(ctx context.Context) error {
 	p.mu.Lock()
 	before, begun := p.status, p.lives
 	if !p.left {
 		select {
-		case p.again <- struct{}{}: // the next life takes it out
+		case p.again <- struct{}{}: // removed by nextLife
 		default:
 		}
 	}
@@ -134,8 +134,7 @@ func (p *Process[T]) unavailable(what string, s Status) error {
 	return fmt.Errorf("%s %s: %w: %w", what, p.options.Name, sentinel, s.Err)
 }
 
-// set changes the status. What belongs to the whole process is kept, and what
-// belongs to a state that goes on.
+// set changes the status. It keeps Restarts, and Since if the state is the same.
 func (p *Process[T]) set(s Status) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -156,7 +155,7 @@ func (p *Process[T]) setLocked(s Status) {
 	}
 }
 
-// count notes that another life begins.
+// count counts a restart.
 func (p *Process[T]) count() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -167,16 +166,16 @@ func (p *Process[T]) count() {
 type ending struct {
 	asked bool  // by Restart
 	clean bool  // the program exited by itself with status 0, after its handshake
-	err   error // never nil unless asked or the context ended
+	err   error // not nil unless asked or ctx ended
 }
 
-// ExitError is a program that exited although nobody had asked it to.
+// ExitError reports that a program exited without being asked to.
 type ExitError struct{ State child.State }
 
 func (e *ExitError) Error() string { return e.State.String() }
 
-// describe says how a life ended, with what the program said last in it: that
-// is where it complains.
+// describe returns the error of a life that ended. It includes the program's last output, which
+// usually shows the cause.
 func (p *Process[T]) describe(reason error, state child.State, exited bool, said string) error {
 	err := fmt.Errorf("%s: %w", p.options.Name, reason)
 	switch {

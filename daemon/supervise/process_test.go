@@ -187,8 +187,7 @@ func TestStartErrors(t *testing.T) {
 	})
 }
 
-// The conversation ends although the program doesn't: it is stopped, and
-// started again.
+// The connection ends although the program doesn't: the program is stopped and restarted.
 func TestConversationThatEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		h := keep(t, nil)
@@ -197,7 +196,7 @@ func TestConversationThatEnds(t *testing.T) {
 		}
 		h.life(1).out.CloseWithError(errors.New("garbage"))
 		synctest.Wait()
-		time.Sleep(3 * time.Second) // it is given the time to exit by itself
+		time.Sleep(3 * time.Second) // it gets time to exit by itself
 		if _, err := h.Conn(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +210,7 @@ func TestConversationThatEnds(t *testing.T) {
 	})
 }
 
-// Each life's end is told, whoever ended it.
+// Ended is called for each life, however it ended.
 func TestEndsAreTold(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var ends []string
@@ -326,10 +325,10 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// The log tells what a start took: the program's own, and the handshake's.
+// The log shows how long a start took: that of the program, and the handshake.
 func TestStartIsLogged(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		var log strings.Builder // written before the life is had, and not after
+		var log strings.Builder // written only before the life is published
 		h := keep(t, func(o *Options[*talk], _ *house) {
 			o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 			spec, greet := o.Spec, o.Handshake

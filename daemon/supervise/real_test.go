@@ -21,7 +21,7 @@ import (
 // The tests in this file run real programs under the real clock.
 
 func TestMain(m *testing.M) {
-	stop, _ := child.AdoptOrphans() // without it orphans go unnoticed here, as they do on macOS
+	stop, _ := child.AdoptOrphans() // without this, orphans go unnoticed, as they do on macOS
 	code := m.Run()
 	stop()
 	if left, _ := exec.Command("pgrep", "-f", leftBehind).Output(); len(left) > 0 {
@@ -31,12 +31,12 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// leftBehind stands in the command line of each program that must not outlive
-// the tests; other runs of them have their own.
+// leftBehind is in the command line of each program that must not outlive the tests. It differs
+// between test runs.
 var leftBehind = fmt.Sprintf("supervise-test-program-%d-", os.Getpid())
 
-// server is a program that speaks to itself: it says whatever it hears, so that
-// each request comes back to us, and our answer to it comes back as the answer.
+// server is a program that echoes every line. So each request comes back as a request, and the
+// answer to it comes back as the answer.
 func server(command string, args ...string) supervise.Options[*wire.Conn] {
 	echo := wire.HandlerFunc(func(_ context.Context, method string, params []byte) ([]byte, error) {
 		if method == "unknown" {
@@ -107,7 +107,7 @@ func TestRealProgramIsKilledAgainAndAgain(t *testing.T) {
 		if err := syscall.Kill(before.PID, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		// A call hides the death.
+		// A call hides the end of a life.
 		if err := p.Do(t.Context(), "ping", time.Minute, ping); err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +158,7 @@ func TestRealProgramThatDoesNotLeave(t *testing.T) {
 	}
 }
 
-// One program, many calls at the same time.
+// One program, many concurrent calls.
 func Example() {
 	p := supervise.New(server("cat"))
 	ctx, stop := context.WithCancel(context.Background())

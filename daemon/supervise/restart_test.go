@@ -21,7 +21,7 @@ func TestRestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// While it runs: another life, without touching the budget.
+		// While it runs: another life, without using the budget.
 		began := time.Now()
 		if err := h.Restart(t.Context()); err != nil {
 			t.Fatal(err)
@@ -59,7 +59,7 @@ func TestRestart(t *testing.T) {
 		if s := h.Status(); s.State != Running || s.Budget != 3 {
 			t.Errorf("status %+v", s)
 		}
-		// What fails again says why.
+		// If it fails again, Restart returns why.
 		h.mu.Lock()
 		h.failing = child.ErrNotExecutable
 		h.mu.Unlock()
@@ -76,8 +76,8 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// A restart that is asked for while a life is still shaking hands begins another one: what
-// is to be started may be another since that one was.
+// A restart that is requested during a handshake starts another life: what is to be started may
+// have changed since this one started.
 func TestRestartDuringTheHandshake(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		greet := make(chan struct{})

@@ -1,17 +1,15 @@
 // Package supervise keeps a program running that ThoughtGate depends on.
 //
-// A program has many lives. Each begins with a start and a handshake, goes on
-// while the two sides talk, and ends when either has had enough. A [Process] is
-// all of them in a row: it waits longer after each life that ended too soon, and
-// gives up when its budget is spent; a life that has lasted a while gives the
-// budget back. What is said in a life is not its concern: it is handed in as a
-// conversation of any type, made from the two pipes, such as a wire.Conn.
+// A program has many lives. Each life begins with a start and a handshake, and ends when the
+// program or its connection ends. A [Process] is the sequence of these lives: after each life that
+// ended too soon it waits longer, and when its budget is spent it gives up. A life that lasts long
+// enough restores the budget. The protocol is not its concern: the connection has any type, such as
+// a wire.Conn, and is made from the program's two pipes.
 //
-// A caller that needs the program asks for the conversation of the present life
-// ([Process.Conn]) or has it called ([Process.Do]), and waits while there is
-// none. A call that was under way when its life ended has failed: whether the
-// program acted on it nobody knows, so only a call that may be made twice is
-// made again.
+// A caller that needs the program gets the connection to the current life ([Process.Conn]) or has a
+// function called with it ([Process.Do]). Both wait while there is none. If a life ends during a
+// call, the call has failed, and whether the program acted on it is not known. So only calls that
+// may be repeated are repeated.
 package supervise
 
 import (
@@ -27,19 +25,19 @@ import (
 )
 
 var (
-	// ErrEnded is a call whose program ended before it had answered.
+	// ErrEnded reports that the program ended before it answered a call.
 	ErrEnded = errors.New("the program ended before it answered")
-	// ErrFailed is a program that is not started again without being asked.
+	// ErrFailed reports that the program has failed and is restarted only on request.
 	ErrFailed = errors.New("the program has failed")
-	// ErrStopped is a program that was stopped.
+	// ErrStopped reports that the program was stopped.
 	ErrStopped = errors.New("the program has been stopped")
 )
 
-// State is what a process is doing.
+// State is the state of a process.
 type State uint8
 
-// The states. Running and Degraded have a conversation; Degraded means that the
-// program ended not long ago.
+// The states. In Running and Degraded there is a connection. Degraded means that the program ended
+// recently.
 const (
 	Starting State = iota
 	Running
@@ -49,7 +47,7 @@ const (
 	Stopped
 )
 
-// String is the state in lower case, as it is shown.
+// String returns the state in lower case, as it is displayed.
 func (s State) String() string {
 	names := [...]string{"starting", "running", "degraded", "restarting", "failed", "stopped"}
 	if int(s) < len(names) {
@@ -58,69 +56,68 @@ func (s State) String() string {
 	return fmt.Sprintf("state %d", s)
 }
 
-// Status is a process at one moment.
+// Status is the status of a process at one moment.
 type Status struct {
 	State    State
 	Since    time.Time // of State
 	PID      int       // zero while no program runs
-	Restarts int       // since the process was made
+	Restarts int       // since New
 	Budget   int       // restarts left before it fails
-	Next     time.Time // when it is started again, in Restarting
+	Next     time.Time // when it is restarted; set in Restarting
 	Err      error     // why the last life ended
 }
 
-// Options say what to keep running and how. T is the conversation.
+// Options configures a Process. T is the type of the connection.
 type Options[T any] struct {
-	Name   string       // in errors and logs, as `extension "scrubber"`
-	Logger *slog.Logger // nil for none
+	Name   string       // for errors and logs, such as `extension "scrubber"`
+	Logger *slog.Logger // may be nil
 
-	// Spec says what to start; it is asked before each life. A Mark is added.
+	// Spec returns what to start. It is called before each life. A Mark is added.
 	Spec func() (child.Spec, error)
-	// Open makes the conversation from the program's two pipes and returns at
-	// once. Both are closed when the life ends, if not before.
+	// Open makes the connection from the program's two pipes and must not block. Both pipes are
+	// closed at the latest when the life ends.
 	Open func(stdin io.WriteCloser, stdout io.ReadCloser) T
-	// Run carries the conversation until the other side or ctx ends, and
-	// returns when nothing of it runs any more.
+	// Run runs the connection until the other side or ctx ends. It returns when all its goroutines
+	// have ended.
 	Run func(ctx context.Context, conn T) error
-	// Handshake, when set, is made while Run runs. Until it has succeeded
-	// nobody else gets the conversation. See [Permanent].
+	// Handshake, if set, is called while Run runs. Until it has succeeded, callers don't get the
+	// connection. See [Permanent].
 	Handshake func(ctx context.Context, conn T) error
-	// Farewell, when set, asks the program to leave before its stdin is closed.
+	// Farewell, if set, asks the program to exit before its stdin is closed.
 	Farewell func(ctx context.Context, conn T)
-	// Lost reports whether an error of a call means that the conversation is
-	// over. A call that fails after its life has ended is lost in any case.
+	// Lost reports whether an error of a call means that the connection is lost. A call that fails
+	// after its life has ended is lost in any case.
 	Lost func(error) bool
-	// Changed, when set, is told of each new status, in order. It must not
-	// block or call the process.
+	// Changed, if set, is called with each new status, in order. It must not block or call the
+	// process.
 	Changed func(Status)
-	// Ended, when set, is told of the end of each life: how the program ended, nil
-	// where it could not be started. It must not block or call the process.
+	// Ended, if set, is called at the end of each life. how is how the program ended, or nil if it
+	// could not be started. Ended must not block or call the process.
 	Ended func(how *child.State)
 
 	Policy           Policy
-	HandshakeTimeout time.Duration // 10 s when zero
-	FarewellTimeout  time.Duration // 500 ms when zero
-	Grace            child.Grace   // child.OurGrace when zero
+	HandshakeTimeout time.Duration // default: 10 s
+	FarewellTimeout  time.Duration // default: 500 ms
+	Grace            child.Grace   // default: child.OurGrace
 }
 
-// Process is a program that is kept running. Its methods may be called by any
-// number of goroutines.
+// Process is a program that is kept running. Its methods are safe for concurrent use.
 type Process[T any] struct {
 	options Options[T]
 	start   func(child.Spec) (program, error)
 	tail    *Tail
-	again   chan struct{} // has an item when a restart was asked for
+	again   chan struct{} // has an item when a restart was requested
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	status  Status
-	lives   int           // that have begun
-	life    *life[T]      // the one that can be talked to, or nil
-	changed chan struct{} // closed and replaced with each status
+	lives   int           // number of lives so far
+	life    *life[T]      // the life that callers may use, or nil
+	changed chan struct{} // closed and replaced at each new status
 	run     bool          // Run was called
 	left    bool          // Run has returned
 }
 
-// program is what supervise needs of a child.
+// program is the part of a child that the package needs.
 type program interface {
 	PID() int
 	Stdin() io.WriteCloser
@@ -131,7 +128,7 @@ type program interface {
 	Stop(context.Context, child.Grace) child.State
 }
 
-// New returns a process that is started by Run.
+// New returns a process. Run starts it.
 func New[T any](o Options[T]) *Process[T] {
 	fallback := func(d *time.Duration, otherwise time.Duration) {
 		if *d <= 0 {
@@ -156,10 +153,10 @@ func New[T any](o Options[T]) *Process[T] {
 	}
 }
 
-// Tail is what the program last said on its standard error, over all lives.
+// Tail returns the program's last lines of standard error, over all lives.
 func (p *Process[T]) Tail() *Tail { return p.tail }
 
-// Status returns how the process is.
+// Status returns the current status.
 func (p *Process[T]) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,32 +9,32 @@ import (
 	"time"
 )
 
-// What a Tail holds at most.
+// Limits of a Tail.
 const (
 	tailLines = 1000
 	tailBytes = 64 << 10
 )
 
-// Line is one line of standard error, its control characters escaped.
+// Line is one line of standard error, with its control characters escaped.
 type Line struct {
-	Number uint64 // from 1; a gap is what was no longer held
+	Number uint64 // from 1; a gap means that lines were dropped
 	Time   time.Time
 	Text   string // without its newline
 }
 
-// Tail holds the last lines of a program's standard error: 1,000 of them or 64
-// KiB, whichever is less. It may be used by any number of goroutines.
+// Tail holds the last lines of a program's standard error: at most 1,000 lines and 64 KiB, but
+// always the last line. It is safe for concurrent use.
 type Tail struct {
 	mu      sync.Mutex
 	lines   []Line // oldest first
 	bytes   int
 	next    uint64
-	changed chan struct{} // closed and replaced when there are more
+	changed chan struct{} // closed and replaced when a line is added
 }
 
 func newTail() *Tail { return &Tail{next: 1, changed: make(chan struct{})} }
 
-// Write adds one line, with its newline. It never fails.
+// Write adds one line, which ends with a newline. It never fails.
 func (t *Tail) Write(b []byte) (int, error) {
 	text := strings.TrimSuffix(string(b), "\n")
 	t.mu.Lock()
@@ -48,7 +48,7 @@ func (t *Tail) Write(b []byte) (int, error) {
 		drop++
 	}
 	if drop > 0 {
-		clear(t.lines[:drop]) // the text goes, though the array stays
+		clear(t.lines[:drop]) // frees the texts; the array stays
 		t.lines = t.lines[drop:]
 	}
 	close(t.changed)
@@ -56,14 +56,14 @@ func (t *Tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Lines returns what is held, oldest first.
+// Lines returns the lines held, oldest first.
 func (t *Tail) Lines() []Line {
 	lines, _ := t.after(0)
 	return lines
 }
 
-// Follow returns the lines after number, those that are held at once and then
-// each as it comes, until ctx ends. A reader that is too slow finds a gap.
+// Follow returns the lines after number: first those held, then each as it comes, until ctx ends. A
+// reader that is too slow misses lines.
 func (t *Tail) Follow(ctx context.Context, number uint64) iter.Seq[Line] {
 	return func(yield func(Line) bool) {
 		for {
@@ -83,8 +83,7 @@ func (t *Tail) Follow(ctx context.Context, number uint64) iter.Seq[Line] {
 	}
 }
 
-// after returns the lines held after number, and what is closed when there are
-// more.
+// after returns the lines held after number, and a channel that is closed when more are added.
 func (t *Tail) after(number uint64) ([]Line, <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -95,15 +94,14 @@ func (t *Tail) after(number uint64) ([]Line, <-chan struct{}) {
 	return slices.Clone(t.lines[first:]), t.changed
 }
 
-// mark is the number of the last line so far.
+// mark returns the number of the last line so far.
 func (t *Tail) mark() uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.next - 1
 }
 
-// last returns the last line after number that says something, shortened, for
-// an error.
+// last returns the last line after number that is not blank, shortened for an error.
 func (t *Tail) last(number uint64) string {
 	const most = 200
 	lines, _ := t.after(number)

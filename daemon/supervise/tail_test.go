@@ -30,7 +30,7 @@ func TestTail(t *testing.T) {
 	if total > tailBytes || total < tailBytes-10<<10 {
 		t.Errorf("%d bytes are held, want up to %d", total, tailBytes)
 	}
-	fmt.Fprintln(tail, strings.Repeat("y", 2*tailBytes)) // one that is longer than all
+	fmt.Fprintln(tail, strings.Repeat("y", 2*tailBytes)) // a line longer than the limit
 	if lines := tail.Lines(); len(lines) != 1 || len(lines[0].Text) != 2*tailBytes {
 		t.Errorf("%d lines are held", len(lines))
 	}
@@ -66,7 +66,7 @@ func TestTailFollow(t *testing.T) {
 		if s := <-got; s != "2 new" {
 			t.Errorf("got %q", s)
 		}
-		// One who is too slow misses lines and can tell.
+		// A reader that is too slow misses lines and can detect it.
 		for i := range 2500 {
 			fmt.Fprintln(tail, i)
 		}

@@ -22,10 +22,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
-// exporter makes requests of one collector. It goes by what it was made with and
-// by nothing else: no proxy, no redirection, no variable of the environment. It
-// implements otlptrace.Client: the exporter that comes with the SDK obeys
-// variables, and is 1 MB larger.
+// exporter sends requests to one collector. It uses only its settings: no proxy, no redirects, no
+// environment variables. It implements otlptrace.Client, because the SDK's own exporter obeys
+// environment variables and is 1 MB larger.
 type exporter struct {
 	otlp      *otlptrace.Exporter
 	url       string
@@ -35,14 +34,14 @@ type exporter struct {
 }
 
 const (
-	tracesPath = "/v1/traces" // where a collector takes traces, under the endpoint
-	maxAnswer  = 4 << 10      // bytes of a collector's answer that are read
+	tracesPath = "/v1/traces" // path of a collector below its endpoint
+	maxAnswer  = 4 << 10      // limit of a collector's answer that is read, in bytes
 	tries      = 3
 )
 
 func newExporter(s settings) *exporter {
 	u, err := url.Parse(s.endpoint)
-	if err != nil { // the configuration was checked
+	if err != nil { // can't happen: the configuration was checked
 		panic("traces: the endpoint: " + err.Error())
 	}
 	dialer := &net.Dialer{Timeout: 5 * time.Second}
@@ -66,7 +65,7 @@ func newExporter(s settings) *exporter {
 	return e
 }
 
-// onlyLoopback refuses an address of another machine, whatever name led to it.
+// onlyLoopback refuses the address of another machine, whatever name resolved to it.
 func onlyLoopback(_, address string, _ syscall.RawConn) error {
 	host, _, err := net.SplitHostPort(address)
 	if err == nil && !config.Loopback(host) {
@@ -75,7 +74,7 @@ func onlyLoopback(_, address string, _ syscall.RawConn) error {
 	return err
 }
 
-// export sends spans. Its error is fit for a log.
+// export sends spans. Its error may be logged.
 func (e *exporter) export(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	err := e.otlp.ExportSpans(ctx, spans)
 	if err == nil {
@@ -85,7 +84,7 @@ func (e *exporter) export(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 		return fmt.Errorf("the collector does not answer: %w", cause)
 	}
 	text := err.Error()
-	for _, s := range e.secrets { // a collector may say what it did not like
+	for _, s := range e.secrets { // a collector may quote a header
 		if s != "" {
 			text = strings.ReplaceAll(text, s, "[secret]")
 		}
@@ -99,11 +98,11 @@ func (e *exporter) Start(context.Context) error { return nil }
 // Stop implements otlptrace.Client.
 func (e *exporter) Stop(context.Context) error { return nil }
 
-// UploadTraces implements otlptrace.Client. What the protocol lets one try again
-// is tried again while ctx lasts.
+// UploadTraces implements otlptrace.Client. It retries the failures that the protocol allows to
+// retry, until ctx ends.
 func (e *exporter) UploadTraces(ctx context.Context, spans []*pb.ResourceSpans) error {
-	// The same bytes as the request of the collector's service has, whose Go package
-	// links a gateway to gRPC.
+	// This has the same encoding as the request of the collector's service. The Go package of that
+	// service would link a gateway to gRPC.
 	body, err := proto.Marshal(&pb.TracesData{ResourceSpans: spans})
 	if err != nil {
 		return err
@@ -121,7 +120,7 @@ func (e *exporter) UploadTraces(ctx context.Context, spans []*pb.ResourceSpans) 
 	}
 }
 
-// post makes one request, and reports whether a failed one may be made again.
+// post sends one request, and reports whether a failed one may be retried.
 func (e *exporter) post(ctx context.Context, body []byte) (again bool, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url, bytes.NewReader(body))
 	if err != nil {
@@ -131,7 +130,7 @@ func (e *exporter) post(ctx context.Context, body []byte) (again bool, err error
 		r.Header.Set(name, value)
 	}
 	r.Header.Set("Content-Type", "application/x-protobuf")
-	answer, err := e.transport.RoundTrip(r) // which follows no redirection
+	answer, err := e.transport.RoundTrip(r) // follows no redirect
 	if err != nil {
 		return true, err
 	}

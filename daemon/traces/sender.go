@@ -15,12 +15,12 @@ import (
 const (
 	mostWaiting = 1024             // traces in the queue
 	mostAtOnce  = 128              // traces in one request
-	gather      = time.Second      // how long a trace waits for others to go with
-	patience    = 10 * time.Second // how long one request may take, with what is tried again
-	lastWait    = 3 * time.Second  // how long the end waits for what is left
+	gather      = time.Second      // how long a trace waits for others to share its request
+	patience    = 10 * time.Second // timeout of one request, with its retries
+	lastWait    = 3 * time.Second  // how long close waits for the pending traces
 )
 
-// ended is a trace that is to be sent, and where it belongs.
+// ended is a trace to be sent, with its place.
 type ended struct {
 	trace *gate.Trace
 	at    place
@@ -35,14 +35,14 @@ type sender struct {
 
 	queue chan ended
 	stop  chan struct{} // closed when no more traces come
-	done  chan struct{} // closed when all has ended
+	done  chan struct{} // closed when run has returned
 	once  sync.Once
 
-	cancel context.CancelFunc // of the request that is under way
+	cancel context.CancelFunc // cancels the request under way
 
 	lost atomic.Uint64 // traces that were not sent
 
-	mu  sync.Mutex // guards what follows
+	mu  sync.Mutex // guards the fields below
 	err error      // of the last request
 }
 
@@ -57,7 +57,7 @@ func newSender(s settings, build string, log *slog.Logger, redact func(string) s
 	return d
 }
 
-// take queues a trace, or leaves it out.
+// take queues a trace, or drops it.
 func (d *sender) take(t *gate.Trace) {
 	e := ended{t, placeOf(t)}
 	if !d.wanted(e) {
@@ -70,9 +70,9 @@ func (d *sender) take(t *gate.Trace) {
 	}
 }
 
-// wanted reports whether a trace is to be sent. All that did not go well is. Of the
-// rest it goes by the trace and not by the call, so that all calls of one run of an
-// agent are kept or none; and nothing is that the agent itself does not keep.
+// wanted reports whether a trace is to be sent. Every trace with a failure is. The others are
+// sampled by trace and not by call, so that all calls of one agent run are kept or none. A trace
+// that the agent itself does not sample is not sent.
 func (d *sender) wanted(e ended) bool {
 	switch e.trace.Outcome {
 	case "ok", gate.OutcomeCancelled:
@@ -85,7 +85,7 @@ func (d *sender) wanted(e ended) bool {
 	return d.rate >= 1 || float64(binary.BigEndian.Uint64(e.at.trace[8:])>>1) < d.rate*math.MaxInt64
 }
 
-// run sends what is queued until stop, and then what is left.
+// run sends queued traces until stop is closed and the queue is empty.
 func (d *sender) run(ctx context.Context) {
 	defer close(d.done)
 	defer d.out.close()
@@ -100,7 +100,7 @@ func (d *sender) run(ctx context.Context) {
 	}
 }
 
-// collect returns the traces of one request, and false when they are the last.
+// collect returns the traces for one request. more is false if they are the last.
 func (d *sender) collect() (batch []ended, more bool) {
 	select {
 	case e := <-d.queue:
@@ -124,8 +124,7 @@ func (d *sender) collect() (batch []ended, more bool) {
 	return batch, true
 }
 
-// send makes one request of a batch. Failures are told when they begin and when
-// they end.
+// send sends a batch in one request. It logs when failures begin and when they end.
 func (d *sender) send(ctx context.Context, batch []ended) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -145,7 +144,7 @@ func (d *sender) send(ctx context.Context, batch []ended) {
 	}
 }
 
-// failure says what was not sent; nil when all was, up to now.
+// failure returns why traces were lost, or nil if none were.
 func (d *sender) failure() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -155,7 +154,7 @@ func (d *sender) failure() error {
 	return nil
 }
 
-// close sends what is queued, for lastWait at most, and returns when that is over.
+// close sends the queued traces, for at most lastWait, and returns when run has ended.
 func (d *sender) close() {
 	d.once.Do(func() { close(d.stop) })
 	late := time.AfterFunc(lastWait, d.cancel)

@@ -10,7 +10,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/secret"
 )
 
-// settings are what a sender is made by. The zero value sends nothing.
+// settings are the settings of a sender. With the zero value nothing is sent.
 type settings struct {
 	endpoint string
 	headers  map[string]string
@@ -18,7 +18,7 @@ type settings struct {
 	rate     float64
 }
 
-// settingsOf reads what cfg says, and the files that it names.
+// settingsOf returns the settings in cfg. It reads the files that cfg names.
 func settingsOf(cfg *config.Config, getenv func(string) string) (settings, error) {
 	t := &cfg.Telemetry
 	if !t.Enabled {
@@ -46,7 +46,7 @@ func settingsOf(cfg *config.Config, getenv func(string) string) (settings, error
 	return s, nil
 }
 
-// pathOf is where the value of a header is; folder is that of the configuration.
+// pathOf returns the path of the file with a header's value. folder is that of the configuration.
 func pathOf(from, folder string, getenv func(string) string) (string, error) {
 	name, ok := strings.CutPrefix(from, config.Credential)
 	switch {

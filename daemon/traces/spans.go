@@ -17,30 +17,30 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
-	semconv "go.opentelemetry.io/otel/semconv/v1.41.0" // the last that has MCP; see docs/traces.md
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0" // the last version that has MCP; see docs/traces.md
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
-// Names of our own spans; that of a call is of its method and its tool.
+// stageNames are the names of internal spans. A call's span is named after its method and tool.
 var stageNames = map[gate.Stage]string{
 	gate.StageGate: "thoughtgate.gate", gate.StageCedar: "thoughtgate.cedar", gate.StageAsk: "thoughtgate.approval", gate.StageHooks: "thoughtgate.extensions",
 }
 
-// mostText bounds each text in a span, in bytes.
+// mostText is the limit of each text in a span, in bytes.
 const mostText = 128
 
-// place is where a trace belongs: the trace, and the span above ours.
+// place is where a trace belongs: its trace id and parent span.
 type place struct {
 	trace  trace.TraceID
-	parent trace.SpanContext // the agent's; not valid when it named none
+	parent trace.SpanContext // the agent's span; invalid if it named none
 }
 
-// placeOf reads what the agent said of its own trace. Where it said nothing the
-// trace is named for the call, so that what two daemons tell of one call, when the
-// first was stopped before its end, stands together.
+// placeOf returns the trace that the agent named for the call. If it named none, the trace id is
+// derived from the call, so that the spans of two daemons for one call are in one trace. That
+// happens if the first daemon is stopped before the call ends.
 func placeOf(t *gate.Trace) place {
 	carrier := propagation.MapCarrier{"traceparent": t.Parent, "tracestate": t.State}
 	ctx := propagation.TraceContext{}.Extract(context.Background(), carrier)
@@ -52,9 +52,9 @@ func placeOf(t *gate.Trace) place {
 	return place{trace: trace.TraceID(sum[:16])}
 }
 
-// spanMaker makes spans of traces that are over.
+// spanMaker makes spans of finished traces.
 type spanMaker struct {
-	redact   func(string) string // nil: nothing is recognised as a secret
+	redact   func(string) string // nil: no secrets are redacted
 	resource *resource.Resource
 	scope    instrumentation.Scope
 }
@@ -84,8 +84,8 @@ func (m *spanMaker) all(batch []ended) []sdk.ReadOnlySpan {
 	return spans
 }
 
-// of returns the spans of a trace: the call's, and one for each part of it. They are
-// made when all is known, from times that were taken, for which the SDK has a stub.
+// of returns the spans of a trace: that of the call, and one for each part of it. They are made
+// after the fact from recorded times, for which the SDK has a stub.
 func (m *spanMaker) of(e ended) []sdk.ReadOnlySpan {
 	t := e.trace
 	call := tracetest.SpanStub{
@@ -121,7 +121,7 @@ func (m *spanMaker) part(e ended, p gate.Part, above trace.SpanContext) tracetes
 	case gate.StageServer:
 		s.Name, s.SpanKind = m.nameOf(t), trace.SpanKindClient
 		s.Attributes = append(m.protocol(t), semconv.NetworkTransportPipe)
-		if kind := errorOf(t); kind != "" && kind != gate.OutcomeDenied { // that is what a call may come to that is judged again
+		if kind := errorOf(t); kind != "" && kind != gate.OutcomeDenied { // a call that is judged again may end as denied
 			s.Status = statusOf(t)
 			s.Attributes = append(s.Attributes, semconv.ErrorTypeKey.String(kind))
 		}
@@ -138,7 +138,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// next is the context of another span in the trace.
+// next returns the context of a new span in the trace.
 func (p place) next() trace.SpanContext {
 	var id trace.SpanID
 	for !id.IsValid() {
@@ -157,7 +157,7 @@ func (m *spanMaker) nameOf(t *gate.Trace) string {
 	return name
 }
 
-// protocol are the attributes that the conventions for MCP have.
+// protocol returns the attributes of the MCP conventions.
 func (m *spanMaker) protocol(t *gate.Trace) []attribute.KeyValue {
 	attrs := m.texts(nil, string(semconv.McpMethodNameKey), t.Method, string(semconv.JSONRPCRequestIDKey), strings.Trim(t.MessageID, `"`))
 	switch t.Method {
@@ -169,7 +169,7 @@ func (m *spanMaker) protocol(t *gate.Trace) []attribute.KeyValue {
 	return attrs
 }
 
-// about are the attributes of a call.
+// about returns the attributes of a call.
 func (m *spanMaker) about(t *gate.Trace) []attribute.KeyValue {
 	attrs := m.texts(append(m.protocol(t), semconv.NetworkTransportPipe),
 		"thoughtgate.call", t.ID, "thoughtgate.session", t.Session, "thoughtgate.agent", t.Agent, "thoughtgate.server", t.Server,
@@ -178,7 +178,7 @@ func (m *spanMaker) about(t *gate.Trace) []attribute.KeyValue {
 	return m.list(m.list(attrs, "thoughtgate.policies", t.Policies), "thoughtgate.extensions", t.Extensions)
 }
 
-// list adds the first texts of all, where there are any.
+// list adds an attribute with the first texts of all, unless all is empty.
 func (m *spanMaker) list(attrs []attribute.KeyValue, name string, all []string) []attribute.KeyValue {
 	if len(all) == 0 {
 		return attrs
@@ -190,7 +190,7 @@ func (m *spanMaker) list(attrs []attribute.KeyValue, name string, all []string) 
 	return append(attrs, attribute.StringSlice(name, some))
 }
 
-// texts adds attributes, by name and value in turn, that have a value.
+// texts adds the attributes in pairs of name and value that have a value.
 func (m *spanMaker) texts(attrs []attribute.KeyValue, pairs ...string) []attribute.KeyValue {
 	for i := 0; i < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
@@ -200,7 +200,7 @@ func (m *spanMaker) texts(attrs []attribute.KeyValue, pairs ...string) []attribu
 	return attrs
 }
 
-// errorOf is the error.type of a trace, empty for none.
+// errorOf returns the error.type of a trace, or "".
 func errorOf(t *gate.Trace) string {
 	switch t.Outcome {
 	case "tool_error", "protocol_error", "not_written", gate.OutcomeDenied, gate.OutcomeLost, gate.OutcomeWithheld:
@@ -216,8 +216,8 @@ func statusOf(t *gate.Trace) sdk.Status {
 	return sdk.Status{}
 }
 
-// text is s as it may leave this machine: without secrets, as it would be shown,
-// and not longer than mostText.
+// text returns s as it may leave this machine: without secrets, escaped, and at most mostText bytes
+// long.
 func (m *spanMaker) text(s string) string {
 	if m.redact != nil {
 		s = m.redact(s)
@@ -225,7 +225,7 @@ func (m *spanMaker) text(s string) string {
 	return bounded(string(display.Name(s)), mostText)
 }
 
-// bounded cuts s to most bytes, at the end of a character.
+// bounded cuts s to most bytes, at a character boundary.
 func bounded(s string, most int) string {
 	if len(s) <= most {
 		return s

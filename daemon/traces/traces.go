@@ -1,10 +1,10 @@
 // Package traces sends traces of calls to an OpenTelemetry collector.
 //
-// A call is not slowed down for it: while it is judged, the gate notes times in a
-// gate.Trace, and nothing else. When the call is over the trace is kept or left out,
-// put into a queue with an end, and one goroutine makes spans of it and sends them.
-// A collector that is slow or gone costs traces, which are counted, and nothing
-// more. Without a collector there is no trace, no queue and no goroutine.
+// It does not slow calls down: while a call is judged, the gate only records times in a gate.Trace.
+// When the call has ended, the trace is sampled and put in a bounded queue, from which one
+// goroutine makes spans and sends them. If a collector is slow or unreachable, traces are lost and
+// counted; nothing else happens. Without a collector there are no traces, no queue and no
+// goroutine.
 package traces
 
 import (
@@ -18,8 +18,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// Traces sends what the gate tells to where the configuration says. It is safe for
-// concurrent use.
+// Traces sends the gate's traces to the configured collector. It is safe for concurrent use.
 type Traces struct {
 	log    *slog.Logger
 	build  string
@@ -28,26 +27,26 @@ type Traces struct {
 
 	on atomic.Bool // whether there is a sender; read for every call
 
-	mu      sync.RWMutex // guards what follows
+	mu      sync.RWMutex // guards the fields below
 	now     settings
-	sender  *sender // nil: nobody wants traces
-	wrong   error   // why there is none though there should be
+	sender  *sender // nil if no traces are wanted
+	wrong   error   // why the settings could not be read
 	closed  bool
-	leaving sync.WaitGroup // of senders that were replaced
+	leaving sync.WaitGroup // replaced senders that are closing
 }
 
 var _ gate.Tracer = (*Traces)(nil)
 
-// New returns a Traces that sends nothing until Set is called. build is the
-// version of the daemon, and getenv tells where credentials are. redact, which may
-// be nil, takes secrets out of what strangers chose, as the name of a tool.
+// New returns a Traces that sends nothing until Set is called. build is the version of the daemon.
+// getenv is used to find credentials. redact, which may be nil, removes secrets from untrusted
+// text, such as the name of a tool.
 func New(log *slog.Logger, build string, getenv, redact func(string) string) *Traces {
 	return &Traces{log: log, build: build, getenv: getenv, redact: redact}
 }
 
-// Set has traces sent as cfg says from now on. What was ended before still goes
-// where it was to go, for which nobody waits here. When the headers can't be had
-// nothing is sent, and Failure says so. Calls of Set must not overlap.
+// Set makes further traces go where cfg says. Traces that ended before still go to the previous
+// collector; Set does not wait for that. If the headers can't be read, nothing is sent, and Failure
+// returns why. Calls of Set must not overlap.
 func (t *Traces) Set(cfg *config.Config) {
 	next, err := settingsOf(cfg, t.getenv)
 	if err != nil {
@@ -81,7 +80,7 @@ func (t *Traces) Traced(trace *gate.Trace) {
 	}
 }
 
-// Failure says why traces are missing, nil when none are.
+// Failure returns why traces are missing, or nil if none are.
 func (t *Traces) Failure() error {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -94,8 +93,8 @@ func (t *Traces) Failure() error {
 	return nil
 }
 
-// Close sends what is left and returns when nothing is going on any more, which
-// takes a few seconds at most.
+// Close sends the pending traces and returns when everything has ended, which takes a few seconds
+// at most.
 func (t *Traces) Close() {
 	t.mu.Lock()
 	t.closed = true
@@ -108,7 +107,7 @@ func (t *Traces) Close() {
 	t.leaving.Wait()
 }
 
-// missing is what Failure says of traces that could not be sent.
+// missing is the error of Failure for traces that could not be sent.
 type missing struct {
 	err error
 	n   uint64

@@ -43,7 +43,7 @@ func denied(seq uint64) *gate.Trace {
 	return &gate.Trace{Attachment: "a", Seq: seq, Method: "tools/call", Target: "rm", Start: now, End: now, Outcome: gate.OutcomeDenied}
 }
 
-// eventually waits for what must come true.
+// eventually waits until f returns true.
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !f(); runtime.Gosched() {
@@ -76,7 +76,7 @@ func TestOffIsFree(t *testing.T) {
 	if _, ok := c.Wait(1, time.Minute); !ok {
 		t.Error("nothing has come")
 	}
-	s.Set(&config.Config{}) // a reload switches them off
+	s.Set(&config.Config{}) // a reload turns them off
 	c.Close()
 	eventually(t, "what ran for traces has ended", func() bool { return runtime.NumGoroutine() <= before })
 	s.Traced(denied(2))
@@ -85,8 +85,8 @@ func TestOffIsFree(t *testing.T) {
 	}
 }
 
-// A collector that takes requests and says nothing delays neither calls nor, for
-// long, the end; and what it costs is counted.
+// A collector that accepts requests and does not answer delays neither calls nor, for long, Close.
+// Lost traces are counted.
 func TestCollectorHangs(t *testing.T) {
 	let, asked := make(chan struct{}), make(chan struct{}, 16)
 	c := collect.Start(func(http.ResponseWriter, *http.Request) bool {
@@ -124,7 +124,7 @@ func TestCollectorHangs(t *testing.T) {
 	}
 }
 
-// Failures are told once, then their end, and nothing that is secret.
+// Failures are logged once, and so is their end, without secrets.
 func TestCollectorFails(t *testing.T) {
 	var mu sync.Mutex
 	failing := true
@@ -151,8 +151,8 @@ func TestCollectorFails(t *testing.T) {
 	eventually(t, "the end of it is told", func() bool { return strings.Contains(log.String(), "traces are sent again") })
 }
 
-// Traces go where the configuration says, whatever the environment, the collector
-// or a resolver says.
+// Traces go only where the configuration says, whatever the environment, the collector or a
+// resolver says.
 func TestOnlyToTheEndpoint(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("another was asked: %s %s", r.Method, r.URL)
@@ -192,8 +192,7 @@ func TestOnlyToTheEndpoint(t *testing.T) {
 	}
 }
 
-// What was ended before a reload goes to the collector before, and what comes
-// after to the one after.
+// Traces that ended before a reload go to the previous collector, later ones to the new collector.
 func TestReloadMovesOn(t *testing.T) {
 	first, second := collect.Start(nil), collect.Start(nil)
 	defer first.Close()
@@ -244,7 +243,7 @@ func TestHeaderFiles(t *testing.T) {
 	}
 }
 
-// A name that a stranger chose is bounded, and shown as it is.
+// Untrusted names are bounded and escaped.
 func TestNamesAreBounded(t *testing.T) {
 	trace := denied(1)
 	trace.Target, trace.MessageID = strings.Repeat("ä", 1000)+"\x1b[2J", `"`+strings.Repeat("9", 1000)+`"`
@@ -264,7 +263,7 @@ func TestNamesAreBounded(t *testing.T) {
 	}
 }
 
-// How much is kept goes by the trace.
+// Sampling is by trace.
 func TestRate(t *testing.T) {
 	d := &sender{rate: 0.25}
 	kept := 0

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// An agreement is for another start only where nothing but the place of a program
-// differs that PATH leads to.
+// Acceptance covers another start only if nothing differs but the location of a program that PATH
+// leads to.
 func TestWhatAnAgreementCovers(t *testing.T) {
 	fresh := func() Start {
 		return Start{
@@ -45,7 +45,7 @@ func TestWhatAnAgreementCovers(t *testing.T) {
 		if got := agreed.covers(&now); got != test.covered {
 			t.Errorf("%s: covered %v", test.name, got)
 		}
-		found := test.name == "a program that PATH does not lead to" // how a file was found is no part of what it is
+		found := test.name == "a program that PATH does not lead to" // how a file was found is not part of the file
 		if same := agreed.digest() == now.digest(); same != (test.name == "nothing" || found) {
 			t.Errorf("%s: the same digest: %v", test.name, same)
 		}
@@ -57,8 +57,7 @@ func TestWhatAnAgreementCovers(t *testing.T) {
 	}
 }
 
-// PATH leads to a program only from a bare name, and to one that nobody else can put
-// another in the place of.
+// PATH leads to a program only from a bare name, and only if nobody else can replace the program.
 func TestWhatPATHLeadsTo(t *testing.T) {
 	v := &sight{}
 	for _, test := range []struct {
@@ -93,8 +92,8 @@ func TestWhatPATHLeadsTo(t *testing.T) {
 	}
 }
 
-// What a program outside of the project names in its first line, and lies in it, is
-// not what PATH leads to.
+// An interpreter that a program outside the project names in its first line, but that lies in the
+// project, does not count as found by PATH.
 func TestAnInterpreterOfTheProject(t *testing.T) {
 	d := newDesk(t)
 	d.bin("python3")

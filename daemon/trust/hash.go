@@ -14,41 +14,41 @@ import (
 )
 
 const (
-	// maxHashed is the largest file that is read, in bytes. The largest programs
-	// that servers are run by have a few hundred megabytes.
+	// maxHashed is the largest file that is hashed, in bytes. The largest programs that run servers
+	// have a few hundred megabytes.
 	maxHashed = 1 << 30
 	// maxSums is how many digests are remembered.
 	maxSums = 512
-	// settled is how long a file must have been left alone before its digest is
-	// remembered: clocks of file systems tick slowly, and one that was written just
-	// now can be written again and look the same.
+	// settled is how long a file must be unchanged before its digest is remembered. File system
+	// clocks have a coarse resolution: a file that was written just now can be written again
+	// without a visible change.
 	settled = 2 * time.Second
 )
 
-// hasher digests files, each once for as long as it stays as it is. It is safe for
-// concurrent use.
+// hasher computes digests of files, and remembers them as long as the files do not change. It is
+// safe for concurrent use.
 type hasher struct {
 	mu   sync.Mutex // guards sums
 	sums map[stamp]string
 }
 
-// stamp tells one state of a file from another. When its status changed last can't
-// be set by whoever writes it.
+// stamp identifies one state of a file. The time of the last status change can't be set by the
+// writer.
 type stamp struct {
 	dev, ino uint64
 	size     int64
-	changed  int64 // its status, in nanoseconds
-	modified int64 // likewise
+	changed  int64 // of the status, in nanoseconds
+	modified int64 // in nanoseconds
 }
 
 // sum returns the hex SHA-256 of the regular file at path.
 func (h *hasher) sum(path string) (string, error) {
-	// Without O_NONBLOCK opening a named pipe would wait for a writer.
+	// Without O_NONBLOCK, opening a named pipe would block until there is a writer.
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return "", err
 	}
-	// Nothing was written, so there is nothing that closing could lose.
+	// Nothing was written, so Close can't lose anything.
 	defer func() { _ = f.Close() }()
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
@@ -94,7 +94,7 @@ func (h *hasher) remember(is stamp, sum string) {
 	h.sums[is] = sum
 }
 
-// stampOf converts what has other types on other systems.
+// stampOf converts fields whose types differ between systems.
 func stampOf(st *unix.Stat_t) stamp {
 	return stamp{uint64(st.Dev), st.Ino, st.Size, st.Ctim.Nano(), st.Mtim.Nano()}
 }

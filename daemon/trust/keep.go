@@ -10,15 +10,15 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/store"
 )
 
-// What is kept is bounded, whatever projects say. Of what is too much, the oldest
-// is forgotten; it is asked about again when it returns.
+// Limits of what is kept, whatever projects contain. Beyond them the oldest starts are forgotten,
+// and a person is asked again when they return.
 const (
-	maxWaiting  = 8    // starts of one server of a project that nobody has agreed to
-	maxAccepted = 32   // likewise, that somebody has
+	maxWaiting  = 8    // waiting starts of one server of a project
+	maxAccepted = 32   // accepted starts of one server of a project
 	maxStarts   = 4096 // of all servers
 )
 
-// keep adds k, and forgets what there is no room for. b.mu is held.
+// keep adds k, and removes what exceeds the limits. b.mu must be held.
 func (b *Book) keep(ctx context.Context, k *Kept) error {
 	row, err := k.toStore()
 	if err != nil {
@@ -35,7 +35,7 @@ func (b *Book) keep(ctx context.Context, k *Kept) error {
 	return nil
 }
 
-// surplus names what has to go so that k can come. b.mu is held.
+// surplus returns the starts to remove when k is added. b.mu must be held.
 func (b *Book) surplus(k *Kept) []store.StartKey {
 	var same, all, gone []*Kept
 	for _, other := range b.starts {
@@ -65,14 +65,14 @@ func (b *Book) surplus(k *Kept) []store.StartKey {
 	return keys
 }
 
-// replacedBy reports whether k was looked at while now is what the same file names:
-// nobody needs to agree to what is there no more.
+// replacedBy reports whether k is a waiting start, and now is the current start of the same command
+// in the same file. Nobody needs to accept what is not there any more.
 func (k *Kept) replacedBy(now *Kept) bool {
 	return k.Accepted.IsZero() && k.Project == now.Project && k.Server == now.Server && k.From == now.From &&
 		slices.Equal(k.Command, now.Command)
 }
 
-// oldest returns n of all: those that wait first, then by age.
+// oldest returns n starts of all: waiting ones first, then by age.
 func oldest(all []*Kept, n int) []*Kept {
 	if n <= 0 {
 		return nil

@@ -5,10 +5,10 @@ import (
 	"encoding/hex"
 )
 
-// effect is what a variable does to a program that sees it.
+// effect is what an environment variable does to a program.
 type effect struct {
-	what string // in a sentence that begins with the variable
-	only bool   // it is looked at only where the project sets it: everybody has one
+	what string // continues a sentence that begins with the variable
+	only bool   // checked only if the project sets it, since everybody has it
 }
 
 const (
@@ -21,7 +21,7 @@ const (
 
 // loaders are the variables that change which code runs.
 var loaders = map[string]effect{
-	// The dynamic linkers.
+	// Dynamic linkers.
 	"LD_PRELOAD": {what: loads}, "LD_LIBRARY_PATH": {what: finds}, "LD_AUDIT": {what: loads},
 	"DYLD_INSERT_LIBRARIES": {what: loads}, "DYLD_LIBRARY_PATH": {what: finds}, "DYLD_FRAMEWORK_PATH": {what: finds},
 	"DYLD_FALLBACK_LIBRARY_PATH": {what: finds}, "DYLD_FALLBACK_FRAMEWORK_PATH": {what: finds},
@@ -51,7 +51,7 @@ var loaders = map[string]effect{
 	"GIT_CONFIG_GLOBAL": {what: commands, only: true}, "GIT_CONFIG_COUNT": {what: commands, only: true}, "GIT_PROXY_COMMAND": {what: commands},
 	"SSH_ASKPASS": {what: starts, only: true}, "SUDO_ASKPASS": {what: starts, only: true},
 
-	// Where programs and packages are looked for.
+	// Where programs and packages are looked up.
 	"PATH": {what: finds, only: true}, "HOME": {what: finds, only: true}, "XDG_CONFIG_HOME": {what: finds, only: true},
 	"npm_config_registry": {what: fetches, only: true}, "NPM_CONFIG_REGISTRY": {what: fetches, only: true},
 	"npm_config_userconfig": {what: fetches, only: true}, "NPM_CONFIG_USERCONFIG": {what: fetches, only: true},

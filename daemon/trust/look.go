@@ -13,30 +13,30 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/child"
 )
 
-// What is looked at of one launch is bounded.
+// Limits of what is examined for one launch.
 const (
 	maxArguments = 256
 	maxFiles     = 64
-	maxHops      = 4 // from a script to its interpreter, or from one program to the next
+	maxHops      = 4 // from a script to its interpreter, or from a program to the one that it starts
 )
 
-// sight is one look at a launch.
+// sight is the examination of one launch.
 type sight struct {
 	launch  Launch
 	hash    *hasher
 	root    string // of the project
 	planted bool   // what lies in root comes with the project
-	in      bool   // something that runs does, and was named in a way that leads there
+	in      bool   // something that runs lies in the project and was not named by an absolute path
 	start   Start
 }
 
-// look looks at a launch, and reports whether it is one of a project.
+// look examines a launch, and reports whether it belongs to a project.
 func (b *Book) look(l Launch) (Start, bool) {
 	v := &sight{launch: l, hash: &b.files}
 	v.root, v.planted = b.project(l)
 	v.start = Start{Server: l.Server, Project: text(v.root), From: l.From, Command: l.Command, Sets: sorted(l.Sets)}
 	if l.Program == "" {
-		// Nothing can be started, and the shim starts nothing that was not found.
+		// Nothing can be started: the shim does not start a program that was not found.
 		return v.start, false
 	}
 	v.program(l.Command, l.Program, 0)
@@ -56,7 +56,7 @@ func sorted(names []string) []string {
 	return slices.Compact(names)
 }
 
-// program looks at one program of a command line, and at what it runs itself.
+// program examines one program of a command line, and what that program runs.
 func (v *sight) program(words []string, path string, hops int) {
 	name := words[0]
 	found := v.found(name, path)
@@ -75,13 +75,13 @@ func (v *sight) program(words []string, path string, hops int) {
 	v.arguments(words, path, hops)
 }
 
-// inside reports whether path, or what it leads to, comes with the project.
+// inside reports whether path, or the file that it links to, comes with the project.
 func (v *sight) inside(path string) bool {
 	return v.planted && (within(v.root, path) || within(v.root, realPath(path)))
 }
 
-// shebang looks at what runs a script that names its interpreter. of says that the
-// script was found; see [File].
+// shebang examines the interpreter of a script. of reports whether the script has Found set; see
+// [File].
 func (v *sight) shebang(path string, hops int, of bool) {
 	words := firstLine(path)
 	if len(words) == 0 {
@@ -109,7 +109,7 @@ func (v *sight) shebang(path string, hops int, of bool) {
 	v.shebang(found, hops+1, of)
 }
 
-// firstLine returns the words after #! of a script, nil for anything else.
+// firstLine returns the words after #! in a script, or nil if path is not a script.
 func firstLine(path string) []string {
 	line, ok := strings.CutPrefix(head(path), "#!")
 	if !ok {
@@ -119,8 +119,8 @@ func firstLine(path string) []string {
 	return strings.Fields(line)
 }
 
-// isProgram reports whether a file begins as programs do: not everything that may
-// be executed can be.
+// isProgram reports whether a file begins like a program. Not every file with execute permission is
+// one.
 func isProgram(path string) bool {
 	begin := head(path)
 	for _, magic := range []string{"#!", "\x7fELF", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe"} {
@@ -131,24 +131,24 @@ func isProgram(path string) bool {
 	return false
 }
 
-// head returns the first bytes of a file, as many as the kernel looks at.
+// head returns the first bytes of a file, as many as the kernel reads.
 func head(path string) string {
-	// Without O_NONBLOCK opening a named pipe would wait for a writer.
+	// Without O_NONBLOCK, opening a named pipe would block until there is a writer.
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return ""
 	}
-	// Nothing was written, so there is nothing that closing could lose.
+	// Nothing was written, so Close can't lose anything.
 	defer func() { _ = f.Close() }()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return ""
 	}
 	begin := make([]byte, 256)
-	n, _ := io.ReadFull(f, begin) // a short file is read whole
+	n, _ := io.ReadFull(f, begin) // a shorter file is read completely
 	return string(begin[:n])
 }
 
-// arguments looks at what the arguments of a program lead to.
+// arguments examines the files that the arguments of a program name.
 func (v *sight) arguments(words []string, path string, hops int) {
 	if rest := behindEnv(words); rest != nil {
 		v.next(rest, hops)
@@ -168,7 +168,7 @@ func (v *sight) arguments(words []string, path string, hops int) {
 	}
 }
 
-// next looks at a program that another one starts by name.
+// next examines a program that another one starts by name.
 func (v *sight) next(words []string, hops int) {
 	if hops == maxHops {
 		v.gap("%s starts what was not looked at", words[0])
@@ -182,7 +182,7 @@ func (v *sight) next(words []string, hops int) {
 	v.program(words, found, hops+1)
 }
 
-// argument looks at the file that an argument names, if it is one that is run.
+// argument examines the file that an argument names, if it is code.
 func (v *sight) argument(arg string, script bool) {
 	named := arg
 	if !script && strings.HasPrefix(named, "-") {
@@ -236,8 +236,8 @@ func (v *sight) add(role Role, path string, found bool) {
 	v.start.Files = append(v.start.Files, File{Role: role, Path: text(path), Found: found, at: path})
 }
 
-// digest reads a file. One that can't be read has no digest, and can be accepted
-// as that: it can't be run either, or the person knows why.
+// digest computes the digest of a file. A file that can't be read has none and can be accepted
+// without: either it can't be run, or the person knows why.
 func (v *sight) digest(f *File) {
 	sum, err := v.hash.sum(f.at)
 	if err != nil {
@@ -246,7 +246,7 @@ func (v *sight) digest(f *File) {
 	f.Digest = sum
 }
 
-// variables looks at the environment.
+// variables examines the environment.
 func (v *sight) variables() {
 	for _, entry := range v.launch.Env {
 		name, value, _ := strings.Cut(entry, "=")
@@ -276,8 +276,7 @@ func (v *sight) gap(format string, args ...any) {
 	v.start.Gaps = addOnce(v.start.Gaps, text(fmt.Sprintf(format, args...)))
 }
 
-// text is s with something to see in place of what is no text: names of files may
-// be any bytes, and what is kept and sent may not.
+// text returns s as valid UTF-8. File names may be any bytes; stored and sent text may not.
 func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 func addOnce(all []string, one string) []string {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// seen is what was seen of a launch, in short. Paths are relative to the project,
-// and those of the user's programs to theirs.
+// seen returns a summary of the examination of a launch. Paths are relative to the project, or to
+// the folder of the user's programs.
 func (d *desk) seen(l Launch) (files, alarms, gaps []string, ours bool) {
 	d.t.Helper()
 	s, ours := d.look(l)
@@ -29,7 +29,7 @@ func (d *desk) seen(l Launch) (files, alarms, gaps []string, ours bool) {
 	return files, alarms, gaps, ours
 }
 
-// What a command line of a project leads to.
+// What a command line in a project leads to.
 func TestLook(t *testing.T) {
 	d := newDesk(t)
 	for _, name := range []string{"node", "python3.12", "npx", "uvx", "npm", "docker", "sh", "java", "deno", "tool", "uv"} {
@@ -93,8 +93,7 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// A server of the user's own is none of a project, unless what it runs is planted
-// in one.
+// A server of the user's own does not belong to a project, unless what it runs lies in one.
 func TestPlanted(t *testing.T) {
 	d := newDesk(t)
 	for _, name := range []string{"node", "npx", "tool", "python3"} {
@@ -117,7 +116,7 @@ func TestPlanted(t *testing.T) {
 	for _, test := range []struct {
 		name, cwd, path string
 		command         []string
-		alarm           string // the first; "-" for a server of the user's own
+		alarm           string // the first alarm; "-" for a server of the user's own
 	}{
 		{"a program of the user's", d.repo, path(), []string{"tool"}, "-"},
 		{"its absolute path", d.repo, path(), []string{filepath.Join(d.home, ".local", "bin", "tool")}, "-"},
@@ -158,8 +157,8 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// Variables that change which code runs are flagged, whoever sets them; those that
-// everybody has are only where the project does.
+// Variables that change which code runs are reported, whoever sets them. Those that everybody has
+// are reported only if the project sets them.
 func TestLoaders(t *testing.T) {
 	d := newDesk(t)
 	d.bin("tool")
@@ -187,7 +186,7 @@ func TestLoaders(t *testing.T) {
 	}
 }
 
-// What can't be read is said, and is another start once it can be.
+// A file that can't be read is reported, and makes another start once it can be read.
 func TestUnreadable(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root reads everything")
@@ -219,7 +218,7 @@ func TestDigestsAreFresh(t *testing.T) {
 	}
 }
 
-// No command line, however odd, stops the look.
+// No command line, however strange, breaks the examination.
 func FuzzLook(f *testing.F) {
 	f.Add("npx\x00-p\x00\x00@\x00..", "PATH=:x")
 	f.Add("env\x00-S\x00 \x00env", "NODE_OPTIONS=")

@@ -10,14 +10,13 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 )
 
-// project returns the folder of the project that a launch belongs to, and whether
-// what lies in it comes with the project. In the user's home, and above it, what
-// lies below is the user's own.
+// project returns the folder of the project that a launch belongs to, and whether the files in it
+// come with the project. If the folder is the user's home, or above it, they are the user's own.
 func (b *Book) project(l Launch) (root string, planted bool) {
 	folder := realPath(l.Cwd)
 	if l.From != "" {
 		folder = filepath.Dir(l.From)
-		if strings.HasPrefix(filepath.Base(folder), ".") { // as in .vscode/mcp.json
+		if strings.HasPrefix(filepath.Base(folder), ".") { // such as .vscode/mcp.json
 			folder = filepath.Dir(folder)
 		}
 	}
@@ -26,8 +25,8 @@ func (b *Book) project(l Launch) (root string, planted bool) {
 	return root, b.o.Home == "" || !within(root, home)
 }
 
-// found reports whether PATH leads from a bare name to path, which neither the
-// project nor another user can write.
+// found reports whether name is a bare name that PATH resolves to path, and neither the project nor
+// another user can write path.
 func (v *sight) found(name, path string) bool {
 	return !strings.Contains(name, "/") && !v.inside(path) && othersKeepOut(realPath(path)) && othersKeepOut(filepath.Dir(realPath(path)))
 }
@@ -41,12 +40,12 @@ func othersKeepOut(path string) bool {
 	return (st.Uid == 0 || int(st.Uid) == os.Geteuid()) && st.Mode&0o002 == 0
 }
 
-// within reports whether path is dir or lies in it. Both are clean and absolute.
+// within reports whether path is dir or lies in it. Both must be clean and absolute.
 func within(dir, path string) bool {
 	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
 }
 
-// realPath is path without links, or path itself where it can't be followed.
+// realPath returns path with symbolic links resolved, or the clean path if that fails.
 func realPath(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real

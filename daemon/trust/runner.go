@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// runner looks at the arguments of a program that runs others' code. It returns
-// which of them names the script that is run, -1 for none that is a file.
+// runner examines the arguments of a program that runs other code. It returns the index of the
+// argument that names the script, or -1 if none names a file.
 type runner func(v *sight, args []string) int
 
-// runners by the names of their programs, without a version at the end.
+// runners are listed with the names of their programs, without a version at the end.
 var runners = []struct {
 	programs string
 	runs     runner
@@ -41,8 +41,8 @@ var runners = []struct {
 	{"docker podman nerdctl", container},
 }
 
-// runnerOf tells what a program is by the name that it was called by, or has; nil
-// for one that runs only itself.
+// runnerOf returns the runner of a program, by the name it was called by or has, or nil if it runs
+// only itself.
 func runnerOf(name, path string) runner {
 	for _, name := range []string{name, path, realPath(path)} {
 		base := filepath.Base(name)
@@ -56,14 +56,13 @@ func runnerOf(name, path string) runner {
 	return nil
 }
 
-// codeEndings are the ends of names of files that are run or loaded.
+// codeEndings are the extensions of files that are run or loaded.
 var codeEndings = strings.Fields(".js .mjs .cjs .jsx .ts .mts .cts .tsx .py .pyc .pyz .pyw .rb .pl .pm .php .lua .sh .bash .zsh .fish " +
 	".ps1 .jar .war .class .dll .exe .so .dylib .node .wasm .whl .r .R .jl .ex .exs .groovy .kts .scala .go .rs")
 
 func isCode(path string) bool { return slices.Contains(codeEndings, filepath.Ext(path)) }
 
-// behindEnv returns the command line that env(1) starts, nil when words are none
-// of it.
+// behindEnv returns the command line that env(1) starts, or nil if words do not call env.
 func behindEnv(words []string) []string {
 	if len(words) == 0 || filepath.Base(words[0]) != "env" {
 		return nil
@@ -88,14 +87,14 @@ func behindEnv(words []string) []string {
 	return nil
 }
 
-// script is how a program is told which script to run: the first word that is no
-// flag, nor the value of one.
+// script describes how a program is told which script to run: by the first word that is neither a
+// flag nor the value of one.
 type script struct {
 	values  string // flags that take the next word
-	code    string // flags whose next word is code itself
+	code    string // flags whose next word is code
 	modules string // flags whose next word names a module
 	files   string // flags whose next word is the script
-	skipped string // words that may stand before it
+	skipped string // words that may precede the script
 }
 
 func (s script) find(v *sight, args []string) int {
@@ -132,8 +131,8 @@ func (s script) find(v *sight, args []string) int {
 	return -1
 }
 
-// module looks for a module in the folder that the server is started in, where it
-// comes before all that are installed.
+// module looks for a module in the server's working directory, which comes before installed
+// modules.
 func (v *sight) module(name string) {
 	v.gap("which file the module %s is was not looked at", name)
 	path := filepath.Join(v.launch.Cwd, strings.ReplaceAll(name, ".", "/"))
@@ -146,16 +145,16 @@ func (v *sight) module(name string) {
 	}
 }
 
-// fetcher is how a program is told which package to get and run.
+// fetcher describes how a program is told which package to fetch and run.
 type fetcher struct {
 	values  string // flags that take the next word
-	code    string // flags whose next word is code itself
-	skipped string // words that may stand before the package
-	scripts string // words that run what package.json says
-	reads   string // files of the project that say where packages come from, and more
+	code    string // flags whose next word is code
+	skipped string // words that may precede the package
+	scripts string // words that run scripts of package.json
+	reads   string // project files that set, among other things, where packages come from
 }
 
-// pinned tells that a package is named with one exact version, or a digest.
+// pinned matches a package name with one exact version or a digest.
 var pinned = regexp.MustCompile(`(?:@v?|==)\d+\.\d+(?:\.\d+)?[\w.+-]*$|@sha256:[0-9a-f]{64}$|@[0-9a-f]{40}$`)
 
 func (f fetcher) find(v *sight, args []string) int {
@@ -191,8 +190,8 @@ func (f fetcher) find(v *sight, args []string) int {
 	return -1
 }
 
-// fetched tells of a package that is got when the server starts, or of a folder
-// that is run like one.
+// fetched reports a package that is fetched when the server starts, or a folder that is run like
+// one.
 func (v *sight) fetched(name string) {
 	switch {
 	case strings.HasPrefix(name, ".") || filepath.IsAbs(name):
@@ -205,7 +204,7 @@ func (v *sight) fetched(name string) {
 	}
 }
 
-// packageScripts looks at what a package manager is told to run by a file.
+// packageScripts examines package.json, which tells a package manager what to run.
 func (v *sight) packageScripts() {
 	v.gap("it runs what package.json says; what that starts was not looked at")
 	if path := filepath.Join(v.launch.Cwd, "package.json"); isFile(path) {
@@ -214,7 +213,7 @@ func (v *sight) packageScripts() {
 	}
 }
 
-// local finds a program of the project that is run in place of a package.
+// local looks for a program of the project that is run instead of a package.
 func (v *sight) local(name string) {
 	name = strings.TrimSuffix(pinned.ReplaceAllString(name, ""), "@latest")
 	name = name[strings.LastIndexByte(name, '/')+1:]
@@ -228,8 +227,8 @@ func (v *sight) local(name string) {
 	}
 }
 
-// upwards yields the files of some names in the folder that the server is started
-// in, and in those above it up to the project's.
+// upwards yields the existing files with the given names in the server's working directory, and in
+// its parents up to the project's root.
 func (v *sight) upwards(names ...string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for dir := realPath(v.launch.Cwd); v.planted && within(v.root, dir); dir = filepath.Dir(dir) {
@@ -250,7 +249,7 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// container tells of an image.
+// container reports that an image can't be examined.
 func container(v *sight, _ []string) int {
 	v.gap("what is in the image that it runs was not looked at, nor what is mounted into it")
 	return -1
@@ -258,15 +257,15 @@ func container(v *sight, _ []string) int {
 
 func has(list, word string) bool { return slices.Contains(strings.Fields(list), word) }
 
-// glued reports whether word is one of the short flags of a list with its value
-// behind it, as in -c'print(1)'.
+// glued reports whether word is one of the short flags in list followed by its value, such as
+// -c'print(1)'.
 func glued(list, word string) bool {
 	return slices.ContainsFunc(strings.Fields(list), func(flag string) bool {
 		return len(flag) == 2 && len(word) > 2 && strings.HasPrefix(word, flag) && !strings.HasPrefix(word, "--")
 	})
 }
 
-// remote reports whether a script is named by where it is fetched from.
+// remote reports whether a script is named by a URL from which it is fetched.
 func remote(word string) bool {
 	for _, scheme := range []string{"http:", "https:", "npm:", "jsr:", "data:"} {
 		if strings.HasPrefix(word, scheme) {

@@ -10,61 +10,60 @@ import (
 // Launch is what is about to be started.
 type Launch struct {
 	Server  string
-	From    string   // absolute path of the project's file that names it; empty when no project does
+	From    string   // absolute path of the project's file that names it; empty if none does
 	Cwd     string   // absolute
-	Program string   // absolute path of what was found for the command; empty when nothing was
-	Command []string // as given, the program first
-	Sets    []string // names of the variables that From sets for it
-	Env     []string // NAME=value, all that it will see
+	Program string   // absolute path of the program found for the command; empty if none was
+	Command []string // as given, with the program first
+	Sets    []string // names of the variables that From sets
+	Env     []string // NAME=value; the complete environment
 }
 
-// Start is what a launch comes down to: what a person is shown, and agrees to.
+// Start is what a launch would run: what a person sees and accepts.
 type Start struct {
 	Server  string   `json:"server"`
 	Project string   `json:"project"` // absolute
 	From    string   `json:"from,omitempty"`
 	Command []string `json:"command"`
 	Sets    []string `json:"sets,omitempty"`    // names of variables, sorted
-	Loaders []Loader `json:"loaders,omitempty"` // that are set
+	Loaders []Loader `json:"loaders,omitempty"` // loaders that are set
 	Files   []File   `json:"files,omitempty"`
 
-	// What follows is for the person only; it follows from what is above.
-	Alarms []string `json:"alarms,omitempty"` // why to look twice
-	Gaps   []string `json:"gaps,omitempty"`   // what could not be looked at
+	// The fields below are only for the person. They follow from those above.
+	Alarms []string `json:"alarms,omitempty"` // why to look carefully
+	Gaps   []string `json:"gaps,omitempty"`   // what could not be examined
 }
 
-// Loader is a variable that makes other code run inside a program, or decides
-// which program that is.
+// Loader is a variable that makes other code run inside a program, or decides which program runs.
 type Loader struct {
 	Name  string `json:"name"`
-	Value string `json:"value"` // hex SHA-256 of it
+	Value string `json:"value"` // hex SHA-256 of the value
 }
 
-// Role is what a file is to a launch.
+// Role is the role of a file in a launch.
 type Role string
 
 const (
 	Program     Role = "program"
-	Interpreter Role = "interpreter" // of the program, as its first line names it
-	Script      Role = "script"      // that the program runs
-	Argument    Role = "argument"    // some other file of code that an argument names
+	Interpreter Role = "interpreter" // of the program, named by its first line
+	Script      Role = "script"      // run by the program
+	Argument    Role = "argument"    // another file of code that an argument names
 )
 
 // File is a file that a command line leads to.
 type File struct {
 	Role   Role   `json:"role"`
 	Path   string `json:"path"`   // absolute, as it was found
-	Digest string `json:"digest"` // hex SHA-256 of what is in it; empty when it could not be read
+	Digest string `json:"digest"` // hex SHA-256 of the content; empty if it could not be read
 
-	// Found says that the path is the agent's doing and not the project's: PATH leads
-	// there from a bare name, out of the project, or from there an interpreter.
+	// Found reports that the path was chosen by the agent's PATH and not by the project: PATH
+	// resolves a bare name to it, outside the project, or it is the interpreter of such a file.
 	Found bool `json:"found,omitempty"`
 
-	at string // Path in the bytes that it has on disk, which need not be text
+	at string // Path as on disk, which may not be valid UTF-8
 }
 
-// digest is what stands for all that a person agrees to. Each part goes in behind
-// its length, so that no two starts read alike.
+// digest returns the digest of everything that a person accepts. Each part is preceded by its
+// length, so that different starts have different encodings.
 func (s *Start) digest() [32]byte {
 	h := sha256.New()
 	put(h, "start 1")
@@ -81,11 +80,10 @@ func (s *Start) digest() [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
-// covers reports whether who agreed to s has agreed to what is now: all is the same
-// but for programs that PATH leads to from a bare name, and that lie in no project.
-// Agents change PATH (they are started by npx, by nvm, by pyenv), and which program
-// bears a name there is for whoever set it up. One at the same path is the same only
-// with the same content.
+// covers reports whether acceptance of s includes now: everything is equal except programs outside
+// the project that PATH resolves from a bare name. Agents change PATH (they are started by npx, by
+// nvm, by pyenv), and which program has a name in PATH is decided by the person who set it up. A
+// program at the same path must have the same content.
 func (s *Start) covers(now *Start) bool {
 	if !slices.Equal(s.Command, now.Command) || !slices.Equal(s.Sets, now.Sets) || !slices.Equal(s.Loaders, now.Loaders) ||
 		slices.Contains(s.Sets, "PATH") {

@@ -1,23 +1,19 @@
-// Package trust knows which servers that come with a project a person has agreed
-// to start.
+// Package trust remembers which project servers a person has accepted for starting.
 //
-// A repository can name MCP servers, and a clone of it brings along both the file
-// that names them and the programs that the file leads to. To start one is to run
-// a stranger's code. So before the first start a person is shown what would run,
-// and what they agree to is that and nothing else: the command and its arguments,
-// the names of the variables that are set for it, and the content of the programs
-// and scripts that the command line leads to. When any of this is another one, the
-// server is withheld until a person has looked again.
+// A repository can name MCP servers. A clone of it contains both the file that names them and
+// programs that the file leads to. To start such a server is to run untrusted code. So before the
+// first start a person is shown what would run. They accept exactly that: the command and its
+// arguments, the names of the variables that are set for it, and the content of the programs and
+// scripts that the command line leads to. If any of these changes, the server is withheld until a
+// person has looked again.
 //
-// What is looked at is what a shim is about to start: the program that was found,
-// in the folder and the environment that it was found in. Only where the server
-// comes from can't be seen there; that stands in the shim's own arguments, which
-// the wrap has written. A server that nobody says comes with a project, and whose
-// program or script turns out to lie in one all the same, is treated like those
-// that do.
+// The package examines what a shim is about to start: the program that was found, with the working
+// directory and environment in which it was found. Only the origin of the server can't be seen
+// there; it is in the shim's own arguments, which the wrap wrote. A server that is not said to come
+// with a project, but whose program or script lies in one, is treated as if it did.
 //
-// What a program loads once it runs can't be seen. What could not be looked at is
-// part of what the person is shown.
+// What a program loads while it runs can't be seen. What could not be examined is part of what the
+// person is shown.
 package trust
 
 import (
@@ -36,49 +32,49 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// Options say what a Book needs of others.
+// Options configures a Book.
 type Options struct {
-	Home     string // of the user: what lies in it directly is no project
+	Home     string // of the user; what lies directly in it is not a project
 	Recorder gate.Recorder
-	Logger   *slog.Logger     // discards when nil
-	Now      func() time.Time // time.Now when nil
+	Logger   *slog.Logger     // may be nil
+	Now      func() time.Time // default: time.Now
 }
 
-// Book holds what people have agreed to. Its methods are safe for concurrent use.
+// Book holds the starts that people have accepted. Its methods are safe for concurrent use.
 type Book struct {
 	db    *store.DB
 	o     Options
 	files hasher
 
-	mu     sync.Mutex // guards what follows, and is held while it is written
+	mu     sync.Mutex // guards the fields below; held during writes to disk
 	starts map[key]*Kept
 }
 
-// key names a start: what of it, under which name, in which project.
+// key identifies a start by its project, server and digest.
 type key struct {
 	project, server string
 	digest          [32]byte
 }
 
-// Kept is a start that is known of.
+// Kept is a known start.
 type Kept struct {
 	Start
 	Digest   [32]byte
-	Noticed  time.Time // it was first seen; UTC
-	Accepted time.Time // zero: nobody has agreed
-	Decider  string    // who did, as the kernel saw them
+	Noticed  time.Time // when it was first seen, UTC
+	Accepted time.Time // zero if nobody has accepted it
+	Decider  string    // who accepted it, as the kernel showed the caller
 }
 
-// ID is how a person names a start: the beginning of its digest in hex.
+// ID returns the name of a start for people: the beginning of its digest in hex.
 func (k *Kept) ID() string { return hex.EncodeToString(k.Digest[:4]) }
 
-// By is whose word something is.
+// By says who accepted something.
 type By struct {
-	Decider string // who, as the kernel saw them
-	Surface string // where, as they say
+	Decider string // the caller, as the kernel showed it
+	Surface string // the surface, as the client claims
 }
 
-// New takes up what db holds.
+// New returns a Book with the starts in db.
 func New(db *store.DB, o Options) (*Book, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -94,7 +90,7 @@ func New(db *store.DB, o Options) (*Book, error) {
 	for i := range all {
 		k, err := fromStore(&all[i])
 		if err != nil {
-			// What can't be believed counts for nothing: the person is asked anew.
+			// An altered row is dropped: the person is asked again.
 			o.Logger.Warn("forget what was agreed to of a server", "server_id", all[i].Server, "err", err)
 			if err := db.DropStart(context.Background(), all[i].StartKey); err != nil {
 				return nil, err
@@ -108,10 +104,9 @@ func New(db *store.DB, o Options) (*Book, error) {
 
 func (k *Kept) key() key { return key{k.Project, k.Server, k.Digest} }
 
-// Judge says whether a launch may go on. It returns nil and no error for one that
-// is none of a project, and what was agreed to for one that a person has accepted.
-// Any other is kept, so that a person can accept it, and the error wraps
-// gate.ErrWithheld and says to whoever wanted the server what to do.
+// Judge decides whether a launch may be started. It returns nil without an error if the launch does
+// not belong to a project, and the accepted start if a person has accepted it. Any other launch is
+// kept, so that a person can accept it. Then the error wraps gate.ErrWithheld and says what to do.
 func (b *Book) Judge(ctx context.Context, l Launch) (*Kept, error) {
 	k, err := b.Look(ctx, l)
 	if k == nil || err != nil || !k.Accepted.IsZero() {
@@ -124,8 +119,8 @@ func (b *Book) Judge(ctx context.Context, l Launch) (*Kept, error) {
 		gate.ErrWithheld, b.because(k), gate.ShellWord(k.Server), k.ID())
 }
 
-// because says why a start is withheld. Whatever a project chose is quoted: a
-// model reads this.
+// because returns why a start is withheld. Text chosen by a project is quoted, because a model
+// reads this.
 func (b *Book) because(k *Kept) string {
 	why := fmt.Sprintf("what it runs lies in the project %q", k.Project)
 	if k.From != "" {
@@ -141,8 +136,8 @@ func (b *Book) because(k *Kept) string {
 	return why + ", and nobody has agreed to start it yet"
 }
 
-// Look looks at a launch and returns what is known of it, nil when it is none of
-// a project. One that was not seen before is kept, and waits for a person.
+// Look examines a launch and returns what is known of it, or nil if it does not belong to a
+// project. A launch that was not seen before is kept, and waits for a person.
 func (b *Book) Look(ctx context.Context, l Launch) (*Kept, error) {
 	s, ours := b.look(l)
 	if !ours {
@@ -166,8 +161,7 @@ func (b *Book) Look(ctx context.Context, l Launch) (*Kept, error) {
 	return &copied, nil
 }
 
-// covering returns the latest start, accepted or waiting, that covers k; nil for
-// none. b.mu is held.
+// covering returns the latest accepted or waiting start that covers k, or nil. b.mu must be held.
 func (b *Book) covering(k *Kept, accepted bool) (best *Kept) {
 	for _, other := range b.starts {
 		if other.Project == k.Project && other.Server == k.Server && other.Accepted.IsZero() != accepted && other.covers(&k.Start) &&
@@ -178,16 +172,16 @@ func (b *Book) covering(k *Kept, accepted bool) (best *Kept) {
 	return best
 }
 
-// Name says which start is meant.
+// Name identifies a start.
 type Name struct {
 	Project string
 	Server  string
 	Digest  []byte // 32 bytes
 }
 
-// Accept agrees to a start that waits, which was shown. It is on record and on
-// disk when it returns. Errors are gate.ErrNotFound, gate.ErrDecided when it is
-// accepted already, and those of the record and the disk.
+// Accept accepts a waiting start that was shown. When it returns, that is recorded and on disk. The
+// errors are gate.ErrNotFound, gate.ErrDecided if the start is already accepted, and errors of the
+// record and the disk.
 func (b *Book) Accept(ctx context.Context, n Name, by By) (*Kept, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -210,8 +204,8 @@ func (b *Book) Accept(ctx context.Context, n Name, by By) (*Kept, error) {
 	return &copied, nil
 }
 
-// Forget takes an agreement back. A server that runs goes on; the next one is asked
-// about anew. Errors are gate.ErrNotFound, and those of the record and the disk.
+// Forget withdraws an acceptance. A running server continues; a person is asked about the next
+// start. The errors are gate.ErrNotFound, and errors of the record and the disk.
 func (b *Book) Forget(ctx context.Context, n Name, by By) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -229,7 +223,7 @@ func (b *Book) Forget(ctx context.Context, n Name, by By) error {
 	return nil
 }
 
-// named finds a start. b.mu is held.
+// named returns a start by its name. b.mu must be held.
 func (b *Book) named(n Name) (*Kept, error) {
 	if len(n.Digest) != 32 {
 		return nil, fmt.Errorf("a digest has 32 bytes: %w", gate.ErrInvalid)
@@ -241,7 +235,7 @@ func (b *Book) named(n Name) (*Kept, error) {
 	return k, nil
 }
 
-// record writes down what became of a start.
+// record records what happened to a start.
 func (b *Book) record(ctx context.Context, verdict string, k *Kept, by By) error {
 	err := b.o.Recorder.Record(ctx, &record.Record{
 		Kind: record.KindPin, Verdict: verdict, Server: k.Server, Digest: hex.EncodeToString(k.Digest[:]),
@@ -253,8 +247,7 @@ func (b *Book) record(ctx context.Context, verdict string, k *Kept, by By) error
 	return nil
 }
 
-// List returns every start that is known of, those that wait first, then by
-// server and age.
+// List returns every known start, waiting ones first, then by server and age.
 func (b *Book) List() []Kept {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -268,7 +261,7 @@ func (b *Book) List() []Kept {
 	return all
 }
 
-// Waiting counts the starts that nobody has agreed to.
+// Waiting returns how many starts are not accepted.
 func (b *Book) Waiting() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// desk is a Book with its disk and its record, a home, and a project in it.
+// desk is a test fixture: a Book with its store and recorder, a home, and a project in it.
 type desk struct {
 	*Book
 	t    testing.TB
@@ -84,8 +84,7 @@ func (d *desk) Record(_ context.Context, r *record.Record, _ []byte, _ []string)
 	return nil
 }
 
-// file writes a file below the project, or at an absolute path, and returns its
-// path.
+// file writes a file below the project, or at an absolute path, and returns its path.
 func (d *desk) file(path, text string, mode os.FileMode) string {
 	d.t.Helper()
 	if !filepath.IsAbs(path) {
@@ -103,13 +102,13 @@ func (d *desk) file(path, text string, mode os.FileMode) string {
 	return path
 }
 
-// bin puts a program of that name where the user keeps theirs.
+// bin writes a program into the folder of the user's programs.
 func (d *desk) bin(name string) string {
 	return d.file(filepath.Join(d.home, ".local", "bin", name), "\x7fELF "+name, 0o755)
 }
 
-// launch is a command line in the project, with a PATH that leads to the user's
-// programs. It is resolved as a shim does.
+// launch returns a command line in the project, with a PATH that leads to the user's programs. It
+// is resolved as by a shim.
 func (d *desk) launch(command ...string) Launch {
 	l := Launch{Server: "notes", Cwd: d.repo, Command: command, Env: []string{"HOME=" + d.home, "PATH=" + filepath.Join(d.home, ".local", "bin")}}
 	return d.resolved(l)
@@ -120,14 +119,14 @@ func (d *desk) resolved(l Launch) Launch {
 	return l
 }
 
-// shipped is launch, named by the project's file.
+// shipped is launch for a server that the project's file names.
 func (d *desk) shipped(command ...string) Launch {
 	l := d.launch(command...)
 	l.From = filepath.Join(d.repo, ".mcp.json")
 	return l
 }
 
-// ask judges a launch and says how that went: own, agreed, new, changed.
+// ask judges a launch and returns the result: own, agreed, new or changed.
 func (d *desk) ask(l Launch) string {
 	d.t.Helper()
 	k, err := d.Judge(d.t.Context(), l)
@@ -146,7 +145,7 @@ func (d *desk) ask(l Launch) string {
 	return "new"
 }
 
-// agree accepts what a launch comes down to.
+// agree accepts the start of a launch.
 func (d *desk) agree(l Launch) {
 	d.t.Helper()
 	k, err := d.Look(d.t.Context(), l)
@@ -158,7 +157,7 @@ func (d *desk) agree(l Launch) {
 	}
 }
 
-// What was agreed to is that and nothing else.
+// Acceptance covers exactly what was shown.
 func TestAChangeAsksAgain(t *testing.T) {
 	d := newDesk(t)
 	d.bin("node")
@@ -230,9 +229,8 @@ func TestAChangeAsksAgain(t *testing.T) {
 	}
 }
 
-// Agents change PATH: they are started by npx, nvm or pyenv. Which program bears a
-// name there is not the project's doing, so a yes holds, and so does the id that was
-// shown before.
+// Agents change PATH: they are started by npx, nvm or pyenv. Which program has a name there is not
+// the project's doing, so an acceptance remains valid, and so does the id that was shown before.
 func TestAnAgentChangesPATH(t *testing.T) {
 	base := func(d *desk) Launch {
 		l := d.shipped("python3", "server.py")
@@ -315,7 +313,7 @@ func TestAnAgentChangesPATH(t *testing.T) {
 	})
 }
 
-// In another project nobody has agreed to anything.
+// Acceptance in one project does not apply in another.
 func TestOneProjectIsNotAnother(t *testing.T) {
 	d := newDesk(t)
 	d.bin("npx")
@@ -335,7 +333,7 @@ func TestOneProjectIsNotAnother(t *testing.T) {
 	}
 }
 
-// A start that was agreed to is on record and on disk, and only then counts.
+// An accepted start is recorded and on disk, and counts only after that.
 func TestAgreeing(t *testing.T) {
 	d := newDesk(t)
 	d.bin("npx")
@@ -376,7 +374,7 @@ func TestAgreeing(t *testing.T) {
 		t.Errorf("listed: %+v, %d wait", all, d.Waiting())
 	}
 
-	// And taken back.
+	// And withdrawn.
 	name := Name{k.Project, k.Server, k.Digest[:]}
 	d.broken = errors.New("disk full")
 	if err := d.Forget(t.Context(), name, By{}); err == nil || d.ask(l) != "agreed" {
@@ -398,7 +396,7 @@ func TestAgreeing(t *testing.T) {
 	}
 }
 
-// A row that somebody has altered is not believed, and keeps nobody from starting.
+// An altered row is not trusted, and does not keep the daemon from starting.
 func TestAnAlteredRowIsForgotten(t *testing.T) {
 	d := newDesk(t)
 	d.bin("npx")
@@ -432,7 +430,7 @@ func TestAnAlteredRowIsForgotten(t *testing.T) {
 	}
 }
 
-// Names of files may be any bytes.
+// File names may be any bytes.
 func TestNamesThatAreNoText(t *testing.T) {
 	d := newDesk(t)
 	program := d.file("run\xff", "x", 0o755)
@@ -449,7 +447,7 @@ func TestNamesThatAreNoText(t *testing.T) {
 	}
 }
 
-// Whatever a project says, what is kept is bounded, and what was agreed to stays.
+// Whatever projects contain, what is kept is bounded, and accepted starts stay.
 func TestWhatWaitsIsBounded(t *testing.T) {
 	d := newDesk(t)
 	d.bin("npx")
@@ -476,7 +474,7 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 		t.Errorf("what was agreed to: %s", got)
 	}
 
-	// What the same line would run now takes the place of what it would have.
+	// What the same line would run now replaces what it would have run before.
 	script := d.file("s.sh", "one", 0o755)
 	d.bin("sh")
 	waiting := d.Waiting()

@@ -1,5 +1,5 @@
-// Package collect is a small OpenTelemetry collector for tests: it takes traces
-// over OTLP, http and protobuf, and keeps them.
+// Package collect is a small OpenTelemetry collector for tests: it receives traces over OTLP (HTTP,
+// protobuf) and keeps them.
 package collect
 
 import (
@@ -18,31 +18,31 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Span is a span as it came.
+// Span is a received span.
 type Span struct {
-	Trace, ID, Parent string // hexadecimal; Parent is empty for the first of a trace
+	Trace, ID, Parent string // hexadecimal; Parent is empty for a root span
 	State             string // tracestate
 	Name              string
 	Kind              string // server, client, internal
-	Error             string // empty when the status is not an error
+	Error             string // empty if the status is not an error
 	Attributes        map[string]string
 	Resource          map[string]string
 	Start, End        time.Time
 }
 
-// Collector is a collector that runs. Its methods are safe for concurrent use.
+// Collector is a running collector. Its methods are safe for concurrent use.
 type Collector struct {
 	*httptest.Server
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	spans   []Span
 	headers http.Header // of the last request
 	faults  []error
-	came    chan struct{} // closed when more has come
+	came    chan struct{} // closed when more spans have arrived
 }
 
-// Start starts a collector, which its owner closes. first, when not nil, sees each
-// request before it is taken, and takes its place when it returns true.
+// Start starts a collector, which the caller must close. first, if not nil, gets each request
+// first; if it returns true, the request is done.
 func Start(first func(http.ResponseWriter, *http.Request) bool) *Collector {
 	c := &Collector{came: make(chan struct{})}
 	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -110,7 +110,7 @@ func texts(attrs []*common.KeyValue) map[string]string {
 	return m
 }
 
-// Spans returns what has come up to now.
+// Spans returns the spans received so far.
 func (c *Collector) Spans() []Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,15 +124,15 @@ func (c *Collector) Headers() http.Header {
 	return c.headers
 }
 
-// Faults returns what came that no collector would take.
+// Faults returns the errors of invalid requests.
 func (c *Collector) Faults() []error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.faults)
 }
 
-// Wait returns the spans once there are n calls among them, by the spans of kind
-// server; false when they don't come within most.
+// Wait returns the spans once there are n calls among them, counted by the spans of kind server. It
+// returns false if they don't arrive within most.
 func (c *Collector) Wait(n int, most time.Duration) ([]Span, bool) {
 	late := time.After(most)
 	for {
@@ -156,9 +156,8 @@ func (c *Collector) Wait(n int, most time.Duration) ([]Span, bool) {
 	}
 }
 
-// Tree draws the spans of a trace, each below its parent, by name, kind and error;
-// those whose parent has not come stand at the left, in the order of their
-// beginning.
+// Tree draws the spans of a trace, each below its parent, by name, kind and error. Spans whose
+// parent is missing are at the left, in the order of their start.
 func Tree(spans []Span) string {
 	spans = slices.Clone(spans)
 	slices.SortStableFunc(spans, func(a, b Span) int { return a.Start.Compare(b.Start) })
