@@ -8,11 +8,11 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// BuildHeader names the header in which the daemon says with each answer which
-// build it is. Its values may be any bytes.
+// BuildHeader is the header with which the daemon reports its build in each answer. Its values
+// may be any bytes.
 const BuildHeader = "thoughtgate-build-bin"
 
-// dialOptions are what the options ask of the connection.
+// dialOptions returns the dial options that o needs.
 func (o *options) dialOptions() []grpc.DialOption {
 	if o.heard == nil {
 		return nil
@@ -21,12 +21,12 @@ func (o *options) dialOptions() []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(l.unary), grpc.WithChainStreamInterceptor(l.stream)}
 }
 
-// listener looks for the daemon's build in what it answers.
+// listener reads the daemon's build from its answers.
 type listener struct {
 	tell func(build string)
 
 	mu   sync.Mutex
-	last string // that was told
+	last string // the last build that was reported
 }
 
 func (l *listener) hear(header metadata.MD) {
@@ -58,7 +58,7 @@ func (l *listener) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.C
 	return &heardStream{ClientStream: s, l: l}, nil
 }
 
-// heardStream tells of the header that comes before the first message.
+// heardStream reads the header of a stream before its first message.
 type heardStream struct {
 	grpc.ClientStream
 	l    *listener
@@ -69,7 +69,7 @@ type heardStream struct {
 func (s *heardStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	s.once.Do(func() {
-		if header, herr := s.Header(); herr == nil { // it has come with the message, or the end
+		if header, herr := s.Header(); herr == nil { // the header has arrived with the message or the end
 			s.l.hear(header)
 		}
 	})

@@ -14,7 +14,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// versioned is a fake daemon that says what it is, with answers and errors alike.
+// versioned is a fake daemon that reports its build, with results and with errors.
 type versioned struct {
 	pb.UnimplementedDaemonServer
 	pb.UnimplementedApprovalsServer

@@ -1,16 +1,15 @@
-// Package client is how a Go program speaks to thoughtgated.
+// Package client is the Go client of thoughtgated.
 //
-// A [Client] is one connection to the control socket of the daemon that serves
-// this user. Its methods are the calls of the API; they take and return the
-// generated messages of proto/thoughtgate/v1, and their errors can be asked
-// with [errors.Is] for the sentinels of this package. Two things are more than a
-// call: a [Session] is held open for as long as an agent runs, and the streams are
+// A [Client] is a connection to the control socket of this user's daemon. Its methods are the
+// calls of the API; they take and return the generated messages of proto/thoughtgate/v1, and
+// their errors match the sentinels of this package with [errors.Is]. Two kinds of methods are
+// more than a call: a [Session] stays open for as long as an agent runs, and streams are
 // iterators that end when the loop over them is left.
 //
-// The socket is only used when it, its folder and the process behind it belong
-// to this user.
+// The client connects only if the socket, its folder and the process that listens belong to
+// this user.
 //
-// What is exported here follows the API: it grows, and does not change.
+// The exported API follows that of the daemon: it may grow and does not change incompatibly.
 package client
 
 import (
@@ -31,28 +30,28 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
-// Protocol is the version of the protocol that this package speaks. Shim and
-// daemon must agree on it exactly.
+// Protocol is the version of the protocol of this package. tg-shim and the daemon must have the
+// same version.
 const Protocol = 1
 
-// MaxMessage is the largest message of the API, in bytes, either way. It leaves
-// room for one line of 10 MiB and what is said about it.
+// MaxMessage is the maximum size of an API message, in bytes, in either direction. A message
+// can hold a line of 10 MiB and data about it.
 const MaxMessage = 16 << 20
 
-// Window is how many bytes either side may send on a connection before the
-// other has read them.
+// Window is the flow-control window in bytes: what either side may send on a connection before
+// the other has read it.
 const Window = 1 << 20
 
-// Client is a connection to thoughtgated. It is safe for concurrent use, and
-// connects again by itself when the daemon was restarted; a call made while
-// there is no daemon fails with [ErrNotRunning].
+// Client is a connection to thoughtgated. It is safe for concurrent use and reconnects by
+// itself after a restart of the daemon. A call made while no daemon runs fails with
+// [ErrNotRunning].
 type Client struct {
 	path   string
 	conn   *grpc.ClientConn
-	reopen time.Duration // how long a session looks for a daemon that went away
+	reopen time.Duration // how long a session waits for a new daemon
 }
 
-// Option changes how [Dial] connects.
+// Option configures [Dial].
 type Option func(*options)
 
 type options struct {
@@ -61,8 +60,8 @@ type options struct {
 	heard  func(build string)
 }
 
-// WithSocket names the socket to connect to. Without it the environment
-// variable THOUGHTGATE_CONTROL does, and without that the runtime folder.
+// WithSocket sets the path of the socket. The default is the environment variable
+// THOUGHTGATE_CONTROL, and without it a path in the runtime folder.
 func WithSocket(path string) Option {
 	return func(o *options) { o.path = path }
 }
@@ -72,16 +71,15 @@ func WithEnv(getenv func(string) string) Option {
 	return func(o *options) { o.getenv = getenv }
 }
 
-// WithBuild makes the client tell of the daemon's build, as soon as the first
-// answer shows it and again whenever another daemon answers. heard must be safe
-// for concurrent use.
+// WithBuild makes the client call heard with the daemon's build: after the first answer and
+// whenever another build answers. heard must be safe for concurrent use.
 func WithBuild(heard func(build string)) Option {
 	return func(o *options) { o.heard = heard }
 }
 
-// Dial connects to thoughtgated and returns when the connection stands. An
-// error is [ErrNotRunning] when nobody listens at the socket; any other says
-// what is wrong with it. The caller closes the client.
+// Dial connects to thoughtgated and returns when the connection is established. The error is
+// [ErrNotRunning] if nobody listens at the socket; any other error says what is wrong with it.
+// The caller must close the client.
 func Dial(ctx context.Context, opts ...Option) (*Client, error) {
 	o := options{getenv: os.Getenv}
 	for _, opt := range opts {
@@ -94,9 +92,8 @@ func Dial(ctx context.Context, opts ...Option) (*Client, error) {
 	return connect(ctx, path, &dialer{path: path}, o.dialOptions()...)
 }
 
-// Over returns a client that speaks over conn, at whose other end a program of
-// ours serves a part of the API: calls of the rest fail with [ErrVersion]. The
-// client owns conn from then on.
+// Over returns a client that uses conn, at whose other end a program of ours serves part of the
+// API. Calls of the rest fail with [ErrVersion]. The client owns conn.
 func Over(ctx context.Context, conn net.Conn) (*Client, error) {
 	c, err := connect(ctx, "", &dialer{conn: conn})
 	if err != nil {
@@ -105,15 +102,14 @@ func Over(ctx context.Context, conn net.Conn) (*Client, error) {
 	return c, err
 }
 
-// A daemon that was killed listens until the kernel comes to close its socket,
-// and drops who connects meanwhile. Who was dropped looks again after dropPause,
-// for dropPatience at most.
+// The socket of a killed daemon accepts connections until the kernel closes it, and then drops
+// them. A client that was dropped retries every dropPause, for at most dropPatience.
 const (
 	dropPatience = 2 * time.Second
 	dropPause    = 20 * time.Millisecond
 )
 
-// connect makes a client of what d dials, and returns when that stands.
+// connect returns a client that connects with d, once the connection is established.
 func connect(ctx context.Context, path string, d *dialer, more ...grpc.DialOption) (*Client, error) {
 	end := time.Now().Add(dropPatience)
 	for {
@@ -135,11 +131,11 @@ func connectOnce(ctx context.Context, path string, d *dialer, more []grpc.DialOp
 		grpc.WithContextDialer(d.dial),
 		grpc.WithNoProxy(),
 		grpc.WithDisableServiceConfig(),
-		grpc.WithDisableRetry(), // a call is made once: the daemon decides what repeating means
+		grpc.WithDisableRetry(), // the daemon decides what a repeated call means
 		grpc.WithIdleTimeout(0),
 		grpc.WithChainUnaryInterceptor(callErrors),
-		// A fixed window switches off the estimate of the line's capacity, which
-		// would send a ping along with every few messages.
+		// A fixed window disables the bandwidth estimate, which would send a ping with every
+		// few messages.
 		grpc.WithInitialWindowSize(Window), grpc.WithInitialConnWindowSize(Window),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
@@ -172,20 +168,19 @@ func (o *options) socket() (string, error) {
 	return paths.ControlSocket(), nil
 }
 
-// Socket returns the path of the socket that the client is connected to.
+// Socket returns the path of the client's socket.
 func (c *Client) Socket() string { return c.path }
 
-// Close ends the connection, and with it every stream on it.
+// Close closes the connection and every stream on it.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// dialer connects to one socket and remembers why it could not: grpc reports
-// only text.
+// dialer connects to one socket and keeps the last error, of which grpc reports only the text.
 type dialer struct {
 	path string
 
 	mu   sync.Mutex
-	conn net.Conn // there already, and to be used once
-	last error    // of the latest attempt, nil after a good one
+	conn net.Conn // an existing connection, used once
+	last error    // of the latest attempt; nil if it succeeded
 }
 
 func (d *dialer) dial(ctx context.Context, _ string) (net.Conn, error) {
@@ -217,11 +212,11 @@ func (d *dialer) failure() error {
 	return d.last
 }
 
-// ready waits until conn stands or its first attempt has failed.
+// ready waits until conn is established or its first attempt has failed.
 func (d *dialer) ready(ctx context.Context, conn *grpc.ClientConn) error {
 	for {
-		// A daemon that is about to end takes a connection in and sends it away:
-		// then it is idle again, and nobody else would try once more.
+		// A daemon that is about to end accepts a connection and closes it. Then conn is idle
+		// and needs another Connect.
 		conn.Connect()
 		switch state := conn.GetState(); state {
 		case connectivity.Ready:
@@ -236,9 +231,8 @@ func (d *dialer) ready(ctx context.Context, conn *grpc.ClientConn) error {
 	}
 }
 
-// receive turns the server stream that open returns for req into an iterator. The
-// stream is opened when the loop begins and ended when it is left; after an error there
-// is nothing more.
+// receive returns an iterator over the server stream that open opens for req. The stream is
+// opened when the loop begins and closed when it is left. An error is the last element.
 func receive[Req, T any](ctx context.Context, open func(context.Context, *Req, ...grpc.CallOption) (grpc.ServerStreamingClient[T], error), req *Req) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)

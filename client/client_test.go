@@ -19,7 +19,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// fakeDaemon is a daemon that can be stopped and started again on its socket.
+// fakeDaemon is a daemon that can be stopped and restarted on the same socket.
 type fakeDaemon struct {
 	pb.UnimplementedDaemonServer
 	t      *testing.T
@@ -28,15 +28,15 @@ type fakeDaemon struct {
 	served chan error
 
 	status *pb.StatusResponse
-	err    error         // of Status
-	left   chan struct{} // is told of each watcher that is served no more
+	err    error         // returned by Status
+	left   chan struct{} // receives when a watcher is no longer served
 
 	mu      sync.Mutex
 	opens   []*pb.SessionSpec
 	closes  []string
 	amends  []*pb.AmendSessionRequest
-	refuse  error                 // of Open
-	mute    bool                  // Open says nothing
+	refuse  error                 // returned by Open
+	mute    bool                  // Open does not answer
 	streams chan chan<- openEvent // one for each open session
 }
 
@@ -75,7 +75,7 @@ func (f *fakeDaemon) start() {
 	f.server, f.served = server, served
 }
 
-// stop ends the daemon; its socket goes with it.
+// stop stops the daemon and removes its socket.
 func (f *fakeDaemon) stop() {
 	if f.server == nil {
 		return
@@ -152,7 +152,7 @@ func TestDialFindsTheSocket(t *testing.T) {
 	}
 }
 
-// env looks names up in pairs of names and values.
+// env looks up variables in pairs of names and values.
 func env(pairs ...string) func(string) string {
 	return func(name string) string {
 		for i := 0; i < len(pairs); i += 2 {
@@ -194,8 +194,7 @@ func TestDialFailures(t *testing.T) {
 	}
 }
 
-// What listens and does not answer must not hold a caller for longer than it
-// wants to wait.
+// A process that listens and does not answer must not block a caller past its deadline.
 func TestDialOfTheMute(t *testing.T) {
 	dir := tempdir.New(t, "", "client")
 	l, err := net.Listen("unix", filepath.Join(dir, "mute.sock"))
@@ -213,7 +212,7 @@ func TestDialOfTheMute(t *testing.T) {
 	}
 }
 
-// Each kind of error arrives as what it was sent.
+// Each kind of error arrives as it was sent.
 func TestErrorsRoundTrip(t *testing.T) {
 	f := newFake(t)
 	c := f.dial()
@@ -256,8 +255,7 @@ func TestEveryKindHasAReason(t *testing.T) {
 	}
 }
 
-// Errors that no reason came with are told by their code; the rest keep their
-// words.
+// Errors without a reason are recognized by their code; others keep their message.
 func TestErrorsOfOthers(t *testing.T) {
 	f := newFake(t)
 	c := f.dial()
@@ -290,7 +288,7 @@ func TestErrorsOfOthers(t *testing.T) {
 	}
 }
 
-// A client outlives its daemon.
+// A client survives a restart of the daemon.
 func TestClientConnectsAgain(t *testing.T) {
 	f := newFake(t)
 	c := f.dial()
@@ -365,7 +363,7 @@ func TestStreamEndsWithItsError(t *testing.T) {
 	}
 }
 
-// dialStopped returns a client whose daemon has gone.
+// dialStopped returns a client whose daemon has been stopped.
 func (f *fakeDaemon) dialStopped() *Client {
 	f.t.Helper()
 	f.start()
@@ -374,9 +372,8 @@ func (f *fakeDaemon) dialStopped() *Client {
 	return c
 }
 
-// A daemon that was killed drops who connects until the kernel has closed its
-// socket. Who is dropped looks again: it finds that nobody listens any more, or
-// the next daemon.
+// Until the kernel has closed the socket of a killed daemon, new connections to it are dropped.
+// Dial retries until nobody listens any more, or until the next daemon does.
 func TestDialOfTheDying(t *testing.T) {
 	dir := tempdir.New(t, "", "client")
 	path := filepath.Join(dir, "dying.sock")

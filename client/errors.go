@@ -19,11 +19,11 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// Domain is the domain of the ErrorInfo that accompanies each error status.
+// Domain is the domain of the ErrorInfo in each error status.
 const Domain = "thoughtgate"
 
-// Reasons are what programs can act on. One travels in the ErrorInfo of a
-// status; each has one status code and one sentinel.
+// Reasons of errors, for programs. The ErrorInfo of a status carries one; each has one status
+// code and one sentinel.
 const (
 	ReasonNotFound   = "NOT_FOUND"
 	ReasonDecided    = "DECIDED"
@@ -43,7 +43,7 @@ const (
 	ReasonNotEnrolled = "NOT_ENROLLED"
 )
 
-// Sentinels, to be asked for with [errors.Is].
+// Sentinel errors, to be tested with [errors.Is].
 var (
 	ErrNotFound   = errors.New("not found")
 	ErrDecided    = errors.New("already decided")
@@ -56,9 +56,8 @@ var (
 	ErrNotRunning = errors.New("thoughtgated is not running")
 	ErrWithheld   = errors.New("withheld until a person agrees")
 
-	// ErrProofNeeded says that a yes has to come with a proof of presence,
-	// ErrProofWrong that what came with it is none, and ErrLockedOut that none is
-	// looked at until [Error.Until].
+	// ErrProofNeeded reports that an approval needs a proof of presence, ErrProofWrong that the
+	// proof is invalid, and ErrLockedOut that no proof is checked until [Error.Until].
 	ErrProofNeeded = errors.New("a passphrase or code is needed")
 	ErrProofWrong  = errors.New("wrong passphrase or code")
 	ErrLockedOut   = errors.New("locked")
@@ -66,8 +65,8 @@ var (
 	ErrNotEnrolled = errors.New("presence is not set up")
 )
 
-// kinds is the one map between sentinels and the wire. The first row of a code
-// is what the code means when no reason came with it.
+// kinds maps sentinels to reasons and codes. The first row with a code is what the code means
+// without a reason.
 var kinds = []struct {
 	err    error
 	reason string
@@ -79,7 +78,7 @@ var kinds = []struct {
 	{ErrWithheld, ReasonWithheld, codes.PermissionDenied},
 	{ErrTooLarge, ReasonTooLarge, codes.ResourceExhausted},
 	{ErrNotRunning, ReasonNotRunning, codes.Unavailable},
-	{ErrVersion, ReasonVersion, codes.Unimplemented}, // a call this daemon does not know
+	{ErrVersion, ReasonVersion, codes.Unimplemented}, // a call that this daemon does not have
 	{ErrVersion, ReasonVersion, codes.FailedPrecondition},
 	{ErrDecided, ReasonDecided, codes.FailedPrecondition},
 	{ErrChanged, ReasonChanged, codes.FailedPrecondition},
@@ -91,11 +90,11 @@ var kinds = []struct {
 	{ErrLockedOut, ReasonLockedOut, codes.Unauthenticated},
 }
 
-// Error is an error that the daemon answered with, or the lack of an answer.
+// Error is an error from the daemon, or reports that there was no answer.
 type Error struct {
-	Reason      string            // one of the Reason constants; empty when none fits
+	Reason      string            // one of the Reason constants; empty if none fits
 	Message     string            // for a person
-	Metadata    map[string]string // what the daemon said beside it; may be nil
+	Metadata    map[string]string // further data; may be nil
 	Diagnostics []*pb.Diagnostic  // what is wrong with a file, and where
 	Code        codes.Code        // of the status
 }
@@ -103,7 +102,7 @@ type Error struct {
 // Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
-// Is reports whether e is of the kind that target stands for.
+// Is reports whether e is of the kind of target.
 func (e *Error) Is(target error) bool {
 	for _, k := range kinds {
 		if k.reason == e.Reason && k.err == target {
@@ -119,11 +118,11 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// metadataUntil is the member of Metadata that says until when something is so, in
+// metadataUntil is the key of Metadata that holds the time until which the error applies, in
 // RFC 3339.
 const metadataUntil = "until"
 
-// WithUntil says in e until when something is so, and returns e.
+// WithUntil sets the time until which e applies, and returns e.
 func (e *Error) WithUntil(t time.Time) *Error {
 	e.Metadata = maps.Clone(e.Metadata)
 	if e.Metadata == nil {
@@ -133,8 +132,8 @@ func (e *Error) WithUntil(t time.Time) *Error {
 	return e
 }
 
-// Until is the moment that WithUntil has put into e, the zero time for none: with
-// [ErrLockedOut] when proofs of presence are looked at again.
+// Until returns the time set by WithUntil, or the zero time. With [ErrLockedOut] it is when
+// proofs of presence are checked again.
 func (e *Error) Until() time.Time {
 	t, err := time.Parse(time.RFC3339Nano, e.Metadata[metadataUntil])
 	if err != nil {
@@ -143,7 +142,7 @@ func (e *Error) Until() time.Time {
 	return t
 }
 
-// GRPCStatus is the status that e travels as.
+// GRPCStatus returns e as a gRPC status.
 func (e *Error) GRPCStatus() *status.Status {
 	st := status.New(e.Code, e.Message)
 	details := make([]protoadapt.MessageV1, 0, 1+len(e.Diagnostics))
@@ -159,8 +158,8 @@ func (e *Error) GRPCStatus() *status.Status {
 	return st
 }
 
-// NewError makes the error that travels with reason. For a server: what it
-// returns from a call arrives at the other side equal to what it was here.
+// NewError returns the error with a reason, for a server to return from a call. The client gets
+// an equal error.
 func NewError(reason, message string, diagnostics ...*pb.Diagnostic) *Error {
 	code := codes.Unknown
 	for _, k := range kinds {
@@ -172,8 +171,8 @@ func NewError(reason, message string, diagnostics ...*pb.Diagnostic) *Error {
 	return &Error{Reason: reason, Message: message, Diagnostics: diagnostics, Code: code}
 }
 
-// FromStatus makes an [*Error] of what a call returned; nil stays nil, and what
-// is no status stays what it is.
+// FromStatus converts an error of a call to an [*Error]. It returns nil for nil, and an error
+// that is no status unchanged.
 func FromStatus(err error) error {
 	if err == nil {
 		return nil
@@ -203,13 +202,12 @@ func FromStatus(err error) error {
 	return e
 }
 
-// callErrors makes what a call that is no stream returns an [*Error].
+// callErrors is an interceptor that converts the error of a unary call to an [*Error].
 func callErrors(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	return FromStatus(invoke(ctx, method, req, reply, cc, opts...))
 }
 
-// guess names the reason of a status that came without one: from grpc itself,
-// or from a server that is not ours.
+// guess sets the reason of a status without one, from grpc itself or another server.
 func (e *Error) guess() {
 	for _, k := range kinds {
 		if k.code == e.Code {
@@ -229,7 +227,7 @@ func (e *Error) guess() {
 
 var errDropped = errors.New("somebody listens there and does not answer")
 
-// dialFailure says why there is no connection to the socket at path.
+// dialFailure says why the client could not connect to the socket at path.
 func dialFailure(path string, err error) error {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

@@ -11,15 +11,14 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// Explaining asks what would become of calls, one after the other. What servers
-// have said in a session is known to the questions after it. It is for one
-// goroutine.
+// Explaining is a stream of questions about how calls would be judged. What a session knows
+// from servers carries over to later questions. It is for one goroutine.
 type Explaining struct {
 	stream grpc.BidiStreamingClient[pb.ExplainRequest, pb.Explanation]
 	cancel context.CancelFunc
 }
 
-// Explain begins to ask. The caller closes what it returns.
+// Explain opens such a stream. The caller must close it.
 func (c *Client) Explain(ctx context.Context) (*Explaining, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	stream, err := pb.NewPoliciesClient(c.conn).Explain(ctx)
@@ -30,12 +29,11 @@ func (c *Client) Explain(ctx context.Context) (*Explaining, error) {
 	return &Explaining{stream, cancel}, nil
 }
 
-// Ask returns what would become of q. The first question names the configuration
-// to judge by; when that has errors, the error's Diagnostics say which. An
-// Explanation with an Error is about a question that makes no sense, and the
-// next one can be asked.
+// Ask returns how q would be judged. The first question names the configuration to judge by; if
+// that has errors, the error's Diagnostics list them. An Explanation with an Error concerns an
+// invalid question; further questions may follow.
 func (e *Explaining) Ask(q *pb.ExplainRequest) (*pb.Explanation, error) {
-	// When the stream has ended, Recv says why.
+	// If the stream has ended, Recv returns the reason.
 	if err := e.stream.Send(q); err != nil && !errors.Is(err, io.EOF) {
 		return nil, FromStatus(err)
 	}
@@ -43,16 +41,16 @@ func (e *Explaining) Ask(q *pb.ExplainRequest) (*pb.Explanation, error) {
 	return out, FromStatus(err)
 }
 
-// Close ends the asking.
+// Close closes the stream.
 func (e *Explaining) Close() { e.cancel() }
 
-// TestPolicies holds a configuration to files of expected verdicts.
+// TestPolicies tests a configuration against files of expected verdicts.
 func (c *Client) TestPolicies(ctx context.Context, req *pb.TestPoliciesRequest) (*pb.TestPoliciesResponse, error) {
 	return pb.NewPoliciesClient(c.conn).Test(ctx, req)
 }
 
-// Backtest judges the calls on record once more, and yields first what they are
-// judged by, then what would be otherwise, and a summary at the end.
+// Backtest judges the recorded calls again. It yields first what they are judged by, then the
+// verdicts that would differ, and last a summary.
 func (c *Client) Backtest(ctx context.Context, req *pb.BacktestRequest) iter.Seq2[*pb.BacktestEvent, error] {
 	return receive(ctx, pb.NewPoliciesClient(c.conn).Backtest, req)
 }

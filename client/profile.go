@@ -9,10 +9,10 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// Profile has the daemon tell what it spends, as pprof reads it, and writes that to
-// w. kind is cpu, heap, allocs, goroutine, mutex or block; cpu, mutex and block look
-// until enough is closed, ten minutes at most. What was seen is lost when ctx ends. A
-// first write of nothing tells that the daemon has let itself be looked at.
+// Profile profiles the daemon and writes the profile to w, in the format of pprof. kind is cpu,
+// heap, allocs, goroutine, mutex or block; cpu, mutex and block are sampled until enough is
+// closed, for at most ten minutes. When ctx ends, the samples are lost. The first write is
+// empty and reports that the daemon has permitted the profile.
 func (c *Client) Profile(ctx context.Context, kind string, enough <-chan struct{}, w io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -26,7 +26,7 @@ func (c *Client) Profile(ctx context.Context, kind string, enough <-chan struct{
 	go func() { // ends with ctx
 		select {
 		case <-enough:
-			_ = stream.CloseSend() // Recv tells what is wrong with the stream
+			_ = stream.CloseSend() // Recv returns the error of the stream
 		case <-ctx.Done():
 		}
 	}()

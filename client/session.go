@@ -16,26 +16,25 @@ import (
 )
 
 const (
-	// reopenFor is how long a session looks for a daemon that went away. The
-	// daemon waits as long before it restores the files of such a session.
+	// reopenFor is how long a session waits for a new daemon. A daemon waits as long before it
+	// restores the files of such a session.
 	reopenFor = 15 * time.Second
 
-	// reopenEvery is the pause between two attempts.
+	// reopenEvery is the delay between two attempts.
 	reopenEvery = 50 * time.Millisecond
 
-	// eventQueue is how many events wait for a reader. When it is full the
-	// oldest is dropped: each carries the number of shims, so the newest one is
-	// enough, and the stream must be read on whatever the caller does.
+	// eventQueue is the maximum number of buffered events. If the queue is full, the oldest is
+	// dropped: each event contains the number of attachments, so the newest is enough, and the
+	// stream must be read whether or not the caller reads.
 	eventQueue = 256
 )
 
-// Session is a wrapped run of an agent that the daemon watches over. It lives
-// as long as its stream: when this process dies the stream tears, and the
-// daemon drains the session's shims and restores its files.
+// Session is a wrapped run of an agent, as registered with the daemon. It lasts as long as its
+// stream: when this process dies the stream breaks, and the daemon drains the session's
+// attachments and restores its files.
 //
-// When the daemon goes away instead, the session is opened again by its id as
-// soon as there is one, for up to 15 seconds. Methods are safe for concurrent
-// use.
+// When the daemon ends instead, the session is reopened under its id as soon as another daemon
+// runs, for up to 15 seconds. Methods are safe for concurrent use.
 type Session struct {
 	client *Client
 	events chan *pb.SessionEvent
@@ -46,16 +45,15 @@ type Session struct {
 	opened *pb.SessionOpened
 	err    error // why it ended
 
-	specs sync.Mutex // held over a change, so that the daemon never gets an older one
+	specs sync.Mutex // held during a change, so that the daemon never gets an older spec
 	spec  *pb.SessionSpec
 }
 
-// errClosed is the cause with which Close ends the stream.
+// errClosed is the cause with which Close cancels the stream.
 var errClosed = errors.New("session closed")
 
-// OpenSession opens a session and returns when the daemon has taken it on,
-// that is, when its journal is written. ctx bounds the opening only. The caller
-// closes the session.
+// OpenSession opens a session and returns when the daemon has written its journal. ctx applies
+// to the opening only. The caller must close the session.
 func (c *Client) OpenSession(ctx context.Context, spec *pb.SessionSpec) (*Session, error) {
 	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	s := &Session{
@@ -79,33 +77,31 @@ func (c *Client) OpenSession(ctx context.Context, spec *pb.SessionSpec) (*Sessio
 	return s, nil
 }
 
-// Opened returns what the daemon said when it took the session on last.
+// Opened returns what the daemon reported when it last opened the session.
 func (s *Session) Opened() *pb.SessionOpened {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.opened
 }
 
-// Events tells which shims come and go, and with an Opened event that the
-// session was taken on again by a daemon that had gone away. The channel is
-// closed when the session is over; Err says why. It need not be read: past 256
-// waiting events the oldest are dropped.
+// Events reports when a tg-shim attaches or leaves, and with an Opened event that a restarted
+// daemon has reopened the session. The channel is closed when the session ends; Err says why.
+// It need not be read: beyond 256 buffered events the oldest are dropped.
 func (s *Session) Events() <-chan *pb.SessionEvent { return s.events }
 
-// Done is closed when the session is over.
+// Done is closed when the session has ended.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
-// Err returns why the session ended: nil while it has not and after Close.
+// Err returns why the session ended. It is nil before its end and after Close.
 func (s *Session) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err
 }
 
-// Amend tells the daemon of files that are rewritten only now, or anew, each with
-// its journal and in the place of one of the same path, and of the servers that
-// run past the session, all of them. It returns when that is safe on disk. A
-// daemon that takes the session up again is told as well.
+// Amend reports to the daemon files that are rewritten later or again, each with its journal
+// and in place of one with the same path, and the complete list of the servers that run
+// ungoverned. It returns when that is on disk. A daemon that reopens the session gets it too.
 func (s *Session) Amend(ctx context.Context, files []*pb.ConfigFile, ungoverned []*pb.UngovernedServer) error {
 	s.specs.Lock()
 	defer s.specs.Unlock()
@@ -123,16 +119,16 @@ func (s *Session) Amend(ctx context.Context, files []*pb.ConfigFile, ungoverned 
 	return nil
 }
 
-// currentSpec is what a daemon is told that takes the session up.
+// currentSpec returns the spec for a daemon that reopens the session.
 func (s *Session) currentSpec() *pb.SessionSpec {
 	s.specs.Lock()
 	defer s.specs.Unlock()
 	return s.spec
 }
 
-// Close has the daemon drain the session's shims, which takes up to ten
-// seconds, and ends the session. Restoring the files is then up to the caller,
-// whether or not there was an error. Close may be called again.
+// Close has the daemon drain the session's attachments, which takes up to ten seconds, and ends
+// the session. The caller must restore the files, whether or not there was an error. Close may
+// be called again.
 func (s *Session) Close(ctx context.Context) (*pb.CloseSessionResponse, error) {
 	out, err := s.Drain(ctx)
 	s.cancel(errClosed)
@@ -140,17 +136,15 @@ func (s *Session) Close(ctx context.Context) (*pb.CloseSessionResponse, error) {
 	return out, err
 }
 
-// Drain has the daemon drain the session's shims, which takes up to ten seconds. The
-// session goes on, and its end tells the daemon to put the files back, unless
-// Finish ends it.
+// Drain has the daemon drain the session's attachments, which takes up to ten seconds. The
+// session stays open. Unless Finish ends it, the daemon restores the files when it ends.
 func (s *Session) Drain(ctx context.Context) (*pb.CloseSessionResponse, error) {
 	return pb.NewSessionsClient(s.client.conn).Close(ctx, &pb.CloseSessionRequest{Id: s.currentSpec().GetId()})
 }
 
-// Finish ends a drained session. With restored the files have been put back, and
-// their locks must be held still: the session is over then when Finish returns. Else,
-// or after an error, the daemon puts back what is to be put back once it gets the
-// locks.
+// Finish ends a drained session. restored says that the files have been restored; their locks
+// must still be held, and the session has ended when Finish returns. Otherwise, or after an
+// error, the daemon restores the files once it gets the locks.
 func (s *Session) Finish(ctx context.Context, restored bool) error {
 	var err error
 	if restored {
@@ -161,7 +155,7 @@ func (s *Session) Finish(ctx context.Context, restored bool) error {
 	return err
 }
 
-// open opens the stream and reads the daemon's first word.
+// open opens the stream and reads the daemon's first message.
 func (s *Session) open(ctx context.Context) (grpc.ServerStreamingClient[pb.SessionEvent], *pb.SessionOpened, error) {
 	stream, err := pb.NewSessionsClient(s.client.conn).Open(ctx, &pb.OpenSessionRequest{Spec: s.currentSpec()})
 	if err != nil {
@@ -177,7 +171,7 @@ func (s *Session) open(ctx context.Context) (grpc.ServerStreamingClient[pb.Sessi
 	return stream, first.GetOpened(), nil
 }
 
-// run reads the stream, opens it again when it tore, and ends with the session.
+// run reads the stream, reopens it when it breaks, and returns when the session ends.
 func (s *Session) run(ctx context.Context, stream grpc.ServerStreamingClient[pb.SessionEvent]) {
 	defer close(s.done)
 	defer close(s.events)
@@ -205,7 +199,7 @@ func (s *Session) run(ctx context.Context, stream grpc.ServerStreamingClient[pb.
 	}
 }
 
-// follow passes events on until the stream ends, and says how it did.
+// follow passes events on until the stream ends, and returns its error.
 func (s *Session) follow(stream grpc.ServerStreamingClient[pb.SessionEvent]) error {
 	for {
 		ev, err := stream.Recv()
@@ -216,14 +210,14 @@ func (s *Session) follow(stream grpc.ServerStreamingClient[pb.SessionEvent]) err
 	}
 }
 
-// again opens the session anew, as soon as there is a daemon.
+// again reopens the session as soon as a daemon runs.
 func (s *Session) again(ctx context.Context, stream *grpc.ServerStreamingClient[pb.SessionEvent]) (*pb.SessionOpened, error) {
 	late := time.Now().Add(s.client.reopen)
 	pause := time.NewTicker(reopenEvery)
 	defer pause.Stop()
 	for {
 		opened, err := s.attempt(ctx, time.Until(late), stream)
-		// One that lives may not have seen yet that the stream tore: to it the
+		// A daemon that still runs may not have noticed that the stream broke: to it the
 		// session is still open.
 		again := errors.Is(err, ErrNotRunning) || errors.Is(err, ErrLocked)
 		if err == nil || !again || !time.Now().Before(late) {
@@ -237,7 +231,7 @@ func (s *Session) again(ctx context.Context, stream *grpc.ServerStreamingClient[
 	}
 }
 
-// attempt opens the session once more and gives up after patience.
+// attempt tries once to reopen the session, with a timeout of patience.
 func (s *Session) attempt(ctx context.Context, patience time.Duration, stream *grpc.ServerStreamingClient[pb.SessionEvent]) (*pb.SessionOpened, error) {
 	s.client.conn.ResetConnectBackoff()
 	ctx, cancel := context.WithCancel(ctx)
@@ -254,8 +248,7 @@ func (s *Session) attempt(ctx context.Context, patience time.Duration, stream *g
 	return opened, nil
 }
 
-// tell puts ev into the queue, in place of the oldest when it is full. Only run
-// calls it.
+// tell queues ev. If the queue is full it replaces the oldest event. Only run may call it.
 func (s *Session) tell(ev *pb.SessionEvent) {
 	for {
 		select {

@@ -67,7 +67,7 @@ func (f sessions) Amend(_ context.Context, req *pb.AmendSessionRequest) (*pb.Ame
 	return &pb.AmendSessionResponse{}, nil
 }
 
-// spec is what the tests open.
+// spec returns the spec of the tests' sessions.
 func spec() *pb.SessionSpec {
 	return &pb.SessionSpec{Id: "s-1", Agent: "custom", Files: []*pb.ConfigFile{{Path: "/c.json", Journal: []byte("how to put it back")}}}
 }
@@ -85,7 +85,7 @@ func openSession(t *testing.T, f *fakeDaemon, patience time.Duration) (*Session,
 	return s, next(t, f.streams)
 }
 
-// next receives, and fails when nothing comes.
+// next receives a value, and fails the test if none comes.
 func next[T any](t *testing.T, from <-chan T) T {
 	t.Helper()
 	select {
@@ -148,7 +148,7 @@ func TestOpeningCanBeGivenUp(t *testing.T) {
 	}
 }
 
-// The context of the opening is not the session's life.
+// The context of OpenSession is not that of the session.
 func TestSessionOutlivesItsOpening(t *testing.T) {
 	f := newFake(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -167,7 +167,7 @@ func TestSessionOutlivesItsOpening(t *testing.T) {
 	}
 }
 
-// When the daemon is restarted the same session is opened again.
+// After a restart of the daemon the same session is reopened.
 func TestSessionSurvivesTheDaemon(t *testing.T) {
 	for name, tear := range map[string]func(*fakeDaemon, chan<- openEvent){
 		"restarted":             func(f *fakeDaemon, _ chan<- openEvent) { f.stop(); f.start() },
@@ -197,8 +197,8 @@ func TestSessionSurvivesTheDaemon(t *testing.T) {
 	}
 }
 
-// A daemon that lives may take a moment to see that the stream tore; till then
-// the session is open to it.
+// A running daemon may take a moment to notice that the stream broke; until then the session is
+// open to it.
 func TestSessionThatSeemsOpen(t *testing.T) {
 	f := newFake(t)
 	s, events := openSession(t, f, time.Minute)
@@ -224,7 +224,7 @@ func TestSessionThatSeemsOpen(t *testing.T) {
 	}
 }
 
-// A daemon that does not come back ends the session, after the time is up.
+// If the daemon does not come back, the session ends after a timeout.
 func TestSessionIsLost(t *testing.T) {
 	f := newFake(t)
 	s, _ := openSession(t, f, 200*time.Millisecond)
@@ -249,7 +249,7 @@ func closed(done <-chan struct{}) <-chan bool {
 	return out
 }
 
-// A daemon that will not have the session again ends it at once.
+// A daemon that refuses to reopen the session ends it at once.
 func TestSessionIsRefusedLater(t *testing.T) {
 	f := newFake(t)
 	s, events := openSession(t, f, time.Minute)
@@ -263,7 +263,7 @@ func TestSessionIsRefusedLater(t *testing.T) {
 	}
 }
 
-// One that accepts and never answers is not waited for longer than the rest.
+// A daemon that accepts connections and never answers counts toward the same timeout.
 func TestSessionIsNotTakenUp(t *testing.T) {
 	f := newFake(t)
 	s, events := openSession(t, f, 200*time.Millisecond)
@@ -290,7 +290,7 @@ func TestCloseWhileTorn(t *testing.T) {
 	}
 }
 
-// Nobody has to read the events: the newest are kept, and the stream is read on.
+// Nobody has to read the events: the newest are kept, and the stream is still read.
 func TestUnreadEvents(t *testing.T) {
 	f := newFake(t)
 	s, events := openSession(t, f, time.Minute)
@@ -316,8 +316,7 @@ func TestUnreadEvents(t *testing.T) {
 	}
 }
 
-// What was amended is told to a daemon that takes the session up; what was
-// refused is not.
+// A daemon that reopens the session gets what was amended, but not what was refused.
 func TestAmend(t *testing.T) {
 	f := newFake(t)
 	s, events := openSession(t, f, time.Minute)

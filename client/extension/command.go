@@ -7,18 +7,18 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/extension/v1"
 )
 
-// Command is run for a person. What it writes to out appears at once. It returns
-// the exit code of `tgctl ext run`. The gate waits 120 s.
+// Command runs a command for a person. What it writes to out is shown at once. It returns the
+// exit code of `tgctl ext run`. The timeout is 120 s.
 type Command func(ctx context.Context, out *Output, args []string) (exit int, err error)
 
-// Output is what a person sees of a command. It is safe for concurrent use, and
-// of no more use when the command has returned.
+// Output shows a command's output to a person. It is safe for concurrent use. It must not be
+// used after the command has returned.
 type Output struct {
 	server  *server
 	request string
 }
 
-// Write shows text, with the line breaks that it has.
+// Write shows text with its line breaks.
 func (o *Output) Write(text []byte) (int, error) {
 	if err := o.event("text", string(text)); err != nil {
 		return 0, err
@@ -26,7 +26,7 @@ func (o *Output) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Notice shows one line about the command itself, apart from what it prints.
+// Notice shows one line about the command, apart from its output.
 func (o *Output) Notice(line string) error { return o.event("system", line) }
 
 func (o *Output) event(kind, content string) error {
@@ -37,13 +37,13 @@ func (o *Output) event(kind, content string) error {
 	return o.server.send(&pb.Frame{Body: &pb.Frame_CommandOutput{CommandOutput: &pb.CommandOutput{RequestId: o.request, Event: event}}})
 }
 
-// Task is something that takes its time, of which a person sees how far it is.
+// Task is a long operation whose progress a person sees.
 type Task struct {
 	server *server
 	id     string
 }
 
-// Task begins a task with that name for a person. [Task.Done] ends it.
+// Task starts a task, shown with a label. [Task.Done] ends it.
 func (o *Output) Task(label string) (*Task, error) {
 	o.server.mu.Lock()
 	o.server.tasks++
@@ -52,17 +52,17 @@ func (o *Output) Task(label string) (*Task, error) {
 	return t, t.server.send(&pb.Frame{Body: &pb.Frame_TaskStart{TaskStart: &pb.TaskStart{Id: t.id, Label: label}}})
 }
 
-// Update says how much of the task is done.
+// Update reports how much of the task is done.
 func (t *Task) Update(current, total uint64) error {
 	return t.server.send(&pb.Frame{Body: &pb.Frame_TaskUpdate{TaskUpdate: &pb.TaskUpdate{Id: t.id, Current: &current, Total: &total}}})
 }
 
-// Log shows one line of the task.
+// Log shows a line of the task's log.
 func (t *Task) Log(line string) error {
 	return t.server.send(&pb.Frame{Body: &pb.Frame_TaskLog{TaskLog: &pb.TaskLog{Id: t.id, Line: line}}})
 }
 
-// Done ends the task; nil means that it went well.
+// Done ends the task; nil means success.
 func (t *Task) Done(failed error) error {
 	done := &pb.TaskDone{Id: t.id}
 	if failed != nil {

@@ -19,13 +19,13 @@ import (
 
 const hello = `{"thoughtgate_version":"1.0","protocol_version":1,"name":"x","root":"/ext/x","config":{"limit":"3"}}`
 
-// gate is the gate's end of a conversation with a Handler.
+// gate is the gate's end of a connection to a Handler.
 type gate struct {
 	*wire.Conn
-	ended chan error // what Serve returned
+	ended chan error // result of Serve
 
 	mu    sync.Mutex
-	asked []string // by the extension
+	asked []string // requests of the extension
 }
 
 // converse serves h until the test ends.
@@ -65,8 +65,8 @@ func (g *gate) handle(_ context.Context, method string, params []byte) ([]byte, 
 	return nil, &wire.Fault{Code: -32602, Message: "permission denied: config.write required"}
 }
 
-// call is what the gate asks, which must have this answer; with a leading ! it is
-// the text of the error.
+// call sends a request, which must have this answer; with a leading ! want is the text of the
+// error.
 func (g *gate) call(t *testing.T, method, params, want string) {
 	t.Helper()
 	got, err := g.Call(t.Context(), method, []byte(params))
@@ -94,7 +94,7 @@ func TestHandshake(t *testing.T) {
 	})
 	g.call(t, "initialize", hello, `{"protocol_version":1,"capabilities":{"tools":[{"name":"t","description":"d","input_schema":{"type":"object"}}],`+
 		`"providers":[],"capabilities":[{"kind":"k","name":"n","permissions":["tools"],"params":{"a":1}}]}}`)
-	// Another version is told ours, and starts nothing.
+	// Another version gets ours as the answer, and Start is not called.
 	g.call(t, "initialize", strings.Replace(hello, `version":1`, `version":2`, 1), `{"protocol_version":1,"capabilities":{"tools":[{"name":"t","description":"d",`+
 		`"input_schema":{"type":"object"}}],"providers":[],"capabilities":[{"kind":"k","name":"n","permissions":["tools"],"params":{"a":1}}]}}`)
 	if started != 1 {
@@ -273,8 +273,7 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// What the gate takes back ends, and what the end of the conversation finds
-// running is told.
+// A cancelled request ends, and the end of the connection cancels running functions.
 func TestEnds(t *testing.T) {
 	arrived, ended := make(chan *extension.Host, 2), make(chan error, 2)
 	var host *extension.Host
@@ -316,7 +315,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// A gate that writes garbage is left.
+// Serve gives up on a gate that writes garbage.
 func TestGarbage(t *testing.T) {
 	for name, said := range map[string]string{
 		"no frame":        "\x00\x00\x00\x03\xff\xff\xff",

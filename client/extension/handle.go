@@ -8,10 +8,10 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/extension/v1"
 )
 
-// errNotOffered is the answer to what a Handler has no function for.
+// errNotOffered is the error for requests for which Handler has no function.
 var errNotOffered = errors.New("this extension does not do that")
 
-// handle does what f asks and puts the answer into reply.
+// handle carries out request f and sets the answer in reply.
 func (s *server) handle(ctx context.Context, f, reply *pb.Frame) error {
 	switch asked := f.Body.(type) {
 	case *pb.Frame_Hello:
@@ -49,8 +49,8 @@ func (s *server) handle(ctx context.Context, f, reply *pb.Frame) error {
 	return errNotOffered
 }
 
-// greet answers the handshake. A gate that speaks another version is told ours,
-// and uses the extension no further.
+// greet answers the handshake. A gate with another version gets our version and does not use
+// the extension.
 func (s *server) greet(ctx context.Context, hello *pb.Hello) (*pb.Info, error) {
 	s.host.greeted(hello)
 	info := &pb.Info{ProtocolVersion: ProtocolVersion, Capabilities: &pb.Capabilities{Capabilities: s.handler.Capabilities}}
@@ -97,7 +97,7 @@ func (s *server) after(ctx context.Context, asked *pb.AfterRequest) (*pb.AfterAn
 	return &pb.AfterAnswer{Action: a.action, Result: a.with, Reason: a.why()}, nil
 }
 
-// checked makes an error of the zero Answer, which the wire has no word for.
+// checked returns an error for the zero Answer, which can't be sent.
 func checked(a Answer, err error) (Answer, error) {
 	if err == nil && a.action == pb.Action_ACTION_UNSPECIFIED {
 		err = errors.New("the handler gave no answer")
@@ -105,7 +105,7 @@ func checked(a Answer, err error) (Answer, error) {
 	return a, err
 }
 
-// why is the reason of an answer that has one.
+// why returns the reason of an answer that has one.
 func (a Answer) why() *string {
 	if a.action != pb.Action_ACTION_BLOCK {
 		return nil

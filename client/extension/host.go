@@ -12,25 +12,24 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/extension/v1"
 )
 
-// Record is something that an extension remembered.
+// Record is a record of an extension's memory.
 type Record = pb.MemoryRecord
 
-// Query chooses records. The zero value of each field chooses all.
+// Query selects records. The zero value of a field selects all.
 type Query struct {
 	Contains  string // in the content
 	TagPrefix string // of one of the tags
 	Since     time.Time
 	Until     time.Time
-	Limit     uint32 // how many records at most
+	Limit     uint32 // maximum number of records
 }
 
-// Host is the gate, as an extension can ask it. What it asks needs a permission
-// of the manifest; without, the error is an *[Error]. It is safe for concurrent
-// use.
+// Host is an extension's access to the gate. Requests that need a permission which the manifest
+// does not have fail with an *[Error]. It is safe for concurrent use.
 type Host struct {
 	server *server
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	hello  *pb.Hello
 	config map[string]string
 }
@@ -56,10 +55,10 @@ func (h *Host) changed(key string, value *string) {
 	}
 }
 
-// Name is the name of the extension, as the manifest has it.
+// Name returns the name of the extension, from its manifest.
 func (h *Host) Name() string { return h.said().GetName() }
 
-// Root is the folder that the extension lies in.
+// Root returns the folder of the extension.
 func (h *Host) Root() string { return h.said().GetRoot() }
 
 func (h *Host) said() *pb.Hello {
@@ -68,16 +67,16 @@ func (h *Host) said() *pb.Hello {
 	return h.hello
 }
 
-// Config is the value of a key of the configuration when the extension started,
-// or after that of the last change it was told of; empty when there is none.
+// Config returns the value of a configuration key as of the start of the extension or the last
+// notified change; empty if there is none.
 func (h *Host) Config(key string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.config[key]
 }
 
-// Remember keeps content with tags for later starts of the extension; meta is
-// JSON, nil for none. It returns when the record is of. It needs memory.write.
+// Remember stores content with tags, for later runs of the extension too; meta is JSON, nil for
+// none. It returns the time of the record. It needs memory.write.
 func (h *Host) Remember(ctx context.Context, content string, tags []string, meta json.RawMessage) (time.Time, error) {
 	answer, err := h.server.ask(ctx, 60, &pb.Frame{Body: &pb.Frame_MemoryAppend{MemoryAppend: &pb.MemoryAppendRequest{
 		Namespace: h.Name(), Content: content, Tags: tags, Meta: meta,
@@ -88,7 +87,7 @@ func (h *Host) Remember(ctx context.Context, content string, tags []string, meta
 	return time.UnixMilli(answer.GetMemoryAppendAnswer().GetTimestampMs()), nil
 }
 
-// Recall returns the records that q chooses. It needs memory.read.
+// Recall returns the records that q selects. It needs memory.read.
 func (h *Host) Recall(ctx context.Context, q Query) ([]*Record, error) {
 	asked := &pb.MemoryQueryRequest{
 		Namespace: h.Name(), ContentContains: given(q.Contains), TagPrefix: given(q.TagPrefix),
@@ -101,7 +100,7 @@ func (h *Host) Recall(ctx context.Context, q Query) ([]*Record, error) {
 	return answer.GetMemoryQueryAnswer().GetRecords(), nil
 }
 
-// given is nil for a zero value.
+// given returns nil for a zero value and a pointer to any other.
 func given[T comparable](value T) *T {
 	if value == *new(T) {
 		return nil
@@ -117,8 +116,7 @@ func givenTime(t time.Time) *int64 {
 	return &ms
 }
 
-// ConfigNow asks for the value of a key of the configuration; false means that
-// there is none.
+// ConfigNow asks the gate for the value of a configuration key; false means that there is none.
 func (h *Host) ConfigNow(ctx context.Context, key string) (string, bool, error) {
 	answer, err := h.server.ask(ctx, 62, &pb.Frame{Body: &pb.Frame_ConfigGet{ConfigGet: &pb.ConfigGetRequest{Key: key}}})
 	if err != nil {
@@ -128,7 +126,7 @@ func (h *Host) ConfigNow(ctx context.Context, key string) (string, bool, error) 
 	return value.GetValue(), value != nil && value.Value != nil, nil
 }
 
-// SetConfig sets the value of a key of the configuration. It needs config.write.
+// SetConfig sets the value of a configuration key. It needs config.write.
 func (h *Host) SetConfig(ctx context.Context, key, value string) error {
 	answer, err := h.server.ask(ctx, 63, &pb.Frame{Body: &pb.Frame_ConfigSet{ConfigSet: &pb.ConfigSetRequest{Key: key, Value: value}}})
 	if err == nil && !answer.GetConfigSetAnswer().GetOk() {
@@ -140,8 +138,8 @@ func (h *Host) SetConfig(ctx context.Context, key, value string) error {
 	return nil
 }
 
-// Subscribe asks to be told of changes of the configuration, which
-// Handler.ConfigChanged then is. It needs config.subscribe.
+// Subscribe subscribes to changes of the configuration, for which Handler.ConfigChanged is
+// called. It needs config.subscribe.
 func (h *Host) Subscribe(ctx context.Context) error {
 	if _, err := h.server.ask(ctx, 64, &pb.Frame{Body: &pb.Frame_ConfigSubscribe{ConfigSubscribe: &pb.ConfigSubscribeRequest{}}}); err != nil {
 		return fmt.Errorf("subscribe to the configuration: %w", err)

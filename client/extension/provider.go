@@ -11,28 +11,27 @@ import (
 // Model is one model of a [Provider].
 type Model = pb.ModelSpec
 
-// Asked is what a model is asked. Messages are JSON, one text each.
+// Asked is a request to a model. Each message is a string of JSON.
 type Asked = pb.ProviderRequest
 
-// Said is what a model answers: blocks of content as JSON, one text each. One whose
-// type is tool_use asks for a tool; the gate judges the call, and asks again with
-// what came of it.
+// Said is the answer of a model: blocks of content, each a string of JSON. A block of type
+// tool_use calls a tool; the gate judges the call and asks again with its result.
 type Said = pb.ProviderAnswer
 
-// Provider answers for models, as where a server asks for a sample.
+// Provider offers models, for example to answer a server's sampling request.
 type Provider struct {
 	ID           string // lower case letters, digits, - and _
-	DisplayName  string // not empty, like Description
+	DisplayName  string // not empty; neither is Description
 	Description  string
 	Models       []*Model        // at least one
 	ConfigSchema json.RawMessage // a JSON object; nil for none
 
-	// Complete answers as a whole. The gate waits 60 s.
+	// Complete returns a whole answer. The timeout is 60 s.
 	Complete func(ctx context.Context, asked *Asked) (*Said, error)
 
-	// Stream answers in parts, each of which it gives to emit as JSON, as
-	// {"type":"text","delta":"Hello"}. What it returns may leave out what was
-	// emitted. The gate waits 60 s.
+	// Stream answers in pieces. It calls emit with each piece as JSON, for example
+	// {"type":"text","delta":"Hello"}. The returned answer may omit what was emitted. The
+	// timeout is 60 s.
 	Stream func(ctx context.Context, asked *Asked, emit func(event json.RawMessage) error) (*Said, error)
 }
 
@@ -69,7 +68,7 @@ func (s *server) stream(ctx context.Context, asked *Asked) (*Said, error) {
 	}))
 }
 
-// orEmpty makes an empty answer of none.
+// orEmpty returns an empty answer for nil.
 func orEmpty(said *Said, err error) (*Said, error) {
 	if said == nil {
 		said = &Said{}

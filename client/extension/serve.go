@@ -13,7 +13,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/extension/v1"
 )
 
-// ErrEnded is why a request of the host has no answer: the conversation is over.
+// ErrEnded reports that the connection ended before the gate answered a request.
 var ErrEnded = errors.New("the gate has ended the conversation")
 
 const (
@@ -21,15 +21,15 @@ const (
 	codeInternal = -32603
 )
 
-// server is one conversation.
+// server is one connection to the gate.
 type server struct {
 	handler Handler
 	host    *Host
 	out     *wire.Writer
-	work    sync.WaitGroup // handlers
+	work    sync.WaitGroup // for the handlers
 
-	mu      sync.Mutex // guards what follows
-	last    uint64     // number of the last request to the host
+	mu      sync.Mutex // guards the fields below
+	last    uint64     // number of the last request to the gate
 	waiting map[uint64]chan<- *pb.Frame
 	running map[uint64]context.CancelFunc // by the id of the gate's request
 	tasks   uint64
@@ -42,7 +42,7 @@ func newServer(h Handler, out io.Writer) *server {
 	return s
 }
 
-// read reads what the gate says until it ends.
+// read handles frames of the gate until the connection ends.
 func (s *server) read(ctx context.Context, in io.Reader) error {
 	frames := wire.Length32{}.NewReader(in, wire.MaxMessage)
 	for {
@@ -64,7 +64,7 @@ func (s *server) read(ctx context.Context, in io.Reader) error {
 	}
 }
 
-// heard deals with one frame. What takes time has a goroutine of its own.
+// heard handles one frame. It starts a goroutine for anything that takes time.
 func (s *server) heard(ctx context.Context, f *pb.Frame) {
 	switch said := f.Body.(type) {
 	case *pb.Frame_Cancel:
@@ -107,7 +107,7 @@ func (s *server) answer(ctx context.Context, f *pb.Frame) {
 	delete(s.running, f.Id)
 	s.mu.Unlock()
 	if taken {
-		return // nobody waits for it any more
+		return // the request was cancelled
 	}
 	if err == nil {
 		err = s.send(reply)
@@ -117,7 +117,7 @@ func (s *server) answer(ctx context.Context, f *pb.Frame) {
 		if errors.Is(err, errNotOffered) {
 			code = codeUnknown
 		}
-		// When this can't be sent either, the gate has ended.
+		// If this can't be sent either, the gate has ended.
 		_ = s.send(&pb.Frame{Id: f.Id, Body: &pb.Frame_Error{Error: &pb.Error{Code: code, Message: err.Error()}}})
 	}
 }
@@ -133,8 +133,8 @@ func (s *server) send(f *pb.Frame) error {
 	return s.out.Write(frame)
 }
 
-// ask asks the host and waits for the answer. number is that of the field of f
-// that is set.
+// ask sends a request to the gate and waits for the answer. number is that of the field that is
+// set in f.
 func (s *server) ask(ctx context.Context, number uint64, f *pb.Frame) (*pb.Frame, error) {
 	answered := make(chan *pb.Frame, 1)
 	s.mu.Lock()
@@ -167,7 +167,7 @@ func (s *server) ask(ctx context.Context, number uint64, f *pb.Frame) (*pb.Frame
 	}
 }
 
-// forget reports whether somebody still waited for the answer to id.
+// forget removes the request id and reports whether it was still pending.
 func (s *server) forget(id uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +176,7 @@ func (s *server) forget(id uint64) bool {
 	return waited
 }
 
-// end gives all who wait no answer.
+// end fails all pending requests.
 func (s *server) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,24 +9,23 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/extension/v1"
 )
 
-// Tool is a tool for agents. A call of it is judged as that of any other.
+// Tool is a tool for agents. Its calls are judged like those of any tool.
 type Tool struct {
 	Name        string          // without blanks, dots, colons and slashes
 	Description string          // for a model; not empty
-	InputSchema json.RawMessage // a JSON Schema that is an object (any object)
+	InputSchema json.RawMessage // a JSON Schema of an object; empty for any object
 
-	// Call does it. input is a JSON object that nobody has held against
-	// InputSchema. The result is what MCP calls the result of tools/call, as
-	// [Text] makes it. An error becomes a result as well, with isError. The gate
-	// waits 120 s.
+	// Call calls the tool. input is a JSON object that was not validated against InputSchema.
+	// The result is that of MCP's tools/call, as returned by [Text]. An error becomes a result
+	// with isError. The timeout is 120 s.
 	Call func(ctx context.Context, input json.RawMessage) (json.RawMessage, error)
 }
 
-// Text returns the result of a tool that says text.
+// Text returns a tool result that consists of text.
 func Text(text string) json.RawMessage { return result(text, nil, false) }
 
-// TextAnd returns the result of a tool that says text to a model and the same as
-// a JSON object to programs. It fails when structured has no JSON.
+// TextAnd returns a tool result with text for a model and the same information as a JSON object
+// for programs. It fails if structured can't be encoded as JSON.
 func TextAnd(text string, structured any) (json.RawMessage, error) {
 	raw, err := json.Marshal(structured)
 	if err != nil {
@@ -47,8 +46,7 @@ func result(text string, structured json.RawMessage, failed bool) json.RawMessag
 	}{[]item{{"text", text}}, structured, failed})
 }
 
-// marshal returns the JSON of v, with < and > as they are. It is for what
-// always has one.
+// marshal returns the JSON of v without escaping < and >. It panics if v can't be encoded.
 func marshal(v any) json.RawMessage {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -1,15 +1,13 @@
-// Package inbox keeps a model of the questions that wait for a person, for a program
-// that shows them: a terminal, a desktop, a chat.
+// Package inbox keeps a model of the questions that wait for a person, for programs that show
+// them: in a terminal, on a desktop, in a chat.
 //
-// [Watch] reports each question that is open, each change, and each end, also of a
-// question that ended while there was no connection to the daemon. It looks for a
-// daemon that has gone until it is back. [Decide] answers a question, and [Workflows]
-// says where an answer counts.
+// [Watch] reports each waiting question, each change and each end, including the end of a
+// question while there was no connection to the daemon. If the daemon ends, Watch waits for
+// another. [Decide] answers a question, and [Workflows] returns which surfaces may answer.
 //
-// What a surface keeps of a question is its own matter: an inbox remembers no more
-// than which questions may still change. A question is known by its id and its
-// subject together; an id comes again with another subject only if the daemon has lost
-// its memory.
+// A surface keeps what it needs of a question itself: an inbox remembers only which questions
+// may still change. The id and the subject together identify a question; an id returns with
+// another subject only if the daemon has lost its state.
 package inbox
 
 import (
@@ -24,26 +22,26 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// Timeout is how long the daemon may take to answer a call, unless the caller's
-// context ends before.
+// Timeout is how long the daemon may take to answer a call, unless the caller's context ends
+// earlier.
 const Timeout = 15 * time.Second
 
 const (
-	// How long after the daemon has gone it is looked for, at first and at most.
+	// The first and the longest delay before the daemon is tried again.
 	retryFirst = 100 * time.Millisecond
 	retryLast  = 2 * time.Second
 
-	// A new connection names every open question. One that it has not named after
-	// unnamedFirst is read, and again every unnamedNext, until it is named or has ended.
+	// A new connection lists every waiting question. A question that it has not listed within
+	// unnamedFirst is read, and again every unnamedNext, until it is listed or has ended.
 	unnamedFirst = time.Second
 	unnamedNext  = 10 * time.Second
 
-	// afterGood is how long after an approval was good for a repeated call the
-	// question is read once more.
+	// afterGood is how long after an approval has expired for a repeated call the question is
+	// read again.
 	afterGood = time.Second
 )
 
-// Daemon is what of the daemon an inbox uses. A *client.Client is one.
+// Daemon is the part of the daemon's API that an inbox uses. A *client.Client implements it.
 type Daemon interface {
 	Status(ctx context.Context) (*pb.StatusResponse, error)
 	PolicySet(ctx context.Context) (*pb.PolicySet, error)
@@ -52,35 +50,34 @@ type Daemon interface {
 	Decide(ctx context.Context, d *pb.Decision) (*pb.Decided, error)
 }
 
-// Kind says what an event is about.
+// Kind is the kind of an event.
 type Kind int
 
 const (
-	// Connected reports that the daemon is there. Every open question follows, also
+	// Connected reports a connection to the daemon. Every waiting question follows, including
 	// those that were reported before.
 	Connected Kind = iota + 1
-	// Lost reports that the daemon has gone, once until it is back. It keeps its
-	// questions.
+	// Lost reports that the daemon cannot be reached, once until the next Connected. It keeps
+	// its questions.
 	Lost
-	// Open reports a question that is open: a new one, or one that has changed or is
-	// named again.
+	// Open reports a waiting question: one that is new, has changed, or is listed again.
 	Open
-	// Ended reports a question that has ended, and again when its end changes: an
-	// approval that is good for a repeated call can be used, revoked or expire. One
-	// that the daemon does not know any more has an id, a subject, and no state.
+	// Ended reports that a question has ended, and again when its end changes: an approval that
+	// holds for a repeated call can be used, revoked or expire. A question that the daemon no
+	// longer knows has an id, a subject and no state.
 	Ended
 )
 
 // Event is a change of the model.
 type Event struct {
 	Kind     Kind
-	Question *pb.Approval // of Open and Ended; of long arguments the beginnings, as in lists
+	Question *pb.Approval // for Open and Ended; long arguments are truncated, as in lists
 	Err      error        // of Lost: why there is no connection
 }
 
-// Watch yields events until ctx ends or the loop is left. The questions known, of
-// which only the id and the subject matter, were open when the caller knew of them
-// last: the end of each is reported too.
+// Watch yields events until ctx ends or the loop is left. known are the questions that were
+// waiting when the caller last watched; only their ids and subjects matter. The end of each of
+// them is reported too.
 func Watch(ctx context.Context, d Daemon, known ...*pb.Approval) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		w := &watcher{daemon: d, held: map[string]*held{}, yield: yield}
@@ -110,9 +107,9 @@ func Watch(ctx context.Context, d Daemon, known ...*pb.Approval) iter.Seq[Event]
 	}
 }
 
-// Decide answers a question. It returns how the question stands then, with
-// [client.ErrDecided] too: that it had ended before, and how, if the daemon can say.
-// Other errors are those of [client.Client.Decide].
+// Decide answers a question and returns its resulting state. With [client.ErrDecided] it also
+// returns, if the daemon can say, how the question had ended before. Other errors are those of
+// [client.Client.Decide].
 func Decide(ctx context.Context, d Daemon, answer *pb.Decision) (*pb.Decided, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
@@ -125,7 +122,7 @@ func Decide(ctx context.Context, d Daemon, answer *pb.Decision) (*pb.Decided, er
 	return done, err
 }
 
-// Workflows returns the workflows in force, by name: who is asked, where, and from which
+// Workflows returns the workflows in force by name: who is asked, where, and from which
 // surfaces an approval counts.
 func Workflows(ctx context.Context, d Daemon) (map[string]*pb.PolicyWorkflow, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
@@ -138,7 +135,7 @@ func Workflows(ctx context.Context, d Daemon) (map[string]*pb.PolicyWorkflow, er
 	return all, err
 }
 
-// follow sends what the daemon says of questions until ctx ends.
+// follow sends what the daemon reports about questions until ctx ends.
 func follow(ctx context.Context, d Daemon, events chan<- Event) {
 	send := func(e Event) {
 		select {
@@ -152,7 +149,7 @@ func follow(ctx context.Context, d Daemon, events chan<- Event) {
 		if began := time.Now(); err == nil {
 			send(Event{Kind: Connected})
 			err = stream(ctx, d, send)
-			if time.Since(began) > retryLast { // not one that ends whatever is tried
+			if time.Since(began) > retryLast { // the connection held
 				pause = retryFirst
 			}
 		}
@@ -165,8 +162,8 @@ func follow(ctx context.Context, d Daemon, events chan<- Event) {
 	}
 }
 
-// stream sends what the daemon says of questions over one connection, and returns why
-// it ended.
+// stream sends what the daemon reports about questions over one connection, and returns the
+// error that ended it.
 func stream(ctx context.Context, d Daemon, send func(Event)) error {
 	for event, err := range d.WatchApprovals(ctx) {
 		if err != nil {
@@ -177,21 +174,21 @@ func stream(ctx context.Context, d Daemon, send func(Event)) error {
 	return errors.New("the daemon has ended the connection")
 }
 
-// watcher is the model of one loop over Watch. It is used by one goroutine.
+// watcher is the model of one Watch loop. It is used by one goroutine.
 type watcher struct {
 	daemon Daemon
 	yield  func(Event) bool
-	last   Kind             // what was reported of the connection last; 0 for nothing
+	last   Kind             // last reported state of the connection; 0 for none
 	held   map[string]*held // questions that may still change, by id
 }
 
 // held is what is remembered of a question.
 type held struct {
 	subject []byte
-	due     time.Time // when it is read; zero for never
+	due     time.Time // when the question is read; zero for never
 }
 
-// apply takes an event of follow, and reports whether the caller wants more.
+// apply handles an event of follow and reports whether the caller wants more.
 func (w *watcher) apply(e Event) bool {
 	switch {
 	case e.Question != nil:
@@ -207,7 +204,7 @@ func (w *watcher) apply(e Event) bool {
 	return w.yield(e)
 }
 
-// put reports how a question stands. If it is open it is read when due.
+// put reports the state of a question. If it is waiting, it is read at due.
 func (w *watcher) put(q *pb.Approval, due time.Time) bool {
 	id := q.GetId()
 	if h := w.held[id]; h != nil && !bytes.Equal(h.subject, q.GetSubject()) && !w.forget(id) {
@@ -224,14 +221,14 @@ func (w *watcher) put(q *pb.Approval, due time.Time) bool {
 	return w.yield(Event{Kind: Ended, Question: q})
 }
 
-// forget reports that the daemon does not know a question any more.
+// forget reports that the daemon no longer knows a question.
 func (w *watcher) forget(id string) bool {
 	subject := w.held[id].subject
 	delete(w.held, id)
 	return w.yield(Event{Kind: Ended, Question: &pb.Approval{Id: id, Subject: subject}})
 }
 
-// next returns the question that is to be read first, and when; no id for none.
+// next returns the question that is due first, and when; an empty id if there is none.
 func (w *watcher) next() (id string, due time.Time) {
 	for other, h := range w.held {
 		if !h.due.IsZero() && (id == "" || h.due.Before(due)) {

@@ -20,12 +20,12 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// fake is a daemon that holds questions.
+// fake is a daemon with questions.
 type fake struct {
 	mu        sync.Mutex
 	away      bool
 	polite    bool // its streams end without an error
-	mute      bool // watchers are told of nothing
+	mute      bool // watchers get no events
 	unread    error
 	decideErr error
 	questions map[string]*pb.Approval
@@ -120,7 +120,7 @@ func (f *fake) alter(change func()) {
 	change()
 }
 
-// set has the daemon ask a question, or change it.
+// set adds a question to the daemon, or changes it.
 func (f *fake) set(id string, change func(*pb.Approval)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -156,14 +156,14 @@ func (f *fake) goAway() {
 
 func (f *fake) comeBack() { f.alter(func() { f.away = false }) }
 
-// surface notes what it is told.
+// surface records the events that it gets.
 type surface struct {
 	*fake
 	mu   sync.Mutex
 	said []string
 }
 
-// play watches a daemon while script runs, in time that passes at once.
+// play watches a daemon while script runs, in a synctest bubble.
 func play(t *testing.T, known []*pb.Approval, script func(*surface)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &surface{fake: newFake()}
@@ -196,7 +196,7 @@ func said(e Event) string {
 	return "ended " + e.Question.GetId() + " " + state
 }
 
-// hears fails unless exactly that was said since it was called last, once d has passed.
+// hears waits for d and fails unless exactly these events came since the previous call.
 func (s *surface) hears(t *testing.T, d time.Duration, want ...string) {
 	t.Helper()
 	time.Sleep(d)
@@ -209,7 +209,7 @@ func (s *surface) hears(t *testing.T, d time.Duration, want ...string) {
 	s.said = nil
 }
 
-// sort brings what was said into an order, where there is none.
+// sort sorts events whose order is undefined.
 func (s *surface) sort() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -234,7 +234,7 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// What ended while the daemon was away is reported once it is back.
+// A question that ended while the daemon was away is reported once it is back.
 func TestWatchAgain(t *testing.T) {
 	play(t, nil, func(s *surface) {
 		for _, id := range []string{"A-1", "A-2", "A-3", "A-4"} {
@@ -268,7 +268,7 @@ func TestWatchEnds(t *testing.T) {
 	})
 }
 
-// The daemon is looked for, but not all the time.
+// Watch retries with a backoff while the daemon is away.
 func TestWatchWaits(t *testing.T) {
 	play(t, nil, func(s *surface) {
 		s.goAway()
@@ -283,7 +283,7 @@ func TestWatchWaits(t *testing.T) {
 	})
 }
 
-// A daemon that ends every connection at once is not asked all the time either.
+// Watch also waits before it retries a daemon that ends every connection at once.
 func TestWatchOfTheUseless(t *testing.T) {
 	play(t, nil, func(s *surface) {
 		s.hears(t, 0, "connected")
@@ -300,7 +300,7 @@ func TestWatchOfTheUseless(t *testing.T) {
 	})
 }
 
-// What the caller knew of from before is reported when it has ended.
+// The end of a question that the caller knew is reported.
 func TestWatchKnown(t *testing.T) {
 	known := []*pb.Approval{{Id: "A-1", Subject: []byte("subject of A-1")}, {Id: "A-2", Subject: []byte("another")}, {Id: "A-3", Subject: []byte("subject of A-3")}}
 	play(t, known, func(s *surface) {
@@ -312,7 +312,7 @@ func TestWatchKnown(t *testing.T) {
 	})
 }
 
-// A question that can't be read, or is open and yet not named, is read again.
+// A question that can't be read, or is waiting but not listed, is read again.
 func TestWatchReadsAgain(t *testing.T) {
 	play(t, []*pb.Approval{{Id: "A-1", Subject: []byte("subject of A-1")}}, func(s *surface) {
 		s.alter(func() { s.mute, s.unread = true, client.ErrTooLarge })
@@ -326,7 +326,7 @@ func TestWatchReadsAgain(t *testing.T) {
 	})
 }
 
-// An answer that waits for a call to be repeated is followed to its end.
+// An approval that waits for a repeated call is followed to its end.
 func TestWatchTheAnswer(t *testing.T) {
 	play(t, nil, func(s *surface) {
 		s.set("A-1", func(q *pb.Approval) {
@@ -341,7 +341,7 @@ func TestWatchTheAnswer(t *testing.T) {
 	})
 }
 
-// A caller that leaves the loop is told no more, whatever it has just heard.
+// A caller that leaves the loop gets no more events.
 func TestWatchLeft(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		synctest.Test(t, func(t *testing.T) {

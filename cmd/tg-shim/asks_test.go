@@ -14,15 +14,15 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// desk is a pair, and beside it somebody who is asked and may answer.
+// desk is a pair with a client that answers the questions.
 type desk struct {
 	*pair
 	house *rig.House
 	c     *client.Client
 }
 
-// startDesk starts a pair whose shim is no child of the test: whoever started the
-// shim is an agent, and agents decide nothing.
+// startDesk starts a pair whose tg-shim is not a child of the test: the parent of a tg-shim
+// counts as an agent, and agents may not decide.
 func startDesk(t *testing.T, configuration string) *desk {
 	t.Helper()
 	h := newHouse(t, configuration)
@@ -32,7 +32,7 @@ func startDesk(t *testing.T, configuration string) *desk {
 	return d
 }
 
-// dial connects to the daemon that runs now.
+// dial connects to the current daemon.
 func (d *desk) dial() {
 	d.t.Helper()
 	c, err := client.Dial(d.t.Context(), client.WithSocket(d.house.Path("run/thoughtgate/control.sock")))
@@ -43,7 +43,7 @@ func (d *desk) dial() {
 	d.c = c
 }
 
-// questions waits until so many are open, and returns them.
+// questions waits until that many questions are waiting, and returns them.
 func (d *desk) questions(n int) []*pb.Approval {
 	d.t.Helper()
 	var open []*pb.Approval
@@ -57,7 +57,7 @@ func (d *desk) questions(n int) []*pb.Approval {
 	return open
 }
 
-// decide answers the one question that is open, which must be about method.
+// decide answers the only waiting question, which must be about method.
 func (d *desk) decide(method string, answer pb.Answer) *pb.Approval {
 	d.t.Helper()
 	q := d.questions(1)[0]
@@ -70,8 +70,7 @@ func (d *desk) decide(method string, answer pb.Answer) *pb.Approval {
 	return q
 }
 
-// crosses has the agent write a line that the server reads next, and returns
-// likewise.
+// crosses has the agent write a line, which the server must read next; returns is the reverse.
 func (d *desk) crosses(line string) { d.t.Helper(); d.agent(line); d.serverReads(line) }
 func (d *desk) returns(line string) { d.t.Helper(); d.server(line); d.agentReads(line) }
 
@@ -98,10 +97,10 @@ func (d *desk) reload(configuration string, signal bool) {
 
 const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`
 
-// When a reload changes what an agent may know of, or a person accepts a
-// definition, the agent is told that its list is another one: in the legacy era if
-// the server said that it tells, in the modern one on each subscription that the
-// server has acknowledged for it. Otherwise it is told nothing.
+// When a reload changes what an agent may see, or a person accepts a definition, the agent is
+// notified that its list has changed: in the legacy era if the server announced such
+// notifications, in the modern one on each subscription to them that the server has
+// acknowledged. Otherwise it gets no notification.
 func TestAgentIsToldOfItsLists(t *testing.T) {
 	const (
 		base   = "schema: 1\ngovernance: {defaults: {action: forward, asks: forward}}\n"
@@ -129,7 +128,7 @@ func TestAgentIsToldOfItsLists(t *testing.T) {
 			for id, types := range map[string]string{`1`: `"toolsListChanged":true,"promptsListChanged":true`, `"two"`: `"promptsListChanged":true`, `3`: `"toolsListChanged":true`} {
 				d.crosses(`{"jsonrpc":"2.0","id":` + id + `,"method":"subscriptions/listen","params":{` + modernMeta + `,"notifications":{` + types + `}}}`)
 			}
-			// One is acknowledged, one for something else, and one is over.
+			// One subscription is acknowledged, one is for something else, and one has ended.
 			d.returns(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":1},"notifications":{"toolsListChanged":true}}}`)
 			d.returns(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"two"},"notifications":{"promptsListChanged":false}}}`)
 			d.returns(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":3},"notifications":{"toolsListChanged":true}}}`)
@@ -152,7 +151,7 @@ func TestAgentIsToldOfItsLists(t *testing.T) {
 					t.Fatalf("the agent is shown %s, want %s", got, seen)
 				}
 			}
-			// told wants the agent to be told, and of nothing else.
+			// told expects one notification and nothing else.
 			told := func() {
 				t.Helper()
 				d.agentReads(tt.told...)
@@ -163,7 +162,7 @@ func TestAgentIsToldOfItsLists(t *testing.T) {
 			const a, b, a2 = `{"name":"a","inputSchema":{}}`, `{"name":"b","inputSchema":{}}`, `{"name":"a","description":"another","inputSchema":{}}`
 			lists(a+`,`+b, a+`,`+b)
 			d.reload(other, false) // changes nothing that an agent sees
-			d.reload(prompt, true) // nor does what nobody has listed
+			d.reload(prompt, true) // changes only what nobody has listed
 			d.reload(hides, false)
 			told()
 			lists(a+`,`+b, b)
@@ -171,7 +170,7 @@ func TestAgentIsToldOfItsLists(t *testing.T) {
 			told()
 			lists(a+`,`+b, a+`,`+b)
 
-			// The definition of a changes; it is held until somebody accepts it.
+			// The definition of a changes; it is withheld until a person accepts it.
 			lists(a2+`,`+b, b)
 			pins, err := d.c.ListPins(t.Context(), "x")
 			if err != nil {
@@ -190,9 +189,9 @@ func TestAgentIsToldOfItsLists(t *testing.T) {
 	}
 }
 
-// What a server asks inside an answer is held like what it asks in a request of
-// its own: everything else goes on, a yes lets the very bytes through, a no puts a
-// refusal in their place, and neither outlives the call.
+// A question in a server's result is held like a question in a request of the server:
+// everything else is forwarded, an approval forwards the exact bytes, a denial replaces them
+// with an error, and no question outlives the call.
 func TestAnswersAreHeld(t *testing.T) {
 	t.Parallel()
 	d := startDesk(t, strings.NewReplacer("asks: forward", "asks: approve", "reattach: 1s", "reattach: 1m").Replace(forwardAll))
@@ -202,8 +201,8 @@ func TestAnswersAreHeld(t *testing.T) {
 		ping = `{"jsonrpc":"2.0","id":%q,"method":"tasks/cancel","params":{` + modernMeta + `,"taskId":"t"}}`
 		pong = `{"jsonrpc":"2.0","id":%q,"result":{"resultType":"complete"}}`
 	)
-	// held has the server answer a call with its questions, and shows that others
-	// are not held up.
+	// held has the server answer a call with its questions, and checks that others are not
+	// blocked.
 	held := func(id string) {
 		t.Helper()
 		d.crosses(fmt.Sprintf(call, id))
@@ -234,12 +233,12 @@ func TestAnswersAreHeld(t *testing.T) {
 	d.dial()
 	d.decide("sampling/createMessage, elicitation/create", pb.Answer_ANSWER_APPROVE)
 	d.agentReads(fmt.Sprintf(asks, "kept"))
-	d.crosses(fmt.Sprintf(ping, "last")) // what was taken back or refused has reached nobody
+	d.crosses(fmt.Sprintf(ping, "last")) // nothing that was cancelled or denied has reached anybody
 	d.returns(fmt.Sprintf(pong, "last"))
 }
 
-// An answer with an ask that is forbidden is replaced as a whole, and neither what
-// is allowed in it nor in the answer beside it is touched otherwise.
+// A result with a forbidden question is replaced as a whole. Allowed questions beside it, and
+// other results, are not changed.
 func TestForbiddenAskBesideAnAllowedOne(t *testing.T) {
 	t.Parallel()
 	d := startDesk(t, strings.Replace(forwardAll, "asks: forward", "asks: deny", 1))
@@ -265,8 +264,8 @@ func TestForbiddenAskBesideAnAllowedOne(t *testing.T) {
 	}
 }
 
-// Whatever a server answers, what it asks in it reaches the agent only by the rules:
-// of a server of the shim's own, and of one that is shared.
+// In whatever result a server puts a question, it reaches the agent only according to the
+// rules, with a server of the session and with a shared server.
 func TestForbiddenAskInAnyAnswer(t *testing.T) {
 	t.Parallel()
 	const sampling = `"inputRequests":{"s":{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}}`
@@ -311,13 +310,14 @@ func TestForbiddenAskInAnyAnswer(t *testing.T) {
 	t.Run("shared", func(t *testing.T) {
 		p := &pair{Shim: forbids(shareAll).Shim(t, rig.Options{}), t: t}
 		p.greet()
-		// What the pool answers itself, or knows nothing of, does not come from the server.
+		// The pool answers these itself or does not know them, so the results do not come from
+		// the server.
 		play(t, p, false, "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/get", "tasks/result", "tasks/update", "tasks/cancel")
 	})
 }
 
-// The error by which a server of the legacy era sends somebody to a page is an ask
-// like any other.
+// The error by which a server of the legacy era sends a person to a page is a question like any
+// other.
 func TestPagesAreAsks(t *testing.T) {
 	t.Parallel()
 	d := startDesk(t, strings.Replace(forwardAll, "asks: forward", "asks: approve", 1))
@@ -332,8 +332,8 @@ func TestPagesAreAsks(t *testing.T) {
 	}
 }
 
-// A form goes through where no rule names forms, unless it asks for credentials by
-// name: a person is asked about that one first.
+// A form is forwarded if no rule names forms, unless it asks for credentials by name: then a
+// person is asked first.
 func TestFormForCredentials(t *testing.T) {
 	t.Parallel()
 	d := startDesk(t, strings.Replace(forwardAll, "asks: forward", "asks: approve", 1))
@@ -346,8 +346,8 @@ func TestFormForCredentials(t *testing.T) {
 	d.serverReads(`{"jsonrpc":"2.0","id":2,"result":{"action":"decline"}}`)
 }
 
-// A retried call asks the person once; with another requestState, again; under a
-// changed policy it is refused.
+// A retried call asks the person once; with another requestState, again; after a change of the
+// policy it is denied.
 func TestRetriedCallAsksOnce(t *testing.T) {
 	t.Parallel()
 	d := startDesk(t, forwardAll)
@@ -363,7 +363,7 @@ func TestRetriedCallAsksOnce(t *testing.T) {
 	d.returns(again("1"))
 
 	const given = `"inputResponses":{"q":{"action":"accept"}},"requestState":"round-%s",`
-	d.crosses(call("2", fmt.Sprintf(given, "1"))) // nobody is asked
+	d.crosses(call("2", fmt.Sprintf(given, "1"))) // no question
 	d.returns(again("2"))
 
 	d.agent(call("3", fmt.Sprintf(given, "1"))) // that round is over

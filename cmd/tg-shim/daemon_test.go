@@ -12,8 +12,8 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// EC-STDIO-036: without a daemon the shim looks for one, then refuses, says how
-// to start it, and has not started the server.
+// EC-STDIO-036: without a daemon tg-shim waits for one, then refuses, reports how to start one,
+// and has not started the server.
 func TestNoDaemon(t *testing.T) {
 	t.Parallel()
 	h := rig.NewHouse(t)
@@ -36,8 +36,8 @@ func TestNoDaemon(t *testing.T) {
 	}
 }
 
-// EC-STDIO-036: a daemon that comes while the shim looks for it is joined, and
-// what the agent said meanwhile is served.
+// EC-STDIO-036: tg-shim attaches to a daemon that starts while it waits, and what the agent
+// wrote meanwhile is forwarded.
 func TestDaemonComesLate(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, forwardAll)
@@ -52,7 +52,7 @@ func TestDaemonComesLate(t *testing.T) {
 	}
 }
 
-// EC-STDIO-041: a shim that has nothing to do is asked to leave, and does.
+// EC-STDIO-041: an idle tg-shim is told to exit, and does.
 func TestDrainWhenIdle(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, forwardAll)
@@ -78,8 +78,8 @@ func TestDrainWhenIdle(t *testing.T) {
 	p.ends(0, rig.Patience)
 }
 
-// EC-STDIO-042: another daemon takes over in time. Nothing is lost, nothing is
-// judged twice, and what was held is held still.
+// EC-STDIO-042: another daemon takes over in time. Nothing is lost, nothing is judged twice,
+// and a held call stays held.
 func TestDaemonIsReplaced(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, strings.Replace(forwardAll, "reattach: 1s", "reattach: 30s", 1))
@@ -98,7 +98,7 @@ func TestDaemonIsReplaced(t *testing.T) {
 	}
 	p.server(`{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":2,"result":{}}`)
 	p.agentReads(`{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":2,"result":{}}`)
-	// It is held still: a cancellation reaches nobody.
+	// The call is still held: its cancellation is not forwarded.
 	p.agent(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"h"}}`)
 	p.agent(calls("echo", "4")...)
 	p.serverReads(calls("echo", "4")...)

@@ -13,10 +13,10 @@ import (
 
 var updateImports = flag.Bool("update-imports", false, "write testdata/imports.golden anew")
 
-// TestImports keeps the list of what the shim links. It is what agents are
-// given, it is started once for each server, and it is meant to be read: no
-// engine of rules, no database, nothing of the daemon. Anything else that is new
-// shows in review once the list was rewritten with
+// TestImports checks the list of the packages that tg-shim links. tg-shim is given to agents,
+// started once for each server, and meant to be reviewed: it must contain no rule engine, no
+// database and nothing of the daemon. Any other new import shows in review after the list has
+// been rewritten with
 //
 //	go test ./cmd/tg-shim -run TestImports -update-imports
 func TestImports(t *testing.T) {

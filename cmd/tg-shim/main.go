@@ -1,8 +1,8 @@
-// Tg-shim stands in for one MCP server that an agent starts.
+// Tg-shim takes the place of one MCP server that an agent starts.
 //
-// It hands the agent's standard input and output to thoughtgated, which carries every
-// line between the two and judges those that must be, starts the server when
-// thoughtgated says so, and leaves as the server does. It decides nothing by itself.
+// It hands the agent's standard input and output to thoughtgated, which forwards the lines
+// between agent and server and judges the calls. It starts the server when thoughtgated tells
+// it to, and exits as the server does. It makes no decisions itself.
 //
 // Usage:
 //
@@ -69,8 +69,7 @@ Example:
 `
 
 func main() {
-	// One small process stands beside every server: what it keeps is paid for by each
-	// of them, and it only waits.
+	// One such process runs beside every server and mostly waits, so it should be small.
 	debug.SetGCPercent(40)
 	runtime.GOMAXPROCS(1)
 	state, err := run(os.Args[1:], os.Getenv, os.Stdout)
@@ -80,7 +79,7 @@ func main() {
 	serve.Leave(state)
 }
 
-// options is what the command line and the environment say.
+// options are the settings of the command line and the environment.
 type options struct {
 	serve.Options
 	level slog.Level
@@ -109,7 +108,8 @@ func run(args []string, getenv func(string) string, stdout io.Writer) (child.Sta
 
 var errVersion = errors.New("version asked for")
 
-// checkServer checks that one server is named, and names that of an extension.
+// checkServer checks that exactly one server is named, and sets the id of an extension's
+// server.
 func checkServer(h *attach.Hello) error {
 	switch {
 	case h.Extension != "" && (h.Server != "" || h.From != "" || len(h.Sets) > 0 || len(h.Command) > 0):

@@ -14,8 +14,7 @@ import (
 
 func TestMain(m *testing.M) { rig.Main(m) }
 
-// forwardAll is a configuration under which everything passes but what the
-// tests hold or deny.
+// forwardAll is a configuration that forwards everything except what the tests hold or deny.
 const forwardAll = rig.Configuration + "profile: production\nshim: {reattach: 1s}\n"
 
 func newHouse(t *testing.T, configuration string) *rig.House {
@@ -25,12 +24,12 @@ func newHouse(t *testing.T, configuration string) *rig.House {
 	return h
 }
 
-// pair is a real shim with the test at both ends, which reads one line after
-// the other there.
+// pair is a real tg-shim with the test at both ends, which reads lines there one after the
+// other.
 type pair struct {
 	*rig.Shim
 	t          *testing.T
-	seen       int // lines of the agent that were read
+	seen       int // lines that the agent has read
 	seenServer int
 }
 
@@ -65,7 +64,7 @@ func (p *pair) server(lines ...string) {
 	}
 }
 
-// agentReads and serverReads want these lines next.
+// agentReads and serverReads expect these lines next.
 func (p *pair) agentReads(lines ...string) {
 	p.t.Helper()
 	for _, want := range lines {
@@ -84,7 +83,7 @@ func (p *pair) serverReads(lines ...string) {
 	}
 }
 
-// next is what the agent reads next.
+// next returns the next line that the agent reads.
 func (p *pair) next() string {
 	p.t.Helper()
 	return next(p.t, p.Agent, &p.seen)
@@ -101,8 +100,7 @@ func next(t *testing.T, b *rig.Inbox, seen *int) string {
 	return strings.TrimSuffix(string(lines[0]), "\n")
 }
 
-// agentReadsErrors wants exactly these ids refused next, in any order, with the
-// code.
+// agentReadsErrors expects errors with the code for exactly these ids next, in any order.
 func (p *pair) agentReadsErrors(code int, ids ...string) {
 	p.t.Helper()
 	open := map[string]bool{}
@@ -119,7 +117,7 @@ func (p *pair) agentReadsErrors(code int, ids ...string) {
 	}
 }
 
-// ends wants the shim to end with code, within d, and nothing more for the agent.
+// ends expects tg-shim to exit with code within d, with nothing more for the agent.
 func (p *pair) ends(code int, d time.Duration) {
 	p.t.Helper()
 	got, ok := p.Wait(d)
@@ -149,8 +147,8 @@ func calls(tool string, ids ...string) []string {
 	return lines
 }
 
-// EC-STDIO-009: a server that can't be started. Each request gets an error that
-// says so, and then the shim ends as a shell would.
+// EC-STDIO-009: a server that can't be started. Each request gets an error that says so, and
+// then tg-shim exits as a shell would.
 func TestServerNotFound(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, forwardAll)
@@ -174,7 +172,7 @@ func TestServerNotFound(t *testing.T) {
 			p.agent(`{"jsonrpc":"2.0","id":"init","method":"initialize","params":{}}`, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 			p.agent(calls("echo", "1", "-2")...)
 			p.agentReadsErrors(-31011, `"init"`, "1", "-2")
-			p.HangUp() // what it asks is answered as long as it stays
+			p.HangUp() // requests are answered until the agent closes its end
 			p.ends(c.code, rig.Patience)
 			if text := p.Stderr(); !strings.Contains(text, `server "x"`) || !strings.Contains(text, c.command) {
 				t.Errorf("stderr does not say which server could not be started:\n%s", text)
@@ -183,8 +181,8 @@ func TestServerNotFound(t *testing.T) {
 	}
 }
 
-// EC-STDIO-010: a server that ends while requests are open, held ones among
-// them. Each gets one error, and the shim ends as the server did.
+// EC-STDIO-010: a server that ends with requests pending, some of them held. Each gets one
+// error, and tg-shim exits as the server did.
 func TestServerEnds(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, forwardAll)
@@ -226,7 +224,7 @@ func (p *pair) must(err error) {
 	}
 }
 
-// EC-STDIO-027: what is half a line stays with the shim until it is whole.
+// EC-STDIO-027: an incomplete line is not forwarded until it is complete.
 func TestPartialLines(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, forwardAll)
@@ -236,7 +234,7 @@ func TestPartialLines(t *testing.T) {
 	for i := range request {
 		p.must(p.Send([]byte(request[i : i+1])))
 	}
-	// A notification of the other side shows that the shim is not asleep.
+	// A notification of the other side shows that tg-shim still works.
 	const tick = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
 	p.server(tick)
 	p.agentReads(tick)
@@ -258,8 +256,8 @@ func TestPartialLines(t *testing.T) {
 	p.agentReads(answer)
 }
 
-// EC-STDIO-028: what a server says on standard error is passed on, line by
-// line, and can do nothing to a terminal, unless the configuration wants it raw.
+// EC-STDIO-028: a server's standard error is passed on line by line, escaped for a terminal
+// unless the configuration wants it raw.
 func TestServerStderr(t *testing.T) {
 	t.Parallel()
 	const said = "plain\n\x1b[2Jcleared \x07\xff \u202etxt.exe\r\nlast without its end"
@@ -286,7 +284,7 @@ func TestServerStderr(t *testing.T) {
 	}
 }
 
-// EC-STDIO-030: which version agent and server agree on, or fail to, is theirs.
+// EC-STDIO-030: the version that agent and server negotiate, or fail to, is up to them.
 func TestVersionsPassThrough(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, forwardAll)
@@ -305,8 +303,8 @@ func TestVersionsPassThrough(t *testing.T) {
 	}
 }
 
-// EC-STDIO-014, EC-STDIO-015: a peer that writes for ever without a line end
-// costs no memory, and what follows its line is served.
+// EC-STDIO-014, EC-STDIO-015: a peer that writes forever without a line end costs no memory,
+// and what follows its line is handled.
 func TestEndlessLine(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, forwardAll)
@@ -343,10 +341,9 @@ func TestEndlessLine(t *testing.T) {
 	}
 }
 
-// What the agent had asked before the server ended is answered, also when the
-// shim had not come to read it: an agent that asks while the server is still
-// being started has written more by then than was read. Such a shim once left
-// with the requests in its pipe.
+// Requests that the agent sent before the server ended are answered even if they were not read
+// yet: an agent that sends requests while the server starts has written more by then than was
+// read. tg-shim once exited with the requests still in its pipe.
 func TestServerEndsUnread(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, forwardAll)
@@ -378,8 +375,8 @@ func TestServerEndsUnread(t *testing.T) {
 	p.ends(5, rig.Patience)
 }
 
-// An agent that goes on asking while the server ends gets an answer to each
-// request that the shim has read, and none twice.
+// An agent that keeps sending requests while the server ends gets one answer to each request
+// that was read.
 func TestServerEndsWhileAsked(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, forwardAll)
@@ -389,7 +386,7 @@ func TestServerEndsWhileAsked(t *testing.T) {
 	p.serverReads(`{"jsonrpc":"2.0","id":0,"method":"ping"}`)
 	p.Server.Kill()
 	sent := 1
-	for p.Agent.Len() == 0 || sent < 50 { // the first answer says that the server has ended
+	for p.Agent.Len() == 0 || sent < 50 { // the first answer shows that the server has ended
 		if p.Send(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"ping"}`+"\n", sent)) != nil {
 			break
 		}

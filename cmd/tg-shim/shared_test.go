@@ -11,7 +11,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// shareAll is forwardAll with one process for each server.
+// shareAll is forwardAll with one shared process for each server.
 const shareAll = forwardAll + `
 sources:
   - {id: "*", shared: true}
@@ -22,7 +22,7 @@ const (
 	welcome = `{"protocolVersion":"2025-11-25","capabilities":{"resources":{"subscribe":true},"logging":{}},"serverInfo":{"name":"s","version":"1"}}`
 )
 
-// greet shakes hands. Ids at the server are the pool's.
+// greet makes the handshake. Ids at the server are those of the pool.
 func (p *pair) greet() {
 	p.t.Helper()
 	p.agent(hello)
@@ -33,7 +33,7 @@ func (p *pair) greet() {
 	p.serverReads(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 }
 
-// serverNext is the request for method that the server reads next.
+// serverNext returns the next request that the server reads, which must be for method.
 func (p *pair) serverNext(method string) string {
 	p.t.Helper()
 	got := next(p.t, p.Server.Inbox, &p.seenServer)
@@ -71,7 +71,7 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// What an agent asked for before it hung up is answered.
+// Requests that an agent sent before it closed its end are answered.
 func TestSharedHangUp(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, shareAll)
@@ -86,8 +86,8 @@ func TestSharedHangUp(t *testing.T) {
 	p.ends(0, rig.Patience)
 }
 
-// An agent that reads nothing of what it asks for is given up, and its shim ends. The
-// others are served all the time.
+// An agent that reads none of its results is dropped, and its tg-shim ends. The others are not
+// affected.
 func TestSharedSlowReader(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, shareAll)
@@ -99,7 +99,7 @@ func TestSharedSlowReader(t *testing.T) {
 	if err != nil {
 		t.Skip("needs /proc")
 	}
-	slow := h.Shim(t, rig.Options{ // of the same server
+	slow := h.Shim(t, rig.Options{ // for the same server
 		Command: strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00"),
 		Each:    func([]byte) { <-read },
 	})
@@ -122,7 +122,7 @@ func TestSharedSlowReader(t *testing.T) {
 		p.answer(request, large)
 		p.agent(calls("echo", fmt.Sprint(100+i))...)
 		call := next(t, p.Server.Inbox, &p.seenServer)
-		for strings.Contains(call, "notifications/cancelled") { // for what was given up
+		for strings.Contains(call, "notifications/cancelled") { // of requests that were dropped
 			call = next(t, p.Server.Inbox, &p.seenServer)
 		}
 		p.answer(call, `{"content":[]}`)
@@ -133,8 +133,7 @@ func TestSharedSlowReader(t *testing.T) {
 	}
 }
 
-// A shared server that can't be started is told of in each answer, as one of the
-// shim's own is.
+// If a shared server can't be started, each answer says so, as with a server of the session.
 func TestSharedNotStarted(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, shareAll)
@@ -142,7 +141,7 @@ func TestSharedNotStarted(t *testing.T) {
 	p := startPair(t, h, rig.Options{Command: []string{"no-such-server"}})
 	p.agent(hello)
 	p.agentReadsErrors(-31011, `"init"`)
-	p.HangUp() // what it asks is answered as long as it stays
+	p.HangUp() // requests are answered until the agent closes its end
 	p.ends(127, rig.Patience)
 	gone := h.Path("work/gone")
 	if err := os.WriteFile(gone, []byte("#!/no/such/interpreter\n"), 0o700); err != nil {
@@ -155,8 +154,8 @@ func TestSharedNotStarted(t *testing.T) {
 	}
 }
 
-// The server dies: what it was asked is answered with an error, and the next call
-// comes to the next one.
+// When the server dies, its pending requests are answered with an error, and the next call goes
+// to a new one.
 func TestSharedServerDies(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, shareAll)
@@ -173,7 +172,7 @@ func TestSharedServerDies(t *testing.T) {
 	p.agentReads(`{"jsonrpc":"2.0","id":2,"result":{"content":[]}}`)
 }
 
-// again waits for the next server, and shakes hands with it.
+// again waits for the next server and makes its handshake.
 func (p *pair) again() {
 	p.t.Helper()
 	p.Server, p.seenServer = nil, 0
@@ -182,8 +181,8 @@ func (p *pair) again() {
 	p.serverReads(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 }
 
-// The daemon is killed, and the server with it. The agent gets an error for what
-// was with the server, and goes on with the next one as if nothing had been.
+// When the daemon is killed, so is the server. The agent gets an error for pending requests and
+// continues with the next server.
 func TestSharedDaemonDies(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, strings.Replace(shareAll, "reattach: 1s", "reattach: 30s", 1))
@@ -217,7 +216,7 @@ func TestSharedDaemonDies(t *testing.T) {
 	p.agentReads(`{"jsonrpc":"2.0","id":4,"result":{"content":[]}}`)
 }
 
-// A session that ends drains its shims: what the server was asked is answered.
+// A session that ends drains its attachments: pending requests are answered.
 func TestSharedDrain(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, shareAll)

@@ -7,8 +7,8 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// A tool that no list has is asked about once the server has listed all that it has,
-// and a listed one is called by its own name or not at all.
+// A call of a tool that is on no list asks a person once the server has listed all of its
+// tools; a listed tool is called by its exact name or not at all.
 func TestToolsThatNoListHas(t *testing.T) {
 	t.Parallel()
 	d := startDesk(t, strings.Replace(forwardAll, "  rules:\n", "  rules:\n    - {when: unlisted, action: approve, description: \"server {by} lists no tool of this name\"}\n", 1))

@@ -11,10 +11,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/rig"
 )
 
-// The shim with the real daemon, where only the two together show what they do.
+// Tests of tg-shim with the real daemon, whose effect only the two together show.
 
-// What a server asks and may not is answered for the agent, which hears nothing
-// of it.
+// A forbidden question of a server is answered on behalf of the agent, which does not see it.
 func TestAsksDenied(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, `
@@ -36,7 +35,7 @@ pins: {mode: off}
 	)
 	wants := map[string]struct{ form, roots string }{
 		"shy":  {`"id":"f","result":{"action":"decline"}}`, `"id":2,"error":{"code":-32601,`},
-		"open": {"", ""}, // nobody named these two, so they pass
+		"open": {"", ""}, // no rule names these two, so they are forwarded
 	}
 	for name, want := range wants {
 		t.Run(name, func(t *testing.T) {
@@ -60,9 +59,9 @@ pins: {mode: off}
 	}
 }
 
-// A server of the legacy era answers server/discover with an error, and its
-// client waits for that: it comes back unchanged, within 50 ms of the server's
-// own. One try must show it, since machines that run tests are busy.
+// A server of the legacy era answers server/discover with an error, and its client waits for
+// that: it must arrive unchanged, within 50 ms of the server's own. One of several tries must
+// succeed, since machines that run tests are busy.
 func TestDiscoverIsNotHeld(t *testing.T) {
 	h := newHouse(t, forwardAll)
 	h.StartDaemon()
@@ -83,8 +82,8 @@ func TestDiscoverIsNotHeld(t *testing.T) {
 	}
 }
 
-// Of a list only elements are taken: every other byte stays, and an emptied page
-// keeps its cursor. An untouched page is what the server wrote.
+// Only elements are removed from a list: every other byte stays, and an empty page keeps its
+// cursor. A page without removed elements arrives as the server wrote it.
 func TestListsAreTrimmed(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, `
@@ -117,9 +116,8 @@ pins: {mode: off}
 	}
 }
 
-// A hundred calls wait for people. Pings are answered all the same, and a
-// cancellation takes a call back: no question is left of it, the server hears
-// nothing.
+// A hundred calls wait for approval. Pings are still answered, and a cancellation withdraws a
+// call: its question disappears, and the server sees nothing of it.
 func TestHundredHeldByTheDaemon(t *testing.T) {
 	t.Parallel()
 	const held = 100
@@ -130,7 +128,7 @@ func TestHundredHeldByTheDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	questions := func() int { // as many as calls wait for: equal ones share one
+	questions := func() int { // as many as calls wait: equal calls share one
 		all, err := c.ListApprovals(t.Context(), false)
 		if err != nil {
 			t.Fatal(err)
@@ -142,7 +140,7 @@ func TestHundredHeldByTheDaemon(t *testing.T) {
 		return n
 	}
 	p := startPair(t, h, rig.Options{})
-	for id := range held { // a few at a time: on a busy machine the daemon has no word for many within its two seconds
+	for id := range held { // a few at a time: on a busy machine the daemon can't answer many within two seconds
 		p.agent(calls("held", fmt.Sprint(id))...)
 		if (id+1)%4 == 0 {
 			eventually(t, "each call is a question", func() bool { return questions() == id+1 })
@@ -162,9 +160,8 @@ func TestHundredHeldByTheDaemon(t *testing.T) {
 	eventually(t, "the other half is withdrawn when the agent has left", func() bool { return questions() == 0 })
 }
 
-// Under a configuration that forwards everything each line arrives byte for
-// byte and in order, both ways and in both eras, and the shim begins and ends as
-// the server alone would.
+// With a configuration that forwards everything, each line arrives byte for byte and in order,
+// in both directions and both eras, and tg-shim starts and ends as the server alone would.
 func TestForwardsEverything(t *testing.T) {
 	t.Parallel()
 	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`
@@ -187,7 +184,7 @@ func TestForwardsEverything(t *testing.T) {
 				notes = append(notes, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":%d}}`, id),
 					`{"jsonrpc":"2.0","method":"notifications/acme"}`)
 			}
-			go func() { _ = p.Server.Send([]byte(strings.Join(notes, "\n") + "\n")) }() // seen by what arrives
+			go func() { _ = p.Server.Send([]byte(strings.Join(notes, "\n") + "\n")) }() // checked by what arrives
 			p.agent(asks...)
 			p.serverReads(asks...)
 			p.agentReads(notes...)

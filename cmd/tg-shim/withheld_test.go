@@ -12,8 +12,8 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// A server that a project names is not started before a person has agreed; the
-// agent is told what to do, at once.
+// A server that a project names is not started before a person has agreed; the agent is told at
+// once what to do.
 func TestWithheld(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, forwardAll)
@@ -69,7 +69,7 @@ func TestFlagsOfProjects(t *testing.T) {
 	}
 }
 
-// A shim for the tools of an extension has no server of its own.
+// A tg-shim for the tools of an extension has no server process.
 func TestParseExtension(t *testing.T) {
 	env := func(name string) string { return map[string]string{"THOUGHTGATE_SOCKET": "/run/shim.sock"}[name] }
 	o, err := parse([]string{"--extension", "notes", "--profile", "production"}, env)

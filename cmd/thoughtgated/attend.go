@@ -14,20 +14,20 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/keep"
 )
 
-// notify tells the service manager, when there is one that listens.
+// notify notifies the service manager, if there is one.
 func notify(store *keep.Store, log *slog.Logger, state string) {
-	if err := store.Notify(context.Background(), state); err != nil { // which has bounds of its own
+	if err := store.Notify(context.Background(), state); err != nil { // Notify has its own timeout
 		log.Warn("tell the service manager", "state", state, "err", err)
 	}
 }
 
-// checksPerWatchdog is how many self-checks fit into the time after which the
-// service manager takes a daemon for hung: one may be lost.
+// checksPerWatchdog is the number of self-checks within the watchdog timeout, so that one may
+// be lost.
 const checksPerWatchdog = 3
 
-// attend does what the daemon's surroundings ask of it while it runs: it reloads
-// on SIGHUP, and answers a watchdog, if there is one, for as long as the daemon
-// passes its self-check. It goes on until ctx ends; what is returned waits for that.
+// attend handles the daemon's environment while it runs: it reloads on SIGHUP and, if there is
+// a watchdog, notifies it as long as the daemon passes its self-check. It runs until ctx ends;
+// wait waits for that.
 func attend(ctx context.Context, d *daemon.Daemon, store *keep.Store, log *slog.Logger) (wait func()) {
 	var tasks sync.WaitGroup
 	hup := make(chan os.Signal, 1)

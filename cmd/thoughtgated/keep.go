@@ -19,12 +19,11 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
-// managerVar tells a daemon that its sockets, which its keeper hands over, are the
-// service manager's.
+// managerVar tells a daemon that the sockets from its keeper belong to the service manager.
 const managerVar = "THOUGHTGATE_ACTIVATED"
 
-// keepDaemon is the daemon's parent, where no systemd is. It holds what the daemon has
-// open, starts it again when it dies, and exits as it does.
+// keepDaemon runs the daemon's keeper, its parent process where there is no systemd. The keeper
+// holds the daemon's descriptors, restarts it when it dies, and exits as it does.
 func keepDaemon(o options, args []string, getenv func(string) string, stderr io.Writer) int {
 	code, err := runKeeper(o, args, getenv, stderr)
 	if err != nil {
@@ -53,8 +52,8 @@ func runKeeper(o options, args []string, getenv func(string) string, stderr io.W
 	}
 	defer lock.Close()
 	p := keep.Program{Path: os.Args[0], Args: append([]string{os.Args[0]}, daemonArgs(args)...), Env: os.Environ(), Log: log, StopTimeout: endWithin}
-	// By the name that it was called by, what an update puts in its place is found, also
-	// where that is a link which leads elsewhere by then.
+	// The name that this program was called by finds what an update installs in its place, even
+	// if that name is a link which then leads elsewhere.
 	if !filepath.IsAbs(p.Path) {
 		if p.Path, err = os.Executable(); err != nil {
 			return 0, fmt.Errorf("find the daemon's program: %w", err)
@@ -71,12 +70,12 @@ func runKeeper(o options, args []string, getenv func(string) string, stderr io.W
 	return keep.Run(p, signals)
 }
 
-// endWithin is how long a daemon may take to end before its keeper kills it: longer than
-// it gives itself, and less than launchd gives both.
+// endWithin is how long a daemon may take to end before its keeper kills it: longer than the
+// daemon allows itself, and shorter than launchd allows both.
 const endWithin = stopWithin + 3*time.Second
 
-// launchdSockets are those that launchd holds for the daemon; none where launchd did not
-// start us.
+// launchdSockets returns the sockets that launchd holds for the daemon, none if launchd did not
+// start this process.
 func launchdSockets() (map[string]*os.File, error) {
 	sockets := map[string]*os.File{}
 	for _, name := range []string{controlName, shimName} {
@@ -96,8 +95,8 @@ func launchdSockets() (map[string]*os.File, error) {
 	return sockets, nil
 }
 
-// ownSockets opens the daemon's sockets, which stay over its restarts. leave removes
-// their files, unless others have been put there.
+// ownSockets opens the daemon's sockets, which stay open over its restarts. leave removes their
+// files, unless somebody has replaced them.
 func ownSockets(paths sock.Paths) (sockets map[string]*os.File, leave func(), err error) {
 	lock, err := sock.Lock(paths.LockFile())
 	if err != nil {
@@ -108,7 +107,7 @@ func ownSockets(paths sock.Paths) (sockets map[string]*os.File, leave func(), er
 	leave = func() {
 		for path, ours := range files {
 			if now, err := os.Lstat(path); err == nil && os.SameFile(now, ours) {
-				_ = os.Remove(path) // whoever listens there next does it
+				_ = os.Remove(path) // on failure, whoever listens next removes it
 			}
 		}
 	}
@@ -129,13 +128,13 @@ func ownSockets(paths sock.Paths) (sockets map[string]*os.File, leave func(), er
 	return sockets, leave, nil
 }
 
-// fileOf takes the file out of a listener, which is closed.
+// fileOf returns the file of a listener and closes the listener.
 func fileOf(l net.Listener) (*os.File, error) {
 	f, err := l.(*net.UnixListener).File()
 	return f, errors.Join(err, l.Close())
 }
 
-// daemonArgs are the arguments without the one that makes a keeper.
+// daemonArgs returns args without the option that makes a keeper.
 func daemonArgs(args []string) []string {
 	return slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "--keep" || arg == "-keep" })
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
-// listeners are the daemon's two sockets and the lock that says that this
-// user's daemon is this process.
+// listeners are the daemon's two sockets, and the locks that make this process the user's only
+// daemon.
 type listeners struct {
 	paths         sock.Paths
 	store         *keep.Store
@@ -25,8 +25,8 @@ type listeners struct {
 	log           *slog.Logger
 }
 
-// listen takes the lock and then the sockets: those that the service manager or the
-// keeper hands over, named control and shim, or else its own.
+// listen takes the locks and then the sockets: those named control and shim from the service
+// manager or the keeper, or its own.
 func listen(getenv func(string) string, store *keep.Store, log *slog.Logger) (*listeners, error) {
 	paths, err := sock.DefaultPaths(getenv)
 	if err != nil {
@@ -39,7 +39,7 @@ func listen(getenv func(string) string, store *keep.Store, log *slog.Logger) (*l
 	if l.lock, err = sock.Lock(paths.LockFile()); err != nil {
 		return nil, fmt.Errorf("one daemon serves a user: %w", err)
 	}
-	// Another $XDG_RUNTIME_DIR is another lock, for the same record and questions.
+	// Another $XDG_RUNTIME_DIR means another lock, but the same audit log and questions.
 	if l.state, err = sock.LockFor(paths.StateLock(), paths.ControlSocket()); err != nil {
 		l.close()
 		return nil, fmt.Errorf("one daemon serves a user: %w", err)
@@ -51,13 +51,13 @@ func listen(getenv func(string) string, store *keep.Store, log *slog.Logger) (*l
 	return l, nil
 }
 
-// The names under which sockets are handed over.
+// Names of the sockets that are handed over.
 const (
 	controlName = "control"
 	shimName    = "shim"
 )
 
-// open takes the two sockets, and puts the look at each peer before everything else.
+// open opens the two sockets, with a check of each peer before anything else.
 func (l *listeners) open() error {
 	sockets := []struct {
 		name, path string

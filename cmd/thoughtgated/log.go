@@ -16,20 +16,20 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/journal"
 )
 
-// fields are the names of what log lines about a message tell, in their order. Others
-// come after them.
+// fields are the names of a log line's fields about a message, in order. Other fields follow
+// them.
 var fields = []string{
 	"component", "server_id", "direction", "method", "tool", "message_id", "governance_decision", "profile", "latency_us",
 	"policy_reason", "forwarded",
 }
 
 const (
-	longestValue = 4 << 10  // bytes of a value, as it is shown
-	longestStack = 64 << 10 // of one that is ours and has many lines
+	longestValue = 4 << 10  // bytes of a value as shown
+	longestStack = 64 << 10 // bytes of a stack trace of ours
 )
 
-// newLogger returns the logger of a component: to the journal where that is where
-// stderr leads, else as JSON or as text.
+// newLogger returns the logger of a component. It logs to the journal if stderr leads there,
+// and otherwise as JSON or text.
 func newLogger(o options, component string, getenv func(string) string, stderr io.Writer) *slog.Logger {
 	h := lines(o, stderr)
 	if f, ok := stderr.(*os.File); ok && o.format == "" && journal.Leads(f, getenv("JOURNAL_STREAM")) {
@@ -40,7 +40,7 @@ func newLogger(o options, component string, getenv func(string) string, stderr i
 	return slog.New(&tidy{to: h, component: component})
 }
 
-// lines returns what writes records as lines.
+// lines returns a handler that writes records as lines.
 func lines(o options, w io.Writer) slog.Handler {
 	ho := &slog.HandlerOptions{Level: o.level, ReplaceAttr: renamed}
 	if o.format == "json" || o.format == "" && !isTerminal(w) {
@@ -49,7 +49,7 @@ func lines(o options, w io.Writer) slog.Handler {
 	return slog.NewTextHandler(w, ho)
 }
 
-// renamed gives the time and the level the names and forms that they have elsewhere.
+// renamed gives the time and the level their usual names and formats.
 func renamed(groups []string, a slog.Attr) slog.Attr {
 	switch {
 	case len(groups) > 0:
@@ -61,13 +61,13 @@ func renamed(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// tidy hands records on with each attribute once, in the order of fields, and
-// with nothing in them that a stranger could do harm with: control characters and
-// what else display escapes are written out, secrets masked, long values cut.
+// tidy is a handler that passes records on with each attribute once, in the order of fields,
+// and with harmless values: control characters and whatever else package display escapes are
+// escaped, secrets masked, long values truncated.
 type tidy struct {
 	to        slog.Handler
 	component string
-	prefix    string // of the names, from WithGroup
+	prefix    string // of attribute names, from WithGroup
 	attrs     []slog.Attr
 }
 
@@ -129,7 +129,7 @@ func (t *tidy) add(all []slog.Attr, prefix string, a slog.Attr) []slog.Attr {
 	return put(all, slog.Attr{Key: key, Value: tidied(key, v)})
 }
 
-// put adds an attribute, or sets it if it is there.
+// put adds an attribute, or replaces the one with its key.
 func put(all []slog.Attr, a slog.Attr) []slog.Attr {
 	if i := slices.IndexFunc(all, func(b slog.Attr) bool { return a.Key == b.Key }); i >= 0 {
 		all[i] = a
@@ -138,7 +138,7 @@ func put(all []slog.Attr, a slog.Attr) []slog.Attr {
 	return append(all, a)
 }
 
-// tidied is a value that can be shown.
+// tidied returns a value that is safe to show.
 func tidied(key string, v slog.Value) slog.Value {
 	switch v.Kind() {
 	case slog.KindBool, slog.KindInt64, slog.KindUint64, slog.KindFloat64:
@@ -159,10 +159,10 @@ func tidied(key string, v slog.Value) slog.Value {
 	return slog.StringValue(harmless(text, longestValue))
 }
 
-// harmless is text on one line, without secrets, cut to a number of bytes.
+// harmless returns text on one line, without secrets, truncated to most bytes.
 func harmless(text string, most int) string {
 	all := len(text)
-	text = masked(text[:min(all, 2*most)]) // a secret that is cut there is gone
+	text = masked(text[:min(all, 2*most)]) // masks also a secret that the cut would split
 	cut := ""
 	if all > most {
 		text = text[:min(len(text), most)]
@@ -171,9 +171,9 @@ func harmless(text string, most int) string {
 	return string(display.Text(text)) + cut
 }
 
-// masked is text with what is recognised as a secret replaced.
+// masked returns text with recognized secrets replaced.
 func masked(text string) string {
-	const shortest = 8 // no secret that is recognised is shorter
+	const shortest = 8 // no recognized secret is shorter
 	if len(text) < shortest {
 		return text
 	}

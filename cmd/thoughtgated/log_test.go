@@ -18,7 +18,7 @@ import (
 
 func nothing(string) string { return "" }
 
-// NFR-002: the names of the fields, their forms and their order.
+// NFR-002: the names, formats and order of the fields.
 func TestLogLines(t *testing.T) {
 	told := func(format string) string {
 		var b bytes.Buffer
@@ -42,8 +42,8 @@ func TestLogLines(t *testing.T) {
 	}
 }
 
-// Nothing that a stranger says reaches a log as it is: not what a terminal obeys or
-// does not show, not what would be a line of its own, no secret, nothing endless.
+// Untrusted text never reaches a log unchanged: no terminal sequences or invisible characters,
+// no line breaks, no secrets, no endless text.
 func TestNothingInTheLogIsRaw(t *testing.T) {
 	const token = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
 	for _, format := range []string{"text", "json"} {
@@ -73,7 +73,7 @@ func TestNothingInTheLogIsRaw(t *testing.T) {
 			t.Errorf("%s: a secret is told", format)
 		}
 	}
-	// What is compared with a head elsewhere is whole.
+	// A hash that is compared with one elsewhere is complete.
 	sum := strings.Repeat("0123456789abcdef", 4)
 	var b bytes.Buffer
 	newLogger(options{}, "daemon", nothing, &b).Info("head of the audit log", "sha256", sum, "log", "token", "set", sum)
@@ -82,7 +82,7 @@ func TestNothingInTheLogIsRaw(t *testing.T) {
 	}
 }
 
-// Under systemd the journal is written to only where standard error leads to it.
+// Under systemd, the daemon logs to the journal only if standard error leads there.
 func TestLogFollowsStandardError(t *testing.T) {
 	f, err := os.CreateTemp(t.TempDir(), "")
 	if err != nil {
@@ -95,7 +95,7 @@ func TestLogFollowsStandardError(t *testing.T) {
 	}
 }
 
-// The page names every field, as lines and the journal have it.
+// The documentation names every field, as in lines and in the journal.
 func TestPageNamesFields(t *testing.T) {
 	page, err := os.ReadFile("../../docs/metrics.md")
 	if err != nil {

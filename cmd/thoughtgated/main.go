@@ -1,6 +1,6 @@
-// Thoughtgated is ThoughtGate's daemon: one for each user. It forwards the lines
-// between that user's agents and their MCP servers and judges them, keeps the
-// questions that people answer, and writes the record.
+// Thoughtgated is ThoughtGate's daemon, one for each user. It forwards and judges the lines
+// between that user's agents and their MCP servers, holds the questions that people answer,
+// and writes the audit log.
 //
 // Usage:
 //
@@ -72,13 +72,13 @@ Example:
 `
 
 func main() {
-	// A call leaves little garbage, so that less room for it costs nothing that can
-	// be measured, and saves 5 MB where 200 shims are attached.
+	// A call leaves little garbage, so this costs no measurable time, and it saves 5 MB with
+	// 200 attachments.
 	debug.SetGCPercent(60)
 	os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
 }
 
-// options is what the command line says.
+// options are the settings of the command line.
 type options struct {
 	config  string
 	level   slog.Level
@@ -87,10 +87,10 @@ type options struct {
 	json    bool
 	version bool
 
-	keep     bool // this process is to be the daemon's parent
+	keep     bool // this process is the daemon's keeper
 	policies bool
 	schema   bool
-	kind     string // of schema
+	kind     string // of the schema
 }
 
 const (
@@ -136,7 +136,7 @@ func run(args []string, getenv func(string) string, stdout, stderr io.Writer) in
 	return 0
 }
 
-// failed says why the process ends, and what can be done about it.
+// failed prints why the process ends and, if known, how to fix that.
 func failed(stderr io.Writer, err error) int {
 	fmt.Fprintf(stderr, "thoughtgated: %v\n", err)
 	if what := sock.Remedy(err); what != "" {
@@ -145,8 +145,8 @@ func failed(stderr io.Writer, err error) int {
 	return exitFailed
 }
 
-// startPause is how long a daemon that can't start waits before it ends, under systemd,
-// which starts it again at once.
+// startPause is how long a daemon that can't start waits before it exits under systemd, which
+// restarts it at once.
 const startPause = 2 * time.Second
 
 func notStarted(code int, getenv func(string) string) int {
@@ -175,7 +175,7 @@ func parse(args []string) (options, error) {
 	rest := flags.Args()
 	if o.check && len(rest) > 0 && o.config == "" {
 		o.config, rest = rest[0], rest[1:]
-		// Options may stand after the file as well.
+		// Options may follow the file.
 		if err := flags.Parse(rest); err != nil {
 			return o, err
 		}
@@ -198,12 +198,12 @@ func parse(args []string) (options, error) {
 	return o, nil
 }
 
-// stopWithin is how long the end may take, which is less than service managers wait
-// before they kill. What hangs in a system call can't be told to stop.
+// stopWithin is the timeout for ending. It is shorter than that of service managers, which then
+// kill. It covers goroutines that hang in a system call and can't be stopped.
 const stopWithin = 15 * time.Second
 
-// serve runs the daemon until a signal or a call ends it, and says whether it came to
-// be ready.
+// serve runs the daemon until a signal or a call ends it. ready reports whether it became
+// ready.
 func serve(o options, getenv func(string) string, stderr io.Writer) (ready bool, err error) {
 	log := newLogger(o, "daemon", getenv, stderr)
 	store, err := keep.Open()
@@ -254,15 +254,14 @@ func serve(o options, getenv func(string) string, stderr io.Writer) (ready bool,
 	return true, err
 }
 
-// checked is what --check --json prints.
+// checked is the output of --check --json.
 type checked struct {
 	Path     string              `json:"path"` // empty for the built-in default
 	OK       bool                `json:"ok"`
 	Problems []config.Diagnostic `json:"problems"`
 }
 
-// check says what is wrong with a configuration, with the code that puts it
-// in force.
+// check reports all problems of a configuration, with the same code that puts it in force.
 func check(o options, getenv func(string) string, stdout, stderr io.Writer) int {
 	path, problems, err := daemon.Check(o.config, getenv)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package launchd holds the property list that starts ThoughtGate's daemon on
-// macOS, and fills in where things are.
+// Package launchd holds the property list that starts ThoughtGate's daemon on macOS, and fills
+// in its paths.
 package launchd
 
 import (
@@ -10,21 +10,21 @@ import (
 	"strings"
 )
 
-// Label is what launchd calls the daemon.
+// Label is the daemon's label in launchd.
 const Label = "io.github.thoughtgate.thoughtgated"
 
 //go:embed io.github.thoughtgate.thoughtgated.plist
 var template string
 
-// Paths are absolute; launchd expands nothing.
+// Paths are the paths in the property list. They must be absolute; launchd expands nothing.
 type Paths struct {
 	Daemon  string // the program
-	Control string // the socket of that name; its folder must be there
-	Shim    string // likewise
-	Log     string // what the daemon says goes here; its folder must be there
+	Control string // the control socket; its folder must exist
+	Shim    string // the shim socket; its folder must exist
+	Log     string // file for the daemon's output; its folder must exist
 }
 
-// Plist returns the property list for the paths. A relative path is an error.
+// Plist returns the property list with the paths. A relative path is an error.
 func (p Paths) Plist() (string, error) {
 	var fill []string
 	for word, path := range map[string]string{"@DAEMON@": p.Daemon, "@CONTROL@": p.Control, "@SHIM@": p.Shim, "@LOG@": p.Log} {

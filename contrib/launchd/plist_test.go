@@ -8,7 +8,7 @@ import (
 	"howett.net/plist"
 )
 
-// job is what the property list says, as launchd.plist(5) has it.
+// job holds the keys of the property list, see launchd.plist(5).
 type job struct {
 	Label              string
 	ProgramArguments   []string
@@ -27,7 +27,7 @@ type socket struct {
 	SockPathMode int
 }
 
-// The paths hold what would break a property list that was put together by hand.
+// The paths contain characters that must be escaped in a property list.
 func TestPlist(t *testing.T) {
 	p := Paths{
 		Daemon: "/Users/ann & <bob>/.local/bin/thoughtgated", Log: "/Users/ann/Library/Logs/thoughtgated.log",
@@ -55,7 +55,7 @@ func TestPlist(t *testing.T) {
 		t.Errorf("a word was not replaced:\n%s", text)
 	}
 
-	// launchd and the decoder ignore a key that they do not know without a word.
+	// launchd and the decoder silently ignore unknown keys.
 	var all map[string]any
 	if _, err := plist.Unmarshal([]byte(text), &all); err != nil {
 		t.Fatal(err)

@@ -1,5 +1,5 @@
-// Package systemd holds the units that start ThoughtGate's daemon for a user, as
-// packages ship them, and fills in where the programs are.
+// Package systemd holds the systemd units that start ThoughtGate's daemon for a user, as
+// packages install them, and fills in the paths of the programs.
 package systemd
 
 import (
@@ -8,18 +8,17 @@ import (
 	"strings"
 )
 
-// Service is the unit that the others belong to; enabling it enables them.
+// Service is the main unit; enabling it enables the others.
 const Service = "thoughtgated.service"
 
-// Sockets are the units that hold the daemon's sockets.
+// Sockets are the units of the daemon's sockets.
 var Sockets = []string{"thoughtgated.socket", "thoughtgated-shim.socket"}
 
 //go:embed thoughtgated.service thoughtgated.socket thoughtgated-shim.socket
 var units embed.FS
 
-// Units returns the text of every unit by its name, with the absolute paths of
-// the programs that they start. A path that systemd would not read as it stands
-// is an error.
+// Units returns the text of every unit by its name, with the absolute paths of the programs
+// filled in. A path that systemd would not read literally is an error.
 func Units(daemon, tgctl string) (map[string]string, error) {
 	fill := make([]string, 0, 4)
 	for from, path := range map[string]string{"=/usr/bin/thoughtgated": daemon, "=/usr/bin/tgctl": tgctl} {
@@ -41,7 +40,7 @@ func Units(daemon, tgctl string) (map[string]string, error) {
 	return all, nil
 }
 
-// quote writes a path as a word of ExecStart=.
+// quote returns a path as a word of ExecStart=.
 func quote(path string) (string, error) {
 	if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "\"'\\$\n\t;") {
 		return "", fmt.Errorf("systemd can't start %q: it has to be absolute, and free of quotes, dollar signs, semicolons, backslashes and tabs", path)

@@ -1,4 +1,4 @@
-// Package systemd_test checks the user units as `make install` would place them.
+// Package systemd_test checks the user units as `make install` installs them.
 package systemd_test
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/keep"
 )
 
-// A setting is one line of a unit, as "Socket.ListenStream", in file order; a
-// unit may set one key several times.
+// setting is one line of a unit, with a key such as "Socket.ListenStream", in file order; a
+// unit may set a key several times.
 type setting struct{ key, value string }
 
 func readUnit(t *testing.T, path string) []setting {
@@ -49,7 +49,7 @@ func readUnit(t *testing.T, path string) []setting {
 	return unit
 }
 
-// values returns what key is set to, every word of every line.
+// values returns all words of the lines that set key.
 func values(unit []setting, key string) []string {
 	var found []string
 	for _, s := range unit {
@@ -67,8 +67,8 @@ func TestUnitsSayWhatTheDaemonReliesOn(t *testing.T) {
 		unit, key string
 		want      []string
 	}{
-		// `systemctl --user enable --now thoughtgated` must bring up the
-		// sockets too, and a daemon that is started must get both.
+		// `systemctl --user enable --now thoughtgated` must start the sockets too, and a
+		// started daemon must get both.
 		{service, "Install.Also", []string{control, shim}},
 		{service, "Unit.Requires", []string{control, shim}},
 		{service, "Unit.After", []string{control, shim}},
@@ -83,8 +83,8 @@ func TestUnitsSayWhatTheDaemonReliesOn(t *testing.T) {
 		{service, "Service.NoNewPrivileges", []string{"yes"}},
 		{service, "Service.UMask", []string{"0077"}},
 		{service, "Service.LimitCORE", []string{"0"}},
-		// Servers that sessions share list interfaces, set priorities, and may put
-		// what they start into a sandbox.
+		// Shared servers list network interfaces, set priorities, and may sandbox what they
+		// start.
 		{service, "Service.RestrictAddressFamilies", []string{"AF_UNIX", "AF_INET", "AF_INET6", "AF_NETLINK"}},
 		{service, "Service.RestrictNamespaces", nil},
 		{service, "Service.SystemCallFilter", []string{"@system-service", "~@privileged", "@obsolete", "@chown", "@mount", "chroot",
@@ -95,15 +95,14 @@ func TestUnitsSayWhatTheDaemonReliesOn(t *testing.T) {
 		{control, "Socket.DirectoryMode", []string{"0700"}},
 		{control, "Socket.SocketMode", []string{"0600"}},
 
-		// One unit with both sockets would hand both over under one name.
+		// One unit with both sockets would give both the same name.
 		{shim, "Socket.ListenStream", []string{"%t/thoughtgate/shim.sock"}},
 		{shim, "Socket.FileDescriptorName", []string{"shim"}},
 		{shim, "Socket.Service", []string{service}},
 		{shim, "Socket.DirectoryMode", []string{"0700"}},
 		{shim, "Socket.SocketMode", []string{"0600"}},
 
-		// It is there when the desktop is. A daemon that it started would end
-		// with it.
+		// It runs while the desktop does. A daemon that it started would end with it.
 		{notify, "Install.WantedBy", []string{"graphical-session.target"}},
 		{notify, "Unit.PartOf", []string{"graphical-session.target"}},
 		{notify, "Service.ExecStart", []string{"/usr/bin/tgctl", "notify", "--no-start"}},
@@ -112,7 +111,7 @@ func TestUnitsSayWhatTheDaemonReliesOn(t *testing.T) {
 		{notify, "Service.UMask", []string{"0077"}},
 		{notify, "Service.LimitCORE", []string{"0"}},
 
-		// Tokens stand neither in its environment nor on its command line.
+		// Tokens are neither in its environment nor on its command line.
 		{slack, "Service.LoadCredential", []string{"SLACK_BOT_TOKEN:%E/thoughtgate/slack-bot-token", "SLACK_APP_TOKEN:%E/thoughtgate/slack-app-token"}},
 		{slack, "Service.Environment", nil},
 		{slack, "Service.ExecStart", []string{"/usr/bin/tgctl", "slack", "--no-start"}},
@@ -126,14 +125,14 @@ func TestUnitsSayWhatTheDaemonReliesOn(t *testing.T) {
 	}
 }
 
-// These would make a user's service mount something: without effect on systemd
-// 252, and from 254 on at the price of not seeing who calls, or of being in
-// another user namespace than the daemon, which then takes no answer.
+// These settings would make a user service mount something. On systemd 252 they have no effect,
+// and from 254 on the service either does not see its callers or is in another user namespace
+// than the daemon, which then accepts no answer.
 func TestServicesDoNotHide(t *testing.T) {
 	for _, unit := range []string{"thoughtgated.service", "tgctl-notify.service", "tgctl-slack.service"} {
 		for _, s := range readUnit(t, unit) {
 			name := strings.TrimPrefix(s.key, "Service.")
-			// What the daemon starts may need memory that it can run; Slack starts nothing.
+			// Programs that the daemon starts may need executable memory; Slack starts nothing.
 			if strings.HasPrefix(name, "Private") || strings.HasPrefix(name, "Protect") || name == "MemoryDenyWriteExecute" && unit != "tgctl-slack.service" {
 				t.Errorf("%s sets %s", unit, name)
 			}
@@ -164,7 +163,7 @@ func TestInstalledUnits(t *testing.T) {
 	if err != nil {
 		t.Skip("systemd-analyze is not here to verify the units; it comes with systemd")
 	}
-	// It looks for the programs that the units name.
+	// systemd-analyze checks that the programs in the units exist.
 	for _, program := range []string{"thoughtgated", "tgctl"} {
 		path := filepath.Join(prefix, "bin", program)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -178,8 +177,8 @@ func TestInstalledUnits(t *testing.T) {
 	for _, name := range []string{"thoughtgated.service", "thoughtgated.socket", "thoughtgated-shim.socket", "tgctl-notify.service", "tgctl-slack.service"} {
 		verify = append(verify, filepath.Join(units, name))
 	}
-	// What the daemon may is what Node.js and others need that it starts, see
-	// docs/service.md; those that start nothing may less. make rig has the same bounds.
+	// The daemon gets the permissions that Node.js and other programs it starts need, see
+	// docs/service.md; units that start nothing get fewer. make rig has the same limits.
 	for _, args := range [][]string{
 		verify,
 		{"--user", "--no-pager", "security", "--offline=true", "--threshold=76", filepath.Join(units, "thoughtgated.service")},
@@ -195,14 +194,14 @@ func TestInstalledUnits(t *testing.T) {
 	}
 }
 
-// install puts the units below prefix as a user would.
+// install installs the units below prefix as a user would.
 func install(t *testing.T, prefix string) {
 	t.Helper()
 	if _, err := exec.LookPath("make"); err != nil {
 		t.Skip("make is not here to install the units")
 	}
 	cmd := exec.Command("make", "-s", "-C", "../..", "install-units", "PREFIX="+prefix, "DESTDIR=", "UNITDIR="+prefix+"/share/systemd/user")
-	// A make above this one would hand its own flags and variables down.
+	// A make that runs this test would pass on its flags and variables.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(s string) bool {
 		return strings.HasPrefix(s, "MAKE") || strings.HasPrefix(s, "MFLAGS=")
 	})

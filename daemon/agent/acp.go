@@ -13,14 +13,14 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Names of the Agent Client Protocol, and the one version of it that is spoken.
+// Names of the Agent Client Protocol, and the one version that is supported.
 const (
 	acpVersion    = 1
 	methodUpdate  = "session/update"
-	codeNeedsAuth = -32000 // the agent wants its user to log in
+	codeNeedsAuth = -32000 // the agent requires its user to log in
 )
 
-// acp holds the conversation with an agent that speaks the Agent Client Protocol.
+// acp runs the conversation with an agent that speaks the Agent Client Protocol.
 func (o *run) acp(caller context.Context, conn *wire.Conn) (Result, error) {
 	updates := conn.Subscribe(2*mostSaid, methodUpdate)
 	defer updates.Close()
@@ -32,7 +32,7 @@ func (o *run) acp(caller context.Context, conn *wire.Conn) (Result, error) {
 	var listen sync.WaitGroup
 	listen.Go(func() { o.listen(listening, updates) })
 	raw, err := o.acpPrompt(caller, conn, session)
-	enough() // what was said before the answer is passed on still
+	enough() // updates from before the answer are still passed on
 	listen.Wait()
 	if err != nil {
 		return Result{}, err
@@ -46,7 +46,7 @@ func (o *run) acp(caller context.Context, conn *wire.Conn) (Result, error) {
 	return stopped(answer.StopReason, raw, o.ctx), nil
 }
 
-// stopped is the result of a turn that ended for that reason.
+// stopped returns the result of a turn that ended with a stop reason.
 func stopped(reason string, raw []byte, ctx context.Context) Result {
 	r := Result{Stop: reason, Raw: raw}
 	switch cause := context.Cause(ctx); {
@@ -67,7 +67,7 @@ func stopped(reason string, raw []byte, ctx context.Context) Result {
 	return r
 }
 
-// acpSession greets the agent, and opens a session with it.
+// acpSession performs the handshake with the agent and opens a session with it.
 func (o *run) acpSession(conn *wire.Conn) (id string, err error) {
 	raw, err := o.ask(conn, "initialize", map[string]any{
 		"protocolVersion": acpVersion,
@@ -113,7 +113,7 @@ func (o *run) acpSession(conn *wire.Conn) (id string, err error) {
 	return opened.SessionID, nil
 }
 
-// ask makes one call, for as long as the run lasts.
+// ask sends one request. It is cancelled when the run must end.
 func (o *run) ask(conn *wire.Conn, method string, params any) ([]byte, error) {
 	body, err := json.Marshal(params)
 	if err != nil {
@@ -126,7 +126,7 @@ func (o *run) ask(conn *wire.Conn, method string, params any) ([]byte, error) {
 	return raw, nil
 }
 
-// described says of an error that the agent answered with that it is one.
+// described marks an error that the agent answered with.
 func described(err error) error {
 	var f *wire.Fault
 	if errors.As(err, &f) {
@@ -135,8 +135,8 @@ func described(err error) error {
 	return err
 }
 
-// acpPrompt puts the prompt and waits for the answer. An agent that is to stop early
-// is told so, and has a moment to answer.
+// acpPrompt sends the prompt and waits for the answer. If the run must end earlier, it cancels
+// the turn and gives the agent a moment to answer.
 func (o *run) acpPrompt(caller context.Context, conn *wire.Conn, session string) ([]byte, error) {
 	params, err := json.Marshal(map[string]any{
 		"sessionId": session, "prompt": []map[string]string{{"type": "text", "text": o.request.Prompt}},
@@ -178,8 +178,7 @@ func (o *run) acpPrompt(caller context.Context, conn *wire.Conn, session string)
 	return nil, context.Cause(o.ctx)
 }
 
-// listen passes on what the agent tells until enough ends, and then what it has told
-// before.
+// listen passes on the agent's updates until enough ends, and then those that arrived before.
 func (o *run) listen(enough context.Context, updates *wire.Subscription) {
 	for {
 		m, err := updates.Next(enough)
@@ -191,11 +190,11 @@ func (o *run) listen(enough context.Context, updates *wire.Subscription) {
 	}
 }
 
-// update is what is read of session/update; all of it is passed on raw.
+// update holds the parsed fields of session/update. The raw update is passed on as well.
 type update struct {
 	Update struct {
 		Kind    string          `json:"sessionUpdate"`
-		Content json.RawMessage `json:"content"` // of chunks a block, of tool calls a list
+		Content json.RawMessage `json:"content"` // a block for chunks, a list for tool calls
 		Title   string          `json:"title"`
 		Status  string          `json:"status"`
 		ID      string          `json:"toolCallId"`
@@ -206,8 +205,7 @@ type update struct {
 	} `json:"update"`
 }
 
-// update passes one update on: what belongs to the answer as text, anything else in
-// short.
+// update passes one update on: a part of the answer as text, anything else as a summary.
 func (o *run) update(raw []byte) {
 	var u update
 	if err := json.Unmarshal(raw, &u); err != nil {

@@ -1,18 +1,17 @@
 // Package agent runs agents headless: without a terminal, for one prompt each.
 //
-// A run is a fresh process that is told what to do over its standard input and
-// says over its standard output how far it is. Two protocols are spoken: the Agent
-// Client Protocol (acp), in which the agent also asks its host for permissions,
-// files and terminals, and lines of typed JSON (typed), in which it only answers.
+// A run is a new process that gets its prompt over its standard input and reports its progress
+// over its standard output. It speaks one of two protocols: the Agent Client Protocol (acp), in
+// which the agent also sends its host requests for permissions, files and terminals, or lines
+// of typed JSON (typed), in which it only answers.
 //
-// What an agent asks of its host is judged by the same gates as what an agent asks
-// of an MCP server: each request is a call of a tool of a server that is named
-// like the agent, so that one rule can speak of both. A run is a session of its
-// own; the servers that the configuration gives it are started through tg-shim and
-// belong to that session.
+// What an agent asks of its host is judged by the same gates as what it asks of an MCP server:
+// each request is a call of a tool of a server that has the agent's name, so that one rule can
+// cover both. A run is a session of its own; the servers that the configuration gives it are
+// started through tg-shim and belong to that session.
 //
-// A run has one life. It ends with its answer, its time, whoever asked for it, or
-// the daemon, and with it ends every process that it started.
+// A run has one process. It ends with its answer, its timeout, its caller, or the daemon, and
+// with it ends every process that it started.
 package agent
 
 import (
@@ -29,35 +28,35 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// Exit statuses of a run; an agent that fails by itself has its own.
+// Exit codes of a run. An agent that fails by itself has its own.
 const (
 	ExitOK        = 0
 	ExitFailed    = 1   // the agent answered with an error, or ended without an answer
-	ExitTimeout   = 124 // as of timeout(1)
+	ExitTimeout   = 124 // as timeout(1) does
 	ExitOurs      = 125
-	ExitCancelled = 130 // as of a program that SIGINT ended
+	ExitCancelled = 130 // as a program that SIGINT ended
 )
 
-// MaxPrompt is how long a prompt may be, in bytes.
+// MaxPrompt is the maximum length of a prompt, in bytes.
 const MaxPrompt = 1 << 20
 
-// Options are what runs need of others.
+// Options are the dependencies of Runs.
 type Options struct {
 	// Config returns the configuration in force.
 	Config func() *config.Config
-	// Open makes a started run a session.
+	// Open registers a started run as a session.
 	Open func(ctx context.Context, s Started) (Session, error)
-	// Socket is what the shims of a run's servers join.
+	// Socket is the socket that the tg-shim of a run's server attaches to.
 	Socket string
 	// Shim returns the path of tg-shim.
 	Shim func() (string, error)
-	// Getenv looks a variable of the daemon's own environment up.
+	// Getenv looks up a variable of the daemon's own environment.
 	Getenv func(string) string
-	Build  string // told to agents
+	Build  string // version, sent to agents
 	Logger *slog.Logger
 }
 
-// Started is a run whose process is there and has been told nothing yet.
+// Started describes a run whose process has started and has not been sent anything yet.
 type Started struct {
 	Session string // id
 	Agent   string // name, and id of the server that its requests are judged under
@@ -65,19 +64,19 @@ type Started struct {
 	Command []string
 	Cwd     string
 	PID     int
-	Verdict func(gate.Verdict)  // receives what is judged; does not block
-	Leave   func(reason string) // told that the session is to end; does not block
+	Verdict func(gate.Verdict)  // called with each verdict; must not block
+	Leave   func(reason string) // called when the session must end; does not block
 }
 
-// Session is a run among the sessions of the daemon.
+// Session is the session of a run in the daemon.
 type Session interface {
-	// Judge is what the run's requests are submitted to.
+	// Judge returns the attachment to which the run's requests are submitted.
 	Judge() *gate.Attachment
-	// Close ends the session. The process of the run has ended before.
+	// Close ends the session. The run's process must have ended.
 	Close(ctx context.Context)
 }
 
-// Request is what somebody wants done.
+// Request asks for a run.
 type Request struct {
 	Name    string // of the agent
 	Prompt  string
@@ -86,17 +85,17 @@ type Request struct {
 	Env     map[string]string
 }
 
-// Kind says what an event tells of.
+// Kind is the kind of an event, and says which of its fields are set.
 type Kind uint8
 
 const (
 	KindStarted Kind = iota + 1 // ID, Session, PID
 	KindText                    // Text: a part of the answer
-	KindUpdate                  // Word, Text, Raw: anything else that the agent tells
+	KindUpdate                  // Word, Text, Raw: any other update of the agent
 	KindStderr                  // Text: one line, escaped
-	KindHeld                    // Tool, Approval, Text: it waits for a person, and why
+	KindHeld                    // Tool, Approval, Text: a call is held for a person, and why
 	KindDenied                  // Tool, Text: why
-	KindNote                    // Text: what we have to say
+	KindNote                    // Text: a remark of the daemon's
 )
 
 // Event is one thing that happened in a run.
@@ -112,15 +111,15 @@ type Event struct {
 	PID      int
 }
 
-// Result is how a run ended.
+// Result says how a run ended.
 type Result struct {
 	Exit   int
 	Reason string // why Exit is not 0
-	Stop   string // as the agent said it
-	Raw    []byte // raw JSON that a typed agent ended with; nil for none
+	Stop   string // stop reason of the agent
+	Raw    []byte // raw JSON that a typed agent ended with; nil if none
 }
 
-// Causes with which a run's context ends.
+// Causes of the cancellation of a run's context.
 var (
 	errTimeout   = errors.New("its time is up")
 	errCancelled = errors.New("cancelled")
@@ -129,18 +128,18 @@ var (
 	errOver      = errors.New("its turn is over")
 )
 
-// Runs are the headless agents of a daemon. It is safe for concurrent use.
+// Runs holds the headless agents of a daemon. It is safe for concurrent use.
 type Runs struct {
 	options Options
-	wait    sync.WaitGroup // of the runs
+	wait    sync.WaitGroup // for the runs
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	running []*run     // oldest first
 	last    uint64
 	closing bool
 }
 
-// New returns runs, of which there are none yet.
+// New returns Runs without any run.
 func New(o Options) *Runs {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -148,14 +147,13 @@ func New(o Options) *Runs {
 	return &Runs{options: o}
 }
 
-// Run runs an agent and returns when nothing of it runs any more. What happens is
-// sent to events, which the caller must read until Run has returned; who stops
-// reading when the run is over its time is not waited for. When ctx ends, so does
-// the run.
+// Run runs an agent and returns when none of its processes runs any more. It sends what happens
+// to events, which the caller must read until Run has returned; once the run must end, a caller
+// that stops reading is not waited for. When ctx ends, the run ends.
 //
-// An error says that there was no run: no agent of that name is gate.ErrNotFound,
-// too many at once gate.ErrFull, a request that can't be meant gate.ErrInvalid.
-// What goes wrong later is in the Result.
+// An error says that there was no run: gate.ErrNotFound if there is no agent with that name,
+// gate.ErrFull if too many run, gate.ErrInvalid for an invalid request. Later failures are in
+// the Result.
 func (r *Runs) Run(ctx context.Context, q Request, events chan<- Event) (Result, error) {
 	one, err := r.begin(q, events)
 	if err != nil {
@@ -197,7 +195,7 @@ func (r *Runs) end(one *run) {
 	r.wait.Done()
 }
 
-// Cancel asks a run to end early; false when there is none of that id.
+// Cancel asks a run to end early. It returns false if there is no run with that id.
 func (r *Runs) Cancel(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -214,10 +212,10 @@ func (r *Runs) Cancel(id string) bool {
 type Known struct {
 	Name string
 	*config.Agent
-	Running int // runs of it under way
+	Running int // its current runs
 }
 
-// Agents returns those of the configuration in force, by name.
+// Agents returns the agents of the configuration in force, sorted by name.
 func (r *Runs) Agents() []Known {
 	c := r.options.Config()
 	r.mu.Lock()
@@ -235,7 +233,7 @@ func (r *Runs) Agents() []Known {
 	return all
 }
 
-// Close ends all runs, soon, and returns when they have ended. No other begins.
+// Close ends all runs and returns when they have ended. No other run can start.
 func (r *Runs) Close() {
 	r.mu.Lock()
 	r.closing = true

@@ -11,10 +11,10 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// daemonEnds is told of a run that ended because the daemon did.
+// daemonEnds is the reason of a run that ended because the daemon did.
 const daemonEnds = "the daemon ended, and its runs with it"
 
-// conclude says how the run ended: by its answer, or why there is none.
+// conclude returns how the run ended: its answer, or why there is none.
 func (o *run) conclude(answer Result, err, end error, started bool) Result {
 	cause := context.Cause(o.ctx)
 	var exited *supervise.ExitError
@@ -31,7 +31,7 @@ func (o *run) conclude(answer Result, err, end error, started bool) Result {
 		return Result{Exit: ExitOurs, Reason: daemonEnds}
 	case errors.Is(cause, errClosed):
 		return Result{Exit: ExitOurs, Reason: cause.Error()}
-	case cause != nil: // by its caller
+	case cause != nil: // cancelled by its caller
 		return Result{Exit: ExitCancelled, Reason: errCancelled.Error()}
 	case exited != nil:
 		return Result{Exit: max(ExitFailed, exited.State.ExitStatus()), Reason: fmt.Sprintf("it ended without an answer: %s", exited)}

@@ -14,17 +14,17 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// desk is where a run's requests wait for their verdicts.
+// desk holds the requests of a run that wait for their verdicts.
 type desk struct {
-	judge atomic.Pointer[gate.Attachment] // nil before the run is a session
+	judge atomic.Pointer[gate.Attachment] // nil before the run has a session
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	last    uint64
 	waiting map[uint64]chan gate.Verdict
 }
 
-// verdict hands a verdict to who waits for it. It does not block: a call has three
-// at most, that extensions are asked, that a person is, and the last.
+// verdict hands a verdict to the request that waits for it. It does not block: a call gets at
+// most three, one while extensions are asked, one while a person is asked, and the final one.
 func (d *desk) verdict(v gate.Verdict) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -51,25 +51,25 @@ func (d *desk) leave(seq uint64) {
 	delete(d.waiting, seq)
 }
 
-// errRefused is a request that was denied; its text is for the agent's model.
+// errRefused reports that a request was denied; its text is for the agent's model.
 type errRefused struct{ text string }
 
 func (e *errRefused) Error() string { return e.text }
 
-// errEarly refuses what an agent asks before it was told anything.
+// errEarly refuses a request of the agent before the run has a session.
 var errEarly = errors.New("nothing can be asked before the session is there")
 
-// permitted is a request that was let through.
+// permitted is a request that was forwarded.
 type permitted struct {
 	seq       uint64
-	arguments rawjson.Object // as they are to be used: a person may have changed them
+	arguments rawjson.Object // to be used: a person may have edited them
 	edited    bool
-	line      []byte // the call as it was let through
-	inspect   bool   // extensions want to see its result before the agent does
+	line      []byte // the call as it was approved
+	inspect   bool   // extensions inspect its result before the agent reads it
 }
 
-// judged puts a request of the agent to the gates, as the call of a tool, and waits
-// for the verdict: a person may be asked. A denial is an *errRefused.
+// judged submits a request of the agent to the gate, as a call of the tool, and waits for the
+// verdict, for which a person may be asked. A denial is an *errRefused.
 func (o *run) judged(ctx context.Context, tool string, arguments []byte) (*permitted, error) {
 	judge := o.desk.judge.Load()
 	if judge == nil {
@@ -87,15 +87,14 @@ func (o *run) judged(ctx context.Context, tool string, arguments []byte) (*permi
 	return o.let(judge, v)
 }
 
-// final waits for the verdict that lets what was submitted go on. A denial is an
-// *errRefused.
+// final waits for the verdict that forwards a submission. A denial is an *errRefused.
 func (o *run) final(ctx context.Context, judge *gate.Attachment, seq uint64, verdicts <-chan gate.Verdict, tool string) (gate.Verdict, error) {
 	for {
 		select {
 		case v := <-verdicts:
 			switch v.Move {
 			case gate.Ask:
-				if v.Approval != "" { // else extensions are asked, and nobody has to do anything
+				if v.Approval != "" { // otherwise extensions are asked, and nobody has to act
 					o.tell(Event{Kind: KindHeld, Tool: tool, Approval: v.Approval, Text: v.Reason})
 				}
 				continue
@@ -114,7 +113,7 @@ func (o *run) final(ctx context.Context, judge *gate.Attachment, seq uint64, ver
 	}
 }
 
-// let reads the arguments that a call was let through with.
+// let parses the arguments of a call that was forwarded.
 func (o *run) let(judge *gate.Attachment, v gate.Verdict) (*permitted, error) {
 	var e wire.Envelope
 	err := wire.Read(v.Line, wire.FromAgent, &e)
@@ -130,16 +129,15 @@ func (o *run) let(judge *gate.Attachment, v gate.Verdict) (*permitted, error) {
 	return p, nil
 }
 
-// What becomes of a request that was let through.
+// Outcomes of a request that was forwarded.
 const (
 	outcomeOK     = "ok"
 	outcomeFailed = "tool_error"
 )
 
-// done writes down what became of a request that was let through, and tells the
-// memory of the session what the agent is about to read. It returns that: extensions
-// may have put something else in the place of text, or withheld it. Errors are ours,
-// and no extension's concern.
+// done records the outcome of a forwarded request and notes for the session what the agent is
+// about to read. It returns that text: extensions may have rewritten or withheld it. A request
+// that failed is not shown to extensions.
 func (o *run) done(ctx context.Context, p *permitted, text string, err error) (string, error) {
 	outcome, heard := outcomeOK, text
 	if err != nil {
@@ -147,7 +145,7 @@ func (o *run) done(ctx context.Context, p *permitted, text string, err error) (s
 	}
 	judge := o.desk.judge.Load()
 	inspect := err == nil && p.inspect
-	if heard != "" && !inspect { // what is submitted is heard on the way
+	if heard != "" && !inspect { // a submitted result is heard by the gate itself
 		missing := max(0, len(heard)-mostHeard)
 		judge.Hear(wire.FromServer, "tools/call", resultOf(p.seq, heard[:len(heard)-missing]), uint64(missing))
 	}
@@ -158,8 +156,8 @@ func (o *run) done(ctx context.Context, p *permitted, text string, err error) (s
 	return o.inspected(ctx, judge, p, text)
 }
 
-// inspected shows the result of a request to the extensions that want to see it, and
-// returns what they have made of it. One that they withhold is an *errRefused.
+// inspected shows the result of a request to the extensions that want to see it and returns the
+// result as they leave it. If they withhold it, the error is an *errRefused.
 func (o *run) inspected(ctx context.Context, judge *gate.Attachment, p *permitted, text string) (string, error) {
 	seq, verdicts := o.desk.enter()
 	defer o.desk.leave(seq)
@@ -184,16 +182,16 @@ func (o *run) inspected(ctx context.Context, judge *gate.Attachment, p *permitte
 	return all, nil
 }
 
-// mostHeard is how much of one text the memory is told, in bytes.
+// mostHeard is the maximum length of a text that is given to Hear, in bytes.
 const mostHeard = 256 << 10
 
-// resultOf is text as the result of the tool call that a request was judged as.
+// resultOf returns text as the result of the tool call as which a request was judged.
 func resultOf(call uint64, text string) []byte {
 	line := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":`, call)
 	return append(wire.AppendQuote(line, text), `}]}}`...)
 }
 
-// answer is of an answer what can be read of it here.
+// answer holds the fields of a response that are used here.
 type answer struct {
 	Result struct {
 		Content []struct {
@@ -205,7 +203,7 @@ type answer struct {
 	} `json:"error"`
 }
 
-// said is what a denial tells the agent's model.
+// said returns what a denial tells the agent's model.
 func said(v gate.Verdict) string {
 	var a answer
 	if json.Unmarshal(v.Answer, &a) == nil {
@@ -219,7 +217,7 @@ func said(v gate.Verdict) string {
 	return "Not executed. " + v.Reason
 }
 
-// fault is an error as the agent gets it.
+// fault returns err as the agent gets it.
 func fault(err error) error {
 	var refused *errRefused
 	var already *wire.Fault

@@ -11,14 +11,14 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// errOurs is a failure that is none of the agent's.
+// errOurs reports a failure of ThoughtGate rather than of the agent.
 var errOurs = errors.New("ThoughtGate could not do its part")
 
-// Handed are the variables that every agent gets, from whoever runs it or else from
-// the daemon. It gets no other but what its configuration names.
+// Handed are the variables that every agent gets, from the caller of the run or from the
+// daemon. Apart from them it gets only what its configuration names.
 var Handed = []string{"PATH", "HOME", "LANG", "TERM", "XDG_RUNTIME_DIR"}
 
-// environment is what the agent's process sees.
+// environment returns the environment of the agent's process.
 func (o *run) environment() ([]string, error) {
 	names := slices.Concat(Handed, o.agent.Pass)
 	for name, value := range o.request.Env {
@@ -40,7 +40,8 @@ func (o *run) environment() ([]string, error) {
 		}
 	}
 	maps.Copy(all, o.agent.Env)
-	// Nothing below it answers questions, and a shim that it starts is one of its own.
+	// Processes below the run must not answer questions, and a tg-shim that it starts belongs
+	// to its session.
 	all["THOUGHTGATE_ACTIVE"], all["THOUGHTGATE_SESSION"] = "1", o.session
 	return flat(all), nil
 }
@@ -53,8 +54,8 @@ func flat(vars map[string]string) []string {
 	return env
 }
 
-// server is an MCP server that the agent is told to start: our shim, with the
-// server's own command behind it.
+// server is an MCP server that the agent is told to start: tg-shim with the server's own
+// command.
 type server struct {
 	Name    string     `json:"name"`
 	Command string     `json:"command"`
@@ -67,10 +68,10 @@ type variable struct {
 	Value string `json:"value"`
 }
 
-// wrapped are the servers of the run's agent, so that what it calls of them is
+// wrapped returns the servers of the run's agent behind tg-shim, so that calls to them are
 // judged in the run's session.
 func (o *run) wrapped(c *config.Config) ([]server, error) {
-	all := []server{} // an empty list travels as one
+	all := []server{} // an empty list is encoded as [], not null
 	if len(o.agent.Servers) == 0 {
 		return all, nil
 	}

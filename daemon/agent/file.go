@@ -19,10 +19,10 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// mostText is how much of a file an agent reads at once, or writes, in bytes.
+// mostText is the maximum size of a file that an agent reads at once or writes, in bytes.
 const mostText = 4 << 20
 
-// readFile answers fs/read_text_file.
+// readFile handles fs/read_text_file.
 func (o *run) readFile(_ context.Context, p *permitted) ([]byte, string, error) {
 	a := p.arguments
 	path, line, limit := pathOf(a), a.Number("line", 1), a.Number("limit", math.MaxInt32)
@@ -31,8 +31,8 @@ func (o *run) readFile(_ context.Context, p *permitted) ([]byte, string, error) 
 	}
 	text, err := readText(path, int(min(line, math.MaxInt32)), int(min(limit, math.MaxInt32)))
 	if errors.Is(err, fs.ErrNotExist) {
-		// Before it makes a file an agent reads it, to show the difference: that there
-		// is none yet it knows by the code, or by words of the text. Each looks for others.
+		// Before an agent creates a file it reads it, to show the difference. Some agents
+		// recognize a missing file by the error code, others by words in the message.
 		return nil, "", &wire.Fault{Code: codeNotFound, Message: fmt.Sprintf("Resource not found: read %s: ENOENT: No such file or directory", path)}
 	}
 	if err != nil {
@@ -41,7 +41,7 @@ func (o *run) readFile(_ context.Context, p *permitted) ([]byte, string, error) 
 	return append(wire.AppendQuote([]byte(`{"content":`), text), '}'), text, nil
 }
 
-// pathOf is the file that a request is about.
+// pathOf returns the path of the file that a request is about.
 func pathOf(a rawjson.Object) string {
 	path := a.Text("path")
 	if !filepath.IsAbs(path) {
@@ -50,15 +50,14 @@ func pathOf(a rawjson.Object) string {
 	return filepath.Clean(path)
 }
 
-// readText reads limit lines of a file from a line on, counted from 1; a number
-// below 0 stands for the first line, and for all of them.
+// readText reads limit lines of a file, starting at line, which is counted from 1. A line below
+// 1 stands for the first, a negative limit for no limit.
 func readText(path string, line, limit int) (string, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return "", plain(err)
 	}
-	// A pipe would be waited for, and a link that has just been put there was not
-	// what was judged.
+	// Opening a pipe would block, and a link that appeared only now is not what was judged.
 	f, err := os.OpenFile(real, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return "", plain(err)
@@ -92,7 +91,7 @@ func readText(path string, line, limit int) (string, error) {
 	return string(text), nil
 }
 
-// writeFile answers fs/write_text_file.
+// writeFile handles fs/write_text_file.
 func (o *run) writeFile(_ context.Context, p *permitted) ([]byte, string, error) {
 	path, content := pathOf(p.arguments), p.arguments.Text("content")
 	if err := p.arguments.Err(); err != nil {
@@ -107,9 +106,8 @@ func (o *run) writeFile(_ context.Context, p *permitted) ([]byte, string, error)
 	return []byte("{}"), "", nil
 }
 
-// writeText puts a file in the place of another as a whole, with the same mode.
-// What a link leads to is written, and the link stays. Folders that are not there
-// are made.
+// writeText replaces a file as a whole and keeps its mode. It follows a link and leaves the
+// link in place. Missing folders are created.
 func writeText(path string, content []byte) error {
 	real, err := target(path)
 	if err != nil {
@@ -152,7 +150,7 @@ func writeText(path string, content []byte) error {
 	return plain(err)
 }
 
-// target is what a path leads to, whether or not there is a file.
+// target returns what a path resolves to, whether or not the file exists.
 func target(path string) (string, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
@@ -168,7 +166,7 @@ func target(path string) (string, error) {
 	return filepath.Join(above, filepath.Base(path)), err
 }
 
-// plain drops from an error the path that its message names already.
+// plain removes the path from an error whose message names it already.
 func plain(err error) error {
 	var at *fs.PathError
 	if errors.As(err, &at) {

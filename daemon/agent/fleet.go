@@ -36,7 +36,7 @@ func (r *Runs) Tail(kind, name, id string) (*supervise.Tail, bool) {
 	return nil, false
 }
 
-// Restart implements supervise.Fleet. A run has one life, so it always fails.
+// Restart implements supervise.Fleet. A run can't be restarted, so it always fails.
 func (r *Runs) Restart(_ context.Context, kind, name, id string) (bool, error) {
 	one := r.find(kind, name, id)
 	if one == nil {

@@ -8,21 +8,21 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Codes of JSON-RPC that requests of an agent are answered with.
+// JSON-RPC error codes of responses to an agent.
 const (
 	codeUnknown  = -32601
 	codeParams   = -32602
 	codeInternal = -32603
-	codeNotFound = -32002 // of the Agent Client Protocol: what is asked for is not there
+	codeNotFound = -32002 // of the Agent Client Protocol: the resource does not exist
 )
 
-// handler answers a request that was let through; heard is what its result tells the
-// agent.
+// handler carries out a request that was forwarded. heard is the text in its result that the
+// agent reads.
 type handler func(o *run, ctx context.Context, p *permitted) (result []byte, heard string, err error)
 
-// serving are the requests that an agent may make of its host. Each is judged by its
-// method as the name of a tool, but for a permission, which is judged by what it is
-// for.
+// serving maps the requests that an agent may make of its host to their handlers. Each is
+// judged with its method as the name of the tool. A request for permission is not among them:
+// it is judged by what it is for.
 var serving = map[string]handler{
 	"fs/read_text_file":      (*run).readFile,
 	"fs/write_text_file":     (*run).writeFile,
@@ -33,7 +33,7 @@ var serving = map[string]handler{
 	"terminal/release":       onTerminal((*run).releaseTerminal),
 }
 
-// handle answers a request of the agent.
+// handle handles a request of the agent.
 func (o *run) handle(ctx context.Context, method string, params []byte) ([]byte, error) {
 	if method == methodPermission {
 		return o.permission(ctx, params)
@@ -61,11 +61,10 @@ func (o *run) handle(ctx context.Context, method string, params []byte) ([]byte,
 	return result, nil
 }
 
-// telling is the member of a result that holds text, where the result of a request
-// has one.
+// telling is the member of a result that holds text, for the methods whose results have one.
 var telling = map[string]string{"fs/read_text_file": "content", "terminal/output": "output"}
 
-// retold is result with another text.
+// retold returns result with its text replaced.
 func retold(method string, result []byte, text string) ([]byte, error) {
 	if telling[method] == "" {
 		return nil, fmt.Errorf("put what extensions say in the place of the result of %s: it has no text", method)
@@ -73,13 +72,12 @@ func retold(method string, result []byte, text string) ([]byte, error) {
 	return rawjson.Set(result, telling[method], wire.AppendQuote(nil, text))
 }
 
-// passing are members that belong to the conversation: of the params, and of the tool
-// call in a question for permission.
+// passing are members that belong to the conversation and not to the request: of params, and of
+// the tool call in a request for permission.
 var passing = []string{"sessionId", "_meta", "toolCallId", "status"}
 
-// bare returns the params as the arguments of a call: without what belongs to the
-// conversation and is another in each run, so that a grant for a call of the same
-// arguments is good for the next run.
+// bare returns params as the arguments of a call, without the members that differ from run to
+// run, so that a grant for the same arguments holds in the next run.
 func bare(params []byte) ([]byte, error) {
 	o := rawjson.Read(params)
 	if err := o.Err(); err != nil {
@@ -88,7 +86,7 @@ func bare(params []byte) ([]byte, error) {
 	return o.Without(passing...), nil
 }
 
-// invalid is the answer to params that can't be read, nil for nil.
+// invalid returns the error for invalid params, nil for nil.
 func invalid(err error) error {
 	if err == nil {
 		return nil

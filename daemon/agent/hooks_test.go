@@ -11,8 +11,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// scrubbing sees every call: it refuses what writes to a file named "no", withholds
-// what says so, and takes the word hunter2 out of the rest.
+// scrubbing hooks every call: it denies a write to a file named "no", withholds results that
+// contain that, and removes the word hunter2 from the rest.
 type scrubbing struct{}
 
 func (scrubbing) Wants(*gate.Call, bool) bool   { return true }
@@ -40,7 +40,7 @@ func (s scrubbing) After(_ context.Context, _ *gate.Call, result []byte) gate.Ho
 	return gate.Hooked{Move: gate.Forward}
 }
 
-// Extensions see what a headless agent asks of its host, and what it is answered.
+// Extensions see the requests of a headless agent to its host, and their results.
 func TestExtensionsSeeRuns(t *testing.T) {
 	h := newHouse(t)
 	h.hooks = scrubbing{}

@@ -20,7 +20,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/rig"
 )
 
-// TestMain lets the test binary play an agent when it is called so.
+// TestMain also lets the test binary play an agent.
 func TestMain(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {
 	case "fake-acp":
@@ -28,24 +28,24 @@ func TestMain(m *testing.M) {
 	case "fake-typed":
 		os.Exit(fake.TypedAgent(os.Stdin, os.Stdout, os.Stderr))
 	}
-	stop, _ := child.AdoptOrphans() // without it orphans go unnoticed here, as they do on macOS
+	stop, _ := child.AdoptOrphans() // without it orphans go unnoticed, as on macOS
 	code := m.Run()
 	stop()
 	os.Exit(code)
 }
 
-// house is runs of fake agents, with gates whose answers the test gives.
+// house is a fixture for runs of fake agents, with gates whose answers the test sets.
 type house struct {
 	*Runs
 	t    *testing.T
 	dir  string
-	rule func(c *gate.Call) gate.Ruling // what is said of a call; nil forwards all
-	// answer is what a person says; nil: nobody does.
+	rule func(c *gate.Call) gate.Ruling // rules on a call; nil forwards all
+	// answer answers a question; nil means that nobody does.
 	answer  func(q *gate.Question) gate.Answer
 	profile gate.Profile
-	hooks   gate.Hooks // nil: no extension is there
+	hooks   gate.Hooks // nil: there is no extension
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	heard     []string
 	records   []record.Record
 	withdrawn int
@@ -103,7 +103,7 @@ type attached struct{ a *gate.Attachment }
 func (a attached) Judge() *gate.Attachment { return a.a }
 func (a attached) Close(context.Context)   { a.a.Close(true) }
 
-// What follows is the gate's policy, memory, approver and record.
+// The gate's policy, facts, approver and recorder.
 
 func (h *house) Rule(_ context.Context, c *gate.Call, _ []gate.Fact) (gate.Ruling, error) {
 	if h.rule == nil {
@@ -156,7 +156,7 @@ func (q *question) Wait(ctx context.Context) (gate.Answer, error) {
 	return gate.Answer{}, context.Cause(ctx)
 }
 
-// ending is a run that has ended.
+// ending is the outcome of a run.
 type ending struct {
 	Result
 	text   string

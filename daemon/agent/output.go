@@ -6,21 +6,21 @@ import (
 	"unicode/utf8"
 )
 
-// output keeps the end of what a command writes.
+// output keeps the last bytes of what a command writes.
 type output struct {
 	most int
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	text []byte
 	cut  bool
 }
 
-// Write keeps b, and lets go of what is too much at the front. It never fails.
+// Write appends b and discards from the front what exceeds the limit. It never fails.
 func (o *output) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.text = append(o.text, b...)
-	if len(o.text) > 2*o.most+4096 { // seldom, since it is moved
+	if len(o.text) > 2*o.most+4096 { // rarely, since trim moves the text
 		o.trim()
 	}
 	return len(b), nil
@@ -33,7 +33,7 @@ func (o *output) trim() {
 	}
 }
 
-// read returns what is kept, from a whole character on.
+// read returns what is kept, starting at a whole character.
 func (o *output) read() (text string, cut bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -7,30 +7,30 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// What an agent may have said that nobody has passed on yet. Past either, it is
-// not read on, until its pipe is full and it waits.
+// Limits of an agent's messages that were not passed on yet. Past either, its output is not
+// read, so that its pipe fills and it blocks.
 const (
 	mostSaid      = 64
 	mostSaidBytes = 1 << 20
 )
 
-// paced is a dialect that reads no further while much of what was said is still to
-// be passed on: an agent that talks faster than whoever listens is slowed down, and
-// nothing it says is lost. It belongs to one connection.
+// paced is a dialect that stops decoding while too many messages wait to be passed on. It slows
+// an agent down that writes faster than the caller reads, and loses nothing. It belongs to one
+// connection.
 type paced struct {
 	wire.Dialect
-	said func(*wire.Message) bool // reports what is passed on
+	said func(*wire.Message) bool // reports whether a message is passed on
 
-	latest int // bytes of the message decoded last, -1 when it is not counted; of the reading goroutine alone
+	latest int // bytes of the last decoded message, -1 if not counted; used only by the reading goroutine
 
-	mu    sync.Mutex // guards what follows
-	room  *sync.Cond // something was passed on, or nothing is waited for any more
+	mu    sync.Mutex // guards the fields below
+	room  *sync.Cond // signalled when a message was passed on or over is set
 	over  bool
 	n     int
 	bytes int
 }
 
-// newPaced returns a dialect that waits for nothing any more when ctx has ended.
+// newPaced returns a dialect that no longer waits once ctx has ended.
 func newPaced(ctx context.Context, d wire.Dialect, said func(*wire.Message) bool) *paced {
 	p := &paced{Dialect: d, said: said}
 	p.room = sync.NewCond(&p.mu)
@@ -59,7 +59,7 @@ func (p *paced) Decode(frame []byte, m *wire.Message) error {
 	return nil
 }
 
-// passed makes room for what was passed on, body.
+// passed reports that body was passed on.
 func (p *paced) passed(body []byte) { p.give(len(body)) }
 
 func (p *paced) give(size int) {
@@ -69,8 +69,8 @@ func (p *paced) give(size int) {
 	p.room.Broadcast()
 }
 
-// dropped makes room for the message decoded last, which nobody waits for. It is
-// called by the goroutine that reads.
+// dropped reports that the last decoded message is not passed on. It must be called by the
+// goroutine that reads.
 func (p *paced) dropped() {
 	if p.latest >= 0 {
 		p.give(p.latest)

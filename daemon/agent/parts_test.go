@@ -16,7 +16,7 @@ import (
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a", "b.txt")
-	for _, content := range []string{"one\ntwo\nthree", "one\ntwo\nthree"} { // the second time it is there
+	for _, content := range []string{"one\ntwo\nthree", "one\ntwo\nthree"} { // the second time it exists
 		if err := writeText(path, []byte(content)); err != nil {
 			t.Fatal(err)
 		}
@@ -30,7 +30,7 @@ func TestFiles(t *testing.T) {
 		}
 	}
 
-	// A file keeps its mode, and a link stays one.
+	// A file keeps its mode, and a link stays a link.
 	if err := os.Chmod(path, 0o640); err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestOutput(t *testing.T) {
 	for _, text := range []string{"ab", "cd", "€f", strings.Repeat("-", 9000), "x€yz"} {
 		_, _ = o.Write([]byte(text))
 	}
-	// Five bytes from the end begin inside the sign.
+	// The last five bytes begin inside the euro sign.
 	if got, cut := o.read(); got != "€yz" && got != "yz" || !cut {
 		t.Errorf("got %q, cut %v", got, cut)
 	}
@@ -100,8 +100,8 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// Much that nobody has passed on stops the reading, until something is, or nothing is
-// waited for any more.
+// Too many messages that were not passed on block the decoder until one is passed on or the run
+// ends.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		over, end := context.WithCancel(t.Context())
@@ -118,12 +118,12 @@ func TestPace(t *testing.T) {
 				}
 				read++
 			}
-			p.dropped() // nobody waited for the last one
+			p.dropped() // the last one was not passed on
 			var m wire.Message
 			if err := p.Decode([]byte(`{"type":"response","id":"a","result":1}`), &m); err != nil {
 				t.Error(err)
 			}
-			p.dropped() // which was not counted
+			p.dropped() // the last one was not counted
 		}()
 		synctest.Wait()
 		if read != mostSaid {
@@ -174,8 +174,8 @@ func TestPermissionOptions(t *testing.T) {
 	}
 }
 
-// The agent sees what it is given and nothing else, and its servers are behind the
-// shim, in its session.
+// The agent sees only the variables it is given, and its servers are behind tg-shim, in its
+// session.
 func TestEnvironmentAndServers(t *testing.T) {
 	h := newHouse(t)
 	t.Setenv("SECRET", "s")

@@ -13,12 +13,12 @@ import (
 
 const methodPermission = "session/request_permission"
 
-// option is an answer that the agent offers to its question for permission.
+// option is an answer that the agent offers with its request for permission.
 type option struct {
 	id, kind string
 }
 
-// What can be chosen. A yes for good is never given: the next call is judged anew.
+// The kinds of options that are chosen. Permanent approval is never given: each call is judged.
 const (
 	allowOnce  = "allow_once"
 	rejectOnce = "reject_once"
@@ -26,9 +26,9 @@ const (
 
 var kindWord = regexp.MustCompile(`^[a-z][a-z_]{0,31}$`)
 
-// permission answers whether the agent may use a tool of its own. It is judged as a
-// call of permission/KIND with what the agent says of its tool call as arguments.
-// The agent acts on its own arguments, so that a yes to others is a no.
+// permission handles the agent's request to use a tool of its own. It is judged as a call of
+// permission/KIND, with what the agent says about its tool call as arguments. The agent uses
+// its own arguments, so an approval with edited arguments is a denial.
 func (o *run) permission(ctx context.Context, params []byte) ([]byte, error) {
 	kind, call, options, err := readPermission(params)
 	if err != nil {
@@ -40,13 +40,13 @@ func (o *run) permission(ctx context.Context, params []byte) ([]byte, error) {
 	case errors.As(err, &refused):
 		return chosen(options, rejectOnce), nil
 	case o.ctx.Err() != nil || ctx.Err() != nil:
-		return cancelledOutcome, nil // the turn is over, and the agent waits for the word
+		return cancelledOutcome, nil // the turn is over, and the agent waits for the answer
 	case err != nil:
 		return nil, fault(err)
 	case p.edited:
 		why := "a permission can't be given for other arguments than the agent's"
 		o.tell(Event{Kind: KindDenied, Tool: "permission/" + kind, Text: why})
-		_, _ = o.done(ctx, p, "", errors.New(why)) // it is that error
+		_, _ = o.done(ctx, p, "", errors.New(why)) // it returns the same error
 		return chosen(options, rejectOnce), nil
 	}
 	outcome := chosen(options, allowOnce)
@@ -60,7 +60,7 @@ func (o *run) permission(ctx context.Context, params []byte) ([]byte, error) {
 	return outcome, nil
 }
 
-// readPermission reads what a permission is asked for.
+// readPermission parses the params of a request for permission.
 func readPermission(params []byte) (kind string, call []byte, options []option, err error) {
 	o := rawjson.Read(params)
 	if o.Get("toolCall") == nil || o.Get("options") == nil {
@@ -79,8 +79,8 @@ func readPermission(params []byte) (kind string, call []byte, options []option, 
 
 var cancelledOutcome = []byte(`{"outcome":{"outcome":"cancelled"}}`)
 
-// chosen is the answer that chooses the first option of a kind; without one the
-// question is called off, which lets nothing happen.
+// chosen returns the response that selects the first option of a kind. Without one it cancels
+// the request, so that the agent does nothing.
 func chosen(options []option, kind string) []byte {
 	for _, o := range options {
 		if o.kind == kind {

@@ -21,12 +21,12 @@ import (
 )
 
 const (
-	// leaveGrace is how long an agent may take to leave once its input has ended,
-	// and cancelGrace to answer what it is asked to break off.
+	// leaveGrace is how long an agent may take to exit after its input has ended, cancelGrace
+	// how long it may take to answer after it was told to cancel.
 	leaveGrace, cancelGrace = 5 * time.Second, 5 * time.Second
-	// hurried is either when the daemon ends, or when nobody is there any more.
+	// hurried replaces both when the daemon ends or the caller has left.
 	hurried = 500 * time.Millisecond
-	// lateEvent is how long an event waits for room once the run is over its time.
+	// lateEvent is how long an event waits for the caller once the run must end.
 	lateEvent = time.Second
 )
 
@@ -35,31 +35,31 @@ type run struct {
 	runs    *Runs
 	request Request
 	agent   *config.Agent
-	id      string // set before anybody else knows of the run
+	id      string // set before the run is visible to others
 	session string
-	command []string // the program resolved
-	env     []string // of the process, and of its terminals
+	command []string // with the program resolved
+	env     []string // of the process and of its terminals
 	servers []server
 	timeout time.Duration
 	began   time.Time
 	launch  string
 
-	ctx    context.Context // the run's lifetime: its end is asked for, and the cause says why
+	ctx    context.Context // ends when the run must end; the cause says why
 	stop   context.CancelCauseFunc
-	told   chan struct{} // closed when the run is over and the agent was told so, if it can be
-	tells  sync.Once     // for told
+	told   chan struct{} // closed when the run ends and the agent has been told so, if possible
+	tells  sync.Once     // closes told
 	events chan<- Event
-	deaf   atomic.Bool // nobody takes events any more
+	deaf   atomic.Bool // nobody reads events any more
 
 	process *supervise.Process[*wire.Conn]
 	pace    *paced
-	bad     atomic.Int64 // lines that were no messages
+	bad     atomic.Int64 // invalid messages received
 
-	desk      desk // what the agent's requests are judged at
+	desk      desk // where the agent's requests are judged
 	terminals terminals
 }
 
-// newRun checks what is asked for. Nothing is started.
+// newRun checks the request and prepares a run. It starts nothing.
 func newRun(r *Runs, c *config.Config, a *config.Agent, q Request, events chan<- Event) (*run, error) {
 	if err := q.check(); err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func newRun(r *Runs, c *config.Config, a *config.Agent, q Request, events chan<-
 	}
 	o.command = c.Program(a.Command)
 	if path, err := child.Resolve(o.command[0], o.env, q.Cwd); err == nil {
-		o.command[0] = path // else the start says what is wrong
+		o.command[0] = path // otherwise starting it reports the error
 	}
 	o.launch = gate.Launch(o.command)
 	if o.servers, err = o.wrapped(c); err != nil {
@@ -109,7 +109,7 @@ func (q *Request) check() error {
 	return nil
 }
 
-// supervised is how the process is kept: for one life.
+// supervised returns the options of the process, which is started once.
 func (o *run) supervised() supervise.Options[*wire.Conn] {
 	return supervise.Options[*wire.Conn]{
 		Name:   fmt.Sprintf("agent %q", o.request.Name),
@@ -120,11 +120,11 @@ func (o *run) supervised() supervise.Options[*wire.Conn] {
 		Open:  o.open,
 		Run:   func(ctx context.Context, c *wire.Conn) error { return c.Run(ctx) },
 		Lost:  func(err error) bool { return errors.Is(err, wire.ErrClosed) },
-		Grace: child.Grace{Term: child.OurGrace.Term}, // its input has been closed before, see leave
+		Grace: child.Grace{Term: child.OurGrace.Term}, // leave closes its input before
 	}
 }
 
-// open makes the conversation.
+// open creates the connection to the agent.
 func (o *run) open(stdin io.WriteCloser, stdout io.ReadCloser) *wire.Conn {
 	options := wire.Options{Dropped: o.dropped}
 	if o.agent.Protocol == config.ProtocolTyped {
@@ -139,17 +139,18 @@ func (o *run) open(stdin io.WriteCloser, stdout io.ReadCloser) *wire.Conn {
 	return wire.NewConn(stdout, stdin, options)
 }
 
-// dropped counts what the agent wrote that nobody can use, and tells of the first.
+// dropped counts messages of the agent that are invalid or unexpected, and reports the first.
 func (o *run) dropped(reason string, frame []byte) {
 	o.pace.dropped()
-	if o.ctx.Err() != nil || o.bad.Add(1) > 1 { // what was taken back may be answered still
+	if o.ctx.Err() != nil || o.bad.Add(1) > 1 { // requests that were cancelled may still be answered
 		return
 	}
 	o.runs.options.Logger.Warn("an agent wrote what is no message for us", "agent", o.request.Name, "run", o.id, "reason", reason, "bytes", len(frame))
 	o.tell(Event{Kind: KindNote, Text: fmt.Sprintf("it wrote a line that is no message for us (%s); it is left out, and so are others like it", reason)})
 }
 
-// tell sends an event. It waits for room, but no longer than the run lasts.
+// tell sends an event. It blocks until the caller reads it, but not much longer than the run
+// lasts.
 func (o *run) tell(e Event) {
 	if o.deaf.Load() {
 		return
@@ -168,13 +169,13 @@ func (o *run) tell(e Event) {
 	}
 }
 
-// run lives the run. All that it started has ended when it returns.
+// run carries out the run. When it returns, all processes of the run have ended.
 func (o *run) run(ctx context.Context) Result {
 	defer o.stop(nil)
 	defer context.AfterFunc(ctx, func() { o.stop(context.Cause(ctx)) })()
 	defer time.AfterFunc(o.timeout, func() { o.stop(errTimeout) }).Stop()
 
-	life, kill := context.WithCancel(context.Background()) // of the process: ended in leave
+	life, kill := context.WithCancel(context.Background()) // of the process; cancelled in leave
 	defer kill()
 	quiet, hush := context.WithCancel(context.Background())
 	defer hush()
@@ -205,7 +206,7 @@ func (o *run) run(ctx context.Context) Result {
 	return o.conclude(answer, err, end, started)
 }
 
-// begin makes the run a session, with which its requests can be judged.
+// begin opens the run's session, in which its requests are judged.
 func (o *run) begin() (Session, error) {
 	pid := o.process.Status().PID
 	s, err := o.runs.options.Open(o.ctx, Started{
@@ -227,8 +228,8 @@ func (o *run) converse(caller context.Context, conn *wire.Conn) (Result, error) 
 	return o.acp(caller, conn)
 }
 
-// leave ends the process: its input ends, and what is left of it after a while is
-// ended by force. The error is that of a process that ended by itself.
+// leave ends the process: it closes the input and, after a grace period, kills the process. The
+// error is that of a process that ended by itself.
 func (o *run) leave(caller context.Context, conn *wire.Conn, kill func(), ended <-chan error) error {
 	o.hasTold()
 	if conn != nil {
@@ -246,12 +247,12 @@ func (o *run) leave(caller context.Context, conn *wire.Conn, kill func(), ended 
 	return <-ended
 }
 
-// hasTold lets the agent's open requests end. They don't before: an agent that was
-// told of them first would go on with its turn.
+// hasTold lets the agent's pending requests fail. They must not fail earlier: an agent that
+// learned of them before it was told to stop would continue its turn.
 func (o *run) hasTold() { o.tells.Do(func() { close(o.told) }) }
 
-// why is why nothing is done any more for an agent that has been told. One that has
-// answered with requests open ended its turn itself, and there is no other reason.
+// why returns the reason for failing a request after told was closed. An agent that answered
+// the prompt with requests pending has ended its turn itself.
 func (o *run) why() error {
 	if cause := context.Cause(o.ctx); cause != nil {
 		return cause
@@ -259,7 +260,7 @@ func (o *run) why() error {
 	return errOver
 }
 
-// patience is d, or less when nobody is there to wait.
+// patience returns d, or less if nobody waits for the run.
 func (o *run) patience(caller context.Context, d time.Duration) time.Duration {
 	if caller.Err() != nil || errors.Is(context.Cause(o.ctx), gate.ErrNotRunning) {
 		return hurried
@@ -267,19 +268,19 @@ func (o *run) patience(caller context.Context, d time.Duration) time.Duration {
 	return d
 }
 
-// hurry is closed when the caller goes while its run is being ended.
+// hurry returns a channel that is closed when the caller leaves while its run is being ended.
 func (o *run) hurry(caller context.Context) <-chan struct{} {
 	if caller.Err() != nil {
-		return nil // patience has heeded that
+		return nil // patience has taken this into account
 	}
 	return caller.Done()
 }
 
-// passStderr passes the agent's standard error on until quiet ends, and then what
-// is left of it.
+// passStderr sends the agent's standard error as events until quiet ends, and then what is left
+// of it.
 func (o *run) passStderr(quiet context.Context) {
 	last := uint64(0)
-	for _, ctx := range []context.Context{quiet, quiet} { // the second time it has ended
+	for _, ctx := range []context.Context{quiet, quiet} { // in the second pass quiet has ended
 		for line := range o.process.Tail().Follow(ctx, last) {
 			if missed := line.Number - last - 1; missed > 0 {
 				o.tell(Event{Kind: KindNote, Text: fmt.Sprintf("%d lines of its standard error came too fast and are left out", missed)})

@@ -43,7 +43,7 @@ func TestArgumentsOfAPerson(t *testing.T) {
 	if got, err := os.ReadFile(path); string(got) != "after" {
 		t.Errorf("the file holds %q, %v", got, err)
 	}
-	// The agent would run its own command, and not the one that a person wrote.
+	// The agent would run its own command, not the one that the person edited.
 	want := "write: {}\n" + `permit: {"outcome":{"outcome":"selected","optionId":"no"}}` + "\n" + `permit: {"outcome":{"outcome":"selected","optionId":"no"}}` + "\n"
 	if s.text != want {
 		t.Errorf("got %s\nwant %s", s.text, want)
@@ -53,7 +53,7 @@ func TestArgumentsOfAPerson(t *testing.T) {
 	}
 }
 
-// An agent that ends its turn while it waits for answers has taken its requests back.
+// An agent that ends its turn while it waits for answers has cancelled its requests.
 func TestTurnEndsWithOpenRequests(t *testing.T) {
 	h := newHouse(t)
 	h.rule = func(c *gate.Call) gate.Ruling {
@@ -86,8 +86,7 @@ func TestDevelopment(t *testing.T) {
 	}
 }
 
-// What the agent reads is in the memory before it can act on it, and no more of it than
-// there is room for.
+// What the agent reads is recorded as heard before it can act on it, up to a limit.
 func TestMemoryHears(t *testing.T) {
 	h := newHouse(t)
 	path := filepath.Join(h.dir, "letter.txt")
@@ -106,8 +105,8 @@ func TestMemoryHears(t *testing.T) {
 	}
 }
 
-// Agents read a file before they make it. That it is not there Gemini's client knows
-// by one of these, in their case, and others by the code.
+// Agents read a file before they create it. Gemini's client recognizes that it does not exist
+// by one of these strings, with this case, and others by the code.
 func TestMissingFile(t *testing.T) {
 	h := newHouse(t)
 	path := filepath.Join(h.dir, "new", "a.txt")
@@ -129,7 +128,7 @@ func TestMissingFile(t *testing.T) {
 	}
 }
 
-// A question is taken back when the run ends, and the agent is told so.
+// A question is withdrawn when the run ends, and the agent is told so.
 func TestCancelWhileHeld(t *testing.T) {
 	h := newHouse(t)
 	h.rule = ask("permission/execute")
@@ -147,7 +146,7 @@ func TestCancelWhileHeld(t *testing.T) {
 	}
 }
 
-// Who made the run is gone: it ends, though the agent would go on.
+// When the caller leaves, the run ends, even if the agent would continue.
 func TestCallerLeaves(t *testing.T) {
 	for _, name := range []string{"acp", "deaf", "typed"} {
 		t.Run(name, func(t *testing.T) {

@@ -18,32 +18,32 @@ import (
 )
 
 const (
-	mostTerminals = 32      // of one run at once
-	mostOutput    = 4 << 20 // bytes of output that a terminal keeps, at most
-	usualOutput   = 1 << 20 // and where the agent names no limit
+	mostTerminals = 32      // open terminals of one run
+	mostOutput    = 4 << 20 // maximum output that a terminal keeps, in bytes
+	usualOutput   = 1 << 20 // default, where the agent sets no limit
 )
 
-// terminalGrace is for a command that nobody waits for any more.
+// terminalGrace is the grace period of a command that nobody waits for any more.
 var terminalGrace = child.Grace{Term: 2 * time.Second}
 
-// terminals are the commands that a run's agent has had started.
+// terminals are the commands that a run's agent had started.
 type terminals struct {
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	last   int
 	open   map[string]*terminal
 	closed bool
 }
 
-// terminal is one command, with pipes and no terminal in truth.
+// terminal is one command. Despite the name it has pipes and no terminal.
 type terminal struct {
 	id      string
 	child   *child.Child
 	output  output
 	reading atomic.Int32  // streams that have not ended
-	read    chan struct{} // closed when all have
+	read    chan struct{} // closed when all streams have ended
 }
 
-// createTerminal answers terminal/create.
+// createTerminal handles terminal/create.
 func (o *run) createTerminal(_ context.Context, p *permitted) ([]byte, string, error) {
 	spec, most, err := o.toStart(p.arguments)
 	if err != nil {
@@ -56,8 +56,7 @@ func (o *run) createTerminal(_ context.Context, p *permitted) ([]byte, string, e
 	return append(wire.AppendQuote([]byte(`{"terminalId":`), id), '}'), "", nil
 }
 
-// toStart reads what is to be started. No shell reads it, unless the agent
-// names one.
+// toStart parses the command to start. No shell interprets it, unless the agent names one.
 func (o *run) toStart(a rawjson.Object) (child.Spec, int, error) {
 	spec := child.Spec{Dir: o.request.Cwd, Env: o.env, Mark: "THOUGHTGATE_CHILD=" + rand.Text()}
 	spec.Command, spec.Args = a.Text("command"), a.Texts("args")
@@ -75,8 +74,8 @@ func (o *run) toStart(a rawjson.Object) (child.Spec, int, error) {
 	return spec, int(min(most, mostOutput)), invalid(a.Err())
 }
 
-// variables returns those that a command is to have beside the run's. The marks of
-// what a run has started stay as they are.
+// variables returns the variables that a command gets in addition to the run's. They can't
+// replace the THOUGHTGATE_ variables, which mark what a run has started.
 func variables(a rawjson.Object) map[string]string {
 	all := map[string]string{}
 	for _, v := range a.Objects("env") {
@@ -102,11 +101,11 @@ func (ts *terminals) start(spec child.Spec, most int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_ = c.Stdin().Close() // nobody types
+	_ = c.Stdin().Close() // there is no input
 	ts.last++
 	t := &terminal{id: fmt.Sprintf("T-%d", ts.last), child: c, output: output{most: most}, read: make(chan struct{})}
 	t.reading.Store(2)
-	go t.keep(c.Stdout()) // both end with the command, which end waits for
+	go t.keep(c.Stdout()) // both return after the command has ended; end waits for them
 	go t.keep(c.Stderr())
 	if ts.open == nil {
 		ts.open = map[string]*terminal{}
@@ -115,7 +114,7 @@ func (ts *terminals) start(spec child.Spec, most int) (string, error) {
 	return t.id, nil
 }
 
-// onTerminal answers a request about a terminal that is open.
+// onTerminal returns a handler for a request about an open terminal.
 func onTerminal(answer func(o *run, ctx context.Context, t *terminal) (result []byte, heard string, err error)) handler {
 	return func(o *run, ctx context.Context, p *permitted) ([]byte, string, error) {
 		id := p.arguments.Text("terminalId")
@@ -134,19 +133,19 @@ func onTerminal(answer func(o *run, ctx context.Context, t *terminal) (result []
 
 // keep reads one stream to its end.
 func (t *terminal) keep(from io.Reader) {
-	_, _ = io.Copy(&t.output, from) // what could be read is kept
+	_, _ = io.Copy(&t.output, from) // what was read before an error is kept
 	if t.reading.Add(-1) == 0 {
 		close(t.read)
 	}
 }
 
-// end stops the command and all that it started.
+// end stops the command and all processes that it started.
 func (t *terminal) end() {
 	t.child.Stop(context.Background(), terminalGrace)
 	<-t.read
 }
 
-// close ends all of them.
+// close ends all terminals.
 func (ts *terminals) close() {
 	ts.mu.Lock()
 	ts.closed = true
@@ -160,8 +159,7 @@ func (ts *terminals) close() {
 	work.Wait()
 }
 
-// exitStatus is how a command ended, in the words of the protocol; empty while it
-// runs.
+// exitStatus returns how a command ended, in the protocol's JSON; empty while it runs.
 func (t *terminal) exitStatus() string {
 	select {
 	case <-t.child.Done():
@@ -175,7 +173,7 @@ func (t *terminal) exitStatus() string {
 	return fmt.Sprintf(`{"exitCode":%d,"signal":null}`, s.Code)
 }
 
-// terminalOutput answers terminal/output.
+// terminalOutput handles terminal/output.
 func (o *run) terminalOutput(_ context.Context, t *terminal) ([]byte, string, error) {
 	status := t.exitStatus()
 	if status != "" {
@@ -190,11 +188,11 @@ func (o *run) terminalOutput(_ context.Context, t *terminal) ([]byte, string, er
 	return append(result, '}'), text, nil
 }
 
-// settleWait is how long the last words of a command that has ended may take; what it
-// started may hold its streams open for ever.
+// settleWait limits the wait for the last output of a command that has ended: a process that it
+// started may hold its streams open forever.
 const settleWait = 500 * time.Millisecond
 
-// settle waits until what the command wrote before its end was read.
+// settle waits until the command's output has been read.
 func (t *terminal) settle() {
 	timer := time.NewTimer(settleWait)
 	defer timer.Stop()
@@ -204,7 +202,7 @@ func (t *terminal) settle() {
 	}
 }
 
-// waitForTerminal answers terminal/wait_for_exit.
+// waitForTerminal handles terminal/wait_for_exit.
 func (o *run) waitForTerminal(ctx context.Context, t *terminal) ([]byte, string, error) {
 	select {
 	case <-t.child.Done():
@@ -216,13 +214,13 @@ func (o *run) waitForTerminal(ctx context.Context, t *terminal) ([]byte, string,
 	}
 }
 
-// killTerminal answers terminal/kill: the command ends, and can still be asked about.
+// killTerminal handles terminal/kill: the command ends, and its output remains available.
 func (o *run) killTerminal(_ context.Context, t *terminal) ([]byte, string, error) {
 	t.end()
 	return []byte("{}"), "", nil
 }
 
-// releaseTerminal answers terminal/release: the command ends, and is forgotten.
+// releaseTerminal handles terminal/release: the command ends and is removed.
 func (o *run) releaseTerminal(_ context.Context, t *terminal) ([]byte, string, error) {
 	o.terminals.mu.Lock()
 	delete(o.terminals.open, t.id)

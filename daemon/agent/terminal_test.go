@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The terminals of a run: one ends by itself, one is killed, one is left running, and
-// what was never started says why.
+// The terminals of a run: one ends by itself, one is killed, one is left running, and one that
+// can't be started reports why.
 func TestTerminals(t *testing.T) {
 	h := newHouse(t)
 	create := func(params string) string { return "ask terminal/create " + params }
@@ -28,7 +28,7 @@ func TestTerminals(t *testing.T) {
 		create(`{"command":"echo","cwd":"here"}`),
 		create(`{"command":"echo","args":[1]}`),
 		create(`{"command":"echo","env":[{"name":"THOUGHTGATE_ACTIVE","value":""}]}`),
-		create(`{"command":"sh","args":["-c","sleep 1000 & sleep 1000"]}`), // ended with the run
+		create(`{"command":"sh","args":["-c","sleep 1000 & sleep 1000"]}`), // ends with the run
 	}, "\n")
 	got := h.tell(t.Context(), "acp", prompt, nil).text
 	for i, want := range []string{
@@ -42,7 +42,7 @@ func TestTerminals(t *testing.T) {
 			t.Errorf("step %d: %q, want %q", i+1, lines[min(i, len(lines)-1)], want)
 		}
 	}
-	for _, want := range []string{"b /\\n", "oops\\n"} { // in whatever order
+	for _, want := range []string{"b /\\n", "oops\\n"} { // in any order
 		if !strings.Contains(got, want) {
 			t.Errorf("the output lacks %q: %s", want, got)
 		}

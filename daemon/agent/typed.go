@@ -8,15 +8,15 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// execute is what a typed agent is told: all there is to a run.
+// execute is the request to a typed agent.
 type execute struct {
 	Prompt  string   `json:"prompt"`
 	Cwd     string   `json:"cwd"`
 	Servers []server `json:"mcpServers"`
 }
 
-// typed holds the conversation with an agent that speaks typed JSON: one request,
-// parts of the answer as they come, and the answer.
+// typed runs the conversation with an agent that speaks typed JSON: one request, parts of the
+// answer as they arrive, and the answer.
 func (o *run) typed(conn *wire.Conn) (Result, error) {
 	params, err := json.Marshal(execute{o.request.Prompt, o.request.Cwd, o.servers})
 	if err != nil {
@@ -51,7 +51,8 @@ func (o *run) typed(conn *wire.Conn) (Result, error) {
 	return Result{Raw: result}, nil
 }
 
-// textOf is what a value says: a string itself, of an object its text.
+// textOf returns the text of a value: the value itself if it is a string, or the text member of
+// an object.
 func textOf(raw []byte) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {

@@ -16,8 +16,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// do asks the extension, which it waits for if it is being started. What was asked is
-// not asked again: nobody knows what a program did before it ended.
+// do calls ask with the connection to the extension and waits for the extension if it is
+// starting. A request that was sent is not retried: nobody knows what the program did before it
+// ended.
 func (e *extension) do(ctx context.Context, method string, ask func(ctx context.Context, t *talk) error) error {
 	if e.wrong != nil {
 		return fmt.Errorf("extension %q: %w: %w", e.name, gate.ErrNotRunning, e.wrong)
@@ -29,7 +30,7 @@ func (e *extension) do(ctx context.Context, method string, ask func(ctx context.
 	ctx, asked := context.WithCancelCause(ctx)
 	defer asked(nil)
 	return e.process.Do(ctx, method, protocol.Timeout(method), func(ctx context.Context, t *talk) error {
-		if err := t.Err(); err != nil { // it was not asked yet, and the next life may be
+		if err := t.Err(); err != nil { // nothing was sent yet, so the next process may be asked
 			return err
 		}
 		err := ask(ctx, t)
@@ -43,7 +44,7 @@ func (e *extension) do(ctx context.Context, method string, ask func(ctx context.
 	})
 }
 
-// enter counts something that is asked of the extension, unless it is leaving.
+// enter counts a request to the extension. It reports false if the extension is leaving.
 func (e *extension) enter() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -61,7 +62,7 @@ func (e *extension) leave() {
 	}
 }
 
-// dismiss lets nothing more be asked of the extension, and waits a while for what is.
+// dismiss lets no further requests begin and waits, for a limited time, for those under way.
 func (e *extension) dismiss() {
 	e.mu.Lock()
 	e.leaving = true
@@ -77,7 +78,7 @@ func (e *extension) dismiss() {
 	}
 }
 
-// call asks the extension for one answer.
+// call sends one request to the extension and returns its result.
 func (e *extension) call(ctx context.Context, method string, params []byte) (raw []byte, err error) {
 	err = e.do(ctx, method, func(ctx context.Context, t *talk) (err error) {
 		raw, err = t.Call(ctx, method, params)
@@ -86,8 +87,8 @@ func (e *extension) call(ctx context.Context, method string, params []byte) (raw
 	return raw, err
 }
 
-// Models returns the ids of the models of a provider, in the order in which the
-// extension names them; gate.ErrNotFound where there is no such provider.
+// Models returns the ids of a provider's models, in the order in which the extension lists
+// them. The error is gate.ErrNotFound if there is no such provider.
 func (r *Registry) Models(extension, id string) ([]string, error) {
 	e, err := r.find(extension)
 	if err != nil {
@@ -105,11 +106,10 @@ func (r *Registry) Models(extension, id string) ([]string, error) {
 	return nil, fmt.Errorf("provider %q of extension %q: %w", id, extension, gate.ErrNotFound)
 }
 
-// CallTool calls a tool of an extension with the raw JSON object input and returns
-// the raw result in one line: what MCP calls the result of tools/call. Nothing is
-// judged here. Errors are gate.ErrNotFound for a tool that is not offered, those of
-// supervise, a *wire.Fault that the extension answered with, and what is wrong with
-// its answer.
+// CallTool calls a tool of an extension with input, a raw JSON object, and returns the raw
+// result in one line, as the result of MCP's tools/call. It does not judge the call. Errors are
+// gate.ErrNotFound for a tool that is not offered, those of supervise, a *wire.Fault that the
+// extension returned, and one that says why its result is invalid.
 func (r *Registry) CallTool(ctx context.Context, extension, tool string, input []byte) ([]byte, error) {
 	e, err := r.find(extension)
 	if err != nil {
@@ -128,7 +128,7 @@ func (r *Registry) CallTool(ctx context.Context, extension, tool string, input [
 	return raw, nil
 }
 
-// Complete asks a provider for an answer. Errors are those of CallTool.
+// Complete asks a provider for a completion. Errors are those of CallTool.
 func (r *Registry) Complete(ctx context.Context, extension string, p provider.Params) (provider.Result, error) {
 	e, err := r.provider(extension, &p)
 	if err != nil {
@@ -145,7 +145,7 @@ func (r *Registry) Complete(ctx context.Context, extension string, p provider.Pa
 	return result, nil
 }
 
-// provider finds the extension with the model that is asked.
+// provider returns the extension that offers the requested model.
 func (r *Registry) provider(extension string, asked *provider.Params) (*extension, error) {
 	models, err := r.Models(extension, asked.Provider)
 	if err == nil && !slices.Contains(models, asked.ModelID) {
@@ -157,12 +157,12 @@ func (r *Registry) provider(extension string, asked *provider.Params) (*extensio
 	return r.find(extension)
 }
 
-// mostEvents is how many pieces of output are held for one who is slow to take them.
+// mostEvents is the maximum number of notifications buffered for a slow consumer.
 const mostEvents = 4096
 
-// Stream asks a provider for an answer that comes in pieces, each of which sink is
-// given in order by the goroutine that called. What is malformed is passed over. An
-// extension streams one answer at a time. Errors are those of CallTool.
+// Stream asks a provider for a completion in pieces. It calls sink with each piece, in order,
+// from the calling goroutine. Malformed pieces are skipped. An extension streams one completion
+// at a time. Errors are those of CallTool.
 func (r *Registry) Stream(ctx context.Context, extension string, p provider.Params, sink func(provider.Event)) (provider.Result, error) {
 	e, err := r.provider(extension, &p)
 	if err != nil {
@@ -178,7 +178,7 @@ func (r *Registry) Stream(ctx context.Context, extension string, p provider.Para
 	params := protocol.WithRequest(p.Append(nil), request)
 	var raw []byte
 	err = e.do(ctx, protocol.ProviderStream, func(ctx context.Context, t *talk) (err error) {
-		// What names no request may belong to one that was given up.
+		// A piece without a request id may belong to a stream that was given up.
 		unsure := t.unsure.Load()
 		raw, _, err = t.during(ctx, protocol.ProviderStream, params, []string{protocol.StreamEvents}, func(m *wire.Message) {
 			of, err := protocol.StreamOf(m.Body)
@@ -207,8 +207,8 @@ func (r *Registry) Stream(ctx context.Context, extension string, p provider.Para
 	return result, nil
 }
 
-// during asks for something and hands over each notification that comes before the
-// answer, in order. dropped is how many there was no room for.
+// during sends a request and calls each with every notification that arrives before the result,
+// in order. dropped is the number of notifications that the buffer could not hold.
 func (t *talk) during(ctx context.Context, method string, params []byte, events []string, each func(*wire.Message)) (raw []byte, dropped uint64, err error) {
 	sub := t.Subscribe(mostEvents, events...)
 	defer sub.Close()
@@ -221,7 +221,7 @@ func (t *talk) during(ctx context.Context, method string, params []byte, events 
 		raw, err = t.Call(ctx, method, params)
 	}()
 	for {
-		// What came before the answer is there when the answer is, and is taken
+		// When the result is there, so are the notifications before it: Next returns those
 		// first.
 		m, over := sub.Next(reading)
 		if over != nil {
@@ -233,10 +233,10 @@ func (t *talk) during(ctx context.Context, method string, params []byte, events 
 	return raw, sub.Dropped(), err
 }
 
-// Invoke runs a command of an extension. sink is given its output and the progress of
-// its tasks, in order, by the goroutine that called. exit is 0 when the command says
-// that all went well. Errors are gate.ErrNotFound, gate.ErrForbidden without the
-// permission, and else those of CallTool.
+// Invoke runs a command of an extension. It calls sink with the command's output and the
+// progress of its tasks, in order, from the calling goroutine. exit is 0 when the command
+// reports success. Errors are gate.ErrNotFound, gate.ErrForbidden without the permission,
+// gate.ErrInvalid without a name, and those of CallTool.
 func (r *Registry) Invoke(ctx context.Context, extension, command string, args []string, sink func(protocol.Event)) (exit int, err error) {
 	e, err := r.find(extension)
 	if err == nil {

@@ -39,7 +39,7 @@ func TestToolsAndModels(t *testing.T) {
 	if err != nil || len(result.Content) != 1 || result.Content[0].Text != "hello" || result.StopReason != "end_turn" {
 		t.Errorf("complete: %+v, %v", result, err)
 	}
-	// Pieces that are malformed, or of another stream, are passed over.
+	// Pieces that are malformed, or of another stream, are skipped.
 	var pieces []string
 	result, err = h.Stream(t.Context(), "x", p, func(e provider.Event) { pieces = append(pieces, string(e.Kind)+" "+e.Text) })
 	if err != nil || len(result.Content) != 0 || strings.Join(pieces, ",") != "text hel,text lo,usage ,done " {
@@ -55,7 +55,7 @@ func TestToolsAndModels(t *testing.T) {
 	}
 }
 
-// A call that was under way when the program ended has failed, and is not repeated.
+// A call in progress when the program ends fails and is not retried.
 func TestACallIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t).start()
@@ -101,7 +101,7 @@ func TestCommands(t *testing.T) {
 	if _, err := h.Invoke(ctx, "x", "wait", nil, func(protocol.Event) {}); !errors.Is(err, context.Canceled) {
 		t.Errorf("taken back: %v", err)
 	}
-	// Many at once: each hears its own.
+	// Many at once: each gets its own output.
 	var all sync.WaitGroup
 	for i := range 20 {
 		all.Go(func() {
@@ -115,8 +115,8 @@ func TestCommands(t *testing.T) {
 	all.Wait()
 }
 
-// A command whose output nobody takes loses what there is no room for, says so, and
-// disturbs no other.
+// A command whose output is read too slowly loses what the buffer can't hold, reports that, and
+// affects no other.
 func TestOutputThatIsNotTaken(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t).start()
@@ -148,7 +148,7 @@ func TestOutputThatIsNotTaken(t *testing.T) {
 	if err := <-taken; err != nil {
 		t.Fatal(err)
 	}
-	// 4,000 numbers and as many steps: more than are held.
+	// 4,000 numbers and as many steps: more than the buffer holds.
 	if n >= 8000 || !strings.Contains(last, "came faster than they were taken") {
 		t.Errorf("%d pieces, the last %q", n, last)
 	}
@@ -159,7 +159,7 @@ func TestOutputThatIsNotTaken(t *testing.T) {
 	}
 }
 
-// Subscribers come and go, and those of one life end with it.
+// Subscribers come and go, and a subscription ends with the program.
 func TestSubscribers(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t).start()
@@ -194,7 +194,7 @@ func TestSubscribers(t *testing.T) {
 	if _, err := gone.Next(t.Context()); err == nil {
 		t.Error("one that is closed heard something")
 	}
-	_, _ = h.CallTool(t.Context(), "x", "crash", []byte(`{}`)) // it ends the life, which is what is wanted
+	_, _ = h.CallTool(t.Context(), "x", "crash", []byte(`{}`)) // it ends the program, as intended
 	if _, err := all.Next(t.Context()); !errors.Is(err, wire.ErrClosed) {
 		t.Errorf("after the end: %v", err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/supervise"
 )
 
-// Every manifest that a page shows is one.
+// Every manifest in the documentation is valid.
 func TestManifestsOfTheDocumentation(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/writing-extensions*.md")
 	if err != nil || len(pages) < 2 {
@@ -37,7 +37,7 @@ func TestManifestsOfTheDocumentation(t *testing.T) {
 	}
 }
 
-// The whole extension of docs/writing-extensions.md does what the page says.
+// The complete extension of docs/writing-extensions.md does what the page says.
 func TestTheExtensionOfTheDocumentation(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("python3"); err != nil {

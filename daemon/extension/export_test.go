@@ -6,10 +6,10 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Subscribe returns a subscription to what the program of an extension tells from now
-// on, with these methods or with any when none is given, until it ends. It holds most
-// of that (256 when 0); what comes when it is full is dropped and counted, and nobody
-// else is disturbed. It must be closed.
+// Subscribe returns a subscription to the notifications of an extension's program from now on,
+// with these methods or with any if there are none, until the program ends. It buffers most of
+// them (256 if 0); further ones are dropped and counted, without effect on others. The caller
+// must close it.
 func (r *Registry) Subscribe(ctx context.Context, extension string, most int, methods ...string) (*wire.Subscription, error) {
 	e, err := r.find(extension)
 	if err != nil {

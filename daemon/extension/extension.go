@@ -1,17 +1,16 @@
-// Package extension runs programs of the user's that join the gate: they see calls
-// before they are judged and results before they are read, offer tools and models,
-// and answer commands.
+// Package extension runs extensions: programs of the user's that join the gate. They see calls
+// before they are judged and results before the agent reads them, offer tools and models, and
+// answer commands.
 //
-// Three things keep such a program in its place. It is what a person agreed to: what
-// was installed is kept as a listing of its folder, and a folder that holds anything
-// else is not run. It may do what its manifest says and a person saw, which is looked
-// at with each thing that it asks. And what it does not do counts against the call
-// and not for it: a hook that hangs, crashes, lies or was taken away refuses what it
-// was to see, unless its manifest says that calls go on without it.
+// Three rules keep an extension in bounds. A person agreed to it: a listing of its folder is
+// kept at installation, and an extension whose folder differs from that listing is not run. It
+// may do what its manifest permits; the permission is checked with each request. And its
+// failures count against the call: a hook that hangs, crashes, returns an invalid answer or is
+// being removed denies what it was to see, unless its manifest says that calls continue without
+// it.
 //
-// A [Registry] holds all of them. What is installed stands in the state database,
-// with the manifest as it was then, so that taking a folder away, or putting another
-// in its place, takes away no hook.
+// A [Registry] holds all extensions. The state database keeps what is installed, including the
+// manifest as it was then, so that deleting or replacing a folder removes no hook.
 package extension
 
 import (
@@ -36,11 +35,11 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// tongue is how extensions of one kind speak.
+// tongue is the wire protocol of one kind of extension.
 type tongue struct {
 	framing wire.Framing
 	dialect wire.Dialect
-	max     int // bytes of a message of theirs; more ends the conversation
+	max     int // max bytes of a message; a longer one closes the connection
 }
 
 var tongues = map[manifest.Wire]tongue{
@@ -48,42 +47,41 @@ var tongues = map[manifest.Wire]tongue{
 	manifest.Protobuf: {wire.Length32{Whole: true}, protowire.Dialect{}, 10 << 20},
 }
 
-// Options say what a Registry needs of others.
+// Options are the dependencies of a Registry.
 type Options struct {
-	Dir      string // where extensions are installed; made with the first
+	Dir      string // where extensions are installed; created by the first installation
 	Store    *store.DB
 	Recorder gate.Recorder
-	Logger   *slog.Logger        // nil for none
+	Logger   *slog.Logger        // nil for no logging
 	Getenv   func(string) string // the daemon's environment
 	Build    string              // of the daemon
-	// Changed, when set, is told that what extensions offer is another. It must not
-	// block.
+	// Changed, when set, is called when what extensions offer has changed. It must not block.
 	Changed func()
 }
 
-// By is whose word something is.
+// By names the person who made a change.
 type By struct {
-	Decider string       // who, as the kernel saw them
-	Surface string       // where, as they say
-	Peer    *record.Peer // what the kernel showed of them; may be nil
+	Decider string       // the person, as the kernel shows the caller
+	Surface string       // as the caller reports it
+	Peer    *record.Peer // the caller's process, as the kernel shows it; may be nil
 }
 
-// Registry is the extensions of one user. Its methods are safe for concurrent use.
+// Registry holds the extensions of one user. Its methods are safe for concurrent use.
 type Registry struct {
 	o     Options
-	hooks atomic.Pointer[hooks] // who sees which calls
+	hooks atomic.Pointer[hooks] // which extensions see which calls
 
-	installing sync.Mutex // held while what is installed changes; taken before mu
+	installing sync.Mutex // held while the set of installed extensions changes; locked before mu
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	all     map[string]*extension
 	waiting []*extension  // to be started by Run
-	ended   bool          // Run has, or is about to
-	poke    chan struct{} // has an item when waiting does
+	ended   bool          // Run has ended or is about to
+	poke    chan struct{} // holds a token while waiting is not empty
 }
 
-// Open takes up what is installed. Nothing is started before Run; hooks count from
-// now on, and wait for Run.
+// Open loads the installed extensions. It starts none: Run does. Their hooks apply from now on,
+// and calls that match them wait for Run.
 func Open(o Options) (*Registry, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -96,14 +94,14 @@ func Open(o Options) (*Registry, error) {
 	if err := r.tidy(); err != nil {
 		return nil, fmt.Errorf("take up extensions: %w", err)
 	}
-	if err := r.Scan(context.Background()); err != nil { // it is local, and takes a moment
+	if err := r.Scan(context.Background()); err != nil { // local and short
 		return nil, fmt.Errorf("take up extensions: %w", err)
 	}
 	return r, nil
 }
 
-// Run keeps the extensions running until ctx ends, then asks them to leave and
-// returns when none runs any more. It may be called once.
+// Run keeps the extensions running until ctx ends. Then it stops them and returns when none
+// runs. It may be called once.
 func (r *Registry) Run(ctx context.Context) error {
 	var lives sync.WaitGroup
 	for {
@@ -129,7 +127,7 @@ func (r *Registry) Run(ctx context.Context) error {
 	}
 }
 
-// keep runs one extension until ctx ends or it is taken away.
+// keep runs e until ctx ends or e is removed or replaced.
 func (r *Registry) keep(ctx context.Context, e *extension) {
 	defer close(e.done)
 	ctx, cancel := context.WithCancel(ctx)
@@ -149,7 +147,7 @@ func (r *Registry) keep(ctx context.Context, e *extension) {
 	}
 }
 
-// noteFailures writes down when e has failed.
+// noteFailures records each failure of e.
 func (r *Registry) noteFailures(ctx context.Context, e *extension) {
 	for {
 		select {
@@ -162,7 +160,7 @@ func (r *Registry) noteFailures(ctx context.Context, e *extension) {
 	}
 }
 
-// record writes down what became of an extension, or logs why it can't.
+// record records an event of e and logs an error.
 func (r *Registry) record(ctx context.Context, verdict string, e *extension, by By, reason string) {
 	if err := r.recordOrFail(ctx, verdict, e, by, reason); err != nil {
 		r.o.Logger.Error("record an extension", "extension", e.name, "err", err)
@@ -180,8 +178,7 @@ func (r *Registry) recordOrFail(ctx context.Context, verdict string, e *extensio
 	return nil
 }
 
-// put makes e the extension of its name, to be started if it may be. r.installing
-// is held.
+// put registers e under its name and has it started, if it may run. r.installing must be held.
 func (r *Registry) put(e *extension) {
 	r.mu.Lock()
 	before := r.all[e.name]
@@ -201,9 +198,8 @@ func (r *Registry) put(e *extension) {
 	r.o.Changed()
 }
 
-// take takes the extension of a name away, and returns when it has ended. It gets to
-// answer what it was asked, and what it is to be asked waits for what is put in its
-// place. r.installing is held.
+// take stops the extension with that name and returns when it has ended. It may finish the
+// requests under way; new ones wait for its replacement. r.installing must be held.
 func (r *Registry) take(name string) {
 	r.mu.Lock()
 	e := r.all[name]
@@ -221,7 +217,8 @@ func (r *Registry) take(name string) {
 	}
 }
 
-// forget drops the extension of a name, which was taken away. r.installing is held.
+// forget removes the extension with that name, which take has stopped. r.installing must be
+// held.
 func (r *Registry) forget(name string) {
 	r.mu.Lock()
 	e := r.all[name]
@@ -234,7 +231,7 @@ func (r *Registry) forget(name string) {
 	r.o.Changed()
 }
 
-// find returns the extension of a name.
+// find returns the extension with that name.
 func (r *Registry) find(name string) (*extension, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -245,26 +242,26 @@ func (r *Registry) find(name string) (*extension, error) {
 	return e, nil
 }
 
-// View is an extension as a person is shown it. It must not be changed.
+// View is an extension as it is shown to a person. It must not be modified.
 type View struct {
 	Name      string
 	Dir       string
-	Manifest  *manifest.Manifest // as it was agreed to; nil when it can't be read
-	Digest    string             // of the folder that a person agreed to, hex SHA-256; empty when nobody has
-	Installed time.Time          // zero likewise
+	Manifest  *manifest.Manifest // as agreed to; nil if invalid
+	Digest    string             // hex SHA-256 of the folder that a person agreed to; empty if nobody has
+	Installed time.Time          // zero if nobody has agreed to it
 	Decider   string             // who agreed
-	Status    supervise.Status   // Failed, with the reason, when it is not to be run
-	Declared  protocol.Declared  // what it offers, once it runs
-	Strays    uint64             // messages of it that could not be read or said nothing to anybody
-	Changed   bool               // its folder is not what a person agreed to, so that it is not run
-	Program   string             // path of what its command starts; empty when there is none
+	Status    supervise.Status   // Failed, with the reason, if it must not run
+	Declared  protocol.Declared  // what it offers once it runs
+	Strays    uint64             // its messages that were invalid or that nobody expected
+	Changed   bool               // its folder differs from what a person agreed to, so it is not run
+	Program   string             // path of the program that its command starts; empty if there is none
 }
 
 func (e *extension) view() View {
 	v := View{Name: e.name, Dir: e.dir, Manifest: e.manifest, Digest: e.digest(), Status: e.status(), Declared: e.offers(), Strays: e.strays.Load()}
 	v.Changed = errors.Is(v.Status.Err, errChanged)
 	if e.manifest != nil {
-		v.Program, _ = e.registry.program(e.manifest, e.dir) // an empty one says it
+		v.Program, _ = e.registry.program(e.manifest, e.dir) // an empty path reports the error
 	}
 	if e.kept != nil {
 		v.Installed, v.Decider = e.kept.Installed, e.kept.Decider
@@ -279,14 +276,14 @@ func (e *extension) status() supervise.Status {
 	return e.process.Status()
 }
 
-// sorted returns all extensions by name.
+// sorted returns all extensions, sorted by name.
 func (r *Registry) sorted() []*extension {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.SortedFunc(maps.Values(r.all), func(a, b *extension) int { return cmp.Compare(a.name, b.name) })
 }
 
-// List returns all extensions, by name.
+// List returns all extensions, sorted by name.
 func (r *Registry) List() []View {
 	var all []View
 	for _, e := range r.sorted() {
@@ -304,7 +301,7 @@ func (r *Registry) Get(name string) (View, error) {
 	return e.view(), nil
 }
 
-// Warnings are what a person should know: extensions that are not run.
+// Warnings returns what a person should know: which extensions are not run, and why.
 func (r *Registry) Warnings() []string {
 	var all []string
 	for _, e := range r.sorted() {
@@ -315,7 +312,7 @@ func (r *Registry) Warnings() []string {
 	return all
 }
 
-// Fleet returns the extensions as programs that the daemon keeps.
+// Fleet returns the extensions as supervised processes of the daemon.
 func (r *Registry) Fleet() supervise.Fleet { return fleet{r} }
 
 type fleet struct{ r *Registry }

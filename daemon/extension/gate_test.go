@@ -13,15 +13,15 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// gated is a gate that lets everything through but what an agent may never say, with
-// the extensions of a house.
+// gated is a gate with the extensions of a house. It forwards everything except one forbidden
+// word.
 type gated struct {
 	*gate.Attachment
 	verdicts chan gate.Verdict
 	gate.Approver
 
-	mu     sync.Mutex // guards what follows
-	judged []string   // the arguments that the gates were asked about
+	mu     sync.Mutex // guards the fields below
+	judged []string   // the arguments that the gate judged
 }
 
 func (g *gated) Rule(_ context.Context, c *gate.Call, _ []gate.Fact) (gate.Ruling, error) {
@@ -39,7 +39,7 @@ func (*gated) Observe(*gate.Message)                      {}
 func (*gated) Forwarded(*gate.Call)                       {}
 func (*gated) Forget(string, string)                      {}
 
-// gate has calls judged with the extensions of h.
+// gate returns a gate with the extensions of h.
 func (h *house) gate() *gated {
 	g := &gated{verdicts: make(chan gate.Verdict, 16)}
 	judge := &gate.Gate{
@@ -61,8 +61,8 @@ func (g *gated) submit(s gate.Submission) gate.Verdict {
 	return <-g.verdicts
 }
 
-// Whatever an extension does, no call gets past it unjudged by the gates, and none
-// that it had to look at and has not gets past it at all; nor do results.
+// Whatever an extension does, no call passes without a verdict of the gate, and neither calls
+// nor results pass that it had to see and did not judge.
 func TestNothingPassesThoseThatMisbehave(t *testing.T) {
 	for mode, want := range map[string]gate.Move{ // 0: either
 		"good": gate.Forward, "modify": gate.Forward, "block": gate.Deny, "malformed": gate.Deny, "hang": gate.Deny, "crash": gate.Deny,

@@ -15,13 +15,14 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// hooks says who sees which calls. It is never changed, but replaced.
+// hooks is the table of which extensions see which calls. It is immutable; a change replaces
+// it.
 type hooks struct {
 	before, after []hook
 	revision      uint64
 }
 
-// of returns those who see calls, or with after their results.
+// of returns the hooks for calls, or those for results if after is set.
 func (h *hooks) of(after bool) []hook {
 	if after {
 		return h.after
@@ -29,14 +30,14 @@ func (h *hooks) of(after bool) []hook {
 	return h.before
 }
 
-// hook is one extension's wish to see calls.
+// hook is one extension's subscription to calls or results.
 type hook struct {
 	extension *extension
 	which     manifest.Hook
 }
 
-// subscribe makes the table of hooks anew. An extension that is not run is in it: it
-// takes its word away only when a person removes it.
+// subscribe rebuilds the table of hooks. The table includes extensions that are not run: only a
+// person who removes an extension removes its hooks.
 func (r *Registry) subscribe() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,7 +48,8 @@ func (r *Registry) subscribe() {
 		case e.manifest != nil:
 			all = append(all, e)
 		case e.kept != nil:
-			// Nobody knows any more which calls it was to see: it was all of them.
+			// The manifest is invalid, so nobody knows which calls the extension was to see.
+			// Assume the default: every tools/call.
 			h := manifest.Hook{}
 			h.Defaults()
 			table.before = append(table.before, hook{e, h})
@@ -68,7 +70,7 @@ func (r *Registry) subscribe() {
 	r.hooks.Store(table)
 }
 
-// Revision counts the times that who sees which calls may have become another.
+// Revision counts the rebuilds of the hook table.
 func (r *Registry) Revision() uint64 { return r.hooks.Load().revision }
 
 // Wants implements gate.Hooks.
@@ -82,8 +84,8 @@ func (r *Registry) Wants(c *gate.Call, after bool) bool {
 	return false
 }
 
-// Who names the extensions that want to see a call, or with after its result, in the
-// order in which they are asked.
+// Who returns the names of the extensions that see a call, or its result if after is set, in
+// the order in which they are called.
 func (r *Registry) Who(c *gate.Call, after bool) []string {
 	var names []string
 	for _, h := range r.hooks.Load().of(after) {
@@ -118,8 +120,8 @@ func shownOf(c *gate.Call) *protocol.Shown {
 	return s
 }
 
-// ask shows a call to those that want to see it, one after the other. changing is
-// where that stands which they may put something else in the place of.
+// ask shows a call to the extensions that subscribed to it, one after the other. changing
+// points to the field of shown that they may rewrite.
 func (r *Registry) ask(ctx context.Context, c *gate.Call, method string, shown *protocol.Shown, changing *[]byte) gate.Hooked {
 	h := gate.Hooked{Move: gate.Forward}
 	for _, one := range r.hooks.Load().of(method == protocol.HookAfter) {
@@ -145,8 +147,9 @@ func (r *Registry) ask(ctx context.Context, c *gate.Call, method string, shown *
 	return h
 }
 
-// judge asks one extension what it says of a call. While it is being replaced, the one
-// that takes its place is asked, if that wants to see the call; it is returned.
+// judge asks one extension about a call. While that extension is being replaced, judge waits
+// for the replacement and asks it instead, if it subscribes to the call. The hook that was
+// asked is returned.
 func (r *Registry) judge(ctx context.Context, c *gate.Call, method string, shown *protocol.Shown, one hook) (protocol.Answer, hook, error) {
 	waiting, cancel := context.WithTimeout(ctx, protocol.Timeout(method))
 	defer cancel()
@@ -166,7 +169,7 @@ func (r *Registry) judge(ctx context.Context, c *gate.Call, method string, shown
 				next = other
 			}
 		}
-		if next.extension == nil { // nobody wants to see it any more
+		if next.extension == nil { // no version of it subscribes any more
 			return protocol.Answer{Action: protocol.Continue}, one, nil
 		}
 		one = next
@@ -177,7 +180,7 @@ func denied(h gate.Hooked, e *extension, reason string) gate.Hooked {
 	return gate.Hooked{Move: gate.Deny, By: append(h.By, e.name), Failed: h.Failed, Reason: reason}
 }
 
-// judge asks the extension what it says of a call.
+// judge asks the extension about a call.
 func (e *extension) judge(ctx context.Context, method string, shown *protocol.Shown) (protocol.Answer, error) {
 	raw, err := e.call(ctx, method, shown.Params())
 	if err != nil {
@@ -196,8 +199,9 @@ func (e *extension) judge(ctx context.Context, method string, shown *protocol.Sh
 
 var errAnswer = errors.New("its answer can't be used")
 
-// short says why an extension did not judge a call, in words for a person and a
-// model, and without what the extension itself has said on the way.
+// short says why an extension did not judge a call. The text is for a person and a model and
+// contains nothing that the extension has written on the way, except the message of an error
+// that it returned.
 func short(err error) string {
 	var fault *wire.Fault
 	switch {

@@ -43,7 +43,7 @@ func TestHooksInTheirOrder(t *testing.T) {
 		t.Errorf("the second saw %q, %v", saw, err)
 	}
 
-	// Nobody is left to ask once both are removed.
+	// No hook is left once both are removed.
 	for _, name := range []string{"first", "second"} {
 		if _, err := h.Remove(t.Context(), name, true, extension.By{}); err != nil {
 			t.Fatal(err)
@@ -54,8 +54,8 @@ func TestHooksInTheirOrder(t *testing.T) {
 	}
 }
 
-// Whatever an extension does about a call, either it has judged it or nobody has; and
-// what nobody has judged is refused, unless its manifest says otherwise.
+// Whatever an extension does with a call, either it judges the call or the call is denied,
+// unless its manifest says otherwise.
 func TestHooksOfThoseThatMisbehave(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -81,7 +81,7 @@ func TestHooksOfThoseThatMisbehave(t *testing.T) {
 			c := call(t, "files", "write_file", `{}`)
 			got := h.Before(t.Context(), c)
 			if test.twice {
-				// The first answer counts; who gives a second one is not believed again.
+				// The first answer counts; after a second one the connection is closed.
 				h.until("it is started again", func() bool { v, _ := h.Get("x"); return v.Status.Restarts > 0 })
 				return
 			}
@@ -110,7 +110,7 @@ func TestHooksOfThoseThatMisbehave(t *testing.T) {
 	}
 }
 
-// Those that give no answer cost the whole timeout, and are asked together.
+// Those that do not answer take the whole timeout, so they are asked concurrently.
 func TestHooksOfThoseThatDoNotAnswer(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"hang", "deaf", "flood-host"} {
@@ -126,7 +126,7 @@ func TestHooksOfThoseThatDoNotAnswer(t *testing.T) {
 	}
 }
 
-// One that talks without end is still one that answers, and disturbs no other.
+// An extension that floods its output still answers, and affects no other.
 func TestFloods(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"flood", "flood-errors"} {
@@ -155,7 +155,7 @@ func TestFloods(t *testing.T) {
 	}
 }
 
-// Wants is asked about every call: it allocates nothing. Nothing else runs meanwhile.
+// Wants is called for every call: it must not allocate. Nothing else runs meanwhile.
 func TestWantsAllocatesNothing(t *testing.T) {
 	h := newHouse(t)
 	h.open()

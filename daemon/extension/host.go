@@ -16,20 +16,19 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// memoryBounds is how much an extension may remember. What is older is forgotten.
+// memoryBounds limits the memory of one extension. Older records are deleted.
 var memoryBounds = store.MemoryBounds{Records: 10_000, Bytes: 8 << 20}
 
-// mostAnswered is how many bytes of records a query answers with.
+// mostAnswered is the maximum size of the records that a query returns, in bytes.
 const mostAnswered = 1 << 20
 
-// needs are the permissions that requests of an extension need.
+// needs maps the requests of an extension to the permissions that they require.
 var needs = map[string]manifest.Permission{
 	protocol.MemoryAppend: manifest.MemoryWrite, protocol.MemoryQuery: manifest.MemoryRead,
 	protocol.ConfigSet: manifest.ConfigWrite, protocol.ConfigSubscribe: manifest.ConfigSubscribe,
 }
 
-// host answers what an extension asks of us. The permission is looked at with each
-// request.
+// host handles a request of the extension. It checks the permission with each request.
 func (e *extension) host(ctx context.Context, t *talk, method string, params []byte) ([]byte, error) {
 	if params == nil {
 		params = []byte(`{}`)
@@ -59,12 +58,12 @@ func (e *extension) host(ctx context.Context, t *talk, method string, params []b
 
 var done = []byte(`{"ok":true}`)
 
-// refused is the answer to a request that can't be granted.
+// refused returns the error of a request that is invalid or not permitted.
 func refused(err error) error {
 	return &wire.Fault{Code: protocol.CodeParams, Message: err.Error()}
 }
 
-// failed is the answer to a request that we could not do.
+// failed returns the error of a request that the daemon could not carry out.
 func failed(err error) error {
 	if errors.Is(err, gate.ErrTooLarge) {
 		return refused(err)
@@ -97,7 +96,7 @@ func (e *extension) append(ctx context.Context, params []byte) ([]byte, error) {
 	return fmt.Appendf(nil, `{"ok":true,"timestamp_ms":%d}`, now.UnixMilli()), nil
 }
 
-// query answers with the newest records that match, the oldest of them first.
+// query returns the newest records that match, oldest first.
 func (e *extension) query(ctx context.Context, params []byte) ([]byte, error) {
 	q, err := protocol.ReadQuery(params)
 	if err != nil {
@@ -128,7 +127,7 @@ func (e *extension) query(ctx context.Context, params []byte) ([]byte, error) {
 	return protocol.AppendRecords(nil, e.name, found), nil
 }
 
-// values is the extension's own configuration: what was set, and the defaults of its
+// values returns the configuration of the extension: what was set, over the defaults of its
 // manifest.
 func (e *extension) values(ctx context.Context) (map[string]string, error) {
 	values := map[string]string{}
@@ -160,8 +159,8 @@ func (e *extension) get(ctx context.Context, params []byte) ([]byte, error) {
 	return []byte(`{"value":null}`), nil
 }
 
-// set sets a value of the extension's own configuration, and tells the program if it
-// wants to know.
+// set sets a value of the extension's configuration and notifies the program if it has
+// subscribed.
 func (e *extension) set(ctx context.Context, key, value string) error {
 	err := manifest.CheckKey(key)
 	if err == nil && len(value) > manifest.MaxValue {
@@ -179,19 +178,19 @@ func (e *extension) set(ctx context.Context, key, value string) error {
 	if t := e.current.Load(); t != nil && t.subscribed.Load() {
 		ctx, cancel := context.WithTimeout(ctx, protocol.Timeout(protocol.ConfigChanged))
 		defer cancel()
-		// One that has ended, or does not read, asks again when it is started.
+		// A program that has ended, or does not read, gets the values when it starts again.
 		_ = t.Notify(ctx, protocol.ConfigChanged, protocol.Setting(key, value))
 	}
 	return nil
 }
 
-// Setting is one value of an extension's own configuration.
+// Setting is one value of an extension's configuration.
 type Setting struct {
 	Key, Value string
-	Set        bool // else it is what the manifest gives
+	Set        bool // false if it is the default of the manifest
 }
 
-// Config returns the own configuration of an extension, by key.
+// Config returns the configuration of an extension, sorted by key.
 func (r *Registry) Config(ctx context.Context, name string) ([]Setting, error) {
 	e, err := r.find(name)
 	if err != nil {
@@ -213,9 +212,9 @@ func (r *Registry) Config(ctx context.Context, name string) ([]Setting, error) {
 	return all, nil
 }
 
-// SetConfig sets a value of an extension's own configuration. The program hears of
-// it at once if it has asked to. Errors are gate.ErrNotFound, gate.ErrInvalid, and
-// those of the disk.
+// SetConfig sets a value of an extension's configuration. The program is notified at once if it
+// has subscribed. Errors are gate.ErrNotFound, gate.ErrNotRunning, gate.ErrInvalid, and those
+// of the disk.
 func (r *Registry) SetConfig(ctx context.Context, name, key, value string) error {
 	e, err := r.find(name)
 	if err == nil && e.kept == nil {

@@ -27,7 +27,7 @@ func (h *house) text(name, tool, input string) string {
 	return result.Content[0].Text
 }
 
-// ask has an extension ask the daemon.
+// ask has an extension send a request to the daemon.
 func (h *house) ask(name, method, params string) string {
 	h.t.Helper()
 	return h.text(name, "ask", fmt.Sprintf(`{"method":%q,"params":%s}`, method, params))
@@ -121,7 +121,7 @@ func TestMemory(t *testing.T) {
 			t.Errorf("%.60s: %s; want %s", params, got, want)
 		}
 	}
-	// What was written down outlives the program and its removal, until it is purged.
+	// Its memory outlives the program and its removal, until it is purged.
 	kept, err := h.Remove(t.Context(), "x", false, extension.By{})
 	if err != nil || kept.Records != 3 {
 		t.Errorf("kept %+v, %v", kept, err)
@@ -135,7 +135,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// config.set, config.get and config.changed, whoever sets.
+// config.set, config.get and config.changed, whoever sets a value.
 func TestConfiguration(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t).start()

@@ -22,13 +22,13 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/supervise"
 )
 
-// What begins with these in the folder of extensions is ours, and on its way.
+// Prefixes of temporary folders of ours in the folder of extensions.
 const (
 	staging = ".staging-"
 	old     = ".old-"
 )
 
-// ManifestError refuses a folder whose manifest is wrong, and says all that is.
+// ManifestError reports an invalid manifest, with all that is wrong with it.
 type ManifestError struct{ Problems []config.Diagnostic }
 
 func (e *ManifestError) Error() string {
@@ -41,24 +41,24 @@ func (e *ManifestError) Error() string {
 	return text
 }
 
-// Is makes it a gate.ErrInvalid.
+// Is reports whether target is gate.ErrInvalid.
 func (e *ManifestError) Is(target error) bool { return target == gate.ErrInvalid }
 
-// Candidate is a folder that could be installed, as a person is shown it.
+// Candidate is a folder that can be installed, as it is shown to a person.
 type Candidate struct {
 	Dir      string // absolute
 	Manifest *manifest.Manifest
 	Warnings []config.Diagnostic
-	Digest   [32]byte // names all that is in the folder
+	Digest   [32]byte // of all that is in the folder
 	Files    int
 	Bytes    int64
-	Program  string // path of what its command would start; empty when there is none
-	// Installed is what it would replace; nil for nothing.
+	Program  string // path of the program that its command would start; empty if there is none
+	// Installed is the extension that it would replace; nil for none.
 	Installed *View
 }
 
-// Look looks at a folder that is to be installed. Errors are a *ManifestError, and
-// those of gate for a folder that can't be installed.
+// Look examines a folder that is to be installed. Errors are a *ManifestError, and those of
+// gate for a folder that can't be installed.
 func (r *Registry) Look(dir string) (*Candidate, error) {
 	dir, err := r.source(dir)
 	if err != nil {
@@ -73,7 +73,7 @@ func (r *Registry) Look(dir string) (*Candidate, error) {
 		return nil, err
 	}
 	c := &Candidate{Dir: dir, Manifest: m, Warnings: warnings, Digest: listing.Digest(), Files: listing.Files, Bytes: listing.Bytes}
-	c.Program, _ = r.program(m, dir) // whether it is there is what a person wants to know
+	c.Program, _ = r.program(m, dir) // an empty path tells the person that there is no program
 	if e, err := r.find(m.Name); err == nil && e.kept != nil {
 		v := e.view()
 		c.Installed = &v
@@ -81,7 +81,7 @@ func (r *Registry) Look(dir string) (*Candidate, error) {
 	return c, nil
 }
 
-// source is where a folder really lies.
+// source returns dir with symbolic links resolved.
 func (r *Registry) source(dir string) (string, error) {
 	if !filepath.IsAbs(dir) {
 		return "", fmt.Errorf("install %q: %w: the path is not absolute", dir, gate.ErrInvalid)
@@ -99,8 +99,8 @@ func (r *Registry) source(dir string) (string, error) {
 	return dir, nil
 }
 
-// read reads the manifest of a folder that was listed, and holds it to what else is
-// in the folder. The folder is a copy of the one at dir, or is that.
+// read reads and checks the manifest of a listed folder. copied is the folder to read; dir,
+// which may be the same, is where it comes from and stands in errors.
 func read(copied, dir string, listing *folder.Listing) (m *manifest.Manifest, text []byte, warnings []config.Diagnostic, err error) {
 	text, err = readManifest(copied)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -137,10 +137,11 @@ func readManifest(dir string) ([]byte, error) {
 	return text, err
 }
 
-// Install copies the folder at dir to where extensions are, and runs it, in place of
-// the one of its name. digest, when not nil, is that of what was shown; another
-// content is gate.ErrChanged. Errors are further those of Look, of the record and of
-// the disk. What ran before goes on when nothing was changed yet.
+// Install copies the folder at dir to the folder of extensions and runs it, in place of an
+// extension with its name. digest, when not nil, is that of the content that the person saw; if
+// the content differs, the error is gate.ErrChanged. Other errors are those of Look, of the
+// record and of the disk. If Install fails before it has changed anything, the previous version
+// keeps running.
 func (r *Registry) Install(ctx context.Context, dir string, digest []byte, by By) (*View, error) {
 	r.installing.Lock()
 	defer r.installing.Unlock()
@@ -156,7 +157,7 @@ func (r *Registry) Install(ctx context.Context, dir string, digest []byte, by By
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(staged) // it has another name by then, if all went well
+	defer os.RemoveAll(staged) // renamed by then, if all went well
 	m, text, _, err := read(staged, dir, listing)
 	if err != nil {
 		return nil, err
@@ -174,7 +175,7 @@ func (r *Registry) Install(ctx context.Context, dir string, digest []byte, by By
 	}
 	r.take(m.Name)
 	if err := r.replace(ctx, staged, kept); err != nil {
-		// What is there now is looked at again, and refused where it is neither.
+		// Load what is there now; it is refused if it is neither version.
 		return nil, errors.Join(fmt.Errorf("install %s: %w", m.Name, err), r.load(ctx, m.Name))
 	}
 	r.put(next)
@@ -182,8 +183,8 @@ func (r *Registry) Install(ctx context.Context, dir string, digest []byte, by By
 	return &view, nil
 }
 
-// replace puts the staged folder in the place of what is there, and keeps what a
-// person agreed to.
+// replace moves the staged folder to where the extension lies and keeps what the person agreed
+// to in the state database.
 func (r *Registry) replace(ctx context.Context, staged string, kept *store.Extension) error {
 	place := filepath.Join(r.o.Dir, kept.Name)
 	away := filepath.Join(r.o.Dir, old+rand.Text())
@@ -200,15 +201,14 @@ func (r *Registry) replace(ctx context.Context, staged string, kept *store.Exten
 	return errors.Join(err, os.RemoveAll(away))
 }
 
-// Kept is what stays of an extension that was removed.
+// Kept is what remains of an extension that was removed.
 type Kept struct {
-	Values  int // of its own configuration
+	Values  int // of its configuration
 	Records int // of its memory
 }
 
-// Remove ends an extension and takes its folder away; with purge also its own
-// configuration and its memory. Errors are gate.ErrNotFound, and those of the record
-// and the disk.
+// Remove stops an extension and deletes its folder; with purge also its configuration and its
+// memory. Errors are gate.ErrNotFound, and those of the record and the disk.
 func (r *Registry) Remove(ctx context.Context, name string, purge bool, by By) (Kept, error) {
 	r.installing.Lock()
 	defer r.installing.Unlock()
@@ -243,7 +243,7 @@ func (r *Registry) Remove(ctx context.Context, name string, purge bool, by By) (
 	return Kept{Values: len(values), Records: records}, err
 }
 
-// tidy clears away what a crash has left in the folder of extensions.
+// tidy removes what a crash has left in the folder of extensions.
 func (r *Registry) tidy() error {
 	entries, err := os.ReadDir(r.o.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -257,9 +257,9 @@ func (r *Registry) tidy() error {
 	return err
 }
 
-// Scan looks again at what is installed: a folder that was changed is not run any
-// more, one that is again what a person agreed to is, and one that came without
-// anybody's word is listed and not run.
+// Scan compares the folders with what is installed. It stops an extension whose folder has
+// changed, runs one whose folder is again what a person agreed to, and lists, without running
+// it, a folder that nobody agreed to.
 func (r *Registry) Scan(ctx context.Context) error {
 	r.installing.Lock()
 	defer r.installing.Unlock()
@@ -296,7 +296,7 @@ func (r *Registry) Scan(ctx context.Context) error {
 	return nil
 }
 
-// folders names what lies in the folder of extensions.
+// folders returns the names of the folders of extensions.
 func (r *Registry) folders() ([]string, error) {
 	entries, err := os.ReadDir(r.o.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -311,7 +311,8 @@ func (r *Registry) folders() ([]string, error) {
 	return names, nil
 }
 
-// look takes up what a person agreed to, or looks again at it. r.installing is held.
+// look loads an installed extension, or checks the folder of a loaded one. r.installing must be
+// held.
 func (r *Registry) look(kept *store.Extension) {
 	e, _ := r.find(kept.Name)
 	if e == nil || e.kept == nil || e.process == nil {
@@ -324,14 +325,13 @@ func (r *Registry) look(kept *store.Extension) {
 	if changed := e.unchanged() != nil; changed == refused {
 		return
 	}
-	// It is only asked to begin another life, which looks at the folder; nobody
-	// waits here for how that goes.
+	// The restart checks the folder. It is only triggered here: nobody waits for its outcome.
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_ = e.process.Restart(ctx)
 }
 
-// accepted makes the extension of what a person agreed to.
+// accepted returns the extension that a person agreed to.
 func (r *Registry) accepted(kept *store.Extension) *extension {
 	m, problems := manifest.Parse(filepath.Join(r.o.Dir, kept.Name, manifest.FileName), kept.Manifest)
 	if m == nil {
@@ -340,8 +340,8 @@ func (r *Registry) accepted(kept *store.Extension) *extension {
 	return r.newExtension(kept.Name, kept, m, nil)
 }
 
-// stranger lists a folder that nobody has agreed to. What its manifest says of hooks
-// counts all the same: it may have been agreed to before the state was lost.
+// stranger registers a folder that nobody has agreed to. The hooks of its manifest apply
+// nevertheless: a person may have agreed to it before the state was lost.
 func (r *Registry) stranger(name string) {
 	var m *manifest.Manifest
 	text, err := readManifest(filepath.Join(r.o.Dir, name))
@@ -362,8 +362,8 @@ func (r *Registry) stranger(name string) {
 	r.put(r.newExtension(name, nil, m, wrong))
 }
 
-// load makes what is there of one name into its extension again, after a change that
-// went wrong. r.installing is held.
+// load registers what is there under a name again, after a change that failed. r.installing
+// must be held.
 func (r *Registry) load(ctx context.Context, name string) error {
 	rows, err := r.o.Store.Extensions(ctx)
 	if err != nil {

@@ -23,7 +23,7 @@ func TestInstallUpgradeRemove(t *testing.T) {
 		t.Fatalf("look: %+v, %v", shown, err)
 	}
 	by := extension.By{Decider: "the test", Surface: "terminal"}
-	// What was shown is what is installed, or nothing.
+	// Exactly what was shown is installed, or nothing.
 	other := filepath.Join(src, "more.txt")
 	if err := os.WriteFile(other, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func TestInstallUpgradeRemove(t *testing.T) {
 	if got := h.Before(t.Context(), c); got.Move != gate.Deny || h.Revision() == before {
 		t.Errorf("before: %+v", got)
 	}
-	// An upgrade takes its place without a restart of ours; so does a step back.
+	// An upgrade takes effect without a restart of the daemon; so does a downgrade.
 	h.install(fake.Extension{Name: "x", Version: "2.0.0"})
 	if got := h.Before(t.Context(), c); got.Move != gate.Forward {
 		t.Errorf("before, once upgraded: %+v", got)
@@ -126,7 +126,7 @@ func TestWhatIsNotInstalled(t *testing.T) {
 	}
 }
 
-// Nothing runs, or goes on, that can't be written down.
+// Nothing is started or kept running if that can't be recorded.
 func TestInstallWithoutARecord(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t).start()
@@ -145,8 +145,7 @@ func TestInstallWithoutARecord(t *testing.T) {
 	}
 }
 
-// What an agent's file tool does to the folder of an extension takes its hooks away
-// from nobody.
+// A change of an extension's folder, for example by an agent's file tool, removes no hook.
 func TestAFolderThatChanges(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -197,7 +196,7 @@ func TestAFolderThatChanges(t *testing.T) {
 			h.stop()
 			h.start()
 			refused("after a restart of the daemon")
-			// To install it again is to agree to it again.
+			// Installing it again is agreeing to it again.
 			h.install(fake.Extension{Name: "x"})
 			if got := h.Before(t.Context(), c); got.Move != gate.Forward {
 				t.Errorf("installed again: %+v", got)
@@ -232,8 +231,8 @@ func TestAFolderThatIsMendedRunsAgain(t *testing.T) {
 	}
 }
 
-// A folder that nobody has agreed to is not run. If it wants to see calls they wait
-// for a person all the same: it may have been agreed to before the state was lost.
+// A folder that nobody has agreed to is not run. If it wants to see calls, they are still
+// denied: a person may have agreed to it before the state was lost.
 func TestAFolderThatNobodyAgreedTo(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -274,7 +273,7 @@ func TestARestartOfTheDaemon(t *testing.T) {
 	h := newHouse(t).start()
 	h.install(fake.Extension{Name: "x", Modes: []string{"modify"}})
 	h.stop()
-	// A crash in the middle of an installation leaves nothing behind.
+	// A crash during an installation leaves nothing behind.
 	if err := os.MkdirAll(filepath.Join(h.extensions(), ".staging-ABC"), 0o700); err != nil {
 		t.Fatal(err)
 	}

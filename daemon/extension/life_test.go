@@ -15,7 +15,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/fake"
 )
 
-// What another start would only repeat is not started again.
+// An extension is not restarted after an error that another start would repeat.
 func TestGreetingsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -36,7 +36,7 @@ func TestGreetingsThatAreRefused(t *testing.T) {
 	}
 }
 
-// Three restarts, then it has failed, until somebody asks.
+// After three restarts it has failed, until a person restarts it.
 func TestTheBudget(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t).start()
@@ -56,7 +56,7 @@ func TestTheBudget(t *testing.T) {
 	if there, err := fleet.Restart(t.Context(), supervise.KindExtension, "y", ""); there || err != nil {
 		t.Errorf("restart of none: %v, %v", there, err)
 	}
-	// The manifest can say another number.
+	// The manifest can set another number.
 	h.install(fake.Extension{Name: "x", Modes: []string{"crash-start"}, Manifest: "restart: {attempts: 1, first: 10ms, most: 10ms}\n"})
 	if v := h.settled("x"); v.Status.State != supervise.Failed || v.Status.Restarts != 1 {
 		t.Errorf("with a budget of one: %+v", v.Status)
@@ -97,7 +97,7 @@ func TestEnvironment(t *testing.T) {
 	var got []string
 	for _, entry := range strings.Split(h.text("x", "env", `{}`), "\n") {
 		name, _, _ := strings.Cut(entry, "=")
-		// What the shell and the script of the fake add, and the mark by which its processes are known.
+		// Added by the shell and the script of the fake, and the mark of its processes.
 		if !slices.Contains([]string{"PWD", "OLDPWD", "SHLVL", "_", "GORACE", "THOUGHTGATE_CHILD"}, name) {
 			got = append(got, entry)
 		}
@@ -109,7 +109,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// One that does not leave, and one that leaves others behind, are gone all the same.
+// An extension that does not exit, or leaves processes behind, is ended completely.
 func TestTheEnd(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"stay", "fork", "deaf"} {
@@ -121,7 +121,7 @@ func TestTheEnd(t *testing.T) {
 			if err != nil || v.Status.State != supervise.Running {
 				t.Fatalf("%+v, %v", v.Status, err)
 			}
-			forked := func() []byte { // asked in one mode alone: it would find another pgrep, too
+			forked := func() []byte { // in one mode only: pgrep would find another pgrep
 				found, _ := exec.Command("pgrep", "-f", "sleep 600.*"+leftBehind).Output()
 				return found
 			}
@@ -143,7 +143,7 @@ func TestTheEnd(t *testing.T) {
 	}
 }
 
-// A daemon that ends takes its extensions with it, all at once.
+// A daemon that ends stops all its extensions concurrently.
 func TestTheEndOfAll(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t).start()

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	if code, ok := fake.PlayExtension(os.Args[1:]); ok {
 		os.Exit(code)
 	}
-	stop, _ := child.AdoptOrphans() // without it orphans go unnoticed here, as they do on macOS
+	stop, _ := child.AdoptOrphans() // without it orphans go unnoticed, as on macOS
 	code := m.Run()
 	stop()
 	if left, _ := exec.Command("pgrep", "-f", leftBehind).Output(); len(left) > 0 {
@@ -39,8 +39,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// leftBehind stands in the command line of each program that must not outlive the
-// tests: that of this very run.
+// leftBehind matches the command lines of programs of this test run, which must not outlive it.
 var leftBehind = fmt.Sprintf("fake-extension.*owner=%d-", os.Getpid())
 
 // records keeps what is recorded.
@@ -60,7 +59,7 @@ func (r *records) Record(_ context.Context, line *record.Record, _ []byte, _ []s
 	return nil
 }
 
-// said lists verdicts and names of what is on record.
+// said lists verdicts and names of the records.
 func (r *records) said() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,11 +70,11 @@ func (r *records) said() string {
 	return strings.Join(all, ", ")
 }
 
-// house is a registry with its folders, kept over restarts of the registry.
+// house is a registry with its folders, which outlive a restart of the registry.
 type house struct {
 	*extension.Registry
 	t       testing.TB
-	dir     string // of all
+	dir     string // contains all the others
 	env     map[string]string
 	db      *store.DB
 	records records
@@ -137,7 +136,7 @@ func (h *house) start() *house {
 	return h
 }
 
-// source makes a folder with an extension that behaves so.
+// source creates a folder with an extension.
 func (h *house) source(e fake.Extension) string {
 	h.t.Helper()
 	program, err := os.Executable()
@@ -153,7 +152,7 @@ func (h *house) source(e fake.Extension) string {
 	return dir
 }
 
-// install installs an extension that behaves so, and waits until it runs, or does not.
+// install installs an extension and waits until it runs or has failed.
 func (h *house) install(e fake.Extension) {
 	h.t.Helper()
 	if _, err := h.Install(h.t.Context(), h.source(e), nil, extension.By{Decider: "the test"}); err != nil {
@@ -186,7 +185,7 @@ func (h *house) until(what string, is func() bool) {
 	}
 }
 
-// call is a call of a tool, as the gate sees it.
+// call returns a call of a tool, as the gate sees it.
 func call(t testing.TB, server, tool, arguments string) *gate.Call {
 	t.Helper()
 	c := &gate.Call{

@@ -28,51 +28,51 @@ var (
 	errPermitted = errors.New("its manifest does not have the permission")
 )
 
-// grace is how long an extension may take to leave: nobody waits for it but us.
+// grace is the grace period of an extension: only the daemon waits for its end.
 var grace = child.Grace{Stdin: 2 * time.Second, Term: 2 * time.Second}
 
-// mostHandled is how many requests of one extension are answered at once.
+// mostHandled is the maximum number of concurrent requests of one extension.
 const mostHandled = 32
 
-// extension is one version of one extension. An upgrade puts another in its place.
+// extension is one version of an extension. An upgrade creates another.
 type extension struct {
 	name     string
 	dir      string
-	kept     *store.Extension   // nil: nobody has agreed to it
-	manifest *manifest.Manifest // as it was agreed to; nil when it can't be read
-	wrong    error              // why it is not run; nil when process is set
+	kept     *store.Extension   // nil if nobody has agreed to it
+	manifest *manifest.Manifest // as agreed to; nil if invalid
+	wrong    error              // why it is not run; nil if process is set
 	process  *supervise.Process[*talk]
 	registry *Registry
 
-	quit     chan struct{} // closed when it has to end
+	quit     chan struct{} // closed when it must end
 	done     chan struct{} // closed when it has ended, if it was started
-	idle     chan struct{} // closed when nothing is asked of it any more, once it is taken away
-	replaced chan struct{} // closed when another has its place, or none
-	failures chan error    // why it failed, to be recorded
-	gone     bool          // guarded by registry.mu, like started
+	idle     chan struct{} // closed when no request is under way, once leaving is set
+	replaced chan struct{} // closed when another version is registered, or its name was removed
+	failures chan error    // why it failed; to be recorded
+	gone     bool          // it is being removed or replaced; guarded by registry.mu, like started
 	started  bool
 
-	current   atomic.Pointer[talk] // the last conversation
-	strays    atomic.Uint64        // messages of it that said nothing to anybody
-	streaming chan struct{}        // has an item while a provider streams
-	turn      sync.Mutex           // held while it is at the state database: others come in between
+	current   atomic.Pointer[talk] // the latest connection
+	strays    atomic.Uint64        // messages of it that were invalid or that nobody expected
+	streaming chan struct{}        // holds a token while a provider streams
+	turn      sync.Mutex           // held during its access to the state database, so that extensions take turns
 
-	mu       sync.Mutex         // guards what follows
+	mu       sync.Mutex         // guards the fields below
 	declared *protocol.Declared // nil before its first handshake
 	began    time.Time
-	busy     int  // how much is asked of it
-	leaving  bool // nothing more may be asked of it
+	busy     int  // requests under way
+	leaving  bool // no further request may begin
 }
 
-// talk is one conversation with an extension.
+// talk is one connection to an extension.
 type talk struct {
 	*wire.Conn
-	subscribed atomic.Bool // it wants to hear of changes of its configuration
-	unsure     atomic.Bool // a stream was given up, and may say more
+	subscribed atomic.Bool // wants notifications when its configuration changes
+	unsure     atomic.Bool // a stream was given up, and more of it may arrive
 }
 
-// newExtension makes the extension that lies in dir. kept is what a person agreed
-// to, nil for nothing.
+// newExtension returns the extension in the folder with that name. kept is what a person agreed
+// to, nil if nobody has. wrong says why the extension must not run.
 func (r *Registry) newExtension(name string, kept *store.Extension, m *manifest.Manifest, wrong error) *extension {
 	e := &extension{
 		name: name, dir: filepath.Join(r.o.Dir, name), kept: kept, manifest: m, wrong: wrong, registry: r,
@@ -88,7 +88,7 @@ func (r *Registry) newExtension(name string, kept *store.Extension, m *manifest.
 		Run:       func(ctx context.Context, t *talk) error { return t.Run(ctx) },
 		Handshake: e.greet, HandshakeTimeout: protocol.Timeout(protocol.Initialize),
 		Farewell: func(ctx context.Context, t *talk) {
-			// It leaves in any case; what it answers is of no matter.
+			// It ends in any case, so its answer does not matter.
 			_, _ = t.Call(ctx, protocol.Shutdown, []byte(`{}`))
 		},
 		FarewellTimeout: protocol.Timeout(protocol.Shutdown), Grace: grace,
@@ -105,11 +105,11 @@ func (e *extension) changed(s supervise.Status) {
 	}
 	select {
 	case e.failures <- s.Err:
-	default: // one is on its way
+	default: // one is pending
 	}
 }
 
-// digest is that of the folder as it was agreed to, in hex; empty for none.
+// digest returns the hex digest of the folder as agreed to; empty if nobody has agreed.
 func (e *extension) digest() string {
 	if e.kept == nil {
 		return ""
@@ -118,7 +118,7 @@ func (e *extension) digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// spec says what to start, if the folder is still what a person agreed to.
+// spec returns the command to start, if the folder is still what a person agreed to.
 func (e *extension) spec() (child.Spec, error) {
 	if err := e.unchanged(); err != nil {
 		return child.Spec{}, supervise.Permanent(err)
@@ -135,12 +135,13 @@ func (e *extension) spec() (child.Spec, error) {
 	return child.Spec{Command: program, Args: e.manifest.Args, Env: e.registry.environment(e.manifest), Dir: e.dir}, nil
 }
 
-// program is the path of what the command of an extension in dir starts.
+// program returns the path of the program that an extension in dir starts.
 func (r *Registry) program(m *manifest.Manifest, dir string) (string, error) {
 	return child.Resolve(m.Command, r.environment(m), dir)
 }
 
-// unchanged says what is another in the folder than when it was installed.
+// unchanged returns an error that names the first difference between the folder and its listing
+// from the installation.
 func (e *extension) unchanged() error {
 	now, err := folder.List(e.dir)
 	if err != nil {
@@ -152,10 +153,11 @@ func (e *extension) unchanged() error {
 	return nil
 }
 
-// inherited are the variables that every extension gets.
+// inherited are the variables that every extension gets from the daemon.
 var inherited = []string{"PATH", "HOME", "LANG", "TERM", "XDG_RUNTIME_DIR"}
 
-// environment is all that the program gets of ours, and what its manifest sets.
+// environment returns the environment of an extension: the variables that it may have from the
+// daemon, and those that its manifest sets.
 func (r *Registry) environment(m *manifest.Manifest) []string {
 	var env []string
 	for _, names := range [][]string{inherited, m.Pass} {
@@ -181,7 +183,7 @@ func (e *extension) open(speaks tongue, in io.WriteCloser, out io.ReadCloser) *t
 	return t
 }
 
-// greet makes the handshake.
+// greet performs the handshake.
 func (e *extension) greet(ctx context.Context, t *talk) error {
 	values, err := e.values(ctx)
 	if err != nil {
@@ -203,7 +205,7 @@ func (e *extension) greet(ctx context.Context, t *talk) error {
 	return nil
 }
 
-// offers returns what the extension offers; nothing while it is not to be had.
+// offers returns what the extension offers; nothing while it is not available.
 func (e *extension) offers() protocol.Declared {
 	e.mu.Lock()
 	declared := e.declared
@@ -217,7 +219,7 @@ func (e *extension) offers() protocol.Declared {
 	return *declared
 }
 
-// may refuses what the manifest has no permission for.
+// may returns an error if the manifest does not have permission p.
 func (e *extension) may(p manifest.Permission) error {
 	if e.manifest == nil || !e.manifest.Has(p) {
 		return fmt.Errorf("extension %q: %w: %w %s", e.name, gate.ErrForbidden, errPermitted, p)

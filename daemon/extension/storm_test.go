@@ -14,8 +14,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/fake"
 )
 
-// While an extension is killed, restarted, upgraded and its folder changed under it,
-// a call either bears its mark or is refused.
+// While an extension is killed, restarted and upgraded and its folder changes, each call either
+// has its mark or is denied.
 func TestNoCallPassesUnjudged(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t).start()
@@ -51,7 +51,7 @@ func TestNoCallPassesUnjudged(t *testing.T) {
 	for range 3 {
 		enough()
 		if v, err := h.Get("x"); err == nil && v.Status.PID > 0 {
-			_ = syscall.Kill(v.Status.PID, syscall.SIGKILL) // it may have gone by itself
+			_ = syscall.Kill(v.Status.PID, syscall.SIGKILL) // it may have ended by itself
 		}
 		enough()
 		if _, err := h.Fleet().Restart(t.Context(), "extension", "x", ""); err != nil {

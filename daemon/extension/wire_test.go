@@ -18,14 +18,14 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/fake"
 )
 
-// playProtobuf is an extension on the protobuf wire. It modifies what it sees, unless
-// it is told to say something that is too long, or nothing that makes sense.
+// playProtobuf is an extension with the protobuf wire protocol. It modifies calls, unless its
+// mode is to send a message that is too long or invalid.
 func playProtobuf() int {
 	var host *client.Host
 	mark := func(raw json.RawMessage) (client.Answer, error) {
 		switch {
 		case slices.Contains(os.Args, "too-long"):
-			os.Stdout.Write([]byte{0x00, 0xa0, 0x00, 0x01}) // 10 MiB and one
+			os.Stdout.Write([]byte{0x00, 0xa0, 0x00, 0x01}) // 10 MiB and one byte
 		case slices.Contains(os.Args, "garbage"):
 			os.Stdout.Write([]byte{0, 0, 0, 2, 0xff, 0xff})
 		}
@@ -70,7 +70,7 @@ func playProtobuf() int {
 
 const protobuf = "wire: protobuf\nhooks: {before: {}, after: {}}\nrestart: {first: 10ms, most: 20ms}\n"
 
-// The other wire, from one end to the other.
+// The protobuf wire protocol from end to end.
 func TestProtobuf(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t).start()

@@ -1,5 +1,5 @@
-// Package exttest makes folders of the extensions that ship, as `make extensions`
-// does, for tests that install them.
+// Package exttest builds the folders of the included extensions, as `make extensions` does, for
+// tests that install them.
 package exttest
 
 import (
@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Folder returns a folder with the extension of that name, built, which can be
-// installed. It lies as long as the test runs.
+// Folder builds the extension with that name and returns its folder, ready for installation. It
+// is removed at the end of the test.
 func Folder(tb testing.TB, name string) string {
 	tb.Helper()
 	_, self, _, ok := runtime.Caller(0)
@@ -41,7 +41,7 @@ func Folder(tb testing.TB, name string) string {
 	return to
 }
 
-// build builds the program in dir, which may be a module of its own.
+// build builds the program in dir, which may be a separate module.
 func build(tb testing.TB, dir, program string) {
 	tb.Helper()
 	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", program, ".")

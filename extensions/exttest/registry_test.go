@@ -24,7 +24,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	stop, _ := child.AdoptOrphans() // without it orphans go unnoticed here, as they do on macOS
+	stop, _ := child.AdoptOrphans() // without it orphans go unnoticed, as on macOS
 	code := m.Run()
 	stop()
 	os.Exit(code)
@@ -34,7 +34,7 @@ type forgotten struct{}
 
 func (forgotten) Record(context.Context, *record.Record, []byte, []string) error { return nil }
 
-// house is a registry in which all that ship are installed.
+// house is a registry with all included extensions installed.
 type house struct {
 	*extension.Registry
 	stop func() // returns when no program runs any more
@@ -113,8 +113,8 @@ func (h *house) before(t *testing.T, c *gate.Call, refusal string) {
 	}
 }
 
-// TestShipped installs the three extensions that ship into a registry, and asks
-// each for what it is for.
+// TestShipped installs the three included extensions into a registry and tests the purpose of
+// each.
 func TestShipped(t *testing.T) {
 	for _, program := range []string{"go", "python3"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -124,11 +124,11 @@ func TestShipped(t *testing.T) {
 	h := open(t, "pathguard", "quota", "scrubber")
 	project := t.TempDir()
 
-	// pathguard, in Python on the Content-Length wire.
+	// pathguard, in Python with the Content-Length wire protocol.
 	h.before(t, call(t, "read", `{"path":"a.txt"}`, project), "")
 	h.before(t, call(t, "read", `{"path":"../a.txt"}`, project), `the extension "pathguard" refused it: the argument path leads to '../a.txt'`)
 
-	// quota, in Go on the protobuf wire, told of a new limit.
+	// quota, in Go with the protobuf wire protocol, after a change of its limit.
 	if err := h.SetConfig(t.Context(), "quota", "limits", "fs/write=1"); err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestShipped(t *testing.T) {
 		t.Errorf("%s, %d, %v", said, exit, err)
 	}
 
-	// What runs leaves with the registry, and each was told to.
+	// All end with the registry, after a request to shut down.
 	h.stop()
 	for _, name := range []string{"pathguard", "quota", "scrubber"} {
 		if v, err := h.Get(name); err != nil || v.Status.State != supervise.Stopped || v.Strays > 0 {
@@ -172,7 +172,7 @@ func (h *house) run(t *testing.T, name, command string, args ...string) (said st
 	return said, exit, err
 }
 
-// TestQuotaIsRemembered starts quota anew within the hour.
+// TestQuotaIsRemembered restarts quota within the hour.
 func TestQuotaIsRemembered(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("go is not here to build extensions with")
@@ -189,8 +189,8 @@ func TestQuotaIsRemembered(t *testing.T) {
 	h.before(t, call(t, "write", `{}`, ""), "the quota of fs/write is 1 calls in an hour")
 }
 
-// TestManifests reads the manifests of what ships, and that of the page about
-// extensions in Go, as the daemon does. None leaves anything to be said.
+// TestManifests parses the manifests of the included extensions, and that in the documentation
+// of extensions in Go, as the daemon does. There must be no errors or warnings.
 func TestManifests(t *testing.T) {
 	texts := map[string]string{}
 	paths, err := filepath.Glob("../*/extension.yaml")

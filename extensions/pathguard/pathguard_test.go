@@ -1,5 +1,5 @@
-// Package pathguard_test runs pathguard, which is written in Python, as the gate
-// does, and its own tests.
+// Package pathguard_test runs pathguard, which is written in Python, as the gate does, and runs
+// its own tests.
 package pathguard_test
 
 import (
@@ -25,7 +25,7 @@ func python(t *testing.T) string {
 	return path
 }
 
-// TestUnits runs the tests that stand beside the program.
+// TestUnits runs the program's own tests.
 func TestUnits(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), python(t), "-B", "-m", "unittest")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -33,8 +33,8 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// TestProgram talks to the program as the gate does: started as the manifest says,
-// with 100 calls at once.
+// TestProgram talks to the program as the gate does: started according to the manifest, with
+// 100 concurrent calls.
 func TestProgram(t *testing.T) {
 	project := t.TempDir()
 	cmd := exec.Command(python(t), "-I", "-B", "pathguard.py")

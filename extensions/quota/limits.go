@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// limits say how often a tool may be called in an hour.
+// limits are the maximum numbers of calls of a tool in an hour.
 type limits struct {
 	all  int // where no rule matches
 	some []rule
 }
 
-// rule is a limit for the tools that match, each for itself.
+// rule is a limit for each tool that matches.
 type rule struct {
 	pattern string // as server/tool; * and ? as in file names
 	limit   int
 }
 
-// parseLimits reads the two keys of the configuration: a number, and rules as
-// "fs/write_*=10, github/*=30", of which the first that matches counts.
+// parseLimits parses the two keys of the configuration: a number, and rules such as
+// "fs/write_*=10, github/*=30", of which the first match applies.
 func parseLimits(all, some string) (limits, error) {
 	var l limits
 	var err error
@@ -44,7 +44,7 @@ func parseLimits(all, some string) (limits, error) {
 	return l, nil
 }
 
-// most is the greatest limit: each call of the last hour is kept in mind.
+// most is the maximum limit: each call of the last hour is kept in memory.
 const most = 100_000
 
 func number(text string) (int, error) {
@@ -55,13 +55,13 @@ func number(text string) (int, error) {
 	return n, nil
 }
 
-// of returns the limit of a tool, which is named as server/tool.
+// of returns the limit of a tool, named as server/tool.
 func (l limits) of(tool string) int {
 	server, name, _ := strings.Cut(tool, "/")
 	for _, r := range l.some {
 		servers, names, _ := strings.Cut(r.pattern, "/")
-		// The patterns were tried when they were read. A * stops at a slash,
-		// which the name of a tool may have.
+		// parseLimits has validated the patterns. A * does not match a slash, which the name of
+		// a tool may contain.
 		serves, _ := path.Match(servers, server)
 		named, _ := path.Match(names, strings.ReplaceAll(name, "/", ":"))
 		if serves && named {

@@ -1,9 +1,8 @@
 // Quota is an extension that limits how often each tool is called in an hour.
 //
-// It is written on the protobuf wire with the package that authors of extensions
-// have (client/extension), uses most of what that offers, and is meant to be read
-// by who writes another: limits.go reads the configuration, window.go counts, and
-// this file joins the gate.
+// It uses the protobuf wire protocol and client/extension, the package for authors of
+// extensions, and most of that package's features. It is meant as an example: limits.go parses
+// the configuration, window.go counts, and this file handles the gate's requests.
 package main
 
 import (
@@ -23,10 +22,10 @@ func main() {
 	}
 }
 
-// called is the tag of the records that calls leave.
+// called is the tag of the records of calls.
 const called = "call"
 
-// quota is what the parts of the handler share.
+// quota is the state of the handler.
 type quota struct {
 	now    func() time.Time
 	host   *extension.Host // set by start
@@ -52,8 +51,7 @@ func (q *quota) handler() extension.Handler {
 	}
 }
 
-// start reads the configuration, and recalls the calls of the last hour: the
-// program may have been started anew within it.
+// start parses the configuration and loads the calls of the last hour from before a restart.
 func (q *quota) start(ctx context.Context, host *extension.Host) error {
 	q.host = host
 	limits, err := parseLimits(host.Config("limit"), host.Config("limits"))
@@ -67,11 +65,11 @@ func (q *quota) start(ctx context.Context, host *extension.Host) error {
 	return host.Subscribe(ctx)
 }
 
-// page is how many records are asked for at once, the newest first.
+// page is the number of records in one query, newest first.
 const page = 1000
 
-// recall counts what is remembered of the last hour. Of calls in the very
-// millisecond where one page ends and the next begins, some may be left out.
+// recall counts the remembered calls of the last hour. It may miss calls in the millisecond at
+// which one page ends and the next begins.
 func (q *quota) recall(ctx context.Context) error {
 	asked := extension.Query{TagPrefix: called, Since: q.now().Add(-hour), Limit: page}
 	for {
@@ -100,13 +98,13 @@ func (q *quota) before(ctx context.Context, call *extension.Call) (extension.Ans
 			tool, limit, again.Format("15:04:05"))), nil
 	}
 	if _, err := q.host.Remember(ctx, tool, []string{called}, nil); err != nil {
-		// It is counted while this program runs. Calls are not stopped for it.
+		// The call counts while this program runs. It is not denied because of this error.
 		fmt.Fprintf(os.Stderr, "quota: a call of %s is forgotten at the next start: %v\n", tool, err)
 	}
 	return extension.Continue(), nil
 }
 
-// left is the tool quota_left.
+// left implements the tool quota_left.
 func (q *quota) left(_ context.Context, input json.RawMessage) (json.RawMessage, error) {
 	var asked struct{ Tool string }
 	if err := json.Unmarshal(input, &asked); err != nil {
@@ -131,7 +129,7 @@ func (q *quota) left(_ context.Context, input json.RawMessage) (json.RawMessage,
 	return extension.TextAnd(text, map[string]any{"left": left})
 }
 
-// show is the command.
+// show implements the command show.
 func (q *quota) show(_ context.Context, out *extension.Output, args []string) (int, error) {
 	if len(args) > 0 {
 		return 2, out.Notice("usage: tgctl ext run quota show")
@@ -157,7 +155,7 @@ func (q *quota) show(_ context.Context, out *extension.Output, args []string) (i
 	return 0, task.Done(nil)
 }
 
-// changed takes a new limit over, unless it is none: then the old stays.
+// changed applies a new configuration. If it is invalid, the old one stays in force.
 func (q *quota) changed(string, string) {
 	limits, err := parseLimits(q.host.Config("limit"), q.host.Config("limits"))
 	if err != nil {

@@ -32,18 +32,17 @@ func (c *clock) pass(d time.Duration) {
 	c.t = c.t.Add(d)
 }
 
-// host is the gate's end of a conversation with the extension, and its memory.
+// host is the gate's end of a connection to the extension, and its memory.
 type host struct {
 	*wire.Conn
 	clock *clock
 
 	mu      sync.Mutex
 	records []string // JSON
-	full    bool     // nothing more is remembered
+	full    bool     // no more records are stored
 }
 
-// start starts the extension with this configuration. Records are what it
-// remembers of an earlier start.
+// start starts the extension with this configuration. records are those of an earlier run.
 func start(t *testing.T, config string, records ...string) *host {
 	t.Helper()
 	toExtension, fromGate := io.Pipe()
@@ -92,7 +91,7 @@ func (h *host) handle(_ context.Context, method string, params []byte) ([]byte, 
 	return []byte(`{"ok":true}`), nil
 }
 
-// call asks about a call, and wants this of the answer.
+// call asks about a call and expects this answer.
 func (h *host) call(t *testing.T, server, tool, want string) {
 	t.Helper()
 	answer, err := h.Call(t.Context(), "hook.before", fmt.Appendf(nil, `{"call":{"server":%q,"tool":%q,"arguments":{}}}`, server, tool))
@@ -118,13 +117,13 @@ func TestQuota(t *testing.T) {
 	h.call(t, "fs", "write_file", blocks)
 	h.call(t, "fs", "write_all", goes)
 	h.call(t, "github", "star", "the quota of github/star is no call at all")
-	// An hour after the first call one is free, and no more.
+	// An hour after the first call one call is permitted again, and no more.
 	h.clock.pass(59*time.Minute + time.Second)
 	h.call(t, "fs", "read", goes)
 	h.call(t, "fs", "read", blocks)
 }
 
-// A new start within the hour goes on counting.
+// After a restart within the hour earlier calls still count.
 func TestRemembers(t *testing.T) {
 	h := start(t, `{"limit":"2"}`)
 	h.call(t, "fs", "read", goes)
@@ -139,7 +138,7 @@ func TestRemembers(t *testing.T) {
 	h.call(t, "fs", "read", goes)
 	h.call(t, "fs", "read", blocks)
 
-	// Many are asked for page by page.
+	// Many records are queried page by page.
 	many := []string{fmt.Sprintf(`{"namespace":"quota","timestamp_ms":%d,"content":"fs/read","tags":["call"]}`, recent)}
 	for range page {
 		many = append(many, `{"namespace":"quota","timestamp_ms":1795000000000,"content":"fs/read","tags":["call"]}`)
@@ -149,7 +148,7 @@ func TestRemembers(t *testing.T) {
 	h.call(t, "fs", "write", goes)
 }
 
-// A memory that is full stops no call, and the limit still holds.
+// A full memory denies no call, and the limit still applies.
 func TestMemoryFull(t *testing.T) {
 	h := start(t, `{"limit":"1"}`)
 	h.mu.Lock()
@@ -163,7 +162,7 @@ func TestConfigChanges(t *testing.T) {
 	h := start(t, `{"limit":"1"}`)
 	h.call(t, "fs", "read", goes)
 	h.call(t, "fs", "read", blocks)
-	for _, value := range []string{"2", "many"} { // the second is none, and the first stays
+	for _, value := range []string{"2", "many"} { // the second is invalid, so the first stays
 		if err := h.Notify(t.Context(), "config.changed", fmt.Appendf(nil, `{"key":"limit","value":%q}`, value)); err != nil {
 			t.Fatal(err)
 		}

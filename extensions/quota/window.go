@@ -9,12 +9,12 @@ import (
 
 const hour = time.Hour
 
-// window is the last hour: when each tool was called in it. It moves on with each
-// question, so that a call is free again an hour after the one it follows.
+// window holds the calls of each tool in the last hour. The hour is relative to each request: a
+// call stops counting an hour after it was made.
 type window struct {
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	limits limits
-	calls  map[string][]time.Time // by server/tool; the oldest first
+	calls  map[string][]time.Time // by server/tool; oldest first
 }
 
 func (w *window) set(l limits) {
@@ -29,7 +29,7 @@ func (w *window) limit(tool string) int {
 	return w.limits.of(tool)
 }
 
-// recall counts a call that was made before.
+// recall adds an earlier call.
 func (w *window) recall(tool string, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -38,8 +38,8 @@ func (w *window) recall(tool string, at time.Time) {
 	w.calls[tool] = calls
 }
 
-// take counts a call, if there is room for it. Otherwise it says when there will
-// be.
+// take counts a call if the limit permits it. Otherwise it returns when the next call is
+// permitted.
 func (w *window) take(tool string, now time.Time) (limit int, again time.Time, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -56,13 +56,13 @@ func (w *window) take(tool string, now time.Time) (limit int, again time.Time, o
 	return limit, calls[len(calls)-limit].Add(hour), false
 }
 
-// usage is what a tool has used of its limit.
+// usage is how much of its limit a tool has used.
 type usage struct {
 	tool         string
 	calls, limit int
 }
 
-// used is the usage of each tool that was called, by name.
+// used returns the usage of each called tool, sorted by name.
 func (w *window) used(now time.Time) []usage {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,7 +75,7 @@ func (w *window) used(now time.Time) []usage {
 	return all
 }
 
-// move forgets what is over an hour ago. w.mu is held.
+// move removes calls from more than an hour ago. w.mu must be held.
 func (w *window) move(now time.Time) {
 	for tool, calls := range w.calls {
 		first, _ := slices.BinarySearchFunc(calls, now.Add(-hour), time.Time.Compare)

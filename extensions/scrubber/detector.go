@@ -14,21 +14,19 @@ import (
 	"github.com/zricethezav/gitleaks/v8/logging"
 )
 
-// detector is the detection library, as we use it. It is safe for concurrent
-// use.
+// detector wraps the detection library. It is safe for concurrent use.
 type detector struct{ library *detect.Detector }
 
-// newDetector loads the library's rules. It may be called once: the library
-// keeps what it says to a log of its own, which is turned off here, since
-// secrets might stand in it.
+// newDetector loads the library's rules. It may be called once. It disables the library's own
+// log, which could contain secrets.
 func newDetector() (*detector, error) {
 	logging.Logger = zerolog.Nop()
 	library, err := detect.NewDetectorDefaultConfig()
 	if err != nil {
 		return nil, err
 	}
-	// Else the words gitleaks:allow, written by whoever wrote the text, hide a
-	// secret; and so would any other word of a line by which a rule lets it pass.
+	// Otherwise the author of a text could hide a secret with the words gitleaks:allow, or with
+	// any other word in the line that a rule allows.
 	library.IgnoreGitleaksAllow = true
 	for id, rule := range library.Config.Rules {
 		rule.Allowlists = slices.DeleteFunc(rule.Allowlists, func(a *config.Allowlist) bool { return a.RegexTarget == "line" })
@@ -38,28 +36,27 @@ func newDetector() (*detector, error) {
 }
 
 const (
-	// part is how much text the library is given at once, in bytes: for each
-	// find it goes over all lines, and over all other finds.
+	// part is the maximum length of text for one call of the library, in bytes: for each find
+	// it scans all lines and all other finds.
 	part = 128 << 10
-	// overlap is how much of it is given again with what follows, so that what
-	// lies across is found: a private key has some 3 kB.
+	// overlap is how much of a part is repeated at the start of the next, so that secrets
+	// across the boundary are found: a private key has about 3 kB.
 	overlap = 12 << 10
 )
 
-// needle is a secret that stands somewhere in a text: wherever find does, since
-// where it was found the library does not say. Its columns are wrong for what
-// lies over several lines.
+// needle is a secret in a text. It is replaced wherever find occurs, since the library does not
+// report its position reliably: its columns are wrong for matches over several lines.
 type needle struct {
-	find   string // the secret, or what is around it where it is short
+	find   string // the secret, or also its surroundings if it is short
 	secret string
 	rule   string
 }
 
-// everywhere is how long a secret must be to be replaced wherever it stands. A
-// shorter one is replaced only where a rule saw it.
+// everywhere is the minimum length of a secret that is replaced wherever it occurs. A shorter
+// one is replaced only where a rule matched.
 const everywhere = 8
 
-// needles returns what the library takes for secrets in text, by what to find.
+// needles returns the secrets that the library finds in text, keyed by what to find.
 func (d *detector) needles(ctx context.Context, text string) (map[string]needle, error) {
 	var mu sync.Mutex // guards found
 	found := map[string]needle{}
@@ -83,7 +80,8 @@ func (d *detector) needles(ctx context.Context, text string) (map[string]needle,
 					if len(n.secret) < everywhere {
 						n.find = f.Match
 					}
-					// Of two rules that find the same, one has the say, whoever was first.
+					// If two rules find the same, the choice must not depend on which was
+					// first.
 					if known, ok := found[n.find]; n.secret != "" && (!ok || n.rule < known.rule) {
 						found[n.find] = n
 					}
@@ -99,7 +97,7 @@ func (d *detector) needles(ctx context.Context, text string) (map[string]needle,
 	return found, nil
 }
 
-// parts returns what the library is given of text, one after the other.
+// parts splits text into the parts for the library.
 func parts(text string) []string {
 	var all []string
 	for start := 0; ; {
@@ -115,8 +113,8 @@ func parts(text string) []string {
 	}
 }
 
-// blankBefore returns the end of the last blank before i, so that nothing is cut
-// in two that a rule takes as one; i when there is none near.
+// blankBefore returns the end of the last blank before i, so that a cut does not split what a
+// rule matches, or i if there is none nearby.
 func blankBefore(text string, i int) int {
 	from := max(0, i-overlap/2)
 	if at := strings.LastIndexAny(text[from:i], " \t\r\n"); at >= 0 {

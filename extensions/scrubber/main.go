@@ -1,13 +1,12 @@
-// Scrubber is an extension that takes secrets out of results before an agent
-// sees them: keys, tokens and passwords that some server put into its answer
-// become "[redacted: rule]", and every other byte stays as it was.
+// Scrubber is an extension that removes secrets from results before an agent sees them: keys,
+// tokens and passwords in a server's answer are replaced with "[redacted: rule]", and every
+// other byte is unchanged.
 //
-// What a secret is, the detection library of gitleaks says (detector.go), with
-// rules of ours for what it misses (rules.go). Secrets stand in JSON strings,
-// where they may be written with escapes, so the strings are taken out of the
-// result first (walk.go), looked through as one text, and what is found is
-// replaced by offset (scrub.go, quoted.go). This file joins the gate, on the
-// Content-Length wire.
+// The detection library of gitleaks finds secrets (detector.go), and rules of ours find what it
+// misses (rules.go). Secrets are in JSON strings, possibly with escapes. So the strings are
+// extracted from the result (walk.go) and searched as one text, and the secrets are replaced by
+// offset (scrub.go, quoted.go). This file handles the gate's requests, over the Content-Length
+// wire protocol.
 package main
 
 import (
@@ -32,15 +31,15 @@ func main() {
 	}
 }
 
-// protocolVersion is that of the extension protocol.
+// protocolVersion is the version of the extension protocol.
 const protocolVersion = 1
 
-// extension is one conversation with the gate.
+// extension is one connection to the gate.
 type extension struct {
 	conn *wire.Conn
-	room chan struct{} // has an item for each result that is looked through
+	room chan struct{} // holds a token for each result in progress
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	detector *detector
 	config   map[string]string
 	settings settings
@@ -49,7 +48,7 @@ type extension struct {
 	found    map[string]int // by rule
 }
 
-// run answers the gate until it ends the conversation.
+// run handles the gate's requests until the gate closes the connection.
 func run(ctx context.Context, in *os.File, out *os.File) error {
 	e := &extension{room: make(chan struct{}, runtime.GOMAXPROCS(0)), found: map[string]int{}}
 	e.conn = wire.NewConn(in, out, wire.Options{Framing: wire.ContentLength{}, Dialect: wire.JSONRPC{}, Handler: wire.HandlerFunc(e.handle)})
@@ -94,7 +93,7 @@ func (e *extension) initialize(ctx context.Context, params []byte) ([]byte, erro
 	}
 	answer := fmt.Appendf(nil, `{"protocol_version":%d,"capabilities":{"tools":[],"providers":[],"capabilities":[]}}`, protocolVersion)
 	if hello.Version != protocolVersion {
-		return answer, nil // the gate sees that this is not its version
+		return answer, nil // the gate sees that the versions differ
 	}
 	s, err := readSettings(hello.Config)
 	if err != nil {
@@ -113,7 +112,7 @@ func (e *extension) initialize(ctx context.Context, params []byte) ([]byte, erro
 	return answer, nil
 }
 
-// changed takes a new configuration over, unless it is none: then the old stays.
+// changed applies a new configuration. If it is invalid, the old one stays in force.
 func (e *extension) changed(params []byte) {
 	var change struct {
 		Key   string  `json:"key"`
@@ -140,7 +139,7 @@ func (e *extension) changed(params []byte) {
 	e.config, e.settings = config, s
 }
 
-// after looks through one result.
+// after scrubs one result.
 func (e *extension) after(ctx context.Context, params []byte) ([]byte, error) {
 	var asked struct {
 		Result json.RawMessage `json:"result"`
@@ -185,7 +184,7 @@ func (e *extension) count(counts map[string]int) {
 	}
 }
 
-// command runs report, the only one.
+// command runs report, the only command.
 func (e *extension) command(ctx context.Context, params []byte) ([]byte, error) {
 	var asked struct {
 		Command string   `json:"command"`
@@ -207,8 +206,8 @@ func (e *extension) command(ctx context.Context, params []byte) ([]byte, error) 
 	return []byte(`{"exit_code":0}`), e.say(ctx, asked.Request, "done", "")
 }
 
-// report says how much was found since the program started, and by which rules;
-// never what.
+// report returns how much was found since the start of the program and by which rules, but not
+// the secrets.
 func (e *extension) report() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -25,11 +25,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// gate is the gate's end of a conversation with the program.
+// gate is the gate's end of a connection to the program.
 type gate struct {
 	*wire.Conn
 	subscribed chan struct{}
-	end        func() string // ends the program and returns what it said on stderr
+	end        func() string // ends the program and returns its standard error
 }
 
 func start(t *testing.T, config string) *gate {
@@ -79,7 +79,7 @@ func start(t *testing.T, config string) *gate {
 	return g
 }
 
-// ask wants this answer; with a leading ! an error with this in its text.
+// ask expects this answer; with a leading ! an error that contains this text.
 func (g *gate) ask(t *testing.T, method, params, want string) {
 	t.Helper()
 	got, err := g.Call(t.Context(), method, []byte(params))
@@ -134,8 +134,8 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// A configuration that is none keeps the extension from starting, and what it
-// becomes later is not taken over.
+// An invalid configuration prevents the start of the extension, and a later invalid change is
+// ignored.
 func TestProgramConfiguration(t *testing.T) {
 	g := start(t, "")
 	g.ask(t, "hook.after", after(`1`), "!asked before the handshake")
@@ -152,7 +152,7 @@ func TestProgramConfiguration(t *testing.T) {
 		if err := g.Notify(t.Context(), "config.changed", []byte(`{"key":"allow","value":`+value+`}`)); err != nil {
 			t.Fatal(err)
 		}
-		for { // it is told of changes beside what it is asked
+		for { // changes are notifications, concurrent with requests
 			if got, err := g.Call(t.Context(), "hook.after", []byte(ask)); err != nil || string(got) == until {
 				return
 			}

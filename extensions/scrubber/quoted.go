@@ -6,14 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// offsets returns, for each byte of what a JSON string stands for and for its
-// end, where in quoted the character begins that it is of. quoted is a string
-// that a decoder has read, with its quotes.
+// offsets returns, for each byte of the decoded string and for its end, the offset in quoted of
+// the character that it comes from. quoted is a valid JSON string with its quotes.
 func offsets(quoted []byte) []int {
 	at := make([]int, 0, len(quoted))
 	i := 1
 	for i < len(quoted)-1 {
-		size, width := 1, 1 // of the character in quoted, and of what it stands for
+		size, width := 1, 1 // of the character in quoted, and decoded
 		if quoted[i] == '\\' {
 			size, width = escape(quoted[i:])
 		}
@@ -25,8 +24,8 @@ func offsets(quoted []byte) []int {
 	return append(at, i)
 }
 
-// escape returns how many bytes the escape at the start of text has, and how
-// many what it stands for.
+// escape returns the lengths in bytes of the escape sequence at the start of text, and of what
+// it stands for.
 func escape(text []byte) (size, width int) {
 	if text[1] != 'u' {
 		return 2, 1
@@ -44,6 +43,6 @@ func escape(text []byte) (size, width int) {
 }
 
 func hex(digits []byte) rune {
-	n, _ := strconv.ParseUint(string(digits), 16, 32) // the decoder has read them
+	n, _ := strconv.ParseUint(string(digits), 16, 32) // the decoder has validated them
 	return rune(n)
 }

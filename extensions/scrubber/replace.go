@@ -6,9 +6,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// replace returns the edits of result that put the names of rules in place of
-// what was found, and how often each rule did. Both pieces and finds are in
-// order; a find that goes over several strings is replaced in each.
+// replace returns the edits that replace the finds in result with the names of their rules, and
+// the number of finds of each rule. pieces and found must be sorted. A find across several
+// strings is replaced in each.
 func replace(result []byte, pieces []piece, found []find) ([]wire.Edit, map[string]int) {
 	var edits []wire.Edit
 	counts := map[string]int{}
@@ -42,11 +42,10 @@ func replace(result []byte, pieces []piece, found []find) ([]wire.Edit, map[stri
 	return edits, counts
 }
 
-// mark is what stands in the place of a secret. Rules have names that JSON has
-// no escapes for.
+// mark returns the replacement of a secret. Names of rules need no escapes in JSON.
 func mark(rule string) string { return "[redacted: " + rule + "]" }
 
-// encoded is the content of a blob with its secrets replaced, in base64.
+// encoded returns the base64 of a blob with its secrets replaced.
 func encoded(p piece, within []find) []byte {
 	var b strings.Builder
 	at := 0

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// find is a secret in a text.
+// find is a secret found in a text.
 type find struct {
 	start, end int
 	rule       string
 }
 
-// Rules of ours, for what the library misses.
+// Our own rules, for what the library misses.
 const (
 	urlPassword = "url-password"
 	privateKey  = "private-key"
@@ -19,16 +19,16 @@ const (
 )
 
 var (
-	// The password of a URL: what stands between a colon and the last at sign
-	// before the host ends. JSON within a string writes its slashes as \/.
+	// The password of a URL: between a colon and the last at sign before the host. JSON within
+	// a string writes slashes as \/.
 	userinfo = regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]{1,30}:(?:\\?/){2}[^\s/?#:@"'<>\\]*:([^\s/?#"'<>\\]+)@[^\s/?#@"'<>]`)
-	// The same for who didn't encode what has to be encoded.
+	// The same with characters that should have been encoded.
 	looseUserinfo = regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]{1,30}:(?:\\?/){2}[^\s/?#:@"'<>\\]*:([^\s"'<>@]+)@[^\s/?#@"'<>]`)
-	// A colon may also stand before a port, after which a path may have an at
-	// sign: http://registry:4873/@scope/name.
+	// A colon may also precede a port, and the path after it may contain an at sign:
+	// http://registry:4873/@scope/name.
 	port = regexp.MustCompile(`^\d{1,5}(?:\\?[/?#]|$)`)
-	// A key whose end was cut off, as lines of base64, after its headers if it has
-	// some. Its line breaks may be those of JSON within a string.
+	// A truncated key: lines of base64, possibly after headers. Its line breaks may be those of
+	// JSON within a string.
 	cutKey = regexp.MustCompile(`-----BEGIN[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----(?:\s|\\[nr])*` +
 		`(?:[A-Za-z-]{3,30}: ?[^\s\\]{1,100}(?:\s|\\[nr])+)*(?:[A-Za-z0-9+/=]{16,}(?:\s|\\[nr])*)+(?:[A-Za-z0-9+/]{1,15}(?:={1,2}|"?\n|\z))?`)
 )
@@ -54,20 +54,20 @@ func ours(text string) []find {
 	return found
 }
 
-// secretNames end the names of members that hold a secret and nothing else.
+// secretNames are the endings of the names of members that hold only a secret.
 var secretNames = []string{
 	"password", "passwd", "passphrase", "pwd", "secret", "secretkey", "apikey", "accesskey", "privatekey",
 	"accesstoken", "refreshtoken", "authtoken", "bearertoken", "sessiontoken", "apitoken",
 }
 
-// kept are values of such members that are none.
+// kept are values of such members that are not secrets.
 var kept = map[string]bool{
 	"string": true, "none": true, "null": true, "true": true, "false": true, "required": true, "optional": true, "hidden": true,
 	"redacted": true, "masked": true, "password": true, "secret": true,
 }
 
-// named reports whether a member of that name has a secret as its value. What
-// has blanks is prose, and what has brackets a place for a secret.
+// named reports whether the value of a member with that name is a secret. A value with blanks
+// is prose, and one with brackets a placeholder.
 func named(name, value string) bool {
 	if len(value) < 4 || len(value) > 4096 || strings.ContainsAny(value, " \t\r\n<>{}") || kept[strings.ToLower(value)] ||
 		strings.Trim(value, value[:1]) == "" || strings.HasPrefix(value, "$") || strings.HasPrefix(value, "[redacted") {

@@ -16,17 +16,16 @@ import (
 )
 
 const (
-	// mostSecrets is how many different secrets a result may hold. One with more
-	// is a list of them.
+	// mostSecrets is the maximum number of different secrets in a result. A result with more is
+	// a list of secrets.
 	mostSecrets = 2000
-	// mostOut is how long a result may be that is handed back, in bytes: a frame
-	// to the gate has at most 4 MiB.
+	// mostOut is the maximum size of a returned result, in bytes: a frame to the gate has at
+	// most 4 MiB.
 	mostOut = 4<<20 - 1<<10
 )
 
-// scrub returns result with what it holds of secrets replaced, and how many were
-// replaced by which rules; none when there are none. An error says why an agent
-// must not see the result.
+// scrub returns result with its secrets replaced, and the number of replacements of each rule.
+// An error says why an agent must not see the result.
 func (s settings) scrub(ctx context.Context, d *detector, result []byte) ([]byte, map[string]int, error) {
 	if len(result) > s.limit {
 		return nil, nil, fmt.Errorf("the result has %d bytes, and the scrubber looks through %d at most (its limit)", len(result), s.limit)
@@ -48,7 +47,7 @@ func (s settings) scrub(ctx context.Context, d *detector, result []byte) ([]byte
 	if len(scrubbed) > mostOut {
 		return nil, counts, fmt.Errorf("the result holds secrets, and is too long to be handed back without them: %d bytes, at most %d", len(scrubbed), mostOut)
 	}
-	// A name that was replaced may now be one that its object has already.
+	// A replaced name may now be a duplicate in its object.
 	dec := jsontext.NewDecoder(bytes.NewBuffer(scrubbed), loose)
 	if _, err := dec.ReadValue(); err != nil {
 		return nil, counts, errors.New("the result holds secrets as names of members, which can't all be replaced")
@@ -56,8 +55,8 @@ func (s settings) scrub(ctx context.Context, d *detector, result []byte) ([]byte
 	return scrubbed, counts, nil
 }
 
-// join makes one text of all strings, as a file that holds them would be, and
-// notes where each begins. A name stands before its value, since rules go by it.
+// join joins all strings into one text, as if they were in a file, and sets their offsets. A
+// name precedes its value, since rules use it.
 func join(pieces []piece) string {
 	var b strings.Builder
 	for i := range pieces {
@@ -76,7 +75,7 @@ func join(pieces []piece) string {
 	return b.String()
 }
 
-// find returns the secrets of text, in order, none over another.
+// find returns the secrets of text, in order and without overlaps.
 func (s settings) find(ctx context.Context, d *detector, text string, pieces []piece) ([]find, error) {
 	needles, err := d.needles(ctx, text)
 	if err != nil {
@@ -90,7 +89,7 @@ func (s settings) find(ctx context.Context, d *detector, text string, pieces []p
 	}
 	found = slices.DeleteFunc(found, func(f find) bool { return s.allows(text[f.start:f.end]) })
 	for _, f := range found {
-		// A word without digits may stand elsewhere as what it means.
+		// A word without digits may occur elsewhere with its usual meaning.
 		secret := text[f.start:f.end]
 		if _, known := needles[secret]; !known && len(secret) >= everywhere && strings.ContainsAny(secret, "0123456789") {
 			needles[secret] = needle{secret, secret, f.rule}
@@ -103,10 +102,10 @@ func (s settings) find(ctx context.Context, d *detector, text string, pieces []p
 	return apart(append(found, all(text, needles)...)), nil
 }
 
-// head is how much of a needle all looks for at first.
+// head is the length of the prefix by which all finds needles.
 const head = 4
 
-// all returns where the secrets stand in text, each wherever it does.
+// all returns every occurrence of the needles in text.
 func all(text string, needles map[string]needle) []find {
 	heads := map[[head]byte][]needle{}
 	for _, n := range needles {
@@ -130,8 +129,7 @@ func all(text string, needles map[string]needle) []find {
 	return found
 }
 
-// apart sorts finds and joins those that lie over each other; the longer one
-// names the rule.
+// apart sorts finds and joins those that overlap; the longer one determines the rule.
 func apart(found []find) []find {
 	slices.SortFunc(found, func(a, b find) int {
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end), cmp.Compare(a.rule, b.rule))

@@ -27,8 +27,7 @@ func rules(t testing.TB) *detector {
 	return d
 }
 
-// Secrets of tests are put together here, so that no tool takes this file for one
-// that leaks.
+// Test secrets are concatenated here, so that scanners do not report this file.
 var (
 	github = "ghp_" + "16C7e42F292c6912E7" + "710c838347Ae178B4a"
 	slack  = "xoxb-" + "263594206564-2343594206574-" + "FGqddMF8t08v8N7Oq4i57vs1"
@@ -37,7 +36,7 @@ var (
 	pem    = "-----BEGIN " + "PRIVATE KEY-----\n" + body + "-----END " + "PRIVATE KEY-----"
 )
 
-// plain are settings as they are without a configuration.
+// plain returns the default settings.
 func plain(t testing.TB) settings {
 	t.Helper()
 	s, err := readSettings(nil)
@@ -121,8 +120,7 @@ func TestAllow(t *testing.T) {
 	}
 }
 
-// anyString writes text as a JSON string in one of the ways to do so, with
-// escapes where none are needed.
+// anyString encodes text as a JSON string in a random way, with unnecessary escapes.
 func anyString(r *rand.Rand, text string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -138,9 +136,8 @@ func anyString(r *rand.Rand, text string) string {
 	return b.String()
 }
 
-// TestOnlySecretsChange is the property that a result comes out as it would have
-// been written with the marks in the first place, whatever way its strings are
-// written.
+// TestOnlySecretsChange tests the property that a scrubbed result equals a result written with
+// the marks from the start, however its strings are encoded.
 func TestOnlySecretsChange(t *testing.T) {
 	secrets := map[string]string{github: "github-pat", slack: "slack-bot-token", aws: "aws-access-token", pem: "private-key"}
 	words := []string{" ", "plain words\n", "é\"\\", "\U0001F600", "and so on, ", "\x01", "(", "1.5 ", "/path/to "}
@@ -187,7 +184,7 @@ func TestOnlySecretsChange(t *testing.T) {
 	}
 }
 
-// glue begins a string.
+// glue returns the start of a string.
 func glue(j int) string {
 	if j == 0 {
 		return `"`
@@ -195,8 +192,8 @@ func glue(j int) string {
 	return ""
 }
 
-// A long result is looked through whole, across the parts that the library is
-// given, in a time that leaves a hook's five seconds alone.
+// A long result is searched completely, across the parts for the library, well within a hook's
+// five seconds.
 func TestLong(t *testing.T) {
 	var text, want strings.Builder
 	for i := range 8_000 {
@@ -236,7 +233,7 @@ func TestTooMany(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "different secrets") {
 		t.Errorf("%v", err)
 	}
-	// What is too long with its marks is not handed back.
+	// A result that is too long with its marks is not returned.
 	s := settings{limit: mostLimit}
 	_, _, err = s.scrub(t.Context(), rules(t), []byte(`["`+github+`","`+strings.Repeat("x ", mostOut/2)+`"]`))
 	if err == nil || !strings.Contains(err.Error(), "too long to be handed back") {
@@ -244,7 +241,7 @@ func TestTooMany(t *testing.T) {
 	}
 }
 
-// FuzzOffsets checks that each byte of a string is found where it was written.
+// FuzzOffsets checks the offset of each byte of a string.
 func FuzzOffsets(f *testing.F) {
 	for _, quoted := range []string{`""`, `"a\n\u0041\ud83d\ude00é"`, `"\ud83d\ud83d\ude00\ude00\ud83dx\ud83d\n\ud83d\u0041"`, `"\\u0041\/\""`} {
 		f.Add([]byte(quoted))

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// settings are what the configuration says.
+// settings are the parsed configuration.
 type settings struct {
-	limit int              // the longest result that is looked through, in bytes
+	limit int              // maximum size of a result, in bytes
 	allow []*regexp.Regexp // what is no secret, whatever a rule says
 }
 
@@ -18,8 +18,8 @@ const (
 	mostLimit  = 10 << 20
 )
 
-// readSettings reads the two keys: limit, a number of bytes, and allow, a regular
-// expression on each line.
+// readSettings parses the two keys: limit, a number of bytes, and allow, a regular expression
+// on each line.
 func readSettings(config map[string]string) (settings, error) {
 	s := settings{limit: usualLimit}
 	if text := strings.TrimSpace(config["limit"]); text != "" {
@@ -33,7 +33,8 @@ func readSettings(config map[string]string) (settings, error) {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
-		// Of a secret, all must match: else a short expression allows much.
+		// The expression must match the whole secret: otherwise a short one would allow too
+		// much.
 		allowed, err := regexp.Compile(`^(?:` + line + `)$`)
 		if err != nil {
 			return settings{}, fmt.Errorf("allow: %w", err)

@@ -14,25 +14,25 @@ import (
 
 // piece is one string of a result.
 type piece struct {
-	start, end int    // where it stands in the result, with its quotes
-	name       string // of the member whose value it is; empty in an array
-	isName     bool   // it is the name of a member itself
-	text       string // what it stands for
+	start, end int    // position in the result, with its quotes
+	name       string // of the member with this value; empty in an array
+	isName     bool   // it is itself the name of a member
+	text       string // the decoded string
 	blob       *base64.Encoding
 
-	at int // where text begins in the text that is looked through
+	at int // offset of text in the text that is searched
 }
 
-// open is an object or array that the walk is in.
+// open is an object or array around the current position.
 type open struct {
 	object  bool
-	name    string // of the member that comes
-	hasName bool   // a value comes
-	mime    string // of its member mimeType
-	pending int    // the piece that is its member blob or data, from 1
+	name    string // of the current member
+	hasName bool   // the next value belongs to name
+	mime    string // value of its member mimeType
+	pending int    // the piece that is its member blob or data, counted from 1; 0 for none
 }
 
-// walker takes the strings out of a result.
+// walker extracts the strings of a result.
 type walker struct {
 	raw    []byte
 	dec    *jsontext.Decoder
@@ -40,11 +40,11 @@ type walker struct {
 	pieces []piece
 }
 
-// loose lets through a lone surrogate that is escaped, as JavaScript writes text
-// that it cut. It lets invalid UTF-8 through as well, which is looked for before.
+// loose accepts an escaped lone surrogate, which JavaScript writes for truncated text. It also
+// accepts invalid UTF-8, which is therefore checked first.
 var loose = jsontext.AllowInvalidUTF8(true)
 
-// stringsOf returns the strings of raw, one JSON text, in their order.
+// stringsOf returns the strings of raw, one JSON text, in order.
 func stringsOf(raw []byte) ([]piece, error) {
 	if !utf8.Valid(raw) {
 		return nil, errors.New("the result is not UTF-8")
@@ -56,7 +56,7 @@ func stringsOf(raw []byte) ([]piece, error) {
 			return w.pieces, nil
 		}
 		if err != nil {
-			// The decoder's own words may hold what it read.
+			// The decoder's error may quote what it read.
 			return nil, fmt.Errorf("the result is no JSON at byte %d", w.dec.InputOffset())
 		}
 	}
@@ -92,7 +92,7 @@ func (w *walker) next() error {
 	return nil
 }
 
-// found notes a string: a name, or a value.
+// found adds a string, a name or a value.
 func (w *walker) found(top *open, quoted []byte) {
 	end := int(w.dec.InputOffset())
 	text, _ := jsontext.AppendUnquote(nil, quoted) // fails for lone surrogates, which become U+FFFD
@@ -114,8 +114,8 @@ func (w *walker) found(top *open, quoted []byte) {
 	}
 }
 
-// close ends an object. If it embeds something, that is looked at as what it is:
-// text as the text, and an image not at all.
+// close handles the end of an object. If the object embeds content, text is searched as text,
+// and binary data such as an image not at all.
 func (w *walker) close(top *open) {
 	if top.pending == 0 {
 		return
@@ -131,7 +131,7 @@ func (w *walker) close(top *open) {
 	}
 }
 
-// decode reads base64 in any of its ways to be written.
+// decode decodes base64 in any of its variants.
 func decode(text string) (*base64.Encoding, []byte, bool) {
 	if text == "" {
 		return nil, nil, false
@@ -144,7 +144,7 @@ func decode(text string) (*base64.Encoding, []byte, bool) {
 	return nil, nil, false
 }
 
-// textual reports whether a type of content is one that people read.
+// textual reports whether a MIME type is a text format.
 func textual(mime string) bool {
 	mime, _, _ = strings.Cut(strings.ToLower(mime), ";")
 	mime = strings.TrimSpace(mime)

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// self is this program.
+// self returns the path of this program.
 func self(t *testing.T) string {
 	t.Helper()
 	path, err := os.Executable()
@@ -82,7 +82,7 @@ func TestPipeline(t *testing.T) {
 				}
 			}
 		}
-		// More than fits into any pipe or buffer between the two.
+		// More than fits into all pipes and buffers between the two.
 		if err := s.call("tools/call", "size-1000000", strings.Repeat("y", 1_000_000)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -160,7 +160,7 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
-// built is a folder with the programs, as they ship, and the extension that is measured.
+// built returns a folder with the programs, as shipped, and the measured extension.
 func built(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// In each turn a way makes warmCalls that are not counted, since it finds caches and
-// processors as others left them, and then as many as count.
+// In each turn a way makes warmCalls that do not count, since caches and processors are in the
+// state that the others left, and then the counted ones.
 const (
 	warmCalls  = 100
 	callsAlone = 500  // one after the other
 	callsMany  = 4000 // several in flight
 )
 
-// kind is a kind of message that is measured.
+// kind is a kind of measured message.
 type kind struct{ name, method, tool string }
 
 var (
@@ -22,15 +22,15 @@ var (
 	passing  = kind{"pass", "ping", ""}
 )
 
-// turns are what the ways were over the turns of a measurement.
+// turns holds the figures of the ways over the turns of a measurement.
 type turns struct {
 	*contest
-	p50, p99 compared // µs from send to answer
-	rate     compared // a second
+	p50, p99 compared // µs from request to answer
+	rate     compared // per second
 	cpu      compared // seconds for 10,000
 }
 
-// calls measures messages of a kind with flight of them open at a time.
+// calls measures messages of a kind with flight of them pending at a time.
 func (h *house) calls(k kind, flight, n int) (*turns, error) {
 	t := &turns{contest: h.contest(), p50: compared{}, p99: compared{}, rate: compared{}, cpu: compared{}}
 	sessions, err := t.open()
@@ -66,7 +66,7 @@ func (h *house) calls(k kind, flight, n int) (*turns, error) {
 	return t, err
 }
 
-// take measures one kind with one number in flight, and reports it.
+// take measures one kind of message with one number in flight, and reports it.
 func (h *house) take(r *report, k kind, flight, n int) error {
 	t, err := h.calls(k, flight, n)
 	if err != nil {
@@ -74,7 +74,7 @@ func (h *house) take(r *report, k kind, flight, n int) error {
 	}
 	name := func(what string) string { return fmt.Sprintf("%s.%d.%s", k.name, flight, what) }
 	p50 := t.row(t.p50)
-	if flight == 1 { // of several the rate tells more: each waits for those before it
+	if flight == 1 { // with several in flight each waits for others, so the rate is more useful
 		p50.Ratio = t.p50.timesAdded()
 	}
 	r.add(name("p50"), p50)
@@ -84,8 +84,8 @@ func (h *house) take(r *report, k kind, flight, n int) error {
 	return nil
 }
 
-// measureLatency takes one message after the other: governed calls, and messages
-// that pass unjudged.
+// measureLatency measures one message after the other: governed calls, and messages that pass
+// unjudged.
 func measureLatency(h *house, r *report, o options) error {
 	if err := h.take(r, governed, 1, o.turns); err != nil {
 		return err
@@ -105,8 +105,8 @@ func measureThroughput(h *house, r *report, o options) error {
 	return nil
 }
 
-// measureAlways takes governed calls whose records are on stable storage before
-// they go on, beside what it costs to put as much there and nothing else.
+// measureAlways measures governed calls whose records are on stable storage before the calls
+// are forwarded, and for comparison a write of that size alone.
 func measureAlways(h *house, r *report, o options) error {
 	var syncs []float64
 	n := max(3, o.turns/3)
@@ -130,8 +130,8 @@ func measureAlways(h *house, r *report, o options) error {
 	return nil
 }
 
-// syncs are the times that it takes to put 400 bytes at the end of a file and onto
-// stable storage, where the audit log lies.
+// syncs returns how long it takes to append 400 bytes to a file and sync it, in the folder of
+// the audit log.
 func (h *house) syncs(n int) ([]time.Duration, error) {
 	f, err := os.CreateTemp(h.dir+"/state", "sync")
 	if err != nil {

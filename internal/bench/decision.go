@@ -9,11 +9,11 @@ import (
 	"strconv"
 )
 
-// A line of the benchmark of the package that decides.
+// decisionLine matches a line of the benchmark of package policy.
 var decisionLine = regexp.MustCompile(`^BenchmarkRule/policies=(\d+)/listed=(true|false)\S*\s+\d+\s+([0-9.]+) ns/op`)
 
-// measureDecision takes what a decision of the policies alone costs, over the
-// number of policies: the benchmark of the package that decides, from the source.
+// measureDecision measures a decision of the policies alone, for several numbers of policies,
+// with the benchmark of package policy, built from source.
 func measureDecision(_ *house, r *report, _ options) error {
 	out, err := exec.Command("go", "test", "-run", "^$", "-bench", "^BenchmarkRule$", "-benchtime", "200ms", "-count", "5",
 		"./daemon/policy").CombinedOutput()
@@ -40,7 +40,7 @@ func measureDecision(_ *house, r *report, _ options) error {
 	return nil
 }
 
-// decisions are the times that the benchmark printed, in µs, by the names of figures.
+// decisions returns the times in the benchmark's output, in µs, by name of the figure.
 func decisions(out []byte) (map[string][]float64, error) {
 	took := map[string][]float64{}
 	for s := bufio.NewScanner(bytes.NewReader(out)); s.Scan(); {

@@ -13,23 +13,23 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// quota is the extension that is measured: one that ships, in Go, needs nothing else,
-// and writes each call down in the memory that the daemon keeps for it.
+// quota is the measured extension: an included one in Go that needs nothing else and records
+// each call in its memory in the daemon.
 const quota = "quota"
 
-// callsHooked is how many calls with its hook are made in a turn. It allows 100,000 in
+// callsHooked is the number of calls with the hook in a turn. The extension allows 100,000 in
 // an hour.
 const callsHooked = 200
 
-// measureExtension takes calls in h, where there is none, beside calls in another
-// house where an extension sees each of them; and how long that takes to start.
+// measureExtension measures calls in h, which has no extension, and calls in another house
+// where an extension sees each of them; and how long the extension takes to start.
 func measureExtension(h *house, r *report, o options) error {
 	with, err := newHouse(h.bin, "")
 	if err != nil {
 		return err
 	}
 	defer with.close()
-	with.level = "debug" // it tells how long a start took
+	with.level = "debug" // so that the log has the time of a start
 	if _, err := with.restarts(1); err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func measureExtension(h *house, r *report, o options) error {
 	if err := with.restartExtension(o.turns); err != nil {
 		return err
 	}
-	if err := with.stop(); err != nil { // its log is whole then
+	if err := with.stop(); err != nil { // its log is complete then
 		return err
 	}
 	spawns, handshakes, err := lives(with.log.String())
@@ -58,7 +58,7 @@ func measureExtension(h *house, r *report, o options) error {
 	return measureHook(h, with, r, o)
 }
 
-// install installs an extension that was built beside the programs.
+// install installs an extension that was built with the programs.
 func (h *house) install(name string) error {
 	folder := filepath.Join(h.bin, "extensions", name)
 	if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
@@ -67,7 +67,7 @@ func (h *house) install(name string) error {
 	return h.tgctl("ext", "install", "--yes", folder)
 }
 
-// restartExtension has the daemon start it anew n times.
+// restartExtension has the daemon restart the extension n times.
 func (h *house) restartExtension(n int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -84,10 +84,10 @@ func (h *house) restartExtension(n int) error {
 	return nil
 }
 
-// life is the line of the daemon's log about a program that runs.
+// life matches the line of the daemon's log about a started program.
 var life = regexp.MustCompile(`msg="the program runs" .*spawn=(\S+) handshake=(\S+)`)
 
-// lives are how long each start in a log of the daemon took, in ms.
+// lives returns how long each start in a log of the daemon took, in ms.
 func lives(log string) (spawns, handshakes []float64, err error) {
 	for _, m := range life.FindAllStringSubmatch(log, -1) {
 		spawn, err := time.ParseDuration(m[1])
@@ -113,7 +113,7 @@ func measureHook(without, with *house, r *report, o options) error {
 	defer func() {
 		for _, s := range sessions {
 			if s != nil {
-				_ = s.close() // what it was good for is done
+				_ = s.close() // it is not needed any more
 			}
 		}
 	}()

@@ -2,17 +2,17 @@ package main
 
 import "fmt"
 
-// figure is one thing that a run measures: a row of the page.
+// figure is one measured value: a row of the page.
 type figure struct {
-	name    string // "call.32.rate", in JSON and where it is measured
-	theme   string // the table that it stands in
+	name    string // as "call.32.rate", in JSON and in the code that measures it
+	theme   string // the table that it belongs to
 	what    string
 	unit    string
-	reach   string // what it has to reach, in words; empty for nothing
-	reached target // set where reach is
+	reach   string // its target in words; empty for none
+	reached target // set if reach is
 }
 
-// The tables of the page, and what their ratios are.
+// The tables of the page.
 const (
 	callTime  = "A governed call: from when it is sent until its answer is read"
 	callRate  = "Governed calls a second, and the processor time they take"
@@ -27,7 +27,7 @@ const (
 	extending = "An extension (quota, in Go, on the protobuf wire)"
 )
 
-// themes are in the order of the page, each with what stands below its heading.
+// themes are the tables in the order of the page, each with the text below its heading.
 var themes = []struct{ name, about string }{
 	{callTime, "The ratio is what the gate adds over what the floor adds; with several in flight a call waits for those before it. What is to be reached is said of what is added."},
 	{callRate, "The ratio is the gate's rate over the floor's. CPU is that of shim, daemon and server together."},
@@ -42,7 +42,7 @@ var themes = []struct{ name, about string }{
 	{extending, "A hook before each call, beside the same call in a daemon without the extension."},
 }
 
-// figures is everything that a run measures, in the order of the page.
+// figures are all measured figures, in the order of the page.
 var figures = append(append(messageFigures(), []figure{
 	{"large.result", largeRate, "result of 8 MB", "MB/s", "≥ 0.5 × floor, ≥ base", every(ratioAtLeast(0.5), timesBase(1))},
 	{"large.arguments", largeRate, "arguments of 8 MB", "MB/s", "", nil},
@@ -88,7 +88,7 @@ var figures = append(append(messageFigures(), []figure{
 	{"extension.message", extending, "what its hook adds to a call, p50", "ms", "adds ≤ 1", addsAtMost(1)},
 }...)...)
 
-// messageFigures are those of each kind of message with each number in flight.
+// messageFigures returns the figures of each kind of message with each number in flight.
 func messageFigures() []figure {
 	var all []figure
 	flights := []int{1, 32, 256}
@@ -124,11 +124,11 @@ func messageFigures() []figure {
 	return all
 }
 
-// policyCounts are those that a decision is measured over.
+// policyCounts are the numbers of policies for which a decision is measured.
 var policyCounts = []int{0, 10, 100, 1000, 10_000}
 
-// mostUneven is how many times the decision over ten policies one over more of them
-// may take and still be called flat: looking at each policy would be a thousand times.
+// mostUneven is the maximum ratio of the time with more policies to that with ten for which the
+// decision counts as flat: looking at each policy would take a thousand times as long.
 const mostUneven = 2
 
 func decisionFigures() []figure {

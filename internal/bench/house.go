@@ -14,18 +14,18 @@ import (
 	"github.com/thoughtgate/thoughtgated/client"
 )
 
-// house is a daemon of its own in a folder of its own.
+// house is a daemon with a folder of its own.
 type house struct {
 	dir    string
 	self   string
 	bin    string
 	env    []string
-	config string // more of the configuration
+	config string // appended to the configuration
 	level  string // of the daemon's log
 	daemon *exec.Cmd
 	log    bytes.Buffer
 
-	base  *house // with the programs that these are compared with; nil for none
+	base  *house // runs the programs to compare with; nil for none
 	peers []peer
 }
 
@@ -36,7 +36,7 @@ governance:
     - {match: "delete_*", action: deny}
 `
 
-// newHouse starts a daemon. config is put behind policy.
+// newHouse starts a daemon. config is appended to policy.
 func newHouse(bin, config string) (*house, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -70,7 +70,7 @@ func (h *house) furnish() error {
 	return os.WriteFile(filepath.Join(h.dir, "config/thoughtgate/thoughtgate.yaml"), []byte(policy+h.config), 0o600)
 }
 
-// start starts the daemon, and returns how long it took until it answered.
+// start starts the daemon and returns how long it took until it answered.
 func (h *house) start() (time.Duration, error) {
 	began := time.Now()
 	h.daemon = exec.Command(filepath.Join(h.bin, "thoughtgated"), "--log-format", "text", "--log-level", h.level)
@@ -97,7 +97,7 @@ func (h *house) start() (time.Duration, error) {
 	}
 }
 
-// stop ends the daemon.
+// stop stops the daemon.
 func (h *house) stop() error {
 	if err := h.daemon.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (h *house) stop() error {
 
 func (h *house) control() string { return filepath.Join(h.dir, "run/thoughtgate/control.sock") }
 
-// tgctl runs it with args.
+// tgctl runs tgctl with args.
 func (h *house) tgctl(args ...string) error {
 	cmd := exec.Command(filepath.Join(h.bin, "tgctl"), args...)
 	cmd.Env = h.env
@@ -119,7 +119,7 @@ func (h *house) tgctl(args ...string) error {
 
 func (h *house) close() {
 	if h.daemon != nil && h.daemon.Process != nil && h.daemon.ProcessState == nil {
-		_ = h.stop() // what it was good for is done
+		_ = h.stop() // it is not needed any more
 	}
 	os.RemoveAll(h.dir)
 }

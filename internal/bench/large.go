@@ -8,11 +8,11 @@ import (
 
 const largeMessage = 8 << 20
 
-// largeTool answers with as much.
+// largeTool returns a result of that size.
 var largeTool = fmt.Sprintf("size-%d", largeMessage)
 
-// measureLarge moves large results and large arguments, each kind with sessions of
-// its own: a peer that can't take the one may take the other.
+// measureLarge measures large results and large arguments, each kind in sessions of its own: a
+// peer may support only one of them.
 func measureLarge(h *house, r *report, o options) error {
 	searched := "all of them are searched for secrets, for paths, and for what hides either"
 	for _, m := range []struct {
@@ -35,7 +35,7 @@ func measureLarge(h *house, r *report, o options) error {
 				if err := sessions[place].call("tools/call", m.tool, m.text); err != nil {
 					return err
 				}
-				if i > 0 { // the first is not counted: buffers have shrunk meanwhile
+				if i > 0 { // the first does not count: buffers have shrunk before it
 					speed.note(place, float64(m.size)/1e6/time.Since(began).Seconds())
 				}
 			}

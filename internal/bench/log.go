@@ -14,17 +14,16 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// The long log is written in batches of calls, and in each the tool rare is called a
-// few times.
+// The long log is written in batches of calls. Each batch calls the tool rare a few times.
 const (
 	batch     = 10_000
 	rare      = "rare"
 	rareCalls = 5
-	newest    = 100 // so many records of it are asked for
+	newest    = 100 // number of its records that are queried
 )
 
-// measureLog writes a long log by calling, then looks something up in it, verifies
-// it, and starts a daemon with it.
+// measureLog writes a long log by making calls, then searches it, verifies it, and starts a
+// daemon with it.
 func measureLog(h *house, r *report, o options) error {
 	began := time.Now()
 	halfway, records, err := h.write(uint64(o.records))
@@ -57,8 +56,8 @@ func measureLog(h *house, r *report, o options) error {
 	return nil
 }
 
-// write makes calls until the log has so many records. halfway is the time at which
-// it had half of them.
+// write makes calls until the log has that many records. halfway is the time at which it had
+// half of them.
 func (h *house) write(enough uint64) (halfway time.Time, records uint64, err error) {
 	s, err := h.ways()[ours].start()
 	if err != nil {
@@ -81,8 +80,8 @@ func (h *house) write(enough uint64) (halfway time.Time, records uint64, err err
 	return halfway, records, err
 }
 
-// lookUp asks for the newest calls of the rare tool from the hour before until, which
-// are older than half of the log, and returns how long that takes in ms.
+// lookUp queries the newest calls of the rare tool in the hour before until, which are older
+// than half of the log, and returns how long that takes in ms.
 func (h *house) lookUp(until time.Time, turns int) (*spread, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -113,7 +112,7 @@ func (h *house) lookUp(until time.Time, turns int) (*spread, error) {
 	return over(all), nil
 }
 
-// isRare checks that a record is one of those that were asked for.
+// isRare checks that a record matches the query.
 func isRare(line []byte, until time.Time) error {
 	var record struct {
 		Tool string
@@ -128,7 +127,7 @@ func isRare(line []byte, until time.Time) error {
 	return nil
 }
 
-// records is how many the log has.
+// records returns the number of records in the log.
 func (h *house) records() (uint64, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

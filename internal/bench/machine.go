@@ -9,28 +9,28 @@ import (
 	"time"
 )
 
-// mostOthers is the part of the processors that others may use during a run before
-// the report says that the machine was not quiet.
+// mostOthers is the fraction of the processor time that others may use during a run before the
+// report says that the machine was not quiet.
 const mostOthers = 0.05
 
-// quiet says what else the machine did during a run.
+// quiet records what else the machine did during a run.
 type quiet struct {
-	Before string  `json:"load_before"` // over the minute before: the build, often
+	Before string  `json:"load_before"` // over the minute before: often the build
 	After  string  `json:"load_after"`  // over the last minute of the run: mostly the run itself
-	Others float64 `json:"others"`      // part of all processor time that was neither this program's nor its children's
-	Stolen float64 `json:"stolen"`      // part that the machine below has kept from this one
+	Others float64 `json:"others"`      // fraction of all processor time that neither this program nor its children used
+	Stolen float64 `json:"stolen"`      // fraction that the hypervisor gave to others
 
 	began          time.Time
 	worked, stolen time.Duration
 }
 
-// listen begins to watch.
+// listen starts recording.
 func listen() quiet {
 	worked, stolen := busy()
 	return quiet{Before: load(), began: time.Now(), worked: worked - spent(), stolen: stolen}
 }
 
-// enough ends what listen began.
+// enough ends the recording.
 func (q *quiet) enough() {
 	worked, stolen := busy()
 	q.After = load()
@@ -39,7 +39,7 @@ func (q *quiet) enough() {
 	q.Stolen = (stolen - q.stolen).Seconds() / all
 }
 
-// warning is empty when the machine was quiet.
+// warning returns a warning, or an empty string if the machine was quiet.
 func (q *quiet) warning() string {
 	if q.Others <= mostOthers && q.Stolen <= mostOthers {
 		return ""
@@ -80,7 +80,7 @@ func readFile(path string) string {
 	return string(b)
 }
 
-// spent is the processor time of this program and of its children that have ended.
+// spent returns the processor time of this program and of its children that have ended.
 func spent() time.Duration {
 	var total time.Duration
 	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {

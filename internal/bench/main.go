@@ -1,14 +1,13 @@
-// Bench measures what the gate costs: a governed call through tg-shim and
-// thoughtgated beside the same call to the server alone (direct), through a
-// program that only copies bytes between pipes (floor), and, where a run names
-// them, through the programs of another commit (base) and through other gates
-// (peers).
+// Bench measures the cost of the gate. It compares a governed call through tg-shim and
+// thoughtgated with the same call to the server alone (direct), through a program that only
+// copies bytes between pipes (floor), and, if the run names them, through the programs of
+// another commit (base) and through other gates (peers).
 //
-// They are taken in short turns, one after the other, so that noise of the
-// machine falls on all alike; what is reported are medians and the ratios
-// between them. Servers, copier, client and agent are this program itself.
+// They take short turns, one after the other, so that noise of the machine affects all alike;
+// the report has medians and ratios of medians. Servers, copier, client and agent are this
+// program itself.
 //
-// What is measured stands in one table, figures; what measures it, in measurements.
+// The table figures lists what is measured, the table measurements what measures it.
 //
 // Usage:
 //
@@ -52,12 +51,12 @@ func main() {
 	}
 }
 
-// measurements are what a run takes, in this order. Each has a house of its own,
-// so that none finds what another left.
+// measurements are the measurements of a run, in order. Each has a house of its own, so that
+// none is affected by another.
 var measurements = []struct {
 	name     string
-	config   string // more of the configuration
-	restarts bool   // the daemon is started anew meanwhile, or does nothing: no profile of it is taken
+	config   string // appended to the configuration
+	restarts bool   // the daemon is restarted meanwhile or does nothing, so no profile of it is taken
 	take     func(*house, *report, options) error
 }{
 	{name: "latency", take: measureLatency},
@@ -127,7 +126,7 @@ func newReport(o options) (*report, error) {
 	return r, nil
 }
 
-// version is that of the programs in a folder.
+// version returns the version of the programs in a folder.
 func version(bin string) (string, error) {
 	said, err := exec.Command(filepath.Join(bin, "tgctl"), "version").Output()
 	if err != nil {
@@ -137,8 +136,8 @@ func version(bin string) (string, error) {
 	return first, nil
 }
 
-// finish shows the report and writes it where it was asked for. A target that was
-// missed is no error; a figure that is missing in a run of all is.
+// finish shows the report and writes it to the requested files. A missed target is not an
+// error; a missing figure in a run of all measurements is.
 func (r *report) finish(o options, all bool) error {
 	r.Quiet.enough()
 	r.Took = time.Since(r.When).Seconds()
@@ -161,8 +160,8 @@ func (r *report) finish(o options, all bool) error {
 	return r.putInto(o.markdown)
 }
 
-// measure takes one measurement in a house of its own, and profiles of the daemon
-// unless the path is empty.
+// measure takes one measurement in a house of its own, with profiles of the daemon unless
+// profile is empty.
 func measure(o options, config, profile string, take func(*house) error) error {
 	h, err := newHouse(o.bin, config)
 	if err != nil {

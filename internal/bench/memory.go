@@ -7,23 +7,23 @@ import (
 )
 
 const (
-	// atRest is how long after its work a process has given back what it does not keep.
+	// atRest is how long after its work a process has released what it does not keep.
 	atRest = time.Second
-	// longRest is how long after a large message it is looked at what of it stays.
+	// longRest is how long after a large message the remaining memory is measured.
 	longRest = 10 * time.Second
 	// stayingMessage is the size of that message.
 	stayingMessage = 10_000_000
 )
 
-// work is what is done before memory is looked at.
+// work is what is done before memory is measured.
 type work struct {
-	name       string // of the figure
+	name       string // name of the figure
 	tool, text string // text is in the arguments
 	n, flight  int
-	daemon     string // what the daemon's memory is called then; empty to leave it out
+	daemon     string // name of the figure of the daemon's memory; empty for none
 }
 
-// do makes the calls of a work.
+// do makes the calls of k.
 func (s *session) do(k work) error {
 	if k.text == "" {
 		_, err := s.pipeline(governed.method, k.tool, k.n, k.flight)
@@ -37,12 +37,12 @@ func (s *session) do(k work) error {
 	return nil
 }
 
-// gates is a contest of the ways with a gate in them.
+// gates returns a contest of the ways that have a gate.
 func (h *house) gates() *contest {
 	return h.contest().without(func(place int) bool { return place < ours })
 }
 
-// held is the row of what processes hold, by the place of their way.
+// held returns the row of the memory of processes, by the place of their way.
 func (c *contest) held(found map[int]memory) row {
 	var r row
 	for _, place := range c.entered {
@@ -63,7 +63,7 @@ func (c *contest) held(found map[int]memory) row {
 	return r
 }
 
-// daemons is what the daemons of the ways hold.
+// daemons returns the memory of the daemons of the ways.
 func (c *contest) daemons() map[int]memory {
 	found := map[int]memory{}
 	for _, place := range c.entered {
@@ -74,18 +74,18 @@ func (c *contest) daemons() map[int]memory {
 	return found
 }
 
-// forgetPeak lets the peak of a way's daemon begin at what it holds now.
+// forgetPeak resets the peak memory of a way's daemon.
 func (w way) forgetPeak() {
 	if w.house != nil {
 		forgetPeak(w.house.daemon.Process.Pid)
 	}
 }
 
-// measureMemory looks at the daemon, and at a shim of its own for each kind of work,
-// when that is done and a moment has passed. The peak is that of the work.
+// measureMemory measures the memory of the daemon and, for each kind of work, of a tg-shim, a
+// moment after the work. The peak is that during the work.
 func measureMemory(h *house, r *report, _ options) error {
 	c := h.gates()
-	for _, w := range c.ways { // a start takes more for a moment than is kept
+	for _, w := range c.ways { // a start briefly takes more than is kept
 		w.forgetPeak()
 	}
 	r.add("memory.daemon.idle", c.held(c.daemons()))
@@ -105,7 +105,7 @@ func measureMemory(h *house, r *report, _ options) error {
 	return h.measureStays(r)
 }
 
-// measureWork has each gate do k, and looks at it and its daemon.
+// measureWork has each gate do k and measures its memory and that of its daemon.
 func (h *house) measureWork(r *report, k work) error {
 	c, shims, daemons := h.gates(), map[int]memory{}, map[int]memory{}
 	err := c.inTurns(1, func(place int) error {
@@ -137,8 +137,8 @@ func (h *house) measureWork(r *report, k work) error {
 	return nil
 }
 
-// measureStays sends a large message through each gate, and looks a while later at
-// what all processes of the gate hold more than before.
+// measureStays sends a large message through each gate and measures, a while later, how much
+// more memory all processes of the gate have than before.
 func (h *house) measureStays(r *report) error {
 	c, stays := h.gates(), map[int]memory{}
 	sessions, err := c.open()
@@ -152,7 +152,7 @@ func (h *house) measureStays(r *report) error {
 		}
 		return m
 	}
-	text := strings.Repeat("y", stayingMessage-1000) // the message has more in it
+	text := strings.Repeat("y", stayingMessage-1000) // the message contains more than the text
 	time.Sleep(atRest)
 	err = c.inTurns(1, func(place int) error {
 		c.ways[place].forgetPeak()
@@ -176,14 +176,14 @@ func (h *house) measureStays(r *report) error {
 	return nil
 }
 
-// add adds a part of what another holds: one of so many.
+// add adds a fraction of other: one of parts.
 func (m *memory) add(other memory, parts int) {
 	m.resident += other.resident / float64(parts)
 	m.share += other.share / float64(parts)
 	m.peak += other.peak / float64(parts)
 }
 
-// minus is how much more m is than before.
+// minus returns how much more m is than before.
 func (m memory) minus(before memory) memory {
 	return memory{resident: m.resident - before.resident, share: m.share - before.share, peak: m.peak - before.peak}
 }

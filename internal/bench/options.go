@@ -12,27 +12,27 @@ import (
 	"strings"
 )
 
-// options are those of one run.
+// options are the options of a run.
 type options struct {
 	bin      string
 	base     string // folder of the programs to compare with; empty for none
 	peers    []peer
 	turns    int
-	only     *regexp.Regexp // of the names of measurements
+	only     *regexp.Regexp // matches names of measurements
 	json     string
 	markdown string
-	profiles string // folder for processor profiles of the daemon; empty for none
+	profiles string // folder for CPU profiles of the daemon; empty for none
 	records  int    // of the long log
-	command  string // that reproduces the run
+	command  string // reproduces the run
 }
 
-// peer is another gate: its command, behind which that of the server is put.
+// peer is another gate: its command, to which the server's command is appended.
 type peer struct {
 	name    string
 	command []string
 }
 
-// parse reads the arguments of a run.
+// parse parses the arguments of a run.
 func parse(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
@@ -51,7 +51,7 @@ func parse(args []string) (options, error) {
 	flags.IntVar(&o.records, "records", 1_000_000, "records of the long log")
 	flags.StringVar(&o.command, "command", "go run ./internal/bench", "what the report says that it was made with")
 	o.only = regexp.MustCompile("")
-	flags.SetOutput(io.Discard) // main says what is wrong
+	flags.SetOutput(io.Discard) // main reports errors
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			flags.SetOutput(os.Stderr)
@@ -65,7 +65,7 @@ func parse(args []string) (options, error) {
 	return o, o.absolute()
 }
 
-// absolute makes the folders of programs absolute: they are started elsewhere.
+// absolute makes the folders of programs absolute, since they are started in other folders.
 func (o *options) absolute() error {
 	for _, folder := range []*string{&o.bin, &o.base} {
 		if *folder == "" {
@@ -80,11 +80,11 @@ func (o *options) absolute() error {
 	return nil
 }
 
-// peerName is what a peer may be called: it is the head of a column and the name of
-// a folder.
+// peerName matches valid names of peers: the name is the head of a column and part of the name
+// of a folder.
 var peerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]*$`)
 
-// addPeer reads NAME=COMMAND.
+// addPeer parses NAME=COMMAND.
 func (o *options) addPeer(text string) error {
 	name, command, _ := strings.Cut(text, "=")
 	p := peer{name: name, command: strings.Fields(command)}

@@ -11,14 +11,13 @@ import (
 	"unicode/utf8"
 )
 
-// Between these lines of a page stand the tables; what is around them is written by
-// hand.
+// The tables are between these lines of a page; the rest is written by hand.
 const (
 	beginMark = "<!-- make bench writes from here -->"
 	endMark   = "<!-- to here -->"
 )
 
-// replaceBetween puts text between the marks of a page.
+// replaceBetween replaces what is between the marks of a page.
 func replaceBetween(page, text []byte) ([]byte, error) {
 	before, rest, ok := bytes.Cut(page, []byte(beginMark+"\n"))
 	if !ok {
@@ -34,8 +33,8 @@ func replaceBetween(page, text []byte) ([]byte, error) {
 	return bytes.Join([][]byte{before, []byte(beginMark + "\n\n"), text, []byte("\n" + endMark), after}, nil), nil
 }
 
-// putInto writes the tables into the page at path; one that is not there yet becomes
-// the tables alone.
+// putInto writes the tables into the page at path. If there is no page, it creates one with the
+// tables only.
 func (r *report) putInto(path string) error {
 	page, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -52,7 +51,7 @@ func (r *report) putInto(path string) error {
 	return os.WriteFile(path, page, 0o644)
 }
 
-// markdown writes what the run was and a table for each theme.
+// markdown writes a summary of the run and a table for each theme.
 func (r *report) markdown(w io.Writer) {
 	fmt.Fprintf(w, "Measured %s, build %s, with `%s`: medians of %d turns, in %.0f s.\n", r.When.Format("2006-01-02 15:04 MST"),
 		r.Build, r.Command, r.Turns, r.Took)
@@ -81,7 +80,7 @@ func (r *report) markdown(w io.Writer) {
 	}
 }
 
-// column is one of a table; it is left out where no row has something to say.
+// column is a column of a table. It is left out if it is empty in all rows.
 type column struct {
 	head  string
 	right bool
@@ -106,7 +105,7 @@ func unlessZero(pick func(row) float64) func(row) string {
 	}
 }
 
-// ratio is shown with its quartiles, if it was taken in turns.
+// ratio returns the ratio with its quartiles, if it was taken in turns.
 func ratio(v row) string {
 	switch {
 	case v.Ratio == nil:
@@ -124,7 +123,7 @@ func reach(v row) string {
 	return v.Reach + ": " + v.Met
 }
 
-// columnsFor are the columns that a table of these rows may have.
+// columnsFor returns the possible columns of a table with these rows.
 func columnsFor(rows []row) []column {
 	what, unit, figure := rows[0].Unit, "", "ours"
 	for _, v := range rows {
@@ -139,7 +138,7 @@ func columnsFor(rows []row) []column {
 		{what, false, func(v row) string { return v.What }},
 		{unit, false, func(v row) string {
 			if unit == "" {
-				return "" // all have one, which stands in the first head
+				return "" // all have the same, which is in the first head
 			}
 			return v.Unit
 		}},
@@ -164,7 +163,7 @@ func columnsFor(rows []row) []column {
 	return append(columns, column{"to reach", false, reach})
 }
 
-// othersIn are the names of the other ways in rows, in their order.
+// othersIn returns the names of the other ways in rows, in order.
 func othersIn(rows []row) []string {
 	var all []string
 	for _, v := range rows {
@@ -177,10 +176,10 @@ func othersIn(rows []row) []string {
 	return all
 }
 
-// table writes rows of one theme, with columns as wide as what is in them so that it
-// can be read as it is, and what there is to remark below it.
+// table writes the rows of one theme, aligned so that the text itself is readable, and the
+// notes below it.
 func table(w io.Writer, rows []row) {
-	var cells [][]string // of each column that is shown
+	var cells [][]string // of each shown column
 	var shown []column
 	for _, c := range columnsFor(rows) {
 		all, something := []string{c.head}, false

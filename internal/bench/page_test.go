@@ -33,7 +33,7 @@ func TestReplaceBetween(t *testing.T) {
 	}
 }
 
-// whole is a report with a figure of everything.
+// whole returns a report with all figures.
 func whole(t *testing.T) *report {
 	t.Helper()
 	r := &report{Build: "dev", Command: "make bench", Machine: "a machine", Turns: 3}
@@ -53,8 +53,8 @@ func whole(t *testing.T) *report {
 	return r
 }
 
-// rows are the first cells of the tables of a page but for their heads, as heading and
-// what.
+// rows returns the first cells of the tables of a page, without their heads, as heading and
+// cell.
 func rows(page string) map[string]bool {
 	found, theme, inside := map[string]bool{}, "", false
 	for line := range strings.Lines(page) {
@@ -109,8 +109,8 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-// The page that is checked in has a row for everything that a run measures, and none
-// for what it does not: run `make bench` when this fails.
+// The page in the repository has a row for everything that a run measures, and no others: run
+// `make bench` if this fails.
 func TestBenchmarksPage(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "BENCHMARKS.md"))
 	if err != nil {
@@ -152,7 +152,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// base is a base with that figure, which adds so much.
+// base returns a base with that figure and what it adds.
 func base(figure, added float64) []other {
 	return []other{{Name: baseName, Figure: once(figure), Added: once(added)}}
 }
@@ -180,15 +180,15 @@ func TestReached(t *testing.T) {
 		{"start.first", row{Added: once(6)}, unknown},
 		{"memory.daemon.8MBs", row{Ours: once(30), Peak: 80}, yes},
 		{"memory.daemon.8MBs", row{Ours: once(30), Peak: 81}, no},
-		{"memory.daemon.8MBs", row{Ours: once(30)}, unknown}, // only root is told
+		{"memory.daemon.8MBs", row{Ours: once(30)}, unknown}, // unknown without root
 		{"large.result", row{Ours: once(10), Ratio: once(0.5), Others: base(10, 0)}, yes},
 		{"large.result", row{Ours: once(10), Ratio: once(0.5), Others: base(11, 0)}, no},
-		{"pass.1.p50", row{Ours: once(1)}, no}, // the floor added nothing: nobody knows
+		{"pass.1.p50", row{Ours: once(1)}, no}, // the floor added nothing: unknown
 		{"large.result", row{Ours: once(10), Ratio: once(0.49), Others: base(10, 0)}, no},
 		{decisionName(10_000, true), row{Ours: once(4), Ratio: once(3)}, no},
 		{decisionName(10_000, true), row{Ours: once(4), Ratio: once(1.4)}, yes},
 		{"shims.200.cpu", row{Ours: once(2), Added: once(1)}, yes},
-		{"log.write", row{Ours: once(1)}, ""}, // nothing to reach
+		{"log.write", row{Ours: once(1)}, ""}, // no target
 	} {
 		r := &report{}
 		r.add(test.name, test.row)

@@ -2,7 +2,7 @@ package main
 
 import "time"
 
-// On macOS the figures that come from /proc are missing.
+// macOS has no /proc, so the figures from there are missing.
 
 func cpu(int) time.Duration { return 0 }
 

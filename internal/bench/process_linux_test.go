@@ -9,10 +9,10 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/rig"
 )
 
-// noProcess is greater than any that Linux gives.
+// noProcess is greater than any pid of Linux.
 const noProcess = 1<<22 + 1
 
-// The clock of a process tells what getrusage tells, of threads that have ended too.
+// cpu agrees with getrusage, including threads that have ended.
 func TestCPU(t *testing.T) {
 	own := func() time.Duration {
 		var u syscall.Rusage

@@ -9,9 +9,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/client"
 )
 
-// profile starts a processor profile of the daemon, and returns what ends it and
-// writes the file. It is asked for before there is a shim: whoever has started one is
-// an agent, and the daemon lets no agent look at it.
+// profile starts a CPU profile of the daemon and returns a function that ends it and writes the
+// file. It must be called before a tg-shim is started: whoever has started one is an agent,
+// which the daemon does not permit to profile it.
 func (h *house) profile(path string) (func() error, error) {
 	c, err := client.Dial(context.Background(), client.WithSocket(h.control()))
 	if err != nil {
@@ -44,7 +44,7 @@ func (h *house) profile(path string) (func() error, error) {
 	}
 }
 
-// heap writes what the daemon holds, after a collection.
+// heap writes a heap profile of the daemon, after a collection.
 func (h *house) heap(path string) error {
 	c, err := client.Dial(context.Background(), client.WithSocket(h.control()))
 	if err != nil {
@@ -67,7 +67,7 @@ func (h *house) heap(path string) error {
 	return nil
 }
 
-// begun is a file that tells when it is written to for the first time.
+// begun is a file that closes first at its first write.
 type begun struct {
 	*os.File
 	once  sync.Once

@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// report is what one run found.
+// report is the result of a run.
 type report struct {
 	When    time.Time `json:"when"`
 	Command string    `json:"command"`
 	Machine string    `json:"machine"`
 	Build   string    `json:"build"`
-	Base    string    `json:"base,omitempty"` // the build that it was compared with
+	Base    string    `json:"base,omitempty"` // build to compare with
 	Peers   []string  `json:"peers,omitempty"`
 	Turns   int       `json:"turns"`
 	Took    float64   `json:"took_s"`
 	Quiet   quiet     `json:"quiet"`
 	Rows    []row     `json:"rows"`
 
-	live io.Writer // told of each figure as it is taken; nil for nobody
-	err  error     // a figure that nobody knows, or that was taken twice
+	live io.Writer // shows each figure when it is measured; nil for none
+	err  error     // an unknown figure, or one that was measured twice
 }
 
-// row is one figure for each way; a way that it does not apply to has none. Added is
-// what ours costs over direct, taken turn by turn, and Ratio what the theme says.
+// row is one figure for each way; a way to which it does not apply has none. Added is what our
+// gate adds to direct, turn by turn. The theme defines Ratio.
 type row struct {
 	Name   string  `json:"name"`
 	Theme  string  `json:"theme"`
@@ -40,10 +40,10 @@ type row struct {
 	Others []other `json:"others,omitempty"`
 	Share  float64 `json:"pss,omitempty"`
 	Peak   float64 `json:"peak,omitempty"`
-	Beyond float64 `json:"beyond,omitempty"` // what is added beyond a sync, where that is what the target is about
+	Beyond float64 `json:"beyond,omitempty"` // what is added beyond a sync, if the target is about that
 	Note   string  `json:"note,omitempty"`
 	Reach  string  `json:"reach,omitempty"`
-	Met    string  `json:"met,omitempty"` // yes, no or unknown, where there is something to reach
+	Met    string  `json:"met,omitempty"` // yes, no or unknown, if there is a target
 }
 
 // other is the figure of the base or of a peer.
@@ -56,7 +56,7 @@ type other struct {
 	Failed string  `json:"failed,omitempty"` // why it has no figure
 }
 
-// base is the figure of the base; one without anything where there is none.
+// base returns the figure of the base, an empty one if there is none.
 func (r row) base() other {
 	for _, o := range r.Others {
 		if o.Name == baseName {
@@ -66,7 +66,7 @@ func (r row) base() other {
 	return other{}
 }
 
-// add keeps a figure, and shows it at once: a run takes minutes.
+// add adds a figure and shows it at once, since a run takes minutes.
 func (r *report) add(name string, v row) {
 	f, ok := find(name)
 	if _, twice := r.row(name); !ok || twice {
@@ -106,7 +106,7 @@ func (r *report) row(name string) (row, bool) {
 	return row{}, false
 }
 
-// complete says what a run of all measurements has left out.
+// complete returns an error if a run of all measurements has left out a figure.
 func (r *report) complete() error {
 	for _, f := range figures {
 		if _, ok := r.row(f.name); !ok {
@@ -124,7 +124,7 @@ func (r *report) save(path string) error {
 	return os.WriteFile(path, append(text, '\n'), 0o644)
 }
 
-// String is the median as it is shown.
+// String returns the median for display.
 func (s *spread) String() string {
 	if s == nil {
 		return "-"
@@ -132,7 +132,7 @@ func (s *spread) String() string {
 	return number(s.Median)
 }
 
-// String is the figure as it is shown, with what it adds or its peak where that is known.
+// String returns the figure for display, with what it adds or its peak if known.
 func (o other) String() string {
 	switch {
 	case o.Failed != "":
@@ -140,7 +140,7 @@ func (o other) String() string {
 	case o.Added != nil:
 		sign := "+"
 		if o.Added.Median < 0 {
-			sign = "" // number writes its own
+			sign = "" // number writes a minus sign itself
 		}
 		return fmt.Sprintf("%s (%s%s)", o.Figure, sign, o.Added)
 	case o.Peak != 0:
@@ -149,7 +149,7 @@ func (o other) String() string {
 	return o.Figure.String()
 }
 
-// number shows about three digits that count.
+// number formats v with about three significant digits.
 func number(v float64) string {
 	switch abs := max(v, -v); {
 	case abs >= 100:

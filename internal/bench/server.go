@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// serve answers every request at once, as an MCP server with nothing to do. A
-// tool named size-N answers with N bytes of text.
+// serve answers every request at once, as an MCP server without work. A tool named size-N
+// returns N bytes of text.
 func serve(in io.Reader, out io.Writer) {
 	r := bufio.NewReaderSize(in, 1<<20)
 	var line, answer, text []byte
@@ -29,7 +29,7 @@ func serve(in io.Reader, out io.Writer) {
 			answer = append(answer[:0], `{"jsonrpc":"2.0","id":`...)
 			answer = append(append(answer, id...), `,"result":{"content":[{"type":"text","text":"`...)
 			if n, err := strconv.Atoi(string(member(line, `"name":"size-`))); err == nil {
-				if len(text) != n { // made once, so that the ways are what differs
+				if len(text) != n { // created once, so that only the ways differ
 					text = bytes.Repeat([]byte("x"), n)
 				}
 				answer = append(answer, text...)
@@ -43,9 +43,9 @@ func serve(in io.Reader, out io.Writer) {
 	}
 }
 
-// member returns what stands behind key up to the next comma, quote or brace.
+// member returns what follows key, up to the next comma, quote or brace.
 func member(line []byte, key string) []byte {
-	line = line[:min(len(line), 1<<10)] // what is looked for stands at the beginning
+	line = line[:min(len(line), 1<<10)] // it is at the beginning
 	i := bytes.Index(line, []byte(key))
 	if i < 0 {
 		return nil
@@ -57,10 +57,9 @@ func member(line []byte, key string) []byte {
 	return nil
 }
 
-// copyBetween starts command and copies bytes both ways: what any program in
-// between costs that looks at nothing. Each direction is a thread of its own in
-// plain read and write, which is as fast as the same in C: a floor that wastes
-// something would flatter what is held against it.
+// copyBetween starts command and copies bytes both ways: the cost of any program in between
+// that does not look at the data. Each direction has a thread with plain read and write, which
+// is as fast as in C: a slower floor would flatter what is compared with it.
 func copyBetween(command []string) int {
 	const failed = 125
 	cmd := exec.Command(command[0], command[1:]...)
@@ -90,8 +89,7 @@ func copyBetween(command []string) int {
 	return 0
 }
 
-// shovel copies until there is no more to read or nobody to write to. Both are
-// descriptors that block.
+// shovel copies until one of the two ends is closed. Both must be blocking descriptors.
 func shovel(to, from int) {
 	runtime.LockOSThread()
 	buf := make([]byte, 64<<10)

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// session is a started server, seen from the agent: the same client for all ways.
+// session is a started server, seen from the agent: the client is the same for all ways.
 type session struct {
 	cmd  *exec.Cmd
 	in   io.WriteCloser
@@ -25,23 +25,23 @@ type session struct {
 	next int
 	line []byte
 
-	sending sync.WaitGroup // what still sends after a call has failed
+	sending sync.WaitGroup // sends that continue after a failed call
 	folder  string         // of a peer's session; empty otherwise
-	life    *time.Timer    // ends a peer's session that does not end by itself; nil otherwise
+	life    *time.Timer    // kills a peer's session that does not end by itself; nil otherwise
 }
 
 const (
-	// longestPeer is how long a peer may take for the calls of a turn: one that no
-	// longer answers does not hold up the run for good.
+	// longestPeer is the timeout of a peer for the calls of a turn, so that one that hangs does
+	// not hold up the run.
 	longestPeer = 10 * time.Minute
-	// peerGrace is how long a peer may take to end when its agent has gone.
+	// peerGrace is how long a peer may take to end after its agent has left.
 	peerGrace = 5 * time.Second
-	// peerStderr is the file in a peer's folder with what it writes to stderr.
+	// peerStderr is the file in a peer's folder with its standard error.
 	peerStderr = "stderr"
 )
 
-// start starts a session. That of a peer has a folder of its own, which is its home
-// and where it is started.
+// start starts a session. A peer's session has a folder of its own, which is its home and
+// current directory.
 func (w way) start() (*session, error) {
 	s := &session{cmd: exec.Command(w.command[0], w.command[1:]...)}
 	s.cmd.Env, s.cmd.Stderr = w.env, os.Stderr
@@ -50,7 +50,7 @@ func (w way) start() (*session, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer stderr.Close() // the process has it by then
+		defer stderr.Close() // the process has a copy by then
 	}
 	in, err := s.cmd.StdinPipe()
 	if err != nil {
@@ -70,7 +70,7 @@ func (w way) start() (*session, error) {
 	return s, nil
 }
 
-// moveIn gives a peer's session its folder and the file that it writes stderr to.
+// moveIn creates the folder of a peer's session and the file for its standard error.
 func (s *session) moveIn(w way) (stderr *os.File, err error) {
 	if s.folder, err = os.MkdirTemp(w.folders, w.name); err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func (s *session) moveIn(w way) (stderr *os.File, err error) {
 
 func (s *session) pid() int { return s.cmd.Process.Pid }
 
-// close ends the session as an agent does. How a peer ends is not looked at.
+// close ends the session as an agent does. It ignores how a peer ends.
 func (s *session) close() error {
 	s.in.Close()
 	s.sending.Wait()
@@ -100,7 +100,7 @@ func (s *session) close() error {
 	return os.RemoveAll(s.folder)
 }
 
-// explain adds to an error what a peer has said last.
+// explain adds the last line of a peer's standard error to an error.
 func (s *session) explain(err error) error {
 	if s.folder == "" {
 		return err
@@ -109,7 +109,7 @@ func (s *session) explain(err error) error {
 	return fmt.Errorf("%w; on stderr it said last: %.200s", err, said[strings.LastIndexByte(said, '\n')+1:])
 }
 
-// send writes one request. text, which needs no escapes, is put into its arguments.
+// send writes one request. text is put into its arguments and must need no escapes.
 func (s *session) send(method, tool, text string) error {
 	s.next++
 	b := append(s.line[:0], `{"jsonrpc":"2.0","id":`...)
@@ -144,7 +144,7 @@ func (s *session) receive() (int, error) {
 	return id, err
 }
 
-// call is one round tris.
+// call makes one round trip.
 func (s *session) call(method, tool, text string) error {
 	if err := s.send(method, tool, text); err != nil {
 		return err
@@ -153,8 +153,8 @@ func (s *session) call(method, tool, text string) error {
 	return err
 }
 
-// pipeline makes n calls of which flight are open at a time, and returns what each
-// took from when it was sent until its answer was read.
+// pipeline makes n calls, of which flight are pending at a time, and returns the time of each
+// from request to answer.
 func (s *session) pipeline(method, tool string, n, flight int) ([]time.Duration, error) {
 	if s.life != nil {
 		s.life.Reset(longestPeer)

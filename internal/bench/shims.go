@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// crowds is how often each number of shims is started.
+// crowds is how often each number of servers is started.
 const crowds = 3
 
-// mostPeers is how many sessions of a peer are started at once: each may be a whole
+// mostPeers is the maximum number of sessions of a peer that are started at once: each may be a
 // virtual machine.
 const mostPeers = 50
 
-// measureShims starts many shims at once, each before a server of its own, beside
-// as many servers alone.
+// measureShims starts many servers at once, each behind its own tg-shim, and for comparison as
+// many servers alone.
 func measureShims(h *house, r *report, _ options) error {
 	for _, w := range h.ways() {
 		if w.house != nil {
@@ -36,7 +36,7 @@ func measureShims(h *house, r *report, _ options) error {
 	return nil
 }
 
-// measureCrowd starts n of each way. idle is what their daemons held before any.
+// measureCrowd starts n sessions of each way. idle is the memory of their daemons before.
 func (h *house) measureCrowd(r *report, n int, idle map[int]memory) error {
 	c := h.contest()
 	c.without(func(place int) bool { return place == floor || n > mostPeers && c.ways[place].isPeer() })
@@ -48,7 +48,7 @@ func (h *house) measureCrowd(r *report, n int, idle map[int]memory) error {
 			return err
 		}
 		each[place] = found.each
-		own := found.each // and its part of what the daemon has grown by
+		own := found.each // including its share of the daemon's growth
 		if c.ways[place].house != nil {
 			daemons[place] = found.daemon
 			grown := found.daemon.minus(idle[place])
@@ -70,7 +70,7 @@ func (h *house) measureCrowd(r *report, n int, idle map[int]memory) error {
 	r.add(name("memory.servers.%d"), c.row(share))
 	switch n {
 	case mostPeers:
-		delete(resident, direct) // a server alone has nothing in its place
+		delete(resident, direct) // it has no process in place of tg-shim
 		r.add("memory.server", c.row(resident))
 	case 200:
 		r.add("memory.daemon.200", c.held(daemons))
@@ -80,12 +80,12 @@ func (h *house) measureCrowd(r *report, n int, idle map[int]memory) error {
 	return nil
 }
 
-// crowd is what many sessions at once take.
+// crowd is the cost of many sessions at once.
 type crowd struct {
 	cpu    float64 // seconds until each has answered once
 	took   float64 // ms
-	held   memory  // of all of them, with their servers
-	each   memory  // the mean of the shims, without their servers
+	held   memory  // memory of all of them, with their servers
+	each   memory  // mean memory of a tg-shim, without its server
 	daemon memory
 }
 
@@ -130,14 +130,13 @@ func (w way) crowd(n int) (crowd, error) {
 	return c, err
 }
 
-// manyPolicies puts n Cedar policies in force, none of which is about what the
-// sessions call.
+// manyPolicies puts n Cedar policies in force, none of which matches what the sessions call.
 func (h *house) manyPolicies(n int) error {
 	folder := filepath.Join(h.dir, "config/thoughtgate/policies")
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
 	}
-	const perFile = 250 // policy files are limited
+	const perFile = 250 // policy files are limited in size
 	for at := 0; at < n; at += perFile {
 		var b strings.Builder
 		for i := at; i < min(at+perFile, n); i++ {

@@ -2,8 +2,8 @@ package main
 
 import "time"
 
-// measureStart starts a server each way and waits for its first answer; and the
-// daemon, with nothing on record.
+// measureStart starts a server each way and waits for its first answer. It also starts the
+// daemon with an empty log.
 func measureStart(h *house, r *report, o options) error {
 	c, all := h.contest(), compared{}
 	err := c.inTurns(2*o.turns, func(place int) error {
@@ -31,7 +31,7 @@ func measureStart(h *house, r *report, o options) error {
 	return nil
 }
 
-// restarts is how long the daemon takes to start until it answers, in ms.
+// restarts returns how long the daemon takes to start until it answers, in ms.
 func (h *house) restarts(n int) (*spread, error) {
 	var all []float64
 	for range n {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// spread is what a figure was over the turns of a run: its median, and the
-// quartiles between which half of the turns lie. That of a ratio is the ratio of medians.
+// spread summarizes a figure over the turns of a run: its median and quartiles. For a ratio,
+// Median is the ratio of the medians.
 type spread struct {
 	Median float64 `json:"median"`
 	Low    float64 `json:"q1"`
@@ -16,7 +16,7 @@ type spread struct {
 	Turns  int     `json:"turns"`
 }
 
-// over is the spread of what each turn found; nil for no turns.
+// over returns the spread of the figures of the turns; nil if there are none.
 func over(turns []float64) *spread {
 	if len(turns) == 0 {
 		return nil
@@ -24,10 +24,10 @@ func over(turns []float64) *spread {
 	return &spread{Median: median(turns), Low: quantile(turns, .25), High: quantile(turns, .75), Turns: len(turns)}
 }
 
-// once is a figure that is taken once, and has no spread worth the name.
+// once returns the spread of a figure that was measured only once.
 func once(v float64) *spread { return over([]float64{v}) }
 
-// value is the median, zero for nothing.
+// value returns the median, zero for nil.
 func (s *spread) value() float64 {
 	if s == nil {
 		return 0
@@ -35,8 +35,7 @@ func (s *spread) value() float64 {
 	return s.Median
 }
 
-// median is the middle of all, and the mean of the two middle ones where there are
-// two; zero for none.
+// median returns the median of all, or zero if all is empty.
 func median(all []float64) float64 {
 	if len(all) == 0 {
 		return 0
@@ -48,8 +47,8 @@ func median(all []float64) float64 {
 	return all[len(all)/2]
 }
 
-// quantile is the smallest of all that at least the part q of them does not exceed;
-// zero for none. It is always one of them.
+// quantile returns the q-quantile of all: the smallest element that at least the fraction q of
+// them does not exceed, or zero if all is empty.
 func quantile[T cmp.Ordered](all []T, q float64) T {
 	if len(all) == 0 {
 		var none T
@@ -59,14 +58,14 @@ func quantile[T cmp.Ordered](all []T, q float64) T {
 	return all[min(len(all)-1, max(0, int(math.Ceil(float64(len(all))*q))-1))]
 }
 
-// compared are figures of the same turns, for each way by its place.
+// compared holds the figures of each way in the same turns, by the place of the way.
 type compared map[int][]float64
 
-// note takes the figure of a turn.
+// note adds the figure of a turn.
 func (c compared) note(place int, figure float64) { c[place] = append(c[place], figure) }
 
-// added is what a way costs over direct, turn by turn: what was the matter with the
-// machine in a turn was so for both. It is nil when one of the two has fewer turns.
+// added returns what a way adds to direct, turn by turn, so that a disturbance in a turn
+// affects both. It is nil if the numbers of turns differ.
 func (c compared) added(place int) []float64 {
 	if len(c[place]) != len(c[direct]) {
 		return nil
@@ -78,17 +77,16 @@ func (c compared) added(place int) []float64 {
 	return all
 }
 
-// timesAdded is how many times what the floor adds is added by the gate: the ratio of
-// the two medians, with the quartiles of what it was turn by turn. It is nil when the
-// floor added nothing.
+// timesAdded returns the ratio of what the gate adds to what the floor adds: of the two
+// medians, with the quartiles of the ratios of the turns. It is nil if the floor added nothing.
 func (c compared) timesAdded() *spread { return ratioOf(c.added(ours), c.added(floor)) }
 
-// timesFloor is the figure of the gate as a part of the floor's, likewise.
+// timesFloor returns the ratio of the gate's figure to the floor's, in the same way.
 func (c compared) timesFloor() *spread { return ratioOf(c[ours], c[floor]) }
 
-// ratioOf takes the ratio of medians, which anybody can check against a table. The
-// median of ratios would pair what has nothing to do with each other: on which
-// processor the one was woken in a turn, and the other.
+// ratioOf uses the ratio of the medians, which can be checked against a table. The median of
+// the ratios would pair unrelated values, such as the processors on which the two were woken in
+// a turn.
 func ratioOf(figures, others []float64) *spread {
 	var all []float64
 	for turn, other := range others {
@@ -104,7 +102,7 @@ func ratioOf(figures, others []float64) *spread {
 	return r
 }
 
-// row is the spreads of the ways that are always compared, and what the gate adds.
+// row returns the row of the ways that are always compared, and what the gate adds.
 func (c compared) row() row {
 	return row{Direct: over(c[direct]), Floor: over(c[floor]), Ours: over(c[ours]), Added: over(c.added(ours))}
 }

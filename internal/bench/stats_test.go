@@ -17,7 +17,7 @@ func TestMedianAndQuantile(t *testing.T) {
 		{[]float64{3, 1}, 2, 1, 3, 3, 3},
 		{[]float64{9, 1, 5}, 5, 1, 9, 9, 9},
 		{[]float64{4, 3, 2, 1}, 2.5, 1, 3, 4, 4},
-		// One bad turn moves the mean and not the median.
+		// One bad turn changes the mean and not the median.
 		{[]float64{2, 2, 2, 2, 1000}, 2, 2, 2, 1000, 1000},
 	} {
 		given := slices.Clone(test.all)
@@ -42,13 +42,13 @@ func TestMedianAndQuantile(t *testing.T) {
 func TestCompared(t *testing.T) {
 	c := compared{
 		direct: {10, 10, 40, 10},
-		floor:  {20, 20, 50, 9}, // in the last turn the floor was faster than nothing
+		floor:  {20, 20, 50, 9}, // in the last turn the floor was faster than direct
 		ours:   {60, 70, 90, 60},
 	}
 	if got, want := c.added(ours), []float64{50, 60, 50, 50}; !slices.Equal(got, want) {
 		t.Errorf("ours adds %v, want %v", got, want)
 	}
-	// The medians are 50 and 10; the last turn has no ratio of its own.
+	// The medians are 50 and 10; the last turn has no ratio.
 	if got := c.timesAdded(); *got != (spread{Median: 5, Low: 5, High: 6, Turns: 3}) {
 		t.Errorf("times what the floor adds: %+v", got)
 	}

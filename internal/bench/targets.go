@@ -1,12 +1,12 @@
 package main
 
-// target says whether a row has reached something: yes, no, or unknown.
+// target returns whether a row has reached a target: yes, no, or unknown.
 type target func(row) string
 
 const (
 	yes     = "yes"
 	no      = "no"
-	unknown = "unknown" // what it is held against took no part, or has no figure
+	unknown = "unknown" // what it is compared with took no part, or has no figure
 )
 
 func when(reached bool) string {
@@ -36,7 +36,7 @@ func ratioAtLeast(limit float64) target {
 	return func(r row) string { return when(r.Ratio.value() >= limit) }
 }
 
-// peakAtMost is unknown where the peak is not told, see memoryOf.
+// peakAtMost is unknown if the peak is unknown, see memoryOf.
 func peakAtMost(limit float64) target {
 	return func(r row) string {
 		if r.Peak == 0 {
@@ -46,7 +46,7 @@ func peakAtMost(limit float64) target {
 	}
 }
 
-// timesBase is reached at so many times the figure of the base.
+// timesBase is reached if the figure is at least times that of the base.
 func timesBase(times float64) target {
 	return func(r row) string {
 		base := r.base()
@@ -57,7 +57,7 @@ func timesBase(times float64) target {
 	}
 }
 
-// addsOfBase is reached when no more than that part is added of what the base adds.
+// addsOfBase is reached if the gate adds no more than the fraction part of what the base adds.
 func addsOfBase(part float64) target {
 	return func(r row) string {
 		base := r.base()
@@ -68,7 +68,7 @@ func addsOfBase(part float64) target {
 	}
 }
 
-// addsLessThanPeers is reached when each peer adds more.
+// addsLessThanPeers is reached if each peer adds more.
 func addsLessThanPeers(r row) string {
 	answer := unknown
 	for _, o := range r.Others {
@@ -83,18 +83,18 @@ func addsLessThanPeers(r row) string {
 	return answer
 }
 
-// every is reached when all targets are.
+// every is reached if all targets are.
 func every(targets ...target) target {
 	return func(r row) string { return decided(r, targets, no, yes) }
 }
 
-// either is reached when one of the targets is.
+// either is reached if one of the targets is.
 func either(targets ...target) target {
 	return func(r row) string { return decided(r, targets, yes, no) }
 }
 
-// decided is first when one of the targets says so, unknown when one says that, and
-// last otherwise.
+// decided returns first if one of the targets returns that, otherwise unknown if one returns
+// that, and otherwise last.
 func decided(r row, targets []target, first, last string) string {
 	answer := last
 	for _, t := range targets {

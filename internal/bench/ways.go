@@ -11,31 +11,30 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/rig"
 )
 
-// The ways that are always compared, by their place in house.ways. The first two
-// know nothing of ThoughtGate. Behind them come the base, if a run has one, and its
-// peers.
+// The ways that are always compared, by their place in house.ways. The first two do not involve
+// ThoughtGate. The base, if a run has one, and its peers follow.
 const (
 	direct = iota // the server alone
 	floor         // the server behind a program that copies bytes
 	ours          // the server behind tg-shim and thoughtgated
-	others        // the place of the first other way
+	others        // place of the first other way
 )
 
-// baseName is what the way through the programs of -base is called.
+// baseName is the name of the way through the programs of -base.
 const baseName = "base"
 
 // way is one way from the agent to the server.
 type way struct {
 	name    string
-	command []string // the server's own included
+	command []string // including that of the server
 	env     []string
-	house   *house // whose daemon takes part; nil for none
-	folders string // in which each session gets a folder of its own: that of a peer; empty otherwise
+	house   *house // the house whose daemon is used; nil for none
+	folders string // for a peer, where each session gets a folder; empty otherwise
 }
 
 func (w way) isPeer() bool { return w.folders != "" }
 
-// ways are all that are compared in a run.
+// ways returns all ways that a run compares.
 func (h *house) ways() []way {
 	server := []string{h.self, "server"}
 	behind := func(name string, gate ...string) way {
@@ -57,15 +56,15 @@ func (h *house) ways() []way {
 	return all
 }
 
-// gated is the way to server through the shim and the daemon of h.
+// gated returns the way to server through the tg-shim and the daemon of h.
 func (h *house) gated(name string, server []string) way {
 	shim := []string{filepath.Join(h.bin, "tg-shim"), "--server-id", "bench", "--"}
 	return way{name: name, command: slices.Concat(shim, server), env: h.env, house: h}
 }
 
-// orders are those in which n ways take their turns: each begins as often as any
-// other, and follows each of the others as often, so that none always finds the
-// machine as the same one left it.
+// orders returns the orders in which n ways take their turns. Each way is first equally often
+// and follows each other way equally often, so that none always finds the machine in the state
+// that the same other left.
 func orders(n int) [][]int {
 	var all [][]int
 	for first := range n {
@@ -78,7 +77,7 @@ func orders(n int) [][]int {
 			order[i] = (first + step) % n
 		}
 		all = append(all, order)
-		if n%2 == 1 { // then only together with their mirror images
+		if n%2 == 1 { // balanced only together with their mirror images
 			order = slices.Clone(order)
 			slices.Reverse(order)
 			all = append(all, order)
@@ -90,8 +89,8 @@ func orders(n int) [][]int {
 // contest is a measurement in which ways take turns.
 type contest struct {
 	ways    []way
-	entered []int         // places of those that take part
-	failed  map[int]error // of the base and of peers that could not do what was measured
+	entered []int         // places of the ways that take part
+	failed  map[int]error // errors of the base and of peers that failed
 }
 
 func (h *house) contest() *contest {
@@ -102,15 +101,15 @@ func (h *house) contest() *contest {
 	return c
 }
 
-// without takes ways out.
+// without removes ways.
 func (c *contest) without(left func(place int) bool) *contest {
 	c.entered = slices.DeleteFunc(c.entered, left)
 	return c
 }
 
-// inTurns has each way take its turn, n times. The base, or a peer, that fails has no
-// more turns, and the report says why: what it can't do is not known beforehand. Any
-// other way ends the contest.
+// inTurns calls take for each way, n times. If the base or a peer fails, it has no more turns
+// and the report says why: its limits are not known beforehand. A failure of any other way ends
+// the contest.
 func (c *contest) inTurns(n int, take func(place int) error) error {
 	all := orders(len(c.entered))
 	for turn := range n {
@@ -132,7 +131,7 @@ func (c *contest) inTurns(n int, take func(place int) error) error {
 	return nil
 }
 
-// row is what figures have found: of ours what it adds, too.
+// row returns the row of figures, with what our gate adds.
 func (c *contest) row(figures compared) row {
 	r := figures.row()
 	for _, place := range c.entered {
@@ -150,7 +149,7 @@ func (c *contest) row(figures compared) row {
 	return r
 }
 
-// rate is the row of figures of which more is better: their ratio is to the floor's.
+// rate returns the row of figures of which more is better. Their ratio is to the floor.
 func (c *contest) rate(figures compared) row {
 	r := c.row(figures)
 	r.Ratio, r.Added = figures.timesFloor(), nil
@@ -160,11 +159,10 @@ func (c *contest) rate(figures compared) row {
 	return r
 }
 
-// crew is a warm session for each way, by its place.
+// crew holds a warm session for each way, by its place.
 type crew map[int]*session
 
-// open starts them. One that does not answer is an error here: its command is not
-// right.
+// open starts the sessions. One that does not answer is an error here: its command is wrong.
 func (c *contest) open() (crew, error) {
 	sessions := crew{}
 	for _, place := range c.entered {
@@ -188,8 +186,8 @@ func (c crew) close() error {
 	return err
 }
 
-// used is the processor time of all that takes part in a way, the server included
-// and this program not.
+// used returns the processor time of all processes of a way, including the server but not this
+// program.
 func (w way) used(s *session) time.Duration {
 	var total time.Duration
 	for _, pid := range family(s.pid()) {
@@ -198,7 +196,7 @@ func (w way) used(s *session) time.Duration {
 	return total + w.daemonCPU()
 }
 
-// daemonCPU is the processor time of a way's daemon; zero where it has none.
+// daemonCPU returns the processor time of a way's daemon; zero if it has none.
 func (w way) daemonCPU() time.Duration {
 	if w.house == nil {
 		return 0
@@ -206,7 +204,7 @@ func (w way) daemonCPU() time.Duration {
 	return cpu(w.house.daemon.Process.Pid)
 }
 
-// family is a process and all that descend from it.
+// family returns a process and all its descendants.
 func family(pid int) []int {
 	all := []int{pid}
 	for _, child := range rig.Children(pid) {
@@ -215,8 +213,8 @@ func family(pid int) []int {
 	return all
 }
 
-// settle waits until the daemon of a way has done what it does behind the calls, as
-// filling its index: that is theirs, and must not fall into the turn of another way.
+// settle waits until the daemon of a way has finished its background work, such as filling its
+// index, so that this does not fall into the turn of another way.
 func (w way) settle() {
 	if w.house == nil {
 		return

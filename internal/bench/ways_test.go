@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// No way always follows the same one, nor begins more often than the others.
+// No way always follows the same one, or is first more often than others.
 func TestOrders(t *testing.T) {
 	for n := 2; n <= 7; n++ {
 		all := orders(n)
@@ -66,8 +66,8 @@ func TestInTurns(t *testing.T) {
 	}
 }
 
-// refuseLarge is a peer that answers itself, and ends at a line of 100,000 bytes. It
-// writes down what its home is.
+// refuseLarge is a peer that answers itself and ends at a line of 100,000 bytes. It writes its
+// home to a file.
 func refuseLarge() int {
 	if os.WriteFile("home", []byte(os.Getenv("HOME")), 0o600) != nil {
 		return 1
@@ -91,8 +91,8 @@ func refuseLarge() int {
 	return 0
 }
 
-// A session of a peer runs in an empty folder of its own, which is gone with it; the
-// report says what it said when it failed.
+// A session of a peer runs in an empty folder of its own, which is removed afterwards; the
+// report includes its error output if it failed.
 func TestPeerSession(t *testing.T) {
 	dir := t.TempDir()
 	w := way{name: "picky", command: []string{self(t), "picky"}, env: os.Environ(), folders: dir}
@@ -132,7 +132,7 @@ func TestPeerSession(t *testing.T) {
 	}
 }
 
-// A peer that is not there, or does not answer, is named before anything is measured.
+// A missing or silent peer is reported before anything is measured.
 func TestPeerThatFails(t *testing.T) {
 	for name, command := range map[string][]string{"not there": {"/nowhere/to/be/found"}, "no gate": {"/bin/false"}} {
 		h := &house{dir: t.TempDir(), self: self(t), env: os.Environ(), peers: []peer{{"wrong", command}}}

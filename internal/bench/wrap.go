@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// launchedAt names the variable with the file into which the agent writes when it
-// was launched.
+// launchedAt is the variable with the name of the file in which the agent writes when it was
+// launched.
 const launchedAt = "TGBENCH_LAUNCHED"
 
-// launched is the agent: it notes the time and ends.
+// launched is the agent: it writes the time to a file and exits.
 func launched() int {
 	now := strconv.FormatInt(time.Now().UnixNano(), 10)
 	if err := os.WriteFile(os.Getenv(launchedAt), []byte(now), 0o600); err != nil {
@@ -23,7 +23,7 @@ func launched() int {
 	return 0
 }
 
-// measureWrap takes how long an agent waits for its start because it is wrapped.
+// measureWrap measures by how much wrapping delays the start of an agent.
 func measureWrap(h *house, r *report, o options) error {
 	mcp := filepath.Join(h.dir, "agent.json")
 	if err := os.WriteFile(mcp, []byte(fmt.Sprintf(`{"mcpServers":{"bench":{"command":%q,"args":["server"]}}}`+"\n", h.self)), 0o600); err != nil {
@@ -58,8 +58,7 @@ func measureWrap(h *house, r *report, o options) error {
 	return nil
 }
 
-// wrap wraps an agent once, and returns how long after its start the agent was
-// launched.
+// wrap wraps an agent once and returns the time until the agent was launched.
 func (h *house) wrap(config string) (time.Duration, error) {
 	note := filepath.Join(h.dir, "launched")
 	cmd := exec.Command(filepath.Join(h.bin, "tgctl"), "wrap", "--agent-type", "custom", "--config-path", config, "--", h.self, "agent")

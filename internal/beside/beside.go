@@ -1,4 +1,4 @@
-// Package beside finds one of our programs from another: all of them are installed
+// Package beside finds the other programs of an installation: all of them are installed
 // together.
 package beside
 
@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 )
 
-// Find returns the path of the program called name that was installed with the one
-// at self: in the same folder, or where packages put what is not to be called by
-// hand. Where self is a link, what it leads to is looked beside as well.
+// Find returns the path of the program called name that was installed with the program at self:
+// in the same folder, or in libexec/thoughtgate, where packages put programs that users do not
+// run themselves. If self is a link, Find also searches next to its target.
 func Find(self, name string) (string, error) {
 	dirs := []string{filepath.Dir(self)}
 	if real, err := filepath.EvalSymlinks(self); err == nil {

@@ -1,23 +1,22 @@
-// Package child starts programs with pipes and ends them for good.
+// Package child starts programs with pipes and ends them reliably.
 //
-// Everything ThoughtGate starts is a child with three pipes in a process group
-// of its own. The hard part is not starting it but being sure that it has gone,
-// together with whatever it started: a package runner that starts a server, a
-// server that starts a browser, a daemon that forked twice to be left alone.
+// Everything that ThoughtGate starts is a child with three pipes in a process group of its
+// own. The hard part is to be sure that it has ended together with everything that it started:
+// a package runner that starts a server, a server that starts a browser, a daemon that forked
+// twice to detach itself.
 //
-// Three ideas carry the package:
+// The package rests on three ideas:
 //
-//   - The dead leader is kept. A child that has exited is not waited for until
-//     [Child.Stop] has ended its group: while the entry stands in the process
-//     table, neither its pid nor its group's number can be given to a stranger,
-//     so a signal to the group always reaches the right one.
-//   - What left the group is found by descent. With [AdoptOrphans] (Linux) a
-//     process that loses its parent becomes ours instead of init's, however
-//     often it forked and whatever session it made.
-//   - Single processes are signalled through a pidfd where the kernel has them,
-//     and never by a bare number that may have changed hands.
+//   - A dead leader is kept. A child that has exited is not waited for until [Child.Stop] has
+//     ended its group: while its entry is in the process table, neither its pid nor the number
+//     of its group can be reused, so a signal to the group always reaches the right one.
+//   - Processes that left the group are found by descent. With [AdoptOrphans] (Linux) a
+//     process that loses its parent becomes a child of this process instead of init's,
+//     however often it forked and whatever session it created.
+//   - Single processes are signalled through a pidfd where the kernel has them, and never by
+//     a bare number that may have been reused.
 //
-// The package knows nothing of what is said on the pipes.
+// The package does not interpret what is written to the pipes.
 package child
 
 import (
@@ -33,36 +32,34 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
-// Spec says what to start. Nothing is taken over from this process but its
-// user, its limits and, when Dir is empty, its directory. On Linux, the program (not
-// what it started) gets SIGTERM when this process dies without having stopped it.
+// Spec says what to start. The child inherits nothing from this process except its user, its
+// limits and, if Dir is empty, its directory. On Linux, the program (but not what it started)
+// gets SIGTERM when this process dies without having stopped it.
 type Spec struct {
-	// Command is a path, or a name to be looked up in the PATH of Env. No
-	// shell reads it. The program sees it unchanged as its own name.
+	// Command is a path, or a name to be looked up in the PATH of Env. No shell interprets it.
+	// The program gets it unchanged as its argv[0].
 	Command string
-	// Args are the arguments after the command's own name.
+	// Args are the arguments after argv[0].
 	Args []string
-	// Env is the whole environment as NAME=value; see [ComposeEnv]. Nil and
-	// empty both mean none.
+	// Env is the complete environment as NAME=value; see [ComposeEnv]. Nil and empty both mean
+	// an empty environment.
 	Env []string
-	// Dir is where the program starts, and what a relative Command is relative
-	// to. Empty means this process's own directory.
+	// Dir is the program's directory. A relative Command is relative to it. Empty means the
+	// directory of this process.
 	Dir string
-	// Mark is one NAME=value entry that Start adds to the environment. Its
-	// value must be unique to this child. A process that was orphaned and
-	// carries it is known as this child's; without a mark, orphans are told
-	// apart only while a single child is running.
+	// Mark is a NAME=value entry that Start adds to the environment. Its value must be unique
+	// to this child. An orphaned process with the mark is known to be this child's; without a
+	// mark, orphans can be assigned only while a single child is running.
 	Mark string
-	// Stdin, Stdout and Stderr, where they are set, are what the program gets in
-	// place of a pipe. They stay the caller's, who need not keep them open once Start
-	// has returned. Nothing can be read or written at the method of the same name then.
+	// Stdin, Stdout and Stderr, if set, are used in place of pipes. The caller owns them and
+	// may close them once Start has returned. Then the method with the same name gives no
+	// access to the stream.
 	Stdin, Stdout, Stderr *os.File
 }
 
-// Child is a started program. Its methods may be called by any number of
-// goroutines at once. Whoever starts a Child calls Stop in the end, also when
-// the program has exited by itself: until then its process-table entry and
-// whatever it left behind remain.
+// Child is a started program. Its methods are safe for concurrent use. Whoever starts a Child
+// must call Stop in the end, even if the program has exited by itself: until then its process
+// table entry and whatever it left behind remain.
 type Child struct {
 	command string
 	mark    string
@@ -77,18 +74,17 @@ type Child struct {
 	state State         // valid once done is closed
 
 	ladder  ladder
-	stopped chan struct{} // closed when the ladder has ended
+	stopped chan struct{} // closed when Stop's work is done
 	final   State         // valid once stopped is closed
 
-	mu        sync.Mutex // guards what follows, and every signal to the group
-	reaped    bool       // the group's number may belong to somebody else
-	abandoned bool       // Stop gave up on a leader that the kernel holds
+	mu        sync.Mutex // guards the fields below, and every signal to the group
+	reaped    bool       // the group's number may have been reused
+	abandoned bool       // Stop gave up on a leader that the kernel does not let end
 }
 
-// Start starts the program in a process group of its own, with pipes for those of
-// its three streams that spec does not name; every other descriptor of this process is closed in it. The
-// error says whether the program was not found or could not be run; see
-// [StartExit].
+// Start starts the program in a process group of its own, with pipes for those of its three
+// streams that spec does not set. All other descriptors of this process are closed in it. The
+// error says whether the program was not found or could not be executed; see [StartExit].
 func Start(spec Spec) (*Child, error) {
 	path, err := Resolve(spec.Command, spec.Env, spec.Dir)
 	if err != nil {
@@ -127,15 +123,14 @@ func Start(spec Spec) (*Child, error) {
 	return c, nil
 }
 
-// live starts the program and returns when its leader has exited. Both happen
-// on one thread, since the kernel counts a death signal by the thread that
-// forked and not by the process.
+// live starts the program and returns when its leader has exited. Both happen on one thread,
+// since the kernel sends a death signal when the thread that forked ends, not the process.
 func (c *Child) live(path string, spec Spec, p *pipes, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	env := spec.Env
 	if env == nil {
-		env = []string{} // nil would mean our own
+		env = []string{} // nil would mean that of this process
 	}
 	if spec.Mark != "" {
 		env = append(slices.Clone(env), spec.Mark)
@@ -153,7 +148,7 @@ func (c *Child) live(path string, spec Spec, p *pipes, started chan<- error) {
 		return
 	}
 	c.process = process
-	// It was not waited for, so that its number is still its own.
+	// The process was not waited for, so its pid is still its own.
 	if c.leader, err = proc.Read(int32(process.Pid)); err != nil {
 		c.leader = proc.Info{Process: proc.Process{PID: int32(process.Pid)}, Group: int32(process.Pid)}
 	}
@@ -170,35 +165,35 @@ func (c *Child) live(path string, spec Spec, p *pipes, started chan<- error) {
 	close(c.done)
 }
 
-// Stdin is the program's standard input. Close may be called more than once;
-// a write to a program that has gone fails with EPIPE or [os.ErrClosed].
+// Stdin returns the program's standard input. Close may be called more than once; a write after
+// the program's end fails with EPIPE or [os.ErrClosed].
 func (c *Child) Stdin() io.WriteCloser { return c.stdin }
 
-// Stdout is the program's standard output. What the program wrote before it
-// died can be read after its death. The end of the stream comes when every
-// process that holds it has gone, and at the latest after Stop has returned
-// and what the pipe still held has been read. The descriptor is released at
-// that end; a reader that stops before it must Close.
+// Stdout returns the program's standard output. What the program wrote before its end can be
+// read afterwards. The stream ends when every process that holds it has ended, and at the
+// latest after Stop has returned and the rest of the pipe has been read. The descriptor is
+// released at the end of the stream; a reader that stops earlier must call Close.
 func (c *Child) Stdout() io.ReadCloser { return c.stdout }
 
-// Stderr is the program's standard error, and like Stdout. Somebody must read
-// it, or a talkative program comes to a halt; see [EscapeStderr].
+// Stderr returns the program's standard error, which behaves like Stdout. It must be read, or a
+// program that writes much blocks; see [EscapeStderr].
 func (c *Child) Stderr() io.ReadCloser { return c.stderr }
 
-// PID is the process id of the program, and the number of its group.
+// PID returns the process id of the program, which is also the number of its group.
 func (c *Child) PID() int { return c.process.Pid }
 
-// Done is closed when the program has exited. What it started may still run.
+// Done returns a channel that is closed when the program has exited. What it started may still
+// run.
 func (c *Child) Done() <-chan struct{} { return c.done }
 
-// Wait returns how the program exited, once it has.
+// Wait waits until the program exits and returns how it did.
 func (c *Child) Wait() State {
 	<-c.done
 	return c.state
 }
 
-// Signal sends sig to the program's group. Once no member is left that the
-// number surely stands for, the error is [os.ErrProcessDone].
+// Signal sends sig to the program's group. The error is [os.ErrProcessDone] once the group's
+// number may have been reused.
 func (c *Child) Signal(sig syscall.Signal) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -211,21 +206,21 @@ func (c *Child) Signal(sig syscall.Signal) error {
 	return nil
 }
 
-// signalLeader sends sig to the program alone, wherever it went.
+// signalLeader sends sig to the program alone, whatever its group.
 func (c *Child) signalLeader(sig syscall.Signal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.reaped {
-		c.process.Signal(sig) // through its pidfd; one that has exited needs none
+		c.process.Signal(sig) // through its pidfd; a process that has exited needs no signal
 	}
 }
 
-// reapLocked waits for the leader, the only call that does. c.mu is held, so
-// that no signal to the group comes between.
+// reapLocked waits for the leader; nothing else does. c.mu must be held, so that no signal to
+// the group comes between.
 func (c *Child) reapLocked() {
 	if c.reaped {
 		return
 	}
-	c.process.Wait() // the state is known already; an error leaves nothing to do
+	c.process.Wait() // the state is known already, and an error leaves nothing to do
 	c.reaped = true
 }

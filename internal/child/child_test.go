@@ -158,8 +158,8 @@ func TestSignalReachesTheGroup(t *testing.T) {
 	}
 }
 
-// A child that os/exec started is left to os/exec, also when it has long ended
-// before anybody waits for it.
+// A child that os/exec started is left to os/exec, even if it ended long before it is waited
+// for.
 func TestReaperLeavesOthersAlone(t *testing.T) {
 	needsOrphans(t)
 	noneLeft(t)

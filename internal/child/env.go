@@ -6,12 +6,11 @@ import (
 	"strings"
 )
 
-// ComposeEnv returns base without the names in drop, and with set in place of
-// what base had under the same names. A name in drop may end in * to stand for
-// every name that begins so; set is applied last. The order of base is kept,
-// set follows in the order of its names. An entry of base without a name, or a
-// second one of the same name, is left out: of two, getenv shows the first, and
-// a program that read the second would see another environment than we did.
+// ComposeEnv returns base without the names in drop and with the entries of set. A name in drop
+// that ends in * stands for every name with that prefix. set takes precedence. The order of
+// base is kept; the entries of set follow, sorted by name. Entries of base without a name, and
+// later entries with the same name, are left out: getenv returns the first of two, and a
+// program that read the second would see another environment.
 func ComposeEnv(base []string, set map[string]string, drop []string) []string {
 	seen := make(map[string]bool, len(base)+len(set))
 	for name := range set {
@@ -41,7 +40,7 @@ func dropped(name string, drop []string) bool {
 	})
 }
 
-// lookupEnv is what getenv would find in env.
+// lookupEnv returns what getenv would find in env.
 func lookupEnv(env []string, name string) (string, bool) {
 	for _, entry := range env {
 		if n, value, ok := strings.Cut(entry, "="); ok && n == name {

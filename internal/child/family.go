@@ -6,28 +6,27 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
-// family is shared by all children of this process, because the kernel keeps
-// one list of children for the whole of it: an orphan that comes to us doesn't
-// say whose it was.
+// family is shared by all children of this process, because the kernel has one list of children
+// for the whole process: nothing in it says which child an adopted orphan belongs to.
 var family clan
 
 type clan struct {
 	mu        sync.Mutex
 	subreaper bool
 	living    int          // children between Start and the end of Stop
-	first     uint64       // when the oldest child of all was started
-	watched   map[int]bool // our pidfds on processes that we don't wait for
+	first     uint64       // start of the oldest child
+	watched   map[int]bool // pidfds of this package on processes that it does not wait for
 }
 
-// begin says that a child is about to be forked.
+// begin records that a child is about to be forked.
 func (f *clan) begin() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.living++
 }
 
-// began says when it was. The first one sets what counts as an orphan: what is
-// older was a child of ours before we started anything.
+// began records a child's start. The first child determines what counts as an orphan: older
+// processes were children of this process before.
 func (f *clan) began(leader proc.Info) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -36,8 +35,7 @@ func (f *clan) began(leader proc.Info) {
 	}
 }
 
-// end says that a child has gone, or was never forked, and reports whether it
-// was the last.
+// end records that a child has ended or was not forked, and reports whether it was the last.
 func (f *clan) end() (last bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -45,9 +43,9 @@ func (f *clan) end() (last bool) {
 	return f.living == 0
 }
 
-// alone reports whether no child but the one that is asking, which may have
-// ended already, can own an orphan. A process table that was read before is
-// judged rightly: whoever forked something in it had begun by then.
+// alone reports whether no child but the caller's, which may have ended already, can own an
+// orphan. It must be called after the process table was read: every child that forked something
+// in that table had begun by then.
 func (f *clan) alone(ended bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -57,7 +55,7 @@ func (f *clan) alone(ended bool) bool {
 	return f.living == 1
 }
 
-// origin returns whether orphans come to us, and when the first child started.
+// origin returns whether this process adopts orphans, and when the first child started.
 func (f *clan) origin() (subreaper bool, first uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -19,10 +19,10 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/rig"
 )
 
-// The test binary plays the children: roleEnv says which part.
+// The test binary plays the children in the role that roleEnv names.
 const (
 	roleEnv = "CHILD_TEST_ROLE"
-	tagEnv  = "CHILD_TEST_TAG" // what a test started, however far it went
+	tagEnv  = "CHILD_TEST_TAG" // marks what a test started, however far it moved
 )
 
 var roles = map[string]func(){
@@ -45,28 +45,28 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGUSR2) // the goroutine behind signals is there to stay
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGUSR2) // starts the permanent goroutine for signals
 	rig.HeedHangUps()
 	code := m.Run()
 	stop()
 	os.Exit(code)
 }
 
-// stubborn does not leave when asked to. It says "ready" when it has begun.
+// stubborn does not exit when asked to. It says "ready" when it has started.
 func stubborn() {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	fmt.Println("ready", os.Getpid())
 	time.Sleep(time.Hour) // not select: the runtime would call that a deadlock
 }
 
-// obedient leaves when asked to.
+// obedient exits when asked to.
 func obedient() {
 	fmt.Println("ready", os.Getpid())
 	time.Sleep(time.Hour)
 }
 
-// daemonize starts a stubborn process by way of one that makes a session of
-// its own and exits, as daemons do, and goes on until its input ends.
+// daemonize starts a stubborn process through one that creates a session of its own and exits,
+// as daemons do, and runs until its input ends.
 func daemonize() {
 	cmd := again("middle")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -88,7 +88,7 @@ func middle() {
 	}
 }
 
-// wander leaves its group for that of its parent, and does not leave.
+// wander moves to the group of its parent and does not exit.
 func wander() {
 	parent, err := syscall.Getpgid(os.Getppid())
 	if err == nil {
@@ -107,8 +107,7 @@ func again(role string) *exec.Cmd {
 	return cmd
 }
 
-// role returns what starts this binary in a role; extra is added to its
-// environment.
+// role returns the Spec that starts this binary in a role; extra is added to its environment.
 func role(t *testing.T, name string, extra ...string) Spec {
 	t.Helper()
 	exe, err := os.Executable()
@@ -123,8 +122,8 @@ func script(t *testing.T, text string) Spec {
 	return Spec{Command: "sh", Args: []string{"-c", text}, Env: testEnv(t)}
 }
 
-// testEnv is the environment of what a test starts. When the test ends, no
-// process may be left that carries its tag, nor a goroutine or descriptor.
+// testEnv returns the environment for what a test starts. When the test ends, no process with
+// its tag may be left, and no goroutine or descriptor.
 func testEnv(t *testing.T) []string {
 	return []string{"PATH=" + os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0", tagEnv + "=" + tagOf(t)}
 }
@@ -133,7 +132,7 @@ func tagOf(t *testing.T) string {
 	return strconv.Itoa(os.Getpid()) + "/" + t.Name()
 }
 
-// noneLeft is called at the head of each test that starts processes.
+// noneLeft must be called at the start of each test that starts processes.
 func noneLeft(t *testing.T) {
 	t.Helper()
 	goroutines, files := runtime.NumGoroutine(), openFiles()
@@ -153,7 +152,7 @@ func noneLeft(t *testing.T) {
 	})
 }
 
-// tagged returns the processes that carry the test's tag.
+// tagged returns the processes with the test's tag.
 func tagged(t *testing.T) []int {
 	var pids []int
 	for _, p := range everyProcess() {
@@ -164,7 +163,7 @@ func tagged(t *testing.T) []int {
 	return pids
 }
 
-// ownChildren returns the children of this process, zombies included.
+// ownChildren returns the children of this process, including zombies.
 func ownChildren() []int {
 	var pids []int
 	for _, p := range everyProcess() {
@@ -175,7 +174,7 @@ func ownChildren() []int {
 	return pids
 }
 
-// needsOrphans skips what holds only where orphans come to us.
+// needsOrphans skips tests that need a process which adopts orphans.
 func needsOrphans(t *testing.T) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -183,7 +182,7 @@ func needsOrphans(t *testing.T) {
 	}
 }
 
-// needsProc skips what asks Linux.
+// needsProc skips tests that need Linux.
 func needsProc(t *testing.T) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -222,8 +221,7 @@ func start(t *testing.T, spec Spec) *Child {
 	return c
 }
 
-// line reads one line from the child, which is how the tests know that it has
-// come to a point.
+// line reads one line from the child, which shows that the child has reached a certain point.
 func line(t *testing.T, in *bufio.Reader) string {
 	t.Helper()
 	got := make(chan string, 1)
@@ -240,7 +238,7 @@ func line(t *testing.T, in *bufio.Reader) string {
 	}
 }
 
-// readyPID reads the line by which a stubborn process says that it has begun.
+// readyPID reads the line with which a stubborn process reports that it has started.
 func readyPID(t *testing.T, in *bufio.Reader) int {
 	t.Helper()
 	s := line(t, in)

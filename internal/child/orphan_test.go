@@ -76,8 +76,8 @@ func TestOrphansOfTwo(t *testing.T) {
 	})
 }
 
-// plain is a program that is no subreaper. Its child leaves a daemon that
-// holds the pipes; what becomes of it depends on the mark.
+// plain is a program that is no subreaper. Its child leaves a daemon that holds the pipes; the
+// mark determines whether the daemon is found.
 func plain() {
 	spec := Spec{Command: os.Args[0], Env: ComposeEnv(os.Environ(), map[string]string{roleEnv: "daemonize"}, nil), Mark: os.Getenv("CHILD_TEST_MARK")}
 	c, err := Start(spec)
@@ -90,8 +90,8 @@ func plain() {
 	var pid int
 	fmt.Sscanf(ready, "ready %d", &pid)
 	for p, ok := readProc(pid); ok; p, ok = readProc(pid) {
-		// Its parent, which made the session, has gone and was waited for: while it is
-		// seen, even dead, it shows whose the session is.
+		// The creator of the session has ended and was reaped: while it is in the process
+		// table, even dead, it shows whose the session is.
 		if _, there := readProc(int(p.Session)); !there {
 			break
 		}
@@ -107,7 +107,7 @@ func TestWithoutSubreaper(t *testing.T) {
 	noneLeft(t)
 	for _, test := range []struct{ name, env, want string }{
 		{"marked", "CHILD_TEST_MARK=CHILD=x", "read to the end: true daemon lives: false"},
-		// The daemon gets away, and even so the reader doesn't hang.
+		// The daemon is not found, and even so the reader doesn't hang.
 		{"scrubbed", "CHILD_TEST_SCRUB=1", "read to the end: true daemon lives: true"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

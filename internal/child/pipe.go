@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// pipes are both ends of the three streams, all of them close-on-exec; nil of a
-// stream that is given.
+// pipes holds both ends of the three streams, all of them close-on-exec, and nil for a stream
+// that the Spec sets.
 type pipes struct {
 	stdinRead, stdinWrite   *os.File
 	stdoutRead, stdoutWrite *os.File
@@ -43,8 +43,8 @@ func openPipes(spec *Spec) (*pipes, error) {
 	return &p, nil
 }
 
-// closeTheirs closes the ends that belong to the child, whose copies are its
-// own by now; a nil file is closed without harm.
+// closeTheirs closes the child's ends, of which the child has copies. Closing a nil file does
+// no harm.
 func (p *pipes) closeTheirs() {
 	p.stdinRead.Close()
 	p.stdoutWrite.Close()
@@ -57,9 +57,8 @@ func (p *pipes) closeOurs() {
 	p.stderrRead.Close()
 }
 
-// keepInherited keeps to ourselves the descriptors that were open when this
-// process began. Go opens its own close-on-exec, but leaves alone what it was
-// handed, and an agent may hand on more than it means to.
+// keepInherited marks the descriptors that this process inherited as close-on-exec. Go opens
+// its own so, but does not change inherited ones, and an agent may pass more than it means to.
 var keepInherited = sync.OnceFunc(func() {
 	open, err := os.ReadDir("/dev/fd")
 	if err != nil {
@@ -79,30 +78,30 @@ type writeEnd struct {
 	err  error
 }
 
-// Close ends the child's input. A Write that waits for room is woken up.
+// Close closes the child's input and unblocks a pending Write.
 func (w *writeEnd) Close() error {
 	w.once.Do(func() { w.err = w.File.Close() })
 	return w.err
 }
 
-// maxPipe is the most that a pipe can hold without privilege, and so the most
-// that is read from one after its end was asked for.
+// maxPipe is the most that a pipe can hold without privilege, and so the most that is read from
+// one after end was called.
 const maxPipe = 1 << 20
 
-// outEnd is the child's stdout or stderr: it reads what is written until the other side is
-// closed or nothing more is to be waited for, and is closed at its end. Read is for one
-// goroutine at a time, the others for any.
+// outEnd is the child's stdout or stderr. It reads until the other side is closed or end was
+// called, and is closed at the end of the stream. Read is for one goroutine at a time; the
+// other methods are safe for concurrent use.
 type outEnd struct {
 	file    *os.File
-	ended   atomic.Bool  // nothing more is waited for
-	drained atomic.Int64 // bytes read since
+	ended   atomic.Bool  // reads no longer block
+	drained atomic.Int64 // bytes read since then
 
 	once sync.Once
-	err  error // of closing
+	err  error // of Close
 }
 
-// Read returns io.EOF at the end of the stream and ever after, and releases the
-// descriptor then. After end it never waits.
+// Read returns io.EOF from the end of the stream on, and then releases the descriptor. After
+// end it does not block.
 func (r *outEnd) Read(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
@@ -120,21 +119,21 @@ func (r *outEnd) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Close gives the stream up. A child that goes on writing gets SIGPIPE.
+// Close closes the stream. A child that writes more gets SIGPIPE.
 func (r *outEnd) Close() error {
 	r.once.Do(func() { r.err = r.file.Close() })
 	return r.err
 }
 
-// end makes reads return what is there to be read, 1 MiB of it at most, and then
-// io.EOF. A Read that waits is woken up. It fails when the stream is closed.
+// end makes reads return the rest of the pipe, 1 MiB at most, and then io.EOF. It unblocks a
+// pending Read. It fails if the stream is closed.
 func (r *outEnd) end() error {
 	r.ended.Store(true)
 	return r.file.SetReadDeadline(time.Unix(1, 0))
 }
 
-// drain reads without waiting. It goes around the poller, which returns an
-// expired deadline before it looks at the pipe.
+// drain reads without blocking. It bypasses the poller, which reports an expired deadline
+// before it looks at the pipe.
 func (r *outEnd) drain(b []byte) (n int, err error) {
 	if r.drained.Load() >= maxPipe {
 		return 0, io.EOF

@@ -13,7 +13,7 @@ import (
 
 func TestLastLinesBeforeDeath(t *testing.T) {
 	noneLeft(t)
-	// As much as the pipes hold, so that the child ends before we begin.
+	// As much as the pipes hold, so that the child ends before the test reads.
 	c := start(t, script(t, "head -c 65536 /dev/zero | tr '\\0' x; head -c 30000 /dev/zero | tr '\\0' y >&2; kill -9 $$"))
 	<-c.Done()
 	if got := c.Stop(t.Context(), OurGrace); got.Signal != syscall.SIGKILL {
@@ -33,7 +33,7 @@ func TestLastLinesBeforeDeath(t *testing.T) {
 }
 
 func TestReadEndAfterStop(t *testing.T) {
-	// Somebody whom Stop could not end holds the other side.
+	// A process that Stop could not end holds the other side.
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestReadEndAfterStop(t *testing.T) {
 }
 
 func TestReadEndIsBoundedAfterStop(t *testing.T) {
-	// The one that is left never stops writing: reading does.
+	// The remaining process never stops writing, but reading ends.
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

@@ -15,16 +15,15 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
-// AdoptOrphans makes this process the parent of every descendant that loses its own, in
-// place of init, and waits for those that end until stop is called. The first holds until
-// the process ends and is not inherited. Call it before the first Start.
+// AdoptOrphans makes this process, in place of init, the parent of every descendant that loses
+// its own, and waits for those that end until stop is called. Being the parent lasts until the
+// process ends and is not inherited. AdoptOrphans must be called before the first Start.
 //
-// A program that was started elsewhere in this process and then let go of, with
-// os.Process.Release, looks like an orphan from then on, and the last Stop ends
-// it as one.
+// A program that another part of this process started and released with os.Process.Release
+// looks like an orphan, and the last Stop ends it as one.
 //
-// It needs Linux 5.4: without pidfds an orphan can't be told from a child that
-// some other part of the program is going to wait for. Where it fails, stop does nothing.
+// It needs Linux 5.4: without pidfds an orphan can't be distinguished from a child that another
+// part of the program will wait for. If AdoptOrphans fails, stop does nothing.
 func AdoptOrphans() (stop func(), err error) {
 	self, err := os.FindProcess(os.Getpid())
 	if err == nil {
@@ -42,7 +41,7 @@ func AdoptOrphans() (stop func(), err error) {
 	family.mu.Lock()
 	family.subreaper = true
 	family.mu.Unlock()
-	ctx, cancel := context.WithCancel(context.Background()) // a lifetime: until stop
+	ctx, cancel := context.WithCancel(context.Background()) // lasts until stop
 	var reaping sync.WaitGroup
 	reaping.Go(func() { keepReaping(ctx) })
 	return func() {
@@ -51,10 +50,9 @@ func AdoptOrphans() (stop func(), err error) {
 	}, nil
 }
 
-// keepReaping waits for adopted processes as they end, until ctx does. A
-// process that anybody in this program has started and not yet waited for is
-// left to them, whether it was started by this package, by os/exec or by
-// os.StartProcess: its pidfd is open, and an orphan has none.
+// keepReaping waits for adopted processes as they end, until ctx ends. It leaves alone the
+// processes that any part of this program has started and not yet waited for, with this
+// package, os/exec or os.StartProcess: they have an open pidfd, and an orphan has none.
 func keepReaping(ctx context.Context) {
 	exits := make(chan os.Signal, 1)
 	signal.Notify(exits, unix.SIGCHLD)
@@ -71,8 +69,8 @@ func keepReaping(ctx context.Context) {
 		case <-again.C:
 			pause = min(2*pause, seldom)
 		}
-		// No signal tells when the last descriptor of a process that has ended
-		// is closed, so what was left is looked at again.
+		// No signal reports that the last descriptor of an ended process was closed, so the
+		// remaining ones are checked again later.
 		if reapOrphans() {
 			again.Reset(pause)
 		} else {
@@ -81,12 +79,12 @@ func keepReaping(ctx context.Context) {
 	}
 }
 
-// reaping lets one goroutine at a time wait for orphans. Between the look at a
-// pid's descriptors and the wait no other may free the number.
+// reaping lets one goroutine at a time wait for orphans. Between the check of a pid's
+// descriptors and the wait, no other may free the pid.
 var reaping sync.Mutex
 
-// reapOrphans waits for every adopted process that has ended, and reports
-// whether any that somebody holds was left.
+// reapOrphans waits for every adopted process that has ended. It reports whether some are left
+// because a part of this program has a pidfd of them.
 func reapOrphans() (left bool) {
 	if subreaper, _ := family.origin(); !subreaper {
 		return false
@@ -108,15 +106,15 @@ func reapOrphans() (left bool) {
 	return left
 }
 
-// anyExited asks whether there is any child to be waited for at all.
+// anyExited reports whether there is any child to wait for.
 func anyExited() bool {
 	var info siginfo
 	err := waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT)
 	return err == nil && info[infoSigno] != 0
 }
 
-// held reports whether a part of this program has a pidfd of pid, those left
-// out by which this package watches what isn't its child.
+// held reports whether a part of this program has a pidfd of pid, apart from the pidfds of this
+// package on processes that are not its children.
 func held(pid int32) bool {
 	fds, err := proc.PidfdsOf(pid)
 	return err != nil || slices.ContainsFunc(fds, func(fd int) bool { return !family.isWatched(fd) })

@@ -12,24 +12,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNotFound and ErrNotExecutable tell a program that isn't there from one
-// that is there and can't be run.
+// ErrNotFound reports a program that does not exist, ErrNotExecutable one that exists and can't
+// be executed.
 var (
 	ErrNotFound      = errors.New("command not found")
 	ErrNotExecutable = errors.New("command cannot be run")
 )
 
-// Exit statuses for a program that could not be started, as env(1) and the
-// shells have them.
+// Exit codes for a program that could not be started, as of env(1) and shells.
 const (
 	ExitOurs          = 125
 	ExitNotExecutable = 126
 	ExitNotFound      = 127
 )
 
-// StartExit is the exit status that stands for an error of Start or Resolve:
-// 127 when the program was not found, 126 when it could not be run, 125 when
-// it was us who failed.
+// StartExit returns the exit code for an error of Start or Resolve: 127 if the program was not
+// found, 126 if it could not be executed, 125 for any other failure.
 func StartExit(err error) int {
 	switch {
 	case errors.Is(err, ErrNotFound):
@@ -40,14 +38,13 @@ func StartExit(err error) int {
 	return ExitOurs
 }
 
-// defaultPath is searched when the environment has no PATH, as execvp does.
+// defaultPath is searched if the environment has no PATH, as execvp does.
 const defaultPath = "/usr/bin:/bin"
 
-// Resolve returns the absolute path that Start would execute. A command with a
-// slash is relative to dir (when empty, to the directory of this process);
-// any other is looked up in the PATH of env, not in that of this process. A hit
-// through a relative entry of PATH is refused: which program it is would
-// depend on where the agent happened to stand.
+// Resolve returns the absolute path that Start would execute. A command with a slash is
+// relative to dir, or to the directory of this process if dir is empty. Any other command is
+// looked up in the PATH of env, not in that of this process. A match in a relative entry of
+// PATH is an error: which program it is would depend on the agent's current directory.
 func Resolve(command string, env []string, dir string) (string, error) {
 	if command == "" {
 		return "", fmt.Errorf("start: %w: the command is empty", ErrNotFound)
@@ -91,7 +88,7 @@ func lookUp(command string, env []string) (string, error) {
 		if err == nil {
 			return path, nil
 		}
-		// A program that can't be run does not hide a later one that can.
+		// A program that can't be executed does not hide a later one that can.
 		if firstErr == nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 			firstPath, firstErr = path, err
 		}
@@ -102,7 +99,7 @@ func lookUp(command string, env []string) (string, error) {
 	return "", fmt.Errorf("start %q: %w in PATH %s; install it or name it by an absolute path", command, ErrNotFound, clip(search, 512))
 }
 
-// runnable says why the file at path can't be executed, nil when it can.
+// runnable returns why the file at path can't be executed, or nil.
 func runnable(path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -126,8 +123,8 @@ func refusal(command, path string, err error) error {
 	return fmt.Errorf("start %q: %w: %w", command, ErrNotExecutable, err)
 }
 
-// startError names what execve complained of. Resolve has seen the file, so
-// that a missing file now means the interpreter of a script.
+// startError explains an error of execve. Resolve has found the file, so a missing file now
+// means a script's interpreter.
 func startError(command, path string, err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOENT):

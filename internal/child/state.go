@@ -7,14 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// State is how a program exited: by itself with Code, or by Signal when that is
-// not zero.
+// State is how a program exited: by Signal if that is not zero, otherwise by itself with Code.
 type State struct {
 	Code   int
 	Signal syscall.Signal
 }
 
-// StateOf is what wait(2) says.
+// StateOf returns the State of a status of wait(2).
 func StateOf(status syscall.WaitStatus) State {
 	if status.Signaled() {
 		return State{Signal: status.Signal()}
@@ -22,8 +21,7 @@ func StateOf(status syscall.WaitStatus) State {
 	return State{Code: status.ExitStatus()}
 }
 
-// ExitStatus is the number a shell would report: Code, or 128+n for a program
-// that signal n ended.
+// ExitStatus returns the exit code that a shell would report: Code, or 128+n for signal n.
 func (s State) ExitStatus() int {
 	if s.Signal != 0 {
 		return 128 + int(s.Signal)
@@ -31,7 +29,7 @@ func (s State) ExitStatus() int {
 	return s.Code
 }
 
-// String is "exit status 3" or "killed by SIGKILL".
+// String returns, for example, "exit status 3" or "killed by SIGKILL".
 func (s State) String() string {
 	if s.Signal == 0 {
 		return fmt.Sprintf("exit status %d", s.Code)

@@ -10,18 +10,16 @@ import (
 	"unicode/utf8"
 )
 
-// maxLine bounds what is kept of a line of standard error before it is written
-// out. A longer one is written in pieces that say so.
+// maxLine is the maximum length of a piece of standard error, in bytes. A longer line is
+// written in marked pieces.
 const maxLine = 16 << 10
 
-// EscapeStderr copies src to dst line by line until src ends, each line in one
-// Write. What a terminal would obey instead of show is made
-// visible: control characters and bytes that are not UTF-8 as \x1b, characters
-// without a shape of their own (direction marks, zero widths, line separators)
-// as \u202e. Joiners are left in, since scripts and emoji need them. A line of
-// more than 16 KiB is broken with "..." on both sides of the break. When dst
-// fails, src is still read to its end, so that the child never stands still
-// because of us; the error is that of the first failed write, or of src.
+// EscapeStderr copies src to dst line by line until src ends, each line in one Write. It
+// escapes what a terminal would interpret: control characters and bytes that are not UTF-8 as
+// \x1b, invisible characters (direction marks, zero widths, line separators) as \u202e. Joiners
+// are kept, since scripts and emoji need them. A line of more than 16 KiB is broken with "..."
+// on both sides of the break. If dst fails, src is still read to its end, so that the child
+// does not block; the error is that of the first failed write, or of src.
 func EscapeStderr(dst io.Writer, src io.Reader) error {
 	in := bufio.NewReaderSize(src, maxLine)
 	var out, keep []byte
@@ -62,8 +60,7 @@ func EscapeStderr(dst io.Writer, src io.Reader) error {
 	}
 }
 
-// splitRune cuts b before a character that it ends in the middle of. The rest
-// is a copy.
+// splitRune splits b before an incomplete character at its end. rest is a copy.
 func splitRune(b []byte) (whole, rest []byte) {
 	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
 		at := len(b) - n
@@ -96,7 +93,7 @@ func appendEscaped(out, line []byte) []byte {
 	return out
 }
 
-// hidden reports whether r has no shape but changes what is seen.
+// hidden reports whether r is invisible but changes what is displayed.
 func hidden(r rune) bool {
 	const zeroWidthNonJoiner, zeroWidthJoiner = '\u200c', '\u200d'
 	if r < 0x80 || r == zeroWidthNonJoiner || r == zeroWidthJoiner {

@@ -7,46 +7,44 @@ import (
 	"time"
 )
 
-// Grace is how long a program may take to leave, step by step. Zero skips the
-// wait.
+// Grace is the grace period of each step of Stop. Zero skips the wait.
 type Grace struct {
-	Stdin time.Duration // after its stdin was closed, before SIGTERM
+	Stdin time.Duration // after closing stdin, before SIGTERM
 	Term  time.Duration // after SIGTERM, before SIGKILL
 }
 
-// The two timings of the kill ladder.
+// The grace periods in use.
 var (
-	// OurGrace is for where we are in charge.
+	// OurGrace is for children whose end ThoughtGate decides.
 	OurGrace = Grace{Stdin: 5 * time.Second, Term: 2 * time.Second}
-	// LeavingGrace is for a shim whose agent is leaving: the common clients
-	// send SIGTERM two seconds after they closed stdin and SIGKILL two seconds
-	// later, and by then the server must have gone.
+	// LeavingGrace is for a tg-shim whose agent is leaving: the common clients send SIGTERM two
+	// seconds after they closed stdin and SIGKILL two seconds later, and by then the server
+	// must have ended.
 	LeavingGrace = Grace{Stdin: 1500 * time.Millisecond, Term: 1500 * time.Millisecond}
 )
 
 const (
-	// settle is what the rest of a tree gets to leave by itself after its
-	// leader did: a runner and its server are told by the same end of input,
-	// but a helper that was left behind has nothing to wait for.
+	// settle is the grace period of the remaining processes after their leader has exited by
+	// itself: a runner and its server see the same end of input, but a helper that was left
+	// behind has nothing to wait for.
 	settle = 500 * time.Millisecond
-	// killWait bounds the wait for processes that were sent SIGKILL. Only the
-	// kernel can hold one longer, in a system call that can't be interrupted.
+	// killWait is how long to wait after SIGKILL. Only a system call that can't be interrupted
+	// keeps a process longer.
 	killWait = 5 * time.Second
-	// The rest of a tree is not our child and can't be waited for: it is
-	// looked for again, at first soon.
+	// The remaining processes are not children and can't be waited for, so they are polled,
+	// with these delays at first and at most.
 	firstLook, lastLook = 2 * time.Millisecond, 50 * time.Millisecond
 )
 
-// Stop ends the program and everything it started: it closes its stdin and
-// waits, sends SIGTERM to the group and waits, sends SIGKILL, and returns how
-// the program exited. Processes that left the group are found by descent and
-// sent the same signals. After Stop none of them is left, but for those of another user
-// and those that the kernel itself holds, and the readers of Stdout and Stderr reach
-// their end.
+// Stop ends the program and everything that it started. It closes stdin and waits, sends
+// SIGTERM to the group and waits, sends SIGKILL, and returns how the program exited. Processes
+// that left the group are found by descent and get the same signals. After Stop none of them is
+// left, except those of another user and those that the kernel does not let end, and the
+// readers of Stdout and Stderr reach the end.
 //
-// Stop may be called again and at the same time: every call returns when the
-// one ladder has ended, and a call with a shorter grace hastens it for all.
-// When ctx ends there is no grace left; Stop still returns only at the end.
+// Stop may be called again and concurrently: all calls share one sequence of steps and return
+// at its end, and a call with a shorter grace shortens it for all. When ctx ends no grace is
+// left; Stop still returns only at the end.
 func (c *Child) Stop(ctx context.Context, grace Grace) State {
 	if c.ladder.ask(time.Now(), grace) {
 		go c.descend()
@@ -60,16 +58,16 @@ func (c *Child) Stop(ctx context.Context, grace Grace) State {
 	return c.final
 }
 
-// descend goes down the ladder, once.
+// descend carries out the steps of Stop, once.
 func (c *Child) descend() {
 	defer close(c.stopped)
 	t := newTree(c)
-	if c.gone(t) { // the usual end, by itself and with all that it had started
+	if c.gone(t) { // usually the program and all that it started have ended by themselves
 		c.stdin.Close()
 		c.finish(t)
 		return
 	}
-	t.look() // while the links from parent to child still stand
+	t.look() // before a parent's death breaks the chain of descent
 
 	c.stdin.Close()
 	if c.ladder.wait(c.done, c.ladder.stdinDeadline) {
@@ -79,14 +77,14 @@ func (c *Child) descend() {
 	if !c.gone(t) {
 		c.ladder.terminating(time.Now())
 		t.signal(syscall.SIGTERM)
-		t.signal(syscall.SIGCONT) // one that is stopped could not hear it
+		t.signal(syscall.SIGCONT) // a stopped process can't handle SIGTERM
 		c.untilGone(t, c.ladder.killDeadline)
 	}
 	c.kill(t)
 	c.finish(t)
 }
 
-// kill ends what is left, if anything is.
+// kill kills what is left.
 func (c *Child) kill(t *tree) {
 	for end := time.Now().Add(killWait); !c.gone(t) && time.Now().Before(end); {
 		t.kill()
@@ -95,7 +93,7 @@ func (c *Child) kill(t *tree) {
 	}
 }
 
-// finish gives the leader's number back, and ends the streams.
+// finish reaps the leader and ends the streams.
 func (c *Child) finish(t *tree) {
 	c.final = State{Signal: syscall.SIGKILL}
 	c.mu.Lock()
@@ -109,18 +107,17 @@ func (c *Child) finish(t *tree) {
 	c.mu.Unlock()
 	t.ended = true
 	if family.end() {
-		c.kill(t) // what nobody claimed while several children were running
+		c.kill(t) // orphans that could not be assigned while several children were running
 	}
 	t.close()
 	reapOrphans()
-	// Some process that could not be ended may still hold the other sides. An
-	// error means that they are closed already.
+	// A process that could not be ended may still hold the other ends. An error means that
+	// the stream is closed already.
 	_ = c.stdout.end()
 	_ = c.stderr.end()
 }
 
-// gone reports whether the leader has exited and nothing else is left that
-// could be ended.
+// gone reports whether the leader has exited and no other process is left that could be ended.
 func (c *Child) gone(t *tree) bool {
 	select {
 	case <-c.done:
@@ -130,7 +127,7 @@ func (c *Child) gone(t *tree) bool {
 	}
 }
 
-// untilGone waits until nothing is left or the deadline has passed.
+// untilGone waits until gone or the deadline.
 func (c *Child) untilGone(t *tree, deadline func() time.Time) {
 	c.ladder.wait(c.done, deadline)
 	for pause := firstLook; !c.gone(t) && time.Now().Before(deadline()); pause = min(2*pause, lastLook) {
@@ -139,18 +136,17 @@ func (c *Child) untilGone(t *tree, deadline func() time.Time) {
 	}
 }
 
-// ladder is how far the patience of those who called Stop goes. Deadlines only
-// move closer.
+// ladder holds the deadlines of the steps of Stop. Further calls only bring them forward.
 type ladder struct {
 	mu      sync.Mutex
 	asked   bool
-	term    time.Duration // the shortest wait after SIGTERM that was asked for
+	term    time.Duration // the shortest requested wait after SIGTERM
 	stdinBy time.Time     // when SIGTERM is due
 	killBy  time.Time     // when SIGKILL is due
-	changed chan struct{} // closed and replaced when a deadline moved
+	changed chan struct{} // closed and replaced when a deadline changes
 }
 
-// ask adds a caller's grace and reports whether it is the first.
+// ask applies a caller's grace and reports whether it is the first.
 func (l *ladder) ask(now time.Time, g Grace) (first bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -166,7 +162,7 @@ func (l *ladder) ask(now time.Time, g Grace) (first bool) {
 	return false
 }
 
-// terminating says that SIGTERM is sent now, perhaps before it was due.
+// terminating records that SIGTERM is sent now, perhaps before it is due.
 func (l *ladder) terminating(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -191,8 +187,8 @@ func (l *ladder) killDeadline() time.Time {
 	return l.killBy
 }
 
-// wait returns true when done is closed, false when the deadline, which may
-// move meanwhile, has passed.
+// wait returns true when done is closed, and false when the deadline, which may change
+// meanwhile, has passed.
 func (l *ladder) wait(done <-chan struct{}, deadline func() time.Time) bool {
 	for {
 		l.mu.Lock()

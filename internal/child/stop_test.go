@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// patient is longer than any test takes: a step with it must not be waited out.
+// patient is longer than any test takes: no test may wait out such a step.
 const patient = time.Minute
 
 func TestStopLadder(t *testing.T) {
@@ -24,7 +24,7 @@ func TestStopLadder(t *testing.T) {
 		script string
 		grace  Grace
 		want   State
-		least  time.Duration // that Stop takes
+		least  time.Duration // minimum duration of Stop
 	}{
 		{"leaves at the end of input", "echo ready; cat >/dev/null; exit 4", Grace{patient, patient}, State{Code: 4}, 0},
 		{"leaves at SIGTERM", "trap 'exit 5' TERM; echo ready; while :; do sleep 0.01; done", Grace{short, patient}, State{Code: 5}, short},

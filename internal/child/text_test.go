@@ -67,7 +67,7 @@ func TestEscapeStderr(t *testing.T) {
 }
 
 func TestEscapeStderrErrors(t *testing.T) {
-	// The terminal is gone; the child must go on being read.
+	// The terminal is closed; the child's output must still be read.
 	src := strings.NewReader(strings.Repeat("line\n", 10000))
 	full := errors.New("no space left")
 	if err := EscapeStderr(failing{full}, src); !errors.Is(err, full) || src.Len() > 0 {

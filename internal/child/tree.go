@@ -12,16 +12,16 @@ import (
 // tree is what one child has started, as far as it was found.
 type tree struct {
 	child   *Child
-	ended   bool              // the child no longer counts among the living
+	ended   bool              // the child is no longer counted in family
 	known   map[int32]uint64  // every process ever found to belong to it: pid to start
-	members map[int32]*member // those that may still live
-	strange map[int32]uint64  // those that were seen not to carry the mark
+	members map[int32]*member // known processes that may still run
+	strange map[int32]uint64  // processes that were seen not to carry the mark
 }
 
 type member struct {
 	*proc.Handle
 	group  int32
-	exempt bool // not ours to signal
+	exempt bool // this process may not signal it
 }
 
 func newTree(c *Child) *tree {
@@ -39,7 +39,7 @@ func (t *tree) close() {
 	}
 }
 
-// drop lets go of a member.
+// drop removes a member.
 func (t *tree) drop(pid int32) {
 	m := t.members[pid]
 	delete(t.members, pid)
@@ -49,13 +49,13 @@ func (t *tree) drop(pid int32) {
 	_ = m.Close() // nothing was written
 }
 
-// add holds on to a process that may live.
+// add adds a process that may still run.
 func (t *tree) add(p proc.Info) {
 	h, err := proc.Open(p.Process)
 	switch {
 	case errors.Is(err, os.ErrProcessDone):
 		return
-	case err != nil: // there is no descriptor left for it
+	case err != nil: // no descriptor is left for it
 		h = &proc.Handle{Process: p.Process}
 	case h.File() != nil:
 		family.watch(int(h.File().Fd()))
@@ -63,11 +63,11 @@ func (t *tree) add(p proc.Info) {
 	t.members[p.PID] = &member{Handle: h, group: p.Group}
 }
 
-// look finds what has been started since, forgets what has gone, and reports
-// whether anything is left that can be ended. The leader is not counted.
+// look finds new processes, drops those that have ended, and reports whether any that can be
+// ended are left. The leader does not count.
 func (t *tree) look() bool {
 	table := processTable()
-	alone := family.alone(t.ended) // after the table: see there
+	alone := family.alone(t.ended) // must follow processTable; see alone
 	adopted := func(p proc.Info) bool { return t.adopted(p, alone) }
 	for _, p := range proc.Kin(table, int32(os.Getpid()), t.child.leader.Process, t.known, adopted) {
 		t.known[p.PID] = p.Start
@@ -92,9 +92,8 @@ func (t *tree) look() bool {
 	return left
 }
 
-// processTable returns the processes among which a child's may be. Where
-// orphans come to us these are our own descendants, if the kernel lists them;
-// otherwise it is all there are.
+// processTable returns the processes among which those of a child may be: the descendants of
+// this process if it adopts orphans and the kernel lists them, otherwise all.
 func processTable() []proc.Info {
 	if subreaper, _ := family.origin(); subreaper {
 		if table, ok := proc.Descendants(); ok {
@@ -105,9 +104,9 @@ func processTable() []proc.Info {
 	return table
 }
 
-// adopted reports whether p, with whose parents nothing is to be shown any
-// more, belongs to this child: it carries the mark, or it has become our own
-// child and nobody else can have brought it here.
+// adopted reports whether p, whose ancestry no longer shows it, belongs to this child: it
+// carries the mark, or it has become a child of this process and no other child can have
+// started it.
 func (t *tree) adopted(p proc.Info, alone bool) bool {
 	subreaper, first := family.origin()
 	if p.Start < first || (subreaper && int(p.PPID) != os.Getpid()) {
@@ -122,11 +121,11 @@ func (t *tree) adopted(p proc.Info, alone bool) bool {
 	return subreaper && alone && !held(p.PID)
 }
 
-// signal sends sig to the group, and to each process outside of it.
+// signal sends sig to the group and to each process outside it.
 func (t *tree) signal(sig syscall.Signal) {
 	leader := t.child.leader
 	group := t.child.Signal(sig) == nil
-	// A leader can't found a session, but it can move to another group.
+	// A leader can't create a session, but it can move to another group.
 	if now, err := proc.Read(leader.PID); !group || (err == nil && now.Process == leader.Process && now.Group != leader.Group) {
 		t.child.signalLeader(sig)
 	}
@@ -143,9 +142,9 @@ func (m *member) signal(sig syscall.Signal) {
 	}
 }
 
-// kill ends all of it. What is stopped can't fork: first everything is stopped,
-// until no more is found, and only then killed. The number of rounds is bounded
-// for something that forks faster than it can be looked for.
+// kill kills all processes of the tree. A stopped process can't fork: first all are stopped,
+// until no new ones are found, and only then killed. The number of rounds is limited for
+// something that forks faster than it can be found.
 func (t *tree) kill() {
 	for range 100 {
 		before := len(t.known)

@@ -9,22 +9,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// On macOS there is neither a subreaper nor a pidfd, so the promise of Stop is
-// weaker there in two ways.
+// macOS has neither a subreaper nor pidfds, so the guarantee of Stop is weaker there in two
+// ways.
 //
-//   - A process that forked twice, left the group and lost its parent belongs
-//     to launchd. It is found only if the child was started with a Mark and the
-//     system lets us read its environment, which it doesn't for programs of
-//     Apple's.
-//   - A process is signalled by its number, which could change hands between the look
-//     at its start and the signal.
+//   - A process that forked twice, left the group and lost its parent belongs to launchd. It
+//     is found only if the child was started with a Mark and the system permits reading its
+//     environment, which it does not for Apple's programs.
+//   - A process is signalled by its pid, which could be reused between the check of its start
+//     and the signal.
 
-// sysProcAttr is the same for all children. That one is told of our death macOS can't do.
+// sysProcAttr is the same for all children. macOS has no death signal.
 var sysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 
-// blockUntilExit returns when the leader has exited, and leaves its entry. The
-// waitid of macOS also returns for a child that was only stopped, hence the
-// queue; where that can't be had, the process table is looked at.
+// blockUntilExit returns when the leader has exited, and leaves its entry. The waitid of macOS
+// also returns for a child that was only stopped, hence the kqueue; if that is not available,
+// the process table is polled.
 func (c *Child) blockUntilExit() {
 	if c.awaitEvent() {
 		return
@@ -34,7 +33,7 @@ func (c *Child) blockUntilExit() {
 	}
 }
 
-// awaitEvent returns false when exits can't be watched.
+// awaitEvent returns false if the exit can't be watched.
 func (c *Child) awaitEvent() bool {
 	queue, err := unix.Kqueue()
 	if err != nil {
@@ -52,15 +51,15 @@ func (c *Child) awaitEvent() bool {
 		case n > 0 && events[0].Flags&unix.EV_ERROR != 0:
 			return syscall.Errno(events[0].Data) == unix.ESRCH
 		case n > 0, err == unix.ESRCH:
-			return true // it has exited, perhaps before we asked
+			return true // it has exited, perhaps before the registration
 		case err != unix.EINTR:
 			return false
 		}
 	}
 }
 
-// exitedLocked waits for the leader, which has exited. Its number is free from
-// then on: what is left of the group is signalled one by one.
+// exitedLocked waits for the leader, which has exited. Its pid can be reused from then on, so
+// the rest of the group is signalled one by one.
 func (c *Child) exitedLocked() (State, bool) {
 	state, err := c.process.Wait()
 	if err != nil {
@@ -69,12 +68,12 @@ func (c *Child) exitedLocked() (State, bool) {
 	return StateOf(state.Sys().(syscall.WaitStatus)), true
 }
 
-// AdoptOrphans fails: macOS gives orphans to launchd. stop does nothing.
+// AdoptOrphans returns an error: macOS gives orphans to launchd. stop does nothing.
 func AdoptOrphans() (stop func(), err error) {
 	return func() {}, fmt.Errorf("become the parent of orphans: %w on macOS", errors.ErrUnsupported)
 }
 
 func reapOrphans() bool { return false }
 
-// held is not asked where orphans don't come to us.
+// held is not called on macOS.
 func held(int32) bool { return true }

@@ -10,15 +10,14 @@ import (
 // sysProcAttr is the same for all children.
 var sysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 
-// blockUntilExit returns when the leader has exited. It leaves the entry in
-// the process table.
+// blockUntilExit returns when the leader has exited. It leaves the entry in the process table.
 func (c *Child) blockUntilExit() {
 	var info siginfo
 	waitid(unix.P_PID, c.process.Pid, &info, unix.WEXITED|unix.WNOWAIT)
 }
 
-// siginfo is what the kernel fills in: three numbers, padding where pointers
-// have eight bytes, and then pid, uid and status.
+// siginfo is filled in by the kernel: three numbers, padding where pointers have eight bytes,
+// and then pid, uid and status.
 type siginfo [32]int32
 
 const (
@@ -36,9 +35,9 @@ func waitid(kind, id int, info *siginfo, options int) error {
 	}
 }
 
-// exitedLocked returns how the leader exited, and whether its entry has gone.
-// That is so only when somebody else waited for a process that isn't theirs;
-// how it exited is lost then.
+// exitedLocked returns how the leader exited, and whether its entry has been removed. That
+// happens only if other code waited for a process that is not its own; how it exited is lost
+// then.
 func (c *Child) exitedLocked() (State, bool) {
 	var info siginfo
 	if err := waitid(unix.P_PID, c.process.Pid, &info, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG); err != nil {
@@ -52,6 +51,6 @@ func (c *Child) exitedLocked() (State, bool) {
 	return State{Signal: syscall.Signal(status)}, false
 }
 
-// cldExited is the code of a child that exited by itself; the others are those
-// of signals, with and without a core.
+// cldExited is the code of a child that exited by itself; the others mean signals, with and
+// without a core.
 const cldExited = 1

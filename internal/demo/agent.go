@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// Server is an MCP server as an agent's configuration names it.
+// Server is an MCP server in an agent's configuration.
 type Server struct {
 	Command string            `json:"command"`
 	Args    []string          `json:"args"`
 	Env     map[string]string `json:"env,omitempty"`
-	Dir     string            `json:"-"` // where it is started; empty: here
+	Dir     string            `json:"-"` // its directory; empty for the current one
 }
 
-// ReadConfig reads the server of that name from a file with mcpServers.
+// ReadConfig reads the server with that name from a file with mcpServers.
 func ReadConfig(path, name string) (Server, error) {
 	var config struct {
 		Servers map[string]Server `json:"mcpServers"`
@@ -39,12 +39,12 @@ func ReadConfig(path, name string) (Server, error) {
 	return config.Servers[name], nil
 }
 
-// endGrace is how long a server may take to end by itself, and again after SIGTERM.
+// endGrace is the grace period for a server to end by itself, and again after SIGTERM.
 const endGrace = 2 * time.Second
 
-// Run starts a server, makes the calls one after the other, and returns when the server
-// has ended: its stdin is closed, after a while it gets SIGTERM, then SIGKILL, as the
-// official SDKs do it. Run calls before and after around each call.
+// Run starts a server, makes the calls one after the other, and returns when the server has
+// ended. It stops the server as the official SDKs do: it closes stdin, after a grace period
+// sends SIGTERM, and then SIGKILL. It calls before and after around each call.
 func Run(ctx context.Context, s Server, stderr io.Writer, calls []Call, before func(Call), after func(Call, Result)) error {
 	running, end := context.WithCancel(ctx)
 	defer end()
@@ -52,7 +52,7 @@ func Run(ctx context.Context, s Server, stderr io.Writer, calls []Call, before f
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = endGrace
 	cmd.Dir, cmd.Stderr = s.Dir, stderr
-	for _, name := range []string{"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"} { // as the SDKs hand on
+	for _, name := range []string{"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"} { // as the SDKs do
 		if value, ok := os.LookupEnv(name); ok {
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}
@@ -74,16 +74,16 @@ func Run(ctx context.Context, s Server, stderr io.Writer, calls []Call, before f
 	c := &client{out: json.NewEncoder(stdin), in: json.NewDecoder(stdout)}
 	err = c.run(calls, before, after)
 	if ctx.Err() != nil {
-		err = context.Cause(ctx) // which is why the server has ended
+		err = context.Cause(ctx) // the reason why the server has ended
 	}
 	_ = stdin.Close() // the server may have ended
 	grace := time.AfterFunc(endGrace, end)
 	defer grace.Stop()
-	_ = cmd.Wait() // how it ends says nothing of the calls
+	_ = cmd.Wait() // how it ends does not matter
 	return err
 }
 
-// client is the agent's end of a server's pipes.
+// client is the agent's side of a server's pipes.
 type client struct {
 	out  *json.Encoder
 	in   *json.Decoder
@@ -117,7 +117,7 @@ func (c *client) run(calls []Call, before func(Call), after func(Call, Result)) 
 	return err
 }
 
-// request waits for the answer to a request. What the server says besides is not heard.
+// request sends a request and waits for its result. It ignores other messages.
 func (c *client) request(method string, params, result any) error {
 	c.last++
 	id := strconv.Itoa(c.last)

@@ -1,6 +1,6 @@
-// Package demo is an agent and an MCP server that are as small as can be: what tgctl
-// demo shows, and what tgctl doctor makes a call with. Both speak MCP as any program
-// does, and leave every check to the gate between them.
+// Package demo is a minimal agent and a minimal MCP server: tgctl demo shows them, and tgctl
+// doctor makes a test call with them. Both speak MCP as any program does and leave all checks
+// to the gate between them.
 package demo
 
 import (
@@ -8,7 +8,7 @@ import (
 	"fmt"
 )
 
-// protocolVersion is the version of MCP that both speak.
+// protocolVersion is the version of MCP that both use.
 const protocolVersion = "2025-11-25"
 
 // Call is a call of a tool.
@@ -17,7 +17,7 @@ type Call struct {
 	Arguments json.RawMessage `json:"arguments"` // an object
 }
 
-// Result is what a call came to.
+// Result is the result of a call.
 type Result struct {
 	Text    string
 	IsError bool

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestMain lets the test binary play the server, or one that never answers.
+// TestMain also lets the test binary play the server, or one that never answers.
 func TestMain(m *testing.M) {
 	if len(os.Args) != 3 {
 		os.Exit(m.Run())

@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// tools are what the server has, with what each answers. They do nothing: what is shown is
-// whether the server was asked to.
+// tools maps the server's tools to their results. They do nothing: the demo shows whether the
+// server was called.
 var tools = map[string]string{
 	"read_note": "release on Friday", "delete_note": "Deleted the note.", "send_mail": "Sent to ana@example.com.",
 }
 
-// Serve is an MCP server called name on in and out. It appends the name of each tool that
-// is called to the file log before it answers, see [Executed]. It returns at the end of in,
-// or when ctx ends; then in must be closed by the caller for its goroutine to end.
+// Serve runs an MCP server called name on in and out. It appends the name of each called tool
+// to the file log before it answers, see [Executed]. It returns at the end of in, or when ctx
+// ends; then the caller must close in to end its goroutine.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, name, log string) error {
 	ended := make(chan error, 1)
 	go func() { ended <- serve(in, out, name, log) }()
@@ -90,7 +90,7 @@ func appendLine(path, line string) error {
 	return errors.Join(err, f.Close())
 }
 
-// Executed returns the tools of a server with that log that were called, in order.
+// Executed returns the tools that were called according to a log, in order.
 func Executed(log string) ([]string, error) {
 	text, err := os.ReadFile(log)
 	if errors.Is(err, os.ErrNotExist) {

@@ -12,39 +12,39 @@ import (
 	"time"
 )
 
-// ACPOptions are how an agent that speaks the Agent Client Protocol behaves before
-// its prompt. The zero value is one in order.
+// ACPOptions configure an agent that speaks the Agent Client Protocol. The zero value is a
+// correct agent.
 type ACPOptions struct {
-	Version   int       // of the protocol; 0: 1
-	NeedsAuth bool      // session/new is refused until somebody logs in
+	Version   int       // of the protocol; 0 means 1
+	NeedsAuth bool      // session/new fails until the user logs in
 	Silent    bool      // it answers nothing
-	Deaf      bool      // it does not stop when it is told to
-	Log       io.Writer // of what the host says that is no answer; nil: nowhere
+	Deaf      bool      // it does not stop when told to
+	Log       io.Writer // for the host's requests and notifications; nil for none
 }
 
-// ServeACP is an agent that speaks the Agent Client Protocol on in and out, and
-// errw as its standard error. What it does stands in its prompt, a step a line:
+// ServeACP runs an agent that speaks the Agent Client Protocol on in and out, with errw as
+// its standard error. Its prompt says what it does, one step a line:
 //
 //	say TEXT               a part of the answer, with its line end
 //	think TEXT             a thought
 //	plan TEXT              a plan of one step
 //	stderr TEXT            a line on standard error
-//	read PATH [LINE LIMIT] reads a file through the host, and says it
+//	read PATH [LINE LIMIT] reads a file through the host and says it
 //	write PATH TEXT        writes a file through the host
 //	run COMMAND [ARGS...]  a terminal of the host; says its output and status
-//	permit KIND TITLE      asks for permission, and says what was chosen
+//	permit KIND TITLE      asks for permission and says what was chosen
 //	ask METHOD [PARAMS]    any request; says the answer
 //	tool SERVER TOOL ARGS  a call of an MCP server that the host named
 //	env NAME               says a variable
-//	await PATH             waits until there is a file
+//	await PATH             waits until a file exists
 //	raw LINE               writes a line as it is
 //	flood N                N parts of the answer, at once
-//	reason WORD            the turn ends for that reason, at its end
+//	reason WORD            the turn ends with that stop reason
 //	fail TEXT              the turn ends with an error
-//	exit CODE              it ends at once
+//	exit CODE              the agent exits at once
 //	hang                   nothing, until it is told to stop
 //
-// It returns the status that a program around it is to exit with.
+// It returns the exit code for the program.
 func ServeACP(in io.Reader, out, errw io.Writer, o ACPOptions) int {
 	a := &acpAgent{peer: newPeer(out), options: o, errw: errw, exit: make(chan int, 1), cancelled: make(chan struct{})}
 	a.request = a.serve
@@ -132,7 +132,7 @@ func (a *acpAgent) serve(ctx context.Context, m *message) (any, *Error, func() (
 	return nil, &Error{Code: codeNoMethod, Message: "Method not found"}, nil
 }
 
-// prompt carries the steps of a prompt out.
+// prompt carries out the steps of a prompt.
 func (a *acpAgent) prompt(ctx context.Context, raw json.RawMessage) (any, *Error) {
 	var params struct {
 		Prompt []struct {
@@ -168,7 +168,7 @@ func (a *acpAgent) prompt(ctx context.Context, raw json.RawMessage) (any, *Error
 	return map[string]string{"stopReason": reason}, nil
 }
 
-// step carries one step out. What can fail is said.
+// step carries out one step. It reports errors in the answer.
 func (a *acpAgent) step(ctx context.Context, word, rest string) {
 	switch word {
 	case "say":
@@ -209,7 +209,7 @@ func (a *acpAgent) step(ctx context.Context, word, rest string) {
 	}
 }
 
-// wait reports false when the turn was cancelled meanwhile, or the host has left.
+// wait waits for d. It returns false if the turn is cancelled meanwhile or the host leaves.
 func (a *acpAgent) wait(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// asks carries out a step that asks the host, or a server.
+// asks carries out a step that sends a request to the host or a server.
 func (a *acpAgent) asks(word, rest string) {
 	words := strings.Fields(rest)
 	switch word {
@@ -57,7 +57,7 @@ func (a *acpAgent) update(kind, member string, value any) {
 	_ = a.notify("session/update", map[string]any{"sessionId": "s-1", "update": map[string]any{"sessionUpdate": kind, member: value}})
 }
 
-// askHost makes a request, unless the turn is cancelled meanwhile.
+// askHost sends a request to the host. It fails if the turn is cancelled meanwhile.
 func (a *acpAgent) askHost(method string, params map[string]any) (json.RawMessage, error) {
 	params["sessionId"] = "s-1"
 	ctx, cancel := context.WithCancel(context.Background())
@@ -81,7 +81,7 @@ func (a *acpAgent) report(word, method string, params map[string]any) {
 	a.say(fmt.Sprintf("%s: %s\n", word, raw))
 }
 
-// terminal runs a command to its end, and says what it wrote.
+// terminal runs a command to its end and reports its output.
 func (a *acpAgent) terminal(words []string) {
 	raw, err := a.askHost("terminal/create", map[string]any{"command": words[0], "args": words[1:]})
 	var made struct{ TerminalID string }
@@ -97,7 +97,7 @@ func (a *acpAgent) terminal(words []string) {
 	}
 }
 
-// tool calls a tool of a server that the host named, which is started once.
+// tool calls a tool of a server that the host named, and starts the server first if needed.
 func (a *acpAgent) tool(server, tool, arguments string) {
 	s := a.started[server]
 	for _, entry := range a.servers {

@@ -15,40 +15,38 @@ import (
 	"time"
 )
 
-// AgentOptions are what an agent is given.
+// AgentOptions configure an agent.
 type AgentOptions struct {
-	Config string // a file with servers: of Codex if it ends in .toml, of Goose if in .yaml, else with mcpServers
-	Dir    string // where servers are started; empty: here
+	Config string // a file with servers: of Codex if it ends in .toml, of Goose if in .yaml, otherwise with mcpServers
+	Dir    string // directory of the servers; empty for the current one
 	Steps  []Step
-	// Report is called with each result, in the order of the steps, before the
-	// next step begins. It may be nil.
+	// Report, if not nil, is called with each result, in the order of the steps, before the
+	// next step begins.
 	Report   func(Result)
-	Stderr   io.Writer     // of the servers; nil: nowhere
-	Patience time.Duration // with one call; 0: a minute
+	Stderr   io.Writer     // of the servers; nil for none
+	Patience time.Duration // timeout of a call; 0 means a minute
 }
 
-// Step is one thing that an agent does: call a tool, or without one list the
-// tools of a server.
+// Step is a call of a tool or, if Tool is empty, a request for the tools of a server.
 type Step struct {
 	Server    string
 	Tool      string
 	Arguments json.RawMessage
 }
 
-// Result is what came of a step.
+// Result is the result of a step.
 type Result struct {
 	Step
-	Text    string   // of the tool's result, or the names of the tools, a line each
+	Text    string   // of the tool's result, or the names of the tools, one a line
 	IsError bool     // the result says so
-	Err     *Error   // the answer was an error, not a result
-	Failed  error    // there was no answer
-	Tools   []string // of a list
+	Err     *Error   // the answer is an error, not a result
+	Failed  error    // there is no answer
+	Tools   []string // result of a list
 }
 
-// RunAgent starts every server that the configuration names, carries out the
-// steps one after the other, stops the servers, and returns when they have
-// ended. It fails when a server can't be started or doesn't answer the
-// handshake, or when ctx ends; a call that fails is a Result.
+// RunAgent starts every server that the configuration names, carries out the steps one after
+// the other, stops the servers, and returns when they have ended. It fails if a server can't be
+// started or does not answer the handshake, or when ctx ends; a failed call is a Result.
 func RunAgent(ctx context.Context, o AgentOptions) (err error) {
 	entries, err := readConfig(o.Config)
 	if err != nil {
@@ -91,9 +89,8 @@ func RunAgent(ctx context.Context, o AgentOptions) (err error) {
 	return nil
 }
 
-// ReadScript reads steps, one a line: `call SERVER TOOL [ARGUMENTS]` or `list
-// SERVER`. Arguments are a JSON object. Empty lines and those that begin with #
-// are skipped.
+// ReadScript parses steps, one a line: `call SERVER TOOL [ARGUMENTS]` or `list SERVER`.
+// ARGUMENTS is a JSON object. Empty lines and lines that begin with # are skipped.
 func ReadScript(script string) ([]Step, error) {
 	var steps []Step
 	for n, line := range strings.Split(script, "\n") {
@@ -121,23 +118,23 @@ func ReadScript(script string) ([]Step, error) {
 	return steps, nil
 }
 
-// handedOn are the variables that the official SDKs hand on to a server;
-// what else it needs stands in its entry.
+// handedOn are the variables that the official SDKs pass to a server; others must be in its
+// configuration.
 var handedOn = []string{"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
 
-// started is a server that runs.
+// started is a running server.
 type started struct {
 	*peer
 	cmd   *exec.Cmd
 	stdin io.Closer
-	read  chan error // what the reading goroutine ended with
+	read  chan error // result of the reading goroutine
 }
 
 func start(e entry, o AgentOptions) (*started, error) {
 	cmd := exec.Command(e.Command, e.Args...)
 	cmd.Dir = o.Dir
 	cmd.Stderr = o.Stderr
-	cmd.WaitDelay = time.Second // a grandchild may keep stderr open
+	cmd.WaitDelay = time.Second // a descendant may keep stderr open
 	for _, name := range handedOn {
 		if value, ok := os.LookupEnv(name); ok {
 			cmd.Env = append(cmd.Env, name+"="+value)
@@ -163,7 +160,7 @@ func start(e entry, o AgentOptions) (*started, error) {
 	return s, nil
 }
 
-// answerServer is what the agent says when a server asks.
+// answerServer answers a request of a server.
 func answerServer(_ context.Context, m *message) (any, *Error, func() (any, *Error)) {
 	switch m.Method {
 	case "ping":
@@ -192,7 +189,7 @@ func (s *started) handshake(ctx context.Context, patience time.Duration) error {
 	return s.notify("notifications/initialized", struct{}{})
 }
 
-// do carries out one step.
+// do carries out a step.
 func (s *started) do(ctx context.Context, step Step, patience time.Duration) Result {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -228,13 +225,11 @@ func (s *started) do(ctx context.Context, step Step, patience time.Duration) Res
 	return r
 }
 
-// stepGrace is how long the official SDKs wait after each step of ending a
-// server.
+// stepGrace is how long the official SDKs wait after each step of stopping a server.
 const stepGrace = 2 * time.Second
 
-// stop ends the server as the official SDKs do: its stdin is closed, after two
-// seconds it gets SIGTERM, after two more SIGKILL. It returns when the process
-// has been waited for.
+// stop stops the server as the official SDKs do: it closes stdin, sends SIGTERM after two
+// seconds and SIGKILL after two more. It returns when the process has been waited for.
 func (s *started) stop() error {
 	_ = s.stdin.Close()
 	ended := make(chan struct{})
@@ -256,7 +251,7 @@ func (s *started) stop() error {
 	return ignoreExit(failed)
 }
 
-// ignoreExit drops what only says how the process ended.
+// ignoreExit returns nil for an error that only says how the process ended.
 func ignoreExit(err error) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) || errors.Is(err, exec.ErrWaitDelay) {

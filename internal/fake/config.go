@@ -18,7 +18,7 @@ type entry struct {
 	Enabled *bool             `json:"-" toml:"enabled"`
 }
 
-// extension is what Goose makes of one.
+// extension is a server in Goose's configuration.
 type extension struct {
 	Type    string            `yaml:"type"`
 	Enabled bool              `yaml:"enabled"`
@@ -27,8 +27,8 @@ type extension struct {
 	Env     map[string]string `yaml:"envs"`
 }
 
-// readConfig reads the servers that an agent starts, as the agent would whose
-// file it is: with nothing of the packages that rewrite such files.
+// readConfig reads the servers of a configuration as the agent that owns the file would. It
+// does not use the packages that rewrite such files.
 func readConfig(path string) (map[string]entry, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Each agent starts what stands in its file and is switched on.
+// Each agent starts the servers that are enabled in its file.
 func TestReadConfig(t *testing.T) {
 	want := map[string]entry{"a": {Command: "x", Args: []string{"y", "z"}, Env: map[string]string{"K": "v"}}}
 	tests := []struct{ name, text string }{

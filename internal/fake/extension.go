@@ -16,17 +16,17 @@ import (
 	"syscall"
 )
 
-// Extension is a folder with an extension in it that behaves well, or not. Its
-// program is another one, mostly that of the test, which calls PlayExtension.
+// Extension is the folder of an extension, which behaves well or not. Its program is usually
+// the test binary, which calls PlayExtension.
 type Extension struct {
 	Name    string
-	Program string   // absolute path of what is run
-	Modes   []string // how it behaves, see PlayExtension
-	Version string   // 1.0.0 when empty
-	// Permissions are those of the manifest; nil for all.
+	Program string   // absolute path
+	Modes   []string // its behavior, see PlayExtension
+	Version string   // empty means 1.0.0
+	// Permissions of the manifest; nil means all.
 	Permissions []string
-	// Manifest is the rest of the manifest, as YAML; empty for hooks that see every
-	// tools/call and its result.
+	// Manifest is the rest of the manifest, as YAML; empty means hooks for every tools/call and
+	// its result.
 	Manifest string
 }
 
@@ -36,7 +36,7 @@ const everyHook = `hooks:
 restart: {first: 10ms, most: 50ms}
 `
 
-// Write makes the folder at dir, which may be there already.
+// Write creates the folder at dir, which may exist.
 func (e Extension) Write(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -58,35 +58,34 @@ func (e Extension) Write(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "extension.yaml"), []byte(text), 0o600)
 }
 
-// extensionWord is the first argument of a program that is to play an extension.
+// extensionWord is the first argument of a program that plays an extension.
 const extensionWord = "fake-extension"
 
-// PlayExtension plays an extension on the standard streams if the arguments of the
-// program say so, and returns its exit code. The arguments after that are how it
-// behaves; without any it lets every call go on, and offers a tool for each thing
-// that an extension can ask of the daemon.
+// PlayExtension runs an extension on the standard streams if args say so, and returns its
+// exit code. The further arguments are its modes. Without any it forwards every call and
+// offers a tool for each request that an extension can make of the daemon.
 //
-//	modify         puts its mark into arguments and results
-//	block          refuses every call
-//	malformed      modifies with what is no object
+//	modify         adds its mark to arguments and results
+//	block          denies every call
+//	malformed      modifies with something that is no object
 //	hang           does not answer hooks
-//	crash          exits when it is asked about a call
-//	garbage        answers a hook with what is no message
+//	crash          exits when a hook is called
+//	garbage        answers a hook with something that is no message
 //	twice          answers a hook twice
 //	error          answers a hook with an error
 //	crash-start    exits at once
 //	hang-start     does not answer initialize
 //	version        speaks another version of the protocol
 //	no-tools       offers nothing
-//	flood          tells things without end, once a call was seen
+//	flood          sends notifications without end, after the first call
 //	flood-errors   writes to standard error without end
-//	flood-host     asks things without end and reads no answer
-//	garble         writes what is no frame, once a call was seen
-//	too-long       announces a message that is too long, likewise
+//	flood-host     sends requests without end and reads no answer
+//	garble         writes something that is no frame, after the first call
+//	too-long       announces a message that is too long, after the first call
 //	deaf           reads nothing after its handshake
-//	stay           does not leave when it is told to
+//	stay           does not exit when it is told to
 //	fork           leaves a process behind in a session of its own
-//	log=FILE       writes down which calls it saw, a line for each
+//	log=FILE       logs the calls that it saw, one a line
 func PlayExtension(args []string) (code int, played bool) {
 	if len(args) == 0 || args[0] != extensionWord {
 		return 0, false
@@ -115,17 +114,17 @@ type program struct {
 	in    *bufio.Reader
 	modes map[string]string
 
-	mu     sync.Mutex // guards what follows, and out against mixed frames
+	mu     sync.Mutex // guards the fields below, and serializes frames to out
 	out    io.Writer
 	last   int
-	open   map[string]chan *message // our requests
+	open   map[string]chan *message // our pending requests
 	name   string
-	config map[string]string // what config.changed said
+	config map[string]string // from config.changed
 }
 
 func (x *program) is(mode string) bool { _, ok := x.modes[mode]; return ok }
 
-// start is what is done before anything is read.
+// start does what comes before the first read.
 func (x *program) start() error {
 	if x.is("crash-start") {
 		return errors.New("told to crash at once")
@@ -152,7 +151,7 @@ func (x *program) start() error {
 
 // leaveBehind starts a process that outlives this one, in a session of its own.
 func leaveBehind() error {
-	// Its command line holds our arguments, by which a test finds it.
+	// The command line contains our arguments, by which a test finds the process.
 	p, err := os.StartProcess("/bin/sh", append([]string{"sh", "-c", "sleep 600 & wait"}, os.Args[1:]...), &os.ProcAttr{
 		Env: os.Environ(), Files: []*os.File{nil, os.Stdout, os.Stderr}, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
@@ -225,7 +224,7 @@ func (x *program) send(m message) error {
 	return x.frame(body)
 }
 
-// frame writes whatever it is given behind a header.
+// frame writes body, whatever it is, after a header.
 func (x *program) frame(body []byte) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -243,7 +242,7 @@ func (x *program) settle(m *message) {
 	}
 }
 
-// ask asks the daemon and returns its answer, as JSON whatever it is.
+// ask sends a request to the daemon and returns the answer as JSON, whatever it is.
 func (x *program) ask(method string, params json.RawMessage) (json.RawMessage, error) {
 	answer := make(chan *message, 1)
 	x.mu.Lock()
@@ -264,7 +263,7 @@ func (x *program) ask(method string, params json.RawMessage) (json.RawMessage, e
 func (x *program) tell(method string, params any) {
 	raw, err := json.Marshal(params)
 	if err == nil {
-		_ = x.send(message{Method: method, Params: raw}) // who has gone hears nothing
+		_ = x.send(message{Method: method, Params: raw}) // the daemon may have ended
 	}
 }
 

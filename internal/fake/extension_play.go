@@ -20,7 +20,7 @@ func (x *program) answer(ctx context.Context, m *message) {
 		return
 	}
 	raw, _ := json.Marshal(result)
-	_ = x.send(message{ID: m.ID, Result: raw}) // who has gone needs no answer
+	_ = x.send(message{ID: m.ID, Result: raw}) // the daemon may have ended
 	if x.is("twice") && strings.HasPrefix(m.Method, "hook.") {
 		_ = x.send(message{ID: m.ID, Result: json.RawMessage(`{"action":"continue"}`)})
 	}
@@ -48,7 +48,7 @@ func (x *program) result(ctx context.Context, m *message) (any, *Error) {
 
 func (x *program) greet(raw json.RawMessage) (any, *Error) {
 	var params struct{ Name string }
-	_ = json.Unmarshal(raw, &params) // a daemon without a name is no test's concern
+	_ = json.Unmarshal(raw, &params) // the name is optional here
 	x.mu.Lock()
 	x.name = params.Name
 	x.mu.Unlock()
@@ -71,8 +71,8 @@ func (x *program) greet(raw json.RawMessage) (any, *Error) {
 	return map[string]any{"protocol_version": version, "capabilities": capabilities}, nil
 }
 
-// definitions lists the tools: echo gives back its input, ask asks the daemon what
-// the input says, env shows the environment, told what it heard of its configuration.
+// definitions returns the tools: echo returns its input, ask sends the request in its input to
+// the daemon, env returns the environment, told returns the received configuration changes.
 func (x *program) definitions() []any {
 	var all []any
 	for _, name := range []string{"echo", "ask", "env", "told", "crash"} {
@@ -120,7 +120,7 @@ func (x *program) tool(raw json.RawMessage) (any, *Error) {
 	return map[string]any{"content": []any{map[string]any{"type": "text", "text": text}}, "isError": false}, nil
 }
 
-// hook answers a hook; nil means that it gives no answer.
+// hook answers a hook; nil means no answer.
 func (x *program) hook(m *message) (any, *Error) {
 	var params struct {
 		Call struct {
@@ -161,7 +161,7 @@ func (x *program) hook(m *message) (any, *Error) {
 	return map[string]any{"action": "continue"}, nil
 }
 
-// misbehave does what goes beyond a wrong answer.
+// misbehave carries out the modes that do more than return a wrong answer.
 func (x *program) misbehave() {
 	switch {
 	case x.is("crash"):
@@ -201,7 +201,7 @@ func (x *program) note(line string) {
 	fmt.Fprintln(f, line)
 }
 
-// stream says hello piece by piece, as both shapes of an event.
+// stream emits hello in pieces, in both forms of an event.
 func (x *program) stream(raw json.RawMessage) (any, *Error) {
 	var params struct {
 		Request string `json:"request_id"`
@@ -231,7 +231,7 @@ func (x *program) command(ctx context.Context, raw json.RawMessage) (any, *Error
 	}
 	code, n := 0, 0
 	if len(params.Args) > 0 {
-		_, _ = fmt.Sscan(params.Args[0], &n) // what is no number is none
+		_, _ = fmt.Sscan(params.Args[0], &n) // 0 if it is no number
 	}
 	switch params.Command {
 	case "say":

@@ -21,7 +21,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// The test binary plays the server when it is told to.
+// TestMain also lets the test binary play the server.
 func TestMain(m *testing.M) {
 	if os.Getenv("FAKE_SERVER") == "" {
 		os.Exit(m.Run())
@@ -34,12 +34,12 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		os.Exit(70)
 	}
-	if deaf { // to the end of stdin as well
+	if deaf { // also to the end of stdin
 		time.Sleep(time.Hour)
 	}
 }
 
-// connect returns an official client of a server.
+// connect returns an official client connected to a server.
 func connect(t *testing.T, o ServerOptions, options *mcp.ClientOptions) *mcp.ClientSession {
 	t.Helper()
 	fromClient, toServer := io.Pipe()
@@ -70,7 +70,7 @@ func text(t *testing.T, session *mcp.ClientSession, tool string, arguments map[s
 	return result.Content[0].(*mcp.TextContent).Text, result.IsError
 }
 
-// An official client is content with the server, in either era.
+// An official client works with the server, in either era.
 func TestServerWithOfficialClient(t *testing.T) {
 	for name, legacy := range map[string]bool{"modern": false, "legacy": true} {
 		t.Run(name, func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestServerWithOfficialClient(t *testing.T) {
 	}
 }
 
-// Cancelling a slow call ends it without an answer; the server goes on.
+// Cancelling a slow call ends it without an answer; the server continues.
 func TestServerCancels(t *testing.T) {
 	session := connect(t, ServerOptions{Legacy: true}, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -223,7 +223,7 @@ call notes list_notes
 	}
 }
 
-// A server that hears neither the end of its stdin nor SIGTERM is killed.
+// A server that ignores the end of its stdin and SIGTERM is killed.
 func TestAgentStopsADeafServer(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	err := RunAgent(t.Context(), AgentOptions{

@@ -1,11 +1,9 @@
-// Package fake holds two programs for tests: an MCP server
-// whose tools do harmless things and write down that they did, and an agent that
-// starts the servers of a configuration file and calls tools by a script. Both
-// are plain functions; whoever needs a process makes one around them.
+// Package fake holds programs for tests: above all an MCP server whose tools do harmless things
+// and log that they did, and an agent that starts the servers of a configuration file and calls
+// tools by a script. They are functions; a test that needs a process wraps them in one.
 //
-// They speak MCP as an ordinary program does, with the decoder of the standard
-// library and without suspicion, so that what a gate between them lets through
-// is put to a real test.
+// They speak MCP as ordinary programs do, with the decoder of the standard library and without
+// further checks, so that what a gate between them forwards is tested realistically.
 package fake
 
 import (
@@ -28,7 +26,7 @@ type message struct {
 	Error   *Error          `json:"error,omitempty"`
 }
 
-// Error is a JSON-RPC error as the other side sent it.
+// Error is a JSON-RPC error from the other side.
 type Error struct {
 	Code    int             `json:"code"`
 	Message string          `json:"message"`
@@ -37,22 +35,22 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%s (%d)", e.Message, e.Code) }
 
-// errHungUp is what open calls end with when the other side is gone.
+// errHungUp is the error of pending calls when the other side has closed the connection.
 var errHungUp = errors.New("the other side has hung up")
 
-// peer is one end of a pipe that both sides may ask over.
+// peer is one end of a connection on which both sides may send requests.
 type peer struct {
-	// request answers a request. It runs on the reading goroutine and must not
-	// wait; what takes time it returns as later, which gets a goroutine.
+	// request answers a request. It runs on the reading goroutine and must not block; what
+	// takes time it returns as later, which runs in a goroutine.
 	request func(ctx context.Context, m *message) (result any, err *Error, later func() (any, *Error))
-	// notification is told of the other side's notifications.
+	// notification handles the other side's notifications.
 	notification func(m *message)
 
-	mu      sync.Mutex // guards what follows, and out against mixed lines
+	mu      sync.Mutex // guards the fields below, and serializes lines to out
 	out     io.Writer
 	last    int
-	open    map[string]chan *message      // our requests
-	running map[string]context.CancelFunc // theirs
+	open    map[string]chan *message      // our pending requests
+	running map[string]context.CancelFunc // the other side's pending requests
 	hungUp  bool
 }
 
@@ -62,8 +60,8 @@ func newPeer(out io.Writer) *peer {
 
 const longestLine = 64 << 20
 
-// run reads messages until the end of in. What was still being worked on is
-// cancelled then, and waited for.
+// run reads messages until the end of in. Then it cancels the requests in progress and waits
+// for them.
 func (p *peer) run(ctx context.Context, in io.Reader) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var work sync.WaitGroup
@@ -75,7 +73,7 @@ func (p *peer) run(ctx context.Context, in io.Reader) error {
 	for lines.Scan() {
 		var m message
 		if len(lines.Bytes()) == 0 || json.Unmarshal(lines.Bytes(), &m) != nil {
-			continue // as lenient as most
+			continue // invalid lines are ignored, as most programs do
 		}
 		switch {
 		case m.Method == "":
@@ -89,7 +87,7 @@ func (p *peer) run(ctx context.Context, in io.Reader) error {
 	return lines.Err()
 }
 
-// answer answers a request, now or later.
+// answer answers a request, at once or later.
 func (p *peer) answer(ctx context.Context, m *message, work *sync.WaitGroup) {
 	ctx, cancel := context.WithCancel(ctx)
 	p.mu.Lock()
@@ -102,7 +100,7 @@ func (p *peer) answer(ctx context.Context, m *message, work *sync.WaitGroup) {
 		p.mu.Unlock()
 		cancel()
 		if !cancelled {
-			_ = p.reply(m.ID, result, err) // who hung up needs no answer
+			_ = p.reply(m.ID, result, err) // the other side may have closed the connection
 		}
 	}
 	result, err, later := p.request(ctx, m)
@@ -129,7 +127,7 @@ func (p *peer) notified(m *message) {
 		var params struct {
 			RequestID json.RawMessage `json:"requestId"`
 		}
-		_ = json.Unmarshal(m.Params, &params) // without an id it names nothing
+		_ = json.Unmarshal(m.Params, &params) // without an id it cancels nothing
 		p.mu.Lock()
 		cancel := p.running[string(params.RequestID)]
 		p.mu.Unlock()
@@ -140,7 +138,7 @@ func (p *peer) notified(m *message) {
 	p.notification(m)
 }
 
-// settle hands an answer to whoever waits for it.
+// settle passes an answer to the call that waits for it.
 func (p *peer) settle(m *message) {
 	p.mu.Lock()
 	waiting := p.open[string(m.ID)]
@@ -161,8 +159,8 @@ func (p *peer) hangUp() {
 	}
 }
 
-// call sends a request and waits for its answer. A *Error is the other side's.
-// When ctx ends first the request is cancelled.
+// call sends a request and waits for its answer. A *Error is from the other side. If ctx ends
+// first, call cancels the request.
 func (p *peer) call(ctx context.Context, method string, params any) (json.RawMessage, error) {
 	raw, err := json.Marshal(params)
 	if err != nil {

@@ -11,21 +11,19 @@ import (
 	"sync"
 )
 
-// ServerOptions are how a server is made. The zero value is a server called
-// fake with a few notes.
+// ServerOptions configure a server. The zero value is a server called fake with a few notes.
 type ServerOptions struct {
 	Name  string
-	Notes map[string]string // what it remembers at the start; nil: two of its own
-	// Log is a file to which each tool that is executed appends a line before
-	// it does anything; ReadLog reads it. Several servers may share it. Empty:
-	// none is kept.
+	Notes map[string]string // notes at the start; nil for two defaults
+	// Log is a file to which each called tool appends a line before it does anything; ReadLog
+	// reads it. Several servers may share it. Empty means no log.
 	Log string
-	// Legacy leaves MCP 2026-07-28 out: server/discover is an unknown method.
+	// Legacy disables MCP 2026-07-28: server/discover is an unknown method.
 	Legacy bool
 }
 
-// ErrCrash is what Serve returns when the tool crash was called: the program
-// around it must end at once, without a word.
+// ErrCrash is the error of Serve after a call of the tool crash: the program must end at once
+// without further output.
 var ErrCrash = errors.New("told to crash")
 
 const (
@@ -35,28 +33,27 @@ const (
 
 var legacyVersions = []string{"2024-11-05", "2025-03-26", "2025-06-18", legacyVersion}
 
-// Codes of JSON-RPC that the server uses.
+// JSON-RPC error codes that the server uses.
 const (
 	codeNoMethod = -32601
 	codeParams   = -32602
 )
 
-// server is one server in service.
+// server is a running server.
 type server struct {
 	*peer
 	options ServerOptions
 	errw    io.Writer
 	crash   chan struct{}
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	notes     map[string]string
 	redefined bool
 }
 
-// Serve is an MCP server on in and out, and errw as its standard error. It
-// returns nil at the end of in, ErrCrash when it was told to crash, and the
-// cause of ctx when that ends first; in that case in must be closed by the
-// caller for the reading goroutine to end.
+// Serve runs an MCP server on in and out, with errw as its standard error. It returns nil at
+// the end of in, ErrCrash after a call of crash, and the cause of ctx if that ends first; then
+// the caller must close in to end the reading goroutine.
 func Serve(ctx context.Context, in io.Reader, out, errw io.Writer, o ServerOptions) error {
 	if o.Name == "" {
 		o.Name = "fake"
@@ -126,7 +123,7 @@ func (s *server) serve(ctx context.Context, m *message) (any, *Error, func() (an
 	return nil, &Error{Code: codeNoMethod, Message: "Method not found"}, nil
 }
 
-// about is the answer to either handshake.
+// about returns the result of either handshake.
 func (s *server) about(member string, version any, modern bool) map[string]any {
 	return complete(map[string]any{
 		member:         version,
@@ -135,7 +132,7 @@ func (s *server) about(member string, version any, modern bool) map[string]any {
 	}, modern)
 }
 
-// complete marks a result as the modern era wants it.
+// complete adds resultType to a result in the modern era.
 func complete(result map[string]any, modern bool) map[string]any {
 	if modern {
 		result["resultType"] = "complete"

@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// tool is one tool of the server.
+// tool is a tool of the server.
 type tool struct {
 	name, description string
-	arguments         []string // names; a number's begins with #
-	hint              string   // the one annotation it has
+	arguments         []string // names; that of a number begins with #
+	hint              string   // its annotation
 	run               func(s *server, ctx context.Context, a arguments) (string, error)
-	waits             bool // it takes time, or asks the other side
+	waits             bool // it takes time, or sends requests to the other side
 }
 
 type arguments map[string]any
@@ -172,7 +172,7 @@ func redefine(s *server, _ context.Context, _ arguments) (string, error) {
 	return "Redefined.", s.notify("notifications/tools/list_changed", struct{}{})
 }
 
-// definitions is what tools/list says.
+// definitions returns the tools for tools/list.
 func (s *server) definitions() []any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,7 +204,7 @@ func (s *server) definitions() []any {
 	return list
 }
 
-// callTool executes a tool and writes down that it did.
+// callTool logs the call of a tool and executes it.
 func (s *server) callTool(ctx context.Context, name string, raw json.RawMessage, modern bool) (any, *Error, func() (any, *Error)) {
 	i := slices.IndexFunc(tools, func(t tool) bool { return t.name == name })
 	if i < 0 {
@@ -243,8 +243,8 @@ type Executed struct {
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 }
 
-// executed writes to the log what is about to be done. A log that can't be
-// written is said on standard error: tests must not take silence for innocence.
+// executed appends the tool to the log before it runs. It reports a failure on standard error:
+// a test must not take a missing line for a call that was not made.
 func (s *server) executed(tool string, raw json.RawMessage) {
 	if s.options.Log == "" {
 		return
@@ -267,8 +267,8 @@ func appendLine(path string, line []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// ReadLog reads what servers with that log have executed, in order. A log that
-// isn't there is empty.
+// ReadLog returns what servers with that log have executed, in order. A missing log counts as
+// empty.
 func ReadLog(path string) ([]Executed, error) {
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// TypedAgent is an agent that speaks typed JSON on in and out: it is told `execute`
-// once, and streams the words of its prompt back. A prompt that begins with a word of
-// its own does other things: fail TEXT answers with an error, exit CODE ends it, hang
-// says nothing, late CODE answers and then exits with that status, ask METHOD asks the
-// host, and lie answers to another id. It returns the status to exit with.
+// TypedAgent is an agent that speaks typed JSON on in and out: it gets `execute` once and
+// streams the words of its prompt back. Some first words of a prompt have other effects: fail
+// TEXT answers with an error, exit CODE ends the agent, hang answers nothing, late CODE answers
+// and then exits with that code, ask METHOD sends a request to the host, and lie answers with
+// another id. TypedAgent returns the exit code.
 func TypedAgent(in io.Reader, out, errw io.Writer) int {
 	dec := json.NewDecoder(in)
 	enc := json.NewEncoder(out)
@@ -50,7 +50,7 @@ func TypedAgent(in io.Reader, out, errw io.Writer) int {
 	case "ask":
 		_ = enc.Encode(map[string]any{"type": "request", "id": "a-1", "method": rest, "params": map[string]any{}})
 		var answer json.RawMessage
-		_ = dec.Decode(&answer) // what is said below shows whether there was one
+		_ = dec.Decode(&answer) // the following output shows whether there was one
 		part(m.ID, string(answer))
 	case "lie":
 		part("req-99", "not for you")
@@ -63,6 +63,6 @@ func TypedAgent(in io.Reader, out, errw io.Writer) int {
 	if word == "late" {
 		return code
 	}
-	_, _ = io.Copy(io.Discard, in) // until it is told to leave
+	_, _ = io.Copy(io.Discard, in) // until the host closes it
 	return 0
 }

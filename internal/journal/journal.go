@@ -1,10 +1,9 @@
-// Package journal writes a program's log to systemd's journal with fields of its
-// own, so that `journalctl TG_SERVER_ID=files` finds what is about one server.
+// Package journal writes a program's log to systemd's journal with fields of its own, so that,
+// for example, `journalctl TG_SERVER_ID=files` shows the entries about one server.
 //
-// A line on standard error reaches the journal too, but as text alone. The native
-// protocol is one datagram for each entry, with a field a line; a value that holds
-// a line end stands behind its length. What is too large for a datagram is handed
-// over in a sealed file of memory.
+// A line on standard error reaches the journal too, but only as text. The native protocol sends
+// a datagram for each entry with one field a line; a value that contains a line break is
+// preceded by its length. An entry too large for a datagram is passed in a sealed memory file.
 package journal
 
 import (
@@ -18,11 +17,11 @@ import (
 	"time"
 )
 
-// Socket is where journald listens.
+// Socket is the socket of journald.
 const Socket = "/run/systemd/journal/socket"
 
-// Handler is a slog.Handler that writes to the journal. The values that it is
-// given must be fit to be shown: it escapes nothing.
+// Handler is a slog.Handler that writes to the journal. Values must be safe to display: it
+// escapes nothing.
 type Handler struct {
 	identifier string
 	level      slog.Leveler
@@ -31,20 +30,20 @@ type Handler struct {
 	*sender
 }
 
-// sender is what handlers with other attributes share.
+// sender is shared by handlers with different attributes.
 type sender struct {
 	send func(entry []byte) error
 	shut func() error
 
-	mu    sync.Mutex // guards what follows, and is held while sending
-	tired time.Time  // until then nothing is sent
+	mu    sync.Mutex // guards the fields below; held while sending
+	tired time.Time  // nothing is sent before this time
 }
 
-// rest is for how long nothing is sent to a journal that took nothing in.
+// rest is how long nothing is sent after a failure.
 const rest = time.Second
 
-// New returns a handler that writes entries of a program to the journal that
-// listens at socket, and what can't be written there to fallback. Close ends it.
+// New returns a handler that writes entries of a program to the journal at socket, and to
+// fallback what can't be written there. Close closes it.
 func New(socket, identifier string, level slog.Leveler, fallback slog.Handler) (*Handler, error) {
 	send, shut, err := dial(socket)
 	if err != nil {
@@ -53,7 +52,7 @@ func New(socket, identifier string, level slog.Leveler, fallback slog.Handler) (
 	return &Handler{identifier: identifier, level: level, fallback: fallback, sender: &sender{send: send, shut: shut}}, nil
 }
 
-// Close ends the handler and those made from it.
+// Close closes the handler and all derived from it.
 func (h *Handler) Close() error { return h.shut() }
 
 // Enabled implements slog.Handler.
@@ -67,8 +66,8 @@ func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &with
 }
 
-// WithGroup implements slog.Handler. Fields of the journal have no groups, and
-// neither have ours.
+// WithGroup implements slog.Handler. It ignores groups: journal fields have none, and
+// ThoughtGate uses none.
 func (h *Handler) WithGroup(string) slog.Handler { return h }
 
 // Handle implements slog.Handler.
@@ -79,7 +78,7 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 	return h.fallback.Handle(ctx, r)
 }
 
-// try reports whether the journal has taken an entry.
+// try sends an entry and reports whether the journal took it.
 func (s *sender) try(entry []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +92,7 @@ func (s *sender) try(entry []byte) bool {
 	return true
 }
 
-// entry is r as the journal reads it.
+// entry returns r in the journal's native format.
 func (h *Handler) entry(r slog.Record) []byte {
 	var attrs []slog.Attr
 	attrs = append(attrs, h.attrs...)
@@ -105,7 +104,7 @@ func (h *Handler) entry(r slog.Record) []byte {
 	message := r.Message
 	for _, a := range attrs {
 		value := a.Value.Resolve().String()
-		if a.Key != "component" { // journalctl shows the message alone
+		if a.Key != "component" { // journalctl shows only the message
 			message += " " + a.Key + "=" + quoted(value)
 		}
 		e = field(e, Field(a.Key), value)
@@ -115,7 +114,7 @@ func (h *Handler) entry(r slog.Record) []byte {
 	return field(e, "SYSLOG_IDENTIFIER", h.identifier)
 }
 
-// quoted is a value as it stands in a message.
+// quoted returns a value for use in a message.
 func quoted(value string) string {
 	if value == "" || strings.ContainsAny(value, " \t\n=\"") {
 		return strconv.Quote(value)
@@ -123,7 +122,7 @@ func quoted(value string) string {
 	return value
 }
 
-// Field is the journal's name for an attribute: TG_SERVER_ID for server_id.
+// Field returns the journal's field name for an attribute: TG_SERVER_ID for server_id.
 func Field(key string) string {
 	const longest = 64
 	name := []byte("TG_")
@@ -152,7 +151,7 @@ func field(e []byte, name, value string) []byte {
 	return append(e, '\n')
 }
 
-// priority is the level of syslog(3) for one of ours.
+// priority returns the syslog(3) priority of a level.
 func priority(level slog.Level) int {
 	switch {
 	case level >= slog.LevelError:

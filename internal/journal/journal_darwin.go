@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// Leads reports false: there is no journal.
+// Leads returns false: macOS has no journal.
 func Leads(*os.File, string) bool { return false }
 
 func dial(string) (func([]byte) error, func() error, error) {

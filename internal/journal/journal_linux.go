@@ -10,13 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience is how long the journal may take to take an entry in. Whoever logs
-// waits for it.
+// patience is the timeout for sending an entry, during which the caller of the logger blocks.
 const patience = 250 * time.Millisecond
 
-// Leads reports whether what is written to f reaches the journal: systemd says in
-// JOURNAL_STREAM which device and inode that is. The variable alone means nothing,
-// since whoever is started inherits it.
+// Leads reports whether output to f goes to the journal. systemd sets JOURNAL_STREAM to the
+// device and inode of such a stream. The variable alone proves nothing, since child processes
+// inherit it.
 func Leads(f *os.File, stream string) bool {
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &stat); err != nil {
@@ -25,8 +24,8 @@ func Leads(f *os.File, stream string) bool {
 	return stream != "" && stream == fmt.Sprintf("%d:%d", stat.Dev, stat.Ino)
 }
 
-// dial returns what sends an entry to the journal. The socket is not connected, so
-// that it outlives a journald that is started anew.
+// dial returns a function that sends an entry to the journal. The socket is not connected, so
+// it works across restarts of journald.
 func dial(socket string) (send func([]byte) error, shut func() error, err error) {
 	to := &net.UnixAddr{Name: socket, Net: "unixgram"}
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram"})
@@ -46,8 +45,8 @@ func dial(socket string) (send func([]byte) error, shut func() error, err error)
 	return send, conn.Close, nil
 }
 
-// sendFile hands an entry over in a file of memory, which must not be changed any
-// more, or journald would not read it.
+// sendFile sends an entry in a memory file, which must be sealed: otherwise journald would not
+// read it.
 func sendFile(conn *net.UnixConn, to *net.UnixAddr, entry []byte) error {
 	fd, err := unix.MemfdCreate("journal-entry", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {

@@ -140,8 +140,8 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// A journal that is away loses nothing, and one that hangs holds nobody up for
-// long: lines are written instead.
+// If the journal is missing, nothing is lost, and if it hangs, callers block only briefly:
+// lines are written instead.
 func TestWithoutJournal(t *testing.T) {
 	var lines bytes.Buffer
 	h, err := New(filepath.Join(t.TempDir(), "none"), "x", slog.LevelInfo, slog.NewTextHandler(&lines, nil))
@@ -162,7 +162,7 @@ func TestWithoutJournal(t *testing.T) {
 	}
 	defer h.Close()
 	began, n := time.Now(), 0
-	for ; lines.Len() == 0; n++ { // until the socket takes no more in
+	for ; lines.Len() == 0; n++ { // until the socket's buffer is full
 		slog.New(h).Info(fmt.Sprint("hung ", n))
 	}
 	for range 1000 {

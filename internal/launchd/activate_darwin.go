@@ -8,9 +8,9 @@ import (
 	"unsafe"
 )
 
-// Sockets asks launchd for the sockets that it holds for this process under a
-// name of its property list. There are none, and no error, when launchd did not
-// start the process, or holds no socket of that name for it.
+// Sockets asks launchd for the sockets that it holds for this process under a name in the
+// property list. It returns none, and no error, if launchd did not start the process or holds
+// no socket with that name.
 func Sockets(name string) ([]net.Listener, error) {
 	word, err := syscall.BytePtrFromString(name)
 	if err != nil {
@@ -22,7 +22,7 @@ func Sockets(name string) ([]net.Listener, error) {
 		uintptr(unsafe.Pointer(word)), uintptr(unsafe.Pointer(&fds)), uintptr(unsafe.Pointer(&count)))
 	switch errno := syscall.Errno(code); errno {
 	case 0:
-	case syscall.ESRCH, syscall.ENOENT: // not launchd's; no such socket
+	case syscall.ESRCH, syscall.ENOENT: // not started by launchd; no such socket
 		return nil, nil
 	default:
 		return nil, fmt.Errorf("ask launchd for the socket %q: %w", name, errno)
@@ -34,13 +34,13 @@ func Sockets(name string) ([]net.Listener, error) {
 	return listeners(name, unsafe.Slice(fds, count))
 }
 
-// listeners takes descriptors over, all or none.
+// listeners converts descriptors to listeners, all or none.
 func listeners(name string, fds []int32) ([]net.Listener, error) {
 	var all []net.Listener
 	var failed error
 	for _, fd := range fds {
 		f := os.NewFile(uintptr(fd), name)
-		l, err := net.FileListener(f) // a copy, which is closed on exec
+		l, err := net.FileListener(f) // a close-on-exec copy
 		f.Close()
 		if err != nil {
 			failed = fmt.Errorf("take over launchd's socket %q: %w", name, err)
@@ -57,9 +57,9 @@ func listeners(name string, fds []int32) ([]net.Listener, error) {
 	return all, nil
 }
 
-// What follows is how a program without cgo calls a function of the system's own
-// library, which every program on macOS is linked to: as golang.org/x/sys does it
-// for the calls that it knows, of which this is none.
+// The following calls a function of the system library without cgo, in the way golang.org/x/sys
+// does. Every program on macOS is linked to that library, but x/sys does not have this
+// function.
 
 //go:cgo_import_dynamic libc_launch_activate_socket launch_activate_socket "/usr/lib/libSystem.B.dylib"
 //go:cgo_import_dynamic libc_free free "/usr/lib/libSystem.B.dylib"

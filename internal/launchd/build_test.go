@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A program for macOS that was built here, without cgo, finds launchd's function
-// where macOS has it.
+// A program for macOS that is built here, without cgo, links launchd's function from where
+// macOS has it.
 func TestBuiltForMacOS(t *testing.T) {
 	for _, arch := range []string{"arm64", "amd64"} {
 		program := filepath.Join(t.TempDir(), "launchd.test")

@@ -1,3 +1,3 @@
-// Package launchd takes over the sockets that macOS's service manager holds for
-// this process. Elsewhere there are none.
+// Package launchd receives the sockets that macOS's service manager holds for this process. On
+// other systems there are none.
 package launchd

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CloseInherited closes what this process has from whoever started it beside its
-// standard streams, as children of a shell have that keeps pipes open: as long as this
-// process had it, nobody would learn of its end. What a Go program has opened itself is
-// closed on exec, and so is told from that.
+// CloseInherited closes all descriptors that this process has inherited, except its standard
+// streams. A shell's child, for example, may inherit pipes, and nobody would see their end as
+// long as this process holds them. Inherited descriptors differ from those that Go opens in
+// that they are not close-on-exec.
 func CloseInherited() error {
 	open, err := os.ReadDir("/dev/fd")
 	if err != nil {
@@ -23,7 +23,7 @@ func CloseInherited() error {
 			continue
 		}
 		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
-			_ = unix.Close(fd) // it was not ours
+			_ = unix.Close(fd) // it does not belong to this process
 		}
 	}
 	return nil

@@ -1,5 +1,5 @@
-// Package private keeps what a process holds in memory from being read by others:
-// by whoever finds its core file, or by another process of the same user.
+// Package private protects a process's memory from being read by others: through its core file,
+// or by another process of the same user.
 package private
 
 import (
@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NoCore makes a crash leave no core file. What the process starts from then on
-// inherits that. A core file that the system hands to a program instead, as
-// systemd-coredump, is kept away by [NoReading] alone.
+// NoCore disables core files of this process and of those that it starts later. Where the
+// system pipes core dumps to a program, such as systemd-coredump, only [NoReading] prevents
+// them.
 func NoCore() error {
 	var limit unix.Rlimit
 	err := unix.Getrlimit(unix.RLIMIT_CORE, &limit)

@@ -1,5 +1,5 @@
 package private
 
-// NoReading does nothing on macOS, where a debugger must be entitled to one's
-// programs; a program that is signed with the hardened runtime is never traced.
+// NoReading does nothing on macOS, where a debugger needs an entitlement for a user's programs,
+// and programs signed with the hardened runtime can't be traced at all.
 func NoReading() error { return nil }

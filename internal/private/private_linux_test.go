@@ -10,7 +10,7 @@ func TestNoReading(t *testing.T) {
 	if err := NoReading(); err != nil {
 		t.Fatal(err)
 	}
-	// The flag is of the whole process; it is put back for the other tests.
+	// The flag applies to the whole process, so it is reset for the other tests.
 	defer func() { _ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0) }()
 	var stat unix.Stat_t
 	if err := unix.Stat("/proc/self/environ", &stat); err != nil || stat.Uid != 0 {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestMain lets the test binary be a process that keeps to itself.
+// TestMain also lets the test binary be a private process.
 func TestMain(m *testing.M) {
 	switch os.Getenv("PRIVATE_TEST") {
 	case "":
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	select {}
 }
 
-// A process that dies of a fault leaves no core, wherever cores go here.
+// A process that crashes leaves no core, wherever cores go on this system.
 func TestNoCore(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -37,7 +37,7 @@ func TestNoCore(t *testing.T) {
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), "PRIVATE_TEST=1", "GOTRACEBACK=crash")
 	cmd.Dir = t.TempDir()
-	_ = cmd.Run() // it dies
+	_ = cmd.Run() // it crashes
 	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || !status.Signaled() || status.CoreDump() {
 		t.Errorf("it ended with %v, want by a signal and without a core", cmd.ProcessState)
 	}
@@ -47,7 +47,7 @@ func TestNoCore(t *testing.T) {
 	}
 }
 
-// Whoever reads what a process has inherited learns of its end while that process runs.
+// The end of an inherited pipe is seen while the process that has closed it still runs.
 func TestCloseInherited(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

@@ -11,17 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Handle stands for one process for good, whoever has its number later. It does so by a
-// pidfd; where the system has none, by the number and the start of the process, which are
-// compared before each use. Its methods may be called by any number of goroutines at
-// once. A nil Handle is of a process that has ended.
+// Handle refers to one process reliably, even after its pid is reused. It holds a pidfd; where
+// the system has none, it compares the pid and start of the process before each use. Its
+// methods are safe for concurrent use. A nil Handle stands for a process that has ended.
 type Handle struct {
 	Process
 	pidfd *os.File // nil where the system has none
 }
 
-// Open returns a handle of p. A Start of 0 stands for any. The error wraps
-// [os.ErrProcessDone] when p has ended.
+// Open returns a handle of p. A Start of 0 matches any. The error wraps [os.ErrProcessDone] if
+// p has ended.
 func Open(p Process) (*Handle, error) {
 	fd, err := openPidfd(p.PID)
 	if err != nil {
@@ -30,8 +29,8 @@ func Open(p Process) (*Handle, error) {
 	return newHandle(p, fd)
 }
 
-// HandleOf returns the handle of a process of which the kernel has given the pidfd, which
-// is the handle's from here on; below 0, it is opened by pid.
+// HandleOf returns a handle of the process with a pidfd from the kernel. The handle owns pidfd.
+// If pidfd is negative, the process is opened by pid.
 func HandleOf(pid int32, pidfd int) (*Handle, error) {
 	if pidfd < 0 {
 		return Open(Process{PID: pid})
@@ -42,12 +41,12 @@ func HandleOf(pid int32, pidfd int) (*Handle, error) {
 func newHandle(p Process, pidfd int) (*Handle, error) {
 	h := &Handle{Process: p}
 	if pidfd >= 0 {
-		_ = unix.SetNonblock(pidfd, true) // the runtime waits for what doesn't block, without a thread
+		_ = unix.SetNonblock(pidfd, true) // the runtime waits for a nonblocking descriptor without a thread
 		h.pidfd = os.NewFile(uintptr(pidfd), "pidfd")
 	}
 	is, err := Read(p.PID)
 	h.Start = is.Start
-	// What was opened or read may be another one.
+	// The pid may belong to another process by now.
 	if err == nil && (p.Start != 0 && is.Start != p.Start || !h.Alive()) {
 		err = os.ErrProcessDone
 	}
@@ -58,8 +57,8 @@ func newHandle(p Process, pidfd int) (*Handle, error) {
 	return h, nil
 }
 
-// File is the pidfd, which can be read once the process has ended; nil where the system
-// has none. It is the handle's.
+// File returns the pidfd, which becomes readable when the process has ended; nil where the
+// system has none. The handle owns it.
 func (h *Handle) File() *os.File {
 	if h == nil {
 		return nil
@@ -67,7 +66,7 @@ func (h *Handle) File() *os.File {
 	return h.pidfd
 }
 
-// control calls f with the pidfd, and reports whether there is one.
+// control calls f with the pidfd and reports whether there is one.
 func (h *Handle) control(f func(fd int)) bool {
 	if h.pidfd == nil {
 		return false
@@ -76,8 +75,8 @@ func (h *Handle) control(f func(fd int)) bool {
 	return err == nil && raw.Control(func(fd uintptr) { f(int(fd)) }) == nil
 }
 
-// Alive reports whether the process still runs; a zombie doesn't. After Close it rests on
-// pid and start.
+// Alive reports whether the process still runs; a zombie does not. After Close it relies on pid
+// and start.
 func (h *Handle) Alive() bool {
 	if h == nil {
 		return false
@@ -89,8 +88,8 @@ func (h *Handle) Alive() bool {
 	return h.Process.Alive()
 }
 
-// readable reports whether something can be read without waiting, and takes what can't
-// be looked at for that.
+// readable reports whether fd is readable without blocking. It returns true if that can't be
+// determined.
 func readable(fd int) bool {
 	set := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	for {
@@ -101,7 +100,7 @@ func readable(fd int) bool {
 	}
 }
 
-// Signal sends a signal. The error is ESRCH for a process that has ended, and after Close.
+// Signal sends a signal. The error is ESRCH if the process has ended, and after Close.
 func (h *Handle) Signal(sig syscall.Signal) error {
 	err := error(unix.ESRCH)
 	switch {
@@ -114,13 +113,13 @@ func (h *Handle) Signal(sig syscall.Signal) error {
 }
 
 const (
-	// firstPoll and lastPoll are the pauses between two looks at a process of which there
-	// is no pidfd.
+	// firstPoll and lastPoll are the shortest and longest polling interval for a process
+	// without a pidfd.
 	firstPoll, lastPoll = 2 * time.Millisecond, time.Second
 )
 
-// Wait returns when the process has ended, or with the error of ctx, which ends all
-// waiting for this handle.
+// Wait waits until the process has ended, or returns the error of ctx. The end of ctx ends all
+// waits on this handle.
 func (h *Handle) Wait(ctx context.Context) error {
 	if h.File() != nil {
 		defer context.AfterFunc(ctx, func() { _ = h.pidfd.SetReadDeadline(time.Unix(1, 0)) })()
@@ -143,7 +142,7 @@ func (h *Handle) Wait(ctx context.Context) error {
 	return nil
 }
 
-// Close lets go of the process. It may be called more than once.
+// Close releases the process. It may be called more than once.
 func (h *Handle) Close() error {
 	if h.File() == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A handle tells when its process has ended, with a pidfd and without.
+// A handle reports when its process has ended, with a pidfd and without.
 func TestHandle(t *testing.T) {
 	for _, numbered := range []bool{false, true} {
 		cmd := play(t, again("wait"))
@@ -58,7 +58,7 @@ func TestHandle(t *testing.T) {
 	}
 }
 
-// Nobody is opened who only has the number of the process that was meant.
+// Open does not return a handle of another process with the same pid.
 func TestOpenAnother(t *testing.T) {
 	us, err := Look(int32(os.Getpid()))
 	if err != nil {
@@ -75,7 +75,7 @@ func TestOpenAnother(t *testing.T) {
 	}
 }
 
-// A signal goes to those that match, and to nobody else.
+// A signal goes to the processes that match, and to no others.
 func TestSignalAll(t *testing.T) {
 	meant, another := play(t, again("wait")), play(t, again("wait"))
 	meant.line(t)

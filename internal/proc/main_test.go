@@ -17,8 +17,8 @@ const roleEnv = "PROC_TEST_ROLE"
 
 var roles = map[string]func(args []string){
 	"wait": func([]string) { fmt.Println("ready"); io.Copy(io.Discard, os.Stdin) },
-	// fork starts itself once more for the next of its arguments and exits
-	// without waiting, in a session of its own.
+	// fork starts itself again for the next of its arguments, in a session of its own, and
+	// exits without waiting.
 	"fork": func(args []string) {
 		cmd := again(args[0], args[1:]...)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -44,15 +44,14 @@ func again(role string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// other is a process that plays a role.
+// other is a process in a role.
 type other struct {
 	*exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Reader
 }
 
-// play starts a process in a role. It ends with the test, at the latest when
-// its input does.
+// play starts a process in a role. It ends with the test, at the latest when its input ends.
 func play(t *testing.T, cmd *exec.Cmd) *other {
 	t.Helper()
 	in, err := cmd.StdinPipe()

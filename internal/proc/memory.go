@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// Memory is what a program and all that it has started take.
+// Memory is the memory of a program and of all that it has started.
 type Memory struct {
-	Bytes uint64 // 0: not known
-	Twice bool   // what several of them share is counted for each, since the system does not say more
+	Bytes uint64 // 0 if unknown
+	Twice bool   // shared memory is counted for each process, since the system does not report more
 }
 
-// MemoryOf returns what the program of each pid takes together with its
-// descendants and the members of its process group, at one look. It asks the
-// system about every process, which takes some milliseconds: for a person who
-// looks, not for a timer. On macOS nothing is known.
+// MemoryOf returns the memory of the program with each pid, including its descendants and the
+// members of its process group, from one snapshot. It queries every process of the system,
+// which takes some milliseconds: it is for interactive use, not for timers. On macOS it is
+// unknown.
 func MemoryOf(pids ...int32) []Memory {
 	all := make([]Memory, len(pids))
-	table, _ := All() // of what can't be seen nothing is known
+	table, _ := All() // nothing is known of what can't be seen
 	for i, pid := range pids {
 		at := slices.IndexFunc(table, func(p Info) bool { return p.PID == pid && !p.Zombie })
 		if at < 0 {

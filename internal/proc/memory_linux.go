@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// memoryOf returns the bytes of one process: its fair share of what it has in
-// memory, or where that may not be seen all of it, and reports which. A process
-// that has ended has none.
+// memoryOf returns the memory of one process in bytes: its proportional share or, if that can't
+// be read, all of its resident memory, which shared reports. It is 0 for a process that has
+// ended.
 func memoryOf(pid int32) (size uint64, shared bool) {
 	if b, err := readFile(pid, "smaps_rollup"); err == nil {
 		if size, ok := parsePSS(b); ok {
@@ -22,7 +22,7 @@ func memoryOf(pid int32) (size uint64, shared bool) {
 	return parseRSS(b) * uint64(os.Getpagesize()), true
 }
 
-// parsePSS finds the line "Pss: 1234 kB".
+// parsePSS parses the line "Pss: 1234 kB".
 func parsePSS(b []byte) (uint64, bool) {
 	for line := range bytes.Lines(b) {
 		f := bytes.Fields(line)
@@ -34,12 +34,12 @@ func parsePSS(b []byte) (uint64, bool) {
 	return 0, false
 }
 
-// parseRSS returns the second number of statm, in pages.
+// parseRSS parses the second number of statm, a number of pages.
 func parseRSS(b []byte) uint64 {
 	f := bytes.Fields(b)
 	if len(f) < 2 {
 		return 0
 	}
-	n, _ := strconv.ParseUint(string(f[1]), 10, 48) // what is no number is no memory
+	n, _ := strconv.ParseUint(string(f[1]), 10, 48) // 0 if malformed
 	return n
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What a shell has started counts with it; one that has ended is not known.
+// Processes that a shell has started count with it; a process that has ended is unknown.
 func TestMemoryOf(t *testing.T) {
 	const large = 4_000_000
 	pair := waiting(t, "(x=$(head -c 4000000 /dev/zero | tr '\\0' a); echo ready; read line; exit ${#x}); exit 0")
@@ -23,7 +23,7 @@ func TestMemoryOf(t *testing.T) {
 	}
 }
 
-// waiting starts a shell that says when it is ready, and returns its pid.
+// waiting starts a shell that reports when it is ready, and returns its pid.
 func waiting(t *testing.T, script string) int32 {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", script)
@@ -40,7 +40,7 @@ func waiting(t *testing.T, script string) int32 {
 	}
 	t.Cleanup(func() {
 		in.Close()
-		_ = cmd.Wait() // a shell whose input ends may say so with its status
+		_ = cmd.Wait() // a shell whose input ends may return another exit code
 	})
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
 		t.Fatalf("%q, %v", line, err)

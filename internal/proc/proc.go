@@ -1,8 +1,8 @@
-// Package proc looks at the processes of the system, and signals them.
+// Package proc examines the processes of the system and signals them.
 //
-// The number of a process may be given to another one as soon as it has ended. So a
-// process is named by its pid and by when it started ([Process]), and is signalled and
-// waited for through a [Handle]. No other package of the product reads /proc.
+// A pid may be reused as soon as its process has ended. So a process is identified by its pid
+// and its start ([Process]), and is signalled and waited for through a [Handle]. No other
+// package of the product reads /proc.
 package proc
 
 import (
@@ -11,40 +11,40 @@ import (
 	"os"
 )
 
-// Process names a process for good, until the next boot.
+// Process identifies a process until the next boot.
 type Process struct {
 	PID   int32
-	Start uint64 // in the platform's unit, only to be compared
+	Start uint64 // in a unit of the platform, only for comparison
 }
 
-// Alive reports whether p still runs. Its first thread may have ended before the others,
-// which have its files and locks.
+// Alive reports whether p still runs. Its first thread may have ended before the others, which
+// still hold its files and locks.
 func (p Process) Alive() bool {
 	is, err := Read(p.PID)
 	return err == nil && is.Start == p.Start && !is.Ended()
 }
 
-// Info is what the system says of a process.
+// Info describes a process.
 type Info struct {
 	Process
 	PPID    int32
 	Group   int32
-	Session int32  // in the sense of setsid(2); 0 where the platform does not tell
-	Name    string // what it calls itself, at most 15 bytes; a claim
-	TTY     string // its terminal, as /dev/pts/3; empty without one
-	Exe     string // the program; empty where we may not see it
-	Cwd     string // its directory; empty where we may not see it, and on macOS
+	Session int32  // as of setsid(2); 0 if unknown
+	Name    string // set by the process, at most 15 bytes; not trusted
+	TTY     string // terminal, as /dev/pts/3; empty if none
+	Exe     string // path of the program; empty if not readable
+	Cwd     string // current directory; empty if not readable, and on macOS
 
-	Foreground int32 // the process group that has its terminal in the foreground; 0 without a terminal
+	Foreground int32 // foreground process group of its terminal; 0 if none
 
-	Zombie  bool // its first thread has ended, and what it was can't be read any more
-	threads int  // 0 where the platform does not tell
+	Zombie  bool // its first thread has ended, and its former details can't be read
+	threads int  // 0 if unknown
 }
 
-// Ended reports whether no thread of the process runs any more.
+// Ended reports whether all threads of the process have ended.
 func (i Info) Ended() bool { return i.Zombie && i.threads <= 1 }
 
-// Look describes a process. The error is [os.ErrProcessDone] when there is none of that
+// Look describes a process. The error is [os.ErrProcessDone] if there is no process with that
 // pid or it has ended.
 func Look(pid int32) (Info, error) {
 	p, err := Read(pid)
@@ -55,7 +55,7 @@ func Look(pid int32) (Info, error) {
 		return Info{}, fmt.Errorf("look at process %d: %w", pid, err)
 	}
 	describe(&p)
-	// What was read belongs together only if it was one process all the time.
+	// The details belong together only if the process was the same all the time.
 	again, err := Read(pid)
 	if err == nil && again.Start != p.Start {
 		err = os.ErrProcessDone
@@ -67,12 +67,12 @@ func Look(pid int32) (Info, error) {
 	return p, nil
 }
 
-// ErrNoChild is the error of [ChildOf] for a process of another parent.
+// ErrNoChild is the error of [ChildOf] if the process has another parent.
 var ErrNoChild = errors.New("it is no child of that process")
 
-// ChildOf describes the child that parent knows by pid. A parent in a PID namespace
-// of its own, as sandboxes of applications have them (Flatpak, bubblewrap), has other
-// numbers for its children than we do.
+// ChildOf describes the child that parent knows under pid. A parent in a PID namespace of its
+// own, as in application sandboxes (Flatpak, bubblewrap), has other numbers for its children
+// than this process.
 func ChildOf(parent, pid int32) (Info, error) {
 	if child, inside := innerChild(parent, pid); inside {
 		if child == 0 {
@@ -87,12 +87,11 @@ func ChildOf(parent, pid int32) (Info, error) {
 	return p, err
 }
 
-// maxAncestors bounds the walk up; no real process has so many.
+// maxAncestors limits Ancestors; no real process has so many.
 const maxAncestors = 1024
 
-// Ancestors returns the parent of pid, its parent, and so on up to the first
-// process that can be seen. A parent that ends meanwhile is no gap: its child
-// then has another, which is looked up again.
+// Ancestors returns the parent of pid, its parent, and so on up to the first process that can
+// be seen. If a parent ends meanwhile, its child has a new parent, which is looked up again.
 func Ancestors(pid int32) ([]Info, error) {
 	child, err := Read(pid)
 	if err != nil {
@@ -104,8 +103,8 @@ func Ancestors(pid int32) ([]Info, error) {
 			return nil, fmt.Errorf("look above process %d: more than %d ancestors", pid, maxAncestors)
 		}
 		parent, err := Read(child.PPID)
-		// The parent was alive all the time if its child still names it
-		// afterwards, and so its pid was its own.
+		// If the child still has this parent, the parent was alive all the time, and so the pid
+		// was its own.
 		again, againErr := Read(child.PID)
 		switch {
 		case againErr != nil || again.Start != child.Start:
@@ -115,7 +114,7 @@ func Ancestors(pid int32) ([]Info, error) {
 			tries++
 			continue
 		case errors.Is(err, os.ErrProcessDone):
-			tries++ // it has been reaped and its child is about to be given away
+			tries++ // it was reaped, and its child is about to get another parent
 			continue
 		case err != nil:
 			return nil, fmt.Errorf("look at process %d: %w", child.PPID, err)

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Read returns what the system says of a process, also of one that has ended and was not
-// waited for. Its program is left out, which [Look] returns.
+// Read describes a process, including one that has ended and was not waited for. Only [Look]
+// returns its program.
 func Read(pid int32) (Info, error) {
 	k, err := unix.SysctlKinfoProc("kern.proc.pid", int(pid))
-	// For a pid that is not in use the answer is empty.
+	// For an unused pid the answer is empty.
 	if errors.Is(err, unix.EIO) || (err == nil && k.Proc.P_pid != pid) {
 		err = os.ErrProcessDone
 	}
@@ -25,7 +25,7 @@ func Read(pid int32) (Info, error) {
 	return infoOf(k), nil
 }
 
-// zombieStat is SZOMB of sys/proc.h.
+// zombieStat is SZOMB in sys/proc.h.
 const zombieStat = 5
 
 func infoOf(k *unix.KinfoProc) Info {
@@ -40,8 +40,8 @@ func infoOf(k *unix.KinfoProc) Info {
 	}
 }
 
-// All returns every process, in no order, without its program. One that comes or goes
-// meanwhile may be missing, or still be there.
+// All returns every process without its program, in no order. A process that starts or ends
+// meanwhile may or may not be included.
 func All() ([]Info, error) {
 	all, err := unix.SysctlKinfoProcSlice("kern.proc.all")
 	if err != nil {
@@ -54,10 +54,10 @@ func All() ([]Info, error) {
 	return table, nil
 }
 
-// Descendants returns false: the system does not list them.
+// Descendants returns false: macOS does not list them.
 func Descendants() ([]Info, bool) { return nil, false }
 
-// ttyName turns a device number into the name of a terminal.
+// ttyName returns the name of the terminal with a device number.
 func ttyName(dev uint32) string {
 	const none, ptys = ^uint32(0), 16
 	major, minor := dev>>24, dev&0xffffff
@@ -70,24 +70,23 @@ func ttyName(dev uint32) string {
 	return fmt.Sprintf("device %d:%d", major, minor)
 }
 
-// describe adds the program. The directory of another process can't be had
-// without libproc.
+// describe adds the program. The directory of another process is available only from libproc.
 func describe(p *Info) {
 	if raw, err := unix.SysctlRaw("kern.procargs2", int(p.PID)); err == nil {
 		p.Exe, _, _, _ = parseProcArgs(raw)
 	}
 }
 
-// Args returns the arguments that a process was started with; a claim, and none of one
-// that has ended.
+// Args returns the arguments of a process. They are not trusted, and nil for a process that has
+// ended.
 func Args(pid int32) []string {
 	raw, _ := unix.SysctlRaw("kern.procargs2", int(pid))
 	_, args, _, _ := parseProcArgs(raw)
 	return args
 }
 
-// Environ returns the environment that a process was started with. For programs
-// of Apple's it is empty: the system keeps it to itself.
+// Environ returns the environment that a process was started with. It is empty for Apple's
+// programs, for which the system does not disclose it.
 func Environ(pid int32) ([]string, error) {
 	raw, err := unix.SysctlRaw("kern.procargs2", int(pid))
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ESRCH) {
@@ -103,29 +102,28 @@ func Environ(pid int32) ([]string, error) {
 	return env, nil
 }
 
-// Cgroup returns nothing: macOS has no control groups.
+// Cgroup returns an empty string: macOS has no control groups.
 func Cgroup(int32) (string, error) { return "", nil }
 
-// SameUserNamespace is always so: macOS has no user namespaces.
+// SameUserNamespace returns true: macOS has no user namespaces.
 func SameUserNamespace(int32) (bool, error) { return true, nil }
 
-// Now is this moment as [Process].Start counts: in microseconds of the clock.
+// Now returns the current time in the unit of [Process].Start: microseconds of the clock.
 func Now() uint64 { return uint64(time.Now().UnixMicro()) }
 
-// innerChild returns false: there are no PID namespaces.
+// innerChild returns false: macOS has no PID namespaces.
 func innerChild(_, _ int32) (child int32, inside bool) { return 0, false }
 
-// OpenProgram opens the file that the process was started from. There is no
-// other way to what it runs here, so that a file which has taken its name since
-// is taken for it.
+// OpenProgram opens the file that the process was started from. It has only the path, so a file
+// that has replaced the program is taken for it.
 func OpenProgram(p Info) (*os.File, error) { return os.Open(p.Exe) }
 
-// openPidfd returns -1: there are no pidfds. Between the look at a process's start and
-// the signal to its number, the number could change hands. The system gives numbers out
-// in turn, so that would take a whole round of them in a few microseconds.
+// openPidfd returns -1: macOS has no pidfds. Between the check of a process's start and the
+// signal to its pid, the pid could be reused. The system assigns pids in order, so that would
+// take a full round of them in a few microseconds.
 func openPidfd(int32) (int, error) { return -1, nil }
 
-// signalPidfd is not called.
+// signalPidfd is not called on macOS.
 func signalPidfd(int, syscall.Signal) error { return unix.ENOSYS }
 
 func memoryOf(int32) (size uint64, shared bool) { return 0, false }

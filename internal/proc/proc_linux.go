@@ -18,9 +18,9 @@ func procFile(pid int32, name string) string {
 	return "/proc/" + strconv.Itoa(int(pid)) + "/" + name
 }
 
-// readFile reads a file of a process, and says so when that has gone. It is not
-// os.ReadFile, since nothing waits for what the kernel makes up: the poller need not be
-// asked whether it may. Many such files are read whenever a child ends.
+// readFile reads a file of a process, and returns os.ErrProcessDone if the process has ended.
+// It does not use os.ReadFile: reading such files never blocks, so the poller is not needed,
+// and many of them are read whenever a child ends.
 func readFile(pid int32, name string) ([]byte, error) {
 	fd, err := retry(func() (int, error) { return unix.Open(procFile(pid, name), unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err == nil {
@@ -46,8 +46,8 @@ func retry(call func() (int, error)) (int, error) {
 	}
 }
 
-// Read returns what /proc/PID/stat says of a process, also of one that has ended and was
-// not waited for. Its program and its directory are left out, which [Look] returns.
+// Read describes a process from /proc/PID/stat, including one that has ended and was not waited
+// for. Only [Look] returns its program and directory.
 func Read(pid int32) (Info, error) {
 	b, err := readFile(pid, "stat")
 	if err != nil {
@@ -56,8 +56,8 @@ func Read(pid int32) (Info, error) {
 	return parseStat(pid, b)
 }
 
-// parseStat parses /proc/PID/stat. The name stands in parentheses and may hold
-// blanks and parentheses itself, so it ends with the last one.
+// parseStat parses /proc/PID/stat. The name is in parentheses and may itself contain blanks and
+// parentheses, so the last closing one ends it.
 func parseStat(pid int32, b []byte) (Info, error) {
 	begin, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
 	if begin < 0 || end < begin {
@@ -85,7 +85,7 @@ func parseStat(pid int32, b []byte) (Info, error) {
 	return p, nil
 }
 
-// ttyName turns a device number into the name of a terminal.
+// ttyName returns the name of the terminal with a device number.
 func ttyName(dev uint32) string {
 	major, minor := dev>>8&0xfff, dev&0xff|dev>>12&0xfff00
 	switch {
@@ -101,14 +101,14 @@ func ttyName(dev uint32) string {
 	return fmt.Sprintf("device %d:%d", major, minor)
 }
 
-// describe adds what may be hidden from us.
+// describe adds details that may not be readable.
 func describe(p *Info) {
 	p.Exe, _ = os.Readlink(procFile(p.PID, "exe"))
 	p.Cwd, _ = os.Readlink(procFile(p.PID, "cwd"))
 }
 
-// Args returns the arguments that a process was started with; a claim, since it can have
-// written over them, and none of one that has ended.
+// Args returns the arguments of a process. They are not trusted, since a process can overwrite
+// them, and nil for a process that has ended.
 func Args(pid int32) []string {
 	b, _ := readFile(pid, "cmdline")
 	if len(b) == 0 {
@@ -117,13 +117,13 @@ func Args(pid int32) []string {
 	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
 }
 
-// Environ returns the environment that a process was started with. The process
-// can have written over it since. A process that has ended has none to show,
-// which is an error and not an empty one.
+// Environ returns the environment that a process was started with, which the process can have
+// overwritten since. For a process that has ended it returns an error, not an empty
+// environment.
 func Environ(pid int32) ([]string, error) {
 	b, err := readFile(pid, "environ")
 	if len(b) == 0 {
-		// Of a zombie the kernel shows nothing, or refuses to.
+		// For a zombie the kernel returns nothing or an error.
 		if p, gone := Read(pid); gone != nil || p.Zombie {
 			err = os.ErrProcessDone
 		}
@@ -137,8 +137,8 @@ func Environ(pid int32) ([]string, error) {
 	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00"), nil
 }
 
-// Cgroup returns the control group of a process, as
-// /user.slice/user-1000.slice/…; empty where there are none.
+// Cgroup returns the control group of a process, as /user.slice/user-1000.slice/…; empty if
+// there are none.
 func Cgroup(pid int32) (string, error) {
 	b, err := readFile(pid, "cgroup")
 	if err != nil {
@@ -146,8 +146,8 @@ func Cgroup(pid int32) (string, error) {
 	}
 	var named string
 	for line := range strings.Lines(string(b)) {
-		// hierarchy:controllers:path; the one hierarchy of version 2 is 0 and
-		// names none, and systemd's own of version 1 is called so.
+		// hierarchy:controllers:path; the hierarchy of version 2 is 0 and has no controllers,
+		// and that of systemd in version 1 is named.
 		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
 		switch {
 		case len(parts) != 3:
@@ -160,8 +160,8 @@ func Cgroup(pid int32) (string, error) {
 	return named, nil
 }
 
-// SameUserNamespace reports whether a process is in our user namespace. In
-// another one it can be root over things that only look like ours.
+// SameUserNamespace reports whether a process is in the user namespace of this process. In
+// another one it can be root over things that only seem to belong to this user.
 func SameUserNamespace(pid int32) (bool, error) {
 	theirs, err := os.Stat(procFile(pid, "ns/user"))
 	if err != nil {
@@ -174,8 +174,8 @@ func SameUserNamespace(pid int32) (bool, error) {
 	return os.SameFile(theirs, ours), nil
 }
 
-// All returns every process that can be seen, in no order, without its program and
-// directory. One that comes or goes meanwhile may be missing, or still be there.
+// All returns every visible process, in no order, without its program and directory. A process
+// that starts or ends meanwhile may or may not be included.
 func All() ([]Info, error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -193,7 +193,7 @@ func All() ([]Info, error) {
 	return all, nil
 }
 
-// appendInfo adds the process whose pid is name to all, if there is one.
+// appendInfo appends the process whose pid is name, if there is one.
 func appendInfo(all []Info, name string) []Info {
 	if pid, err := strconv.ParseInt(name, 10, 32); err == nil {
 		if p, err := Read(int32(pid)); err == nil {
@@ -203,24 +203,23 @@ func appendInfo(all []Info, name string) []Info {
 	return all
 }
 
-// listsChildren reports whether the kernel was built with the lists of children in
-// /proc.
+// listsChildren reports whether the kernel provides lists of children in /proc.
 var listsChildren = sync.OnceValue(func() bool {
 	pid := int32(os.Getpid())
 	_, err := readFile(pid, "task/"+strconv.Itoa(int(pid))+"/children")
 	return err == nil
 })
 
-// Descendants returns what we and our descendants have started, without a look at any
-// other process. It is false where the system does not list them.
+// Descendants returns the descendants of this process without examining any other process. It
+// returns false if the system does not list them.
 func Descendants() ([]Info, bool) {
 	if !listsChildren() {
 		return nil, false
 	}
 	var table []Info
 	self, seen := int32(os.Getpid()), map[string]bool{}
-	// What loses its parent meanwhile moves to us, so our list is read again until
-	// nothing new stands in it.
+	// A process that loses its parent meanwhile moves to this one, so the own list is read
+	// again until it has nothing new.
 	for queue := unseenChildren(self, seen); len(queue) > 0; queue = unseenChildren(self, seen) {
 		for len(queue) > 0 {
 			p := queue[0]
@@ -231,8 +230,8 @@ func Descendants() ([]Info, bool) {
 	return table, true
 }
 
-// unseenChildren returns the children of all threads of a process that are not in seen,
-// and adds them to it.
+// unseenChildren returns the children of all threads of a process that are not in seen, and
+// adds them to seen.
 func unseenChildren(of int32, seen map[string]bool) []Info {
 	dir, err := os.Open(procFile(of, "task"))
 	if err != nil {
@@ -242,7 +241,7 @@ func unseenChildren(of int32, seen map[string]bool) []Info {
 	dir.Close()
 	var children []Info
 	for _, thread := range threads {
-		b, _ := readFile(of, "task/"+thread+"/children") // of one that has ended there are none
+		b, _ := readFile(of, "task/"+thread+"/children") // a thread that has ended has none
 		for _, pid := range strings.Fields(string(b)) {
 			if !seen[pid] {
 				seen[pid] = true
@@ -253,8 +252,8 @@ func unseenChildren(of int32, seen map[string]bool) []Info {
 	return children
 }
 
-// Now is this moment as [Process].Start counts: in hundredths of a second since the
-// system was started.
+// Now returns the current time in the unit of [Process].Start: hundredths of a second since the
+// boot.
 func Now() uint64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
@@ -263,19 +262,19 @@ func Now() uint64 {
 	return uint64(t.Nano() / 1e7)
 }
 
-// innerChild returns the child of parent that is pid in parent's PID namespace, 0 for
-// none, and whether that namespace is another one than ours.
+// innerChild returns the child of parent whose pid in parent's PID namespace is pid, 0 if there
+// is none, and whether that namespace differs from that of this process.
 func innerChild(parent, pid int32) (child int32, inside bool) {
 	depth, name := len(numbers(parent)), strconv.Itoa(int(pid))
 	if depth < 2 {
 		return 0, false
 	}
-	all, _ := All() // what can't be read has no child to show
+	all, _ := All() // unreadable processes are left out
 	for _, p := range all {
 		if p.PPID != parent {
 			continue
 		}
-		// A child may be in a namespace further down, where it is another number still.
+		// A child may be in a deeper namespace, where it has yet another pid.
 		if all := numbers(p.PID); len(all) >= depth && all[depth-1] == name {
 			return p.PID, true
 		}
@@ -283,8 +282,8 @@ func innerChild(parent, pid int32) (child int32, inside bool) {
 	return 0, true
 }
 
-// numbers returns the pid of a process in each PID namespace that it is in, from
-// ours inwards.
+// numbers returns the pid of a process in each PID namespace that it is in, from that of this
+// process inwards.
 func numbers(pid int32) []string {
 	b, err := readFile(pid, "status")
 	if err != nil {
@@ -298,7 +297,7 @@ func numbers(pid int32) []string {
 	return nil
 }
 
-// OpenProgram opens what a process runs, even if the file was removed since.
+// OpenProgram opens the program of a process, even if the file was removed since.
 func OpenProgram(p Info) (*os.File, error) {
 	f, err := os.Open(procFile(p.PID, "exe"))
 	if err != nil {
@@ -311,7 +310,7 @@ func OpenProgram(p Info) (*os.File, error) {
 	return f, nil
 }
 
-// openPidfd returns the pidfd of a process, -1 where the system has none.
+// openPidfd returns a pidfd of a process, -1 where the system has none.
 func openPidfd(pid int32) (int, error) {
 	fd, err := unix.PidfdOpen(int(pid), 0)
 	switch err {
@@ -327,7 +326,7 @@ func openPidfd(pid int32) (int, error) {
 
 func signalPidfd(fd int, sig syscall.Signal) error { return unix.PidfdSendSignal(fd, sig, nil, 0) }
 
-// PidfdsOf returns the pidfds that this process has open of another one.
+// PidfdsOf returns the pidfds of another process that this process has open.
 func PidfdsOf(pid int32) ([]int, error) {
 	self := int32(os.Getpid())
 	dir, err := os.Open(procFile(self, "fd"))
@@ -346,7 +345,7 @@ func PidfdsOf(pid int32) ([]int, error) {
 		if err != nil || !strings.Contains(target, "pidfd") {
 			continue
 		}
-		info, _ := readFile(self, "fdinfo/"+name) // of one that was closed meanwhile there is none
+		info, _ := readFile(self, "fdinfo/"+name) // empty if it was closed meanwhile
 		if fd, err := strconv.Atoi(name); err == nil && bytes.Contains(info, want) {
 			fds = append(fds, fd)
 		}

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process that forked twice and made a session of its own is still seen below
-// the subreaper. That is how an agent's daemons stay visible.
+// A process that forked twice and created a session of its own is still found below the
+// subreaper. That is how an agent's daemons remain visible.
 func TestAncestorsOfADaemonUnderASubreaper(t *testing.T) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		t.Fatal(err)
@@ -38,8 +38,7 @@ func TestAncestorsOfADaemonUnderASubreaper(t *testing.T) {
 	}
 }
 
-// While the parents of a process end one after the other, its line of ancestors
-// never has a gap.
+// While the parents of a process end one after the other, its ancestors never have a gap.
 func TestAncestorsWhileParentsEnd(t *testing.T) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		t.Fatal(err)
@@ -86,7 +85,7 @@ func TestNameWithParentheses(t *testing.T) {
 	}
 	cmd := exec.Command(odd, "1000")
 	if err := cmd.Start(); err != nil {
-		t.Skip(err) // one program for all, which goes by its name
+		t.Skip(err) // a single program for all commands, selected by its name
 	}
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
@@ -111,7 +110,7 @@ func TestTTYName(t *testing.T) {
 	}
 }
 
-// unixDev packs a device number as /proc/PID/stat has it.
+// unixDev packs a device number as in /proc/PID/stat.
 func unixDev(major, minor uint32) uint32 { return minor&0xff | major<<8 | (minor&^0xff)<<12 }
 
 func TestUserNamespace(t *testing.T) {
@@ -162,7 +161,7 @@ func FuzzParseStat(f *testing.F) {
 	})
 }
 
-// A process in a PID namespace of its own names its children by other numbers.
+// A process in a PID namespace of its own has other numbers for its children.
 func TestChildOf(t *testing.T) {
 	ours := exec.Command("sleep", "1000")
 	start(t, ours)

@@ -6,11 +6,10 @@ import (
 	"errors"
 )
 
-// parseProcArgs reads what the sysctl kern.procargs2 of macOS returns: the
-// number of arguments, the path of the program, zero bytes up to a boundary,
-// that many arguments, and then the environment until an empty string. A
-// program whose own name is empty can't be told from the boundary; its first
-// variable is taken for an argument then.
+// parseProcArgs parses the result of the sysctl kern.procargs2 of macOS: the number of
+// arguments, the path of the program, zero bytes up to a boundary, the arguments, and the
+// environment up to an empty string. An empty argv[0] can't be distinguished from the padding;
+// then the first variable is taken for an argument.
 func parseProcArgs(raw []byte) (exe string, args, env []string, err error) {
 	malformed := errors.New("malformed kern.procargs2")
 	if len(raw) < 4 {

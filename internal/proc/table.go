@@ -2,8 +2,9 @@ package proc
 
 import "syscall"
 
-// Below returns the processes of table that descend from one in found or join one, in no
-// order, and adds them to found. What self has started is not looked at, nor self.
+// Below returns the processes of table that descend from one in found or for which joins is
+// true, in no order, and adds them to found. It skips self and processes that only self has
+// started.
 func Below(table []Info, self int32, found map[int32]bool, joins func(Info) bool) []Info {
 	var below []Info
 	for more := true; more; {
@@ -21,11 +22,10 @@ func Below(table []Info, self int32, found map[int32]bool, joins func(Info) bool
 	return below
 }
 
-// Kin returns the processes of table that belong to leader, itself and those that have
-// ended left out: its descendants, the members of its group, those of groups and
-// sessions that a known process founded, and their descendants in turn. known has what
-// was found before, by pid and start, the leader included; adopted decides on processes
-// for which none of this holds, nil for no.
+// Kin returns the processes of table that belong to leader, except leader itself and those that
+// have ended: its descendants, the members of its group, those of groups and sessions that a
+// known process created, and their descendants. known holds what was found before, by pid and
+// start, including the leader. adopted decides about all other processes; nil means no.
 func Kin(table []Info, self int32, leader Process, known map[int32]uint64, adopted func(Info) bool) []Info {
 	found := make(map[int32]bool, len(known))
 	now := make(map[int32]uint64, len(table)) // pid to start
@@ -35,15 +35,15 @@ func Kin(table []Info, self int32, leader Process, known map[int32]uint64, adopt
 			found[p.PID] = true
 		}
 	}
-	// founded reports whether the group or session id was made by one of ours:
-	// it was once the pid of one, and is not now the pid of somebody else.
+	// founded reports whether a process of ours created the group or session id: id was once
+	// the pid of one, and is not the pid of another process now.
 	founded := func(id int32) bool {
 		start, was := known[id]
 		current, taken := now[id]
 		return found[id] || was && (!taken || current == start)
 	}
 	Below(table, self, found, func(p Info) bool {
-		// Nobody joins a group or session before it was founded.
+		// A process can't join a group or session before it was created.
 		joined := p.Start >= leader.Start && (founded(p.Group) || founded(p.Session))
 		return joined || adopted != nil && adopted(p)
 	})
@@ -56,8 +56,8 @@ func Kin(table []Info, self int32, leader Process, known map[int32]uint64, adopt
 	return kin
 }
 
-// SignalAll sends sig to every process that runs and that match reports true of, and
-// returns how many there were. No other process gets it that was given the number of one.
+// SignalAll sends sig to every running process that match accepts and returns their number. It
+// does not signal a process that has reused the pid of one.
 func SignalAll(sig syscall.Signal, match func(Info) bool) int {
 	all, _ := All() // what can't be seen can't be signalled
 	n := 0

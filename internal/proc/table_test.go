@@ -22,7 +22,7 @@ func TestBelow(t *testing.T) {
 	}
 }
 
-// A child that has just been started is seen, and began after we did and before now.
+// A new child is seen, and its start is between that of this process and now.
 func TestAll(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "read line")
 	in, err := cmd.StdinPipe()
@@ -62,7 +62,7 @@ func TestKin(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		table   []Info
-		known   map[int32]uint64 // beside the leader
+		known   map[int32]uint64 // besides the leader
 		adopted func(Info) bool
 		want    []int32
 	}{

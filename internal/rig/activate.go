@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// sockets are the names of the daemon's, in the order in which they are handed over.
+// sockets are the names of the daemon's sockets, in the order in which they are passed.
 var sockets = []string{"control", "shim"}
 
-// Activate makes the test the service manager of the house: it holds the
-// daemon's sockets from now on and hands them to every daemon that is started,
-// so that who connects waits while none runs.
+// Activate makes the test act as the service manager: from now on it holds the daemon's sockets
+// and passes them to every daemon that is started. Connections made while no daemon runs wait
+// for the next.
 func (h *House) Activate() {
 	h.tb.Helper()
 	if err := os.MkdirAll(h.Path("run/thoughtgate"), 0o700); err != nil {
@@ -36,19 +36,20 @@ func (h *House) Activate() {
 	}
 }
 
-// Release builds a program as a release of that name, and returns its path.
+// Release builds a program with that release name and returns its path.
 func Release(tb testing.TB, name, release string) string {
 	tb.Helper()
 	return buildOne(tb, name, UnderRace(), "-ldflags", "-X main.release="+release)
 }
 
-// Shipped returns the path of a program as it ships.
+// Shipped returns the path of a program built without the race detector, as it is shipped.
 func Shipped(tb testing.TB, name string) string {
 	tb.Helper()
 	return program(tb, name, true)
 }
 
-// Build builds a program as it ships but for flags of go build, and returns its path.
+// Build builds a program as it is shipped, with additional flags of go build, and returns its
+// path.
 func Build(tb testing.TB, name string, flags ...string) string {
 	tb.Helper()
 	return buildOne(tb, name, false, flags...)

@@ -2,10 +2,10 @@ package rig
 
 import "runtime"
 
-// Allocations returns how many allocations a call of f takes, over runs calls after
-// a first one. testing.AllocsPerRun rounds down, which makes 30 of 29.9995: what is
-// compared with another measurement must keep its fraction, and still wants room for
-// what pools give away at random under the race detector.
+// Allocations returns the average number of allocations of a call of f, over runs calls after a
+// first one. testing.AllocsPerRun rounds down, so it returns 29 for 29.9995; a comparison with
+// another measurement needs the fraction, and under the race detector still some tolerance,
+// since pools drop items at random there.
 func Allocations(runs int, f func()) float64 {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	f()

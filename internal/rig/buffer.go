@@ -5,18 +5,18 @@ import (
 	"sync"
 )
 
-// Buffer collects what is written, as a program's output or a log, and may be read
-// meanwhile. The zero value takes all there is.
+// Buffer collects output, such as that of a program or a log, and may be read meanwhile. The
+// zero value has no limit.
 type Buffer struct {
-	// Most is how many bytes it takes before it drops what comes; 0 for no limit.
-	// Whole writes are taken or dropped.
+	// Most is the number of bytes after which further writes are dropped; 0 for no limit. A
+	// write is kept or dropped as a whole.
 	Most int
 
 	mu sync.Mutex
 	b  bytes.Buffer
 }
 
-// Write takes p, and never fails.
+// Write appends p. It never fails.
 func (b *Buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -26,7 +26,7 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns what was taken so far.
+// String returns what was written so far.
 func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

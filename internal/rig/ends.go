@@ -7,12 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ends returns the two ends of a pipe or of a socket, of which ours stays with the test.
+// ends returns the two ends of a pipe or of a socket pair. The end with index ours stays with
+// the test.
 func ends(socket bool, ours int) (r, w *os.File, err error) {
 	if !socket {
 		return os.Pipe()
 	}
-	syscall.ForkLock.RLock() // macOS has no socket that is closed on exec from the first
+	syscall.ForkLock.RLock() // macOS can't create close-on-exec sockets
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	if err == nil {
 		unix.CloseOnExec(fds[0])
@@ -22,6 +23,6 @@ func ends(socket bool, ours int) (r, w *os.File, err error) {
 	if err != nil {
 		return nil, nil, os.NewSyscallError("socketpair", err)
 	}
-	_ = unix.SetNonblock(fds[ours], true) // so that it has deadlines; at worst it has none
+	_ = unix.SetNonblock(fds[ours], true) // so that it supports deadlines
 	return os.NewFile(uintptr(fds[0]), "socket"), os.NewFile(uintptr(fds[1]), "socket"), nil
 }

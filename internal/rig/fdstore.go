@@ -13,22 +13,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FDStore keeps descriptors for daemons that are started one after the other, as systemd
-// does: the same open file once, where the system tells, and no more than it may. It hands
-// them to the next daemon, newest first. What no daemon should say fails the test.
+// FDStore keeps descriptors for successive daemons, as systemd does: an open file only once,
+// where the system can tell, and not more than the limit. It passes them to the next daemon,
+// newest first. An unexpected message from a daemon fails the test.
 type FDStore struct {
 	tb   testing.TB
 	conn *net.UnixConn
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	max  int
-	kept []*os.File // by their names
+	kept []*os.File // newest first; Name is the name in the store
 }
 
 // maxKept is FileDescriptorStoreMax= of the unit.
 const maxKept = 4096
 
-// NewFDStore returns a store that daemons reach at address, until tb ends.
+// NewFDStore returns a store at address. It is closed when tb ends.
 func NewFDStore(tb testing.TB, address string) *FDStore {
 	tb.Helper()
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: address, Net: "unixgram"})
@@ -46,17 +46,17 @@ func NewFDStore(tb testing.TB, address string) *FDStore {
 	return s
 }
 
-// Address is where daemons reach it.
+// Address returns the address for NOTIFY_SOCKET.
 func (s *FDStore) Address() string { return s.conn.LocalAddr().String() }
 
-// SetMax makes n the number of descriptors that it may keep.
+// SetMax sets the maximum number of descriptors to n.
 func (s *FDStore) SetMax(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.max = n
 }
 
-// Names are the names of what it keeps, sorted.
+// Names returns the names of the kept descriptors, sorted.
 func (s *FDStore) Names() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,14 +68,14 @@ func (s *FDStore) Names() []string {
 	return names
 }
 
-// Plant has it keep a copy of something that no daemon has given it.
+// Plant adds a copy of a file that no daemon has stored.
 func (s *FDStore) Plant(name string, f *os.File) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kept = append([]*os.File{os.NewFile(uintptr(s.duplicate(f)), name)}, s.kept...)
 }
 
-// HandOver calls take with a copy of all that it keeps, which is the callee's.
+// HandOver calls take with a copy of each kept descriptor, which take owns.
 func (s *FDStore) HandOver(take func(name string, fd int)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +93,7 @@ func (s *FDStore) duplicate(f *os.File) int {
 	return to
 }
 
-// Drop closes all that is kept.
+// Drop closes all kept descriptors.
 func (s *FDStore) Drop() {
 	s.catchUp()
 	s.mu.Lock()
@@ -104,8 +104,8 @@ func (s *FDStore) Drop() {
 	s.kept = nil
 }
 
-// catchUp returns when all was obeyed that was said before: what a daemon says that is
-// killed is heard after its end.
+// catchUp returns when all earlier messages have been handled: the messages of a killed daemon
+// are read after its end.
 func (s *FDStore) catchUp() {
 	conn, err := net.DialUnix("unixgram", nil, s.conn.LocalAddr().(*net.UnixAddr))
 	if err != nil {
@@ -138,7 +138,7 @@ func (s *FDStore) serve() {
 
 func (s *FDStore) obey(words []string, rights []byte) {
 	var fds []int
-	messages, _ := unix.ParseSocketControlMessage(rights) // empty where nothing came
+	messages, _ := unix.ParseSocketControlMessage(rights) // empty if nothing came
 	for i := range messages {
 		more, _ := unix.ParseUnixRights(&messages[i])
 		fds = append(fds, more...)
@@ -183,19 +183,19 @@ func (s *FDStore) obey(words []string, rights []byte) {
 	}
 }
 
-// KeepAtMost makes n the number of descriptors that are kept for the daemons of the house
-// which are started from now on.
+// KeepAtMost sets the maximum number of descriptors that are kept for daemons started from now
+// on.
 func (h *House) KeepAtMost(n int) { h.store.SetMax(n) }
 
-// Kept is how many descriptors are kept for the daemons of the house.
+// Kept returns the number of descriptors kept for the daemons.
 func (h *House) Kept() int {
 	h.store.mu.Lock()
 	defer h.store.mu.Unlock()
 	return len(h.store.kept)
 }
 
-// AlterKept has alter see each descriptor that is kept for the daemons of the house, under
-// its name there, and keeps what that returns in its place.
+// AlterKept calls alter with each kept descriptor, named as in the store, and keeps the result
+// in its place.
 func (h *House) AlterKept(alter func(*os.File) *os.File) {
 	h.store.mu.Lock()
 	defer h.store.mu.Unlock()
@@ -207,8 +207,8 @@ func (h *House) AlterKept(alter func(*os.File) *os.File) {
 	}
 }
 
-// Start has start start cmd, a daemon that inherits listening sockets, called control and
-// shim if there are any, and what is kept.
+// Start calls start to start cmd, a daemon that inherits listening sockets, called control and
+// shim if there are any, and the kept descriptors.
 func (s *FDStore) Start(cmd *exec.Cmd, listening []*os.File, start func()) {
 	s.catchUp()
 	s.mu.Lock()
@@ -217,7 +217,7 @@ func (s *FDStore) Start(cmd *exec.Cmd, listening []*os.File, start func()) {
 	for _, f := range s.kept {
 		files, names = append(files, f), append(names, f.Name())
 	}
-	// Only the process itself can say under which number it runs.
+	// Only the process itself knows its pid.
 	cmd.Args = append([]string{"sh", "-c", `LISTEN_PID=$$ exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = "/bin/sh"
 	cmd.Env = append(slices.Clone(cmd.Env),

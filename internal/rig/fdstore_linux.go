@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sameFile reports whether two descriptors are of the same open file, if the system tells.
+// sameFile reports whether two descriptors refer to the same open file, if the system can tell.
 func sameFile(a, b int) bool {
 	const file = 0 // KCMP_FILE
 	pid := uintptr(os.Getpid())
@@ -14,6 +14,6 @@ func sameFile(a, b int) bool {
 	return errno == 0 && r == 0
 }
 
-// ComparesFiles reports whether the system tells which descriptors are of the same open
+// ComparesFiles reports whether the system can tell which descriptors refer to the same open
 // file.
 func ComparesFiles() bool { return sameFile(0, 0) }

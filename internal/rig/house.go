@@ -16,13 +16,12 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/tempdir"
 )
 
-// Patience is how long anything may take that should happen soon. It is long
-// because machines that run tests are busy; nothing waits for all of it unless
-// the test is about to fail.
+// Patience is the timeout for anything that should happen soon. It is long because machines
+// that run tests are busy; only a test that is about to fail waits that long.
 const Patience = 60 * time.Second
 
-// Configuration is one in which all passes but calls of the tool "held", which wait for a
-// person, and of "denied".
+// Configuration forwards everything except calls of the tool "held", which wait for approval,
+// and of "denied", which are denied.
 const Configuration = `
 schema: 1
 governance:
@@ -35,35 +34,35 @@ approval:
 pins: {mode: off}
 `
 
-// House is a user with folders of their own, and ThoughtGate in it.
+// House is a fixture: a user with folders of their own, and ThoughtGate for that user.
 type House struct {
 	tb     testing.TB
 	root   string
-	Env    []string // of every program in it; a test may add to it
+	Env    []string // environment of every program; a test may append to it
 	Daemon *Process // nil while none runs
 
-	// Shipped starts the daemon as it ships, without the race detector, under
-	// which the largest messages take it longer than a shim waits.
+	// Shipped starts the daemon without the race detector, under which the largest messages
+	// take it longer than tg-shim waits.
 	Shipped bool
 
-	// Program is started as the daemon instead of the one that was built; empty for that.
+	// Program, if set, is started as the daemon in place of the built one.
 	Program string
 
-	// Keep has the daemon's own keeper run it, instead of the test. Daemon is the keeper
-	// then, which starts the daemon again whenever that dies.
+	// Keep runs the daemon under its own keeper. Then Daemon is the keeper, which restarts the
+	// daemon whenever it dies.
 	Keep bool
 
-	service string // of the house's systemd, which runs the daemon; empty for none
+	service string // unit of the user's systemd that runs the daemon; empty for none
 
-	held  []*os.File // the daemon's sockets, where the test is the service manager
+	held  []*os.File // the daemon's sockets, if the test acts as the service manager
 	store *FDStore
 }
 
-// NewHouse makes a house. When the test ends nothing of it may be left running;
-// whatever is fails the test, and is ended.
+// NewHouse creates a House. If any of its processes still runs when the test ends, that process
+// is killed and the test fails.
 func NewHouse(tb testing.TB) *House {
 	tb.Helper()
-	root := tempdir.New(tb, "/tmp", "tg-rig-") // tb.TempDir would be too long for a socket
+	root := tempdir.New(tb, "/tmp", "tg-rig-") // the path of tb.TempDir is too long for a socket
 	h := &House{tb: tb, root: root}
 	for _, dir := range []string{"home", "config/thoughtgate", "state", "run", "work"} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o700); err != nil {
@@ -80,13 +79,13 @@ func NewHouse(tb testing.TB) *House {
 	return h
 }
 
-// Path is a path in the house.
+// Path returns a path below the folder of the House.
 func (h *House) Path(elem ...string) string {
 	return filepath.Join(append([]string{h.root}, elem...)...)
 }
 
-// Configure makes text the house's thoughtgate.yaml. A daemon that is being
-// started reads all of it or what was there before.
+// Configure writes text to thoughtgate.yaml, atomically: a daemon that starts reads the new
+// file or the old one.
 func (h *House) Configure(text string) {
 	h.tb.Helper()
 	path := h.Path("config/thoughtgate/thoughtgate.yaml")
@@ -99,10 +98,10 @@ func (h *House) Configure(text string) {
 	}
 }
 
-// Socket is where shims join the daemon.
+// Socket returns the path of the socket for tg-shim.
 func (h *House) Socket() string { return h.Path("run/thoughtgate/shim.sock") }
 
-// StartDaemon starts thoughtgated, and returns when shims can join it.
+// StartDaemon starts thoughtgated and returns when tg-shim can attach.
 func (h *House) StartDaemon() {
 	h.tb.Helper()
 	log, err := os.OpenFile(h.Path("daemon.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -129,7 +128,7 @@ func (h *House) StartDaemon() {
 	}
 }
 
-// StopDaemon ends the daemon as a service manager would.
+// StopDaemon stops the daemon as a service manager does.
 func (h *House) StopDaemon() {
 	h.tb.Helper()
 	h.Daemon.Signal(syscall.SIGTERM)
@@ -139,7 +138,7 @@ func (h *House) StopDaemon() {
 	h.Daemon = nil
 }
 
-// KillDaemon kills it without a word.
+// KillDaemon kills the daemon with SIGKILL.
 func (h *House) KillDaemon() {
 	h.tb.Helper()
 	h.Daemon.Signal(syscall.SIGKILL)
@@ -147,15 +146,15 @@ func (h *House) KillDaemon() {
 	h.Daemon = nil
 }
 
-// LoseDaemon kills it together with who keeps descriptors for the next one, as when the
-// whole service goes: its sessions end.
+// LoseDaemon kills the daemon and drops the descriptors kept for the next one, as when the
+// whole service ends: its sessions end.
 func (h *House) LoseDaemon() {
 	h.tb.Helper()
 	h.KillDaemon()
 	h.store.Drop()
 }
 
-// DaemonLog is what the daemon has said.
+// DaemonLog returns the daemon's log.
 func (h *House) DaemonLog() string {
 	raw, _ := os.ReadFile(h.Path("daemon.log"))
 	return string(raw)
@@ -177,13 +176,13 @@ func (h *House) leave() {
 	}
 }
 
-// CheckEmpty fails the test if a process of the house does not end soon, the
-// daemon apart, and ends it. Where there is no /proc it does nothing.
+// CheckEmpty fails the test if a process of the House, except the daemon, does not end soon,
+// and kills that process. Without /proc it does nothing.
 func (h *House) CheckEmpty() {
 	h.tb.Helper()
 	var left map[int]string
 	end := time.Now().Add(Patience)
-	for wait := 10 * time.Millisecond; time.Now().Before(end); wait = min(2*wait, time.Second/4) { // each look is at all there are
+	for wait := 10 * time.Millisecond; time.Now().Before(end); wait = min(2*wait, time.Second/4) { // each check examines all processes
 		if left = h.Processes(); len(left) == 0 {
 			return
 		}
@@ -195,9 +194,8 @@ func (h *House) CheckEmpty() {
 	}
 }
 
-// Processes returns what runs in the house, the daemon apart: by process id,
-// the command line. They are known by the HOME in their environment, which the
-// programs hand on.
+// Processes returns the command lines of the processes of the House, except the daemon, by pid.
+// They are recognized by the HOME in their environment, which the programs pass on.
 func (h *House) Processes() map[int]string {
 	found := map[int]string{}
 	entries, _ := os.ReadDir("/proc")
@@ -216,8 +214,7 @@ func (h *House) Processes() map[int]string {
 	return found
 }
 
-// Process is a program that runs beside the test. Wait may be called any number
-// of times.
+// Process is a program started by the test. Wait may be called any number of times.
 type Process struct {
 	cmd   *exec.Cmd
 	ended chan struct{}
@@ -236,14 +233,14 @@ func start(tb testing.TB, cmd *exec.Cmd) *Process {
 	return p
 }
 
-// PID is its process id.
+// PID returns the process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Signal sends it a signal. One that has ended gets none.
+// Signal sends a signal, unless the process has ended.
 func (p *Process) Signal(s os.Signal) { _ = p.cmd.Process.Signal(s) }
 
-// Stop stops it as SIGSTOP does, and returns when it stands still: the signal
-// alone comes back while threads of the process may run on.
+// Stop sends SIGSTOP and returns when the process has stopped: after the signal alone, its
+// threads may still run for a moment.
 func (p *Process) Stop() error {
 	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return err
@@ -261,14 +258,14 @@ func (p *Process) Stop() error {
 	}
 }
 
-// HasEnded reports whether it has ended.
+// HasEnded reports whether the process has ended.
 func (p *Process) HasEnded() bool {
 	_, ok := p.Wait(0)
 	return ok
 }
 
-// Wait waits for the end, for d at most, and returns the exit status, which after a
-// signal is 128 and its number.
+// Wait waits for the end of the process, for d at most, and returns the exit code, which is 128
+// plus the signal's number after a signal.
 func (p *Process) Wait(d time.Duration) (code int, ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
@@ -287,5 +284,5 @@ func (p *Process) Wait(d time.Duration) (code int, ok bool) {
 	return p.cmd.ProcessState.ExitCode(), true
 }
 
-// Ended is closed when it has ended.
+// Ended returns a channel that is closed when the process has ended.
 func (p *Process) Ended() <-chan struct{} { return p.ended }

@@ -7,17 +7,16 @@ import (
 	"time"
 )
 
-// Inbox is what one end of a pipe has received, in lines. It may be used by any
-// number of goroutines at once.
+// Inbox holds what one end of a pipe has received, in lines. It is safe for concurrent use.
 type Inbox struct {
-	mu      sync.Mutex // guards what follows
-	lines   [][]byte   // whole ones, each with its line feed
-	tail    []byte     // what came after the last line feed
+	mu      sync.Mutex // guards the fields below
+	lines   [][]byte   // complete lines with their line feeds
+	tail    []byte     // what follows the last line feed
 	ended   bool
 	changed chan struct{} // closed and replaced at each change
 }
 
-// Why Await gives up.
+// Errors of Await.
 var (
 	ErrEnded = errors.New("the stream has ended")
 	ErrLate  = errors.New("it did not come in time")
@@ -52,30 +51,30 @@ func (b *Inbox) change() {
 	b.changed = make(chan struct{})
 }
 
-// Len is how many whole lines have come.
+// Len returns the number of complete lines received.
 func (b *Inbox) Len() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.lines)
 }
 
-// Since returns the whole lines from index from on, each with its line feed,
-// and what stands after the last one.
+// Since returns the complete lines from index from on, each with its line feed, and what
+// follows the last one.
 func (b *Inbox) Since(from int) (lines [][]byte, tail []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append([][]byte(nil), b.lines[from:]...), bytes.Clone(b.tail)
 }
 
-// Ended reports whether nothing more will come.
+// Ended reports whether the stream has ended.
 func (b *Inbox) Ended() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.ended
 }
 
-// Await waits for the first line from index from on that match accepts, for d
-// at most, and returns its index.
+// Await waits, for d at most, for the first line from index from on that match accepts, and
+// returns its index.
 func (b *Inbox) Await(from int, d time.Duration, match func(line []byte) bool) (int, error) {
 	timeout := time.NewTimer(d)
 	defer timeout.Stop()
@@ -100,8 +99,8 @@ func (b *Inbox) Await(from int, d time.Duration, match func(line []byte) bool) (
 	}
 }
 
-// Line returns a match for Await: the line is exactly this one, line feed
-// apart.
+// Line returns a match function for Await that accepts exactly this line, with or without a
+// line feed.
 func Line(want string) func([]byte) bool {
 	return func(line []byte) bool { return string(bytes.TrimSuffix(line, []byte("\n"))) == want }
 }

@@ -9,16 +9,15 @@ import (
 	"strings"
 )
 
-// Usage is what a process holds at a moment. Sizes are in bytes.
+// Usage is what a process uses at one moment. Sizes are in bytes.
 type Usage struct {
-	Resident    int64 // memory that is there, what it shares with others included
-	Share       int64 // the same with its share of what it shares (PSS)
+	Resident    int64 // resident memory, including shared memory (RSS)
+	Share       int64 // the same with its proportional share of shared memory (PSS)
 	Descriptors int
 	Threads     int
 }
 
-// Use looks at what a process holds. It fails where there is no /proc, and once the
-// process has ended.
+// Use returns what a process uses. It fails without /proc, and if the process has ended.
 func Use(pid int) (Usage, error) {
 	memory, err := Numbers(pid, "smaps_rollup", "Rss:", "Pss:")
 	if err != nil {
@@ -35,8 +34,8 @@ func Use(pid int) (Usage, error) {
 	return Usage{Resident: memory[0] << 10, Share: memory[1] << 10, Descriptors: len(open), Threads: int(threads[0])}, nil
 }
 
-// Numbers are those that stand behind names in a file of a process in /proc. It
-// fails where there is no such file or name.
+// Numbers returns the numbers that follow the given names in a file of a process in /proc. It
+// fails if there is no such file or name.
 func Numbers(pid int, file string, names ...string) ([]int64, error) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
 	if err != nil {
@@ -56,10 +55,10 @@ func Numbers(pid int, file string, names ...string) ([]int64, error) {
 	return found, nil
 }
 
-// Children are the processes that pid has started, whichever of its threads did.
+// Children returns the child processes of all threads of pid.
 func Children(pid int) []int {
 	var all []int
-	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is good
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is valid
 	for _, list := range lists {
 		raw, _ := os.ReadFile(list) // a thread that has ended has none
 		for _, word := range strings.Fields(string(raw)) {
@@ -71,8 +70,8 @@ func Children(pid int) []int {
 	return all
 }
 
-// PeakMemory is the most resident memory that the process has had, in bytes. It
-// fails where there is no /proc, and once the process has ended.
+// PeakMemory returns the maximum resident memory of the process, in bytes. It fails without
+// /proc, and if the process has ended.
 func (p *Process) PeakMemory() (int64, error) {
 	peak, err := Numbers(p.PID(), "status", "VmHWM:")
 	if err != nil {

@@ -12,20 +12,20 @@ import (
 	"testing"
 )
 
-// serverRole is the first argument of the test binary when it is the server
-// that a shim wraps; the second is the socket on which the test listens.
+// serverRole is the first argument of the test binary in the role of the server behind tg-shim;
+// the second is the socket on which the test listens.
 const serverRole = "rig-server"
 
-// copierRole is that of a program that starts another and copies what both
-// sides say: an agent without a mind of its own, or a shim that guards nothing.
+// copierRole is the role of a program that starts another and copies the data of both sides: an
+// agent that does nothing else, or a gate that forwards everything.
 const copierRole = "rig-copier"
 
-// Copier is the beginning of the command line of a program that starts the rest
-// of the command line and copies its input and output. It ends when that does.
+// Copier returns the start of the command line of a program that starts the rest of the command
+// line and copies its input and output. It ends when that program does.
 func Copier(tb testing.TB) []string { return copier(tb, os.DevNull) }
 
-// copier is Copier; it keeps in the file passed how many bytes of its input it
-// has written on.
+// copier is Copier that also writes to the file passed how many bytes of its input it has
+// forwarded.
 func copier(tb testing.TB, passed string) []string {
 	tb.Helper()
 	self, err := os.Executable()
@@ -35,7 +35,7 @@ func copier(tb testing.TB, passed string) []string {
 	return []string{self, copierRole, passed}
 }
 
-// copyAll is the copier. It returns its exit status.
+// copyAll is the main function of the copier. It returns the exit code.
 func copyAll(passed string, command []string) int {
 	count, err := os.OpenFile(passed, os.O_WRONLY, 0)
 	if err != nil {
@@ -68,7 +68,7 @@ func copyAll(passed string, command []string) int {
 				return
 			}
 			sum += uint64(n)
-			_, _ = count.WriteAt(binary.LittleEndian.AppendUint64(nil, sum), 0) // one that is too small shows less, nothing wrong
+			_, _ = count.WriteAt(binary.LittleEndian.AppendUint64(nil, sum), 0) // on an error the count is only too low
 		}
 	}()
 	_, _ = io.Copy(os.Stdout, out)
@@ -76,22 +76,21 @@ func copyAll(passed string, command []string) int {
 	return cmd.ProcessState.ExitCode()
 }
 
-// What the test and the server say to each other: a byte for what it is, the
-// length, the content.
+// Messages between the test and the server: a byte for the kind, the length, the content.
 const (
-	tellPID    = 'p' // server: my process id, in decimal
-	tellInput  = 'i' // server: what came on standard input
+	tellPID    = 'p' // server: its process id, in decimal
+	tellInput  = 'i' // server: received on standard input
 	tellEnd    = 'z' // server: standard input has ended
 	tellOutput = 'o' // test: write this to standard output
 	tellError  = 'e' // test: write this to standard error
 	tellClose  = 'c' // test: close standard output
-	tellExit   = 'x' // test: exit with this status
+	tellExit   = 'x' // test: exit with this code
 )
 
-// exitAlone is the server's status when the test has gone.
+// exitAlone is the server's exit code if the test has ended.
 const exitAlone = 3
 
-// relay is the server. It returns its exit status.
+// relay is the main function of the server. It returns the exit code.
 func relay(socket string) int {
 	conn, err := net.Dial("unix", socket)
 	if err != nil {
@@ -128,7 +127,7 @@ func relay(socket string) int {
 		}
 		switch kind {
 		case tellOutput:
-			_, _ = os.Stdout.Write(content) // a shim that has gone shows by what the test gets
+			_, _ = os.Stdout.Write(content) // the test notices if tg-shim has ended
 		case tellError:
 			_, _ = os.Stderr.Write(content)
 		case tellClose:

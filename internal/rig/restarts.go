@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Restarts reports whether somebody else than the test starts the daemon again.
+// Restarts reports whether a keeper or systemd restarts the daemon.
 func (h *House) Restarts() bool { return h.Keep || h.service != "" }
 
-// DaemonPID is the process id of the daemon itself, 0 while none runs.
+// DaemonPID returns the process id of the daemon itself, 0 while none runs.
 func (h *House) DaemonPID() int {
 	if !h.Restarts() {
 		if h.Daemon == nil || h.Daemon.HasEnded() {
@@ -26,7 +26,7 @@ func (h *House) DaemonPID() int {
 	return 0
 }
 
-// DaemonRuns reports whether pid, which DaemonPID has returned, is still the daemon's.
+// DaemonRuns reports whether pid, from DaemonPID, is still that of the daemon.
 func (h *House) DaemonRuns(pid int) bool {
 	if !h.Restarts() {
 		return pid == h.DaemonPID()
@@ -36,11 +36,12 @@ func (h *House) DaemonRuns(pid int) bool {
 	if err != nil || begin < 0 || end < begin {
 		return false
 	}
-	// A keeper has no other children, and its daemon changes its name as it begins.
+	// A keeper has no other children. A unit's process changes its name when it executes the
+	// daemon.
 	if h.service != "" && string(stat[begin:end]) != "(thoughtgated" {
 		return false
 	}
 	rest := strings.Fields(string(stat[end+1:]))
-	// What has ended is a child until who started it has seen that.
+	// A process that has ended remains a child until its parent waits for it.
 	return len(rest) > 1 && rest[0] != "Z" && rest[0] != "X" && rest[1] == strconv.Itoa(h.Daemon.PID())
 }

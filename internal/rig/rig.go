@@ -1,12 +1,12 @@
-// Package rig sets up the real programs for tests that look at every byte.
+// Package rig runs the real programs for tests that check every byte.
 //
-// A [House] is a user with folders of their own and perhaps a daemon. In it
-// [House.Shim] starts a shim as an agent would. What the shim wraps is the test
-// binary itself, in a role in which it does nothing of its own: what it reads
-// goes to the test, what the test says is written. So one test holds both ends
-// of the pipe and knows what crossed, in which order, and what did not.
+// A [House] is a user with folders of their own and perhaps a daemon. [House.Shim] starts a
+// tg-shim there as an agent would. The server behind it is the test binary itself, in a role
+// without behavior of its own: it sends what it reads to the test and writes what the test
+// tells it to. So one test controls both ends of the pipe and knows what crossed, in which
+// order, and what did not.
 //
-// A test package that uses it builds the programs once and lends its binary:
+// A test package that uses it must call Main, which also runs the test binary's other roles:
 //
 //	func TestMain(m *testing.M) { rig.Main(m) }
 package rig
@@ -26,29 +26,29 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/tempdir"
 )
 
-// module is what the programs' import paths begin with.
+// module is the prefix of the programs' import paths.
 const module = "github.com/thoughtgate/thoughtgated/"
 
-// programs is what is built.
+// programs are the programs that are built.
 var programs = []string{"thoughtgated", "tg-shim"}
 
-// HeedHangUps makes what the tests start heed hang-ups where this process was told
-// to ignore them, as under nohup or by some that run tests: what is caught here is
-// at its default there.
+// HeedHangUps makes programs that the tests start end on SIGHUP even if this process inherited
+// that it is ignored, as under nohup and some test runners: a signal with a handler here has
+// its default action there.
 func HeedHangUps() {
 	if signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 }
 
-// EndAtOnce makes what the tests start, and gives the environment to, end when it
-// ends: a program with the race detector in it stays a second otherwise.
+// EndAtOnce makes programs with the race detector, if they get this environment, exit at once:
+// by default they sleep for a second first.
 func EndAtOnce() {
 	_ = os.Setenv("GORACE", strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=0"))
 }
 
-// Main runs the tests of a package, or plays the wrapped server or the copier
-// when the binary was started as one. It does not return.
+// Main runs the tests of a package, or the wrapped server or the copier if the binary was
+// started as one. It does not return.
 func Main(m *testing.M) {
 	if len(os.Args) > 2 {
 		switch os.Args[1] {
@@ -66,14 +66,14 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// built are the folders to be removed at the end.
+// built holds functions that remove the folders at the end.
 var built struct {
 	sync.Mutex
 	removes []func()
 }
 
-// shipped builds the programs as they are shipped, which is how memory must be
-// measured; asTested builds them with the race detector when the tests have it.
+// shipped builds the programs as they are shipped, which is what memory is measured with;
+// asTested builds them with the race detector if the tests have it.
 var (
 	shipped  = sync.OnceValues(func() (string, error) { return build(false) })
 	asTested = sync.OnceValues(func() (string, error) {
@@ -95,10 +95,10 @@ func build(race bool) (string, error) {
 	return dir, buildTo(dir, race, programs)
 }
 
-// RaceFlags make go build a program with the race detector, as `make test` builds the
-// tests: with the same flags packages are compiled once for both. The detector does not
-// look into SQLite, where it spent most of its time: that is C of others in Go's words,
-// and stands behind one lock, that of its driver, which is looked into.
+// RaceFlags are the flags with which go build builds a program with the race detector. `make
+// test` builds the tests with the same flags, so that packages are compiled once for both.
+// SQLite is excluded, since the detector spent most of its time there: it is C code translated
+// to Go, and its driver, which is included, serializes access with a lock.
 var RaceFlags = []string{"-race", "-gcflags=modernc.org/sqlite/lib=-race=0 -d=checkptr=0"}
 
 // buildTo builds programs into a folder.
@@ -130,8 +130,7 @@ func UnderRace() bool {
 	return false
 }
 
-// Program returns the path of a program that was built for the tests: thoughtgated or
-// tg-shim.
+// Program returns the path of a program that was built for the tests: thoughtgated or tg-shim.
 func Program(tb testing.TB, name string) string { return program(tb, name, false) }
 
 // program returns the path of a program.

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// Server is the test's hold on the server that a shim has started.
+// Server is the test's handle on the server that tg-shim has started.
 type Server struct {
-	// Inbox is what the server has received on standard input.
+	// Inbox holds what the server has received on standard input.
 	*Inbox
 
 	// PID is the server's process id.
@@ -27,7 +27,7 @@ type Server struct {
 	gone  chan struct{} // closed when the process has ended
 }
 
-// listener waits for a server to call.
+// listener waits for the connection of a server.
 type listener struct {
 	*net.UnixListener
 	dir   string
@@ -48,7 +48,7 @@ func listen(parent string, stays bool) (*listener, error) {
 	return &listener{UnixListener: l, dir: dir, path: path, stays: stays}, nil
 }
 
-// accept waits for the server for d at most, or until never is closed.
+// accept waits for the server, for d at most, or until never is closed.
 func (l *listener) accept(d time.Duration, never <-chan struct{}) (*Server, error) {
 	_ = l.SetDeadline(time.Now().Add(d))
 	stop := make(chan struct{})
@@ -83,7 +83,7 @@ func (l *listener) close() {
 	_ = os.RemoveAll(l.dir)
 }
 
-// hear takes in what the server reads, until it has gone.
+// hear handles the server's messages until it has ended.
 func (s *Server) hear(in *bufio.Reader) {
 	defer close(s.gone)
 	defer s.end()
@@ -111,23 +111,22 @@ func (s *Server) say(kind byte, content []byte) error {
 	return writeFrame(s.conn, kind, content)
 }
 
-// Send has the server write to its standard output, in one piece if it fits
-// into the pipe.
+// Send has the server write to its standard output, in one piece if it fits into the pipe.
 func (s *Server) Send(content []byte) error { return s.say(tellOutput, content) }
 
 // Complain has the server write to its standard error.
 func (s *Server) Complain(content []byte) error { return s.say(tellError, content) }
 
-// CloseOutput has the server close its standard output and go on.
+// CloseOutput has the server close its standard output and continue.
 func (s *Server) CloseOutput() error { return s.say(tellClose, nil) }
 
-// Exit has the server exit, when it has written what was sent before.
+// Exit has the server exit after it has written what was sent before.
 func (s *Server) Exit(code byte) error { return s.say(tellExit, []byte{code}) }
 
-// Kill kills the server without a word.
+// Kill kills the server with SIGKILL.
 func (s *Server) Kill() { _ = syscall.Kill(s.PID, syscall.SIGKILL) }
 
-// Gone waits for the server to have ended, for d at most.
+// Gone waits for the end of the server, for d at most.
 func (s *Server) Gone(d time.Duration) bool {
 	timeout := time.NewTimer(d)
 	defer timeout.Stop()

@@ -17,59 +17,59 @@ import (
 	"time"
 )
 
-// Options are how a shim is started. The zero value wraps the test's server.
+// Options are the options of a tg-shim. The zero value wraps the test's server.
 type Options struct {
-	Server  string   // server id; "x" where empty
-	Profile string   // of --profile; none where empty
-	Flags   []string // more flags of the shim
-	Env     []string // added to the house's
-	Command []string // what is wrapped instead of the test's server
-	Instead []string // what is started instead of the shim, before the server's command line
-	Shipped bool     // the shim as it ships, without the race detector
+	Server  string   // server id; "x" if empty
+	Profile string   // value of --profile; no flag if empty
+	Flags   []string // more flags of tg-shim
+	Env     []string // added to the environment of the House
+	Command []string // wrapped in place of the test's server
+	Instead []string // started in place of tg-shim, followed by the server's command line
+	Shipped bool     // use a tg-shim without the race detector
 
-	// Agent puts a process between the test and the shim, which starts the shim
-	// and can be killed. Process is that one then.
+	// Agent puts a process between the test and tg-shim, which starts tg-shim and can be
+	// killed. Process is that process then.
 	Agent bool
 
-	// Before is a program with its first arguments that is started with the shim's
-	// command line behind them, and starts that; see Launcher. Process is that
-	// program then.
+	// Before is a program with its first arguments that is started with the command line of
+	// tg-shim as further arguments, and starts that; see Launcher. Process is that program
+	// then.
 	Before []string
 
-	// Each is told of each line that the agent receives, with its line feed, instead
-	// of Agent keeping them all: for runs that are too long for that. The line is
-	// the callee's until it returns.
+	// Each is called with each line that the agent receives, including the line feed, and then
+	// Agent does not keep the lines: for tests with too many of them. Each must not retain the
+	// line.
 	Each func(line []byte)
 
-	// Sockets makes the shim's standard input and output sockets, as Node.js does.
+	// Sockets makes the standard input and output of tg-shim sockets, as Node.js does.
 	Sockets bool
 
-	// Terminal makes the shim's standard error a terminal.
+	// Terminal makes the standard error of tg-shim a terminal.
 	Terminal bool
 
-	// Stays makes the test's server go on when its standard input ends.
+	// Stays makes the test's server continue after its standard input has ended.
 	Stays bool
 }
 
-// Shim is a shim with a test at both ends.
+// Shim is a tg-shim with the test at both ends.
 type Shim struct {
 	*Process
 	tb     testing.TB
 	listen *listener
 
-	// Agent is what the agent has received.
+	// Agent holds what the agent has received.
 	Agent *Inbox
 
 	// Server is the wrapped server, once Join has returned.
 	Server *Server
 
-	passed string // where the agent's process counts, if there is one
+	passed string // file in which the agent's process counts, if there is one
 	stdin  io.WriteCloser
 	stderr Buffer
-	read   chan struct{} // closed when all of stderr was read; nil where it is no terminal
+	read   chan struct{} // closed when stderr has been read; nil without a terminal
 }
 
-// Shim starts a shim, which is ended when tb ends. Nothing is waited for; see
+// Shim starts a tg-shim, which is stopped when tb ends. It does not wait for anything; see
 // Join.
 func (h *House) Shim(tb testing.TB, o Options) *Shim {
 	tb.Helper()
@@ -112,10 +112,10 @@ func (h *House) Shim(tb testing.TB, o Options) *Shim {
 		cmd.Stderr = terminal
 		defer terminal.Close()
 		s.read = make(chan struct{})
-		go func() { // ends with the last who has the terminal
+		go func() { // ends when the last process has closed the terminal
 			defer close(s.read)
 			defer master.Close()
-			_, _ = io.Copy(&s.stderr, master) // at the end it is an error
+			_, _ = io.Copy(&s.stderr, master) // it ends with an error
 		}()
 	}
 	cmd.WaitDelay = 2 * time.Second
@@ -126,9 +126,9 @@ func (h *House) Shim(tb testing.TB, o Options) *Shim {
 	return s
 }
 
-// Launcher is for Options.Before: a process that starts what is behind it on its
-// own standard streams, and ends with it and its status. So the agent is another
-// process than the test, and no byte takes a longer way.
+// Launcher returns a value for Options.Before: a process that starts the rest of its command
+// line on its own standard streams and exits as that does. So the agent is another process than
+// the test, but the data takes no detour.
 func Launcher() []string { return []string{"/bin/sh", "-c", `"$@"; exit $?`, "launcher"} }
 
 func or(a, b string) string {
@@ -138,8 +138,8 @@ func or(a, b string) string {
 	return a
 }
 
-// run starts cmd with pipes of our own: those of exec are closed with the
-// process, before the last of what it wrote has been read.
+// run starts cmd with pipes of our own: those of os/exec are closed with the process, before
+// the rest of its output has been read.
 func (s *Shim) run(cmd *exec.Cmd, o Options) error {
 	inRead, inWrite, err := ends(o.Sockets, 1)
 	if err != nil {
@@ -154,7 +154,7 @@ func (s *Shim) run(cmd *exec.Cmd, o Options) error {
 	inRead.Close()
 	outWrite.Close()
 	s.stdin = inWrite
-	go func() { // ends with the shim
+	go func() { // ends with tg-shim
 		defer outRead.Close()
 		if o.Each == nil {
 			copyTo(s.Agent, outRead)
@@ -166,7 +166,7 @@ func (s *Shim) run(cmd *exec.Cmd, o Options) error {
 	return nil
 }
 
-// eachLine tells of the whole lines in r until it ends.
+// eachLine calls each with every complete line in r until r ends.
 func eachLine(r io.Reader, each func(line []byte)) {
 	in, long := bufio.NewReaderSize(r, 64<<10), []byte(nil)
 	for {
@@ -199,7 +199,7 @@ func copyTo(b *Inbox, r io.Reader) {
 	}
 }
 
-// Join waits for the test's server to be started.
+// Join waits until the test's server has started.
 func (s *Shim) Join() error {
 	if s.Server != nil {
 		return nil
@@ -212,8 +212,7 @@ func (s *Shim) Join() error {
 	return nil
 }
 
-// Send writes as the agent. It fails when the shim does not read for Patience,
-// or has gone.
+// Send writes as the agent. It fails if tg-shim does not read for Patience, or has ended.
 func (s *Shim) Send(content []byte) error {
 	if f, ok := s.stdin.(*os.File); ok {
 		_ = f.SetWriteDeadline(time.Now().Add(Patience))
@@ -222,8 +221,8 @@ func (s *Shim) Send(content []byte) error {
 	return err
 }
 
-// Passed is how many bytes of what was sent the agent's process has written to
-// the shim, at least; see Options.Agent.
+// Passed returns how many of the sent bytes the agent's process has written to tg-shim, at
+// least; see Options.Agent.
 func (s *Shim) Passed() int {
 	raw, err := os.ReadFile(s.passed)
 	if err != nil || len(raw) < 8 {
@@ -232,7 +231,7 @@ func (s *Shim) Passed() int {
 	return int(binary.LittleEndian.Uint64(raw))
 }
 
-// count makes a file for a copier to count in.
+// count creates a file for a copier to count in.
 func (h *House) count(tb testing.TB) string {
 	tb.Helper()
 	f, err := os.CreateTemp(h.Path("run"), "passed")
@@ -243,10 +242,10 @@ func (h *House) count(tb testing.TB) string {
 	return f.Name()
 }
 
-// HangUp closes the shim's standard input.
+// HangUp closes the standard input of tg-shim.
 func (s *Shim) HangUp() { _ = s.stdin.Close() }
 
-// Stderr is what the shim has said on standard error.
+// Stderr returns what tg-shim has written to standard error.
 func (s *Shim) Stderr() string {
 	if s.read != nil && s.HasEnded() {
 		<-s.read
@@ -254,8 +253,8 @@ func (s *Shim) Stderr() string {
 	return s.stderr.String()
 }
 
-// ShimPID is the process id of the shim itself, also when an agent started it.
-// It is 0 while that does not run, and where there is no /proc.
+// ShimPID returns the process id of tg-shim itself, even if an agent started it. It is 0 while
+// tg-shim does not run, and without /proc.
 func (s *Shim) ShimPID() int {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
@@ -269,11 +268,10 @@ func (s *Shim) ShimPID() int {
 	return 0
 }
 
-// hangUpGrace is how long clients wait between the end of a server's input and
-// SIGTERM.
+// hangUpGrace is how long clients wait between closing a server's input and SIGTERM.
 const hangUpGrace = 2 * time.Second
 
-// close ends the shim as agents do, and waits for the end.
+// close stops tg-shim as agents do, and waits for its end.
 func (s *Shim) close() {
 	s.HangUp()
 	if _, ok := s.Wait(hangUpGrace); !ok {

@@ -14,15 +14,15 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/tempdir"
 )
 
-// insideVar says that the test binary was started by Inside; it names the folder with
-// the programs.
+// insideVar is set in a test binary that Inside has started; it names the folder of the
+// programs.
 const insideVar = "RIG_INSIDE"
 
-// IsInside reports whether this is the inside of Inside.
+// IsInside reports whether this process was started by Inside.
 func IsInside() bool { return os.Getenv(insideVar) != "" }
 
-// namespaces give an ordinary user processes, mounts and control groups of their own,
-// so that a systemd of theirs runs. All of it ends with the first program in it.
+// namespaces gives an ordinary user namespaces for processes, mounts and control groups, so
+// that a systemd can run as that user. All of it ends with the first program in it.
 const namespaces = `
 echo $$ >"$1/cgroup.procs"; shift
 exec unshare --mount --pid --cgroup --fork --kill-child --propagation private -- sh -ec '
@@ -36,10 +36,10 @@ exec unshare --mount --pid --cgroup --fork --kill-child --propagation private --
 ' sh "$@"
 `
 
-// Inside runs a test of this binary, with more arguments, as an ordinary user for whom a
-// systemd can be started with [House.StartManager], and logs what it has said.
-// More programs, by their names there, can be had with [Shipped] like those that ship. It
-// skips tb where all that can't be done.
+// Inside runs a test of this binary, with more arguments, as an ordinary user for whom
+// [House.StartManager] can start a systemd, and logs its output. The programs in more are
+// available under their names with [Shipped]. Inside skips tb if the system lacks what that
+// needs.
 func Inside(tb testing.TB, test string, most time.Duration, more map[string]string, args ...string) {
 	tb.Helper()
 	group, dir := sandbox(tb)
@@ -74,8 +74,7 @@ func Inside(tb testing.TB, test string, most time.Duration, more map[string]stri
 	tb.Logf("inside:\n%s", out)
 }
 
-// sandbox returns a control group that the user may divide, and a folder that others can
-// read.
+// sandbox returns a control group that the user may divide, and a folder that others can read.
 func sandbox(tb testing.TB) (group, dir string) {
 	tb.Helper()
 	if os.Geteuid() != 0 {
@@ -108,7 +107,7 @@ func sandbox(tb testing.TB) (group, dir string) {
 				if err == nil && d.IsDir() {
 					below = append([]string{path}, below...)
 				}
-				return nil // it may have gone
+				return nil // it may have been removed
 			})
 			for _, path := range below {
 				_ = os.Remove(path) // it is not empty yet
@@ -141,16 +140,16 @@ func copyProgram(tb testing.TB, from, to string) {
 		err = os.WriteFile(to, raw, 0o755)
 	}
 	if err == nil {
-		err = os.Chmod(to, 0o755) // whatever the umask is
+		err = os.Chmod(to, 0o755) // regardless of the umask
 	}
 	if err != nil {
 		tb.Fatal(err)
 	}
 }
 
-// StartManager starts a systemd of the house's user with units, which have [House.Path]
-// "bin" for the programs. Starting and stopping the daemon is that of units from then
-// on: service has to be one of them.
+// StartManager starts a systemd for the user of the House with units, in which the programs are
+// in [House.Path] "bin". From then on the daemon is started and stopped as the unit service,
+// which must be one of units.
 func (h *House) StartManager(units map[string]string, service string) {
 	h.tb.Helper()
 	h.Env = append(h.Env, "USER=tester")
@@ -190,7 +189,7 @@ func (h *House) writeUnit(name, text string) {
 	}
 }
 
-// Systemctl has the systemd of the house do something, and returns what it says.
+// Systemctl runs systemctl for the systemd of the House and returns its output.
 func (h *House) Systemctl(args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()

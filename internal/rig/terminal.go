@@ -6,14 +6,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LeaveTerminal gives up the terminal that this process was started on, so that
-// the agents and the people which a test plays do not share it: nobody may answer
-// from an agent's terminal. It goes on writing there, and ends with ^C as before.
+// LeaveTerminal detaches this process from its controlling terminal, so that agents and people
+// in a test do not share it: nobody may answer from an agent's terminal. The process can still
+// write there and still ends with ^C.
 func LeaveTerminal() {
 	tty, err := os.Open("/dev/tty")
 	if err != nil {
 		return // there is none
 	}
 	defer tty.Close()
-	_ = unix.IoctlSetInt(int(tty.Fd()), unix.TIOCNOTTY, 0) // at worst it is kept, and a test says so
+	_ = unix.IoctlSetInt(int(tty.Fd()), unix.TIOCNOTTY, 0) // if it fails, a test reports it
 }

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openTerminal returns a new terminal that changes nothing of what is written to it,
-// and what that is read from.
+// openTerminal returns a new terminal that does not change what is written to it, and its
+// master.
 func openTerminal() (master, terminal *os.File, err error) {
 	if master, err = os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
 		return nil, nil, err

@@ -1,5 +1,4 @@
-// Package secret reads secrets from where they can be kept from others: files that
-// only their owner can use.
+// Package secret reads secrets from files that only their owner can access.
 package secret
 
 import (
@@ -11,10 +10,10 @@ import (
 	"syscall"
 )
 
-// Most is how large a file with a secret may be, in bytes.
+// Most is the maximum size of a file with a secret, in bytes.
 const Most = 4 << 10
 
-// ModeError says that others can use a file that should be its owner's alone.
+// ModeError reports that others can access a file that should be its owner's alone.
 type ModeError struct {
 	Path string
 	Mode fs.FileMode
@@ -24,11 +23,11 @@ func (e *ModeError) Error() string {
 	return fmt.Sprintf("%s has mode %04o, so that others can use it", e.Path, e.Mode.Perm())
 }
 
-// ReadFile reads a small regular file of this user or of root that nobody else can
-// read or write. It never waits. No error holds any of the text; a mode that is too
-// wide is a *ModeError.
+// ReadFile reads a small regular file that belongs to this user or root and that nobody else
+// can read or write. It does not block. Its errors contain nothing of the text; too wide a mode
+// is a *ModeError.
 func ReadFile(path string) (string, error) {
-	// A pipe would keep us waiting for whoever writes into it.
+	// Opening a pipe would wait for a writer.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return "", err

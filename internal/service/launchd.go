@@ -14,15 +14,15 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
-// launchd is macOS's service manager, spoken to by launchctl.
+// launchd is macOS's service manager, controlled with launchctl.
 type launchd struct {
 	getenv    func(string) string
 	uid       int
-	launchctl string // its path, once it was found
+	launchctl string // path, once found
 }
 
-// reach finds launchctl, and fails where launchd's daemon would use other files
-// than we do: it knows none of the XDG variables.
+// reach finds launchctl. It fails if the daemon of launchd would use other files than this
+// process: launchd does not know the XDG variables.
 func (l *launchd) reach() error {
 	for _, name := range []string{"XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"} {
 		if value := l.getenv(name); value != "" {
@@ -37,7 +37,7 @@ func (l *launchd) reach() error {
 	return nil
 }
 
-// domain is the user's login session, in which the daemon runs.
+// domain returns the user's login session, in which the daemon runs.
 func (l *launchd) domain() string { return fmt.Sprintf("gui/%d", l.uid) }
 
 func (l *launchd) target() string { return l.domain() + "/" + job.Label }
@@ -68,13 +68,13 @@ func (l *launchd) State(ctx context.Context) (State, error) {
 	}
 	about, err := tell(ctx, l.launchctl, "print", l.target())
 	if err != nil {
-		return st, nil // it is not loaded, which is no failure
+		return st, nil // it is not loaded, which is not an error
 	}
 	st.Active, st.Enabled, st.Detail = true, true, "loaded"
 	for line := range strings.SplitSeq(about, "\n") {
 		name, value, ok := strings.Cut(strings.TrimSpace(line), " = ")
 		switch {
-		case !ok || strings.HasPrefix(line, "\t\t"): // of something inside
+		case !ok || strings.HasPrefix(line, "\t\t"): // nested
 		case name == "state":
 			st.Detail = value
 		case name == "program":
@@ -88,7 +88,7 @@ func (l *launchd) State(ctx context.Context) (State, error) {
 	return st, nil
 }
 
-// Install implements Manager. No package brings a property list of ours.
+// Install implements Manager. No package installs our property list.
 func (l *launchd) Install(ctx context.Context, p Programs) ([]string, error) {
 	if err := l.reach(); err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func (l *launchd) Install(ctx context.Context, p Programs) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := paths.Prepare(); err != nil { // launchd makes the sockets, not their folder
+	if err := paths.Prepare(); err != nil { // launchd creates the sockets, but not their folder
 		return nil, err
 	}
 	for _, path := range []string{paths.ControlSocket(), paths.ShimSocket()} {
@@ -119,11 +119,11 @@ func (l *launchd) Install(ctx context.Context, p Programs) ([]string, error) {
 	if !changed {
 		return nil, nil
 	}
-	// What is loaded is what the file said then.
+	// The loaded definition is that of the old file.
 	return []string{l.path()}, l.unload(ctx)
 }
 
-// unload has launchd forget the daemon, if it knows it, and end it.
+// unload removes the daemon from launchd, which ends it, if it is loaded.
 func (l *launchd) unload(ctx context.Context) error {
 	if _, err := tell(ctx, l.launchctl, "print", l.target()); err != nil {
 		return nil
@@ -158,8 +158,8 @@ func (l *launchd) Start(ctx context.Context) error {
 	return l.do(ctx, "kickstart", l.target())
 }
 
-// Stop implements Manager. launchd forgets the daemon until it is started again:
-// else it would start it for whoever connects next.
+// Stop implements Manager. It unloads the daemon until the next start: otherwise launchd would
+// start it for the next connection.
 func (l *launchd) Stop(ctx context.Context) error {
 	if err := l.reach(); err != nil {
 		return err
@@ -167,8 +167,8 @@ func (l *launchd) Stop(ctx context.Context) error {
 	return l.unload(ctx)
 }
 
-// Restart implements Manager. What launchd starts is the daemon's keeper, which is told
-// to start the program that is installed now, and keeps what sessions have open.
+// Restart implements Manager. launchd runs the daemon's keeper. The keeper is told to start the
+// program that is installed now, and keeps the descriptors of sessions.
 func (l *launchd) Restart(ctx context.Context) error {
 	st, err := l.State(ctx)
 	if err != nil {

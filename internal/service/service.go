@@ -1,9 +1,8 @@
-// Package service knows the service manager of one user: systemd, or launchd on
-// macOS. It installs ThoughtGate's daemon there, starts and stops it, and says
-// what has become of it.
+// Package service controls a user's service manager: systemd, or launchd on macOS. It installs
+// ThoughtGate's daemon there, starts and stops it, and reports its state.
 //
-// A manager is told by its own program, as a person would tell it. What that says
-// when it fails is in the error, and beside it what can be done.
+// It uses the manager's own command line program, as a person would. An error contains that
+// program's error output, and a hint what to do.
 package service
 
 import (
@@ -17,12 +16,11 @@ import (
 	"strings"
 )
 
-// ErrNone is a user without a service manager, or with one that would start a
-// daemon for other folders than this process uses.
+// ErrNone reports that a user has no service manager, or one that would start a daemon for
+// other folders than those of this process.
 var ErrNone = errors.New("no service manager can be used")
 
-// Error is why a manager can't be used or did not do what it was told, and what
-// can be done about it.
+// Error says why a manager can't be used or has failed, and what can be done about it.
 type Error struct {
 	Err  error
 	Hint string
@@ -31,51 +29,51 @@ type Error struct {
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// State is what a manager knows of the daemon.
+// State is what a manager reports about the daemon.
 type State struct {
 	Manager    string `json:"manager"`    // systemd or launchd
-	Definition string `json:"definition"` // path of the unit or property list in use; empty: not installed
-	Ours       bool   `json:"ours"`       // Definition was written by Install
-	Program    string `json:"program"`    // that the definition starts; empty when not known
-	Enabled    bool   `json:"enabled"`    // it is started at login, or when somebody connects
-	Active     bool   `json:"active"`     // it runs, or its sockets wait; or it is being started
-	Detail     string `json:"detail"`     // the manager's own words, as: active (running)
-	Failed     bool   `json:"failed"`     // the manager has given up starting it
-	PID        int    `json:"pid"`        // of the daemon, 0 when it does not run
-	Restarts   int    `json:"restarts"`   // after failures, since it was started
-	Log        string `json:"log"`        // command that shows what the daemon has written
-	Lingers    bool   `json:"lingers"`    // it goes on when the user has logged out
+	Definition string `json:"definition"` // path of the unit or property list in use; empty if not installed
+	Ours       bool   `json:"ours"`       // Install wrote Definition
+	Program    string `json:"program"`    // started by the definition; empty if unknown
+	Enabled    bool   `json:"enabled"`    // started at login, or by a connection
+	Active     bool   `json:"active"`     // running, being started, or its sockets are open
+	Detail     string `json:"detail"`     // in the manager's own words, as: active (running)
+	Failed     bool   `json:"failed"`     // the manager no longer tries to start it
+	PID        int    `json:"pid"`        // of the daemon; 0 if it does not run
+	Restarts   int    `json:"restarts"`   // after failures, since its start
+	Log        string `json:"log"`        // command that shows the daemon's log
+	Lingers    bool   `json:"lingers"`    // keeps running after the user has logged out
 }
 
 // Installed reports whether the manager has a definition of the daemon.
 func (s State) Installed() bool { return s.Definition != "" }
 
-// Programs are absolute paths.
+// Programs are the absolute paths of the programs.
 type Programs struct{ Daemon, Tgctl string }
 
-// Manager is a user's service manager. Its methods are not for concurrent use.
+// Manager is a user's service manager. Its methods are not safe for concurrent use.
 type Manager interface {
-	// State asks what is known of the daemon. The error is ErrNone, or an *Error
-	// around it, when there is no manager to ask.
+	// State returns the state of the daemon. The error is ErrNone, possibly wrapped in an
+	// *Error, if there is no usable manager.
 	State(ctx context.Context) (State, error)
-	// Install writes a definition that starts p, unless a package has brought
-	// one, and returns the paths of what it wrote or changed.
+	// Install writes a definition that starts p, unless a package has installed one, and
+	// returns the paths of the files that it wrote or changed.
 	Install(ctx context.Context, p Programs) (wrote []string, err error)
-	// Enable has the daemon started now, and from now on.
+	// Enable starts the daemon now and at each login.
 	Enable(ctx context.Context) error
-	// Uninstall stops the daemon, has it not started any more, and returns the
-	// paths of what it removed: what Install has written.
+	// Uninstall stops and disables the daemon, removes what Install has written, and returns
+	// the removed paths.
 	Uninstall(ctx context.Context) (removed []string, err error)
-	// Start starts the daemon, with its sockets.
+	// Start starts the daemon and opens its sockets.
 	Start(ctx context.Context) error
-	// Stop stops the daemon, and nobody starts it by connecting.
+	// Stop stops the daemon. Connections do not start it again.
 	Stop(ctx context.Context) error
-	// Restart starts the daemon anew. Where it can, it keeps the sockets open.
+	// Restart restarts the daemon. If possible, its sockets stay open.
 	Restart(ctx context.Context) error
 }
 
-// For returns the manager of a platform, as runtime.GOOS names it, for whoever's
-// environment getenv tells of.
+// For returns the service manager of a platform, named as in runtime.GOOS, for the user with
+// the environment getenv.
 func For(platform string, getenv func(string) string) Manager {
 	if platform == "darwin" {
 		return &launchd{getenv: getenv, uid: os.Getuid()}
@@ -83,8 +81,7 @@ func For(platform string, getenv func(string) string) Manager {
 	return &systemd{getenv: getenv, booted: "/run/systemd/system"}
 }
 
-// tell runs the manager's program and returns what it prints. The error quotes
-// what it complained of.
+// tell runs the manager's program and returns its output. An error quotes its error output.
 func tell(ctx context.Context, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	var out, complaint strings.Builder
@@ -99,7 +96,7 @@ func tell(ctx context.Context, program string, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// mark is in every file that Install writes. What lacks it is somebody else's.
+// mark is in every file that Install writes. A file without it was written by somebody else.
 const mark = "Written by `tgctl daemon install`"
 
 // isOurs reports whether Install has written a file.
@@ -108,8 +105,8 @@ func isOurs(path string) bool {
 	return err == nil && strings.Contains(string(text), mark)
 }
 
-// put writes a definition for all to read, unless it is there as it should be.
-// A file of the same name that somebody else has written is left alone.
+// put writes a definition, readable by all, unless it is up to date. It does not change a file
+// that somebody else has written.
 func put(path, text string) (changed bool, err error) {
 	have, err := os.ReadFile(path)
 	switch {
@@ -152,7 +149,7 @@ func drop(paths ...string) (removed []string, err error) {
 	return removed, nil
 }
 
-// configHome is where a user's own configuration lies.
+// configHome returns the folder of the user's configuration files.
 func configHome(getenv func(string) string) string {
 	if dir := getenv("XDG_CONFIG_HOME"); dir != "" {
 		return dir

@@ -13,8 +13,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/tempdir"
 )
 
-// place is a user's home with a service manager that is played by a script: it
-// logs how it was called, and answers from files.
+// place is a user's home with a service manager that a script plays: it logs its arguments and
+// answers from files.
 type place struct {
 	t      *testing.T
 	root   string
@@ -57,7 +57,7 @@ func (p *place) read(name string) string {
 	return string(raw)
 }
 
-// calls are what the manager was told since the last look, but for questions.
+// calls returns the commands that the manager got since the previous call, without queries.
 func (p *place) calls() []string {
 	var told []string
 	for line := range strings.Lines(p.read("calls")) {
@@ -72,8 +72,7 @@ func (p *place) calls() []string {
 	return told
 }
 
-// systemctl answers questions from the files env and unit; the latter is not
-// found while it is not there.
+// systemctl answers queries from the files env and unit; without the latter there is no unit.
 const systemctl = `case "$*" in
 *show-environment) echo HOME=$ROOT/home; cat $ROOT/env 2>/dev/null; exit 0 ;;
 *show*thoughtgated.service) cat $ROOT/unit 2>/dev/null || echo LoadState=not-found; exit 0 ;;
@@ -95,15 +94,14 @@ func newSystemd(t *testing.T) (*place, Manager) {
 	return p, m
 }
 
-// systemd is asked only where it is the one that would use our folders; else the
-// error says what to do.
+// systemd is used only if it would use the same folders; otherwise the error says what to do.
 func TestSystemdState(t *testing.T) {
 	const loaded = "LoadState=loaded\nFragmentPath=/usr/lib/systemd/user/thoughtgated.service\nUnitFileState=enabled\n" +
 		"ActiveState=active\nSubState=running\nMainPID=77\nNRestarts=2\nExecStart={ path=/usr/bin/thoughtgated ; argv[]=/usr/bin/thoughtgated ; }\n"
 	for _, test := range []struct {
 		name string
 		set  func(p *place)
-		bare bool   // systemd does not run the machine
+		bare bool   // systemd is not the init of the machine
 		none bool   // ErrNone
 		hint string // of the error
 		want State
@@ -146,7 +144,7 @@ func TestSystemdState(t *testing.T) {
 	}
 }
 
-// Install writes units that start our programs, once; uninstall takes them away.
+// Install writes units that start our programs, once; Uninstall removes them.
 func TestSystemdInstall(t *testing.T) {
 	p, m := newSystemd(t)
 	programs := Programs{Daemon: "/opt/100% own/bin/thoughtgated", Tgctl: "/opt/own/bin/tgctl"}
@@ -184,7 +182,7 @@ func TestSystemdInstall(t *testing.T) {
 	}
 }
 
-// What tgctl has not written it leaves alone, whether or not systemd knows it.
+// Files that tgctl has not written are not changed, whether or not systemd has loaded them.
 func TestSystemdInstallKeepsWhatIsThere(t *testing.T) {
 	p, m := newSystemd(t)
 	p.write("unit", "LoadState=loaded\nFragmentPath=/usr/lib/systemd/user/thoughtgated.service\n")
@@ -233,7 +231,7 @@ func TestSystemdVerbs(t *testing.T) {
 	}
 }
 
-// launchctl knows the daemon while the file loaded is there.
+// The daemon is loaded in launchctl while the file loaded exists.
 const launchctl = `case "$1" in
 print) [ -e $ROOT/loaded ] || exit 113; printf 'gui/0/x = {\n\tpath = /x.plist\n\tstate = running\n\tprogram = /x/thoughtgated\n\tpid = 77\n\tsockets = {\n\t\tstate = odd\n\t}\n}\n' ;;
 bootstrap) touch $ROOT/loaded ;;
@@ -241,7 +239,7 @@ bootout) rm $ROOT/loaded ;;
 esac
 `
 
-// A life under launchd, from the first install to the last trace.
+// All operations with launchd, from installation to removal.
 func TestLaunchd(t *testing.T) {
 	p := newPlace(t, "launchctl", launchctl)
 	m := &launchd{getenv: p.getenv, uid: 501}

@@ -13,17 +13,16 @@ import (
 	units "github.com/thoughtgate/thoughtgated/contrib/systemd"
 )
 
-// systemd is the user's own instance of systemd, spoken to by systemctl.
+// systemd is the user's instance of systemd, controlled with systemctl.
 type systemd struct {
 	getenv    func(string) string
-	systemctl string // its path, once it was found
-	booted    string // folder that is there where systemd runs the machine
+	systemctl string // path, once found
+	booted    string // folder that exists where systemd is the machine's init
 }
 
 const withoutSystemd = "Without systemd tgctl starts the daemon itself when it is needed."
 
-// reach finds out whether there is a user manager to speak to, and says what to
-// do where there is none.
+// reach checks that there is a usable user manager. Its error says what to do otherwise.
 func (s *systemd) reach(ctx context.Context) error {
 	path, err := exec.LookPath("systemctl")
 	if err != nil {
@@ -37,8 +36,8 @@ func (s *systemd) reach(ctx context.Context) error {
 		return &Error{fmt.Errorf("%w: XDG_RUNTIME_DIR is not set, so your systemd can't be found", ErrNone),
 			"su and sudo start no session of yours. Log in, or use: machinectl shell " + userName(s.getenv) + "@"}
 	}
-	// Without this a session bus from elsewhere would lead to a manager whose
-	// runtime folder is another one.
+	// Without this check a session bus from elsewhere could lead to a manager with another
+	// runtime folder.
 	if _, err := os.Stat(filepath.Join(runtime, "systemd", "private")); err != nil {
 		if !s.runsMachine() {
 			return s.noSystemd()
@@ -54,8 +53,8 @@ func (s *systemd) reach(ctx context.Context) error {
 	return s.sameFolders(env)
 }
 
-// runsMachine reports whether systemd started this machine or container. Elsewhere
-// logging in starts no manager of the user's.
+// runsMachine reports whether systemd is the init of this machine or container. Otherwise
+// logging in starts no user manager.
 func (s *systemd) runsMachine() bool {
 	_, err := os.Stat(s.booted)
 	return err == nil
@@ -65,8 +64,8 @@ func (s *systemd) noSystemd() error {
 	return &Error{fmt.Errorf("%w: systemd does not run this machine (there is no %s)", ErrNone, s.booted), withoutSystemd}
 }
 
-// sameFolders fails when a daemon with the environment env, as lines of
-// NAME=VALUE, would not use the files that we do.
+// sameFolders returns an error if a daemon with the environment env, lines of NAME=VALUE, would
+// use other files than this process.
 func (s *systemd) sameFolders(env string) error {
 	theirs := map[string]string{}
 	for line := range strings.SplitSeq(env, "\n") {
@@ -92,7 +91,7 @@ func (s *systemd) tell(ctx context.Context, args ...string) (string, error) {
 	return tell(ctx, s.systemctl, append([]string{"--user"}, args...)...)
 }
 
-// do is tell for what changes something: its failures are in the journal.
+// do is tell for commands that change something: details of their failures are in the journal.
 func (s *systemd) do(ctx context.Context, args ...string) error {
 	if _, err := s.tell(ctx, args...); err != nil {
 		return &Error{err, "See: " + journal}
@@ -155,8 +154,8 @@ func (s *systemd) show(ctx context.Context, unit string, names ...string) (map[s
 	return about, nil
 }
 
-// lingers reports whether the user's services go on after the logout. Where that
-// can't be found out it says so too: there is nothing to warn of.
+// lingers reports whether the user's services keep running after logout. It returns true if
+// that is unknown, so that nothing warns.
 func (s *systemd) lingers(ctx context.Context) bool {
 	loginctl, err := exec.LookPath("loginctl")
 	if err != nil {
@@ -166,7 +165,7 @@ func (s *systemd) lingers(ctx context.Context) bool {
 	return err != nil || strings.TrimSpace(out) != "no"
 }
 
-// path is where Install puts a unit: where a user's own units go.
+// path returns where Install writes a unit: in the folder of the user's own units.
 func (s *systemd) path(unit string) string {
 	return filepath.Join(configHome(s.getenv), "systemd", "user", unit)
 }
@@ -198,8 +197,8 @@ func (s *systemd) Install(ctx context.Context, p Programs) ([]string, error) {
 	return wrote, s.do(ctx, "daemon-reload")
 }
 
-// Enable implements Manager. Each unit is named: a socket that was stopped is not
-// started by what is only enabled along with it.
+// Enable implements Manager. It names each unit: --now does not start a stopped socket that is
+// only enabled along with another unit.
 func (s *systemd) Enable(ctx context.Context) error { return s.reachAndDo(ctx, all, "enable", "--now") }
 
 // Uninstall implements Manager.
@@ -224,20 +223,20 @@ func (s *systemd) Uninstall(ctx context.Context) ([]string, error) {
 // Start implements Manager.
 func (s *systemd) Start(ctx context.Context) error { return s.reachAndDo(ctx, daemon, "start") }
 
-// Stop implements Manager. The sockets go with the daemon: whoever connected next
-// would start it again.
+// Stop implements Manager. It stops the sockets too: the next connection would start the daemon
+// again.
 func (s *systemd) Stop(ctx context.Context) error { return s.reachAndDo(ctx, all, "stop") }
 
 // Restart implements Manager. systemd keeps the sockets.
 func (s *systemd) Restart(ctx context.Context) error { return s.reachAndDo(ctx, daemon, "restart") }
 
-// The units to tell of, without the daemon's sockets and with them.
+// The units for commands, without and with the daemon's sockets.
 var (
 	daemon = []string{units.Service}
 	all    = append(daemon, units.Sockets...)
 )
 
-// reachAndDo runs a command for units, once it is known that there is a manager.
+// reachAndDo runs a command for units if there is a usable manager.
 func (s *systemd) reachAndDo(ctx context.Context, names []string, command ...string) error {
 	if err := s.reach(ctx); err != nil {
 		return err
@@ -245,7 +244,7 @@ func (s *systemd) reachAndDo(ctx context.Context, names []string, command ...str
 	return s.do(ctx, append(command, names...)...)
 }
 
-// userName is what to call the user in a command that names them.
+// userName returns the user's name for use in a command.
 func userName(getenv func(string) string) string {
 	if name := getenv("USER"); name != "" {
 		return name

@@ -8,12 +8,12 @@ import (
 	"syscall"
 )
 
-// CheckFolder says what is wrong with a folder of ours, nil when nothing is: it is
-// ours alone, and nobody else could put another in its place. It changes nothing.
+// CheckFolder returns an error unless the folder dir belongs to this user alone and nobody else
+// could replace it. It changes nothing.
 func CheckFolder(dir string) error { return checkDir(dir) }
 
-// CheckSocket says what is wrong with a socket of ours, nil when nothing is. It
-// makes no connection.
+// CheckSocket returns an error unless there is a safe socket of this user at path. It does not
+// connect.
 func CheckSocket(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -28,8 +28,8 @@ func CheckSocket(path string) error {
 	return nil
 }
 
-// checkDir refuses a folder that is not ours alone, or that somebody else could
-// put another in place of.
+// checkDir returns an error if dir does not belong to this user alone or somebody else could
+// replace it.
 func checkDir(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
@@ -49,12 +49,12 @@ func checkDir(dir string) error {
 	return checkAbove(dir)
 }
 
-// checkAbove looks at every folder above dir, along the path as it is written
-// and as it is once its links are followed.
+// checkAbove checks every folder above dir, along the path as written and along the path with
+// links resolved.
 func checkAbove(dir string) error {
 	trusted := map[int]bool{0: true, os.Geteuid(): true}
 	if root, err := os.Stat("/"); err == nil {
-		// In a user namespace the owner of everything may not be called 0.
+		// In a user namespace the owner of the root folder may have another uid than 0.
 		uid, _ := ownerOf(root)
 		trusted[uid] = true
 	}
@@ -89,7 +89,7 @@ func checkOneAbove(path string, trusted map[int]bool) error {
 		return fmt.Errorf("%s above it belongs to uid %d: %w", path, uid, ErrUnsafe)
 	}
 	if !info.IsDir() || info.Mode()&fs.ModeSticky != 0 {
-		return nil // a link can't be written to; a sticky folder lets nobody rename what isn't theirs
+		return nil // a link has no content to change; in a sticky folder only owners can rename
 	}
 	byGroup := info.Mode().Perm()&0o020 != 0 && gid != 0 && !(ownGroups && gid == os.Getegid())
 	if info.Mode().Perm()&0o002 != 0 || byGroup {
@@ -98,7 +98,7 @@ func checkOneAbove(path string, trusted map[int]bool) error {
 	return nil
 }
 
-// checkSocket refuses what is not a socket of ours.
+// checkSocket returns an error if path is not a socket of this user.
 func checkSocket(path string, info fs.FileInfo) error {
 	uid, _ := ownerOf(info)
 	switch {

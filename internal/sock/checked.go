@@ -11,29 +11,27 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
-// PerProcess is how many connections one process may hold at a time, unless
-// its listener says otherwise.
+// PerProcess is the default limit of connections of one process.
 const PerProcess = 64
 
-// Listener accepts connections of our own uid only, and only so many from one
-// process. Everything else is closed before a byte of it is read. Its fields
-// are set before the first Accept.
+// Listener accepts connections of this process's uid only, and limits how many one process has.
+// It closes any other connection before it reads from it. Its fields must be set before the
+// first Accept.
 type Listener struct {
-	// PerProcess bounds the connections of one process.
+	// PerProcess is the maximum number of connections of one process.
 	PerProcess int
-	// Refused, when set, is told of each connection that was closed. It must
-	// not block.
+	// Refused, if set, is called for each refused connection. It must not block.
 	Refused func(error)
 
 	inner *net.UnixListener
 	uid   uint32
-	made  fs.FileInfo // the socket's file, nil when it was not there
+	made  fs.FileInfo // the socket's file, nil if there was none
 
 	mu    sync.Mutex
 	count map[proc.Process]int
 }
 
-// Checked puts the check before what l accepts. The Listener owns l from then on.
+// Checked returns a Listener that checks what l accepts. It owns l.
 func Checked(l *net.UnixListener) *Listener {
 	made, _ := os.Lstat(l.Addr().String())
 	return &Listener{
@@ -45,7 +43,7 @@ func Checked(l *net.UnixListener) *Listener {
 	}
 }
 
-// Accept waits for the next connection that is let in. It is a [*Conn].
+// Accept waits for the next connection that passes the checks. It is a [*Conn].
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.inner.AcceptUnix()
@@ -64,7 +62,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 }
 
 func (l *Listener) admit(c *net.UnixConn) (*Conn, error) {
-	// The uid alone comes first: nothing more is asked about a stranger.
+	// The uid comes first: nothing more is asked about another user's process.
 	uid, err := peerUID(c)
 	if err != nil {
 		return nil, fmt.Errorf("look at the peer: %w", err)
@@ -94,9 +92,8 @@ func (l *Listener) leave(p *Peer) {
 	}
 }
 
-// Close stops listening. Connections that were accepted stay. The socket's file
-// is removed if that is the listener's to do, and not when somebody else's lies
-// there by now.
+// Close stops listening. Accepted connections stay open. It removes the socket's file if the
+// listener owns it, unless somebody has replaced it.
 func (l *Listener) Close() error {
 	if now, err := os.Lstat(l.inner.Addr().String()); err == nil && (l.made == nil || !os.SameFile(now, l.made)) {
 		l.inner.SetUnlinkOnClose(false)
@@ -104,10 +101,10 @@ func (l *Listener) Close() error {
 	return l.inner.Close()
 }
 
-// SetDeadline makes Accept give up at t; the zero time means never.
+// SetDeadline sets the deadline of Accept; the zero time means none.
 func (l *Listener) SetDeadline(t time.Time) error { return l.inner.SetDeadline(t) }
 
-// Addr is the address of the socket.
+// Addr returns the address of the socket.
 func (l *Listener) Addr() net.Addr { return l.inner.Addr() }
 
 // Conn is a connection whose peer is known.
@@ -117,17 +114,17 @@ type Conn struct {
 	peer     *Peer
 	once     sync.Once
 
-	mu     sync.Mutex // guards what follows
-	passed *Passed    // what Receive has
+	mu     sync.Mutex // guards the fields below
+	passed *Passed    // what Receive has received
 	closed bool
 }
 
-// Peer is who made the connection. It is closed with the connection; what is
-// known of it stays.
+// Peer returns the process that made the connection. It is closed with the connection; what is
+// known of it remains available.
 func (c *Conn) Peer() *Peer { return c.peer }
 
-// Close ends the connection and gives its place back. Descriptors that came over it
-// and that nobody has taken are closed.
+// Close closes the connection and no longer counts it. It closes received descriptors that
+// nobody has taken.
 func (c *Conn) Close() error {
 	err := c.UnixConn.Close()
 	c.once.Do(func() {

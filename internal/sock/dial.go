@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 )
 
-// Dial connects to a daemon of ours. Nothing is sent to anybody else: the
-// socket and its folder must be ours and closed to others, and whoever listens
-// must run under our uid. The error is fs.ErrNotExist when there is no socket
-// and ECONNREFUSED when nobody serves it.
+// Dial connects to a daemon of this user. It sends nothing to anybody else: the socket and its
+// folder must belong to this user and be closed to others, and the process that listens must
+// have the same uid. The error is fs.ErrNotExist if there is no socket, and ECONNREFUSED if
+// nobody listens.
 func Dial(ctx context.Context, path string) (net.Conn, error) {
 	if err := checkLength(path); err != nil {
 		return nil, err

@@ -16,11 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Listen binds the socket at path with mode 0600, in a folder that only we can
-// use. A socket that an earlier daemon left behind is replaced, which is safe
-// only for one who holds the lock (see [Lock]): between the look and the bind
-// another could begin to listen. One that is being served, or a file that is no
-// socket of ours, is an error. The socket is removed when the listener closes.
+// Listen binds the socket at path with mode 0600, in a folder that only this user can access.
+// It replaces a socket that a previous daemon left behind. That is safe only while the lock is
+// held (see [Lock]): otherwise another process could start to listen between the check and the
+// bind. A socket with a listener, or a file that is not a socket of this user, is an error.
+// Closing the listener removes the socket.
 func Listen(path string) (*net.UnixListener, error) {
 	if err := checkLength(path); err != nil {
 		return nil, err
@@ -32,8 +32,8 @@ func Listen(path string) (*net.UnixListener, error) {
 		return nil, err
 	}
 	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
-		// Linux makes the file with the mode of the descriptor, so that it is
-		// never open to others. Elsewhere this has no effect.
+		// Linux creates the file with the mode of the descriptor, so it is never open to
+		// others. Elsewhere this has no effect.
 		return c.Control(func(fd uintptr) { unix.Fchmod(int(fd), 0o600) })
 	}}
 	l, err := config.Listen(context.Background(), "unix", path)
@@ -47,7 +47,7 @@ func Listen(path string) (*net.UnixListener, error) {
 	return l.(*net.UnixListener), nil
 }
 
-// clearStale removes a socket of ours that nobody serves.
+// clearStale removes a socket of this user on which nobody listens.
 func clearStale(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -79,12 +79,12 @@ func clearStale(path string) error {
 	return fmt.Errorf("socket %s may be served: %w: %w", path, ErrInUse, err)
 }
 
-// Lock takes the lock that says who the user's one daemon is. It is held until
-// the file is closed or the process ends, however it ends. When another holds
-// it the error is [ErrInUse] and says who, from what that one wrote into it.
+// Lock takes the lock that makes this process the user's only daemon. It is held until the file
+// is closed or the process ends. If another process holds it, the error is [ErrInUse] and names
+// that process, from what it wrote into the file.
 func Lock(path string) (*os.File, error) { return LockFor(path, "") }
 
-// LockFor is Lock by one who listens at socket, which the lock names.
+// LockFor is Lock for a process that listens at socket, which it writes into the file.
 func LockFor(path, socket string) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
@@ -102,7 +102,7 @@ func LockFor(path, socket string) (*os.File, error) {
 	}
 }
 
-// lockFile returns false and no error when the file was replaced meanwhile.
+// lockFile returns false and no error if the file was replaced meanwhile.
 func lockFile(f *os.File, path, socket string) (bool, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -119,7 +119,7 @@ func lockFile(f *os.File, path, socket string) (bool, error) {
 	}
 	now, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) || (err == nil && !os.SameFile(info, now)) {
-		return false, nil // somebody removed it before we had it: lock what is there now
+		return false, nil // somebody removed it before it was locked: lock what is there now
 	} else if err != nil {
 		return false, fmt.Errorf("lock %s: %w", path, err)
 	}
@@ -153,8 +153,8 @@ func flock(f *os.File) error {
 	return errors.Join(err, lockErr)
 }
 
-// holder is " by pid 123; `tgctl daemon stop` ends it", with what it takes to reach
-// one that listens elsewhere than at ours. It may not have written yet who it is.
+// holder returns, for an error, who holds the lock and how to end that process, for example "
+// by pid 123; `tgctl daemon stop` ends it". The holder may not have written yet who it is.
 func holder(f *os.File, ours string) string {
 	pid, socket := holderOf(f)
 	switch {
@@ -166,7 +166,7 @@ func holder(f *os.File, ours string) string {
 	return fmt.Sprintf(" by pid %d, which listens at %s; `THOUGHTGATE_CONTROL=%s tgctl daemon stop` ends it", pid, socket, socket)
 }
 
-// holderOf is what a holder has written, 0 and "" where it has not yet.
+// holderOf returns what a holder has written, 0 and "" if nothing yet.
 func holderOf(f *os.File) (pid int, socket string) {
 	b := make([]byte, 4096)
 	n, _ := f.ReadAt(b, 0)
@@ -178,8 +178,9 @@ func holderOf(f *os.File) (pid int, socket string) {
 	return pid, strings.TrimSpace(rest)
 }
 
-// Named is who holds the lock at path, and where that one listens, by what the file
-// says: it may have ended. It touches the lock of nobody who is just beginning.
+// Named returns who holds the lock at path and where that process listens, according to the
+// file: the process may have ended. It does not take the lock, so it does not disturb a process
+// that is starting.
 func Named(path string) (pid int, socket string) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -189,8 +190,8 @@ func Named(path string) (pid int, socket string) {
 	return holderOf(f)
 }
 
-// Holder returns the process that holds the lock at path, as far as it has said
-// so; 0 when nobody holds it.
+// Holder returns the process that holds the lock at path, as far as it has written that, and 0
+// if nobody holds it.
 func Holder(path string) (pid int, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -198,7 +199,7 @@ func Holder(path string) (pid int, err error) {
 	} else if err != nil {
 		return 0, fmt.Errorf("look who holds %s: %w", path, err)
 	}
-	defer f.Close() // which gives back what was taken
+	defer f.Close() // also releases the lock if it was taken
 	switch err := flock(f); {
 	case err == nil:
 		return 0, nil

@@ -20,7 +20,7 @@ import (
 const roleEnv = "SOCK_TEST_ROLE"
 
 var roles = map[string]func(args []string){
-	// connect says what became of its connection.
+	// connect reports the result of its connection.
 	"connect": func(args []string) {
 		c, err := net.Dial("unix", args[0])
 		if err != nil {
@@ -71,15 +71,14 @@ func again(role string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// other is a process that plays a role.
+// other is a process in a role.
 type other struct {
 	*exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Reader
 }
 
-// play starts a process in a role. It ends with the test, at the latest when
-// its input does.
+// play starts a process in a role. It ends with the test, at the latest when its input ends.
 func play(t *testing.T, cmd *exec.Cmd) *other {
 	t.Helper()
 	in, err := cmd.StdinPipe()
@@ -116,13 +115,13 @@ func (o *other) line(t *testing.T) string {
 
 const nobody = 65534
 
-// asNobody makes cmd run under another uid, and skips the test where we can't.
+// asNobody makes cmd run under another uid, and skips the test if that is not possible.
 func asNobody(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to play a second user")
 	}
-	// The test binary lies where nobody else can reach it.
+	// Other users can't reach the test binary where it is.
 	public := tempdir.New(t, "/tmp", "sock")
 	if err := os.Chmod(public, 0o755); err != nil {
 		t.Fatal(err)

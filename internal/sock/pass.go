@@ -14,13 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrDescriptors says that what came with the first byte of a connection is not what
-// should have.
+// ErrDescriptors reports that the first byte of a connection did not come with the expected
+// descriptors.
 var ErrDescriptors = errors.New("not the descriptors that should come")
 
-// Pass sends the zero byte that begins a connection which brings descriptors, and
-// them. When too many are under way between processes of the user, it tries again
-// until ctx ends. They stay the caller's.
+// Pass sends descriptors with a zero byte, the first byte of a connection. If too many of the
+// user's descriptors are in flight, it retries until ctx ends. The caller keeps its
+// descriptors.
 func Pass(ctx context.Context, c *net.UnixConn, fds ...int) error {
 	return pass(ctx, func() error {
 		_, _, err := c.WriteMsgUnix([]byte{0}, unix.UnixRights(fds...), nil)
@@ -46,15 +46,15 @@ func pass(ctx context.Context, send func() error) error {
 	}
 }
 
-// Passed are descriptors that came over a connection. Those that nobody has taken
-// are closed with it.
+// Passed holds descriptors that came over a connection. Those that nobody takes are closed with
+// it.
 type Passed struct {
 	mu  sync.Mutex
 	fds []int
 }
 
-// Take returns the descriptors, which are the caller's from then on, or nil when
-// somebody has taken them or the connection is closed.
+// Take returns the descriptors, which the caller owns then, or nil if they were taken before or
+// the connection is closed.
 func (p *Passed) Take() []int {
 	if p == nil {
 		return nil
@@ -71,14 +71,14 @@ func (p *Passed) close() { CloseAll(p.Take()) }
 // CloseAll closes descriptors.
 func CloseAll(fds []int) {
 	for _, fd := range fds {
-		_ = unix.Close(fd) // whose end it is has no use for an error
+		_ = unix.Close(fd) // an error is of no use to the owner
 	}
 }
 
-// Receive waits until the peer's first byte can be read, as long as the deadline of
-// the connection lets it. If that is the zero byte of [Pass] it is taken off, and
-// exactly n descriptors must have come with it; any other stays to be read, and
-// nothing has come. Receive is called once, before anything is read.
+// Receive waits until the peer's first byte can be read, up to the deadline of the connection.
+// If it is the zero byte of [Pass], Receive reads it, and exactly n descriptors must have come
+// with it. Receive leaves any other byte unread and returns nil: no descriptors came. It must
+// be called once, before anything is read.
 func (c *Conn) Receive(n int) (*Passed, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -118,7 +118,7 @@ func (c *Conn) Receive(n int) (*Passed, error) {
 	return p, nil
 }
 
-// receive calls read until it need not wait.
+// receive calls read until it does not return EAGAIN.
 func receive(raw syscall.RawConn, read func(fd int) (int, error)) (n int, err error) {
 	outer := raw.Read(func(fd uintptr) bool {
 		for {
@@ -133,8 +133,8 @@ func receive(raw syscall.RawConn, read func(fd int) (int, error)) (n int, err er
 	return n, os.NewSyscallError("recvmsg", err)
 }
 
-// receiveRights reads one byte and what came with it. The descriptors are the
-// caller's also when there is an error.
+// receiveRights reads one byte and the descriptors that came with it. The caller owns the
+// descriptors even if there is an error.
 func receiveRights(socket, n int) (read int, fds []int, err error) {
 	if receiveFlags == 0 {
 		syscall.ForkLock.RLock()

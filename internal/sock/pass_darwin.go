@@ -1,4 +1,4 @@
 package sock
 
-// receiveFlags are none: what is received is open over an exec at first.
+// receiveFlags is empty: received descriptors are not close-on-exec at first.
 const receiveFlags = 0

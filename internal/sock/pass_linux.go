@@ -2,5 +2,5 @@ package sock
 
 import "golang.org/x/sys/unix"
 
-// receiveFlags make what is received close on exec from the start.
+// receiveFlags makes received descriptors close-on-exec from the start.
 const receiveFlags = unix.MSG_CMSG_CLOEXEC

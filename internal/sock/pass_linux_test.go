@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// connection is a connection as a listener hands it out, and its other end.
+// connection returns a connection from a listener, and its other end.
 func connection(t *testing.T) (ours *Conn, theirs *net.UnixConn) {
 	t.Helper()
 	inner, err := Listen(filepath.Join(private(t), "s"))
@@ -37,7 +37,8 @@ func connection(t *testing.T) (ours *Conn, theirs *net.UnixConn) {
 	return accepted.(*Conn), c.(*net.UnixConn)
 }
 
-// watchedPipe is a pipe, and counts the descriptors of this process that lead to it.
+// watchedPipe returns a pipe, and a function that counts the descriptors of this process that
+// refer to it.
 func watchedPipe(t *testing.T) (r, w *os.File, count func() int) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -136,8 +137,7 @@ func TestReceive(t *testing.T) {
 	}
 }
 
-// Descriptors that nobody took are closed with the connection, also when it is
-// closed before they have come.
+// Descriptors that nobody took are closed with the connection, even if they arrive after Close.
 func TestNobodyTakesDescriptors(t *testing.T) {
 	_, w, count := watchedPipe(t)
 	for _, early := range []bool{false, true} {
@@ -158,7 +158,7 @@ func TestNobodyTakesDescriptors(t *testing.T) {
 	}
 }
 
-// Those of a connection that was never looked at are the kernel's to close.
+// The kernel closes the descriptors of a connection that was never read.
 func TestReceiveWaitsUntilTheDeadline(t *testing.T) {
 	ours, theirs := connection(t)
 	if err := ours.SetDeadline(time.Now().Add(10 * time.Millisecond)); err != nil {
@@ -175,8 +175,8 @@ func TestReceiveWaitsUntilTheDeadline(t *testing.T) {
 	}
 }
 
-// More descriptors under way than a user may have is no error as long as somebody
-// takes them off in time.
+// Exceeding the limit of descriptors in flight is no error as long as they are received in
+// time.
 func TestPassTriesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

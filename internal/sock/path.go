@@ -8,23 +8,21 @@ import (
 	"path/filepath"
 )
 
-// Paths are the three folders of one user's ThoughtGate, each absolute and
-// named thoughtgate where the platform has a folder for many programs.
+// Paths are the three folders of a user's ThoughtGate. Each is absolute, and named thoughtgate
+// if it lies in a folder shared with other programs.
 type Paths struct {
-	Config  string // what the user writes
-	State   string // what must outlive a reboot
+	Config  string // written by the user
+	State   string // must survive a reboot
 	Runtime string // the sockets and the lock
 }
 
-// DefaultPaths finds the folders by the environment. It makes nothing. A
-// variable that is set to a relative path is an error: each program would find
-// another folder.
+// DefaultPaths determines the folders from the environment. It creates nothing. A variable with
+// a relative path is an error: each program would use another folder.
 func DefaultPaths(getenv func(string) string) (Paths, error) {
 	return defaultPaths(getenv)
 }
 
-// absolute returns the value of a variable that names a folder, empty when it
-// is unset.
+// absolute returns the value of a variable that names a folder, empty if it is unset.
 func absolute(getenv func(string) string, name string) (string, error) {
 	value := getenv(name)
 	if value != "" && !filepath.IsAbs(value) {
@@ -41,43 +39,45 @@ func home(getenv func(string) string) (string, error) {
 	return dir, err
 }
 
-// ControlSocket is where tgctl and other surfaces connect.
+// ControlSocket returns the socket of tgctl and other surfaces.
 func (p Paths) ControlSocket() string { return filepath.Join(p.Runtime, "control.sock") }
 
-// ShimSocket is where shims connect. It serves only what an agent may be given.
+// ShimSocket returns the socket of tg-shim. It serves only what agents may use.
 func (p Paths) ShimSocket() string { return filepath.Join(p.Runtime, "shim.sock") }
 
-// LockFile is what the daemon holds a lock on as long as it runs.
+// LockFile returns the file that the daemon keeps locked while it runs.
 func (p Paths) LockFile() string { return filepath.Join(p.Runtime, "thoughtgated.lock") }
 
-// KeeperLock is what the daemon's keeper holds a lock on, where it has one.
+// KeeperLock returns the file that the daemon's keeper, if any, keeps locked.
 func (p Paths) KeeperLock() string { return filepath.Join(p.Runtime, "keeper.lock") }
 
-// StateLock is what the daemon holds a lock on likewise: of those that keep what they
-// know in the same folder there is one, wherever their sockets are.
+// StateLock returns another file that the daemon keeps locked: only one daemon may use a state
+// folder, wherever its sockets are.
 func (p Paths) StateLock() string { return filepath.Join(p.State, "thoughtgated.lock") }
 
-// AuditDir is where the record of calls and verdicts is written.
+// AuditDir returns the folder of the audit log.
 func (p Paths) AuditDir() string { return filepath.Join(p.State, "audit") }
 
-// StateDB holds approvals, grants, pins and sessions.
+// StateDB returns the database of approvals, grants, pins and sessions.
 func (p Paths) StateDB() string { return filepath.Join(p.State, "state.db") }
 
-// Rewrites is where it is noted what is made beside the configurations of agents.
+// Rewrites returns the folder of the records of what was created beside the configurations of
+// agents.
 func (p Paths) Rewrites() string { return filepath.Join(p.State, "rewrites") }
 
-// ExtensionsDir is where extensions are installed, each in a folder of its name.
+// ExtensionsDir returns the folder where extensions are installed, each in a folder with its
+// name.
 func (p Paths) ExtensionsDir() string { return filepath.Join(p.Config, "extensions") }
 
-// ConfigFile is the configuration, unless another was named.
+// ConfigFile returns the default configuration file.
 func (p Paths) ConfigFile() string { return filepath.Join(p.Config, "thoughtgate.yaml") }
 
-// LogFile is what a daemon that has no service manager logs to.
+// LogFile returns the log file of a daemon without a service manager.
 func (p Paths) LogFile() string { return filepath.Join(p.State, "thoughtgated.log") }
 
-// Prepare makes the state and the runtime folder with mode 0700 where they are
-// missing, and checks them where they are not. It changes nothing that it did
-// not make: an error says what is wrong and how to put it right.
+// Prepare creates the state and the runtime folder with mode 0700 if they are missing, and
+// checks them otherwise. It does not change existing folders: an error says what is wrong and
+// how to fix it.
 func (p Paths) Prepare() error {
 	for _, dir := range []string{p.State, p.Runtime} {
 		if err := makeDir(dir); err != nil {
@@ -91,13 +91,13 @@ func makeDir(dir string) error {
 	if !filepath.IsAbs(dir) {
 		return fmt.Errorf("make folder %q: the path must be absolute", dir)
 	}
-	// What is missing above is made for us alone as well.
+	// Missing folders above it are created for this user alone too.
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return fmt.Errorf("make folder %s: %w", dir, err)
 	}
 	err := os.Mkdir(dir, 0o700)
 	if err == nil {
-		err = os.Chmod(dir, 0o700) // whatever the umask left of it
+		err = os.Chmod(dir, 0o700) // regardless of the umask
 	} else if errors.Is(err, fs.ErrExist) {
 		err = nil
 	}
@@ -107,11 +107,11 @@ func makeDir(dir string) error {
 	return checkDir(dir)
 }
 
-// CheckPath refuses a path at which no socket can be made on this platform.
+// CheckPath returns an error if this platform can't create a socket at path.
 func CheckPath(path string) error { return checkLength(path) }
 
-// checkLength refuses a path that the platform can't bind. The kernel would cut
-// it off or refuse it with no more than "invalid argument".
+// checkLength returns an error for a path that the platform can't bind. The kernel would
+// truncate it or only report "invalid argument".
 func checkLength(path string) error {
 	if !filepath.IsAbs(path) {
 		return fmt.Errorf("socket path %q is not absolute", path)

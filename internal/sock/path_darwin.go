@@ -7,13 +7,13 @@ const (
 	maxSocketPath = 103
 	shorterPath   = "set HOME to a folder with a shorter path"
 
-	// Every user's first group is the same one here.
+	// All users have the same first group here.
 	ownGroups = false
 )
 
-// defaultPaths puts all three below one folder, as programs for macOS do. The
-// XDG variables are not looked at: what is started from the desktop lacks them,
-// and would find another daemon than what is started from a terminal.
+// defaultPaths puts all three in one folder, as programs for macOS do. It ignores the XDG
+// variables: programs started from the desktop lack them and would find another daemon than
+// those started from a terminal.
 func defaultPaths(getenv func(string) string) (Paths, error) {
 	home, err := home(getenv)
 	if err != nil {

@@ -7,8 +7,8 @@ const (
 	maxSocketPath = 107
 	shorterPath   = "set XDG_RUNTIME_DIR, or XDG_STATE_HOME where that is not set, to a folder with a shorter path"
 
-	// Where each user has a group of their own, that group may write to what
-	// lies above our folders.
+	// If each user has a group of their own, that group may have write access to the folders
+	// above.
 	ownGroups = true
 )
 

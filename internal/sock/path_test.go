@@ -33,7 +33,7 @@ func TestPathNames(t *testing.T) {
 func TestPrepare(t *testing.T) {
 	base := private(t)
 	p := Paths{State: filepath.Join(base, "a", "b", "state"), Runtime: filepath.Join(base, "a", "b", "state", "run")}
-	for range 2 { // the second time they are there
+	for range 2 { // the second time they exist
 		if err := p.Prepare(); err != nil {
 			t.Fatal(err)
 		}
@@ -48,8 +48,8 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-// A path that somebody else got to first, in each variant. What is refused for
-// a folder of ours is refused by all who use it.
+// All variants of a path that somebody else created first. All functions reject the same
+// folders.
 func TestSquattedFolder(t *testing.T) {
 	chown := func(t *testing.T, path string) {
 		if os.Geteuid() != 0 {

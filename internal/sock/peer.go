@@ -7,20 +7,19 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
-// Peer is the process that made a connection, as the kernel names it. Its
-// numbers are those of the moment it connected; that the pid is still its own
-// is what Alive tells. Its methods may be called by any number of goroutines.
+// Peer is the process that made a connection, as the kernel reports it. The ids are those at
+// the time of connecting; Alive reports whether the pid is still that of the process. Its
+// methods are safe for concurrent use.
 type Peer struct {
 	UID, GID uint32
 	*proc.Handle
 }
 
-// PeerOf asks the kernel who is at the other end of c. The error is
-// [ErrPeerGone] when that process has ended already, which leaves nothing to be
-// learned about it. The caller closes the Peer.
+// PeerOf returns the process at the other end of c. The error is [ErrPeerGone] if that process
+// has ended, since nothing can be learned about it then. The caller must close the Peer.
 //
-// Whatever is read about a pid should be read first and Alive asked afterwards:
-// if it still lives then, it was what was read about.
+// Read anything about a pid first and call Alive afterwards: if the process is alive then, what
+// was read is about it.
 func PeerOf(c *net.UnixConn) (*Peer, error) {
 	var is credentials
 	pidfd := -1
@@ -43,7 +42,7 @@ func PeerOf(c *net.UnixConn) (*Peer, error) {
 	return &Peer{is.uid, is.gid, handle}, nil
 }
 
-// credentials are what the kernel says of the other end; pid is 0 where it can't be told.
+// credentials are what the kernel reports about the other end; pid is 0 if unknown.
 type credentials struct {
 	uid, gid uint32
 	pid      int32

@@ -14,9 +14,9 @@ func credentialsOf(fd int) (credentials, error) {
 	return credentials{cred.Uid, cred.Gid, cred.Pid}, nil
 }
 
-// pidfdOf returns a pidfd of exactly the peer, which the kernel has handed out since
-// Linux 6.5. Before, it is -1, and one is opened by number, which is right unless the
-// peer has ended and its pid was used again since.
+// pidfdOf returns a pidfd of exactly the peer, which the kernel provides since Linux 6.5.
+// Before, it returns -1, and the caller opens one by pid, which is right unless the peer has
+// ended and its pid was reused.
 func pidfdOf(fd int) (int, error) {
 	pidfd, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD)
 	switch err {

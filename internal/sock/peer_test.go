@@ -85,8 +85,8 @@ func TestPeerAfterClose(t *testing.T) {
 	}
 }
 
-// A process that connects and ends at once can't be looked at any more, so
-// nothing that it sent counts.
+// A process that connects and ends at once can't be examined any more, so nothing that it sent
+// counts.
 func TestPeerThatHasGone(t *testing.T) {
 	l, path, refused := checked(t)
 	client := again("connect", path)
@@ -94,7 +94,7 @@ func TestPeerThatHasGone(t *testing.T) {
 	if err := client.Start(); err != nil {
 		t.Fatal(err)
 	}
-	// It waits in the queue; we look only after it has gone.
+	// The connection waits in the queue; it is accepted only after the process has ended.
 	raw, err := l.inner.AcceptUnix()
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestPeerThatHasGone(t *testing.T) {
 func TestSecondUserIsRefused(t *testing.T) {
 	l, path, refused := checked(t)
 	cmd := asNobody(t, again("connect", path))
-	// Even one who gets at the socket is not served.
+	// A user who can reach the socket is still refused.
 	dir := strings.TrimSuffix(path, "/x.sock")
 	if err := errors.Join(os.Chmod(dir, 0o777), os.Chmod(path, 0o777)); err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestSecondUserIsRefused(t *testing.T) {
 	if err := <-refused; !errors.Is(err, ErrUnsafe) || !strings.Contains(err.Error(), "uid 65534") {
 		t.Errorf("refused with %v", err)
 	}
-	// The next one of ours is.
+	// The next connection, from this user, is accepted.
 	d, err := net.Dial("unix", path)
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func TestSecondUserIsNotServedBy(t *testing.T) {
 	}
 }
 
-// One process opens far more connections than it may; another is still served.
+// One process opens far more connections than it may; another can still connect.
 func TestConnectionsPerProcess(t *testing.T) {
 	l, path, refused := checked(t)
 	l.PerProcess = 8
@@ -200,8 +200,7 @@ func TestConnectionsPerProcess(t *testing.T) {
 	} else {
 		c.Close()
 	}
-	// A place that is given back can be taken again, also when it is given
-	// back twice.
+	// A released place can be taken again, and releasing it twice has no further effect.
 	theirs[0].Close()
 	theirs[0].Close()
 	for i := range 2 {

@@ -9,13 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Remedy says what to do about an error of the file system that comes from a disk
-// that is full or from a folder that can't be written, and names the folder. It is
-// empty for any other error.
+// Remedy returns what to do about a file system error from a full disk or a folder without
+// write access, and names the folder. It returns an empty string for any other error.
 func Remedy(err error) string {
 	path := ""
 	var one *fs.PathError
-	var two *os.LinkError // of a rename
+	var two *os.LinkError // from a rename
 	switch {
 	case errors.As(err, &one):
 		path = one.Path
@@ -34,7 +33,7 @@ func Remedy(err error) string {
 	case !errors.Is(err, unix.EACCES), unix.Access(dir, unix.W_OK) == nil:
 		return ""
 	}
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) { // it was to be made
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) { // it was to be created
 		return "make " + dir + " writable for its owner"
 	}
 	return ""

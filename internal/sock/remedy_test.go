@@ -22,10 +22,10 @@ func TestRemedy(t *testing.T) {
 		{fmt.Errorf("lock: %w", &fs.PathError{Op: "write", Path: missing, Err: unix.EDQUOT}), "make room for " + dir},
 		{&fs.PathError{Op: "mkdir", Path: missing, Err: unix.EROFS}, "make " + dir + " writable: it is on a read-only file system"},
 		{&os.LinkError{Op: "rename", Old: "/a/b", New: missing, Err: unix.EROFS}, "make " + dir + " writable: it is on a read-only file system"},
-		{&fs.PathError{Op: "open", Path: missing, Err: unix.EACCES}, ""}, // the folder can be written
-		{&fs.PathError{Op: "open", Path: "/", Err: unix.EACCES}, ""},     // it is there, and can't be read
+		{&fs.PathError{Op: "open", Path: missing, Err: unix.EACCES}, ""}, // the folder is writable
+		{&fs.PathError{Op: "open", Path: "/", Err: unix.EACCES}, ""},     // it exists and can't be read
 		{&fs.PathError{Op: "open", Path: missing, Err: unix.ENOENT}, ""},
-		{&fs.PathError{Op: "write", Path: "named", Err: unix.ENOSPC}, ""}, // no place that could be named
+		{&fs.PathError{Op: "write", Path: "named", Err: unix.ENOSPC}, ""}, // no folder that could be named
 		{errors.New("no space left on device"), ""},
 		{nil, ""},
 	} {
@@ -34,7 +34,7 @@ func TestRemedy(t *testing.T) {
 		}
 	}
 	if os.Geteuid() == 0 {
-		return // who may write everywhere
+		return // root may write everywhere
 	}
 	if err := os.Chmod(dir, 0o500); err != nil {
 		t.Fatal(err)

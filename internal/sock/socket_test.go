@@ -172,7 +172,7 @@ func TestDialRefusals(t *testing.T) {
 	if _, err := Dial(t.Context(), path); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("nobody listens: %v, want ECONNREFUSED", err)
 	}
-	// Another user listens and the file has been made to look like ours.
+	// Another user listens, and the file has been made to look like one of this user.
 	open := private(t)
 	cmd := asNobody(t, again("squat", open+"/x.sock"))
 	if err := os.Chmod(open, 0o777); err != nil {

@@ -1,10 +1,10 @@
-// Package tempdir makes folders for tests that need one with a short path, as for a
-// socket, or elsewhere than t.TempDir makes it.
+// Package tempdir creates temporary folders for tests that need a short path, for example for a
+// socket, or another parent than that of t.TempDir.
 //
-// A test that is killed leaves its folders behind, and at times there is a build of
-// all programs in one. So each holds a mark that is locked for as long as the process
-// lives that made it, and whoever makes the next folder beside it first removes those
-// whose lock is free. Nothing without a mark of ours is ever touched.
+// A killed test leaves its folders behind, which may contain a build of all programs. So each
+// folder has a mark file that is locked while the process that created it lives, and the next
+// process that creates a folder with the same parent removes those whose lock is free. It never
+// touches a folder without such a mark.
 package tempdir
 
 import (
@@ -21,10 +21,10 @@ const (
 	markText = "A test of ThoughtGate made this folder. Once nobody holds a lock on this file, the next test removes it.\n"
 )
 
-// swept holds the folders in which this process has looked for what others left.
+// swept holds the parents that this process has swept.
 var swept sync.Map
 
-// New is [Make] for a test, at whose end the folder is removed.
+// New is [Make] for a test. It removes the folder when the test ends.
 func New(tb testing.TB, parent, pattern string) string {
 	tb.Helper()
 	dir, remove, err := Make(parent, pattern)
@@ -35,7 +35,7 @@ func New(tb testing.TB, parent, pattern string) string {
 	return dir
 }
 
-// Make is os.MkdirTemp with a mark in the folder. remove removes both.
+// Make is os.MkdirTemp with a mark file in the folder. remove removes both.
 func Make(parent, pattern string) (dir string, remove func(), err error) {
 	if parent == "" {
 		parent = os.TempDir()
@@ -48,7 +48,7 @@ func Make(parent, pattern string) (dir string, remove func(), err error) {
 	}
 	mark, err := os.OpenFile(filepath.Join(dir, markName), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err == nil {
-		// Whoever finds the text finds the lock.
+		// Take the lock first, so that a mark with text is always locked.
 		if err = unix.Flock(int(mark.Fd()), unix.LOCK_EX); err == nil {
 			_, err = mark.WriteString(markText)
 		}
@@ -64,19 +64,19 @@ func Make(parent, pattern string) (dir string, remove func(), err error) {
 	}, nil
 }
 
-// sweep removes the marked folders in parent whose makers are gone. What can't be
-// looked at or removed stays.
+// sweep removes the marked folders in parent whose creators have ended. It skips what it can't
+// examine or remove.
 func sweep(parent string) {
 	entries, _ := os.ReadDir(parent)
 	for _, entry := range entries {
-		if entry.IsDir() { // and no link
+		if entry.IsDir() { // false for a link
 			removeLeft(filepath.Join(parent, entry.Name()))
 		}
 	}
 }
 
 func removeLeft(dir string) {
-	// Without O_NONBLOCK a pipe of that name would hold us.
+	// Without O_NONBLOCK, opening a pipe would block.
 	mark, err := os.OpenFile(filepath.Join(dir, markName), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return

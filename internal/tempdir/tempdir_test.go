@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// childVar names the folder in which the test binary, started again, makes one.
+// childVar names the folder in which the restarted test binary creates one.
 const childVar = "TEMPDIR_TEST_PARENT"
 
 func TestMain(m *testing.M) {
@@ -25,8 +25,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child starts a process that makes a folder in parent, and returns the folder and how
-// to kill the process.
+// child starts a process that creates a folder in parent, and returns the folder and a function
+// that kills the process.
 func child(t *testing.T, parent string) (dir string, kill func()) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -59,8 +59,8 @@ func child(t *testing.T, parent string) (dir string, kill func()) {
 	return strings.TrimSpace(line), kill
 }
 
-// What a killed test has left is removed by the next one, with all that is in it.
-// What a test that runs has made stays, and so does what nobody of us has made.
+// The next test removes what a killed test has left, with all that is in it. It keeps the
+// folders of running tests, and everything else.
 func TestSweep(t *testing.T) {
 	parent := t.TempDir()
 	lives, _ := child(t, parent)

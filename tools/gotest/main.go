@@ -1,13 +1,12 @@
-// Gotest runs `go test` and prints what it prints, but at the end the tests that
-// were skipped, each with its reason: a skip that nobody sees is a test that
-// nobody misses.
+// Gotest runs `go test` and prints its output, followed by the tests that were skipped, each
+// with its reason: nobody misses a test whose skip nobody sees.
 //
 // Usage:
 //
 //	go run -C tools ./gotest FOLDER ARGUMENT... [-- FOLDER ARGUMENT...]...
 //
-// In each FOLDER it runs `go test ARGUMENT...`, one after the other, whatever
-// came of the one before. Its exit status is 0 if that of all was, and else 1.
+// It runs `go test ARGUMENT...` in each FOLDER, one after the other, even if one fails. Its
+// exit code is 0 if all runs succeeded, and 1 otherwise.
 package main
 
 import (
@@ -21,7 +20,7 @@ import (
 )
 
 func main() {
-	// What ends the tests ends go test, whose last words are still to be printed.
+	// A signal that ends the tests ends go test, whose last output must still be printed.
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM)
 	runs := split(os.Args[1:])
 	if len(runs) == 0 {
@@ -41,7 +40,7 @@ func main() {
 	}
 }
 
-// split returns what stands between each "--".
+// split returns the arguments between each "--".
 func split(args []string) (runs [][]string) {
 	for len(args) > 0 {
 		end := slices.Index(args, "--")
@@ -69,7 +68,7 @@ func testIn(r *report, dir string, args []string) error {
 	}
 	if err := r.read(out); err != nil {
 		fmt.Fprintln(os.Stderr, "gotest:", err)
-		_, _ = io.Copy(os.Stdout, out) // as it comes: go test must not wait for a reader
+		_, _ = io.Copy(os.Stdout, out) // as it arrives: go test must not wait for a reader
 	}
 	return cmd.Wait()
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// An npm that is there but fails costs the tests that need what it fetches, and no
-// other; nothing half fetched stays to be taken for the whole.
+// If npm exists but fails, only the tests that need what it installs are affected, and no
+// partial installation is left that would be taken for a complete one.
 func TestMakeGoesOnWhereNpmFails(t *testing.T) {
 	if _, err := exec.LookPath("make"); err != nil {
 		t.Skip("make is not here")

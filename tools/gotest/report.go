@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// mostOfTest is how much of what one failed test printed is printed: its beginning
-// and its end, half each.
+// mostOfTest is the maximum length of the output of a failed test that is printed, in bytes:
+// half from its beginning and half from its end.
 const mostOfTest = 64 << 10
 
 // event is a line of `go test -json`, see `go doc test2json`.
@@ -20,19 +20,19 @@ type event struct {
 	Action, Package, Test, Output string
 }
 
-// report prints what came of tests, and remembers what was skipped.
+// report prints the results of tests and remembers which were skipped.
 type report struct {
 	to      io.Writer
-	printed map[string]map[string]*text // by package and test, while it runs
-	skipped map[string][]string         // by reason: the tests
+	printed map[string]map[string]*text // output by package and test, while it runs
+	skipped map[string][]string         // tests by reason
 }
 
 func newReport(to io.Writer) *report {
 	return &report{to: to, printed: map[string]map[string]*text{}, skipped: map[string][]string{}}
 }
 
-// read takes what `go test -json` prints. A line that is no event, as from a tool
-// that go test runs, is printed as it is.
+// read handles the output of `go test -json`. A line that is no event, for example from a tool
+// that go test runs, is printed unchanged.
 func (r *report) read(from io.Reader) error {
 	in := bufio.NewReader(from)
 	for {
@@ -90,10 +90,10 @@ func (r *report) take(e event) {
 	}
 }
 
-// logged is how a test's own words begin: the place in its file.
+// logged matches the start of a test's log message: the position in its file.
 var logged = regexp.MustCompile(`(?m)^ *[^ :\n]+\.go:[0-9]+: `)
 
-// reason is the last that a test that was skipped said.
+// reason returns the last message of a skipped test.
 func reason(printed string) string {
 	at := logged.FindAllStringIndex(printed, -1)
 	if len(at) == 0 {
@@ -104,7 +104,7 @@ func reason(printed string) string {
 	return strings.Join(strings.Fields(said), " ")
 }
 
-// printSkips lists what was skipped: each reason with its tests.
+// printSkips lists the reasons for skips, each with its tests.
 func (r *report) printSkips() {
 	if len(r.skipped) == 0 {
 		return
@@ -122,7 +122,7 @@ func (r *report) printSkips() {
 	}
 }
 
-// text is what a test printed, without its middle if it is long.
+// text is the output of a test, without its middle if it is long.
 type text struct {
 	head, tail []byte
 	lost       int
@@ -134,7 +134,7 @@ func (t *text) add(s string) {
 		t.head, s = append(t.head, s[:n]...), s[n:]
 	}
 	t.tail = append(t.tail, s...)
-	if over := len(t.tail) - mostOfTest/2; over > mostOfTest { // seldom, as it copies
+	if over := len(t.tail) - mostOfTest/2; over > mostOfTest { // rarely, since it copies
 		t.tail, t.lost = append([]byte(nil), t.tail[over:]...), t.lost+over
 	}
 }

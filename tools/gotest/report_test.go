@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// What passes is a line for its package, what fails is printed, and what was
-// skipped stands at the end with its reason.
+// A package that passes is one line, failures are printed, and skipped tests are listed at the
+// end with their reasons.
 func TestReport(t *testing.T) {
 	var in strings.Builder
 	put := func(action, test, output string) {
@@ -78,7 +78,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// The error is that of go test, also where nothing can be built.
+// The error is that of go test, also if nothing can be built.
 func TestFailuresAreToldOn(t *testing.T) {
 	for name, test := range map[string]struct {
 		body string

@@ -1,11 +1,11 @@
-// Loc counts the lines of product code, a package each.
+// Loc counts the lines of product code in each package.
 //
 //	go -C tools run ./loc ..                  one tree
-//	go -C tools run ./loc .. ../../before     two, side by side: the second is the earlier one
+//	go -C tools run ./loc .. ../../before     two trees, side by side: the second is the older
 //
-// A line counts if it holds a token: blank lines and comments don't, and a string
-// of several lines counts each. Generated code, tests, the material of tests,
-// benchmarks and tools don't count, nor do other languages.
+// A line counts if it contains a token: blank lines and comments don't count, and each line of
+// a multi-line string does. Generated code, tests, test fixtures, benchmarks, tools and other
+// languages don't count.
 package main
 
 import (
@@ -49,7 +49,7 @@ func main() {
 	print(counts)
 }
 
-// count returns how many lines of code each folder of a tree has.
+// count returns the number of lines of code in each folder of a tree.
 func count(tree string) (map[string]int, error) {
 	lines := map[string]int{}
 	err := filepath.WalkDir(tree, func(path string, d fs.DirEntry, err error) error {
@@ -83,7 +83,7 @@ func count(tree string) (map[string]int, error) {
 	return lines, err
 }
 
-// linesOf returns how many lines of source hold a token.
+// linesOf returns the number of lines of source that contain a token.
 func linesOf(source []byte) int {
 	files := token.NewFileSet()
 	file := files.AddFile("", -1, len(source))

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// archive makes a compressed archive of files, in a folder of the archive's
-// name. Folders are not listed: whoever unpacks has them as their umask says.
+// archive returns a compressed archive of files, in a folder with the archive's name. It does
+// not list folders, so that they are created with the user's umask.
 func (r *release) archive(name string, files []file) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
@@ -32,9 +32,9 @@ func (r *release) archive(name string, files []file) ([]byte, error) {
 	return zipped(b.Bytes()), nil
 }
 
-// sums writes SHA256SUMS over all that lies in dir, as sha256sum checks it.
+// sums writes SHA256SUMS of all files in dir, in the format of sha256sum.
 func sums(dir string) error {
-	entries, err := os.ReadDir(dir) // by name
+	entries, err := os.ReadDir(dir) // sorted by name
 	if err != nil {
 		return err
 	}

@@ -13,29 +13,29 @@ import (
 	"strings"
 )
 
-// program is one of ours, built.
+// program is one of our programs, built.
 type program struct {
 	name    string
-	source  string // where it is in the repository
-	place   string // the folder below a prefix that it is installed in
+	source  string // its folder in the repository
+	place   string // installation folder below a prefix
 	content []byte
 }
 
-// programNames are the three, in the order in which they are listed.
+// programNames are the three programs, in the order in which they are listed.
 var programNames = []string{"tg-shim", "tgctl", "thoughtgated"}
 
-// extensionsIn is where extensions that ship lie, in the repository and below
+// extensionsIn is the folder of the included extensions, in the repository and below
 // libexec/thoughtgate.
 const extensionsIn = "extensions"
 
-// extension is one of those that ship.
+// extension is an included extension.
 type extension struct {
 	name   string
-	module bool // it is a program in Go, of a module of its own
-	main   bool // it is a program in Go
+	module bool // a Go program with a module of its own
+	main   bool // a Go program
 }
 
-// extensions lists those of the repository, by name.
+// extensions returns the extensions of the repository, sorted by name.
 func (r *release) extensions() ([]extension, error) {
 	manifests, err := filepath.Glob(filepath.Join(r.top, extensionsIn, "*", "extension.yaml"))
 	if err == nil && len(manifests) == 0 {
@@ -50,7 +50,7 @@ func (r *release) extensions() ([]extension, error) {
 	return all, err
 }
 
-// programs builds ours and those of the extensions for a platform, once.
+// programs builds our programs and those of the extensions for a platform, once.
 func (r *release) programs(ctx context.Context, p platform) ([]program, error) {
 	if built, ok := r.built[p]; ok {
 		return built, nil
@@ -63,7 +63,7 @@ func (r *release) programs(ctx context.Context, p platform) ([]program, error) {
 	var built []program
 	for _, name := range programNames {
 		place := "bin"
-		if name == "tg-shim" { // nobody calls it by its name
+		if name == "tg-shim" { // users do not run it themselves
 			place = "libexec/thoughtgate"
 		}
 		built = append(built, program{name: name, source: "cmd/" + name, place: place})
@@ -99,7 +99,7 @@ func (r *release) programs(ctx context.Context, p platform) ([]program, error) {
 	return built, nil
 }
 
-// moduleOf is the module of the repository that a program is in.
+// moduleOf returns the module of the repository that a program is in.
 func (r *release) moduleOf(one program) string {
 	if _, err := os.Stat(filepath.Join(r.top, one.source, "go.mod")); err == nil {
 		return one.source
@@ -107,7 +107,7 @@ func (r *release) moduleOf(one program) string {
 	return "."
 }
 
-// build puts the programs of a module into dir.
+// build builds the programs of a module into dir.
 func (r *release) build(ctx context.Context, p platform, module string, programs []program, dir string) error {
 	args := []string{"-C", module, "build", "-trimpath", "-buildvcs=false", "-tags", "grpcnotrace",
 		"-ldflags", "-s -w -buildid= -X main.release=" + r.number, "-o", dir + string(filepath.Separator)}
@@ -126,8 +126,8 @@ func (r *release) build(ctx context.Context, p platform, module string, programs
 	return err
 }
 
-// command is a command at the top of the repository, without the settings of
-// who builds that would change what is built.
+// command returns a command that runs at the top of the repository, without the user's settings
+// that would change the build.
 func (r *release) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = r.top
@@ -143,7 +143,7 @@ func (r *release) command(ctx context.Context, name string, args ...string) *exe
 	return cmd
 }
 
-// output runs cmd and returns what it prints; its complaints are in the error.
+// output runs cmd and returns its output. The error includes its standard error.
 func output(cmd *exec.Cmd) ([]byte, error) {
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
@@ -153,21 +153,21 @@ func output(cmd *exec.Cmd) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// texts is what is the same on all platforms.
+// texts are the files that are the same on all platforms.
 type texts struct {
-	man         []file // by name, as tgctl.1
+	man         []file // named as tgctl.1
 	completions map[string][]byte
 	units       []file // for systemd
 	launchd     []file
 	docs        []file // README.md, docs/policies.md and so on
-	extensions  []file // but for their programs, as libexec/thoughtgate/extensions/scrubber/extension.yaml
+	extensions  []file // without their programs, as libexec/thoughtgate/extensions/scrubber/extension.yaml
 	license     []byte
 	copyright   []byte
 	overrides   []byte
 }
 
-// texts asks a tgctl for this machine for pages and completions, and reads the
-// rest from the repository.
+// texts gets manual pages and completions from a tgctl for this machine, and reads the rest
+// from the repository.
 func (r *release) texts(ctx context.Context) (*texts, error) {
 	dir, err := os.MkdirTemp("", "packages-")
 	if err != nil {
@@ -200,7 +200,7 @@ func (r *release) texts(ctx context.Context) (*texts, error) {
 	return t, r.read(t)
 }
 
-// read adds what lies in the repository.
+// read adds the files of the repository.
 func (r *release) read(t *texts) error {
 	written, err := below(filepath.Join(r.top, "packaging/man"), "", "*.[1-8]")
 	if err != nil {
@@ -243,8 +243,8 @@ func (r *release) read(t *texts) error {
 	return nil
 }
 
-// extensionFiles are the manifests and pages of the extensions, and what is no
-// program in Go, without its tests.
+// extensionFiles returns the manifests and pages of the extensions, and the programs that are
+// not in Go, without their tests.
 func (r *release) extensionFiles() ([]file, error) {
 	all, err := r.extensions()
 	var files []file
@@ -269,8 +269,8 @@ func (r *release) extensionFiles() ([]file, error) {
 	return files, err
 }
 
-// below reads the files of dir that match pattern, of which there must be some,
-// and puts prefix before their names.
+// below reads the files of dir that match pattern and prepends prefix to their names. No match
+// is an error.
 func below(dir, prefix, pattern string) ([]file, error) {
 	names, err := filepath.Glob(filepath.Join(dir, pattern))
 	if err != nil {

@@ -9,18 +9,18 @@ import (
 	"strings"
 )
 
-// file is one file as it will lie where it is installed.
+// file is a file of an archive or a package.
 type file struct {
-	path    string // with slashes, from the top of the archive or the root
+	path    string // with slashes, relative to the top of the archive or the root
 	mode    fs.FileMode
 	content []byte
-	license bool // rpm marks it so
+	license bool // rpm marks it as a license
 }
 
 func text(path string, content []byte) file { return file{path: path, mode: 0o644, content: content} }
 
-// installed is where programs, pages and completions lie below a prefix. zsh
-// and fish look in folders of their own for what packages bring.
+// installed returns the programs, pages and completions, with their places below a prefix. zsh
+// and fish have folders of their own for completions from packages.
 func installed(programs []program, t *texts, zsh, fish string) []file {
 	var files []file
 	for _, p := range programs {
@@ -36,8 +36,8 @@ func installed(programs []program, t *texts, zsh, fish string) []file {
 		text(path.Join("share/fish", fish, "tgctl.fish"), t.completions["fish"]))
 }
 
-// forArchive is what an archive holds. bin, libexec and share can be copied to
-// any prefix; units and the like want their paths changed, and lie apart.
+// forArchive returns the files of an archive. bin, libexec and share can be copied to any
+// prefix; the units are separate, since their paths must be changed.
 func forArchive(p platform, programs []program, t *texts, notices []byte) []file {
 	files := installed(programs, t, "site-functions", "vendor_completions.d")
 	files = append(files, t.docs...)
@@ -53,8 +53,7 @@ func forArchive(p platform, programs []program, t *texts, notices []byte) []file
 	return ordered(files)
 }
 
-// forPackage is what deb and rpm packages have in common, with its place below
-// the root.
+// forPackage returns the files that deb and rpm packages have in common, relative to the root.
 func forPackage(programs []program, t *texts, zsh string) []file {
 	files := installed(programs, t, zsh, "vendor_completions.d")
 	for i, f := range files {
@@ -63,7 +62,7 @@ func forPackage(programs []program, t *texts, zsh string) []file {
 		}
 	}
 	for _, doc := range t.docs {
-		if doc.path != "CHANGELOG.md" { // which each places in its own way
+		if doc.path != "CHANGELOG.md" { // each package format has its own place for it
 			doc.path = "share/doc/thoughtgate/" + doc.path
 			files = append(files, doc)
 		}
@@ -79,8 +78,8 @@ func forPackage(programs []program, t *texts, zsh string) []file {
 	return files
 }
 
-// preset leaves all units disabled, where a system would enable what is
-// installed.
+// preset returns a systemd preset that disables all units, since a system may otherwise enable
+// what is installed.
 func preset(units []file) []byte {
 	lines := "# Whether agents are governed is for each user to say.\n"
 	for _, unit := range units {
@@ -89,7 +88,7 @@ func preset(units []file) []byte {
 	return []byte(lines)
 }
 
-// forDeb adds what Debian wants.
+// forDeb adds the files that Debian requires.
 func (r *release) forDeb(programs []program, t *texts, notices []byte) []file {
 	files := forPackage(programs, t, "vendor-completions")
 	for name, content := range map[string][]byte{
@@ -104,7 +103,7 @@ func (r *release) forDeb(programs []program, t *texts, notices []byte) []file {
 	return ordered(files)
 }
 
-// forRPM adds what Fedora wants.
+// forRPM adds the files that Fedora requires.
 func forRPM(programs []program, t *texts, notices []byte) []file {
 	files := forPackage(programs, t, "site-functions")
 	files = append(files, text("usr/share/doc/thoughtgate/CHANGELOG.md", changelog(t)))
@@ -121,22 +120,21 @@ func changelog(t *texts) []byte {
 	return t.docs[i].content
 }
 
-// ordered sorts files by where they lie: a map that was read above, or a file
-// system, has another order each time.
+// ordered sorts files by path: maps and file systems return them in varying order.
 func ordered(files []file) []file {
 	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.path, b.path) })
 	return files
 }
 
-// zipped compresses without a name and a time.
+// zipped compresses content without a name and a time.
 func zipped(content []byte) []byte {
 	var b bytes.Buffer
 	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
 	if err != nil {
-		panic(err) // the level is one
+		panic(err) // the level is valid
 	}
 	if _, err := w.Write(content); err != nil {
-		panic(err) // memory takes it
+		panic(err) // a buffer does not fail
 	}
 	if err := w.Close(); err != nil {
 		panic(err)

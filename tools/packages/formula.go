@@ -7,8 +7,7 @@ import (
 	"text/template"
 )
 
-// formula writes a Homebrew formula for the archives that were made. Without one
-// for each platform there is none to write.
+// formula writes a Homebrew formula for the archives, unless a platform's archive is missing.
 func (r *release) formula(archives map[platform]string, dir string) error {
 	type download struct{ URL, Sum string }
 	data := struct {

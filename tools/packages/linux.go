@@ -25,7 +25,7 @@ held until a person answers. It consists of a daemon for each user, a shim for
 each server, and the command line tool tgctl.`
 )
 
-// linuxPackages makes the deb and the rpm package of a platform.
+// linuxPackages creates the deb and the rpm package of a platform.
 func (r *release) linuxPackages(p platform, programs []program, t *texts, notices []byte, out string) error {
 	if err := r.pack(deb.Default, r.info(p), r.forDeb(programs, t, notices), out); err != nil {
 		return fmt.Errorf("deb: %w", err)
@@ -36,8 +36,8 @@ func (r *release) linuxPackages(p platform, programs []program, t *texts, notice
 	return nil
 }
 
-// info is what a package says of itself. There are no scripts: nothing has to be
-// done when it comes, and user units are enabled by each user.
+// info returns the metadata of a package. It has no scripts: nothing must be done on
+// installation, and each user enables the user units.
 func (r *release) info(p platform) *nfpm.Info {
 	return &nfpm.Info{
 		Name: "thoughtgate", Arch: p.arch, Platform: p.os,
@@ -46,13 +46,13 @@ func (r *release) info(p platform) *nfpm.Info {
 		Maintainer: maintainer, Description: about, Homepage: homepage, License: "Apache-2.0",
 		MTime: r.date, DisableGlobbing: true,
 		Overridables: nfpm.Overridables{
-			Recommends: []string{"python3"}, // the extension pathguard is written in it
+			Recommends: []string{"python3"}, // for the extension pathguard
 			RPM:        nfpm.RPM{BuildHost: "thoughtgate", Summary: summary, Packager: maintainer},
 		},
 	}
 }
 
-// pack writes files as a package into out. The library takes them from disk.
+// pack writes files as a package into out. The library reads them from disk.
 func (r *release) pack(packager nfpm.Packager, info *nfpm.Info, content []file, out string) error {
 	dir, err := os.MkdirTemp("", "packages-")
 	if err != nil {
@@ -73,7 +73,7 @@ func (r *release) pack(packager nfpm.Packager, info *nfpm.Info, content []file, 
 		}
 		info.Contents = append(info.Contents, c)
 	}
-	// What rpm forgets when it removes, if nobody owns it.
+	// rpm does not remove folders that no package owns.
 	if packager == nfpm.Packager(rpm.DefaultRPM) {
 		folders := []string{"/usr/libexec/thoughtgate", "/usr/share/doc/thoughtgate", "/usr/share/doc/thoughtgate/docs", "/usr/share/licenses/thoughtgate"}
 		for _, folder := range append(folders, extensionFolders(content)...) {
@@ -83,7 +83,7 @@ func (r *release) pack(packager nfpm.Packager, info *nfpm.Info, content []file, 
 			})
 		}
 	}
-	// A name is made from a copy: asking for it changes the architecture.
+	// The name is computed from a copy, since that changes the architecture.
 	name := *info
 	f, err := os.Create(filepath.Join(out, packager.ConventionalFileName(&name)))
 	if err != nil {
@@ -96,7 +96,7 @@ func (r *release) pack(packager nfpm.Packager, info *nfpm.Info, content []file, 
 	return err
 }
 
-// extensionFolders are the folders that extensions among files lie in.
+// extensionFolders returns the folders of the extensions among the files.
 func extensionFolders(content []file) []string {
 	const in = "usr/libexec/thoughtgate/" + extensionsIn
 	folders := []string{"/" + in}
@@ -108,8 +108,8 @@ func extensionFolders(content []file) []string {
 	return folders
 }
 
-// debianChangelog is the changelog of the package, which adds nothing to that of
-// what is in it.
+// debianChangelog returns the changelog of the Debian package, which only refers to that of
+// ThoughtGate.
 func (r *release) debianChangelog() []byte {
 	return fmt.Appendf(nil, "thoughtgate (%s-1) unstable; urgency=medium\n\n  * Packaged by the project. What is new stands in changelog.gz.\n\n -- %s  %s\n",
 		r.number, maintainer, r.date.Format(time.RFC1123Z))

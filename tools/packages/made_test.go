@@ -17,18 +17,17 @@ import (
 	"time"
 )
 
-// here is the platform that the tests make everything for.
+// here is the platform for which the tests create everything.
 var here = platform{"linux", runtime.GOARCH}
 
 func testRelease() *release {
 	return &release{number: "1.2.3", date: time.Unix(1795000000, 0).UTC(), top: "../.."}
 }
 
-// madeIn is the folder above the one that madeOnce returns, empty until then.
+// madeIn is the parent of the folder that madeOnce returns, empty until then.
 var madeIn string
 
-// madeOnce is the folder in which everything is made for here, by the whole
-// program.
+// madeOnce returns the folder in which the complete program has created everything for here.
 var madeOnce = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "packages-test-")
 	if err != nil {
@@ -47,7 +46,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// made returns the path of the one file that was made with this end.
+// made returns the path of the only created file with this suffix.
 func made(t *testing.T, end string) string {
 	t.Helper()
 	dir, err := madeOnce()
@@ -61,7 +60,7 @@ func made(t *testing.T, end string) string {
 	return found[0]
 }
 
-// tool skips a test where a program is not installed.
+// tool skips a test if a program is not installed.
 func tool(t *testing.T, name string) {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {
@@ -69,7 +68,7 @@ func tool(t *testing.T, name string) {
 	}
 }
 
-// ran runs a program, which must succeed, and returns what it prints on both.
+// ran runs a program, which must succeed, and returns its output and error output.
 func ran(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(name, args...).CombinedOutput()
@@ -79,8 +78,8 @@ func ran(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// expected is what a package holds, with the pages of tgctl's verbs and the
-// documentation as one line each.
+// expected returns the content of a package, with one line each for the pages of tgctl's
+// commands and for the documentation.
 func expected(t *testing.T, more ...string) []string {
 	t.Helper()
 	want := append(more,
@@ -123,7 +122,7 @@ func expected(t *testing.T, more ...string) []string {
 	return want
 }
 
-// summedUp is a sorted list with the many pages as one line.
+// summedUp returns a sorted list with one line for the many pages.
 func summedUp(lines []string) []string {
 	for i, line := range lines {
 		dir, name := filepath.Split(line)
@@ -152,7 +151,7 @@ func differ(t *testing.T, got, want []string) {
 	}
 }
 
-// entries reads the archive at path.
+// entries returns the entries of the archive at path.
 func entries(t *testing.T, path string) []*tar.Header {
 	t.Helper()
 	content, err := os.ReadFile(path)
@@ -176,7 +175,7 @@ func entries(t *testing.T, path string) []*tar.Header {
 	}
 }
 
-// tree lists all that lies below dir, but for what is below the folders except.
+// tree lists everything below dir, except what is below the folders except.
 func tree(t *testing.T, dir string, except ...string) []string {
 	t.Helper()
 	var found []string

@@ -1,15 +1,14 @@
-// Packages makes what a release of ThoughtGate consists of: deb and rpm packages,
-// archives, a Homebrew formula, a bill of materials for each platform, and the
-// sums of them all.
+// Packages creates the files of a release of ThoughtGate: deb and rpm packages, archives, a
+// Homebrew formula, a bill of materials for each platform, and the checksums of all of them.
 //
-// A step makes files in memory (content.go) from what go build, tgctl and the
-// repository give; the next puts them into an archive or a package. Nothing that
-// differs between machines enters: all times are that of the commit, all owners
-// root, and the programs hold no path of the folder they were built in. So who
-// builds the same commit with the same Go gets the same sums.
+// A first step creates files in memory (content.go) from go build, tgctl and the repository;
+// a second step puts them into an archive or a package. Nothing that differs between machines
+// is included: all times are that of the commit, all owners are root, and the programs do not
+// contain the path of the build folder. So building the same commit with the same Go gives the
+// same checksums.
 //
-// It is a module of its own, so that nfpm and what it needs stay out of those of
-// the programs and of the other tools.
+// It is a separate module, so that nfpm and its dependencies stay out of the modules of the
+// programs and of the other tools.
 //
 // Usage:
 //
@@ -37,7 +36,7 @@ func main() {
 	}
 }
 
-// everywhere are the platforms that a release is made for.
+// everywhere lists the platforms of a release.
 const everywhere = "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64"
 
 func run(ctx context.Context, args []string) error {
@@ -69,19 +68,19 @@ func run(ctx context.Context, args []string) error {
 	return r.make(ctx, targets, *out)
 }
 
-// release is one state of the sources, of which packages are made.
+// release is one state of the sources, to be packaged.
 type release struct {
-	number string    // as packages have it, so that later ones are greater
+	number string    // version in the form of packages, so that later ones are greater
 	date   time.Time // of the commit, in UTC
 	top    string    // of the repository
 
 	built map[platform][]program
 }
 
-// platform is what programs are built for, in the words of Go.
+// platform is a target platform, with Go's names.
 type platform struct{ os, arch string }
 
-// make leaves in out what is made for targets, and nothing else.
+// make creates in out the files for targets, and removes everything else there.
 func (r *release) make(ctx context.Context, targets []platform, out string) error {
 	if err := os.RemoveAll(out); err != nil {
 		return err
@@ -93,7 +92,7 @@ func (r *release) make(ctx context.Context, targets []platform, out string) erro
 	if err != nil {
 		return err
 	}
-	archives := map[platform]string{} // their names
+	archives := map[platform]string{} // names
 	for _, p := range targets {
 		fmt.Fprintf(os.Stderr, "packages: %s/%s\n", p.os, p.arch)
 		if archives[p], err = r.makeFor(ctx, p, texts, out); err != nil {
@@ -106,7 +105,7 @@ func (r *release) make(ctx context.Context, targets []platform, out string) erro
 	return sums(out)
 }
 
-// makeFor makes what is made for one platform, and returns the archive's name.
+// makeFor creates the files for one platform and returns the archive's name.
 func (r *release) makeFor(ctx context.Context, p platform, texts *texts, out string) (string, error) {
 	programs, err := r.programs(ctx, p)
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 	"strings"
 )
 
-// legal are the names of files that have to go with copies of a module.
+// legal matches the names of files that must accompany copies of a module.
 var legal = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|copyright|patents)([.-].*)?$`)
 
-// notices are the licenses of all that is linked into the programs: most ask
-// that their text goes with every copy. A module without one is an error.
+// notices returns the licenses of everything that is linked into the programs: most require
+// that their text accompanies every copy. A module without one is an error.
 func (r *release) notices(ctx context.Context, programs []program) ([]byte, error) {
 	dirs := map[string]string{}
-	modules := map[string]string{} // their paths, by path and version
+	modules := map[string]string{} // paths, by path and version
 	for _, one := range programs {
 		if err := r.moduleDirs(ctx, r.moduleOf(one), dirs); err != nil {
 			return nil, err
@@ -36,7 +36,7 @@ func (r *release) notices(ctx context.Context, programs []program) ([]byte, erro
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "ThoughtGate %s is linked with the modules below, whose licenses follow.\n"+
 		"The source of each is what `go mod download` fetches under its name; the bill of materials has the versions.\n", r.number)
-	before := "" // the notice before, which that of another version mostly equals
+	before := "" // the previous notice, which is often the same for another version
 	for _, name := range slices.Sorted(maps.Keys(modules)) {
 		texts, err := legalTexts(dirs[name])
 		if err != nil {
@@ -52,7 +52,7 @@ func (r *release) notices(ctx context.Context, programs []program) ([]byte, erro
 		}
 		before = one.String()
 	}
-	// What was taken over as data has its license beside it.
+	// Data that was copied from other projects has its license beside it.
 	for _, kept := range []string{"daemon/facts/rules.LICENSE"} {
 		content, err := os.ReadFile(filepath.Join(r.top, kept))
 		if err != nil {
@@ -70,7 +70,8 @@ func notice(b *bytes.Buffer, of string, texts []file) {
 	}
 }
 
-// key names a module in one version. The library of Go has the one that builds.
+// key returns the name of a module in one version. The standard library has no version of its
+// own: it is that of the Go that builds.
 func key(path, version string) string {
 	if path == "std" {
 		return path
@@ -78,8 +79,8 @@ func key(path, version string) string {
 	return path + "@" + version
 }
 
-// moduleDirs adds to dirs where the source of each module that one of the
-// repository needs lies on this machine, by key.
+// moduleDirs adds to dirs the source folder on this machine of each module that a module of the
+// repository requires, by key.
 func (r *release) moduleDirs(ctx context.Context, of string, dirs map[string]string) error {
 	out, err := output(r.command(ctx, "go", "-C", of, "list", "-m", "-f", "{{.Path}}@{{.Version}}\t{{.Dir}}", "all"))
 	if err != nil {
@@ -92,7 +93,7 @@ func (r *release) moduleDirs(ctx context.Context, of string, dirs map[string]str
 	dirs["std"] = strings.TrimSpace(string(root))
 	for line := range strings.Lines(string(out)) {
 		name, dir, _ := strings.Cut(strings.TrimSpace(line), "\t")
-		if dir != "" { // else it is in the graph, and nothing of it is built
+		if dir != "" { // otherwise it is in the graph, but not built
 			dirs[name] = dir
 		}
 	}

@@ -66,7 +66,7 @@ func TestRPMHolds(t *testing.T) {
 		"-rw-r--r-- /usr/share/licenses/thoughtgate/THIRD-PARTY-NOTICES",
 		"-rw-r--r-- /usr/share/zsh/site-functions/_tgctl",
 	))
-	// Others' folders are not ours to own, and ours not to be left behind.
+	// A package must not own folders of other packages, and must not leave its own behind.
 	differ(t, folders, []string{"/usr/libexec/thoughtgate", "/usr/share/doc/thoughtgate", "/usr/share/doc/thoughtgate/docs", "/usr/share/licenses/thoughtgate",
 		"/usr/libexec/thoughtgate/extensions", "/usr/libexec/thoughtgate/extensions/pathguard", "/usr/libexec/thoughtgate/extensions/quota",
 		"/usr/libexec/thoughtgate/extensions/scrubber"})
@@ -84,8 +84,7 @@ func TestLintianHasNothingToSay(t *testing.T) {
 	}
 }
 
-// What comes with a package goes with it, and an upgrade takes the place of
-// what was there.
+// Removing a package removes all its files, and an upgrade replaces the previous files.
 func TestDebComesAndGoes(t *testing.T) {
 	tool(t, "dpkg")
 	root := t.TempDir()
@@ -133,8 +132,8 @@ func TestRPMComesAndGoes(t *testing.T) {
 		t.Fatalf("installed are %d files and folders: %v", len(installed), installed)
 	}
 	rpm("--erase", "thoughtgate")
-	// Which packages are there is rpm's own to write, and folders of the system
-	// stay, as there would be other packages in them.
+	// rpm writes its database there, and system folders stay, as if other packages had files in
+	// them.
 	for _, left := range tree(t, root, "var") {
 		if info, err := os.Stat(filepath.Join(root, left)); err != nil || !info.IsDir() || strings.Contains(left, "thoughtgate") {
 			t.Errorf("left behind: %s", left)
@@ -142,7 +141,7 @@ func TestRPMComesAndGoes(t *testing.T) {
 	}
 }
 
-// An archive can be unpacked and used where it lies, and copied to a prefix.
+// An archive can be unpacked and used in place, and copied to a prefix.
 func TestArchiveUnpacksAndRuns(t *testing.T) {
 	path := made(t, ".tar.gz")
 	name := strings.TrimSuffix(filepath.Base(path), ".tar.gz")
@@ -174,8 +173,8 @@ func TestArchiveUnpacksAndRuns(t *testing.T) {
 	works(t, prefix)
 }
 
-// What docs/install.md says of archives leads to programs that work and to
-// units that start them.
+// The instructions for archives in docs/install.md lead to working programs and to units that
+// start them.
 func TestDocumentedArchive(t *testing.T) {
 	if runtime.GOOS != here.os {
 		t.Skip("the archive of the test is for Linux")
@@ -213,8 +212,8 @@ func TestDocumentedArchive(t *testing.T) {
 	}
 }
 
-// works calls the programs below prefix. That tgctl prints the schema means
-// that it finds the daemon's program; it looks for the shim likewise.
+// works runs the programs below prefix. If tgctl prints the schema, it has found the daemon's
+// program; it searches for tg-shim in the same way.
 func works(t *testing.T, prefix string) {
 	t.Helper()
 	if runtime.GOOS != here.os {
@@ -243,8 +242,7 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// The pages that are written by hand name each option and variable that the
-// programs' own help names.
+// The manually written pages contain each option and variable that the programs' help contains.
 func TestPagesNameWhatHelpNames(t *testing.T) {
 	if runtime.GOOS != here.os {
 		t.Skip("the programs of the test are for Linux")
@@ -273,7 +271,7 @@ func TestPagesNameWhatHelpNames(t *testing.T) {
 	}
 }
 
-// The units start programs that lie where the packages put them.
+// The units start programs where the packages install them.
 func TestUnitsStartWhatIsInstalled(t *testing.T) {
 	texts := &texts{}
 	if err := testRelease().read(texts); err != nil {

@@ -61,7 +61,7 @@ func TestVersionsAreOrdered(t *testing.T) {
 	}
 }
 
-// few are contents with which packing takes no time.
+// few returns content that is packed quickly.
 func few() ([]program, *texts) {
 	programs := []program{
 		{"tg-shim", "cmd/tg-shim", "libexec/thoughtgate", []byte("shim")}, {"tgctl", "cmd/tgctl", "bin", []byte("ctl")},
@@ -77,7 +77,7 @@ func few() ([]program, *texts) {
 	}
 }
 
-// The same contents make the same bytes, whoever packs them, wherever, whenever.
+// The same content gives the same bytes, whoever packs it, wherever and whenever.
 func TestPackingIsReproducible(t *testing.T) {
 	pack := func() map[string]string {
 		out := t.TempDir()
@@ -112,7 +112,7 @@ func TestPackingIsReproducible(t *testing.T) {
 	}
 }
 
-// Nothing that is made says where it was made.
+// Nothing that is created contains the path of the build.
 func TestNoPathOfTheBuilder(t *testing.T) {
 	top, err := filepath.Abs("../..")
 	if err != nil {
@@ -139,8 +139,8 @@ func TestNoPathOfTheBuilder(t *testing.T) {
 	}
 }
 
-// The bill of materials is valid, and lists what the programs say they are
-// linked with.
+// The bill of materials is valid and lists the modules that the programs say they are linked
+// with.
 func TestBillOfMaterials(t *testing.T) {
 	content, err := os.ReadFile(made(t, ".cdx.json"))
 	if err != nil {
@@ -197,7 +197,7 @@ func TestBillOfMaterials(t *testing.T) {
 	}
 }
 
-// bomSchema is the schema as it comes with the module that writes the bill.
+// bomSchema returns the schema from the module that writes the bill.
 func bomSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	dir := strings.TrimSpace(ran(t, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/CycloneDX/cyclonedx-go"))
@@ -263,8 +263,8 @@ func TestFormula(t *testing.T) {
 
 var against = flag.String("against", "", "a folder with packages of this commit, which TestMadeElsewhere makes again")
 
-// What is made elsewhere, with nothing compiled yet, has the same sums. It takes
-// a quarter of an hour: `make packages-check`.
+// A build elsewhere, without a build cache, has the same checksums. It takes a quarter of an
+// hour: `make packages-check`.
 func TestMadeElsewhere(t *testing.T) {
 	if *against == "" {
 		t.Skip("takes long: make packages-check")

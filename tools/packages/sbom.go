@@ -15,11 +15,11 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// mainModule is the module that the programs are of.
+// mainModule is the module of the programs.
 const mainModule = "github.com/thoughtgate/thoughtgated"
 
-// linked returns what a program says it is made of: the modules, with the
-// version of Go as one that is named std.
+// linked returns the modules that a program contains, according to its build information, with
+// the version of Go as a module named std.
 func linked(p program) ([]*debug.Module, error) {
 	info, err := buildinfo.Read(bytes.NewReader(p.content))
 	if err != nil {
@@ -28,7 +28,7 @@ func linked(p program) ([]*debug.Module, error) {
 	version, _, _ := strings.Cut(strings.TrimPrefix(info.GoVersion, "go"), " ")
 	modules := []*debug.Module{{Path: "std", Version: version}}
 	for _, m := range info.Deps {
-		if m.Path == mainModule { // ours, in a program that is a module of its own
+		if m.Path == mainModule { // ours, in a program with a module of its own
 			continue
 		}
 		if m.Replace != nil {
@@ -41,9 +41,9 @@ func linked(p program) ([]*debug.Module, error) {
 
 func purl(m *debug.Module) string { return "pkg:golang/" + m.Path + "@" + m.Version }
 
-// bom is the bill of materials of a platform's programs, as CycloneDX 1.6: each
-// with its sum, and the modules that each holds. It is read from the programs
-// themselves; only which module needs which is from the module graphs.
+// bom returns the bill of materials of a platform's programs, as CycloneDX 1.6: each program
+// with its hash and its modules. All data is read from the programs themselves, except which
+// module requires which, which comes from the module graphs.
 func (r *release) bom(ctx context.Context, p platform, programs []program) ([]byte, error) {
 	root := "pkg:golang/" + mainModule + "@v" + r.number
 	var components []cdx.Component
@@ -108,8 +108,7 @@ func library(m *debug.Module) cdx.Component {
 	return c
 }
 
-// graph adds to needs which of modules requires which, in a module of the
-// repository.
+// graph adds to needs which of modules requires which, according to a module of the repository.
 func (r *release) graph(ctx context.Context, of string, modules map[string]*debug.Module, needs map[string][]string) error {
 	out, err := output(r.command(ctx, "go", "-C", of, "mod", "graph"))
 	if err != nil {
@@ -117,8 +116,8 @@ func (r *release) graph(ctx context.Context, of string, modules map[string]*debu
 	}
 	for line := range strings.Lines(string(out)) {
 		from, to, _ := strings.Cut(strings.TrimSpace(line), " ")
-		// Requirements of other versions than the linked one don't count, but
-		// what is required is linked in the one version that was chosen.
+		// Requirements of versions that are not linked do not count. What is required is linked
+		// in the one version that was selected.
 		path, version, _ := strings.Cut(from, "@")
 		source := modules[path]
 		path, _, _ = strings.Cut(to, "@")
@@ -142,7 +141,7 @@ func dependencies(needs map[string][]string) *[]cdx.Dependency {
 	return &all
 }
 
-// serial names the bill: the same for the same programs, another for others.
+// serial returns the serial number of the bill, which is the same for the same programs only.
 func (r *release) serial(p platform, programs []program) string {
 	h := sha256.New()
 	fmt.Fprintln(h, r.number, p.os, p.arch)
@@ -150,7 +149,7 @@ func (r *release) serial(p platform, programs []program) string {
 		fmt.Fprintf(h, "%x\n", sha256.Sum256(one.content))
 	}
 	id := h.Sum(nil)[:16]
-	id[6] = id[6]&0x0f | 0x80 // version 8: made as the maker likes
+	id[6] = id[6]&0x0f | 0x80 // version 8: custom
 	id[8] = id[8]&0x3f | 0x80
 	return fmt.Sprintf("urn:uuid:%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }

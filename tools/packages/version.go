@@ -9,9 +9,9 @@ import (
 
 var described = regexp.MustCompile(`^(?:v?(\d+\.\d+\.\d+)(?:-((?:alpha|beta|rc)\.?\d+))?(?:-(\d+)-g([0-9a-f]+))?|([0-9a-f]{7,40}))(-dirty)?$`)
 
-// packageVersion makes of what git describe says of a commit a version that deb
-// and rpm order as people do: a candidate before its release, a commit after
-// the tag that it follows. Before the first tag it goes by date.
+// packageVersion converts the output of git describe to a version that deb and rpm order as
+// expected: a candidate before its release, a commit after the tag that it follows. Before the
+// first tag versions are ordered by date.
 func packageVersion(describe string, date time.Time) (string, error) {
 	m := described.FindStringSubmatch(describe)
 	if m == nil {
@@ -34,6 +34,6 @@ func packageVersion(describe string, date time.Time) (string, error) {
 	return version, nil
 }
 
-// archiveVersion is the version in names of files that are downloaded by hand: a
-// tilde would be changed on the way.
+// archiveVersion returns the version for the names of downloaded files, without a tilde, which
+// some programs would change.
 func (r *release) archiveVersion() string { return strings.ReplaceAll(r.number, "~", "-") }

@@ -1,7 +1,7 @@
-// Protogen compiles the .proto files below a folder and writes the Go code for
-// them beside each, with the plugins that this module pins. It stands in for
-// protoc, which no Go toolchain can install. With -check it writes nothing and
-// fails when what stands there is not what it would write.
+// Protogen compiles the .proto files below a folder and writes the generated Go code beside
+// each, with the plugins that this module pins. It replaces protoc, which a Go toolchain can't
+// install. With -check it writes nothing and fails if the files differ from what it would
+// write.
 //
 // Usage:
 //
@@ -50,7 +50,7 @@ func main() {
 	}
 }
 
-// write puts each generated file, named relative to root, in its place.
+// write writes each generated file, named relative to root.
 func write(root string, generated map[string]string) error {
 	for name, content := range generated {
 		if err := os.WriteFile(filepath.Join(root, name), []byte(content), 0o644); err != nil {
@@ -60,9 +60,8 @@ func write(root string, generated map[string]string) error {
 	return nil
 }
 
-// compare fails unless the generated files below root are exactly those of
-// generated: none missing, none different, none left over from a .proto file
-// that has gone.
+// compare returns an error unless the generated files below root are exactly those of
+// generated: none missing, none different, none left over from a removed .proto file.
 func compare(root string, generated map[string]string) error {
 	stale := []string{}
 	for name, content := range generated {
@@ -86,8 +85,8 @@ func compare(root string, generated map[string]string) error {
 	return nil
 }
 
-// filesBelow lists the files below root that end in suffix, relative to root,
-// with slashes, sorted.
+// filesBelow returns the files below root that end in suffix, relative to root, with slashes,
+// sorted.
 func filesBelow(root, suffix string) ([]string, error) {
 	var names []string
 	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
@@ -101,8 +100,8 @@ func filesBelow(root, suffix string) ([]string, error) {
 	return names, err
 }
 
-// generateAll compiles every .proto file below root and returns what the
-// plugins make of them, by file name relative to root.
+// generateAll compiles every .proto file below root and returns the files that the plugins
+// generate, by name relative to root.
 func generateAll(ctx context.Context, root string) (map[string]string, error) {
 	names, err := filesBelow(root, ".proto")
 	if err != nil {
@@ -131,7 +130,7 @@ func generateAll(ctx context.Context, root string) (map[string]string, error) {
 	return generated, nil
 }
 
-// addWithImports adds f to the request, after what it imports, as plugins expect.
+// addWithImports adds f to the request, after its imports, as plugins expect.
 func addWithImports(request *pluginpb.CodeGeneratorRequest, f protoreflect.FileDescriptor, seen map[string]bool) {
 	if seen[f.Path()] {
 		return
@@ -143,7 +142,7 @@ func addWithImports(request *pluginpb.CodeGeneratorRequest, f protoreflect.FileD
 	request.ProtoFile = append(request.ProtoFile, protoutil.ProtoFromFileDescriptor(f))
 }
 
-// generate runs one plugin and adds the files it answers with to generated.
+// generate runs one plugin and adds its files to generated.
 func generate(ctx context.Context, plugin string, request *pluginpb.CodeGeneratorRequest, generated map[string]string) error {
 	in, err := proto.Marshal(request)
 	if err != nil {

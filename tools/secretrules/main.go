@@ -1,17 +1,16 @@
-// Secretrules writes the secret rules that daemon/facts looks for, out of the
-// rule file of gitleaks, whose module this one pins. Only the rules are taken,
-// as data; the engine that applies them is daemon/facts' own.
+// Secretrules generates the rules by which package daemon/facts finds secrets from the rule
+// file of gitleaks, whose module this module pins. It uses only the rules, as data; the engine
+// that applies them is that of daemon/facts.
 //
-// What costs time at run time is found out here once: which rules can be tried
-// at the keyword itself, and how long an unbroken run of letters and digits a
-// find must hold.
+// It computes in advance what would cost time at run time: which rules can be tried at the
+// keyword itself, and the minimum length of an unbroken run of letters and digits in a match.
 //
 // Usage:
 //
 //	go run -C tools ./secretrules [-check] FOLDER
 //
-// With -check nothing is written, and the exit status is 1 when what is in the
-// folder is not what would be written.
+// With -check it writes nothing, and the exit code is 1 if the files in the folder differ from
+// what it would write.
 package main
 
 import (
@@ -82,7 +81,7 @@ func run(folder string, check bool) error {
 	return nil
 }
 
-// where returns the version and the folder of the module that the rules are from.
+// where returns the version and the folder of the module with the rules.
 func where() (version, dir string, err error) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Version}} {{.Dir}}", module).Output()
 	if err != nil {

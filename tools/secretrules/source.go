@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// source is what is read of the rule file.
+// source holds the parts of the rule file that are used.
 type source struct {
 	Allowlist allowlist `toml:"allowlist"`
 	Rules     []struct {
@@ -27,7 +27,7 @@ type allowlist struct {
 	Stopwords []string `toml:"stopwords"`
 }
 
-// rule is one rule as it is written out; daemon/facts says what the fields mean.
+// rule is one rule as it is written out; package facts documents the fields.
 type rule struct {
 	id         string
 	keywords   []string
@@ -44,7 +44,7 @@ type rule struct {
 	allowMatch []string
 }
 
-// leftOut names the rules that are not taken, and why.
+// leftOut names the rules that are not used, and why.
 var leftOut = map[string]string{
 	"generic-api-key":        "takes half the time and misses plain passwords: member and variable names are judged by our own code",
 	"hashicorp-tf-password":  "an assignment to a name: judged by our own code",
@@ -65,12 +65,12 @@ var leftOut = map[string]string{
 	"mailgun-pub-key":        "meant to be public",
 }
 
-// needs names, for rules whose keywords are ordinary words, a second literal
-// that every find holds.
+// needs names, for rules whose keywords are ordinary words, a second literal that every match
+// contains.
 var needs = map[string]string{"kubernetes-secret-yaml": "data:", "curl-auth-user": "-u", "curl-auth-header": "-h"}
 
-// prefix stands at the head of most rules and is there to show the variable in
-// a report. It never decides whether there is a find.
+// prefix is at the start of most rules, to show the variable in a report. It never decides
+// whether there is a match.
 const prefix = `[\w.-]{0,50}?`
 
 func (s source) rules() ([]rule, error) {
@@ -103,7 +103,7 @@ func (s source) rules() ([]rule, error) {
 	return rules, nil
 }
 
-// prepare finds out how the rule can be tried quickly.
+// prepare determines how the rule can be tried quickly.
 func (r *rule) prepare() error {
 	if len(r.keywords) == 0 {
 		return fmt.Errorf("no keyword")
@@ -111,7 +111,7 @@ func (r *rule) prepare() error {
 	expr := strings.Replace(r.expr, prefix, "", 1)
 	expr = strings.Replace(expr, "(?i:"+prefix, "(?i:", 1)
 	if regexp.MustCompile(expr).NumSubexp() > 0 {
-		r.expr = expr // the secret is a group, so what precedes it is not missed
+		r.expr = expr // the secret is a group, so the prefix is not needed
 	}
 	tree, err := syntax.Parse(r.expr, syntax.Perl)
 	if err != nil {

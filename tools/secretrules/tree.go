@@ -7,10 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// heads returns every text that a match can begin with, as far as the
-// expression says it in literals, and whether it begins at a word boundary.
-// Nil means that it can't be said in a few. Letters that match either case
-// come in one of them; exact says that there are none.
+// heads returns every text that a match can begin with, as far as the expression has literals,
+// and whether a match begins at a word boundary. It returns no texts if there are too many.
+// Letters that match either case are in one case only; exact reports that there are none.
 func heads(tree *syntax.Regexp) (texts []string, boundary, exact bool) {
 	parts := flatten(tree)
 	if len(parts) > 0 && parts[0].Op == syntax.OpWordBoundary {
@@ -33,8 +32,8 @@ func foldsCase(p *syntax.Regexp) bool {
 
 const mostHeads = 64
 
-// expand returns the texts that parts can begin with; whole says that they
-// cover all of parts, so that what follows parts can be appended.
+// expand returns the texts that parts can begin with; whole reports that they cover all of
+// parts, so that texts of what follows can be appended.
 func expand(parts []*syntax.Regexp) (texts []string, whole bool) {
 	texts = []string{""}
 	for _, p := range parts {
@@ -88,7 +87,7 @@ func alternatives(p *syntax.Regexp) (texts []string, whole bool) {
 	return nil, false
 }
 
-// flatten returns the parts of a concatenation, looking through groups.
+// flatten returns the parts of a concatenation, with groups resolved.
 func flatten(p *syntax.Regexp) []*syntax.Regexp {
 	switch p.Op {
 	case syntax.OpCapture:
@@ -103,8 +102,8 @@ func flatten(p *syntax.Regexp) []*syntax.Regexp {
 	return []*syntax.Regexp{p}
 }
 
-// longestRun returns how long an unbroken run of letters, digits, _, - and =
-// every match holds at least.
+// longestRun returns the minimum length of the longest unbroken run of letters, digits, _, -
+// and = in a match.
 func longestRun(p *syntax.Regexp) int {
 	best, current := 0, 0
 	for _, part := range flatten(p) {
@@ -130,8 +129,8 @@ func longestRun(p *syntax.Regexp) int {
 	return best
 }
 
-// runLength returns the least length of what p matches, when all of it is of
-// the characters that longestRun counts.
+// runLength returns the minimum length of a match of p, if p matches only the characters that
+// longestRun counts.
 func runLength(p *syntax.Regexp) (int, bool) {
 	switch p.Op {
 	case syntax.OpEmptyMatch, syntax.OpWordBoundary:
@@ -146,7 +145,7 @@ func runLength(p *syntax.Regexp) (int, bool) {
 	case syntax.OpCharClass:
 		for i := 0; i < len(p.Rune); i += 2 {
 			for r := p.Rune[i]; r <= p.Rune[i+1]; r++ {
-				// (?i) adds the two letters outside ASCII that fold into it.
+				// (?i) adds the two letters outside ASCII that fold to an ASCII letter.
 				if !inRun(r) && unicode.SimpleFold(r) == r {
 					return 0, false
 				}
@@ -184,8 +183,7 @@ func runLength(p *syntax.Regexp) (int, bool) {
 	return 0, false
 }
 
-// reach returns how many bytes a match can take at most, 0 when there is no
-// such number.
+// reach returns the maximum length of a match in bytes, 0 if it is unbounded.
 func reach(p *syntax.Regexp) int {
 	n, bounded := 0, true
 	most := func(sub *syntax.Regexp) int {
@@ -222,7 +220,7 @@ func reach(p *syntax.Regexp) int {
 	return n
 }
 
-// isEmpty reports whether p looks at the text without taking any of it.
+// isEmpty reports whether p matches without consuming text.
 func isEmpty(p *syntax.Regexp) bool {
 	switch p.Op {
 	case syntax.OpEmptyMatch, syntax.OpWordBoundary, syntax.OpNoWordBoundary, syntax.OpBeginLine,

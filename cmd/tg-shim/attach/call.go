@@ -1,11 +1,10 @@
-// Package attach is tg-shim's side of the Gate service: it hands the descriptors of
-// an agent and a server to the daemon, and makes the few calls that go with that.
+// Package attach is tg-shim's side of the Gate service: it hands the descriptors of an agent
+// and a server to the daemon and makes the few calls that go with that.
 //
-// One shim stands beside every server, so it links neither a library for gRPC nor one
-// for HTTP. What a unary call takes is little: this package speaks as much of HTTP/2,
-// gRPC and protobuf as it needs, to a peer whose uid was looked at. A shim makes three
-// calls in its life as a rule, so each has a connection of its own, which neither side
-// keeps. All that the peer sends is bounded.
+// A tg-shim runs beside every server, so it links no library for gRPC or HTTP. A unary call
+// needs little: this package implements as much of HTTP/2, gRPC and protobuf as it uses, for a
+// peer whose uid was checked. A tg-shim usually makes three calls, so each has a connection of
+// its own. Everything that the peer sends is limited in size.
 package attach
 
 import (
@@ -25,18 +24,18 @@ import (
 )
 
 const (
-	// maxReply bounds the answer to a call, in bytes.
+	// maxReply is the maximum size of a reply, in bytes.
 	maxReply = 1 << 20
-	// ourStream is the number of the one stream that a connection has.
+	// ourStream is the number of the only stream of a connection.
 	ourStream = 1
 )
 
-// Daemon is the path of the socket at which the daemon listens.
+// Daemon is the path of the daemon's socket.
 type Daemon string
 
-// call asks for method with a request, passes fds on, which stay the caller's, and
-// returns the reply. The error is a [*Status] when the daemon said so, and wraps
-// [ErrLost] when it was reached and said nothing.
+// call calls method with a request, passes fds to the daemon, and returns the reply. The caller
+// keeps its fds. The error is a [*Status] if the daemon returned one, and wraps [ErrLost] if
+// the connection was made and ended without an answer.
 func (d Daemon) call(ctx context.Context, method string, request []byte, fds ...int) ([]byte, error) {
 	conn, err := sock.Dial(ctx, string(d))
 	if err != nil {
@@ -51,7 +50,7 @@ func (d Daemon) call(ctx context.Context, method string, request []byte, fds ...
 	return exchange(ctx, conn, method, request)
 }
 
-// exchange makes one call on a connection that was not used before.
+// exchange makes one call on a new connection.
 func exchange(ctx context.Context, conn net.Conn, method string, request []byte) ([]byte, error) {
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	x := stream{
@@ -71,7 +70,7 @@ func exchange(ctx context.Context, conn net.Conn, method string, request []byte)
 	return nil, fmt.Errorf("%w: %w", ErrLost, err)
 }
 
-// requestHeaders are those of a unary call.
+// requestHeaders returns the headers of a unary call.
 func requestHeaders(ctx context.Context, method string) []byte {
 	fields := []hpack.HeaderField{
 		{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"}, {Name: ":path", Value: method}, {Name: ":authority", Value: "localhost"},
@@ -85,12 +84,12 @@ func requestHeaders(ctx context.Context, method string) []byte {
 	var block bytes.Buffer
 	encoder := hpack.NewEncoder(&block)
 	for _, f := range fields {
-		_ = encoder.WriteField(f) // which fails when block does
+		_ = encoder.WriteField(f) // block does not fail
 	}
 	return block.Bytes()
 }
 
-// onlyMessage takes the one message out of the body of an answer.
+// onlyMessage returns the only message in the body of a reply.
 func onlyMessage(body []byte) ([]byte, error) {
 	const head = 5
 	if len(body) < head || body[0] != 0 || int64(binary.BigEndian.Uint32(body[1:])) != int64(len(body)-head) {
@@ -99,25 +98,25 @@ func onlyMessage(body []byte) ([]byte, error) {
 	return body[head:], nil
 }
 
-// stream is a call that is under way.
+// stream is a call in progress.
 type stream struct {
 	conn    net.Conn
 	frames  frameReader
 	decoder *hpack.Decoder
-	fields  []hpack.HeaderField // of the block that is being decoded
-	size    int                 // of fields
+	fields  []hpack.HeaderField // of the header block being decoded
+	size    int                 // size of fields
 
 	unsent             []byte
 	connWindow, window int64 // bytes that may be sent, on the connection and on the stream
-	initial            int64 // what window began with
+	initial            int64 // initial size of window
 
-	begun bool   // the headers of the answer have come
-	over  bool   // and all else
-	body  []byte // what has come of the answer
+	begun bool   // the headers of the reply have arrived
+	over  bool   // the whole reply has arrived
+	body  []byte // what has arrived of the reply's body
 }
 
-// run sends the call and handles frames until its answer is there. The error is a
-// [*Status] when the daemon said so.
+// run sends the call and handles frames until the reply is complete. The error is a [*Status]
+// if the daemon returned one.
 func (s *stream) run(headers []byte) error {
 	s.decoder = hpack.NewDecoder(4096, func(f hpack.HeaderField) {
 		if s.size += int(f.Size()); s.size <= maxHeaders {
@@ -153,7 +152,7 @@ func (s *stream) run(headers []byte) error {
 	return nil
 }
 
-// send writes out, and as much of the request behind it as the peer lets us.
+// send writes out, and then as much of the request as flow control allows.
 func (s *stream) send(out []byte) error {
 	for len(s.unsent) > 0 {
 		n := min(int64(len(s.unsent)), s.connWindow, s.window, maxPayload)
@@ -180,7 +179,7 @@ func (s *stream) handle(f *frame) error {
 		if f.stream != ourStream {
 			return fmt.Errorf("a frame for stream %d, which nobody has opened: %w", f.stream, errProtocol)
 		}
-		// HTTP/2 allows both, and the daemon sends neither.
+		// HTTP/2 allows both; the daemon sends neither.
 		if f.kind != frameReset && f.has(flagPadded) || f.kind == frameHeaders && f.has(flagPriority) {
 			return fmt.Errorf("a frame with padding or a priority: %w", errProtocol)
 		}
@@ -209,10 +208,10 @@ func (s *stream) handle(f *frame) error {
 	case frameWindowUpdate:
 		return s.widen(f)
 	}
-	return nil // kinds that are not known are to be ignored
+	return nil // unknown kinds must be ignored
 }
 
-// headers handles HEADERS and the CONTINUATIONs behind it.
+// headers handles HEADERS and the CONTINUATION frames that follow.
 func (s *stream) headers(f *frame) error {
 	ends := f.has(flagEndStream)
 	s.fields, s.size = s.fields[:0], 0
@@ -310,7 +309,7 @@ func (s *stream) settings(f *frame) error {
 	return s.send(appendFrame(nil, frameSettings, flagAck, 0, nil))
 }
 
-// goAway handles GOAWAY: a call that the peer has seen is still answered.
+// goAway handles GOAWAY. A call that the peer has seen is still answered.
 func goAway(f *frame) error {
 	if len(f.payload) < 8 || f.stream != 0 {
 		return fmt.Errorf("a farewell of %d bytes: %w", len(f.payload), errProtocol)

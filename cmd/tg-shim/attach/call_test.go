@@ -29,12 +29,12 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// daemon serves Relay as the test wants.
+// daemon is a Relay service whose behavior the test sets.
 type daemon struct {
 	pb.UnimplementedGateServer
 	attach func(context.Context, *pb.AttachRequest) (*pb.AttachResponse, error)
 	mu     sync.Mutex
-	said   []proto.Message // by the other calls
+	said   []proto.Message // requests of the other calls
 }
 
 func (d *daemon) Attach(ctx context.Context, r *pb.AttachRequest) (*pb.AttachResponse, error) {
@@ -57,7 +57,7 @@ func (d *daemon) Signal(_ context.Context, r *pb.SignalRequest) (*pb.SignalRespo
 	return &pb.SignalResponse{}, nil
 }
 
-// handshake takes in descriptors as the daemon's does.
+// handshake receives descriptors as the daemon's does.
 type handshake struct {
 	credentials.TransportCredentials
 }
@@ -77,7 +77,7 @@ func (handshake) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, er
 func (handshake) Info() credentials.ProtocolInfo            { return credentials.ProtocolInfo{} }
 func (h handshake) Clone() credentials.TransportCredentials { return h }
 
-// serve serves d and returns where, and the server.
+// serve serves d and returns the path of the socket and the server.
 func serve(t *testing.T, d *daemon, options ...grpc.ServerOption) (string, *grpc.Server) {
 	t.Helper()
 	dir := tempdir.New(t, "/tmp", "attach")
@@ -199,7 +199,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// Headers of the answer may be large, but not without a bound.
+// Headers of a reply may be large, up to a limit.
 func TestLargeHeaders(t *testing.T) {
 	d := &daemon{attach: func(ctx context.Context, r *pb.AttachRequest) (*pb.AttachResponse, error) {
 		for i := range 10 {
@@ -221,8 +221,7 @@ func TestLargeHeaders(t *testing.T) {
 	}
 }
 
-// A request may be longer than what may be sent without being asked to, and so may
-// the answer be.
+// A request, and a reply, may be longer than the initial window.
 func TestLongMessages(t *testing.T) {
 	d := &daemon{attach: func(_ context.Context, r *pb.AttachRequest) (*pb.AttachResponse, error) {
 		return &pb.AttachResponse{Protocol: client.Protocol, Build: r.GetCwd()}, nil
@@ -275,7 +274,7 @@ func TestDaemonIsSlowOrGoes(t *testing.T) {
 		if err := <-done; !errors.Is(err, context.Canceled) {
 			t.Errorf("it says %v", err)
 		}
-		<-entered // it has been told
+		<-entered // the call has arrived
 		if err := c.Signal(limited(t), "a", 1); err != nil {
 			t.Errorf("and then %v", err)
 		}
@@ -323,7 +322,7 @@ func TestDaemonIsSlowOrGoes(t *testing.T) {
 	})
 }
 
-// A daemon that asks whether somebody is there while a call waits is answered.
+// A PING from the daemon during a call is answered.
 func TestPing(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
@@ -357,8 +356,8 @@ func TestPing(t *testing.T) {
 	expect(framePing, flagAck, "and now?")
 }
 
-// Whatever listens there, the connection ends with an error and not with a panic, and
-// nobody waits for ever.
+// Whatever the peer sends, the call ends with an error, without a panic and without waiting
+// forever.
 func TestNotHTTP2(t *testing.T) {
 	for _, said := range []string{
 		"", "HTTP/1.1 400 Bad Request\r\n\r\n", "\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00",
@@ -376,7 +375,8 @@ func TestNotHTTP2(t *testing.T) {
 	}
 }
 
-// overheard is what a call says whose peer says b, whatever it is asked, and goes.
+// overheard returns the error of a call to a peer that sends b, whatever the request, and
+// closes.
 func overheard(b []byte) error {
 	ours, theirs := net.Pipe()
 	var all sync.WaitGroup
@@ -426,7 +426,7 @@ func FuzzWelcome(f *testing.F) {
 		got, err := decodeWelcome(b)
 		var want pb.AttachResponse
 		if proto.Unmarshal(b, &want) != nil || err != nil {
-			return // ours knows less of what is wrong, such as text that is no UTF-8
+			return // our parser checks less, for example not for invalid UTF-8
 		}
 		if got.Start != want.GetStart() || got.RawStderr != want.GetRawStderr() || got.Build != want.GetBuild() {
 			t.Errorf("it reads %v, and it says %v", got, &want)

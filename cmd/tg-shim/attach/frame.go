@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// The frames of HTTP/2 (RFC 9113, section 6) that matter to a client which makes
+// Frame types and flags of HTTP/2 (RFC 9113, section 6) that matter to a client that makes
 // small calls.
 const (
 	frameData         = 0x0
@@ -20,7 +20,7 @@ const (
 	frameWindowUpdate = 0x8
 	frameContinuation = 0x9
 
-	flagAck        = 0x1 // of SETTINGS and PING
+	flagAck        = 0x1 // for SETTINGS and PING
 	flagEndStream  = 0x1
 	flagEndHeaders = 0x4
 	flagPadded     = 0x8
@@ -33,16 +33,16 @@ const (
 
 const (
 	preface       = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-	initialWindow = 65535 // bytes that may be sent before the peer says more
+	initialWindow = 65535 // bytes that may be sent before the first WINDOW_UPDATE
 	maxWindow     = 1<<31 - 1
-	maxPayload    = 16384 // of one frame, which no peer may exceed unasked
+	maxPayload    = 16384 // bytes of one frame; a peer must not exceed it unless allowed to
 	maxHeaders    = 64 << 10
 )
 
-// errProtocol says that what came is not HTTP/2, or not as we can do with it.
+// errProtocol reports a violation of HTTP/2, or a use of it that this client does not support.
 var errProtocol = errors.New("it breaks the rules of HTTP/2")
 
-// frame is one of them. Its payload is valid until the next is read.
+// frame is an HTTP/2 frame. Its payload is valid until the next frame is read.
 type frame struct {
 	kind, flags byte
 	stream      uint32
@@ -93,7 +93,7 @@ func appendNumber(b []byte, kind byte, stream, number uint32) []byte {
 	return appendFrame(b, kind, 0, stream, binary.BigEndian.AppendUint32(nil, number))
 }
 
-// number is the payload of such a frame.
+// number returns the payload of such a frame.
 func (f *frame) number() (uint32, error) {
 	if len(f.payload) != 4 {
 		return 0, fmt.Errorf("a frame of %d bytes that should have 4: %w", len(f.payload), errProtocol)

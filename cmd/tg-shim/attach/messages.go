@@ -10,23 +10,23 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Protocol is the version of the protocol between shims and the daemon.
+// Protocol is the version of the protocol between tg-shim and the daemon.
 const Protocol = 1
 
-// service is what the methods below are of.
+// service is the prefix of the methods below.
 const service = "/thoughtgate.v1.Gate/"
 
-// Profile is how strict the user wants the session to be; see the messages.
+// Profile is the profile that the user wants for the session; see the .proto files.
 type Profile int
 
-// The profiles.
+// Values of Profile.
 const (
 	Unspecified Profile = iota
 	Production
 	Development
 )
 
-// Hello is what AttachRequest says, beside Protocol.
+// Hello holds the fields of AttachRequest, except Protocol.
 type Hello struct {
 	Build, Attachment, Session string
 	Server, Executable         string
@@ -35,20 +35,20 @@ type Hello struct {
 	Profile                    Profile
 	From                       string
 	Sets                       []string
-	Patience                   time.Duration // 0 where nobody said
+	Patience                   time.Duration // 0 if not set
 	Extension                  string
 }
 
-// Welcome is what AttachResponse says.
+// Welcome holds the fields of AttachResponse.
 type Welcome struct {
 	Build     string
 	Profile   Profile
 	Start     bool
 	RawStderr bool
-	Reattach  time.Duration // 0 where it says nothing
+	Reattach  time.Duration // 0 if not set
 }
 
-// Attach hands descriptors over, which stay the caller's.
+// Attach hands fds to the daemon. The caller keeps its own copies.
 func (d Daemon) Attach(ctx context.Context, h *Hello, fds ...int) (*Welcome, error) {
 	reply, err := d.call(ctx, service+"Attach", h.encode(), fds...)
 	if err != nil {
@@ -61,8 +61,8 @@ func (d Daemon) Attach(ctx context.Context, h *Hello, fds ...int) (*Welcome, err
 	return w, nil
 }
 
-// Started tells the daemon of the process of the server, or with pid 0 why there is
-// none.
+// Started reports the process of the server to the daemon, or with pid 0 the reason why there
+// is none.
 func (d Daemon) Started(ctx context.Context, attachment string, pid int, reason string) error {
 	var b message
 	b.text(1, attachment)
@@ -72,7 +72,7 @@ func (d Daemon) Started(ctx context.Context, attachment string, pid int, reason 
 	return err
 }
 
-// Signal tells the daemon of a signal that the shim has got.
+// Signal reports to the daemon a signal that this process has received.
 func (d Daemon) Signal(ctx context.Context, attachment string, signal int) error {
 	var b message
 	b.text(1, attachment)
@@ -81,7 +81,7 @@ func (d Daemon) Signal(ctx context.Context, attachment string, signal int) error
 	return err
 }
 
-// Ended tells the daemon how the server has ended.
+// Ended reports to the daemon how the server has ended.
 func (d Daemon) Ended(ctx context.Context, attachment string, status, signal int) error {
 	var b message
 	b.text(1, attachment)
@@ -114,8 +114,7 @@ func (h *Hello) encode() []byte {
 	return b
 }
 
-// message is one of protobuf that is being written. What has the value that a reader
-// takes for one that is missing is left out.
+// message is a protobuf message being encoded. Zero values are omitted.
 type message []byte
 
 func (m *message) number(field protowire.Number, n int) {
@@ -185,8 +184,8 @@ func decodeDuration(b []byte) (time.Duration, error) {
 	return time.Duration(seconds)*time.Second + time.Duration(nanos), err
 }
 
-// fields calls number or content for each field of a message, as it is written, and
-// neither for one that is written in another way.
+// fields calls number or content for each field of a message, in order. Fields of other wire
+// types are skipped.
 func fields(b []byte, number func(protowire.Number, uint64), content func(protowire.Number, []byte)) error {
 	for len(b) > 0 {
 		field, kind, n := protowire.ConsumeTag(b)

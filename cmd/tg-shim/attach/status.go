@@ -11,20 +11,20 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// ErrLost says that the connection ended before a call was answered. Whether the
-// daemon has done what it was asked is not known.
+// ErrLost reports that the connection ended before a call was answered. The daemon may or may
+// not have carried out the call.
 var ErrLost = errors.New("the connection to the daemon was lost")
 
-// Status is what the daemon answered instead: a status of gRPC other than OK.
+// Status is a gRPC status other than OK that the daemon returned.
 type Status struct {
 	Code    int
 	Message string // for a person
-	Reason  string // for programs; empty where it has none
+	Reason  string // for programs; may be empty
 }
 
 func (s *Status) Error() string { return s.Message }
 
-// The codes of gRPC that are told apart here.
+// The gRPC status codes that are distinguished here.
 const (
 	codeOK            = 0
 	codeCanceled      = 1
@@ -36,14 +36,12 @@ const (
 	codeLast          = 16
 )
 
-// Passing reports whether another try may go better: the daemon is ending, or had no
-// time.
+// Passing reports whether a retry may succeed: the daemon is ending, or the call timed out.
 func (s *Status) Passing() bool {
 	return s.Code == codeCanceled || s.Code == codeDeadline || s.Code == codeUnavailable
 }
 
-// statusOf is the [*Status] that a call has ended with by its last headers, nil when all
-// is well.
+// statusOf returns the [*Status] in the last headers of a call, nil for OK.
 func statusOf(headers []hpack.HeaderField) error {
 	code, message, reason := -1, "", ""
 	for _, h := range headers {
@@ -77,16 +75,16 @@ func statusOf(headers []hpack.HeaderField) error {
 	return &Status{code, message, reason}
 }
 
-// reasonIn is the reason of the ErrorInfo among the details of a status, empty where
-// there is none.
+// reasonIn returns the reason of the ErrorInfo in the details of a status, empty if there is
+// none.
 func reasonIn(details string) (reason string) {
 	b, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(details, "="))
 	if err != nil {
 		return ""
 	}
-	const detail, value, text = 3, 2, 1 // the fields that lead to it
+	const detail, value, text = 3, 2, 1 // the fields on the way to the reason
 	within := func(b []byte, field protowire.Number, to func([]byte)) {
-		_ = fields(b, func(protowire.Number, uint64) {}, func(f protowire.Number, b []byte) { // what can't be read says nothing
+		_ = fields(b, func(protowire.Number, uint64) {}, func(f protowire.Number, b []byte) { // malformed details have no reason
 			if f == field {
 				to(b)
 			}
@@ -100,10 +98,10 @@ func reasonIn(details string) (reason string) {
 	return reason
 }
 
-// Withheld reports whether the server waits for a person to agree to its start.
+// Withheld reports whether the server's start waits for a person to accept it.
 func (s *Status) Withheld() bool { return s.Reason == "WITHHELD" }
 
-// unescape decodes what gRPC escapes as URLs do. What is no escape stays.
+// unescape decodes gRPC's percent-encoding. Invalid escapes are left as they are.
 func unescape(s string) string {
 	if !strings.Contains(s, "%") {
 		return s

@@ -17,7 +17,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// runs reports whether a process is there and has not ended.
+// runs reports whether a process exists and has not ended.
 func runs(pid int32) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.Contains(string(text), ") Z ")
@@ -25,7 +25,7 @@ func runs(pid int32) bool {
 
 func (s *session) all() []*os.File { return []*os.File{s.in, s.out, s.input, s.output, s.drained} }
 
-// leads returns where the descriptors of a process lead, by their numbers.
+// leads returns the targets of a process's descriptors, by number.
 func leads(t *testing.T, pid int) map[string]string {
 	t.Helper()
 	dir := fmt.Sprintf("/proc/%d/fd/", pid)
@@ -42,9 +42,8 @@ func leads(t *testing.T, pid int) map[string]string {
 	return to
 }
 
-// While a server runs nobody has an end of a pipe whom it does not belong to: neither
-// the shim nor the server those of the agent, nor anything that an agent has handed on
-// without meaning to.
+// While a server runs, no process has an end of a pipe that it should not have: neither tg-shim
+// nor the server has the agent's, nor a descriptor that an agent passed by accident.
 func TestNoDescriptorIsLeft(t *testing.T) {
 	t.Parallel()
 	d := serving(t)
@@ -62,7 +61,7 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 	foreign := []string{of(session.in), of(session.out), of(session.input), of(session.output), of(leaked)}
 	input, output := of(session.input), of(session.output)
 	go session.relay()
-	s.say("ready") // and so has opened nothing more
+	s.say("ready") // so it has opened nothing more
 	s.hears("ready")
 	eventually(t, "the shim has closed what is not its own", func() bool {
 		links := leads(t, s.Process.Pid)
@@ -84,8 +83,8 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 	s.ends(0)
 }
 
-// Standard input and output may be whatever an agent likes, and are as they were when
-// the daemon has them: nobody may make them wait or not wait who shares them.
+// Standard input and output may be of any kind, and the daemon gets them unchanged: their
+// blocking mode, which others share, must not be changed.
 func TestStandardStreams(t *testing.T) {
 	t.Parallel()
 	d := serving(t)
@@ -118,7 +117,7 @@ func TestStandardStreams(t *testing.T) {
 			}
 			t.Cleanup(func() { ours.Close() })
 			defer theirs.Close()
-			fd, err := unix.FcntlInt(theirs.Fd(), unix.F_DUPFD_CLOEXEC, 0) // whose flags os leaves alone
+			fd, err := unix.FcntlInt(theirs.Fd(), unix.F_DUPFD_CLOEXEC, 0) // so that os does not change its flags
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -189,8 +188,8 @@ func flagsOf(t *testing.T, fds []int) (all []int) {
 	return all
 }
 
-// EC-STDIO-028: on a terminal what a server says on standard error is made harmless,
-// unless the configuration wants it raw. Elsewhere the server writes there itself.
+// EC-STDIO-028: on a terminal a server's standard error is escaped, unless the configuration
+// wants it raw. Otherwise the server writes there itself.
 func TestStandardError(t *testing.T) {
 	t.Parallel()
 	const said = `\033[2Jcleared \007\n`

@@ -2,5 +2,5 @@ package serve
 
 import "golang.org/x/sys/unix"
 
-// dup makes to lead where from does.
+// dup makes to a copy of descriptor from.
 func dup(from, to int) error { return unix.Dup3(from, to, 0) }

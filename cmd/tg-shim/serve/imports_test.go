@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// One shim stands beside every server: it links no library for gRPC or HTTP, and
-// nothing of the daemon.
+// A tg-shim runs beside every server: it must not link a library for gRPC or HTTP, or anything
+// of the daemon.
 func TestImports(t *testing.T) {
 	list := exec.Command("go", "list", "-deps", ".")
 	list.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0")

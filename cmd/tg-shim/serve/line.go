@@ -10,15 +10,15 @@ import (
 	"github.com/thoughtgate/thoughtgated/cmd/tg-shim/attach"
 )
 
-// line is how the daemon is reached, which may be another one each time.
+// line connects to the daemon, which may be a different process each time.
 type line struct {
 	attach.Daemon
-	limit  time.Duration // how long to look for a daemon
-	failed chan struct{} // holds one: nobody has answered the last call
+	limit  time.Duration // how long to wait for a daemon
+	failed chan struct{} // holds a token: nobody answered the last call
 }
 
-// retry calls try until it succeeds, the daemon has refused for good, or limit is
-// over. The error is that of the last try.
+// retry calls try until it succeeds, the daemon refuses for good, or limit has passed. The
+// error is that of the last try.
 func (l *line) retry(ctx context.Context, limit time.Duration, try func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -28,10 +28,10 @@ func (l *line) retry(ctx context.Context, limit time.Duration, try func(context.
 		var status *attach.Status
 		refused := errors.As(err, &status)
 		select {
-		case <-l.failed: // it says no more than this try
+		case <-l.failed: // an older failure
 		default:
 		}
-		if err != nil && !refused && ctx.Err() == nil { // else it may only have taken its time
+		if err != nil && !refused && ctx.Err() == nil { // otherwise it may only have been slow
 			select {
 			case l.failed <- struct{}{}:
 			default:
@@ -48,13 +48,14 @@ func (l *line) retry(ctx context.Context, limit time.Duration, try func(context.
 	}
 }
 
-// started tells the daemon that its descriptors are its own now, and what became of
-// the server: with pid 0 it could not be started, for a reason, or was not to be.
+// started reports to the daemon that it alone has its descriptors now, and the process of the
+// server. With pid 0 the server could not be started, for a reason, or was not to be started.
 func (s *shim) started(ctx context.Context, pid int, reason string) {
 	err := s.line.retry(ctx, s.line.limit, func(ctx context.Context) error {
 		return s.line.Started(ctx, s.Hello.Attachment, pid, reason)
 	})
-	// Who does not hear of it closes the pipes, or has died and nobody holds them.
+	// If the report does not arrive, the daemon closes the pipes, or has died and nobody holds
+	// them.
 	if err != nil && ctx.Err() == nil {
 		fmt.Fprintf(os.Stderr, "tg-shim: server %q: tell the daemon of it: %v\n", s.Hello.Server, err)
 	}
@@ -62,9 +63,8 @@ func (s *shim) started(ctx context.Context, pid int, reason string) {
 
 var errSignalled = errors.New("ended by a signal")
 
-// attach joins the daemon and hands the descriptors over. It comes before the server
-// is started, so that a server never runs ungoverned. The error is an
-// [*attach.Status] when the daemon refused.
+// attach hands the descriptors to the daemon. It must precede the start of the server, so that
+// a server never runs ungoverned. The error is an [*attach.Status] if the daemon refused.
 func (s *shim) attach(ctx context.Context) (w *attach.Welcome, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -30,7 +30,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// The test binary plays the shim, for the command on its command line.
+// The test binary plays tg-shim, for the command on its command line.
 const (
 	socketEnv = "SERVE_TEST_SOCKET"
 	timesEnv  = "SERVE_TEST_TIMES"
@@ -61,7 +61,7 @@ func TestMain(m *testing.M) {
 	Leave(state)
 }
 
-// daemon plays the daemon.
+// daemon is a fake daemon.
 type daemon struct {
 	pb.UnimplementedGateServer
 	t        *testing.T
@@ -72,16 +72,16 @@ type daemon struct {
 	started  chan *pb.StartedRequest
 	signals  chan *pb.SignalRequest
 	ended    chan *pb.EndedRequest
-	slow     chan struct{} // closed when it answers what it is told of servers; nil: at once
+	slow     chan struct{} // closed when it answers reports about servers; nil: at once
 }
 
-// session is what a shim has handed over.
+// session is what a tg-shim has handed over.
 type session struct {
 	hello                           *pb.AttachRequest
 	in, out, input, output, drained *os.File
 }
 
-// welcomes has f say what Attach answers from now on.
+// welcomes sets the function that answers Attach.
 func (d *daemon) welcomes(f func() (*pb.AttachResponse, error)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -153,10 +153,10 @@ func (handshake) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, er
 func (handshake) Info() credentials.ProtocolInfo            { return credentials.ProtocolInfo{} }
 func (h handshake) Clone() credentials.TransportCredentials { return h }
 
-// patient lets everything take as long as it may on the slowest machine.
+// patient has timeouts that suffice on the slowest machine.
 var patient = Times{Reattach: rig.Patience, LastAnswers: rig.Patience, SignalHeard: rig.Patience, Farewell: rig.Patience}
 
-// takes is for startWith.
+// takes returns an argument for startWith.
 func takes(t *testing.T, times Times) func(*exec.Cmd) {
 	text, err := json.Marshal(times)
 	if err != nil {
@@ -165,7 +165,7 @@ func takes(t *testing.T, times Times) func(*exec.Cmd) {
 	return func(c *exec.Cmd) { c.Env = append(c.Env, timesEnv+"="+string(text)) }
 }
 
-// newDaemon returns one that does not serve yet.
+// newDaemon returns a daemon that does not serve yet.
 func newDaemon(t *testing.T) *daemon {
 	t.Helper()
 	dir := tempdir.New(t, "/tmp", "serve")
@@ -200,7 +200,7 @@ func serving(t *testing.T) *daemon {
 	return d
 }
 
-// next is what comes out of c.
+// next returns the next value of c.
 func next[T any](t *testing.T, what string, c <-chan T) (v T) {
 	t.Helper()
 	select {
@@ -211,8 +211,8 @@ func next[T any](t *testing.T, what string, c <-chan T) (v T) {
 	return v
 }
 
-// relay carries bytes as the daemon would lines, until both sides have ended; then
-// the agent has all.
+// relay copies bytes, as the daemon does with lines, until both sides have ended; then the
+// agent has everything.
 func (s *session) relay() {
 	var both sync.WaitGroup
 	both.Go(func() { carry(s.in, s.input) })
@@ -226,7 +226,7 @@ func carry(from, to *os.File) {
 	_ = to.Close()
 }
 
-// shim1 is one that runs, with the test at the agent's end.
+// shim1 is a running tg-shim, with the test as the agent.
 type shim1 struct {
 	*exec.Cmd
 	t      *testing.T
@@ -236,10 +236,10 @@ type shim1 struct {
 	over   chan struct{}
 }
 
-// start starts a shim for a command.
+// start starts a tg-shim for a command.
 func (d *daemon) start(command ...string) *shim1 { return d.startWith(nil, command...) }
 
-// startWith lets prepare see to what is started.
+// startWith is start that calls prepare before the start.
 func (d *daemon) startWith(prepare func(*exec.Cmd), command ...string) *shim1 {
 	d.t.Helper()
 	self, err := os.Executable()
@@ -302,8 +302,7 @@ func (s *shim1) hears(want string) {
 	}
 }
 
-// ends waits for the end of the shim, with a status or, if that is negative, by a
-// signal.
+// ends waits for the end of tg-shim, with an exit code or, if want is negative, by a signal.
 func (s *shim1) ends(want int) {
 	s.t.Helper()
 	next(s.t, "the end of the shim", s.over)

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pipe is both ends of one.
+// pipe holds both ends of a pipe.
 type pipe struct{ r, w *os.File }
 
-// pipes are those that the shim makes: the server's input and output, and one whose
-// write end only the daemon has once we have handed it over.
+// pipes are the pipes that tg-shim creates: the server's input and output, and one whose write
+// end only the daemon holds after the handover.
 type pipes struct{ input, output, drained pipe }
 
 func (p *pipes) open() error {
@@ -26,24 +26,24 @@ func (p *pipes) open() error {
 	return nil
 }
 
-// descriptors are what the daemon gets, in its order.
+// descriptors returns the descriptors for the daemon, in the order of the protocol.
 func (p *pipes) descriptors() []int {
 	fds := []int{unix.Stdin, unix.Stdout}
 	for _, f := range []*os.File{p.input.w, p.output.r, p.drained.w} {
-		fds = append(fds, int(f.Fd())) // which makes it wait when it is read or written
+		fds = append(fds, int(f.Fd())) // Fd makes it blocking
 	}
 	return fds
 }
 
-// closeDaemons closes the ends that only the daemon is to have. Files may be closed
-// more than once.
+// closeDaemons closes the ends that only the daemon should hold. Files may be closed more than
+// once.
 func (p *pipes) closeDaemons() {
 	p.input.w.Close()
 	p.output.r.Close()
 	p.drained.w.Close()
 }
 
-// closeServers closes those of the server, which has its own copies by now.
+// closeServers closes the server's ends, of which the server has copies.
 func (p *pipes) closeServers() {
 	p.input.r.Close()
 	p.output.w.Close()
@@ -55,9 +55,9 @@ func (p *pipes) close() {
 	p.drained.r.Close()
 }
 
-// handOver closes the agent's standard input and output, which the daemon holds now:
-// while we have them as well, neither side learns of the end of the other. Their
-// numbers lead to nothing then, and are not given to anything else.
+// handOver closes the agent's standard input and output, which the daemon holds now: as long as
+// this process holds them too, neither side learns of the other's end. It points their numbers
+// to the null device, so that nothing else gets them.
 func handOver() error {
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -65,7 +65,7 @@ func handOver() error {
 	}
 	defer unix.Close(null)
 	for fd, f := range []*os.File{os.Stdin, os.Stdout} {
-		// The poller lets go of what it watches only when the file is closed.
+		// The poller releases what it watches only when the file is closed.
 		err := f.Close()
 		if null != fd {
 			err = errors.Join(err, dup(null, fd))

@@ -1,7 +1,7 @@
-// Package serve is one run of tg-shim: it hands the agent's standard input and output
-// to the daemon, starts the server when the daemon says so, waits for the end of it,
-// and leaves as the server did. Not a byte of a message passes through it, unless
-// there is no daemon: then it answers the agent's requests with that.
+// Package serve implements one run of tg-shim. It hands the agent's standard input and output
+// to the daemon, starts the server when the daemon tells it to, waits for its end, and exits as
+// the server did. No message passes through it, unless there is no daemon: then it answers the
+// agent's requests with an error.
 package serve
 
 import (
@@ -26,46 +26,45 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Times are how long things may take.
+// Times are timeouts.
 type Times struct {
-	// Reattach is how long the daemon is looked for before it has said what the
-	// configuration wants.
+	// Reattach is how long to wait for a daemon before the configured value is known.
 	Reattach time.Duration
-	// LastAnswers is how long the daemon may take to deliver what the agent is owed
-	// once the server has ended.
+	// LastAnswers is how long the daemon may take to deliver pending output to the agent after
+	// the server has ended.
 	LastAnswers time.Duration
-	// SignalHeard is how long it may take to hear of a signal. Clients wait two seconds
-	// from SIGTERM to SIGKILL, and the server must have gone by then.
+	// SignalHeard is how long the report of a signal may take. Clients send SIGKILL two seconds
+	// after SIGTERM, and the server must have ended by then.
 	SignalHeard time.Duration
-	// Farewell bounds what nobody waits for but us.
+	// Farewell limits the last report, for which nobody waits but tg-shim.
 	Farewell time.Duration
 }
 
-// DefaultTimes are those of a shim that is not tested.
+// DefaultTimes are the timeouts outside tests.
 var DefaultTimes = Times{Reattach: 15 * time.Second, LastAnswers: 5 * time.Second, SignalHeard: time.Second, Farewell: 500 * time.Millisecond}
 
-// Options is what the command line and the environment say.
+// Options are the settings of the command line and the environment.
 type Options struct {
-	// Hello is what the daemon is told. Attachment, Executable and Cwd are filled in.
+	// Hello is sent to the daemon. Run sets Attachment, Executable and Cwd.
 	Hello  attach.Hello
 	Socket string // of the daemon
 	Times  Times
 	Log    *slog.Logger
 }
 
-// shim is one run.
+// shim is one run of tg-shim.
 type shim struct {
 	Options
 	line    *line // to the daemon
 	missing error // why the server's program was not found
 	signals chan os.Signal
 	pipes   pipes
-	drained chan struct{} // closed when the agent has all, or nobody is left to write it
-	status  byte          // what to leave with where the server was not ours; valid once drained is closed
+	drained chan struct{} // closed when the agent has everything, or nobody is left to write it
+	status  byte          // exit code where tg-shim started no server; valid once drained is closed
 }
 
-// Run serves until the server has ended and the agent has been written what it is
-// owed. It uses standard input, output and error, and closes the first two.
+// Run runs until the server has ended and all pending output to the agent is written. It uses
+// standard input, output and error, and closes the first two.
 func Run(o Options) (child.State, error) {
 	if err := private.CloseInherited(); err != nil {
 		o.Log.Debug("what the agent has handed on stays open", "err", err)
@@ -77,13 +76,13 @@ func Run(o Options) (child.State, error) {
 	defer stopReaping()
 	s := &shim{Options: o, signals: make(chan os.Signal, 4), drained: make(chan struct{})}
 	for _, sig := range []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
-		if !signal.Ignored(sig) { // by whoever started us, as nohup does
+		if !signal.Ignored(sig) { // whoever started tg-shim may ignore it, as nohup does
 			signal.Notify(s.signals, sig)
 		}
 	}
 	defer signal.Stop(s.signals)
-	// An agent that has gone is an error of Write, not our death. To ignore the signal
-	// would make the server ignore it as well.
+	// Writing to an agent that has left must fail, not kill this process. Ignoring SIGPIPE
+	// would make the server ignore it too.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 
 	ctx, cancel := context.WithCancel(context.Background())
@@ -98,17 +97,17 @@ func Run(o Options) (child.State, error) {
 	return s.run(ctx)
 }
 
-// introduce fills in the rest of the hello.
+// introduce sets the remaining fields of Hello.
 func (s *shim) introduce() error {
 	var id [16]byte
-	_, _ = rand.Read(id[:]) // which never fails
+	_, _ = rand.Read(id[:]) // never fails
 	h := &s.Hello
 	h.Attachment = hex.EncodeToString(id[:])
 	var err error
 	if h.Cwd, err = os.Getwd(); err != nil {
 		return fmt.Errorf("find the working directory: %w", err)
 	}
-	// A command that can't be found is told to the agent when it is to be started.
+	// If the command can't be found, the agent is told when the server is to be started.
 	if h.Extension == "" {
 		h.Executable, s.missing = child.Resolve(h.Command[0], os.Environ(), "")
 	}
@@ -133,18 +132,18 @@ func (s *shim) run(ctx context.Context) (child.State, error) {
 	case err != nil:
 		fmt.Fprintf(os.Stderr, "tg-shim: %v\nServer %q is not started: nothing may pass unjudged. Start the daemon with \"tgctl daemon start\", then start the server again.\n", err, s.Hello.Server)
 		s.decline(mcp.CodeGate, "Not executed: ThoughtGate's daemon is not there; start it with \"tgctl daemon start\"")
-		return child.State{}, nil // to have no daemon is no error of the server's
+		return child.State{}, nil // the lack of a daemon is not an error of the server
 	}
 	if err := handOver(); err != nil {
 		return child.State{}, err
 	}
 	s.pipes.closeDaemons()
-	go s.awaitDrained() // ends with the pipe, or with the process where the daemon keeps it
+	go s.awaitDrained() // ends with the pipe, or with the process if the daemon keeps the pipe open
 	if !welcome.Start {
 		s.pipes.closeServers()
 		return s.idle(ctx, ""), nil
 	}
-	escape := !welcome.RawStderr && term.IsTerminal(unix.Stderr) // which would obey what the server says there
+	escape := !welcome.RawStderr && term.IsTerminal(unix.Stderr) // a terminal would interpret what the server writes
 	server, err := s.start(escape)
 	s.pipes.closeServers()
 	if err != nil {
@@ -152,16 +151,16 @@ func (s *shim) run(ctx context.Context) (child.State, error) {
 		s.idle(ctx, err.Error())
 		return child.State{Code: child.StartExit(err)}, nil
 	}
-	// The server keeps the limit it would have had. When it dies of a fault so do we,
-	// and there is nothing to be learned from our memory.
+	// The server keeps its own limit. If it dies with a core dump so does this process, whose
+	// memory must not be dumped.
 	if err := private.NoCore(); err != nil {
 		s.Log.Warn("a crash may leave a core file", "err", err)
 	}
 	return s.serve(ctx, server, escape), nil
 }
 
-// start starts the server. One that was not found when the daemon was told of it is
-// not looked for again: nobody has looked at what may be there by now.
+// start starts the server. If the program was not found when the daemon was told of it, start
+// does not search again: nobody has checked what may be there now.
 func (s *shim) start(escape bool) (*child.Child, error) {
 	command := s.Hello.Command
 	switch {
@@ -181,18 +180,18 @@ func (s *shim) start(escape bool) (*child.Child, error) {
 	return child.Start(spec)
 }
 
-// decline answers the agent's requests with an error until it hangs up, or a signal
-// ends us: an agent learns more from an answer than from a closed pipe.
+// decline answers the agent's requests with an error until the agent closes its end or a signal
+// arrives: an answer tells an agent more than a closed pipe.
 func (s *shim) decline(code int, text string) {
 	gone := make(chan struct{})
-	go func() { // ends with the agent or the process
+	go func() { // ends with the agent's input or the process
 		defer close(gone)
 		reader := wire.NewReader(os.Stdin, wire.MaxMessage)
 		var line wire.Line
 		for reader.Next(&line) == nil {
 			answer := func(id []byte, asks bool) {
 				if asks {
-					// An agent that reads nothing any more may still write.
+					// An agent that no longer reads may still write.
 					_, _ = fmt.Fprintf(os.Stdout, "%s\n", mcp.RefuseUnread(id, code, text))
 				}
 			}
@@ -212,9 +211,9 @@ func (s *shim) decline(code int, text string) {
 	}
 }
 
-// Leave ends this process as a server has ended: with its exit status, or by the
-// signal that has ended it. Where that signal can't be had, as by the first process of
-// a container, the status is the one that shells give it.
+// Leave ends this process as a server has ended: with its exit code, or by the signal that
+// ended it. Where a process can't die of that signal, such as the first process of a container,
+// the exit code is that of shells.
 func Leave(state child.State) {
 	if state.Signal != 0 {
 		die(state.Signal)

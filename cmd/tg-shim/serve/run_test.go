@@ -17,7 +17,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// The daemon carries everything, and the shim leaves as the server does.
+// The daemon forwards everything, and tg-shim exits as the server does.
 func TestServer(t *testing.T) {
 	t.Parallel()
 	d := serving(t)
@@ -80,8 +80,8 @@ func TestHello(t *testing.T) {
 	s.ends(0)
 }
 
-// What the agent is owed comes before the end of the shim: clients take that for the
-// end of the server, and read no further.
+// Pending output for the agent precedes the end of tg-shim: clients take that for the end of
+// the server and read no further.
 func TestLastAnswersComeFirst(t *testing.T) {
 	t.Parallel()
 	d := serving(t)
@@ -97,7 +97,7 @@ func TestLastAnswersComeFirst(t *testing.T) {
 	s.ends(4)
 }
 
-// Nobody waits for ever for a daemon that does not deliver.
+// tg-shim does not wait forever for a daemon that delivers nothing.
 func TestLastAnswersAreNotWaitedForForEver(t *testing.T) {
 	t.Parallel()
 	d := serving(t)
@@ -106,8 +106,8 @@ func TestLastAnswersAreNotWaitedForForEver(t *testing.T) {
 	s.ends(0)
 }
 
-// A daemon that takes its time still finds the process of a server that has ended at
-// once, and learns how.
+// A slow daemon can still look at the process of a server that ended at once, and learns how it
+// ended.
 func TestSlowDaemon(t *testing.T) {
 	t.Parallel()
 	d := newDaemon(t)
@@ -123,7 +123,7 @@ func TestSlowDaemon(t *testing.T) {
 			if !so() {
 				t.Fatalf("%s while the daemon takes its time", what)
 			}
-			time.Sleep(time.Millisecond) // between two looks
+			time.Sleep(time.Millisecond) // between two checks
 		}
 	}
 	s := d.startWith(takes(t, times), "sh", "-c", "exit 3")
@@ -140,7 +140,7 @@ func TestSlowDaemon(t *testing.T) {
 	s.ends(3)
 }
 
-// A daemon that serves the agent itself, or refuses it, says how the shim leaves.
+// If the daemon serves the agent itself, or refuses, it determines the exit code of tg-shim.
 func TestNothingToStart(t *testing.T) {
 	t.Parallel()
 	d := serving(t)
@@ -178,8 +178,8 @@ func reads(f *os.File, b []byte) bool {
 	return err == nil && n == len(b)
 }
 
-// A server that can't be started: the daemon learns why and answers, and the shim
-// waits for that.
+// If a server can't be started, the daemon learns why and answers the agent, and tg-shim waits
+// for that.
 func TestServerDoesNotStart(t *testing.T) {
 	t.Parallel()
 	d := serving(t)
@@ -216,8 +216,8 @@ func TestServerDoesNotStart(t *testing.T) {
 	}
 }
 
-// A program that was not there when the daemon was told is not looked for again, and
-// neither is anything started for which there is no command.
+// A program that did not exist when the daemon was told is not searched again, and without a
+// command nothing is started.
 func TestMissingStaysMissing(t *testing.T) {
 	t.Parallel()
 	d := serving(t)
@@ -246,8 +246,8 @@ func TestMissingStaysMissing(t *testing.T) {
 	}
 }
 
-// EC-042: without a daemon each request is answered until the agent has gone, and
-// that is no error.
+// EC-042: without a daemon each request is answered until the agent leaves, and that is not an
+// error.
 func TestNoDaemon(t *testing.T) {
 	t.Parallel()
 	const asked = `{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"t"}}`
@@ -274,8 +274,8 @@ func TestNoDaemon(t *testing.T) {
 	}
 }
 
-// A daemon that comes while it is looked for is joined. One that is ending, or dies
-// before it has answered, is not the last one.
+// tg-shim attaches to a daemon that starts while it waits. If a daemon is ending, or dies
+// before it answers, tg-shim waits for the next.
 func TestDaemonComesLate(t *testing.T) {
 	t.Parallel()
 	d := newDaemon(t)
@@ -299,7 +299,7 @@ func TestDaemonComesLate(t *testing.T) {
 	s.ends(0)
 }
 
-// A daemon that refuses for good is not asked again, and the agent reads why.
+// If a daemon refuses for good, it is not asked again, and the agent is told why.
 func TestRefusedForGood(t *testing.T) {
 	t.Parallel()
 	d := serving(t)

@@ -14,8 +14,8 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// A signal is the daemon's to act on; the server does not get it from us. It is said
-// on each one, since a second one means that somebody has lost patience.
+// The daemon handles signals; tg-shim does not pass them to the server. Each one is reported,
+// since a second means that the client will not wait any longer.
 func TestSignals(t *testing.T) {
 	t.Parallel()
 	d := serving(t)
@@ -40,7 +40,7 @@ func TestSignals(t *testing.T) {
 	s.ends(5)
 }
 
-// Signals while the daemon is looked for, and while there is none to answer for.
+// Signals while tg-shim waits for a daemon, and while it answers without one.
 func TestSignalWithoutDaemon(t *testing.T) {
 	t.Parallel()
 	d := serving(t)
@@ -64,7 +64,7 @@ func TestSignalWithoutDaemon(t *testing.T) {
 	s.ends(0)
 }
 
-// What is to be said after the daemon has died is said to the next one.
+// Reports that are due after the death of a daemon go to the next one.
 func TestNextDaemon(t *testing.T) {
 	t.Parallel()
 	d := newDaemon(t)
@@ -90,8 +90,8 @@ func TestNextDaemon(t *testing.T) {
 	}
 }
 
-// When no daemon is left to act on a signal the shim does, and when nobody holds the
-// pipes any more it ends a server that does not mind.
+// If no daemon is left to handle a signal, tg-shim does, and when nobody holds the pipes any
+// more it kills a server that does not end.
 func TestNoDaemonIsLeft(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -132,7 +132,7 @@ func (s *session) close() {
 	}
 }
 
-// A shim that is killed takes the server with it.
+// Killing tg-shim ends the server too.
 func TestShimIsKilled(t *testing.T) {
 	t.Parallel()
 	d := serving(t)
@@ -145,8 +145,8 @@ func TestShimIsKilled(t *testing.T) {
 	eventually(t, "the server has gone", func() bool { return !runs(pid) })
 }
 
-// A server starts with the signals as they would be without us: one that is ignored
-// stays ignored in what it starts.
+// A server starts with the signal dispositions that it would have without tg-shim: an ignored
+// signal stays ignored.
 func TestServerHasItsSignals(t *testing.T) {
 	t.Parallel()
 	d := serving(t)

@@ -11,16 +11,16 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/child"
 )
 
-// awaitDrained reads the pipe that the daemon holds open until the agent has all.
+// awaitDrained reads the pipe that the daemon holds open until the agent has everything.
 func (s *shim) awaitDrained() {
 	defer close(s.drained)
-	said, _ := io.ReadAll(s.pipes.drained.r) // what ends it is no error
+	said, _ := io.ReadAll(s.pipes.drained.r) // an error ends it like EOF
 	if n := len(said); n > 0 {
 		s.status = said[n-1]
 	}
 }
 
-// serve waits until the server has ended and the agent has all.
+// serve waits until the server has ended and the agent has everything.
 func (s *shim) serve(ctx context.Context, server *child.Child, escape bool) child.State {
 	ctx, cancel := context.WithCancel(ctx)
 	var others sync.WaitGroup
@@ -35,13 +35,13 @@ func (s *shim) serve(ctx context.Context, server *child.Child, escape bool) chil
 	ended <- s.wait(ctx, server)
 	leaving, over := context.WithTimeout(ctx, s.Times.LastAnswers)
 	defer over()
-	// The daemon can look at a process only as long as we have not waited for it.
+	// The daemon can look at a process only until this process has waited for it.
 	select {
 	case <-known:
 	case <-s.drained:
 	case <-leaving.Done():
 	}
-	// What is left of what it has started ends as it did.
+	// Stop what the server started and left behind.
 	state := server.Stop(ctx, child.LeavingGrace)
 	select {
 	case <-s.drained:
@@ -51,7 +51,7 @@ func (s *shim) serve(ctx context.Context, server *child.Child, escape bool) chil
 	case <-told:
 	case <-s.line.failed:
 		select {
-		case <-told: // by the next daemon, if there is one
+		case <-told: // the next daemon, if there is one
 		case <-time.After(s.Times.Farewell):
 		}
 	case <-leaving.Done():
@@ -61,8 +61,8 @@ func (s *shim) serve(ctx context.Context, server *child.Child, escape bool) chil
 	return state
 }
 
-// idle waits without a server until the agent has all. reason is why there is none,
-// empty where none was to be started.
+// idle waits, without a server, until the agent has everything. reason says why there is no
+// server, and is empty if none was to be started.
 func (s *shim) idle(ctx context.Context, reason string) child.State {
 	ctx, cancel := context.WithCancel(ctx)
 	var telling sync.WaitGroup
@@ -72,8 +72,8 @@ func (s *shim) idle(ctx context.Context, reason string) child.State {
 	return s.wait(ctx, nil)
 }
 
-// notifyDaemon tells the daemon which process the server is, and then how it has ended. known
-// is closed when the first is done.
+// notifyDaemon reports the server's process to the daemon, closes known, and then reports how
+// the server has ended.
 func (s *shim) notifyDaemon(ctx context.Context, pid int, known chan<- struct{}, ended <-chan child.State) {
 	s.started(ctx, pid, "")
 	close(known)
@@ -83,8 +83,8 @@ func (s *shim) notifyDaemon(ctx context.Context, pid int, known chan<- struct{},
 	})
 }
 
-// wait returns when the server has ended, or without one when the agent has all. It
-// tells the daemon of signals, and ends the server itself where no daemon does.
+// wait returns when the server has ended or, without a server, when the agent has everything.
+// It reports signals to the daemon, and stops the server itself if no daemon does.
 func (s *shim) wait(ctx context.Context, server *child.Child) child.State {
 	hearing, cancel := context.WithCancel(ctx)
 	var others sync.WaitGroup
@@ -97,7 +97,7 @@ func (s *shim) wait(ctx context.Context, server *child.Child) child.State {
 	if server != nil {
 		done = server.Done()
 	}
-	grace := child.Grace{Term: child.LeavingGrace.Term} // of the first signal that nobody hears
+	grace := child.Grace{Term: child.LeavingGrace.Term} // for the first signal that no daemon handles
 	unheard := make(chan struct{}, 1)
 	for {
 		select {
@@ -107,7 +107,7 @@ func (s *shim) wait(ctx context.Context, server *child.Child) child.State {
 			if server == nil {
 				return child.State{Code: int(s.status)}
 			}
-			drained = nil // nobody reads what it says any more
+			drained = nil // its content does not matter any more
 			stop(child.LeavingGrace)
 		case sig := <-s.signals:
 			others.Go(func() {
@@ -128,7 +128,7 @@ func (s *shim) wait(ctx context.Context, server *child.Child) child.State {
 	}
 }
 
-// signal tells the daemon of a signal.
+// signal reports a signal to the daemon.
 func (s *shim) signal(ctx context.Context, sig syscall.Signal) error {
 	return s.line.retry(ctx, s.Times.SignalHeard, func(ctx context.Context) error {
 		return s.line.Signal(ctx, s.Hello.Attachment, int(sig))

@@ -11,7 +11,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// The bounds themselves are large; small ones are kept in the same way.
+// The real limits are large, so the test uses small ones.
 func TestBounds(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "a", "b"), 0o700); err != nil {

@@ -1,11 +1,9 @@
-// Package folder copies the folders of extensions, and tells whether one is still
-// what it was.
+// Package folder copies the folders of extensions and detects changes in them.
 //
-// A folder is its regular files: where they lie, what is in them, and which of them
-// may be executed. That is a text, a line for each file in the order of their
-// paths, and the SHA-256 of the text is the folder's digest. Links and whatever
-// else is neither file nor folder are refused: what they stand for could change
-// without the folder.
+// A folder is described by its regular files: their paths, their content, and which of them are
+// executable. The description is a text with one line for each file, sorted by path; the
+// SHA-256 of the text is the folder's digest. Links and anything else that is neither file nor
+// folder are errors: what they refer to could change without the folder.
 package folder
 
 import (
@@ -29,15 +27,15 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// What a folder may hold at most.
+// Limits of a folder.
 const (
 	MaxFiles = 10_000    // files and folders
 	MaxFile  = 128 << 20 // bytes of one file
-	MaxBytes = 256 << 20 // bytes of all
-	MaxDepth = 32        // folders within each other
+	MaxBytes = 256 << 20 // bytes of all files
+	MaxDepth = 32        // nested folders
 )
 
-// bounds are such limits.
+// bounds are the limits of a folder.
 type bounds struct {
 	files, depth int
 	file, bytes  int64
@@ -45,17 +43,17 @@ type bounds struct {
 
 var usual = bounds{MaxFiles, MaxDepth, MaxFile, MaxBytes}
 
-// Listing is what a folder holds.
+// Listing describes the content of a folder.
 type Listing struct {
 	Text  []byte // a line for each file: SHA-256, x or -, path
 	Files int
 	Bytes int64
 }
 
-// Digest is SHA-256 over the text.
+// Digest returns the SHA-256 of the text.
 func (l *Listing) Digest() [32]byte { return sha256.Sum256(l.Text) }
 
-// List reads the folder at dir, which must be no link.
+// List reads the folder at dir, which must not be a link.
 func List(dir string) (*Listing, error) {
 	l, err := walk(dir, nil, usual)
 	if err != nil {
@@ -64,9 +62,8 @@ func List(dir string) (*Listing, error) {
 	return l, nil
 }
 
-// Copy copies the folder at dir to the new folder at to, and lists the copy. Files
-// lose their right to be written; all of it belongs to this user alone. When it
-// fails the new folder is gone again.
+// Copy copies the folder at dir to the new folder at to and lists the copy. The copied files
+// are read-only, and only this user has access. If Copy fails, it removes the new folder.
 func Copy(dir, to string) (*Listing, error) {
 	if err := os.Mkdir(to, 0o700); err != nil {
 		return nil, fmt.Errorf("copy the folder %s: %w", dir, err)
@@ -83,14 +80,14 @@ func Copy(dir, to string) (*Listing, error) {
 	return l, nil
 }
 
-// walker goes through a folder.
+// walker walks a folder.
 type walker struct {
 	root   *os.Root
-	target *os.Root // where files are copied to; nil: nowhere
+	target *os.Root // where files are copied to; nil for nowhere
 	Listing
 	most  bounds
 	lines []line
-	seen  int // files and folders
+	seen  int // number of files and folders
 }
 
 type line struct{ path, text string }
@@ -119,7 +116,7 @@ func walk(dir string, target *os.Root, most bounds) (*Listing, error) {
 	return &w.Listing, nil
 }
 
-// folder goes through the folder at name.
+// folder walks the folder at name.
 func (w *walker) folder(name string, depth int) error {
 	if depth > w.most.depth {
 		return fmt.Errorf("%s: %w: more than %d folders lie within each other", name, gate.ErrTooLarge, w.most.depth)
@@ -175,9 +172,9 @@ func (w *walker) entry(name string, depth int) error {
 	return w.file(name, info)
 }
 
-// file reads one file, which was info a moment ago.
+// file reads one file. info is the result of an earlier stat.
 func (w *walker) file(name string, info fs.FileInfo) error {
-	// Without waiting: it may have become a pipe meanwhile.
+	// Must not block: the file may be a pipe by now.
 	f, err := w.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return err
@@ -211,7 +208,7 @@ func (w *walker) file(name string, info fs.FileInfo) error {
 	return nil
 }
 
-// what says what kind of thing has a mode.
+// what returns the kind of a file with this mode.
 func what(mode fs.FileMode) string {
 	switch {
 	case mode&fs.ModeSymlink != 0:
@@ -224,8 +221,8 @@ func what(mode fs.FileMode) string {
 	return "a device, a pipe or a socket"
 }
 
-// Difference says what first tells two texts of listings apart, for a person: a
-// file that is new, gone or altered. It is empty when they are equal.
+// Difference describes the first difference between two texts of listings to a person: a file
+// that is new, missing or altered. It is empty if they are equal.
 func Difference(before, now []byte) string {
 	old, cur := parse(before), parse(now)
 	all := maps.Clone(old)
@@ -245,7 +242,7 @@ func Difference(before, now []byte) string {
 	return ""
 }
 
-// parse makes what a text says of each path.
+// parse returns what a text says of each path.
 func parse(text []byte) map[string]string {
 	files := map[string]string{}
 	for one := range bytes.Lines(text) {
@@ -256,8 +253,7 @@ func parse(text []byte) map[string]string {
 	return files
 }
 
-// Runs reports whether there is a file at a path within the folder that may be
-// executed.
+// Runs reports whether the folder has an executable file at path name.
 func (l *Listing) Runs(name string) bool {
 	said := parse(l.Text)[path.Clean(name)]
 	return strings.HasSuffix(said, "x")

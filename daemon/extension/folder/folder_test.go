@@ -13,7 +13,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// tree makes a folder with these files in it.
+// tree creates a folder with these files.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -131,7 +131,7 @@ func TestWhatIsRefused(t *testing.T) {
 			t.Errorf("%s: half a copy is left: %v", test.name, err)
 		}
 	}
-	// The folder itself is no link either, and is there.
+	// The folder itself must exist and must not be a link.
 	at := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(t.TempDir(), at); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,6 @@
-// Package manifest reads what an extension says of itself before it is started:
-// its extension.yaml. It is read as strictly as the configuration, since a person
-// agrees to what it says: what is not understood would not have been agreed to.
+// Package manifest reads the manifest of an extension, its extension.yaml. It is as strict as
+// the configuration, since a person agrees to what the manifest says: nobody can have agreed to
+// what ThoughtGate does not understand.
 package manifest
 
 import (
@@ -13,13 +13,13 @@ import (
 // FileName is the name of a manifest in the folder of its extension.
 const FileName = "extension.yaml"
 
-// MaxFile is the longest manifest, in bytes.
+// MaxFile is the maximum size of a manifest, in bytes.
 const MaxFile = 64 << 10
 
-// Protocol is the version of what is said between the daemon and extensions.
+// Protocol is the version of the protocol between the daemon and extensions.
 const Protocol = 1
 
-// Manifest is what an extension.yaml says, defaults filled in.
+// Manifest is a parsed extension.yaml, defaults filled in.
 type Manifest struct {
 	Schema      int               `yaml:"schema" need:"true" min:"1" max:"1" doc:"version of this format: 1"`
 	Name        string            `yaml:"name" need:"true" doc:"lower case letters, digits, - and _"`
@@ -38,7 +38,7 @@ type Manifest struct {
 	Order       int               `yaml:"order" doc:"hooks are asked in rising order, then by name"`
 }
 
-// Defaults fills in what holds where nothing is written.
+// Defaults sets the values of absent keys.
 func (m *Manifest) Defaults() {
 	m.Wire, m.Order = JSON, 100
 	m.Restart.Defaults()
@@ -53,51 +53,51 @@ type Hooks struct {
 	After  Hook `yaml:"after" doc:"results, before the agent reads them"`
 }
 
-// Hook says which calls are shown to an extension: those that match all three.
+// Hook selects the calls that are shown to an extension: those that match all three lists.
 type Hook struct {
-	Wanted  bool          `yaml:"-"` // it was written
+	Wanted  bool          `yaml:"-"` // present in the manifest
 	Servers []config.Glob `yaml:"servers" one:"true" doc:"server ids or globs; left out, all"`
 	Tools   []config.Glob `yaml:"tools" one:"true" doc:"names of tools or prompts, URIs of resources, or globs; left out, all"`
 	Methods []config.Glob `yaml:"methods" one:"true" doc:"methods or globs; left out, tools/call"`
 	OnError OnError       `yaml:"on_error" doc:"block | continue: what becomes of a call that it does not judge"`
 }
 
-// Defaults fills in what holds where nothing is written.
+// Defaults sets the values of absent keys.
 func (h *Hook) Defaults() {
-	all, _ := config.NewGlob("*")            // it is one
-	calls, _ := config.NewGlob("tools/call") // likewise
+	all, _ := config.NewGlob("*")            // always valid
+	calls, _ := config.NewGlob("tools/call") // always valid
 	*h = Hook{Wanted: true, Servers: []config.Glob{all}, Tools: []config.Glob{all}, Methods: []config.Glob{calls}, OnError: Block}
 }
 
-// Matches reports whether a call is one of those. It allocates nothing.
+// Matches reports whether the hook selects a call. It does not allocate.
 func (h *Hook) Matches(server, method, subject string) bool {
 	return h.Wanted && config.MatchAny(h.Methods, method) && config.MatchAny(h.Servers, server) && config.MatchAny(h.Tools, subject)
 }
 
-// Restart says how often a program that has ended is started again.
+// Restart says how often an extension that has ended is started again.
 type Restart struct {
 	Attempts int           `yaml:"attempts" min:"1" max:"100" doc:"how often in a row; a minute without an end gives all of them back"`
 	First    time.Duration `yaml:"first" min:"10ms" max:"1h" doc:"the wait before the first, which doubles"`
 	Most     time.Duration `yaml:"most" min:"10ms" max:"1h" doc:"the longest wait"`
 }
 
-// Defaults fills in what holds where nothing is written.
+// Defaults sets the values of absent keys.
 func (r *Restart) Defaults() {
 	*r = Restart{Attempts: 3, First: 250 * time.Millisecond, Most: 30 * time.Second}
 }
 
-// Wire is how an extension speaks.
+// Wire is the wire protocol of an extension.
 type Wire string
 
 const (
-	JSON     Wire = "json"     // JSON-RPC 2.0, each message behind a Content-Length header
-	Protobuf Wire = "protobuf" // protobuf messages, each behind its length in four bytes
+	JSON     Wire = "json"     // JSON-RPC 2.0, each message after a Content-Length header
+	Protobuf Wire = "protobuf" // protobuf messages, each after its length in four bytes
 )
 
-// Words lists them.
+// Words returns the valid values.
 func (Wire) Words() []string { return []string{string(JSON), string(Protobuf)} }
 
-// OnError is what becomes of a call that an extension was to see and did not judge.
+// OnError says what happens to a call that an extension was to see and did not judge.
 type OnError string
 
 const (
@@ -105,10 +105,10 @@ const (
 	Continue OnError = "continue"
 )
 
-// Words lists them.
+// Words returns the valid values.
 func (OnError) Words() []string { return []string{string(Block), string(Continue)} }
 
-// Permission is something that an extension may do only where its manifest says so.
+// Permission is something that an extension may do only if its manifest names it.
 type Permission string
 
 const (
@@ -127,7 +127,7 @@ var permissions = []Permission{
 	HooksBefore, HooksAfter, Tools, Providers, Commands, MemoryRead, MemoryWrite, ConfigWrite, ConfigSubscribe,
 }
 
-// Words lists them.
+// Words returns the valid values.
 func (Permission) Words() []string {
 	words := make([]string, len(permissions))
 	for i, p := range permissions {
@@ -136,5 +136,5 @@ func (Permission) Words() []string {
 	return words
 }
 
-// Known reports whether there is such a permission.
+// Known reports whether p is a valid permission.
 func (p Permission) Known() bool { return slices.Contains(permissions, p) }

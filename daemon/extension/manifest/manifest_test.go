@@ -69,8 +69,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// All that is wrong is told together, each with its place, and with the nearest word
-// where one is near.
+// All errors are reported together, each with its place and, if there is one, a similar valid
+// word.
 func TestAllErrorsTogether(t *testing.T) {
 	_, ds := manifest.Parse("extension.yaml", []byte(`schema: 1
 name: Scrubber

@@ -13,11 +13,11 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 )
 
-// What an extension's own configuration may hold at most.
+// Limits of an extension's configuration.
 const (
 	MaxKey    = 128      // bytes of a key
 	MaxValue  = 16 << 10 // bytes of a value
-	MaxValues = 256      // values
+	MaxValues = 256      // number of values
 )
 
 var (
@@ -25,11 +25,10 @@ var (
 	variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
-// IsName reports whether an extension can have this name.
+// IsName reports whether text is a valid name of an extension.
 func IsName(text string) bool { return name.MatchString(text) }
 
-// CheckKey says why an extension's own configuration can't have this key, nil when
-// it can.
+// CheckKey returns an error if key is not a valid key of an extension's configuration.
 func CheckKey(key string) error {
 	switch {
 	case strings.TrimSpace(key) == "":
@@ -44,8 +43,8 @@ func CheckKey(key string) error {
 	return nil
 }
 
-// Parse reads text, the manifest at path, which need not exist. The Manifest is nil
-// when anything that is wrong with it is an error.
+// Parse parses text, the manifest at path, which need not exist. The Manifest is nil if any of
+// the diagnostics is an error.
 func Parse(path string, text []byte) (*Manifest, []config.Diagnostic) {
 	m := &Manifest{}
 	marks, found := config.Decode(path, text, m)
@@ -61,7 +60,7 @@ func Parse(path string, text []byte) (*Manifest, []config.Diagnostic) {
 	return m, c.found
 }
 
-// checker looks for what is well formed and yet can't be meant.
+// checker looks for values that are well formed but invalid.
 type checker struct {
 	*Manifest
 	marks config.Marks
@@ -69,8 +68,8 @@ type checker struct {
 	found []config.Diagnostic
 }
 
-// wrong reports an error at the value that field points to. What was not written is
-// reported by the decoder where it is needed.
+// wrong reports an error at the value that field points to. It reports nothing for an absent
+// value: the decoder reports absent values that are required.
 func (c *checker) wrong(field any, hint, format string, args ...any) {
 	place := c.marks.Place(field)
 	if place.Line == 0 {

@@ -14,11 +14,10 @@ import (
 // modernRevision is the revision of MCP without a handshake.
 const modernRevision = "2026-07-28"
 
-// uncached are the members by which a client of the modern era learns that a
-// result is for it alone and may be another one the next time.
+// uncached are the members that tell a client of the modern era not to share or cache a result.
 const uncached = `"ttlMs":0,"cacheScope":"private",`
 
-// request answers one request of the agent. m.mu is held.
+// request answers one request of the agent. m.mu must be held.
 func (m *Member) request(line []byte, e *wire.Envelope) {
 	id := e.ID.Of(line)
 	if refusal := mcp.Check(wire.FromAgent, e, line); refusal != nil {
@@ -48,8 +47,8 @@ func (m *Member) request(line []byte, e *wire.Envelope) {
 	}
 }
 
-// revision is the legacy revision that is spoken with an agent, as raw JSON: the
-// one it asks for, or the newest.
+// revision returns the legacy revision for an agent as raw JSON: the one that it asks for, or
+// the newest.
 func revision(line []byte, e *wire.Envelope) string {
 	legacy := slices.DeleteFunc(mcp.Revisions(), func(v string) bool { return v == modernRevision })
 	asked, err := wire.Member(line, e.Params, "protocolVersion")
@@ -61,7 +60,7 @@ func revision(line []byte, e *wire.Envelope) string {
 	return fmt.Sprintf("%q", legacy[len(legacy)-1])
 }
 
-// about is the answer to either handshake; version holds the members that tell of it.
+// about returns the result of either handshake; version holds the members about the version.
 func (s *Server) about(version string) []byte {
 	dst := append([]byte("{"), version...)
 	dst = append(dst, `,"capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":`...)
@@ -70,7 +69,7 @@ func (s *Server) about(version string) []byte {
 	return append(dst, "}}"...)
 }
 
-// list is the one page that lists the tools, behind other members of the result.
+// list returns the result that lists all tools, after the given members.
 func (s *Server) list(members string) []byte {
 	dst := []byte(`{` + members + `"tools":[`)
 	for i, t := range s.extension.Tools() {
@@ -85,7 +84,7 @@ func (s *Server) list(members string) []byte {
 	return append(dst, "]}"...)
 }
 
-// call has a tool called. m.mu is held.
+// call has a tool called. m.mu must be held.
 func (m *Member) call(line []byte, e *wire.Envelope) {
 	id := e.ID.Of(line)
 	tool, err := mcp.SubjectOf(e, line)
@@ -122,8 +121,8 @@ func (m *Member) call(line []byte, e *wire.Envelope) {
 	})
 }
 
-// open notes that a request is answered later; nil when that can't be, and the
-// agent has been told. m.mu is held.
+// open registers a request that is answered later. If that fails, it answers with an error and
+// returns nil. m.mu must be held.
 func (m *Member) open(id []byte) (*call, context.Context) {
 	key, err := wire.Key(id)
 	if err != nil || m.running[key] != nil {
@@ -141,8 +140,7 @@ func (m *Member) open(id []byte) (*call, context.Context) {
 	return c, ctx
 }
 
-// close reports whether a request still wants its answer, which is the last that
-// it gets. m.mu is held.
+// close removes a request and reports whether it still expects an answer. m.mu must be held.
 func (m *Member) close(c *call) bool {
 	c.cancel(nil)
 	key, err := wire.Key(c.id)
@@ -153,8 +151,8 @@ func (m *Member) close(c *call) bool {
 	return true
 }
 
-// listen opens a subscription, which stays open until the agent cancels it if it
-// is one to changes of the tools, and ends at once otherwise. m.mu is held.
+// listen opens a subscription. It stays open until the agent cancels it if it covers changes of
+// the tools, and ends at once otherwise. m.mu must be held.
 func (m *Member) listen(line []byte, e *wire.Envelope) {
 	id := e.ID.Of(line)
 	c, _ := m.open(id)
@@ -173,8 +171,7 @@ func (m *Member) listen(line []byte, e *wire.Envelope) {
 	}
 }
 
-// notification makes a notification that belongs to the subscription id; params
-// holds its other members.
+// notification returns a notification of the subscription id; params holds its other members.
 func notification(method string, id []byte, params string) []byte {
 	dst := mark(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":%q,"params":{`, method), id)
 	if params != "" {
@@ -189,7 +186,7 @@ func mark(dst, id []byte) []byte {
 	return append(append(dst, id...), '}')
 }
 
-// result delivers the result of the request id. m.mu is held.
+// result delivers the result of the request id. m.mu must be held.
 func (m *Member) result(id, result []byte, modern bool) {
 	dst := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
 	dst = append(dst, `,"result":`...)
@@ -207,7 +204,7 @@ func (m *Member) result(id, result []byte, modern bool) {
 	m.deliver(mcp.RefuseUnread(id, mcp.CodeInternal, "the extension's answer is longer than a message may be"))
 }
 
-// failed is a result that tells a model what went wrong.
+// failed returns a result that tells a model what went wrong.
 func failed(text string) []byte {
 	return append(wire.AppendQuote([]byte(`{"content":[{"type":"text","text":`), text), `}],"isError":true}`...)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// TestSDK lets the official client list and call, in both eras, and be told of a
-// change.
+// TestSDK has the official client list and call tools, in both eras, and get a notification of
+// a change.
 func TestSDK(t *testing.T) {
 	for _, version := range []string{"2025-06-18", "2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestSDK(t *testing.T) {
 	}
 }
 
-// transport is a client's end of pipes whose other end is a member of s.
+// transport returns a client's end of pipes whose other end is a member of s.
 func transport(t *testing.T, s *Server) mcp.Transport {
 	fromClient, toServer := io.Pipe()
 	fromServer, toClient := io.Pipe()

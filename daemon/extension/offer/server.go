@@ -1,17 +1,16 @@
-// Package offer makes of an extension's tools an MCP server that agents can use.
+// Package offer presents the tools of an extension as an MCP server that agents can use.
 //
-// There is no process behind such a server: it stands in the daemon, and a shim
-// that was started for it has no child but joins it, as it would join a server
-// that sessions share. What an agent says to it has passed the gate like what is
-// said to any server, and its lists and results pass it on the way back.
+// Such a server has no process: it is part of the daemon. A tg-shim that was started for it
+// has no child and attaches to it as to a shared server. What an agent sends to it has passed
+// the gate, as for any server, and its lists and results pass the gate on the way back.
 //
 //	server := offer.NewServer("notes", extension)
 //	member := server.Join(deliver)
-//	err := member.Write(ctx, line) // a line of the agent; what answers it is delivered
+//	err := member.Write(ctx, line) // a line of the agent; its answer is delivered
 //	member.Leave()
 //
-// It speaks the legacy revisions of MCP and the modern one, has tools and nothing
-// else, and tells its members when the tools are others than they were.
+// It supports the legacy revisions of MCP and the modern one, has tools only, and notifies
+// its members when the tools change.
 package offer
 
 import (
@@ -29,24 +28,24 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Extension is what an extension offers. Its methods are safe for concurrent use.
+// Extension is the part of an extension that a Server needs. Its methods are safe for
+// concurrent use.
 type Extension interface {
-	// Version is the version of what is installed.
+	// Version returns the version of the installed extension.
 	Version() string
-	// Tools returns what it has now, none while it can't be asked.
+	// Tools returns the current tools, none while the extension is not available.
 	Tools() []protocol.Tool
-	// Call calls a tool of it with a raw object and returns the raw result, as
-	// MCP's tools/call has it. It returns when ctx ends.
+	// Call calls a tool with input, a raw object, and returns the raw result of MCP's
+	// tools/call. It returns when ctx ends.
 	Call(ctx context.Context, tool string, input []byte) ([]byte, error)
 }
 
-// Server is the server that stands for one extension. Its methods are safe for
-// concurrent use.
+// Server is the MCP server of one extension. Its methods are safe for concurrent use.
 type Server struct {
 	name      string
 	extension Extension
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	members map[*Member]bool
 }
 
@@ -55,15 +54,15 @@ func NewServer(name string, extension Extension) *Server {
 	return &Server{name: name, extension: extension, members: map[*Member]bool{}}
 }
 
-// Prefix stands before the name of an extension in the id of its server, by which
-// rules and records call it.
+// Prefix precedes the name of an extension in the id of its server, which rules and records
+// use.
 const Prefix = "ext-"
 
-// ID is the id of the server that offers the tools of an extension.
+// ID returns the id of the server that offers the tools of an extension.
 func ID(extension string) string { return Prefix + extension }
 
-// Join adds an agent. deliver is given each line for it, without line end, one
-// at a time; it must neither block nor call the member.
+// Join adds an agent. deliver is called with each line for it, without line end, one call at a
+// time; it must neither block nor call the member.
 func (s *Server) Join(deliver func(line []byte)) *Member {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	m := &Member{server: s, deliver: deliver, ctx: ctx, cancel: cancel, running: map[string]*call{}}
@@ -73,15 +72,14 @@ func (s *Server) Join(deliver func(line []byte)) *Member {
 	return m
 }
 
-// Members returns how many agents have joined.
+// Members returns the number of agents that have joined.
 func (s *Server) Members() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.members)
 }
 
-// Changed tells every member that the tools are others than they were, as far as
-// it wants to know.
+// Changed notifies the members that the tools have changed, as far as they asked for it.
 func (s *Server) Changed() {
 	s.mu.Lock()
 	members := slices.Collect(maps.Keys(s.members))
@@ -91,39 +89,36 @@ func (s *Server) Changed() {
 	}
 }
 
-// ErrLeft says that a member has left.
+// ErrLeft reports that a member has left.
 var ErrLeft = errors.New("the member has left")
 
-// mostOpen bounds what a member may have open at once; a shim lets no more
-// through either.
+// mostOpen is the maximum number of pending requests of a member.
 const mostOpen = 256
 
-// Member is one agent at a server.
+// Member is one agent that uses a server.
 type Member struct {
 	server  *Server
 	deliver func(line []byte)
-	ctx     context.Context // of the calls; ends with the member
+	ctx     context.Context // context of the calls; ends with the member
 	cancel  context.CancelCauseFunc
-	work    sync.WaitGroup // of the calls
+	work    sync.WaitGroup // for the calls
 
-	mu      sync.Mutex // guards what follows, and deliver
+	mu      sync.Mutex // guards the fields below, and deliver
 	left    bool
-	told    bool // the agent has made the legacy handshake: it is told of changes
+	told    bool // the agent has made the legacy handshake, so it is notified of changes
 	running map[string]*call
 }
 
-// call is a request that is not answered yet: a call of a tool, or a subscription
-// of the modern era.
+// call is a pending request: a call of a tool, or a subscription of the modern era.
 type call struct {
 	id        []byte // raw
 	cancel    context.CancelCauseFunc
 	wantsList bool // a subscription to changes of the tools
 }
 
-// Write takes one line of the agent, without its line end. What it is answered
-// with may be delivered before Write returns, or later. line may be reused then.
-// It fails only when the member has left: what the agent writes wrongly is
-// answered.
+// Write handles one line of the agent, without its line end. The answer may be delivered before
+// Write returns, or later. line may be reused afterwards. Write returns an error only if the
+// member has left or ctx has ended: invalid lines are answered with an error.
 func (m *Member) Write(ctx context.Context, line []byte) error {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
@@ -150,11 +145,11 @@ func (m *Member) Write(ctx context.Context, line []byte) error {
 			m.cancelled(e.RequestID.Of(line))
 		}
 	}
-	return nil // it asks for nothing, so what else an agent answers is of no use
+	return nil // the server sends no requests, so answers of the agent are ignored
 }
 
-// Resume is for an agent that has shaken hands with a daemon before this one, by
-// the line initialize. It is told of changes from then on. What it returns is closed:
+// Resume registers an agent that made its handshake, the line initialize, with the previous
+// daemon: it is notified of changes from then on. The returned channel is closed already, since
 // there is nothing to wait for.
 func (m *Member) Resume(initialize []byte) (made <-chan struct{}) {
 	done := make(chan struct{})
@@ -169,7 +164,7 @@ func (m *Member) Resume(initialize []byte) (made <-chan struct{}) {
 	return done
 }
 
-// cancelled ends a request of the agent, which is answered no more. m.mu is held.
+// cancelled ends a request of the agent, which gets no answer. m.mu must be held.
 func (m *Member) cancelled(id []byte) {
 	key, err := wire.Key(id)
 	if err != nil {
@@ -183,8 +178,7 @@ func (m *Member) cancelled(id []byte) {
 
 var errCancelled = errors.New("the agent has taken the call back")
 
-// Leave ends what is still running for the member and returns when that has
-// ended. Nothing is delivered any more.
+// Leave cancels the member's calls and returns when they have ended. Nothing more is delivered.
 func (m *Member) Leave() {
 	m.mu.Lock()
 	m.left = true
@@ -196,7 +190,7 @@ func (m *Member) Leave() {
 	delete(m.server.members, m)
 }
 
-// changed tells the agent that the tools are others.
+// changed notifies the agent that the tools have changed.
 func (m *Member) changed() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -213,31 +207,30 @@ func (m *Member) changed() {
 	}
 }
 
-// Command stands for the command line of the server of an extension, in rules and
-// records, and for what its definitions are pinned to.
+// Command returns what stands for the command line of an extension's server: in rules, in
+// records, and for its pins.
 func Command(extension string) []string { return []string{"extension", extension} }
 
-// Launch is the launch of that server, in hex. It is none that a command has.
+// Launch returns the launch of that server, in hex. No command has the same.
 func Launch(extension string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte("the tools of the extension "+extension)))
 }
 
-// Book keeps the servers of all extensions. Its methods are safe for concurrent
-// use.
+// Book holds the servers of all extensions. Its methods are safe for concurrent use.
 type Book struct {
 	find func(name string) (Extension, bool)
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	servers map[string]*Server
 }
 
-// NewBook returns a book for the extensions that find knows.
+// NewBook returns a Book for the extensions that find returns.
 func NewBook(find func(name string) (Extension, bool)) *Book {
 	return &Book{find: find, servers: map[string]*Server{}}
 }
 
-// Join adds an agent to those of an extension, see [Server.Join]. It fails with
-// gate.ErrNotFound when there is no such extension.
+// Join adds an agent to the server of an extension, as [Server.Join] does. The error is
+// gate.ErrNotFound if there is no such extension.
 func (b *Book) Join(name string, deliver func(line []byte)) (*Member, error) {
 	extension, ok := b.find(name)
 	if !ok {
@@ -253,7 +246,7 @@ func (b *Book) Join(name string, deliver func(line []byte)) (*Member, error) {
 	return s.Join(deliver), nil
 }
 
-// Changed tells every agent that tools are others than they were.
+// Changed notifies every agent that tools have changed.
 func (b *Book) Changed() {
 	b.mu.Lock()
 	servers := slices.Collect(maps.Values(b.servers))
@@ -263,7 +256,7 @@ func (b *Book) Changed() {
 	}
 }
 
-// Members returns how many agents have joined the tools of an extension.
+// Members returns the number of agents that use the tools of an extension.
 func (b *Book) Members(name string) int {
 	b.mu.Lock()
 	s := b.servers[name]

@@ -98,8 +98,7 @@ func (a *agent) hears() string {
 	}
 }
 
-// silent checks that nothing was delivered: whatever a ping is answered behind
-// would have come before.
+// silent checks that nothing was delivered before the answer to a ping.
 func (a *agent) silent() {
 	a.t.Helper()
 	a.says(`{"jsonrpc":"2.0","id":"silent","method":"ping"}`)
@@ -151,7 +150,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestUnanswered: what asks for nothing is answered with nothing.
+// TestUnanswered: what is no request gets no answer.
 func TestUnanswered(t *testing.T) {
 	for _, line := range []string{
 		`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
@@ -165,7 +164,7 @@ func TestUnanswered(t *testing.T) {
 	}
 }
 
-// TestCancel: a call that was taken back is ended, and not answered.
+// TestCancel: a cancelled call ends without an answer.
 func TestCancel(t *testing.T) {
 	n := newNotes()
 	a := join(t, NewServer("notes", n))
@@ -181,8 +180,7 @@ func TestCancel(t *testing.T) {
 	a.silent()
 }
 
-// TestLeave: who leaves is waited for by nobody and told nothing more, and others
-// go on.
+// TestLeave: after a member has left nothing is delivered to it, and others are not affected.
 func TestLeave(t *testing.T) {
 	n := newNotes()
 	s := NewServer("notes", n)
@@ -207,7 +205,7 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// TestChanged: members are told of other tools as far as they can be.
+// TestChanged: members are notified of changed tools if possible.
 func TestChanged(t *testing.T) {
 	n := newNotes()
 	s := NewServer("notes", n)
@@ -224,7 +222,7 @@ func TestChanged(t *testing.T) {
 	if got, want := modern.hears(), `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"s"},"notifications":{"toolsListChanged":true}}}`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	listen(`2`, `"promptsListChanged":true`) // nothing that we have
+	listen(`2`, `"promptsListChanged":true`) // not supported
 	if got, want := modern.hears(), `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":2},"notifications":{}}}`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -250,7 +248,7 @@ func TestChanged(t *testing.T) {
 	silent.silent()
 }
 
-// TestMostOpen: nobody opens requests without end.
+// TestMostOpen: the number of pending requests is limited.
 func TestMostOpen(t *testing.T) {
 	a := join(t, NewServer("notes", newNotes()))
 	for i := range mostOpen {
@@ -263,8 +261,7 @@ func TestMostOpen(t *testing.T) {
 	}
 }
 
-// TestBook: agents find the tools of an extension by its name, and hear of changes
-// of it.
+// TestBook: agents find the tools of an extension by its name and are notified of changes.
 func TestBook(t *testing.T) {
 	n := newNotes()
 	b := NewBook(func(name string) (Extension, bool) { return n, name == "notes" })

@@ -10,8 +10,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 )
 
-// Declared is what an extension says in its handshake that it offers. Raw JSON in it
-// has no line breaks.
+// Declared is what an extension declares in its handshake. Raw JSON in it has no line breaks.
 type Declared struct {
 	Tools        []Tool
 	Providers    []Provider
@@ -25,7 +24,7 @@ type Tool struct {
 	InputSchema []byte // a raw JSON object
 }
 
-// Provider is something that answers for a model.
+// Provider is a source of models.
 type Provider struct {
 	ID           string
 	DisplayName  string
@@ -38,12 +37,12 @@ type Provider struct {
 type Model struct {
 	ID            string
 	DisplayName   string // may be empty
-	Capabilities  []byte // raw JSON, of the extension's own making, or nil
-	ContextWindow uint64 // in tokens; 0 where it is not said
+	Capabilities  []byte // raw JSON that the extension defines, or nil
+	ContextWindow uint64 // in tokens; 0 if absent
 }
 
-// Capability is something that an extension says it can do. Its kind is a word of
-// its author's choice and means nothing to the daemon.
+// Capability is something that an extension says it can do. Its author chooses the kind; it
+// means nothing to the daemon.
 type Capability struct {
 	Kind        string
 	Name        string
@@ -51,7 +50,7 @@ type Capability struct {
 	Params      []byte // raw JSON, or nil
 }
 
-// Greeting is what an extension is told first.
+// Greeting is what the daemon sends in the handshake.
 type Greeting struct {
 	Build  string // of the daemon
 	Name   string // of the extension
@@ -59,8 +58,8 @@ type Greeting struct {
 	Config map[string]string
 }
 
-// ReadGreeting reads the answer to a handshake. It refuses another version of the
-// protocol, whatever is malformed, and what the manifest does not grant.
+// ReadGreeting parses the answer to a handshake. It rejects another version of the protocol,
+// anything malformed, and what the manifest does not permit.
 func ReadGreeting(raw []byte, m *manifest.Manifest) (*Declared, error) {
 	o := rawjson.Read(raw)
 	switch version := o.Number("protocol_version", 0); {
@@ -101,7 +100,7 @@ func readCapability(o rawjson.Object) Capability {
 	return c
 }
 
-// check refuses what can't be meant, and what the manifest does not grant.
+// check returns an error for what is invalid or not permitted by the manifest.
 func (d *Declared) check(m *manifest.Manifest) error {
 	if len(d.Tools) > 0 && !m.Has(manifest.Tools) {
 		return notGranted("tools", manifest.Tools)
@@ -206,11 +205,11 @@ func blank(text string) bool { return strings.TrimSpace(text) == "" }
 func isObject(raw []byte) bool { return len(raw) > 0 && raw[0] == '{' }
 
 const (
-	longestID = 64 // bytes of the name of a tool, or of the id of a provider or model
+	longestID = 64 // bytes of a tool's name, or of a provider's or model's id
 	reserved  = ":"
 )
 
-// checkID refuses a name that could not stand as one part of a longer one.
+// checkID returns an error for a name that can't be a part of a longer name.
 func checkID(what, id string) error {
 	if id == "" {
 		return fmt.Errorf("empty %s", what)

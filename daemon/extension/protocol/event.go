@@ -7,40 +7,39 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 )
 
-// EventKind is what a piece of a command's output is.
+// EventKind is the kind of a piece of a command's output.
 type EventKind string
 
 const (
-	Text       EventKind = "text"   // of the command itself
-	System     EventKind = "system" // about how it goes
-	Done       EventKind = "done"   // there is no more output
+	Text       EventKind = "text"   // output of the command
+	System     EventKind = "system" // about its progress
+	Done       EventKind = "done"   // no more output follows
 	TaskStart  EventKind = "task.start"
 	TaskUpdate EventKind = "task.update"
 	TaskLog    EventKind = "task.log"
 	TaskDone   EventKind = "task.done"
 )
 
-// Event is a piece of what a command says while it runs.
+// Event is a piece of the output of a running command.
 type Event struct {
 	Kind     EventKind
 	Content  string // Text, System; TaskLog: the line; TaskUpdate: a message, may be empty
-	Task     string // of the tasks: which one
-	Label    string // TaskStart: what a person is shown
-	TaskKind string // TaskStart: a word of the extension's, as download; may be empty
-	Current  uint64 // TaskUpdate: how far it has come
-	Total    uint64 // TaskUpdate: of how much; 0 where nobody knows
-	Error    string // TaskDone: why it failed; empty where it did not
+	Task     string // id of the task
+	Label    string // TaskStart: shown to a person
+	TaskKind string // TaskStart: chosen by the extension, as download; may be empty
+	Current  uint64 // TaskUpdate: amount done
+	Total    uint64 // TaskUpdate: the whole amount; 0 if unknown
+	Error    string // TaskDone: why it failed; empty if it did not
 }
 
-// CommandEvents lists the notifications that can belong to a command.
+// CommandEvents returns the methods of the notifications that can belong to a command.
 func CommandEvents() []string {
 	return []string{CommandOutput, string(TaskStart), string(TaskUpdate), string(TaskLog), string(TaskDone)}
 }
 
-// ReadEvent reads a notification that came while the command with this request id
-// ran. ok is false for one that is not the command's: the output of another, or of
-// another method. Tasks are taken whoever they belong to. An error says what is
-// malformed, and the rest of the output counts all the same.
+// ReadEvent parses a notification that arrived while the command with this request id ran. ok
+// is false for output of another command and for other methods. Tasks count for any command. An
+// error reports a malformed notification; those that follow are still valid.
 func ReadEvent(method string, params []byte, request string) (e Event, ok bool, err error) {
 	switch {
 	case method == CommandOutput:
@@ -93,7 +92,7 @@ func readTask(kind EventKind, params []byte) (Event, error) {
 	return e, nil
 }
 
-// ReadExit reads the result of a command: its exit code, 0 where it says none.
+// ReadExit returns the exit code in the result of a command, 0 if there is none.
 func ReadExit(raw []byte) (int, error) {
 	o := rawjson.Read(raw)
 	code := o.Number("exit_code", 0)

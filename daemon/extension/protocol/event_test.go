@@ -7,8 +7,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/extension/protocol"
 )
 
-// What comes while a command runs, and what becomes of it, in the order in which it
-// comes.
+// Notifications during a command, in order, and how each is handled.
 func TestEvents(t *testing.T) {
 	for _, test := range []struct {
 		method, params string
@@ -27,12 +26,12 @@ func TestEvents(t *testing.T) {
 		{method: "task.log", params: `{"id":"abc","line":"..."}`, want: protocol.Event{Kind: protocol.TaskLog, Task: "abc", Content: "..."}, ok: true},
 		{method: "task.log", params: `{"id":"abc","line":"...","request_id":"other"}`, want: protocol.Event{Kind: protocol.TaskLog, Task: "abc", Content: "..."}, ok: true},
 
-		// The output of another command, and what is no output, are nobody's.
+		// The output of another command, and other notifications, are ignored.
 		{method: "command.output", params: `{"request_id":"other","event":{"kind":"text","content":"x"}}`},
 		{method: "provider.stream.event", params: `{"type":"text","delta":"x"}`},
 		{method: "window/logMessage", params: `[]`},
 
-		// What is malformed is told apart, and the next counts again.
+		// A malformed notification is an error, and the next is valid again.
 		{method: "command.output", params: `{"request_id":"r1","event":{}}`, wrong: `"event.kind"`},
 		{method: "command.output", params: `{"request_id":"r1","event":{"kind":"text"}}`, wrong: `"event.content"`},
 		{method: "command.output", params: `{"request_id":"r1","event":{"kind":"shout"}}`, wrong: `the kind "shout" is not known`},
@@ -68,8 +67,7 @@ func TestExits(t *testing.T) {
 	}
 }
 
-// Whatever an extension says, reading it neither panics nor yields what has a second
-// reading.
+// Whatever an extension sends, parsing neither panics nor accepts what has a second reading.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
 		`{"action":"modify","arguments":{"a":1}}`, `{"request_id":"r1","event":{"kind":"text","content":"A"}}`,

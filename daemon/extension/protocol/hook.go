@@ -8,7 +8,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Action is what an extension wants done with what it was shown.
+// Action is what an extension decides about what it was shown.
 type Action string
 
 const (
@@ -17,20 +17,20 @@ const (
 	Block    Action = "block"
 )
 
-// Answer is what an extension says to a hook.
+// Answer is the answer of an extension to a hook.
 type Answer struct {
 	Action  Action
 	Changed []byte // Modify: a raw JSON object without line breaks
 	Reason  string // Block: one line; may be empty
 }
 
-// mostReason is how much of an extension's reason is passed on, in bytes.
+// mostReason is the maximum length of a reason that is passed on, in bytes.
 const mostReason = 1000
 
-// ReadAnswer reads the answer to a hook; changed names the member that stands for
-// what is put in the place of what was shown. There is one reading or none: a
-// member that is not known or does not fit the action is an error, unless it is
-// null or an empty text.
+// ReadAnswer parses the answer to a hook. changed names the member that holds the rewritten
+// arguments or result. To have only one possible reading, an answer with a member that is
+// unknown or does not fit the action is an error, unless that member is null or an empty
+// string.
 func ReadAnswer(raw []byte, changed string) (Answer, error) {
 	o := rawjson.Read(raw)
 	a := Answer{Action: Action(o.Text("action"))}
@@ -59,7 +59,7 @@ func ReadAnswer(raw []byte, changed string) (Answer, error) {
 	return a, nil
 }
 
-// Shown is a call as a hook sees it. Raw JSON in it is passed on as it is.
+// Shown is a call as a hook sees it. Raw JSON in it is passed on unchanged.
 type Shown struct {
 	ID, Session, Agent, Server, Method string
 	Tool                               string // or the name of a prompt, or a URI
@@ -69,7 +69,7 @@ type Shown struct {
 	Result                             []byte // raw JSON of the result; nil before there is one
 }
 
-// Params returns what the hook is asked with.
+// Params returns the params of the hook.
 func (s *Shown) Params() []byte {
 	dst := []byte(`{"call":{`)
 	for i, m := range []struct{ name, value string }{
@@ -93,7 +93,7 @@ func (s *Shown) Params() []byte {
 	return append(dst, '}')
 }
 
-// CheckResult refuses what is not the result of a tool, and returns it in one line.
+// CheckResult returns the result of a tool in one line, or an error if it is invalid.
 func CheckResult(raw []byte) ([]byte, error) {
 	o := rawjson.Read(raw)
 	if o.True("isError"); o.Get("content").Kind() != '[' {
@@ -105,14 +105,13 @@ func CheckResult(raw []byte) ([]byte, error) {
 	return OneLine(raw), nil
 }
 
-// StreamOf returns the request that a provider.stream.event names as its own; empty
-// where it names none.
+// StreamOf returns the request id in a provider.stream.event; empty if there is none.
 func StreamOf(params []byte) (string, error) {
 	o := rawjson.Read(params)
 	return o.OptionalText("request_id"), o.Err()
 }
 
-// WithRequest puts a request_id into params, which are an object with members.
+// WithRequest adds a request_id to params, an object that is not empty.
 func WithRequest(params []byte, request string) []byte {
 	dst := append(wire.AppendQuote([]byte(`{"request_id":`), request), ',')
 	return append(dst, params[1:]...)

@@ -10,19 +10,19 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// What one record of an extension's memory may hold at most.
+// Limits of one record of an extension's memory.
 const (
 	MaxRecord = 64 << 10 // bytes of content, tags and meta together
 	MaxTags   = 32
 )
 
-// How many records a query answers with.
+// The default and maximum number of records that a query returns.
 const (
 	usualLimit = 100
 	mostLimit  = 1000
 )
 
-// Append is a wish that something be remembered.
+// Append is a request to store a record.
 type Append struct {
 	Namespace string
 	Content   string
@@ -30,7 +30,7 @@ type Append struct {
 	Meta      []byte // raw JSON, or nil
 }
 
-// ReadAppend reads the params of memory.append.
+// ReadAppend parses the params of memory.append.
 func ReadAppend(params []byte) (Append, error) {
 	o := rawjson.Read(params)
 	a := Append{Namespace: param(o, "namespace"), Content: param(o, "content"), Tags: o.Texts("tags"), Meta: OneLine(o.Get("meta"))}
@@ -47,16 +47,16 @@ func ReadAppend(params []byte) (Append, error) {
 	return a, o.Err()
 }
 
-// Query is what an extension looks for in its memory.
+// Query is a search of an extension's memory.
 type Query struct {
 	Namespace       string
-	ContentContains string    // empty: anything
-	TagPrefix       string    // of one tag at least; empty: any or none
-	Since, Until    time.Time // both included; zero for no bound
-	Limit           int       // from 1
+	ContentContains string    // empty for any content
+	TagPrefix       string    // of at least one tag; empty for any tags or none
+	Since, Until    time.Time // inclusive; zero for no bound
+	Limit           int       // at least 1
 }
 
-// ReadQuery reads the params of memory.query.
+// ReadQuery parses the params of memory.query.
 func ReadQuery(params []byte) (Query, error) {
 	o := rawjson.Read(params)
 	q := Query{Namespace: param(o, "namespace"), ContentContains: o.OptionalText("content_contains"), TagPrefix: o.OptionalText("tag_prefix")}
@@ -76,7 +76,7 @@ func ReadQuery(params []byte) (Query, error) {
 	return q, o.Err()
 }
 
-// Remembered is a record as a query answers it.
+// Remembered is a record in the result of a query.
 type Remembered struct {
 	Written time.Time
 	Content string
@@ -103,19 +103,19 @@ func AppendRecords(dst []byte, namespace string, all []Remembered) []byte {
 	return append(dst, `]}`...)
 }
 
-// ReadKey reads the params of config.get.
+// ReadKey parses the params of config.get.
 func ReadKey(params []byte) (string, error) {
 	o := rawjson.Read(params)
 	return param(o, "key"), o.Err()
 }
 
-// ReadSetting reads the params of config.set.
+// ReadSetting parses the params of config.set.
 func ReadSetting(params []byte) (key, value string, err error) {
 	o := rawjson.Read(params)
 	return param(o, "key"), param(o, "value"), o.Err()
 }
 
-// param returns a parameter that must be a string.
+// param returns a required parameter of type string.
 func param(o rawjson.Object, name string) string {
 	if o.Get(name).Kind() != '"' {
 		o.Fail("missing or invalid '%s' parameter", name)
@@ -129,7 +129,7 @@ func Setting(key, value string) []byte {
 	return append(wire.AppendQuote(append(dst, `,"value":`...), value), '}')
 }
 
-// Params returns what an extension is greeted with.
+// Params returns the params of the handshake.
 func (g *Greeting) Params() []byte {
 	dst := wire.AppendQuote([]byte(`{"thoughtgate_version":`), g.Build)
 	dst = strconv.AppendInt(append(dst, `,"protocol_version":`...), Version, 10)

@@ -1,12 +1,10 @@
-// Package protocol is what the daemon and an extension say to each other, version
-// 1: the names of what is asked, what stands in it, and the strict reading of what
-// an extension answers. It knows neither processes nor wires: whatever an extension
-// speaks, here it is JSON.
+// Package protocol defines what the daemon and an extension say to each other, version 1: the
+// methods, their params, and the strict parsing of what an extension answers. It does not
+// depend on processes or wire protocols: whatever the wire protocol, messages are JSON here.
 //
-// Nothing that an extension says is believed before it was read here. What can't be
-// read is an error, and what becomes of it is the caller's to say: a handshake that
-// is refused ends the extension, an answer to a hook refuses the call, a piece of a
-// stream is passed over.
+// Nothing that an extension sends is trusted before this package has parsed it. Invalid data is
+// an error, and the caller decides what follows: an invalid handshake ends the extension, an
+// invalid answer to a hook denies the call, an invalid piece of a stream is skipped.
 package protocol
 
 import (
@@ -21,7 +19,7 @@ import (
 // Version is the version of the protocol; both sides must speak the same one.
 const Version = 1
 
-// What the daemon asks an extension, and tells it.
+// Requests and notifications of the daemon to an extension.
 const (
 	Initialize       = "initialize"
 	HookBefore       = "hook.before"
@@ -34,7 +32,7 @@ const (
 	ConfigChanged    = "config.changed" // a notification
 )
 
-// What an extension asks the daemon.
+// Requests of an extension to the daemon.
 const (
 	MemoryAppend    = "memory.append"
 	MemoryQuery     = "memory.query"
@@ -43,14 +41,14 @@ const (
 	ConfigSubscribe = "config.subscribe"
 )
 
-// What an extension tells the daemon.
+// Notifications of an extension to the daemon.
 const (
 	StreamEvents  = "provider.stream.event"
 	CommandOutput = "command.output"
 	taskPrefix    = "task."
 )
 
-// Timeout is how long the answer to a method may take.
+// Timeout returns how long the answer to a method may take.
 func Timeout(method string) time.Duration {
 	switch method {
 	case Initialize:
@@ -67,26 +65,26 @@ func Timeout(method string) time.Duration {
 	return 30 * time.Second
 }
 
-// Codes of the errors that a host request is answered with.
+// Error codes of answers to an extension's requests.
 const (
 	CodeNoMethod = -32601
-	CodeParams   = -32602 // also for a permission that is missing
+	CodeParams   = -32602 // also for a missing permission
 	CodeHost     = -32000
 )
 
-// OneLine returns valid JSON without line breaks: as it came if it has none.
+// OneLine returns valid JSON without line breaks, unchanged if it has none.
 func OneLine(raw []byte) []byte {
 	if bytes.IndexByte(raw, '\n') < 0 && bytes.IndexByte(raw, '\r') < 0 {
 		return raw
 	}
 	value := jsontext.Value(bytes.Clone(raw))
 	if err := value.Compact(); err != nil {
-		return raw // it is no JSON, and nobody takes it for that
+		return raw // not JSON, and nobody takes it for JSON
 	}
 	return value
 }
 
-// Plain returns text that an extension chose on one line, at most most bytes of it.
+// Plain returns text of an extension's as one line of at most most bytes.
 func Plain(text string, most int) string {
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f || r == utf8.RuneError }), " ")
 	if len(text) > most {

@@ -24,7 +24,7 @@ func TestTimeouts(t *testing.T) {
 
 func granting(p ...manifest.Permission) *manifest.Manifest { return &manifest.Manifest{Permissions: p} }
 
-// greeting is an answer to initialize with capabilities.
+// greeting returns an answer to initialize with capabilities.
 func greeting(capabilities string) string {
 	return fmt.Sprintf(`{"protocol_version":1,"capabilities":{%s}}`, capabilities)
 }
@@ -110,7 +110,7 @@ func TestGreetings(t *testing.T) {
 			t.Errorf("%s: nothing declared", test.name)
 		}
 	}
-	// A kind means nothing to us.
+	// Any kind is accepted.
 	for _, kind := range []string{"capture", "ocr", "agent", "foot_pedal", "eeg"} {
 		d, err := protocol.ReadGreeting([]byte(greeting(fmt.Sprintf(`"capabilities":[{"kind":%q,"name":"Any","permissions":["memory.read"],"params":{"a":[1]}}]`, kind))), all)
 		if err != nil || d.Capabilities[0].Kind != kind || string(d.Capabilities[0].Params) != `{"a":[1]}` {

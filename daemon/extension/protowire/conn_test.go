@@ -12,8 +12,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// join returns the two ends of a conversation, which both run until the test
-// ends.
+// join returns the two ends of a connection, which both run until the test ends.
 func join(t *testing.T, gate, extension wire.Handler) (*wire.Conn, *wire.Conn) {
 	t.Helper()
 	toExtension, fromGate := io.Pipe()
@@ -35,8 +34,8 @@ func join(t *testing.T, gate, extension wire.Handler) (*wire.Conn, *wire.Conn) {
 	return a, b
 }
 
-// TestConn holds a conversation over pipes: a handshake, then calls both ways at
-// once, of which each gets its own answer.
+// TestConn makes a handshake over pipes, then calls in both directions at once, each of which
+// gets its own answer.
 func TestConn(t *testing.T) {
 	memory := wire.HandlerFunc(func(_ context.Context, method string, params []byte) ([]byte, error) {
 		if method == "memory.append" {
@@ -77,13 +76,13 @@ func TestConn(t *testing.T) {
 	if _, err := extension.Call(t.Context(), "memory.append", []byte(`{"namespace":"x","content":"c"}`)); !errors.As(err, &fault) || fault.Code != -32602 {
 		t.Errorf("%v", err)
 	}
-	// A handler whose answer the wire can't say has failed, and says so.
+	// A handler whose answer can't be encoded has failed, and an error is returned.
 	if _, err := gate.Call(t.Context(), "hook.before", []byte(`{"call":{"id":"c"}}`)); !errors.As(err, &fault) {
 		t.Errorf("%v", err)
 	}
 }
 
-// TestTakenBack ends a call whose asker waits no longer.
+// TestTakenBack cancels a call.
 func TestTakenBack(t *testing.T) {
 	arrived, ended := make(chan struct{}), make(chan struct{})
 	slow := wire.HandlerFunc(func(ctx context.Context, _ string, _ []byte) ([]byte, error) {

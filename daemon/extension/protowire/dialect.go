@@ -14,16 +14,16 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/extension/v1"
 )
 
-// Dialect is the dialect of frames of thoughtgate.extension.v1, for both sides.
-// It keeps nothing: an id says what was asked, so that an answer is known to be
-// one of the right kind. To who asks, its request has the number that NewID
-// chose; to who is asked, it has the id of the frame.
+// Dialect is the dialect of frames of thoughtgate.extension.v1, for both sides. It has no
+// state: the id of a frame includes the method, so that the kind of an answer can be checked.
+// The side that sends a request knows it by the number from NewID, the side that receives it by
+// the id of the frame.
 type Dialect struct{}
 
 var _ wire.Dialect = Dialect{}
 
-// cancelMethod is the method of the notification that takes a request back. It
-// is not among methods, since it has no body.
+// cancelMethod is the method of the notification that cancels a request. It is not among
+// methods, since it has no body.
 const cancelMethod = "cancel"
 
 // Decode implements [wire.Dialect]. The body is a copy.
@@ -51,7 +51,7 @@ func (Dialect) Decode(frame []byte, m *wire.Message) error {
 		*m = read
 		return nil
 	}
-	// As what it would have been on the other wire, it is read once more.
+	// Parse it again as the equivalent message of the other wire protocol.
 	line, err := wire.JSONRPC{}.Append(nil, &read)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", field.Name(), err)
@@ -62,8 +62,8 @@ func (Dialect) Decode(frame []byte, m *wire.Message) error {
 	return nil
 }
 
-// once fails when a field of the frame comes twice: of readers, some take the
-// last and some join them.
+// once returns an error if a field of the frame occurs twice: some parsers use the last, some
+// merge both.
 func once(frame []byte) error {
 	seen := map[protowire.Number]bool{}
 	for len(frame) > 0 {
@@ -77,7 +77,7 @@ func once(frame []byte) error {
 		}
 		group := number
 		if field := fields.ByNumber(number); field != nil && field.ContainingOneof() != nil {
-			group = fieldError // of one oneof there is one
+			group = fieldError // a oneof can have one value only
 		}
 		if seen[group] {
 			return errors.New("a frame that says two things at once")
@@ -87,7 +87,7 @@ func once(frame []byte) error {
 	return nil
 }
 
-// message makes of what f says a message as JSON-RPC has it.
+// message converts said, the body of f, into a message as JSON-RPC has it.
 func message(f *pb.Frame, number protoreflect.FieldNumber, said protoreflect.Message) (wire.Message, error) {
 	switch {
 	case number == fieldCancel:
@@ -122,7 +122,7 @@ func message(f *pb.Frame, number protoreflect.FieldNumber, said protoreflect.Mes
 	return m, err
 }
 
-// asked returns the field whose number an id has in its last byte.
+// asked returns the field number in the last byte of an id.
 func asked(id uint64) (protoreflect.FieldNumber, error) {
 	number := protoreflect.FieldNumber(id & 0xff)
 	if id>>8 == 0 || id > math.MaxInt64 || !asks(number) {
@@ -154,7 +154,7 @@ func fault(e *pb.Error) (*wire.Fault, error) {
 // NewID implements [wire.Dialect]: 1, 2, 3.
 func (Dialect) NewID(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// Cancel implements [wire.Dialect]. A handshake can't be taken back.
+// Cancel implements [wire.Dialect]. A handshake can't be cancelled.
 func (Dialect) Cancel(id, method string) (wire.Message, bool) {
 	full, err := requestID(id, numbers[method])
 	if err != nil || method == "initialize" {
@@ -163,7 +163,7 @@ func (Dialect) Cancel(id, method string) (wire.Message, bool) {
 	return wire.Message{Kind: wire.Notification, Method: cancelMethod, Cancels: strconv.FormatUint(full, 10)}, true
 }
 
-// requestID returns the id of a frame for the request that its asker calls id.
+// requestID returns the id of a frame for the request that its sender numbered id.
 func requestID(id string, number protoreflect.FieldNumber) (uint64, error) {
 	n, err := strconv.ParseUint(id, 10, 64)
 	if err != nil || n == 0 || n > math.MaxInt64>>8 || !asks(number) {
@@ -172,9 +172,9 @@ func requestID(id string, number protoreflect.FieldNumber) (uint64, error) {
 	return n<<8 | uint64(number), nil
 }
 
-// Append implements [wire.Dialect]. It fails for a method that this wire doesn't
-// have, for a body with a member that the .proto file doesn't, and for what would
-// be past wire.MaxMessage.
+// Append implements [wire.Dialect]. It returns an error for a method that the .proto file does
+// not have, for a body with a member that it does not have, and for a frame longer than
+// wire.MaxMessage.
 func (Dialect) Append(dst []byte, m *wire.Message) ([]byte, error) {
 	var f pb.Frame
 	var err error
@@ -218,7 +218,7 @@ func (Dialect) Append(dst []byte, m *wire.Message) ([]byte, error) {
 	return dst, nil
 }
 
-// theirID reads the id of a request of the other side.
+// theirID parses the id of a request of the other side.
 func theirID(id string) (uint64, error) {
 	n, err := strconv.ParseUint(id, 10, 64)
 	if err == nil {
@@ -230,7 +230,7 @@ func theirID(id string) (uint64, error) {
 	return n, nil
 }
 
-// fill puts what text says into the field of f with that number.
+// fill sets the field of f with that number to the content of text.
 func fill(f *pb.Frame, number protoreflect.FieldNumber, text []byte) error {
 	if text == nil {
 		text = []byte("{}")

@@ -13,10 +13,10 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/extension/v1"
 )
 
-// said is something that is asked, answered or told, with the body that it has.
+// said is a request, answer or notification with its body.
 type said struct {
 	kind   wire.Kind
-	method string // of an answer: of what was asked
+	method string // of an answer: that of its request
 	body   string
 }
 
@@ -63,7 +63,8 @@ var conversation = []said{
 	{wire.Notification, "task.done", `{"id":"t","error":"no"}`},
 }
 
-// message is s as it is written, by who asked as number 5 or by who was asked so.
+// message returns s as it is written by the side that sent request 5, or by the side that
+// received it.
 func (s said) message() wire.Message {
 	m := wire.Message{Kind: s.kind, Method: s.method, Body: []byte(s.body)}
 	switch s.kind {
@@ -75,8 +76,8 @@ func (s said) message() wire.Message {
 	return m
 }
 
-// TestConversation says all that the wire has, and wants every body to arrive
-// byte for byte.
+// TestConversation sends every message of the protocol and expects every body to arrive byte
+// for byte.
 func TestConversation(t *testing.T) {
 	used := map[string]bool{}
 	for _, s := range conversation {
@@ -93,7 +94,7 @@ func TestConversation(t *testing.T) {
 			continue
 		}
 		want := m
-		switch s.kind { // the same request has another name on each side
+		switch s.kind { // the id of the same request differs on each side
 		case wire.Request:
 			want.ID = fmt.Sprint(5<<8 | int(numbers[s.method]))
 		case wire.Result:
@@ -147,7 +148,7 @@ func TestFaultsAndCancels(t *testing.T) {
 	}
 }
 
-// TestDocumentedFrame is the frame that docs/writing-extensions-go.md spells out.
+// TestDocumentedFrame tests the frame in docs/writing-extensions-go.md.
 func TestDocumentedFrame(t *testing.T) {
 	m := wire.Message{Kind: wire.Result, ID: "1291", Body: []byte(`{"action":"continue"}`)}
 	frame, err := Dialect{}.Append(nil, &m)
@@ -161,7 +162,7 @@ func TestDocumentedFrame(t *testing.T) {
 	}
 }
 
-// TestNull is about what JSON can say and protobuf says by silence.
+// TestNull tests JSON null, which is an absent field in protobuf.
 func TestNull(t *testing.T) {
 	m := wire.Message{Kind: wire.Result, ID: fmt.Sprint(1<<8 | 62), Body: []byte(`{"value":null}`)}
 	frame, err := Dialect{}.Append(nil, &m)
@@ -198,7 +199,7 @@ func TestRefused(t *testing.T) {
 	answer := func(id uint64, a *pb.AfterAnswer) []byte {
 		return frame(id, func(f *pb.Frame) { f.Body = &pb.Frame_AfterAnswer{AfterAnswer: a} })
 	}
-	nested := protowire.AppendBytes(protowire.AppendTag(nil, 31, protowire.BytesType), []byte{8, 1, 0x98, 6, 1}) // a field 99 within
+	nested := protowire.AppendBytes(protowire.AppendTag(nil, 31, protowire.BytesType), []byte{8, 1, 0x98, 6, 1}) // a field 99 inside
 	for name, bad := range map[string][]byte{
 		"nothing":                    {},
 		"no id":                      frame(0, func(f *pb.Frame) { f.Body = continues.Body }),
@@ -242,7 +243,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestCantSay is what the dialect is asked to write and must not.
+// TestCantSay tests messages that the dialect must refuse to write.
 func TestCantSay(t *testing.T) {
 	id := fmt.Sprint(5<<8 | 11)
 	for name, m := range map[string]wire.Message{

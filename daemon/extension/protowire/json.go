@@ -20,12 +20,11 @@ var (
 	errJSON    = errors.New("bytes that are not one JSON text")
 )
 
-// loose lets through a lone surrogate that is escaped, which is how JavaScript
-// writes text that was cut. It would let invalid UTF-8 through as well, which is
-// looked for before.
+// loose accepts an escaped lone surrogate, which JavaScript writes for truncated text. It also
+// accepts invalid UTF-8, which is therefore checked first.
 var loose = jsontext.AllowInvalidUTF8(true)
 
-// checkJSON fails unless raw is one JSON text with nothing around it but blanks.
+// checkJSON returns an error unless raw is one JSON text, with nothing around it but blanks.
 func checkJSON(raw []byte) error {
 	if !utf8.Valid(raw) {
 		return errJSON
@@ -40,7 +39,8 @@ func checkJSON(raw []byte) error {
 	return nil
 }
 
-// appendMessage appends the JSON of m: an object, or what the message is whole.
+// appendMessage appends the JSON of m: an object, or that of its only field if the message is
+// whole.
 func appendMessage(dst []byte, m protoreflect.Message) ([]byte, error) {
 	if len(m.GetUnknown()) > 0 {
 		return nil, errUnknown
@@ -75,8 +75,8 @@ func appendMessage(dst []byte, m protoreflect.Message) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// absent reports whether the JSON of m is to have no such member: what may be
-// left out and was, and JSON that is empty.
+// absent reports whether the JSON of m omits a member: an optional field that is not set, or
+// empty JSON.
 func absent(m protoreflect.Message, field protoreflect.FieldDescriptor) bool {
 	if field.HasPresence() {
 		return !m.Has(field)
@@ -98,7 +98,7 @@ func appendList(dst []byte, field protoreflect.FieldDescriptor, list protoreflec
 	return append(dst, ']'), nil
 }
 
-// appendMap appends a map of strings, in the order of its keys.
+// appendMap appends a map of strings, sorted by key.
 func appendMap(dst []byte, m protoreflect.Map) ([]byte, error) {
 	var keys []string
 	m.Range(func(key protoreflect.MapKey, _ protoreflect.Value) bool {
@@ -156,8 +156,8 @@ func appendRaw(dst, raw []byte) ([]byte, error) {
 	return append(dst, raw...), nil
 }
 
-// wordOf returns what a value of an enum is called in JSON: ACTION_BLOCK of
-// Action is block. The zero of an enum says that nothing was said.
+// wordOf returns the JSON value of an enum value: for ACTION_BLOCK of Action it is block. Zero
+// means unspecified and is an error.
 func wordOf(enum protoreflect.EnumDescriptor, number protoreflect.EnumNumber) (string, error) {
 	value := enum.Values().ByNumber(number)
 	if value == nil || number == 0 {
@@ -170,7 +170,7 @@ func prefixOf(enum protoreflect.EnumDescriptor) string {
 	return strings.ToUpper(string(enum.Name())) + "_"
 }
 
-// readMessage fills m from text, an object, or what the message is whole.
+// readMessage fills m from text: an object, or the only field if the message is whole.
 func readMessage(text []byte, m protoreflect.Message) error {
 	if !utf8.Valid(text) {
 		return errJSON
@@ -182,7 +182,7 @@ func readMessage(text []byte, m protoreflect.Message) error {
 		m.Set(m.Descriptor().Fields().Get(0), protoreflect.ValueOfBytes(text))
 		return nil
 	}
-	dec := jsontext.NewDecoder(bytes.NewBuffer(text), loose) // which it reads in place
+	dec := jsontext.NewDecoder(bytes.NewBuffer(text), loose) // NewDecoder reads a bytes.Buffer in place
 	if err := readObject(dec, m); err != nil {
 		return err
 	}
@@ -192,8 +192,7 @@ func readMessage(text []byte, m protoreflect.Message) error {
 	return nil
 }
 
-// each calls read before every member or element of the object or array that dec
-// stands before.
+// each calls read for every member or element of the next object or array of dec.
 func each(dec *jsontext.Decoder, open jsontext.Kind, read func() error) error {
 	if dec.PeekKind() != open {
 		return errors.New(map[jsontext.Kind]string{'{': "not an object", '[': "not an array"}[open])
@@ -260,7 +259,7 @@ func readList(dec *jsontext.Decoder, list protoreflect.List, field protoreflect.
 	})
 }
 
-// readMap reads an object whose members are strings.
+// readMap parses an object whose members are strings.
 func readMap(dec *jsontext.Decoder, m protoreflect.Map) error {
 	return each(dec, '{', func() error {
 		key, err := readText(dec)
@@ -275,7 +274,7 @@ func readMap(dec *jsontext.Decoder, m protoreflect.Map) error {
 	})
 }
 
-// readText reads a string. What is no Unicode has no place in protobuf.
+// readText parses a string. Protobuf strings must be valid Unicode.
 func readText(dec *jsontext.Decoder) (string, error) {
 	raw, err := dec.ReadValue()
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 
 var inf = math.Inf(1)
 
-// texts are JSON as it is carried over untouched.
+// texts are JSON texts, which must be copied unchanged.
 var texts = []string{`{}`, `[]`, `null`, `0`, `-1.50e+9`, `"\ud83d"`, "{ \"a\" :\t[ {} ,\n 2 ] }", `{"action":"block"}`, `"` + "\u2028é\U0001F600" + `"`, `true`, `1e400`}
 
-// anyMessage fills m with what a frame can hold.
+// anyMessage fills m with random valid content.
 func anyMessage(t *rapid.T, m protoreflect.Message) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
@@ -77,8 +77,8 @@ func anyValue(t *rapid.T, field protoreflect.FieldDescriptor) protoreflect.Value
 // answers reports whether number is the answer to a request.
 func answers(number protoreflect.FieldNumber) bool { return asks(number - answerTo) }
 
-// TestFramesComeBack is the property that whatever a frame says is read, and
-// written again as the same bytes.
+// TestFramesComeBack tests the property that a decoded frame is encoded again as the same
+// bytes.
 func TestFramesComeBack(t *testing.T) {
 	var numbered []protoreflect.FieldNumber
 	for i := range fields.Len() {
@@ -110,8 +110,8 @@ func TestFramesComeBack(t *testing.T) {
 	})
 }
 
-// again writes what was read of frame, as its writer would: a request is known
-// to it by its own number, an answer by the id of the frame.
+// again encodes what was decoded from frame, as its sender would: the sender knows a request by
+// its own number, and an answer by the id of the frame.
 func again(t interface {
 	Helper()
 	Fatalf(string, ...any)
@@ -135,7 +135,7 @@ func again(t interface {
 	return written
 }
 
-// FuzzDecode checks that what is taken can be said again and is the same then.
+// FuzzDecode checks that what is accepted can be encoded again without a change.
 func FuzzDecode(f *testing.F) {
 	for _, s := range conversation {
 		m := s.message()

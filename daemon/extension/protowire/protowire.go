@@ -1,21 +1,16 @@
-// Package protowire is the second wire of extensions: what they say when they
-// speak protobuf.
+// Package protowire is the protobuf wire protocol of extensions.
 //
-// Inside the daemon a message has a method and a body of JSON, whatever wire it
-// came over. [Dialect] is the place where the two meet: a frame of
-// thoughtgate.extension.v1 becomes such a message, and a message such a frame.
-// Nothing else is decided here. What a body has to hold is said once, by who
-// reads the bodies of both wires.
+// Inside the daemon a message has a method and a JSON body, whatever its wire protocol.
+// [Dialect] converts between frames of thoughtgate.extension.v1 and such messages, and does
+// nothing else: what a body must hold is checked in one place for both wire protocols.
 //
-// The table between the two is the .proto file itself: a field has the name of
-// the member that it stands for, an enum says in capitals what the member says
-// in small letters, and bytes are JSON that is carried over as it is. So a field
-// that is added there is translated without a line here.
+// The .proto file is the conversion table. A field has the name of the JSON member, an enum
+// value is the JSON value in capitals, and bytes hold raw JSON. So a new field in the .proto
+// file needs no code here.
 //
-// A frame is read as strictly as a line is: no field that is not known and none
-// twice, an id that fits the request, JSON that has no second reading. What
-// comes out was read once more as the message of JSON-RPC that it could have
-// been, so that neither wire lets through what the other would refuse.
+// Decoding is as strict as that of JSON lines: no unknown field, no field twice, an id that
+// fits the request, unambiguous JSON. The result is parsed again as the equivalent JSON-RPC
+// message, so that neither wire protocol accepts what the other refuses.
 package protowire
 
 import (
@@ -25,7 +20,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/extension/v1"
 )
 
-// methods names what the fields of a Frame ask or tell.
+// methods maps the fields of a Frame to methods.
 var methods = map[protoreflect.FieldNumber]string{
 	10: "initialize", 11: "hook.before", 12: "hook.after", 13: "tool.call",
 	14: "provider.complete", 15: "provider.stream", 16: "command.invoke", 17: "shutdown",
@@ -39,12 +34,11 @@ const (
 	fieldError  = 2
 	fieldCancel = 3
 
-	// answerTo is what has to be added to the number of a request to have that
-	// of its answer.
+	// answerTo is the difference between the field numbers of an answer and its request.
 	answerTo = 20
 )
 
-// numbers is methods, turned round.
+// numbers is the inverse of methods.
 var numbers = func() map[string]protoreflect.FieldNumber {
 	turned := map[string]protoreflect.FieldNumber{}
 	for number, method := range methods {
@@ -58,16 +52,16 @@ var (
 	body   = (*pb.Frame)(nil).ProtoReflect().Descriptor().Oneofs().ByName("body")
 )
 
-// asks reports whether number is a request: something that has an answer.
+// asks reports whether number is that of a request.
 func asks(number protoreflect.FieldNumber) bool {
 	return methods[number] != "" && fields.ByNumber(number+answerTo) != nil
 }
 
-// tells reports whether number is something that has no answer.
+// tells reports whether number is that of a notification.
 func tells(number protoreflect.FieldNumber) bool {
 	return methods[number] != "" && !asks(number)
 }
 
-// whole is the one message whose JSON is that of its only field: what tools
-// answer is MCP's, and has no name for itself.
+// whole is the one message whose JSON is that of its only field: the result of a tool, which is
+// an object of MCP's.
 var whole = proto.MessageName((*pb.ToolAnswer)(nil))

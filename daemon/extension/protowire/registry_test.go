@@ -23,8 +23,8 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/extension/v1"
 )
 
-// asLiar is the first argument of a test binary that plays an extension; the
-// second is in which way it is a bad one.
+// asLiar is the first argument of a test binary that plays a faulty extension; the second is
+// the kind of fault.
 const asLiar = "protowire-liar"
 
 func TestMain(m *testing.M) {
@@ -32,18 +32,18 @@ func TestMain(m *testing.M) {
 		(&liar{in: os.Stdin, out: os.Stdout, mode: os.Args[2]}).run()
 		return
 	}
-	stop, _ := child.AdoptOrphans() // without it orphans go unnoticed here, as they do on macOS
+	stop, _ := child.AdoptOrphans() // without it orphans go unnoticed, as on macOS
 	code := m.Run()
 	stop()
 	os.Exit(code)
 }
 
-// liar is an extension that writes its frames itself, and one of them wrong.
+// liar is an extension that writes its frames itself, one of them faulty.
 type liar struct {
 	in   io.Reader
 	out  io.Writer
 	mode string
-	last uint64 // id of the last question about a call
+	last uint64 // id of the last request about a call
 }
 
 func (l *liar) run() {
@@ -68,7 +68,7 @@ func (l *liar) run() {
 			l.judge(f.Id)
 		case *pb.Frame_Shutdown:
 			l.say(&pb.Frame{Id: f.Id, Body: &pb.Frame_ShutdownAnswer{ShutdownAnswer: &pb.ShutdownAnswer{}}})
-		case *pb.Frame_Error: // of what it asked: the last word of its answer
+		case *pb.Frame_Error: // the end of its request
 			l.say(&pb.Frame{Id: l.last, Body: &pb.Frame_BeforeAnswer{BeforeAnswer: &pb.BeforeAnswer{
 				Action: pb.Action_ACTION_BLOCK, Reason: proto.String("told: " + f.GetError().Message)}}})
 		}
@@ -196,8 +196,7 @@ func lies(t *testing.T, mode string) *extension.Registry {
 	}
 }
 
-// TestLiars wants no call to go on that an extension did not let go on in words
-// that leave no doubt.
+// TestLiars expects every call to be denied that an extension did not forward unambiguously.
 func TestLiars(t *testing.T) {
 	const ended = "it ended before it answered"
 	for mode, says := range map[string]string{

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestReadEvent is the counterpart of the stream event tests of seed document
-// 004, each under the name that it has there.
+// TestReadEvent has the stream event tests of seed document 004, under the same names.
 func TestReadEvent(t *testing.T) {
 	tests := []struct {
 		name, raw string
@@ -63,7 +62,7 @@ func TestReadEvent(t *testing.T) {
 	}
 }
 
-// said is an event in short.
+// said summarizes an event.
 func said(e Event) string {
 	s := string(e.Kind) + ":" + e.Text + string(e.Usage)
 	if e.Use != nil {

@@ -1,19 +1,18 @@
-// Package provider knows what a language model of an extension is asked and what
-// it answers, and lets it use tools.
+// Package provider defines requests to the language models of extensions and their
+// answers, and lets the models use tools.
 //
-// An extension with the permission `providers` has models. One completion is a
-// question (Params) and an answer (Result), whose content are blocks: text, or
-// the wish to have a tool called. A Loop has those tools called, gives the model
-// their results and asks again, until it wants no more of them:
+// An extension with the permission `providers` has models. A completion is a request
+// (Params) and an answer (Result) whose content is a list of blocks: text, or tool uses.
+// A Loop calls those tools, gives the model their results and asks again, until the
+// model uses none:
 //
 //	loop := provider.Loop{Provider: p, Tools: tools}
 //	result, err := loop.Complete(ctx, provider.Params{Messages: ..., Tools: ...})
 //
-// What an extension writes is read strictly: a tool use without an id or a name,
-// or with anything but an object as its input, is an error and never a guess. The
-// package starts nothing and knows no registry; how a question reaches the
-// extension is the business of who implements Provider, and whether a tool may
-// be called that of who implements Tools.
+// What an extension writes is parsed strictly: a tool use without an id or a name, or
+// with anything but an object as its input, is an error. The package starts no processes:
+// the Provider delivers the request to the extension, and the Tools decide whether a
+// tool may be called.
 package provider
 
 import (
@@ -27,43 +26,43 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Provider asks one extension's provider. It is safe for concurrent use, and returns
-// when ctx ends.
+// Provider sends requests to a provider of one extension. It is safe for concurrent use and
+// returns when ctx ends.
 type Provider interface {
 	Complete(ctx context.Context, p Params) (Result, error)
 }
 
-// Tools has tools called, each judged like any other call.
+// Tools calls tools. Each call is judged like any other.
 type Tools interface {
-	// Call returns what the model is told: the tool's own text, or why it was
-	// not called; failed says that the call was refused or went wrong. name is of
-	// a tool that the model was offered, input a raw object.
+	// Call returns what the model is told: the tool's text, or why the tool was not called.
+	// failed reports that the call was denied or failed. name is a tool that the model was
+	// offered, input a raw object.
 	Call(ctx context.Context, name string, input []byte) (text string, failed bool)
 }
 
-// What a Loop does where nothing else is said.
+// Defaults of a Loop.
 const (
 	DefaultIterations = 8
 	DefaultOutput     = 32 << 10
 )
 
-// ErrIterations ends a loop whose model asks for tools without end.
+// ErrIterations reports that a model still used tools in the last iteration.
 var ErrIterations = errors.New("the model still asked for tools after the last iteration that it was allowed")
 
-// Loop lets a model use tools until it has its answer. It is not changed by use.
+// Loop lets a model use tools until it has its answer. Its methods do not modify it.
 type Loop struct {
 	Provider Provider
 	Tools    Tools
 
-	// Theirs names the tools among those offered that whoever asked runs: an
-	// answer that uses them is the last one, and it is theirs to go on.
+	// Theirs names the offered tools that the requester runs itself: an answer that
+	// uses only them is the last one, and the requester continues.
 	Theirs []string
 
-	// Iterations is how often the model is asked, at most: 0 is
-	// DefaultIterations, and less than 1 counts as 1.
+	// Iterations is the maximum number of requests to the model: 0 is DefaultIterations, and a
+	// negative number counts as 1.
 	Iterations int
-	// Output is how many bytes of a tool's text the model is given, at most; 0
-	// is DefaultOutput.
+	// Output is the maximum length of a tool's text that the model is given, in bytes; 0 is
+	// DefaultOutput.
 	Output int
 }
 
@@ -74,7 +73,7 @@ func (u *ToolUse) Append(dst []byte) []byte {
 	return append(append(append(dst, `,"input":`...), u.Input...), '}')
 }
 
-// Complete asks the model, and returns its last answer.
+// Complete asks the model and returns its last answer.
 func (l *Loop) Complete(ctx context.Context, p Params) (Result, error) {
 	most := max(1, cmp.Or(l.Iterations, DefaultIterations))
 	for i := 1; ; i++ {
@@ -109,11 +108,11 @@ func (l *Loop) Complete(ctx context.Context, p Params) (Result, error) {
 	}
 }
 
-// call answers one tool use of an answer that uses tools of ours.
+// call handles one tool use of an answer that uses a tool of ours.
 func (l *Loop) call(ctx context.Context, p *Params, u ToolUse) (text string, failed bool) {
 	switch {
 	case slices.Contains(l.Theirs, u.Name):
-		// Whoever asked answers all tool uses of an answer, or none.
+		// The requester answers all tool uses of an answer, or none.
 		return fmt.Sprintf("Not called: %s is run by whoever asked. Use it in an answer of its own, without other tools.", u.Name), true
 	case l.Tools == nil || !slices.ContainsFunc(p.Tools, func(t Tool) bool { return t.Name == u.Name }):
 		return "Unknown tool: " + u.Name, true
@@ -121,7 +120,7 @@ func (l *Loop) call(ctx context.Context, p *Params, u ToolUse) (text string, fai
 	return l.Tools.Call(ctx, u.Name, u.Input)
 }
 
-// cut returns as much of text as the model is given, and says what is missing.
+// cut returns text, truncated to what the model is given, with a note of how much is missing.
 func (l *Loop) cut(text string) string {
 	most := cmp.Or(l.Output, DefaultOutput)
 	if len(text) <= most {

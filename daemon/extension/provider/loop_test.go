@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// model is a provider that says what the test has written down for it.
+// model is a provider with scripted answers.
 type model struct {
-	says  []string // results, one for each time that it is asked
-	err   error    // once it has nothing left to say
-	asked []string // what it was asked, in raw JSON
+	says  []string // results, one for each request
+	err   error    // after the last result
+	asked []string // its requests, as raw JSON
 }
 
 func (m *model) Complete(ctx context.Context, p Params) (Result, error) {
@@ -27,7 +27,7 @@ func (m *model) Complete(ctx context.Context, p Params) (Result, error) {
 	return ReadStreamed([]byte(m.says[len(m.asked)-1]))
 }
 
-// tools are functions by name; one that is not there refuses.
+// tools maps names to functions; a tool that is missing fails.
 type tools map[string]func(input string) (string, bool)
 
 func (t tools) Call(_ context.Context, name string, input []byte) (string, bool) {
@@ -59,9 +59,9 @@ func TestLoop(t *testing.T) {
 		loop  Loop
 		says  []string
 		asked int
-		want  string // the answer in short
+		want  string // summary of the answer
 		err   string
-		in    string // what the last question holds
+		in    string // part of the last request
 	}{
 		{name: "no tools", says: []string{ends}, asked: 1, want: "text:done"},
 		{name: "a tool", says: []string{uses("echo"), ends}, asked: 2, want: "text:done",
@@ -115,7 +115,7 @@ func TestLoop(t *testing.T) {
 	}
 }
 
-// TestLoopWithoutTools: a model that was offered none may use none.
+// TestLoopWithoutTools: a model that was offered no tools may use none.
 func TestLoopWithoutTools(t *testing.T) {
 	m := &model{says: []string{uses("echo"), ends}}
 	if _, err := (&Loop{Provider: m}).Complete(context.Background(), Params{Tools: offered}); err != nil {
@@ -126,7 +126,7 @@ func TestLoopWithoutTools(t *testing.T) {
 	}
 }
 
-// TestLoopLeavesParams: the messages of whoever asks are not written into.
+// TestLoopLeavesParams: the messages of the caller are not modified.
 func TestLoopLeavesParams(t *testing.T) {
 	messages := make([][]byte, 1, 8)
 	messages[0] = Message("user", TextBlock("go"))
@@ -139,7 +139,7 @@ func TestLoopLeavesParams(t *testing.T) {
 	}
 }
 
-// TestLoopCancelled: who is not waited for any more asks nobody again.
+// TestLoopCancelled: after a cancellation nothing more is called.
 func TestLoopCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	gone := errors.New("nobody waits")

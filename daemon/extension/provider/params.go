@@ -7,29 +7,29 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Params is what a model is asked: the parameters of provider.complete and
-// provider.stream. What is raw JSON in it goes to the extension byte for byte.
+// Params are the parameters of provider.complete and provider.stream. Raw JSON in them goes to
+// the extension byte for byte.
 type Params struct {
 	Provider string   // id, as the extension declared it
 	ModelID  string   // of one of the provider's models
-	Model    string   // PROVIDER/MODEL, for programs that have one list of all
+	Model    string   // PROVIDER/MODEL, for extensions with one list of all models
 	Messages [][]byte // raw objects {"role","content"}, oldest first
 	System   string   // the system prompt; empty for none
-	Tools    []Tool   // that the model may use
+	Tools    []Tool   // tools that the model may use
 
-	Temperature    *float64 // nil: the provider's own
-	MaxTokens      int      // of the answer, at most; 0 for the provider's own
-	ThinkingBudget int      // tokens that it may think for; 0 for none
+	Temperature    *float64 // nil for the provider's default
+	MaxTokens      int      // maximum of the answer; 0 for the provider's default
+	ThinkingBudget int      // tokens for thinking; 0 for none
 }
 
-// Tool is a tool that a model is offered.
+// Tool is a tool that is offered to a model.
 type Tool struct {
 	Name        string
 	Description string
 	InputSchema []byte // a raw JSON Schema; nil for any object
 }
 
-// anyObject is the schema of a tool that gives none.
+// anyObject is the schema of a tool without one.
 const anyObject = `{"type":"object"}`
 
 // Append appends p as one JSON object.
@@ -71,31 +71,31 @@ func appendTool(dst []byte, t Tool) []byte {
 	return append(append(dst, t.InputSchema...), '}')
 }
 
-// with returns p with more messages; those of p itself are not touched.
+// with returns p with more messages. The messages of p are not modified.
 func (p Params) with(messages ...[]byte) Params {
 	p.Messages = append(slices.Clip(p.Messages), messages...)
 	return p
 }
 
-// Message makes a message of what blocks, each a raw object, say.
+// Message returns a message with the given blocks, each a raw object.
 func Message(role string, blocks ...[]byte) []byte {
 	dst := wire.AppendQuote([]byte(`{"role":`), role)
 	dst = list(append(dst, `,"content":`...), blocks, func(dst, b []byte) []byte { return append(dst, b...) })
 	return append(dst, '}')
 }
 
-// TextBlock makes a block of text.
+// TextBlock returns a block of text.
 func TextBlock(text string) []byte {
 	return append(wire.AppendQuote([]byte(`{"type":"text","text":`), text), '}')
 }
 
-// MediaBlock makes a block of a type that holds data: an image, or audio.
+// MediaBlock returns a block with data: kind is image or audio.
 func MediaBlock(kind, data, mimeType string) []byte {
 	dst := wire.AppendQuote(append(wire.AppendQuote([]byte(`{"type":`), kind), `,"data":`...), data)
 	return append(wire.AppendQuote(append(dst, `,"mimeType":`...), mimeType), '}')
 }
 
-// ToolResult makes the block that answers a tool use.
+// ToolResult returns the block that answers a tool use.
 func ToolResult(id, text string, failed bool) []byte {
 	dst := wire.AppendQuote([]byte(`{"type":"tool_result","tool_use_id":`), id)
 	dst = wire.AppendQuote(append(dst, `,"content":`...), text)

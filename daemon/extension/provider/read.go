@@ -8,36 +8,36 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 )
 
-// Result is one answer of a model.
+// Result is an answer of a model.
 type Result struct {
 	Content    []Block
-	StopReason string // as the provider says it, as end_turn or tool_use; may be empty
-	Usage      []byte // raw object, nil when the provider tells none
+	StopReason string // in the provider's words, as end_turn or tool_use; may be empty
+	Usage      []byte // raw object, nil if absent
 }
 
-// Block is a piece of an answer.
+// Block is one block of an answer.
 type Block struct {
 	Type string   // text, tool_use, thinking, ...
-	Text string   // of type text
-	Use  *ToolUse // of type tool_use
+	Text string   // for type text
+	Use  *ToolUse // for type tool_use
 	Raw  []byte   // the block as it was written
 }
 
-// ToolUse is a model's wish to have a tool called.
+// ToolUse is a model's request to call a tool.
 type ToolUse struct {
-	ID    string // names it in the answer to it; not empty, and once in a result
+	ID    string // named in its result; not empty, unique in an answer
 	Name  string // of the tool; not empty
 	Input []byte // a raw object
 }
 
-// mostUses bounds the tool uses of one answer.
+// mostUses is the maximum number of tool uses in one answer.
 const mostUses = 64
 
-// ErrEmpty says that a provider has completed with no content. A streamed answer
-// may: all of it may have come as events.
+// ErrEmpty reports an answer without content. Only a streamed answer may be empty, since its
+// content may have come as events.
 var ErrEmpty = errors.New("the provider's answer has no content")
 
-// ReadResult reads the result of provider.complete. An answer without content is
+// ReadResult parses the result of provider.complete. The error for an answer without content is
 // ErrEmpty.
 func ReadResult(raw []byte) (Result, error) {
 	r, err := ReadStreamed(raw)
@@ -47,8 +47,8 @@ func ReadResult(raw []byte) (Result, error) {
 	return r, err
 }
 
-// ReadStreamed reads the result of provider.stream, which may have no content.
-// raw must not be changed afterwards.
+// ReadStreamed parses the result of provider.stream, which may have no content. raw must not be
+// modified afterwards.
 func ReadStreamed(raw []byte) (Result, error) {
 	o := rawjson.Read(raw)
 	r := Result{StopReason: o.OptionalText("stop_reason"), Usage: o.Get("usage")}
@@ -70,8 +70,8 @@ func ReadStreamed(raw []byte) (Result, error) {
 	return r, nil
 }
 
-// Uses returns the tool uses of an answer, in its order. It fails when two have
-// one id, or when there are too many.
+// Uses returns the tool uses of an answer, in order. It returns an error if two have the same
+// id or if there are too many.
 func (r *Result) Uses() ([]ToolUse, error) {
 	var uses []ToolUse
 	seen := map[string]bool{}
@@ -102,7 +102,7 @@ func readBlock(o rawjson.Object) Block {
 	return b
 }
 
-// readUse reads a tool use out of a block or an event.
+// readUse parses a tool use of a block or an event.
 func readUse(o rawjson.Object) *ToolUse {
 	u := ToolUse{ID: o.Text("id"), Name: o.Text("name"), Input: []byte("{}")}
 	switch {
@@ -119,28 +119,28 @@ func readUse(o rawjson.Object) *ToolUse {
 	return &u
 }
 
-// EventKind says what an Event tells.
+// EventKind is the kind of an Event.
 type EventKind string
 
 const (
 	EventText     EventKind = "text"     // more of the answer
 	EventThinking EventKind = "thinking" // more of what the model thinks
-	EventToolUse  EventKind = "tool_use" // a whole tool use
-	EventUsage    EventKind = "usage"    // what it took
-	EventError    EventKind = "error"    // something went wrong; the result is still to come
+	EventToolUse  EventKind = "tool_use" // a complete tool use
+	EventUsage    EventKind = "usage"    // tokens used
+	EventError    EventKind = "error"    // something went wrong; the result still follows
 	EventDone     EventKind = "done"     // nothing more follows
 )
 
-// Event is a piece of an answer that is streamed.
+// Event is a piece of a streamed answer.
 type Event struct {
 	Kind  EventKind
-	Text  string   // of text and thinking what is added; of error the message
-	Use   *ToolUse // of tool_use
-	Usage []byte   // of usage: a raw object
+	Text  string   // text and thinking: what is appended; error: the message
+	Use   *ToolUse // tool_use
+	Usage []byte   // usage: a raw object
 }
 
-// ReadEvent reads the parameters of a provider.stream.event, in which the event
-// may stand by itself or as the member event.
+// ReadEvent parses the parameters of a provider.stream.event, which are the event itself or an
+// object with the member event.
 func ReadEvent(params []byte) (Event, error) {
 	whole := rawjson.Read(params)
 	o := whole

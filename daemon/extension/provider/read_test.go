@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// TestReadResult has the rules for answers of seed document 004: what a tool use
-// must have, and what it may leave out.
+// TestReadResult has the rules for answers of seed document 004: what a tool use must have and
+// may omit.
 func TestReadResult(t *testing.T) {
 	tests := []struct {
 		name, raw string
-		want      string // the content in short
+		want      string // summary of the content
 		err       string // in the error; empty for none
 	}{
 		{"text", `{"content":[{"type":"text","text":"hi"}],"stop_reason":"end_turn"}`, "text:hi", ""},
@@ -66,8 +66,7 @@ func TestReadResult(t *testing.T) {
 	}
 }
 
-// TestEmptyContent: a completion must say something; what was streamed may have
-// been said already.
+// TestEmptyContent: a completion must have content; a streamed one may be empty.
 func TestEmptyContent(t *testing.T) {
 	raw := []byte(`{"content":[]}`)
 	if _, err := ReadResult(raw); !errors.Is(err, ErrEmpty) {
@@ -101,8 +100,7 @@ func short(content []Block) string {
 	return strings.Join(all, " ")
 }
 
-// TestParams keeps what an extension is asked as the documents have it, and raw
-// JSON in it as it came.
+// TestParams checks that requests have the documented form, with raw JSON in them unchanged.
 func TestParams(t *testing.T) {
 	half := 0.5
 	tests := []struct {

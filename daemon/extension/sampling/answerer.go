@@ -1,15 +1,14 @@
-// Package sampling has the models of extensions answer what MCP servers ask of an
-// agent's model.
+// Package sampling lets the models of extensions answer what MCP servers ask of an agent's
+// model.
 //
-// A server's sampling/createMessage becomes a question to a provider, and its
-// answer what MCP wants of an agent. Two kinds of tools meet in it. Those that the
-// server sends along are the server's to run: an answer that uses them goes back
-// to it, and ends there. Those that extensions offer, as far as the configuration
-// names them, are called here, each judged as any call is, and the model is asked
-// again with what they said.
+// A server's sampling/createMessage becomes a request to a provider, and the provider's answer
+// becomes the result. Two kinds of tools meet in it. The server runs the tools that it sends
+// along: an answer that uses them is returned to it. The tools of extensions, as far as the
+// configuration names them, are called here; each call is judged like any other, and the model
+// is asked again with the results.
 //
-// An Answerer is the gate's Sampler: whether it is asked at all, and whether what
-// the server wants may go on, has been decided before.
+// An Answerer is the gate's Sampler. The gate has decided before whether it is asked at all and
+// whether the server's request is forwarded.
 package sampling
 
 import (
@@ -25,11 +24,10 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// Extensions is what the installed extensions can do. Its methods are safe for
-// concurrent use.
+// Extensions gives access to the installed extensions. Its methods are safe for concurrent use.
 type Extensions interface {
-	// Models returns the ids of the models of a provider, its own choice first;
-	// an error says why there are none.
+	// Models returns the ids of a provider's models, the preferred one first. An error says why
+	// there are none.
 	Models(extension, provider string) ([]string, error)
 	// Complete asks a model. It returns when ctx ends.
 	Complete(ctx context.Context, extension string, p provider.Params) (provider.Result, error)
@@ -43,18 +41,18 @@ type Offer struct {
 	offer.Extension
 }
 
-// Answerer is the gate's Sampler. Its fields are set once, before the first call.
+// Answerer implements gate.Sampler. Its fields must not change after the first call.
 type Answerer struct {
-	Config     func() *config.Sampling // what is in force
+	Config     func() *config.Sampling // returns the configuration in force
 	Extensions Extensions
-	Gate       *gate.Gate // that judges what tools are called
+	Gate       *gate.Gate // judges the calls of tools
 	Logger     *slog.Logger
 }
 
 var _ gate.Sampler = (*Answerer)(nil)
 
-// longest is how long one answer may take, with all that tools and people do
-// meanwhile.
+// longest is the timeout of one answer, including the tools that it calls and the approvals
+// that they need.
 const longest = 10 * time.Minute
 
 // Who implements gate.Sampler.
@@ -105,7 +103,7 @@ func (a *Answerer) Answer(ctx context.Context, c *gate.Call) ([]byte, error) {
 	return answer, opaque(err)
 }
 
-// opaque keeps an error from being taken for what the server did wrong.
+// opaque hides the kind of an error, so that it is not taken for an error of the server.
 func opaque(err error) error {
 	if err == nil {
 		return nil
@@ -113,7 +111,7 @@ func opaque(err error) error {
 	return errors.New(err.Error())
 }
 
-// asker asks the providers of one extension.
+// asker sends requests to the providers of one extension.
 type asker struct {
 	extensions Extensions
 	name       string

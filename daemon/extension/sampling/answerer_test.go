@@ -18,23 +18,23 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// house is a gate whose siblings the test plays, and the extensions beside it.
+// house is a fixture: a gate whose stages the test plays, with extensions.
 type house struct {
 	answerer *Answerer
 	cfg      config.Sampling
-	says     []string // what the provider answers, one after the other
+	says     []string // the provider's answers, in order
 	hangs    bool     // it does not answer
 	rule     map[string]gate.Ruling
-	hooks    bool   // one changes what tools are called with, and what they answer
-	hidden   string // a tool that agents may not know of
+	hooks    bool   // an extension rewrites arguments and results of tools
+	hidden   string // a tool that agents may not see
 
 	mu      sync.Mutex
-	asked   []string // what the provider was asked
-	called  []string // what tools were called with
+	asked   []string // requests to the provider
+	called  []string // arguments of called tools
 	records []string
 	heard   []string
 	forgot  []string
-	yes     chan bool // a person's answer
+	yes     chan bool // a person's answers
 }
 
 func newHouse(t *testing.T) *house {
@@ -148,7 +148,7 @@ func (h *house) note(to *[]string, what string) {
 	*to = append(*to, what)
 }
 
-// ask lets a server ask, and returns the last verdict.
+// ask submits a sampling request of a server and returns the last verdict.
 func (h *house) ask(t *testing.T, params string) gate.Verdict {
 	t.Helper()
 	a := h.answerer.Gate.Attach(context.Background(), gate.Shim{Attachment: "attachment-0001", Server: "srv", Session: "s-1"}, nil)
@@ -177,8 +177,8 @@ func use(name, input string) string {
 	return `{"content":[{"type":"tool_use","id":"u1","name":"` + name + `","input":` + input + `}],"stop_reason":"tool_use"}`
 }
 
-// TestAnswer is a server's question from the gate to a provider and back, with and
-// without tools.
+// TestAnswer follows a server's request from the gate to a provider and back, with and without
+// tools.
 func TestAnswer(t *testing.T) {
 	deny := gate.Ruling{Move: gate.Deny, Gate: "rule", Rule: `"add"`, Reason: "not today"}
 	person := gate.Ruling{Move: gate.Ask, Gate: "rule", Reason: "a person must agree"}
@@ -188,7 +188,7 @@ func TestAnswer(t *testing.T) {
 		params string
 		says   []string
 		want   string // the answer
-		in     string // what the last question to the model holds
+		in     string // part of the last request to the model
 		called string
 	}{
 		{name: "text", says: []string{ends}, want: done, in: `"provider_id":"claude","model_id":"large","model":"claude/large"`},
@@ -244,8 +244,7 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// TestOnRecord: what a model does with tools is judged, recorded and heard like
-// what an agent does.
+// TestOnRecord: a model's calls of tools are judged, recorded and heard like an agent's.
 func TestOnRecord(t *testing.T) {
 	h := newHouse(t).tools("notes/add")
 	h.says = []string{use("add", `{}`), ends}
@@ -268,7 +267,7 @@ func TestOnRecord(t *testing.T) {
 	}
 }
 
-// TestGivenUp: who is waited for no more is not asked, nor are tools.
+// TestGivenUp: after a cancellation neither the model nor tools are called.
 func TestGivenUp(t *testing.T) {
 	h := newHouse(t).tools("notes/*")
 	h.hangs = true
@@ -276,7 +275,7 @@ func TestGivenUp(t *testing.T) {
 	a.Bind(func(gate.Verdict) {})
 	a.Submit(gate.Submission{Seq: 1, Side: wire.FromServer, Line: []byte(`{"jsonrpc":"2.0","id":5,"method":"sampling/createMessage","params":{` + hi + `}}`)})
 	a.Cancel(1)
-	a.Close(true) // returns when nobody answers any more
+	a.Close(true) // returns when nothing runs any more
 	if len(h.asked) > 1 || len(h.called) != 0 {
 		t.Errorf("asked %d times, called %v", len(h.asked), h.called)
 	}

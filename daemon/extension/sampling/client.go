@@ -16,9 +16,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// client stands, for one answer, where an agent with its shim would: what it asks
-// of an extension's tools is judged, and what they say is heard, before it counts.
-// Its methods are used by one goroutine.
+// client calls an extension's tools for one answer, as an agent with its tg-shim would: the
+// gate judges the calls and sees the results. It is for one goroutine.
 type client struct {
 	gate     *gate.Gate
 	a        *gate.Attachment
@@ -28,11 +27,11 @@ type client struct {
 	seq      uint64
 }
 
-// pieces is how many verdicts or answers may wait for a client: it has one
-// question open at a time, and each has a few words in answer.
+// pieces is the capacity for verdicts and answers of a client. It has one request pending at a
+// time, which gets only a few of them.
 const pieces = 64
 
-// attach joins the tools of o for an answer to c.
+// attach attaches to the tools of o, for an answer to c.
 func (a *Answerer) attach(ctx context.Context, c *gate.Call, o Offer) (*client, error) {
 	var id [16]byte
 	if _, err := rand.Read(id[:]); err != nil {
@@ -49,8 +48,8 @@ func (a *Answerer) attach(ctx context.Context, c *gate.Call, o Offer) (*client, 
 	return cl, nil
 }
 
-// put puts v into a channel that has room. What does not fit is more than was
-// asked for.
+// put sends v unless the channel is full. A full channel means that more arrived than was
+// requested.
 func put[T any](to chan T, v T) {
 	select {
 	case to <- v:
@@ -58,7 +57,7 @@ func put[T any](to chan T, v T) {
 	}
 }
 
-// close leaves, and forgets what was remembered of a client without a session.
+// close detaches from the tools and discards the facts of a client without a session.
 func (c *client) close() {
 	c.server.Leave()
 	c.a.Close(true)
@@ -89,7 +88,7 @@ func (c *client) list(ctx context.Context) ([]provider.Tool, error) {
 	return tools, listed.Err()
 }
 
-// call has a tool called, if the gate lets it.
+// call calls a tool if the gate forwards the call.
 func (c *client) call(ctx context.Context, name string, input []byte) (text string, failed bool) {
 	c.seq++
 	seq := c.seq
@@ -122,8 +121,8 @@ func (c *client) call(ctx context.Context, name string, input []byte) (text stri
 	return text, outcome != "ok"
 }
 
-// inspect has extensions look at the answer to the call that was written under a
-// number, and returns what they leave of it.
+// inspect has extensions inspect the answer to the call with a number, and returns the answer
+// as they leave it.
 func (c *client) inspect(ctx context.Context, answer, written []byte, call uint64) ([]byte, error) {
 	c.seq++
 	v, err := c.submit(ctx, gate.Submission{Seq: c.seq, Side: wire.FromServer, Line: answer, Answers: "tools/call", Call: call, Request: written})
@@ -136,7 +135,7 @@ func (c *client) inspect(ctx context.Context, answer, written []byte, call uint6
 	return v.Line, nil
 }
 
-// submit has a line judged.
+// submit submits a message to the gate and returns the final verdict.
 func (c *client) submit(ctx context.Context, s gate.Submission) (gate.Verdict, error) {
 	c.a.Submit(s)
 	for {
@@ -152,7 +151,7 @@ func (c *client) submit(ctx context.Context, s gate.Submission) (gate.Verdict, e
 	}
 }
 
-// ask gives the extension's server a request and returns the line that answers it.
+// ask sends a request to the extension's server and returns the line that answers it.
 func (c *client) ask(ctx context.Context, line []byte) ([]byte, error) {
 	var asked wire.Envelope
 	if err := wire.Read(line, wire.FromAgent, &asked); err != nil {
@@ -172,12 +171,12 @@ func (c *client) ask(ctx context.Context, line []byte) ([]byte, error) {
 				return answer, nil
 			}
 		case <-ctx.Done():
-			return nil, context.Cause(ctx) // leaving ends the call
+			return nil, context.Cause(ctx) // close ends the call
 		}
 	}
 }
 
-// said is what a model is told of the answer to a call, and its outcome on record.
+// said returns what a model is told of the answer to a call, and its outcome for the record.
 func said(line []byte) (text, outcome string) {
 	o := rawjson.Read(line)
 	result := o.Object("result")
@@ -194,14 +193,14 @@ func said(line []byte) (text, outcome string) {
 	return text, outcome
 }
 
-// box holds the tools of extensions that a model may use for one answer.
+// box holds the extension tools that a model may use for one answer.
 type box struct {
 	clients []*client
 	tools   map[string]*client // by the name of the tool
 }
 
-// open offers r the tools that the globs name, as far as the agent itself could
-// see them. A tool whose name another one has already is left out.
+// open offers r the tools that match globs, as far as the agent itself could see them. A tool
+// whose name is taken is left out.
 func (a *Answerer) open(ctx context.Context, c *gate.Call, globs []config.Glob, r *request) (*box, error) {
 	b := &box{tools: map[string]*client{}}
 	if len(globs) == 0 || r.required {

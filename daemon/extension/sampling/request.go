@@ -14,18 +14,18 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 )
 
-// request is what a server asks.
+// request is a sampling request of a server.
 type request struct {
 	provider.Params
-	hints    []string // parts of names of models that it would like, the best first
-	stops    []string // texts at which the answer ends
-	theirs   []string // names of its tools
-	required bool     // the answer has to use one of them
+	hints    []string // parts of preferred model names, best first
+	stops    []string // stop sequences
+	theirs   []string // names of the server's tools
+	required bool     // the answer must use one of them
 }
 
-// read reads what a server asks: the params of sampling/createMessage (MCP
-// 2025-11-25). What policies read by one name must not be read here by another, so
-// names are exact. An error is gate.ErrInvalid, and for the server.
+// read parses the params of sampling/createMessage (MCP 2025-11-25). Names are matched exactly,
+// so that policies and this code read the same members. The error is a gate.ErrInvalid, and is
+// meant for the server.
 func read(raw []byte) (*request, error) {
 	o := rawjson.Read(raw)
 	r := readRequest(o)
@@ -76,7 +76,7 @@ func readRequest(o rawjson.Object) *request {
 	return r
 }
 
-// readMessage returns a message as a provider is given it.
+// readMessage returns a message in the form that providers get.
 func readMessage(o rawjson.Object) []byte {
 	role := o.Text("role")
 	if role != "user" && role != "assistant" {
@@ -93,7 +93,7 @@ func readMessage(o rawjson.Object) []byte {
 	return provider.Message(role, all...)
 }
 
-// blocksOf returns the blocks of a content, which may be one of them alone.
+// blocksOf returns the blocks of a content, which may be a single block.
 func blocksOf(o rawjson.Object, name string) []rawjson.Object {
 	if o.Get(name).Kind() == '{' {
 		return []rawjson.Object{o.Object(name)}
@@ -101,8 +101,8 @@ func blocksOf(o rawjson.Object, name string) []rawjson.Object {
 	return o.Objects(name)
 }
 
-// readBlock returns a block of a server's as a provider is given it: written anew,
-// so that a provider reads what was judged and nothing else.
+// readBlock returns a block of the server in the form that providers get. It is rebuilt from
+// the parsed fields, so that a provider reads only what was judged.
 func readBlock(o rawjson.Object) []byte {
 	switch kind := o.Text("type"); kind {
 	case "text":
@@ -125,8 +125,8 @@ func readBlock(o rawjson.Object) []byte {
 	return nil
 }
 
-// textOf is what a model gets to read of the content of a tool's result: its
-// texts, and anything else in raw JSON.
+// textOf returns what a model reads of a tool's result: its texts, and anything else as raw
+// JSON.
 func textOf(o rawjson.Object) string {
 	var all []string
 	for _, b := range blocksOf(o, "content") {
@@ -139,14 +139,14 @@ func textOf(o rawjson.Object) string {
 	return strings.Join(all, "\n")
 }
 
-// reasons are what MCP calls the ends of an answer, by what providers do.
+// reasons maps the stop reasons of providers to those of MCP.
 var reasons = map[string]string{
 	"": "endTurn", "end_turn": "endTurn", "stop": "endTurn",
 	"stop_sequence": "stopSequence", "max_tokens": "maxTokens", "length": "maxTokens", "tool_use": "toolUse",
 }
 
-// result makes of a provider's answer what a server is told. The blocks are
-// written anew, so that nothing else reaches it.
+// result converts a provider's answer into the result for the server. The blocks are rebuilt
+// from the parsed fields, so that nothing else reaches it.
 func (r *request) result(said provider.Result) ([]byte, error) {
 	uses, err := said.Uses()
 	if err != nil {
@@ -191,14 +191,14 @@ func (r *request) result(said provider.Result) ([]byte, error) {
 		content = append([]any{map[string]any{"type": "text", "text": words}}, others...)
 	}
 	answer := map[string]any{"role": "assistant", "content": any(content), "model": r.Model, "stopReason": reason}
-	if len(content) == 1 { // which every revision can read
+	if len(content) == 1 { // every revision accepts a single block
 		answer["content"] = content[0]
 	}
 	return json.Marshal(answer)
 }
 
-// stop returns text up to the first of the texts at which it ends; false when
-// none is in it. Providers are not told of them.
+// stop returns text up to the first stop sequence, and false if there is none. Providers do not
+// get the stop sequences.
 func (r *request) stop(text string) (string, bool) {
 	at := -1
 	for _, s := range r.stops {
@@ -212,7 +212,7 @@ func (r *request) stop(text string) (string, bool) {
 	return text[:at], true
 }
 
-// choose picks the model that a server would like best, else the first.
+// choose returns the model that the server prefers, or the first.
 func (r *request) choose(models []string) string {
 	for _, hint := range r.hints {
 		for _, m := range models {
