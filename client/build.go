@@ -17,19 +17,19 @@ func (o *options) dialOptions() []grpc.DialOption {
 	if o.heard == nil {
 		return nil
 	}
-	l := &listener{tell: o.heard}
+	l := &buildWatcher{tell: o.heard}
 	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(l.unary), grpc.WithChainStreamInterceptor(l.stream)}
 }
 
-// listener reads the daemon's build from its answers.
-type listener struct {
+// buildWatcher reads the daemon's build from its answers.
+type buildWatcher struct {
 	tell func(build string)
 
 	mu   sync.Mutex
 	last string // the last build that was reported
 }
 
-func (l *listener) hear(header metadata.MD) {
+func (l *buildWatcher) hear(header metadata.MD) {
 	builds := header.Get(BuildHeader)
 	if len(builds) == 0 {
 		return
@@ -43,14 +43,14 @@ func (l *listener) hear(header metadata.MD) {
 	}
 }
 
-func (l *listener) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+func (l *buildWatcher) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	var header metadata.MD
 	err := invoke(ctx, method, req, reply, cc, append(opts, grpc.Header(&header))...)
 	l.hear(header)
 	return err
 }
 
-func (l *listener) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (l *buildWatcher) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	s, err := open(ctx, desc, cc, method, opts...)
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (l *listener) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.C
 // heardStream reads the header of a stream before its first message.
 type heardStream struct {
 	grpc.ClientStream
-	l    *listener
+	l    *buildWatcher
 	once sync.Once
 }
 

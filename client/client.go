@@ -103,15 +103,15 @@ func Over(ctx context.Context, conn net.Conn) (*Client, error) {
 }
 
 // The socket of a killed daemon accepts connections until the kernel closes it, and then drops
-// them. A client that was dropped retries every dropPause, for at most dropPatience.
+// them. A client that was dropped retries every dropPause, for at most dropRetryTimeout.
 const (
-	dropPatience = 2 * time.Second
-	dropPause    = 20 * time.Millisecond
+	dropRetryTimeout = 2 * time.Second
+	dropPause        = 20 * time.Millisecond
 )
 
 // connect returns a client that connects with d, once the connection is established.
 func connect(ctx context.Context, path string, d *dialer, more ...grpc.DialOption) (*Client, error) {
-	end := time.Now().Add(dropPatience)
+	end := time.Now().Add(dropRetryTimeout)
 	for {
 		c, err := connectOnce(ctx, path, d, more)
 		if !errors.Is(err, errDropped) || time.Now().After(end) {

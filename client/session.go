@@ -181,7 +181,7 @@ func (s *Session) run(ctx context.Context, stream grpc.ServerStreamingClient[pb.
 		if errors.Is(context.Cause(ctx), errClosed) {
 			return
 		}
-		opened, err := s.again(ctx, &stream)
+		opened, err := s.reopen(ctx, &stream)
 		if errors.Is(context.Cause(ctx), errClosed) {
 			return
 		}
@@ -195,7 +195,7 @@ func (s *Session) run(ctx context.Context, stream grpc.ServerStreamingClient[pb.
 		if err != nil {
 			return
 		}
-		s.tell(&pb.SessionEvent{Event: &pb.SessionEvent_Opened{Opened: opened}})
+		s.queueEvent(&pb.SessionEvent{Event: &pb.SessionEvent_Opened{Opened: opened}})
 	}
 }
 
@@ -206,12 +206,12 @@ func (s *Session) follow(stream grpc.ServerStreamingClient[pb.SessionEvent]) err
 		if err != nil {
 			return FromStatus(err)
 		}
-		s.tell(ev)
+		s.queueEvent(ev)
 	}
 }
 
-// again reopens the session as soon as a daemon runs.
-func (s *Session) again(ctx context.Context, stream *grpc.ServerStreamingClient[pb.SessionEvent]) (*pb.SessionOpened, error) {
+// reopen reopens the session as soon as a daemon runs.
+func (s *Session) reopen(ctx context.Context, stream *grpc.ServerStreamingClient[pb.SessionEvent]) (*pb.SessionOpened, error) {
 	late := time.Now().Add(s.client.reopen)
 	pause := time.NewTicker(reopenEvery)
 	defer pause.Stop()
@@ -248,8 +248,8 @@ func (s *Session) attempt(ctx context.Context, patience time.Duration, stream *g
 	return opened, nil
 }
 
-// tell queues ev. If the queue is full it replaces the oldest event. Only run may call it.
-func (s *Session) tell(ev *pb.SessionEvent) {
+// queueEvent queues ev. If the queue is full it replaces the oldest event. Only run may call it.
+func (s *Session) queueEvent(ev *pb.SessionEvent) {
 	for {
 		select {
 		case s.events <- ev:

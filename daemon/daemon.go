@@ -79,7 +79,7 @@ type Daemon struct {
 	trust    *trust.Book
 	sessions *session.Registry
 	pool     *backend.Pool // shared servers
-	handed   *handover.Book
+	handed   *handover.Registry
 	runs     *agent.Runs
 	traces   *traces.Traces
 	server   *api.Server
@@ -126,7 +126,7 @@ func (d *Daemon) openState(path string, named bool) error {
 	if d.listings, err = listing.Open(d.store, d.log, d.listed); err != nil {
 		return err
 	}
-	before, err := d.store.Standing(context.Background()) // local and fast
+	before, err := d.store.ActiveSet(context.Background()) // local and fast
 	if err != nil {
 		return err
 	}
@@ -233,7 +233,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.warnOfSessions()
 	served := make(chan error, 1)
 	go func() { served <- d.server.Serve(d.options.Control, d.options.Shim) }()
-	lost := time.AfterFunc(session.Reattach, func() {
+	lost := time.AfterFunc(session.ReattachGracePeriod, func() {
 		d.queue.WithdrawUnclaimed("the agent has left")
 		d.pins.Forget(d.attached)
 	})
@@ -275,30 +275,30 @@ func (d *Daemon) runBeside(ctx context.Context, run func(context.Context) error,
 // judges them. So leave comes before the extensions end, which may be judging such calls.
 func (d *Daemon) leave() {
 	d.left.Do(func() {
-		end(d.runs) // closes their sessions too
-		end(d.handed)
-		end(d.sessions)
+		closePart(d.runs) // closes their sessions too
+		closePart(d.handed)
+		closePart(d.sessions)
 	})
 }
 
 // close closes the parts, each before those it depends on.
 func (d *Daemon) close() {
-	end(d.textfile)
+	closePart(d.textfile)
 	d.leave()
 	d.traces.Close() // first, to export the spans of unfinished calls
-	end(d.guard)
-	err := endOrFail(d.queue)
-	end(d.presence)
-	end(d.listings)
-	end(d.standing)
-	err = errors.Join(err, endOrFail(d.store), endOrFail(d.audit), endOrFail(d.index))
+	closePart(d.guard)
+	err := closePartOrFail(d.queue)
+	closePart(d.presence)
+	closePart(d.listings)
+	closePart(d.standing)
+	err = errors.Join(err, closePartOrFail(d.store), closePartOrFail(d.audit), closePartOrFail(d.index))
 	if err != nil {
 		d.log.Error("close", "err", err)
 	}
 }
 
-// end closes a part, unless it was never opened.
-func end[P interface {
+// closePart closes a part, unless it was never opened.
+func closePart[P interface {
 	comparable
 	Close()
 }](part P) {
@@ -307,7 +307,7 @@ func end[P interface {
 	}
 }
 
-func endOrFail[P interface {
+func closePartOrFail[P interface {
 	comparable
 	Close() error
 }](part P) error {

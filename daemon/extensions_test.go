@@ -49,7 +49,7 @@ func (h *home) installed(t *testing.T, e fake.Extension) {
 	if err := e.Write(dir); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Install(t.Context(), dir, nil, extension.By{}); err != nil {
+	if _, err := r.Install(t.Context(), dir, nil, extension.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -115,7 +115,7 @@ func TestStoppedWhileAnExtensionIsAsked(t *testing.T) {
 	h := newHome(t, "schema: 1\ngovernance: {defaults: {action: forward}}\n")
 	var a *played
 	t.Cleanup(func() { a.close() }) // when the pipes are not kept any more
-	house := rig.NewHouse(t)
+	house := rig.NewFixture(t)
 	t.Setenv("NOTIFY_SOCKET", house.Path("notify.sock"))
 	t.Setenv("FDSTORE", "100")
 	var err error

@@ -22,7 +22,7 @@ func TestGoroutinesOfAttachments(t *testing.T) {
 			a.expect("forward", "", "read_file")
 		}
 	}
-	for end := time.Now().Add(rig.Patience); runtime.NumGoroutine()-before > shims*each; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(rig.Timeout); runtime.NumGoroutine()-before > shims*each; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d goroutines for %d shims, want %d for each at most", runtime.NumGoroutine()-before, shims, each)
 		}

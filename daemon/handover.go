@@ -24,7 +24,9 @@ func (d *Daemon) openHandover() {
 	d.handed = handover.New(handover.Options{
 		Sessions: d.sessions, Store: d.store, Keep: d.options.Keep,
 		Earlier: func(attachment string) relay.Earlier {
-			return func(seqs []uint64) (map[uint64]string, map[uint64]bool) { return d.audit.Earlier(attachment, seqs) }
+			return func(seqs []uint64) (map[uint64]string, map[uint64]bool) {
+				return d.audit.PreviousOutcomes(attachment, seqs)
+			}
 		},
 		Join:        d.joinShared,
 		MaxSessions: d.maxSessions,

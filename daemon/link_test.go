@@ -84,7 +84,7 @@ func TestALinkMadeByACallThatIsOpen(t *testing.T) {
 				if err := os.Symlink(filepath.Dir(ours), filepath.Join(project, "out")); err != nil {
 					t.Fatal(err)
 				}
-				first.Outcome(t.Context(), 1, "ok")
+				first.RecordOutcome(t.Context(), 1, "ok")
 				if v := <-written; v.Seq != 1 || v.Move != gate.Ask || v.Approval == "" {
 					t.Errorf("it is written through the link: %d %v %s", v.Seq, v.Move, v.Reason)
 				}
@@ -118,7 +118,7 @@ func TestALinkMadeBeforeAYes(t *testing.T) {
 		if err := os.Symlink(filepath.Dir(ours), filepath.Join(project, "out")); err != nil {
 			t.Fatal(err)
 		}
-		a.Outcome(t.Context(), 2, "ok")
+		a.RecordOutcome(t.Context(), 2, "ok")
 		if v := <-verdicts; v.Seq != 1 || v.Move != gate.Deny {
 			t.Errorf("got %v %s", v.Move, v.Reason)
 		} else {
@@ -164,8 +164,8 @@ func TestAnOpenCallThatIsNeverAnswered(t *testing.T) {
 					t.Errorf("got %v %s, after %v", v.Move, v.Reason, took)
 				}
 				// After that, no call waits for one that was answered or denied.
-				a.Outcome(t.Context(), 1, "ok")
-				a.Outcome(t.Context(), 2, "ok")
+				a.RecordOutcome(t.Context(), 1, "ok")
+				a.RecordOutcome(t.Context(), 2, "ok")
 				start = time.Now()
 				a.Submit(toolCall(3, "put", `{"path":"out/new","content":"x"}`))
 				if v := <-verdicts; v.Move != gate.Forward || time.Since(start) > time.Second {
@@ -226,7 +226,7 @@ func TestAFolderReplacedByALink(t *testing.T) {
 				}
 				a.Submit(toolCall(1, "read_file", fmt.Sprintf(`{"path":%q}`, path))) // by now the location of the project is known
 				next(1, gate.Forward)
-				a.Outcome(t.Context(), 1, "ok")
+				a.RecordOutcome(t.Context(), 1, "ok")
 				a.Submit(toolCall(2, "move_file", fmt.Sprintf(`{"from":%q,"to":%q}`, old, old+".old")))
 				next(2, gate.Forward)
 				a.Submit(toolCall(3, "make_link", fmt.Sprintf(`{"path":%q,"target":"x"}`, old)))
@@ -234,12 +234,12 @@ func TestAFolderReplacedByALink(t *testing.T) {
 				if err := os.Rename(old, old+".old"); err != nil {
 					t.Fatal(err)
 				}
-				a.Outcome(t.Context(), 2, "ok")
+				a.RecordOutcome(t.Context(), 2, "ok")
 				next(3, gate.Forward)
 				if err := os.Symlink(ours, old); err != nil {
 					t.Fatal(err)
 				}
-				a.Outcome(t.Context(), 3, "ok")
+				a.RecordOutcome(t.Context(), 3, "ok")
 				next(4, gate.Ask)
 			})
 		})
@@ -284,14 +284,14 @@ func TestALinkThatWaits(t *testing.T) {
 		}
 		a.Submit(toolCall(2, "make", `{"target":"..","linkpath":"out"}`))
 		a.Submit(toolCall(3, "put", `{"path":"out/ours/new.yaml","content":"x"}`))
-		a.Outcome(t.Context(), 1, "tool_error")
+		a.RecordOutcome(t.Context(), 1, "tool_error")
 		if v := <-verdicts; v.Seq != 2 || v.Move != gate.Forward {
 			t.Fatalf("got %d %v %s", v.Seq, v.Move, v.Reason)
 		}
 		if err := os.Symlink(filepath.Dir(ours), filepath.Join(project, "out")); err != nil {
 			t.Fatal(err)
 		}
-		a.Outcome(t.Context(), 2, "ok")
+		a.RecordOutcome(t.Context(), 2, "ok")
 		if v := <-verdicts; v.Seq != 3 || v.Move != gate.Ask || v.Approval == "" {
 			t.Errorf("it is written through the link: %d %v %s", v.Seq, v.Move, v.Reason)
 		}
@@ -314,7 +314,7 @@ func TestManyNewFilesAtOnce(t *testing.T) {
 		start := time.Now()
 		a.Submit(toolCall(21, "write_file", `{"path":"new0.txt","content":"again"}`))
 		time.Sleep(time.Second)
-		a.Outcome(t.Context(), 1, "ok")
+		a.RecordOutcome(t.Context(), 1, "ok")
 		if v := <-verdicts; v.Seq != 21 || v.Move != gate.Forward || time.Since(start) > time.Second {
 			t.Errorf("got %d %v %s after %v", v.Seq, v.Move, v.Reason, time.Since(start))
 		}

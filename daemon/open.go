@@ -77,7 +77,7 @@ func (d *Daemon) open(path string, named bool) error {
 // openGate builds the gate and the registry of sessions, whose calls it judges.
 func (d *Daemon) openGate() (err error) {
 	o := d.options
-	finder := facts.New(facts.Options{Home: o.Getenv("HOME"), Ours: d.ours, Loss: d.lost, Steer: d.steered})
+	finder := facts.New(facts.Options{Home: o.Getenv("HOME"), Ours: d.ours, OnLoss: d.lost, OnSteer: d.steered})
 	d.judge = &gate.Gate{
 		Policy: d.policies.set, Scope: d.projects.scope, Facts: finder, Pins: d.pins, Approver: d.queue, Grants: d.queue, Presence: d.presence,
 		Recorder: d.recorder, Listener: d.listings, Logger: d.log, Meter: d.metrics.Meter, Tracer: d.traces, Hooks: d.extensions, Open: new(gate.OpenCalls),
@@ -94,7 +94,7 @@ func (d *Daemon) openGate() (err error) {
 			d.queue.WithdrawSession(session, "the session is over")
 		},
 		Protected: d.guard.Of,
-		Patience:  agentconf.Patience,
+		Patience:  agentconf.CallTimeout,
 		Windowed:  agentconf.Windowed,
 	})
 	return err

@@ -20,17 +20,17 @@ func (d *Daemon) ours() []string {
 	}
 	d.named.mu.Lock()
 	defer d.named.mu.Unlock()
-	if d.named.said == nil || !slices.EqualFunc(of[:], d.named.of[:], slices.Equal) {
-		d.named.of, d.named.said = of, d.oursOf(of[0], of[1], of[2], of[3])
+	if d.named.paths == nil || !slices.EqualFunc(of[:], d.named.of[:], slices.Equal) {
+		d.named.of, d.named.paths = of, d.oursOf(of[0], of[1], of[2], of[3])
 	}
-	return d.named.said
+	return d.named.paths
 }
 
 // named caches the result of ours, with its inputs.
 type named struct {
-	mu   sync.Mutex // guards the fields below
-	of   [4][]string
-	said []string
+	mu    sync.Mutex // guards the fields below
+	of    [4][]string
+	paths []string
 }
 
 func (d *Daemon) oursOf(set, projects, wrapped, kept []string) []string {

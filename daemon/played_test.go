@@ -164,7 +164,7 @@ func (p *played) close() {
 	p.over = true
 	p.agent.Close()
 	p.output.Close()
-	_ = p.drained.SetReadDeadline(time.Now().Add(rig.Patience)) // a pipe has deadlines
+	_ = p.drained.SetReadDeadline(time.Now().Add(rig.Timeout)) // a pipe has deadlines
 	if _, err := io.Copy(io.Discard, p.drained); err != nil {
 		p.t.Errorf("the session does not end: %v", err)
 		return
@@ -187,7 +187,7 @@ func (p *played) next(side <-chan string) string {
 			p.t.Fatal("the session has ended")
 		}
 		return line
-	case <-time.After(rig.Patience):
+	case <-time.After(rig.Timeout):
 		p.t.Fatal("no line comes")
 	}
 	return ""
@@ -223,7 +223,7 @@ func (p *played) request(members string) fate {
 	line := p.send(members)
 	tick := time.NewTicker(5 * time.Millisecond) // polling interval
 	defer tick.Stop()
-	for end := time.Now().Add(rig.Patience); time.Now().Before(end); {
+	for end := time.Now().Add(rig.Timeout); time.Now().Before(end); {
 		select {
 		case got := <-p.toServer:
 			if got != line {
@@ -263,7 +263,7 @@ func (h *home) newQuestion(t *testing.T) *pb.Approval {
 // asked.
 func (h *home) awaitHold(t *testing.T, question string) {
 	t.Helper()
-	for end := time.Now().Add(rig.Patience); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(rig.Timeout); ; time.Sleep(time.Millisecond) {
 		for _, r := range h.records(t, "call") {
 			if strings.Contains(string(r.GetLine()), fmt.Sprintf(`"approval":%q`, question)) {
 				return

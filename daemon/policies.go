@@ -287,7 +287,7 @@ func newStanding(db *store.DB, log *slog.Logger) *standing {
 	go func() {
 		defer close(s.done)
 		for digest := range s.latest {
-			if err := db.KeepStanding(context.Background(), digest); err != nil {
+			if err := db.PutActiveSet(context.Background(), digest); err != nil {
 				log.Warn("the next daemon will not know which set was in force", "err", err)
 			}
 		}

@@ -171,12 +171,12 @@ func (p *projects) file(path string) *projectFile {
 		p.names = nil
 	}
 	p.mu.Unlock()
-	p.tell(old, f)
+	p.logProjectFile(old, f)
 	return f
 }
 
-// tell logs that a file is in force, or why it is not, once for each content.
-func (p *projects) tell(old, now *projectFile) {
+// logProjectFile logs that a file is in force, or why it is not, once for each content.
+func (p *projects) logProjectFile(old, now *projectFile) {
 	switch {
 	case now.project == nil:
 		if old == nil || !slices.Equal(old.problems, now.problems) {

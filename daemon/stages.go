@@ -37,7 +37,7 @@ func (s *stages) gate(l loaded, presence gate.Presence) gate.Gate {
 	if err != nil {
 		panic("daemon: pins that are kept nowhere: " + err.Error())
 	}
-	set := l.set.Knowing(func(c *gate.Call) policy.Known { return policy.Known{Annotations: pins.Annotations(c)} })
+	set := l.set.WithKnownFunc(func(c *gate.Call) policy.Known { return policy.Known{Annotations: pins.Annotations(c)} })
 	return gate.Gate{
 		Policy:   func() gate.Policy { return set },
 		Scope:    s.projects.scope,

@@ -48,7 +48,7 @@ func (p *played) taken() {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	for left, end := 1, time.Now().Add(rig.Patience); left > 0; time.Sleep(time.Millisecond) { // polling interval
+	for left, end := 1, time.Now().Add(rig.Timeout); left > 0; time.Sleep(time.Millisecond) { // polling interval
 		var failed error
 		err := raw.Control(func(fd uintptr) { left, failed = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
 		if err := errors.Join(err, failed); err != nil {

@@ -181,7 +181,7 @@ func TestTraceOfAnApproval(t *testing.T) {
 	if v := <-verdicts; v.Move != gate.Forward || string(v.Line) != w.line || v.Replaced {
 		t.Errorf("what goes on is not what came: %v", v)
 	}
-	a.Outcome(t.Context(), 1, "ok")
+	a.RecordOutcome(t.Context(), 1, "ok")
 	spans, _ := collector.Wait(1, time.Minute)
 	const want = "tools/call write_note (server)\n  thoughtgate.gate (internal)\n    thoughtgate.cedar (internal)\n  thoughtgate.approval (internal)\n" +
 		"  thoughtgate.gate (internal)\n    thoughtgate.cedar (internal)\n  tools/call write_note (client)\n"

@@ -86,7 +86,7 @@ func (v *verdicts) judge(tb testing.TB) {
 	}
 }
 
-func (v *verdicts) outcome() { v.attached.Outcome(context.Background(), v.seq, "ok") }
+func (v *verdicts) outcome() { v.attached.RecordOutcome(context.Background(), v.seq, "ok") }
 
 // mostAllocations is the limit of allocations for the verdict and outcome of an ordinary call,
 // without the record. They need 23, or 27 where paths must be resolved link by link, because the

@@ -89,7 +89,7 @@ func (d *Daemon) parts() []part {
 		{"the sessions", func(context.Context) error { d.sessions.List(); return nil }},
 		{"the questions", func(context.Context) error { d.queue.List(false); return nil }},
 		{"the state", func(ctx context.Context) error {
-			_, err := d.store.Standing(ctx)
+			_, err := d.store.ActiveSet(ctx)
 			if errors.Is(err, context.DeadlineExceeded) {
 				return err
 			}

@@ -84,7 +84,7 @@ func ServeOver(ctx context.Context, in io.ReadCloser, out io.Writer, h Handler) 
 	defer stop()
 	err := s.read(ctx, in)
 	cancel()
-	s.end()
+	s.failPendingRequests()
 	s.work.Wait()
 	return err
 }

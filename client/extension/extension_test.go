@@ -170,13 +170,13 @@ func TestTools(t *testing.T) {
 func TestProviders(t *testing.T) {
 	provider := extension.Provider{
 		ID: "p", DisplayName: "P", Description: "d", Models: []*extension.Model{{Id: "m"}}, ConfigSchema: json.RawMessage(`{"a": 1}`),
-		Complete: func(_ context.Context, asked *extension.Asked) (*extension.Said, error) {
+		Complete: func(_ context.Context, asked *extension.ProviderRequest) (*extension.ProviderAnswer, error) {
 			if asked.GetSystemPrompt() != "s" {
 				return nil, errors.New("no prompt")
 			}
-			return &extension.Said{Content: asked.Messages}, nil
+			return &extension.ProviderAnswer{Content: asked.Messages}, nil
 		},
-		Stream: func(_ context.Context, _ *extension.Asked, emit func(json.RawMessage) error) (*extension.Said, error) {
+		Stream: func(_ context.Context, _ *extension.ProviderRequest, emit func(json.RawMessage) error) (*extension.ProviderAnswer, error) {
 			return nil, errors.Join(emit(json.RawMessage(`{"type":"text","delta":"a"}`)), emit(json.RawMessage(`{"type":"done"}`)))
 		},
 	}

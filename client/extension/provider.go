@@ -11,12 +11,12 @@ import (
 // Model is one model of a [Provider].
 type Model = pb.ModelSpec
 
-// Asked is a request to a model. Each message is a string of JSON.
-type Asked = pb.ProviderRequest
+// ProviderRequest is a request to a model. Each message is a string of JSON.
+type ProviderRequest = pb.ProviderRequest
 
-// Said is the answer of a model: blocks of content, each a string of JSON. A block of type
+// ProviderAnswer is the answer of a model: blocks of content, each a string of JSON. A block of type
 // tool_use calls a tool; the gate judges the call and asks again with its result.
-type Said = pb.ProviderAnswer
+type ProviderAnswer = pb.ProviderAnswer
 
 // Provider offers models, for example to answer a server's sampling request.
 type Provider struct {
@@ -27,12 +27,12 @@ type Provider struct {
 	ConfigSchema json.RawMessage // a JSON object; nil for none
 
 	// Complete returns a whole answer. The timeout is 60 s.
-	Complete func(ctx context.Context, asked *Asked) (*Said, error)
+	Complete func(ctx context.Context, asked *ProviderRequest) (*ProviderAnswer, error)
 
 	// Stream answers in pieces. It calls emit with each piece as JSON, for example
 	// {"type":"text","delta":"Hello"}. The returned answer may omit what was emitted. The
 	// timeout is 60 s.
-	Stream func(ctx context.Context, asked *Asked, emit func(event json.RawMessage) error) (*Said, error)
+	Stream func(ctx context.Context, asked *ProviderRequest, emit func(event json.RawMessage) error) (*ProviderAnswer, error)
 }
 
 func (s *server) provider(id string) (*Provider, error) {
@@ -44,7 +44,7 @@ func (s *server) provider(id string) (*Provider, error) {
 	return nil, fmt.Errorf("provider %q: %w", id, errNotOffered)
 }
 
-func (s *server) complete(ctx context.Context, asked *Asked) (*Said, error) {
+func (s *server) complete(ctx context.Context, asked *ProviderRequest) (*ProviderAnswer, error) {
 	p, err := s.provider(asked.ProviderId)
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (s *server) complete(ctx context.Context, asked *Asked) (*Said, error) {
 	return orEmpty(p.Complete(ctx, asked))
 }
 
-func (s *server) stream(ctx context.Context, asked *Asked) (*Said, error) {
+func (s *server) stream(ctx context.Context, asked *ProviderRequest) (*ProviderAnswer, error) {
 	p, err := s.provider(asked.ProviderId)
 	if err != nil {
 		return nil, err
@@ -69,9 +69,9 @@ func (s *server) stream(ctx context.Context, asked *Asked) (*Said, error) {
 }
 
 // orEmpty returns an empty answer for nil.
-func orEmpty(said *Said, err error) (*Said, error) {
+func orEmpty(said *ProviderAnswer, err error) (*ProviderAnswer, error) {
 	if said == nil {
-		said = &Said{}
+		said = &ProviderAnswer{}
 	}
 	return said, err
 }

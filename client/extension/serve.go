@@ -60,12 +60,12 @@ func (s *server) read(ctx context.Context, in io.Reader) error {
 		if err := proto.Unmarshal(line.Data, f); err != nil {
 			return fmt.Errorf("read from the gate: %w", err)
 		}
-		s.heard(ctx, f)
+		s.handleFrame(ctx, f)
 	}
 }
 
-// heard handles one frame. It starts a goroutine for anything that takes time.
-func (s *server) heard(ctx context.Context, f *pb.Frame) {
+// handleFrame handles one frame. It starts a goroutine for anything that takes time.
+func (s *server) handleFrame(ctx context.Context, f *pb.Frame) {
 	switch said := f.Body.(type) {
 	case *pb.Frame_Cancel:
 		s.mu.Lock()
@@ -176,8 +176,8 @@ func (s *server) forget(id uint64) bool {
 	return waited
 }
 
-// end fails all pending requests.
-func (s *server) end() {
+// failPendingRequests fails all pending requests.
+func (s *server) failPendingRequests() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true

@@ -36,9 +36,9 @@ const (
 	unnamedFirst = time.Second
 	unnamedNext  = 10 * time.Second
 
-	// afterGood is how long after an approval has expired for a repeated call the question is
+	// rereadDelay is how long after an approval has expired for a repeated call the question is
 	// read again.
-	afterGood = time.Second
+	rereadDelay = time.Second
 )
 
 // Daemon is the part of the daemon's API that an inbox uses. A *client.Client implements it.
@@ -80,9 +80,9 @@ type Event struct {
 // them is reported too.
 func Watch(ctx context.Context, d Daemon, known ...*pb.Approval) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
-		w := &watcher{daemon: d, held: map[string]*held{}, yield: yield}
+		w := &watcher{daemon: d, held: map[string]*trackedQuestion{}, yield: yield}
 		for _, q := range known {
-			w.held[q.GetId()] = &held{subject: q.GetSubject()}
+			w.held[q.GetId()] = &trackedQuestion{subject: q.GetSubject()}
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		events := make(chan Event)
@@ -178,12 +178,12 @@ func stream(ctx context.Context, d Daemon, send func(Event)) error {
 type watcher struct {
 	daemon Daemon
 	yield  func(Event) bool
-	last   Kind             // last reported state of the connection; 0 for none
-	held   map[string]*held // questions that may still change, by id
+	last   Kind                        // last reported state of the connection; 0 for none
+	held   map[string]*trackedQuestion // questions that may still change, by id
 }
 
-// held is what is remembered of a question.
-type held struct {
+// trackedQuestion is what is remembered of a question.
+type trackedQuestion struct {
 	subject []byte
 	due     time.Time // when the question is read; zero for never
 }
@@ -192,7 +192,7 @@ type held struct {
 func (w *watcher) apply(e Event) bool {
 	switch {
 	case e.Question != nil:
-		return w.put(e.Question, time.Time{})
+		return w.reportQuestion(e.Question, time.Time{})
 	case e.Kind == Lost && w.last == Lost:
 		return true
 	case e.Kind == Connected:
@@ -204,19 +204,19 @@ func (w *watcher) apply(e Event) bool {
 	return w.yield(e)
 }
 
-// put reports the state of a question. If it is waiting, it is read at due.
-func (w *watcher) put(q *pb.Approval, due time.Time) bool {
+// reportQuestion reports the state of a question. If it is waiting, it is read at due.
+func (w *watcher) reportQuestion(q *pb.Approval, due time.Time) bool {
 	id := q.GetId()
 	if h := w.held[id]; h != nil && !bytes.Equal(h.subject, q.GetSubject()) && !w.forget(id) {
 		return false
 	}
 	if q.GetState() == pb.ApprovalState_APPROVAL_STATE_OPEN {
-		w.held[id] = &held{bytes.Clone(q.GetSubject()), due}
+		w.held[id] = &trackedQuestion{bytes.Clone(q.GetSubject()), due}
 		return w.yield(Event{Kind: Open, Question: q})
 	}
 	delete(w.held, id)
 	if good := q.GetGood().AsTime(); q.GetGood() != nil && !q.GetSpent() && time.Now().Before(good) {
-		w.held[id] = &held{bytes.Clone(q.GetSubject()), good.Add(afterGood)}
+		w.held[id] = &trackedQuestion{bytes.Clone(q.GetSubject()), good.Add(rereadDelay)}
 	}
 	return w.yield(Event{Kind: Ended, Question: q})
 }
@@ -251,6 +251,6 @@ func (w *watcher) readDue(ctx context.Context) bool {
 		w.held[id].due = again
 		return true
 	default:
-		return w.put(q, again)
+		return w.reportQuestion(q, again)
 	}
 }

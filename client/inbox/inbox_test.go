@@ -336,7 +336,7 @@ func TestWatchTheAnswer(t *testing.T) {
 		s.set("A-1", nil)
 		s.hears(t, 0, "ended A-1 approved")
 		s.hears(t, time.Minute)
-		s.hears(t, afterGood, "ended A-1 approved")
+		s.hears(t, rereadDelay, "ended A-1 approved")
 		s.hears(t, time.Hour)
 	})
 }

@@ -17,7 +17,7 @@ import (
 // desk is a pair with a client that answers the questions.
 type desk struct {
 	*pair
-	house *rig.House
+	house *rig.Fixture
 	c     *client.Client
 }
 
@@ -300,7 +300,7 @@ func TestForbiddenAskInAnyAnswer(t *testing.T) {
 			t.Errorf("%d answers, want one for each method", n)
 		}
 	}
-	forbids := func(configuration string) *rig.House {
+	forbids := func(configuration string) *rig.Fixture {
 		h := newHouse(t, strings.Replace(configuration, "asks: forward", "asks: deny", 1))
 		h.StartDaemon()
 		return h

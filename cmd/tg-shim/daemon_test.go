@@ -16,7 +16,7 @@ import (
 // and has not started the server.
 func TestNoDaemon(t *testing.T) {
 	t.Parallel()
-	h := rig.NewHouse(t)
+	h := rig.NewFixture(t)
 	ran := h.Path("work/ran")
 	begun := time.Now()
 	p := startPair(t, h, rig.Options{Command: []string{"touch", ran}})
@@ -27,7 +27,7 @@ func TestNoDaemon(t *testing.T) {
 		t.Errorf("the shim gave up after %v, want %v", waited, serve.DefaultTimes.Reattach)
 	}
 	p.HangUp()
-	p.ends(0, rig.Patience)
+	p.ends(0, rig.Timeout)
 	if _, err := os.Stat(ran); err == nil {
 		t.Error("the server was started without a daemon")
 	}
@@ -75,7 +75,7 @@ func TestDrainWhenIdle(t *testing.T) {
 	if err != nil || out.GetDrained() != 1 {
 		t.Fatalf("close: %v, %v; want one shim drained", out, err)
 	}
-	p.ends(0, rig.Patience)
+	p.ends(0, rig.Timeout)
 }
 
 // EC-STDIO-042: another daemon takes over in time. Nothing is lost, nothing is judged twice,

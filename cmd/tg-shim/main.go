@@ -101,7 +101,7 @@ func run(args []string, getenv func(string) string, stdout io.Writer) (child.Sta
 	o.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: o.level})).With("component", "shim", "server_id", o.Hello.Server)
 	state, err := serve.Run(o.Options)
 	if err != nil {
-		state.Code = child.ExitOurs
+		state.Code = child.ExitInternal
 	}
 	return state, err
 }

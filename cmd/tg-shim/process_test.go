@@ -17,9 +17,9 @@ func TestMain(m *testing.M) { rig.Main(m) }
 // forwardAll is a configuration that forwards everything except what the tests hold or deny.
 const forwardAll = rig.Configuration + "profile: production\nshim: {reattach: 1s}\n"
 
-func newHouse(t *testing.T, configuration string) *rig.House {
+func newHouse(t *testing.T, configuration string) *rig.Fixture {
 	t.Helper()
-	h := rig.NewHouse(t)
+	h := rig.NewFixture(t)
 	h.Configure(configuration)
 	return h
 }
@@ -33,7 +33,7 @@ type pair struct {
 	seenServer int
 }
 
-func startPair(t *testing.T, h *rig.House, o rig.Options) *pair {
+func startPair(t *testing.T, h *rig.Fixture, o rig.Options) *pair {
 	t.Helper()
 	p := &pair{Shim: h.Shim(t, o), t: t}
 	if o.Command == nil {
@@ -91,7 +91,7 @@ func (p *pair) next() string {
 
 func next(t *testing.T, b *rig.Inbox, seen *int) string {
 	t.Helper()
-	i, err := b.Await(*seen, rig.Patience, func([]byte) bool { return true })
+	i, err := b.Await(*seen, rig.Timeout, func([]byte) bool { return true })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func (p *pair) ends(code int, d time.Duration) {
 
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(rig.Patience); !done(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(rig.Timeout); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("still not so: %s", what)
 		}
@@ -173,7 +173,7 @@ func TestServerNotFound(t *testing.T) {
 			p.agent(calls("echo", "1", "-2")...)
 			p.agentReadsErrors(-31011, `"init"`, "1", "-2")
 			p.HangUp() // requests are answered until the agent closes its end
-			p.ends(c.code, rig.Patience)
+			p.ends(c.code, rig.Timeout)
 			if text := p.Stderr(); !strings.Contains(text, `server "x"`) || !strings.Contains(text, c.command) {
 				t.Errorf("stderr does not say which server could not be started:\n%s", text)
 			}
@@ -212,7 +212,7 @@ func TestServerEnds(t *testing.T) {
 			p.agentReads(`{"jsonrpc":"2.0","id":"ask","method":"roots/list"}`)
 			c.end(p)
 			p.agentReadsErrors(-31012, "1", `"b"`, "3", "4")
-			p.ends(c.code, rig.Patience)
+			p.ends(c.code, rig.Timeout)
 		})
 	}
 }
@@ -276,7 +276,7 @@ func TestServerStderr(t *testing.T) {
 			p := startPair(t, h, rig.Options{Terminal: c.terminal})
 			p.must(p.Server.Complain([]byte(said)))
 			p.must(p.Server.Exit(0))
-			p.ends(0, rig.Patience)
+			p.ends(0, rig.Timeout)
 			if got := p.Stderr(); got != c.want {
 				t.Errorf("stderr is %q, want %q", got, c.want)
 			}
@@ -356,7 +356,7 @@ func TestServerEndsUnread(t *testing.T) {
 		p.agent(calls([]string{"echo", "held", "denied", strings.Repeat("x", 1000)}[i%4], ids[i])...)
 	}
 	p.must(p.Server.Exit(5))
-	if !p.Server.Gone(rig.Patience) {
+	if !p.Server.Gone(rig.Timeout) {
 		t.Fatal("the server stays")
 	}
 	p.Signal(syscall.SIGCONT)
@@ -372,7 +372,7 @@ func TestServerEndsUnread(t *testing.T) {
 		}
 		answered[id] = true
 	}
-	p.ends(5, rig.Patience)
+	p.ends(5, rig.Timeout)
 }
 
 // An agent that keeps sending requests while the server ends gets one answer to each request
@@ -392,7 +392,7 @@ func TestServerEndsWhileAsked(t *testing.T) {
 		}
 		sent++
 	}
-	if _, ok := p.Wait(rig.Patience); !ok {
+	if _, ok := p.Wait(rig.Timeout); !ok {
 		t.Fatal("the shim does not end")
 	}
 	eventually(t, "the agent's end of the pipe is closed", p.Agent.Ended)

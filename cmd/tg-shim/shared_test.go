@@ -65,7 +65,7 @@ func TestShared(t *testing.T) {
 		t.Errorf("the denied call: %s", line)
 	}
 	p.HangUp()
-	p.ends(0, rig.Patience)
+	p.ends(0, rig.Timeout)
 	if p.Server.Gone(0) {
 		t.Error("the server ended with one of its clients")
 	}
@@ -83,7 +83,7 @@ func TestSharedHangUp(t *testing.T) {
 	p.HangUp()
 	p.answer(request, `{"content":[]}`)
 	p.agentReads(`{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
-	p.ends(0, rig.Patience)
+	p.ends(0, rig.Timeout)
 }
 
 // An agent that reads none of its results is dropped, and its tg-shim ends. The others are not
@@ -128,7 +128,7 @@ func TestSharedSlowReader(t *testing.T) {
 		p.answer(call, `{"content":[]}`)
 		p.agentReads(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"content":[]}}`, 100+i))
 	}
-	if code, ok := slow.Wait(rig.Patience); !ok || code == 0 {
+	if code, ok := slow.Wait(rig.Timeout); !ok || code == 0 {
 		t.Errorf("the shim of the slow one: exit status %d, ended %v\n%s", code, ok, slow.Stderr())
 	}
 }
@@ -142,7 +142,7 @@ func TestSharedNotStarted(t *testing.T) {
 	p.agent(hello)
 	p.agentReadsErrors(-31011, `"init"`)
 	p.HangUp() // requests are answered until the agent closes its end
-	p.ends(127, rig.Patience)
+	p.ends(127, rig.Timeout)
 	gone := h.Path("work/gone")
 	if err := os.WriteFile(gone, []byte("#!/no/such/interpreter\n"), 0o700); err != nil {
 		t.Fatal(err)
@@ -197,7 +197,7 @@ func TestSharedDaemonDies(t *testing.T) {
 	p.serverNext("tools/call")
 	old := p.Server
 	h.KillDaemon()
-	if !old.Gone(rig.Patience) {
+	if !old.Gone(rig.Timeout) {
 		t.Fatal("the server outlives the daemon")
 	}
 	p.agent(calls("denied", "3")...)
@@ -244,7 +244,7 @@ func TestSharedDrain(t *testing.T) {
 	}()
 	p.answer(request, `{"content":[]}`)
 	p.agentReads(`{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
-	p.ends(0, rig.Patience)
+	p.ends(0, rig.Timeout)
 	if err := <-closed; err != nil {
 		t.Error(err)
 	}

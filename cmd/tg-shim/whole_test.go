@@ -67,7 +67,7 @@ func TestDiscoverIsNotHeld(t *testing.T) {
 	h.StartDaemon()
 	p := startPair(t, h, rig.Options{})
 	best := time.Hour
-	for i, end := 0, time.Now().Add(rig.Patience); best > 50*time.Millisecond && time.Now().Before(end); i++ {
+	for i, end := 0, time.Now().Add(rig.Timeout); best > 50*time.Millisecond && time.Now().Before(end); i++ {
 		request := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`, i)
 		answer := fmt.Sprintf(`{"error":{"message":"Method not found","code":-32601,"data":{"x":1.0}}, "id":%d,"jsonrpc":"2.0"}`, i)
 		begun := time.Now()
@@ -198,7 +198,7 @@ func TestForwardsEverything(t *testing.T) {
 			p.server(last)
 			p.must(p.Server.Exit(9))
 			p.agentReads(last)
-			p.ends(9, rig.Patience)
+			p.ends(9, rig.Timeout)
 			if text := p.Stderr(); text != "" {
 				t.Errorf("the server said nothing, the shim did:\n%s", text)
 			}

@@ -31,7 +31,7 @@ type app struct {
 	executable func() (string, error) // path of this program
 	now        func() time.Time
 
-	noCore func() // keeps the memory of this process out of core files; may be nil
+	disableCoreDumps func() // keeps the memory of this process out of core files; may be nil
 
 	hideMemory func() error // keeps other programs from reading the memory of this process
 
@@ -44,23 +44,23 @@ type app struct {
 
 	skew *skew // between the versions of the daemon and tgctl
 
-	namedTold bool // the daemon's configuration was compared with the named one, or need not be
+	configMismatchChecked bool // the daemon's configuration was compared with the named one, or need not be
 }
 
 // newApp returns the app of this process.
 func newApp() *app {
 	a := &app{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr,
-		inTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
-		outTerminal: term.IsTerminal(int(os.Stdout.Fd())),
-		errTerminal: term.IsTerminal(int(os.Stderr.Fd())),
-		getenv:      os.Getenv,
-		environ:     os.Environ,
-		executable:  os.Executable,
-		now:         time.Now,
-		hideMemory:  private.NoReading,
-		skew:        &skew{},
-		noCore:      func() { _ = private.NoCore() }, // on failure, a crash leaves a file that only its owner can read
+		inTerminal:       term.IsTerminal(int(os.Stdin.Fd())),
+		outTerminal:      term.IsTerminal(int(os.Stdout.Fd())),
+		errTerminal:      term.IsTerminal(int(os.Stderr.Fd())),
+		getenv:           os.Getenv,
+		environ:          os.Environ,
+		executable:       os.Executable,
+		now:              time.Now,
+		hideMemory:       private.NoReading,
+		skew:             &skew{},
+		disableCoreDumps: func() { _ = private.NoCore() }, // on failure, a crash leaves a file that only its owner can read
 	}
 	if a.outTerminal {
 		a.columns, _, _ = term.GetSize(int(os.Stdout.Fd()))
@@ -80,9 +80,9 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	err := root.ExecuteContext(ctx)
-	a.tellSkew()
+	a.reportSkew()
 	if err != nil {
-		a.complain(err)
+		a.printError(err)
 	}
 	return exitCode(err)
 }
@@ -138,9 +138,9 @@ func (a *app) onDaemon(do func(ctx context.Context, c *client.Client, args []str
 
 // dialRunning connects to the daemon. It never starts one.
 func (a *app) dialRunning(ctx context.Context) (*client.Client, error) {
-	c, err := client.Dial(ctx, client.WithEnv(a.getenv), client.WithBuild(a.skew.hear))
+	c, err := client.Dial(ctx, client.WithEnv(a.getenv), client.WithBuild(a.skew.recordBuild))
 	if err == nil {
-		a.tellElsewhere(ctx, c)
+		a.reportConfigMismatch(ctx, c)
 	}
 	return c, err
 }

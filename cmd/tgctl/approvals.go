@@ -41,7 +41,7 @@ asked. What is too long is cut, and says so, also with --json; "show" shows all.
 				err = printList(a, questions, nil, "No question is open.", a.approvalsTable)
 			}
 			if err == nil && a.outTerminal && a.errTerminal && !a.asJSON && len(questions) > 0 && isOpen(questions[0]) {
-				a.say("\nAnswer with `tgctl approvals approve ID` or `deny ID`; `show ID` shows one in full.")
+				a.printMessage("\nAnswer with `tgctl approvals approve ID` or `deny ID`; `show ID` shows one in full.")
 			}
 			return err
 		}),

@@ -34,7 +34,7 @@ func (p *past) compared(q *pb.Approval, now time.Time, columns int) []display.Sa
 		return append(lines, say("Last approved: "+name+". Its arguments are not on record.")...)
 	case was.args == nil:
 		return append(lines, say("Last approved: "+name+". Only the beginning of its arguments is on record: "+see)...)
-	case len(was.args)+len(is) > compareMost:
+	case len(was.args)+len(is) > maxCompareBytes:
 		return append(lines, say("Last approved: "+name+". The arguments are too long to be compared here: "+see)...)
 	}
 	diff := differing(was.args, is, columns)

@@ -23,19 +23,19 @@ const (
 	pastCalls   = 8
 	pastRecords = 4 * pastCalls
 
-	// pastShort limits the arguments kept of a previous call, in columns.
-	pastShort = 200
+	// pastArgumentColumns limits the arguments kept of a previous call, in columns.
+	pastArgumentColumns = 200
 
 	// decidedBefore is how many approvals are searched for the last one like a question:
 	// a query matches by names, but not by all that must be equal.
 	decidedBefore = 16
 
-	// compareMost limits the total size of two sets of arguments that are compared line
+	// maxCompareBytes limits the total size of two sets of arguments that are compared line
 	// by line, in bytes.
-	compareMost = 256 << 10
+	maxCompareBytes = 256 << 10
 
-	// literalMost limits the length of a name in a query, in bytes.
-	literalMost = 200
+	// maxPatternBytes limits the length of a name in a query, in bytes.
+	maxPatternBytes = 200
 )
 
 // past is what the audit log has to help judge a question: the last approved call of the
@@ -194,11 +194,11 @@ func askedAt(ctx context.Context, c *client.Client, q *pb.Approval, of *pb.Audit
 func shortValues(v *values) display.Safe {
 	switch {
 	case v.Params != nil:
-		return display.JSONLine(v.Params, pastShort, "")
+		return display.JSONLine(v.Params, pastArgumentColumns, "")
 	case v.Arguments != nil:
-		return display.JSONLine(v.Arguments, pastShort, "")
+		return display.JSONLine(v.Arguments, pastArgumentColumns, "")
 	case v.Preview != "":
-		return display.Clip(v.Preview, pastShort, "")
+		return display.Clip(v.Preview, pastArgumentColumns, "")
 	}
 	return ""
 }
@@ -229,13 +229,13 @@ func (p *past) lines(q *pb.Approval, now time.Time, columns int) []display.Safe 
 
 // clipped returns a short copy of s that does not retain the memory of s.
 func clipped(s display.Safe) display.Safe {
-	return display.Safe(strings.Clone(string(display.Fit(s, 2*pastShort))))
+	return display.Safe(strings.Clone(string(display.Fit(s, 2*pastArgumentColumns))))
 }
 
 // literal returns a pattern that matches only name. If no pattern can, it returns an
 // empty string, which matches every name: callers compare the names of results anyway.
 func literal(name string) string {
-	if len(name) > literalMost || !utf8.ValidString(name) || strings.Contains(name, "{") {
+	if len(name) > maxPatternBytes || !utf8.ValidString(name) || strings.Contains(name, "{") {
 		return ""
 	}
 	return strings.NewReplacer("*", "[*]", "?", "[?]", "[", "[[]").Replace(name)

@@ -50,7 +50,7 @@ func TestShowWithPast(t *testing.T) {
 }
 
 func TestPast(t *testing.T) {
-	long := strings.Repeat("x", compareMost)
+	long := strings.Repeat("x", maxCompareBytes)
 	for _, test := range []struct {
 		name    string
 		records []*pb.AuditRecord

@@ -58,7 +58,7 @@ func (a *app) showApproval(ctx context.Context, c *client.Client, q *pb.Approval
 	if err := a.printLines(readPast(ctx, c, q).lines(q, a.now(), a.width())); err != nil {
 		return err
 	}
-	a.say("\nAnswer with: tgctl approvals approve %s\n         or: tgctl approvals deny %s --reason \"...\"", id, id)
+	a.printMessage("\nAnswer with: tgctl approvals approve %s\n         or: tgctl approvals deny %s --reason \"...\"", id, id)
 	return nil
 }
 

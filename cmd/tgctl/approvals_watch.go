@@ -93,7 +93,7 @@ type watchModel struct {
 
 // queueMsg delivers the result of something that the queue asked for. Like the queue's
 // methods, it is called from one goroutine.
-type queueMsg func(q *queue) wish
+type queueMsg func(q *queue) action
 
 // secondMsg reports that a second has passed, so that displayed times change.
 type secondMsg time.Time
@@ -117,12 +117,12 @@ func (m *watchModel) read(d *detail) tea.Msg {
 	ctx, cancel := context.WithTimeout(m.ctx, inbox.Timeout)
 	defer cancel()
 	asked, err := m.client.GetApproval(ctx, d.id)
-	m.send(queueMsg(func(q *queue) wish { return q.loaded(d, asked, err) }))
+	m.send(queueMsg(func(q *queue) action { return q.loaded(d, asked, err) }))
 	if err != nil || !isOpen(asked) {
 		return nil
 	}
 	before := readPast(ctx, m.client, asked)
-	return queueMsg(func(q *queue) wish { return q.recalled(d, before) })
+	return queueMsg(func(q *queue) action { return q.setHistory(d, before) })
 }
 
 // Update passes msg to the queue and starts what the queue asks for.
@@ -141,7 +141,7 @@ func (m *watchModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case w.decide != nil:
 		return m, func() tea.Msg {
 			done, err := inbox.Decide(m.ctx, m.client, w.decide)
-			return queueMsg(func(q *queue) wish { return q.answered(w.decide, done, err) })
+			return queueMsg(func(q *queue) action { return q.handleDecided(w.decide, done, err) })
 		}
 	}
 	switch msg.(type) {
@@ -161,7 +161,7 @@ func (m *watchModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 var afresh = tea.Sequence(tea.Raw("\x1b[r"), tea.ClearScreen)
 
 // told handles msg.
-func (q *queue) told(msg tea.Msg) wish {
+func (q *queue) told(msg tea.Msg) action {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		q.width, q.height = msg.Width, msg.Height
@@ -175,7 +175,7 @@ func (q *queue) told(msg tea.Msg) wish {
 	case queueMsg:
 		return msg(q)
 	}
-	return wish{}
+	return action{}
 }
 
 // View draws the screen. It emphasizes with bold, which needs no colour.

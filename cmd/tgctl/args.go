@@ -11,8 +11,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
-// completePatience is the timeout for completing a word with names from the daemon.
-const completePatience = time.Second
+// completionTimeout is the timeout for completing a word with names from the daemon.
+const completionTimeout = time.Second
 
 // exactly requires one argument for each name.
 func exactly(names ...string) cobra.PositionalArgs {
@@ -89,7 +89,7 @@ func described(word string, about display.Safe) string {
 
 // completeIDs completes with what list returns. It offers nothing if no daemon runs.
 func (a *app) completeIDs(cmd *cobra.Command, list func(context.Context, *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(cmd.Context(), completePatience)
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 	defer cancel()
 	c, err := a.dialRunning(ctx)
 	if err != nil {

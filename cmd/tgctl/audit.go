@@ -151,7 +151,7 @@ func (a *app) printAudit(ctx context.Context, f *auditFilter, follow bool) error
 		}
 	}
 	if none && !a.asJSON {
-		a.say("No record matches.")
+		a.printMessage("No record matches.")
 	}
 	return nil
 }
@@ -170,7 +170,7 @@ func (a *app) auditRow(r *pb.AuditRecord) []display.Safe {
 
 // whatHappened describes what a record is about, with its reason.
 func whatHappened(rec *record.Record) display.Safe {
-	what := join(present(display.Name(rec.Approval), display.Name(rec.Grant), either(isResult(rec), "result of ", "")+callName(rec.Method, rec.Tool)), " ")
+	what := join(present(display.Name(rec.Approval), display.Name(rec.Grant), choose(isResult(rec), "result of ", "")+callName(rec.Method, rec.Tool)), " ")
 	if what == "" && rec.Server == "" {
 		what = display.Name(rec.Agent)
 	}

@@ -35,7 +35,7 @@ calls.`,
 				return err
 			}
 			if output != "" {
-				a.say("The report is in %s.", output)
+				a.printMessage("The report is in %s.", output)
 			}
 			return nil
 		},

@@ -96,18 +96,18 @@ func (a *app) recordSheet(rec *record.Record, sum string) *sheet {
 	s.add("reason", display.Text(rec.Reason))
 	s.add("profile", display.Name(rec.Profile))
 	s.add("question", display.Name(rec.Approval))
-	s.add("parked", either(rec.Parked, "the agent was told to repeat the call", ""))
+	s.add("parked", choose(rec.Parked, "the agent was told to repeat the call", ""))
 	s.add("grant", display.Name(rec.Grant))
 	s.add("decider", display.Text(rec.Decider)+spaced(parens(display.Name(rec.Surface))))
 	s.add("approver", claimed(rec.Approver, rec.Surface))
 	s.add("level", display.Name(rec.Level))
 	peerLines(s, rec.Peer)
-	s.add("approved", either(rec.Auto, "by itself, because of the profile", ""))
-	s.add("forwarded", either(rec.Forwarded, "yes", ""))
+	s.add("approved", choose(rec.Auto, "by itself, because of the profile", ""))
+	s.add("forwarded", choose(rec.Forwarded, "yes", ""))
 	if rec.LatencyUS > 0 {
 		s.add("latency", display.Safe((time.Duration(rec.LatencyUS) * time.Microsecond).String()))
 	}
-	s.add("attachment", display.Name(rec.Attachment)+either(rec.Call > 0, " call "+display.Count(rec.Call), ""))
+	s.add("attachment", display.Name(rec.Attachment)+choose(rec.Call > 0, " call "+display.Count(rec.Call), ""))
 	s.add("rule set", display.Name(rec.Set))
 	s.add("written", display.Name(rec.Digest))
 	s.add("before it", display.Name(rec.Prev))
@@ -129,13 +129,13 @@ func peerLines(s *sheet, p *record.Peer) {
 	if p == nil {
 		return
 	}
-	how := either(p.Handle, "by a handle of the kernel's", "by its number and start")
+	how := choose(p.Handle, "by a handle of the kernel's", "by its number and start")
 	s.add("seen as", display.Safe(fmt.Sprintf("uid %d, pid %d, started at tick %d, known ", p.UID, p.PID, p.Start))+how)
 	s.add("program", display.Text(p.Exe))
 	s.add("terminal", display.Text(cmp.Or(p.TTY, "none")))
-	s.add("foreground", either(p.TTY != "", display.Text(p.Foreground), ""))
+	s.add("foreground", choose(p.TTY != "", display.Text(p.Foreground), ""))
 	s.add("cgroup", display.Text(p.Cgroup))
 	for i, process := range p.Above {
-		s.add(string(either(i == 0, "below", "")), display.Text(process))
+		s.add(string(choose(i == 0, "below", "")), display.Text(process))
 	}
 }

@@ -100,10 +100,10 @@ func (a *app) printReport(r *record.Report) error {
 // reportNotes lists what a person who relies on a valid log should know about it.
 func reportNotes(r *record.Report) []display.Safe {
 	return present(
-		either(r.Retired > 0, "the log says that it dropped "+plural(r.Retired, "record", "records")+" before these; see --kind dropped", ""),
-		either(r.Gaps > 0, "the log itself says that it could not be written in "+plural(r.Gaps, "place", "places")+"; see --kind gap", ""),
-		either(r.Dropped > 0, "the values of "+plural(r.Dropped, "record", "records")+" have been dropped, which is allowed", ""),
-		either(r.Torn > 0, plural(uint64(r.Torn), "byte", "bytes")+" behind the last record: a line being written, or cut off", ""),
-		either(r.Headed, "", "there was no head to compare with: records cut off at the end would not show"),
+		choose(r.Retired > 0, "the log says that it dropped "+plural(r.Retired, "record", "records")+" before these; see --kind dropped", ""),
+		choose(r.Gaps > 0, "the log itself says that it could not be written in "+plural(r.Gaps, "place", "places")+"; see --kind gap", ""),
+		choose(r.Dropped > 0, "the values of "+plural(r.Dropped, "record", "records")+" have been dropped, which is allowed", ""),
+		choose(r.Torn > 0, plural(uint64(r.Torn), "byte", "bytes")+" behind the last record: a line being written, or cut off", ""),
+		choose(r.Headed, "", "there was no head to compare with: records cut off at the end would not show"),
 	)
 }

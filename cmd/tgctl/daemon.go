@@ -35,7 +35,7 @@ When it cannot start, what it said is printed.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := a.status(cmd.Context())
 			if err == nil {
-				a.say("thoughtgated runs already (pid %d).", s.GetPid())
+				a.printMessage("thoughtgated runs already (pid %d).", s.GetPid())
 				return nil
 			}
 			if !errors.Is(err, client.ErrNotRunning) {
@@ -75,7 +75,7 @@ when it is not running.`,
 			if err := printDiagnostics(a.err, out.GetWarnings(), a.width()); err != nil {
 				return err
 			}
-			a.say("In force: %s, %s.", sourceName(out.GetSet().GetSource()), inShort(out.GetSet()))
+			a.printMessage("In force: %s, %s.", sourceName(out.GetSet().GetSource()), inShort(out.GetSet()))
 			return nil
 		}),
 	}, &pb.ReloadResponse{})

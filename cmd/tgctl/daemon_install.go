@@ -50,13 +50,13 @@ func (a *app) programs() (service.Programs, error) {
 		return service.Programs{}, err
 	}
 	if why != "" {
-		a.say("The service manager will start %s, which %s. When it goes, run `tgctl daemon install` again; better install ThoughtGate where it stays.", daemon, why)
+		a.printMessage("The service manager will start %s, which %s. When it goes, run `tgctl daemon install` again; better install ThoughtGate where it stays.", daemon, why)
 	}
 	return service.Programs{Daemon: filepath.Clean(daemon), Tgctl: filepath.Clean(tgctl)}, nil
 }
 
 func (a *app) install(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, stopPatience+startPatience)
+	ctx, cancel := context.WithTimeout(ctx, stopTimeout+startTimeout)
 	defer cancel()
 	m, before, err := a.service(ctx)
 	if err != nil {
@@ -78,12 +78,12 @@ func (a *app) install(ctx context.Context) error {
 	}
 	wrote, err := m.Install(ctx, p)
 	for _, path := range wrote {
-		a.say("wrote %s", path)
+		a.printMessage("wrote %s", path)
 	}
 	if err != nil {
 		return serviceFailure("install "+daemonName, err)
 	}
-	if err := a.endStray(ctx, before.PID); err != nil {
+	if err := a.stopUnmanagedDaemon(ctx, before.PID); err != nil {
 		return err
 	}
 	if err := m.Enable(ctx); err != nil {
@@ -107,25 +107,25 @@ func (a *app) sayInstalled(ctx context.Context, m service.Manager, p service.Pro
 	if err != nil {
 		return &hintError{err: err, hint: "See: " + st.Log}
 	}
-	a.say("thoughtgated %s runs (pid %d), started by %s as %s says.", s.GetBuild(), s.GetPid(), st.Manager, st.Definition)
+	a.printMessage("thoughtgated %s runs (pid %d), started by %s as %s says.", s.GetBuild(), s.GetPid(), st.Manager, st.Definition)
 	if !st.Ours && st.Program != "" && !sameProgram(st.Program, p.Daemon) {
-		a.say("That is not tgctl's: it starts %s, and beside this tgctl lies %s.", st.Program, p.Daemon)
+		a.printMessage("That is not tgctl's: it starts %s, and beside this tgctl lies %s.", st.Program, p.Daemon)
 	}
 	if !st.Lingers {
-		a.say("It ends when you log out for the last time. To have it stay: loginctl enable-linger")
+		a.printMessage("It ends when you log out for the last time. To have it stay: loginctl enable-linger")
 	}
 	return nil
 }
 
 func (a *app) uninstall(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, stopPatience)
+	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
 	m, st, err := a.service(ctx)
 	if err != nil {
 		return serviceFailure("uninstall "+daemonName, err)
 	}
 	if !st.Installed() {
-		a.say("%s does not know thoughtgated; there is nothing to take away.", st.Manager)
+		a.printMessage("%s does not know thoughtgated; there is nothing to take away.", st.Manager)
 		return nil
 	}
 	if err := a.mayStop(ctx, st); err != nil {
@@ -133,14 +133,14 @@ func (a *app) uninstall(ctx context.Context) error {
 	}
 	removed, err := m.Uninstall(ctx)
 	for _, path := range removed {
-		a.say("removed %s", path)
+		a.printMessage("removed %s", path)
 	}
 	if err != nil {
 		return serviceFailure("uninstall "+daemonName, err)
 	}
 	if !st.Ours {
-		a.say("%s is not tgctl's and stays, switched off.", st.Definition)
+		a.printMessage("%s is not tgctl's and stays, switched off.", st.Definition)
 	}
-	a.say("thoughtgated has stopped. Configuration and records stay.")
+	a.printMessage("thoughtgated has stopped. Configuration and records stay.")
 	return nil
 }

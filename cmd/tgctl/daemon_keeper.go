@@ -26,10 +26,10 @@ func (a *app) keeperPaths() (sock.Paths, error) {
 	return paths, err
 }
 
-// namedBy returns the pid in the lock at path if that process is a daemon, otherwise 0.
+// daemonPIDInLock returns the pid in the lock at path if that process is a daemon, otherwise 0.
 // The result is only a hint: unlike a keeper's, the pid may have been reused.
-func namedBy(path string) int {
-	pid, _ := sock.Named(path)
+func daemonPIDInLock(path string) int {
+	pid, _ := sock.LockHolderFromFile(path)
 	if p, err := proc.Look(int32(pid)); pid == 0 || err != nil || p.Name != daemonName {
 		return 0
 	}
@@ -42,7 +42,7 @@ func (a *app) keeper() int {
 	if err != nil {
 		return 0 // other uses of the paths report the error
 	}
-	return namedBy(paths.KeeperLock())
+	return daemonPIDInLock(paths.KeeperLock())
 }
 
 // addKeeper adds who restarts the daemon if no service manager does.
@@ -68,40 +68,40 @@ func startedBy(daemon int32, ours int) bool {
 
 // stopKept ends the daemon through its keeper, which ends with it.
 func (a *app) stopKept(ctx context.Context, paths sock.Paths, keeper int) error {
-	if err := a.mayStop(ctx, service.State{PID: namedBy(paths.LockFile())}); err != nil {
+	if err := a.mayStop(ctx, service.State{PID: daemonPIDInLock(paths.LockFile())}); err != nil {
 		return err
 	}
-	err := awaitEnd(ctx, keeper, func() error { return tellOurs(keeper, unix.SIGTERM, paths.KeeperLock()) })
+	err := endProcess(ctx, keeper, func() error { return signalDaemon(keeper, unix.SIGTERM, paths.KeeperLock()) })
 	if err != nil {
 		return err
 	}
-	a.say("thoughtgated has stopped.")
+	a.printMessage("thoughtgated has stopped.")
 	return nil
 }
 
 // restartKept has the keeper end the daemon and start the installed program. Sessions
 // continue.
 func (a *app) restartKept(ctx context.Context, paths sock.Paths, keeper int) error {
-	ctx, cancel := context.WithTimeout(ctx, stopPatience+startPatience)
+	ctx, cancel := context.WithTimeout(ctx, stopTimeout+startTimeout)
 	defer cancel()
-	old := namedBy(paths.LockFile())
+	old := daemonPIDInLock(paths.LockFile())
 	if err := a.mayStop(ctx, service.State{PID: old}); err != nil {
 		return err
 	}
-	if err := tellOurs(keeper, unix.SIGUSR2, paths.KeeperLock()); err != nil { // keep.Again
+	if err := signalDaemon(keeper, unix.SIGUSR2, paths.KeeperLock()); err != nil { // keep.Again
 		return err
 	}
 	s, err := a.awaitDaemon(ctx, old, notEnded)
 	if err != nil {
 		return &hintError{err: fmt.Errorf("restart %s: %w", daemonName, err), hint: "The log is " + paths.LogFile()}
 	}
-	a.say("thoughtgated %s runs (pid %d).", s.GetBuild(), s.GetPid())
+	a.printMessage("thoughtgated %s runs (pid %d).", s.GetBuild(), s.GetPid())
 	return nil
 }
 
-// restartsSo reports whether a restart by the keeper would start program, with sockets
+// keeperWouldStart reports whether a restart by the keeper would start program, with sockets
 // that can be reached.
-func restartsSo(keeper int, paths sock.Paths, program string) bool {
+func keeperWouldStart(keeper int, paths sock.Paths, program string) bool {
 	for _, path := range []string{paths.ControlSocket(), paths.ShimSocket()} {
 		if _, err := os.Lstat(path); err != nil {
 			return false
@@ -111,9 +111,9 @@ func restartsSo(keeper int, paths sock.Paths, program string) bool {
 	return len(args) > 0 && (args[0] == program || sameProgram(args[0], program))
 }
 
-// tellOurs sends a signal to the process that holds the lock at path, if it is
+// signalDaemon sends a signal to the process that holds the lock at path, if it is
 // thoughtgated.
-func tellOurs(pid int, signal unix.Signal, path string) error {
+func signalDaemon(pid int, signal unix.Signal, path string) error {
 	p, err := proc.Look(int32(pid))
 	if err != nil {
 		return nil // it has ended meanwhile

@@ -38,7 +38,7 @@ is. A profile names functions of thoughtgated and holds nothing of any call.`,
 				return err
 			}
 			if output != "" {
-				a.say("The profile is in %s; look at it with: go tool pprof -top %s", output, output)
+				a.printMessage("The profile is in %s; look at it with: go tool pprof -top %s", output, output)
 			}
 			return nil
 		},

@@ -30,7 +30,7 @@ func (a *app) restartDaemon(ctx context.Context) error {
 		return err
 	}
 	if st.Program != "" {
-		if err := a.wouldStart(ctx, st.Program, a.inForceApart(ctx, st, paths)); err != nil {
+		if err := a.checkDaemonStarts(ctx, st.Program, a.nonDefaultConfig(ctx, st, paths)); err != nil {
 			return err
 		}
 	}
@@ -45,21 +45,21 @@ func (a *app) restartDetached(ctx context.Context, paths sock.Paths) error {
 	if err != nil {
 		return err
 	}
-	a.namedTold = named != "" // the restart puts it in force
-	before := a.inForceApart(ctx, service.State{PID: namedBy(paths.LockFile())}, paths)
+	a.configMismatchChecked = named != "" // the restart puts it in force
+	before := a.nonDefaultConfig(ctx, service.State{PID: daemonPIDInLock(paths.LockFile())}, paths)
 	config := cmp.Or(named, before)
 	program, err := a.sibling(daemonName)
 	if err != nil {
 		return err
 	}
-	if err := a.wouldStart(ctx, program, config); err != nil {
+	if err := a.checkDaemonStarts(ctx, program, config); err != nil {
 		return err
 	}
 	keeper, err := sock.Holder(paths.KeeperLock())
 	if err != nil {
 		return err
 	}
-	if keeper != 0 && config == before && restartsSo(keeper, paths, program) {
+	if keeper != 0 && config == before && keeperWouldStart(keeper, paths, program) {
 		return a.restartKept(ctx, paths, keeper)
 	}
 	if err := a.stopDetached(ctx); err != nil && !errors.Is(err, client.ErrNotRunning) {
@@ -68,13 +68,13 @@ func (a *app) restartDetached(ctx context.Context, paths sock.Paths) error {
 	return a.startDaemon(ctx, config)
 }
 
-// inForceApart returns the configuration that the daemon uses if it is not the default
+// nonDefaultConfig returns the configuration that the daemon uses if it is not the default
 // file. It returns an empty string if the daemon does not run or does not answer.
-func (a *app) inForceApart(ctx context.Context, st service.State, paths sock.Paths) string {
+func (a *app) nonDefaultConfig(ctx context.Context, st service.State, paths sock.Paths) string {
 	if st.PID == 0 {
 		return "" // a request would start it
 	}
-	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	s, err := a.status(ctx)
 	if source := s.GetSet().GetSource(); err == nil && source != paths.ConfigFile() {
@@ -83,9 +83,9 @@ func (a *app) inForceApart(ctx context.Context, st service.State, paths sock.Pat
 	return ""
 }
 
-// wouldStart returns an error if the daemon could not start: its program is missing or
+// checkDaemonStarts returns an error if the daemon could not start: its program is missing or
 // rejects the configuration.
-func (a *app) wouldStart(ctx context.Context, program, config string) error {
+func (a *app) checkDaemonStarts(ctx context.Context, program, config string) error {
 	found, err := checkWith(ctx, program, config, daemonEnv(a.environ()))
 	if err != nil {
 		return &hintError{err: err, hint: "Nothing was stopped."}
@@ -101,14 +101,14 @@ func (a *app) wouldStart(ctx context.Context, program, config string) error {
 
 // restartManaged has the service manager restart the daemon and reports what runs then.
 func (a *app) restartManaged(ctx context.Context, m service.Manager, st service.State, paths sock.Paths) error {
-	ctx, cancel := context.WithTimeout(ctx, stopPatience+startPatience)
+	ctx, cancel := context.WithTimeout(ctx, stopTimeout+startTimeout)
 	defer cancel()
-	if err := a.endStray(ctx, st.PID); err != nil {
+	if err := a.stopUnmanagedDaemon(ctx, st.PID); err != nil {
 		return err
 	}
 	old := st.PID
 	if old != 0 { // launchd knows the pid of the keeper, not of the daemon
-		old = cmp.Or(namedBy(paths.LockFile()), old)
+		old = cmp.Or(daemonPIDInLock(paths.LockFile()), old)
 	}
 	if err := m.Restart(ctx); err != nil {
 		return serviceFailure("restart "+daemonName, err)
@@ -117,9 +117,9 @@ func (a *app) restartManaged(ctx context.Context, m service.Manager, st service.
 	if err != nil {
 		return &hintError{err: err, hint: "See: " + st.Log}
 	}
-	a.say("thoughtgated %s runs (pid %d).", s.GetBuild(), s.GetPid())
+	a.printMessage("thoughtgated %s runs (pid %d).", s.GetBuild(), s.GetPid())
 	if s.GetBuild() != release {
-		a.say("It is not the version of this tgctl, %s: %s starts %s.", release, st.Definition, st.Program)
+		a.printMessage("It is not the version of this tgctl, %s: %s starts %s.", release, st.Definition, st.Program)
 	}
 	return nil
 }

@@ -86,14 +86,14 @@ func (a *app) daemonSheet(s *pb.StatusResponse, st service.State, none error) *s
 		return out
 	}
 	out.add("manager", display.Text(st.Manager)+", "+display.Text(st.Detail)+
-		either(st.Enabled, ", started at login", ", not started at login; to have it so: tgctl daemon install"))
+		choose(st.Enabled, ", started at login", ", not started at login; to have it so: tgctl daemon install"))
 	if s != nil && (st.PID == 0 || !startedBy(s.GetPid(), st.PID)) {
 		out.add("", "the daemon that runs is not "+display.Text(st.Manager)+"'s; to have it so: tgctl daemon restart")
 	}
-	out.add("", either(st.Restarts > 0, "started again "+plural(uint32(st.Restarts), "time", "times")+" after it had failed", ""))
-	out.add("definition", display.Text(st.Definition)+", "+either(st.Ours, "written by `tgctl daemon install`", "from a package or `make install`"))
+	out.add("", choose(st.Restarts > 0, "started again "+plural(uint32(st.Restarts), "time", "times")+" after it had failed", ""))
+	out.add("definition", display.Text(st.Definition)+", "+choose(st.Ours, "written by `tgctl daemon install`", "from a package or `make install`"))
 	out.add("program", display.Text(st.Program))
-	out.add("", either(st.Lingers, "", "ends when you log out; to have it stay: loginctl enable-linger"))
+	out.add("", choose(st.Lingers, "", "ends when you log out; to have it stay: loginctl enable-linger"))
 	out.add("log", display.Text(st.Log))
 	return out
 }

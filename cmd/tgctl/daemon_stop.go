@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	// stopPatience is the timeout for a daemon to stop.
-	stopPatience = 30 * time.Second
+	// stopTimeout is the timeout for a daemon to stop.
+	stopTimeout = 30 * time.Second
 
-	// askPatience is the timeout for a daemon to reply whether it may be stopped. A
+	// askTimeout is the timeout for a daemon to reply whether it may be stopped. A
 	// daemon that hangs does not reply, and is the one that most needs stopping.
-	askPatience = 5 * time.Second
+	askTimeout = 5 * time.Second
 )
 
 func (a *app) daemonStopCmd() *cobra.Command {
@@ -37,7 +37,7 @@ requests. For an update use "tgctl daemon restart", which no call notices. The
 next command that needs the daemon starts it again.`,
 		Example: "  $ tgctl daemon stop",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			a.skew.told() // it is about to end
+			a.skew.suppressNotice() // it is about to end
 			return a.stopDaemon(cmd.Context())
 		},
 	}
@@ -54,7 +54,7 @@ stopped unless the program is there and takes the configuration: the one that
 THOUGHTGATE_CONFIG names, else the one that the daemon used.`,
 		Example: "  $ tgctl daemon restart",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			a.skew.told() // the restart is meant to fix it
+			a.skew.suppressNotice() // the restart is meant to fix it
 			return a.restartDaemon(cmd.Context())
 		},
 	}
@@ -88,7 +88,7 @@ func serviceFailure(what string, err error) error {
 // stopDaemon ends the daemon, through the service manager if that runs it, and returns
 // when the daemon has exited.
 func (a *app) stopDaemon(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, stopPatience)
+	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
 	m, st, err := a.service(ctx)
 	if err != nil || !st.Active {
@@ -100,10 +100,10 @@ func (a *app) stopDaemon(ctx context.Context) error {
 	if err := m.Stop(ctx); err != nil {
 		return serviceFailure("stop "+daemonName, err)
 	}
-	if err := a.endStray(ctx, 0); err != nil {
+	if err := a.stopUnmanagedDaemon(ctx, 0); err != nil {
 		return err
 	}
-	a.say("thoughtgated has stopped, and %s has closed its sockets.", st.Manager)
+	a.printMessage("thoughtgated has stopped, and %s has closed its sockets.", st.Manager)
 	return nil
 }
 
@@ -113,7 +113,7 @@ func (a *app) mayStop(ctx context.Context, st service.State) error {
 	if st.PID == 0 {
 		return nil // a request would start it
 	}
-	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	c, err := a.dialRunning(ctx)
 	if err == nil {
@@ -126,7 +126,7 @@ func (a *app) mayStop(ctx context.Context, st service.State) error {
 	case errors.Is(err, client.ErrForbidden):
 		return err
 	}
-	a.say("thoughtgated (pid %d) does not answer, and is ended all the same: %v", st.PID, err)
+	a.printMessage("thoughtgated (pid %d) does not answer, and is ended all the same: %v", st.PID, err)
 	return nil
 }
 
@@ -152,7 +152,7 @@ func (a *app) stopDetached(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = awaitEnd(ctx, int(s.GetPid()), func() error {
+	err = endProcess(ctx, int(s.GetPid()), func() error {
 		if err := c.Stop(ctx); err != nil && !errors.Is(err, client.ErrNotRunning) { // it may exit before its answer is read
 			return err
 		}
@@ -161,13 +161,13 @@ func (a *app) stopDetached(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.say("thoughtgated has stopped.")
+	a.printMessage("thoughtgated has stopped.")
 	return nil
 }
 
-// awaitEnd calls tell, which asks a process to end, and waits until the process has
+// endProcess calls tell, which asks a process to end, and waits until the process has
 // exited.
-func awaitEnd(ctx context.Context, pid int, tell func() error) error {
+func endProcess(ctx context.Context, pid int, tell func() error) error {
 	process, err := proc.Open(proc.Process{PID: int32(pid)})
 	if err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("stop %s: %w", daemonName, err)
@@ -182,10 +182,10 @@ func awaitEnd(ctx context.Context, pid int, tell func() error) error {
 	return nil
 }
 
-// endStray ends a daemon that holds the lock but is not the service manager's, through
+// stopUnmanagedDaemon ends a daemon that holds the lock but is not the service manager's, through
 // its keeper if it has one. The manager's sockets have replaced that daemon's, so nobody
 // can reach it, and no other daemon can start while it runs.
-func (a *app) endStray(ctx context.Context, managed int) error {
+func (a *app) stopUnmanagedDaemon(ctx context.Context, managed int) error {
 	paths, err := sock.DefaultPaths(a.getenv)
 	if err != nil {
 		return err
@@ -199,6 +199,6 @@ func (a *app) endStray(ctx context.Context, managed int) error {
 	if err != nil || pid == 0 || pid == managed {
 		return err
 	}
-	a.say("ending the thoughtgated that runs outside the service manager (pid %d)", pid)
-	return awaitEnd(ctx, pid, func() error { return tellOurs(pid, unix.SIGTERM, lock) })
+	a.printMessage("ending the thoughtgated that runs outside the service manager (pid %d)", pid)
+	return endProcess(ctx, pid, func() error { return signalDaemon(pid, unix.SIGTERM, lock) })
 }

@@ -122,7 +122,7 @@ func (a *app) decide(ctx context.Context, c *client.Client, d *decision, ids []s
 			if len(ids) == 1 {
 				return err
 			}
-			a.complain(err)
+			a.printError(err)
 			failed = err
 		}
 	}
@@ -218,7 +218,7 @@ func (a *app) denyFrom(ctx context.Context, c *client.Client, d *decision) error
 	case err != nil:
 		return err
 	case len(denied)+len(failed) == 0:
-		a.say("No question of %s is open.", display.Name(d.from))
+		a.printMessage("No question of %s is open.", display.Name(d.from))
 		return nil
 	}
 	for _, q := range denied {
@@ -227,7 +227,7 @@ func (a *app) denyFrom(ctx context.Context, c *client.Client, d *decision) error
 		}
 	}
 	for _, why := range failed {
-		a.complain(errors.New(why))
+		a.printError(errors.New(why))
 	}
 	if len(failed) > 0 {
 		return &exitError{code: exitFailed}

@@ -14,9 +14,9 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// longestEdit limits what is read back from an editor, in bytes. It is the longest
+// maxEditBytes limits what is read back from an editor, in bytes. It is the longest
 // possible message.
-const longestEdit = 10 << 20
+const maxEditBytes = 10 << 20
 
 // editArguments lets a person change the arguments of a call in an editor that draws on
 // screen, and returns them on one line. Numbers, strings and the order of members stay as
@@ -68,11 +68,11 @@ func changed(path string, before []byte) ([]byte, error) {
 		return nil, fmt.Errorf("read what the editor has left: %w", err)
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, longestEdit+1))
+	text, err := io.ReadAll(io.LimitReader(f, maxEditBytes+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read what the editor has left: %w", err)
-	case len(text) > longestEdit:
+	case len(text) > maxEditBytes:
 		return nil, errors.New("the arguments are longer than a message may be; nothing was answered")
 	}
 	var after, was bytes.Buffer

@@ -69,11 +69,11 @@ var demoTitles = []string{"The agent reads a note.", "It wants to delete one.", 
 // tour is one run of the demo.
 type tour struct {
 	*demoHome
-	out   *app // what the person sees; the embedded app runs in the demo's home
-	step  int
-	held  chan *pb.Approval
-	said  string // the person's answer to the question: approved or denied
-	notes []string
+	out      *app // what the person sees; the embedded app runs in the demo's home
+	step     int
+	held     chan *pb.Approval
+	decision string // the person's answer to the question: approved or denied
+	notes    []string
 }
 
 func (a *app) demo(ctx context.Context) (err error) {
@@ -157,7 +157,7 @@ func (t *tour) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		t.said = word
+		t.decision = word
 		_, err = c.Decide(ctx, &pb.Decision{Id: q.GetId(), Subject: q.GetSubject(), Answer: answer, Surface: t.out.surface()})
 		return err
 	})
@@ -186,15 +186,15 @@ func (t *tour) follow(ctx context.Context, lines <-chan demoLine, answer func(*p
 				}
 				return nil
 			}
-			if err := t.tell(line); err != nil {
+			if err := t.printLine(line); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// tell prints a call when it is made, and then its outcome.
-func (t *tour) tell(line demoLine) error {
+// printLine prints a call when it is made, and then its outcome.
+func (t *tour) printLine(line demoLine) error {
 	switch {
 	case line.Error != "":
 		return fmt.Errorf("the agent goes no further: %s", line.Error)
@@ -208,7 +208,7 @@ func (t *tour) tell(line demoLine) error {
 		return nil
 	}
 	for i, part := range display.Wrap(display.Text(line.Result.Text), 72) {
-		t.print("     %s %s", either(i == 0, "←", " "), part)
+		t.print("     %s %s", choose(i == 0, "←", " "), part)
 	}
 	outcome, err := t.outcome(line)
 	if err != nil {
@@ -232,7 +232,7 @@ func (t *tour) outcome(line demoLine) (string, error) {
 	case 2:
 		want, outcome = false, "denied: the server never saw it"
 	case 3:
-		want, outcome = t.said == "approved", "held → "+t.said
+		want, outcome = t.decision == "approved", "held → "+t.decision
 		if t.out.inTerminal {
 			outcome += " by you"
 		}

@@ -128,7 +128,7 @@ func (h *demoHome) startDaemon(ctx context.Context) error {
 	if h.daemon, err = h.start(log, path, "--log-format", "text"); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	_, err = h.app.awaitDaemon(ctx, 0, func() error {
 		select {
@@ -199,7 +199,7 @@ func (h *demoHome) close() error {
 // tellLog prints the end of the daemon's log, which is about to be removed, for a person
 // who wants to know why the demo failed.
 func (h *demoHome) tellLog() {
-	if said, _ := host.Tail(h.daemonLog(), 0, complaintMost); len(said) > 0 { // without a log there is nothing to print
-		h.app.say("What thoughtgated said:\n%s", display.Lines(strings.TrimSpace(string(said))))
+	if said, _ := host.Tail(h.daemonLog(), 0, maxComplaintBytes); len(said) > 0 { // without a log there is nothing to print
+		h.app.printMessage("What thoughtgated said:\n%s", display.Lines(strings.TrimSpace(string(said))))
 	}
 }

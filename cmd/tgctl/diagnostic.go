@@ -14,8 +14,8 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// sourceMost limits how much of a file is read to show its lines, in bytes.
-const sourceMost = 4 << 20
+// maxSourceBytes limits how much of a file is read to show its lines, in bytes.
+const maxSourceBytes = 4 << 20
 
 func severity(d *pb.Diagnostic) string {
 	return cmp.Or(pbjson.Word(d.GetSeverity()), "error")
@@ -23,7 +23,7 @@ func severity(d *pb.Diagnostic) string {
 
 // countErrors returns how many of the diagnostics are errors.
 func countErrors(diagnostics []*pb.Diagnostic) int {
-	return len(those(diagnostics, func(d *pb.Diagnostic) bool { return severity(d) != "warning" }))
+	return len(filter(diagnostics, func(d *pb.Diagnostic) bool { return severity(d) != "warning" }))
 }
 
 // diagnosticsOf returns the diagnostics in an error of the daemon about a configuration
@@ -53,7 +53,7 @@ func readLines(path string) []string {
 		return nil
 	}
 	defer f.Close()
-	content, err := io.ReadAll(io.LimitReader(f, sourceMost))
+	content, err := io.ReadAll(io.LimitReader(f, maxSourceBytes))
 	if err != nil {
 		return nil
 	}

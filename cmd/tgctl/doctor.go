@@ -28,11 +28,11 @@ type machine struct {
 	service  func(context.Context) (service.State, error)
 	errors   func(context.Context, host.Log) ([]string, error)
 	version  func(ctx context.Context, shim string) (string, error)
-	call     func(ctx context.Context, shim, socket string) (song, error)
+	call     func(ctx context.Context, shim, socket string) (canaryResult, error)
 }
 
-// lookedAt returns the machine that tgctl runs on, or the one that a test set.
-func (a *app) lookedAt() machine {
+// examinedMachine returns the machine that tgctl runs on, or the one that a test set.
+func (a *app) examinedMachine() machine {
 	if a.machine != nil {
 		return *a.machine
 	}
@@ -79,7 +79,7 @@ Exits 0 when nothing fails, 4 when something does, 3 when no daemon runs. With
 		Example: `  $ tgctl doctor
   $ tgctl doctor --json | jq -r 'select(.severity == "fail") | .id'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			x := &examination{app: a, machine: a.lookedAt()}
+			x := &examination{app: a, machine: a.examinedMachine()}
 			if err := x.examine(cmd.Context()); err != nil {
 				return err
 			}
@@ -124,7 +124,7 @@ func (x *examination) examine(ctx context.Context) error {
 		func() { x.lookAtShared(ctx) },
 		func() { x.lookAtApprover(ctx) },
 		func() { x.lookAtKernel() },
-		func() { x.letSing(ctx) },
+		func() { x.runCanary(ctx) },
 	}
 	for _, look := range parts {
 		if look(); ctx.Err() != nil {
@@ -149,13 +149,13 @@ func (x *examination) connect(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, client.ErrNotRunning):
-		x.find("daemon.stopped", "", "no daemon runs, so every governed call is refused")
+		x.addFinding("daemon.stopped", "", "no daemon runs, so every governed call is refused")
 	case x.keeper() != 0:
 		what, _, _ := strings.Cut(err.Error(), "; ")
-		x.findMend("daemon.unreachable", "", "read why: less "+word(x.paths.LogFile())+"; then: tgctl daemon restart",
+		x.addFindingWithFix("daemon.unreachable", "", "read why: less "+word(x.paths.LogFile())+"; then: tgctl daemon restart",
 			"the daemon, which its keeper starts whenever it ends, can't be talked to: %s", what)
 	default:
-		x.findAdvised("daemon.unreachable", "", "the daemon can't be talked to: %s", err)
+		x.addFindingFromError("daemon.unreachable", "", "the daemon can't be talked to: %s", err)
 	}
 	return nil
 }

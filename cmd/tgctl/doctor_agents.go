@@ -16,24 +16,24 @@ func (x *examination) lookAtAgents(w *surroundings) {
 	for _, s := range w.Agents {
 		names = append(names, s.Agent)
 		if s.Problem != "" {
-			x.find("agents.unreadable", s.Agent, "the configuration of %s can't be used: %s", s.Agent, s.Problem)
+			x.addFinding("agents.unreadable", s.Agent, "the configuration of %s can't be used: %s", s.Agent, s.Problem)
 			continue
 		}
 		governed += x.lookAtAgent(s)
 	}
 	for _, p := range w.rewrites {
 		if p.Problem != "" {
-			x.findMend("agents.protection", p.Agent, p.Mend, "%s is not protected as it should be: %s", p.Agent, p.Problem)
+			x.addFindingWithFix("agents.protection", p.Agent, p.Mend, "%s is not protected as it should be: %s", p.Agent, p.Problem)
 		}
 	}
 	if n := x.status.GetUngoverned(); n > 0 {
-		x.find("agents.past", "", "%s past a session now, not governed", plural(n, "server runs", "servers run"))
+		x.addFinding("agents.past", "", "%s past a session now, not governed", plural(n, "server runs", "servers run"))
 	}
 	if len(names) == 0 {
-		x.fine("agents", "none is found in your home or from here")
+		x.addOK("agents", "none is found in your home or from here")
 		return
 	}
-	x.fine("agents", "%s: %s governed at every start or by a wrap, and none goes past ThoughtGate", strings.Join(names, ", "), plural(uint32(governed), "server is", "servers are"))
+	x.addOK("agents", "%s: %s governed at every start or by a wrap, and none goes past ThoughtGate", strings.Join(names, ", "), plural(uint32(governed), "server is", "servers are"))
 }
 
 // lookAtAgent reports the ungoverned servers of one agent and returns how many are
@@ -55,15 +55,15 @@ func (x *examination) lookAtAgent(s foundAgent) (governed int) {
 		}
 	}
 	if len(past) > 0 {
-		x.find("agents.ungoverned", s.Agent, "%s starts %s past ThoughtGate, unless it is wrapped", s.Agent, strings.Join(unique(past), ", "))
+		x.addFinding("agents.ungoverned", s.Agent, "%s starts %s past ThoughtGate, unless it is wrapped", s.Agent, strings.Join(unique(past), ", "))
 	}
 	for _, path := range s.Files {
 		if len(theirs[path]) > 0 {
-			x.find("agents.project", commandOf(s.Agent), "%s starts %s of %s past ThoughtGate, unless it is wrapped", s.Agent, strings.Join(unique(theirs[path]), ", "), path)
+			x.addFinding("agents.project", commandOf(s.Agent), "%s starts %s of %s past ThoughtGate, unless it is wrapped", s.Agent, strings.Join(unique(theirs[path]), ", "), path)
 		}
 	}
 	if len(beyond) > 0 {
-		x.find("agents.beyond", s.Agent, "%s has servers that can't be governed: %s", s.Agent, strings.Join(unique(beyond), ", "))
+		x.addFinding("agents.beyond", s.Agent, "%s has servers that can't be governed: %s", s.Agent, strings.Join(unique(beyond), ", "))
 	}
 	return governed
 }
@@ -97,14 +97,14 @@ var leftoverIDs = map[agentconf.LeftoverKind]string{
 func (x *examination) lookAtLeftovers(w *surroundings) {
 	for _, session := range w.orphans {
 		for _, f := range session.GetSpec().GetFiles() {
-			x.find("leftovers.wrap", f.GetPath(), "a wrap that is gone has rewritten %s, and it could not be put back: %s", f.GetPath(), session.GetProblem())
+			x.addFinding("leftovers.wrap", f.GetPath(), "a wrap that is gone has rewritten %s, and it could not be put back: %s", f.GetPath(), session.GetProblem())
 		}
 	}
 	for _, path := range agentconf.Strays(x.paths.Rewrites()) {
 		known := slices.ContainsFunc(w.Agents, func(s foundAgent) bool { return slices.Contains(s.Files, path) }) ||
 			slices.ContainsFunc(w.orphans, func(s *pb.Session) bool { return rewrote(s, path) })
 		if !known {
-			x.find("leftovers.wrap", path, "a wrap that is gone has rewritten %s, and has not put it back", path)
+			x.addFinding("leftovers.wrap", path, "a wrap that is gone has rewritten %s, and has not put it back", path)
 		}
 	}
 	for _, s := range w.Agents {
@@ -117,9 +117,9 @@ func (x *examination) lookAtLeftovers(w *surroundings) {
 		for _, path := range s.Files {
 			switch ids := unique(lines[path]); {
 			case len(ids) > 0 && w.Running:
-				x.find("leftovers.lines", path, "%s starts %s through tg-shim, and nobody knows why", path, strings.Join(ids, ", "))
+				x.addFinding("leftovers.lines", path, "%s starts %s through tg-shim, and nobody knows why", path, strings.Join(ids, ", "))
 			case len(ids) > 0:
-				x.findMend("leftovers.lines", path, "tgctl daemon start, which knows whose they are", "%s starts %s through tg-shim, which refuses all until a daemon runs", path, strings.Join(ids, ", "))
+				x.addFindingWithFix("leftovers.lines", path, "tgctl daemon start, which knows whose they are", "%s starts %s through tg-shim, which refuses all until a daemon runs", path, strings.Join(ids, ", "))
 			}
 		}
 		for _, l := range s.Left {
@@ -127,8 +127,8 @@ func (x *examination) lookAtLeftovers(w *surroundings) {
 			if l.Kind == agentconf.Altered || l.Kind == agentconf.StaleTemp {
 				mend += ": rm " + word(l.Path)
 			}
-			x.findMend(leftoverIDs[l.Kind], l.Path, mend, "%s is %s", l.Path, leftoverNames[l.Kind])
+			x.addFindingWithFix(leftoverIDs[l.Kind], l.Path, mend, "%s is %s", l.Path, leftoverNames[l.Kind])
 		}
 	}
-	x.fine("leftovers", "earlier runs have left nothing behind")
+	x.addOK("leftovers", "earlier runs have left nothing behind")
 }

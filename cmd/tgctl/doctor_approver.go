@@ -19,25 +19,25 @@ func (x *examination) lookAtApprover(ctx context.Context) {
 	}
 	st := x.status.GetPresence()
 	if wants := x.wantPresence(ctx); len(wants) > 0 && !st.GetEnrolled() {
-		x.find("approver.not-enrolled", "", "calls that would be asked about in the way of %s are refused: it requires presence, and no secret is enrolled", strings.Join(wants, ", "))
+		x.addFinding("approver.not-enrolled", "", "calls that would be asked about in the way of %s are refused: it requires presence, and no secret is enrolled", strings.Join(wants, ", "))
 	}
 	if locked := st.GetLocked().AsDuration(); locked > 0 {
-		x.find("approver.locked", "", "no passphrase or code is looked at for %s, after %s", display.Span(locked), plural(st.GetFailures(), "wrong one", "wrong ones"))
+		x.addFinding("approver.locked", "", "no passphrase or code is looked at for %s, after %s", display.Span(locked), plural(st.GetFailures(), "wrong one", "wrong ones"))
 	}
 	if at := st.GetRecovered(); at != nil && x.now().Sub(at.AsTime()) < recoveryAge {
-		x.find("approver.recovered", "", "the secret of presence was removed without it, %s, by %s", display.Moment(at.AsTime(), x.now()), st.GetRecoverer())
+		x.addFinding("approver.recovered", "", "the secret of presence was removed without it, %s, by %s", display.Moment(at.AsTime(), x.now()), st.GetRecoverer())
 	}
-	x.fine("approver", "%s", protection(st))
+	x.addOK("approver", "%s", protection(st))
 }
 
 // wantPresence names the workflows whose questions need presence to be approved.
 func (x *examination) wantPresence(ctx context.Context) (names []string) {
 	set, err := x.client.PolicySet(ctx)
 	if err != nil {
-		x.find("daemon.unreachable", "", "the daemon does not say what is in force: %v", err)
+		x.addFinding("daemon.unreachable", "", "the daemon does not say what is in force: %v", err)
 	}
 	wants := func(w *pb.PolicyWorkflow) bool { return w.GetRequire() == levelPresence }
-	return each(those(set.GetDetail().GetWorkflows(), wants), (*pb.PolicyWorkflow).GetName)
+	return each(filter(set.GetDetail().GetWorkflows(), wants), (*pb.PolicyWorkflow).GetName)
 }
 
 // protection describes the level of protection in force and its limit.
@@ -52,22 +52,22 @@ func protection(st *pb.PresenceState) string {
 // lookAtKernel reports which kernel features for identifying a caller are missing.
 func (x *examination) lookAtKernel() {
 	k := x.kernel()
-	if k.Apart {
-		x.find("kernel.other", "", "%s has none of pidfd, Yama and subreapers: who descends from an agent is seen less surely than on Linux", k.Name)
+	if k.NotLinux {
+		x.addFinding("kernel.other", "", "%s has none of pidfd, Yama and subreapers: who descends from an agent is seen less surely than on Linux", k.Name)
 		return
 	}
 	if !k.PIDFD {
-		x.find("kernel.pidfd", "", "%s has no pidfd: a process that ends while it is looked at could be taken for another", k.Name)
+		x.addFinding("kernel.pidfd", "", "%s has no pidfd: a process that ends while it is looked at could be taken for another", k.Name)
 	}
 	if k.PIDFD && !k.PeerPIDFD {
-		x.find("kernel.peer", "", "%s has no SO_PEERPIDFD: who is behind a socket is found by a number that could be another's by then", k.Name)
+		x.addFinding("kernel.peer", "", "%s has no SO_PEERPIDFD: who is behind a socket is found by a number that could be another's by then", k.Name)
 	}
 	if k.Ptrace == 0 {
-		x.find("kernel.ptrace", "", "programs of yours may trace one another (Yama is off): an agent with a shell can make a terminal of yours say yes")
+		x.addFinding("kernel.ptrace", "", "programs of yours may trace one another (Yama is off): an agent with a shell can make a terminal of yours say yes")
 	}
 	does := []string{"pidfd", "SO_PEERPIDFD", "Yama"}
 	if k.Landlock > 0 {
 		does = append(does, "Landlock (not used yet)")
 	}
-	x.fine("kernel", "%s has %s", k.Name, strings.Join(does, ", "))
+	x.addOK("kernel", "%s has %s", k.Name, strings.Join(does, ", "))
 }

@@ -18,46 +18,46 @@ import (
 // tgctl, through a tg-shim that is started as for any agent. The daemon denies it by a
 // built-in rule, after every other stage that a call passes.
 
-// canaryPatience is the timeout of the canary.
-const canaryPatience = 30 * time.Second
+// canaryTimeout is the timeout of the canary.
+const canaryTimeout = 30 * time.Second
 
 var canaryCall = demo.Call{Tool: "read_note", Arguments: json.RawMessage(`{"name":"plan"}`)}
 
-// song is the result of the canary's call.
-type song struct {
+// canaryResult is the result of the canary's call.
+type canaryResult struct {
 	Answer   string // what the agent got
 	Refused  bool   // the answer is a denial
 	Executed bool   // the server got the call all the same
 }
 
-// letSing makes the call and reports its result.
-func (x *examination) letSing(ctx context.Context) {
+// runCanary makes the call and reports its result.
+func (x *examination) runCanary(ctx context.Context) {
 	switch {
 	case x.client == nil:
-		x.find("canary.untried", "", "no call was made: there is no daemon that could refuse it")
+		x.addFinding("canary.untried", "", "no call was made: there is no daemon that could refuse it")
 		return
 	case x.shim == "":
-		x.find("canary.untried", "", "no call was made: there is no tg-shim that it could go through")
+		x.addFinding("canary.untried", "", "no call was made: there is no tg-shim that it could go through")
 		return
 	}
 	before := x.status.GetAuditSeq()
 	s, err := x.call(ctx, x.shim, x.status.GetShimSocket())
 	switch {
 	case s.Executed, err == nil && !s.Refused:
-		x.find("canary.passed", "", "a call that must be refused WAS NOT: its server was asked, or answered")
+		x.addFinding("canary.passed", "", "a call that must be refused WAS NOT: its server was asked, or answered")
 		return
 	case err != nil:
-		x.find("canary.silent", "", "a call through tg-shim got no answer: %v", err)
+		x.addFinding("canary.silent", "", "a call through tg-shim got no answer: %v", err)
 		return
 	}
 	r, err := x.recordOfCanary(ctx, before, s.Answer)
 	switch {
 	case err != nil:
-		x.find("canary.unrecorded", "", "a call was refused, and is not on record: %v", err)
+		x.addFinding("canary.unrecorded", "", "a call was refused, and is not on record: %v", err)
 	case r.Rule != record.CanaryRule:
-		x.find("canary.accident", "", "a call was refused because it could not be judged: %s", r.Reason)
+		x.addFinding("canary.accident", "", "a call was refused because it could not be judged: %s", r.Reason)
 	default:
-		x.fine("canary", "a call through %s was refused before its server saw it, and is record %d", x.shim, r.Seq)
+		x.addOK("canary", "a call through %s was refused before its server saw it, and is record %d", x.shim, r.Seq)
 	}
 }
 
@@ -79,18 +79,18 @@ func (x *examination) recordOfCanary(ctx context.Context, before uint64, answer 
 }
 
 // callCanary makes the canary's call through the tg-shim at the path shim.
-func (a *app) callCanary(ctx context.Context, shim, socket string) (s song, err error) {
+func (a *app) callCanary(ctx context.Context, shim, socket string) (s canaryResult, err error) {
 	self, err := a.executable()
 	if err != nil {
-		return song{}, err
+		return canaryResult{}, err
 	}
 	dir, err := os.MkdirTemp("", "tg-canary-")
 	if err != nil {
-		return song{}, err
+		return canaryResult{}, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	const log = "executed"
-	ctx, cancel := context.WithTimeout(ctx, canaryPatience)
+	ctx, cancel := context.WithTimeout(ctx, canaryTimeout)
 	defer cancel()
 	err = demo.Run(ctx, demo.Server{
 		Command: shim, Env: map[string]string{"THOUGHTGATE_SOCKET": socket}, Dir: dir,

@@ -26,9 +26,9 @@ type finding struct {
 	Mend     string `json:"mend"`     // how to fix it, in one line; empty only if the severity is ok
 }
 
-// ailment is a problem that doctor can find. The ids must not change: scripts and the
+// findingKind is a problem that doctor can find. The ids must not change: scripts and the
 // documentation use them.
-type ailment struct {
+type findingKind struct {
 	id       string // part.what
 	severity string
 	mend     string // the fix; {} stands for what the finding is about
@@ -39,8 +39,8 @@ const (
 	oneRelease = "install all three programs from one release, side by side"
 )
 
-// ailments lists every problem that doctor can find, in the order in which it looks.
-var ailments = []ailment{
+// findingKinds lists every problem that doctor can find, in the order in which it looks.
+var findingKinds = []findingKind{
 	{"daemon.stopped", gradeFail, "tgctl daemon start"},
 	{"daemon.unreachable", gradeFail, "see what its log says, and end it by hand if it does not answer; then: tgctl daemon start"},
 	{"daemon.lock", gradeWarn, restartIt},
@@ -122,21 +122,21 @@ var ailments = []ailment{
 	{"canary.unrecorded", gradeFail, "see: tgctl status; and tgctl audit verify"},
 }
 
-// find adds a finding about the thing named by about, which may be empty.
-func (x *examination) find(id, about, format string, args ...any) {
-	x.findMend(id, about, "", format, args...)
+// addFinding adds a finding about the thing named by about, which may be empty.
+func (x *examination) addFinding(id, about, format string, args ...any) {
+	x.addFindingWithFix(id, about, "", format, args...)
 }
 
-// findMend is find with a more specific fix; if mend is empty, that of the ailment is
+// addFindingWithFix is find with a more specific fix; if mend is empty, that of the ailment is
 // used.
-func (x *examination) findMend(id, about, mend, format string, args ...any) {
-	i := slices.IndexFunc(ailments, func(a ailment) bool { return a.id == id })
-	mend = cmp.Or(mend, strings.ReplaceAll(ailments[i].mend, "{}", word(about)))
-	x.found = append(x.found, finding{ID: id, Severity: ailments[i].severity, About: about, What: oneLine(fmt.Sprintf(format, args...)), Mend: oneLine(mend)})
+func (x *examination) addFindingWithFix(id, about, mend, format string, args ...any) {
+	i := slices.IndexFunc(findingKinds, func(a findingKind) bool { return a.id == id })
+	mend = cmp.Or(mend, strings.ReplaceAll(findingKinds[i].mend, "{}", word(about)))
+	x.found = append(x.found, finding{ID: id, Severity: findingKinds[i].severity, About: about, What: oneLine(fmt.Sprintf(format, args...)), Mend: oneLine(mend)})
 }
 
-// fine adds a finding of severity ok for a part, unless the part has a finding already.
-func (x *examination) fine(part, format string, args ...any) {
+// addOK adds a finding of severity ok for a part, unless the part has a finding already.
+func (x *examination) addOK(part, format string, args ...any) {
 	if !slices.ContainsFunc(x.found, func(f finding) bool { return partOf(f.ID) == part }) {
 		x.found = append(x.found, finding{ID: part, Severity: gradeOK, What: oneLine(fmt.Sprintf(format, args...))})
 	}
@@ -148,7 +148,7 @@ func (x *examination) has(id string) bool {
 
 // count returns the number of findings of a severity.
 func (x *examination) count(severity string) int {
-	return len(those(x.found, func(f finding) bool { return f.Severity == severity }))
+	return len(filter(x.found, func(f finding) bool { return f.Severity == severity }))
 }
 
 // partOf returns the part that a finding belongs to.
@@ -166,11 +166,11 @@ func oneLine(text string) string {
 // would act on.
 func word(text string) string { return string(shellWord(display.Name(text))) }
 
-// findAdvised is find for an error whose message may end with what to do about it.
-func (x *examination) findAdvised(id, about, format string, err error) {
+// addFindingFromError is find for an error whose message may end with what to do about it.
+func (x *examination) addFindingFromError(id, about, format string, err error) {
 	what, mend := err.Error(), ""
 	if i := strings.LastIndex(what, "; "); i >= 0 {
 		what, mend = what[:i], strings.TrimPrefix(what[i+2:], "run: ")
 	}
-	x.findMend(id, about, mend, format, what)
+	x.addFindingWithFix(id, about, mend, format, what)
 }

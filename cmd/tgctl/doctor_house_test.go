@@ -30,17 +30,17 @@ type house struct {
 
 // world is what the machine reports.
 type world struct {
-	kernel  host.Kernel
-	space   host.Space
-	age     time.Duration
-	service service.State
-	remote  string // value of SSH_CONNECTION
-	errors  []string
-	failure error // error of space and errors
-	denied  error // error of writable
-	version string
-	song    song
-	unsung  error
+	kernel    host.Kernel
+	space     host.Space
+	age       time.Duration
+	service   service.State
+	remote    string // value of SSH_CONNECTION
+	errors    []string
+	failure   error // error of space and errors
+	denied    error // error of writable
+	version   string
+	song      canaryResult
+	canaryErr error
 }
 
 const canaryID = "tg-0123456789ab-1"
@@ -53,7 +53,7 @@ func newDoctorsHouse(t *testing.T) *house {
 	h.world = world{
 		kernel: host.Kernel{Name: "Linux 6.12.0", PIDFD: true, PeerPIDFD: true, Ptrace: 1, Landlock: 6},
 		space:  host.Space{Free: 40 << 30, Files: 1 << 20}, age: 26 * time.Hour, version: release,
-		song: song{Answer: "Not executed. Refused. (" + canaryID + ")", Refused: true},
+		song: canaryResult{Answer: "Not executed. Refused. (" + canaryID + ")", Refused: true},
 	}
 	h.machine = machine{
 		kernel:   func() host.Kernel { return h.world.kernel },
@@ -68,7 +68,7 @@ func newDoctorsHouse(t *testing.T) *house {
 		},
 		errors:  func(context.Context, host.Log) ([]string, error) { return h.world.errors, h.world.failure },
 		version: func(context.Context, string) (string, error) { return h.world.version, h.world.failure },
-		call:    func(context.Context, string, string) (song, error) { return h.world.song, h.world.unsung },
+		call:    func(context.Context, string, string) (canaryResult, error) { return h.world.song, h.world.canaryErr },
 	}
 	h.mkdir("run/thoughtgate")
 	h.fake.socket = h.path("run/thoughtgate/control.sock")

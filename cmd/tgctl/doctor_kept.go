@@ -19,7 +19,7 @@ func (x *examination) lookAtExtensions(ctx context.Context) {
 		return // a daemon too old for extensions, which version.daemon reports
 	}
 	if err != nil {
-		x.find("daemon.unreachable", "", "the daemon does not say which extensions are installed: %v", err)
+		x.addFinding("daemon.unreachable", "", "the daemon does not say which extensions are installed: %v", err)
 		return
 	}
 	for _, e := range all {
@@ -30,18 +30,18 @@ func (x *examination) lookAtExtensions(ctx context.Context) {
 		}
 		switch {
 		case e.GetChanged():
-			x.findMend("extension.changed", name, "look at what is there, then agree to it: tgctl ext install "+word(e.GetDir()), "the extension %s is not what you agreed to any more%s: %s", name, loss, p.GetError())
+			x.addFindingWithFix("extension.changed", name, "look at what is there, then agree to it: tgctl ext install "+word(e.GetDir()), "the extension %s is not what you agreed to any more%s: %s", name, loss, p.GetError())
 		case e.GetMissing() != "":
-			x.find("extension.missing", name, "the extension %s is to run %s, which is not there%s", name, e.GetMissing(), loss)
+			x.addFinding("extension.missing", name, "the extension %s is to run %s, which is not there%s", name, e.GetMissing(), loss)
 		case p.GetState() == "failed":
-			x.find("extension.failed", name, "the extension %s has failed%s: %s", name, loss, p.GetError())
+			x.addFinding("extension.failed", name, "the extension %s has failed%s: %s", name, loss, p.GetError())
 		}
 	}
 	if len(all) == 0 {
-		x.fine("extension", "none is installed")
+		x.addOK("extension", "none is installed")
 		return
 	}
-	x.fine("extension", "%s, and none has failed", plural(len(all), "is installed", "are installed"))
+	x.addOK("extension", "%s, and none has failed", plural(len(all), "is installed", "are installed"))
 }
 
 // lookAtShared finds shared servers that have failed and are not restarted.
@@ -53,15 +53,15 @@ func (x *examination) lookAtShared(ctx context.Context) {
 	if err != nil {
 		return // lookAtVersions has reported it
 	}
-	shared := those(all, func(p *pb.Process) bool { return p.GetKind() == kindBackend })
+	shared := filter(all, func(p *pb.Process) bool { return p.GetKind() == kindBackend })
 	for _, p := range shared {
 		if p.GetState() == "failed" {
-			x.find("shared.failed", p.GetName(), "the shared server %s has failed, and calls of it are answered with an error: %s", p.GetName(), p.GetError())
+			x.addFinding("shared.failed", p.GetName(), "the shared server %s has failed, and calls of it are answered with an error: %s", p.GetName(), p.GetError())
 		}
 	}
 	if len(shared) == 0 {
-		x.fine("shared", "no server is shared now")
+		x.addOK("shared", "no server is shared now")
 		return
 	}
-	x.fine("shared", "%s now, and none has failed", plural(len(shared), "server is shared", "servers are shared"))
+	x.addOK("shared", "%s now, and none has failed", plural(len(shared), "server is shared", "servers are shared"))
 }

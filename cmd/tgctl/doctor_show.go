@@ -56,5 +56,5 @@ func (x *examination) summary() display.Safe {
 	case fails == 0:
 		return plural(warns, "warning", "warnings") + ", and nothing fails."
 	}
-	return plural(fails, "thing fails", "things fail") + either(warns > 0, ", and "+plural(warns, "warning", "warnings"), "") + "."
+	return plural(fails, "thing fails", "things fail") + choose(warns > 0, ", and "+plural(warns, "warning", "warnings"), "") + "."
 }

@@ -159,11 +159,11 @@ var brokenHouses = map[string]func(*house){
 	"kernel.pidfd":  func(h *house) { h.world.kernel = host.Kernel{Name: "Linux 4.19.0", Ptrace: 1} },
 	"kernel.peer":   func(h *house) { h.world.kernel.PeerPIDFD = false },
 	"kernel.ptrace": func(h *house) { h.world.kernel.Ptrace = 0 },
-	"kernel.other":  func(h *house) { h.world.kernel = host.Kernel{Name: "Darwin 24.1.0", Apart: true} },
+	"kernel.other":  func(h *house) { h.world.kernel = host.Kernel{Name: "Darwin 24.1.0", NotLinux: true} },
 
 	"canary.untried": func(h *house) { h.stop() },
-	"canary.passed":  func(h *house) { h.world.song = song{Answer: "milk", Executed: true} },
-	"canary.silent":  func(h *house) { h.world.unsung = errors.New("the server has hung up") },
+	"canary.passed":  func(h *house) { h.world.song = canaryResult{Answer: "milk", Executed: true} },
+	"canary.silent":  func(h *house) { h.world.canaryErr = errors.New("the server has hung up") },
 	"canary.accident": func(h *house) {
 		h.fake.records = chained([]record.Record{{Kind: record.KindCall, ID: canaryID, Server: record.CanaryServer, Verdict: "deny", Reason: "the policy could not be evaluated", Time: noon}})
 		h.fake.records[0].Seq = h.fake.status.AuditSeq + 1
@@ -194,7 +194,7 @@ var together = map[string][]string{
 
 // Doctor finds what is wrong with each broken house, and nothing else.
 func TestDoctorFinds(t *testing.T) {
-	for _, a := range ailments {
+	for _, a := range findingKinds {
 		t.Run(a.id, func(t *testing.T) {
 			breaks := brokenHouses[a.id]
 			if breaks == nil {
@@ -222,14 +222,14 @@ func TestDoctorFinds(t *testing.T) {
 		})
 	}
 	for id := range brokenHouses {
-		if !slices.ContainsFunc(ailments, func(a ailment) bool { return a.id == id }) {
+		if !slices.ContainsFunc(findingKinds, func(a findingKind) bool { return a.id == id }) {
 			t.Errorf("%s is no ailment", id)
 		}
 	}
 }
 
 // wantExit checks the exit code and the output for a person.
-func wantExit(t *testing.T, h *house, a ailment) {
+func wantExit(t *testing.T, h *house, a findingKind) {
 	t.Helper()
 	code := h.examine()
 	want := exitOK
@@ -280,7 +280,7 @@ func TestAilmentsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, a := range ailments {
+	for _, a := range findingKinds {
 		if a.mend == "" || strings.Contains(a.mend, "\n") {
 			t.Errorf("%s: how to mend it is %q", a.id, a.mend)
 		}
@@ -289,7 +289,7 @@ func TestAilmentsAreDocumented(t *testing.T) {
 		}
 	}
 	command := regexp.MustCompile(`tgctl [a-z]+( [a-z]+)?( --[a-z]+)?`)
-	for _, a := range ailments {
+	for _, a := range findingKinds {
 		for _, line := range command.FindAllString(a.mend, -1) {
 			words := strings.Fields(line)
 			verb, rest, err := newConsole("").app.rootCmd().Find(words[1:])
@@ -300,7 +300,7 @@ func TestAilmentsAreDocumented(t *testing.T) {
 	}
 	for line := range strings.Lines(string(page)) {
 		id, ok := strings.CutPrefix(line, "| `")
-		if id, _, _ = strings.Cut(id, "`"); ok && !slices.ContainsFunc(ailments, func(a ailment) bool { return a.id == id }) {
+		if id, _, _ = strings.Cut(id, "`"); ok && !slices.ContainsFunc(findingKinds, func(a findingKind) bool { return a.id == id }) {
 			t.Errorf("docs/troubleshooting.md tells of %s, which is no ailment", id)
 		}
 	}

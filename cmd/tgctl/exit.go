@@ -98,33 +98,33 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// complain prints err for a person: what happened, then what to do.
-func (a *app) complain(err error) {
+// printError prints err for a person: what happened, then what to do.
+func (a *app) printError(err error) {
 	var exit *exitError
 	if errors.As(err, &exit) && exit.err == nil {
 		return
 	}
-	a.say("tgctl: %s", display.Lines(err.Error()))
+	a.printMessage("tgctl: %s", display.Lines(err.Error()))
 	var usage *usageError
 	var hint *hintError
 	switch {
 	case errors.As(err, &usage):
-		a.say("See `%s --help`.", usage.path)
+		a.printMessage("See `%s --help`.", usage.path)
 	case errors.As(err, &hint):
 		a.talk(string(display.Lines(hint.hint)))
 	case errors.Is(err, client.ErrNotRunning):
-		a.tellDaemonElsewhere()
+		a.reportDaemonElsewhere()
 	default:
-		if what := sock.Remedy(err); what != "" {
-			a.say("What to do: %s.", display.Text(what))
+		if what := sock.FixForDiskError(err); what != "" {
+			a.printMessage("What to do: %s.", display.Text(what))
 		}
 	}
 }
 
-// tellDaemonElsewhere points to a daemon that runs at another place than expected.
-func (a *app) tellDaemonElsewhere() {
+// reportDaemonElsewhere points to a daemon that runs at another place than expected.
+func (a *app) reportDaemonElsewhere() {
 	if what, hint := a.daemonElsewhere(); what != "" {
-		a.say("%s.", display.Text(what))
+		a.printMessage("%s.", display.Text(what))
 		a.talk(string(display.Lines(hint)))
 	}
 }

@@ -29,7 +29,7 @@ installed.`
 
 // extensionJSON returns an extension as --json shows it.
 func extensionJSON(e *pb.Extension) pbjson.Object {
-	return pbjson.Object{Message: e, More: mended{mendExtension(e)}}
+	return pbjson.Object{Message: e, More: fix{mendExtension(e)}}
 }
 
 func (a *app) extListCmd() *cobra.Command {
@@ -65,7 +65,7 @@ func (a *app) extTable(all []*pb.Extension) *display.Table {
 
 // seesWord lists what an extension's hooks see.
 func seesWord(m *pb.ExtensionManifest) display.Safe {
-	return cmp.Or(join(present(either(m.GetBefore() != nil, "calls", ""), either(m.GetAfter() != nil, "results", "")), ", "), "-")
+	return cmp.Or(join(present(choose(m.GetBefore() != nil, "calls", ""), choose(m.GetAfter() != nil, "results", "")), ", "), "-")
 }
 
 // offersWord lists what an extension offers.
@@ -101,7 +101,7 @@ func (a *app) completeExtensions() cobra.CompletionFunc {
 }
 
 func (a *app) extLogsCmd() *cobra.Command {
-	cmd := a.logsOf(&which{kind: kindExtension})
+	cmd := a.logsOf(&programSelector{kind: kindExtension})
 	cmd.Short = "Show what an extension wrote to stderr"
 	cmd.Long = `Show what an extension wrote to its standard error. The last 1,000 lines or
 64 KiB are held, over its restarts, until the daemon ends. It is the same as

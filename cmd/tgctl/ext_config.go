@@ -65,7 +65,7 @@ func (a *app) listConfig(ctx context.Context, c *client.Client, name string) err
 func valuesTable(values []*pb.ExtensionValue) *display.Table {
 	t := &display.Table{Columns: []display.Column{{Head: "KEY", Shrink: 12}, {Head: "VALUE", Shrink: 20}, {Head: "FROM"}}}
 	for _, v := range values {
-		t.Add(display.Name(v.GetKey()), shownValue(v.GetValue()), either(v.GetSet(), "set here", "its manifest"))
+		t.Add(display.Name(v.GetKey()), shownValue(v.GetValue()), choose(v.GetSet(), "set here", "its manifest"))
 	}
 	return t
 }
@@ -125,13 +125,13 @@ func (a *app) afterSet(ctx context.Context, c *client.Client, name, key string) 
 		return withHint(err, extHints...)
 	}
 	if _, known := e.GetManifest().GetConfig()[key]; !known {
-		a.say("Its manifest knows no %s, so that it may never look at it.", display.Name(key))
+		a.printMessage("Its manifest knows no %s, so that it may never look at it.", display.Name(key))
 	}
 	if e.GetProcess().GetState() == "failed" {
-		a.say("It has failed; start it again: tgctl restart %s", word(name))
+		a.printMessage("It has failed; start it again: tgctl restart %s", word(name))
 		return nil
 	}
-	a.say("If it can't use that it says so: tgctl ext logs %s", word(name))
+	a.printMessage("If it can't use that it says so: tgctl ext logs %s", word(name))
 	return nil
 }
 

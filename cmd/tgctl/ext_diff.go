@@ -42,10 +42,10 @@ func (d *extDiff) add(wider bool, what display.Safe) {
 
 // lists adds the elements that were added and removed.
 func (d *extDiff) lists(more, less display.Safe, was, is []string, word func(string) display.Safe) {
-	for _, one := range those(is, func(one string) bool { return !slices.Contains(was, one) }) {
+	for _, one := range filter(is, func(one string) bool { return !slices.Contains(was, one) }) {
 		d.add(true, more+word(one))
 	}
-	for _, one := range those(was, func(one string) bool { return !slices.Contains(is, one) }) {
+	for _, one := range filter(was, func(one string) bool { return !slices.Contains(is, one) }) {
 		d.add(false, less+word(one))
 	}
 }

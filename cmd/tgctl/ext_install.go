@@ -91,7 +91,7 @@ func (i *installing) run(ctx context.Context, named string) error {
 	same := look.GetInstalled().GetDigest() == look.GetDigest() && !look.GetInstalled().GetChanged()
 	switch {
 	case same && !i.dryRun:
-		i.say("%s is installed already, as it is there; nothing was done.", display.Name(look.GetManifest().GetName()))
+		i.printMessage("%s is installed already, as it is there; nothing was done.", display.Name(look.GetManifest().GetName()))
 		more.Extension = extensionJSON(look.GetInstalled())
 		return i.result(look, more, nil)
 	case i.dryRun && i.asJSON:
@@ -167,10 +167,10 @@ func (i *installing) result(look *pb.LookExtensionResponse, more installJSON, e 
 	m := e.GetManifest()
 	_, err := fmt.Fprintf(i.out, "installed %s %s: %s\n", display.Name(m.GetName()), display.Name(m.GetVersion()), orDash(e.GetProcess().GetState()))
 	if why := e.GetProcess().GetError(); why != "" {
-		i.say("%s", display.Text(why))
+		i.printMessage("%s", display.Text(why))
 	}
 	if mend := mendExtension(e); mend != "" {
-		i.say("%s", mend)
+		i.printMessage("%s", mend)
 	}
 	return errors.Join(err, failed)
 }
@@ -210,16 +210,16 @@ func (i *installing) proposal(dir string, look *pb.LookExtensionResponse, change
 	for _, key := range slices.Sorted(maps.Keys(m.GetConfig())) {
 		s.add("config", display.Name(key)+" = "+shownValue(m.GetConfig()[key]))
 	}
-	s.add("warning", either(look.GetProgram() == "", "there is no program "+display.Name(append(m.GetCommand(), "")[0])+" here, so it will not start", ""))
+	s.add("warning", choose(look.GetProgram() == "", "there is no program "+display.Name(append(m.GetCommand(), "")[0])+" here, so it will not start", ""))
 	s.add("note", "it runs as you, and nothing keeps it from what you yourself may do; all the above is what the gate lets it do")
 	was := look.GetInstalled()
 	if was == nil {
 		return s
 	}
 	s.add("instead of", display.Name(was.GetManifest().GetName())+spaced(display.Name(was.GetManifest().GetVersion()))+", which is installed")
-	s.add("", either(was.GetChanged(), "and was changed since you installed it", ""))
-	s.add("", each(changes, func(c extChange) display.Safe { return either(c.Wider, "+ ", "- ") + display.Safe(c.What) })...)
-	s.add("", either(len(changes) == 0, "it may do and see the same", ""))
+	s.add("", choose(was.GetChanged(), "and was changed since you installed it", ""))
+	s.add("", each(changes, func(c extChange) display.Safe { return choose(c.Wider, "+ ", "- ") + display.Safe(c.What) })...)
+	s.add("", choose(len(changes) == 0, "it may do and see the same", ""))
 	return s
 }
 
@@ -240,6 +240,6 @@ func (a *app) askYes(ctx context.Context, question string) error {
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
 		return nil
 	}
-	a.say("Nothing was changed.")
+	a.printMessage("Nothing was changed.")
 	return &exitError{code: exitFailed}
 }

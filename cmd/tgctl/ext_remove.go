@@ -65,13 +65,13 @@ Asks first, unless --yes agrees. Not for an agent, nor for what an agent starts.
 func (a *app) agreeToRemove(ctx context.Context, e *pb.Extension, purge bool) error {
 	m := e.GetManifest()
 	if m.GetBefore() != nil {
-		a.say("%s sees %s. They go on without it.", display.Name(m.GetName()), hookWord(m.GetBefore()))
+		a.printMessage("%s sees %s. They go on without it.", display.Name(m.GetName()), hookWord(m.GetBefore()))
 	}
 	if m.GetAfter() != nil {
-		a.say("%s sees the results of %s. They go on without it.", display.Name(m.GetName()), hookWord(m.GetAfter()))
+		a.printMessage("%s sees the results of %s. They go on without it.", display.Name(m.GetName()), hookWord(m.GetAfter()))
 	}
 	if n := len(e.GetTools()); n > 0 {
-		a.say("%s is no longer offered to agents.", plural(n, "tool of its", "tools of its"))
+		a.printMessage("%s is no longer offered to agents.", plural(n, "tool of its", "tools of its"))
 	}
 	question := "Remove %s %s, and keep its memory?"
 	if purge {
@@ -94,7 +94,7 @@ func (a *app) removeExtension(ctx context.Context, c *client.Client, e *pb.Exten
 	}
 	stays := present(some(kept.GetRecords(), "record", "records", " of its memory"), some(kept.GetValues(), "value", "values", " of its configuration"))
 	if len(stays) > 0 {
-		a.say("Kept for another version to find: %s.", join(stays, ", "))
+		a.printMessage("Kept for another version to find: %s.", join(stays, ", "))
 	}
 	return nil
 }

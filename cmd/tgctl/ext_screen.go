@@ -51,7 +51,7 @@ func (s *commandScreen) output(o *pb.CommandOutput) error {
 		}
 	default: // system, and kinds that a newer daemon may have
 		s.endLine()
-		s.say("%s", display.Lines(text))
+		s.printMessage("%s", display.Lines(text))
 	}
 	return s.draw()
 }
@@ -69,7 +69,7 @@ func (s *commandScreen) task(t *pb.TaskEvent) error {
 		s.tasks[at].current, s.tasks[at].total, s.tasks[at].message = t.GetCurrent(), t.GetTotal(), t.GetLine()
 	case t.GetPhase() == "log" && s.errTerminal:
 		s.endLine()
-		s.say("%s", display.Lines(t.GetLine()))
+		s.printMessage("%s", display.Lines(t.GetLine()))
 	case t.GetPhase() == "done":
 		label := t.GetLabel()
 		if at >= 0 {
@@ -78,7 +78,7 @@ func (s *commandScreen) task(t *pb.TaskEvent) error {
 		}
 		if why := t.GetError(); why != "" {
 			s.endLine()
-			s.say("%s failed: %s", display.Text(label), display.Text(why))
+			s.printMessage("%s failed: %s", display.Text(label), display.Text(why))
 		}
 	}
 	return s.draw()
@@ -131,7 +131,7 @@ func progressLine(tasks []*shownTask, columns int) display.Safe {
 	default:
 		tail = "  ..."
 	}
-	tail += either(len(tasks) > 1, "  and "+display.Count(len(tasks)-1)+" more", "")
+	tail += choose(len(tasks) > 1, "  and "+display.Count(len(tasks)-1)+" more", "")
 	label := display.Text(t.label) + after(display.Text(t.message))
 	return display.Fit(label, max(columns-display.Width(tail), 8)) + tail
 }

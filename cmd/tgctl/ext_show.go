@@ -40,7 +40,7 @@ func (a *app) extSheet(e *pb.Extension) *sheet {
 	s.add("", display.Text(p.GetError()))
 	s.add("", mendExtension(e))
 	if p.GetPid() != 0 {
-		s.add("process", "pid "+pidOrDash(p.GetPid())+either(p.GetMemory() > 0, ", "+display.Size(p.GetMemory())+" of memory", "")+
+		s.add("process", "pid "+pidOrDash(p.GetPid())+choose(p.GetMemory() > 0, ", "+display.Size(p.GetMemory())+" of memory", "")+
 			", "+plural(p.GetRestarts(), "restart", "restarts"))
 	}
 	manifestWords(s, m)
@@ -54,7 +54,7 @@ func (a *app) extSheet(e *pb.Extension) *sheet {
 		s.add(capabilityHead(c.GetKind()), display.Name(c.GetName()))
 	}
 	for _, v := range e.GetConfig() {
-		s.add("config", display.Name(v.GetKey())+" = "+shownValue(v.GetValue())+either(v.GetSet(), "", "  (the default)"))
+		s.add("config", display.Name(v.GetKey())+" = "+shownValue(v.GetValue())+choose(v.GetSet(), "", "  (the default)"))
 	}
 	if len(e.GetTools()) > 0 {
 		a.toolsEntry(s, m.GetName())
@@ -95,7 +95,7 @@ func capabilityHead(kind string) string {
 
 // programLine describes the state of a program, and since when.
 func (a *app) programLine(p *pb.Process) display.Safe {
-	line := orDash(p.GetState()) + either(p.GetStateSince() != nil, " for "+a.ago(p.GetStateSince()), "")
+	line := orDash(p.GetState()) + choose(p.GetStateSince() != nil, " for "+a.ago(p.GetStateSince()), "")
 	if p.GetState() == "restarting" && p.GetNext() != nil {
 		line += ", is started again in " + inSeconds(p.GetNext().AsTime().Sub(a.now()))
 	}

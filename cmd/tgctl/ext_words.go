@@ -34,14 +34,14 @@ func permissionWord(permission string) display.Safe {
 
 // hookWord describes which calls a hook sees.
 func hookWord(h *pb.ExtensionHook) display.Safe {
-	return "every " + either(only(h.GetMethods(), "tools/call"), "call", nameList(h.GetMethods())) +
-		either(only(h.GetTools(), "*"), "", " of "+nameList(h.GetTools())) +
-		", on " + either(only(h.GetServers(), "*"), "any server", nameList(h.GetServers()))
+	return "every " + choose(only(h.GetMethods(), "tools/call"), "call", nameList(h.GetMethods())) +
+		choose(only(h.GetTools(), "*"), "", " of "+nameList(h.GetTools())) +
+		", on " + choose(only(h.GetServers(), "*"), "any server", nameList(h.GetServers()))
 }
 
 // failWord describes what happens to calls when the hook fails.
 func failWord(h *pb.ExtensionHook, results bool) display.Safe {
-	return "when it fails, they " + either(h.GetOpen(), "GO ON WITHOUT IT", either(results, "are withheld", "are refused"))
+	return "when it fails, they " + choose(h.GetOpen(), "GO ON WITHOUT IT", choose(results, "are withheld", "are refused"))
 }
 
 func only(globs []string, glob string) bool { return len(globs) == 1 && globs[0] == glob }
@@ -56,7 +56,7 @@ func manifestWords(s *sheet, m *pb.ExtensionManifest) {
 	if h := m.GetAfter(); h != nil {
 		s.add("results", "sees those of "+hookWord(h)+";\n"+failWord(h, true))
 	}
-	s.add("gets", either(len(m.GetPass()) > 0, nameList(m.GetPass())+" from the daemon's environment", ""))
+	s.add("gets", choose(len(m.GetPass()) > 0, nameList(m.GetPass())+" from the daemon's environment", ""))
 	s.add("with", join(each(slices.Sorted(maps.Keys(m.GetEnv())), func(name string) display.Safe {
 		return display.Name(name) + "=" + display.Text(m.GetEnv()[name])
 	}), "\n"))

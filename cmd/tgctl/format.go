@@ -74,11 +74,11 @@ func plural[N int | uint32 | uint64](n N, one, many display.Safe) display.Safe {
 
 // some formats like plural, followed by rest. It returns an empty string for 0.
 func some[N int | uint32 | uint64](n N, one, many, rest display.Safe) display.Safe {
-	return either(n > 0, plural(n, one, many)+rest, "")
+	return choose(n > 0, plural(n, one, many)+rest, "")
 }
 
-// either returns yes if holds is true, otherwise no.
-func either(holds bool, yes, no display.Safe) display.Safe {
+// choose returns yes if holds is true, otherwise no.
+func choose(holds bool, yes, no display.Safe) display.Safe {
 	if holds {
 		return yes
 	}
@@ -99,8 +99,8 @@ func present(texts ...display.Safe) []display.Safe {
 	return slices.DeleteFunc(texts, func(s display.Safe) bool { return s == "" })
 }
 
-// those returns the elements of all for which keep returns true.
-func those[T any](all []T, keep func(T) bool) []T {
+// filter returns the elements of all for which keep returns true.
+func filter[T any](all []T, keep func(T) bool) []T {
 	return slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !keep(one) })
 }
 

@@ -82,5 +82,5 @@ func grantGiven(g *pb.Grant) display.Safe {
 
 // grantTerms describes the calls that a grant approves, and for how long.
 func grantTerms(g *pb.Grant, term time.Duration) display.Safe {
-	return "further " + either(g.GetTimes() > 0, plural(g.GetTimes(), "call", "calls"), "calls") + " with " + grantBounds(g) + ", for " + display.Span(term)
+	return "further " + choose(g.GetTimes() > 0, plural(g.GetTimes(), "call", "calls"), "calls") + " with " + grantBounds(g) + ", for " + display.Span(term)
 }

@@ -52,8 +52,8 @@ func (a *app) grantsTable(grants []*pb.Grant) *display.Table {
 		{Head: "AGENT", Shrink: 8}, {Head: "SERVER", Shrink: 8}, {Head: "CALL", Shrink: 12},
 	}}
 	for _, g := range grants {
-		left := either(g.GetEnded() == nil, display.Span(g.GetExpires().AsTime().Sub(a.now())), "ended")
-		used := display.Count(g.GetUsed()) + either(g.GetTimes() > 0, " of "+display.Count(g.GetTimes()), "")
+		left := choose(g.GetEnded() == nil, display.Span(g.GetExpires().AsTime().Sub(a.now())), "ended")
+		used := display.Count(g.GetUsed()) + choose(g.GetTimes() > 0, " of "+display.Count(g.GetTimes()), "")
 		t.Add(display.Name(g.GetId()), left, used, orDash(g.GetAgent()), display.Name(g.GetServer()), callName(g.GetMethod(), g.GetTool()))
 		t.Note("with " + grantBounds(g))
 		t.Note(display.Text(g.GetEnd()))

@@ -32,13 +32,13 @@ func (a *app) lasting(name string) (path, why string, err error) {
 	if !filepath.IsAbs(first) {
 		return "", "", fmt.Errorf("the path of %s is not absolute: %s", name, first)
 	}
-	path, why = thatStays(a.pathsTo(name, first), fleeting)
+	path, why = firstStable(a.pathsTo(name, first), whyUnstable)
 	return path, why, nil
 }
 
-// thatStays returns the first path for which fleeting returns an empty string. If there
+// firstStable returns the first path for which fleeting returns an empty string. If there
 // is none, it returns the last path and the reason.
-func thatStays(paths []string, fleeting func(string) string) (path, why string) {
+func firstStable(paths []string, fleeting func(string) string) (path, why string) {
 	for _, path = range paths {
 		if why = fleeting(path); why == "" {
 			break
@@ -89,8 +89,8 @@ func sameProgram(a, b string) bool {
 // version matches a name that belongs to one version of something.
 var version = regexp.MustCompile(`(^|[-_@])v?\d+\.\d+(\.\d+)*([-+~_].*)?$`)
 
-// fleeting returns why a path will not last, empty if there is no reason.
-func fleeting(path string) string {
+// whyUnstable returns why a path will not last, empty if there is no reason.
+func whyUnstable(path string) string {
 	for _, dir := range []string{os.TempDir(), "/tmp", "/var/tmp", "/dev/shm", "/run", "/private/tmp", "/private/var/folders", "/var/folders"} {
 		if rest, err := filepath.Rel(dir, path); err == nil && !strings.HasPrefix(rest, "..") {
 			return "lies in a folder for what is temporary (" + dir + ")"

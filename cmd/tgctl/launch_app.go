@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// comeWithin is how long to wait for the first server or process of an application
+	// firstServerTimeout is how long to wait for the first server or process of an application
 	// whose command has returned without leaving one.
-	comeWithin = 2 * time.Minute
+	firstServerTimeout = 2 * time.Minute
 
-	// lookEvery is the interval at which an application's processes are polled.
-	lookEvery = time.Second
+	// pollInterval is the interval at which an application's processes are polled.
+	pollInterval = time.Second
 )
 
 // outlasts reports whether the session continues after its command has returned, because
@@ -74,29 +74,29 @@ func newApplication(w *wrapping) *application {
 	return a
 }
 
-// serves records the process that uses a server.
-func (a *application) serves(shim *pb.ShimEvent) {
+// addServerProcess records the process that uses a server.
+func (a *application) addServerProcess(shim *pb.ShimEvent) {
 	if shim.GetPid() > 1 {
 		a.processes[proc.Process{PID: shim.GetPid(), Start: shim.GetStart()}], a.found = true, true
 	}
 }
 
-// runs reports whether a process of the application exists. served reports that a server
+// isRunning reports whether a process of the application exists. served reports that a server
 // has attached. If the processes can't be read, runs returns true.
-func (a *application) runs(served bool) bool {
+func (a *application) isRunning(served bool) bool {
 	for is := range a.processes {
 		if p, err := proc.Look(is.PID); err == nil && p.Process == is {
 			return true
 		}
 		delete(a.processes, is)
 	}
-	left, known, err := a.look(served)
+	left, known, err := a.findProcesses(served)
 	return left || known || err != nil
 }
 
-// look searches all processes for the application: left reports a process that the
+// findProcesses searches all processes for the application: left reports a process that the
 // command has left, known a process that runs a known program.
-func (a *application) look(served bool) (left, known bool, err error) {
+func (a *application) findProcesses(served bool) (left, known bool, err error) {
 	all, err := proc.All()
 	if err != nil {
 		return false, false, err
@@ -120,16 +120,16 @@ func (a *application) look(served bool) (left, known bool, err error) {
 	return left, known, nil
 }
 
-// outlast keeps the session open after its command has returned, until the application
+// waitForApplication keeps the session open after its command has returned, until the application
 // has ended and the last server has left, or until a signal arrives. If neither was found
 // at all, it waits for w.waitFor.
-func (w *watch) outlast(how ended) {
+func (w *watch) waitForApplication(how ended) {
 	if how.Signal == unix.SIGINT {
 		return // Ctrl-C
 	}
 	w.process.reap()
 	w.catchUp()
-	left, known, err := w.app.look(w.seen)
+	left, known, err := w.app.findProcesses(w.seen)
 	here := left || known || err != nil
 	if how.ExitStatus() != 0 && !here && w.attached == 0 {
 		return
@@ -143,7 +143,7 @@ func (w *watch) outlast(how ended) {
 		w.tellTaken()
 	}
 	began, idle := time.Now(), time.Time{}
-	w.until(lookEvery, func() { here = w.app.runs(w.seen) }, func() bool {
+	w.waitUntil(pollInterval, func() { here = w.app.isRunning(w.seen) }, func() bool {
 		if w.claimed {
 			w.tellTaken()
 		}

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// killAfter is the grace period of an agent that was told to end.
-	killAfter = 10 * time.Second
+	// agentGrace is the grace period of an agent that was told to end.
+	agentGrace = 10 * time.Second
 
 	// lingerQuiet is how long servers may outlast the agent before that is reported: they
 	// need a moment to notice that it has ended.
@@ -98,9 +98,9 @@ func (w *wrapping) runAgent(program string) (ended, error) {
 	switch {
 	case how.forced:
 	case w.outlasts():
-		watch.outlast(how)
+		watch.waitForApplication(how)
 	case how.ExitStatus() == 0:
-		watch.linger()
+		watch.waitForServers()
 	}
 	return how, nil
 }
@@ -129,7 +129,7 @@ func (w *watch) agent() ended {
 		select {
 		case <-w.signals.children:
 		case sig := <-w.signals.caught:
-			if w.pass(sig.(syscall.Signal)) && kill == nil {
+			if w.forwardSignal(sig.(syscall.Signal)) && kill == nil {
 				how.forced = true
 				kill = time.After(w.grace)
 			}
@@ -137,16 +137,16 @@ func (w *watch) agent() ended {
 			w.detail("the agent did not end within %s and is killed", w.grace)
 			w.process.signal(unix.SIGKILL)
 		case ev, ok := <-w.events:
-			w.note(ev, ok)
+			w.handleSessionEvent(ev, ok)
 		case <-w.lost:
-			w.lose()
+			w.handleSessionLost()
 		}
 	}
 }
 
-// pass forwards a signal to the agent, unless the terminal has sent it to both processes.
+// forwardSignal forwards a signal to the agent, unless the terminal has sent it to both processes.
 // It reports whether the signal was an order to end.
-func (w *watch) pass(sig syscall.Signal) bool {
+func (w *watch) forwardSignal(sig syscall.Signal) bool {
 	keyboard := sig == unix.SIGINT || sig == unix.SIGQUIT
 	if keyboard && w.process.typed() {
 		return false
@@ -156,9 +156,9 @@ func (w *watch) pass(sig syscall.Signal) bool {
 	return true
 }
 
-// note updates the state of the servers from an event of the daemon. ok is false if there
+// handleSessionEvent updates the state of the servers from an event of the daemon. ok is false if there
 // will be no more events.
-func (w *watch) note(ev *pb.SessionEvent, ok bool) {
+func (w *watch) handleSessionEvent(ev *pb.SessionEvent, ok bool) {
 	if !ok {
 		w.events = nil
 		return
@@ -170,7 +170,7 @@ func (w *watch) note(ev *pb.SessionEvent, ok bool) {
 			w.came[shim.GetServer()] = true
 		}
 		w.claimed = w.claimed || shim.GetClaimed()
-		w.app.serves(shim)
+		w.app.addServerProcess(shim)
 	}
 }
 
@@ -179,7 +179,7 @@ func (w *watch) catchUp() {
 	for {
 		select {
 		case ev, ok := <-w.events:
-			if w.note(ev, ok); !ok {
+			if w.handleSessionEvent(ev, ok); !ok {
 				return
 			}
 		default:
@@ -188,9 +188,9 @@ func (w *watch) catchUp() {
 	}
 }
 
-// lose is called when the session at the daemon is lost. The shims refuse calls that
+// handleSessionLost is called when the session at the daemon is lost. The shims refuse calls that
 // can't be judged; whether to end the agent is up to the person.
-func (w *watch) lose() {
+func (w *watch) handleSessionLost() {
 	w.lost = nil
 	if err := w.session.Err(); err != nil {
 		w.tell("the daemon is gone, and this session with it: its servers refuse every call. Start the agent anew")
@@ -199,11 +199,11 @@ func (w *watch) lose() {
 	w.attached = 0
 }
 
-// linger keeps the session open if an agent has returned while its servers are still in
+// waitForServers keeps the session open if an agent has returned while its servers are still in
 // use: it was a launcher that handed over to another process. Any signal ends the wait.
-func (w *watch) linger() {
+func (w *watch) waitForServers() {
 	began, used, told := time.Now(), time.Now(), false
-	w.until(lingerQuiet/4, func() {}, func() bool {
+	w.waitUntil(lingerQuiet/4, func() {}, func() bool {
 		switch {
 		case w.attached > 0:
 			used = time.Now()
@@ -220,9 +220,9 @@ func (w *watch) linger() {
 	})
 }
 
-// until handles events until over returns true, a signal arrives or the daemon is lost.
+// waitUntil handles events until over returns true, a signal arrives or the daemon is lost.
 // It calls look at the given interval.
-func (w *watch) until(every time.Duration, look func(), over func() bool) {
+func (w *watch) waitUntil(every time.Duration, look func(), over func() bool) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -238,9 +238,9 @@ func (w *watch) until(every time.Duration, look func(), over func() bool) {
 			return
 		case <-w.signals.children:
 		case ev, ok := <-w.events:
-			w.note(ev, ok)
+			w.handleSessionEvent(ev, ok)
 		case <-w.lost:
-			w.lose()
+			w.handleSessionLost()
 			return
 		}
 	}

@@ -22,18 +22,18 @@ type writer struct {
 	ID   string `json:"id"`
 }
 
-// which selects one program that the daemon runs.
-type which struct {
+// programSelector selects one program that the daemon runs.
+type programSelector struct {
 	name, kind, id string
 }
 
-func (w *which) flags(cmd *cobra.Command) {
+func (w *programSelector) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&w.kind, "kind", "", "of several of that name, the `KIND`: backend, extension, agent")
 	cmd.Flags().StringVar(&w.id, "id", "", "of several of that kind and name, the one with `ID`")
 }
 
 func (a *app) logsCmd() *cobra.Command {
-	w := &which{}
+	w := &programSelector{}
 	cmd := a.logsOf(w)
 	cmd.Short = "Show what a backend, an extension or an agent wrote to stderr"
 	cmd.Long = `Show what a program that the daemon keeps wrote to its standard error: a server
@@ -53,7 +53,7 @@ that agent's log.`
 
 // logsOf returns a command that shows the standard error of the program selected by w and
 // its argument.
-func (a *app) logsOf(w *which) *cobra.Command {
+func (a *app) logsOf(w *programSelector) *cobra.Command {
 	var follow bool
 	var lines uint32
 	cmd := &cobra.Command{
@@ -70,8 +70,8 @@ func (a *app) logsOf(w *which) *cobra.Command {
 	return cmd
 }
 
-func (a *app) logs(ctx context.Context, c *client.Client, w *which, lines uint32, follow bool) error {
-	p, err := oneKept(ctx, c, w)
+func (a *app) logs(ctx context.Context, c *client.Client, w *programSelector, lines uint32, follow bool) error {
+	p, err := findProgram(ctx, c, w)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (a *app) logs(ctx context.Context, c *client.Client, w *which, lines uint32
 			return logsEnd(p, err)
 		}
 		if gap := line.GetNumber() - number - 1; number > 0 && line.GetNumber() > number+1 && !a.asJSON {
-			a.say("(%s not held any more)", plural(gap, "line is", "lines are"))
+			a.printMessage("(%s not held any more)", plural(gap, "line is", "lines are"))
 		}
 		number = line.GetNumber()
 		if err := a.printLog(p, line); err != nil {
@@ -92,7 +92,7 @@ func (a *app) logs(ctx context.Context, c *client.Client, w *which, lines uint32
 		}
 	}
 	if number == 0 && !a.asJSON {
-		a.say("%s has written nothing.", display.Name(p.GetName()))
+		a.printMessage("%s has written nothing.", display.Name(p.GetName()))
 	}
 	return nil
 }
@@ -121,8 +121,8 @@ func logsEnd(p *pb.Process, err error) error {
 	return err
 }
 
-// oneKept finds the program that w selects among those that the daemon runs.
-func oneKept(ctx context.Context, c *client.Client, w *which) (*pb.Process, error) {
+// findProgram finds the program that w selects among those that the daemon runs.
+func findProgram(ctx context.Context, c *client.Client, w *programSelector) (*pb.Process, error) {
 	all, err := c.ListProcesses(ctx)
 	if err != nil {
 		return nil, err
@@ -141,18 +141,18 @@ func oneKept(ctx context.Context, c *client.Client, w *which) (*pb.Process, erro
 	}
 	switch {
 	case len(found) > 1:
-		return nil, ambiguous(w.name, "", each(found, keptFlags))
+		return nil, ambiguous(w.name, "", each(found, programFlags))
 	case len(found) == 1:
 		return found[0], nil
 	case own != nil:
-		return nil, notKept(own)
+		return nil, errNotOurProgram(own)
 	}
 	return nil, &hintError{fmt.Errorf("%s: nothing that the daemon keeps has that name: %w", w.name, client.ErrNotFound), "See what there is: tgctl ps"}
 }
 
-// keptFlags returns the flags that select p among programs of the same name, and a
+// programFlags returns the flags that select p among programs of the same name, and a
 // description.
-func keptFlags(p *pb.Process) string {
+func programFlags(p *pb.Process) string {
 	flags := "--kind " + p.GetKind()
 	if p.GetId() != "" {
 		flags += " --id " + p.GetId()
@@ -164,9 +164,9 @@ func keptFlags(p *pb.Process) string {
 	return flags + ", " + strings.Join(p.GetCommand(), " ")
 }
 
-// notKept returns the error for a server behind tg-shim, whose standard error goes to its
+// errNotOurProgram returns the error for a server behind tg-shim, whose standard error goes to its
 // agent.
-func notKept(p *pb.Process) error {
+func errNotOurProgram(p *pb.Process) error {
 	hint := "What it writes to stderr goes to " + cmp.Or(p.GetAgent(), "its agent") + ", which also starts and ends it."
 	if where := agentLogs[p.GetAgent()]; where != "" {
 		hint += "\nIts lines are " + where + "."

@@ -54,7 +54,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	rig.HeedHangUps()
+	rig.ResetSIGHUP()
 	rig.EndAtOnce()
 	code := m.Run()
 	if removeBuilt != nil {

@@ -20,10 +20,10 @@ func (a *app) namedConfig() (string, error) {
 	return absolute(a.getenv(configVar))
 }
 
-// elsewhere returns a message if the daemon uses another configuration than the
+// configMismatch returns a message if the daemon uses another configuration than the
 // environment names, otherwise an empty string. inForce is the one it uses, empty for the
 // built-in default.
-func (a *app) elsewhere(inForce string) string {
+func (a *app) configMismatch(inForce string) string {
 	named := a.getenv(configVar)
 	if named == "" {
 		return ""
@@ -44,24 +44,24 @@ func (a *app) elsewhere(inForce string) string {
 	return fmt.Sprintf("%s names %s, but the daemon that runs uses %s", configVar, named, inForce)
 }
 
-// tellElsewhere prints the message of elsewhere, once per process.
-func (a *app) tellElsewhere(ctx context.Context, c *client.Client) {
-	if a.namedTold || a.getenv(configVar) == "" {
+// reportConfigMismatch prints the message of elsewhere, once per process.
+func (a *app) reportConfigMismatch(ctx context.Context, c *client.Client) {
+	if a.configMismatchChecked || a.getenv(configVar) == "" {
 		return
 	}
 	st, err := c.Status(ctx)
 	if err != nil {
 		return // the caller's next request fails in the same way and reports why
 	}
-	a.namedTold = true
-	if what := a.elsewhere(st.GetSet().GetSource()); what != "" {
-		a.say("%s. To use the one that is named: tgctl daemon restart", display.Text(what))
+	a.configMismatchChecked = true
+	if what := a.configMismatch(st.GetSet().GetSource()); what != "" {
+		a.printMessage("%s. To use the one that is named: tgctl daemon restart", display.Text(what))
 	}
 }
 
-// tellNotInForce prints a note if the configuration on disk is not in force. It ignores
+// reportUnloadedConfig prints a note if the configuration on disk is not in force. It ignores
 // errors: the caller's next request fails in the same way and reports why.
-func (a *app) tellNotInForce(ctx context.Context, c *client.Client) {
+func (a *app) reportUnloadedConfig(ctx context.Context, c *client.Client) {
 	st, err := c.Status(ctx)
 	set := st.GetSet()
 	if err != nil || set == nil {
@@ -75,10 +75,10 @@ func (a *app) tellNotInForce(ctx context.Context, c *client.Client) {
 	name := display.Text(found.GetPath())
 	switch {
 	case countErrors(found.GetProblems()) > 0:
-		a.say("%s has errors, see `tgctl policy check`, and is not in force; this is by what has been since %s.", name, since)
+		a.printMessage("%s has errors, see `tgctl policy check`, and is not in force; this is by what has been since %s.", name, since)
 	case found.GetSet().GetDigest() != set.GetDigest() && name == "":
-		a.say("There is no configuration file any more; this is by what has been in force since %s. tgctl daemon reload puts the built-in default in force.", since)
+		a.printMessage("There is no configuration file any more; this is by what has been in force since %s. tgctl daemon reload puts the built-in default in force.", since)
 	case found.GetSet().GetDigest() != set.GetDigest():
-		a.say("%s, or a policy of it, is not what is in force; this is by what has been since %s. Put it in force: tgctl daemon reload", name, since)
+		a.printMessage("%s, or a policy of it, is not what is in force; this is by what has been since %s. Put it in force: tgctl daemon reload", name, since)
 	}
 }

@@ -119,7 +119,7 @@ func (n *notifier) run(ctx context.Context) {
 			n.later(ctx, func() { n.asked(ctx, e) })
 		}
 	})
-	defer n.leave(context.WithoutCancel(ctx))
+	defer n.closeDesktop(context.WithoutCancel(ctx))
 	for {
 		n.arrange(ctx)
 		var events, forged <-chan deskEvent

@@ -20,8 +20,8 @@ const (
 
 	notificationsPath = dbus.ObjectPath("/org/freedesktop/Notifications")
 
-	// busPatience is the timeout for a reply of the bus or of the notification daemon.
-	busPatience = 5 * time.Second
+	// busTimeout is the timeout for a reply of the bus or of the notification daemon.
+	busTimeout = 5 * time.Second
 )
 
 // desktop is a connection to a session bus, with the state of its notification daemon.
@@ -35,15 +35,15 @@ type desktop struct {
 	conn *dbus.Conn
 	end  context.CancelFunc
 
-	events  chan deskEvent // from the notification daemon
-	forged  chan deskEvent // presses that came from elsewhere
-	unheard atomic.Int64   // number of forged presses dropped because forged was full
-	changed chan struct{}  // the notification daemon was replaced or has ended
+	events        chan deskEvent // from the notification daemon
+	forged        chan deskEvent // presses that came from elsewhere
+	droppedForged atomic.Int64   // number of forged presses dropped because forged was full
+	changed       chan struct{}  // the notification daemon was replaced or has ended
 
-	mu    sync.Mutex
-	owner string // unique name of the notification daemon; empty if there is none
-	can   []string
-	heir  *string // new owner according to the last signal of the bus; nil if there was none
+	mu       sync.Mutex
+	owner    string // unique name of the notification daemon; empty if there is none
+	can      []string
+	newOwner *string // new owner according to the last signal of the bus; nil if there was none
 }
 
 // deskEvent is a signal about a notification.
@@ -60,7 +60,7 @@ func openDesktop(ctx context.Context, address string) (*desktop, error) {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	d.end = end
 	// The connection setup has no timeout of its own; only its context can end it.
-	patience := time.AfterFunc(busPatience, end)
+	patience := time.AfterFunc(busTimeout, end)
 	defer patience.Stop()
 	defer context.AfterFunc(ctx, end)()
 	conn, err := dbus.Connect(address, dbus.WithContext(life), dbus.WithSignalHandler(d))
@@ -129,7 +129,7 @@ func (d *desktop) DeliverSignal(iface, member string, s *dbus.Signal) {
 		select {
 		case d.forged <- e:
 		default:
-			d.unheard.Add(1)
+			d.droppedForged.Add(1)
 		}
 	}
 }
@@ -142,7 +142,7 @@ func (d *desktop) ownerChanged(body []any) {
 	}
 	heir, _ := body[2].(string)
 	d.mu.Lock()
-	d.owner, d.heir = "", &heir
+	d.owner, d.newOwner = "", &heir
 	d.mu.Unlock()
 	select {
 	case d.changed <- struct{}{}:
@@ -157,8 +157,8 @@ func (d *desktop) server() string {
 	return d.owner
 }
 
-// able reports whether the notification daemon has the capability what.
-func (d *desktop) able(what string) bool {
+// hasCapability reports whether the notification daemon has the capability what.
+func (d *desktop) hasCapability(what string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Contains(d.can, what)
@@ -170,7 +170,7 @@ var errNoServer = errors.New("nobody shows notifications")
 // find looks for the notification daemon and returns its name and version. If there is
 // none, it has the bus start one.
 func (d *desktop) find(ctx context.Context) (display.Safe, error) {
-	ctx, cancel := context.WithTimeout(ctx, busPatience)
+	ctx, cancel := context.WithTimeout(ctx, busTimeout)
 	defer cancel()
 	bus := d.conn.BusObject()
 	var owner string
@@ -197,7 +197,7 @@ func (d *desktop) find(ctx context.Context) (display.Safe, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.heir != nil && *d.heir != owner {
+	if d.newOwner != nil && *d.newOwner != owner {
 		return "", errors.New("the notification daemon was replaced while it was asked")
 	}
 	d.owner, d.can = owner, can
@@ -212,10 +212,10 @@ func isDBusError(err error, name string) bool {
 
 // show shows n in place of the notification replaced, 0 for none, and returns its id. It
 // ignores the cancellation of ctx, so that it always learns the id, which is needed to
-// withdraw the notification. Only busPatience bounds it.
+// withdraw the notification. Only busTimeout bounds it.
 func (d *desktop) show(ctx context.Context, n *note, replaced uint32) (uint32, error) {
 	actions := []string{}
-	if d.able("actions") {
+	if d.hasCapability("actions") {
 		actions = append(actions, n.actions...)
 	}
 	expire, icon := int32(-1), "dialog-information"
@@ -246,14 +246,14 @@ func (d *desktop) call(ctx context.Context, method string, args ...any) *dbus.Ca
 	if owner == "" {
 		return &dbus.Call{Err: errNoServer}
 	}
-	ctx, cancel := context.WithTimeout(ctx, busPatience)
+	ctx, cancel := context.WithTimeout(ctx, busTimeout)
 	defer cancel()
 	return d.conn.Object(owner, notificationsPath).CallWithContext(ctx, notifications+"."+method, 0, args...)
 }
 
 // pidOf returns the pid of the process behind a connection to the bus.
 func (d *desktop) pidOf(ctx context.Context, name string) (pid uint32, err error) {
-	ctx, cancel := context.WithTimeout(ctx, busPatience)
+	ctx, cancel := context.WithTimeout(ctx, busTimeout)
 	defer cancel()
 	err = d.conn.BusObject().CallWithContext(ctx, busName+".GetConnectionUnixProcessID", 0, name).Store(&pid)
 	return pid, err

@@ -231,7 +231,7 @@ func (f *fakeNotifier) gone(t *testing.T, text string) {
 // notification daemons it then closes the notification.
 func (f *fakeNotifier) press(t *testing.T, s *shownNote, label string) {
 	t.Helper()
-	time.Sleep(tooSoon) // at the speed of a person
+	time.Sleep(minPressDelay) // at the speed of a person
 	f.invoke(t, s.id, s.key(label))
 	f.dismiss(t, s.id)
 }

@@ -25,10 +25,10 @@ type note struct {
 // bodyText returns the body of n in the form that the notification daemon supports: as
 // markup, with all text escaped, or as plain text.
 func (d *desktop) bodyText(n *note) string {
-	if !d.able("body") {
+	if !d.hasCapability("body") {
 		return ""
 	}
-	markup := d.able("body-markup")
+	markup := d.hasCapability("body-markup")
 	var lines []string
 	for _, line := range n.body {
 		text := string(line.text)

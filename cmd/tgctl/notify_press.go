@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// tooSoon is how long Approve does nothing after it has appeared. Nobody reads and
+	// minPressDelay is how long Approve does nothing after it has appeared. Nobody reads and
 	// presses that fast, but a click meant for something else may be on its way.
-	tooSoon = 300 * time.Millisecond
+	minPressDelay = 300 * time.Millisecond
 
-	// quiet is how long after the report of a forged press no other is reported.
-	quiet = 10 * time.Second
+	// forgeryLogInterval is how long after the report of a forged press no other is reported.
+	forgeryLogInterval = 10 * time.Second
 )
 
 // desktopSurface is the surface of answers from this program.
@@ -58,7 +58,7 @@ func (n *notifier) event(ctx context.Context, e deskEvent) {
 		n.press(ctx, n.questions[i], verb)
 	case i >= 0:
 	case n.summary != nil && n.summary.id == e.id && e.key == "":
-		n.putAway()
+		n.handleSummaryClosed()
 	case n.summary != nil && n.summary.id == e.id && genuine(&n.summary.shown):
 		n.openTerminal(ctx, n.summary.of, "approvals", "watch")
 	case at >= 0 && e.key != "" && verb != pressShow && genuine(&n.late[at].shown):
@@ -66,8 +66,8 @@ func (n *notifier) event(ctx context.Context, e deskEvent) {
 	}
 }
 
-// putAway handles that the summary was closed: its questions are not shown again.
-func (n *notifier) putAway() {
+// handleSummaryClosed handles that the summary was closed: its questions are not shown again.
+func (n *notifier) handleSummaryClosed() {
 	for _, id := range n.summary.of {
 		if q := n.find(id); q != nil {
 			q.away = true
@@ -87,9 +87,9 @@ func (n *notifier) press(ctx context.Context, q *question, verb string) {
 		switch {
 		case !q.note.approve:
 			n.log.Warn("refused a press of a button that was not offered", "question", q.row.id, "key", verb)
-		case n.now().Sub(q.note.at) < tooSoon:
+		case n.now().Sub(q.note.at) < minPressDelay:
 			n.retire(ctx, q, "")
-			n.tell(ctx, display.Name(q.row.id)+": not approved", "That was pressed as soon as it was there. It is shown again.")
+			n.showMessage(ctx, display.Name(q.row.id)+": not approved", "That was pressed as soon as it was there. It is shown again.")
 		default:
 			n.decide(ctx, q, verb, pb.Answer_ANSWER_APPROVE)
 		}
@@ -114,7 +114,7 @@ func (n *notifier) decide(ctx context.Context, q *question, verb string, answer 
 	default:
 		n.log.Warn("an answer was not taken", "question", q.row.id, "answer", verb, "err", err)
 		n.retire(ctx, q, "") // it is shown again
-		n.tell(ctx, display.Name(q.row.id)+": nothing was decided", failureLine(q.row.id, err))
+		n.showMessage(ctx, display.Name(q.row.id)+": nothing was decided", failureLine(q.row.id, err))
 	}
 }
 
@@ -124,7 +124,7 @@ func (n *notifier) tooLate(ctx context.Context, id, verb string, how display.Saf
 		return // answered here by the same person
 	}
 	n.log.Info("an answer came too late", "question", id, "answer", verb)
-	n.tell(ctx, "Too late to "+display.Safe(verb)+" "+display.Name(id), how)
+	n.showMessage(ctx, "Too late to "+display.Safe(verb)+" "+display.Name(id), how)
 }
 
 // terminalOpened is how long a terminal must last to count as opened, whatever its exit
@@ -158,7 +158,7 @@ func (n *notifier) terminalEnded(ctx context.Context, ids []string, command stri
 	}
 	n.log.Warn("questions can't be shown in a terminal", "err", err)
 	if n.desk != nil {
-		n.tell(ctx, "No terminal could be opened", display.Text(err.Error())+". In one of yours, run: "+display.Text(command))
+		n.showMessage(ctx, "No terminal could be opened", display.Text(err.Error())+". In one of yours, run: "+display.Text(command))
 	}
 }
 
@@ -166,20 +166,20 @@ func (n *notifier) terminalEnded(ctx context.Context, ids []string, command stri
 func (n *notifier) forgery(ctx context.Context, e deskEvent) {
 	verb, _, _ := strings.Cut(e.key, ":")
 	args := append([]any{"notification", e.id, "key", string(display.Name(verb)), "sender", e.sender}, n.processOf(ctx, e.sender)...)
-	if more := n.desk.unheard.Swap(0); more > 0 {
+	if more := n.desk.droppedForged.Swap(0); more > 0 {
 		args = append(args, "more_before", more)
 	}
 	n.log.Warn("refused a forged press of a button: it was not sent by the notification daemon", args...)
-	n.quietUntil = n.now().Add(quiet)
+	n.quietUntil = n.now().Add(forgeryLogInterval)
 	n.report(ctx, e, fmt.Sprintln(append([]any{"a button was pressed by another than the notification daemon,"}, args...)...))
 }
 
-// longestReport limits the length of a report, in bytes. The daemon takes no more.
-const longestReport = 512
+// maxReportBytes limits the length of a report, in bytes. The daemon takes no more.
+const maxReportBytes = 512
 
 // report has the daemon record a refused press.
 func (n *notifier) report(ctx context.Context, e deskEvent, why string) {
-	r := &pb.ReportRequest{Surface: desktopSurface, Reason: strings.ToValidUTF8(strings.TrimSpace(why[:min(len(why), longestReport)]), "")}
+	r := &pb.ReportRequest{Surface: desktopSurface, Reason: strings.ToValidUTF8(strings.TrimSpace(why[:min(len(why), maxReportBytes)]), "")}
 	if i := slices.IndexFunc(n.questions, func(q *question) bool { return q.note != nil && q.note.id == e.id }); i >= 0 {
 		r.Id = n.questions[i].row.id
 	}

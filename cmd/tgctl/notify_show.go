@@ -54,7 +54,7 @@ func (n *notifier) reach(ctx context.Context) bool {
 		}
 		d, err := openDesktop(ctx, n.address)
 		if err != nil {
-			n.state(slog.LevelWarn, "there is no session bus; waiting for it", "err", err)
+			n.logStateChange(slog.LevelWarn, "there is no session bus; waiting for it", "err", err)
 			n.busAt = n.now().Add(n.busPause)
 			n.busPause = min(2*n.busPause, lastLook)
 			return n.due(n.busAt)
@@ -82,13 +82,13 @@ func (n *notifier) findServer(ctx context.Context) bool {
 	what, err := n.desk.find(ctx)
 	switch {
 	case errors.Is(err, errNoServer):
-		n.state(slog.LevelWarn, "there is no notification daemon on the session bus; waiting for one, see questions with tgctl approvals", "err", err)
+		n.logStateChange(slog.LevelWarn, "there is no notification daemon on the session bus; waiting for one, see questions with tgctl approvals", "err", err)
 	case err != nil:
-		n.state(slog.LevelWarn, "the notification daemon does not answer; waiting for it, see questions with tgctl approvals", "err", err)
+		n.logStateChange(slog.LevelWarn, "the notification daemon does not answer; waiting for it, see questions with tgctl approvals", "err", err)
 	default:
 		n.server = n.desk.server()
-		args := append([]any{"buttons", n.desk.able("actions")}, n.processOf(ctx, n.desk.server())...)
-		n.state(slog.LevelInfo, "questions are shown by "+string(what), args...)
+		args := append([]any{"buttons", n.desk.hasCapability("actions")}, n.processOf(ctx, n.desk.server())...)
+		n.logStateChange(slog.LevelInfo, "questions are shown by "+string(what), args...)
 	}
 	return err == nil
 }
@@ -118,7 +118,7 @@ func (n *notifier) waiting() []*question {
 // too many or arrive too fast.
 func (n *notifier) showAll(ctx context.Context, waiting []*question, workflows map[string]*pb.PolicyWorkflow) error {
 	n.popups = slices.DeleteFunc(n.popups, func(t time.Time) bool { return n.now().Sub(t) >= popupsIn })
-	room := min(shownMost-n.shownAlone(), popupsMost-len(n.popups))
+	room := min(maxShownAlone-n.shownAlone(), maxPopups-len(n.popups))
 	if len(waiting) > room {
 		if len(n.popups) > 0 {
 			n.wakeAt(n.popups[0].Add(popupsIn))
@@ -177,8 +177,8 @@ func (n *notifier) dropSummary(ctx context.Context) {
 	}
 }
 
-// tell shows a notification that asks nothing.
-func (n *notifier) tell(ctx context.Context, title, text display.Safe) {
+// showMessage shows a notification that asks nothing.
+func (n *notifier) showMessage(ctx context.Context, title, text display.Safe) {
 	note := &note{title: title, body: []line{{text: text}}, urgency: urgencyNormal}
 	if _, err := n.desk.show(ctx, note, 0); err != nil {
 		n.log.Warn("what became of a press can't be shown", "what", string(title+": "+text), "err", err)

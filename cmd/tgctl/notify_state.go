@@ -16,13 +16,13 @@ const (
 	// burst can be summarised and a question that is withdrawn at once is never shown.
 	gathering = 250 * time.Millisecond
 
-	// shownMost is how many questions are shown by themselves at a time. If there are
+	// maxShownAlone is how many questions are shown by themselves at a time. If there are
 	// more, those that are not shown yet share one notification.
-	shownMost = 3
+	maxShownAlone = 3
 
-	// popupsMost is how many notifications of questions may appear within popupsIn.
-	popupsMost = 20
-	popupsIn   = time.Minute
+	// maxPopups is how many notifications of questions may appear within popupsIn.
+	maxPopups = 20
+	popupsIn  = time.Minute
 
 	// summaryPause is the minimum time between two versions of the summary.
 	summaryPause = 2 * time.Second
@@ -177,7 +177,7 @@ func (n *notifier) busLost() {
 	n.desk.close()
 	n.desk = nil
 	n.busAt = n.now().Add(n.busPause)
-	n.state(slog.LevelWarn, "the session bus has gone; waiting for it")
+	n.logStateChange(slog.LevelWarn, "the session bus has gone; waiting for it")
 }
 
 func (n *notifier) forgetShown() {
@@ -187,21 +187,21 @@ func (n *notifier) forgetShown() {
 	n.summary, n.late, n.server = nil, nil, ""
 }
 
-// state logs the state of the bus and the notification daemon, unless it was logged last.
-func (n *notifier) state(level slog.Level, text string, args ...any) {
+// logStateChange logs the state of the bus and the notification daemon, unless it was logged last.
+func (n *notifier) logStateChange(level slog.Level, text string, args ...any) {
 	if n.said != text {
 		n.said = text
 		n.log.Log(context.Background(), level, text, args...)
 	}
 }
 
-// leave withdraws all notifications and closes the connection.
-func (n *notifier) leave(ctx context.Context) {
+// closeDesktop withdraws all notifications and closes the connection.
+func (n *notifier) closeDesktop(ctx context.Context) {
 	n.timer.Stop()
 	if n.desk == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, busPatience)
+	ctx, cancel := context.WithTimeout(ctx, busTimeout)
 	defer cancel()
 	for _, q := range n.questions {
 		if q.note != nil {

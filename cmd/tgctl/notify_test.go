@@ -82,7 +82,7 @@ func TestNotifyOffersNoMoreThanCounts(t *testing.T) {
 			if got := shown.labels(); got != "Deny Show" || !strings.Contains(shown.body, test.says) {
 				t.Errorf("buttons %q, want no Approve; the text lacks %q:\n%s", got, test.says, shown.body)
 			}
-			time.Sleep(tooSoon)
+			time.Sleep(minPressDelay)
 			desk.invoke(t, shown.id, "approve:"+shown.nonce())
 			n.logs("refused a press of a button that was not offered", "A-7")
 			n.undecided()
@@ -99,7 +99,7 @@ func TestNotifyRefusesForgedPresses(t *testing.T) {
 	n.start()
 	shown := desk.sees(t, "A-7")
 	forger := n.bus.connect(t)
-	time.Sleep(tooSoon)
+	time.Sleep(minPressDelay)
 
 	// By another program that knows everything: broadcast, and addressed to notify.
 	key := shown.key("Approve")
@@ -190,7 +190,7 @@ func TestNotifyPressedTooSoon(t *testing.T) {
 	desk.sees(t, "A-7: not approved")
 	again := desk.sees(t, "A-7: write_file")
 	n.undecided()
-	now.Add(int64(tooSoon))
+	now.Add(int64(minPressDelay))
 	desk.invoke(t, again.id, again.key("Approve"))
 	n.decides("ANSWER_APPROVE A-7 the subject of A-7 desktop")
 }
@@ -318,13 +318,13 @@ func TestNotifyChurn(t *testing.T) {
 	n.app.now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 	desk := startNotifier(t, n.bus, fullDesktop...)
 	n.start()
-	for i := range popupsMost + 1 {
+	for i := range maxPopups + 1 {
 		id := fmt.Sprint("A-", i+1)
 		n.asks("ops", id)
 		await(t, "a notification of "+id, func() bool {
 			return len(desk.titled(id+":"))+len(desk.titled("1 question waits")) > 0
 		})
-		if i < popupsMost {
+		if i < maxPopups {
 			n.ends(id, rejected)
 			desk.gone(t, id+":")
 		}
@@ -333,7 +333,7 @@ func TestNotifyChurn(t *testing.T) {
 	ahead.Add(int64(popupsIn))
 	n.asks("ops", "A-100") // any event makes notify check again
 	desk.sees(t, "A-100:")
-	desk.sees(t, fmt.Sprint("A-", popupsMost+1, ":"))
+	desk.sees(t, fmt.Sprint("A-", maxPopups+1, ":"))
 	desk.gone(t, "question waits")
 }
 
@@ -463,7 +463,7 @@ func TestNotifyAnotherNotificationDaemon(t *testing.T) {
 	if shown.id != old.id {
 		t.Errorf("numbers %d and %d, want equal ones", shown.id, old.id)
 	}
-	time.Sleep(tooSoon)
+	time.Sleep(minPressDelay)
 	first.invoke(t, old.id, old.key("Approve"))
 	first.invoke(t, shown.id, shown.key("Approve"))
 	n.logs("refused a forged press", first.conn.Names()[0])

@@ -46,7 +46,7 @@ func (n *notifier) questionNote(r *openRow, w *pb.PolicyWorkflow, s *shown) *not
 	add(display.Fit(r.why, noteWhy), false)
 	add(about, false)
 	switch {
-	case !n.desk.able("actions"):
+	case !n.desk.hasCapability("actions"):
 		add("Answer it in a terminal: "+show, true)
 	case r.proof || w.GetRequire() == levelPresence:
 		add("A yes takes your passphrase or a code, in a terminal: tgctl approvals approve "+id, true)
@@ -55,7 +55,7 @@ func (n *notifier) questionNote(r *openRow, w *pb.PolicyWorkflow, s *shown) *not
 		}
 	case !slices.Contains(w.GetSurfaces(), desktopSurface):
 		add("To approve it use a terminal: "+show, true)
-	case !whole || !n.desk.able("body"):
+	case !whole || !n.desk.hasCapability("body"):
 		add("Too long to be approved from here: "+show, true)
 	default:
 		s.approve = true

@@ -62,7 +62,7 @@ func (a *app) addSet(s *sheet, set *pb.PolicySet) {
 	s.add("holds", plural(set.GetRules(), "rule", "rules")+", "+plural(set.GetPolicies(), "Cedar policy", "Cedar policies"))
 	addChecked(s, set)
 	for _, f := range set.GetFiles() {
-		s.add("changed", either(f.GetChanged(), display.Text(f.GetPath())+" is not what is in force; `tgctl policy check`, then `tgctl daemon reload`", ""))
+		s.add("changed", choose(f.GetChanged(), display.Text(f.GetPath())+" is not what is in force; `tgctl policy check`, then `tgctl daemon reload`", ""))
 	}
 }
 
@@ -78,7 +78,7 @@ func sourceName(path string) display.Safe { return display.Text(cmp.Or(path, "th
 func filesTable(files []*pb.PolicyFile) *display.Table {
 	t := &display.Table{Columns: []display.Column{{Head: "FILE"}, {Head: "SHA-256", Shrink: 13}, {Head: "ON DISK"}}}
 	for _, f := range files {
-		t.Add(display.Text(f.GetPath()), display.Name(f.GetDigest()), either(f.GetChanged(), "changed", "same"))
+		t.Add(display.Text(f.GetPath()), display.Name(f.GetDigest()), choose(f.GetChanged(), "changed", "same"))
 	}
 	return t
 }

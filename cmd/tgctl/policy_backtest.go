@@ -163,13 +163,13 @@ func (b *backtested) total(now time.Time) display.Safe {
 	line := by + ": of " + plural(s.GetCalls(), "call", "calls") + " since " + display.Moment(s.GetFirst().AsTime(), now)
 	line += ", " + display.Count(s.GetSame()) + " as on record, " + display.Count(s.GetLooser()) + " looser, " +
 		display.Count(s.GetTighter()) + " tighter, " + display.Count(s.GetUnknown()) + " unknown"
-	return line + either(s.GetUnread() > 0, "; "+plural(s.GetUnread(), "record is", "records are")+" damaged", "") +
-		either(s.GetMore(), "; not all groups are listed", "")
+	return line + choose(s.GetUnread() > 0, "; "+plural(s.GetUnread(), "record is", "records are")+" damaged", "") +
+		choose(s.GetMore(), "; not all groups are listed", "")
 }
 
 func orUnsaid(rule string) display.Safe { return display.Text(cmp.Or(rule, "no rule")) }
 
 // seqs names the first and the last record of a group.
 func seqs(first, last uint64) display.Safe {
-	return either(first == last, display.Safe(fmt.Sprintf("record %d", first)), display.Safe(fmt.Sprintf("records %d to %d", first, last)))
+	return choose(first == last, display.Safe(fmt.Sprintf("record %d", first)), display.Safe(fmt.Sprintf("records %d to %d", first, last)))
 }

@@ -83,16 +83,16 @@ func (a *app) printChecked(found *pb.ValidateResponse) error {
 		return err
 	}
 	bad, name := countErrors(found.GetProblems()), sourceName(found.GetPath())
-	warnings := either(len(found.GetProblems()) > bad, plural(len(found.GetProblems())-bad, "warning", "warnings"), "")
+	warnings := choose(len(found.GetProblems()) > bad, plural(len(found.GetProblems())-bad, "warning", "warnings"), "")
 	if bad > 0 {
-		a.say("%s: %s", name, join(present(plural(bad, "error", "errors"), warnings), ", "))
+		a.printMessage("%s: %s", name, join(present(plural(bad, "error", "errors"), warnings), ", "))
 		return nil
 	}
 	line := string(name) + ": good: " + inShort(found.GetSet())
 	if found.GetSet().GetProject() {
 		line = fmt.Sprintf("%s: good: a project's file, %s", name, plural(found.GetSet().GetRules(), "rule", "rules"))
 	}
-	line += string(either(warnings != "", "; "+warnings, ""))
+	line += string(choose(warnings != "", "; "+warnings, ""))
 	if found.GetPath() == "" {
 		line += a.noFile()
 	}

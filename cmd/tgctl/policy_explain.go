@@ -145,7 +145,7 @@ func (a *app) explaining(ctx context.Context, o *explainOptions, do func(asker) 
 	}
 	defer done()
 	if o.config == "" {
-		a.tellNotInForce(ctx, c)
+		a.reportUnloadedConfig(ctx, c)
 	}
 	asking, err := c.Explain(ctx)
 	if err != nil {
@@ -161,20 +161,20 @@ func explanationSheet(e *pb.Explanation) *sheet {
 	s.add("verdict", verdictOf(e))
 	s.add("reason", display.Text(e.GetReason()))
 	s.add("gate", display.Name(e.GetGate()))
-	s.add("rule", either(len(e.GetCited()) == 0, display.Text(e.GetRule()), ""))
+	s.add("rule", choose(len(e.GetCited()) == 0, display.Text(e.GetRule()), ""))
 	for _, c := range e.GetCited() {
 		s.add(c.GetKind(), citation(c))
 	}
 	s.add("fact", each(e.GetFacts(), factLine)...)
 	if e.GetVerdict() == "ask" {
 		limit, surfaces := e.GetTimeout().AsDuration(), strings.Join(e.GetSurfaces(), ", ")
-		s.add("asks", display.Name(cmp.Or(e.GetWorkflow(), "on every surface"))+either(limit > 0, ", for "+display.Span(limit), "")+
-			either(surfaces != "", "; a yes counts from "+display.Text(surfaces), ""))
-		s.add("a yes", either(e.GetLevel() == levelPresence, "needs a passphrase or a code (presence)", ""))
+		s.add("asks", display.Name(cmp.Or(e.GetWorkflow(), "on every surface"))+choose(limit > 0, ", for "+display.Span(limit), "")+
+			choose(surfaces != "", "; a yes counts from "+display.Text(surfaces), ""))
+		s.add("a yes", choose(e.GetLevel() == levelPresence, "needs a passphrase or a code (presence)", ""))
 	}
 	before, after := strings.Join(e.GetHooks(), ", "), strings.Join(e.GetResultHooks(), ", ")
-	s.add("asked first", either(before != "", "extensions "+display.Text(before)+", which may change or refuse the call; they are not asked here", ""))
-	s.add("the result", either(after != "", "is shown to extensions "+display.Text(after)+" before the agent gets it", ""))
+	s.add("asked first", choose(before != "", "extensions "+display.Text(before)+", which may change or refuse the call; they are not asked here", ""))
+	s.add("the result", choose(after != "", "is shown to extensions "+display.Text(after)+" before the agent gets it", ""))
 	s.add("covers", display.Text(e.GetGrant()))
 	for _, g := range e.GetGrants() {
 		s.add("grant", display.Name(g.GetId())+" lets it through with "+grantBounds(g))
@@ -188,27 +188,27 @@ func explanationSheet(e *pb.Explanation) *sheet {
 }
 
 func verdictOf(e *pb.Explanation) display.Safe {
-	return display.Name(e.GetVerdict()) + either(e.GetHidden(), ", as if there were no such thing", "") +
-		either(e.GetForwarded(), "; but in the development profile it is only recorded, and goes through", "")
+	return display.Name(e.GetVerdict()) + choose(e.GetHidden(), ", as if there were no such thing", "") +
+		choose(e.GetForwarded(), "; but in the development profile it is only recorded, and goes through", "")
 }
 
 // citation says what a rule or policy is, what it does, and where it is defined.
 func citation(c *pb.Citation) display.Safe {
-	line := either(c.GetProject(), "the repository's", display.Text(c.GetName())) // the repository chose the name, so it is not shown
-	line += either(c.GetDoes() != c.GetKind(), after(display.Name(c.GetDoes())), "")
-	line += either(c.GetSays() != "", ", \""+display.Text(c.GetSays())+"\"", "")
+	line := choose(c.GetProject(), "the repository's", display.Text(c.GetName())) // the repository chose the name, so it is not shown
+	line += choose(c.GetDoes() != c.GetKind(), after(display.Name(c.GetDoes())), "")
+	line += choose(c.GetSays() != "", ", \""+display.Text(c.GetSays())+"\"", "")
 	if c.GetFile() == "" {
 		return line
 	}
-	return line + "\n" + display.Text(c.GetFile()) + either(c.GetLine() > 0, display.Safe(fmt.Sprintf(":%d:%d", c.GetLine(), c.GetColumn())), "")
+	return line + "\n" + display.Text(c.GetFile()) + choose(c.GetLine() > 0, display.Safe(fmt.Sprintf(":%d:%d", c.GetLine(), c.GetColumn())), "")
 }
 
 func factLine(f *pb.CallFact) display.Safe {
-	return display.Name(f.GetName()) + either(f.GetMember() != "", " in "+display.Name(f.GetMember()), "") + after(display.Text(f.GetDetail())) +
-		either(f.GetPlace() != "", ", "+display.Name(f.GetPlace()), "") + either(f.GetBy() != "", ", by server "+display.Name(f.GetBy()), "")
+	return display.Name(f.GetName()) + choose(f.GetMember() != "", " in "+display.Name(f.GetMember()), "") + after(display.Text(f.GetDetail())) +
+		choose(f.GetPlace() != "", ", "+display.Name(f.GetPlace()), "") + choose(f.GetBy() != "", ", by server "+display.Name(f.GetBy()), "")
 }
 
 func change(c *pb.PolicyChange) display.Safe {
-	then := either(c.GetVerdict() == "", "then it can be judged", display.Name(c.GetVerdict())+either(c.GetBy() != "", ", by "+display.Text(c.GetBy()), ""))
-	return either(c.GetAlternative(), "or ", "") + display.Text(c.GetChange()) + ": " + then
+	then := choose(c.GetVerdict() == "", "then it can be judged", display.Name(c.GetVerdict())+choose(c.GetBy() != "", ", by "+display.Text(c.GetBy()), ""))
+	return choose(c.GetAlternative(), "or ", "") + display.Text(c.GetChange()) + ": " + then
 }

@@ -41,7 +41,7 @@ func (a *app) look(ctx context.Context) *seen {
 	s := &seen{servers: map[string]*seenServer{}}
 	a.lookAtAgents(s)
 	if err := a.lookAtRecord(ctx, s); err != nil {
-		a.say("the record could not be read, so no tool is listed: %v", err)
+		a.printMessage("the record could not be read, so no tool is listed: %v", err)
 	}
 	return s
 }
@@ -74,7 +74,7 @@ func (a *app) lookAtAgents(s *seen) {
 		}
 		found, err := agent.Find(env)
 		if err != nil {
-			a.say("%s: %v", name, err)
+			a.printMessage("%s: %v", name, err)
 			continue
 		}
 		for _, source := range found.Sources {

@@ -35,8 +35,8 @@ func (a *app) printDetail(set *pb.PolicySet) error {
 	rules := &display.Table{Columns: []display.Column{{Head: "RULE", Shrink: 16}, {Head: "SERVERS", Shrink: 8}, {Head: "DOES"}, {Head: "AT"}}}
 	for _, e := range d.GetRules() {
 		rules.Add(display.Text(e.GetCited().GetName()), anyOf(e.GetSources()), doesOf(e), placeOf(e.GetCited()))
-		rules.Note(either(len(e.GetAgents()) > 0, "agents "+anyOf(e.GetAgents()), ""))
-		rules.Note(either(len(e.GetMethods()) > 0, "methods "+anyOf(e.GetMethods()), ""))
+		rules.Note(choose(len(e.GetAgents()) > 0, "agents "+anyOf(e.GetAgents()), ""))
+		rules.Note(choose(len(e.GetMethods()) > 0, "methods "+anyOf(e.GetMethods()), ""))
 	}
 	policies := &display.Table{Columns: []display.Column{{Head: "POLICY", Shrink: 16}, {Head: "DOES"}, {Head: "AT"}}}
 	for _, e := range d.GetPolicies() {
@@ -44,12 +44,12 @@ func (a *app) printDetail(set *pb.PolicySet) error {
 	}
 	workflows := &display.Table{Columns: []display.Column{{Head: "WORKFLOW"}, {Head: "ASKS"}, {Head: "FOR"}, {Head: "A YES COUNTS FROM"}, {Head: "AT"}}}
 	for _, w := range d.GetWorkflows() {
-		asks := display.Name(w.GetAsks()) + either(w.GetRequire() == levelPresence, ", "+levelPresence, "")
+		asks := display.Name(w.GetAsks()) + choose(w.GetRequire() == levelPresence, ", "+levelPresence, "")
 		workflows.Add(display.Name(w.GetName()), asks, display.Span(w.GetTimeout().AsDuration()), anyOf(w.GetSurfaces()), placeOf(&pb.Citation{File: w.GetFile(), Line: w.GetLine()}))
 		if s := w.GetSlack(); s != nil {
 			workflows.Note("in " + display.Name(s.GetChannel()) + ", answered by " + anyOf(s.GetApprovers()))
 		}
-		workflows.Note(either(len(w.GetRedact()) > 0, "neither shown nor kept: "+anyOf(w.GetRedact()), ""))
+		workflows.Note(choose(len(w.GetRedact()) > 0, "neither shown nor kept: "+anyOf(w.GetRedact()), ""))
 	}
 	sources := &display.Table{Columns: []display.Column{{Head: "SERVER", Shrink: 8}, {Head: "DOES"}, {Head: "AT"}}}
 	for _, e := range d.GetSources() {
@@ -70,7 +70,7 @@ func (a *app) printDetail(set *pb.PolicySet) error {
 
 // doesOf says what an entry does and which workflow asks.
 func doesOf(e *pb.PolicyEntry) display.Safe {
-	return display.Name(e.GetCited().GetDoes()) + either(e.GetWorkflow() != "", " by "+display.Name(e.GetWorkflow()), "")
+	return display.Name(e.GetCited().GetDoes()) + choose(e.GetWorkflow() != "", " by "+display.Name(e.GetWorkflow()), "")
 }
 
 // placeOf names a place by its file's base name; the files are listed in full.

@@ -133,7 +133,7 @@ func testFile(ctx context.Context, c *client.Client, config, path string) (*pb.T
 // printTested prints the result of a test file, and reports whether everything is as expected.
 func (a *app) printTested(f *pb.TestFileResult) (good bool, err error) {
 	bad := countErrors(f.GetProblems())
-	different := those(f.GetResults(), func(r *pb.TestResult) bool { return len(r.GetDifferences()) > 0 })
+	different := filter(f.GetResults(), func(r *pb.TestResult) bool { return len(r.GetDifferences()) > 0 })
 	good = bad == 0 && len(different) == 0
 	if a.asJSON {
 		lines := each(f.GetResults(), func(r *pb.TestResult) pbjson.Object {

@@ -107,7 +107,7 @@ func (a *app) removePresence(ctx context.Context, c *client.Client, t *secretTer
 	case !st.GetEnrolled():
 		return client.NewError(client.ReasonNotEnrolled, client.ErrNotEnrolled.Error())
 	case forgotten:
-		a.say("This removes the secret and ends every grant. Questions that need presence are\nwithdrawn, and all of it is on record.")
+		a.printMessage("This removes the secret and ends every grant. Questions that need presence are\nwithdrawn, and all of it is on record.")
 		typed, err := t.ask(ctx, "Type remove to do it (not shown):")
 		if err != nil {
 			return err
@@ -126,10 +126,10 @@ func (a *app) removePresence(ctx context.Context, c *client.Client, t *secretTer
 		return err
 	}
 	if forgotten {
-		a.say("Removed, and every grant with it. Enrol a new secret: tgctl presence enrol")
+		a.printMessage("Removed, and every grant with it. Enrol a new secret: tgctl presence enrol")
 		return nil
 	}
-	a.say("Removed. Where presence is required, calls are refused now.")
+	a.printMessage("Removed. Where presence is required, calls are refused now.")
 	return nil
 }
 

@@ -45,7 +45,7 @@ From then on either of the two will do, but for changing the secret.`,
 				if _, err := c.EnrolPresence(ctx, secret); err != nil {
 					return err
 				}
-				a.say("Enrolled. A yes needs it where a workflow requires presence, and for calls of\nhigh risk; a no never does. Nobody can tell you the secret again: keep it.")
+				a.printMessage("Enrolled. A yes needs it where a workflow requires presence, and for calls of\nhigh risk; a no never does. Nobody can tell you the secret again: keep it.")
 				return nil
 			})
 		},
@@ -98,7 +98,7 @@ func (a *app) rotatePresence(ctx context.Context, c *client.Client, t *secretTer
 	if now.GetCodes() && !totp {
 		codes = " The app goes on as it is."
 	}
-	a.say("Rotated: from now on the new passphrase counts, and the old one does not.%s", codes)
+	a.printMessage("Rotated: from now on the new passphrase counts, and the old one does not.%s", codes)
 	return nil
 }
 

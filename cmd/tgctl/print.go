@@ -88,8 +88,8 @@ func (a *app) printLine(line []byte) error {
 	return err
 }
 
-// say prints a message for a person.
-func (a *app) say(format string, args ...any) {
+// printMessage prints a message for a person.
+func (a *app) printMessage(format string, args ...any) {
 	a.talk(fmt.Sprintf(format, args...))
 }
 

@@ -18,7 +18,7 @@ func TestTalkFitsTheTerminal(t *testing.T) {
 	} {
 		var out strings.Builder
 		a := &app{err: &out, errTerminal: true, errColumns: test.columns}
-		a.say("%s", long)
+		a.printMessage("%s", long)
 		if got := out.String(); got != test.want {
 			t.Errorf("%d columns: got\n%s\nwant\n%s", test.columns, got, test.want)
 		}

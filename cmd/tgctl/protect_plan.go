@@ -69,9 +69,9 @@ func (a *app) lookup(name string) (string, bool) {
 	return value, value != ""
 }
 
-// lasting asks the daemon what is protected. A daemon too old to know the request protects
+// stablePath asks the daemon what is protected. A daemon too old to know the request protects
 // nothing.
-func lasting(ctx context.Context, c *client.Client) ([]*agentconf.Protection, error) {
+func stablePath(ctx context.Context, c *client.Client) ([]*agentconf.Protection, error) {
 	all, err := c.ListProtections(ctx, true)
 	if errors.Is(err, client.ErrVersion) {
 		return nil, nil
@@ -112,7 +112,7 @@ func (p *protecting) connect(ctx context.Context) error {
 		return err
 	}
 	p.socket = status.GetShimSocket()
-	p.kept, err = lasting(ctx, c)
+	p.kept, err = stablePath(ctx, c)
 	return err
 }
 
@@ -189,7 +189,7 @@ func (p *protecting) add(is, old *agentconf.Protection) error {
 	plan, err := from.Plan(next.Line, p.lookup, p.kept)
 	var empty *agentconf.EmptyError
 	if p.all && errors.As(err, &empty) {
-		p.say("%s: %s", safe(is.Agent), safe(p.tildeIn(empty.Error())))
+		p.printMessage("%s: %s", safe(is.Agent), safe(p.tildeIn(empty.Error())))
 		return nil
 	}
 	if err != nil {

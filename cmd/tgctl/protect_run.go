@@ -37,18 +37,18 @@ func (p *protecting) run(ctx context.Context, names []string) error {
 		return failed
 	}
 	if failed != nil {
-		p.complain(failed)
+		p.printError(failed)
 		failed = &exitError{code: exitFailed}
 	}
 	todo := p.show()
 	if len(todo) == 0 {
 		if len(p.jobs) == 0 && failed == nil {
-			p.say("nothing to protect: %s", p.nothing())
+			p.printMessage("nothing to protect: %s", p.nothing())
 		}
 		return failed
 	}
 	if warning != "" {
-		p.say("warning: %s", safe(warning))
+		p.printMessage("warning: %s", safe(warning))
 	}
 	if p.dryRun {
 		return failed
@@ -80,7 +80,7 @@ func (p *protecting) show() []*protectJob {
 			continue
 		}
 		if j.drift.None() {
-			p.say("%s is protected already; nothing is to be changed", safe(j.is.Agent))
+			p.printMessage("%s is protected already; nothing is to be changed", safe(j.is.Agent))
 			continue
 		}
 		todo = append(todo, j)
@@ -99,10 +99,10 @@ func (p *protecting) show() []*protectJob {
 // showServers prints which servers of an agent will be governed.
 func (p *protecting) showServers(j *protectJob) {
 	for _, warning := range j.plan.Warnings() {
-		p.say("warning: %s", safe(warning))
+		p.printMessage("warning: %s", safe(warning))
 	}
-	if err := j.plan.Reaches(); err != nil {
-		p.say("warning: %s", safe(err.Error()))
+	if err := j.plan.CheckUnreached(); err != nil {
+		p.printMessage("warning: %s", safe(err.Error()))
 	}
 	var governed, left []string
 	for _, e := range j.plan.Entries() {
@@ -115,9 +115,9 @@ func (p *protecting) showServers(j *protectJob) {
 	}
 	left = append(left, p.elsewhere(j)...)
 	governed, left = unique(governed), unique(left)
-	p.say("%s: %s governed at every start: %s", safe(j.is.Agent), plural(len(governed), "server", "servers"), display.Safe(strings.Join(governed, ", ")))
+	p.printMessage("%s: %s governed at every start: %s", safe(j.is.Agent), plural(len(governed), "server", "servers"), display.Safe(strings.Join(governed, ", ")))
 	if len(left) > 0 {
-		p.say("%s: not governed: %s", safe(j.is.Agent), display.Safe(strings.Join(left, ", ")))
+		p.printMessage("%s: not governed: %s", safe(j.is.Agent), display.Safe(strings.Join(left, ", ")))
 	}
 }
 
@@ -128,7 +128,7 @@ func (p *protecting) elsewhere(j *protectJob) []string {
 	if err != nil || j.is.Where.Config != "" {
 		return nil
 	}
-	env.Lasting = p.kept
+	env.Protections = p.kept
 	var left []string
 	for _, s := range agentconf.Look(env) {
 		for _, server := range s.Servers {
@@ -165,7 +165,7 @@ func (p *protecting) agreed(todo []*protectJob) (bool, error) {
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
 		return true, nil
 	}
-	p.say("Nothing was changed.")
+	p.printMessage("Nothing was changed.")
 	return false, &exitError{code: exitFailed}
 }
 
@@ -203,7 +203,7 @@ func (p *protecting) enact(ctx context.Context, todo []*protectJob) error {
 		fmt.Fprintf(p.out, "%s: %s, %s in %s\n", safe(next.Agent), what, plural(len(next.Servers()), "server", "servers"), safe(p.tildes(next.Paths())))
 	}
 	if len(failed) < len(todo) {
-		p.say("An agent that runs already is governed once it starts its servers anew.")
+		p.printMessage("An agent that runs already is governed once it starts its servers anew.")
 		p.tellStart(ctx)
 	}
 	return errors.Join(failed...)
@@ -212,6 +212,6 @@ func (p *protecting) enact(ctx context.Context, todo []*protectJob) error {
 // tellStart warns if nothing starts the daemon after the next login.
 func (p *protecting) tellStart(ctx context.Context) {
 	if s, err := p.client.Status(ctx); err == nil && !s.GetActivated() {
-		p.say("No service manager starts the daemon. Until you start it after a reboot, with\n`tgctl daemon start`, the servers of protected agents answer with an error.")
+		p.printMessage("No service manager starts the daemon. Until you start it after a reboot, with\n`tgctl daemon start`, the servers of protected agents answer with an error.")
 	}
 }

@@ -144,7 +144,7 @@ func TestLastingShim(t *testing.T) {
 	link("here/tgctl", self)
 	link("here/tg-shim", shim)
 	// The test's own directory is temporary, so only the part below it is checked.
-	below := func(path string) string { return fleeting(strings.TrimPrefix(path, dir)) }
+	below := func(path string) string { return whyUnstable(strings.TrimPrefix(path, dir)) }
 	for _, test := range []struct {
 		name, path, want, why string
 		gone                  string
@@ -163,7 +163,7 @@ func TestLastingShim(t *testing.T) {
 			a := newConsole("").app
 			a.executable = func() (string, error) { return self, nil }
 			a.getenv = func(string) string { return filepath.Join(dir, test.path) }
-			got, why := thatStays(a.pathsTo("tg-shim", shim), below)
+			got, why := firstStable(a.pathsTo("tg-shim", shim), below)
 			if got != filepath.Join(dir, test.want) || !strings.Contains(why, test.why) || test.why == "" && why != "" {
 				t.Errorf("got %s (%s), want %s (%s)", got, why, test.want, test.why)
 			}
@@ -187,7 +187,7 @@ func TestFleeting(t *testing.T) {
 		"/tmp/go-build123/b001/exe/tg-shim":                           "temporary",
 		"/private/var/folders/xx/T/thoughtgate/tg-shim":               "temporary",
 	} {
-		got := fleeting(path)
+		got := whyUnstable(path)
 		if want == "" && got != "" || !strings.Contains(got, want) {
 			t.Errorf("%s: got %q, want %q", path, got, want)
 		}
@@ -196,7 +196,7 @@ func TestFleeting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fleeting(filepath.Join(here, "tg-shim")); got == "" {
+	if got := whyUnstable(filepath.Join(here, "tg-shim")); got == "" {
 		t.Error("where it is built it would stay")
 	}
 }

@@ -57,7 +57,7 @@ func (p *prover) proof(ctx context.Context, q *pb.Approval) (*pb.Proof, error) {
 			return nil, err
 		}
 	}
-	p.a.say("%s", p.a.aboutToApprove(q))
+	p.a.printMessage("%s", p.a.aboutToApprove(q))
 	question := "Passphrase (not shown):"
 	if state.GetCodes() && !state.GetAsleep() {
 		question = "Passphrase or code (not shown):"

@@ -23,8 +23,8 @@ const (
 	kindAgent     = "agent" // a headless run
 )
 
-// mended adds to a process how to fix its failure.
-type mended struct {
+// fix adds to a process how to fix its failure.
+type fix struct {
 	Mend display.Safe `json:"mend"`
 }
 
@@ -64,11 +64,11 @@ on record as an orphan.`,
 			if wide && !a.asJSON && len(processes) > 0 {
 				return a.wideProcesses(processes).Write(a.out, 0)
 			}
-			return printList(a, processes, func(p *pb.Process) any { return pbjson.Object{Message: p, More: mended{mendOf(p)}} },
+			return printList(a, processes, func(p *pb.Process) any { return pbjson.Object{Message: p, More: fix{fixFor(p)}} },
 				"Nothing runs under ThoughtGate now.", a.processTable)
 		}),
 	}
-	jsonFlag(cmd, &a.asJSON, pbjson.Object{Message: &pb.Process{}, More: mended{}})
+	jsonFlag(cmd, &a.asJSON, pbjson.Object{Message: &pb.Process{}, More: fix{}})
 	cmd.Flags().BoolVarP(&wide, "wide", "w", false, "show session, profile, what was judged, shim and command as well, and cut nothing")
 	return cmd
 }
@@ -113,8 +113,8 @@ func (a *app) processCells(p *pb.Process, all []*pb.Process) []display.Safe {
 			ofSeveral = " " + display.Name(p.GetId())
 		}
 	}
-	memory := either(p.GetMemory() > 0, display.Size(p.GetMemory())+either(p.GetSharedTwice(), "+", ""), "-")
-	restarts := either(isShim(p), "-", display.Count(p.GetRestarts()))
+	memory := choose(p.GetMemory() > 0, display.Size(p.GetMemory())+choose(p.GetSharedTwice(), "+", ""), "-")
+	restarts := choose(isShim(p), "-", display.Count(p.GetRestarts()))
 	return []display.Safe{
 		display.Name(p.GetKind()), display.Name(p.GetName()) + ofSeveral, orDash(p.GetState()), a.ago(p.GetSince()), memory, restarts,
 		pidOrDash(max(p.GetPid(), p.GetServerPid())), whoFor(p),
@@ -148,17 +148,17 @@ func (a *app) noteProcess(t *display.Table, p *pb.Process) {
 	case why != "":
 		t.Note("ended before" + after(why))
 	}
-	t.Note(mendOf(p))
+	t.Note(fixFor(p))
 	t.Note(some(p.GetPending(), "call is", "calls are", " held for you; see: tgctl approvals"))
 	since := p.GetUnansweredSince()
-	t.Note(some(p.GetUnanswered(), "request has", "requests have", " no answer from the server"+either(since != nil, ", the oldest for "+a.ago(since), "")))
+	t.Note(some(p.GetUnanswered(), "request has", "requests have", " no answer from the server"+choose(since != nil, ", the oldest for "+a.ago(since), "")))
 	if build := p.GetBuild(); build != "" && build != release {
 		t.Note("its tg-shim is " + display.Name(build) + ", and tgctl " + display.Name(release))
 	}
 }
 
 func after(why display.Safe) display.Safe {
-	return either(why != "", ": "+why, "")
+	return choose(why != "", ": "+why, "")
 }
 
 // ago returns how long ago t was, or a dash if t is nil.
@@ -182,8 +182,8 @@ func inSeconds(d time.Duration) display.Safe {
 	return display.Count(max(int64((d+time.Second-1)/time.Second), 1)) + " s"
 }
 
-// mendOf says how to fix a program that has failed.
-func mendOf(p *pb.Process) display.Safe {
+// fixFor says how to fix a program that has failed.
+func fixFor(p *pb.Process) display.Safe {
 	if p.GetState() != "failed" || isShim(p) {
 		return ""
 	}

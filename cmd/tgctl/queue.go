@@ -69,8 +69,8 @@ type openRow struct {
 	size   int          // size of the params in bytes
 }
 
-// wish is what the queue wants done after an event or key.
-type wish struct {
+// action is what the queue wants done after an event or key.
+type action struct {
 	read          *detail // read the question of this detail
 	decide        *pb.Decision
 	edit          *pb.Approval // let the person edit the arguments of this question
@@ -118,22 +118,22 @@ func endLine(q *pb.Approval) display.Safe {
 }
 
 // event handles an event of the inbox.
-func (q *queue) event(e inbox.Event) wish {
+func (q *queue) event(e inbox.Event) action {
 	switch e.Kind {
 	case inbox.Connected:
 		return q.connected()
 	case inbox.Lost:
 		q.offline = true // the shown question stays on the screen
 	case inbox.Open:
-		q.came(newRow(e.Question))
+		q.addRow(newRow(e.Question))
 	case inbox.Ended:
-		q.went(e.Question.GetId(), endLine(e.Question))
+		q.handleEnd(e.Question.GetId(), endLine(e.Question))
 	}
-	return wish{}
+	return action{}
 }
 
-// came adds or replaces the row of an open question.
-func (q *queue) came(r *openRow) {
+// addRow adds or replaces the row of an open question.
+func (q *queue) addRow(r *openRow) {
 	if i := q.find(r.id); i >= 0 {
 		q.rows[i] = r
 	} else {
@@ -147,8 +147,8 @@ func (q *queue) came(r *openRow) {
 	}
 }
 
-// went handles the end of a question. It may be called more than once for the same end.
-func (q *queue) went(id string, how display.Safe) {
+// handleEnd handles the end of a question. It may be called more than once for the same end.
+func (q *queue) handleEnd(id string, how display.Safe) {
 	q.remove(id)
 	if d := q.detail; d != nil && d.id == id {
 		d.end(how)
@@ -182,32 +182,32 @@ func (q *queue) find(id string) int {
 }
 
 // connected handles a new connection to the daemon.
-func (q *queue) connected() wish {
+func (q *queue) connected() action {
 	if q.offline {
 		q.offline, q.status = false, "connected again"
 	}
 	if q.detail != nil && q.detail.ended == "" {
-		return wish{read: q.detail} // it may have ended meanwhile
+		return action{read: q.detail} // it may have ended meanwhile
 	}
-	return wish{}
+	return action{}
 }
 
 // settled reports whether the selection has not moved by itself within the last settling.
 func (q *queue) settled() bool { return q.app.now().Sub(q.moved) >= settling }
 
 // open shows the selected question in full. Once it is read, the prompt then is shown.
-func (q *queue) open(then prompt) wish {
+func (q *queue) open(then prompt) action {
 	i := q.find(q.selected)
 	if i < 0 {
-		return wish{}
+		return action{}
 	}
 	q.detail = &detail{id: q.selected, title: q.rows[i].call + " on " + q.rows[i].server, expires: q.rows[i].expires, then: then}
-	return wish{read: q.detail}
+	return action{read: q.detail}
 }
 
-// answered handles the result of the decision d. If err is nil, the decision counts and done
+// handleDecided handles the result of the decision d. If err is nil, the decision counts and done
 // describes it.
-func (q *queue) answered(d *pb.Decision, done *pb.Decided, err error) wish {
+func (q *queue) handleDecided(d *pb.Decision, done *pb.Decided, err error) action {
 	shown := q.detail
 	if shown != nil && shown.id != d.GetId() {
 		shown = nil
@@ -217,7 +217,7 @@ func (q *queue) answered(d *pb.Decision, done *pb.Decided, err error) wish {
 	}
 	if err != nil {
 		q.status = failureLine(d.GetId(), err)
-		return wish{}
+		return action{}
 	}
 	q.status = "approved " + display.Name(d.GetId())
 	if d.GetAnswer() == pb.Answer_ANSWER_DENY {
@@ -234,7 +234,7 @@ func (q *queue) answered(d *pb.Decision, done *pb.Decided, err error) wish {
 		q.status += ": " + shown.title
 		q.leave()
 	}
-	return wish{}
+	return action{}
 }
 
 // failureLine says in one line why a question could not be read or answered.

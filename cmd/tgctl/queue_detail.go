@@ -36,9 +36,9 @@ type detail struct {
 	top     int    // index of the first line of body on the screen
 	seen    []bool // which lines of body have been on the screen
 
-	edit     []byte   // arguments to send instead; nil for the agent's
-	inEditor bool     // the person is editing the arguments
-	grant    *shaping // for askGrant
+	edit     []byte     // arguments to send instead; nil for the agent's
+	inEditor bool       // the person is editing the arguments
+	grant    *grantForm // for askGrant
 
 	ask   prompt
 	typed string       // the reason typed so far
@@ -51,16 +51,16 @@ type detail struct {
 func (d *detail) end(how display.Safe) { d.ended, d.then = how, askNothing }
 
 // loaded handles the question read for d, or the error of reading it.
-func (q *queue) loaded(d *detail, read *pb.Approval, err error) wish {
+func (q *queue) loaded(d *detail, read *pb.Approval, err error) action {
 	if q.detail != d {
-		return wish{} // it is no longer shown
+		return action{} // it is no longer shown
 	}
 	if err != nil {
 		q.status = failureLine(d.id, err)
 		if d.question == nil || errors.Is(err, client.ErrNotFound) {
 			d.end(q.status)
 		}
-		return wish{}
+		return action{}
 	}
 	switch {
 	case !isOpen(read):
@@ -74,11 +74,11 @@ func (q *queue) loaded(d *detail, read *pb.Approval, err error) wish {
 		d.then = askNothing
 		return q.prompt(then)
 	}
-	return wish{}
+	return action{}
 }
 
 // prompt shows the prompt then for the shown question, if the question can be answered.
-func (q *queue) prompt(then prompt) wish {
+func (q *queue) prompt(then prompt) action {
 	d := q.detail
 	switch {
 	case then == askNothing:
@@ -89,7 +89,7 @@ func (q *queue) prompt(then prompt) wish {
 		d.ask = askProof
 	case then == askEdit:
 		d.inEditor = true
-		return wish{edit: d.question}
+		return action{edit: d.question}
 	case then == askGrant && d.edit != nil:
 		q.status = "a grant is for calls as they were asked about: esc drops what you wrote"
 	case then == askGrant:
@@ -97,16 +97,16 @@ func (q *queue) prompt(then prompt) wish {
 	default:
 		d.ask = then
 	}
-	return wish{}
+	return action{}
 }
 
-// recalled handles the history of the question shown in d.
-func (q *queue) recalled(d *detail, p *past) wish {
+// setHistory handles the history of the question shown in d.
+func (q *queue) setHistory(d *detail, p *past) action {
 	if q.detail == d && d.question != nil {
 		d.past = p
 		q.layout()
 	}
-	return wish{}
+	return action{}
 }
 
 // layout lays out the shown question for the width of the screen.

@@ -34,15 +34,15 @@ func (*editing) SetStderr(io.Writer) {}
 func (m *watchModel) edit(asked *pb.Approval) tea.Cmd {
 	e := &editing{app: m.queue.app, ctx: m.ctx, asked: asked}
 	return tea.Exec(e, func(err error) tea.Msg {
-		return queueMsg(func(q *queue) wish { return q.edited(asked, e.edit, err) })
+		return queueMsg(func(q *queue) action { return q.edited(asked, e.edit, err) })
 	})
 }
 
 // edited handles the arguments that a person wrote instead of asked's, or the editor's error.
-func (q *queue) edited(asked *pb.Approval, arguments []byte, err error) wish {
+func (q *queue) edited(asked *pb.Approval, arguments []byte, err error) action {
 	d := q.detail
 	if d == nil || d.question != asked {
-		return wish{} // another question is shown now
+		return action{} // another question is shown now
 	}
 	d.inEditor = false
 	switch {
@@ -52,7 +52,7 @@ func (q *queue) edited(asked *pb.Approval, arguments []byte, err error) wish {
 		q.status = ""
 		q.replace(arguments)
 	}
-	return wish{}
+	return action{}
 }
 
 // replace sets the arguments to send; nil restores the agent's.

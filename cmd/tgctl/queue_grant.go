@@ -12,9 +12,9 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// shaping is the form for the terms of a grant. Its fields correspond to the flags of approve,
+// grantForm is the form for the terms of a grant. Its fields correspond to the flags of approve,
 // and the same code parses them.
-type shaping struct {
+type grantForm struct {
 	match, span, times, in *field
 	names                  []*field // one for each argument; shown while match is matchSome
 
@@ -47,8 +47,8 @@ const (
 )
 
 // newShaping returns a form for a grant for calls like q.
-func newShaping(q *pb.Approval) *shaping {
-	s := &shaping{
+func newShaping(q *pb.Approval) *grantForm {
+	s := &grantForm{
 		match: &field{label: "match", value: "args", usual: []string{"args", matchSome, "tool"}, says: map[string]display.Safe{
 			"args": "every byte of the arguments is the same", matchSome: "the arguments chosen below are the same", "tool": "any arguments",
 		}},
@@ -63,14 +63,14 @@ func newShaping(q *pb.Approval) *shaping {
 	members, _ := rawjson.Members(comparedPart(q))
 	for _, m := range members {
 		if m.Name != "" {
-			s.names = append(s.names, &field{name: m.Name, usual: []string{"", matchSome}, shown: clipped(display.JSONLine(m.Value, pastShort, ""))})
+			s.names = append(s.names, &field{name: m.Name, usual: []string{"", matchSome}, shown: clipped(display.JSONLine(m.Value, pastArgumentColumns, ""))})
 		}
 	}
 	return s
 }
 
 // rows returns the visible fields from top to bottom.
-func (s *shaping) rows() []*field {
+func (s *grantForm) rows() []*field {
 	rows := []*field{s.match}
 	if s.match.value == matchSome {
 		rows = append(rows, s.names...)
@@ -79,7 +79,7 @@ func (s *shaping) rows() []*field {
 }
 
 // terms returns the terms of the grant, or an error that says what is missing.
-func (s *shaping) terms() (*pb.GrantTerms, error) {
+func (s *grantForm) terms() (*pb.GrantTerms, error) {
 	f := &grantFlags{span: s.span.value, in: s.in.value, match: []string{s.match.value}}
 	if s.match.value == matchSome {
 		f.match = nil
@@ -103,7 +103,7 @@ func (s *shaping) terms() (*pb.GrantTerms, error) {
 }
 
 // sentence says what would be granted, in the same words as for an existing grant.
-func (s *shaping) sentence(q *pb.Approval) (display.Safe, error) {
+func (s *grantForm) sentence(q *pb.Approval) (display.Safe, error) {
 	terms, err := s.terms()
 	if err != nil {
 		return "", err
@@ -114,7 +114,7 @@ func (s *shaping) sentence(q *pb.Approval) (display.Safe, error) {
 }
 
 // press handles a key. give reports that the grant is confirmed, leave that the form is left.
-func (s *shaping) press(key, text string) (give, leave bool) {
+func (s *grantForm) press(key, text string) (give, leave bool) {
 	if s.sure {
 		switch key {
 		case "y", "Y":
@@ -183,7 +183,7 @@ func (f *field) line() display.Safe {
 
 // lines draws the form in columns columns and room lines. While it asks for confirmation it
 // shows the sentence instead, which can be longer than room and is scrolled.
-func (s *shaping) lines(q *pb.Approval, columns, room int) []line {
+func (s *grantForm) lines(q *pb.Approval, columns, room int) []line {
 	says, err := s.sentence(q)
 	if err != nil {
 		says = display.Text(err.Error())

@@ -13,23 +13,23 @@ const reasonMost = 1000
 
 // press handles a key. key is its name, such as "a", "enter" or "ctrl+c"; text is the text it
 // produces, if any.
-func (q *queue) press(key, text string) wish {
+func (q *queue) press(key, text string) action {
 	switch {
 	case key == "ctrl+c":
-		return wish{quit: true}
+		return action{quit: true}
 	case key == "ctrl+z":
-		return wish{suspend: true}
+		return action{suspend: true}
 	case q.tooSmall():
-		return wish{quit: key == "q"}
+		return action{quit: key == "q"}
 	case q.detail == nil:
 		return q.pressList(key)
 	case q.detail.sent, q.detail.inEditor:
-		return wish{} // until the daemon or the editor has replied
+		return action{} // until the daemon or the editor has replied
 	case q.detail.ask == askYes:
 		return q.pressYes(key)
 	case q.detail.ask == askProof:
 		q.detail.ask = askNothing
-		return wish{}
+		return action{}
 	case q.detail.ask == askNo:
 		return q.pressReason(key, text)
 	case q.detail.ask == askGrant:
@@ -45,14 +45,14 @@ func (q *queue) pasted(text string) {
 	}
 }
 
-func (q *queue) pressList(key string) wish {
+func (q *queue) pressList(key string) action {
 	if n := linesDown(key, q.listLayout().fit, len(q.rows)); n != 0 {
 		q.move(n)
-		return wish{}
+		return action{}
 	}
 	switch key {
 	case "q":
-		return wish{quit: true}
+		return action{quit: true}
 	case "enter":
 		return q.open(askNothing)
 	case "a", "d", "g", "e":
@@ -66,7 +66,7 @@ func (q *queue) pressList(key string) wish {
 			return q.open(prompts[key])
 		}
 	}
-	return wish{}
+	return action{}
 }
 
 // linesDown returns how many lines a key moves down, or 0 if it does not move. page is the
@@ -112,10 +112,10 @@ func (q *queue) leave() {
 	q.detail = nil
 }
 
-func (q *queue) pressDetail(key string) wish {
+func (q *queue) pressDetail(key string) action {
 	if n := linesDown(key, max(1, q.bodyHeight()-1), len(q.detail.body)); n != 0 {
 		q.scroll(n)
-		return wish{}
+		return action{}
 	}
 	switch key {
 	case "esc":
@@ -129,11 +129,11 @@ func (q *queue) pressDetail(key string) wish {
 	case "a", "d", "g", "e":
 		return q.prompt(prompts[key])
 	}
-	return wish{}
+	return action{}
 }
 
 // pressGrant passes a key to the form for a grant.
-func (q *queue) pressGrant(key, text string) wish {
+func (q *queue) pressGrant(key, text string) action {
 	d := q.detail
 	give, leave := d.grant.press(key, text)
 	switch {
@@ -144,20 +144,20 @@ func (q *queue) pressGrant(key, text string) wish {
 	default:
 		d.grant.lines(d.question, q.width, q.bodyHeight()) // records what is on the screen
 	}
-	return wish{}
+	return action{}
 }
 
 // pressYes approves on y. Every other key leaves the prompt.
-func (q *queue) pressYes(key string) wish {
+func (q *queue) pressYes(key string) action {
 	if (key == "y" || key == "Y") && q.answerable() {
 		return q.answer(pb.Answer_ANSWER_APPROVE, "")
 	}
 	q.detail.ask = askNothing
-	return wish{}
+	return action{}
 }
 
 // pressReason edits the reason for a denial.
-func (q *queue) pressReason(key, text string) wish {
+func (q *queue) pressReason(key, text string) action {
 	d := q.detail
 	switch key {
 	case "enter":
@@ -177,7 +177,7 @@ func (q *queue) pressReason(key, text string) wish {
 	default:
 		d.write(text)
 	}
-	return wish{}
+	return action{}
 }
 
 // write appends to the reason. Line ends become spaces, and the length is limited.
@@ -192,7 +192,7 @@ func (d *detail) write(text string) {
 }
 
 // answer answers the shown question.
-func (q *queue) answer(answer pb.Answer, note string) wish {
+func (q *queue) answer(answer pb.Answer, note string) action {
 	d := q.detail
 	decision := &pb.Decision{Id: d.id, Subject: d.question.GetSubject(), Answer: answer, Note: note, Surface: q.app.surface()}
 	if answer == pb.Answer_ANSWER_APPROVE {
@@ -202,9 +202,9 @@ func (q *queue) answer(answer pb.Answer, note string) wish {
 		var err error
 		if decision.Grant, err = d.grant.terms(); err != nil {
 			q.status = display.Text(err.Error())
-			return wish{}
+			return action{}
 		}
 	}
 	d.sent, d.ask, d.typed, d.grant = true, askNothing, "", nil
-	return wish{decide: decision}
+	return action{decide: decision}
 }

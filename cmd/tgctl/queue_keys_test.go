@@ -304,7 +304,7 @@ func TestAnswered(t *testing.T) {
 			s := newScreen(120, 24, openQuestions()...)
 			s.keys("a y")
 			decision := s.wishes[len(s.wishes)-1].decide
-			s.say(queueMsg(func(q *queue) wish { return q.answered(decision, nil, test.err) }))
+			s.say(queueMsg(func(q *queue) action { return q.handleDecided(decision, nil, test.err) }))
 			for _, want := range test.says {
 				if !strings.Contains(s.text(), want) {
 					t.Errorf("the screen lacks %q:\n%s", want, s.text())
@@ -325,7 +325,7 @@ func TestLateReading(t *testing.T) {
 	left := s.detail
 	s.keys("esc down enter")
 	s.load(left, s.asked["A-2"], nil)
-	s.say(queueMsg(func(q *queue) wish { return q.recalled(left, &past{}) }))
+	s.say(queueMsg(func(q *queue) action { return q.setHistory(left, &past{}) }))
 	if shortSubject(s.detail.question.GetSubject()) != "412d3320" || s.detail.past != nil {
 		t.Errorf("shown is %s", s.detail.question.GetId())
 	}

@@ -24,7 +24,7 @@ type screenTest struct {
 	*queue
 	now    time.Time
 	asked  map[string]*pb.Approval // the daemon's questions
-	wishes []wish                  // all wishes so far
+	wishes []action                // all wishes so far
 	editor func(*pb.Approval) ([]byte, error)
 }
 
@@ -52,7 +52,7 @@ func (s *screenTest) say(msg tea.Msg) {
 	s.wishes = append(s.wishes, w)
 	if w.edit != nil {
 		arguments, err := s.editor(w.edit)
-		s.say(queueMsg(func(q *queue) wish { return q.edited(w.edit, arguments, err) }))
+		s.say(queueMsg(func(q *queue) action { return q.edited(w.edit, arguments, err) }))
 	}
 	if w.read == nil {
 		return
@@ -66,7 +66,7 @@ func (s *screenTest) say(msg tea.Msg) {
 
 // load passes a question that was read for d to the queue.
 func (s *screenTest) load(d *detail, read *pb.Approval, err error) {
-	s.say(queueMsg(func(q *queue) wish { return q.loaded(d, read, err) }))
+	s.say(queueMsg(func(q *queue) action { return q.loaded(d, read, err) }))
 }
 
 func (s *screenTest) ask(q *pb.Approval) {
@@ -266,7 +266,7 @@ func TestNoLineIsWiderThanTheScreen(t *testing.T) {
 		for _, key := range rapid.SliceOfN(rapid.SampledFrom(strings.Fields("up down left right enter esc a d g e y space end home x 7")), 0, 12).Draw(t, "keys") {
 			s.keys(key)
 			if s.detail != nil {
-				s.say(queueMsg(func(q *queue) wish { return q.recalled(q.detail, &past{}) }))
+				s.say(queueMsg(func(q *queue) action { return q.setHistory(q.detail, &past{}) }))
 			}
 			mustFitScreen(t, s)
 		}

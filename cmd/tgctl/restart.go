@@ -13,7 +13,7 @@ import (
 )
 
 func (a *app) restartCmd() *cobra.Command {
-	w := &which{}
+	w := &programSelector{}
 	cmd := &cobra.Command{
 		Use:   "restart NAME [flags]",
 		Short: "Start a backend or an extension anew",
@@ -39,8 +39,8 @@ tgctl daemon restart.`,
 	return cmd
 }
 
-func (a *app) restart(ctx context.Context, c *client.Client, w *which) error {
-	p, err := oneKept(ctx, c, w)
+func (a *app) restart(ctx context.Context, c *client.Client, w *programSelector) error {
+	p, err := findProgram(ctx, c, w)
 	if err != nil {
 		return err
 	}

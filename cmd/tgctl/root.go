@@ -41,8 +41,8 @@ and spans are numbers of seconds.`,
 		},
 		Args: cobra.ArbitraryArgs,
 		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
-			if a.noCore != nil && cmd.Name() != "wrap" { // an agent keeps its own limit on core dumps
-				a.noCore()
+			if a.disableCoreDumps != nil && cmd.Name() != "wrap" { // an agent keeps its own limit on core dumps
+				a.disableCoreDumps()
 			}
 		},
 	}
@@ -121,7 +121,7 @@ func unknownVerb(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return &usageError{err: errUnknownVerb(cmd, args[0])}
 	}
-	names := each(those(cmd.Commands(), (*cobra.Command).IsAvailableCommand), (*cobra.Command).Name)
+	names := each(filter(cmd.Commands(), (*cobra.Command).IsAvailableCommand), (*cobra.Command).Name)
 	return misuse("%q needs a command: one of %s", cmd.CommandPath(), strings.Join(names, ", "))
 }
 

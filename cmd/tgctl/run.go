@@ -71,7 +71,7 @@ it was cancelled.`,
 			if err == nil {
 				err = a.runHeadless(cmd.Context(), o, timeout, args[0], prompt)
 			}
-			return ours(err)
+			return asWrapError(err)
 		},
 	}
 	flags := cmd.Flags()
@@ -156,7 +156,7 @@ func (a *app) runHeadless(ctx context.Context, o runOptions, timeout time.Durati
 	}
 	show := a.runPrinter(o)
 	started := make(chan string, 1)
-	stop := a.heedSignals(ctx, c, signals, started, cancel)
+	stop := a.handleSignals(ctx, c, signals, started, cancel)
 	defer stop()
 	for e, err := range c.RunAgent(ctx, req) {
 		if err != nil {
@@ -218,9 +218,9 @@ func (a *app) handedOver(pass []string) map[string]string {
 	return env
 }
 
-// heedSignals cancels the run on the first signal and calls end on the second. The caller must
+// handleSignals cancels the run on the first signal and calls end on the second. The caller must
 // call stop.
-func (a *app) heedSignals(ctx context.Context, c *client.Client, s *signals, started <-chan string, end context.CancelFunc) (stop func()) {
+func (a *app) handleSignals(ctx context.Context, c *client.Client, s *signals, started <-chan string, end context.CancelFunc) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -229,7 +229,7 @@ func (a *app) heedSignals(ctx context.Context, c *client.Client, s *signals, sta
 		case <-quit:
 			return
 		}
-		a.say("thoughtgate: asking the agent to stop; once more ends it")
+		a.printMessage("thoughtgate: asking the agent to stop; once more ends it")
 		select {
 		case id := <-started: // at once, or when the run has started
 			if err := c.CancelRun(ctx, id); err != nil && !errors.Is(err, client.ErrNotFound) {

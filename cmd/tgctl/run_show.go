@@ -88,7 +88,7 @@ func (p *runPrinter) asked(m *pb.RunAsked) {
 
 func (p *runPrinter) tell(format string, args ...any) {
 	p.endLine()
-	p.say("thoughtgate: "+format, args...)
+	p.printMessage("thoughtgate: "+format, args...)
 }
 
 // line prints one line of text that is safe for terminals.

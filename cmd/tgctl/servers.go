@@ -78,7 +78,7 @@ func (a *app) serversTable(servers []*pb.Server) *display.Table {
 		{Head: "WAITING", Right: true}, {Head: "FOR", Right: true},
 	}}
 	for _, s := range servers {
-		state := either(s.GetStranger(), "stranger", "known")
+		state := choose(s.GetStranger(), "stranger", "known")
 		t.Add(display.Name(s.GetId()), shortDigest(s.GetLaunch()), state, display.Count(s.GetPins()), display.Count(s.GetWaiting()),
 			display.Span(a.now().Sub(s.GetFirst().AsTime())))
 		t.Note(commandLine(s.GetCommand()))
@@ -152,8 +152,8 @@ func oneStranger(ctx context.Context, c *client.Client, id, launch string) (*pb.
 	if err != nil {
 		return nil, err
 	}
-	known := those(servers, func(s *pb.Server) bool { return isTyped(s.GetId(), id) })
-	found := those(known, func(s *pb.Server) bool {
+	known := filter(servers, func(s *pb.Server) bool { return isTyped(s.GetId(), id) })
+	found := filter(known, func(s *pb.Server) bool {
 		return s.GetStranger() && strings.HasPrefix(s.GetLaunch(), strings.ToLower(launch))
 	})
 	switch {
@@ -191,7 +191,7 @@ func (a *app) acceptServer(ctx context.Context, c *client.Client, s *pb.Server) 
 		return err
 	}
 	if left := s.GetWaiting() - min(s.GetWaiting(), done.GetAccepted()); left > 0 {
-		a.say("%s on; see: tgctl tools --waiting", plural(left, "definition waits", "definitions wait"))
+		a.printMessage("%s on; see: tgctl tools --waiting", plural(left, "definition waits", "definitions wait"))
 	}
 	return nil
 }

@@ -41,11 +41,11 @@ func (a *app) sessionsTable(sessions []*pb.Session) *display.Table {
 		t.Add(display.Name(spec.GetAgent()), display.Span(a.now().Sub(s.GetOpened().AsTime())),
 			display.Count(s.GetAttached()), pidOrDash(s.GetPid()), orDash(pbjson.Word(spec.GetProfile())),
 			display.Name(spec.GetId()))
-		t.Note("in " + display.Text(spec.GetProject()) + either(s.GetProtection() != "", ", protected: started without wrap", ""))
+		t.Note("in " + display.Text(spec.GetProject()) + choose(s.GetProtection() != "", ", protected: started without wrap", ""))
 		for _, u := range spec.GetUngoverned() {
 			t.Note(ungovernedText(u))
 		}
-		t.Note(either(s.GetOrphaned(), "its wrap is gone and a configuration could not be put back: "+display.Text(s.GetProblem())+"; try `tgctl unwrap`", ""))
+		t.Note(choose(s.GetOrphaned(), "its wrap is gone and a configuration could not be put back: "+display.Text(s.GetProblem())+"; try `tgctl unwrap`", ""))
 	}
 	return t
 }
@@ -53,7 +53,7 @@ func (a *app) sessionsTable(sessions []*pb.Session) *display.Table {
 // ungovernedText says that a server bypasses its session.
 func ungovernedText(u *pb.UngovernedServer) display.Safe {
 	return "server " + display.Name(u.GetServer()) + " in " + display.Text(u.GetPath()) +
-		either(u.GetHow() == string(agentconf.Changed), " does not name the shim any more", " was added while the agent runs") + " and is not governed"
+		choose(u.GetHow() == string(agentconf.Changed), " does not name the shim any more", " was added while the agent runs") + " and is not governed"
 }
 
 func pidOrDash(pid int32) display.Safe {

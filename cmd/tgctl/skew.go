@@ -14,15 +14,15 @@ type skew struct {
 	silent bool   // the user has been notified
 }
 
-// hear records the build of the daemon that replied.
-func (s *skew) hear(build string) {
+// recordBuild records the build of the daemon that replied.
+func (s *skew) recordBuild(build string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.build = build
 }
 
-// told suppresses the notice.
-func (s *skew) told() { s.take() }
+// suppressNotice suppresses the notice.
+func (s *skew) suppressNotice() { s.take() }
 
 // take returns the recorded build the first time, and this program's own afterwards.
 func (s *skew) take() string {
@@ -44,9 +44,9 @@ func versionSkew(build string) display.Safe {
 	return "thoughtgated is " + display.Name(build) + ", tgctl " + display.Name(release) + ": tgctl daemon restart"
 }
 
-// tellSkew prints a notice, once, if the daemon has another version.
-func (a *app) tellSkew() {
+// reportSkew prints a notice, once, if the daemon has another version.
+func (a *app) reportSkew() {
 	if what := versionSkew(a.skew.take()); what != "" {
-		a.say("%s", what)
+		a.printMessage("%s", what)
 	}
 }

@@ -69,7 +69,7 @@ func (a *app) slack(ctx context.Context, check bool) error {
 		Say: func(format string, args ...any) {
 			saying.Lock()
 			defer saying.Unlock()
-			a.say(format, args...)
+			a.printMessage(format, args...)
 		},
 	}
 	if check {

@@ -28,15 +28,15 @@ import (
 const (
 	daemonName = "thoughtgated"
 
-	// startPatience is the timeout for a daemon to start and reply.
-	startPatience = 15 * time.Second
+	// startTimeout is the timeout for a daemon to start and reply.
+	startTimeout = 15 * time.Second
 
 	// startPoll is the interval at which a starting daemon is polled.
 	startPoll = 20 * time.Millisecond
 
-	// complaintMost is how many bytes of a failed daemon's output, counted from the end, are
+	// maxComplaintBytes is how many bytes of a failed daemon's output, counted from the end, are
 	// repeated.
-	complaintMost = 16 << 10
+	maxComplaintBytes = 16 << 10
 )
 
 // startDaemon starts thoughtgated and returns when it replies. It uses the service manager if
@@ -51,7 +51,7 @@ func (a *app) startDaemon(ctx context.Context, config string) error {
 	if err := a.mayStart(paths); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	m, st, err := a.service(ctx)
 	if errors.Is(err, service.ErrNone) || err == nil && !st.Installed() {
@@ -99,7 +99,7 @@ func (a *app) daemonElsewhere() (what, hint string) {
 	if named := a.getenv("THOUGHTGATE_CONTROL"); named != "" {
 		looked = filepath.Clean(named)
 	}
-	pid, socket := sock.Named(paths.StateLock())
+	pid, socket := sock.LockHolderFromFile(paths.StateLock())
 	if pid == 0 || socket == "" || socket == looked {
 		return "", ""
 	}
@@ -146,12 +146,12 @@ func (a *app) startDetached(ctx context.Context, paths sock.Paths, config string
 	s, err := a.awaitDaemon(ctx, 0, func() error { return endOf(pid) })
 	switch {
 	case err == nil && startedBy(s.GetPid(), pid):
-		a.say("started thoughtgated (pid %d), its log is %s", s.GetPid(), log.Name())
+		a.printMessage("started thoughtgated (pid %d), its log is %s", s.GetPid(), log.Name())
 		return nil
 	case err == nil:
 		return dismiss(ctx, pid)
 	}
-	if said, _ := host.Tail(log.Name(), from, complaintMost); len(said) > 0 { // a log that cannot be read is left out
+	if said, _ := host.Tail(log.Name(), from, maxComplaintBytes); len(said) > 0 { // a log that cannot be read is left out
 		err = fmt.Errorf("%w; it said:\n%s", err, bytes.TrimSpace(said))
 	}
 	if what := a.folderTrouble(paths.State); what != "" { // in that case the log is empty
@@ -204,7 +204,7 @@ func (a *app) locked() bool {
 		return false
 	}
 	for _, path := range []string{paths.LockFile(), paths.KeeperLock()} {
-		if pid, _ := sock.Named(path); pid != 0 && unix.Kill(pid, 0) == nil {
+		if pid, _ := sock.LockHolderFromFile(path); pid != 0 && unix.Kill(pid, 0) == nil {
 			return true
 		}
 	}

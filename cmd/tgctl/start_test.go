@@ -142,7 +142,7 @@ func TestStrayIsEnded(t *testing.T) {
 	if err := os.Rename(paths.ControlSocket()+"~", paths.ControlSocket()); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.app.endStray(t.Context(), 0); err != nil {
+	if err := c.app.stopUnmanagedDaemon(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
 	for _, lock := range []string{paths.KeeperLock(), paths.LockFile()} {

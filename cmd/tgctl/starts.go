@@ -83,8 +83,8 @@ func withheldStarts(ctx context.Context, c *client.Client, id, digest string) (f
 	if err != nil {
 		return nil, false, err
 	}
-	named := those(starts, func(s *pb.ServerStart) bool { return isNamed(s, id) })
-	return those(named, func(s *pb.ServerStart) bool { return isWithheld(s) && hasDigest(s, digest) }), len(named) > 0, nil
+	named := filter(starts, func(s *pb.ServerStart) bool { return isNamed(s, id) })
+	return filter(named, func(s *pb.ServerStart) bool { return isWithheld(s) && hasDigest(s, digest) }), len(named) > 0, nil
 }
 
 // completeStarts completes the ids of the projects' servers that offered accepts.
@@ -112,7 +112,7 @@ func (a *app) acceptStart(ctx context.Context, c *client.Client, s *pb.ServerSta
 	if err := a.printSheet(startSheet(done)); err != nil {
 		return err
 	}
-	a.say("It holds as long as none of this changes, or until: tgctl servers forget %s\nStart the server again in its agent.",
+	a.printMessage("It holds as long as none of this changes, or until: tgctl servers forget %s\nStart the server again in its agent.",
 		shellWord(display.Name(done.GetServer())))
 	return nil
 }

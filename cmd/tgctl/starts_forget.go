@@ -37,7 +37,7 @@ func (a *app) forgetStarts(ctx context.Context, c *client.Client, id, digest str
 	if err != nil {
 		return err
 	}
-	starts = those(starts, func(s *pb.ServerStart) bool { return !isWithheld(s) && isNamed(s, id) && hasDigest(s, digest) })
+	starts = filter(starts, func(s *pb.ServerStart) bool { return !isWithheld(s) && isNamed(s, id) && hasDigest(s, digest) })
 	for _, s := range starts {
 		err := c.ForgetStart(ctx, &pb.ForgetStartRequest{Project: s.GetProject(), Server: s.GetServer(), Digest: s.GetDigest(), Surface: a.surface()})
 		if err != nil {
@@ -55,6 +55,6 @@ func (a *app) forgetStarts(ctx context.Context, c *client.Client, id, digest str
 	if len(starts) == 0 {
 		return &hintError{err: fmt.Errorf("%s: nothing of that id was agreed to", id), hint: "See what was: tgctl servers"}
 	}
-	a.say("You are asked anew when it is to be started again.")
+	a.printMessage("You are asked anew when it is to be started again.")
 	return nil
 }

@@ -79,17 +79,17 @@ func (a *app) addRunning(s *sheet, st *pb.StatusResponse, more display.Safe) {
 	s.add("version", display.Name(st.GetBuild()))
 	if what := versionSkew(st.GetBuild()); what != "" {
 		s.add("", what)
-		a.skew.told() // do not repeat it below
+		a.skew.suppressNotice() // do not repeat it below
 	}
 }
 
 func (a *app) statusSheet(st *pb.StatusResponse) *sheet {
 	s := &sheet{}
-	a.addRunning(s, st, either(st.GetActivated(), ", sockets from the service manager", ""))
+	a.addRunning(s, st, choose(st.GetActivated(), ", sockets from the service manager", ""))
 	s.add("", some(st.GetOtherShims(), "server is", "servers are", " governed by a tg-shim of another version until the agent is started anew; see: tgctl ps"))
 	a.addSet(s, st.GetSet())
 	for _, f := range st.GetProjects() {
-		s.add("project", display.Text(f.GetPath())+either(len(f.GetProblems()) > 0,
+		s.add("project", display.Text(f.GetPath())+choose(len(f.GetProblems()) > 0,
 			" IS NOT VALID, so every call in the project is refused; see: tgctl policy check "+display.Text(f.GetPath()),
 			": "+plural(f.GetRules(), "rule", "rules")+" of the repository, which can only tighten"))
 	}
@@ -99,7 +99,7 @@ func (a *app) statusSheet(st *pb.StatusResponse) *sheet {
 	s.add("sessions", display.Count(st.GetSessions())+" open, "+plural(st.GetAttachments(), "server", "servers")+" governed")
 	s.add("", some(st.GetUngoverned(), "server runs", "servers run", " past a session, NOT GOVERNED; see: tgctl sessions"))
 	addKept(s, st.GetKept())
-	s.add("questions", either(st.GetPending() > 0, display.Count(st.GetPending())+" open; see: tgctl approvals", "none open"))
+	s.add("questions", choose(st.GetPending() > 0, display.Count(st.GetPending())+" open; see: tgctl approvals", "none open"))
 	s.add("presence", presenceLine(st.GetPresence()))
 	s.add("tools", some(st.GetHeldDefinitions(), "definition waits", "definitions wait", " for you; see: tgctl tools --waiting"))
 	s.add("servers", some(st.GetWithheldStarts(), "server of a project is", "servers of projects are", " withheld until you agree; see: tgctl servers"))

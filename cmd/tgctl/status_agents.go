@@ -69,7 +69,7 @@ func (a *app) surroundings(ctx context.Context, c *client.Client, build string) 
 		}
 		for _, m := range all {
 			if p, err := agentconf.ParseProtection(m.GetText()); err == nil {
-				env.Lasting = append(env.Lasting, p)
+				env.Protections = append(env.Protections, p)
 			}
 			p := a.lookAtProtection(ctx, m, build)
 			w.rewrites = append(w.rewrites, p)

@@ -33,7 +33,7 @@ func (a *app) folderTroubles(auditDir string) []string {
 // folderTrouble checks one directory, and returns "" if it is fine. For a missing directory it
 // checks the nearest existing parent, where it would be created.
 func (a *app) folderTrouble(dir string) string {
-	m := a.lookedAt()
+	m := a.examinedMachine()
 	at := dir
 	for {
 		if _, err := os.Stat(at); !errors.Is(err, fs.ErrNotExist) || at == filepath.Dir(at) {

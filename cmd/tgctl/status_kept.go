@@ -23,8 +23,8 @@ func addKept(s *sheet, counts []*pb.KindCount) {
 			continue // from a newer daemon
 		}
 		s.add(kind.head, plural(c.GetAll(), kind.one, kind.many)+
-			either(c.GetUnwell() > 0, ", "+display.Count(c.GetUnwell())+" not well", "")+
-			either(c.GetFailed() > 0, ", "+display.Count(c.GetFailed())+" FAILED", "")+
-			either(c.GetUnwell()+c.GetFailed() > 0, "; see: tgctl ps", ""))
+			choose(c.GetUnwell() > 0, ", "+display.Count(c.GetUnwell())+" not well", "")+
+			choose(c.GetFailed() > 0, ", "+display.Count(c.GetFailed())+" FAILED", "")+
+			choose(c.GetUnwell()+c.GetFailed() > 0, "; see: tgctl ps", ""))
 	}
 }

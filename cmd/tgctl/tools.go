@@ -69,7 +69,7 @@ func (a *app) listTools(ctx context.Context, c *client.Client, server string, wa
 		none = "No list of the server " + string(display.Name(server)) + " was seen yet."
 	}
 	if waiting {
-		pins = those(pins, waits)
+		pins = filter(pins, waits)
 	}
 	return printList(a, pins, nil, none, a.toolsTable)
 }
@@ -87,13 +87,13 @@ func (a *app) toolsTable(pins []*pb.Pin) *display.Table {
 		if several {
 			row = append(row, shortDigest(p.GetRef().GetLaunch()))
 		}
-		name := display.Name(p.GetRef().GetName()) + either(pinKind(p) != "tool", " ("+display.Safe(pinKind(p))+")", "")
+		name := display.Name(p.GetRef().GetName()) + choose(pinKind(p) != "tool", " ("+display.Safe(pinKind(p))+")", "")
 		state, since := display.Safe("accepted"), p.GetSince()
 		if waits(p) {
-			state, since = either(p.GetHeld(), "waits", "let through"), cmp.Or(p.GetNoticed(), since)
+			state, since = choose(p.GetHeld(), "waits", "let through"), cmp.Or(p.GetNoticed(), since)
 		}
 		t.Add(append(row, name, state, display.Span(a.now().Sub(since.AsTime())))...)
-		t.Note(either(waits(p), reasonText(p)+"; see: tgctl tools diff "+shellName(p), ""))
+		t.Note(choose(waits(p), reasonText(p)+"; see: tgctl tools diff "+shellName(p), ""))
 		for _, s := range p.GetSmells() {
 			t.Note(smellText(s))
 		}
@@ -132,8 +132,8 @@ func reasonText(p *pb.Pin) display.Safe {
 
 // smellText says what is suspicious about a definition.
 func smellText(s *pb.Smell) display.Safe {
-	return display.Text(s.GetWhat()) + either(s.GetQuote() != "", ": \""+display.Text(s.GetQuote())+"\"", "") +
-		either(s.GetWhere() != "", ", in "+display.Name(s.GetWhere()), "")
+	return display.Text(s.GetWhat()) + choose(s.GetQuote() != "", ": \""+display.Text(s.GetQuote())+"\"", "") +
+		choose(s.GetWhere() != "", ", in "+display.Name(s.GetWhere()), "")
 }
 
 // shellName returns the name of a pin, quoted for a shell if necessary.

@@ -143,7 +143,7 @@ func (a *app) acceptTools(ctx context.Context, c *client.Client, pins []*pb.Pin)
 		}
 	}
 	if !a.asJSON {
-		a.say("Agents get to see it when they list the tools again. A later change waits again.")
+		a.printMessage("Agents get to see it when they list the tools again. A later change waits again.")
 	}
 	return nil
 }

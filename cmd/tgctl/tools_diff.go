@@ -73,7 +73,7 @@ func onePin(ctx context.Context, c *client.Client, name string, which *pinChoice
 	if err != nil {
 		return nil, err
 	}
-	if waiting := those(pins, waits); len(waiting) > 0 {
+	if waiting := filter(pins, waits); len(waiting) > 0 {
 		pins = waiting
 	}
 	if len(pins) > 1 {
@@ -89,7 +89,7 @@ func pinsNamed(ctx context.Context, c *client.Client, name string, which *pinCho
 	if err != nil {
 		return nil, err
 	}
-	found := those(pins, func(p *pb.Pin) bool { return isPinTyped(p, name) && which.matches(p) })
+	found := filter(pins, func(p *pb.Pin) bool { return isPinTyped(p, name) && which.matches(p) })
 	if len(found) == 0 {
 		return nil, &hintError{fmt.Errorf("%s: %w", name, client.ErrNotFound), "See what was seen: tgctl tools"}
 	}
@@ -113,10 +113,10 @@ func (a *app) showDiff(d *pb.PinDiff) error {
 	p := d.GetPin()
 	s := &sheet{}
 	s.add(pinKind(p), pinName(p))
-	s.add("state", either(waits(p), "waits for you: "+reasonText(p)+either(p.GetHeld(), "", "; it is let through meanwhile"), "accepted"))
+	s.add("state", choose(waits(p), "waits for you: "+reasonText(p)+choose(p.GetHeld(), "", "; it is let through meanwhile"), "accepted"))
 	s.add("but", each(p.GetSmells(), smellText)...)
-	by := either(p.GetDecider() != "", ", by "+display.Text(p.GetDecider()), ", at first sight")
-	s.add("accepted", either(p.GetSince() != nil, a.moment(p.GetSince())+by, ""))
+	by := choose(p.GetDecider() != "", ", by "+display.Text(p.GetDecider()), ", at first sight")
+	s.add("accepted", choose(p.GetSince() != nil, a.moment(p.GetSince())+by, ""))
 	s.add("noticed", a.moment(p.GetNoticed()))
 	s.add("launch", display.Name(p.GetRef().GetLaunch()))
 	s.add("digest", display.Safe(cmp.Or(hex.EncodeToString(p.GetWaiting()), hex.EncodeToString(p.GetAccepted()))))
@@ -129,7 +129,7 @@ func (a *app) showDiff(d *pb.PinDiff) error {
 		return err
 	}
 	if waits(p) {
-		a.say("\nAccept it with: tgctl tools accept %s --definition %s", shellName(p), shortDigest(hex.EncodeToString(p.GetWaiting())))
+		a.printMessage("\nAccept it with: tgctl tools accept %s --definition %s", shellName(p), shortDigest(hex.EncodeToString(p.GetWaiting())))
 	}
 	return nil
 }

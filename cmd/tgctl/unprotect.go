@@ -59,7 +59,7 @@ until their agent starts them anew.`,
 func (a *app) unprotect(ctx context.Context, agents []string, all bool) error {
 	c, err := a.dial(ctx)
 	if err != nil {
-		a.say("tgctl: %s\nThe lines are taken out by what stands in the files. A daemon that knows of the\nprotection puts them in again when it is started: unprotect once more then.", display.Lines(err.Error()))
+		a.printMessage("tgctl: %s\nThe lines are taken out by what stands in the files. A daemon that knows of the\nprotection puts them in again when it is started: unprotect once more then.", display.Lines(err.Error()))
 	} else {
 		defer c.Close()
 	}
@@ -77,21 +77,21 @@ func (a *app) unprotect(ctx context.Context, agents []string, all bool) error {
 	for _, name := range agents {
 		mine := slices.DeleteFunc(slices.Clone(kept), func(p *pb.Protection) bool { return p.GetAgent() != name })
 		if i := slices.IndexFunc(sessions, func(s *pb.Session) bool { return s.GetSpec().GetAgent() == name }); i >= 0 && len(mine) > 0 {
-			a.say("tgctl: %s: left alone: a wrap of it runs (process %d) and counts on it; unprotect it when that has ended", safe(name), sessions[i].GetPid())
+			a.printMessage("tgctl: %s: left alone: a wrap of it runs (process %d) and counts on it; unprotect it when that has ended", safe(name), sessions[i].GetPid())
 			failed = true
 			continue
 		}
 		did, err := a.unprotectOne(ctx, c, name, mine)
 		touched = touched || did
 		if err != nil {
-			a.say("tgctl: %s: %s", safe(name), safe(err.Error()))
+			a.printMessage("tgctl: %s: %s", safe(name), safe(err.Error()))
 			failed = true
 		} else if !did && !all {
-			a.say("%s is not protected", safe(name))
+			a.printMessage("%s is not protected", safe(name))
 		}
 	}
 	if all && !touched && !failed {
-		a.say("no agent is protected")
+		a.printMessage("no agent is protected")
 	}
 	if failed {
 		return &exitError{code: exitFailed}
@@ -121,7 +121,7 @@ func (a *app) unprotectOne(ctx context.Context, c *client.Client, name string, k
 			a.printUnwrapped(f.GetPath(), agentconf.Report{State: agentconf.State(f.GetState()), Notes: f.GetNotes()})
 		}
 		if n := out.GetAttached(); n > 0 {
-			a.say("%s, governed, until the agent is started anew", plural(n, "server of "+safe(name)+" runs on", "servers of "+safe(name)+" run on"))
+			a.printMessage("%s, governed, until the agent is started anew", plural(n, "server of "+safe(name)+" runs on", "servers of "+safe(name)+" run on"))
 		}
 	}
 	if len(kept) > 0 {
@@ -145,7 +145,7 @@ func (a *app) unprotectByText(name string) (bool, error) {
 	did := false
 	var failed []error
 	for _, path := range agent.Files(env) {
-		if !agentconf.Concerned(path) {
+		if !agentconf.NeedsUnwrap(path) {
 			continue
 		}
 		did = true

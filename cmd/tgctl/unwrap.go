@@ -90,12 +90,12 @@ func (a *app) unwrap(ctx context.Context, paths []string, known bool) error {
 		if err != nil {
 			return err
 		}
-		if known && !agentconf.Concerned(full) {
+		if known && !agentconf.NeedsUnwrap(full) {
 			continue
 		}
 		touched++
 		if agent := protected[full]; agent != "" {
-			a.say("tgctl: %s: left alone: %s is protected; `tgctl unprotect %s` puts it back", safe(full), safe(agent), safe(agent))
+			a.printMessage("tgctl: %s: left alone: %s is protected; `tgctl unprotect %s` puts it back", safe(full), safe(agent), safe(agent))
 			if !known {
 				failed++
 			}
@@ -103,11 +103,11 @@ func (a *app) unwrap(ctx context.Context, paths []string, known bool) error {
 		}
 		if err := a.unwrapFile(full); err != nil {
 			failed++
-			a.say("tgctl: %s: %s", safe(full), safe(err.Error()))
+			a.printMessage("tgctl: %s: %s", safe(full), safe(err.Error()))
 		}
 	}
 	if touched == 0 {
-		a.say("nothing of ours is in any file that the known agents read from here, or that a wrap has rewritten")
+		a.printMessage("nothing of ours is in any file that the known agents read from here, or that a wrap has rewritten")
 	}
 	if failed > 0 {
 		return &exitError{code: exitFailed}

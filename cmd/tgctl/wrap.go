@@ -83,7 +83,7 @@ failed, 126 when COMMAND cannot be run, 127 when there is none.`,
 			if o.profile != "" && profileNamed(o.profile) == pb.Profile_PROFILE_UNSPECIFIED {
 				return &usageError{fmt.Errorf("--profile is production or development, not %q", o.profile), cmd.CommandPath()}
 			}
-			a.namedTold = true // namedIsInForce refuses it
+			a.configMismatchChecked = true // namedIsInForce refuses it
 			return a.wrap(cmd, o, args)
 		},
 	}
@@ -101,7 +101,7 @@ func (a *app) wrap(cmd *cobra.Command, o wrapOptions, args []string) error {
 	if err == nil {
 		err = w.run(cmd.Context())
 	}
-	return ours(err)
+	return asWrapError(err)
 }
 
 // flags declares the flags.
@@ -115,7 +115,7 @@ func (o *wrapOptions) flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.dryRun, "dry-run", false, "print what would be changed as a diff, and change nothing")
 	flags.BoolVar(&o.wait, "wait", false, "COMMAND only launches the agent: go on until that and its last server have gone")
 	flags.BoolVar(&o.noWait, "no-wait", false, "end when COMMAND has returned and no server is in use, whatever the agent")
-	flags.DurationVar(&o.waitFor, "wait-for", comeWithin, "where nothing is to be found once COMMAND has returned, wait `DURATION` for a server")
+	flags.DurationVar(&o.waitFor, "wait-for", firstServerTimeout, "where nothing is to be found once COMMAND has returned, wait `DURATION` for a server")
 	flags.BoolVar(&o.adopt, "adopt", false, "govern servers too that are added or changed while the agent runs; implies --rewrite")
 	flags.BoolVar(&o.verbose, "verbose", false, "say each step: daemon, session, files, servers and what they start")
 	flags.BoolVar(&o.version, "version", false, "say which version this is and exit")
@@ -131,9 +131,9 @@ func profileNamed(name string) pb.Profile {
 	return pb.Profile_PROFILE_UNSPECIFIED
 }
 
-// ours gives an error without an exit code the exit code of wrap itself. It adds a hint if
+// asWrapError gives an error without an exit code the exit code of wrap itself. It adds a hint if
 // another session holds the files.
-func ours(err error) error {
+func asWrapError(err error) error {
 	var locked *agentconf.LockedError
 	if errors.As(err, &locked) && !locked.Brief() {
 		err = &hintError{err, "End that session first. To have several at once, use `tgctl protect` in place of wrap."}

@@ -53,7 +53,7 @@ func (w *wrapping) listServers() error {
 	if err := flush(); err != nil {
 		return err
 	}
-	w.say("\n%s of %s would be governed, %d left as found; nothing was changed.",
+	w.printMessage("\n%s of %s would be governed, %d left as found; nothing was changed.",
 		plural(governed, "server", "servers"), w.plan.Agent(), left)
 	return nil
 }

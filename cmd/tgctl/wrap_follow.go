@@ -86,9 +86,9 @@ func (f *follower) look(ctx context.Context, adopt bool) {
 		return // somebody is writing; restoring reports the result
 	}
 	f.stamp = stamp
-	f.note(drift)
+	f.recordDrift(drift)
 	if adopt && len(drift) > 0 {
-		drift = f.takeIn(ctx, drift)
+		drift = f.adoptServers(ctx, drift)
 	}
 	if slices.Equal(drift, f.told) {
 		return
@@ -100,8 +100,8 @@ func (f *follower) look(ctx context.Context, adopt bool) {
 	f.told = drift
 }
 
-// note remembers the ungoverned servers for the end.
-func (f *follower) note(drift []agentconf.Drift) {
+// recordDrift remembers the ungoverned servers for the end.
+func (f *follower) recordDrift(drift []agentconf.Drift) {
 	for _, d := range drift {
 		i := slices.IndexFunc(f.seen, func(have drifted) bool { return have.Drift == d })
 		if i < 0 {
@@ -112,8 +112,8 @@ func (f *follower) note(drift []agentconf.Drift) {
 	}
 }
 
-// takeIn governs the ungoverned servers, and returns those that still are ungoverned.
-func (f *follower) takeIn(ctx context.Context, drift []agentconf.Drift) []agentconf.Drift {
+// adoptServers governs the ungoverned servers, and returns those that still are ungoverned.
+func (f *follower) adoptServers(ctx context.Context, drift []agentconf.Drift) []agentconf.Drift {
 	f.trouble = f.w.plan.Adopt(func(journals []agentconf.Journal) error { return f.amend(ctx, journals, f.told) })
 	f.retry = time.Now().Add(followRetry)
 	left, err := f.w.plan.Drift()
@@ -144,8 +144,8 @@ func (f *follower) amend(ctx context.Context, journals []agentconf.Journal, drif
 	return f.w.session.Amend(ctx, files, past)
 }
 
-// tell reports the servers that were ungoverned.
-func (f *follower) tell() {
+// reportUngoverned reports the servers that were ungoverned.
+func (f *follower) reportUngoverned() {
 	for _, d := range f.seen {
 		id := safe(d.ID)
 		switch {

@@ -29,7 +29,7 @@ func (w *wrapping) makePlan(ctx context.Context) error {
 	plan.OnStep(w.step)
 	w.plan = plan
 	if w.rewrite || w.keep || w.adopt {
-		return plan.Reaches()
+		return plan.CheckUnreached()
 	}
 	paths, err := sock.DefaultPaths(w.getenv)
 	if err != nil {
@@ -61,7 +61,7 @@ func (w *wrapping) readPlan(ctx context.Context) (*agentconf.Plan, error) {
 	}
 	defer c.Close()
 	w.lasting = w.protections(ctx)
-	ctx, cancel := context.WithTimeout(ctx, agentconf.BriefPatience)
+	ctx, cancel := context.WithTimeout(ctx, agentconf.BriefLockTimeout)
 	defer cancel()
 	tick := time.NewTicker(orphanLook)
 	defer tick.Stop()
@@ -91,7 +91,7 @@ func (w *wrapping) protections(ctx context.Context) []*agentconf.Protection {
 		return nil
 	}
 	defer c.Close()
-	kept, err := lasting(ctx, c)
+	kept, err := stablePath(ctx, c)
 	if err != nil {
 		w.detail("what is protected is not known: %v", err)
 	}
@@ -140,7 +140,7 @@ func (w *wrapping) openSession(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.tellSkew() // now, while somebody reads it, and not after the agent has ended
+	w.reportSkew() // now, while somebody reads it, and not after the agent has ended
 	if err := w.plan.Prepare(w.line(status.GetShimSocket())); err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func (w *wrapping) checkConfiguration(ctx context.Context) error {
 // namedIsInForce returns an error if the rules in force are not those of the configuration that
 // the person named. The daemon has its own environment and does not take a file from this one.
 func (w *wrapping) namedIsInForce(inForce string) error {
-	what := w.elsewhere(inForce)
+	what := w.configMismatch(inForce)
 	if what == "" {
 		return nil
 	}

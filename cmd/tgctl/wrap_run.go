@@ -51,7 +51,7 @@ type wrapping struct {
 }
 
 func newWrapping(a *app, o wrapOptions, argv []string) (*wrapping, error) {
-	w := &wrapping{app: a, wrapOptions: o, argv: argv, came: map[string]bool{}, grace: killAfter, step: func(string) {}}
+	w := &wrapping{app: a, wrapOptions: o, argv: argv, came: map[string]bool{}, grace: agentGrace, step: func(string) {}}
 	var err error
 	if w.agent, err = agentconf.AgentFor(o.agent, argv); err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (w *wrapping) env() agentconf.Env {
 		notes = "" // a dry run leaves what a killed writer left
 	}
 	return agentconf.Env{
-		Notes: notes, Home: vars["HOME"], Cwd: w.cwd, Command: w.argv, Config: w.config, Lasting: w.lasting, Socket: w.shimSocket(),
+		Notes: notes, Home: vars["HOME"], Cwd: w.cwd, Command: w.argv, Config: w.config, Protections: w.lasting, Socket: w.shimSocket(),
 		LookupEnv: func(name string) (string, bool) { value, ok := vars[name]; return value, ok },
 	}
 }
@@ -184,7 +184,7 @@ func (w *wrapping) line(socket string) agentconf.Line {
 // drain makes the daemon drain the session.
 func (w *wrapping) drain(ctx context.Context) {
 	if w.follower != nil {
-		w.follower.tell()
+		w.follower.reportUngoverned()
 	}
 	if w.session == nil {
 		return

@@ -13,7 +13,7 @@ import (
 // tell prints a message to the person while the agent has the terminal. The caller must escape
 // arguments from outside.
 func (w *wrapping) tell(format string, args ...any) {
-	w.say("thoughtgate: "+format, args...)
+	w.printMessage("thoughtgate: "+format, args...)
 }
 
 // detail is like tell, but only prints with --verbose.

@@ -57,7 +57,7 @@ func playTgctl(bin string) int {
 	if at == "" {
 		w.step = dieAfter(os.Getenv("TGCTL_TEST_AT"))
 	}
-	return exitCode(ours(w.run(ctx)))
+	return exitCode(asWrapError(w.run(ctx)))
 }
 
 // wrapHouse is a home with one agent's configuration, and a fake daemon.

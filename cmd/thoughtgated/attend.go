@@ -25,10 +25,10 @@ func notify(store *keep.Store, log *slog.Logger, state string) {
 // be lost.
 const checksPerWatchdog = 3
 
-// attend handles the daemon's environment while it runs: it reloads on SIGHUP and, if there is
+// runServiceTasks handles the daemon's environment while it runs: it reloads on SIGHUP and, if there is
 // a watchdog, notifies it as long as the daemon passes its self-check. It runs until ctx ends;
 // wait waits for that.
-func attend(ctx context.Context, d *daemon.Daemon, store *keep.Store, log *slog.Logger) (wait func()) {
+func runServiceTasks(ctx context.Context, d *daemon.Daemon, store *keep.Store, log *slog.Logger) (wait func()) {
 	var tasks sync.WaitGroup
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)

@@ -51,7 +51,7 @@ func runKeeper(o options, args []string, getenv func(string) string, stderr io.W
 		return 0, fmt.Errorf("one keeper serves a user: %w", err)
 	}
 	defer lock.Close()
-	p := keep.Program{Path: os.Args[0], Args: append([]string{os.Args[0]}, daemonArgs(args)...), Env: os.Environ(), Log: log, StopTimeout: endWithin}
+	p := keep.Program{Path: os.Args[0], Args: append([]string{os.Args[0]}, daemonArgs(args)...), Env: os.Environ(), Log: log, StopTimeout: keeperKillTimeout}
 	// The name that this program was called by finds what an update installs in its place, even
 	// if that name is a link which then leads elsewhere.
 	if !filepath.IsAbs(p.Path) {
@@ -70,9 +70,9 @@ func runKeeper(o options, args []string, getenv func(string) string, stderr io.W
 	return keep.Run(p, signals)
 }
 
-// endWithin is how long a daemon may take to end before its keeper kills it: longer than the
+// keeperKillTimeout is how long a daemon may take to end before its keeper kills it: longer than the
 // daemon allows itself, and shorter than launchd allows both.
-const endWithin = stopWithin + 3*time.Second
+const keeperKillTimeout = stopTimeout + 3*time.Second
 
 // launchdSockets returns the sockets that launchd holds for the daemon, none if launchd did not
 // start this process.

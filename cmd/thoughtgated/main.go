@@ -139,7 +139,7 @@ func run(args []string, getenv func(string) string, stdout, stderr io.Writer) in
 // failed prints why the process ends and, if known, how to fix that.
 func failed(stderr io.Writer, err error) int {
 	fmt.Fprintf(stderr, "thoughtgated: %v\n", err)
-	if what := sock.Remedy(err); what != "" {
+	if what := sock.FixForDiskError(err); what != "" {
 		fmt.Fprintf(stderr, "What to do: %s.\n", what)
 	}
 	return exitFailed
@@ -198,9 +198,9 @@ func parse(args []string) (options, error) {
 	return o, nil
 }
 
-// stopWithin is the timeout for ending. It is shorter than that of service managers, which then
+// stopTimeout is the timeout for ending. It is shorter than that of service managers, which then
 // kill. It covers goroutines that hang in a system call and can't be stopped.
-const stopWithin = 15 * time.Second
+const stopTimeout = 15 * time.Second
 
 // serve runs the daemon until a signal or a call ends it. ready reports whether it became
 // ready.
@@ -235,8 +235,8 @@ func serve(o options, getenv func(string) string, stderr io.Writer) (ready bool,
 		Stopping: func() {
 			notify(store, log, sd.SdNotifyStopping)
 			leave()
-			time.AfterFunc(stopWithin, func() {
-				log.Error("the end took too long, and is cut short: something waits for a file system or a program that does not answer; what is on record stays", "limit", stopWithin)
+			time.AfterFunc(stopTimeout, func() {
+				log.Error("the end took too long, and is cut short: something waits for a file system or a program that does not answer; what is on record stays", "limit", stopTimeout)
 				os.Exit(exitFailed)
 			})
 		},
@@ -244,7 +244,7 @@ func serve(o options, getenv func(string) string, stderr io.Writer) (ready bool,
 	if err != nil {
 		return false, err
 	}
-	attended := attend(attending, d, store, log)
+	attended := runServiceTasks(attending, d, store, log)
 	notify(store, log, sd.SdNotifyReady)
 	log.Info("ready", "control", l.paths.ControlSocket(), "activated", l.activated, "version", release)
 	err = d.Run(ctx)

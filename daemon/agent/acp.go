@@ -22,7 +22,7 @@ const (
 
 // acp runs the conversation with an agent that speaks the Agent Client Protocol.
 func (o *run) acp(caller context.Context, conn *wire.Conn) (Result, error) {
-	updates := conn.Subscribe(2*mostSaid, methodUpdate)
+	updates := conn.Subscribe(2*maxPendingUpdates, methodUpdate)
 	defer updates.Close()
 	session, err := o.acpSession(conn)
 	if err != nil {
@@ -54,7 +54,7 @@ func stopped(reason string, raw []byte, ctx context.Context) Result {
 	case reason == "cancelled" && errors.Is(cause, errTimeout):
 		r.Exit, r.Reason = ExitTimeout, "its time was up, and it broke off"
 	case reason == "cancelled" && errors.Is(cause, gate.ErrNotRunning):
-		r.Exit, r.Reason = ExitOurs, daemonEnds
+		r.Exit, r.Reason = ExitInternal, daemonEnds
 	case reason == "cancelled" && cause != nil:
 		r.Exit, r.Reason = ExitCancelled, "cancelled"
 	case reason == "refusal":
@@ -161,19 +161,19 @@ func (o *run) acpPrompt(caller context.Context, conn *wire.Conn, session string)
 	case <-o.ctx.Done():
 	}
 	defer giveUp()
-	late := time.NewTimer(o.patience(caller, cancelGrace))
+	late := time.NewTimer(o.gracePeriod(caller, cancelGrace))
 	defer late.Stop()
 	told, cut := context.WithTimeout(asked, cancelGrace)
 	defer cut()
 	if err := conn.Notify(told, "session/cancel", append(wire.AppendQuote([]byte(`{"sessionId":`), session), '}')); err != nil {
 		return nil, err
 	}
-	o.hasTold()
+	o.failPendingRequests()
 	select {
 	case <-answered:
 		return raw, described(failed)
 	case <-late.C:
-	case <-o.hurry(caller):
+	case <-o.callerLeft(caller):
 	}
 	return nil, context.Cause(o.ctx)
 }
@@ -209,7 +209,7 @@ type update struct {
 func (o *run) update(raw []byte) {
 	var u update
 	if err := json.Unmarshal(raw, &u); err != nil {
-		o.tell(Event{Kind: KindNote, Text: fmt.Sprintf("an update of the agent can't be read: %v", err)})
+		o.sendEvent(Event{Kind: KindNote, Text: fmt.Sprintf("an update of the agent can't be read: %v", err)})
 		return
 	}
 	e := Event{Kind: KindUpdate, Word: u.Update.Kind, Raw: raw}
@@ -233,5 +233,5 @@ func (o *run) update(raw []byte) {
 		}
 		e.Text = strings.Join(steps, "; ")
 	}
-	o.tell(e)
+	o.sendEvent(e)
 }

@@ -33,7 +33,7 @@ const (
 	ExitOK        = 0
 	ExitFailed    = 1   // the agent answered with an error, or ended without an answer
 	ExitTimeout   = 124 // as timeout(1) does
-	ExitOurs      = 125
+	ExitInternal  = 125
 	ExitCancelled = 130 // as a program that SIGINT ended
 )
 

@@ -28,17 +28,17 @@ func (o *run) conclude(answer Result, err, end error, started bool) Result {
 	case errors.Is(cause, errTimeout):
 		return Result{Exit: ExitTimeout, Reason: fmt.Sprintf("no answer in %s", o.timeout)}
 	case errors.Is(cause, gate.ErrNotRunning):
-		return Result{Exit: ExitOurs, Reason: daemonEnds}
+		return Result{Exit: ExitInternal, Reason: daemonEnds}
 	case errors.Is(cause, errClosed):
-		return Result{Exit: ExitOurs, Reason: cause.Error()}
+		return Result{Exit: ExitInternal, Reason: cause.Error()}
 	case cause != nil: // cancelled by its caller
 		return Result{Exit: ExitCancelled, Reason: errCancelled.Error()}
 	case exited != nil:
 		return Result{Exit: max(ExitFailed, exited.State.ExitStatus()), Reason: fmt.Sprintf("it ended without an answer: %s", exited)}
 	case !started && end != nil:
 		return Result{Exit: child.StartExit(end), Reason: end.Error()}
-	case errors.Is(err, errOurs):
-		return Result{Exit: ExitOurs, Reason: err.Error()}
+	case errors.Is(err, errInternal):
+		return Result{Exit: ExitInternal, Reason: err.Error()}
 	case errors.Is(err, wire.ErrClosed) && end != nil:
 		return Result{Exit: ExitFailed, Reason: fmt.Sprintf("no answer: %v", end)}
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// desk holds the requests of a run that wait for their verdicts.
-type desk struct {
+// pendingCalls holds the requests of a run that wait for their verdicts.
+type pendingCalls struct {
 	judge atomic.Pointer[gate.Attachment] // nil before the run has a session
 
 	mu      sync.Mutex // guards the fields below
@@ -25,7 +25,7 @@ type desk struct {
 
 // verdict hands a verdict to the request that waits for it. It does not block: a call gets at
 // most three, one while extensions are asked, one while a person is asked, and the final one.
-func (d *desk) verdict(v gate.Verdict) {
+func (d *pendingCalls) verdict(v gate.Verdict) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if waiting := d.waiting[v.Seq]; waiting != nil {
@@ -33,7 +33,7 @@ func (d *desk) verdict(v gate.Verdict) {
 	}
 }
 
-func (d *desk) enter() (uint64, chan gate.Verdict) {
+func (d *pendingCalls) enter() (uint64, chan gate.Verdict) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.waiting == nil {
@@ -45,7 +45,7 @@ func (d *desk) enter() (uint64, chan gate.Verdict) {
 	return d.last, verdicts
 }
 
-func (d *desk) leave(seq uint64) {
+func (d *pendingCalls) leave(seq uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.waiting, seq)
@@ -84,7 +84,7 @@ func (o *run) judged(ctx context.Context, tool string, arguments []byte) (*permi
 	if err != nil {
 		return nil, err
 	}
-	return o.let(judge, v)
+	return o.parsePermitted(judge, v)
 }
 
 // final waits for the verdict that forwards a submission. A denial is an *errRefused.
@@ -95,26 +95,26 @@ func (o *run) final(ctx context.Context, judge *gate.Attachment, seq uint64, ver
 			switch v.Move {
 			case gate.Ask:
 				if v.Approval != "" { // otherwise extensions are asked, and nobody has to act
-					o.tell(Event{Kind: KindHeld, Tool: tool, Approval: v.Approval, Text: v.Reason})
+					o.sendEvent(Event{Kind: KindHeld, Tool: tool, Approval: v.Approval, Text: v.Reason})
 				}
 				continue
 			case gate.Deny:
-				o.tell(Event{Kind: KindDenied, Tool: tool, Approval: v.Approval, Text: v.Reason})
+				o.sendEvent(Event{Kind: KindDenied, Tool: tool, Approval: v.Approval, Text: v.Reason})
 				return v, &errRefused{said(v)}
 			}
 			return v, nil
 		case <-ctx.Done():
 			judge.Cancel(seq)
 			return gate.Verdict{}, context.Cause(ctx)
-		case <-o.told:
+		case <-o.agentNotified:
 			judge.Cancel(seq)
 			return gate.Verdict{}, o.why()
 		}
 	}
 }
 
-// let parses the arguments of a call that was forwarded.
-func (o *run) let(judge *gate.Attachment, v gate.Verdict) (*permitted, error) {
+// parsePermitted parses the arguments of a call that was forwarded.
+func (o *run) parsePermitted(judge *gate.Attachment, v gate.Verdict) (*permitted, error) {
 	var e wire.Envelope
 	err := wire.Read(v.Line, wire.FromAgent, &e)
 	p := &permitted{seq: v.Seq, edited: v.Replaced, line: v.Line, inspect: v.Inspect}
@@ -123,7 +123,7 @@ func (o *run) let(judge *gate.Attachment, v gate.Verdict) (*permitted, error) {
 		err = invalid(p.arguments.Err())
 	}
 	if err != nil {
-		judge.Outcome(context.WithoutCancel(o.ctx), v.Seq, outcomeFailed)
+		judge.RecordOutcome(context.WithoutCancel(o.ctx), v.Seq, outcomeFailed)
 		return nil, err
 	}
 	return p, nil
@@ -135,10 +135,10 @@ const (
 	outcomeFailed = "tool_error"
 )
 
-// done records the outcome of a forwarded request and notes for the session what the agent is
+// recordOutcome records the outcome of a forwarded request and notes for the session what the agent is
 // about to read. It returns that text: extensions may have rewritten or withheld it. A request
 // that failed is not shown to extensions.
-func (o *run) done(ctx context.Context, p *permitted, text string, err error) (string, error) {
+func (o *run) recordOutcome(ctx context.Context, p *permitted, text string, err error) (string, error) {
 	outcome, heard := outcomeOK, text
 	if err != nil {
 		outcome, heard = outcomeFailed, err.Error()
@@ -147,9 +147,9 @@ func (o *run) done(ctx context.Context, p *permitted, text string, err error) (s
 	inspect := err == nil && p.inspect
 	if heard != "" && !inspect { // a submitted result is heard by the gate itself
 		missing := max(0, len(heard)-mostHeard)
-		judge.Hear(wire.FromServer, "tools/call", resultOf(p.seq, heard[:len(heard)-missing]), uint64(missing))
+		judge.ObserveMessage(wire.FromServer, "tools/call", resultOf(p.seq, heard[:len(heard)-missing]), uint64(missing))
 	}
-	judge.Outcome(context.WithoutCancel(ctx), p.seq, outcome)
+	judge.RecordOutcome(context.WithoutCancel(ctx), p.seq, outcome)
 	if !inspect {
 		return text, err
 	}

@@ -11,16 +11,16 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// errOurs reports a failure of ThoughtGate rather than of the agent.
-var errOurs = errors.New("ThoughtGate could not do its part")
+// errInternal reports a failure of ThoughtGate rather than of the agent.
+var errInternal = errors.New("ThoughtGate could not do its part")
 
-// Handed are the variables that every agent gets, from the caller of the run or from the
+// InheritedVars are the variables that every agent gets, from the caller of the run or from the
 // daemon. Apart from them it gets only what its configuration names.
-var Handed = []string{"PATH", "HOME", "LANG", "TERM", "XDG_RUNTIME_DIR"}
+var InheritedVars = []string{"PATH", "HOME", "LANG", "TERM", "XDG_RUNTIME_DIR"}
 
 // environment returns the environment of the agent's process.
 func (o *run) environment() ([]string, error) {
-	names := slices.Concat(Handed, o.agent.Pass)
+	names := slices.Concat(InheritedVars, o.agent.Pass)
 	for name, value := range o.request.Env {
 		if !slices.Contains(names, name) {
 			return nil, fmt.Errorf("the agent is not given the variable %q; name it under pass in the configuration: %w", name, gate.ErrInvalid)

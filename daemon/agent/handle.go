@@ -51,9 +51,9 @@ func (o *run) handle(ctx context.Context, method string, params []byte) ([]byte,
 		return nil, fault(err)
 	}
 	result, text, err := serve(o, ctx, p)
-	shown, err := o.done(ctx, p, text, err)
+	shown, err := o.recordOutcome(ctx, p, text, err)
 	if err == nil && shown != text {
-		result, err = retold(method, result, shown)
+		result, err = replaceResultText(method, result, shown)
 	}
 	if err != nil {
 		return nil, fault(err)
@@ -61,15 +61,15 @@ func (o *run) handle(ctx context.Context, method string, params []byte) ([]byte,
 	return result, nil
 }
 
-// telling is the member of a result that holds text, for the methods whose results have one.
-var telling = map[string]string{"fs/read_text_file": "content", "terminal/output": "output"}
+// textMember is the member of a result that holds text, for the methods whose results have one.
+var textMember = map[string]string{"fs/read_text_file": "content", "terminal/output": "output"}
 
-// retold returns result with its text replaced.
-func retold(method string, result []byte, text string) ([]byte, error) {
-	if telling[method] == "" {
+// replaceResultText returns result with its text replaced.
+func replaceResultText(method string, result []byte, text string) ([]byte, error) {
+	if textMember[method] == "" {
 		return nil, fmt.Errorf("put what extensions say in the place of the result of %s: it has no text", method)
 	}
-	return rawjson.Set(result, telling[method], wire.AppendQuote(nil, text))
+	return rawjson.Set(result, textMember[method], wire.AppendQuote(nil, text))
 }
 
 // passing are members that belong to the conversation and not to the request: of params, and of

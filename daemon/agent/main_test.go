@@ -64,9 +64,9 @@ func newHouse(t *testing.T) *house {
 		}
 	}
 	c := &config.Config{Path: filepath.Join(dir, "thoughtgate.yaml"), Limits: config.Limits{Runs: 3}, Agents: map[string]*config.Agent{
-		"acp":   {Command: []string{"./fake-acp"}, Protocol: config.ProtocolACP, Timeout: rig.Patience},
-		"deaf":  {Command: []string{"./fake-acp", "deaf"}, Protocol: config.ProtocolACP, Timeout: rig.Patience},
-		"typed": {Command: []string{"./fake-typed"}, Protocol: config.ProtocolTyped, Timeout: rig.Patience, Pass: []string{"KEY"}},
+		"acp":   {Command: []string{"./fake-acp"}, Protocol: config.ProtocolACP, Timeout: rig.Timeout},
+		"deaf":  {Command: []string{"./fake-acp", "deaf"}, Protocol: config.ProtocolACP, Timeout: rig.Timeout},
+		"typed": {Command: []string{"./fake-typed"}, Protocol: config.ProtocolTyped, Timeout: rig.Timeout, Pass: []string{"KEY"}},
 	}}
 	h := &house{t: t, dir: dir, profile: gate.Production}
 	h.Runs = New(Options{
@@ -204,7 +204,7 @@ func (h *house) outcomes() (all []string) {
 // until waits for something that should happen soon.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(rig.Patience); !holds(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(rig.Timeout); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%s never came", what)
 		}

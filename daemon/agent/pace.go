@@ -10,8 +10,8 @@ import (
 // Limits of an agent's messages that were not passed on yet. Past either, its output is not
 // read, so that its pipe fills and it blocks.
 const (
-	mostSaid      = 64
-	mostSaidBytes = 1 << 20
+	maxPendingUpdates = 64
+	mostSaidBytes     = 1 << 20
 )
 
 // paced is a dialect that stops decoding while too many messages wait to be passed on. It slows
@@ -52,7 +52,7 @@ func (p *paced) Decode(frame []byte, m *wire.Message) error {
 	p.latest = len(m.Body)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for !p.over && p.n > 0 && (p.n >= mostSaid || p.bytes+p.latest > mostSaidBytes) {
+	for !p.over && p.n > 0 && (p.n >= maxPendingUpdates || p.bytes+p.latest > mostSaidBytes) {
 		p.room.Wait()
 	}
 	p.n, p.bytes = p.n+1, p.bytes+p.latest

@@ -111,7 +111,7 @@ func TestPace(t *testing.T) {
 		frame := []byte(`{"type":"stream","id":"a","delta":"x"}`)
 		go func() {
 			defer close(done)
-			for range mostSaid + 20 {
+			for range maxPendingUpdates + 20 {
 				var m wire.Message
 				if err := p.Decode(frame, &m); err != nil {
 					t.Error(err)
@@ -126,19 +126,19 @@ func TestPace(t *testing.T) {
 			p.dropped() // the last one was not counted
 		}()
 		synctest.Wait()
-		if read != mostSaid {
-			t.Errorf("read %d, want %d", read, mostSaid)
+		if read != maxPendingUpdates {
+			t.Errorf("read %d, want %d", read, maxPendingUpdates)
 		}
 		for range 10 {
 			p.passed([]byte(`"x"`))
 		}
 		synctest.Wait()
-		if read != mostSaid+10 {
-			t.Errorf("read %d, want %d", read, mostSaid+10)
+		if read != maxPendingUpdates+10 {
+			t.Errorf("read %d, want %d", read, maxPendingUpdates+10)
 		}
 		end()
 		<-done
-		if p.n != mostSaid+9 || p.bytes != 3*(mostSaid+9) {
+		if p.n != maxPendingUpdates+9 || p.bytes != 3*(maxPendingUpdates+9) {
 			t.Errorf("%d messages of %d bytes are taken to be waiting", p.n, p.bytes)
 		}
 	})

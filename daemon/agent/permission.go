@@ -45,16 +45,16 @@ func (o *run) permission(ctx context.Context, params []byte) ([]byte, error) {
 		return nil, fault(err)
 	case p.edited:
 		why := "a permission can't be given for other arguments than the agent's"
-		o.tell(Event{Kind: KindDenied, Tool: "permission/" + kind, Text: why})
-		_, _ = o.done(ctx, p, "", errors.New(why)) // it returns the same error
+		o.sendEvent(Event{Kind: KindDenied, Tool: "permission/" + kind, Text: why})
+		_, _ = o.recordOutcome(ctx, p, "", errors.New(why)) // it returns the same error
 		return chosen(options, rejectOnce), nil
 	}
 	outcome := chosen(options, allowOnce)
 	if string(outcome) == string(cancelledOutcome) {
 		err = fmt.Errorf("the agent offers no %s", allowOnce)
-		o.tell(Event{Kind: KindNote, Text: fmt.Sprintf("a permission for %s could not be given: %v", kind, err)})
+		o.sendEvent(Event{Kind: KindNote, Text: fmt.Sprintf("a permission for %s could not be given: %v", kind, err)})
 	}
-	if _, inspected := o.done(ctx, p, "", err); err == nil && inspected != nil {
+	if _, inspected := o.recordOutcome(ctx, p, "", err); err == nil && inspected != nil {
 		return chosen(options, rejectOnce), nil // an extension has withheld it
 	}
 	return outcome, nil

@@ -24,8 +24,8 @@ const (
 	// leaveGrace is how long an agent may take to exit after its input has ended, cancelGrace
 	// how long it may take to answer after it was told to cancel.
 	leaveGrace, cancelGrace = 5 * time.Second, 5 * time.Second
-	// hurried replaces both when the daemon ends or the caller has left.
-	hurried = 500 * time.Millisecond
+	// shortGracePeriod replaces both when the daemon ends or the caller has left.
+	shortGracePeriod = 500 * time.Millisecond
 	// lateEvent is how long an event waits for the caller once the run must end.
 	lateEvent = time.Second
 )
@@ -44,18 +44,18 @@ type run struct {
 	began   time.Time
 	launch  string
 
-	ctx    context.Context // ends when the run must end; the cause says why
-	stop   context.CancelCauseFunc
-	told   chan struct{} // closed when the run ends and the agent has been told so, if possible
-	tells  sync.Once     // closes told
-	events chan<- Event
-	deaf   atomic.Bool // nobody reads events any more
+	ctx             context.Context // ends when the run must end; the cause says why
+	stop            context.CancelCauseFunc
+	agentNotified   chan struct{} // closed when the run ends and the agent has been told so, if possible
+	tells           sync.Once     // closes told
+	events          chan<- Event
+	eventsAbandoned atomic.Bool // nobody reads events any more
 
 	process *supervise.Process[*wire.Conn]
 	pace    *paced
 	bad     atomic.Int64 // invalid messages received
 
-	desk      desk // where the agent's requests are judged
+	desk      pendingCalls // where the agent's requests are judged
 	terminals terminals
 }
 
@@ -68,7 +68,7 @@ func newRun(r *Runs, c *config.Config, a *config.Agent, q Request, events chan<-
 	rand.Read(id[:])
 	o := &run{
 		runs: r, request: q, agent: a, session: hex.EncodeToString(id[:]), events: events, began: time.Now(),
-		timeout: a.Timeout, told: make(chan struct{}),
+		timeout: a.Timeout, agentNotified: make(chan struct{}),
 	}
 	if q.Timeout > 0 {
 		o.timeout = q.Timeout
@@ -146,13 +146,13 @@ func (o *run) dropped(reason string, frame []byte) {
 		return
 	}
 	o.runs.options.Logger.Warn("an agent wrote what is no message for us", "agent", o.request.Name, "run", o.id, "reason", reason, "bytes", len(frame))
-	o.tell(Event{Kind: KindNote, Text: fmt.Sprintf("it wrote a line that is no message for us (%s); it is left out, and so are others like it", reason)})
+	o.sendEvent(Event{Kind: KindNote, Text: fmt.Sprintf("it wrote a line that is no message for us (%s); it is left out, and so are others like it", reason)})
 }
 
-// tell sends an event. It blocks until the caller reads it, but not much longer than the run
+// sendEvent sends an event. It blocks until the caller reads it, but not much longer than the run
 // lasts.
-func (o *run) tell(e Event) {
-	if o.deaf.Load() {
+func (o *run) sendEvent(e Event) {
+	if o.eventsAbandoned.Load() {
 		return
 	}
 	select {
@@ -165,7 +165,7 @@ func (o *run) tell(e Event) {
 	select {
 	case o.events <- e:
 	case <-late.C:
-		o.deaf.Store(true)
+		o.eventsAbandoned.Store(true)
 	}
 }
 
@@ -201,7 +201,7 @@ func (o *run) run(ctx context.Context) Result {
 	hush()
 	work.Wait()
 	if n := o.bad.Load(); n > 1 {
-		o.tell(Event{Kind: KindNote, Text: fmt.Sprintf("%d lines that were no messages for us were left out", n)})
+		o.sendEvent(Event{Kind: KindNote, Text: fmt.Sprintf("%d lines that were no messages for us were left out", n)})
 	}
 	return o.conclude(answer, err, end, started)
 }
@@ -217,7 +217,7 @@ func (o *run) begin() (Session, error) {
 		return nil, fmt.Errorf("open a session: %w", err)
 	}
 	o.desk.judge.Store(s.Judge())
-	o.tell(Event{Kind: KindStarted, ID: o.id, Session: o.session, PID: pid})
+	o.sendEvent(Event{Kind: KindStarted, ID: o.id, Session: o.session, PID: pid})
 	return s, nil
 }
 
@@ -231,25 +231,25 @@ func (o *run) converse(caller context.Context, conn *wire.Conn) (Result, error) 
 // leave ends the process: it closes the input and, after a grace period, kills the process. The
 // error is that of a process that ended by itself.
 func (o *run) leave(caller context.Context, conn *wire.Conn, kill func(), ended <-chan error) error {
-	o.hasTold()
+	o.failPendingRequests()
 	if conn != nil {
 		conn.Close()
-		timer := time.NewTimer(o.patience(caller, leaveGrace))
+		timer := time.NewTimer(o.gracePeriod(caller, leaveGrace))
 		defer timer.Stop()
 		select {
 		case err := <-ended:
 			return err
 		case <-timer.C:
-		case <-o.hurry(caller):
+		case <-o.callerLeft(caller):
 		}
 	}
 	kill()
 	return <-ended
 }
 
-// hasTold lets the agent's pending requests fail. They must not fail earlier: an agent that
+// failPendingRequests lets the agent's pending requests fail. They must not fail earlier: an agent that
 // learned of them before it was told to stop would continue its turn.
-func (o *run) hasTold() { o.tells.Do(func() { close(o.told) }) }
+func (o *run) failPendingRequests() { o.tells.Do(func() { close(o.agentNotified) }) }
 
 // why returns the reason for failing a request after told was closed. An agent that answered
 // the prompt with requests pending has ended its turn itself.
@@ -260,16 +260,16 @@ func (o *run) why() error {
 	return errOver
 }
 
-// patience returns d, or less if nobody waits for the run.
-func (o *run) patience(caller context.Context, d time.Duration) time.Duration {
+// gracePeriod returns d, or less if nobody waits for the run.
+func (o *run) gracePeriod(caller context.Context, d time.Duration) time.Duration {
 	if caller.Err() != nil || errors.Is(context.Cause(o.ctx), gate.ErrNotRunning) {
-		return hurried
+		return shortGracePeriod
 	}
 	return d
 }
 
-// hurry returns a channel that is closed when the caller leaves while its run is being ended.
-func (o *run) hurry(caller context.Context) <-chan struct{} {
+// callerLeft returns a channel that is closed when the caller leaves while its run is being ended.
+func (o *run) callerLeft(caller context.Context) <-chan struct{} {
 	if caller.Err() != nil {
 		return nil // patience has taken this into account
 	}
@@ -283,10 +283,10 @@ func (o *run) passStderr(quiet context.Context) {
 	for _, ctx := range []context.Context{quiet, quiet} { // in the second pass quiet has ended
 		for line := range o.process.Tail().Follow(ctx, last) {
 			if missed := line.Number - last - 1; missed > 0 {
-				o.tell(Event{Kind: KindNote, Text: fmt.Sprintf("%d lines of its standard error came too fast and are left out", missed)})
+				o.sendEvent(Event{Kind: KindNote, Text: fmt.Sprintf("%d lines of its standard error came too fast and are left out", missed)})
 			}
 			last = line.Number
-			o.tell(Event{Kind: KindStderr, Text: line.Text})
+			o.sendEvent(Event{Kind: KindStderr, Text: line.Text})
 		}
 	}
 }

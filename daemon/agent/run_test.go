@@ -203,7 +203,7 @@ func TestFleetAndLimit(t *testing.T) {
 	}
 	h.Close()
 	for range 3 {
-		if s := <-ended; s.Exit != ExitOurs || s.Reason != daemonEnds {
+		if s := <-ended; s.Exit != ExitInternal || s.Reason != daemonEnds {
 			t.Errorf("exit %d (%s)", s.Exit, s.Reason)
 		}
 	}

@@ -209,7 +209,7 @@ func (o *run) waitForTerminal(ctx context.Context, t *terminal) ([]byte, string,
 		return []byte(t.exitStatus()), "", nil
 	case <-ctx.Done():
 		return nil, "", context.Cause(ctx)
-	case <-o.told:
+	case <-o.agentNotified:
 		return nil, "", o.why()
 	}
 }

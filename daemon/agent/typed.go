@@ -39,14 +39,14 @@ func (o *run) typed(conn *wire.Conn) (Result, error) {
 		o.pace.passed(part)
 		if text := textOf(part); text != "" {
 			said = true
-			o.tell(Event{Kind: KindText, Text: text})
+			o.sendEvent(Event{Kind: KindText, Text: text})
 		} else {
-			o.tell(Event{Kind: KindUpdate, Word: "delta", Raw: part})
+			o.sendEvent(Event{Kind: KindUpdate, Word: "delta", Raw: part})
 		}
 	}
 	result := stream.Result()
 	if text := textOf(result); text != "" && !said {
-		o.tell(Event{Kind: KindText, Text: text})
+		o.sendEvent(Event{Kind: KindText, Text: text})
 	}
 	return Result{Raw: result}, nil
 }

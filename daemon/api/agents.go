@@ -57,11 +57,11 @@ func (v *agentsService) Run(req *pb.RunAgentRequest, stream grpc.ServerStreaming
 	defer running.Wait()
 	var unsent error
 	id := "" // no caller is recorded while id is empty
-	defer func() { v.note(id, proc.Process{}) }()
+	defer func() { v.setRunCaller(id, proc.Process{}) }()
 	for e := range events {
 		if e.Kind == agent.KindStarted {
 			id = e.ID
-			v.note(id, line[0])
+			v.setRunCaller(id, line[0])
 		}
 		if unsent == nil {
 			if unsent = stream.Send(runEventTo(e)); unsent != nil {
@@ -80,8 +80,8 @@ func (v *agentsService) Run(req *pb.RunAgentRequest, stream grpc.ServerStreaming
 	}}})
 }
 
-// note records the caller of a run; the zero Process removes the run.
-func (v *agentsService) note(id string, caller proc.Process) {
+// setRunCaller records the caller of a run; the zero Process removes the run.
+func (v *agentsService) setRunCaller(id string, caller proc.Process) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if caller == (proc.Process{}) {

@@ -133,10 +133,10 @@ type caller struct {
 	known  bool         // it passed a check on this connection before, and may hide its memory since
 }
 
-// look inspects the calling process. All the information is about one process, which is still
+// inspectCaller inspects the calling process. All the information is about one process, which is still
 // alive: a caller that has ended proves nothing. If look fails, it returns what it could see with
 // the error.
-func look(ctx context.Context) (*caller, error) {
+func inspectCaller(ctx context.Context) (*caller, error) {
 	info, err := infoOf(ctx)
 	if err != nil {
 		return &caller{}, err
@@ -222,7 +222,7 @@ func (c *caller) who() string {
 // may not, nor any process below one (SECURITY.md, level watch). A refusal is recorded. With the
 // returned context, each record that names the caller includes what the kernel showed about it.
 func (s *Server) decider(ctx context.Context, what string) (context.Context, string, error) {
-	c, err := look(ctx)
+	c, err := inspectCaller(ctx)
 	why := ""
 	if err != nil {
 		why = err.Error()
@@ -233,14 +233,14 @@ func (s *Server) decider(ctx context.Context, what string) (context.Context, str
 		s.refused(ctx, c, what, why)
 		return ctx, "", fmt.Errorf("%s: %w", what, err)
 	}
-	if err := passes(ctx, c); err != nil {
+	if err := markCallerPassed(ctx, c); err != nil {
 		return ctx, "", err
 	}
 	return gate.WithCaller(ctx, c.who(), c.seen), c.who(), nil
 }
 
-// passes notes on the connection that the caller passed a check.
-func passes(ctx context.Context, c *caller) error {
+// markCallerPassed notes on the connection that the caller passed a check.
+func markCallerPassed(ctx context.Context, c *caller) error {
 	info, err := infoOf(ctx)
 	if err != nil {
 		return err
@@ -257,7 +257,7 @@ func (s *Server) atTerminal(ctx context.Context, what string) (context.Context, 
 	if err != nil {
 		return ctx, "", err
 	}
-	c, err := look(ctx)
+	c, err := inspectCaller(ctx)
 	if err == nil && c.TTY == "" {
 		s.refused(ctx, c, what, "it has no terminal")
 		err = fmt.Errorf("%w to a program without a terminal", gate.ErrForbidden)

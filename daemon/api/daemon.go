@@ -133,8 +133,8 @@ func (v daemonService) Metrics(_ context.Context, req *pb.MetricsRequest) (*pb.M
 	return resp, err
 }
 
-// answerFirst is the delay before the daemon stops, so that the answer gets out.
-const answerFirst = 50 * time.Millisecond
+// stopDelay is the delay before the daemon stops, so that the answer gets out.
+const stopDelay = 50 * time.Millisecond
 
 func (v daemonService) Stop(ctx context.Context, req *pb.StopRequest) (*pb.StopResponse, error) {
 	_, by, err := v.s.decider(ctx, "stopping the daemon")
@@ -145,7 +145,7 @@ func (v daemonService) Stop(ctx context.Context, req *pb.StopRequest) (*pb.StopR
 		return &pb.StopResponse{}, nil
 	}
 	v.s.Logger.Info("asked to stop", "by", by)
-	time.AfterFunc(answerFirst, v.s.Stop)
+	time.AfterFunc(stopDelay, v.s.Stop)
 	return &pb.StopResponse{}, nil
 }
 

@@ -54,7 +54,7 @@ func toStatus(err error) error {
 	for _, r := range reasons {
 		if errors.Is(err, r.err) {
 			e := client.NewError(r.reason, err.Error())
-			var locked *presence.Locked
+			var locked *presence.LockedOutError
 			if errors.As(err, &locked) {
 				return e.WithUntil(locked.Until)
 			}

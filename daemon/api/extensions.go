@@ -25,8 +25,8 @@ type Extensions interface {
 	List() []extension.View
 	Get(name string) (extension.View, error)
 	Look(dir string) (*extension.Candidate, error)
-	Install(ctx context.Context, dir string, digest []byte, by extension.By) (*extension.View, error)
-	Remove(ctx context.Context, name string, purge bool, by extension.By) (extension.Kept, error)
+	Install(ctx context.Context, dir string, digest []byte, by extension.Actor) (*extension.View, error)
+	Remove(ctx context.Context, name string, purge bool, by extension.Actor) (extension.Kept, error)
 	Invoke(ctx context.Context, extension, command string, args []string, sink func(protocol.Event)) (exit int, err error)
 	Config(ctx context.Context, name string) ([]extension.Setting, error)
 	SetConfig(ctx context.Context, name, key, value string) error
@@ -115,15 +115,15 @@ func (v extensionsService) Remove(ctx context.Context, req *pb.RemoveExtensionRe
 }
 
 // byWhom returns who did something. ctx must be that of decider.
-func byWhom(ctx context.Context, who, surface string) extension.By {
-	return extension.By{Decider: who, Surface: surfaceOf(ctx, who, surface), Peer: gate.PeerOf(ctx, who)}
+func byWhom(ctx context.Context, who, surface string) extension.Actor {
+	return extension.Actor{Decider: who, Surface: surfaceOf(ctx, who, surface), Peer: gate.PeerOf(ctx, who)}
 }
 
 // Invoke requires a caller that may decide: a command may loosen what its extension denies.
 func (v extensionsService) Invoke(req *pb.InvokeRequest, stream grpc.ServerStreamingServer[pb.InvokeEvent]) error {
 	ctx, who, err := v.s.decider(stream.Context(), fmt.Sprintf("running the command %q of the extension %q", req.GetCommand(), req.GetName()))
 	if err == nil {
-		err = v.s.told(ctx, who, "commanded", req.GetName(), req.GetCommand())
+		err = v.s.recordExtensionChange(ctx, who, "commanded", req.GetName(), req.GetCommand())
 	}
 	if err != nil {
 		return err
@@ -133,10 +133,10 @@ func (v extensionsService) Invoke(req *pb.InvokeRequest, stream grpc.ServerStrea
 	})
 }
 
-// told records that a person ran a command of an extension or set one of its values, by which the
+// recordExtensionChange records that a person ran a command of an extension or set one of its values, by which the
 // extension may forward more. It records the name of the command or key, not the content. ctx must
 // be that of decider.
-func (s *Server) told(ctx context.Context, who, verdict, name, what string) error {
+func (s *Server) recordExtensionChange(ctx context.Context, who, verdict, name, what string) error {
 	if _, err := s.Extensions.Get(name); err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (v extensionsService) SetConfig(ctx context.Context, req *pb.SetExtensionCo
 	if err != nil {
 		return nil, err
 	}
-	if err := v.s.told(ctx, who, "configured", req.GetName(), req.GetKey()); err != nil {
+	if err := v.s.recordExtensionChange(ctx, who, "configured", req.GetName(), req.GetKey()); err != nil {
 		return nil, err
 	}
 	if err := v.s.Extensions.SetConfig(ctx, req.GetName(), req.GetKey(), req.GetValue()); err != nil {

@@ -208,17 +208,17 @@ func (n *notebook) Record(_ context.Context, r *record.Record, _ []byte, _ []str
 func TestToldIsRecorded(t *testing.T) {
 	n := &notebook{}
 	s := New(Config{Extensions: &fakeExtensions{views: []extension.View{{Name: "notes"}}}, Recorder: n})
-	if err := s.told(t.Context(), "me", "configured", "nobody", "key"); !errors.Is(err, gate.ErrNotFound) {
+	if err := s.recordExtensionChange(t.Context(), "me", "configured", "nobody", "key"); !errors.Is(err, gate.ErrNotFound) {
 		t.Errorf("got %v", err)
 	}
-	if err := s.told(t.Context(), "me", "configured", "notes", "key"); err != nil {
+	if err := s.recordExtensionChange(t.Context(), "me", "configured", "notes", "key"); err != nil {
 		t.Error(err)
 	}
 	if got := fmt.Sprint(n.kept); got != `[extension configured notes "key" by me]` {
 		t.Errorf("on record: %s", got)
 	}
 	n.err = errors.New("the disk is full")
-	if err := s.told(t.Context(), "me", "commanded", "notes", "flush"); !errors.Is(err, n.err) {
+	if err := s.recordExtensionChange(t.Context(), "me", "commanded", "notes", "flush"); !errors.Is(err, n.err) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -57,7 +57,7 @@ type Config struct {
 	Policies   Policies
 	Pins       *pin.Book
 	Trust      *trust.Book
-	Handed     *handover.Book
+	Handed     *handover.Registry
 	Stages     Stages
 	Guard      *protect.Guard
 	Presence   *presence.Guard

@@ -102,7 +102,7 @@ func sendEvents(ctx context.Context, opened *session.Session, stream grpc.Server
 // grants.
 func (v sessionsService) outside(ctx context.Context) error {
 	const what = "a session within another"
-	c, err := look(ctx)
+	c, err := inspectCaller(ctx)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (v sessionsService) outside(ctx context.Context) error {
 	// daemon does so before that daemon knows when the killed one ran.
 	why := v.s.below(c, true)
 	if why == "" {
-		return passes(ctx, c)
+		return markCallerPassed(ctx, c)
 	}
 	v.s.refused(ctx, c, what, why)
 	return fmt.Errorf("%s: %w to an agent, and %s; open it from a terminal that the agent did not start", what, gate.ErrForbidden, why)

@@ -31,17 +31,17 @@ func (q *Queue) Ask(ctx context.Context, asked *gate.Question) (gate.Held, error
 		if a.e.q.Subject != asked.Subject || !covers(a.e.q.Facts, gate.NotInTheCall(asked.Facts)) {
 			return nil, fmt.Errorf("it was asked about as %s, and since then it, or what asks about it, has changed; repeat the call: %w", a.e.q.ID, gate.ErrChanged)
 		}
-		a.claimed, a.patience = true, parkAfter(asked.Call.Patience)
+		a.claimed, a.parkDelay = true, parkAfter(asked.Call.Patience)
 		return q.hold(a), nil
 	}
 	a = newAsker(asked.Call, q.o.Now())
 	if e := equal(q.ready, asked); e != nil && e.first() == nil { // otherwise a waiting call is about to take it
-		if err := q.give(ctx, e, a); err != nil {
+		if err := q.takeAnswer(ctx, e, a); err != nil {
 			return nil, err
 		}
 		return q.hold(a), nil
 	}
-	if err := q.room(asked.Call); err != nil {
+	if err := q.checkLimits(asked.Call); err != nil {
 		return nil, err
 	}
 	if e := equal(q.open, asked); e != nil {
@@ -50,7 +50,7 @@ func (q *Queue) Ask(ctx context.Context, asked *gate.Question) (gate.Held, error
 			return nil, err
 		}
 		q.join(e, a)
-		q.tell(e)
+		q.notifyWatchers(e)
 		return q.hold(a), nil
 	}
 	if err := q.file(ctx, asked, a); err != nil {
@@ -62,7 +62,7 @@ func (q *Queue) Ask(ctx context.Context, asked *gate.Question) (gate.Held, error
 // file stores a new question with a as its first asker.
 func (q *Queue) file(ctx context.Context, asked *gate.Question, a *asker) error {
 	now := q.o.Now()
-	if err := q.pace(asked.Call.Server, now); err != nil {
+	if err := q.checkBurst(asked.Call.Server, now); err != nil {
 		return err
 	}
 	e := &entry{q: describe(asked, now), done: make(chan struct{}), size: len(asked.Call.Line)}
@@ -71,14 +71,14 @@ func (q *Queue) file(ctx context.Context, asked *gate.Question, a *asker) error 
 		timeout = defaultTimeout
 	}
 	e.due, e.q.Expires = now.Add(timeout), e.q.Created.Add(timeout)
-	e.q.Boot, e.q.Deadline = q.in(timeout)
+	e.q.Boot, e.q.Deadline = q.deadlineAfter(timeout)
 	if err := q.db.AddQuestion(ctx, &e.q); err != nil {
 		return err
 	}
 	e.shorten()
 	q.join(e, a)
 	q.add(e)
-	q.tell(e)
+	q.notifyWatchers(e)
 	if err := q.writeEnds(); err != nil {
 		q.o.Logger.Error("keep the end of a question", "component", "approval", "err", err)
 	}
@@ -88,11 +88,11 @@ func (q *Queue) file(ctx context.Context, asked *gate.Question, a *asker) error 
 // add adds a question to the queue.
 func (q *Queue) add(e *entry) {
 	q.open[e.q.ID] = e
-	q.rouse()
+	q.wakeExpiry()
 }
 
-// rouse makes expire recompute the next deadline.
-func (q *Queue) rouse() {
+// wakeExpiry makes expire recompute the next deadline.
+func (q *Queue) wakeExpiry() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
@@ -176,9 +176,9 @@ func (q *Queue) find(ctx context.Context, c call) (*asker, error) {
 	return a, nil
 }
 
-// room refuses a call past the limits. Every waiting call takes a place, and so does a
+// checkLimits refuses a call past the limits. Every waiting call takes a place, and so does a
 // question that has only parked calls; each place counts the bytes of the call.
-func (q *Queue) room(c *gate.Call) error {
+func (q *Queue) checkLimits(c *gate.Call) error {
 	server, ofServer, all, held := c.Server, 0, 0, int64(0)
 	for _, e := range q.open {
 		places := max(1, e.waiting())
@@ -215,8 +215,8 @@ type burst struct {
 	n     int
 }
 
-// pace refuses a question if too many were created for the server recently.
-func (q *Queue) pace(server string, now time.Time) error {
+// checkBurst refuses a question if too many were created for the server recently.
+func (q *Queue) checkBurst(server string, now time.Time) error {
 	b := q.filed[server]
 	if b == nil || now.Sub(b.since) >= burstSpan {
 		if len(q.filed) >= mostBursts {
@@ -246,11 +246,11 @@ func (a *asker) kept() *store.Asker {
 // asker is one call that a question is about. The queue's mutex guards it.
 type asker struct {
 	call
-	e        *entry
-	since    time.Time        // when it arrived
-	patience time.Duration    // how long it waits before it is parked
-	state    store.AskerState // waits, parked, gone or told
-	claimed  bool             // it was submitted to this daemon
+	e         *entry
+	since     time.Time        // when it arrived
+	parkDelay time.Duration    // how long it waits before it is parked
+	state     store.AskerState // waits, parked, gone or told
+	claimed   bool             // it was submitted to this daemon
 }
 
 const (
@@ -276,7 +276,7 @@ func newAsker(c *gate.Call, now time.Time) *asker {
 		since = now
 	}
 	return &asker{
-		call: call{c.Attachment, c.Seq}, since: since, patience: parkAfter(c.Patience), state: store.AskerWaits, claimed: true,
+		call: call{c.Attachment, c.Seq}, since: since, parkDelay: parkAfter(c.Patience), state: store.AskerWaits, claimed: true,
 	}
 }
 
@@ -308,9 +308,9 @@ func (e *entry) first() *asker {
 	return e.asks[i]
 }
 
-// give assigns the waiting answer of e to a alone. The answer is marked as spent on disk
+// takeAnswer assigns the waiting answer of e to a alone. The answer is marked as spent on disk
 // before a gets it.
-func (q *Queue) give(ctx context.Context, e *entry, a *asker) error {
+func (q *Queue) takeAnswer(ctx context.Context, e *entry, a *asker) error {
 	if q.closed {
 		return errStopping
 	}
@@ -324,24 +324,24 @@ func (q *Queue) give(ctx context.Context, e *entry, a *asker) error {
 		return err
 	}
 	a.state, e.q.Spent = store.AskerTold, true
-	q.unready(e)
-	q.tell(e)
+	q.dropReadyAnswer(e)
+	q.notifyWatchers(e)
 	return nil
 }
 
-// unready removes e from the questions whose answer waits.
-func (q *Queue) unready(e *entry) {
+// dropReadyAnswer removes e from the questions whose answer waits.
+func (q *Queue) dropReadyAnswer(e *entry) {
 	delete(q.ready, e.q.ID)
 	for _, a := range e.asks {
-		q.letGo(a.call)
+		q.forgetCall(a.call)
 	}
 }
 
-// letGo adds c to the calls that may be forgotten, and forgets the oldest if there are
+// forgetCall adds c to the calls that may be forgotten, and forgets the oldest if there are
 // too many.
-func (q *Queue) letGo(c call) {
+func (q *Queue) forgetCall(c call) {
 	q.past = append(q.past, c)
-	if len(q.past) > remembered {
+	if len(q.past) > maxCachedCalls {
 		delete(q.calls, q.past[0])
 		q.past = q.past[1:]
 	}
@@ -354,7 +354,7 @@ func (q *Queue) answer(ctx context.Context, a *asker) (gate.Answer, error) {
 	case a.state == store.AskerParked:
 		return gate.Answer{ID: e.q.ID, State: gate.StateParked}, nil
 	case a == e.first() && e.q.State == store.StateApproved && q.ready[e.q.ID] == e:
-		if err := q.give(ctx, e, a); err != nil {
+		if err := q.takeAnswer(ctx, e, a); err != nil {
 			return gate.Answer{}, err
 		}
 	case a.state != store.AskerTold && e.q.State == store.StateApproved && !e.q.Spent && q.ready[e.q.ID] == nil:
@@ -384,7 +384,7 @@ func (q *Queue) park(ctx context.Context, a *asker) (gate.Answer, error) {
 			return gate.Answer{}, err
 		}
 		a.state, a.e.q.Parked = store.AskerParked, true
-		q.tell(a.e)
+		q.notifyWatchers(a.e)
 	}
 	if q.closed {
 		return gate.Answer{}, errStopping
@@ -402,7 +402,7 @@ type held struct {
 
 // hold returns a's question for the gate to wait for.
 func (q *Queue) hold(a *asker) *held {
-	h := &held{q: q, a: a, over: a.e.done, left: min(a.patience, max(0, a.patience-q.o.Now().Sub(a.since)))}
+	h := &held{q: q, a: a, over: a.e.done, left: min(a.parkDelay, max(0, a.parkDelay-q.o.Now().Sub(a.since)))}
 	if a.state == store.AskerParked {
 		h.over = closed
 	}

@@ -61,7 +61,7 @@ func (q *Queue) Decide(ctx context.Context, d Decision) (Question, error) {
 	q.expireDue()
 	e, yes := q.open[d.ID], q.ready[d.ID]
 	if asked := cmp.Or(e, yes); asked != nil && (d.Surface == surfaceSlack || d.Approver != "") {
-		if err := q.named(ctx, &asked.q, &d); err != nil {
+		if err := q.checkApprover(ctx, &asked.q, &d); err != nil {
 			return Question{}, fmt.Errorf("decide %s: %w", d.ID, err)
 		}
 	}
@@ -86,7 +86,7 @@ func (q *Queue) Decide(ctx context.Context, d Decision) (Question, error) {
 	if d.Approve {
 		state = store.StateApproved
 	}
-	if err := q.end(ctx, e, state); err != nil {
+	if err := q.endQuestion(ctx, e, state); err != nil {
 		return e.q, fmt.Errorf("decide %s: %w", d.ID, err)
 	}
 	if g != nil {
@@ -137,12 +137,12 @@ func (q *Queue) overrule(ctx context.Context, e *entry, d *Decision) (Question, 
 			q.endGrant(ctx, v, "revoked", "the yes that it came with was overruled by "+d.Decider)
 		}
 	}
-	told := q.hand(e)
+	told := q.assignAnswer(e)
 	err := errors.Join(q.writeEnds(), q.db.OverruleQuestion(ctx, &e.q, told...), q.o.Recorder.Record(ctx, endRecord(&e.q), nil, nil))
 	if e.q.Spent {
-		q.unready(e)
+		q.dropReadyAnswer(e)
 	}
-	q.tell(e)
+	q.notifyWatchers(e)
 	if err != nil { // this daemon denies the call anyway
 		return e.q, fmt.Errorf("decide %s: %w", d.ID, err)
 	}
@@ -276,17 +276,17 @@ func (q *Queue) Void(ctx context.Context, by, why string, grants bool) error {
 // surfaceSlack is the surface where everybody in a channel can press a button.
 const surfaceSlack = "slack"
 
-// approverLongest is the maximum length of an approver's id, in bytes.
-const approverLongest = 64
+// maxApproverBytes is the maximum length of an approver's id, in bytes.
+const maxApproverBytes = 64
 
-// named checks that the current configuration allows the approver of d to answer asked. A
+// checkApprover checks that the current configuration allows the approver of d to answer asked. A
 // refusal is recorded, whatever the answer is.
-func (q *Queue) named(ctx context.Context, asked *Question, d *Decision) error {
+func (q *Queue) checkApprover(ctx context.Context, asked *Question, d *Decision) error {
 	if d.Surface != surfaceSlack {
 		return fmt.Errorf("an approver named on %q: only Slack has any: %w", d.Surface, gate.ErrInvalid)
 	}
-	if len(d.Approver) > approverLongest {
-		return fmt.Errorf("the approver's id has %d bytes, and %d are the most: %w", len(d.Approver), approverLongest, gate.ErrInvalid)
+	if len(d.Approver) > maxApproverBytes {
+		return fmt.Errorf("the approver's id has %d bytes, and %d are the most: %w", len(d.Approver), maxApproverBytes, gate.ErrInvalid)
 	}
 	if d.Approver != "" && q.o.Approves != nil && q.o.Approves(asked.Workflow, d.Approver) {
 		return nil

@@ -12,9 +12,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// end ends a waiting question: first in the audit log, then on disk, then for the waiting
+// endQuestion ends a waiting question: first in the audit log, then on disk, then for the waiting
 // calls. If it can't be recorded, end returns an error and the call is denied.
-func (q *Queue) end(ctx context.Context, e *entry, state store.State) error {
+func (q *Queue) endQuestion(ctx context.Context, e *entry, state store.State) error {
 	ctx = context.WithoutCancel(ctx) // a canceled context must not interrupt this
 	now := q.o.Now()
 	e.q.State, e.q.Decided = state, now.UTC().Truncate(resolution)
@@ -31,7 +31,7 @@ func (q *Queue) end(ctx context.Context, e *entry, state store.State) error {
 	if q.o.Redact != nil { // names are untrusted too
 		e.q.Tool, e.q.Reason, e.q.Rule = q.o.Redact(e.q.Tool), q.o.Redact(e.q.Reason), q.o.Redact(e.q.Rule)
 	}
-	told := q.hand(e)
+	told := q.assignAnswer(e)
 	q.unwritten = append(q.unwritten, ended{e.q, told})
 	if err := q.writeEnds(); err != nil {
 		q.o.Logger.Error("keep the end of a question", "component", "approval", "approval", e.q.ID, "err", err)
@@ -39,23 +39,23 @@ func (q *Queue) end(ctx context.Context, e *entry, state store.State) error {
 	delete(q.open, e.q.ID)
 	if e.q.Good.IsZero() {
 		for _, a := range e.asks {
-			q.letGo(a.call)
+			q.forgetCall(a.call)
 		}
 	} else {
 		q.ready[e.q.ID] = e
-		q.rouse()
+		q.wakeExpiry()
 	}
 	close(e.done)
-	q.tell(e)
+	q.notifyWatchers(e)
 	return unrecorded
 }
 
-// hand returns the calls that get the answer of e now, and sets how long the answer
+// assignAnswer returns the calls that get the answer of e now, and sets how long the answer
 // waits. A denial is for every waiting call. An approval is for the call that has waited
 // longest, which takes it when it is about to be forwarded, so that a denial can still
 // overrule it. An answer that no call takes now waits for a repetition, or for a call
 // that a tg-shim of a previous daemon submits again.
-func (q *Queue) hand(e *entry) []store.Asker {
+func (q *Queue) assignAnswer(e *entry) []store.Asker {
 	var told []store.Asker
 	tell := func(a *asker) {
 		a.state = store.AskerTold
@@ -80,7 +80,7 @@ func (q *Queue) hand(e *entry) []store.Asker {
 	if validity <= 0 {
 		validity = defaultValidity
 	}
-	e.q.Boot, e.q.Deadline = q.in(validity)
+	e.q.Boot, e.q.Deadline = q.deadlineAfter(validity)
 	e.due, e.q.Good = q.o.Now().Add(validity), e.q.Decided.Add(validity)
 	return nil
 }
@@ -169,7 +169,7 @@ func (q *Queue) WithdrawUnclaimed(reason string) {
 	defer q.mu.Unlock()
 	for _, e := range q.ready {
 		if !e.q.Parked && e.first() == nil { // its answer waited for a call that has not returned
-			q.unready(e)
+			q.dropReadyAnswer(e)
 		}
 	}
 }
@@ -198,7 +198,7 @@ func (q *Queue) withdrawLocked(reason string, left func(*asker) bool, over func(
 			}
 		}
 		if over(&e.q) || gone && e.waiting() == 0 && !e.q.Parked {
-			q.unready(e)
+			q.dropReadyAnswer(e)
 		}
 	}
 	for _, shown := range q.listOpen() {
@@ -218,9 +218,9 @@ func (q *Queue) withdrawLocked(reason string, left func(*asker) bool, over func(
 			e.q.Note = reason
 			// A withdrawn call is not executed, recorded or not; end has logged the
 			// error.
-			_ = q.end(context.Background(), e, store.StateWithdrawn)
+			_ = q.endQuestion(context.Background(), e, store.StateWithdrawn)
 		case changed:
-			q.tell(e)
+			q.notifyWatchers(e)
 		}
 	}
 }
@@ -277,25 +277,25 @@ func (q *Queue) expireDue() (next time.Duration, any bool) {
 		})
 	}
 	for _, e := range q.ready {
-		look(e.due, e.q.Boot, e.q.Deadline, func() { q.unready(e) })
+		look(e.due, e.q.Boot, e.q.Deadline, func() { q.dropReadyAnswer(e) })
 	}
 	for _, e := range q.open {
 		// An expired call is not executed, recorded or not; end has logged the error.
-		look(e.due, e.q.Boot, e.q.Deadline, func() { _ = q.end(context.Background(), e, store.StateExpired) })
+		look(e.due, e.q.Boot, e.q.Deadline, func() { _ = q.endQuestion(context.Background(), e, store.StateExpired) })
 	}
 	return next, any
 }
 
-// in returns the time after while, on the clock of how long the machine has been running.
-func (q *Queue) in(while time.Duration) (boot string, deadline time.Duration) {
+// deadlineAfter returns the time after while, on the clock of how long the machine has been running.
+func (q *Queue) deadlineAfter(while time.Duration) (boot string, deadline time.Duration) {
 	boot, up := q.o.Boot()
 	return boot, up + while
 }
 
-// left returns the remaining time of something from a previous daemon that began at since
+// remainingTime returns the remaining time of something from a previous daemon that began at since
 // and was to last until until. The wall clock may have been set meanwhile, so left never
 // returns more than the original duration. The clock that nobody can set is checked by
 // [Queue.expireDue].
-func (q *Queue) left(until, since time.Time) time.Duration {
+func (q *Queue) remainingTime(until, since time.Time) time.Duration {
 	return min(until.Sub(q.o.Now()), until.Sub(since))
 }

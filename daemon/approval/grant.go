@@ -134,7 +134,7 @@ func (q *Queue) grant(ctx context.Context, g *Grant, term time.Duration) error {
 	now := q.o.Now()
 	g.Created = now.UTC().Truncate(resolution)
 	g.Expires = g.Created.Add(term)
-	g.Boot, g.Deadline = q.in(term)
+	g.Boot, g.Deadline = q.deadlineAfter(term)
 	if err := q.db.AddGrant(ctx, g); err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (q *Queue) grant(ctx context.Context, g *Grant, term time.Duration) error {
 		return errors.Join(fmt.Errorf("record grant %s: %w", g.ID, err), q.db.EndGrant(ctx, g))
 	}
 	q.grants[g.ID] = &given{*g, now.Add(term)}
-	q.rouse()
+	q.wakeExpiry()
 	return nil
 }
 
@@ -161,7 +161,7 @@ func (q *Queue) endGrant(ctx context.Context, v *given, verdict, why string) {
 	g.Ended, g.End = q.o.Now().UTC().Truncate(resolution), why
 	delete(q.grants, g.ID)
 	if why != usedUp { // repeated calls are asked about again
-		maps.DeleteFunc(q.uses, func(_ call, p past) bool { return p.grant.ID == g.ID })
+		maps.DeleteFunc(q.uses, func(_ call, p grantUse) bool { return p.grant.ID == g.ID })
 	}
 	err := errors.Join(q.o.Recorder.Record(ctx, grantRecord(g, verdict, why), nil, nil), q.db.EndGrant(ctx, g))
 	if err != nil {
@@ -217,7 +217,7 @@ func (q *Queue) Grants(ctx context.Context, all bool) ([]Grant, error) {
 	if !all {
 		return list, nil
 	}
-	ended, err := q.db.EndedGrants(ctx, listed)
+	ended, err := q.db.EndedGrants(ctx, maxListedEnded)
 	return append(list, ended...), err
 }
 
@@ -248,16 +248,16 @@ func (q *Queue) Revoke(ctx context.Context, id, by string) (Grant, error) {
 // usedUp is the reason for the end of a grant that was not revoked but used up.
 const usedUp = "it has let through as many calls as it was given for"
 
-// past is a call that a grant has approved. It is submitted again if the daemon died
+// grantUse is a call that a grant has approved. It is submitted again if the daemon died
 // before it was recorded.
-type past struct {
+type grantUse struct {
 	grant   Grant
 	subject []byte
 }
 
 // recallUses loads the uses of the grants in force and of those used up last.
 func (q *Queue) recallUses(ctx context.Context, inForce []Grant) error {
-	ended, err := q.db.EndedGrants(ctx, listed)
+	ended, err := q.db.EndedGrants(ctx, maxListedEnded)
 	if err != nil {
 		return err
 	}
@@ -266,16 +266,16 @@ func (q *Queue) recallUses(ctx context.Context, inForce []Grant) error {
 			continue
 		}
 		for _, u := range g.Uses {
-			q.uses[call{u.Attachment, u.Seq}] = past{g, u.Subject}
+			q.uses[call{u.Attachment, u.Seq}] = grantUse{g, u.Subject}
 		}
 	}
 	return nil
 }
 
-// again returns the grant that has approved this same call before. Such a call is counted
+// reuseGrant returns the grant that has approved this same call before. Such a call is counted
 // once and may be forwarded once more. again returns nil if the call now has facts that
 // the grant does not cover.
-func (q *Queue) again(asked *gate.Question, members map[string][]byte) *gate.Grant {
+func (q *Queue) reuseGrant(asked *gate.Question, members map[string][]byte) *gate.Grant {
 	key := call{asked.Call.Attachment, asked.Call.Seq}
 	p, ok := q.uses[key]
 	if !ok || !bytes.Equal(p.subject, asked.Subject[:]) || !sameThing(&p.grant, asked.Call) || !q.admits(&p.grant, asked, members) {
@@ -302,7 +302,7 @@ func (q *Queue) Use(ctx context.Context, asked *gate.Question) (*gate.Grant, err
 	}
 	q.expireDue()
 	members := digests(asked.Call)
-	if g := q.again(asked, members); g != nil {
+	if g := q.reuseGrant(asked, members); g != nil {
 		return g, nil
 	}
 	for _, v := range q.inForce() {
@@ -328,7 +328,7 @@ func (q *Queue) Use(ctx context.Context, asked *gate.Question) (*gate.Grant, err
 		for _, old := range before[:max(0, len(before)+1-len(g.Uses))] { // the grant no longer remembers these
 			delete(q.uses, call{old.Attachment, old.Seq})
 		}
-		q.uses[call{u.Attachment, u.Seq}] = past{*g, u.Subject}
+		q.uses[call{u.Attachment, u.Seq}] = grantUse{*g, u.Subject}
 		if g.Times > 0 && g.Used >= g.Times {
 			q.endGrant(ctx, v, "used up", usedUp)
 		}

@@ -38,13 +38,13 @@ const (
 	// defaultValidity is how long an answer waits for a repetition if the question does
 	// not specify that.
 	defaultValidity = 10 * time.Minute
-	// remembered is the number of ended questions kept in memory, for calls that are
+	// maxCachedCalls is the number of ended questions kept in memory, for calls that are
 	// submitted again. Older ones are read from disk.
-	remembered = 1024
-	// kept is the number of ended questions kept on disk. listed is the number of them
+	maxCachedCalls = 1024
+	// maxStoredEnded is the number of ended questions kept on disk. listed is the number of them
 	// that List returns.
-	kept   = 10_000
-	listed = 200
+	maxStoredEnded = 10_000
+	maxListedEnded = 200
 )
 
 // Options configures a Queue.
@@ -87,7 +87,7 @@ type Queue struct {
 	unwritten []ended           // ends that are not on disk yet
 	filed     map[string]*burst // by server
 	grants    map[string]*given // in force, by id
-	uses      map[call]past     // calls that grants have approved, as far as the grants remember them
+	uses      map[call]grantUse // calls that grants have approved, as far as the grants remember them
 	watchers  map[*watcher]struct{}
 	closed    bool
 }
@@ -132,27 +132,27 @@ func New(db *store.DB, o Options) (*Queue, error) {
 	}
 	q := &Queue{
 		db: db, o: o, stop: make(chan struct{}), wake: make(chan struct{}, 1),
-		open: map[string]*entry{}, ready: map[string]*entry{}, calls: map[call]*asker{}, filed: map[string]*burst{}, grants: map[string]*given{}, uses: map[call]past{},
+		open: map[string]*entry{}, ready: map[string]*entry{}, calls: map[call]*asker{}, filed: map[string]*burst{}, grants: map[string]*given{}, uses: map[call]grantUse{},
 		watchers: map[*watcher]struct{}{},
 	}
 	q.SetLimits(o.PerServer, o.Total, o.Bytes)
 	ctx := context.Background() // the work here is local and short
-	if err := errors.Join(db.PruneQuestions(ctx, kept), db.PruneGrants(ctx, endedGrants)); err != nil {
+	if err := errors.Join(db.PruneQuestions(ctx, maxStoredEnded), db.PruneGrants(ctx, endedGrants)); err != nil {
 		return nil, err
 	}
-	if err := q.takeUp(ctx); err != nil {
+	if err := q.loadState(ctx); err != nil {
 		return nil, err
 	}
 	q.ended.Go(q.expire)
 	return q, nil
 }
 
-// takeUp loads what a previous daemon left: waiting questions, waiting answers, and
+// loadState loads what a previous daemon left: waiting questions, waiting answers, and
 // grants.
-func (q *Queue) takeUp(ctx context.Context) error {
+func (q *Queue) loadState(ctx context.Context) error {
 	var open []*entry
 	err := q.db.EachOpen(ctx, func(old Question) {
-		e := &entry{q: old, due: q.o.Now().Add(q.left(old.Expires, old.Created)), done: make(chan struct{}), size: len(old.Params)}
+		e := &entry{q: old, due: q.o.Now().Add(q.remainingTime(old.Expires, old.Created)), done: make(chan struct{}), size: len(old.Params)}
 		e.shorten()
 		open = append(open, e)
 	})
@@ -171,7 +171,7 @@ func (q *Queue) takeUp(ctx context.Context) error {
 		return err
 	}
 	for _, g := range grants {
-		v := &given{g, q.o.Now().Add(q.left(g.Expires, g.Created))}
+		v := &given{g, q.o.Now().Add(q.remainingTime(g.Expires, g.Created))}
 		q.grants[g.ID] = v
 		if len(g.Beside) == 0 {
 			q.endGrant(ctx, v, "void", "it was given under an earlier release and says nothing of what stands beside the arguments; give it anew")
@@ -189,7 +189,7 @@ func (q *Queue) takeUp(ctx context.Context) error {
 	}
 	for i := range ready {
 		old := &ready[i]
-		e := &entry{q: *old, due: q.o.Now().Add(q.left(old.Good, old.Decided)), done: closed}
+		e := &entry{q: *old, due: q.o.Now().Add(q.remainingTime(old.Good, old.Decided)), done: closed}
 		q.ready[e.q.ID] = e
 	}
 	return nil
@@ -240,7 +240,7 @@ func (q *Queue) List(all bool) []Question {
 	if !all {
 		return list
 	}
-	ended, err := q.db.EndedQuestions(context.Background(), listed)
+	ended, err := q.db.EndedQuestions(context.Background(), maxListedEnded)
 	if err != nil {
 		q.o.Logger.Error("list questions", "component", "approval", "err", err)
 	}

@@ -435,13 +435,13 @@ func TestWhatTakesRoom(t *testing.T) {
 		q := &Queue{open: map[string]*entry{"A-1": &test.e}}
 		q.SetLimits(100, 100, 1000)
 		for n, fits := range map[int]bool{test.longest: true, test.longest + 1: false} {
-			if err := q.room(&gate.Call{Server: "s", Line: make([]byte, n)}); (err == nil) != fits {
+			if err := q.checkLimits(&gate.Call{Server: "s", Line: make([]byte, n)}); (err == nil) != fits {
 				t.Errorf("%s, %d bytes: %v", name, n, err)
 			}
 		}
 		for n, fits := range map[int]bool{test.noPlaces: false, test.noPlaces + 1: true} {
 			q.SetLimits(100, n, 1000)
-			if err := q.room(&gate.Call{Server: "s"}); (err == nil) != fits {
+			if err := q.checkLimits(&gate.Call{Server: "s"}); (err == nil) != fits {
 				t.Errorf("%s, %d places: %v", name, n, err)
 			}
 		}

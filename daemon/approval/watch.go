@@ -8,8 +8,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// behind is the maximum number of changed questions that a watcher has not read.
-const behind = 256
+// maxWatcherBacklog is the maximum number of changed questions that a watcher has not read.
+const maxWatcherBacklog = 256
 
 // watcher is notified of changes. A slow one gets only the last state of each question,
 // and is dropped if even these are too many.
@@ -85,12 +85,12 @@ func (q *Queue) next(w *watcher) (next Question, ok, lost bool) {
 	return next, true, false
 }
 
-// tell notifies every watcher of a change.
-func (q *Queue) tell(e *entry) {
+// notifyWatchers notifies every watcher of a change.
+func (q *Queue) notifyWatchers(e *entry) {
 	changed := e.shown()
 	for w := range q.watchers {
 		w.put(changed)
-		if len(w.order) > max(behind, 2*q.total) {
+		if len(w.order) > max(maxWatcherBacklog, 2*q.total) {
 			w.lost, w.order, w.latest = true, nil, nil
 			delete(q.watchers, w)
 		}

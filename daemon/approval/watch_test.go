@@ -91,7 +91,7 @@ func TestWatchSeesExpiry(t *testing.T) {
 
 // A watcher that does not read is dropped with an error, and does not delay others.
 func TestASlowWatcher(t *testing.T) {
-	h := newHouse(t, Options{Total: behind / 2, PerServer: behind / 2})
+	h := newHouse(t, Options{Total: maxWatcherBacklog / 2, PerServer: maxWatcherBacklog / 2})
 	defer h.close()
 	slow, quick := pull(t, ctx, h.q), pull(t, ctx, h.q)
 	h.ask("a", 0)
@@ -99,7 +99,7 @@ func TestASlowWatcher(t *testing.T) {
 	want(t, quick, "A-1 open")
 	h.q.Withdraw("a", 0)
 	want(t, quick, "A-1 withdrawn")
-	for seq := uint64(1); seq <= behind; seq++ {
+	for seq := uint64(1); seq <= maxWatcherBacklog; seq++ {
 		h.ask("a", seq)
 		h.q.Withdraw("a", seq)
 		want(t, quick, fmt.Sprintf("A-%d withdrawn", seq+1))

@@ -68,8 +68,8 @@ func unwritable(err error) bool {
 	return false
 }
 
-// again takes up the log if that has failed so far.
-func (l *Log) again() error {
+// retryTakeUp takes up the log if that has failed so far.
+func (l *Log) retryTakeUp() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.ready(l.o.Now(), false)

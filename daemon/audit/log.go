@@ -126,7 +126,7 @@ func (l *Log) open() (*Log, error) {
 // it.
 func (l *Log) Record(ctx context.Context, r *record.Record, values []byte, redact []string) error {
 	if l.key.Load() == nil {
-		if err := l.again(); err != nil {
+		if err := l.retryTakeUp(); err != nil {
 			return err
 		}
 	}
@@ -156,7 +156,7 @@ func (l *Log) Record(ctx context.Context, r *record.Record, values []byte, redac
 		return err
 	}
 	r.Seq, r.Time, r.Prev, r.Values = written.Seq, written.Time, written.Prev, written.Values
-	if l.keeping().Sync == SyncAlways && !gate.OnlyTells(ctx) {
+	if l.keeping().Sync == SyncAlways && !gate.IsReportOnly(ctx) {
 		return l.commit(ctx, r.Seq)
 	}
 	return nil
@@ -187,14 +187,14 @@ func (l *Log) append(r *record.Record, members []byte) error {
 	}
 	l.chain = chain
 	whose := holders(r)
-	l.hold(l.segment, int64(len(buf)), whose[:]...)
+	l.countBytes(l.segment, int64(len(buf)), whose[:]...)
 	for _, first := range []*time.Time{&l.waiting, &l.behind} {
 		if first.IsZero() {
 			*first = now
 		}
 	}
 	l.mended(now)
-	l.tell()
+	l.wakeFollowers()
 	token(l.dirty)
 	return nil
 }
@@ -236,8 +236,8 @@ func (l *Log) cut() error {
 	return nil
 }
 
-// tell wakes the followers of the log.
-func (l *Log) tell() {
+// wakeFollowers wakes the followers of the log.
+func (l *Log) wakeFollowers() {
 	if l.news != nil {
 		close(l.news)
 		l.news = nil
@@ -261,7 +261,7 @@ func (l *Log) Close() error {
 	}
 	l.closed = true
 	close(l.stop)
-	l.tell()
+	l.wakeFollowers()
 	l.mu.Unlock()
 	l.ended.Wait()
 
@@ -295,8 +295,8 @@ func (l *Log) release() error {
 	return errors.Join(failures...)
 }
 
-// Standing is the state of a log, for monitoring.
-type Standing struct {
+// LogStatus is the state of a log, for monitoring.
+type LogStatus struct {
 	Bytes     int64 // of all segments
 	Unindexed int64 // of Bytes
 	Failing   bool  // the log can't be written
@@ -308,10 +308,10 @@ type Standing struct {
 }
 
 // Standing returns the current state of the log.
-func (l *Log) Standing() Standing {
+func (l *Log) Standing() LogStatus {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := Standing{Bytes: l.older + l.size, Failing: l.failed != nil, Synced: l.keeping().Sync != SyncNever}
+	s := LogStatus{Bytes: l.older + l.size, Failing: l.failed != nil, Synced: l.keeping().Sync != SyncNever}
 	s.Unindexed = s.Bytes
 	for _, b := range l.blocks {
 		s.Unindexed -= b.To - b.From

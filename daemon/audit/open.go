@@ -48,7 +48,7 @@ func (l *Log) takeUpFiles() error {
 	}
 	l.id, l.chain, l.size, l.segment = found.id, found.chain, found.size, found.segment
 	for _, what := range append(found.lost, l.openHead(len(numbers) > 0)...) {
-		l.miss(what)
+		l.addGapReason(what)
 	}
 	if l.segment == 0 {
 		l.segment = 1

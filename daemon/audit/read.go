@@ -511,11 +511,11 @@ func (l *Log) newest(attachment string, kind record.Kind) map[uint64]record.Reco
 	return found
 }
 
-// Earlier returns what previous daemons recorded about calls of an attachment: passed has
+// PreviousOutcomes returns what previous daemons recorded about calls of an attachment: passed has
 // the hexadecimal SHA-256 of each forwarded call, and told the calls whose outcome is
 // recorded. It searches back until it has found all of them or the start of the
 // attachment, since a line may have been unread for any length of time.
-func (l *Log) Earlier(attachment string, calls []uint64) (passed map[uint64]string, told map[uint64]bool) {
+func (l *Log) PreviousOutcomes(attachment string, calls []uint64) (passed map[uint64]string, told map[uint64]bool) {
 	passed, told = map[uint64]string{}, map[uint64]bool{}
 	missing := map[uint64]bool{}
 	for _, call := range calls {

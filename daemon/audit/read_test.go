@@ -267,7 +267,7 @@ func TestEarlier(t *testing.T) {
 	}
 	check := func(what string) {
 		t.Helper()
-		passed, told := l.Earlier("a", []uint64{2, 4, 6, 8})
+		passed, told := l.PreviousOutcomes("a", []uint64{2, 4, 6, 8})
 		for seq, want := range map[uint64]string{2: "d2 true", 4: " false", 6: "d7 false", 8: " false"} {
 			if got := fmt.Sprintf("%s %v", passed[seq], told[seq]); got != want {
 				t.Errorf("%s: call %d: got %s, want %s", what, seq, got, want)

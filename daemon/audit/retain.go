@@ -13,21 +13,21 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// youngest is the age below which no record is dropped, however large the log is.
-const youngest = 7 * 24 * time.Hour
+// minDropAge is the age below which no record is dropped, however large the log is.
+const minDropAge = 7 * 24 * time.Hour
 
-// anew is the interval at which the log looks for segments to drop when nothing else
+// retainInterval is the interval at which the log looks for segments to drop when nothing else
 // triggers that.
-const anew = time.Hour
+const retainInterval = time.Hour
 
 // errFull reports that the log is full and has nothing to drop.
 var errFull = fmt.Errorf("the log has reached audit.max_size, and nothing in it is older than %d days; raise audit.max_size, or move old segments to another place once they are verified",
-	int(youngest/(24*time.Hour)))
+	int(minDropAge/(24*time.Hour)))
 
 // keep publishes heads and drops segments that are too old or too large together. It does
 // so whenever a segment has ended, and periodically.
 func (l *Log) keep() {
-	every := time.NewTicker(anew)
+	every := time.NewTicker(retainInterval)
 	defer every.Stop()
 	for {
 		l.publish()
@@ -71,7 +71,7 @@ func (l *Log) retain(now time.Time) error {
 	drop := 0
 	for _, s := range all {
 		age := now.Sub(s.until)
-		if !(l.keeping().Retention > 0 && age > l.keeping().Retention) && !(l.keeping().MaxSize > 0 && total > room && age > youngest) {
+		if !(l.keeping().Retention > 0 && age > l.keeping().Retention) && !(l.keeping().MaxSize > 0 && total > room && age > minDropAge) {
 			break
 		}
 		total -= s.size
@@ -87,7 +87,7 @@ func (l *Log) retain(now time.Time) error {
 	if drop < len(all) {
 		first = all[drop].n
 	}
-	l.age(now, first)
+	l.pruneLedger(now, first)
 	l.older = total // if a segment ends meanwhile, keep runs again
 	return err
 }
@@ -246,8 +246,8 @@ func sharing(r *record.Record) bool {
 	return false
 }
 
-// hold adds n bytes to the given holders. l.mu must be held.
-func (l *Log) hold(segment uint64, n int64, who ...holder) {
+// countBytes adds n bytes to the given holders. l.mu must be held.
+func (l *Log) countBytes(segment uint64, n int64, who ...holder) {
 	if l.ledger.segments == nil {
 		l.ledger.segments = map[uint64]*holding{}
 	}
@@ -266,11 +266,11 @@ func (l *Log) hold(segment uint64, n int64, who ...holder) {
 	}
 }
 
-// age removes what is old enough to be dropped, and segments before first, which no
+// pruneLedger removes what is old enough to be dropped, and segments before first, which no
 // longer exist. l.mu must be held.
-func (l *Log) age(now time.Time, first uint64) {
+func (l *Log) pruneLedger(now time.Time, first uint64) {
 	for n, s := range l.ledger.segments {
-		if n < first || !s.until.IsZero() && now.Sub(s.until) > youngest {
+		if n < first || !s.until.IsZero() && now.Sub(s.until) > minDropAge {
 			delete(l.ledger.segments, n)
 		}
 	}
@@ -299,7 +299,7 @@ func (l *Log) standing(who holder, n int64) (bare bool, refused string) {
 	share := most / shares
 	switch {
 	case n >= share:
-		return true, fmt.Sprintf("%s has filled its share of audit.max_size, which is a quarter of it within %d days", who, int(youngest/(24*time.Hour)))
+		return true, fmt.Sprintf("%s has filled its share of audit.max_size, which is a quarter of it within %d days", who, int(minDropAge/(24*time.Hour)))
 	case l.ledger.young.all >= most-share && n >= most/littles:
 		return true, fmt.Sprintf("the last quarter of audit.max_size is kept for those who hold little of it, and %s holds %d bytes", who, n)
 	}
@@ -323,18 +323,18 @@ func (l *Log) mayKeep(r *record.Record) (values bool, err error) {
 		bare, refused := l.standing(who, l.ledger.young.by[who])
 		switch {
 		case refused != "":
-			l.tellOf(who, "refused")
+			l.logShareState(who, "refused")
 			return false, fmt.Errorf("%s; tgctl status says who holds how much", refused)
 		case bare:
-			l.tellOf(who, "without values")
+			l.logShareState(who, "without values")
 			values = false
 		}
 	}
 	return values, nil
 }
 
-// tellOf logs once what happens to a holder's records. l.mu must be held.
-func (l *Log) tellOf(who holder, what string) {
+// logShareState logs once what happens to a holder's records. l.mu must be held.
+func (l *Log) logShareState(who holder, what string) {
 	if l.ledger.told[who] == what {
 		return
 	}
@@ -379,7 +379,7 @@ func (l *Log) recount(now time.Time) error {
 	if err != nil || total+before.offset < l.keeping().MaxSize/shares/2 {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(s ended) bool { return s.n >= before.segment || now.Sub(s.until) > youngest })
+	all = slices.DeleteFunc(all, func(s ended) bool { return s.n >= before.segment || now.Sub(s.until) > minDropAge })
 	for _, s := range append(all, ended{n: before.segment, size: before.offset}) {
 		var of holding
 		known := map[string][2]holder{} // the holders, by the members that determine them
@@ -411,11 +411,11 @@ func (l *Log) recount(now time.Time) error {
 		}
 		l.mu.Lock()
 		for who, n := range of.by {
-			l.hold(s.n, n, who)
+			l.countBytes(s.n, n, who)
 			l.ledger.segments[s.n].all -= n
 			l.ledger.young.all -= n
 		}
-		l.hold(s.n, of.all)
+		l.countBytes(s.n, of.all)
 		if s.n != l.segment && l.ledger.segments[s.n].until.IsZero() {
 			if l.ledger.segments[s.n].until = s.until; s.until.IsZero() {
 				l.ledger.segments[s.n].until = now

@@ -49,7 +49,7 @@ func (l *Log) rotate(now time.Time) error {
 			return err
 		}
 		l.behind = time.Time{}
-		l.settled(l.chain.Seq)
+		l.markSynced(l.chain.Seq)
 	}
 	next, err := l.openSegment(l.segment + 1)
 	if err != nil {
@@ -119,8 +119,8 @@ func (l *Log) openHead(expected bool) (lost []string) {
 	return lost
 }
 
-// miss adds to what the next gap record must report.
-func (l *Log) miss(what string) {
+// addGapReason adds to what the next gap record must report.
+func (l *Log) addGapReason(what string) {
 	if slices.Contains(l.lost, what) {
 		return
 	}

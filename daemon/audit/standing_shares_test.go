@@ -100,11 +100,11 @@ func TestWhoseShareARecordCountsFor(t *testing.T) {
 func TestSharesOfWhatWasDropped(t *testing.T) {
 	l := newLog(t.TempDir(), Options{MaxSize: 1 << 20, Strict: true})
 	old, young := holder{"server", "old"}, holder{"server", "young"}
-	l.hold(1, 10, old)
-	l.hold(2, 20, young)
-	l.tellOf(old, "refused")
-	l.tellOf(young, "refused")
-	l.age(time.Now(), 2)
+	l.countBytes(1, 10, old)
+	l.countBytes(2, 20, young)
+	l.logShareState(old, "refused")
+	l.logShareState(young, "refused")
+	l.pruneLedger(time.Now(), 2)
 	if by := l.ledger.young.by; by[old] != 0 || by[young] != 20 || l.ledger.young.all != 20 {
 		t.Errorf("held: %v of %d", by, l.ledger.young.all)
 	}

@@ -89,7 +89,7 @@ func (l *Log) sync() (uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil {
-		l.settled(seq)
+		l.markSynced(seq)
 		return seq, nil
 	}
 	seq = l.chain.Seq // records written meanwhile share its fate
@@ -97,8 +97,8 @@ func (l *Log) sync() (uint64, error) {
 	return seq, l.fail(err)
 }
 
-// settled records that all records up to seq are on stable storage. l.mu must be held.
-func (l *Log) settled(seq uint64) {
+// markSynced records that all records up to seq are on stable storage. l.mu must be held.
+func (l *Log) markSynced(seq uint64) {
 	if seq >= l.synced {
 		l.synced, l.waiting = seq, l.behind
 	}
@@ -108,7 +108,7 @@ func (l *Log) settled(seq uint64) {
 // one.
 func (l *Log) distrust(err error) {
 	l.suspect = true
-	l.miss(fmt.Sprintf("what was written shortly before, up to record %d, may not be on stable storage: %v", l.chain.Seq, err))
+	l.addGapReason(fmt.Sprintf("what was written shortly before, up to record %d, may not be on stable storage: %v", l.chain.Seq, err))
 }
 
 // flush brings records to stable storage shortly after they were written, and then writes

@@ -33,7 +33,7 @@ func TestAlwaysDoesNotWaitForWhatOnlyTells(t *testing.T) {
 		tell := func() {
 			t.Helper()
 			began := time.Now()
-			if err := l.Record(gate.Telling(t.Context()), &record.Record{Kind: record.KindOutcome}, nil, nil); err != nil {
+			if err := l.Record(gate.WithReportOnly(t.Context()), &record.Record{Kind: record.KindOutcome}, nil, nil); err != nil {
 				t.Fatal(err)
 			}
 			if time.Since(began) > 0 {
@@ -79,7 +79,7 @@ func TestAlwaysFailsClosedAfterWhatOnlyTells(t *testing.T) {
 		}
 		put(t, l, "a", "")
 		broken.Store(true)
-		if err := l.Record(gate.Telling(t.Context()), &record.Record{Kind: record.KindOutcome}, nil, nil); err != nil {
+		if err := l.Record(gate.WithReportOnly(t.Context()), &record.Record{Kind: record.KindOutcome}, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(42 * time.Millisecond)

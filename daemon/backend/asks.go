@@ -35,16 +35,16 @@ func (in *instance) ask(line []byte, e *wire.Envelope) {
 		in.drop("a request of a server that may not ask")
 		return
 	case e.Method == "ping":
-		in.talk.owe(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{}}`, raw))
+		in.talk.pushAnswer(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{}}`, raw))
 		return
 	case in.greeting == nil || !in.greeting.can(e.Method):
-		in.talk.owe(mcp.RefuseUnread(raw, mcp.CodeUnknownMethod, "Method not found"))
+		in.talk.pushAnswer(mcp.RefuseUnread(raw, mcp.CodeUnknownMethod, "Method not found"))
 		return
 	}
 	m := in.asked(line, e)
-	if m == nil || len(m.asks) >= mostOpen {
+	if m == nil || len(m.asks) >= maxOpenRequests {
 		in.drop("a question that can't be attributed")
-		in.talk.owe(mcp.RefuseUnread(raw, mcp.CodeInternal,
+		in.talk.pushAnswer(mcp.RefuseUnread(raw, mcp.CodeInternal,
 			"The server is shared, and which of its clients this is for can't be known. Ask while a single client's call is open."))
 		return
 	}

@@ -150,8 +150,8 @@ var _ process = (*supervise.Process[*talk])(nil)
 
 // Limits for each client.
 const (
-	mostOpen  = 1024     // requests without an answer, including cancelled ones
-	mostBytes = 16 << 20 // size of the requests waiting for their turn
-	mostTasks = 1024     // the server's tasks that belong to the client
-	mostURIs  = 1024     // subscriptions
+	maxOpenRequests = 1024     // requests without an answer, including cancelled ones
+	mostBytes       = 16 << 20 // size of the requests waiting for their turn
+	mostTasks       = 1024     // the server's tasks that belong to the client
+	mostURIs        = 1024     // subscriptions
 )

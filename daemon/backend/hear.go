@@ -11,8 +11,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// hear handles one line that the server wrote to t.
-func (in *instance) hear(t *talk, l *wire.Line) {
+// handleServerLine handles one line that the server wrote to t.
+func (in *instance) handleServerLine(t *talk, l *wire.Line) {
 	var e wire.Envelope
 	err := error(nil)
 	if l.Refusal != nil {

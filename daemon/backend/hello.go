@@ -164,7 +164,7 @@ func (in *instance) initialized(m *Member, line []byte) {
 		return
 	}
 	m.ready = true
-	in.tuneVoice()
+	in.updateServerLevel()
 	in.vet(m)
 	if g.initialized == nil {
 		g.initialized = bytes.Clone(line)

@@ -98,7 +98,7 @@ func (in *instance) part(m *Member, why string) {
 		maps.DeleteFunc(owners, func(_ string, owner *Member) bool { return owner == m })
 	}
 	in.leaveTopics(m)
-	in.tuneVoice()
+	in.updateServerLevel()
 	in.pump()
 	in.wake()
 }
@@ -113,16 +113,16 @@ func (in *instance) waitingOf(m *Member) []*request {
 	return mine
 }
 
-// keepHouse does the timed work of the instance until ctx ends or the instance has been idle for
+// runTimers does the timed work of the instance until ctx ends or the instance has been idle for
 // long enough.
-func (in *instance) keepHouse(ctx context.Context) {
+func (in *instance) runTimers(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		next, idle, movers := in.tidy(time.Now())
-		in.bid()
+		next, idle, movers := in.runDueWork(time.Now())
+		in.notifyDepartures()
 		for _, m := range movers {
-			in.pool.rehouse(m)
+			in.pool.moveToMatchingProcess(m)
 		}
 		if idle && in.pool.retire(in) {
 			return
@@ -137,9 +137,9 @@ func (in *instance) keepHouse(ctx context.Context) {
 	}
 }
 
-// tidy does what is due at now and returns when it must be called next. idle reports that the
+// runDueWork does what is due at now and returns when it must be called next. idle reports that the
 // instance has had no members for long enough. movers are the members to move to another process.
-func (in *instance) tidy(now time.Time) (next time.Time, idle bool, movers []*Member) {
+func (in *instance) runDueWork(now time.Time) (next time.Time, idle bool, movers []*Member) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	next = now.Add(time.Hour)
@@ -162,7 +162,7 @@ func (in *instance) tidy(now time.Time) (next time.Time, idle bool, movers []*Me
 		}
 	}
 	in.cancelled = slices.DeleteFunc(in.cancelled, func(r *request) bool {
-		if r.counted || settled <= mostOpen {
+		if r.counted || settled <= maxOpenRequests {
 			return false
 		}
 		settled-- // a late answer is dropped

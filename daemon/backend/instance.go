@@ -25,7 +25,7 @@ type instance struct {
 	id      string // distinguishes the processes of one server
 	name    string // for errors and logs
 	proc    process
-	kick    chan struct{} // has an item when keepHouse has work
+	kick    chan struct{} // has an item when runTimers has work
 
 	// mu guards the fields below, and the members. It is never held while blocking or while calling
 	// the process.
@@ -153,7 +153,7 @@ func (in *instance) run(ctx context.Context) {
 	running.Go(func() { _ = in.proc.Run(life) }) // the status has the error
 	running.Go(func() {
 		defer stop()
-		in.keepHouse(ctx)
+		in.runTimers(ctx)
 	})
 	running.Wait()
 	in.dismiss()
@@ -194,7 +194,7 @@ func (in *instance) dismiss() {
 		in.letGo(m, ErrStopped)
 	}
 	in.mu.Unlock()
-	in.bid()
+	in.notifyDepartures()
 }
 
 // letGo removes m and queues the notification of its client. mu must be held.
@@ -208,8 +208,8 @@ func (in *instance) letGo(m *Member, err error) {
 	in.wake()
 }
 
-// bid notifies the clients that were removed.
-func (in *instance) bid() {
+// notifyDepartures notifies the clients that were removed.
+func (in *instance) notifyDepartures() {
 	in.mu.Lock()
 	gone := in.gone
 	in.gone = nil

@@ -91,7 +91,7 @@ func TestOpenRequestsAreBounded(t *testing.T) {
 		tr := &transcript{h, map[string]*Member{}, map[string]*shelf{}, nil}
 		tr.hello("", "A", nil)
 		tr.hello("", "B", nil)
-		for n := range mostOpen {
+		for n := range maxOpenRequests {
 			tr.writes("", "A", expand(fmt.Sprintf("%d tools/list", n)))
 			if n%2 == 0 {
 				tr.writes("", "A", expand(fmt.Sprintf(`notifications/cancelled {"requestId":%d}`, n)))
@@ -125,7 +125,7 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 		tr.step("no longer", `B> notifications/cancelled {"requestId":1}`)
 		in := h.all()[0]
 		for range 5 {
-			for n := range mostOpen {
+			for n := range maxOpenRequests {
 				tr.writes("", "B", expand(fmt.Sprintf("%d tools/list", n)))
 				tr.writes("", "B", expand(fmt.Sprintf(`notifications/cancelled {"requestId":%d}`, n)))
 			}
@@ -134,7 +134,7 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 		synctest.Wait()
 		in.mu.Lock()
 		defer in.mu.Unlock()
-		if len(in.open) > mostOpen+2 || len(in.cancelled) > mostOpen || len(in.tokens) > 0 || len(in.busy) > 1 {
+		if len(in.open) > maxOpenRequests+2 || len(in.cancelled) > maxOpenRequests || len(in.tokens) > 0 || len(in.busy) > 1 {
 			t.Errorf("kept: %d open, %d cancelled, %d tokens, %d busy", len(in.open), len(in.cancelled), len(in.tokens), len(in.busy))
 		}
 	})

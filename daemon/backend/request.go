@@ -83,8 +83,8 @@ func (in *instance) refuses(m *Member, r *request, line []byte, e *wire.Envelope
 	switch {
 	case in.failed != nil:
 		return mcp.RefuseUnread(r.id, in.failedCode(), in.failedText())
-	case len(m.open)+m.cancelled >= mostOpen:
-		return mcp.RefuseUnread(r.id, mcp.CodeGate, fmt.Sprintf("more than %d requests are open", mostOpen))
+	case len(m.open)+m.cancelled >= maxOpenRequests:
+		return mcp.RefuseUnread(r.id, mcp.CodeGate, fmt.Sprintf("more than %d requests are open", maxOpenRequests))
 	case m.waiting+len(line) > mostBytes && m.waiting > 0:
 		return mcp.RefuseUnread(r.id, mcp.CodeGate, "too much waits for the shared MCP server")
 	case !e.Modern && !in.modern && m.hello == "" && !m.coming && e.Method != "initialize" && e.Method != "server/discover" && e.Method != "ping":

@@ -123,8 +123,8 @@ func (in *instance) works(m *Member) bool {
 	return false
 }
 
-// luggage is the state that a client takes to another process.
-type luggage struct {
+// memberState is the state that a client takes to another process.
+type memberState struct {
 	hello  []byte // the initialize request
 	roots  string
 	level  int
@@ -135,8 +135,8 @@ type luggage struct {
 }
 
 // pack removes m from the instance and returns its state. mu must be held.
-func (in *instance) pack(m *Member) luggage {
-	l := luggage{hello: in.greeting.line, roots: m.roots, level: m.level, tokens: map[int64]*token{}, open: map[string]*request{}}
+func (in *instance) pack(m *Member) memberState {
+	l := memberState{hello: in.greeting.line, roots: m.roots, level: m.level, tokens: map[int64]*token{}, open: map[string]*request{}}
 	for uri := range m.uris {
 		if t := in.topics[uri]; t != nil {
 			l.topics = append(l.topics, t.uri)
@@ -158,7 +158,7 @@ func (in *instance) pack(m *Member) luggage {
 
 // unpack restores the state of m after it has entered: the handshake, then subscriptions and the
 // log level, then the waiting requests. mu must be held.
-func (in *instance) unpack(m *Member, l luggage) {
+func (in *instance) unpack(m *Member, l memberState) {
 	m.roots, m.held, m.coming, m.level = l.roots, true, true, l.level
 	for key, r := range l.open {
 		m.open[key] = r
@@ -173,8 +173,8 @@ func (in *instance) unpack(m *Member, l luggage) {
 	}
 	in.resume(m, l.hello, &e, func() {
 		m.coming = false
-		if m.level > 0 && in.ready && in.voice() != in.level {
-			in.tellLevel(in.talk, in.voice())
+		if m.level > 0 && in.ready && in.lowestLevel() != in.level {
+			in.tellLevel(in.talk, in.lowestLevel())
 		}
 		for n, uri := range l.topics {
 			in.subscribeAgain(m, n, uri)
@@ -199,8 +199,8 @@ func (in *instance) subscribeAgain(m *Member, n int, uri []byte) {
 	in.subscribe(r, line, &e)
 }
 
-// rehouse moves m to another process, if it must still move.
-func (p *Pool) rehouse(m *Member) {
+// moveToMatchingProcess moves m to another process, if it must still move.
+func (p *Pool) moveToMatchingProcess(m *Member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	from := m.in.Load()

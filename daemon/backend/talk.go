@@ -42,8 +42,8 @@ func newTalk(in *instance, stdin io.WriteCloser, stdout io.ReadCloser) *talk {
 // push queues line for writing and takes ownership of it. It never blocks.
 func (t *talk) push(line []byte) { t.add(outgoing{line: line}) }
 
-// owe is push for an answer of the pool to a message of the server. See heed.
-func (t *talk) owe(line []byte) { t.add(outgoing{line, true}) }
+// pushAnswer is push for an answer of the pool to a message of the server. See heed.
+func (t *talk) pushAnswer(line []byte) { t.add(outgoing{line, true}) }
 
 func (t *talk) add(o outgoing) {
 	t.mu.Lock()
@@ -51,7 +51,7 @@ func (t *talk) add(o outgoing) {
 	if !t.closed {
 		t.lines = append(t.lines, o)
 		t.count(o, 1)
-		t.tell()
+		t.notifyWaiters()
 	}
 }
 
@@ -63,9 +63,9 @@ func (t *talk) count(o outgoing, sign int) {
 	}
 }
 
-// heed blocks while the server has too many of the pool's answers unread: a server that makes the
+// waitForUnreadAnswers blocks while the server has too many of the pool's answers unread: a server that makes the
 // pool answer and does not read the answers is not read either.
-func (t *talk) heed(ctx context.Context) {
+func (t *talk) waitForUnreadAnswers(ctx context.Context) {
 	_ = t.wait(ctx, &t.owed, mostOwed) // the reader finds out that ctx has ended
 }
 
@@ -94,8 +94,8 @@ func (t *talk) wait(ctx context.Context, bytes *int, most int) error {
 	}
 }
 
-// tell wakes the goroutines that wait for a change. t.mu must be held.
-func (t *talk) tell() {
+// notifyWaiters wakes the goroutines that wait for a change. t.mu must be held.
+func (t *talk) notifyWaiters() {
 	close(t.changed)
 	t.changed = make(chan struct{})
 }
@@ -104,7 +104,7 @@ func (t *talk) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.closed, t.lines, t.size, t.owed = true, nil, 0, 0
-	t.tell()
+	t.notifyWaiters()
 }
 
 // next returns the next line to write, or false if t is closed. written is the previous line, which
@@ -118,7 +118,7 @@ func (t *talk) next(written outgoing) (outgoing, bool) {
 		}
 		if len(written.line) > 0 {
 			t.count(written, -1)
-			t.tell()
+			t.notifyWaiters()
 		}
 		written = outgoing{}
 		if len(t.lines) > 0 {
@@ -171,7 +171,7 @@ func (t *talk) read(ctx context.Context) error {
 		} else if err != nil {
 			return fmt.Errorf("read from %s: %w", t.in.name, err)
 		}
-		t.in.hear(t, &l)
-		t.heed(ctx)
+		t.in.handleServerLine(t, &l)
+		t.waitForUnreadAnswers(ctx)
 	}
 }

@@ -162,7 +162,7 @@ func (in *instance) setLevel(r *request, line []byte, e *wire.Envelope) {
 		return
 	}
 	r.m.level = level
-	want := in.voice()
+	want := in.lowestLevel()
 	if want == in.level {
 		in.succeed(r)
 		return
@@ -176,8 +176,8 @@ func (in *instance) setLevel(r *request, line []byte, e *wire.Envelope) {
 	in.send(r, line, e, wire.Edit{Span: s, With: fmt.Appendf(nil, "%q", levels[want])})
 }
 
-// voice returns the lowest level that a client wants, or 0 if no client has set one.
-func (in *instance) voice() int {
+// lowestLevel returns the lowest level that a client wants, or 0 if no client has set one.
+func (in *instance) lowestLevel() int {
 	want, set := len(levels), false
 	for _, m := range in.members {
 		switch {
@@ -193,16 +193,16 @@ func (in *instance) voice() int {
 	return want
 }
 
-// tuneVoice changes the level at the server if the clients now want another one. mu must be held.
-func (in *instance) tuneVoice() {
-	if want := in.voice(); in.ready && in.level > 0 && want > 0 && want != in.level {
+// updateServerLevel changes the level at the server if the clients now want another one. mu must be held.
+func (in *instance) updateServerLevel() {
+	if want := in.lowestLevel(); in.ready && in.level > 0 && want > 0 && want != in.level {
 		in.tellLevel(in.talk, want)
 	}
 }
 
 // restoreLevel sets the level at a new process.
 func (in *instance) restoreLevel(t *talk) {
-	if want := in.voice(); want > 0 {
+	if want := in.lowestLevel(); want > 0 {
 		in.tellLevel(t, want)
 	}
 }

@@ -17,8 +17,8 @@ type checker struct {
 	found []Diagnostic
 }
 
-// wrong reports an error at the place of the value that field points to.
-func (c *checker) wrong(field any, id, hint, format string, args ...any) {
+// reportError reports an error at the place of the value that field points to.
+func (c *checker) reportError(field any, id, hint, format string, args ...any) {
 	p := c.Place(field)
 	if p.File == "" {
 		p.File = c.file
@@ -31,7 +31,7 @@ func (c *checker) all() {
 	for i := range c.Governance.Rules {
 		c.rule(&c.Governance.Rules[i])
 	}
-	c.asking()
+	c.checkDefaultWorkflow()
 	c.workflows()
 	c.paths()
 	c.agents()
@@ -43,7 +43,7 @@ func (c *checker) all() {
 
 func (c *checker) metrics() {
 	if m := &c.Metrics; m.Textfile != "" && !strings.HasSuffix(m.Textfile, ".prom") {
-		c.wrong(&m.Textfile, "", "node_exporter reads no others", "the name of the text file %q does not end in .prom", m.Textfile)
+		c.reportError(&m.Textfile, "", "node_exporter reads no others", "the name of the text file %q does not end in .prom", m.Textfile)
 	}
 }
 
@@ -56,15 +56,15 @@ func (c *checker) sources() {
 			continue
 		}
 		if before := first[id]; before != nil {
-			c.wrong(&s.ID, "V-001", fmt.Sprintf("it stands in line %d already; only the first would count", before.Place.Line), "the source id %q is there twice", id)
+			c.reportError(&s.ID, "V-001", fmt.Sprintf("it stands in line %d already; only the first would count", before.Place.Line), "the source id %q is there twice", id)
 		} else {
 			first[id] = s
 		}
 		if strings.HasPrefix(id, "_") {
-			c.wrong(&s.ID, "V-002", "", "the source id %q begins with _, which is reserved", id)
+			c.reportError(&s.ID, "V-002", "", "the source id %q begins with _, which is reserved", id)
 		}
 		if i := strings.IndexFunc(id, func(r rune) bool { return !unicode.IsGraphic(r) || r != ' ' && unicode.IsSpace(r) }); i >= 0 || strings.TrimSpace(id) != id || len(id) > 256 {
-			c.wrong(&s.ID, "V-016", "", "the source id %q must be at most 256 bytes without control characters or outer blanks", id)
+			c.reportError(&s.ID, "V-016", "", "the source id %q must be at most 256 bytes without control characters or outer blanks", id)
 		}
 		c.expose(&s.Expose)
 	}
@@ -74,9 +74,9 @@ func (c *checker) expose(e *Expose) {
 	lists := len(e.Tools) + len(e.Resources) + len(e.Prompts)
 	switch {
 	case e.Mode == ExposeAll && lists > 0:
-		c.wrong(e, "", "write mode: allowlist or mode: blocklist", "the lists have no meaning where everything is exposed")
+		c.reportError(e, "", "write mode: allowlist or mode: blocklist", "the lists have no meaning where everything is exposed")
 	case e.Mode != ExposeAll && lists == 0:
-		c.wrong(e, "", "list tools, resources or prompts; a server that is not wanted is switched off with enabled: false", "the %s is empty", e.Mode)
+		c.reportError(e, "", "list tools, resources or prompts; a server that is not wanted is switched off with enabled: false", "the %s is empty", e.Mode)
 	}
 }
 
@@ -91,44 +91,44 @@ func (c *checker) rule(r *Rule) {
 		r.Match, _ = NewGlob("*")
 	}
 	if c.Place(&r.When).Line > 0 && len(r.When) == 0 {
-		c.wrong(&r.When, "", "", "the list of facts is empty, so the rule would never match")
+		c.reportError(&r.When, "", "", "the list of facts is empty, so the rule would never match")
 	}
 	for _, l := range []*[]Glob{&r.Source, &r.Agent, &r.Method} {
 		if c.Place(l).Line > 0 && len(*l) == 0 {
-			c.wrong(l, "", "", "the list is empty, so the rule would never match")
+			c.reportError(l, "", "", "the list is empty, so the rule would never match")
 		}
 	}
 	c.answerBy(r)
 	if r.PolicyID != "" && r.Action != Policy {
-		c.wrong(&r.PolicyID, "V-004", "", "policy_id is for rules with action: policy; this one says %s", r.Action)
+		c.reportError(&r.PolicyID, "V-004", "", "policy_id is for rules with action: policy; this one says %s", r.Action)
 	}
 	switch {
 	case r.Approval == "":
 	case r.Action != Approve:
-		c.wrong(&r.Approval, "", "", "a workflow is for rules with action: approve; this one says %s", r.Action)
+		c.reportError(&r.Approval, "", "", "a workflow is for rules with action: approve; this one says %s", r.Action)
 		return
 	default:
 		c.named(&r.Approval, r.Approval)
 		return
 	}
 	if r.Action == Approve && len(c.Approval) > 1 {
-		c.wrong(&r.Action, "V-006b", "write approval: with one of "+strings.Join(keysOf(c.Approval), ", "), "there are %d workflows, and the rule doesn't say which one asks", len(c.Approval))
+		c.reportError(&r.Action, "V-006b", "write approval: with one of "+strings.Join(keysOf(c.Approval), ", "), "there are %d workflows, and the rule doesn't say which one asks", len(c.Approval))
 	}
 }
 
 // named checks that a workflow with this name exists.
 func (c *checker) named(field any, name string) {
 	if _, w := c.Workflow(name); w == nil || name == DefaultWorkflow && len(c.Approval) > 0 && c.Approval[name] == nil {
-		c.wrong(field, "V-006", meant(name, keysOf(c.Approval)), "there is no workflow %q", name)
+		c.reportError(field, "V-006", suggestion(name, keysOf(c.Approval)), "there is no workflow %q", name)
 	}
 }
 
-// asking checks that the defaults name one workflow where their action is approve. Defaults that
+// checkDefaultWorkflow checks that the defaults name one workflow where their action is approve. Defaults that
 // are not in the file use the workflow called default, which always exists.
-func (c *checker) asking() {
+func (c *checker) checkDefaultWorkflow() {
 	for _, a := range []*Action{&c.Governance.Defaults.Action, &c.Governance.Defaults.Asks} {
 		if *a == Approve && c.Place(a).Line > 0 && len(c.Approval) > 1 && c.Approval[DefaultWorkflow] == nil {
-			c.wrong(a, "V-006b", fmt.Sprintf("call one of them %q", DefaultWorkflow), "there are %d workflows, and the defaults don't say which one asks", len(c.Approval))
+			c.reportError(a, "V-006b", fmt.Sprintf("call one of them %q", DefaultWorkflow), "there are %d workflows, and the defaults don't say which one asks", len(c.Approval))
 		}
 	}
 }
@@ -145,7 +145,7 @@ func (c *checker) workflows() {
 		w.complete()
 		for i := range w.RedactFields {
 			if f := w.RedactFields[i]; f == "" || strings.Contains("."+f+".", "..") {
-				c.wrong(&w.RedactFields[i], "", "write it as auth.token or items.*.secret", "%q is not a path into arguments", f)
+				c.reportError(&w.RedactFields[i], "", "write it as auth.token or items.*.secret", "%q is not a path into arguments", f)
 			}
 		}
 	}
@@ -154,11 +154,11 @@ func (c *checker) workflows() {
 func (c *checker) paths() {
 	for i := range c.Cedar.Policies {
 		if c.Cedar.Policies[i] == "" {
-			c.wrong(&c.Cedar.Policies[i], "V-013", "", "an empty path")
+			c.reportError(&c.Cedar.Policies[i], "V-013", "", "an empty path")
 		}
 	}
 	if c.Cedar.Schema == "" {
-		c.wrong(&c.Cedar.Schema, "V-013", "write generated, or the path of a Cedar schema", "an empty path")
+		c.reportError(&c.Cedar.Schema, "V-013", "write generated, or the path of a Cedar schema", "an empty path")
 	}
 }
 
@@ -168,7 +168,7 @@ func (c *checker) limits() {
 		if c.Place(field).Line == 0 {
 			field = &l.Pending
 		}
-		c.wrong(field, "", "", "pending_per_server (%d) is greater than pending (%d)", l.PendingPerServer, l.Pending)
+		c.reportError(field, "", "", "pending_per_server (%d) is greater than pending (%d)", l.PendingPerServer, l.Pending)
 	}
 }
 
@@ -210,37 +210,37 @@ func isSlackChannel(s string) bool {
 func (c *checker) slack(d *Destination) {
 	if d.Type != DestinationSlack {
 		if d.Channel != "" || d.BotTokenEnv != "" || d.AppTokenEnv != "" || len(d.Mention) > 0 || len(d.Approvers) > 0 {
-			c.wrong(d, "", "write type: slack", "channel, tokens, mention and approvers belong to a destination of type slack")
+			c.reportError(d, "", "write type: slack", "channel, tokens, mention and approvers belong to a destination of type slack")
 		}
 		return
 	}
 	switch {
 	case d.Channel == "":
-		c.wrong(d, "", "", "a slack destination needs a channel")
+		c.reportError(d, "", "", "a slack destination needs a channel")
 	case !isSlackChannel(d.Channel):
-		c.wrong(&d.Channel, "", "write its id, as C0123ABCD, or its name", "%q can't be a channel of Slack", d.Channel)
+		c.reportError(&d.Channel, "", "write its id, as C0123ABCD, or its name", "%q can't be a channel of Slack", d.Channel)
 	}
 	if len(d.Approvers) == 0 {
-		c.wrong(d, "", "list the ids of those whose answer counts", "a slack destination needs approvers")
+		c.reportError(d, "", "list the ids of those whose answer counts", "a slack destination needs approvers")
 	}
 	for i := range d.Approvers {
 		if !slackApprover.MatchString(d.Approvers[i]) {
-			c.wrong(&d.Approvers[i], "", "write the member id from their profile, as U0123ABCD", "%q is not the id of a user of Slack", d.Approvers[i])
+			c.reportError(&d.Approvers[i], "", "write the member id from their profile, as U0123ABCD", "%q is not the id of a user of Slack", d.Approvers[i])
 		}
 	}
 	for i := range d.Mention {
 		if !slackMention.MatchString(d.Mention[i]) {
-			c.wrong(&d.Mention[i], "", "write the id of a user or user group, or here, channel, everyone", "%q can't be mentioned on Slack", d.Mention[i])
+			c.reportError(&d.Mention[i], "", "write the id of a user or user group, or here, channel, everyone", "%q can't be mentioned on Slack", d.Mention[i])
 		}
 	}
 	// The value may be the token itself, so it must not be shown.
 	for _, name := range []*string{&d.BotTokenEnv, &d.AppTokenEnv} {
 		if *name != "" && !variableName.MatchString(*name) {
-			c.wrong(name, "", "the token itself has no place in this file", "this must be the name of the variable or credential that holds the token")
+			c.reportError(name, "", "the token itself has no place in this file", "this must be the name of the variable or credential that holds the token")
 		}
 	}
 	if d.BotTokenEnv != "" && d.BotTokenEnv == d.AppTokenEnv {
-		c.wrong(&d.AppTokenEnv, "", "", "the bot token and the app token are two different ones")
+		c.reportError(&d.AppTokenEnv, "", "", "the bot token and the app token are two different ones")
 	}
 }
 
@@ -285,10 +285,10 @@ func (s *Sampling) Named() (extension, provider, model string) {
 func (c *checker) sampling() {
 	s := &c.Sampling
 	if s.Provider != "" && !providerName.MatchString(s.Provider) {
-		c.wrong(&s.Provider, "V-SAM-001", "write it as notes/claude or notes/claude:small", "%q names no provider of an extension", s.Provider)
+		c.reportError(&s.Provider, "V-SAM-001", "write it as notes/claude or notes/claude:small", "%q names no provider of an extension", s.Provider)
 	}
 	if s.Provider == "" && s.When == SamplingAlways {
-		c.wrong(&s.When, "V-SAM-002", "write provider: with that of an extension", "a provider is always to answer, and there is none")
+		c.reportError(&s.When, "V-SAM-002", "write provider: with that of an extension", "a provider is always to answer, and there is none")
 	}
 }
 
@@ -297,9 +297,9 @@ func (c *checker) answerBy(r *Rule) {
 	switch {
 	case r.AnswerBy == "":
 	case r.Action == Deny:
-		c.wrong(&r.AnswerBy, "V-SAM-003", "", "nobody answers what the rule denies")
+		c.reportError(&r.AnswerBy, "V-SAM-003", "", "nobody answers what the rule denies")
 	case r.AnswerBy == AnswerByProvider && c.Sampling.Provider == "":
-		c.wrong(&r.AnswerBy, "V-SAM-002", "write sampling: {provider: ...}", "a provider is to answer, and there is none")
+		c.reportError(&r.AnswerBy, "V-SAM-002", "write sampling: {provider: ...}", "a provider is to answer, and there is none")
 	}
 }
 
@@ -323,39 +323,39 @@ func (c *checker) telemetry() {
 	t := &c.Telemetry
 	o := &t.OTLP
 	if t.Enabled && o.Endpoint == "" {
-		c.wrong(&t.Enabled, "V-TEL-002", `write otlp: {endpoint: "http://localhost:4318"}`, "traces are on and there is no endpoint")
+		c.reportError(&t.Enabled, "V-TEL-002", `write otlp: {endpoint: "http://localhost:4318"}`, "traces are on and there is no endpoint")
 	}
 	if o.Endpoint != "" {
 		c.endpoint(&o.Endpoint)
 	}
 	if o.Protocol != "http/protobuf" {
-		c.wrong(&o.Protocol, "V-TEL-003", "", "the protocol must be http/protobuf")
+		c.reportError(&o.Protocol, "V-TEL-003", "", "the protocol must be http/protobuf")
 	}
 	for _, name := range keysOf(o.Headers) {
 		if !headerName.MatchString(name) {
-			c.wrong(&o.Headers, "V-TEL-005", "", "%q can't be the name of a header", name)
+			c.reportError(&o.Headers, "V-TEL-005", "", "%q can't be the name of a header", name)
 		}
 		if strings.ContainsAny(o.Headers[name], "\n\t") {
-			c.wrong(&o.Headers, "V-TEL-006", "", "the value of the header %q holds a line break or a tab", name)
+			c.reportError(&o.Headers, "V-TEL-006", "", "the value of the header %q holds a line break or a tab", name)
 		}
 	}
 	for _, name := range keysOf(o.HeaderFiles) {
 		if !headerName.MatchString(name) {
-			c.wrong(&o.HeaderFiles, "V-TEL-005", "", "%q can't be the name of a header", name)
+			c.reportError(&o.HeaderFiles, "V-TEL-005", "", "%q can't be the name of a header", name)
 		}
 		if slices.ContainsFunc(keysOf(o.Headers), func(other string) bool { return strings.EqualFold(name, other) }) {
-			c.wrong(&o.HeaderFiles, "V-TEL-009", "leave one of them out", "the header %q is in headers too", name)
+			c.reportError(&o.HeaderFiles, "V-TEL-009", "leave one of them out", "the header %q is in headers too", name)
 		}
 		if file := o.HeaderFiles[name]; file == "" || file == Credential || strings.ContainsRune(strings.TrimPrefix(file, Credential), 0) || strings.HasPrefix(file, Credential) && strings.Contains(file, "/") {
-			c.wrong(&o.HeaderFiles, "V-TEL-006", "write a path, or credential:NAME", "the header %q has no file", name)
+			c.reportError(&o.HeaderFiles, "V-TEL-006", "write a path, or credential:NAME", "the header %q has no file", name)
 		}
 	}
 	for _, key := range keysOf(t.Resource) {
 		if key == "" || strings.TrimSpace(key) != key {
-			c.wrong(&t.Resource, "V-TEL-007", "", "%q can't be the name of an attribute", key)
+			c.reportError(&t.Resource, "V-TEL-007", "", "%q can't be the name of an attribute", key)
 		}
 		if len(t.Resource[key]) > 4096 {
-			c.wrong(&t.Resource, "V-TEL-008", "", "the value of the attribute %q is longer than 4096 bytes", key)
+			c.reportError(&t.Resource, "V-TEL-008", "", "the value of the attribute %q is longer than 4096 bytes", key)
 		}
 	}
 }
@@ -364,12 +364,12 @@ func (c *checker) endpoint(field *string) {
 	u, err := url.Parse(*field)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		c.wrong(field, "V-TEL-002", `write it as "http://localhost:4318"`, "the endpoint must be an http or https URL")
+		c.reportError(field, "V-TEL-002", `write it as "http://localhost:4318"`, "the endpoint must be an http or https URL")
 	case u.User != nil:
-		c.wrong(field, "V-TEL-004", "put credentials into headers, from a variable", "the endpoint carries a user or a password")
+		c.reportError(field, "V-TEL-004", "put credentials into headers, from a variable", "the endpoint carries a user or a password")
 	case u.RawQuery != "" || u.Fragment != "":
-		c.wrong(field, "V-TEL-002", "", "the endpoint must not have a query or a fragment")
+		c.reportError(field, "V-TEL-002", "", "the endpoint must not have a query or a fragment")
 	case u.Scheme == "http" && !Loopback(u.Hostname()):
-		c.wrong(field, "V-TEL-002", "write https, or let a collector on this machine send them on", "traces would cross the network in the clear")
+		c.reportError(field, "V-TEL-002", "write https, or let a collector on this machine send them on", "traces would cross the network in the clear")
 	}
 }

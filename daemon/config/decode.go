@@ -165,7 +165,7 @@ func (d *decoder) unknown(key *yaml.Node, t reflect.Type, names []string, path s
 		d.report(key, "", d.form.instead, "%s may not say %q: %s", path, key.Value, d.form.why)
 		return
 	}
-	d.report(key, "", meant(key.Value, names), "unknown key %q in %s", key.Value, path)
+	d.report(key, "", suggestion(key.Value, names), "unknown key %q in %s", key.Value, path)
 }
 
 // pairs yields the entries of a mapping whose keys are plain words, each key once. It reports the

@@ -103,8 +103,8 @@ func (p Place) Diagnostic(s Severity, id, hint, format string, args ...any) Diag
 	}
 }
 
-// meant returns the hint for a word that is not in known: the nearest known word, or all of them.
-func meant(word string, known []string) string {
+// suggestion returns the hint for a word that is not in known: the nearest known word, or all of them.
+func suggestion(word string, known []string) string {
 	if near := Nearest(word, known); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}

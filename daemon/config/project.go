@@ -50,7 +50,7 @@ var project = form{
 		}
 		for _, a := range actions {
 			if *a == Policy {
-				c.wrong(a, "", "write deny or approve", "a project's file has no policies, so its action can't be policy")
+				c.reportError(a, "", "write deny or approve", "a project's file has no policies, so its action can't be policy")
 			}
 		}
 	},

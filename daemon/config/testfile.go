@@ -157,7 +157,7 @@ func (d *decoder) test(t *Test) {
 		wrong(&t.Workflow, "", "only what asks has a workflow, and the test expects %s", t.Expect)
 	}
 	if t.Gate != "" && !slices.Contains(gates, t.Gate) {
-		wrong(&t.Gate, meant(t.Gate, gates), "there is no gate %q", t.Gate)
+		wrong(&t.Gate, suggestion(t.Gate, gates), "there is no gate %q", t.Gate)
 	}
 	if t.Name == "" {
 		t.Name = t.about()

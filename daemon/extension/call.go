@@ -19,17 +19,17 @@ import (
 // do calls ask with the connection to the extension and waits for the extension if it is
 // starting. A request that was sent is not retried: nobody knows what the program did before it
 // ended.
-func (e *extension) do(ctx context.Context, method string, ask func(ctx context.Context, t *talk) error) error {
+func (e *extension) do(ctx context.Context, method string, ask func(ctx context.Context, t *connection) error) error {
 	if e.wrong != nil {
 		return fmt.Errorf("extension %q: %w: %w", e.name, gate.ErrNotRunning, e.wrong)
 	}
-	if !e.enter() {
-		return fmt.Errorf("extension %q: %w: %w", e.name, gate.ErrNotRunning, errGone)
+	if !e.beginRequest() {
+		return fmt.Errorf("extension %q: %w: %w", e.name, gate.ErrNotRunning, errBeingReplaced)
 	}
-	defer e.leave()
+	defer e.endRequest()
 	ctx, asked := context.WithCancelCause(ctx)
 	defer asked(nil)
-	return e.process.Do(ctx, method, protocol.Timeout(method), func(ctx context.Context, t *talk) error {
+	return e.process.Do(ctx, method, protocol.Timeout(method), func(ctx context.Context, t *connection) error {
 		if err := t.Err(); err != nil { // nothing was sent yet, so the next process may be asked
 			return err
 		}
@@ -44,8 +44,8 @@ func (e *extension) do(ctx context.Context, method string, ask func(ctx context.
 	})
 }
 
-// enter counts a request to the extension. It reports false if the extension is leaving.
-func (e *extension) enter() bool {
+// beginRequest counts a request to the extension. It reports false if the extension is leaving.
+func (e *extension) beginRequest() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.leaving {
@@ -54,7 +54,7 @@ func (e *extension) enter() bool {
 	return !e.leaving
 }
 
-func (e *extension) leave() {
+func (e *extension) endRequest() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.busy--; e.leaving && e.busy == 0 {
@@ -62,8 +62,8 @@ func (e *extension) leave() {
 	}
 }
 
-// dismiss lets no further requests begin and waits, for a limited time, for those under way.
-func (e *extension) dismiss() {
+// drainRequests lets no further requests begin and waits, for a limited time, for those under way.
+func (e *extension) drainRequests() {
 	e.mu.Lock()
 	e.leaving = true
 	if e.busy == 0 {
@@ -80,7 +80,7 @@ func (e *extension) dismiss() {
 
 // call sends one request to the extension and returns its result.
 func (e *extension) call(ctx context.Context, method string, params []byte) (raw []byte, err error) {
-	err = e.do(ctx, method, func(ctx context.Context, t *talk) (err error) {
+	err = e.do(ctx, method, func(ctx context.Context, t *connection) (err error) {
 		raw, err = t.Call(ctx, method, params)
 		return err
 	})
@@ -177,7 +177,7 @@ func (r *Registry) Stream(ctx context.Context, extension string, p provider.Para
 	request := rand.Text()
 	params := protocol.WithRequest(p.Append(nil), request)
 	var raw []byte
-	err = e.do(ctx, protocol.ProviderStream, func(ctx context.Context, t *talk) (err error) {
+	err = e.do(ctx, protocol.ProviderStream, func(ctx context.Context, t *connection) (err error) {
 		// A piece without a request id may belong to a stream that was given up.
 		unsure := t.unsure.Load()
 		raw, _, err = t.during(ctx, protocol.ProviderStream, params, []string{protocol.StreamEvents}, func(m *wire.Message) {
@@ -209,7 +209,7 @@ func (r *Registry) Stream(ctx context.Context, extension string, p provider.Para
 
 // during sends a request and calls each with every notification that arrives before the result,
 // in order. dropped is the number of notifications that the buffer could not hold.
-func (t *talk) during(ctx context.Context, method string, params []byte, events []string, each func(*wire.Message)) (raw []byte, dropped uint64, err error) {
+func (t *connection) during(ctx context.Context, method string, params []byte, events []string, each func(*wire.Message)) (raw []byte, dropped uint64, err error) {
 	sub := t.Subscribe(mostEvents, events...)
 	defer sub.Close()
 	reading, enough := context.WithCancel(ctx)
@@ -240,7 +240,7 @@ func (t *talk) during(ctx context.Context, method string, params []byte, events 
 func (r *Registry) Invoke(ctx context.Context, extension, command string, args []string, sink func(protocol.Event)) (exit int, err error) {
 	e, err := r.find(extension)
 	if err == nil {
-		err = e.may(manifest.Commands)
+		err = e.checkPermission(manifest.Commands)
 	}
 	if err == nil && command == "" {
 		err = fmt.Errorf("%w: a command without a name", gate.ErrInvalid)
@@ -250,7 +250,7 @@ func (r *Registry) Invoke(ctx context.Context, extension, command string, args [
 	}
 	request := rand.Text()
 	var raw []byte
-	err = e.do(ctx, protocol.CommandInvoke, func(ctx context.Context, t *talk) error {
+	err = e.do(ctx, protocol.CommandInvoke, func(ctx context.Context, t *connection) error {
 		var dropped uint64
 		raw, dropped, err = t.during(ctx, protocol.CommandInvoke, protocol.CommandParams(command, args, request), protocol.CommandEvents(), func(m *wire.Message) {
 			event, ok, err := protocol.ReadEvent(m.Method, m.Body, request)

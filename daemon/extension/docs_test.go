@@ -58,7 +58,7 @@ func TestTheExtensionOfTheDocumentation(t *testing.T) {
 		}
 	}
 	h := newHouse(t).start()
-	if _, err := h.Install(t.Context(), dir, nil, extension.By{}); err != nil {
+	if _, err := h.Install(t.Context(), dir, nil, extension.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	if v := h.settled("no-force"); v.Status.State != supervise.Running {

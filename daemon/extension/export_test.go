@@ -16,7 +16,7 @@ func (r *Registry) Subscribe(ctx context.Context, extension string, most int, me
 		return nil, err
 	}
 	var sub *wire.Subscription
-	err = e.do(ctx, "subscribe", func(_ context.Context, t *talk) error {
+	err = e.do(ctx, "subscribe", func(_ context.Context, t *connection) error {
 		sub = t.Subscribe(most, methods...)
 		return nil
 	})

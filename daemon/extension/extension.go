@@ -35,14 +35,14 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// tongue is the wire protocol of one kind of extension.
-type tongue struct {
+// wireProtocol is the wire protocol of one kind of extension.
+type wireProtocol struct {
 	framing wire.Framing
 	dialect wire.Dialect
 	max     int // max bytes of a message; a longer one closes the connection
 }
 
-var tongues = map[manifest.Wire]tongue{
+var tongues = map[manifest.Wire]wireProtocol{
 	manifest.JSON:     {wire.ContentLength{Whole: true}, wire.JSONRPC{}, 4 << 20},
 	manifest.Protobuf: {wire.Length32{Whole: true}, protowire.Dialect{}, 10 << 20},
 }
@@ -59,8 +59,8 @@ type Options struct {
 	Changed func()
 }
 
-// By names the person who made a change.
-type By struct {
+// Actor names the person who made a change.
+type Actor struct {
 	Decider string       // the person, as the kernel shows the caller
 	Surface string       // as the caller reports it
 	Peer    *record.Peer // the caller's process, as the kernel shows it; may be nil
@@ -152,7 +152,7 @@ func (r *Registry) noteFailures(ctx context.Context, e *extension) {
 	for {
 		select {
 		case why := <-e.failures:
-			r.record(ctx, "failed", e, By{}, fmt.Sprint(why))
+			r.record(ctx, "failed", e, Actor{}, fmt.Sprint(why))
 			r.o.Changed()
 		case <-ctx.Done():
 			return
@@ -161,13 +161,13 @@ func (r *Registry) noteFailures(ctx context.Context, e *extension) {
 }
 
 // record records an event of e and logs an error.
-func (r *Registry) record(ctx context.Context, verdict string, e *extension, by By, reason string) {
+func (r *Registry) record(ctx context.Context, verdict string, e *extension, by Actor, reason string) {
 	if err := r.recordOrFail(ctx, verdict, e, by, reason); err != nil {
 		r.o.Logger.Error("record an extension", "extension", e.name, "err", err)
 	}
 }
 
-func (r *Registry) recordOrFail(ctx context.Context, verdict string, e *extension, by By, reason string) error {
+func (r *Registry) recordOrFail(ctx context.Context, verdict string, e *extension, by Actor, reason string) error {
 	line := &record.Record{
 		Kind: record.KindExtension, Verdict: verdict, Tool: e.name, Digest: e.digest(), Reason: reason,
 		Decider: by.Decider, Surface: by.Surface, Peer: by.Peer,
@@ -178,8 +178,8 @@ func (r *Registry) recordOrFail(ctx context.Context, verdict string, e *extensio
 	return nil
 }
 
-// put registers e under its name and has it started, if it may run. r.installing must be held.
-func (r *Registry) put(e *extension) {
+// register registers e under its name and has it started, if it may run. r.installing must be held.
+func (r *Registry) register(e *extension) {
 	r.mu.Lock()
 	before := r.all[e.name]
 	r.all[e.name] = e
@@ -198,9 +198,9 @@ func (r *Registry) put(e *extension) {
 	r.o.Changed()
 }
 
-// take stops the extension with that name and returns when it has ended. It may finish the
+// stopExtension stops the extension with that name and returns when it has ended. It may finish the
 // requests under way; new ones wait for its replacement. r.installing must be held.
-func (r *Registry) take(name string) {
+func (r *Registry) stopExtension(name string) {
 	r.mu.Lock()
 	e := r.all[name]
 	if e == nil || e.gone {
@@ -210,16 +210,16 @@ func (r *Registry) take(name string) {
 	e.gone = true
 	started := e.started
 	r.mu.Unlock()
-	e.dismiss()
+	e.drainRequests()
 	close(e.quit)
 	if started {
 		<-e.done
 	}
 }
 
-// forget removes the extension with that name, which take has stopped. r.installing must be
+// unregister removes the extension with that name, which take has stopped. r.installing must be
 // held.
-func (r *Registry) forget(name string) {
+func (r *Registry) unregister(name string) {
 	r.mu.Lock()
 	e := r.all[name]
 	delete(r.all, name)

@@ -155,7 +155,7 @@ func (r *Registry) judge(ctx context.Context, c *gate.Call, method string, shown
 	defer cancel()
 	for {
 		answer, err := one.extension.judge(ctx, method, shown)
-		if !errors.Is(err, errGone) {
+		if !errors.Is(err, errBeingReplaced) {
 			return answer, one, err
 		}
 		select {
@@ -213,13 +213,13 @@ func short(err error) string {
 		return "it gave no answer in " + protocol.Timeout(protocol.HookBefore).String()
 	case errors.Is(err, errChanged):
 		return errChanged.Error() + "; see `tgctl ext`"
-	case errors.Is(err, errNobody):
+	case errors.Is(err, errNotAccepted):
 		return "nobody has agreed to it; see `tgctl ext`"
 	case errors.Is(err, supervise.ErrFailed):
 		return "it has failed; see `tgctl ext`"
 	case errors.Is(err, supervise.ErrEnded), errors.Is(err, wire.ErrClosed):
 		return "it ended before it answered"
-	case errors.Is(err, supervise.ErrStopped), errors.Is(err, errGone):
+	case errors.Is(err, supervise.ErrStopped), errors.Is(err, errBeingReplaced):
 		return "it is being stopped"
 	case errors.Is(err, context.Canceled):
 		return "the call was taken back"

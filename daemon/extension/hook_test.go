@@ -45,7 +45,7 @@ func TestHooksInTheirOrder(t *testing.T) {
 
 	// No hook is left once both are removed.
 	for _, name := range []string{"first", "second"} {
-		if _, err := h.Remove(t.Context(), name, true, extension.By{}); err != nil {
+		if _, err := h.Remove(t.Context(), name, true, extension.Actor{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -160,7 +160,7 @@ func TestWantsAllocatesNothing(t *testing.T) {
 	h := newHouse(t)
 	h.open()
 	for _, name := range []string{"a", "b"} {
-		if _, err := h.Install(t.Context(), h.source(fake.Extension{Name: name, Manifest: "hooks: {before: {servers: 'x*', tools: ['a?c*', '[de]*']}, after: {methods: 'prompts/*'}}\n"}), nil, extension.By{}); err != nil {
+		if _, err := h.Install(t.Context(), h.source(fake.Extension{Name: name, Manifest: "hooks: {before: {servers: 'x*', tools: ['a?c*', '[de]*']}, after: {methods: 'prompts/*'}}\n"}), nil, extension.Actor{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -177,7 +177,7 @@ func BenchmarkWants(b *testing.B) {
 			h.open()
 			for i := range n {
 				e := fake.Extension{Name: fmt.Sprint("x", i), Manifest: "hooks: {before: {tools: 'read_*'}}\n"}
-				if _, err := h.Install(b.Context(), h.source(e), nil, extension.By{}); err != nil {
+				if _, err := h.Install(b.Context(), h.source(e), nil, extension.Actor{}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -29,7 +29,7 @@ var needs = map[string]manifest.Permission{
 }
 
 // host handles a request of the extension. It checks the permission with each request.
-func (e *extension) host(ctx context.Context, t *talk, method string, params []byte) ([]byte, error) {
+func (e *extension) host(ctx context.Context, t *connection, method string, params []byte) ([]byte, error) {
 	if params == nil {
 		params = []byte(`{}`)
 	}
@@ -218,7 +218,7 @@ func (r *Registry) Config(ctx context.Context, name string) ([]Setting, error) {
 func (r *Registry) SetConfig(ctx context.Context, name, key, value string) error {
 	e, err := r.find(name)
 	if err == nil && e.kept == nil {
-		err = fmt.Errorf("extension %q: %w: %w", name, gate.ErrNotRunning, errNobody)
+		err = fmt.Errorf("extension %q: %w: %w", name, gate.ErrNotRunning, errNotAccepted)
 	}
 	if err != nil {
 		return err

@@ -122,7 +122,7 @@ func TestMemory(t *testing.T) {
 		}
 	}
 	// Its memory outlives the program and its removal, until it is purged.
-	kept, err := h.Remove(t.Context(), "x", false, extension.By{})
+	kept, err := h.Remove(t.Context(), "x", false, extension.Actor{})
 	if err != nil || kept.Records != 3 {
 		t.Errorf("kept %+v, %v", kept, err)
 	}
@@ -130,7 +130,7 @@ func TestMemory(t *testing.T) {
 	if got := contents("x", `{"namespace":"x","limit":1}`); got != "third" {
 		t.Errorf("installed again: %s", got)
 	}
-	if kept, err := h.Remove(t.Context(), "x", true, extension.By{}); err != nil || kept != (extension.Kept{}) {
+	if kept, err := h.Remove(t.Context(), "x", true, extension.Actor{}); err != nil || kept != (extension.Kept{}) {
 		t.Errorf("kept %+v, %v", kept, err)
 	}
 }
@@ -167,7 +167,7 @@ func TestConfiguration(t *testing.T) {
 	if err != nil || fmt.Sprint(all) != "[{colour blue true} {limit 5 true}]" {
 		t.Errorf("all: %v, %v", all, err)
 	}
-	if kept, err := h.Remove(t.Context(), "x", false, extension.By{}); err != nil || kept.Values != 2 {
+	if kept, err := h.Remove(t.Context(), "x", false, extension.Actor{}); err != nil || kept.Values != 2 {
 		t.Errorf("kept %+v, %v", kept, err)
 	}
 	if err := h.SetConfig(context.Background(), "x", "a", ""); !errors.Is(err, gate.ErrNotFound) {

@@ -142,7 +142,7 @@ func readManifest(dir string) ([]byte, error) {
 // the content differs, the error is gate.ErrChanged. Other errors are those of Look, of the
 // record and of the disk. If Install fails before it has changed anything, the previous version
 // keeps running.
-func (r *Registry) Install(ctx context.Context, dir string, digest []byte, by By) (*View, error) {
+func (r *Registry) Install(ctx context.Context, dir string, digest []byte, by Actor) (*View, error) {
 	r.installing.Lock()
 	defer r.installing.Unlock()
 	dir, err := r.source(dir)
@@ -173,12 +173,12 @@ func (r *Registry) Install(ctx context.Context, dir string, digest []byte, by By
 	if err := r.recordOrFail(ctx, "installed", next, by, fmt.Sprintf("version %s from %s", m.Version, dir)); err != nil {
 		return nil, fmt.Errorf("install %s: %w", m.Name, err)
 	}
-	r.take(m.Name)
+	r.stopExtension(m.Name)
 	if err := r.replace(ctx, staged, kept); err != nil {
 		// Load what is there now; it is refused if it is neither version.
 		return nil, errors.Join(fmt.Errorf("install %s: %w", m.Name, err), r.load(ctx, m.Name))
 	}
-	r.put(next)
+	r.register(next)
 	view := next.view()
 	return &view, nil
 }
@@ -209,7 +209,7 @@ type Kept struct {
 
 // Remove stops an extension and deletes its folder; with purge also its configuration and its
 // memory. Errors are gate.ErrNotFound, and those of the record and the disk.
-func (r *Registry) Remove(ctx context.Context, name string, purge bool, by By) (Kept, error) {
+func (r *Registry) Remove(ctx context.Context, name string, purge bool, by Actor) (Kept, error) {
 	r.installing.Lock()
 	defer r.installing.Unlock()
 	e, err := r.find(name)
@@ -219,7 +219,7 @@ func (r *Registry) Remove(ctx context.Context, name string, purge bool, by By) (
 	if err := r.recordOrFail(ctx, "removed", e, by, ""); err != nil {
 		return Kept{}, fmt.Errorf("remove %s: %w", name, err)
 	}
-	r.take(name)
+	r.stopExtension(name)
 	away := filepath.Join(r.o.Dir, old+rand.Text())
 	err = os.Rename(e.dir, away)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -231,7 +231,7 @@ func (r *Registry) Remove(ctx context.Context, name string, purge bool, by By) (
 	if err != nil {
 		return Kept{}, errors.Join(fmt.Errorf("remove %s: %w", name, err), r.load(ctx, name))
 	}
-	r.forget(name)
+	r.unregister(name)
 	if err := os.RemoveAll(away); err != nil {
 		return Kept{}, fmt.Errorf("remove %s: it is not run any more, and its folder is left at %s: %w", name, away, err)
 	}
@@ -278,7 +278,7 @@ func (r *Registry) Scan(ctx context.Context) error {
 	}
 	for _, name := range there {
 		if kept[name] == nil {
-			r.stranger(name)
+			r.registerUnaccepted(name)
 		}
 	}
 	r.mu.Lock()
@@ -290,8 +290,8 @@ func (r *Registry) Scan(ctx context.Context) error {
 	}
 	r.mu.Unlock()
 	for _, name := range lost {
-		r.take(name)
-		r.forget(name)
+		r.stopExtension(name)
+		r.unregister(name)
 	}
 	return nil
 }
@@ -316,8 +316,8 @@ func (r *Registry) folders() ([]string, error) {
 func (r *Registry) look(kept *store.Extension) {
 	e, _ := r.find(kept.Name)
 	if e == nil || e.kept == nil || e.process == nil {
-		r.take(kept.Name)
-		r.put(r.accepted(kept))
+		r.stopExtension(kept.Name)
+		r.register(r.accepted(kept))
 		return
 	}
 	s := e.process.Status()
@@ -340,9 +340,9 @@ func (r *Registry) accepted(kept *store.Extension) *extension {
 	return r.newExtension(kept.Name, kept, m, nil)
 }
 
-// stranger registers a folder that nobody has agreed to. The hooks of its manifest apply
+// registerUnaccepted registers a folder that nobody has agreed to. The hooks of its manifest apply
 // nevertheless: a person may have agreed to it before the state was lost.
-func (r *Registry) stranger(name string) {
+func (r *Registry) registerUnaccepted(name string) {
 	var m *manifest.Manifest
 	text, err := readManifest(filepath.Join(r.o.Dir, name))
 	if err == nil {
@@ -354,12 +354,12 @@ func (r *Registry) stranger(name string) {
 			m, err = nil, fmt.Errorf("its manifest names it %q", m.Name)
 		}
 	}
-	wrong := errNobody
+	wrong := errNotAccepted
 	if err != nil {
-		wrong = fmt.Errorf("%w (%w)", errNobody, err)
+		wrong = fmt.Errorf("%w (%w)", errNotAccepted, err)
 	}
-	r.take(name)
-	r.put(r.newExtension(name, nil, m, wrong))
+	r.stopExtension(name)
+	r.register(r.newExtension(name, nil, m, wrong))
 }
 
 // load registers what is there under a name again, after a change that failed. r.installing
@@ -371,14 +371,14 @@ func (r *Registry) load(ctx context.Context, name string) error {
 	}
 	for i := range rows {
 		if rows[i].Name == name {
-			r.put(r.accepted(&rows[i]))
+			r.register(r.accepted(&rows[i]))
 			return nil
 		}
 	}
 	if _, err := os.Lstat(filepath.Join(r.o.Dir, name)); err == nil {
-		r.stranger(name)
+		r.registerUnaccepted(name)
 		return nil
 	}
-	r.forget(name)
+	r.unregister(name)
 	return nil
 }

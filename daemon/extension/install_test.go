@@ -22,7 +22,7 @@ func TestInstallUpgradeRemove(t *testing.T) {
 	if err != nil || shown.Manifest.Name != "x" || shown.Files != 2 || shown.Installed != nil || !strings.HasSuffix(shown.Program, "/sh") {
 		t.Fatalf("look: %+v, %v", shown, err)
 	}
-	by := extension.By{Decider: "the test", Surface: "terminal"}
+	by := extension.Actor{Decider: "the test", Surface: "terminal"}
 	// Exactly what was shown is installed, or nothing.
 	other := filepath.Join(src, "more.txt")
 	if err := os.WriteFile(other, []byte("x"), 0o600); err != nil {
@@ -104,7 +104,7 @@ func TestWhatIsNotInstalled(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, looked := h.Look(src)
-			_, installed := h.Install(t.Context(), src, nil, extension.By{})
+			_, installed := h.Install(t.Context(), src, nil, extension.Actor{})
 			for _, err := range []error{looked, installed} {
 				if !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.says) {
 					t.Errorf("got %v; want %v and %q", err, test.want, test.says)
@@ -112,13 +112,13 @@ func TestWhatIsNotInstalled(t *testing.T) {
 			}
 		})
 	}
-	if _, err := h.Install(t.Context(), h.dir, nil, extension.By{}); !errors.Is(err, gate.ErrInvalid) {
+	if _, err := h.Install(t.Context(), h.dir, nil, extension.Actor{}); !errors.Is(err, gate.ErrInvalid) {
 		t.Errorf("of the folder above: %v", err)
 	}
-	if _, err := h.Install(t.Context(), "relative", nil, extension.By{}); !errors.Is(err, gate.ErrInvalid) {
+	if _, err := h.Install(t.Context(), "relative", nil, extension.Actor{}); !errors.Is(err, gate.ErrInvalid) {
 		t.Errorf("of a relative path: %v", err)
 	}
-	if _, err := h.Install(t.Context(), "/no/such/folder", nil, extension.By{}); !errors.Is(err, gate.ErrNotFound) {
+	if _, err := h.Install(t.Context(), "/no/such/folder", nil, extension.Actor{}); !errors.Is(err, gate.ErrNotFound) {
 		t.Errorf("of no folder: %v", err)
 	}
 	if left, err := os.ReadDir(h.extensions()); err != nil && !os.IsNotExist(err) || len(left) != 0 || h.List() != nil {
@@ -134,10 +134,10 @@ func TestInstallWithoutARecord(t *testing.T) {
 	h.records.mu.Lock()
 	h.records.fail = errors.New("the disk is full")
 	h.records.mu.Unlock()
-	if _, err := h.Install(t.Context(), h.source(fake.Extension{Name: "x", Version: "2.0.0"}), nil, extension.By{}); err == nil || !strings.Contains(err.Error(), "the disk is full") {
+	if _, err := h.Install(t.Context(), h.source(fake.Extension{Name: "x", Version: "2.0.0"}), nil, extension.Actor{}); err == nil || !strings.Contains(err.Error(), "the disk is full") {
 		t.Errorf("install: %v", err)
 	}
-	if _, err := h.Remove(t.Context(), "x", true, extension.By{}); err == nil {
+	if _, err := h.Remove(t.Context(), "x", true, extension.Actor{}); err == nil {
 		t.Error("removed without a record")
 	}
 	if v, err := h.Get("x"); err != nil || v.Manifest.Version != "1.0.0" || v.Status.State != supervise.Running {
@@ -257,13 +257,13 @@ func TestAFolderThatNobodyAgreedTo(t *testing.T) {
 	if warned := h.Warnings(); len(warned) != 2 || !strings.Contains(warned[0], "unreadable") {
 		t.Errorf("warnings: %q", warned)
 	}
-	if _, err := h.Install(t.Context(), v.Dir, nil, extension.By{}); err != nil {
+	if _, err := h.Install(t.Context(), v.Dir, nil, extension.Actor{}); err != nil {
 		t.Errorf("install it where it lies: %v", err)
 	}
 	if v := h.settled("x"); v.Status.State != supervise.Running {
 		t.Errorf("installed: %+v", v)
 	}
-	if _, err := h.Remove(t.Context(), "unreadable", false, extension.By{}); err != nil {
+	if _, err := h.Remove(t.Context(), "unreadable", false, extension.Actor{}); err != nil {
 		t.Error(err)
 	}
 }

@@ -128,7 +128,7 @@ func TestTheEnd(t *testing.T) {
 			if mode == "fork" && len(forked()) == 0 {
 				t.Fatal("it left nothing behind, so this tests nothing")
 			}
-			if _, err := h.Remove(t.Context(), "x", true, extension.By{}); err != nil {
+			if _, err := h.Remove(t.Context(), "x", true, extension.Actor{}); err != nil {
 				t.Fatal(err)
 			}
 			if err := syscall.Kill(v.Status.PID, 0); !errors.Is(err, syscall.ESRCH) {

@@ -155,7 +155,7 @@ func (h *house) source(e fake.Extension) string {
 // install installs an extension and waits until it runs or has failed.
 func (h *house) install(e fake.Extension) {
 	h.t.Helper()
-	if _, err := h.Install(h.t.Context(), h.source(e), nil, extension.By{Decider: "the test"}); err != nil {
+	if _, err := h.Install(h.t.Context(), h.source(e), nil, extension.Actor{Decider: "the test"}); err != nil {
 		h.t.Fatal(err)
 	}
 	h.settled(e.Name)

@@ -22,10 +22,10 @@ import (
 )
 
 var (
-	errChanged   = errors.New("it has changed since it was installed")
-	errNobody    = errors.New("nobody has agreed to it; look at it and install it with `tgctl ext install`, or remove it")
-	errGone      = errors.New("it is being removed or replaced")
-	errPermitted = errors.New("its manifest does not have the permission")
+	errChanged       = errors.New("it has changed since it was installed")
+	errNotAccepted   = errors.New("nobody has agreed to it; look at it and install it with `tgctl ext install`, or remove it")
+	errBeingReplaced = errors.New("it is being removed or replaced")
+	errPermitted     = errors.New("its manifest does not have the permission")
 )
 
 // grace is the grace period of an extension: only the daemon waits for its end.
@@ -41,7 +41,7 @@ type extension struct {
 	kept     *store.Extension   // nil if nobody has agreed to it
 	manifest *manifest.Manifest // as agreed to; nil if invalid
 	wrong    error              // why it is not run; nil if process is set
-	process  *supervise.Process[*talk]
+	process  *supervise.Process[*connection]
 	registry *Registry
 
 	quit     chan struct{} // closed when it must end
@@ -52,10 +52,10 @@ type extension struct {
 	gone     bool          // it is being removed or replaced; guarded by registry.mu, like started
 	started  bool
 
-	current   atomic.Pointer[talk] // the latest connection
-	strays    atomic.Uint64        // messages of it that were invalid or that nobody expected
-	streaming chan struct{}        // holds a token while a provider streams
-	turn      sync.Mutex           // held during its access to the state database, so that extensions take turns
+	current   atomic.Pointer[connection] // the latest connection
+	strays    atomic.Uint64              // messages of it that were invalid or that nobody expected
+	streaming chan struct{}              // holds a token while a provider streams
+	turn      sync.Mutex                 // held during its access to the state database, so that extensions take turns
 
 	mu       sync.Mutex         // guards the fields below
 	declared *protocol.Declared // nil before its first handshake
@@ -64,8 +64,8 @@ type extension struct {
 	leaving  bool // no further request may begin
 }
 
-// talk is one connection to an extension.
-type talk struct {
+// connection is one connection to an extension.
+type connection struct {
 	*wire.Conn
 	subscribed atomic.Bool // wants notifications when its configuration changes
 	unsure     atomic.Bool // a stream was given up, and more of it may arrive
@@ -82,12 +82,12 @@ func (r *Registry) newExtension(name string, kept *store.Extension, m *manifest.
 	if wrong != nil {
 		return e
 	}
-	e.process = supervise.New(supervise.Options[*talk]{
+	e.process = supervise.New(supervise.Options[*connection]{
 		Name: fmt.Sprintf("extension %q", name), Logger: r.o.Logger, Spec: e.spec,
-		Open:      func(in io.WriteCloser, out io.ReadCloser) *talk { return e.open(tongues[m.Wire], in, out) },
-		Run:       func(ctx context.Context, t *talk) error { return t.Run(ctx) },
+		Open:      func(in io.WriteCloser, out io.ReadCloser) *connection { return e.open(tongues[m.Wire], in, out) },
+		Run:       func(ctx context.Context, t *connection) error { return t.Run(ctx) },
 		Handshake: e.greet, HandshakeTimeout: protocol.Timeout(protocol.Initialize),
-		Farewell: func(ctx context.Context, t *talk) {
+		Farewell: func(ctx context.Context, t *connection) {
 			// It ends in any case, so its answer does not matter.
 			_, _ = t.Call(ctx, protocol.Shutdown, []byte(`{}`))
 		},
@@ -170,8 +170,8 @@ func (r *Registry) environment(m *manifest.Manifest) []string {
 	return child.ComposeEnv(env, m.Env, nil)
 }
 
-func (e *extension) open(speaks tongue, in io.WriteCloser, out io.ReadCloser) *talk {
-	t := &talk{}
+func (e *extension) open(speaks wireProtocol, in io.WriteCloser, out io.ReadCloser) *connection {
+	t := &connection{}
 	t.Conn = wire.NewConn(out, in, wire.Options{
 		Framing: speaks.framing, Dialect: speaks.dialect, MaxMessage: speaks.max, MaxHandled: mostHandled, Strict: true,
 		Handler: wire.HandlerFunc(func(ctx context.Context, method string, params []byte) ([]byte, error) {
@@ -184,7 +184,7 @@ func (e *extension) open(speaks tongue, in io.WriteCloser, out io.ReadCloser) *t
 }
 
 // greet performs the handshake.
-func (e *extension) greet(ctx context.Context, t *talk) error {
+func (e *extension) greet(ctx context.Context, t *connection) error {
 	values, err := e.values(ctx)
 	if err != nil {
 		return err
@@ -219,8 +219,8 @@ func (e *extension) offers() protocol.Declared {
 	return *declared
 }
 
-// may returns an error if the manifest does not have permission p.
-func (e *extension) may(p manifest.Permission) error {
+// checkPermission returns an error if the manifest does not have permission p.
+func (e *extension) checkPermission(p manifest.Permission) error {
 	if e.manifest == nil || !e.manifest.Has(p) {
 		return fmt.Errorf("extension %q: %w: %w %s", e.name, gate.ErrForbidden, errPermitted, p)
 	}

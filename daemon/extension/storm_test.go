@@ -64,7 +64,7 @@ func TestNoCallPassesUnjudged(t *testing.T) {
 	stop()
 	callers.Wait()
 	t.Logf("%d calls were judged and %d refused", judged.Load(), refused.Load())
-	if _, err := h.Remove(t.Context(), "x", true, extension.By{}); err != nil {
+	if _, err := h.Remove(t.Context(), "x", true, extension.Actor{}); err != nil {
 		t.Error(err)
 	}
 }

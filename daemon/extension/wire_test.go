@@ -100,7 +100,7 @@ func TestProtobuf(t *testing.T) {
 	if err != nil || v.Status.State != supervise.Running || v.Strays != 0 {
 		t.Errorf("%+v, %v", v, err)
 	}
-	if _, err := h.Remove(t.Context(), "x", true, extension.By{}); err != nil {
+	if _, err := h.Remove(t.Context(), "x", true, extension.Actor{}); err != nil {
 		t.Error(err)
 	}
 }

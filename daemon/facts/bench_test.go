@@ -98,12 +98,12 @@ func BenchmarkSteers(b *testing.B) {
 	for _, name := range []string{"prose", "code", "json", "russian", "wordy"} {
 		text := cmp.Or(tenKilobytes[name], strings.Repeat(wordy, 80))
 		b.Run(name, func(b *testing.B) {
-			f, s := New(Options{}), new(steerer)
+			f, s := New(Options{}), new(steerScanner)
 			line := `{"jsonrpc":"2.0","id":17,"result":{"content":[{"type":"text","text":` + string(quoted(text, true)) + `}]}}`
 			m := &gate.Message{Attachment: "a", Server: "s", Side: wire.FromServer, Method: "tools/call", Text: []byte(line)}
 			b.SetBytes(int64(len(line)))
 			for b.Loop() {
-				f.steers(&memory{}, 1, m, s)
+				f.detectSteering(&memory{}, 1, m, s)
 			}
 		})
 	}

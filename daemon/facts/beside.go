@@ -12,12 +12,12 @@ import (
 // separately: _meta, task, what is to be completed, the answers of a user, and unknown members.
 // The paths of its members begin at params.
 type beside struct {
-	*look
+	*inspection
 	kind mcp.Subject
 }
 
 // walkBeside examines the params other than the arguments.
-func (l *look) walkBeside() {
+func (l *inspection) walkBeside() {
 	c := l.call
 	raw := c.Envelope.Params.Of(c.Line)
 	kind := mcp.SubjectKind(c.Method)
@@ -115,7 +115,7 @@ func (b *beside) member(w *walk, name span) {
 	case len(w.frames) > 2 && ofProtocol(w):
 		b.text(text, manner{secrets: true}, b.path)
 	default:
-		b.look.member(w, name)
+		b.inspection.member(w, name)
 	}
 }
 
@@ -131,6 +131,6 @@ func (b *beside) value(w *walk, kind jsontext.Kind, v span) {
 		b.uri(string(text), b.path)
 		b.recall.argument(w, w.name(), text, false)
 	default:
-		b.look.value(w, kind, v)
+		b.inspection.value(w, kind, v)
 	}
 }

@@ -2,8 +2,8 @@ package facts
 
 import "github.com/thoughtgate/thoughtgated/internal/display"
 
-// said is what the name of a tool says about what the tool does.
-type said struct {
+// toolDeeds is what the name of a tool says about what the tool does.
+type toolDeeds struct {
 	deed    deed
 	sends   bool // may be set in addition to acts
 	words   wordList
@@ -13,7 +13,7 @@ type said struct {
 }
 
 // by returns the word of the name that stands for d.
-func (s *said) by(d deed) string {
+func (s *toolDeeds) by(d deed) string {
 	switch word := s.foreign[d-1]; {
 	case word != nil:
 		return *word
@@ -24,7 +24,7 @@ func (s *said) by(d deed) string {
 }
 
 // deedsIn returns what a tool with this name does. clean is the name without disguises.
-func deedsIn(name string, clean []byte) said {
+func deedsIn(name string, clean []byte) toolDeeds {
 	s := deedsOf(clean)
 	if display.IsASCII(clean) && display.IsASCII(name) {
 		return s
@@ -42,14 +42,14 @@ func deedsIn(name string, clean []byte) said {
 }
 
 // deedsOf is deedsIn for a cleaned name, by words in Latin letters.
-func deedsOf(name []byte) said {
-	var s said
+func deedsOf(name []byte) toolDeeds {
+	var s toolDeeds
 	if hosted[string(name)] {
 		return s
 	}
 	s.words = split(name)
 	if d := alone[string(s.words.word(0))]; d > 0 && s.words.n == 1 {
-		return said{deed: d, sends: d == sends, words: s.words}
+		return toolDeeds{deed: d, sends: d == sends, words: s.words}
 	}
 	var n namedDeeds
 	for i := range s.words.n {

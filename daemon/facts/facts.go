@@ -57,8 +57,8 @@ const (
 	// budget is the number of bytes on which expressions are tried per call. It takes at most a
 	// quarter of a second.
 	budget = 8 << 20
-	// mostOf is the maximum number of facts with one name per call. More would not help a person.
-	mostOf = 8
+	// maxFactsPerName is the maximum number of facts with one name per call. More would not help a person.
+	maxFactsPerName = 8
 )
 
 // Options configures a Finder.
@@ -69,19 +69,19 @@ type Options struct {
 	// everything in them, files, and, with * at the end, all paths with that prefix. It is called
 	// for each call, must be fast, and must be safe for concurrent use. May be nil.
 	Ours func() []string
-	// Loss is called when the memory of a session discards something or a message could not be
+	// OnLoss is called when the memory of a session discards something or a message could not be
 	// examined completely: the first time, and then whenever the number has doubled. It must be
 	// safe for concurrent use. May be nil.
-	Loss func(Loss)
-	// Steer is called when a server sends text that is worded to steer a model: for the first
+	OnLoss func(Loss)
+	// OnSteer is called when a server sends text that is worded to steer a model: for the first
 	// such message of a session, and then whenever their number has doubled. It must be safe for
 	// concurrent use. May be nil.
-	Steer func(Steer)
+	OnSteer func(Steer)
 }
 
 // Finder finds facts. It is safe for concurrent use.
 type Finder struct {
-	own      *own
+	own      *protectedPaths
 	loss     func(Loss)
 	steer    func(Steer)
 	seed     maphash.Seed
@@ -93,7 +93,7 @@ type Finder struct {
 
 // New returns a Finder with an empty memory.
 func New(o Options) *Finder {
-	return &Finder{own: newOwn(o), loss: o.Loss, steer: o.Steer, seed: maphash.MakeSeed(), sessions: sessions{each: map[owner]*memory{}}}
+	return &Finder{own: newOwn(o), loss: o.OnLoss, steer: o.OnSteer, seed: maphash.MakeSeed(), sessions: sessions{each: map[owner]*memory{}}}
 }
 
 // Of returns the facts of c, in the order of the arguments, followed by those from the memory. A
@@ -102,7 +102,7 @@ func New(o Options) *Finder {
 func (f *Finder) Of(ctx context.Context, c *gate.Call) []gate.Fact {
 	l := f.look(ctx, c)
 	defer f.looked(l)
-	l.recalls(true)
+	l.startRecall(true)
 	switch mcp.SubjectKind(c.Method) {
 	case mcp.Tool:
 		l.toolName()
@@ -122,7 +122,7 @@ func (f *Finder) Of(ctx context.Context, c *gate.Call) []gate.Fact {
 }
 
 // uri examines a URI in each spelling.
-func (l *look) uri(text string, at where) {
+func (l *inspection) uri(text string, at where) {
 	for i, spelling := range uri.Spellings(text) {
 		text := []byte(spelling)
 		l.text(text, manner{secrets: i == 0, places: true}, at)
@@ -130,8 +130,8 @@ func (l *look) uri(text string, at where) {
 	}
 }
 
-// look is the examination of one call.
-type look struct {
+// inspection is the examination of one call.
+type inspection struct {
 	ctx     context.Context // of the judgement that needs the facts
 	finder  *Finder
 	call    *gate.Call
@@ -155,7 +155,7 @@ type kept struct {
 	roots  []string // folders that the arguments name
 	parts  []string // possible names in these folders
 	params []byte   // without the arguments
-	led    map[begun]leads
+	led    map[relativePath]resolvedPath
 
 	pieces pieces
 	walk   walk
@@ -166,10 +166,10 @@ type kept struct {
 }
 
 // look starts to examine c. The caller must pass the result to looked.
-func (f *Finder) look(ctx context.Context, c *gate.Call) *look {
-	l, ok := f.looks.Get().(*look)
+func (f *Finder) look(ctx context.Context, c *gate.Call) *inspection {
+	l, ok := f.looks.Get().(*inspection)
 	if !ok {
-		l = &look{}
+		l = &inspection{}
 		l.path = l.walk.path
 		l.texts.begin(l)
 	}
@@ -177,11 +177,11 @@ func (f *Finder) look(ctx context.Context, c *gate.Call) *look {
 	return l
 }
 
-// over reports whether the result of l is no longer needed.
-func (l *look) over() bool { return l.ctx.Err() != nil }
+// isCanceled reports whether the result of l is no longer needed.
+func (l *inspection) isCanceled() bool { return l.ctx.Err() != nil }
 
 // looked returns l to the pool. The pool retains nothing of the call.
-func (f *Finder) looked(l *look) {
+func (f *Finder) looked(l *inspection) {
 	l.recall.done(f)
 	clear(l.roots)
 	clear(l.parts)
@@ -192,7 +192,7 @@ func (f *Finder) looked(l *look) {
 		l.led = nil
 	}
 	l.walk.raw, l.around = nil, beside{}
-	*l = look{kept: l.kept}
+	*l = inspection{kept: l.kept}
 	l.roots, l.parts = l.roots[:0], l.parts[:0]
 	l.pieces.reset()
 	f.looks.Put(l)
@@ -206,11 +206,11 @@ func here() string { return "" }
 
 // add adds a fact, at most once per member. It reports whether more facts of this name are
 // wanted.
-func (l *look) add(name, detail, member string) (more bool) {
+func (l *inspection) add(name, detail, member string) (more bool) {
 	return l.addFact(gate.Fact{Name: name, Detail: detail, Member: member})
 }
 
-func (l *look) addFact(new gate.Fact) (more bool) {
+func (l *inspection) addFact(new gate.Fact) (more bool) {
 	n := 0
 	for _, f := range l.facts {
 		if f.Name == new.Name {
@@ -220,13 +220,13 @@ func (l *look) addFact(new gate.Fact) (more bool) {
 			n++
 		}
 	}
-	if n < mostOf {
+	if n < maxFactsPerName {
 		l.facts = append(l.facts, new)
 	}
-	return n+1 < mostOf
+	return n+1 < maxFactsPerName
 }
 
-func (l *look) json(raw []byte) {
+func (l *inspection) json(raw []byte) {
 	if len(raw) == 0 {
 		return
 	}
@@ -237,8 +237,8 @@ func (l *look) json(raw []byte) {
 }
 
 // member examines a member name, which is text like any other.
-func (l *look) member(w *walk, name span) {
-	if l.over() {
+func (l *inspection) member(w *walk, name span) {
+	if l.isCanceled() {
 		return
 	}
 	text := unquoted(w.raw[name.start:name.end])
@@ -251,10 +251,10 @@ func (l *look) member(w *walk, name span) {
 	l.recall.member(w, text)
 }
 
-func (l *look) enter(*walk) bool { return true }
+func (l *inspection) enter(*walk) bool { return true }
 
-func (l *look) value(w *walk, kind jsontext.Kind, v span) {
-	if l.over() {
+func (l *inspection) value(w *walk, kind jsontext.Kind, v span) {
+	if l.isCanceled() {
 		return
 	}
 	name, text := w.name(), w.said(v)
@@ -264,14 +264,14 @@ func (l *look) value(w *walk, kind jsontext.Kind, v span) {
 		return
 	case l.recallOnly:
 	case kind == '0':
-		l.judged(w, name, text)
+		l.checkMember(w, name, text)
 	default:
-		is := l.judged(w, name, text)
+		is := l.checkMember(w, name, text)
 		l.text(text, manner{secrets: !is, places: true, prose: prose}, l.path)
 		l.ours(text, prose, l.path)
 		if !l.pieces.add(text, v) {
 			l.inParts()
-			l.pieces.moveOn()
+			l.pieces.discardExamined()
 		}
 		if read, ok := tidied(text); ok && read.Text != string(text) {
 			l.text([]byte(read.Text), manner{places: true, prose: prose}, l.path)
@@ -281,9 +281,9 @@ func (l *look) value(w *walk, kind jsontext.Kind, v span) {
 	l.recall.argument(w, name, text, prose)
 }
 
-func (l *look) pair(w *walk, name, value span) {
+func (l *inspection) pair(w *walk, name, value span) {
 	if l.recallOnly {
 		return
 	}
-	l.judged(w, w.said(name), w.said(value))
+	l.checkMember(w, w.said(name), w.said(value))
 }

@@ -17,8 +17,8 @@ func inodeOf(is *unix.Stat_t) inode {
 	return inode{uint64(is.Dev), uint64(is.Ino)} //nolint:unconvert // their types differ between systems
 }
 
-// several returns the inode of a regular file with more than one name, and nil for anything else.
-func several(is *unix.Stat_t) *inode {
+// multiLinkInode returns the inode of a regular file with more than one name, and nil for anything else.
+func multiLinkInode(is *unix.Stat_t) *inode {
 	if is.Mode&unix.S_IFMT != unix.S_IFREG || is.Nlink < 2 {
 		return nil
 	}
@@ -42,7 +42,7 @@ func (c *candidate) linked(file *inode) string {
 
 // inodes returns the files at and below paths by their inodes, to detect hard links. It reuses
 // the result of another judgement if that was computed after begun and recently.
-func (o *own) inodes(ctx context.Context, paths []string, begun time.Time) map[inode]string {
+func (o *protectedPaths) inodes(ctx context.Context, paths []string, begun time.Time) map[inode]string {
 	now := time.Now()
 	o.mu.Lock()
 	files, filed := o.files, o.filed
@@ -97,7 +97,7 @@ func follow(ctx context.Context, at, p string) (led string, exists bool, file *i
 		if at != "/" || !strings.HasPrefix(p, "/") {
 			whole = at + "/" + p
 		}
-		switch is, file := straight(whole); is {
+		switch is, file := lookupWithoutLinks(whole); is {
 		case isThere:
 			return under(at, p), true, file
 		case isMissing:
@@ -109,7 +109,7 @@ func follow(ctx context.Context, at, p string) (led string, exists bool, file *i
 	led, exists = linkByLink(ctx, at, p)
 	var is unix.Stat_t
 	if exists && unix.Lstat(led, &is) == nil {
-		file = several(&is)
+		file = multiLinkInode(&is)
 	}
 	return led, exists, file
 }

@@ -15,7 +15,7 @@ import (
 // names a credential is suspicious.
 
 // form examines the form that a server wants the user to fill in.
-func (l *look) form() {
+func (l *inspection) form() {
 	c := l.call
 	schema, err := wire.Member(c.Line, c.Envelope.Params, "requestedSchema")
 	if err != nil || !schema.Present() {
@@ -30,7 +30,7 @@ func (l *look) form() {
 
 // formLook visits the members of a form's schema.
 type formLook struct {
-	look    *look
+	look    *inspection
 	cleaner cleaner
 }
 

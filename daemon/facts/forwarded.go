@@ -15,12 +15,12 @@ func (f *Finder) Forwarded(c *gate.Call) {
 	}
 	l := f.look(context.Background(), c) // c has been examined before, so this takes no longer than that
 	defer f.looked(l)
-	l.recalls(false)
+	l.startRecall(false)
 	r := l.recall
 	if r == nil {
 		return
 	}
-	r.memory.note(&r.memory.used, r.tool)
+	r.memory.recordKey(&r.memory.used, r.tool)
 	if !r.mayStillSend() {
 		return
 	}
@@ -29,7 +29,7 @@ func (f *Finder) Forwarded(c *gate.Call) {
 	l.walkBeside()
 	if r.sends {
 		for _, to := range r.destinations() {
-			r.memory.note(&r.memory.sent, to.key)
+			r.memory.recordKey(&r.memory.sent, to.key)
 		}
 	}
 }

@@ -54,7 +54,7 @@ func TestHostileTextHidesNothing(t *testing.T) {
 func entries(m *memory) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(m.agents.held) + len(m.said.held) + len(m.named.held) + len(m.used.held) + len(m.sent.held) + len(m.harms.held) + len(m.servers)
+	return len(m.agents.entries) + len(m.said.entries) + len(m.named.entries) + len(m.used.entries) + len(m.sent.entries) + len(m.harms.entries) + len(m.servers)
 }
 
 const mostEntries = 2*mostSaid + 4*mostClaimed + mostServers

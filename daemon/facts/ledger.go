@@ -3,38 +3,38 @@ package facts
 // ledger keeps the newest entries, up to a maximum, and discards the oldest first. It holds
 // hashes instead of text, so that the memory reveals nothing of what servers sent.
 type ledger[V any] struct {
-	most  int
-	held  map[uint64]V
-	order []uint64 // a ring when it is full
-	next  int      // index of the oldest entry when it is full
+	maxEntries int
+	entries    map[uint64]V
+	order      []uint64 // a ring when it is full
+	next       int      // index of the oldest entry when it is full
 }
 
 func (l *ledger[V]) get(key uint64) (V, bool) {
-	v, ok := l.held[key]
+	v, ok := l.entries[key]
 	return v, ok
 }
 
 // put stores v under key and returns the entry that was discarded for it. An existing entry is
 // replaced but keeps its age.
 func (l *ledger[V]) put(key uint64, v V) (gone uint64, old V, full bool) {
-	if l.held == nil {
-		l.held = map[uint64]V{}
+	if l.entries == nil {
+		l.entries = map[uint64]V{}
 	}
-	if _, ok := l.held[key]; ok {
-		l.held[key] = v
+	if _, ok := l.entries[key]; ok {
+		l.entries[key] = v
 		return 0, old, false
 	}
-	if len(l.order) < l.most {
+	if len(l.order) < l.maxEntries {
 		l.order = append(l.order, key)
-		l.held[key] = v
+		l.entries[key] = v
 		return 0, old, false
 	}
 	gone = l.order[l.next]
-	old = l.held[gone]
-	delete(l.held, gone)
+	old = l.entries[gone]
+	delete(l.entries, gone)
 	l.order[l.next] = key
 	l.next = (l.next + 1) % len(l.order)
-	l.held[key] = v
+	l.entries[key] = v
 	return gone, old, true
 }
 

@@ -17,11 +17,11 @@ type memory struct {
 	sent    ledger[struct{}]
 	harms   ledger[struct{}] // tools whose definition declares them destructive
 
-	places  *shadow // discarded from said; nil if nothing was
-	orders  *shadow // discarded from named, of strength told
-	flooder uint16  // server that caused the last discard
-	let     tally   // number of discarded entries
-	unread  tally   // bytes of messages that were not examined
+	places     *shadow // discarded from said; nil if nothing was
+	orders     *shadow // discarded from named, of strength told
+	flooder    uint16  // server that caused the last discard
+	discarded  tally   // number of discarded entries
+	unexamined tally   // bytes of messages that were not examined
 
 	steered uint16 // the first server whose text was worded to steer a model
 	steers  tally  // number of such messages
@@ -48,8 +48,8 @@ const (
 
 func newMemory() *memory {
 	m := &memory{}
-	m.said.most, m.named.most = mostSaid, mostSaid
-	m.agents.most, m.used.most, m.sent.most, m.harms.most = mostClaimed, mostClaimed, mostClaimed, mostClaimed
+	m.said.maxEntries, m.named.maxEntries = mostSaid, mostSaid
+	m.agents.maxEntries, m.used.maxEntries, m.sent.maxEntries, m.harms.maxEntries = mostClaimed, mostClaimed, mostClaimed, mostClaimed
 	return m
 }
 
@@ -81,8 +81,8 @@ func (m *memory) server(n uint16) string {
 	return m.servers[n-1]
 }
 
-// heard records that a server named a place. m.mu must be held.
-func (m *memory) heard(key uint64, by uint16) {
+// recordPlace records that a server named a place. m.mu must be held.
+func (m *memory) recordPlace(key uint64, by uint16) {
 	if _, ok := m.agents.get(key); ok {
 		return
 	}
@@ -95,12 +95,12 @@ func (m *memory) heard(key uint64, by uint16) {
 		}
 		m.places.add(gone)
 		m.flooder = by
-		m.let.n++
+		m.discarded.n++
 	}
 }
 
-// toldOf records that a server named a tool. m.mu must be held.
-func (m *memory) toldOf(key uint64, by uint16, how strength) {
+// recordNaming records that a server named a tool. m.mu must be held.
+func (m *memory) recordNaming(key uint64, by uint16, how strength) {
 	n, _ := m.named.get(key)
 	switch {
 	case n.by[0] == by, n.by[0] == 0:
@@ -116,7 +116,7 @@ func (m *memory) toldOf(key uint64, by uint16, how strength) {
 		}
 		m.orders.add(gone)
 		m.flooder = by
-		m.let.n++
+		m.discarded.n++
 	}
 }
 
@@ -138,8 +138,8 @@ func (m *memory) claim(key uint64) (by string) {
 	return ""
 }
 
-// steerer returns the first server whose text was worded to steer a model, or "".
-func (m *memory) steerer() string {
+// steeringServer returns the first server whose text was worded to steer a model, or "".
+func (m *memory) steeringServer() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.steered == 0 {
@@ -148,8 +148,8 @@ func (m *memory) steerer() string {
 	return m.server(m.steered)
 }
 
-// sayer returns the server that was the first to name a place, or "".
-func (m *memory) sayer(key uint64) string {
+// firstServerToName returns the server that was the first to name a place, or "".
+func (m *memory) firstServerToName(key uint64) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if n, ok := m.said.get(key); ok {
@@ -199,7 +199,7 @@ func (m *memory) has(l *ledger[struct{}], key uint64) bool {
 	return ok
 }
 
-func (m *memory) note(l *ledger[struct{}], key uint64) {
+func (m *memory) recordKey(l *ledger[struct{}], key uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	l.put(key, struct{}{})

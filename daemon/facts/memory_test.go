@@ -402,7 +402,7 @@ func TestOutside(t *testing.T) {
 // A ledger keeps the newest entries, up to its limit.
 func TestLedger(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := ledger[int]{most: rapid.IntRange(1, 5).Draw(t, "most")}
+		l := ledger[int]{maxEntries: rapid.IntRange(1, 5).Draw(t, "most")}
 		var order []uint64
 		values := map[uint64]int{}
 		for i, key := range rapid.SliceOf(rapid.Uint64Range(0, 9)).Draw(t, "keys") {
@@ -411,7 +411,7 @@ func TestLedger(t *testing.T) {
 				order = append(order, key)
 			}
 			values[key] = i
-			if len(order) > l.most {
+			if len(order) > l.maxEntries {
 				if !full || gone != order[0] || old != values[order[0]] {
 					t.Fatalf("put %d: %d (%d, %v) went, want %d", key, gone, old, full, order[0])
 				}
@@ -421,7 +421,7 @@ func TestLedger(t *testing.T) {
 				t.Fatalf("put %d: something went", key)
 			}
 		}
-		if diff := cmp.Diff(len(values), len(l.held)); diff != "" {
+		if diff := cmp.Diff(len(values), len(l.entries)); diff != "" {
 			t.Fatal(diff)
 		}
 		for key, v := range values {
@@ -464,7 +464,7 @@ func TestShadow(t *testing.T) {
 func TestFlood(t *testing.T) {
 	var mu sync.Mutex
 	var losses []Loss
-	s := &story{New(Options{Home: "/home/u", Loss: func(l Loss) {
+	s := &story{New(Options{Home: "/home/u", OnLoss: func(l Loss) {
 		mu.Lock()
 		defer mu.Unlock()
 		losses = append(losses, l)
@@ -491,7 +491,7 @@ func TestFlood(t *testing.T) {
 	}
 	s.want(t, "notes", "add_note", `{}`)
 	memory := s.sessions.of("s1", "")
-	if n := len(memory.said.held) + len(memory.named.held); n > 2*mostSaid {
+	if n := len(memory.said.entries) + len(memory.named.entries); n > 2*mostSaid {
 		t.Errorf("%d entries are kept", n)
 	}
 	if len(losses) == 0 || len(losses) > 10 || losses[0].Session != "s1" || losses[0].Server != "flood" || !strings.Contains(losses[0].Reason, "remembered") {
@@ -500,7 +500,7 @@ func TestFlood(t *testing.T) {
 	// Beyond that, unknown places count as planted, instead of none.
 	memory.mu.Lock()
 	for range 3_000_000 {
-		memory.heard(rand.Uint64(), 2)
+		memory.recordPlace(rand.Uint64(), 2)
 	}
 	memory.mu.Unlock()
 	s.want(t, "notes", "update_card", `{"owner":"other@acme.io"}`, "planted other@acme.io owner flood")
@@ -510,7 +510,7 @@ func TestFlood(t *testing.T) {
 // Only head and tail of a long message are examined, and the loss is reported.
 func TestLongMessages(t *testing.T) {
 	var losses []Loss
-	s := &story{New(Options{Loss: func(l Loss) { losses = append(losses, l) }}), "s1"}
+	s := &story{New(Options{OnLoss: func(l Loss) { losses = append(losses, l) }}), "s1"}
 	fill := strings.Repeat("All work and no play. ", 50_000)
 	s.says("web", "first@evil.io "+fill+" middle@evil.io "+fill+" last@evil.io")
 	s.want(t, "notes", "update_card", `{"owners":["first@evil.io","middle@evil.io","last@evil.io"]}`, "planted first@evil.io owners[0] web", "planted last@evil.io owners[2] web")

@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// mostHeard is the number of bytes of a message that are examined: the head and the tail of a
+	// maxExaminedBytes is the number of bytes of a message that are examined: the head and the tail of a
 	// longer one.
-	mostHeard = 1 << 20
-	tailHeard = mostHeard / 4
+	maxExaminedBytes = 1 << 20
+	tailHeard        = maxExaminedBytes / 4
 	// mostDecoded is the number of base64 letters that are decoded per message.
 	mostDecoded = 256 << 10
 )
@@ -47,22 +47,22 @@ func (f *Finder) Observe(m *gate.Message) {
 	list, _ := mcp.ListOf(m.Method)
 	s.to, s.tools = &l, !l.agent && list == ""
 	if !l.agent {
-		f.steers(memory, l.by, m, &s.steerer)
+		f.detectSteering(memory, l.by, m, &s.steerer)
 	}
-	head, tail := heard(m.Text)
+	head, tail := headAndTail(m.Text)
 	decode := mostDecoded
 	s.look(head, &decode)
 	s.look(tail, &decode)
 	l.commit()
-	f.losses(memory, m, m.Missing+uint64(len(m.Text)-len(head)-len(tail)))
+	f.reportLosses(memory, m, m.Missing+uint64(len(m.Text)-len(head)-len(tail)))
 }
 
-// heard returns the parts of a text to examine: head and tail, or the whole text as tail.
-func heard(text []byte) (head, tail []byte) {
-	if len(text) <= mostHeard {
+// headAndTail returns the parts of a text to examine: head and tail, or the whole text as tail.
+func headAndTail(text []byte) (head, tail []byte) {
+	if len(text) <= maxExaminedBytes {
 		return nil, text
 	}
-	return text[:mostHeard-tailHeard], text[len(text)-tailHeard:]
+	return text[:maxExaminedBytes-tailHeard], text[len(text)-tailHeard:]
 }
 
 // isOffer reports whether messages of a method only describe the server and what it provides.
@@ -77,9 +77,9 @@ func isOffer(method string) bool {
 	return list != "" || mcp.ListsOf(method) != nil
 }
 
-// losses reports discarded entries and unexamined bytes: the first time, and then whenever the
+// reportLosses reports discarded entries and unexamined bytes: the first time, and then whenever the
 // number has doubled.
-func (f *Finder) losses(memory *memory, m *gate.Message, missing uint64) {
+func (f *Finder) reportLosses(memory *memory, m *gate.Message, missing uint64) {
 	if f.loss == nil {
 		return
 	}
@@ -87,9 +87,9 @@ func (f *Finder) losses(memory *memory, m *gate.Message, missing uint64) {
 		f.loss(Loss{Session: m.Session, Attachment: m.Attachment, Server: m.Server, Profile: m.Profile, Reason: reason})
 	}
 	memory.mu.Lock()
-	memory.unread.n += missing
-	let, over := memory.let.n, memory.let.due()
-	unread, cut := memory.unread.n, memory.unread.due()
+	memory.unexamined.n += missing
+	let, over := memory.discarded.n, memory.discarded.due()
+	unread, cut := memory.unexamined.n, memory.unexamined.due()
 	memory.mu.Unlock()
 	if over {
 		tell(fmt.Sprintf("servers named more than can be remembered; %d of the oldest are known only roughly", let))
@@ -139,10 +139,10 @@ func (l *listener) commit() {
 	l.memory.mu.Lock()
 	defer l.memory.mu.Unlock()
 	for _, key := range l.places {
-		l.memory.heard(key, l.by)
+		l.memory.recordPlace(key, l.by)
 	}
 	for _, t := range l.tools {
-		l.memory.toldOf(t.key, l.by, t.how)
+		l.memory.recordNaming(t.key, l.by, t.how)
 	}
 	l.places, l.tools = l.places[:0], l.tools[:0]
 }
@@ -160,7 +160,7 @@ func (f *Finder) definitions(memory *memory, m *gate.Message) {
 	}
 	for _, tool := range list.Elements {
 		if tool.ID != "" && saysItDestroys(m.Text, tool.Span) {
-			memory.note(&memory.harms, f.ownTool(m.Server, tool.ID))
+			memory.recordKey(&memory.harms, f.ownTool(m.Server, tool.ID))
 		}
 	}
 }

@@ -8,13 +8,13 @@ import (
 // or "". The caller must have compared the written form, clean, already.
 func (c *candidate) followed(from, p, clean string) string {
 	known := from == "/" || from == c.look.call.Project
-	to, ok := c.look.led[begun{from, p}]
+	to, ok := c.look.led[relativePath{from, p}]
 	if !ok {
 		to = c.follow(from, p)
 		if c.look.led == nil {
-			c.look.led = map[begun]leads{}
+			c.look.led = map[relativePath]resolvedPath{}
 		}
-		c.look.led[begun{from, p}] = to
+		c.look.led[relativePath{from, p}] = to
 	}
 	if to.named != "" {
 		return to.named
@@ -32,9 +32,9 @@ func (c *candidate) followed(from, p, clean string) string {
 }
 
 // follow resolves the links of p and counts against the limit of the call.
-func (c *candidate) follow(from, p string) leads {
+func (c *candidate) follow(from, p string) resolvedPath {
 	if c.look.follow++; c.look.follow > mostFollowed {
-		return leads{named: "one of more paths than can be followed"}
+		return resolvedPath{named: "one of more paths than can be followed"}
 	}
 	select {
 	case c.own.slots <- struct{}{}:
@@ -44,9 +44,9 @@ func (c *candidate) follow(from, p string) leads {
 		select {
 		case c.own.slots <- struct{}{}:
 		case <-c.look.ctx.Done():
-			return leads{}
+			return resolvedPath{}
 		case <-patience.C:
-			return leads{named: "a path whose links could not be followed in time"}
+			return resolvedPath{named: "a path whose links could not be followed in time"}
 		}
 	}
 	defer func() { <-c.own.slots }()
@@ -55,7 +55,7 @@ func (c *candidate) follow(from, p string) leads {
 	}
 	end, exists, file := follow(c.look.ctx, from, p)
 	if throughSelf(end) {
-		return leads{named: "a path through /proc/self, which only the server can follow"}
+		return resolvedPath{named: "a path through /proc/self, which only the server can follow"}
 	}
-	return leads{end: end, exists: exists, file: file}
+	return resolvedPath{end: end, exists: exists, file: file}
 }

@@ -52,7 +52,7 @@ func (c *candidate) path(p string) string {
 
 // at returns the path of ours that p, relative to the folder from, names, or "".
 func (c *candidate) at(from, p string) string {
-	if c.look.over() {
+	if c.look.isCanceled() {
 		return ""
 	}
 	clean := under(from, p)
@@ -165,7 +165,7 @@ func (c *candidate) collect(text string) {
 
 // joined examines each name in each folder: the folders that the arguments name, and those in the
 // command of the server.
-func (l *look) joined() {
+func (l *inspection) joined() {
 	if len(l.parts) == 0 || len(l.own) == 0 {
 		return
 	}
@@ -180,7 +180,7 @@ func (l *look) joined() {
 	}
 	for _, root := range l.roots {
 		for _, part := range l.parts {
-			if l.over() {
+			if l.isCanceled() {
 				return
 			}
 			if named := c.compare(filepath.Join(root, part)); named != "" {

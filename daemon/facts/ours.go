@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// own knows what belongs to ThoughtGate, and whether a text names any of it. Rules cannot disable
+// protectedPaths knows what belongs to ThoughtGate, and whether a text names any of it. Rules cannot disable
 // this question: a call through the gate must not change the gate.
 //
 // A path is compared twice: in its written form with . and .. removed, which is how many servers
 // read it, and as the system would follow it, including links.
-type own struct {
+type protectedPaths struct {
 	given func() []string
 	home  string
 
@@ -48,17 +48,17 @@ const (
 	slotPatience  = 100 * time.Millisecond
 )
 
-func newOwn(o Options) *own {
+func newOwn(o Options) *protectedPaths {
 	if o.Ours == nil {
 		o.Ours = func() []string { return nil }
 	}
-	return &own{given: o.Ours, home: o.Home, most: mostFiles, slots: make(chan struct{}, 8)}
+	return &protectedPaths{given: o.Ours, home: o.Home, most: mostFiles, slots: make(chan struct{}, 8)}
 }
 
 // paths returns the current paths of ours, each as given and with links followed, folded as the
 // platform folds names. anew bypasses the cache; it is set for a call that waited for others,
 // which may have changed links just now.
-func (o *own) paths(ctx context.Context, anew bool) []string {
+func (o *protectedPaths) paths(ctx context.Context, anew bool) []string {
 	given := o.given()
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -83,7 +83,7 @@ func (o *own) paths(ctx context.Context, anew bool) []string {
 
 // ours looks for names of something of ours in a text, and for paths that lead out of the
 // project. In prose, links are not followed.
-func (l *look) ours(text []byte, prose bool, at where) {
+func (l *inspection) ours(text []byte, prose bool, at where) {
 	if l.recallOnly {
 		return
 	}
@@ -118,8 +118,8 @@ func (l *look) ours(text []byte, prose bool, at where) {
 
 // candidate is a text that may name something of ours.
 type candidate struct {
-	look  *look
-	own   *own
+	look  *inspection
+	own   *protectedPaths
 	paths []string
 	prose bool
 	// The tool removes or overwrites what it names, including everything below.
@@ -150,7 +150,7 @@ func (c *candidate) reads(text string) string {
 	}
 	folded := foldPath(text)
 	for _, p := range c.paths {
-		if c.look.over() {
+		if c.look.isCanceled() {
 			return ""
 		}
 		if holds(folded, p) {
@@ -275,11 +275,11 @@ func matches(pattern, path string) bool {
 	return len(want) >= len(have)
 }
 
-// begun is a path and the folder to which it is relative.
-type begun struct{ from, p string }
+// relativePath is a path and the folder to which it is relative.
+type relativePath struct{ from, p string }
 
-// leads describes where a path leads when its links are followed.
-type leads struct {
+// resolvedPath describes where a path leads when its links are followed.
+type resolvedPath struct {
 	end    string
 	exists bool
 	file   *inode // nil unless it is a file with several names

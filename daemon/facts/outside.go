@@ -23,7 +23,7 @@ func (c *candidate) outside(p, end string) {
 
 // project returns the folder of a project with its links followed. anew bypasses the cache, as in
 // paths.
-func (o *own) project(ctx context.Context, folder string, anew bool) string {
+func (o *protectedPaths) project(ctx context.Context, folder string, anew bool) string {
 	o.mu.Lock()
 	known, led := !anew && o.folder == folder && time.Now().Before(o.until), o.led
 	o.mu.Unlock()
@@ -41,7 +41,7 @@ func (o *own) project(ctx context.Context, folder string, anew bool) string {
 
 // isRoot reports whether an absolute path begins in an existing folder. Other text that begins
 // with a slash is more often a part of a URL than a path.
-func (o *own) isRoot(p string) bool {
+func (o *protectedPaths) isRoot(p string) bool {
 	first, _, _ := strings.Cut(strings.TrimLeft(p, "/"), "/")
 	if first == "" || first == "." || first == ".." {
 		return true

@@ -225,7 +225,7 @@ func FuzzOf(f *testing.F) {
 		if diff := cmp.Diff(facts, again); diff != "" {
 			t.Fatalf("two looks at %q differ:\n%s", args, diff)
 		}
-		if len(facts) > 5*mostOf {
+		if len(facts) > 5*maxFactsPerName {
 			t.Fatalf("%d facts", len(facts))
 		}
 	})

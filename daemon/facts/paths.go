@@ -56,7 +56,7 @@ const (
 
 // kindOfText returns what a text may name. It marks the call as wide for commands and unknown
 // text.
-func (l *look) kindOfText(text, at string, prose bool) pathKind {
+func (l *inspection) kindOfText(text, at string, prose bool) pathKind {
 	member := lastMember(at)
 	several := strings.ContainsAny(strings.TrimSpace(text), " \t\r\n")
 	isPath := isPathName[member] || hasOneOf(member, pathMembers)
@@ -80,7 +80,7 @@ func (l *look) kindOfText(text, at string, prose bool) pathKind {
 
 // keepNamed keeps the path p of a text that kindOfText has classified. to describes where it
 // leads.
-func (c *candidate) keepNamed(p, clean string, to leads) {
+func (c *candidate) keepNamed(p, clean string, to resolvedPath) {
 	paths := c.look.named
 	switch {
 	case paths == nil, c.kind == noPath, c.kind == pathWords && !strings.Contains(p, "/"):

@@ -27,7 +27,7 @@ type piece struct {
 }
 
 // add appends a string. A string that is too long to be a part separates the others. add reports
-// whether there is room for another one; if not, the caller must look and then call moveOn.
+// whether there is room for another one; if not, the caller must look and then call discardExamined.
 func (p *pieces) add(said []byte, in span) (room bool) {
 	switch {
 	case len(said) == 0:
@@ -40,8 +40,8 @@ func (p *pieces) add(said []byte, in span) (room bool) {
 	return len(p.text) <= mostPieces-longestPiece
 }
 
-// moveOn discards all but the end of the examined text.
-func (p *pieces) moveOn() {
+// discardExamined discards all but the end of the examined text.
+func (p *pieces) discardExamined() {
 	keep := sort.Search(len(p.each), func(i int) bool { return p.each[i].at >= len(p.text)-overlap })
 	from := len(p.text)
 	if keep < len(p.each) {
@@ -82,7 +82,7 @@ func (p *pieces) look(budget *int, found func(find) (more bool)) bool {
 }
 
 // inParts looks for secrets that span several strings.
-func (l *look) inParts() {
+func (l *inspection) inParts() {
 	if len(l.pieces.each) < 2 {
 		return
 	}

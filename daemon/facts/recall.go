@@ -14,7 +14,7 @@ import (
 // argument in turn and concludes at the end, since the last argument may tell what the call does
 // ("method": "POST").
 type recall struct {
-	look   *look
+	look   *inspection
 	memory *memory
 	sight  *sight
 	claims bool // record what the call names first as the agent's
@@ -53,9 +53,9 @@ const (
 	mostLabels     = 128  // labels of a host; more than 253 letters can have
 )
 
-// recalls starts to compare a call of an agent with the memory; it ignores other messages. claims
+// startRecall starts to compare a call of an agent with the memory; it ignores other messages. claims
 // reports that the call is judged, so that what it names first counts as the agent's.
-func (l *look) recalls(claims bool) {
+func (l *inspection) startRecall(claims bool) {
 	c, f := l.call, l.finder
 	if c.Side != wire.FromAgent {
 		return
@@ -88,7 +88,7 @@ func (r *recall) argument(w *walk, name, text []byte, prose bool) {
 	r.here = r.here[:0]
 	r.at, r.isTo = w, isAddressName(name)
 	r.sight.look(text, &r.base64)
-	alien := r.sight.alien
+	alien := r.sight.otherWords
 	if r.tidied(text) {
 		alien = 0
 	}
@@ -186,7 +186,7 @@ func (r *recall) above(name []byte) (by string) {
 			return ""
 		}
 		name = name[i+1:]
-		if by := r.memory.sayer(r.sight.hash(host, name)); by != "" {
+		if by := r.memory.firstServerToName(r.sight.hash(host, name)); by != "" {
 			return by
 		}
 	}
@@ -216,7 +216,7 @@ func (r *recall) conclude() {
 	if r.sends && c.Profile != gate.Development {
 		r.newPlaces()
 	}
-	if by := r.memory.steerer(); by != "" {
+	if by := r.memory.steeringServer(); by != "" {
 		l.addFact(gate.Fact{Name: Steered, Detail: fmt.Sprintf("a text of server %s in this session is worded to steer a model", by), By: by})
 	}
 }

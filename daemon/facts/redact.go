@@ -63,7 +63,7 @@ var redactors = sync.Pool{New: func() any { return newRedactor() }}
 
 func newRedactor() *redactor {
 	r := &redactor{}
-	r.secret = r.note
+	r.secret = r.recordSecret
 	return r
 }
 
@@ -133,7 +133,7 @@ func (r *redactor) value(w *walk, kind jsontext.Kind, v span) {
 		said := unquoted(w.raw[v.start:v.end])
 		if !r.pieces.add(said, v) {
 			r.partly = !r.inParts() || r.partly
-			r.pieces.moveOn()
+			r.pieces.discardExamined()
 		}
 		if _, is := judgeMember(w.name(), said); is {
 			r.whole(w, v)
@@ -191,8 +191,8 @@ func (r *redactor) reading(reading []byte, as readAs) bool {
 	return !r.disguised
 }
 
-// note records a secret.
-func (r *redactor) note(f find) (more bool) {
+// recordSecret records a secret.
+func (r *redactor) recordSecret(f find) (more bool) {
 	if r.as != asWritten {
 		r.disguised = !r.isFound(r.scan.text[f.start:f.end])
 		return !r.disguised

@@ -51,15 +51,15 @@ type sight struct {
 	to    watcher
 	tools bool // whether names of tools are wanted
 
-	text    []byte
-	last    span // the previous word
-	order   int  // end of the last word that orders something; negative if there is none near
-	about   int  // a word that begins here or a little later is named as a tool
-	until   int  // words that begin before this offset belong to a place, as the rest of a URL
-	inner   int  // words that begin before this offset are parts of the host of a URL
-	counted int  // digits before this offset have been read
-	alien   int  // number of words that belong to no place
-	joined  bool // the text is assembled from parts, see place
+	text       []byte
+	last       span // the previous word
+	order      int  // end of the last word that orders something; negative if there is none near
+	about      int  // a word that begins here or a little later is named as a tool
+	until      int  // words that begin before this offset belong to a place, as the rest of a URL
+	inner      int  // words that begin before this offset are parts of the host of a URL
+	counted    int  // digits before this offset have been read
+	otherWords int  // number of words that belong to no place
+	joined     bool // the text is assembled from parts, see place
 
 	work int // bytes examined; for tests of the cost of hostile text
 
@@ -68,7 +68,7 @@ type sight struct {
 	decoder cleaner // for decoded base64
 	decoded []byte
 
-	steerer steerer
+	steerer steerScanner
 }
 
 // Bits for the kinds of characters that a word contains.
@@ -104,14 +104,14 @@ const never = -1 << 30
 func (s *sight) look(text []byte, base64 *int) {
 	clean := s.cleaner.clean(text)
 	s.words(clean)
-	alien := s.alien
+	alien := s.otherWords
 	s.base64(clean, base64)
-	s.alien = alien
+	s.otherWords = alien
 }
 
 // words makes the pass.
 func (s *sight) words(text []byte) {
-	s.text, s.last, s.order, s.about, s.until, s.inner, s.counted, s.alien = text, span{}, never, never, 0, 0, 0, 0
+	s.text, s.last, s.order, s.about, s.until, s.inner, s.counted, s.otherWords = text, span{}, never, never, 0, 0, 0, 0
 	s.work += len(text)
 	for i := 0; i < len(text); {
 		made := madeOf[text[i]]
@@ -168,7 +168,7 @@ func (s *sight) word(w span, made uint8) {
 
 func (s *sight) alienWord(w span) {
 	if w.start >= s.until {
-		s.alien++
+		s.otherWords++
 	}
 }
 

@@ -30,8 +30,8 @@ const (
 	longestSteer = 80
 )
 
-// steerer parses messages into buffers that it reuses.
-type steerer struct {
+// steerScanner parses messages into buffers that it reuses.
+type steerScanner struct {
 	joined  []byte // values of members, separated by blanks
 	glued   []byte // the same without separators
 	rest    []byte // member names, values of the members in apart, and decoded base64
@@ -41,16 +41,16 @@ type steerer struct {
 	cleaner cleaner
 }
 
-// apart are members whose values do not interrupt the text around them: no agent shows them to a
+// nonTextMembers are members whose values do not interrupt the text around them: no agent shows them to a
 // model as text.
-var apart = set("type", "mimetype", "role", "audience", "priority", "lastmodified", "uri", "jsonrpc", "id", "method", "data", "blob")
+var nonTextMembers = set("type", "mimetype", "role", "audience", "priority", "lastmodified", "uri", "jsonrpc", "id", "method", "data", "blob")
 
 // pinnedLists are lists whose elements are checked before they are shown at all.
 var pinnedLists = set("tools/list", "prompts/list", "resources/templates/list")
 
-// steers searches the text of a server for phrases that steer a model, and records them in the
+// detectSteering searches the text of a server for phrases that steer a model, and records them in the
 // memory.
-func (f *Finder) steers(memory *memory, by uint16, m *gate.Message, s *steerer) {
+func (f *Finder) detectSteering(memory *memory, by uint16, m *gate.Message, s *steerScanner) {
 	if pinnedLists[m.Method] {
 		return
 	}
@@ -69,7 +69,7 @@ func (f *Finder) steers(memory *memory, by uint16, m *gate.Message, s *steerer) 
 			quote = "more that looks like orders than is looked at"
 		}
 	}
-	head, tail := heard(m.Text)
+	head, tail := headAndTail(m.Text)
 	s.read(head, false)
 	s.look(look)
 	s.read(tail, false)
@@ -100,7 +100,7 @@ func (f *Finder) steers(memory *memory, by uint16, m *gate.Message, s *steerer) 
 const shortestPiece = 8 << 10
 
 // read parses a JSON text or a piece of one. within reports that the text begins inside a string.
-func (s *steerer) read(text []byte, within bool) {
+func (s *steerScanner) read(text []byte, within bool) {
 	s.joined, s.glued, s.rest, s.parts, s.name = s.joined[:0], s.glued[:0], s.rest[:0], 0, nil
 	s.decode = mostDecoded
 	for at := 0; at < len(text); {
@@ -131,7 +131,7 @@ func (s *steerer) read(text []byte, within bool) {
 	}
 }
 
-func (s *steerer) value(said []byte) {
+func (s *steerScanner) value(said []byte) {
 	clean := s.cleaner.clean(said)
 	if n := min(len(clean), s.decode); n >= shortestBase64 {
 		s.decode -= n
@@ -142,7 +142,7 @@ func (s *steerer) value(said []byte) {
 			}
 		})
 	}
-	if isOneOf(apart, s.name) {
+	if isOneOf(nonTextMembers, s.name) {
 		s.rest = append(say(s.rest, clean), " . "...)
 		return
 	}
@@ -171,7 +171,7 @@ func say(dst, clean []byte) []byte {
 }
 
 // look calls at with the texts that read has collected: the concatenated values, and the rest.
-func (s *steerer) look(at func(text []byte)) {
+func (s *steerScanner) look(at func(text []byte)) {
 	at(s.joined)
 	if s.parts > 1 {
 		at(s.glued)

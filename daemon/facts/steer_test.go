@@ -13,7 +13,7 @@ import (
 // saidBy makes a server send a line, in pieces if it is long, as a shim does. It returns the
 // reports and whether the session has the fact.
 func saidBy(t *testing.T, method, line string) (told []Steer, fact bool) {
-	f := New(Options{Steer: func(s Steer) { told = append(told, s) }})
+	f := New(Options{OnSteer: func(s Steer) { told = append(told, s) }})
 	for at := 0; at < len(line); at += 31<<10 - 512 {
 		piece := line[at:min(len(line), at+31<<10)]
 		if len(line) <= 64<<10 {
@@ -93,14 +93,14 @@ func TestNotSteered(t *testing.T) {
 		}
 	}
 	// Text of the agent does not count.
-	f := New(Options{Steer: func(s Steer) { t.Errorf("told %+v", s) }})
+	f := New(Options{OnSteer: func(s Steer) { t.Errorf("told %+v", s) }})
 	f.Observe(&gate.Message{Attachment: "a", Server: "web", Side: wire.FromAgent, Method: "sampling/createMessage", Text: []byte(`{"content":"` + steers + `"}`)})
 }
 
 // It is reported once, and then whenever the number has doubled.
 func TestSteeredIsToldNotTooOften(t *testing.T) {
 	var told []uint64
-	f := New(Options{Steer: func(s Steer) { told = append(told, s.Count) }})
+	f := New(Options{OnSteer: func(s Steer) { told = append(told, s.Count) }})
 	for range 100 {
 		f.Observe(&gate.Message{Session: "s", Attachment: "a", Server: "web", Side: wire.FromServer, Method: "tools/call", Text: []byte(`{"a":"` + steers + `"}`)})
 	}
@@ -136,10 +136,10 @@ func BenchmarkSteersHostile(b *testing.B) {
 
 // A long message that arrives as a whole is examined at its beginning and its end.
 func TestSteeredInALongMessage(t *testing.T) {
-	filler := strings.Repeat("The release is planned for next week. ", mostHeard/30)
+	filler := strings.Repeat("The release is planned for next week. ", maxExaminedBytes/30)
 	for _, text := range []string{steers + filler, filler + steers, "plain" + filler} {
 		told := 0
-		f := New(Options{Steer: func(Steer) { told++ }})
+		f := New(Options{OnSteer: func(Steer) { told++ }})
 		line := `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"` + text + `"}]}}`
 		f.Observe(&gate.Message{Attachment: "a", Server: "web", Side: wire.FromServer, Method: "tools/call", Text: []byte(line)})
 		if want := strings.Contains(text, steers); told > 0 != want {

@@ -37,13 +37,13 @@ import (
 //
 // Each call without a ? is forwarded without a question. A person who is asked approves.
 type story struct {
-	t     *testing.T
-	file  string
-	gate  *gate.Gate
-	shims map[string]*gate.Attachment
-	said  chan gate.Verdict
-	seq   uint64
-	facts *facts.Finder
+	t         *testing.T
+	file      string
+	gate      *gate.Gate
+	shims     map[string]*gate.Attachment
+	toolDeeds chan gate.Verdict
+	seq       uint64
+	facts     *facts.Finder
 
 	questions []*gate.Question // all questions
 	asked     *gate.Question   // by the last call
@@ -89,7 +89,7 @@ func newStory(t *testing.T, file string) *story {
 	if set == nil {
 		t.Fatal(problems)
 	}
-	s := &story{t: t, file: file, shims: map[string]*gate.Attachment{}, said: make(chan gate.Verdict, 16)}
+	s := &story{t: t, file: file, shims: map[string]*gate.Attachment{}, toolDeeds: make(chan gate.Verdict, 16)}
 	s.facts = facts.New(facts.Options{Home: "/home/u"})
 	s.gate = &gate.Gate{Policy: func() gate.Policy { return set }, Facts: s.facts, Approver: s, Recorder: s, Logger: slog.New(slog.DiscardHandler)}
 	return s
@@ -123,7 +123,7 @@ func (s *story) shim(server string) *gate.Attachment {
 		a = s.gate.Attach(s.t.Context(), gate.Shim{
 			Attachment: "attachment-" + server, Session: "story", Agent: "custom", Project: "/home/u/project", Server: server,
 		}, nil)
-		a.Bind(func(v gate.Verdict) { s.said <- v })
+		a.Bind(func(v gate.Verdict) { s.toolDeeds <- v })
 		s.shims[server] = a
 	}
 	return a
@@ -141,11 +141,11 @@ func (s *story) step(line string) {
 	case "lists":
 		s.lists(first, strings.Fields(rest))
 	case "fails":
-		s.shim(first).Hear(wire.FromServer, "tools/call", object(`{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":%s}}`, rest), 0)
+		s.shim(first).ObserveMessage(wire.FromServer, "tools/call", object(`{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":%s}}`, rest), 0)
 	case "says":
-		s.shim(first).Hear(wire.FromServer, method, []byte(fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"params":%s}`, method, body)), 0)
+		s.shim(first).ObserveMessage(wire.FromServer, method, []byte(fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"params":%s}`, method, body)), 0)
 	case "answers":
-		s.shim(first).Hear(wire.FromServer, method, []byte(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"result":%s}`, body)), 0)
+		s.shim(first).ObserveMessage(wire.FromServer, method, []byte(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"result":%s}`, body)), 0)
 	case "asks":
 		s.submit(first, wire.FromServer, []byte(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, body)), "")
 	default:
@@ -178,9 +178,9 @@ func (s *story) call(server, tool, args string) {
 func (s *story) submit(server string, side wire.Side, line []byte, answers string) gate.Verdict {
 	s.seq++
 	s.shim(server).Submit(gate.Submission{Seq: s.seq, Side: side, Line: line, Answers: answers})
-	v := <-s.said
+	v := <-s.toolDeeds
 	for v.Move == gate.Ask {
-		v = <-s.said
+		v = <-s.toolDeeds
 	}
 	if v.Move != gate.Forward {
 		s.failf("refused: %s", v.Reason)
@@ -213,7 +213,7 @@ func (s *story) finish() {
 	s.check()
 	if s.answer != nil {
 		text := strings.Join(s.answer, "\n")
-		s.shim(s.pending).Hear(wire.FromServer, "tools/call", object(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":%s}]}}`, text), 0)
+		s.shim(s.pending).ObserveMessage(wire.FromServer, "tools/call", object(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":%s}]}}`, text), 0)
 	}
 	s.pending, s.answer, s.expected = "", nil, nil
 }

@@ -1,4 +1,4 @@
 package facts
 
-// straight uses a system call that only Linux has.
-func straight(string) (found, *inode) { return isUnclear, nil }
+// lookupWithoutLinks uses a system call that only Linux has.
+func lookupWithoutLinks(string) (found, *inode) { return isUnclear, nil }

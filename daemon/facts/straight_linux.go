@@ -4,10 +4,10 @@ import "golang.org/x/sys/unix"
 
 var withoutLinks = unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
 
-// straight asks the system about a path as a whole. The lookup stops at the first part that is a
+// lookupWithoutLinks asks the system about a path as a whole. The lookup stops at the first part that is a
 // link or does not exist, so for a missing path all parts before the missing one are known not to
 // be links. For an existing path, file is the result of several. Nothing is opened for reading.
-func straight(path string) (is found, file *inode) {
+func lookupWithoutLinks(path string) (is found, file *inode) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, path, &withoutLinks)
 	switch err {
 	case nil:
@@ -18,7 +18,7 @@ func straight(path string) (is found, file *inode) {
 		if err != nil {
 			return isUnclear, nil
 		}
-		return isThere, several(&stat)
+		return isThere, multiLinkInode(&stat)
 	case unix.ENOENT:
 		return isMissing, nil
 	}

@@ -11,7 +11,7 @@ type manner struct {
 
 // texts looks for secrets, and for places where secrets are kept, in one text after another.
 type texts struct {
-	look   *look
+	look   *inspection
 	manner manner
 	at     where
 	scan   scan
@@ -22,12 +22,12 @@ type texts struct {
 	place  func(start int)
 }
 
-func (t *texts) begin(l *look) {
+func (t *texts) begin(l *inspection) {
 	t.look, t.secret, t.place = l, t.found, t.places.at
 }
 
 // text examines a text up to the first secret and the first place.
-func (l *look) text(text []byte, m manner, at where) {
+func (l *inspection) text(text []byte, m manner, at where) {
 	if len(text) < 4 || l.named != nil || l.recallOnly {
 		return
 	}
@@ -69,8 +69,8 @@ func (t *texts) reading(reading []byte, as readAs) bool {
 	return t.manner.secrets || t.manner.places
 }
 
-// judged reports whether the name of a member marks its value as a secret, and adds a fact if so.
-func (l *look) judged(w *walk, name, value []byte) bool {
+// checkMember reports whether the name of a member marks its value as a secret, and adds a fact if so.
+func (l *inspection) checkMember(w *walk, name, value []byte) bool {
 	what, is := judgeMember(name, value)
 	if is {
 		l.add(Secret, describe(what), w.path())

@@ -4,7 +4,7 @@ import "sync"
 
 // toolName is what the name of a tool says about the tool.
 type toolName struct {
-	said    said
+	said    toolDeeds
 	secrets string // the words that say that it returns secrets, or empty
 	removes bool   // it moves or removes what it names
 }
@@ -48,7 +48,7 @@ func (n *toolNames) of(name string) *toolName {
 	return t
 }
 
-func (l *look) toolName() {
+func (l *inspection) toolName() {
 	t := l.finder.names.of(l.call.Subject)
 	if t.said.deed == acts {
 		l.add(Acts, "its name says "+t.said.by(acts), "")

@@ -48,9 +48,9 @@ type frame struct {
 
 var errShape = errors.New("not one JSON value")
 
-// anyhow are the options of the decoder. JSON that two parsers may read differently has already
+// decoderOptions are the options of the decoder. JSON that two parsers may read differently has already
 // been refused.
-var anyhow = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
+var decoderOptions = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
 // deepest is the maximum number of frames whose buffer is kept for the next text.
 const deepest = 64
@@ -68,7 +68,7 @@ func (w *walk) end() {
 func (w *walk) run(v visitor) error {
 	w.text = *bytes.NewBuffer(w.raw)
 	d := &w.decoder
-	d.Reset(&w.text, anyhow...)
+	d.Reset(&w.text, decoderOptions...)
 	defer w.end()
 	for done := false; ; done = len(w.frames) == 0 {
 		kind := d.PeekKind()
@@ -109,7 +109,7 @@ func (w *walk) run(v visitor) error {
 				top.name = s
 				continue
 			}
-			w.note(kind, s)
+			w.recordPairHalf(kind, s)
 			v.value(w, kind, s)
 		}
 	}
@@ -131,8 +131,8 @@ func (w *walk) said(v span) []byte {
 	return raw
 }
 
-// note records a value that may be one half of a pair.
-func (w *walk) note(kind jsontext.Kind, v span) {
+// recordPairHalf records a value that may be one half of a pair.
+func (w *walk) recordPairHalf(kind jsontext.Kind, v span) {
 	top := w.top()
 	if top == nil || !top.object || v.end-v.start > 512 {
 		return

@@ -125,7 +125,7 @@ func (g *Gate) conclude(ctx context.Context, a *asked, answer Answer, failed err
 	c := a.call
 	var unusable error
 	if failed == nil && answer.Approved && answer.Edit != nil {
-		c, unusable = c.with(answer.Edit, "a person")
+		c, unusable = c.withArguments(answer.Edit, "a person")
 	}
 	if c != a.call {
 		c.hooks = hooks
@@ -317,8 +317,8 @@ var HighRisk = []string{"ours", "secret", "secret-place", "planted", "prompted"}
 // notEnrolled is why a question that requires presence can't be asked.
 const notEnrolled = "the workflow requires presence, and nobody has set it up: tgctl presence enrol"
 
-// settle sets the level of the question in w.
-func (g *Gate) settle(w *weighed) {
+// setLevel sets the level of the question in w.
+func (g *Gate) setLevel(w *weighed) {
 	r := &w.ruling
 	if r.Move != Ask {
 		return

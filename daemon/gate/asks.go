@@ -22,11 +22,11 @@ import (
 // inputRequired is the resultType of an answer that carries asks.
 const inputRequired = "input_required"
 
-// mostAsks is how many asks one answer may carry: each is judged separately, and a person has
+// maxAsks is how many asks one answer may carry: each is judged separately, and a person has
 // to read them all.
-const mostAsks = 64
+const maxAsks = 64
 
-var errTooManyAsks = fmt.Errorf("there are more than %d", mostAsks)
+var errTooManyAsks = fmt.Errorf("there are more than %d", maxAsks)
 
 // carriesAsks reports whether c is a message that may carry asks.
 func (c *Call) carriesAsks() bool {
@@ -133,7 +133,7 @@ func (c *Call) asks() ([]*Call, error) {
 	}
 	var asks []*Call
 	err = wire.Members(c.Line, e.InputRequests, func(_ []byte, value wire.Span) error {
-		if len(asks) == mostAsks {
+		if len(asks) == maxAsks {
 			return errTooManyAsks
 		}
 		method, err := wire.Member(c.Line, value, "method")
@@ -169,7 +169,7 @@ func (c *Call) pages() ([]*Call, error) {
 		return nil, err
 	}
 	items, err := wire.Elements(c.Line, array)
-	if len(items) > mostAsks {
+	if len(items) > maxAsks {
 		return nil, fmt.Errorf("the server's questions can't be read: %w", errTooManyAsks)
 	}
 	var pages []*Call
@@ -285,17 +285,17 @@ func (c *Call) checkPage() error {
 	return mcp.CheckPage(text)
 }
 
-// mostURIs is how many resources one subscriptions/listen may name: each is judged separately
+// maxURIs is how many resources one subscriptions/listen may name: each is judged separately
 // while later lines wait.
-const mostURIs = 1024
+const maxURIs = 1024
 
 // weighListen judges a subscriptions/listen. Resources that may not be read are removed from
 // c. If nothing is left, the first denial denies the whole. What was removed stays removed,
 // even if the rules change later.
 func (g *Gate) weighListen(ctx context.Context, policy Policy, c *Call) weighed {
 	items, uris, err := mcp.ListenURIs(&c.Envelope, c.Line)
-	if err == nil && len(uris) > mostURIs {
-		err = fmt.Errorf("it names more than %d resources", mostURIs)
+	if err == nil && len(uris) > maxURIs {
+		err = fmt.Errorf("it names more than %d resources", maxURIs)
 	}
 	if err != nil {
 		return weighed{ruling: accident(err), shown: c}

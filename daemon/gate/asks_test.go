@@ -94,8 +94,8 @@ func TestAsksInsideAnswers(t *testing.T) {
 		{"told of what a task came to", `{"jsonrpc":"2.0","method":"notifications/tasks","params":{"taskId":"t","result":{"resultType":"input_required"}}}`, "", nil, Deny, ``, "", ""},
 		{"told with something else", `{"jsonrpc":"2.0","method":"notifications/message","params":{` + inside(sampling) + `}}`, "", map[string]Ruling{"sampling/createMessage": denies}, Deny, ``, "", ""},
 
-		{"as many as may be", result(slices.Repeat([]string{form}, mostAsks)...), "tools/call", nil, Forward, ``, "", ""},
-		{"one more", result(slices.Repeat([]string{form}, mostAsks+1)...), "tools/call", nil, Deny, `more than 64`, "", ""},
+		{"as many as may be", result(slices.Repeat([]string{form}, maxAsks)...), "tools/call", nil, Forward, ``, "", ""},
+		{"one more", result(slices.Repeat([]string{form}, maxAsks+1)...), "tools/call", nil, Deny, `more than 64`, "", ""},
 
 		{"a page", pages(`"mode":"url",`), "tools/call", nil, Forward, "", "", ""},
 		{"a page that is refused", pages(`"mode":"url",`), "tools/call", map[string]Ruling{"elicitation/create": denies}, Deny, `"isError":true}}`, "", ""},

@@ -37,7 +37,7 @@ type Submission struct {
 	Seq  uint64
 	Side wire.Side
 	Line []byte // must not be changed any more
-	// Envelope is what [wire.Read] has read from Line; nil if Line has not been read yet.
+	// Envelope is what [wire.CountMessages] has read from Line; nil if Line has not been read yet.
 	Envelope *wire.Envelope
 	Answers  string // for a result, the method of the request it answers
 	Call     uint64 // for a result, the seq of that request; 0 if it was not judged
@@ -122,7 +122,7 @@ func (a *Attachment) Close(gone bool) {
 	}
 	a.cancel(cause)
 	a.wait.Wait()
-	a.gate.ended(&a.shim, func(*openCall) bool { return true })
+	a.gate.removeOpenCalls(&a.shim, func(*openCall) bool { return true })
 	a.writeLeft(context.Background(), a.idle.rest(), idleLeft)
 	if gone {
 		a.overAll(OutcomeLost)
@@ -142,7 +142,7 @@ func (a *Attachment) Submit(s Submission) { a.SubmitFor(a.ctx, s) }
 // still being judged then gets no verdict.
 func (a *Attachment) SubmitFor(ctx context.Context, s Submission) {
 	digest := sha256.Sum256(s.Line)
-	ctx, done := a.begin(ctx, s.Seq)
+	ctx, done := a.registerSubmission(ctx, s.Seq)
 	defer done()
 	a.submitting.Lock()
 	defer a.submitting.Unlock()
@@ -175,13 +175,13 @@ func (a *Attachment) SubmitFor(ctx context.Context, s Submission) {
 		a.throughHooks(h, known)
 		return
 	}
-	a.unhooked(s.About, c)
+	a.finishUnhookedTrace(s.About, c)
 	if all, sure := a.mustWait(c); len(all) > 0 {
 		a.judgeBehind(c, all, sure, known)
 		return
 	}
 	if v, asked := a.judge(ctx, c, known); asked != nil {
-		a.hold(c, v, nil, func(ctx context.Context) { a.await(ctx, asked) })
+		a.holdCall(c, v, nil, func(ctx context.Context) { a.await(ctx, asked) })
 	}
 }
 
@@ -242,10 +242,10 @@ func (a *Attachment) judge(ctx context.Context, c *Call, known *record.Record) (
 	return v, asked
 }
 
-// hold sends the verdict v, which says that c is held, and runs next in a goroutine that Close
+// holdCall sends the verdict v, which says that c is held, and runs next in a goroutine that Close
 // waits for. room, if not nil, is called with a.mu held. If it returns false, hold does
 // nothing and returns false.
-func (a *Attachment) hold(c *Call, v Verdict, room func() bool, next func(context.Context)) bool {
+func (a *Attachment) holdCall(c *Call, v Verdict, room func() bool, next func(context.Context)) bool {
 	ctx, cancel := context.WithCancelCause(a.ctx)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -254,7 +254,7 @@ func (a *Attachment) hold(c *Call, v Verdict, room func() bool, next func(contex
 		return false
 	}
 	a.held[c.Seq] = cancel
-	a.tell(v)
+	a.sendVerdict(v)
 	a.wait.Go(func() {
 		defer cancel(nil)
 		next(ctx)
@@ -262,15 +262,15 @@ func (a *Attachment) hold(c *Call, v Verdict, room func() bool, next func(contex
 	return true
 }
 
-func (a *Attachment) tell(v Verdict) {
+func (a *Attachment) sendVerdict(v Verdict) {
 	if a.sink != nil {
 		a.sink(v)
 	}
 }
 
-// begin registers a line as being judged, or waiting to be, until done is called, while its
+// registerSubmission registers a line as being judged, or waiting to be, until done is called, while its
 // submitter waits. If the line is cancelled, the context ends with the cause ErrWithdrawn.
-func (a *Attachment) begin(ctx context.Context, seq uint64) (_ context.Context, done func()) {
+func (a *Attachment) registerSubmission(ctx context.Context, seq uint64) (_ context.Context, done func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -323,7 +323,7 @@ func (a *Attachment) settle(c *Call, v Verdict) {
 	} else {
 		a.notOpen(c.Seq)
 		kept.trace = nil
-		defer a.gate.over(c.Trace, v.outcome())
+		defer a.gate.finishTrace(c.Trace, v.outcome())
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -338,11 +338,11 @@ func (a *Attachment) settle(c *Call, v Verdict) {
 	a.order = append(a.order, v.Seq)
 	a.done[v.Seq] = kept
 	if len(a.order) > remembered {
-		a.gate.over(a.done[a.order[0]].trace, OutcomeForgotten)
+		a.gate.finishTrace(a.done[a.order[0]].trace, OutcomeForgotten)
 		delete(a.done, a.order[0])
 		a.order = a.order[1:]
 	}
-	a.tell(v)
+	a.sendVerdict(v)
 }
 
 // mostTasks is how many tasks of one attachment are remembered.

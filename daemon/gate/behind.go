@@ -45,7 +45,7 @@ func (g *Gate) waitsFor(ctx context.Context, c *Call, open []*openCall) (all, su
 	if !ok || !slices.ContainsFunc(open, func(o *openCall) bool { p := o.paths(pather); return p.Wide || len(p.Named) > 0 }) {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, longestJudging, errTooLong)
+	ctx, cancel := context.WithTimeoutCause(ctx, judgeTimeout, errTooLong)
 	defer cancel()
 	mine := pather.Paths(ctx, c)
 	for _, o := range open {
@@ -106,7 +106,7 @@ func below(p, folder string) bool {
 }
 
 // awaitAnswers waits until all are answered. It waits for those in sure for at most
-// longestJudging, and for the others until they have been open for that long: a call that runs
+// judgeTimeout, and for the others until they have been open for that long: a call that runs
 // for hours, such as a server that a command started, would hold up everything else. An error
 // means that c must not be forwarded, because one of sure was not answered.
 func awaitAnswers(ctx context.Context, all, sure []*openCall) error {
@@ -116,7 +116,7 @@ func awaitAnswers(ctx context.Context, all, sure []*openCall) error {
 		if slices.Contains(sure, o) {
 			until = now
 		}
-		limit := time.NewTimer(time.Until(until.Add(longestJudging)))
+		limit := time.NewTimer(time.Until(until.Add(judgeTimeout)))
 		select {
 		case <-o.answered:
 		case <-ctx.Done(): // there is no verdict
@@ -131,7 +131,7 @@ func awaitAnswers(ctx context.Context, all, sure []*openCall) error {
 		select {
 		case <-o.answered:
 		default:
-			return fmt.Errorf("the call %s, which may put a link where this one's path leads, was not answered within %v; repeat it once that is answered", correlation(o.attachment, o.seq), longestJudging)
+			return fmt.Errorf("the call %s, which may put a link where this one's path leads, was not answered within %v; repeat it once that is answered", correlation(o.attachment, o.seq), judgeTimeout)
 		}
 	}
 	return nil
@@ -143,7 +143,7 @@ const behindReason = "calls before it are not answered yet"
 // mustWait registers c as open and returns the calls that must be answered before it is
 // judged. It returns none in the development profile, which changes nothing.
 func (a *Attachment) mustWait(c *Call) (all, sure []*openCall) {
-	open := a.gate.begins(c)
+	open := a.gate.registerOpenCall(c)
 	if len(open) == 0 || c.inForce(a.gate.policy(c)) == Development {
 		return nil, nil
 	}
@@ -153,9 +153,9 @@ func (a *Attachment) mustWait(c *Call) (all, sure []*openCall) {
 // judgeBehind holds c, with a verdict that says so, and judges it when the others are
 // answered.
 func (a *Attachment) judgeBehind(c *Call, all, sure []*openCall, known *record.Record) {
-	room := func() bool { return len(a.held) < mostHooked }
+	room := func() bool { return len(a.held) < maxHooked }
 	wait := func(ctx context.Context) { a.judgeAfter(ctx, c, all, sure, known) }
-	if !a.hold(c, Verdict{Seq: c.Seq, Move: Ask, Reason: behindReason}, room, wait) {
+	if !a.holdCall(c, Verdict{Seq: c.Seq, Move: Ask, Reason: behindReason}, room, wait) {
 		a.settle(c, a.tooLate(c, errors.New("too many calls wait for others that are not answered; repeat it later")))
 	}
 }
@@ -188,11 +188,11 @@ func (g *Gate) approvedBehind(ctx context.Context, a *asked, answer Answer) erro
 	c := a.call
 	c.Waited = true
 	if answer.Edit != nil {
-		if edited, err := c.with(answer.Edit, "a person"); err == nil {
+		if edited, err := c.withArguments(answer.Edit, "a person"); err == nil {
 			c = edited
 		}
 	}
-	all, sure := g.waitsFor(ctx, c, g.begins(c))
+	all, sure := g.waitsFor(ctx, c, g.registerOpenCall(c))
 	return awaitAnswers(ctx, all, sure)
 }
 
@@ -200,10 +200,10 @@ const (
 	// mostOpen is how many open calls of a session are kept apart. Past that, the two oldest
 	// are merged into one that may have named anything.
 	mostOpen = 1024
-	// mostOpenBytes is how many bytes of open calls are kept for a session. A call that does
+	// maxOpenBytes is how many bytes of open calls are kept for a session. A call that does
 	// not fit may name anything.
-	mostOpenBytes = 4 << 20
-	mostSpare     = 64 // openCalls, for all sessions
+	maxOpenBytes = 4 << 20
+	mostSpare    = 64 // openCalls, for all sessions
 )
 
 // OpenCalls holds the calls that are being judged, or were forwarded and are not answered yet.
@@ -235,9 +235,9 @@ type openCall struct {
 	names      Paths
 }
 
-// begins registers c as a call that may be executed soon, and returns the open calls of its
+// registerOpenCall registers c as a call that may be executed soon, and returns the open calls of its
 // session. A call waits only for earlier ones.
-func (g *Gate) begins(c *Call) []*openCall {
+func (g *Gate) registerOpenCall(c *Call) []*openCall {
 	if g.Open == nil || c.Side != wire.FromAgent || c.Envelope.Kind != wire.Request || c.Server == record.CanaryServer {
 		return nil
 	}
@@ -282,7 +282,7 @@ func (s *OpenCalls) add(key openKey, calls []*openCall, c *Call, size int) {
 	}
 	o.attachment, o.seq, o.begun = c.Attachment, c.Seq, time.Now()
 	changed := c.hooks != nil && c.hooks.Changed != nil // c is not what will be executed
-	if size+len(c.Line) <= mostOpenBytes && !changed {
+	if size+len(c.Line) <= maxOpenBytes && !changed {
 		o.call = *c
 	}
 	if len(calls) >= mostOpen {
@@ -304,7 +304,7 @@ func (o *openCall) paths(pather Pather) *Paths {
 		if o.names.Wide = o.call.Line == nil; o.names.Wide {
 			return
 		}
-		ctx, cancel := context.WithTimeoutCause(context.Background(), longestJudging, errTooLong)
+		ctx, cancel := context.WithTimeoutCause(context.Background(), judgeTimeout, errTooLong)
 		defer cancel()
 		o.names = pather.Paths(ctx, &o.call)
 		o.names.Wide = o.names.Wide || ctx.Err() != nil
@@ -312,8 +312,8 @@ func (o *openCall) paths(pather Pather) *Paths {
 	return &o.names
 }
 
-// ended removes the open calls of an attachment for which which returns true.
-func (g *Gate) ended(shim *Shim, which func(*openCall) bool) {
+// removeOpenCalls removes the open calls of an attachment for which which returns true.
+func (g *Gate) removeOpenCalls(shim *Shim, which func(*openCall) bool) {
 	s := g.Open
 	if s == nil {
 		return
@@ -345,5 +345,5 @@ func (g *Gate) ended(shim *Shim, which func(*openCall) bool) {
 
 // notOpen removes a call from the open ones.
 func (a *Attachment) notOpen(seq uint64) {
-	a.gate.ended(&a.shim, func(o *openCall) bool { return o.seq == seq })
+	a.gate.removeOpenCalls(&a.shim, func(o *openCall) bool { return o.seq == seq })
 }

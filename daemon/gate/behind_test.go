@@ -121,17 +121,17 @@ func TestWhichCallsAreOpen(t *testing.T) {
 		{"s", "a", 5, "tools/call", tool, 4},
 		{"other", "c", 1, "tools/call", tool, 0},
 	} {
-		if n := len(h.gate.begins(beginCall(t, h, step.session, step.attachment, step.seq, step.method, step.params))); n != step.before {
+		if n := len(h.gate.registerOpenCall(beginCall(t, h, step.session, step.attachment, step.seq, step.method, step.params))); n != step.before {
 			t.Errorf("step %d: %d calls are open before it, want %d", i, n, step.before)
 		}
 	}
 	// Each call ends separately.
-	h.gate.ended(&Shim{Session: "s", Attachment: "b"}, func(o *openCall) bool { return o.seq == 3 })
-	if n := len(h.gate.begins(beginCall(t, h, "s", "d", 1, "tools/call", tool))); n != 5 {
+	h.gate.removeOpenCalls(&Shim{Session: "s", Attachment: "b"}, func(o *openCall) bool { return o.seq == 3 })
+	if n := len(h.gate.registerOpenCall(beginCall(t, h, "s", "d", 1, "tools/call", tool))); n != 5 {
 		t.Errorf("after another attachment's call of that number: %d calls are open", n)
 	}
-	h.gate.ended(&Shim{Session: "s", Attachment: "a"}, func(o *openCall) bool { return o.seq == 3 })
-	if n := len(h.gate.begins(beginCall(t, h, "s", "d", 2, "tools/call", tool))); n != 5 {
+	h.gate.removeOpenCalls(&Shim{Session: "s", Attachment: "a"}, func(o *openCall) bool { return o.seq == 3 })
+	if n := len(h.gate.registerOpenCall(beginCall(t, h, "s", "d", 2, "tools/call", tool))); n != 5 {
 		t.Errorf("after the end of one of six: %d calls are open", n)
 	}
 }
@@ -140,18 +140,18 @@ func TestWhichCallsAreOpen(t *testing.T) {
 func TestOpenCallsThatMayNameAnything(t *testing.T) {
 	h := openHouse()
 	pather := h.gate.Facts.(Pather)
-	big := `{"name":"put","arguments":{"a":"` + strings.Repeat("x", mostOpenBytes*2/3) + `"}}`
-	h.gate.begins(beginCall(t, h, "long", "a", 1, "tools/call", big))
-	h.gate.begins(beginCall(t, h, "long", "a", 2, "tools/call", big))
+	big := `{"name":"put","arguments":{"a":"` + strings.Repeat("x", maxOpenBytes*2/3) + `"}}`
+	h.gate.registerOpenCall(beginCall(t, h, "long", "a", 1, "tools/call", big))
+	h.gate.registerOpenCall(beginCall(t, h, "long", "a", 2, "tools/call", big))
 	changed := beginCall(t, h, "changed", "a", 1, "tools/call", `{"name":"put"}`)
 	changed.hooks = &hooked{}
 	changed.hooks.Changed = []byte(`{}`)
-	h.gate.begins(changed)
+	h.gate.registerOpenCall(changed)
 	for i := range uint64(mostOpen + 3) {
-		h.gate.begins(beginCall(t, h, "many", "a", i+1, "tools/call", `{"name":"put"}`))
+		h.gate.registerOpenCall(beginCall(t, h, "many", "a", i+1, "tools/call", `{"name":"put"}`))
 	}
 	for session, want := range map[string][]bool{"long": {false, true}, "changed": {true}, "many": {true, false}} {
-		open := h.gate.begins(beginCall(t, h, session, "b", 1, "tools/call", `{"name":"put"}`))
+		open := h.gate.registerOpenCall(beginCall(t, h, session, "b", 1, "tools/call", `{"name":"put"}`))
 		var wide []bool
 		for _, o := range open[:min(len(open), 2)] {
 			wide = append(wide, o.paths(pather).Wide)
@@ -161,8 +161,8 @@ func TestOpenCallsThatMayNameAnything(t *testing.T) {
 		}
 	}
 	// What was sent after the many does not affect the call that stands for the oldest.
-	h.gate.ended(&Shim{Session: "many", Attachment: "a"}, func(o *openCall) bool { return o.seq > 9 })
-	if open := h.gate.begins(beginCall(t, h, "many", "c", 1, "tools/call", `{"name":"put"}`)); len(open) == 0 || !open[0].paths(pather).Wide {
+	h.gate.removeOpenCalls(&Shim{Session: "many", Attachment: "a"}, func(o *openCall) bool { return o.seq > 9 })
+	if open := h.gate.registerOpenCall(beginCall(t, h, "many", "c", 1, "tools/call", `{"name":"put"}`)); len(open) == 0 || !open[0].paths(pather).Wide {
 		t.Errorf("the oldest are forgotten: %d are open", len(open))
 	}
 
@@ -188,9 +188,9 @@ func TestHowLongACallWaits(t *testing.T) {
 		took    time.Duration
 		refused bool
 	}{
-		{"it may link, and is never answered", true, 0, longestJudging, true},
+		{"it may link, and is never answered", true, 0, judgeTimeout, true},
 		{"it may link, and is answered", true, 3 * time.Second, 3 * time.Second, false},
-		{"it does not, and is never answered", false, 0, longestJudging - 2*time.Second, false},
+		{"it does not, and is never answered", false, 0, judgeTimeout - 2*time.Second, false},
 		{"it does not, and is answered", false, time.Second, time.Second, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -239,9 +239,9 @@ func TestWhoHasToWait(t *testing.T) {
 		h := openHouse()
 		a := h.gate.Attach(context.Background(), shimX, nil)
 		defer a.Close(true)
-		verdicts := make(chan Verdict, mostHooked+9)
+		verdicts := make(chan Verdict, maxHooked+9)
 		a.Bind(func(v Verdict) { verdicts <- v })
-		for seq := range uint64(mostHooked + 2) {
+		for seq := range uint64(maxHooked + 2) {
 			a.Submit(Submission{Seq: seq + 1, Side: wire.FromAgent, Line: []byte(aCall)})
 		}
 		synctest.Wait()
@@ -253,7 +253,7 @@ func TestWhoHasToWait(t *testing.T) {
 				t.Errorf("refused: %s", v.Reason)
 			}
 		}
-		if got[Forward] != 1 || got[Ask] != mostHooked || got[Deny] != 1 {
+		if got[Forward] != 1 || got[Ask] != maxHooked || got[Deny] != 1 {
 			t.Errorf("%d go on, %d wait, %d are refused", got[Forward], got[Ask], got[Deny])
 		}
 	})
@@ -281,7 +281,7 @@ func TestAnApprovedCallWaits(t *testing.T) {
 					t.Fatalf("got %v %s", v.Move, v.Reason)
 				}
 				other := beginCall(t, h, "", shimX.Attachment, 2, "tools/call", `{"name":"put","arguments":{"path":"/p/out"}}`)
-				h.gate.begins(other)
+				h.gate.registerOpenCall(other)
 				h.answers <- Answer{ID: "A-1", Approved: true, State: "approved", Edit: edit}
 				if v := <-verdicts; v.Move != Deny || !strings.Contains(v.Reason, "was not answered within") {
 					t.Errorf("got %v %s", v.Move, v.Reason)

@@ -301,7 +301,7 @@ func TestRoundsOfOneCall(t *testing.T) {
 // same way.
 func TestWhatAYesCarriesOn(t *testing.T) {
 	given := Ruling{Workflow: "ops", Rule: "r", Policies: []string{"p"}, Surfaces: []string{"terminal"}, Level: LevelWatch, Basis: Basis{Rule: [32]byte{1}, Workflow: [32]byte{2}}}
-	y := &yes{asked: given}
+	y := &retryApproval{asked: given}
 	if !y.covers(given, nil) {
 		t.Error("nothing has changed, and it is not carried on")
 	}

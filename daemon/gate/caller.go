@@ -24,12 +24,14 @@ func WithCaller(ctx context.Context, who string, peer *record.Peer) context.Cont
 // toldKey is the context key of Telling.
 type toldKey struct{}
 
-// Telling returns a context for a record that only reports what has happened, so that nothing
+// WithReportOnly returns a context for a record that only reports what has happened, so that nothing
 // depends on it. The recorder need not wait until the record is durable; it soon is.
-func Telling(ctx context.Context) context.Context { return context.WithValue(ctx, toldKey{}, true) }
+func WithReportOnly(ctx context.Context) context.Context {
+	return context.WithValue(ctx, toldKey{}, true)
+}
 
-// OnlyTells reports whether ctx was made by Telling.
-func OnlyTells(ctx context.Context) bool { return ctx.Value(toldKey{}) != nil }
+// IsReportOnly reports whether ctx was made by Telling.
+func IsReportOnly(ctx context.Context) bool { return ctx.Value(toldKey{}) != nil }
 
 // paramsKey is the context key of ofParams.
 type paramsKey struct{}

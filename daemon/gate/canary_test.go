@@ -51,7 +51,7 @@ func TestCanary(t *testing.T) {
 // What the canary's server sends is not a call and passes.
 func TestCanaryOfAServer(t *testing.T) {
 	c := &Call{Server: record.CanaryServer, Side: wire.FromServer}
-	if r := sing(c, Ruling{Move: Forward}); r.Move != Forward {
+	if r := denyCanary(c, Ruling{Move: Forward}); r.Move != Forward {
 		t.Errorf("got %v, want it forwarded", r.Move)
 	}
 }

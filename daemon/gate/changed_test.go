@@ -31,7 +31,7 @@ func newTold(t *testing.T) *told {
 
 // initializes has a server of the legacy era declare its capabilities.
 func (d *told) initializes(capabilities string) {
-	d.a.Message(context.Background(), wire.FromServer, "initialize",
+	d.a.RecordMessage(context.Background(), wire.FromServer, "initialize",
 		[]byte(`{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":`+capabilities+`}}`))
 }
 
@@ -51,7 +51,7 @@ func (d *told) listens(id, mark, granted string) (seq uint64) {
 	d.seq++
 	d.a.Submit(Submission{Seq: d.seq, Side: wire.FromAgent,
 		Line: []byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"subscriptions/listen","params":{` + modernMeta + `,"notifications":{"toolsListChanged":true}}}`)})
-	d.a.Hear(wire.FromServer, "notifications/subscriptions/acknowledged",
+	d.a.ObserveMessage(wire.FromServer, "notifications/subscriptions/acknowledged",
 		[]byte(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":`+mark+`},"notifications":{`+granted+`}}}`), 0)
 	return d.seq
 }
@@ -121,17 +121,17 @@ func TestAgentsAreToldOfLists(t *testing.T) {
 		{"acknowledged is another one", func(d *told) { d.listens(`7`, `8`, `"toolsListChanged":true`); d.h.hidden["a"] = true }, ""},
 		{"answered", func(d *told) {
 			seq := d.listens(`7`, `7`, `"toolsListChanged":true`)
-			d.a.Outcome(context.Background(), seq, "ok")
+			d.a.RecordOutcome(context.Background(), seq, "ok")
 			d.h.hidden["a"] = true
 		}, ""},
 		{"cancelled by the agent", func(d *told) {
 			seq := d.listens(`7`, `7`, `"toolsListChanged":true`)
-			d.a.Outcome(context.Background(), seq, "cancelled")
+			d.a.RecordOutcome(context.Background(), seq, "cancelled")
 			d.h.hidden["a"] = true
 		}, ""},
 		{"ended by the server", func(d *told) {
 			d.listens(`7`, `7`, `"toolsListChanged":true`)
-			d.a.Message(context.Background(), wire.FromServer, "notifications/cancelled", []byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`))
+			d.a.RecordMessage(context.Background(), wire.FromServer, "notifications/cancelled", []byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`))
 			d.h.hidden["a"] = true
 		}, ""},
 		{"more is listed than is remembered, under another set", func(d *told) {

@@ -17,13 +17,13 @@ import (
 // this happens.
 
 const (
-	// mostHooked and mostHookedBytes limit what one attachment may have hooks called for at
+	// maxHooked and maxHookedBytes limit what one attachment may have hooks called for at
 	// the same time. Anything beyond is denied.
-	mostHooked      = 256
-	mostHookedBytes = 64 << 20
-	// mostAsked is the maximum length in bytes of a call whose result hooks want to see: the
+	maxHooked      = 256
+	maxHookedBytes = 64 << 20
+	// maxAskedBytes is the maximum length in bytes of a call whose result hooks want to see: the
 	// call is kept until the server has answered.
-	mostAsked = 4 << 20
+	maxAskedBytes = 4 << 20
 )
 
 // hookReason is the reason of the verdict that holds a line for hooks.
@@ -58,8 +58,8 @@ func (g *Gate) wants(c *Call, after bool) bool {
 
 // unseen returns why hooks could not see the result of c; empty if they can.
 func (c *Call) unseen() string {
-	if len(c.Line) > mostAsked {
-		return fmt.Sprintf("an extension has to see its result, for which it is too long: %d bytes are allowed", mostAsked)
+	if len(c.Line) > maxAskedBytes {
+		return fmt.Sprintf("an extension has to see its result, for which it is too long: %d bytes are allowed", maxAskedBytes)
 	}
 	return ""
 }
@@ -138,7 +138,7 @@ func (a *Attachment) throughHooks(h *hooking, known *record.Record) {
 		c.Known = a.gate.factsOf(a.ctx, c)
 	}
 	room := func() bool {
-		if a.hooking >= mostHooked || a.hooking > 0 && a.hookingBytes+h.size > mostHookedBytes {
+		if a.hooking >= maxHooked || a.hooking > 0 && a.hookingBytes+h.size > maxHookedBytes {
 			return false
 		}
 		a.hooking, a.hookingBytes = a.hooking+1, a.hookingBytes+h.size
@@ -154,12 +154,12 @@ func (a *Attachment) throughHooks(h *hooking, known *record.Record) {
 			all, sure = a.mustWait(c)
 		}
 		v := a.judgeAfter(ctx, c, all, sure, known)
-		a.gate.seen(ctx, of, c, v)
+		a.gate.finishResultTrace(ctx, of, c, v)
 	}
-	if !a.hold(c, Verdict{Seq: c.Seq, Move: Ask, Reason: hookReason}, room, ask) {
+	if !a.holdCall(c, Verdict{Seq: c.Seq, Move: Ask, Reason: hookReason}, room, ask) {
 		c.hooks = &hooked{Hooked: Hooked{Move: Deny, Reason: "too many calls and results wait for extensions; repeat it later"}, about: h.about}
 		v, _ := a.judge(a.ctx, c, nil)
-		a.gate.seen(a.ctx, of, c, v)
+		a.gate.finishResultTrace(a.ctx, of, c, v)
 	}
 }
 
@@ -169,7 +169,7 @@ func (g *Gate) edited(ctx context.Context, a *asked, answer Answer, failed error
 	if failed != nil || !answer.Approved || answer.Edit == nil {
 		return nil
 	}
-	c, err := a.call.with(answer.Edit, "a person")
+	c, err := a.call.withArguments(answer.Edit, "a person")
 	if err != nil || !g.wants(c, false) {
 		return nil
 	}
@@ -198,7 +198,7 @@ func (a *Attachment) judgeHeld(ctx context.Context, c *Call, known *record.Recor
 		return v
 	}
 	a.mu.Lock()
-	a.tell(v)
+	a.sendVerdict(v)
 	a.mu.Unlock()
 	return a.await(ctx, asked)
 }

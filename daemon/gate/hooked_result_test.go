@@ -152,7 +152,7 @@ func TestResultOfAnotherCall(t *testing.T) {
 // A call whose result could not be shown to the hooks that want it is denied before it is
 // made.
 func TestResultThatCouldNotBeSeen(t *testing.T) {
-	long := strings.Replace(aCall, "/x", strings.Repeat("x", mostAsked), 1)
+	long := strings.Replace(aCall, "/x", strings.Repeat("x", maxAskedBytes), 1)
 	for _, wanted := range []bool{true, false} {
 		h := newHouse()
 		h.gate.Hooks = &script{}

@@ -300,7 +300,7 @@ func TestNoHooksNoAllocations(t *testing.T) {
 		return rig.Allocations(500, func() {
 			seq++
 			a.Submit(Submission{Seq: seq, Side: wire.FromAgent, Line: line})
-			a.Outcome(context.Background(), seq, "ok")
+			a.RecordOutcome(context.Background(), seq, "ok")
 			h.records = h.records[:0]
 		})
 	}
@@ -348,23 +348,23 @@ func TestHookedIsBounded(t *testing.T) {
 	}}
 	a := h.gate.Attach(context.Background(), shimX, nil)
 	defer a.Close(true)
-	verdicts := make(chan Verdict, 4*mostHooked)
+	verdicts := make(chan Verdict, 4*maxHooked)
 	a.Bind(func(v Verdict) { verdicts <- v })
-	for seq := range uint64(mostHooked) {
+	for seq := range uint64(maxHooked) {
 		a.Submit(Submission{Seq: seq + 1, Side: wire.FromAgent, Line: []byte(aCall)})
 		<-verdicts
 	}
-	a.Submit(Submission{Seq: mostHooked + 1, Side: wire.FromAgent, Line: []byte(aCall)})
+	a.Submit(Submission{Seq: maxHooked + 1, Side: wire.FromAgent, Line: []byte(aCall)})
 	if v := <-verdicts; v.Move != Deny || !strings.Contains(v.Reason, "too many") {
 		t.Errorf("got %v %q", v.Move, v.Reason)
 	}
 	close(release)
-	for range mostHooked {
+	for range maxHooked {
 		if v := <-verdicts; v.Move != Forward {
 			t.Errorf("got %v %q", v.Move, v.Reason)
 		}
 	}
-	a.Submit(Submission{Seq: mostHooked + 2, Side: wire.FromAgent, Line: []byte(aCall)})
+	a.Submit(Submission{Seq: maxHooked + 2, Side: wire.FromAgent, Line: []byte(aCall)})
 	if v := pendingFirst(t, verdicts); v.Move != Forward {
 		t.Errorf("after that: got %v %q", v.Move, v.Reason)
 	}
@@ -379,7 +379,7 @@ func TestTraceOfHooks(t *testing.T) {
 	c := collect(a)
 	a.Submit(Submission{Seq: 1, Side: wire.FromAgent, Line: []byte(aCall)})
 	pendingFirst(t, c)
-	a.Outcome(t.Context(), 1, "ok")
+	a.RecordOutcome(t.Context(), 1, "ok")
 	a.Close(true)
 	if got, want := book.all[0].stages(), []Stage{StageHooks, StageGate, StageServer}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
@@ -416,7 +416,7 @@ func TestTraceOfHooksAfter(t *testing.T) {
 		c := collect(a)
 		a.Submit(Submission{Seq: 1, Side: wire.FromAgent, Line: []byte(aCall)})
 		<-c
-		a.Outcome(t.Context(), 1, test.told)
+		a.RecordOutcome(t.Context(), 1, test.told)
 		if test.line != "" {
 			a.Submit(Submission{Seq: 2, Side: wire.FromServer, Line: []byte(test.line), Answers: "tools/call", Call: 1, Request: []byte(aCall), About: 1})
 			pendingFirst(t, c)

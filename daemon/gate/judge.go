@@ -56,11 +56,11 @@ type Verdict struct {
 	supplied bool // Deny: Answer is not a denial but the result, given in place of the agent
 }
 
-// longestJudging is how long the gates may take for one call. A call that takes longer is
+// judgeTimeout is how long the gates may take for one call. A call that takes longer is
 // denied. A call of maximum length takes less, even on a busy machine.
-const longestJudging = 5 * time.Second
+const judgeTimeout = 5 * time.Second
 
-var errTooLong = fmt.Errorf("it could not be judged within %v; make the call smaller, with fewer paths and addresses in it", longestJudging)
+var errTooLong = fmt.Errorf("it could not be judged within %v; make the call smaller, with fewer paths and addresses in it", judgeTimeout)
 
 // judge takes c through the gates as far as possible without waiting. The record of the
 // verdict has been written when it returns. If the verdict is Ask, the second result is what
@@ -129,9 +129,9 @@ type weighed struct {
 }
 
 // weigh takes c through the gates visible, rule and permit: a request as it is, an answer by
-// the asks in it. It takes at most longestJudging.
+// the asks in it. It takes at most judgeTimeout.
 func (g *Gate) weigh(ctx context.Context, policy Policy, c *Call) weighed {
-	ctx, cancel := context.WithTimeoutCause(ctx, longestJudging, errTooLong)
+	ctx, cancel := context.WithTimeoutCause(ctx, judgeTimeout, errTooLong)
 	defer cancel()
 	var w weighed
 	switch {
@@ -144,7 +144,7 @@ func (g *Gate) weigh(ctx context.Context, policy Policy, c *Call) weighed {
 		g.whoAnswers(c, &ruling)
 		w = weighed{facts, ruling, c}
 	}
-	g.settle(&w)
+	g.setLevel(&w)
 	return w
 }
 
@@ -183,7 +183,7 @@ func (g *Gate) rule(ctx context.Context, policy Policy, c *Call) ([]Fact, Ruling
 		ruling.Reason = fmt.Sprintf("it names ThoughtGate's own files or a wrapped configuration: %s", facts[i].Detail)
 		ruling = whom(policy, ruling)
 	}
-	return facts, sing(c, ruling)
+	return facts, denyCanary(c, ruling)
 }
 
 // accident returns the ruling on a call that can't be judged.
@@ -192,9 +192,9 @@ func accident(why error) Ruling {
 }
 
 // factsOf returns the facts of a call outside of judging, as far as they are found within
-// longestJudging.
+// judgeTimeout.
 func (g *Gate) factsOf(ctx context.Context, c *Call) []Fact {
-	ctx, cancel := context.WithTimeoutCause(ctx, longestJudging, errTooLong)
+	ctx, cancel := context.WithTimeoutCause(ctx, judgeTimeout, errTooLong)
 	defer cancel()
 	return g.Facts.Of(ctx, c)
 }
@@ -211,7 +211,7 @@ func (g *Gate) forward(ctx context.Context, c *Call, r *record.Record, redact []
 	if why := c.unseen(); inspect && why != "" && c.Profile != Development {
 		return g.deny(ctx, c, r, Ruling{Move: Deny, Gate: gateExtension, Reason: why, Code: mcp.CodeExtension, Redact: redact})
 	}
-	r.Verdict, r.Reason, r.Answerer = "forward", c.hooks.note(r.Reason), c.answerer
+	r.Verdict, r.Reason, r.Answerer = "forward", c.hooks.addToReason(r.Reason), c.answerer
 	if !c.noted {
 		if err := g.putCall(ctx, c, r, redact); err != nil {
 			return g.unrecorded(c, err)
@@ -285,7 +285,7 @@ func (c *Call) record(policy Policy, facts []Fact, ruling Ruling) *record.Record
 			r.Facts[i] = facts[i].Name
 		}
 	}
-	c.hooks.tell(r)
+	c.hooks.addToRecord(r)
 	c.Trace.judged(r)
 	return r
 }
@@ -298,9 +298,9 @@ func Direction(side wire.Side) string {
 	return "agent_to_server"
 }
 
-// sing denies a canary whatever the policy decided. By then the canary has passed the policy
+// denyCanary denies a canary whatever the policy decided. By then the canary has passed the policy
 // and everything else that a call passes. Faults are not hidden: an accident never gets here.
-func sing(c *Call, r Ruling) Ruling {
+func denyCanary(c *Call, r Ruling) Ruling {
 	if c.Server != record.CanaryServer || c.Side != wire.FromAgent {
 		return r
 	}

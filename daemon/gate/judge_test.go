@@ -505,7 +505,7 @@ func TestFactsAreTold(t *testing.T) {
 	a.Submit(Submission{Seq: 1, Side: wire.FromServer, Line: []byte(list), Answers: "tools/list"})
 	a.Submit(Submission{Seq: 2, Side: wire.FromServer, Line: []byte(ask)})
 	a.Submit(Submission{Seq: 3, Side: wire.FromServer, Line: []byte(waits), Answers: "tools/call", Modern: true})
-	a.Hear(wire.FromServer, "tools/call", []byte(passed), 0)
+	a.ObserveMessage(wire.FromServer, "tools/call", []byte(passed), 0)
 	a.Submit(Submission{Seq: 4, Side: wire.FromAgent, Line: []byte(aCall)})
 	h.set(func() { h.ruling = Ruling{Move: Deny, Gate: "rule", Code: mcp.CodeRule} })
 	a.Submit(Submission{Seq: 5, Side: wire.FromAgent, Line: []byte(aCall)})

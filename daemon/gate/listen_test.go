@@ -33,7 +33,7 @@ func TestListen(t *testing.T) {
 		return ruling
 	}
 	var many []string
-	for i := range mostURIs + 1 {
+	for i := range maxURIs + 1 {
 		many = append(many, fmt.Sprintf(`"file:///%d"`, i))
 	}
 	for _, tt := range []struct {

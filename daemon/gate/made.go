@@ -16,8 +16,8 @@ import (
 // gateExtension is the gate that records name when a hook denies.
 const gateExtension = "extension"
 
-// longestReason limits the reason that a hook gives, in bytes. More is cut off.
-const longestReason = 512
+// maxReasonBytes limits the reason that a hook gives, in bytes. More is cut off.
+const maxReasonBytes = 512
 
 // made returns the call as hooks changed it, or the ruling by which they deny it. An unusable
 // change is a denial.
@@ -34,7 +34,7 @@ func (c *Call) made() (*Call, Ruling) {
 	if h.about != nil {
 		changed, err = c.withOutcome(h.Changed, h.names())
 	} else {
-		changed, err = c.with(h.Changed, h.names())
+		changed, err = c.withArguments(h.Changed, h.names())
 	}
 	if err != nil {
 		return c, h.refusal(err.Error())
@@ -62,8 +62,8 @@ func (g *Gate) weighMade(ctx context.Context, policy Policy, c *Call) (weighed, 
 
 // refusal returns the ruling by which the last of the called hooks denies.
 func (h *hooked) refusal(reason string) Ruling {
-	if len(reason) > longestReason {
-		reason = strings.ToValidUTF8(reason[:longestReason], "") + "…"
+	if len(reason) > maxReasonBytes {
+		reason = strings.ToValidUTF8(reason[:maxReasonBytes], "") + "…"
 	} else if !utf8.ValidString(reason) {
 		reason = strings.ToValidUTF8(reason, "\uFFFD")
 	}
@@ -97,9 +97,9 @@ func (h *hooked) names() string {
 	return "extensions " + strings.Join(h.By, ", ")
 }
 
-// tell records which extensions changed or denied the message, and for a result the tool of
+// addToRecord records which extensions changed or denied the message, and for a result the tool of
 // its call.
-func (h *hooked) tell(r *record.Record) {
+func (h *hooked) addToRecord(r *record.Record) {
 	if h == nil {
 		return
 	}
@@ -109,8 +109,8 @@ func (h *hooked) tell(r *record.Record) {
 	}
 }
 
-// note adds to the reason of a record what hooks did.
-func (h *hooked) note(reason string) string {
+// addToReason adds to the reason of a record what hooks did.
+func (h *hooked) addToReason(reason string) string {
 	if h == nil {
 		return reason
 	}
@@ -177,11 +177,11 @@ func (g *Gate) otherVersion(ctx context.Context, policy Policy, c, made *Call, r
 	return g.Recorder.Record(ctx, r, nil, redact)
 }
 
-// with returns a copy of c whose arguments were replaced by whose. Every other byte stays as
+// withArguments returns a copy of c whose arguments were replaced by whose. Every other byte stays as
 // it was. The new line is read as strictly as what an agent writes: the arguments must be one
 // object, and the line must still be the same call of the same subject. On an error, with
 // returns c unchanged.
-func (c *Call) with(arguments []byte, whose string) (*Call, error) {
+func (c *Call) withArguments(arguments []byte, whose string) (*Call, error) {
 	old := &c.Envelope
 	fail := func(why any) (*Call, error) {
 		return c, fmt.Errorf("the arguments that %s put in place of the agent's can't be used (%v)", whose, why)

@@ -23,11 +23,11 @@ func (a *Attachment) Counts() (judged, denied uint64, held int) {
 	return a.judged, a.denied, len(a.held)
 }
 
-// Ended reports that a call has ended: it is no longer open, and its subscription ends.
+// CloseCall reports that a call has ended: it is no longer open, and its subscription ends.
 // Outcome does this too; Ended is for callers that report the outcome later.
-func (a *Attachment) Ended(seq uint64, outcome string) {
+func (a *Attachment) CloseCall(seq uint64, outcome string) {
 	if outcome == OutcomeCancelled { // the server may continue with it for a while
-		time.AfterFunc(longestJudging, func() { a.notOpen(seq) })
+		time.AfterFunc(judgeTimeout, func() { a.notOpen(seq) })
 	} else {
 		a.notOpen(seq)
 	}
@@ -36,10 +36,10 @@ func (a *Attachment) Ended(seq uint64, outcome string) {
 	a.shown.ended(func(l *listen) bool { return l.seq == seq })
 }
 
-// Outcome records how a judged call ended. A failure to write is only logged: there is nothing
+// RecordOutcome records how a judged call ended. A failure to write is only logged: there is nothing
 // left to deny.
-func (a *Attachment) Outcome(ctx context.Context, seq uint64, outcome string) {
-	a.Ended(seq, outcome)
+func (a *Attachment) RecordOutcome(ctx context.Context, seq uint64, outcome string) {
+	a.CloseCall(seq, outcome)
 	a.mu.Lock()
 	d, ok := a.done[seq]
 	t := d.trace
@@ -63,8 +63,8 @@ func (a *Attachment) Outcome(ctx context.Context, seq uint64, outcome string) {
 	} else {
 		r.ID = correlation(a.shim.Attachment, seq)
 	}
-	a.write(Telling(ctx), r, nil) // the next submission waits for this
-	a.gate.over(t, outcome)
+	a.write(WithReportOnly(ctx), r, nil) // the next submission waits for this
+	a.gate.finishTrace(t, outcome)
 }
 
 // observe passes a server's line that is judged to Facts: its requests, and results that are
@@ -90,9 +90,9 @@ func (g *Gate) remember(ctx context.Context, c *Call, move Move) {
 	}
 }
 
-// Hear passes an unjudged message to Facts, before it is forwarded. line is the whole line or
+// ObserveMessage passes an unjudged message to Facts, before it is forwarded. line is the whole line or
 // a piece of it; missing is the number of its bytes that are in no piece.
-func (a *Attachment) Hear(side wire.Side, method string, line []byte, missing uint64) {
+func (a *Attachment) ObserveMessage(side wire.Side, method string, line []byte, missing uint64) {
 	if method == "notifications/subscriptions/acknowledged" && side == wire.FromServer {
 		var e wire.Envelope
 		if wire.Read(line, side, &e) == nil { // a piece of a line does not parse
@@ -108,8 +108,8 @@ func (a *Attachment) Hear(side wire.Side, method string, line []byte, missing ui
 	})
 }
 
-// Message records a message that passed without being judged.
-func (a *Attachment) Message(ctx context.Context, side wire.Side, method string, line []byte) {
+// RecordMessage records a message that passed without being judged.
+func (a *Attachment) RecordMessage(ctx context.Context, side wire.Side, method string, line []byte) {
 	if list := mcp.ListChanged(method); list != "" && side == wire.FromServer && a.gate.Pins != nil {
 		a.gate.Pins.Relist(a.shim.Attachment, list)
 	}
@@ -139,8 +139,10 @@ func (a *Attachment) Message(ctx context.Context, side wire.Side, method string,
 	a.write(ctx, r, values)
 }
 
-// Read counts messages, or answers to a method, that the relay has read from a side.
-func (a *Attachment) Read(side wire.Side, method string, n uint64) { a.meter.Messages(side, method, n) }
+// CountMessages counts messages, or answers to a method, that the relay has read from a side.
+func (a *Attachment) CountMessages(side wire.Side, method string, n uint64) {
+	a.meter.Messages(side, method, n)
+}
 
 // wouldDrop precedes the reason of a line that only the development profile passes.
 const wouldDrop = "WOULD_DROP: "
@@ -273,7 +275,7 @@ func (g *Gate) putCall(ctx context.Context, c *Call, r *record.Record, redact []
 	if err := g.record(ctx, c, r, redact); err != nil {
 		return err
 	}
-	g.say(ctx, c, r)
+	g.logVerdict(ctx, c, r)
 	return nil
 }
 
@@ -297,9 +299,9 @@ func (c *Call) isIdle(r *record.Record) bool {
 	return false
 }
 
-// say logs a verdict, with the fields that NFR-002 names: forwarded calls at debug level,
+// logVerdict logs a verdict, with the fields that NFR-002 names: forwarded calls at debug level,
 // everything else at a higher one. The arguments of a call are never logged.
-func (g *Gate) say(ctx context.Context, c *Call, r *record.Record) {
+func (g *Gate) logVerdict(ctx context.Context, c *Call, r *record.Record) {
 	level, said, decision := slog.LevelInfo, "not forwarded", r.Verdict
 	switch {
 	case r.Would != "":

@@ -226,14 +226,14 @@ func TestPinsAreTold(t *testing.T) {
 	s := withPins(h)
 	a := h.gate.Attach(context.Background(), shimX, nil)
 	for _, method := range []string{"notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed", "notifications/message"} {
-		a.Message(context.Background(), wire.FromServer, method, []byte(`{"jsonrpc":"2.0","method":"`+method+`"}`))
+		a.RecordMessage(context.Background(), wire.FromServer, method, []byte(`{"jsonrpc":"2.0","method":"`+method+`"}`))
 	}
-	a.Message(context.Background(), wire.FromAgent, "notifications/tools/list_changed", nil)
+	a.RecordMessage(context.Background(), wire.FromAgent, "notifications/tools/list_changed", nil)
 	if got := strings.Join(s.relisted, " "); got != "tools/list prompts/list resources/templates/list" {
 		t.Errorf("relisted: %s", got)
 	}
 	for range 2 * notesInARow { // messages that are no longer recorded still count
-		a.Message(context.Background(), wire.FromServer, "notifications/tools/list_changed", nil)
+		a.RecordMessage(context.Background(), wire.FromServer, "notifications/tools/list_changed", nil)
 	}
 	if len(s.relisted) != 3+2*notesInARow {
 		t.Errorf("told %d times", len(s.relisted))

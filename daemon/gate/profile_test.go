@@ -140,9 +140,9 @@ func TestEveryRecordNamesTheProfile(t *testing.T) {
 	defer a.Close(true)
 	collect(a)
 	a.Submit(Submission{Seq: 1, Side: wire.FromAgent, Line: []byte(aCall)})
-	a.Outcome(context.Background(), 1, "ok")
-	a.Outcome(context.Background(), 99, "lost")
-	a.Message(context.Background(), wire.FromAgent, "initialize", []byte(`{}`))
+	a.RecordOutcome(context.Background(), 1, "ok")
+	a.RecordOutcome(context.Background(), 99, "lost")
+	a.RecordMessage(context.Background(), wire.FromAgent, "initialize", []byte(`{}`))
 	a.Refused(context.Background(), wire.FromServer, "not JSON", []byte("x"))
 	if len(h.records) != 5 {
 		t.Fatalf("%d records", len(h.records))

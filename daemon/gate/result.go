@@ -38,7 +38,7 @@ func (g *Gate) result(ctx context.Context, a *Attachment, c *Call) Verdict {
 	if err := g.Recorder.Record(ctx, r, nil, nil); err != nil {
 		return g.unrecorded(c, err)
 	}
-	g.say(ctx, c, r)
+	g.logVerdict(ctx, c, r)
 	g.listed(c, &v, kind)
 	return v
 }
@@ -46,7 +46,7 @@ func (g *Gate) result(ctx context.Context, a *Attachment, c *Call) Verdict {
 // list returns the line of the list c without what the agent may not know of, and notes in r
 // what was removed. Every other byte stays, so that an unfiltered page arrives as it was sent.
 func (g *Gate) list(ctx context.Context, a *Attachment, policy Policy, c *Call, r *record.Record) ([]byte, error) {
-	limited, cancel := context.WithTimeoutCause(ctx, longestJudging, errTooLong)
+	limited, cancel := context.WithTimeoutCause(ctx, judgeTimeout, errTooLong)
 	defer cancel()
 	member, kind := mcp.ListOf(c.Method)
 	list, err := wire.ReadList(c.Line, &c.Envelope, member)
@@ -60,7 +60,7 @@ func (g *Gate) list(ctx context.Context, a *Attachment, policy Policy, c *Call, 
 	if err != nil {
 		return nil, err
 	}
-	held, facts, err := g.hold(context.WithoutCancel(ctx), c, &list, why)
+	held, facts, err := g.withholdPinned(context.WithoutCancel(ctx), c, &list, why)
 	if err != nil {
 		g.Logger.Error("compare definitions", "server_id", c.Server, "method", c.Method, "err", err)
 		if c.Profile != Development {
@@ -104,7 +104,7 @@ func withheld(ctx context.Context, policy Policy, c *Call, kind string, elements
 	why := make([]string, len(elements))
 	for i, e := range elements {
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("the server's list is too long: what the agent may know of it was not found out within %v", longestJudging)
+			return nil, fmt.Errorf("the server's list is too long: what the agent may know of it was not found out within %v", judgeTimeout)
 		}
 		if why[i] = unfit(kind, e); why[i] == "" && !policy.Visible(c, kind, e.ID) {
 			why[i] = notVisible
@@ -273,10 +273,10 @@ func (p Pinned) over(r Ruling) Ruling {
 	return Ruling{Move: Deny, Gate: gatePin, Rule: "built in: pins", Code: mcp.CodeRule, Reason: p.Held, Redact: r.Redact}
 }
 
-// hold compares the elements of a list with their pins. why gives for each element why it is
+// withholdPinned compares the elements of a list with their pins. why gives for each element why it is
 // withheld already, and hold sets it for the elements that the pins withhold. It reports
 // whether there are any, and the facts of all elements.
-func (g *Gate) hold(ctx context.Context, c *Call, list *wire.List, why []string) (held bool, facts []string, err error) {
+func (g *Gate) withholdPinned(ctx context.Context, c *Call, list *wire.List, why []string) (held bool, facts []string, err error) {
 	if g.Pins == nil {
 		return false, nil, nil
 	}

@@ -26,12 +26,12 @@ const (
 // retries are the approved calls of one attachment that may be continued. It is safe for
 // concurrent use.
 type retries struct {
-	mu    sync.Mutex // guards the fields below
-	yeses []*yes     // oldest first
+	mu    sync.Mutex       // guards the fields below
+	yeses []*retryApproval // oldest first
 }
 
-// yes is a person's approval of a call.
-type yes struct {
+// retryApproval is a person's approval of a call.
+type retryApproval struct {
 	approval string
 	call     [32]byte // see Call.round
 	asked    Ruling   // the ruling that asked the person
@@ -50,7 +50,7 @@ func (r *retries) approved(c *Call, asked Ruling, facts []Fact, approval string)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.yeses = append(r.yeses, &yes{
+	r.yeses = append(r.yeses, &retryApproval{
 		approval: approval, call: c.round(), asked: asked, facts: facts, until: time.Now().Add(asked.Validity), left: mostRounds, last: c.Seq,
 	})
 	if len(r.yeses) > mostYeses {
@@ -101,7 +101,7 @@ func (r *retries) carriesOn(c *Call, ruling Ruling, facts []Fact) string {
 
 // covers reports whether the person would be asked for the same reason, with no further facts.
 // A round that brings in a secret, for example, is another question.
-func (y *yes) covers(r Ruling, facts []Fact) bool {
+func (y *retryApproval) covers(r Ruling, facts []Fact) bool {
 	a := &y.asked
 	return shownWith(y.facts, facts) && a.Workflow == r.Workflow && a.Basis == r.Basis && a.Rule == r.Rule && slices.Equal(a.Policies, r.Policies) && slices.Equal(a.Surfaces, r.Surfaces) && !r.Level.Stricter(a.Level)
 }

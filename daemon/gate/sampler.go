@@ -89,7 +89,7 @@ func (a *Attachment) supply(c *Call) {
 		}
 		a.settle(c, a.supplied(c, result, err))
 	}
-	if !a.hold(c, Verdict{Seq: c.Seq, Move: Ask, Reason: "the extension " + c.answerer + " answers it in the agent's place"}, room, answer) {
+	if !a.holdCall(c, Verdict{Seq: c.Seq, Move: Ask, Reason: "the extension " + c.answerer + " answers it in the agent's place"}, room, answer) {
 		a.settle(c, a.supplied(c, nil, fmt.Errorf("%d answers are under way already", mostSupplied)))
 	}
 }
@@ -121,7 +121,7 @@ func (a *Attachment) supplied(c *Call, result []byte, failed error) Verdict {
 	if err := a.gate.Recorder.Record(a.ctx, r, result, nil); err != nil {
 		return a.gate.unrecorded(c, err)
 	}
-	a.Hear(wire.FromAgent, c.Method, v.Answer, 0)
+	a.ObserveMessage(wire.FromAgent, c.Method, v.Answer, 0)
 	return v
 }
 

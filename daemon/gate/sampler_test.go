@@ -96,10 +96,10 @@ func TestWhoAnswers(t *testing.T) {
 		{"somebody else, since it does not", whenUnable, "", initialize(`"roots":{}`), false},
 		{"somebody else, since it has said no", whenUnable, "", func(a *Attachment) {
 			initialize(`"sampling":{}`)(a)
-			a.Hear(wire.FromAgent, samplingMethod, []byte(`{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found"}}`), 0)
+			a.ObserveMessage(wire.FromAgent, samplingMethod, []byte(`{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found"}}`), 0)
 		}, false},
 		{"the agent, which has refused once", whenUnable, "", func(a *Attachment) {
-			a.Hear(wire.FromAgent, samplingMethod, []byte(`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"User rejected"}}`), 0)
+			a.ObserveMessage(wire.FromAgent, samplingMethod, []byte(`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"User rejected"}}`), 0)
 		}, true},
 		{"whoever the rule names", func(rule string, _ bool) string { return map[string]string{AnswerProvider: "notes/fast"}[rule] }, AnswerProvider, nil, false},
 		{"the agent, by the rule", func(rule string, _ bool) string { return map[string]string{"": "notes/fast"}[rule] }, AnswerAgent, nil, true},
@@ -122,7 +122,7 @@ func TestWhoAnswers(t *testing.T) {
 
 func initialize(capabilities string) func(a *Attachment) {
 	return func(a *Attachment) {
-		a.Message(context.Background(), wire.FromAgent, "initialize",
+		a.RecordMessage(context.Background(), wire.FromAgent, "initialize",
 			[]byte(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{`+capabilities+`}}}`))
 	}
 }

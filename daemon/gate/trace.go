@@ -179,8 +179,8 @@ func (t *Trace) decided(v Verdict) {
 	}
 }
 
-// over ends a trace, which may be nil, and passes it on.
-func (g *Gate) over(t *Trace, outcome string) {
+// finishTrace ends a trace, which may be nil, and passes it on.
+func (g *Gate) finishTrace(t *Trace, outcome string) {
 	if t == nil {
 		return
 	}
@@ -192,10 +192,10 @@ func (g *Gate) over(t *Trace, outcome string) {
 // unheld ends the trace of a held call that gets no verdict because ctx has ended.
 func (g *Gate) unheld(ctx context.Context, t *Trace) {
 	if errors.Is(context.Cause(ctx), ErrWithdrawn) {
-		g.over(t, OutcomeCancelled)
+		g.finishTrace(t, OutcomeCancelled)
 		return
 	}
-	g.over(t, OutcomeInterrupted)
+	g.finishTrace(t, OutcomeInterrupted)
 }
 
 // inspected takes the trace of a call whose result hooks want to see, when the server has
@@ -214,17 +214,17 @@ func (a *Attachment) inspected(seq uint64) *Trace {
 	return t
 }
 
-// unhooked ends the trace of a call whose result c was to be shown to hooks that no longer
+// finishUnhookedTrace ends the trace of a call whose result c was to be shown to hooks that no longer
 // want it. seq is 0 for none.
-func (a *Attachment) unhooked(seq uint64, c *Call) {
+func (a *Attachment) finishUnhookedTrace(seq uint64, c *Call) {
 	if seq != 0 {
-		a.gate.seen(a.ctx, a.inspected(seq), c, Verdict{Move: Forward})
+		a.gate.finishResultTrace(a.ctx, a.inspected(seq), c, Verdict{Move: Forward})
 	}
 }
 
-// seen ends the trace t, which may be nil, of a call whose result c got the verdict v, or none
+// finishResultTrace ends the trace t, which may be nil, of a call whose result c got the verdict v, or none
 // because ctx has ended.
-func (g *Gate) seen(ctx context.Context, t *Trace, c *Call, v Verdict) {
+func (g *Gate) finishResultTrace(ctx context.Context, t *Trace, c *Call, v Verdict) {
 	if t == nil {
 		return
 	}
@@ -241,7 +241,7 @@ func (g *Gate) seen(ctx context.Context, t *Trace, c *Call, v Verdict) {
 	if h := c.hooks; h != nil {
 		t.Extensions = append(slices.Clip(t.Extensions), h.By...)
 	}
-	g.over(t, outcome)
+	g.finishTrace(t, outcome)
 }
 
 // overAll ends the traces of the calls that have a verdict and no outcome.
@@ -250,7 +250,7 @@ func (a *Attachment) overAll(outcome string) {
 	defer a.mu.Unlock()
 	for seq, d := range a.done {
 		if d.trace != nil {
-			a.gate.over(d.trace, outcome)
+			a.gate.finishTrace(d.trace, outcome)
 			d.trace = nil
 			a.done[seq] = d
 		}

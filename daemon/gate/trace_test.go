@@ -60,7 +60,7 @@ func TestNoTracesNoAllocations(t *testing.T) {
 		return rig.Allocations(500, func() {
 			seq++
 			a.Submit(Submission{Seq: seq, Side: wire.FromAgent, Line: line})
-			a.Outcome(context.Background(), seq, "ok")
+			a.RecordOutcome(context.Background(), seq, "ok")
 			h.records = h.records[:0]
 		})
 	}
@@ -101,8 +101,8 @@ func TestTracesEndOnce(t *testing.T) {
 		submit(seq + 1)
 	}
 	submit(1) // its stream broke: it is submitted again, and is the same call
-	a.Outcome(t.Context(), 1, "tool_error")
-	a.Outcome(t.Context(), 1, "ok")
+	a.RecordOutcome(t.Context(), 1, "tool_error")
+	a.RecordOutcome(t.Context(), 1, "ok")
 	a.Cancel(3)
 	h.answers <- Answer{ID: "A-1", Approved: true, State: "approved"}
 	a.Close(true)

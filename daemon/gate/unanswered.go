@@ -27,9 +27,9 @@ type silence struct {
 	look    chan struct{}   // capacity 1; makes that goroutine look again
 }
 
-// Unanswered sets the requests that have no answer, oldest first, and the number of further
+// SetUnanswered sets the requests that have no answer, oldest first, and the number of further
 // ones of the agent. It replaces what was set before.
-func (a *Attachment) Unanswered(open []Unanswered, more int) {
+func (a *Attachment) SetUnanswered(open []Unanswered, more int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := &a.silence

@@ -42,7 +42,7 @@ func TestOrphans(t *testing.T) {
 		call := Unanswered{Call: 1, Side: wire.FromAgent, Method: "tools/call", ID: "1", Since: begun}
 		list := Unanswered{Call: 2, Side: wire.FromAgent, Method: "tools/list", ID: "2", Since: begun.Add(time.Minute)}
 		ask := Unanswered{Call: 3, Side: wire.FromServer, Method: "roots/list", ID: "3", Since: begun.Add(2 * time.Minute)}
-		a.Unanswered([]Unanswered{call, list, ask}, 0)
+		a.SetUnanswered([]Unanswered{call, list, ask}, 0)
 		if n, since := a.Silent(); n != 2 || since != begun {
 			t.Errorf("%d requests since %v", n, since)
 		}
@@ -58,14 +58,14 @@ func TestOrphans(t *testing.T) {
 		time.Sleep(time.Second)
 		first := "1 tools/call rm unanswered: the server has not answered for 5m0s"
 		want(first)
-		a.Unanswered([]Unanswered{call, list, ask}, 0) // once is enough
+		a.SetUnanswered([]Unanswered{call, list, ask}, 0) // once is enough
 		want(first)
 		limit.Store(int64(3 * time.Minute))
 		a.Refresh()
 		second, third := "2 tools/list  unanswered: the server has not answered for 4m0s", "3 roots/list  unanswered: the agent has not answered for 3m0s"
 		want(first, second, third)
-		a.Outcome(context.Background(), 1, "ok")
-		a.Unanswered(nil, 0)
+		a.RecordOutcome(context.Background(), 1, "ok")
+		a.SetUnanswered(nil, 0)
 		time.Sleep(time.Hour)
 		want(first, second, third, "1 tools/call rm ok: it was on record as unanswered")
 		if n, since := a.Silent(); n != 0 || !since.IsZero() {
@@ -84,7 +84,7 @@ func TestOrphansOfAnEarlierDaemon(t *testing.T) {
 		a := h.gate.Attach(context.Background(), shimX, earlier)
 		defer a.Close(true)
 		since := time.Now().Add(-time.Hour)
-		a.Unanswered([]Unanswered{{Call: 1, Method: "tools/call", Since: since}, {Call: 2, Method: "tools/call", Since: since}}, 0)
+		a.SetUnanswered([]Unanswered{{Call: 1, Method: "tools/call", Since: since}, {Call: 2, Method: "tools/call", Since: since}}, 0)
 		synctest.Wait()
 		if got, want := h.orphans(), "2 tools/call read_file unanswered: the server has not answered for 1h0m0s"; got != want {
 			t.Errorf("on record:\n%s\nwant:\n%s", got, want)
@@ -101,18 +101,18 @@ func TestOrphansComeAgain(t *testing.T) {
 		a := h.gate.Attach(context.Background(), shimX, nil)
 		defer a.Close(true)
 		a.Bind(func(Verdict) {})
-		a.Unanswered([]Unanswered{{Call: 9, Side: wire.FromServer, Method: "ping", Since: time.Now()}}, 0)
+		a.SetUnanswered([]Unanswered{{Call: 9, Side: wire.FromServer, Method: "ping", Since: time.Now()}}, 0)
 		synctest.Wait()
-		a.Unanswered(nil, 0)
+		a.SetUnanswered(nil, 0)
 		time.Sleep(time.Hour)
 		a.Submit(Submission{Seq: 1, Side: wire.FromAgent, Line: []byte(aCall)})
-		a.Unanswered([]Unanswered{{Call: 1, Side: wire.FromAgent, Method: "tools/call", Since: time.Now()}}, 7)
+		a.SetUnanswered([]Unanswered{{Call: 1, Side: wire.FromAgent, Method: "tools/call", Since: time.Now()}}, 7)
 		if n, _ := a.Silent(); n != 8 {
 			t.Errorf("%d have no answer", n)
 		}
 		time.Sleep(2 * time.Minute)
-		a.Unanswered(nil, 0)
-		a.Outcome(context.Background(), 1, "ok")
+		a.SetUnanswered(nil, 0)
+		a.RecordOutcome(context.Background(), 1, "ok")
 		want := "1 tools/call rm unanswered: the server has not answered for 1m0s\n1 tools/call rm ok: it was on record as unanswered"
 		if got := h.orphans(); got != want {
 			t.Errorf("on record:\n%s\nwant:\n%s", got, want)

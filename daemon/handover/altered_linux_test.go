@@ -56,7 +56,7 @@ func TestAlteredWhileKept(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := rig.NewHouse(t)
+			h := rig.NewFixture(t)
 			h.Configure(rig.Configuration)
 			h.StartDaemon()
 			p, other := start(t, h), start(t, h)
@@ -84,11 +84,11 @@ func TestAlteredWhileKept(t *testing.T) {
 				return f
 			})
 			h.StartDaemon()
-			if _, ok := p.Wait(rig.Patience); !ok {
+			if _, ok := p.Wait(rig.Timeout); !ok {
 				t.Fatal("the shim runs still")
 			}
 			for side, in := range map[string]*rig.Inbox{"agent": p.Agent, "server": p.Server.Inbox} {
-				for end := time.Now().Add(rig.Patience); !in.Ended() && time.Now().Before(end); time.Sleep(time.Millisecond) {
+				for end := time.Now().Add(rig.Timeout); !in.Ended() && time.Now().Before(end); time.Sleep(time.Millisecond) {
 				}
 				if lines, tail := in.Since(1); len(lines)+len(tail) > 0 || !in.Ended() {
 					t.Errorf("the %s reads %q and %q; ended: %v", side, lines, tail, in.Ended())
@@ -104,10 +104,10 @@ func TestAlteredWhileKept(t *testing.T) {
 }
 
 // lost returns the reasons for which sessions were lost.
-func lost(t *testing.T, h *rig.House) (reasons []string) {
+func lost(t *testing.T, h *rig.Fixture) (reasons []string) {
 	t.Helper()
 	c := control(t, h)
-	for end := time.Now().Add(rig.Patience); len(reasons) == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) { // tg-shim has exited a little earlier
+	for end := time.Now().Add(rig.Timeout); len(reasons) == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) { // tg-shim has exited a little earlier
 		for r, err := range c.ReadAudit(t.Context(), &pb.AuditQuery{Kind: "detach", Verdict: "lost"}) {
 			if err != nil {
 				t.Fatal(err)

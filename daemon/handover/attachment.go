@@ -39,7 +39,7 @@ type about struct {
 
 // attachment is one attached tg-shim whose descriptors the daemon holds.
 type attachment struct {
-	book   *Book
+	book   *Registry
 	id     string
 	name   string       // under which its descriptors are kept
 	server string       // server id
@@ -83,7 +83,7 @@ func (a *attachment) attach(ctx context.Context, h *Hello) (err error) {
 	if a.mapping, err = mapping.Create(b.Longest()); err != nil {
 		return err
 	}
-	if err := a.files.note(a.mapping); err != nil {
+	if err := a.files.storeEnds(a.mapping); err != nil {
 		return err
 	}
 	if a.joined, err = b.Sessions.Join(ctx, h.Hello, a.drain); err != nil {
@@ -119,7 +119,7 @@ func (a *about) findCommand() error {
 	args := proc.Args(a.Peer.PID)
 	at := slices.Index(args, "--")
 	if at < 0 || at+1 == len(args) {
-		return fmt.Errorf("%w: its shim names no command", mapping.ErrDamaged)
+		return fmt.Errorf("%w: its shim names no command", mapping.ErrCorrupt)
 	}
 	a.Launch.Command = args[at+1:]
 	a.Shim.Command = slices.Clone(a.Launch.Command)
@@ -127,7 +127,7 @@ func (a *about) findCommand() error {
 		a.Shim.Command[0] = a.Launch.Executable
 	}
 	if gate.Launch(a.Shim.Command) != a.Shim.Launch {
-		return fmt.Errorf("%w: its shim names another command than before", mapping.ErrDamaged)
+		return fmt.Errorf("%w: its shim names another command than before", mapping.ErrCorrupt)
 	}
 	return nil
 }

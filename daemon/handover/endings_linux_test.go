@@ -101,7 +101,7 @@ var endings = []struct {
 // However sessions end, nothing is left of them: no open or kept descriptor, and no process,
 // thread, mapping or database row.
 func TestNothingIsLeft(t *testing.T) {
-	h := rig.NewHouse(t)
+	h := rig.NewFixture(t)
 	h.Configure(endingsConfiguration)
 	if err := os.WriteFile(h.Path("work/project.json"), []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func TestNothingIsLeft(t *testing.T) {
 }
 
 // runEndings runs n sessions of each kind. release closes the ends of agents that stay.
-func runEndings(t *testing.T, h *rig.House, first, n int) (release func()) {
+func runEndings(t *testing.T, h *rig.Fixture, first, n int) (release func()) {
 	t.Helper()
 	shim := rig.Program(t, "tg-shim")
 	stderr, err := os.OpenFile(h.Path("stderr"), os.O_CREATE|os.O_TRUNC|os.O_RDWR|os.O_APPEND, 0o600)
@@ -178,7 +178,7 @@ type holding struct {
 	threads     int
 }
 
-func lookAt(t *testing.T, h *rig.House, c *client.Client) *holding {
+func lookAt(t *testing.T, h *rig.Fixture, c *client.Client) *holding {
 	t.Helper()
 	look := &holding{}
 	samples, err := c.MetricSamples(t.Context())
@@ -251,7 +251,7 @@ func (now *holding) left(before *holding) string {
 }
 
 // awaitNothing waits until nothing of sessions is left. before is nil for the first call.
-func awaitNothing(t *testing.T, h *rig.House, c *client.Client, before *holding) {
+func awaitNothing(t *testing.T, h *rig.Fixture, c *client.Client, before *holding) {
 	t.Helper()
 	var left string
 	eventually(t, func() bool {
@@ -271,7 +271,7 @@ func awaitNothing(t *testing.T, h *rig.House, c *client.Client, before *holding)
 
 // endingRun is one session of a kind.
 type endingRun struct {
-	house  *rig.House
+	house  *rig.Fixture
 	shim   string
 	name   string // of the server; the number of questions about one server is limited
 	stderr *os.File
@@ -321,7 +321,7 @@ func (s *endingRun) start(server ...string) (*agentProcess, error) {
 	err := a.cmd.Start()
 	theirs[0].Close()
 	theirs[1].Close()
-	deadline := time.Now().Add(rig.Patience)
+	deadline := time.Now().Add(rig.Timeout)
 	return a, errors.Join(err, a.input.SetDeadline(deadline), a.output.SetDeadline(deadline))
 }
 
@@ -393,7 +393,7 @@ func (a *agentProcess) ends(status int) error {
 }
 
 func (a *agentProcess) waits(status int) error {
-	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), rig.Timeout)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -421,7 +421,7 @@ func (a *agentProcess) close() error {
 // next daemon recovers the session.
 func TestStopWhileAgentReadsNothing(t *testing.T) {
 	t.Parallel()
-	h := rig.NewHouse(t)
+	h := rig.NewFixture(t)
 	h.Configure(rig.Configuration)
 	h.StartDaemon()
 	stderr, err := os.Create(h.Path("stderr"))

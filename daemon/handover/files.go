@@ -32,7 +32,7 @@ const places = 7
 // belong to the caller if it fails.
 func takeFiles(list []*os.File) (f Files, err error) {
 	if len(list) != places {
-		return f, fmt.Errorf("%w: it names %d descriptors and not %d", mapping.ErrDamaged, len(list), places)
+		return f, fmt.Errorf("%w: it names %d descriptors and not %d", mapping.ErrCorrupt, len(list), places)
 	}
 	f = Files{AgentInput: list[0], AgentOutput: list[1], ServerInput: list[2], ServerOutput: list[3], Drained: list[4]}
 	if list[5] != nil {
@@ -42,7 +42,7 @@ func takeFiles(list []*os.File) (f Files, err error) {
 		f.toServer, err = pipe.TakeStaging(list[6])
 	}
 	if err == nil && (f.AgentInput == nil || f.AgentOutput == nil || f.Drained == nil) {
-		err = fmt.Errorf("%w: a descriptor of the agent is missing", mapping.ErrDamaged)
+		err = fmt.Errorf("%w: a descriptor of the agent is missing", mapping.ErrCorrupt)
 	}
 	return f, err
 }
@@ -73,8 +73,8 @@ func closeAll(all ...*os.File) {
 	}
 }
 
-// note stores in a mapping what the descriptors refer to.
-func (f *Files) note(m *mapping.Mapping) error {
+// storeEnds stores in a mapping what the descriptors refer to.
+func (f *Files) storeEnds(m *mapping.Mapping) error {
 	var ends []mapping.End
 	for _, file := range f.list() {
 		var end mapping.End

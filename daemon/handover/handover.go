@@ -75,9 +75,9 @@ type Options struct {
 	Logger      *slog.Logger
 }
 
-// Book holds all attachments whose descriptors the daemon holds. Its methods are safe for
+// Registry holds all attachments whose descriptors the daemon holds. Its methods are safe for
 // concurrent use.
-type Book struct {
+type Registry struct {
 	Options
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -91,23 +91,23 @@ type Book struct {
 
 // New returns a book. The caller must call Restore before either socket is served, and Close
 // in the end.
-func New(o Options) *Book {
+func New(o Options) *Registry {
 	if o.Keep == nil {
 		o.Keep = new(keep.Store)
 	}
 	ctx, cancel := context.WithCancel(context.Background()) // lives until Close
-	return &Book{Options: o, ctx: ctx, cancel: cancel, all: map[string]*attachment{}}
+	return &Registry{Options: o, ctx: ctx, cancel: cancel, all: map[string]*attachment{}}
 }
 
 // Attach registers a tg-shim and takes ownership of its descriptors, even on failure. Nothing
 // is read from them before Started. A tg-shim that got no reply may attach again.
-func (b *Book) Attach(ctx context.Context, h *Hello, f Files) (*session.Joined, error) {
+func (b *Registry) Attach(ctx context.Context, h *Hello, f Files) (*session.Joined, error) {
 	a := b.newAttachment(h.Shim.Attachment, h.Shim.Server, h.Peer)
 	a.files = f
 	a.about.Launch, a.about.Shared = h.Launch, h.Shared
 	a.turn.Lock()
 	defer a.turn.Unlock()
-	if err := b.enter(h, a); err != nil {
+	if err := b.register(h, a); err != nil {
 		a.unwatch()
 		f.Close()
 		return nil, err
@@ -126,14 +126,14 @@ func (b *Book) Attach(ctx context.Context, h *Hello, f Files) (*session.Joined, 
 	return a.joined, nil
 }
 
-func (b *Book) newAttachment(id, server string, peer proc.Process) *attachment {
+func (b *Registry) newAttachment(id, server string, peer proc.Process) *attachment {
 	a := &attachment{book: b, id: id, name: nameOf(id), server: server, peer: peer, left: make(chan struct{})}
 	a.ctx, a.unwatch = context.WithCancel(b.ctx)
 	return a
 }
 
-// enter registers a, in place of an earlier attempt of the same tg-shim.
-func (b *Book) enter(h *Hello, a *attachment) error {
+// register registers a, in place of an earlier attempt of the same tg-shim.
+func (b *Registry) register(h *Hello, a *attachment) error {
 	id := h.Shim.Attachment
 	limit, by := b.MaxSessions()
 	for {
@@ -166,7 +166,7 @@ func (b *Book) enter(h *Hello, a *attachment) error {
 }
 
 // of returns the attachment of the tg-shim process peer. It is nil if its session has ended.
-func (b *Book) of(id string, peer proc.Process) (*attachment, error) {
+func (b *Registry) of(id string, peer proc.Process) (*attachment, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a := b.all[id]
@@ -176,7 +176,7 @@ func (b *Book) of(id string, peer proc.Process) (*attachment, error) {
 	return a, nil
 }
 
-func (b *Book) remove(a *attachment) {
+func (b *Registry) remove(a *attachment) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.all[a.id] == a {
@@ -187,7 +187,7 @@ func (b *Book) remove(a *attachment) {
 // Started reports that the descriptors now belong to the daemon alone, and that the tg-shim
 // process peer has started the server as process pid. If pid is 0, the server was not started,
 // and reason may say why.
-func (b *Book) Started(ctx context.Context, peer proc.Process, id string, pid int, reason string) error {
+func (b *Registry) Started(ctx context.Context, peer proc.Process, id string, pid int, reason string) error {
 	a, err := b.of(id, peer)
 	if a == nil || err != nil {
 		return err
@@ -202,7 +202,7 @@ func (b *Book) Started(ctx context.Context, peer proc.Process, id string, pid in
 
 // Signal reports that tg-shim has received a signal: the first one ends its session in order,
 // each later one skips a step.
-func (b *Book) Signal(peer proc.Process, id string) error {
+func (b *Registry) Signal(peer proc.Process, id string) error {
 	a, err := b.of(id, peer)
 	if a != nil {
 		a.signal()
@@ -211,7 +211,7 @@ func (b *Book) Signal(peer proc.Process, id string) error {
 }
 
 // Ended reports how the server has ended.
-func (b *Book) Ended(peer proc.Process, id string, how child.State) error {
+func (b *Registry) Ended(peer proc.Process, id string, how child.State) error {
 	a, err := b.of(id, peer)
 	if a != nil {
 		a.serverEnded(how)
@@ -221,7 +221,7 @@ func (b *Book) Ended(peer proc.Process, id string, how child.State) error {
 
 // Close stops this daemon's work for sessions. Sessions whose descriptors are kept are left to
 // the next daemon; the others end.
-func (b *Book) Close() {
+func (b *Registry) Close() {
 	b.mu.Lock()
 	b.over = true
 	all := make([]*attachment, 0, len(b.all))
@@ -239,7 +239,7 @@ func (b *Book) Close() {
 }
 
 // keep has the descriptors of an attachment kept, if possible.
-func (b *Book) keep(ctx context.Context, a *attachment) {
+func (b *Registry) keep(ctx context.Context, a *attachment) {
 	err := b.Keep.Keep(ctx, a.name, append(a.files.list(), a.mapping.File())...)
 	a.kept = err == nil
 	switch {

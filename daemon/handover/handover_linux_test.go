@@ -98,7 +98,7 @@ func instead() []string {
 	return []string{self, shimRole, "--"}
 }
 
-func start(t *testing.T, h *rig.House) *pair {
+func start(t *testing.T, h *rig.Fixture) *pair {
 	t.Helper()
 	// The parent of a shim is an agent, and agents decide nothing.
 	p := &pair{Shim: h.Shim(t, rig.Options{Instead: instead(), Agent: true}), t: t}
@@ -135,7 +135,7 @@ func (p *pair) answers(id int, tool string) {
 
 func (p *pair) await(in *rig.Inbox, from int, want string) int {
 	p.t.Helper()
-	if _, err := in.Await(from, rig.Patience, func([]byte) bool { return true }); err != nil {
+	if _, err := in.Await(from, rig.Timeout, func([]byte) bool { return true }); err != nil {
 		p.t.Fatalf("%q does not come: %v\n%s", want, err, p.Stderr())
 	}
 	lines, _ := in.Since(from)
@@ -148,7 +148,7 @@ func (p *pair) await(in *rig.Inbox, from int, want string) int {
 // eventually waits until done returns true.
 func eventually(t *testing.T, done func() bool, problem func() string) {
 	t.Helper()
-	for end := time.Now().Add(rig.Patience); !done(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(rig.Timeout); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal(problem())
 		}
@@ -156,7 +156,7 @@ func eventually(t *testing.T, done func() bool, problem func() string) {
 }
 
 // awaitKept waits until n descriptors are kept.
-func awaitKept(t *testing.T, h *rig.House, n int) {
+func awaitKept(t *testing.T, h *rig.Fixture, n int) {
 	t.Helper()
 	eventually(t, func() bool { return h.Kept() == n }, func() string { return fmt.Sprintf("%d descriptors are kept, and should be %d", h.Kept(), n) })
 }
@@ -165,7 +165,7 @@ func awaitKept(t *testing.T, h *rig.House, n int) {
 // attachments.
 func TestKilled(t *testing.T) {
 	t.Parallel()
-	h := rig.NewHouse(t)
+	h := rig.NewFixture(t)
 	h.Configure(rig.Configuration)
 	h.StartDaemon()
 	p := start(t, h)
@@ -176,7 +176,7 @@ func TestKilled(t *testing.T) {
 	h.KillDaemon()
 	p.says(p.call(3, "echo"), p.call(4, "denied"), p.call(5, "echo"))
 	h.StartDaemon()
-	if n, err := p.Agent.Await(p.agent, rig.Patience, func(line []byte) bool { return strings.Contains(string(line), `"id":4,"result":{`) }); err != nil || n != p.agent {
+	if n, err := p.Agent.Await(p.agent, rig.Timeout, func(line []byte) bool { return strings.Contains(string(line), `"id":4,"result":{`) }); err != nil || n != p.agent {
 		t.Fatalf("the denied call is answered as line %d, and not %d: %v", n, p.agent, err)
 	}
 	p.agent++
@@ -188,7 +188,7 @@ func TestKilled(t *testing.T) {
 	}
 	p.answers(2, "held")
 	p.HangUp()
-	if code, ok := p.Wait(rig.Patience); !ok || code != 0 {
+	if code, ok := p.Wait(rig.Timeout); !ok || code != 0 {
 		t.Errorf("the shim: exit status %d, ended %v\n%s", code, ok, p.Stderr())
 	}
 	awaitKept(t, h, 0)
@@ -198,7 +198,7 @@ func TestKilled(t *testing.T) {
 // started.
 func TestServerEndsAfterAnotherDaemonCame(t *testing.T) {
 	t.Parallel()
-	h := rig.NewHouse(t)
+	h := rig.NewFixture(t)
 	h.Configure(rig.Configuration)
 	h.StartDaemon()
 	p := start(t, h)
@@ -211,10 +211,10 @@ func TestServerEndsAfterAnotherDaemonCame(t *testing.T) {
 	if err := p.Server.Exit(7); err != nil {
 		t.Fatal(err)
 	}
-	if code, ok := p.Wait(rig.Patience); !ok || code != 7 {
+	if code, ok := p.Wait(rig.Timeout); !ok || code != 7 {
 		t.Errorf("the shim: exit status %d, ended %v\n%s", code, ok, p.Stderr())
 	}
-	if _, err := p.Agent.Await(p.agent, rig.Patience, func(line []byte) bool { return strings.Contains(string(line), `"id":2,"error":{"code":-31012`) }); err != nil {
+	if _, err := p.Agent.Await(p.agent, rig.Timeout, func(line []byte) bool { return strings.Contains(string(line), `"id":2,"error":{"code":-31012`) }); err != nil {
 		t.Error("the call that was not answered:", err)
 	}
 	awaitKept(t, h, 0)
@@ -224,7 +224,7 @@ func TestServerEndsAfterAnotherDaemonCame(t *testing.T) {
 // process can act for it.
 func TestForeignAndSilentShims(t *testing.T) {
 	t.Parallel()
-	h := rig.NewHouse(t)
+	h := rig.NewFixture(t)
 	h.Configure(rig.Configuration)
 	h.StartDaemon()
 	p := start(t, h)
@@ -236,12 +236,12 @@ func TestForeignAndSilentShims(t *testing.T) {
 		t.Fatal(err)
 	}
 	silent := h.Shim(t, rig.Options{Instead: []string{self, silentRole}, Command: []string{"fedcba9876543210fedcba9876543210"}})
-	if code, ok := silent.Wait(rig.Patience); !ok || code != 0 {
+	if code, ok := silent.Wait(rig.Timeout); !ok || code != 0 {
 		t.Fatalf("exit status %d, ended %v\n%s", code, ok, silent.Stderr())
 	}
 	awaitKept(t, h, kept)
 	foreign := h.Shim(t, rig.Options{Instead: []string{self, foreignRole}, Command: []string{p.attachment()}})
-	if code, ok := foreign.Wait(rig.Patience); !ok || code != 0 {
+	if code, ok := foreign.Wait(rig.Timeout); !ok || code != 0 {
 		t.Errorf("exit status %d, ended %v\n%s", code, ok, foreign.Stderr())
 	}
 	p.says(p.call(2, "echo"))
@@ -264,7 +264,7 @@ func (p *pair) attachment() string {
 }
 
 // question waits for the only open question.
-func question(t *testing.T, h *rig.House) (*client.Client, *pb.Approval) {
+func question(t *testing.T, h *rig.Fixture) (*client.Client, *pb.Approval) {
 	t.Helper()
 	c := control(t, h)
 	var open []*pb.Approval
@@ -278,7 +278,7 @@ func question(t *testing.T, h *rig.House) (*client.Client, *pb.Approval) {
 	return c, open[0]
 }
 
-func control(t *testing.T, h *rig.House) *client.Client {
+func control(t *testing.T, h *rig.Fixture) *client.Client {
 	t.Helper()
 	c, err := client.Dial(t.Context(), client.WithSocket(h.Path("run/thoughtgate/control.sock")))
 	if err != nil {
@@ -295,7 +295,7 @@ func TestShimKilled(t *testing.T) {
 	for name, killed := range map[string]bool{"daemon": false, "no daemon": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := rig.NewHouse(t)
+			h := rig.NewFixture(t)
 			h.Configure(rig.Configuration)
 			h.StartDaemon()
 			p := h.Shim(t, rig.Options{
@@ -309,7 +309,7 @@ func TestShimKilled(t *testing.T) {
 				h.KillDaemon()
 			}
 			p.Signal(syscall.SIGKILL)
-			p.Wait(rig.Patience)
+			p.Wait(rig.Timeout)
 			if killed {
 				h.StartDaemon()
 			}
@@ -328,7 +328,7 @@ func exists(path string) bool {
 // files. One more is refused with the reason, and is attached when another one has left.
 func TestMaxSessions(t *testing.T) {
 	t.Parallel()
-	h := rig.NewHouse(t)
+	h := rig.NewFixture(t)
 	h.Configure(rig.Configuration + "limits: {sessions: 2}\n")
 	h.KeepAtMost(2*keep.PerSession - 1)
 	h.StartDaemon()
@@ -337,7 +337,7 @@ func TestMaxSessions(t *testing.T) {
 	start(t, h)
 	refuses(t, h, "2 servers are attached already, and limits.sessions allows 2: end some, or raise it")
 	first.HangUp()
-	first.Wait(rig.Patience)
+	first.Wait(rig.Timeout)
 	limit := unix.Rlimit{Cur: 256 + 2*handover.DescriptorsPerSession - 1, Max: 1024}
 	var third *rig.Shim // the daemon may notice the end of the first a little later
 	eventually(t, func() bool {
@@ -359,25 +359,25 @@ func TestMaxSessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	third.HangUp()
-	third.Wait(rig.Patience)
+	third.Wait(rig.Timeout)
 	refuses(t, h, fmt.Sprintf("the daemon's limit of %d open files allows 1", limit.Cur))
 	warned(t, h, "limits.sessions is 2, but the daemon's limit of")
 }
 
 // refuses checks that a shim is refused for a reason, which its agent reads.
-func refuses(t *testing.T, h *rig.House, reason string) {
+func refuses(t *testing.T, h *rig.Fixture, reason string) {
 	t.Helper()
 	p := h.Shim(t, rig.Options{Instead: instead(), Command: []string{"touch", "ran"}})
 	if err := p.Send([]byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Agent.Await(0, rig.Patience, func(line []byte) bool {
+	if _, err := p.Agent.Await(0, rig.Timeout, func(line []byte) bool {
 		return strings.Contains(string(line), `"id":1,"error":{"code":-31010`) && strings.Contains(string(line), reason)
 	}); err != nil {
 		t.Errorf("%v\n%s", err, p.Stderr())
 	}
 	p.HangUp()
-	if code, ok := p.Wait(rig.Patience); !ok || code != 125 || !strings.Contains(p.Stderr(), reason) || exists(h.Path("work/ran")) {
+	if code, ok := p.Wait(rig.Timeout); !ok || code != 125 || !strings.Contains(p.Stderr(), reason) || exists(h.Path("work/ran")) {
 		t.Errorf("exit status %d, ended %v\n%s", code, ok, p.Stderr())
 	}
 }
@@ -386,7 +386,7 @@ func refuses(t *testing.T, h *rig.House, reason string) {
 // it says what to do.
 func TestLimitOnFileSize(t *testing.T) {
 	t.Parallel()
-	h := rig.NewHouse(t)
+	h := rig.NewFixture(t)
 	h.Configure(rig.Configuration)
 	h.StartDaemon()
 	limit := unix.Rlimit{Cur: 1 << 30, Max: 1 << 30}
@@ -400,7 +400,7 @@ func TestLimitOnFileSize(t *testing.T) {
 }
 
 // warned checks that the daemon logs a warning.
-func warned(t *testing.T, h *rig.House, of string) {
+func warned(t *testing.T, h *rig.Fixture, of string) {
 	t.Helper()
 	st, err := control(t, h).Status(t.Context())
 	if all := strings.Join(st.GetWarnings(), "\n"); err != nil || !strings.Contains(all, of) {
@@ -414,14 +414,14 @@ func warned(t *testing.T, h *rig.House, of string) {
 // The way in which a server ended is counted, even if it ended before the daemon looked at it.
 func TestServersThatEndAtOnce(t *testing.T) {
 	t.Parallel()
-	h := rig.NewHouse(t)
+	h := rig.NewFixture(t)
 	h.Configure(rig.Configuration)
 	h.StartDaemon()
 	const servers = 20
 	for range servers {
 		p := h.Shim(t, rig.Options{Instead: instead(), Command: []string{"sh", "-c", "kill -9 $$"}})
 		p.HangUp()
-		p.Wait(rig.Patience)
+		p.Wait(rig.Timeout)
 	}
 	c := control(t, h)
 	want := fmt.Sprintf(`state="signalled"} %d`, servers)

@@ -15,7 +15,7 @@ import (
 // Restore recovers the sessions of a previous daemon. When it returns, all attachments are
 // registered, so that no process below an agent can decide anything. Kept data is not trusted:
 // a session that differs from the state database ends, with a record.
-func (b *Book) Restore(ctx context.Context) error {
+func (b *Registry) Restore(ctx context.Context) error {
 	kept, strays, err := b.Keep.Take(ctx)
 	if err != nil {
 		b.Logger.Error("take over what an earlier daemon has had kept", "err", err)
@@ -48,7 +48,7 @@ func (b *Book) Restore(ctx context.Context) error {
 }
 
 // restore recovers one session. what is nil if the session is unknown.
-func (b *Book) restore(ctx context.Context, k *keep.Session, what *about) {
+func (b *Registry) restore(ctx context.Context, k *keep.Session, what *about) {
 	if what == nil {
 		b.Logger.Warn("what was kept of a session of which nothing is known was closed", "name", k.Name)
 		closeAll(k.Files...)
@@ -80,7 +80,7 @@ func (b *Book) restore(ctx context.Context, k *keep.Session, what *about) {
 
 // endLeftBehind ends the server of a tg-shim that ended while no daemon was running. A live
 // tg-shim does that itself.
-func (b *Book) endLeftBehind(what *about) {
+func (b *Registry) endLeftBehind(what *about) {
 	if !what.Peer.Alive() {
 		b.wait.Go(func() { b.Sessions.EndGroup(b.ctx, what.Server) })
 
@@ -97,7 +97,7 @@ func (a *attachment) restore(ctx context.Context, k *keep.Session, lost error) (
 		return lost
 	}
 	if a.name != nameOf(a.id) {
-		return fmt.Errorf("%w: it bears the name of another", mapping.ErrDamaged)
+		return fmt.Errorf("%w: it bears the name of another", mapping.ErrCorrupt)
 	}
 	if err := a.about.findCommand(); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (a *attachment) restore(ctx context.Context, k *keep.Session, lost error) (
 	case a.about.Reason != "":
 		server = a.refusal()
 	case a.files.ServerOutput == nil:
-		return fmt.Errorf("%w: what the server writes is missing", mapping.ErrDamaged)
+		return fmt.Errorf("%w: what the server writes is missing", mapping.ErrCorrupt)
 	default:
 		server = a.pipes(a.about.Server)
 	}

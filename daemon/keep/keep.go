@@ -89,7 +89,7 @@ func (s *Store) Keep(ctx context.Context, name string, files ...*os.File) error 
 	if err := s.register(name, files); err != nil {
 		return fmt.Errorf("keep the descriptors of %s: %w", name, err)
 	}
-	err := s.hand(ctx, name)
+	err := s.sendDescriptors(ctx, name)
 	if err == nil {
 		err = s.barrier(ctx)
 	}
@@ -137,7 +137,7 @@ func (s *Store) count() (n int) {
 	return n
 }
 
-func (s *Store) hand(ctx context.Context, name string) error {
+func (s *Store) sendDescriptors(ctx context.Context, name string) error {
 	s.mu.Lock()
 	entries := s.kept[name]
 	s.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/child"
 )
 
-// life is one run of a daemon.
-type life struct {
+// daemonRun is one run of a daemon.
+type daemonRun struct {
 	*keeper
 	process *os.Process
 	ours    *net.UnixConn // receives the daemon's messages
@@ -31,8 +31,8 @@ type life struct {
 }
 
 // start starts a daemon with all held descriptors.
-func (k *keeper) start() (*life, error) {
-	l := &life{keeper: k}
+func (k *keeper) start() (*daemonRun, error) {
+	l := &daemonRun{keeper: k}
 	watched, alive, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func keeperLimit() int {
 	return max(int(files.Cur)-reservedByKeeper, 0)
 }
 
-func (l *life) close() error {
+func (l *daemonRun) close() error {
 	return errors.Join(l.ours.Close(), l.theirs.Close(), l.alive.Close())
 }
 
@@ -106,7 +106,7 @@ func without(env []string, names ...string) []string {
 const stateEnd = "X_THOUGHTGATE_END=1"
 
 // wait waits for the daemon's end, and passes signals on to it.
-func (l *life) wait(signals <-chan os.Signal) child.State {
+func (l *daemonRun) wait(signals <-chan os.Signal) child.State {
 	ended := make(chan *os.ProcessState, 1)
 	go func() { // ends with the daemon
 		state, err := l.process.Wait()
@@ -133,7 +133,7 @@ func (l *life) wait(signals <-chan os.Signal) child.State {
 			l.Log.Error("the daemon was told to end and has not, and is killed", "after", l.StopTimeout)
 			_ = l.process.Kill() // likewise
 		case state := <-ended:
-			if err := l.sayEnd(); err != nil {
+			if err := l.sendEnd(); err != nil {
 				l.Log.Error("what the daemon has said last may be lost", "err", err)
 				_ = l.ours.Close() // which ends the reading as well
 			}
@@ -145,8 +145,8 @@ func (l *life) wait(signals <-chan os.Signal) child.State {
 	}
 }
 
-// sayEnd sends stateEnd behind all messages of the daemon.
-func (l *life) sayEnd() error {
+// sendEnd sends stateEnd behind all messages of the daemon.
+func (l *daemonRun) sendEnd() error {
 	c, err := net.FileConn(l.theirs)
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func (l *life) sayEnd() error {
 // pause returns how long to wait before the next start, after a daemon that ran for lived.
 // last is the previous pause. A daemon that was ready and was killed is restarted at once,
 // since that is not its own fault.
-func (l *life) pause(last, lived time.Duration, status child.State) time.Duration {
+func (l *daemonRun) pause(last, lived time.Duration, status child.State) time.Duration {
 	if lived >= soon || l.ready && status.Signal == unix.SIGKILL {
 		return 0
 	}

@@ -30,7 +30,7 @@ func TestPause(t *testing.T) {
 		{"killed", true, maxPause, 50 * time.Millisecond, killed, 0},
 		{"crash after a while", true, maxPause, soon, crashed, 0},
 	} {
-		l := &life{ready: test.ready}
+		l := &daemonRun{ready: test.ready}
 		if got := l.pause(test.last, test.lived, test.status); got != test.want {
 			t.Errorf("%s: a pause of %v, want %v", test.name, got, test.want)
 		}

@@ -33,7 +33,7 @@ func pair() (*net.UnixConn, *os.File, error) {
 }
 
 // listen handles the daemon's messages until the daemon has ended.
-func (l *life) listen() {
+func (l *daemonRun) listen() {
 	message, rights := make([]byte, maxMessage), make([]byte, unix.CmsgSpace(4*maxRights))
 	for {
 		n, m, flags, _, err := l.ours.ReadMsgUnix(message, rights)
@@ -51,12 +51,12 @@ func (l *life) listen() {
 			closeAll(fds)
 			continue
 		}
-		l.obey(words, fds)
+		l.handleMessage(words, fds)
 	}
 }
 
-// obey handles one message in the format of sd_notify.
-func (l *life) obey(words []string, fds []int) {
+// handleMessage handles one message in the format of sd_notify.
+func (l *daemonRun) handleMessage(words []string, fds []int) {
 	name := ""
 	for _, word := range words {
 		if value, ok := strings.CutPrefix(word, "FDNAME="); ok {

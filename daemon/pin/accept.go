@@ -48,14 +48,14 @@ func (b *Book) Accept(ctx context.Context, accepted []Acceptance, by By) ([]Pin,
 // decision is the new state of a pin.
 type decision struct {
 	id     launchID
-	t      thing
+	t      definitionKey
 	k      *pinned
 	record *record.Record // nil if it continues to wait
 }
 
 // decide checks one acceptance. b.changing must be held.
 func (b *Book) decide(ctx context.Context, a Acceptance, by By, now time.Time) (decision, error) {
-	id, t := launchID{a.Server, a.Launch}, thing{a.Kind, a.Name}
+	id, t := launchID{a.Server, a.Launch}, definitionKey{a.Kind, a.Name}
 	b.mu.RLock()
 	k := b.pinned(id, t)
 	var p Pin
@@ -75,7 +75,7 @@ func (b *Book) decide(ctx context.Context, a Acceptance, by By, now time.Time) (
 	if d == nil {
 		d = k.accepted
 	}
-	r := tells(by.record(id), t, d, p.Why)
+	r := withDefinition(by.record(id), t, d, p.Why)
 	if p.Why == Changed {
 		_, _, changes, err := b.changes(ctx, k.accepted, d)
 		if err != nil {
@@ -139,7 +139,7 @@ func (b *Book) passes(l *launch, by By, now time.Time) []decision {
 			decided = append(decided, decision{id: id, t: t, k: &waits})
 			continue
 		}
-		r := tells(by.record(id), t, k.offered, Stranger)
+		r := withDefinition(by.record(id), t, k.offered, Stranger)
 		decided = append(decided, decision{id, t, &pinned{accepted: k.offered, since: now, decider: by.Decider}, r})
 	}
 	return decided
@@ -153,8 +153,8 @@ func (by By) record(id launchID) *record.Record {
 	}
 }
 
-// tells adds to r a definition and why it waited or waits, and returns r.
-func tells(r *record.Record, t thing, d *definition, why Reason) *record.Record {
+// withDefinition adds to r a definition and why it waited or waits, and returns r.
+func withDefinition(r *record.Record, t definitionKey, d *definition, why Reason) *record.Record {
 	r.Method, r.Tool, r.Digest, r.Reason = methodOf(t.kind), t.name, hex.EncodeToString(d.digest[:]), string(why)
 	return r
 }

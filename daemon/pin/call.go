@@ -26,21 +26,21 @@ func methodOf(kind Kind) string {
 }
 
 // called returns what a call uses: a tool, a prompt or a template.
-func called(c *gate.Call) (thing, bool) {
+func called(c *gate.Call) (definitionKey, bool) {
 	switch c.Method {
 	case "tools/call":
-		return thing{Tool, c.Subject}, true
+		return definitionKey{Tool, c.Subject}, true
 	case "prompts/get":
-		return thing{Prompt, c.Subject}, true
+		return definitionKey{Prompt, c.Subject}, true
 	case "completion/complete":
 		switch mcp.ReferenceKind(&c.Envelope, c.Line) {
 		case mcp.Prompt:
-			return thing{Prompt, c.Subject}, true
+			return definitionKey{Prompt, c.Subject}, true
 		case mcp.Resource:
-			return thing{Template, c.Subject}, true
+			return definitionKey{Template, c.Subject}, true
 		}
 	}
-	return thing{}, false
+	return definitionKey{}, false
 }
 
 // Of implements gate.Pins.
@@ -67,7 +67,7 @@ func (b *Book) Holds(c *gate.Call, method, name string) bool {
 	}
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	return b.status(c, thing{kind, name}).Held != ""
+	return b.status(c, definitionKey{kind, name}).Held != ""
 }
 
 // Annotations returns the annotations in the definition that c uses, a raw JSON object or nil. They
@@ -86,7 +86,7 @@ func (b *Book) Annotations(c *gate.Call) []byte {
 }
 
 // about returns what is known of the definition that Annotations uses, or nil. b.mu must be held.
-func (b *Book) about(c *gate.Call, t thing) *about {
+func (b *Book) about(c *gate.Call, t definitionKey) *about {
 	if k := b.pinned(launchID{c.Server, c.Launch}, t); k != nil && k.accepted != nil && b.mode != config.PinOff {
 		return &k.accepted.about
 	}
@@ -108,7 +108,7 @@ func destructive(annotations []byte) bool {
 }
 
 // pinned returns what is known of a thing, or nil. b.mu must be held.
-func (b *Book) pinned(id launchID, t thing) *pinned {
+func (b *Book) pinned(id launchID, t definitionKey) *pinned {
 	if l := b.launches[id]; l != nil {
 		return l.pins[t]
 	}
@@ -125,7 +125,7 @@ func (b *Book) view(c *gate.Call) *view {
 }
 
 // shown returns the definition that was shown for a thing.
-func (v *view) shown(t thing) (offer, bool) {
+func (v *view) shown(t definitionKey) (offer, bool) {
 	if v == nil {
 		return offer{}, false
 	}
@@ -134,7 +134,7 @@ func (v *view) shown(t thing) (offer, bool) {
 }
 
 // status returns the pin status of a thing for an attachment that may call it. b.mu must be held.
-func (b *Book) status(c *gate.Call, t thing) gate.Pinned {
+func (b *Book) status(c *gate.Call, t definitionKey) gate.Pinned {
 	if len(t.name) > maxName {
 		return gate.Pinned{Held: fmt.Sprintf("its name is longer than %d bytes", maxName)}
 	}
@@ -232,7 +232,7 @@ func (v *view) isFull(kind Kind) bool { return v != nil && slices.Contains(v.ful
 
 // because returns the reason why a definition waits, for a model and for the record. It contains
 // nothing that the server wrote except the name.
-func (b *Book) because(c *gate.Call, t thing, why Reason) string {
+func (b *Book) because(c *gate.Call, t definitionKey, why Reason) string {
 	look := fmt.Sprintf("a person has to look at it: `tgctl tools diff %s`", gate.ShellWord(c.Server+"/"+t.name))
 	switch why {
 	case Changed:
@@ -245,7 +245,7 @@ func (b *Book) because(c *gate.Call, t thing, why Reason) string {
 	return fmt.Sprintf("the definition of this %s holds what may be meant to mislead a model, and %s", t.kind, look)
 }
 
-func unfitFor(t thing, why string) string {
+func unfitFor(t definitionKey, why string) string {
 	return fmt.Sprintf("the server's list does not say clearly which %s this is (%s)", t.kind, why)
 }
 
@@ -261,7 +261,7 @@ func isLast(c *gate.Call) bool {
 }
 
 // named adds to p what follows from a name that is not in the server's list. b.mu must be held.
-func (b *Book) named(c *gate.Call, t thing, p *gate.Pinned) {
+func (b *Book) named(c *gate.Call, t definitionKey, p *gate.Pinned) {
 	if t.kind == Template {
 		return
 	}
@@ -285,9 +285,9 @@ func (b *Book) named(c *gate.Call, t thing, p *gate.Pinned) {
 // otherCase reports whether the server of c has listed a thing whose name differs from that of t
 // only in case. It returns that name if the agent may see it. What the server listed to other
 // agents counts if it does not include the name of t. b.mu must be held.
-func (b *Book) otherCase(c *gate.Call, v *view, t thing) (name string, is bool) {
+func (b *Book) otherCase(c *gate.Call, v *view, t definitionKey) (name string, is bool) {
 	same := display.NewCaseless(t.name)
-	differs := func(other thing) bool {
+	differs := func(other definitionKey) bool {
 		return other.kind == t.kind && other.name != t.name && same.Is(other.name)
 	}
 	if v != nil {

@@ -64,14 +64,14 @@ func (s *sight) definitions(offered []gate.Offered) []*definition {
 	}
 	s.b.mu.RLock()
 	for i := range offered {
-		s.learned(thing{s.kind, offered[i].Name}, defs[i])
+		s.learned(definitionKey{s.kind, offered[i].Name}, defs[i])
 	}
 	s.b.mu.RUnlock()
 	budget := lookBudget
 	for i, d := range defs {
 		raw := offered[i].Raw
 		if d.Size == 0 {
-			d.about = sniff(offered[i].Name, raw, &budget)
+			d.about = examineDefinition(offered[i].Name, raw, &budget)
 		}
 		if s.mode != config.PinOff && len(raw) <= maxKept {
 			d.raw = bytes.Clone(raw)
@@ -81,7 +81,7 @@ func (s *sight) definitions(offered []gate.Offered) []*definition {
 }
 
 // learned copies to d what is already known about it. b.mu must be held.
-func (s *sight) learned(t thing, d *definition) {
+func (s *sight) learned(t definitionKey, d *definition) {
 	known := s.b.pinned(s.id, t).definitions()
 	if o, ok := s.view.shown(t); ok {
 		known = append(known, o.def)

@@ -26,11 +26,11 @@ type sight struct {
 	view *view   // of the attachment, before; may be nil
 
 	fresh   bool
-	page    map[string]bool   // names on the page, folded
-	twins   map[string]string // names that look like other names
-	pins    map[thing]*pinned // changed pins
-	offers  map[thing]offer   // new or changed offers
-	hidden  map[thing]bool    // on the page, but hidden from the agent
+	page    map[string]bool           // names on the page, folded
+	twins   map[string]string         // names that look like other names
+	pins    map[definitionKey]*pinned // changed pins
+	offers  map[definitionKey]offer   // new or changed offers
+	hidden  map[definitionKey]bool    // on the page, but hidden from the agent
 	full    bool
 	whole   bool     // this is the last page
 	first   []string // accepted at first sight, for the record
@@ -61,7 +61,7 @@ func (b *Book) Listed(ctx context.Context, c *gate.Call, offered []gate.Offered)
 	answer := make([]gate.Pinned, len(offered))
 	for i := range offered {
 		if !offered[i].Hidden {
-			answer[i] = b.status(c, thing{kind, offered[i].Name})
+			answer[i] = b.status(c, definitionKey{kind, offered[i].Name})
 		}
 	}
 	return answer, nil
@@ -73,7 +73,7 @@ func (b *Book) sight(c *gate.Call, kind Kind) (*sight, error) {
 	defer b.mu.RUnlock()
 	s := &sight{
 		b: b, c: c, kind: kind, mode: b.mode, now: b.o.Now().UTC().Truncate(time.Microsecond), id: launchID{c.Server, c.Launch},
-		view: b.view(c), page: map[string]bool{}, pins: map[thing]*pinned{}, offers: map[thing]offer{}, hidden: map[thing]bool{}, whole: isLast(c),
+		view: b.view(c), page: map[string]bool{}, pins: map[definitionKey]*pinned{}, offers: map[definitionKey]offer{}, hidden: map[definitionKey]bool{}, whole: isLast(c),
 	}
 	if s.l = b.launches[s.id]; s.l != nil || s.mode == config.PinOff {
 		return s, nil
@@ -88,7 +88,7 @@ func (b *Book) sight(c *gate.Call, kind Kind) (*sight, error) {
 	s.fresh = true
 	s.l = &launch{
 		Launch: store.Launch{Server: c.Server, Launch: c.Launch, Command: b.shownCommand(c.Command), First: s.now, Seen: s.now, Accepted: !ids[c.Server]},
-		pins:   map[thing]*pinned{},
+		pins:   map[definitionKey]*pinned{},
 	}
 	if !s.l.Accepted {
 		r := s.record("stranger")
@@ -118,7 +118,7 @@ func (s *sight) look(offered []gate.Offered, defs []*definition) {
 	known, size := s.count(), s.size()
 	for i := range offered {
 		o := &offered[i]
-		t := thing{s.kind, o.Name}
+		t := definitionKey{s.kind, o.Name}
 		if len(o.Name) > maxName {
 			continue // a call by that name is denied too
 		}
@@ -146,7 +146,7 @@ func (s *sight) look(offered []gate.Offered, defs []*definition) {
 }
 
 // known returns the pins of the server, and what it has shown to this agent. Both may be nil.
-func (s *sight) known() (pins map[thing]*pinned, shown map[thing]offer) {
+func (s *sight) known() (pins map[definitionKey]*pinned, shown map[definitionKey]offer) {
 	if s.l != nil {
 		pins = s.l.pins
 	}
@@ -173,7 +173,7 @@ func (s *sight) inPlace() []string {
 	return names
 }
 
-func (s *sight) knows(t thing) bool {
+func (s *sight) knows(t definitionKey) bool {
 	pins, shown := s.known()
 	_, ok := shown[t]
 	return ok || pins[t] != nil
@@ -209,7 +209,7 @@ func (s *sight) size() int {
 }
 
 // offer judges one element.
-func (s *sight) offer(t thing, unfit string, d *definition) offer {
+func (s *sight) offer(t definitionKey, unfit string, d *definition) offer {
 	if unfit != "" {
 		return offer{def: d, unfit: unfit}
 	}
@@ -241,7 +241,7 @@ func (s *sight) offer(t thing, unfit string, d *definition) offer {
 	}
 	if !k.offered.is(d) || k.why != why {
 		s.pins[t] = &pinned{accepted: k.accepted, since: k.since, decider: k.decider, offered: d, noticed: s.now, why: why}
-		r := tells(s.record("held"), t, d, why)
+		r := withDefinition(s.record("held"), t, d, why)
 		if smells := s.b.smells(s.id.server, d); len(smells) > 0 {
 			r.Reason += ": " + sayAll(smells)
 		}
@@ -252,7 +252,7 @@ func (s *sight) offer(t thing, unfit string, d *definition) offer {
 
 // judge returns why a definition that is not accepted must wait, or "". The second result is who
 // accepted the same definition from a server with this id.
-func (s *sight) judge(t thing, k *pinned, d *definition, twin bool) (Reason, string) {
+func (s *sight) judge(t definitionKey, k *pinned, d *definition, twin bool) (Reason, string) {
 	switch {
 	case twin:
 		return LookAlike, ""
@@ -271,7 +271,7 @@ func (s *sight) judge(t thing, k *pinned, d *definition, twin bool) (Reason, str
 
 // acceptedElsewhere reports whether the same definition was accepted from another launch of this
 // server, and by whom. b.mu must be held.
-func (b *Book) acceptedElsewhere(server string, t thing, d *definition) (decider string, ok bool) {
+func (b *Book) acceptedElsewhere(server string, t definitionKey, d *definition) (decider string, ok bool) {
 	for id, l := range b.launches {
 		if id.server == server && l.Accepted {
 			if k := l.pins[t]; k != nil && k.accepted.is(d) {
@@ -283,7 +283,7 @@ func (b *Book) acceptedElsewhere(server string, t thing, d *definition) (decider
 }
 
 // shows reports whether the server of an attachment other than but shows d. b.mu must be held.
-func (b *Book) shows(but string, id launchID, t thing, d *definition) bool {
+func (b *Book) shows(but string, id launchID, t definitionKey, d *definition) bool {
 	for attachment, v := range b.views {
 		if attachment != but && v.launch == id && v.offers[t].def.is(d) {
 			return true

@@ -93,8 +93,8 @@ type Book struct {
 // launchID identifies a server.
 type launchID struct{ server, launch string }
 
-// thing identifies a tool, prompt or template of a server.
-type thing struct {
+// definitionKey identifies a tool, prompt or template of a server.
+type definitionKey struct {
 	kind Kind
 	name string
 }
@@ -102,7 +102,7 @@ type thing struct {
 // launch is one server, with the pins of its definitions.
 type launch struct {
 	store.Launch
-	pins map[thing]*pinned
+	pins map[definitionKey]*pinned
 }
 
 // pinned is the accepted definition of a thing, and one that waits to replace it.
@@ -157,7 +157,7 @@ func (b *Book) load(ctx context.Context) error {
 		return err
 	}
 	for _, l := range launches {
-		b.launches[launchID{l.Server, l.Launch}] = &launch{Launch: l, pins: map[thing]*pinned{}}
+		b.launches[launchID{l.Server, l.Launch}] = &launch{Launch: l, pins: map[definitionKey]*pinned{}}
 	}
 	pins, err := b.db.Pins(ctx)
 	if err != nil {
@@ -172,7 +172,7 @@ func (b *Book) load(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("%s of %s: %w", p.Name, p.Server, err)
 		}
-		b.set(b.launches[launchID{p.Server, p.Launch}], thing{Kind(p.Kind), p.Name}, k)
+		b.set(b.launches[launchID{p.Server, p.Launch}], definitionKey{Kind(p.Kind), p.Name}, k)
 	}
 	views, err := b.db.Views(ctx)
 	if err != nil {
@@ -195,7 +195,7 @@ func fromStore(d store.Definition) (*definition, error) {
 }
 
 // set sets the pin of a thing. b.mu must be held, or b not shared yet.
-func (b *Book) set(l *launch, t thing, k *pinned) {
+func (b *Book) set(l *launch, t definitionKey, k *pinned) {
 	l.pins[t] = k
 	if t.kind == Tool && compound(t.name) {
 		name := fold(t.name)

@@ -78,7 +78,7 @@ func (b *Book) List(server string) []Pin {
 }
 
 // describe returns the description of one pin. b.mu must be held.
-func (b *Book) describe(id launchID, t thing, k *pinned) Pin {
+func (b *Book) describe(id launchID, t definitionKey, k *pinned) Pin {
 	p := Pin{Ref: Ref{id.server, id.launch, t.kind, t.name}, Since: k.since, Decider: k.decider, Noticed: k.noticed}
 	def := k.accepted
 	if k.accepted != nil {
@@ -103,7 +103,7 @@ func (b *Book) Diff(ctx context.Context, r Ref) (Diff, error) {
 	b.changing.Lock() // so that the texts match the pin
 	defer b.changing.Unlock()
 	b.mu.RLock()
-	id, t := launchID{r.Server, r.Launch}, thing{r.Kind, r.Name}
+	id, t := launchID{r.Server, r.Launch}, definitionKey{r.Kind, r.Name}
 	k := b.pinned(id, t)
 	if k == nil {
 		b.mu.RUnlock()

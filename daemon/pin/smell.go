@@ -60,8 +60,8 @@ const (
 	longestQuote = 80
 )
 
-// nose examines one definition.
-type nose struct {
+// examiner examines one definition.
+type examiner struct {
 	about    about
 	members  map[string]bool // names of members; such a word is not taken for the name of a tool
 	mentions map[string]bool
@@ -72,10 +72,10 @@ type nose struct {
 // means maps each kind of phrase to its description.
 var means = map[phrases.Kind]string{phrases.Orders: orders, phrases.Credentials: credentials}
 
-// sniff examines a definition. budget limits the bytes examined over several definitions; when it
+// examineDefinition examines a definition. budget limits the bytes examined over several definitions; when it
 // is used up, that is a smell.
-func sniff(name string, raw []byte, budget *int) about {
-	n := nose{about: about{Size: len(raw)}, members: map[string]bool{}, mentions: map[string]bool{}, budget: budget, tries: lookBudget}
+func examineDefinition(name string, raw []byte, budget *int) about {
+	n := examiner{about: about{Size: len(raw)}, members: map[string]bool{}, mentions: map[string]bool{}, budget: budget, tries: lookBudget}
 	n.name(name)
 	switch {
 	case len(raw) > maxKept:
@@ -108,7 +108,7 @@ func annotationsOf(raw []byte) ([]byte, error) {
 	return bytes.Clone(at.Of(raw)), nil
 }
 
-func (n *nose) smell(what, quote, where string) {
+func (n *examiner) smell(what, quote, where string) {
 	if len(quote) > longestQuote {
 		quote = strings.ToValidUTF8(quote[:longestQuote], "") + "…"
 	}
@@ -123,14 +123,14 @@ func (n *nose) smell(what, quote, where string) {
 }
 
 // name examines the name of a thing.
-func (n *nose) name(name string) {
+func (n *examiner) name(name string) {
 	if shown := string(display.Name(name)); shown != name {
 		n.smell(unseen, shown, "name")
 	}
 }
 
 // walk examines every string of the definition, including names of members.
-func (n *nose) walk(raw []byte) {
+func (n *examiner) walk(raw []byte) {
 	// The line was read strictly before, but a string may contain half a surrogate pair.
 	d := jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowInvalidUTF8(true))
 	for {
@@ -158,7 +158,7 @@ func dotted(p jsontext.Pointer) string {
 	return strings.Join(parts, ".")
 }
 
-func (n *nose) text(text string, where func() string) {
+func (n *examiner) text(text string, where func() string) {
 	if len(text) < 3 {
 		return
 	}
@@ -176,7 +176,7 @@ func (n *nose) text(text string, where func() string) {
 }
 
 // told looks in folded text for phrases addressed to a model.
-func (n *nose) told(folded string, where func() string) {
+func (n *examiner) told(folded string, where func() string) {
 	whole := phrases.Find(folded, &n.tries, func(what phrases.Kind, quote string) bool {
 		n.smell(means[what], quote, where())
 		return true
@@ -243,7 +243,7 @@ func belongs(r, before rune) bool {
 
 // words records the words that are likely to be names of tools: those with an underscore, hyphen or
 // dot inside, or a capital letter after a small one.
-func (n *nose) words(text string) {
+func (n *examiner) words(text string) {
 	for word := range strings.FieldsFuncSeq(text, func(r rune) bool {
 		return r >= 0x80 || !('a' <= r|0x20 && r|0x20 <= 'z' || '0' <= r && r <= '9' || r == '_' || r == '-' || r == '.')
 	}) {

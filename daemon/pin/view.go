@@ -19,10 +19,10 @@ import (
 // view is what one attachment's server has shown.
 type view struct {
 	launch launchID
-	offers map[thing]offer
-	hidden map[thing]bool // listed, but hidden from the agent
-	full   []Kind         // kinds of which more was shown than is kept
-	whole  []Kind         // kinds of which the last page was shown
+	offers map[definitionKey]offer
+	hidden map[definitionKey]bool // listed, but hidden from the agent
+	full   []Kind                 // kinds of which more was shown than is kept
+	whole  []Kind                 // kinds of which the last page was shown
 }
 
 // offer is a definition as an attachment's server has shown it.
@@ -84,13 +84,13 @@ func (b *Book) loadView(from *store.View) error {
 	if err := json.Unmarshal(from.Offers, &kept); err != nil {
 		return fmt.Errorf("what attachment %s has shown: %w", from.Attachment, err)
 	}
-	v := &view{launch: launchID{from.Server, from.Launch}, offers: map[thing]offer{}, hidden: map[thing]bool{}, full: kept.Full, whole: kept.Whole}
+	v := &view{launch: launchID{from.Server, from.Launch}, offers: map[definitionKey]offer{}, hidden: map[definitionKey]bool{}, full: kept.Full, whole: kept.Whole}
 	for _, k := range kept.Hidden {
-		v.hidden[thing{k.Kind, k.Name}] = true
+		v.hidden[definitionKey{k.Kind, k.Name}] = true
 	}
 	l := b.launches[v.launch]
 	for _, k := range kept.Offers {
-		t := thing{k.Kind, k.Name}
+		t := definitionKey{k.Kind, k.Name}
 		def := &definition{}
 		if digest, err := hex.DecodeString(k.Digest); err == nil && len(digest) == sha256.Size {
 			def.digest = [sha256.Size]byte(digest)
@@ -264,7 +264,7 @@ func (s *sight) change() (store.PinChange, error) {
 }
 
 // toStore returns k in its form on disk.
-func (k *pinned) toStore(id launchID, t thing) (store.Pin, error) {
+func (k *pinned) toStore(id launchID, t definitionKey) (store.Pin, error) {
 	p := store.Pin{
 		Server: id.server, Launch: id.launch, Kind: string(t.kind), Name: t.name,
 		Since: k.since, Decider: k.decider, Noticed: k.noticed, Why: string(k.why),
@@ -289,7 +289,7 @@ func toStore(d *definition) (store.Definition, error) {
 // after returns the attachment's new view, and whether it differs from the old one. Book.mu must be
 // held.
 func (s *sight) after() (*view, bool) {
-	after, changed := &view{launch: s.id, offers: map[thing]offer{}, hidden: map[thing]bool{}}, s.view == nil
+	after, changed := &view{launch: s.id, offers: map[definitionKey]offer{}, hidden: map[definitionKey]bool{}}, s.view == nil
 	if s.view != nil {
 		after.offers, after.hidden = maps.Clone(s.view.offers), maps.Clone(s.view.hidden)
 		after.full, after.whole = slices.Clone(s.view.full), slices.Clone(s.view.whole)
@@ -342,7 +342,7 @@ func (s *sight) apply() {
 // holdAll puts only those offers into effect that withhold something. It is used if the result
 // could not be stored.
 func (s *sight) holdAll() {
-	maps.DeleteFunc(s.offers, func(_ thing, o offer) bool { return o.ok })
+	maps.DeleteFunc(s.offers, func(_ definitionKey, o offer) bool { return o.ok })
 	s.b.mu.Lock()
 	defer s.b.mu.Unlock()
 	for _, o := range s.offers {

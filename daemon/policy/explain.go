@@ -328,8 +328,8 @@ func (s *Set) withPolicies(keep func(*policy) *policy) *Set {
 	return next
 }
 
-// Knowing returns the set with f instead of the function that [WithKnown] set.
-func (s *Set) Knowing(f func(*gate.Call) Known) *Set {
+// WithKnownFunc returns the set with f instead of the function that [WithKnown] set.
+func (s *Set) WithKnownFunc(f func(*gate.Call) Known) *Set {
 	next := s.clone()
 	next.known = f
 	return next

@@ -80,14 +80,14 @@ func (p *Project) rule(ctx context.Context, c *gate.Call, facts []gate.Fact) (st
 	return strictest, nil
 }
 
-// scoped is a Set combined with the files of a project.
-type scoped struct {
+// projectSet is a Set combined with the files of a project.
+type projectSet struct {
 	*Set
 	project *Project
 	broken  error
 }
 
-var _ gate.Explainer = (*scoped)(nil)
+var _ gate.Explainer = (*projectSet)(nil)
 
 // In returns the set combined with the files of a project. The files are judged by themselves,
 // and the stricter ruling counts. If broken is not nil, the files could not be read, and broken
@@ -97,11 +97,11 @@ func (s *Set) In(p *Project, broken error) gate.Policy {
 	if p == nil && broken == nil {
 		return s
 	}
-	return &scoped{s, p, broken}
+	return &projectSet{s, p, broken}
 }
 
 // Rule implements gate.Policy.
-func (s *scoped) Rule(ctx context.Context, c *gate.Call, facts []gate.Fact) (gate.Ruling, error) {
+func (s *projectSet) Rule(ctx context.Context, c *gate.Call, facts []gate.Fact) (gate.Ruling, error) {
 	own, err := s.Set.Rule(ctx, c, facts)
 	if err != nil || own.Move == gate.Deny {
 		return own, err
@@ -124,7 +124,7 @@ func (s *scoped) Rule(ctx context.Context, c *gate.Call, facts []gate.Fact) (gat
 }
 
 // Explain implements gate.Explainer.
-func (s *scoped) Explain(ctx context.Context, c *gate.Call, facts []gate.Fact) gate.Explained {
+func (s *projectSet) Explain(ctx context.Context, c *gate.Call, facts []gate.Fact) gate.Explained {
 	e := s.Set.Explain(ctx, c, facts)
 	ruling, err := s.Rule(ctx, c, facts)
 	move, by := outcome(e.Ruling, e.Err)
@@ -159,7 +159,7 @@ func (p *Project) cited(ctx context.Context, c *gate.Call, facts []gate.Fact) []
 }
 
 // Visible implements gate.Policy.
-func (s *scoped) Visible(c *gate.Call, kind, name string) bool {
+func (s *projectSet) Visible(c *gate.Call, kind, name string) bool {
 	if !s.Set.Visible(c, kind, name) {
 		return false
 	}
@@ -175,7 +175,7 @@ func (s *scoped) Visible(c *gate.Call, kind, name string) bool {
 
 // Digest implements gate.Policy. It returns the digests of the set and of the project, joined by
 // +.
-func (s *scoped) Digest() string {
+func (s *projectSet) Digest() string {
 	if s.project == nil {
 		return s.digest
 	}

@@ -83,7 +83,7 @@ func (g *Guard) enrol(ctx context.Context, next store.Presence, e *Enrolment, ve
 	if e.Key != nil && !e.Keep {
 		next.Step, _ = stepOf(e.Key, e.Code, g.o.Now(), -1)
 	}
-	if err := closeWith(&next, e.Passphrase, e.Key); err != nil {
+	if err := sealSecret(&next, e.Passphrase, e.Key); err != nil {
 		return fmt.Errorf("make a verifier: %w", err)
 	}
 	next.Enrolled, next.Enroller = g.o.Now().UTC().Truncate(resolution), who

@@ -30,16 +30,16 @@ import (
 )
 
 const (
-	// tries is the number of consecutive wrong proofs that cause a lock. Each further one
+	// maxWrongProofs is the number of consecutive wrong proofs that cause a lock. Each further one
 	// doubles the lock.
-	tries               = 5
-	firstLock           = time.Minute
-	longestLock         = time.Hour
-	told                = 7 * 24 * time.Hour // how long Warnings reports a recovery
-	resolution          = time.Microsecond   // of times on disk
-	mostWrong    uint32 = 1 << 20            // maximum of the counter
-	byPassphrase        = "with the passphrase"
-	byCode              = "with a code"
+	maxWrongProofs        = 5
+	firstLock             = time.Minute
+	longestLock           = time.Hour
+	warningPeriod         = 7 * 24 * time.Hour // how long Warnings reports a recovery
+	resolution            = time.Microsecond   // of times on disk
+	mostWrong      uint32 = 1 << 20            // maximum of the counter
+	byPassphrase          = "with the passphrase"
+	byCode                = "with a code"
 )
 
 // Options configures a Guard.
@@ -162,7 +162,7 @@ func (g *Guard) State() State {
 // Warnings reports for a week that a secret was removed without giving it.
 func (g *Guard) Warnings() []string {
 	st := g.State()
-	if st.Recovered.IsZero() || g.o.Now().Sub(st.Recovered) > told {
+	if st.Recovered.IsZero() || g.o.Now().Sub(st.Recovered) > warningPeriod {
 		return nil
 	}
 	return []string{fmt.Sprintf("the secret that proves your presence was removed without it on %s, by %s, and every grant with it; if that was not you, see: tgctl presence status",

@@ -219,7 +219,7 @@ func TestLockout(t *testing.T) {
 		h := newHouse(t)
 		defer func() { h.close() }()
 		h.enrol(false)
-		for i := range tries - 1 {
+		for i := range maxWrongProofs - 1 {
 			want(t, "a wrong one", h.pass(wrong), gate.ErrProofWrong)
 			if i == 1 {
 				h.restart()
@@ -228,7 +228,7 @@ func TestLockout(t *testing.T) {
 		want(t, "the fifth", h.pass(wrong), gate.ErrLockedOut)
 		for _, again := range []func(){func() {}, h.restart, func() { time.Sleep(30 * time.Second) }, h.restart} {
 			again()
-			var locked *Locked
+			var locked *LockedOutError
 			if err := h.pass(right); !errors.As(err, &locked) || time.Until(locked.Until) > firstLock {
 				t.Fatalf("while it is locked: %v", err)
 			}
@@ -289,7 +289,7 @@ func TestATryCountsBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.restart()
-	for range tries {
+	for range maxWrongProofs {
 		if err := h.pass(right); err == nil {
 			t.Fatal("a damaged verifier lets somebody through")
 		}
@@ -341,7 +341,7 @@ func TestRemoveAndRecover(t *testing.T) {
 		t.Errorf("removed: voided %q, warns %q", h.voided, h.g.Warnings())
 	}
 	h.enrol(false)
-	for range tries {
+	for range maxWrongProofs {
 		_ = h.pass(wrong)
 	}
 	want(t, "remove while it is locked", h.g.Remove(ctx, []byte(right), "pid 4"), gate.ErrLockedOut)

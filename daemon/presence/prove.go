@@ -8,36 +8,36 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// Wrong reports that a proof is invalid. It wraps gate.ErrProofWrong.
-type Wrong struct {
+// WrongProofError reports that a proof is invalid. It wraps gate.ErrProofWrong.
+type WrongProofError struct {
 	Left uint32 // number of further wrong proofs until a lock
 }
 
-func (w *Wrong) Error() string {
+func (w *WrongProofError) Error() string {
 	if w.Left == 1 {
 		return gate.ErrProofWrong.Error() + "; one more and it is locked for a while"
 	}
 	return fmt.Sprintf("%v; %d more and it is locked for a while", gate.ErrProofWrong, w.Left)
 }
 
-func (w *Wrong) Unwrap() error { return gate.ErrProofWrong }
+func (w *WrongProofError) Unwrap() error { return gate.ErrProofWrong }
 
-// Locked reports that a proof was not checked, or that it was wrong once too often. It
+// LockedOutError reports that a proof was not checked, or that it was wrong once too often. It
 // wraps gate.ErrLockedOut.
-type Locked struct {
+type LockedOutError struct {
 	Until time.Time // on the wall clock
 	left  time.Duration
 	count uint32
 }
 
-func (l *Locked) Error() string {
+func (l *LockedOutError) Error() string {
 	return fmt.Sprintf("%v for %v, after %d wrong passphrases or codes in a row", gate.ErrLockedOut, l.left.Round(time.Second), l.count)
 }
 
-func (l *Locked) Unwrap() error { return gate.ErrLockedOut }
+func (l *LockedOutError) Unwrap() error { return gate.ErrLockedOut }
 
-func (g *Guard) lockedOut(left time.Duration) *Locked {
-	return &Locked{Until: g.o.Now().Add(left), left: left, count: g.kept.Failures}
+func (g *Guard) lockedOut(left time.Duration) *LockedOutError {
+	return &LockedOutError{Until: g.o.Now().Add(left), left: left, count: g.kept.Failures}
 }
 
 // Prove checks a proof given by who, as the kernel showed it, for what, such as "an
@@ -76,8 +76,8 @@ func (g *Guard) try(ctx context.Context, proof *gate.Proof, what, who string) er
 	next := g.kept
 	next.Failures = min(next.Failures+1, mostWrong)
 	next.Lock, next.Boot, next.Deadline = 0, "", 0
-	if over := next.Failures; over >= tries {
-		span := min(firstLock<<min(over-tries, 10), longestLock)
+	if over := next.Failures; over >= maxWrongProofs {
+		span := min(firstLock<<min(over-maxWrongProofs, 10), longestLock)
 		g.lock(&next, span, span)
 	}
 	if err := g.put(ctx, next); err != nil {
@@ -106,7 +106,7 @@ func (g *Guard) try(ctx context.Context, proof *gate.Proof, what, who string) er
 		g.recordAnyway(ctx, "locked", who, out.Error())
 		return out
 	}
-	return &Wrong{Left: tries - g.kept.Failures}
+	return &WrongProofError{Left: maxWrongProofs - g.kept.Failures}
 }
 
 // passphrase reports whether a passphrase is the enrolled one. If it is, codes are

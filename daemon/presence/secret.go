@@ -89,8 +89,8 @@ func (k keys) aead() (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// closeWith stores a passphrase in p, and the key of codes unless it is nil.
-func closeWith(p *store.Presence, passphrase, key []byte) error {
+// sealSecret stores a passphrase in p, and the key of codes unless it is nil.
+func sealSecret(p *store.Presence, passphrase, key []byte) error {
 	p.Salt, p.Passes, p.Memory, p.Threads = make([]byte, saltSize), passes, memory, threads
 	if _, err := rand.Read(p.Salt); err != nil {
 		return err

@@ -25,7 +25,7 @@ func (g *Guard) look(id string) {
 	}
 	if k.Ending {
 		if _, err := g.end(g.ctx, k, ""); err != nil {
-			g.found(k, "", k.Decay, err.Error())
+			g.storeCheckResult(k, "", k.Decay, err.Error())
 		}
 		return
 	}
@@ -40,12 +40,12 @@ func (g *Guard) look(id string) {
 	if again {
 		now = ""
 	}
-	g.found(k, now, drift, problem)
+	g.storeCheckResult(k, now, drift, problem)
 }
 
-// found stores the result of a check and reports a new problem: in the record if servers may run
+// storeCheckResult stores the result of a check and reports a new problem: in the record if servers may run
 // ungoverned, and always in the log.
-func (g *Guard) found(k *kept, seen string, drift agentconf.Decay, problem string) {
+func (g *Guard) storeCheckResult(k *kept, seen string, drift agentconf.Decay, problem string) {
 	g.mu.Lock()
 	news := problem != "" && problem != k.Problem
 	k.seen, k.Decay, k.Problem, k.Checked = seen, drift, problem, time.Now()

@@ -155,8 +155,8 @@ func (s *Stage) observe(ctx context.Context, sh *shim, l *Line, why bool) *Answe
 
 // hear passes an unjudged message to the gate, as a shim does.
 func hear(ctx context.Context, sh *shim, from wire.Side, method string, line []byte) {
-	sh.attachment.Hear(from, method, line, 0)
-	sh.attachment.Message(ctx, from, method, line)
+	sh.attachment.ObserveMessage(from, method, line, 0)
+	sh.attachment.RecordMessage(ctx, from, method, line)
 }
 
 // submitted reports whether a shim submits an answer for judgement.

@@ -175,7 +175,7 @@ func (j *askingJudge) Passed(seq uint64) (string, bool) {
 }
 
 func (j *askingJudge) Told(uint64) bool                                   { return false }
-func (j *askingJudge) Outcome(context.Context, uint64, string)            {}
+func (j *askingJudge) RecordOutcome(context.Context, uint64, string)      {}
 func (j *askingJudge) Refused(context.Context, wire.Side, string, []byte) {}
 
 // playAltered has a daemon recover what was left behind, with altered bytes: each change is an
@@ -202,7 +202,7 @@ func playAltered(t testing.TB, changes []byte) (read [2]string) {
 	opened, err := mapping.Open(copyOf(t, m.File()))
 	m.Close()
 	if err != nil {
-		if !errors.Is(err, mapping.ErrDamaged) {
+		if !errors.Is(err, mapping.ErrCorrupt) {
 			t.Error(err)
 		}
 		return read
@@ -248,7 +248,7 @@ func playAltered(t testing.TB, changes []byte) (read [2]string) {
 			t.Error("the session does not end")
 			s.Close()
 		}
-	} else if !errors.Is(err, mapping.ErrDamaged) {
+	} else if !errors.Is(err, mapping.ErrCorrupt) {
 		t.Error(err)
 	}
 	agentW.Close()

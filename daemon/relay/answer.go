@@ -9,7 +9,7 @@ import (
 func (t *turn) answer(line []byte, e *wire.Envelope) {
 	if !e.ID.Present() { // only the server may send an error without an id
 		if t.side == fromServer {
-			t.gate.Read(t.side, "", 1)
+			t.gate.CountMessages(t.side, "", 1)
 			t.pass(line, "", false, true)
 			return
 		}
@@ -28,7 +28,7 @@ func (t *turn) answer(line []byte, e *wire.Envelope) {
 	}
 	t.answers = &which{r.side, key}
 	t.add(&closed{*t.answers})
-	t.gate.Read(t.side, r.method, 1)
+	t.gate.CountMessages(t.side, r.method, 1)
 	if t.shared() && e.Kind == wire.Result && r.side == fromAgent && binds(r.method) && !r.ours && r.sentLine != nil {
 		t.add(&agreed{r.method, r.sentLine})
 	}
@@ -47,7 +47,7 @@ func (t *turn) answer(line []byte, e *wire.Envelope) {
 	case !known:
 		t.refused(line, unknownTask)
 		t.outcome(r, "lost")
-		t.owe(other(t.side), mcp.RefuseUnread(r.id, mcp.CodeExtension, "The result is withheld: "+unknownTask))
+		t.queue(other(t.side), mcp.RefuseUnread(r.id, mcp.CodeExtension, "The result is withheld: "+unknownTask))
 	case (call != nil || isJudged(rule, r, line, e)) && r.cancelled: // nobody wants it, so nobody is asked about it
 		t.add(&numbered{t.state.nextSeq(t.side)}) // a previous daemon may have recorded it under that number
 		t.outcome(r, outcomeOf(e))
@@ -67,13 +67,13 @@ func (t *turn) passAnswer(r *request, line []byte, e *wire.Envelope, rule mcp.Ru
 		announced = mcp.Announce(line, e, r.notice)
 	}
 	if rule.Record || rule.Observe || e.Kind == wire.Error {
-		t.note(line, r.method, rule.Record)
+		t.observeAndRecord(line, r.method, rule.Record)
 	}
 	if len(announced) == len(line) && &announced[0] == &line[0] {
 		t.forward(line)
 		return
 	}
-	t.owe(other(t.side), announced)
+	t.queue(other(t.side), announced)
 }
 
 // judgeAnswer judges the answer to r. call is the call behind it, if extensions want to see
@@ -86,10 +86,10 @@ func (t *turn) judgeAnswer(r *request, line []byte, call *origin) {
 	w.setOrigin(call)
 	switch v := t.judgeLine(w); v.Move {
 	case gate.Forward:
-		t.oweJudged(w, v)
+		t.queueJudged(w, v)
 	case gate.Ask:
 		t.hold(w, v)
 	case gate.Deny:
-		t.owe(other(t.side), w.refused(v))
+		t.queue(other(t.side), w.refused(v))
 	}
 }

@@ -58,7 +58,7 @@ func New(judge Judge, ends Ends, log *slog.Logger) (*Session, error) {
 	s.ctx, s.cancel = context.WithCancelCause(context.Background()) // lives until Close
 	if err := s.restore(); err != nil {
 		s.cancel(errEnded)
-		s.shut()
+		s.closeDescriptors()
 		return nil, err
 	}
 	context.AfterFunc(s.ctx, s.wakeAll)
@@ -94,19 +94,19 @@ func (s *Session) Run() {
 	s.outputs[fromServer].writing = writing[fromServer] // until the server has begun
 	s.awaitAnswers()
 	s.mu.Unlock()
-	s.begin(s.finish)
-	s.begin(s.applyVerdicts)
-	s.begin(s.watch)
+	s.startGoroutine(s.finish)
+	s.startGoroutine(s.applyVerdicts)
+	s.startGoroutine(s.watch)
 	held := s.held() // before this daemon holds any
-	s.begin(func() { s.resubmit(held) })
+	s.startGoroutine(func() { s.resubmit(held) })
 	for side := fromAgent; side <= fromServer; side++ {
 		if writing[side] {
-			s.begin(func() { s.writeLoop(side) })
+			s.startGoroutine(func() { s.writeLoop(side) })
 		}
 		if s.inputs[side] == nil {
 			continue
 		}
-		s.begin(func() {
+		s.startGoroutine(func() {
 			defer s.sideEnded(side)
 			if err := s.pump(side); err != nil {
 				s.log.Debug("a side is read no more", "direction", gate.Direction(side), "err", err)
@@ -114,7 +114,7 @@ func (s *Session) Run() {
 		})
 	}
 	s.wait.Wait()
-	s.shut()
+	s.closeDescriptors()
 }
 
 // deliver sends the agent a line that the daemon generated.
@@ -123,7 +123,7 @@ func (s *Session) deliver(line []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() == nil {
-		s.commit(&owed{to: fromAgent, line: terminated(line)})
+		s.commit(&queued{to: fromAgent, line: terminated(line)})
 		s.changed.Broadcast()
 	}
 }

@@ -45,27 +45,27 @@ type ending struct {
 // and the server's input is closed. Later the server gets a signal to terminate, and is then
 // killed. Each call after the first skips a step. Signal does not block.
 func (s *Session) Signal() {
-	s.end(func(e *ending) { e.signals++ })
+	s.updateEnding(func(e *ending) { e.signals++ })
 }
 
 // answerTimedOut ends the session of an agent that closed its input and was not answered in
 // time.
 func (s *Session) answerTimedOut() {
-	s.end(func(e *ending) { e.signals, e.timedOut = e.signals+1, true })
+	s.updateEnding(func(e *ending) { e.signals, e.timedOut = e.signals+1, true })
 }
 
 // Drain ends the session because the daemon has a reason to. Held lines are denied with the
 // reason, and answers under way get a short time.
 func (s *Session) Drain(reason string) {
-	s.end(func(e *ending) { e.drained = reason })
+	s.updateEnding(func(e *ending) { e.drained = reason })
 }
 
 // ServerEnded reports that the server's process has ended, and how.
 func (s *Session) ServerEnded(how string) {
-	s.end(func(e *ending) { e.exited, e.how = true, how })
+	s.updateEnding(func(e *ending) { e.exited, e.how = true, how })
 }
 
-func (s *Session) end(note func(*ending)) {
+func (s *Session) updateEnding(note func(*ending)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	note(&s.ending)
@@ -101,7 +101,7 @@ func (s *Session) stop(left bool) {
 	s.mu.Unlock()
 	s.cancel(errEnded)
 	if !running {
-		s.shut()
+		s.closeDescriptors()
 		close(s.done)
 		return
 	}
@@ -143,7 +143,7 @@ func (s *Session) watch() {
 			}
 			return
 		}
-		s.end(func(e *ending) {
+		s.updateEnding(func(e *ending) {
 			e.dead = e.dead || fds[0].Revents != 0
 			e.exited = e.exited || fds[1].Revents != 0
 		})
@@ -155,9 +155,9 @@ func (s *Session) watch() {
 	}
 }
 
-// letGo closes a descriptor, which may be nil. If the session is left to the next daemon, only
+// closeDescriptor closes a descriptor, which may be nil. If the session is left to the next daemon, only
 // this daemon's copy is closed.
-func (s *Session) letGo(f *os.File) {
+func (s *Session) closeDescriptor(f *os.File) {
 	if f == nil {
 		return
 	}
@@ -169,8 +169,8 @@ func (s *Session) letGo(f *os.File) {
 	}
 }
 
-// shut closes everything that the session owns. No goroutine of the session may be running.
-func (s *Session) shut() {
+// closeDescriptors closes everything that the session owns. No goroutine of the session may be running.
+func (s *Session) closeDescriptors() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, b := range s.reminders {
@@ -189,10 +189,10 @@ func (s *Session) shut() {
 	if s.ends.LetGo != nil && !s.ending.left {
 		s.ends.LetGo(s.mapping.File())
 	}
-	s.ends.Server.close(s.letGo)
-	s.letGo(s.ends.Agent.To)
-	s.letGo(s.ends.Agent.From)
-	s.letGo(s.ends.Staging.File())
+	s.ends.Server.close(s.closeDescriptor)
+	s.closeDescriptor(s.ends.Agent.To)
+	s.closeDescriptor(s.ends.Agent.From)
+	s.closeDescriptor(s.ends.Staging.File())
 	if err := s.mapping.Close(); err != nil {
 		s.log.Debug("close the memory of a session", "err", err)
 	}
@@ -205,5 +205,5 @@ func (s *Session) shut() {
 	if status := s.ends.Server.status(); status > 0 && s.ends.Drained != nil && !s.ending.left {
 		_, _ = s.ends.Drained.Write([]byte{byte(status)}) // there may be no reader
 	}
-	s.letGo(s.ends.Drained)
+	s.closeDescriptor(s.ends.Drained)
 }

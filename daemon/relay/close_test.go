@@ -155,7 +155,7 @@ func TestDrain(t *testing.T) {
 func TestRefusal(t *testing.T) {
 	s := newStage(t, play{})
 	ends := s.ends()
-	ends.Server.close(s.session.letGo)
+	ends.Server.close(s.session.closeDescriptor)
 	s.session.Leave()
 	<-s.ended
 	ends.Server = &Refusal{-31008, "The MCP server could not be started: no such file"}
@@ -479,7 +479,7 @@ func TestHeldAfterTheServerEnded(t *testing.T) {
 // faultyJudge panics on each message.
 type faultyJudge struct{ *playedJudge }
 
-func (faultyJudge) Read(wire.Side, string, uint64) { panic("of the test") }
+func (faultyJudge) CountMessages(wire.Side, string, uint64) { panic("of the test") }
 
 // A panic ends the session in which it occurs, with an error that says so, and nothing else.
 // The server is stopped.

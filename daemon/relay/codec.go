@@ -18,7 +18,7 @@ type codec struct {
 
 func (c *codec) fail(what string) {
 	if c.err == nil {
-		c.err = fmt.Errorf("%w: an entry of its journal holds %s", mapping.ErrDamaged, what)
+		c.err = fmt.Errorf("%w: an entry of its journal holds %s", mapping.ErrCorrupt, what)
 	}
 	c.b = nil
 }

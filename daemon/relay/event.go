@@ -32,7 +32,7 @@ var kinds = map[byte]func() event{
 	7:  func() event { return new(cancelled) },
 	8:  func() event { return new(held) },
 	9:  func() event { return new(decided) },
-	10: func() event { return new(owed) },
+	10: func() event { return new(queued) },
 	11: func() event { return new(passed) },
 	12: func() event { return new(ended) },
 	13: func() event { return new(recorded) },
@@ -64,7 +64,7 @@ func kindOf(e event) byte {
 		return 8
 	case *decided:
 		return 9
-	case *owed:
+	case *queued:
 		return 10
 	case *passed:
 		return 11
@@ -98,7 +98,7 @@ func encode(b []byte, e event) []byte {
 // decode parses one event. The event retains nothing of b.
 func decode(b []byte) (event, error) {
 	if len(b) == 0 || kinds[b[0]] == nil {
-		return nil, fmt.Errorf("%w: an entry of its journal is of no kind that there is", mapping.ErrDamaged)
+		return nil, fmt.Errorf("%w: an entry of its journal is of no kind that there is", mapping.ErrCorrupt)
 	}
 	c := codec{b: b[1:], reading: true}
 	e := kinds[b[0]]()
@@ -226,8 +226,8 @@ type decided struct{ seq uint64 }
 
 func (e *decided) code(c *codec) { c.offset(&e.seq) }
 
-// owed: a line was added to a side's pending output.
-type owed struct {
+// queued: a line was added to a side's pending output.
+type queued struct {
 	to   wire.Side
 	line []byte // with its line end
 	seq  uint64 // it was judged under, unchanged but for a notice; 0 if it was not judged
@@ -235,7 +235,7 @@ type owed struct {
 	reply bool // a reply of the session to something that side wrote
 }
 
-func (e *owed) code(c *codec) { c.side(&e.to); c.bytes(&e.line); c.offset(&e.seq); c.flag(&e.reply) }
+func (e *queued) code(c *codec) { c.side(&e.to); c.bytes(&e.line); c.offset(&e.seq); c.flag(&e.reply) }
 
 // passed: a line in the input of one side was added to the pending output of the other.
 type passed struct {

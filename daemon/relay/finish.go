@@ -153,7 +153,7 @@ func (s *Session) closeInput() {
 	for o.writing {
 		s.changed.Wait()
 	}
-	s.ends.Server.hangUp(s.letGo)
+	s.ends.Server.hangUp(s.closeDescriptor)
 }
 
 // noAnswersHeld reports whether no answer of the server is held. s.mu must be held.
@@ -216,7 +216,7 @@ func (r *request) lost(answer *Refusal) []event {
 		events = append(events, &ended{r.seq, "lost"})
 	}
 	if answer != nil && !r.cancelled && !r.ours {
-		events = append(events, &owed{to: r.side, line: append(mcp.RefuseUnread(r.id, answer.Code, answer.Text), '\n')})
+		events = append(events, &queued{to: r.side, line: append(mcp.RefuseUnread(r.id, answer.Code, answer.Text), '\n')})
 	}
 	return events
 }

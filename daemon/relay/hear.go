@@ -17,24 +17,24 @@ const (
 // and recorded if record is set.
 func (t *turn) pass(line []byte, method string, record, hear bool) {
 	if hear {
-		t.note(line, method, record)
+		t.observeAndRecord(line, method, record)
 	}
 	t.forward(line)
 }
 
-// note inspects a line of method, and records it if record is set.
-func (t *turn) note(line []byte, method string, record bool) {
+// observeAndRecord inspects a line of method, and records it if record is set.
+func (t *turn) observeAndRecord(line []byte, method string, record bool) {
 	t.unlocked(func() {
 		t.hear(line, method)
 		if record {
-			t.gate.Message(t.ctx, t.side, method, line)
+			t.gate.RecordMessage(t.ctx, t.side, method, line)
 		}
 	})
 }
 
 func (t *turn) hear(line []byte, method string) {
 	if len(line) <= maxHeardWhole {
-		t.gate.Hear(t.side, method, line, 0)
+		t.gate.ObserveMessage(t.side, method, line, 0)
 		return
 	}
 	head, end, missing := line, []byte(nil), 0
@@ -47,7 +47,7 @@ func (t *turn) hear(line []byte, method string) {
 			if at+heardPiece >= len(part) && (i == 1 || end == nil) { // the last one
 				said = uint64(missing)
 			}
-			t.gate.Hear(t.side, method, part[at:min(at+heardPiece, len(part))], said)
+			t.gate.ObserveMessage(t.side, method, part[at:min(at+heardPiece, len(part))], said)
 		}
 	}
 }

@@ -17,13 +17,13 @@ type Judge interface {
 	Bind(sink func(gate.Verdict))
 	DeliverTo(deliver func(line []byte))
 
-	Hear(side wire.Side, method string, line []byte, missing uint64)
-	Message(ctx context.Context, side wire.Side, method string, line []byte)
+	ObserveMessage(side wire.Side, method string, line []byte, missing uint64)
+	RecordMessage(ctx context.Context, side wire.Side, method string, line []byte)
 	Refused(ctx context.Context, side wire.Side, reason string, prefix []byte)
-	Read(side wire.Side, method string, n uint64)
-	Unanswered(open []gate.Unanswered, more int)
-	Ended(seq uint64, outcome string)
-	Outcome(ctx context.Context, seq uint64, outcome string)
+	CountMessages(side wire.Side, method string, n uint64)
+	SetUnanswered(open []gate.Unanswered, more int)
+	CloseCall(seq uint64, outcome string)
+	RecordOutcome(ctx context.Context, seq uint64, outcome string)
 	Profile() gate.Profile
 }
 
@@ -44,11 +44,11 @@ func (s *Session) verdict(v gate.Verdict) {
 		j.verdicts = append(j.verdicts, v)
 		return
 	}
-	s.later(v)
+	s.queueLateVerdicts(v)
 }
 
-// later passes verdicts on to applyVerdicts. s.verdicts must be held.
-func (s *Session) later(v ...gate.Verdict) {
+// queueLateVerdicts passes verdicts on to applyVerdicts. s.verdicts must be held.
+func (s *Session) queueLateVerdicts(v ...gate.Verdict) {
 	s.lateVerdicts = append(s.lateVerdicts, v...)
 	select {
 	case s.verdictsCame <- struct{}{}:
@@ -89,7 +89,7 @@ func (s *Session) settled(side wire.Side) {
 	j := s.judging[side]
 	s.judging[side] = nil
 	if j != nil && len(j.verdicts) > 0 {
-		s.later(j.verdicts...)
+		s.queueLateVerdicts(j.verdicts...)
 	}
 }
 

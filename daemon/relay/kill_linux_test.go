@@ -137,16 +137,18 @@ func (j *fileJudge) SubmitFor(_ context.Context, s gate.Submission) {
 	time.AfterFunc(time.Duration(rand.IntN(5000))*time.Microsecond, forward)
 }
 
-func (j *fileJudge) Bind(sink func(gate.Verdict))                       { j.sink = sink }
-func (j *fileJudge) DeliverTo(func([]byte))                             {}
-func (j *fileJudge) Cancel(uint64)                                      {}
-func (j *fileJudge) Read(wire.Side, string, uint64)                     {}
-func (j *fileJudge) Ended(uint64, string)                               {}
-func (j *fileJudge) Unanswered([]gate.Unanswered, int)                  {}
-func (j *fileJudge) Profile() gate.Profile                              { return gate.Production }
-func (j *fileJudge) Hear(wire.Side, string, []byte, uint64)             {}
-func (j *fileJudge) Outcome(_ context.Context, seq uint64, o string)    { j.write("outcome", seq, o) }
-func (j *fileJudge) Message(context.Context, wire.Side, string, []byte) {}
+func (j *fileJudge) Bind(sink func(gate.Verdict))                     { j.sink = sink }
+func (j *fileJudge) DeliverTo(func([]byte))                           {}
+func (j *fileJudge) Cancel(uint64)                                    {}
+func (j *fileJudge) CountMessages(wire.Side, string, uint64)          {}
+func (j *fileJudge) CloseCall(uint64, string)                         {}
+func (j *fileJudge) SetUnanswered([]gate.Unanswered, int)             {}
+func (j *fileJudge) Profile() gate.Profile                            { return gate.Production }
+func (j *fileJudge) ObserveMessage(wire.Side, string, []byte, uint64) {}
+func (j *fileJudge) RecordOutcome(_ context.Context, seq uint64, o string) {
+	j.write("outcome", seq, o)
+}
+func (j *fileJudge) RecordMessage(context.Context, wire.Side, string, []byte) {}
 func (j *fileJudge) Refused(_ context.Context, _ wire.Side, reason string, prefix []byte) {
 	j.write("refused", 0, reason+" "+string(prefix))
 }

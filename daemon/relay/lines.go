@@ -103,7 +103,7 @@ func (t *turn) answerRefused(id []byte, refusal *wire.Refusal, asks bool) {
 	}
 	if asks {
 		if t.state.open[t.side][key] == nil { // otherwise it would be taken for the answer to that one
-			t.owe(t.side, mcp.RefuseUnread(id, refusal.Code, refusal.Reason))
+			t.queue(t.side, mcp.RefuseUnread(id, refusal.Code, refusal.Reason))
 		}
 		return
 	}
@@ -113,7 +113,7 @@ func (t *turn) answerRefused(id []byte, refusal *wire.Refusal, asks bool) {
 	}
 	t.add(&closed{which{fromAgent, key}})
 	t.outcome(r, "lost")
-	t.owe(fromAgent, mcp.RefuseUnread(r.id, mcp.CodeServerExit, "the answer was refused: "+refusal.Reason))
+	t.queue(fromAgent, mcp.RefuseUnread(r.id, mcp.CodeServerExit, "the answer was refused: "+refusal.Reason))
 }
 
 // refused logs and records a line that is not forwarded.

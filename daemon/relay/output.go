@@ -27,9 +27,9 @@ type output struct {
 // maxAtOnce is how many lines are written at once.
 const maxAtOnce = 64
 
-// writeOwed writes the pending output of a side, unless another goroutine does. s.mu must be
+// writePendingOutput writes the pending output of a side, unless another goroutine does. s.mu must be
 // held; it is released while writing.
-func (s *Session) writeOwed(to wire.Side) {
+func (s *Session) writePendingOutput(to wire.Side) {
 	o, q := s.outputs[to], &s.state.out[to]
 	for !o.writing && o.err == nil && len(q.items) > 0 && s.ctx.Err() == nil {
 		parts, err := s.parts(to)
@@ -55,7 +55,7 @@ func (s *Session) noteWrite(to wire.Side, err error) error {
 	if err != nil && s.ctx.Err() == nil && o.err == nil {
 		s.log.Debug("a side takes nothing more", "direction", gate.Direction(other(to)), "err", err)
 		o.err = err
-		if errors.Is(err, mapping.ErrDamaged) {
+		if errors.Is(err, mapping.ErrCorrupt) {
 			s.cancel(err)
 		}
 	}
@@ -115,7 +115,7 @@ func (s *Session) recordOutcomes() {
 				continue // another goroutine was faster
 			}
 			s.recording[seq] = outcome
-			s.unlocked(func() { s.gate.Outcome(context.WithoutCancel(s.ctx), seq, outcome) })
+			s.unlocked(func() { s.gate.RecordOutcome(context.WithoutCancel(s.ctx), seq, outcome) })
 			s.recorded = append(s.recorded, seq)
 		}
 	}
@@ -142,7 +142,7 @@ func (s *Session) writeLoop(to wire.Side) {
 		for s.ctx.Err() == nil && (o.writing || o.err != nil || len(s.state.out[to].items) == 0) {
 			s.changed.Wait()
 		}
-		s.writeOwed(to)
+		s.writePendingOutput(to)
 		s.mu.Unlock()
 		if s.ctx.Err() != nil {
 			return
@@ -151,12 +151,12 @@ func (s *Session) writeLoop(to wire.Side) {
 }
 
 // through returns the output that results from a verdict that forwards w.
-func (w *waiting) through(v gate.Verdict) *owed {
+func (w *waiting) through(v gate.Verdict) *queued {
 	line := v.Line
 	if w.result {
 		line = w.announced(line)
 	}
-	return &owed{to: other(w.side), line: w.terminated(line), seq: w.seq}
+	return &queued{to: other(w.side), line: w.terminated(line), seq: w.seq}
 }
 
 // terminated returns line with its line end. If line is the memory of w itself, the line end
@@ -172,7 +172,7 @@ func (w *waiting) terminated(line []byte) []byte {
 // held.
 func (s *Session) consequences(w *waiting, v gate.Verdict) []event {
 	ours := func(to wire.Side, line []byte) event {
-		return &owed{to: to, line: terminated(line), reply: to == w.side}
+		return &queued{to: to, line: terminated(line), reply: to == w.side}
 	}
 	switch {
 	case w.result && v.Move != gate.Forward:

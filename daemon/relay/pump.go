@@ -56,7 +56,7 @@ func (s *Session) newInput(side wire.Side, fd int) (*input, error) {
 	i := &input{Input: in, session: s, side: side, fd: fd, at: s.state.taken[side]}
 	i.reader = wire.NewReaderOf(i, s.mapping.Longest())
 	if err := i.reader.Restore(s.state.framed[side]); err != nil {
-		return nil, damaged("%v", err)
+		return nil, corruptError("%v", err)
 	}
 	return i, nil
 }
@@ -119,7 +119,7 @@ func (in *input) wait(idle bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if idle {
-		s.writeOwed(other(in.side))
+		s.writePendingOutput(other(in.side))
 	}
 	in.idle = idle
 	if !idle {
@@ -184,8 +184,8 @@ func (s *Session) recoverPanic() {
 	}
 }
 
-// begin runs f in a goroutine of the session.
-func (s *Session) begin(f func()) {
+// startGoroutine runs f in a goroutine of the session.
+func (s *Session) startGoroutine(f func()) {
 	s.wait.Go(func() {
 		defer s.recoverPanic()
 		f()
@@ -203,10 +203,10 @@ func (s *Session) makeRoom(side wire.Side) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	unread := func() bool {
-		return s.state.out[side].replies > maxOwed && s.outputs[side].err == nil && s.ctx.Err() == nil
+		return s.state.out[side].replies > maxPendingOutput && s.outputs[side].err == nil && s.ctx.Err() == nil
 	}
 	if s.state.out[other(side)].size() >= maxGathered || unread() {
-		s.writeOwed(other(side))
+		s.writePendingOutput(other(side))
 	}
 	for unread() {
 		s.changed.Wait()

@@ -19,7 +19,7 @@ type item struct {
 
 func (q *queue) add(i item) error {
 	if i.n == 0 {
-		return damaged("a line of no bytes is owed")
+		return corruptError("a line of no bytes is owed")
 	}
 	q.items = append(q.items, i)
 	q.end += i.n

@@ -80,7 +80,7 @@ func (s *Session) cursor(to wire.Side) (mapping.Cursor, error) {
 	}
 	q := &s.state.out[to]
 	if cursor.Intent() > q.end || cursor.Delivered() < q.start {
-		return cursor, damaged("it has delivered %d to %d of what is owed, which is %d to %d", cursor.Delivered(), cursor.Intent(), q.start, q.end)
+		return cursor, corruptError("it has delivered %d to %d of what is owed, which is %d to %d", cursor.Delivered(), cursor.Intent(), q.start, q.end)
 	}
 	return cursor, nil
 }
@@ -89,7 +89,7 @@ func (s *Session) cursor(to wire.Side) (mapping.Cursor, error) {
 // the session may be running.
 func (s *Session) recoverOutput(to wire.Side, w *pipe.Writer, cursor mapping.Cursor) error {
 	asked := s.askedBetween(to, cursor.Delivered(), cursor.Intent())
-	doubtful, err := w.Recover(func(from, upTo uint64) ([]byte, error) { return s.owedBetween(to, from, upTo) })
+	doubtful, err := w.Recover(func(from, upTo uint64) ([]byte, error) { return s.pendingBetween(to, from, upTo) })
 	if doubtful {
 		for _, r := range asked {
 			s.commit(r.lost(&Refusal{mcp.CodeServerExit, "ThoughtGate's daemon was ended while it wrote the request, which may have been executed"})...)
@@ -120,8 +120,8 @@ func (s *Session) askedBetween(to wire.Side, from, upTo uint64) []*request {
 	return asked
 }
 
-// owedBetween returns the pending output of a side between two offsets. s.mu must be held.
-func (s *Session) owedBetween(to wire.Side, from, upTo uint64) ([]byte, error) {
+// pendingBetween returns the pending output of a side between two offsets. s.mu must be held.
+func (s *Session) pendingBetween(to wire.Side, from, upTo uint64) ([]byte, error) {
 	q := &s.state.out[to]
 	all := make([]byte, 0, upTo-from)
 	at := q.start
@@ -152,7 +152,7 @@ func (s *Session) lineOf(to wire.Side, i item) ([]byte, error) {
 	}
 	line, ok := s.inputs[other(to)].bytes(i.offset, i.n)
 	if !ok {
-		return nil, damaged("what is owed is not there any more")
+		return nil, corruptError("what is owed is not there any more")
 	}
 	return line, nil
 }

@@ -28,7 +28,7 @@ func TestDamagedJournal(t *testing.T) {
 		}
 		journal.Add(encode(nil, &framed{fromAgent, []byte{1}}))
 		journal.Commit()
-		if _, err := New(s.judge, ends, slog.New(slog.DiscardHandler)); !errors.Is(err, mapping.ErrDamaged) {
+		if _, err := New(s.judge, ends, slog.New(slog.DiscardHandler)); !errors.Is(err, mapping.ErrCorrupt) {
 			t.Errorf("shared: %v: %v", shared, err)
 		}
 	}
@@ -45,7 +45,7 @@ func TestPlantedInStaging(t *testing.T) {
 		if _, err := s.staging[side].File().WriteString("planted\n"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := New(s.judge, s.ends(), slog.New(slog.DiscardHandler)); !errors.Is(err, mapping.ErrDamaged) {
+		if _, err := New(s.judge, s.ends(), slog.New(slog.DiscardHandler)); !errors.Is(err, mapping.ErrCorrupt) {
 			t.Errorf("side %d: the session begins, or not for this: %v", side, err)
 		}
 		s.letGo()

@@ -53,7 +53,7 @@ func (s *Session) remind(seq uint64, b *reminder) {
 	n := s.state.waiting[seq].reminders + 1
 	// Servers count from 0 or 1, and progress must rise. These values are smaller than
 	// anything the server reports once it has the call.
-	s.commit(&reminded{seq}, &owed{to: fromAgent, line: fmt.Appendf(nil,
+	s.commit(&reminded{seq}, &queued{to: fromAgent, line: fmt.Appendf(nil,
 		`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d.%06d,"message":"waiting for approval %s"}}`+"\n",
 		b.token, n/1e6, n%1e6, b.approval)})
 	s.changed.Broadcast()

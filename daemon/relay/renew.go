@@ -54,7 +54,7 @@ func (e *agreed) apply(s *state) error {
 	case "resources/unsubscribe":
 		delete(a.subscribed, uriOf(e.line))
 	default:
-		return damaged("%q binds no server", e.method)
+		return corruptError("%q binds no server", e.method)
 	}
 	return nil
 }
@@ -105,7 +105,7 @@ func (s *Session) renew(m *Shared) {
 		for key, r := range s.state.open[fromAgent] {
 			if r.method == "initialize" && r.sentLine != nil {
 				spared[key] = true
-				events = append(events, &owed{to: fromServer, line: terminated(r.sentLine)})
+				events = append(events, &queued{to: fromServer, line: terminated(r.sentLine)})
 			}
 		}
 	} else {
@@ -115,7 +115,7 @@ func (s *Session) renew(m *Shared) {
 	for _, i := range q.items {
 		whole := at >= m.cursor.Intent() // otherwise it is in doubt
 		if at += i.n; whole && s.mayGoOn(i.line, spared) {
-			events = append(events, &owed{to: fromServer, line: i.line, seq: i.seq})
+			events = append(events, &queued{to: fromServer, line: i.line, seq: i.seq})
 		}
 	}
 	for key, r := range s.state.open[fromAgent] {
@@ -172,7 +172,7 @@ func (s *Session) againEvents() []event {
 	}
 	if r := again("logging/setLevel", a.level); r != nil && a.level != nil && s.state.open[fromAgent][r.key] == nil {
 		r.sent = now()
-		events = append(events, &opened{*r}, &owed{to: fromServer, line: terminated(r.sentLine)})
+		events = append(events, &opened{*r}, &queued{to: fromServer, line: terminated(r.sentLine)})
 	}
 	seq := s.state.nextSeq(fromAgent)
 	for _, uri := range slices.Sorted(maps.Keys(a.subscribed)) {

@@ -106,7 +106,7 @@ func outcomeOf(e *wire.Envelope) string {
 // outcome has the outcome of a judged request recorded when its answer has been written.
 func (t *turn) outcome(r *request, outcome string) {
 	if r.seq > 0 {
-		t.gate.Ended(r.seq, outcome)
+		t.gate.CloseCall(r.seq, outcome)
 		t.add(&ended{r.seq, outcome})
 	}
 }

@@ -11,7 +11,7 @@ func (s *state) events(yield func(event) bool) {
 			return
 		}
 		for _, i := range q.items {
-			var e event = &owed{side, i.line, i.seq, i.reply}
+			var e event = &queued{side, i.line, i.seq, i.reply}
 			if i.line == nil {
 				e = &passed{side, i.offset, i.n}
 			}

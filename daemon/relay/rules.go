@@ -33,14 +33,14 @@ func (s *Session) shared() bool {
 
 func (t *turn) add(e event) { t.events = append(t.events, e) }
 
-// owe adds a line of the session's own to the output of a side. The session owns line
+// queue adds a line of the session's own to the output of a side. The session owns line
 // afterwards.
-func (t *turn) owe(to wire.Side, line []byte) {
-	t.add(&owed{to: to, line: append(line, '\n'), reply: to == t.side})
+func (t *turn) queue(to wire.Side, line []byte) {
+	t.add(&queued{to: to, line: append(line, '\n'), reply: to == t.side})
 }
 
-// oweJudged adds what the verdict on w forwards to the output of the other side.
-func (t *turn) oweJudged(w *waiting, v gate.Verdict) { t.add(w.through(v)) }
+// queueJudged adds what the verdict on w forwards to the output of the other side.
+func (t *turn) queueJudged(w *waiting, v gate.Verdict) { t.add(w.through(v)) }
 
 // keep returns line in memory that outlasts the turn.
 func (t *turn) keep(line []byte) []byte {
@@ -59,7 +59,7 @@ func (t *turn) forward(line []byte) {
 		t.add(e)
 		return
 	}
-	t.owe(other(t.side), t.keep(line))
+	t.queue(other(t.side), t.keep(line))
 }
 
 // message handles one line that its reader has accepted. An agent's line is copied once,
@@ -107,7 +107,7 @@ func (t *turn) request(line []byte, e *wire.Envelope) {
 		}
 		return
 	}
-	t.gate.Read(t.side, e.Method, 1)
+	t.gate.CountMessages(t.side, e.Method, 1)
 	rule := mcp.Lookup(t.side, e)
 	if rule.Treatment != mcp.Refuse && !mcp.KnownRevision(e, line) {
 		rule = mcp.Rule{Treatment: mcp.Judge, Unknown: true} // its meaning is not known
@@ -117,11 +117,11 @@ func (t *turn) request(line []byte, e *wire.Envelope) {
 		t.refused(line, "a request with this id is open")
 		return
 	case t.noServer != nil && t.side == fromAgent:
-		t.owe(t.side, mcp.RefuseUnread(id, t.noServer.Code, t.noServer.Text))
+		t.queue(t.side, mcp.RefuseUnread(id, t.noServer.Code, t.noServer.Text))
 		return
 	case len(t.state.open[t.side]) >= maxOpen:
 		t.refused(line, "too many open requests")
-		t.owe(t.side, mcp.RefuseUnread(id, mcp.CodeGate, fmt.Sprintf("more than %d requests are open", maxOpen)))
+		t.queue(t.side, mcp.RefuseUnread(id, mcp.CodeGate, fmt.Sprintf("more than %d requests are open", maxOpen)))
 		return
 	}
 	r := request{side: t.side, key: key, id: bytes.Clone(id), method: e.Method, modern: e.Modern, number: t.state.nextSeq(t.side)}
@@ -140,7 +140,7 @@ func (t *turn) request(line []byte, e *wire.Envelope) {
 	case mcp.Refuse:
 		t.refused(line, "a method that "+sideName(t.side)+" may not call: "+e.Method)
 		if t.side == fromAgent || !e.Modern { // in the modern era nobody answers a server
-			t.owe(t.side, mcp.RefuseUnread(id, mcp.CodeUnknownMethod, "Method not found"))
+			t.queue(t.side, mcp.RefuseUnread(id, mcp.CodeUnknownMethod, "Method not found"))
 		}
 	default:
 		r.sent = now()
@@ -162,12 +162,12 @@ func (t *turn) judgeRequest(r *request, line []byte) {
 			r.inspect, r.sentLine = true, v.Line
 		}
 		t.add(&opened{*r})
-		t.oweJudged(w, v)
+		t.queueJudged(w, v)
 	case gate.Ask:
 		t.add(&opened{*r})
 		t.hold(w, v)
 	case gate.Deny:
-		t.owe(t.side, refusal(v, r.id))
+		t.queue(t.side, refusal(v, r.id))
 	default: // it was cancelled: it stays open until the cancellation's turn, and is never forwarded
 		r.cancelled = true
 		t.add(&opened{*r})
@@ -222,7 +222,7 @@ func (t *turn) notification(line []byte, e *wire.Envelope) {
 		t.refused(line, refusal.Reason)
 		return
 	}
-	t.gate.Read(t.side, e.Method, 1)
+	t.gate.CountMessages(t.side, e.Method, 1)
 	rule := mcp.Lookup(t.side, e)
 	if rule.Treatment == mcp.Pass && t.side == fromServer && mcp.Asks(line, e) {
 		rule.Treatment = mcp.Inspect
@@ -234,7 +234,7 @@ func (t *turn) notification(line []byte, e *wire.Envelope) {
 		t.refused(line, "a notification that "+sideName(t.side)+" may not send: "+e.Method)
 	default:
 		if key := keyCancelled(e, line); key != "" {
-			t.note(line, e.Method, rule.Record)
+			t.observeAndRecord(line, e.Method, rule.Record)
 			t.cancel(key, line)
 			return
 		}
@@ -254,7 +254,7 @@ func (t *turn) judgeNotification(line []byte, e *wire.Envelope) {
 	}
 	switch v := t.judgeLine(w); v.Move {
 	case gate.Forward:
-		t.oweJudged(w, v)
+		t.queueJudged(w, v)
 	case gate.Ask:
 		t.hold(w, v)
 	}

@@ -24,9 +24,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// maxOwed is how many bytes of pending output a side may have before the pump of the other
+// maxPendingOutput is how many bytes of pending output a side may have before the pump of the other
 // side pauses. One line may always wait, however long it is.
-const maxOwed = 4 << 20
+const maxPendingOutput = 4 << 20
 
 // Session is one agent's use of one server.
 type Session struct {
@@ -102,7 +102,7 @@ func (s *Session) commit(events ...event) {
 // undeliverable reports whether e adds output to a side that can't be written to any more.
 func (s *Session) undeliverable(e event) bool {
 	switch e := e.(type) {
-	case *owed:
+	case *queued:
 		return s.outputs[e.to].err != nil
 	case *passed:
 		return s.outputs[e.to].err != nil
@@ -157,7 +157,7 @@ func (t *turn) take(l *wire.Line) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	to := other(t.side)
-	for t.state.out[to].size() > maxOwed && t.outputs[to].err == nil && t.ctx.Err() == nil {
+	for t.state.out[to].size() > maxPendingOutput && t.outputs[to].err == nil && t.ctx.Err() == nil {
 		t.changed.Wait()
 	}
 	var err error

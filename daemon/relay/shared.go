@@ -80,7 +80,7 @@ func (m *Shared) join(s *Session) (source, sink, error) {
 	m.changed.L = &m.mu
 	m.ctx, m.cancel = context.WithCancel(s.ctx)
 	context.AfterFunc(s.ctx, func() { m.Gone(errEnded) })
-	context.AfterFunc(m.ctx, func() { s.end(func(e *ending) { e.exited = true }) }) // it no longer serves the session
+	context.AfterFunc(m.ctx, func() { s.updateEnding(func(e *ending) { e.exited = true }) }) // it no longer serves the session
 	return &inbox{shared: m}, m, nil
 }
 
@@ -261,7 +261,7 @@ func (in *inbox) wait(idle bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if idle {
-		s.writeOwed(fromAgent)
+		s.writePendingOutput(fromAgent)
 	}
 	in.idle = idle
 	if idle && s.ending.begun {

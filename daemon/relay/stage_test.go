@@ -168,7 +168,7 @@ func newStage(t testing.TB, how play) *stage {
 	return s
 }
 
-// letGo closes what is kept for the next daemon.
+// closeDescriptor closes what is kept for the next daemon.
 func (s *stage) letGo() {
 	for i, f := range s.kept {
 		if f != nil {
@@ -497,7 +497,7 @@ func (j *playedJudge) setCancels(c chan uint64) {
 	j.cancels = c
 }
 
-func (j *playedJudge) Hear(_ wire.Side, method string, line []byte, _ uint64) {
+func (j *playedJudge) ObserveMessage(_ wire.Side, method string, line []byte, _ uint64) {
 	j.mu.Lock()
 	deaf := j.deaf
 	j.mu.Unlock()
@@ -511,19 +511,19 @@ func (j *playedJudge) Refused(_ context.Context, _ wire.Side, reason string, pre
 	j.observations <- fmt.Sprintf("refused: %s: %s", reason, prefix)
 }
 
-func (j *playedJudge) Outcome(_ context.Context, seq uint64, outcome string) {
+func (j *playedJudge) RecordOutcome(_ context.Context, seq uint64, outcome string) {
 	j.mu.Lock()
 	j.over[seq] = true
 	j.mu.Unlock()
 	j.outcomes <- fmt.Sprintf("call:%d outcome:OUTCOME_%s", j.number(seq), strings.ToUpper(outcome))
 }
 
-func (j *playedJudge) Message(context.Context, wire.Side, string, []byte) {} // it was observed
-func (j *playedJudge) Read(wire.Side, string, uint64)                     {}
+func (j *playedJudge) RecordMessage(context.Context, wire.Side, string, []byte) {} // it was observed
+func (j *playedJudge) CountMessages(wire.Side, string, uint64)                  {}
 
-func (j *playedJudge) Ended(uint64, string) {}
+func (j *playedJudge) CloseCall(uint64, string) {}
 
-func (j *playedJudge) Unanswered(open []gate.Unanswered, more int) {
+func (j *playedJudge) SetUnanswered(open []gate.Unanswered, more int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.silent, j.more = open, more

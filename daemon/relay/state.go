@@ -85,14 +85,14 @@ func newState() *state {
 	}
 }
 
-// damaged returns the error of an event that can't have happened.
-func damaged(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", mapping.ErrDamaged, fmt.Sprintf(format, args...))
+// corruptError returns the error of an event that can't have happened.
+func corruptError(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", mapping.ErrCorrupt, fmt.Sprintf(format, args...))
 }
 
 func (e *consumed) apply(s *state) error {
 	if e.upTo < s.taken[e.side] {
-		return damaged("input was taken up to %d, and then up to %d", s.taken[e.side], e.upTo)
+		return corruptError("input was taken up to %d, and then up to %d", s.taken[e.side], e.upTo)
 	}
 	s.taken[e.side] = e.upTo
 	return nil
@@ -106,7 +106,7 @@ func (e *framed) apply(s *state) error {
 func (e *numbered) apply(s *state) error {
 	side := sideOf(e.seq)
 	if e.seq <= s.seqs[side] {
-		return damaged("line %d came after line %d", e.seq, s.seqs[side])
+		return corruptError("line %d came after line %d", e.seq, s.seqs[side])
 	}
 	s.seqs[side] = e.seq
 	return nil
@@ -128,9 +128,9 @@ func (e *opened) apply(s *state) error {
 	r := e.request
 	switch {
 	case s.open[r.side][r.key] != nil:
-		return damaged("a request was opened twice")
+		return corruptError("a request was opened twice")
 	case len(s.open[r.side]) >= maxOpen:
-		return damaged("more than %d requests are open", maxOpen)
+		return corruptError("more than %d requests are open", maxOpen)
 	}
 	s.open[r.side][r.key] = &r
 	if r.cancelled {
@@ -143,7 +143,7 @@ func (w which) of(s *state) (*request, error) {
 	if r := s.open[w.side][w.key]; r != nil {
 		return r, nil
 	}
-	return nil, damaged("a request that is not open")
+	return nil, corruptError("a request that is not open")
 }
 
 func (e *written) apply(s *state) error {
@@ -190,7 +190,7 @@ func (e *cancelled) apply(s *state) error {
 func (e *held) apply(s *state) error {
 	w := e.waiting
 	if s.waiting[w.seq] != nil || len(s.waiting) >= maxHeld {
-		return damaged("line %d was held twice, or too many are", w.seq)
+		return corruptError("line %d was held twice, or too many are", w.seq)
 	}
 	s.waiting[w.seq] = &w
 	return nil
@@ -198,7 +198,7 @@ func (e *held) apply(s *state) error {
 
 func (e *decided) apply(s *state) error {
 	if s.waiting[e.seq] == nil {
-		return damaged("line %d was decided that was not held", e.seq)
+		return corruptError("line %d was decided that was not held", e.seq)
 	}
 	delete(s.waiting, e.seq)
 	return nil
@@ -207,20 +207,20 @@ func (e *decided) apply(s *state) error {
 func (e *reminded) apply(s *state) error {
 	w := s.waiting[e.seq]
 	if w == nil {
-		return damaged("the agent was told that line %d is held, which it was not", e.seq)
+		return corruptError("the agent was told that line %d is held, which it was not", e.seq)
 	}
 	w.reminders++
 	return nil
 }
 
-func (e *owed) apply(s *state) error {
+func (e *queued) apply(s *state) error {
 	return s.out[e.to].add(item{line: e.line, n: uint64(len(e.line)), seq: e.seq, reply: e.reply})
 }
 func (e *passed) apply(s *state) error { return s.out[e.to].add(item{offset: e.offset, n: e.n}) }
 
 func (e *ended) apply(s *state) error {
 	if len(s.outcomes) >= 2*maxOpen {
-		return damaged("too many outcomes are not on record")
+		return corruptError("too many outcomes are not on record")
 	}
 	s.outcomes[e.seq] = e.outcome
 	return nil
@@ -248,7 +248,7 @@ func (e *began) apply(s *state) error {
 func (e *delivered) apply(s *state) error {
 	q := &s.out[e.to]
 	if len(q.items) > 0 || q.end > 0 {
-		return damaged("what was delivered is said too late")
+		return corruptError("what was delivered is said too late")
 	}
 	q.start, q.end = e.offset, e.offset
 	return nil

@@ -42,7 +42,7 @@ func drawEvent(t *rapid.T, s *state) event {
 		}
 		return &held{waiting{seq: seq, side: side, line: some.Draw(t, "line"), key: key, result: rapid.Bool().Draw(t, "result")}}
 	case 8:
-		return &owed{side, some.Draw(t, "owed"), rapid.Uint64Range(0, 9).Draw(t, "seq"), rapid.Bool().Draw(t, "reply")}
+		return &queued{side, some.Draw(t, "owed"), rapid.Uint64Range(0, 9).Draw(t, "seq"), rapid.Bool().Draw(t, "reply")}
 	case 9:
 		return &passed{side, rapid.Uint64Range(0, 1000).Draw(t, "offset"), rapid.Uint64Range(1, 1000).Draw(t, "n")}
 	case 10:

@@ -59,7 +59,7 @@ func (s *Session) reportUnanswered() {
 	silent, young := s.state.silent(uint64(time.Now().Add(-l.after).UnixMicro()))
 	if len(silent) > 0 || l.reported {
 		open, more := unanswered(silent)
-		s.gate.Unanswered(open, more)
+		s.gate.SetUnanswered(open, more)
 		l.reported = len(silent) > 0
 	}
 	if young || l.reported {

@@ -33,7 +33,7 @@ func TestUnanswered(t *testing.T) {
 	s.unanswered(all)
 	first := s.judge.oldest()
 	s.restart()
-	s.judge.Unanswered(nil, 0) // so that the report comes from the next daemon
+	s.judge.SetUnanswered(nil, 0) // so that the report comes from the next daemon
 	s.unanswered(all)
 	if since := s.judge.oldest(); since != first || time.Since(since) > time.Hour {
 		t.Errorf("the call has no answer since %v; before it was %v", since, first)

@@ -29,7 +29,7 @@ func TestMessageWithinALine(t *testing.T) {
 	s.begin()
 	s.letGo()
 	s.over(fromAgent, fromServer)
-	if err := s.session.Err(); !errors.Is(err, mapping.ErrDamaged) {
+	if err := s.session.Err(); !errors.Is(err, mapping.ErrCorrupt) {
 		t.Errorf("the session has ended with %v", err)
 	}
 }

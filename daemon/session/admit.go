@@ -9,8 +9,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// settle determines which agent and session a new shim belongs to. r.mu must be held.
-func (r *Registry) settle(h *Hello, seen *agent) *Joined {
+// newJoined determines which agent and session a new shim belongs to. r.mu must be held.
+func (r *Registry) newJoined(h *Hello, seen *agent) *Joined {
 	shim, lasts, claims := r.member(*h)
 	if shim.Patience == 0 && shim.Agent != "" && r.patience != nil {
 		shim.Patience = r.patience(shim.Agent)
@@ -26,7 +26,7 @@ func (r *Registry) settle(h *Hello, seen *agent) *Joined {
 func (r *Registry) admit(j *Joined, earlier map[uint64]record.Record, leave func(reason string)) {
 	j.leave = leave
 	r.belong(j)
-	r.serve(j)
+	r.registerAgentOf(j)
 	j.Attachment = r.gate.Attach(r.ctx, j.Shim, earlier)
 	r.joined[j.Shim.Attachment] = j
 	r.notifySession(j, false)

@@ -44,8 +44,8 @@ type run struct {
 // maxServers is how many servers are remembered for a run.
 const maxServers = 256
 
-// know is the source of Known for a shim. It is immutable.
-type know struct {
+// knownSource is the source of Known for a shim. It is immutable.
+type knownSource struct {
 	agent *agent
 	run   *run
 }
@@ -57,7 +57,7 @@ func (r *Registry) Known(attachment string) (Known, bool) {
 	if !ok {
 		return Known{}, false
 	}
-	k := v.(know)
+	k := v.(knownSource)
 	return Known{
 		Executable: k.agent.executable, Cwd: k.agent.cwd, TTY: k.agent.tty, Project: k.agent.project,
 		Calls: k.run.calls.Load(), Since: k.run.since, Servers: *k.run.servers.Load(), Hash: k.agent.program.hash,
@@ -123,7 +123,7 @@ func (r *Registry) belong(j *Joined) {
 		one.servers.Store(&more)
 	}
 	j.run, j.key, j.Shim.Calls = one, key, &one.calls
-	r.known.Store(j.Shim.Attachment, know{j.agent, one})
+	r.known.Store(j.Shim.Attachment, knownSource{j.agent, one})
 }
 
 // leave removes a shim from its run. The run of a wrap is deleted with the wrap, any other run with

@@ -37,7 +37,7 @@ func (r *Registry) Amend(ctx context.Context, wrap Process, id string, files []F
 		return fmt.Errorf("amend session %s: %w", id, err)
 	}
 	if len(files) > 0 {
-		if err := r.note(ctx, s, "amended", filesOf(files)); err != nil {
+		if err := r.recordSession(ctx, s, "amended", filesOf(files)); err != nil {
 			return fmt.Errorf("amend session %s: %w", id, err)
 		}
 	}
@@ -46,7 +46,7 @@ func (r *Registry) Amend(ctx context.Context, wrap Process, id string, files []F
 			continue
 		}
 		r.log.Warn("a server runs past its session", "session", id, "server_id", u.Server, "path", u.Path, "how", u.How)
-		if err := r.note(ctx, s, "ungoverned", fmt.Sprintf("server %q in %s was %s", u.Server, u.Path, u.How)); err != nil {
+		if err := r.recordSession(ctx, s, "ungoverned", fmt.Sprintf("server %q in %s was %s", u.Server, u.Path, u.How)); err != nil {
 			return fmt.Errorf("amend session %s: %w", id, err)
 		}
 	}

@@ -46,7 +46,7 @@ func (r *Registry) Join(ctx context.Context, h Hello, leave func(reason string))
 		r.mu.Unlock()
 		return nil, fmt.Errorf("attachment %s is there already: %w", h.Shim.Attachment, gate.ErrForbidden)
 	}
-	j := r.settle(&h, seen)
+	j := r.newJoined(&h, seen)
 	r.admit(j, nil, leave)
 	r.mu.Unlock()
 	r.recordAttach(ctx, j, "attached")
@@ -96,9 +96,9 @@ func (r *Registry) End(j *Joined, how, why string) {
 	r.notifySession(j, true)
 	delete(r.joined, j.Shim.Attachment)
 	r.leave(j)
-	r.over(j.Shim.Session, j.Shim.Attachment)
+	r.forgetIfEnded(j.Shim.Session, j.Shim.Attachment)
 	if j.Claims != "" {
-		r.over(j.Claims, "")
+		r.forgetIfEnded(j.Claims, "")
 	}
 	r.changed.Broadcast()
 	r.mu.Unlock()

@@ -17,19 +17,19 @@ import (
 // were its descendants until then. If it was killed, nobody could list them in time. Then the
 // daemon remembers the wrap's lifetime, in which everything that it left was started.
 
-// vanish remembers a wrap that has ended, unless it ended in order. r.mu must be held.
-func (r *Registry) vanish(s *Session) {
+// rememberKilledWrap remembers a wrap that has ended, unless it ended in order. r.mu must be held.
+func (r *Registry) rememberKilledWrap(s *Session) {
 	if s.settled || s.Spec.Headless {
 		return
 	}
-	r.remember(store.Gone{
+	r.remember(store.EndedWrap{
 		Session: s.Spec.ID, Agent: s.Spec.Agent, Wrap: s.Wrap, Cgroup: s.cgroup, Ended: proc.Now(), Left: slices.Clone(s.apps),
 	})
 }
 
-// leaves remembers which processes are left by a wrap that is about to end in order. A wrap that is
+// rememberLeftProcesses remembers which processes are left by a wrap that is about to end in order. A wrap that is
 // killed meanwhile counts as vanished.
-func (r *Registry) leaves(id string) {
+func (r *Registry) rememberLeftProcesses(id string) {
 	r.mu.Lock()
 	s := r.sessions[id]
 	r.mu.Unlock()
@@ -56,20 +56,20 @@ func (r *Registry) leaves(id string) {
 	}
 	s.settled = true
 	if left = slices.DeleteFunc(left, func(p Process) bool { return !p.Alive() }); len(left) > 0 {
-		r.remember(store.Gone{Session: id, Agent: s.Spec.Agent, Wrap: s.Wrap, Cgroup: s.cgroup, Left: left})
+		r.remember(store.EndedWrap{Session: id, Agent: s.Spec.Agent, Wrap: s.Wrap, Cgroup: s.cgroup, Left: left})
 	}
 }
 
 // remember stores g in memory and on disk. r.mu must be held.
-func (r *Registry) remember(g store.Gone) {
+func (r *Registry) remember(g store.EndedWrap) {
 	r.gone[g.Session] = g
 	if err := r.store.KeepGone(r.ctx, &g); err != nil {
 		r.log.Error("remember a wrap that is over", "session", g.Session, "err", err)
 	}
 }
 
-// isBack deletes the record of an ended wrap. r.mu must be held.
-func (r *Registry) isBack(id string) {
+// forgetEndedWrap deletes the record of an ended wrap. r.mu must be held.
+func (r *Registry) forgetEndedWrap(id string) {
 	if _, there := r.gone[id]; !there {
 		return
 	}
@@ -82,10 +82,10 @@ func (r *Registry) isBack(id string) {
 // leftBy returns the ended wrap whose agent one of the processes in line belongs to, and that
 // process. If there is no terminal, a process that was started while a killed wrap ran counts as
 // its agent's: a person has a terminal. r.mu must be held.
-func (r *Registry) leftBy(line []Process, terminal bool) (store.Gone, Process, bool) {
+func (r *Registry) leftBy(line []Process, terminal bool) (store.EndedWrap, Process, bool) {
 	for id, g := range r.gone {
 		if g.Ended == 0 && !slices.ContainsFunc(g.Left, Process.Alive) {
-			r.isBack(id) // all its processes have exited
+			r.forgetEndedWrap(id) // all its processes have exited
 			continue
 		}
 		for i, p := range line {
@@ -95,7 +95,7 @@ func (r *Registry) leftBy(line []Process, terminal bool) (store.Gone, Process, b
 			}
 		}
 	}
-	return store.Gone{}, Process{}, false
+	return store.EndedWrap{}, Process{}, false
 }
 
 // Served returns how many shims a session has had, as far as this daemon knows.

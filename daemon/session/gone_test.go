@@ -214,9 +214,9 @@ func TestWhatIsRememberedOfAWrap(t *testing.T) {
 	r.self = -1 // this process has the role of the agent
 	dead, alive, now := Process{PID: 1000050, Start: 5}, us(t), proc.Now()
 	r.mu.Lock()
-	r.remember(store.Gone{Session: anID, Wrap: aWrap, Left: []Process{dead, alive}})
+	r.remember(store.EndedWrap{Session: anID, Wrap: aWrap, Left: []Process{dead, alive}})
 	_, _, known := r.leftBy([]Process{{PID: 50, Start: now}, alive}, true)
-	r.isBack(anID)
+	r.forgetEndedWrap(anID)
 	r.mu.Unlock()
 	if !known {
 		t.Error("it is forgotten when the first of what it left has ended")
@@ -226,7 +226,7 @@ func TestWhatIsRememberedOfAWrap(t *testing.T) {
 	r.mu.Lock()
 	s.apps = []Process{alive}
 	r.mu.Unlock()
-	r.leaves(anID)
+	r.rememberLeftProcesses(anID)
 	r.mu.Lock()
 	if !s.settled || !slices.Contains(r.gone[anID].Left, alive) {
 		t.Errorf("in order: settled %v, %+v", s.settled, r.gone[anID])
@@ -238,14 +238,14 @@ func TestWhatIsRememberedOfAWrap(t *testing.T) {
 		s.Wrap, s.present, s.settled = alive, true, false
 		change()
 		r.mu.Unlock()
-		r.leaves(anID)
+		r.rememberLeftProcesses(anID)
 		r.mu.Lock()
 		if s.settled {
 			t.Errorf("a wrap that %s ended in order", name)
 		}
 	}
 	s.settled, s.apps = false, []Process{alive}
-	r.vanish(s)
+	r.rememberKilledWrap(s)
 	if !slices.Contains(r.gone[anID].Left, alive) {
 		t.Errorf("vanished: %+v", r.gone[anID])
 	}

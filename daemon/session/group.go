@@ -30,7 +30,7 @@ func (r *Registry) EndGroup(ctx context.Context, leader Process) {
 			if signalGroup(leader, 0) == 0 {
 				return
 			}
-			time.Sleep(look)
+			time.Sleep(pollInterval)
 		}
 	}
 }

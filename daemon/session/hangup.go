@@ -21,7 +21,7 @@ const hangUpWithin = 2 * time.Second
 // has closed its session.
 func (r *Registry) hangUp(s *Session) {
 	for over := time.Now().Add(hangUpWithin); s.Wrap.Alive(); {
-		if r.keepsAgent(s) || time.Now().After(over) || !r.pause(look) {
+		if r.keepsAgent(s) || time.Now().After(over) || !r.pause(pollInterval) {
 			return
 		}
 	}

@@ -76,7 +76,7 @@ func TestHangUp(t *testing.T) {
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Skip(err)
 	}
-	rig.HeedHangUps()
+	rig.ResetSIGHUP()
 	for _, closed := range []bool{false, true} {
 		w := newWorld()
 		r := w.registry(t)

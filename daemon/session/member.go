@@ -39,7 +39,7 @@ func (r *Registry) member(h Hello) (shim gate.Shim, lasts, claims string) {
 		lasts = shim.Session
 	}
 	if s := r.above(h.Line); s != nil {
-		return s.takes(shim), lasts, ""
+		return s.inSession(shim), lasts, ""
 	}
 	if s := r.sessions[shim.Session]; s != nil && s.Spec.Outlasting {
 		shim.Agent, shim.Project, shim.Claimed = s.Spec.Agent, s.Spec.Project, true
@@ -136,9 +136,9 @@ func (r *Registry) agentOf(h *Hello, j *Joined) Process {
 
 func (r *Registry) isWindowed(agent string) bool { return r.windowed != nil && r.windowed(agent) }
 
-// serve counts a new shim of a wrap and registers the agent behind it: a process that has used a
+// registerAgentOf counts a new shim of a wrap and registers the agent behind it: a process that has used a
 // session's servers counts as its agent as long as the session lasts. r.mu must be held.
-func (r *Registry) serve(j *Joined) {
+func (r *Registry) registerAgentOf(j *Joined) {
 	s := r.wrapOf(j)
 	if s == nil {
 		return
@@ -149,8 +149,8 @@ func (r *Registry) serve(j *Joined) {
 	}
 }
 
-// takes returns shim as a shim of the session.
-func (s *Session) takes(shim gate.Shim) gate.Shim {
+// inSession returns shim as a shim of the session.
+func (s *Session) inSession(shim gate.Shim) gate.Shim {
 	shim.Session, shim.Agent, shim.Project, shim.Limit = s.Spec.ID, s.Spec.Agent, s.Spec.Project, s.Spec.Profile
 	return shim
 }

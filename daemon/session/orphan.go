@@ -18,8 +18,8 @@ func retry(since time.Time) time.Duration {
 	return time.Second
 }
 
-// comeBack is how long a wrap may look for the next daemon, with some margin.
-const comeBack = 20 * time.Second
+// reconnectGracePeriod is how long a wrap may look for the next daemon, with some margin.
+const reconnectGracePeriod = 20 * time.Second
 
 // leaveToWrap waits while the wrap of a recovered session runs and may come back. For a session
 // with files to restore, the files' locks show the same. A session without files has no lock, and
@@ -29,7 +29,7 @@ func (r *Registry) leaveToWrap(s *Session) bool {
 	if !s.Spec.Keep && len(s.Spec.Files) > 0 {
 		return true
 	}
-	for since := time.Now(); s.Wrap.Alive() && time.Since(since) < comeBack; {
+	for since := time.Now(); s.Wrap.Alive() && time.Since(since) < reconnectGracePeriod; {
 		r.mu.Lock()
 		taken := r.sessions[s.Spec.ID] != s
 		r.mu.Unlock()
@@ -87,7 +87,7 @@ func (r *Registry) restore(s *Session) (done bool, problem string) {
 			done = false // its wrap lives, or another has started: not a problem yet
 		case report != "":
 			r.log.Warn("restored after a wrap that ended early", "session", s.Spec.ID, "path", f.Path, "report", report)
-			if err := r.note(context.WithoutCancel(r.ctx), s, "restored", f.Path+": "+report); err != nil {
+			if err := r.recordSession(context.WithoutCancel(r.ctx), s, "restored", f.Path+": "+report); err != nil {
 				r.log.Error("record the restore", "session", s.Spec.ID, "err", err)
 			}
 		}
@@ -104,7 +104,7 @@ func (r *Registry) forget(s *Session) {
 	}
 	delete(r.sessions, s.Spec.ID)
 	if _, known := r.gone[s.Spec.ID]; !known {
-		r.vanish(s)
+		r.rememberKilledWrap(s)
 	}
 	r.endRun(s.Spec.ID)
 	for _, j := range r.drains(s.Spec.ID) { // of a previous daemon, which ended with the wrap
@@ -113,16 +113,16 @@ func (r *Registry) forget(s *Session) {
 	if err := r.store.DeleteSession(r.ctx, s.Spec.ID); err != nil {
 		r.log.Error("forget session", "session", s.Spec.ID, "err", err)
 	}
-	if err := r.note(context.WithoutCancel(r.ctx), s, "closed", ""); err != nil {
+	if err := r.recordSession(context.WithoutCancel(r.ctx), s, "closed", ""); err != nil {
 		r.log.Error("record the end of a session", "session", s.Spec.ID, "err", err)
 	}
-	r.over(s.Spec.ID, "")
+	r.forgetIfEnded(s.Spec.ID, "")
 	r.changed.Broadcast()
 }
 
-// over frees what is remembered of a session once it is closed and its last shim has left, in
+// forgetIfEnded frees what is remembered of a session once it is closed and its last shim has left, in
 // either order, or of a shim without a session. r.mu must be held.
-func (r *Registry) over(session, attachment string) {
+func (r *Registry) forgetIfEnded(session, attachment string) {
 	if session == "" || r.sessions[session] == nil && len(r.of(session)) == 0 {
 		r.forgets(session, attachment)
 	}

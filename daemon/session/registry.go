@@ -48,7 +48,7 @@ type Registry struct {
 	sessions map[string]*Session
 	joined   map[string]*Joined
 	runs     map[string]*run
-	gone     map[string]store.Gone // ended wraps, by session
+	gone     map[string]store.EndedWrap // ended wraps, by session
 	closing  bool
 }
 
@@ -83,7 +83,7 @@ func New(o Options) (*Registry, error) {
 	r := &Registry{
 		gate: o.Gate, recorder: o.Recorder, store: o.Store, restorer: o.Restorer, log: o.Logger,
 		earlier: o.Earlier, withdraw: o.Withdraw, forgets: o.Forget, covers: o.Protected, patience: o.Patience, windowed: o.Windowed, ctx: ctx, cancel: cancel,
-		sessions: map[string]*Session{}, joined: map[string]*Joined{}, runs: map[string]*run{}, gone: map[string]store.Gone{}, programs: newPrograms(ctx),
+		sessions: map[string]*Session{}, joined: map[string]*Joined{}, runs: map[string]*run{}, gone: map[string]store.EndedWrap{}, programs: newPrograms(ctx),
 		refresh: make(chan struct{}, 1), self: int32(os.Getpid()),
 	}
 	r.changed.L = &r.mu
@@ -108,7 +108,7 @@ func New(o Options) (*Registry, error) {
 		r.sessions[s.Spec.ID] = s
 		s.cgroup, _ = proc.Cgroup(s.Wrap.PID)
 		if !s.Wrap.Alive() {
-			r.vanish(s)
+			r.rememberKilledWrap(s)
 		}
 		r.wait.Go(func() {
 			if r.leaveToWrap(s) {
@@ -217,8 +217,8 @@ func (r *Registry) Close() {
 	r.programs.close()
 }
 
-// look is the interval at which a process is polled.
-const look = 50 * time.Millisecond
+// pollInterval is the interval at which a process is polled.
+const pollInterval = 50 * time.Millisecond
 
 // pause waits for d. It returns false if the registry was closed meanwhile.
 func (r *Registry) pause(d time.Duration) bool {

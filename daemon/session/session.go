@@ -21,8 +21,8 @@ import (
 // drainLimit is how long a session's shims may take to leave.
 const drainLimit = 10 * time.Second
 
-// Reattach is how long a peer that lost the daemon may take to come back.
-const Reattach = 15 * time.Second
+// ReattachGracePeriod is how long a peer that lost the daemon may take to come back.
+const ReattachGracePeriod = 15 * time.Second
 
 // Process identifies a process even if its pid is reused.
 type Process = proc.Process
@@ -59,9 +59,9 @@ type Store interface {
 	PutSession(context.Context, *store.Session) error
 	DeleteSession(ctx context.Context, id string) error
 	Sessions(context.Context) ([]store.Session, error)
-	KeepGone(context.Context, *store.Gone) error
+	KeepGone(context.Context, *store.EndedWrap) error
 	DropGone(ctx context.Context, session string) error
-	Gone(context.Context) ([]store.Gone, error)
+	Gone(context.Context) ([]store.EndedWrap, error)
 }
 
 // Event reports that a shim of a session attached or left.
@@ -130,7 +130,7 @@ func (r *Registry) Open(ctx context.Context, wrap Process, spec Spec) (*Session,
 	}
 	s.present = true
 	r.sessions[spec.ID] = s
-	r.isBack(spec.ID)
+	r.forgetEndedWrap(spec.ID)
 	verdict := "opened"
 	if again {
 		verdict = "reopened"
@@ -138,11 +138,11 @@ func (r *Registry) Open(ctx context.Context, wrap Process, spec Spec) (*Session,
 		n := len(r.of(spec.ID))
 		s.events <- Event{Gone: n == 0, Attached: n}
 	}
-	if err := r.note(ctx, s, verdict, s.opening()); err != nil {
+	if err := r.recordSession(ctx, s, verdict, s.opening()); err != nil {
 		// Leave will not be called for a session that was not opened, but what an earlier stream of
 		// it rewrote must be restored.
 		s.present = false
-		r.vanish(s)
+		r.rememberKilledWrap(s)
 		close(s.ended)
 		r.wait.Go(func() { r.adopt(s) })
 		return nil, fmt.Errorf("open session %s: %w", spec.ID, err)
@@ -174,8 +174,8 @@ func (r *Registry) save(ctx context.Context, s *Session) error {
 	})
 }
 
-// note records what happened to a session.
-func (r *Registry) note(ctx context.Context, s *Session, verdict, reason string) error {
+// recordSession records what happened to a session.
+func (r *Registry) recordSession(ctx context.Context, s *Session, verdict, reason string) error {
 	return r.recorder.Record(ctx, &record.Record{
 		Kind: record.KindSession, Session: s.Spec.ID, Agent: s.Spec.Agent, Verdict: verdict, Reason: reason,
 		Profile: string(r.gate.InForce(s.Spec.Profile)),
@@ -199,9 +199,9 @@ func (r *Registry) Drain(ctx context.Context, id string, byWrap bool) (drained, 
 
 	ctx, cancel := context.WithTimeout(ctx, drainLimit)
 	defer cancel()
-	remaining = r.until(ctx, func() int { return len(r.drains(id)) })
+	remaining = r.waitForZero(ctx, func() int { return len(r.drains(id)) })
 	if byWrap {
-		r.leaves(id)
+		r.rememberLeftProcesses(id)
 	}
 	return max(0, len(mine)-remaining), remaining, nil
 }
@@ -234,8 +234,8 @@ func (r *Registry) drains(session string) []*Joined {
 	return slices.DeleteFunc(r.of(session), func(j *Joined) bool { return j.Claims == session && j.Lasts != "" })
 }
 
-// until waits until count returns zero or ctx ends, and returns the count.
-func (r *Registry) until(ctx context.Context, count func() int) int {
+// waitForZero waits until count returns zero or ctx ends, and returns the count.
+func (r *Registry) waitForZero(ctx context.Context, count func() int) int {
 	stop := context.AfterFunc(ctx, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -269,7 +269,7 @@ func (r *Registry) Leave(s *Session) {
 	s.present = false
 	closing := r.closing
 	if r.sessions[s.Spec.ID] == s && !closing {
-		r.vanish(s)
+		r.rememberKilledWrap(s)
 	}
 	for _, j := range r.drains(s.Spec.ID) {
 		if !closing { // a daemon that stops leaves the shims to the next one

@@ -24,7 +24,7 @@ import (
 type world struct {
 	mu       sync.Mutex
 	saved    map[string]store.Session
-	gone     map[string]store.Gone
+	gone     map[string]store.EndedWrap
 	held     bool  // the lock of every file is held
 	broken   error // the error of Restore
 	restored []string
@@ -34,7 +34,7 @@ type world struct {
 }
 
 func newWorld() *world {
-	return &world{saved: map[string]store.Session{}, gone: map[string]store.Gone{}}
+	return &world{saved: map[string]store.Session{}, gone: map[string]store.EndedWrap{}}
 }
 
 func (w *world) set(change func()) {
@@ -63,7 +63,7 @@ func (w *world) Sessions(context.Context) ([]store.Session, error) {
 	return all, nil
 }
 
-func (w *world) KeepGone(_ context.Context, g *store.Gone) error {
+func (w *world) KeepGone(_ context.Context, g *store.EndedWrap) error {
 	w.set(func() { w.gone[g.Session] = *g })
 	return nil
 }
@@ -73,7 +73,7 @@ func (w *world) DropGone(_ context.Context, session string) error {
 	return nil
 }
 
-func (w *world) Gone(context.Context) ([]store.Gone, error) {
+func (w *world) Gone(context.Context) ([]store.EndedWrap, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Collect(maps.Values(w.gone)), nil

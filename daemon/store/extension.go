@@ -45,7 +45,7 @@ func (db *DB) DropExtension(ctx context.Context, name string, purge bool) error 
 // CountMemory returns the number of records in an extension's memory.
 func (db *DB) CountMemory(ctx context.Context, extension string) (n int, err error) {
 	err = db.sql.QueryRowContext(ctx, `SELECT count(*) FROM extension_memory WHERE extension = ?`, extension).Scan(&n)
-	return n, while("read the memory of extension "+extension, err)
+	return n, wrapError("read the memory of extension "+extension, err)
 }
 
 // Extensions returns all extensions, sorted by name.
@@ -69,7 +69,7 @@ func (db *DB) ExtensionValues(ctx context.Context, extension string) (map[string
 // than most keys.
 func (db *DB) SetExtensionValue(ctx context.Context, extension, key, value string, most int) error {
 	ctx = context.WithoutCancel(ctx)
-	return while("configure extension "+extension, db.together(ctx, func(tx *sql.Tx) error {
+	return wrapError("configure extension "+extension, db.inTransaction(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT OR REPLACE INTO extension_values (extension, key, value) VALUES (?, ?, ?)`, extension, key, value)
 		if err != nil {
 			return err
@@ -102,10 +102,10 @@ type MemoryBounds struct {
 func (db *DB) AppendMemory(ctx context.Context, extension string, m *Memory, bounds MemoryBounds) error {
 	tags, err := json.Marshal(m.Tags)
 	if err != nil {
-		return while("write the memory of extension "+extension, err)
+		return wrapError("write the memory of extension "+extension, err)
 	}
 	ctx = context.WithoutCancel(ctx)
-	return while("write the memory of extension "+extension, db.together(ctx, func(tx *sql.Tx) error {
+	return wrapError("write the memory of extension "+extension, db.inTransaction(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO extension_memory (extension, written, content, tags, meta, size) VALUES (?, ?, ?, ?, ?, ?)`,
 			extension, m.Written.UnixMilli(), m.Content, string(tags), string(m.Meta), len(m.Content)+len(tags)+len(m.Meta))
 		for err == nil {

@@ -2,8 +2,8 @@ package store
 
 import "context"
 
-// Gone is an ended wrap of whose agent processes may be left.
-type Gone struct {
+// EndedWrap is an ended wrap of whose agent processes may be left.
+type EndedWrap struct {
 	Session string
 	Agent   string // agent type
 	Wrap    Process
@@ -12,7 +12,7 @@ type Gone struct {
 	Left    []Process // processes of the agent when last observed
 }
 
-var gone = newTable("gone", func(g *Gone) []column {
+var gone = newTable("gone", func(g *EndedWrap) []column {
 	boot, _ := Boot() // of everything that is written or read
 	return []column{
 		{"session", &g.Session}, {"agent", &g.Agent}, {"pid", &g.Wrap.PID}, {"started", bits(&g.Wrap.Start)},
@@ -23,7 +23,7 @@ var gone = newTable("gone", func(g *Gone) []column {
 // KeepGone stores g and replaces an entry of the same session. All entries of this boot
 // are kept: otherwise an agent could open wraps and kill them to have an older one
 // forgotten.
-func (db *DB) KeepGone(ctx context.Context, g *Gone) error {
+func (db *DB) KeepGone(ctx context.Context, g *EndedWrap) error {
 	boot, _ := Boot()
 	return db.exec(ctx, "keep what a wrap left", gone.replace(g), write(`DELETE FROM gone WHERE boot <> ?`, boot))
 }
@@ -35,7 +35,7 @@ func (db *DB) DropGone(ctx context.Context, session string) error {
 
 // Gone returns the wraps of this boot that were kept. After another boot none of their
 // processes is left.
-func (db *DB) Gone(ctx context.Context) ([]Gone, error) {
+func (db *DB) Gone(ctx context.Context) ([]EndedWrap, error) {
 	boot, _ := Boot()
 	return gone.all(ctx, db, "read what wraps left", "WHERE boot = ? ORDER BY rowid", boot)
 }

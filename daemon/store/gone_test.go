@@ -11,9 +11,9 @@ import (
 func TestGone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
 	db := open(t, path)
-	a := Gone{Session: "a", Agent: "cursor", Wrap: Process{PID: 7, Start: 1 << 60}, Cgroup: "/a", Ended: 99, Left: []Process{{PID: 8, Start: 9}}}
-	b := Gone{Session: "b", Agent: "codex", Wrap: Process{PID: 9, Start: 3}}
-	for _, g := range []Gone{a, b} {
+	a := EndedWrap{Session: "a", Agent: "cursor", Wrap: Process{PID: 7, Start: 1 << 60}, Cgroup: "/a", Ended: 99, Left: []Process{{PID: 8, Start: 9}}}
+	b := EndedWrap{Session: "b", Agent: "codex", Wrap: Process{PID: 9, Start: 3}}
+	for _, g := range []EndedWrap{a, b} {
 		if err := db.KeepGone(ctx, &g); err != nil {
 			t.Fatal(err)
 		}
@@ -21,7 +21,7 @@ func TestGone(t *testing.T) {
 	closeDB(t, db)
 	db = open(t, path)
 	got, err := db.Gone(ctx)
-	if diff := cmp.Diff([]Gone{a, b}, got); diff != "" || err != nil {
+	if diff := cmp.Diff([]EndedWrap{a, b}, got); diff != "" || err != nil {
 		t.Errorf("%v\n%s", err, diff)
 	}
 	if err := db.DropGone(ctx, "a"); err != nil {
@@ -38,7 +38,7 @@ func TestGone(t *testing.T) {
 // However many wraps an agent opens and kills, the first one is still known.
 func TestGoneAreNotCrowdedOut(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "state.db"))
-	first := Gone{Session: "first", Agent: "codex", Wrap: Process{PID: 7, Start: 1}, Ended: 9}
+	first := EndedWrap{Session: "first", Agent: "codex", Wrap: Process{PID: 7, Start: 1}, Ended: 9}
 	if err := db.KeepGone(ctx, &first); err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestGoneAreNotCrowdedOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := db.KeepGone(ctx, &Gone{Session: "last", Agent: "codex", Wrap: Process{PID: 8, Start: 1}, Ended: 9}); err != nil {
+	if err := db.KeepGone(ctx, &EndedWrap{Session: "last", Agent: "codex", Wrap: Process{PID: 8, Start: 1}, Ended: 9}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := db.Gone(ctx)

@@ -89,7 +89,7 @@ func (x *Index) Blocks(log string) ([]record.Block, error) {
 		return nil, x.exec(ctx, doing, write("DELETE FROM postings"), write("DELETE FROM blocks"), write("INSERT OR REPLACE INTO log VALUES (1, ?)", log))
 	}
 	if err != nil {
-		return nil, while(doing, err)
+		return nil, wrapError(doing, err)
 	}
 	return blocks.all(ctx, x.DB, doing, "ORDER BY segment, start")
 }
@@ -97,7 +97,7 @@ func (x *Index) Blocks(log string) ([]record.Block, error) {
 // Add adds one block.
 func (x *Index) Add(b record.Block, postings []record.Posting) error {
 	ctx := context.Background()
-	return while("add to the index of the audit log", x.together(ctx, func(tx *sql.Tx) error {
+	return wrapError("add to the index of the audit log", x.inTransaction(ctx, func(tx *sql.Tx) error {
 		if _, err := blocks.insert(&b).run(ctx, tx); err != nil {
 			return err
 		}

@@ -233,7 +233,7 @@ var migrations = []string{
 // migrate brings the file to the version after the last step, or does not change it. Step
 // i converts version i to the next one.
 func (db *DB) migrate(ctx context.Context, steps []string) error {
-	return db.together(ctx, func(tx *sql.Tx) error {
+	return db.inTransaction(ctx, func(tx *sql.Tx) error {
 		var version int
 		if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
 			return err

@@ -76,14 +76,14 @@ func (db *DB) Listings(ctx context.Context) ([]Listing, error) {
 	return all, err
 }
 
-// KeepStanding stores the digest of the policy set that is in force.
-func (db *DB) KeepStanding(ctx context.Context, digest string) error {
+// PutActiveSet stores the digest of the policy set that is in force.
+func (db *DB) PutActiveSet(ctx context.Context, digest string) error {
 	return db.exec(ctx, "keep which set is in force", write(`INSERT OR REPLACE INTO standing (one, digest) VALUES (1, ?)`, digest))
 }
 
-// Standing returns the digest of the policy set that was last in force; empty if there
+// ActiveSet returns the digest of the policy set that was last in force; empty if there
 // was none.
-func (db *DB) Standing(ctx context.Context) (digest string, err error) {
+func (db *DB) ActiveSet(ctx context.Context) (digest string, err error) {
 	err = db.each(ctx, "read which set was in force", func(scan func(...any) error) error { return scan(&digest) }, `SELECT digest FROM standing`)
 	return digest, err
 }

@@ -63,11 +63,11 @@ func TestStanding(t *testing.T) {
 	db := open(t, path)
 	for _, want := range []string{"", "one", "two"} {
 		if want != "" {
-			if err := db.KeepStanding(ctx, want); err != nil {
+			if err := db.PutActiveSet(ctx, want); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if got, err := db.Standing(ctx); err != nil || got != want {
+		if got, err := db.ActiveSet(ctx); err != nil || got != want {
 			t.Errorf("got %q, %v, want %q", got, err, want)
 		}
 	}

@@ -133,7 +133,7 @@ func source(path string, pragmas ...string) string {
 // Close closes the file.
 func (db *DB) Close() error {
 	// Closing empties the write-ahead log, unless another program reads.
-	return while("close state", db.sql.Close())
+	return wrapError("close state", db.sql.Close())
 }
 
 // empty empties the write-ahead log if something was erased. If that fails, because

@@ -67,7 +67,7 @@ func (t *table[T]) one(ctx context.Context, db *DB, doing, rest string, args ...
 	found := false
 	err = t.each(ctx, db, doing, func(r T) { row, found = r, true }, rest, args...)
 	if err == nil && !found {
-		err = while(doing, gate.ErrNotFound)
+		err = wrapError(doing, gate.ErrNotFound)
 	}
 	return row, err
 }
@@ -149,9 +149,9 @@ func (db *DB) add(ctx context.Context, doing string, all ...statement) (id int64
 	ctx = context.WithoutCancel(ctx)
 	if len(all) == 1 {
 		id, err = all[0].run(ctx, db.sql)
-		return id, while(doing, err)
+		return id, wrapError(doing, err)
 	}
-	err = db.together(ctx, func(tx *sql.Tx) error {
+	err = db.inTransaction(ctx, func(tx *sql.Tx) error {
 		for i, s := range all {
 			n, err := s.run(ctx, tx)
 			if err != nil {
@@ -163,11 +163,11 @@ func (db *DB) add(ctx context.Context, doing string, all ...statement) (id int64
 		}
 		return nil
 	})
-	return id, while(doing, err)
+	return id, wrapError(doing, err)
 }
 
-// together runs do in one transaction.
-func (db *DB) together(ctx context.Context, do func(*sql.Tx) error) error {
+// inTransaction runs do in one transaction.
+func (db *DB) inTransaction(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := db.sql.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -184,19 +184,19 @@ func (db *DB) together(ctx context.Context, do func(*sql.Tx) error) error {
 func (db *DB) each(ctx context.Context, doing string, see func(scan func(...any) error) error, query string, args ...any) error {
 	rows, err := db.sql.QueryContext(ctx, query, args...)
 	if err != nil {
-		return while(doing, err)
+		return wrapError(doing, err)
 	}
 	defer rows.Close() // its error is that of the last row
 	for rows.Next() {
 		if err := see(rows.Scan); err != nil {
-			return while(doing, err)
+			return wrapError(doing, err)
 		}
 	}
-	return while(doing, rows.Err())
+	return wrapError(doing, rows.Err())
 }
 
-// while adds to an error what was being done; nil stays nil.
-func while(doing string, err error) error {
+// wrapError adds to an error what was being done; nil stays nil.
+func wrapError(doing string, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -96,7 +96,7 @@ func (p *Process[T]) nextLife() int {
 	defer p.mu.Unlock()
 	p.lives++
 	select {
-	case <-p.again:
+	case <-p.restartRequests:
 	default:
 	}
 	return p.lives
@@ -161,7 +161,7 @@ func (p *Process[T]) attend(ctx context.Context, b *budget, c program, l *life[T
 			p.settle(b)
 		case <-ctx.Done():
 			return ending{}
-		case <-p.again:
+		case <-p.restartRequests:
 			return ending{asked: true}
 		case <-c.Done():
 			return ending{err: errExited}

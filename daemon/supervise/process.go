@@ -36,9 +36,9 @@ func (p *Process[T]) Run(ctx context.Context) error {
 			p.count()
 			continue
 		case p.options.Policy.Restarts == 0:
-			return p.over(end)
+			return p.finishSingleLife(end)
 		}
-		if !p.rest(ctx, &b, end) {
+		if !p.waitForRestart(ctx, &b, end) {
 			p.set(Status{State: Stopped, Err: end.err})
 			return nil
 		}
@@ -52,8 +52,8 @@ func (p *Process[T]) leave() {
 	p.left = true
 }
 
-// over sets the final status of a process with a single life and returns its error.
-func (p *Process[T]) over(end ending) error {
+// finishSingleLife sets the final status of a process with a single life and returns its error.
+func (p *Process[T]) finishSingleLife(end ending) error {
 	if end.clean {
 		p.set(Status{State: Stopped})
 		return nil
@@ -62,9 +62,9 @@ func (p *Process[T]) over(end ending) error {
 	return end.err
 }
 
-// rest waits until the program may be restarted: for a delay if the budget allows, or until Restart
+// waitForRestart waits until the program may be restarted: for a delay if the budget allows, or until Restart
 // is called. It returns false if ctx has ended.
-func (p *Process[T]) rest(ctx context.Context, b *budget, end ending) bool {
+func (p *Process[T]) waitForRestart(ctx context.Context, b *budget, end ending) bool {
 	delay, ok := b.spend()
 	if isPermanent(end.err) {
 		ok = false
@@ -85,7 +85,7 @@ func (p *Process[T]) rest(ctx context.Context, b *budget, end ending) bool {
 		return false
 	case <-due:
 		return true
-	case <-p.again:
+	case <-p.restartRequests:
 		b.used = 0
 		p.set(Status{State: Starting, Err: end.err, Budget: b.left()})
 		return true
@@ -100,7 +100,7 @@ func (p *Process[T]) Restart(ctx context.Context) error {
 	before, begun := p.status, p.lives
 	if !p.left {
 		select {
-		case p.again <- struct{}{}: // removed by nextLife
+		case p.restartRequests <- struct{}{}: // removed by nextLife
 		default:
 		}
 	}

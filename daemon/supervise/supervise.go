@@ -103,10 +103,10 @@ type Options[T any] struct {
 
 // Process is a program that is kept running. Its methods are safe for concurrent use.
 type Process[T any] struct {
-	options Options[T]
-	start   func(child.Spec) (program, error)
-	tail    *Tail
-	again   chan struct{} // has an item when a restart was requested
+	options         Options[T]
+	start           func(child.Spec) (program, error)
+	tail            *Tail
+	restartRequests chan struct{} // has an item when a restart was requested
 
 	mu      sync.Mutex // guards the fields below
 	status  Status
@@ -144,12 +144,12 @@ func New[T any](o Options[T]) *Process[T] {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Process[T]{
-		options: o,
-		start:   func(s child.Spec) (program, error) { return child.Start(s) },
-		tail:    newTail(),
-		again:   make(chan struct{}, 1),
-		status:  Status{Since: time.Now(), Budget: o.Policy.Restarts},
-		changed: make(chan struct{}),
+		options:         o,
+		start:           func(s child.Spec) (program, error) { return child.Start(s) },
+		tail:            newTail(),
+		restartRequests: make(chan struct{}, 1),
+		status:          Status{Since: time.Now(), Budget: o.Policy.Restarts},
+		changed:         make(chan struct{}),
 	}
 }
 

@@ -59,7 +59,7 @@ func TestWhatAnAgreementCovers(t *testing.T) {
 
 // PATH leads to a program only from a bare name, and only if nobody else can replace the program.
 func TestWhatPATHLeadsTo(t *testing.T) {
-	v := &sight{}
+	v := &launchExamination{}
 	for _, test := range []struct {
 		name        string
 		word        string

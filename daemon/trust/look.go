@@ -20,8 +20,8 @@ const (
 	maxHops      = 4 // from a script to its interpreter, or from a program to the one that it starts
 )
 
-// sight is the examination of one launch.
-type sight struct {
+// launchExamination is the examination of one launch.
+type launchExamination struct {
 	launch  Launch
 	hash    *hasher
 	root    string // of the project
@@ -32,7 +32,7 @@ type sight struct {
 
 // look examines a launch, and reports whether it belongs to a project.
 func (b *Book) look(l Launch) (Start, bool) {
-	v := &sight{launch: l, hash: &b.files}
+	v := &launchExamination{launch: l, hash: &b.files}
 	v.root, v.planted = b.project(l)
 	v.start = Start{Server: l.Server, Project: text(v.root), From: l.From, Command: l.Command, Sets: sorted(l.Sets)}
 	if l.Program == "" {
@@ -57,7 +57,7 @@ func sorted(names []string) []string {
 }
 
 // program examines one program of a command line, and what that program runs.
-func (v *sight) program(words []string, path string, hops int) {
+func (v *launchExamination) program(words []string, path string, hops int) {
 	name := words[0]
 	found := v.found(name, path)
 	v.add(Program, path, found)
@@ -76,13 +76,13 @@ func (v *sight) program(words []string, path string, hops int) {
 }
 
 // inside reports whether path, or the file that it links to, comes with the project.
-func (v *sight) inside(path string) bool {
+func (v *launchExamination) inside(path string) bool {
 	return v.planted && (within(v.root, path) || within(v.root, realPath(path)))
 }
 
 // shebang examines the interpreter of a script. of reports whether the script has Found set; see
 // [File].
-func (v *sight) shebang(path string, hops int, of bool) {
+func (v *launchExamination) shebang(path string, hops int, of bool) {
 	words := firstLine(path)
 	if len(words) == 0 {
 		return
@@ -149,7 +149,7 @@ func head(path string) string {
 }
 
 // arguments examines the files that the arguments of a program name.
-func (v *sight) arguments(words []string, path string, hops int) {
+func (v *launchExamination) arguments(words []string, path string, hops int) {
 	if rest := behindEnv(words); rest != nil {
 		v.next(rest, hops)
 		return
@@ -169,7 +169,7 @@ func (v *sight) arguments(words []string, path string, hops int) {
 }
 
 // next examines a program that another one starts by name.
-func (v *sight) next(words []string, hops int) {
+func (v *launchExamination) next(words []string, hops int) {
 	if hops == maxHops {
 		v.gap("%s starts what was not looked at", words[0])
 		return
@@ -183,7 +183,7 @@ func (v *sight) next(words []string, hops int) {
 }
 
 // argument examines the file that an argument names, if it is code.
-func (v *sight) argument(arg string, script bool) {
+func (v *launchExamination) argument(arg string, script bool) {
 	named := arg
 	if !script && strings.HasPrefix(named, "-") {
 		_, value, ok := strings.Cut(named, "=")
@@ -225,7 +225,7 @@ func (v *sight) argument(arg string, script bool) {
 }
 
 // add adds a file, once.
-func (v *sight) add(role Role, path string, found bool) {
+func (v *launchExamination) add(role Role, path string, found bool) {
 	if slices.ContainsFunc(v.start.Files, func(f File) bool { return f.at == path }) {
 		return
 	}
@@ -238,7 +238,7 @@ func (v *sight) add(role Role, path string, found bool) {
 
 // digest computes the digest of a file. A file that can't be read has none and can be accepted
 // without: either it can't be run, or the person knows why.
-func (v *sight) digest(f *File) {
+func (v *launchExamination) digest(f *File) {
 	sum, err := v.hash.sum(f.at)
 	if err != nil {
 		v.gap("%s could not be read: %v", f.Path, err)
@@ -247,7 +247,7 @@ func (v *sight) digest(f *File) {
 }
 
 // variables examines the environment.
-func (v *sight) variables() {
+func (v *launchExamination) variables() {
 	for _, entry := range v.launch.Env {
 		name, value, _ := strings.Cut(entry, "=")
 		does, known := loaders[name]
@@ -268,11 +268,11 @@ func (v *sight) variables() {
 	slices.SortFunc(v.start.Loaders, func(a, b Loader) int { return strings.Compare(a.Name, b.Name) })
 }
 
-func (v *sight) alarm(format string, args ...any) {
+func (v *launchExamination) alarm(format string, args ...any) {
 	v.start.Alarms = addOnce(v.start.Alarms, text(fmt.Sprintf(format, args...)))
 }
 
-func (v *sight) gap(format string, args ...any) {
+func (v *launchExamination) gap(format string, args ...any) {
 	v.start.Gaps = addOnce(v.start.Gaps, text(fmt.Sprintf(format, args...)))
 }
 

@@ -27,7 +27,7 @@ func (b *Book) project(l Launch) (root string, planted bool) {
 
 // found reports whether name is a bare name that PATH resolves to path, and neither the project nor
 // another user can write path.
-func (v *sight) found(name, path string) bool {
+func (v *launchExamination) found(name, path string) bool {
 	return !strings.Contains(name, "/") && !v.inside(path) && othersKeepOut(realPath(path)) && othersKeepOut(filepath.Dir(realPath(path)))
 }
 

@@ -11,7 +11,7 @@ import (
 
 // runner examines the arguments of a program that runs other code. It returns the index of the
 // argument that names the script, or -1 if none names a file.
-type runner func(v *sight, args []string) int
+type runner func(v *launchExamination, args []string) int
 
 // runners are listed with the names of their programs, without a version at the end.
 var runners = []struct {
@@ -97,7 +97,7 @@ type script struct {
 	skipped string // words that may precede the script
 }
 
-func (s script) find(v *sight, args []string) int {
+func (s script) find(v *launchExamination, args []string) int {
 	for i := 0; i < len(args); i++ {
 		word, next := args[i], -1
 		if i+1 < len(args) {
@@ -133,7 +133,7 @@ func (s script) find(v *sight, args []string) int {
 
 // module looks for a module in the server's working directory, which comes before installed
 // modules.
-func (v *sight) module(name string) {
+func (v *launchExamination) module(name string) {
 	v.gap("which file the module %s is was not looked at", name)
 	path := filepath.Join(v.launch.Cwd, strings.ReplaceAll(name, ".", "/"))
 	for _, path := range []string{path + ".py", path + "/__init__.py", path + "/__main__.py"} {
@@ -157,7 +157,7 @@ type fetcher struct {
 // pinned matches a package name with one exact version or a digest.
 var pinned = regexp.MustCompile(`(?:@v?|==)\d+\.\d+(?:\.\d+)?[\w.+-]*$|@sha256:[0-9a-f]{64}$|@[0-9a-f]{40}$`)
 
-func (f fetcher) find(v *sight, args []string) int {
+func (f fetcher) find(v *launchExamination, args []string) int {
 	for path := range v.upwards(strings.Fields(f.reads)...) {
 		v.add(Argument, path, false)
 		v.in = true
@@ -192,7 +192,7 @@ func (f fetcher) find(v *sight, args []string) int {
 
 // fetched reports a package that is fetched when the server starts, or a folder that is run like
 // one.
-func (v *sight) fetched(name string) {
+func (v *launchExamination) fetched(name string) {
 	switch {
 	case strings.HasPrefix(name, ".") || filepath.IsAbs(name):
 		v.gap("what is in the folder %s was not looked at", name)
@@ -205,7 +205,7 @@ func (v *sight) fetched(name string) {
 }
 
 // packageScripts examines package.json, which tells a package manager what to run.
-func (v *sight) packageScripts() {
+func (v *launchExamination) packageScripts() {
 	v.gap("it runs what package.json says; what that starts was not looked at")
 	if path := filepath.Join(v.launch.Cwd, "package.json"); isFile(path) {
 		v.add(Argument, path, false)
@@ -214,7 +214,7 @@ func (v *sight) packageScripts() {
 }
 
 // local looks for a program of the project that is run instead of a package.
-func (v *sight) local(name string) {
+func (v *launchExamination) local(name string) {
 	name = strings.TrimSuffix(pinned.ReplaceAllString(name, ""), "@latest")
 	name = name[strings.LastIndexByte(name, '/')+1:]
 	if name == "" || name == "." || name == ".." {
@@ -229,7 +229,7 @@ func (v *sight) local(name string) {
 
 // upwards yields the existing files with the given names in the server's working directory, and in
 // its parents up to the project's root.
-func (v *sight) upwards(names ...string) iter.Seq[string] {
+func (v *launchExamination) upwards(names ...string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for dir := realPath(v.launch.Cwd); v.planted && within(v.root, dir); dir = filepath.Dir(dir) {
 			for _, name := range names {
@@ -250,7 +250,7 @@ func isFile(path string) bool {
 }
 
 // container reports that an image can't be examined.
-func container(v *sight, _ []string) int {
+func container(v *launchExamination, _ []string) int {
 	v.gap("what is in the image that it runs was not looked at, nor what is mounted into it")
 	return -1
 }

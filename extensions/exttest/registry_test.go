@@ -68,7 +68,7 @@ func open(t *testing.T, names ...string) *house {
 	})}
 	t.Cleanup(h.stop)
 	for _, name := range names {
-		if _, err := h.Install(t.Context(), exttest.Folder(t, name), nil, extension.By{Decider: "the test"}); err != nil {
+		if _, err := h.Install(t.Context(), exttest.Folder(t, name), nil, extension.Actor{Decider: "the test"}); err != nil {
 			t.Fatal(err)
 		}
 		h.runs(t, name)
@@ -182,7 +182,7 @@ func TestQuotaIsRemembered(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.before(t, call(t, "write", `{}`, ""), "")
-	if _, err := h.Install(t.Context(), exttest.Folder(t, "quota"), nil, extension.By{Decider: "the test"}); err != nil {
+	if _, err := h.Install(t.Context(), exttest.Folder(t, "quota"), nil, extension.Actor{Decider: "the test"}); err != nil {
 		t.Fatal(err)
 	}
 	h.runs(t, "quota")

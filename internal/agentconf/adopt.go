@@ -44,14 +44,14 @@ func (p *Plan) Adopt(commit func([]Journal) error) error {
 // adoptable reports whether n, an entry without our line, may get one. An entry whose line was
 // damaged is not touched until it is restored.
 func (p *Plan) adoptable(e *Entry, n edit.Node) bool {
-	s, t := formed(n), &taker{shim: p.shim}
+	s, t := formed(n), &lineRemover{shim: p.shim}
 	words, id := shimWords(s.behind())
 	damaged := t.starts(s) || t.marked(s) || words > 0 && id == e.ID
 	return e.Ungoverned == "" && !damaged && !isShim(e.vars.word(e.Command, p.env), p.shim, p.env)
 }
 
 func (p *Plan) adoptFile(sources []*Source, commit func([]Journal) error) error {
-	f, err := p.take(sources)
+	f, err := p.addLockedFile(sources)
 	if err != nil {
 		return err
 	}
@@ -61,9 +61,9 @@ func (p *Plan) adoptFile(sources []*Source, commit func([]Journal) error) error 
 	})
 }
 
-// take returns the file of the plan for sources. If there is none, it adds one: locked, backed
+// addLockedFile returns the file of the plan for sources. If there is none, it adds one: locked, backed
 // up and prepared.
-func (p *Plan) take(sources []*Source) (*planned, error) {
+func (p *Plan) addLockedFile(sources []*Source) (*planned, error) {
 	s := sources[0]
 	if f := p.fileAt(s.file.path); f != nil {
 		return f, nil
@@ -83,7 +83,7 @@ func (p *Plan) take(sources []*Source) (*planned, error) {
 	if f.lock, err = takeLock(lockPath(s.file.path), s.Path, holder{Session: p.session, notes: p.notes()}); err != nil {
 		return nil, err
 	}
-	if err := p.takeLocked(f, s.file); err != nil {
+	if err := p.readLockedFile(f, s.file); err != nil {
 		f.lock.release()
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (p *Plan) take(sources []*Source) (*planned, error) {
 	return f, nil
 }
 
-func (p *Plan) takeLocked(f *planned, found *file) error {
+func (p *Plan) readLockedFile(f *planned, found *file) error {
 	var err error
 	if f.file, err = readFile(found.path); err != nil {
 		return err
@@ -118,11 +118,11 @@ func (p *Plan) adoptInto(f *planned, sources []*Source, commit func([]Journal) e
 	if err != nil {
 		return err
 	}
-	doc, err := parseSettled(now, f.syntax(), settleShortly)
+	doc, err := parseSettled(now, f.syntax(), shortSettleTimeout)
 	if err != nil {
 		return err
 	}
-	out, err := takeBack(doc, f.before, p.line.Session, p.shim)
+	out, err := removeLines(doc, f.before, p.line.Session, p.shim)
 	if err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (f *planned) setEntries(entries []*Entry) {
 
 // amend changes the journal of f to hold the entries as they are before the file is written
 // with our line in each, and commits it.
-func (f *planned) amend(before []entryWas, commit func([]Journal) error) error {
+func (f *planned) amend(before []originalEntry, commit func([]Journal) error) error {
 	j := *f.j
 	if !slices.EqualFunc(j.Entries, before, sameWas) {
 		// The backup holds the first version of the file. Restore must only use it if nobody
@@ -203,7 +203,7 @@ func (f *planned) amend(before []entryWas, commit func([]Journal) error) error {
 	return nil
 }
 
-func sameWas(a, b entryWas) bool {
+func sameWas(a, b originalEntry) bool {
 	one, failed := json.Marshal(a)
 	two, err := json.Marshal(b)
 	return failed == nil && err == nil && bytes.Equal(one, two)
@@ -273,12 +273,12 @@ func Stamp(paths []string) string {
 func (p *Plan) starts(n edit.Node) bool {
 	s := formed(n)
 	words, _ := shimWords(s.behind())
-	return words > 0 && (&taker{shim: p.shim}).starts(s)
+	return words > 0 && (&lineRemover{shim: p.shim}).starts(s)
 }
 
 func (p *Plan) rewrote(target string, path []string) bool {
 	f := p.fileAt(target)
-	return f != nil && slices.ContainsFunc(f.before, func(w entryWas) bool { return slices.Equal(w.Path, path) })
+	return f != nil && slices.ContainsFunc(f.before, func(w originalEntry) bool { return slices.Equal(w.Path, path) })
 }
 
 // fileAt returns the plan's file at target, a path without links, or nil if there is none.

@@ -38,18 +38,18 @@ import (
 
 // Env describes how an agent will be started. Paths are absolute.
 type Env struct {
-	Home, Cwd string
-	LookupEnv func(string) (string, bool) // looks up a variable in the environment that the agent will get
-	Command   []string                    // command line of the agent, program first
-	Config    string                      // the only file to read; empty for those that the agent reads
-	System    string                      // folder of an administrator's settings; empty for the platform's default
-	OS        string                      // as runtime.GOOS; empty for the current platform
-	Shim      string                      // absolute path of tg-shim, to recognize entries that start it for an extension; empty for none
-	Socket    string                      // socket of the daemon, for tg-shim
-	Lasting   []*Protection               // protections; entries with their lines are governed already
-	Notes     string                      // folder of notes on files made beside configurations, in the state folder; empty: no such file is taken for ours
-	OwnOnly   bool                        // leave out files of other agents that this agent reads as well
-	Renew     string                      // id of the protection that is made or renewed; empty for a wrap
+	Home, Cwd   string
+	LookupEnv   func(string) (string, bool) // looks up a variable in the environment that the agent will get
+	Command     []string                    // command line of the agent, program first
+	Config      string                      // the only file to read; empty for those that the agent reads
+	System      string                      // folder of an administrator's settings; empty for the platform's default
+	OS          string                      // as runtime.GOOS; empty for the current platform
+	Shim        string                      // absolute path of tg-shim, to recognize entries that start it for an extension; empty for none
+	Socket      string                      // socket of the daemon, for tg-shim
+	Protections []*Protection               // protections; entries with their lines are governed already
+	Notes       string                      // folder of notes on files made beside configurations, in the state folder; empty: no such file is taken for ours
+	OwnOnly     bool                        // leave out files of other agents that this agent reads as well
+	Renew       string                      // id of the protection that is made or renewed; empty for a wrap
 }
 
 // Agent finds the servers in the configuration of one agent.
@@ -227,7 +227,7 @@ func load(path string, syntax edit.Syntax) (*Source, error) {
 	if s.file, err = readFile(target); err != nil {
 		return nil, err
 	}
-	if s.doc, err = parseSettled(s.file, syntax, settleShortly); err != nil {
+	if s.doc, err = parseSettled(s.file, syntax, shortSettleTimeout); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if s.doc.Root().Kind() != edit.Object {
@@ -257,8 +257,8 @@ func (s *Source) addServers(scope string, path []string, types ...string) []*Ent
 	return s.Entries[from:]
 }
 
-// enter makes e the server in a member of its entry.
-func (e *Entry) enter(f form, member string, node edit.Node) {
+// useMember makes e the server in a member of its entry.
+func (e *Entry) useMember(f form, member string, node edit.Node) {
 	inner := f.read(node)
 	e.form, e.Path, e.inner = f, append(e.Path, member), true
 	e.Command, e.Args, e.Ungoverned = inner.Command, inner.Args, inner.Ungoverned
@@ -295,6 +295,6 @@ func (f form) read(node edit.Node, types ...string) *Entry {
 	for _, arg := range args.Items() {
 		e.Args = append(e.Args, arg.Text())
 	}
-	e.seeThrough(n)
+	e.unwrapCommand(n)
 	return e
 }

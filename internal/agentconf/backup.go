@@ -12,7 +12,7 @@ import (
 
 const (
 	backupSuffix = Infix + "backup"
-	mostCopies   = 1000 // maximum number of copies of one kind beside a file
+	maxCopies    = 1000 // maximum number of copies of one kind beside a file
 )
 
 // copyBeside is copyFor for the configuration itself.
@@ -50,7 +50,7 @@ func (f *file) copyFor(path, suffix string, notes notebook) (string, error) {
 	if _, err := f.create(dir, temp, f.data); err != nil {
 		return "", err
 	}
-	for i := range mostCopies {
+	for i := range maxCopies {
 		copied := numbered(path+suffix, i)
 		name := filepath.Base(copied)
 		err := unix.Linkat(dir, temp, dir, name, 0) // never replaces a file
@@ -65,7 +65,7 @@ func (f *file) copyFor(path, suffix string, notes notebook) (string, error) {
 			return "", fmt.Errorf("%s does not read back as it was written", copied)
 		}
 	}
-	return "", fmt.Errorf("there are %d copies %s* already; remove those that are not needed", mostCopies, path+suffix)
+	return "", fmt.Errorf("there are %d copies %s* already; remove those that are not needed", maxCopies, path+suffix)
 }
 
 // orSwap returns err, unless err reports that the file could not be written. In that case it
@@ -92,7 +92,7 @@ func numbered(path string, i int) string {
 // backupsOf returns the backups beside a file, latest first.
 func backupsOf(path string) []*file {
 	var found []*file
-	for i := range mostCopies {
+	for i := range maxCopies {
 		f, err := readFile(numbered(path+backupSuffix, i))
 		if errors.Is(err, fs.ErrNotExist) && i > 0 {
 			break

@@ -239,7 +239,7 @@ func readClaudeRules(c claudeCode, env Env, found *Found) *claudeRules {
 		rules.add(project, trusted)
 	}
 	read := func(path string, approves bool) edit.Node {
-		settings, err := lookAt(path, lenient)
+		settings, err := readSettings(path, lenient)
 		if err != nil {
 			found.warn("the rules of %s are not known: %v", path, err)
 		}
@@ -312,7 +312,7 @@ func (c claudeCode) warnOfSubagents(env Env, found *Found) {
 	for _, dir := range dirs {
 		paths, _ := filepath.Glob(filepath.Join(escapeGlob(dir), "agents", "*.md"))
 		for _, path := range paths {
-			f, err := readAnybodys(path)
+			f, err := readFileOfAnyOwner(path)
 			if err != nil {
 				continue // the agent can't read it either
 			}

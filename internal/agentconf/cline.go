@@ -33,7 +33,7 @@ func (c cline) Find(env Env) (*Found, error) {
 		n := s.doc.At(e.Path)
 		// The command or URL is in the entry or one level below.
 		if at := n.Member(clineInner); at.Exists() {
-			e.enter(usualForm, clineInner, at)
+			e.useMember(usualForm, clineInner, at)
 		} else if kind := n.Member("transportType"); kind.Exists() && kind.Text() != "stdio" {
 			e.Ungoverned = "a remote server (" + kind.Text() + ")"
 		}

@@ -85,7 +85,7 @@ func (c codex) Find(env Env) (*Found, error) {
 	var user edit.Node
 	for _, l := range c.layers(env) {
 		s, err := load(l.path, tomledit.Syntax{})
-		found.fail(err)
+		found.setError(err)
 		if s == nil || slices.ContainsFunc(found.Sources, func(have *Source) bool { return have.file.path == s.file.path }) {
 			continue
 		}
@@ -99,7 +99,7 @@ func (c codex) Find(env Env) (*Found, error) {
 			found.warn("codex does not trust this project yet, and starts none of the servers of %s until you tell it to", l.path)
 		}
 	}
-	servers.settle()
+	servers.setOff()
 	found.order = servers.order()
 	if env.Config == "" {
 		c.judge(env, found, servers)
@@ -141,8 +141,8 @@ func (codex) refuseSpelledOut(env Env) error {
 // judge applies an administrator's settings to servers that other files name.
 func (c codex) judge(env Env, found *Found, servers codexServers) {
 	path := filepath.Join(c.system(env), "managed_config.toml")
-	managed, err := lookAt(path, tomledit.Syntax{})
-	found.fail(err)
+	managed, err := readSettings(path, tomledit.Syntax{})
+	found.setError(err)
 	for name, value := range managed.Member(codexKey).Members() {
 		told := value.Member("command").Exists() || value.Member("args").Exists() || value.Member("url").Exists()
 		if told {
@@ -163,8 +163,8 @@ func (c codex) judge(env Env, found *Found, servers codexServers) {
 // require applies an administrator's list of servers, each with the one command that is allowed
 // for it. A server that is not allowed stays as it is, so that Codex still refuses it.
 func (codex) require(path string, found *Found, servers codexServers) {
-	requirements, err := lookAt(path, tomledit.Syntax{})
-	found.fail(err)
+	requirements, err := readSettings(path, tomledit.Syntax{})
+	found.setError(err)
 	list := requirements.Member(codexKey)
 	if !list.Exists() {
 		return
@@ -303,7 +303,7 @@ func (server *codexServer) entry(n edit.Node, name string) *Entry {
 func tooTight(n edit.Node) bool {
 	return slices.ContainsFunc(limits[codex{}.Name()], func(l limit) bool {
 		number, ok := numberOf(n.Member(l.key).Raw())
-		return ok && number < float64(l.least)
+		return ok && number < float64(l.min)
 	})
 }
 
@@ -315,19 +315,19 @@ func (server *codexServer) limited(n edit.Node, governed bool) []limit {
 		number, ok := numberOf(n.Member(l.key).Raw())
 		if !ok {
 			number = server.limits[l.key]
-			out[i].lax = number >= float64(l.least)
+			out[i].optional = number >= float64(l.min)
 		}
 		if governed {
-			number = max(number, float64(l.least))
+			number = max(number, float64(l.min))
 		}
 		server.limits[l.key] = number
 	}
 	return out
 }
 
-// settle sets Off of the entries that do not count: those of a server that is switched off, and
+// setOff sets Off of the entries that do not count: those of a server that is switched off, and
 // those below an entry that has both command and arguments.
-func (m codexServers) settle() {
+func (m codexServers) setOff() {
 	for _, server := range m {
 		whole := false
 		for _, e := range slices.Backward(server.entries) {
@@ -396,7 +396,7 @@ func (codex) point(_ Env, found *Found, line Line, _ string) (*pointed, error) {
 		}
 		// Not those of the entry, which assume that weaker files are rewritten too.
 		for _, l := range tooLow(strongestFirst, e.Path, limits[codex{}.Name()]) {
-			set(l.key, strconv.Itoa(l.least))
+			set(l.key, strconv.Itoa(l.min))
 		}
 	}
 	return out, nil

@@ -83,7 +83,7 @@ func (c copilot) Find(env Env) (*Found, error) {
 // judge determines what Copilot CLI would do with each entry as it is.
 func (c copilot) judge(order []*Entry, env Env, found *Found) {
 	off := env.flags("--disable-mcp-server")
-	settings, err := lookAt(filepath.Join(c.folder(env), "settings.json"), lenient)
+	settings, err := readSettings(filepath.Join(c.folder(env), "settings.json"), lenient)
 	if err != nil {
 		found.warn("which servers are switched off is not known: %v", err)
 	}
@@ -109,7 +109,7 @@ func (c copilot) trusted(env Env) bool {
 	}
 	var folders []string
 	for _, name := range []string{"config.json", "settings.json"} {
-		settings, err := lookAt(filepath.Join(c.folder(env), name), lenient)
+		settings, err := readSettings(filepath.Join(c.folder(env), name), lenient)
 		if err != nil {
 			continue
 		}
@@ -127,7 +127,7 @@ func (c copilot) warnOfPlugins(env Env, found *Found) {
 	var names []string
 	for _, dir := range append(dirs, env.flags("--plugin-dir")...) {
 		for _, file := range []string{projectFile, filepath.Join(".github", "mcp.json")} {
-			root, err := lookAt(filepath.Join(absolute(dir, c.cwd(env)), file), lenient)
+			root, err := readSettings(filepath.Join(absolute(dir, c.cwd(env)), file), lenient)
 			if err == nil && root.Exists() {
 				names = append(names, filepath.Base(dir))
 			}

@@ -15,9 +15,9 @@ import (
 // may decide which servers there are, what their names are or whether they are started, so
 // nothing in the file can be relied on.
 
-// doubt marks entries with doubtful values as not rewritable. It returns an error for a file
+// markDoubtfulEntries marks entries with doubtful values as not rewritable. It returns an error for a file
 // with doubts elsewhere.
-func (f *Found) doubt() error {
+func (f *Found) markDoubtfulEntries() error {
 	for _, s := range f.Sources {
 		for _, d := range s.doc.Doubts() {
 			found := false
@@ -48,10 +48,10 @@ func isBelow(path, above []string) bool {
 	return len(path) >= len(above) && slices.Equal(path[:len(above)], above)
 }
 
-// doubt returns an error if doubts in the document make it uncertain what of it is ours.
-func (t *taker) doubt() error {
+// checkDoubts returns an error if doubts in the document make it uncertain what of it is ours.
+func (t *lineRemover) checkDoubts() error {
 	for _, d := range t.doc.Doubts() {
-		rewritten := slices.ContainsFunc(t.before, func(w entryWas) bool { return isBelow(d.Path, w.Path) || isBelow(w.Path, d.Path) })
+		rewritten := slices.ContainsFunc(t.before, func(w originalEntry) bool { return isBelow(d.Path, w.Path) || isBelow(w.Path, d.Path) })
 		if rewritten || mentionsUs(d.Node) {
 			return d.Err
 		}

@@ -113,7 +113,7 @@ func (f *file) replace(next []byte, notes notebook, step func(string)) error {
 	step("temp noted")
 	id, err := f.create(dir, n.Name, next)
 	if err != nil {
-		_, failed := n.settle(notes)
+		_, failed := n.resolveTemp(notes)
 		return errors.Join(err, failed)
 	}
 	step("temp written")
@@ -121,7 +121,7 @@ func (f *file) replace(next []byte, notes notebook, step func(string)) error {
 	notes.put(n)
 	step("temp identified")
 	if err := f.exchange(dir, n.Name, base, next, step); err != nil {
-		_, failed := n.settle(notes)
+		_, failed := n.resolveTemp(notes)
 		return errors.Join(err, failed)
 	}
 	step("renamed")
@@ -275,9 +275,9 @@ const (
 	// A file may be incomplete for a moment while somebody writes it. That is worth a longer
 	// wait if the alternative is to set such a file aside, and a shorter one if it is an error
 	// message.
-	settleFor     = time.Second
-	settleShortly = 100 * time.Millisecond
-	settleEvery   = 20 * time.Millisecond
+	settleTimeout      = time.Second
+	shortSettleTimeout = 100 * time.Millisecond
+	settleInterval     = 20 * time.Millisecond
 )
 
 // parseSettled parses a file. If it does not parse, it rereads it for up to patience, in case
@@ -285,7 +285,7 @@ const (
 // the caller.
 func parseSettled(now *file, syntax edit.Syntax, patience time.Duration) (*edit.Document, error) {
 	deadline := time.Now().Add(patience)
-	tick := time.NewTicker(settleEvery)
+	tick := time.NewTicker(settleInterval)
 	defer tick.Stop()
 	for {
 		doc, err := syntax.Read(now.data)
@@ -322,7 +322,7 @@ func tempName(base string) string { return base + tempSuffix + NewID() }
 // person. The lock of path must be held.
 func sweepTemps(path string, notes notebook) (said []string) {
 	for _, n := range notes.of(noteTemp, path) {
-		note, err := n.settle(notes)
+		note, err := n.resolveTemp(notes)
 		if err != nil {
 			note = fmt.Sprintf("what is left of a rewrite, %s, stays: %v", n.path(), err)
 		}
@@ -336,11 +336,11 @@ func sweepTemps(path string, notes notebook) (said []string) {
 // path returns the path of the noted file.
 func (n *note) path() string { return filepath.Join(filepath.Dir(n.Target), n.Name) }
 
-// settle removes a temporary file that was noted before it was made. If it holds what somebody
+// resolveTemp removes a temporary file that was noted before it was made. If it holds what somebody
 // wrote at the moment of a swap, that text is swapped back: this is the case if the
 // configuration is the very file that we wrote, and the temporary file was not touched after
 // the swap. Otherwise text that is not ours is kept beside the configuration.
-func (n *note) settle(notes notebook) (said string, err error) {
+func (n *note) resolveTemp(notes notebook) (said string, err error) {
 	left, err := readFile(n.path())
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", notes.drop(n)

@@ -17,27 +17,27 @@ import (
 
 // How agents find and read their files, including those that are never rewritten.
 
-// lookAt reads a settings file of any owner. If there is no file, the node does not exist.
-func lookAt(path string, syntax edit.Syntax) (edit.Node, error) {
-	doc, err := lookAtFile(path, syntax)
+// readSettings reads a settings file of any owner. If there is no file, the node does not exist.
+func readSettings(path string, syntax edit.Syntax) (edit.Node, error) {
+	doc, err := readSettingsFile(path, syntax)
 	if doc == nil || err != nil {
 		return edit.Node{}, err
 	}
 	return doc.Root(), nil
 }
 
-// lookAtFile is lookAt for the whole file. It returns nil if there is none.
-func lookAtFile(path string, syntax edit.Syntax) (*edit.Document, error) {
-	f, err := readAnybodys(path)
+// readSettingsFile is readSettings for the whole file. It returns nil if there is none.
+func readSettingsFile(path string, syntax edit.Syntax) (*edit.Document, error) {
+	f, err := readFileOfAnyOwner(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	doc, err := parseSettled(f, syntax, settleShortly)
+	doc, err := parseSettled(f, syntax, shortSettleTimeout)
 	if err == nil {
-		doc, err = edit.Certain(doc, nil)
+		doc, err = edit.RequireNoDoubts(doc, nil)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -45,8 +45,8 @@ func lookAtFile(path string, syntax edit.Syntax) (*edit.Document, error) {
 	return doc, nil
 }
 
-// readAnybodys reads a regular file of any owner. It follows links.
-func readAnybodys(path string) (*file, error) {
+// readFileOfAnyOwner reads a regular file of any owner. It follows links.
+func readFileOfAnyOwner(path string) (*file, error) {
 	// Without O_NONBLOCK, opening a planted pipe would block forever.
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -111,7 +111,7 @@ func (how format) read(s *Source, scope string) []*Entry {
 // load is add without the servers. It returns nil if the file does not exist or can't be read.
 func (f *Found) load(path string, syntax edit.Syntax, vars variables) *Source {
 	s, err := load(path, syntax)
-	f.fail(err)
+	f.setError(err)
 	if s == nil || err != nil {
 		return nil
 	}
@@ -120,8 +120,8 @@ func (f *Found) load(path string, syntax edit.Syntax, vars variables) *Source {
 	return s
 }
 
-// fail keeps the first error.
-func (f *Found) fail(err error) {
+// setError keeps the first error.
+func (f *Found) setError(err error) {
 	if f.err == nil {
 		f.err = err
 	}
@@ -156,10 +156,10 @@ func (f *Found) addManaged(path, scope string, how format) []*Entry {
 	return f.leaveManaged(s, how.read(s, scope))
 }
 
-// lookAt returns a file that is not rewritten, or nil if it does not exist or can't be read.
+// readSettings returns a file that is not rewritten, or nil if it does not exist or can't be read.
 func (f *Found) lookAt(path string, syntax edit.Syntax) *Source {
-	doc, err := lookAtFile(path, syntax)
-	f.fail(err)
+	doc, err := readSettingsFile(path, syntax)
+	f.setError(err)
 	if doc == nil || err != nil {
 		return nil
 	}

@@ -192,10 +192,10 @@ func sameButGoverned(p *Plan, f form, key, before, wrapped string) string {
 		undo(was, is, f.Env, env, len(env) == 0)
 		for _, l := range limits[p.Agent()] {
 			number, _ := numberOf(fmt.Sprint(is[l.key]))
-			if number < float64(l.least) {
+			if number < float64(l.min) {
 				return fmt.Sprintf("%s has %s %v", e.ID, l.key, is[l.key])
 			}
-			if number == float64(l.least) {
+			if number == float64(l.min) {
 				undo(was, is, l.key, was[l.key], true)
 			}
 		}
@@ -254,7 +254,7 @@ func FuzzRewriteFormats(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q: %v", rewritten, err)
 		}
-		taken, err := takeBack(again, before, line.Session, line.Shim)
+		taken, err := removeLines(again, before, line.Session, line.Shim)
 		if err != nil || !bytes.Equal(taken.text, text) || taken.lines != len(before) {
 			t.Fatalf("%d of %d lines, %v\nbefore    %q\nrewritten %q\nafter     %q", taken.lines, len(before), err, text, rewritten, taken.text)
 		}

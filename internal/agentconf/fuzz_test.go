@@ -55,7 +55,7 @@ func FuzzRewrite(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q: %v", rewritten, err)
 		}
-		taken, err := takeBack(again, before, line.Session, line.Shim)
+		taken, err := removeLines(again, before, line.Session, line.Shim)
 		if err != nil || string(taken.text) != string(text) || taken.lines != len(before) {
 			t.Fatalf("%d of %d lines, %v\nbefore    %q\nrewritten %q\nafter     %q", taken.lines, len(before), err, text, rewritten, taken.text)
 		}

@@ -109,12 +109,12 @@ func (g gemini) extensions(env Env) []geminiExtension {
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 			continue
 		}
-		installed, _ := lookAt(filepath.Join(dir, ".gemini-extension-install.json"), strict)
+		installed, _ := readSettings(filepath.Join(dir, ".gemini-extension-install.json"), strict)
 		if source := installed.Member("source").Text(); installed.Member("type").Text() == "link" && filepath.IsAbs(source) {
 			dir = source
 		}
 		path := filepath.Join(dir, "gemini-extension.json")
-		if root, err := lookAt(path, strict); err == nil && root.Exists() {
+		if root, err := readSettings(path, strict); err == nil && root.Exists() {
 			all = append(all, geminiExtension{root.Member("name").Text(), path})
 		} else if err != nil {
 			all = append(all, geminiExtension{folder.Name(), path})
@@ -126,7 +126,7 @@ func (g gemini) extensions(env Env) []geminiExtension {
 // addExtensions adds the servers of the extensions. An extension that can't be read becomes a
 // warning, because the others work without it.
 func (g gemini) addExtensions(env Env, found *Found) []*Entry {
-	switches, _ := lookAt(filepath.Join(g.folder(env), "extensions", "extension-enablement.json"), strict)
+	switches, _ := readSettings(filepath.Join(g.folder(env), "extensions", "extension-enablement.json"), strict)
 	chosen := env.flags("-e", "--extensions")
 	var order []*Entry
 	for _, x := range g.extensions(env) {
@@ -181,7 +181,7 @@ func (g gemini) rules(env Env, found *Found) *geminiRules {
 	r := &geminiRules{}
 	trust := true // whether Gemini CLI requires trust in folders
 	for _, path := range []string{defaults, g.userFile(env), system, g.projectFile(env)} {
-		settings, err := lookAt(path, geminiSyntax)
+		settings, err := readSettings(path, geminiSyntax)
 		if err != nil || path == "" {
 			continue // reported when the servers of the file were read
 		}
@@ -200,7 +200,7 @@ func (g gemini) rules(env Env, found *Found) *geminiRules {
 	if names := env.flags("--allowed-mcp-server-names"); len(names) > 0 {
 		r.allowed, r.excluded = [][]string{names}, nil
 	}
-	r.switches, _ = lookAt(filepath.Join(g.folder(env), "mcp-server-enablement.json"), strict)
+	r.switches, _ = readSettings(filepath.Join(g.folder(env), "mcp-server-enablement.json"), strict)
 	r.trusted = g.trusted(env, trust)
 	if !r.trusted {
 		found.warn("gemini does not trust this folder yet, and starts no servers until you tell it to")
@@ -242,7 +242,7 @@ func (g gemini) trusted(env Env, asked bool) bool {
 	case said == "true", !asked, env.hasFlag("--skip-trust"):
 		return true
 	}
-	folders, err := lookAt(env.path("GEMINI_CLI_TRUSTED_FOLDERS_PATH", filepath.Join(g.folder(env), "trustedFolders.json")), geminiSyntax)
+	folders, err := readSettings(env.path("GEMINI_CLI_TRUSTED_FOLDERS_PATH", filepath.Join(g.folder(env), "trustedFolders.json")), geminiSyntax)
 	if err != nil {
 		return false
 	}

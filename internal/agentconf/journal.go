@@ -21,41 +21,41 @@ const journalVersion = 2
 // fileJournal has everything needed to restore one file. It holds the original commands and
 // arguments, which may be secret, but no environment.
 type fileJournal struct {
-	Version    int        `json:"v"`
-	Agent      string     `json:"agent"`
-	Syntax     string     `json:"syntax,omitempty"` // name in package edit; empty for json
-	Path       string     `json:"path"`             // as the agent knows it
-	Target     string     `json:"target"`           // path without links: the file that is rewritten
-	Backup     string     `json:"backup"`
-	Lock       string     `json:"lock"`
-	AgentLocks []string   `json:"agent_locks,omitempty"`
-	Original   string     `json:"original"` // hex SHA-256 of the original file
-	Written    string     `json:"written"`  // and of the rewritten file
-	Line       Line       `json:"line"`     // what was inserted
-	Entries    []entryWas `json:"entries"`
-	Notes      notebook   `json:"notes,omitempty"`
-	Beside     bool       `json:"beside,omitempty"` // the file had lines of protections before, which stay
-	Superseded []copyWas  `json:"superseded,omitempty"`
+	Version    int                `json:"v"`
+	Agent      string             `json:"agent"`
+	Syntax     string             `json:"syntax,omitempty"` // name in package edit; empty for json
+	Path       string             `json:"path"`             // as the agent knows it
+	Target     string             `json:"target"`           // path without links: the file that is rewritten
+	Backup     string             `json:"backup"`
+	Lock       string             `json:"lock"`
+	AgentLocks []string           `json:"agent_locks,omitempty"`
+	Original   string             `json:"original"` // hex SHA-256 of the original file
+	Written    string             `json:"written"`  // and of the rewritten file
+	Line       Line               `json:"line"`     // what was inserted
+	Entries    []originalEntry    `json:"entries"`
+	Notes      notebook           `json:"notes,omitempty"`
+	Beside     bool               `json:"beside,omitempty"` // the file had lines of protections before, which stay
+	Superseded []supersededBackup `json:"superseded,omitempty"`
 }
 
-// copyWas is a backup that was replaced by a newer one and has not been removed yet.
-type copyWas struct {
+// supersededBackup is a backup that was replaced by a newer one and has not been removed yet.
+type supersededBackup struct {
 	Path     string `json:"path"`
 	Original string `json:"original"` // hex SHA-256 of its content
 }
 
-// entryWas is the original of one entry. Values are texts in the syntax of the file, empty if
+// originalEntry is the original of one entry. Values are texts in the syntax of the file, empty if
 // absent.
-type entryWas struct {
-	Path    []string `json:"path"`
-	ID      string   `json:"id"`
-	Command string   `json:"command"`
-	Args    string   `json:"args,omitempty"`
-	Env     envWas   `json:"env,omitempty"`
+type originalEntry struct {
+	Path    []string    `json:"path"`
+	ID      string      `json:"id"`
+	Command string      `json:"command"`
+	Args    string      `json:"args,omitempty"`
+	Env     originalEnv `json:"env,omitempty"`
 
-	Form      form       `json:"form,omitzero"`
-	Inherited []string   `json:"inherited,omitempty"` // arguments from a weaker scope that were added after our words
-	Limits    []limitWas `json:"limits,omitempty"`
+	Form      form            `json:"form,omitzero"`
+	Inherited []string        `json:"inherited,omitempty"` // arguments from a weaker scope that were added after our words
+	Limits    []originalLimit `json:"limits,omitempty"`
 
 	// Quoted reports that the texts in a journal are quoted like Go strings: text in a file may
 	// be invalid Unicode, which JSON can't represent.
@@ -63,7 +63,7 @@ type entryWas struct {
 }
 
 // texts returns a copy of w in which do was applied to each text from the file.
-func (w entryWas) texts(do func(string) string) entryWas {
+func (w originalEntry) texts(do func(string) string) originalEntry {
 	all := func(list []string) []string {
 		list = slices.Clone(list)
 		for i := range list {
@@ -72,7 +72,7 @@ func (w entryWas) texts(do func(string) string) entryWas {
 		return list
 	}
 	w.Path, w.Inherited, w.Limits = all(w.Path), all(w.Inherited), slices.Clone(w.Limits)
-	w.ID, w.Command, w.Args, w.Env = do(w.ID), do(w.Command), do(w.Args), envWas(do(string(w.Env)))
+	w.ID, w.Command, w.Args, w.Env = do(w.ID), do(w.Command), do(w.Args), originalEnv(do(string(w.Env)))
 	for i := range w.Limits {
 		w.Limits[i].Was = do(w.Limits[i].Was)
 	}
@@ -80,20 +80,20 @@ func (w entryWas) texts(do func(string) string) entryWas {
 }
 
 // MarshalJSON implements [json.Marshaler].
-func (w entryWas) MarshalJSON() ([]byte, error) {
+func (w originalEntry) MarshalJSON() ([]byte, error) {
 	sound := true
 	w.texts(func(text string) string { sound = sound && utf8.ValidString(text); return text })
 	if !sound {
 		w = w.texts(strconv.Quote)
 		w.Quoted = true
 	}
-	type plain entryWas
+	type plain originalEntry
 	return json.Marshal(plain(w))
 }
 
 // UnmarshalJSON implements [json.Unmarshaler].
-func (w *entryWas) UnmarshalJSON(text []byte) error {
-	type plain entryWas
+func (w *originalEntry) UnmarshalJSON(text []byte) error {
+	type plain originalEntry
 	if err := json.Unmarshal(text, (*plain)(w)); err != nil || !w.Quoted {
 		return err
 	}
@@ -107,12 +107,12 @@ func (w *entryWas) UnmarshalJSON(text []byte) error {
 	return failed
 }
 
-// envWas is the original environment of an entry without its content: "" if there was none,
+// originalEnv is the original environment of an entry without its content: "" if there was none,
 // envObject, or the text of a null. It is the whole text only if the environment had variables
 // of ours, because these are replaced.
-type envWas string
+type originalEnv string
 
-const envObject envWas = "object"
+const envObject originalEnv = "object"
 
 func (j *fileJournal) syntax() edit.Syntax { return syntaxNamed(j.Syntax) }
 
@@ -135,9 +135,9 @@ func (j *fileJournal) check() error {
 }
 
 // was returns the entry as it is before the rewrite.
-func (e *Entry) was(doc *edit.Document) entryWas {
+func (e *Entry) was(doc *edit.Document) originalEntry {
 	n := e.form.of(doc.At(e.Path))
-	w := entryWas{Path: e.Path, ID: e.ID, Command: n.command().Raw(), Args: n.args().Written(), Limits: raised(n.Node, e.limits)}
+	w := originalEntry{Path: e.Path, ID: e.ID, Command: n.command().Raw(), Args: n.args().Written(), Limits: raised(n.Node, e.limits)}
 	if n.form != usualForm {
 		w.Form = n.form
 	}
@@ -145,10 +145,10 @@ func (e *Entry) was(doc *edit.Document) entryWas {
 	case edit.Object:
 		w.Env = envObject
 		if setsOurs(n) {
-			w.Env = envWas(n.env().Written())
+			w.Env = originalEnv(n.env().Written())
 		}
 	case edit.Null:
-		w.Env = envWas(n.env().Written())
+		w.Env = originalEnv(n.env().Written())
 	}
 	if !n.args().Exists() && !n.form.isList() {
 		w.Inherited = e.Args
@@ -162,7 +162,7 @@ func setsOurs(n server) bool {
 }
 
 // whole reports whether w is the text of an environment.
-func (w envWas) whole() bool { return strings.HasPrefix(string(w), "{") }
+func (w originalEnv) whole() bool { return strings.HasPrefix(string(w), "{") }
 
 // TryLock takes the lock of the file of a journal without waiting. If another process holds the
 // lock, such as a running wrap or one that is restoring, held is true. Otherwise the caller
@@ -248,6 +248,6 @@ func (j *fileJournal) settled() bool {
 	if err != nil {
 		return false
 	}
-	out, err := takeBack(doc, j.Entries, j.Line.Session, j.Line.Shim)
+	out, err := removeLines(doc, j.Entries, j.Line.Session, j.Line.Shim)
 	return err == nil && out.lines == 0
 }

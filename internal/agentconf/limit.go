@@ -23,11 +23,11 @@ const (
 // limit is a numeric setting of an entry that is raised while the entry is rewritten. A larger
 // value stays.
 type limit struct {
-	key   string
-	least int // in the unit of the setting
-	// lax reports that without the setting the limit is not too low. In that case it is not
+	key string
+	min int // in the unit of the setting
+	// optional reports that without the setting the limit is not too low. In that case it is not
 	// added.
-	lax bool
+	optional bool
 }
 
 // limits has the settings to raise by agent type. Adapters need no code for them.
@@ -45,19 +45,19 @@ var limits = map[string][]limit{
 	"goose": {{"timeout", int(callAllowed / time.Second), false}},
 }
 
-// patiences says how long agents wait for the result of a call, if that does not follow from
+// callTimeouts says how long agents wait for the result of a call, if that does not follow from
 // limits.
-var patiences = map[string]time.Duration{
+var callTimeouts = map[string]time.Duration{
 	"claude-desktop": time.Minute,
 	"cline":          time.Minute, // an entry in the inner form keeps its limit
 	"gemini":         10 * time.Minute,
 	"vscode":         callAllowed, // no limit is known
 }
 
-// Patience returns how long an agent of the type waits for the result of a call after its
+// CallTimeout returns how long an agent of the type waits for the result of a call after its
 // limits are raised, or 0 if that is unknown.
-func Patience(agent string) time.Duration {
-	if known := patiences[agent]; known > 0 {
+func CallTimeout(agent string) time.Duration {
+	if known := callTimeouts[agent]; known > 0 {
 		return known
 	}
 	if len(limits[agent]) > 0 {
@@ -77,8 +77,8 @@ func limitsOf(agent string, e *Entry) []limit {
 	return limits[agent]
 }
 
-// limitWas is the original of a setting that was raised.
-type limitWas struct {
+// originalLimit is the original of a setting that was raised.
+type originalLimit struct {
 	Key string `json:"key"`
 	Was string `json:"was,omitempty"` // text of the value, empty if absent
 	Now string `json:"now"`
@@ -86,23 +86,23 @@ type limitWas struct {
 
 // raised returns the limits that are too low in the entry n, with their new values. A setting
 // that is not a number stays.
-func raised(n edit.Node, limits []limit) []limitWas {
-	var out []limitWas
+func raised(n edit.Node, limits []limit) []originalLimit {
+	var out []originalLimit
 	for _, l := range limits {
 		value := n.Member(l.key)
 		switch value.Kind() {
 		case edit.Absent, edit.Null:
-			if l.lax {
+			if l.optional {
 				continue
 			}
 		case edit.Number:
-			if number, ok := numberOf(value.Raw()); !ok || number >= float64(l.least) {
+			if number, ok := numberOf(value.Raw()); !ok || number >= float64(l.min) {
 				continue
 			}
 		default:
 			continue
 		}
-		out = append(out, limitWas{l.key, value.Written(), strconv.Itoa(l.least)})
+		out = append(out, originalLimit{l.key, value.Written(), strconv.Itoa(l.min)})
 	}
 	return out
 }
@@ -119,8 +119,8 @@ func numberOf(text string) (float64, bool) {
 
 // unchanged returns those limits that still have the raised value in the entry n. Another
 // spelling of the same number is not a change.
-func unchanged(n edit.Node, limits []limitWas) []limitWas {
-	return slices.DeleteFunc(slices.Clone(limits), func(l limitWas) bool {
+func unchanged(n edit.Node, limits []originalLimit) []originalLimit {
+	return slices.DeleteFunc(slices.Clone(limits), func(l originalLimit) bool {
 		value := n.Member(l.Key)
 		now, ok := numberOf(value.Raw())
 		ours, _ := numberOf(l.Now)
@@ -130,11 +130,11 @@ func unchanged(n edit.Node, limits []limitWas) []limitWas {
 
 // raisedSince compares an entry with its original and returns the limits that the rewrite for
 // any agent would have raised in this way.
-func raisedSince(now, then edit.Node) []limitWas {
-	var out []limitWas
+func raisedSince(now, then edit.Node) []originalLimit {
+	var out []originalLimit
 	for _, ofAgent := range limits {
 		for _, was := range raised(then, ofAgent) {
-			known := slices.ContainsFunc(out, func(l limitWas) bool { return l.Key == was.Key })
+			known := slices.ContainsFunc(out, func(l originalLimit) bool { return l.Key == was.Key })
 			if !known && now.Member(was.Key).Raw() == was.Now {
 				out = append(out, was)
 			}
@@ -150,7 +150,7 @@ func stillRaised(doc, after *edit.Document) []string {
 	for _, path := range linesIn(doc.Root(), nil) {
 		for _, ofAgent := range limits {
 			for _, l := range ofAgent {
-				raised := strconv.Itoa(l.least)
+				raised := strconv.Itoa(l.min)
 				if doc.At(path).Member(l.key).Raw() == raised && after.At(path).Member(l.key).Raw() == raised {
 					found = append(found, edit.Pointer(append(path, l.key)))
 				}

@@ -33,14 +33,14 @@ func TestLimits(t *testing.T) {
 		name  string
 		entry string // in YAML
 		lax   bool
-		want  []limitWas
+		want  []originalLimit
 	}{
-		{"none", "cmd: x", false, []limitWas{{"timeout", "", "660"}}},
+		{"none", "cmd: x", false, []originalLimit{{"timeout", "", "660"}}},
 		{"none, which is no limit", "cmd: x", true, nil},
-		{"null", "timeout: ~", false, []limitWas{{"timeout", "~", "660"}}},
-		{"nothing", "timeout:\ncmd: x", false, []limitWas{{"timeout", " ", "660"}}},
-		{"lower", "timeout: 0x10 # c", false, []limitWas{{"timeout", "0x10", "660"}}},
-		{"lower, of those that may lack it", "timeout: 5.5", true, []limitWas{{"timeout", "5.5", "660"}}},
+		{"null", "timeout: ~", false, []originalLimit{{"timeout", "~", "660"}}},
+		{"nothing", "timeout:\ncmd: x", false, []originalLimit{{"timeout", " ", "660"}}},
+		{"lower", "timeout: 0x10 # c", false, []originalLimit{{"timeout", "0x10", "660"}}},
+		{"lower, of those that may lack it", "timeout: 5.5", true, []originalLimit{{"timeout", "5.5", "660"}}},
 		{"as high", "timeout: 660.0", false, nil},
 		{"higher", "timeout: 1e9", false, nil},
 		{"text", "timeout: 5s", false, nil},
@@ -68,7 +68,7 @@ func TestLimits(t *testing.T) {
 }
 
 func TestLower(t *testing.T) {
-	was := []limitWas{{"a", "5", "660"}, {"b", "", "660"}}
+	was := []originalLimit{{"a", "5", "660"}, {"b", "", "660"}}
 	tests := []struct{ now, want string }{
 		{"a = 660\nb = 660\nc = 1\n", "a = 5\nc = 1\n"},
 		{"a = 660.0\nb = 6_60\nc = 1\n", "a = 5\nc = 1\n"}, // the agent changed the spelling

@@ -18,11 +18,11 @@ import (
 const (
 	lockSuffix = Infix + "lock"
 
-	lockEvery = 10 * time.Millisecond
+	lockInterval = 10 * time.Millisecond
 
-	// BriefPatience is how long a process that only restores a file may hold its lock. It
+	// BriefLockTimeout is how long a process that only restores a file may hold its lock. It
 	// usually takes milliseconds, unless an agent does not release its own lock.
-	BriefPatience = agentLockPatience + 3*time.Second
+	BriefLockTimeout = agentLockTimeout + 3*time.Second
 )
 
 // LockedError reports that another process holds the lock of a configuration.
@@ -46,18 +46,18 @@ func (e *LockedError) Error() string {
 }
 
 // Brief reports whether the lock will be released soon: the holder only restores the file, or
-// has not yet written who it is. See [BriefPatience].
+// has not yet written who it is. See [BriefLockTimeout].
 func (e *LockedError) Brief() bool { return e.brief || e.PID == 0 }
 
 // fileLock is the right of this process to rewrite one configuration. The lock is on a separate
 // file, because editors replace the configuration, which would remove a lock on it.
 type fileLock struct {
-	f      *os.File
-	path   string
-	holder holder
-	made   note   // the agent locks that are ours
-	theirs bool   // the file is somebody else's: it is neither written nor removed
-	folder string // folder made for the lock and removed with it; empty for none
+	f         *os.File
+	path      string
+	holder    holder
+	made      note   // the agent locks that are ours
+	isForeign bool   // the file is somebody else's: it is neither written nor removed
+	folder    string // folder made for the lock and removed with it; empty for none
 }
 
 // holder is the content of a lock file, for people and the next holder. The lock itself is the
@@ -71,11 +71,11 @@ type holder struct {
 	notes notebook
 }
 
-// awaitLock is takeLock, but waits up to BriefPatience for a holder that will release the lock
+// awaitLock is takeLock, but waits up to BriefLockTimeout for a holder that will release the lock
 // soon.
 func awaitLock(path, config string, who holder) (*fileLock, error) {
-	deadline := time.Now().Add(BriefPatience)
-	tick := time.NewTicker(lockEvery)
+	deadline := time.Now().Add(BriefLockTimeout)
+	tick := time.NewTicker(lockInterval)
 	defer tick.Stop()
 	for {
 		l, err := takeLock(path, config, who)
@@ -125,7 +125,7 @@ func takeLockOnce(path, config string, who holder) (*fileLock, error) {
 		_ = who.notes.drop(n)
 	}
 	who.PID, who.Since = os.Getpid(), time.Now().UTC().Truncate(time.Second)
-	l := &fileLock{f: f, path: path, holder: who, theirs: !isHolders(f)}
+	l := &fileLock{f: f, path: path, holder: who, isForeign: !isHolders(f)}
 	l.write()
 	return l, nil
 }
@@ -224,7 +224,7 @@ func isLeftLock(path string) bool {
 // [isHolders] accepts the file even if this process is killed at any point.
 func (l *fileLock) write() {
 	text, err := json.Marshal(l.holder)
-	if err != nil || l.theirs || l.f.Truncate(0) != nil {
+	if err != nil || l.isForeign || l.f.Truncate(0) != nil {
 		return
 	}
 	if _, err := l.f.WriteAt(append(text, '\n'), 0); err != nil {
@@ -235,7 +235,7 @@ func (l *fileLock) write() {
 // release removes the lock file and then unlocks it. In this order, a process that opened it
 // before sees that it was removed.
 func (l *fileLock) release() {
-	if !l.theirs {
+	if !l.isForeign {
 		_ = os.Remove(l.path)
 	}
 	_ = l.f.Close()
@@ -267,7 +267,7 @@ const (
 	// the same rule to ours.
 	agentLockStale = 10 * time.Second
 	// Slightly longer, to outlast a dead agent and any live one.
-	agentLockPatience = 12 * time.Second
+	agentLockTimeout = 12 * time.Second
 )
 
 // agentLock is a folder that we made because an agent uses such a folder as a lock on its file.
@@ -289,11 +289,11 @@ func (l *fileLock) withAgentLocks(paths []string, do func() error) error {
 		// The folders are removed before their note. If that fails, the note stays, which does
 		// no harm.
 		if len(taken) > 0 {
-			l.note(slices.DeleteFunc(taken, agentLock.removeIfSame))
+			l.recordAgentLocks(slices.DeleteFunc(taken, agentLock.removeIfSame))
 		}
 	}()
 	for _, path := range paths {
-		lock, err := l.ours(path)
+		lock, err := l.ownAgentLock(path)
 		if err != nil {
 			lock, err = takeAgentLock(path)
 		}
@@ -301,13 +301,13 @@ func (l *fileLock) withAgentLocks(paths []string, do func() error) error {
 			return &agentLockError{path, err}
 		}
 		taken = append(taken, lock)
-		l.note(taken)
+		l.recordAgentLocks(taken)
 	}
 	return do()
 }
 
-// ours returns a lock that is still ours because it could not be removed.
-func (l *fileLock) ours(path string) (agentLock, error) {
+// ownAgentLock returns a lock that is still ours because it could not be removed.
+func (l *fileLock) ownAgentLock(path string) (agentLock, error) {
 	now, err := identify(path)
 	if err == nil && (l == nil || !slices.Contains(l.made.Locks, now)) {
 		err = fs.ErrExist
@@ -315,8 +315,8 @@ func (l *fileLock) ours(path string) (agentLock, error) {
 	return now, err
 }
 
-// note records which agent locks are ours.
-func (l *fileLock) note(locks []agentLock) {
+// recordAgentLocks records which agent locks are ours.
+func (l *fileLock) recordAgentLocks(locks []agentLock) {
 	if l == nil {
 		return
 	}
@@ -340,9 +340,9 @@ func (e *agentLockError) Error() string {
 
 func (e *agentLockError) Unwrap() error { return e.err }
 
-// regardless is withAgentLocks for restoring, which neither an agent that hangs nor a full disk
+// tryWithAgentLocks is withAgentLocks for restoring, which neither an agent that hangs nor a full disk
 // may prevent.
-func (l *fileLock) regardless(paths []string, do func() error) error {
+func (l *fileLock) tryWithAgentLocks(paths []string, do func() error) error {
 	err := l.withAgentLocks(paths, do)
 	var unlocked *agentLockError
 	if errors.As(err, &unlocked) {
@@ -352,8 +352,8 @@ func (l *fileLock) regardless(paths []string, do func() error) error {
 }
 
 func takeAgentLock(path string) (agentLock, error) {
-	deadline := time.Now().Add(agentLockPatience)
-	tick := time.NewTicker(lockEvery)
+	deadline := time.Now().Add(agentLockTimeout)
+	tick := time.NewTicker(lockInterval)
 	defer tick.Stop()
 	for {
 		err := os.Mkdir(path, 0o755)

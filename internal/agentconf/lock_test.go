@@ -154,7 +154,7 @@ func TestStaleLockFile(t *testing.T) {
 	w.write(w.state(), twoServers)
 	for _, text := range []string{"", `{"pid":1,"session":"dead","since":"2026-01-01T00:00:00Z"}`, `{"pid":1,"since":"2026-01-01T00:00:00Z","brief":true}` + "\n"} {
 		w.write(w.state()+lockSuffix, text)
-		if !Concerned(w.state()) || len(leftBeside(w.state(), nil)) != 1 {
+		if !NeedsUnwrap(w.state()) || len(leftBeside(w.state(), nil)) != 1 {
 			t.Errorf("%q is not seen as left over", text)
 		}
 		p, _ := w.wrapped()
@@ -171,7 +171,7 @@ func TestLockOfSomebodyElse(t *testing.T) {
 	lock := w.state() + lockSuffix
 	for _, text := range []string{"precious", "{}", "null", "\n", `{"pid":1,"since":"2026-01-01T00:00:00Z","more":1}`, strings.Repeat("x", 100000)} {
 		w.write(lock, text)
-		if Concerned(w.state()) || len(leftBeside(w.state(), nil)) > 0 {
+		if NeedsUnwrap(w.state()) || len(leftBeside(w.state(), nil)) > 0 {
 			t.Errorf("%.20q is taken for ours", text)
 		}
 		p, _ := w.wrapped()
@@ -243,7 +243,7 @@ func TestAgentLock(t *testing.T) {
 	if err := p.Apply(); err != nil {
 		t.Fatal(err)
 	}
-	if waited := time.Since(began); waited < 50*time.Millisecond || waited >= agentLockPatience {
+	if waited := time.Since(began); waited < 50*time.Millisecond || waited >= agentLockTimeout {
 		t.Errorf("waited %s for an agent that was writing", waited)
 	}
 

@@ -153,7 +153,7 @@ func Strays(folder string) []string {
 		if n.Kind != noteBackup || n.Lasts || !filepath.IsAbs(n.Path) || slices.Contains(paths, n.Path) {
 			continue
 		}
-		if isLocked(lockPath(n.Target), n.Path) == nil && Concerned(n.Path) {
+		if isLocked(lockPath(n.Target), n.Path) == nil && NeedsUnwrap(n.Path) {
 			paths = append(paths, n.Path)
 		}
 	}

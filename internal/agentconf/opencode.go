@@ -132,7 +132,7 @@ func (o opencode) Find(env Env) (*Found, error) {
 			m.add(s, at.scope)
 		}
 	}
-	m.settle(found)
+	m.completeEntries(found)
 	return found.result()
 }
 
@@ -172,8 +172,8 @@ func (m *opencodeMerge) add(s *Source, scope string) {
 	}
 }
 
-// settle completes the entries after all files have been read.
-func (m *opencodeMerge) settle(found *Found) {
+// completeEntries completes the entries after all files have been read.
+func (m *opencodeMerge) completeEntries(found *Found) {
 	var managed, spelt []string
 	for _, e := range m.order {
 		if on, said := m.enabled[e.ID]; said && !on {
@@ -274,7 +274,7 @@ func (o opencode) point(env Env, found *Found, line Line, _ string) (*pointed, e
 		opencodeOnto(c, opencodeCommand(s.doc.At(e.Path), e, line), line)
 		for _, l := range tooLow(found.Sources, e.Path, e.limits) {
 			if !n.Member(l.key).Exists() { // a value in the variable stays
-				c.put(l.key, strconv.Itoa(l.least))
+				c.put(l.key, strconv.Itoa(l.min))
 			}
 		}
 		if n == empty {

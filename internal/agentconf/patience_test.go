@@ -11,11 +11,11 @@ func TestPatience(t *testing.T) {
 		"codex": callAllowed, "claude-code": callAllowed, "claude-desktop": time.Minute, "cline": time.Minute,
 		"gemini": 10 * time.Minute, "cursor": 0, "custom": 0, "": 0,
 	} {
-		if got := Patience(agent); got != want {
+		if got := CallTimeout(agent); got != want {
 			t.Errorf("%q: got %v, want %v", agent, got, want)
 		}
 	}
-	for agent := range patiences {
+	for agent := range callTimeouts {
 		if !slices.Contains(Names(), agent) {
 			t.Errorf("no agent is called %q", agent)
 		}

@@ -94,7 +94,7 @@ func (p *Plan) read() error {
 	for _, s := range found.Sources {
 		p.add(s)
 	}
-	if err := p.cleanOurs(); err != nil {
+	if err := p.classifyOurLines(); err != nil {
 		return err
 	}
 	if err := p.refuseWrapped(); err != nil {
@@ -123,18 +123,18 @@ func (p *Plan) read() error {
 
 // find returns the content of the files.
 func (p *Plan) find() (*Found, error) {
-	found, err := p.lookAround()
+	found, err := p.findEverywhere()
 	if err != nil {
 		return nil, err
 	}
 	for s, e := range each(found.Sources) {
 		e.limits = limitsOf(p.agent.Name(), e)
-		if s.isShipped(e.Scope, p.env) {
-			e.share(s.Path, e.form.of(s.doc.At(e.Path)).env())
+		if s.comesWithProject(e.Scope, p.env) {
+			e.recordProjectUse(s.Path, e.form.of(s.doc.At(e.Path)).env())
 		}
 	}
-	p.shareShipped(found.Sources)
-	if err := found.doubt(); err != nil {
+	p.applyProjectSettings(found.Sources)
+	if err := found.markDoubtfulEntries(); err != nil {
 		return nil, err
 	}
 	found.leaveFixed()
@@ -283,7 +283,7 @@ type planned struct {
 	lock    *fileLock
 	backup  string
 	text    []byte // the new text
-	before  []entryWas
+	before  []originalEntry
 	j       *fileJournal
 	stored  []byte // the last journal that was returned
 	beside  bool   // it has lines of protections that the plan must not change
@@ -377,7 +377,7 @@ func (p *Plan) Lock(session string) error {
 	shown := p.found
 	err := p.read()
 	if err == nil {
-		err = p.asShown(shown)
+		err = p.checkUnchanged(shown)
 	}
 	if err != nil {
 		drop()
@@ -414,7 +414,7 @@ func (p *Plan) Backup() error {
 		if err != nil {
 			return fmt.Errorf("back up %s: %w", f.path, err)
 		}
-		if f.backup = path; path != f.file.path+backupSuffix && !p.env.keeps(f.file.path+backupSuffix) {
+		if f.backup = path; path != f.file.path+backupSuffix && !p.env.isProtectedBackup(f.file.path+backupSuffix) {
 			p.warnings = append(p.warnings, fmt.Sprintf("%s holds something else from before; this backup is %s", f.file.path+backupSuffix, path))
 		}
 		p.step("backed up")
@@ -515,9 +515,9 @@ func outrun(tries int, do func() error) error {
 
 func outrunBy(tries int) error { return fmt.Errorf("%w, %d times over", errChanged, tries) }
 
-// asShown returns an error unless the files name the same servers as when the plan was made,
+// checkUnchanged returns an error unless the files name the same servers as when the plan was made,
 // because a person may have agreed to those.
-func (p *Plan) asShown(shown []*Source) error {
+func (p *Plan) checkUnchanged(shown []*Source) error {
 	for s, e := range each(p.found) {
 		_, was := sameEntry(shown, s, e)
 		if e.fixed != "" && (was == nil || was.fixed == "") || e.Ungoverned == "" && (was == nil || was.Ungoverned != "" || was.Command != e.Command || !slices.Equal(was.Args, e.Args)) {
@@ -537,8 +537,8 @@ func sameEntry(sources []*Source, of *Source, e *Entry) (*Source, *Entry) {
 	return nil, nil
 }
 
-// unplanned returns an error if a server was added since the files were read.
-func (p *Plan) unplanned() error {
+// checkNoNewServers returns an error if a server was added since the files were read.
+func (p *Plan) checkNoNewServers() error {
 	drift, err := p.Drift()
 	if err != nil {
 		return err
@@ -564,14 +564,14 @@ func (p *Plan) readBack(f *planned, text []byte) error {
 	if _, err := f.syntax().Read(now.data); err != nil {
 		return fmt.Errorf("%w: %w", errChanged, err)
 	}
-	return p.unplanned()
+	return p.checkNoNewServers()
 }
 
 // rebase applies the same changes to the current content of the file.
 func (p *Plan) rebase(f *planned, now *file) ([]byte, error) {
-	doc, err := parseSettled(now, f.syntax(), settleFor)
+	doc, err := parseSettled(now, f.syntax(), settleTimeout)
 	if err == nil && f.cleaned {
-		doc, _, err = p.without(f, doc)
+		doc, _, err = p.removeRenewedLines(f, doc)
 	}
 	if err != nil {
 		return nil, err
@@ -584,7 +584,7 @@ func (p *Plan) rebase(f *planned, now *file) ([]byte, error) {
 		}
 	}
 	text, _, err := rewrite(doc, f.governed(), f.j.Line)
-	return text, errors.Join(err, p.unplanned())
+	return text, errors.Join(err, p.checkNoNewServers())
 }
 
 // Restore restores every file: see [Restore]. It continues after an error, and may be called

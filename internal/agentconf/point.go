@@ -24,7 +24,7 @@ type Governing interface {
 	Warnings() []string
 	Paths() []string
 	Entries() []*Entry
-	Shipped() []Shipped
+	Shipped() []ProjectServer
 	Lock(session string) error
 	Backup() error
 	Prepare(Line) error
@@ -102,13 +102,13 @@ func (p *Plan) Point(parent string) (way *Pointing, why string, err error) {
 		why = "it is protected, and its files hold our lines already"
 	}
 	if why != "" {
-		return nil, why, p.Reaches()
+		return nil, why, p.CheckUnreached()
 	}
 	return &Pointing{Plan: p, to: to, found: found, parent: parent}, "", nil
 }
 
-// Reaches returns an error if servers would be started that no rewrite of files can govern.
-func (p *Plan) Reaches() error {
+// CheckUnreached returns an error if servers would be started that no rewrite of files can govern.
+func (p *Plan) CheckUnreached() error {
 	if p.unreached == "" {
 		return nil
 	}
@@ -163,7 +163,7 @@ func (p *Pointing) Prepare(line Line) error {
 
 func (p *Pointing) work(found *Found) (*pointed, error) {
 	out, err := p.to.point(p.env, found, p.line, p.copyPath())
-	if err == nil && len(out.value) > mostInVariable {
+	if err == nil && len(out.value) > maxVariableBytes {
 		err = fmt.Errorf("there is too much for the variable %s; have the files rewritten, with --rewrite", out.name)
 	}
 	return out, err
@@ -217,10 +217,10 @@ func (p *Pointing) Apply() error {
 }
 
 // accounted returns the entries of a file that the agent was given.
-func accounted(s *Source) []entryWas {
-	var out []entryWas
+func accounted(s *Source) []originalEntry {
+	var out []originalEntry
 	for _, e := range s.Entries {
-		out = append(out, entryWas{Path: e.Path, ID: e.ID})
+		out = append(out, originalEntry{Path: e.Path, ID: e.ID})
 	}
 	return out
 }
@@ -297,9 +297,9 @@ type pointed struct {
 	copy  []byte   // content of a file, nil for none
 }
 
-// mostInVariable is the maximum length of a variable's value in bytes. Linux accepts 128 KiB,
+// maxVariableBytes is the maximum length of a variable's value in bytes. Linux accepts 128 KiB,
 // including the name.
-const mostInVariable = 120 << 10
+const maxVariableBytes = 120 << 10
 
 // writeCopy writes a new file that only its owner can read, and syncs it.
 func writeCopy(path string, text []byte) error {

@@ -33,7 +33,7 @@ func (p *Plan) Decay() Decay {
 		}
 		before, explained := p.wasIn(f), false
 		for _, e := range f.governed() {
-			switch known := slices.ContainsFunc(before, func(w entryWas) bool { return slices.Equal(w.Path, e.Path) }); {
+			switch known := slices.ContainsFunc(before, func(w originalEntry) bool { return slices.Equal(w.Path, e.Path) }); {
 			case e.ours != nil:
 				continue
 			case known:
@@ -135,7 +135,7 @@ func (p *Plan) renewed(l *Protection) *Protection {
 }
 
 // superseded returns the backups that the new backup of f replaces.
-func (p *Plan) superseded(f *planned) []copyWas {
+func (p *Plan) superseded(f *planned) []supersededBackup {
 	j := p.journalOf(f)
 	if j == nil {
 		return nil
@@ -143,7 +143,7 @@ func (p *Plan) superseded(f *planned) []copyWas {
 	if j.Backup == f.backup {
 		return j.Superseded
 	}
-	return append(slices.Clip(j.Superseded), copyWas{j.Backup, j.Original})
+	return append(slices.Clip(j.Superseded), supersededBackup{j.Backup, j.Original})
 }
 
 // dropSuperseded removes the backups that newer ones replaced.
@@ -218,7 +218,7 @@ type Where struct {
 // home, the single file if there is one, and the variables by which the agent finds its files.
 func NewProtection(id string, agent Agent, env Env, line Line) *Protection {
 	vars := map[string]string{}
-	env.Cwd = anywhere
+	env.Cwd = anyCwd
 	lookup := env.LookupEnv
 	env.LookupEnv = func(name string) (string, bool) {
 		value, set := lookup(name)
@@ -276,7 +276,7 @@ func (p *Protection) wrote(shim string) bool {
 // lookup is called for variables that the protection does not have.
 func (p *Protection) Env(lookup func(string) (string, bool)) Env {
 	return Env{
-		Home: p.Where.Home, Cwd: anywhere, Config: p.Where.Config, Lasting: []*Protection{p}, Renew: p.ID, Socket: p.Line.Socket, Notes: p.Where.Notes, OwnOnly: p.Where.Own,
+		Home: p.Where.Home, Cwd: anyCwd, Config: p.Where.Config, Protections: []*Protection{p}, Renew: p.ID, Socket: p.Line.Socket, Notes: p.Where.Notes, OwnOnly: p.Where.Own,
 		LookupEnv: func(name string) (string, bool) {
 			if value, set := p.Where.Vars[name]; set {
 				return value, true
@@ -296,7 +296,7 @@ func (p *Protection) Plan(line Line, lookup func(string) (string, bool), all []*
 	env := p.Env(lookup)
 	for _, other := range all {
 		if other.ID != p.ID {
-			env.Lasting = append(env.Lasting, other)
+			env.Protections = append(env.Protections, other)
 		}
 	}
 	plan, err := NewPlan(agent, env, line.Shim)
@@ -418,13 +418,13 @@ func (p *Protection) restore(step func(string)) ([]Report, error) {
 	return reports, dropSuperseded(p.Journal)
 }
 
-// anywhere is the working directory of an agent that may be started in any folder: what it
+// anyCwd is the working directory of an agent that may be started in any folder: what it
 // reads from there, it reads everywhere.
-const anywhere = "/"
+const anyCwd = "/"
 
-// traveller is an agent whose own files have servers for single folders. Folders returns these
+// folderLister is an agent whose own files have servers for single folders. Folders returns these
 // folders.
-type traveller interface {
+type folderLister interface {
 	Folders(Env) ([]string, error)
 }
 
@@ -435,9 +435,9 @@ type ourLine struct {
 	renewed bool // it belongs to the protection that is renewed
 }
 
-// seeThrough sets Command and Args of an entry that starts tg-shim to those of the server
+// unwrapCommand sets Command and Args of an entry that starts tg-shim to those of the server
 // behind it, because the rules of agents and people apply to that server.
-func (e *Entry) seeThrough(n server) {
+func (e *Entry) unwrapCommand(n server) {
 	items := n.behind()
 	words, _ := shimWords(items)
 	if words == 0 || filepath.Base(n.program().Text()) != shimName {
@@ -467,7 +467,7 @@ func lookWith(agent Agent, env Env) (*Found, error) {
 	}
 	for s, e := range each(found.Sources) {
 		n := e.form.of(s.doc.At(e.Path))
-		e.seeThrough(n)
+		e.unwrapCommand(n)
 		if e.Ungoverned == "" && e.offered(n, env) {
 			e.Ungoverned, e.offers = offersTools, true
 		}
@@ -475,20 +475,20 @@ func lookWith(agent Agent, env Env) (*Found, error) {
 	return found, nil
 }
 
-// lookAround calls the agent's Find. For a protection it reads the files that the agent reads
+// findEverywhere calls the agent's Find. For a protection it reads the files that the agent reads
 // wherever it is started, and returns the servers for all folders in them. If an entry must be
 // left alone in one folder, it is left alone in all.
-func (p *Plan) lookAround() (*Found, error) {
+func (p *Plan) findEverywhere() (*Found, error) {
 	if p.env.Renew == "" {
 		return lookWith(p.agent, p.env)
 	}
 	env := p.env
-	env.Cwd = anywhere
+	env.Cwd = anyCwd
 	found, err := lookWith(p.agent, env)
 	if err != nil {
 		return nil, err
 	}
-	if t, ok := p.agent.(traveller); ok {
+	if t, ok := p.agent.(folderLister); ok {
 		if err := p.findBelow(t, env, found); err != nil {
 			return nil, err
 		}
@@ -508,7 +508,7 @@ func (p *Plan) lookAround() (*Found, error) {
 
 // findBelow adds the servers for single folders in the agent's own files. It does not add files
 // in those folders.
-func (p *Plan) findBelow(t traveller, env Env, found *Found) error {
+func (p *Plan) findBelow(t folderLister, env Env, found *Found) error {
 	own := p.agent.Files(env)
 	folders, err := t.Folders(env)
 	if err != nil {
@@ -531,14 +531,14 @@ func (p *Plan) findBelow(t traveller, env Env, found *Found) error {
 	return nil
 }
 
-// cleanOurs handles existing lines of ours. Those of other protections are left alone. Those of
+// classifyOurLines handles existing lines of ours. Those of other protections are left alone. Those of
 // the protection that is renewed are replaced, starting from the file as it would be without
 // them.
-func (p *Plan) cleanOurs() error {
+func (p *Plan) classifyOurLines() error {
 	for _, f := range p.files {
 		mine := false
 		for _, e := range each(f.sources) {
-			if !p.env.lasts(e.ours, p.shim) {
+			if !p.env.isProtected(e.ours, p.shim) {
 				continue
 			}
 			e.ours.renewed = e.ours.session == p.env.Renew
@@ -548,7 +548,7 @@ func (p *Plan) cleanOurs() error {
 		if !mine && len(p.wasIn(f)) == 0 {
 			continue
 		}
-		doc, out, err := p.without(f, f.doc)
+		doc, out, err := p.removeRenewedLines(f, f.doc)
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.path, err)
 		}
@@ -560,26 +560,26 @@ func (p *Plan) cleanOurs() error {
 	return nil
 }
 
-// without removes the lines that are renewed from doc.
-func (p *Plan) without(f *planned, doc *edit.Document) (*edit.Document, taken, error) {
-	out, err := takeBack(doc, p.wasIn(f), p.env.Renew, p.shim)
+// removeRenewedLines removes the lines that are renewed from doc.
+func (p *Plan) removeRenewedLines(f *planned, doc *edit.Document) (*edit.Document, removal, error) {
+	out, err := removeLines(doc, p.wasIn(f), p.env.Renew, p.shim)
 	if err == nil {
 		doc, err = f.syntax().Read(out.text)
 	}
 	return doc, out, err
 }
 
-// lasts reports whether a line belongs to a protection. Its id is not sufficient: it must also
+// isProtected reports whether a line belongs to a protection. Its id is not sufficient: it must also
 // start the protection's tg-shim, or this one.
-func (env Env) lasts(line *ourLine, shim string) bool {
-	return line != nil && slices.ContainsFunc(env.Lasting, func(l *Protection) bool {
+func (env Env) isProtected(line *ourLine, shim string) bool {
+	return line != nil && slices.ContainsFunc(env.Protections, func(l *Protection) bool {
 		return l.ID == line.session && (l.wrote(line.shim) || sameFile(line.shim, shim))
 	})
 }
 
-// keeps reports whether path is a backup of a protection.
-func (env Env) keeps(path string) bool {
-	return slices.ContainsFunc(env.Lasting, func(l *Protection) bool { return slices.Contains(l.Backups(), path) })
+// isProtectedBackup reports whether path is a backup of a protection.
+func (env Env) isProtectedBackup(path string) bool {
+	return slices.ContainsFunc(env.Protections, func(l *Protection) bool { return slices.Contains(l.Backups(), path) })
 }
 
 func sameFile(a, b string) bool {
@@ -595,7 +595,7 @@ func sameFile(a, b string) bool {
 }
 
 // wasIn returns the original entries of a file if the protection has rewritten it.
-func (p *Plan) wasIn(f *planned) []entryWas {
+func (p *Plan) wasIn(f *planned) []originalEntry {
 	if j := p.journalOf(f); j != nil {
 		return j.Entries
 	}
@@ -603,7 +603,7 @@ func (p *Plan) wasIn(f *planned) []entryWas {
 }
 
 func (p *Plan) journalOf(f *planned) *fileJournal {
-	for _, l := range p.env.Lasting {
+	for _, l := range p.env.Protections {
 		for _, j := range l.Journal {
 			if l.ID == p.env.Renew && j.Target == f.file.path {
 				return j

@@ -283,7 +283,7 @@ func TestWrapProtected(t *testing.T) {
 	if _, err := NewPlan(claudeCode{}, env, l.shim); !errors.Is(err, ErrWrapped) {
 		t.Errorf("lines that nobody knows: %v", err)
 	}
-	env.Lasting = []*Protection{l.kept}
+	env.Protections = []*Protection{l.kept}
 	p, err := NewPlan(claudeCode{}, env, l.shim)
 	if err != nil {
 		t.Fatal(err)
@@ -320,7 +320,7 @@ func TestWrapBesideLasting(t *testing.T) {
 	mixed := strings.Replace(l.read(l.state()), `"web"`, `"new": { "command": "new-mcp" }, "web"`, 1)
 	l.write(l.state(), mixed)
 	env := l.env()
-	env.Lasting = []*Protection{l.kept}
+	env.Protections = []*Protection{l.kept}
 	p, err := NewPlan(claudeCode{}, env, l.shim)
 	if err != nil {
 		t.Fatal(err)
@@ -358,7 +358,7 @@ func TestProtectForgedLine(t *testing.T) {
 	forged := strings.ReplaceAll(l.read(l.state()), l.shim, "/evil/tg-shim")
 	l.write(l.state(), forged)
 	env := l.env()
-	env.Lasting = []*Protection{l.kept}
+	env.Protections = []*Protection{l.kept}
 	if _, err := NewPlan(claudeCode{}, env, l.shim); !errors.Is(err, ErrWrapped) {
 		t.Errorf("%v", err)
 	}
@@ -415,7 +415,7 @@ func TestProtectEveryAgent(t *testing.T) {
 				t.Errorf("%d lines:\n%s", got, w.read(path))
 			}
 			protected[p.agent]++
-			renewal.Lasting = []*Protection{kept}
+			renewal.Protections = []*Protection{kept}
 			again, err := NewPlan(agent, renewal, w.shim)
 			if err != nil {
 				t.Fatal(err)

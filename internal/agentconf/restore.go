@@ -87,7 +87,7 @@ func (j *fileJournal) restore(step func(string)) (Report, error) {
 	if lock != nil {
 		defer lock.f.Close()
 	}
-	if err := lock.regardless(j.AgentLocks, r.files); err != nil {
+	if err := lock.tryWithAgentLocks(j.AgentLocks, r.files); err != nil {
 		return r.report, err
 	}
 	step("agent unlocked")
@@ -109,13 +109,13 @@ type restorer struct {
 	foreign bool   // other sessions have lines in the file and may need the backup
 }
 
-func (r *restorer) note(notes ...string) { r.report.Notes = union(r.report.Notes, notes) }
+func (r *restorer) addReportNote(notes ...string) { r.report.Notes = union(r.report.Notes, notes) }
 
 // files restores the file that was rewritten. If a link or the file was replaced meanwhile, so
 // that Path leads to another file, it restores that one too.
 func (r *restorer) files() error {
 	r.step("agent locked")
-	r.note(sweepTemps(r.j.Target, r.j.Notes)...)
+	r.addReportNote(sweepTemps(r.j.Target, r.j.Notes)...)
 	if info, err := os.Lstat(r.j.Target); err != nil || info.Mode()&fs.ModeSymlink == 0 {
 		if err := r.file(r.j.Target); err != nil {
 			return err
@@ -155,7 +155,7 @@ func (r *restorer) file(path string) error {
 		}
 		r.foreign = r.foreign || out.foreign && !r.j.Beside
 		if bytes.Equal(out.text, now.data) {
-			r.note(out.notes...)
+			r.addReportNote(out.notes...)
 			r.text = now.data
 			return nil
 		}
@@ -177,7 +177,7 @@ func (r *restorer) file(path string) error {
 		if err != nil {
 			return err
 		}
-		r.note(out.notes...)
+		r.addReportNote(out.notes...)
 		r.report.State = Merged
 		if digest(out.text) == r.j.Original {
 			r.report.State = Restored
@@ -189,7 +189,7 @@ func (r *restorer) file(path string) error {
 }
 
 // undo returns what the file should hold.
-func (r *restorer) undo(now *file) (taken, error) {
+func (r *restorer) undo(now *file) (removal, error) {
 	syntax := r.j.syntax()
 	if r.byHand {
 		syntax = syntaxFor(now.data, r.j.Path, r.j.Target)
@@ -198,20 +198,20 @@ func (r *restorer) undo(now *file) (taken, error) {
 	backup, bad := r.goodBackup(now)
 	switch {
 	case err != nil && bad != nil:
-		return taken{}, fmt.Errorf("restore %s: it does not parse any more (%w), and %w", now.path, err, bad)
+		return removal{}, fmt.Errorf("restore %s: it does not parse any more (%w), and %w", now.path, err, bad)
 	case err != nil:
-		return taken{text: backup.data, altered: true,
+		return removal{text: backup.data, altered: true,
 			notes: []string{"the file did not parse any more" + placeOf(err) + " and is put back as it was"}}, nil
 	case r.byHand:
-		return takeBackBy(doc, r.backups)
+		return removeLinesByBackup(doc, r.backups)
 	}
-	out, err := takeBack(doc, r.j.Entries, r.j.Line.Session, r.j.Line.Shim)
+	out, err := removeLines(doc, r.j.Entries, r.j.Line.Session, r.j.Line.Shim)
 	if err == nil && (digest(now.data) != r.j.Written || digest(out.text) == r.j.Original) {
 		return out, nil
 	}
 	// Nobody has written the file, but the result is not the original, so use the backup.
 	if bad == nil {
-		return taken{text: backup.data, altered: digest(now.data) != r.j.Written, notes: []string{"put back from the backup"}}, nil
+		return removal{text: backup.data, altered: digest(now.data) != r.j.Written, notes: []string{"put back from the backup"}}, nil
 	}
 	return out, err
 }
@@ -233,10 +233,10 @@ func (r *restorer) goodBackup(now *file) (*file, error) {
 
 // parse parses the current content of a file. It returns an error if doubts make it uncertain
 // what of it is ours.
-func (f *file) parse(syntax edit.Syntax, before []entryWas) (*edit.Document, error) {
-	doc, err := parseSettled(f, syntax, settleFor)
+func (f *file) parse(syntax edit.Syntax, before []originalEntry) (*edit.Document, error) {
+	doc, err := parseSettled(f, syntax, settleTimeout)
 	if err == nil {
-		err = (&taker{doc: doc, before: before}).doubt()
+		err = (&lineRemover{doc: doc, before: before}).checkDoubts()
 	}
 	return doc, err
 }
@@ -272,11 +272,11 @@ func (r *restorer) dropBackup() error {
 	switch {
 	case r.report.State == Missing:
 		r.report.Backup = r.j.Backup
-		r.note("the file was removed meanwhile and stays so; `tgctl unwrap " + r.j.Path + "` puts back " + r.j.Backup)
+		r.addReportNote("the file was removed meanwhile and stays so; `tgctl unwrap " + r.j.Path + "` puts back " + r.j.Backup)
 		return nil
 	case err != nil || digest(backup.data) != r.j.Original && digest(backup.data) != r.j.Written: // Written after an interrupted swap
 		r.report.Backup = r.j.Backup
-		r.note(r.j.Backup + " is not the backup that was made, and stays")
+		r.addReportNote(r.j.Backup + " is not the backup that was made, and stays")
 		return nil
 	}
 	return r.j.Notes.removeBackup(r.j.Target, r.j.Backup, r.step)
@@ -296,8 +296,8 @@ func union(notes, more []string) []string {
 // journalText returns the stored form of the journal.
 func (j *fileJournal) journalText() ([]byte, error) { return json.Marshal(j) }
 
-// taken is a text from which our lines were removed.
-type taken struct {
+// removal is a text from which our lines were removed.
+type removal struct {
 	text    []byte
 	lines   int      // number of entries that were changed
 	notes   []string // what a person should know
@@ -305,75 +305,75 @@ type taken struct {
 	foreign bool     // lines of other sessions remain
 }
 
-// taker removes our lines from a document, entry by entry. Anything else that was written since
+// lineRemover removes our lines from a document, entry by entry. Anything else that was written since
 // stays.
-type taker struct {
+type lineRemover struct {
 	doc     *edit.Document
-	before  []entryWas
+	before  []originalEntry
 	session string // the session whose lines are removed; empty for any
 	shim    string // path of tg-shim; if empty, only its name counts
 	ops     []edit.Op
-	out     taken
+	out     removal
 }
 
-// takeBack returns doc without the lines of a session. before has the original entries. Lines
+// removeLines returns doc without the lines of a session. before has the original entries. Lines
 // elsewhere, such as copies that the agent made, are removed based on their own words.
-func takeBack(doc *edit.Document, before []entryWas, session, shim string) (taken, error) {
-	t := &taker{doc: doc, before: before, session: session, shim: shim}
-	if err := t.doubt(); err != nil {
+func removeLines(doc *edit.Document, before []originalEntry, session, shim string) (removal, error) {
+	t := &lineRemover{doc: doc, before: before, session: session, shim: shim}
+	if err := t.checkDoubts(); err != nil {
 		return t.out, err
 	}
 	for _, w := range before {
 		t.entry(w)
 	}
-	t.strays(doc.Root(), nil)
+	t.removeCopies(doc.Root(), nil)
 	text, err := doc.Edit(t.ops...)
 	t.out.text = text
 	return t.out, err
 }
 
 // entry removes the line from one entry that was rewritten.
-func (t *taker) entry(w entryWas) {
+func (t *lineRemover) entry(w originalEntry) {
 	n := w.Form.of(t.doc.At(w.Path))
 	switch {
 	case !n.Exists():
-		t.note("%s was removed meanwhile and stays so", w.ID)
-	case t.others(n):
+		t.addNote("%s was removed meanwhile and stays so", w.ID)
+	case t.isOtherSession(n):
 		t.out.foreign = true
 	case t.unwrap(n, w.Path, &w):
 	case t.same(n.command(), w.Command) && t.same(n.args(), w.Args) && !t.marked(n): // already undone by somebody
 	case t.traces(n):
 		t.putBack(n, w)
 	default:
-		t.note("%s was replaced meanwhile and stays as it is now", w.ID)
+		t.addNote("%s was replaced meanwhile and stays as it is now", w.ID)
 	}
 }
 
-// others reports whether the line in n belongs to another session, perhaps a later one that
+// isOtherSession reports whether the line in n belongs to another session, perhaps a later one that
 // must keep it.
-func (t *taker) others(n server) bool {
+func (t *lineRemover) isOtherSession(n server) bool {
 	session := n.env().Member(envSession)
 	return t.session != "" && session.Exists() && session.Text() != t.session
 }
 
 // traces reports whether anything of ours is left in n.
-func (t *taker) traces(n server) bool {
+func (t *lineRemover) traces(n server) bool {
 	words, _ := shimWords(n.behind())
 	return t.starts(n) || words > 0 || t.marked(n)
 }
 
 // marked reports whether the environment of n has variables of ours.
-func (t *taker) marked(n server) bool { return setsOurs(n) }
+func (t *lineRemover) marked(n server) bool { return setsOurs(n) }
 
 // starts reports whether n starts tg-shim.
-func (t *taker) starts(n server) bool {
+func (t *lineRemover) starts(n server) bool {
 	command := n.program()
 	return command.Kind() == edit.String && (command.Text() == t.shim || filepath.Base(command.Text()) == shimName)
 }
 
 // unwrap removes a complete line of ours from n, based on the line's own words. If w is not
 // nil, it has the original entry. unwrap returns false if there is no such line.
-func (t *taker) unwrap(n server, path []string, w *entryWas) bool {
+func (t *lineRemover) unwrap(n server, path []string, w *originalEntry) bool {
 	words, _ := shimWords(n.behind())
 	if !t.starts(n) || words == 0 {
 		return false
@@ -390,7 +390,7 @@ func (t *taker) unwrap(n server, path []string, w *entryWas) bool {
 }
 
 // moveBack makes the last of our words the command again, and removes the others.
-func (t *taker) moveBack(c *changes, n server, words int, w *entryWas) {
+func (t *lineRemover) moveBack(c *changes, n server, words int, w *originalEntry) {
 	items := n.args().Items()
 	command := items[words-1].Written()
 	if w != nil && (w.Command == "" || t.same(items[words-1], w.Command)) { // the agent may have changed the spelling of the string
@@ -408,7 +408,7 @@ func isText(n edit.Node, text string) bool { return n.Kind() == edit.String && n
 
 // clear resets the limits that were raised in n and removes our variables from its environment.
 // It adds these changes and those in c to t.
-func (t *taker) clear(c *changes, n server, w *entryWas) {
+func (t *lineRemover) clear(c *changes, n server, w *originalEntry) {
 	if w != nil {
 		for _, l := range unchanged(n.Node, w.Limits) {
 			c.put(l.Key, l.Was)
@@ -437,20 +437,20 @@ func (t *taker) clear(c *changes, n server, w *entryWas) {
 	t.ops = append(t.ops, c.all()...)
 }
 
-// strays removes lines of ours anywhere else in the document.
-func (t *taker) strays(n edit.Node, path []string) {
-	if t.stray(n, path) {
+// removeCopies removes lines of ours anywhere else in the document.
+func (t *lineRemover) removeCopies(n edit.Node, path []string) {
+	if t.removeCopy(n, path) {
 		return
 	}
 	for step, kid := range n.Children() {
-		t.strays(kid, append(slices.Clone(path), step))
+		t.removeCopies(kid, append(slices.Clone(path), step))
 	}
 }
 
-// stray removes the line from n, if it is of the session and n is not one of the rewritten
+// removeCopy removes the line from n, if it is of the session and n is not one of the rewritten
 // entries.
-func (t *taker) stray(n edit.Node, path []string) bool {
-	if n.Kind() != edit.Object || slices.ContainsFunc(t.before, func(w entryWas) bool { return slices.Equal(w.Path, path) }) {
+func (t *lineRemover) removeCopy(n edit.Node, path []string) bool {
+	if n.Kind() != edit.Object || slices.ContainsFunc(t.before, func(w originalEntry) bool { return slices.Equal(w.Path, path) }) {
 		return false
 	}
 	s := formed(n)
@@ -459,7 +459,7 @@ func (t *taker) stray(n edit.Node, path []string) bool {
 		t.out.foreign = t.out.foreign || t.starts(s) && words > 0
 		return false
 	}
-	var origin *entryWas
+	var origin *originalEntry
 	for i := range t.before {
 		if t.before[i].ID == id {
 			origin = &t.before[i]
@@ -469,16 +469,16 @@ func (t *taker) stray(n edit.Node, path []string) bool {
 		return false
 	}
 	if t.session != "" {
-		t.note("a copy of our line at %s was taken back too", edit.Pointer(path))
+		t.addNote("a copy of our line at %s was taken back too", edit.Pointer(path))
 	}
 	return true
 }
 
-func (t *taker) note(format string, args ...any) {
+func (t *lineRemover) addNote(format string, args ...any) {
 	t.out.notes = append(t.out.notes, fmt.Sprintf(format, args...))
 }
 
-func (t *taker) same(n edit.Node, text string) bool { return same(n, text, t.doc.Syntax()) }
+func (t *lineRemover) same(n edit.Node, text string) bool { return same(n, text, t.doc.Syntax()) }
 
 // same reports whether n has the value of text. An empty text means that there is no value.
 func same(n edit.Node, text string, syntax edit.Syntax) bool {
@@ -491,8 +491,8 @@ func same(n edit.Node, text string, syntax edit.Syntax) bool {
 
 // putBack restores an entry whose line was damaged. The note does not quote the damaged entry,
 // because the note is logged and the entry may have secrets.
-func (t *taker) putBack(n server, w entryWas) {
-	t.note("%s was altered and is put back", w.ID)
+func (t *lineRemover) putBack(n server, w originalEntry) {
+	t.addNote("%s was altered and is put back", w.ID)
 	t.out.altered = true
 	t.out.lines++
 	if w.Command != "" && !n.command().Exists() || w.Args != "" && !n.args().Exists() {
@@ -507,7 +507,7 @@ func (t *taker) putBack(n server, w entryWas) {
 
 // rebuilt returns the text of an entry that has lost a member: the original command and
 // arguments, and its current other members.
-func (t *taker) rebuilt(n server, w entryWas) string {
+func (t *lineRemover) rebuilt(n server, w originalEntry) string {
 	var members []edit.Member
 	add := func(name, value string) {
 		if value != "" {

@@ -9,9 +9,9 @@ import (
 
 // rewrite inserts line into each entry, and returns the new text and the original entries. It
 // verifies that undoing this restores the original text, as values and as bytes.
-func rewrite(doc *edit.Document, entries []*Entry, line Line) ([]byte, []entryWas, error) {
+func rewrite(doc *edit.Document, entries []*Entry, line Line) ([]byte, []originalEntry, error) {
 	var ops []edit.Op
-	var before []entryWas
+	var before []originalEntry
 	for _, e := range entries {
 		w := e.was(doc)
 		ops = append(ops, e.insert(line.of(e), w, doc)...)
@@ -61,7 +61,7 @@ func (c *changes) all() []edit.Op {
 }
 
 // insert returns the operations that insert line into the entry. w is the original entry.
-func (e *Entry) insert(line Line, w entryWas, doc *edit.Document) []edit.Op {
+func (e *Entry) insert(line Line, w originalEntry, doc *edit.Document) []edit.Op {
 	n, syntax := e.form.of(doc.At(e.Path)), doc.Syntax()
 	c := &changes{entry: n.Node, path: e.Path}
 	for _, l := range w.Limits {
@@ -96,7 +96,7 @@ func theirs(n server) []edit.Member {
 
 // insertWords replaces the command by tg-shim, and inserts our words and the command before the
 // arguments.
-func (e *Entry) insertWords(c *changes, line Line, w entryWas, n server) {
+func (e *Entry) insertWords(c *changes, line Line, w originalEntry, n server) {
 	syntax := n.Document().Syntax()
 	command := n.command().Written()
 	if !n.command().Exists() {
@@ -115,12 +115,12 @@ func (e *Entry) insertWords(c *changes, line Line, w entryWas, n server) {
 }
 
 // proveReversible removes line from text and compares the result with the original.
-func proveReversible(doc *edit.Document, text []byte, before []entryWas, line Line) error {
+func proveReversible(doc *edit.Document, text []byte, before []originalEntry, line Line) error {
 	rewritten, err := reading(doc.Syntax()).Read(text)
 	if err != nil {
 		return fmt.Errorf("the rewritten text would not parse: %w", err)
 	}
-	taken, err := takeBack(rewritten, before, line.Session, line.Shim)
+	taken, err := removeLines(rewritten, before, line.Session, line.Shim)
 	if err != nil {
 		return fmt.Errorf("the rewrite could not be undone: %w", err)
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// Shipped is a server that a project's file names. A clone of a repository includes the file,
+// ProjectServer is a server that a project's file names. A clone of a repository includes the file,
 // and with it what it starts.
-type Shipped struct {
+type ProjectServer struct {
 	ID      string
 	From    string            // absolute path of the file
 	Cwd     string            // absolute path where the agent will start it, if known
@@ -24,14 +24,14 @@ type Shipped struct {
 
 // Shipped returns the governed servers that files of a project name and that the agent would
 // start, or might start.
-func (p *Plan) Shipped() []Shipped {
-	var out []Shipped
+func (p *Plan) Shipped() []ProjectServer {
+	var out []ProjectServer
 	for _, f := range p.files {
 		for s, e := range each(f.sources) {
 			if e.From == "" || e.Command == "" || e.Ungoverned != "" || e.Off != Starts && e.Off != Pending {
 				continue
 			}
-			one := Shipped{ID: e.ID, From: e.From, Cwd: p.cwdOf(s, e), Sets: map[string]string{}}
+			one := ProjectServer{ID: e.ID, From: e.From, Cwd: p.cwdOf(s, e), Sets: map[string]string{}}
 			for _, word := range append([]string{e.Command}, e.Args...) {
 				one.Command = append(one.Command, strings.ToValidUTF8(e.vars.word(word, p.env), "\ufffd"))
 			}
@@ -59,9 +59,9 @@ func (p *Plan) cwdOf(s *Source, e *Entry) string {
 	return absolute(said, project)
 }
 
-// share records that a project's file names a server and sets these variables for it, which
+// recordProjectUse records that a project's file names a server and sets these variables for it, which
 // override earlier ones. Both are passed in tg-shim's own arguments.
-func (e *Entry) share(from string, env edit.Node) {
+func (e *Entry) recordProjectUse(from string, env edit.Node) {
 	if e.From = cmp.Or(e.From, from); e.sets == nil {
 		e.sets = map[string]string{}
 	}
@@ -82,9 +82,9 @@ var merging = []struct {
 	{opencode{}.Name(), opencodeServers, "environment", true},
 }
 
-// shareShipped applies what a project says about a server to all entries of that name, if the
+// applyProjectSettings applies what a project says about a server to all entries of that name, if the
 // agent merges them.
-func (p *Plan) shareShipped(sources []*Source) {
+func (p *Plan) applyProjectSettings(sources []*Source) {
 	for _, m := range merging {
 		if m.agent != p.agent.Name() {
 			continue
@@ -100,7 +100,7 @@ func (p *Plan) shareShipped(sources []*Source) {
 			for name, said := range s.doc.At(m.servers).Members() {
 				for _, e := range each(sources) {
 					if e.ID == name.Text() {
-						e.share(s.Path, said.Member(m.env))
+						e.recordProjectUse(s.Path, said.Member(m.env))
 					}
 				}
 			}
@@ -124,9 +124,9 @@ func projectOf(path string) string {
 	return dir
 }
 
-// isShipped reports whether the servers of a source in a scope come with a project: either the
+// comesWithProject reports whether the servers of a source in a scope come with a project: either the
 // agent says so, or the file is in the repository in which the agent is started.
-func (s *Source) isShipped(scope string, env Env) bool {
+func (s *Source) comesWithProject(scope string, env Env) bool {
 	if strings.HasPrefix(scope, scopeProject) || strings.HasPrefix(scope, scopeWorkspace) {
 		return true
 	}

@@ -24,7 +24,7 @@ func TestShipped(t *testing.T) {
 		"off":{"command":"o"},
 		"web":{"type":"http","url":"https://example.test"}}}`)
 	p := w.prepared()
-	want := []Shipped{
+	want := []ProjectServer{
 		{"files", w.project(), w.cwd, []string{"/opt/tools/files", "-v", "/"}, map[string]string{"TOKEN": "s3cr3t", "MODE": "/opt/tools"}, ""},
 		{"both", w.project(), w.cwd, []string{"z"}, map[string]string{}, ""}, // not approved yet
 	}
@@ -148,7 +148,7 @@ func TestShippedByAnEditor(t *testing.T) {
 		t.Fatal(err)
 	}
 	from := filepath.Join(w.cwd, ".vscode", "mcp.json")
-	want := []Shipped{
+	want := []ProjectServer{
 		{"home", from, w.cwd, []string{w.home + "/bin/x", w.home + "/y", "a~/z", "~u"}, map[string]string{}, ""},
 		{"input", from, w.cwd, []string{"x", "--token=${input:token}"}, map[string]string{}, "${input:token}"},
 	}

@@ -85,22 +85,22 @@ func look(agent Agent, env Env) Survey {
 		if _, err := os.Lstat(path); err == nil {
 			s.Files = append(s.Files, path)
 		}
-		s.Left = append(s.Left, leftBeside(path, env.Lasting)...)
-		s.Left = append(s.Left, copiesOf(path, paths, env.Lasting)...)
+		s.Left = append(s.Left, leftBeside(path, env.Protections)...)
+		s.Left = append(s.Left, copiesOf(path, paths, env.Protections)...)
 	}
 	if len(s.Files) == 0 {
 		return s
 	}
 	found, err := lookWith(agent, env)
 	if err == nil {
-		err = found.doubt()
+		err = found.markDoubtfulEntries()
 	}
 	if err != nil {
 		s.Problem = err.Error()
 		return s
 	}
 	s.Warnings = found.Warnings
-	env.Cwd = anywhere
+	env.Cwd = anyCwd
 	own := agent.Files(env)
 	for source, e := range each(found.Sources) {
 		why := e.Ungoverned
@@ -122,7 +122,7 @@ func governedBy(s *Source, e *Entry, env Env) Governed {
 		return ByItself
 	case e.ours == nil && !isShim(e.vars.word(e.Command, env), "", env):
 		return NotGoverned
-	case e.ours != nil && env.lasts(e.ours, ""):
+	case e.ours != nil && env.isProtected(e.ours, ""):
 		return ByProtect
 	case isLocked(lockPath(s.file.path), s.Path) != nil:
 		return ByWrap
@@ -174,15 +174,15 @@ func leftoverKind(suffix string) LeftoverKind {
 // HasOwn reports whether the agent has a configuration of its own, which it reads wherever it
 // is started.
 func HasOwn(agent Agent, env Env) bool {
-	env.Cwd, env.OwnOnly = anywhere, true
+	env.Cwd, env.OwnOnly = anyCwd, true
 	return slices.ContainsFunc(agent.Files(env), func(path string) bool {
 		_, err := os.Lstat(path)
 		return !errors.Is(err, fs.ErrNotExist)
 	})
 }
 
-// mostOfCopies is the maximum number of bytes of files that are read in search of copies.
-const mostOfCopies = 64 << 20
+// maxCopyScanBytes is the maximum number of bytes of files that are read in search of copies.
+const maxCopyScanBytes = 64 << 20
 
 // copiesOf returns copies that an agent made of its file at path while it had our lines of a
 // wrap, such as settings.json.orig. It searches the same folder and a folder backups in it.
@@ -197,7 +197,7 @@ func copiesOf(path string, own []string, lasting []*Protection) []Leftover {
 		return nil
 	}
 	var found []Leftover
-	room := int64(mostOfCopies)
+	room := int64(maxCopyScanBytes)
 	for _, folder := range []string{dir, filepath.Join(dir, "backups"), filepath.Join(dir, stem, "backups")} {
 		entries, _ := os.ReadDir(folder)
 		for _, entry := range entries {
@@ -252,7 +252,7 @@ func rememberedCopies(env Env) []Leftover {
 	known := Known(env)
 	for _, n := range notebook(env.Notes).all() {
 		if n.Kind == noteCopies && filepath.IsAbs(n.Path) && !slices.Contains(known, n.Path) {
-			found = append(found, copiesOf(n.Path, []string{n.Path}, env.Lasting)...)
+			found = append(found, copiesOf(n.Path, []string{n.Path}, env.Protections)...)
 		}
 	}
 	return found

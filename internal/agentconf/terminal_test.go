@@ -158,14 +158,14 @@ func TestGeminiFolders(t *testing.T) {
 func TestLookAt(t *testing.T) {
 	w := newWorld(t)
 	path := filepath.Join(w.home, "settings.json")
-	if n, err := lookAt(path, strict); n.Exists() || err != nil {
+	if n, err := readSettings(path, strict); n.Exists() || err != nil {
 		t.Errorf("nothing there: %v, %v", n, err)
 	}
 	w.write(filepath.Join(w.home, "target.json"), `{"a":true}`)
 	if err := os.Symlink("target.json", path); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := lookAt(path, strict); !n.Member("a").IsTrue() || err != nil {
+	if n, err := readSettings(path, strict); !n.Member("a").IsTrue() || err != nil {
 		t.Errorf("a link: %v, %v", n, err)
 	}
 	if os.Geteuid() == 0 {
@@ -173,17 +173,17 @@ func TestLookAt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n, err := lookAt(path, strict); !n.Member("a").IsTrue() || err != nil {
+	if n, err := readSettings(path, strict); !n.Member("a").IsTrue() || err != nil {
 		t.Errorf("somebody else's: %v, %v", n, err)
 	}
 	w.write(path, `{"a":`)
-	_, err := lookAt(path, strict)
+	_, err := readSettings(path, strict)
 	wantError(t, err, path+": line 1, column ")
 	os.Remove(path)
 	if err := unix.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err = lookAt(path, strict)
+	_, err = readSettings(path, strict)
 	wantError(t, err, path, "is not a regular file")
 }
 
@@ -215,5 +215,5 @@ func TestSpeltOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, p.Reaches(), "OPENCODE_CONFIG_CONTENT spells out servers (b), which a rewrite of files does not reach")
+	wantError(t, p.CheckUnreached(), "OPENCODE_CONFIG_CONTENT spells out servers (b), which a rewrite of files does not reach")
 }

@@ -40,9 +40,9 @@ func unwrap(path string, notes notebook, step func(string)) (Report, error) {
 		return r.report, err
 	}
 	defer lock.release()
-	r.note(sweepTemps(target, notes)...)
+	r.addReportNote(sweepTemps(target, notes)...)
 	rewrote := len(notes.of(noteBackup, target)) > 0
-	err = lock.regardless(knownLocks(path, target), r.unwrap)
+	err = lock.tryWithAgentLocks(knownLocks(path, target), r.unwrap)
 	if rewrote {
 		notes.rememberCopies(path, target)
 	}
@@ -58,12 +58,12 @@ func (r *restorer) unwrap() error {
 	if r.report.State == Missing {
 		return r.bringBack()
 	}
-	return r.settle(r.text)
+	return r.removeEqualBackups(r.text)
 }
 
-// Concerned reports whether Unwrap would have anything to do at path: there are lines of ours,
+// NeedsUnwrap reports whether Unwrap would have anything to do at path: there are lines of ours,
 // a backup, or files of a killed process.
-func Concerned(path string) bool {
+func NeedsUnwrap(path string) bool {
 	target := realPath(path)
 	now, err := readFile(target)
 	return err == nil && namesUs(now) || isLeftLock(lockPath(target)) || len(backupsOf(target)) > 0
@@ -74,10 +74,10 @@ func namesUs(f *file) bool {
 	return bytes.Contains(f.data, []byte(envSession)) || bytes.Contains(f.data, []byte(shimName))
 }
 
-// takeBackBy removes every line of ours from doc. It uses the backup that has the originals of
+// removeLinesByBackup removes every line of ours from doc. It uses the backup that has the originals of
 // most entries, and of several such the first.
-func takeBackBy(doc *edit.Document, backups []*file) (taken, error) {
-	plain, err := takeBack(doc, nil, "", "")
+func removeLinesByBackup(doc *edit.Document, backups []*file) (removal, error) {
+	plain, err := removeLines(doc, nil, "", "")
 	if err != nil || plain.lines == 0 {
 		return plain, err
 	}
@@ -87,7 +87,7 @@ func takeBackBy(doc *edit.Document, backups []*file) (taken, error) {
 		if len(before) <= known {
 			continue
 		}
-		if out, err := takeBack(doc, before, "", ""); err == nil && !out.altered && len(out.notes) == 0 {
+		if out, err := removeLines(doc, before, "", ""); err == nil && !out.altered && len(out.notes) == 0 {
 			best, known = out, len(before)
 		}
 	}
@@ -103,12 +103,12 @@ func takeBackBy(doc *edit.Document, backups []*file) (taken, error) {
 
 // entriesOf returns the originals, from a backup, of the entries that have our lines, if they
 // are in the backup and start the same servers.
-func entriesOf(doc *edit.Document, backup *file) []entryWas {
+func entriesOf(doc *edit.Document, backup *file) []originalEntry {
 	old, err := doc.Syntax().Read(backup.data)
 	if err != nil {
 		return nil
 	}
-	var before []entryWas
+	var before []originalEntry
 	for _, path := range linesIn(doc.Root(), nil) {
 		now := formed(doc.At(path))
 		then := now.form.of(old.At(path))
@@ -127,7 +127,7 @@ func entriesOf(doc *edit.Document, backup *file) []entryWas {
 // linesIn returns the paths of all entries that have a complete line of ours.
 func linesIn(n edit.Node, path []string) [][]string {
 	s := formed(n)
-	if words, _ := shimWords(s.behind()); words > 0 && (&taker{}).starts(s) {
+	if words, _ := shimWords(s.behind()); words > 0 && (&lineRemover{}).starts(s) {
 		return [][]string{path}
 	}
 	var out [][]string
@@ -137,12 +137,12 @@ func linesIn(n edit.Node, path []string) [][]string {
 	return out
 }
 
-// settle removes the backups with the same content as the file, and reports the others.
-func (r *restorer) settle(text []byte) error {
+// removeEqualBackups removes the backups with the same content as the file, and reports the others.
+func (r *restorer) removeEqualBackups(text []byte) error {
 	for _, backup := range r.backups {
 		if !bytes.Equal(backup.data, text) {
 			r.report.Backup = backup.path
-			r.note(backup.path + " differs from the file as it is now, and stays; remove it when you do not need it")
+			r.addReportNote(backup.path + " differs from the file as it is now, and stays; remove it when you do not need it")
 			continue
 		}
 		if r.report.State == Merged {
@@ -169,8 +169,8 @@ func (r *restorer) bringBack() error {
 	}
 	r.step("linked")
 	r.report.State = Restored
-	r.note("it was gone, and is put back from " + backup.path)
-	return r.settle(backup.data)
+	r.addReportNote("it was gone, and is put back from " + backup.path)
+	return r.removeEqualBackups(backup.data)
 }
 
 // ownBackup returns the latest backup that we made. Anyone who can write to the folder can

@@ -135,7 +135,7 @@ func (v vscode) Find(env Env) (*Found, error) {
 	for _, dir := range vscodeUserData(env, in) {
 		files := v.user(env, in, dir)
 		user := found.addVSCode(env, files...)
-		found.heed(slices.Concat(workspace, files), slices.Concat(opened, user))
+		found.applyVSCodeSettings(slices.Concat(workspace, files), slices.Concat(opened, user))
 	}
 	for _, dir := range v.folders(env, in) {
 		found.warnOfContainer(dir)
@@ -149,7 +149,7 @@ func (f *Found) addVSCode(env Env, files ...vscodeFile) (order []*Entry) {
 	for _, file := range files {
 		s, err := load(file.path, lenient)
 		if err != nil && !(file.settings && !canHaveServers(file.path)) {
-			f.fail(err)
+			f.setError(err)
 		}
 		if s == nil || err != nil {
 			continue
@@ -189,7 +189,7 @@ func (s *Source) addFlat(scope string) {
 // editor reads what it can of it. An empty file has none, and neither has one without the name
 // of the list in any spelling.
 func canHaveServers(path string) bool {
-	f, err := readAnybodys(path)
+	f, err := readFileOfAnyOwner(path)
 	return err != nil || slices.ContainsFunc([]string{`"mcp"`, `"mcp.`, `\u`}, func(part string) bool { return strings.Contains(string(f.data), part) })
 }
 
@@ -206,15 +206,15 @@ func (f *Found) warnOfVSCode(e *Entry, n edit.Node) {
 	}
 }
 
-// heed applies the settings that concern all servers. Files and entries come strongest first.
-func (f *Found) heed(files []vscodeFile, order []*Entry) {
+// applyVSCodeSettings applies the settings that concern all servers. Files and entries come strongest first.
+func (f *Found) applyVSCodeSettings(files []vscodeFile, order []*Entry) {
 	setting := func(name string) edit.Node {
 		for _, file := range files {
 			if !file.settings || file.inactive {
 				continue
 			}
 			// An invalid file would have been an error if it mattered.
-			root, _ := lookAt(file.path, lenient)
+			root, _ := readSettings(file.path, lenient)
 			if n := root.Member(name); n.Exists() {
 				return n
 			}
@@ -249,7 +249,7 @@ func (f *Found) warnOfContainer(dir string) {
 	for _, pattern := range devcontainers {
 		paths, _ := filepath.Glob(filepath.Join(escapeGlob(dir), pattern))
 		for _, path := range paths {
-			root, _ := lookAt(path, lenient) // an invalid file is left to the program that makes the container
+			root, _ := readSettings(path, lenient) // an invalid file is left to the program that makes the container
 			for name := range root.Member("customizations").Member("vscode").Member("mcp").Member("servers").Members() {
 				f.warn("server %s of %s is started in the container, and is not governed", name.Text(), path)
 			}
@@ -328,7 +328,7 @@ func activeProfile(env Env, in invocation, user string) string {
 	if _, temporary := in.options["profile-temp"]; temporary {
 		return temporaryProfile
 	}
-	root, _ := lookAt(filepath.Join(user, "globalStorage", "storage.json"), lenient)
+	root, _ := readSettings(filepath.Join(user, "globalStorage", "storage.json"), lenient)
 	id := ""
 	if name, named := in.options["profile"]; named {
 		for _, p := range root.Member("userDataProfiles").Items() {

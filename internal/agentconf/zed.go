@@ -123,7 +123,7 @@ func (zed) add(s *Source, scope string, path []string) []*Entry {
 		command := n.Member("command")
 		switch {
 		case command.Kind() == edit.Object: // has everything that other entries have at the top level
-			e.enter(zedForm, "command", command)
+			e.useMember(zedForm, "command", command)
 		case (command.Kind() == edit.Absent || command.Kind() == edit.Null) && !n.Member("url").Exists() && n.Kind() == edit.Object:
 			e.Ungoverned = "started by an extension of Zed"
 		}
@@ -136,7 +136,7 @@ func (zed) add(s *Source, scope string, path []string) []*Entry {
 
 // extensionServers returns the names of the servers of installed extensions.
 func (z zed) extensionServers(env Env) []string {
-	root, _ := lookAt(filepath.Join(z.data(env), "extensions", "index.json"), lenient)
+	root, _ := readSettings(filepath.Join(z.data(env), "extensions", "index.json"), lenient)
 	var names []string
 	for _, extension := range root.Member("extensions").Members() {
 		for name := range extension.Member("manifest").Member("context_servers").Members() {

@@ -189,7 +189,7 @@ func TestRun(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the figures that come from /proc are missing here")
 	}
-	rig.HeedHangUps()
+	rig.ResetSIGHUP()
 	dir, bin := t.TempDir(), built(t)
 	o := options{
 		bin: bin, base: bin, peers: []peer{{"copier", []string{self(t), "floor"}}}, turns: 1, only: regexp.MustCompile("^(latency|log|extension)$"), records: 5000, command: "a test",

@@ -73,7 +73,7 @@ type Child struct {
 	done  chan struct{} // closed when the leader has exited
 	state State         // valid once done is closed
 
-	ladder  ladder
+	ladder  stopDeadlines
 	stopped chan struct{} // closed when Stop's work is done
 	final   State         // valid once stopped is closed
 
@@ -110,7 +110,7 @@ func Start(spec Spec) (*Child, error) {
 		stderr:  &outEnd{file: p.stderrRead},
 		done:    make(chan struct{}),
 		stopped: make(chan struct{}),
-		ladder:  ladder{changed: make(chan struct{})},
+		ladder:  stopDeadlines{changed: make(chan struct{})},
 	}
 	started := make(chan error)
 	go c.live(path, spec, p, started)

@@ -8,9 +8,9 @@ import (
 
 // family is shared by all children of this process, because the kernel has one list of children
 // for the whole process: nothing in it says which child an adopted orphan belongs to.
-var family clan
+var family childFamily
 
-type clan struct {
+type childFamily struct {
 	mu        sync.Mutex
 	subreaper bool
 	living    int          // children between Start and the end of Stop
@@ -19,7 +19,7 @@ type clan struct {
 }
 
 // begin records that a child is about to be forked.
-func (f *clan) begin() {
+func (f *childFamily) begin() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.living++
@@ -27,7 +27,7 @@ func (f *clan) begin() {
 
 // began records a child's start. The first child determines what counts as an orphan: older
 // processes were children of this process before.
-func (f *clan) began(leader proc.Info) {
+func (f *childFamily) began(leader proc.Info) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.first == 0 || leader.Start < f.first {
@@ -36,7 +36,7 @@ func (f *clan) began(leader proc.Info) {
 }
 
 // end records that a child has ended or was not forked, and reports whether it was the last.
-func (f *clan) end() (last bool) {
+func (f *childFamily) end() (last bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.living--
@@ -46,7 +46,7 @@ func (f *clan) end() (last bool) {
 // alone reports whether no child but the caller's, which may have ended already, can own an
 // orphan. It must be called after the process table was read: every child that forked something
 // in that table had begun by then.
-func (f *clan) alone(ended bool) bool {
+func (f *childFamily) alone(ended bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if ended {
@@ -56,13 +56,13 @@ func (f *clan) alone(ended bool) bool {
 }
 
 // origin returns whether this process adopts orphans, and when the first child started.
-func (f *clan) origin() (subreaper bool, first uint64) {
+func (f *childFamily) origin() (subreaper bool, first uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.subreaper, f.first
 }
 
-func (f *clan) watch(fd int) {
+func (f *childFamily) watch(fd int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.watched == nil {
@@ -71,13 +71,13 @@ func (f *clan) watch(fd int) {
 	f.watched[fd] = true
 }
 
-func (f *clan) unwatch(fd int) {
+func (f *childFamily) unwatch(fd int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.watched, fd)
 }
 
-func (f *clan) isWatched(fd int) bool {
+func (f *childFamily) isWatched(fd int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.watched[fd]

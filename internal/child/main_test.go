@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGUSR2) // starts the permanent goroutine for signals
-	rig.HeedHangUps()
+	rig.ResetSIGHUP()
 	code := m.Run()
 	stop()
 	os.Exit(code)

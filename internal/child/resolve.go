@@ -21,7 +21,7 @@ var (
 
 // Exit codes for a program that could not be started, as of env(1) and shells.
 const (
-	ExitOurs          = 125
+	ExitInternal      = 125
 	ExitNotExecutable = 126
 	ExitNotFound      = 127
 )
@@ -35,7 +35,7 @@ func StartExit(err error) int {
 	case errors.Is(err, ErrNotExecutable):
 		return ExitNotExecutable
 	}
-	return ExitOurs
+	return ExitInternal
 }
 
 // defaultPath is searched if the environment has no PATH, as execvp does.

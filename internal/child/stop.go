@@ -47,7 +47,7 @@ const (
 // left; Stop still returns only at the end.
 func (c *Child) Stop(ctx context.Context, grace Grace) State {
 	if c.ladder.ask(time.Now(), grace) {
-		go c.descend()
+		go c.runStopSteps()
 	}
 	select {
 	case <-c.stopped:
@@ -58,8 +58,8 @@ func (c *Child) Stop(ctx context.Context, grace Grace) State {
 	return c.final
 }
 
-// descend carries out the steps of Stop, once.
-func (c *Child) descend() {
+// runStopSteps carries out the steps of Stop, once.
+func (c *Child) runStopSteps() {
 	defer close(c.stopped)
 	t := newTree(c)
 	if c.gone(t) { // usually the program and all that it started have ended by themselves
@@ -67,7 +67,7 @@ func (c *Child) descend() {
 		c.finish(t)
 		return
 	}
-	t.look() // before a parent's death breaks the chain of descent
+	t.refresh() // before a parent's death breaks the chain of descent
 
 	c.stdin.Close()
 	if c.ladder.wait(c.done, c.ladder.stdinDeadline) {
@@ -121,7 +121,7 @@ func (c *Child) finish(t *tree) {
 func (c *Child) gone(t *tree) bool {
 	select {
 	case <-c.done:
-		return !t.look()
+		return !t.refresh()
 	default:
 		return false
 	}
@@ -136,8 +136,8 @@ func (c *Child) untilGone(t *tree, deadline func() time.Time) {
 	}
 }
 
-// ladder holds the deadlines of the steps of Stop. Further calls only bring them forward.
-type ladder struct {
+// stopDeadlines holds the deadlines of the steps of Stop. Further calls only bring them forward.
+type stopDeadlines struct {
 	mu      sync.Mutex
 	asked   bool
 	term    time.Duration // the shortest requested wait after SIGTERM
@@ -147,7 +147,7 @@ type ladder struct {
 }
 
 // ask applies a caller's grace and reports whether it is the first.
-func (l *ladder) ask(now time.Time, g Grace) (first bool) {
+func (l *stopDeadlines) ask(now time.Time, g Grace) (first bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	stdinBy, killBy := now.Add(g.Stdin), now.Add(g.Stdin+g.Term)
@@ -163,25 +163,25 @@ func (l *ladder) ask(now time.Time, g Grace) (first bool) {
 }
 
 // terminating records that SIGTERM is sent now, perhaps before it is due.
-func (l *ladder) terminating(now time.Time) {
+func (l *stopDeadlines) terminating(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.killBy = earlier(l.killBy, now.Add(l.term))
 	l.tell()
 }
 
-func (l *ladder) tell() {
+func (l *stopDeadlines) tell() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
 
-func (l *ladder) stdinDeadline() time.Time {
+func (l *stopDeadlines) stdinDeadline() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.stdinBy
 }
 
-func (l *ladder) killDeadline() time.Time {
+func (l *stopDeadlines) killDeadline() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.killBy
@@ -189,7 +189,7 @@ func (l *ladder) killDeadline() time.Time {
 
 // wait returns true when done is closed, and false when the deadline, which may change
 // meanwhile, has passed.
-func (l *ladder) wait(done <-chan struct{}, deadline func() time.Time) bool {
+func (l *stopDeadlines) wait(done <-chan struct{}, deadline func() time.Time) bool {
 	for {
 		l.mu.Lock()
 		changed := l.changed

@@ -106,7 +106,7 @@ func TestStopIsHastened(t *testing.T) {
 
 func TestLadderDeadlinesOnlyMoveCloser(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
-	l := ladder{changed: make(chan struct{})}
+	l := stopDeadlines{changed: make(chan struct{})}
 	if !l.ask(at(0), Grace{5 * time.Second, 2 * time.Second}) {
 		t.Fatal("the first call is not the first")
 	}

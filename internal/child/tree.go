@@ -11,11 +11,11 @@ import (
 
 // tree is what one child has started, as far as it was found.
 type tree struct {
-	child   *Child
-	ended   bool              // the child is no longer counted in family
-	known   map[int32]uint64  // every process ever found to belong to it: pid to start
-	members map[int32]*member // known processes that may still run
-	strange map[int32]uint64  // processes that were seen not to carry the mark
+	child    *Child
+	ended    bool              // the child is no longer counted in family
+	known    map[int32]uint64  // every process ever found to belong to it: pid to start
+	members  map[int32]*member // known processes that may still run
+	unmarked map[int32]uint64  // processes that were seen not to carry the mark
 }
 
 type member struct {
@@ -26,10 +26,10 @@ type member struct {
 
 func newTree(c *Child) *tree {
 	return &tree{
-		child:   c,
-		known:   map[int32]uint64{c.leader.PID: c.leader.Start},
-		members: make(map[int32]*member),
-		strange: make(map[int32]uint64),
+		child:    c,
+		known:    map[int32]uint64{c.leader.PID: c.leader.Start},
+		members:  make(map[int32]*member),
+		unmarked: make(map[int32]uint64),
 	}
 }
 
@@ -63,9 +63,9 @@ func (t *tree) add(p proc.Info) {
 	t.members[p.PID] = &member{Handle: h, group: p.Group}
 }
 
-// look finds new processes, drops those that have ended, and reports whether any that can be
+// refresh finds new processes, drops those that have ended, and reports whether any that can be
 // ended are left. The leader does not count.
-func (t *tree) look() bool {
+func (t *tree) refresh() bool {
 	table := processTable()
 	alone := family.alone(t.ended) // must follow processTable; see alone
 	adopted := func(p proc.Info) bool { return t.adopted(p, alone) }
@@ -112,11 +112,11 @@ func (t *tree) adopted(p proc.Info, alone bool) bool {
 	if p.Start < first || (subreaper && int(p.PPID) != os.Getpid()) {
 		return false
 	}
-	if t.child.mark != "" && t.strange[p.PID] != p.Start {
+	if t.child.mark != "" && t.unmarked[p.PID] != p.Start {
 		if env, err := proc.Environ(p.PID); err == nil && slices.Contains(env, t.child.mark) {
 			return true
 		}
-		t.strange[p.PID] = p.Start
+		t.unmarked[p.PID] = p.Start
 	}
 	return subreaper && alone && !held(p.PID)
 }
@@ -149,7 +149,7 @@ func (t *tree) kill() {
 	for range 100 {
 		before := len(t.known)
 		t.signal(syscall.SIGSTOP)
-		t.look()
+		t.refresh()
 		if len(t.known) == before {
 			break
 		}

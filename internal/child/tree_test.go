@@ -7,7 +7,7 @@ import (
 )
 
 func TestClan(t *testing.T) {
-	var f clan
+	var f childFamily
 	f.begin()
 	f.began(proc.Info{Process: proc.Process{Start: 20}})
 	if !f.alone(false) {

@@ -63,7 +63,7 @@ func (c *Child) awaitEvent() bool {
 func (c *Child) exitedLocked() (State, bool) {
 	state, err := c.process.Wait()
 	if err != nil {
-		return State{Code: ExitOurs}, true
+		return State{Code: ExitInternal}, true
 	}
 	return StateOf(state.Sys().(syscall.WaitStatus)), true
 }

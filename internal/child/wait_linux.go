@@ -42,7 +42,7 @@ func (c *Child) exitedLocked() (State, bool) {
 	var info siginfo
 	if err := waitid(unix.P_PID, c.process.Pid, &info, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG); err != nil {
 		c.process.Release()
-		return State{Code: ExitOurs}, true
+		return State{Code: ExitInternal}, true
 	}
 	status := info[infoStatus]
 	if info[infoCode] == cldExited {

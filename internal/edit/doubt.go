@@ -29,9 +29,9 @@ func (n Node) doubts(path []string, found []Doubt) []Doubt {
 	return found
 }
 
-// Certain takes the results of [Syntax.Read]. It returns the document, or an error if it has
+// RequireNoDoubts takes the results of [Syntax.Read]. It returns the document, or an error if it has
 // doubts.
-func Certain(d *Document, err error) (*Document, error) {
+func RequireNoDoubts(d *Document, err error) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -52,10 +52,10 @@ func newDoubt(before, after *Document) error {
 	return nil
 }
 
-// Unbroken returns src with an underscore in place of every byte that is not UTF-8, and the
+// ReplaceInvalidUTF8 returns src with an underscore in place of every byte that is not UTF-8, and the
 // offsets of these bytes. It is for parsers that reject such a byte anywhere; the caller must
-// then mark the values that contain one by [Document.DoubtBytes].
-func Unbroken(src []byte) (text []byte, broken []int) {
+// then mark the values that contain one by [Document.MarkInvalidUTF8].
+func ReplaceInvalidUTF8(src []byte) (text []byte, broken []int) {
 	if utf8.Valid(src) {
 		return src, nil
 	}
@@ -73,17 +73,17 @@ func Unbroken(src []byte) (text []byte, broken []int) {
 // NotUTF8 returns the error for a byte that is not UTF-8.
 func (d *Document) NotUTF8(at int) *SyntaxError { return d.ErrorAt(at, "this is no UTF-8") }
 
-// DoubtBytes marks the innermost value around each of the offsets in broken, which must be
-// sorted, as doubtful. A name is part of its object. DoubtBytes returns the offsets that are in
+// MarkInvalidUTF8 marks the innermost value around each of the offsets in broken, which must be
+// sorted, as doubtful. A name is part of its object. MarkInvalidUTF8 returns the offsets that are in
 // no value.
-func (d *Document) DoubtBytes(broken []int) (outside []int) {
+func (d *Document) MarkInvalidUTF8(broken []int) (outside []int) {
 	if len(broken) == 0 {
 		return nil
 	}
 	return d.doubtIn(d.root, broken)
 }
 
-// doubtIn is DoubtBytes for v and the values in it.
+// doubtIn is MarkInvalidUTF8 for v and the values in it.
 func (d *Document) doubtIn(v *Value, broken []int) (left []int) {
 	left = broken
 	doubt := func(start, end int) {

@@ -128,19 +128,19 @@ func (d *Document) ErrorAt(offset int, format string, args ...any) *SyntaxError 
 	return &SyntaxError{line, column, fmt.Sprintf(format, args...)}
 }
 
-// Twice returns the error for a name that occurs twice, at the offsets first and second.
-func (d *Document) Twice(name string, first, second int) *SyntaxError {
+// DuplicateNameError returns the error for a name that occurs twice, at the offsets first and second.
+func (d *Document) DuplicateNameError(name string, first, second int) *SyntaxError {
 	line, column := d.Place(first)
 	return d.ErrorAt(second, "the name %q is there twice; first at line %d, column %d", name, line, column)
 }
 
-// TwiceIn returns the error for the first name that an object has twice, or nil if there is
+// FindDuplicateName returns the error for the first name that an object has twice, or nil if there is
 // none.
-func (d *Document) TwiceIn(v *Value) *SyntaxError {
+func (d *Document) FindDuplicateName(v *Value) *SyntaxError {
 	first := make(map[string]int, len(v.Names))
 	for _, name := range v.Names {
 		if at, twice := first[name.Text]; twice {
-			return d.Twice(name.Text, at, name.Start)
+			return d.DuplicateNameError(name.Text, at, name.Start)
 		}
 		first[name.Text] = name.Start
 	}
@@ -182,7 +182,7 @@ func (d *Document) Edit(ops ...Op) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return result, d.prove(result, ops)
+	return result, d.verifyEdit(result, ops)
 }
 
 // join returns the text with the splices applied.

@@ -7,10 +7,10 @@ import (
 	"strconv"
 )
 
-// prove parses the result of an edit and compares it with the document. Where no operation
+// verifyEdit parses the result of an edit and compares it with the document. Where no operation
 // applies, the text must be the same. Where one does, the values must be the old ones with the
 // operations applied.
-func (d *Document) prove(result []byte, ops []Op) error {
+func (d *Document) verifyEdit(result []byte, ops []Op) error {
 	after, err := d.syntax.Read(result)
 	if err == nil {
 		err = newDoubt(d, after)
@@ -18,7 +18,7 @@ func (d *Document) prove(result []byte, ops []Op) error {
 	if err != nil {
 		return fmt.Errorf("the edited text would not parse: %w", err)
 	}
-	p := &proof{ops: ops, syntax: d.syntax}
+	p := &verifier{ops: ops, syntax: d.syntax}
 	if err := p.compare(d.Root(), after.Root(), nil); err != nil {
 		return err
 	}
@@ -28,14 +28,14 @@ func (d *Document) prove(result []byte, ops []Op) error {
 	return nil
 }
 
-// proof compares two documents in parallel.
-type proof struct {
+// verifier compares two documents in parallel.
+type verifier struct {
 	ops    []Op
 	syntax Syntax
 	proved int // operations whose effect was verified
 }
 
-func (p *proof) compare(before, after Node, path []string) error {
+func (p *verifier) compare(before, after Node, path []string) error {
 	here, below := p.concerning(path)
 	switch {
 	case len(here) > 0:
@@ -43,7 +43,7 @@ func (p *proof) compare(before, after Node, path []string) error {
 	case len(below) == 0:
 		if !before.scattered() && !after.scattered() {
 			if !bytes.Equal(before.bytes(), after.bytes()) {
-				return tooMuch(path)
+				return unexpectedChangeError(path)
 			}
 			return nil
 		}
@@ -58,7 +58,7 @@ func (n Node) scattered() bool {
 }
 
 // concerning returns the operations at path, and those below it.
-func (p *proof) concerning(path []string) (here, below []Op) {
+func (p *verifier) concerning(path []string) (here, below []Op) {
 	for _, op := range p.ops {
 		switch {
 		case slices.Equal(op.Path, path):
@@ -72,7 +72,7 @@ func (p *proof) concerning(path []string) (here, below []Op) {
 
 // compareChanged compares two values as plain data. It applies deeper operations first, since
 // an operation higher up may move the values that they concern.
-func (p *proof) compareChanged(before, after Node, path []string, ops []Op) error {
+func (p *verifier) compareChanged(before, after Node, path []string, ops []Op) error {
 	ops = slices.Clone(ops)
 	slices.SortStableFunc(ops, func(a, b Op) int { return len(b.Path) - len(a.Path) })
 	want := before.tree()
@@ -83,7 +83,7 @@ func (p *proof) compareChanged(before, after Node, path []string, ops []Op) erro
 		}
 	}
 	if at, same := want.compare(after.tree(), path); !same {
-		return tooMuch(at)
+		return unexpectedChangeError(at)
 	}
 	p.proved += len(ops)
 	return nil
@@ -91,10 +91,10 @@ func (p *proof) compareChanged(before, after Node, path []string, ops []Op) erro
 
 // descend compares the children of two values one by one, where none may have been added or
 // removed.
-func (p *proof) descend(before, after Node, path []string) error {
+func (p *verifier) descend(before, after Node, path []string) error {
 	sameName := func(a, b *Value) bool { return a.Text == b.Text }
 	if before.Kind() != after.Kind() || len(before.v.Kids) != len(after.v.Kids) || !slices.EqualFunc(before.v.Names, after.v.Names, sameName) {
-		return tooMuch(path)
+		return unexpectedChangeError(path)
 	}
 	i := 0
 	for step, kid := range before.Children() {
@@ -106,7 +106,7 @@ func (p *proof) descend(before, after Node, path []string) error {
 	return nil
 }
 
-func tooMuch(path []string) error {
+func unexpectedChangeError(path []string) error {
 	return fmt.Errorf("the edit would change more than it should, at %s", display(path))
 }
 

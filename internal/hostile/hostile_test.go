@@ -16,7 +16,7 @@ func TestCases(t *testing.T) {
 	cases := readCases(t, *casesFile)
 	var total tally
 	defer total.print()
-	house := rig.NewHouse(t)
+	house := rig.NewFixture(t)
 	house.Configure(policy)
 	house.Shipped = true
 	house.StartDaemon()
@@ -83,7 +83,7 @@ func (all *tally) print() {
 // TestCopierFails shows that the cases can fail: a program that only copies
 // fails each that expects a message to be refused, and no other.
 func TestCopierFails(t *testing.T) {
-	house := rig.NewHouse(t)
+	house := rig.NewFixture(t)
 	t.Run("all", func(t *testing.T) {
 		for i, c := range readCases(t, *casesFile) {
 			t.Run(c.ID, func(t *testing.T) {

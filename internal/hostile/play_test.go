@@ -39,7 +39,7 @@ func (p *play) bad(format string, args ...any) {
 }
 
 // run plays c and returns what is wrong.
-func run(t *testing.T, house *rig.House, c *Case, o rig.Options) []string {
+func run(t *testing.T, house *rig.Fixture, c *Case, o rig.Options) []string {
 	p := &play{Case: c, open: map[string]bool{}, expected: map[string]bool{}}
 	o.Profile = c.Profile
 	// The race detector multiplies what a process needs.

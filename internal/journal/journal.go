@@ -35,12 +35,12 @@ type sender struct {
 	send func(entry []byte) error
 	shut func() error
 
-	mu    sync.Mutex // guards the fields below; held while sending
-	tired time.Time  // nothing is sent before this time
+	mu         sync.Mutex // guards the fields below; held while sending
+	retryAfter time.Time  // nothing is sent before this time
 }
 
-// rest is how long nothing is sent after a failure.
-const rest = time.Second
+// retryDelay is how long nothing is sent after a failure.
+const retryDelay = time.Second
 
 // New returns a handler that writes entries of a program to the journal at socket, and to
 // fallback what can't be written there. Close closes it.
@@ -82,11 +82,11 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 func (s *sender) try(entry []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if time.Now().Before(s.tired) {
+	if time.Now().Before(s.retryAfter) {
 		return false
 	}
 	if s.send(entry) != nil {
-		s.tired = time.Now().Add(rest)
+		s.retryAfter = time.Now().Add(retryDelay)
 		return false
 	}
 	return true

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience is the timeout for sending an entry, during which the caller of the logger blocks.
-const patience = 250 * time.Millisecond
+// sendTimeout is the timeout for sending an entry, during which the caller of the logger blocks.
+const sendTimeout = 250 * time.Millisecond
 
 // Leads reports whether output to f goes to the journal. systemd sets JOURNAL_STREAM to the
 // device and inode of such a stream. The variable alone proves nothing, since child processes
@@ -33,7 +33,7 @@ func dial(socket string) (send func([]byte) error, shut func() error, err error)
 		return nil, nil, err
 	}
 	send = func(entry []byte) error {
-		if err := conn.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+		if err := conn.SetWriteDeadline(time.Now().Add(sendTimeout)); err != nil {
 			return err
 		}
 		_, _, err := conn.WriteMsgUnix(entry, nil, to)

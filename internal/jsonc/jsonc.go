@@ -39,7 +39,7 @@ type parser struct {
 func (Syntax) Name() string { return "json" }
 
 // Parse implements [edit.Syntax].
-func (s Syntax) Parse(src []byte) (*edit.Document, error) { return edit.Certain(s.Read(src)) }
+func (s Syntax) Parse(src []byte) (*edit.Document, error) { return edit.RequireNoDoubts(s.Read(src)) }
 
 // Read implements [edit.Syntax].
 func (s Syntax) Read(src []byte) (*edit.Document, error) {
@@ -86,7 +86,7 @@ func (p *parser) value(v *hujson.Value) *edit.Value {
 			out.Names = append(out.Names, p.value(&t.Members[i].Name))
 			out.Kids = append(out.Kids, p.value(&t.Members[i].Value))
 		}
-		out.Unsure = p.doc.TwiceIn(out)
+		out.Unsure = p.doc.FindDuplicateName(out)
 	case *hujson.Array:
 		out.Kind = edit.Array
 		for i := range t.Elements {

@@ -218,7 +218,7 @@ func (a *agent) leave() {
 	}
 	a.mu.Unlock()
 	a.shim.HangUp()
-	if code, ok := a.shim.Wait(rig.Patience); !ok || code != 0 {
+	if code, ok := a.shim.Wait(rig.Timeout); !ok || code != 0 {
 		h.Errorf("%s: the shim: exit status %d, ended %v: %s", a.name, code, ok, a.shim.Stderr())
 	}
 	a.compare()

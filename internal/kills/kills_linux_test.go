@@ -104,7 +104,7 @@ func TestKillsUnderSystemd(t *testing.T) {
 	}
 	n := plan(t) / 4
 	for round, left := 0, n; left > 0 && !t.Failed(); round, left = round+1, left-mostKills {
-		rig.Inside(t, insideKills, 10*rig.Patience, nil, fmt.Sprint("-kills=", min(left, mostKills)), fmt.Sprint("-seed=", *seed+uint64(round)))
+		rig.Inside(t, insideKills, 10*rig.Timeout, nil, fmt.Sprint("-kills=", min(left, mostKills)), fmt.Sprint("-seed=", *seed+uint64(round)))
 	}
 }
 
@@ -140,7 +140,7 @@ func plan(t *testing.T) int {
 // house is one in which the daemon is killed.
 type house struct {
 	*testing.T
-	*rig.House
+	*rig.Fixture
 	r      *rand.Rand        // of the kills
 	units  map[string]string // of systemd that runs the daemon; nil for none
 	stops  *stops            // nil for a daemon that does not stop by itself
@@ -156,7 +156,7 @@ type house struct {
 func newHouse(t *testing.T, stream uint64) *house {
 	t.Helper()
 	h := &house{
-		T: t, House: rig.NewHouse(t), r: rand.New(rand.NewPCG(*seed, stream)), stop: make(chan struct{}),
+		T: t, Fixture: rig.NewFixture(t), r: rand.New(rand.NewPCG(*seed, stream)), stop: make(chan struct{}),
 		begins: 50 * time.Millisecond, here: map[*agent]time.Time{},
 	}
 	h.Shipped = true
@@ -176,9 +176,9 @@ func (h *house) stopped() bool {
 
 // until waits until so.
 func (h *house) until(what string, so func() bool) error {
-	for end := time.Now().Add(rig.Patience); !so(); time.Sleep(time.Millisecond) { // between two looks
+	for end := time.Now().Add(rig.Timeout); !so(); time.Sleep(time.Millisecond) { // between two looks
 		if time.Now().After(end) {
-			return fmt.Errorf("not within %v: %s", rig.Patience, what)
+			return fmt.Errorf("not within %v: %s", rig.Timeout, what)
 		}
 	}
 	return nil
@@ -337,7 +337,7 @@ func (h *house) strike(last int, b blow) (pid int, err error) {
 		_ = os.Remove(h.Path("stop")) // it may have had no time to read it
 	}
 	if !h.Restarts() {
-		if code, _ := h.Daemon.Wait(rig.Patience); code != 128+int(syscall.SIGKILL) {
+		if code, _ := h.Daemon.Wait(rig.Timeout); code != 128+int(syscall.SIGKILL) {
 			return 0, fmt.Errorf("a daemon ended by itself with status %d", code)
 		}
 		h.StartDaemon()

@@ -52,7 +52,7 @@ func TestUpgrade(t *testing.T) {
 		})
 	})
 	t.Run("systemd", func(t *testing.T) {
-		rig.Inside(t, "TestUpgradeInsideSystemd", 10*rig.Patience, map[string]string{nextDaemon: next}, fmt.Sprint("-upgrades=", *upgrades))
+		rig.Inside(t, "TestUpgradeInsideSystemd", 10*rig.Timeout, map[string]string{nextDaemon: next}, fmt.Sprint("-upgrades=", *upgrades))
 	})
 }
 

@@ -35,9 +35,9 @@ func Announce(line []byte, e *wire.Envelope, text string) []byte {
 	return longer
 }
 
-// Unannounced returns line, which contains the result e, without the item that [Announce]
+// WithoutAnnouncement returns line, which contains the result e, without the item that [Announce]
 // may have inserted. It reports false if there is no such item.
-func Unannounced(line []byte, e *wire.Envelope) ([]byte, bool) {
+func WithoutAnnouncement(line []byte, e *wire.Envelope) ([]byte, bool) {
 	content, err := wire.Member(line, e.Result, "content")
 	if err != nil || !content.Present() || line[content.Start] != '[' {
 		return nil, false

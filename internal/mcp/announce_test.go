@@ -26,7 +26,7 @@ func TestAnnounce(t *testing.T) {
 		if string(got) != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
-		before, ok := Unannounced(got, &e)
+		before, ok := WithoutAnnouncement(got, &e)
 		if changed := want != line; ok != changed || changed && string(before) != line {
 			t.Errorf("without it: %s, %v\nwant %s", before, ok, line)
 		}

@@ -10,9 +10,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// longestPage is the maximum length of a page address, in bytes. The programs that open
+// maxPageBytes is the maximum length of a page address, in bytes. The programs that open
 // pages have the same limit.
-const longestPage = 8 << 10
+const maxPageBytes = 8 << 10
 
 // plainInPage are the characters other than letters and digits that a page address may
 // contain. Shell metacharacters are not among them, since agents have passed such
@@ -24,8 +24,8 @@ const plainInPage = "-._~:/?#@=+,%&[]"
 // It accepts an https address, or an http address on this machine, that every program
 // parses alike, that a person sees as it is, and that no shell takes for a command.
 func CheckPage(address string) error {
-	if len(address) > longestPage {
-		return fmt.Errorf("the address has more than %d bytes", longestPage)
+	if len(address) > maxPageBytes {
+		return fmt.Errorf("the address has more than %d bytes", maxPageBytes)
 	}
 	for i, r := range address {
 		switch {

@@ -13,7 +13,7 @@ var sockets = []string{"control", "shim"}
 // Activate makes the test act as the service manager: from now on it holds the daemon's sockets
 // and passes them to every daemon that is started. Connections made while no daemon runs wait
 // for the next.
-func (h *House) Activate() {
+func (h *Fixture) Activate() {
 	h.tb.Helper()
 	if err := os.MkdirAll(h.Path("run/thoughtgate"), 0o700); err != nil {
 		h.tb.Fatal(err)

@@ -185,10 +185,10 @@ func (s *FDStore) obey(words []string, rights []byte) {
 
 // KeepAtMost sets the maximum number of descriptors that are kept for daemons started from now
 // on.
-func (h *House) KeepAtMost(n int) { h.store.SetMax(n) }
+func (h *Fixture) KeepAtMost(n int) { h.store.SetMax(n) }
 
 // Kept returns the number of descriptors kept for the daemons.
-func (h *House) Kept() int {
+func (h *Fixture) Kept() int {
 	h.store.mu.Lock()
 	defer h.store.mu.Unlock()
 	return len(h.store.kept)
@@ -196,7 +196,7 @@ func (h *House) Kept() int {
 
 // AlterKept calls alter with each kept descriptor, named as in the store, and keeps the result
 // in its place.
-func (h *House) AlterKept(alter func(*os.File) *os.File) {
+func (h *Fixture) AlterKept(alter func(*os.File) *os.File) {
 	h.store.mu.Lock()
 	defer h.store.mu.Unlock()
 	for i, f := range h.store.kept {

@@ -16,9 +16,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/tempdir"
 )
 
-// Patience is the timeout for anything that should happen soon. It is long because machines
+// Timeout is the timeout for anything that should happen soon. It is long because machines
 // that run tests are busy; only a test that is about to fail waits that long.
-const Patience = 60 * time.Second
+const Timeout = 60 * time.Second
 
 // Configuration forwards everything except calls of the tool "held", which wait for approval,
 // and of "denied", which are denied.
@@ -34,8 +34,8 @@ approval:
 pins: {mode: off}
 `
 
-// House is a fixture: a user with folders of their own, and ThoughtGate for that user.
-type House struct {
+// Fixture is a fixture: a user with folders of their own, and ThoughtGate for that user.
+type Fixture struct {
 	tb     testing.TB
 	root   string
 	Env    []string // environment of every program; a test may append to it
@@ -58,12 +58,12 @@ type House struct {
 	store *FDStore
 }
 
-// NewHouse creates a House. If any of its processes still runs when the test ends, that process
+// NewFixture creates a House. If any of its processes still runs when the test ends, that process
 // is killed and the test fails.
-func NewHouse(tb testing.TB) *House {
+func NewFixture(tb testing.TB) *Fixture {
 	tb.Helper()
 	root := tempdir.New(tb, "/tmp", "tg-rig-") // the path of tb.TempDir is too long for a socket
-	h := &House{tb: tb, root: root}
+	h := &Fixture{tb: tb, root: root}
 	for _, dir := range []string{"home", "config/thoughtgate", "state", "run", "work"} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o700); err != nil {
 			tb.Fatal(err)
@@ -80,13 +80,13 @@ func NewHouse(tb testing.TB) *House {
 }
 
 // Path returns a path below the folder of the House.
-func (h *House) Path(elem ...string) string {
+func (h *Fixture) Path(elem ...string) string {
 	return filepath.Join(append([]string{h.root}, elem...)...)
 }
 
 // Configure writes text to thoughtgate.yaml, atomically: a daemon that starts reads the new
 // file or the old one.
-func (h *House) Configure(text string) {
+func (h *Fixture) Configure(text string) {
 	h.tb.Helper()
 	path := h.Path("config/thoughtgate/thoughtgate.yaml")
 	err := os.WriteFile(path+".new", []byte(text), 0o600)
@@ -99,10 +99,10 @@ func (h *House) Configure(text string) {
 }
 
 // Socket returns the path of the socket for tg-shim.
-func (h *House) Socket() string { return h.Path("run/thoughtgate/shim.sock") }
+func (h *Fixture) Socket() string { return h.Path("run/thoughtgate/shim.sock") }
 
 // StartDaemon starts thoughtgated and returns when tg-shim can attach.
-func (h *House) StartDaemon() {
+func (h *Fixture) StartDaemon() {
 	h.tb.Helper()
 	log, err := os.OpenFile(h.Path("daemon.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -118,7 +118,7 @@ func (h *House) StartDaemon() {
 	} else {
 		h.store.Start(cmd, h.held, func() { h.Daemon = start(h.tb, cmd) })
 	}
-	for end := time.Now().Add(Patience); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(Timeout); ; time.Sleep(10 * time.Millisecond) {
 		if conn, err := net.Dial("unix", h.Socket()); err == nil {
 			conn.Close()
 			return
@@ -129,38 +129,38 @@ func (h *House) StartDaemon() {
 }
 
 // StopDaemon stops the daemon as a service manager does.
-func (h *House) StopDaemon() {
+func (h *Fixture) StopDaemon() {
 	h.tb.Helper()
 	h.Daemon.Signal(syscall.SIGTERM)
-	if code, ok := h.Daemon.Wait(Patience); !ok || code != 0 {
+	if code, ok := h.Daemon.Wait(Timeout); !ok || code != 0 {
 		h.tb.Errorf("the daemon: exit status %d, ended %v, want 0", code, ok)
 	}
 	h.Daemon = nil
 }
 
 // KillDaemon kills the daemon with SIGKILL.
-func (h *House) KillDaemon() {
+func (h *Fixture) KillDaemon() {
 	h.tb.Helper()
 	h.Daemon.Signal(syscall.SIGKILL)
-	h.Daemon.Wait(Patience)
+	h.Daemon.Wait(Timeout)
 	h.Daemon = nil
 }
 
 // LoseDaemon kills the daemon and drops the descriptors kept for the next one, as when the
 // whole service ends: its sessions end.
-func (h *House) LoseDaemon() {
+func (h *Fixture) LoseDaemon() {
 	h.tb.Helper()
 	h.KillDaemon()
 	h.store.Drop()
 }
 
 // DaemonLog returns the daemon's log.
-func (h *House) DaemonLog() string {
+func (h *Fixture) DaemonLog() string {
 	raw, _ := os.ReadFile(h.Path("daemon.log"))
 	return string(raw)
 }
 
-func (h *House) leave() {
+func (h *Fixture) leave() {
 	if h.Daemon != nil {
 		h.Daemon.Signal(syscall.SIGCONT) // a test may have stopped it
 		h.StopDaemon()
@@ -178,10 +178,10 @@ func (h *House) leave() {
 
 // CheckEmpty fails the test if a process of the House, except the daemon, does not end soon,
 // and kills that process. Without /proc it does nothing.
-func (h *House) CheckEmpty() {
+func (h *Fixture) CheckEmpty() {
 	h.tb.Helper()
 	var left map[int]string
-	end := time.Now().Add(Patience)
+	end := time.Now().Add(Timeout)
 	for wait := 10 * time.Millisecond; time.Now().Before(end); wait = min(2*wait, time.Second/4) { // each check examines all processes
 		if left = h.Processes(); len(left) == 0 {
 			return
@@ -196,7 +196,7 @@ func (h *House) CheckEmpty() {
 
 // Processes returns the command lines of the processes of the House, except the daemon, by pid.
 // They are recognized by the HOME in their environment, which the programs pass on.
-func (h *House) Processes() map[int]string {
+func (h *Fixture) Processes() map[int]string {
 	found := map[int]string{}
 	entries, _ := os.ReadDir("/proc")
 	for _, entry := range entries {

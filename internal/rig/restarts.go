@@ -8,10 +8,10 @@ import (
 )
 
 // Restarts reports whether a keeper or systemd restarts the daemon.
-func (h *House) Restarts() bool { return h.Keep || h.service != "" }
+func (h *Fixture) Restarts() bool { return h.Keep || h.service != "" }
 
 // DaemonPID returns the process id of the daemon itself, 0 while none runs.
-func (h *House) DaemonPID() int {
+func (h *Fixture) DaemonPID() int {
 	if !h.Restarts() {
 		if h.Daemon == nil || h.Daemon.HasEnded() {
 			return 0
@@ -27,7 +27,7 @@ func (h *House) DaemonPID() int {
 }
 
 // DaemonRuns reports whether pid, from DaemonPID, is still that of the daemon.
-func (h *House) DaemonRuns(pid int) bool {
+func (h *Fixture) DaemonRuns(pid int) bool {
 	if !h.Restarts() {
 		return pid == h.DaemonPID()
 	}

@@ -1,6 +1,6 @@
 // Package rig runs the real programs for tests that check every byte.
 //
-// A [House] is a user with folders of their own and perhaps a daemon. [House.Shim] starts a
+// A [Fixture] is a user with folders of their own and perhaps a daemon. [House.Shim] starts a
 // tg-shim there as an agent would. The server behind it is the test binary itself, in a role
 // without behavior of its own: it sends what it reads to the test and writes what the test
 // tells it to. So one test controls both ends of the pipe and knows what crossed, in which
@@ -32,10 +32,10 @@ const module = "github.com/thoughtgate/thoughtgated/"
 // programs are the programs that are built.
 var programs = []string{"thoughtgated", "tg-shim"}
 
-// HeedHangUps makes programs that the tests start end on SIGHUP even if this process inherited
+// ResetSIGHUP makes programs that the tests start end on SIGHUP even if this process inherited
 // that it is ignored, as under nohup and some test runners: a signal with a handler here has
 // its default action there.
-func HeedHangUps() {
+func ResetSIGHUP() {
 	if signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}

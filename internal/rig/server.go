@@ -107,7 +107,7 @@ func (s *Server) hear(in *bufio.Reader) {
 func (s *Server) say(kind byte, content []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_ = s.conn.SetWriteDeadline(time.Now().Add(Patience))
+	_ = s.conn.SetWriteDeadline(time.Now().Add(Timeout))
 	return writeFrame(s.conn, kind, content)
 }
 

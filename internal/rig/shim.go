@@ -71,7 +71,7 @@ type Shim struct {
 
 // Shim starts a tg-shim, which is stopped when tb ends. It does not wait for anything; see
 // Join.
-func (h *House) Shim(tb testing.TB, o Options) *Shim {
+func (h *Fixture) Shim(tb testing.TB, o Options) *Shim {
 	tb.Helper()
 	s := &Shim{tb: tb, Agent: newInbox(), stderr: Buffer{Most: 1 << 20}}
 	command := o.Command
@@ -204,7 +204,7 @@ func (s *Shim) Join() error {
 	if s.Server != nil {
 		return nil
 	}
-	server, err := s.listen.accept(Patience, s.ended)
+	server, err := s.listen.accept(Timeout, s.ended)
 	if err != nil {
 		return fmt.Errorf("the server is not started: %w\n%s", err, s.Stderr())
 	}
@@ -215,7 +215,7 @@ func (s *Shim) Join() error {
 // Send writes as the agent. It fails if tg-shim does not read for Patience, or has ended.
 func (s *Shim) Send(content []byte) error {
 	if f, ok := s.stdin.(*os.File); ok {
-		_ = f.SetWriteDeadline(time.Now().Add(Patience))
+		_ = f.SetWriteDeadline(time.Now().Add(Timeout))
 	}
 	_, err := s.stdin.Write(content)
 	return err
@@ -232,7 +232,7 @@ func (s *Shim) Passed() int {
 }
 
 // count creates a file for a copier to count in.
-func (h *House) count(tb testing.TB) string {
+func (h *Fixture) count(tb testing.TB) string {
 	tb.Helper()
 	f, err := os.CreateTemp(h.Path("run"), "passed")
 	if err != nil {
@@ -277,12 +277,12 @@ func (s *Shim) close() {
 	if _, ok := s.Wait(hangUpGrace); !ok {
 		s.Signal(syscall.SIGTERM)
 	}
-	if _, ok := s.Wait(Patience); !ok {
+	if _, ok := s.Wait(Timeout); !ok {
 		if !s.tb.Failed() {
 			s.tb.Errorf("the shim does not end when its agent has left\n%s", s.Stderr())
 		}
 		s.Signal(syscall.SIGKILL)
-		s.Wait(Patience)
+		s.Wait(Timeout)
 	}
 	if s.listen != nil {
 		s.listen.close()

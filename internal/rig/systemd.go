@@ -101,7 +101,7 @@ func sandbox(tb testing.TB) (group, dir string) {
 		tb.Skip("no control group of version 2 can be made here to run the daemon under systemd")
 	}
 	tb.Cleanup(func() {
-		for end := time.Now().Add(Patience); ; time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(Timeout); ; time.Sleep(10 * time.Millisecond) {
 			var below []string
 			_ = filepath.WalkDir(group, func(path string, d os.DirEntry, err error) error {
 				if err == nil && d.IsDir() {
@@ -150,7 +150,7 @@ func copyProgram(tb testing.TB, from, to string) {
 // StartManager starts a systemd for the user of the House with units, in which the programs are
 // in [House.Path] "bin". From then on the daemon is started and stopped as the unit service,
 // which must be one of units.
-func (h *House) StartManager(units map[string]string, service string) {
+func (h *Fixture) StartManager(units map[string]string, service string) {
 	h.tb.Helper()
 	h.Env = append(h.Env, "USER=tester")
 	for name, text := range units {
@@ -166,7 +166,7 @@ func (h *House) StartManager(units map[string]string, service string) {
 	defer log.Close()
 	cmd.Stdout, cmd.Stderr = log, log
 	h.Daemon, h.service = start(h.tb, cmd), service
-	for end := time.Now().Add(Patience); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(Timeout); ; time.Sleep(10 * time.Millisecond) {
 		out, _ := h.Systemctl("is-active", "basic.target")
 		if out == "active" {
 			return
@@ -177,7 +177,7 @@ func (h *House) StartManager(units map[string]string, service string) {
 	}
 }
 
-func (h *House) writeUnit(name, text string) {
+func (h *Fixture) writeUnit(name, text string) {
 	h.tb.Helper()
 	path := h.Path("config/systemd/user", name)
 	err := os.MkdirAll(filepath.Dir(path), 0o755)
@@ -190,8 +190,8 @@ func (h *House) writeUnit(name, text string) {
 }
 
 // Systemctl runs systemctl for the systemd of the House and returns its output.
-func (h *House) Systemctl(args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+func (h *Fixture) Systemctl(args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), Timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "systemctl", append([]string{"--user"}, args...)...)
 	cmd.Env = h.Env

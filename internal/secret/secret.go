@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// Most is the maximum size of a file with a secret, in bytes.
-const Most = 4 << 10
+// MaxFileBytes is the maximum size of a file with a secret, in bytes.
+const MaxFileBytes = 4 << 10
 
 // ModeError reports that others can access a file that should be its owner's alone.
 type ModeError struct {
@@ -45,11 +45,11 @@ func ReadFile(path string) (string, error) {
 		return "", &ModeError{path, info.Mode()}
 	case !ok || owner.Uid != 0 && int(owner.Uid) != os.Getuid():
 		return "", fmt.Errorf("%s belongs to another user", path)
-	case info.Size() > Most:
+	case info.Size() > MaxFileBytes:
 		return "", fmt.Errorf("%s has %d bytes, too many for what it should hold", path, info.Size())
 	}
-	text, err := io.ReadAll(io.LimitReader(f, Most+1))
-	if err == nil && len(text) > Most {
+	text, err := io.ReadAll(io.LimitReader(f, MaxFileBytes+1))
+	if err == nil && len(text) > MaxFileBytes {
 		err = errors.New(path + " grows while it is read")
 	}
 	if err != nil {

@@ -141,7 +141,7 @@ func (c *caller) call(tool string, pad, size int) (*question, error) {
 
 // await waits for the answer.
 func (c *caller) await(q *question) ([]byte, error) {
-	late := time.NewTimer(2 * rig.Patience)
+	late := time.NewTimer(2 * rig.Timeout)
 	defer late.Stop()
 	select {
 	case line := <-q.answer:

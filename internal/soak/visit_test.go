@@ -24,7 +24,7 @@ const wrapRole = "soak-wrap"
 // wrap opens a session, runs a command in it and closes it, as tgctl wrap does for
 // an agent that has no files. It returns the exit status.
 func wrap(control string, command []string) int {
-	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), rig.Timeout)
 	defer cancel()
 	raw := make([]byte, 16)
 	_, _ = rand.Read(raw)    // it never fails
@@ -39,7 +39,7 @@ func wrap(control string, command []string) int {
 	cmd.Env = append(os.Environ(), "THOUGHTGATE_ACTIVE=1", "THOUGHTGATE_SESSION="+id)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	_ = cmd.Run() // the status is in ProcessState
-	ctx, cancel = context.WithTimeout(context.Background(), rig.Patience)
+	ctx, cancel = context.WithTimeout(context.Background(), rig.Timeout)
 	defer cancel()
 	_, _ = session.Close(ctx) // a daemon that was killed meanwhile closes it by itself
 	return cmd.ProcessState.ExitCode()

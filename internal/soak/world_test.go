@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	patience     = rig.Patience
+	patience     = rig.Timeout
 	moment       = 50 * time.Millisecond // before something is tried once more
 	sharedServer = "shared"
 	hookedServer = "hooked" // an extension sees its calls
@@ -64,7 +64,7 @@ type world struct {
 	*testing.T
 	plan   plan
 	self   string
-	house  *rig.House
+	house  *rig.Fixture
 	client *client.Client
 	person *person
 	book   *book
@@ -96,7 +96,7 @@ func newWorld(t *testing.T, p plan) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{T: t, plan: p, self: self, house: rig.NewHouse(t), book: newBook(), tally: map[string]int64{},
+	w := &world{T: t, plan: p, self: self, house: rig.NewFixture(t), book: newBook(), tally: map[string]int64{},
 		tokens: make(chan struct{}, 64), holds: make(chan struct{}), larges: make(chan struct{}), stop: make(chan struct{})}
 	w.house.Shipped = true
 	w.house.Activate()

@@ -50,7 +50,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		conn, err := l.admit(c)
+		conn, err := l.checkPeer(c)
 		if err == nil {
 			return conn, nil
 		}
@@ -61,7 +61,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-func (l *Listener) admit(c *net.UnixConn) (*Conn, error) {
+func (l *Listener) checkPeer(c *net.UnixConn) (*Conn, error) {
 	// The uid comes first: nothing more is asked about another user's process.
 	uid, err := peerUID(c)
 	if err != nil {

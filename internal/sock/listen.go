@@ -178,10 +178,10 @@ func holderOf(f *os.File) (pid int, socket string) {
 	return pid, strings.TrimSpace(rest)
 }
 
-// Named returns who holds the lock at path and where that process listens, according to the
+// LockHolderFromFile returns who holds the lock at path and where that process listens, according to the
 // file: the process may have ended. It does not take the lock, so it does not disturb a process
 // that is starting.
-func Named(path string) (pid int, socket string) {
+func LockHolderFromFile(path string) (pid int, socket string) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return 0, ""

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Remedy returns what to do about a file system error from a full disk or a folder without
+// FixForDiskError returns what to do about a file system error from a full disk or a folder without
 // write access, and names the folder. It returns an empty string for any other error.
-func Remedy(err error) string {
+func FixForDiskError(err error) string {
 	path := ""
 	var one *fs.PathError
 	var two *os.LinkError // from a rename

@@ -29,7 +29,7 @@ func TestRemedy(t *testing.T) {
 		{errors.New("no space left on device"), ""},
 		{nil, ""},
 	} {
-		if got := Remedy(test.err); got != test.want {
+		if got := FixForDiskError(test.err); got != test.want {
 			t.Errorf("%v: %q, want %q", test.err, got, test.want)
 		}
 	}
@@ -39,7 +39,7 @@ func TestRemedy(t *testing.T) {
 	if err := os.Chmod(dir, 0o500); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := Remedy(&fs.PathError{Op: "open", Path: missing, Err: unix.EACCES}), "make "+dir+" writable for its owner"; got != want {
+	if got, want := FixForDiskError(&fs.PathError{Op: "open", Path: missing, Err: unix.EACCES}), "make "+dir+" writable for its owner"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -126,7 +126,7 @@ func (p *pair) serve() {
 	p.server = server
 	p.mu.Unlock()
 	for n := 0; ; n++ {
-		at, err := server.Await(n, rig.Patience, func([]byte) bool { return true })
+		at, err := server.Await(n, rig.Timeout, func([]byte) bool { return true })
 		if err != nil {
 			return
 		}
@@ -157,7 +157,7 @@ func (p *pair) serve() {
 // ended.
 func (p *pair) stopTalking(atOnce bool) {
 	if !atOnce {
-		p.shim.Wait(rig.Patience)
+		p.shim.Wait(rig.Timeout)
 	}
 	close(p.quiet)
 }

@@ -51,7 +51,7 @@ func TestStorm(t *testing.T) {
 	for worker := range workers {
 		all.Go(func() { // as many at once as there are, not as there are processors
 			t.Run(fmt.Sprint(worker), func(t *testing.T) {
-				s := &storm{T: t, house: rig.NewHouse(t), r: rand.New(rand.NewPCG(*seed, uint64(worker)))}
+				s := &storm{T: t, house: rig.NewFixture(t), r: rand.New(rand.NewPCG(*seed, uint64(worker)))}
 				s.house.Configure(rules)
 				s.house.StartDaemon()
 				for i := worker; i < n && !t.Failed(); i += workers {
@@ -65,7 +65,7 @@ func TestStorm(t *testing.T) {
 
 type storm struct {
 	*testing.T
-	house *rig.House
+	house *rig.Fixture
 	r     *rand.Rand
 	pairs []*pair // of this cycle
 }
@@ -206,7 +206,7 @@ func (s *storm) settle() {
 			p.agentGone = true
 			p.shim.HangUp()
 		}
-		if _, ok := p.shim.Wait(rig.Patience); !ok {
+		if _, ok := p.shim.Wait(rig.Timeout); !ok {
 			s.Errorf("an agent and its shim go on: %s", p.state())
 		}
 	}
@@ -236,7 +236,7 @@ func (s *storm) checkDaemon() {
 
 func (s *storm) eventually(what string, done func() bool) {
 	s.Helper()
-	for end := time.Now().Add(rig.Patience); !done(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(rig.Timeout); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			s.Errorf("still not so: %s", what)
 			return

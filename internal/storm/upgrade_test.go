@@ -27,7 +27,7 @@ func TestUpgradeUnderTraffic(t *testing.T) {
 	if _, err := os.Stat("/proc/self/environ"); err != nil {
 		t.Skip("no /proc here, so what is left running can't be found")
 	}
-	u := &upgrade{T: t, house: rig.NewHouse(t), stop: make(chan struct{})}
+	u := &upgrade{T: t, house: rig.NewFixture(t), stop: make(chan struct{})}
 	u.house.Activate()
 	u.house.Configure(rules)
 	next := rig.Release(t, "thoughtgated", "next")
@@ -68,7 +68,7 @@ func TestUpgradeUnderTraffic(t *testing.T) {
 	u.eventually("every agent has its last answers", func() bool { return u.done.Load() == agents })
 	for _, s := range shims {
 		s.HangUp()
-		if _, ok := s.Wait(rig.Patience); !ok {
+		if _, ok := s.Wait(rig.Timeout); !ok {
 			t.Error("a shim goes on")
 		}
 	}
@@ -78,7 +78,7 @@ func TestUpgradeUnderTraffic(t *testing.T) {
 
 type upgrade struct {
 	*testing.T
-	house          *rig.House
+	house          *rig.Fixture
 	stop           chan struct{} // closed when the agents and callers are to end
 	wait           sync.WaitGroup
 	calls, answers atomic.Int64
@@ -95,7 +95,7 @@ func (u *upgrade) stopped() bool {
 }
 
 func (u *upgrade) dial() (*client.Client, error) {
-	ctx, cancel := context.WithTimeout(u.Context(), rig.Patience)
+	ctx, cancel := context.WithTimeout(u.Context(), rig.Timeout)
 	defer cancel()
 	return client.Dial(ctx, client.WithSocket(u.house.Path("run/thoughtgate/control.sock")))
 }
@@ -105,7 +105,7 @@ func (u *upgrade) call(afresh bool) {
 	c, err := u.dial()
 	for err == nil && !u.stopped() {
 		var open []*pb.Approval
-		ctx, cancel := context.WithTimeout(u.Context(), rig.Patience)
+		ctx, cancel := context.WithTimeout(u.Context(), rig.Timeout)
 		open, err = c.ListApprovals(ctx, false)
 		cancel()
 		if err == nil && len(open) > agents {
@@ -154,7 +154,7 @@ func (u *upgrade) agent(s *rig.Shim) {
 	answered := func(id int) bool {
 		want := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"of":%d}}`+"\n", id, id)
 		begins := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,`, id)
-		at, err := s.Agent.Await(read, rig.Patience, func(line []byte) bool { return len(line) > len(begins) && string(line[:len(begins)]) == begins })
+		at, err := s.Agent.Await(read, rig.Timeout, func(line []byte) bool { return len(line) > len(begins) && string(line[:len(begins)]) == begins })
 		if err != nil {
 			u.Errorf("call %d: %v\n%s", id, err, s.Stderr())
 			return false
@@ -183,7 +183,7 @@ func (u *upgrade) agent(s *rig.Shim) {
 // serve answers each call once with what it was.
 func (u *upgrade) serve(s *rig.Shim) {
 	for n := 0; ; n++ {
-		at, err := s.Server.Await(n, rig.Patience, func([]byte) bool { return true })
+		at, err := s.Server.Await(n, rig.Timeout, func([]byte) bool { return true })
 		if err != nil {
 			return // it has ended
 		}
@@ -233,7 +233,7 @@ func (u *upgrade) decide(open []*pb.Approval) {
 
 func (u *upgrade) eventually(what string, done func() bool) {
 	u.Helper()
-	for end := time.Now().Add(rig.Patience); !done(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(rig.Timeout); !done(); time.Sleep(5 * time.Millisecond) {
 		if u.Failed() || time.Now().After(end) {
 			u.Errorf("still not so: %s", what)
 			return

@@ -127,7 +127,7 @@ func (b *builder) addHeader(path []name, array bool) error {
 		if t.header != nil {
 			first = t.header
 		}
-		b.doubt(b.open[len(b.open)-1].in, b.doc.Twice(last.text, first.start, s.start))
+		b.doubt(b.open[len(b.open)-1].in, b.doc.DuplicateNameError(last.text, first.start, s.start))
 	} else {
 		t.header = s
 	}
@@ -161,7 +161,7 @@ func (b *builder) enter(t *table, key name, more bool) *table {
 	}
 	value := t.value.Kids[at]
 	if t.inner[at] == nil || t.inner[at].outer == t.inner[at] || more && value.Kind != edit.Array {
-		b.doubt(t, b.doc.Twice(key.text, t.value.Names[at].Start, key.start))
+		b.doubt(t, b.doc.DuplicateNameError(key.text, t.value.Names[at].Start, key.start))
 		return newTable(key.start)
 	}
 	if more {
@@ -198,7 +198,7 @@ func (b *builder) addKey(t *table, n *unstable.Node, s *statement, depth int) er
 	}
 	key := path[len(path)-1]
 	if at, twice := t.byName[key.text]; twice {
-		b.doubt(t, b.doc.Twice(key.text, t.value.Names[at].Start, key.start))
+		b.doubt(t, b.doc.DuplicateNameError(key.text, t.value.Names[at].Start, key.start))
 		return nil
 	}
 	value, inner, err := b.value(n.Value(), b.skip(key.end, " \t="), depth)

@@ -16,7 +16,7 @@ func (s Syntax) Splices(n edit.Node, op edit.Op) ([]edit.Splice, error) {
 	case v.Start < v.End && op.Do == edit.Replace:
 		return []edit.Splice{{Start: v.Start, End: v.End, Text: op.Text}}, nil
 	case v.Start < v.End && !isTable:
-		return edit.NewList(n, joint, edit.HashComment).Splices(n, op, quoteKey), nil
+		return edit.NewList(n, separator, edit.HashComment).Splices(n, op, quoteKey), nil
 	case isTable && t.outer != nil:
 		return t.betweenBraces(n, op)
 	case !isTable || t.header == nil && t.first == nil && v != n.Document().Root().Value():
@@ -39,7 +39,7 @@ func (t *table) betweenBraces(n edit.Node, op edit.Op) ([]edit.Splice, error) {
 	for _, pair := range t.outer.pairs {
 		spans = append(spans, edit.Span{Start: pair.start, End: pair.end})
 	}
-	list := edit.NewList(n.Document().NodeOf(t.outer.value), joint, edit.HashComment).Of(spans)
+	list := edit.NewList(n.Document().NodeOf(t.outer.value), separator, edit.HashComment).Of(spans)
 	switch op.Do {
 	case edit.Replace:
 		return nil, fmt.Errorf("it is made by dotted keys between braces")
@@ -125,7 +125,7 @@ func (l lines) joint() string {
 			return between
 		}
 	}
-	return joint
+	return separator
 }
 
 // replace replaces the members of the table by those of text, which must be a table.

@@ -31,16 +31,16 @@ type Syntax struct{}
 func (Syntax) Name() string { return "toml" }
 
 // Parse implements [edit.Syntax].
-func (s Syntax) Parse(src []byte) (*edit.Document, error) { return edit.Certain(s.Read(src)) }
+func (s Syntax) Parse(src []byte) (*edit.Document, error) { return edit.RequireNoDoubts(s.Read(src)) }
 
 // Read implements [edit.Syntax]. An empty file is an empty table.
 func (s Syntax) Read(src []byte) (*edit.Document, error) {
 	d := edit.NewDocument(s, src)
-	text, broken := edit.Unbroken(src)
+	text, broken := edit.ReplaceInvalidUTF8(src)
 	b := newBuilder(d, text)
 	err := b.read()
 	if err == nil {
-		broken = slices.DeleteFunc(d.SetRoot(b.root.value).DoubtBytes(broken), func(at int) bool { return b.statementAt(at) == nil })
+		broken = slices.DeleteFunc(d.SetRoot(b.root.value).MarkInvalidUTF8(broken), func(at int) bool { return b.statementAt(at) == nil })
 	}
 	if len(broken) > 0 {
 		err = d.NotUTF8(broken[0])
@@ -82,8 +82,8 @@ func parserError(d *edit.Document, p *unstable.Parser, err error) *edit.SyntaxEr
 	return d.ErrorAt(d.Base()+at, "%s", err)
 }
 
-// mostNumbers is the maximum number of invalid numbers in a file.
-const mostNumbers = 16
+// maxInvalidNumbers is the maximum number of invalid numbers in a file.
+const maxInvalidNumbers = 16
 
 // decode has the decoder check everything that is not doubtful. A scalar that the decoder
 // rejects, such as a number that is too large, becomes doubtful.
@@ -101,7 +101,7 @@ func (b *builder) decode() error {
 			drop(s)
 		}
 	}
-	for range mostNumbers {
+	for range maxInvalidNumbers {
 		var values map[string]any
 		err := toml.Unmarshal(text, &values)
 		if err == nil {
@@ -116,7 +116,7 @@ func (b *builder) decode() error {
 		v.Unsure = why
 		drop(b.statementAt(at))
 	}
-	return b.doc.ErrorAt(b.doc.Base(), "more than %d numbers that are no numbers of TOML", mostNumbers)
+	return b.doc.ErrorAt(b.doc.Base(), "more than %d numbers that are no numbers of TOML", maxInvalidNumbers)
 }
 
 // offset returns the offset in the file of an error.
@@ -160,7 +160,7 @@ func decoderError(err error) *edit.SyntaxError {
 }
 
 // Value implements [edit.Syntax].
-func (s Syntax) Value(text string) (edit.Node, error) { return edit.LoneValue(s, joint, text) }
+func (s Syntax) Value(text string) (edit.Node, error) { return edit.LoneValue(s, separator, text) }
 
 // Quote implements [edit.Syntax].
 func (Syntax) Quote(s string) string {
@@ -184,8 +184,8 @@ func (Syntax) Table(members []edit.Member) string {
 	if len(members) == 0 {
 		return "{}"
 	}
-	return "{ " + edit.Members(members, quoteKey, joint) + " }"
+	return "{ " + edit.Members(members, quoteKey, separator) + " }"
 }
 
-// joint is the default text between a name and its value.
-const joint = " = "
+// separator is the default text between a name and its value.
+const separator = " = "

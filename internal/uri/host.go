@@ -66,7 +66,7 @@ func otherHosts(name string) []string {
 	}
 	usual, known := ipv4(name, inetAton)
 	var others []string
-	for _, as := range []manner{{decimal: true}, {wraps: true}, {decimal: true, wraps: true}} {
+	for _, as := range []addressDialect{{decimal: true}, {wraps: true}, {decimal: true, wraps: true}} {
 		addr, ok := ipv4(name, as)
 		if text := addr.String(); ok && !(known && addr == usual) && !slices.Contains(others, text) {
 			others = append(others, text)
@@ -166,17 +166,17 @@ func isASCII(s string) bool {
 	return true
 }
 
-// manner describes how an address parser differs from inet_aton.
-type manner struct {
+// addressDialect describes how an address parser differs from inet_aton.
+type addressDialect struct {
 	decimal bool // a leading 0 does not mean octal
 	wraps   bool // a number that is too large is truncated to its lower bits
 }
 
-var inetAton manner
+var inetAton addressDialect
 
 // ipv4 parses the address forms of inet_aton: one to four numbers, each decimal, octal (after 0)
 // or hexadecimal (after 0x). The last number fills all remaining bytes.
-func ipv4(name string, as manner) (netip.Addr, bool) {
+func ipv4(name string, as addressDialect) (netip.Addr, bool) {
 	if name == "" || len(name) > 64 || name[0] < '0' || name[0] > '9' || strings.Trim(name, "0123456789abcdefxABCDEFX.") != "" {
 		return netip.Addr{}, false
 	}

@@ -23,13 +23,13 @@ type waiter struct {
 	stream *Stream // nil for a plain call
 }
 
-// end sets the answer, or the reason why there is none. Only the first call counts.
-func (w *waiter) end(result []byte, err error) {
+// finish sets the answer, or the reason why there is none. Only the first call counts.
+func (w *waiter) finish(result []byte, err error) {
 	w.ended.Do(func() {
 		w.result, w.err = result, err
 		close(w.done)
 		if w.stream != nil {
-			w.stream.parts.end(cmp.Or(err, io.EOF))
+			w.stream.parts.closeWith(cmp.Or(err, io.EOF))
 		}
 	})
 }
@@ -45,7 +45,7 @@ func (c *Conn) Call(ctx context.Context, method string, params []byte) ([]byte, 
 	select {
 	case <-w.done:
 	case <-ctx.Done():
-		c.takeBack(w, fmt.Errorf("call %s: %w", method, context.Cause(ctx)))
+		c.cancelCall(w, fmt.Errorf("call %s: %w", method, context.Cause(ctx)))
 		<-w.done
 	}
 	return w.result, w.err
@@ -102,13 +102,13 @@ func (c *Conn) forget(id string, only *waiter) *waiter {
 	return w
 }
 
-// takeBack cancels the request of w before its answer arrives. A request that is still
+// cancelCall cancels the request of w before its answer arrives. A request that is still
 // queued is never written; otherwise the cancellation is written after it.
-func (c *Conn) takeBack(w *waiter, reason error) {
+func (c *Conn) cancelCall(w *waiter, reason error) {
 	if !c.abandon(w) {
 		return // the answer has arrived, or the connection has ended
 	}
-	w.end(nil, reason)
+	w.finish(nil, reason)
 	if c.out.retract(w.sent) {
 		return
 	}
@@ -132,7 +132,7 @@ func (c *Conn) abandon(w *waiter) bool {
 		return false
 	}
 	delete(c.waiting, w.id)
-	if len(c.late) == mostLate {
+	if len(c.late) == maxLate {
 		c.late = slices.Delete(c.late, 0, 1)
 	}
 	c.late = append(c.late, w.id)
@@ -150,7 +150,7 @@ func (c *Conn) answered(m *Message) bool {
 	}
 	if m.Kind == Part {
 		if w.stream != nil && !w.stream.parts.add(m) {
-			c.takeBack(w, fmt.Errorf("stream %s: %w", w.method, ErrSlow))
+			c.cancelCall(w, fmt.Errorf("stream %s: %w", w.method, ErrSlow))
 		}
 		return true
 	}
@@ -160,15 +160,15 @@ func (c *Conn) answered(m *Message) bool {
 	if m.Kind == Error {
 		fault := *m.Fault
 		fault.Data = bytes.Clone(fault.Data)
-		w.end(nil, &fault)
+		w.finish(nil, &fault)
 		return true
 	}
-	w.end(bytes.Clone(m.Body), nil)
+	w.finish(bytes.Clone(m.Body), nil)
 	return true
 }
 
-// mostParts is the maximum number of unread parts of a stream.
-const mostParts = 4096
+// maxParts is the maximum number of unread parts of a stream.
+const maxParts = 4096
 
 // Stream is an answer that arrives in parts. Apart from Close, its methods may be called
 // by one goroutine at a time.
@@ -182,7 +182,7 @@ type Stream struct {
 // is only a result. Up to 4096 unread parts and 10 MiB are kept; beyond that the stream
 // fails with ErrSlow.
 func (c *Conn) Stream(ctx context.Context, method string, params []byte) (*Stream, error) {
-	s := &Stream{conn: c, parts: newInbox(mostParts)}
+	s := &Stream{conn: c, parts: newInbox(maxParts)}
 	w, err := c.ask(ctx, method, params, s)
 	if err != nil {
 		return nil, err
@@ -212,6 +212,6 @@ func (s *Stream) Result() []byte {
 // Close cancels the request unless it is answered, and discards unread parts. It may be
 // called at any time, more than once, and concurrently with other methods.
 func (s *Stream) Close() {
-	s.conn.takeBack(s.w, fmt.Errorf("stream %s: %w", s.w.method, context.Canceled))
+	s.conn.cancelCall(s.w, fmt.Errorf("stream %s: %w", s.w.method, context.Canceled))
 	s.parts.clear()
 }

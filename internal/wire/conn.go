@@ -152,10 +152,10 @@ func (c *Conn) fail(reason error) {
 	}
 	c.mu.Unlock()
 	for _, w := range waiting {
-		w.end(nil, reason)
+		w.finish(nil, reason)
 	}
 	for s := range subs {
-		s.heard.end(reason)
+		s.heard.closeWith(reason)
 	}
 	c.out.close(reason)
 	c.w.Close()
@@ -164,7 +164,7 @@ func (c *Conn) fail(reason error) {
 // unsent fails the call whose frame could not be written.
 func (c *Conn) unsent(id string, err error) {
 	if w := c.forget(id, nil); w != nil {
-		w.end(nil, err)
+		w.finish(nil, err)
 	}
 }
 
@@ -212,7 +212,7 @@ func (c *Conn) refused(l *Line) {
 		return
 	}
 	if w := c.forget(key, nil); w != nil {
-		w.end(nil, fmt.Errorf("the answer was refused: %w", l.Refusal))
+		w.finish(nil, fmt.Errorf("the answer was refused: %w", l.Refusal))
 	}
 }
 
@@ -232,8 +232,8 @@ func (c *Conn) dispatch(ctx context.Context, m *Message, frame []byte) bool {
 	return true
 }
 
-// mostLate is the maximum number of canceled requests that are remembered.
-const mostLate = 1024
+// maxLate is the maximum number of canceled requests that are remembered.
+const maxLate = 1024
 
 // isLate reports whether m answers a canceled request. The final answer removes the
 // request from the list.
@@ -255,7 +255,7 @@ func (c *Conn) drop(reason string, frame []byte) {
 
 // Limits of the queue of frames. When one is reached, senders block.
 const (
-	mostQueued      = 64
+	maxQueued       = 64
 	mostQueuedBytes = 1 << 20
 )
 
@@ -292,7 +292,7 @@ func (o *outbox) push(ctx context.Context, out *outgoing, urgent bool) error {
 			defer o.mu.Unlock()
 			return o.err
 		}
-		full := len(o.queue) >= mostQueued || len(o.queue) > 0 && o.size+len(out.frame) > mostQueuedBytes
+		full := len(o.queue) >= maxQueued || len(o.queue) > 0 && o.size+len(out.frame) > mostQueuedBytes
 		if urgent || !full {
 			o.queue, o.size = append(o.queue, out), o.size+len(out.frame)
 			o.mu.Unlock()
@@ -316,15 +316,15 @@ func (o *outbox) retract(out *outgoing) bool {
 	for i, queued := range o.queue {
 		if queued == out {
 			o.queue = append(o.queue[:i], o.queue[i+1:]...)
-			o.gone(out)
+			o.freeSpace(out)
 			return true
 		}
 	}
 	return false
 }
 
-// gone frees the space of a frame. o.mu must be held.
-func (o *outbox) gone(out *outgoing) {
+// freeSpace frees the space of a frame. o.mu must be held.
+func (o *outbox) freeSpace(out *outgoing) {
 	o.size -= len(out.frame)
 	close(o.room)
 	o.room = make(chan struct{})
@@ -385,7 +385,7 @@ func (o *outbox) next() (out *outgoing, closed bool) {
 	out = o.queue[0]
 	o.queue[0] = nil
 	o.queue = o.queue[1:]
-	o.gone(out)
+	o.freeSpace(out)
 	out.taken.Store(true)
 	return out, false
 }

@@ -461,7 +461,7 @@ func TestConnPeerDoesNotRead(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	var wg sync.WaitGroup
-	for range 3 * mostQueued {
+	for range 3 * maxQueued {
 		wg.Go(func() {
 			if _, err := c.Call(ctx, "m", bytes.Repeat([]byte("9"), 1000)); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v", err)

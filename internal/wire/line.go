@@ -370,7 +370,7 @@ func (r *Reader) Restore(state []byte) error {
 		*f = number(1) == 1
 	}
 	for _, text := range texts {
-		n := number(mostHeld + 1)
+		n := number(maxHeld + 1)
 		if n < 0 || n > int64(len(b)) {
 			return errState
 		}

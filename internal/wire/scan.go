@@ -42,8 +42,8 @@ const (
 	anID
 )
 
-// mostHeld is the maximum raw length of a name or id that matters.
-const mostHeld = 6*MaxID + 2
+// maxHeld is the maximum raw length of a name or id that matters.
+const maxHeld = 6*MaxID + 2
 
 // feed scans the next bytes.
 func (s *scan) feed(text []byte) {
@@ -127,7 +127,7 @@ func (s *scan) next(c byte) {
 
 // hold appends c to the captured text.
 func (s *scan) hold(c byte) {
-	if s.capture != nothing && len(s.held) <= mostHeld {
+	if s.capture != nothing && len(s.held) <= maxHeld {
 		s.held = append(s.held, c)
 	}
 }
@@ -135,7 +135,7 @@ func (s *scan) hold(c byte) {
 // endName records which member follows.
 func (s *scan) endName() {
 	s.capture, s.wantsName, s.name = nothing, false, unknown
-	if len(s.held) > mostHeld {
+	if len(s.held) > maxHeld {
 		return
 	}
 	name, _ := unquoteName(nil, s.held)

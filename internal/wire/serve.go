@@ -17,7 +17,7 @@ const (
 	codeInternal      = -32603
 )
 
-var errTakenBack = errors.New("the request was taken back")
+var errCanceled = errors.New("the request was taken back")
 
 // serve handles a request of the other side in a goroutine. Run waits for it.
 func (c *Conn) serve(ctx context.Context, m *Message, frame []byte) {
@@ -52,7 +52,7 @@ func (c *Conn) serve(ctx context.Context, m *Message, frame []byte) {
 		delete(c.handled, id)
 		c.handling -= size
 		c.mu.Unlock()
-		taken := context.Cause(ctx) == errTakenBack
+		taken := context.Cause(ctx) == errCanceled
 		withdraw(nil)
 		if !taken {
 			c.answer(context.Background(), reply(id, result, err))
@@ -105,7 +105,7 @@ func (c *Conn) notified(m *Message, frame []byte) {
 		withdraw := c.handled[m.Cancels]
 		c.mu.Unlock()
 		if withdraw != nil {
-			withdraw(errTakenBack)
+			withdraw(errCanceled)
 			return
 		}
 	}
@@ -142,7 +142,7 @@ func (c *Conn) Subscribe(most int, methods ...string) *Subscription {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
-		s.heard.end(c.err)
+		s.heard.closeWith(c.err)
 	} else {
 		c.subs[s] = struct{}{}
 	}
@@ -166,7 +166,7 @@ func (s *Subscription) Close() {
 	delete(s.conn.subs, s)
 	s.conn.mu.Unlock()
 	s.heard.clear()
-	s.heard.end(ErrClosed)
+	s.heard.closeWith(ErrClosed)
 }
 
 // add keeps m if its method is subscribed to, and reports whether it is.
@@ -235,8 +235,8 @@ func (b *inbox) next(ctx context.Context) (Message, error) {
 	}
 }
 
-// end makes next return err when the queue is empty. Only the first call counts.
-func (b *inbox) end(err error) {
+// closeWith makes next return err when the queue is empty. Only the first call counts.
+func (b *inbox) closeWith(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err == nil {

@@ -23,9 +23,9 @@ type skim struct {
 	open  bool // at is inside a string
 	lone  bool // a lone surrogate escape was found
 
-	bones  []byte // the skeleton of the message up to copied
-	copied int
-	cuts   []cut
+	skeleton []byte // the skeleton of the message up to copied
+	copied   int
+	cuts     []cut
 }
 
 // cut is a place where a string was emptied.
@@ -43,10 +43,10 @@ const (
 
 // forget discards the message and releases unusually large buffers.
 func (s *skim) forget() {
-	if cap(s.bones) > smallBuffer || cap(s.cuts) > smallBuffer/16 {
-		s.bones, s.cuts = nil, nil
+	if cap(s.skeleton) > smallBuffer || cap(s.cuts) > smallBuffer/16 {
+		s.skeleton, s.cuts = nil, nil
 	}
-	*s = skim{bones: s.bones[:0], cuts: s.cuts[:0]}
+	*s = skim{skeleton: s.skeleton[:0], cuts: s.cuts[:0]}
 }
 
 // feed scans the new bytes of line, which has grown since the last call.
@@ -178,10 +178,10 @@ func hex4(digits []byte) (n uint16, ok bool) {
 func (s *skim) settle(line, after []byte) {
 	after = bytes.TrimLeft(after, " \t")
 	if s.end-s.start > shortest && len(after) > 0 && bytes.IndexByte([]byte(",}]"), after[0]) >= 0 {
-		s.bones = append(append(s.bones, line[s.copied:s.start]...), `""`...)
-		s.copied, s.cuts = s.end, append(s.cuts, cut{len(s.bones), s.end - len(s.bones)})
+		s.skeleton = append(append(s.skeleton, line[s.copied:s.start]...), `""`...)
+		s.copied, s.cuts = s.end, append(s.cuts, cut{len(s.skeleton), s.end - len(s.skeleton)})
 	}
-	s.sound = s.sound && len(s.bones)+s.at-s.copied <= mostBones && len(s.cuts) <= mostCuts
+	s.sound = s.sound && len(s.skeleton)+s.at-s.copied <= mostBones && len(s.cuts) <= mostCuts
 }
 
 // finish scans the rest of line, which is complete now. It reports whether there is a
@@ -192,7 +192,7 @@ func (s *skim) finish(line []byte) bool {
 		s.settle(line, line[s.end:])
 	}
 	if s.sound {
-		s.bones = append(s.bones, line[s.copied:]...)
+		s.skeleton = append(s.skeleton, line[s.copied:]...)
 	}
 	return s.sound
 }
@@ -200,7 +200,7 @@ func (s *skim) finish(line []byte) bool {
 // read is Read for the line that was scanned. It reports false if the strict reader must
 // read the line itself.
 func (s *skim) read(line []byte, from Side, e *Envelope) bool {
-	if s.lone && from == FromAgent || len(line) > MaxMessage || read(s.bones, from, e) != nil {
+	if s.lone && from == FromAgent || len(line) > MaxMessage || read(s.skeleton, from, e) != nil {
 		return false
 	}
 	for _, place := range e.spans() {

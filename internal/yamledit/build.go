@@ -62,8 +62,8 @@ func (b *builder) value(n *yaml.Node, at, indent, depth int) (*edit.Value, error
 	if depth > MaxDepth {
 		return nil, b.doc.ErrorAt(v.Start, "nested deeper than %d levels", MaxDepth)
 	}
-	if v.Start < at && !b.nothing(n) {
-		return nil, b.unsure(v.Start)
+	if v.Start < at && !b.isEmptyScalar(n) {
+		return nil, b.unclearExtentError(v.Start)
 	}
 	if n.Kind == yaml.AliasNode {
 		v.Fixed, v.Loose = aliased, n.Alias.Kind == yaml.ScalarNode
@@ -71,13 +71,13 @@ func (b *builder) value(n *yaml.Node, at, indent, depth int) (*edit.Value, error
 		return v, nil
 	}
 	content := v.Start
-	if n.Anchor != "" || n.Style&yaml.TaggedStyle != 0 || b.nothing(n) && b.hasProperty(at) {
+	if n.Anchor != "" || n.Style&yaml.TaggedStyle != 0 || b.isEmptyScalar(n) && b.hasProperty(at) {
 		v.Fixed, v.Loose = anchored, true
 		content = b.properties(v.Start)
 	}
 	var err error
 	switch {
-	case b.nothing(n):
+	case b.isEmptyScalar(n):
 		b.empty(v, max(content, at))
 	case n.Kind == yaml.ScalarNode:
 		err = b.scalar(v, n, content, indent)
@@ -111,13 +111,13 @@ func kindOf(n *yaml.Node) edit.Kind {
 	return edit.Other
 }
 
-// unsure returns the error for a text whose parts are not where they should be.
-func (b *builder) unsure(at int) error {
+// unclearExtentError returns the error for a text whose parts are not where they should be.
+func (b *builder) unclearExtentError(at int) error {
 	return b.doc.ErrorAt(at, "it cannot be told for certain where this begins or ends")
 }
 
-// nothing reports whether n is written as nothing.
-func (b *builder) nothing(n *yaml.Node) bool {
+// isEmptyScalar reports whether n is written as nothing.
+func (b *builder) isEmptyScalar(n *yaml.Node) bool {
 	const quotes = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 	return n.Kind == yaml.ScalarNode && n.Value == "" && n.Style&quotes == 0
 }
@@ -200,7 +200,7 @@ func (b *builder) scalar(v *edit.Value, n *yaml.Node, content, indent int) error
 		}
 	}
 	if v.End < 0 {
-		return b.unsure(content)
+		return b.unclearExtentError(content)
 	}
 	if bytes.IndexByte(b.src[v.Start:v.End], '\n') >= 0 {
 		v.Loose = true
@@ -291,7 +291,7 @@ func (b *builder) mapping(v *edit.Value, n *yaml.Node, content, depth int) error
 		}
 		start := name.Start
 		if start < v.End {
-			return b.unsure(start)
+			return b.unclearExtentError(start)
 		}
 		if b.column(start) != indent { // after a question mark or an anchor
 			fix(v, odd)
@@ -313,7 +313,7 @@ func (b *builder) name(of *edit.Value, n *yaml.Node, depth int) (*edit.Value, er
 	if err != nil {
 		return nil, err
 	}
-	if n.Kind != yaml.ScalarNode || name.Fixed != "" || b.nothing(n) {
+	if n.Kind != yaml.ScalarNode || name.Fixed != "" || b.isEmptyScalar(n) {
 		fix(of, odd)
 		name.Text = string(b.src[name.Start:name.End])
 	}
@@ -334,7 +334,7 @@ func (b *builder) pastColon(name *edit.Value) int {
 }
 
 func (b *builder) doubtNames(v *edit.Value) {
-	if twice := b.doc.TwiceIn(v); twice != nil {
+	if twice := b.doc.FindDuplicateName(v); twice != nil {
 		v.Unsure = twice
 	}
 }
@@ -346,7 +346,7 @@ func (b *builder) sequence(v *edit.Value, n *yaml.Node, content, depth int) erro
 	for _, kid := range n.Content {
 		dash := b.skip(v.End, "")
 		if dash >= len(b.src) || b.src[dash] != '-' || b.column(dash) != b.column(content) {
-			return b.unsure(content)
+			return b.unclearExtentError(content)
 		}
 		value, err := b.value(kid, dash+1, b.column(dash), depth+1)
 		if err != nil {
@@ -390,7 +390,7 @@ func (b *builder) flow(v *edit.Value, n *yaml.Node, content, depth int) error {
 		return nil
 	}
 	if at = b.skip(at, ","); at >= len(b.src) || b.src[at] != closing {
-		return b.unsure(content)
+		return b.unclearExtentError(content)
 	}
 	v.End = at + 1
 	if v.Loose = v.Loose || bytes.IndexByte(b.src[v.Start:v.End], '\n') >= 0; !v.Loose {

@@ -30,15 +30,15 @@ type Syntax struct{}
 func (Syntax) Name() string { return "yaml" }
 
 // Parse implements [edit.Syntax].
-func (s Syntax) Parse(src []byte) (*edit.Document, error) { return edit.Certain(s.Read(src)) }
+func (s Syntax) Parse(src []byte) (*edit.Document, error) { return edit.RequireNoDoubts(s.Read(src)) }
 
 // Read implements [edit.Syntax]. A file without content is an empty mapping.
 func (s Syntax) Read(src []byte) (*edit.Document, error) {
 	d := edit.NewDocument(s, src)
-	text, broken := edit.Unbroken(src)
+	text, broken := edit.ReplaceInvalidUTF8(src)
 	root, err := s.read(d, text)
 	if err == nil {
-		broken = d.SetRoot(root).DoubtBytes(broken)
+		broken = d.SetRoot(root).MarkInvalidUTF8(broken)
 	}
 	if len(broken) > 0 {
 		err = d.NotUTF8(broken[0])

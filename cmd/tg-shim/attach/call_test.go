@@ -165,7 +165,7 @@ func TestAttach(t *testing.T) {
 		}
 	}
 	var not *Status
-	if err := c.Ended(limited(t), "a", 7, 0); !errors.As(err, &not) || not.Code != codeUnimplemented || not.Passing() || !strings.Contains(not.Message, "restart it") {
+	if err := c.Ended(limited(t), "a", 7, 0); !errors.As(err, &not) || not.Code != codeUnimplemented || not.IsTemporary() || !strings.Contains(not.Message, "restart it") {
 		t.Errorf("of a call that it does not know it says %v", err)
 	}
 }
@@ -193,7 +193,7 @@ func TestStatus(t *testing.T) {
 	} {
 		_, err := c.Attach(limited(t), &Hello{Server: fmt.Sprint(uint32(test.code)), Cwd: test.message})
 		var got *Status
-		if !errors.As(err, &got) || got.Code != int(test.code) || got.Message != test.message || got.Passing() != test.passing {
+		if !errors.As(err, &got) || got.Code != int(test.code) || got.Message != test.message || got.IsTemporary() != test.passing {
 			t.Errorf("%v: %#v, want %v", test.code, err, test)
 		}
 	}

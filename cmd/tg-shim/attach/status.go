@@ -36,8 +36,8 @@ const (
 	codeLast          = 16
 )
 
-// Passing reports whether a retry may succeed: the daemon is ending, or the call timed out.
-func (s *Status) Passing() bool {
+// IsTemporary reports whether a retry may succeed: the daemon is ending, or the call timed out.
+func (s *Status) IsTemporary() bool {
 	return s.Code == codeCanceled || s.Code == codeDeadline || s.Code == codeUnavailable
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/cmd/tg-shim/attach"
 )
 
-// line connects to the daemon, which may be a different process each time.
-type line struct {
+// daemonConn connects to the daemon, which may be a different process each time.
+type daemonConn struct {
 	attach.Daemon
 	limit  time.Duration // how long to wait for a daemon
 	failed chan struct{} // holds a token: nobody answered the last call
@@ -19,7 +19,7 @@ type line struct {
 
 // retry calls try until it succeeds, the daemon refuses for good, or limit has passed. The
 // error is that of the last try.
-func (l *line) retry(ctx context.Context, limit time.Duration, try func(context.Context) error) error {
+func (l *daemonConn) retry(ctx context.Context, limit time.Duration, try func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	const first, last = 5 * time.Millisecond, 250 * time.Millisecond
@@ -37,7 +37,7 @@ func (l *line) retry(ctx context.Context, limit time.Duration, try func(context.
 			default:
 			}
 		}
-		if err == nil || refused && !status.Passing() {
+		if err == nil || refused && !status.IsTemporary() {
 			return err
 		}
 		select {

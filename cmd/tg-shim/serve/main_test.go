@@ -39,7 +39,7 @@ const (
 func TestMain(m *testing.M) {
 	socket := os.Getenv(socketEnv)
 	if socket == "" {
-		rig.HeedHangUps()
+		rig.ResetSIGHUP()
 		os.Exit(m.Run())
 	}
 	var times Times
@@ -154,7 +154,7 @@ func (handshake) Info() credentials.ProtocolInfo            { return credentials
 func (h handshake) Clone() credentials.TransportCredentials { return h }
 
 // patient has timeouts that suffice on the slowest machine.
-var patient = Times{Reattach: rig.Patience, LastAnswers: rig.Patience, SignalHeard: rig.Patience, Farewell: rig.Patience}
+var patient = Times{Reattach: rig.Timeout, DrainTimeout: rig.Timeout, SignalTimeout: rig.Timeout, LastReportTimeout: rig.Timeout}
 
 // takes returns an argument for startWith.
 func takes(t *testing.T, times Times) func(*exec.Cmd) {
@@ -205,8 +205,8 @@ func next[T any](t *testing.T, what string, c <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-c:
-	case <-time.After(rig.Patience):
-		t.Fatalf("not in %v: %s", rig.Patience, what)
+	case <-time.After(rig.Timeout):
+		t.Fatalf("not in %v: %s", rig.Timeout, what)
 	}
 	return v
 }
@@ -332,9 +332,9 @@ func alive(pid int32) bool { return !errors.Is(syscall.Kill(int(pid), 0), syscal
 
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(rig.Patience); !holds(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(rig.Timeout); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not in %v: %s", rig.Patience, what)
+			t.Fatalf("not in %v: %s", rig.Timeout, what)
 		}
 	}
 }

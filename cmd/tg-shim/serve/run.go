@@ -30,18 +30,18 @@ import (
 type Times struct {
 	// Reattach is how long to wait for a daemon before the configured value is known.
 	Reattach time.Duration
-	// LastAnswers is how long the daemon may take to deliver pending output to the agent after
+	// DrainTimeout is how long the daemon may take to deliver pending output to the agent after
 	// the server has ended.
-	LastAnswers time.Duration
-	// SignalHeard is how long the report of a signal may take. Clients send SIGKILL two seconds
+	DrainTimeout time.Duration
+	// SignalTimeout is how long the report of a signal may take. Clients send SIGKILL two seconds
 	// after SIGTERM, and the server must have ended by then.
-	SignalHeard time.Duration
-	// Farewell limits the last report, for which nobody waits but tg-shim.
-	Farewell time.Duration
+	SignalTimeout time.Duration
+	// LastReportTimeout limits the last report, for which nobody waits but tg-shim.
+	LastReportTimeout time.Duration
 }
 
 // DefaultTimes are the timeouts outside tests.
-var DefaultTimes = Times{Reattach: 15 * time.Second, LastAnswers: 5 * time.Second, SignalHeard: time.Second, Farewell: 500 * time.Millisecond}
+var DefaultTimes = Times{Reattach: 15 * time.Second, DrainTimeout: 5 * time.Second, SignalTimeout: time.Second, LastReportTimeout: 500 * time.Millisecond}
 
 // Options are the settings of the command line and the environment.
 type Options struct {
@@ -55,8 +55,8 @@ type Options struct {
 // shim is one run of tg-shim.
 type shim struct {
 	Options
-	line    *line // to the daemon
-	missing error // why the server's program was not found
+	line    *daemonConn // to the daemon
+	missing error       // why the server's program was not found
 	signals chan os.Signal
 	pipes   pipes
 	drained chan struct{} // closed when the agent has everything, or nobody is left to write it
@@ -111,7 +111,7 @@ func (s *shim) introduce() error {
 	if h.Extension == "" {
 		h.Executable, s.missing = child.Resolve(h.Command[0], os.Environ(), "")
 	}
-	s.line = &line{attach.Daemon(s.Socket), s.Times.Reattach, make(chan struct{}, 1)}
+	s.line = &daemonConn{attach.Daemon(s.Socket), s.Times.Reattach, make(chan struct{}, 1)}
 	return nil
 }
 
@@ -120,15 +120,15 @@ func (s *shim) run(ctx context.Context) (child.State, error) {
 	var refused *attach.Status
 	switch {
 	case errors.Is(err, errSignalled):
-		return child.State{Code: child.ExitOurs}, nil
-	case errors.As(err, &refused) && !refused.Passing():
+		return child.State{Code: child.ExitInternal}, nil
+	case errors.As(err, &refused) && !refused.IsTemporary():
 		fmt.Fprintf(os.Stderr, "tg-shim: %s\nServer %q is not started.\n", refused.Message, s.Hello.Server)
 		code := mcp.CodeGate
 		if refused.Withheld() {
 			code = mcp.CodeWithheld
 		}
 		s.decline(code, "Not executed: "+refused.Message)
-		return child.State{Code: child.ExitOurs}, nil
+		return child.State{Code: child.ExitInternal}, nil
 	case err != nil:
 		fmt.Fprintf(os.Stderr, "tg-shim: %v\nServer %q is not started: nothing may pass unjudged. Start the daemon with \"tgctl daemon start\", then start the server again.\n", err, s.Hello.Server)
 		s.decline(mcp.CodeGate, "Not executed: ThoughtGate's daemon is not there; start it with \"tgctl daemon start\"")

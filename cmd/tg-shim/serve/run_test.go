@@ -101,7 +101,7 @@ func TestLastAnswersComeFirst(t *testing.T) {
 func TestLastAnswersAreNotWaitedForForEver(t *testing.T) {
 	t.Parallel()
 	d := serving(t)
-	s := d.startWith(takes(t, Times{Reattach: rig.Patience, LastAnswers: time.Millisecond, Farewell: rig.Patience}), "true")
+	s := d.startWith(takes(t, Times{Reattach: rig.Timeout, DrainTimeout: time.Millisecond, LastReportTimeout: rig.Timeout}), "true")
 	next(t, "Attach", d.attached)
 	s.ends(0)
 }
@@ -116,7 +116,7 @@ func TestSlowDaemon(t *testing.T) {
 	d.serve()
 	t.Cleanup(answers)
 	times := patient
-	times.Farewell = time.Millisecond
+	times.LastReportTimeout = time.Millisecond
 	stays := func(what string, so func() bool) {
 		t.Helper()
 		for range 50 {

@@ -112,7 +112,7 @@ func TestNoDaemonIsLeft(t *testing.T) {
 			d := newDaemon(t)
 			stop := d.serve()
 			times := patient
-			times.SignalHeard, times.LastAnswers, times.Farewell = time.Millisecond, time.Millisecond, time.Millisecond
+			times.SignalTimeout, times.DrainTimeout, times.LastReportTimeout = time.Millisecond, time.Millisecond, time.Millisecond
 			s := d.startWith(takes(t, times), "sh", "-c", test.script)
 			session := next(t, "Attach", d.attached)
 			pid := next(t, "Started", d.started).GetPid()

@@ -33,7 +33,7 @@ func (s *shim) serve(ctx context.Context, server *child.Child, escape bool) chil
 		s.notifyDaemon(ctx, server.PID(), known, ended)
 	})
 	ended <- s.wait(ctx, server)
-	leaving, over := context.WithTimeout(ctx, s.Times.LastAnswers)
+	leaving, over := context.WithTimeout(ctx, s.Times.DrainTimeout)
 	defer over()
 	// The daemon can look at a process only until this process has waited for it.
 	select {
@@ -52,7 +52,7 @@ func (s *shim) serve(ctx context.Context, server *child.Child, escape bool) chil
 	case <-s.line.failed:
 		select {
 		case <-told: // the next daemon, if there is one
-		case <-time.After(s.Times.Farewell):
+		case <-time.After(s.Times.LastReportTimeout):
 		}
 	case <-leaving.Done():
 	}
@@ -78,7 +78,7 @@ func (s *shim) notifyDaemon(ctx context.Context, pid int, known chan<- struct{},
 	s.started(ctx, pid, "")
 	close(known)
 	state := <-ended
-	_ = s.line.retry(ctx, s.Times.LastAnswers, func(ctx context.Context) error {
+	_ = s.line.retry(ctx, s.Times.DrainTimeout, func(ctx context.Context) error {
 		return s.line.Ended(ctx, s.Hello.Attachment, state.Code, int(state.Signal))
 	})
 }
@@ -120,7 +120,7 @@ func (s *shim) wait(ctx context.Context, server *child.Child) child.State {
 			})
 		case <-unheard:
 			if server == nil {
-				return child.State{Code: child.ExitOurs}
+				return child.State{Code: child.ExitInternal}
 			}
 			stop(grace)
 			grace = child.Grace{}
@@ -130,7 +130,7 @@ func (s *shim) wait(ctx context.Context, server *child.Child) child.State {
 
 // signal reports a signal to the daemon.
 func (s *shim) signal(ctx context.Context, sig syscall.Signal) error {
-	return s.line.retry(ctx, s.Times.SignalHeard, func(ctx context.Context) error {
+	return s.line.retry(ctx, s.Times.SignalTimeout, func(ctx context.Context) error {
 		return s.line.Signal(ctx, s.Hello.Attachment, int(sig))
 	})
 }

@@ -23,7 +23,7 @@ type Kernel struct {
 	PeerPIDFD bool   // SO_PEERPIDFD works, so a socket's peer has a pidfd from the start
 	Ptrace    int    // Yama's ptrace_scope: 0 if processes of one user may trace each other
 	Landlock  int    // ABI version of Landlock; 0 if unsupported
-	Apart     bool   // not Linux: the features above do not exist
+	NotLinux  bool   // not Linux: the features above do not exist
 }
 
 // Space is the free space of a file system for this user.

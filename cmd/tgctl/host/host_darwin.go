@@ -8,7 +8,7 @@ import (
 
 // LookAtKernel returns the name and version of the kernel. Linux's features do not exist here.
 func LookAtKernel() Kernel {
-	k := Kernel{Name: "Darwin", Apart: true}
+	k := Kernel{Name: "Darwin", NotLinux: true}
 	if release, err := unix.Sysctl("kern.osrelease"); err == nil {
 		k.Name += " " + release
 	}

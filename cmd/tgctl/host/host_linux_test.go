@@ -10,7 +10,7 @@ import (
 // TestThisMachine compares the results for the test's machine with what is known about it
 // otherwise.
 func TestThisMachine(t *testing.T) {
-	if k := LookAtKernel(); !strings.HasPrefix(k.Name, "Linux ") || !k.PIDFD || k.Apart || k.PeerPIDFD && !k.PIDFD {
+	if k := LookAtKernel(); !strings.HasPrefix(k.Name, "Linux ") || !k.PIDFD || k.NotLinux || k.PeerPIDFD && !k.PIDFD {
 		t.Errorf("the kernel is %+v", k)
 	}
 	if s, err := SpaceAt(t.TempDir()); err != nil || s.Free == 0 || s.Files == 0 {

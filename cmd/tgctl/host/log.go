@@ -16,15 +16,15 @@ import (
 	"time"
 )
 
-// logMost is how many bytes are read from the end of a log file.
-const logMost = 1 << 20
+// maxLogBytes is how many bytes are read from the end of a log file.
+const maxLogBytes = 1 << 20
 
 // Errors returns the errors in a log, oldest first. A missing log file has no errors.
 func Errors(ctx context.Context, l Log) ([]string, error) {
 	if l.Service {
 		return journal(ctx, l.Since)
 	}
-	text, err := Tail(l.File, 0, logMost)
+	text, err := Tail(l.File, 0, maxLogBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -35,8 +35,8 @@ var advices = map[string]advice{
 	"user_not_in_channel":    {"who pressed the button is not in the channel", "Invite them to the channel.", false},
 }
 
-// explained adds to an error of Slack what it means. doing says what was attempted.
-func explained(err error, doing string) error {
+// explainError adds to an error of Slack what it means. doing says what was attempted.
+func explainError(err error, doing string) error {
 	if err == nil {
 		return nil
 	}
@@ -79,8 +79,8 @@ func limited(err error) (time.Duration, bool) {
 	return 0, false
 }
 
-// hinted formats err on one line, with the hint.
-func hinted(err error) display.Safe {
+// errorWithHint formats err on one line, with the hint.
+func errorWithHint(err error) display.Safe {
 	line := display.Text(err.Error())
 	var p *Problem
 	if errors.As(err, &p) && p.Hint != "" {

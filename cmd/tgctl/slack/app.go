@@ -26,11 +26,11 @@ type app struct {
 
 	grow chan *lane // new lanes for deliver to run
 
-	mu    sync.Mutex // guards the fields below and every card
-	cards map[string]*card
-	lanes map[string]*lane // by channel
-	seen  []string         // ids of the latest envelopes
-	noted chan struct{}    // closed and replaced whenever a change to a card was recorded
+	mu       sync.Mutex // guards the fields below and every card
+	cards    map[string]*card
+	lanes    map[string]*lane // by channel
+	seen     []string         // ids of the latest envelopes
+	recorded chan struct{}    // closed and replaced whenever a change to a card was recorded
 }
 
 // signIn reads an app's tokens and asks Slack whom the bot token belongs to.
@@ -43,12 +43,12 @@ func signIn(ctx context.Context, o *Options, n names) (*app, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &app{o: o, names: n, from: tokens{botFrom: t.botFrom, appFrom: t.appFrom}, grow: make(chan *lane, lanesMost), cards: map[string]*card{}, lanes: map[string]*lane{},
-		noted: make(chan struct{})}
+	a := &app{o: o, names: n, from: tokens{botFrom: t.botFrom, appFrom: t.appFrom}, grow: make(chan *lane, newLaneCapacity), cards: map[string]*card{}, lanes: map[string]*lane{},
+		recorded: make(chan struct{})}
 	a.slack = api.New(t.bot, api.OptionAppLevelToken(t.app), api.OptionAPIURL(at), api.OptionHTTPClient(newHTTP()))
 	a.me, err = a.slack.AuthTestContext(ctx)
 	if err != nil {
-		return nil, explained(err, "sign in to Slack with the bot token from "+t.botFrom)
+		return nil, explainError(err, "sign in to Slack with the bot token from "+t.botFrom)
 	}
 	return a, nil
 }
@@ -79,7 +79,7 @@ func Check(ctx context.Context, o Options) error {
 		}
 		o.Say("bot token: %s in %s (from %s)", display.Name(a.me.User), display.Text(a.me.Team), display.Text(a.from.botFrom))
 		if _, _, err := a.slack.StartSocketModeContext(ctx); err != nil {
-			return explained(err, "open Socket Mode with the app-level token from "+a.from.appFrom)
+			return explainError(err, "open Socket Mode with the app-level token from "+a.from.appFrom)
 		}
 		o.Say("app-level token: Socket Mode can be opened (from %s)", display.Text(a.from.appFrom))
 		if err := a.checkChannels(ctx, flows); err != nil {
@@ -103,10 +103,10 @@ func (a *app) checkChannels(ctx context.Context, flows map[string]*pb.PolicyWork
 			_, _, err = a.slack.DeleteMessageContext(ctx, channel, ts)
 		}
 		if err != nil {
-			return explained(err, "post to "+to.GetChannel()+", where "+name+" asks")
+			return explainError(err, "post to "+to.GetChannel()+", where "+name+" asks")
 		}
 		yes := ""
-		if w.GetRequire() == levelPresence || !takesYes(w) {
+		if w.GetRequire() == levelPresence || !acceptsApproval(w) {
 			yes = "; only a no is taken from Slack"
 		}
 		a.o.Say("workflow %s: a message was posted to %s and taken away again; answered by %s%s",
@@ -137,7 +137,7 @@ func (a *app) whisper(ctx context.Context, channel, thread, user, text string) {
 			continue
 		}
 		if err != nil && ctx.Err() == nil {
-			a.o.Say("%s", hinted(explained(err, fmt.Sprintf("tell %s", display.Name(user)))))
+			a.o.Say("%s", errorWithHint(explainError(err, fmt.Sprintf("tell %s", display.Name(user)))))
 		}
 		return
 	}

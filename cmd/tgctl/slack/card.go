@@ -55,7 +55,7 @@ const levelPresence = "presence"
 // approvable reports whether the question may be approved on Slack. It may not if its values
 // could not be read or Slack did not accept them.
 func (c *card) approvable() bool {
-	return takesYes(c.flow) && !c.presence() && !c.plain && c.q.GetArgumentsBytes() == 0
+	return acceptsApproval(c.flow) && !c.presence() && !c.plain && c.q.GetArgumentsBytes() == 0
 }
 
 // settled reports whether the question will not change any more.
@@ -78,8 +78,8 @@ func (c *card) older(q *pb.Approval) bool {
 	return q.GetDecided() == nil || q.GetDecided().AsTime().Before(c.q.GetDecided().AsTime()) || c.q.GetSpent() && !q.GetSpent()
 }
 
-// follow updates the cards from the daemon's questions until ctx ends.
-func (a *app) follow(ctx context.Context) error {
+// watchQuestions updates the cards from the daemon's questions until ctx ends.
+func (a *app) watchQuestions(ctx context.Context) error {
 	var known []*pb.Approval
 	for _, m := range a.memory.kept {
 		subject, _ := hex.DecodeString(m.Subject) // written by this program
@@ -87,12 +87,12 @@ func (a *app) follow(ctx context.Context) error {
 	}
 	for e := range inbox.Watch(ctx, a.o.Gate, known...) {
 		if e.Kind == inbox.Lost {
-			a.o.Say("the daemon is away, and is looked for: %s", hinted(e.Err))
+			a.o.Say("the daemon is away, and is looked for: %s", errorWithHint(e.Err))
 		}
 		for tries := 0; e.Question != nil; tries++ {
-			err := a.told(ctx, e.Question)
+			err := a.updateCard(ctx, e.Question)
 			if err != nil && tries == 0 && ctx.Err() == nil {
-				a.o.Say("%s: %s (it is tried again)", display.Name(e.Question.GetId()), hinted(err))
+				a.o.Say("%s: %s (it is tried again)", display.Name(e.Question.GetId()), errorWithHint(err))
 			}
 			if err == nil || sleep(ctx, time.Second) != nil {
 				break
@@ -102,9 +102,9 @@ func (a *app) follow(ctx context.Context) error {
 	return nil
 }
 
-// told updates the card of q, or creates it. An error means that the daemon could not be asked
+// updateCard updates the card of q, or creates it. An error means that the daemon could not be asked
 // whether q goes to Slack.
-func (a *app) told(ctx context.Context, q *pb.Approval) error {
+func (a *app) updateCard(ctx context.Context, q *pb.Approval) error {
 	a.mu.Lock()
 	c := a.cards[keyOf(q)]
 	a.mu.Unlock()
@@ -136,7 +136,7 @@ func (a *app) told(ctx context.Context, q *pb.Approval) error {
 	}
 	c.dirty, c.tries = true, 0
 	a.cards[c.key()] = c
-	a.lane(c.Asked).rouse()
+	a.lane(c.Asked).wakeUp()
 	return nil
 }
 
@@ -157,7 +157,7 @@ func (a *app) fill(ctx context.Context, c *card, q *pb.Approval) error {
 		case errors.Is(err, client.ErrNotRunning), ctx.Err() != nil:
 			return err
 		case err != nil:
-			a.o.Say("%s: its values can't be read, so it takes no yes from Slack: %s", display.Name(q.GetId()), hinted(err))
+			a.o.Say("%s: its values can't be read, so it takes no yes from Slack: %s", display.Name(q.GetId()), errorWithHint(err))
 			return nil
 		case !isOpen(from) || !bytes.Equal(from.GetSubject(), q.GetSubject()):
 			return nil // it has ended; the watch reports that next

@@ -19,12 +19,12 @@ const (
 	// below one message.
 	burst = 5
 
-	// lanesMost is how many new lanes may wait for deliver to run them.
-	lanesMost = 64
+	// newLaneCapacity is how many new lanes may wait for deliver to run them.
+	newLaneCapacity = 64
 
-	// sendMost is the timeout for sending a message. Stopping the program does not interrupt
+	// sendTimeout is the timeout for sending a message. Stopping the program does not interrupt
 	// it, since then it would be unknown whether the message was posted.
-	sendMost = 20 * time.Second
+	sendTimeout = 20 * time.Second
 
 	// updateTries is how often an update is tried that Slack refuses.
 	updateTries = 3
@@ -51,13 +51,13 @@ func (a *app) lane(channel string) *lane {
 		select {
 		case a.grow <- l:
 		default:
-			a.o.Say("%s is one channel too many: no more than %d are asked in", display.Name(channel), lanesMost)
+			a.o.Say("%s is one channel too many: no more than %d are asked in", display.Name(channel), newLaneCapacity)
 		}
 	}
 	return l
 }
 
-func (l *lane) rouse() {
+func (l *lane) wakeUp() {
 	select {
 	case l.wake <- struct{}{}:
 	default:
@@ -95,12 +95,12 @@ func (l *lane) run(ctx context.Context) error {
 			pause = max(wait, pause)
 			l.a.o.Say("Slack wants no more for %s; what waits is sent then", display.Span(wait))
 		} else if err != nil {
-			err = explained(err, "send to "+l.channel)
+			err = explainError(err, "send to "+l.channel)
 			if lasting(err) {
 				return err
 			}
 			pause, retry = retry, min(2*retry, retryLast)
-			l.a.o.Say("%s (it is tried again)", hinted(err))
+			l.a.o.Say("%s (it is tried again)", errorWithHint(err))
 		} else {
 			retry = retryFirst
 		}
@@ -134,7 +134,7 @@ func (l *lane) next() (*card, *post) {
 			if p.digest() != c.Shown && c.tries < updateTries {
 				return c, p
 			}
-			l.level(c)
+			l.markUpToDate(c)
 		}
 	}
 	if len(waiting) == 0 {
@@ -151,21 +151,21 @@ func (l *lane) next() (*card, *post) {
 	return c, c.post(a.o.Sheet(c.q))
 }
 
-// level marks c as up to date on Slack, and forgets it if it is settled. a.mu must be held.
-func (l *lane) level(c *card) {
+// markUpToDate marks c as up to date on Slack, and forgets it if it is settled. a.mu must be held.
+func (l *lane) markUpToDate(c *card) {
 	c.dirty = false
 	if !c.settled(time.Now()) {
 		return
 	}
 	maps.DeleteFunc(l.a.cards, func(_ string, other *card) bool { return other == c })
 	if err := l.a.memory.keep(l.a.messages()); err != nil {
-		l.a.o.Say("%s", hinted(err)) // a message remembered too long is forgotten at the next start
+		l.a.o.Say("%s", errorWithHint(err)) // a message remembered too long is forgotten at the next start
 	}
 }
 
 // send posts the message of c, or updates it.
 func (l *lane) send(ctx context.Context, c *card, p *post) error {
-	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), sendMost)
+	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), sendTimeout)
 	defer done()
 	switch {
 	case c == nil:
@@ -182,14 +182,14 @@ func (l *lane) send(ctx context.Context, c *card, p *post) error {
 	case code == "message_not_found" || code == "cant_update_message" || code == "edit_window_closed" || code == "thread_not_found":
 		// Somebody deleted it, or it can no longer be changed. An open question is posted
 		// again.
-		return l.note(func() { c.TS, c.Channel, c.Shown, c.Thread = "", "", "", "" })
+		return l.recordCard(func() { c.TS, c.Channel, c.Shown, c.Thread = "", "", "", "" })
 	case err != nil:
 		if _, wait := limited(err); code != "" && !wait {
 			c.tries++ // tries of one message; those behind it wait
 		}
-		return l.refused(c, err)
+		return l.handleRefusal(c, err)
 	}
-	return l.note(func() { c.Shown, c.tries = p.digest(), 0 })
+	return l.recordCard(func() { c.Shown, c.tries = p.digest(), 0 })
 }
 
 // post posts the message of c. It first records the attempt: if no reply arrives, the next
@@ -197,7 +197,7 @@ func (l *lane) send(ctx context.Context, c *card, p *post) error {
 func (l *lane) post(ctx context.Context, c *card, p *post) error {
 	a := l.a
 	was := c.unsure
-	if err := l.note(func() { c.unsure = true }); err != nil {
+	if err := l.recordCard(func() { c.unsure = true }); err != nil {
 		return err
 	}
 	options := p.options()
@@ -214,18 +214,18 @@ func (l *lane) post(ctx context.Context, c *card, p *post) error {
 		if codeOf(err) == "thread_not_found" {
 			l.thread = ""
 		}
-		return l.refused(c, err)
+		return l.handleRefusal(c, err)
 	}
-	err = l.note(func() {
+	err = l.recordCard(func() {
 		c.Channel, c.TS, c.Shown, c.unsure = channel, ts, p.digest(), was
 	})
 	a.o.Say("%s: asked in %s", display.Name(c.ID), display.Name(l.channel))
 	return err
 }
 
-// refused handles an error that Slack returned for a message. If the content caused it, the
+// handleRefusal handles an error that Slack returned for a message. If the content caused it, the
 // message is sent again without the values.
-func (l *lane) refused(c *card, err error) error {
+func (l *lane) handleRefusal(c *card, err error) error {
 	switch codeOf(err) {
 	case "invalid_blocks", "invalid_blocks_format", "msg_too_long", "msg_blocks_too_long", "too_many_blocks":
 		l.a.mu.Lock()
@@ -239,12 +239,12 @@ func (l *lane) refused(c *card, err error) error {
 	return err
 }
 
-// note applies change under a.mu and writes the messages to the memory file.
-func (l *lane) note(change func()) error {
+// recordCard applies change under a.mu and writes the messages to the memory file.
+func (l *lane) recordCard(change func()) error {
 	l.a.mu.Lock()
 	defer l.a.mu.Unlock()
 	change()
-	close(l.a.noted)
-	l.a.noted = make(chan struct{})
+	close(l.a.recorded)
+	l.a.recorded = make(chan struct{})
 	return l.a.memory.keep(l.a.messages())
 }

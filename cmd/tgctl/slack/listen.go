@@ -20,9 +20,9 @@ const (
 	// acknowledgement, Slack shows an error and sends the envelope again.
 	ackAfter = 2 * time.Second
 
-	// envelopeMost is the maximum size of an envelope in bytes. A press carries the blocks of
+	// maxEnvelopeBytes is the maximum size of an envelope in bytes. A press carries the blocks of
 	// its message or modal.
-	envelopeMost = 1 << 20
+	maxEnvelopeBytes = 1 << 20
 
 	// pressesMost is how many presses are handled at the same time.
 	pressesMost = 32
@@ -34,11 +34,11 @@ const (
 // listen keeps a Socket Mode connection until ctx ends. It returns an error if Slack does not
 // accept the token.
 func (a *app) listen(ctx context.Context) error {
-	p := &presses{a: a, room: make(chan struct{}, pressesMost)}
+	p := &presses{a: a, slots: make(chan struct{}, pressesMost)}
 	defer p.work.Wait()
 	for ctx.Err() == nil {
 		if err := p.connection(ctx); err != nil {
-			return explained(err, "open Socket Mode with the app-level token from "+a.from.appFrom)
+			return explainError(err, "open Socket Mode with the app-level token from "+a.from.appFrom)
 		}
 	}
 	return nil
@@ -46,9 +46,9 @@ func (a *app) listen(ctx context.Context) error {
 
 // presses handles what arrives over Socket Mode.
 type presses struct {
-	a    *app
-	room chan struct{} // holds an element for each press being handled
-	work sync.WaitGroup
+	a     *app
+	slots chan struct{} // holds an element for each press being handled
+	work  sync.WaitGroup
 
 	connected bool // whether the connection is established
 }
@@ -59,8 +59,8 @@ func (p *presses) connection(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	client := socketmode.New(p.a.slack,
-		socketmode.OptionDialer(&websocket.Dialer{Proxy: through, HandshakeTimeout: requestMost, WriteBufferSize: 32 << 10}),
-		socketmode.OptionReadLimit(envelopeMost))
+		socketmode.OptionDialer(&websocket.Dialer{Proxy: proxyFor, HandshakeTimeout: requestTimeout, WriteBufferSize: 32 << 10}),
+		socketmode.OptionReadLimit(maxEnvelopeBytes))
 	ended := make(chan error, 1)
 	p.work.Go(func() { ended <- client.RunContext(ctx) })
 	for {
@@ -69,7 +69,7 @@ func (p *presses) connection(ctx context.Context) error {
 			if err := p.event(ctx, client, &e); err != nil {
 				stop()
 				<-ended
-				if errors.Is(err, errAnew) {
+				if errors.Is(err, errReconnect) {
 					return nil
 				}
 				return err
@@ -83,7 +83,7 @@ func (p *presses) connection(ctx context.Context) error {
 	}
 }
 
-var errAnew = errors.New("begin anew")
+var errReconnect = errors.New("begin anew")
 
 // event handles one event of a connection.
 func (p *presses) event(ctx context.Context, client *socketmode.Client, e *socketmode.Event) error {
@@ -101,9 +101,9 @@ func (p *presses) event(ctx context.Context, client *socketmode.Client, e *socke
 			return data.ErrorObj
 		}
 		_, wait := limited(data.ErrorObj)
-		p.a.o.Say("%s (it is tried again in %s)", hinted(explained(data.ErrorObj, "connect to Slack")), display.Span(data.Backoff))
+		p.a.o.Say("%s (it is tried again in %s)", errorWithHint(explainError(data.ErrorObj, "connect to Slack")), display.Span(data.Backoff))
 		if !wait && data.Backoff > backoffMost {
-			return errAnew
+			return errReconnect
 		}
 	case *socketmode.ErrorBadMessage:
 		var envelope socketmode.Request
@@ -139,7 +139,7 @@ func (p *presses) press(ctx context.Context, client *socketmode.Client, envelope
 		return
 	}
 	select {
-	case p.room <- struct{}{}:
+	case p.slots <- struct{}{}:
 	default:
 		p.a.o.Say("too many presses at once: one of %s is not worked at", display.Name(pressed.User.ID))
 		p.acknowledge(ctx, client, envelope)
@@ -147,11 +147,11 @@ func (p *presses) press(ctx context.Context, client *socketmode.Client, envelope
 	}
 	done := make(chan struct{})
 	p.work.Go(func() {
-		defer func() { close(done); <-p.room }()
+		defer func() { close(done); <-p.slots }()
 		// Stopping the program must not interrupt a press.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendMost)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendTimeout)
 		defer cancel()
-		p.a.pressed(ctx, pressed)
+		p.a.handlePress(ctx, pressed)
 	})
 	p.work.Go(func() {
 		select {

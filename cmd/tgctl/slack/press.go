@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	denyView   = "deny"
-	reasonID   = "reason" // of the input and of its block
-	reasonMost = 500
+	denyView        = "deny"
+	reasonID        = "reason" // of the input and of its block
+	maxReasonLength = 500
 )
 
 // answer is what somebody pressed.
@@ -33,10 +33,10 @@ type answer struct {
 	unasked  error  // why the daemon could not be asked for approver; nil if it was
 }
 
-// pressed handles one press: of a button below a question, or of the submit button of the form
+// handlePress handles one press: of a button below a question, or of the submit button of the form
 // for a reason.
-func (a *app) pressed(ctx context.Context, in *api.InteractionCallback) {
-	ans, why := a.read(ctx, in)
+func (a *app) handlePress(ctx context.Context, in *api.InteractionCallback) {
+	ans, why := a.parsePress(ctx, in)
 	if why != "" {
 		a.o.Say("a press of %s is passed over: %s", display.Name(in.User.ID), why)
 		formOf, _, _ := strings.Cut(in.View.PrivateMetadata, " ")
@@ -62,9 +62,9 @@ func (a *app) pressed(ctx context.Context, in *api.InteractionCallback) {
 	a.decide(ctx, ans)
 }
 
-// read finds out what was pressed. If nothing follows from the press, it returns nil and the
+// parsePress finds out what was pressed. If nothing follows from the press, it returns nil and the
 // reason.
-func (a *app) read(ctx context.Context, in *api.InteractionCallback) (*answer, display.Safe) {
+func (a *app) parsePress(ctx context.Context, in *api.InteractionCallback) (*answer, display.Safe) {
 	ans := &answer{user: in.User.ID, trigger: in.TriggerID, answer: pb.Answer_ANSWER_DENY}
 	var channel, ts, value string
 	switch in.Type {
@@ -103,7 +103,7 @@ func (a *app) read(ctx context.Context, in *api.InteractionCallback) (*answer, d
 	c := a.cardAt(ctx, channel, ts, value)
 	switch {
 	case c == nil:
-		return nil, a.stale(ctx, channel, ts, value)
+		return nil, a.explainStalePress(ctx, channel, ts, value)
 	case value != c.key():
 		return nil, "its button is not that of the question in the message"
 	}
@@ -119,8 +119,8 @@ func (a *app) read(ctx context.Context, in *api.InteractionCallback) (*answer, d
 // clip limits the length of a reason. The daemon does not rely on the limit of Slack's input
 // field.
 func clip(s string) string {
-	if r := []rune(s); len(r) > reasonMost {
-		return string(r[:reasonMost]) + " [cut]"
+	if r := []rune(s); len(r) > maxReasonLength {
+		return string(r[:maxReasonLength]) + " [cut]"
 	}
 	return s
 }
@@ -152,17 +152,17 @@ func (a *app) look(channel, ts, value string) (found *card, underway bool, noted
 		switch {
 		case c.TS != "" && c.Channel == channel && c.TS == ts:
 			copied := *c
-			return &copied, false, a.noted
+			return &copied, false, a.recorded
 		case c.TS == "" && c.unsure && c.key() == value:
 			underway = true
 		}
 	}
-	return nil, underway, a.noted
+	return nil, underway, a.recorded
 }
 
-// stale returns why a press on a message without a card is ignored. If the message is of a
+// explainStalePress returns why a press on a message without a card is ignored. If the message is of a
 // question that has ended, it is scheduled for an update.
-func (a *app) stale(ctx context.Context, channel, ts, value string) display.Safe {
+func (a *app) explainStalePress(ctx context.Context, channel, ts, value string) display.Safe {
 	id, _, _ := strings.Cut(value, " ")
 	q, err := a.o.Gate.GetApproval(ctx, id)
 	if err != nil || keyOf(q) != value || isOpen(q) {
@@ -174,7 +174,7 @@ func (a *app) stale(ctx context.Context, channel, ts, value string) display.Safe
 		c := newCard(q, flow)
 		c.Channel, c.TS, c.dirty = channel, ts, true
 		a.cards[value+" "+ts] = c
-		a.lane(c.Asked).rouse()
+		a.lane(c.Asked).wakeUp()
 	}
 	return "it came too late, " + display.Name(id) + " is " + display.Safe(strings.ToLower(stateWord(q)))
 }
@@ -186,7 +186,7 @@ func (a *app) askReason(ctx context.Context, ans *answer) bool {
 		return false
 	}
 	input := api.NewPlainTextInputBlockElement(nil, reasonID)
-	input.Multiline, input.MaxLength = true, reasonMost
+	input.Multiline, input.MaxLength = true, maxReasonLength
 	block := api.NewInputBlock(reasonID, plain("Reason, told to the agent"), nil, input)
 	block.Optional = true
 	id := display.Name(ans.c.ID)
@@ -196,7 +196,7 @@ func (a *app) askReason(ctx context.Context, ans *answer) bool {
 		Blocks:          api.Blocks{BlockSet: []api.Block{block}},
 	})
 	if err != nil {
-		a.o.Say("%s: %s; it is denied without a reason", id, hinted(explained(err, "ask for a reason")))
+		a.o.Say("%s: %s; it is denied without a reason", id, errorWithHint(explainError(err, "ask for a reason")))
 	}
 	return err == nil
 }
@@ -213,7 +213,7 @@ func (a *app) decide(ctx context.Context, ans *answer) {
 	})
 	q := done.GetApproval()
 	if q != nil {
-		_ = a.told(ctx, q) // the card exists, so the daemon is not asked
+		_ = a.updateCard(ctx, q) // the card exists, so the daemon is not asked
 	}
 	switch {
 	case err == nil:

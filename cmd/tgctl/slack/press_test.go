@@ -39,7 +39,7 @@ func TestDenyWithAReason(t *testing.T) {
 	h.acked(h.slack.Submit(views[0], "U0ANN", " use `staging` "+strings.Repeat("x", 900)))
 	h.message("A-1", "*Denied* by <@U0ANN> on Slack")
 	got := h.reasons()
-	if len(got) != 1 || !strings.HasPrefix(got[0], "U0ANN deny use `staging` xxx") || len([]rune(got[0])) > reasonMost+20 {
+	if len(got) != 1 || !strings.HasPrefix(got[0], "U0ANN deny use `staging` xxx") || len([]rune(got[0])) > maxReasonLength+20 {
 		t.Errorf("decided %q", got)
 	}
 	h.acked(h.slack.Submit(views[0], "U0BEN", "too"))

@@ -28,14 +28,14 @@ func address(getenv func(string) string) (string, error) {
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return "", fmt.Errorf("%s is not the address of an API, as %s", apiVariable, slackAPI)
 	}
-	if err := guarded(u); err != nil {
+	if err := checkEncrypted(u); err != nil {
 		return "", fmt.Errorf("%s: %w", apiVariable, err)
 	}
 	return strings.TrimSuffix(u.String(), "/") + "/", nil
 }
 
-// guarded returns an error if a token sent to u would travel unencrypted to another machine.
-func guarded(u *url.URL) error {
+// checkEncrypted returns an error if a token sent to u would travel unencrypted to another machine.
+func checkEncrypted(u *url.URL) error {
 	ip := net.ParseIP(u.Hostname())
 	if u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()) {
 		return nil
@@ -43,25 +43,25 @@ func guarded(u *url.URL) error {
 	return fmt.Errorf("%s://%s is not reached over TLS; plain http is only for this machine", u.Scheme, u.Host)
 }
 
-// through returns the proxy for a request. It is called for every request and also for the
+// proxyFor returns the proxy for a request. It is called for every request and also for the
 // WebSocket, whose address Slack chose, so it guards all connections.
-func through(req *http.Request) (*url.URL, error) {
-	if err := guarded(req.URL); err != nil {
+func proxyFor(req *http.Request) (*url.URL, error) {
+	if err := checkEncrypted(req.URL); err != nil {
 		return nil, err
 	}
 	return http.ProxyFromEnvironment(req)
 }
 
-// requestMost is the timeout of a request to Slack.
-const requestMost = 30 * time.Second
+// requestTimeout is the timeout of a request to Slack.
+const requestTimeout = 30 * time.Second
 
 // newHTTP returns the HTTP client for Slack's API. It does not follow redirects, which would
 // receive the token.
 func newHTTP() *http.Client {
 	return &http.Client{
-		Timeout: requestMost,
+		Timeout: requestTimeout,
 		Transport: &pacer{base: &http.Transport{
-			Proxy: through, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: time.Minute,
+			Proxy: proxyFor, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: time.Minute,
 		}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

@@ -77,7 +77,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	work, ctx := errgroup.WithContext(ctx)
 	for _, a := range apps {
-		for _, part := range []func(context.Context) error{a.follow, a.listen, a.deliver} {
+		for _, part := range []func(context.Context) error{a.watchQuestions, a.listen, a.deliver} {
 			work.Go(func() error { return part(ctx) })
 		}
 	}
@@ -120,8 +120,8 @@ func tokensOf(w *pb.PolicyWorkflow) names {
 	return names{w.GetSlack().GetBotToken(), w.GetSlack().GetAppToken()}
 }
 
-// takesYes reports whether a workflow accepts approvals from Slack.
-func takesYes(w *pb.PolicyWorkflow) bool {
+// acceptsApproval reports whether a workflow accepts approvals from Slack.
+func acceptsApproval(w *pb.PolicyWorkflow) bool {
 	return len(w.GetSurfaces()) == 0 || slices.Contains(w.GetSurfaces(), surface)
 }
 

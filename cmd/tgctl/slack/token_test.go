@@ -53,7 +53,7 @@ func TestTokens(t *testing.T) {
 		{"a folder", map[string]string{"BOT_FILE": dir}, "", "not a regular file"},
 		{"a pipe", map[string]string{"BOT_FILE": pipe}, "", "not a regular file"},
 		{"nothing", map[string]string{"BOT_FILE": filepath.Join(dir, "none")}, "", "no such file"},
-		{"large", map[string]string{"BOT_FILE": file("large", "xoxb-secret"+strings.Repeat("x", secret.Most), 0o600)}, "", "too many for what"},
+		{"large", map[string]string{"BOT_FILE": file("large", "xoxb-secret"+strings.Repeat("x", secret.MaxFileBytes), 0o600)}, "", "too many for what"},
 		{"another kind", map[string]string{"BOT": "xoxp-secret"}, "", "begins with xoxb-"},
 		{"empty file", map[string]string{"BOT_FILE": file("empty", "\n", 0o600)}, "", "begins with xoxb-"},
 		{"two lines", map[string]string{"BOT": "xoxb-secret\nxoxb-secret"}, "", "begins with xoxb-"},

@@ -28,7 +28,7 @@ func (m *Member) request(line []byte, e *wire.Envelope) {
 	case !mcp.KnownRevision(e, line):
 		m.deliver(mcp.RefuseRevision(line, e, []string{modernRevision}))
 	case e.Method == "initialize" && !e.Modern:
-		m.told = true
+		m.legacyHandshakeDone = true
 		m.result(id, m.server.about(`"protocolVersion":`+revision(line, e)), false)
 	case e.Method == "ping" && !e.Modern:
 		m.result(id, []byte("{}"), false)
@@ -129,8 +129,8 @@ func (m *Member) open(id []byte) (*call, context.Context) {
 		m.deliver(mcp.RefuseUnread(id, mcp.CodeInvalid, "a request with this id is open"))
 		return nil, nil
 	}
-	if len(m.running) >= mostOpen {
-		m.deliver(mcp.RefuseUnread(id, mcp.CodeGate, fmt.Sprintf("more than %d requests are open", mostOpen)))
+	if len(m.running) >= maxPendingRequests {
+		m.deliver(mcp.RefuseUnread(id, mcp.CodeGate, fmt.Sprintf("more than %d requests are open", maxPendingRequests)))
 		return nil, nil
 	}
 	c := &call{id: id}

@@ -92,8 +92,8 @@ func (s *Server) Changed() {
 // ErrLeft reports that a member has left.
 var ErrLeft = errors.New("the member has left")
 
-// mostOpen is the maximum number of pending requests of a member.
-const mostOpen = 256
+// maxPendingRequests is the maximum number of pending requests of a member.
+const maxPendingRequests = 256
 
 // Member is one agent that uses a server.
 type Member struct {
@@ -103,10 +103,10 @@ type Member struct {
 	cancel  context.CancelCauseFunc
 	work    sync.WaitGroup // for the calls
 
-	mu      sync.Mutex // guards the fields below, and deliver
-	left    bool
-	told    bool // the agent has made the legacy handshake, so it is notified of changes
-	running map[string]*call
+	mu                  sync.Mutex // guards the fields below, and deliver
+	left                bool
+	legacyHandshakeDone bool // the agent has made the legacy handshake, so it is notified of changes
+	running             map[string]*call
 }
 
 // call is a pending request: a call of a tool, or a subscription of the modern era.
@@ -160,7 +160,7 @@ func (m *Member) Resume(initialize []byte) (made <-chan struct{}) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.told = true
+	m.legacyHandshakeDone = true
 	return done
 }
 
@@ -197,7 +197,7 @@ func (m *Member) changed() {
 	if m.left {
 		return
 	}
-	if m.told {
+	if m.legacyHandshakeDone {
 		m.deliver([]byte(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`))
 	}
 	for _, c := range m.running {

@@ -251,7 +251,7 @@ func TestChanged(t *testing.T) {
 // TestMostOpen: the number of pending requests is limited.
 func TestMostOpen(t *testing.T) {
 	a := join(t, NewServer("notes", newNotes()))
-	for i := range mostOpen {
+	for i := range maxPendingRequests {
 		a.says(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"subscriptions/listen","params":{%s,"notifications":{"toolsListChanged":true}}}`, i, modernMeta))
 		a.hears()
 	}

@@ -31,7 +31,7 @@ func (Dialect) Decode(frame []byte, m *wire.Message) error {
 	if len(frame) > wire.MaxMessage {
 		return fmt.Errorf("a frame of %d bytes; the most is %d", len(frame), wire.MaxMessage)
 	}
-	if err := once(frame); err != nil {
+	if err := checkNoDuplicateFields(frame); err != nil {
 		return err
 	}
 	var f pb.Frame
@@ -62,9 +62,9 @@ func (Dialect) Decode(frame []byte, m *wire.Message) error {
 	return nil
 }
 
-// once returns an error if a field of the frame occurs twice: some parsers use the last, some
+// checkNoDuplicateFields returns an error if a field of the frame occurs twice: some parsers use the last, some
 // merge both.
-func once(frame []byte) error {
+func checkNoDuplicateFields(frame []byte) error {
 	seen := map[protowire.Number]bool{}
 	for len(frame) > 0 {
 		number, kind, n := protowire.ConsumeTag(frame)
@@ -92,7 +92,7 @@ func message(f *pb.Frame, number protoreflect.FieldNumber, said protoreflect.Mes
 	switch {
 	case number == fieldCancel:
 		return cancel(f, said)
-	case tells(number):
+	case isNotification(number):
 		if f.Id != 0 {
 			return wire.Message{}, errors.New("it has an id and no answer")
 		}
@@ -103,9 +103,9 @@ func message(f *pb.Frame, number protoreflect.FieldNumber, said protoreflect.Mes
 	switch {
 	case err != nil:
 		return wire.Message{}, err
-	case asks(number) && of != number:
+	case isRequest(number) && of != number:
 		return wire.Message{}, errors.New("its id is not one of a request of its kind")
-	case asks(number):
+	case isRequest(number):
 		text, err := appendMessage(nil, said)
 		return wire.Message{Kind: wire.Request, ID: strconv.FormatUint(f.Id, 10), Method: methods[number], Body: text}, err
 	}
@@ -125,7 +125,7 @@ func message(f *pb.Frame, number protoreflect.FieldNumber, said protoreflect.Mes
 // asked returns the field number in the last byte of an id.
 func asked(id uint64) (protoreflect.FieldNumber, error) {
 	number := protoreflect.FieldNumber(id & 0xff)
-	if id>>8 == 0 || id > math.MaxInt64 || !asks(number) {
+	if id>>8 == 0 || id > math.MaxInt64 || !isRequest(number) {
 		return 0, errors.New("it has no id of a request")
 	}
 	return number, nil
@@ -166,7 +166,7 @@ func (Dialect) Cancel(id, method string) (wire.Message, bool) {
 // requestID returns the id of a frame for the request that its sender numbered id.
 func requestID(id string, number protoreflect.FieldNumber) (uint64, error) {
 	n, err := strconv.ParseUint(id, 10, 64)
-	if err != nil || n == 0 || n > math.MaxInt64>>8 || !asks(number) {
+	if err != nil || n == 0 || n > math.MaxInt64>>8 || !isRequest(number) {
 		return 0, fmt.Errorf("%q is no number of a request", id)
 	}
 	return n<<8 | uint64(number), nil
@@ -188,7 +188,7 @@ func (Dialect) Append(dst []byte, m *wire.Message) ([]byte, error) {
 		if id, err = theirID(m.Cancels); err == nil {
 			f.Body = &pb.Frame_Cancel{Cancel: &pb.Cancel{Id: id}}
 		}
-	case m.Kind == wire.Notification && tells(numbers[m.Method]):
+	case m.Kind == wire.Notification && isNotification(numbers[m.Method]):
 		err = fill(&f, numbers[m.Method], m.Body)
 	case m.Kind == wire.Result:
 		if f.Id, err = theirID(m.ID); err == nil {

@@ -46,7 +46,7 @@ func appendMessage(dst []byte, m protoreflect.Message) ([]byte, error) {
 		return nil, errUnknown
 	}
 	fields := m.Descriptor().Fields()
-	if m.Descriptor().FullName() == whole {
+	if m.Descriptor().FullName() == bareMessage {
 		return appendRaw(dst, m.Get(fields.Get(0)).Bytes())
 	}
 	var err error
@@ -175,7 +175,7 @@ func readMessage(text []byte, m protoreflect.Message) error {
 	if !utf8.Valid(text) {
 		return errJSON
 	}
-	if m.Descriptor().FullName() == whole {
+	if m.Descriptor().FullName() == bareMessage {
 		if err := checkJSON(text); err != nil {
 			return err
 		}

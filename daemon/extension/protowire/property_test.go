@@ -23,7 +23,7 @@ func anyMessage(t *rapid.T, m protoreflect.Message) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
 		field := fields.Get(i)
-		needed := field.Kind() == protoreflect.EnumKind || m.Descriptor().FullName() == whole
+		needed := field.Kind() == protoreflect.EnumKind || m.Descriptor().FullName() == bareMessage
 		if !needed && rapid.Bool().Draw(t, "leave out") {
 			continue
 		}
@@ -75,7 +75,7 @@ func anyValue(t *rapid.T, field protoreflect.FieldDescriptor) protoreflect.Value
 }
 
 // answers reports whether number is the answer to a request.
-func answers(number protoreflect.FieldNumber) bool { return asks(number - answerTo) }
+func answers(number protoreflect.FieldNumber) bool { return isRequest(number - answerTo) }
 
 // TestFramesComeBack tests the property that a decoded frame is encoded again as the same
 // bytes.
@@ -90,7 +90,7 @@ func TestFramesComeBack(t *testing.T) {
 		var f pb.Frame
 		number := rapid.SampledFrom(numbered).Draw(t, "field")
 		own := rapid.Uint64Range(1, math.MaxInt64>>8).Draw(t, "own number") << 8
-		if asks(number) {
+		if isRequest(number) {
 			f.Id = own | uint64(number)
 		} else if answers(number) {
 			f.Id = own | uint64(number-answerTo)

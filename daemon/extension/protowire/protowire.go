@@ -52,16 +52,16 @@ var (
 	body   = (*pb.Frame)(nil).ProtoReflect().Descriptor().Oneofs().ByName("body")
 )
 
-// asks reports whether number is that of a request.
-func asks(number protoreflect.FieldNumber) bool {
+// isRequest reports whether number is that of a request.
+func isRequest(number protoreflect.FieldNumber) bool {
 	return methods[number] != "" && fields.ByNumber(number+answerTo) != nil
 }
 
-// tells reports whether number is that of a notification.
-func tells(number protoreflect.FieldNumber) bool {
-	return methods[number] != "" && !asks(number)
+// isNotification reports whether number is that of a notification.
+func isNotification(number protoreflect.FieldNumber) bool {
+	return methods[number] != "" && !isRequest(number)
 }
 
-// whole is the one message whose JSON is that of its only field: the result of a tool, which is
+// bareMessage is the one message whose JSON is that of its only field: the result of a tool, which is
 // an object of MCP's.
-var whole = proto.MessageName((*pb.ToolAnswer)(nil))
+var bareMessage = proto.MessageName((*pb.ToolAnswer)(nil))

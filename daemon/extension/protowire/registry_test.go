@@ -179,7 +179,7 @@ func lies(t *testing.T, mode string) *extension.Registry {
 			t.Error(err)
 		}
 	})
-	if _, err := r.Install(t.Context(), from, nil, extension.By{}); err != nil {
+	if _, err := r.Install(t.Context(), from, nil, extension.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(2 * time.Millisecond) {

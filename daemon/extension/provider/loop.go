@@ -54,9 +54,9 @@ type Loop struct {
 	Provider Provider
 	Tools    Tools
 
-	// Theirs names the offered tools that the requester runs itself: an answer that
+	// RequesterTools names the offered tools that the requester runs itself: an answer that
 	// uses only them is the last one, and the requester continues.
-	Theirs []string
+	RequesterTools []string
 
 	// Iterations is the maximum number of requests to the model: 0 is DefaultIterations, and a
 	// negative number counts as 1.
@@ -85,7 +85,7 @@ func (l *Loop) Complete(ctx context.Context, p Params) (Result, error) {
 		if err != nil {
 			return Result{}, err
 		}
-		ours := slices.ContainsFunc(uses, func(u ToolUse) bool { return !slices.Contains(l.Theirs, u.Name) })
+		ours := slices.ContainsFunc(uses, func(u ToolUse) bool { return !slices.Contains(l.RequesterTools, u.Name) })
 		if !ours {
 			return r, nil
 		}
@@ -111,7 +111,7 @@ func (l *Loop) Complete(ctx context.Context, p Params) (Result, error) {
 // call handles one tool use of an answer that uses a tool of ours.
 func (l *Loop) call(ctx context.Context, p *Params, u ToolUse) (text string, failed bool) {
 	switch {
-	case slices.Contains(l.Theirs, u.Name):
+	case slices.Contains(l.RequesterTools, u.Name):
 		// The requester answers all tool uses of an answer, or none.
 		return fmt.Sprintf("Not called: %s is run by whoever asked. Use it in an answer of its own, without other tools.", u.Name), true
 	case l.Tools == nil || !slices.ContainsFunc(p.Tools, func(t Tool) bool { return t.Name == u.Name }):

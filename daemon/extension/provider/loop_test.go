@@ -84,8 +84,8 @@ func TestLoop(t *testing.T) {
 		{name: "eight where nothing is said", says: slices.Repeat([]string{uses("echo")}, 9), asked: 8, err: "it was allowed (8)"},
 		{name: "the provider fails", says: []string{uses("echo")}, asked: 2, err: "the model is gone"},
 		{name: "a malformed tool use", says: []string{`{"content":[{"type":"tool_use","name":"echo"}]}`}, asked: 1, err: `missing or invalid "content[0].id"`},
-		{name: "a tool of whoever asked", loop: Loop{Theirs: []string{"theirs"}}, says: []string{uses("theirs")}, asked: 1, want: `use:u1 theirs {"n":1}`},
-		{name: "tools of both", loop: Loop{Theirs: []string{"theirs"}}, says: []string{uses("echo", "theirs"), ends}, asked: 2, want: "text:done",
+		{name: "a tool of whoever asked", loop: Loop{RequesterTools: []string{"theirs"}}, says: []string{uses("theirs")}, asked: 1, want: `use:u1 theirs {"n":1}`},
+		{name: "tools of both", loop: Loop{RequesterTools: []string{"theirs"}}, says: []string{uses("echo", "theirs"), ends}, asked: 2, want: "text:done",
 			in: `{"type":"tool_result","tool_use_id":"u2","content":"Not called: theirs is run by whoever asked. Use it in an answer of its own, without other tools.","is_error":true}`},
 	}
 	for _, test := range tests {

@@ -94,7 +94,7 @@ func (a *Answerer) Answer(ctx context.Context, c *gate.Call) ([]byte, error) {
 		return nil, opaque(err)
 	}
 	defer box.close()
-	loop := provider.Loop{Provider: asker{a.Extensions, extension}, Tools: box, Theirs: r.theirs, Iterations: cfg.MaxIterations}
+	loop := provider.Loop{Provider: asker{a.Extensions, extension}, Tools: box, RequesterTools: r.theirs, Iterations: cfg.MaxIterations}
 	said, err := loop.Complete(ctx, r.Params)
 	if err != nil {
 		return nil, opaque(err)

@@ -103,13 +103,13 @@ func (c *client) call(ctx context.Context, name string, input []byte) (text stri
 	}
 	answer, err := c.ask(ctx, v.Line)
 	if err != nil {
-		c.a.Outcome(context.WithoutCancel(ctx), seq, "cancelled")
+		c.a.RecordOutcome(context.WithoutCancel(ctx), seq, "cancelled")
 		return "Tool execution failed: " + err.Error(), true
 	}
 	text, outcome := said(answer)
-	c.a.Outcome(ctx, seq, outcome)
+	c.a.RecordOutcome(ctx, seq, outcome)
 	if !v.Inspect {
-		c.a.Hear(wire.FromServer, "tools/call", answer, 0)
+		c.a.ObserveMessage(wire.FromServer, "tools/call", answer, 0)
 	} else if answer, err = c.inspect(ctx, answer, v.Line, seq); err != nil {
 		return "Tool execution failed: " + err.Error(), true
 	} else {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MostEnds is the maximum number of descriptors of a session besides its mapping.
-const MostEnds = 12
+// MaxEnds is the maximum number of descriptors of a session besides its mapping.
+const MaxEnds = 12
 
 // End identifies what a descriptor refers to. The next daemon uses it to recognize the
 // descriptor, whatever name it returns under. The zero End stands for no descriptor.
@@ -71,7 +71,7 @@ func EndOf(f *os.File) (End, error) {
 // endsWords are the ends in a mapping.
 type endsWords struct {
 	count uint64
-	all   [MostEnds]endWords
+	all   [MaxEnds]endWords
 }
 
 type endWords struct{ device, inode, special, kind uint64 }
@@ -79,8 +79,8 @@ type endWords struct{ device, inode, special, kind uint64 }
 // SetEnds stores what the session's descriptors refer to. It must be called once, before the
 // mapping is shared.
 func (m *Mapping) SetEnds(ends ...End) error {
-	if len(ends) > MostEnds {
-		return fmt.Errorf("a session with %d descriptors; at most %d can be kept", len(ends), MostEnds)
+	if len(ends) > MaxEnds {
+		return fmt.Errorf("a session with %d descriptors; at most %d can be kept", len(ends), MaxEnds)
 	}
 	to := &m.header().ends
 	for i, e := range ends {
@@ -98,8 +98,8 @@ func (m *Mapping) SetEnds(ends ...End) error {
 func (m *Mapping) Ends() ([]End, error) {
 	from := &m.header().ends
 	n := atomic.LoadUint64(&from.count)
-	if n == 0 || n > MostEnds {
-		return nil, fmt.Errorf("%w: it names %d descriptors", ErrDamaged, n)
+	if n == 0 || n > MaxEnds {
+		return nil, fmt.Errorf("%w: it names %d descriptors", ErrCorrupt, n)
 	}
 	ends := make([]End, n)
 	for i := range ends {

@@ -33,7 +33,7 @@ func (m *Mapping) Journal() (*Journal, error) {
 	live := atomic.LoadUint64(&m.header().live)
 	j := &Journal{m: m, half: live & 1, limit: usual}
 	if live>>1 > halfSpace {
-		return nil, fmt.Errorf("%w: its journal ends at %d", ErrDamaged, live>>1)
+		return nil, fmt.Errorf("%w: its journal ends at %d", ErrCorrupt, live>>1)
 	}
 	j.tail = int(live >> 1)
 	j.limit = max(usual, 2*j.tail)
@@ -47,11 +47,11 @@ func (j *Journal) Entries(each func(entry []byte) error) error {
 	rest := j.m.half(j.half)[:j.tail]
 	for len(rest) > 0 {
 		if len(rest) < head {
-			return fmt.Errorf("%w: an entry of its journal is cut", ErrDamaged)
+			return fmt.Errorf("%w: an entry of its journal is cut", ErrCorrupt)
 		}
 		n := binary.LittleEndian.Uint32(rest)
 		if uint64(n) > uint64(len(rest)-head) {
-			return fmt.Errorf("%w: an entry of its journal has %d bytes of %d", ErrDamaged, n, len(rest)-head)
+			return fmt.Errorf("%w: an entry of its journal has %d bytes of %d", ErrCorrupt, n, len(rest)-head)
 		}
 		if err := each(rest[head : head+n : head+n]); err != nil {
 			return err

@@ -36,12 +36,12 @@ const (
 // of the journal. Regions have the maximum size: pages that were never written to cost
 // nothing, and the size of the file never changes.
 const (
-	page      = 4 << 10
-	magic     = 0x7467_6d61_7070_6e67
-	version   = 1
-	mostLine  = 1 << 30 // bytes; no configuration allows a longer line
-	readSize  = 64 << 10
-	halfSpace = 1 << 30
+	page         = 4 << 10
+	magic        = 0x7467_6d61_7070_6e67
+	version      = 1
+	maxLineBytes = 1 << 30 // bytes; no configuration allows a longer line
+	readSize     = 64 << 10
+	halfSpace    = 1 << 30
 )
 
 // header is the first page. All its fields are accessed atomically.
@@ -65,13 +65,13 @@ type Mapping struct {
 	longest int
 }
 
-// ErrDamaged reports that a mapping is in a state that no daemon leaves it in.
-var ErrDamaged = errors.New("the memory of the session was damaged or altered")
+// ErrCorrupt reports that a mapping is in a state that no daemon leaves it in.
+var ErrCorrupt = errors.New("the memory of the session was damaged or altered")
 
 // Create returns a new mapping for lines of at most longest bytes.
 func Create(longest int) (*Mapping, error) {
-	if longest <= 0 || longest > mostLine {
-		return nil, fmt.Errorf("make a mapping: lines of %d bytes; 1 to %d can be held", longest, mostLine)
+	if longest <= 0 || longest > maxLineBytes {
+		return nil, fmt.Errorf("make a mapping: lines of %d bytes; 1 to %d can be held", longest, maxLineBytes)
 	}
 	size := sizeOf(longest)
 	f, err := create(size)
@@ -103,7 +103,7 @@ func createError(size int64, err error) error {
 }
 
 // Open opens the mapping that another daemon has created. It takes ownership of the file, even
-// on failure. Errors wrap [ErrDamaged] if the file is not a valid mapping.
+// on failure. Errors wrap [ErrCorrupt] if the file is not a valid mapping.
 func Open(f *os.File) (*Mapping, error) {
 	m, err := open(f)
 	if err != nil {
@@ -118,15 +118,15 @@ func open(f *os.File) (*Mapping, error) {
 		return nil, fmt.Errorf("open a mapping: %w", err)
 	}
 	if err := check(f, info); err != nil {
-		return nil, fmt.Errorf("open a mapping: %w: %w", ErrDamaged, err)
+		return nil, fmt.Errorf("open a mapping: %w: %w", ErrCorrupt, err)
 	}
 	var first [unsafe.Sizeof(header{})]byte
 	if _, err := f.ReadAt(first[:], 0); err != nil {
-		return nil, fmt.Errorf("open a mapping: %w: %w", ErrDamaged, err)
+		return nil, fmt.Errorf("open a mapping: %w: %w", ErrCorrupt, err)
 	}
 	h := (*header)(unsafe.Pointer(&first))
-	if h.magic != magic || h.version != version || h.longest == 0 || h.longest > mostLine || info.Size() != sizeOf(int(h.longest)) {
-		return nil, fmt.Errorf("open a mapping: %w: its header is not one of this release", ErrDamaged)
+	if h.magic != magic || h.version != version || h.longest == 0 || h.longest > maxLineBytes || info.Size() != sizeOf(int(h.longest)) {
+		return nil, fmt.Errorf("open a mapping: %w: its header is not one of this release", ErrCorrupt)
 	}
 	return mapFile(f, info.Size(), int(h.longest))
 }

@@ -47,7 +47,7 @@ func relay() error {
 	var taken uint64 // everything up to here is pending output
 	err = j.Entries(func(entry []byte) error {
 		if len(entry) != 8 {
-			return mapping.ErrDamaged
+			return mapping.ErrCorrupt
 		}
 		taken = binary.LittleEndian.Uint64(entry)
 		return nil

@@ -22,8 +22,8 @@ func TestRecoverChecksWhatIsStaged(t *testing.T) {
 		"the rest of it":    {staged: "another\n", want: "another\n"},
 		"all of it":         {staged: owed, want: owed},
 		"nothing":           {},
-		"other bytes":       {staged: "planted\n", err: mapping.ErrDamaged},
-		"more than is owed": {staged: owed + "more", err: mapping.ErrDamaged},
+		"other bytes":       {staged: "planted\n", err: mapping.ErrCorrupt},
+		"more than is owed": {staged: owed + "more", err: mapping.ErrCorrupt},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, err := mapping.Create(1 << 20)

@@ -7,7 +7,7 @@
 //   - Integers are numbers, also those of 64 bits. NaN and infinite floats are null.
 //   - An enum is the word that the command line shows and accepts, see [Word].
 //   - A Timestamp is an RFC 3339 string in UTC. A Duration is a number of seconds.
-//   - Bytes are hex digits, except for the fields in [written]. JSON that an agent or a
+//   - Bytes are hex digits, except for the fields in [byteFieldWriters]. JSON that an agent or a
 //     server wrote is not changed, only put on one line.
 //
 // protojson differs in most of that: it writes 64-bit integers as strings, enums as the
@@ -72,8 +72,8 @@ func Marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// written maps fields to the functions that write their bytes. Other fields are written in hex.
-var written = map[protoreflect.FullName]func(b, value []byte) []byte{
+// byteFieldWriters maps fields to the functions that write their bytes. Other fields are written in hex.
+var byteFieldWriters = map[protoreflect.FullName]func(b, value []byte) []byte{
 	"thoughtgate.v1.Approval.arguments":         appendJSON,
 	"thoughtgate.v1.ExtensionTool.input_schema": appendJSON,
 	"thoughtgate.v1.PinChange.before":           appendJSON,
@@ -174,7 +174,7 @@ func appendValue(b []byte, f protoreflect.FieldDescriptor, v protoreflect.Value)
 	case protoreflect.EnumNumber:
 		return appendText(b, word(f.Enum(), v))
 	case []byte:
-		if write := written[f.FullName()]; write != nil {
+		if write := byteFieldWriters[f.FullName()]; write != nil {
 			return write(b, v)
 		}
 		return append(hex.AppendEncode(append(b, '"'), v), '"')

@@ -155,7 +155,7 @@ func checkValue(t *testing.T, path string, f protoreflect.FieldDescriptor, v pro
 		}
 	case protoreflect.BytesKind:
 		want = hex.EncodeToString(v.Bytes())
-		switch write := written[f.FullName()]; {
+		switch write := byteFieldWriters[f.FullName()]; {
 		case write == nil:
 		case strings.HasSuffix(string(f.FullName()), ".loaded"):
 			want = strings.ToValidUTF8(string(v.Bytes()), "\ufffd")
@@ -393,7 +393,7 @@ func TestBytesAreDecidedOn(t *testing.T) {
 		return true
 	})
 	decided := map[protoreflect.FullName]bool{}
-	for name := range written {
+	for name := range byteFieldWriters {
 		decided[name] = true
 	}
 	for _, name := range slices.Concat(digests, notPrinted) {
