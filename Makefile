@@ -17,8 +17,8 @@ BUILD = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -tags grpcnotrace \
 
 FUZZTIME ?= 10s
 DIST     ?= dist
-NPM       = internal/e2e/npm
-AGENTS    = internal/e2e/agents
+NPM       = internal/test/e2e/npm
+AGENTS    = internal/test/e2e/agents
 
 # The extensions that ship. Those with a go.mod are modules of their own.
 EXTENSIONS = pathguard quota scrubber
@@ -53,7 +53,7 @@ TESTLIMIT ?= 60m
 GOTEST     = CGO_ENABLED=1 GORACE='$(GORACE) atexit_sleep_ms=0' $(GO) -C tools run ./gotest
 
 # The race detector looks into all but SQLite, where it spent most of its time; see
-# RaceFlags in internal/rig, which are to be the same.
+# RaceFlags in internal/test/rig, which are to be the same.
 RACE = -race -gcflags='modernc.org/sqlite/lib=-race=0 -d=checkptr=0'
 
 test: cc npm ## install what the tests need and run all of them under the race detector
@@ -65,7 +65,7 @@ test: cc npm ## install what the tests need and run all of them under the race d
 # Each of these is a test of which `make test` runs a small piece.
 test-all: ## run the long campaigns, of which test runs a small piece each; takes hours
 	$(GO) test -count=1 -run '^TestNothingIsLeft$$' -v -timeout 60m ./daemon/handover -args -sessions=1000
-	$(GO) test -count=1 -run '^TestKills' -v -timeout 0 ./internal/kills -args -kills=10000
+	$(GO) test -count=1 -run '^TestKills' -v -timeout 0 ./internal/test/kills -args -kills=10000
 
 lint: fmt vet staticcheck check-generated darwin ## everything below that only looks
 
@@ -101,7 +101,7 @@ check-generated: ## fail when generated code is not what generate would write
 	$(GO) -C tools run ./secretrules -check ../daemon/facts
 
 hostile: ## put hostile messages to the real programs: our cases, or CASES=file
-	$(GO) -C internal/hostile test -count=1 -timeout 20m $(if $(CASES),-args -cases='$(abspath $(CASES))')
+	$(GO) -C internal/test/hostile test -count=1 -timeout 20m $(if $(CASES),-args -cases='$(abspath $(CASES))')
 
 fuzz: ## run every fuzz target for FUZZTIME (10s)
 	@grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' client cmd daemon extensions internal | \
@@ -112,9 +112,9 @@ fuzz: ## run every fuzz target for FUZZTIME (10s)
 
 random: ## hold the gates against a plain reference, and shared servers against a model, on 100,000 random cases; play long storms
 	THOUGHTGATE_REFERENCE_CASES=100000 $(GO) test -run TestGatesAgreeWithReference -v -timeout 60m ./daemon/policy
-	$(GO) test -run TestNobodyGetsTheMessageOfAnother -v -timeout 60m ./daemon/backend -rapid.checks=100000
+	$(GO) test -run TestNobodyGetsTheMessageOfAnother -v -timeout 60m ./daemon/runtime/backend -rapid.checks=100000
 	$(GO) test -count=1 -run '^TestReloadStorm$$' -v -timeout 60m ./daemon -args -reloads=1000
-	$(GO) test -count=1 -run '^TestStorm$$' -v -timeout 60m ./internal/storm -args -cycles=1000
+	$(GO) test -count=1 -run '^TestStorm$$' -v -timeout 60m ./internal/test/storm -args -cycles=1000
 
 # SOAK is how long it runs, and SOAK_MESSAGES=N has it send so many instead;
 # SOAK_RATE is how many it sends in a second. SOAK_OUT=DIR keeps the table, every
@@ -124,16 +124,16 @@ random: ## hold the gates against a plain reference, and shared servers against 
 SOAK      ?= 1h
 SOAK_RATE ?= 200
 soak: ## load the real programs for SOAK (1h), restarts included, and fail if memory, descriptors or latency drift
-	$(GO) -C internal/soak test -count=1 -timeout 0 -v -run '^TestSoak$$' . -args -rate=$(SOAK_RATE) \
+	$(GO) -C internal/test/soak test -count=1 -timeout 0 -v -run '^TestSoak$$' . -args -rate=$(SOAK_RATE) \
 		$(if $(SOAK_MESSAGES),-messages=$(SOAK_MESSAGES),-for=$(SOAK)) $(if $(SOAK_OUT),-out='$(abspath $(SOAK_OUT))') \
 		$(if $(SOAK_SEED),-seed=$(SOAK_SEED)) $(if $(SOAK_PLANT),-plant=$(SOAK_PLANT))
 
 # It takes some minutes and is no test: nothing fails when a figure is missed. What it
 # prints goes into BENCHMARKS.md as well, and with spreads into bench.json. BENCH are
-# more flags of internal/bench, as BENCH='-base DIR' for the programs of another commit
+# more flags of internal/test/bench, as BENCH='-base DIR' for the programs of another commit
 # or BENCH="-peer 'NAME=COMMAND'" for another gate.
 bench: build ## measure what the gate costs beside the server alone and a byte copier
-	$(GO) run ./internal/bench -bin bin -command 'make bench' -json bench.json -markdown BENCHMARKS.md $(BENCH)
+	$(GO) run ./internal/test/bench -bin bin -command 'make bench' -json bench.json -markdown BENCHMARKS.md $(BENCH)
 
 # PLATFORMS=linux/amd64,linux/arm64 makes fewer, DIST=DIR makes them elsewhere.
 packages: ## make packages, archives, formula, bills of materials and their sums in dist/
@@ -152,7 +152,7 @@ packages-check: packages ## make them again elsewhere, with nothing compiled yet
 # copy. It takes some minutes.
 rig: ## install, upgrade, hang and remove the Debian package under a systemd that RIG=program boots
 	@test -n '$(RIG)' || { echo "make rig: say RIG=program; the Makefile says what it has to do"; exit 1; }
-	E2E_RIG='$(abspath $(RIG))' E2E_RIG_FLAGS='$(RIGFLAGS)' $(GO) test -count=1 -v -timeout 30m -run '^TestPackage$$' ./internal/e2e
+	E2E_RIG='$(abspath $(RIG))' E2E_RIG_FLAGS='$(RIGFLAGS)' $(GO) test -count=1 -v -timeout 30m -run '^TestPackage$$' ./internal/test/e2e
 
 install: build install-units ## install the programs, the extensions and the systemd user units below PREFIX
 	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/libexec/thoughtgate'

@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/thoughtgate/thoughtgated/daemon/extension"
 	"github.com/thoughtgate/thoughtgated/daemon/keep"
+	"github.com/thoughtgate/thoughtgated/daemon/runtime/extension"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
-	"github.com/thoughtgate/thoughtgated/internal/fake"
 	"github.com/thoughtgate/thoughtgated/internal/record"
-	"github.com/thoughtgate/thoughtgated/internal/rig"
+	"github.com/thoughtgate/thoughtgated/internal/test/fake"
+	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 )
 
 // TestMain lets the test binary act as an extension.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/thoughtgate/thoughtgated/internal/rig"
+	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 )
 
 // Each shim costs the daemon a fixed number of goroutines, and a call with a verdict costs none.

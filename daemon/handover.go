@@ -8,14 +8,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/thoughtgate/thoughtgated/daemon/backend"
-	"github.com/thoughtgate/thoughtgated/daemon/extension/offer"
 	"github.com/thoughtgate/thoughtgated/daemon/handover"
 	"github.com/thoughtgate/thoughtgated/daemon/keep"
-	"github.com/thoughtgate/thoughtgated/daemon/metrics"
+	"github.com/thoughtgate/thoughtgated/daemon/observe/metrics"
 	"github.com/thoughtgate/thoughtgated/daemon/relay"
 	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
-	"github.com/thoughtgate/thoughtgated/daemon/trust"
+	"github.com/thoughtgate/thoughtgated/daemon/runtime/backend"
+	"github.com/thoughtgate/thoughtgated/daemon/runtime/extension/offer"
+	"github.com/thoughtgate/thoughtgated/daemon/session/trust"
 	"github.com/thoughtgate/thoughtgated/internal/child"
 )
 

@@ -2,8 +2,8 @@ package daemon
 
 import (
 	"github.com/thoughtgate/thoughtgated/daemon/config"
-	"github.com/thoughtgate/thoughtgated/daemon/metrics"
-	"github.com/thoughtgate/thoughtgated/daemon/supervise"
+	"github.com/thoughtgate/thoughtgated/daemon/observe/metrics"
+	"github.com/thoughtgate/thoughtgated/daemon/runtime/supervise"
 )
 
 // measure creates the metrics and the recorder that counts what it records.

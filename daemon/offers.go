@@ -8,12 +8,12 @@ import (
 	"strings"
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
-	"github.com/thoughtgate/thoughtgated/daemon/extension"
-	"github.com/thoughtgate/thoughtgated/daemon/extension/offer"
-	"github.com/thoughtgate/thoughtgated/daemon/extension/protocol"
-	"github.com/thoughtgate/thoughtgated/daemon/extension/sampling"
 	"github.com/thoughtgate/thoughtgated/daemon/relay"
-	"github.com/thoughtgate/thoughtgated/daemon/supervise"
+	"github.com/thoughtgate/thoughtgated/daemon/runtime/extension"
+	"github.com/thoughtgate/thoughtgated/daemon/runtime/extension/offer"
+	"github.com/thoughtgate/thoughtgated/daemon/runtime/extension/protocol"
+	"github.com/thoughtgate/thoughtgated/daemon/runtime/extension/sampling"
+	"github.com/thoughtgate/thoughtgated/daemon/runtime/supervise"
 )
 
 // openOffers builds what extensions offer besides hooks: tools for agents, and models that answer

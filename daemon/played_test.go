@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tg-shim/attach"
-	"github.com/thoughtgate/thoughtgated/internal/rig"
+	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 

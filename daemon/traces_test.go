@@ -13,8 +13,8 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
-	"github.com/thoughtgate/thoughtgated/daemon/traces"
-	"github.com/thoughtgate/thoughtgated/daemon/traces/collect"
+	"github.com/thoughtgate/thoughtgated/daemon/observe/traces"
+	"github.com/thoughtgate/thoughtgated/daemon/observe/traces/collect"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
-	"github.com/thoughtgate/thoughtgated/internal/rig"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
+	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/client/extension"
-	"github.com/thoughtgate/thoughtgated/daemon/extension/protowire"
+	"github.com/thoughtgate/thoughtgated/daemon/runtime/extension/protowire"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
-	"github.com/thoughtgate/thoughtgated/internal/rig"
+	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )

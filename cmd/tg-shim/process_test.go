@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/thoughtgate/thoughtgated/internal/rig"
+	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 )
 
 func TestMain(m *testing.M) { rig.Main(m) }

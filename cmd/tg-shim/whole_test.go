@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/client"
-	"github.com/thoughtgate/thoughtgated/internal/rig"
+	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 )
 
 // Tests of tg-shim with the real daemon, whose effect only the two together show.

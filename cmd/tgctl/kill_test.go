@@ -20,7 +20,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
-	"github.com/thoughtgate/thoughtgated/internal/tempdir"
+	"github.com/thoughtgate/thoughtgated/internal/test/tempdir"
 )
 
 // mortalDaemon is the name under which the test binary runs the real daemon, which can

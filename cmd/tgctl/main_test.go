@@ -16,8 +16,8 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/thoughtgate/thoughtgated/internal/fake"
-	"github.com/thoughtgate/thoughtgated/internal/rig"
+	"github.com/thoughtgate/thoughtgated/internal/test/fake"
+	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 

@@ -16,7 +16,7 @@ import (
 	"github.com/godbus/dbus/v5"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/thoughtgate/thoughtgated/internal/rig"
+	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 

@@ -18,7 +18,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/thoughtgate/thoughtgated/internal/tempdir"
+	"github.com/thoughtgate/thoughtgated/internal/test/tempdir"
 )
 
 // removeBuilt removes the directory that programs created. It is nil before. TestMain calls it.

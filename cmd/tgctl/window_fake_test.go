@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/thoughtgate/thoughtgated/internal/fake"
+	"github.com/thoughtgate/thoughtgated/internal/test/fake"
 )
 
 // windowSocket is the socket of the fake application, in its working directory.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
-	"github.com/thoughtgate/thoughtgated/internal/tempdir"
+	"github.com/thoughtgate/thoughtgated/internal/test/tempdir"
 )
 
 // slow answers when it is released.

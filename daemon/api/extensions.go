@@ -11,11 +11,11 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/daemon/config"
-	"github.com/thoughtgate/thoughtgated/daemon/extension"
-	"github.com/thoughtgate/thoughtgated/daemon/extension/manifest"
-	"github.com/thoughtgate/thoughtgated/daemon/extension/protocol"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
-	"github.com/thoughtgate/thoughtgated/daemon/supervise"
+	"github.com/thoughtgate/thoughtgated/daemon/runtime/extension"
+	"github.com/thoughtgate/thoughtgated/daemon/runtime/extension/manifest"
+	"github.com/thoughtgate/thoughtgated/daemon/runtime/extension/protocol"
+	"github.com/thoughtgate/thoughtgated/daemon/runtime/supervise"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )

@@ -6,8 +6,8 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/thoughtgate/thoughtgated/daemon/approval/presence"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
-	"github.com/thoughtgate/thoughtgated/daemon/presence"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/pin"
-	"github.com/thoughtgate/thoughtgated/daemon/trust"
+	"github.com/thoughtgate/thoughtgated/daemon/session/trust"
 	"github.com/thoughtgate/thoughtgated/internal/child"
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/thoughtgate/thoughtgated/internal/record"
-	"github.com/thoughtgate/thoughtgated/internal/rig"
+	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 

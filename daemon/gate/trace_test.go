@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/thoughtgate/thoughtgated/internal/rig"
+	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 

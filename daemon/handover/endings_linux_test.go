@@ -20,7 +20,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
-	"github.com/thoughtgate/thoughtgated/internal/rig"
+	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 )
 
 var sessionsPerEnding = flag.Int("sessions", 24, "how many sessions TestNothingIsLeft has of each kind of ending")

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/keep"
-	"github.com/thoughtgate/thoughtgated/internal/tempdir"
+	"github.com/thoughtgate/thoughtgated/internal/test/tempdir"
 )
 
 const insideVariable = "KEEP_TEST_INSIDE"

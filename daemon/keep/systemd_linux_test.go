@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
-	"github.com/thoughtgate/thoughtgated/internal/rig"
+	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 )
 
 // newSystemd returns a manager that keeps descriptors as systemd does, n at most.

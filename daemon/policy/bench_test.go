@@ -11,7 +11,7 @@ import (
 	"github.com/cedar-policy/cedar-go"
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
-	"github.com/thoughtgate/thoughtgated/internal/rig"
+	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 )
 
 // manyPolicies returns files with n policies, each about a different tool.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/client/extension"
-	"github.com/thoughtgate/thoughtgated/daemon/extension/protowire"
+	"github.com/thoughtgate/thoughtgated/daemon/runtime/extension/protowire"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/edit"
-	"github.com/thoughtgate/thoughtgated/internal/tomledit"
+	"github.com/thoughtgate/thoughtgated/internal/edit/tomledit"
 )
 
 // codex finds the servers of Codex CLI.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/thoughtgate/thoughtgated/internal/jsonc"
+	"github.com/thoughtgate/thoughtgated/internal/edit/jsonc"
 )
 
 // start returns the agent, and the environment in which it reads all its places.

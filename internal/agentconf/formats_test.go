@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/thoughtgate/thoughtgated/internal/edit"
-	"github.com/thoughtgate/thoughtgated/internal/tomledit"
-	"github.com/thoughtgate/thoughtgated/internal/yamledit"
+	"github.com/thoughtgate/thoughtgated/internal/edit/tomledit"
+	"github.com/thoughtgate/thoughtgated/internal/edit/yamledit"
 )
 
 // decoders decode a whole file by the library's own decoder.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/edit"
-	"github.com/thoughtgate/thoughtgated/internal/jsonc"
+	"github.com/thoughtgate/thoughtgated/internal/edit/jsonc"
 )
 
 // gemini finds the servers of Gemini CLI.

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/thoughtgate/thoughtgated/internal/edit"
-	"github.com/thoughtgate/thoughtgated/internal/yamledit"
+	"github.com/thoughtgate/thoughtgated/internal/edit/yamledit"
 )
 
 // goose finds the servers of Goose in the user's file, the files named by a variable, and one

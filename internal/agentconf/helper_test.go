@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/thoughtgate/thoughtgated/internal/edit"
-	"github.com/thoughtgate/thoughtgated/internal/tempdir"
+	"github.com/thoughtgate/thoughtgated/internal/test/tempdir"
 )
 
 // world is a test fixture: a home, a project in it, and a tg-shim, all empty.

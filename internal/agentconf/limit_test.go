@@ -5,8 +5,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/thoughtgate/thoughtgated/internal/tomledit"
-	"github.com/thoughtgate/thoughtgated/internal/yamledit"
+	"github.com/thoughtgate/thoughtgated/internal/edit/tomledit"
+	"github.com/thoughtgate/thoughtgated/internal/edit/yamledit"
 )
 
 func TestNumberOf(t *testing.T) {

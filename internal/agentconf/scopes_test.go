@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/thoughtgate/thoughtgated/internal/jsonc"
+	"github.com/thoughtgate/thoughtgated/internal/edit/jsonc"
 )
 
 // place is a list of servers in a file of an agent.

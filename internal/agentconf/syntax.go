@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/edit"
-	"github.com/thoughtgate/thoughtgated/internal/jsonc"
-	"github.com/thoughtgate/thoughtgated/internal/tomledit"
-	"github.com/thoughtgate/thoughtgated/internal/yamledit"
+	"github.com/thoughtgate/thoughtgated/internal/edit/jsonc"
+	"github.com/thoughtgate/thoughtgated/internal/edit/tomledit"
+	"github.com/thoughtgate/thoughtgated/internal/edit/yamledit"
 )
 
 // lenient accepts any JSON that an agent accepts, strict only plain JSON.

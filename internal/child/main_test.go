@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/internal/proc"
-	"github.com/thoughtgate/thoughtgated/internal/rig"
+	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 )
 
 // The test binary plays the children in the role that roleEnv names.

@@ -10,7 +10,7 @@ import (
 
 	"howett.net/plist"
 
-	"github.com/thoughtgate/thoughtgated/internal/tempdir"
+	"github.com/thoughtgate/thoughtgated/internal/test/tempdir"
 )
 
 // place is a user's home with a service manager that a script plays: it logs its arguments and

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/thoughtgate/thoughtgated/internal/tempdir"
+	"github.com/thoughtgate/thoughtgated/internal/test/tempdir"
 )
 
 // The test binary plays the other processes.

@@ -24,9 +24,9 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tg-shim/attach"
-	"github.com/thoughtgate/thoughtgated/internal/rig"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
-	"github.com/thoughtgate/thoughtgated/internal/tempdir"
+	"github.com/thoughtgate/thoughtgated/internal/test/rig"
+	"github.com/thoughtgate/thoughtgated/internal/test/tempdir"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 

@@ -1,0 +1,238 @@
+package archtest
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Names for what stands outside the standard library. A name ending in /... is
+// that package and all below it.
+const (
+	sys      = "golang.org/x/sys/unix"
+	json     = "github.com/go-json-experiment/json/jsontext"
+	hujson   = "github.com/tailscale/hujson"
+	toml     = "github.com/pelletier/go-toml/v2/..."
+	yaml     = "go.yaml.in/yaml/v4"
+	diff     = "github.com/aymanbagabas/go-udiff"
+	text     = "golang.org/x/text/..."
+	term     = "golang.org/x/term"
+	sync     = "golang.org/x/sync/..."
+	grpc     = "google.golang.org/grpc/..."
+	protobuf = "google.golang.org/protobuf/..."
+	argon2   = "golang.org/x/crypto/argon2"
+	qr       = "rsc.io/qr"
+	idna     = "golang.org/x/net/idna"
+	hpack    = "golang.org/x/net/http2/hpack"
+	rawproto = "google.golang.org/protobuf/encoding/protowire"
+	cedar    = "github.com/cedar-policy/cedar-go/..."
+	sqlite   = "modernc.org/sqlite/..."
+	systemd  = "github.com/coreos/go-systemd/v22/..."
+	cobra    = "github.com/spf13/cobra/..."
+	pflag    = "github.com/spf13/pflag"
+	tea      = "charm.land/bubbletea/v2"
+	ansi     = "github.com/charmbracelet/x/ansi"
+	dbus     = "github.com/godbus/dbus/v5"
+	slackgo  = "github.com/slack-go/slack/..."
+	ws       = "github.com/gorilla/websocket"
+	rpc      = "google.golang.org/genproto/googleapis/rpc/errdetails"
+	prom     = "github.com/prometheus/client_golang/prometheus/..."
+	promText = "github.com/prometheus/common/expfmt"
+	promData = "github.com/prometheus/client_model/go"
+	otel     = "go.opentelemetry.io/otel/..."
+	otlp     = "go.opentelemetry.io/proto/otlp/..."
+	proto    = module + "proto/thoughtgate/v1"
+	extProto = module + "proto/thoughtgate/extension/v1"
+	gitleaks = "github.com/zricethezav/gitleaks/v8/..."
+	zerolog  = "github.com/rs/zerolog"
+)
+
+// mayImport says for each package what it may import besides the standard
+// library. Packages are named from the top of the repository; daemon/* and
+// internal/* stand for what has no line of its own. Tests may import anything.
+var mayImport = map[string][]string{
+	"internal/*":       {sys, json},
+	"internal/child":   {sys, "internal/proc"},
+	"internal/sock":    {sys, "internal/proc"},
+	"internal/rawjson": {json, "internal/wire"},
+	"internal/mcp":     {sys, json, "internal/wire"},
+	// One package for each syntax of configuration files, which alone knows the
+	// library that reads it, on what is the same for all of them.
+	"internal/edit/edittest": {"internal/edit"},
+	"internal/edit/jsonc":    {sys, json, hujson, "internal/edit"},
+	"internal/edit/tomledit": {toml, "internal/edit"},
+	"internal/edit/yamledit": {yaml, "internal/edit"},
+	"internal/agentconf":     {sys, json, diff, "internal/edit", "internal/edit/jsonc", "internal/edit/tomledit", "internal/edit/yamledit"},
+	"internal/display":       {sys, json, text},
+	"internal/uri":           {idna},
+	// Test material: TestImports lets nothing outside import it.
+	"internal/test/*":     {sys, json},
+	"internal/test/bench": {sys, protobuf, proto, "client", "internal/test/rig"}, // it measures from where people are, on a finer clock than /proc has
+	"internal/test/fake":  {sys, json, toml, yaml},                               // its agents read what ours rewrite
+	"internal/test/rig":   {sys, "internal/test/tempdir"},
+
+	// A part of daemons that tests build.
+	"internal/test/kills/testdata/stop": {sys},
+
+	// What a service manager is told, and the files that it reads.
+	"contrib/*":        {},
+	"internal/service": {sys, "contrib/systemd", "contrib/launchd", "internal/sock"},
+
+	// The bottom of the daemon, and what stands on it. Siblings know gate,
+	// config and the store, never each other.
+	"daemon/gate":   {sys, json, "internal/..."},
+	"daemon/config": {sys, json, yaml, "internal/..."},
+	"daemon/store":  {sys, json, sync, "internal/...", "daemon/gate", sqlite},
+	"daemon/*":      {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", "daemon/store"},
+	// Parts of a subject that has more than one.
+	"daemon/pin/*":     {json, "internal/...", "daemon/gate", "daemon/store"},
+	"daemon/session/*": {sys, json, "internal/...", "daemon/gate", "daemon/config", "daemon/store"},
+	// What is kept of a session is known by its mapping.
+	"daemon/keep": {sys, "daemon/relay/mapping", "internal/child"},
+	// A session of an agent and a server, on the memory that outlives a daemon and on
+	// descriptors that are not the daemon's own.
+	"daemon/relay":         {sys, json, "internal/...", "daemon/gate", "daemon/relay/..."},
+	"daemon/relay/mapping": {sys},
+	"daemon/relay/pipe":    {sys, "daemon/relay/mapping"},
+	// What shims hand over, on who they are and on who keeps it.
+	"daemon/handover": {sys, "internal/...", "daemon/gate", "daemon/keep", "daemon/relay", "daemon/relay/...", "daemon/session", "daemon/store"},
+	// What keeps programs running stands on supervise.
+	"daemon/runtime/agent":     {sys, json, "internal/...", "daemon/gate", "daemon/config", "daemon/runtime/supervise"},
+	"daemon/facts":             {sys, json, sync, text, "internal/...", "daemon/gate", "daemon/config"},
+	"daemon/runtime/backend":   {"internal/...", "daemon/gate", "daemon/runtime/supervise"},
+	"daemon/observe/metrics":   {"internal/...", "daemon/gate", prom, promText, promData},
+	"daemon/approval/presence": {sys, argon2, "internal/...", "daemon/gate", "daemon/store"},
+	"daemon/policy":            {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", cedar},
+	"daemon/observe/traces":    {"internal/...", "daemon/gate", "daemon/config", otel, otlp, protobuf},
+	// Programs of the user's: they stand on supervise, and their parts on nothing
+	// of the daemon but the reader of its files.
+	"daemon/runtime/extension":   {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", "daemon/store", "daemon/runtime/supervise", "daemon/runtime/extension/..."},
+	"daemon/runtime/extension/*": {sys, json, "internal/...", "daemon/gate", "daemon/config", "daemon/runtime/extension/manifest"},
+	// What an extension offers beyond hooks: its models, and its tools.
+	"daemon/runtime/extension/provider": {json, "internal/..."},
+	"daemon/runtime/extension/offer":    {json, "internal/...", "daemon/gate", "daemon/runtime/extension/protocol"},
+	"daemon/runtime/extension/sampling": {json, "internal/...", "daemon/gate", "daemon/config", "daemon/runtime/extension/..."},
+	// A collector for tests.
+	"daemon/observe/traces/collect": {otlp, protobuf},
+
+	// The second wire of extensions is protobuf, which only this package knows.
+	"daemon/runtime/extension/protowire": {json, protobuf, extProto, "internal/wire"},
+
+	// api translates and delegates, and shares with client the version of the
+	// protocol and the one map of errors; package daemon wires.
+	"daemon/api": {sys, json, sync, grpc, rpc, protobuf, proto, "client", "internal/...", "daemon/..."},
+	"daemon":     {sys, sync, "internal/...", "daemon/..."},
+
+	// What authors of extensions link.
+	"client/extension": {protobuf, extProto, "internal/wire"},
+
+	// Extensions that ship know nothing of the daemon. The scrubber is a module of
+	// its own, so that its library is in no other program.
+	"extensions/exttest":  {},
+	"extensions/quota":    {"client/extension"},
+	"extensions/scrubber": {json, gitleaks, zerolog, "internal/wire"},
+
+	"client":           {grpc, rpc, protobuf, proto, sys, "internal/sock"},
+	"client/inbox":     {proto, "client"},
+	"cmd/thoughtgated": {sys, term, systemd, "daemon", "daemon/...", "internal/..."},
+	"cmd/tg-shim":      {"cmd/tg-shim/...", "internal/child", "internal/sock"},
+	// What speaks to the daemon in tg-shim links no library for it: one runs beside
+	// every server.
+	"cmd/tg-shim/attach": {hpack, rawproto, "internal/sock"},
+	"cmd/tg-shim/serve":  {sys, term, "cmd/tg-shim/attach", "internal/child", "internal/mcp", "internal/private", "internal/wire"},
+	"cmd/tgctl": {sys, term, json, cobra, pflag, diff, qr, tea, ansi, dbus, protobuf, proto, "client", "client/inbox", "internal/agentconf", "internal/beside", "internal/child", "internal/rawjson", "internal/record",
+		"internal/display", "internal/private", "internal/proc", "internal/sock", "internal/demo", "internal/service", "cmd/tgctl/slack", "cmd/tgctl/host", "cmd/tgctl/internal/pbjson"},
+	"cmd/tgctl/host": {sys, "internal/proc"},
+	// How messages are written with --json: it knows them by their descriptors alone.
+	"cmd/tgctl/internal/pbjson": {json, protobuf},
+
+	// Slack is a surface: no other package knows it.
+	"cmd/tgctl/slack":           {sys, slackgo, ws, sync, proto, "client", "client/inbox", "internal/display", "internal/secret"},
+	"cmd/tgctl/slack/fakeslack": {ws},
+}
+
+func TestImports(t *testing.T) {
+	for _, source := range sources(t) {
+		allowed, ok := rulesFor(source.dir)
+		if !ok {
+			t.Errorf("%s: no rule says what %s may import; add a line to mayImport", source.path, source.dir)
+			continue
+		}
+		for _, spec := range source.file.Imports {
+			name, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasPrefix(name, module+"internal/test/") && !strings.HasPrefix(source.dir, "internal/test/") {
+				t.Errorf("%s imports %s, which is test material", source.path, name)
+			}
+			if !standard(name) && !slices.ContainsFunc(allowed, func(rule string) bool { return covers(rule, name) }) {
+				t.Errorf("%s imports %s, which %s may not", source.path, name, source.dir)
+			}
+		}
+	}
+}
+
+// TestImportRulesAreUsed keeps the table from outliving the packages it names.
+func TestImportRulesAreUsed(t *testing.T) {
+	there := map[string]bool{}
+	for _, source := range sources(t) {
+		there[source.dir] = true
+	}
+	for dir := range mayImport {
+		if !strings.HasSuffix(dir, "/*") && !there[dir] {
+			t.Errorf("mayImport names %s, which has no Go file", dir)
+		}
+	}
+}
+
+func TestCovers(t *testing.T) {
+	tests := []struct {
+		rule, name string
+		want       bool
+	}{
+		{"internal/wire", module + "internal/wire", true},
+		{"internal/wire", module + "internal/wires", false},
+		{"internal/...", module + "internal/wire", true},
+		{"internal/...", module + "daemon/wire", false},
+		{"daemon", module + "daemon/gate", false},
+		{grpc, "google.golang.org/grpc", true},
+		{grpc, "google.golang.org/grpc/codes", true},
+		{grpc, "google.golang.org/grpcx", false},
+		{json, "github.com/go-json-experiment/json", false},
+		{proto, module + "proto/thoughtgate/v1", true},
+	}
+	for _, test := range tests {
+		if got := covers(test.rule, test.name); got != test.want {
+			t.Errorf("covers(%q, %q) = %v, want %v", test.rule, test.name, got, test.want)
+		}
+	}
+}
+
+// rulesFor returns the line of mayImport for a package.
+func rulesFor(dir string) ([]string, bool) {
+	if allowed, ok := mayImport[dir]; ok {
+		return allowed, true
+	}
+	allowed, ok := mayImport[path.Dir(dir)+"/*"]
+	return allowed, ok
+}
+
+// covers reports whether rule permits the import of name.
+func covers(rule, name string) bool {
+	if !strings.Contains(strings.SplitN(rule, "/", 2)[0], ".") {
+		rule = module + rule
+	}
+	if below, ok := strings.CutSuffix(rule, "/..."); ok {
+		return name == below || strings.HasPrefix(name, below+"/")
+	}
+	return name == rule
+}
+
+// standard reports whether an import path is of the standard library: its
+// first element is no host.
+func standard(name string) bool {
+	return !strings.Contains(strings.SplitN(name, "/", 2)[0], ".")
+}

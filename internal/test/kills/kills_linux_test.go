@@ -1,0 +1,441 @@
+// Package kills kills the daemon under load, again and again, and looks whether
+// anything is lost, doubled or torn.
+//
+// Agents with real shims and servers make requests of all lengths. The daemon is killed
+// at random moments and right after each store into a session's memory, and somebody
+// keeps what it has open for the next one: systemd, a fake of its store, or the daemon's
+// own keeper. In the end three lists are compared: what the servers have executed by
+// their own account, what the agents were answered, and what is on record.
+//
+//	make test-all
+package kills
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/contrib/systemd"
+	"github.com/thoughtgate/thoughtgated/internal/test/rig"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+var (
+	kills = flag.Int("kills", 100, "how often a daemon is killed, in all; a tenth of it with -short")
+	seed  = flag.Uint64("seed", 0, "of the random choices; 0: another one each time")
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == serverRole {
+		if err := serve(os.Stdin, os.Stdout, os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, "the server of a test:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	rig.Main(m)
+}
+
+const rules = `schema: 1
+governance:
+  defaults: {action: forward, asks: forward}
+  rules:
+    - {match: held, action: approve}
+approval:
+  me: {destination: {type: local}, timeout: 10m}
+pins: {mode: off}
+shim: {reattach: 2m}
+`
+
+// sessions are how many a house has at the same time.
+const sessions = 3
+
+// mostKills is how many a house sees: what is compared fits into memory then, and what is
+// on record onto a small disk.
+const mostKills = 250
+
+// TestKills has houses with a fake of systemd's store, and with the daemon's own keeper.
+// In half of each the daemon is the one that ships, and is killed at random moments; in
+// the other half it stops where it has just stored something.
+func TestKills(t *testing.T) {
+	n := plan(t)
+	s := newStops(t)
+	tests := []struct {
+		name  string
+		keep  bool
+		stops *stops
+	}{{"store", false, nil}, {"store, stops", false, s}, {"keeper", true, nil}, {"keeper, stops", true, s}}
+	var all sync.WaitGroup
+	for i, test := range tests {
+		all.Go(func() { // as many at once as there are, not as there are processors
+			for round, left := 0, n/len(tests); left > 0 && !t.Failed(); round, left = round+1, left-mostKills {
+				t.Run(fmt.Sprint(test.name, " ", round), func(t *testing.T) {
+					h := newHouse(t, uint64(round*len(tests)+i))
+					h.stops = test.stops
+					if h.Keep = test.keep; !h.Keep {
+						h.Activate()
+					}
+					h.run(min(left, mostKills))
+				})
+			}
+		})
+	}
+	all.Wait()
+	s.report(t, n/2)
+}
+
+// insideKills is the test that TestKillsUnderSystemd runs.
+const insideKills = "TestKillsInsideSystemd"
+
+// TestKillsUnderSystemd has a real systemd keep what the daemon has open.
+func TestKillsUnderSystemd(t *testing.T) {
+	if rig.IsInside() {
+		t.Skip("this is the inside")
+	}
+	n := plan(t) / 4
+	for round, left := 0, n; left > 0 && !t.Failed(); round, left = round+1, left-mostKills {
+		rig.Inside(t, insideKills, 10*rig.Timeout, nil, fmt.Sprint("-kills=", min(left, mostKills)), fmt.Sprint("-seed=", *seed+uint64(round)))
+	}
+}
+
+func TestKillsInsideSystemd(t *testing.T) {
+	if !rig.IsInside() {
+		t.Skip("TestKillsUnderSystemd runs it")
+	}
+	h := newHouse(t, insideStream)
+	var err error
+	if h.units, err = systemd.Units(rig.Shipped(t, "thoughtgated"), "/bin/false"); err != nil {
+		t.Fatal(err)
+	}
+	h.run(*kills)
+}
+
+// insideStream is that of the random choices in there.
+const insideStream = 1 << 20
+
+// plan returns how often to kill, and says how the same choices are made again.
+func plan(t *testing.T) int {
+	t.Helper()
+	n := *kills
+	if testing.Short() {
+		n /= 10
+	}
+	if *seed == 0 {
+		*seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("%d kills; the same choices again: -args -kills=%d -seed=%d", n, n, *seed)
+	return n
+}
+
+// house is one in which the daemon is killed.
+type house struct {
+	*testing.T
+	*rig.Fixture
+	r      *rand.Rand        // of the kills
+	units  map[string]string // of systemd that runs the daemon; nil for none
+	stops  *stops            // nil for a daemon that does not stop by itself
+	stop   chan struct{}     // closed when the agents are to ask for nothing more
+	begins time.Duration     // how long it takes until a daemon serves
+
+	mu     sync.Mutex           // guards what follows
+	here   map[*agent]time.Time // since when
+	agents []*agent             // that have left
+	lost   int                  // of what servers say by themselves
+}
+
+func newHouse(t *testing.T, stream uint64) *house {
+	t.Helper()
+	h := &house{
+		T: t, Fixture: rig.NewFixture(t), r: rand.New(rand.NewPCG(*seed, stream)), stop: make(chan struct{}),
+		begins: 50 * time.Millisecond, here: map[*agent]time.Time{},
+	}
+	h.Shipped = true
+	h.Env = append(h.Env, stopVariable+"="+h.Path("stop"))
+	h.Configure(rules)
+	return h
+}
+
+func (h *house) stopped() bool {
+	select {
+	case <-h.stop:
+		return true
+	default:
+		return h.Failed()
+	}
+}
+
+// until waits until so.
+func (h *house) until(what string, so func() bool) error {
+	for end := time.Now().Add(rig.Timeout); !so(); time.Sleep(time.Millisecond) { // between two looks
+		if time.Now().After(end) {
+			return fmt.Errorf("not within %v: %s", rig.Timeout, what)
+		}
+	}
+	return nil
+}
+
+// run kills the daemon n times under load.
+func (h *house) run(n int) {
+	if h.stops != nil {
+		h.Program = h.stops.program
+	}
+	begun, loads := time.Now(), h.r.Uint64()
+	h.start()
+	ctx, cancel := context.WithCancel(h.Context())
+	defer cancel()
+	c, err := h.dial(ctx)
+	if err != nil {
+		h.Fatal(err)
+	}
+	defer c.Close()
+	// A keeper whose first daemon was never ready gives up.
+	if _, err := c.Status(ctx); err != nil {
+		h.Fatal(err)
+	}
+	var load, person sync.WaitGroup
+	person.Go(func() { h.answer(ctx) })
+	for i := range sessions {
+		load.Go(func() {
+			r := rand.New(rand.NewPCG(loads, uint64(i)))
+			for visit := 0; !h.stopped(); visit++ {
+				a := h.newAgent(visit*sessions+i, r, r.IntN(2) == 0)
+				if a.most = 20 + r.IntN(400); r.IntN(4) == 0 {
+					a.most = 1 + r.IntN(3)
+				}
+				a.talk()
+				a.leave()
+			}
+		})
+	}
+	last := 0
+	for i := range n {
+		b := h.blow()
+		var err error
+		if last, err = h.strike(last, b); err != nil {
+			h.Errorf("kill %d, %v: %v", i+1, b, err)
+		}
+		if h.Failed() {
+			break
+		}
+	}
+	took := time.Since(begun)
+	close(h.stop)
+	load.Wait()
+	cancel()
+	person.Wait()
+	if err := h.until("nothing is kept any more", func() bool { return h.kept() == 0 }); err != nil {
+		h.Errorf("%v: %d descriptors are", err, h.kept())
+	}
+	h.StopDaemon()
+	h.compare(n)
+	h.Logf("%d kills in %v", n, took.Round(time.Millisecond))
+}
+
+// start starts the first daemon.
+func (h *house) start() {
+	if h.units == nil {
+		h.StartDaemon()
+		return
+	}
+	h.StartManager(h.units, systemd.Service)
+	for _, unit := range append(slices.Clone(systemd.Sockets), systemd.Service) {
+		if out, err := h.Systemctl("start", unit); err != nil {
+			h.Fatalf("start %s: %v: %s", unit, err, out)
+		}
+	}
+}
+
+// kept is how many descriptors somebody keeps for the next daemon, as far as that can be
+// asked.
+func (h *house) kept() int {
+	switch {
+	case h.units != nil:
+		out, err := h.Systemctl("show", "--property=NFileDescriptorStore", "--value", systemd.Service)
+		n, wrong := strconv.Atoi(out)
+		if err = errors.Join(err, wrong); err != nil {
+			h.Errorf("ask what systemd keeps: %v: %s", err, out)
+		}
+		return n
+	case h.Keep:
+		return 0
+	}
+	return h.Kept()
+}
+
+// blow is how one daemon is killed.
+type blow struct {
+	site, nth int     // it kills itself when it passes that the nth time; 0: it does not
+	early     bool    // while it begins; else when it has served all
+	moment    float64 // when, in times that it takes to begin
+}
+
+func (b blow) String() string {
+	if b.site > 0 {
+		return fmt.Sprintf("the %d. time at site %d, early: %v", b.nth, b.site, b.early)
+	}
+	return fmt.Sprintf("moment %.2f, early: %v", b.moment, b.early)
+}
+
+// blow chooses the next one.
+func (h *house) blow() blow {
+	b := blow{early: h.r.IntN(8) == 0, moment: 2 * h.r.Float64()}
+	if h.r.IntN(4) == 0 { // long enough for a long line
+		b.moment *= 10
+	}
+	if h.stops != nil {
+		b.site, b.nth, b.moment = 1+h.r.IntN(len(h.stops.sites)), 1+h.r.IntN(1+h.r.IntN(20)), 10
+	}
+	return b
+}
+
+// strike kills the daemon that runs since last was killed, and returns its process id
+// when the next one runs.
+func (h *house) strike(last int, b blow) (pid int, err error) {
+	err = h.until("another daemon runs", func() bool { pid = h.DaemonPID(); return pid != 0 && pid != last })
+	if err != nil {
+		return 0, err
+	}
+	begun := time.Now()
+	gone := func() bool { return !h.DaemonRuns(pid) }
+	if !b.early {
+		served := h.waiting()
+		if err := h.until("a daemon serves all", func() bool { return gone() || served() && h.answers() }); err != nil {
+			return 0, err
+		}
+		h.begins = min(time.Since(begun), 100*time.Millisecond)
+	}
+	if b.site > 0 && !gone() {
+		if err := h.arm(b.site, b.nth); err != nil {
+			return 0, err
+		}
+	}
+	for end := time.Now().Add(time.Duration(b.moment * float64(h.begins))); !gone() && time.Now().Before(end); {
+		time.Sleep(min(time.Until(end), 2*time.Millisecond)) // the moment of the kill, not a wait
+	}
+	switch {
+	case !gone():
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	case b.site == 0:
+		return 0, errors.New("a daemon ended by itself")
+	default:
+		h.stops.fired(b.site)
+	}
+	if err := h.until("the daemon has gone", gone); err != nil {
+		return 0, err
+	}
+	if b.site > 0 {
+		_ = os.Remove(h.Path("stop")) // it may have had no time to read it
+	}
+	if !h.Restarts() {
+		if code, _ := h.Daemon.Wait(rig.Timeout); code != 128+int(syscall.SIGKILL) {
+			return 0, fmt.Errorf("a daemon ended by itself with status %d", code)
+		}
+		h.StartDaemon()
+	}
+	return pid, nil
+}
+
+// answers reports whether the daemon answers a person.
+func (h *house) answers() bool {
+	ctx, cancel := context.WithTimeout(h.Context(), time.Second)
+	defer cancel()
+	c, err := h.dial(ctx)
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	_, err = c.Status(ctx)
+	return err == nil
+}
+
+// waiting returns what reports whether every agent has read something since now that
+// has asked for something, and that no agent waits for its server: who waits for too
+// long is told that there is no daemon.
+func (h *house) waiting() (served func() bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before := map[*agent]int64{}
+	for a := range h.here {
+		before[a] = a.read.Load()
+	}
+	return func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for a, since := range h.here {
+			was, asked := before[a]
+			if asked && a.asks.Load() > 0 && a.read.Load() == was || time.Since(since) > long && !a.began() {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// long is how long an agent may wait for its server before daemons are left alone.
+const long = 3 * time.Second
+
+// entered notes that an agent has come.
+func (h *house) entered(a *agent) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.here[a] = time.Now()
+}
+
+// left notes that an agent has left, and how many things did not come that its server
+// has said.
+func (h *house) left(a *agent, lost int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.here, a)
+	h.agents = append(h.agents, a)
+	h.lost += lost
+}
+
+func (h *house) dial(ctx context.Context) (*client.Client, error) {
+	return client.Dial(ctx, client.WithSocket(h.Path("run/thoughtgate/control.sock")))
+}
+
+// answer lets through what is held, until ctx ends.
+func (h *house) answer(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := h.watch(ctx); ctx.Err() == nil && !errors.Is(err, client.ErrNotRunning) && !errors.Is(err, client.ErrDecided) {
+			h.Errorf("the person: %v", err)
+			return
+		}
+		select {
+		case <-time.After(5 * time.Millisecond): // between two tries
+		case <-ctx.Done():
+		}
+	}
+}
+
+// watch is answer with one connection: a client whose daemon has gone too often waits
+// for long before it looks for the next one.
+func (h *house) watch(ctx context.Context) error {
+	c, err := h.dial(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: %w", client.ErrNotRunning, err) // one that dies at once may also be one that does not answer
+	}
+	defer c.Close()
+	for event, err := range c.WatchApprovals(ctx) {
+		if err != nil {
+			return err
+		}
+		if q := event.GetApproval(); q.GetState() == pb.ApprovalState_APPROVAL_STATE_OPEN {
+			if _, err := c.Decide(ctx, &pb.Decision{Id: q.GetId(), Subject: q.GetSubject(), Answer: pb.Answer_ANSWER_APPROVE, Surface: "script"}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
