@@ -153,7 +153,7 @@ func (w *world) Of(_ context.Context, c *gate.Call) []gate.Fact {
 	defer w.mu.Unlock()
 	return slices.Clone(w.facts)
 }
-func (*world) Observe(*gate.Message) {}
+func (*world) Observe(*gate.Observation) {}
 func (*world) Forwarded(*gate.Call)  {}
 func (*world) Forget(string, string) {}
 func (w *world) pinned() gate.Pinned { w.mu.Lock(); defer w.mu.Unlock(); return w.pin }

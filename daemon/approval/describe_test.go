@@ -20,7 +20,7 @@ func TestHiddenMembersAreNotShown(t *testing.T) {
 		{wire.FromAgent, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"login","_meta":{"x":1},"arguments":{"user":"ann","key":"tulip"}}}`},
 		{wire.FromServer, `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"ann","key":"tulip"}}`},
 	} {
-		c := &gate.Call{Side: one.side, Line: []byte(one.line)}
+		c := &gate.Call{Message: gate.Message{Side: one.side, Line: []byte(one.line)}}
 		if err := wire.Read(c.Line, c.Side, &c.Envelope); err != nil {
 			t.Fatal(err)
 		}

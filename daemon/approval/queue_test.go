@@ -103,8 +103,10 @@ func (h *house) restart() {
 
 func asked(attachment string, seq uint64) *gate.Question {
 	line := []byte(fmt.Sprintf(`{"id":%d,"params":{"name":"drop","arguments":{"table":"t%d","key":"hidden"},"_meta":{"x":1}}}`, seq, seq))
-	c := &gate.Call{Attachment: attachment, Seq: seq, ID: fmt.Sprint("c-", seq), Server: "db", Method: "tools/call", Subject: "drop",
-		Agent: "claude-code", Session: "s", Launch: "l", Project: "/p", Profile: gate.Production, Line: line, Patience: 24 * time.Hour}
+	c := &gate.Call{
+		Message: gate.Message{Seq: seq, ID: fmt.Sprint("c-", seq), Method: "tools/call", Subject: "drop", Line: line},
+		Case:    gate.Case{Attachment: attachment, Server: "db", Agent: "claude-code", Session: "s", Launch: "l", Project: "/p", Profile: gate.Production, Patience: 24 * time.Hour},
+	}
 	if attachment != "a" {
 		c.Session += attachment
 	}
@@ -435,13 +437,13 @@ func TestWhatTakesRoom(t *testing.T) {
 		q := &Queue{open: map[string]*entry{"A-1": &test.e}}
 		q.SetLimits(100, 100, 1000)
 		for n, fits := range map[int]bool{test.longest: true, test.longest + 1: false} {
-			if err := q.checkLimits(&gate.Call{Server: "s", Line: make([]byte, n)}); (err == nil) != fits {
+			if err := q.checkLimits(&gate.Call{Message: gate.Message{Line: make([]byte, n)}, Case: gate.Case{Server: "s"}}); (err == nil) != fits {
 				t.Errorf("%s, %d bytes: %v", name, n, err)
 			}
 		}
 		for n, fits := range map[int]bool{test.noPlaces: false, test.noPlaces + 1: true} {
 			q.SetLimits(100, n, 1000)
-			if err := q.checkLimits(&gate.Call{Server: "s"}); (err == nil) != fits {
+			if err := q.checkLimits(&gate.Call{Case: gate.Case{Server: "s"}}); (err == nil) != fits {
 				t.Errorf("%s, %d places: %v", name, n, err)
 			}
 		}

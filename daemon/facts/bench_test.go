@@ -61,7 +61,7 @@ func BenchmarkOfSmall(b *testing.B) {
 
 func BenchmarkObserveSmall(b *testing.B) {
 	f := New(Options{})
-	m := &gate.Message{Attachment: "a", Server: "s", Side: wire.FromServer, Method: "tools/call", Text: []byte(`{"jsonrpc":"2.0","id":17,"result":{"content":[{"type":"text","text":"{\"text\":\"0123456789abcdef\"}"}]}}`)}
+	m := &gate.Observation{Attachment: "a", Server: "s", Side: wire.FromServer, Method: "tools/call", Text: []byte(`{"jsonrpc":"2.0","id":17,"result":{"content":[{"type":"text","text":"{\"text\":\"0123456789abcdef\"}"}]}}`)}
 	b.ReportAllocs()
 	for b.Loop() {
 		f.Observe(m)
@@ -81,7 +81,7 @@ func BenchmarkObserve(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			f := New(Options{})
 			line := `{"jsonrpc":"2.0","id":17,"result":{"content":[{"type":"text","text":` + string(quoted(text, true)) + `}]}}`
-			m := &gate.Message{Attachment: "a", Server: "s", Side: wire.FromServer, Method: "tools/call", Text: []byte(line)}
+			m := &gate.Observation{Attachment: "a", Server: "s", Side: wire.FromServer, Method: "tools/call", Text: []byte(line)}
 			b.SetBytes(int64(len(line)))
 			b.ReportAllocs()
 			for b.Loop() {
@@ -100,7 +100,7 @@ func BenchmarkSteers(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			f, s := New(Options{}), new(steerScanner)
 			line := `{"jsonrpc":"2.0","id":17,"result":{"content":[{"type":"text","text":` + string(quoted(text, true)) + `}]}}`
-			m := &gate.Message{Attachment: "a", Server: "s", Side: wire.FromServer, Method: "tools/call", Text: []byte(line)}
+			m := &gate.Observation{Attachment: "a", Server: "s", Side: wire.FromServer, Method: "tools/call", Text: []byte(line)}
 			b.SetBytes(int64(len(line)))
 			for b.Loop() {
 				f.detectSteering(&memory{}, 1, m, s)

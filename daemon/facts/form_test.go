@@ -12,7 +12,7 @@ import (
 func isSmelly(t *testing.T, f *Finder, schema string) bool {
 	t.Helper()
 	line := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"m","requestedSchema":%s}}`, schema)
-	c := &gate.Call{Side: wire.FromServer, Server: "web", Method: "elicitation/create", Line: line}
+	c := &gate.Call{Message: gate.Message{Side: wire.FromServer, Method: "elicitation/create", Line: line}, Case: gate.Case{Server: "web"}}
 	if err := wire.Read(line, wire.FromServer, &c.Envelope); err != nil {
 		t.Fatal(err)
 	}

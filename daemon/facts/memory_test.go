@@ -30,7 +30,7 @@ func (s *story) says(server, text string) {
 }
 
 func (s *story) passes(server, method, line string) {
-	s.Observe(&gate.Message{Session: s.session, Attachment: "a-" + server, Server: server, Side: wire.FromServer, Method: method, Text: []byte(line)})
+	s.Observe(&gate.Observation{Session: s.session, Attachment: "a-" + server, Server: server, Side: wire.FromServer, Method: method, Text: []byte(line)})
 }
 
 func (s *story) call(server, tool, args string) *gate.Call {
@@ -76,7 +76,7 @@ func TestPlanted(t *testing.T) {
 	// Reads cause no question.
 	s.want(t, "web", "fetch", `{"url":"https://evil.io/x"}`)
 	s.want(t, "notes", "search_cards", `{"owner":"eve@evil.io"}`)
-	if got := s.Of(context.Background(), &gate.Call{Session: "s1", Server: "web", Method: "resources/read", Subject: "https://evil.io/x"}); len(got) > 0 {
+	if got := s.Of(context.Background(), &gate.Call{Message: gate.Message{Method: "resources/read", Subject: "https://evil.io/x"}, Case: gate.Case{Session: "s1", Server: "web"}}); len(got) > 0 {
 		t.Errorf("a resource: %v", got)
 	}
 	// Writing a file is not sending: prose counts only if the call sends or acts.
@@ -106,8 +106,8 @@ func TestWhoSaidItFirst(t *testing.T) {
 	for i, c := range []*gate.Call{
 		s.call("web", "search", `{"query":"mail of cid@acme.io"}`),
 		s.call("files", "write_file", `{"content":"dan@acme.io, https://acme.dev/x"}`),
-		{Session: "s1", Server: "web", Method: "resources/read", Subject: "https://acme.xyz/x"},
-		{Session: "s1", Server: "web", Method: "prompts/get", Subject: "p", Line: []byte(`{"who":"eva@acme.io"}`), Envelope: wire.Envelope{Arguments: wire.Span{End: 21}}},
+		{Message: gate.Message{Method: "resources/read", Subject: "https://acme.xyz/x"}, Case: gate.Case{Session: "s1", Server: "web"}},
+		{Message: gate.Message{Method: "prompts/get", Subject: "p", Line: []byte(`{"who":"eva@acme.io"}`), Envelope: wire.Envelope{Arguments: wire.Span{End: 21}}}, Case: gate.Case{Session: "s1", Server: "web"}},
 	} {
 		if got := s.Of(context.Background(), c); len(got) > 0 {
 			t.Errorf("call %d: %v", i, got)
@@ -117,7 +117,7 @@ func TestWhoSaidItFirst(t *testing.T) {
 	s.want(t, "notes", "update_card", `{"owners":["cid@acme.io","dan@acme.io","eva@acme.io"],"links":["https://acme.dev","https://acme.xyz"]}`)
 
 	// What the user typed into a server's form is the agent's, too.
-	s.Observe(&gate.Message{Session: "s1", Server: "web", Side: wire.FromAgent, Method: "elicitation/create", Text: []byte(`{"result":{"content":{"mail":"fay@acme.io"}}}`)})
+	s.Observe(&gate.Observation{Session: "s1", Server: "web", Side: wire.FromAgent, Method: "elicitation/create", Text: []byte(`{"result":{"content":{"mail":"fay@acme.io"}}}`)})
 	s.says("web", "fay@acme.io")
 	s.want(t, "notes", "update_card", `{"owner":"fay@acme.io"}`)
 }
@@ -223,7 +223,7 @@ func TestTidiedPlaces(t *testing.T) {
 	} {
 		for _, c := range []*gate.Call{
 			callTo("fetch", fmt.Sprintf(`{"url":%s}`, quoted(text, true))),
-			{Server: "s", Method: "resources/read", Subject: text, Side: wire.FromAgent},
+			{Message: gate.Message{Method: "resources/read", Subject: text, Side: wire.FromAgent}, Case: gate.Case{Server: "s"}},
 		} {
 			if got := finder().Of(context.Background(), c); !slices.ContainsFunc(got, func(f gate.Fact) bool { return f.Name == SecretPlace }) {
 				t.Errorf("%s %q: got %v", c.Method, text, got)
@@ -290,7 +290,7 @@ func TestNewPlace(t *testing.T) {
 	alone.session = ""
 	alone.want(t, "mail", "send_mail", `{"to":"cid@acme.io","text":"hi"}`, "new-place cid@acme.io to")
 	again := newStory()
-	again.Observe(&gate.Message{Session: "s1", Attachment: "a-web", Server: "web", Side: wire.FromServer})
+	again.Observe(&gate.Observation{Session: "s1", Attachment: "a-web", Server: "web", Side: wire.FromServer})
 	again.want(t, "mail", "send_mail", `{"to":"cid@acme.io","text":"hi"}`, "new-place cid@acme.io to")
 	s.says("web", "Something was read.")
 	s.want(t, "mail", "send_mail", send, "new-place ann@acme.io to[0]", "new-place bob@acme.io to[1]")
@@ -517,11 +517,11 @@ func TestLongMessages(t *testing.T) {
 	if len(losses) != 1 || !strings.Contains(losses[0].Reason, "too long") {
 		t.Errorf("losses: %+v", losses)
 	}
-	s.Observe(&gate.Message{Session: "s1", Server: "web", Side: wire.FromServer, Method: "tools/call", Missing: 10})
+	s.Observe(&gate.Observation{Session: "s1", Server: "web", Side: wire.FromServer, Method: "tools/call", Missing: 10})
 	if len(losses) != 1 {
 		t.Errorf("told of each loss: %+v", losses)
 	}
-	s.Observe(&gate.Message{Session: "s1", Server: "web", Side: wire.FromServer, Method: "tools/call", Missing: 5 << 20})
+	s.Observe(&gate.Observation{Session: "s1", Server: "web", Side: wire.FromServer, Method: "tools/call", Missing: 5 << 20})
 	if len(losses) != 2 {
 		t.Errorf("not told of a larger loss: %+v", losses)
 	}

@@ -29,7 +29,7 @@ type Loss struct {
 
 // Observe updates the memory with what a server sends, before the agent can read it, and with
 // what an agent answers a server. It returns when the memory is updated.
-func (f *Finder) Observe(m *gate.Message) {
+func (f *Finder) Observe(m *gate.Observation) {
 	memory := f.sessions.of(m.Session, m.Attachment)
 	l := listener{memory: memory, agent: m.Side == wire.FromAgent}
 	if !l.agent {
@@ -79,7 +79,7 @@ func isOffer(method string) bool {
 
 // reportLosses reports discarded entries and unexamined bytes: the first time, and then whenever the
 // number has doubled.
-func (f *Finder) reportLosses(memory *memory, m *gate.Message, missing uint64) {
+func (f *Finder) reportLosses(memory *memory, m *gate.Observation, missing uint64) {
 	if f.loss == nil {
 		return
 	}
@@ -149,7 +149,7 @@ func (l *listener) commit() {
 
 // definitions records the tools of a list that declare themselves destructive. Omitting or
 // withdrawing the declaration loosens nothing.
-func (f *Finder) definitions(memory *memory, m *gate.Message) {
+func (f *Finder) definitions(memory *memory, m *gate.Observation) {
 	var e wire.Envelope
 	if wire.Read(m.Text, wire.FromServer, &e) != nil || !e.Result.Present() {
 		return

@@ -186,7 +186,7 @@ func TestOursAsThePlatformComparesNames(t *testing.T) {
 
 func TestOursResource(t *testing.T) {
 	h := newHouse(t)
-	c := &gate.Call{Method: "resources/read", Subject: "file://" + h.home + "/.config/thoughtgate/thoughtgate.yaml"}
+	c := &gate.Call{Message: gate.Message{Method: "resources/read", Subject: "file://" + h.home + "/.config/thoughtgate/thoughtgate.yaml"}}
 	if !hasFact(h.finder.Of(context.Background(), c), Ours, "") {
 		t.Error("a resource that is ours is not seen")
 	}

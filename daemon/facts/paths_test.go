@@ -72,7 +72,7 @@ func TestWhatACallNames(t *testing.T) {
 	if p := h.finder.Paths(t.Context(), c); !slices.Contains(p.Named, foldPath(at("new"))) {
 		t.Errorf("beside the arguments: named %q", p.Named)
 	}
-	if p := h.finder.Paths(t.Context(), &gate.Call{Method: "resources/read", Subject: "file://" + at("new"), Project: h.project}); !p.Reads || !slices.Contains(p.Missing, foldPath(at("new"))) {
+	if p := h.finder.Paths(t.Context(), &gate.Call{Message: gate.Message{Method: "resources/read", Subject: "file://" + at("new")}, Case: gate.Case{Project: h.project}}); !p.Reads || !slices.Contains(p.Missing, foldPath(at("new"))) {
 		t.Errorf("a resource: %+v", p)
 	}
 	ended, end := context.WithCancel(t.Context())

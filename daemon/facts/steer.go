@@ -50,7 +50,7 @@ var pinnedLists = set("tools/list", "prompts/list", "resources/templates/list")
 
 // detectSteering searches the text of a server for phrases that steer a model, and records them in the
 // memory.
-func (f *Finder) detectSteering(memory *memory, by uint16, m *gate.Message, s *steerScanner) {
+func (f *Finder) detectSteering(memory *memory, by uint16, m *gate.Observation, s *steerScanner) {
 	if pinnedLists[m.Method] {
 		return
 	}

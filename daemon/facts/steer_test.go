@@ -19,7 +19,7 @@ func saidBy(t *testing.T, method, line string) (told []Steer, fact bool) {
 		if len(line) <= 64<<10 {
 			piece = line
 		}
-		f.Observe(&gate.Message{Attachment: "a", Server: "web", Side: wire.FromServer, Method: method, Text: []byte(piece)})
+		f.Observe(&gate.Observation{Attachment: "a", Server: "web", Side: wire.FromServer, Method: method, Text: []byte(piece)})
 		if len(piece) == len(line) || at+31<<10 >= len(line) {
 			break
 		}
@@ -94,7 +94,7 @@ func TestNotSteered(t *testing.T) {
 	}
 	// Text of the agent does not count.
 	f := New(Options{OnSteer: func(s Steer) { t.Errorf("told %+v", s) }})
-	f.Observe(&gate.Message{Attachment: "a", Server: "web", Side: wire.FromAgent, Method: "sampling/createMessage", Text: []byte(`{"content":"` + steers + `"}`)})
+	f.Observe(&gate.Observation{Attachment: "a", Server: "web", Side: wire.FromAgent, Method: "sampling/createMessage", Text: []byte(`{"content":"` + steers + `"}`)})
 }
 
 // It is reported once, and then whenever the number has doubled.
@@ -102,7 +102,7 @@ func TestSteeredIsToldNotTooOften(t *testing.T) {
 	var told []uint64
 	f := New(Options{OnSteer: func(s Steer) { told = append(told, s.Count) }})
 	for range 100 {
-		f.Observe(&gate.Message{Session: "s", Attachment: "a", Server: "web", Side: wire.FromServer, Method: "tools/call", Text: []byte(`{"a":"` + steers + `"}`)})
+		f.Observe(&gate.Observation{Session: "s", Attachment: "a", Server: "web", Side: wire.FromServer, Method: "tools/call", Text: []byte(`{"a":"` + steers + `"}`)})
 	}
 	if got := fmt.Sprint(told); got != "[1 2 4 8 16 32 64]" {
 		t.Errorf("told at %s", got)
@@ -126,7 +126,7 @@ func BenchmarkSteersHostile(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			f := New(Options{})
-			m := &gate.Message{Attachment: "a", Server: "s", Side: wire.FromServer, Method: "tools/call", Text: []byte(`{"a":"` + strings.Repeat(unit, (1<<20)/len(unit)) + `"}`)}
+			m := &gate.Observation{Attachment: "a", Server: "s", Side: wire.FromServer, Method: "tools/call", Text: []byte(`{"a":"` + strings.Repeat(unit, (1<<20)/len(unit)) + `"}`)}
 			for b.Loop() {
 				f.Observe(m)
 			}
@@ -141,7 +141,7 @@ func TestSteeredInALongMessage(t *testing.T) {
 		told := 0
 		f := New(Options{OnSteer: func(Steer) { told++ }})
 		line := `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"` + text + `"}]}}`
-		f.Observe(&gate.Message{Attachment: "a", Server: "web", Side: wire.FromServer, Method: "tools/call", Text: []byte(line)})
+		f.Observe(&gate.Observation{Attachment: "a", Server: "web", Side: wire.FromServer, Method: "tools/call", Text: []byte(line)})
 		if want := strings.Contains(text, steers); told > 0 != want {
 			t.Errorf("%q...: told %d times", text[:20], told)
 		}

@@ -189,8 +189,8 @@ func (a *Attachment) SubmitFor(ctx context.Context, s Submission) {
 func (a *Attachment) newCall(side wire.Side) *Call {
 	s := &a.shim
 	return &Call{
-		Attachment: s.Attachment, Session: s.Session, Agent: s.Agent, Project: s.Project, Cwd: s.Cwd, Server: s.Server, Launch: s.Launch, Command: s.Command,
-		Limit: s.Limit, Profile: s.Requested, Patience: s.Patience, Claimed: s.Claimed, Side: side, from: a,
+		Message: Message{Side: side},
+		Case:    Case{Attachment: s.Attachment, Session: s.Session, Agent: s.Agent, Project: s.Project, Cwd: s.Cwd, Server: s.Server, Launch: s.Launch, Command: s.Command, Limit: s.Limit, Profile: s.Requested, Patience: s.Patience, Claimed: s.Claimed, from: a},
 	}
 }
 

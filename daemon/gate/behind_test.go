@@ -171,7 +171,7 @@ func TestOpenCallsThatMayNameAnything(t *testing.T) {
 			<-ctx.Done()
 			return Paths{}
 		}}
-		o := openCall{call: Call{Line: []byte(`{}`)}}
+		o := openCall{call: Call{Message: Message{Line: []byte(`{}`)}}}
 		if !o.paths(endless).Wide {
 			t.Error("what could not be looked at in time may not name anything")
 		}

@@ -16,8 +16,8 @@ import (
 func TestWhatAYesIsBoundTo(t *testing.T) {
 	fresh := func() (*Call, Basis) {
 		c := &Call{
-			Server: "files", Launch: "l", Cwd: "/p", Definition: [32]byte{1}, Method: "tools/call", Side: wire.FromAgent,
-			Line: []byte(aCall),
+			Message: Message{Method: "tools/call", Side: wire.FromAgent, Line: []byte(aCall)},
+			Case:    Case{Server: "files", Launch: "l", Cwd: "/p", Definition: [32]byte{1}},
 		}
 		if err := wire.Read(c.Line, c.Side, &c.Envelope); err != nil {
 			t.Fatal(err)
@@ -273,7 +273,7 @@ func TestEachFactOfHighRisk(t *testing.T) {
 // The rounds of a call have everything in common except input and state.
 func TestRoundsOfOneCall(t *testing.T) {
 	read := func(method, params string) *Call {
-		c := &Call{Method: method, Side: wire.FromAgent, Line: []byte(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `}}`)}
+		c := &Call{Message: Message{Method: method, Side: wire.FromAgent, Line: []byte(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `}}`)}}
 		if err := wire.Read(c.Line, c.Side, &c.Envelope); err != nil {
 			t.Fatal(err)
 		}
@@ -366,7 +366,7 @@ func TestWhatOnlyCarriesAMessage(t *testing.T) {
 		{"", "claudecode/toolUseId", `"toolu_1"`, false},
 		{"vscode", "vscode.requestId", `"1-2"`, true},
 	} {
-		c := &Call{Agent: test.agent}
+		c := &Call{Case: Case{Agent: test.agent}}
 		if got := c.isCallID([]byte(test.name), []byte(test.value)); got != test.want {
 			t.Errorf("%s of %q, %s: %v", test.name, test.agent, test.value, got)
 		}
@@ -377,7 +377,7 @@ func TestWhatOnlyCarriesAMessage(t *testing.T) {
 // includes the arguments of a completion, which have another name.
 func TestBesideTheArguments(t *testing.T) {
 	beside := func(method, params string) [32]byte {
-		c := &Call{Method: method, Side: wire.FromAgent, Line: []byte(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":` + params + `}`)}
+		c := &Call{Message: Message{Method: method, Side: wire.FromAgent, Line: []byte(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":` + params + `}`)}}
 		if err := wire.Read(c.Line, c.Side, &c.Envelope); err != nil {
 			t.Fatal(err)
 		}

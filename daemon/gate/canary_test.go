@@ -50,8 +50,9 @@ func TestCanary(t *testing.T) {
 
 // What the canary's server sends is not a call and passes.
 func TestCanaryOfAServer(t *testing.T) {
-	c := &Call{Server: record.CanaryServer, Side: wire.FromServer}
-	if r := denyCanary(c, Ruling{Move: Forward}); r.Move != Forward {
-		t.Errorf("got %v, want it forwarded", r.Move)
+	c := &Call{Message: Message{Side: wire.FromServer}, Case: Case{Server: record.CanaryServer}}
+	c.ruling.Move = Forward
+	if (&Gate{}).denyCanary(t.Context(), c); c.ruling.Move != Forward {
+		t.Errorf("got %v, want it forwarded", c.ruling.Move)
 	}
 }

@@ -34,26 +34,19 @@ func (p Profile) Tighter(q Profile) Profile {
 	return Development
 }
 
-// Call is one message to be judged and the party that sent it. Only the gate modifies it while
-// it is being judged.
+// Call is a message to be judged: what arrived, from whom, and what the gates know and have
+// decided so far. Only the gate modifies it while it is being judged.
 type Call struct {
-	Attachment string
-	Seq        uint64
-	ID         string // correlation id, unique over all calls
-	Received   time.Time
+	Message
+	Case
+	Judgement
+}
 
-	Session string // empty outside a wrap
-	Agent   string // agent type, such as claude-code; empty if not known
-	Project string // folder of the wrap, or of tg-shim without one
-	Cwd     string // folder in which tg-shim, and so the server, was started
-	Server  string
-	Launch  string // hex SHA-256 over the resolved command and its arguments
-	Command []string
-	// Patience is how long the agent waits for an answer; 0 if not known.
-	Patience time.Duration
-	Limit    Profile // loosest profile of the session; empty: that of the set in force
-	Claimed  bool    // tg-shim itself named its session: see Shim
-	Profile  Profile // what tg-shim requested; judge sets it to the profile in force
+// Message is what arrived.
+type Message struct {
+	Seq      uint64
+	ID       string // correlation id, unique over all calls
+	Received time.Time
 
 	Side     wire.Side
 	Line     []byte // without its line end
@@ -62,31 +55,55 @@ type Call struct {
 	Modern   bool
 	Subject  string // tool or prompt name or resource URI, unescaped; empty for other methods
 
-	Revisions []string // MCP revisions that the server supports; empty if it was not asked
-
-	Definition [32]byte // definition of the called tool when judging began; zero if no list has shown it
-
 	Task    string // for a call about a task, the tool that it runs; empty if not known
 	Answers uint64 // for a result, the seq of the judged request that it answers; 0 for none
 	Of      string // for a result, the Subject of that request; empty if not known
 
-	Trace *Trace // nil if the call is not traced
+	came came // line as submitted
+}
 
+// Case is who sent a message, to whom, and under which conditions.
+type Case struct {
+	Attachment string
+	Session    string // empty outside a wrap
+	Agent      string // agent type, such as claude-code; empty if not known
+	Project    string // folder of the wrap, or of tg-shim without one
+	Cwd        string // folder in which tg-shim, and so the server, was started
+	Server     string
+	Launch     string // hex SHA-256 over the resolved command and its arguments
+	Command    []string
+	Patience   time.Duration // how long the agent waits for an answer; 0 if not known
+	Limit      Profile       // loosest profile of the session; empty: that of the set in force
+	Claimed    bool          // tg-shim itself named its session: see Shim
+	Profile    Profile       // what tg-shim requested; judge sets it to the profile in force
+
+	Revisions  []string // MCP revisions that the server supports; empty if it was not asked
+	Definition [32]byte // definition of the called tool when judging began; zero if no list has shown it
+
+	from    *Attachment         // attachment that the message was submitted to
+	scope   func(Policy) Policy // applies the project's rules to a set; nil until judging begins
+	unable  bool                // for a server's request, the agent has not declared that it can answer
+	earlier *record.Record      // record of a previous daemon for this call
+}
+
+// Judgement is what the gates know and have decided so far.
+type Judgement struct {
+	Trace  *Trace // nil if the call is not traced
 	Waited bool   // it waited for other calls or a person, so links may have changed since it arrived
 	Known  []Fact // facts when it arrived; only for hooks, otherwise nil
 
-	came     came                // line as submitted
-	scope    func(Policy) Policy // applies the project's rules to a set; nil until judging begins
-	from     *Attachment         // attachment that it was submitted to
-	unable   bool                // for a server's request, the agent has not declared that it can answer
-	answerer string              // extension that answers in place of the agent; empty: the agent answers
-	spliced  bool                // Line is not what was submitted
-	heard    bool                // Facts has observed the server's text in it
-	hooks    *hooked             // what the hooks returned; nil if they were not called
-	earlier  *record.Record      // record of a previous daemon for this call
-	notice   string              // text for the agent if the call is forwarded
-	noted    bool                // a previous daemon has recorded that it is forwarded
-	withheld []string            // what was removed from it, and why
+	policy Policy // what decides; set by rule, as the next three
+	pinned Pinned
+	facts  []Fact
+	ruling Ruling
+
+	hooks    *hooked  // what the hooks returned; nil if they were not called
+	answerer string   // extension that answers in place of the agent; empty: the agent answers
+	notice   string   // text for the agent if the call is forwarded
+	withheld []string // what was removed from it, and why
+	spliced  bool     // Line is not what was submitted
+	heard    bool     // Facts has observed the server's text in it
+	noted    bool     // a previous daemon has recorded that it is forwarded
 }
 
 // Arguments returns the raw JSON object of the call's arguments, or nil if it has none.
@@ -109,16 +126,16 @@ type Facts interface {
 	// so far.
 	Of(ctx context.Context, c *Call) []Fact
 	// Observe remembers a message that passes without being judged, before it is forwarded.
-	Observe(m *Message)
+	Observe(m *Observation)
 	// Forwarded remembers that c was forwarded.
 	Forwarded(c *Call)
 	// Forget drops the memory of a session, or of an attachment without one.
 	Forget(session, attachment string)
 }
 
-// Message is text that passes between a server and an agent: a result, an error, a list, a
-// request of the server, or the agent's answer to one.
-type Message struct {
+// Observation is text that passes between a server and an agent: a result, an error, a list,
+// a request of the server, or the agent's answer to one.
+type Observation struct {
 	Session    string // empty outside a wrap
 	Attachment string
 	Server     string

@@ -157,33 +157,87 @@ func (c *Call) inForce(policy Policy) Profile {
 	return c.Profile.Tighter(policy.Profile())
 }
 
-// rule runs the gates visible, rule and permit. An accident becomes a denial.
+// stages rule on a request, in this order: an agent's as it is, a server's, or an ask in an
+// answer. Each sees what the ones before it found and decided. A stage that returns true
+// decides for all behind it. Only the policy may forward: every other stage can only make the
+// ruling stricter, and what goes wrong denies.
+//
+// What comes before is in [Attachment.SubmitFor] (the reader, hooks, calls that must end
+// first), what follows in judge (the record, the development profile, grants, the question).
+var stages = [...]struct {
+	name string
+	rule func(g *Gate, ctx context.Context, c *Call) (final bool)
+}{
+	{"definition: the accepted one, and what is suspicious in it", (*Gate).compareDefinition},
+	{"facts: what is true of the call", (*Gate).findFacts},
+	{"policy: the gates visible, rule and permit", (*Gate).evaluatePolicy},
+	{"pins: a withheld definition denies", (*Gate).withholdCall},
+	{"pages: an address that nobody may be sent to denies", (*Gate).denyPage},
+	{"ours: a person is asked about ThoughtGate's own files", (*Gate).askAboutOurs},
+	{"canary: a call of tgctl doctor is denied", (*Gate).denyCanary},
+}
+
+// rule takes c through the stages.
 func (g *Gate) rule(ctx context.Context, policy Policy, c *Call) ([]Fact, Ruling) {
-	pinned := g.pinned(c)
-	facts := append(g.Facts.Of(ctx, c), pinned.Facts...)
-	ruling, err := policy.Rule(ctx, c, facts)
-	if why := context.Cause(ctx); why != nil { // not all facts were found, or not all rules evaluated
-		if ruling.Move == Deny {
-			return facts, ruling
+	c.policy, c.pinned, c.facts, c.ruling = policy, Pinned{}, nil, Ruling{}
+	for i := range stages {
+		if stages[i].rule(g, ctx, c) {
+			break
 		}
-		late := accident(why)
-		late.Redact = ruling.Redact
-		return facts, late
+	}
+	return c.facts, c.ruling
+}
+
+func (g *Gate) compareDefinition(_ context.Context, c *Call) bool {
+	c.pinned = g.pinned(c)
+	return false
+}
+
+func (g *Gate) findFacts(ctx context.Context, c *Call) bool {
+	c.facts = append(g.Facts.Of(ctx, c), c.pinned.Facts...)
+	return false
+}
+
+func (g *Gate) evaluatePolicy(ctx context.Context, c *Call) bool {
+	ruling, err := c.policy.Rule(ctx, c, c.facts)
+	c.ruling = ruling
+	if why := context.Cause(ctx); why != nil { // not all facts were found, or not all rules evaluated
+		if ruling.Move != Deny {
+			c.ruling = accident(why)
+			c.ruling.Redact = ruling.Redact
+		}
+		return true
 	}
 	if err != nil {
 		g.Logger.Error("judge call", "server_id", c.Server, "method", c.Method, "tool", c.Subject, "err", err)
-		failed := accident(fmt.Errorf("the policy could not be evaluated (%w)", err))
-		failed.Code, failed.Redact = mcp.CodePolicy, ruling.Redact
-		return facts, failed
+		c.ruling = accident(fmt.Errorf("the policy could not be evaluated (%w)", err))
+		c.ruling.Code, c.ruling.Redact = mcp.CodePolicy, ruling.Redact
+		return true
 	}
-	ruling = c.page(pinned.over(ruling))
-	if i := slices.IndexFunc(facts, func(f Fact) bool { return f.Name == "ours" }); i >= 0 && ruling.Move == Forward {
-		ruling.Move, ruling.Gate = Ask, "ask"
-		ruling.Rule, ruling.Policies, ruling.By, ruling.Basis.Rule = "built in: ours", nil, "", [32]byte{}
-		ruling.Reason = fmt.Sprintf("it names ThoughtGate's own files or a wrapped configuration: %s", facts[i].Detail)
-		ruling = whom(policy, ruling)
+	return false
+}
+
+func (g *Gate) withholdCall(_ context.Context, c *Call) bool {
+	c.ruling = c.pinned.over(c.ruling)
+	return false
+}
+
+func (g *Gate) denyPage(_ context.Context, c *Call) bool {
+	c.ruling = c.page(c.ruling)
+	return false
+}
+
+func (g *Gate) askAboutOurs(_ context.Context, c *Call) bool {
+	i := slices.IndexFunc(c.facts, func(f Fact) bool { return f.Name == "ours" })
+	if i < 0 || c.ruling.Move != Forward {
+		return false
 	}
-	return facts, denyCanary(c, ruling)
+	r := &c.ruling
+	r.Move, r.Gate = Ask, "ask"
+	r.Rule, r.Policies, r.By, r.Basis.Rule = "built in: ours", nil, "", [32]byte{}
+	r.Reason = fmt.Sprintf("it names ThoughtGate's own files or a wrapped configuration: %s", c.facts[i].Detail)
+	c.policy.Whom(r)
+	return false
 }
 
 // accident returns the ruling on a call that can't be judged.
@@ -197,13 +251,6 @@ func (g *Gate) factsOf(ctx context.Context, c *Call) []Fact {
 	ctx, cancel := context.WithTimeoutCause(ctx, judgeTimeout, errTooLong)
 	defer cancel()
 	return g.Facts.Of(ctx, c)
-}
-
-// whom sets whom to ask. It takes r by value, so that a ruling is allocated only if a person
-// is asked.
-func whom(policy Policy, r Ruling) Ruling {
-	policy.Whom(&r)
-	return r
 }
 
 func (g *Gate) forward(ctx context.Context, c *Call, r *record.Record, redact []string) Verdict {
@@ -300,14 +347,14 @@ func Direction(side wire.Side) string {
 
 // denyCanary denies a canary whatever the policy decided. By then the canary has passed the policy
 // and everything else that a call passes. Faults are not hidden: an accident never gets here.
-func denyCanary(c *Call, r Ruling) Ruling {
-	if c.Server != record.CanaryServer || c.Side != wire.FromAgent {
-		return r
+func (g *Gate) denyCanary(_ context.Context, c *Call) bool {
+	if c.Server == record.CanaryServer && c.Side == wire.FromAgent {
+		c.ruling = Ruling{
+			Move: Deny, Gate: "rule", Rule: record.CanaryRule, Code: mcp.CodeRule, Redact: c.ruling.Redact,
+			Reason: "it is a canary of `tgctl doctor`, which is there to be refused",
+		}
 	}
-	return Ruling{
-		Move: Deny, Gate: "rule", Rule: record.CanaryRule, Code: mcp.CodeRule, Redact: r.Redact,
-		Reason: "it is a canary of `tgctl doctor`, which is there to be refused",
-	}
+	return false
 }
 
 // What production would have done, as the records and the log of the development profile name
@@ -328,12 +375,12 @@ func would(r *record.Record, word string) { r.Would, r.Forwarded = word, true }
 // InForce returns the profile of calls whose session was opened with limit, which may be
 // empty, and whose shim requests none.
 func (g *Gate) InForce(limit Profile) Profile {
-	c := Call{Limit: limit}
+	c := Call{Case: Case{Limit: limit}}
 	return c.inForce(g.Policy())
 }
 
 // Profile returns the profile that the attachment's calls are judged under now.
 func (a *Attachment) Profile() Profile {
-	c := Call{Limit: a.shim.Limit, Profile: a.shim.Requested}
+	c := Call{Case: Case{Limit: a.shim.Limit, Profile: a.shim.Requested}}
 	return c.inForce(a.gate.Policy())
 }

@@ -71,7 +71,7 @@ func (a *Attachment) RecordOutcome(ctx context.Context, seq uint64, outcome stri
 // inspected. An agent's line is remembered when its facts are determined.
 func (g *Gate) observe(c *Call) {
 	if c.Side == wire.FromServer && !c.heard {
-		g.Facts.Observe(&Message{
+		g.Facts.Observe(&Observation{
 			Session: c.Session, Attachment: c.Attachment, Server: c.Server, Profile: c.inForce(g.Policy()), Side: c.Side, Method: c.Method, Text: c.Line,
 		})
 	}
@@ -102,7 +102,7 @@ func (a *Attachment) ObserveMessage(side wire.Side, method string, line []byte, 
 	if method == samplingMethod && side == wire.FromAgent {
 		a.cannot(line)
 	}
-	a.gate.Facts.Observe(&Message{
+	a.gate.Facts.Observe(&Observation{
 		Session: a.shim.Session, Attachment: a.shim.Attachment, Server: a.shim.Server, Profile: a.Profile(),
 		Side: side, Method: method, Text: line, Missing: missing,
 	})

@@ -27,7 +27,7 @@ func TestWhereAnElicitationLeads(t *testing.T) {
 		`{"mode":"url","url":"https://example.com","url":"http://a.b","message":1}`: "said in two ways",
 		`{"mode":"url","url":"https://a.b","u\u0072l":"http://a.b","message":1}`:    "said in two ways",
 	} {
-		c := &Call{Method: "elicitation/create", Side: wire.FromServer, Line: []byte(params)}
+		c := &Call{Message: Message{Method: "elicitation/create", Side: wire.FromServer, Line: []byte(params)}}
 		c.Envelope.Params = wire.Span{End: len(c.Line)}
 		c.Envelope.Mode, _ = wire.Member(c.Line, c.Envelope.Params, "mode")
 		got := c.page(Ruling{Move: Forward, Redact: []string{"token"}})

@@ -154,7 +154,7 @@ func TestDefinitionChangesWhileAPersonThinks(t *testing.T) {
 
 // What an approval is valid for depends on the definition.
 func TestDigestCoversTheDefinition(t *testing.T) {
-	c := Call{Server: "s", Method: "tools/call"}
+	c := Call{Message: Message{Method: "tools/call"}, Case: Case{Server: "s"}}
 	plain := c.Digest()
 	c.Definition[0] = 1
 	if c.Digest() == plain {

@@ -96,8 +96,8 @@ func (d *desk) shim(attachment, server, launch string) *shim {
 
 func (s *shim) from(method, subject string) *gate.Call {
 	return &gate.Call{
-		Attachment: s.attachment, Server: s.server, Launch: s.launch, Command: []string{"run", s.launch},
-		Method: method, Subject: subject, Side: wire.FromAgent, Profile: gate.Production,
+		Message: gate.Message{Method: method, Subject: subject, Side: wire.FromAgent},
+		Case:    gate.Case{Attachment: s.attachment, Server: s.server, Launch: s.launch, Command: []string{"run", s.launch}, Profile: gate.Production},
 	}
 }
 

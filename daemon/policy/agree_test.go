@@ -328,7 +328,7 @@ func (c *randomCase) Of(_ context.Context, call *gate.Call) []gate.Fact {
 	return c.facts[call.Seq]
 }
 
-func (*randomCase) Observe(*gate.Message) {}
+func (*randomCase) Observe(*gate.Observation) {}
 func (*randomCase) Forwarded(*gate.Call)  {}
 func (*randomCase) Forget(string, string) {}
 

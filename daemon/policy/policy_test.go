@@ -56,8 +56,8 @@ var noon = time.Date(2026, 11, 20, 12, 30, 0, 0, time.Local)
 func message(t testing.TB, server string, side wire.Side, line string) *gate.Call {
 	t.Helper()
 	c := &gate.Call{
-		Agent: "claude-code", Server: server, Session: "s1", Project: "/home/u/p", Profile: gate.Production, Received: noon,
-		Command: []string{"/usr/bin/" + server, "--stdio"}, Side: side, Line: []byte(line),
+		Message: gate.Message{Received: noon, Side: side, Line: []byte(line)},
+		Case:    gate.Case{Agent: "claude-code", Server: server, Session: "s1", Project: "/home/u/p", Profile: gate.Production, Command: []string{"/usr/bin/" + server, "--stdio"}},
 	}
 	if err := wire.Read(c.Line, side, &c.Envelope); err != nil {
 		t.Fatalf("%s: %v", line, err)
@@ -262,7 +262,7 @@ func TestVisible(t *testing.T) {
 		{"blocked", "tools", "x", true},
 		{"blocked", "resources", "file:///a/../etc/x", false},
 	} {
-		if got := s.Visible(&gate.Call{Server: test.server}, test.kind, test.name); got != test.want {
+		if got := s.Visible(&gate.Call{Case: gate.Case{Server: test.server}}, test.kind, test.name); got != test.want {
 			t.Errorf("Visible(%q, %q, %q): got %v, want %v", test.server, test.kind, test.name, got, test.want)
 		}
 	}

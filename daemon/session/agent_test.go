@@ -55,7 +55,7 @@ func (forwards) Profile() gate.Profile                      { return gate.Produc
 func (forwards) Digest() string                             { return "set" }
 func (forwards) Of(context.Context, *gate.Call) []gate.Fact { return nil }
 
-func (forwards) Observe(*gate.Message) {}
+func (forwards) Observe(*gate.Observation) {}
 func (forwards) Forwarded(*gate.Call)  {}
 func (forwards) Forget(string, string) {}
 
@@ -271,7 +271,7 @@ type hears struct {
 	said map[string]string // by server: the method
 }
 
-func (h hears) Observe(m *gate.Message) { h.said[m.Server] = m.Method + string(m.Text) }
+func (h hears) Observe(m *gate.Observation) { h.said[m.Server] = m.Method + string(m.Text) }
 
 // What a server said to a previous daemon is not known, and the fact memory is notified.
 func TestReturningIsHeard(t *testing.T) {

@@ -58,7 +58,7 @@ func (r *Registry) Join(ctx context.Context, h Hello, leave func(reason string))
 func (r *Registry) unknown(s *gate.Shim) {
 	if r.gate.Facts != nil {
 		profile := r.gate.InForce(s.Limit).Tighter(s.Requested)
-		r.gate.Facts.Observe(&gate.Message{Session: s.Session, Attachment: s.Attachment, Server: s.Server, Profile: profile, Side: wire.FromServer})
+		r.gate.Facts.Observe(&gate.Observation{Session: s.Session, Attachment: s.Attachment, Server: s.Server, Profile: profile, Side: wire.FromServer})
 	}
 }
 

@@ -65,7 +65,9 @@ func openBook(t *testing.T, db Store) (*Book, *told) {
 	return b, n
 }
 
-func call(server, launch string) *gate.Call { return &gate.Call{Server: server, Launch: launch} }
+func call(server, launch string) *gate.Call {
+	return &gate.Call{Case: gate.Case{Server: server, Launch: launch}}
+}
 
 func definition(name, schema string) gate.Definition {
 	return gate.Definition{Name: name, InputSchema: []byte(schema)}

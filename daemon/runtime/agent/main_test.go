@@ -117,7 +117,7 @@ func (h *house) Profile() gate.Profile                   { return h.profile }
 func (h *house) Digest() string                          { return "set" }
 
 func (h *house) Of(context.Context, *gate.Call) []gate.Fact { return nil }
-func (h *house) Observe(m *gate.Message) {
+func (h *house) Observe(m *gate.Observation) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.heard = append(h.heard, string(m.Text))

@@ -189,8 +189,8 @@ func (h *house) until(what string, is func() bool) {
 func call(t testing.TB, server, tool, arguments string) *gate.Call {
 	t.Helper()
 	c := &gate.Call{
-		ID: "call-1", Server: server, Agent: "test-agent", Method: "tools/call", Subject: tool,
-		Line: fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, tool, arguments),
+		Message: gate.Message{ID: "call-1", Method: "tools/call", Subject: tool, Line: fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, tool, arguments)},
+		Case:    gate.Case{Server: server, Agent: "test-agent"},
 	}
 	if err := wire.Read(c.Line, wire.FromAgent, &c.Envelope); err != nil {
 		t.Fatal(err)

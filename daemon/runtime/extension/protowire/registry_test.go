@@ -208,8 +208,10 @@ func TestLiars(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			r := lies(t, mode)
-			c := &gate.Call{ID: "c", Server: "fs", Method: "tools/call", Subject: "read",
-				Line: []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read","arguments":{}}}`)}
+			c := &gate.Call{
+				Message: gate.Message{ID: "c", Method: "tools/call", Subject: "read", Line: []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read","arguments":{}}}`)},
+				Case:    gate.Case{Server: "fs"},
+			}
 			if err := wire.Read(c.Line, wire.FromAgent, &c.Envelope); err != nil {
 				t.Fatal(err)
 			}
