@@ -53,7 +53,7 @@ TESTLIMIT ?= 60m
 GOTEST     = CGO_ENABLED=1 GORACE='$(GORACE) atexit_sleep_ms=0' $(GO) -C tools run ./gotest
 
 # The race detector looks into all but SQLite, where it spent most of its time; see
-# RaceFlags in internal/test/rig, which are to be the same.
+# RaceFlags in internal/test/programs, which must be the same.
 RACE = -race -gcflags='modernc.org/sqlite/lib=-race=0 -d=checkptr=0'
 
 test: cc npm ## install what the tests need and run all of them under the race detector

@@ -11,6 +11,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
+	"github.com/thoughtgate/thoughtgated/internal/test/programs"
 	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
@@ -95,7 +96,7 @@ const mostAllocations = 28
 
 // Allocations show what a clock on a busy machine can't.
 func TestVerdictAllocatesLittle(t *testing.T) {
-	if rig.UnderRace() {
+	if programs.UnderRace() {
 		t.Skip("pools forget at random under the race detector")
 	}
 	v := newVerdicts(t, false)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	testprograms "github.com/thoughtgate/thoughtgated/internal/test/programs"
 	"github.com/thoughtgate/thoughtgated/internal/test/tempdir"
 )
 
@@ -32,11 +33,17 @@ var programs = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	removeBuilt = remove
-	build := exec.Command("go", "build", "-tags", "grpcnotrace", "-ldflags", "-X main.release=v0.0.0-test", "-o", dir+"/",
-		"github.com/thoughtgate/thoughtgated/cmd/thoughtgated", "github.com/thoughtgate/thoughtgated/cmd/tgctl", "github.com/thoughtgate/thoughtgated/cmd/tg-shim")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return dir, fmt.Errorf("build the programs: %w\n%s", err, out)
+	built, removeShared, err := testprograms.Dir(false)
+	if removeShared != nil {
+		defer removeShared()
+	}
+	if err != nil {
+		return dir, err
+	}
+	for _, name := range []string{"thoughtgated", "tgctl", "tg-shim"} { // tgctl looks for the others beside itself
+		if err := os.Link(filepath.Join(built, name), filepath.Join(dir, name)); err != nil {
+			return dir, err
+		}
 	}
 	self, err := os.Executable()
 	if err != nil {

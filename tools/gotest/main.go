@@ -6,7 +6,8 @@
 //	go run -C tools ./gotest FOLDER ARGUMENT... [-- FOLDER ARGUMENT...]...
 //
 // It runs `go test ARGUMENT...` in each FOLDER, one after the other, even if one fails. Its
-// exit code is 0 if all runs succeeded, and 1 otherwise.
+// exit code is 0 if all runs succeeded, and 1 otherwise. The packages share the programs that
+// they build, in a folder that gotest removes.
 package main
 
 import (
@@ -19,13 +20,28 @@ import (
 	"syscall"
 )
 
-func main() {
+// sharedVar tells internal/test/programs where.
+const sharedVar = "THOUGHTGATE_TEST_PROGRAMS"
+
+func main() { os.Exit(run()) }
+
+func run() int {
 	// A signal that ends the tests ends go test, whose last output must still be printed.
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM)
 	runs := split(os.Args[1:])
 	if len(runs) == 0 {
 		fmt.Fprintln(os.Stderr, "usage: gotest FOLDER ARGUMENT... [-- FOLDER ARGUMENT...]...")
-		os.Exit(2)
+		return 2
+	}
+	shared, err := os.MkdirTemp("", "tg-programs-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "gotest:", err)
+		return 1
+	}
+	defer os.RemoveAll(shared)
+	if err := os.Setenv(sharedVar, shared); err != nil {
+		fmt.Fprintln(os.Stderr, "gotest:", err)
+		return 1
 	}
 	r, failed := newReport(os.Stdout), false
 	for _, args := range runs {
@@ -36,8 +52,9 @@ func main() {
 	}
 	r.printSkips()
 	if failed {
-		os.Exit(1)
+		return 1
 	}
+	return 0
 }
 
 // split returns the arguments between each "--".

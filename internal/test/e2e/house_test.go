@@ -54,7 +54,7 @@ func newHouse(t *testing.T) *house {
 	}
 	// Programs of its own, so that its processes can be told by their names.
 	for _, name := range []string{"thoughtgated", "tg-shim", "tgctl"} {
-		install(t, filepath.Join(programs, name), filepath.Join(h.bin, name))
+		install(t, filepath.Join(bin, name), filepath.Join(h.bin, name))
 	}
 	h.env = []string{"HOME=" + root + "/home", "XDG_CONFIG_HOME=" + root + "/config", "XDG_STATE_HOME=" + root + "/state", "XDG_RUNTIME_DIR=" + root + "/run",
 		"PATH=" + h.bin + ":" + os.Getenv("PATH"), "LANG=C.UTF-8", "USER=" + os.Getenv("USER"), "GORACE=halt_on_error=1 exitcode=66 atexit_sleep_ms=0"}

@@ -11,12 +11,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime/debug"
 	"testing"
 
 	"github.com/thoughtgate/thoughtgated/internal/test/fake"
+	"github.com/thoughtgate/thoughtgated/internal/test/programs"
 	"github.com/thoughtgate/thoughtgated/internal/test/rig"
-	"github.com/thoughtgate/thoughtgated/internal/test/tempdir"
 )
 
 // roleVar makes the test binary play somebody else.
@@ -28,8 +27,8 @@ const parentsVar = "E2E_PARENTS"
 // binVar names a folder with programs to test, instead of those that are built.
 const binVar = "E2E_BIN"
 
-// programs is where the programs under test are, built once for all tests.
-var programs string
+// bin is the folder of the programs under test.
+var bin string
 
 func TestMain(m *testing.M) {
 	if code, played := fake.PlayExtension(os.Args[1:]); played {
@@ -66,51 +65,19 @@ func runTests(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	if programs = os.Getenv(binVar); programs != "" {
+	if bin = os.Getenv(binVar); bin != "" {
 		return m.Run()
 	}
-	dir, remove, err := tempdir.Make("", "tg-bin-")
+	dir, remove, err := programs.Dir(programs.UnderRace())
+	if remove != nil {
+		defer remove()
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer remove()
-	programs = dir
-	if err := build(dir, underRace()); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
+	bin = dir
 	return m.Run()
-}
-
-// build builds what ships, as it ships but for the race detector.
-func build(dir string, race bool) error {
-	args := []string{"build", "-buildvcs=false", "-tags", "grpcnotrace", "-o", dir + "/"}
-	env := append(os.Environ(), "CGO_ENABLED=0")
-	if race {
-		args = append(args, rig.RaceFlags...)
-		env = os.Environ()
-	}
-	args = append(args, "../../../cmd/thoughtgated", "../../../cmd/tg-shim", "../../../cmd/tgctl")
-	cmd := exec.Command("go", args...)
-	cmd.Env = env
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the programs: %w\n%s", err, out)
-	}
-	return nil
-}
-
-func underRace() bool {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return false
-	}
-	for _, s := range info.Settings {
-		if s.Key == "-race" {
-			return s.Value == "true"
-		}
-	}
-	return false
 }
 
 // runServer is the server of fake, for tests that want to know exactly what it

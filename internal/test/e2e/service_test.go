@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/internal/test/programs"
 	"github.com/thoughtgate/thoughtgated/internal/test/tempdir"
 )
 
@@ -42,15 +43,20 @@ func TestService(t *testing.T) {
 	if err := os.Chmod(self, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	from := bin
 	if os.Getenv(binVar) == "" {
 		// Without the race detector: a user's systemd has a clock of its own.
-		if err := build(dir, false); err != nil {
+		shipped, remove, err := programs.Dir(false)
+		if remove != nil {
+			defer remove()
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
-	} else {
-		for _, name := range []string{"thoughtgated", "tg-shim", "tgctl"} {
-			install(t, filepath.Join(programs, name), filepath.Join(dir, name))
-		}
+		from = shipped
+	}
+	for _, name := range []string{"thoughtgated", "tg-shim", "tgctl"} {
+		install(t, filepath.Join(from, name), filepath.Join(dir, name))
 	}
 	passwd, err := os.ReadFile("/etc/passwd")
 	if err == nil {

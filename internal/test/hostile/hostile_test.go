@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/thoughtgate/thoughtgated/internal/test/programs"
 	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 )
 
@@ -87,7 +88,7 @@ func TestCopierFails(t *testing.T) {
 	t.Run("all", func(t *testing.T) {
 		for i, c := range readCases(t, *casesFile) {
 			t.Run(c.ID, func(t *testing.T) {
-				if c.Parts != nil || rig.UnderRace() && i%5 > 0 {
+				if c.Parts != nil || programs.UnderRace() && i%5 > 0 {
 					t.Skip("it would show nothing more, and take long")
 				}
 				t.Parallel()

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/thoughtgate/thoughtgated/internal/test/programs"
 )
 
 // sockets are the names of the daemon's sockets, in the order in which they are passed.
@@ -39,7 +41,7 @@ func (h *Fixture) Activate() {
 // Release builds a program with that release name and returns its path.
 func Release(tb testing.TB, name, release string) string {
 	tb.Helper()
-	return buildOne(tb, name, UnderRace(), "-ldflags", "-X main.release="+release)
+	return buildOne(tb, name, programs.UnderRace(), "-ldflags", "-X main.release="+release)
 }
 
 // Shipped returns the path of a program built without the race detector, as it is shipped.
@@ -58,7 +60,7 @@ func Build(tb testing.TB, name string, flags ...string) string {
 func buildOne(tb testing.TB, name string, race bool, flags ...string) string {
 	tb.Helper()
 	dir := tb.TempDir()
-	if err := buildTo(dir, race, []string{name}, flags...); err != nil {
+	if err := programs.Build(dir, race, []string{name}, flags...); err != nil {
 		tb.Fatal(err)
 	}
 	return filepath.Join(dir, name)

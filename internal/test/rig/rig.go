@@ -1,6 +1,6 @@
 // Package rig runs the real programs for tests that check every byte.
 //
-// A [Fixture] is a user with folders of their own and perhaps a daemon. [House.Shim] starts a
+// A [Fixture] is a user with folders of their own and perhaps a daemon. [Fixture.Shim] starts a
 // tg-shim there as an agent would. The server behind it is the test binary itself, in a role
 // without behavior of its own: it sends what it reads to the test and writes what the test
 // tells it to. So one test controls both ends of the pipe and knows what crossed, in which
@@ -12,25 +12,16 @@
 package rig
 
 import (
-	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 
-	"github.com/thoughtgate/thoughtgated/internal/test/tempdir"
+	"github.com/thoughtgate/thoughtgated/internal/test/programs"
 )
-
-// module is the prefix of the programs' import paths.
-const module = "github.com/thoughtgate/thoughtgated/"
-
-// programs are the programs that are built.
-var programs = []string{"thoughtgated", "tg-shim"}
 
 // ResetSIGHUP makes programs that the tests start end on SIGHUP even if this process inherited
 // that it is ignored, as under nohup and some test runners: a signal with a handler here has
@@ -72,12 +63,12 @@ var built struct {
 	removes []func()
 }
 
-// shipped builds the programs as they are shipped, which is what memory is measured with;
-// asTested builds them with the race detector if the tests have it.
+// shipped are the programs as they are shipped, which is what memory is measured with; asTested
+// have the race detector if the tests have it.
 var (
 	shipped  = sync.OnceValues(func() (string, error) { return build(false) })
 	asTested = sync.OnceValues(func() (string, error) {
-		if UnderRace() {
+		if programs.UnderRace() {
 			return build(true)
 		}
 		return shipped()
@@ -85,49 +76,13 @@ var (
 )
 
 func build(race bool) (string, error) {
-	dir, remove, err := tempdir.Make("", "tg-bin-")
-	if err != nil {
-		return "", err
+	dir, remove, err := programs.Dir(race)
+	if remove != nil {
+		built.Lock()
+		built.removes = append(built.removes, remove)
+		built.Unlock()
 	}
-	built.Lock()
-	built.removes = append(built.removes, remove)
-	built.Unlock()
-	return dir, buildTo(dir, race, programs)
-}
-
-// RaceFlags are the flags with which go build builds a program with the race detector. `make
-// test` builds the tests with the same flags, so that packages are compiled once for both.
-// SQLite is excluded, since the detector spent most of its time there: it is C code translated
-// to Go, and its driver, which is included, serializes access with a lock.
-var RaceFlags = []string{"-race", "-gcflags=modernc.org/sqlite/lib=-race=0 -d=checkptr=0"}
-
-// buildTo builds programs into a folder.
-func buildTo(dir string, race bool, programs []string, flags ...string) error {
-	args := append([]string{"build", "-buildvcs=false", "-tags", "grpcnotrace", "-o", dir + "/"}, flags...)
-	cgo := "CGO_ENABLED=0"
-	if race {
-		args, cgo = append(args, RaceFlags...), "CGO_ENABLED=1"
-	}
-	for _, name := range programs {
-		args = append(args, module+"cmd/"+name)
-	}
-	cmd := exec.Command("go", args...)
-	cmd.Env = append(os.Environ(), cgo)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the programs: %w\n%s", err, out)
-	}
-	return nil
-}
-
-// UnderRace reports whether the tests run under the race detector.
-func UnderRace() bool {
-	info, _ := debug.ReadBuildInfo()
-	for i := 0; info != nil && i < len(info.Settings); i++ {
-		if s := info.Settings[i]; s.Key == "-race" {
-			return s.Value == "true"
-		}
-	}
-	return false
+	return dir, err
 }
 
 // Program returns the path of a program that was built for the tests: thoughtgated or tg-shim.

@@ -22,7 +22,7 @@ type Options struct {
 	Server  string   // server id; "x" if empty
 	Profile string   // value of --profile; no flag if empty
 	Flags   []string // more flags of tg-shim
-	Env     []string // added to the environment of the House
+	Env     []string // added to the environment of the Fixture
 	Command []string // wrapped in place of the test's server
 	Instead []string // started in place of tg-shim, followed by the server's command line
 	Shipped bool     // use a tg-shim without the race detector

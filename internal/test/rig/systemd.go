@@ -37,13 +37,13 @@ exec unshare --mount --pid --cgroup --fork --kill-child --propagation private --
 `
 
 // Inside runs a test of this binary, with more arguments, as an ordinary user for whom
-// [House.StartManager] can start a systemd, and logs its output. The programs in more are
+// [Fixture.StartManager] can start a systemd, and logs its output. The programs in more are
 // available under their names with [Shipped]. Inside skips tb if the system lacks what that
 // needs.
 func Inside(tb testing.TB, test string, most time.Duration, more map[string]string, args ...string) {
 	tb.Helper()
 	group, dir := sandbox(tb)
-	for _, name := range programs {
+	for _, name := range []string{"thoughtgated", "tg-shim"} {
 		copyProgram(tb, program(tb, name, true), filepath.Join(dir, name))
 	}
 	for name, path := range more {
@@ -147,8 +147,8 @@ func copyProgram(tb testing.TB, from, to string) {
 	}
 }
 
-// StartManager starts a systemd for the user of the House with units, in which the programs are
-// in [House.Path] "bin". From then on the daemon is started and stopped as the unit service,
+// StartManager starts a systemd for the user of the Fixture with units, in which the programs are
+// in [Fixture.Path] "bin". From then on the daemon is started and stopped as the unit service,
 // which must be one of units.
 func (h *Fixture) StartManager(units map[string]string, service string) {
 	h.tb.Helper()
@@ -189,7 +189,7 @@ func (h *Fixture) writeUnit(name, text string) {
 	}
 }
 
-// Systemctl runs systemctl for the systemd of the House and returns its output.
+// Systemctl runs systemctl for the systemd of the Fixture and returns its output.
 func (h *Fixture) Systemctl(args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), Timeout)
 	defer cancel()

@@ -58,7 +58,7 @@ type Fixture struct {
 	store *FDStore
 }
 
-// NewFixture creates a House. If any of its processes still runs when the test ends, that process
+// NewFixture creates a Fixture. If any of its processes still runs when the test ends, that process
 // is killed and the test fails.
 func NewFixture(tb testing.TB) *Fixture {
 	tb.Helper()
@@ -79,7 +79,7 @@ func NewFixture(tb testing.TB) *Fixture {
 	return h
 }
 
-// Path returns a path below the folder of the House.
+// Path returns a path below the folder of the Fixture.
 func (h *Fixture) Path(elem ...string) string {
 	return filepath.Join(append([]string{h.root}, elem...)...)
 }
@@ -176,7 +176,7 @@ func (h *Fixture) leave() {
 	}
 }
 
-// CheckEmpty fails the test if a process of the House, except the daemon, does not end soon,
+// CheckEmpty fails the test if a process of the Fixture, except the daemon, does not end soon,
 // and kills that process. Without /proc it does nothing.
 func (h *Fixture) CheckEmpty() {
 	h.tb.Helper()
@@ -194,7 +194,7 @@ func (h *Fixture) CheckEmpty() {
 	}
 }
 
-// Processes returns the command lines of the processes of the House, except the daemon, by pid.
+// Processes returns the command lines of the processes of the Fixture, except the daemon, by pid.
 // They are recognized by the HOME in their environment, which the programs pass on.
 func (h *Fixture) Processes() map[int]string {
 	found := map[int]string{}
