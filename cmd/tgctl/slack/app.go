@@ -24,11 +24,12 @@ type app struct {
 	me     *api.AuthTestResponse
 	memory *memory
 
-	grow chan *lane // new lanes for deliver to run
+	lanesCame chan struct{} // holds a token when newLanes has lanes for deliver to run
 
 	mu       sync.Mutex // guards the fields below and every card
 	cards    map[string]*card
 	lanes    map[string]*lane // by channel
+	newLanes []*lane          // that deliver has not begun to run
 	seen     []string         // ids of the latest envelopes
 	recorded chan struct{}    // closed and replaced whenever a change to a card was recorded
 }
@@ -43,7 +44,7 @@ func signIn(ctx context.Context, o *Options, n names) (*app, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &app{o: o, names: n, from: tokens{botFrom: t.botFrom, appFrom: t.appFrom}, grow: make(chan *lane, newLaneCapacity), cards: map[string]*card{}, lanes: map[string]*lane{},
+	a := &app{o: o, names: n, from: tokens{botFrom: t.botFrom, appFrom: t.appFrom}, lanesCame: make(chan struct{}, 1), cards: map[string]*card{}, lanes: map[string]*lane{},
 		recorded: make(chan struct{})}
 	a.slack = api.New(t.bot, api.OptionAppLevelToken(t.app), api.OptionAPIURL(at), api.OptionHTTPClient(newHTTP()))
 	a.me, err = a.slack.AuthTestContext(ctx)

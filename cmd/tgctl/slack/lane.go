@@ -19,9 +19,6 @@ const (
 	// below one message.
 	burst = 5
 
-	// newLaneCapacity is how many new lanes may wait for deliver to run them.
-	newLaneCapacity = 64
-
 	// sendTimeout is the timeout for sending a message. Stopping the program does not interrupt
 	// it, since then it would be unknown whether the message was posted.
 	sendTimeout = 20 * time.Second
@@ -48,10 +45,10 @@ func (a *app) lane(channel string) *lane {
 	if l == nil {
 		l = &lane{a: a, channel: channel, wake: make(chan struct{}, 1)}
 		a.lanes[channel] = l
+		a.newLanes = append(a.newLanes, l)
 		select {
-		case a.grow <- l:
-		default:
-			a.o.Say("%s is one channel too many: no more than %d are asked in", display.Name(channel), newLaneCapacity)
+		case a.lanesCame <- struct{}{}:
+		default: // deliver has not taken the previous ones yet
 		}
 	}
 	return l
@@ -69,8 +66,13 @@ func (a *app) deliver(ctx context.Context) error {
 	lanes, ctx := errgroup.WithContext(ctx)
 	for {
 		select {
-		case l := <-a.grow:
-			lanes.Go(func() error { return l.run(ctx) })
+		case <-a.lanesCame:
+			a.mu.Lock()
+			for _, l := range a.newLanes {
+				lanes.Go(func() error { return l.run(ctx) })
+			}
+			a.newLanes = nil
+			a.mu.Unlock()
 		case <-ctx.Done():
 			return lanes.Wait()
 		}
