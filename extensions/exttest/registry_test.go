@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/extension"
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/extension/manifest"
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/extension/protocol"
-	"github.com/thoughtgate/thoughtgated/daemon/gate"
-	"github.com/thoughtgate/thoughtgated/daemon/store"
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/supervise"
+	"github.com/thoughtgate/thoughtgated/daemon/store"
 	"github.com/thoughtgate/thoughtgated/extensions/exttest"
 	"github.com/thoughtgate/thoughtgated/internal/child"
 	"github.com/thoughtgate/thoughtgated/internal/record"
@@ -96,8 +96,8 @@ func (h *house) runs(t *testing.T, name string) {
 func call(t *testing.T, tool, arguments, project string) *gate.Call {
 	t.Helper()
 	c := &gate.Call{
-		ID: "call-1", Server: "fs", Agent: "test-agent", Method: "tools/call", Subject: tool, Project: project,
-		Line: fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, tool, arguments),
+		Message: gate.Message{ID: "call-1", Method: "tools/call", Subject: tool, Line: fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, tool, arguments)},
+		Case:    gate.Case{Server: "fs", Agent: "test-agent", Project: project},
 	}
 	if err := wire.Read(c.Line, wire.FromAgent, &c.Envelope); err != nil {
 		t.Fatal(err)
