@@ -271,6 +271,7 @@ func TestWatchEnds(t *testing.T) {
 // Watch retries with a backoff while the daemon is away.
 func TestWatchWaits(t *testing.T) {
 	play(t, nil, func(s *surface) {
+		s.hears(t, 0, "connected")
 		s.goAway()
 		s.hears(t, time.Minute, "lost: thoughtgated is not running")
 		s.alter(func() {
