@@ -68,10 +68,11 @@ var mayImport = map[string][]string{
 	"internal/display":       {sys, json, text},
 	"internal/uri":           {idna},
 	// Test material: TestImports lets nothing outside import it.
-	"internal/test/*":     {sys, json},
-	"internal/test/bench": {sys, protobuf, proto, "client", "internal/test/rig"}, // it measures from where people are, on a finer clock than /proc has
-	"internal/test/fake":  {sys, json, toml, yaml},                               // its agents read what ours rewrite
-	"internal/test/rig":   {sys, "internal/test/tempdir"},
+	"internal/test/*":        {sys, json},
+	"internal/test/bench":    {sys, protobuf, proto, "client", "internal/test/rig"}, // it measures from where people are, on a finer clock than /proc has
+	"internal/test/fake":     {sys, json, toml, yaml},                               // its agents read what ours rewrite
+	"internal/test/rig":      {sys, "internal/test/programs", "internal/test/tempdir"},
+	"internal/test/programs": {sys, "internal/test/tempdir"},
 
 	// A part of daemons that tests build.
 	"internal/test/kills/testdata/stop": {sys},
@@ -99,6 +100,7 @@ var mayImport = map[string][]string{
 	// What shims hand over, on who they are and on who keeps it.
 	"daemon/handover": {sys, "internal/...", "daemon/gate", "daemon/keep", "daemon/relay", "daemon/relay/...", "daemon/session", "daemon/store"},
 	// What keeps programs running stands on supervise.
+	"daemon/runtime/supervise": {sys, sync, "internal/...", "daemon/gate"},
 	"daemon/runtime/agent":     {sys, json, "internal/...", "daemon/gate", "daemon/config", "daemon/runtime/supervise"},
 	"daemon/facts":             {sys, json, sync, text, "internal/...", "daemon/gate", "daemon/config"},
 	"daemon/runtime/backend":   {"internal/...", "daemon/gate", "daemon/runtime/supervise"},
