@@ -194,5 +194,5 @@ func waited(waits []time.Duration) string {
 	}
 	sorted := slices.Sorted(slices.Values(waits))
 	at := func(p int) string { return string(display.Span(sorted[(len(sorted)-1)*p/100])) }
-	return fmt.Sprintf("50% within %s, 90% within %s", at(50), at(90))
+	return fmt.Sprintf("50%% within %s, 90%% within %s", at(50), at(90))
 }

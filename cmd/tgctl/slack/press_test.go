@@ -29,7 +29,7 @@ func TestDenyWithAReason(t *testing.T) {
 	m := h.message("A-1", "[Deny]")
 	h.press(fakeslack.Press{User: "U0ANN", Action: "deny", Message: m})
 	views := h.slack.Views()
-	if len(views) != 1 || h.states() != "A-1 open" {
+	if len(views) != 1 || h.states() != "A-1 waiting" {
 		t.Fatalf("%d forms, %s", len(views), h.states())
 	}
 	golden(t, "deny.json", indented(t, views[0].Raw))
@@ -100,7 +100,7 @@ func TestPressesThatDoNotCount(t *testing.T) {
 			t.Errorf("%s: somebody was told %+v", test.name, h.slack.Ephemerals()[n-1])
 		}
 	}
-	if got := h.states(); got != "A-1 open, A-2 open" {
+	if got := h.states(); got != "A-1 waiting, A-2 waiting" {
 		t.Errorf("now %s", got)
 	}
 	h.gate.mu.Lock()
@@ -181,7 +181,7 @@ func TestNoYesFromSlack(t *testing.T) {
 			}
 			h.press(fakeslack.Press{User: "U0ANN", Action: "approve", Message: m, Value: "A-1 " + subjectOf("A-1")})
 			h.whispered("U0ANN", "cannot be approved on Slack")
-			if got := h.states(); got != "A-1 open" {
+			if got := h.states(); got != "A-1 waiting" {
 				t.Errorf("now %s", got)
 			}
 			h.press(fakeslack.Press{User: "U0ANN", Action: "deny", Message: m})
@@ -241,7 +241,7 @@ func TestASlowDaemon(t *testing.T) {
 	if took := e.Acked.Sub(e.Sent); took < ackAfter {
 		t.Errorf("it was acknowledged after %v, before anything came of it", took)
 	}
-	if got := h.states(); got != "A-1 open" {
+	if got := h.states(); got != "A-1 waiting" {
 		t.Errorf("now %s", got)
 	}
 	close(h.gate.slow)

@@ -126,7 +126,7 @@ func TestAnAnswerOfSlackThatIsLost(t *testing.T) {
 	first := h.slack.Messages()[0]
 	h.press(fakeslack.Press{User: "U0ANN", Action: "approve", Message: first})
 	h.whispered("U0ANN", "the message is unknown")
-	if got := h.states(); got != "A-1 open" {
+	if got := h.states(); got != "A-1 waiting" {
 		t.Errorf("now %s", got)
 	}
 	h.press(fakeslack.Press{User: "U0ANN", Action: "approve", Message: second})
