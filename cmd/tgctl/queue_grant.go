@@ -57,7 +57,7 @@ func newShaping(q *pb.Approval) *grantForm {
 		times: &field{label: "times", usual: []string{"", "1", "2", "3", "5", "10", "100"},
 			letters: "0123456789", says: map[string]display.Safe{"": "any number of calls"}, other: "further calls"},
 		in: &field{label: "in", value: "session", usual: []string{"session", "project", "always"}, says: map[string]display.Safe{
-			"session": "in this run of the agent", "project": "in every session in the same folder", "always": "in every session of this type of agent",
+			"session": "in this run of the agent", "project": "in all sessions in the same folder", "always": "in all sessions of this type of agent",
 		}},
 	}
 	members, _ := rawjson.Members(comparedPart(q))
@@ -108,7 +108,7 @@ func (s *grantForm) sentence(q *pb.Approval) (display.Safe, error) {
 	if err != nil {
 		return "", err
 	}
-	return "Besides this call: " + grantTerms(&pb.Grant{
+	return "It also approves " + grantTerms(&pb.Grant{
 		Match: terms.GetMatch(), Arguments: terms.GetArguments(), Scope: terms.GetScope(), Session: q.GetSession(), Times: terms.GetTimes(),
 	}, terms.GetFor().AsDuration()) + ".", nil
 }
