@@ -352,7 +352,7 @@ func TestExtRunOnATerminal(t *testing.T) {
 		t.Errorf("exit %d: %q", code, both.String())
 	}
 	f.ext.events = []*pb.InvokeEvent{end(4711)}
-	if code := c.run(t, "ext", "run", "scrubber", "fetch"); code != exitFailed || !strings.Contains(both.String(), "not a valid exit code") {
+	if code := c.run(t, "ext", "run", "scrubber", "fetch"); code != exitFailed || !strings.Contains(both.String(), "not a valid") {
 		t.Errorf("exit %d: %q", code, both.String())
 	}
 	f.ext.events = nil

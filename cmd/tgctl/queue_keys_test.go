@@ -264,11 +264,11 @@ func TestKeysOfAQuestionThatNeedsPresence(t *testing.T) {
 	}{
 		{"a", nil, "tgctl approvals approve A-2"},
 		{"enter a", nil, "Needs your passphrase. In a shell:"},
-		{"a y y a n", nil, "esc back"},
-		{"enter a y", nil, "esc back"},
+		{"a y y a n", nil, "e edit esc"},
+		{"enter a y", nil, "e edit esc"},
 		{"g", nil, "tgctl approvals approve A-2"},
 		{"e", nil, "tgctl approvals approve A-2"},
-		{"enter g y", nil, "esc back"},
+		{"enter g y", nil, "e edit esc"},
 		{"enter", nil, "needs your passphrase or a code (presence)"},
 		{"d enter", []string{"ANSWER_DENY A-2 412d3220"}, "sending the answer"},
 	} {
