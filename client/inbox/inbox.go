@@ -171,7 +171,7 @@ func stream(ctx context.Context, d Daemon, send func(Event)) error {
 		}
 		send(Event{Question: event.GetApproval()})
 	}
-	return errors.New("the daemon has ended the connection")
+	return errors.New("the daemon closed the connection")
 }
 
 // watcher is the model of one Watch loop. It is used by one goroutine.

@@ -262,7 +262,7 @@ func TestWatchEnds(t *testing.T) {
 		s.alter(func() { s.polite = true })
 		s.hears(t, 0, "connected")
 		s.goAway()
-		s.hears(t, time.Minute, "lost: the daemon has ended the connection")
+		s.hears(t, time.Minute, "lost: the daemon closed the connection")
 		s.comeBack()
 		s.hears(t, retryLast, "connected")
 	})

@@ -14,11 +14,11 @@ import (
 )
 
 func (a *app) approvalsCmd() *cobra.Command {
-	cmd := listGroup("approvals", "See the questions that wait, and answer them",
+	cmd := listGroup("approvals", "List waiting questions and answer them",
 		a.approvalsListCmd(), a.approvalsShowCmd(), a.approveCmd(), a.denyCmd(), a.watchCmd())
-	cmd.Long = `A call that the policy holds becomes a question, with an id like A-17. It waits
-until somebody answers it, its time is up, or the agent takes the call back.
-Without a command, approvals lists the questions that are open.`
+	cmd.Long = `A call that the policy holds becomes a question, with an id such as A-17. It
+waits until somebody answers it, it expires, or the agent cancels the call.
+Without a command, approvals lists the waiting questions.`
 	cmd.Example = `  $ tgctl approvals
   $ tgctl approvals show A-17
   $ tgctl approvals approve A-17`
@@ -29,16 +29,16 @@ func (a *app) approvalsListCmd() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "list [flags]",
-		Short: "List the questions that are open",
-		Long: `List the questions that are open, oldest first: how long each has waited, how
-much time it has left, and in short what the agent wants to do and why you are
-asked. What is too long is cut, and says so, also with --json; "show" shows all.`,
+		Short: "List the waiting questions",
+		Long: `List the waiting questions, oldest first: how long each has waited, how much
+time is left, what the agent wants to do, and why you are asked. Long arguments
+are shortened and marked as such, also with --json; "show" prints them in full.`,
 		Example: `  $ tgctl approvals list
   $ tgctl approvals list --all --json | jq -r 'select(.note != "") | .id'`,
 		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
 			questions, err := c.ListApprovals(ctx, all)
 			if err == nil {
-				err = printList(a, questions, nil, "No question is open.", a.approvalsTable)
+				err = printList(a, questions, nil, "No question is waiting.", a.approvalsTable)
 			}
 			if err == nil && a.outTerminal && a.errTerminal && !a.asJSON && len(questions) > 0 && isOpen(questions[0]) {
 				a.printMessage("\nAnswer with `tgctl approvals approve ID` or `deny ID`; `show ID` shows one in full.")
@@ -47,7 +47,7 @@ asked. What is too long is cut, and says so, also with --json; "show" shows all.
 		}),
 	}
 	jsonFlag(cmd, &a.asJSON, &pb.Approval{})
-	cmd.Flags().BoolVar(&all, "all", false, "list decided questions too, newest first")
+	cmd.Flags().BoolVar(&all, "all", false, "also list decided questions, newest first")
 	return cmd
 }
 
@@ -73,13 +73,13 @@ func (a *app) approvalsTable(questions []*pb.Approval) *display.Table {
 			t.Note(short)
 		}
 		if n := q.GetArgumentsBytes(); n > 0 {
-			t.Note(display.Text(fmt.Sprintf("shortened from %d bytes; all of it: tgctl approvals show %s", n, q.GetId())))
+			t.Note(display.Text(fmt.Sprintf("shortened from %d bytes; in full: tgctl approvals show %s", n, q.GetId())))
 		}
 		if why := because(q); why != "" {
 			t.Note(why)
 		}
 		if needsProof(q) {
-			t.Note("a yes " + levelLine(q))
+			t.Note("approval " + levelLine(q))
 		}
 	}
 	return t
@@ -103,8 +103,16 @@ func shownParams(q *pb.Approval) []byte {
 	return q.GetArguments()
 }
 
-// stateWord returns the state of a question as a word.
-func stateWord(q *pb.Approval) display.Safe { return display.Safe(pbjson.Word(q.GetState())) }
+// stateWord returns the state of a question as a word for people; --json has the enum's.
+func stateWord(q *pb.Approval) display.Safe {
+	switch q.GetState() {
+	case pb.ApprovalState_APPROVAL_STATE_OPEN:
+		return "waiting"
+	case pb.ApprovalState_APPROVAL_STATE_REJECTED:
+		return "denied"
+	}
+	return display.Safe(pbjson.Word(q.GetState()))
+}
 
 func isOpen(q *pb.Approval) bool { return q.GetState() == pb.ApprovalState_APPROVAL_STATE_OPEN }
 

@@ -16,7 +16,7 @@ import (
 // compared lays out how q differs from the call that was approved last.
 func (p *past) compared(q *pb.Approval, now time.Time, columns int) []display.Safe {
 	if p.approved == nil {
-		return display.Wrap("Of this tool no approved call is on record.", columns)
+		return display.Wrap("No approved call of this tool is on record.", columns)
 	}
 	was, is := p.approved, q.GetArguments()
 	if !p.approved.params {
@@ -27,26 +27,26 @@ func (p *past) compared(q *pb.Approval, now time.Time, columns int) []display.Sa
 	say := func(text display.Safe) []display.Safe { return display.Wrap(text, columns) }
 	var lines []display.Safe
 	if was.launch != q.GetLaunch() {
-		lines = say("The server was started by another command when a call was approved last.")
+		lines = say("The server was started by a different command for the last approved call.")
 	}
 	switch {
 	case !was.kept:
-		return append(lines, say("Last approved: "+name+". Its arguments are not on record.")...)
+		return append(lines, say("Last approved: "+name+". Its arguments were not recorded.")...)
 	case was.args == nil:
-		return append(lines, say("Last approved: "+name+". Only the beginning of its arguments is on record: "+see)...)
+		return append(lines, say("Last approved: "+name+". Only the beginning of its arguments was recorded: "+see)...)
 	case len(was.args)+len(is) > maxCompareBytes:
-		return append(lines, say("Last approved: "+name+". The arguments are too long to be compared here: "+see)...)
+		return append(lines, say("Last approved: "+name+". The arguments are too long to compare here: "+see)...)
 	}
 	diff := differing(was.args, is, columns)
 	if !was.params && q.GetMethod() == toolCall && argumentsOf(toolCall, q.GetArguments()) == nil {
-		lines = append(lines, say("Unlike the last approved call, it says more than its arguments; see its params above.")...)
+		lines = append(lines, say("Unlike the last approved call, this one has params besides its arguments; see above.")...)
 	}
 	if len(diff) == 0 {
 		return append(lines, say("The same arguments as in the last approved call, "+name+".")...)
 	}
 	lines = append(lines, say("compared with the last approved call, "+name+", as recorded:")...)
 	if bytes.Contains(was.args, []byte(`"hmac:`)) {
-		lines = append(lines, say("(a secret is recorded as hmac:..., so it differs here even if it is the same)")...)
+		lines = append(lines, say("(secrets are recorded as hmac:..., so they differ here even if they are equal)")...)
 	}
 	return append(lines, diff...)
 }

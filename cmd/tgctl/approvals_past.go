@@ -206,15 +206,15 @@ func shortValues(v *values) display.Safe {
 // lines lays out what happened before q. columns below one means no limit.
 func (p *past) lines(q *pb.Approval, now time.Time, columns int) []display.Safe {
 	if p.failed != nil {
-		return display.Wrap("What went before is not shown: "+display.Text(p.failed.Error()), columns)
+		return display.Wrap("Previous calls cannot be shown: "+display.Text(p.failed.Error()), columns)
 	}
 	lines := p.compared(q, now, columns)
 	if len(p.calls) == 0 {
 		return lines
 	}
-	lines = append(lines, "", "before it in this session, oldest first:")
+	lines = append(lines, "", "previous calls of this session, oldest first:")
 	if q.GetSession() == "" {
-		lines[len(lines)-1] = "before it from this server, oldest first:"
+		lines[len(lines)-1] = "previous calls to this server, oldest first:"
 	}
 	widest := 0
 	for _, c := range p.calls {

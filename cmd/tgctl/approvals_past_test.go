@@ -59,31 +59,31 @@ func TestPast(t *testing.T) {
 		want    []string
 		not     string
 	}{
-		{"none", nil, nil, nil, []string{"Of this tool no approved call is on record."}, "before it"},
+		{"none", nil, nil, nil, []string{"No approved call of this tool is on record."}, "previous calls"},
 		{"the same", before(`{"values":2,"arguments":{"content":"one\ntwo \u202e three\n"},"bytes":9}`), nil,
 			func(q *pb.Approval) {
 				q.Arguments = []byte(`{"name":"write_file","arguments":{"content":"one\ntwo \u202e three\n"}}`)
 			},
 			[]string{"The same arguments as in the last approved call, A-0, 58m ago."}, "@@"},
-		{"not kept", before(""), nil, nil, []string{"A-0, 58m ago. Its arguments are not on record."}, "@@"},
+		{"not kept", before(""), nil, nil, []string{"A-0, 58m ago. Its arguments were not recorded."}, "@@"},
 		{"their beginning", before(`{"values":2,"preview":"{\"path\":","bytes":99999}`), nil, nil,
-			[]string{"Only the beginning of its arguments is on record: tgctl audit show 2"}, "@@"},
-		{"too long", before(`{"values":2,"arguments":{"content":"` + long + `"},"bytes":9}`), nil, nil, []string{"too long to be compared here: tgctl audit show 2"}, "@@"},
+			[]string{"Only the beginning of its arguments was recorded: tgctl audit show 2"}, "@@"},
+		{"too long", before(`{"values":2,"arguments":{"content":"` + long + `"},"bytes":9}`), nil, nil, []string{"too long to compare here: tgctl audit show 2"}, "@@"},
 		{"another launch", before(`{"values":2,"arguments":{},"bytes":2}`), nil, func(q *pb.Approval) { q.Launch = "cd" },
-			[]string{"started by another command", "compared with"}, ""},
+			[]string{"started by a different command", "compared with"}, ""},
 		{"other params than arguments", before(`{"values":2,"arguments":{"a":1},"bytes":2}`), nil, func(q *pb.Approval) {
 			q.Arguments = []byte(`{"name":"write_file","Arguments":{"a":1},"arguments":{"a":2}}`)
 		}, []string{"-   \"a\": 1\n+   \"a\": 2"}, "Arguments"},
 		{"more than arguments", before(`{"values":2,"arguments":{"a":1},"bytes":2}`), nil, func(q *pb.Approval) {
 			q.Arguments = []byte(`{"name":"write_file","arguments":{"a":1},"_meta":{"b":1}}`)
-		}, []string{"Unlike the last approved call, it says more than its arguments"}, ""},
+		}, []string{"Unlike the last approved call, this one has params besides its arguments"}, ""},
 		{"more than before", before(`{"values":2,"params":{"name":"write_file","arguments":{"a":1},"_meta":{"b":1}},"bytes":2}`), nil, func(q *pb.Approval) {
 			q.Arguments = []byte(`{"name":"write_file","arguments":{"a":1},"_meta":{"b":2}}`)
 		}, []string{"-     \"b\": 1\n+     \"b\": 2"}, "Unlike"},
-		{"another method", before(`{"values":2,"arguments":{},"bytes":2}`), nil, func(q *pb.Approval) { q.Method = "prompts/get" }, []string{"no approved call"}, "compared"},
-		{"no session", before(""), nil, func(q *pb.Approval) { q.Session = "" }, nil, "before it in this session"},
+		{"another method", before(`{"values":2,"arguments":{},"bytes":2}`), nil, func(q *pb.Approval) { q.Method = "prompts/get" }, []string{"No approved call"}, "compared"},
+		{"no session", before(""), nil, func(q *pb.Approval) { q.Session = "" }, nil, "previous calls of this session"},
 		{"no record", nil, client.NewError(client.ReasonNotRunning, "the log is \x1b[2J closed"), nil,
-			[]string{"What went before is not shown: ", `the log is \u{1b}[2J closed`}, "approved call"},
+			[]string{"Previous calls cannot be shown: ", `the log is \u{1b}[2J closed`}, "approved call"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f, c := consoleWithQuestions(t)
@@ -129,7 +129,7 @@ func TestCallsAfterTheQuestion(t *testing.T) {
 	if code := c.run(t, "approvals", "show", "A-3"); code != 0 {
 		t.Fatalf("exit %d: %s", code, c.err.String())
 	}
-	if _, calls, _ := strings.Cut(c.out.String(), "before it in this session, oldest first:\n"); calls != "  11:59:00  forward  filesystem before\n" {
+	if _, calls, _ := strings.Cut(c.out.String(), "previous calls of this session, oldest first:\n"); calls != "  11:59:00  forward  filesystem before\n" {
 		t.Errorf("got\n%s", calls)
 	}
 }
@@ -140,7 +140,7 @@ func TestCallsBefore(t *testing.T) {
 	f, c := consoleWithQuestions(t)
 	f.records = before("")
 	c.run(t, "approvals", "show", "A-3")
-	_, calls, _ := strings.Cut(c.out.String(), "before it in this session, oldest first:\n")
+	_, calls, _ := strings.Cut(c.out.String(), "previous calls of this session, oldest first:\n")
 	want := "  11:02:00  forward  filesystem write_file\n  11:30:00  deny     filesystem read\\u{202e}_file\n"
 	if calls != want {
 		t.Errorf("got\n%s\nwant\n%s", calls, want)

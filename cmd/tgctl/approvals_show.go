@@ -21,10 +21,10 @@ func (a *app) approvalsShowCmd() *cobra.Command {
 		Use:   "show ID [flags]",
 		Short: "Show one question in full",
 		Long: `Show everything about one question. Arguments are shown as the server would
-read them; characters that a terminal would obey or hide, or that pass for
-others, are written out by number, as \u{202e}. Of an open question it is also
-shown what differs from the last approved call of that tool, and what the
-session did before.`,
+read them; characters that a terminal would act on or hide, or that look like
+others, are escaped by number, as \u{202e}. For a waiting question, show also
+prints the differences from the last approved call of that tool, and the
+previous calls of the session.`,
 		Example: `  $ tgctl approvals show A-17
   $ tgctl approvals show A-17 | less`,
 		Args:              exactly("ID"),
@@ -72,12 +72,12 @@ func (a *app) questionSheet(q *pb.Approval) *sheet {
 	s.add("because", display.Text(q.GetReason()))
 	s.add("asked by", display.Text(q.GetRule()))
 	s.add("workflow", display.Name(q.GetWorkflow()))
-	s.add("a yes", levelLine(q))
+	s.add("approval", levelLine(q))
 	for _, fact := range q.GetFacts() {
 		s.add("fact", display.Text(fact))
 	}
 	if n := q.GetWaiting(); n > 1 {
-		s.add("equal calls", display.Safe(plural(int(n), "waits", "wait"))+"; a yes lets the oldest through")
+		s.add("equal calls", display.Safe(plural(int(n), "waits", "wait"))+"; approval forwards the oldest")
 	}
 	s.add("repetition", a.repetition(q))
 	s.add("asked", display.Moment(q.GetCreated().AsTime(), a.now()))
@@ -87,7 +87,7 @@ func (a *app) questionSheet(q *pb.Approval) *sheet {
 		s.add("approver", claimed(q.GetApprover(), q.GetSurface()))
 		s.add("note", display.Text(q.GetNote()))
 		if q.GetEdited() {
-			s.add("arguments", "changed by who approved it")
+			s.add("arguments", "changed by the approver")
 		}
 	}
 	return s
@@ -99,7 +99,7 @@ func levelLine(q *pb.Approval) display.Safe {
 	case q.GetLevel() != levelPresence:
 		return ""
 	case isOpen(q):
-		return "needs your passphrase or a code (presence); a no does not"
+		return "needs your passphrase or a code (presence); denying does not"
 	}
 	return "needed a passphrase or a code (presence)"
 }
@@ -150,11 +150,11 @@ func (a *app) stateLine(q *pb.Approval) display.Safe {
 func (a *app) repetition(q *pb.Approval) display.Safe {
 	switch {
 	case q.GetGood() != nil && !q.GetSpent() && q.GetGood().AsTime().After(a.now()):
-		return "the answer waits for the call to be made again, for " + display.Span(q.GetGood().AsTime().Sub(a.now()))
+		return "the answer is kept until the agent repeats the call, at most " + display.Span(q.GetGood().AsTime().Sub(a.now()))
 	case q.GetGood() != nil && !q.GetSpent():
-		return "the call was not made again in time"
+		return "the agent did not repeat the call in time"
 	case isOpen(q) && q.GetParked() && q.GetWaiting() == 0:
-		return "the agent was told to make the call again, and waits no more"
+		return "the call is parked: the agent was told to repeat it"
 	}
 	return ""
 }
@@ -176,7 +176,7 @@ func claimed(approver, surface string) display.Safe {
 	if approver == "" {
 		return ""
 	}
-	return display.Name(approver) + ", as " + display.Name(surface) + " says"
+	return display.Name(approver) + ", as reported by " + display.Name(surface)
 }
 
 // spaced puts a space before s, unless s is empty.

@@ -124,7 +124,7 @@ func TestApprovalsJSONOnATerminal(t *testing.T) {
 func TestNoQuestions(t *testing.T) {
 	f := startFake(t)
 	c := newConsole(f.socket)
-	if code := c.run(t, "approvals"); code != 0 || c.out.Len() != 0 || !strings.Contains(c.err.String(), "No question is open") {
+	if code := c.run(t, "approvals"); code != 0 || c.out.Len() != 0 || !strings.Contains(c.err.String(), "No question is waiting") {
 		t.Errorf("exit %d, stdout %q, stderr %q", code, c.out.String(), c.err.String())
 	}
 }
@@ -183,7 +183,7 @@ func TestDecisionsThatFail(t *testing.T) {
 		decided int
 	}{
 		{"unknown", []string{"approve", "A-99"}, nil, 1, []string{"tgctl: there is no question A-99", "tgctl approvals"}, 0},
-		{"decided already", []string{"approve", "A-1"}, nil, 1, []string{"A-1: already decided: rejected 1h ago"}, 0},
+		{"decided already", []string{"approve", "A-1"}, nil, 1, []string{"A-1: already decided: denied 1h ago"}, 0},
 		{"one of two is unknown", []string{"deny", "A-99", "A-3"}, nil, 1, []string{"there is no question A-99"}, 1},
 		{"by an agent", []string{"approve", "A-3"}, client.NewError(client.ReasonForbidden, "the caller descends from an agent"), 1,
 			[]string{"the caller descends from an agent", "from another terminal"}, 1},
@@ -194,8 +194,8 @@ func TestDecisionsThatFail(t *testing.T) {
 		{"no subject", []string{"approve", "A-3", "--subject", "xyz"}, nil, 2, []string{"hexadecimal"}, 0},
 		{"a subject for two", []string{"approve", "A-3", "A-2", "--subject", "deadbeef"}, nil, 2, []string{"one question"}, 0},
 		{"nothing named", []string{"approve"}, nil, 2, []string{"ID is missing", "tgctl approvals approve --help"}, 0},
-		{"ids and a server", []string{"deny", "A-2", "--all-from", "github"}, nil, 2, []string{"not both"}, 0},
-		{"server without questions", []string{"deny", "--all-from", "gith*"}, nil, 0, []string{"No question of gith* is open"}, 0},
+		{"ids and a server", []string{"deny", "A-2", "--all-from", "github"}, nil, 2, []string{"either ids of questions"}, 0},
+		{"server without questions", []string{"deny", "--all-from", "gith*"}, nil, 0, []string{"No question of gith* is waiting"}, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f, c := consoleWithQuestions(t)

@@ -16,27 +16,27 @@ import (
 func (a *app) watchCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "watch [ID]",
-		Short: "See questions as they come and answer them, full screen",
-		Long: `Show the open questions on the whole screen, each from the moment it is asked
-until it has ended, and answer them with keys:
+		Short: "Answer questions as they arrive, on a full screen",
+		Long: `Show the waiting questions on the whole screen, each from the moment it is asked
+until it ends, and answer them with keys:
 
-  up, down       choose a question
+  up, down       select a question
   enter          show it in full: everything that show prints
   a, then y      approve it
   d, then enter  deny it, with a reason if you type one
-  g              approve it and grant further calls: shape the grant with the
-                 arrows, as --match, --for, --times and --in of approve do,
-                 then enter, then y
-  e              change its arguments in $VISUAL or $EDITOR; what you leave
-                 there is shown beside what was asked, then a and y approve it
+  g              approve it and grant further calls: set the bounds of the
+                 grant with the arrow keys, as --match, --for, --times and
+                 --in of approve do, then enter, then y
+  e              change its arguments in $VISUAL or $EDITOR; your version is
+                 shown beside the agent's, then a and y approve it
   esc            back to the list
   q              quit
 
-Before an answer is taken the question is on the screen in full, and the answer
-counts for what was shown and nothing else. The eight digits beside an id are
-the beginning of its subject. When the list has just changed by itself, a, d, g
-and e wait for half a second. Others may answer meanwhile; the first answer
-counts. With an ID that question is the one chosen at first.`,
+A question is shown in full before it can be answered, and the answer applies
+only to what was shown. The eight digits beside an id are the beginning of its
+subject. When the list has just changed by itself, a, d, g and e do nothing for
+half a second. Others may answer in the meantime; the first answer counts. With
+an ID, that question is selected first.`,
 		Example:           `  $ tgctl approvals watch`,
 		Args:              atMostOne,
 		ValidArgsFunction: a.completeApprovals,
@@ -58,9 +58,9 @@ func (a *app) fullScreen() error {
 	const hint = "List the questions instead: tgctl approvals"
 	switch term := a.getenv("TERM"); {
 	case !a.inTerminal || !a.outTerminal:
-		return &hintError{err: errors.New("watch needs a terminal to draw on and to read keys from"), hint: hint}
+		return &hintError{err: errors.New("watch needs a terminal for input and output"), hint: hint}
 	case term == "" || term == "dumb":
-		return &hintError{err: errors.New("watch needs a terminal that can be drawn on, and TERM says that this one can't"), hint: hint}
+		return &hintError{err: errors.New("watch needs a full-screen terminal, but TERM is unset or dumb"), hint: hint}
 	}
 	return nil
 }

@@ -162,13 +162,13 @@ const watchScript = `stty -g >before; tgctl approvals watch; echo "exit $?"; stt
 // the daemon is killed, shows a question when it is asked, and answers it.
 func TestWatchInATerminal(t *testing.T) {
 	h := newTmuxHouse(t, watchScript)
-	h.sees("No question is open", "q quit")
+	h.sees("No question is waiting", "q quit")
 	h.golden("empty")
 
 	if err := syscall.Kill(h.daemonPid(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	h.sees("The daemon has gone")
+	h.sees("Not connected")
 	h.golden("gone")
 	h.must("tgctl", "daemon", "start")
 	h.sees("connected again")
@@ -182,12 +182,12 @@ func TestWatchInATerminal(t *testing.T) {
 	h.sees("> A-1 ", "read it twice")
 	h.golden("list")
 	h.press("Enter")
-	h.sees("write_note on notes", "before it in this session", "lines 1-")
+	h.sees("write_note on notes", "previous calls of this session", "lines 1-")
 	h.golden("detail")
 	h.press("Escape")
 	h.sees("1 question waits")
 	h.must("tmux", "resize-window", "-x", "40", "-y", "12")
-	h.sees("a yes  d no")
+	h.sees("a approve  d deny")
 	h.golden("small")
 	h.press("Down", "a") // after a key press, a need not wait for the list to settle
 	h.sees("Approve A-1", "y/N")
@@ -202,11 +202,11 @@ func TestWatchInATerminal(t *testing.T) {
 	h.press("End")
 	h.sees(`-   "text": "ship \u{202e} it"`, `+   "text": "ship nothing"`)
 	h.press("d")
-	h.sees("Deny A-2", "why")
+	h.sees("Deny A-2", "reason (optional)")
 	h.press("-l", "not on a Friday")
 	h.sees("not on a Friday_")
 	h.press("Enter")
-	h.sees("A-2 rejected", "No question is open")
+	h.sees("A-2 denied", "No question is waiting")
 	if err := agent.Wait(); err != nil {
 		t.Errorf("the agent: %v", err)
 	}
@@ -244,7 +244,7 @@ func (h *tmuxHouse) growUnnoticed() {
 // A signal ends the queue and restores the terminal.
 func TestWatchGivesTheTerminalBack(t *testing.T) {
 	h := newTmuxHouse(t, watchScript)
-	h.sees("No question is open")
+	h.sees("No question is waiting")
 	signalled := 0
 	for pid, name := range processesOf(h.dir) {
 		if name == "tgctl" {

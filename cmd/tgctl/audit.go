@@ -19,10 +19,10 @@ import (
 const listLimit = 100
 
 func (a *app) auditCmd() *cobra.Command {
-	cmd := listGroup("audit", "Read the record of what happened",
+	cmd := listGroup("audit", "Read the audit log",
 		a.auditListCmd(), a.auditTailCmd(), a.auditShowCmd(), a.auditVerifyCmd(), a.auditExportCmd(), a.auditReportCmd())
 	cmd.Long = `Each verdict is recorded before it takes effect, in a log of JSON lines in which
-every line carries the hash of the one before. Without a command, audit lists
+every line carries the hash of the previous one. Without a command, audit lists
 the newest records.`
 	cmd.Example = `  $ tgctl audit
   $ tgctl audit list --since 1d --verdict deny
@@ -38,17 +38,17 @@ type auditFilter struct {
 }
 
 func (f *auditFilter) selectFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.server, "server", "", "only of servers that match `GLOB`")
-	cmd.Flags().StringVar(&f.tool, "tool", "", "only of tools, prompts or resources that match `GLOB`")
-	cmd.Flags().StringVar(&f.verdict, "verdict", "", "only with `VERDICT`: forward, deny, hold, approved, rejected, ...")
-	cmd.Flags().StringVar(&f.session, "session", "", "only of session `ID`")
-	cmd.Flags().StringVar(&f.kind, "kind", "", "only of `KIND`: call, decision, outcome, session, attach, ...")
+	cmd.Flags().StringVar(&f.server, "server", "", "only records of servers that match `GLOB`")
+	cmd.Flags().StringVar(&f.tool, "tool", "", "only records of tools, prompts or resources that match `GLOB`")
+	cmd.Flags().StringVar(&f.verdict, "verdict", "", "only records with `VERDICT`: forward, deny, hold, approved, rejected, ...")
+	cmd.Flags().StringVar(&f.session, "session", "", "only records of session `ID`")
+	cmd.Flags().StringVar(&f.kind, "kind", "", "only records of `KIND`: call, decision, outcome, session, attach, ...")
 }
 
 // timeFlags adds the flags that select records by time. since is the default of --since.
 func (f *auditFilter) timeFlags(cmd *cobra.Command, since string) {
-	cmd.Flags().StringVar(&f.since, "since", since, "only from `D` on")
-	cmd.Flags().StringVar(&f.until, "until", "", "only up to `D`")
+	cmd.Flags().StringVar(&f.since, "since", since, "only records from `D` on")
+	cmd.Flags().StringVar(&f.until, "until", "", "only records up to `D`")
 }
 
 // query converts the filter to a query for the daemon.
@@ -75,9 +75,9 @@ func (a *app) auditListCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [flags]",
 		Short: "List records, oldest first",
-		Long: `List records, oldest first. D is a span back from now, as 90s, 2h or 7d, a date,
-or a date and a time in the local zone. With --json each line is a record as it
-is stored, byte for byte.`,
+		Long: `List records, oldest first. D is a duration before now such as 90s, 2h or 7d, a
+date, or a date and time in the local time zone. With --json each line is a
+record as it is stored, byte for byte.`,
 		Example: `  $ tgctl audit list --since 2h --server github
   $ tgctl audit list --since 7d --limit 0 --json | jq -r .tool | sort | uniq -c`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -87,7 +87,7 @@ is stored, byte for byte.`,
 	jsonFlag(cmd, &a.asJSON, record.Record{})
 	f.selectFlags(cmd)
 	f.timeFlags(cmd, "")
-	cmd.Flags().Uint32Var(&f.limit, "limit", listLimit, "only the newest `N` of them; 0 for all")
+	cmd.Flags().Uint32Var(&f.limit, "limit", listLimit, "only the newest `N` records; 0 means all")
 	return cmd
 }
 
@@ -109,7 +109,7 @@ func (a *app) auditTailCmd() *cobra.Command {
 	}
 	jsonFlag(cmd, &a.asJSON, record.Record{})
 	f.selectFlags(cmd)
-	cmd.Flags().Uint32VarP(&f.limit, "limit", "n", 10, "begin with the newest `N`")
+	cmd.Flags().Uint32VarP(&f.limit, "limit", "n", 10, "start with the newest `N` records")
 	return cmd
 }
 
@@ -203,7 +203,7 @@ func parseWhen(text string, now time.Time) (time.Time, error) {
 			return at, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q is neither a span, as 2h or 7d, nor a date, as 2026-11-20 or \"2026-11-20 14:00\"", text)
+	return time.Time{}, fmt.Errorf("invalid time %q: use a duration such as 2h or 7d, or a date such as 2026-11-20 or \"2026-11-20 14:00\"", text)
 }
 
 // parseSpan parses a duration that may begin with a number of days.

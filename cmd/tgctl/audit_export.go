@@ -21,13 +21,12 @@ func (a *app) auditExportCmd() *cobra.Command {
 	var values bool
 	cmd := &cobra.Command{
 		Use:   "export --format jsonl|ocsf [flags]",
-		Short: "Hand the record on to other programs",
-		Long: `Write records for other programs. As jsonl each line is a record as it is
-stored, byte for byte: without a filter the lines can be verified wherever they
-are. As ocsf each is an event of the Open Cybersecurity Schema Framework, ` + ocsfVersion + `,
-class API Activity, with the record itself under raw_data. The values of calls
-stay behind unless --values asks for them; they are as redacted as they are
-stored.`,
+		Short: "Export records for other programs",
+		Long: `Export records for other programs. As jsonl each line is a record as it is
+stored, byte for byte; without a filter the lines can be verified anywhere. As
+ocsf each is an event of the Open Cybersecurity Schema Framework, ` + ocsfVersion + `, class
+API Activity, with the record itself under raw_data. The values of calls are
+left out unless --values is given; they are redacted as they are stored.`,
 		Example: `  $ tgctl audit export --format jsonl -o audit.jsonl
   $ tgctl audit export --format ocsf --since 1d | gzip > events.json.gz`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -36,10 +35,10 @@ stored.`,
 				return err
 			}
 			if format != "jsonl" && format != "ocsf" {
-				return misuse("--format must be jsonl or ocsf, and is %q", format)
+				return misuse("--format must be jsonl or ocsf, not %q", format)
 			}
 			if values && format == "ocsf" {
-				return misuse("--values goes with --format jsonl only: events have no place for them")
+				return misuse("--values needs --format jsonl: OCSF events have no field for values")
 			}
 			return a.toFile(output, func(w io.Writer) error {
 				return a.export(cmd.Context(), q, w, format == "ocsf", values)
@@ -49,8 +48,8 @@ stored.`,
 	f.selectFlags(cmd)
 	f.timeFlags(cmd, "")
 	cmd.Flags().StringVar(&format, "format", "", "`FORMAT`: jsonl or ocsf")
-	cmd.Flags().BoolVar(&values, "values", false, "the values of calls, too, in lines of their own behind their records")
-	cmd.Flags().StringVarP(&output, "output", "o", "", "write to `FILE`, which must not exist, and only when all is written")
+	cmd.Flags().BoolVar(&values, "values", false, "also write the values of each call, on the line after its record")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "write to `FILE`, which must not exist; removed on failure")
 	return cmd
 }
 
@@ -75,7 +74,7 @@ func (a *app) export(ctx context.Context, q *pb.AuditQuery, w io.Writer, asOCSF,
 		if asOCSF {
 			rec, err := record.Parse(line)
 			if err != nil {
-				return fmt.Errorf("record %d cannot be read: %w; `tgctl audit verify` says more", r.GetSeq(), err)
+				return fmt.Errorf("parse record %d: %w; run `tgctl audit verify`", r.GetSeq(), err)
 			}
 			if line, err = ocsf(&rec, line, log, release); err != nil {
 				return err
@@ -102,7 +101,7 @@ func logID(ctx context.Context, c *client.Client) (string, error) {
 		rec, err := record.Parse(r.GetLine())
 		return rec.Log, err
 	}
-	return "", errors.New("the log does not say which log it is; `tgctl audit verify` says more")
+	return "", errors.New("the audit log has no record with its id; run `tgctl audit verify`")
 }
 
 // toFile calls write with a new file that only its owner can read, or with standard

@@ -16,11 +16,10 @@ func (a *app) auditReportCmd() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "report [flags]",
-		Short: "Make a page of what happened, for people",
-		Long: `Make one HTML page of what happened: calls and verdicts over time, by server
-and by tool, what refused, how long answers took and who gave them, and what
-changed. The page needs nothing else and loads nothing; it holds no arguments of
-calls.`,
+		Short: "Write a report as an HTML page",
+		Long: `Write a report as one HTML page: calls and verdicts over time, by server and by
+tool, what denied calls, how long answers took and who gave them, and what
+changed. The page loads nothing from elsewhere and contains no arguments.`,
 		Example: `  $ tgctl audit report --since 7d -o week.html
   $ tgctl audit report --server github > github.html`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -29,20 +28,20 @@ calls.`,
 				return err
 			}
 			if output == "" && a.outTerminal {
-				return misuse("a page is not for a terminal: name a file with -o, or send it elsewhere")
+				return misuse("the report is HTML and stdout is a terminal: use -o FILE or redirect stdout")
 			}
 			if err := a.toFile(output, func(w io.Writer) error { return a.report(cmd.Context(), q, w) }); err != nil {
 				return err
 			}
 			if output != "" {
-				a.printMessage("The report is in %s.", output)
+				a.printMessage("Wrote the report to %s.", output)
 			}
 			return nil
 		},
 	}
 	f.selectFlags(cmd)
 	f.timeFlags(cmd, "7d")
-	cmd.Flags().StringVarP(&output, "output", "o", "", "write to `FILE`, which must not exist, and only when all is written")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "write to `FILE`, which must not exist; removed on failure")
 	return cmd
 }
 
@@ -65,7 +64,7 @@ func (a *app) report(ctx context.Context, q *pb.AuditQuery, w io.Writer) error {
 		}
 		rec, err := record.Parse(r.GetLine())
 		if err != nil {
-			return fmt.Errorf("record %d cannot be read: %w; `tgctl audit verify` says more", r.GetSeq(), err)
+			return fmt.Errorf("parse record %d: %w; run `tgctl audit verify`", r.GetSeq(), err)
 		}
 		counts.add(&rec)
 		last = append(last[:0], r.GetLine()...)

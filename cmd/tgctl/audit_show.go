@@ -21,9 +21,8 @@ func (a *app) auditShowCmd() *cobra.Command {
 	return a.withJSON(&cobra.Command{
 		Use:   "show SEQ [flags]",
 		Short: "Show one record in full",
-		Long: `Show one record in full, with the values that stand beside it. With --json the
-record is printed as it is stored, and its values, if it has any, in a second
-line.`,
+		Long: `Show one record in full, with its values. With --json the record is printed as
+it is stored, and its values, if it has any, on a second line.`,
 		Example: `  $ tgctl audit show 1204
   $ tgctl audit show 1204 --json | head -n 1 | tr -d '\n' | sha256sum`,
 		Args:              exactly("SEQ"),
@@ -31,7 +30,7 @@ line.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			seq, err := strconv.ParseUint(args[0], 10, 64)
 			if err != nil || seq == 0 {
-				return misuse("%q is no number of a record", args[0])
+				return misuse("invalid record number %q", args[0])
 			}
 			c, err := a.dial(cmd.Context())
 			if err != nil {
@@ -61,7 +60,7 @@ func (a *app) showRecord(r *pb.AuditRecord) error {
 	}
 	rec, err := record.Parse(r.GetLine())
 	if err != nil {
-		return fmt.Errorf("record %d cannot be read: %w", r.GetSeq(), err)
+		return fmt.Errorf("parse record %d: %w; run `tgctl audit verify`", r.GetSeq(), err)
 	}
 	sum := sha256.Sum256(r.GetLine())
 	if err := a.printSheet(a.recordSheet(&rec, hex.EncodeToString(sum[:]))); err != nil {
@@ -102,7 +101,7 @@ func (a *app) recordSheet(rec *record.Record, sum string) *sheet {
 	s.add("approver", claimed(rec.Approver, rec.Surface))
 	s.add("level", display.Name(rec.Level))
 	peerLines(s, rec.Peer)
-	s.add("approved", choose(rec.Auto, "by itself, because of the profile", ""))
+	s.add("approved", choose(rec.Auto, "automatically, because of the profile", ""))
 	s.add("forwarded", choose(rec.Forwarded, "yes", ""))
 	if rec.LatencyUS > 0 {
 		s.add("latency", display.Safe((time.Duration(rec.LatencyUS) * time.Microsecond).String()))
@@ -110,8 +109,8 @@ func (a *app) recordSheet(rec *record.Record, sum string) *sheet {
 	s.add("attachment", display.Name(rec.Attachment)+choose(rec.Call > 0, " call "+display.Count(rec.Call), ""))
 	s.add("rule set", display.Name(rec.Set))
 	s.add("written", display.Name(rec.Digest))
-	s.add("before it", display.Name(rec.Prev))
-	s.add("its hash", display.Safe(sum))
+	s.add("prev hash", display.Name(rec.Prev))
+	s.add("hash", display.Safe(sum))
 	return s
 }
 
@@ -129,8 +128,8 @@ func peerLines(s *sheet, p *record.Peer) {
 	if p == nil {
 		return
 	}
-	how := choose(p.Handle, "by a handle of the kernel's", "by its number and start")
-	s.add("seen as", display.Safe(fmt.Sprintf("uid %d, pid %d, started at tick %d, known ", p.UID, p.PID, p.Start))+how)
+	how := choose(p.Handle, "by a kernel handle", "by pid and start time")
+	s.add("seen as", display.Safe(fmt.Sprintf("uid %d, pid %d, started at tick %d, identified ", p.UID, p.PID, p.Start))+how)
 	s.add("program", display.Text(p.Exe))
 	s.add("terminal", display.Text(cmp.Or(p.TTY, "none")))
 	s.add("foreground", choose(p.TTY != "", display.Text(p.Foreground), ""))

@@ -21,12 +21,11 @@ func (a *app) auditVerifyCmd() *cobra.Command {
 	var headFile string
 	cmd := &cobra.Command{
 		Use:   "verify [FILE|DIR...] [flags]",
-		Short: "Check that the record is as it was written",
-		Long: `Check that every record is as it was written: that each line carries the hash of
-the one before, that none is missing or moved, and that the log reaches as far
-as the head kept beside it. Needs no daemon. Without arguments, the log of this
-user is checked. Exits 4 when something is wrong, and names the first such
-record.`,
+		Short: "Check that the audit log was not altered",
+		Long: `Check that no record was altered: that each line carries the hash of the
+previous one, that none is missing or moved, and that the log reaches as far as
+the head stored beside it. Needs no daemon. Without arguments, your own log is
+checked. Exits 4 if the check fails, and names the first bad record.`,
 		Example: `  $ tgctl audit verify
   $ tgctl audit verify /backup/audit --head /mnt/other/audit.head`,
 		Args: cobra.ArbitraryArgs,
@@ -50,7 +49,7 @@ record.`,
 		},
 	}
 	jsonFlag(cmd, &a.asJSON, verifyJSON{})
-	cmd.Flags().StringVar(&headFile, "head", "", "the log must contain the heads in `FILE`, kept where nobody could change it (audit.heads)")
+	cmd.Flags().StringVar(&headFile, "head", "", "the log must contain the heads in `FILE`, stored where nobody could change it (audit.heads)")
 	return cmd
 }
 
@@ -76,7 +75,7 @@ func (a *app) printReport(r *record.Report) error {
 		}
 	}
 	if r.Bad != nil {
-		return &exitError{code: exitCheck, err: fmt.Errorf("not as it was written: %w", r.Bad)}
+		return &exitError{code: exitCheck, err: fmt.Errorf("verification failed: %w", r.Bad)}
 	}
 	if a.asJSON {
 		return nil
@@ -100,10 +99,10 @@ func (a *app) printReport(r *record.Report) error {
 // reportNotes lists what a person who relies on a valid log should know about it.
 func reportNotes(r *record.Report) []display.Safe {
 	return present(
-		choose(r.Retired > 0, "the log says that it dropped "+plural(r.Retired, "record", "records")+" before these; see --kind dropped", ""),
-		choose(r.Gaps > 0, "the log itself says that it could not be written in "+plural(r.Gaps, "place", "places")+"; see --kind gap", ""),
+		choose(r.Retired > 0, "the log dropped "+plural(r.Retired, "record", "records")+" before these; see --kind dropped", ""),
+		choose(r.Gaps > 0, "the log could not be written in "+plural(r.Gaps, "place", "places")+"; see --kind gap", ""),
 		choose(r.Dropped > 0, "the values of "+plural(r.Dropped, "record", "records")+" have been dropped, which is allowed", ""),
-		choose(r.Torn > 0, plural(uint64(r.Torn), "byte", "bytes")+" behind the last record: a line being written, or cut off", ""),
-		choose(r.Headed, "", "there was no head to compare with: records cut off at the end would not show"),
+		choose(r.Torn > 0, plural(uint64(r.Torn), "byte", "bytes")+" after the last record: a line that is being written or was cut off", ""),
+		choose(r.Headed, "", "no head to compare with: records missing at the end are not detected"),
 	)
 }

@@ -12,9 +12,9 @@ import (
 func (a *app) completionCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish",
-		Short: "Print what makes a shell complete tgctl's commands",
+		Short: "Print a completion script for bash, zsh or fish",
 		Long: `Print a script for your shell. With it, the shell completes commands, flags, and
-the ids of open questions.`,
+the ids of waiting questions.`,
 		Example: `  $ tgctl completion bash > ~/.local/share/bash-completion/completions/tgctl
   $ tgctl completion zsh > "${fpath[1]}/_tgctl"
   $ tgctl completion fish > ~/.config/fish/completions/tgctl.fish`,
@@ -24,7 +24,7 @@ the ids of open questions.`,
 				return err
 			}
 			if completions[args[0]] == nil {
-				return fmt.Errorf("there is no completion for %q, only for bash, zsh and fish", args[0])
+				return fmt.Errorf("unsupported shell %q: use bash, zsh or fish", args[0])
 			}
 			return nil
 		},

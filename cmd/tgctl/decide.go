@@ -32,25 +32,24 @@ func (a *app) approveCmd() *cobra.Command {
 	d := decision{answer: pb.Answer_ANSWER_APPROVE}
 	cmd := &cobra.Command{
 		Use:   "approve ID... [flags]",
-		Short: "Say yes: the call goes through, once",
-		Long: `Say yes to one or more questions. Each yes is good for exactly the call that was
-asked about, to the byte, and lets it through once. What was approved is
+		Short: "Approve questions: each call is forwarded once",
+		Long: `Approve one or more questions. Each approval applies to exactly the call that
+was asked about, byte for byte, and forwards it once. What was approved is
 printed.
 
-A question of level presence takes your passphrase or a code beside the yes. It
-is asked for at the terminal, after the question was shown in short, and comes
-from nowhere else: no flag, no pipe. See "tgctl presence".
+A question of level presence also needs your passphrase or a code. It is asked
+for at the terminal, after a summary of the question, and read from nowhere
+else: no flag, no pipe. See "tgctl presence".
 
-With --for, --times, --match or --in the yes remembers: it is a grant as well,
-which lets further calls through without asking. As long as nothing else is
-said it covers calls with the same arguments in the same session for an hour.
-It never covers what is about ThoughtGate's own files, nor a call of which more
-is true than of this one (facts), and is void when the tool's definition
-changes. See "tgctl grants".
+With --for, --times, --match or --in the approval is also a grant, which
+approves further calls without asking. By default it covers calls with the same
+arguments in the same session for an hour. It never covers calls that touch
+ThoughtGate's own files, nor a call with facts that this one does not have, and
+it ends when the tool's definition changes. See "tgctl grants".
 
-With --edit you change the arguments first, in $VISUAL or $EDITOR. What you
-wrote is judged by the rules like a call of the agent's, both versions are on
-record, and the agent is told that the arguments were changed.`,
+With --edit you change the arguments first, in $VISUAL or $EDITOR. The rules
+judge your version like a call of the agent, both versions are recorded, and
+the agent is told that the arguments were changed.`,
 		Example: `  $ tgctl approvals approve A-17
   $ tgctl approvals approve A-17 A-18 --note "discussed with Ana"
   $ tgctl approvals approve A-17 --for 8h --match arg=branch --in project`,
@@ -62,9 +61,9 @@ record, and the agent is told that the arguments were changed.`,
 	}
 	jsonFlag(cmd, &a.asJSON, &pb.Decided{})
 	cmd.Flags().StringVar(&d.note, "note", "", "a `TEXT` for the record")
-	cmd.Flags().BoolVar(&d.edit, "edit", false, "change the arguments in an editor, and approve that")
+	cmd.Flags().BoolVar(&d.edit, "edit", false, "change the arguments in an editor, and approve the result")
 	d.grant.add(cmd)
-	cmd.Flags().StringVar(&d.subject, "subject", "", "answer only if the question's subject begins with `HEX`, as show printed it")
+	cmd.Flags().StringVar(&d.subject, "subject", "", "answer only if the question's subject, as printed by show, begins with `HEX`")
 	return cmd
 }
 
@@ -72,10 +71,10 @@ func (a *app) denyCmd() *cobra.Command {
 	d := decision{answer: pb.Answer_ANSWER_DENY}
 	cmd := &cobra.Command{
 		Use:   "deny ID... [flags]",
-		Short: "Say no: the call is refused",
-		Long: `Say no to one or more questions. The agent is told that the call was refused and
-not executed, and the reason, if you give one. A no beats a yes that no call has
-made use of yet.`,
+		Short: "Deny questions: the calls are not executed",
+		Long: `Deny one or more questions. The agent is told that the call was denied and not
+executed, and the reason, if you give one. A denial overrides an approval that
+no call has used yet.`,
 		Example: `  $ tgctl approvals deny A-17 --reason "use the staging database"
   $ tgctl approvals deny --all-from github`,
 		ValidArgsFunction: a.completeApprovals,
@@ -85,14 +84,14 @@ made use of yet.`,
 	}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if (len(args) == 0) == (d.from == "") {
-			return errors.New("name the questions, or a server with --all-from, and not both")
+			return errors.New("give either ids of questions or --all-from SERVER")
 		}
 		return nil
 	}
 	jsonFlag(cmd, &a.asJSON, &pb.Decided{})
 	cmd.Flags().StringVar(&d.note, "reason", "", "a `TEXT` for the agent and the record")
-	cmd.Flags().StringVar(&d.subject, "subject", "", "answer only if the question's subject begins with `HEX`, as show printed it")
-	cmd.Flags().StringVar(&d.from, "all-from", "", "every open question of `SERVER`")
+	cmd.Flags().StringVar(&d.subject, "subject", "", "answer only if the question's subject, as printed by show, begins with `HEX`")
+	cmd.Flags().StringVar(&d.from, "all-from", "", "deny every waiting question of `SERVER`")
 	return cmd
 }
 
@@ -101,7 +100,7 @@ made use of yet.`,
 func (a *app) decide(ctx context.Context, c *client.Client, d *decision, ids []string) error {
 	ids = distinct(ids)
 	if d.subject != "" && len(ids) != 1 {
-		return misuse("--subject is for one question")
+		return misuse("--subject needs exactly one question")
 	}
 	if d.from != "" {
 		return a.denyFrom(ctx, c, d)
@@ -113,7 +112,7 @@ func (a *app) decide(ctx context.Context, c *client.Client, d *decision, ids []s
 	d.terms, d.prover = terms, &prover{a: a, c: c}
 	defer d.prover.close()
 	if d.edit && (len(ids) > 1 || terms != nil) {
-		return misuse("--edit is for one question, and without a grant")
+		return misuse("--edit needs exactly one question, and no grant")
 	}
 	var failed error
 	for _, id := range ids {
@@ -145,7 +144,7 @@ func (a *app) decideOne(ctx context.Context, c *client.Client, d *decision, id s
 		return fmt.Errorf("%w: %s", client.ErrDecided, a.stateLine(q))
 	}
 	if want, err := hex.DecodeString(strings.ToLower(d.subject)); err != nil || len(want) < 4 && d.subject != "" {
-		return misuse("--subject %q: give at least 8 hexadecimal digits, an even number of them", d.subject)
+		return misuse("invalid --subject %q: use an even number of hexadecimal digits, at least 8", d.subject)
 	} else if !bytes.HasPrefix(q.GetSubject(), want) {
 		return fmt.Errorf("%w: its subject is %x", client.ErrChanged, q.GetSubject())
 	}
@@ -183,22 +182,22 @@ func (a *app) printDecided(d *decision, q *pb.Approval, edit []byte, done *pb.De
 		return a.printJSON(done)
 	}
 	ended := done.GetApproval()
-	word, then := display.Safe("approved"), display.Safe("Good for exactly this call, once. It allows nothing else, so nothing is left\nto undo.")
+	word, then := display.Safe("approved"), display.Safe("Applies to exactly this call, once. There is nothing to revoke.")
 	if d.answer == pb.Answer_ANSWER_DENY {
 		word, then = "denied", "The agent is told that the call was not executed."
 	}
 	if ended.GetEdited() {
-		then = "Good for the call with the arguments that you wrote, once, if the rules let it\nthrough. The agent is told that they were changed."
+		then = "Applies to the call with your arguments, once, if the rules forward it.\nThe agent is told that they were changed."
 	}
 	if g := done.GetGrant(); g != nil {
 		then = grantGiven(g)
 	}
 	if ended.GetGood() != nil && q.GetParked() && q.GetWaiting() == 0 {
-		then += "\nThe agent was told to repeat the call; the answer waits for that for " + display.Span(ended.GetGood().AsTime().Sub(a.now())) + "."
+		then += "\nThe call is parked: the agent was told to repeat it. The answer is kept for " + display.Span(ended.GetGood().AsTime().Sub(a.now())) + "."
 	}
 	line, room := word+" "+questionLine(q), cmp.Or(behind(2, a.width()), shortRoom)
 	if edit != nil {
-		line += "\n  " + display.JSONLine(edit, room, "") + "\nin place of:"
+		line += "\n  " + display.JSONLine(edit, room, "") + "\ninstead of:"
 	}
 	if short := shortParams(q.GetMethod(), q.GetArguments(), room, ""); short != "" {
 		line += "\n  " + short
@@ -218,7 +217,7 @@ func (a *app) denyFrom(ctx context.Context, c *client.Client, d *decision) error
 	case err != nil:
 		return err
 	case len(denied)+len(failed) == 0:
-		a.printMessage("No question of %s is open.", display.Name(d.from))
+		a.printMessage("No question of %s is waiting.", display.Name(d.from))
 		return nil
 	}
 	for _, q := range denied {
@@ -238,8 +237,8 @@ func (a *app) denyFrom(ctx context.Context, c *client.Client, d *decision) error
 // approvalFailure adds to an error which question it is about, and what to do.
 func approvalFailure(id string, err error) error {
 	return withHint(about(approvalID(id), err), append([]hint{
-		{client.ErrForbidden, "An agent, and what it starts, cannot answer. Answer from another terminal."},
-		{client.ErrNotFound, "See what is open: tgctl approvals"},
+		{client.ErrForbidden, "Agents and the processes they start cannot answer. Answer from another terminal."},
+		{client.ErrNotFound, "List the waiting questions: tgctl approvals"},
 		{client.ErrChanged, "Look at it again: tgctl approvals show " + approvalID(id)},
 	}, proofHints...)...)
 }

@@ -24,26 +24,26 @@ const maxEditBytes = 10 << 20
 func (a *app) editArguments(ctx context.Context, q *pb.Approval, screen io.Writer) ([]byte, error) {
 	before := argumentsIn(q.GetArguments())
 	if before == nil {
-		return nil, errors.New("the call has no arguments that could be changed")
+		return nil, errors.New("the call has no arguments to edit")
 	}
 	editor := a.getenv("VISUAL")
 	if editor == "" {
 		editor = a.getenv("EDITOR")
 	}
 	if editor == "" {
-		return nil, errors.New("no editor is known; set VISUAL or EDITOR")
+		return nil, errors.New("no editor is configured; set VISUAL or EDITOR")
 	}
 	// The arguments may be secret: the file is in a directory that only its owner can
 	// read, and in memory if there is a runtime directory.
 	dir, err := os.MkdirTemp(a.getenv("XDG_RUNTIME_DIR"), "tgctl-edit-")
 	if err != nil {
-		return nil, fmt.Errorf("make a folder for the editor: %w", err)
+		return nil, fmt.Errorf("create a folder for the editor: %w", err)
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "arguments.json")
 	var text bytes.Buffer
 	if err := json.Indent(&text, before, "", "  "); err != nil {
-		return nil, fmt.Errorf("read the arguments: %w", err)
+		return nil, fmt.Errorf("format the arguments: %w", err)
 	}
 	text.WriteByte('\n')
 	if err := os.WriteFile(path, text.Bytes(), 0o600); err != nil {
@@ -65,19 +65,19 @@ func (a *app) editArguments(ctx context.Context, q *pb.Approval, screen io.Write
 func changed(path string, before []byte) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("read what the editor has left: %w", err)
+		return nil, fmt.Errorf("read the edited arguments: %w", err)
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxEditBytes+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("read what the editor has left: %w", err)
+		return nil, fmt.Errorf("read the edited arguments: %w", err)
 	case len(text) > maxEditBytes:
-		return nil, errors.New("the arguments are longer than a message may be; nothing was answered")
+		return nil, errors.New("the edited arguments are longer than a message may be; nothing was answered")
 	}
 	var after, was bytes.Buffer
 	if err := json.Compact(&after, text); err != nil {
-		return nil, fmt.Errorf("what the editor has left is not JSON (%w); nothing was answered", err)
+		return nil, fmt.Errorf("the edited arguments are not valid JSON (%w); nothing was answered", err)
 	}
 	if err := json.Compact(&was, before); err != nil {
 		return nil, err

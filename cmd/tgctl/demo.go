@@ -24,12 +24,12 @@ import (
 func (a *app) demoCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Show in a minute what this is, and touch nothing of yours",
-		Long: `Wrap an agent that works by a script, in a temporary home: one of its calls is
-forwarded, one is denied, and one waits for you to answer. Then the record is
-verified. Everything is real but the agent and its server; nothing of yours is
-read or changed, nothing goes over a network, and nothing is left behind. When
-stdin is not a terminal the demo answers for you, and says so.`,
+		Short: "Show ThoughtGate at work in a temporary home",
+		Long: `Wrap a scripted agent in a temporary home: one of its calls is forwarded, one is
+denied, and one is held until you answer. Then the audit log is verified.
+Everything is real except the agent and its server. The demo reads and changes
+none of your files, uses no network, and removes its home at the end. If stdin
+is not a terminal, the demo answers for you and says so.`,
 		Example: `  $ tgctl demo`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
@@ -90,7 +90,7 @@ func (a *app) demo(ctx context.Context) (err error) {
 			err = closeErr
 		}
 		if ctx.Err() != nil {
-			err = &exitError{code: 130, err: errors.New("the demo was interrupted; nothing of it is left")}
+			err = &exitError{code: 130, err: errors.New("the demo was interrupted; its home was removed")}
 		}
 	}()
 	if err := home.startDaemon(ctx); err != nil {
@@ -111,9 +111,9 @@ func (t *tour) print(format string, args ...any) {
 }
 
 func (t *tour) introduce() {
-	t.print(`A tour in a temporary home: the programs are real, nothing of yours is touched.
+	t.print(`A tour in a temporary home: the programs are real, your files are not touched.
 
-An agent calls the tools of its MCP server "notes". Between them, these rules:
+An agent calls the tools of its MCP server "notes", under these rules:
 
     delete_*        deny      nothing is deleted in this demo
     send_*          approve   mail leaves this machine: a person is asked
@@ -182,7 +182,7 @@ func (t *tour) follow(ctx context.Context, lines <-chan demoLine, answer func(*p
 		case line, ok := <-lines:
 			if !ok {
 				if t.step < len(demoTitles) || len(t.notes) < len(demoTitles) {
-					return errors.New("the agent ended before its script did")
+					return errors.New("the agent ended before its script was complete")
 				}
 				return nil
 			}
@@ -197,10 +197,10 @@ func (t *tour) follow(ctx context.Context, lines <-chan demoLine, answer func(*p
 func (t *tour) printLine(line demoLine) error {
 	switch {
 	case line.Error != "":
-		return fmt.Errorf("the agent goes no further: %s", line.Error)
+		return fmt.Errorf("the agent failed: %s", line.Error)
 	case line.Result == nil:
 		if t.step == len(demoTitles) {
-			return errors.New("the agent did more than its script")
+			return errors.New("the agent made a call that is not in its script")
 		}
 		t.step++
 		t.print("%d. %s\n", t.step, demoTitles[t.step-1])
@@ -241,7 +241,7 @@ func (t *tour) outcome(line demoLine) (string, error) {
 		}
 	}
 	if executed != want || line.Result.IsError == want {
-		return "", fmt.Errorf("%s: executed %v, refused %v; the demo expected it the other way", line.Call.Tool, executed, line.Result.IsError)
+		return "", fmt.Errorf("%s: executed %v, denied %v; the demo expected the opposite", line.Call.Tool, executed, line.Result.IsError)
 	}
 	return outcome, nil
 }
@@ -249,7 +249,7 @@ func (t *tour) outcome(line demoLine) (string, error) {
 // verify prints the records and verifies the audit log with the commands that a person
 // would use.
 func (t *tour) verify(ctx context.Context) error {
-	t.print("What is on record:\n")
+	t.print("The audit log:\n")
 	var list, verified strings.Builder
 	t.app.out = &list
 	if code := t.app.run(ctx, []string{"audit", "list", "--kind", "call"}); code != exitOK {
@@ -272,8 +272,8 @@ func (t *tour) conclude() error {
 	if err != nil {
 		return err
 	}
-	t.print("The server's own log: it executed %s, and nothing else.", strings.Join(did, " and "))
-	t.print("\nNow with an agent of yours: tgctl wrap -- claude")
+	t.print("According to the server's own log it executed only %s.", strings.Join(did, " and "))
+	t.print("\nNext, wrap your own agent: tgctl wrap -- claude")
 	return nil
 }
 

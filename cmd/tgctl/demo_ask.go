@@ -11,15 +11,15 @@ import (
 
 // ask asks the person to answer the question. Without a terminal it approves it itself.
 func (t *tour) ask(ctx context.Context, q *pb.Approval) (answer pb.Answer, word string, err error) {
-	t.print("\n   held: it waits as question %s, because %s", display.Name(q.GetId()), display.Text(q.GetReason()))
-	t.print("   In real work you answer from another terminal:")
+	t.print("\n   held as question %s: %s", display.Name(q.GetId()), display.Text(q.GetReason()))
+	t.print("   Outside the demo you answer from another terminal:")
 	t.print("       tgctl approvals show %[1]s\n       tgctl approvals approve %[1]s\n", display.Name(q.GetId()))
 	if !t.out.inTerminal {
-		t.print("   Stdin is not a terminal, so the demo says yes for you.\n")
+		t.print("   Stdin is not a terminal, so the demo approves it for you.\n")
 		return pb.Answer_ANSWER_APPROVE, "approved", nil
 	}
 	for {
-		fmt.Fprintf(t.out.out, "   Let it through? [y/n] ")
+		fmt.Fprintf(t.out.out, "   Approve it? [y/n] ")
 		reply, err := t.out.readTyped(ctx)
 		if err != nil {
 			return 0, "", err

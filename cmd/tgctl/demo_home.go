@@ -133,7 +133,7 @@ func (h *demoHome) startDaemon(ctx context.Context) error {
 	_, err = h.app.awaitDaemon(ctx, 0, func() error {
 		select {
 		case <-h.daemon.Done():
-			return fmt.Errorf("%s ended at once: %s", daemonName, h.daemon.Wait())
+			return fmt.Errorf("%s ended while starting: %s", daemonName, h.daemon.Wait())
 		default:
 			return nil
 		}
@@ -179,7 +179,7 @@ func (h *demoHome) startWrap(ctx context.Context) (lines <-chan demoLine, ended 
 		case state == (child.State{}):
 			return nil
 		case talk.Len() > 0 && !now:
-			return fmt.Errorf("%s; it said:\n%s", state, strings.TrimSpace(talk.String()))
+			return fmt.Errorf("%s; its stderr:\n%s", state, strings.TrimSpace(talk.String()))
 		}
 		return errors.New(state.String())
 	}, nil
@@ -191,7 +191,7 @@ func (h *demoHome) close() error {
 		h.daemon.Stop(context.Background(), child.Grace{Term: demoGrace})
 	}
 	if err := os.RemoveAll(h.root); err != nil {
-		return fmt.Errorf("remove the demo's folder: %w", err)
+		return fmt.Errorf("remove the home of the demo: %w", err)
 	}
 	return nil
 }
@@ -200,6 +200,6 @@ func (h *demoHome) close() error {
 // who wants to know why the demo failed.
 func (h *demoHome) tellLog() {
 	if said, _ := host.Tail(h.daemonLog(), 0, maxComplaintBytes); len(said) > 0 { // without a log there is nothing to print
-		h.app.printMessage("What thoughtgated said:\n%s", display.Lines(strings.TrimSpace(string(said))))
+		h.app.printMessage("Log of thoughtgated:\n%s", display.Lines(strings.TrimSpace(string(said))))
 	}
 }

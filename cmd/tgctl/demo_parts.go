@@ -54,7 +54,7 @@ func (a *app) demoServerCmd() *cobra.Command {
 			return demo.Serve(cmd.Context(), a.in, a.out, name, log)
 		},
 	}
-	cmd.Flags().StringVar(&name, "name", demoServer, "what it calls itself")
+	cmd.Flags().StringVar(&name, "name", demoServer, "the name of the server")
 	cmd.Flags().StringVar(&log, "log", "", "`FILE` for what it executes")
 	return cmd
 }

@@ -78,7 +78,7 @@ func withHint(err error, hints ...hint) error {
 // ambiguous returns an error for a typed name that matches several things, with the names
 // that tell them apart.
 func ambiguous(typed, ofWhat string, names []string) error {
-	return &hintError{fmt.Errorf("%s could be any of %d%s", typed, len(names), ofWhat), "Say which one is meant:\n  " + strings.Join(names, "\n  ")}
+	return &hintError{fmt.Errorf("%s is ambiguous: it matches %d%s", typed, len(names), ofWhat), "Name one of:\n  " + strings.Join(names, "\n  ")}
 }
 
 // exitCode returns the exit code for err. No other place maps errors to exit codes.

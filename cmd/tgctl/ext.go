@@ -14,13 +14,12 @@ import (
 )
 
 func (a *app) extCmd() *cobra.Command {
-	cmd := listGroup("ext", "Install extensions: programs of yours that join the gate", a.extListCmd(), a.extShowCmd(), a.extInstallCmd(),
+	cmd := listGroup("ext", "Install and manage extensions", a.extListCmd(), a.extShowCmd(), a.extInstallCmd(),
 		a.extRemoveCmd(), a.extRunCmd(), a.extLogsCmd(), a.extConfigCmd())
 	cmd.Long = `An extension is a program of yours that joins the gate: it may see calls before
 they are judged and results before the agent does, offer tools, complete
-prompts, and have commands of its own. What it may do stands in its manifest,
-which you agree to when you install it. Without a command, ext lists what is
-installed.`
+prompts, and have its own commands. Its manifest says what it may do; you agree
+to that when you install it. Without a command, ext lists what is installed.`
 	cmd.Example = `  $ tgctl ext
   $ tgctl ext install scrubber
   $ tgctl ext show scrubber`
@@ -35,8 +34,8 @@ func extensionJSON(e *pb.Extension) pbjson.Object {
 func (a *app) extListCmd() *cobra.Command {
 	return a.withJSON(&cobra.Command{
 		Use:   "list [flags]",
-		Short: "List the extensions that are installed, and how they are",
-		Long:  `List the extensions that are installed, how they are, and what they see.`,
+		Short: "List the installed extensions and their state",
+		Long:  `List the installed extensions, their state, and what they see and offer.`,
 		Example: `  $ tgctl ext list
   $ tgctl ext list --json | jq '.process | select(.state == "failed").error'`,
 		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
@@ -79,7 +78,7 @@ func mendExtension(e *pb.Extension) display.Safe {
 	name := shellWord(display.Name(e.GetManifest().GetName()))
 	switch {
 	case e.GetChanged():
-		return "look at what is there, then agree to it or remove it: tgctl ext install " + shellWord(display.Text(e.GetDir()))
+		return "review its files, then install them again or remove it: tgctl ext install " + shellWord(display.Text(e.GetDir()))
 	case e.GetMissing() != "":
 		return "install " + display.Name(e.GetMissing()) + ", then: tgctl restart " + name
 	case e.GetProcess().GetState() == "failed":
@@ -89,8 +88,8 @@ func mendExtension(e *pb.Extension) display.Safe {
 }
 
 var extHints = slices.Concat([]hint{
-	{client.ErrNotFound, "See what is installed: tgctl ext"},
-	{client.ErrChanged, "Look at it again: tgctl ext install DIR"},
+	{client.ErrNotFound, "List the installed extensions: tgctl ext"},
+	{client.ErrChanged, "Review it again: tgctl ext install DIR"},
 }, loosenHints)
 
 // completeExtensions completes the names of installed extensions.
@@ -103,8 +102,8 @@ func (a *app) completeExtensions() cobra.CompletionFunc {
 func (a *app) extLogsCmd() *cobra.Command {
 	cmd := a.logsOf(&programSelector{kind: kindExtension})
 	cmd.Short = "Show what an extension wrote to stderr"
-	cmd.Long = `Show what an extension wrote to its standard error. The last 1,000 lines or
-64 KiB are held, over its restarts, until the daemon ends. It is the same as
+	cmd.Long = `Show what an extension wrote to stderr. The daemon keeps the last 1,000 lines or
+64 KiB until it ends, across restarts of the extension. This is the same as
 tgctl logs --kind extension.`
 	cmd.Example = "  $ tgctl ext logs scrubber -f"
 	cmd.ValidArgsFunction = a.completeExtensions()

@@ -16,12 +16,12 @@ import (
 func (a *app) extConfigCmd() *cobra.Command {
 	return a.withJSON(&cobra.Command{
 		Use:   "config NAME [get KEY | set KEY VALUE] [flags]",
-		Short: "See or set the configuration of an extension",
-		Long: `List the configuration of an extension, print one value, or set one. It is the
-extension's own and means what its description says; values are text. An
-extension that wants to know is told of a change at once.
+		Short: "Show or set the configuration of an extension",
+		Long: `List the configuration of an extension, print one value, or set one. Its
+description says what the values mean; they are text. An extension that
+subscribes to changes is notified at once.
 
-To set is not for an agent, nor for what an agent starts.`,
+Agents and the processes they start cannot set values.`,
 		Example: `  $ tgctl ext config quota
   $ tgctl ext config quota get limit
   $ tgctl ext config quota set limit 50`,
@@ -51,7 +51,7 @@ func configArgs(_ *cobra.Command, args []string) error {
 	case args[1] == "set":
 		return exactly("NAME", "set", "KEY", "VALUE")(nil, args)
 	}
-	return fmt.Errorf("%q is neither get nor set", args[1])
+	return fmt.Errorf("unknown action %q: use get or set", args[1])
 }
 
 func (a *app) listConfig(ctx context.Context, c *client.Client, name string) error {
@@ -65,7 +65,7 @@ func (a *app) listConfig(ctx context.Context, c *client.Client, name string) err
 func valuesTable(values []*pb.ExtensionValue) *display.Table {
 	t := &display.Table{Columns: []display.Column{{Head: "KEY", Shrink: 12}, {Head: "VALUE", Shrink: 20}, {Head: "FROM"}}}
 	for _, v := range values {
-		t.Add(display.Name(v.GetKey()), shownValue(v.GetValue()), choose(v.GetSet(), "set here", "its manifest"))
+		t.Add(display.Name(v.GetKey()), shownValue(v.GetValue()), choose(v.GetSet(), "set", "manifest"))
 	}
 	return t
 }
@@ -91,7 +91,7 @@ func (a *app) getConfig(ctx context.Context, c *client.Client, name, key string)
 		}
 	}
 	return &hintError{fmt.Errorf("%s has no value for %q: %w", name, key, client.ErrNotFound),
-		"See what there is: tgctl ext config " + word(name)}
+		"List its values: tgctl ext config " + word(name)}
 }
 
 func (a *app) setConfig(ctx context.Context, c *client.Client, name, key, value string) error {
@@ -111,7 +111,7 @@ func (a *app) setConfig(ctx context.Context, c *client.Client, name, key, value 
 		}
 		return a.afterSet(ctx, c, name, key)
 	}
-	return fmt.Errorf("set %s of %s: the daemon does not have it now", key, name)
+	return fmt.Errorf("set %s of %s: the daemon did not store the value", key, name)
 }
 
 // afterSet reports what may keep a value from taking effect: only the extension knows
@@ -125,13 +125,13 @@ func (a *app) afterSet(ctx context.Context, c *client.Client, name, key string) 
 		return withHint(err, extHints...)
 	}
 	if _, known := e.GetManifest().GetConfig()[key]; !known {
-		a.printMessage("Its manifest knows no %s, so that it may never look at it.", display.Name(key))
+		a.printMessage("Its manifest does not declare %s; the extension may ignore it.", display.Name(key))
 	}
 	if e.GetProcess().GetState() == "failed" {
-		a.printMessage("It has failed; start it again: tgctl restart %s", word(name))
+		a.printMessage("The extension has failed; restart it: tgctl restart %s", word(name))
 		return nil
 	}
-	a.printMessage("If it can't use that it says so: tgctl ext logs %s", word(name))
+	a.printMessage("If the extension cannot use the value, it logs that: tgctl ext logs %s", word(name))
 	return nil
 }
 

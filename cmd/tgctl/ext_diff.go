@@ -59,11 +59,11 @@ func (d *extDiff) hook(what display.Safe, was, is *pb.ExtensionHook) {
 	case was == nil:
 		d.add(true, "it now sees "+what+": "+hookWord(is))
 		if is.GetOpen() {
-			d.add(true, what+" go on without it when it fails")
+			d.add(true, what+" are forwarded without it when it fails")
 		}
 		return
 	case is == nil:
-		d.add(false, "it no longer sees "+what+", and guards none")
+		d.add(false, "it no longer sees or guards "+what)
 		return
 	}
 	for _, part := range []struct {
@@ -74,8 +74,8 @@ func (d *extDiff) hook(what display.Safe, was, is *pb.ExtensionHook) {
 	}
 	switch {
 	case is.GetOpen() && !was.GetOpen():
-		d.add(true, what+" now go on without it when it fails")
+		d.add(true, what+" are now forwarded without it when it fails")
 	case was.GetOpen() && !is.GetOpen():
-		d.add(false, what+" no longer go on without it when it fails")
+		d.add(false, what+" are no longer forwarded without it when it fails")
 	}
 }

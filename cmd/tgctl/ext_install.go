@@ -35,16 +35,16 @@ func (a *app) extInstallCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install DIR|NAME [flags]",
 		Short: "Install an extension, or another version of one",
-		Long: `Install the extension in a folder, or one of those that come with ThoughtGate by
-its name. What it will be able to do is shown first, and against a version that
-is installed what changes, with a + before what it may do or see beyond that.
-Nothing is done until you agree: with y at the terminal, or with --yes.
+		Long: `Install the extension in a folder, or an included extension by its name. What it
+will be able to do is shown first. If a version is already installed, the
+changes are shown too, with a + before what the new version may do or see in
+addition. Nothing is done until you agree, with y at the terminal or --yes.
 
-The folder is copied. What runs is what you have seen: a copy that somebody
-changes later does not run until you install it again. The extension starts at
-once, and takes the place of an earlier version.
+The folder is copied, and only what you reviewed runs: if the copy is changed
+later, it does not run until you install it again. The extension starts at once
+and replaces an installed version.
 
-Not for an agent, nor for what an agent starts.`,
+Agents and the processes they start cannot install extensions.`,
 		Example: `  $ tgctl ext install scrubber
   $ tgctl ext install ./my-extension
   $ tgctl ext install --dry-run ./my-extension`,
@@ -57,14 +57,14 @@ Not for an agent, nor for what an agent starts.`,
 	jsonFlag(cmd, &a.asJSON, pbjson.Object{
 		Message: &pb.LookExtensionResponse{}, More: installJSON{Extension: extensionJSON(&pb.Extension{})},
 	}, &pb.Diagnostic{})
-	cmd.Flags().BoolVar(&i.yes, "yes", false, "agree to what would be shown")
-	cmd.Flags().BoolVar(&i.dryRun, "dry-run", false, "show what would be installed, and install nothing")
+	cmd.Flags().BoolVar(&i.yes, "yes", false, "agree without being asked")
+	cmd.Flags().BoolVar(&i.dryRun, "dry-run", false, "show what would be installed, but install nothing")
 	return cmd
 }
 
 func (i *installing) run(ctx context.Context, named string) error {
 	if !i.yes && !i.dryRun && !(i.inTerminal && i.errTerminal) {
-		return noTerminal("ext install", "Look with --dry-run, and agree with --yes.")
+		return noTerminal("ext install", "Review with --dry-run, and agree with --yes.")
 	}
 	dir, err := i.extensionDir(named)
 	if err != nil {
@@ -91,7 +91,7 @@ func (i *installing) run(ctx context.Context, named string) error {
 	same := look.GetInstalled().GetDigest() == look.GetDigest() && !look.GetInstalled().GetChanged()
 	switch {
 	case same && !i.dryRun:
-		i.printMessage("%s is installed already, as it is there; nothing was done.", display.Name(look.GetManifest().GetName()))
+		i.printMessage("%s is already installed and has not changed; nothing was done.", display.Name(look.GetManifest().GetName()))
 		more.Extension = extensionJSON(look.GetInstalled())
 		return i.result(look, more, nil)
 	case i.dryRun && i.asJSON:
@@ -188,7 +188,7 @@ func (i *installing) unfit(dir string, err error) error {
 	} else if err := printDiagnostics(i.err, problems, i.errWidth()); err != nil {
 		return err
 	}
-	return &exitError{code: exitCheck, err: fmt.Errorf("%s can't be installed: its manifest has %s", display.Text(dir), plural(countErrors(problems), "error", "errors"))}
+	return &exitError{code: exitCheck, err: fmt.Errorf("install %s: its manifest has %s", display.Text(dir), plural(countErrors(problems), "error", "errors"))}
 }
 
 // errWidth returns how many columns text on stderr may take, 0 for no limit.
@@ -210,22 +210,22 @@ func (i *installing) proposal(dir string, look *pb.LookExtensionResponse, change
 	for _, key := range slices.Sorted(maps.Keys(m.GetConfig())) {
 		s.add("config", display.Name(key)+" = "+shownValue(m.GetConfig()[key]))
 	}
-	s.add("warning", choose(look.GetProgram() == "", "there is no program "+display.Name(append(m.GetCommand(), "")[0])+" here, so it will not start", ""))
-	s.add("note", "it runs as you, and nothing keeps it from what you yourself may do; all the above is what the gate lets it do")
+	s.add("warning", choose(look.GetProgram() == "", "program "+display.Name(append(m.GetCommand(), "")[0])+" was not found, so the extension will not start", ""))
+	s.add("note", "it runs as you and can do everything that you can; the above limits only what it may do in ThoughtGate")
 	was := look.GetInstalled()
 	if was == nil {
 		return s
 	}
-	s.add("instead of", display.Name(was.GetManifest().GetName())+spaced(display.Name(was.GetManifest().GetVersion()))+", which is installed")
-	s.add("", choose(was.GetChanged(), "and was changed since you installed it", ""))
+	s.add("replaces", display.Name(was.GetManifest().GetName())+spaced(display.Name(was.GetManifest().GetVersion()))+", which is installed")
+	s.add("", choose(was.GetChanged(), "and was changed after you installed it", ""))
 	s.add("", each(changes, func(c extChange) display.Safe { return choose(c.Wider, "+ ", "- ") + display.Safe(c.What) })...)
-	s.add("", choose(len(changes) == 0, "it may do and see the same", ""))
+	s.add("", choose(len(changes) == 0, "no change in what it may do and see", ""))
 	return s
 }
 
 // noTerminal returns an error for a command that must ask and has no terminal to ask at.
 func noTerminal(verb, hint string) error {
-	return &hintError{fmt.Errorf("%s changes nothing unless you agree, and there is no terminal to ask at", verb), hint}
+	return &hintError{fmt.Errorf("%s needs your agreement, and there is no terminal to ask at", verb), hint}
 }
 
 // askYes asks a question at the terminal. If the answer is not yes, it prints that

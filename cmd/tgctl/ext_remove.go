@@ -23,12 +23,13 @@ func (a *app) extRemoveCmd() *cobra.Command {
 	var yes, purge bool
 	cmd := &cobra.Command{
 		Use:   "remove NAME [flags]",
-		Short: "Stop an extension and take it away",
-		Long: `Stop an extension and take its folder away. Calls that it saw go on without it
-from then on. What it keeps in its memory, and what was set of its
-configuration, stays for another version to find; with --purge it goes as well.
+		Short: "Stop and remove an extension",
+		Long: `Stop an extension and remove its folder. Calls that it saw are judged without it
+from then on. Its memory and its configuration are kept for another version,
+unless --purge removes them too.
 
-Asks first, unless --yes agrees. Not for an agent, nor for what an agent starts.`,
+Asks first, unless --yes is given. Agents and the processes they start cannot
+remove extensions.`,
 		Example: `  $ tgctl ext remove scrubber
   $ tgctl ext remove scrubber --purge --yes`,
 		Args:              exactly("NAME"),
@@ -57,7 +58,7 @@ Asks first, unless --yes agrees. Not for an agent, nor for what an agent starts.
 	}
 	jsonFlag(cmd, &a.asJSON, removedJSON{})
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	cmd.Flags().BoolVar(&purge, "purge", false, "take its memory and what was set of its configuration, too")
+	cmd.Flags().BoolVar(&purge, "purge", false, "also remove its memory and its configuration")
 	return cmd
 }
 
@@ -65,13 +66,13 @@ Asks first, unless --yes agrees. Not for an agent, nor for what an agent starts.
 func (a *app) agreeToRemove(ctx context.Context, e *pb.Extension, purge bool) error {
 	m := e.GetManifest()
 	if m.GetBefore() != nil {
-		a.printMessage("%s sees %s. They go on without it.", display.Name(m.GetName()), hookWord(m.GetBefore()))
+		a.printMessage("%s sees %s. They will be judged without it.", display.Name(m.GetName()), hookWord(m.GetBefore()))
 	}
 	if m.GetAfter() != nil {
-		a.printMessage("%s sees the results of %s. They go on without it.", display.Name(m.GetName()), hookWord(m.GetAfter()))
+		a.printMessage("%s sees the results of %s. They will be forwarded without it.", display.Name(m.GetName()), hookWord(m.GetAfter()))
 	}
 	if n := len(e.GetTools()); n > 0 {
-		a.printMessage("%s is no longer offered to agents.", plural(n, "tool of its", "tools of its"))
+		a.printMessage("%s will no longer be offered to agents.", plural(n, "tool", "tools"))
 	}
 	question := "Remove %s %s, and keep its memory?"
 	if purge {
@@ -94,7 +95,7 @@ func (a *app) removeExtension(ctx context.Context, c *client.Client, e *pb.Exten
 	}
 	stays := present(some(kept.GetRecords(), "record", "records", " of its memory"), some(kept.GetValues(), "value", "values", " of its configuration"))
 	if len(stays) > 0 {
-		a.printMessage("Kept for another version to find: %s.", join(stays, ", "))
+		a.printMessage("Kept for another version: %s.", join(stays, ", "))
 	}
 	return nil
 }

@@ -19,13 +19,13 @@ func (a *app) extRunCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [flags] NAME COMMAND [ARG...]",
 		Short: "Run a command of an extension",
-		Long: `Run a command that an extension offers, and print what it says as it comes: its
-output to stdout, the rest and on a terminal the progress of its work to stderr.
-Flags come before NAME; what stands behind COMMAND goes to it as it is. Ctrl-C
+		Long: `Run a command that an extension offers, and print its output as it arrives: text
+to stdout, messages and, on a terminal, progress to stderr. Flags come before
+NAME; everything after COMMAND is passed to the command unchanged. Ctrl-C
 cancels it.
 
-Exits with the command's own code, and with 130 when it was cancelled. Not for
-an agent, nor for what an agent starts: a command may loosen what holds.`,
+Exits with the command's own exit code, and with 130 if it was cancelled. Agents
+and the processes they start cannot run commands, which may weaken the rules.`,
 		Example: `  $ tgctl ext run quota show
   $ tgctl ext run --json scrubber report`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -68,7 +68,7 @@ func (a *app) invoke(ctx context.Context, c *client.Client, req *pb.InvokeReques
 			return commandExit(end.GetExitCode())
 		}
 	}
-	return errors.New("the daemon did not say how the command ended")
+	return errors.New("the daemon did not report how the command ended")
 }
 
 // commandExit converts a command's exit code, which may be out of range, to an error.
@@ -77,7 +77,7 @@ func commandExit(code int32) error {
 	case code == 0:
 		return nil
 	case code < 0 || code > 255:
-		return &exitError{code: exitFailed, err: fmt.Errorf("it exited with %d, which is no exit code here", code)}
+		return &exitError{code: exitFailed, err: fmt.Errorf("the command exited with %d, which is not a valid exit code", code)}
 	}
 	return &exitError{code: int(code)}
 }

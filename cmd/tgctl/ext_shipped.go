@@ -32,9 +32,9 @@ func (a *app) extensionDir(named string) (string, error) {
 	}
 	hint := "Name a folder with an extension.yaml."
 	if names := a.shipped(); len(names) > 0 {
-		hint = "Name a folder with an extension.yaml, or one of those that come along: " + strings.Join(names, ", ")
+		hint = "Name a folder with an extension.yaml, or an included extension: " + strings.Join(names, ", ")
 	}
-	return "", &hintError{fmt.Errorf("%s: there is no such folder, and no extension of that name comes along: %w", named, fs.ErrNotExist), hint}
+	return "", &hintError{fmt.Errorf("%s: no such folder and no included extension: %w", named, fs.ErrNotExist), hint}
 }
 
 // shippedDirs returns the directories that included extensions may be in: below libexec

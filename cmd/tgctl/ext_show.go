@@ -15,8 +15,8 @@ import (
 func (a *app) extShowCmd() *cobra.Command {
 	return a.withJSON(&cobra.Command{
 		Use:   "show NAME [flags]",
-		Short: "Show one extension: how it is, what it may do, what it offers",
-		Long: `Show all that is known of one extension: how it is, what it may do and see, the
+		Short: "Show one extension: its state, what it may do, what it offers",
+		Long: `Show everything about one extension: its state, what it may do and see, the
 tools, providers and capabilities that it offers, and its configuration.`,
 		Example:           "  $ tgctl ext show scrubber",
 		Args:              exactly("NAME"),
@@ -72,7 +72,7 @@ func (a *app) toolsEntry(s *sheet, extension string) {
 	if err != nil || socket == "" {
 		return // doctor reports missing programs
 	}
-	s.add("for agents", "add this to an agent's MCP servers, and start the agent again:")
+	s.add("for agents", "add this to an agent's MCP servers, and restart the agent:")
 	quoted := func(text string) display.Safe {
 		raw, err := json.Marshal(text)
 		if err != nil {
@@ -97,7 +97,7 @@ func capabilityHead(kind string) string {
 func (a *app) programLine(p *pb.Process) display.Safe {
 	line := orDash(p.GetState()) + choose(p.GetStateSince() != nil, " for "+a.ago(p.GetStateSince()), "")
 	if p.GetState() == "restarting" && p.GetNext() != nil {
-		line += ", is started again in " + inSeconds(p.GetNext().AsTime().Sub(a.now()))
+		line += ", restarts in " + inSeconds(p.GetNext().AsTime().Sub(a.now()))
 	}
 	return line
 }

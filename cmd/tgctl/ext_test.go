@@ -115,7 +115,7 @@ func TestInstallAsks(t *testing.T) {
 	f.ext.look, f.ext.installed = lookAtScrubber(), installedExtensions()
 	for _, line := range [][]string{{"ext", "install", dir}, {"ext", "remove", "scrubber"}} {
 		c := newConsole(f.socket).pipe()
-		if code := c.run(t, line...); code != exitFailed || !strings.Contains(c.err.String(), "changes nothing unless you agree") || len(f.ext.looked) > 0 {
+		if code := c.run(t, line...); code != exitFailed || !strings.Contains(c.err.String(), "needs your agreement") || len(f.ext.looked) > 0 {
 			t.Errorf("%v: exit %d: %s", line, code, c.err.String())
 		}
 	}
@@ -133,7 +133,7 @@ func TestRemoveAsks(t *testing.T) {
 		c.app.in = strings.NewReader(answer)
 		code := c.run(t, "ext", "remove", "pathguard")
 		if len(f.ext.removals) != removals || (code == 0) != (removals == 1) ||
-			!strings.Contains(c.err.String(), "pathguard sees every call of write_*, delete_*, on files, prod-*. They go on\nwithout it.") && !strings.Contains(c.err.String(), "They go on without it.") {
+			!strings.Contains(c.err.String(), "pathguard sees every call of write_*, delete_*, on files, prod-*. They will be\njudged without it.") && !strings.Contains(c.err.String(), "They will be judged without it.") {
 			t.Errorf("%q: exit %d, %v: %s", answer, code, f.ext.removals, c.err.String())
 		}
 	}
@@ -149,20 +149,20 @@ func TestExtensionFailures(t *testing.T) {
 		says []string
 	}{
 		{"ext install --yes " + dir, func(*fakeDaemon) {}, exitCheck, []string{"extension.yaml:3:1: error: unknown key \"nmae\"", "     3 | nmae: scrubber", "did you mean \"name\"?", "its manifest has 1 error"}},
-		{"ext install --yes /nowhere/at/all", func(*fakeDaemon) {}, exitFailed, []string{"there is no such folder", "Name a folder with an extension.yaml."}},
+		{"ext install --yes /nowhere/at/all", func(*fakeDaemon) {}, exitFailed, []string{"no such folder", "Name a folder with an extension.yaml."}},
 		{"ext install --yes " + dir, func(f *fakeDaemon) {
 			f.ext.look, f.ext.err = lookAtScrubber(), client.NewError(client.ReasonForbidden, "installing an extension: forbidden to an agent")
 		}, exitFailed, []string{"forbidden to an agent", "Do it from another terminal."}},
 		{"ext install --yes " + dir, func(f *fakeDaemon) {
 			f.ext.look, f.ext.err = lookAtScrubber(), client.NewError(client.ReasonChanged, "the folder changed")
-		}, exitFailed, []string{"the folder changed", "Look at it again"}},
+		}, exitFailed, []string{"the folder changed", "Review it again"}},
 		{"ext show nobody", func(*fakeDaemon) {}, exitFailed, []string{`no extension "nobody" is installed`, "tgctl ext"}},
 		{"ext remove --yes nobody", func(*fakeDaemon) {}, exitFailed, []string{`no extension "nobody" is installed`}},
 		{"ext config scrubber get colour", func(*fakeDaemon) {}, exitFailed, []string{`no value for "colour"`, "tgctl ext config scrubber"}},
 		{"ext config scrubber set limit 0", func(f *fakeDaemon) {
 			f.ext.err = client.NewError(client.ReasonForbidden, "forbidden")
 		}, exitFailed, []string{"Do it from another terminal."}},
-		{"ext config scrubber put limit 0", func(*fakeDaemon) {}, exitUsage, []string{`"put" is neither get nor set`}},
+		{"ext config scrubber put limit 0", func(*fakeDaemon) {}, exitUsage, []string{`unknown action "put": use get or set`}},
 		{"ext config scrubber set limit", func(*fakeDaemon) {}, exitUsage, []string{"VALUE is missing"}},
 		{"ext run scrubber", func(*fakeDaemon) {}, exitUsage, []string{"COMMAND is missing"}},
 	} {
@@ -222,17 +222,17 @@ func TestExtChanges(t *testing.T) {
 		"nothing":    {func(*pb.ExtensionManifest) {}, ""},
 		"version":    {func(m *pb.ExtensionManifest) { m.Version = "9" }, ""},
 		"permission": {func(m *pb.ExtensionManifest) { m.Permissions = append(m.Permissions, "tools") }, "+it may now: offer tools to agents"},
-		"less":       {func(m *pb.ExtensionManifest) { m.Permissions = m.Permissions[:2] }, "-it may no longer: run commands of its own when you ask it to: tgctl ext run"},
+		"less":       {func(m *pb.ExtensionManifest) { m.Permissions = m.Permissions[:2] }, "-it may no longer: offer commands that you can run: tgctl ext run"},
 		"variable":   {func(m *pb.ExtensionManifest) { m.Pass = []string{"GITHUB_TOKEN"} }, "+it now gets from the environment: GITHUB_TOKEN|-it no longer gets from the environment: SCRUBBER_KEY"},
 		"command":    {func(m *pb.ExtensionManifest) { m.Command = []string{"sh"} }, "+it runs sh instead of ./scrubber --rules rules.toml"},
 		"env":        {func(m *pb.ExtensionManifest) { m.Env = map[string]string{"MODE": "lax"} }, "+other variables are set for it"},
 		"new hook": {func(m *pb.ExtensionManifest) {
 			m.Before = &pb.ExtensionHook{Servers: []string{"*"}, Tools: []string{"*"}, Methods: []string{"tools/call"}, Open: true}
-		}, "+it now sees calls: every call, on any server|+calls go on without it when it fails"},
-		"no hook":       {func(m *pb.ExtensionManifest) { m.After = nil }, "-it no longer sees results, and guards none"},
+		}, "+it now sees calls: every call, on any server|+calls are forwarded without it when it fails"},
+		"no hook":       {func(m *pb.ExtensionManifest) { m.After = nil }, "-it no longer sees or guards results"},
 		"wider tools":   {hook(func(h *pb.ExtensionHook) { h.Tools = []string{"*", "x"} }), "+it now sees results of tools x"},
 		"other servers": {hook(func(h *pb.ExtensionHook) { h.Servers = []string{"files"} }), "+it now sees results of servers files|-it no longer sees results of servers *"},
-		"goes on":       {hook(func(h *pb.ExtensionHook) { h.Open = true }), "+results now go on without it when it fails"},
+		"goes on":       {hook(func(h *pb.ExtensionHook) { h.Open = true }), "+results are now forwarded without it when it fails"},
 	} {
 		is := scrubberManifest()
 		test.change(is)
@@ -250,7 +250,7 @@ func TestExtChanges(t *testing.T) {
 	}
 	was := scrubberManifest()
 	was.After.Open = true
-	if got := extChanges(was, scrubberManifest()); len(got) != 1 || got[0].Wider || got[0].What != "results no longer go on without it when it fails" {
+	if got := extChanges(was, scrubberManifest()); len(got) != 1 || got[0].Wider || got[0].What != "results are no longer forwarded without it when it fails" {
 		t.Errorf("stricter: %v", got)
 	}
 }
@@ -352,11 +352,11 @@ func TestExtRunOnATerminal(t *testing.T) {
 		t.Errorf("exit %d: %q", code, both.String())
 	}
 	f.ext.events = []*pb.InvokeEvent{end(4711)}
-	if code := c.run(t, "ext", "run", "scrubber", "fetch"); code != exitFailed || !strings.Contains(both.String(), "no exit code") {
+	if code := c.run(t, "ext", "run", "scrubber", "fetch"); code != exitFailed || !strings.Contains(both.String(), "not a valid") {
 		t.Errorf("exit %d: %q", code, both.String())
 	}
 	f.ext.events = nil
-	if code := c.run(t, "ext", "run", "scrubber", "fetch"); code != exitFailed || !strings.Contains(both.String(), "did not say how") {
+	if code := c.run(t, "ext", "run", "scrubber", "fetch"); code != exitFailed || !strings.Contains(both.String(), "did not report how") {
 		t.Errorf("exit %d: %q", code, both.String())
 	}
 }

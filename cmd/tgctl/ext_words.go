@@ -13,15 +13,15 @@ import (
 
 // permissionWords describe what each permission lets an extension do.
 var permissionWords = map[string]display.Safe{
-	"hooks.before":     "see calls before they are judged, change their arguments, refuse them",
-	"hooks.after":      "see results before the agent does, change them, refuse them",
+	"hooks.before":     "see calls before they are judged, change their arguments, deny them",
+	"hooks.after":      "see results before the agent does, change them, withhold them",
 	"tools":            "offer tools to agents",
 	"providers":        "complete prompts for servers that ask",
-	"commands":         "run commands of its own when you ask it to: tgctl ext run",
-	"memory.read":      "read what it has kept in its memory",
-	"memory.write":     "keep things in a memory of its own, over restarts",
+	"commands":         "offer commands that you can run: tgctl ext run",
+	"memory.read":      "read its own memory",
+	"memory.write":     "write its own memory, which persists across restarts",
 	"config.write":     "change its own configuration",
-	"config.subscribe": "be told when its configuration changes",
+	"config.subscribe": "be notified when its configuration changes",
 }
 
 // permissionWord describes a permission in plain words.
@@ -41,7 +41,7 @@ func hookWord(h *pb.ExtensionHook) display.Safe {
 
 // failWord describes what happens to calls when the hook fails.
 func failWord(h *pb.ExtensionHook, results bool) display.Safe {
-	return "when it fails, they " + choose(h.GetOpen(), "GO ON WITHOUT IT", choose(results, "are withheld", "are refused"))
+	return "when it fails, they " + choose(h.GetOpen(), "ARE FORWARDED WITHOUT IT", choose(results, "are withheld", "are denied"))
 }
 
 func only(globs []string, glob string) bool { return len(globs) == 1 && globs[0] == glob }
@@ -49,12 +49,12 @@ func only(globs []string, glob string) bool { return len(globs) == 1 && globs[0]
 // manifestWords adds the contents of a manifest to a sheet, in plain words.
 func manifestWords(s *sheet, m *pb.ExtensionManifest) {
 	s.add("runs", commandLine(m.GetCommand()))
-	s.add("may", cmp.Or(join(each(m.GetPermissions(), permissionWord), "\n"), "nothing beyond being there"))
+	s.add("may", cmp.Or(join(each(m.GetPermissions(), permissionWord), "\n"), "nothing"))
 	if h := m.GetBefore(); h != nil {
 		s.add("calls", "sees "+hookWord(h)+";\n"+failWord(h, false))
 	}
 	if h := m.GetAfter(); h != nil {
-		s.add("results", "sees those of "+hookWord(h)+";\n"+failWord(h, true))
+		s.add("results", "sees results of "+hookWord(h)+";\n"+failWord(h, true))
 	}
 	s.add("gets", choose(len(m.GetPass()) > 0, nameList(m.GetPass())+" from the daemon's environment", ""))
 	s.add("with", join(each(slices.Sorted(maps.Keys(m.GetEnv())), func(name string) display.Safe {

@@ -25,10 +25,10 @@ const usualGrant = time.Hour
 
 func (f *grantFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.span, "for", "", "grant further calls for a `TIME`, as 1h or 7d, 30d at most")
-	flags.Uint64Var(&f.times, "times", 0, "grant `N` further calls, as many as come when left out")
-	flags.StringArrayVar(&f.match, "match", nil, "`WHAT` of further calls must be equal: tool, args or arg=NAME, which may come again")
-	flags.StringVar(&f.in, "in", "", "`WHERE` they are granted: session, project or always")
+	flags.StringVar(&f.span, "for", "", "grant further calls for a `TIME` such as 1h or 7d, at most 30d")
+	flags.Uint64Var(&f.times, "times", 0, "grant `N` further calls; without it, any number")
+	flags.StringArrayVar(&f.match, "match", nil, "`WHAT` must be equal in further calls: tool, args or arg=NAME, which may be repeated")
+	flags.StringVar(&f.in, "in", "", "`WHERE` further calls are granted: session, project or always")
 }
 
 // terms returns the terms of the grant that the flags ask for, nil for no grant.
@@ -40,7 +40,7 @@ func (f *grantFlags) terms() (*pb.GrantTerms, error) {
 	if f.span != "" {
 		var err error
 		if span, err = parseSpan(f.span); err != nil || span <= 0 || span > 30*24*time.Hour {
-			return nil, fmt.Errorf("--for %q: give a time of 30 days at most, as 1h or 7d", f.span)
+			return nil, fmt.Errorf("invalid --for %q: use a time such as 1h or 7d, at most 30d", f.span)
 		}
 	}
 	terms := &pb.GrantTerms{For: durationpb.New(span), Times: f.times}
@@ -54,11 +54,11 @@ func (f *grantFlags) terms() (*pb.GrantTerms, error) {
 		case m == "tool":
 			terms.Match = pb.GrantMatch_GRANT_MATCH_TOOL
 		default:
-			return nil, fmt.Errorf("--match %q: it can be tool, args or arg=NAME", m)
+			return nil, fmt.Errorf("invalid --match %q: use tool, args or arg=NAME", m)
 		}
 	}
 	if len(f.match) > 1 && len(terms.GetArguments()) < len(f.match) {
-		return nil, fmt.Errorf("--match: only arg=NAME may come more than once, and with nothing else")
+		return nil, fmt.Errorf("--match: only arg=NAME can be repeated, and not with tool or args")
 	}
 	switch f.in {
 	case "", "session":
@@ -68,7 +68,7 @@ func (f *grantFlags) terms() (*pb.GrantTerms, error) {
 	case "always":
 		terms.Scope = pb.GrantScope_GRANT_SCOPE_ALWAYS
 	default:
-		return nil, fmt.Errorf("--in %q: it can be session, project or always", f.in)
+		return nil, fmt.Errorf("invalid --in %q: use session, project or always", f.in)
 	}
 	return terms, nil
 }
@@ -77,7 +77,7 @@ func (f *grantFlags) terms() (*pb.GrantTerms, error) {
 func grantGiven(g *pb.Grant) display.Safe {
 	id := display.Name(g.GetId())
 	return "Granted as " + id + ": " + grantTerms(g, g.GetExpires().AsTime().Sub(g.GetCreated().AsTime())) +
-		".\nTo undo that: tgctl grants revoke " + id
+		".\nTo revoke it: tgctl grants revoke " + id
 }
 
 // grantTerms describes the calls that a grant approves, and for how long.

@@ -13,12 +13,12 @@ import (
 )
 
 func (a *app) grantsCmd() *cobra.Command {
-	cmd := listGroup("grants", "See what you granted ahead, and revoke it", a.grantsListCmd(), a.grantsRevokeCmd())
-	cmd.Long = `A grant is a yes that remembers: it lets through what you would be asked about,
-within the bounds that you gave it with "tgctl approvals approve --for". It ends
-when its time is up, when it was used as often as it may, when the tool's
-definition changes, and when you revoke it.
-Without a command, grants lists those in force.`
+	cmd := listGroup("grants", "List and revoke grants", a.grantsListCmd(), a.grantsRevokeCmd())
+	cmd.Long = `A grant is an approval that holds for more than one call, within the bounds that
+you set with "tgctl approvals approve --for". It ends when it expires, when it
+was used as often as allowed, when the tool's definition changes, and when you
+revoke it.
+Without a command, grants lists the grants in force.`
 	cmd.Example = `  $ tgctl grants
   $ tgctl grants revoke G-3`
 	return cmd
@@ -38,11 +38,11 @@ often it was used.`,
 			if err != nil {
 				return err
 			}
-			return printList(a, grants, nil, "Nothing is granted.", a.grantsTable)
+			return printList(a, grants, nil, "No grant is in force.", a.grantsTable)
 		}),
 	}
 	jsonFlag(cmd, &a.asJSON, &pb.Grant{})
-	cmd.Flags().BoolVar(&all, "all", false, "list those that have ended too, newest first")
+	cmd.Flags().BoolVar(&all, "all", false, "also list grants that have ended, newest first")
 	return cmd
 }
 
@@ -87,8 +87,8 @@ func grantBounds(g *pb.Grant) display.Safe {
 func (a *app) grantsRevokeCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:     "revoke ID...",
-		Short:   "End grants: you are asked again",
-		Long:    `End one or more grants at once. What they let through so far is not undone.`,
+		Short:   "Revoke grants, so that you are asked again",
+		Long:    `Revoke one or more grants at once. Calls that they have approved are not undone.`,
 		Example: `  $ tgctl grants revoke G-3`,
 		Args:    atLeastOne("ID"),
 		ValidArgsFunction: listed(a, grantsInForce, func(g *pb.Grant) string {
@@ -103,7 +103,7 @@ func (a *app) grantsRevokeCmd() *cobra.Command {
 					continue
 				}
 				if _, err := fmt.Fprintf(a.out, "revoked %s: %s on %s, %s\n", display.Name(g.GetId()),
-					callName(g.GetMethod(), g.GetTool()), display.Name(g.GetServer()), plural(g.GetUsed(), "call let through", "calls let through")); err != nil {
+					callName(g.GetMethod(), g.GetTool()), display.Name(g.GetServer()), plural(g.GetUsed(), "call approved", "calls approved")); err != nil {
 					return err
 				}
 			}
@@ -117,6 +117,6 @@ func grantsInForce(c *client.Client, ctx context.Context) ([]*pb.Grant, error) {
 }
 
 var grantHints = []hint{
-	{client.ErrForbidden, "An agent, and what it starts, cannot revoke. Do it from another terminal."},
-	{client.ErrNotFound, "See what is granted: tgctl grants"},
+	{client.ErrForbidden, "Agents and the processes they start cannot revoke grants. Use another terminal."},
+	{client.ErrNotFound, "List the grants: tgctl grants"},
 }

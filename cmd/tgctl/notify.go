@@ -19,19 +19,19 @@ func (a *app) notifyCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "notify",
 		Short: "Show questions as desktop notifications",
-		Long: `Show each open question as a desktop notification, with buttons to deny it and
-to show it in a terminal, and take it away when it has ended. It runs until it
-is stopped. As a service, where you have systemd:
+		Long: `Show each waiting question as a desktop notification, with buttons to deny it
+and to show it in a terminal, and withdraw the notification when the question
+ends. Runs until it is stopped. To run it as a systemd service:
 systemctl --user enable --now tgctl-notify
 
 A program can press a button as well as you can. So a notification offers to
-approve only where the workflow says so, as "surfaces: [terminal, desktop]", and
-requires no presence, and where all of the call can be shown; else it says how
+approve only if the workflow allows it, as "surfaces: [terminal, desktop]", and
+requires no presence, and if the whole call can be shown; otherwise it says how
 to approve in a terminal. Closing a notification decides nothing.
 
-More than three questions at a time become one notification. Where the desktop
-has no buttons the text says which command to run. While the daemon, the session
-bus or what shows notifications is not there, it waits for it and says so.`,
+More than three questions at a time become one notification. If the desktop has
+no buttons, the text names the command to run. If the daemon, the session bus or
+the notification daemon is not running, notify logs that and waits for it.`,
 		Example: `  $ tgctl notify
   $ TERMINAL=xterm tgctl notify --no-start`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -44,8 +44,8 @@ bus or what shows notifications is not there, it waits for it and says so.`,
 func (a *app) notify(ctx context.Context) error {
 	if a.getenv("THOUGHTGATE_ACTIVE") != "" {
 		return &hintError{
-			err:  errors.New("this runs below a wrapped agent, and what is answered from here would be refused"),
-			hint: "Start it from a terminal of your own, or where you have systemd as a service: systemctl --user enable --now tgctl-notify",
+			err:  errors.New("notify runs below a wrapped agent, so the daemon would refuse its answers"),
+			hint: "Start it from your own terminal, or as a systemd service: systemctl --user enable --now tgctl-notify",
 		}
 	}
 	address, err := a.busAddress()
@@ -86,8 +86,8 @@ func (a *app) busAddress() (string, error) {
 		}
 	}
 	return "", &hintError{
-		err:  errors.New("there is no session bus, and without one no desktop notifications"),
-		hint: "Run it within your desktop session. Elsewhere, see the questions with: tgctl approvals watch",
+		err:  errors.New("no session bus found, which desktop notifications need"),
+		hint: "Run it in your desktop session. Elsewhere, use: tgctl approvals watch",
 	}
 }
 
@@ -99,7 +99,7 @@ func (a *app) dialWaiting(ctx context.Context, log *slog.Logger) (*client.Client
 			return c, err
 		}
 		if pause == firstLook {
-			log.Info("there is no daemon; waiting for it")
+			log.Info("the daemon is not running; waiting for it")
 		}
 		select {
 		case <-ctx.Done():
@@ -162,11 +162,11 @@ func (n *notifier) asked(ctx context.Context, e inbox.Event) {
 	switch {
 	case e.Kind == inbox.Connected:
 		if n.offline {
-			n.log.Info("the daemon is there again")
+			n.log.Info("connected to the daemon again")
 		}
 		n.offline = false
 	case e.Kind == inbox.Lost: // notifications stay: the daemon keeps its questions
-		n.log.Warn("the daemon has gone; waiting for it", "err", e.Err)
+		n.log.Warn("lost the connection to the daemon; waiting for it", "err", e.Err)
 		n.offline = true
 	case e.Kind == inbox.Open && q != nil:
 		q.row = newRow(e.Question)

@@ -165,7 +165,7 @@ func (d *desktop) hasCapability(what string) bool {
 }
 
 // errNoServer reports that no notification daemon is on the bus.
-var errNoServer = errors.New("nobody shows notifications")
+var errNoServer = errors.New("no notification daemon is running")
 
 // find looks for the notification daemon and returns its name and version. If there is
 // none, it has the bus start one.
@@ -184,21 +184,21 @@ func (d *desktop) find(ctx context.Context) (display.Safe, error) {
 		}
 	}
 	if err != nil {
-		return "", fmt.Errorf("look for the notification daemon: %w", err)
+		return "", fmt.Errorf("find the notification daemon: %w", err)
 	}
 	server := d.conn.Object(owner, notificationsPath)
 	var name, vendor, version, spec string
 	if err := server.CallWithContext(ctx, notifications+".GetServerInformation", 0).Store(&name, &vendor, &version, &spec); err != nil {
-		return "", fmt.Errorf("ask the notification daemon what it is: %w", err)
+		return "", fmt.Errorf("get the name of the notification daemon: %w", err)
 	}
 	var can []string
 	if err := server.CallWithContext(ctx, notifications+".GetCapabilities", 0).Store(&can); err != nil {
-		return "", fmt.Errorf("ask the notification daemon what it can do: %w", err)
+		return "", fmt.Errorf("get the capabilities of the notification daemon: %w", err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.newOwner != nil && *d.newOwner != owner {
-		return "", errors.New("the notification daemon was replaced while it was asked")
+		return "", errors.New("the notification daemon was replaced during the query")
 	}
 	d.owner, d.can = owner, can
 	return display.Name(name) + spaced(display.Name(version)), nil
@@ -227,7 +227,7 @@ func (d *desktop) show(ctx context.Context, n *note, replaced uint32) (uint32, e
 	var id uint32
 	err := d.call(context.WithoutCancel(ctx), "Notify", "ThoughtGate", replaced, icon, string(n.title), d.bodyText(n), actions, hints, expire).Store(&id)
 	if err == nil && id == 0 {
-		err = errors.New("it gave no number")
+		err = errors.New("the notification daemon returned no id")
 	}
 	if err != nil {
 		return 0, fmt.Errorf("show a notification: %w", err)

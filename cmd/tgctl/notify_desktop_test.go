@@ -54,7 +54,7 @@ func TestNotifyOnADesktop(t *testing.T) {
 	h.forge()
 	await(t, "a record of what an agent pretended", func() bool {
 		record := h.must("tgctl", "audit", "list", "--kind", "denied", "--json")
-		return strings.Contains(record, `"surface":"desktop"`) && strings.Contains(record, "another than the notification daemon")
+		return strings.Contains(record, `"surface":"desktop"`) && strings.Contains(record, "did not come from the notification daemon")
 	})
 	h.click("Deny")
 	await(t, "the second call was refused", func() bool { return strings.Contains(said.String(), "A person refused it (A-2)") })

@@ -89,7 +89,7 @@ func (n *notifier) press(ctx context.Context, q *question, verb string) {
 			n.log.Warn("refused a press of a button that was not offered", "question", q.row.id, "key", verb)
 		case n.now().Sub(q.note.at) < minPressDelay:
 			n.retire(ctx, q, "")
-			n.showMessage(ctx, display.Name(q.row.id)+": not approved", "That was pressed as soon as it was there. It is shown again.")
+			n.showMessage(ctx, display.Name(q.row.id)+": not approved", "The button was pressed too soon after it appeared. The question is shown again.")
 		default:
 			n.decide(ctx, q, verb, pb.Answer_ANSWER_APPROVE)
 		}
@@ -112,7 +112,7 @@ func (n *notifier) decide(ctx context.Context, q *question, verb string, answer 
 		q.ended = true
 		n.tooLate(ctx, q.row.id, verb, how)
 	default:
-		n.log.Warn("an answer was not taken", "question", q.row.id, "answer", verb, "err", err)
+		n.log.Warn("an answer was not accepted", "question", q.row.id, "answer", verb, "err", err)
 		n.retire(ctx, q, "") // it is shown again
 		n.showMessage(ctx, display.Name(q.row.id)+": nothing was decided", failureLine(q.row.id, err))
 	}
@@ -156,9 +156,9 @@ func (n *notifier) terminalEnded(ctx context.Context, ids []string, command stri
 	if err == nil {
 		return
 	}
-	n.log.Warn("questions can't be shown in a terminal", "err", err)
+	n.log.Warn("cannot show questions in a terminal", "err", err)
 	if n.desk != nil {
-		n.showMessage(ctx, "No terminal could be opened", display.Text(err.Error())+". In one of yours, run: "+display.Text(command))
+		n.showMessage(ctx, "No terminal could be opened", display.Text(err.Error())+". Run this in a terminal: "+display.Text(command))
 	}
 }
 
@@ -169,9 +169,9 @@ func (n *notifier) forgery(ctx context.Context, e deskEvent) {
 	if more := n.desk.droppedForged.Swap(0); more > 0 {
 		args = append(args, "more_before", more)
 	}
-	n.log.Warn("refused a forged press of a button: it was not sent by the notification daemon", args...)
+	n.log.Warn("refused a forged button press: it was not sent by the notification daemon", args...)
 	n.quietUntil = n.now().Add(forgeryLogInterval)
-	n.report(ctx, e, fmt.Sprintln(append([]any{"a button was pressed by another than the notification daemon,"}, args...)...))
+	n.report(ctx, e, fmt.Sprintln(append([]any{"a button press did not come from the notification daemon,"}, args...)...))
 }
 
 // maxReportBytes limits the length of a report, in bytes. The daemon takes no more.

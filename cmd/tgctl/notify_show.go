@@ -32,14 +32,14 @@ func (n *notifier) arrange(ctx context.Context) {
 	}
 	workflows, err := inbox.Workflows(ctx, n.client)
 	if err != nil {
-		n.log.Warn("ask the daemon for its workflows; nothing can be approved from here meanwhile", "err", err)
+		n.log.Warn("cannot read the workflows from the daemon; notifications offer no approval until then", "err", err)
 	}
 	waiting = slices.DeleteFunc(waiting, func(q *question) bool {
 		q.away = workflows[q.row.workflow].GetAsks() == "slack" // those are not shown here
 		return q.away
 	})
 	if err = n.showAll(ctx, waiting, workflows); err != nil {
-		n.log.Warn("questions can't be shown; see them with tgctl approvals", "err", err)
+		n.log.Warn("cannot show questions; see them with tgctl approvals", "err", err)
 		n.showAt = n.now().Add(retry)
 		n.wakeAt(n.showAt)
 	}
@@ -54,7 +54,7 @@ func (n *notifier) reach(ctx context.Context) bool {
 		}
 		d, err := openDesktop(ctx, n.address)
 		if err != nil {
-			n.logStateChange(slog.LevelWarn, "there is no session bus; waiting for it", "err", err)
+			n.logStateChange(slog.LevelWarn, "no session bus; waiting for it", "err", err)
 			n.busAt = n.now().Add(n.busPause)
 			n.busPause = min(2*n.busPause, lastLook)
 			return n.due(n.busAt)
@@ -82,9 +82,9 @@ func (n *notifier) findServer(ctx context.Context) bool {
 	what, err := n.desk.find(ctx)
 	switch {
 	case errors.Is(err, errNoServer):
-		n.logStateChange(slog.LevelWarn, "there is no notification daemon on the session bus; waiting for one, see questions with tgctl approvals", "err", err)
+		n.logStateChange(slog.LevelWarn, "no notification daemon on the session bus; waiting for one; see questions with tgctl approvals", "err", err)
 	case err != nil:
-		n.logStateChange(slog.LevelWarn, "the notification daemon does not answer; waiting for it, see questions with tgctl approvals", "err", err)
+		n.logStateChange(slog.LevelWarn, "the notification daemon does not answer; waiting for it; see questions with tgctl approvals", "err", err)
 	default:
 		n.server = n.desk.server()
 		args := append([]any{"buttons", n.desk.hasCapability("actions")}, n.processOf(ctx, n.desk.server())...)
@@ -181,6 +181,6 @@ func (n *notifier) dropSummary(ctx context.Context) {
 func (n *notifier) showMessage(ctx context.Context, title, text display.Safe) {
 	note := &note{title: title, body: []line{{text: text}}, urgency: urgencyNormal}
 	if _, err := n.desk.show(ctx, note, 0); err != nil {
-		n.log.Warn("what became of a press can't be shown", "what", string(title+": "+text), "err", err)
+		n.log.Warn("cannot show the result of a button press", "what", string(title+": "+text), "err", err)
 	}
 }

@@ -177,7 +177,7 @@ func (n *notifier) busLost() {
 	n.desk.close()
 	n.desk = nil
 	n.busAt = n.now().Add(n.busPause)
-	n.logStateChange(slog.LevelWarn, "the session bus has gone; waiting for it")
+	n.logStateChange(slog.LevelWarn, "lost the connection to the session bus; waiting for it")
 }
 
 func (n *notifier) forgetShown() {

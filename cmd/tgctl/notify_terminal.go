@@ -53,7 +53,7 @@ func (a *app) terminalCommand(command []string) ([]string, error) {
 			return append(append([]string{path}, t.before...), command...), nil
 		}
 	}
-	return nil, errors.New("no terminal was found; set TERMINAL to the one you use")
+	return nil, errors.New("no terminal emulator was found; set TERMINAL to yours")
 }
 
 // runTerminal opens a terminal that runs tgctl with args, and returns when it has been

@@ -53,20 +53,20 @@ func TestNotifyOffersNoMoreThanCounts(t *testing.T) {
 		change         func(*pb.Approval)
 		says           string
 	}{
-		{"the workflow leaves the desktop out", "term", nil, "To approve it use a terminal: tgctl approvals show A-7"},
+		{"the workflow leaves the desktop out", "term", nil, "To approve it, use a terminal: tgctl approvals show A-7"},
 		{"the workflow requires presence", "presence", nil, "in a terminal: tgctl approvals approve A-7"},
 		{"the question needs presence", "ops", func(q *pb.Approval) { q.Level = levelPresence }, "in a terminal: tgctl approvals approve A-7"},
-		{"there is no such workflow any more", "gone", nil, "To approve it use a terminal"},
+		{"there is no such workflow any more", "gone", nil, "To approve it, use a terminal"},
 		{"the arguments are long", "ops", func(q *pb.Approval) {
 			q.Arguments = []byte(`{"name":"x","arguments":{"content":"` + strings.Repeat("rm -rf / ", 60) + `"}}`)
-		}, "Too long to be approved from here: tgctl approvals show A-7"},
+		}, "Too long to approve here: tgctl approvals show A-7"},
 		{"the arguments are very long", "ops", func(q *pb.Approval) {
 			q.Arguments = []byte(`{"name":"x","arguments":{"content":"` + strings.Repeat("rm -rf / ", 1000) + `"}}`)
 		}, "9,014 bytes in all; tgctl approvals show A-7)"},
 		{"the daemon tells of the beginning of the arguments only", "ops", func(q *pb.Approval) {
 			q.Arguments, q.ArgumentsBytes = []byte(`{"name":"x","arguments":{"content":"rm -rf /home (9000 bytes)"}}`), 9_014
 		}, "9,014 bytes in all; tgctl approvals show A-7)"},
-		{"the tool's name is long", "ops", func(q *pb.Approval) { q.Tool = strings.Repeat("write_", 30) }, "Too long to be approved from here"},
+		{"the tool's name is long", "ops", func(q *pb.Approval) { q.Tool = strings.Repeat("write_", 30) }, "Too long to approve here"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			n := newNotifyTest(t)
@@ -106,7 +106,7 @@ func TestNotifyRefusesForgedPresses(t *testing.T) {
 	if err := forger.Emit(notificationsPath, notifications+".ActionInvoked", shown.id, key); err != nil {
 		t.Fatal(err)
 	}
-	n.logs("refused a forged press", `"key":"approve"`, forger.Names()[0], fmt.Sprint(`"pid":`, os.Getpid()))
+	n.logs("refused a forged button press", `"key":"approve"`, forger.Names()[0], fmt.Sprint(`"pid":`, os.Getpid()))
 	await(t, "a report of it", func() bool {
 		n.daemon.mu.Lock()
 		defer n.daemon.mu.Unlock()
@@ -161,7 +161,7 @@ func TestNotifyFlood(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	n.logs("refused a forged press")
+	n.logs("refused a forged button press")
 	desk.press(t, shown, "Deny")
 	n.decides("ANSWER_DENY A-7 the subject of A-7 desktop")
 	if got := strings.Count(n.log.String(), "forged"); got > 10 {
@@ -214,7 +214,7 @@ func TestNotifyEndedElsewhere(t *testing.T) {
 		title  string
 		says   string
 	}{
-		{six, "Approve", "Too late to approve A-6", "A-6 rejected by ana (uid 1000), terminal"},
+		{six, "Approve", "Too late to approve A-6", "A-6 denied by ana (uid 1000), terminal"},
 		{seven, "Deny", "Too late to deny A-7", "A-7 expired"},
 		{eight, "Approve", "Too late to approve A-8", "A-8 withdrawn"},
 	} {
@@ -399,7 +399,7 @@ func TestNotifyShowWithoutATerminal(t *testing.T) {
 	n.asks("ops", "A-7")
 	n.start()
 	desk.press(t, desk.sees(t, "A-7"), "Show")
-	if told := desk.sees(t, "No terminal could be opened"); !strings.Contains(told.body, "run: tgctl approvals watch A-7") {
+	if told := desk.sees(t, "No terminal could be opened"); !strings.Contains(told.body, "terminal: tgctl approvals watch A-7") {
 		t.Errorf("told %q", told.body)
 	}
 }
@@ -432,19 +432,19 @@ func TestNotifyDaemonRestart(t *testing.T) {
 	desk.sees(t, "A-6")
 	seven := desk.sees(t, "A-7")
 	n.stop()
-	n.logs("the daemon has gone; waiting for it")
+	n.logs("lost the connection to the daemon; waiting for it")
 	desk.press(t, seven, "Approve")
 	desk.sees(t, "A-7: nothing was decided")
 	n.ends("A-6", rejected)
 	n.serve()
-	n.logs("the daemon is there again")
+	n.logs("connected to the daemon again")
 	desk.gone(t, "A-6")
 	desk.press(t, desk.sees(t, "A-7: write_file"), "Deny")
 	n.decides("ANSWER_DENY A-7 the subject of A-7 desktop")
 	if got := n.decided(); len(got) != 1 {
 		t.Errorf("answers %q, want one", got)
 	}
-	if got := strings.Count(n.log.String(), "the daemon has gone"); got != 1 {
+	if got := strings.Count(n.log.String(), "lost the connection to the daemon"); got != 1 {
 		t.Errorf("%d lines about it:\n%s", got, &n.log)
 	}
 }
@@ -455,7 +455,7 @@ func TestNotifyAnotherNotificationDaemon(t *testing.T) {
 	n := newNotifyTest(t)
 	n.asks("ops", "A-7")
 	n.start()
-	n.logs("there is no notification daemon on the session bus; waiting for one")
+	n.logs("no notification daemon on the session bus; waiting for one")
 	first := startNotifier(t, n.bus, fullDesktop...)
 	old := first.sees(t, "A-7")
 	second := startNotifier(t, n.bus, fullDesktop...) // it assigns the same id
@@ -466,7 +466,7 @@ func TestNotifyAnotherNotificationDaemon(t *testing.T) {
 	time.Sleep(minPressDelay)
 	first.invoke(t, old.id, old.key("Approve"))
 	first.invoke(t, shown.id, shown.key("Approve"))
-	n.logs("refused a forged press", first.conn.Names()[0])
+	n.logs("refused a forged button press", first.conn.Names()[0])
 	n.undecided()
 	second.conn.Close()
 	third := startNotifier(t, n.bus, fullDesktop...)
@@ -474,7 +474,7 @@ func TestNotifyAnotherNotificationDaemon(t *testing.T) {
 	n.logs("questions are shown by", fmt.Sprint(`"pid":`, os.Getpid()))
 	third.press(t, third.sees(t, "A-7"), "Approve")
 	n.decides("ANSWER_APPROVE A-7 the subject of A-7 desktop")
-	if got := strings.Count(n.log.String(), `"msg":"there is no notification daemon`); got > 2 {
+	if got := strings.Count(n.log.String(), `"msg":"no notification daemon`); got > 2 {
 		t.Errorf("%d lines about it:\n%s", got, &n.log)
 	}
 }
@@ -490,7 +490,7 @@ func TestNotifyNotShown(t *testing.T) {
 	desk.mu.Unlock()
 	n.asks("ops", "A-7")
 	n.start()
-	n.logs("questions can't be shown; see them with tgctl approvals", "ExcessNotificationGeneration")
+	n.logs("cannot show questions; see them with tgctl approvals", "ExcessNotificationGeneration")
 	n.asks("ops", "A-8") // no reason to retry at once
 	n.ends("A-8", rejected)
 	time.Sleep(2 * gathering)
@@ -512,9 +512,9 @@ func TestNotifyBusRestart(t *testing.T) {
 	startNotifier(t, n.bus, fullDesktop...).conn.Close()
 	n.asks("ops", "A-7")
 	n.start()
-	n.logs("there is no notification daemon")
+	n.logs("no notification daemon")
 	n.bus.stop()
-	n.logs("the session bus has gone; waiting for it")
+	n.logs("lost the connection to the session bus; waiting for it")
 	bus := startBus(t, n.bus.dir)
 	desk := startNotifier(t, bus, fullDesktop...)
 	desk.press(t, desk.sees(t, "A-7"), "Deny")
@@ -549,7 +549,7 @@ func TestNotifyIsNotBusy(t *testing.T) {
 	if took := time.Since(began); took < 7*firstLook {
 		t.Errorf("it tried 4 times in %v", took)
 	}
-	n.logs("there is no session bus; waiting for it")
+	n.logs("no session bus; waiting for it")
 	if got := strings.Count(n.log.String(), "\n"); got > 2 {
 		t.Errorf("%d lines in the log:\n%s", got, &n.log)
 	}
@@ -562,7 +562,7 @@ func TestNotifyWaitsForTheDaemon(t *testing.T) {
 	desk := startNotifier(t, n.bus, fullDesktop...)
 	n.asks("ops", "A-7")
 	n.start()
-	n.logs("there is no daemon; waiting for it")
+	n.logs("the daemon is not running; waiting for it")
 	n.serve()
 	desk.sees(t, "A-7")
 }
@@ -594,8 +594,8 @@ func TestNotifyWhereItCannot(t *testing.T) {
 		code int
 		says string
 	}{
-		{"no bus", nil, exitFailed, "there is no session bus"},
-		{"a bus of its own is not started", map[string]string{"DBUS_SESSION_BUS_ADDRESS": "autolaunch:", "XDG_RUNTIME_DIR": "/nonexistent"}, exitFailed, "there is no session bus"},
+		{"no bus", nil, exitFailed, "no session bus"},
+		{"a bus of its own is not started", map[string]string{"DBUS_SESSION_BUS_ADDRESS": "autolaunch:", "XDG_RUNTIME_DIR": "/nonexistent"}, exitFailed, "no session bus"},
 		{"below an agent", map[string]string{"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent", "THOUGHTGATE_ACTIVE": "1"}, exitFailed, "below a wrapped agent"},
 		{"no daemon, and none to be started", map[string]string{"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent", "HOME": "/nonexistent"}, exitNotRunning, "not running"},
 	} {

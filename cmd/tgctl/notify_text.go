@@ -49,14 +49,14 @@ func (n *notifier) questionNote(r *openRow, w *pb.PolicyWorkflow, s *shown) *not
 	case !n.desk.hasCapability("actions"):
 		add("Answer it in a terminal: "+show, true)
 	case r.proof || w.GetRequire() == levelPresence:
-		add("A yes takes your passphrase or a code, in a terminal: tgctl approvals approve "+id, true)
+		add("Approval needs your passphrase or a code, in a terminal: tgctl approvals approve "+id, true)
 		if !whole {
-			add("To see all of it: "+show, true)
+			add("To see it in full: "+show, true)
 		}
 	case !slices.Contains(w.GetSurfaces(), desktopSurface):
-		add("To approve it use a terminal: "+show, true)
+		add("To approve it, use a terminal: "+show, true)
 	case !whole || !n.desk.hasCapability("body"):
-		add("Too long to be approved from here: "+show, true)
+		add("Too long to approve here: "+show, true)
 	default:
 		s.approve = true
 		all.actions = append(all.actions, pressApprove+":"+s.nonce, "Approve")

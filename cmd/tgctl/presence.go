@@ -13,15 +13,15 @@ import (
 )
 
 func (a *app) presenceCmd() *cobra.Command {
-	cmd := listGroup("presence", "Set up the secret that proves you are there",
+	cmd := listGroup("presence", "Set up the secret for proof of presence",
 		a.presenceStatusCmd(), a.presenceEnrolCmd(), a.presenceRotateCmd(), a.presenceRemoveCmd())
-	cmd.Long = `An agent that has a shell can start tgctl, and get around being recognised. What
-it does not have is a secret in your head or on your phone. Once one is enrolled
-a yes needs it where a workflow says "require: presence", and for calls of high
-risk wherever a workflow does not say "require: any". A no never needs it.
-The secret is a passphrase; codes of an authenticator app can stand beside it.
-It is typed at a terminal, is not shown, and is not kept in the clear.
-Without a command, presence says how it stands.`
+	cmd.Long = `An agent with a shell can start tgctl, and may avoid being recognised. It does
+not have a secret that is in your head or on your phone. Once one is enrolled,
+approval needs it where a workflow says "require: presence", and for calls of
+high risk unless the workflow says "require: any". Denying never needs it.
+The secret is a passphrase; codes of an authenticator app can be added to it. It
+is typed at a terminal, is not shown, and is not stored in clear text.
+Without a command, presence shows the state of the secret.`
 	cmd.Example = `  $ tgctl presence enrol --totp
   $ tgctl presence`
 	return cmd
@@ -43,9 +43,9 @@ func presenceLine(st *pb.PresenceState) display.Safe {
 func (a *app) presenceStatusCmd() *cobra.Command {
 	return a.withJSON(&cobra.Command{
 		Use:   "status [flags]",
-		Short: "Say how it stands with the secret",
-		Long: `Say whether a secret is enrolled, since when and by whom, what was tried against
-it, and whether one was ever removed by somebody who did not give it.`,
+		Short: "Show the state of the secret",
+		Long: `Show whether a secret is enrolled, since when and by whom, how many attempts
+failed, and whether a secret was ever removed without being given.`,
 		Example: `  $ tgctl presence status
   $ tgctl presence status --json | jq .locked`,
 		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
@@ -65,14 +65,14 @@ func (a *app) presenceSheet(st *pb.PresenceState) *sheet {
 		s.add("since", display.Moment(st.GetSince().AsTime(), a.now()))
 		s.add("enrolled by", display.Text(st.GetBy()))
 		if st.GetAsleep() {
-			s.add("codes", "count again once the passphrase was given: the daemon was started anew")
+			s.add("codes", "accepted again after the passphrase was given once: the daemon has restarted")
 		}
 		if n := st.GetFailures(); n > 0 {
 			s.add("tried", plural(n, "wrong passphrase or code", "wrong passphrases or codes")+" in a row")
 		}
 	}
 	if st.GetRecovered() != nil {
-		s.add("recovered", display.Moment(st.GetRecovered().AsTime(), a.now())+", when a secret was removed without it, and every grant with it")
+		s.add("recovered", display.Moment(st.GetRecovered().AsTime(), a.now())+": the secret was removed without being given, with every grant")
 		s.add("by", display.Text(st.GetRecoverer()))
 	}
 	return s
@@ -83,12 +83,12 @@ func (a *app) presenceRemoveCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "remove [flags]",
 		Short: "Remove the secret",
-		Long: `Remove the secret. What a workflow requires presence for is refused from then
-on, and open questions that need it are withdrawn.
+		Long: `Remove the secret. From then on, calls for which a workflow requires presence
+are denied, and waiting questions that need it are withdrawn.
 
-With --forgotten it is removed without being given, from a terminal that no
-agent started. That takes back every grant as well, is on record, and "tgctl
-status" tells of it for a week.`,
+With --forgotten the secret is removed without being given, from a terminal that
+no agent started. This also revokes every grant and is recorded, and "tgctl
+status" reports it for a week.`,
 		Example: `  $ tgctl presence remove
   $ tgctl presence remove --forgotten`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -97,7 +97,7 @@ status" tells of it for a week.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&forgotten, "forgotten", false, "the secret is lost: remove it without, and end every grant")
+	cmd.Flags().BoolVar(&forgotten, "forgotten", false, "remove a lost secret without giving it, and revoke every grant")
 	return cmd
 }
 
@@ -107,8 +107,8 @@ func (a *app) removePresence(ctx context.Context, c *client.Client, t *secretTer
 	case !st.GetEnrolled():
 		return client.NewError(client.ReasonNotEnrolled, client.ErrNotEnrolled.Error())
 	case forgotten:
-		a.printMessage("This removes the secret and ends every grant. Questions that need presence are\nwithdrawn, and all of it is on record.")
-		typed, err := t.ask(ctx, "Type remove to do it (not shown):")
+		a.printMessage("This removes the secret and revokes every grant. Questions that need presence\nare withdrawn, and all of this is recorded.")
+		typed, err := t.ask(ctx, "Type remove to confirm (not shown):")
 		if err != nil {
 			return err
 		}
@@ -126,10 +126,10 @@ func (a *app) removePresence(ctx context.Context, c *client.Client, t *secretTer
 		return err
 	}
 	if forgotten {
-		a.printMessage("Removed, and every grant with it. Enrol a new secret: tgctl presence enrol")
+		a.printMessage("Removed, with every grant. Enrol a new secret: tgctl presence enrol")
 		return nil
 	}
-	a.printMessage("Removed. Where presence is required, calls are refused now.")
+	a.printMessage("Removed. Calls that require presence are now denied.")
 	return nil
 }
 
@@ -161,7 +161,7 @@ func (a *app) openHidden() (*secretTerminal, error) {
 	}
 	if err := a.hideMemory(); err != nil {
 		t.close()
-		return nil, fmt.Errorf("keep other programs from reading what you type: %w", err)
+		return nil, fmt.Errorf("protect what you type from other programs: %w", err)
 	}
 	return t, nil
 }
@@ -169,7 +169,7 @@ func (a *app) openHidden() (*secretTerminal, error) {
 // presenceFailure adds a hint to an error.
 func presenceFailure(err error) error {
 	return withHint(err,
-		hint{client.ErrForbidden, "An agent, and what it starts, cannot do that. Use another terminal."},
+		hint{client.ErrForbidden, "Agents and the processes they start cannot do that. Use another terminal."},
 		hint{client.ErrEnrolled, "To change it: tgctl presence rotate"},
 		hint{client.ErrNotEnrolled, "Set it up: tgctl presence enrol"},
 		hint{client.ErrLockedOut, "Wait, then try again. See: tgctl presence status"},

@@ -28,8 +28,8 @@ func (a *app) presenceEnrolCmd() *cobra.Command {
 		Short: "Enrol a secret",
 		Long: `Enrol a passphrase of at least 8 characters. It is asked for twice, at the
 terminal. With --totp a key for an authenticator app is shown as well, as a QR
-code and as text; it counts once you have typed a code that the app made of it.
-From then on either of the two will do, but for changing the secret.`,
+code and as text; it takes effect once you have typed a code from the app. From
+then on either the passphrase or a code is enough, except to change the secret.`,
 		Example: `  $ tgctl presence enrol
   $ tgctl presence enrol --totp`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -45,7 +45,7 @@ From then on either of the two will do, but for changing the secret.`,
 				if _, err := c.EnrolPresence(ctx, secret); err != nil {
 					return err
 				}
-				a.printMessage("Enrolled. A yes needs it where a workflow requires presence, and for calls of\nhigh risk; a no never does. Nobody can tell you the secret again: keep it.")
+				a.printMessage("Enrolled. Approval needs it where a workflow requires presence, and for calls of\nhigh risk; denying never does. The secret cannot be shown again: keep it.")
 				return nil
 			})
 		},
@@ -58,10 +58,10 @@ func (a *app) presenceRotateCmd() *cobra.Command {
 	var totp, noTOTP bool
 	cmd := &cobra.Command{
 		Use:   "rotate [flags]",
-		Short: "Put a new secret in place of the old one",
-		Long: `Put a new passphrase in place of the old one, which is asked for first; a code
-is not enough for that. An authenticator app stays as it is unless --totp makes
-a new key for it, or --no-totp takes it out. What was granted stays granted.`,
+		Short: "Replace the secret",
+		Long: `Replace the passphrase. The old one is asked for first; a code is not enough. An
+authenticator app stays enrolled unless --totp creates a new key for it or
+--no-totp removes it. Grants stay in force.`,
 		Example: `  $ tgctl presence rotate
   $ tgctl presence rotate --totp`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -70,8 +70,8 @@ a new key for it, or --no-totp takes it out. What was granted stays granted.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&totp, "totp", false, "enrol an authenticator app anew")
-	cmd.Flags().BoolVar(&noTOTP, "no-totp", false, "have codes count no more")
+	cmd.Flags().BoolVar(&totp, "totp", false, "enrol an authenticator app with a new key")
+	cmd.Flags().BoolVar(&noTOTP, "no-totp", false, "stop accepting codes")
 	cmd.MarkFlagsMutuallyExclusive("totp", "no-totp")
 	return cmd
 }
@@ -96,9 +96,9 @@ func (a *app) rotatePresence(ctx context.Context, c *client.Client, t *secretTer
 	}
 	codes := ""
 	if now.GetCodes() && !totp {
-		codes = " The app goes on as it is."
+		codes = " The authenticator app stays enrolled."
 	}
-	a.printMessage("Rotated: from now on the new passphrase counts, and the old one does not.%s", codes)
+	a.printMessage("Rotated. The old passphrase is no longer accepted.%s", codes)
 	return nil
 }
 
@@ -111,15 +111,15 @@ func (a *app) newSecret(ctx context.Context, t *secretTerminal, what string, tot
 		return secret, err
 	}
 	if n := utf8.RuneCount(secret.Passphrase); n < shortestPassphrase {
-		return secret, &hintError{err: fmt.Errorf("a passphrase has at least %d characters, this one %d", shortestPassphrase, n), hint: "Nothing was changed; four words that you can remember make a good one."}
+		return secret, &hintError{err: fmt.Errorf("a passphrase needs at least %d characters, this one has %d", shortestPassphrase, n), hint: "Nothing was changed; four words that you can remember make a good one."}
 	}
-	again, err := t.ask(ctx, "Once more:")
+	again, err := t.ask(ctx, "Repeat it (not shown):")
 	defer clear(again)
 	if err != nil {
 		return secret, err
 	}
 	if !bytes.Equal(secret.Passphrase, again) {
-		return secret, &hintError{err: errors.New("the two are not the same"), hint: "Nothing was changed; try again."}
+		return secret, &hintError{err: errors.New("the passphrases do not match"), hint: "Nothing was changed; try again."}
 	}
 	if totp {
 		err = a.newCodes(ctx, t, secret)
@@ -138,17 +138,17 @@ func (a *app) newCodes(ctx context.Context, t *secretTerminal, secret *pb.Presen
 	if err != nil {
 		return fmt.Errorf("draw the QR code: %w", err)
 	}
-	fmt.Fprintln(t.tty, "\nScan this with an authenticator app, or type the key into it.\nWhoever reads it here can make codes: clear the screen afterwards.")
+	fmt.Fprintln(t.tty, "\nScan this with an authenticator app, or type the key into it.\nAnyone who sees it can make codes: clear the screen afterwards.")
 	fmt.Fprintln(t.tty)
 	for _, line := range lines {
 		fmt.Fprintln(t.tty, line)
 	}
 	fmt.Fprintf(t.tty, "\nkey: %s\n\n", keyText(secret.Key))
-	if secret.Code, err = t.ask(ctx, "The code that the app shows now:"); err != nil {
+	if secret.Code, err = t.ask(ctx, "Code from the app (not shown):"); err != nil {
 		return err
 	}
 	if !isCode(secret.Code) {
-		return &hintError{err: errors.New("a code has six digits"), hint: "Nothing was changed; take the key out of the app and try again."}
+		return &hintError{err: errors.New("a code has six digits"), hint: "Nothing was changed; remove the key from the app and try again."}
 	}
 	return nil
 }

@@ -232,10 +232,10 @@ func TestCodesAtATerminal(t *testing.T) {
 	s := atScreen(t, bin, env, "presence", "enrol", "--totp")
 	s.until(`Passphrase \(not shown\):`)
 	s.types("correct horsf\x7fe\r")
-	s.until("Once more:")
+	s.until(`Repeat it \(not shown\):`)
 	s.types("xyz\x15correct horse\r")
 	key := s.until(`key: ([A-Z2-7]{32})\r\n`)
-	s.until("The code that the app shows now:")
+	s.until(`Code from the app \(not shown\):`)
 	code := codeOf(t, key, 0)
 	s.types(code + "\r")
 	if code := s.ends(); code != 0 {

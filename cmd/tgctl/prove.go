@@ -46,7 +46,7 @@ func (p *prover) proof(ctx context.Context, q *pb.Approval) (*pb.Proof, error) {
 	}
 	switch left := state.GetLocked().AsDuration(); {
 	case !state.GetEnrolled():
-		return nil, client.NewError(client.ReasonNotEnrolled, "a yes to it needs a passphrase, and none is enrolled: "+client.ErrNotEnrolled.Error())
+		return nil, client.NewError(client.ReasonNotEnrolled, "approval needs a passphrase, and none is enrolled: "+client.ErrNotEnrolled.Error())
 	case left > 0:
 		return nil, client.NewError(client.ReasonLockedOut, lockedText(state))
 	case p.passphrase != nil:
@@ -106,8 +106,8 @@ func (a *app) aboutToApprove(q *pb.Approval) display.Safe {
 
 // proofHints say what to do about a refused proof.
 var proofHints = []hint{
-	{client.ErrNotEnrolled, "Set it up, at a terminal of your own: tgctl presence enrol"},
-	{client.ErrLockedOut, "Wait, or refuse the call: a no needs no passphrase. See: tgctl presence status"},
-	{client.ErrProofWrong, "Nothing was approved; try again. If it is lost: tgctl presence remove --forgotten"},
+	{client.ErrNotEnrolled, "Set it up at your own terminal: tgctl presence enrol"},
+	{client.ErrLockedOut, "Wait, or deny the call, which needs no passphrase. See: tgctl presence status"},
+	{client.ErrProofWrong, "Nothing was approved; try again. If the secret is lost: tgctl presence remove --forgotten"},
 	{client.ErrProofNeeded, "Answer it at a terminal: tgctl approvals approve"},
 }

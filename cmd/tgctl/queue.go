@@ -99,7 +99,7 @@ func newRow(q *pb.Approval) *openRow {
 // endLine says how a question ended.
 func endLine(q *pb.Approval) display.Safe {
 	if q.GetState() == pb.ApprovalState_APPROVAL_STATE_UNSPECIFIED {
-		return display.Name(q.GetId()) + " is not known to the daemon any more"
+		return display.Name(q.GetId()) + " is no longer known to the daemon"
 	}
 	line := display.Name(q.GetId()) + " " + stateWord(q)
 	if q.GetDecider() != "" {
@@ -240,7 +240,7 @@ func (q *queue) handleDecided(d *pb.Decision, done *pb.Decided, err error) actio
 // failureLine says in one line why a question could not be read or answered.
 func failureLine(id string, err error) display.Safe {
 	if exitCode(err) == exitNotRunning {
-		return display.Name(approvalID(id)) + ": no answer from the daemon; see whether it is still listed (" + display.Text(client.ErrNotRunning.Error()) + ")"
+		return display.Name(approvalID(id)) + ": no answer from the daemon; check whether it is still listed (" + display.Text(client.ErrNotRunning.Error()) + ")"
 	}
 	err = approvalFailure(id, err)
 	line := err.Error()

@@ -66,7 +66,7 @@ func (q *queue) loaded(d *detail, read *pb.Approval, err error) action {
 	case !isOpen(read):
 		d.end(endLine(read))
 	case d.question != nil && !bytes.Equal(d.question.GetSubject(), read.GetSubject()):
-		d.end(display.Name(d.id) + " is another question by now; look at it again")
+		d.end(display.Name(d.id) + " is a different question now; show it again")
 	case d.question == nil:
 		d.question, d.expires = read, read.GetExpires().AsTime()
 		q.layout()
@@ -83,7 +83,7 @@ func (q *queue) prompt(then prompt) action {
 	switch {
 	case then == askNothing:
 	case !q.answerable() && q.offline && d.ended == "":
-		q.status = "not connected: nothing can be answered now"
+		q.status = "not connected: answering is not possible now"
 	case !q.answerable():
 	case then != askNo && needsProof(d.question): // no secret is typed where keys have a meaning
 		d.ask = askProof
@@ -91,7 +91,7 @@ func (q *queue) prompt(then prompt) action {
 		d.inEditor = true
 		return action{edit: d.question}
 	case then == askGrant && d.edit != nil:
-		q.status = "a grant is for calls as they were asked about: esc drops what you wrote"
+		q.status = "a grant needs the agent's arguments: esc discards yours"
 	case then == askGrant:
 		d.ask, d.grant = askGrant, newShaping(d.question)
 	default:

@@ -64,12 +64,12 @@ func (q *queue) replace(arguments []byte) {
 
 // editedLines lays out the edited arguments and how they differ from the agent's.
 func editedLines(asked *pb.Approval, edit []byte, columns int) []display.Safe {
-	lines := jsonLines("what you wrote, to be judged like a call of the agent's", edit, columns)
-	lines = append(lines, "", "what you changed:")
+	lines := jsonLines("your arguments, to be judged like a call of the agent", edit, columns)
+	lines = append(lines, "", "your changes:")
 	if diff := differing(comparedPart(asked), edit, columns); len(diff) > 0 {
 		lines = append(lines, diff...)
 	} else {
-		lines = append(lines, "  how the same values are written")
+		lines = append(lines, "  only the formatting of the values")
 	}
-	return append(lines, "", "what the agent wrote:")
+	return append(lines, "", "the call of the agent:")
 }

@@ -50,14 +50,14 @@ const (
 func newShaping(q *pb.Approval) *grantForm {
 	s := &grantForm{
 		match: &field{label: "match", value: "args", usual: []string{"args", matchSome, "tool"}, says: map[string]display.Safe{
-			"args": "every byte of the arguments is the same", matchSome: "the arguments chosen below are the same", "tool": "any arguments",
+			"args": "the same arguments, byte for byte", matchSome: "the arguments selected below are equal", "tool": "any arguments",
 		}},
 		span: &field{label: "for", value: string(display.Span(usualGrant)), usual: []string{"5m", "15m", "1h", "8h", "1d", "7d", "30d"},
 			letters: "0123456789smhd.", other: "30d at most"},
 		times: &field{label: "times", usual: []string{"", "1", "2", "3", "5", "10", "100"},
-			letters: "0123456789", says: map[string]display.Safe{"": "as many as come"}, other: "further calls"},
+			letters: "0123456789", says: map[string]display.Safe{"": "any number of calls"}, other: "further calls"},
 		in: &field{label: "in", value: "session", usual: []string{"session", "project", "always"}, says: map[string]display.Safe{
-			"session": "in this run of the agent", "project": "in every wrap of the same folder", "always": "wherever this type of agent calls",
+			"session": "in this run of the agent", "project": "in all sessions in the same folder", "always": "in all sessions of this type of agent",
 		}},
 	}
 	members, _ := rawjson.Members(comparedPart(q))
@@ -90,14 +90,14 @@ func (s *grantForm) terms() (*pb.GrantTerms, error) {
 		}
 	}
 	if len(f.match) == 0 {
-		return nil, errors.New("--match: choose at least one argument that must be the same")
+		return nil, errors.New("--match: select at least one argument that must be equal")
 	}
 	if f.span == "" {
-		return nil, errors.New("--for: give a time, as 1h or 7d")
+		return nil, errors.New("--for: enter a time such as 1h or 7d")
 	}
 	var err error
 	if f.times, err = strconv.ParseUint(cmp.Or(s.times.value, "0"), 10, 64); err != nil {
-		return nil, errors.New("--times: give a number")
+		return nil, errors.New("--times: enter a number")
 	}
 	return f.terms()
 }
@@ -108,7 +108,7 @@ func (s *grantForm) sentence(q *pb.Approval) (display.Safe, error) {
 	if err != nil {
 		return "", err
 	}
-	return "Beside this call: " + grantTerms(&pb.Grant{
+	return "It also approves " + grantTerms(&pb.Grant{
 		Match: terms.GetMatch(), Arguments: terms.GetArguments(), Scope: terms.GetScope(), Session: q.GetSession(), Times: terms.GetTimes(),
 	}, terms.GetFor().AsDuration()) + ".", nil
 }

@@ -59,7 +59,7 @@ func (q *queue) pressList(key string) action {
 		switch {
 		case q.selected == "":
 		case q.offline:
-			q.status = "not connected: nothing can be answered now"
+			q.status = "not connected: answering is not possible now"
 		case !q.settled():
 			q.status = "press " + display.Safe(key) + " again: the list has just changed"
 		default:

@@ -30,17 +30,17 @@ func TestKeys(t *testing.T) {
 		want []string // decisions
 		says string   // on the screen afterwards
 	}{
-		{"approve from the list", func(s *screenTest) { s.keys("down a y") }, []string{yes3}, "asking the daemon"},
-		{"approve what is shown", func(s *screenTest) { s.keys("enter a Y") }, []string{yes2}, "asking the daemon"},
+		{"approve from the list", func(s *screenTest) { s.keys("down a y") }, []string{yes3}, "sending the answer"},
+		{"approve what is shown", func(s *screenTest) { s.keys("enter a Y") }, []string{yes2}, "sending the answer"},
 		{"enter is no yes", func(s *screenTest) { s.keys("a enter enter") }, nil, "3 questions wait"},
 		{"n is no yes", func(s *screenTest) { s.keys("a n") }, nil, "esc back"},
 		{"a twice is no yes", func(s *screenTest) { s.keys("a a y a esc") }, []string{}, "esc back"},
 		{"y alone is nothing", func(s *screenTest) { s.keys("y enter y") }, nil, "esc back"},
-		{"deny without a reason", func(s *screenTest) { s.keys("d enter") }, []string{"ANSWER_DENY A-2 412d3220"}, "asking the daemon"},
+		{"deny without a reason", func(s *screenTest) { s.keys("d enter") }, []string{"ANSWER_DENY A-2 412d3220"}, "sending the answer"},
 		{"deny with a reason", func(s *screenTest) { s.keys("down d n o x backspace space w a y enter") }, []string{"ANSWER_DENY A-3 412d3320 no way"}, ""},
 		{"deny not", func(s *screenTest) { s.keys("d n o esc") }, nil, "esc back"},
 		{"a reason has q, a and y in it", func(s *screenTest) { s.keys("d q a y enter") }, []string{"ANSWER_DENY A-2 412d3220 qay"}, ""},
-		{"keys while the answer is on its way", func(s *screenTest) { s.keys("a y y a d q enter") }, []string{yes2}, "asking the daemon"},
+		{"keys while the answer is on its way", func(s *screenTest) { s.keys("a y y a d q enter") }, []string{yes2}, "sending the answer"},
 		{"pasted text is no key", func(s *screenTest) {
 			s.say(tea.PasteMsg{Content: "a\ny\n"})
 			s.keys("a")
@@ -98,7 +98,7 @@ func TestKeys(t *testing.T) {
 			s.end("A-2", rejected, "ana", "no")
 			s.keys("y")
 			s.keys("a y d enter")
-		}, nil, "A-2 rejected by ana, desktop: no"},
+		}, nil, "A-2 denied by ana, desktop: no"},
 		{"it ends while the reason is typed", func(s *screenTest) {
 			s.keys("d n")
 			s.end("A-2", expired, "", "")
@@ -131,12 +131,12 @@ func TestKeys(t *testing.T) {
 		{"no daemon", func(s *screenTest) {
 			s.say(inbox.Event{Kind: inbox.Lost})
 			s.keys("a y d enter")
-		}, nil, "The daemon has gone"},
+		}, nil, "Not connected"},
 		{"no daemon, in the middle", func(s *screenTest) {
 			s.keys("a")
 			s.say(inbox.Event{Kind: inbox.Lost})
 			s.keys("y")
-		}, nil, "The daemon has gone"},
+		}, nil, "Not connected"},
 		{"a daemon again", func(s *screenTest) {
 			s.keys("down enter")
 			s.say(inbox.Event{Kind: inbox.Lost})
@@ -177,15 +177,15 @@ func TestKeys(t *testing.T) {
 		}, nil, "too small"},
 
 		// The terms of a grant have the values of the command line.
-		{"a grant", func(s *screenTest) { s.keys("g enter y") }, []string{yes2 + " args 1h0m0s session"}, "asking the daemon"},
+		{"a grant", func(s *screenTest) { s.keys("g enter y") }, []string{yes2 + " args 1h0m0s session"}, "sending the answer"},
 		{"enter is no yes to a grant", func(s *screenTest) { s.keys("g enter enter n esc") }, nil, "esc back"},
 		{"a grant of anything", func(s *screenTest) { s.keys("enter g left down right down right right down left enter Y") }, []string{yes2 + " tool 8h0m0s 2 always"}, ""},
 		{"a grant for some arguments", func(s *screenTest) { s.keys("g right down space down down space enter y") }, []string{yes2 + " some owner,title 1h0m0s session"}, ""},
-		{"for no argument", func(s *screenTest) { s.keys("g right enter y") }, nil, "choose at least one argument"},
+		{"for no argument", func(s *screenTest) { s.keys("g right enter y") }, nil, "select at least one argument"},
 		{"a time that is typed", func(s *screenTest) { s.keys("g down backspace backspace 4 5 m x enter y") }, []string{yes2 + " args 45m0s session"}, ""},
 		{"a number that is typed", func(s *screenTest) { s.keys("g down down 1 2 q backspace 7 enter y") }, []string{yes2 + " args 1h0m0s 17 session"}, ""},
-		{"a time that is too long", func(s *screenTest) { s.keys("g down backspace backspace 3 1 d enter y") }, nil, "30 days at most"},
-		{"no time", func(s *screenTest) { s.keys("g down backspace backspace enter y") }, nil, "--for: give a time"},
+		{"a time that is too long", func(s *screenTest) { s.keys("g down backspace backspace 3 1 d enter y") }, nil, "at most 30d"},
+		{"no time", func(s *screenTest) { s.keys("g down backspace backspace enter y") }, nil, "--for: enter a time"},
 		{"a grant that is not wanted", func(s *screenTest) { s.keys("g down esc a y") }, []string{yes2}, ""},
 		{"more than is on the screen is not granted unread", func(s *screenTest) {
 			q := proto.CloneOf(s.asked["A-2"])
@@ -197,7 +197,7 @@ func TestKeys(t *testing.T) {
 			s.asked["A-2"] = q
 			s.keys("g right" + strings.Repeat(" down space", 60) + " enter y y esc down up")
 			s.keys("enter" + strings.Repeat(" space", 80))
-		}, nil, "and grant that? y/N"},
+		}, nil, "and grant this? y/N"},
 		{"it ends while the grant is shaped", func(s *screenTest) {
 			s.keys("g enter")
 			s.end("A-2", expired, "", "")
@@ -206,15 +206,15 @@ func TestKeys(t *testing.T) {
 		{"pasted text is no grant", func(s *screenTest) {
 			s.keys("g enter")
 			s.say(tea.PasteMsg{Content: "y"})
-		}, nil, "and grant that? y/N"},
+		}, nil, "and grant this? y/N"},
 
 		// Edited arguments are shown before they are approved.
-		{"other arguments", func(s *screenTest) { s.keys("e a y") }, []string{yes2 + ` {"repo":"mine"}`}, "asking the daemon"},
+		{"other arguments", func(s *screenTest) { s.keys("e a y") }, []string{yes2 + ` {"repo":"mine"}`}, "sending the answer"},
 		{"written twice", func(s *screenTest) { s.keys("enter e e a y") }, []string{yes2 + ` {"repo":"mine"}`}, ""},
 		{"not approved yet", func(s *screenTest) { s.keys("e y enter") }, nil, ""},
 		{"dropped", func(s *screenTest) { s.keys("e esc a y") }, []string{yes2}, ""},
 		{"a no sends nothing", func(s *screenTest) { s.keys("e d enter") }, []string{"ANSWER_DENY A-2 412d3220"}, ""},
-		{"and no grant", func(s *screenTest) { s.keys("e g enter y") }, nil, "esc drops what you wrote"},
+		{"and no grant", func(s *screenTest) { s.keys("e g enter y") }, nil, "esc discards yours"},
 		{"nothing was written", func(s *screenTest) {
 			s.editor = func(*pb.Approval) ([]byte, error) { return nil, errors.New("the arguments were not changed") }
 			s.keys("e a y")
@@ -239,7 +239,7 @@ func TestKeys(t *testing.T) {
 				return []byte(`{}`), nil
 			}
 			s.keys("e a y")
-		}, nil, "A-2 is not known to the daemon any more"},
+		}, nil, "A-2 is no longer known to the daemon"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newScreen(80, 24, openQuestions()...)
@@ -263,14 +263,14 @@ func TestKeysOfAQuestionThatNeedsPresence(t *testing.T) {
 		says string
 	}{
 		{"a", nil, "tgctl approvals approve A-2"},
-		{"enter a", nil, "It needs your passphrase. In a shell:"},
-		{"a y y a n", nil, "esc back"},
-		{"enter a y", nil, "esc back"},
+		{"enter a", nil, "Needs your passphrase. In a shell:"},
+		{"a y y a n", nil, "e edit esc"},
+		{"enter a y", nil, "e edit esc"},
 		{"g", nil, "tgctl approvals approve A-2"},
 		{"e", nil, "tgctl approvals approve A-2"},
-		{"enter g y", nil, "esc back"},
+		{"enter g y", nil, "e edit esc"},
 		{"enter", nil, "needs your passphrase or a code (presence)"},
-		{"d enter", []string{"ANSWER_DENY A-2 412d3220"}, "asking the daemon"},
+		{"d enter", []string{"ANSWER_DENY A-2 412d3220"}, "sending the answer"},
 	} {
 		for _, width := range []int{40, 80} {
 			q := proto.CloneOf(openQuestions()[0])
@@ -298,7 +298,7 @@ func TestAnswered(t *testing.T) {
 		{"taken", nil, []string{"2 questions wait", "approved A-2: create_issue on github"}},
 		{"somebody was faster", client.NewError(client.ReasonDecided, "it was rejected by ana"), []string{"A-2: it was rejected by ana", "esc back"}},
 		{"refused", client.NewError(client.ReasonForbidden, "you descend from an agent"), []string{"A-2: you descend from an agent", "esc back"}},
-		{"unknown", client.ErrNotRunning, []string{"A-2: no answer from the daemon; see whether it is still listed"}},
+		{"unknown", client.ErrNotRunning, []string{"A-2: no answer from the daemon; check whether it is still listed"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newScreen(120, 24, openQuestions()...)

@@ -37,10 +37,10 @@ func (q *queue) listScreen() []line {
 	last := min(first+l.fit, len(q.rows))
 	title := plural(len(q.rows), "question waits", "questions wait")
 	if len(q.rows) == 0 {
-		title = "No question is open"
+		title = "No question is waiting"
 	}
 	if last-first < len(q.rows) {
-		title += ", shown are " + display.Count(first+1) + "-" + display.Count(last)
+		title += ", showing " + display.Count(first+1) + "-" + display.Count(last)
 	}
 	lines := []line{{text: title, strong: true}}
 	if l.heads && len(q.rows) > 0 {
@@ -50,7 +50,7 @@ func (q *queue) listScreen() []line {
 		lines = append(lines, q.rowLines(l, q.rows[i], i == at)...)
 	}
 	if len(q.rows) == 0 {
-		lines = append(lines, line{}, line{text: "A new one appears here by itself."})
+		lines = append(lines, line{}, line{text: "New questions appear here."})
 	}
 	if free := q.height - 2 - len(lines); len(q.ended) > 0 && free > 2 {
 		lines = append(lines, line{}, line{text: "Ended:"})
@@ -123,5 +123,5 @@ func (q *queue) listFoot() []line {
 	if len(q.rows) == 0 {
 		return []line{status, {text: "q quit"}}
 	}
-	return []line{status, q.keysLine("up/down move   enter show   a approve   d deny   g grant   e edit   q quit", "enter  a yes  d no  g grant  e edit  q")}
+	return []line{status, q.keysLine("up/down move   enter show   a approve   d deny   g grant   e edit   q quit", "a approve  d deny  g grant  e edit  q")}
 }

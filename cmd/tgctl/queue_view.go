@@ -79,7 +79,7 @@ func (q *queue) detailScreen() []line {
 			lines = append(lines, line{text: d.body[i]})
 		}
 	case d.ended == "":
-		lines = append(lines, line{text: "reading it ..."})
+		lines = append(lines, line{text: "reading ..."})
 	}
 	for len(lines) < 1+room {
 		lines = append(lines, line{})
@@ -100,36 +100,36 @@ func (q *queue) detailFoot() []line {
 	where := "seen " + display.Count(seen) + " of " + plural(len(d.body), "line", "lines")
 	switch {
 	case d.ended != "" && d.ask == askNo:
-		return []line{{text: d.ended, strong: true}, {text: "too late; enter or esc leaves this"}}
+		return []line{{text: d.ended, strong: true}, {text: "too late; enter or esc back"}}
 	case d.ended != "":
 		return []line{{text: d.ended, strong: true}, {text: "esc back"}}
 	case q.offline:
 		return []line{{text: q.offlineLine(), strong: true}, {text: "esc back"}}
 	case d.sent:
-		return []line{{text: "asking the daemon ...", strong: true}, {}}
+		return []line{{text: "sending the answer ...", strong: true}, {}}
 	case d.inEditor:
-		return []line{{text: "the editor has the arguments ...", strong: true}, {}}
+		return []line{{text: "waiting for the editor ...", strong: true}, {}}
 	case d.ask == askYes && d.edit != nil:
-		return []line{{text: "Approve " + id + " as you wrote it? y/N", strong: true}, {text: where + ": " + d.title}}
+		return []line{{text: "Approve " + id + " with your arguments? y/N", strong: true}, {text: where + ": " + d.title}}
 	case d.ask == askYes:
 		return []line{{text: "Approve " + id + "? y/N", strong: true}, {text: where + ": " + d.title}}
 	case d.ask == askGrant && d.grant.sure:
 		below := where + ": " + d.title
 		if n := d.grant.below; n > 0 {
-			below = "space: " + plural(n, "more line", "more lines") + " of what would be granted"
+			below = "space: " + plural(n, "more line", "more lines") + " of the grant"
 		}
-		return []line{{text: "Approve " + id + " and grant that? y/N", strong: true}, {text: below}}
+		return []line{{text: "Approve " + id + " and grant this? y/N", strong: true}, {text: below}}
 	case d.ask == askGrant:
-		return []line{{text: "row " + display.Count(d.grant.at+1) + " of " + display.Count(len(d.grant.rows()))}, q.keysLine("up/down row   left/right choose   or type   enter go on   esc back", "up/down  left/right  enter  esc")}
+		return []line{{text: "row " + display.Count(d.grant.at+1) + " of " + display.Count(len(d.grant.rows()))}, q.keysLine("up/down row   left/right choose   or type   enter next   esc back", "up/down  left/right  enter  esc")}
 	case d.ask == askProof:
 		return []line{
-			{text: "It needs your passphrase. In a shell:", strong: true},
+			{text: "Needs your passphrase. In a shell:", strong: true},
 			{text: "tgctl approvals approve " + display.Name(d.id)},
 		}
 	case d.ask == askNo:
-		label := display.Safe("why (may be empty): ")
+		label := display.Safe("reason (optional): ")
 		return []line{
-			{text: "Deny " + id + "? enter: yes, esc: no", strong: true},
+			{text: "Deny " + id + "? enter deny, esc back", strong: true},
 			{text: label + lastPart(display.Text(d.typed), q.width-len(label)-1) + "_"},
 		}
 	case d.question == nil:
@@ -140,9 +140,9 @@ func (q *queue) detailFoot() []line {
 		lines += "  " + q.status
 	}
 	if d.edit != nil {
-		return []line{{text: lines}, q.keysLine("space scroll   a approve as you wrote it   d deny   e edit again   esc drop that", "a yes  d no  e again  esc drop that")}
+		return []line{{text: lines}, q.keysLine("space scroll   a approve your arguments   d deny   e edit again   esc discard", "a approve  d deny  e edit  esc discard")}
 	}
-	return []line{{text: lines}, q.keysLine("up/down/space scroll   a approve   d deny   g grant   e edit   esc back", "a yes  d no  g grant  e edit  esc back")}
+	return []line{{text: lines}, q.keysLine("up/down/space scroll   a approve   d deny   g grant   e edit   esc back", "a approve  d deny  g grant  e edit  esc")}
 }
 
 // keysLine returns long, or short if long is wider than the screen.
@@ -155,7 +155,7 @@ func (q *queue) keysLine(long, short display.Safe) line {
 
 // offlineLine says that the daemon is not reachable.
 func (q *queue) offlineLine() display.Safe {
-	const long, short = "The daemon has gone. It keeps its questions; waiting for it ...", "The daemon has gone; waiting for it"
+	const long, short = "Not connected to the daemon, which keeps its questions; reconnecting ...", "Not connected; reconnecting ..."
 	if len(long) > q.width {
 		return short
 	}

@@ -107,8 +107,8 @@ func writeReport(w io.Writer, c *counter, lastLine []byte, log string, now time.
 	}
 	p.Facts = []fact{
 		{count(c.calls.total()), "calls judged"}, {count(c.calls[forwarded]), "forwarded at once"}, {count(c.calls[held]), "held for a person"},
-		{count(c.calls[denied]), "refused"}, {count(c.questions["approved"]), "questions answered yes"}, {count(c.questions["rejected"]), "answered no"},
-		{count(c.questions["expired"] + c.questions["withdrawn"]), "expired or withdrawn"}, {count(c.unattended), "yes without a person (development)"},
+		{count(c.calls[denied]), "denied"}, {count(c.questions["approved"]), "questions approved"}, {count(c.questions["rejected"]), "questions denied"},
+		{count(c.questions["expired"] + c.questions["withdrawn"]), "questions expired or withdrawn"}, {count(c.unattended), "approved automatically (development)"},
 	}
 	for _, r := range slices.Backward(c.changes) {
 		p.Changes = append(p.Changes, changeOf(&r, now))
@@ -194,5 +194,5 @@ func waited(waits []time.Duration) string {
 	}
 	sorted := slices.Sorted(slices.Values(waits))
 	at := func(p int) string { return string(display.Span(sorted[(len(sorted)-1)*p/100])) }
-	return fmt.Sprintf("half within %s, nine of ten within %s", at(50), at(90))
+	return fmt.Sprintf("50%% within %s, 90%% within %s", at(50), at(90))
 }

@@ -68,7 +68,7 @@ func chartOf(c *counter, zone *time.Location) chart {
 			y -= p.Height
 			p.Y = y
 		}
-		col.Tip = fmt.Sprintf("%s: %d forwarded, %d held, %d refused", begin.Format("2006-01-02 15:04"), sum[forwarded], sum[held], sum[denied])
+		col.Tip = fmt.Sprintf("%s: %d forwarded, %d held, %d denied", begin.Format("2006-01-02 15:04"), sum[forwarded], sum[held], sum[denied])
 		if i%max(1, len(ends)/8) == 0 {
 			col.Label = begin.Format(layout)
 		}

@@ -86,7 +86,7 @@ func (c *counter) add(r *record.Record) {
 	case record.KindDecision:
 		c.decision(r)
 	case record.KindOutcome:
-		c.outcomes[cmp.Or(r.Verdict, "not known")]++
+		c.outcomes[cmp.Or(r.Verdict, "unknown")]++
 	case record.KindPin, record.KindReload, record.KindGap, record.KindDropped, record.KindDenied, record.KindRefused, record.KindOrphan,
 		record.KindMemory, record.KindPresence, record.KindExtension, record.KindStart, record.KindStop:
 		if len(c.changes) == maxChanges {
@@ -102,7 +102,7 @@ func (c *counter) call(r *record.Record) {
 	switch r.Verdict {
 	case "deny":
 		v = denied
-		c.reasons[cmp.Or(cmp.Or(r.Policies...), r.Rule, r.Gate, "not known")]++
+		c.reasons[cmp.Or(cmp.Or(r.Policies...), r.Rule, r.Gate, "unknown")]++
 	case "hold":
 		v = held
 	case "forward":
@@ -143,7 +143,7 @@ func (c *counter) decision(r *record.Record) {
 	if r.Verdict == "rejected" {
 		answer = denied
 	}
-	c.deciders.of(r.Surface + "\x00" + cmp.Or(r.Approver, r.Decider, "not said"))[answer]++
+	c.deciders.of(r.Surface + "\x00" + cmp.Or(r.Approver, r.Decider, "unknown"))[answer]++
 }
 
 // most returns the keys with the largest sizes, at most n, and the total number of keys.

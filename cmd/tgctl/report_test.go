@@ -56,10 +56,10 @@ func TestReportCounts(t *testing.T) {
 	text := regexp.MustCompile(`\s*<[^>]*>\s*`).ReplaceAllString(rendered(t, c), "|")
 	text = regexp.MustCompile(`\|+`).ReplaceAllString(text, "|")
 	for _, want := range []string{
-		"|4|calls judged|2|forwarded at once|1|held for a person|1|refused|",
-		"|2|questions answered yes|1|answered no|1|expired or withdrawn|1|yes without a person (development)|",
+		"|4|calls judged|2|forwarded at once|1|held for a person|1|denied|",
+		"|2|questions approved|1|questions denied|1|questions expired or withdrawn|1|approved automatically (development)|",
 		"|fs|2|0|1|db|0|1|0|", "|read|fs|2|0|0|", "|&#34;delete_*&#34; (thoughtgate.yaml:12)|1|", "|tool_error|1|",
-		"half within 4s, nine of ten within 4s", "|under 5 s|1|5 to 30 s|0|30 s to 2 min|1|",
+		"50% within 4s, 90% within 4s", "|under 5 s|1|5 to 30 s|0|30 s to 2 min|1|",
 		"|ana (uid 1000)|terminal|1|1|", "|reload, in force|ana (uid 1000)|", "11 records, from 1 to 11",
 	} {
 		if !strings.Contains(text, want) {

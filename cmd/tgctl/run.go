@@ -33,27 +33,26 @@ func (a *app) runCmd() *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{
 		Use:   "run [flags] NAME -- PROMPT...",
-		Short: "Run an agent headless, with what it asks for judged",
+		Short: "Run an agent headless, under your rules",
 		Long: `Run an agent of the configuration once, without a terminal: it is started in
-this folder, told PROMPT (with - what is on standard input), and what it answers
-is printed as it comes. Its standard error is passed on, and so is what you have
-to know of the run.
+this folder and given PROMPT (with - standard input), and its answer is printed
+as it arrives. Its stderr is passed on, together with messages about the run.
 
-Agents stand in thoughtgate.yaml under agents:, each with its command and the
-protocol that it speaks. The daemon starts a fresh process for each run, any
-number at once up to limits.runs. Files, terminals and permissions that an agent
-asks for are judged by your rules as calls of a server of the agent's name; what
-waits for you is in tgctl approvals. The servers that its configuration names
-are governed too. Each run is a session: tgctl sessions.
+Agents are listed in thoughtgate.yaml under agents:, each with its command and
+its protocol. The daemon starts a new process for each run, up to limits.runs at
+once. Requests of the agent for files, terminals and permissions are judged by
+your rules, as calls of a server with the agent's name; tgctl approvals lists
+the questions. The servers that its configuration names are governed too. Each
+run is a session: tgctl sessions.
 
-Ctrl-C asks the agent to stop, a second one ends it.
+Ctrl-C asks the agent to stop; a second Ctrl-C ends it.
 
-Exits 0 when the agent has answered; otherwise as the agent did, 1 when its
-answer is an error, 124 when its time was up, 125 when ThoughtGate failed or
-refused to run it, 126 when it cannot be run, 127 when it is not there, 130 when
-it was cancelled.`,
+Exits 0 if the agent has answered; otherwise with the agent's exit code, or 1 if
+its answer is an error, 124 if it timed out, 125 if ThoughtGate failed or
+refused to run it, 126 if it cannot be run, 127 if it was not found, 130 if it
+was cancelled.`,
 		Example: `  $ tgctl run --list
-  $ tgctl run fixer -- "mend the failing test in ./parser"
+  $ tgctl run fixer -- "fix the failing test in ./parser"
   $ git diff | tgctl run --timeout 5m reviewer -- -`,
 		Args: o.args,
 		ValidArgsFunction: firstAlone(listed(a, (*client.Client).ListAgents, func(g *pb.Agent) string {
@@ -75,9 +74,9 @@ it was cancelled.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.timeout, "timeout", "", "it may take this `TIME`, as 90s or 10m; else what its configuration says")
+	flags.StringVar(&o.timeout, "timeout", "", "stop the run after `TIME`, such as 90s or 10m, instead of the configured timeout")
 	flags.BoolVar(&o.list, "list", false, "list the agents that can be run")
-	flags.BoolVar(&o.verbose, "verbose", false, "tell on standard error of thoughts, plans and tool calls too")
+	flags.BoolVar(&o.verbose, "verbose", false, "also print thoughts, plans and tool calls to stderr")
 	jsonFlag(cmd, &a.asJSON, &pb.RunEvent{}, &pb.Agent{})
 	return cmd
 }
@@ -92,7 +91,7 @@ func (o *runOptions) args(_ *cobra.Command, args []string) error {
 	case len(args) == 0:
 		return errors.New("NAME is missing: name the agent; see: tgctl run --list")
 	case len(args) == 1:
-		return errors.New("PROMPT is missing: say after -- what the agent is to do")
+		return errors.New("PROMPT is missing: give it after --")
 	}
 	return nil
 }
@@ -104,7 +103,7 @@ func (o *runOptions) limit() (time.Duration, error) {
 	}
 	limit, err := parseSpan(o.timeout)
 	if err != nil || limit < time.Second {
-		return 0, misuse("--timeout is a time of a second at least, as 90s or 10m, not %q", o.timeout)
+		return 0, misuse("invalid --timeout %q: use a time of at least a second, such as 90s or 10m", o.timeout)
 	}
 	return limit, nil
 }
@@ -162,7 +161,7 @@ func (a *app) runHeadless(ctx context.Context, o runOptions, timeout time.Durati
 		if err != nil {
 			show.close()
 			if errors.Is(err, context.Canceled) {
-				return &exitError{128 + 2, errors.New("ended")}
+				return &exitError{128 + 2, errors.New("the run was ended")}
 			}
 			return err
 		}
@@ -178,7 +177,7 @@ func (a *app) runHeadless(ctx context.Context, o runOptions, timeout time.Durati
 		}
 	}
 	show.close()
-	return fmt.Errorf("the daemon did not say how the run of %s ended", name)
+	return fmt.Errorf("the daemon did not report how the run of %s ended", name)
 }
 
 // runEnd returns the error that makes tgctl exit as the run did.
@@ -202,8 +201,8 @@ func findAgent(ctx context.Context, c *client.Client, name string) (*pb.Agent, e
 	if i := slices.IndexFunc(agents, func(g *pb.Agent) bool { return g.GetName() == name }); i >= 0 {
 		return agents[i], nil
 	}
-	return nil, &hintError{fmt.Errorf("there is no agent %q in the configuration in force", name),
-		"List those there are with `tgctl run --list`; after a change of thoughtgate.yaml: `tgctl daemon reload`."}
+	return nil, &hintError{fmt.Errorf("no agent %q in the configuration in force", name),
+		"List the agents with `tgctl run --list`; after a change of thoughtgate.yaml: `tgctl daemon reload`."}
 }
 
 // handedOver returns the environment variables for an agent: the common ones and those that its
@@ -229,7 +228,7 @@ func (a *app) handleSignals(ctx context.Context, c *client.Client, s *signals, s
 		case <-quit:
 			return
 		}
-		a.printMessage("thoughtgate: asking the agent to stop; once more ends it")
+		a.printMessage("thoughtgate: asking the agent to stop; interrupt again to end it")
 		select {
 		case id := <-started: // at once, or when the run has started
 			if err := c.CancelRun(ctx, id); err != nil && !errors.Is(err, client.ErrNotFound) {

@@ -80,7 +80,7 @@ func visible(text string) string {
 func (p *runPrinter) asked(m *pb.RunAsked) {
 	tool, reason := display.Name(m.GetTool()), display.Text(m.GetReason())
 	if m.GetDenied() {
-		p.tell("refused %s: %s", tool, reason)
+		p.tell("denied %s: %s", tool, reason)
 		return
 	}
 	p.tell("%s waits for you (%s): %s", tool, display.Name(m.GetApproval()), reason)
@@ -118,7 +118,7 @@ func (a *app) listAgents(ctx context.Context, c *client.Client, _ []string) erro
 	if err != nil {
 		return err
 	}
-	return printList(a, agents, nil, "The configuration names no agents. Write them under agents: in thoughtgate.yaml, then tgctl daemon reload.", agentsTable)
+	return printList(a, agents, nil, "No agents are configured. Add them under agents: in thoughtgate.yaml, then: tgctl daemon reload", agentsTable)
 }
 
 func agentsTable(agents []*pb.Agent) *display.Table {

@@ -29,7 +29,7 @@ type secretTerminal struct {
 func openTerminal() (*secretTerminal, error) {
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {
-		return nil, &hintError{err: errors.New("there is no terminal to type a secret at"), hint: "Do it at a terminal: a secret is read from nowhere else."}
+		return nil, &hintError{err: errors.New("no terminal to read the secret from"), hint: "Run this at a terminal: a secret is read from nowhere else."}
 	}
 	return &secretTerminal{tty: tty}, nil
 }
@@ -59,7 +59,7 @@ func (t *secretTerminal) ask(ctx context.Context, question string) (line []byte,
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("hide what is typed: %w", err)
+		return nil, fmt.Errorf("switch off the terminal's echo: %w", err)
 	}
 	defer func() {
 		_, end := io.WriteString(t.tty, "\r\n")
@@ -102,7 +102,7 @@ func (t *secretTerminal) line() ([]byte, error) {
 		switch b {
 		case '\r', '\n':
 			if len(line) == 0 {
-				return nil, errors.New("nothing was typed, and nothing was changed")
+				return nil, errors.New("nothing was typed; nothing was changed")
 			}
 			return line, nil
 		case 3, 4: // Ctrl-C, Ctrl-D

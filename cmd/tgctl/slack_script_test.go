@@ -65,7 +65,7 @@ func scriptSlack(ts *testscript.TestScript, neg bool, args []string) {
 			}
 			told := 0
 			for _, e := range s.Ephemerals() {
-				if e.User == args[1] && strings.Contains(strings.ToLower(e.Text), "nothing came of that") {
+				if e.User == args[1] && strings.Contains(strings.ToLower(e.Text), "nothing was decided") {
 					told++
 				}
 			}

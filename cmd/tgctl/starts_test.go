@@ -89,7 +89,7 @@ func TestAcceptStart(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"notes"}, 1, "notes could be any of 2 starts that wait"},
+		{[]string{"notes"}, 1, "notes is ambiguous: it matches 2 starts that wait"},
 		{[]string{"notes", "--start", "77777777"}, 1, "notes: no start of that id waits whose digest begins with 77777777"},
 		{[]string{"notes", "--start", "9a9a"}, 2, "at least 8 hexadecimal digits"},
 		{[]string{"clock"}, 1, "clock: not found"},

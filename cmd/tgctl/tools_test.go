@@ -190,8 +190,8 @@ func TestAcceptanceThatFails(t *testing.T) {
 		{"diff of nothing", "tools diff files/nothing", nil, []string{"files/nothing: not found", "tgctl tools"}},
 		{"nothing waits", "tools accept files/read_file", nil, []string{"files/read_file: nothing of it waits"}},
 		{"another definition", "tools accept files/echo --definition 00000000", nil, []string{"not the question that was shown", "changed again"}},
-		{"two of them", "tools accept files/echo", otherLaunch, []string{"files/echo could be any of 2", "--kind tool --launch cccccccc"}},
-		{"diff of two", "tools diff files/echo", otherLaunch, []string{"could be any of 2", "--launch ab12cd34"}},
+		{"two of them", "tools accept files/echo", otherLaunch, []string{"files/echo is ambiguous: it matches 2", "--kind tool --launch cccccccc"}},
+		{"diff of two", "tools diff files/echo", otherLaunch, []string{"is ambiguous: it matches 2", "--launch ab12cd34"}},
 		{"by an agent", "tools accept files/echo", func(f *fakeDaemon) {
 			f.acceptErr = client.NewError(client.ReasonForbidden, "the caller descends from an agent")
 		}, []string{"descends from an agent", "from another terminal"}},
@@ -200,7 +200,7 @@ func TestAcceptanceThatFails(t *testing.T) {
 		{"another launch", "servers accept files --launch 00", nil, []string{"no stranger of that id"}},
 		{"two strangers", "servers accept files", func(f *fakeDaemon) {
 			f.servers[0].Stranger = true
-		}, []string{"files could be any of 2 strangers", "--launch ab12cd34  npx -y server-files"}},
+		}, []string{"files is ambiguous: it matches 2 strangers", "--launch ab12cd34  npx -y server-files"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f, c := consoleWithPins(t)

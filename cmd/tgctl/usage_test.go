@@ -94,7 +94,7 @@ func TestMisuse(t *testing.T) {
 		{"approvals list A-1", "unexpected argument"},
 		{"approvals show", "ID is missing"},
 		{"approvals show A-1 A-2", "unexpected argument"},
-		{"approvals deny", "name the questions"},
+		{"approvals deny", "either ids of questions"},
 		{"tools files", "unknown command"},
 		{"tools diff", "SERVER/TOOL is missing"},
 		{"tools accept", "SERVER/TOOL is missing"},
@@ -124,7 +124,7 @@ func TestMisuse(t *testing.T) {
 		{"status --json=maybe", "invalid argument"},
 		{"help nonsense", `unknown command "nonsense"`},
 		{"completion", "the name of a shell is missing"},
-		{"completion tcsh", "there is no completion"},
+		{"completion tcsh", "unsupported shell"},
 		{"man", "DIR is missing"},
 	} {
 		c := newConsole("/nonexistent/control.sock")

@@ -23,7 +23,7 @@ func TestWatchEditsAndGrants(t *testing.T) {
 	h.write("editor.sh", lineEditor)
 	h.write("script.txt", "call notes write_note {\"name\": \"plan\", \"text\": \"ship it\"}\n"+
 		"call notes write_note {\"name\": \"plan\", \"text\": \"ship nothing\"}\ncall notes write_note {\"name\": \"plan\", \"text\": \"ship all\"}\n")
-	h.sees("No question is open")
+	h.sees("No question is waiting")
 	agent := h.command("tgctl", "wrap", "--agent-type", "custom", "--config-path", "mcp.json", "--", "fake-agent", "mcp.json", "script.txt")
 	var said bytes.Buffer
 	agent.Stdout, agent.Stderr = &said, &said
@@ -36,17 +36,17 @@ func TestWatchEditsAndGrants(t *testing.T) {
 	h.sees("the terminal is as an editor wants it", "new text:")
 	h.press("-l", "ship it on Monday")
 	h.press("Enter")
-	h.sees("EDITED", "what you wrote", "ship it on Monday", "lines 1-")
+	h.sees("EDITED", "your arguments", "ship it on Monday", "lines 1-")
 	h.golden("edited")
 	h.press("End")
-	h.sees("what the agent wrote", "in the log")
+	h.sees("the call of the agent", "in the log")
 	h.press("a")
-	h.sees("Approve A-1", "as you wrote it? y/N")
+	h.sees("Approve A-1", "with your arguments? y/N")
 	h.press("y")
 
 	h.sees("> A-2 ", "g grant")
 	h.press("Down", "g")
-	h.sees("match args", "for   1h_", "enter go on")
+	h.sees("match args", "for   1h_", "enter next")
 	h.press("Right", "Down", "Space", "End", "Right")
 	h.sees("> in    project", "[x] name", "the same name, in the project, for 1h")
 	h.golden("grant")
@@ -54,9 +54,9 @@ func TestWatchEditsAndGrants(t *testing.T) {
 	h.sees("up/down  left/right  enter  esc", "> in    project")
 	h.golden("grant-small")
 	h.press("Enter")
-	h.sees("Approve A-2", "and grant that? y/N")
+	h.sees("Approve A-2", "and grant this? y/N")
 	h.press("y")
-	h.sees("No question is open", "A-2 approved")
+	h.sees("No question is waiting", "A-2 approved")
 
 	if err := agent.Wait(); err != nil {
 		t.Errorf("the agent: %v", err)
@@ -81,7 +81,7 @@ func TestWatchEditsAndGrants(t *testing.T) {
 func TestWatchLeavesInterruptsToTheEditor(t *testing.T) {
 	h := newTmuxHouse(t, "export EDITOR='sh ./editor.sh'; "+watchScript)
 	h.write("editor.sh", "trap 'echo \"the editor was interrupted\"' INT\necho \"the editor is there\"\nread -r line\nread -r line\n")
-	h.sees("No question is open")
+	h.sees("No question is waiting")
 	agent := h.command("tgctl", "wrap", "--agent-type", "custom", "--config-path", "mcp.json", "--", "fake-agent", "mcp.json", "script.txt")
 	if err := agent.Start(); err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func TestWatchLeavesInterruptsToTheEditor(t *testing.T) {
 		h.press("Down", "d")
 		h.sees("Deny " + id)
 		h.press("Enter")
-		h.sees(id + " rejected")
+		h.sees(id + " denied")
 	}
 	if err := agent.Wait(); err != nil {
 		t.Errorf("the agent: %v", err)

@@ -21,18 +21,18 @@ const appPage = "the app's page at https://api.slack.com/apps"
 
 var advices = map[string]advice{
 	"invalid_auth":           {"Slack does not know the token", "Copy it again from " + appPage + ".", true},
-	"not_authed":             {"Slack was given no token", "Copy it again from " + appPage + ".", true},
+	"not_authed":             {"Slack received no token", "Copy it again from " + appPage + ".", true},
 	"token_revoked":          {"the token was revoked", "Install the app again on " + appPage + ", and use the new token.", true},
 	"token_expired":          {"the token has expired", "Switch token rotation off for the app, and use a new token.", true},
-	"account_inactive":       {"the app was taken out of the workspace", "Install it again on " + appPage + ", and use the new token.", true},
+	"account_inactive":       {"the app was removed from the workspace", "Install it again on " + appPage + ", and use the new token.", true},
 	"not_allowed_token_type": {"this is the wrong kind of token", "The bot token begins with xoxb-, the app-level token with xapp-.", true},
 	"missing_scope":          {"the app lacks a scope", "Add it under OAuth & Permissions on " + appPage + ", install the app again, and use the new token.", false},
-	"channel_not_found":      {"there is no such channel, or the app can't see it", "Write the channel's id, from the bottom of its details; into a private channel the app must be invited: /invite @the-app", false},
+	"channel_not_found":      {"the channel does not exist, or the app cannot see it", "Use the channel's id, from the bottom of its details; invite the app to a private channel: /invite @the-app", false},
 	"not_in_channel":         {"the app is not in the channel", "Invite it there: /invite @the-app", false},
 	"is_archived":            {"the channel is archived", "Name another channel in thoughtgate.yaml, then: tgctl daemon reload", false},
-	"restricted_action":      {"the workspace does not let the app post there", "Ask an administrator of the workspace, or name another channel.", false},
-	"ratelimited":            {"Slack takes no more for the moment", "It is tried again.", false},
-	"user_not_in_channel":    {"who pressed the button is not in the channel", "Invite them to the channel.", false},
+	"restricted_action":      {"the workspace does not allow the app to post there", "Ask an administrator of the workspace, or name another channel.", false},
+	"ratelimited":            {"Slack limits the rate", "It is retried.", false},
+	"user_not_in_channel":    {"the user who pressed the button is not in the channel", "Invite them to the channel.", false},
 }
 
 // explainError adds to an error of Slack what it means. doing says what was attempted.

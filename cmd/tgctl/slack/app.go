@@ -97,20 +97,20 @@ func (a *app) checkChannels(ctx context.Context, flows map[string]*pb.PolicyWork
 		if tokensOf(w) != a.names {
 			continue
 		}
-		p := &post{text: "ThoughtGate: a check of whether questions of the workflow " + code(display.Name(name), 100) + " can be asked here."}
+		p := &post{text: "ThoughtGate: this checks that questions of workflow " + code(display.Name(name), 100) + " can be posted here."}
 		p.add(section(p.text))
 		channel, ts, err := a.slack.PostMessageContext(ctx, to.GetChannel(), p.options()...)
 		if err == nil {
 			_, _, err = a.slack.DeleteMessageContext(ctx, channel, ts)
 		}
 		if err != nil {
-			return explainError(err, "post to "+to.GetChannel()+", where "+name+" asks")
+			return explainError(err, "post to "+to.GetChannel()+" for workflow "+name)
 		}
 		yes := ""
 		if w.GetRequire() == levelPresence || !acceptsApproval(w) {
-			yes = "; only a no is taken from Slack"
+			yes = "; they can only deny on Slack"
 		}
-		a.o.Say("workflow %s: a message was posted to %s and taken away again; answered by %s%s",
+		a.o.Say("workflow %s: posted a message to %s and deleted it; approvers: %s%s",
 			display.Name(name), display.Name(to.GetChannel()), display.Text(strings.Join(to.GetApprovers(), ", ")), yes)
 	}
 	return nil
@@ -138,7 +138,7 @@ func (a *app) whisper(ctx context.Context, channel, thread, user, text string) {
 			continue
 		}
 		if err != nil && ctx.Err() == nil {
-			a.o.Say("%s", errorWithHint(explainError(err, fmt.Sprintf("tell %s", display.Name(user)))))
+			a.o.Say("%s", errorWithHint(explainError(err, fmt.Sprintf("send a reply to %s", display.Name(user)))))
 		}
 		return
 	}

@@ -87,12 +87,12 @@ func (a *app) watchQuestions(ctx context.Context) error {
 	}
 	for e := range inbox.Watch(ctx, a.o.Gate, known...) {
 		if e.Kind == inbox.Lost {
-			a.o.Say("the daemon is away, and is looked for: %s", errorWithHint(e.Err))
+			a.o.Say("not connected to the daemon; reconnecting: %s", errorWithHint(e.Err))
 		}
 		for tries := 0; e.Question != nil; tries++ {
 			err := a.updateCard(ctx, e.Question)
 			if err != nil && tries == 0 && ctx.Err() == nil {
-				a.o.Say("%s: %s (it is tried again)", display.Name(e.Question.GetId()), errorWithHint(err))
+				a.o.Say("%s: %s (retrying)", display.Name(e.Question.GetId()), errorWithHint(err))
 			}
 			if err == nil || sleep(ctx, time.Second) != nil {
 				break
@@ -157,7 +157,7 @@ func (a *app) fill(ctx context.Context, c *card, q *pb.Approval) error {
 		case errors.Is(err, client.ErrNotRunning), ctx.Err() != nil:
 			return err
 		case err != nil:
-			a.o.Say("%s: its values can't be read, so it takes no yes from Slack: %s", display.Name(q.GetId()), errorWithHint(err))
+			a.o.Say("%s: cannot read its values, so it cannot be approved on Slack: %s", display.Name(q.GetId()), errorWithHint(err))
 			return nil
 		case !isOpen(from) || !bytes.Equal(from.GetSubject(), q.GetSubject()):
 			return nil // it has ended; the watch reports that next
@@ -173,7 +173,7 @@ func (a *app) flow(ctx context.Context, name string) (w *pb.PolicyWorkflow, ok b
 	flows, err := workflows(ctx, a.o.Gate)
 	w, ok = flows[name]
 	if ok && !slices.Contains(a.all, tokensOf(w)) {
-		a.o.Say("workflow %s now names other tokens: start `tgctl slack` again to ask with them", display.Name(name))
+		a.o.Say("workflow %s now names other tokens: restart `tgctl slack` to use them", display.Name(name))
 	}
 	return w, ok && tokensOf(w) == a.names, err
 }

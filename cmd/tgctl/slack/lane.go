@@ -95,14 +95,14 @@ func (l *lane) run(ctx context.Context) error {
 		pause := l.a.o.Every
 		if wait, ok := limited(err); ok {
 			pause = max(wait, pause)
-			l.a.o.Say("Slack wants no more for %s; what waits is sent then", display.Span(wait))
+			l.a.o.Say("Slack limits the rate; the next message is sent in %s", display.Span(wait))
 		} else if err != nil {
 			err = explainError(err, "send to "+l.channel)
 			if lasting(err) {
 				return err
 			}
 			pause, retry = retry, min(2*retry, retryLast)
-			l.a.o.Say("%s (it is tried again)", errorWithHint(err))
+			l.a.o.Say("%s (retrying)", errorWithHint(err))
 		} else {
 			retry = retryFirst
 		}
@@ -221,7 +221,7 @@ func (l *lane) post(ctx context.Context, c *card, p *post) error {
 	err = l.recordCard(func() {
 		c.Channel, c.TS, c.Shown, c.unsure = channel, ts, p.digest(), was
 	})
-	a.o.Say("%s: asked in %s", display.Name(c.ID), display.Name(l.channel))
+	a.o.Say("%s: posted to %s", display.Name(c.ID), display.Name(l.channel))
 	return err
 }
 
@@ -234,7 +234,7 @@ func (l *lane) handleRefusal(c *card, err error) error {
 		defer l.a.mu.Unlock()
 		if c.plain {
 			c.dirty = false // Slack would refuse it again; it is answered in a terminal
-			return errors.Join(errors.New("Slack does not take the message of "+c.ID+"; answer in a terminal: tgctl approvals show "+c.ID), err)
+			return errors.Join(errors.New("Slack does not accept the message of "+c.ID+"; answer in a terminal: tgctl approvals show "+c.ID), err)
 		}
 		c.plain = true
 	}

@@ -83,7 +83,7 @@ func (p *presses) connection(ctx context.Context) error {
 	}
 }
 
-var errReconnect = errors.New("begin anew")
+var errReconnect = errors.New("reconnect")
 
 // event handles one event of a connection.
 func (p *presses) event(ctx context.Context, client *socketmode.Client, e *socketmode.Event) error {
@@ -94,25 +94,25 @@ func (p *presses) event(ctx context.Context, client *socketmode.Client, e *socke
 	case *api.ConnectingEvent:
 		if p.connected && data.Attempt == 1 {
 			p.connected = false
-			p.a.o.Say("Slack ended the connection; another one is made")
+			p.a.o.Say("Slack ended the connection; reconnecting")
 		}
 	case *api.ConnectionErrorEvent:
 		if lasting(data.ErrorObj) || codeOf(data.ErrorObj) == "missing_scope" {
 			return data.ErrorObj
 		}
 		_, wait := limited(data.ErrorObj)
-		p.a.o.Say("%s (it is tried again in %s)", errorWithHint(explainError(data.ErrorObj, "connect to Slack")), display.Span(data.Backoff))
+		p.a.o.Say("%s (retrying in %s)", errorWithHint(explainError(data.ErrorObj, "connect to Slack")), display.Span(data.Backoff))
 		if !wait && data.Backoff > backoffMost {
 			return errReconnect
 		}
 	case *socketmode.ErrorBadMessage:
 		var envelope socketmode.Request
 		if json.Unmarshal(data.Message, &envelope) == nil && envelope.EnvelopeID != "" {
-			p.a.o.Say("Slack sent something that can't be read; it is passed over")
+			p.a.o.Say("ignored an invalid message from Slack")
 			p.acknowledge(ctx, client, envelope.EnvelopeID)
 		}
 	case *socketmode.ErrorWriteFailed:
-		p.a.o.Say("acknowledge to Slack: %s; it sends that again", display.Text(data.Cause.Error()))
+		p.a.o.Say("acknowledge to Slack: %s; Slack sends the event again", display.Text(data.Cause.Error()))
 	case api.InteractionCallback:
 		p.press(ctx, client, e.Request.EnvelopeID, &data)
 	default:
@@ -141,7 +141,7 @@ func (p *presses) press(ctx context.Context, client *socketmode.Client, envelope
 	select {
 	case p.slots <- struct{}{}:
 	default:
-		p.a.o.Say("too many presses at once: one of %s is not worked at", display.Name(pressed.User.ID))
+		p.a.o.Say("too many presses at once: ignored one by %s", display.Name(pressed.User.ID))
 		p.acknowledge(ctx, client, envelope)
 		return
 	}

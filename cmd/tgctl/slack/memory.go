@@ -40,20 +40,20 @@ type memoryFile struct {
 // remember opens the memory of one Slack app in dir, which it creates.
 func remember(dir, app string) (*memory, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the folder for what was posted: %w", err)
+		return nil, fmt.Errorf("create the folder for posted messages: %w", err)
 	}
 	m := &memory{path: filepath.Join(dir, filepath.Base(app)+".json")}
 	lock, err := os.OpenFile(m.path+".lock", os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("lock what was posted: %w", err)
+		return nil, fmt.Errorf("lock the list of posted messages: %w", err)
 	}
 	m.lock = lock
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		m.close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, &Problem{
-				Err:  errors.New("another `tgctl slack` asks with this Slack app already"),
-				Hint: "End that one first. Under systemd: systemctl --user status tgctl-slack",
+				Err:  errors.New("another `tgctl slack` already uses this Slack app"),
+				Hint: "Stop it first. Under systemd: systemctl --user status tgctl-slack",
 			}
 		}
 		return nil, fmt.Errorf("lock %s: %w", lock.Name(), err)
@@ -67,13 +67,13 @@ func remember(dir, app string) (*memory, error) {
 		err = json.Unmarshal(text, &file)
 	}
 	if err == nil && file.V != 1 {
-		err = fmt.Errorf("it is of version %d, and this program knows 1", file.V)
+		err = fmt.Errorf("version %d is not supported, only 1", file.V)
 	}
 	if err != nil {
 		m.close()
 		return nil, &Problem{
-			Err:  fmt.Errorf("read what was posted: %s: %w", m.path, err),
-			Hint: "If you remove the file, open questions are posted once more.",
+			Err:  fmt.Errorf("read the list of posted messages: %s: %w", m.path, err),
+			Hint: "If you remove the file, waiting questions are posted again.",
 		}
 	}
 	m.kept = file.Messages
@@ -84,7 +84,7 @@ func remember(dir, app string) (*memory, error) {
 func (m *memory) keep(all []message) error {
 	err := m.write(all)
 	if err != nil {
-		err = fmt.Errorf("write down what was posted: %w", err)
+		err = fmt.Errorf("write the list of posted messages: %w", err)
 	}
 	return err
 }

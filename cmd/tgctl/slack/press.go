@@ -38,10 +38,10 @@ type answer struct {
 func (a *app) handlePress(ctx context.Context, in *api.InteractionCallback) {
 	ans, why := a.parsePress(ctx, in)
 	if why != "" {
-		a.o.Say("a press of %s is passed over: %s", display.Name(in.User.ID), why)
+		a.o.Say("ignored a press by %s: %s", display.Name(in.User.ID), why)
 		formOf, _, _ := strings.Cut(in.View.PrivateMetadata, " ")
 		if channel := cmp.Or(in.Channel.ID, formOf); channel != "" && isID(in.User.ID, "UW") {
-			a.whisper(ctx, channel, in.Message.ThreadTimestamp, in.User.ID, "That was not taken: "+string(why)+". See what is open in a terminal: `tgctl approvals`")
+			a.whisper(ctx, channel, in.Message.ThreadTimestamp, in.User.ID, "Your answer was not accepted: "+string(why)+". To list the waiting questions in a terminal: `tgctl approvals`")
 		}
 		return
 	}
@@ -53,8 +53,8 @@ func (a *app) handlePress(ctx context.Context, in *api.InteractionCallback) {
 		return
 	case !ans.approver: // the daemon refuses and records it
 	case yes && !ans.c.approvable():
-		a.o.Say("%s: a yes of %s is not taken from Slack", id, display.Name(ans.user))
-		a.reply(ctx, ans, "A yes to "+code(id, 40)+" is not taken from Slack. In a terminal: "+code("tgctl approvals approve "+id, 100))
+		a.o.Say("%s: ignored an approval by %s: not allowed on Slack", id, display.Name(ans.user))
+		a.reply(ctx, ans, code(id, 40)+" cannot be approved on Slack. Approve it in a terminal: "+code("tgctl approvals approve "+id, 100))
 		return
 	case !yes && in.Type == api.InteractionTypeBlockActions && a.askReason(ctx, ans):
 		return
@@ -71,14 +71,14 @@ func (a *app) parsePress(ctx context.Context, in *api.InteractionCallback) (*ans
 	case api.InteractionTypeBlockActions:
 		actions := in.ActionCallback.BlockActions
 		if len(actions) != 1 || actions[0] == nil || actions[0].BlockID != answerBlock {
-			return nil, "it is of no button that was made here"
+			return nil, "the button is unknown"
 		}
 		switch actions[0].ActionID {
 		case pressApprove:
 			ans.answer = pb.Answer_ANSWER_APPROVE
 		case pressDeny:
 		default:
-			return nil, "it is of no button that was made here"
+			return nil, "the button is unknown"
 		}
 		channel, ts, value = in.Channel.ID, in.Message.Timestamp, actions[0].Value
 		if in.Container.MessageTs != "" {
@@ -89,23 +89,23 @@ func (a *app) parsePress(ctx context.Context, in *api.InteractionCallback) (*ans
 		channel, value = place, rest
 		ts, value, _ = strings.Cut(value, " ")
 		if in.View.CallbackID != denyView {
-			return nil, "it is of no form that was made here"
+			return nil, "the form is unknown"
 		}
 		if state := in.View.State; state != nil {
 			ans.note = clip(strings.TrimSpace(state.Values[reasonID][reasonID].Value))
 		}
 	default:
-		return nil, "it is of a kind that was not made here"
+		return nil, "the kind of event is unknown"
 	}
 	if !isID(ans.user, "UW") {
-		return nil, "it does not say who pressed"
+		return nil, "the event does not name the user"
 	}
 	c := a.cardAt(ctx, channel, ts, value)
 	switch {
 	case c == nil:
 		return nil, a.explainStalePress(ctx, channel, ts, value)
 	case value != c.key():
-		return nil, "its button is not that of the question in the message"
+		return nil, "the button does not belong to the question in the message"
 	}
 	ans.c = *c
 	flow, ok, err := a.flow(ctx, c.Workflow)
@@ -166,7 +166,7 @@ func (a *app) explainStalePress(ctx context.Context, channel, ts, value string) 
 	id, _, _ := strings.Cut(value, " ")
 	q, err := a.o.Gate.GetApproval(ctx, id)
 	if err != nil || keyOf(q) != value || isOpen(q) {
-		return "its message is none that is remembered here"
+		return "the message is unknown"
 	}
 	if flow, ok, err := a.flow(ctx, q.GetWorkflow()); err == nil && ok {
 		a.mu.Lock()
@@ -176,7 +176,7 @@ func (a *app) explainStalePress(ctx context.Context, channel, ts, value string) 
 		a.cards[value+" "+ts] = c
 		a.lane(c.Asked).wakeUp()
 	}
-	return "it came too late, " + display.Name(id) + " is " + display.Safe(strings.ToLower(stateWord(q)))
+	return "it came too late: " + display.Name(id) + " is " + display.Safe(strings.ToLower(stateWord(q)))
 }
 
 // askReason opens a form for the reason of a denial and reports whether it did. If it fails,
@@ -187,7 +187,7 @@ func (a *app) askReason(ctx context.Context, ans *answer) bool {
 	}
 	input := api.NewPlainTextInputBlockElement(nil, reasonID)
 	input.Multiline, input.MaxLength = true, maxReasonLength
-	block := api.NewInputBlock(reasonID, plain("Reason, told to the agent"), nil, input)
+	block := api.NewInputBlock(reasonID, plain("Reason for the agent"), nil, input)
 	block.Optional = true
 	id := display.Name(ans.c.ID)
 	_, err := a.slack.OpenViewContext(ctx, ans.trigger, api.ModalViewRequest{
@@ -196,7 +196,7 @@ func (a *app) askReason(ctx context.Context, ans *answer) bool {
 		Blocks:          api.Blocks{BlockSet: []api.Block{block}},
 	})
 	if err != nil {
-		a.o.Say("%s: %s; it is denied without a reason", id, errorWithHint(explainError(err, "ask for a reason")))
+		a.o.Say("%s: %s; denying it without a reason", id, errorWithHint(explainError(err, "ask for a reason")))
 	}
 	return err == nil
 }
@@ -219,7 +219,7 @@ func (a *app) decide(ctx context.Context, ans *answer) {
 	case err == nil:
 		a.o.Say("%s: %s by %s", id, strings.ToLower(stateWord(q)), display.Name(ans.user))
 	case errors.Is(err, client.ErrDecided):
-		text := "That came too late: " + code(id, 40) + " has ended."
+		text := "Your answer came too late: " + code(id, 40) + " has ended."
 		if q != nil {
 			ended := card{q: q}
 			text += "\n" + ended.ended()
@@ -234,14 +234,14 @@ func (a *app) decide(ctx context.Context, ans *answer) {
 // unanswered tells the user why the answer does not count.
 func (a *app) unanswered(ctx context.Context, ans *answer, err error) {
 	id := display.Name(ans.c.ID)
-	a.o.Say("%s: the answer of %s does not count: %s", id, display.Name(ans.user), display.Text(err.Error()))
+	a.o.Say("%s: the answer of %s was not accepted: %s", id, display.Name(ans.user), display.Text(err.Error()))
 	switch {
 	case errors.Is(err, client.ErrForbidden) && !ans.approver:
-		a.reply(ctx, ans, "You are none of those who answer what "+code(display.Name(ans.c.Workflow), 80)+" asks, so nothing came of that. It is written down.")
+		a.reply(ctx, ans, "You are not an approver of workflow "+code(display.Name(ans.c.Workflow), 80)+", so your answer was refused. It is recorded.")
 	case errors.Is(err, client.ErrNotRunning):
-		a.reply(ctx, ans, "ThoughtGate is not running at the moment, so nothing came of that. "+code(id, 40)+" is still open; press again in a while.")
+		a.reply(ctx, ans, "ThoughtGate is not running, so nothing was decided. "+code(id, 40)+" is still waiting; try again later.")
 	default:
-		a.reply(ctx, ans, "Nothing came of that: "+code(display.Text(err.Error()), 1000))
+		a.reply(ctx, ans, "Nothing was decided: "+code(display.Text(err.Error()), 1000))
 	}
 }
 

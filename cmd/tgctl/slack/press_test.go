@@ -29,13 +29,13 @@ func TestDenyWithAReason(t *testing.T) {
 	m := h.message("A-1", "[Deny]")
 	h.press(fakeslack.Press{User: "U0ANN", Action: "deny", Message: m})
 	views := h.slack.Views()
-	if len(views) != 1 || h.states() != "A-1 open" {
+	if len(views) != 1 || h.states() != "A-1 waiting" {
 		t.Fatalf("%d forms, %s", len(views), h.states())
 	}
 	golden(t, "deny.json", indented(t, views[0].Raw))
 	// Submitting the form of another user counts no more than pressing a button.
 	h.acked(h.slack.Submit(views[0], "U0EVE", "because"))
-	h.whispered("U0EVE", "none of those who answer")
+	h.whispered("U0EVE", "not an approver")
 	h.acked(h.slack.Submit(views[0], "U0ANN", " use `staging` "+strings.Repeat("x", 900)))
 	h.message("A-1", "*Denied* by <@U0ANN> on Slack")
 	got := h.reasons()
@@ -79,13 +79,13 @@ func TestPressesThatDoNotCount(t *testing.T) {
 		name, told string
 		press      fakeslack.Press
 	}{
-		{"somebody else's yes", "none of those who answer", fakeslack.Press{User: "U0EVE", Action: "approve", Message: m}},
-		{"somebody else's no", "none of those who answer", fakeslack.Press{User: "U0FAY", Action: "deny", Message: m}},
-		{"the button of another question", "not that of the question", fakeslack.Press{User: "U0ANN", Action: "approve", Message: m, Value: other.Button("approve").Value}},
-		{"another subject", "not that of the question", fakeslack.Press{User: "U0ANN", Action: "approve", Message: m, Value: "A-1 " + subjectOf("A-2")}},
-		{"no value", "not that of the question", fakeslack.Press{User: "U0ANN", Action: "approve", Message: m, Value: "x"}},
-		{"an unknown message", "none that is remembered", fakeslack.Press{User: "U0ANN", Action: "approve", Message: fakeslack.Message{Channel: m.Channel, TS: "1.1"}, Value: m.Button("approve").Value}},
-		{"an unknown action", "no button that was made here", fakeslack.Press{User: "U0ANN", Action: "approve_all", Message: m, Value: m.Button("approve").Value}},
+		{"somebody else's yes", "not an approver", fakeslack.Press{User: "U0EVE", Action: "approve", Message: m}},
+		{"somebody else's no", "not an approver", fakeslack.Press{User: "U0FAY", Action: "deny", Message: m}},
+		{"the button of another question", "does not belong to the question", fakeslack.Press{User: "U0ANN", Action: "approve", Message: m, Value: other.Button("approve").Value}},
+		{"another subject", "does not belong to the question", fakeslack.Press{User: "U0ANN", Action: "approve", Message: m, Value: "A-1 " + subjectOf("A-2")}},
+		{"no value", "does not belong to the question", fakeslack.Press{User: "U0ANN", Action: "approve", Message: m, Value: "x"}},
+		{"an unknown message", "the message is unknown", fakeslack.Press{User: "U0ANN", Action: "approve", Message: fakeslack.Message{Channel: m.Channel, TS: "1.1"}, Value: m.Button("approve").Value}},
+		{"an unknown action", "the button is unknown", fakeslack.Press{User: "U0ANN", Action: "approve_all", Message: m, Value: m.Button("approve").Value}},
 		{"another channel", "", fakeslack.Press{User: "U0ANN", Action: "approve", Message: elsewhere, Value: m.Button("approve").Value}},
 		{"nobody", "", fakeslack.Press{User: "", Action: "approve", Message: m}},
 		{"a user of a strange name", "", fakeslack.Press{User: "U0ANN> <!channel", Action: "approve", Message: m}},
@@ -100,7 +100,7 @@ func TestPressesThatDoNotCount(t *testing.T) {
 			t.Errorf("%s: somebody was told %+v", test.name, h.slack.Ephemerals()[n-1])
 		}
 	}
-	if got := h.states(); got != "A-1 open, A-2 open" {
+	if got := h.states(); got != "A-1 waiting, A-2 waiting" {
 		t.Errorf("now %s", got)
 	}
 	h.gate.mu.Lock()
@@ -180,8 +180,8 @@ func TestNoYesFromSlack(t *testing.T) {
 				t.Error("there is a button for a yes")
 			}
 			h.press(fakeslack.Press{User: "U0ANN", Action: "approve", Message: m, Value: "A-1 " + subjectOf("A-1")})
-			h.whispered("U0ANN", "not taken from Slack")
-			if got := h.states(); got != "A-1 open" {
+			h.whispered("U0ANN", "cannot be approved on Slack")
+			if got := h.states(); got != "A-1 waiting" {
 				t.Errorf("now %s", got)
 			}
 			h.press(fakeslack.Press{User: "U0ANN", Action: "deny", Message: m})
@@ -241,7 +241,7 @@ func TestASlowDaemon(t *testing.T) {
 	if took := e.Acked.Sub(e.Sent); took < ackAfter {
 		t.Errorf("it was acknowledged after %v, before anything came of it", took)
 	}
-	if got := h.states(); got != "A-1 open" {
+	if got := h.states(); got != "A-1 waiting" {
 		t.Errorf("now %s", got)
 	}
 	close(h.gate.slow)
@@ -254,7 +254,7 @@ func TestAPlainConnection(t *testing.T) {
 	h.slack.Lead("ws://192.0.2.1:1/socket")
 	h.startUnconnected()
 	h.until("a word of it", func() bool {
-		return slices.ContainsFunc(h.lines(), func(line string) bool { return strings.Contains(line, "http://192.0.2.1:1 is not reached over TLS") })
+		return slices.ContainsFunc(h.lines(), func(line string) bool { return strings.Contains(line, "http://192.0.2.1:1 does not use TLS") })
 	})
 	h.slack.Lead("")
 	h.until("a connection", func() bool { return h.slack.Connections() > 0 })

@@ -67,7 +67,7 @@ func (c *card) post(sheet Sheet) *post {
 		}
 	}
 	if cut = cut || used > rowsMost; cut {
-		rows = append(rows, "_Not all is shown here:_ "+code("tgctl approvals show "+id, 100))
+		rows = append(rows, "_Shortened; in full:_ "+code("tgctl approvals show "+id, 100))
 	}
 	rows = append(rows, "*digest:* "+code(display.Safe(c.Subject), 80))
 	p.add(section(strings.Join(rows, "\n")))
@@ -105,9 +105,9 @@ func (c *card) values(p *post, raw []byte) bool {
 	show, size, hidden := code("tgctl approvals show "+display.Name(c.ID), 100), len(raw), ""
 	switch n := c.q.GetArgumentsBytes(); {
 	case n > 0:
-		size, hidden = int(min(n, math.MaxInt32)), "they could not be read here"
+		size, hidden = int(min(n, math.MaxInt32)), "they could not be read"
 	case c.plain:
-		hidden = "Slack did not take them"
+		hidden = "Slack did not accept them"
 	}
 	head := "*values,* " + string(display.Count(size)) + " bytes:"
 	if hidden != "" {
@@ -133,23 +133,23 @@ func (c *card) values(p *post, raw []byte) bool {
 // everything.
 func (c *card) ask(p *post, sheet Sheet, cut bool) {
 	id := display.Name(c.ID)
-	lines := []string{"Open until " + moment(c.q.GetExpires().AsTime()) + "."}
+	lines := []string{"Waiting until " + moment(c.q.GetExpires().AsTime()) + "."}
 	approvable := c.approvable()
 	switch {
 	case c.presence():
-		lines = append(lines, "A yes needs proof that a person is there, so it can't be given here, only a no. In a terminal: "+code("tgctl approvals approve "+id, 100))
+		lines = append(lines, "Approval needs proof of presence, so you can only deny here. To approve, in a terminal: "+code("tgctl approvals approve "+id, 100))
 	case !approvable:
-		lines = append(lines, "A yes to this is not taken from Slack, only a no. In a terminal: "+code("tgctl approvals approve "+id, 100))
+		lines = append(lines, "This can be denied but not approved on Slack. To approve, in a terminal: "+code("tgctl approvals approve "+id, 100))
 	}
 	if c.unsure {
-		lines = append(lines, "It may stand here twice: the first time nobody heard whether it was posted.")
+		lines = append(lines, "This may be a duplicate: Slack did not confirm the first message.")
 	}
 	p.add(section(strings.Join(lines, "\n")))
 	var buttons []api.BlockElement
 	if approvable {
 		yes := api.NewButtonBlockElement(pressApprove, c.key(), plain("Approve"))
 		yes.Style = api.StylePrimary
-		sure := code(sheet.Call, confirmMost-120) + " goes through, once, exactly as it was asked."
+		sure := code(sheet.Call, confirmMost-120) + " is forwarded once, exactly as it was asked."
 		if cut {
 			sure += " *Not all of it is shown in this message.*"
 		}
@@ -170,7 +170,7 @@ func plain(text string) *api.TextBlockObject {
 func (c *card) ended() string {
 	q := c.q
 	if c.gone {
-		return "*Gone.* ThoughtGate does not know this question any more; nothing comes of it."
+		return "*Ended.* ThoughtGate no longer knows this question, and nothing was decided."
 	}
 	lines := []string{"*" + stateWord(q) + "*" + c.by()}
 	if note := display.Text(q.GetNote()); note != "" {
@@ -178,11 +178,11 @@ func (c *card) ended() string {
 	}
 	switch {
 	case q.GetState() == pb.ApprovalState_APPROVAL_STATE_EXPIRED:
-		lines = append(lines, "Nobody answered in time, so the call was refused.")
+		lines = append(lines, "Nobody answered in time, so the call was denied.")
 	case q.GetGood() != nil && !q.GetSpent():
-		lines = append(lines, "The agent was told to make the call again; the answer waits for that until "+moment(q.GetGood().AsTime())+".")
+		lines = append(lines, "The agent was told to repeat the call; the answer is kept until "+moment(q.GetGood().AsTime())+".")
 	case q.GetEdited():
-		lines = append(lines, "It was approved with other arguments.")
+		lines = append(lines, "It was approved with changed arguments.")
 	}
 	return strings.Join(lines, "\n")
 }
@@ -209,7 +209,7 @@ func (c *card) by() string {
 func stateWord(q *pb.Approval) string { return cmp.Or(stateWords[q.GetState()], "Ended") }
 
 var stateWords = map[pb.ApprovalState]string{
-	pb.ApprovalState_APPROVAL_STATE_OPEN:      "Open",
+	pb.ApprovalState_APPROVAL_STATE_OPEN:      "Waiting",
 	pb.ApprovalState_APPROVAL_STATE_APPROVED:  "Approved",
 	pb.ApprovalState_APPROVAL_STATE_REJECTED:  "Denied",
 	pb.ApprovalState_APPROVAL_STATE_EXPIRED:   "Expired",
@@ -218,9 +218,9 @@ var stateWords = map[pb.ApprovalState]string{
 
 // head returns the message that a burst of questions hangs below as a thread.
 func head(count int, flow *pb.PolicyWorkflow) *post {
-	text := string(display.Count(count)) + " questions at once. They follow in this thread, one after the other."
+	text := string(display.Count(count)) + " questions at once. They follow in this thread."
 	p := &post{text: "ThoughtGate asks " + text}
 	p.mention(flow)
-	p.add(section("*" + text + "*\nAll of them are listed by " + code("tgctl approvals", 40) + "; `tgctl approvals deny --all-from SERVER` refuses what waits from one server."))
+	p.add(section("*" + text + "*\n" + code("tgctl approvals", 40) + " lists them; `tgctl approvals deny --all-from SERVER` denies those of one server."))
 	return p
 }

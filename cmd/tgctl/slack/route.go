@@ -26,7 +26,7 @@ func address(getenv func(string) string) (string, error) {
 	}
 	u, err := url.Parse(given)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "", fmt.Errorf("%s is not the address of an API, as %s", apiVariable, slackAPI)
+		return "", fmt.Errorf("%s is not the address of an API such as %s", apiVariable, slackAPI)
 	}
 	if err := checkEncrypted(u); err != nil {
 		return "", fmt.Errorf("%s: %w", apiVariable, err)
@@ -40,7 +40,7 @@ func checkEncrypted(u *url.URL) error {
 	if u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()) {
 		return nil
 	}
-	return fmt.Errorf("%s://%s is not reached over TLS; plain http is only for this machine", u.Scheme, u.Host)
+	return fmt.Errorf("%s://%s does not use TLS; plain http is allowed only on this machine", u.Scheme, u.Host)
 }
 
 // proxyFor returns the proxy for a request. It is called for every request and also for the

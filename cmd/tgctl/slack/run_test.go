@@ -59,7 +59,7 @@ func TestEndsElsewhere(t *testing.T) {
 		{"A-1", "*Denied* by `pid 9 tgctl` (`terminal`)", func(q *pb.Approval) { q.State, q.Decider, q.Surface = rejected, "pid 9 tgctl", "terminal" }},
 		{"A-2", "*Expired*", func(q *pb.Approval) { q.State = expired }},
 		{"A-3", "*Withdrawn*", func(q *pb.Approval) { q.State = pb.ApprovalState_APPROVAL_STATE_WITHDRAWN }},
-		{"A-4", "the answer waits for that until <!date^", func(q *pb.Approval) {
+		{"A-4", "the answer is kept until <!date^", func(q *pb.Approval) {
 			q.State, q.Good = approved, timestamppb.New(time.Now().Add(time.Hour))
 		}},
 	} {
@@ -92,7 +92,7 @@ func TestRestart(t *testing.T) {
 	h.start()
 	h.message("A-4", "[Approve]")
 	h.message("A-2", "*Expired*")
-	h.message("A-3", "*Gone.*")
+	h.message("A-3", "*Ended.*")
 	if n := len(h.slack.Messages()); n != 4 {
 		t.Errorf("%d messages stand there:\n%s", n, h.shown())
 	}
@@ -111,7 +111,7 @@ func TestAnIDThatComesAgain(t *testing.T) {
 	h.start()
 	h.message("A-1", "[Approve]")
 	h.gate.set("A-1", func(q *pb.Approval) { q.Subject = asked("another").Subject })
-	h.message("A-1", "*Gone.*")
+	h.message("A-1", "*Ended.*")
 	h.message("A-1", subjectOf("another"))
 }
 
@@ -122,18 +122,18 @@ func TestAnAnswerOfSlackThatIsLost(t *testing.T) {
 	h.slack.Drop("chat.postMessage", 1)
 	h.gate.set("A-1", nil)
 	h.start()
-	second := h.message("A-1", "It may stand here twice")
+	second := h.message("A-1", "may be a duplicate")
 	first := h.slack.Messages()[0]
 	h.press(fakeslack.Press{User: "U0ANN", Action: "approve", Message: first})
-	h.whispered("U0ANN", "none that is remembered")
-	if got := h.states(); got != "A-1 open" {
+	h.whispered("U0ANN", "the message is unknown")
+	if got := h.states(); got != "A-1 waiting" {
 		t.Errorf("now %s", got)
 	}
 	h.press(fakeslack.Press{User: "U0ANN", Action: "approve", Message: second})
 	h.message("A-1", "*Approved*")
 	// A press on the other message now updates that too.
 	h.press(fakeslack.Press{User: "U0BEN", Action: "deny", Message: first})
-	h.whispered("U0BEN", "it came too late, A-1 is approved")
+	h.whispered("U0BEN", "it came too late: A-1 is approved")
 	h.until("no buttons", func() bool { return !strings.Contains(h.shown(), "[") })
 }
 
@@ -150,7 +150,7 @@ func TestKilledWhilePosting(t *testing.T) {
 	}
 	m.close()
 	h.start()
-	h.message("A-1", "It may stand here twice")
+	h.message("A-1", "may be a duplicate")
 }
 
 // A deleted message is posted again when it would be updated.
@@ -234,7 +234,7 @@ func TestAMessageThatIsNotTaken(t *testing.T) {
 	h.slack.Fail("chat.postMessage", "invalid_blocks", 1)
 	h.gate.set("A-1", nil)
 	h.start()
-	m := h.message("A-1", "Slack did not take them")
+	m := h.message("A-1", "Slack did not accept them")
 	if m.Button("approve") != nil || m.Button("deny") == nil {
 		t.Errorf("it has the wrong buttons:\n%s", m.Shown())
 	}
@@ -242,7 +242,7 @@ func TestAMessageThatIsNotTaken(t *testing.T) {
 
 func TestErrorsThatPass(t *testing.T) {
 	for _, test := range []struct{ code, want string }{
-		{"channel_not_found", "there is no such channel"},
+		{"channel_not_found", "the channel does not exist"},
 		{"not_in_channel", "/invite"},
 		{"missing_scope", "lacks a scope, chat:write"},
 		{"is_archived", "is archived"},
@@ -271,13 +271,13 @@ func TestErrorsThatLast(t *testing.T) {
 		{"bot token unknown", "invalid_auth", func(h *house) { h.env["SLACK_BOT_TOKEN"] = "xoxb-another" }},
 		{"app token unknown", "invalid_auth", func(h *house) { h.env["SLACK_APP_TOKEN"] = "xapp-another" }},
 		{"no token", "the bot token is missing", func(h *house) { delete(h.env, "SLACK_BOT_TOKEN") }},
-		{"tokens exchanged", "it begins with xoxb-", func(h *house) { h.env["SLACK_BOT_TOKEN"] = fakeslack.AppToken }},
+		{"tokens exchanged", "it must begin with xoxb-", func(h *house) { h.env["SLACK_BOT_TOKEN"] = fakeslack.AppToken }},
 		{"scope of the app token", "lacks a scope", func(h *house) { h.slack.Fail("apps.connections.open", "missing_scope", 9) }},
 		{"revoked while it asks", "the token was revoked", func(h *house) {
 			h.slack.Fail("chat.postMessage", "token_revoked", 9)
 			h.gate.set("A-1", nil)
 		}},
-		{"plain http", "plain http is only for this machine", func(h *house) { h.env[apiVariable] = "http://slack.example/api/" }},
+		{"plain http", "plain http is allowed only on this machine", func(h *house) { h.env[apiVariable] = "http://slack.example/api/" }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			h := newHouse(t)
@@ -315,7 +315,7 @@ func TestTheDaemonGoesAndComes(t *testing.T) {
 	m := h.message("A-1", "[Approve]")
 	h.gate.goAway(true)
 	h.press(fakeslack.Press{User: "U0ANN", Action: "approve", Message: m})
-	h.whispered("U0ANN", "not running at the moment")
+	h.whispered("U0ANN", "ThoughtGate is not running")
 	h.gate.goAway(false)
 	h.gate.set("A-2", nil)
 	h.message("A-2", "[Approve]")
@@ -354,7 +354,7 @@ func TestReload(t *testing.T) {
 	}
 	h.gate.mu.Unlock()
 	h.press(fakeslack.Press{User: "U0ANN", Action: "approve", Message: m})
-	h.whispered("U0ANN", "none of those who answer")
+	h.whispered("U0ANN", "not an approver")
 	h.gate.set("A-2", func(q *pb.Approval) { q.Workflow = "board" })
 	h.message("A-2", "[Approve]")
 }

@@ -86,7 +86,7 @@ func Run(ctx context.Context, o Options) error {
 
 var errNoWorkflow = &Problem{
 	Err:  errors.New("no workflow in force asks on Slack"),
-	Hint: "Give one `destination: {type: slack, ...}` in thoughtgate.yaml, then: tgctl daemon reload",
+	Hint: "Give a workflow `destination: {type: slack, ...}` in thoughtgate.yaml, then: tgctl daemon reload",
 }
 
 // signInAll signs in to every Slack app that a workflow in force names. The caller must close
@@ -129,7 +129,7 @@ func acceptsApproval(w *pb.PolicyWorkflow) bool {
 func workflows(ctx context.Context, g inbox.Daemon) (map[string]*pb.PolicyWorkflow, error) {
 	flows, err := inbox.Workflows(ctx, g)
 	if err != nil {
-		return nil, fmt.Errorf("read which workflows ask on Slack: %w", err)
+		return nil, fmt.Errorf("read the workflows that ask on Slack: %w", err)
 	}
 	maps.DeleteFunc(flows, func(_ string, w *pb.PolicyWorkflow) bool { return w.GetSlack() == nil })
 	return flows, nil

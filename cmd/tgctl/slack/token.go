@@ -45,7 +45,7 @@ func readToken(getenv func(string) string, name, prefix, what string) (token, fr
 	case len(paths) > 1 || len(paths) == 1 && token != "":
 		return "", "", &Problem{
 			Err:  fmt.Errorf("%s is given twice: by %s and by %s", what, paths[0], append(paths, from)[1]),
-			Hint: "Leave one of them out.",
+			Hint: "Remove one of them.",
 		}
 	case len(paths) == 1:
 		if token, err = readFile(paths[0]); err != nil {
@@ -54,14 +54,14 @@ func readToken(getenv func(string) string, name, prefix, what string) (token, fr
 		from = paths[0]
 	case token == "":
 		return "", "", &Problem{
-			Err:  fmt.Errorf("%s is missing: neither a credential %s, nor %s_FILE, nor %s is there", what, name, name, name),
-			Hint: "Put it into a file that only you can read, and its path into " + name + "_FILE.",
+			Err:  fmt.Errorf("%s is missing: none of the credential %s, %s_FILE and %s is set", what, name, name, name),
+			Hint: "Put it into a file that only you can read, and the file's path into " + name + "_FILE.",
 		}
 	}
 	token = strings.TrimSpace(token)
 	if !strings.HasPrefix(token, prefix) || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return "", "", &Problem{
-			Err:  fmt.Errorf("%s is not what is in %s: it begins with %s", what, from, prefix),
+			Err:  fmt.Errorf("%s in %s is invalid: it must begin with %s", what, from, prefix),
 			Hint: "Copy it again from the app's page: https://api.slack.com/apps",
 		}
 	}
@@ -72,7 +72,7 @@ func readToken(getenv func(string) string, name, prefix, what string) (token, fr
 func readFile(path string) (string, error) {
 	text, err := secret.ReadFile(path)
 	if wide := new(secret.ModeError); errors.As(err, &wide) {
-		return "", &Problem{Err: err, Hint: "Make it yours alone: chmod 600 " + path}
+		return "", &Problem{Err: err, Hint: "Restrict it to yourself: chmod 600 " + path}
 	}
 	return text, err
 }

@@ -54,9 +54,9 @@ func TestTokens(t *testing.T) {
 		{"a pipe", map[string]string{"BOT_FILE": pipe}, "", "not a regular file"},
 		{"nothing", map[string]string{"BOT_FILE": filepath.Join(dir, "none")}, "", "no such file"},
 		{"large", map[string]string{"BOT_FILE": file("large", "xoxb-secret"+strings.Repeat("x", secret.MaxFileBytes), 0o600)}, "", "too many for what"},
-		{"another kind", map[string]string{"BOT": "xoxp-secret"}, "", "begins with xoxb-"},
-		{"empty file", map[string]string{"BOT_FILE": file("empty", "\n", 0o600)}, "", "begins with xoxb-"},
-		{"two lines", map[string]string{"BOT": "xoxb-secret\nxoxb-secret"}, "", "begins with xoxb-"},
+		{"another kind", map[string]string{"BOT": "xoxp-secret"}, "", "must begin with xoxb-"},
+		{"empty file", map[string]string{"BOT_FILE": file("empty", "\n", 0o600)}, "", "must begin with xoxb-"},
+		{"two lines", map[string]string{"BOT": "xoxb-secret\nxoxb-secret"}, "", "must begin with xoxb-"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			token, from, err := readToken(func(name string) string { return test.env[name] }, "BOT", "xoxb-", "the bot token")
@@ -101,7 +101,7 @@ func TestRequestsAreGuarded(t *testing.T) {
 	if err == nil {
 		resp.Body.Close()
 	}
-	if err == nil || !strings.Contains(err.Error(), "not reached over TLS") {
+	if err == nil || !strings.Contains(err.Error(), "does not use TLS") {
 		t.Errorf("got %v", err)
 	}
 	if err := client.CheckRedirect(nil, nil); !errors.Is(err, http.ErrUseLastResponse) {
