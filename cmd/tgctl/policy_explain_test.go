@@ -191,18 +191,18 @@ func TestPolicyTest(t *testing.T) {
 	f.test = func(*pb.TestPoliciesRequest) *pb.TestPoliciesResponse {
 		return &pb.TestPoliciesResponse{Files: []*pb.TestFileResult{{Path: "/x/a.test.yaml", Config: path, Problems: problems}}}
 	}
-	if code := c.run(t, "policy", "test"); code != exitCheck || !strings.Contains(c.out.String(), path+":4:25: error") || !strings.Contains(c.out.String(), "/x/a.test.yaml: nothing was judged\n") {
+	if code := c.run(t, "policy", "test"); code != exitCheck || !strings.Contains(c.out.String(), path+":4:25: error") || !strings.Contains(c.out.String(), "/x/a.test.yaml: no calls were judged\n") {
 		t.Errorf("exit %d: %s", code, c.out.String())
 	}
 	if code := c.run(t, "policy", "test", filepath.Join(dir, "none")); code != 1 || !strings.Contains(c.err.String(), "no such file") {
 		t.Errorf("exit %d: %s", code, c.err.String())
 	}
 	f.validate.Path = filepath.Join(t.TempDir(), "thoughtgate.yaml")
-	if code := c.run(t, "policy", "test"); code != exitUsage || !strings.Contains(c.err.String(), "no FILE is named, and there is no *.test.yaml in ") {
+	if code := c.run(t, "policy", "test"); code != exitUsage || !strings.Contains(c.err.String(), "name a FILE: there is no *.test.yaml in ") {
 		t.Errorf("exit %d: %s", code, c.err.String())
 	}
 	f.validate.Path = ""
-	if code := c.run(t, "policy", "test"); code != exitUsage || !strings.Contains(c.err.String(), "there is no configuration beside which") {
+	if code := c.run(t, "policy", "test"); code != exitUsage || !strings.Contains(c.err.String(), "there is no configuration, so no ") {
 		t.Errorf("exit %d: %s", code, c.err.String())
 	}
 }
