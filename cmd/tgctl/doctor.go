@@ -69,7 +69,7 @@ and has a stable id; docs/troubleshooting.md explains each. The last check is a
 canary: a call through a real tg-shim to tgctl's own server, which must be
 denied and recorded.
 
-Nothing is changed but for the canary's records. The daemon is not started,
+Nothing is changed except for the canary's records. The daemon is not started,
 unless the service manager does so on a connection. A part without findings is
 ok; warn is what weakens protection or will need your attention, fail is what is
 ungoverned, or denied that should not be.
@@ -149,7 +149,7 @@ func (x *examination) connect(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, client.ErrNotRunning):
-		x.addFinding("daemon.stopped", "", "no daemon is running, so every governed call is denied")
+		x.addFinding("daemon.stopped", "", "no daemon is running, so every governed call fails")
 	case x.keeper() != 0:
 		what, _, _ := strings.Cut(err.Error(), "; ")
 		x.addFindingWithFix("daemon.unreachable", "", "see its log: less "+word(x.paths.LogFile())+"; then: tgctl daemon restart",

@@ -119,7 +119,7 @@ func (x *examination) lookAtLeftovers(w *surroundings) {
 			case len(ids) > 0 && w.Running:
 				x.addFinding("leftovers.lines", path, "%s starts %s through tg-shim, but no known wrap or protection wrote that", path, strings.Join(ids, ", "))
 			case len(ids) > 0:
-				x.addFindingWithFix("leftovers.lines", path, "tgctl daemon start; the daemon knows who wrote the entries", "%s starts %s through tg-shim, which denies every call until a daemon is running", path, strings.Join(ids, ", "))
+				x.addFindingWithFix("leftovers.lines", path, "tgctl daemon start; the daemon knows who wrote the entries", "%s starts %s through tg-shim, whose calls fail until a daemon is running", path, strings.Join(ids, ", "))
 			}
 		}
 		for _, l := range s.Left {

@@ -19,7 +19,7 @@ func (x *examination) lookAtApprover(ctx context.Context) {
 	}
 	st := x.status.GetPresence()
 	if wants := x.wantPresence(ctx); len(wants) > 0 && !st.GetEnrolled() {
-		x.addFinding("approver.not-enrolled", "", "calls that ask by the workflow %s are denied: it requires presence, and no secret is enrolled", strings.Join(wants, ", "))
+		x.addFinding("approver.not-enrolled", "", "calls that ask by workflow %s are denied: it requires presence, and no secret is enrolled", strings.Join(wants, ", "))
 	}
 	if locked := st.GetLocked().AsDuration(); locked > 0 {
 		x.addFinding("approver.locked", "", "passphrases and codes are not accepted for %s, after %s", display.Span(locked), plural(st.GetFailures(), "wrong one", "wrong ones"))
@@ -53,7 +53,7 @@ func protection(st *pb.PresenceState) string {
 func (x *examination) lookAtKernel() {
 	k := x.kernel()
 	if k.NotLinux {
-		x.addFinding("kernel.other", "", "%s has no pidfd, Yama and subreapers: descendants of an agent are found less reliably than on Linux", k.Name)
+		x.addFinding("kernel.other", "", "%s lacks pidfd, Yama and subreapers: descendants of an agent are found less reliably than on Linux", k.Name)
 		return
 	}
 	if !k.PIDFD {

@@ -78,7 +78,7 @@ func (x *examination) lookAtVersions(ctx context.Context) {
 	}
 	var err error
 	if x.shim, err = x.sibling("tg-shim"); err != nil {
-		x.addFinding("version.no-shim", "", "tg-shim is missing, so no server can be started: %v", err)
+		x.addFinding("version.no-shim", "", "no server can be started: %v", err)
 		return
 	}
 	switch version, err := x.version(ctx, x.shim); {
@@ -103,7 +103,7 @@ func (x *examination) lookAtVersions(ctx context.Context) {
 		}
 	}
 	if slices.Sort(old); len(old) > 0 {
-		x.addFinding("version.attached", "", "the tg-shim of another version than the daemon's governs %s", strings.Join(slices.Compact(old), ", "))
+		x.addFinding("version.attached", "", "servers behind a tg-shim of another version than the daemon: %s", strings.Join(slices.Compact(old), ", "))
 	}
 	x.addOK("version", "thoughtgated, tg-shim and tgctl are %s", release)
 }
@@ -133,7 +133,7 @@ func (x *examination) lookAtService(ctx context.Context) {
 		x.addFinding("service.restarts", "", "%s restarted the daemon after a failure, %s", s.Manager, plural(uint32(s.Restarts), "time", "times"))
 	}
 	if remote := x.getenv("SSH_CONNECTION") != "" || x.getenv("XDG_SESSION_TYPE") == "tty"; s.Enabled && remote && !s.Lingers {
-		x.addFinding("service.linger", "", "the daemon ends when you log out of this machine; calls of agents that you leave running are then denied")
+		x.addFinding("service.linger", "", "the daemon ends when you log out of this machine; calls of agents that you leave running then fail")
 	}
 	ends := "ends when you log out"
 	if s.Lingers {

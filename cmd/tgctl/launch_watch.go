@@ -193,7 +193,7 @@ func (w *watch) catchUp() {
 func (w *watch) handleSessionLost() {
 	w.lost = nil
 	if err := w.session.Err(); err != nil {
-		w.tell("the connection to the daemon was lost, and this session has ended: its servers deny every call. Restart the agent")
+		w.tell("the connection to the daemon was lost, and this session has ended: all calls to its servers fail. Restart the agent")
 		w.detail("%v", err)
 	}
 	w.attached = 0

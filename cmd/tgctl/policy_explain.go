@@ -29,8 +29,8 @@ func (a *app) policyExplainCmd() *cobra.Command {
 gate that decides, the rule and the policies with file and line, the facts of
 the call, and what would have to change for another verdict. Nobody is asked,
 nothing is recorded, and earlier output of servers is not considered. Extensions
-that would see the call are named but not run; without a daemon they are not
-known.
+that would see the call are named but not run. Works without a daemon, but then
+extensions are not known.
 
 With - it reads JSON lines and prints one JSON line for each, in order. A call:
   {"server","method","tool","arguments","agent","session","definition"}

@@ -141,7 +141,7 @@ printed, and stays accepted until any of it changes.`,
 	}
 	jsonFlag(cmd, &a.asJSON, acceptedJSON{startMember: startSample})
 	cmd.Flags().StringVar(&launch, "launch", "", "accept the new server whose launch begins with `HEX`")
-	cmd.Flags().StringVar(&start, "start", "", "accept the project's server only if its start begins with `HEX`")
+	cmd.Flags().StringVar(&start, "start", "", "accept the project's server whose start has a digest that begins with `HEX`")
 	return cmd
 }
 

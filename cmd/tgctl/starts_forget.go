@@ -28,7 +28,7 @@ agent ends it; its next start is withheld until you accept it.`,
 		}),
 	}
 	jsonFlag(cmd, &a.asJSON, &pb.ServerStart{})
-	cmd.Flags().StringVar(&start, "start", "", "only the start that begins with `HEX`")
+	cmd.Flags().StringVar(&start, "start", "", "only the start whose digest begins with `HEX`")
 	return cmd
 }
 

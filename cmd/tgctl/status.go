@@ -102,7 +102,7 @@ func (a *app) statusSheet(st *pb.StatusResponse) *sheet {
 	s.add("questions", choose(st.GetPending() > 0, display.Count(st.GetPending())+" waiting; see: tgctl approvals", "none waiting"))
 	s.add("presence", presenceLine(st.GetPresence()))
 	s.add("tools", some(st.GetHeldDefinitions(), "definition is", "definitions are", " waiting for you; see: tgctl tools --waiting"))
-	s.add("servers", some(st.GetWithheldStarts(), "server of a project is", "servers of projects are", " withheld until you accept; see: tgctl servers"))
+	s.add("servers", some(st.GetWithheldStarts(), "server of a project is", "servers of projects are", " withheld until accepted; see: tgctl servers"))
 	s.add("record", display.Text(st.GetAuditDir())+", "+plural(st.GetAuditSeq(), "record", "records"))
 	if failure := st.GetAuditFailure(); failure != "" {
 		s.add("", "NOTHING CAN BE RECORDED, so every governed call is denied: "+display.Text(failure))

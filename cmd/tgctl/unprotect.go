@@ -22,9 +22,9 @@ func (a *app) unprotectCmd() *cobra.Command {
 		Use:   "unprotect [--all | AGENT...]",
 		Short: "Restore the files that protect has rewritten",
 		Long: `Remove what protect wrote into an agent's configuration, and print what was
-done. An unchanged file is restored byte for byte, any other entry by entry,
-which keeps what the agent or you have changed since. The daemon no longer
-watches the files.
+done. A file that nobody else has changed is restored byte for byte, any other
+entry by entry, which keeps the changes of others. The daemon no longer watches
+the files.
 
 If the daemon knows of no protection, since its state was lost, the tg-shim
 entries are removed by their own contents. Running servers stay governed until

@@ -78,7 +78,7 @@ func TestUnwrap(t *testing.T) {
 		w, text := wrappedText(t, twoServers)
 		w.write(w.state(), text[:len(text)-10])
 		report, err := Unwrap(w.state(), w.notes())
-		if err != nil || report.State != Restored || !strings.Contains(report.String(), "did not parse") {
+		if err != nil || report.State != Restored || !strings.Contains(report.String(), "the file was invalid") {
 			t.Errorf("%+v, %v", report, err)
 		}
 		w.wantFile(w.state(), twoServers)
