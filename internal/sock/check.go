@@ -86,14 +86,14 @@ func checkOneAbove(path string, trusted map[int]bool) error {
 	}
 	uid, gid := ownerOf(info)
 	if !trusted[uid] {
-		return fmt.Errorf("its parent %s belongs to uid %d: %w", path, uid, ErrUnsafe)
+		return fmt.Errorf("the folder above it, %s, belongs to uid %d: %w", path, uid, ErrUnsafe)
 	}
 	if !info.IsDir() || info.Mode()&fs.ModeSticky != 0 {
 		return nil // a link has no content to change; in a sticky folder only owners can rename
 	}
 	byGroup := info.Mode().Perm()&0o020 != 0 && gid != 0 && !(ownGroups && gid == os.Getegid())
 	if info.Mode().Perm()&0o002 != 0 || byGroup {
-		return fmt.Errorf("others may write to its parent %s (mode %04o): %w; run: chmod go-w %s", path, info.Mode().Perm(), ErrUnsafe, path)
+		return fmt.Errorf("others may write to the folder above it, %s (mode %04o): %w; run: chmod go-w %s", path, info.Mode().Perm(), ErrUnsafe, path)
 	}
 	return nil
 }

@@ -154,7 +154,7 @@ func flock(f *os.File) error {
 }
 
 // holder returns, for an error, who holds the lock and how to end that process, for example "
-// by pid 123; `tgctl daemon stop` ends it". The holder may not have written yet who it is.
+// by pid 123; to stop it, run `tgctl daemon stop`". The holder may not have written yet who it is.
 func holder(f *os.File, ours string) string {
 	pid, socket := holderOf(f)
 	switch {
