@@ -134,7 +134,7 @@ func TestExplainLines(t *testing.T) {
 		t.Errorf("what the gate should refuse did not reach it: %v", q)
 	}
 	c.app.in = strings.NewReader(`{"server":"` + strings.Repeat("x", longestLine) + `"}`)
-	if code := c.run(t, "policy", "explain", "-"); code != 1 || !strings.Contains(c.err.String(), "a line of more than") {
+	if code := c.run(t, "policy", "explain", "-"); code != 1 || !strings.Contains(c.err.String(), "the line is longer than") {
 		t.Errorf("exit %d: %.200s", code, c.err.String())
 	}
 }

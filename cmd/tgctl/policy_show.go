@@ -32,17 +32,17 @@ func diffsOf(files []*pb.PolicyFile) diffsJSON {
 // of files that have changed.
 func (a *app) printDetail(set *pb.PolicySet) error {
 	d := set.GetDetail()
-	rules := &display.Table{Columns: []display.Column{{Head: "RULE", Shrink: 16}, {Head: "SERVERS", Shrink: 8}, {Head: "DOES"}, {Head: "AT"}}}
+	rules := &display.Table{Columns: []display.Column{{Head: "RULE", Shrink: 16}, {Head: "SERVERS", Shrink: 8}, {Head: "ACTION"}, {Head: "AT"}}}
 	for _, e := range d.GetRules() {
 		rules.Add(display.Text(e.GetCited().GetName()), anyOf(e.GetSources()), doesOf(e), placeOf(e.GetCited()))
 		rules.Note(choose(len(e.GetAgents()) > 0, "agents "+anyOf(e.GetAgents()), ""))
 		rules.Note(choose(len(e.GetMethods()) > 0, "methods "+anyOf(e.GetMethods()), ""))
 	}
-	policies := &display.Table{Columns: []display.Column{{Head: "POLICY", Shrink: 16}, {Head: "DOES"}, {Head: "AT"}}}
+	policies := &display.Table{Columns: []display.Column{{Head: "POLICY", Shrink: 16}, {Head: "ACTION"}, {Head: "AT"}}}
 	for _, e := range d.GetPolicies() {
 		policies.Add(display.Text(e.GetCited().GetName()), doesOf(e), placeOf(e.GetCited()))
 	}
-	workflows := &display.Table{Columns: []display.Column{{Head: "WORKFLOW"}, {Head: "ASKS"}, {Head: "FOR"}, {Head: "APPROVED FROM"}, {Head: "AT"}}}
+	workflows := &display.Table{Columns: []display.Column{{Head: "WORKFLOW"}, {Head: "DESTINATION"}, {Head: "TIMEOUT"}, {Head: "APPROVED FROM"}, {Head: "AT"}}}
 	for _, w := range d.GetWorkflows() {
 		asks := display.Name(w.GetAsks()) + choose(w.GetRequire() == levelPresence, ", "+levelPresence, "")
 		workflows.Add(display.Name(w.GetName()), asks, display.Span(w.GetTimeout().AsDuration()), anyOf(w.GetSurfaces()), placeOf(&pb.Citation{File: w.GetFile(), Line: w.GetLine()}))
@@ -51,7 +51,7 @@ func (a *app) printDetail(set *pb.PolicySet) error {
 		}
 		workflows.Note(choose(len(w.GetRedact()) > 0, "redacted: "+anyOf(w.GetRedact()), ""))
 	}
-	sources := &display.Table{Columns: []display.Column{{Head: "SERVER", Shrink: 8}, {Head: "DOES"}, {Head: "AT"}}}
+	sources := &display.Table{Columns: []display.Column{{Head: "SERVER", Shrink: 8}, {Head: "ACTION"}, {Head: "AT"}}}
 	for _, e := range d.GetSources() {
 		sources.Add(display.Text(e.GetCited().GetName()), display.Name(e.GetCited().GetDoes()), placeOf(e.GetCited()))
 		sources.Note(display.Text(e.GetCited().GetSays()))

@@ -635,7 +635,7 @@ func TestWrapKeepAndUnwrap(t *testing.T) {
 	h := newWrapHouse(t)
 	r := h.run(h.wrap("true", "--no-restore"))
 	got, _ := os.ReadFile(h.config)
-	if r.code != 0 || !strings.Contains(string(got), h.session().GetId()) || !h.session().GetKeep() || !strings.Contains(r.err, "left as it is: "+h.config) {
+	if r.code != 0 || !strings.Contains(string(got), h.session().GetId()) || !h.session().GetKeep() || !strings.Contains(r.err, "not restored: "+h.config) {
 		t.Errorf("exit %d: %s\n%s", r.code, r.err, got)
 	}
 	r = h.run(h.tgctl("unwrap", "agent.json"))
