@@ -37,12 +37,12 @@ func listen(getenv func(string) string, store *keep.Store, log *slog.Logger) (*l
 	}
 	l := &listeners{paths: paths, store: store, log: log}
 	if l.lock, err = sock.Lock(paths.LockFile()); err != nil {
-		return nil, fmt.Errorf("another daemon of this user is running: %w", err)
+		return nil, fmt.Errorf("only one daemon can run per user: %w", err)
 	}
 	// Another $XDG_RUNTIME_DIR means another lock, but the same audit log and questions.
 	if l.state, err = sock.LockFor(paths.StateLock(), paths.ControlSocket()); err != nil {
 		l.close()
-		return nil, fmt.Errorf("another daemon of this user is running: %w", err)
+		return nil, fmt.Errorf("only one daemon can run per user: %w", err)
 	}
 	if err := l.open(); err != nil {
 		l.close()

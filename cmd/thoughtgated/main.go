@@ -235,7 +235,7 @@ func serve(o options, getenv func(string) string, stderr io.Writer) (ready bool,
 			notify(store, log, sd.SdNotifyStopping)
 			leave()
 			time.AfterFunc(stopTimeout, func() {
-				log.Error("the daemon did not end in time and exits now: a file system or a program does not answer; records are complete", "limit", stopTimeout)
+				log.Error("the daemon did not end in time and exits now: a file system or a program does not answer; what was recorded is kept", "limit", stopTimeout)
 				os.Exit(exitFailed)
 			})
 		},
