@@ -272,7 +272,7 @@ func (r *restorer) dropBackup() error {
 	switch {
 	case r.report.State == Missing:
 		r.report.Backup = r.j.Backup
-		r.addReportNote("the file was removed meanwhile and was not restored; to restore " + r.j.Backup + ", run `tgctl unwrap " + r.j.Path + "`")
+		r.addReportNote("the file was removed meanwhile and was not restored; to restore it from " + r.j.Backup + ", run `tgctl unwrap " + r.j.Path + "`")
 		return nil
 	case err != nil || digest(backup.data) != r.j.Original && digest(backup.data) != r.j.Written: // Written after an interrupted swap
 		r.report.Backup = r.j.Backup
