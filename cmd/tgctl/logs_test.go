@@ -76,7 +76,7 @@ func TestLogsFollow(t *testing.T) {
 		says string
 	}{
 		{"the daemon ends", client.NewError(client.ReasonNotRunning, "the daemon is ending"), exitNotRunning, "the daemon has ended, and scrubber with it"},
-		{"it was removed", client.NewError(client.ReasonNotFound, "the daemon keeps no extension"), exitFailed, "scrubber has gone"},
+		{"it was removed", client.NewError(client.ReasonNotFound, "the daemon keeps no extension"), exitFailed, "scrubber has ended"},
 		{"it is over", nil, exitOK, ""},
 		{"interrupted", nil, exitOK, ""},
 	} {

@@ -91,7 +91,7 @@ func TestProtectProblems(t *testing.T) {
 	}{
 		{[]string{"protect", "--yes", "nobody"}, `unsupported agent type "nobody"`},
 		{[]string{"protect", "--yes", "custom"}, "--config-path FILE"},
-		{[]string{"protect", "--yes", "--config-path", h.dir + "/none.json", "custom"}, "no configuration of custom found"},
+		{[]string{"protect", "--yes", "--config-path", h.dir + "/none.json", "custom"}, "no configuration of custom was found"},
 		{[]string{"protect", "--repair"}, "nothing to protect: no agent is protected"},
 		{[]string{"protect", "--repair", "claude-code"}, "claude-code is not protected; run `tgctl protect claude-code`"},
 	} {

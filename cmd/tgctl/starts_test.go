@@ -93,7 +93,7 @@ func TestAcceptStart(t *testing.T) {
 		{[]string{"notes", "--start", "77777777"}, 1, "notes: no start with a digest that begins with 77777777 is waiting"},
 		{[]string{"notes", "--start", "9a9a"}, 2, "at least 8 hexadecimal digits"},
 		{[]string{"clock"}, 1, "clock: not found"},
-		{[]string{"notes", "--start", "9a", "--launch", "9a"}, 2, "not both"},
+		{[]string{"notes", "--start", "9a", "--launch", "9a"}, 2, "can't be combined"},
 	} {
 		if code := c.run(t, append([]string{"servers", "accept"}, test.args...)...); code != test.code || !strings.Contains(c.err.String(), test.want) {
 			t.Errorf("%q: exit %d: %s", test.args, code, c.err.String())

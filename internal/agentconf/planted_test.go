@@ -236,7 +236,7 @@ func TestUnplannedServer(t *testing.T) {
 				t.Fatal(err)
 			}
 			p.step("journal stored")
-			wantError(t, p.Apply(), "server evil came in", w.state())
+			wantError(t, p.Apply(), "server evil was added", w.state())
 			w.restore(p)
 			w.wantFile(w.state(), withEvil)
 			w.wantFile(w.project(), oneServer)

@@ -271,7 +271,7 @@ func TestRestoreRemovedFile(t *testing.T) {
 	for range 2 {
 		report, err := Restore(journals[w.state()])
 		if err != nil || report.State != Missing || report.Backup != w.state()+backupSuffix ||
-			!strings.Contains(report.String(), "`tgctl unwrap "+w.state()+"` puts back") {
+			!strings.Contains(report.String(), "was not restored; to restore it from "+w.state()+backupSuffix+", run `tgctl unwrap "+w.state()+"`") {
 			t.Errorf("report %+v, %v", report, err)
 		}
 	}
