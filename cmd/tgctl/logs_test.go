@@ -114,11 +114,11 @@ func TestRestart(t *testing.T) {
 		t.Errorf("exit %d: %q %s", code, c.out.String(), c.err.String())
 	}
 	f.ext.failure = "it has failed: exit status 1"
-	if code := c.run(t, "restart", "github"); code != exitFailed || !strings.Contains(c.err.String(), "github does not come up: it has failed") || !strings.Contains(c.err.String(), "See: tgctl logs github") || c.out.Len() > 0 {
+	if code := c.run(t, "restart", "github"); code != exitFailed || !strings.Contains(c.err.String(), "github did not start: it has failed") || !strings.Contains(c.err.String(), "See: tgctl logs github") || c.out.Len() > 0 {
 		t.Errorf("exit %d: %q %s", code, c.out.String(), c.err.String())
 	}
 	f.ext.err = client.NewError(client.ReasonForbidden, "restarting: forbidden to an agent")
-	if code := c.run(t, "restart", "github"); code != exitFailed || !strings.Contains(c.err.String(), "Do it from another terminal.") {
+	if code := c.run(t, "restart", "github"); code != exitFailed || !strings.Contains(c.err.String(), "Use another terminal.") {
 		t.Errorf("exit %d: %s", code, c.err.String())
 	}
 }

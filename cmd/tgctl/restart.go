@@ -73,4 +73,4 @@ func (a *app) restart(ctx context.Context, c *client.Client, w *programSelector)
 	return err
 }
 
-var loosenHints = []hint{{client.ErrForbidden, "An agent, and programs it starts, can't do this. Use another terminal."}}
+var loosenHints = []hint{{client.ErrForbidden, "Agents and the processes they start cannot do that. Use another terminal."}}

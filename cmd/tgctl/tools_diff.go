@@ -163,6 +163,6 @@ func (a *app) writeChanges(b *strings.Builder, d *pb.PinDiff) {
 }
 
 var toolHints = []hint{
-	{client.ErrForbidden, "An agent, and programs it starts, can't accept. Use another terminal."},
+	{client.ErrForbidden, "Agents and the processes they start cannot accept. Use another terminal."},
 	{client.ErrChanged, "It changed again. Review it: tgctl tools --waiting"},
 }
