@@ -34,35 +34,35 @@ var release = "dev"
 const usage = `Usage: tg-shim --server-id ID [--profile P] -- COMMAND [ARGS...]
        tg-shim --extension NAME [--profile P]
 
-Starts the MCP server COMMAND and puts ThoughtGate between it and the agent on
-standard input and output. It is written into an agent's configuration by
-"tgctl wrap"; there is no need to call it by hand.
+Starts the MCP server COMMAND and connects it through ThoughtGate to the agent
+on standard input and output. "tgctl wrap" writes it into an agent's
+configuration; there is no need to run it by hand.
 
-With --extension it starts nothing: the server is the tools of an extension that
-the daemon runs, called ext-NAME in rules and records. Such an entry is written
-by hand; "tgctl ext show NAME" shows it.
+With --extension it starts no program: the server consists of the tools of an
+extension that the daemon runs, and is called ext-NAME in rules and records. You
+write such an entry yourself; "tgctl ext show NAME" prints it.
 
 Options:
-  --server-id ID    what the server is called in rules and records
+  --server-id ID    the name of the server in rules and records
   --extension NAME  the extension whose tools are the server
-  --profile P       production or development; may only tighten what the
-                    configuration says
-  --from FILE       the project's file that names the server: it is started
-                    only when somebody has agreed to what it would run
-  --sets NAME       a variable that this file sets for the server; may be
-                    repeated
+  --profile P       production or development; can only be stricter than the
+                    configuration
+  --from FILE       the project's file that names the server; the server is
+                    started only after a person has accepted what it runs
+  --sets NAME       a variable that FILE sets for the server; can be repeated
   --version         print the version and exit
 
 Environment:
-  THOUGHTGATE_SOCKET    the daemon's shim.sock; else that of the runtime folder
-  THOUGHTGATE_SESSION   the wrap this server belongs to
-  THOUGHTGATE_PATIENCE  how long the agent waits for a call, as 90s; else what is
-                        known of the agent
-  THOUGHTGATE_LOG       debug, info, warn (default) or error, on standard error
+  THOUGHTGATE_SOCKET    the daemon's shim.sock; default: in the runtime folder
+  THOUGHTGATE_SESSION   the session that this server belongs to
+  THOUGHTGATE_PATIENCE  how long the agent waits for a call, as 90s; default:
+                        what is known of the agent
+  THOUGHTGATE_LOG       log level on standard error: debug, info, warn (default)
+                        or error
 
-Exit status: the server's own, and where a signal has ended it tg-shim ends by
-that; 125 when ThoughtGate fails or withholds the server, 126 when the server
-can't be run, 127 when it isn't found, 0 when there was no daemon.
+Exit status: that of the server; if a signal ended the server, tg-shim ends by
+the same signal; 125 if ThoughtGate fails or withholds the server, 126 if the
+server can't be run, 127 if it is not found, 0 if no daemon was running.
 
 Example:
   tg-shim --server-id files -- npx -y @modelcontextprotocol/server-filesystem .
@@ -106,20 +106,20 @@ func run(args []string, getenv func(string) string, stdout io.Writer) (child.Sta
 	return state, err
 }
 
-var errVersion = errors.New("version asked for")
+var errVersion = errors.New("version requested")
 
 // checkServer checks that exactly one server is named, and sets the id of an extension's
 // server.
 func checkServer(h *attach.Hello) error {
 	switch {
 	case h.Extension != "" && (h.Server != "" || h.From != "" || len(h.Sets) > 0 || len(h.Command) > 0):
-		return errors.New("with --extension there is no other server: leave out --server-id, --from, --sets and the command")
+		return errors.New("--extension can't be combined with --server-id, --from, --sets or a command")
 	case h.Extension != "":
 		h.Server = "ext-" + h.Extension
 	case h.Server == "":
 		return errors.New("--server-id is missing")
 	case h.From != "" && !filepath.IsAbs(h.From):
-		return fmt.Errorf("--from is %q; an absolute path is needed", h.From)
+		return fmt.Errorf("--from is %q; it must be an absolute path", h.From)
 	case len(h.Command) == 0:
 		return errors.New("the server's command is missing after --")
 	}
@@ -148,7 +148,7 @@ func parse(args []string, getenv func(string) string) (options, error) {
 	}
 	var known bool
 	if h.Profile, known = profiles[*profile]; !known {
-		return o, fmt.Errorf("--profile is %q; it can be production or development", *profile)
+		return o, fmt.Errorf("--profile is %q; it must be production or development", *profile)
 	}
 	h.Command = flags.Args()
 	if err := checkServer(h); err != nil {
@@ -157,7 +157,7 @@ func parse(args []string, getenv func(string) string) (options, error) {
 	if p := getenv("THOUGHTGATE_PATIENCE"); p != "" {
 		var err error
 		if h.Patience, err = time.ParseDuration(p); err != nil || h.Patience <= 0 {
-			return o, fmt.Errorf("THOUGHTGATE_PATIENCE is %q; give a time such as 90s", p)
+			return o, fmt.Errorf("THOUGHTGATE_PATIENCE is %q; it must be a duration such as 90s", p)
 		}
 	}
 	if l := getenv("THOUGHTGATE_LOG"); l != "" {

@@ -24,18 +24,18 @@ service manager where its unit is installed.`
 func (a *app) daemonStartCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "start",
-		Short: "Start the daemon, unless it runs",
-		Long: `Start the daemon and return when it answers: through the service manager where
-its unit is installed, otherwise as a process of its own that outlives this
-terminal. It is given HOME, PATH, LANG and the XDG variables and nothing else of
-the environment, and uses the configuration that THOUGHTGATE_CONFIG names, if it
-does. Commands that start it by themselves go by the usual file, and say so.
-When it cannot start, what it said is printed.`,
+		Short: "Start the daemon if it is not running",
+		Long: `Start the daemon and return when it answers: through the service manager if its
+unit is installed, otherwise as a process that outlives this terminal. Of the
+environment, the daemon gets only HOME, PATH, LANG and the XDG variables. It
+uses the configuration that THOUGHTGATE_CONFIG names, if set. Other commands
+that start the daemon use the default file, and print a notice. If the daemon
+cannot start, its output is printed.`,
 		Example: "  $ tgctl daemon start",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := a.status(cmd.Context())
 			if err == nil {
-				a.printMessage("thoughtgated runs already (pid %d).", s.GetPid())
+				a.printMessage("thoughtgated is already running (pid %d).", s.GetPid())
 				return nil
 			}
 			if !errors.Is(err, client.ErrNotRunning) {
@@ -53,10 +53,10 @@ When it cannot start, what it said is printed.`,
 func (a *app) daemonReloadCmd() *cobra.Command {
 	return a.withJSON(&cobra.Command{
 		Use:   "reload [flags]",
-		Short: "Put the configuration on disk in force",
-		Long: `Read the configuration and its policies again and put them in force as a whole,
-or say what is wrong with them and leave things as they were. Starts the daemon
-when it is not running.`,
+		Short: "Load the configuration from disk",
+		Long: `Read the configuration and its policies again and put them in force together. If
+there are errors, print them and keep what is in force. Starts the daemon if it
+is not running.`,
 		Example: `  $ tgctl policy check && tgctl daemon reload`,
 		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
 			out, err := c.Reload(ctx)
@@ -64,7 +64,7 @@ when it is not running.`,
 				if err := printDiagnostics(a.err, wrong, a.width()); err != nil {
 					return err
 				}
-				return &hintError{err: err, hint: "What was in force stays in force."}
+				return &hintError{err: err, hint: "The previous configuration stays in force."}
 			}
 			if err != nil {
 				return err

@@ -14,12 +14,12 @@ import (
 func (a *app) daemonInstallCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "install",
-		Short: "Have the service manager start the daemon, now and from now on",
-		Long: `Have your own systemd, or launchd on macOS, start the daemon now, at every login
-and when somebody connects, start it again when it fails or hangs, and hold its
-sockets, so that nobody is refused while it is restarted. Units that a package
-has brought are used as they are; else ones are written that start the programs
-beside this tgctl, by their absolute paths. May be repeated after a move.`,
+		Short: "Install the daemon in the service manager and start it",
+		Long: `Have your systemd user instance, or launchd on macOS, start the daemon now, at
+every login and on a connection, restart it when it fails or hangs, and hold its
+sockets, so that no connection fails during a restart. Units installed by a
+package are used as they are. Otherwise units are written that start the
+programs beside this tgctl by absolute path. Run it again after moving them.`,
 		Example: `  $ tgctl daemon install
   $ tgctl daemon status`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.install(cmd.Context()) },
@@ -29,11 +29,11 @@ beside this tgctl, by their absolute paths. May be repeated after a move.`,
 func (a *app) daemonUninstallCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "uninstall",
-		Short: "Stop the daemon and take it from the service manager",
-		Long: `Stop the daemon, have the service manager start it no more, and remove what
-"tgctl daemon install" has written. Units of a package stay, switched off.
-Configuration, questions and records stay too. Commands that need the daemon
-start it without the service manager then.`,
+		Short: "Stop the daemon and remove it from the service manager",
+		Long: `Stop the daemon, disable it in the service manager, and remove the files that
+"tgctl daemon install" wrote. Units of a package are disabled and kept, and so
+are configuration, questions and records. Commands that need the daemon then
+start it without the service manager.`,
 		Example: "  $ tgctl daemon uninstall",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.uninstall(cmd.Context()) },
 	}
@@ -50,7 +50,7 @@ func (a *app) programs() (service.Programs, error) {
 		return service.Programs{}, err
 	}
 	if why != "" {
-		a.printMessage("The service manager will start %s, which %s. When it goes, run `tgctl daemon install` again; better install ThoughtGate where it stays.", daemon, why)
+		a.printMessage("The service manager will start %s, which %s. If that path is removed, run `tgctl daemon install` again, or install ThoughtGate in a permanent location.", daemon, why)
 	}
 	return service.Programs{Daemon: filepath.Clean(daemon), Tgctl: filepath.Clean(tgctl)}, nil
 }
@@ -101,18 +101,18 @@ func (a *app) install(ctx context.Context) error {
 func (a *app) sayInstalled(ctx context.Context, m service.Manager, p service.Programs) error {
 	st, err := m.State(ctx)
 	if err != nil {
-		return serviceFailure("look at "+daemonName, err)
+		return serviceFailure("get the status of "+daemonName, err)
 	}
 	s, err := a.awaitDaemon(ctx, 0, notEnded)
 	if err != nil {
 		return &hintError{err: err, hint: "See: " + st.Log}
 	}
-	a.printMessage("thoughtgated %s runs (pid %d), started by %s as %s says.", s.GetBuild(), s.GetPid(), st.Manager, st.Definition)
+	a.printMessage("thoughtgated %s is running (pid %d), started by %s from %s.", s.GetBuild(), s.GetPid(), st.Manager, st.Definition)
 	if !st.Ours && st.Program != "" && !sameProgram(st.Program, p.Daemon) {
-		a.printMessage("That is not tgctl's: it starts %s, and beside this tgctl lies %s.", st.Program, p.Daemon)
+		a.printMessage("tgctl did not write that file: it starts %s, but the program beside this tgctl is %s.", st.Program, p.Daemon)
 	}
 	if !st.Lingers {
-		a.printMessage("It ends when you log out for the last time. To have it stay: loginctl enable-linger")
+		a.printMessage("The daemon ends with your last login session. To keep it running: loginctl enable-linger")
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func (a *app) uninstall(ctx context.Context) error {
 		return serviceFailure("uninstall "+daemonName, err)
 	}
 	if !st.Installed() {
-		a.printMessage("%s does not know thoughtgated; there is nothing to take away.", st.Manager)
+		a.printMessage("thoughtgated is not installed in %s; nothing to remove.", st.Manager)
 		return nil
 	}
 	if err := a.mayStop(ctx, st); err != nil {
@@ -139,8 +139,8 @@ func (a *app) uninstall(ctx context.Context) error {
 		return serviceFailure("uninstall "+daemonName, err)
 	}
 	if !st.Ours {
-		a.printMessage("%s is not tgctl's and stays, switched off.", st.Definition)
+		a.printMessage("%s was not written by tgctl; it is disabled and kept.", st.Definition)
 	}
-	a.printMessage("thoughtgated has stopped. Configuration and records stay.")
+	a.printMessage("thoughtgated has stopped. Configuration and records are kept.")
 	return nil
 }

@@ -49,11 +49,11 @@ func (a *app) keeper() int {
 func (a *app) addKeeper(out *sheet, runs bool) {
 	switch pid := a.keeper(); {
 	case pid != 0 && runs:
-		out.add("keeper", "pid "+display.Safe(strconv.Itoa(pid))+", which holds the sockets and pipes and starts the daemon again when it dies")
+		out.add("keeper", "pid "+display.Safe(strconv.Itoa(pid))+", holds the sockets and pipes and restarts the daemon if it dies")
 	case pid != 0:
-		out.add("keeper", "pid "+display.Safe(strconv.Itoa(pid))+", which starts the daemon whenever it ends; its log says why it does")
+		out.add("keeper", "pid "+display.Safe(strconv.Itoa(pid))+", restarts the daemon, which keeps exiting; see its log")
 	case runs:
-		out.add("keeper", "none: nobody starts the daemon again when it dies; to have one: tgctl daemon restart")
+		out.add("keeper", "none: if the daemon dies, it is not restarted; to start a keeper: tgctl daemon restart")
 	}
 }
 
@@ -93,9 +93,9 @@ func (a *app) restartKept(ctx context.Context, paths sock.Paths, keeper int) err
 	}
 	s, err := a.awaitDaemon(ctx, old, notEnded)
 	if err != nil {
-		return &hintError{err: fmt.Errorf("restart %s: %w", daemonName, err), hint: "The log is " + paths.LogFile()}
+		return &hintError{err: fmt.Errorf("restart %s: %w", daemonName, err), hint: "See the log: " + paths.LogFile()}
 	}
-	a.printMessage("thoughtgated %s runs (pid %d).", s.GetBuild(), s.GetPid())
+	a.printMessage("thoughtgated %s is running (pid %d).", s.GetBuild(), s.GetPid())
 	return nil
 }
 
@@ -119,7 +119,7 @@ func signalDaemon(pid int, signal unix.Signal, path string) error {
 		return nil // it has ended meanwhile
 	}
 	if p.Name != daemonName {
-		return fmt.Errorf("process %d (%s) holds %s and is no %s; end it yourself", pid, p.Name, path, daemonName)
+		return fmt.Errorf("process %d (%s) holds %s but is not %s; end that process, then try again", pid, p.Name, path, daemonName)
 	}
 	return unix.Kill(pid, signal)
 }

@@ -22,29 +22,29 @@ func (a *app) daemonProfileCmd() *cobra.Command {
 	var watch time.Duration
 	cmd := &cobra.Command{
 		Use:   "profile cpu|mutex|block|heap|allocs|goroutine",
-		Short: "Write a profile of what the daemon spends",
-		Long: `Write a profile of the daemon for "go tool pprof". Of cpu, mutex and block the
-daemon is watched for a while, until Ctrl-C at the latest; the others show what
-is. A profile names functions of thoughtgated and holds nothing of any call.`,
+		Short: "Write a performance profile of the daemon",
+		Long: `Write a profile of the daemon for "go tool pprof". cpu, mutex and block are
+measured over a period, which Ctrl-C ends early; the others are snapshots. A
+profile names functions of thoughtgated and contains no data of any call.`,
 		Example: `  $ tgctl daemon profile cpu --for 10s -o cpu.pprof
   $ go tool pprof -top cpu.pprof`,
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: profileKinds,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if output == "" && a.outTerminal {
-				return &usageError{err: errors.New("a profile is not for a terminal: name a file with -o, or send it elsewhere"), path: cmd.CommandPath()}
+				return &usageError{err: errors.New("a profile is binary and can't be written to a terminal; name a file with -o, or redirect the output"), path: cmd.CommandPath()}
 			}
 			if err := a.toFile(output, func(w io.Writer) error { return a.profile(cmd.Context(), args[0], watch, w) }); err != nil {
 				return err
 			}
 			if output != "" {
-				a.printMessage("The profile is in %s; look at it with: go tool pprof -top %s", output, output)
+				a.printMessage("wrote the profile to %s; to view it: go tool pprof -top %s", output, output)
 			}
 			return nil
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "write to `FILE`, which must not exist")
-	cmd.Flags().DurationVar(&watch, "for", watchedFor, "watch for `D`")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "write to a new `FILE`")
+	cmd.Flags().DurationVar(&watch, "for", watchedFor, "measure for duration `D`")
 	return cmd
 }
 

@@ -94,7 +94,7 @@ func (a *app) checkDaemonStarts(ctx context.Context, program, config string) err
 		if err := printDiagnostics(a.err, found.GetProblems(), a.width()); err != nil {
 			return err
 		}
-		return &hintError{err: errors.New("the configuration has errors; nothing was stopped"), hint: "Correct it, and check with `tgctl policy check`."}
+		return &hintError{err: errors.New("the configuration has errors; nothing was stopped"), hint: "Fix it, then run `tgctl policy check`."}
 	}
 	return nil
 }
@@ -117,9 +117,9 @@ func (a *app) restartManaged(ctx context.Context, m service.Manager, st service.
 	if err != nil {
 		return &hintError{err: err, hint: "See: " + st.Log}
 	}
-	a.printMessage("thoughtgated %s runs (pid %d).", s.GetBuild(), s.GetPid())
+	a.printMessage("thoughtgated %s is running (pid %d).", s.GetBuild(), s.GetPid())
 	if s.GetBuild() != release {
-		a.printMessage("It is not the version of this tgctl, %s: %s starts %s.", release, st.Definition, st.Program)
+		a.printMessage("This tgctl is version %s, but %s starts %s.", release, st.Definition, st.Program)
 	}
 	return nil
 }

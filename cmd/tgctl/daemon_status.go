@@ -26,10 +26,10 @@ type daemonJSON struct {
 func (a *app) daemonStatusCmd() *cobra.Command {
 	return a.withJSON(&cobra.Command{
 		Use:   "status [flags]",
-		Short: "Say how the daemon is run, and by what",
-		Long: `Say whether the daemon runs, in which version, who starts it, from which unit or
-property list, and how often it had to be started again. What it governs is told
-by "tgctl status". Never starts the daemon; exits 3 when none runs.`,
+		Short: "Show how the daemon is run",
+		Long: `Show whether the daemon is running, its version, what starts it, from which unit
+or property list, and how often it was restarted. For what it governs, see
+"tgctl status". Never starts the daemon; exits 3 if it is not running.`,
 		Example: `  $ tgctl daemon status
   $ tgctl daemon status --json | jq .restarts`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -65,9 +65,9 @@ func (a *app) daemonSheet(s *pb.StatusResponse, st service.State, none error) *s
 	case s != nil:
 		a.addRunning(out, s, "")
 	case st.PID != 0:
-		out.add("daemon", "pid "+display.Safe(strconv.Itoa(st.PID))+" DOES NOT ANSWER; if it stays so: tgctl daemon restart")
+		out.add("daemon", "pid "+display.Safe(strconv.Itoa(st.PID))+" DOES NOT ANSWER; if this persists: tgctl daemon restart")
 	case st.Active:
-		out.add("daemon", "not running; "+display.Text(st.Manager)+" starts it for whoever connects")
+		out.add("daemon", "not running; "+display.Text(st.Manager)+" starts it on the first connection")
 	default:
 		out.add("daemon", "not running")
 	}
@@ -81,19 +81,19 @@ func (a *app) daemonSheet(s *pb.StatusResponse, st service.State, none error) *s
 		a.addKeeper(out, s != nil)
 		return out
 	case !st.Installed():
-		out.add("manager", display.Text(st.Manager)+", which does not know it; to have it start the daemon: tgctl daemon install")
+		out.add("manager", display.Text(st.Manager)+", where the daemon is not installed; to install it: tgctl daemon install")
 		a.addKeeper(out, s != nil)
 		return out
 	}
 	out.add("manager", display.Text(st.Manager)+", "+display.Text(st.Detail)+
-		choose(st.Enabled, ", started at login", ", not started at login; to have it so: tgctl daemon install"))
+		choose(st.Enabled, ", started at login", ", not started at login; to enable that: tgctl daemon install"))
 	if s != nil && (st.PID == 0 || !startedBy(s.GetPid(), st.PID)) {
-		out.add("", "the daemon that runs is not "+display.Text(st.Manager)+"'s; to have it so: tgctl daemon restart")
+		out.add("", "the running daemon was not started by "+display.Text(st.Manager)+"; to change that: tgctl daemon restart")
 	}
-	out.add("", choose(st.Restarts > 0, "started again "+plural(uint32(st.Restarts), "time", "times")+" after it had failed", ""))
+	out.add("", choose(st.Restarts > 0, "restarted "+plural(uint32(st.Restarts), "time", "times")+" after a failure", ""))
 	out.add("definition", display.Text(st.Definition)+", "+choose(st.Ours, "written by `tgctl daemon install`", "from a package or `make install`"))
 	out.add("program", display.Text(st.Program))
-	out.add("", choose(st.Lingers, "", "ends when you log out; to have it stay: loginctl enable-linger"))
+	out.add("", choose(st.Lingers, "", "ends when you log out; to keep it running: loginctl enable-linger"))
 	out.add("log", display.Text(st.Log))
 	return out
 }

@@ -31,10 +31,10 @@ func (a *app) daemonStopCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "stop",
 		Short: "Stop the daemon",
-		Long: `Stop the daemon and the service manager's sockets, and return when it has
-exited. Governed servers end with it: their agents get no answer to open
-requests. For an update use "tgctl daemon restart", which no call notices. The
-next command that needs the daemon starts it again.`,
+		Long: `Stop the daemon, close the service manager's sockets, and return when the daemon
+has exited. Governed servers end with it, and unanswered requests of agents stay
+unanswered. For an update use "tgctl daemon restart", which interrupts no call.
+The next command that needs the daemon starts it again.`,
 		Example: "  $ tgctl daemon stop",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			a.skew.suppressNotice() // it is about to end
@@ -46,12 +46,12 @@ next command that needs the daemon starts it again.`,
 func (a *app) daemonRestartCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "restart",
-		Short: "Start the daemon anew, as after an update",
-		Long: `Stop the daemon and start the one that is installed now; start it if none runs.
-Calls wait meanwhile and go on, questions stay open: systemd, or else the
-daemon's keeper, holds the sockets and the pipes of running servers. Nothing is
-stopped unless the program is there and takes the configuration: the one that
-THOUGHTGATE_CONFIG names, else the one that the daemon used.`,
+		Short: "Restart the daemon, as after an update",
+		Long: `Stop the daemon and start the installed one; start it if none is running. Calls
+and questions wait meanwhile and then continue: systemd, or the daemon's keeper,
+holds the sockets and the pipes of running servers. The daemon is stopped only
+if its program exists and accepts the configuration: the one that
+THOUGHTGATE_CONFIG names, or else the one in use.`,
 		Example: "  $ tgctl daemon restart",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			a.skew.suppressNotice() // the restart is meant to fix it
@@ -126,7 +126,7 @@ func (a *app) mayStop(ctx context.Context, st service.State) error {
 	case errors.Is(err, client.ErrForbidden):
 		return err
 	}
-	a.printMessage("thoughtgated (pid %d) does not answer, and is ended all the same: %v", st.PID, err)
+	a.printMessage("thoughtgated (pid %d) does not answer; stopping it anyway: %v", st.PID, err)
 	return nil
 }
 
@@ -177,7 +177,7 @@ func endProcess(ctx context.Context, pid int, tell func() error) error {
 		return err
 	}
 	if err := process.Wait(ctx); err != nil {
-		return fmt.Errorf("stop %s: process %d was told to end and has not: %w", daemonName, pid, err)
+		return fmt.Errorf("stop %s: process %d did not exit: %w", daemonName, pid, err)
 	}
 	return nil
 }
@@ -199,6 +199,6 @@ func (a *app) stopUnmanagedDaemon(ctx context.Context, managed int) error {
 	if err != nil || pid == 0 || pid == managed {
 		return err
 	}
-	a.printMessage("ending the thoughtgated that runs outside the service manager (pid %d)", pid)
+	a.printMessage("stopping the thoughtgated that was started without the service manager (pid %d)", pid)
 	return endProcess(ctx, pid, func() error { return signalDaemon(pid, unix.SIGTERM, lock) })
 }

@@ -60,22 +60,22 @@ type examination struct {
 func (a *app) doctorCmd() *cobra.Command {
 	return a.withJSON(&cobra.Command{
 		Use:   "doctor [flags]",
-		Short: "Say what is wrong, how to mend it, and see a call refused",
-		Long: `Look at everything that can be wrong with ThoughtGate here: the daemon and its
-surroundings, the policies, the agents that are found and what of them is not
-governed, what earlier runs have left behind, the record, and how far an agent
-is kept from approving its own calls. Each finding says what is wrong and how to
-mend it, and has an id that stays: docs/troubleshooting.md tells more of each.
-At the end a canary: a call is made through a real tg-shim to a server of
-tgctl's own. It must be refused, and be on record.
+		Short: "Report problems with fixes, and test that a call is denied",
+		Long: `Check everything that can be wrong with ThoughtGate on this machine: the daemon
+and its environment, the policies, the agents and their ungoverned servers,
+leftovers of earlier runs, the audit log, and how well an agent is prevented
+from approving its own calls. Each finding says what is wrong and how to fix it,
+and has a stable id; docs/troubleshooting.md explains each. The last check is a
+canary: a call through a real tg-shim to tgctl's own server, which must be
+denied and recorded.
 
-Nothing is changed, but for what the canary leaves on record, and no daemon is
-started, unless the service manager does that for whoever connects. Parts with
-which nothing is wrong are ok; warn is what weakens the guard or will need you,
-fail is what leaves something unguarded or refused.
+Nothing is changed except for the canary's records. The daemon is not started,
+unless the service manager does so on a connection. A part without findings is
+ok; warn is what weakens protection or will need your attention, fail is what is
+ungoverned, or denied that should not be.
 
-Exits 0 when nothing fails, 4 when something does, 3 when no daemon runs. With
---json, one object for each finding, those of severity ok among them.`,
+Exits 0 if nothing fails, 4 if something fails, 3 if no daemon is running. With
+--json, one object for each finding, including those of severity ok.`,
 		Example: `  $ tgctl doctor
   $ tgctl doctor --json | jq -r 'select(.severity == "fail") | .id'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -149,13 +149,13 @@ func (x *examination) connect(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, client.ErrNotRunning):
-		x.addFinding("daemon.stopped", "", "no daemon runs, so every governed call is refused")
+		x.addFinding("daemon.stopped", "", "no daemon is running, so every governed call fails")
 	case x.keeper() != 0:
 		what, _, _ := strings.Cut(err.Error(), "; ")
-		x.addFindingWithFix("daemon.unreachable", "", "read why: less "+word(x.paths.LogFile())+"; then: tgctl daemon restart",
-			"the daemon, which its keeper starts whenever it ends, can't be talked to: %s", what)
+		x.addFindingWithFix("daemon.unreachable", "", "see its log: less "+word(x.paths.LogFile())+"; then: tgctl daemon restart",
+			"the daemon does not answer, and its keeper keeps restarting it: %s", what)
 	default:
-		x.addFindingFromError("daemon.unreachable", "", "the daemon can't be talked to: %s", err)
+		x.addFindingFromError("daemon.unreachable", "", "can't connect to the daemon: %s", err)
 	}
 	return nil
 }

@@ -16,24 +16,24 @@ func (x *examination) lookAtAgents(w *surroundings) {
 	for _, s := range w.Agents {
 		names = append(names, s.Agent)
 		if s.Problem != "" {
-			x.addFinding("agents.unreadable", s.Agent, "the configuration of %s can't be used: %s", s.Agent, s.Problem)
+			x.addFinding("agents.unreadable", s.Agent, "can't read the configuration of %s: %s", s.Agent, s.Problem)
 			continue
 		}
 		governed += x.lookAtAgent(s)
 	}
 	for _, p := range w.rewrites {
 		if p.Problem != "" {
-			x.addFindingWithFix("agents.protection", p.Agent, p.Mend, "%s is not protected as it should be: %s", p.Agent, p.Problem)
+			x.addFindingWithFix("agents.protection", p.Agent, p.Mend, "the protection of %s is incomplete: %s", p.Agent, p.Problem)
 		}
 	}
 	if n := x.status.GetUngoverned(); n > 0 {
-		x.addFinding("agents.past", "", "%s past a session now, not governed", plural(n, "server runs", "servers run"))
+		x.addFinding("agents.past", "", "%s ungoverned in an open session", plural(n, "server runs", "servers run"))
 	}
 	if len(names) == 0 {
-		x.addOK("agents", "none is found in your home or from here")
+		x.addOK("agents", "no agent was found in your home or this folder")
 		return
 	}
-	x.addOK("agents", "%s: %s governed at every start or by a wrap, and none goes past ThoughtGate", strings.Join(names, ", "), plural(uint32(governed), "server is", "servers are"))
+	x.addOK("agents", "%s: %s governed, by protection or a wrap, and no server is ungoverned", strings.Join(names, ", "), plural(uint32(governed), "server is", "servers are"))
 }
 
 // lookAtAgent reports the ungoverned servers of one agent and returns how many are
@@ -55,11 +55,11 @@ func (x *examination) lookAtAgent(s foundAgent) (governed int) {
 		}
 	}
 	if len(past) > 0 {
-		x.addFinding("agents.ungoverned", s.Agent, "%s starts %s past ThoughtGate, unless it is wrapped", s.Agent, strings.Join(unique(past), ", "))
+		x.addFinding("agents.ungoverned", s.Agent, "%s starts %s ungoverned, unless it is wrapped", s.Agent, strings.Join(unique(past), ", "))
 	}
 	for _, path := range s.Files {
 		if len(theirs[path]) > 0 {
-			x.addFinding("agents.project", commandOf(s.Agent), "%s starts %s of %s past ThoughtGate, unless it is wrapped", s.Agent, strings.Join(unique(theirs[path]), ", "), path)
+			x.addFinding("agents.project", commandOf(s.Agent), "%s starts %s of %s ungoverned, unless it is wrapped", s.Agent, strings.Join(unique(theirs[path]), ", "), path)
 		}
 	}
 	if len(beyond) > 0 {
@@ -97,14 +97,14 @@ var leftoverIDs = map[agentconf.LeftoverKind]string{
 func (x *examination) lookAtLeftovers(w *surroundings) {
 	for _, session := range w.orphans {
 		for _, f := range session.GetSpec().GetFiles() {
-			x.addFinding("leftovers.wrap", f.GetPath(), "a wrap that is gone has rewritten %s, and it could not be put back: %s", f.GetPath(), session.GetProblem())
+			x.addFinding("leftovers.wrap", f.GetPath(), "a wrap that has ended rewrote %s, and the file could not be restored: %s", f.GetPath(), session.GetProblem())
 		}
 	}
 	for _, path := range agentconf.Strays(x.paths.Rewrites()) {
 		known := slices.ContainsFunc(w.Agents, func(s foundAgent) bool { return slices.Contains(s.Files, path) }) ||
 			slices.ContainsFunc(w.orphans, func(s *pb.Session) bool { return rewrote(s, path) })
 		if !known {
-			x.addFinding("leftovers.wrap", path, "a wrap that is gone has rewritten %s, and has not put it back", path)
+			x.addFinding("leftovers.wrap", path, "a wrap that has ended rewrote %s and did not restore it", path)
 		}
 	}
 	for _, s := range w.Agents {
@@ -117,9 +117,9 @@ func (x *examination) lookAtLeftovers(w *surroundings) {
 		for _, path := range s.Files {
 			switch ids := unique(lines[path]); {
 			case len(ids) > 0 && w.Running:
-				x.addFinding("leftovers.lines", path, "%s starts %s through tg-shim, and nobody knows why", path, strings.Join(ids, ", "))
+				x.addFinding("leftovers.lines", path, "%s starts %s through tg-shim, but no known wrap or protection wrote that", path, strings.Join(ids, ", "))
 			case len(ids) > 0:
-				x.addFindingWithFix("leftovers.lines", path, "tgctl daemon start, which knows whose they are", "%s starts %s through tg-shim, which refuses all until a daemon runs", path, strings.Join(ids, ", "))
+				x.addFindingWithFix("leftovers.lines", path, "tgctl daemon start; the daemon knows who wrote the entries", "%s starts %s through tg-shim, whose calls fail until a daemon is running", path, strings.Join(ids, ", "))
 			}
 		}
 		for _, l := range s.Left {
@@ -130,5 +130,5 @@ func (x *examination) lookAtLeftovers(w *surroundings) {
 			x.addFindingWithFix(leftoverIDs[l.Kind], l.Path, mend, "%s is %s", l.Path, leftoverNames[l.Kind])
 		}
 	}
-	x.addOK("leftovers", "earlier runs have left nothing behind")
+	x.addOK("leftovers", "no leftovers of earlier runs")
 }

@@ -19,13 +19,13 @@ func (x *examination) lookAtApprover(ctx context.Context) {
 	}
 	st := x.status.GetPresence()
 	if wants := x.wantPresence(ctx); len(wants) > 0 && !st.GetEnrolled() {
-		x.addFinding("approver.not-enrolled", "", "calls that would be asked about in the way of %s are refused: it requires presence, and no secret is enrolled", strings.Join(wants, ", "))
+		x.addFinding("approver.not-enrolled", "", "calls that ask by workflow %s are denied: it requires presence, and no secret is enrolled", strings.Join(wants, ", "))
 	}
 	if locked := st.GetLocked().AsDuration(); locked > 0 {
-		x.addFinding("approver.locked", "", "no passphrase or code is looked at for %s, after %s", display.Span(locked), plural(st.GetFailures(), "wrong one", "wrong ones"))
+		x.addFinding("approver.locked", "", "passphrases and codes are not accepted for %s, after %s", display.Span(locked), plural(st.GetFailures(), "wrong one", "wrong ones"))
 	}
 	if at := st.GetRecovered(); at != nil && x.now().Sub(at.AsTime()) < recoveryAge {
-		x.addFinding("approver.recovered", "", "the secret of presence was removed without it, %s, by %s", display.Moment(at.AsTime(), x.now()), st.GetRecoverer())
+		x.addFinding("approver.recovered", "", "the secret of presence was removed without giving it, %s, by %s", display.Moment(at.AsTime(), x.now()), st.GetRecoverer())
 	}
 	x.addOK("approver", "%s", protection(st))
 }
@@ -34,7 +34,7 @@ func (x *examination) lookAtApprover(ctx context.Context) {
 func (x *examination) wantPresence(ctx context.Context) (names []string) {
 	set, err := x.client.PolicySet(ctx)
 	if err != nil {
-		x.addFinding("daemon.unreachable", "", "the daemon does not say what is in force: %v", err)
+		x.addFinding("daemon.unreachable", "", "the daemon does not report what is in force: %v", err)
 	}
 	wants := func(w *pb.PolicyWorkflow) bool { return w.GetRequire() == levelPresence }
 	return each(filter(set.GetDetail().GetWorkflows(), wants), (*pb.PolicyWorkflow).GetName)
@@ -42,28 +42,28 @@ func (x *examination) wantPresence(ctx context.Context) (names []string) {
 
 // protection describes the level of protection in force and its limit.
 func protection(st *pb.PresenceState) string {
-	const watch = "whatever descends from an agent may not approve"
+	const watch = "no descendant of an agent may approve"
 	if !st.GetEnrolled() {
-		return "level watch: " + watch + "; a program that leaves its descent, as with systemd-run, gets round it. To ask for proof: tgctl presence enrol"
+		return "level watch: " + watch + "; a program started outside its descent, as with systemd-run, can. To require proof: tgctl presence enrol"
 	}
-	return "level presence: " + watch + ", and a yes needs your secret where a workflow says so or the risk is high"
+	return "level presence: " + watch + ", and an approval needs your secret if a workflow requires it or the risk is high"
 }
 
 // lookAtKernel reports which kernel features for identifying a caller are missing.
 func (x *examination) lookAtKernel() {
 	k := x.kernel()
 	if k.NotLinux {
-		x.addFinding("kernel.other", "", "%s has none of pidfd, Yama and subreapers: who descends from an agent is seen less surely than on Linux", k.Name)
+		x.addFinding("kernel.other", "", "%s lacks pidfd, Yama and subreapers: descendants of an agent are found less reliably than on Linux", k.Name)
 		return
 	}
 	if !k.PIDFD {
-		x.addFinding("kernel.pidfd", "", "%s has no pidfd: a process that ends while it is looked at could be taken for another", k.Name)
+		x.addFinding("kernel.pidfd", "", "%s has no pidfd: a process that ends while it is checked could be mistaken for another", k.Name)
 	}
 	if k.PIDFD && !k.PeerPIDFD {
-		x.addFinding("kernel.peer", "", "%s has no SO_PEERPIDFD: who is behind a socket is found by a number that could be another's by then", k.Name)
+		x.addFinding("kernel.peer", "", "%s has no SO_PEERPIDFD: a caller is found by its pid, which could belong to another process by then", k.Name)
 	}
 	if k.Ptrace == 0 {
-		x.addFinding("kernel.ptrace", "", "programs of yours may trace one another (Yama is off): an agent with a shell can make a terminal of yours say yes")
+		x.addFinding("kernel.ptrace", "", "your programs may trace one another (Yama is off): an agent with a shell can approve through your terminal")
 	}
 	does := []string{"pidfd", "SO_PEERPIDFD", "Yama"}
 	if k.Landlock > 0 {

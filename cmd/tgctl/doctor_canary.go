@@ -34,17 +34,17 @@ type canaryResult struct {
 func (x *examination) runCanary(ctx context.Context) {
 	switch {
 	case x.client == nil:
-		x.addFinding("canary.untried", "", "no call was made: there is no daemon that could refuse it")
+		x.addFinding("canary.untried", "", "no call was made: no daemon is running")
 		return
 	case x.shim == "":
-		x.addFinding("canary.untried", "", "no call was made: there is no tg-shim that it could go through")
+		x.addFinding("canary.untried", "", "no call was made: tg-shim is missing")
 		return
 	}
 	before := x.status.GetAuditSeq()
 	s, err := x.call(ctx, x.shim, x.status.GetShimSocket())
 	switch {
 	case s.Executed, err == nil && !s.Refused:
-		x.addFinding("canary.passed", "", "a call that must be refused WAS NOT: its server was asked, or answered")
+		x.addFinding("canary.passed", "", "a call that must be denied WAS NOT: it reached its server, or was answered")
 		return
 	case err != nil:
 		x.addFinding("canary.silent", "", "a call through tg-shim got no answer: %v", err)
@@ -53,11 +53,11 @@ func (x *examination) runCanary(ctx context.Context) {
 	r, err := x.recordOfCanary(ctx, before, s.Answer)
 	switch {
 	case err != nil:
-		x.addFinding("canary.unrecorded", "", "a call was refused, and is not on record: %v", err)
+		x.addFinding("canary.unrecorded", "", "a call was denied, but not recorded: %v", err)
 	case r.Rule != record.CanaryRule:
-		x.addFinding("canary.accident", "", "a call was refused because it could not be judged: %s", r.Reason)
+		x.addFinding("canary.accident", "", "a call was denied because it could not be judged: %s", r.Reason)
 	default:
-		x.addOK("canary", "a call through %s was refused before its server saw it, and is record %d", x.shim, r.Seq)
+		x.addOK("canary", "a call through %s was denied before it reached its server; it is record %d", x.shim, r.Seq)
 	}
 }
 
@@ -75,7 +75,7 @@ func (x *examination) recordOfCanary(ctx context.Context, before uint64, answer 
 			return r, nil
 		}
 	}
-	return record.Record{}, errors.New("no record has the id that the agent was told")
+	return record.Record{}, errors.New("no record has the id that the agent got")
 }
 
 // callCanary makes the canary's call through the tg-shim at the path shim.

@@ -59,14 +59,14 @@ func (x *examination) lookAtLock() {
 	pid, _ := strconv.Atoi(strings.TrimSpace(string(text))) // 0 if it is not a number
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && x.client != nil:
-		x.addFinding("daemon.lock", path, "the lock that says which daemon is the one is gone: a second one could start")
+		x.addFinding("daemon.lock", path, "the daemon's lock file is missing: a second daemon could start")
 	case err != nil && x.client != nil:
-		x.addFinding("daemon.lock", path, "the lock can't be read: %v", err)
+		x.addFinding("daemon.lock", path, "can't read the daemon's lock file: %v", err)
 	case x.client != nil && pid != int(x.status.GetPid()):
-		x.addFinding("daemon.lock", path, "pid %d answers, and the lock names pid %d: a second daemon could start, or has", x.status.GetPid(), pid)
+		x.addFinding("daemon.lock", path, "pid %d answers, but the lock file names pid %d: a second daemon could start or is running", x.status.GetPid(), pid)
 	case x.client == nil && err == nil && pid > 0:
 		if p, err := proc.Look(int32(pid)); err == nil && p.Name == daemonName {
-			x.addFindingWithFix("daemon.lock", path, "kill "+strconv.Itoa(pid)+"; then: tgctl daemon start", "pid %d has the lock and does not answer", pid)
+			x.addFindingWithFix("daemon.lock", path, "kill "+strconv.Itoa(pid)+"; then: tgctl daemon start", "pid %d holds the daemon's lock but does not answer", pid)
 		}
 	}
 }
@@ -74,18 +74,18 @@ func (x *examination) lookAtLock() {
 // lookAtVersions finds programs of other releases than this one.
 func (x *examination) lookAtVersions(ctx context.Context) {
 	if st := x.status; st != nil && st.GetBuild() != release {
-		x.addFinding("version.daemon", "", "the daemon is %s, and tgctl %s", st.GetBuild(), release)
+		x.addFinding("version.daemon", "", "the daemon is %s, but tgctl is %s", st.GetBuild(), release)
 	}
 	var err error
 	if x.shim, err = x.sibling("tg-shim"); err != nil {
-		x.addFinding("version.no-shim", "", "no server can be governed: %v", err)
+		x.addFinding("version.no-shim", "", "no server can be started: %v", err)
 		return
 	}
 	switch version, err := x.version(ctx, x.shim); {
 	case err != nil:
-		x.addFinding("version.no-shim", x.shim, "%s can't be started, and so can no server: %v", x.shim, err)
+		x.addFinding("version.no-shim", x.shim, "can't start %s, so no server can be started: %v", x.shim, err)
 	case version != release:
-		x.addFinding("version.shim", x.shim, "%s is %s, and tgctl %s", x.shim, version, release)
+		x.addFinding("version.shim", x.shim, "%s is %s, but tgctl is %s", x.shim, version, release)
 	}
 	if x.client == nil {
 		x.addOK("version", "tg-shim and tgctl are %s", release)
@@ -93,7 +93,7 @@ func (x *examination) lookAtVersions(ctx context.Context) {
 	}
 	processes, err := x.client.ListProcesses(ctx)
 	if err != nil {
-		x.addFinding("daemon.unreachable", "", "the daemon does not say which servers it governs: %v", err)
+		x.addFinding("daemon.unreachable", "", "the daemon does not report which servers it governs: %v", err)
 		return
 	}
 	var old []string
@@ -103,7 +103,7 @@ func (x *examination) lookAtVersions(ctx context.Context) {
 		}
 	}
 	if slices.Sort(old); len(old) > 0 {
-		x.addFinding("version.attached", "", "a tg-shim of another version than the daemon governs %s", strings.Join(slices.Compact(old), ", "))
+		x.addFinding("version.attached", "", "servers behind a tg-shim of another version than the daemon: %s", strings.Join(slices.Compact(old), ", "))
 	}
 	x.addOK("version", "thoughtgated, tg-shim and tgctl are %s", release)
 }
@@ -113,31 +113,31 @@ func (x *examination) lookAtService(ctx context.Context) {
 	s, err := x.machine.service(ctx)
 	switch {
 	case errors.Is(err, service.ErrNone):
-		x.addOK("service", "%v: tgctl starts the daemon when it is needed", err)
+		x.addOK("service", "%v: tgctl starts the daemon when needed", err)
 		return
 	case err != nil:
-		x.addOK("service", "not known: %v", err)
+		x.addOK("service", "unknown: %v", err)
 		return
 	}
 	x.service = s
 	switch {
 	case !s.Installed():
-		x.addOK("service", "%s does not know the daemon: tgctl starts it when it is needed", s.Manager)
+		x.addOK("service", "the daemon is not installed in %s: tgctl starts it when needed", s.Manager)
 		return
 	case s.Failed:
-		x.addFinding("service.failed", "", "%s has given up starting the daemon", s.Manager)
+		x.addFinding("service.failed", "", "%s has stopped trying to start the daemon", s.Manager)
 	case x.status != nil && !startedBy(x.status.GetPid(), s.PID):
-		x.addFinding("service.other", "", "the daemon that runs is not %s's: nobody starts it again when it fails", s.Manager)
+		x.addFinding("service.other", "", "the running daemon was not started by %s: it is not restarted if it fails", s.Manager)
 	}
 	if s.Restarts > 0 {
-		x.addFinding("service.restarts", "", "%s had to start the daemon again after a failure, %s", s.Manager, plural(uint32(s.Restarts), "time", "times"))
+		x.addFinding("service.restarts", "", "%s restarted the daemon after a failure, %s", s.Manager, plural(uint32(s.Restarts), "time", "times"))
 	}
 	if remote := x.getenv("SSH_CONNECTION") != "" || x.getenv("XDG_SESSION_TYPE") == "tty"; s.Enabled && remote && !s.Lingers {
-		x.addFinding("service.linger", "", "the daemon ends when you log out of this machine, and what you leave running is refused then")
+		x.addFinding("service.linger", "", "the daemon ends when you log out of this machine; calls of agents that you leave running then fail")
 	}
 	ends := "ends when you log out"
 	if s.Lingers {
-		ends = "goes on when you log out"
+		ends = "keeps running when you log out"
 	}
 	x.addOK("service", "%s starts the daemon, which %s", s.Manager, ends)
 }
@@ -155,9 +155,9 @@ func (x *examination) lookAtLog(ctx context.Context) {
 	lines, err := x.errors(ctx, log)
 	switch {
 	case err != nil:
-		x.addFinding("log.unreadable", log.File, "the daemon's log can't be read: %v", err)
+		x.addFinding("log.unreadable", log.File, "can't read the daemon's log: %v", err)
 	case len(lines) > 0:
-		x.addFindingWithFix("log.errors", log.File, "read them: "+command, "the daemon has logged %s within a day, the last one: %s", plural(uint32(len(lines)), "error", "errors"), lines[len(lines)-1])
+		x.addFindingWithFix("log.errors", log.File, "see: "+command, "the daemon logged %s within a day, the last one: %s", plural(uint32(len(lines)), "error", "errors"), lines[len(lines)-1])
 	}
-	x.addOK("log", "the daemon has logged no errors within a day")
+	x.addOK("log", "the daemon logged no errors within a day")
 }

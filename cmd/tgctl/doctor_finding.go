@@ -36,60 +36,60 @@ type findingKind struct {
 
 const (
 	restartIt  = "tgctl daemon restart"
-	oneRelease = "install all three programs from one release, side by side"
+	oneRelease = "install all three programs of one release in one folder"
 )
 
 // findingKinds lists every problem that doctor can find, in the order in which it looks.
 var findingKinds = []findingKind{
 	{"daemon.stopped", gradeFail, "tgctl daemon start"},
-	{"daemon.unreachable", gradeFail, "see what its log says, and end it by hand if it does not answer; then: tgctl daemon start"},
+	{"daemon.unreachable", gradeFail, "see its log, and kill it if it does not answer; then: tgctl daemon start"},
 	{"daemon.lock", gradeWarn, restartIt},
 	{"daemon.warning", gradeWarn, "see: tgctl status"},
 
 	{"version.daemon", gradeWarn, restartIt},
 	{"version.shim", gradeWarn, oneRelease},
 	{"version.no-shim", gradeFail, oneRelease},
-	{"version.attached", gradeWarn, "end the agent and start it anew; see: tgctl ps"},
+	{"version.attached", gradeWarn, "restart the agent; see: tgctl ps"},
 
-	{"service.failed", gradeFail, "read why: tgctl daemon status, which names the log; then: tgctl daemon restart"},
+	{"service.failed", gradeFail, "see the log that tgctl daemon status names; then: tgctl daemon restart"},
 	{"service.other", gradeWarn, restartIt},
-	{"service.restarts", gradeWarn, "read why: tgctl daemon status, which names the log"},
+	{"service.restarts", gradeWarn, "see the log that tgctl daemon status names"},
 	{"service.linger", gradeWarn, "loginctl enable-linger"},
 
-	{"log.errors", gradeWarn, "read them: {}"},
-	{"log.unreadable", gradeWarn, "see who may read it: {}"},
+	{"log.errors", gradeWarn, "see: {}"},
+	{"log.unreadable", gradeWarn, "see its permissions: ls -l {}"},
 
-	{"folders.open", gradeFail, "look at who owns it: ls -ld {}"},
+	{"folders.open", gradeFail, "see its owner: ls -ld {}"},
 	{"folders.socket", gradeFail, restartIt},
 	{"folders.config", gradeFail, "chmod go-w {}"},
 
-	{"disk.full", gradeFail, "make room where {} lies: in production every call is refused when nothing can be recorded"},
-	{"disk.low", gradeWarn, "make room where {} lies"},
-	{"disk.readonly", gradeFail, "make it writable for its owner: ls -ld {}; see whether its file system is mounted read-only: df {}"},
-	{"disk.unknown", gradeWarn, "see what is wrong with the disk: df {}"},
+	{"disk.full", gradeFail, "free space on the disk of {}: in production every call is denied if nothing can be recorded"},
+	{"disk.low", gradeWarn, "free space on the disk of {}"},
+	{"disk.readonly", gradeFail, "make it writable for its owner: ls -ld {}; check whether its file system is mounted read-only: df {}"},
+	{"disk.unknown", gradeWarn, "check the disk: df {}"},
 
-	{"clock.back", gradeWarn, "set the clock right; what is recorded until then bears a time that is past"},
-	{"clock.stepped", gradeWarn, "have the clock kept by a time service; then " + restartIt},
+	{"clock.back", gradeWarn, "correct the clock; until then, records get a time in the past"},
+	{"clock.stepped", gradeWarn, "use a time service to set the clock; then: " + restartIt},
 
-	{"record.failing", gradeFail, "make the folder writable and make room: {}; it goes on by itself"},
-	{"record.broken", gradeFail, "keep a copy of {}, then see what is wrong: tgctl audit verify"},
-	{"record.unreadable", gradeFail, "see who may read it: ls -l {}"},
-	{"record.gap", gradeWarn, "see when and why: tgctl audit --kind gap"},
+	{"record.failing", gradeFail, "make the folder writable, or free space on its disk: {}; recording then resumes"},
+	{"record.broken", gradeFail, "keep a copy of {}, then run: tgctl audit verify"},
+	{"record.unreadable", gradeFail, "see its permissions: ls -l {}"},
+	{"record.gap", gradeWarn, "see: tgctl audit --kind gap"},
 
-	{"policy.invalid", gradeFail, "see where, mend it, and put it in force: tgctl policy check; tgctl daemon reload"},
-	{"policy.unchecked", gradeWarn, "see what is wrong: tgctl policy check"},
-	{"policy.warning", gradeWarn, "see where: tgctl policy check"},
-	{"policy.changed", gradeWarn, "look at how: tgctl policy show; and if you meant it: tgctl daemon reload"},
-	{"policy.reload", gradeFail, "see why: tgctl policy check; then: tgctl daemon reload"},
-	{"policy.development", gradeWarn, "write `profile: production` into {}, then: tgctl daemon reload"},
-	{"policy.refused", gradeWarn, "make the policy fit the tool: tgctl policy check"},
-	{"policy.project", gradeFail, "see why: tgctl policy check {}"},
+	{"policy.invalid", gradeFail, "fix what tgctl policy check reports, then: tgctl daemon reload"},
+	{"policy.unchecked", gradeWarn, "see: tgctl policy check"},
+	{"policy.warning", gradeWarn, "see: tgctl policy check"},
+	{"policy.changed", gradeWarn, "see the change: tgctl policy show; if it is intended: tgctl daemon reload"},
+	{"policy.reload", gradeFail, "fix what tgctl policy check reports, then: tgctl daemon reload"},
+	{"policy.development", gradeWarn, "set `profile: production` in {}, then: tgctl daemon reload"},
+	{"policy.refused", gradeWarn, "fix the policy to match the tool's arguments: tgctl policy check"},
+	{"policy.project", gradeFail, "see: tgctl policy check {}"},
 
 	{"agents.ungoverned", gradeWarn, "tgctl protect {}"},
-	{"agents.project", gradeWarn, "start the agent there as: tgctl wrap -- {}"},
-	{"agents.beyond", gradeWarn, "give them up, or run them as programs; docs/agents.md says what can be governed"},
-	{"agents.unreadable", gradeFail, "mend the file; its agent may not be able to read it either"},
-	{"agents.past", gradeFail, "see which: tgctl sessions; then end the agent and wrap it again"},
+	{"agents.project", gradeWarn, "start the agent there with: tgctl wrap -- {}"},
+	{"agents.beyond", gradeWarn, "remove them, or run them as programs; docs/agents.md says what can be governed"},
+	{"agents.unreadable", gradeFail, "fix the file; its agent may fail to read it too"},
+	{"agents.past", gradeFail, "see them: tgctl sessions; then end the agent and wrap it again"},
 	{"agents.protection", gradeFail, "tgctl protect --repair {}"},
 
 	{"leftovers.lines", gradeFail, "tgctl unwrap {}"},
@@ -98,28 +98,28 @@ var findingKinds = []findingKind{
 	{"leftovers.lock", gradeWarn, "tgctl unwrap {}"},
 	{"leftovers.temp", gradeWarn, "tgctl unwrap {}"},
 	{"leftovers.copy", gradeWarn, "tgctl unwrap {}"},
-	{"leftovers.altered", gradeWarn, "look at it, then remove it: rm {}"},
+	{"leftovers.altered", gradeWarn, "review it, then remove it: rm {}"},
 
 	{"extension.failed", gradeFail, "see: tgctl ext show {}; then: tgctl restart {}"},
-	{"extension.changed", gradeFail, "look at what is there, then agree to it: tgctl ext install DIR"},
+	{"extension.changed", gradeFail, "review its folder, then accept it: tgctl ext install DIR"},
 	{"extension.missing", gradeFail, "install the program, then: tgctl restart {}"},
 
 	{"shared.failed", gradeFail, "see: tgctl logs {}; then: tgctl restart {}"},
 
 	{"approver.not-enrolled", gradeFail, "tgctl presence enrol"},
-	{"approver.locked", gradeWarn, "if that was not you, an agent guesses: end your agents; see: tgctl presence"},
-	{"approver.recovered", gradeWarn, "if that was not you: tgctl presence rotate; see: tgctl audit --kind presence"},
+	{"approver.locked", gradeWarn, "if it was not you, an agent may be guessing: end your agents; see: tgctl presence"},
+	{"approver.recovered", gradeWarn, "if it was not you: tgctl presence rotate; see: tgctl audit --kind presence"},
 
 	{"kernel.pidfd", gradeWarn, "use Linux 5.3 or later; in a container, allow pidfd_open"},
 	{"kernel.peer", gradeWarn, "use Linux 6.5 or later"},
 	{"kernel.ptrace", gradeWarn, "sudo sysctl kernel.yama.ptrace_scope=1"},
-	{"kernel.other", gradeWarn, "let no agent that you don't trust have a shell on this machine"},
+	{"kernel.other", gradeWarn, "do not give an untrusted agent a shell on this machine"},
 
-	{"canary.untried", gradeFail, "first mend what is wrong with the daemon or its programs, then: tgctl doctor"},
-	{"canary.passed", gradeFail, "end your agents, and report it as SECURITY.md says: calls pass unjudged"},
-	{"canary.silent", gradeFail, "see what the daemon's log says; the agent's calls fare no better"},
-	{"canary.accident", gradeFail, "mend what it says: the policies can't be evaluated"},
-	{"canary.unrecorded", gradeFail, "see: tgctl status; and tgctl audit verify"},
+	{"canary.untried", gradeFail, "first fix the daemon or its programs, then: tgctl doctor"},
+	{"canary.passed", gradeFail, "end your agents, since calls are not judged, and report it as SECURITY.md says"},
+	{"canary.silent", gradeFail, "see the daemon's log; agents' calls get no answer either"},
+	{"canary.accident", gradeFail, "fix the cause; until then the policies can't be evaluated"},
+	{"canary.unrecorded", gradeFail, "see: tgctl status; then: tgctl audit verify"},
 }
 
 // addFinding adds a finding about the thing named by about, which may be empty.

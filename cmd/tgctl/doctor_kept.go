@@ -19,29 +19,29 @@ func (x *examination) lookAtExtensions(ctx context.Context) {
 		return // a daemon too old for extensions, which version.daemon reports
 	}
 	if err != nil {
-		x.addFinding("daemon.unreachable", "", "the daemon does not say which extensions are installed: %v", err)
+		x.addFinding("daemon.unreachable", "", "the daemon does not report which extensions are installed: %v", err)
 		return
 	}
 	for _, e := range all {
 		name, p := e.GetManifest().GetName(), e.GetProcess()
 		loss := ""
 		if e.GetManifest().GetBefore() != nil || e.GetManifest().GetAfter() != nil {
-			loss = ", so what it was to see is refused, or goes on unseen where its manifest says so"
+			loss = ", so calls that it would see are denied, or forwarded unseen if its manifest says so"
 		}
 		switch {
 		case e.GetChanged():
-			x.addFindingWithFix("extension.changed", name, "look at what is there, then agree to it: tgctl ext install "+word(e.GetDir()), "the extension %s is not what you agreed to any more%s: %s", name, loss, p.GetError())
+			x.addFindingWithFix("extension.changed", name, "review its folder, then accept it: tgctl ext install "+word(e.GetDir()), "the extension %s is not what you accepted%s: %s", name, loss, p.GetError())
 		case e.GetMissing() != "":
-			x.addFinding("extension.missing", name, "the extension %s is to run %s, which is not there%s", name, e.GetMissing(), loss)
+			x.addFinding("extension.missing", name, "the extension %s needs %s, which is missing%s", name, e.GetMissing(), loss)
 		case p.GetState() == "failed":
 			x.addFinding("extension.failed", name, "the extension %s has failed%s: %s", name, loss, p.GetError())
 		}
 	}
 	if len(all) == 0 {
-		x.addOK("extension", "none is installed")
+		x.addOK("extension", "no extension is installed")
 		return
 	}
-	x.addOK("extension", "%s, and none has failed", plural(len(all), "is installed", "are installed"))
+	x.addOK("extension", "%s, and none has failed", plural(len(all), "extension is installed", "extensions are installed"))
 }
 
 // lookAtShared finds shared servers that have failed and are not restarted.
@@ -56,7 +56,7 @@ func (x *examination) lookAtShared(ctx context.Context) {
 	shared := filter(all, func(p *pb.Process) bool { return p.GetKind() == kindBackend })
 	for _, p := range shared {
 		if p.GetState() == "failed" {
-			x.addFinding("shared.failed", p.GetName(), "the shared server %s has failed, and calls of it are answered with an error: %s", p.GetName(), p.GetError())
+			x.addFinding("shared.failed", p.GetName(), "the shared server %s has failed, so its calls are answered with an error: %s", p.GetName(), p.GetError())
 		}
 	}
 	if len(shared) == 0 {

@@ -36,10 +36,10 @@ func (x *examination) lookAtFolders() {
 	for _, path := range x.configFiles() {
 		info, err := os.Stat(path)
 		if err == nil && info.Mode().Perm()&0o022 != 0 {
-			x.addFinding("folders.config", path, "others may change what is in force next: %s has mode %04o", path, info.Mode().Perm())
+			x.addFinding("folders.config", path, "others may change the configuration: %s has mode %04o", path, info.Mode().Perm())
 		}
 	}
-	x.addOK("folders", "yours alone: %s and %s", x.paths.State, x.paths.Runtime)
+	x.addOK("folders", "private to you: %s and %s", x.paths.State, x.paths.Runtime)
 }
 
 // unsafe adds a finding about a file or directory if err is not nil.
@@ -78,7 +78,7 @@ func (x *examination) lookAtDisk() {
 			continue
 		}
 		if err := x.writable(dir); err != nil {
-			x.addFinding("disk.readonly", dir, "nothing can be written to %s: %v", dir, err)
+			x.addFinding("disk.readonly", dir, "can't write to %s: %v", dir, err)
 		}
 		room, err := x.space(dir)
 		if slices.Contains(seen, room) {
@@ -87,19 +87,19 @@ func (x *examination) lookAtDisk() {
 		seen, least = append(seen, room), min(least, room.Free)
 		switch {
 		case err != nil:
-			x.addFinding("disk.unknown", dir, "it can't be told how much room there is: %v", err)
+			x.addFinding("disk.unknown", dir, "can't read the free space: %v", err)
 		case room.Free < roomToRecord:
-			x.addFinding("disk.full", dir, "%d MB are left for %s", room.Free>>20, dir)
+			x.addFinding("disk.full", dir, "%d MB are free for %s", room.Free>>20, dir)
 		case room.Files < filesAtEase:
 			x.addFinding("disk.low", dir, "%s can take %d more files", dir, room.Files)
 		case room.Free < roomAtEase:
-			x.addFinding("disk.low", dir, "%d MB are left for %s", room.Free>>20, dir)
+			x.addFinding("disk.low", dir, "%d MB are free for %s", room.Free>>20, dir)
 		}
 	}
 	if len(seen) == 0 {
-		x.addOK("disk", "nothing is kept yet")
+		x.addOK("disk", "nothing is stored yet")
 	}
-	x.addOK("disk", "%d GB are left for the state and the record", least>>30)
+	x.addOK("disk", "%d GB are free for the state and the audit log", least>>30)
 }
 
 // clockSlack is how much two clocks may differ.
@@ -110,17 +110,17 @@ const clockSlack = time.Minute
 func (x *examination) lookAtClock() {
 	if segment := x.lastSegment(); segment != "" {
 		if info, err := os.Stat(segment); err == nil && info.ModTime().After(x.now().Add(clockSlack)) {
-			x.addFinding("clock.back", "", "the record was written to %v from now: the clock has been set back", info.ModTime().Sub(x.now()).Round(time.Second))
+			x.addFinding("clock.back", "", "the last record is %v in the future: the clock was set back", info.ModTime().Sub(x.now()).Round(time.Second))
 		}
 	}
 	if st := x.status; st != nil {
 		age, err := x.age(st.GetPid())
 		by := x.now().Sub(st.GetStarted().AsTime()) - age
 		if err == nil && by.Abs() > clockSlack {
-			x.addFinding("clock.stepped", "", "the clock was set by %v since the daemon started: times on record are not a measure of what passed", by.Round(time.Second))
+			x.addFinding("clock.stepped", "", "the clock was set by %v since the daemon started: recorded times are off", by.Round(time.Second))
 		}
 	}
-	x.addOK("clock", "it agrees with the record and with the daemon")
+	x.addOK("clock", "it agrees with the audit log and with the daemon")
 }
 
 // lastSegment returns the path of the newest file of the audit log, empty if there is
@@ -137,11 +137,11 @@ func (x *examination) lastSegment() string {
 // would begin.
 func (x *examination) lookAtRecord() {
 	if failure := x.status.GetAuditFailure(); failure != "" {
-		x.addFinding("record.failing", x.auditDir(), "nothing can be recorded, so what is governed is refused: %s", failure)
+		x.addFinding("record.failing", x.auditDir(), "nothing can be recorded, so every governed call is denied: %s", failure)
 	}
 	dir := x.auditDir()
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		x.addOK("record", "there is none yet")
+		x.addOK("record", "there is no audit log yet")
 		return
 	}
 	segment := x.lastSegment()
@@ -150,7 +150,7 @@ func (x *examination) lookAtRecord() {
 	}
 	head, err := record.ReadHead(dir)
 	if err != nil {
-		x.addFinding("record.broken", dir, "how far the record goes can't be read: %v", err)
+		x.addFinding("record.broken", dir, "can't read where the audit log ends: %v", err)
 		return
 	}
 	var options record.VerifyOptions
@@ -160,11 +160,11 @@ func (x *examination) lookAtRecord() {
 	report, err := record.Verify([]string{segment}, options)
 	switch {
 	case err != nil:
-		x.addFinding("record.unreadable", segment, "the record can't be read: %v", err)
+		x.addFinding("record.unreadable", segment, "can't read the audit log: %v", err)
 	case report.Bad != nil:
-		x.addFinding("record.broken", segment, "the record is not as it was written: %v", report.Bad)
+		x.addFinding("record.broken", segment, "the audit log is not as it was written: %v", report.Bad)
 	case report.Gaps > 0:
-		x.addFinding("record.gap", segment, "the record itself says that it could not be written in %s", plural(report.Gaps, "place", "places"))
+		x.addFinding("record.gap", segment, "the audit log has %s where it could not be written", plural(report.Gaps, "place", "places"))
 	}
-	x.addOK("record", "verified from record %d to %d, which is the last; all of it: tgctl audit verify", report.First, report.Last.Seq)
+	x.addOK("record", "verified records %d to %d, the last; to verify all: tgctl audit verify", report.First, report.Last.Seq)
 }

@@ -13,31 +13,31 @@ import (
 func (x *examination) lookAtPolicy(ctx context.Context) {
 	set := x.status.GetSet()
 	if failure := x.status.GetReloadFailure(); failure != "" {
-		x.addFinding("policy.reload", "", "the last reload failed, and what was in force stayed: %s", failure)
+		x.addFinding("policy.reload", "", "the last reload failed, so the previous configuration stays in force: %s", failure)
 	}
 	for _, f := range set.GetFiles() {
 		if f.GetChanged() {
-			x.addFinding("policy.changed", f.GetPath(), "%s is not what is in force", f.GetPath())
+			x.addFinding("policy.changed", f.GetPath(), "%s has changed since it was loaded", f.GetPath())
 		}
 	}
 	if set.GetProfile() == "development" {
-		x.addFinding("policy.development", cmp.Or(set.GetSource(), x.paths.ConfigFile()), "the development profile is in force: nothing is refused, only noted")
+		x.addFinding("policy.development", cmp.Or(set.GetSource(), x.paths.ConfigFile()), "the development profile is in force: nothing is denied, only recorded")
 	}
 	for _, r := range set.GetRefused() {
-		x.addFinding("policy.refused", r.GetTool(), "calls of %s are refused, since the policy %s doesn't fit it: %s", r.GetTool(), r.GetPolicy(), r.GetReason())
+		x.addFinding("policy.refused", r.GetTool(), "calls of %s are denied, since the policy %s does not fit it: %s", r.GetTool(), r.GetPolicy(), r.GetReason())
 	}
 	for _, p := range x.status.GetProjects() {
 		if len(p.GetProblems()) > 0 {
-			x.addFinding("policy.project", p.GetPath(), "every call in a project is refused, since its file is not valid: %s", place(p.GetProblems()[0]))
+			x.addFinding("policy.project", p.GetPath(), "every call in a project is denied, since its file is invalid: %s", place(p.GetProblems()[0]))
 		}
 	}
 	x.checkPolicy(ctx)
 	source := set.GetSource()
 	switch {
 	case x.status == nil:
-		x.addOK("policy", "what is on disk is valid")
+		x.addOK("policy", "the configuration on disk is valid")
 	case source == "":
-		x.addOK("policy", "the built-in default is in force, profile %s; there is no configuration file", set.GetProfile())
+		x.addOK("policy", "the built-in default is in force (no configuration file), profile %s", set.GetProfile())
 	default:
 		x.addOK("policy", "%s, %s", source, inShort(set))
 	}
@@ -47,7 +47,7 @@ func (x *examination) lookAtPolicy(ctx context.Context) {
 func (x *examination) checkPolicy(ctx context.Context) {
 	checked, err := x.checkDisk(ctx)
 	if err != nil {
-		x.addFinding("policy.unchecked", "", "the configuration can't be checked: %v", err)
+		x.addFinding("policy.unchecked", "", "can't check the configuration: %v", err)
 		return
 	}
 	told := false
@@ -56,7 +56,7 @@ func (x *examination) checkPolicy(ctx context.Context) {
 		case severity(d) == "error" && told:
 		case severity(d) == "error":
 			told = true
-			x.addFinding("policy.invalid", d.GetFile(), "the configuration on disk has %s, the first: %s", plural(uint32(countErrors(checked.GetProblems())), "error", "errors"), place(d))
+			x.addFinding("policy.invalid", d.GetFile(), "the configuration on disk has %s, the first one: %s", plural(uint32(countErrors(checked.GetProblems())), "error", "errors"), place(d))
 		default:
 			x.addFindingWithFix("policy.warning", d.GetFile(), d.GetHint(), "%s", place(d))
 		}

@@ -41,8 +41,8 @@ func (x *examination) findingLines(f finding) []display.Safe {
 		if !strings.Contains(mend, "'") { // a shell does not expand ~ in quotes
 			mend = x.tildeIn(mend)
 		}
-		add("mend: " + safe(mend))
-		add("id:   " + safe(f.ID))
+		add("fix: " + safe(mend))
+		add("id:  " + safe(f.ID))
 	}
 	return lines
 }
@@ -52,9 +52,9 @@ func (x *examination) summary() display.Safe {
 	fails, warns := x.count(gradeFail), x.count(gradeWarn)
 	switch {
 	case fails+warns == 0:
-		return "Nothing is wrong."
+		return "No problems found."
 	case fails == 0:
-		return plural(warns, "warning", "warnings") + ", and nothing fails."
+		return plural(warns, "warning", "warnings") + ", no failures."
 	}
-	return plural(fails, "thing fails", "things fail") + choose(warns > 0, ", and "+plural(warns, "warning", "warnings"), "") + "."
+	return plural(fails, "failure", "failures") + choose(warns > 0, ", "+plural(warns, "warning", "warnings"), "") + "."
 }

@@ -264,7 +264,7 @@ func TestDoctorOnATerminal(t *testing.T) {
 			code := h.examine()
 			out := h.console.out.String()
 			mustFit(t, out, 80)
-			if name == "healthy" && (code != exitOK || !strings.HasSuffix(out, "\nNothing is wrong.\n")) {
+			if name == "healthy" && (code != exitOK || !strings.HasSuffix(out, "\nNo problems found.\n")) {
 				t.Errorf("exit %d", code)
 			}
 			t.Chdir(h.here)

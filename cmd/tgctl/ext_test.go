@@ -152,7 +152,7 @@ func TestExtensionFailures(t *testing.T) {
 		{"ext install --yes /nowhere/at/all", func(*fakeDaemon) {}, exitFailed, []string{"no such folder", "Name a folder with an extension.yaml."}},
 		{"ext install --yes " + dir, func(f *fakeDaemon) {
 			f.ext.look, f.ext.err = lookAtScrubber(), client.NewError(client.ReasonForbidden, "installing an extension: forbidden to an agent")
-		}, exitFailed, []string{"forbidden to an agent", "Do it from another terminal."}},
+		}, exitFailed, []string{"forbidden to an agent", "Use another terminal."}},
 		{"ext install --yes " + dir, func(f *fakeDaemon) {
 			f.ext.look, f.ext.err = lookAtScrubber(), client.NewError(client.ReasonChanged, "the folder changed")
 		}, exitFailed, []string{"the folder changed", "Review it again"}},
@@ -161,7 +161,7 @@ func TestExtensionFailures(t *testing.T) {
 		{"ext config scrubber get colour", func(*fakeDaemon) {}, exitFailed, []string{`no value for "colour"`, "tgctl ext config scrubber"}},
 		{"ext config scrubber set limit 0", func(f *fakeDaemon) {
 			f.ext.err = client.NewError(client.ReasonForbidden, "forbidden")
-		}, exitFailed, []string{"Do it from another terminal."}},
+		}, exitFailed, []string{"Use another terminal."}},
 		{"ext config scrubber put limit 0", func(*fakeDaemon) {}, exitUsage, []string{`unknown action "put": use get or set`}},
 		{"ext config scrubber set limit", func(*fakeDaemon) {}, exitUsage, []string{"VALUE is missing"}},
 		{"ext run scrubber", func(*fakeDaemon) {}, exitUsage, []string{"COMMAND is missing"}},

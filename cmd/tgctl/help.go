@@ -28,7 +28,7 @@ func (a *app) help(cmd *cobra.Command, _ []string) {
 		fmt.Fprintf(w, "\nFlags:\n%s", flags.FlagUsagesWrapped(helpColumns))
 	}
 	if flags := cmd.Root().PersistentFlags(); flags.HasAvailableFlags() {
-		fmt.Fprintf(w, "\nEverywhere:\n%s", flags.FlagUsagesWrapped(helpColumns))
+		fmt.Fprintf(w, "\nGlobal flags:\n%s", flags.FlagUsagesWrapped(helpColumns))
 	}
 	if fields := cmd.Annotations[fieldsNote]; fields != "" {
 		fmt.Fprintf(w, "\n%s\n", fieldsTitle(fields))
@@ -92,7 +92,7 @@ func helpVerbs(w io.Writer, cmd *cobra.Command) {
 func (a *app) helpCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [COMMAND...]",
-		Short:   "Explain a command",
+		Short:   "Print the help of a command",
 		Args:    cobra.ArbitraryArgs,
 		Hidden:  true,
 		Example: "  $ tgctl help approvals approve",

@@ -320,7 +320,7 @@ func (h *mortalHouse) unwrap() {
 	}
 	backup := h.config + ".thoughtgate-backup"
 	if text, err := os.ReadFile(backup); err == nil {
-		if !strings.Contains(string(out), backup+" differs from the file as it is now, and stays") || string(text) != mortalConfig {
+		if !strings.Contains(string(out), backup+" differs from the current file and was kept") || string(text) != mortalConfig {
 			h.t.Errorf("the backup stays: %s\n%s", text, out)
 		}
 		_ = os.Remove(backup)

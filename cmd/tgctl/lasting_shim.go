@@ -15,8 +15,8 @@ import (
 func (a *app) lastingShim() (path, warning string, err error) {
 	path, why, err := a.lasting("tg-shim")
 	if why != "" {
-		warning = fmt.Sprintf("the lines will start %s, which %s. When it goes, the servers can't be started until `tgctl protect --repair`; "+
-			"better install ThoughtGate where it stays", path, why)
+		warning = fmt.Sprintf("the tg-shim entries will start %s, which %s. If that path is removed, the servers can't be started until you run `tgctl protect --repair`; "+
+			"install ThoughtGate in a permanent location", path, why)
 	}
 	return path, warning, err
 }
@@ -93,7 +93,7 @@ var version = regexp.MustCompile(`(^|[-_@])v?\d+\.\d+(\.\d+)*([-+~_].*)?$`)
 func whyUnstable(path string) string {
 	for _, dir := range []string{os.TempDir(), "/tmp", "/var/tmp", "/dev/shm", "/run", "/private/tmp", "/private/var/folders", "/var/folders"} {
 		if rest, err := filepath.Rel(dir, path); err == nil && !strings.HasPrefix(rest, "..") {
-			return "lies in a folder for what is temporary (" + dir + ")"
+			return "is in a folder for temporary files (" + dir + ")"
 		}
 	}
 	if strings.HasPrefix(path, "/nix/store/") {
@@ -101,10 +101,10 @@ func whyUnstable(path string) string {
 	}
 	for dir := filepath.Dir(path); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		if name := filepath.Base(dir); version.MatchString(name) {
-			return "lies in the folder of one version (" + name + ")"
+			return "is in the folder of one version (" + name + ")"
 		}
 		if ownSource(filepath.Join(dir, "go.mod")) {
-			return "lies where ThoughtGate is built (" + dir + ")"
+			return "is in ThoughtGate's source tree (" + dir + ")"
 		}
 	}
 	return ""

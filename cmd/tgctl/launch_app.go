@@ -58,7 +58,7 @@ func newApplication(w *wrapping) *application {
 	}
 	all, err := proc.All()
 	if err != nil {
-		w.detail("look for an instance that runs: %v", err)
+		w.detail("look for a running instance: %v", err)
 	}
 	for _, p := range all {
 		if p.PPID == a.self {
@@ -135,9 +135,9 @@ func (w *watch) waitForApplication(how ended) {
 		return
 	}
 	if here || w.attached > 0 {
-		w.tell("%s has returned; the session goes on until the application has ended and its last server has left, or until Ctrl-C", safe(w.argv[0]))
+		w.tell("%s has returned; the session stays open until the application and its last server have ended, or until Ctrl-C", safe(w.argv[0]))
 	} else if !w.seen {
-		w.tell("%s has returned; the session waits %s for a first server, and goes on until the last has left, or until Ctrl-C", safe(w.argv[0]), w.waitFor)
+		w.tell("%s has returned; the session waits %s for a first server and stays open until the last one has ended, or until Ctrl-C", safe(w.argv[0]), w.waitFor)
 	}
 	if adoptsOrphans && !left && !w.seen || !adoptsOrphans && len(w.app.before) > 0 {
 		w.tellTaken()

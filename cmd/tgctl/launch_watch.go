@@ -134,7 +134,7 @@ func (w *watch) agent() ended {
 				kill = time.After(w.grace)
 			}
 		case <-kill:
-			w.detail("the agent did not end within %s and is killed", w.grace)
+			w.detail("the agent did not end within %s; killing it", w.grace)
 			w.process.signal(unix.SIGKILL)
 		case ev, ok := <-w.events:
 			w.handleSessionEvent(ev, ok)
@@ -151,7 +151,7 @@ func (w *watch) forwardSignal(sig syscall.Signal) bool {
 	if keyboard && w.process.typed() {
 		return false
 	}
-	w.detail("passing %v on to the agent", sig)
+	w.detail("forwarding %v to the agent", sig)
 	w.process.signal(sig)
 	return true
 }
@@ -193,7 +193,7 @@ func (w *watch) catchUp() {
 func (w *watch) handleSessionLost() {
 	w.lost = nil
 	if err := w.session.Err(); err != nil {
-		w.tell("the daemon is gone, and this session with it: its servers refuse every call. Start the agent anew")
+		w.tell("the connection to the daemon was lost, and this session has ended: all calls to its servers fail. Restart the agent")
 		w.detail("%v", err)
 	}
 	w.attached = 0
@@ -214,7 +214,7 @@ func (w *watch) waitForServers() {
 		}
 		if !told && time.Since(began) >= lingerQuiet {
 			told = true
-			w.tell("%s has returned; the session goes on until the last server it uses has gone, or until Ctrl-C", safe(w.argv[0]))
+			w.tell("%s has returned; the session stays open until its last server has ended, or until Ctrl-C", safe(w.argv[0]))
 		}
 		return false
 	})

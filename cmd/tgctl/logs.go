@@ -28,20 +28,19 @@ type programSelector struct {
 }
 
 func (w *programSelector) flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&w.kind, "kind", "", "of several of that name, the `KIND`: backend, extension, agent")
-	cmd.Flags().StringVar(&w.id, "id", "", "of several of that kind and name, the one with `ID`")
+	cmd.Flags().StringVar(&w.kind, "kind", "", "among several of that name, the one of `KIND`: backend, extension, agent")
+	cmd.Flags().StringVar(&w.id, "id", "", "among several of that kind and name, the one with `ID`")
 }
 
 func (a *app) logsCmd() *cobra.Command {
 	w := &programSelector{}
 	cmd := a.logsOf(w)
-	cmd.Short = "Show what a backend, an extension or an agent wrote to stderr"
-	cmd.Long = `Show what a program that the daemon keeps wrote to its standard error: a server
-that sessions share, an extension, or the run of a headless agent. The last
-1,000 lines or 64 KiB are held, over restarts of the program, until the daemon
-ends.
+	cmd.Short = "Show the stderr of a shared server, extension or headless agent"
+	cmd.Long = `Show the standard error of a program that the daemon runs: a shared server, an
+extension, or a headless agent. The last 1,000 lines or 64 KiB are kept across
+restarts of the program, until the daemon ends.
 
-What a server behind a shim of its own writes goes to its agent, and stands in
+The standard error of a server behind its own tg-shim goes to its agent; see
 that agent's log.`
 	cmd.Example = `  $ tgctl logs scrubber
   $ tgctl logs notes -f
@@ -65,8 +64,8 @@ func (a *app) logsOf(w *programSelector) *cobra.Command {
 		}),
 	}
 	jsonFlag(cmd, &a.asJSON, pbjson.Object{Message: &pb.LogLine{}, More: writer{}})
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "then show each line as it comes, until interrupted")
-	cmd.Flags().Uint32VarP(&lines, "limit", "n", 0, "begin with the newest `N` lines; 0 for all that are held")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "then print each new line, until interrupted")
+	cmd.Flags().Uint32VarP(&lines, "limit", "n", 0, "begin with the newest `N` lines; 0 for all that are kept")
 	return cmd
 }
 
@@ -84,7 +83,7 @@ func (a *app) logs(ctx context.Context, c *client.Client, w *programSelector, li
 			return logsEnd(p, err)
 		}
 		if gap := line.GetNumber() - number - 1; number > 0 && line.GetNumber() > number+1 && !a.asJSON {
-			a.printMessage("(%s not held any more)", plural(gap, "line is", "lines are"))
+			a.printMessage("(%s no longer kept)", plural(gap, "line is", "lines are"))
 		}
 		number = line.GetNumber()
 		if err := a.printLog(p, line); err != nil {
@@ -114,9 +113,9 @@ func logsEnd(p *pb.Process, err error) error {
 	switch {
 	case errors.Is(err, client.ErrNotRunning):
 		return &hintError{fmt.Errorf("the daemon has ended, and %s with it: %w", p.GetName(), err),
-			"The lines that were held are gone; a new daemon begins anew."}
+			"The lines kept so far are lost; a new daemon starts without them."}
 	case errors.Is(err, client.ErrNotFound):
-		return fmt.Errorf("%s has gone: %w", p.GetName(), err)
+		return fmt.Errorf("%s has ended: %w", p.GetName(), err)
 	}
 	return err
 }
@@ -147,7 +146,7 @@ func findProgram(ctx context.Context, c *client.Client, w *programSelector) (*pb
 	case own != nil:
 		return nil, errNotOurProgram(own)
 	}
-	return nil, &hintError{fmt.Errorf("%s: nothing that the daemon keeps has that name: %w", w.name, client.ErrNotFound), "See what there is: tgctl ps"}
+	return nil, &hintError{fmt.Errorf("%s: the daemon runs no program of that name: %w", w.name, client.ErrNotFound), "List the programs: tgctl ps"}
 }
 
 // programFlags returns the flags that select p among programs of the same name, and a
@@ -167,18 +166,18 @@ func programFlags(p *pb.Process) string {
 // errNotOurProgram returns the error for a server behind tg-shim, whose standard error goes to its
 // agent.
 func errNotOurProgram(p *pb.Process) error {
-	hint := "What it writes to stderr goes to " + cmp.Or(p.GetAgent(), "its agent") + ", which also starts and ends it."
+	hint := "Its stderr goes to " + cmp.Or(p.GetAgent(), "its agent") + ", which also starts and ends it."
 	if where := agentLogs[p.GetAgent()]; where != "" {
-		hint += "\nIts lines are " + where + "."
+		hint += "\nLook for it " + where + "."
 	}
-	return &hintError{fmt.Errorf("%s is a server of its own behind tg-shim, and not the daemon's", p.GetServer()), hint}
+	return &hintError{fmt.Errorf("the agent, not the daemon, runs the server %s behind tg-shim", p.GetServer()), hint}
 }
 
 // agentLogs describes where agents show what their servers write to stderr.
 var agentLogs = map[string]string{
-	"claude-code":    "in what `claude --debug` prints",
-	"claude-desktop": "in the files mcp-server-NAME.log of its folder for logs",
-	"cursor":         "under \"MCP Logs\" of its Output panel",
+	"claude-code":    "in the output of `claude --debug`",
+	"claude-desktop": "in mcp-server-NAME.log in its folder for logs",
+	"cursor":         "under \"MCP Logs\" in its Output panel",
 	"vscode":         "under \"MCP: List Servers\", \"Show Output\"",
 }
 

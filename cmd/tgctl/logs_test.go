@@ -16,7 +16,7 @@ func TestLogs(t *testing.T) {
 	f.processes, f.ext.logs = append(runningProcesses(), keptProcesses()...), logLines()
 	c := newConsole(f.socket)
 	want := "11:59:57  ready\n11:59:58  warning: \\x1b[2J    x\n11:59:59  done\n"
-	if code := c.run(t, "logs", "scrubber"); code != 0 || c.out.String() != want || c.err.String() != "(4 lines are not held any more)\n" {
+	if code := c.run(t, "logs", "scrubber"); code != 0 || c.out.String() != want || c.err.String() != "(4 lines are no longer kept)\n" {
 		t.Errorf("exit %d: %q %q, want %q", code, c.out.String(), c.err.String(), want)
 	}
 	if code := c.run(t, "ext", "logs", "scrubber", "-n", "1"); code != 0 || c.out.String() != "11:59:59  done\n" {
@@ -47,14 +47,14 @@ func TestLogsOfWhat(t *testing.T) {
 	f.processes = append(f.processes, &pb.Process{Kind: "extension", Name: "github", State: "failed", Command: []string{"./github"}},
 		&pb.Process{Kind: "backend", Name: "everything", Id: "2", State: "running", Command: []string{"npx"}})
 	for line, says := range map[string][]string{
-		"logs nobody":                      {"nobody: nothing that the daemon keeps has that name", "See what there is: tgctl ps"},
-		"logs filesystem":                  {"filesystem is a server of its own behind tg-shim", "goes to claude-code", "`claude --debug`"},
-		"restart filesystem":               {"filesystem is a server of its own behind tg-shim", "which also starts and ends it"},
+		"logs nobody":                      {"nobody: the daemon runs no program of that name", "List the programs: tgctl ps"},
+		"logs filesystem":                  {"the agent, not the daemon, runs the server filesystem behind tg-shim", "goes to claude-code", "`claude --debug`"},
+		"restart filesystem":               {"the agent, not the daemon, runs the server filesystem behind tg-shim", "which also starts and ends it"},
 		"logs github":                      {"github is ambiguous: it matches 2", "--kind backend  restarting, 3 clients, npx -y @modelcontextprotocol/server-everything", "--kind extension  failed, ./github"},
 		"restart everything":               {"everything is ambiguous: it matches 2", "--kind backend --id 2  running, 0 clients, npx"},
-		"restart reviewer":                 {"reviewer is the run of an agent, which has one life", "tgctl run reviewer -- PROMPT"},
-		"restart scrubber --kind backend":  {"scrubber: nothing that the daemon keeps has that name"},
-		"logs reviewer --id R-3":           {"reviewer: nothing that the daemon keeps has that name"},
+		"restart reviewer":                 {"reviewer is a headless agent, which can't be restarted", "tgctl run reviewer -- PROMPT"},
+		"restart scrubber --kind backend":  {"scrubber: the daemon runs no program of that name"},
+		"logs reviewer --id R-3":           {"reviewer: the daemon runs no program of that name"},
 		"logs scrubber --kind=agent -f -n": {"flag needs an argument"},
 	} {
 		c := newConsole(f.socket).pipe()
@@ -76,7 +76,7 @@ func TestLogsFollow(t *testing.T) {
 		says string
 	}{
 		{"the daemon ends", client.NewError(client.ReasonNotRunning, "the daemon is ending"), exitNotRunning, "the daemon has ended, and scrubber with it"},
-		{"it was removed", client.NewError(client.ReasonNotFound, "the daemon keeps no extension"), exitFailed, "scrubber has gone"},
+		{"it was removed", client.NewError(client.ReasonNotFound, "the daemon keeps no extension"), exitFailed, "scrubber has ended"},
 		{"it is over", nil, exitOK, ""},
 		{"interrupted", nil, exitOK, ""},
 	} {
@@ -114,11 +114,11 @@ func TestRestart(t *testing.T) {
 		t.Errorf("exit %d: %q %s", code, c.out.String(), c.err.String())
 	}
 	f.ext.failure = "it has failed: exit status 1"
-	if code := c.run(t, "restart", "github"); code != exitFailed || !strings.Contains(c.err.String(), "github does not come up: it has failed") || !strings.Contains(c.err.String(), "See: tgctl logs github") || c.out.Len() > 0 {
+	if code := c.run(t, "restart", "github"); code != exitFailed || !strings.Contains(c.err.String(), "github did not start: it has failed") || !strings.Contains(c.err.String(), "See: tgctl logs github") || c.out.Len() > 0 {
 		t.Errorf("exit %d: %q %s", code, c.out.String(), c.err.String())
 	}
 	f.ext.err = client.NewError(client.ReasonForbidden, "restarting: forbidden to an agent")
-	if code := c.run(t, "restart", "github"); code != exitFailed || !strings.Contains(c.err.String(), "Do it from another terminal.") {
+	if code := c.run(t, "restart", "github"); code != exitFailed || !strings.Contains(c.err.String(), "Use another terminal.") {
 		t.Errorf("exit %d: %s", code, c.err.String())
 	}
 }

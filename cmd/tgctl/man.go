@@ -18,8 +18,8 @@ func (a *app) manCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write the man pages of all commands and of the configuration",
-		Long: `Write a man page for each command, and thoughtgate.yaml(5), into a folder. They
-are dated by SOURCE_DATE_EPOCH where it is set.`,
+		Long: `Write a man page for each command, and thoughtgate.yaml(5), to a folder. They
+bear the date of SOURCE_DATE_EPOCH if it is set.`,
 		Hidden:  true,
 		Args:    exactly("DIR"),
 		Example: "  $ tgctl man ./man",
@@ -34,7 +34,7 @@ func (a *app) writeManPages(ctx context.Context, root *cobra.Command, dir string
 	if epoch := a.getenv("SOURCE_DATE_EPOCH"); epoch != "" {
 		seconds, err := strconv.ParseInt(epoch, 10, 64)
 		if err != nil {
-			return fmt.Errorf("SOURCE_DATE_EPOCH is %q; it is a number of seconds since 1970", epoch)
+			return fmt.Errorf("SOURCE_DATE_EPOCH is %q; set it to a number of seconds since 1970", epoch)
 		}
 		date = time.Unix(seconds, 0)
 	}
@@ -172,19 +172,19 @@ func relatedPages(cmd *cobra.Command) []string {
 func manSurroundings(p *roff) {
 	p.list("EXIT STATUS", roffBold,
 		strconv.Itoa(exitOK), "Done.",
-		strconv.Itoa(exitFailed), "It failed; the reason is on standard error.",
-		strconv.Itoa(exitUsage), "The command line cannot be understood.",
-		strconv.Itoa(exitNotRunning), "No daemon runs, and none was started.",
-		strconv.Itoa(exitCheck), "A check says no.")
+		strconv.Itoa(exitFailed), "The command failed; the reason is on standard error.",
+		strconv.Itoa(exitUsage), "The command line is invalid.",
+		strconv.Itoa(exitNotRunning), "No daemon is running, and none was started.",
+		strconv.Itoa(exitCheck), "A check failed.")
 	p.WriteString(".PP\n")
-	p.line(roffBold("tgctl wrap") + " exits as the agent did.")
+	p.line(roffBold("tgctl wrap") + " exits with the agent's exit code.")
 	p.list("ENVIRONMENT", roffBold,
-		"XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_RUNTIME_DIR", "Where ThoughtGate's folders lie; see FILES.",
-		"THOUGHTGATE_CONTROL", "The daemon's control socket, where it is not in its folder.",
-		"COLUMNS", "How wide tables may be, else as the terminal is.",
-		"VISUAL, EDITOR", "What approvals approve --edit starts.")
+		"XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_RUNTIME_DIR", "The locations of ThoughtGate's folders; see FILES.",
+		"THOUGHTGATE_CONTROL", "The daemon's control socket, if it is not the default one.",
+		"COLUMNS", "The width of tables; the default is the width of the terminal.",
+		"VISUAL, EDITOR", "The editor that approvals approve --edit starts.")
 	p.list("FILES", roffSlant,
 		"~/.config/thoughtgate/", "The configuration, thoughtgate.yaml, and the Cedar policies that it names.",
-		"~/.local/state/thoughtgate/", "The audit log, and what is remembered: questions, grants, tools, servers.",
-		"$XDG_RUNTIME_DIR/thoughtgate/", "The sockets: control.sock is yours, shim.sock is what agents are given.")
+		"~/.local/state/thoughtgate/", "The audit log and the state: questions, grants, tools, servers.",
+		"$XDG_RUNTIME_DIR/thoughtgate/", "The sockets: control.sock for you, shim.sock for agents.")
 }

@@ -78,20 +78,20 @@ func configPage(schema []byte, date string) (string, error) {
 	}
 	p := newRoff("thoughtgate.yaml", "5", date, "File Formats")
 	p.section("NAME")
-	p.line(roffPlain("thoughtgate.yaml - what ThoughtGate lets agents do, and whom it asks"))
+	p.line(roffPlain("thoughtgate.yaml - what ThoughtGate allows agents to do, and whom it asks"))
 	p.section("SYNOPSIS")
 	p.line(roffSlant("~/.config/thoughtgate/thoughtgate.yaml"))
 	p.section("DESCRIPTION")
 	p.prose(configAbout)
 	p.section("KEYS")
-	p.line(roffPlain("A key stands here with its path, in which [] is each entry of a list, and NAME a name that you choose."))
+	p.line(roffPlain("Each key is given with its path, in which [] means each entry of a list and NAME a name that you choose."))
 	p.keys("", &root)
 	p.section("EXAMPLES")
 	p.asItStands(strings.Split(configExample, "\n"))
 	p.list("FILES", roffSlant,
 		"~/.config/thoughtgate/thoughtgate.yaml", "The configuration. $XDG_CONFIG_HOME is honoured; $THOUGHTGATE_CONFIG names another file.",
 		"~/.config/thoughtgate/policies/*.cedar", "Cedar policies, unless cedar.policies says otherwise.",
-		".thoughtgate.yaml", "A file of the same form in a project, which can only tighten.")
+		".thoughtgate.yaml", "A file of the same form in a project, which can only add restrictions.")
 	p.seeAlso([]string{"tgctl-policy(1)", "tgctl-policy-check(1)", "tgctl-policy-explain(1)", "thoughtgated(8)"})
 	return p.String(), nil
 }
@@ -159,21 +159,21 @@ func (p *roff) key(path string, n *schemaNode, required bool) {
 }
 
 const configAbout = `
-The configuration of ThoughtGate, in YAML. The daemon reads it when it starts
-and when it is told to by tgctl daemon reload, never by itself. It is read
-strictly: an unknown key, a key that comes twice, or a value of the wrong form
-is an error with line and column, and nothing is put in force.
+The configuration of ThoughtGate, in YAML. The daemon reads it at its start and
+on tgctl daemon reload, at no other time. It is read strictly: an unknown or
+duplicate key or an invalid value is an error with line and column, and nothing
+is put in force.
 
-Without the file a built-in default holds, which asks about secrets, places
-where secrets are kept, and tools that delete, execute, pay, install or grant.
-A governance without rules forwards what no condition names.
+Without the file a built-in default is in force, which asks about secrets,
+places where secrets are kept, and tools that delete, execute, pay, install or
+grant. A governance without rules forwards what no condition names.
 
-In values, ${NAME} stands for a variable of the daemon's environment, and
-${NAME:-VALUE} for VALUE where that is not set. A list of one entry may in many
-places be written without being a list; those are named below.
+In values, ${NAME} is replaced by a variable of the daemon's environment, and
+${NAME:-VALUE} by VALUE if that is not set. In many places a list of one entry
+may be written as that entry alone; those are named below.
 
-tgctl policy init writes a first file, tgctl policy check reads one and says all
-that is wrong with it, and tgctl policy schema prints a JSON Schema for editors.
+tgctl policy init writes a first file, tgctl policy check reports all errors in
+one, and tgctl policy schema prints a JSON Schema for editors.
 `
 
 const configExample = `  schema: 1
@@ -181,10 +181,10 @@ const configExample = `  schema: 1
     rules:                  # the first that matches decides
       - when: [secret, secret-place]
         action: approve
-        description: "it carries or reaches for credentials"
+        description: "it contains or accesses credentials"
       - match: "delete_*"
         action: deny
-        description: "nothing is deleted from here"
+        description: "deleting is not allowed"
   approval:
     default:
       timeout: 5m`

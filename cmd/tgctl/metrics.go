@@ -13,11 +13,10 @@ import (
 func (a *app) metricsCmd() *cobra.Command {
 	return a.withJSON(&cobra.Command{
 		Use:   "metrics [flags]",
-		Short: "Print what the daemon has counted",
-		Long: `Print what the daemon has counted since it started, in the text format of
-Prometheus. There is no port to scrape: name a file in metrics.textfile of
-thoughtgate.yaml for node_exporter to read. docs/metrics.md says what each
-metric means.`,
+		Short: "Print the daemon's metrics",
+		Long: `Print the daemon's metrics since its start, in the text format of Prometheus.
+There is no port to scrape: name a file in metrics.textfile of thoughtgate.yaml
+for node_exporter to read. docs/metrics.md explains each metric.`,
 		Example: `  $ tgctl metrics | grep ^thoughtgate_approvals
   $ tgctl metrics --json | jq -r 'select(.name == "thoughtgate_shims")'`,
 		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {

@@ -41,7 +41,7 @@ func (a *app) configMismatch(inForce string) string {
 	if inForce == "" {
 		inForce = "its built-in default"
 	}
-	return fmt.Sprintf("%s names %s, but the daemon that runs uses %s", configVar, named, inForce)
+	return fmt.Sprintf("%s names %s, but the running daemon uses %s", configVar, named, inForce)
 }
 
 // reportConfigMismatch prints the message of elsewhere, once per process.
@@ -55,7 +55,7 @@ func (a *app) reportConfigMismatch(ctx context.Context, c *client.Client) {
 	}
 	a.configMismatchChecked = true
 	if what := a.configMismatch(st.GetSet().GetSource()); what != "" {
-		a.printMessage("%s. To use the one that is named: tgctl daemon restart", display.Text(what))
+		a.printMessage("%s. To use the named one: tgctl daemon restart", display.Text(what))
 	}
 }
 
@@ -75,10 +75,10 @@ func (a *app) reportUnloadedConfig(ctx context.Context, c *client.Client) {
 	name := display.Text(found.GetPath())
 	switch {
 	case countErrors(found.GetProblems()) > 0:
-		a.printMessage("%s has errors, see `tgctl policy check`, and is not in force; this is by what has been since %s.", name, since)
+		a.printMessage("%s has errors (see `tgctl policy check`) and is not in force; this result is by the configuration in force since %s.", name, since)
 	case found.GetSet().GetDigest() != set.GetDigest() && name == "":
-		a.printMessage("There is no configuration file any more; this is by what has been in force since %s. tgctl daemon reload puts the built-in default in force.", since)
+		a.printMessage("The configuration file was removed; this result is by the configuration in force since %s. To put the built-in default in force: tgctl daemon reload", since)
 	case found.GetSet().GetDigest() != set.GetDigest():
-		a.printMessage("%s, or a policy of it, is not what is in force; this is by what has been since %s. Put it in force: tgctl daemon reload", name, since)
+		a.printMessage("%s or one of its policies has changed since it was loaded; this result is by the configuration in force since %s. To put the new one in force: tgctl daemon reload", name, since)
 	}
 }

@@ -14,11 +14,11 @@ import (
 )
 
 func (a *app) policyCmd() *cobra.Command {
-	cmd := group("policy", "Write, check and try a configuration, see the one in force", a.policyCheckCmd(), a.policyExplainCmd(), a.policyTestCmd(),
+	cmd := group("policy", "Write, check and test a configuration, show the one in force", a.policyCheckCmd(), a.policyExplainCmd(), a.policyTestCmd(),
 		a.policyBacktestCmd(), a.policyShowCmd(), a.policySchemaCmd(), a.policyInitCmd())
-	cmd.Long = `What agents may do is said in thoughtgate.yaml and the Cedar policies it names.
-Both are read when the daemon starts or is told to reload; a file that changed
-on disk changes nothing before that.`
+	cmd.Long = `thoughtgate.yaml and the Cedar policies it names define what agents may do. The
+daemon reads them at its start and on "tgctl daemon reload"; a file changed on
+disk has no effect before that.`
 	cmd.Example = `  $ tgctl policy init
   $ tgctl policy check && tgctl policy backtest
   $ tgctl daemon reload`
@@ -28,10 +28,10 @@ on disk changes nothing before that.`
 func (a *app) policyShowCmd() *cobra.Command {
 	return a.withJSON(&cobra.Command{
 		Use:   "show [flags]",
-		Short: "Show which rules and policies are in force",
-		Long: `Show the set that is in force: its rules in the order in which they are tried,
-its policies, who is asked, and what is known of servers. Of a file that changed
-on disk since, it shows how.`,
+		Short: "Show the rules and policies in force",
+		Long: `Show the configuration in force: its rules in the order of evaluation, policies,
+workflows and servers. If a file has changed on disk since it was loaded, the
+difference is shown.`,
 		Example: `  $ tgctl policy show
   $ tgctl policy show --json | jq -r '.files[] | select(.changed) | .path'`,
 		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
@@ -57,12 +57,12 @@ on disk since, it shows how.`,
 
 // addSet adds which policy set is in force, and which of its files have changed on disk.
 func (a *app) addSet(s *sheet, set *pb.PolicySet) {
-	s.add("config", display.Text(cmp.Or(set.GetSource(), "built-in default; there is no configuration file")))
+	s.add("config", display.Text(cmp.Or(set.GetSource(), "built-in default (no configuration file)")))
 	s.add("profile", display.Name(set.GetProfile()))
-	s.add("holds", plural(set.GetRules(), "rule", "rules")+", "+plural(set.GetPolicies(), "Cedar policy", "Cedar policies"))
+	s.add("contains", plural(set.GetRules(), "rule", "rules")+", "+plural(set.GetPolicies(), "Cedar policy", "Cedar policies"))
 	addChecked(s, set)
 	for _, f := range set.GetFiles() {
-		s.add("changed", choose(f.GetChanged(), display.Text(f.GetPath())+" is not what is in force; `tgctl policy check`, then `tgctl daemon reload`", ""))
+		s.add("changed", choose(f.GetChanged(), display.Text(f.GetPath())+" has changed since it was loaded; `tgctl policy check`, then `tgctl daemon reload`", ""))
 	}
 }
 

@@ -21,16 +21,16 @@ func (a *app) policyBacktestCmd() *cobra.Command {
 	var since, config string
 	cmd := &cobra.Command{
 		Use:   "backtest [flags]",
-		Short: "Try a configuration on the calls that are on record",
-		Long: `Judge the calls on record once more, under a configuration that need not be in
-force, and list those that would end otherwise, grouped by server, tool and
-rule, those that loosen first. Exits 4 when any loosens. D is a span back from
-now, as 90s, 2h or 7d, a date, or a date and a time in the local zone.
+		Short: "Test a configuration on recorded calls",
+		Long: `Judge recorded calls again, under a configuration that need not be in force, and
+list those whose verdict would differ, grouped by server, tool and rule, looser
+verdicts first. Exits 4 if any verdict would be looser. D is a duration back
+from now, as 90s, 2h or 7d, a date, or a date and a time in the local time zone.
 
-A verdict is compared before a person was asked and whatever the profile. The
-record keeps the facts of each call, not what servers had said; and arguments
-only as far as nothing in them was redacted. Where something that is not on
-record could matter, the call is unknown, and not counted as the same.`,
+Verdicts are compared regardless of a person's answer and of the profile. The
+audit log has the facts of each call, but not what servers sent, and arguments
+only if nothing in them was redacted. A call whose verdict could depend on data
+that was not recorded is listed as unknown.`,
 		Example: `  $ tgctl policy backtest
   $ tgctl policy backtest --since 30d --config new.yaml
   $ tgctl policy backtest --json | jq 'select(.flip.loosens)'`,
@@ -46,8 +46,8 @@ record could matter, the call is unknown, and not counted as the same.`,
 			return a.backtest(cmd.Context(), &pb.BacktestRequest{Config: config, Since: timestamppb.New(at)})
 		},
 	}
-	cmd.Flags().StringVar(&since, "since", backtestSpan, "only calls from `D` on")
-	cmd.Flags().StringVar(&config, "config", "", "try `FILE` (default: the daemon's file as it is on disk)")
+	cmd.Flags().StringVar(&since, "since", backtestSpan, "only calls since `D`")
+	cmd.Flags().StringVar(&config, "config", "", "test `FILE` (default: the daemon's file as it is on disk)")
 	jsonFlag(cmd, &a.asJSON, &pb.BacktestEvent{})
 	return cmd
 }
@@ -158,12 +158,12 @@ func (b *backtested) total(now time.Time) display.Safe {
 	s := b.summary
 	by := sourceName(b.set.GetSet().GetSource())
 	if s.GetCalls() == 0 {
-		return by + ": no call is on record for that time"
+		return by + ": no calls were recorded in that time"
 	}
 	line := by + ": of " + plural(s.GetCalls(), "call", "calls") + " since " + display.Moment(s.GetFirst().AsTime(), now)
-	line += ", " + display.Count(s.GetSame()) + " as on record, " + display.Count(s.GetLooser()) + " looser, " +
+	line += ", " + display.Count(s.GetSame()) + " unchanged, " + display.Count(s.GetLooser()) + " looser, " +
 		display.Count(s.GetTighter()) + " tighter, " + display.Count(s.GetUnknown()) + " unknown"
-	return line + choose(s.GetUnread() > 0, "; "+plural(s.GetUnread(), "record is", "records are")+" damaged", "") +
+	return line + choose(s.GetUnread() > 0, "; "+plural(s.GetUnread(), "record is", "records are")+" corrupt", "") +
 		choose(s.GetMore(), "; not all groups are listed", "")
 }
 

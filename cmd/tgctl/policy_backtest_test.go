@@ -61,7 +61,7 @@ func TestBacktest(t *testing.T) {
 		t.Errorf("exit %d: %s", code, c.out.String())
 	}
 	f.backtest = []*pb.BacktestEvent{{Event: &pb.BacktestEvent_Set{Set: &pb.BacktestSet{Set: &pb.PolicySet{}}}}, {Event: &pb.BacktestEvent_Summary{Summary: &pb.BacktestSummary{}}}}
-	if code := c.run(t, "policy", "backtest"); code != 0 || c.out.String() != "the built-in default: no call is on record for that time\n" {
+	if code := c.run(t, "policy", "backtest"); code != 0 || c.out.String() != "the built-in default: no calls were recorded in that time\n" {
 		t.Errorf("exit %d: %s", code, c.out.String())
 	}
 	if code := c.run(t, "policy", "backtest", "--since", "soon"); code != exitUsage || !strings.Contains(c.err.String(), `"soon" is neither a span`) {

@@ -13,13 +13,13 @@ import (
 func (a *app) policyCheckCmd() *cobra.Command {
 	return a.withJSON(&cobra.Command{
 		Use:   "check [FILE...] [flags]",
-		Short: "Say everything that is wrong with a configuration",
-		Long: `Read a configuration and the policies it names, and say everything that is wrong
-with them and where. Nothing is put in force. Without FILE, the configuration
-that THOUGHTGATE_CONFIG names is checked, else the one that the daemon uses; a
-FILE called .thoughtgate.yaml is checked as a project's own, which may say less.
-Works without a daemon too. Exits 4 when there are errors. With --json, one
-object for each problem; severity is error or warning.`,
+		Short: "Report all errors in a configuration",
+		Long: `Read a configuration and the policies it names, and report all errors with their
+positions. Nothing is put in force. Without FILE, the configuration that
+THOUGHTGATE_CONFIG names is checked, or else the daemon's. A FILE called
+.thoughtgate.yaml is checked as a project's file, which has fewer keys. Works
+without a daemon. Exits 4 if there are errors. With --json, one object for each
+problem; severity is error or warning.`,
 		Example: `  $ tgctl policy check
   $ tgctl policy check ./thoughtgate.yaml && tgctl daemon reload`,
 		Args: cobra.ArbitraryArgs,
@@ -88,9 +88,9 @@ func (a *app) printChecked(found *pb.ValidateResponse) error {
 		a.printMessage("%s: %s", name, join(present(plural(bad, "error", "errors"), warnings), ", "))
 		return nil
 	}
-	line := string(name) + ": good: " + inShort(found.GetSet())
+	line := string(name) + ": ok: " + inShort(found.GetSet())
 	if found.GetSet().GetProject() {
-		line = fmt.Sprintf("%s: good: a project's file, %s", name, plural(found.GetSet().GetRules(), "rule", "rules"))
+		line = fmt.Sprintf("%s: ok: a project's file, %s", name, plural(found.GetSet().GetRules(), "rule", "rules"))
 	}
 	line += string(choose(warnings != "", "; "+warnings, ""))
 	if found.GetPath() == "" {
@@ -106,5 +106,5 @@ func (a *app) noFile() string {
 	if err != nil {
 		return ""
 	}
-	return "; there is no " + string(display.Text(path))
+	return "; no file " + string(display.Text(path))
 }

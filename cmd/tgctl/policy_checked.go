@@ -14,19 +14,19 @@ const maxTold = 5
 // addChecked adds the policies of a set that are not fully checked yet, and the tools that its
 // policies do not fit.
 func addChecked(s *sheet, set *pb.PolicySet) {
-	s.add("unchecked", some(set.GetPolicies()-set.GetChecked(), "policy", "policies", " about tools that no server has listed yet"))
+	s.add("unchecked", some(set.GetPolicies()-set.GetChecked(), "policy", "policies", " for tools that no server has listed yet"))
 	for i, w := range set.GetWaiting() {
 		if i == maxTold {
-			s.add("", "and others; `tgctl policy show --json` lists them")
+			s.add("", "and more; see: tgctl policy show --json")
 			break
 		}
 		s.add("", display.Text(fmt.Sprintf("%s waits for %s", w.GetPolicy(), strings.Join(w.GetTools(), ", "))))
 	}
 	for i, r := range set.GetRefused() {
 		if i == maxTold {
-			s.add("refused", "others too; `tgctl policy show --json` lists them")
+			s.add("denied", "and more; see: tgctl policy show --json")
 			break
 		}
-		s.add("refused", display.Text(fmt.Sprintf("calls of %s, since the policy %s doesn't fit it: %s", r.GetTool(), r.GetPolicy(), r.GetReason())))
+		s.add("denied", display.Text(fmt.Sprintf("calls of %s, since the policy %s does not fit it: %s", r.GetTool(), r.GetPolicy(), r.GetReason())))
 	}
 }

@@ -24,23 +24,23 @@ func (a *app) policyExplainCmd() *cobra.Command {
 	o := &explainOptions{}
 	cmd := &cobra.Command{
 		Use:   "explain --server S (--tool T | --uri U | --prompt P) | -",
-		Short: "Say what would become of a call, and why",
-		Long: `Say what would become of a call under the rules in force: the verdict, the gate
-that decides, the rule and the policies with file and line, what is true of the
-call, and what would have to change. Nobody is asked, nothing is recorded, and
-what servers have said to agents is not known here. Extensions that would see
-the call are named and not asked. Works without a daemon too, but for those.
+		Short: "Explain how a call would be judged",
+		Long: `Explain how a call would be judged under the rules in force: the verdict, the
+gate that decides, the rule and the policies with file and line, the facts of
+the call, and what would have to change for another verdict. Nobody is asked,
+nothing is recorded, and earlier output of servers is not considered. Extensions
+that would see the call are named but not run. Works without a daemon, but then
+extensions are not known.
 
-With - it reads JSON lines and answers each with one, in order. A call to judge:
+With - it reads JSON lines and prints one JSON line for each, in order. A call:
   {"server","method","tool","arguments","agent","session","definition"}
-where method is tools/call when left out; prompt, uri or params may stand in
-place of tool. What has passed is the same with "result", as {"content":[...]},
-or for the method tools/list {"tools":[...]}; what servers said in a session is
-known to the lines after it, as long as the session is among the 4,096 that had
-a line last. The answer has verdict (forward, ask, deny), rule, facts and, of
-what asks, grant: what a yes that lasts would cover. Of a list, ask means that a
-definition is held back. A line that makes no sense is answered with an error
-and without a verdict.`,
+method defaults to tools/call; prompt, uri or params may replace tool. A past
+call also has "result", as {"content":[...]}, or for the method tools/list
+{"tools":[...]}. Later lines of a session are judged with what its servers sent,
+as long as the session is among the last 4,096 with a line. The output has
+verdict (forward, ask, deny), rule, facts and, for ask, grant: what a lasting
+approval would cover. For a list, ask means that a definition is withheld. An
+invalid line gets an error and no verdict.`,
 		Example: `  $ tgctl policy explain --server git --tool push --args '{"force": true}'
   $ tgctl policy explain --server fs --uri file:///etc/hosts --config new.yaml
   $ tgctl policy explain - < calls.jsonl | jq -r .verdict | sort | uniq -c`,
@@ -64,7 +64,7 @@ and without a verdict.`,
 	flags.StringVar(&o.prompt, "prompt", "", "get the prompt `NAME`")
 	flags.StringVar(&o.args, "args", "", "arguments, a `JSON` object")
 	flags.StringVar(&o.agent, "agent", "", "the agent's `TYPE`, as claude-code")
-	flags.StringVar(&o.config, "config", "", "judge by `FILE` and not by what is in force")
+	flags.StringVar(&o.config, "config", "", "judge by `FILE` instead of the configuration in force")
 	flags.StringVar(&o.project, "project", "", "the agent works in `DIR`, whose .thoughtgate.yaml counts (default: here)")
 	jsonFlag(cmd, &a.asJSON, explanationJSON(&pb.Explanation{}, nil))
 	_ = cmd.RegisterFlagCompletionFunc("server", a.completeFrom(serverOf))
@@ -90,7 +90,7 @@ func (o *explainOptions) request() (*pb.ExplainRequest, error) {
 	case given != 1:
 		return nil, misuse("name one of --tool, --uri and --prompt")
 	case o.args != "" && !json.Valid([]byte(o.args)):
-		return nil, misuse("--args is not JSON")
+		return nil, misuse("--args is not valid JSON")
 	}
 	if o.args != "" {
 		q.Arguments = []byte(o.args)
@@ -169,18 +169,18 @@ func explanationSheet(e *pb.Explanation) *sheet {
 	if e.GetVerdict() == "ask" {
 		limit, surfaces := e.GetTimeout().AsDuration(), strings.Join(e.GetSurfaces(), ", ")
 		s.add("asks", display.Name(cmp.Or(e.GetWorkflow(), "on every surface"))+choose(limit > 0, ", for "+display.Span(limit), "")+
-			choose(surfaces != "", "; a yes counts from "+display.Text(surfaces), ""))
-		s.add("a yes", choose(e.GetLevel() == levelPresence, "needs a passphrase or a code (presence)", ""))
+			choose(surfaces != "", "; approved from "+display.Text(surfaces), ""))
+		s.add("approval", choose(e.GetLevel() == levelPresence, "requires a passphrase or a code (presence)", ""))
 	}
 	before, after := strings.Join(e.GetHooks(), ", "), strings.Join(e.GetResultHooks(), ", ")
-	s.add("asked first", choose(before != "", "extensions "+display.Text(before)+", which may change or refuse the call; they are not asked here", ""))
-	s.add("the result", choose(after != "", "is shown to extensions "+display.Text(after)+" before the agent gets it", ""))
+	s.add("before", choose(before != "", "extensions "+display.Text(before)+", not run here, may change or deny the call", ""))
+	s.add("after", choose(after != "", "extensions "+display.Text(after)+" see the result before the agent", ""))
 	s.add("covers", display.Text(e.GetGrant()))
 	for _, g := range e.GetGrants() {
-		s.add("grant", display.Name(g.GetId())+" lets it through with "+grantBounds(g))
+		s.add("grant", display.Name(g.GetId())+" approves it, with "+grantBounds(g))
 	}
 	for _, n := range e.GetNear() {
-		s.add("nearly", citation(n.GetRule())+"\n"+display.Text(n.GetBecause()))
+		s.add("no match", citation(n.GetRule())+"\n"+display.Text(n.GetBecause()))
 	}
 	s.add("change", each(e.GetChanges(), change)...)
 	s.add("profile", display.Name(e.GetProfile()))
@@ -188,8 +188,8 @@ func explanationSheet(e *pb.Explanation) *sheet {
 }
 
 func verdictOf(e *pb.Explanation) display.Safe {
-	return display.Name(e.GetVerdict()) + choose(e.GetHidden(), ", as if there were no such thing", "") +
-		choose(e.GetForwarded(), "; but in the development profile it is only recorded, and goes through", "")
+	return display.Name(e.GetVerdict()) + choose(e.GetHidden(), ", as if it did not exist", "") +
+		choose(e.GetForwarded(), "; the development profile only records that, and forwards the call", "")
 }
 
 // citation says what a rule or policy is, what it does, and where it is defined.
@@ -209,6 +209,6 @@ func factLine(f *pb.CallFact) display.Safe {
 }
 
 func change(c *pb.PolicyChange) display.Safe {
-	then := choose(c.GetVerdict() == "", "then it can be judged", display.Name(c.GetVerdict())+choose(c.GetBy() != "", ", by "+display.Text(c.GetBy()), ""))
+	then := choose(c.GetVerdict() == "", "the call can be judged", display.Name(c.GetVerdict())+choose(c.GetBy() != "", ", by "+display.Text(c.GetBy()), ""))
 	return choose(c.GetAlternative(), "or ", "") + display.Text(c.GetChange()) + ": " + then
 }

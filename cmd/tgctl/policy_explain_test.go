@@ -134,7 +134,7 @@ func TestExplainLines(t *testing.T) {
 		t.Errorf("what the gate should refuse did not reach it: %v", q)
 	}
 	c.app.in = strings.NewReader(`{"server":"` + strings.Repeat("x", longestLine) + `"}`)
-	if code := c.run(t, "policy", "explain", "-"); code != 1 || !strings.Contains(c.err.String(), "a line of more than") {
+	if code := c.run(t, "policy", "explain", "-"); code != 1 || !strings.Contains(c.err.String(), "the line is longer than") {
 		t.Errorf("exit %d: %.200s", code, c.err.String())
 	}
 }
@@ -191,18 +191,18 @@ func TestPolicyTest(t *testing.T) {
 	f.test = func(*pb.TestPoliciesRequest) *pb.TestPoliciesResponse {
 		return &pb.TestPoliciesResponse{Files: []*pb.TestFileResult{{Path: "/x/a.test.yaml", Config: path, Problems: problems}}}
 	}
-	if code := c.run(t, "policy", "test"); code != exitCheck || !strings.Contains(c.out.String(), path+":4:25: error") || !strings.Contains(c.out.String(), "/x/a.test.yaml: nothing was judged\n") {
+	if code := c.run(t, "policy", "test"); code != exitCheck || !strings.Contains(c.out.String(), path+":4:25: error") || !strings.Contains(c.out.String(), "/x/a.test.yaml: no calls were judged\n") {
 		t.Errorf("exit %d: %s", code, c.out.String())
 	}
 	if code := c.run(t, "policy", "test", filepath.Join(dir, "none")); code != 1 || !strings.Contains(c.err.String(), "no such file") {
 		t.Errorf("exit %d: %s", code, c.err.String())
 	}
 	f.validate.Path = filepath.Join(t.TempDir(), "thoughtgate.yaml")
-	if code := c.run(t, "policy", "test"); code != exitUsage || !strings.Contains(c.err.String(), "no FILE is named, and there is no *.test.yaml in ") {
+	if code := c.run(t, "policy", "test"); code != exitUsage || !strings.Contains(c.err.String(), "name a FILE: there is no *.test.yaml in ") {
 		t.Errorf("exit %d: %s", code, c.err.String())
 	}
 	f.validate.Path = ""
-	if code := c.run(t, "policy", "test"); code != exitUsage || !strings.Contains(c.err.String(), "there is no configuration beside which") {
+	if code := c.run(t, "policy", "test"); code != exitUsage || !strings.Contains(c.err.String(), "there is no configuration, so no ") {
 		t.Errorf("exit %d: %s", code, c.err.String())
 	}
 }

@@ -19,18 +19,17 @@ func (a *app) policyInitCmd() *cobra.Command {
 	var toStdout bool
 	cmd := &cobra.Command{
 		Use:   "init [flags]",
-		Short: "Write a first configuration, from what is installed and seen",
-		Long: `Write a thoughtgate.yaml that says what holds without one, with comments, and
-with the servers in it that agents are configured with and the tools that are on
-record, ready for rules of your own. A file that is there is never written over.
-Nothing is put in force.`,
+		Short: "Write a first configuration for the servers found",
+		Long: `Write a thoughtgate.yaml equal to the built-in default, with comments, the
+servers in agents' configurations and the recorded tools, as a start for your
+own rules. An existing file is never overwritten. Nothing is put in force.`,
 		Example: `  $ tgctl policy init
   $ tgctl policy init --print | less`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.policyInit(cmd.Context(), toStdout)
 		},
 	}
-	cmd.Flags().BoolVar(&toStdout, "print", false, "print it and write nothing")
+	cmd.Flags().BoolVar(&toStdout, "print", false, "print the configuration and write no file")
 	return cmd
 }
 
@@ -59,13 +58,13 @@ func (a *app) policyInit(ctx context.Context, toStdout bool) error {
 	}
 	found, err := a.check(ctx, path)
 	if err != nil {
-		return fmt.Errorf("%s was written, and could not be checked: %w", path, err)
+		return fmt.Errorf("wrote %s, but could not check it: %w", path, err)
 	}
 	if err := printDiagnostics(a.err, found.GetProblems(), a.width()); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.out, "wrote %s: %s, %s\nIt says what holds already. Change it, then: tgctl policy check && tgctl daemon reload\n",
-		display.Text(path), plural(len(seen.servers), "server", "servers"), plural(seen.tools(), "tool on record", "tools on record"))
+	_, err = fmt.Fprintf(a.out, "wrote %s: %s, %s\nIt equals the built-in default. Change it, then: tgctl policy check && tgctl daemon reload\n",
+		display.Text(path), plural(len(seen.servers), "server", "servers"), plural(seen.tools(), "recorded tool", "recorded tools"))
 	return err
 }
 
@@ -86,5 +85,5 @@ func initRefused(path string, err error) error {
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return &hintError{fmt.Errorf("%s is there already; nothing was written", path), "See what a new one would say with `tgctl policy init --print`."}
+	return &hintError{fmt.Errorf("%s already exists; nothing was written", path), "To see a new one, run `tgctl policy init --print`."}
 }

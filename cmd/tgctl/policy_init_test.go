@@ -68,7 +68,7 @@ func TestPolicyInit(t *testing.T) {
 	t.Chdir(wd) // where the golden files are
 	golden(t, "policy-init", string(text))
 	t.Chdir(home)
-	if want := "wrote " + path + ": 5 servers, 6 tools on record\nIt says what holds already."; !strings.HasPrefix(c.out.String(), want) {
+	if want := "wrote " + path + ": 5 servers, 6 recorded tools\nIt equals the built-in default."; !strings.HasPrefix(c.out.String(), want) {
 		t.Errorf("got %q, want %q", c.out.String(), want)
 	}
 	if strings.Contains(string(text), "hunter2") {
@@ -89,7 +89,7 @@ func TestPolicyInit(t *testing.T) {
 	}
 	refused := func() {
 		t.Helper()
-		if code := c.run(t, "policy", "init"); code != 1 || !strings.Contains(c.err.String(), "is there already; nothing was written") {
+		if code := c.run(t, "policy", "init"); code != 1 || !strings.Contains(c.err.String(), "already exists; nothing was written") {
 			t.Errorf("exit %d: %s", code, c.err.String())
 		}
 	}
@@ -172,7 +172,7 @@ func TestPolicyInitOfNothing(t *testing.T) {
 	home := t.TempDir()
 	t.Chdir(home)
 	c.env["HOME"] = home
-	if code := c.run(t, "--no-start", "policy", "init", "--print"); code != 0 || !strings.Contains(c.err.String(), "the record could not be read") {
+	if code := c.run(t, "--no-start", "policy", "init", "--print"); code != 0 || !strings.Contains(c.err.String(), "can't read the audit log") {
 		t.Errorf("exit %d: %s", code, c.err.String())
 	}
 	if _, problems := config.Parse("/x/thoughtgate.yaml", c.out.Bytes(), func(string) string { return "" }); len(problems) > 0 {

@@ -30,7 +30,7 @@ func explanationJSON(e *pb.Explanation, names []string) pbjson.Object {
 // explainLines answers each line of standard input with one line.
 func (a *app) explainLines(ctx context.Context, o *explainOptions) error {
 	if o.server+o.tool+o.uri+o.prompt+o.args+o.agent != "" {
-		return misuse("with - the calls are in the lines; of the flags only --config and --project count")
+		return misuse("with -, only the flags --config and --project are allowed")
 	}
 	return a.explaining(ctx, o, func(ask asker) error { return a.answerLines(o, ask) })
 }
@@ -52,7 +52,7 @@ func (a *app) answerLines(o *explainOptions, ask asker) error {
 	}
 	err := lines.Err()
 	if errors.Is(err, bufio.ErrTooLong) {
-		err = fmt.Errorf("a line of more than %d bytes", longestLine)
+		err = fmt.Errorf("the line is longer than %d bytes", longestLine)
 	}
 	if err != nil {
 		return fmt.Errorf("read standard input: %w", err)
@@ -89,7 +89,7 @@ func parseLine(line []byte) (q *pb.ExplainRequest, ignored []string, err error) 
 	seen := map[string]bool{}
 	err = eachMember(line, func(name string, value jsontext.Value) error {
 		if seen[name] {
-			return fmt.Errorf("%q is there twice", name)
+			return fmt.Errorf("duplicate member %q", name)
 		}
 		seen[name] = true
 		switch {
@@ -116,7 +116,7 @@ func parseLine(line []byte) (q *pb.ExplainRequest, ignored []string, err error) 
 
 func into(name string, value jsontext.Value, to any) error {
 	if err := json.Unmarshal(value, to); err != nil {
-		return fmt.Errorf("%q is of the wrong kind", name)
+		return fmt.Errorf("%q has the wrong type", name)
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func eachMember(line []byte, f func(name string, value jsontext.Value) error) er
 		return fmt.Errorf("the line is not JSON: %w", err)
 	}
 	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
-		return errors.New("there is more than one JSON object in the line")
+		return errors.New("the line has more than one JSON object")
 	}
 	return nil
 }

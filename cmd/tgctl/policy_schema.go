@@ -17,16 +17,16 @@ var schemaKinds = []string{"config", "project", "test"}
 func (a *app) policySchemaCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema [config|project|test]",
-		Short: "Print a JSON Schema, for editors",
+		Short: "Print a JSON Schema for editors",
 		Long: `Print the JSON Schema of thoughtgate.yaml, of a project's .thoughtgate.yaml, or
-of files of expected verdicts. It knows each key that the daemon knows, and no
-other. What policy check finds beyond the form of a value it doesn't say.`,
+of files of expected verdicts. It has exactly the keys that the daemon knows.
+policy check finds errors that a schema can't express.`,
 		Example: `  $ tgctl policy schema > ~/.config/thoughtgate/schema.json
   $ tgctl policy schema test | jq '.properties | keys'`,
 		ValidArgs: schemaKinds,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 && !slices.Contains(schemaKinds, args[0]) {
-				return fmt.Errorf("there is no schema of %q, only of %s", args[0], strings.Join(schemaKinds, ", "))
+				return fmt.Errorf("no schema for %q; use one of: %s", args[0], strings.Join(schemaKinds, ", "))
 			}
 			return atMostOne(cmd, args)
 		},

@@ -41,7 +41,7 @@ func (a *app) look(ctx context.Context) *seen {
 	s := &seen{servers: map[string]*seenServer{}}
 	a.lookAtAgents(s)
 	if err := a.lookAtRecord(ctx, s); err != nil {
-		a.printMessage("the record could not be read, so no tool is listed: %v", err)
+		a.printMessage("can't read the audit log, so no tools are listed: %v", err)
 	}
 	return s
 }

@@ -32,26 +32,26 @@ func diffsOf(files []*pb.PolicyFile) diffsJSON {
 // of files that have changed.
 func (a *app) printDetail(set *pb.PolicySet) error {
 	d := set.GetDetail()
-	rules := &display.Table{Columns: []display.Column{{Head: "RULE", Shrink: 16}, {Head: "SERVERS", Shrink: 8}, {Head: "DOES"}, {Head: "AT"}}}
+	rules := &display.Table{Columns: []display.Column{{Head: "RULE", Shrink: 16}, {Head: "SERVERS", Shrink: 8}, {Head: "ACTION"}, {Head: "AT"}}}
 	for _, e := range d.GetRules() {
 		rules.Add(display.Text(e.GetCited().GetName()), anyOf(e.GetSources()), doesOf(e), placeOf(e.GetCited()))
 		rules.Note(choose(len(e.GetAgents()) > 0, "agents "+anyOf(e.GetAgents()), ""))
 		rules.Note(choose(len(e.GetMethods()) > 0, "methods "+anyOf(e.GetMethods()), ""))
 	}
-	policies := &display.Table{Columns: []display.Column{{Head: "POLICY", Shrink: 16}, {Head: "DOES"}, {Head: "AT"}}}
+	policies := &display.Table{Columns: []display.Column{{Head: "POLICY", Shrink: 16}, {Head: "ACTION"}, {Head: "AT"}}}
 	for _, e := range d.GetPolicies() {
 		policies.Add(display.Text(e.GetCited().GetName()), doesOf(e), placeOf(e.GetCited()))
 	}
-	workflows := &display.Table{Columns: []display.Column{{Head: "WORKFLOW"}, {Head: "ASKS"}, {Head: "FOR"}, {Head: "A YES COUNTS FROM"}, {Head: "AT"}}}
+	workflows := &display.Table{Columns: []display.Column{{Head: "WORKFLOW"}, {Head: "DESTINATION"}, {Head: "TIMEOUT"}, {Head: "APPROVED FROM"}, {Head: "AT"}}}
 	for _, w := range d.GetWorkflows() {
 		asks := display.Name(w.GetAsks()) + choose(w.GetRequire() == levelPresence, ", "+levelPresence, "")
 		workflows.Add(display.Name(w.GetName()), asks, display.Span(w.GetTimeout().AsDuration()), anyOf(w.GetSurfaces()), placeOf(&pb.Citation{File: w.GetFile(), Line: w.GetLine()}))
 		if s := w.GetSlack(); s != nil {
 			workflows.Note("in " + display.Name(s.GetChannel()) + ", answered by " + anyOf(s.GetApprovers()))
 		}
-		workflows.Note(choose(len(w.GetRedact()) > 0, "neither shown nor kept: "+anyOf(w.GetRedact()), ""))
+		workflows.Note(choose(len(w.GetRedact()) > 0, "redacted: "+anyOf(w.GetRedact()), ""))
 	}
-	sources := &display.Table{Columns: []display.Column{{Head: "SERVER", Shrink: 8}, {Head: "DOES"}, {Head: "AT"}}}
+	sources := &display.Table{Columns: []display.Column{{Head: "SERVER", Shrink: 8}, {Head: "ACTION"}, {Head: "AT"}}}
 	for _, e := range d.GetSources() {
 		sources.Add(display.Text(e.GetCited().GetName()), display.Name(e.GetCited().GetDoes()), placeOf(e.GetCited()))
 		sources.Note(display.Text(e.GetCited().GetSays()))
@@ -92,7 +92,7 @@ func diffOf(f *pb.PolicyFile) string {
 		return ""
 	}
 	if f.GetLoaded() == nil {
-		return "its text as loaded was not kept\n"
+		return "the loaded text is not available\n"
 	}
 	was := strings.ReplaceAll(string(f.GetLoaded()), "\r\n", "\n")
 	// A file that was removed or cannot be read counts as empty.

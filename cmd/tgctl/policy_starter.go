@@ -10,26 +10,26 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
-const starterHead = `# What agents may do. The daemon reads this file when it starts and when it is told
-# to, never by itself:
+const starterHead = `# What agents may do. The daemon reads this file at its start and on reload, at no
+# other time:
 #
-#   tgctl policy check        say what is wrong with it
-#   tgctl policy explain      say what would become of a call, and why
-#   tgctl policy backtest     try it on the calls that are on record
+#   tgctl policy check        report errors in it
+#   tgctl policy explain      explain how a call would be judged
+#   tgctl policy backtest     test it on recorded calls
 #   tgctl daemon reload       put it in force
 #
-# Written by tgctl policy init on %s. As it stands it says what
-# holds without a file. An editor knows what may stand here with the output of
+# Written by tgctl policy init on %s. Unchanged, it equals the
+# built-in default. For completion in an editor, use the output of
 # tgctl policy schema.
 schema: 1
 
-# production enforces. development forwards everything, and records what
-# production would have done.
+# production enforces. development forwards everything and records what production
+# would have done.
 profile: production
 
 governance:
-  # Where no rule matches. asks is for what servers ask of agents: sampling, and
-  # opening a web page.
+  # Used if no rule matches. asks is for requests of servers to agents: sampling,
+  # and opening a web page.
   defaults: {action: forward, asks: approve}   # forward | deny | approve | policy
 
   # The first rule that matches decides, so put yours before these.
@@ -38,7 +38,7 @@ governance:
 
 // starterRules has the rules of the built-in default; a test compares them.
 const starterRules = `
-    # By what a call is, whatever its tool is called:
+    # By the facts of a call, whatever the name of its tool:
     - {when: secret, action: approve, description: "the call carries what looks like a key, token or password ({member})"}
     - {when: secret-place, action: approve, description: "it reaches for a place where credentials are kept"}
     - {when: planted, action: approve, description: "{place} was named by server {by}, not by you or your agent"}
@@ -49,19 +49,19 @@ const starterRules = `
 `
 
 const starterTail = `
-# Who is asked, for how long, and what of the arguments is neither shown nor kept.
-# With one workflow rules need not name it.
+# Who is asked, for how long, and which arguments are redacted. If there is only one
+# workflow, rules need not name it.
 # approval:
 #   me:
 #     destination: {type: local}
 #     timeout: 10m
 #     redact_fields: ["password", "headers.authorization"]
 
-# Conditions on arguments, times and agents are written in Cedar, in files beside
+# Conditions on arguments, times and agents are written in Cedar, in files next to
 # this one.
 # cedar: {policies: ["policies/*.cedar"]}
 
-# A tool whose definition is not the one that was accepted is held.
+# A tool is withheld if its definition differs from the accepted one.
 pins: {mode: hold}   # hold | warn | off
 
 # audit: {retention: 90d, max_size: 2GiB, values: redacted}   # none | redacted | full
@@ -83,7 +83,7 @@ func (s *seen) starter(now time.Time) string {
 // rules writes comments with what is known of a server and with rules to consider. Names come
 // from outside: comments show them escaped, and rules contain only names that need no escaping.
 func (s *seenServer) rules(b *strings.Builder, id string) {
-	what := "on record"
+	what := "recorded"
 	if len(s.from) > 0 {
 		what = strings.Join(s.from, "; ")
 	}
@@ -117,7 +117,7 @@ func isDeed(fact string) bool { return fact == "acts" || fact == "sends" }
 // sources returns comments that show how the servers could be restricted.
 func (s *seen) sources() string {
 	var b strings.Builder
-	b.WriteString("\n# What is known of servers. An allowlist exposes what it lists and nothing else.\n# sources:\n")
+	b.WriteString("\n# Servers. An allowlist exposes what it lists and nothing else.\n# sources:\n")
 	n := 0
 	for _, id := range slices.Sorted(maps.Keys(s.servers)) {
 		quoted, ok := pattern(id)

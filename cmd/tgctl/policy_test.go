@@ -56,7 +56,7 @@ func TestPolicyCheckOfWhatIsGood(t *testing.T) {
 	if code := c.run(t, "policy", "check"); code != 0 {
 		t.Errorf("exit %d: %s", code, c.err.String())
 	}
-	want := "warning: no server \"gh\" has been seen [V-007]\n/etc/t.yaml: good: profile production, 4 rules, 3 Cedar policies; 1 warning\n"
+	want := "warning: no server \"gh\" has been seen [V-007]\n/etc/t.yaml: ok: profile production, 4 rules, 3 Cedar policies; 1 warning\n"
 	if c.out.String() != want {
 		t.Errorf("got %q, want %q", c.out.String(), want)
 	}
@@ -64,7 +64,7 @@ func TestPolicyCheckOfWhatIsGood(t *testing.T) {
 		t.Errorf("checked %q, want the daemon's own", f.validated)
 	}
 	f.validate.Path = ""
-	if c.run(t, "policy", "check"); !strings.Contains(c.out.String(), "the built-in default: good") {
+	if c.run(t, "policy", "check"); !strings.Contains(c.out.String(), "the built-in default: ok") {
 		t.Errorf("got %q", c.out.String())
 	}
 }
@@ -128,7 +128,7 @@ func TestReload(t *testing.T) {
 	if code := c.run(t, "daemon", "reload"); code != 1 {
 		t.Errorf("exit %d, want 1", code)
 	}
-	for _, want := range []string{path + ":4:25: error: unknown key", "hint: did you mean", "tgctl: the configuration is not good\nWhat was in force stays in force."} {
+	for _, want := range []string{path + ":4:25: error: unknown key", "hint: did you mean", "tgctl: the configuration is not good\nThe previous configuration stays in force."} {
 		if !strings.Contains(c.err.String(), want) {
 			t.Errorf("stderr lacks %q:\n%s", want, c.err.String())
 		}

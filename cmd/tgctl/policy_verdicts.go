@@ -30,13 +30,13 @@ func (a *app) policyTestCmd() *cobra.Command {
 	var config string
 	cmd := &cobra.Command{
 		Use:   "test [FILE...] [flags]",
-		Short: "Hold a configuration to files of expected verdicts",
-		Long: `Judge the calls in each FILE and compare the verdicts with those that the file
-expects. Without FILE, all ` + testPattern + ` beside the configuration are taken. The
-configuration is the one that --config names, else the one that the file names,
-else the daemon's as it is on disk; it need not be in force. Works without a
-daemon too. Exits 4 when a verdict is another one. With --json, one object for
-each test, and for each problem with a file one like those of policy check.`,
+		Short: "Test a configuration against files of expected verdicts",
+		Long: `Judge the calls in each FILE and compare the verdicts with the expected ones.
+Without FILE, all ` + testPattern + ` files beside the configuration are used. The
+configuration is the one that --config names, or else the one that the file
+names, or else the daemon's as it is on disk; it need not be in force. Works
+without a daemon. Exits 4 if a verdict differs. With --json, one object for each
+test, and for each problem with a file one like those of policy check.`,
 		Example: `  $ tgctl policy test
   $ tgctl policy test ci/*.test.yaml --config thoughtgate.yaml`,
 		Args: cobra.ArbitraryArgs,
@@ -44,7 +44,7 @@ each test, and for each problem with a file one like those of policy check.`,
 			return a.policyTest(cmd.Context(), config, args)
 		},
 	}
-	cmd.Flags().StringVar(&config, "config", "", "test `FILE` and not what is there for the daemon")
+	cmd.Flags().StringVar(&config, "config", "", "test `FILE` instead of the daemon's configuration")
 	jsonFlag(cmd, &a.asJSON, pbjson.Object{Message: &pb.TestResult{}, More: testJSON{}}, &pb.Diagnostic{})
 	return cmd
 }
@@ -92,7 +92,7 @@ func testFiles(ctx context.Context, c *client.Client, config string) ([]string, 
 		config = checked.GetPath()
 	}
 	if config == "" {
-		return nil, misuse("no FILE is named, and there is no configuration beside which there could be %s", testPattern)
+		return nil, misuse("name a FILE: there is no configuration, so no %s beside it", testPattern)
 	}
 	dir := filepath.Dir(config)
 	entries, err := os.ReadDir(dir)
@@ -106,7 +106,7 @@ func testFiles(ctx context.Context, c *client.Client, config string) ([]string, 
 		}
 	}
 	if len(found) == 0 {
-		return nil, misuse("no FILE is named, and there is no %s in %s", testPattern, dir)
+		return nil, misuse("name a FILE: there is no %s in %s", testPattern, dir)
 	}
 	return found, nil
 }
@@ -151,7 +151,7 @@ func (a *app) printTested(f *pb.TestFileResult) (good bool, err error) {
 	name := display.Text(f.GetPath())
 	switch {
 	case bad > 0:
-		fmt.Fprintf(&b, "%s: nothing was judged\n", name)
+		fmt.Fprintf(&b, "%s: no calls were judged\n", name)
 	case len(different) > 0:
 		fmt.Fprintf(&b, "%s: %s not as expected, of %s\n", name, plural(len(different), "verdict", "verdicts"), display.Count(len(f.GetResults())))
 	default:
@@ -178,4 +178,4 @@ func differenceText(path string, r *pb.TestResult) string {
 	return b.String()
 }
 
-func orNothing(text string) display.Safe { return display.Text(cmp.Or(text, "nothing")) }
+func orNothing(text string) display.Safe { return display.Text(cmp.Or(text, "none")) }

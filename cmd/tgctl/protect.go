@@ -25,31 +25,31 @@ func (a *app) protectCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "protect [flags] AGENT... | --all | --repair [AGENT...]",
 		Short: "Govern every start of an agent, without wrap",
-		Long: `Rewrite an agent's own configuration for good, so that each of its MCP servers
-is started through tg-shim whenever and however the agent is started, and none
-runs without the daemon. What would be changed is shown first, and nothing is
-done until you agree: with y at the terminal, or with --yes.
+		Long: `Rewrite an agent's own configuration permanently, so that each of its MCP
+servers is started through tg-shim however the agent is started, and none runs
+without the daemon. The changes are shown first, and made when you confirm with
+y, or with --yes.
 
-The daemon looks after the files from then on. When the agent or somebody else
-takes our lines out, or adds a server, it puts that right and writes it down;
-with --watch-only it only tells you, in tgctl status. tgctl unprotect puts the
-files back.
+From then on the daemon watches the files. If the agent or another program
+removes a tg-shim entry or adds a server, the daemon repairs the file and
+records that. With --watch-only it only reports it in tgctl status. tgctl
+unprotect restores the files.
 
-A project's own files, such as .mcp.json, are left alone: they are shared with
-others. tgctl wrap governs their servers for a run.`,
+A project's files, such as .mcp.json, are not changed, since they are shared
+with others. tgctl wrap governs their servers for one run.`,
 		Example: `  $ tgctl protect claude-code
   $ tgctl protect --all --dry-run
   $ tgctl protect --repair`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case o.all && (len(args) > 0 || o.repair || o.config != ""):
-				return errors.New("--all goes with no agent, and not with --repair or --config-path")
+				return errors.New("--all can't be combined with an agent, --repair or --config-path")
 			case !o.all && !o.repair && len(args) == 0:
-				return errors.New("AGENT is missing: name one or more of " + strings.Join(agentconf.Names(), ", ") + ", or say --all")
+				return errors.New("AGENT is missing: name one or more of " + strings.Join(agentconf.Names(), ", ") + ", or use --all")
 			case o.config != "" && len(args) != 1:
-				return errors.New("--config-path goes with one agent")
+				return errors.New("--config-path needs exactly one agent")
 			case o.repair && (o.dryRun || o.watchOnly || o.config != ""):
-				return errors.New("--repair goes with agents alone")
+				return errors.New("--repair can't be combined with --dry-run, --watch-only or --config-path")
 			}
 			return nil
 		},
@@ -66,12 +66,12 @@ others. tgctl wrap governs their servers for a run.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&o.all, "all", false, "every agent whose own configuration is found")
-	flags.StringVar(&o.config, "config-path", "", "rewrite this `FILE` instead of those that the agent reads")
-	flags.BoolVar(&o.dryRun, "dry-run", false, "print what would be changed as a diff, and change nothing")
-	flags.BoolVar(&o.repair, "repair", false, "put right what is protected already, without asking again")
-	flags.BoolVar(&o.watchOnly, "watch-only", false, "when lines get lost only tell of it, in tgctl status")
-	flags.BoolVar(&o.yes, "yes", false, "agree to what would be shown")
+	flags.BoolVar(&o.all, "all", false, "protect every agent whose configuration is found")
+	flags.StringVar(&o.config, "config-path", "", "rewrite `FILE` instead of the agent's files")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "print the changes as a diff and make none")
+	flags.BoolVar(&o.repair, "repair", false, "repair protected files, without asking")
+	flags.BoolVar(&o.watchOnly, "watch-only", false, "only report lost entries in tgctl status, do not repair")
+	flags.BoolVar(&o.yes, "yes", false, "make the changes without asking")
 	return cmd
 }
 

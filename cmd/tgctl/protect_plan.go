@@ -83,7 +83,7 @@ func stablePath(ctx context.Context, c *client.Client) ([]*agentconf.Protection,
 	for _, m := range all {
 		p, err := agentconf.ParseProtection(m.GetText())
 		if err != nil {
-			return nil, fmt.Errorf("what the daemon keeps of %s: %w; is tgctl older than the daemon?", m.GetAgent(), err)
+			return nil, fmt.Errorf("read the daemon's state of %s: %w; tgctl may be older than the daemon", m.GetAgent(), err)
 		}
 		kept = append(kept, p)
 	}
@@ -141,7 +141,7 @@ func (p *protecting) prepare(names []string) error {
 		case !p.repair:
 			err = p.addNamed(agent, env)
 		case len(kept) == 0:
-			err = fmt.Errorf("%s is not protected; `tgctl protect %s` protects it", name, name)
+			err = fmt.Errorf("%s is not protected; run `tgctl protect %s`", name, name)
 		default:
 			for _, is := range kept {
 				failed = append(failed, p.add(is, is))
@@ -164,7 +164,7 @@ func (p *protecting) keptOf(agent string) []*agentconf.Protection {
 // addNamed adds the agent that a person named.
 func (p *protecting) addNamed(agent agentconf.Agent, env agentconf.Env) error {
 	if env.Config == "" && len(agent.Files(env)) == 0 {
-		return fmt.Errorf("the agent type %s needs the file to rewrite: --config-path FILE", agent.Name())
+		return fmt.Errorf("the agent type %s needs --config-path FILE, the file to rewrite", agent.Name())
 	}
 	is := agentconf.NewProtection(agentconf.NewID(), agent, env, agentconf.Line{Shim: p.shim, Socket: p.socket})
 	is.Repair = !p.watchOnly
@@ -206,10 +206,10 @@ func unprotectable(agent string, err error) error {
 	var locked *agentconf.LockedError
 	switch {
 	case errors.As(err, &locked):
-		return &hintError{err, "A wrapped agent has its configuration rewritten until it ends. End that session, then protect the agent."}
+		return &hintError{err, "The configuration of a wrapped agent stays rewritten until the session ends. End it, then protect the agent."}
 	case errors.Is(err, agentconf.ErrWrapped):
-		return &hintError{err, "Nobody knows these lines: a wrap left them, or the daemon's state was lost. " +
-			"Take them out with `tgctl unprotect " + agent + "`, then protect the agent again."}
+		return &hintError{err, "The origin of these entries is unknown: a wrap left them, or the daemon's state was lost. " +
+			"Remove them with `tgctl unprotect " + agent + "`, then protect the agent again."}
 	}
 	return err
 }

@@ -17,8 +17,8 @@ func (p *protecting) run(ctx context.Context, names []string) error {
 	asks := !p.yes && !p.dryRun && !p.repair
 	if asks && !(p.inTerminal && p.errTerminal) {
 		return &hintError{
-			err:  errors.New("protect changes nothing unless you agree, and there is no terminal to ask at"),
-			hint: "Look with --dry-run, and agree with --yes.",
+			err:  errors.New("can't ask for confirmation without a terminal; nothing was changed"),
+			hint: "Review the changes with --dry-run, then use --yes.",
 		}
 	}
 	var warning string
@@ -66,7 +66,7 @@ func (p *protecting) nothing() string {
 	if p.repair {
 		return "no agent is protected"
 	}
-	return "no configuration of an agent that is known was found"
+	return "no configuration of a known agent was found"
 }
 
 // show prints what is governed and what is not, and prints the changes. It returns the jobs
@@ -80,7 +80,7 @@ func (p *protecting) show() []*protectJob {
 			continue
 		}
 		if j.drift.None() {
-			p.printMessage("%s is protected already; nothing is to be changed", safe(j.is.Agent))
+			p.printMessage("%s is already protected; nothing to change", safe(j.is.Agent))
 			continue
 		}
 		todo = append(todo, j)
@@ -137,7 +137,7 @@ func (p *protecting) elsewhere(j *protectJob) []string {
 			}
 			why := server.Why
 			if why == "" {
-				why = "in " + p.tilde(server.Path) + ", which is the project's: use tgctl wrap"
+				why = "in " + p.tilde(server.Path) + ", a file of the project: use tgctl wrap"
 			}
 			left = append(left, fmt.Sprintf("%s (%s)", display.Name(server.ID), safe(why)))
 		}
@@ -153,11 +153,11 @@ func (p *protecting) agreed(todo []*protectJob) (bool, error) {
 			paths = append(paths, p.tilde(path))
 		}
 	}
-	keep := "The daemon puts lines that get lost back"
+	keep := "The daemon restores lost entries"
 	if p.watchOnly {
-		keep = "tgctl status tells when lines get lost"
+		keep = "tgctl status reports lost entries"
 	}
-	fmt.Fprintf(p.err, "Rewrite %s for good? %s;\ntgctl unprotect undoes it. [y/N] ", safe(strings.Join(paths, ", ")), keep)
+	fmt.Fprintf(p.err, "Rewrite %s permanently? %s;\ntgctl unprotect restores the file. [y/N] ", safe(strings.Join(paths, ", ")), keep)
 	answer, err := bufio.NewReader(p.in).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, err
@@ -198,12 +198,12 @@ func (p *protecting) enact(ctx context.Context, todo []*protectJob) error {
 		}
 		what := "protected"
 		if j.again {
-			what = "put right"
+			what = "repaired"
 		}
 		fmt.Fprintf(p.out, "%s: %s, %s in %s\n", safe(next.Agent), what, plural(len(next.Servers()), "server", "servers"), safe(p.tildes(next.Paths())))
 	}
 	if len(failed) < len(todo) {
-		p.printMessage("An agent that runs already is governed once it starts its servers anew.")
+		p.printMessage("A running agent is governed once it restarts its servers.")
 		p.tellStart(ctx)
 	}
 	return errors.Join(failed...)
@@ -212,6 +212,6 @@ func (p *protecting) enact(ctx context.Context, todo []*protectJob) error {
 // tellStart warns if nothing starts the daemon after the next login.
 func (p *protecting) tellStart(ctx context.Context) {
 	if s, err := p.client.Status(ctx); err == nil && !s.GetActivated() {
-		p.printMessage("No service manager starts the daemon. Until you start it after a reboot, with\n`tgctl daemon start`, the servers of protected agents answer with an error.")
+		p.printMessage("No service manager starts the daemon. After a reboot, the servers of protected\nagents answer with an error until you run `tgctl daemon start`.")
 	}
 }

@@ -41,7 +41,7 @@ func TestProtectAsks(t *testing.T) {
 		}
 		talk := c.err.String()
 		for _, want := range []string{"claude-code: 2 servers governed at every start: clock, files\n", "claude-code: not governed: web (a remote server (http))\n",
-			"Rewrite ~/.claude.json for good? The daemon puts lines that get lost back;\ntgctl unprotect undoes it. [y/N] "} {
+			"Rewrite ~/.claude.json permanently? The daemon restores lost entries;\ntgctl unprotect restores the file. [y/N] "} {
 			if !strings.Contains(talk, want) {
 				t.Errorf("%q: no %q in:\n%s", answer, want, talk)
 			}
@@ -61,7 +61,7 @@ func TestProtectWithoutATerminal(t *testing.T) {
 	if code := c.run(t, "protect", "claude-code"); code != exitFailed || h.claude() != someServers || len(f.protected) > 0 {
 		t.Errorf("exit %d", code)
 	}
-	if talk := c.err.String(); !strings.Contains(talk, "there is no terminal to ask at\nLook with --dry-run, and agree with --yes.") {
+	if talk := c.err.String(); !strings.Contains(talk, "nothing was changed\nReview the changes with --dry-run, then use --yes.") {
 		t.Errorf("%s", talk)
 	}
 	if code := c.run(t, "protect", "--yes", "--all"); code != 0 || len(f.protected) != 1 || !strings.Contains(c.err.String(), "cursor: No MCP servers found in config: ~/.cursor/mcp.json\n") {
@@ -89,11 +89,11 @@ func TestProtectProblems(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"protect", "--yes", "nobody"}, `the agent type "nobody" cannot be wrapped yet`},
+		{[]string{"protect", "--yes", "nobody"}, `unsupported agent type "nobody"`},
 		{[]string{"protect", "--yes", "custom"}, "--config-path FILE"},
-		{[]string{"protect", "--yes", "--config-path", h.dir + "/none.json", "custom"}, "no configuration of custom found"},
+		{[]string{"protect", "--yes", "--config-path", h.dir + "/none.json", "custom"}, "no configuration of custom was found"},
 		{[]string{"protect", "--repair"}, "nothing to protect: no agent is protected"},
-		{[]string{"protect", "--repair", "claude-code"}, "claude-code is not protected; `tgctl protect claude-code` protects it"},
+		{[]string{"protect", "--repair", "claude-code"}, "claude-code is not protected; run `tgctl protect claude-code`"},
 	} {
 		c.run(t, test.args...)
 		if !strings.Contains(c.err.String(), test.want) || len(f.protected) > 0 {
@@ -111,12 +111,12 @@ func TestUnprotectTells(t *testing.T) {
 	c, _, f := protectConsole(t, "")
 	c.run(t, "protect", "--yes", "claude-code")
 	f.sessions = openSessions()[:1]
-	if code := c.run(t, "unprotect", "claude-code"); code != exitFailed || len(f.undone) > 0 || !strings.Contains(c.err.String(), "a wrap of it runs (process 4000)") {
+	if code := c.run(t, "unprotect", "claude-code"); code != exitFailed || len(f.undone) > 0 || !strings.Contains(c.err.String(), "a running wrap (process 4000)") {
 		t.Errorf("exit %d: %s", code, c.err.String())
 	}
 	f.sessions = nil
 	if code := c.run(t, "unprotect", "claude-code"); code != 0 || len(f.undone) != 1 ||
-		!strings.Contains(c.err.String(), "1 server of claude-code runs on, governed, until the agent is started anew") {
+		!strings.Contains(c.err.String(), "1 server of claude-code stays governed until the agent is restarted") {
 		t.Errorf("exit %d: %s", code, c.err.String())
 	}
 }

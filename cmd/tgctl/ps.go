@@ -35,24 +35,24 @@ func (a *app) psCmd() *cobra.Command {
 	var wide bool
 	cmd := &cobra.Command{
 		Use:   "ps [flags]",
-		Short: "List the programs that run under ThoughtGate, and how they are",
-		Long: `List the programs that run under ThoughtGate: the servers behind shims, and what
-the daemon itself keeps running: backends (servers that sessions share),
-extensions, and the runs of headless agents.
+		Short: "List the programs that run under ThoughtGate, with their state",
+		Long: `List the programs that run under ThoughtGate: the servers behind tg-shim, and
+the programs that the daemon runs: shared servers (kind backend), extensions and
+headless agents.
 
-  starting    it was started and has not greeted yet
-  running     all is well
-  degraded    it runs, and ended not long ago
-  restarting  it has ended and is started again in a moment
-  failed      it ended too often, or can't be started; nobody starts it again
-  stopped     it was stopped, or nobody needs it now
+  starting    started, not ready yet
+  running     no problems
+  degraded    running, but it ended not long ago
+  restarting  ended, about to be restarted
+  failed      ended too often, or can't be started; not restarted
+  stopped     stopped, or not needed now
 
-A client is a shim whose server is a backend. MEMORY is that of a program and
-all it has started; what several share counts in parts, or where that is not
-told more than once, which a + says. FOR names the agent that a shim belongs to,
-or says how many share a backend. Requests that a server has not answered for a
-second or longer are counted below it; after limits.orphan (5 minutes) each is
-on record as an orphan.`,
+A client is a tg-shim whose server is a shared one. MEMORY is that of a program
+and all it has started. Shared memory is divided among the programs that share
+it; if the system does not say how, it is counted for each, marked with +. FOR
+names the agent of a server, or says how many sessions share it. Requests
+without an answer for a second or longer are counted below their server; after
+limits.orphan (5 minutes) each is recorded as an orphan.`,
 		Example: `  $ tgctl ps
   $ tgctl ps --wide
   $ tgctl ps --json | jq -r 'select(.state == "failed") | .name'`,
@@ -65,11 +65,11 @@ on record as an orphan.`,
 				return a.wideProcesses(processes).Write(a.out, 0)
 			}
 			return printList(a, processes, func(p *pb.Process) any { return pbjson.Object{Message: p, More: fix{fixFor(p)}} },
-				"Nothing runs under ThoughtGate now.", a.processTable)
+				"No programs run under ThoughtGate.", a.processTable)
 		}),
 	}
 	jsonFlag(cmd, &a.asJSON, pbjson.Object{Message: &pb.Process{}, More: fix{}})
-	cmd.Flags().BoolVarP(&wide, "wide", "w", false, "show session, profile, what was judged, shim and command as well, and cut nothing")
+	cmd.Flags().BoolVarP(&wide, "wide", "w", false, "also show session, profile, judged calls, tg-shim and command; truncate nothing")
 	return cmd
 }
 
@@ -139,12 +139,12 @@ func (a *app) noteProcess(t *display.Table, p *pb.Process) {
 	why := display.Text(p.GetError())
 	switch state := p.GetState(); {
 	case state == "restarting" && p.GetNext() != nil:
-		t.Note("is started again in " + inSeconds(p.GetNext().AsTime().Sub(a.now())) + after(why))
+		t.Note("restarts in " + inSeconds(p.GetNext().AsTime().Sub(a.now())) + after(why))
 	case isShim(p):
 	case state == "failed":
 		t.Note("failed" + after(why))
 	case state == "degraded":
-		t.Note("is not well" + after(why))
+		t.Note("degraded" + after(why))
 	case why != "":
 		t.Note("ended before" + after(why))
 	}
@@ -153,7 +153,7 @@ func (a *app) noteProcess(t *display.Table, p *pb.Process) {
 	since := p.GetUnansweredSince()
 	t.Note(some(p.GetUnanswered(), "request has", "requests have", " no answer from the server"+choose(since != nil, ", the oldest for "+a.ago(since), "")))
 	if build := p.GetBuild(); build != "" && build != release {
-		t.Note("its tg-shim is " + display.Name(build) + ", and tgctl " + display.Name(release))
+		t.Note("its tg-shim is " + display.Name(build) + ", but tgctl is " + display.Name(release))
 	}
 }
 
@@ -192,7 +192,7 @@ func fixFor(p *pb.Process) display.Safe {
 	case kindAgent:
 		return "see: tgctl logs " + name
 	case kindExtension:
-		return "see what to do: tgctl ext show " + name
+		return "see: tgctl ext show " + name
 	}
 	return "see: tgctl logs " + name + "; then: tgctl restart " + name
 }

@@ -16,14 +16,13 @@ func (a *app) restartCmd() *cobra.Command {
 	w := &programSelector{}
 	cmd := &cobra.Command{
 		Use:   "restart NAME [flags]",
-		Short: "Start a backend or an extension anew",
-		Long: `End a program that the daemon keeps and start it anew, with all the restarts
-that it may have: a server that sessions share, or an extension. One that has
-failed is started again only so. Calls that it was busy with are answered with
-an error.
+		Short: "Restart a shared server or an extension",
+		Long: `Stop a shared server or an extension, start it again, and reset its count of
+restarts. This is the only way to restart one that has failed. Calls in progress
+are answered with an error.
 
-Returns when it can be talked to; exits 1 when it does not come up. Not for an
-agent, nor for what an agent starts. For the daemon itself there is
+Returns when the program is ready; exits 1 if it does not start. Agents, and the
+servers that they start, can't be restarted. For the daemon itself use
 tgctl daemon restart.`,
 		Example: `  $ tgctl restart scrubber
   $ tgctl restart notes --kind backend`,
@@ -45,7 +44,7 @@ func (a *app) restart(ctx context.Context, c *client.Client, w *programSelector)
 		return err
 	}
 	if p.GetKind() == kindAgent {
-		return &hintError{fmt.Errorf("%s is the run of an agent, which has one life", p.GetName()), "Begin another: tgctl run " + word(p.GetName()) + " -- PROMPT"}
+		return &hintError{fmt.Errorf("%s is a headless agent, which can't be restarted", p.GetName()), "Start another run: tgctl run " + word(p.GetName()) + " -- PROMPT"}
 	}
 	done, err := c.RestartProcess(ctx, &pb.RestartProcessRequest{Kind: p.GetKind(), Name: p.GetName(), Id: p.GetId()})
 	if err != nil {
@@ -65,7 +64,7 @@ func (a *app) restart(ctx context.Context, c *client.Client, w *programSelector)
 		if p.GetKind() == kindExtension {
 			see = "tgctl ext show "
 		}
-		return &hintError{fmt.Errorf("%s does not come up: %s", p.GetName(), why), "See: " + see + word(p.GetName())}
+		return &hintError{fmt.Errorf("%s did not start: %s", p.GetName(), why), "See: " + see + word(p.GetName())}
 	}
 	if a.asJSON {
 		return nil
@@ -74,4 +73,4 @@ func (a *app) restart(ctx context.Context, c *client.Client, w *programSelector)
 	return err
 }
 
-var loosenHints = []hint{{client.ErrForbidden, "An agent, and what it starts, cannot do this. Do it from another terminal."}}
+var loosenHints = []hint{{client.ErrForbidden, "Agents and the processes they start cannot do that. Use another terminal."}}

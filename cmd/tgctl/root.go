@@ -21,15 +21,15 @@ func (a *app) rootCmd() *cobra.Command {
 	var showVersion bool
 	root := &cobra.Command{
 		Use:   "tgctl",
-		Short: "Wrap an AI agent, answer its questions, read the record",
-		Long: `Tgctl wraps an AI agent so that every tool call it makes is judged, recorded,
-and where the policy says so held until you answer.
+		Short: "Wrap an AI agent, answer its questions, read the audit log",
+		Long: `Tgctl wraps an AI agent so that every tool call it makes is judged and recorded,
+and held for your approval where the policy requires it.
 
-What --json prints has the members that --help lists, always unless a ? stands
-behind one; what has no value is null, "", 0, false, [] or {}. Times are in UTC,
-and spans are numbers of seconds.`,
-		Example: `  $ tgctl wrap -- claude             # in one terminal, work as before
-  $ tgctl approvals                  # in another, see what waits
+With --json, the output has the fields that --help lists. A field marked with ?
+may be absent; any other without a value is null, "", 0, false, [] or {}. Times
+are in UTC, durations in seconds.`,
+		Example: `  $ tgctl wrap -- claude             # in one terminal, work as usual
+  $ tgctl approvals                  # in another, list waiting questions
   $ tgctl approvals approve A-1`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -47,9 +47,9 @@ and spans are numbers of seconds.`,
 		},
 	}
 	root.AddGroup(
-		&cobra.Group{ID: groupMain, Title: "Work:"},
-		&cobra.Group{ID: groupLook, Title: "Look:"},
-		&cobra.Group{ID: groupDaemon, Title: "Look after:"},
+		&cobra.Group{ID: groupMain, Title: "Agents and approvals:"},
+		&cobra.Group{ID: groupLook, Title: "Status and records:"},
+		&cobra.Group{ID: groupDaemon, Title: "Configuration and daemon:"},
 	)
 	add := func(group string, verbs ...*cobra.Command) {
 		for _, verb := range verbs {
@@ -61,9 +61,9 @@ and spans are numbers of seconds.`,
 	add(groupLook, a.statusCmd(), a.doctorCmd(), a.sessionsCmd(), a.psCmd(), a.logsCmd(), a.toolsCmd(), a.serversCmd(), a.auditCmd(), a.metricsCmd())
 	add(groupDaemon, a.policyCmd(), a.daemonCmd(), a.restartCmd(), a.completionCmd(), a.manCmd(), a.versionCmd())
 
-	root.PersistentFlags().BoolVar(&a.noStart, "no-start", false, "do not start thoughtgated when it is not running")
-	root.PersistentFlags().BoolP("help", "h", false, "explain the command and exit")
-	root.Flags().BoolVar(&showVersion, "version", false, "say which version this is and exit")
+	root.PersistentFlags().BoolVar(&a.noStart, "no-start", false, "do not start thoughtgated if it is not running")
+	root.PersistentFlags().BoolP("help", "h", false, "print this help and exit")
+	root.Flags().BoolVar(&showVersion, "version", false, "print the version and exit")
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(a.helpCmd())
 	root.SetHelpFunc(a.help)
@@ -113,7 +113,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	case cmd.HasSubCommands():
 		return errUnknownVerb(cmd, args[0])
 	}
-	return fmt.Errorf("unexpected argument %q: %q takes none", args[0], cmd.CommandPath())
+	return fmt.Errorf("unexpected argument %q: %q takes no arguments", args[0], cmd.CommandPath())
 }
 
 // unknownVerb runs a group of commands without a valid subcommand: it returns a usage error.
@@ -122,7 +122,7 @@ func unknownVerb(cmd *cobra.Command, args []string) error {
 		return &usageError{err: errUnknownVerb(cmd, args[0])}
 	}
 	names := each(filter(cmd.Commands(), (*cobra.Command).IsAvailableCommand), (*cobra.Command).Name)
-	return misuse("%q needs a command: one of %s", cmd.CommandPath(), strings.Join(names, ", "))
+	return misuse("%q needs a command; use one of: %s", cmd.CommandPath(), strings.Join(names, ", "))
 }
 
 // errUnknownVerb returns an error for an unknown subcommand, with similar names.

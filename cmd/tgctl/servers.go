@@ -14,16 +14,16 @@ import (
 )
 
 func (a *app) serversCmd() *cobra.Command {
-	cmd := listGroup("servers", "See which servers are known, accept a stranger or one of a project",
+	cmd := listGroup("servers", "List known servers, accept a new one or one of a project",
 		a.serversListCmd(), a.serversAcceptCmd(), a.serversForgetCmd())
-	cmd.Long = `A server is known by its id and by what is started under it. When another
-command is started under an id that is known, it is a stranger: until you accept
-it, only those of its tools pass that are exactly as the known one's.
+	cmd.Long = `A server is identified by its id and its command. Another command under a known
+id is a new server: until you accept it, only those of its tools are usable that
+equal the known server's.
 
-A server that comes with a project is started only when you have agreed to what
-it would run: its command and arguments, the names of the variables that are set
-for it, and what is in the programs and scripts that these lead to. When any of
-that changes you are asked again.`
+A server that comes with a project is started only after you have accepted what
+it would run: its command and arguments, the names of the variables set for it,
+and the contents of the programs and scripts involved. If any of that changes,
+you have to accept it again.`
 	cmd.Example = `  $ tgctl servers
   $ tgctl servers accept files`
 	return cmd
@@ -41,10 +41,10 @@ var startSample = startMember{pbjson.Object{Message: &pb.ServerStart{}}}
 func (a *app) serversListCmd() *cobra.Command {
 	return a.withJSON(&cobra.Command{
 		Use:   "list [flags]",
-		Short: "List the servers that were seen",
-		Long: `List the servers that were seen, what is started under each id, and how many of
-their definitions wait for you; then those that came with projects, and which of
-them are withheld until you agree.`,
+		Short: "List the servers seen so far",
+		Long: `List the servers seen so far, the command of each, and how many of their
+definitions are waiting for you; then the servers of projects, and which of them
+are withheld until you accept them.`,
 		Example: `  $ tgctl servers list
   $ tgctl servers list --json | jq -r 'select(.start) | .start.digest'
   $ tgctl servers list --json | jq -r 'select(.stranger) | .id'`,
@@ -59,7 +59,7 @@ them are withheld until you agree.`,
 			}
 			none := ""
 			if len(servers)+len(starts) == 0 {
-				none = "No server's list was seen yet."
+				none = "No server has listed its tools yet."
 			}
 			err = printList(a, servers, func(s *pb.Server) any { return pbjson.Object{Message: s, More: startMember{}} }, none, a.serversTable)
 			if err != nil || len(starts) == 0 {
@@ -78,12 +78,12 @@ func (a *app) serversTable(servers []*pb.Server) *display.Table {
 		{Head: "WAITING", Right: true}, {Head: "FOR", Right: true},
 	}}
 	for _, s := range servers {
-		state := choose(s.GetStranger(), "stranger", "known")
+		state := choose(s.GetStranger(), "new", "known")
 		t.Add(display.Name(s.GetId()), shortDigest(s.GetLaunch()), state, display.Count(s.GetPins()), display.Count(s.GetWaiting()),
 			display.Span(a.now().Sub(s.GetFirst().AsTime())))
 		t.Note(commandLine(s.GetCommand()))
 		if s.GetStranger() {
-			t.Note("another command was known by this id first; if you meant that: tgctl servers accept " +
+			t.Note("another command is known under this id; to accept this one: tgctl servers accept " +
 				shellWord(display.Name(s.GetId())) + " --launch " + shortDigest(s.GetLaunch()))
 		}
 	}
@@ -94,13 +94,12 @@ func (a *app) serversAcceptCmd() *cobra.Command {
 	var launch, start string
 	cmd := &cobra.Command{
 		Use:   "accept SERVER [flags]",
-		Short: "Accept a server that is a stranger, or one of a project",
-		Long: `Accept another command under an id that is known. The tools that were withheld
-for that reason alone are accepted with it; those that are odd for another
-reason go on waiting.
+		Short: "Accept a new server, or one of a project",
+		Long: `Accept another command under a known id. Tools withheld for that reason alone
+are accepted with it; those that are suspicious for another reason keep waiting.
 
-Or agree that a server may be started which comes with a project. What you agree
-to is printed, and holds until any of it changes.`,
+Or accept the start of a server that comes with a project. What you accept is
+printed, and stays accepted until any of it changes.`,
 		Example: `  $ tgctl servers accept files
   $ tgctl servers accept files --launch 1f2e3d4c
   $ tgctl servers accept files --start 9a8b7c6d`,
@@ -108,7 +107,7 @@ to is printed, and holds until any of it changes.`,
 		ValidArgsFunction: a.completeStrangers,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if launch != "" && start != "" {
-				return misuse("--launch is for a stranger and --start for a server of a project: not both")
+				return misuse("--launch (of a new server) and --start (of a project's server) can't be combined")
 			}
 			if start != "" && len(start) < 8 {
 				return misuse("--start %q: give at least 8 hexadecimal digits", start)
@@ -126,11 +125,11 @@ to is printed, and holds until any of it changes.`,
 				case len(starts) == 1:
 					return a.acceptStart(cmd.Context(), c, starts[0])
 				case len(starts) > 1:
-					return ambiguous(args[0], " starts that wait", each(starts, func(s *pb.ServerStart) string {
+					return ambiguous(args[0], " waiting starts", each(starts, func(s *pb.ServerStart) string {
 						return "--start " + string(startID(s)) + "  " + strings.Join(s.GetCommand(), " ") + "  in " + s.GetProject()
 					}))
 				case start != "" && known:
-					return &hintError{err: fmt.Errorf("%s: no start of that id waits whose digest begins with %s", args[0], start), hint: "See what waits: tgctl servers"}
+					return &hintError{err: fmt.Errorf("%s: no start with a digest that begins with %s is waiting", args[0], start), hint: "List them: tgctl servers"}
 				}
 			}
 			s, err := oneStranger(cmd.Context(), c, args[0], launch)
@@ -141,8 +140,8 @@ to is printed, and holds until any of it changes.`,
 		},
 	}
 	jsonFlag(cmd, &a.asJSON, acceptedJSON{startMember: startSample})
-	cmd.Flags().StringVar(&launch, "launch", "", "the one whose launch begins with `HEX`")
-	cmd.Flags().StringVar(&start, "start", "", "of a project: only if what it would run has a digest that begins with `HEX`")
+	cmd.Flags().StringVar(&launch, "launch", "", "accept the new server whose launch begins with `HEX`")
+	cmd.Flags().StringVar(&start, "start", "", "accept the project's server whose start has a digest that begins with `HEX`")
 	return cmd
 }
 
@@ -160,13 +159,13 @@ func oneStranger(ctx context.Context, c *client.Client, id, launch string) (*pb.
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		return nil, ambiguous(id, " strangers", each(found, func(s *pb.Server) string {
+		return nil, ambiguous(id, " new servers", each(found, func(s *pb.Server) string {
 			return "--launch " + string(shortDigest(s.GetLaunch())) + "  " + strings.Join(s.GetCommand(), " ")
 		}))
 	case len(known) > 0:
-		return nil, fmt.Errorf("%s: no stranger of that id waits", id)
+		return nil, fmt.Errorf("%s: no new server of that id is waiting", id)
 	}
-	return nil, &hintError{err: fmt.Errorf("%s: %w", id, client.ErrNotFound), hint: "See which servers are known: tgctl servers"}
+	return nil, &hintError{err: fmt.Errorf("%s: %w", id, client.ErrNotFound), hint: "List the known servers: tgctl servers"}
 }
 
 // acceptedJSON is the JSON of an accepted server.
@@ -191,7 +190,7 @@ func (a *app) acceptServer(ctx context.Context, c *client.Client, s *pb.Server) 
 		return err
 	}
 	if left := s.GetWaiting() - min(s.GetWaiting(), done.GetAccepted()); left > 0 {
-		a.printMessage("%s on; see: tgctl tools --waiting", plural(left, "definition waits", "definitions wait"))
+		a.printMessage("%s still waiting; see: tgctl tools --waiting", plural(left, "definition is", "definitions are"))
 	}
 	return nil
 }

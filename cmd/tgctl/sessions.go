@@ -16,9 +16,9 @@ import (
 func (a *app) sessionsCmd() *cobra.Command {
 	return a.withJSON(&cobra.Command{
 		Use:   "sessions [flags]",
-		Short: "List the wrapped and protected agents that run",
-		Long: `List the wrapped agents that run, those that have gone and whose configuration
-could not be put back yet, and the protected agents that have started a server.`,
+		Short: "List the running wrapped and protected agents",
+		Long: `List the running wrapped agents, those that ended and whose configuration could
+not be restored yet, and the protected agents that have started a server.`,
 		Example: `  $ tgctl sessions
   $ tgctl sessions --json | jq -r .spec.project`,
 		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
@@ -26,7 +26,7 @@ could not be put back yet, and the protected agents that have started a server.`
 			if err != nil {
 				return err
 			}
-			return printList(a, sessions, nil, "No agent is wrapped, and none that is protected runs. Wrap one: tgctl wrap -- COMMAND", a.sessionsTable)
+			return printList(a, sessions, nil, "No wrapped or protected agent is running. To wrap one: tgctl wrap -- COMMAND", a.sessionsTable)
 		}),
 	}, &pb.Session{})
 }
@@ -45,7 +45,7 @@ func (a *app) sessionsTable(sessions []*pb.Session) *display.Table {
 		for _, u := range spec.GetUngoverned() {
 			t.Note(ungovernedText(u))
 		}
-		t.Note(choose(s.GetOrphaned(), "its wrap is gone and a configuration could not be put back: "+display.Text(s.GetProblem())+"; try `tgctl unwrap`", ""))
+		t.Note(choose(s.GetOrphaned(), "its wrap has ended and a configuration could not be restored: "+display.Text(s.GetProblem())+"; try `tgctl unwrap`", ""))
 	}
 	return t
 }
@@ -53,7 +53,7 @@ func (a *app) sessionsTable(sessions []*pb.Session) *display.Table {
 // ungovernedText says that a server bypasses its session.
 func ungovernedText(u *pb.UngovernedServer) display.Safe {
 	return "server " + display.Name(u.GetServer()) + " in " + display.Text(u.GetPath()) +
-		choose(u.GetHow() == string(agentconf.Changed), " does not name the shim any more", " was added while the agent runs") + " and is not governed"
+		choose(u.GetHow() == string(agentconf.Changed), " no longer starts tg-shim", " was added while the agent was running") + " and is not governed"
 }
 
 func pidOrDash(pid int32) display.Safe {

@@ -19,37 +19,36 @@ func (a *app) slackCmd() *cobra.Command {
 	var check bool
 	cmd := &cobra.Command{
 		Use:   "slack [flags]",
-		Short: "Ask questions on Slack and take answers from there, until stopped",
-		Long: `Post each open question of a workflow that asks on Slack to its channel, with
-buttons, take the answers of its approvers, and say below the question what
-became of it. Runs until it is stopped; questions that are open then stay open,
-and are taken up by the next start.
+		Short: "Post questions to Slack and take answers, until stopped",
+		Long: `Post each waiting question of a workflow with a Slack destination to its
+channel, with buttons, take the answers of its approvers, and show the outcome
+below the question. Runs until stopped; waiting questions keep waiting, and the
+next run takes them over.
 
-Channel and approvers are those of the configuration in force:
+The configuration in force names channel and approvers:
 
   approval:
     ops:
       destination: {type: slack, channel: C0123ABCD, approvers: [U0123ABCD]}
 
-The tokens of the Slack app never stand on the command line. Each is looked for
-in three places, under the name that the workflow gives, which is
-SLACK_BOT_TOKEN and SLACK_APP_TOKEN where it gives none: a systemd credential of
-that name, a file that only you can read and that NAME_FILE names, or the
-variable NAME itself.
+The tokens of the Slack app are never given on the command line. Each is
+searched in three places under the name that the workflow gives (default
+SLACK_BOT_TOKEN and SLACK_APP_TOKEN): a systemd credential of that name, the
+file that NAME_FILE names, which only you may read, and the variable NAME.
 
-An answer counts only if Slack says that it comes from an approver; that is
-what Slack says, and the record has it so. A question that wants proof that a
-person is there gets no yes from Slack.
+An answer counts only if Slack attributes it to an approver; the record says
+that this is Slack's claim. A question that requires presence can't be approved
+from Slack.
 
-docs/slack.md says how to make the Slack app.`,
+docs/slack.md says how to create the Slack app.`,
 		Example: `  $ tgctl slack --check
   $ SLACK_BOT_TOKEN_FILE=~/bot SLACK_APP_TOKEN_FILE=~/app tgctl slack
-  $ systemctl --user enable --now tgctl-slack    # where you have systemd`,
+  $ systemctl --user enable --now tgctl-slack    # with systemd`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.slack(cmd.Context(), check)
 		},
 	}
-	cmd.Flags().BoolVar(&check, "check", false, "try tokens and channels and exit; posts a message to each channel, and takes it away")
+	cmd.Flags().BoolVar(&check, "check", false, "test tokens and channels and exit; posts a message to each channel and deletes it")
 	return cmd
 }
 

@@ -58,8 +58,8 @@ func (a *app) startDaemon(ctx context.Context, config string) error {
 		return a.startDetached(ctx, paths, config)
 	}
 	if err == nil && config != "" {
-		return &hintError{fmt.Errorf("%s is to be used, but %s starts the daemon, and %s says which configuration that uses", config, st.Manager, st.Definition),
-			"Name it there, or unset " + configVar + "."}
+		return &hintError{fmt.Errorf("can't use %s: %s starts the daemon with the configuration that %s names", config, st.Manager, st.Definition),
+			"Name the file there, or unset " + configVar + "."}
 	}
 	if err == nil {
 		err = m.Start(ctx)
@@ -75,12 +75,12 @@ func (a *app) startDaemon(ctx context.Context, config string) error {
 // wanted.
 func (a *app) mayStart(paths sock.Paths) error {
 	if a.getenv("THOUGHTGATE_ACTIVE") != "" {
-		return &hintError{fmt.Errorf("%w, and what runs below a wrapped agent may not start it", client.ErrNotRunning),
-			"Start it from a terminal of your own: tgctl daemon start"}
+		return &hintError{fmt.Errorf("%w, and a process below a wrapped agent may not start it", client.ErrNotRunning),
+			"Start it from another terminal: tgctl daemon start"}
 	}
 	if named := a.getenv("THOUGHTGATE_CONTROL"); named != "" && filepath.Clean(named) != paths.ControlSocket() {
-		return &hintError{fmt.Errorf("%w: nobody listens at %s, which THOUGHTGATE_CONTROL names", client.ErrNotRunning, named),
-			"A daemon that tgctl starts would listen at " + paths.ControlSocket() + ". Start yours, or unset THOUGHTGATE_CONTROL."}
+		return &hintError{fmt.Errorf("%w: nothing listens on %s, which THOUGHTGATE_CONTROL names", client.ErrNotRunning, named),
+			"tgctl would start a daemon that listens on " + paths.ControlSocket() + ". Start yours, or unset THOUGHTGATE_CONTROL."}
 	}
 	if what, hint := a.daemonElsewhere(); what != "" {
 		return &hintError{err: fmt.Errorf("%w: %s", client.ErrNotRunning, what), hint: hint}
@@ -106,8 +106,8 @@ func (a *app) daemonElsewhere() (what, hint string) {
 	if p, err := proc.Look(int32(pid)); err != nil || p.Name != daemonName {
 		return "", "" // the daemon has exited
 	}
-	return fmt.Sprintf("nobody listens at %s; the daemon that has %s, pid %d, listens at %s", looked, paths.State, pid, socket),
-		"XDG_RUNTIME_DIR differs from that of the terminal it was started in. To speak to it: export THOUGHTGATE_CONTROL=" + socket
+	return fmt.Sprintf("nothing listens on %s; the daemon with the state folder %s, pid %d, listens on %s", looked, paths.State, pid, socket),
+		"The daemon was started with another XDG_RUNTIME_DIR. To connect to it: export THOUGHTGATE_CONTROL=" + socket
 }
 
 // startDetached starts the daemon in a session of its own, with only the variables of
@@ -146,18 +146,18 @@ func (a *app) startDetached(ctx context.Context, paths sock.Paths, config string
 	s, err := a.awaitDaemon(ctx, 0, func() error { return endOf(pid) })
 	switch {
 	case err == nil && startedBy(s.GetPid(), pid):
-		a.printMessage("started thoughtgated (pid %d), its log is %s", s.GetPid(), log.Name())
+		a.printMessage("started thoughtgated (pid %d), log: %s", s.GetPid(), log.Name())
 		return nil
 	case err == nil:
 		return dismiss(ctx, pid)
 	}
 	if said, _ := host.Tail(log.Name(), from, maxComplaintBytes); len(said) > 0 { // a log that cannot be read is left out
-		err = fmt.Errorf("%w; it said:\n%s", err, bytes.TrimSpace(said))
+		err = fmt.Errorf("%w; its output:\n%s", err, bytes.TrimSpace(said))
 	}
 	if what := a.folderTrouble(paths.State); what != "" { // in that case the log is empty
 		err = fmt.Errorf("%w: %s", err, what)
 	}
-	return &hintError{err: err, hint: "The log is " + log.Name()}
+	return &hintError{err: err, hint: "See the log: " + log.Name()}
 }
 
 // awaitDaemon returns when a daemon replies whose PID is not old. gone returns an error if the
@@ -187,7 +187,7 @@ func (a *app) awaitDaemon(ctx context.Context, old int, gone func() error) (*pb.
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%s was started and does not answer: %w", daemonName, cmp.Or(err, ctx.Err()))
+			return nil, fmt.Errorf("%s was started but does not answer: %w", daemonName, cmp.Or(err, ctx.Err()))
 		case <-tick.C:
 		}
 	}
@@ -220,7 +220,7 @@ func dismiss(ctx context.Context, pid int) error {
 	for endOf(pid) == nil {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("another %s was faster, and ours (pid %d) does not leave: %w", daemonName, pid, ctx.Err())
+			return fmt.Errorf("another %s was started at the same time, and this one (pid %d) does not exit: %w", daemonName, pid, ctx.Err())
 		case <-tick.C:
 		}
 	}
@@ -240,9 +240,9 @@ func endOf(pid int) error {
 		case got != pid:
 			return nil
 		case status.Signaled():
-			return fmt.Errorf("%s ended at once, by signal: %v", daemonName, status.Signal())
+			return fmt.Errorf("%s exited at once, by signal: %v", daemonName, status.Signal())
 		}
-		return fmt.Errorf("%s ended at once, with exit code %d", daemonName, status.ExitStatus())
+		return fmt.Errorf("%s exited at once, with exit code %d", daemonName, status.ExitStatus())
 	}
 }
 
@@ -272,7 +272,7 @@ func daemonEnv(environ []string) []string {
 // openLog opens the log file of a daemon without a service manager.
 func openLog(paths sock.Paths) (*os.File, error) {
 	if err := paths.Prepare(); err != nil {
-		return nil, fmt.Errorf("make a place for the daemon's log: %w", err)
+		return nil, fmt.Errorf("create the folder of the daemon's log: %w", err)
 	}
 	f, err := os.OpenFile(paths.LogFile(), os.O_RDWR|os.O_CREATE|os.O_APPEND|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {

@@ -106,7 +106,7 @@ func TestDaemonStartAndStop(t *testing.T) {
 		t.Errorf("the daemon was given %q, want %q", names, want)
 	}
 
-	if code := c.run(t, "daemon", "start"); code != 0 || !strings.Contains(c.err.String(), "runs already") {
+	if code := c.run(t, "daemon", "start"); code != 0 || !strings.Contains(c.err.String(), "is already running") {
 		t.Errorf("a second start: exit %d: %s", code, c.err.String())
 	}
 	if code := c.run(t, "daemon", "stop"); code != 0 || !strings.Contains(c.err.String(), "has stopped") {
@@ -178,8 +178,8 @@ func TestVerbsStartTheDaemon(t *testing.T) {
 // The error contains the output of a daemon that cannot start.
 func TestDaemonThatFails(t *testing.T) {
 	for play, says := range map[string]string{
-		"fail":  "thoughtgated ended at once, with exit code 1; it said:\nthoughtgate.yaml:3:1: error: unknown key \"x\"\\u{1b}[2J\nThe log is ",
-		"crash": "thoughtgated ended at once, by signal: killed",
+		"fail":  "thoughtgated exited at once, with exit code 1; its output:\nthoughtgate.yaml:3:1: error: unknown key \"x\"\\u{1b}[2J\nSee the log: ",
+		"crash": "thoughtgated exited at once, by signal: killed",
 	} {
 		c := instance(t, play)
 		// The output of an earlier daemon is not included.

@@ -20,15 +20,15 @@ func startSheet(s *pb.ServerStart) *sheet {
 	out := &sheet{}
 	out.add("server", display.Name(s.GetServer()))
 	out.add("project", display.Text(s.GetProject()))
-	out.add("named by", display.Text(cmp.Or(s.GetFrom(), "no file of the project; but it runs what lies there")))
+	out.add("named by", display.Text(cmp.Or(s.GetFrom(), "no file of the project, but it runs files from there")))
 	out.add("runs", commandLine(s.GetCommand()))
-	out.add("LOOK TWICE", each(s.GetAlarms(), display.Text)...)
+	out.add("WARNING", each(s.GetAlarms(), display.Text)...)
 	for _, f := range s.GetFiles() {
 		out.add(string(display.Name(f.GetRole())), display.Text(f.GetPath()))
 		out.add("  sha256", display.Name(cmp.Or(f.GetDigest(), "can't be read")))
 	}
 	out.add("sets", nameList(s.GetSets()))
-	out.add("not known", join(each(s.GetGaps(), display.Text), "\n"))
+	out.add("unknown", join(each(s.GetGaps(), display.Text), "\n"))
 	return out
 }
 
@@ -51,10 +51,10 @@ func startID(s *pb.ServerStart) display.Safe { return shortDigest(hex.EncodeToSt
 // startsTable lists servers of projects.
 func (a *app) startsTable(starts []*pb.ServerStart) *display.Table {
 	t := &display.Table{Columns: []display.Column{
-		{Head: "OF A PROJECT", Shrink: 12}, {Head: "START"}, {Head: "STATE"}, {Head: "FOR", Right: true}, {Head: "PROJECT", Shrink: 12},
+		{Head: "SERVER", Shrink: 8}, {Head: "START"}, {Head: "STATE"}, {Head: "FOR", Right: true}, {Head: "PROJECT", Shrink: 12},
 	}}
 	for _, s := range starts {
-		state, since := display.Safe("agreed"), s.GetAccepted()
+		state, since := display.Safe("accepted"), s.GetAccepted()
 		if isWithheld(s) {
 			state, since = "withheld", s.GetNoticed()
 		}
@@ -64,9 +64,9 @@ func (a *app) startsTable(starts []*pb.ServerStart) *display.Table {
 			continue
 		}
 		for _, alarm := range s.GetAlarms() {
-			t.Note("look twice: " + display.Text(alarm))
+			t.Note("warning: " + display.Text(alarm))
 		}
-		t.Note("if you agree that it runs: " + agreeCommand(s))
+		t.Note("to accept it: " + agreeCommand(s))
 	}
 	return t
 }
@@ -106,13 +106,13 @@ func (a *app) acceptStart(ctx context.Context, c *client.Client, s *pb.ServerSta
 	if a.asJSON {
 		return a.printJSON(acceptedJSON{ID: done.GetServer(), startMember: startMember{pbjson.Object{Message: done}}})
 	}
-	if _, err := fmt.Fprintf(a.out, "agreed to start %s\n", display.Name(done.GetServer())); err != nil {
+	if _, err := fmt.Fprintf(a.out, "accepted the start of %s\n", display.Name(done.GetServer())); err != nil {
 		return err
 	}
 	if err := a.printSheet(startSheet(done)); err != nil {
 		return err
 	}
-	a.printMessage("It holds as long as none of this changes, or until: tgctl servers forget %s\nStart the server again in its agent.",
+	a.printMessage("It stays accepted until any of this changes. To undo: tgctl servers forget %s\nStart the server again from its agent.",
 		shellWord(display.Name(done.GetServer())))
 	return nil
 }

@@ -15,10 +15,10 @@ func (a *app) serversForgetCmd() *cobra.Command {
 	var start string
 	cmd := &cobra.Command{
 		Use:   "forget SERVER [flags]",
-		Short: "Take back that a server of a project may be started",
-		Long: `Take back what you agreed to of a server that comes with a project, in all
-projects that have one of that id. One that runs goes on until its agent ends
-it; when it is to be started again you are asked anew.`,
+		Short: "No longer accept the start of a project's server",
+		Long: `No longer accept the start of a server that comes with a project, in all
+projects that have a server of that id. A running one keeps running until its
+agent ends it; its next start is withheld until you accept it.`,
 		Example: `  $ tgctl servers forget notes
   $ tgctl servers forget notes --start 9a8b7c6d`,
 		Args:              exactly("SERVER"),
@@ -28,7 +28,7 @@ it; when it is to be started again you are asked anew.`,
 		}),
 	}
 	jsonFlag(cmd, &a.asJSON, &pb.ServerStart{})
-	cmd.Flags().StringVar(&start, "start", "", "only the one whose digest begins with `HEX`")
+	cmd.Flags().StringVar(&start, "start", "", "only the start whose digest begins with `HEX`")
 	return cmd
 }
 
@@ -53,8 +53,8 @@ func (a *app) forgetStarts(ctx context.Context, c *client.Client, id, digest str
 		}
 	}
 	if len(starts) == 0 {
-		return &hintError{err: fmt.Errorf("%s: nothing of that id was agreed to", id), hint: "See what was: tgctl servers"}
+		return &hintError{err: fmt.Errorf("%s: no start of that id is accepted", id), hint: "List them: tgctl servers"}
 	}
-	a.printMessage("You are asked anew when it is to be started again.")
+	a.printMessage("Its next start is withheld until you accept it.")
 	return nil
 }

@@ -89,11 +89,11 @@ func TestAcceptStart(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"notes"}, 1, "notes is ambiguous: it matches 2 starts that wait"},
-		{[]string{"notes", "--start", "77777777"}, 1, "notes: no start of that id waits whose digest begins with 77777777"},
+		{[]string{"notes"}, 1, "notes is ambiguous: it matches 2 waiting starts"},
+		{[]string{"notes", "--start", "77777777"}, 1, "notes: no start with a digest that begins with 77777777 is waiting"},
 		{[]string{"notes", "--start", "9a9a"}, 2, "at least 8 hexadecimal digits"},
 		{[]string{"clock"}, 1, "clock: not found"},
-		{[]string{"notes", "--start", "9a", "--launch", "9a"}, 2, "not both"},
+		{[]string{"notes", "--start", "9a", "--launch", "9a"}, 2, "can't be combined"},
 	} {
 		if code := c.run(t, append([]string{"servers", "accept"}, test.args...)...); code != test.code || !strings.Contains(c.err.String(), test.want) {
 			t.Errorf("%q: exit %d: %s", test.args, code, c.err.String())
@@ -114,7 +114,7 @@ func TestForgetStart(t *testing.T) {
 		t.Errorf("exit %d: %s%s", code, c.out.String(), c.err.String())
 	}
 	for _, args := range [][]string{{"clock"}, {"notes", "--start", "9a9a"}} {
-		if code := c.run(t, append([]string{"servers", "forget"}, args...)...); code != 1 || !strings.Contains(c.err.String(), "nothing of that id was agreed to") {
+		if code := c.run(t, append([]string{"servers", "forget"}, args...)...); code != 1 || !strings.Contains(c.err.String(), "no start of that id is accepted") {
 			t.Errorf("%q: exit %d: %s", args, code, c.err.String())
 		}
 	}
@@ -195,7 +195,7 @@ func TestWrapAsksAboutServersOfTheProject(t *testing.T) {
 	}
 	want(wrap("n"), `server notes comes with this project`, `runs +fake-server x.log`, `sha256 +[0-9a-f]{64}`,
 		`server notes is withheld`, `initialize: Not executed: server "notes" is withheld until a person agrees`)
-	want(wrap("yes"), `May it be started, now and as long as none of this changes\?`, `echo: error false`)
+	want(wrap("yes"), `Accept it, now and as long as none of this changes\?`, `echo: error false`)
 	if shown := wrap("no"); strings.Contains(shown, "[y/N]") || !strings.Contains(shown, "echo: error false") {
 		t.Errorf("what was agreed to is asked about again:\n%s", shown)
 	}

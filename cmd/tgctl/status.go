@@ -16,11 +16,11 @@ import (
 func (a *app) statusCmd() *cobra.Command {
 	return a.withJSON(&cobra.Command{
 		Use:   "status [flags]",
-		Short: "Say whether the daemon runs, and what is in force",
-		Long: `Say whether the daemon runs, which configuration is in force, what goes on, and
-what is wrong; then which agents are found, which of their servers are governed
-and why others are not, and what earlier runs have left behind, each with the
-command that puts it right. Never starts the daemon; exits 3 when none runs.`,
+		Short: "Show the state of the daemon, the configuration and the agents",
+		Long: `Show whether the daemon is running, which configuration is in force, what is
+active, and what is wrong; then the agents found, which of their servers are
+governed and why others are not, and leftovers of earlier runs, each with the
+command that fixes it. Never starts the daemon; exits 3 if it is not running.`,
 		Example: `  $ tgctl status
   $ tgctl status --json | jq .pending`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -86,26 +86,26 @@ func (a *app) addRunning(s *sheet, st *pb.StatusResponse, more display.Safe) {
 func (a *app) statusSheet(st *pb.StatusResponse) *sheet {
 	s := &sheet{}
 	a.addRunning(s, st, choose(st.GetActivated(), ", sockets from the service manager", ""))
-	s.add("", some(st.GetOtherShims(), "server is", "servers are", " governed by a tg-shim of another version until the agent is started anew; see: tgctl ps"))
+	s.add("", some(st.GetOtherShims(), "server is", "servers are", " governed by a tg-shim of another version until the agent is restarted; see: tgctl ps"))
 	a.addSet(s, st.GetSet())
 	for _, f := range st.GetProjects() {
 		s.add("project", display.Text(f.GetPath())+choose(len(f.GetProblems()) > 0,
-			" IS NOT VALID, so every call in the project is refused; see: tgctl policy check "+display.Text(f.GetPath()),
-			": "+plural(f.GetRules(), "rule", "rules")+" of the repository, which can only tighten"))
+			" IS INVALID, so every call in the project is denied; see: tgctl policy check "+display.Text(f.GetPath()),
+			": "+plural(f.GetRules(), "rule", "rules")+" of the repository, which can only add restrictions"))
 	}
 	if failure := st.GetReloadFailure(); failure != "" {
-		s.add("reload", "failed "+display.Span(a.now().Sub(st.GetReloadFailed().AsTime()))+" ago, so the set above stayed: "+display.Text(failure))
+		s.add("reload", "failed "+display.Span(a.now().Sub(st.GetReloadFailed().AsTime()))+" ago, so the configuration above stays in force: "+display.Text(failure))
 	}
 	s.add("sessions", display.Count(st.GetSessions())+" open, "+plural(st.GetAttachments(), "server", "servers")+" governed")
-	s.add("", some(st.GetUngoverned(), "server runs", "servers run", " past a session, NOT GOVERNED; see: tgctl sessions"))
+	s.add("", some(st.GetUngoverned(), "server runs", "servers run", " UNGOVERNED in an open session; see: tgctl sessions"))
 	addKept(s, st.GetKept())
-	s.add("questions", choose(st.GetPending() > 0, display.Count(st.GetPending())+" open; see: tgctl approvals", "none open"))
+	s.add("questions", choose(st.GetPending() > 0, display.Count(st.GetPending())+" waiting; see: tgctl approvals", "none waiting"))
 	s.add("presence", presenceLine(st.GetPresence()))
-	s.add("tools", some(st.GetHeldDefinitions(), "definition waits", "definitions wait", " for you; see: tgctl tools --waiting"))
-	s.add("servers", some(st.GetWithheldStarts(), "server of a project is", "servers of projects are", " withheld until you agree; see: tgctl servers"))
+	s.add("tools", some(st.GetHeldDefinitions(), "definition is", "definitions are", " waiting for you; see: tgctl tools --waiting"))
+	s.add("servers", some(st.GetWithheldStarts(), "server of a project is", "servers of projects are", " withheld until accepted; see: tgctl servers"))
 	s.add("record", display.Text(st.GetAuditDir())+", "+plural(st.GetAuditSeq(), "record", "records"))
 	if failure := st.GetAuditFailure(); failure != "" {
-		s.add("", "NOTHING CAN BE RECORDED, so what is governed is refused: "+display.Text(failure))
+		s.add("", "NOTHING CAN BE RECORDED, so every governed call is denied: "+display.Text(failure))
 	}
 	s.add("sockets", display.Text(st.GetControlSocket()))
 	s.add("", display.Text(st.GetShimSocket()))

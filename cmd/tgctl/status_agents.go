@@ -97,16 +97,16 @@ func (a *app) lookAtProtection(ctx context.Context, m *pb.Protection, build stri
 	p := lastingRewrite{Protection: m}
 	var err error
 	if p.Version, err = versionOf(ctx, m.GetShim()); err != nil && p.Problem == "" {
-		p.Problem = fmt.Sprintf("%s can't be started, and so can none of the servers: %v", m.GetShim(), err)
+		p.Problem = fmt.Sprintf("can't start %s, so no server can be started: %v", m.GetShim(), err)
 	}
 	switch {
 	case m.GetEnding():
-		p.Problem = "it is being undone, and that could not be finished: " + p.Problem
+		p.Problem = "it could not be removed completely: " + p.Problem
 		p.Mend = "tgctl unprotect " + p.Agent
 	case p.Problem != "":
 		p.Mend = "tgctl protect --repair " + p.Agent
 	case p.Version != build:
-		p.Problem = fmt.Sprintf("%s is %s, and the daemon %s", p.Shim, p.Version, build)
+		p.Problem = fmt.Sprintf("%s is %s, but the daemon is %s", p.Shim, p.Version, build)
 		if p.Mend = "tgctl daemon restart"; build == release {
 			p.Mend = "tgctl protect --repair " + p.Agent // this tgctl's tg-shim has the right version
 		}
@@ -153,11 +153,11 @@ func (w *surroundings) holdsOurs(agent, path string) bool {
 func (w *surroundings) remedy(agent string, l agentconf.Leftover) string {
 	switch {
 	case l.Kind == agentconf.Altered, l.Kind == agentconf.StaleTemp:
-		return "look at it, then remove it"
+		return "review it, then remove it"
 	case !w.Running && w.holdsOurs(agent, l.Config):
-		return "start the daemon, which knows whether it is needed: tgctl daemon start"
+		return "start the daemon, to learn whether it is needed: tgctl daemon start"
 	case l.Kind == agentconf.AgentsCopy && !w.Running:
-		return "start the daemon, which knows whether they are a protection's: tgctl daemon start"
+		return "start the daemon, to learn whether a protection needs it: tgctl daemon start"
 	case l.Kind == agentconf.AgentsCopy:
 		return "tgctl unwrap " + l.Path
 	case w.protectedAt(agent, l.Config):

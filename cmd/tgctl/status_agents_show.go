@@ -19,35 +19,35 @@ func (a *app) addAgents(s *sheet, w *surroundings) {
 			s.add("agent", display.Name(p.Agent)+": protected, "+plural(len(p.Servers), "server", "servers")+" in "+safe(a.tildes(p.Paths)))
 		}
 		if p.Problem != "" {
-			s.add("protection", display.Name(p.Agent)+": "+safe(a.tildeIn(p.Problem))+"; repair: "+safe(p.Mend))
+			s.add("protection", display.Name(p.Agent)+": "+safe(a.tildeIn(p.Problem))+"; fix: "+safe(p.Mend))
 		}
 	}
 	for _, session := range w.orphans {
 		for _, f := range session.GetSpec().GetFiles() {
-			s.add("left over", safe(a.tilde(f.GetPath()))+": a wrap that is gone has rewritten it: "+safe(a.tildeIn(session.GetProblem()))+
-				"; repair: tgctl unwrap "+safe(a.tilde(f.GetPath())))
+			s.add("left over", safe(a.tilde(f.GetPath()))+": rewritten by a wrap that has ended: "+safe(a.tildeIn(session.GetProblem()))+
+				"; fix: tgctl unwrap "+safe(a.tilde(f.GetPath())))
 		}
 	}
 	for _, agent := range w.Agents {
 		for _, l := range agent.Left {
-			s.add("left over", safe(a.tilde(l.Path))+": "+leftoverNames[l.Kind]+"; repair: "+safe(a.tildeIn(l.Mend)))
+			s.add("left over", safe(a.tilde(l.Path))+": "+leftoverNames[l.Kind]+"; fix: "+safe(a.tildeIn(l.Mend)))
 		}
 	}
 }
 
 var leftoverNames = map[agentconf.LeftoverKind]display.Safe{
-	agentconf.StaleBackup: "a copy of it from before it was rewritten",
-	agentconf.StaleLock:   "a lock that nobody holds",
-	agentconf.AgentsCopy:  "a copy that the agent made while a wrap had rewritten its file, with lines of ours",
-	agentconf.StaleTemp:   "a file that was never finished",
-	agentconf.Altered:     "the configuration as somebody altered it, which had to give way",
+	agentconf.StaleBackup: "a backup from before a rewrite",
+	agentconf.StaleLock:   "a stale lock",
+	agentconf.AgentsCopy:  "a copy that the agent made during a wrap, with tg-shim entries",
+	agentconf.StaleTemp:   "an incomplete temporary file",
+	agentconf.Altered:     "the configuration as another program altered it",
 }
 
 // agentLines describes one agent: first how much of it is governed, then what is not.
 func (a *app) agentLines(w *surroundings, s foundAgent) []string {
 	name := string(display.Name(s.Agent))
 	if s.Problem != "" {
-		return []string{name + ": its configuration can't be used: " + string(safe(a.tildeIn(s.Problem)))}
+		return []string{name + ": can't read its configuration: " + string(safe(a.tildeIn(s.Problem)))}
 	}
 	governed, startable, ours, could := 0, 0, 0, 0
 	about := &remarks{servers: map[string][]string{}}
@@ -77,7 +77,7 @@ func (a *app) agentLines(w *surroundings, s foundAgent) []string {
 	case startable == 0:
 		count = "no servers"
 	case ours > 0:
-		count = fmt.Sprintf("%d of %s start through tg-shim, which answers with an error until the daemon runs: tgctl daemon start", ours, total)
+		count = fmt.Sprintf("%d of %s start through tg-shim, which answers with an error until the daemon is running: tgctl daemon start", ours, total)
 	case s.Protected:
 		count = "protected, " + count
 	case could > 0 && !stray:
@@ -92,13 +92,13 @@ func (a *app) whyNot(agent foundAgent, s agentconf.Server) string {
 	path := string(safe(a.tilde(s.Path)))
 	switch {
 	case s.Governed == agentconf.ByStray:
-		return "nobody knows the lines of ours in " + path + "; repair: tgctl unwrap " + path
+		return "unknown tg-shim entries in " + path + "; fix: tgctl unwrap " + path
 	case s.Why != "":
 		return "not governed, " + string(safe(s.Why))
 	case s.Project:
 		return "not governed unless wrapped, in the project's file " + path
 	case agent.Protected:
-		return "not governed, in " + path + "; repair: tgctl protect " + string(display.Name(agent.Agent))
+		return "not governed, in " + path + "; fix: tgctl protect " + string(display.Name(agent.Agent))
 	}
 	return ""
 }

@@ -108,7 +108,7 @@ func TestStatusOfAgents(t *testing.T) {
 		"ending": func(h *agentsHome, f *fakeDaemon) {
 			h.write(".claude.json", someServers, 0o600)
 			p := h.protect()
-			p.Ending, p.Problem = true, "put ~/.claude.json back: no space left on device"
+			p.Ending, p.Problem = true, "restore ~/.claude.json: no space left on device"
 			f.protected = []*pb.Protection{p}
 		},
 		"leftovers": func(h *agentsHome, f *fakeDaemon) {

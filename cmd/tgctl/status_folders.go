@@ -43,13 +43,13 @@ func (a *app) folderTrouble(dir string) string {
 	}
 	made := ""
 	if at != dir {
-		made = ", where " + dir + " is to be made"
+		made = ", where " + dir + " would be created"
 	}
 	if err := m.writable(at); err != nil {
-		return fmt.Sprintf("%s can't be written%s: %v; make it writable for its owner", at, made, err)
+		return fmt.Sprintf("can't write to %s%s: %v; make it writable for its owner", at, made, err)
 	}
 	if room, err := m.space(at); err == nil && (room.Free < roomToRecord || room.Files == 0) {
-		return fmt.Sprintf("the disk of %s is full, or nearly so (%d MB are left%s); make room there", at, room.Free>>20, made)
+		return fmt.Sprintf("the disk of %s is full or almost full (%d MB are free%s); free space there", at, room.Free>>20, made)
 	}
 	return ""
 }

@@ -15,10 +15,10 @@ func TestStatusSaysWhereNothingCanBeKept(t *testing.T) {
 		breaks func(*house)
 		want   string
 	}{
-		{"full", func(h *house) { h.world.space.Free = 3 << 20 }, "is full, or nearly so (3 MB are left); make room there"},
-		{"no files", func(h *house) { h.world.space.Files = 0 }, "make room there"},
-		{"read-only", func(h *house) { h.world.denied = syscall.EROFS }, "can't be written: read-only file system; make it writable for its owner"},
-		{"denied", func(h *house) { h.world.denied = syscall.EACCES }, "can't be written: permission denied; make it writable for its owner"},
+		{"full", func(h *house) { h.world.space.Free = 3 << 20 }, "is full or almost full (3 MB are free); free space there"},
+		{"no files", func(h *house) { h.world.space.Files = 0 }, "free space there"},
+		{"read-only", func(h *house) { h.world.denied = syscall.EROFS }, ": read-only file system; make it writable for its owner"},
+		{"denied", func(h *house) { h.world.denied = syscall.EACCES }, ": permission denied; make it writable for its owner"},
 		{"well", func(*house) {}, ""},
 	} {
 		for _, state := range []string{"running", "stopped"} {

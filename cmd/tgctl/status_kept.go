@@ -10,9 +10,9 @@ var keptKinds = map[string]struct {
 	head      string
 	one, many display.Safe
 }{
-	kindBackend:   {"shared", "server that sessions share", "servers that sessions share"},
+	kindBackend:   {"shared", "shared server", "shared servers"},
 	kindExtension: {"extension", "extension is installed", "extensions are installed"},
-	kindAgent:     {"headless", "run of a headless agent", "runs of headless agents"},
+	kindAgent:     {"headless", "headless agent", "headless agents"},
 }
 
 // addKept adds how many programs the daemon keeps, and whether they are well.
@@ -23,7 +23,7 @@ func addKept(s *sheet, counts []*pb.KindCount) {
 			continue // from a newer daemon
 		}
 		s.add(kind.head, plural(c.GetAll(), kind.one, kind.many)+
-			choose(c.GetUnwell() > 0, ", "+display.Count(c.GetUnwell())+" not well", "")+
+			choose(c.GetUnwell() > 0, ", "+display.Count(c.GetUnwell())+" degraded", "")+
 			choose(c.GetFailed() > 0, ", "+display.Count(c.GetFailed())+" FAILED", "")+
 			choose(c.GetUnwell()+c.GetFailed() > 0, "; see: tgctl ps", ""))
 	}

@@ -14,11 +14,11 @@ import (
 )
 
 func (a *app) toolsCmd() *cobra.Command {
-	cmd := listGroup("tools", "See what servers say of their tools, accept what changed",
+	cmd := listGroup("tools", "List the tools of servers, accept changed definitions",
 		a.toolsListCmd(), a.toolsDiffCmd(), a.toolsAcceptCmd())
-	cmd.Long = `What a server says of a tool is remembered when it is first seen. When it says
-something else later, or something odd at once, the tool is withheld from
-agents until you have looked at it. Without a command, tools lists them all.`
+	cmd.Long = `The definition of a tool is stored when it is first seen. If it changes later,
+or is suspicious from the start, the tool is withheld from agents until you
+accept it. Without a command, tools lists them all.`
 	cmd.Example = `  $ tgctl tools
   $ tgctl tools diff files/read_file
   $ tgctl tools accept files/read_file`
@@ -40,9 +40,9 @@ func (a *app) toolsListCmd() *cobra.Command {
 	var server string
 	cmd := &cobra.Command{
 		Use:   "list [flags]",
-		Short: "List the tools that servers have shown",
-		Long: `List the tools, prompts and resource templates that servers have shown, and
-which of them wait for you, with the reason.`,
+		Short: "List the tools of servers",
+		Long: `List the tools, prompts and resource templates of servers, and which of them are
+waiting for you, with the reason.`,
 		Example: `  $ tgctl tools list --waiting
   $ tgctl tools list --server files --json | jq -r 'select(.held) | .ref.name'`,
 		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
@@ -50,8 +50,8 @@ which of them wait for you, with the reason.`,
 		}),
 	}
 	jsonFlag(cmd, &a.asJSON, &pb.Pin{})
-	cmd.Flags().StringVar(&server, "server", "", "only those of `SERVER`")
-	cmd.Flags().BoolVar(&waiting, "waiting", false, "only those that wait for you")
+	cmd.Flags().StringVar(&server, "server", "", "list only those of `SERVER`")
+	cmd.Flags().BoolVar(&waiting, "waiting", false, "list only those that are waiting for you")
 	_ = cmd.RegisterFlagCompletionFunc("server", a.completeServers(func(*pb.Server) bool { return true })) // fails only for an unknown flag
 	return cmd
 }
@@ -61,12 +61,12 @@ func (a *app) listTools(ctx context.Context, c *client.Client, server string, wa
 	if err != nil {
 		return err
 	}
-	none := "No server's list was seen yet."
+	none := "No server has listed its tools yet."
 	switch {
 	case waiting && len(pins) > 0:
-		none = "Nothing waits: every definition is the one that was accepted."
+		none = "No definition is waiting; all are accepted."
 	case server != "":
-		none = "No list of the server " + string(display.Name(server)) + " was seen yet."
+		none = "The server " + string(display.Name(server)) + " has not listed its tools yet."
 	}
 	if waiting {
 		pins = filter(pins, waits)
@@ -90,7 +90,7 @@ func (a *app) toolsTable(pins []*pb.Pin) *display.Table {
 		name := display.Name(p.GetRef().GetName()) + choose(pinKind(p) != "tool", " ("+display.Safe(pinKind(p))+")", "")
 		state, since := display.Safe("accepted"), p.GetSince()
 		if waits(p) {
-			state, since = choose(p.GetHeld(), "waits", "let through"), cmp.Or(p.GetNoticed(), since)
+			state, since = choose(p.GetHeld(), "waiting", "shown"), cmp.Or(p.GetNoticed(), since)
 		}
 		t.Add(append(row, name, state, display.Span(a.now().Sub(since.AsTime())))...)
 		t.Note(choose(waits(p), reasonText(p)+"; see: tgctl tools diff "+shellName(p), ""))
@@ -121,13 +121,13 @@ func shortDigest(hex string) display.Safe { return display.Name(hex[:min(len(hex
 func reasonText(p *pb.Pin) display.Safe {
 	switch p.GetReason() {
 	case pb.PinReason_PIN_REASON_CHANGED:
-		return "it is not what was accepted"
+		return "it differs from the accepted definition"
 	case pb.PinReason_PIN_REASON_LOOK_ALIKE:
-		return "its name looks like that of another one"
+		return "its name looks like another one's"
 	case pb.PinReason_PIN_REASON_STRANGER:
-		return "its server was started by another command than the one known"
+		return "its server was started by a new command"
 	}
-	return "look at it before a model does"
+	return "review it before a model sees it"
 }
 
 // smellText says what is suspicious about a definition.

@@ -20,10 +20,10 @@ func (a *app) toolsAcceptCmd() *cobra.Command {
 	var which pinChoice
 	cmd := &cobra.Command{
 		Use:   "accept SERVER[/TOOL]... [flags]",
-		Short: "Accept definitions that wait",
-		Long: `Accept the definition of a tool that waits, or all that wait of a server. From
-then on it is the one that later ones are compared with. What was accepted is
-printed. An agent sees the tool when it lists them the next time.`,
+		Short: "Accept waiting definitions",
+		Long: `Accept the waiting definition of a tool, or all waiting definitions of a server.
+Later definitions are compared with it. What was accepted is printed. An agent
+sees the tool when it next lists the server's tools.`,
 		Example: `  $ tgctl tools accept files/read_file
   $ tgctl tools accept files/read_file --definition 1f2e3d4c
   $ tgctl tools accept files`,
@@ -32,10 +32,10 @@ printed. An agent sees the tool when it lists them the next time.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			want, err := hex.DecodeString(strings.ToLower(digest))
 			if err != nil || len(want) < 4 && digest != "" {
-				return misuse("--definition %q: give at least 8 hexadecimal digits, an even number of them", digest)
+				return misuse("--definition %q: give an even number of hexadecimal digits, at least 8", digest)
 			}
 			if digest != "" && len(args) > 1 {
-				return misuse("--definition is for one tool")
+				return misuse("--definition needs exactly one tool")
 			}
 			c, err := a.dial(cmd.Context())
 			if err != nil {
@@ -47,13 +47,13 @@ printed. An agent sees the tool when it lists them the next time.`,
 				return err
 			}
 			if digest != "" && (len(pins) != 1 || !bytes.HasPrefix(pins[0].GetWaiting(), want)) {
-				return withHint(fmt.Errorf("%s: another definition waits: %w", args[0], client.ErrChanged), toolHints...)
+				return withHint(fmt.Errorf("%s: another definition is waiting: %w", args[0], client.ErrChanged), toolHints...)
 			}
 			return a.acceptTools(cmd.Context(), c, pins)
 		},
 	}
 	jsonFlag(cmd, &a.asJSON, &pb.Pin{})
-	cmd.Flags().StringVar(&digest, "definition", "", "accept it only if its digest begins with `HEX`, as diff printed it")
+	cmd.Flags().StringVar(&digest, "definition", "", "accept only the definition whose digest begins with `HEX`, as printed by diff")
 	which.flags(cmd)
 	return cmd
 }
@@ -101,15 +101,15 @@ func waitingOf(all []*pb.Pin, arg string, which *pinChoice) ([]*pb.Pin, error) {
 	case len(named) > 1:
 		return nil, severalPins(arg, named)
 	case len(named) == 1 && len(server) > 0:
-		return nil, fmt.Errorf("%s is the id of a server and the name of a tool of another", arg)
+		return nil, fmt.Errorf("%s is both the id of a server and the name of another server's tool", arg)
 	case len(named) == 1:
 		return named, nil
 	case len(server) > 0:
 		return server, nil
 	case known:
-		return nil, fmt.Errorf("%s: nothing of it waits", arg)
+		return nil, fmt.Errorf("%s: no definition of it is waiting", arg)
 	}
-	return nil, &hintError{fmt.Errorf("%s: %w", arg, client.ErrNotFound), "See what waits: tgctl tools --waiting"}
+	return nil, &hintError{fmt.Errorf("%s: %w", arg, client.ErrNotFound), "List waiting definitions: tgctl tools --waiting"}
 }
 
 // acceptTools accepts pins as they were read. It sends their digests, and the daemon refuses if
@@ -143,7 +143,7 @@ func (a *app) acceptTools(ctx context.Context, c *client.Client, pins []*pb.Pin)
 		}
 	}
 	if !a.asJSON {
-		a.printMessage("Agents get to see it when they list the tools again. A later change waits again.")
+		a.printMessage("Agents see it when they next list the tools. A later change has to be accepted again.")
 	}
 	return nil
 }

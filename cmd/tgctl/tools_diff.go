@@ -22,8 +22,8 @@ type pinChoice struct {
 }
 
 func (p *pinChoice) flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&p.kind, "kind", "", "only what is a `KIND`: tool, prompt or template")
-	cmd.Flags().StringVar(&p.launch, "launch", "", "only of the server whose launch begins with `HEX`")
+	cmd.Flags().StringVar(&p.kind, "kind", "", "only those of `KIND`: tool, prompt or template")
+	cmd.Flags().StringVar(&p.launch, "launch", "", "only those of the server whose launch begins with `HEX`")
 }
 
 // matches reports whether the choice includes pin.
@@ -38,10 +38,10 @@ func (a *app) toolsDiffCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff SERVER/TOOL [flags]",
 		Short: "Show what changed in the definition of a tool",
-		Long: `Show what differs between the definition that was accepted and the one that
-waits, or the whole definition when there is nothing to compare. A change marked
-high is in what a model is told or what a call carries; low, in how it is shown
-to people. What a terminal would obey or hide is written out by number.`,
+		Long: `Show the differences between the accepted and the waiting definition, or the
+whole definition if there is nothing to compare. A change marked high affects
+what a model sees or what a call carries; one marked low, how people see it.
+Control and invisible characters are printed as their numbers.`,
 		Example: `  $ tgctl tools diff files/read_file
   $ tgctl tools diff files/read_file --json | jq -r .after`,
 		Args:              exactly("SERVER/TOOL"),
@@ -91,7 +91,7 @@ func pinsNamed(ctx context.Context, c *client.Client, name string, which *pinCho
 	}
 	found := filter(pins, func(p *pb.Pin) bool { return isPinTyped(p, name) && which.matches(p) })
 	if len(found) == 0 {
-		return nil, &hintError{fmt.Errorf("%s: %w", name, client.ErrNotFound), "See what was seen: tgctl tools"}
+		return nil, &hintError{fmt.Errorf("%s: %w", name, client.ErrNotFound), "List the tools: tgctl tools"}
 	}
 	return found, nil
 }
@@ -113,8 +113,8 @@ func (a *app) showDiff(d *pb.PinDiff) error {
 	p := d.GetPin()
 	s := &sheet{}
 	s.add(pinKind(p), pinName(p))
-	s.add("state", choose(waits(p), "waits for you: "+reasonText(p)+choose(p.GetHeld(), "", "; it is let through meanwhile"), "accepted"))
-	s.add("but", each(p.GetSmells(), smellText)...)
+	s.add("state", choose(waits(p), "waiting for you: "+reasonText(p)+choose(p.GetHeld(), "", "; agents see it meanwhile"), "accepted"))
+	s.add("suspicious", each(p.GetSmells(), smellText)...)
 	by := choose(p.GetDecider() != "", ", by "+display.Text(p.GetDecider()), ", at first sight")
 	s.add("accepted", choose(p.GetSince() != nil, a.moment(p.GetSince())+by, ""))
 	s.add("noticed", a.moment(p.GetNoticed()))
@@ -129,7 +129,7 @@ func (a *app) showDiff(d *pb.PinDiff) error {
 		return err
 	}
 	if waits(p) {
-		a.printMessage("\nAccept it with: tgctl tools accept %s --definition %s", shellName(p), shortDigest(hex.EncodeToString(p.GetWaiting())))
+		a.printMessage("\nTo accept it: tgctl tools accept %s --definition %s", shellName(p), shortDigest(hex.EncodeToString(p.GetWaiting())))
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func (a *app) writeChanges(b *strings.Builder, d *pb.PinDiff) {
 		whole, sign = d.GetBefore(), " "
 	}
 	if whole == nil {
-		b.WriteString("\nIt is too long to be kept, so it cannot be shown.\n")
+		b.WriteString("\nThe definition is too long to be stored, so it can't be shown.\n")
 		return
 	}
 	fmt.Fprintf(b, "\n%s\n", plural(len(whole), "byte", "bytes"))
@@ -163,6 +163,6 @@ func (a *app) writeChanges(b *strings.Builder, d *pb.PinDiff) {
 }
 
 var toolHints = []hint{
-	{client.ErrForbidden, "An agent, and what it starts, cannot accept. Do it from another terminal."},
-	{client.ErrChanged, "It changed again. Look at it again: tgctl tools --waiting"},
+	{client.ErrForbidden, "Agents and the processes they start cannot accept. Use another terminal."},
+	{client.ErrChanged, "It changed again. Review it: tgctl tools --waiting"},
 }

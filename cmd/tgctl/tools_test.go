@@ -121,9 +121,9 @@ func TestToolsOnATerminal(t *testing.T) {
 
 func TestNothingSeen(t *testing.T) {
 	for _, test := range []struct{ line, says string }{
-		{"tools", "No server's list was seen yet."},
-		{"tools --server files", "No list of the server files was seen yet."},
-		{"servers", "No server's list was seen yet."},
+		{"tools", "No server has listed its tools yet."},
+		{"tools --server files", "The server files has not listed its tools yet."},
+		{"servers", "No server has listed its tools yet."},
 	} {
 		c := newConsole(startFake(t).socket)
 		if code := c.run(t, strings.Fields(test.line)...); code != 0 || c.out.Len() > 0 || !strings.Contains(c.err.String(), test.says) {
@@ -132,7 +132,7 @@ func TestNothingSeen(t *testing.T) {
 	}
 	f, c := consoleWithPins(t)
 	f.pins = f.pins[1:3]
-	if code := c.run(t, "tools", "--waiting"); code != 0 || !strings.Contains(c.err.String(), "Nothing waits") {
+	if code := c.run(t, "tools", "--waiting"); code != 0 || !strings.Contains(c.err.String(), "No definition is waiting") {
 		t.Errorf("exit %d, %q", code, c.err.String())
 	}
 }
@@ -188,19 +188,19 @@ func TestAcceptanceThatFails(t *testing.T) {
 	}{
 		{"not there", "tools accept files/nothing", nil, []string{"files/nothing: not found", "tgctl tools --waiting"}},
 		{"diff of nothing", "tools diff files/nothing", nil, []string{"files/nothing: not found", "tgctl tools"}},
-		{"nothing waits", "tools accept files/read_file", nil, []string{"files/read_file: nothing of it waits"}},
+		{"nothing waits", "tools accept files/read_file", nil, []string{"files/read_file: no definition of it is waiting"}},
 		{"another definition", "tools accept files/echo --definition 00000000", nil, []string{"not the question that was shown", "changed again"}},
 		{"two of them", "tools accept files/echo", otherLaunch, []string{"files/echo is ambiguous: it matches 2", "--kind tool --launch cccccccc"}},
 		{"diff of two", "tools diff files/echo", otherLaunch, []string{"is ambiguous: it matches 2", "--launch ab12cd34"}},
 		{"by an agent", "tools accept files/echo", func(f *fakeDaemon) {
 			f.acceptErr = client.NewError(client.ReasonForbidden, "the caller descends from an agent")
-		}, []string{"descends from an agent", "from another terminal"}},
-		{"no stranger", "servers accept games", nil, []string{"games: no stranger of that id waits"}},
+		}, []string{"descends from an agent", "Use another terminal"}},
+		{"no stranger", "servers accept games", nil, []string{"games: no new server of that id is waiting"}},
 		{"no server", "servers accept nothing", nil, []string{"nothing: not found", "tgctl servers"}},
-		{"another launch", "servers accept files --launch 00", nil, []string{"no stranger of that id"}},
+		{"another launch", "servers accept files --launch 00", nil, []string{"no new server of that id"}},
 		{"two strangers", "servers accept files", func(f *fakeDaemon) {
 			f.servers[0].Stranger = true
-		}, []string{"files is ambiguous: it matches 2 strangers", "--launch ab12cd34  npx -y server-files"}},
+		}, []string{"files is ambiguous: it matches 2 new servers", "--launch ab12cd34  npx -y server-files"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f, c := consoleWithPins(t)
@@ -223,7 +223,7 @@ func TestAcceptanceThatFails(t *testing.T) {
 func TestToolCompletion(t *testing.T) {
 	for _, test := range []struct{ line, want, not string }{
 		{"tools diff", "files/read_file\taccepted\n", "\x1b"},
-		{"tools accept", "files/echo\tit is not what was accepted\n", "read_file\t"},
+		{"tools accept", "files/echo\tit differs from the accepted definition\n", "read_file\t"},
 		{"servers accept", "files\tsh -c ", "games"},
 		{"tools list --server", "games\tgames\n", "\x1b"},
 	} {

@@ -107,6 +107,6 @@ func atWord(s string, at int) int {
 // same writes how much is omitted because it is unchanged.
 func same(b *strings.Builder, n int, one, many display.Safe) {
 	if n > 0 {
-		fmt.Fprintf(b, "    … %s the same\n", plural(n, one, many))
+		fmt.Fprintf(b, "    … %s unchanged\n", plural(n, one, many))
 	}
 }

@@ -22,7 +22,7 @@ func (a *app) readTyped(ctx context.Context) (string, error) {
 	select {
 	case r := <-replies:
 		if errors.Is(r.err, io.EOF) {
-			return "", errors.New("stdin ended before the question was answered")
+			return "", errors.New("standard input ended before an answer was typed")
 		}
 		return r.line, r.err
 	case <-ctx.Done():

@@ -20,20 +20,20 @@ func (a *app) unprotectCmd() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "unprotect [--all | AGENT...]",
-		Short: "Put back what protect has rewritten",
-		Long: `Take out of an agent's configuration what protect put into it, and say what was
-done: byte for byte where nobody else wrote to it, else entry by entry, so that
-what the agent or you have changed since stays. The daemon does not look after
-the files any more.
+		Short: "Restore the files that protect has rewritten",
+		Long: `Remove what protect wrote into an agent's configuration, and print what was
+done. A file that nobody else has changed is restored byte for byte, any other
+entry by entry, which keeps the changes of others. The daemon no longer watches
+the files.
 
-Where the daemon knows of no protection, because its state was lost, the lines
-are taken out by what they say themselves. Servers that run go on, governed,
-until their agent starts them anew.`,
+If the daemon knows of no protection, since its state was lost, the tg-shim
+entries are removed by their own contents. Running servers stay governed until
+their agent restarts them.`,
 		Example: `  $ tgctl unprotect claude-code
   $ tgctl unprotect --all`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if all == (len(args) > 0) {
-				return errors.New("name the agents, or say --all")
+				return errors.New("name the agents, or use --all")
 			}
 			return nil
 		},
@@ -50,7 +50,7 @@ until their agent starts them anew.`,
 			return a.unprotect(cmd.Context(), args, all)
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "every agent that is protected")
+	cmd.Flags().BoolVar(&all, "all", false, "unprotect every protected agent")
 	return cmd
 }
 
@@ -59,7 +59,7 @@ until their agent starts them anew.`,
 func (a *app) unprotect(ctx context.Context, agents []string, all bool) error {
 	c, err := a.dial(ctx)
 	if err != nil {
-		a.printMessage("tgctl: %s\nThe lines are taken out by what stands in the files. A daemon that knows of the\nprotection puts them in again when it is started: unprotect once more then.", display.Lines(err.Error()))
+		a.printMessage("tgctl: %s\nThe tg-shim entries are removed by the contents of the files. A daemon that knows\nof the protection adds them again when it starts; then run unprotect once more.", display.Lines(err.Error()))
 	} else {
 		defer c.Close()
 	}
@@ -77,7 +77,7 @@ func (a *app) unprotect(ctx context.Context, agents []string, all bool) error {
 	for _, name := range agents {
 		mine := slices.DeleteFunc(slices.Clone(kept), func(p *pb.Protection) bool { return p.GetAgent() != name })
 		if i := slices.IndexFunc(sessions, func(s *pb.Session) bool { return s.GetSpec().GetAgent() == name }); i >= 0 && len(mine) > 0 {
-			a.printMessage("tgctl: %s: left alone: a wrap of it runs (process %d) and counts on it; unprotect it when that has ended", safe(name), sessions[i].GetPid())
+			a.printMessage("tgctl: %s: not changed: a running wrap (process %d) needs the protection; unprotect it when the wrap has ended", safe(name), sessions[i].GetPid())
 			failed = true
 			continue
 		}
@@ -121,7 +121,7 @@ func (a *app) unprotectOne(ctx context.Context, c *client.Client, name string, k
 			a.printUnwrapped(f.GetPath(), agentconf.Report{State: agentconf.State(f.GetState()), Notes: f.GetNotes()})
 		}
 		if n := out.GetAttached(); n > 0 {
-			a.printMessage("%s, governed, until the agent is started anew", plural(n, "server of "+safe(name)+" runs on", "servers of "+safe(name)+" run on"))
+			a.printMessage("%s governed until the agent is restarted", plural(n, "server of "+safe(name)+" stays", "servers of "+safe(name)+" stay"))
 		}
 	}
 	if len(kept) > 0 {

@@ -18,21 +18,21 @@ func (a *app) unwrapCmd() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "unwrap [--all | CONFIG...]",
-		Short: "Put configurations back by hand",
-		Long: `Take out of each CONFIG what wrap put into it, whichever session did, and say
-what was done. Works without a daemon: by what stands in the file, and by the
-backups beside it. A file that is gone comes back from its backup. One that is
-in the hands of a wrap that runs is left alone.
+		Short: "Restore configurations that a wrap has rewritten",
+		Long: `Remove from each CONFIG what a wrap of any session wrote into it, and print what
+was done. Works without a daemon, from the contents of the file and the backups
+beside it. A missing file is restored from its backup. A file of a running wrap
+is not changed.
 
-With --all, every file that the known agents read from this folder, any other
-that a wrap has rewritten and not put back, and the copies of configurations
-that killed sessions left. Files that are protected
-stay as they are: see tgctl unprotect.`,
+With --all, restore every file that the known agents read from this folder, and
+any other that a wrap has rewritten and not restored, and remove the copies of
+configurations that killed sessions left. Protected files are not changed; see
+tgctl unprotect.`,
 		Example: `  $ tgctl unwrap ~/.claude.json
   $ tgctl unwrap --all`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if all == (len(args) > 0) {
-				return errors.New("name the files, or say --all")
+				return errors.New("name the files, or use --all")
 			}
 			return nil
 		},
@@ -47,7 +47,7 @@ stay as they are: see tgctl unprotect.`,
 			return errors.Join(a.sweepSessions(), a.unwrap(cmd.Context(), paths, true))
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "every file that the known agents read from here, and that wraps have left")
+	cmd.Flags().BoolVar(&all, "all", false, "restore every file that the known agents read from here or that wraps have left")
 	return cmd
 }
 
@@ -95,7 +95,7 @@ func (a *app) unwrap(ctx context.Context, paths []string, known bool) error {
 		}
 		touched++
 		if agent := protected[full]; agent != "" {
-			a.printMessage("tgctl: %s: left alone: %s is protected; `tgctl unprotect %s` puts it back", safe(full), safe(agent), safe(agent))
+			a.printMessage("tgctl: %s: not changed: %s is protected; to restore the file, run `tgctl unprotect %s`", safe(full), safe(agent), safe(agent))
 			if !known {
 				failed++
 			}
@@ -107,7 +107,7 @@ func (a *app) unwrap(ctx context.Context, paths []string, known bool) error {
 		}
 	}
 	if touched == 0 {
-		a.printMessage("nothing of ours is in any file that the known agents read from here, or that a wrap has rewritten")
+		a.printMessage("no file that the known agents read from here, or that a wrap has rewritten, has tg-shim entries")
 	}
 	if failed > 0 {
 		return &exitError{code: exitFailed}
@@ -123,7 +123,7 @@ func (a *app) unwrapFile(path string) error {
 	var at *fs.PathError
 	switch {
 	case errors.As(err, &locked):
-		return fmt.Errorf("left alone: a wrap has it (process %d); it will put it back itself", locked.PID)
+		return fmt.Errorf("not changed: a running wrap (process %d) will restore it", locked.PID)
 	case errors.As(err, &at) && at.Path == path:
 		return fmt.Errorf("%s: %w", at.Op, at.Err)
 	case err != nil:
@@ -136,9 +136,9 @@ func (a *app) unwrapFile(path string) error {
 func unwrapped(state agentconf.State) string {
 	switch state {
 	case agentconf.Restored:
-		return "put back as it was"
+		return "restored as it was"
 	case agentconf.Merged:
-		return "our lines are taken out; everything else stays"
+		return "the tg-shim entries were removed; everything else was kept"
 	}
-	return "nothing of ours is in it"
+	return "it has no tg-shim entries"
 }

@@ -20,7 +20,7 @@ type versionJSON struct {
 func (a *app) versionCmd() *cobra.Command {
 	return a.withJSON(&cobra.Command{
 		Use:     "version",
-		Short:   "Say which version this is",
+		Short:   "Print the version",
 		Example: "  $ tgctl version",
 		RunE: func(*cobra.Command, []string) error {
 			return a.printVersion(a.asJSON)

@@ -41,31 +41,29 @@ func (a *app) wrapCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wrap [flags] -- COMMAND [ARGS...]",
 		Short: "Run an agent with each of its MCP servers governed",
-		Long: `Run an agent so that every call it makes of an MCP server is judged, recorded,
-and where the policy says so held until you answer.
+		Long: `Run an agent so that every call to an MCP server is judged and recorded, and
+held for your approval where the policy requires it.
 
-An agent that can be told so for one start, by a flag or a variable, is told to
-start each server through tg-shim, and its files stay as they are. --dry-run
-says which way is taken.
+If the agent takes its servers by a flag or a variable, they are passed that
+way, each to be started through tg-shim, and its files are not changed.
+--dry-run shows which way is used.
 
-Otherwise, or with --rewrite, its configuration is rewritten, and put back when
-the agent ends: byte for byte, or where the agent or you have written to it
-meanwhile, entry by entry. If tgctl is killed, the daemon puts it back; without
-either, tgctl unwrap does.
+Otherwise, or with --rewrite, the agent's configuration is rewritten, and
+restored when the agent ends: byte for byte, or entry by entry if the agent or
+you changed it meanwhile. If tgctl is killed, the daemon restores it; if that is
+killed too, use tgctl unwrap.
 
-The command of an application with windows (Cursor, VS Code, Windsurf, Zed,
-Claude Desktop) returns at once, and what it launched starts the servers. Then
-the session goes on until the application has ended and its last server has
-left, or until you press Ctrl-C. --wait does that for other commands, --no-wait
-for none.
+The command of a graphical application (Cursor, VS Code, Windsurf, Zed, Claude
+Desktop) returns at once, while the application starts the servers. The session
+then stays open until the application and its last server have ended, or until
+Ctrl-C. --wait does the same for other commands, --no-wait turns it off.
 
-A server that is added while the agent runs, by whoever, is not governed until
-the next session, unless you say --adopt: then its entry is rewritten as soon as
-that is seen. Either way you are told at the end, and tgctl sessions tells while
-it lasts.
+A server added while the agent is running is not governed until the next
+session. With --adopt, its entry is rewritten as soon as it is seen. Both are
+reported at the end, and by tgctl sessions meanwhile.
 
-Exits as the agent did, 128+N when a signal N ended it, 125 when wrap itself
-failed, 126 when COMMAND cannot be run, 127 when there is none.`,
+Exits with the agent's exit code, 128+N if signal N ended it, 125 if wrap itself
+failed, 126 if COMMAND can't be run, 127 if it was not found.`,
 		Example: `  $ tgctl wrap -- claude
   $ tgctl wrap --dry-run -- claude
   $ tgctl wrap -- cursor .
@@ -81,7 +79,7 @@ failed, 126 when COMMAND cannot be run, 127 when there is none.`,
 				return a.printVersion(false)
 			}
 			if o.profile != "" && profileNamed(o.profile) == pb.Profile_PROFILE_UNSPECIFIED {
-				return &usageError{fmt.Errorf("--profile is production or development, not %q", o.profile), cmd.CommandPath()}
+				return &usageError{fmt.Errorf("--profile must be production or development, not %q", o.profile), cmd.CommandPath()}
 			}
 			a.configMismatchChecked = true // namedIsInForce refuses it
 			return a.wrap(cmd, o, args)
@@ -95,7 +93,7 @@ failed, 126 when COMMAND cannot be run, 127 when there is none.`,
 // wrap runs an agent with its servers governed.
 func (a *app) wrap(cmd *cobra.Command, o wrapOptions, args []string) error {
 	if o.waitFor <= 0 {
-		return &usageError{fmt.Errorf("--wait-for is a time to wait, not %v; --no-wait does not wait", o.waitFor), cmd.CommandPath()}
+		return &usageError{fmt.Errorf("--wait-for must be positive, not %v; to not wait, use --no-wait", o.waitFor), cmd.CommandPath()}
 	}
 	w, err := newWrapping(a, o, args)
 	if err == nil {
@@ -107,18 +105,18 @@ func (a *app) wrap(cmd *cobra.Command, o wrapOptions, args []string) error {
 // flags declares the flags.
 func (o *wrapOptions) flags(flags *pflag.FlagSet) {
 	flags.SetInterspersed(false)
-	flags.StringVar(&o.agent, "agent-type", "", "the agent's `TYPE`, where its command does not tell: "+strings.Join(agentconf.Names(), ", "))
-	flags.StringVar(&o.config, "config-path", "", "rewrite this `FILE` instead of those that the agent reads")
+	flags.StringVar(&o.agent, "agent-type", "", "the agent's `TYPE`, if its command does not identify it: "+strings.Join(agentconf.Names(), ", "))
+	flags.StringVar(&o.config, "config-path", "", "rewrite `FILE` instead of the agent's files")
 	flags.StringVar(&o.profile, "profile", "", "`PROFILE` of the session: production (enforce) or development (only record)")
-	flags.BoolVar(&o.rewrite, "rewrite", false, "rewrite the files even of an agent that could be told otherwise")
-	flags.BoolVar(&o.keep, "no-restore", false, "rewrite the configuration and leave it so")
-	flags.BoolVar(&o.dryRun, "dry-run", false, "print what would be changed as a diff, and change nothing")
-	flags.BoolVar(&o.wait, "wait", false, "COMMAND only launches the agent: go on until that and its last server have gone")
-	flags.BoolVar(&o.noWait, "no-wait", false, "end when COMMAND has returned and no server is in use, whatever the agent")
-	flags.DurationVar(&o.waitFor, "wait-for", firstServerTimeout, "where nothing is to be found once COMMAND has returned, wait `DURATION` for a server")
-	flags.BoolVar(&o.adopt, "adopt", false, "govern servers too that are added or changed while the agent runs; implies --rewrite")
-	flags.BoolVar(&o.verbose, "verbose", false, "say each step: daemon, session, files, servers and what they start")
-	flags.BoolVar(&o.version, "version", false, "say which version this is and exit")
+	flags.BoolVar(&o.rewrite, "rewrite", false, "rewrite the files even if the agent takes a flag or a variable")
+	flags.BoolVar(&o.keep, "no-restore", false, "rewrite the configuration and do not restore it")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "print the changes as a diff and make none")
+	flags.BoolVar(&o.wait, "wait", false, "COMMAND only launches the agent: wait for the agent and its last server to end")
+	flags.BoolVar(&o.noWait, "no-wait", false, "end once COMMAND has returned and no server is in use")
+	flags.DurationVar(&o.waitFor, "wait-for", firstServerTimeout, "after COMMAND has returned without a running agent, wait `DURATION` for a server")
+	flags.BoolVar(&o.adopt, "adopt", false, "also govern servers that are added or changed while the agent is running; implies --rewrite")
+	flags.BoolVar(&o.verbose, "verbose", false, "print each step: daemon, session, files, servers and their commands")
+	flags.BoolVar(&o.version, "version", false, "print the version and exit")
 }
 
 func profileNamed(name string) pb.Profile {
@@ -136,7 +134,7 @@ func profileNamed(name string) pb.Profile {
 func asWrapError(err error) error {
 	var locked *agentconf.LockedError
 	if errors.As(err, &locked) && !locked.Brief() {
-		err = &hintError{err, "End that session first. To have several at once, use `tgctl protect` in place of wrap."}
+		err = &hintError{err, "End that session first. For several at once, use `tgctl protect` instead of wrap."}
 	}
 	var exit *exitError
 	var usage *usageError

@@ -42,18 +42,18 @@ func (w *wrapping) listServers() error {
 		}
 		table.Add(display.Fit(display.Name(e.ID), nameColumns), safe(e.Scope), is)
 		if e.Off != agentconf.Starts {
-			table.Note("not started as things stand: " + safe(e.NotStarted()))
+			table.Note("not started by the agent: " + safe(e.NotStarted()))
 		}
 		if e.Ungoverned != "" {
 			table.Note(safe(e.Ungoverned))
 		} else if e.From != "" {
-			table.Note("comes with the project: started once you agree to what it would run")
+			table.Note("comes with the project: started once you accept what it would run")
 		}
 	}
 	if err := flush(); err != nil {
 		return err
 	}
-	w.printMessage("\n%s of %s would be governed, %d left as found; nothing was changed.",
+	w.printMessage("\n%s of %s would be governed, %d not; nothing was changed.",
 		plural(governed, "server", "servers"), w.plan.Agent(), left)
 	return nil
 }

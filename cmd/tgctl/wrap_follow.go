@@ -150,15 +150,15 @@ func (f *follower) reportUngoverned() {
 		id := safe(d.ID)
 		switch {
 		case d.How == agentconf.Added && d.adopted:
-			f.w.tell("server %s was added during the session and governed as soon as that was seen; it stays, without our line", id)
+			f.w.tell("server %s was added during the session and governed as soon as it was seen; its entry is kept, without tg-shim", id)
 		case d.How == agentconf.Added && f.w.adopt && f.trouble != nil:
 			f.w.tell("server %s was added during the session and could not be governed: %s", id, safe(f.trouble.Error()))
 		case d.How == agentconf.Added:
-			f.w.tell("server %s was added during the session and was not governed; it will be from the next one on, or at once with --adopt", id)
+			f.w.tell("server %s was added during the session and was not governed; it is from the next session on, or at once with --adopt", id)
 		case d.adopted:
-			f.w.tell("server %s was changed during the session and governed again as soon as that was seen; it stays as it is now", id)
+			f.w.tell("server %s was changed during the session and governed again as soon as that was seen; the change is kept", id)
 		default:
-			f.w.tell("server %s did not name the shim any more during the session; it may have been started ungoverned", id)
+			f.w.tell("the entry of server %s no longer named tg-shim during the session; the server may have run ungoverned", id)
 		}
 	}
 }

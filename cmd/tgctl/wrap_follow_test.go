@@ -75,7 +75,7 @@ func TestWrapServerAdded(t *testing.T) {
 	h.save(func(text string) string { return strings.Replace(text, "    \"clock\"", lateLine+"    \"clock\"", 1) })
 	eventually(t, "the daemon is told again", func() bool { return h.told() == "late added" })
 	r := finish()
-	want := "thoughtgate: server late was added during the session and was not governed; it will be from the next one on, or at once with --adopt\n"
+	want := "thoughtgate: server late was added during the session and was not governed; it is from the next session on, or at once with --adopt\n"
 	if r.code != 0 || strings.Count(r.err, "late") != 1 || !strings.Contains(r.err, want) {
 		t.Errorf("exit %d: %s", r.code, r.err)
 	}
@@ -109,8 +109,8 @@ func TestWrapAdopt(t *testing.T) {
 	})
 	r := finish()
 	for _, want := range []string{
-		"server late was added during the session and governed as soon as that was seen; it stays, without our line\n",
-		"server clock was changed during the session and governed again as soon as that was seen; it stays as it is now\n",
+		"server late was added during the session and governed as soon as it was seen; its entry is kept, without tg-shim\n",
+		"server clock was changed during the session and governed again as soon as that was seen; the change is kept\n",
 	} {
 		if r.code != 0 || !strings.Contains(r.err, want) {
 			t.Errorf("exit %d: %s", r.code, r.err)

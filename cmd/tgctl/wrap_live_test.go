@@ -174,7 +174,7 @@ func TestWrapLauncher(t *testing.T) {
 	}
 	h.attached(0)
 	r := end()
-	if r.code != 0 || !strings.Contains(r.err, "sh has returned; the session goes on until the last server it uses has gone") {
+	if r.code != 0 || !strings.Contains(r.err, "sh has returned; the session stays open until its last server has ended") {
 		t.Errorf("exit %d: %s", r.code, r.err)
 	}
 	h.wantAsBefore()
@@ -194,7 +194,7 @@ func TestWrapHandsOver(t *testing.T) {
 	eventually(t, "the launcher ends", func() bool { return !alive(agent) })
 	claimed(0)
 	r := end()
-	want := "warning: sh seems to have handed over to an instance that ran before; servers that it had started stay ungoverned until it restarts them: clock, files"
+	want := "warning: sh seems to have handed over to an already running instance; the servers that it started stay ungoverned until it restarts them: clock, files"
 	if r.code != 0 || strings.Count(r.err, want) != 1 {
 		t.Errorf("exit %d: %s", r.code, r.err)
 	}

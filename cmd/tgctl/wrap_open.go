@@ -93,7 +93,7 @@ func (w *wrapping) protections(ctx context.Context) []*agentconf.Protection {
 	defer c.Close()
 	kept, err := stablePath(ctx, c)
 	if err != nil {
-		w.detail("what is protected is not known: %v", err)
+		w.detail("get the list of protected agents: %v", err)
 	}
 	return kept
 }
@@ -160,14 +160,14 @@ func (w *wrapping) openSession(ctx context.Context) error {
 	}
 	opened := w.session.Opened()
 	if opened.GetShimSocket() != status.GetShimSocket() {
-		return fmt.Errorf("the daemon was replaced by one that listens elsewhere (%s); try again", opened.GetShimSocket())
+		return fmt.Errorf("the daemon was replaced by one that listens on %s; try again", opened.GetShimSocket())
 	}
 	if err := w.namedIsInForce(opened.GetConfig()); err != nil {
 		return err
 	}
 	w.profile = opened.GetProfile()
 	w.detail("the daemon is thoughtgated %s, pid %d, its configuration %s", status.GetBuild(), status.GetPid(), cmp.Or(opened.GetConfig(), "the built-in default"))
-	w.detail("session %s is open; servers report to %s through %s", w.id[:8], opened.GetShimSocket(), w.shim)
+	w.detail("session %s is open; servers connect to %s through %s", w.id[:8], opened.GetShimSocket(), w.shim)
 	w.warn(opened.GetWarnings())
 	return nil
 }
@@ -192,7 +192,7 @@ func (w *wrapping) checkConfiguration(ctx context.Context) error {
 			_ = printDiagnostics(w.err, out.GetProblems(), w.width())
 			return &hintError{
 				err:  errors.New("the configuration has errors; nothing was rewritten"),
-				hint: "Correct it, and check with `tgctl policy check`.",
+				hint: "Fix it, then run `tgctl policy check`.",
 			}
 		}
 	}
@@ -206,5 +206,5 @@ func (w *wrapping) namedIsInForce(inForce string) error {
 	if what == "" {
 		return nil
 	}
-	return &hintError{err: errors.New(what), hint: "Use yours with `tgctl daemon restart`, or unset " + configVar + "."}
+	return &hintError{err: errors.New(what), hint: "To use it, run `tgctl daemon restart`; otherwise unset " + configVar + "."}
 }

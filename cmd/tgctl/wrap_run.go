@@ -196,7 +196,7 @@ func (w *wrapping) drain(ctx context.Context) {
 	case err != nil:
 		w.detail("the daemon did not close the session: %v", err)
 	case resp.GetRemaining() > 0:
-		w.tell("%d servers did not leave in time", resp.GetRemaining())
+		w.tell("%d servers did not end in time", resp.GetRemaining())
 	default:
 		w.detail("session %s is closed", w.id[:8])
 	}
@@ -220,14 +220,14 @@ func (w *wrapping) finish(ctx context.Context, restored bool) {
 	ctx, cancel := context.WithTimeout(ctx, finishPatience)
 	defer cancel()
 	if err := w.session.Finish(ctx, restored); err != nil {
-		w.detail("the daemon did not note that the session is over: %v", err)
+		w.detail("end the session at the daemon: %v", err)
 	}
 }
 
 // putBack restores the rewritten files, and reports what a person should know.
 func (w *wrapping) putBack() error {
 	if w.keep && w.applied {
-		w.tell("left as it is: %s; `tgctl unwrap` puts it back", safe(strings.Join(w.plan.Paths(), ", ")))
+		w.tell("not restored: %s; to restore it, run `tgctl unwrap`", safe(strings.Join(w.plan.Paths(), ", ")))
 		return nil
 	}
 	reports, err := w.plan.Restore()

@@ -22,20 +22,20 @@ func (w *wrapping) lookAtShipped(ctx context.Context) error {
 			continue // the plan has reported it; tg-shim starts nothing without a name
 		}
 		if s.Later != "" {
-			w.tell("server %s comes with this project, and what it would run is known only when it is started (%s): it is withheld until you agree then; see `tgctl servers`",
+			w.tell("server %s comes with this project, and what it runs is known only at its start (%s): it is withheld until you accept it then; see `tgctl servers`",
 				display.Name(s.ID), display.Text(s.Later))
 			continue
 		}
 		start, err := w.client.Look(ctx, &pb.LookRequest{Server: s.ID, From: s.From, Cwd: s.Cwd, Command: s.Command, Sets: s.Sets})
 		if err != nil && ctx.Err() != nil {
-			return fmt.Errorf("look at server %s of the project: %w", s.ID, err)
+			return fmt.Errorf("inspect server %s of the project: %w", s.ID, err)
 		}
 		if err != nil {
-			w.tell("server %s comes with this project, and can't be looked at, so it is withheld: %s", display.Name(s.ID), safe(err.Error()))
+			w.tell("server %s comes with this project and is withheld, since it can't be inspected: %s", display.Name(s.ID), safe(err.Error()))
 			continue
 		}
 		if start == nil {
-			w.tell("server %s comes with this project, and there is no program %s: it is withheld until there is one and you agree",
+			w.tell("server %s comes with this project, but its program %s was not found: it is withheld until the program exists and you accept it",
 				display.Name(s.ID), display.Text(s.Command[0]))
 		}
 		again := slices.ContainsFunc(waiting, func(other *pb.ServerStart) bool {
@@ -51,7 +51,7 @@ func (w *wrapping) lookAtShipped(ctx context.Context) error {
 			return err
 		}
 		if !agreed {
-			w.tell("server %s is withheld: it comes with this project, and nobody has agreed to start it; see `tgctl servers`, agree with `%s`",
+			w.tell("server %s is withheld: it comes with this project and has not been accepted; see `tgctl servers`; to accept it, run `%s`",
 				display.Name(s.GetServer()), agreeCommand(s))
 		}
 	}
@@ -63,12 +63,12 @@ func (w *wrapping) askToStart(ctx context.Context, s *pb.ServerStart) (bool, err
 	if w.surface() != "terminal" {
 		return false, nil
 	}
-	w.tell("server %s comes with this project, and nobody has agreed to start what it would run:", display.Name(s.GetServer()))
+	w.tell("server %s comes with this project and has not been accepted. It would run:", display.Name(s.GetServer()))
 	if err := w.writeSheet(w.err, startSheet(s)); err != nil {
 		return false, err
 	}
 	for {
-		fmt.Fprint(w.err, "May it be started, now and as long as none of this changes? [y/N] ")
+		fmt.Fprint(w.err, "Accept it, now and as long as none of this changes? [y/N] ")
 		reply, err := w.readTyped(ctx)
 		if err != nil {
 			return false, err

@@ -35,7 +35,7 @@ func safe(text string) display.Safe { return display.Text(text) }
 // tellWay says how the agent is made to start its servers through tg-shim.
 func (w *wrapping) tellWay(tell func(string, ...any)) {
 	if w.why != "" {
-		tell("%s is not told for this start: %s", w.plan.Agent(), safe(w.why))
+		tell("no flag or variable is passed to %s: %s", w.plan.Agent(), safe(w.why))
 	}
 	if how := w.plan.How(); how != "" {
 		tell("%s: %s", w.plan.Agent(), safe(how))
@@ -61,14 +61,14 @@ func (w *wrapping) announce() {
 	governed, w.governed = unique(governed), unique(w.governed)
 	suffix := "answer questions with `tgctl approvals`"
 	if w.profile == pb.Profile_PROFILE_DEVELOPMENT {
-		suffix = "development: nothing is held back, all is recorded"
+		suffix = "development: everything is forwarded and recorded"
 	}
 	w.tell("governing %s of %s (%s); %s", plural(len(governed), "server", "servers"), w.plan.Agent(), strings.Join(governed, ", "), suffix)
 	if len(left) > 0 {
 		w.tell("not governed: %s", strings.Join(left, "; "))
 	}
 	if slices.ContainsFunc(w.plan.Entries(), func(e *agentconf.Entry) bool { return e.Protected }) {
-		w.tell("%s is protected: what it starts is part of this session, and those entries stay when it ends", w.plan.Agent())
+		w.tell("%s is protected: its servers are part of this session, and its tg-shim entries are kept afterwards", w.plan.Agent())
 	}
 	w.tellWay(w.detail)
 }
@@ -84,9 +84,9 @@ func (w *wrapping) tellCame(served bool) {
 	}
 	switch {
 	case len(w.came) == 0 && !served:
-		w.tell("warning: nothing was governed: no server of %s came to this session", w.plan.Agent())
+		w.tell("warning: nothing was governed: no server of %s connected to this session", w.plan.Agent())
 	case w.taken && len(w.came) > 0 && len(missing) > 0:
-		w.tell("warning: %s never came to this session; what the instance that ran before had started of them was not governed", strings.Join(missing, ", "))
+		w.tell("warning: %s never connected to this session; those that an already running instance had started were not governed", strings.Join(missing, ", "))
 	}
 }
 
@@ -105,6 +105,6 @@ func (w *watch) tellTaken() {
 	for i, id := range w.governed {
 		names[i] = string(display.Name(id))
 	}
-	w.tell("warning: %s seems to have handed over to an instance that ran before%s; servers that it had started stay ungoverned until it restarts them: %s",
+	w.tell("warning: %s seems to have handed over to an already running instance%s; the servers that it started stay ungoverned until it restarts them: %s",
 		safe(w.argv[0]), which, strings.Join(names, ", "))
 }

@@ -388,7 +388,7 @@ func TestWrap(t *testing.T) {
 		"thoughtgate: governing 2 servers of custom (clock, files); answer questions with `tgctl approvals`\n" +
 		"thoughtgate: not governed: web: a remote server (http)\n" +
 		"agent talks\n" +
-		"thoughtgate: warning: nothing was governed: no server of custom came to this session\n"
+		"thoughtgate: warning: nothing was governed: no server of custom connected to this session\n"
 	if got := r.err; got != want {
 		t.Errorf("talk\n got %q\nwant %q", got, want)
 	}
@@ -451,8 +451,8 @@ func TestWrapRefuses(t *testing.T) {
 		args []string
 		says []string
 	}{
-		{"an agent that nobody knows", func(*wrapHouse) {}, []string{"wrap", "--", "true"}, []string{`cannot tell which agent "true" is`, "zed, "}},
-		{"EC-STDIO-001", func(h *wrapHouse) { os.Remove(h.config) }, nil, []string{"no configuration of custom found; looked for ", "agent.json"}},
+		{"an agent that nobody knows", func(*wrapHouse) {}, []string{"wrap", "--", "true"}, []string{`can't tell which agent "true" is`, "zed, "}},
+		{"EC-STDIO-001", func(h *wrapHouse) { os.Remove(h.config) }, nil, []string{"no configuration of custom was found; searched ", "agent.json"}},
 		{"EC-STDIO-002", func(h *wrapHouse) { os.Truncate(h.config, 0) }, nil, []string{"agent.json: line 1, column 1: the file is empty"}},
 		{"EC-STDIO-003", func(h *wrapHouse) { h.write(h.config, "{}", 0o600) }, nil, []string{"No MCP servers found in config"}},
 		{"EC-STDIO-004", func(h *wrapHouse) {
@@ -460,7 +460,7 @@ func TestWrapRefuses(t *testing.T) {
 		}, nil, []string{"All MCP servers are disabled"}},
 		{"EC-STDIO-034", func(h *wrapHouse) {
 			h.write(h.config, `{"mcpServers":{"a":{"command":"`+h.home+`/tg-shim","args":["--server-id","a","--","x"]}}}`, 0o600)
-		}, nil, []string{"managed by ThoughtGate already", "tgctl unwrap "}},
+		}, nil, []string{"already managed by ThoughtGate", "tgctl unwrap "}},
 		{"a configuration of ours that has errors", func(h *wrapHouse) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -509,8 +509,8 @@ func TestWrapNamedConfiguration(t *testing.T) {
 		inForce, says string
 		code          int
 	}{
-		{"", "names " + named + ", but the daemon that runs uses its built-in default", exitOurs},
-		{h.config, "but the daemon that runs uses " + h.config, exitOurs},
+		{"", "names " + named + ", but the running daemon uses its built-in default", exitOurs},
+		{h.config, "but the running daemon uses " + h.config, exitOurs},
 		{named, "governing 2 servers", 0},
 	} {
 		h.mu.Lock()
@@ -541,7 +541,7 @@ clock   file   yes
 web     file   no
         a remote server (http)
 
-2 servers of custom would be governed, 1 left as found; nothing was changed.
+2 servers of custom would be governed, 1 not; nothing was changed.
 `
 	if !strings.Contains(r.err, want) {
 		t.Errorf("it says\n%s\nwant\n%s", r.err, want)
@@ -565,7 +565,7 @@ func TestWrapDryRunLong(t *testing.T) {
 			t.Errorf("%d columns: %s", len(line)-1, line)
 		}
 	}
-	for _, part := range []string{"long-l…", "a remote server\n", "not started as things stand: disabled"} {
+	for _, part := range []string{"long-l…", "a remote server\n", "not started by the agent: disabled"} {
 		if !strings.Contains(list, part) {
 			t.Errorf("%q is missing in\n%s", part, list)
 		}
@@ -588,12 +588,12 @@ func TestWrapTwice(t *testing.T) {
 	h.appears("ready")
 	for _, args := range [][]string{{}, {"--dry-run"}} {
 		r := h.run(h.wrap("true", args...))
-		if want := fmt.Sprintf("%s is wrapped already, by process %d since ", h.config, first.Process.Pid); r.code != exitOurs || !strings.Contains(r.err, want) || !strings.Contains(r.err, "End that session first") {
+		if want := fmt.Sprintf("%s is already wrapped by process %d since ", h.config, first.Process.Pid); r.code != exitOurs || !strings.Contains(r.err, want) || !strings.Contains(r.err, "End that session first") {
 			t.Errorf("%q: exit %d: %s", args, r.code, r.err)
 		}
 	}
 	r := h.run(h.tgctl("unwrap", h.config))
-	if r.code != exitFailed || !strings.Contains(r.err, "left alone: a wrap has it") {
+	if r.code != exitFailed || !strings.Contains(r.err, "not changed: a running wrap") {
 		t.Errorf("unwrap: exit %d: %s", r.code, r.err)
 	}
 	fmt.Fprintln(in, "go")
@@ -635,16 +635,16 @@ func TestWrapKeepAndUnwrap(t *testing.T) {
 	h := newWrapHouse(t)
 	r := h.run(h.wrap("true", "--no-restore"))
 	got, _ := os.ReadFile(h.config)
-	if r.code != 0 || !strings.Contains(string(got), h.session().GetId()) || !h.session().GetKeep() || !strings.Contains(r.err, "left as it is: "+h.config) {
+	if r.code != 0 || !strings.Contains(string(got), h.session().GetId()) || !h.session().GetKeep() || !strings.Contains(r.err, "not restored: "+h.config) {
 		t.Errorf("exit %d: %s\n%s", r.code, r.err, got)
 	}
 	r = h.run(h.tgctl("unwrap", "agent.json"))
-	if r.code != 0 || r.out != h.config+": put back as it was\n" {
+	if r.code != 0 || r.out != h.config+": restored as it was\n" {
 		t.Errorf("unwrap: exit %d: %s%s", r.code, r.out, r.err)
 	}
 	h.wantAsBefore()
 	r = h.run(h.tgctl("unwrap", "agent.json", "gone.json"))
-	if r.code != exitFailed || r.out != h.config+": nothing of ours is in it\n" || !strings.Contains(r.err, "gone.json: there is no ") {
+	if r.code != exitFailed || r.out != h.config+": it has no tg-shim entries\n" || !strings.Contains(r.err, "gone.json does not exist") {
 		t.Errorf("unwrap again: exit %d: %s%s", r.code, r.out, r.err)
 	}
 	for _, args := range [][]string{{"unwrap"}, {"unwrap", "--all", "x"}, {"wrap"}, {"wrap", "--nonsense", "--", "x"}} {
@@ -659,14 +659,14 @@ func TestUnwrapAll(t *testing.T) {
 	line := `{"mcpServers":{"a":{"command":"tg-shim","args":["--server-id","a","--","x","y"],"env":{"THOUGHTGATE_SESSION":"s","K":"v"}}}}`
 	h.write(filepath.Join(h.home, ".claude.json"), line, 0o600)
 	r := h.run(h.tgctl("unwrap", "--all"))
-	if want := filepath.Join(h.home, ".claude.json") + ": our lines are taken out; everything else stays\n"; r.code != 0 || r.out != want {
+	if want := filepath.Join(h.home, ".claude.json") + ": the tg-shim entries were removed; everything else was kept\n"; r.code != 0 || r.out != want {
 		t.Errorf("exit %d: %s%s", r.code, r.out, r.err)
 	}
 	got, _ := os.ReadFile(filepath.Join(h.home, ".claude.json"))
 	if string(got) != `{"mcpServers":{"a":{"command":"x","args":["y"],"env":{"K":"v"}}}}` {
 		t.Errorf("it is %s", got)
 	}
-	if r := h.run(h.tgctl("unwrap", "--all")); r.code != 0 || !strings.Contains(r.err, "nothing of ours is in any file") {
+	if r := h.run(h.tgctl("unwrap", "--all")); r.code != 0 || !strings.Contains(r.err, "no file that the known agents read from here") {
 		t.Errorf("again: exit %d: %s%s", r.code, r.out, r.err)
 	}
 }

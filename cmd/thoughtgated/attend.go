@@ -17,7 +17,7 @@ import (
 // notify notifies the service manager, if there is one.
 func notify(store *keep.Store, log *slog.Logger, state string) {
 	if err := store.Notify(context.Background(), state); err != nil { // Notify has its own timeout
-		log.Warn("tell the service manager", "state", state, "err", err)
+		log.Warn("notify the service manager", "state", state, "err", err)
 	}
 }
 
@@ -46,12 +46,12 @@ func runServiceTasks(ctx context.Context, d *daemon.Daemon, store *keep.Store, l
 	})
 	tasks.Go(func() {
 		if store.AwaitKeeperEnd(ctx) {
-			log.Error("the keeper has ended: if this daemon dies, no other is started, and agents lose their servers; `tgctl daemon restart` starts both anew")
+			log.Error("the keeper has ended: if this daemon dies, it is not restarted, and agents lose their servers; run `tgctl daemon restart` to restart both")
 		}
 	})
 	within, err := sd.SdWatchdogEnabled(false)
 	if err != nil {
-		log.Warn("the service manager's watchdog can't be answered", "err", err)
+		log.Warn("read the service manager's watchdog settings", "err", err)
 	}
 	if within > 0 {
 		tasks.Go(func() { d.Watch(ctx, within/checksPerWatchdog, func() { notify(store, log, sd.SdNotifyWatchdog) }) })

@@ -48,7 +48,7 @@ func runKeeper(o options, args []string, getenv func(string) string, stderr io.W
 	}
 	lock, err := sock.Lock(paths.KeeperLock())
 	if err != nil {
-		return 0, fmt.Errorf("one keeper serves a user: %w", err)
+		return 0, fmt.Errorf("only one keeper can run per user: %w", err)
 	}
 	defer lock.Close()
 	p := keep.Program{Path: os.Args[0], Args: append([]string{os.Args[0]}, daemonArgs(args)...), Env: os.Environ(), Log: log, StopTimeout: keeperKillTimeout}
@@ -84,7 +84,7 @@ func launchdSockets() (map[string]*os.File, error) {
 			return nil, err
 		}
 		if len(all) > 1 {
-			return nil, fmt.Errorf("launchd holds %d sockets named %s; there can be one", len(all), name)
+			return nil, fmt.Errorf("launchd passed %d sockets named %s; there must be one", len(all), name)
 		}
 		for _, l := range all {
 			if sockets[name], err = fileOf(l); err != nil {
@@ -100,7 +100,7 @@ func launchdSockets() (map[string]*os.File, error) {
 func ownSockets(paths sock.Paths) (sockets map[string]*os.File, leave func(), err error) {
 	lock, err := sock.Lock(paths.LockFile())
 	if err != nil {
-		return nil, nil, fmt.Errorf("one daemon serves a user: %w", err)
+		return nil, nil, fmt.Errorf("only one daemon can run per user: %w", err)
 	}
 	defer lock.Close() // the daemon takes it next
 	sockets, files := map[string]*os.File{}, map[string]os.FileInfo{}

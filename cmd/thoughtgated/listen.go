@@ -37,12 +37,12 @@ func listen(getenv func(string) string, store *keep.Store, log *slog.Logger) (*l
 	}
 	l := &listeners{paths: paths, store: store, log: log}
 	if l.lock, err = sock.Lock(paths.LockFile()); err != nil {
-		return nil, fmt.Errorf("one daemon serves a user: %w", err)
+		return nil, fmt.Errorf("only one daemon can run per user: %w", err)
 	}
 	// Another $XDG_RUNTIME_DIR means another lock, but the same audit log and questions.
 	if l.state, err = sock.LockFor(paths.StateLock(), paths.ControlSocket()); err != nil {
 		l.close()
-		return nil, fmt.Errorf("one daemon serves a user: %w", err)
+		return nil, fmt.Errorf("only one daemon can run per user: %w", err)
 	}
 	if err := l.open(); err != nil {
 		l.close()
@@ -76,7 +76,7 @@ func (l *listeners) open() error {
 		}
 	}
 	if handed == 1 {
-		return errors.New("the service manager's sockets are not one named control and one named shim; see thoughtgated.socket")
+		return errors.New("the service manager must pass one socket named control and one named shim; see thoughtgated.socket")
 	}
 	l.activated = handed > 0 && (!l.store.Keeper() || os.Getenv(managerVar) != "")
 	for _, s := range sockets {
@@ -89,7 +89,7 @@ func (l *listeners) open() error {
 		}
 		from, ok := (*s.to).(*net.UnixListener)
 		if !ok {
-			return errors.New("the service manager's sockets are no Unix stream sockets; see thoughtgated.socket")
+			return errors.New("the service manager must pass Unix stream sockets; see thoughtgated.socket")
 		}
 		checked := sock.Checked(from)
 		checked.Refused = func(err error) { l.log.Warn("refused a connection", "socket", from.Addr().String(), "err", err) }

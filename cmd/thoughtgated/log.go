@@ -166,7 +166,7 @@ func harmless(text string, most int) string {
 	cut := ""
 	if all > most {
 		text = text[:min(len(text), most)]
-		cut = fmt.Sprintf(" … (%d bytes more)", all-most)
+		cut = fmt.Sprintf(" … (%d more bytes)", all-most)
 	}
 	return string(display.Text(text)) + cut
 }

@@ -39,33 +39,32 @@ const usage = `Usage: thoughtgated [options]
        thoughtgated --check [--json] [FILE]
        thoughtgated --schema [config|project|test]
 
-ThoughtGate's daemon, one for each user. It runs in the foreground, on the
-sockets that the service manager hands over or on its own.
+ThoughtGate's daemon, one for each user. It runs in the foreground and listens
+on the sockets that the service manager passes, or on its own.
 
 Options:
-  --config FILE      the configuration; else $THOUGHTGATE_CONFIG, else
-                     thoughtgate.yaml in the configuration folder, else the
-                     built-in default
+  --config FILE      the configuration (default: $THOUGHTGATE_CONFIG, or else
+                     thoughtgate.yaml in the configuration folder, or else the
+                     built-in default)
   --log-level L      debug, info, warn or error (default info)
-  --log-format F     text or json (default: text on a terminal, fields of the
-                     journal where standard error leads there, else json)
-  --check [FILE]     read the configuration and the policies it names, say
-                     everything that is wrong with them, and exit: 0 when
-                     they can be put in force, 4 when not
-  --json             with --check: one JSON object
+  --log-format F     text or json (default: text on a terminal, journal fields
+                     if standard error is the journal, or else json)
+  --check [FILE]     read the configuration and the policies it names, report
+                     all errors, and exit: 0 if they are valid, 4 if not
+  --json             with --check, print one JSON object
   --schema [KIND]    print a JSON Schema of thoughtgate.yaml, of a project's
                      .thoughtgate.yaml, or of files of expected verdicts
-  --keep             be the daemon's keeper, as tgctl has it without systemd: hold
-                     the sockets and the pipes of running servers, start the
-                     daemon, and again when it dies
-  --policies         answer tgctl's questions about policies on the socket that
-                     is its standard input, and open none
+  --keep             run as the daemon's keeper, as tgctl does without systemd:
+                     hold the sockets and the pipes of running servers, start
+                     the daemon, and restart it if it dies
+  --policies         answer tgctl's requests about policies on the socket on
+                     standard input, and open no other
   --version          print the version and exit
 
-Signals: SIGHUP reads the configuration again; SIGTERM and SIGINT end the
-daemon, and running servers go on with the next one if systemd restarts it. A
-keeper passes them on; on SIGUSR2 it restarts the daemon with the program that
-is installed by then.
+Signals: SIGHUP reloads the configuration; SIGTERM and SIGINT end the daemon,
+and running servers continue with the next one if systemd restarts it. A keeper
+forwards them; on SIGUSR2 it restarts the daemon with the program that is
+installed then.
 
 Example:
   thoughtgated --config ~/trial/thoughtgate.yaml --log-level debug
@@ -140,7 +139,7 @@ func run(args []string, getenv func(string) string, stdout, stderr io.Writer) in
 func failed(stderr io.Writer, err error) int {
 	fmt.Fprintf(stderr, "thoughtgated: %v\n", err)
 	if what := sock.FixForDiskError(err); what != "" {
-		fmt.Fprintf(stderr, "What to do: %s.\n", what)
+		fmt.Fprintf(stderr, "To fix it, %s.\n", what)
 	}
 	return exitFailed
 }
@@ -187,13 +186,13 @@ func parse(args []string) (options, error) {
 	}
 	switch {
 	case len(rest) > 0:
-		return o, fmt.Errorf("what is %q for?", rest[0])
+		return o, fmt.Errorf("unexpected argument %q", rest[0])
 	case o.format != "" && o.format != "text" && o.format != "json":
-		return o, fmt.Errorf("--log-format is %q; it can be text or json", o.format)
+		return o, fmt.Errorf("--log-format is %q; it must be text or json", o.format)
 	case o.json && !o.check:
-		return o, errors.New("--json goes with --check")
+		return o, errors.New("--json requires --check")
 	case schemas[o.kind] == nil:
-		return o, fmt.Errorf("there is no schema of %q; there are config, project and test", o.kind)
+		return o, fmt.Errorf("no schema for %q; use config, project or test", o.kind)
 	}
 	return o, nil
 }
@@ -218,7 +217,7 @@ func serve(o options, getenv func(string) string, stderr io.Writer) (ready bool,
 	}
 	stopReaping, err := child.AdoptOrphans()
 	if err != nil {
-		log.Debug("what a program of ours leaves behind can't be found by descent", "err", err)
+		log.Debug("adopt orphaned processes; those that programs leave behind can't be found by descent", "err", err)
 	}
 	defer stopReaping()
 
@@ -236,7 +235,7 @@ func serve(o options, getenv func(string) string, stderr io.Writer) (ready bool,
 			notify(store, log, sd.SdNotifyStopping)
 			leave()
 			time.AfterFunc(stopTimeout, func() {
-				log.Error("the end took too long, and is cut short: something waits for a file system or a program that does not answer; what is on record stays", "limit", stopTimeout)
+				log.Error("the daemon did not end in time and exits now: a file system or a program does not answer; what was recorded is kept", "limit", stopTimeout)
 				os.Exit(exitFailed)
 			})
 		},
@@ -306,7 +305,7 @@ func schema(kind string, stdout, stderr io.Writer) int {
 func policies(o options, getenv func(string) string, stderr io.Writer) int {
 	conn, err := net.FileConn(os.Stdin)
 	if err != nil {
-		return failed(stderr, errors.New("--policies is for tgctl, which hands it a socket as standard input"))
+		return failed(stderr, errors.New("--policies is for tgctl, which passes a socket on standard input"))
 	}
 	if err := daemon.ServePolicies(conn, o.config, getenv, newLogger(o, "policies", getenv, stderr), release); err != nil {
 		return failed(stderr, err)

@@ -44,9 +44,9 @@ var (
 		"src/shop/.mcp.json workspace root hosted:  (a remote server (http))",
 	}
 	vscodeOpenedWarnings = []string{
-		"the debugger that server debugged asks for (dev.debug) would meet tg-shim instead",
-		"server boxed runs in the editor's sandbox (sandboxEnabled), which may keep tg-shim from the daemon",
-		"server inside of ~/src/shop/.devcontainer/devcontainer.json is started in the container, and is not governed",
+		"the debugger that server debugged requests (dev.debug) would attach to tg-shim instead",
+		"server boxed runs in the editor's sandbox (sandboxEnabled), which may block tg-shim from the daemon",
+		"server inside of ~/src/shop/.devcontainer/devcontainer.json is started in the container and is not governed",
 	}
 	vscodeUser = []string{
 		".config/Code/User/mcp.json user Files: npx -y files ${userHome} [another scope has the name too]",
@@ -63,13 +63,13 @@ var (
 		".config/zed/settings.json user off: off-mcp [disabled]",
 		".config/zed/settings.json user nested: /usr/bin/env db-mcp --dsn größe",
 		".config/zed/settings.json user nested bare: db-mcp",
-		".config/zed/settings.json user from an extension:  (started by an extension of Zed)",
-		".config/zed/settings.json user older extension:  (started by an extension of Zed)",
+		".config/zed/settings.json user from an extension:  (started by a Zed extension)",
+		".config/zed/settings.json user older extension:  (started by a Zed extension)",
 		".config/zed/settings.json user hosted:  (a remote server)",
-		".config/zed/settings.json user nothing:  (not a server: it has no command)",
+		".config/zed/settings.json user nothing:  (not a server: no command)",
 		"src/shop/.zed/settings.json project plain: node tools/plain.js",
 	}
-	zedWarnings = []string{"servers that extensions of Zed start are not governed: docs-server"}
+	zedWarnings = []string{"servers of Zed extensions are not governed: docs-server"}
 )
 
 // adapterTest is what is expected in testdata for an agent, started by command. Commands and
@@ -87,7 +87,7 @@ var adapterTests = []adapterTest{
 		".config/Claude/claude_desktop_config.json user calendar: /opt/cal/bin/cal-mcp",
 		".config/Claude/claude_desktop_config.json user Fächer: uvx --room ${HOME} Süd",
 		".config/Claude/claude_desktop_config.json user remote:  (a remote server)",
-	}, warnings: []string{"servers that are extensions of Claude Desktop are not governed: ant.dir.example.weather"}},
+	}, warnings: []string{"servers in extensions of Claude Desktop are not governed: ant.dir.example.weather"}},
 	{agent: "claude-desktop", command: "open -a Claude", os: "darwin", want: []string{
 		"Library/Application Support/Claude/claude_desktop_config.json user mac: mac-mcp"}},
 	{agent: "claude-desktop", command: "claude-desktop --user-data-dir=~/moved", want: []string{

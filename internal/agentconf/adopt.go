@@ -71,7 +71,7 @@ func (p *Plan) addLockedFile(sources []*Source) (*planned, error) {
 	f := &planned{path: s.Path}
 	for _, have := range p.files {
 		if have.display() == f.display() { // its journal is known by this name and still needed
-			return nil, errors.New("it leads elsewhere than when the session began")
+			return nil, errors.New("the path leads to another file than at the start of the session")
 		}
 	}
 	for _, s := range sources {
@@ -127,7 +127,7 @@ func (p *Plan) adoptInto(f *planned, sources []*Source, commit func([]Journal) e
 		return err
 	}
 	if out.altered {
-		return errors.New("an entry of ours was altered, and is put back at the end of the session")
+		return errors.New("a tg-shim entry was altered; it is restored at the end of the session")
 	}
 	base, err := f.syntax().Read(out.text)
 	if err != nil {

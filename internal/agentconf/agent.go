@@ -188,7 +188,7 @@ func AgentFor(name string, command []string) (Agent, error) {
 			if len(command) > 0 {
 				program = fmt.Sprintf("%q", command[0])
 			}
-			return nil, fmt.Errorf("cannot tell which agent %s is; name it with --agent-type, one of %s (custom takes --config-path)",
+			return nil, fmt.Errorf("can't tell which agent %s is; use --agent-type with one of %s (custom needs --config-path)",
 				program, strings.Join(Names(), ", "))
 		}
 	}
@@ -197,8 +197,8 @@ func AgentFor(name string, command []string) (Agent, error) {
 			return a, nil
 		}
 	}
-	return nil, fmt.Errorf("the agent type %q cannot be wrapped yet; those that can: %s. "+
-		"With --agent-type custom --config-path FILE any file that lists its servers under mcpServers can",
+	return nil, fmt.Errorf("unsupported agent type %q; use one of %s. "+
+		"For any file that lists its servers under mcpServers, use --agent-type custom --config-path FILE",
 		name, strings.Join(Names(), ", "))
 }
 
@@ -216,7 +216,7 @@ func load(path string, syntax edit.Syntax) (*Source, error) {
 	target, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Lstat(path); err == nil {
-			return nil, fmt.Errorf("%s is a link to nothing", path)
+			return nil, fmt.Errorf("%s is a broken link", path)
 		}
 		return nil, nil
 	}
@@ -231,7 +231,7 @@ func load(path string, syntax edit.Syntax) (*Source, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if s.doc.Root().Kind() != edit.Object {
-		return nil, fmt.Errorf("%s: line 1, column 1: an object was expected", path)
+		return nil, fmt.Errorf("%s: line 1, column 1: expected an object", path)
 	}
 	return s, nil
 }
@@ -276,18 +276,18 @@ func (f form) read(node edit.Node, types ...string) *Entry {
 	}
 	switch {
 	case n.Kind() != edit.Object && node.Fixed() == "":
-		e.Ungoverned = "not a server: it is no object"
+		e.Ungoverned = "not a server: not an object"
 	case kind.Exists() && kind.Text() != "stdio" && !slices.Contains(types, kind.Text()):
 		e.Ungoverned = "a remote server (" + kind.Text() + ")"
 	case command.Kind() != edit.String && (n.Member("url").Exists() || n.Member("serverUrl").Exists() || n.Member("httpUrl").Exists()):
 		e.Ungoverned = "a remote server"
 	case e.fixed != "": // any other fault does not matter
 	case command.Kind() != edit.String || command.Text() == "":
-		e.Ungoverned = "not a server: it has no command"
+		e.Ungoverned = "not a server: no command"
 	case args.Exists() && args.Kind() != edit.Array && args.Kind() != edit.Null:
-		e.Ungoverned = "not a server: its args are not a list"
+		e.Ungoverned = "not a server: args is not a list"
 	case env.Exists() && env.Kind() != edit.Object && env.Kind() != edit.Null:
-		e.Ungoverned = "not a server: its env is no object"
+		e.Ungoverned = "not a server: env is not an object"
 	}
 	if command.Kind() == edit.String {
 		e.Command = command.Text()

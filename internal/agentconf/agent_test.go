@@ -83,9 +83,9 @@ func TestAgentFor(t *testing.T) {
 	}{
 		{"", []string{"claude"}, "claude-code", ""},
 		{"custom", []string{"claude"}, "custom", ""},
-		{"", []string{"vim"}, "", `cannot tell which agent "vim" is; name it with --agent-type, one of claude-code, claude-desktop, cursor,`},
+		{"", []string{"vim"}, "", `can't tell which agent "vim" is; use --agent-type with one of claude-code, claude-desktop, cursor,`},
 		{"", []string{"zed"}, "zed", ""},
-		{"emacs", nil, "", `"emacs" cannot be wrapped yet; those that can: claude-code, claude-desktop, cursor,`},
+		{"emacs", nil, "", `"emacs"; use one of claude-code, claude-desktop, cursor,`},
 	}
 	for _, test := range tests {
 		agent, err := AgentFor(test.name, test.command)
@@ -212,7 +212,7 @@ func TestClaudeCodeFlags(t *testing.T) {
 		{"claude --mcp-config one.json two.json --strict-mcp-config", "", []string{
 			"src/shop/two.json --mcp-config b: z", "src/shop/one.json --mcp-config b: y [another scope has the name too]"}},
 		{"claude -- --mcp-config=one.json", "", []string{".claude.json user a: x", ".claude.json user b: x"}},
-		{`claude --mcp-config={"mcpServers":{}}`, "cannot be governed", nil},
+		{`claude --mcp-config={"mcpServers":{}}`, "can't be governed", nil},
 		{"claude --mcp-config gone.json", "", []string{".claude.json user a: x", ".claude.json user b: x"}},
 	}
 	for _, test := range tests {
@@ -249,7 +249,7 @@ func TestClaudeCodeRules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	deny := " (claude-code's own rules deny its command; it stays as it is, so that they do)"
+	deny := " (denied by claude-code's own rules for its command, which a rewrite would bypass)"
 	want := []string{
 		".claude.json user denied: ${TOOL} -y ${NONE:-z} [denied by the agent's own rules]" + deny,
 		".claude.json user denied as written: ${TOOL} [denied by the agent's own rules]" + deny,
@@ -259,13 +259,13 @@ func TestClaudeCodeRules(t *testing.T) {
 	if diff := cmp.Diff(want, describe(w, f)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if want := []string{"servers that plugins bring along are not governed: shiny@market"}; !slices.Equal(f.Warnings, want) {
+	if want := []string{"servers of plugins are not governed: shiny@market"}; !slices.Equal(f.Warnings, want) {
 		t.Errorf("warnings %q, want %q", f.Warnings, want)
 	}
 
 	w.write(filepath.Join(w.home, ".claude", "settings.json"), `{"allowedMcpServers":[{"serverCommand":["x"]}]}`)
 	f, err = claudeCode.Find(claudeCode{}, w.env())
-	if err != nil || len(f.Warnings) != 1 || !strings.Contains(f.Warnings[0], "claude-code allows denied as written by its exact command") {
+	if err != nil || len(f.Warnings) != 1 || !strings.Contains(f.Warnings[0], "claude-code allows denied as written only by its exact command") {
 		t.Errorf("with allowed commands: %q, %v", f.Warnings, err)
 	}
 	w.write(filepath.Join(w.home, ".claude", "settings.json"), `{`)
@@ -282,13 +282,13 @@ func TestClaudeCodeRefuses(t *testing.T) {
 		want []string
 	}{
 		{"an administrator's servers", func(w *world) { w.write(filepath.Join(w.home, "no-administrator", "managed-mcp.json"), "{}") },
-			[]string{"takes its servers from", "managed-mcp.json alone"}},
+			[]string{"takes its servers only from", "managed-mcp.json, an administrator"}},
 		{"a comment, which the agent does not read", func(w *world) { w.write(w.state(), "{\n// hi\n}") },
 			[]string{".claude.json: line 2, column 1: a comment"}},
-		{"a list instead of an object", func(w *world) { w.write(w.state(), "[]") }, []string{"line 1, column 1: an object was expected"}},
+		{"a list instead of an object", func(w *world) { w.write(w.state(), "[]") }, []string{"line 1, column 1: expected an object"}},
 		{"a name twice", func(w *world) { w.write(w.project(), `{"mcpServers":{"a":{},"a":{}}}`) },
 			[]string{".mcp.json: line 1, column 23: the name \"a\" is there twice"}},
-		{"a link to nothing", func(w *world) { os.Symlink("gone", w.state()) }, []string{"is a link to nothing"}},
+		{"a link to nothing", func(w *world) { os.Symlink("gone", w.state()) }, []string{"is a broken link"}},
 		{"a folder", func(w *world) { os.Mkdir(w.state(), 0o755) }, []string{"is not a regular file"}},
 		{"a pipe", func(w *world) { mkfifo(w.t, w.state()) }, []string{"is not a regular file"}},
 	}
@@ -314,11 +314,11 @@ func TestCustom(t *testing.T) {
 		"mcpServers": {"d": {"command": ["x"]}, "e": {"url": "u"}, "f": 1, "g": {"command": "x", "args": "y"}, "h": {"command": "x", "env": []}},
 	}`)
 	want := []string{
-		"agent.jsonc file d:  (not a server: it has no command)",
+		"agent.jsonc file d:  (not a server: no command)",
 		"agent.jsonc file e:  (a remote server)",
-		"agent.jsonc file f:  (not a server: it is no object)",
-		"agent.jsonc file g: x (not a server: its args are not a list)",
-		"agent.jsonc file h: x (not a server: its env is no object)",
+		"agent.jsonc file f:  (not a server: not an object)",
+		"agent.jsonc file g: x (not a server: args is not a list)",
+		"agent.jsonc file h: x (not a server: env is not an object)",
 		"agent.jsonc file a: x [disabled]",
 		"agent.jsonc file b: y [disabled]",
 		"agent.jsonc file c: z",

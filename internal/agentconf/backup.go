@@ -62,10 +62,10 @@ func (f *file) copyFor(path, suffix string, notes notebook) (string, error) {
 			return copied, syncOpen(dir, folder)
 		}
 		if err == nil {
-			return "", fmt.Errorf("%s does not read back as it was written", copied)
+			return "", fmt.Errorf("%s differs from what was written to it", copied)
 		}
 	}
-	return "", fmt.Errorf("there are %d copies %s* already; remove those that are not needed", maxCopies, path+suffix)
+	return "", fmt.Errorf("there are already %d copies %s*; remove those that you don't need", maxCopies, path+suffix)
 }
 
 // orSwap returns err, unless err reports that the file could not be written. In that case it

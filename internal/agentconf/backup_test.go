@@ -42,7 +42,7 @@ func TestATamperedBackupIsNotPutBack(t *testing.T) {
 			test.tamper(w, backup)
 			w.write(w.state(), broken)
 			_, err := Restore(journals[w.state()])
-			wantError(t, err, "does not parse any more", "no good backup", backup)
+			wantError(t, err, "the file is invalid", "no valid backup", backup)
 			w.wantFile(w.state(), broken)
 			if test.kept != "" {
 				w.wantFile(backup, test.kept)

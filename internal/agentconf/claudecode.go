@@ -76,7 +76,7 @@ func (claudeCode) system(env Env) string {
 func (c claudeCode) Find(env Env) (*Found, error) {
 	managed := filepath.Join(c.system(env), "managed-mcp.json")
 	if _, err := os.Stat(managed); err == nil {
-		return nil, fmt.Errorf("claude-code takes its servers from %s alone, which an administrator placed there and wrap cannot rewrite", managed)
+		return nil, fmt.Errorf("claude-code takes its servers only from %s, an administrator's file, which wrap can't rewrite", managed)
 	}
 	found := &Found{}
 	flags, err := mcpConfigFlags(env)
@@ -200,7 +200,7 @@ func mcpConfigFlags(env Env) (claudeFlags, error) {
 			continue
 		}
 		if strings.HasPrefix(strings.TrimSpace(value), "{") {
-			return flags, fmt.Errorf("%s spells servers out on the command line, where they cannot be governed; put them into a file and name that", scopeFlag)
+			return flags, fmt.Errorf("%s defines servers on the command line, where they can't be governed; put them into a file and name it", scopeFlag)
 		}
 		flags.files = append([]string{absolute(value, env.Cwd)}, flags.files...)
 	}
@@ -241,7 +241,7 @@ func readClaudeRules(c claudeCode, env Env, found *Found) *claudeRules {
 	read := func(path string, approves bool) edit.Node {
 		settings, err := readSettings(path, lenient)
 		if err != nil {
-			found.warn("the rules of %s are not known: %v", path, err)
+			found.warn("can't read the rules of %s: %v", path, err)
 		}
 		rules.add(settings, approves)
 		rules.addLists(settings, path)
@@ -299,7 +299,7 @@ func warnOfPlugins(settings edit.Node, found *Found) {
 			names = append(names, name.Text())
 		}
 	}
-	found.warnOf("servers that plugins bring along are not governed", names)
+	found.warnOf("servers of plugins are not governed", names)
 }
 
 // warnOfSubagents warns of servers that are in the files of subagents, or in --agents, and that
@@ -349,10 +349,10 @@ func (r *claudeRules) judge(e *Entry, env Env, found *Found) {
 	case r.lists.deniesCommand(c):
 		// If rewritten, the entry would pass a rule that names its command. A rule that names
 		// the server in another way still matches.
-		e.Ungoverned = "claude-code's own rules deny its command; it stays as it is, so that they do"
+		e.Ungoverned = "denied by claude-code's own rules for its command, which a rewrite would bypass"
 	case e.Off == Starts && r.lists.exactly(c):
-		found.warn("claude-code allows %s by its exact command (allowedMcpServers), and will not start it through %s: "+
-			"ask for it to be allowed by its name, or start the agent without a wrap", e.ID, shimName)
+		found.warn("claude-code allows %s only by its exact command (allowedMcpServers) and does not start it through %s: "+
+			"have it allowed by its name, or start the agent without a wrap", e.ID, shimName)
 	}
 }
 

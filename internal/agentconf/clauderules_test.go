@@ -16,7 +16,7 @@ func TestClaudeCodeLists(t *testing.T) {
 		more           = "no-administrator/managed-settings.d/10.json"
 		users          = ".claude/settings.json"
 		projects       = "src/shop/.claude/settings.json"
-		unlisted       = "denied by the agent's own rules: it is not on the list of servers that are allowed"
+		unlisted       = "denied by the agent's own rules: it is not on the list of allowed servers"
 	)
 	denies := func(path string) string {
 		return "denied by the agent's own rules: deniedMcpServers in ~/" + path + " denies it"

@@ -96,7 +96,7 @@ func (c codex) Find(env Env) (*Found, error) {
 		pending := l.scope == scopeProject && !c.trusts(user, filepath.Dir(filepath.Dir(l.path)), env)
 		servers.add(s, l.scope, pending)
 		if pending && len(s.Entries) > 0 {
-			found.warn("codex does not trust this project yet, and starts none of the servers of %s until you tell it to", l.path)
+			found.warn("codex does not trust this project yet and starts no server of %s until you trust it", l.path)
 		}
 	}
 	servers.setOff()
@@ -132,7 +132,7 @@ func (codex) refuseSpelledOut(env Env) error {
 			continue
 		}
 		if len(steps) < 3 || slices.Contains([]string{"command", "args", "env", "url"}, steps[2]) {
-			return fmt.Errorf("-c %s spells servers out on the command line, where they cannot be governed; put them into a file", key)
+			return fmt.Errorf("-c %s defines servers on the command line, where they can't be governed; put them into a file", key)
 		}
 	}
 	return nil
@@ -146,11 +146,11 @@ func (c codex) judge(env Env, found *Found, servers codexServers) {
 	for name, value := range managed.Member(codexKey).Members() {
 		told := value.Member("command").Exists() || value.Member("args").Exists() || value.Member("url").Exists()
 		if told {
-			found.warn("server %s is not governed: %s, which is an administrator's, says how it is started", name.Text(), path)
+			found.warn("server %s is not governed: %s, an administrator's file, defines how it is started", name.Text(), path)
 		}
 		for _, e := range servers.of(name.Text()).entries {
 			if told && e.Ungoverned == "" {
-				e.Ungoverned = "an administrator's, from " + path
+				e.Ungoverned = "set by an administrator in " + path
 			}
 			if value.Member("enabled").IsFalse() {
 				e.Off = Disabled
@@ -177,12 +177,12 @@ func (codex) require(path string, found *Found, servers codexServers) {
 				continue
 			}
 			if allowed.Kind() != edit.String || allowed.Text() != e.Command {
-				e.Off, e.Ungoverned = Disabled, "not allowed by "+path+"; it stays as it is, so that codex refuses it"
+				e.Off, e.Ungoverned = Disabled, "not allowed by "+path+", so codex does not start it"
 			}
 			starts = starts || e.Ungoverned == "" && e.Off == Starts
 		}
 		if starts {
-			found.warn("%s allows servers by their exact command, and codex may not start %s, which is started through %s now", path, name, shimName)
+			found.warn("%s allows servers by their exact command, so codex may not start %s, whose command is now %s", path, name, shimName)
 		}
 	}
 }
@@ -285,10 +285,10 @@ func (server *codexServer) entry(n edit.Node, name string) *Entry {
 	e := usualForm.read(n)
 	switch {
 	case !codexNames.MatchString(name):
-		e.Ungoverned = "not a server: codex starts none of such a name"
+		e.Ungoverned = "not a server: codex does not accept its name"
 	case command.Exists() || args.Exists() && args.Kind() != edit.Array || n.Member("url").Exists():
 	case server.command == "":
-		e.Ungoverned = "only a part of a server, whose command no file names"
+		e.Ungoverned = "not a server: no file names its command"
 	default: // the command comes from a weaker file
 		e.Command, e.Ungoverned = server.command, ""
 	}
@@ -364,11 +364,11 @@ var unsteady = strings.Fields("app-server exec-server mcp-server remote-control 
 
 func (c codex) unfaithful(env Env, found *Found) string {
 	if word := env.first(unsteady); word != "" {
-		return "with " + word + " other files may count than those here"
+		return "with " + word + " codex may read other files"
 	}
 	for _, e := range each(found.Sources) {
 		if e.Off == Pending {
-			return "this project is not trusted yet: a flag would start " + e.ID + " without being asked"
+			return "this project is not trusted yet: with a flag, " + e.ID + " would be started without your approval"
 		}
 	}
 	return ""

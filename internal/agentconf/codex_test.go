@@ -23,8 +23,8 @@ func TestCodexLayers(t *testing.T) {
 		".codex/config.toml user tracker: ~/bin/tracker-mcp stdio",
 		".codex/config.toml user cloud:  (a remote server)",
 		".codex/config.toml user resting: resting-mcp [disabled]",
-		".codex/config.toml user not started: x (not a server: codex starts none of such a name)",
-		".codex/config.toml user parts:  of what? (only a part of a server, whose command no file names)",
+		".codex/config.toml user not started: x (not a server: codex does not accept its name)",
+		".codex/config.toml user parts:  of what? (not a server: no file names its command)",
 	}
 	project := []string{
 		"src/shop/.codex/config.toml project files: npx -y server-files .",
@@ -32,7 +32,7 @@ func TestCodexLayers(t *testing.T) {
 		"src/shop/.codex/config.toml project schema: uvx schema-mcp",
 		"src/shop/.codex/config.toml project tracker: ~/bin/tracker-mcp stdio",
 	}
-	untrusted := "codex does not trust this project yet, and starts none of the servers of ~/src/shop/.codex/config.toml until you tell it to"
+	untrusted := "codex does not trust this project yet and starts no server of ~/src/shop/.codex/config.toml until you trust it"
 	with := func(lines []string, change ...string) []string {
 		var out []string
 		for _, line := range lines {
@@ -65,19 +65,19 @@ func TestCodexLayers(t *testing.T) {
 			w.write(filepath.Join(dir, codexFile), "[mcp_servers.audit]\ncommand = \"audit-mcp\"\n\n[mcp_servers.parts]\ncommand = \"parts-mcp\"\n")
 			w.write(filepath.Join(dir, "managed_config.toml"), "[mcp_servers.clock]\ncommand = \"sundial\"\n[mcp_servers.inline]\nenabled = false\n")
 			w.write(filepath.Join(dir, "requirements.toml"), "[mcp_servers.files.identity]\ncommand = \"npx\"\n[mcp_servers.inline.identity]\ncommand = \"inline-mcp\"\n[mcp_servers.parts.identity]\ncommand = \"parts-mcp\"\n")
-		}, want: append([]string{"no-administrator/config.toml system audit: audit-mcp (an administrator's, from ~/no-administrator/config.toml)",
-			"no-administrator/config.toml system parts: parts-mcp (an administrator's, from ~/no-administrator/config.toml)"},
+		}, want: append([]string{"no-administrator/config.toml system audit: audit-mcp (set by an administrator in ~/no-administrator/config.toml)",
+			"no-administrator/config.toml system parts: parts-mcp (set by an administrator in ~/no-administrator/config.toml)"},
 			with(user,
-				"clock-mcp", "clock-mcp (an administrator's, from ~/no-administrator/managed_config.toml)",
+				"clock-mcp", "clock-mcp (set by an administrator in ~/no-administrator/managed_config.toml)",
 				"--one two", "--one two [disabled]",
-				"tracker-mcp stdio", "tracker-mcp stdio [disabled] (not allowed by ~/no-administrator/requirements.toml; it stays as it is, so that codex refuses it)",
-				"resting-mcp [disabled]", "resting-mcp [disabled] (not allowed by ~/no-administrator/requirements.toml; it stays as it is, so that codex refuses it)",
-				"parts:  of what? (only a part of a server, whose command no file names)", "parts: parts-mcp of what?")...),
+				"tracker-mcp stdio", "tracker-mcp stdio [disabled] (not allowed by ~/no-administrator/requirements.toml, so codex does not start it)",
+				"resting-mcp [disabled]", "resting-mcp [disabled] (not allowed by ~/no-administrator/requirements.toml, so codex does not start it)",
+				"parts:  of what? (not a server: no file names its command)", "parts: parts-mcp of what?")...),
 			warnings: []string{
-				"servers from ~/no-administrator/config.toml, which is an administrator's, are not governed: audit, parts",
-				"server clock is not governed: ~/no-administrator/managed_config.toml, which is an administrator's, says how it is started",
-				"~/no-administrator/requirements.toml allows servers by their exact command, and codex may not start files, which is started through tg-shim now",
-				"~/no-administrator/requirements.toml allows servers by their exact command, and codex may not start parts, which is started through tg-shim now",
+				"servers that an administrator set in ~/no-administrator/config.toml are not governed: audit, parts",
+				"server clock is not governed: ~/no-administrator/managed_config.toml, an administrator's file, defines how it is started",
+				"~/no-administrator/requirements.toml allows servers by their exact command, so codex may not start files, whose command is now tg-shim",
+				"~/no-administrator/requirements.toml allows servers by their exact command, so codex may not start parts, whose command is now tg-shim",
 			}},
 	}
 	for _, test := range tests {
@@ -123,14 +123,14 @@ func TestCodexFolder(t *testing.T) {
 
 func TestCodexRefuses(t *testing.T) {
 	tests := []struct{ name, command, config, want string }{
-		{"a server on the command line", "codex -c mcp_servers.x.command=y", "", "-c mcp_servers.x.command spells servers out"},
-		{"a table of them", "codex exec --config=mcp_servers={x={command=\"y\"}} hi", "", "spells servers out"},
-		{"arguments", "codex -c mcp_servers.x.args=[]", "", "spells servers out"},
+		{"a server on the command line", "codex -c mcp_servers.x.command=y", "", "-c mcp_servers.x.command defines servers"},
+		{"a table of them", "codex exec --config=mcp_servers={x={command=\"y\"}} hi", "", "defines servers"},
+		{"arguments", "codex -c mcp_servers.x.args=[]", "", "defines servers"},
 		{"a name twice", "codex", "[mcp_servers.a]\ncommand = 'x'\n[mcp_servers.a]\n", `line 3, column 1: the name "a" is there twice; first at line 1, column 1`},
 		{"an array of tables", "codex", "[[mcp_servers]]\ncommand = 'x'\n", "No MCP servers found"},
 		{"nothing", "codex", "model = 'm'\n", "No MCP servers found"},
 		{"all off", "codex", "[mcp_servers.a]\ncommand = 'x'\nenabled = false\n", "All MCP servers are disabled"},
-		{"wrapped", "codex", "[mcp_servers.a]\ncommand = '/opt/tg-shim'\n", "managed by ThoughtGate already"},
+		{"wrapped", "codex", "[mcp_servers.a]\ncommand = '/opt/tg-shim'\n", "already managed by ThoughtGate"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

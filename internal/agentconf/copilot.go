@@ -64,7 +64,7 @@ func (c copilot) Find(env Env) (*Found, error) {
 	for _, named := range slices.Backward(env.flags(scopeAdditional)) {
 		path, isFile := strings.CutPrefix(named, "@")
 		if !isFile {
-			return nil, fmt.Errorf("%s spells servers out on the command line, where they cannot be governed; put them into a file and name that, with @ before it", scopeAdditional)
+			return nil, fmt.Errorf("%s defines servers on the command line, where they can't be governed; put them into a file and name it, prefixed with @", scopeAdditional)
 		}
 		if rest, below := strings.CutPrefix(path, "~/"); below {
 			path = filepath.Join(env.Home, rest)
@@ -85,7 +85,7 @@ func (c copilot) judge(order []*Entry, env Env, found *Found) {
 	off := env.flags("--disable-mcp-server")
 	settings, err := readSettings(filepath.Join(c.folder(env), "settings.json"), lenient)
 	if err != nil {
-		found.warn("which servers are switched off is not known: %v", err)
+		found.warn("can't read which servers are disabled: %v", err)
 	}
 	off = append(off, texts(settings.Member("disabledMcpServers"))...)
 	trusted := c.trusted(env)
@@ -98,7 +98,7 @@ func (c copilot) judge(order []*Entry, env Env, found *Found) {
 		}
 	}
 	if !trusted && slices.ContainsFunc(order, func(e *Entry) bool { return e.Scope == scopeProject }) {
-		found.warn("copilot does not trust this folder yet, and starts none of its servers until you tell it to")
+		found.warn("copilot does not trust this folder yet and starts none of its servers until you trust it")
 	}
 }
 
@@ -133,7 +133,7 @@ func (c copilot) warnOfPlugins(env Env, found *Found) {
 			}
 		}
 	}
-	found.warnOf("servers that plugins bring along are not governed", slices.Compact(names))
+	found.warnOf("servers of plugins are not governed", slices.Compact(names))
 }
 
 // Copilot CLI accepts another file by a flag. An entry in it replaces the entry of the same
@@ -145,17 +145,17 @@ var roaming = []string{"--acp", "--resume", "-r", "--continue", "--connect", "--
 
 func (copilot) unfaithful(env Env, found *Found) string {
 	if len(env.Command) > 1 && !strings.HasPrefix(env.Command[1], "-") {
-		return "copilot " + env.Command[1] + " does not heed " + scopeAdditional
+		return "copilot " + env.Command[1] + " ignores " + scopeAdditional
 	}
 	if len(env.flags(scopeAdditional)) > 0 {
-		return "the command line has " + scopeAdditional + " already"
+		return "the command line already has " + scopeAdditional
 	}
 	if flag := env.first(roaming); flag != "" {
-		return "with " + flag + " it may work in another folder than this one"
+		return "with " + flag + " it may work in another folder"
 	}
 	for _, e := range found.order {
 		if e.Off == Pending {
-			return "this folder is not trusted yet: a flag would start " + e.ID + " without being asked"
+			return "this folder is not trusted yet: with a flag, " + e.ID + " would be started without your approval"
 		}
 	}
 	return ""

@@ -53,7 +53,7 @@ func (c cursor) Find(env Env) (*Found, error) {
 }
 
 // elsewhereWarning is the warning for an editor that opens something remote.
-const elsewhereWarning = "servers on the other host or in the container that is opened are not governed: they are started there"
+const elsewhereWarning = "servers on the remote host or in the container that is opened are started there and not governed"
 
 // editorVariables returns the variables of editors that derive from VS Code. folder is their
 // workspace.

@@ -48,7 +48,7 @@ func (custom) Files(env Env) []string { return env.files() }
 
 func (custom) Find(env Env) (*Found, error) {
 	if env.Config == "" {
-		return nil, fmt.Errorf("the agent type custom needs the file to rewrite: --config-path FILE")
+		return nil, fmt.Errorf("the agent type custom needs --config-path FILE, the file to rewrite")
 	}
 	found := &Found{}
 	s := found.load(env.Config, syntaxOf(env.Config), shellVariables)

@@ -171,7 +171,7 @@ func TestDoubtfulLineOfOurs(t *testing.T) {
 			reports := w.restore(p)
 			w.wantFile(w.state(), twoServers)
 			w.wantFile(w.state()+alteredSuffix, altered)
-			if len(reports) != 1 || !strings.Contains(reports[0].String(), "did not parse any more") {
+			if len(reports) != 1 || !strings.Contains(reports[0].String(), "the file was invalid") {
 				t.Errorf("reports %v", reports)
 			}
 		})

@@ -190,7 +190,7 @@ func TestAdoptRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(other.release)
-		}, "is wrapped already"},
+		}, "is already wrapped"},
 		{"an entry of ours that was damaged", func(_ *testing.T, w *world, _ *Plan) {
 			w.write(w.state(), strings.Replace(w.read(w.state()), `"`+w.shim+`"`, `"npx"`, 1))
 			w.write(w.state(), strings.Replace(w.read(w.state()), `"mcpServers": {`, `"mcpServers": {"new":{"command":"x"},`, 1))
@@ -204,7 +204,7 @@ func TestAdoptRefuses(t *testing.T) {
 			if err := os.Symlink("elsewhere.json", w.state()); err != nil {
 				t.Fatal(err)
 			}
-		}, "leads elsewhere"},
+		}, "leads to another file"},
 		{"a daemon that can't keep the journal", func(_ *testing.T, w *world, p *Plan) {
 			w.write(w.project(), newServer)
 		}, "no daemon"},

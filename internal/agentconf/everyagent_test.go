@@ -52,17 +52,17 @@ func TestEveryAgentRefuses(t *testing.T) {
 				w.wantClean()
 			}
 			if _, err := NewPlan(agent, env, w.shim); p.file != workspaceFile && !strings.Contains(p.file, "profiles") { // those are looked for where they are
-				wantError(t, err, "no configuration of "+p.agent+" found; looked for ", path) // EC-STDIO-001
+				wantError(t, err, "no configuration of "+p.agent+" was found; searched ", path) // EC-STDIO-001
 			}
 			aside := strings.HasSuffix(p.file, "/settings.json") && p.agent == "vscode" || p.file == workspaceFile
 			if !aside {
 				refuses("", path+": line 1, column 1: the file is empty") // EC-STDIO-002
-				refuses("[]", path+": line 1, column 1: an object was expected")
+				refuses("[]", path+": line 1, column 1: expected an object")
 				refuses(p.with(w, "{}"), "No MCP servers found in config: "+path) // EC-STDIO-003
 			}
 			refuses(p.with(w, `{"a":{"url":"https://mcp.example.test"}}`), "No MCP servers found in config that can be governed: "+path, "a is a remote server") // EC-STDIO-003
 			refuses(p.with(w, `{"mcp":{"command":"x"},"mcp":{"command":"y"}}`), path+": line 1, column ", `the name "mcp" is there twice`)
-			refuses(p.with(w, `{"a":{"command":"tg-shim","args":["--server-id","a","--","x"]}}`), "managed by ThoughtGate already", "tgctl unwrap "+path) // EC-STDIO-034
+			refuses(p.with(w, `{"a":{"command":"tg-shim","args":["--server-id","a","--","x"]}}`), "already managed by ThoughtGate", "tgctl unwrap "+path) // EC-STDIO-034
 			if !p.comments && p.agent != "gemini" {
 				refuses("// mine\n"+p.with(w, `{"a":{"command":"x"}}`), path+": line 1, column 1: a comment")
 			}
@@ -123,7 +123,7 @@ func TestReferencesOfEveryAgent(t *testing.T) {
 			}
 			var want []string
 			if inactive := plan.Entries()[0].Off != Starts; unset != "" && !inactive {
-				want = []string{unset + ", which is not set; left as written"}
+				want = []string{unset + ", which is not set; the reference is kept"}
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

@@ -24,7 +24,7 @@ import (
 const maxFile = 64 << 20
 
 // errChanged reports that a file has changed since it was last read.
-var errChanged = errors.New("the file was changed by someone else meanwhile")
+var errChanged = errors.New("the file was changed meanwhile by another program")
 
 // errNoSwap reports that the file system cannot swap two files in one step.
 var errNoSwap = errors.New("no swap here")
@@ -56,7 +56,7 @@ func readAt(dir int, name, path string) (*file, error) {
 	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		if errors.Is(err, unix.ELOOP) {
-			err = errors.New("is a link where a file was expected")
+			err = errors.New("is a link, not a file")
 		}
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
@@ -324,7 +324,7 @@ func sweepTemps(path string, notes notebook) (said []string) {
 	for _, n := range notes.of(noteTemp, path) {
 		note, err := n.resolveTemp(notes)
 		if err != nil {
-			note = fmt.Sprintf("what is left of a rewrite, %s, stays: %v", n.path(), err)
+			note = fmt.Sprintf("can't remove %s, which a rewrite left: %v", n.path(), err)
 		}
 		if note != "" {
 			said = append(said, note)
@@ -363,7 +363,7 @@ func (n *note) resolveTemp(notes notebook) (said string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("what somebody wrote while the file was being rewritten is kept as %s", kept), n.remove(notes)
+	return fmt.Sprintf("what another program wrote during the rewrite was saved as %s", kept), n.remove(notes)
 }
 
 // remove removes the noted file, and then the note.

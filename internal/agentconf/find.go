@@ -171,14 +171,14 @@ func (f *Found) leaveManaged(s *Source, entries []*Entry) []*Entry {
 	var names []string
 	for _, e := range entries {
 		if e.Ungoverned == "" {
-			e.Ungoverned = "an administrator's, from " + s.Path
+			e.Ungoverned = "set by an administrator in " + s.Path
 			names = append(names, e.ID)
 		}
 	}
 	if len(entries) > 0 {
 		f.Sources = append(f.Sources, s)
 	}
-	f.warnOf("servers from "+s.Path+", which is an administrator's, are not governed", names)
+	f.warnOf("servers that an administrator set in "+s.Path+" are not governed", names)
 	return entries
 }
 

@@ -191,7 +191,7 @@ func (g gemini) rules(env Env, found *Found) *geminiRules {
 		}
 		r.excluded = append(r.excluded, texts(mcp.Member("excluded"))...)
 		if mcp.Member("serverCommand").Kind() == edit.String {
-			found.warn("the server that mcp.serverCommand of %s names is not governed", path)
+			found.warn("the server named by mcp.serverCommand in %s is not governed", path)
 		}
 		if asked := settings.Member("security").Member("folderTrust").Member("enabled"); path != g.projectFile(env) && asked.Exists() {
 			trust = !asked.IsFalse()
@@ -203,7 +203,7 @@ func (g gemini) rules(env Env, found *Found) *geminiRules {
 	r.switches, _ = readSettings(filepath.Join(g.folder(env), "mcp-server-enablement.json"), strict)
 	r.trusted = g.trusted(env, trust)
 	if !r.trusted {
-		found.warn("gemini does not trust this folder yet, and starts no servers until you tell it to")
+		found.warn("gemini does not trust this folder yet and starts no servers until you trust it")
 	}
 	return r
 }
@@ -223,7 +223,7 @@ func (r *geminiRules) judge(e *Entry) {
 	case listed(r.excluded):
 		e.Off, e.Because = Disabled, "mcp.excluded names it"
 	case r.switches.Member(name).Member("enabled").IsFalse():
-		e.Off, e.Because = Disabled, "it is switched off"
+		e.Off, e.Because = Disabled, "it is disabled"
 	case e.Off == Starts && !r.trusted:
 		e.Off, e.Because = Pending, "gemini does not trust this folder"
 	}

@@ -25,8 +25,8 @@ const (
 var gooseTypes = map[string]string{
 	"builtin":         "a part of goose itself (builtin)",
 	"platform":        "a part of goose itself (platform)",
-	"frontend":        "run by the program that goose runs in (frontend)",
-	"inline_python":   "run inside of goose (inline_python)",
+	"frontend":        "run by goose's frontend (frontend)",
+	"inline_python":   "run inside goose (inline_python)",
 	"sse":             "a remote server (sse)",
 	"streamable_http": "a remote server (streamable_http)",
 }
@@ -61,7 +61,7 @@ func (goose) additional(env Env) []string {
 
 func (g goose) Find(env Env) (*Found, error) {
 	if words := env.flags("--with-extension"); len(words) > 0 {
-		return nil, fmt.Errorf("--with-extension spells servers out on the command line, where they cannot be governed; put them into %s", filepath.Join(g.folder(env), "config.yaml"))
+		return nil, fmt.Errorf("--with-extension defines servers on the command line, where they can't be governed; put them into %s", filepath.Join(g.folder(env), "config.yaml"))
 	}
 	found := &Found{}
 	var order []*Entry // strongest first
@@ -86,7 +86,7 @@ func (g goose) Find(env Env) (*Found, error) {
 		}
 	}
 	shadow(order)
-	found.warnOf("servers that recipes bring along are not governed", env.flags("--recipe"))
+	found.warnOf("servers of recipes are not governed", env.flags("--recipe"))
 	return found.result()
 }
 

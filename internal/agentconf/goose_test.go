@@ -41,10 +41,10 @@ func TestGooseFiles(t *testing.T) {
 		{name: "without the user's extensions", command: "goose run --no-profile -t hi", want: replaced(user,
 			"notes", "notes", "@example/notes", "@example/notes [disabled]", "shared mcp", "shared mcp [disabled]",
 			"(a ", "[disabled] (a ")},
-		{name: "a recipe", command: "goose run --recipe r.yaml", want: user, warnings: []string{"servers that recipes bring along are not governed: r.yaml"}},
+		{name: "a recipe", command: "goose run --recipe r.yaml", want: user, warnings: []string{"servers of recipes are not governed: r.yaml"}},
 		{name: "an administrator's", command: "goose", system: "extensions:\n  audit: {type: stdio, cmd: audit-mcp, enabled: true}\n", want: append(user[:len(user):len(user)],
-			"no-administrator/config.yaml system audit: audit-mcp (an administrator's, from ~/no-administrator/config.yaml)"),
-			warnings: []string{"servers from ~/no-administrator/config.yaml, which is an administrator's, are not governed: audit"}},
+			"no-administrator/config.yaml system audit: audit-mcp (set by an administrator in ~/no-administrator/config.yaml)"),
+			warnings: []string{"servers that an administrator set in ~/no-administrator/config.yaml are not governed: audit"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -81,8 +81,8 @@ func TestGooseRefuses(t *testing.T) {
 		return "extensions:\n  a:\n    type: stdio\n" + lines
 	}
 	tests := []struct{ name, command, config, want string }{
-		{"a server on the command line", "goose session --with-extension npx", entry("    cmd: x\n"), "--with-extension spells servers out"},
-		{"an anchor", "goose", entry("    cmd: &x npx\n"), `~/.config/goose/config.yaml (a is written in a way that can't be changed: line 4, column 10: it has an anchor or a tag`},
+		{"a server on the command line", "goose session --with-extension npx", entry("    cmd: x\n"), "--with-extension defines servers"},
+		{"an anchor", "goose", entry("    cmd: &x npx\n"), `~/.config/goose/config.yaml (a is an entry that can't be rewritten: line 4, column 10: it has an anchor or a tag`},
 		{"a tag", "goose", entry("    cmd: !!str npx\n"), "line 4, column 10: it has an anchor or a tag"},
 		{"an alias", "goose", "x: &x npx\n" + entry("    cmd: *x\n"), "line 5, column 10: it is an alias"},
 		{"an alias of the arguments", "goose", "x: &x [a]\n" + entry("    cmd: npx\n    args: *x\n"), "line 6, column 11: it is an alias"},
@@ -93,7 +93,7 @@ func TestGooseRefuses(t *testing.T) {
 		{"a name twice", "goose", entry("    cmd: x\n  b: {}\n  a: {}\n"), `line 6, column 3: the name "a" is there twice; first at line 2, column 3`},
 		{"empty", "goose", "", "No MCP servers found"},
 		{"nothing but parts of goose", "goose", "extensions:\n  developer: {type: builtin, enabled: true}\n", "developer is a part of goose itself (builtin)"},
-		{"a list", "goose", "- a\n", "an object was expected"},
+		{"a list", "goose", "- a\n", "expected an object"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

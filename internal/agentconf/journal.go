@@ -126,10 +126,10 @@ func parseJournal(text []byte) (*fileJournal, error) {
 
 func (j *fileJournal) check() error {
 	if j.Version < 1 || j.Version > journalVersion {
-		return fmt.Errorf("read journal: it has version %d, and this program knows those up to %d", j.Version, journalVersion)
+		return fmt.Errorf("read journal: unsupported version %d; this program supports versions up to %d", j.Version, journalVersion)
 	}
 	if j.Target == "" || j.Lock == "" || j.Line.Session == "" {
-		return fmt.Errorf("read journal: it names no file, lock or session")
+		return fmt.Errorf("read journal: file, lock or session is missing")
 	}
 	return nil
 }

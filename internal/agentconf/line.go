@@ -39,11 +39,11 @@ type Line struct {
 func (l Line) check() error {
 	for _, s := range []string{l.Shim, l.Socket, l.Session, l.Profile} {
 		if !utf8.ValidString(s) {
-			return fmt.Errorf("%q is not UTF-8 and cannot be written into a configuration", s)
+			return fmt.Errorf("%q is not UTF-8 and can't be written to a configuration", s)
 		}
 	}
 	if !filepath.IsAbs(l.Shim) || !filepath.IsAbs(l.Socket) || l.Session == "" {
-		return fmt.Errorf("the line is not complete: shim %q, socket %q, session %q", l.Shim, l.Socket, l.Session)
+		return fmt.Errorf("incomplete tg-shim entry: shim %q, socket %q, session %q", l.Shim, l.Socket, l.Session)
 	}
 	return nil
 }

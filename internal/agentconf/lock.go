@@ -37,12 +37,12 @@ type LockedError struct {
 
 func (e *LockedError) Error() string {
 	if e.PID == 0 {
-		return fmt.Sprintf("%s is wrapped already, by another process", e.Path)
+		return fmt.Sprintf("%s is already wrapped by another process", e.Path)
 	}
 	if e.brief {
-		return fmt.Sprintf("%s is just being rewritten or put back, by process %d", e.Path, e.PID)
+		return fmt.Sprintf("%s is being rewritten or restored by process %d", e.Path, e.PID)
 	}
-	return fmt.Sprintf("%s is wrapped already, by process %d since %s", e.Path, e.PID, e.Since.Local().Format(time.DateTime))
+	return fmt.Sprintf("%s is already wrapped by process %d since %s", e.Path, e.PID, e.Since.Local().Format(time.DateTime))
 }
 
 // Brief reports whether the lock will be released soon: the holder only restores the file, or
@@ -99,7 +99,7 @@ func takeLock(path, config string, who holder) (*fileLock, error) {
 }
 
 // errVanished reports that the last holder removed the lock file while it was being taken.
-var errVanished = errors.New("the lock file is gone")
+var errVanished = errors.New("the lock file was removed")
 
 func takeLockOnce(path, config string, who holder) (*fileLock, error) {
 	f, err := openLock(path, unix.O_CREAT)
@@ -170,7 +170,7 @@ func openLock(path string, create int) (*os.File, error) {
 		}
 	}
 	if err == nil && st.Nlink > 1 { // a write to it would change another file
-		err = errors.New("has another name; remove it")
+		err = errors.New("has a second name (hard link); remove it")
 	}
 	if err != nil {
 		unix.Close(fd)
@@ -371,7 +371,7 @@ func takeAgentLock(path string) (agentLock, error) {
 			_ = unix.Rmdir(path) // fails if it is not empty, and therefore no lock
 		}
 		if time.Now().After(deadline) {
-			return agentLock{}, errors.New("the agent does not let go of it")
+			return agentLock{}, errors.New("the agent does not release it")
 		}
 		<-tick.C
 	}

@@ -24,7 +24,7 @@ func TestLocked(t *testing.T) {
 	if !errors.As(err, &locked) || locked.PID != os.Getpid() || locked.Session != "first" || time.Since(locked.Since) > time.Minute {
 		t.Fatalf("Lock: %v, %+v", err, locked)
 	}
-	wantError(t, err, "is wrapped already, by process ")
+	wantError(t, err, "is already wrapped by process ")
 	if _, err := Unwrap(w.state(), w.notes()); !errors.As(err, &locked) {
 		t.Errorf("Unwrap: %v", err)
 	}
@@ -210,7 +210,7 @@ func TestPlantedLock(t *testing.T) {
 	lock := w.state() + lockSuffix
 	plant := map[string]func(){
 		"is a link":             func() { os.Symlink(victim, lock) },
-		"has another name":      func() { os.Link(victim, lock) },
+		"has a second name":     func() { os.Link(victim, lock) },
 		"is not a regular file": func() { mkfifo(t, lock) },
 		"is a folder":           func() { os.Mkdir(lock, 0o700) },
 	}

@@ -91,7 +91,7 @@ func (b notebook) drop(n *note) error {
 		return nil
 	}
 	if err := os.Remove(n.file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove the note of a rewrite: %w", err)
+		return fmt.Errorf("remove the journal entry of a rewrite: %w", err)
 	}
 	return nil
 }

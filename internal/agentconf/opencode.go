@@ -35,7 +35,7 @@ var (
 )
 
 // inVariable is why an entry that is in no file is not rewritten.
-const inVariable = "spelled out in a variable"
+const inVariable = "defined in a variable"
 
 func (opencode) Name() string { return "opencode" }
 
@@ -164,7 +164,7 @@ func (m *opencodeMerge) add(s *Source, scope string) {
 		switch {
 		case e.Ungoverned != "":
 		case scope == scopeManaged:
-			e.Ungoverned = "an administrator's, from " + s.Path
+			e.Ungoverned = "set by an administrator in " + s.Path
 		case scope == scopeContent:
 			e.Ungoverned = inVariable
 		}
@@ -180,7 +180,7 @@ func (m *opencodeMerge) completeEntries(found *Found) {
 			e.Off = Disabled
 		}
 		if kind := m.kind[e.ID]; kind != "" && kind != "local" && e.Ungoverned == "" {
-			e.Ungoverned = "a remote server, as another file has it"
+			e.Ungoverned = "a remote server, by another file"
 		}
 		switch {
 		case e.Scope == scopeManaged && e.Command != "":
@@ -189,9 +189,9 @@ func (m *opencodeMerge) completeEntries(found *Found) {
 			spelt = append(spelt, e.ID)
 		}
 	}
-	found.warnOf("servers that an administrator placed are not governed", managed)
+	found.warnOf("servers set by an administrator are not governed", managed)
 	if len(spelt) > 0 {
-		found.unreached = fmt.Sprintf("the variable %s spells out servers (%s)", scopeContent, strings.Join(spelt, ", "))
+		found.unreached = fmt.Sprintf("the variable %s defines servers (%s)", scopeContent, strings.Join(spelt, ", "))
 	}
 	found.order = m.order
 }
@@ -204,7 +204,7 @@ func readArrayEntry(n edit.Node) *Entry {
 	words := texts(command)
 	switch {
 	case n.Kind() != edit.Object:
-		e.Ungoverned = "not a server: it is no object"
+		e.Ungoverned = "not a server: not an object"
 	case n.Member("type").Text() == "remote":
 		e.Ungoverned = "a remote server"
 	case !command.Exists() && n.Member("url").Exists():
@@ -212,9 +212,9 @@ func readArrayEntry(n edit.Node) *Entry {
 	case !command.Exists():
 		return nil
 	case len(words) == 0 || words[0] == "" || len(words) != len(command.Items()):
-		e.Ungoverned = "not a server: its command is no list of words"
+		e.Ungoverned = "not a server: command is not a list of strings"
 	case env.Exists() && env.Kind() != edit.Object && env.Kind() != edit.Null:
-		e.Ungoverned = "not a server: its environment is no object"
+		e.Ungoverned = "not a server: environment is not an object"
 	default:
 		e.Command, e.Args = words[0], words[1:]
 	}
@@ -235,12 +235,12 @@ var fileReference = regexp.MustCompile(`\{file:[^/~}]`)
 
 func (o opencode) unfaithful(env Env, found *Found) string {
 	if word := env.first(elsewhere); word != "" {
-		return "with " + word + " it works in other folders than this one"
+		return "with " + word + " it works in other folders"
 	}
 	for s, e := range found.strongest {
 		beside := filepath.Dir(s.Path) == realPath(o.cwd(env)) || e.Scope == scopeContent
 		if !beside && fileReference.MatchString(s.doc.At(e.Path).Member("command").Raw()) {
-			return "the command of " + e.ID + " names a file beside " + s.Path
+			return "the command of " + e.ID + " refers to a file beside " + s.Path
 		}
 	}
 	return ""

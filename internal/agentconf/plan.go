@@ -15,7 +15,7 @@ import (
 
 // ErrWrapped reports that a configuration has lines of ours already. The text names the file
 // and what to do.
-var ErrWrapped = errors.New("the configuration is managed by ThoughtGate already")
+var ErrWrapped = errors.New("the configuration is already managed by ThoughtGate")
 
 // Texts required by the specification.
 const (
@@ -88,7 +88,7 @@ func (p *Plan) read() error {
 		return err
 	}
 	if len(found.Sources) == 0 {
-		return fmt.Errorf("no configuration of %s found; looked for %s", p.agent.Name(), strings.Join(p.agent.Files(p.env), ", "))
+		return fmt.Errorf("no configuration of %s was found; searched %s", p.agent.Name(), strings.Join(p.agent.Files(p.env), ", "))
 	}
 	p.warnings, p.files, p.unreached = slices.Concat(p.swept, found.Warnings), nil, found.unreached
 	for _, s := range found.Sources {
@@ -159,7 +159,7 @@ func (p *Plan) refuseWrapped() error {
 			// it as about any other program.
 			theirs := e.From != "" && filepath.Base(e.Command) == shimName
 			if e.ours != nil && !e.ours.renewed || !theirs && isShim(e.vars.word(e.Command, p.env), p.shim, p.env) {
-				return fmt.Errorf("%w: server %q in %s starts %s; put it back with `tgctl unwrap %s`, or start the agent directly",
+				return fmt.Errorf("%w: server %q in %s starts %s; restore it with `tgctl unwrap %s`, or start the agent directly",
 					ErrWrapped, e.ID, f.path, e.starts(), f.path)
 			}
 		}
@@ -173,7 +173,7 @@ func (p *Plan) refuseFixed() error {
 	for _, f := range p.files {
 		for _, e := range f.governed() {
 			if e.fixed != "" {
-				return fmt.Errorf("server %q in %s, a file of a project, would be started without you having agreed, since its entry can't be changed: %s; write it otherwise, or remove it", e.ID, f.path, e.fixed)
+				return fmt.Errorf("server %q in %s, a file of a project, would be started without your approval, since its entry can't be rewritten: %s; change or remove the entry", e.ID, f.path, e.fixed)
 			}
 		}
 	}
@@ -386,7 +386,7 @@ func (p *Plan) Lock(session string) error {
 	for _, f := range p.files {
 		if f.lock = held[f.file.path]; f.lock == nil {
 			drop()
-			return fmt.Errorf("%s came up just now; try again", f.path)
+			return fmt.Errorf("%s was created meanwhile; try again", f.path)
 		}
 		delete(held, f.file.path)
 	}
@@ -415,7 +415,7 @@ func (p *Plan) Backup() error {
 			return fmt.Errorf("back up %s: %w", f.path, err)
 		}
 		if f.backup = path; path != f.file.path+backupSuffix && !p.env.isProtectedBackup(f.file.path+backupSuffix) {
-			p.warnings = append(p.warnings, fmt.Sprintf("%s holds something else from before; this backup is %s", f.file.path+backupSuffix, path))
+			p.warnings = append(p.warnings, fmt.Sprintf("%s is an older backup and was kept; this backup is %s", f.file.path+backupSuffix, path))
 		}
 		p.step("backed up")
 	}
@@ -444,7 +444,7 @@ func (p *Plan) Journals() ([]Journal, error) {
 	var out []Journal
 	for _, f := range p.files {
 		if f.backup == "" || f.j == nil {
-			return nil, fmt.Errorf("%s is not backed up or not prepared", f.path)
+			return nil, fmt.Errorf("%s has no backup or is not prepared", f.path)
 		}
 		var err error
 		if f.stored, err = f.j.journalText(); err != nil {
@@ -513,7 +513,7 @@ func outrun(tries int, do func() error) error {
 	return outrunBy(tries)
 }
 
-func outrunBy(tries int) error { return fmt.Errorf("%w, %d times over", errChanged, tries) }
+func outrunBy(tries int) error { return fmt.Errorf("%w, %d times in a row", errChanged, tries) }
 
 // checkUnchanged returns an error unless the files name the same servers as when the plan was made,
 // because a person may have agreed to those.
@@ -521,7 +521,7 @@ func (p *Plan) checkUnchanged(shown []*Source) error {
 	for s, e := range each(p.found) {
 		_, was := sameEntry(shown, s, e)
 		if e.fixed != "" && (was == nil || was.fixed == "") || e.Ungoverned == "" && (was == nil || was.Ungoverned != "" || was.Command != e.Command || !slices.Equal(was.Args, e.Args)) {
-			return fmt.Errorf("%w: server %s in %s is not what it was when it was looked at first; nothing was rewritten, look again", errChanged, e.ID, s.Path)
+			return fmt.Errorf("%w: server %s in %s has changed since it was shown; nothing was rewritten; try again", errChanged, e.ID, s.Path)
 		}
 	}
 	return nil
@@ -545,7 +545,7 @@ func (p *Plan) checkNoNewServers() error {
 	}
 	for _, d := range drift {
 		if d.How == Added {
-			return fmt.Errorf("%w, and server %s came in; look at %s, and try again", errChanged, d.ID, d.Path)
+			return fmt.Errorf("%w: server %s was added; review %s, then try again", errChanged, d.ID, d.Path)
 		}
 	}
 	return nil
@@ -580,7 +580,7 @@ func (p *Plan) rebase(f *planned, now *file) ([]byte, error) {
 		now, w := e.was(doc), f.before[i]
 		n := w.Form.of(doc.At(w.Path))
 		if !same(n.command(), w.Command, f.syntax()) || !same(n.args(), w.Args, f.syntax()) || now.Env != w.Env || !slices.Equal(now.Limits, w.Limits) {
-			return nil, fmt.Errorf("%w, and server %s with it; try again", errChanged, w.ID)
+			return nil, fmt.Errorf("%w: server %s was changed; try again", errChanged, w.ID)
 		}
 	}
 	text, _, err := rewrite(doc, f.governed(), f.j.Line)
@@ -602,7 +602,7 @@ func (p *Plan) Restore() ([]Report, error) {
 		}
 		report, err := f.j.restore(p.step)
 		if err != nil {
-			err = fmt.Errorf("put %s back: %w; the original is %s, and `tgctl unwrap %s` tries again", f.path, err, f.backup, f.path)
+			err = fmt.Errorf("restore %s: %w; the original is %s; to try again, run `tgctl unwrap %s`", f.path, err, f.backup, f.path)
 		}
 		reports, failed = append(reports, report), append(failed, err)
 	}

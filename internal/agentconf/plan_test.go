@@ -24,7 +24,7 @@ func TestPlanRefuses(t *testing.T) {
 		set  func(*world)
 		want []string
 	}{
-		{"EC-STDIO-001: no file", func(*world) {}, []string{"no configuration of claude-code found; looked for ", ".claude.json", ".mcp.json"}},
+		{"EC-STDIO-001: no file", func(*world) {}, []string{"no configuration of claude-code was found; searched ", ".claude.json", ".mcp.json"}},
 		{"EC-STDIO-002: an empty file", func(w *world) { w.write(w.state(), "") }, []string{".claude.json: line 1, column 1: the file is empty"}},
 		{"EC-STDIO-003: no server", func(w *world) { w.write(w.state(), `{"mcpServers":{}}`) }, []string{"No MCP servers found in config: ", ".claude.json"}},
 		{"EC-STDIO-003: remote servers only", func(w *world) { w.write(w.state(), `{"mcpServers":{"a":{"type":"sse","url":"x"}}}`) },
@@ -141,7 +141,7 @@ func TestLineIsAbsolute(t *testing.T) {
 	if err == nil {
 		err = p.Prepare(w.line())
 	}
-	wantError(t, err, "not complete")
+	wantError(t, err, "incomplete")
 }
 
 // EC-STDIO-026: references stay as written, and those that can't be resolved are reported.
@@ -151,7 +151,7 @@ func TestReferences(t *testing.T) {
 	text := `{"mcpServers":{"a":{"command":"x","args":["${SET}","${GONE}","${ALSO:-d}"],"env":{"K":"${LOST} ${GONE}"}}}}`
 	w.write(w.state(), text)
 	p := w.plan()
-	want := "server a in " + w.state() + " refers to GONE, LOST, which is not set; left as written"
+	want := "server a in " + w.state() + " refers to GONE, LOST, which is not set; the reference is kept"
 	if got := p.Warnings(); len(got) != 1 || got[0] != want {
 		t.Errorf("warnings %q, want %q", got, want)
 	}
@@ -215,7 +215,7 @@ func TestBackup(t *testing.T) {
 	p, _ := w.wrapped()
 	w.wantFile(stale, "from before")
 	w.wantFile(stale+".1", twoServers)
-	if got := strings.Join(p.Warnings(), "\n"); !strings.Contains(got, stale+" holds something else from before; this backup is "+stale+".1") {
+	if got := strings.Join(p.Warnings(), "\n"); !strings.Contains(got, stale+" is an older backup and was kept; this backup is "+stale+".1") {
 		t.Errorf("warnings: %q", got)
 	}
 	w.restore(p)
@@ -263,7 +263,7 @@ func TestApplyFails(t *testing.T) {
 			w.write(w.project(), `{"mcpServers":{"one":{"command":"another"}}}`)
 		}
 	}
-	wantError(t, p.Apply(), "rewrite "+w.project(), "changed by someone else meanwhile")
+	wantError(t, p.Apply(), "rewrite "+w.project(), "changed meanwhile by another program")
 	w.wantFile(w.state(), twoServers)
 	w.wantFile(w.project(), `{"mcpServers":{"one":{"command":"another"}}}`)
 	w.restore(p)

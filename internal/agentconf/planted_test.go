@@ -124,7 +124,7 @@ func TestPlantedBackupBringsNothingBack(t *testing.T) {
 			}
 			w.write(w.project()+backupSuffix, evil)
 			_, err := Unwrap(w.project(), w.notes())
-			wantError(t, err, w.project()+backupSuffix, "nothing on record", "copy it")
+			wantError(t, err, w.project()+backupSuffix, "may not have been made by ThoughtGate", "copy it")
 			if text, err := os.ReadFile(w.project()); string(text) != now {
 				t.Errorf("the file holds %q, %v", text, err)
 			}
@@ -236,7 +236,7 @@ func TestUnplannedServer(t *testing.T) {
 				t.Fatal(err)
 			}
 			p.step("journal stored")
-			wantError(t, p.Apply(), "server evil came in", w.state())
+			wantError(t, p.Apply(), "server evil was added", w.state())
 			w.restore(p)
 			w.wantFile(w.state(), withEvil)
 			w.wantFile(w.project(), oneServer)
@@ -246,7 +246,7 @@ func TestUnplannedServer(t *testing.T) {
 		w := killWorld(t)
 		p := w.plan()
 		w.write(w.state(), withEvil)
-		wantError(t, p.Lock(w.line().Session), "evil", w.state(), "look again")
+		wantError(t, p.Lock(w.line().Session), "evil", w.state(), "try again")
 		w.wantClean()
 	})
 }

@@ -51,7 +51,7 @@ func (p *Plan) Launch(argv, environ []string) ([]string, []string) { return argv
 // How returns "" for a rewrite, which is usual, and a text if no file has to be rewritten.
 func (p *Plan) How() string {
 	if len(p.files) == 0 {
-		return "its files stay as they are; they hold lines of ours that last"
+		return "its files are not changed; a protection has rewritten them"
 	}
 	return ""
 }
@@ -92,14 +92,14 @@ func (p *Plan) Point(parent string) (way *Pointing, why string, err error) {
 	name, _ := Detect(p.env.Command)
 	switch {
 	case p.env.Config != "":
-		why = "a file was named"
+		why = "--config-path names a file"
 	case name != p.agent.Name():
-		why = "whether the command hands on what it is told is not known"
+		why = "the command may not pass it on to the agent"
 	default:
 		why = to.unfaithful(p.env, found)
 	}
 	if slices.ContainsFunc(p.Entries(), func(e *Entry) bool { return e.Protected }) {
-		why = "it is protected, and its files hold our lines already"
+		why = "it is protected, so its files already have tg-shim entries"
 	}
 	if why != "" {
 		return nil, why, p.CheckUnreached()
@@ -112,7 +112,7 @@ func (p *Plan) CheckUnreached() error {
 	if p.unreached == "" {
 		return nil
 	}
-	return fmt.Errorf("%s, which a rewrite of files does not reach", p.unreached)
+	return fmt.Errorf("%s, which a rewrite of files does not change", p.unreached)
 }
 
 // Lock makes the session's folder and takes its lock. The agent's own files need no lock. Lock
@@ -164,7 +164,7 @@ func (p *Pointing) Prepare(line Line) error {
 func (p *Pointing) work(found *Found) (*pointed, error) {
 	out, err := p.to.point(p.env, found, p.line, p.copyPath())
 	if err == nil && len(out.value) > maxVariableBytes {
-		err = fmt.Errorf("there is too much for the variable %s; have the files rewritten, with --rewrite", out.name)
+		err = fmt.Errorf("the value of the variable %s would be too long; to rewrite the files instead, use --rewrite", out.name)
 	}
 	return out, err
 }
@@ -244,7 +244,7 @@ func (p *Pointing) Drift() ([]Drift, error) {
 
 // Adopt always fails: the agent can't be given more servers.
 func (p *Pointing) Adopt(func([]Journal) error) error {
-	return errors.New("the agent's files are left alone in this session")
+	return errors.New("the agent's files are not rewritten in this session")
 }
 
 // Diff returns the copy, as a new file.
@@ -262,9 +262,9 @@ func (p *Pointing) copyPath() string {
 // How returns the flag or variable that the agent is given.
 func (p *Pointing) How() string {
 	if p.out.name != "" {
-		return "its files stay as they are; it is told by " + p.out.name + "=" + p.out.value
+		return "its files are not changed; its servers are set by " + p.out.name + "=" + p.out.value
 	}
-	return "its files stay as they are; it is told by " + strings.Join(p.out.args, " ")
+	return "its files are not changed; its servers are set by " + strings.Join(p.out.args, " ")
 }
 
 // Launch adds the flag or variable to the command line and environment.
@@ -388,10 +388,10 @@ func parsePointed(text []byte) (*pointJournal, error) {
 		return nil, nil // the next parser reports the error
 	}
 	if j.Version != pointVersion {
-		return nil, fmt.Errorf("read journal: it has version %d, and this program knows %d only", j.Version, pointVersion)
+		return nil, fmt.Errorf("read journal: unsupported version %d; this program supports version %d", j.Version, pointVersion)
 	}
 	if !filepath.IsAbs(j.Folder) || j.Session == "" || filepath.Base(j.Folder) != j.Session || strings.Trim(j.Session, "0123456789abcdef") != "" {
-		return nil, errors.New("read journal: it names no folder of a session")
+		return nil, errors.New("read journal: the session's folder is missing")
 	}
 	return &j, nil
 }

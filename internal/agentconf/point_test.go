@@ -234,21 +234,21 @@ url = "https://x"
 // would.
 func TestUnfaithful(t *testing.T) {
 	for _, test := range []struct{ command, file, text, want string }{
-		{"copilot mcp list", "", "", "copilot mcp does not heed"},
+		{"copilot mcp list", "", "", "copilot mcp ignores"},
 		{"copilot --resume", "", "", "with --resume it may work in another folder"},
 		{"copilot --worktree=x", "", "", "with --worktree it may work in another folder"},
-		{"copilot --additional-mcp-config @m.json", "m.json", `{"mcpServers":{}}`, "has --additional-mcp-config already"},
-		{"copilot", ".mcp.json", `{"mcpServers":{"p":{"command":"p"}}}`, "would start p without being asked"},
+		{"copilot --additional-mcp-config @m.json", "m.json", `{"mcpServers":{}}`, "already has --additional-mcp-config"},
+		{"copilot", ".mcp.json", `{"mcpServers":{"p":{"command":"p"}}}`, "p would be started without your approval"},
 		{"copilot -- --resume", "", "", ""},
 		{"opencode serve", "", "", "with serve it works in other folders"},
 		{"opencode run --attach=http://x hi", "", "", "with --attach it works in other folders"},
-		{"codex app-server", "", "", "with app-server other files may count"},
-		{"codex exec --ignore-user-config x", "", "", "with --ignore-user-config other files may count"},
-		{"env copilot", "", "", "is not known"},
+		{"codex app-server", "", "", "with app-server codex may read other files"},
+		{"codex exec --ignore-user-config x", "", "", "with --ignore-user-config codex may read other files"},
+		{"env copilot", "", "", "may not pass it on"},
 		{"codex -- resume", "", "", ""},
-		{"codex", ".codex/config.toml", "mcp_servers.p.command = 'p'\n", "would start p without being asked"},
+		{"codex", ".codex/config.toml", "mcp_servers.p.command = 'p'\n", "p would be started without your approval"},
 		{"opencode", "opencode.json", `{"mcp":{"f":{"type":"local","command":["x","{file:k}"]}}}`, ""},
-		{"opencode", ".opencode/opencode.json", `{"mcp":{"f":{"type":"local","command":["x","{file:./k}"]}}}`, "the command of f names a file beside"},
+		{"opencode", ".opencode/opencode.json", `{"mcp":{"f":{"type":"local","command":["x","{file:./k}"]}}}`, "the command of f refers to a file beside"},
 		{"opencode", ".opencode/opencode.json", `{"mcp":{"f":{"type":"local","command":["x","{file:/k} {file:~/k}"]}}}`, ""},
 	} {
 		t.Run(test.command+test.file, func(t *testing.T) {

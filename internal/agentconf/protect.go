@@ -242,10 +242,10 @@ func ParseProtection(text []byte) (*Protection, error) {
 		return nil, fmt.Errorf("read protection: %w", err)
 	}
 	if p.Version != protectionVersion {
-		return nil, fmt.Errorf("read protection: it has version %d, and this program knows %d only", p.Version, protectionVersion)
+		return nil, fmt.Errorf("read protection: unsupported version %d; this program supports version %d", p.Version, protectionVersion)
 	}
 	if p.ID == "" || p.Line.Session != p.ID {
-		return nil, errors.New("read protection: its lines do not carry its id")
+		return nil, errors.New("read protection: its entries have another id")
 	}
 	if err := p.Line.check(); err != nil {
 		return nil, fmt.Errorf("read protection: %w", err)
@@ -258,7 +258,7 @@ func ParseProtection(text []byte) (*Protection, error) {
 			return nil, fmt.Errorf("read protection: %w", err)
 		}
 		if j.Line.Session != p.ID || !filepath.IsAbs(j.Target) {
-			return nil, fmt.Errorf("read protection: the journal of %q is not its own", j.Path)
+			return nil, fmt.Errorf("read protection: the journal of %q belongs to another one", j.Path)
 		}
 	}
 	return &p, nil
@@ -408,7 +408,7 @@ func (p *Protection) restore(step func(string)) ([]Report, error) {
 	for _, j := range p.Journal {
 		report, err := j.restore(step)
 		if err != nil {
-			err = fmt.Errorf("put %s back: %w", report.Path, err)
+			err = fmt.Errorf("restore %s: %w", report.Path, err)
 		}
 		reports, failed = append(reports, report), append(failed, err)
 	}
@@ -518,7 +518,7 @@ func (p *Plan) findBelow(t folderLister, env Env, found *Found) error {
 		env.Cwd = folder
 		there, err := lookWith(p.agent, env)
 		if err != nil {
-			found.Warnings = append(found.Warnings, fmt.Sprintf("the servers of %s are left as they are: %v", folder, err))
+			found.Warnings = append(found.Warnings, fmt.Sprintf("the servers of %s are not changed: %v", folder, err))
 			continue
 		}
 		for _, s := range there.Sources {

@@ -346,7 +346,7 @@ func TestProtectWrapped(t *testing.T) {
 	l := newLasting(t)
 	p, _ := l.wrapped()
 	_, _, err := l.renewal(nil)
-	wantError(t, err, "is wrapped already")
+	wantError(t, err, "is already wrapped")
 	l.restore(p)
 	l.protect()
 }

@@ -39,7 +39,7 @@ func (r Report) String() string {
 		return string(r.State) + ": " + strings.Join(r.Notes, "; ")
 	}
 	if r.State == Merged {
-		return "merged: what others wrote meanwhile stays"
+		return "merged: changes made by others meanwhile were kept"
 	}
 	return ""
 }
@@ -198,10 +198,10 @@ func (r *restorer) undo(now *file) (removal, error) {
 	backup, bad := r.goodBackup(now)
 	switch {
 	case err != nil && bad != nil:
-		return removal{}, fmt.Errorf("restore %s: it does not parse any more (%w), and %w", now.path, err, bad)
+		return removal{}, fmt.Errorf("restore %s: the file is invalid (%w), and %w", now.path, err, bad)
 	case err != nil:
 		return removal{text: backup.data, altered: true,
-			notes: []string{"the file did not parse any more" + placeOf(err) + " and is put back as it was"}}, nil
+			notes: []string{"the file was invalid" + placeOf(err) + " and was restored as it was"}}, nil
 	case r.byHand:
 		return removeLinesByBackup(doc, r.backups)
 	}
@@ -211,7 +211,7 @@ func (r *restorer) undo(now *file) (removal, error) {
 	}
 	// Nobody has written the file, but the result is not the original, so use the backup.
 	if bad == nil {
-		return removal{text: backup.data, altered: digest(now.data) != r.j.Written, notes: []string{"put back from the backup"}}, nil
+		return removal{text: backup.data, altered: digest(now.data) != r.j.Written, notes: []string{"restored from the backup"}}, nil
 	}
 	return out, err
 }
@@ -222,11 +222,11 @@ func (r *restorer) goodBackup(now *file) (*file, error) {
 	case !r.byHand && len(r.backups) == 1 && digest(r.backups[0].data) == r.j.Original:
 		return r.backups[0], nil
 	case !r.byHand:
-		return nil, fmt.Errorf("there is no good backup at %s", r.j.Backup)
+		return nil, fmt.Errorf("there is no valid backup at %s", r.j.Backup)
 	case len(r.backups) == 0:
-		return nil, errors.New("there is no backup of it")
+		return nil, errors.New("it has no backup")
 	case !namesUs(now):
-		return nil, fmt.Errorf("nothing of ours is in it; %s is a backup", r.backups[0].path)
+		return nil, fmt.Errorf("it has no tg-shim entries; %s is a backup", r.backups[0].path)
 	}
 	return r.ownBackup()
 }
@@ -257,7 +257,7 @@ func (f *file) keepAltered(notes notebook) (said string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("keep the altered file: %w", err)
 	}
-	return "the file as it was altered is kept as " + path, nil
+	return "the altered file was saved as " + path, nil
 }
 
 // dropBackup removes the backup, unless it is still needed.
@@ -272,11 +272,11 @@ func (r *restorer) dropBackup() error {
 	switch {
 	case r.report.State == Missing:
 		r.report.Backup = r.j.Backup
-		r.addReportNote("the file was removed meanwhile and stays so; `tgctl unwrap " + r.j.Path + "` puts back " + r.j.Backup)
+		r.addReportNote("the file was removed meanwhile and was not restored; to restore it from " + r.j.Backup + ", run `tgctl unwrap " + r.j.Path + "`")
 		return nil
 	case err != nil || digest(backup.data) != r.j.Original && digest(backup.data) != r.j.Written: // Written after an interrupted swap
 		r.report.Backup = r.j.Backup
-		r.addReportNote(r.j.Backup + " is not the backup that was made, and stays")
+		r.addReportNote(r.j.Backup + " is not the backup that was made, and was kept")
 		return nil
 	}
 	return r.j.Notes.removeBackup(r.j.Target, r.j.Backup, r.step)
@@ -337,7 +337,7 @@ func (t *lineRemover) entry(w originalEntry) {
 	n := w.Form.of(t.doc.At(w.Path))
 	switch {
 	case !n.Exists():
-		t.addNote("%s was removed meanwhile and stays so", w.ID)
+		t.addNote("%s was removed meanwhile and was not restored", w.ID)
 	case t.isOtherSession(n):
 		t.out.foreign = true
 	case t.unwrap(n, w.Path, &w):
@@ -345,7 +345,7 @@ func (t *lineRemover) entry(w originalEntry) {
 	case t.traces(n):
 		t.putBack(n, w)
 	default:
-		t.addNote("%s was replaced meanwhile and stays as it is now", w.ID)
+		t.addNote("%s was replaced meanwhile and was not changed", w.ID)
 	}
 }
 
@@ -469,7 +469,7 @@ func (t *lineRemover) removeCopy(n edit.Node, path []string) bool {
 		return false
 	}
 	if t.session != "" {
-		t.addNote("a copy of our line at %s was taken back too", edit.Pointer(path))
+		t.addNote("a copy of the tg-shim entry at %s was removed too", edit.Pointer(path))
 	}
 	return true
 }
@@ -492,7 +492,7 @@ func same(n edit.Node, text string, syntax edit.Syntax) bool {
 // putBack restores an entry whose line was damaged. The note does not quote the damaged entry,
 // because the note is logged and the entry may have secrets.
 func (t *lineRemover) putBack(n server, w originalEntry) {
-	t.addNote("%s was altered and is put back", w.ID)
+	t.addNote("%s was altered and was restored", w.ID)
 	t.out.altered = true
 	t.out.lines++
 	if w.Command != "" && !n.command().Exists() || w.Args != "" && !n.args().Exists() {

@@ -162,11 +162,11 @@ func TestRestoreMerges(t *testing.T) {
 		{name: "a server was removed",
 			change: func(v object) { delete(dig(v, "mcpServers"), "clock") },
 			want:   func(v object) { delete(dig(v, "mcpServers"), "clock") },
-			notes:  []string{"clock was removed meanwhile and stays so"}},
+			notes:  []string{"clock was removed meanwhile and was not restored"}},
 		{name: "a server was replaced",
 			change: func(v object) { dig(v, "mcpServers")["clock"] = object{"command": "other-clock"} },
 			want:   func(v object) { dig(v, "mcpServers")["clock"] = object{"command": "other-clock"} },
-			notes:  []string{"clock was replaced meanwhile and stays as it is now"}},
+			notes:  []string{"clock was replaced meanwhile and was not changed"}},
 		{name: "a server was put back by hand",
 			change: func(v object) { dig(v, "mcpServers")["clock"] = object{"command": "clock-mcp"} },
 			want:   func(object) {}},
@@ -181,7 +181,7 @@ func TestRestoreMerges(t *testing.T) {
 				servers["uhr"] = servers["clock"]
 				delete(servers, "clock")
 			},
-			notes: []string{"clock was removed meanwhile and stays so", "a copy of our line at /mcpServers/uhr was taken back too"}},
+			notes: []string{"clock was removed meanwhile and was not restored", "a copy of the tg-shim entry at /mcpServers/uhr was removed too"}},
 		{name: "the agent copied an entry",
 			change: func(v object) {
 				v["projects"] = object{"/else": object{"list": array{1, dig(v, "mcpServers", "files")}}}
@@ -189,10 +189,10 @@ func TestRestoreMerges(t *testing.T) {
 			want: func(v object) {
 				v["projects"] = object{"/else": object{"list": array{1, dig(v, "mcpServers", "files")}}}
 			},
-			notes: []string{"a copy of our line at /projects/~1else/list/1 was taken back too"}},
+			notes: []string{"a copy of the tg-shim entry at /projects/~1else/list/1 was removed too"}},
 		{name: "the command was pointed elsewhere", kept: true,
 			change: func(v object) { dig(v, "mcpServers", "files")["command"] = "/tmp/evil" }, want: func(object) {},
-			notes: []string{"files was altered and is put back"}},
+			notes: []string{"files was altered and was restored"}},
 		{name: "our words were damaged", kept: true,
 			change: func(v object) {
 				args := dig(v, "mcpServers", "files")["args"].(array)
@@ -200,7 +200,7 @@ func TestRestoreMerges(t *testing.T) {
 				dig(v, "mcpServers", "clock")["args"] = "text"
 			},
 			want:  func(object) {},
-			notes: []string{"files was altered and is put back", "clock was altered and is put back"}},
+			notes: []string{"files was altered and was restored", "clock was altered and was restored"}},
 		{name: "members were taken away", kept: true,
 			change: func(v object) {
 				delete(dig(v, "mcpServers", "files"), "args")
@@ -208,7 +208,7 @@ func TestRestoreMerges(t *testing.T) {
 				dig(v, "mcpServers", "clock")["note"] = "n"
 			},
 			want:  func(v object) { dig(v, "mcpServers", "clock")["note"] = "n" },
-			notes: []string{"files was altered and is put back", "clock was altered and is put back"}},
+			notes: []string{"files was altered and was restored", "clock was altered and was restored"}},
 		{name: "our variables were taken away",
 			change: func(v object) { delete(dig(v, "mcpServers", "clock"), "env") }, want: func(object) {}},
 	}
@@ -271,7 +271,7 @@ func TestRestoreRemovedFile(t *testing.T) {
 	for range 2 {
 		report, err := Restore(journals[w.state()])
 		if err != nil || report.State != Missing || report.Backup != w.state()+backupSuffix ||
-			!strings.Contains(report.String(), "`tgctl unwrap "+w.state()+"` puts back") {
+			!strings.Contains(report.String(), "was not restored; to restore it from "+w.state()+backupSuffix+", run `tgctl unwrap "+w.state()+"`") {
 			t.Errorf("report %+v, %v", report, err)
 		}
 	}
@@ -294,7 +294,7 @@ func TestRestoreBrokenFile(t *testing.T) {
 			report := w.restore(p)[0]
 			w.wantFile(w.state(), twoServers)
 			w.wantFile(w.state()+alteredSuffix, text)
-			if got := report.String(); !strings.Contains(got, "did not parse any more") || strings.Contains(got, "s3cr3t") {
+			if got := report.String(); !strings.Contains(got, "the file was invalid") || strings.Contains(got, "s3cr3t") {
 				t.Errorf("report %q", got)
 			}
 		})
@@ -326,7 +326,7 @@ func TestRestoreWithoutBackup(t *testing.T) {
 	os.Remove(w.state() + backupSuffix)
 	w.write(w.state(), "{")
 	_, err = Restore(journals[w.state()])
-	wantError(t, err, "does not parse any more", "no good backup")
+	wantError(t, err, "the file is invalid", "no valid backup")
 	w.wantFile(w.state(), "{")
 	p.Unlock()
 }
@@ -354,8 +354,8 @@ func TestRestoreReplacedLink(t *testing.T) {
 func TestRestoreRefusesJournals(t *testing.T) {
 	for text, want := range map[string]string{
 		"{":                     "read journal",
-		`{"v":99}`:              "it has version 99, and this program knows those up to 2",
-		`{"v":1,"target":"/x"}`: "names no file, lock or session",
+		`{"v":99}`:              "unsupported version 99; this program supports versions up to 2",
+		`{"v":1,"target":"/x"}`: "file, lock or session is missing",
 	} {
 		_, err := Restore([]byte(text))
 		wantError(t, err, want)

@@ -118,7 +118,7 @@ func (e *Entry) insertWords(c *changes, line Line, w originalEntry, n server) {
 func proveReversible(doc *edit.Document, text []byte, before []originalEntry, line Line) error {
 	rewritten, err := reading(doc.Syntax()).Read(text)
 	if err != nil {
-		return fmt.Errorf("the rewritten text would not parse: %w", err)
+		return fmt.Errorf("the rewritten text would be invalid: %w", err)
 	}
 	taken, err := removeLines(rewritten, before, line.Session, line.Shim)
 	if err != nil {

@@ -93,7 +93,7 @@ func (l serverLists) refuses(c candidate) string {
 	if !l.listed || slices.ContainsFunc(l.fitting(c), func(r serverRule) bool { return r.matches(c) }) {
 		return ""
 	}
-	return "it is not on the list of servers that are allowed"
+	return "it is not on the list of allowed servers"
 }
 
 // deniesCommand reports whether a rule denies a server because of its command.
@@ -140,8 +140,8 @@ func (f *Found) node(e *Entry) edit.Node {
 // asksAgain has a warning for agents that bind a person's trust to the content of an entry:
 // they take a rewritten entry for a new one.
 var asksAgain = map[string]string{
-	"vscode": "VS Code trusts a server by what its entry says: it asks whether to trust each one anew when its entry is rewritten, and once more when it is put back",
-	"cursor": "Cursor approves a server by what its entry says: it shows each one as new, or as switched off, until you approve it, when its entry is rewritten and once more when it is put back (cursor-agent: `mcp enable NAME`)",
+	"vscode": "VS Code trusts a server by its entry: it asks whether to trust each one when its entry is rewritten, and again when it is restored",
+	"cursor": "Cursor approves a server by its entry: each one is new or disabled until you approve it, when its entry is rewritten and again when it is restored (cursor-agent: `mcp enable NAME`)",
 }
 
 // shadow marks entries whose name a stronger entry has. Entries come strongest first.

@@ -17,7 +17,7 @@ func remote(name, url string) candidate { return candidate{name: name, url: url}
 
 // Rules apply to what the owner wrote.
 func TestServerLists(t *testing.T) {
-	const denied, unlisted = "S denies it", "it is not on the list of servers that are allowed"
+	const denied, unlisted = "S denies it", "it is not on the list of allowed servers"
 	files := started("files", "npx", "-y", "files")
 	expanded := candidate{name: "files", commands: [][]string{{"${NPX}", "-y"}, {"/bin/npx", "-y"}}}
 	wrapped := started("files", "/usr/libexec/thoughtgate/tg-shim", "--server-id", "files", "--", "npx", "-y", "files")
@@ -118,7 +118,7 @@ func TestAsksAgain(t *testing.T) {
 			continue // its servers are in another file
 		}
 		told := slices.ContainsFunc(p.Warnings(), func(text string) bool {
-			return strings.Contains(text, "once more when it is put back")
+			return strings.Contains(text, "again when it is restored")
 		})
 		if want := a.Name() == "vscode" || a.Name() == "cursor"; told != want {
 			t.Errorf("%s: %v, %q", a.Name(), told, p.Warnings())

@@ -159,7 +159,7 @@ func (l Line) of(e *Entry) Line {
 // left alone is not judged.
 
 // offersTools is why such an entry is not rewritten.
-const offersTools = "the tools of an extension: calls of them are judged all the same"
+const offersTools = "the tools of an extension, whose calls are judged anyway"
 
 // offered reports whether an entry starts our own tg-shim for an extension, and nothing else.
 // Another program of that name, or another daemon's socket, could be anything, and so could

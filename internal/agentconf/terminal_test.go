@@ -13,12 +13,12 @@ import (
 // Expected servers of the agents for terminals.
 var (
 	geminiManaged = []string{
-		"no-administrator/settings.json system boss: managed (an administrator's, from ~/no-administrator/settings.json)",
+		"no-administrator/settings.json system boss: managed (set by an administrator in ~/no-administrator/settings.json)",
 		"no-administrator/settings.json system far:  (a remote server)",
 	}
 	geminiDefaults = []string{
-		"no-administrator/system-defaults.json system defaults default: d (an administrator's, from ~/no-administrator/system-defaults.json)",
-		"no-administrator/system-defaults.json system defaults search: d [another scope has the name too] (an administrator's, from ~/no-administrator/system-defaults.json)",
+		"no-administrator/system-defaults.json system defaults default: d (set by an administrator in ~/no-administrator/system-defaults.json)",
+		"no-administrator/system-defaults.json system defaults search: d [another scope has the name too] (set by an administrator in ~/no-administrator/system-defaults.json)",
 	}
 	geminiUser = []string{
 		".gemini/settings.json user search: $SEARCH_HOME/search ${QUERY:-all}",
@@ -35,22 +35,22 @@ var (
 		".gemini/extensions/notes/gemini-extension.json extension shared: x [another scope has the name too]",
 	}
 	geminiWarnings = []string{
-		"servers from ~/no-administrator/settings.json, which is an administrator's, are not governed: boss",
-		"servers from ~/no-administrator/system-defaults.json, which is an administrator's, are not governed: default, search",
+		"servers that an administrator set in ~/no-administrator/settings.json are not governed: boss",
+		"servers that an administrator set in ~/no-administrator/system-defaults.json are not governed: default, search",
 		"the servers of the extension broken are not governed: ~/.gemini/extensions/broken/gemini-extension.json: line 2, column 1: parsing value: unexpected EOF",
-		"the server that mcp.serverCommand of ~/no-administrator/settings.json names is not governed",
+		"the server named by mcp.serverCommand in ~/no-administrator/settings.json is not governed",
 	}
 	opencodeUser = []string{
 		".config/opencode/opencode.json user files: npx -y files {env:HOME}/src",
 		".config/opencode/opencode.json user off: off-mcp [disabled]",
 		".config/opencode/opencode.json user on again: again",
 		".config/opencode/opencode.json user remote:  (a remote server)",
-		".config/opencode/opencode.json user string:  (not a server: its command is no list of words)",
-		".config/opencode/opencode.json user moved away: away (a remote server, as another file has it)",
+		".config/opencode/opencode.json user string:  (not a server: command is not a list of strings)",
+		".config/opencode/opencode.json user moved away: away (a remote server, by another file)",
 		".config/opencode/config.json user old: old-mcp [disabled]",
 	}
-	opencodeManaged  = []string{"no-administrator/opencode.json managed managed: managed-mcp (an administrator's, from ~/no-administrator/opencode.json)"}
-	opencodeWarnings = []string{"servers that an administrator placed are not governed: managed"}
+	opencodeManaged  = []string{"no-administrator/opencode.json managed managed: managed-mcp (set by an administrator in ~/no-administrator/opencode.json)"}
+	opencodeWarnings = []string{"servers set by an administrator are not governed: managed"}
 	copilotUser      = []string{
 		".copilot/mcp-config.json user local: ${TOOLS}/local $TOOLS",
 		".copilot/mcp-config.json user stdio: s",
@@ -59,9 +59,9 @@ var (
 	}
 	copilotRest = []string{
 		".copilot/mcp-config.json user http:  (a remote server (http))",
-		".copilot/mcp-config.json user array:  (not a server: it has no command)",
+		".copilot/mcp-config.json user array:  (not a server: no command)",
 	}
-	copilotPlugins = "servers that plugins bring along are not governed: notes"
+	copilotPlugins = "servers of plugins are not governed: notes"
 )
 
 var terminalTests = []adapterTest{
@@ -85,7 +85,7 @@ var terminalTests = []adapterTest{
 	{agent: "gemini", command: "gemini", vars: "GEMINI_CLI_HOME=~/moved GEMINI_CLI_SYSTEM_SETTINGS_PATH=~/none/s.json GEMINI_CLI_TRUST_WORKSPACE=false", want: []string{
 		"src/shop/.gemini/settings.json project shared: project-shared [not approved yet]",
 		"moved/.gemini/settings.json user moved: m [not approved yet]",
-	}, warnings: []string{"gemini does not trust this folder yet, and starts no servers until you tell it to"}},
+	}, warnings: []string{"gemini does not trust this folder yet and starts no servers until you trust it"}},
 
 	{agent: "opencode", command: "opencode", want: slices.Concat(opencodeManaged,
 		[]string{"src/shop/opencode.jsonc project files: ./files", "src/shop/opencode.jsonc project moved away:  (a remote server)",
@@ -102,7 +102,7 @@ var terminalTests = []adapterTest{
 	{agent: "copilot-cli", command: "copilot", want: slices.Concat(
 		[]string{"src/shop/.mcp.json project shared: project-shared [not approved yet]"}, copilotUser,
 		[]string{".copilot/mcp-config.json user shared: user-shared [another scope has the name too]"}, copilotRest),
-		warnings: []string{copilotPlugins, "copilot does not trust this folder yet, and starts none of its servers until you tell it to"}},
+		warnings: []string{copilotPlugins, "copilot does not trust this folder yet and starts none of its servers until you trust it"}},
 	{agent: "copilot-cli", command: "copilot --trust-folder --disable-mcp-server stdio --additional-mcp-config=@~/more.json", want: slices.Concat(
 		[]string{"more.json --additional-mcp-config shared: more-shared", "src/shop/.mcp.json project shared: project-shared [another scope has the name too]"},
 		copilotUser[:1], []string{".copilot/mcp-config.json user stdio: s [disabled]"}, copilotUser[2:],
@@ -206,7 +206,7 @@ func TestSpeltOut(t *testing.T) {
 	env := w.env()
 	env.Command = []string{"copilot", "--additional-mcp-config", `{"mcpServers":{}}`}
 	_, err := copilot{}.Find(env)
-	wantError(t, err, "spells servers out on the command line")
+	wantError(t, err, "defines servers on the command line")
 
 	w.write(filepath.Join(w.cwd, "opencode.json"), `{"mcp":{"a":{"type":"local","command":["x"]}}}`)
 	env.Command = []string{"opencode"}
@@ -215,5 +215,5 @@ func TestSpeltOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, p.CheckUnreached(), "OPENCODE_CONFIG_CONTENT spells out servers (b), which a rewrite of files does not reach")
+	wantError(t, p.CheckUnreached(), "OPENCODE_CONFIG_CONTENT defines servers (b), which a rewrite of files does not change")
 }

@@ -96,7 +96,7 @@ func removeLinesByBackup(doc *edit.Document, backups []*file) (removal, error) {
 		return best, err
 	}
 	if names := stillRaised(doc, after); len(names) > 0 {
-		best.notes = append(best.notes, "time limits that were raised stay so, since no backup tells what they were: "+strings.Join(names, ", "))
+		best.notes = append(best.notes, "raised time limits were kept, since no backup has their original values: "+strings.Join(names, ", "))
 	}
 	return best, nil
 }
@@ -142,7 +142,7 @@ func (r *restorer) removeEqualBackups(text []byte) error {
 	for _, backup := range r.backups {
 		if !bytes.Equal(backup.data, text) {
 			r.report.Backup = backup.path
-			r.addReportNote(backup.path + " differs from the file as it is now, and stays; remove it when you do not need it")
+			r.addReportNote(backup.path + " differs from the current file and was kept; remove it if you don't need it")
 			continue
 		}
 		if r.report.State == Merged {
@@ -158,18 +158,18 @@ func (r *restorer) removeEqualBackups(text []byte) error {
 // bringBack restores a file that does not exist from its latest backup.
 func (r *restorer) bringBack() error {
 	if len(r.backups) == 0 {
-		return fmt.Errorf("there is no %s, and no backup of it", r.j.Target)
+		return fmt.Errorf("%s does not exist and has no backup", r.j.Target)
 	}
 	backup, err := r.ownBackup()
 	if err != nil {
-		return fmt.Errorf("%s is gone, and %w", r.j.Target, err)
+		return fmt.Errorf("%s does not exist, and %w", r.j.Target, err)
 	}
 	if err := os.Link(backup.path, r.j.Target); err != nil { // unlike a rename, a link never replaces a file
-		return fmt.Errorf("put back from the backup: %w", err)
+		return fmt.Errorf("restore from the backup: %w", err)
 	}
 	r.step("linked")
 	r.report.State = Restored
-	r.addReportNote("it was gone, and is put back from " + backup.path)
+	r.addReportNote("it was missing and was restored from " + backup.path)
 	return r.removeEqualBackups(backup.data)
 }
 
@@ -181,5 +181,5 @@ func (r *restorer) ownBackup() (*file, error) {
 			return backup, nil
 		}
 	}
-	return nil, fmt.Errorf("nothing on record says that %s was made by ThoughtGate; if it holds what you want, copy it", r.backups[0].path)
+	return nil, fmt.Errorf("%s may not have been made by ThoughtGate; if it has the right contents, copy it", r.backups[0].path)
 }

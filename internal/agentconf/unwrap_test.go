@@ -31,7 +31,7 @@ func TestUnwrap(t *testing.T) {
 		w, text := wrappedText(t, twoServers)
 		w.write(w.state(), strings.Replace(text, "{\n", "{\n  \"n\": 1,\n", 1))
 		report, err := Unwrap(w.state(), w.notes())
-		if err != nil || report.State != Merged || !strings.Contains(report.String(), "differs from the file as it is now") {
+		if err != nil || report.State != Merged || !strings.Contains(report.String(), "differs from the current file") {
 			t.Errorf("%+v, %v", report, err)
 		}
 		w.wantFile(w.state(), strings.Replace(twoServers, "{\n", "{\n  \"n\": 1,\n", 1))
@@ -78,7 +78,7 @@ func TestUnwrap(t *testing.T) {
 		w, text := wrappedText(t, twoServers)
 		w.write(w.state(), text[:len(text)-10])
 		report, err := Unwrap(w.state(), w.notes())
-		if err != nil || report.State != Restored || !strings.Contains(report.String(), "did not parse") {
+		if err != nil || report.State != Restored || !strings.Contains(report.String(), "the file was invalid") {
 			t.Errorf("%+v, %v", report, err)
 		}
 		w.wantFile(w.state(), twoServers)
@@ -88,13 +88,13 @@ func TestUnwrap(t *testing.T) {
 		w, _ := wrappedText(t, twoServers)
 		w.write(w.state(), "{ a person is editing")
 		_, err := Unwrap(w.state(), w.notes())
-		wantError(t, err, "nothing of ours is in it", backupSuffix+" is a backup")
+		wantError(t, err, "it has no tg-shim entries", backupSuffix+" is a backup")
 		w.wantFile(w.state(), "{ a person is editing")
 	})
 	t.Run("nothing there", func(t *testing.T) {
 		w := newWorld(t)
 		_, err := Unwrap(w.state(), w.notes())
-		wantError(t, err, "there is no "+w.state()+", and no backup of it")
+		wantError(t, err, w.state()+" does not exist and has no backup")
 		w.wantClean()
 	})
 	t.Run("lines of any session, anywhere", func(t *testing.T) {

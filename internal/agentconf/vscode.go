@@ -199,10 +199,10 @@ func (f *Found) warnOfVSCode(e *Entry, n edit.Node) {
 		return
 	}
 	if n.Member("dev").Member("debug").Exists() {
-		f.warn("the debugger that server %s asks for (dev.debug) would meet %s instead", e.ID, shimName)
+		f.warn("the debugger that server %s requests (dev.debug) would attach to %s instead", e.ID, shimName)
 	}
 	if n.Member("sandboxEnabled").IsTrue() {
-		f.warn("server %s runs in the editor's sandbox (sandboxEnabled), which may keep %s from the daemon", e.ID, shimName)
+		f.warn("server %s runs in the editor's sandbox (sandboxEnabled), which may block %s from the daemon", e.ID, shimName)
 	}
 }
 
@@ -237,7 +237,7 @@ func (f *Found) applyVSCodeSettings(files []vscodeFile, order []*Entry) {
 		on = on || agent.IsTrue()
 	}
 	if on {
-		f.warn("servers that the editor takes from the files of other agents (%s) are not governed", discovery)
+		f.warn("servers that the editor reads from files of other agents (%s) are not governed", discovery)
 	}
 }
 
@@ -251,7 +251,7 @@ func (f *Found) warnOfContainer(dir string) {
 		for _, path := range paths {
 			root, _ := readSettings(path, lenient) // an invalid file is left to the program that makes the container
 			for name := range root.Member("customizations").Member("vscode").Member("mcp").Member("servers").Members() {
-				f.warn("server %s of %s is started in the container, and is not governed", name.Text(), path)
+				f.warn("server %s of %s is started in the container and is not governed", name.Text(), path)
 			}
 		}
 	}

@@ -69,7 +69,7 @@ func (z zed) Find(env Env) (*Found, error) {
 	}
 	shadow(append(order, user...))
 	if env.Config == "" {
-		found.warnOf("servers that extensions of Zed start are not governed", z.extensionServers(env))
+		found.warnOf("servers of Zed extensions are not governed", z.extensionServers(env))
 	}
 	return found.result()
 }
@@ -125,7 +125,7 @@ func (zed) add(s *Source, scope string, path []string) []*Entry {
 		case command.Kind() == edit.Object: // has everything that other entries have at the top level
 			e.useMember(zedForm, "command", command)
 		case (command.Kind() == edit.Absent || command.Kind() == edit.Null) && !n.Member("url").Exists() && n.Kind() == edit.Object:
-			e.Ungoverned = "started by an extension of Zed"
+			e.Ungoverned = "started by a Zed extension"
 		}
 		if n.Member("enabled").IsFalse() {
 			e.Off = Disabled

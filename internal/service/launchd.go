@@ -26,12 +26,12 @@ type launchd struct {
 func (l *launchd) reach() error {
 	for _, name := range []string{"XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"} {
 		if value := l.getenv(name); value != "" {
-			return &Error{fmt.Errorf("%w: %s is %s here, and launchd doesn't know it, so that its daemon would use other files", ErrNone, name, value), "Unset it."}
+			return &Error{fmt.Errorf("%w: %s is %s in this shell but not set in launchd, so its daemon would use other files", ErrNone, name, value), "Unset it."}
 		}
 	}
 	path, err := exec.LookPath("launchctl")
 	if err != nil {
-		return &Error{fmt.Errorf("%w: there is no launchctl here", ErrNone), "Without launchd tgctl starts the daemon itself when it is needed."}
+		return &Error{fmt.Errorf("%w: launchctl was not found", ErrNone), "Without launchd, tgctl starts the daemon when needed."}
 	}
 	l.launchctl = path
 	return nil

@@ -113,7 +113,7 @@ func put(path, text string) (changed bool, err error) {
 	case err == nil && string(have) == text:
 		return false, nil
 	case err == nil && !strings.Contains(string(have), mark):
-		return false, fmt.Errorf("%s was not written by tgctl, and is kept; remove it to have it written", path)
+		return false, fmt.Errorf("%s was not written by tgctl and is not overwritten; remove it, then try again", path)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return false, err
 	}

@@ -20,21 +20,21 @@ type systemd struct {
 	booted    string // folder that exists where systemd is the machine's init
 }
 
-const withoutSystemd = "Without systemd tgctl starts the daemon itself when it is needed."
+const withoutSystemd = "Without systemd, tgctl starts the daemon when needed."
 
 // reach checks that there is a usable user manager. Its error says what to do otherwise.
 func (s *systemd) reach(ctx context.Context) error {
 	path, err := exec.LookPath("systemctl")
 	if err != nil {
-		return &Error{fmt.Errorf("%w: there is no systemctl here", ErrNone), withoutSystemd}
+		return &Error{fmt.Errorf("%w: systemctl was not found", ErrNone), withoutSystemd}
 	}
 	runtime := s.getenv("XDG_RUNTIME_DIR")
 	if runtime == "" {
 		if !s.runsMachine() {
 			return s.noSystemd()
 		}
-		return &Error{fmt.Errorf("%w: XDG_RUNTIME_DIR is not set, so your systemd can't be found", ErrNone),
-			"su and sudo start no session of yours. Log in, or use: machinectl shell " + userName(s.getenv) + "@"}
+		return &Error{fmt.Errorf("%w: XDG_RUNTIME_DIR is not set, so your systemd instance can't be found", ErrNone),
+			"su and sudo do not start a login session. Log in, or use: machinectl shell " + userName(s.getenv) + "@"}
 	}
 	// Without this check a session bus from elsewhere could lead to a manager with another
 	// runtime folder.
@@ -42,8 +42,8 @@ func (s *systemd) reach(ctx context.Context) error {
 		if !s.runsMachine() {
 			return s.noSystemd()
 		}
-		return &Error{fmt.Errorf("%w: no systemd of yours runs (there is no %s/systemd/private)", ErrNone, runtime),
-			"It starts when you log in. To have it run without that: sudo loginctl enable-linger " + userName(s.getenv)}
+		return &Error{fmt.Errorf("%w: your systemd instance is not running (%s/systemd/private is missing)", ErrNone, runtime),
+			"It starts when you log in. To run it without a login: sudo loginctl enable-linger " + userName(s.getenv)}
 	}
 	s.systemctl = path
 	env, err := s.tell(ctx, "show-environment")
@@ -61,7 +61,7 @@ func (s *systemd) runsMachine() bool {
 }
 
 func (s *systemd) noSystemd() error {
-	return &Error{fmt.Errorf("%w: systemd does not run this machine (there is no %s)", ErrNone, s.booted), withoutSystemd}
+	return &Error{fmt.Errorf("%w: this machine does not run systemd (%s is missing)", ErrNone, s.booted), withoutSystemd}
 }
 
 // sameFolders returns an error if a daemon with the environment env, lines of NAME=VALUE, would
@@ -77,11 +77,11 @@ func (s *systemd) sameFolders(env string) error {
 		switch {
 		case theirs[name] == s.getenv(name):
 		case s.getenv(name) == "":
-			return &Error{fmt.Errorf("%w: your systemd has %s=%s, and this shell has not", ErrNone, name, theirs[name]),
-				"Set it here too, or take it away there: systemctl --user unset-environment " + name}
+			return &Error{fmt.Errorf("%w: your systemd instance has %s=%s, but this shell does not", ErrNone, name, theirs[name]),
+				"Set it in this shell, or unset it there: systemctl --user unset-environment " + name}
 		default:
-			return &Error{fmt.Errorf("%w: %s is %s here and %q in your systemd, so that its daemon would use other files", ErrNone, name, s.getenv(name), theirs[name]),
-				"Tell it: systemctl --user import-environment " + name + " (and for good, in ~/.config/environment.d)"}
+			return &Error{fmt.Errorf("%w: %s is %s in this shell but %q in your systemd instance, so its daemon would use other files", ErrNone, name, s.getenv(name), theirs[name]),
+				"Set it there: systemctl --user import-environment " + name + " (permanently: in ~/.config/environment.d)"}
 		}
 	}
 	return nil
@@ -115,7 +115,7 @@ func (s *systemd) State(ctx context.Context) (State, error) {
 	case "loaded":
 		st.Definition = about["FragmentPath"]
 	case "masked":
-		return st, &Error{fmt.Errorf("%w: %s is masked", ErrNone, units.Service), "To allow it again: systemctl --user unmask thoughtgated"}
+		return st, &Error{fmt.Errorf("%w: %s is masked", ErrNone, units.Service), "To unmask it: systemctl --user unmask thoughtgated"}
 	default:
 		return st, nil
 	}

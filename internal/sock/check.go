@@ -17,7 +17,7 @@ func CheckFolder(dir string) error { return checkDir(dir) }
 func CheckSocket(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {
-		return fmt.Errorf("look at socket %s: %w", path, err)
+		return fmt.Errorf("check socket %s: %w", path, err)
 	}
 	if err := checkSocket(path, info); err != nil {
 		return err
@@ -33,16 +33,16 @@ func CheckSocket(path string) error {
 func checkDir(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
-		return fmt.Errorf("look at folder %s: %w", dir, err)
+		return fmt.Errorf("check folder %s: %w", dir, err)
 	}
 	uid, _ := ownerOf(info)
 	switch mode := info.Mode(); {
 	case mode&fs.ModeSymlink != 0:
-		return fmt.Errorf("folder %s is a symbolic link: %w; put a folder in its place", dir, ErrUnsafe)
+		return fmt.Errorf("folder %s is a symbolic link: %w; replace it by a folder", dir, ErrUnsafe)
 	case !mode.IsDir():
 		return fmt.Errorf("%s is not a folder; move it away", dir)
 	case uid != os.Geteuid():
-		return fmt.Errorf("folder %s belongs to uid %d and not to you (uid %d): %w; remove it, or name another folder", dir, uid, os.Geteuid(), ErrUnsafe)
+		return fmt.Errorf("folder %s belongs to uid %d, not to you (uid %d): %w; remove it, or use another folder", dir, uid, os.Geteuid(), ErrUnsafe)
 	case mode.Perm()&0o077 != 0:
 		return fmt.Errorf("folder %s is open to others (mode %04o): %w; run: chmod 700 %s", dir, mode.Perm(), ErrUnsafe, dir)
 	}
@@ -61,7 +61,7 @@ func checkAbove(dir string) error {
 	parent := filepath.Dir(dir)
 	target, err := filepath.EvalSymlinks(parent)
 	if err != nil {
-		return fmt.Errorf("look at what lies above %s: %w", dir, err)
+		return fmt.Errorf("check the folders above %s: %w", dir, err)
 	}
 	for _, from := range []string{parent, target} {
 		for path := from; ; path = filepath.Dir(path) {
@@ -86,14 +86,14 @@ func checkOneAbove(path string, trusted map[int]bool) error {
 	}
 	uid, gid := ownerOf(info)
 	if !trusted[uid] {
-		return fmt.Errorf("%s above it belongs to uid %d: %w", path, uid, ErrUnsafe)
+		return fmt.Errorf("the folder above it, %s, belongs to uid %d: %w", path, uid, ErrUnsafe)
 	}
 	if !info.IsDir() || info.Mode()&fs.ModeSticky != 0 {
 		return nil // a link has no content to change; in a sticky folder only owners can rename
 	}
 	byGroup := info.Mode().Perm()&0o020 != 0 && gid != 0 && !(ownGroups && gid == os.Getegid())
 	if info.Mode().Perm()&0o002 != 0 || byGroup {
-		return fmt.Errorf("others may write to %s above it (mode %04o): %w; run: chmod go-w %s", path, info.Mode().Perm(), ErrUnsafe, path)
+		return fmt.Errorf("others may write to the folder above it, %s (mode %04o): %w; run: chmod go-w %s", path, info.Mode().Perm(), ErrUnsafe, path)
 	}
 	return nil
 }
@@ -107,7 +107,7 @@ func checkSocket(path string, info fs.FileInfo) error {
 	case info.Mode()&fs.ModeSocket == 0:
 		return fmt.Errorf("%s is not a socket: %w; move it away", path, ErrUnsafe)
 	case uid != os.Geteuid():
-		return fmt.Errorf("socket %s belongs to uid %d and not to you (uid %d): %w", path, uid, os.Geteuid(), ErrUnsafe)
+		return fmt.Errorf("socket %s belongs to uid %d, not to you (uid %d): %w", path, uid, os.Geteuid(), ErrUnsafe)
 	}
 	return nil
 }

@@ -65,10 +65,10 @@ func (l *Listener) checkPeer(c *net.UnixConn) (*Conn, error) {
 	// The uid comes first: nothing more is asked about another user's process.
 	uid, err := peerUID(c)
 	if err != nil {
-		return nil, fmt.Errorf("look at the peer: %w", err)
+		return nil, fmt.Errorf("identify the peer: %w", err)
 	}
 	if uid != l.uid {
-		return nil, fmt.Errorf("a connection of uid %d: %w", uid, ErrUnsafe)
+		return nil, fmt.Errorf("connection from uid %d: %w", uid, ErrUnsafe)
 	}
 	peer, err := PeerOf(c)
 	if err != nil {
@@ -78,7 +78,7 @@ func (l *Listener) checkPeer(c *net.UnixConn) (*Conn, error) {
 	defer l.mu.Unlock()
 	if l.count[peer.Process] >= l.PerProcess {
 		peer.Close()
-		return nil, fmt.Errorf("process %d holds %d connections already: %w", peer.PID, l.PerProcess, ErrInUse)
+		return nil, fmt.Errorf("process %d already has %d connections: %w", peer.PID, l.PerProcess, ErrInUse)
 	}
 	l.count[peer.Process]++
 	return &Conn{UnixConn: c, listener: l, peer: peer}, nil

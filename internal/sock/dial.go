@@ -33,7 +33,7 @@ func Dial(ctx context.Context, path string) (net.Conn, error) {
 	}
 	uid, err := peerUID(c.(*net.UnixConn))
 	if err == nil && int(uid) != os.Geteuid() {
-		err = fmt.Errorf("it is served by uid %d and not by you (uid %d): %w", uid, os.Geteuid(), ErrUnsafe)
+		err = fmt.Errorf("uid %d listens there, not you (uid %d): %w", uid, os.Geteuid(), ErrUnsafe)
 	}
 	if err != nil {
 		c.Close()

@@ -38,11 +38,11 @@ func Listen(path string) (*net.UnixListener, error) {
 	}}
 	l, err := config.Listen(context.Background(), "unix", path)
 	if err != nil {
-		return nil, fmt.Errorf("listen at %s: %w", path, err)
+		return nil, fmt.Errorf("listen on %s: %w", path, err)
 	}
 	if err := os.Chmod(path, 0o600); err != nil {
 		l.Close()
-		return nil, fmt.Errorf("listen at %s: %w", path, err)
+		return nil, fmt.Errorf("listen on %s: %w", path, err)
 	}
 	return l.(*net.UnixListener), nil
 }
@@ -53,7 +53,7 @@ func clearStale(path string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
-		return fmt.Errorf("listen at %s: %w", path, err)
+		return fmt.Errorf("listen on %s: %w", path, err)
 	}
 	if err := checkSocket(path, info); err != nil {
 		return err
@@ -67,16 +67,16 @@ func clearStale(path string) error {
 			who = fmt.Sprintf(" by pid %d", peer.PID)
 			peer.Close()
 		}
-		return fmt.Errorf("socket %s is served%s: %w", path, who, ErrInUse)
+		return fmt.Errorf("socket %s is already used%s: %w", path, who, ErrInUse)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove the socket that an earlier daemon left: %w", err)
+			return fmt.Errorf("remove the socket of a previous daemon: %w", err)
 		}
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	}
-	return fmt.Errorf("socket %s may be served: %w: %w", path, ErrInUse, err)
+	return fmt.Errorf("socket %s may be used by another process: %w: %w", path, ErrInUse, err)
 }
 
 // Lock takes the lock that makes this process the user's only daemon. It is held until the file
@@ -109,7 +109,7 @@ func lockFile(f *os.File, path, socket string) (bool, error) {
 		return false, fmt.Errorf("lock %s: %w", path, err)
 	}
 	if uid, _ := ownerOf(info); uid != os.Geteuid() || !info.Mode().IsRegular() {
-		return false, fmt.Errorf("lock %s: it is not a file of yours: %w; remove it", path, ErrUnsafe)
+		return false, fmt.Errorf("lock %s: it is not your regular file: %w; remove it", path, ErrUnsafe)
 	}
 	err = flock(f)
 	if errors.Is(err, unix.EWOULDBLOCK) {
@@ -154,16 +154,16 @@ func flock(f *os.File) error {
 }
 
 // holder returns, for an error, who holds the lock and how to end that process, for example "
-// by pid 123; `tgctl daemon stop` ends it". The holder may not have written yet who it is.
+// by pid 123; to stop it, run `tgctl daemon stop`". The holder may not have written yet who it is.
 func holder(f *os.File, ours string) string {
 	pid, socket := holderOf(f)
 	switch {
 	case pid == 0:
-		return "; `tgctl daemon stop` ends it"
+		return "; to stop it, run `tgctl daemon stop`"
 	case socket == "" || socket == ours:
-		return fmt.Sprintf(" by pid %d; `tgctl daemon stop` ends it", pid)
+		return fmt.Sprintf(" by pid %d; to stop it, run `tgctl daemon stop`", pid)
 	}
-	return fmt.Sprintf(" by pid %d, which listens at %s; `THOUGHTGATE_CONTROL=%s tgctl daemon stop` ends it", pid, socket, socket)
+	return fmt.Sprintf(" by pid %d, which listens on %s; to stop it, run `THOUGHTGATE_CONTROL=%s tgctl daemon stop`", pid, socket, socket)
 }
 
 // holderOf returns what a holder has written, 0 and "" if nothing yet.
@@ -197,17 +197,17 @@ func Holder(path string) (pid int, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	} else if err != nil {
-		return 0, fmt.Errorf("look who holds %s: %w", path, err)
+		return 0, fmt.Errorf("find the holder of %s: %w", path, err)
 	}
 	defer f.Close() // also releases the lock if it was taken
 	switch err := flock(f); {
 	case err == nil:
 		return 0, nil
 	case !errors.Is(err, unix.EWOULDBLOCK):
-		return 0, fmt.Errorf("look who holds %s: %w", path, err)
+		return 0, fmt.Errorf("find the holder of %s: %w", path, err)
 	}
 	if pid, _ = holderOf(f); pid == 0 {
-		return 0, fmt.Errorf("%s is held, and who holds it has not said who they are", path)
+		return 0, fmt.Errorf("%s is locked by a process that has not written its pid yet; try again", path)
 	}
 	return pid, nil
 }

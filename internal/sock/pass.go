@@ -16,7 +16,7 @@ import (
 
 // ErrDescriptors reports that the first byte of a connection did not come with the expected
 // descriptors.
-var ErrDescriptors = errors.New("not the descriptors that should come")
+var ErrDescriptors = errors.New("not the expected descriptors")
 
 // Pass sends descriptors with a zero byte, the first byte of a connection. If too many of the
 // user's descriptors are in flight, it retries until ctx ends. The caller keeps its
@@ -36,12 +36,12 @@ func pass(ctx context.Context, send func() error) error {
 			return nil
 		}
 		if !errors.Is(err, unix.ETOOMANYREFS) {
-			return fmt.Errorf("pass descriptors on: %w", err)
+			return fmt.Errorf("pass descriptors: %w", err)
 		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return fmt.Errorf("pass descriptors on: too many are under way between your processes, as many as one of them may have open (ulimit -n): %w", err)
+			return fmt.Errorf("pass descriptors: too many are in transit between your processes (the limit is that of ulimit -n): %w", err)
 		}
 	}
 }
@@ -103,7 +103,7 @@ func (c *Conn) Receive(n int) (*Passed, error) {
 		return read, err
 	})
 	if err == nil && len(fds) != n {
-		err = fmt.Errorf("%d came: %w", len(fds), ErrDescriptors)
+		err = fmt.Errorf("received %d: %w", len(fds), ErrDescriptors)
 	}
 	if err != nil {
 		CloseAll(fds)
@@ -162,7 +162,7 @@ func receiveRights(socket, n int) (read int, fds []int, err error) {
 		}
 	}
 	if flags&unix.MSG_CTRUNC != 0 {
-		return read, fds, fmt.Errorf("more came than there is room for: %w", ErrDescriptors)
+		return read, fds, fmt.Errorf("received more than the buffer holds: %w", ErrDescriptors)
 	}
 	return read, fds, nil
 }

@@ -34,7 +34,7 @@ func absolute(getenv func(string) string, name string) (string, error) {
 func home(getenv func(string) string) (string, error) {
 	dir, err := absolute(getenv, "HOME")
 	if err == nil && dir == "" {
-		err = errors.New("HOME is not set, so there is no place for ThoughtGate's files; set it to your home folder")
+		err = errors.New("HOME is not set; set it to your home folder")
 	}
 	return dir, err
 }
@@ -89,11 +89,11 @@ func (p Paths) Prepare() error {
 
 func makeDir(dir string) error {
 	if !filepath.IsAbs(dir) {
-		return fmt.Errorf("make folder %q: the path must be absolute", dir)
+		return fmt.Errorf("create folder %q: the path must be absolute", dir)
 	}
 	// Missing folders above it are created for this user alone too.
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
-		return fmt.Errorf("make folder %s: %w", dir, err)
+		return fmt.Errorf("create folder %s: %w", dir, err)
 	}
 	err := os.Mkdir(dir, 0o700)
 	if err == nil {
@@ -102,7 +102,7 @@ func makeDir(dir string) error {
 		err = nil
 	}
 	if err != nil {
-		return fmt.Errorf("make folder %s: %w", dir, err)
+		return fmt.Errorf("create folder %s: %w", dir, err)
 	}
 	return checkDir(dir)
 }

@@ -5,7 +5,7 @@ import "path/filepath"
 const (
 	// maxSocketPath is the size of sun_path without its final zero byte.
 	maxSocketPath = 107
-	shorterPath   = "set XDG_RUNTIME_DIR, or XDG_STATE_HOME where that is not set, to a folder with a shorter path"
+	shorterPath   = "set XDG_RUNTIME_DIR (or XDG_STATE_HOME, if that is not set) to a folder with a shorter path"
 
 	// If each user has a group of their own, that group may have write access to the folders
 	// above.

@@ -25,7 +25,7 @@ func PeerOf(c *net.UnixConn) (*Peer, error) {
 	pidfd := -1
 	err := control(c, func(fd int) (err error) {
 		if is, err = credentialsOf(fd); err == nil && is.pid <= 0 {
-			err = fmt.Errorf("%w, or is in another pid namespace and can't be seen from here", ErrPeerGone)
+			err = fmt.Errorf("%w, or is in another pid namespace", ErrPeerGone)
 		}
 		if err == nil {
 			pidfd, err = pidfdOf(fd)
@@ -33,11 +33,11 @@ func PeerOf(c *net.UnixConn) (*Peer, error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look at the peer: %w", err)
+		return nil, fmt.Errorf("identify the peer: %w", err)
 	}
 	handle, err := proc.HandleOf(is.pid, pidfd)
 	if err != nil {
-		return nil, fmt.Errorf("look at the peer, pid %d: %w", is.pid, ErrPeerGone)
+		return nil, fmt.Errorf("identify the peer, pid %d: %w", is.pid, ErrPeerGone)
 	}
 	return &Peer{is.uid, is.gid, handle}, nil
 }

@@ -27,7 +27,7 @@ func FixForDiskError(err error) string {
 	dir := filepath.Dir(path)
 	switch {
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
-		return "make room for " + dir
+		return "free space for " + dir
 	case errors.Is(err, unix.EROFS):
 		return "make " + dir + " writable: it is on a read-only file system"
 	case !errors.Is(err, unix.EACCES), unix.Access(dir, unix.W_OK) == nil:

@@ -18,8 +18,8 @@ func TestRemedy(t *testing.T) {
 		err  error
 		want string
 	}{
-		{&fs.PathError{Op: "write", Path: missing, Err: unix.ENOSPC}, "make room for " + dir},
-		{fmt.Errorf("lock: %w", &fs.PathError{Op: "write", Path: missing, Err: unix.EDQUOT}), "make room for " + dir},
+		{&fs.PathError{Op: "write", Path: missing, Err: unix.ENOSPC}, "free space for " + dir},
+		{fmt.Errorf("lock: %w", &fs.PathError{Op: "write", Path: missing, Err: unix.EDQUOT}), "free space for " + dir},
 		{&fs.PathError{Op: "mkdir", Path: missing, Err: unix.EROFS}, "make " + dir + " writable: it is on a read-only file system"},
 		{&os.LinkError{Op: "rename", Old: "/a/b", New: missing, Err: unix.EROFS}, "make " + dir + " writable: it is on a read-only file system"},
 		{&fs.PathError{Op: "open", Path: missing, Err: unix.EACCES}, ""}, // the folder is writable

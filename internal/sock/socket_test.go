@@ -63,7 +63,7 @@ func TestListenWherePathIsTaken(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { l.Close() })
-		}, ErrInUse, fmt.Sprintf("served by pid %d", os.Getpid())},
+		}, ErrInUse, fmt.Sprintf("used by pid %d", os.Getpid())},
 		{"a file", func(t *testing.T, path string) {
 			if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
 				t.Fatal(err)
@@ -185,7 +185,7 @@ func TestDialRefusals(t *testing.T) {
 	if err := errors.Join(os.Chmod(open, 0o700), os.Chown(open+"/x.sock", 0, 0)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Dial(t.Context(), open+"/x.sock"); !errors.Is(err, ErrUnsafe) || !strings.Contains(err.Error(), "served by uid 65534") {
+	if _, err := Dial(t.Context(), open+"/x.sock"); !errors.Is(err, ErrUnsafe) || !strings.Contains(err.Error(), "uid 65534 listens there") {
 		t.Errorf("another user's daemon: %v, want ErrUnsafe", err)
 	}
 }

@@ -135,7 +135,7 @@ func (a realAgent) run(h *house, program string, flags []string) {
 	started := func(l logged) bool { return l.Kind == "attach" && l.Server == "one" }
 	spoken := func(l logged) bool { return l.Server == "one" && l.Method != "" }
 	if !slices.ContainsFunc(log, started) || !slices.ContainsFunc(log, spoken) {
-		if strings.Contains(out, "cannot tell which agent") {
+		if strings.Contains(out, "can't tell which agent") {
 			h.t.Skipf("%s cannot be wrapped yet", a.name)
 		}
 		h.t.Fatalf("no server was started through the shim\n%s\n%+v", out, log)

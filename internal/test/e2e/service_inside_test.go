@@ -283,7 +283,7 @@ func (m *managed) takeAway() {
 	}
 	m.tgctl("daemon", "start")
 	r := m.run(nil, "tgctl", "daemon", "uninstall")
-	if r.code != 0 || !strings.Contains(r.stderr, "is not tgctl's and stays") {
+	if r.code != 0 || !strings.Contains(r.stderr, "was not written by tgctl") {
 		m.t.Errorf("uninstall of what make has installed: exit %d\n%s", r.code, r.stderr)
 	}
 	if out, _ := m.systemctl("is-enabled", "thoughtgated.service"); strings.TrimSpace(string(out)) != "disabled" {
@@ -311,7 +311,7 @@ func (m *managed) move() {
 		m.t.Errorf("two daemons run at once: %s", out)
 	}
 	r = m.run(nil, "tgctl", "daemon", "restart")
-	if r.code != 0 || !strings.Contains(r.stderr, "outside the service manager") {
+	if r.code != 0 || !strings.Contains(r.stderr, "without the service manager") {
 		m.t.Errorf("restart beside one that runs by itself: exit %d\n%s", r.code, r.stderr)
 	}
 	stray.wait(m.t)
