@@ -39,7 +39,7 @@ func TestProjectFile(t *testing.T) {
 	a.expect("forward", "", "read_file")
 
 	put(t, file, "schema: 1\ngovernance:\n  rules:\n    - {match: 'read_*', action: deny}\n    - {match: '*', action: forward}\n")
-	a.expect("deny", "Refused by rule .thoughtgate.yaml:4 of the repository: the project's own file "+file+" denies it", "read_file")
+	a.expect("deny", "Denied by rule .thoughtgate.yaml:4 of the repository: the project's own file "+file+" denies it", "read_file")
 	a.expect("forward", "", "list_files")
 	a.expect("deny", "nothing is deleted", "delete_file")
 	a.expect("ask", "", "send_mail")

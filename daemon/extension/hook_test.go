@@ -63,7 +63,7 @@ func TestHooksOfThoseThatMisbehave(t *testing.T) {
 		says  string // part of the reason
 		twice bool   // the first call may be judged
 	}{
-		{"block", `the extension "x" refused it: told to block`, false},
+		{"block", `the extension "x" denied it: told to block`, false},
 		{"malformed", "its answer can't be used: the action is modify, and arguments is not a JSON object", false},
 		{"error", "it answered with the error told to fail (-1)", false},
 		{"crash", "it ended before it answered", false},

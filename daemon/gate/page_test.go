@@ -17,15 +17,15 @@ func TestWhereAnElicitationLeads(t *testing.T) {
 		`{"message":"m"}`:               "",
 		`{"mode":"url","url":"https://example.com","message":"m"}`:                  "",
 		`{"url":"https://example.com","message":"m"}`:                               "",
-		`{"mode":"url","message":"m"}`:                                              "gives no address",
-		`{"mode":"other","message":"m"}`:                                            "gives no address",
-		`{"mode":1,"message":"m"}`:                                                  "gives no address",
+		`{"mode":"url","message":"m"}`:                                              "its address is missing",
+		`{"mode":"other","message":"m"}`:                                            "its address is missing",
+		`{"mode":1,"message":"m"}`:                                                  "its address is missing",
 		`{"mode":"form","url":"http://example.com","message":"m"}`:                  "not of this machine",
 		`{"url":"http://example.com","message":"m"}`:                                "not of this machine",
-		`{"mode":"url","url":1,"message":"m"}`:                                      "is no text",
-		`{"mode":"url","url":["https://example.com"],"message":"m"}`:                "is no text",
-		`{"mode":"url","url":"https://example.com","url":"http://a.b","message":1}`: "said in two ways",
-		`{"mode":"url","url":"https://a.b","u\u0072l":"http://a.b","message":1}`:    "said in two ways",
+		`{"mode":"url","url":1,"message":"m"}`:                                      "is not a string",
+		`{"mode":"url","url":["https://example.com"],"message":"m"}`:                "is not a string",
+		`{"mode":"url","url":"https://example.com","url":"http://a.b","message":1}`: "given twice",
+		`{"mode":"url","url":"https://a.b","u\u0072l":"http://a.b","message":1}`:    "given twice",
 	} {
 		c := &Call{Method: "elicitation/create", Side: wire.FromServer, Line: []byte(params)}
 		c.Envelope.Params = wire.Span{End: len(c.Line)}

@@ -198,7 +198,7 @@ func TestHeldInLists(t *testing.T) {
 	if !strings.Contains(r.Reason, `"a" (`+why) || strings.Join(r.Facts, " ") != "changed" {
 		t.Errorf("on record: %q, facts %q", r.Reason, r.Facts)
 	}
-	want := `a {"name":"a","x":1} |b {"name":"b"} |c {"name":"c"} its name comes twice|c {"name":"c"} its name comes twice| d {"name":" d"} no clear name`
+	want := `a {"name":"a","x":1} |b {"name":"b"} |c {"name":"c"} duplicate name|c {"name":"c"} duplicate name| d {"name":" d"} invalid name`
 	if got := strings.Join(s.offered, "|"); got != want {
 		t.Errorf("the pins were shown %q\nwant %q", got, want)
 	}

@@ -168,7 +168,7 @@ func TestOtherAnswerer(t *testing.T) {
 	<-verdicts
 	who = "other/slow"
 	h.answers <- Answer{ID: "A-1", Approved: true, State: "approved"}
-	if v := <-verdicts; v.Move != Deny || !strings.Contains(v.Reason, "another rule or policy asks about it by now") {
+	if v := <-verdicts; v.Move != Deny || !strings.Contains(v.Reason, "another rule or policy asks about it now") {
 		t.Errorf("got %v, %s", v.Move, v.Reason)
 	}
 }

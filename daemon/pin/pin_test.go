@@ -410,7 +410,7 @@ func TestNameThatCameTwice(t *testing.T) {
 		d := newDesk(t, mode)
 		s := d.shim("a1", "files", "l1")
 		first, second := echo, echo2
-		first.Unfit, second.Unfit = "its name comes twice", "its name comes twice"
+		first.Unfit, second.Unfit = "duplicate name", "duplicate name"
 		s.list(t, first, second)
 		s.mustHold(t, "echo", "comes twice")
 		s.list(t, echo)

@@ -272,7 +272,7 @@ governance:
 		{mail("1", "mallory@evil.example", false), `deny; rule; "*" when planted (thoughtgate.yaml:4); sends+planted+new-place`},
 		{mail("2", "mallory@evil.example", false), `ask; rule; "*" when new-place (thoughtgate.yaml:5); sends+new-place; default; mail/send_mail to mallory@evil.example`},
 		{page("2"), "forward; ; "},
-		{mail("2", "mallory@evil.example", false), `ask; rule; "*" when new-place (thoughtgate.yaml:5); sends+new-place; default; mail/send_mail to mallory@evil.example`}, // the agent said it first
+		{mail("2", "mallory@evil.example", false), `ask; rule; "*" when new-place (thoughtgate.yaml:5); sends+new-place; default; mail/send_mail to mallory@evil.example`}, // the agent sent it first
 	} {
 		if got := inShort(s.Judge(t.Context(), tt.line, false)); got != tt.want {
 			t.Errorf("%d: got %s, want %s", i, got, tt.want)

@@ -48,7 +48,7 @@ var echoes = tools{
 	"echo":  func(input string) (string, bool) { return "said " + input, false },
 	"long":  func(string) (string, bool) { return strings.Repeat("ä", 100), false },
 	"bad":   func(string) (string, bool) { return "Tool execution failed: broken", true },
-	"gated": func(string) (string, bool) { return "Not executed. Refused by rule \"gated\".", true },
+	"gated": func(string) (string, bool) { return "Not executed. Denied by rule \"gated\".", true },
 }
 
 var offered = []Tool{{Name: "echo"}, {Name: "long"}, {Name: "bad"}, {Name: "gated"}, {Name: "theirs"}}
@@ -72,7 +72,7 @@ func TestLoop(t *testing.T) {
 		{name: "an unknown tool", says: []string{uses("nothing"), ends}, asked: 2, want: "text:done",
 			in: `{"type":"tool_result","tool_use_id":"u1","content":"Unknown tool: nothing","is_error":true}`},
 		{name: "a blocked tool", says: []string{uses("gated"), ends}, asked: 2, want: "text:done",
-			in: `"content":"Not executed. Refused by rule \"gated\".","is_error":true}`},
+			in: `"content":"Not executed. Denied by rule \"gated\".","is_error":true}`},
 		{name: "a failing tool", says: []string{uses("bad"), ends}, asked: 2, want: "text:done",
 			in: `"content":"Tool execution failed: broken","is_error":true}`},
 		{name: "output cut at a character", loop: Loop{Output: 5}, says: []string{uses("long"), ends}, asked: 2, want: "text:done",
