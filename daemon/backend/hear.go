@@ -70,13 +70,13 @@ func (in *instance) answered(line []byte, e *wire.Envelope) {
 		if m := in.addressee(in.busyOwners()); m != nil {
 			in.deliver(m, line)
 		} else {
-			in.drop("an error that answers nothing")
+			in.drop("an error without an id")
 		}
 		return
 	}
 	r := in.open[number(e.ID.Of(line))]
 	if r == nil {
-		in.drop("an answer to nothing that was asked")
+		in.drop("an answer without a request")
 		return
 	}
 	in.finish(r, line, e)

@@ -31,7 +31,7 @@ const (
 // a record that says why, and nothing of it is delivered. Other sessions continue.
 func TestAlteredWhileKept(t *testing.T) {
 	t.Parallel()
-	const damaged = "damaged or altered"
+	const damaged = "is corrupt or was altered"
 	for name, test := range map[string]struct {
 		alter  func(t *testing.T, f *os.File) *os.File
 		at     string

@@ -395,7 +395,7 @@ func TestLimitOnFileSize(t *testing.T) {
 	}
 	const reason = "raise the daemon's limit on the size of files (ulimit -f"
 	refuses(t, h, reason)
-	warned(t, h, "no server can be attached: make the memory of a session, a file of")
+	warned(t, h, "no server can be attached: create the memory of a session, a sparse file of")
 	awaitKept(t, h, 0)
 }
 

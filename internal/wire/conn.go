@@ -225,7 +225,7 @@ func (c *Conn) dispatch(ctx context.Context, m *Message, frame []byte) bool {
 		c.notified(m, frame)
 	default:
 		if !c.answered(m) {
-			c.drop("an answer to nothing that was asked", frame)
+			c.drop("an answer without a request", frame)
 			return c.isLate(m)
 		}
 	}

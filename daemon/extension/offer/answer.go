@@ -126,7 +126,7 @@ func (m *Member) call(line []byte, e *wire.Envelope) {
 func (m *Member) open(id []byte) (*call, context.Context) {
 	key, err := wire.Key(id)
 	if err != nil || m.running[key] != nil {
-		m.deliver(mcp.RefuseUnread(id, mcp.CodeInvalid, "a request with this id is open"))
+		m.deliver(mcp.RefuseUnread(id, mcp.CodeInvalid, "a request with this id is already open"))
 		return nil, nil
 	}
 	if len(m.running) >= maxPendingRequests {

@@ -172,7 +172,7 @@ func TestCancel(t *testing.T) {
 	<-n.started
 	a.says(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`) // another id
 	a.says(`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"slow"}}`)
-	if got := a.hears(); !strings.Contains(got, "a request with this id is open") {
+	if got := a.hears(); !strings.Contains(got, "a request with this id is already open") {
 		t.Errorf("got %s", got)
 	}
 	a.says(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"1"}}`)
