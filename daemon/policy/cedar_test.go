@@ -98,7 +98,7 @@ func TestCedar(t *testing.T) {
 		"sampling by another":          {fromServer(t, "fs", "sampling/createMessage", `{"messages":[],"maxTokens":5}`), nil, "deny; permit; defaults.asks (thoughtgate.yaml:3)"},
 		"completion is light":          {fromAgent(t, "fs", "completion/complete", `{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""}}`), []gate.Fact{{Name: "secret"}, {Name: "sends"}}, forward},
 		"completion by policy":         {fromAgent(t, "strict", "completion/complete", `{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""}}`), nil, `deny; permit; "*" (thoughtgate.yaml:8)`},
-		"a name that reads as another": {toolCall(t, "sampling", "createMessage", `{}`), nil, `error: the server id and the name of the tool together read as the method "sampling/createMessage"; give the server another id`},
+		"a name that reads as another": {toolCall(t, "sampling", "createMessage", `{}`), nil, `error: the server id and the tool name together read as the method "sampling/createMessage"; give the server another id`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := judge(s, test.call, test.facts...); !strings.HasPrefix(got, test.want) {
@@ -299,9 +299,9 @@ func TestPolicyDiagnostics(t *testing.T) {
 		"good":             {"schema: 1\n", map[string]string{"policies/a.cedar": good}, nil},
 		"no policies":      {"schema: 1\n", nil, nil},
 		"missing file":     {"schema: 1\ncedar: {policies: [nope.cedar]}\n", nil, []string{"nope.cedar: error: the policies can't be read: no such file or directory (V-013)"}},
-		"missing folder":   {"schema: 1\ncedar: {policies: [\"nope/*.cedar\"]}\n", nil, []string{"thoughtgate.yaml:2:20: error: read the folder of the policies: open"}},
+		"missing folder":   {"schema: 1\ncedar: {policies: [\"nope/*.cedar\"]}\n", nil, []string{"thoughtgate.yaml:2:20: error: read the policies' folder: open"}},
 		"empty folder":     {"schema: 1\ncedar: {policies: [\"*.cedar\"]}\n", nil, []string{"thoughtgate.yaml:2:20: warning: no file matches"}},
-		"wildcard folder":  {"schema: 1\ncedar: {policies: [\"*/x.ced?r\"]}\n", nil, []string{"wildcards may stand in the last part of a path only"}},
+		"wildcard folder":  {"schema: 1\ncedar: {policies: [\"*/x.ced?r\"]}\n", nil, []string{"wildcards are allowed only in the last part of a path"}},
 		"bad glob":         {"schema: 1\ncedar: {policies: [\"[x.cedar\"]}\n", nil, []string{"(V-009)"}},
 		"twice listed":     {"schema: 1\ncedar: {policies: [\"policies/*.cedar\", policies/a.cedar]}\n", map[string]string{"policies/a.cedar": good}, nil},
 		"syntax":           {"schema: 1\n", map[string]string{"policies/a.cedar": good + "permit (principal, action);\n"}, []string{"a.cedar:2:27: error: not valid Cedar: found \")\", expected \",\""}},
@@ -313,22 +313,22 @@ func TestPolicyDiagnostics(t *testing.T) {
 		"brackets":         {"schema: 1\n", map[string]string{"policies/a.cedar": "permit (principal, action, resource) when {\n" + strings.Repeat("(", 200) + "true" + strings.Repeat(")", 200) + "};"}, []string{"a.cedar:2:100: error: nested deeper than 100 levels"}},
 		"ifs":              {"schema: 1\n", map[string]string{"policies/a.cedar": "permit (principal, action, resource) when {" + strings.Repeat("if true then true else ", 200) + "true};"}, []string{"nested deeper than 100 levels"}},
 		"brackets in text": {"schema: 1\n", map[string]string{"policies/a.cedar": "permit (principal, action, resource) when { \"" + strings.Repeat("(\\\"", 200) + "\" == \"\" } // " + strings.Repeat("((", 200) + "\n;"}, nil},
-		"duplicate id":     {"schema: 1\n", map[string]string{"policies/a.cedar": "@id(\"x\")\n" + good, "policies/b.cedar": "\n@id(\"x\")\n" + good}, []string{"b.cedar:2:1: error: the policy id \"x\" is there twice; the other one stands in a.cedar:1"}},
-		"id like a place":  {"schema: 1\n", map[string]string{"policies/a.cedar": "@id(\"policies/a.cedar:2\") " + strings.Replace(good, "\n", "", 1) + "\n" + good}, []string{"is there twice"}},
+		"duplicate id":     {"schema: 1\n", map[string]string{"policies/a.cedar": "@id(\"x\")\n" + good, "policies/b.cedar": "\n@id(\"x\")\n" + good}, []string{"b.cedar:2:1: error: duplicate policy id \"x\"; the other one is in a.cedar:1"}},
+		"id like a place":  {"schema: 1\n", map[string]string{"policies/a.cedar": "@id(\"policies/a.cedar:2\") " + strings.Replace(good, "\n", "", 1) + "\n" + good}, []string{"duplicate policy id"}},
 		"empty id":         {"schema: 1\n", map[string]string{"policies/a.cedar": "@id(\"\") " + good}, []string{"must be 1 to 128 visible characters"}},
 		"no namespace":     {"schema: 1\n", map[string]string{"policies/a.cedar": "forbid (principal, action in Action::\"tools/call\", resource);"}, []string{"no call has an entity of type Action as its action; did you mean ThoughtGate::Action?"}},
 		"wrong type":       {"schema: 1\n", map[string]string{"policies/a.cedar": "forbid (principal is ThoughtGate::Tool, action, resource) when { principal in ThoughtGate::Usr::\"x\" || resource is Photo || [User::\"y\"].contains(principal) };"}, []string{"no call has an entity of type ThoughtGate::Tool as its principal", "ThoughtGate::Usr; did you mean ThoughtGate::User?", "type Photo", "did you mean ThoughtGate::User?"}},
-		"V-006":            {two, map[string]string{"policies/a.cedar": "@approval(\"c\") " + good}, []string{"a.cedar:1:1: error: there is no workflow \"c\" (V-006)"}},
+		"V-006":            {two, map[string]string{"policies/a.cedar": "@approval(\"c\") " + good}, []string{"a.cedar:1:1: error: unknown workflow \"c\" (V-006)"}},
 		"V-006b":           {two, map[string]string{"policies/a.cedar": "@approval " + good}, []string{"(V-006b)"}},
 		"approval alone":   {"schema: 1\n", map[string]string{"policies/a.cedar": "@approval " + good}, nil},
 		"approval forbid":  {two, map[string]string{"policies/a.cedar": "@approval(\"a\") forbid (principal, action, resource);"}, []string{"@approval is for permits"}},
-		"slip":             {two, map[string]string{"policies/a.cedar": "@aproval(\"a\") " + good}, []string{"the annotation @aproval means nothing here; did you mean @approval?"}},
+		"slip":             {two, map[string]string{"policies/a.cedar": "@aproval(\"a\") " + good}, []string{"unknown annotation @aproval; did you mean @approval?"}},
 		"own annotation":   {two, map[string]string{"policies/a.cedar": "@owner(\"ann\") " + good}, nil},
 		"policy for none":  {"schema: 1\ngovernance: {defaults: {action: policy}, rules: [{match: x, action: policy}]}\n", nil, []string{"thoughtgate.yaml:2:33: warning: the default needs a Cedar permit", "thoughtgate.yaml:2:50: warning: the rule needs a Cedar permit"}},
 		"schema missing":   {"schema: 1\ncedar: {schema: s.cedarschema}\n", nil, []string{"thoughtgate.yaml:2:17: error: the schema"}},
 		"schema broken":    {"schema: 1\ncedar: {schema: s.cedarschema}\n", map[string]string{"s.cedarschema": "entity"}, []string{"not a valid Cedar schema"}},
 		"schema":           {"schema: 1\ncedar: {schema: s.cedarschema}\n", map[string]string{"s.cedarschema": ownSchema, "policies/a.cedar": "permit (principal, action == ThoughtGate::Action::\"db/select\", resource) when { context.arguments.rows < 5 };\n"}, nil},
-		"schema, misfit":   {"schema: 1\ncedar: {schema: s.cedarschema}\n", map[string]string{"s.cedarschema": ownSchema, "policies/a.cedar": "\npermit (principal, action == ThoughtGate::Action::\"db/select\", resource) when { context.arguments.row < 5 };\n"}, []string{"a.cedar:2:1: error: the policy doesn't fit the schema s.cedarschema:"}},
+		"schema, misfit":   {"schema: 1\ncedar: {schema: s.cedarschema}\n", map[string]string{"s.cedarschema": ownSchema, "policies/a.cedar": "\npermit (principal, action == ThoughtGate::Action::\"db/select\", resource) when { context.arguments.row < 5 };\n"}, []string{"a.cedar:2:1: error: the policy does not fit the schema s.cedarschema:"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := map[string]string{config.FileName: test.yaml}

@@ -146,8 +146,8 @@ tighter x rm: forward (older) to deny ("rm*" (thoughtgate.yaml:6)), 1 from 4 to 
 			values(onRecord(record.Record{Tool: "rm", Verdict: "deny", Gate: "rule"}), `{"a":"hmac:00"}`, false),
 		}, `tighter bank pay: forward (p, q) to deny ("*" (thoughtgate.yaml:10)), 1 from 2 to 2
 tighter bank draw: forward (permit) to deny ("*" (thoughtgate.yaml:10)), 1 from 5 to 5
-unknown bank pay: was forward, the policy "pay" (a.cedar:1) looks at the arguments, which can't be told from the record, 1
-unknown bank pay: was deny, the policy "pay" (a.cedar:1) looks at the arguments, which can't be told from the record, 1
+unknown bank pay: was forward, the policy "pay" (a.cedar:1) reads the arguments, which the record does not have, 1
+unknown bank pay: was deny, the policy "pay" (a.cedar:1) reads the arguments, which the record does not have, 1
 6: 2 same, 2 tighter, 0 looser, 2 unknown`},
 		{"without arguments", []*rehearse.Recorded{
 			values(onRecord(record.Record{Server: "bank", Tool: "pay", Verdict: "deny", Gate: "accident"}), `{"name":"pay","_meta":{"progressToken":1}}`, true),
@@ -157,7 +157,7 @@ unknown bank pay: was deny, the policy "pay" (a.cedar:1) looks at the arguments,
 			command(onRecord(record.Record{Server: "tied", Tool: "ls", Verdict: "forward", Gate: "rule"}), "/bin/real", "x"),
 			command(onRecord(record.Record{Server: "tied", Tool: "ls", Verdict: "forward", Gate: "rule"}), "/bin/other", "x"),
 		}, `tighter tied ls: forward (rule) to deny (source "tied" (thoughtgate.yaml:2)), 1 from 3 to 3
-unknown tied ls: was forward, the source "tied" (thoughtgate.yaml:2) is tied to a command, and that of the server is not on record, 1
+unknown tied ls: was forward, the source "tied" (thoughtgate.yaml:2) is bound to a command, and the server's command is not recorded, 1
 3: 1 same, 1 tighter, 0 looser, 1 unknown`},
 		{"other methods", []*rehearse.Recorded{
 			values(onRecord(record.Record{Method: "resources/read", Tool: "file:///etc/x", Verdict: "forward", Gate: "rule"}), `{"uri":"hmac:00"}`, false),
@@ -343,7 +343,7 @@ func TestBacktestIsTheCandidate(t *testing.T) {
 			rt.Fatalf("want %v: %s", want, told(b))
 		}
 		for _, u := range b.Unknowns() {
-			if !strings.Contains(u.Kind.Because, "looks at the arguments") {
+			if !strings.Contains(u.Kind.Because, "reads the arguments") {
 				rt.Fatalf("unknown because %s", u.Kind.Because)
 			}
 		}
