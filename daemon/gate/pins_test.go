@@ -49,7 +49,7 @@ func withPins(h *house) *shelf {
 	return s
 }
 
-const why = "the definition of this tool changed since it was accepted, and a person has to look at it: `tgctl tools diff files/rm`"
+const why = "the definition of this tool changed since it was accepted, and a person must review it: `tgctl tools diff files/rm`"
 
 func TestHeldDefinitions(t *testing.T) {
 	for _, tt := range []struct {
@@ -62,7 +62,7 @@ func TestHeldDefinitions(t *testing.T) {
 	}{
 		{"accepted", func(*house, *shelf) {}, Forward, "call:forward", "rule", ""},
 		{"held", func(_ *house, s *shelf) { s.held["rm"] = why }, Deny, "call:deny", "pin",
-			"Not executed. The definition of this tool changed since it was accepted, and a person has to look at it: `tgctl tools diff files/rm`. Tell the user; repeating the call helps only after that."},
+			"Not executed. The definition of this tool changed since it was accepted, and a person must review it: `tgctl tools diff files/rm`. Tell the user; repeating the call helps only after that."},
 		{"before a rule denies", func(h *house, s *shelf) {
 			s.held["rm"], h.ruling = why, Ruling{Move: Deny, Gate: "rule", Code: mcp.CodeRule}
 		}, Deny, "call:deny", "pin", "tgctl tools diff"},

@@ -412,7 +412,7 @@ func TestNameThatCameTwice(t *testing.T) {
 		first, second := echo, echo2
 		first.Unfit, second.Unfit = "duplicate name", "duplicate name"
 		s.list(t, first, second)
-		s.mustHold(t, "echo", "comes twice")
+		s.mustHold(t, "echo", "duplicate name")
 		s.list(t, echo)
 		s.mustPass(t, "echo")
 	}
@@ -700,9 +700,9 @@ func TestBounds(t *testing.T) {
 	if got := s.list(t, many...); len(got) != maxNames {
 		t.Errorf("%d are shown, want %d", len(got), maxNames)
 	}
-	s.mustHold(t, fmt.Sprintf("tool%dx", maxNames+5), "more tools than are kept")
+	s.mustHold(t, fmt.Sprintf("tool%dx", maxNames+5), "lists too many tools")
 	d.restart(t)
-	s.mustHold(t, fmt.Sprintf("tool%dx", maxNames+5), "more tools than are kept")
+	s.mustHold(t, fmt.Sprintf("tool%dx", maxNames+5), "lists too many tools")
 
 	s = d.shim("a2", "long", "l1")
 	long := strings.Repeat("n", maxName+1)
