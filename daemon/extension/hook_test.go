@@ -64,7 +64,7 @@ func TestHooksOfThoseThatMisbehave(t *testing.T) {
 		twice bool   // the first call may be judged
 	}{
 		{"block", `the extension "x" denied it: told to block`, false},
-		{"malformed", "its answer can't be used: the action is modify, and arguments is not a JSON object", false},
+		{"malformed", "its answer is invalid: the action is modify, but arguments is not a JSON object", false},
 		{"error", "it answered with the error told to fail (-1)", false},
 		{"crash", "it ended before it answered", false},
 		{"garbage", "it ended before it answered", false},
@@ -119,7 +119,7 @@ func TestHooksOfThoseThatDoNotAnswer(t *testing.T) {
 			h := newHouse(t).start()
 			h.install(fake.Extension{Name: "x", Modes: []string{mode, "hang"}})
 			got := h.Before(t.Context(), call(t, "files", "write_file", `{}`))
-			if got.Move != gate.Deny || !strings.Contains(got.Reason, "it gave no answer in 5s") && !strings.Contains(got.Reason, "ended") {
+			if got.Move != gate.Deny || !strings.Contains(got.Reason, "it did not answer within 5s") && !strings.Contains(got.Reason, "ended") {
 				t.Errorf("before: %+v", got)
 			}
 		})

@@ -201,7 +201,7 @@ func (m *Member) result(id, result []byte, modern bool) {
 		m.deliver(line)
 		return
 	}
-	m.deliver(mcp.RefuseUnread(id, mcp.CodeInternal, "the extension's answer is longer than a message may be"))
+	m.deliver(mcp.RefuseUnread(id, mcp.CodeInternal, "the extension's answer is too long for a message"))
 }
 
 // failed returns a result that tells a model what went wrong.

@@ -133,7 +133,7 @@ func TestAnswers(t *testing.T) {
 		{"a call without a name", `"method":"tools/call","params":{}`, `"error":{"code":-32602,`},
 		{"a failing call", `"method":"tools/call","params":{"name":"broken"}`, `"result":{"content":[{"type":"text","text":"Tool execution failed: the extension has ended"}],"isError":true}`},
 		{"a result that is none", odd(`3`), `"text":"Tool execution failed: the result of the tool: not a JSON object"`},
-		{"a result without content", odd(`{}`), `Tool execution failed: the result of the tool: there is no content array in it`},
+		{"a result without content", odd(`{}`), `Tool execution failed: the result of the tool: the content array is missing`},
 		{"a result with other members", odd(`{"content":[],"isError":true,"structuredContent":{"a":1}}`), `"result":{"content":[],"isError":true,"structuredContent":{"a":1}}`},
 		{"resources", `"method":"resources/list"`, `"error":{"code":-32601,"message":"Method not found"}`},
 		{"an unknown method", `"method":"x/y"`, `"error":{"code":-32601,"message":"Method not found"}`},

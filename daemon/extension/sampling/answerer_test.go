@@ -217,7 +217,7 @@ func TestAnswer(t *testing.T) {
 		{name: "tools without end", set: func(h *house) { h.tools("notes/*") }, says: []string{use("add", `{}`), use("add", `{}`), use("add", `{}`)}, want: `"code":-31005`, called: `add {} add {}`},
 		{name: "a provider that fails", want: `"code":-31005`},
 		{name: "a provider that is not there", set: func(h *house) { h.cfg.Provider = "notes/gone" }, want: `"code":-31005`},
-		{name: "a question that is none", params: `,"toolChoice":{"mode":"some"}`, want: `"error":{"code":-32602,"message":"invalid: the params are not those of sampling/createMessage: a toolChoice of an unknown mode"}`},
+		{name: "a question that is none", params: `,"toolChoice":{"mode":"some"}`, want: `"error":{"code":-32602,"message":"invalid: invalid params of sampling/createMessage: a toolChoice with an unknown mode"}`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
