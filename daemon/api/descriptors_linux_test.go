@@ -339,7 +339,7 @@ func TestCheckDescriptors(t *testing.T) {
 		{"a server that is a terminal", []int{r, w, w, terminal, w}, "the server's output: it is no pipe"},
 		{"a server whose ends are turned", []int{r, w, r, w, w}, "the server's input: it is open for something else"},
 		{"drained that is a file", []int{r, w, w, r, open(file, unix.O_WRONLY)}, "the agent has all: it is no pipe"},
-		{"none at all", []int{r, w, w, r, 1 << 20}, "the agent has all: look at it"},
+		{"none at all", []int{r, w, w, r, 1 << 20}, "the agent has received everything: inspect it"},
 	} {
 		err := checkDescriptors(test.fds)
 		if test.want == "" && err != nil || test.want != "" && (!errors.Is(err, gate.ErrInvalid) || !strings.Contains(err.Error(), test.want)) {
