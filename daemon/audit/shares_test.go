@@ -87,7 +87,7 @@ func TestSharesOfALog(t *testing.T) {
 	}
 	// After a third one, only the part reserved for those who hold little is left.
 	_, err = fill("s-4", func(int) string { return "third" })
-	if !strings.Contains(err.Error(), "is kept for those who hold little") && !strings.Contains(err.Error(), "has filled its share") {
+	if !strings.Contains(err.Error(), "is reserved for those that use little") && !strings.Contains(err.Error(), "has filled its share") {
 		t.Errorf("a third: %v", err)
 	}
 	for i := range 3 {

@@ -148,7 +148,7 @@ func TestFloods(t *testing.T) {
 					return len(lines) > 0 && strings.Contains(lines[0].Text, `complaint \x1b[31m`)
 				})
 			}
-			if got := <-flooded; got.Move == gate.Deny && !strings.Contains(got.Reason, "no answer in 5s") {
+			if got := <-flooded; got.Move == gate.Deny && !strings.Contains(got.Reason, "did not answer within 5s") {
 				t.Errorf("the flooding one: %+v", got)
 			}
 		})
