@@ -175,8 +175,8 @@ tighter x resources/read file:///etc/x: forward (rule) to deny ("file:///etc/*" 
 tighter x prompts/get rm: forward (rule) to deny ("rm*" (thoughtgate.yaml:6)), 1 from 2 to 2
 tighter x subscriptions/listen: forward (rule) to deny ("file:///etc/*" (thoughtgate.yaml:9)), 1 from 3 to 3
 tighter x completion/complete rm: forward (rule) to deny ("rm*" (thoughtgate.yaml:6)), 1 from 5 to 5
-unknown x : was forward, what subscriptions/listen was about is not on record, 1
-unknown x : was forward, what elicitation/create was about is not on record, 1
+unknown x : was forward, the content of subscriptions/listen is not recorded, 1
+unknown x : was forward, the content of elicitation/create is not recorded, 1
 9: 1 same, 4 tighter, 2 looser, 2 unknown`},
 		{"what is no call", []*rehearse.Recorded{
 			onRecord(record.Record{Method: "tools/list", Direction: "server_to_agent", Verdict: "forward", Gate: "visible"}),
@@ -187,20 +187,20 @@ unknown x : was forward, what elicitation/create was about is not on record, 1
 			onRecord(record.Record{Tool: "ls", Verdict: "forward", Gate: "rule", Extensions: []string{"guard"}, Profile: "production"}),
 			onRecord(record.Record{Tool: "ls", Verdict: "deny", Gate: "extension", Extensions: []string{"guard"}}),
 			onRecord(record.Record{Tool: "ls", Verdict: "forward", Gate: "rule", Extensions: []string{"guard"}, Profile: "development", Would: "WOULD_REDACT"}),
-		}, `unknown x ls: was deny, the gate extension decided, which is not tried here, 1
-unknown x ls: was forward, extensions would have changed it, and what they would have made of it was judged, 1
+		}, `unknown x ls: was deny, the gate extension decided, which a backtest does not run, 1
+unknown x ls: was forward, extensions would have changed it, and the changed call was judged, 1
 3: 1 same, 0 tighter, 0 looser, 2 unknown`},
 		{"gates that are not tried", []*rehearse.Recorded{
 			onRecord(record.Record{Tool: "ls", Verdict: "deny", Gate: "pin"}),
 			onRecord(record.Record{Tool: "ls", Verdict: "deny", Gate: "rule", Rule: ".thoughtgate.yaml:4 of the repository"}),
 			onRecord(record.Record{Tool: "rm", Verdict: "deny", Gate: "rule", Rule: ".thoughtgate.yaml:4 of the repository"}),
-		}, `unknown x ls: was deny, the gate pin decided, which is not tried here, 1
-unknown x ls: was deny, the repository's own file decided, and what it said is not on record, 1
+		}, `unknown x ls: was deny, the gate pin decided, which a backtest does not run, 1
+unknown x ls: was deny, the repository's own file decided, and its content is not recorded, 1
 3: 1 same, 0 tighter, 0 looser, 2 unknown`},
 		{"what can't be read", []*rehearse.Recorded{
 			onRecord(record.Record{Tool: "", Verdict: "deny", Gate: "accident"}),
 			onRecord(record.Record{Method: "ping", Direction: "server_to_agent", Verdict: "deny", Gate: "accident"}),
-		}, "unknown x : was deny, it doesn't say what tools/call is about, 1\n1: 0 same, 0 tighter, 0 looser, 1 unknown"},
+		}, "unknown x : was deny, the subject of tools/call is missing, 1\n1: 0 same, 0 tighter, 0 looser, 1 unknown"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := tried(t, p, tt.records...); got != tt.want {

@@ -117,11 +117,11 @@ func TestJudge(t *testing.T) {
 		{rehearse.Line{Server: "x", Subject: "ls", Result: []byte(`{"resultType":"input_required","inputRequests":{"q":{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}}}`)}, "ask; rule; defaults.asks"},
 		{rehearse.Line{Server: "x", Subject: "ls", Definition: []byte(`{"name":"ls"}`)}, "forward; rule; defaults.action"},
 
-		{rehearse.Line{Subject: "ls"}, "nonsense: it names no server"},
-		{rehearse.Line{Server: "x"}, "nonsense: it doesn't say what tools/call is about"},
-		{rehearse.Line{Server: "x", Subject: "ls", Arguments: []byte(`[]`)}, "nonsense: its arguments are not a JSON object"},
-		{rehearse.Line{Server: "x", Subject: "ls", Arguments: []byte(`{},"x":{`)}, "nonsense: its arguments are not a JSON object"},
-		{rehearse.Line{Server: "x", Subject: "ls", Params: []byte(`{}`)}, "nonsense: it has params, and a subject or arguments beside them"},
+		{rehearse.Line{Subject: "ls"}, "nonsense: the server is missing"},
+		{rehearse.Line{Server: "x"}, "nonsense: the subject of tools/call is missing"},
+		{rehearse.Line{Server: "x", Subject: "ls", Arguments: []byte(`[]`)}, "nonsense: its arguments must be a JSON object"},
+		{rehearse.Line{Server: "x", Subject: "ls", Arguments: []byte(`{},"x":{`)}, "nonsense: its arguments must be a JSON object"},
+		{rehearse.Line{Server: "x", Subject: "ls", Params: []byte(`{}`)}, "nonsense: it has params and also a subject or arguments"},
 	} {
 		if got := inShort(s.Judge(t.Context(), tt.line, true)); got != tt.want {
 			t.Errorf("%+v:\ngot  %s\nwant %s", tt.line, got, tt.want)
