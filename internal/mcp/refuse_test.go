@@ -55,7 +55,7 @@ func TestDeny(t *testing.T) {
 		{"a notification", agent, `{"jsonrpc":"2.0","method":"notifications/progress","params":{}}`, full, ``},
 
 		{"sampling", server, `{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{}}`, Denial{Code: CodeRule, Text: "x"},
-			`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"refused by policy"}}`},
+			`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"denied by policy"}}`},
 		{"elicitation", server, `{"jsonrpc":"2.0","id":"e","method":"elicitation/create","params":{"mode":"url"}}`, full,
 			`{"jsonrpc":"2.0","id":"e","result":{"action":"decline"}}`},
 		{"roots", server, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`, Denial{Code: CodeRule, Text: "x"},
