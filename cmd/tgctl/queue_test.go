@@ -210,7 +210,7 @@ func TestScreens(t *testing.T) {
 		{"edited-approve", openQuestions(), func(s *screenTest) { s.keys("e space a") }},
 		{"too-late", openQuestions(), func(s *screenTest) {
 			s.keys("a")
-			s.end("A-2", pb.ApprovalState_APPROVAL_STATE_WITHDRAWN, "", "the agent cancelled the call")
+			s.end("A-2", pb.ApprovalState_APPROVAL_STATE_WITHDRAWN, "", "the agent took the call back")
 		}},
 	} {
 		for _, size := range sizes {

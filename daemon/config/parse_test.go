@@ -313,7 +313,7 @@ func TestDiagnostics(t *testing.T) {
 		"slack channel":         {slack("channel: \"<!channel>\", approvers: U012"), []string{`"<!channel>" is not a Slack channel`}},
 		"slack approver":        {slack("channel: ops, approvers: [U012, \"@ann\", u012]"), []string{`"@ann" is not the id`, `"u012" is not the id`}},
 		"slack mention":         {slack("channel: ops, approvers: U012, mention: [here, \"@ops\"]"), []string{`"@ops" can't be mentioned`}},
-		"slack token":           {slack("channel: ops, approvers: U012, bot_token_env: xoxb-1-2, app_token_env: B"), []string{"f.yaml:2:89: error: this must be the name of the variable"}},
+		"slack token":           {slack("channel: ops, approvers: U012, bot_token_env: xoxb-1-2, app_token_env: B"), []string{"f.yaml:2:89: error: expected the name of the variable"}},
 		"slack tokens":          {slack("channel: ops, approvers: U012, bot_token_env: A, app_token_env: A"), []string{"must differ"}},
 		"local with":            {"schema: 1\napproval: {a: {destination: {type: local, channel: c}}}\n", []string{"need type: slack"}},
 		"redact path":           {"schema: 1\napproval: {a: {redact_fields: [\"a..b\"]}}\n", []string{`"a..b" is not a path`}},

@@ -267,13 +267,13 @@ func TestLimitsOfArguments(t *testing.T) {
 		want      string
 	}{
 		"deep enough":    {strings.Repeat(`{"a":`, 99) + "{}" + strings.Repeat("}", 99), "forward"},
-		"too deep":       {strings.Repeat(`{"a":`, 100) + "{}" + strings.Repeat("}", 100), "error: the arguments are larger"},
-		"deep arrays":    {`{"a":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}", "error: the arguments are larger"},
+		"too deep":       {strings.Repeat(`{"a":`, 100) + "{}" + strings.Repeat("}", 100), "error: the arguments are too large"},
+		"deep arrays":    {`{"a":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}", "error: the arguments are too large"},
 		"long array":     {`{"a":` + list("1", 4096) + "}", "forward"},
-		"longer array":   {`{"a":` + list("1", 4097) + "}", "error: the arguments are larger"},
+		"longer array":   {`{"a":` + list("1", 4097) + "}", "error: the arguments are too large"},
 		"many objects":   {`{"a":` + list(`{"b":1}`, 512) + "}", "forward"},
-		"more objects":   {`{"a":` + list(`{"b":1}`, 513) + "}", "error: the arguments are larger"},
-		"too many":       {`{"a":` + list(list("1", 4000), 9) + "}", "error: the arguments are larger"},
+		"more objects":   {`{"a":` + list(`{"b":1}`, 513) + "}", "error: the arguments are too large"},
+		"too many":       {`{"a":` + list(list("1", 4000), 9) + "}", "error: the arguments are too large"},
 		"a long text":    {`{"a":"` + strings.Repeat("x", 1<<20) + `"}`, "forward"},
 		"not looked at":  {`{"b":` + list("1", 4097) + `,"c":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `,"a":1}`, "forward"},
 		"nothing hidden": {`{"amount":1,"amount2":2}`, "forward"},

@@ -48,7 +48,7 @@ func TestLook(t *testing.T) {
 	d.file("package.json", "{}", 0o644)
 	fetched := "the package %s is fetched when it starts; its content was not checked"
 	unpinned := "the package %s is fetched when it starts, in its current version; its content was not checked"
-	code := "its arguments hold code, which is part of what you see; what that code starts or loads was not checked"
+	code := "its arguments contain code, which you see here; what that code starts or loads was not checked"
 	with := func(format, name string) string { return strings.ReplaceAll(format, "%s", name) }
 	for _, test := range []struct {
 		command             string

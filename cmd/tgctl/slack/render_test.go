@@ -72,7 +72,7 @@ func TestMessages(t *testing.T) {
 		}},
 		{"expired", func(c *card) { c.q.State, c.q.Decided, c.q.Arguments = expired, decided, nil }},
 		{"withdrawn", func(c *card) {
-			c.q.State, c.q.Decided, c.q.Note = pb.ApprovalState_APPROVAL_STATE_WITHDRAWN, decided, "the agent cancelled the call"
+			c.q.State, c.q.Decided, c.q.Note = pb.ApprovalState_APPROVAL_STATE_WITHDRAWN, decided, "the agent took the call back"
 		}},
 		{"gone", func(c *card) { c.gone = true }},
 	} {
