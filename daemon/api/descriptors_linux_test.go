@@ -329,7 +329,7 @@ func TestCheckDescriptors(t *testing.T) {
 		{"sockets", []int{pair[0], pair[0], w, r, w}, ""},
 		{"a terminal", []int{terminal, terminal, w, r, w}, ""},
 		{"files", []int{open(file, unix.O_RDONLY), open(file, unix.O_WRONLY|unix.O_APPEND), w, r, w}, ""},
-		{"too few", []int{r, w, w, r}, "4 descriptors came"},
+		{"too few", []int{r, w, w, r}, "got 4 descriptors"},
 		{"input that can't be read", []int{w, w, w, r, w}, "the agent's input: it is open with the wrong access mode"},
 		{"output that can't be written", []int{r, r, w, r, w}, "the agent's output: it is open with the wrong access mode"},
 		{"a folder", []int{open(t.TempDir(), unix.O_RDONLY), w, w, r, w}, "the agent's input: a file of this type"},

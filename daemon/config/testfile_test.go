@@ -88,7 +88,7 @@ func keysOfAll(typ reflect.Type) map[string]bool {
 
 func TestTestFileRefused(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
-		{"{server: a, tool: b}", "2:10: error: the test has no expect; write expect: ask"},
+		{"{server: a, tool: b}", "2:10: error: the test has no expect; add expect: ask"},
 		{"{server: a, expect: ask}", "the test calls nothing"},
 		{"{tool: b, expect: ask}", `tests[0] lacks the key "server"`},
 		{"{server: a, tool: b, uri: c, expect: ask}", "the test has tool and uri"},

@@ -23,8 +23,8 @@ func TestGreetingsThatAreRefused(t *testing.T) {
 		says string
 	}{
 		{fake.Extension{Name: "x", Modes: []string{"version"}}, "unsupported protocol_version 2; supported is 1"},
-		{fake.Extension{Name: "x", Permissions: []string{"hooks.before", "hooks.after", "providers"}}, "it offers tools, and its manifest lacks the permission tools"},
-		{fake.Extension{Name: "x", Permissions: []string{"hooks.before", "hooks.after", "tools"}}, "it offers providers, and its manifest lacks the permission providers"},
+		{fake.Extension{Name: "x", Permissions: []string{"hooks.before", "hooks.after", "providers"}}, "it offers tools, but its manifest lacks the permission tools"},
+		{fake.Extension{Name: "x", Permissions: []string{"hooks.before", "hooks.after", "tools"}}, "it offers providers, but its manifest lacks the permission providers"},
 	} {
 		h := newHouse(t).start()
 		h.install(test.e)

@@ -430,7 +430,7 @@ func TestStranger(t *testing.T) {
 	s.mustHold(t, "new", "another command")
 	s.mustPass(t, "read_file")
 	d.shim("a1", "files", "l1").mustPass(t, "echo")
-	if w := strings.Join(d.Warnings(), "\n"); !strings.Contains(w, `server "files" was started by another command`) {
+	if w := strings.Join(d.Warnings(), "\n"); !strings.Contains(w, `server "files" is new: it was started with another command`) {
 		t.Errorf("warnings: %s", w)
 	}
 	if said := d.said(); said[0] != "stranger files" {
