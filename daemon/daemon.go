@@ -222,7 +222,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer d.close()
 	set := d.policies.Describe()
 	start := &record.Record{Kind: record.KindStart, Reason: "thoughtgated " + d.options.Build, Set: set.Digest, Profile: string(set.Profile)}
-	d.record(ctx, start, "the audit log can't be written; in production every call is denied until then")
+	d.record(ctx, start, "the audit log can't be written; production denies every call until it is writable")
 	d.writeMetrics(d.policies.current.Load().config)
 	defer d.runBeside(ctx, d.pool.Run, "keep shared servers")()
 	defer d.runBeside(ctx, d.extensions.Run, "run extensions")()

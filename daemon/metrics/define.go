@@ -67,7 +67,7 @@ var (
 		"1 for the policy set in force.",
 		"digest", "profile")
 	setSince = define("thoughtgate_policy_set_timestamp_seconds", gauge,
-		"Time since when the policy set is in force, in seconds since 1970.")
+		"When the policy set in force was loaded, in seconds since 1970.")
 	setRules = define("thoughtgate_policy_rules", gauge,
 		"Rules in force.")
 	setPolicies = define("thoughtgate_policy_cedar_policies", gauge,
