@@ -173,7 +173,7 @@ func steps(dir string, segmentSize int64, room func(bool) error) error {
 	if errs := strings.Count(said.String(), "level=ERROR"); errs != 1 {
 		return fmt.Errorf("said %d times:\n%s", errs, said.String())
 	}
-	return gapped(dir, "102 records were lost")
+	return gapped(dir, "102 records are missing")
 }
 
 // gapped checks that a log verifies and reports one gap.

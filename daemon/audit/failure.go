@@ -108,7 +108,7 @@ func (l *Log) ready(now time.Time, atOnce bool) error {
 func (l *Log) gap(now time.Time) *record.Record {
 	reasons := l.lost
 	if f := l.failed; f != nil {
-		reasons = append(reasons[:len(reasons):len(reasons)], fmt.Sprintf("nothing could be written since %s, and %d records were lost: %v",
+		reasons = append(reasons[:len(reasons):len(reasons)], fmt.Sprintf("nothing could be written since %s: %d records are missing: %v",
 			stamp(f.since).Format(time.RFC3339), f.refused, f.cause))
 	}
 	if len(reasons) == 0 {
