@@ -77,7 +77,7 @@ func TestAsksInsideAnswers(t *testing.T) {
 			"sampling/createMessage, elicitation/create", `{"1":{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}},"2":{"method":"elicitation/create","params":{"mode":"url",`},
 		{"two need different ones", result(sampling, page), "tools/call", map[string]Ruling{"sampling/createMessage": opsAsks, "elicitation/create": bossAsks}, Deny, `their workflows differ (ops, boss)`, "", ""},
 		{"one is refused beside one that needs a person", result(sampling, page), "tools/call", map[string]Ruling{"sampling/createMessage": opsAsks, "elicitation/create": denies}, Deny, `not here`, "", ""},
-		{"nobody can be asked", result(sampling), "tools/call", map[string]Ruling{"sampling/createMessage": {Move: Ask, Unable: "presence"}}, Deny, `could not be (presence)`, "", ""},
+		{"nobody can be asked", result(sampling), "tools/call", map[string]Ruling{"sampling/createMessage": {Move: Ask, Unable: "presence"}}, Deny, `could not be asked (presence)`, "", ""},
 		{"a type that nobody knows", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"acme"}}`, "tools/call", nil, Deny, `unknown type`, "", ""},
 		{"a type that is no text", `{"jsonrpc":"2.0","id":1,"result":{"resultType":1}}`, "tools/call", nil, Deny, `can't be read`, "", ""},
 		{"asks that can't be read", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":[]}}`, "tools/call", nil, Deny, `can't be read`, "", ""},
