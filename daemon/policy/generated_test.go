@@ -108,7 +108,7 @@ func TestGeneratedSchema(t *testing.T) {
 		"an argument":              {pay(`context.arguments.amount > 5 && context.arguments.to like "x*"`), ""},
 		"no such argument":         {pay(`context.arguments.amout > 5`), `p.cedar:2:26: error: bank/pay has no argument "amout"; did you mean "amount"?`},
 		"the second of two":        {pay("context.arguments.amount > 5\n  && context.arguments.too == \"x\""), `p.cedar:3:24: error: bank/pay has no argument "too"; did you mean "to"?`},
-		"two that are wrong":       {pay("context.arguments.a > 5 &&\ncontext.arguments.b > 5"), "p.cedar:2:26: error: bank/pay has no argument \"a\"; known are amount, extra, from, note, rate, tags, to, urgent, when\np.cedar:3:19: error: bank/pay has no argument \"b\"; there are amount, extra, from, note, rate, tags, to, urgent, when"},
+		"two that are wrong":       {pay("context.arguments.a > 5 &&\ncontext.arguments.b > 5"), "p.cedar:2:26: error: bank/pay has no argument \"a\"; known are amount, extra, from, note, rate, tags, to, urgent, when\np.cedar:3:19: error: bank/pay has no argument \"b\"; known are amount, extra, from, note, rate, tags, to, urgent, when"},
 		"as a string":              {pay(`context.arguments["amout"] > 5`), `p.cedar:2:26: error: bank/pay has no argument "amout"; did you mean "amount"?`},
 		"an optional one":          {pay(`context.arguments.note == "x"`), "p.cedar:2:26: error: bank/pay may be called without the argument \"note\"; write `context.arguments has note && ...`"},
 		"an optional one, asked":   {pay(`context.arguments has note && context.arguments.note == "x"`), ""},
