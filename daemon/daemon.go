@@ -185,7 +185,7 @@ func (d *Daemon) projectFiles(folders ...string) []api.ProjectFile {
 
 // lost records that the fact memory of a session is incomplete.
 func (d *Daemon) lost(l facts.Loss) {
-	d.log.Warn("the memory of what servers said is not whole", "server_id", l.Server, "session", l.Session, "reason", l.Reason)
+	d.log.Warn("the memory of what servers sent is incomplete", "server_id", l.Server, "session", l.Session, "reason", l.Reason)
 	d.record(context.Background(), &record.Record{
 		Kind: record.KindMemory, Session: l.Session, Attachment: l.Attachment, Server: l.Server, Profile: string(l.Profile), Reason: l.Reason,
 	}, "record a loss of memory", "server_id", l.Server)
@@ -195,8 +195,8 @@ func (d *Daemon) lost(l facts.Loss) {
 func (d *Daemon) steered(s facts.Steer) {
 	d.record(context.Background(), &record.Record{
 		Kind: record.KindMemory, Session: s.Session, Attachment: s.Attachment, Server: s.Server, Profile: string(s.Profile), Method: s.Method, Facts: []string{facts.Steered},
-		Reason: fmt.Sprintf("what the server said is worded to steer a model (%q); messages of that kind in this session: %d", s.Quote, s.Count),
-	}, "record what is worded to steer a model", "server_id", s.Server)
+		Reason: fmt.Sprintf("the server sent text that may steer a model (%q); such messages in this session: %d", s.Quote, s.Count),
+	}, "record text that may steer a model", "server_id", s.Server)
 }
 
 // record records r. If that fails, it logs what and attrs.
@@ -222,13 +222,13 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer d.close()
 	set := d.policies.Describe()
 	start := &record.Record{Kind: record.KindStart, Reason: "thoughtgated " + d.options.Build, Set: set.Digest, Profile: string(set.Profile)}
-	d.record(ctx, start, "the audit log can't be written; in production every call is refused until it can")
+	d.record(ctx, start, "the audit log can't be written; production denies every call until it is writable")
 	d.writeMetrics(d.policies.current.Load().config)
 	defer d.runBeside(ctx, d.pool.Run, "keep shared servers")()
 	defer d.runBeside(ctx, d.extensions.Run, "run extensions")()
 	defer d.leave()
 	if err := d.handed.Restore(ctx); err != nil {
-		d.log.Error("go on with the sessions of an earlier daemon", "err", err)
+		d.log.Error("recover the sessions of the previous daemon", "err", err)
 	}
 	d.warnOfSessions()
 	served := make(chan error, 1)

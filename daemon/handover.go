@@ -61,7 +61,7 @@ func (d *Daemon) sessionsWarning() []string {
 	var all []string
 	wanted := d.policies.current.Load().config.Limits.Sessions
 	if n, by := d.maxSessions(); n < wanted {
-		all = append(all, fmt.Sprintf("limits.sessions is %d, but %s allows %d servers: give the daemon %d, with LimitNOFILE= in its unit or ulimit -n where it is started",
+		all = append(all, fmt.Sprintf("limits.sessions is %d, but %s allows %d servers: raise it to %d with LimitNOFILE= in the daemon's unit, or with ulimit -n where it is started",
 			wanted, by, n, wanted*handover.DescriptorsPerSession+reservedDescriptors))
 	}
 	if m, err := mapping.Create(int(d.policies.Options().MaxMessage)); err != nil {
@@ -71,7 +71,7 @@ func (d *Daemon) sessionsWarning() []string {
 	}
 	if k := d.options.Keep; k != nil {
 		if _, limit := k.Kept(); limit > 0 && limit < wanted*keep.PerSession {
-			all = append(all, fmt.Sprintf("limits.sessions is %d, but only the pipes of %d servers can be kept for the next daemon: others end with this one; put FileDescriptorStoreMax=%d into thoughtgated.service (systemctl --user edit thoughtgated)",
+			all = append(all, fmt.Sprintf("limits.sessions is %d, but only the pipes of %d servers can be kept for the next daemon, others end with this one; set FileDescriptorStoreMax=%d in thoughtgated.service (systemctl --user edit thoughtgated)",
 				wanted, limit/keep.PerSession, wanted*keep.PerSession))
 		}
 	}
@@ -80,7 +80,7 @@ func (d *Daemon) sessionsWarning() []string {
 
 func (d *Daemon) keeperWarning() []string {
 	if k := d.options.Keep; k != nil && k.KeeperLost() {
-		return []string{"the keeper has ended: if this daemon dies no other is started, and agents lose their servers; `tgctl daemon restart` starts both anew"}
+		return []string{"the keeper has ended: if this daemon dies, no other is started, and agents lose their servers; `tgctl daemon restart` starts both again"}
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func (d *Daemon) joinShared(ctx context.Context, l handover.Launch, environ func
 	}
 	env, err := environ()
 	if err != nil {
-		return nil, fmt.Errorf("%w: look at the environment of the shim: %w", relay.ErrNotStarted, err)
+		return nil, fmt.Errorf("%w: read the environment of tg-shim: %w", relay.ErrNotStarted, err)
 	}
 	if _, err := d.trust.Judge(ctx, trust.Launch{
 		Server: l.Server, From: l.From, Cwd: l.Cwd, Program: l.Executable, Command: l.Command, Sets: l.Sets, Env: env,

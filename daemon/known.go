@@ -31,7 +31,7 @@ func (d *Daemon) known(c *gate.Call) policy.Known {
 func (d *Daemon) seen() []string {
 	launches, err := d.store.Launches(context.Background()) // local and fast
 	if err != nil {
-		d.log.Warn("rules about servers that nobody has seen can't be pointed out", "err", err)
+		d.log.Warn("rules about unseen servers can't be reported", "err", err)
 	}
 	var ids []string
 	for _, l := range launches {
@@ -56,7 +56,7 @@ func (d *Daemon) listed(tools []*shape.Tool) {
 	set := d.policies.current.Load().set
 	for _, t := range tools {
 		for _, r := range set.Check(t) {
-			d.log.Warn("calls of a tool are refused, since a policy doesn't fit it",
+			d.log.Warn("calls of a tool are denied because a policy does not fit it",
 				"server_id", t.Server, "tool", t.Name, "policy", r.Policy, "at", r.Place.String(), "reason", r.Reason)
 		}
 	}

@@ -40,9 +40,9 @@ func (d *Daemon) samplingWarning() []string {
 	all, err := d.extensions.Models(extension, name)
 	switch {
 	case err != nil:
-		return []string{fmt.Sprintf("sampling.provider is %s, which is not there now (%v): servers that ask a model get an error where it would answer", cfg.Provider, err)}
+		return []string{fmt.Sprintf("sampling.provider is %s, which is not available now (%v): servers that ask a model get an error", cfg.Provider, err)}
 	case model != "" && !slices.Contains(all, model):
-		return []string{fmt.Sprintf("sampling.provider is %s, and the provider has only the models %s", cfg.Provider, strings.Join(all, ", "))}
+		return []string{fmt.Sprintf("sampling.provider is %s, but the provider has only the models %s", cfg.Provider, strings.Join(all, ", "))}
 	}
 	return nil
 }
@@ -62,7 +62,7 @@ func (j joined) List() []supervise.Info {
 	return all
 }
 
-var errUnread = errors.New("the agent has left too much unread")
+var errUnread = errors.New("the agent reads too slowly")
 
 // joinTools connects a shim to the tools of an extension.
 func (d *Daemon) joinTools(name string, client relay.Client) (relay.Member, error) {

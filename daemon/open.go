@@ -46,7 +46,7 @@ func (d *Daemon) open(path string, named bool) error {
 		PerServer: cfg.Limits.PendingPerServer, Total: cfg.Limits.Pending, Bytes: int64(cfg.Limits.PendingBytes), Recorder: d.recorder, Logger: d.log,
 		Approves: d.policies.approves, Redact: d.audit.Redacted, Prover: d.presence,
 	}); err != nil {
-		return fmt.Errorf("take up open questions: %w", err)
+		return fmt.Errorf("load waiting questions: %w", err)
 	}
 	if d.pins, err = pin.New(d.store, pin.Options{
 		Mode: cfg.Pins.Mode, Recorder: d.recorder, Logger: d.log, Changed: func() { d.sessions.Refresh() },
@@ -91,7 +91,7 @@ func (d *Daemon) openGate() (err error) {
 		Withdraw: func(attachment string) { d.queue.WithdrawAttachment(attachment, "the agent has left") },
 		Forget: func(session, attachment string) {
 			finder.Forget(session, attachment)
-			d.queue.WithdrawSession(session, "the session is over")
+			d.queue.WithdrawSession(session, "the session has ended")
 		},
 		Protected: d.guard.Of,
 		Patience:  agentconf.CallTimeout,
@@ -110,7 +110,7 @@ func (d *Daemon) newServer() *api.Server {
 		Control: o.Paths.ControlSocket(), Shim: o.Paths.ShimSocket(), AuditDir: o.Paths.AuditDir(),
 		Warnings: func() []string {
 			return slices.Concat(d.policies.warnings(), d.pins.Warnings(), d.presence.Warnings(), d.extensions.Warnings(), d.samplingWarning(),
-				failing("the text file of metrics is not up to date", d.textfile.Failure()), failing("traces are missing at the collector", d.traces.Failure()),
+				failing("the text file of metrics is not up to date", d.textfile.Failure()), failing("traces could not be sent to the collector", d.traces.Failure()),
 				d.audit.Shares(), d.keeperWarning(), d.sessionsWarning())
 		}, Projects: d.projectFiles,
 		Metrics: d.metrics,
@@ -170,7 +170,7 @@ func (d *Daemon) openPresence() (err error) {
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("take up presence: %w", err)
+		return fmt.Errorf("load presence: %w", err)
 	}
 	return nil
 }
@@ -192,7 +192,7 @@ func (d *Daemon) openExtensions() (err error) {
 // scanExtensions scans the installed extensions again.
 func (d *Daemon) scanExtensions() {
 	if err := d.extensions.Scan(context.Background()); err != nil { // local and fast
-		d.log.Error("look at extensions again", "err", err)
+		d.log.Error("check extensions again", "err", err)
 	}
 }
 

@@ -120,7 +120,7 @@ func TestRugPull(t *testing.T) {
 				t.Errorf("diff: %v, %v", diff, err)
 			}
 			st, err := h.control(t).Status(t.Context())
-			if err != nil || st.GetHeldDefinitions() != 1 || !strings.Contains(strings.Join(st.GetWarnings(), "\n"), `server "notes" has definitions (1)`) {
+			if err != nil || st.GetHeldDefinitions() != 1 || !strings.Contains(strings.Join(st.GetWarnings(), "\n"), `server "notes" has unaccepted definitions (1)`) {
 				t.Errorf("status: %d held, %q, %v", st.GetHeldDefinitions(), st.GetWarnings(), err)
 			}
 			b.close()

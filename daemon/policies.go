@@ -81,7 +81,7 @@ func (p *policies) Reload(ctx context.Context, by string) (api.PolicySet, []conf
 	}
 	r.Set, r.Profile = next.set.Digest(), string(next.set.Profile())
 	if err := p.recorder.Record(ctx, r, nil, nil); err != nil {
-		err = fmt.Errorf("reload: the old set stays in force, since the new one can't be recorded: %w", err)
+		err = fmt.Errorf("reload: the previous set stays in force, because the new one can't be recorded: %w", err)
 		p.fail(err.Error())
 		return api.PolicySet{}, nil, err
 	}
@@ -194,17 +194,17 @@ func (p *policies) warnings() []string {
 	if now.config.Path == "" {
 		all = append(all, "there is no configuration file: the built-in default is in force")
 		if _, err := os.Lstat(p.path); err == nil {
-			all = append(all, fmt.Sprintf("%s has come since and is not in force; put it in force with `tgctl daemon reload`", p.path))
+			all = append(all, fmt.Sprintf("%s is new and not in force; review it and run `tgctl daemon reload`", p.path))
 		}
 	}
 	for _, d := range now.warnings {
 		all = append(all, d.String())
 	}
 	for _, path := range now.set.Changed() {
-		all = append(all, fmt.Sprintf("%s has changed and is not in force; look at it and put it in force with `tgctl daemon reload`", path))
+		all = append(all, fmt.Sprintf("%s has changed and is not in force; review it and run `tgctl daemon reload`", path))
 	}
 	if now.set.Profile() == gate.Development {
-		all = append(all, "the development profile is in force: nothing is refused")
+		all = append(all, "the development profile is in force: nothing is denied")
 	}
 	return all
 }
@@ -226,7 +226,7 @@ func (e *ConfigError) Error() string {
 	if n != 1 {
 		what = fmt.Sprintf("%d errors", n)
 	}
-	return fmt.Sprintf("the configuration %s has %s and nothing is judged under it; mend it and look at it with `tgctl policy check`", e.Path, what)
+	return fmt.Sprintf("the configuration %s has %s and is not used; fix it and run `tgctl policy check`", e.Path, what)
 }
 
 // loaded is a configuration and the set made of it.

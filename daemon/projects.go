@@ -118,7 +118,7 @@ func refusal(f *projectFile) error {
 	if d := f.problems[0]; d.Line > 0 {
 		where = fmt.Sprintf(", line %d", d.Line)
 	}
-	return fmt.Errorf("the project's own file %q is not valid%s; `tgctl policy check` with its path says why", f.path, where)
+	return fmt.Errorf("the project's own file %q is invalid%s; `tgctl policy check` with its path says why", f.path, where)
 }
 
 // folder returns the folder at path. It is looked up only once.
@@ -181,7 +181,7 @@ func (p *projects) logProjectFile(old, now *projectFile) {
 	case now.project == nil:
 		if old == nil || !slices.Equal(old.problems, now.problems) {
 			for _, d := range now.problems {
-				p.log.Error("a project's file refuses every call of the project", "path", now.path, "err", d.String())
+				p.log.Error("a project's file is invalid: every call of the project is denied", "path", now.path, "err", d.String())
 			}
 		}
 	case old == nil || old.project == nil || old.project.Config().Digest != now.project.Config().Digest:
@@ -197,7 +197,7 @@ func stampOf(path string) (stamp, error) {
 		err = unix.Lstat(path, &s)
 	}
 	if err != nil {
-		return stamp{}, fmt.Errorf("the project's file can't be looked at: %w", &fs.PathError{Op: "lstat", Path: path, Err: err})
+		return stamp{}, fmt.Errorf("the project's file can't be read: %w", &fs.PathError{Op: "lstat", Path: path, Err: err})
 	}
 	return stamp{uint64(s.Dev), s.Ino, s.Size, s.Mtim, s.Ctim}, nil
 }

@@ -39,7 +39,7 @@ func TestProjectFile(t *testing.T) {
 	a.expect("forward", "", "read_file")
 
 	put(t, file, "schema: 1\ngovernance:\n  rules:\n    - {match: 'read_*', action: deny}\n    - {match: '*', action: forward}\n")
-	a.expect("deny", "Refused by rule .thoughtgate.yaml:4 of the repository: the project's own file "+file+" denies it", "read_file")
+	a.expect("deny", "Denied by rule .thoughtgate.yaml:4 of the repository: the project's own file "+file+" denies it", "read_file")
 	a.expect("forward", "", "list_files")
 	a.expect("deny", "nothing is deleted", "delete_file")
 	a.expect("ask", "", "send_mail")
@@ -58,7 +58,7 @@ func TestProjectFile(t *testing.T) {
 	a.expect("deny", ".thoughtgate.yaml:4", "list_files")
 
 	put(t, file, "schema: 1\nprofile: development\n")
-	a.expect("deny", "the project's own file \""+file+"\" is not valid, line 2; `tgctl policy check` with its path says why", "list_files")
+	a.expect("deny", "the project's own file \""+file+"\" is invalid, line 2; `tgctl policy check` with its path says why", "list_files")
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestProjectFile(t *testing.T) {
 	if err := os.Symlink("/etc/hostname", file); err != nil {
 		t.Fatal(err)
 	}
-	a.expect("deny", "is not valid; `tgctl policy check`", "list_files")
+	a.expect("deny", "is invalid; `tgctl policy check`", "list_files")
 }
 
 // A project's file is listed and recorded, and a person is asked before a call touches it.

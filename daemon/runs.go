@@ -49,7 +49,7 @@ const runPatience = 30 * 24 * time.Hour
 func (d *Daemon) openRun(ctx context.Context, s agent.Started) (agent.Session, error) {
 	p, err := proc.Look(int32(s.PID))
 	if err != nil {
-		return nil, fmt.Errorf("look at its process: %w", err)
+		return nil, fmt.Errorf("inspect its process: %w", err)
 	}
 	var id [16]byte
 	rand.Read(id[:])

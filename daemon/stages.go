@@ -35,7 +35,7 @@ type stages struct {
 func (s *stages) gate(l loaded, presence gate.Presence) gate.Gate {
 	pins, err := pin.New(nil, pin.Options{Mode: l.config.Pins.Mode, Recorder: nowhere{}})
 	if err != nil {
-		panic("daemon: pins that are kept nowhere: " + err.Error())
+		panic("daemon: create temporary pins: " + err.Error())
 	}
 	set := l.set.WithKnownFunc(func(c *gate.Call) policy.Known { return policy.Known{Annotations: pins.Annotations(c)} })
 	return gate.Gate{
@@ -91,7 +91,7 @@ const tellEvery = 10_000
 // Candidate implements api.Stages.
 func (s *stages) Candidate(path string) (api.Candidate, api.PolicySet, []config.Diagnostic, error) {
 	if s.log == nil {
-		return nil, api.PolicySet{}, nil, fmt.Errorf("a backtest reads the record, which the daemon has: %w", gate.ErrNotRunning)
+		return nil, api.PolicySet{}, nil, fmt.Errorf("a backtest needs the audit log of a daemon: %w", gate.ErrNotRunning)
 	}
 	l, _, problems := s.load(path)
 	if l.set == nil {

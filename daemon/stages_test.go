@@ -74,7 +74,7 @@ func TestExplainACandidate(t *testing.T) {
 		t.Errorf("a broken candidate: got %v", err)
 	}
 	e, err := explainOne(t, c, &pb.ExplainRequest{Subject: "x"})
-	if err != nil || e.GetError() != "it names no server" {
+	if err != nil || e.GetError() != "the server is missing" {
 		t.Errorf("nonsense: got %v, %v", e, err)
 	}
 }

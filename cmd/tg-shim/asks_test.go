@@ -207,7 +207,7 @@ func TestAnswersAreHeld(t *testing.T) {
 		t.Helper()
 		d.crosses(fmt.Sprintf(call, id))
 		d.server(fmt.Sprintf(asks, id))
-		if reason := d.questions(1)[0].GetReason(); !strings.HasSuffix(reason, "; the server asks it in its answer to t") {
+		if reason := d.questions(1)[0].GetReason(); !strings.HasSuffix(reason, "; part of the server's answer to t") {
 			t.Errorf("the question does not name the tool: %q", reason)
 		}
 		d.crosses(fmt.Sprintf(ping, id+"p"))
@@ -248,7 +248,7 @@ func TestForbiddenAskBesideAnAllowedOne(t *testing.T) {
 	)
 	for id, tt := range []struct{ asks, told string }{
 		{form, ""},
-		{form + `, ` + sampling, `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"Not executed. Refused by rule defaults.asks`},
+		{form + `, ` + sampling, `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"Not executed. Denied by rule defaults.asks`},
 		{form, ""},
 	} {
 		d.crosses(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{%s,"name":"t"}}`, id, modernMeta))
@@ -291,7 +291,7 @@ func TestForbiddenAskInAnyAnswer(t *testing.T) {
 				n++
 				p.agent(fmt.Sprintf(`{"jsonrpc":"2.0","id":"n%d","method":%q,"params":{%s}}`, n, method, strings.Join(all, ",")))
 				p.answer(p.serverNext(method), result)
-				if got := p.next(); strings.Contains(got, "inputRequests") || !strings.Contains(got, "Not executed. Refused by rule defaults.asks") || !strings.Contains(got, fmt.Sprintf(`"id":"n%d"`, n)) {
+				if got := p.next(); strings.Contains(got, "inputRequests") || !strings.Contains(got, "Not executed. Denied by rule defaults.asks") || !strings.Contains(got, fmt.Sprintf(`"id":"n%d"`, n)) {
 					t.Errorf("%s answered with %s: the agent reads %s", method, result, got)
 				}
 			}
@@ -375,7 +375,7 @@ func TestRetriedCallAsksOnce(t *testing.T) {
 
 	d.reload(strings.Replace(forwardAll, "action: approve", "action: deny", 1), false)
 	d.agent(call("4", fmt.Sprintf(given, "3")))
-	if got := d.next(); !strings.Contains(got, `"id":"4"`) || !strings.Contains(got, "Not executed. Refused by rule") {
+	if got := d.next(); !strings.Contains(got, `"id":"4"`) || !strings.Contains(got, "Not executed. Denied by rule") {
 		t.Errorf("under a rule that denies it: %s", got)
 	}
 	d.questions(0)

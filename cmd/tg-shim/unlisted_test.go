@@ -33,7 +33,7 @@ func TestToolsThatNoListHas(t *testing.T) {
 		t.Errorf("after a no: %s", got)
 	}
 	d.agent(calls("Add", "5")...)
-	if got := d.next(); !strings.Contains(got, `"id":5,`) || !strings.Contains(got, `Not executed. Refused by rule built in: names: its server lists no tool of this name, but \"add\": call it by the name that is listed.`) {
+	if got := d.next(); !strings.Contains(got, `"id":5,`) || !strings.Contains(got, `Not executed. Denied by rule built in: names: its server lists no tool with this name, but \"add\": use the listed name.`) {
 		t.Errorf("by another case: %s", got)
 	}
 	d.questions(0)

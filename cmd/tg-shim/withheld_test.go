@@ -28,7 +28,7 @@ func TestWithheld(t *testing.T) {
 	p.agentReadsErrors(-31014, `"init"`)
 	p.HangUp()
 	p.ends(125, 30*time.Second)
-	if text := p.Stderr(); !strings.Contains(text, `tg-shim: server "x" is withheld until a person agrees`) || !strings.Contains(text, "tgctl servers accept x --start ") {
+	if text := p.Stderr(); !strings.Contains(text, `tg-shim: server "x" is withheld until a person accepts it`) || !strings.Contains(text, "tgctl servers accept x --start ") {
 		t.Errorf("stderr does not say what to do:\n%s", text)
 	}
 	if _, err := os.Stat(ran); err == nil {

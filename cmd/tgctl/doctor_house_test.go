@@ -53,7 +53,7 @@ func newDoctorsHouse(t *testing.T) *house {
 	h.world = world{
 		kernel: host.Kernel{Name: "Linux 6.12.0", PIDFD: true, PeerPIDFD: true, Ptrace: 1, Landlock: 6},
 		space:  host.Space{Free: 40 << 30, Files: 1 << 20}, age: 26 * time.Hour, version: release,
-		song: canaryResult{Answer: "Not executed. Refused. (" + canaryID + ")", Refused: true},
+		song: canaryResult{Answer: "Not executed. Denied. (" + canaryID + ")", Refused: true},
 	}
 	h.machine = machine{
 		kernel:   func() host.Kernel { return h.world.kernel },

@@ -108,7 +108,7 @@ func TestConfigPage(t *testing.T) {
 		t.Errorf("the schema has %d keys", keys)
 	}
 	for _, want := range []string{
-		"how long a question stays open (a duration, as 90s, 10m or 7d; default 10m)",
+		"how long a question waits for an answer (a duration, as 90s, 10m or 7d; default 10m)",
 		"server ids or globs (one, or a list)",
 		"forward | deny | approve | policy (required)",
 	} {

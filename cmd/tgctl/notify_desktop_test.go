@@ -57,10 +57,10 @@ func TestNotifyOnADesktop(t *testing.T) {
 		return strings.Contains(record, `"surface":"desktop"`) && strings.Contains(record, "did not come from the notification daemon")
 	})
 	h.click("Deny")
-	await(t, "the second call was refused", func() bool { return strings.Contains(said.String(), "A person refused it (A-2)") })
+	await(t, "the second call was refused", func() bool { return strings.Contains(said.String(), "A person denied it (A-2)") })
 	h.window()
 	h.must("tgctl", "approvals", "deny", "A-3", "--reason", "by hand")
-	await(t, "the third call was refused", func() bool { return strings.Contains(said.String(), "A person refused it (A-3): by hand") })
+	await(t, "the third call was refused", func() bool { return strings.Contains(said.String(), "A person denied it (A-3): by hand") })
 	await(t, "an empty screen", func() bool { return h.windows() == "" })
 
 	record := h.must("tgctl", "audit", "list", "--kind", "decision", "--json")

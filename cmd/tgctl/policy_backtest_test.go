@@ -19,7 +19,7 @@ func aBacktest() []*pb.BacktestEvent {
 		{Event: &pb.BacktestEvent_Flip{Flip: &pb.BacktestFlip{Server: "evil\x1b[2J", Method: "resources/read", Subject: "file:///etc/\u202e" + strings.Repeat("long", 30), Was: "forward", Would: "deny",
 			WouldBy: `"file:///etc/*" (thoughtgate.yaml:9)`, Reason: "not there", Calls: 1, First: 7, Last: 7}}},
 		{Event: &pb.BacktestEvent_Unknown{Unknown: &pb.BacktestUnknown{Server: "bank", Method: "tools/call", Subject: "pay", Was: "forward",
-			Because: `the policy "pay" (a.cedar:1) looks at the arguments, which can't be told from the record`, Calls: 3, First: 8, Last: 30}}},
+			Because: `the policy "pay" (a.cedar:1) reads the arguments, which the record does not have`, Calls: 3, First: 8, Last: 30}}},
 		{Event: &pb.BacktestEvent_Summary{Summary: &pb.BacktestSummary{Calls: 13000, Same: 11792, Tighter: 1, Looser: 1204, Unknown: 3, Unread: 1, More: true, First: at(-7 * 24 * time.Hour), Last: at(-time.Minute)}}},
 	}
 }

@@ -28,8 +28,8 @@ func someStarts() []*pb.ServerStart {
 				{Role: "program", Path: "/usr/bin/node", Digest: strings.Repeat("a", 64)},
 				{Role: "script", Path: "/home/ana/shop/tools/server.js"},
 			},
-			Alarms:  []string{"the project sets NODE_OPTIONS, which makes other code run inside the programs that see it"},
-			Gaps:    []string{"what /home/ana/shop/tools/server.js loads was not looked at", "/home/ana/shop/tools/server.js could not be read: permission denied"},
+			Alarms:  []string{"the project sets NODE_OPTIONS, which makes programs load other code"},
+			Gaps:    []string{"what /home/ana/shop/tools/server.js loads was not checked", "/home/ana/shop/tools/server.js could not be read: permission denied"},
 			Noticed: at(-time.Hour),
 		},
 		{
@@ -194,7 +194,7 @@ func TestWrapAsksAboutServersOfTheProject(t *testing.T) {
 		}
 	}
 	want(wrap("n"), `server notes comes with this project`, `runs +fake-server x.log`, `sha256 +[0-9a-f]{64}`,
-		`server notes is withheld`, `initialize: Not executed: server "notes" is withheld until a person agrees`)
+		`server notes is withheld`, `initialize: Not executed: server "notes" is withheld until a person accepts it`)
 	want(wrap("yes"), `Accept it, now and as long as none of this changes\?`, `echo: error false`)
 	if shown := wrap("no"); strings.Contains(shown, "[y/N]") || !strings.Contains(shown, "echo: error false") {
 		t.Errorf("what was agreed to is asked about again:\n%s", shown)

@@ -42,7 +42,7 @@ func (v *agentsService) Run(req *pb.RunAgentRequest, stream grpc.ServerStreaming
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(v.s.ending, func() { cancel(fmt.Errorf("the daemon is ending: %w", gate.ErrNotRunning)) })()
+	defer context.AfterFunc(v.s.ending, func() { cancel(fmt.Errorf("the daemon is stopping: %w", gate.ErrNotRunning)) })()
 
 	events := make(chan agent.Event, waitingEvents)
 	var result agent.Result
@@ -124,7 +124,7 @@ func (v *agentsService) Cancel(ctx context.Context, req *pb.CancelRunRequest) (*
 		}
 	}
 	if !v.s.Agents.Cancel(req.GetId()) {
-		return nil, fmt.Errorf("there is no run %q: %w", req.GetId(), gate.ErrNotFound)
+		return nil, fmt.Errorf("no run %q: %w", req.GetId(), gate.ErrNotFound)
 	}
 	return &pb.CancelRunResponse{}, nil
 }

@@ -81,7 +81,7 @@ func (v approvalsService) Decide(ctx context.Context, d *pb.Decision) (*pb.Decid
 	}
 	approve := d.GetAnswer() == pb.Answer_ANSWER_APPROVE
 	if !approve && d.GetAnswer() != pb.Answer_ANSWER_DENY {
-		return nil, fmt.Errorf("a decision that neither approves nor denies: %w", gate.ErrInvalid)
+		return nil, fmt.Errorf("the decision must approve or deny: %w", gate.ErrInvalid)
 	}
 	edit := d.GetEdit()
 	if len(edit) == 0 {
@@ -110,14 +110,14 @@ func (v approvalsService) Report(ctx context.Context, req *pb.ReportRequest) (*p
 		return nil, err
 	}
 	if n := len(req.GetReason()); n == 0 || n > longestReport || len(req.GetId()) > maxID || len(req.GetSurface()) > maxID {
-		return nil, fmt.Errorf("a report with a reason of %d bytes, 1 to %d are needed, and of short names: %w", n, longestReport, gate.ErrInvalid)
+		return nil, fmt.Errorf("the reason of the report has %d bytes; it must have 1 to %d, and names must be short: %w", n, longestReport, gate.ErrInvalid)
 	}
 	err = v.s.Recorder.Record(ctx, &record.Record{
 		Kind: record.KindDenied, Verdict: "deny", Approval: req.GetId(), Decider: who, Surface: surfaceOf(ctx, who, req.GetSurface()),
-		Reason: "an answer that was not believed, it says: " + req.GetReason(),
+		Reason: "an untrusted answer, reported as: " + req.GetReason(),
 	}, nil, nil)
 	if err != nil {
-		return nil, fmt.Errorf("record an answer that was not believed: %w", err)
+		return nil, fmt.Errorf("record an untrusted answer: %w", err)
 	}
 	return &pb.ReportResponse{}, nil
 }

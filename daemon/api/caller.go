@@ -58,7 +58,7 @@ func (p peerCredentials) ServerHandshake(c net.Conn) (net.Conn, credentials.Auth
 	}
 	known, ok := c.(interface{ Peer() *sock.Peer })
 	if !ok {
-		return nil, nil, errors.New("a connection whose peer is not known")
+		return nil, nil, errors.New("a connection with an unknown peer")
 	}
 	return c, peerInfo{
 		CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity},
@@ -67,7 +67,7 @@ func (p peerCredentials) ServerHandshake(c net.Conn) (net.Conn, credentials.Auth
 }
 
 func (peerCredentials) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return nil, nil, errors.New("these credentials are a server's")
+	return nil, nil, errors.New("these credentials are for servers")
 }
 
 func (peerCredentials) Info() credentials.ProtocolInfo {
@@ -85,7 +85,7 @@ func infoOf(ctx context.Context) (peerInfo, error) {
 	}
 	info, ok := p.AuthInfo.(peerInfo)
 	if !ok {
-		return peerInfo{}, errors.New("a call whose peer is not known")
+		return peerInfo{}, errors.New("a call with an unknown peer")
 	}
 	return info, nil
 }
@@ -114,7 +114,7 @@ func lineAndPrograms(ctx context.Context) ([]proc.Process, []string, error) {
 		err = errors.New("it has ended")
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("look at the calling process %d: %w: %w", p.PID, err, gate.ErrForbidden)
+		return nil, nil, fmt.Errorf("inspect the calling process %d: %w: %w", p.PID, err, gate.ErrForbidden)
 	}
 	line, programs := []proc.Process{p.Process}, []string{""}
 	for _, a := range ancestors {
@@ -157,7 +157,7 @@ func inspectCaller(ctx context.Context) (*caller, error) {
 		err = errors.New("it has ended")
 	}
 	if err != nil {
-		return c, fmt.Errorf("look at the calling process %d: %w: %w", p.PID, err, gate.ErrForbidden)
+		return c, fmt.Errorf("inspect the calling process %d: %w: %w", p.PID, err, gate.ErrForbidden)
 	}
 	return c, nil
 }
@@ -169,7 +169,7 @@ func (c *caller) read() error {
 		return err
 	}
 	if p.Process != c.Process {
-		return errors.New("another process has its number now")
+		return errors.New("its pid belongs to another process now")
 	}
 	c.Info = p
 	c.seen.Exe, c.seen.TTY = p.Exe, p.TTY
@@ -227,7 +227,7 @@ func (s *Server) decider(ctx context.Context, what string) (context.Context, str
 	if err != nil {
 		why = err.Error()
 	} else if why = s.suspect(c); why != "" {
-		err = fmt.Errorf("%w to an agent, and %s; use a terminal that the agent did not start", gate.ErrForbidden, why)
+		err = fmt.Errorf("%w for agents: %s; use a terminal that no agent has started", gate.ErrForbidden, why)
 	}
 	if err != nil {
 		s.refused(ctx, c, what, why)
@@ -260,7 +260,7 @@ func (s *Server) atTerminal(ctx context.Context, what string) (context.Context, 
 	c, err := inspectCaller(ctx)
 	if err == nil && c.TTY == "" {
 		s.refused(ctx, c, what, "it has no terminal")
-		err = fmt.Errorf("%w to a program without a terminal", gate.ErrForbidden)
+		err = fmt.Errorf("%w for a program without a terminal", gate.ErrForbidden)
 	}
 	if err != nil {
 		return ctx, "", fmt.Errorf("%s: %w", what, err)
@@ -270,7 +270,7 @@ func (s *Server) atTerminal(ctx context.Context, what string) (context.Context, 
 
 // refused logs and records that a caller was refused.
 func (s *Server) refused(ctx context.Context, c *caller, what, why string) {
-	s.Logger.Warn("refused a caller", "what", what, "caller", c.who(), "reason", why)
+	s.Logger.Warn("caller refused", "what", what, "caller", c.who(), "reason", why)
 	err := s.Recorder.Record(context.WithoutCancel(ctx), &record.Record{
 		Kind: record.KindDenied, Verdict: "deny", Decider: c.who(), Peer: c.seen, Reason: what + ": " + why,
 	}, nil, nil)

@@ -199,7 +199,7 @@ func (v daemonService) Profile(stream grpc.BidiStreamingServer[pb.ProfileRequest
 	}
 	kind := req.GetKind()
 	if !slices.Contains(profileKinds, kind) {
-		return toStatus(fmt.Errorf("there is no profile %q: %w", kind, gate.ErrInvalid))
+		return toStatus(fmt.Errorf("unknown profile %q: %w", kind, gate.ErrInvalid))
 	}
 	v.s.Logger.Info("profiles itself", "kind", kind, "by", by)
 	if err := stream.Send(&pb.ProfileChunk{}); err != nil { // the profile has begun
@@ -240,7 +240,7 @@ func profile(kind string, w io.Writer, enough func() error) error {
 	switch kind {
 	case "cpu":
 		if err := pprof.StartCPUProfile(w); err != nil {
-			return fmt.Errorf("one is being taken already: %w", gate.ErrInvalid)
+			return fmt.Errorf("another profile is being taken: %w", gate.ErrInvalid)
 		}
 		defer pprof.StopCPUProfile()
 		return enough()

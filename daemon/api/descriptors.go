@@ -69,7 +69,7 @@ func (a *arrivals) receive(c *sock.Conn) (*sock.Passed, error) {
 		defer func() { <-t.taken }()
 		return c.Receive(descriptors)
 	case <-limit.C:
-		return nil, fmt.Errorf("process %d has %d connections already that say nothing: %w", who.PID, maxArrivals, gate.ErrTooMany)
+		return nil, fmt.Errorf("process %d already has %d idle connections: %w", who.PID, maxArrivals, gate.ErrTooMany)
 	}
 }
 
@@ -78,7 +78,7 @@ func (a *arrivals) receive(c *sock.Conn) (*sock.Passed, error) {
 func (p peerInfo) descriptors() ([]int, error) {
 	fds := p.passed.Take()
 	if fds == nil {
-		return nil, fmt.Errorf("no descriptors came with this connection, or they were taken: %w", gate.ErrInvalid)
+		return nil, fmt.Errorf("this connection has sent no descriptors, or they were taken already: %w", gate.ErrInvalid)
 	}
 	if err := checkDescriptors(fds); err != nil {
 		sock.CloseAll(fds)
@@ -91,7 +91,7 @@ func (p peerInfo) descriptors() ([]int, error) {
 // be any file that is read or written sequentially; the others are pipes made by the shim.
 func checkDescriptors(fds []int) error {
 	if len(fds) != descriptors {
-		return fmt.Errorf("%d descriptors came and not %d: %w", len(fds), descriptors, gate.ErrInvalid)
+		return fmt.Errorf("got %d descriptors, want %d: %w", len(fds), descriptors, gate.ErrInvalid)
 	}
 	for i, want := range [descriptors]struct {
 		name   string
@@ -102,7 +102,7 @@ func checkDescriptors(fds []int) error {
 		agentOutput:  {"the agent's output", unix.O_WRONLY, false},
 		serverInput:  {"the server's input", unix.O_WRONLY, true},
 		serverOutput: {"the server's output", unix.O_RDONLY, true},
-		drained:      {"the pipe that says that the agent has all", unix.O_WRONLY, true},
+		drained:      {"the pipe that reports that the agent has received everything", unix.O_WRONLY, true},
 	} {
 		if err := checkDescriptor(fds[i], want.access, want.pipe); err != nil {
 			return fmt.Errorf("%s: %w: %w", want.name, err, gate.ErrInvalid)
@@ -114,21 +114,21 @@ func checkDescriptors(fds []int) error {
 func checkDescriptor(fd, access int, pipe bool) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {
-		return fmt.Errorf("look at it: %w", err)
+		return fmt.Errorf("inspect it: %w", err)
 	}
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	if err != nil {
-		return fmt.Errorf("look at it: %w", err)
+		return fmt.Errorf("inspect it: %w", err)
 	}
 	switch kind := stat.Mode & unix.S_IFMT; {
 	case kind == unix.S_IFIFO:
 	case pipe:
-		return fmt.Errorf("it is no pipe (mode %o)", stat.Mode)
+		return fmt.Errorf("it is not a pipe (mode %o)", stat.Mode)
 	case kind != unix.S_IFSOCK && kind != unix.S_IFCHR && kind != unix.S_IFREG:
-		return fmt.Errorf("nothing can be read from or written to such a thing (mode %o)", stat.Mode)
+		return fmt.Errorf("a file of this type can't be read or written (mode %o)", stat.Mode)
 	}
 	if mode := flags & unix.O_ACCMODE; mode != access && mode != unix.O_RDWR || flags&pathOnly != 0 {
-		return fmt.Errorf("it is open for something else (flags %#o)", flags)
+		return fmt.Errorf("it is open with the wrong access mode (flags %#o)", flags)
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func (s *Server) standing(ctx context.Context, stream func(context.Context) erro
 	defer context.AfterFunc(s.ending, cancel)()
 	err := stream(ctx)
 	if s.ending.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
-		return fmt.Errorf("the daemon is ending: %w", gate.ErrNotRunning)
+		return fmt.Errorf("the daemon is stopping: %w", gate.ErrNotRunning)
 	}
 	return err
 }

@@ -64,7 +64,7 @@ func (v extensionsService) Get(ctx context.Context, req *pb.GetExtensionRequest)
 // Look changes nothing, so any caller may use it.
 func (v extensionsService) Look(_ context.Context, req *pb.LookExtensionRequest) (*pb.LookExtensionResponse, error) {
 	if !filepath.IsAbs(req.GetDir()) {
-		return nil, fmt.Errorf("look at an extension: the path %q is not absolute: %w", req.GetDir(), gate.ErrInvalid)
+		return nil, fmt.Errorf("read an extension: the path %q is not absolute: %w", req.GetDir(), gate.ErrInvalid)
 	}
 	c, err := v.s.Extensions.Look(filepath.Clean(req.GetDir()))
 	if err != nil {
@@ -96,7 +96,7 @@ func (v extensionsService) Install(ctx context.Context, req *pb.InstallExtension
 	}
 	digest, err := hex.DecodeString(req.GetDigest())
 	if err != nil || len(digest) == 0 {
-		return nil, fmt.Errorf("install an extension: it takes the digest of what was shown: %w", gate.ErrInvalid)
+		return nil, fmt.Errorf("install an extension: the digest of what was shown is missing: %w", gate.ErrInvalid)
 	}
 	e, err := v.s.Extensions.Install(ctx, filepath.Clean(req.GetDir()), digest, byWhom(ctx, who, req.GetSurface()))
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *Server) recordExtensionChange(ctx context.Context, who, verdict, name, 
 		Kind: record.KindExtension, Verdict: verdict, Tool: name, Decider: who, Peer: gate.PeerOf(ctx, who), Reason: fmt.Sprintf("%.100q", what),
 	}, nil, nil)
 	if err != nil {
-		return fmt.Errorf("extension %q is left as it is, since that can't be recorded: %w", name, err)
+		return fmt.Errorf("configure extension %q: the change can't be recorded, so nothing was changed: %w", name, err)
 	}
 	return nil
 }

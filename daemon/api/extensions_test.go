@@ -91,7 +91,7 @@ func TestExtensionsAreTold(t *testing.T) {
 			Capabilities: []protocol.Capability{{Kind: "command", Name: "stats", Permissions: []manifest.Permission{manifest.Commands}}},
 		},
 	}
-	missing, stranger := well, extension.View{Name: "odd", Status: supervise.Status{State: supervise.Failed, Err: errors.New("nobody has agreed to it")}}
+	missing, stranger := well, extension.View{Name: "odd", Status: supervise.Status{State: supervise.Failed, Err: errors.New("it is not accepted")}}
 	missing.Name, missing.Program = "missing", ""
 	f := &fakeExtensions{views: []extension.View{well, missing, stranger}}
 	fleet := &fakeFleet{list: []supervise.Info{{Kind: supervise.KindExtension, Name: "scrubber", Status: supervise.Status{State: supervise.Degraded, Restarts: 2}}}}

@@ -71,7 +71,7 @@ func (g gateService) hello(ctx context.Context, req *pb.AttachRequest) (*handove
 		return nil, err
 	}
 	if req.GetBuild() != g.s.Build {
-		g.s.Logger.Warn("a shim of another build has joined", "server_id", req.GetServer(), "shim", req.GetBuild(), "daemon", g.s.Build)
+		g.s.Logger.Warn("a tg-shim of another build has attached", "server_id", req.GetServer(), "shim", req.GetBuild(), "daemon", g.s.Build)
 	}
 	if err := g.mayStart(ctx, req, line[0]); err != nil {
 		return nil, err
@@ -99,12 +99,12 @@ const maxID = 128
 func checkAttach(req *pb.AttachRequest) error {
 	switch {
 	case req.GetProtocol() != client.Protocol:
-		return fmt.Errorf("the shim (%s) speaks protocol %d and the daemon (protocol %d) does not; install both from one release and restart the daemon: %w",
+		return fmt.Errorf("tg-shim (%s) uses protocol %d, the daemon protocol %d; install both from one release and restart the daemon: %w",
 			req.GetBuild(), req.GetProtocol(), client.Protocol, gate.ErrVersion)
 	case len(req.GetAttachment()) < 16 || len(req.GetAttachment()) > maxID:
-		return fmt.Errorf("the attachment id has %d bytes; 16 to %d are needed: %w", len(req.GetAttachment()), maxID, gate.ErrInvalid)
+		return fmt.Errorf("the attachment id has %d bytes; it must have 16 to %d: %w", len(req.GetAttachment()), maxID, gate.ErrInvalid)
 	case req.GetServer() == "" || len(req.GetServer()) > maxID:
-		return fmt.Errorf("the server id has %d bytes; 1 to %d are needed: %w", len(req.GetServer()), maxID, gate.ErrInvalid)
+		return fmt.Errorf("the server id has %d bytes; it must have 1 to %d: %w", len(req.GetServer()), maxID, gate.ErrInvalid)
 	case req.GetExtension() != "" && (req.GetServer() != offer.ID(req.GetExtension()) || len(req.GetCommand()) > 0 || req.GetExecutable() != "" || req.GetFrom() != ""):
 		return fmt.Errorf("the tools of an extension have the server id %s and no command: %w", offer.ID(req.GetExtension()), gate.ErrInvalid)
 	}
@@ -153,7 +153,7 @@ func (g gateService) Ended(ctx context.Context, req *pb.EndedRequest) (*pb.Ended
 		return nil, err
 	}
 	if s := req.GetSignal(); s < 0 || s > 127 {
-		return nil, fmt.Errorf("there is no signal %d: %w", s, gate.ErrInvalid)
+		return nil, fmt.Errorf("unknown signal %d: %w", s, gate.ErrInvalid)
 	}
 	how := child.State{Code: int(req.GetStatus()), Signal: syscall.Signal(req.GetSignal())}
 	return &pb.EndedResponse{}, g.s.Handed.Ended(peer, req.GetAttachment(), how)

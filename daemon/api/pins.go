@@ -41,7 +41,7 @@ func (v pinsService) Accept(ctx context.Context, req *pb.AcceptPinsRequest) (*pb
 		return nil, err
 	}
 	if n := len(req.GetPins()); n == 0 || n > maxAccepted {
-		return nil, fmt.Errorf("accept %d definitions, 1 to %d are possible: %w", n, maxAccepted, gate.ErrInvalid)
+		return nil, fmt.Errorf("accept %d definitions: the number must be 1 to %d: %w", n, maxAccepted, gate.ErrInvalid)
 	}
 	accepted := each(req.GetPins(), func(a *pb.PinAcceptance) pin.Acceptance {
 		return pin.Acceptance{Ref: refOf(a.GetRef()), Digest: a.GetDefinition()}

@@ -94,7 +94,7 @@ type Candidate interface {
 
 // refused returns the error for a configuration with errors.
 func refused(problems []config.Diagnostic) error {
-	return client.NewError(client.ReasonInvalid, "the configuration has errors, so nothing can be judged by it", diagnosticsTo(problems)...)
+	return client.NewError(client.ReasonInvalid, "the configuration has errors, so calls can't be judged with it", diagnosticsTo(problems)...)
 }
 
 func (v policiesService) Explain(stream grpc.BidiStreamingServer[pb.ExplainRequest, pb.Explanation]) error {

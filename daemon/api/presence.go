@@ -64,7 +64,7 @@ func (v presenceService) Remove(ctx context.Context, req *pb.RemovePresenceReque
 	}
 	switch recover := req.GetRecover(); {
 	case recover && len(req.GetPassphrase()) > 0:
-		return nil, fmt.Errorf("remove presence: with a passphrase and without: %w", gate.ErrInvalid)
+		return nil, fmt.Errorf("remove presence: both with and without a passphrase: %w", gate.ErrInvalid)
 	case recover:
 		err = v.s.Presence.Recover(ctx, who)
 	default:

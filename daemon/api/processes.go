@@ -118,7 +118,7 @@ func (s *Server) kept(kind, name, id string) (supervise.Info, bool) {
 }
 
 func notKept(kind, name string) error {
-	return fmt.Errorf("the daemon keeps no %s %q: %w", kind, name, gate.ErrNotFound)
+	return fmt.Errorf("the daemon runs no %s %q: %w", kind, name, gate.ErrNotFound)
 }
 
 // attachedTo describes a shim and the server behind it. A client of a shared server, or of an

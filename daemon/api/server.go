@@ -190,7 +190,7 @@ func (s *Server) Serve(control, shim net.Listener) error {
 func (s *Server) serve(server *grpc.Server, l net.Listener, name string) error {
 	if err := server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		s.Close() // a daemon needs both sockets
-		return fmt.Errorf("serve %s: %w", name, err)
+		return fmt.Errorf("listen on %s: %w", name, err)
 	}
 	return nil
 }
@@ -235,7 +235,7 @@ func (s *Server) builds() metadata.MD { return metadata.Pairs(client.BuildHeader
 func (s *Server) recovered(method string, err *error) {
 	if v := recover(); v != nil {
 		s.Logger.Error("panic in a call", "method", method, "panic", v, "stack", string(debug.Stack()))
-		*err = status.Error(codes.Internal, "thoughtgated has a fault; its log has the details")
+		*err = status.Error(codes.Internal, "internal error of thoughtgated; see its log for details")
 	}
 }
 

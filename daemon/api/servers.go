@@ -48,7 +48,7 @@ func (v serversService) Accept(ctx context.Context, req *pb.AcceptServerRequest)
 func (g gateService) mayStart(ctx context.Context, req *pb.AttachRequest, shim proc.Process) error {
 	env, err := proc.Environ(shim.PID)
 	if err != nil {
-		return fmt.Errorf("look at the environment of the shim: %w: %w", err, gate.ErrForbidden)
+		return fmt.Errorf("read the environment of tg-shim: %w: %w", err, gate.ErrForbidden)
 	}
 	if !absoluteOrNone(req.GetFrom()) || !absoluteOrNone(req.GetExecutable()) || !absoluteOrNone(req.GetCwd()) {
 		return fmt.Errorf("a path of the request is not absolute: %w", gate.ErrInvalid)
@@ -75,7 +75,7 @@ func clean(path string) string {
 
 func (v serversService) Look(ctx context.Context, req *pb.LookRequest) (*pb.LookResponse, error) {
 	if len(req.GetCommand()) == 0 || req.GetServer() == "" || !filepath.IsAbs(req.GetFrom()) || !filepath.IsAbs(req.GetCwd()) {
-		return nil, fmt.Errorf("look at server %q: it needs a name, a command, and absolute paths: %w", req.GetServer(), gate.ErrInvalid)
+		return nil, fmt.Errorf("inspect server %q: it needs a name, a command, and absolute paths: %w", req.GetServer(), gate.ErrInvalid)
 	}
 	p, err := peerOf(ctx)
 	if err != nil {
@@ -83,7 +83,7 @@ func (v serversService) Look(ctx context.Context, req *pb.LookRequest) (*pb.Look
 	}
 	own, err := proc.Environ(p.PID)
 	if err != nil {
-		return nil, fmt.Errorf("look at the environment of the caller: %w: %w", err, gate.ErrForbidden)
+		return nil, fmt.Errorf("read the environment of the caller: %w: %w", err, gate.ErrForbidden)
 	}
 	l := trust.Launch{
 		Server: req.GetServer(), From: clean(req.GetFrom()), Cwd: clean(req.GetCwd()), Command: req.GetCommand(),
@@ -104,7 +104,7 @@ func (v serversService) ListStarts(context.Context, *pb.ListStartsRequest) (*pb.
 }
 
 func (v serversService) AcceptStart(ctx context.Context, req *pb.AcceptStartRequest) (*pb.ServerStart, error) {
-	ctx, who, err := v.s.decider(ctx, fmt.Sprintf("agreeing to start the server %q", req.GetServer()))
+	ctx, who, err := v.s.decider(ctx, fmt.Sprintf("accepting the start of the server %q", req.GetServer()))
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func (v serversService) AcceptStart(ctx context.Context, req *pb.AcceptStartRequ
 }
 
 func (v serversService) ForgetStart(ctx context.Context, req *pb.ForgetStartRequest) (*pb.ForgetStartResponse, error) {
-	ctx, who, err := v.s.decider(ctx, fmt.Sprintf("taking back the start of the server %q", req.GetServer()))
+	ctx, who, err := v.s.decider(ctx, fmt.Sprintf("forgetting the accepted start of the server %q", req.GetServer()))
 	if err != nil {
 		return nil, err
 	}

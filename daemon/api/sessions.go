@@ -113,7 +113,7 @@ func (v sessionsService) outside(ctx context.Context) error {
 		return markCallerPassed(ctx, c)
 	}
 	v.s.refused(ctx, c, what, why)
-	return fmt.Errorf("%s: %w to an agent, and %s; open it from a terminal that the agent did not start", what, gate.ErrForbidden, why)
+	return fmt.Errorf("%s: %w for agents: %s; open it from a terminal that no agent has started", what, gate.ErrForbidden, why)
 }
 
 // projectWarnings returns what a person should know about the project's own files.
@@ -121,9 +121,9 @@ func (s *Server) projectWarnings(folder string) []string {
 	var all []string
 	for _, f := range s.Projects(folder) {
 		if len(f.Problems) > 0 {
-			all = append(all, fmt.Sprintf("%s is not valid, so every call is refused here; see: tgctl policy check %s", f.Path, f.Path))
+			all = append(all, fmt.Sprintf("%s is invalid, so every call is denied here; see: tgctl policy check %s", f.Path, f.Path))
 		} else {
-			all = append(all, fmt.Sprintf("%s tightens what holds here", f.Path))
+			all = append(all, fmt.Sprintf("%s tightens the rules here", f.Path))
 		}
 	}
 	return all
@@ -132,7 +132,7 @@ func (s *Server) projectWarnings(folder string) []string {
 // specOf checks and converts what a wrap says about itself.
 func specOf(m *pb.SessionSpec) (session.Spec, error) {
 	if id, err := hex.DecodeString(m.GetId()); err != nil || len(id) < 16 || len(id) > 32 {
-		return session.Spec{}, fmt.Errorf("the session id %q is not 16 to 32 random bytes in hex: %w", m.GetId(), gate.ErrInvalid)
+		return session.Spec{}, fmt.Errorf("the session id %q must be 16 to 32 random bytes in hex: %w", m.GetId(), gate.ErrInvalid)
 	}
 	if !filepath.IsAbs(m.GetProject()) {
 		return session.Spec{}, fmt.Errorf("the project folder %q is not absolute: %w", m.GetProject(), gate.ErrInvalid)

@@ -27,7 +27,7 @@ func (s *Server) suspect(c *caller) string {
 		return why
 	}
 	if unit := transient(c.seen.Cgroup, s.uid); unit != "" && unit != transient(s.cgroup, s.uid) {
-		return "it runs in the transient unit " + unit + ", which anything can have started"
+		return "it runs in the transient unit " + unit + ", which any program may have started"
 	}
 	return s.beside(c)
 }
@@ -39,7 +39,7 @@ func (s *Server) below(c *caller, terminal bool) string {
 		return why
 	}
 	if slices.Contains(c.line[1:], s.self.Process) {
-		return "the daemon itself has started it"
+		return "it was started by the daemon"
 	}
 	return marked(c)
 }
@@ -53,14 +53,14 @@ func marked(c *caller) string {
 			return fmt.Sprintf("its environment can't be read (%v)", err)
 		}
 		if mark := markIn(env); mark != "" {
-			return "it carries " + mark + " in its environment"
+			return "it has " + mark + " in its environment"
 		}
 	}
 	for _, p := range c.above {
 		// Processes of other users, such as a session manager, can't be inspected.
 		if env, err := proc.Environ(p.PID); err == nil {
 			if mark := markIn(env); mark != "" {
-				return fmt.Sprintf("process %d above it carries %s in its environment", p.PID, mark)
+				return fmt.Sprintf("its ancestor %d has %s in its environment", p.PID, mark)
 			}
 		}
 	}
@@ -83,7 +83,7 @@ func elsewhere(pid int32) string {
 	same, err := proc.SameUserNamespace(pid)
 	switch {
 	case err != nil:
-		return fmt.Sprintf("its user namespace can't be looked at (%v)", err)
+		return fmt.Sprintf("its user namespace can't be read (%v)", err)
 	case !same:
 		return "it runs in another user namespace"
 	}

@@ -64,7 +64,7 @@ func TestMarkedAbove(t *testing.T) {
 	if c.above, err = proc.Ancestors(pid); err != nil {
 		t.Fatal(err)
 	}
-	if got := marked(c); !strings.Contains(got, "above it carries THOUGHTGATE_ACTIVE") {
+	if got := marked(c); !strings.Contains(got, "has THOUGHTGATE_ACTIVE") {
 		t.Errorf("with those above: %q", got)
 	}
 }

@@ -29,7 +29,7 @@ func (q *Queue) Ask(ctx context.Context, asked *gate.Question) (gate.Held, error
 	}
 	if a != nil {
 		if a.e.q.Subject != asked.Subject || !covers(a.e.q.Facts, gate.NotInTheCall(asked.Facts)) {
-			return nil, fmt.Errorf("it was asked about as %s, and since then it, or what asks about it, has changed; repeat the call: %w", a.e.q.ID, gate.ErrChanged)
+			return nil, fmt.Errorf("the call or its rule has changed since the question %s was asked; repeat the call: %w", a.e.q.ID, gate.ErrChanged)
 		}
 		a.claimed, a.parkDelay = true, parkAfter(asked.Call.Patience)
 		return q.hold(a), nil
@@ -80,7 +80,7 @@ func (q *Queue) file(ctx context.Context, asked *gate.Question, a *asker) error 
 	q.add(e)
 	q.notifyWatchers(e)
 	if err := q.writeEnds(); err != nil {
-		q.o.Logger.Error("keep the end of a question", "component", "approval", "err", err)
+		q.o.Logger.Error("save the end of a question", "component", "approval", "err", err)
 	}
 	return nil
 }
@@ -362,7 +362,7 @@ func (q *Queue) answer(ctx context.Context, a *asker) (gate.Answer, error) {
 	case a.state != store.AskerTold && e.q.State == store.StateApproved:
 		return gate.Answer{ID: e.q.ID, State: gate.StateSpent, Decider: e.q.Decider}, nil
 	case e.q.Edited && e.q.Edit == nil: // erased when a previous daemon gave it to a call
-		return gate.Answer{}, fmt.Errorf("the arguments that %s was approved with are gone", e.q.ID)
+		return gate.Answer{}, fmt.Errorf("the arguments approved with %s are no longer stored", e.q.ID)
 	}
 	answer := gate.Answer{
 		ID: e.q.ID, Approved: e.q.State == store.StateApproved, State: string(e.q.State), Note: e.q.Note, Decider: e.q.Decider,

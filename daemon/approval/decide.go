@@ -91,7 +91,7 @@ func (q *Queue) Decide(ctx context.Context, d Decision) (Question, error) {
 	}
 	if g != nil {
 		if err := q.grant(context.WithoutCancel(ctx), g, d.Terms.For); err != nil {
-			return e.q, fmt.Errorf("decide %s: it is approved, once; the grant is not given: %w", d.ID, err)
+			return e.q, fmt.Errorf("decide %s: approved once, without the grant: %w", d.ID, err)
 		}
 		e.q.Given = g
 	}
@@ -105,9 +105,9 @@ func (q *Queue) answerable(ctx context.Context, e *entry, d *Decision) (*Grant, 
 	case !bytes.Equal(d.Subject, e.q.Subject[:]):
 		return nil, gate.ErrChanged
 	case d.Approve && len(e.q.Surfaces) > 0 && !slices.Contains(e.q.Surfaces, d.Surface):
-		return nil, fmt.Errorf("a yes from %q is %w; the workflow asks for one from %q", d.Surface, gate.ErrForbidden, e.q.Surfaces)
+		return nil, fmt.Errorf("an approval from %q is %w; the workflow accepts approvals from %q", d.Surface, gate.ErrForbidden, e.q.Surfaces)
 	case d.Terms != nil && !d.Approve:
-		return nil, fmt.Errorf("a no grants nothing: %w", gate.ErrInvalid)
+		return nil, fmt.Errorf("a denial can't give a grant: %w", gate.ErrInvalid)
 	}
 	if d.Edit != nil {
 		asked, err := q.whole(ctx, e)
@@ -134,7 +134,7 @@ func (q *Queue) overrule(ctx context.Context, e *entry, d *Decision) (Question, 
 	e.q.Note, e.q.Decider, e.q.Surface, e.q.Approver, e.q.Edited, e.q.Edit = d.Note, d.Decider, d.Surface, d.Approver, false, nil
 	for _, v := range q.grants {
 		if v.g.Approval == e.q.ID {
-			q.endGrant(ctx, v, "revoked", "the yes that it came with was overruled by "+d.Decider)
+			q.endGrant(ctx, v, "revoked", "the approval that gave it was overruled by "+d.Decider)
 		}
 	}
 	told := q.assignAnswer(e)
@@ -154,19 +154,19 @@ func editable(q *Question, d *Decision) error {
 	refuse := func(why string) error { return fmt.Errorf("change its arguments: %s: %w", why, gate.ErrInvalid) }
 	switch {
 	case !d.Approve:
-		return refuse("they go with a yes")
+		return refuse("only an approval can change them")
 	case d.Terms != nil:
-		return refuse("a grant is for calls as they were asked about; give it apart")
+		return refuse("a grant covers only unchanged calls; give it separately")
 	case q.Method != "tools/call" || q.Direction != gate.Direction(wire.FromAgent):
-		return refuse("only a tool that the agent calls has any")
+		return refuse("only a tool call of the agent has arguments")
 	case bytes.ContainsAny(d.Edit, "\r\n"):
-		return refuse("a message is one line, and these hold a line end")
+		return refuse("the arguments contain a line break, and a message is one line")
 	}
 	// A person who was not shown all of them would send the placeholders.
 	if shown := argumentsIn(q.Params); shown == nil {
-		return refuse("the call has none")
+		return refuse("the call has no arguments")
 	} else if sum := sha256.Sum256(shown); !bytes.Equal(sum[:], ofArguments(q.Members)) {
-		return refuse("some are not shown, as the workflow says")
+		return refuse("some are not shown because the workflow redacts them")
 	}
 	return nil
 }
@@ -235,7 +235,7 @@ func (q *Queue) prove(ctx context.Context, d *Decision) error {
 	case d.Proof == nil:
 		return gate.ErrProofNeeded
 	case q.o.Prover == nil:
-		return fmt.Errorf("nobody can check it: %w", gate.ErrNotEnrolled)
+		return fmt.Errorf("the proof can't be checked: %w", gate.ErrNotEnrolled)
 	}
 	if err := q.o.Prover.Prove(ctx, d.Proof, "an answer to "+d.ID, d.Decider); err != nil {
 		return err
@@ -283,20 +283,20 @@ const maxApproverBytes = 64
 // refusal is recorded, whatever the answer is.
 func (q *Queue) checkApprover(ctx context.Context, asked *Question, d *Decision) error {
 	if d.Surface != surfaceSlack {
-		return fmt.Errorf("an approver named on %q: only Slack has any: %w", d.Surface, gate.ErrInvalid)
+		return fmt.Errorf("an approver was named on %q, but only Slack has approvers: %w", d.Surface, gate.ErrInvalid)
 	}
 	if len(d.Approver) > maxApproverBytes {
-		return fmt.Errorf("the approver's id has %d bytes, and %d are the most: %w", len(d.Approver), maxApproverBytes, gate.ErrInvalid)
+		return fmt.Errorf("the approver's id has %d bytes; the maximum is %d: %w", len(d.Approver), maxApproverBytes, gate.ErrInvalid)
 	}
 	if d.Approver != "" && q.o.Approves != nil && q.o.Approves(asked.Workflow, d.Approver) {
 		return nil
 	}
-	why := fmt.Sprintf("%q is none of those who answer on Slack what %s asks", d.Approver, asked.Workflow)
+	why := fmt.Sprintf("%q is not an approver of the workflow %s on Slack", d.Approver, asked.Workflow)
 	rec := recordOf(asked, record.KindDenied)
 	rec.Verdict, rec.Reason = "deny", "an answer to "+asked.ID+": "+why
 	rec.Decider, rec.Surface, rec.Approver = d.Decider, d.Surface, d.Approver
 	if err := q.o.Recorder.Record(ctx, rec, nil, nil); err != nil {
-		q.o.Logger.Error("record a refused answer", "component", "approval", "approval", asked.ID, "err", err)
+		q.o.Logger.Error("record a denied answer", "component", "approval", "approval", asked.ID, "err", err)
 	}
 	return fmt.Errorf("%s: %w", why, gate.ErrForbidden)
 }

@@ -195,7 +195,7 @@ func (q *Queue) whole(ctx context.Context, e *entry) (Question, error) {
 		return Question{}, err
 	}
 	if sha256.Sum256(kept.Params) != e.params {
-		return Question{}, fmt.Errorf("read %s: what state.db has of its call is not what was asked about; deny it, and look who writes there: %w", asked.ID, gate.ErrChanged)
+		return Question{}, fmt.Errorf("read %s: its call in state.db is not the one that was asked about; deny it, and find out which program writes to state.db: %w", asked.ID, gate.ErrChanged)
 	}
 	asked.Params, asked.ParamsBytes = kept.Params, 0
 	return asked, nil

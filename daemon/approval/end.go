@@ -25,7 +25,7 @@ func (q *Queue) endQuestion(ctx context.Context, e *entry, state store.State) er
 			e.q.State, e.q.Note = store.StateRejected, "the answer could not be recorded"
 			e.q.Edited, e.q.Edit = false, nil
 		}
-		unrecorded = fmt.Errorf("the call is refused: %w", unrecorded)
+		unrecorded = fmt.Errorf("the call is denied: %w", unrecorded)
 	}
 	e.q.Params, e.q.ParamsBytes, e.q.Members = nil, 0, nil
 	if q.o.Redact != nil { // names are untrusted too
@@ -34,7 +34,7 @@ func (q *Queue) endQuestion(ctx context.Context, e *entry, state store.State) er
 	told := q.assignAnswer(e)
 	q.unwritten = append(q.unwritten, ended{e.q, told})
 	if err := q.writeEnds(); err != nil {
-		q.o.Logger.Error("keep the end of a question", "component", "approval", "approval", e.q.ID, "err", err)
+		q.o.Logger.Error("save the end of a question", "component", "approval", "approval", e.q.ID, "err", err)
 	}
 	delete(q.open, e.q.ID)
 	if e.q.Good.IsZero() {
@@ -114,7 +114,7 @@ func endRecord(q *Question) *record.Record {
 		if reason != "" {
 			reason += "; "
 		}
-		reason += fmt.Sprintf("with other arguments than were asked about, of SHA-256 %x", sha256.Sum256(q.Edit))
+		reason += fmt.Sprintf("with changed arguments, SHA-256 %x", sha256.Sum256(q.Edit))
 	}
 	r := recordOf(q, record.KindDecision)
 	r.Verdict, r.Gate, r.Rule, r.Reason = string(q.State), "ask", q.Rule, reason
@@ -134,7 +134,7 @@ func recordOf(q *Question, kind record.Kind) *record.Record {
 // Withdraw removes a call from its question. The question is withdrawn, unless another
 // call is waiting for it or was parked.
 func (q *Queue) Withdraw(attachment string, seq uint64) {
-	const reason = "the agent took the call back"
+	const reason = "the agent cancelled the call"
 	q.withdraw(reason, func(a *asker) bool { return a.call == call{attachment, seq} }, nobody)
 }
 
@@ -210,7 +210,7 @@ func (q *Queue) withdrawLocked(reason string, left func(*asker) bool, over func(
 			}
 			a.state, changed = store.AskerGone, true
 			if err := q.db.PutAsker(context.Background(), a.kept()); err != nil {
-				q.o.Logger.Error("keep that a call was taken back", "component", "approval", "approval", e.q.ID, "err", err)
+				q.o.Logger.Error("save that a call was cancelled", "component", "approval", "approval", e.q.ID, "err", err)
 			}
 		}
 		switch {
@@ -273,7 +273,7 @@ func (q *Queue) expireDue() (next time.Duration, any bool) {
 	}
 	for _, v := range q.grants {
 		look(v.due, v.g.Boot, v.g.Deadline, func() {
-			q.endGrant(context.Background(), v, "expired", "its time is up")
+			q.endGrant(context.Background(), v, "expired", "it has expired")
 		})
 	}
 	for _, e := range q.ready {

@@ -70,17 +70,17 @@ func (q *Queue) terms(asked *Question, t *Terms, d *Decision) (*Grant, error) {
 	}
 	switch {
 	case len(ofBeside(asked.Members)) == 0:
-		return refuse("it was asked by an earlier release, which did not look at what stands beside the arguments; answer it without a grant")
+		return refuse("an earlier release asked it, without checking the params other than the arguments; answer it without a grant")
 	case t.For <= 0 || t.For > LongestGrant:
-		return refuse("for %v: it can be in force for 30 days at most", t.For)
+		return refuse("for %v: a grant lasts at most 30 days", t.For)
 	case asked.Direction != gate.Direction(wire.FromAgent):
-		return refuse("what a server asks is not granted ahead")
+		return refuse("requests of a server can't be granted")
 	case slices.Contains(g.Facts, "ours"):
-		return refuse("it is about ThoughtGate's own files or a wrapped configuration, and those are asked about each time")
+		return refuse("calls on ThoughtGate's own files or a wrapped configuration must be approved one by one")
 	case scope != InSession && scope != InProject && scope != Always:
-		return refuse("in %q: it can be session, project or always", scope)
+		return refuse("in %q: the scope must be session, project or always", scope)
 	case scope != Always && asked.Session == "":
-		return refuse("the call belongs to no wrap, so there is neither a session nor a project to keep it to")
+		return refuse("the call belongs to no session or project, so the scope can only be always")
 	case (match == MatchSome) != (len(t.Args) > 0):
 		return refuse("name the arguments that must be equal")
 	}
@@ -92,7 +92,7 @@ func (q *Queue) terms(asked *Question, t *Terms, d *Decision) (*Grant, error) {
 		names = []string{""}
 	case MatchSome:
 	default:
-		return refuse("match %q: it can be tool, args or some", match)
+		return refuse("match %q: it must be tool, args or some", match)
 	}
 	if missing, err := bind(g, asked, names); err != nil {
 		return nil, err
@@ -239,7 +239,7 @@ func (q *Queue) Revoke(ctx context.Context, id, by string) (Grant, error) {
 	q.expireDue()
 	v := q.grants[id]
 	if v == nil {
-		return Grant{}, fmt.Errorf("revoke %s: no such grant is in force: %w", id, gate.ErrNotFound)
+		return Grant{}, fmt.Errorf("revoke %s: no grant with this id is in force: %w", id, gate.ErrNotFound)
 	}
 	q.endGrant(ctx, v, "revoked", "revoked by "+by)
 	return v.g, nil
@@ -313,7 +313,7 @@ func (q *Queue) Use(ctx context.Context, asked *gate.Question) (*gate.Grant, err
 		none := [32]byte{}
 		if g.Definition != asked.Call.Definition {
 			if g.Definition != none && asked.Call.Definition != none {
-				q.endGrant(ctx, v, "void", "the definition of what it is about has changed")
+				q.endGrant(ctx, v, "void", "the definition of what it covers has changed")
 			}
 			continue
 		}

@@ -194,7 +194,7 @@ func TestAnEarlierReleasesYes(t *testing.T) {
 		t.Errorf("it lets a call through: %s", got)
 	}
 	all, err := h.q.Grants(ctx, true)
-	if err != nil || len(all) != 2 || !strings.Contains(all[0].End, "give it anew") {
+	if err != nil || len(all) != 2 || !strings.Contains(all[0].End, "give it again") {
 		t.Errorf("%+v, %v", all, err)
 	}
 	// A question of that release can be answered, but without a grant.

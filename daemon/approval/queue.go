@@ -174,7 +174,7 @@ func (q *Queue) loadState(ctx context.Context) error {
 		v := &given{g, q.o.Now().Add(q.remainingTime(g.Expires, g.Created))}
 		q.grants[g.ID] = v
 		if len(g.Beside) == 0 {
-			q.endGrant(ctx, v, "void", "it was given under an earlier release and says nothing of what stands beside the arguments; give it anew")
+			q.endGrant(ctx, v, "void", "an earlier release gave it, without the params other than the arguments; give it again")
 		}
 	}
 	for _, e := range open {

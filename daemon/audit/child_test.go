@@ -116,7 +116,7 @@ func TestNoRecordIsLostWithTheProcess(t *testing.T) {
 	// no other fault.
 	l := open(t, dir, Options{})
 	for _, gap := range records(t, l, Query{Kind: record.KindGap}) {
-		if !strings.Contains(gap.Reason, "were torn and are kept in torn-") {
+		if !strings.Contains(gap.Reason, "were an incomplete record and are now in torn-") {
 			t.Errorf("gap: %s", gap.Reason)
 		}
 	}
@@ -173,7 +173,7 @@ func steps(dir string, segmentSize int64, room func(bool) error) error {
 	if errs := strings.Count(said.String(), "level=ERROR"); errs != 1 {
 		return fmt.Errorf("said %d times:\n%s", errs, said.String())
 	}
-	return gapped(dir, "102 records were refused")
+	return gapped(dir, "102 records are missing")
 }
 
 // gapped checks that a log verifies and reports one gap.

@@ -32,7 +32,7 @@ func (l *Log) fail(cause error) error {
 	now := l.o.Now()
 	if l.failed == nil {
 		l.failed = &failure{since: now}
-		l.o.Logger.Error("the audit log can't be written: governed calls are refused", "component", "audit", "dir", l.dir, "err", cause)
+		l.o.Logger.Error("the audit log can't be written: governed calls are denied", "component", "audit", "dir", l.dir, "err", cause)
 	}
 	if l.failed.cause == nil || l.failed.cause.Error() != cause.Error() {
 		l.failed.cause = cause
@@ -108,7 +108,7 @@ func (l *Log) ready(now time.Time, atOnce bool) error {
 func (l *Log) gap(now time.Time) *record.Record {
 	reasons := l.lost
 	if f := l.failed; f != nil {
-		reasons = append(reasons[:len(reasons):len(reasons)], fmt.Sprintf("nothing could be written from %s on, and %d records were refused: %v",
+		reasons = append(reasons[:len(reasons):len(reasons)], fmt.Sprintf("nothing could be written since %s: %d records are missing: %v",
 			stamp(f.since).Format(time.RFC3339), f.refused, f.cause))
 	}
 	if len(reasons) == 0 {
@@ -123,7 +123,7 @@ func (l *Log) mended(now time.Time) {
 	if l.failed == nil {
 		return
 	}
-	l.o.Logger.Info("the audit log can be written again", "component", "audit", "dir", l.dir,
+	l.o.Logger.Info("the audit log is writable again", "component", "audit", "dir", l.dir,
 		"refused", l.failed.refused, "after", now.Sub(l.failed.since))
 	l.failed = nil
 }

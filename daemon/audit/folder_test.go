@@ -131,7 +131,7 @@ func TestAHeadThatIsNoFile(t *testing.T) {
 		plant(filepath.Join(dir, record.HeadFile))
 		l = open(t, dir, Options{})
 		put(t, l, "y", "")
-		if gap := records(t, l, Query{Kind: record.KindGap}); len(gap) != 1 || !strings.Contains(gap[0].Reason, "the head file could not be read") {
+		if gap := records(t, l, Query{Kind: record.KindGap}); len(gap) != 1 || !strings.Contains(gap[0].Reason, "the head file can't be read") {
 			t.Errorf("got %+v", gap)
 		}
 	})
@@ -167,12 +167,12 @@ func TestAHeadThatDiffers(t *testing.T) {
 		{"a later record", func(h record.Head, path string) error {
 			h.Seq++
 			return os.WriteFile(path, h.Line(), 0o600)
-		}, "records 3 to 3 are gone"},
-		{"gone", func(_ record.Head, path string) error { return os.Remove(path) }, "the head file is gone"},
-		{"no head", func(_ record.Head, path string) error { return os.WriteFile(path, []byte("x"), 0o600) }, "could not be read"},
+		}, "records 3 to 3, which the head file names, are missing"},
+		{"gone", func(_ record.Head, path string) error { return os.Remove(path) }, "the head file is missing"},
+		{"no head", func(_ record.Head, path string) error { return os.WriteFile(path, []byte("x"), 0o600) }, "can't be read"},
 		{"more than a head", func(h record.Head, path string) error {
 			return os.WriteFile(path, append(h.Line(), '\n'), 0o600)
-		}, "could not be read"},
+		}, "can't be read"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()

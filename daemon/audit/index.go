@@ -58,7 +58,7 @@ func (l *Log) index() {
 
 // unindexed disables the index after an error: queries then read the whole log.
 func (l *Log) unindexed(err error) {
-	l.o.Logger.Warn("the audit log goes on without its index; queries are slower", "component", "audit", "dir", l.dir, "err", err)
+	l.o.Logger.Warn("the audit log has no index; queries are slower", "component", "audit", "dir", l.dir, "err", err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.blocks = nil
@@ -78,7 +78,7 @@ func (l *Log) takeUpIndex() (bool, error) {
 		return false, err
 	}
 	if len(blocks) > 0 && !l.fits(blocks[len(blocks)-1]) {
-		l.o.Logger.Info("the index of the audit log is made anew", "component", "audit")
+		l.o.Logger.Info("rebuilding the index of the audit log", "component", "audit")
 		if err := l.o.Index.Clear(); err != nil {
 			return false, err
 		}

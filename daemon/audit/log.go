@@ -227,7 +227,7 @@ func (l *Log) cut() error {
 		return err
 	}
 	if info.Size() < l.size {
-		return fmt.Errorf("%s was shortened by someone", l.file.Name())
+		return fmt.Errorf("%s was truncated by another program", l.file.Name())
 	}
 	if err := l.file.Truncate(l.size); err != nil {
 		return err

@@ -242,7 +242,7 @@ func TestReopeningAfterTheEndWasRemoved(t *testing.T) {
 	l = open(t, dir, Options{})
 	put(t, l, "after", "")
 	gap := records(t, l, Query{Kind: record.KindGap})
-	if len(gap) != 1 || !strings.Contains(gap[0].Reason, "records 3 to 4 are gone") {
+	if len(gap) != 1 || !strings.Contains(gap[0].Reason, "records 3 to 4, which the head file names, are missing") {
 		t.Errorf("got %+v", gap)
 	}
 }
@@ -523,7 +523,7 @@ func TestAFailedSync(t *testing.T) {
 				t.Errorf("segment %d, %v", l.segment, l.Failure())
 			}
 			gap := records(t, l, Query{Kind: record.KindGap})
-			if len(gap) != 1 || !strings.Contains(gap[0].Reason, "up to record 2, may not be on stable storage") {
+			if len(gap) != 1 || !strings.Contains(gap[0].Reason, "records up to 2 may not be on stable storage") {
 				t.Errorf("got %+v", gap)
 			}
 			closeLog(t, l)

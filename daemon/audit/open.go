@@ -131,10 +131,10 @@ func (l *Log) readKey() ([]byte, error) {
 	}
 	key := make([]byte, 32)
 	if len(text) != 65 || text[64] != '\n' {
-		return nil, fmt.Errorf("%s is not a key; remove it for a new one", path)
+		return nil, fmt.Errorf("%s is not a key; remove it to create a new one", path)
 	}
 	if _, err := hex.Decode(key, text[:64]); err != nil {
-		return nil, fmt.Errorf("%s is not a key; remove it for a new one", path)
+		return nil, fmt.Errorf("%s is not a key; remove it to create a new one", path)
 	}
 	return key, nil
 }
@@ -208,7 +208,7 @@ func (l *Log) recover(numbers []uint64) (state, error) {
 			if err != nil {
 				return s, err
 			}
-			s.lost = append(s.lost, fmt.Sprintf("%d bytes behind record %d were torn and are kept in %s", size-end, s.chain.Seq, kept))
+			s.lost = append(s.lost, fmt.Sprintf("%d bytes after record %d were an incomplete record and are now in %s", size-end, s.chain.Seq, kept))
 		}
 		if last != nil {
 			break

@@ -390,7 +390,7 @@ func (l *Log) candidates(ctx context.Context, f *filter, b record.Block) region 
 	for _, want := range f.wants {
 		postings, err := l.o.Index.Find(ctx, b, want.field, want.word)
 		if err != nil {
-			l.o.Logger.Warn("ask the index of the audit log", "component", "audit", "err", err)
+			l.o.Logger.Warn("query the index of the audit log", "component", "audit", "err", err)
 			return region{segment: b.Segment, from: b.From, to: b.To}
 		}
 		at, known := want.offsets(b, postings)

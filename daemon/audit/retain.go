@@ -21,7 +21,7 @@ const minDropAge = 7 * 24 * time.Hour
 const retainInterval = time.Hour
 
 // errFull reports that the log is full and has nothing to drop.
-var errFull = fmt.Errorf("the log has reached audit.max_size, and nothing in it is older than %d days; raise audit.max_size, or move old segments to another place once they are verified",
+var errFull = fmt.Errorf("the log has reached audit.max_size, and nothing in it is older than %d days; raise audit.max_size, or verify old segments and move them elsewhere",
 	int(minDropAge/(24*time.Hour)))
 
 // keep publishes heads and drops segments that are too old or too large together. It does
@@ -33,7 +33,7 @@ func (l *Log) keep() {
 		l.publish()
 		if l.keeping().MaxSize > 0 {
 			if err := l.recount(l.o.Now()); err != nil {
-				l.o.Logger.Warn("count who holds how much of the audit log", "component", "audit", "dir", l.dir, "err", err)
+				l.o.Logger.Warn("compute the shares of the audit log", "component", "audit", "dir", l.dir, "err", err)
 			}
 		}
 		if l.keeping().Retention > 0 || l.keeping().MaxSize > 0 {
@@ -130,11 +130,11 @@ func (l *Log) drop(all []ended) error {
 		return err
 	}
 	if last == nil {
-		return fmt.Errorf("%s holds no record; move it to another place", l.path(newest.n))
+		return fmt.Errorf("%s has no records; move it elsewhere", l.path(newest.n))
 	}
 	gone := &record.Record{
 		Kind: record.KindDropped, Through: last.chain.Seq, Digest: last.chain.Sum, Profile: l.keeping().Profile,
-		Reason: fmt.Sprintf("%d segments, the newest record of %s, are older than audit.retention or past audit.max_size", len(all), newest.until.UTC().Format(time.DateOnly)),
+		Reason: fmt.Sprintf("%d segments with records up to %s are older than audit.retention or exceed audit.max_size", len(all), newest.until.UTC().Format(time.DateOnly)),
 	}
 	if err := l.append(gone, nil); err != nil {
 		return err
@@ -176,7 +176,7 @@ const (
 type holder struct{ kind, name string }
 
 // others stands for holders that are not counted separately, since there are too many.
-var others = holder{"others", ", who are too many to be told apart"}
+var others = holder{"others", " together, too many to count separately"}
 
 func (h holder) String() string {
 	switch h.kind {
@@ -301,7 +301,7 @@ func (l *Log) standing(who holder, n int64) (bare bool, refused string) {
 	case n >= share:
 		return true, fmt.Sprintf("%s has filled its share of audit.max_size, which is a quarter of it within %d days", who, int(minDropAge/(24*time.Hour)))
 	case l.ledger.young.all >= most-share && n >= most/littles:
-		return true, fmt.Sprintf("the last quarter of audit.max_size is kept for those who hold little of it, and %s holds %d bytes", who, n)
+		return true, fmt.Sprintf("the last quarter of audit.max_size is reserved for those that use little of it, and %s uses %d bytes", who, n)
 	}
 	return n >= share/2, ""
 }
@@ -324,7 +324,7 @@ func (l *Log) mayKeep(r *record.Record) (values bool, err error) {
 		switch {
 		case refused != "":
 			l.logShareState(who, "refused")
-			return false, fmt.Errorf("%s; tgctl status says who holds how much", refused)
+			return false, fmt.Errorf("%s; see `tgctl status` for the shares", refused)
 		case bare:
 			l.logShareState(who, "without values")
 			values = false
@@ -356,9 +356,9 @@ func (l *Log) Shares() []string {
 		bare, refused := l.standing(who, n)
 		switch {
 		case refused != "":
-			said = append(said, fmt.Sprintf("the audit log refuses the calls of %s: %s", who, strings.TrimPrefix(refused, who.String()+" ")))
+			said = append(said, fmt.Sprintf("calls of %s are denied, because the audit log does not record them: %s", who, strings.TrimPrefix(refused, who.String()+" ")))
 		case bare:
-			said = append(said, fmt.Sprintf("the audit log keeps no values of the calls of %s, which has used more than half of its share of audit.max_size (%d bytes)", who, n))
+			said = append(said, fmt.Sprintf("the audit log stores no values of the calls of %s, which has used more than half of its share of audit.max_size (%d bytes)", who, n))
 		}
 	}
 	slices.Sort(said)

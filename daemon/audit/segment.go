@@ -58,7 +58,7 @@ func (l *Log) rotate(now time.Time) error {
 	if info, err := next.Stat(); err != nil || info.Size() > 0 {
 		// Nothing was written; the fault is reported below.
 		_ = next.Close()
-		return errors.Join(err, fmt.Errorf("%s is there already", l.path(l.segment+1)))
+		return errors.Join(err, fmt.Errorf("%s already exists", l.path(l.segment+1)))
 	}
 	old, segment, size, past := l.file, l.segment, l.size, l.chain
 	l.file, l.segment = next, segment+1
@@ -93,14 +93,14 @@ func (l *Log) openHead(expected bool) (lost []string) {
 	head, err := record.ReadHead(l.dir)
 	switch {
 	case err != nil:
-		lost = append(lost, fmt.Sprintf("the head file could not be read: %v", err))
+		lost = append(lost, fmt.Sprintf("the head file can't be read: %v", err))
 	case head == nil && expected:
-		lost = append(lost, "the head file is gone")
+		lost = append(lost, "the head file is missing")
 	case head == nil:
 	case head.Log != l.id:
 		lost = append(lost, fmt.Sprintf("the head file names another log, %q", head.Log))
 	case head.Seq > l.chain.Seq:
-		lost = append(lost, fmt.Sprintf("records %d to %d are gone, which the head file names", l.chain.Seq+1, head.Seq))
+		lost = append(lost, fmt.Sprintf("records %d to %d, which the head file names, are missing", l.chain.Seq+1, head.Seq))
 	case head.Seq == l.chain.Seq && head.Sum != l.chain.Sum:
 		lost = append(lost, fmt.Sprintf("record %d is not the one that the head file names", head.Seq))
 	}
@@ -125,7 +125,7 @@ func (l *Log) addGapReason(what string) {
 		return
 	}
 	l.lost = append(l.lost, what)
-	l.o.Logger.Warn("the audit log is not as it was left", "component", "audit", "dir", l.dir, "what", what)
+	l.o.Logger.Warn("the audit log was changed while it was closed", "component", "audit", "dir", l.dir, "what", what)
 }
 
 // Someone who can write to the log's folder can replace the whole log, including its
@@ -174,7 +174,7 @@ func appendSynced(path string, content []byte) error {
 	}
 	info, err := f.Stat()
 	if err == nil && info.Size()%int64(len(record.Head{}.Line())) != 0 {
-		err = fmt.Errorf("%s is no file of heads; name another one", path)
+		err = fmt.Errorf("%s is not a file of heads; name another one", path)
 	}
 	if err == nil {
 		_, err = f.Write(content)

@@ -87,7 +87,7 @@ func TestSharesOfALog(t *testing.T) {
 	}
 	// After a third one, only the part reserved for those who hold little is left.
 	_, err = fill("s-4", func(int) string { return "third" })
-	if !strings.Contains(err.Error(), "is kept for those who hold little") && !strings.Contains(err.Error(), "has filled its share") {
+	if !strings.Contains(err.Error(), "is reserved for those that use little") && !strings.Contains(err.Error(), "has filled its share") {
 		t.Errorf("a third: %v", err)
 	}
 	for i := range 3 {
@@ -96,7 +96,7 @@ func TestSharesOfALog(t *testing.T) {
 		}
 	}
 	who := strings.Join(l.Shares(), "\n")
-	for _, want := range []string{`refuses the calls of server "evil"`, "refuses the calls of session s-1", "refuses the calls of session s-3"} {
+	for _, want := range []string{`calls of server "evil" are denied`, "calls of session s-1 are denied", "calls of session s-3 are denied"} {
 		if !strings.Contains(who, want) {
 			t.Errorf("nothing of %q in:\n%s", want, who)
 		}
@@ -174,7 +174,7 @@ func TestSharesOfAnEarlierDaemon(t *testing.T) {
 	d.n.Add(6)
 	l = open(t, dir, o)
 	shares := func() string { return strings.Join(l.Shares(), "\n") }
-	eventually(t, func() bool { return strings.Contains(shares(), `refuses the calls of server "busy"`) }, func() string { return "six days later another share is given: " + shares() })
+	eventually(t, func() bool { return strings.Contains(shares(), `calls of server "busy" are denied`) }, func() string { return "six days later another share is given: " + shares() })
 	if _, err := said(l, "s-1", "busy"); err == nil {
 		t.Error("six days later another share is given")
 	}

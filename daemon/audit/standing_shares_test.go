@@ -27,7 +27,7 @@ func TestWhoIsRefusedWhen(t *testing.T) {
 		{"less than a share", true, most/4 - 1, most / 4, true, ""},
 		{"a share", true, most / 4, most / 4, true, "has filled its share"},
 		{"little when little is left", true, most/32 - 1, most * 3 / 4, false, ""},
-		{"not little when little is left", true, most / 32, most * 3 / 4, true, "is kept for those who hold little"},
+		{"not little when little is left", true, most / 32, most * 3 / 4, true, "is reserved for those that use little"},
 		{"not little when there is more", true, most / 32, most*3/4 - 1, false, ""},
 		{"a share of a log that drops what is old", false, most, most, false, ""},
 	} {
@@ -62,7 +62,7 @@ func TestThoseWhoAreTooManyHaveOneShare(t *testing.T) {
 		t.Errorf("with little of the share: %v", err)
 	}
 	l.ledger.young.add(holder{"server", "flood"}, 1<<18)
-	if err := call("new"); err == nil || !strings.Contains(err.Error(), "too many to be told apart") {
+	if err := call("new"); err == nil || !strings.Contains(err.Error(), "too many to count separately") {
 		t.Errorf("with all of the share: %v", err)
 	}
 	if err := call("0"); err != nil {

@@ -108,7 +108,7 @@ func (l *Log) markSynced(seq uint64) {
 // one.
 func (l *Log) distrust(err error) {
 	l.suspect = true
-	l.addGapReason(fmt.Sprintf("what was written shortly before, up to record %d, may not be on stable storage: %v", l.chain.Seq, err))
+	l.addGapReason(fmt.Sprintf("records up to %d may not be on stable storage: %v", l.chain.Seq, err))
 }
 
 // flush brings records to stable storage shortly after they were written, and then writes

@@ -90,7 +90,7 @@ func TestAlwaysFailsClosedAfterWhatOnlyTells(t *testing.T) {
 		broken.Store(false)
 		time.Sleep(retryAfter)
 		put(t, l, "b", "")
-		if gap := records(t, l, Query{Kind: record.KindGap}); len(gap) != 1 || !strings.Contains(gap[0].Reason, "up to record 3, may not be on stable storage") {
+		if gap := records(t, l, Query{Kind: record.KindGap}); len(gap) != 1 || !strings.Contains(gap[0].Reason, "records up to 3 may not be on stable storage") {
 			t.Errorf("got %+v", gap)
 		}
 		closeLog(t, l)

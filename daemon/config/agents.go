@@ -12,12 +12,12 @@ import (
 // Agent is a program that tgctl run starts without a terminal of its own.
 type Agent struct {
 	Place       Place                   `yaml:"-"`
-	Command     []string                `yaml:"command" need:"true" doc:"the program and its arguments; one with a slash is relative to this file"`
+	Command     []string                `yaml:"command" need:"true" doc:"the program and its arguments; a program with a slash is relative to this file"`
 	Protocol    Protocol                `yaml:"protocol" need:"true" doc:"acp (Agent Client Protocol) | typed (request, stream and response as lines of JSON)"`
-	Timeout     time.Duration           `yaml:"timeout" min:"1s" max:"7d" doc:"how long a run may take; tgctl run --timeout says otherwise for one"`
-	Env         map[string]string       `yaml:"env" doc:"variables that are set for it"`
-	Pass        []string                `yaml:"pass" one:"true" doc:"names of variables that it gets from whoever runs it"`
-	Servers     map[string]*AgentServer `yaml:"servers" doc:"MCP servers that it is given, each behind tg-shim, by their ids"`
+	Timeout     time.Duration           `yaml:"timeout" min:"1s" max:"7d" doc:"how long a run may take; tgctl run --timeout overrides it for one run"`
+	Env         map[string]string       `yaml:"env" doc:"variables to set for it"`
+	Pass        []string                `yaml:"pass" one:"true" doc:"names of variables that it inherits from tgctl run"`
+	Servers     map[string]*AgentServer `yaml:"servers" doc:"its MCP servers by id, each behind tg-shim"`
 	Description string                  `yaml:"description" doc:"one line for a person"`
 }
 
@@ -26,8 +26,8 @@ func (a *Agent) defaults() { a.Timeout = 10 * time.Minute }
 // AgentServer is an MCP server that a headless agent is given.
 type AgentServer struct {
 	Place   Place             `yaml:"-"`
-	Command []string          `yaml:"command" need:"true" doc:"the program and its arguments; one with a slash is relative to this file"`
-	Env     map[string]string `yaml:"env" doc:"variables that are set for it"`
+	Command []string          `yaml:"command" need:"true" doc:"the program and its arguments; a program with a slash is relative to this file"`
+	Env     map[string]string `yaml:"env" doc:"variables to set for it"`
 }
 
 // Program returns command with the path of its program resolved: a relative path is relative to
@@ -51,17 +51,17 @@ func (c *checker) agents() {
 			c.found = append(c.found, a.Place.Diagnostic(Error, "", hint, format, args...))
 		}
 		if !agentName.MatchString(name) {
-			wrong("use small letters, digits, - and _, 64 at most", "an agent can't be named %q", name)
+			wrong("use lower-case letters, digits, - and _, 64 at most", "invalid agent name %q", name)
 		}
 		if _, taken := a.Servers[name]; taken {
-			wrong("name the server otherwise", "the agent %q has a server of its own name, and rules could not tell them apart", name)
+			wrong("rename the server", "the agent %q has a server of the same name, and rules can't distinguish them", name)
 		}
 		c.command(a.Place, a.Command)
 		c.variables(a.Place, slices.Concat(slices.Sorted(maps.Keys(a.Env)), a.Pass))
 		for _, id := range keysOf(a.Servers) {
 			s := a.Servers[id]
 			if !workflowName.MatchString(id) {
-				c.found = append(c.found, s.Place.Diagnostic(Error, "V-016", "use letters, digits, -, _ and .", "a server can't be named %q", id))
+				c.found = append(c.found, s.Place.Diagnostic(Error, "V-016", "use letters, digits, -, _ and .", "invalid server name %q", id))
 			}
 			c.command(s.Place, s.Command)
 			c.variables(s.Place, slices.Sorted(maps.Keys(s.Env)))
@@ -71,7 +71,7 @@ func (c *checker) agents() {
 
 func (c *checker) command(at Place, command []string) {
 	if len(command) > 0 && command[0] == "" || slices.ContainsFunc(command, func(word string) bool { return strings.ContainsRune(word, 0) }) {
-		c.found = append(c.found, at.Diagnostic(Error, "", "", "the command names no program, or holds a NUL"))
+		c.found = append(c.found, at.Diagnostic(Error, "", "", "the command has no program, or contains a NUL"))
 	}
 	if len(command) == 0 {
 		c.found = append(c.found, at.Diagnostic(Error, "", `write it as ["program", "argument"]`, "the command is empty"))
@@ -83,10 +83,10 @@ func (c *checker) variables(at Place, names []string) {
 		hint := ""
 		switch {
 		case strings.HasPrefix(name, "THOUGHTGATE_"):
-			hint = "ThoughtGate sets those itself"
+			hint = "ThoughtGate sets it itself"
 		case variableName.MatchString(name):
 			continue
 		}
-		c.found = append(c.found, at.Diagnostic(Error, "", hint, "a variable can't be named %q here", name))
+		c.found = append(c.found, at.Diagnostic(Error, "", hint, "the variable %q is not allowed here", name))
 	}
 }

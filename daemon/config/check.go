@@ -43,7 +43,7 @@ func (c *checker) all() {
 
 func (c *checker) metrics() {
 	if m := &c.Metrics; m.Textfile != "" && !strings.HasSuffix(m.Textfile, ".prom") {
-		c.reportError(&m.Textfile, "", "node_exporter reads no others", "the name of the text file %q does not end in .prom", m.Textfile)
+		c.reportError(&m.Textfile, "", "node_exporter reads only *.prom", "the text file %q must end in .prom", m.Textfile)
 	}
 }
 
@@ -56,7 +56,7 @@ func (c *checker) sources() {
 			continue
 		}
 		if before := first[id]; before != nil {
-			c.reportError(&s.ID, "V-001", fmt.Sprintf("it stands in line %d already; only the first would count", before.Place.Line), "the source id %q is there twice", id)
+			c.reportError(&s.ID, "V-001", fmt.Sprintf("it is already in line %d; only the first counts", before.Place.Line), "duplicate source id %q", id)
 		} else {
 			first[id] = s
 		}
@@ -64,7 +64,7 @@ func (c *checker) sources() {
 			c.reportError(&s.ID, "V-002", "", "the source id %q begins with _, which is reserved", id)
 		}
 		if i := strings.IndexFunc(id, func(r rune) bool { return !unicode.IsGraphic(r) || r != ' ' && unicode.IsSpace(r) }); i >= 0 || strings.TrimSpace(id) != id || len(id) > 256 {
-			c.reportError(&s.ID, "V-016", "", "the source id %q must be at most 256 bytes without control characters or outer blanks", id)
+			c.reportError(&s.ID, "V-016", "", "the source id %q must have at most 256 bytes, no control characters and no blanks around it", id)
 		}
 		c.expose(&s.Expose)
 	}
@@ -74,9 +74,9 @@ func (c *checker) expose(e *Expose) {
 	lists := len(e.Tools) + len(e.Resources) + len(e.Prompts)
 	switch {
 	case e.Mode == ExposeAll && lists > 0:
-		c.reportError(e, "", "write mode: allowlist or mode: blocklist", "the lists have no meaning where everything is exposed")
+		c.reportError(e, "", "write mode: allowlist or mode: blocklist", "the lists have no effect with mode: all")
 	case e.Mode != ExposeAll && lists == 0:
-		c.reportError(e, "", "list tools, resources or prompts; a server that is not wanted is switched off with enabled: false", "the %s is empty", e.Mode)
+		c.reportError(e, "", "list tools, resources or prompts; to disable a server write enabled: false", "the %s is empty", e.Mode)
 	}
 }
 
@@ -86,40 +86,40 @@ func (c *checker) rule(r *Rule) {
 	}
 	if r.Match.IsZero() && c.Place(&r.Match).Line == 0 {
 		if len(r.When) == 0 {
-			c.found = append(c.found, r.Place.Diagnostic(Error, "", `write match: "*" for a rule that looks at no name`, "the rule has neither match nor when"))
+			c.found = append(c.found, r.Place.Diagnostic(Error, "", `to match any name, write match: "*"`, "the rule has neither match nor when"))
 		}
 		r.Match, _ = NewGlob("*")
 	}
 	if c.Place(&r.When).Line > 0 && len(r.When) == 0 {
-		c.reportError(&r.When, "", "", "the list of facts is empty, so the rule would never match")
+		c.reportError(&r.When, "", "", "the list of facts is empty, so the rule never matches")
 	}
 	for _, l := range []*[]Glob{&r.Source, &r.Agent, &r.Method} {
 		if c.Place(l).Line > 0 && len(*l) == 0 {
-			c.reportError(l, "", "", "the list is empty, so the rule would never match")
+			c.reportError(l, "", "", "the list is empty, so the rule never matches")
 		}
 	}
 	c.answerBy(r)
 	if r.PolicyID != "" && r.Action != Policy {
-		c.reportError(&r.PolicyID, "V-004", "", "policy_id is for rules with action: policy; this one says %s", r.Action)
+		c.reportError(&r.PolicyID, "V-004", "", "policy_id needs action: policy; this rule has action: %s", r.Action)
 	}
 	switch {
 	case r.Approval == "":
 	case r.Action != Approve:
-		c.reportError(&r.Approval, "", "", "a workflow is for rules with action: approve; this one says %s", r.Action)
+		c.reportError(&r.Approval, "", "", "a workflow needs action: approve; this rule has action: %s", r.Action)
 		return
 	default:
 		c.named(&r.Approval, r.Approval)
 		return
 	}
 	if r.Action == Approve && len(c.Approval) > 1 {
-		c.reportError(&r.Action, "V-006b", "write approval: with one of "+strings.Join(keysOf(c.Approval), ", "), "there are %d workflows, and the rule doesn't say which one asks", len(c.Approval))
+		c.reportError(&r.Action, "V-006b", "add approval: with one of "+strings.Join(keysOf(c.Approval), ", "), "there are %d workflows, and the rule names none", len(c.Approval))
 	}
 }
 
 // named checks that a workflow with this name exists.
 func (c *checker) named(field any, name string) {
 	if _, w := c.Workflow(name); w == nil || name == DefaultWorkflow && len(c.Approval) > 0 && c.Approval[name] == nil {
-		c.reportError(field, "V-006", suggestion(name, keysOf(c.Approval)), "there is no workflow %q", name)
+		c.reportError(field, "V-006", suggestion(name, keysOf(c.Approval)), "unknown workflow %q", name)
 	}
 }
 
@@ -128,7 +128,7 @@ func (c *checker) named(field any, name string) {
 func (c *checker) checkDefaultWorkflow() {
 	for _, a := range []*Action{&c.Governance.Defaults.Action, &c.Governance.Defaults.Asks} {
 		if *a == Approve && c.Place(a).Line > 0 && len(c.Approval) > 1 && c.Approval[DefaultWorkflow] == nil {
-			c.reportError(a, "V-006b", fmt.Sprintf("call one of them %q", DefaultWorkflow), "there are %d workflows, and the defaults don't say which one asks", len(c.Approval))
+			c.reportError(a, "V-006b", fmt.Sprintf("name one of them %q", DefaultWorkflow), "there are %d workflows, and the defaults name none", len(c.Approval))
 		}
 	}
 }
@@ -139,7 +139,7 @@ func (c *checker) workflows() {
 	for _, name := range keysOf(c.Approval) {
 		w := c.Approval[name]
 		if !workflowName.MatchString(name) {
-			c.found = append(c.found, w.Place.Diagnostic(Error, "", "use letters, digits, -, _ and .", "the workflow can't be named %q", name))
+			c.found = append(c.found, w.Place.Diagnostic(Error, "", "use letters, digits, -, _ and .", "invalid workflow name %q", name))
 		}
 		c.slack(&w.Destination)
 		w.complete()
@@ -168,7 +168,7 @@ func (c *checker) limits() {
 		if c.Place(field).Line == 0 {
 			field = &l.Pending
 		}
-		c.reportError(field, "", "", "pending_per_server (%d) is greater than pending (%d)", l.PendingPerServer, l.Pending)
+		c.reportError(field, "", "", "pending_per_server (%d) must not exceed pending (%d)", l.PendingPerServer, l.Pending)
 	}
 }
 
@@ -210,7 +210,7 @@ func isSlackChannel(s string) bool {
 func (c *checker) slack(d *Destination) {
 	if d.Type != DestinationSlack {
 		if d.Channel != "" || d.BotTokenEnv != "" || d.AppTokenEnv != "" || len(d.Mention) > 0 || len(d.Approvers) > 0 {
-			c.reportError(d, "", "write type: slack", "channel, tokens, mention and approvers belong to a destination of type slack")
+			c.reportError(d, "", "write type: slack", "channel, tokens, mention and approvers need type: slack")
 		}
 		return
 	}
@@ -218,29 +218,29 @@ func (c *checker) slack(d *Destination) {
 	case d.Channel == "":
 		c.reportError(d, "", "", "a slack destination needs a channel")
 	case !isSlackChannel(d.Channel):
-		c.reportError(&d.Channel, "", "write its id, as C0123ABCD, or its name", "%q can't be a channel of Slack", d.Channel)
+		c.reportError(&d.Channel, "", "write its id, as C0123ABCD, or its name", "%q is not a Slack channel", d.Channel)
 	}
 	if len(d.Approvers) == 0 {
-		c.reportError(d, "", "list the ids of those whose answer counts", "a slack destination needs approvers")
+		c.reportError(d, "", "list the Slack ids of the approvers", "a slack destination needs approvers")
 	}
 	for i := range d.Approvers {
 		if !slackApprover.MatchString(d.Approvers[i]) {
-			c.reportError(&d.Approvers[i], "", "write the member id from their profile, as U0123ABCD", "%q is not the id of a user of Slack", d.Approvers[i])
+			c.reportError(&d.Approvers[i], "", "write the member id from the profile, as U0123ABCD", "%q is not a Slack user id", d.Approvers[i])
 		}
 	}
 	for i := range d.Mention {
 		if !slackMention.MatchString(d.Mention[i]) {
-			c.reportError(&d.Mention[i], "", "write the id of a user or user group, or here, channel, everyone", "%q can't be mentioned on Slack", d.Mention[i])
+			c.reportError(&d.Mention[i], "", "write the id of a user or user group, or here, channel, everyone", "%q is not a Slack mention", d.Mention[i])
 		}
 	}
 	// The value may be the token itself, so it must not be shown.
 	for _, name := range []*string{&d.BotTokenEnv, &d.AppTokenEnv} {
 		if *name != "" && !variableName.MatchString(*name) {
-			c.reportError(name, "", "the token itself has no place in this file", "this must be the name of the variable or credential that holds the token")
+			c.reportError(name, "", "do not write the token itself into this file", "expected the name of the variable or credential that holds the token")
 		}
 	}
 	if d.BotTokenEnv != "" && d.BotTokenEnv == d.AppTokenEnv {
-		c.reportError(&d.AppTokenEnv, "", "", "the bot token and the app token are two different ones")
+		c.reportError(&d.AppTokenEnv, "", "", "the bot token and the app token must differ")
 	}
 }
 
@@ -264,11 +264,11 @@ func (w *Workflow) Answers(user string) bool {
 
 // Sampling specifies who answers when a server sends a request to the agent's model.
 type Sampling struct {
-	Provider      string       `yaml:"provider" doc:"EXTENSION/PROVIDER or EXTENSION/PROVIDER:MODEL of an installed extension; left out, agents answer"`
-	When          SamplingWhen `yaml:"when" doc:"when it answers in the agent's place: unable | always | never (then only where a rule says so)"`
-	MaxIterations int          `yaml:"max_iterations" min:"1" max:"64" doc:"how often the model is asked for one answer, which is once more for each time that it uses tools"`
-	MaxTokens     int          `yaml:"max_tokens" min:"1" max:"1000000" doc:"of one answer, at most, whatever the server asks for"`
-	Tools         []Glob       `yaml:"tools" one:"true" doc:"globs over EXTENSION/TOOL: tools of extensions that the model may use; each use is judged as any call; left out, none"`
+	Provider      string       `yaml:"provider" doc:"EXTENSION/PROVIDER or EXTENSION/PROVIDER:MODEL of an installed extension; if left out, agents answer"`
+	When          SamplingWhen `yaml:"when" doc:"when it answers in the agent's place: unable | always | never (only where a rule names it)"`
+	MaxIterations int          `yaml:"max_iterations" min:"1" max:"64" doc:"maximum number of model requests for one answer; each use of tools takes one more"`
+	MaxTokens     int          `yaml:"max_tokens" min:"1" max:"1000000" doc:"maximum for one answer, whatever the server requests"`
+	Tools         []Glob       `yaml:"tools" one:"true" doc:"globs over EXTENSION/TOOL: tools of extensions that the model may use; each use is judged like any call; if left out, none"`
 }
 
 var providerName = regexp.MustCompile(`^([a-z0-9][a-z0-9_-]{0,63})/([^/:\s]{1,128})(?::(\S{1,256}))?$`)
@@ -285,10 +285,10 @@ func (s *Sampling) Named() (extension, provider, model string) {
 func (c *checker) sampling() {
 	s := &c.Sampling
 	if s.Provider != "" && !providerName.MatchString(s.Provider) {
-		c.reportError(&s.Provider, "V-SAM-001", "write it as notes/claude or notes/claude:small", "%q names no provider of an extension", s.Provider)
+		c.reportError(&s.Provider, "V-SAM-001", "write it as notes/claude or notes/claude:small", "%q is not a provider of an extension", s.Provider)
 	}
 	if s.Provider == "" && s.When == SamplingAlways {
-		c.reportError(&s.When, "V-SAM-002", "write provider: with that of an extension", "a provider is always to answer, and there is none")
+		c.reportError(&s.When, "V-SAM-002", "add provider: with a provider of an extension", "when: always needs a provider")
 	}
 }
 
@@ -297,9 +297,9 @@ func (c *checker) answerBy(r *Rule) {
 	switch {
 	case r.AnswerBy == "":
 	case r.Action == Deny:
-		c.reportError(&r.AnswerBy, "V-SAM-003", "", "nobody answers what the rule denies")
+		c.reportError(&r.AnswerBy, "V-SAM-003", "", "answer_by has no effect with action: deny")
 	case r.AnswerBy == AnswerByProvider && c.Sampling.Provider == "":
-		c.reportError(&r.AnswerBy, "V-SAM-002", "write sampling: {provider: ...}", "a provider is to answer, and there is none")
+		c.reportError(&r.AnswerBy, "V-SAM-002", "add sampling: {provider: ...}", "answer_by: provider needs a provider")
 	}
 }
 
@@ -323,7 +323,7 @@ func (c *checker) telemetry() {
 	t := &c.Telemetry
 	o := &t.OTLP
 	if t.Enabled && o.Endpoint == "" {
-		c.reportError(&t.Enabled, "V-TEL-002", `write otlp: {endpoint: "http://localhost:4318"}`, "traces are on and there is no endpoint")
+		c.reportError(&t.Enabled, "V-TEL-002", `add otlp: {endpoint: "http://localhost:4318"}`, "traces are enabled without an endpoint")
 	}
 	if o.Endpoint != "" {
 		c.endpoint(&o.Endpoint)
@@ -333,18 +333,18 @@ func (c *checker) telemetry() {
 	}
 	for _, name := range keysOf(o.Headers) {
 		if !headerName.MatchString(name) {
-			c.reportError(&o.Headers, "V-TEL-005", "", "%q can't be the name of a header", name)
+			c.reportError(&o.Headers, "V-TEL-005", "", "invalid header name %q", name)
 		}
 		if strings.ContainsAny(o.Headers[name], "\n\t") {
-			c.reportError(&o.Headers, "V-TEL-006", "", "the value of the header %q holds a line break or a tab", name)
+			c.reportError(&o.Headers, "V-TEL-006", "", "the value of the header %q contains a line break or a tab", name)
 		}
 	}
 	for _, name := range keysOf(o.HeaderFiles) {
 		if !headerName.MatchString(name) {
-			c.reportError(&o.HeaderFiles, "V-TEL-005", "", "%q can't be the name of a header", name)
+			c.reportError(&o.HeaderFiles, "V-TEL-005", "", "invalid header name %q", name)
 		}
 		if slices.ContainsFunc(keysOf(o.Headers), func(other string) bool { return strings.EqualFold(name, other) }) {
-			c.reportError(&o.HeaderFiles, "V-TEL-009", "leave one of them out", "the header %q is in headers too", name)
+			c.reportError(&o.HeaderFiles, "V-TEL-009", "remove one of them", "the header %q is also in headers", name)
 		}
 		if file := o.HeaderFiles[name]; file == "" || file == Credential || strings.ContainsRune(strings.TrimPrefix(file, Credential), 0) || strings.HasPrefix(file, Credential) && strings.Contains(file, "/") {
 			c.reportError(&o.HeaderFiles, "V-TEL-006", "write a path, or credential:NAME", "the header %q has no file", name)
@@ -352,7 +352,7 @@ func (c *checker) telemetry() {
 	}
 	for _, key := range keysOf(t.Resource) {
 		if key == "" || strings.TrimSpace(key) != key {
-			c.reportError(&t.Resource, "V-TEL-007", "", "%q can't be the name of an attribute", key)
+			c.reportError(&t.Resource, "V-TEL-007", "", "invalid attribute name %q", key)
 		}
 		if len(t.Resource[key]) > 4096 {
 			c.reportError(&t.Resource, "V-TEL-008", "", "the value of the attribute %q is longer than 4096 bytes", key)
@@ -366,10 +366,10 @@ func (c *checker) endpoint(field *string) {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		c.reportError(field, "V-TEL-002", `write it as "http://localhost:4318"`, "the endpoint must be an http or https URL")
 	case u.User != nil:
-		c.reportError(field, "V-TEL-004", "put credentials into headers, from a variable", "the endpoint carries a user or a password")
+		c.reportError(field, "V-TEL-004", "put credentials into headers or header_files", "the endpoint must not contain a user or password")
 	case u.RawQuery != "" || u.Fragment != "":
 		c.reportError(field, "V-TEL-002", "", "the endpoint must not have a query or a fragment")
 	case u.Scheme == "http" && !Loopback(u.Hostname()):
-		c.reportError(field, "V-TEL-002", "write https, or let a collector on this machine send them on", "traces would cross the network in the clear")
+		c.reportError(field, "V-TEL-002", "use https, or a collector on this machine", "traces would cross the network unencrypted")
 	}
 }

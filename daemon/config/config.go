@@ -15,20 +15,20 @@ type Config struct {
 
 	JSONSchema string               `yaml:"$schema" doc:"where an editor finds the JSON Schema of this file"`
 	Schema     int                  `yaml:"schema" need:"true" min:"1" max:"1" doc:"version of this format: 1"`
-	Profile    Profile              `yaml:"profile" doc:"the loosest a shim may run under"`
-	Sources    []Source             `yaml:"sources" doc:"what is known of servers; the first whose id matches counts"`
-	Governance Governance           `yaml:"governance" doc:"the rules; left out, those of the built-in default hold"`
-	Approval   map[string]*Workflow `yaml:"approval" doc:"workflows: whom to ask, and how"`
+	Profile    Profile              `yaml:"profile" doc:"the loosest profile that a tg-shim may request"`
+	Sources    []Source             `yaml:"sources" doc:"what is known of servers; the first with a matching id applies"`
+	Governance Governance           `yaml:"governance" doc:"the rules; if left out, the built-in default applies"`
+	Approval   map[string]*Workflow `yaml:"approval" doc:"workflows: who is asked, and how"`
 	Cedar      Cedar                `yaml:"cedar" doc:"Cedar policies"`
 	Audit      Audit                `yaml:"audit" doc:"the audit log"`
-	Pins       Pins                 `yaml:"pins" doc:"what happens when a tool's definition changes"`
-	Unknown    Unknown              `yaml:"unknown" doc:"methods and revisions outside the tables; a rule may let a method through"`
-	Shim       Shim                 `yaml:"shim" doc:"what shims are told"`
-	Limits     Limits               `yaml:"limits" doc:"how much may wait, and run"`
+	Pins       Pins                 `yaml:"pins" doc:"what to do when a tool's definition changes"`
+	Unknown    Unknown              `yaml:"unknown" doc:"methods and revisions that ThoughtGate does not know; a rule may forward a method"`
+	Shim       Shim                 `yaml:"shim" doc:"settings of tg-shim"`
+	Limits     Limits               `yaml:"limits" doc:"how much may wait and run"`
 	Sampling   Sampling             `yaml:"sampling" doc:"who answers when a server asks the agent's model"`
-	Metrics    Metrics              `yaml:"metrics" doc:"metrics, for those who watch the daemon"`
+	Metrics    Metrics              `yaml:"metrics" doc:"metrics of the daemon"`
 	Telemetry  Telemetry            `yaml:"telemetry" doc:"traces"`
-	Agents     map[string]*Agent    `yaml:"agents" doc:"agents that tgctl run starts headless, by their names"`
+	Agents     map[string]*Agent    `yaml:"agents" doc:"headless agents for tgctl run, by name"`
 
 	marks map[any]Place // by pointer to the field
 	text  []byte
@@ -45,12 +45,12 @@ func (c *Config) Place(field any) Place { return c.marks[field] }
 type Source struct {
 	Place            Place  `yaml:"-"`
 	ID               Glob   `yaml:"id" need:"true" doc:"server id, or a glob over ids"`
-	Command          Glob   `yaml:"command" doc:"glob over the resolved command line: ties the id to a program"`
+	Command          Glob   `yaml:"command" doc:"glob over the resolved command line: binds the id to a program"`
 	Kind             Kind   `yaml:"kind"`
 	Enabled          bool   `yaml:"enabled" doc:"false: every call is denied, lists are empty"`
-	Expose           Expose `yaml:"expose" doc:"what of it an agent may know"`
+	Expose           Expose `yaml:"expose" doc:"what an agent may see of it"`
 	Shared           bool   `yaml:"shared" doc:"true: one process in the daemon for all sessions"`
-	TrustAnnotations bool   `yaml:"trust_annotations" doc:"true: readOnlyHint may loosen; otherwise hints only tighten"`
+	TrustAnnotations bool   `yaml:"trust_annotations" doc:"true: readOnlyHint may loosen; otherwise hints can only tighten"`
 }
 
 func (s *Source) defaults() {
@@ -68,41 +68,41 @@ type Expose struct {
 
 // Governance holds the rules and the defaults for what no rule matches.
 type Governance struct {
-	Defaults Defaults `yaml:"defaults" doc:"what holds where no rule matches"`
-	Rules    []Rule   `yaml:"rules" doc:"the first that matches counts"`
+	Defaults Defaults `yaml:"defaults" doc:"what applies where no rule matches"`
+	Rules    []Rule   `yaml:"rules" doc:"rules; the first that matches applies"`
 }
 
 // Defaults specifies what to do with what no rule matches.
 type Defaults struct {
-	Action Action `yaml:"action" doc:"for what agents ask of servers"`
-	Asks   Action `yaml:"asks" doc:"for sampling and url elicitation that no rule names"`
+	Action Action `yaml:"action" doc:"for calls of agents"`
+	Asks   Action `yaml:"asks" doc:"for sampling and URL elicitation that no rule names"`
 }
 
 // Rule specifies what to do with the calls that match all conditions written in it.
 type Rule struct {
 	Place       Place    `yaml:"-"`
-	Match       Glob     `yaml:"match" doc:"glob over tool name, prompt name or resource URI; may be left out beside when"`
-	When        []Fact   `yaml:"when" one:"true" doc:"facts, of which any must hold"`
+	Match       Glob     `yaml:"match" doc:"glob over tool name, prompt name or resource URI; optional with when"`
+	When        []Fact   `yaml:"when" one:"true" doc:"facts, any of which must hold"`
 	Source      []Glob   `yaml:"source" one:"true" doc:"server ids or globs"`
 	Agent       []Glob   `yaml:"agent" one:"true" doc:"agent types or globs"`
-	Method      []Glob   `yaml:"method" one:"true" doc:"methods or globs; left out, any that acts"`
+	Method      []Glob   `yaml:"method" one:"true" doc:"methods or globs; if left out, any that acts"`
 	Action      Action   `yaml:"action" need:"true"`
-	Approval    string   `yaml:"approval" doc:"workflow; may be left out where there is one"`
-	AnswerBy    AnswerBy `yaml:"answer_by" doc:"agent | provider: who answers a server that asks the agent's model; left out, as sampling.when says"`
-	PolicyID    string   `yaml:"policy_id" doc:"reaches Cedar as context.policy_id"`
-	Description string   `yaml:"description" doc:"shown to the person asked; may name {place}, {by}, {member}"`
+	Approval    string   `yaml:"approval" doc:"workflow; optional if there is only one"`
+	AnswerBy    AnswerBy `yaml:"answer_by" doc:"agent | provider: who answers a server that asks the agent's model; if left out, see sampling.when"`
+	PolicyID    string   `yaml:"policy_id" doc:"context.policy_id in Cedar"`
+	Description string   `yaml:"description" doc:"shown to the approver; may contain {place}, {by}, {member}"`
 }
 
 // Workflow specifies whom to ask, and how.
 type Workflow struct {
 	Place              Place         `yaml:"-"`
 	Destination        Destination   `yaml:"destination" doc:"where the question appears"`
-	Timeout            time.Duration `yaml:"timeout" min:"5s" id:"V-015" doc:"how long a question stays open"`
-	Require            Require       `yaml:"require" doc:"any | presence (passphrase or TOTP); left out, presence for calls of high risk once it is set up"`
-	RedactFields       []string      `yaml:"redact_fields" doc:"paths into arguments that are neither shown nor recorded"`
-	Validity           time.Duration `yaml:"validity" min:"5s" doc:"how long a yes to a parked question waits for the repeated call"`
-	Surfaces           []Surface     `yaml:"surfaces" one:"true" doc:"where a yes may come from"`
-	RequireInteraction bool          `yaml:"require_interaction" doc:"true: mark the tool so that agents which know the mark prompt too"`
+	Timeout            time.Duration `yaml:"timeout" min:"5s" id:"V-015" doc:"how long a question waits for an answer"`
+	Require            Require       `yaml:"require" doc:"any | presence (passphrase or TOTP); if left out, presence for calls of high risk if it is set up"`
+	RedactFields       []string      `yaml:"redact_fields" doc:"paths into arguments, neither shown nor recorded"`
+	Validity           time.Duration `yaml:"validity" min:"5s" doc:"how long an approval of a parked call waits for the repeated call"`
+	Surfaces           []Surface     `yaml:"surfaces" one:"true" doc:"where an approval may come from"`
+	RequireInteraction bool          `yaml:"require_interaction" doc:"true: mark the tool, so that agents that support the mark ask too"`
 }
 
 func (w *Workflow) defaults() {
@@ -113,10 +113,10 @@ func (w *Workflow) defaults() {
 type Destination struct {
 	Type        DestinationType `yaml:"type" need:"true" doc:"local: every local surface | slack"`
 	Channel     string          `yaml:"channel" doc:"slack: the channel's id or name"`
-	BotTokenEnv string          `yaml:"bot_token_env" doc:"slack: variable or credential that holds the bot token; left out, SLACK_BOT_TOKEN"`
-	AppTokenEnv string          `yaml:"app_token_env" doc:"slack: variable or credential that holds the app-level token; left out, SLACK_APP_TOKEN"`
-	Mention     []string        `yaml:"mention" one:"true" doc:"slack: who is mentioned: ids of users or user groups, here, channel, everyone"`
-	Approvers   []string        `yaml:"approvers" one:"true" doc:"slack: user ids whose answer counts"`
+	BotTokenEnv string          `yaml:"bot_token_env" doc:"slack: variable or credential that holds the bot token; if left out, SLACK_BOT_TOKEN"`
+	AppTokenEnv string          `yaml:"app_token_env" doc:"slack: variable or credential that holds the app-level token; if left out, SLACK_APP_TOKEN"`
+	Mention     []string        `yaml:"mention" one:"true" doc:"slack: whom to mention: ids of users or user groups, here, channel, everyone"`
+	Approvers   []string        `yaml:"approvers" one:"true" doc:"slack: user ids of the approvers"`
 }
 
 // Cedar specifies where the policies are.
@@ -134,9 +134,9 @@ type Audit struct {
 	Sync      Sync          `yaml:"sync" doc:"never | interval | always"`
 	Interval  time.Duration `yaml:"interval" min:"1ms" max:"1m" doc:"for sync: interval"`
 	Retention time.Duration `yaml:"retention" min:"1d" doc:"how long records are kept"`
-	MaxSize   Size          `yaml:"max_size" min:"1MiB" doc:"never drops what is younger than 7d: production refuses instead"`
+	MaxSize   Size          `yaml:"max_size" min:"1MiB" doc:"size limit; records younger than 7d are never dropped: production denies calls instead"`
 	Values    Values        `yaml:"values" doc:"none (HMAC only) | redacted | full"`
-	Heads     string        `yaml:"heads" doc:"a file elsewhere to which the heads of the log are added"`
+	Heads     string        `yaml:"heads" doc:"a file elsewhere that gets the heads of the log"`
 }
 
 // Pins specifies what happens when the definition of a tool differs from the accepted one.
@@ -147,7 +147,7 @@ type Pins struct {
 // Unknown specifies what happens to methods and revisions outside the tables. For replaces empty
 // members by those of the profile.
 type Unknown struct {
-	Requests      UnknownRequests      `yaml:"requests" doc:"refuse | forward; left out, production refuses and development forwards"`
+	Requests      UnknownRequests      `yaml:"requests" doc:"refuse | forward; if left out, refuse in production and forward in development"`
 	Notifications UnknownNotifications `yaml:"notifications" doc:"drop | forward"`
 	Revisions     UnknownRequests      `yaml:"revisions" doc:"refuse | forward"`
 }
@@ -172,32 +172,32 @@ func (u Unknown) For(p Profile) Unknown {
 
 // Shim holds the settings that shims receive when they attach.
 type Shim struct {
-	Reattach   time.Duration `yaml:"reattach" min:"0s" max:"10m" doc:"how long to look for a daemon that has gone, when there is something to tell it"`
+	Reattach   time.Duration `yaml:"reattach" min:"0s" max:"10m" doc:"how long to try to reach a daemon that has ended"`
 	Stderr     Stderr        `yaml:"stderr" doc:"escaped | raw"`
-	MaxMessage Size          `yaml:"max_message" min:"4KiB" max:"10MiB" doc:"one line, at most"`
+	MaxMessage Size          `yaml:"max_message" min:"4KiB" max:"10MiB" doc:"maximum length of a line"`
 }
 
 // Limits bounds how much may wait for people, how much may run, and how long a server may leave a
 // request unanswered.
 type Limits struct {
-	PendingPerServer int  `yaml:"pending_per_server" min:"1" max:"65536" doc:"questions a server, at most"`
-	Pending          int  `yaml:"pending" min:"1" max:"65536" doc:"questions in all, at most"`
-	PendingBytes     Size `yaml:"pending_bytes" min:"16MiB" max:"16GiB" doc:"that the calls of all questions hold, at most"`
-	Runs             int  `yaml:"runs" min:"1" max:"1024" doc:"headless agents at once, at most"`
-	Sessions         int  `yaml:"sessions" min:"1" max:"800" doc:"servers attached at once, at most"`
+	PendingPerServer int  `yaml:"pending_per_server" min:"1" max:"65536" doc:"maximum number of waiting questions for a server"`
+	Pending          int  `yaml:"pending" min:"1" max:"65536" doc:"maximum number of waiting questions in all"`
+	PendingBytes     Size `yaml:"pending_bytes" min:"16MiB" max:"16GiB" doc:"maximum size of the calls of all waiting questions"`
+	Runs             int  `yaml:"runs" min:"1" max:"1024" doc:"maximum number of headless agents at once"`
+	Sessions         int  `yaml:"sessions" min:"1" max:"800" doc:"maximum number of servers attached at once"`
 
-	Orphan time.Duration `yaml:"orphan" min:"1s" max:"1d" doc:"after how long a request without an answer is on record"`
+	Orphan time.Duration `yaml:"orphan" min:"1s" max:"1d" doc:"after how long an unanswered request is recorded"`
 }
 
 // Metrics specifies where metrics are written in addition to the control socket.
 type Metrics struct {
-	Textfile string        `yaml:"textfile" doc:"a file named *.prom, relative to this one, that node_exporter reads"`
+	Textfile string        `yaml:"textfile" doc:"a file for node_exporter, named *.prom, relative to this file"`
 	Interval time.Duration `yaml:"interval" min:"1s" max:"1h" doc:"how often it is written"`
 }
 
 // Telemetry specifies where traces are sent.
 type Telemetry struct {
-	Enabled  bool              `yaml:"enabled" doc:"true: a trace of each judged call is sent"`
+	Enabled  bool              `yaml:"enabled" doc:"true: send a trace of each judged call"`
 	OTLP     OTLP              `yaml:"otlp"`
 	Sampling Sampled           `yaml:"sampling"`
 	Resource map[string]string `yaml:"resource" doc:"attributes of every trace"`
@@ -207,12 +207,12 @@ type Telemetry struct {
 type OTLP struct {
 	Endpoint string            `yaml:"endpoint" doc:"https URL, or http to this machine"`
 	Protocol string            `yaml:"protocol" doc:"http/protobuf"`
-	Headers  map[string]string `yaml:"headers" doc:"sent with every export"`
+	Headers  map[string]string `yaml:"headers" doc:"headers of every export"`
 	// HeaderFiles are read when the configuration is applied.
-	HeaderFiles map[string]string `yaml:"header_files" doc:"headers whose values are in files of your own, or with credential:NAME in a credential that systemd provides"`
+	HeaderFiles map[string]string `yaml:"header_files" doc:"headers whose values are in files of yours or, with credential:NAME, in a credential from systemd"`
 }
 
 // Sampled specifies which share of the successful calls is traced.
 type Sampled struct {
-	SuccessSampleRate float64 `yaml:"success_sample_rate" min:"0" max:"1" id:"V-TEL-001" doc:"0 to 1; what failed is always kept"`
+	SuccessSampleRate float64 `yaml:"success_sample_rate" min:"0" max:"1" id:"V-TEL-001" doc:"0 to 1; failed calls are always sent"`
 }

@@ -106,7 +106,7 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, tag reflect.
 func (d *decoder) plain(n *yaml.Node, path string, t reflect.Type) bool {
 	switch {
 	case n.Kind == yaml.AliasNode:
-		d.report(n, "", "write the value out", "an alias (*%s) is not allowed in a configuration", n.Value)
+		d.report(n, "", "write the value in full", "an alias (*%s) is not allowed in a configuration", n.Value)
 	case n.Anchor != "":
 		d.report(n, "", "remove it", "an anchor (&%s) is not allowed in a configuration", n.Anchor)
 	case n.Style&yaml.TaggedStyle != 0 || n.Tag == "!":
@@ -177,7 +177,7 @@ func (d *decoder) pairs(n *yaml.Node, path string) func(func(key, val *yaml.Node
 			key, val := n.Content[i], n.Content[i+1]
 			switch {
 			case key.Tag == "!!merge":
-				d.report(key, "", "write the keys out", "a merge key (<<) is not allowed in a configuration")
+				d.report(key, "", "write the keys in full", "a merge key (<<) is not allowed in a configuration")
 				continue
 			case key.Kind != yaml.ScalarNode:
 				d.report(key, "", "", "a key in %s is %s; expected a word", path, describe(key))
@@ -186,11 +186,11 @@ func (d *decoder) pairs(n *yaml.Node, path string) func(func(key, val *yaml.Node
 				d.report(key, "", "remove it", "an anchor or a tag is not allowed in a configuration")
 				continue
 			case key.Tag != "!!str":
-				d.report(key, "", "put it in quotes if it is meant", "the key %s in %s is not a word", key.Value, path)
+				d.report(key, "", "quote it if it is meant as a word", "the key %s in %s is not a word", key.Value, path)
 				continue
 			}
 			if before := first[key.Value]; before != nil {
-				d.report(key, "", fmt.Sprintf("it stands in line %d already", before.Line), "the key %q in %s is written twice", key.Value, path)
+				d.report(key, "", fmt.Sprintf("it is already in line %d", before.Line), "duplicate key %q in %s", key.Value, path)
 				continue
 			}
 			first[key.Value] = key
@@ -361,7 +361,7 @@ func (d *decoder) json(b []byte, n *yaml.Node, path string) ([]byte, bool) {
 	case n.Tag == "!!bool" && (n.Value == "true" || n.Value == "false"), (n.Tag == "!!int" || n.Tag == "!!float") && number.MatchString(n.Value):
 		return append(b, n.Value...), true
 	}
-	d.report(n, "", "put it in quotes, or write it as JSON would", "%s: %s is not JSON", path, n.Value)
+	d.report(n, "", "quote it, or write it as in JSON", "%s: %s is not JSON", path, n.Value)
 	return append(b, "null"...), false
 }
 

@@ -111,7 +111,7 @@ func suggestion(word string, known []string) string {
 	if len(known) == 0 {
 		return ""
 	}
-	return "known here: " + strings.Join(known, ", ")
+	return "known are " + strings.Join(known, ", ")
 }
 
 // Nearest returns the word in known that the writer of word probably meant, or "" if none is

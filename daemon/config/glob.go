@@ -42,7 +42,7 @@ func NewGlob(pattern string) (Glob, error) {
 	case pattern == "":
 		return Glob{}, errors.New("an empty glob matches nothing")
 	case len(pattern) > maxGlob:
-		return Glob{}, fmt.Errorf("a glob of %d bytes; at most %d are allowed", len(pattern), maxGlob)
+		return Glob{}, fmt.Errorf("the glob has %d bytes; the maximum is %d", len(pattern), maxGlob)
 	case !utf8.ValidString(pattern):
 		return Glob{}, errors.New("the glob is not valid UTF-8")
 	}
@@ -82,7 +82,7 @@ func braces(pattern string) error {
 		return nil
 	}
 	if end := strings.IndexByte(pattern[open:], '}'); end > 0 && strings.Contains(pattern[open:open+end], ",") {
-		return errors.New("braces with a choice are not a part of globs here; write two rules or a list")
+		return errors.New("{a,b} is not supported in globs; write two rules or a list")
 	}
 	return nil
 }
@@ -96,11 +96,11 @@ func readClass(text string) (class, int, error) {
 		c.not = true
 		at++
 	case strings.HasPrefix(text[at:], "^"):
-		return c, 0, errors.New("[^...] is not a part of globs here; write [!...]")
+		return c, 0, errors.New("[^...] is not supported in globs; write [!...]")
 	}
 	for first := true; ; first = false {
 		if at >= len(text) {
-			return c, 0, errors.New("a [ that is not closed; a plain [ is written [[]")
+			return c, 0, errors.New("unclosed [; write a literal [ as [[]")
 		}
 		lo, n := utf8.DecodeRuneInString(text[at:])
 		if lo == ']' && !first {
@@ -113,7 +113,7 @@ func readClass(text string) (class, int, error) {
 			at += 1 + n
 		}
 		if hi < lo {
-			return c, 0, fmt.Errorf("the range %c-%c runs backwards", lo, hi)
+			return c, 0, fmt.Errorf("the range %c-%c is reversed", lo, hi)
 		}
 		c.ranges = append(c.ranges, runeRange{lo, hi})
 	}

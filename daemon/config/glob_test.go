@@ -72,15 +72,15 @@ func TestGlob(t *testing.T) {
 func TestGlobRefused(t *testing.T) {
 	for glob, want := range map[string]string{
 		"":                         "matches nothing",
-		"[abc":                     "not closed",
-		"[":                        "not closed",
-		"[]":                       "not closed",
-		"[!]":                      "not closed",
+		"[abc":                     "unclosed",
+		"[":                        "unclosed",
+		"[]":                       "unclosed",
+		"[!]":                      "unclosed",
 		"[^a]":                     "[!...]",
-		"[z-a]":                    "backwards",
+		"[z-a]":                    "reversed",
 		"{read,list}_*":            "list",
 		"\xff":                     "UTF-8",
-		strings.Repeat("a", 1<<11): "at most",
+		strings.Repeat("a", 1<<11): "the maximum is",
 	} {
 		_, err := NewGlob(glob)
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -71,7 +71,7 @@ func Load(path string, getenv func(string) string) (*Config, []Diagnostic) {
 func unreadable(path string, err error) Diagnostic {
 	d := Diagnostic{File: path, Severity: Error, Message: fmt.Sprintf("the configuration can't be read: %v", err)}
 	if errors.Is(err, fs.ErrNotExist) {
-		d.Message, d.Hint = "there is no such file", "name an existing one with --config or $"+Variable
+		d.Message, d.Hint = "the file does not exist", "name an existing one with --config or $"+Variable
 	}
 	return d
 }

@@ -36,8 +36,8 @@ var project = form{
 	words: map[reflect.Type][]string{
 		reflect.TypeFor[Action](): {string(Forward), string(Deny), string(Approve)},
 	},
-	why:     "a project's file can only tighten, and has no words for people",
-	instead: "that belongs into your own " + FileName,
+	why:     "a project's file can only tighten the rules, and has no texts for people",
+	instead: "write it into your own " + FileName,
 	defaults: func(c *Config) {
 		c.Governance.Defaults = Defaults{Action: Forward, Asks: Forward}
 		c.Unknown = Unknown{Requests: "forward", Notifications: "forward", Revisions: "forward"}
@@ -126,7 +126,7 @@ func ParseProject(path string, text []byte) (*Project, []Diagnostic) {
 func readProject(path string) ([]byte, error) {
 	b, err := readRegular(path, syscall.O_NOFOLLOW, maxProject, nil)
 	if errors.Is(err, syscall.ELOOP) {
-		return nil, errors.New("it is a link, and a project's file must be a file")
+		return nil, errors.New("it is a symbolic link; a project's file must be a regular file")
 	}
 	return b, err
 }

@@ -71,11 +71,11 @@ func TestProjectRefused(t *testing.T) {
 		{"governance: {rules: [{match: a, action: policy}]}", `its action can't be policy; write deny or approve`},
 		{"governance: {rules: [{match: a, action: deny, policy_id: x}]}", `governance.rules[0] may not say "policy_id"`},
 		{"governance: {defaults: {action: policy}}", `its action can't be policy`},
-		{`governance: {rules: [{match: "${HOME}*", action: deny}]}`, "a variable of the environment (${HOME}) can't stand in this file (V-014)"},
+		{`governance: {rules: [{match: "${HOME}*", action: deny}]}`, "environment variables (${HOME}) are not allowed in this file (V-014)"},
 		{`governance: {rules: [{match: "${HOME:-x}*", action: deny}]}`, "(V-014)"},
-		{"profil: development", `unknown key "profil" in the file; known here: `},
+		{"profil: development", `unknown key "profil" in the file; known are `},
 		{"governance: {ruels: []}", `unknown key "ruels" in governance; did you mean "rules"?`},
-		{"schema: 1", `the key "schema" in the file is written twice`},
+		{"schema: 1", `duplicate key "schema" in the file`},
 	} {
 		p, ds := ParseProject("/p/.thoughtgate.yaml", []byte("schema: 1\n"+tt.text+"\n"))
 		if p != nil || len(ds) == 0 || !strings.Contains(ds[0].String(), tt.want) {
@@ -155,7 +155,7 @@ func TestLoadProject(t *testing.T) {
 	if err := os.Symlink("/etc/passwd", path); err != nil {
 		t.Fatal(err)
 	}
-	refused("it is a link")
+	refused("it is a symbolic link")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}

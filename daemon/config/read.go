@@ -81,7 +81,7 @@ func privateFolders(path, real string) error {
 func private(path string, info fs.FileInfo) error {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return errors.New("its owner can't be told")
+		return errors.New("its owner is unknown")
 	}
 	what := "it"
 	if info.IsDir() {
@@ -100,9 +100,9 @@ func private(path string, info fs.FileInfo) error {
 	ownGroup := int(stat.Gid) == os.Getegid() && int(stat.Gid) == uid
 	switch {
 	case mode&0o002 != 0:
-		return fmt.Errorf("%s can be written by everybody; mend it with: chmod go-w %s", what, path)
+		return fmt.Errorf("%s is writable by everybody; run: chmod go-w %s", what, path)
 	case mode&0o020 != 0 && !ownGroup:
-		return fmt.Errorf("%s can be written by its group; mend it with: chmod g-w %s", what, path)
+		return fmt.Errorf("%s is writable by its group; run: chmod g-w %s", what, path)
 	}
 	return nil
 }

@@ -84,13 +84,13 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string, tag reflect
 	}
 	for _, r := range text {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' || r == unicode.ReplacementChar && !utf8.ValidString(text) {
-			d.report(n, "", "", "%s holds the character %U, which can't be shown", path, r)
+			d.report(n, "", "", "%s contains the unprintable character %U", path, r)
 			return
 		}
 	}
 	if isText := v.Kind() == reflect.String && wordsOf(v.Type()) == nil || v.Type() == reflect.TypeFor[Glob](); isText {
 		if n.Style == 0 && n.Tag != "!!str" {
-			d.report(n, "", fmt.Sprintf("put it in quotes: %q", n.Value), "%s: expected %s, found %s", path, expected(v.Type()), describe(n))
+			d.report(n, "", fmt.Sprintf("quote it: %q", n.Value), "%s: expected %s, found %s", path, expected(v.Type()), describe(n))
 			return
 		}
 	} else if n.Style != 0 && !expanded && v.Kind() != reflect.String && !quotable(v.Type()) {
@@ -99,7 +99,7 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string, tag reflect
 	}
 	if err := set(v, text); err != nil {
 		if expanded { // the value of a variable may be a secret and must not be shown
-			d.report(n, err.id, "", "%s: expected %s, which is not what %s stands for", path, expected(v.Type()), n.Value)
+			d.report(n, err.id, "", "%s: expected %s, but %s has another value", path, expected(v.Type()), n.Value)
 			return
 		}
 		d.report(n, err.id, err.hint, "%s: %s%s", path, err.text, found(n.Value))
@@ -214,13 +214,13 @@ func (d *decoder) expand(n *yaml.Node) (text string, expanded, ok bool) {
 		expanded = true
 		if d.getenv == nil {
 			ok = false
-			d.report(n, "V-014", "write the value out; a plain ${ is written $${", "a variable of the environment (%s) can't stand in this file", ref)
+			d.report(n, "V-014", "write the value itself; write a literal ${ as $${", "environment variables (%s) are not allowed in this file", ref)
 			return ref
 		}
 		m := reference.FindStringSubmatch(ref)
 		if m == nil {
 			ok = false
-			d.report(n, "V-014", "write ${NAME} or ${NAME:-default}; a plain ${ is written $${", "%q is not a variable", ref)
+			d.report(n, "V-014", "write ${NAME} or ${NAME:-default}; write a literal ${ as $${", "%q is not a variable", ref)
 			return ref
 		}
 		value := d.getenv(m[1])
@@ -263,7 +263,7 @@ func ParseSize(text string) (Size, error) {
 		if digits > 0 {
 			return 0, errors.New("the size is too large")
 		}
-		return 0, errors.New("a size is a whole number with a unit, as 10MiB or 2GiB")
+		return 0, errors.New("write a size as a whole number with a unit, as 10MiB or 2GiB")
 	}
 	for _, u := range sizeUnits {
 		if u.name != unit {
@@ -277,7 +277,7 @@ func ParseSize(text string) (Size, error) {
 	if unit == "" {
 		return 0, errors.New("the size has no unit; write 10MiB or 2GiB")
 	}
-	return 0, fmt.Errorf("there is no unit %q for sizes; write B, KiB, MiB, GiB or TiB", unit)
+	return 0, fmt.Errorf("unknown unit %q; write B, KiB, MiB, GiB or TiB", unit)
 }
 
 var durationUnits = []struct {
@@ -292,14 +292,14 @@ func ParseDuration(text string) (time.Duration, error) {
 		return 0, nil
 	}
 	if text == "" {
-		return 0, errors.New("a duration is written as 90s, 10m, 1h30m or 7d")
+		return 0, errors.New("write a duration as 90s, 10m, 1h30m or 7d")
 	}
 	var sum time.Duration
 	next := 0 // index of the first unit that may still follow
 	for rest := text; rest != ""; {
 		digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
 		if digits == 0 {
-			return 0, errors.New("a duration is written as 90s, 10m, 1h30m or 7d")
+			return 0, errors.New("write a duration as 90s, 10m, 1h30m or 7d")
 		}
 		n, err := strconv.ParseInt(rest[:digits], 10, 64)
 		if err != nil {
@@ -314,10 +314,10 @@ func ParseDuration(text string) (time.Duration, error) {
 		}
 		i := unitIndex(unit)
 		if i < 0 {
-			return 0, fmt.Errorf("there is no unit %q for durations; write d, h, m, s or ms", unit)
+			return 0, fmt.Errorf("unknown unit %q; write d, h, m, s or ms", unit)
 		}
 		if i < next {
-			return 0, errors.New("the units of a duration stand once each, the larger first, as 1h30m")
+			return 0, errors.New("write each unit of a duration once, the largest first, as 1h30m")
 		}
 		next = i + 1
 		long := durationUnits[i].long

@@ -17,7 +17,7 @@ type TestFile struct {
 	JSONSchema string `yaml:"$schema" doc:"where an editor finds the JSON Schema of this file"`
 	Schema     int    `yaml:"schema" need:"true" min:"1" max:"1" doc:"version of this format: 1"`
 	Config     string `yaml:"config" doc:"the configuration to test, relative to this file"`
-	Project    string `yaml:"project" doc:"folder that the calls are made in, relative to this file; its .thoughtgate.yaml counts"`
+	Project    string `yaml:"project" doc:"folder of the calls, relative to this file; its .thoughtgate.yaml applies"`
 	Tests      []Test `yaml:"tests" need:"true" doc:"calls, in their order"`
 }
 
@@ -28,23 +28,23 @@ type Test struct {
 
 	Server     string   `yaml:"server" need:"true" doc:"server id"`
 	Tool       string   `yaml:"tool" doc:"the tool that is called"`
-	Prompt     string   `yaml:"prompt" doc:"the prompt that is asked for"`
+	Prompt     string   `yaml:"prompt" doc:"the prompt that is requested"`
 	URI        string   `yaml:"uri" doc:"the resource that is read"`
-	Method     string   `yaml:"method" doc:"the MCP method, where tool, prompt and uri don't say it"`
-	Arguments  JSON     `yaml:"arguments" doc:"of the call"`
-	Params     JSON     `yaml:"params" doc:"of the call, beside method"`
-	Result     JSON     `yaml:"result" doc:"what the server answered: the call has passed, and those after it know"`
+	Method     string   `yaml:"method" doc:"the MCP method, if not given by tool, prompt or uri"`
+	Arguments  JSON     `yaml:"arguments" doc:"arguments of the call"`
+	Params     JSON     `yaml:"params" doc:"params of the call"`
+	Result     JSON     `yaml:"result" doc:"result of the call, which was forwarded; later tests of the session know it"`
 	Definition JSON     `yaml:"definition" doc:"the tool as the server lists it"`
 	Agent      string   `yaml:"agent" doc:"type of the agent"`
-	Session    string   `yaml:"session" doc:"tests with one name here share what servers have said; left out, each is alone"`
+	Session    string   `yaml:"session" doc:"tests with the same session share what servers sent; if left out, the test has a session of its own"`
 	Command    []string `yaml:"command" one:"true" doc:"command line of the server"`
-	Assume     []Fact   `yaml:"assume" one:"true" doc:"facts that are taken to be true"`
+	Assume     []Fact   `yaml:"assume" one:"true" doc:"facts to assume"`
 
 	Expect   Expected `yaml:"expect" doc:"forward | ask | deny | hide"`
 	Gate     string   `yaml:"gate" doc:"the gate that decides: visible, pin, rule, permit, ask or accident"`
-	Workflow string   `yaml:"workflow" doc:"who is asked"`
-	Policy   []string `yaml:"policy" one:"true" doc:"ids of policies that decide"`
-	Facts    []Fact   `yaml:"facts" one:"true" doc:"facts that are found, among others"`
+	Workflow string   `yaml:"workflow" doc:"the workflow that asks"`
+	Policy   []string `yaml:"policy" one:"true" doc:"ids of the deciding policies"`
+	Facts    []Fact   `yaml:"facts" one:"true" doc:"facts that must be found"`
 	Reason   string   `yaml:"reason" doc:"a part of the reason"`
 }
 
@@ -87,7 +87,7 @@ func ParseTests(path string, text []byte) (*TestFile, []Diagnostic) {
 		}
 	}
 	if place := d.marks[&f.Tests]; place.Line > 0 && len(f.Tests) == 0 {
-		d.found = append(d.found, place.Diagnostic(Error, "", "", "there is no test in the file"))
+		d.found = append(d.found, place.Diagnostic(Error, "", "", "the file has no tests"))
 	}
 	Sort(d.found)
 	if HasErrors(d.found) {
@@ -140,24 +140,24 @@ func (d *decoder) test(t *Test) {
 	}
 	switch {
 	case len(subjects) > 1:
-		wrong(nil, "", "the test has %s; a call is about one thing", strings.Join(subjects, " and "))
+		wrong(nil, "", "the test has %s; a call has only one of them", strings.Join(subjects, " and "))
 	case len(subjects) == 1 && t.Params != nil:
-		wrong(&t.Params, "write arguments", "params stand in place of %s", subjects[0])
+		wrong(&t.Params, "write arguments", "params replace %s", subjects[0])
 	case t.Arguments != nil && t.Params != nil:
 		wrong(&t.Params, "", "the test has arguments and params")
 	case t.Method == "":
-		wrong(nil, "write tool, prompt or uri, or a method", "the test doesn't say what is called")
+		wrong(nil, "write tool, prompt or uri, or a method", "the test calls nothing")
 	}
 	switch {
 	case t.Result == nil && t.Expect == "":
-		wrong(nil, "write expect: ask, or what it should be", "the test expects nothing")
+		wrong(nil, "add expect: ask, or another verdict", "the test has no expect")
 	case t.Expect == "" && (t.Gate != "" || t.Workflow != "" || t.Policy != nil || t.Facts != nil || t.Reason != ""):
-		wrong(nil, "", "the test expects something, and no verdict")
+		wrong(nil, "", "the test has expectations but no verdict")
 	case t.Workflow != "" && t.Expect != ExpectAsk:
-		wrong(&t.Workflow, "", "only what asks has a workflow, and the test expects %s", t.Expect)
+		wrong(&t.Workflow, "", "a workflow needs expect: ask; the test expects %s", t.Expect)
 	}
 	if t.Gate != "" && !slices.Contains(gates, t.Gate) {
-		wrong(&t.Gate, suggestion(t.Gate, gates), "there is no gate %q", t.Gate)
+		wrong(&t.Gate, suggestion(t.Gate, gates), "unknown gate %q", t.Gate)
 	}
 	if t.Name == "" {
 		t.Name = t.about()

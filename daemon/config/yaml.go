@@ -23,10 +23,10 @@ func document(file string, text []byte) (*yaml.Node, []Diagnostic) {
 	switch {
 	case len(docs) == 0:
 		return nil, []Diagnostic{{File: file, Line: 1, Column: 1, Severity: Error,
-			Message: "the file is empty", Hint: "it must say at least: schema: 1"}}
+			Message: "the file is empty", Hint: "write at least: schema: 1"}}
 	case len(docs) > 1:
 		return nil, []Diagnostic{{File: file, Line: docs[1].Line, Column: docs[1].Column, Severity: Error,
-			Message: "a second document begins here; a configuration is one document", Hint: "remove what follows the second ---"}}
+			Message: "a second document begins here; a configuration has one", Hint: "remove everything from the second ---"}}
 	}
 	root := &docs[0]
 	if root.Kind == yaml.DocumentNode && len(root.Content) == 1 {
@@ -55,7 +55,7 @@ func CheckText(file string, text []byte) *Diagnostic {
 		case r == 0x85 || r == 0x2028 || r == 0x2029:
 			message = fmt.Sprintf("the line separator %U", r)
 		case r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069:
-			message = fmt.Sprintf("the character %U, which changes the order in which text is shown", r)
+			message = fmt.Sprintf("the character %U, which reorders text", r)
 		case r < 0x20 && r != '\t' && r != '\n' && r != '\r' || r >= 0x7f && r <= 0x9f || r == 0xfeff && i > 0 || r == 0xfffe || r == 0xffff:
 			message = fmt.Sprintf("the control character %U", r)
 		}
@@ -91,10 +91,10 @@ func syntax(file string, text []byte, err error) []Diagnostic {
 			message = e.ContextMsg + ": " + message
 		}
 		ds = append(ds, Diagnostic{File: file, Line: e.Mark.Line, Column: e.Mark.Column, Severity: Error,
-			Message: "not valid YAML: " + message, Hint: syntaxHint(text, e.Mark)})
+			Message: "invalid YAML: " + message, Hint: syntaxHint(text, e.Mark)})
 	}
 	if ds == nil {
-		ds = []Diagnostic{{File: file, Severity: Error, Message: "not valid YAML: " + err.Error()}}
+		ds = []Diagnostic{{File: file, Severity: Error, Message: "invalid YAML: " + err.Error()}}
 	}
 	return ds
 }
@@ -110,11 +110,11 @@ func syntaxHint(text []byte, at yaml.Mark) string {
 	case bytes.HasPrefix(bytes.TrimLeft(line, " "), []byte("\t")):
 		return "indent with spaces, not with tabs"
 	case bytes.Contains(line, []byte("${")):
-		return `inside { } and [ ] a variable stands in quotes, as "${NAME}"`
+		return `inside { } and [ ] quote a variable, as "${NAME}"`
 	case bytes.ContainsAny(line, "*"):
-		return `a pattern that begins with * stands in quotes, as "*"`
+		return `quote a pattern that begins with *, as "*"`
 	case bytes.ContainsAny(line, "[]{}@`%&!|>"):
-		return "put text that holds special characters in quotes"
+		return "quote text with special characters"
 	}
 	return ""
 }

@@ -31,7 +31,7 @@ func (l *inspection) walkBeside() {
 	l.walk.raw = raw
 	l.around = beside{l, kind}
 	if err := l.walk.run(&l.around); err != nil {
-		l.add(Secret, "the params could not be read to their end", "")
+		l.add(Secret, "the params could not be read completely", "")
 	}
 }
 

@@ -232,7 +232,7 @@ func (l *inspection) json(raw []byte) {
 	}
 	l.walk.raw = raw
 	if err := l.walk.run(l); err != nil {
-		l.add(Secret, "the arguments could not be read to their end", "")
+		l.add(Secret, "the arguments could not be read completely", "")
 	}
 }
 

@@ -35,7 +35,7 @@ func (c *candidate) linked(file *inode) string {
 		c.look.files = c.own.inodes(c.look.ctx, c.paths, c.look.call.Received)
 	}
 	if len(c.look.files) > c.own.most {
-		return "a file with several names, of which one could be among more files of ours than can be compared"
+		return "a hard link that may lead to one of ThoughtGate's files, which are too many to compare"
 	}
 	return c.look.files[*file]
 }

@@ -24,7 +24,7 @@ func (l *inspection) form() {
 	f := formLook{look: l}
 	l.walk.raw = schema.Of(c.Line)
 	if err := l.walk.run(&f); err != nil {
-		f.names("more than could be looked at", "")
+		f.names("more than can be checked", "")
 	}
 }
 

@@ -494,7 +494,7 @@ func TestFlood(t *testing.T) {
 	if n := len(memory.said.entries) + len(memory.named.entries); n > 2*mostSaid {
 		t.Errorf("%d entries are kept", n)
 	}
-	if len(losses) == 0 || len(losses) > 10 || losses[0].Session != "s1" || losses[0].Server != "flood" || !strings.Contains(losses[0].Reason, "remembered") {
+	if len(losses) == 0 || len(losses) > 10 || losses[0].Session != "s1" || losses[0].Server != "flood" || !strings.Contains(losses[0].Reason, "more than can be stored") {
 		t.Errorf("losses: %+v", losses)
 	}
 	// Beyond that, unknown places count as planted, instead of none.

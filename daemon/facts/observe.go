@@ -92,10 +92,10 @@ func (f *Finder) reportLosses(memory *memory, m *gate.Observation, missing uint6
 	unread, cut := memory.unexamined.n, memory.unexamined.due()
 	memory.mu.Unlock()
 	if over {
-		tell(fmt.Sprintf("servers named more than can be remembered; %d of the oldest are known only roughly", let))
+		tell(fmt.Sprintf("servers named more than can be stored; %d of the oldest names are stored only approximately", let))
 	}
 	if cut {
-		tell(fmt.Sprintf("a message was too long to be looked at whole; %d bytes in this session were not", unread))
+		tell(fmt.Sprintf("a message was too long to be checked completely; %d bytes in this session were not checked", unread))
 	}
 }
 

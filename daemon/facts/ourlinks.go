@@ -34,7 +34,7 @@ func (c *candidate) followed(from, p, clean string) string {
 // follow resolves the links of p and counts against the limit of the call.
 func (c *candidate) follow(from, p string) resolvedPath {
 	if c.look.follow++; c.look.follow > mostFollowed {
-		return resolvedPath{named: "one of more paths than can be followed"}
+		return resolvedPath{named: "one of too many paths to resolve"}
 	}
 	select {
 	case c.own.slots <- struct{}{}:
@@ -46,7 +46,7 @@ func (c *candidate) follow(from, p string) resolvedPath {
 		case <-c.look.ctx.Done():
 			return resolvedPath{}
 		case <-patience.C:
-			return resolvedPath{named: "a path whose links could not be followed in time"}
+			return resolvedPath{named: "a path whose links could not be resolved in time"}
 		}
 	}
 	defer func() { <-c.own.slots }()
@@ -55,7 +55,7 @@ func (c *candidate) follow(from, p string) resolvedPath {
 	}
 	end, exists, file := follow(c.look.ctx, from, p)
 	if throughSelf(end) {
-		return resolvedPath{named: "a path through /proc/self, which only the server can follow"}
+		return resolvedPath{named: "a path through /proc/self, which only the server can resolve"}
 	}
 	return resolvedPath{end: end, exists: exists, file: file}
 }

@@ -184,7 +184,7 @@ func (l *inspection) joined() {
 				return
 			}
 			if named := c.compare(filepath.Join(root, part)); named != "" {
-				l.add(Ours, "names "+named+", which is ThoughtGate's own or under its guard", "")
+				l.add(Ours, "names "+named+", which belongs to ThoughtGate or is protected by it", "")
 				return
 			}
 		}

@@ -112,7 +112,7 @@ func (l *inspection) ours(text []byte, prose bool, at where) {
 		}
 	}
 	if named != "" {
-		l.add(Ours, "names "+named+", which is ThoughtGate's own or under its guard", at())
+		l.add(Ours, "names "+named+", which belongs to ThoughtGate or is protected by it", at())
 	}
 }
 
@@ -134,7 +134,7 @@ type candidate struct {
 func (c *candidate) reads(text string) string {
 	text, all := c.expanded(text)
 	if !all {
-		return "one of more paths than can be written out"
+		return "one of too many paths to expand"
 	}
 	if p := c.whole(text); p != "" {
 		return p

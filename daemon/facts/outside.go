@@ -18,7 +18,7 @@ func (c *candidate) outside(p, end string) {
 	if end == within || isBelow(end, within) || end == "/dev/null" || strings.HasPrefix(p, "/") && !c.own.isRoot(p) {
 		return
 	}
-	c.look.add(Outside, "it leads out of the project", c.stand())
+	c.look.add(Outside, "it leads outside the project", c.stand())
 }
 
 // project returns the folder of a project with its links followed. anew bypasses the cache, as in

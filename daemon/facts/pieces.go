@@ -91,7 +91,7 @@ func (l *inspection) inParts() {
 		return false
 	})
 	if !whole {
-		l.add(Secret, "there is more that looks like credentials than could be looked at", "")
+		l.add(Secret, "it has more possible credentials than can be checked", "")
 	}
 }
 

@@ -210,14 +210,14 @@ func (r *recall) conclude() {
 	if c.Method == "tools/call" {
 		r.prompted()
 		if r.memory.has(&r.memory.harms, r.tool) {
-			l.add(Acts, "its definition says that it destroys", "")
+			l.add(Acts, "its definition says that it is destructive", "")
 		}
 	}
 	if r.sends && c.Profile != gate.Development {
 		r.newPlaces()
 	}
 	if by := r.memory.steeringServer(); by != "" {
-		l.addFact(gate.Fact{Name: Steered, Detail: fmt.Sprintf("a text of server %s in this session is worded to steer a model", by), By: by})
+		l.addFact(gate.Fact{Name: Steered, Detail: fmt.Sprintf("text from server %s in this session may steer a model", by), By: by})
 	}
 }
 

@@ -66,7 +66,7 @@ func (f *Finder) detectSteering(memory *memory, by uint16, m *gate.Observation, 
 			return quote == ""
 		})
 		if !whole && quote == "" {
-			quote = "more that looks like orders than is looked at"
+			quote = "more possible orders than can be checked"
 		}
 	}
 	head, tail := headAndTail(m.Text)

@@ -57,7 +57,7 @@ func (t *texts) reading(reading []byte, as readAs) bool {
 		s.place = t.place
 	}
 	if !s.run() {
-		l.add(Secret, "there is more that looks like credentials than could be looked at", t.at())
+		l.add(Secret, "it has more possible credentials than can be checked", t.at())
 		t.manner.secrets = false
 	}
 	p.whole()

@@ -25,7 +25,7 @@ type asked struct {
 func (g *Gate) ask(ctx context.Context, c *Call, w weighed, r, known *record.Record) (Verdict, *asked) {
 	ruling := w.ruling
 	if c.Of != "" { // the question is shown without the call that led to it
-		ruling.Reason += fmt.Sprintf("; the server asks it in its answer to %s", c.Of)
+		ruling.Reason += fmt.Sprintf("; part of the server's answer to %s", c.Of)
 	}
 	if c.hooks != nil && len(c.hooks.By) > 0 {
 		ruling.Reason += "; " + c.hooks.names() + " changed what is shown"
@@ -146,12 +146,12 @@ func (g *Gate) conclude(ctx context.Context, a *asked, answer Answer, failed err
 	case hooks != nil && (hooks.Move != Forward || hooks.Changed != nil):
 		ruling = hooks.overPerson()
 	case g.wants(c, false) && (c.hooks == nil || c.hooks.revision != g.Hooks.Revision()):
-		ruling = lapsed(ruling, answer, "there are other extensions by now, which have not seen it")
+		ruling = lapsed(ruling, answer, "the extensions changed meanwhile and have not seen it")
 	default:
 		ruling = a.void(c, w, answer)
 	}
 	if c != a.call && ruling.Move == Deny {
-		ruling.Reason = fmt.Sprintf("with the arguments that a person put in place of the agent's (%s): %s", answer.ID, ruling.Reason)
+		ruling.Reason = fmt.Sprintf("with the arguments that a person set (%s): %s", answer.ID, ruling.Reason)
 	}
 	r := c.record(policy, w.facts, ruling)
 	r.Approval = a.held.ID()
@@ -163,7 +163,7 @@ func (g *Gate) conclude(ctx context.Context, a *asked, answer Answer, failed err
 	}
 	r.Gate, r.Rule, r.Policies, r.Reason = "ask", a.ruling.Rule, a.ruling.Policies, ""
 	if c != a.call {
-		r.Reason = "with the arguments that " + answer.Decider + " put in place of the agent's"
+		r.Reason = "with arguments changed by " + answer.Decider
 	}
 	v := g.forward(ctx, c, r, ruling.Redact)
 	v.Approval = r.Approval
@@ -185,16 +185,16 @@ func (a *asked) void(c *Call, w weighed, answer Answer) Ruling {
 	switch r := &w.ruling; {
 	case r.Move == Deny:
 	case r.Move == Ask && r.Level == LevelPresence && answer.Level != LevelPresence:
-		why = "by now a yes needs a person's presence"
+		why = "approval now requires a presence proof"
 	case a.call.Digest() != a.digest || c.Definition != a.call.Definition: // c is a copy if the person edited it
-		why = "what it calls is not what was shown to the person"
+		why = "the call, or the definition of what it calls, is not what was shown to the person"
 	case r.Move == Ask && (r.Workflow != a.ruling.Workflow || r.Basis.Workflow != a.ruling.Basis.Workflow):
-		why = "the rules changed meanwhile and ask someone else, or in another way"
+		why = "the workflow for it changed meanwhile"
 	case c != a.call:
 	case r.Move == Ask && c.subject(r.Basis) != a.subject:
-		why = "another rule or policy asks about it by now"
+		why = "another rule or policy asks about it now"
 	case r.Move == Ask && !shownWith(a.facts, NotInTheCall(w.facts)):
-		why = "more is known of it by now than was shown to the person"
+		why = "it has facts now that were not shown to the person"
 	}
 	if why == "" {
 		return w.ruling
@@ -236,29 +236,29 @@ func withdraw(ctx context.Context, held Held) {
 }
 
 func refusedQuestion(ruling Ruling, err error) Ruling {
-	reason := fmt.Sprintf("a person must be asked and could not be (%v)", err)
+	reason := fmt.Sprintf("a person must approve it, and the question could not be asked (%v)", err)
 	switch {
 	case errors.Is(err, ErrFull):
 		reason = "too many calls are waiting for a person; repeat it when some are answered"
 	case errors.Is(err, ErrBurst):
-		reason = "too many questions were put to a person in a short time; wait a minute before you repeat it"
+		reason = "too many questions were asked in a short time; wait a minute before you repeat it"
 	}
 	return ruling.denied(mcp.CodeGate, reason)
 }
 
 func unapproved(ruling Ruling, answer Answer) Ruling {
-	code, reason, note := mcp.CodeRejected, "a person refused it (%s)", ""
+	code, reason, note := mcp.CodeRejected, "a person denied it (%s)", ""
 	switch answer.State {
 	case "expired":
 		code, reason = mcp.CodeExpired, "nobody answered %s in time"
 	case "withdrawn":
-		reason = "the question %s was taken back"
+		reason = "the question %s was withdrawn"
 	case StateParked:
 		code, reason = mcp.CodeExpired, "waiting for a person (%s)"
 	case StateLapsed:
-		code, reason = mcp.CodeExpired, "it was approved (%s), and the yes is good no more; repeat the call to have a person asked again"
+		code, reason = mcp.CodeExpired, "it was approved (%s), but the approval has expired; repeat the call to ask again"
 	case StateSpent:
-		code, reason = mcp.CodeGate, "an equal call was let through by %s, and a yes is for one call; repeat it to have a person asked again"
+		code, reason = mcp.CodeGate, "the approval %s was used for an equal call; repeat the call to ask again"
 	default:
 		if answer.Note != "" {
 			note = ": " + answer.Note
@@ -315,7 +315,7 @@ func (assumed) Enrolled() bool { return false }
 var HighRisk = []string{"ours", "secret", "secret-place", "planted", "prompted"}
 
 // notEnrolled is why a question that requires presence can't be asked.
-const notEnrolled = "the workflow requires presence, and nobody has set it up: tgctl presence enrol"
+const notEnrolled = "the workflow requires presence, which is not set up; run `tgctl presence enrol`"
 
 // setLevel sets the level of the question in w.
 func (g *Gate) setLevel(w *weighed) {

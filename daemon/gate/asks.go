@@ -26,7 +26,7 @@ const inputRequired = "input_required"
 // to read them all.
 const maxAsks = 64
 
-var errTooManyAsks = fmt.Errorf("there are more than %d", maxAsks)
+var errTooManyAsks = fmt.Errorf("more than %d", maxAsks)
 
 // carriesAsks reports whether c is a message that may carry asks.
 func (c *Call) carriesAsks() bool {
@@ -70,7 +70,7 @@ func (g *Gate) weighAsks(ctx context.Context, policy Policy, c *Call) weighed {
 // join merges two questions for the same people into one.
 func (r *Ruling) join(other Ruling) error {
 	if r.Workflow != other.Workflow || r.Basis.Workflow != other.Basis.Workflow || !slices.Equal(r.Surfaces, other.Surfaces) {
-		return fmt.Errorf("the server asks several things at once, about which different people have to be asked (%s, %s)", r.Workflow, other.Workflow)
+		return fmt.Errorf("the server asks several things at once, and their workflows differ (%s, %s)", r.Workflow, other.Workflow)
 	}
 	if !strings.Contains(r.Reason, other.Reason) {
 		r.Reason += "; " + other.Reason
@@ -117,16 +117,16 @@ func (c *Call) asks() ([]*Call, error) {
 	switch kind {
 	case "", "complete", inputRequired, "task":
 	default:
-		return nil, fmt.Errorf("the server's result is of the unknown type %q", kind)
+		return nil, fmt.Errorf("the server's result has the unknown type %q", kind)
 	}
 	if member, _ := mcp.ListOf(c.Method); member != "" {
 		list, err := wire.Member(c.Line, e.Result, member)
 		if err != nil || list.Present() && string(list.Of(c.Line)) != "null" {
-			return nil, fmt.Errorf("the server's result is a list of %s and asks for something", member)
+			return nil, fmt.Errorf("the server's result is a list of %s and carries a question", member)
 		}
 	}
 	if mcp.AsksWithin(c.Line, e, c.Method) {
-		return nil, errors.New("the server's result holds another one that asks for something")
+		return nil, errors.New("the server's result contains another result that carries a question")
 	}
 	if !e.InputRequests.Present() {
 		return nil, nil
@@ -180,7 +180,7 @@ func (c *Call) pages() ([]*Call, error) {
 		}
 		// A client that reads such an error opens the page, whatever mode the entry declares.
 		if text, err := wire.Unquote(mode, c.Line); err != nil || text != "url" {
-			return nil, fmt.Errorf("the server's error has a question that leads to no page")
+			return nil, fmt.Errorf("the server's error carries a question without a page")
 		}
 		page, err := c.inside([]byte(`"elicitation/create"`), item.Of(c.Line))
 		if err != nil {
@@ -270,17 +270,17 @@ func (c *Call) checkPage() error {
 	e := &c.Envelope
 	address, err := wire.Member(c.Line, e.Params, "url")
 	if e.Params.Present() && err != nil {
-		return errors.New("its address is said in two ways")
+		return errors.New("its address is given twice")
 	}
 	if !address.Present() {
 		if mode, err := wire.Unquote(e.Mode, c.Line); e.Mode.Present() && (err != nil || mode != "form") {
-			return errors.New("gives no address")
+			return errors.New("its address is missing")
 		}
 		return nil
 	}
 	text, err := wire.Unquote(address, c.Line)
 	if err != nil {
-		return errors.New("its address is no text")
+		return errors.New("its address is not a string")
 	}
 	return mcp.CheckPage(text)
 }

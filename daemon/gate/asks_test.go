@@ -75,9 +75,9 @@ func TestAsksInsideAnswers(t *testing.T) {
 		{"told of a task, one needs a person", task(page), "", map[string]Ruling{"elicitation/create": alsoOps}, Ask, ``, "elicitation/create", `"url":"https://example.com"`},
 		{"two need the same", result(sampling, page), "tools/call", map[string]Ruling{"sampling/createMessage": opsAsks, "elicitation/create": alsoOps}, Ask, ``,
 			"sampling/createMessage, elicitation/create", `{"1":{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}},"2":{"method":"elicitation/create","params":{"mode":"url",`},
-		{"two need different ones", result(sampling, page), "tools/call", map[string]Ruling{"sampling/createMessage": opsAsks, "elicitation/create": bossAsks}, Deny, `different people have to be asked (ops, boss)`, "", ""},
+		{"two need different ones", result(sampling, page), "tools/call", map[string]Ruling{"sampling/createMessage": opsAsks, "elicitation/create": bossAsks}, Deny, `their workflows differ (ops, boss)`, "", ""},
 		{"one is refused beside one that needs a person", result(sampling, page), "tools/call", map[string]Ruling{"sampling/createMessage": opsAsks, "elicitation/create": denies}, Deny, `not here`, "", ""},
-		{"nobody can be asked", result(sampling), "tools/call", map[string]Ruling{"sampling/createMessage": {Move: Ask, Unable: "presence"}}, Deny, `could not be (presence)`, "", ""},
+		{"nobody can be asked", result(sampling), "tools/call", map[string]Ruling{"sampling/createMessage": {Move: Ask, Unable: "presence"}}, Deny, `could not be asked (presence)`, "", ""},
 		{"a type that nobody knows", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"acme"}}`, "tools/call", nil, Deny, `unknown type`, "", ""},
 		{"a type that is no text", `{"jsonrpc":"2.0","id":1,"result":{"resultType":1}}`, "tools/call", nil, Deny, `can't be read`, "", ""},
 		{"asks that can't be read", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":[]}}`, "tools/call", nil, Deny, `can't be read`, "", ""},
@@ -87,10 +87,10 @@ func TestAsksInsideAnswers(t *testing.T) {
 		{"of a list", result(sampling), "tools/list", map[string]Ruling{"sampling/createMessage": denies}, Deny, `"error":{"code":-31001`, "", ""},
 		{"of a list, one needs a person", result(sampling), "prompts/list", map[string]Ruling{"sampling/createMessage": opsAsks}, Ask, ``, "sampling/createMessage", `{"messages":[],"maxTokens":1}`},
 		{"of a list that is none", result(sampling), "tools/list", nil, Forward, ``, "", ""},
-		{"of a list that is one too", strings.Replace(result(sampling), `"requestState"`, `"tools":[{"name":"a"}],"requestState"`, 1), "tools/list", nil, Deny, `is a list of tools and asks for something`, "", ""},
-		{"of a list in another type", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"task","tools":[{"name":"a"}]}}`, "tools/list", nil, Deny, `is a list of tools and asks for something`, "", ""},
-		{"of a list whose asks nobody knows of", `{"jsonrpc":"2.0","id":1,"result":{"inputRequests":{},"Tools":[]}}`, "tools/list", nil, Deny, `is a list of tools and asks for something`, "", ""},
-		{"of what a task came to", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","result":{"inputRequests":{"q":` + form + `}}}}`, "tasks/get", nil, Deny, `holds another one that asks`, "", ""},
+		{"of a list that is one too", strings.Replace(result(sampling), `"requestState"`, `"tools":[{"name":"a"}],"requestState"`, 1), "tools/list", nil, Deny, `is a list of tools and carries a question`, "", ""},
+		{"of a list in another type", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"task","tools":[{"name":"a"}]}}`, "tools/list", nil, Deny, `is a list of tools and carries a question`, "", ""},
+		{"of a list whose asks nobody knows of", `{"jsonrpc":"2.0","id":1,"result":{"inputRequests":{},"Tools":[]}}`, "tools/list", nil, Deny, `is a list of tools and carries a question`, "", ""},
+		{"of what a task came to", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","result":{"inputRequests":{"q":` + form + `}}}}`, "tasks/get", nil, Deny, `contains another result that carries`, "", ""},
 		{"told of what a task came to", `{"jsonrpc":"2.0","method":"notifications/tasks","params":{"taskId":"t","result":{"resultType":"input_required"}}}`, "", nil, Deny, ``, "", ""},
 		{"told with something else", `{"jsonrpc":"2.0","method":"notifications/message","params":{` + inside(sampling) + `}}`, "", map[string]Ruling{"sampling/createMessage": denies}, Deny, ``, "", ""},
 
@@ -101,15 +101,15 @@ func TestAsksInsideAnswers(t *testing.T) {
 		{"a page that is refused", pages(`"mode":"url",`), "tools/call", map[string]Ruling{"elicitation/create": denies}, Deny, `"isError":true}}`, "", ""},
 		{"to a read", pages(`"mode":"url",`), "resources/read", map[string]Ruling{"elicitation/create": denies}, Deny, `"error":{"code":-31001`, "", ""},
 		{"a page that needs a person", pages(`"mode":"url",`), "tools/call", map[string]Ruling{"elicitation/create": bossAsks}, Ask, ``, "elicitation/create", `"url":"https://example.com"`},
-		{"a page that calls itself a form", pages(`"mode":"form",`), "tools/call", nil, Deny, `leads to no page`, "", ""},
-		{"a page that calls itself nothing", pages(``), "tools/call", nil, Deny, `leads to no page`, "", ""},
-		{"a page that no agent should open", strings.Replace(pages(`"mode":"url",`), "https:", "http:", 1), "tools/call", nil, Deny, `not of this machine`, "", ""},
-		{"inside a result", result(form, strings.Replace(page, "example.com", "example.com/$(id)", 1)), "tools/call", nil, Deny, `U+0024, which belongs escaped`, "", ""},
+		{"a page that calls itself a form", pages(`"mode":"form",`), "tools/call", nil, Deny, `without a page`, "", ""},
+		{"a page that calls itself nothing", pages(``), "tools/call", nil, Deny, `without a page`, "", ""},
+		{"a page that no agent should open", strings.Replace(pages(`"mode":"url",`), "https:", "http:", 1), "tools/call", nil, Deny, `to another machine`, "", ""},
+		{"inside a result", result(form, strings.Replace(page, "example.com", "example.com/$(id)", 1)), "tools/call", nil, Deny, `U+0024, which must be escaped`, "", ""},
 		{"told of a task", task(strings.Replace(page, "https", "file", 1)), "", nil, Deny, ``, "", ""},
 		{"asked for by itself", `{"jsonrpc":"2.0","id":1,` + strings.Replace(page, "https:", "javascript:", 1)[1:], "elicitation/create", nil, Deny, `{"action":"decline"}`, "", ""},
-		{"of which a person is asked", result(strings.Replace(page, "https:", "http:", 1)), "tools/call", map[string]Ruling{"elicitation/create": bossAsks}, Deny, `not of this machine`, "", ""},
+		{"of which a person is asked", result(strings.Replace(page, "https:", "http:", 1)), "tools/call", map[string]Ruling{"elicitation/create": bossAsks}, Deny, `to another machine`, "", ""},
 		{"of this machine", result(strings.Replace(page, "https://example.com", "http://localhost:8080/a", 1)), "tools/call", nil, Forward, ``, "", ""},
-		{"without an address", result(strings.Replace(page, `"url":"https://example.com",`, ``, 1)), "tools/call", nil, Deny, `gives no address`, "", ""},
+		{"without an address", result(strings.Replace(page, `"url":"https://example.com",`, ``, 1)), "tools/call", nil, Deny, `its address is missing`, "", ""},
 		{"pages that can't be read", `{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"m","data":{"elicitations":{}}}}`, "tools/call", nil, Deny, `not an array`, "", ""},
 		{"no pages", `{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"m"}}`, "tools/call", map[string]Ruling{"elicitation/create": denies}, Forward, ``, "", ""},
 	} {
@@ -145,7 +145,7 @@ func TestAsksInsideAnswers(t *testing.T) {
 			a.Submit(s)
 			<-c
 			h.answers <- Answer{ID: "A-1", State: "rejected", Note: "no"}
-			if v := <-c; v.Move != Deny || tt.answers != "" && !strings.Contains(string(v.Answer), "a person refused it (A-1): no") && !strings.Contains(string(v.Answer), "A person refused it (A-1): no") {
+			if v := <-c; v.Move != Deny || tt.answers != "" && !strings.Contains(string(v.Answer), "a person denied it (A-1): no") && !strings.Contains(string(v.Answer), "A person denied it (A-1): no") {
 				t.Errorf("after a no: got %v %s", v.Move, v.Answer)
 			}
 		})

@@ -131,14 +131,14 @@ func awaitAnswers(ctx context.Context, all, sure []*openCall) error {
 		select {
 		case <-o.answered:
 		default:
-			return fmt.Errorf("the call %s, which may put a link where this one's path leads, was not answered within %v; repeat it once that is answered", correlation(o.attachment, o.seq), judgeTimeout)
+			return fmt.Errorf("the call %s, which may create a link on the path of this call, was not answered within %v; repeat this call once that one is answered", correlation(o.attachment, o.seq), judgeTimeout)
 		}
 	}
 	return nil
 }
 
 // behindReason is the reason of the verdict that holds a call until earlier ones are answered.
-const behindReason = "calls before it are not answered yet"
+const behindReason = "earlier calls are not answered yet"
 
 // mustWait registers c as open and returns the calls that must be answered before it is
 // judged. It returns none in the development profile, which changes nothing.
@@ -156,7 +156,7 @@ func (a *Attachment) judgeBehind(c *Call, all, sure []*openCall, known *record.R
 	room := func() bool { return len(a.held) < maxHooked }
 	wait := func(ctx context.Context) { a.judgeAfter(ctx, c, all, sure, known) }
 	if !a.holdCall(c, Verdict{Seq: c.Seq, Move: Ask, Reason: behindReason}, room, wait) {
-		a.settle(c, a.tooLate(c, errors.New("too many calls wait for others that are not answered; repeat it later")))
+		a.settle(c, a.tooLate(c, errors.New("too many calls wait for answers to earlier calls; repeat it later")))
 	}
 }
 

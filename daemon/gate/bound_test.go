@@ -66,12 +66,12 @@ func TestAChangeBetweenQuestionAndAnswer(t *testing.T) {
 		{
 			name:   "a fact that came after the question",
 			change: func(h *house, _ *shelf) { h.facts = append(h.facts, Fact{Name: "secret"}) },
-			move:   Deny, reason: "more is known of it by now",
+			move:   Deny, reason: "it has facts now that were not shown",
 		},
 		{
 			name:   "another fact instead",
 			change: func(h *house, _ *shelf) { h.facts = []Fact{{Name: "secret"}} },
-			move:   Deny, reason: "more is known of it by now",
+			move:   Deny, reason: "it has facts now that were not shown",
 		},
 		{
 			name:   "the same fact in other words",
@@ -86,17 +86,17 @@ func TestAChangeBetweenQuestionAndAnswer(t *testing.T) {
 		{
 			name:   "what the workflow says",
 			change: func(h *house, _ *shelf) { h.ruling.Basis.Workflow[0]++ },
-			move:   Deny, reason: "ask someone else, or in another way",
+			move:   Deny, reason: "the workflow for it changed meanwhile",
 		},
 		{
 			name:   "what the workflow says, with other arguments",
 			change: func(h *house, _ *shelf) { h.ruling.Basis.Workflow[0]++ },
-			edit:   `{"path":"/y"}`, move: Deny, reason: "ask someone else, or in another way",
+			edit:   `{"path":"/y"}`, move: Deny, reason: "the workflow for it changed meanwhile",
 		},
 		{
 			name:   "the workflow",
 			change: func(h *house, _ *shelf) { h.ruling.Workflow = "boss" },
-			move:   Deny, reason: "ask someone else, or in another way",
+			move:   Deny, reason: "the workflow for it changed meanwhile",
 		},
 		{
 			name:   "what the rule says",
@@ -194,8 +194,8 @@ func TestJoinedAsksAreAsStrictAsTheStrictest(t *testing.T) {
 		want   func(Ruling) bool
 	}{
 		{name: "alike", change: func(_, _ *Ruling) {}, move: Ask, want: func(r Ruling) bool { return r.Level == LevelWatch }},
-		{name: "workflows of one name that say different things", change: func(_, r *Ruling) { r.Basis.Workflow[0]++ }, move: Deny, reason: "different people"},
-		{name: "answered in different places", change: func(_, r *Ruling) { r.Surfaces = []string{"terminal"} }, move: Deny, reason: "different people"},
+		{name: "workflows of one name that say different things", change: func(_, r *Ruling) { r.Basis.Workflow[0]++ }, move: Deny, reason: "workflows differ"},
+		{name: "answered in different places", change: func(_, r *Ruling) { r.Surfaces = []string{"terminal"} }, move: Deny, reason: "workflows differ"},
 		{name: "the second has less time", change: func(_, r *Ruling) { r.Timeout = time.Second }, move: Ask, want: func(r Ruling) bool { return r.Timeout == time.Second }},
 		{name: "the first has less time", change: func(r, _ *Ruling) { r.Timeout = time.Second }, move: Ask, want: func(r Ruling) bool { return r.Timeout == time.Second }},
 		{name: "the second is stricter", change: func(_, r *Ruling) { r.Level = LevelPresence }, move: Ask, want: func(r Ruling) bool { return r.Level == LevelPresence }},

@@ -13,7 +13,7 @@ import (
 // A canary is denied whatever rules are in force, and the denial says by what. An accident on
 // its way is not hidden. A server of any other name is not affected.
 func TestCanary(t *testing.T) {
-	const refused = "Refused by rule built in: canary: it is a canary of `tgctl doctor`"
+	const refused = "Denied by rule built in: canary: it is a test call of `tgctl doctor`"
 	for name, tt := range map[string]struct {
 		change func(*house)
 		server string

@@ -85,7 +85,7 @@ func (a *Attachment) Refresh() {
 		if a.mayNote(a.ctx) {
 			r := a.about(record.KindMessage)
 			r.Direction, r.Method = Direction(wire.FromServer), notification
-			r.Reason = "said by ThoughtGate: what the agent may know of has changed"
+			r.Reason = "sent by ThoughtGate: what the agent may see has changed"
 			a.write(a.ctx, r, nil)
 		}
 	}

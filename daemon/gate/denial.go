@@ -16,7 +16,7 @@ func denial(c *Call, r Ruling, approval string) mcp.Denial {
 	var text string
 	switch {
 	case r.Gate == "accident":
-		text = "ThoughtGate could not judge it: " + r.Reason + ". Tell the user; repeating helps only after that is mended."
+		text = "ThoughtGate could not judge it: " + r.Reason + ". Tell the user; repeating the call helps only after that is fixed."
 	case r.Gate == gatePin:
 		text = capital(r.Reason) + ". Tell the user; repeating the call helps only after that."
 	case r.Parked:
@@ -30,7 +30,7 @@ func denial(c *Call, r Ruling, approval string) mcp.Denial {
 		}
 		text += ". Tell the user to look at `tgctl approvals`; then the call may be repeated."
 	default:
-		text = "Refused" + by(r)
+		text = "Denied" + by(r)
 		if r.Reason != "" {
 			text += ": " + why
 		}

@@ -19,7 +19,7 @@ func TestOtherArguments(t *testing.T) {
 	}{
 		{"forwarded", `{"path":"/y"}`, Ruling{Move: Forward}, Forward, ""},
 		{"asked of the same", `{"path":"/y","n":1.0}`, Ruling{Move: Ask, Workflow: "ops"}, Forward, ""},
-		{"asked of others", `{"path":"/y"}`, Ruling{Move: Ask, Workflow: "strict"}, Deny, "ask someone else"},
+		{"asked of others", `{"path":"/y"}`, Ruling{Move: Ask, Workflow: "strict"}, Deny, "the workflow for it changed"},
 		{"refused", `{"path":"/y"}`, Ruling{Move: Deny, Gate: "rule", Reason: "never there"}, Deny, "never there"},
 		{"no object", `[]`, Ruling{Move: Forward}, Deny, "not an object"},
 		{"not JSON", `{"path":`, Ruling{Move: Forward}, Deny, "can't be used"},

@@ -16,7 +16,7 @@ var (
 	ErrNotRunning = errors.New("not running")
 
 	// ErrWithheld reports that a server is not started until a person has agreed.
-	ErrWithheld = errors.New("withheld until a person agrees")
+	ErrWithheld = errors.New("withheld until a person accepts it")
 
 	// ErrProofNeeded reports that an approval requires a presence proof, ErrProofWrong that
 	// the proof did not verify, and ErrLockedOut that no proof is checked for a while, because

@@ -27,7 +27,7 @@ const (
 )
 
 // hookReason is the reason of the verdict that holds a line for hooks.
-const hookReason = "extensions are asked"
+const hookReason = "waiting for extensions"
 
 // hooked is what hooks have returned for a line.
 type hooked struct {
@@ -59,7 +59,7 @@ func (g *Gate) wants(c *Call, after bool) bool {
 // unseen returns why hooks could not see the result of c; empty if they can.
 func (c *Call) unseen() string {
 	if len(c.Line) > maxAskedBytes {
-		return fmt.Sprintf("an extension has to see its result, for which it is too long: %d bytes are allowed", maxAskedBytes)
+		return fmt.Sprintf("an extension must see its result, and the call is too long for that: at most %d bytes are allowed", maxAskedBytes)
 	}
 	return ""
 }
@@ -75,10 +75,10 @@ func (a *Attachment) wanted(c *Call, s Submission) (*hooking, error) {
 	}
 	about, err := a.call(Submission{Seq: s.About, Side: wire.FromAgent, Line: s.Request})
 	if err != nil {
-		return nil, fmt.Errorf("the call that it came of can't be read: %w", err)
+		return nil, fmt.Errorf("the call that it answers can't be read: %w", err)
 	}
 	if !a.wrote(s.About, s.Request) {
-		return nil, errors.New("it came of another call than the one that was let through")
+		return nil, errors.New("it answers another call than the one that was forwarded")
 	}
 	if !a.gate.wants(about, true) {
 		return nil, nil

@@ -162,12 +162,12 @@ func TestHooksAndAYes(t *testing.T) {
 		asked  int
 	}{
 		{"nothing new", says(goesOn), func(*script) {}, nil, Forward, "", 1},
-		{"installed meanwhile", nil, func(s *script) { s.install(); s.before = says(goesOn) }, nil, Deny, "other extensions by now", 0},
-		{"another one installed", says(goesOn), (*script).install, nil, Deny, "other extensions by now", 1},
+		{"installed meanwhile", nil, func(s *script) { s.install(); s.before = says(goesOn) }, nil, Deny, "the extensions changed meanwhile", 0},
+		{"another one installed", says(goesOn), (*script).install, nil, Deny, "the extensions changed meanwhile", 1},
 		{"removed", says(goesOn), func(s *script) { s.install(); s.before = nil }, nil, Forward, "", 1},
 		{"other arguments", says(goesOn), func(*script) {}, edit, Forward, "", 2},
 		{"other arguments, refused", refuses, func(*script) {}, edit, Deny, "not there", 2},
-		{"other arguments, changed", rewrites, func(*script) {}, edit, Deny, "extension guard would change what a person has put in", 2},
+		{"other arguments, changed", rewrites, func(*script) {}, edit, Deny, "extension guard would change the arguments that a person set", 2},
 		{"other arguments after hooks'", says(changes(`{"path":"/y"}`)), func(s *script) { s.before = says(goesOn) }, edit, Forward, "", 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -199,7 +199,7 @@ func TestHooksAndAYes(t *testing.T) {
 				if !strings.Contains(string(v.Line), "/z") || !strings.Contains(v.Notice, "A person changed") {
 					t.Errorf("got %s, %q", v.Line, v.Notice)
 				}
-				if last := h.records[len(h.records)-1]; len(last.Extensions) > 0 || last.Reason != "with the arguments that uid 1 put in place of the agent's" {
+				if last := h.records[len(h.records)-1]; len(last.Extensions) > 0 || last.Reason != "with arguments changed by uid 1" {
 					t.Errorf("recorded %q by %q", last.Reason, last.Extensions)
 				}
 			}

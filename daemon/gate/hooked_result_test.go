@@ -44,7 +44,7 @@ func TestHooksAfter(t *testing.T) {
 		{name: "an error beside it", said: changes(`{},"error":{"code":1,"message":""}`), told: "can't be used"},
 		{name: "two lines", said: changes("{}}\n{\"jsonrpc\":\"2.0\",\"id\":8,\"result\":{}"), told: "can't be used"},
 		{name: "too long", said: changes(`{"x":"` + strings.Repeat("x", wire.MaxMessage) + `"}`), told: "longer than"},
-		{name: "nothing said", said: Hooked{}, told: "Executed, but its result is withheld: an extension refused it. "},
+		{name: "nothing said", said: Hooked{}, told: "Executed, but its result is withheld: an extension denied it. "},
 		{name: "a resource", call: read, answers: "resources/read", said: refuses, told: `"error":{"code":-31005`},
 		{name: "a task", call: strings.Replace(aCall, `"name"`, `"task":{},"name"`, 1), said: refuses, told: `"error":{"code":-31005`},
 		{name: "a task's result", answers: "tasks/result", said: refuses, told: `"isError":true`},

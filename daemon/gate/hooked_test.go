@@ -131,8 +131,8 @@ func TestHooksBefore(t *testing.T) {
 			"Extensions words, guard changed the arguments", "hook:changed:words+guard call:forward:words+guard"},
 		{"refused", Hooked{Move: Deny, By: by, Reason: "not outside"}, "",
 			"Not executed. Not outside. Repeating the call will not help; ask the user.", "call:deny:words+guard"},
-		{"nothing said", Hooked{}, "", "Not executed. An extension refused it. Repeating", "call:deny"},
-		{"no move", Hooked{Move: Ask, By: by[1:]}, "", "Extension guard refused it", "call:deny:guard"},
+		{"nothing said", Hooked{}, "", "Not executed. An extension denied it. Repeating", "call:deny"},
+		{"no move", Hooked{Move: Ask, By: by[1:]}, "", "Extension guard denied it", "call:deny:guard"},
 		{"no object", changes(`[]`), "", "not an object", "call:deny:guard"},
 		{"not JSON", changes(`{"path":`), "", "can't be used", "call:deny:guard"},
 		{"nothing", changes(``), "", "can't be used", "call:deny:guard"},
@@ -166,7 +166,7 @@ func TestHooksBefore(t *testing.T) {
 				t.Errorf("records: got %q, want %q", got, test.record)
 			}
 			last := h.records[len(h.records)-1]
-			if len(test.said.Failed) > 0 && !strings.Contains(last.Reason, "not asked: guard (no answer)") {
+			if len(test.said.Failed) > 0 && !strings.Contains(last.Reason, "not called: guard (no answer)") {
 				t.Errorf("recorded %q", last.Reason)
 			}
 			if v.Move == Deny && (last.Gate != "extension" || len(test.said.By) > 0 && last.Rule != "extension guard") {

@@ -105,7 +105,7 @@ func (g *Gate) judge(ctx context.Context, c *Call, known *record.Record) (Verdic
 		return g.deny(ctx, c, r, refusedQuestion(ruling, errors.New(ruling.Unable))), nil
 	}
 	if approval := c.from.retries.carriesOn(c, ruling, w.facts); approval != "" {
-		r.Gate, r.Reason, r.Approval = "ask", "carries on what was approved", approval
+		r.Gate, r.Reason, r.Approval = "ask", "continues an approved call", approval
 		v := g.forward(ctx, c, r, ruling.Redact)
 		v.Approval = approval
 		return v, nil
@@ -303,7 +303,7 @@ func (g *Gate) wouldHave(ctx context.Context, c *Call, r *record.Record, ruling 
 
 // unrecorded denies c because it can't be recorded, whatever the profile.
 func (g *Gate) unrecorded(c *Call, err error) Verdict {
-	return refusal(c, accident(fmt.Errorf("it could not be recorded (%w), and nothing is forwarded unrecorded", err)), "")
+	return refusal(c, accident(fmt.Errorf("it could not be recorded (%w), and only recorded calls are forwarded", err)), "")
 }
 
 // refusal returns the verdict that denies c according to ruling. approval is the question
@@ -351,7 +351,7 @@ func (g *Gate) denyCanary(_ context.Context, c *Call) bool {
 	if c.Server == record.CanaryServer && c.Side == wire.FromAgent {
 		c.ruling = Ruling{
 			Move: Deny, Gate: "rule", Rule: record.CanaryRule, Code: mcp.CodeRule, Redact: c.ruling.Redact,
-			Reason: "it is a canary of `tgctl doctor`, which is there to be refused",
+			Reason: "it is a test call of `tgctl doctor`, which is always denied",
 		}
 	}
 	return false

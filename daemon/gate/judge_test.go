@@ -178,7 +178,7 @@ func TestVerdicts(t *testing.T) {
 			change: func(h *house) {
 				h.ruling = Ruling{Move: Deny, Gate: "rule", Rule: `"rm" (t.yaml:3)`, Reason: "no deleting", Code: mcp.CodeRule}
 			},
-			move: Deny, record: "call:deny", answer: `Not executed. Refused by rule "rm" (t.yaml:3): no deleting. Repeating the call will not help`,
+			move: Deny, record: "call:deny", answer: `Not executed. Denied by rule "rm" (t.yaml:3): no deleting. Repeating the call will not help`,
 		},
 		{
 			name: "hidden",
@@ -201,7 +201,7 @@ func TestVerdicts(t *testing.T) {
 		{
 			name:   "nobody can be asked in that way",
 			change: func(h *house) { h.ruling = Ruling{Move: Ask, Unable: "presence is required"} },
-			move:   Deny, record: "call:deny", answer: "A person must be asked and could not be (presence is required)",
+			move:   Deny, record: "call:deny", answer: "A person must approve it, and the question could not be asked (presence is required)",
 		},
 		{
 			name:   "our own files are asked about whatever the rules say",
@@ -213,7 +213,7 @@ func TestVerdicts(t *testing.T) {
 			change: func(h *house) {
 				h.facts, h.unable = []Fact{{Name: "ours", Detail: "/cfg/thoughtgate.yaml"}}, "presence is required"
 			},
-			move: Deny, record: "call:deny", answer: "A person must be asked and could not be (presence is required)",
+			move: Deny, record: "call:deny", answer: "A person must approve it, and the question could not be asked (presence is required)",
 		},
 		{
 			name:   "nothing is forwarded unrecorded",
@@ -291,17 +291,17 @@ func TestAfterTheAnswer(t *testing.T) {
 		told   string
 	}{
 		{name: "yes", answer: Answer{Approved: true}, move: Forward, record: "call:hold call:forward"},
-		{name: "no", answer: Answer{State: "rejected", Note: "not today"}, move: Deny, record: "call:hold call:deny", told: "A person refused it (A-1): not today. Repeating the call will not help"},
+		{name: "no", answer: Answer{State: "rejected", Note: "not today"}, move: Deny, record: "call:hold call:deny", told: "A person denied it (A-1): not today. Repeating the call will not help"},
 		{name: "nobody", answer: Answer{State: "expired"}, move: Deny, record: "call:hold call:deny", told: "Nobody answered A-1 in time"},
 		{
 			name: "the gates are asked again after a yes", answer: Answer{Approved: true},
 			change: func(h *house) { h.ruling = Ruling{Move: Deny, Gate: "rule", Rule: "new", Code: mcp.CodeRule} },
-			move:   Deny, record: "call:hold call:deny", told: "Refused by rule new",
+			move:   Deny, record: "call:hold call:deny", told: "Denied by rule new",
 		},
 		{
 			name: "another workflow would be asked now", answer: Answer{Approved: true},
 			change: func(h *house) { h.ruling = Ruling{Move: Ask, Workflow: "other"} },
-			move:   Deny, record: "call:hold call:deny", told: "the rules changed meanwhile",
+			move:   Deny, record: "call:hold call:deny", told: "the workflow for it changed meanwhile",
 		},
 		{
 			name: "a yes that can't be recorded", answer: Answer{Approved: true},

@@ -76,7 +76,7 @@ func TestPresenceIsAskedForMeanwhile(t *testing.T) {
 		<-c
 		h.set(func() { h.ruling.Level = LevelPresence })
 		h.answers <- Answer{ID: "A-1", Approved: true, Level: test.shown}
-		if v := <-c; v.Move != test.move || v.Move == Deny && !strings.Contains(v.Reason, "needs a person's presence") {
+		if v := <-c; v.Move != test.move || v.Move == Deny && !strings.Contains(v.Reason, "requires a presence proof") {
 			t.Errorf("a yes at %q: got %v (%s)", test.shown, v.Move, v.Reason)
 		}
 		a.Close(true)

@@ -68,7 +68,7 @@ func (h *hooked) refusal(reason string) Ruling {
 		reason = strings.ToValidUTF8(reason, "\uFFFD")
 	}
 	if reason == "" {
-		reason = h.names() + " refused it"
+		reason = h.names() + " denied it"
 	}
 	r := Ruling{Move: Deny, Gate: gateExtension, Reason: reason, Code: mcp.CodeExtension}
 	if len(h.By) > 0 {
@@ -83,7 +83,7 @@ func (h *hooked) overPerson() Ruling {
 	if h.Move != Forward {
 		return h.refusal(h.Reason)
 	}
-	return h.refusal(h.names() + " would change what a person has put in")
+	return h.refusal(h.names() + " would change the arguments that a person set")
 }
 
 // names names the extensions that changed or denied something, for use within a sentence.
@@ -119,12 +119,12 @@ func (h *hooked) addToReason(reason string) string {
 		parts = append(parts, reason)
 	}
 	if h.changed && h.about == nil {
-		parts = append(parts, "with the arguments that "+h.names()+" put in place of the agent's")
+		parts = append(parts, "with arguments changed by "+h.names())
 	} else if h.changed {
-		parts = append(parts, "with the result that "+h.names()+" put in place of the server's")
+		parts = append(parts, "with the result changed by "+h.names())
 	}
 	for _, failed := range h.Failed {
-		parts = append(parts, "not asked: "+failed)
+		parts = append(parts, "not called: "+failed)
 	}
 	return strings.Join(parts, "; ")
 }
@@ -134,7 +134,7 @@ func (h *hooked) addToReason(reason string) string {
 // server writes.
 func (c *Call) withOutcome(result []byte, whose string) (*Call, error) {
 	fail := func(why error) (*Call, error) {
-		return c, fmt.Errorf("what %s put in place of it can't be used (%w)", whose, why)
+		return c, fmt.Errorf("the result from %s can't be used (%w)", whose, why)
 	}
 	value, err := c.outcome()
 	if err != nil {
@@ -163,13 +163,13 @@ func (g *Gate) otherVersion(ctx context.Context, policy Policy, c, made *Call, r
 	if c.Profile == Development {
 		other = made
 	}
-	said := "the agent said"
+	said := "the agent sent"
 	if c.Side == wire.FromServer {
-		said = "the server said"
+		said = "the server sent"
 	}
 	r := other.record(policy, nil, Ruling{Gate: gateExtension, Reason: "as " + said + " it"})
 	if r.Kind, r.Verdict = record.KindHook, "changed"; c.Profile == Development {
-		r.Verdict, r.Would, r.Reason = "", wouldRedact, "as "+made.hooks.names()+" would have made it"
+		r.Verdict, r.Would, r.Reason = "", wouldRedact, "as "+made.hooks.names()+" would have changed it"
 	}
 	if other.Envelope.Kind == wire.Request {
 		return g.record(ctx, other, r, redact)
@@ -184,12 +184,12 @@ func (g *Gate) otherVersion(ctx context.Context, policy Policy, c, made *Call, r
 func (c *Call) withArguments(arguments []byte, whose string) (*Call, error) {
 	old := &c.Envelope
 	fail := func(why any) (*Call, error) {
-		return c, fmt.Errorf("the arguments that %s put in place of the agent's can't be used (%v)", whose, why)
+		return c, fmt.Errorf("the arguments from %s can't be used (%v)", whose, why)
 	}
 	at := wire.Edit{Span: old.Arguments, With: arguments}
 	if !old.Arguments.Present() {
 		if c.Method != "tools/call" && c.Method != "prompts/get" {
-			return fail("the call has none")
+			return fail("the call takes no arguments")
 		}
 		var err error
 		if at, err = wire.Set(c.Line, old.Params, "arguments", arguments); err != nil {

@@ -170,12 +170,12 @@ func (a *Attachment) Refused(ctx context.Context, side wire.Side, reason string,
 // the count is recorded before the next note.
 func (a *Attachment) mayNote(ctx context.Context) bool {
 	may, left := a.notes.take(time.Now())
-	a.writeLeft(ctx, left, "messages that passed or were refused are not on record")
+	a.writeLeft(ctx, left, "messages that passed or were refused are not recorded")
 	return may
 }
 
 // idleLeft describes the unrecorded verdicts that nobody waits for.
-const idleLeft = "unknown notifications, and requests of the server that were refused, have no record of their own"
+const idleLeft = "unknown notifications and denied requests of the server are not recorded one by one"
 
 // writeLeft records that what holds for n more, if n is not 0.
 func (a *Attachment) writeLeft(ctx context.Context, n uint64, what string) {
@@ -305,7 +305,7 @@ func (g *Gate) logVerdict(ctx context.Context, c *Call, r *record.Record) {
 	level, said, decision := slog.LevelInfo, "not forwarded", r.Verdict
 	switch {
 	case r.Would != "":
-		level, said, decision = slog.LevelWarn, "development profile forwards", r.Would
+		level, said, decision = slog.LevelWarn, "forwarded in the development profile", r.Would
 	case r.Verdict == "forward":
 		level, said = slog.LevelDebug, "forwarded"
 	case r.Verdict == "hold":

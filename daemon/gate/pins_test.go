@@ -49,7 +49,7 @@ func withPins(h *house) *shelf {
 	return s
 }
 
-const why = "the definition of this tool changed since it was accepted, and a person has to look at it: `tgctl tools diff files/rm`"
+const why = "the definition of this tool changed since it was accepted, and a person must review it: `tgctl tools diff files/rm`"
 
 func TestHeldDefinitions(t *testing.T) {
 	for _, tt := range []struct {
@@ -62,7 +62,7 @@ func TestHeldDefinitions(t *testing.T) {
 	}{
 		{"accepted", func(*house, *shelf) {}, Forward, "call:forward", "rule", ""},
 		{"held", func(_ *house, s *shelf) { s.held["rm"] = why }, Deny, "call:deny", "pin",
-			"Not executed. The definition of this tool changed since it was accepted, and a person has to look at it: `tgctl tools diff files/rm`. Tell the user; repeating the call helps only after that."},
+			"Not executed. The definition of this tool changed since it was accepted, and a person must review it: `tgctl tools diff files/rm`. Tell the user; repeating the call helps only after that."},
 		{"before a rule denies", func(h *house, s *shelf) {
 			s.held["rm"], h.ruling = why, Ruling{Move: Deny, Gate: "rule", Code: mcp.CodeRule}
 		}, Deny, "call:deny", "pin", "tgctl tools diff"},
@@ -198,7 +198,7 @@ func TestHeldInLists(t *testing.T) {
 	if !strings.Contains(r.Reason, `"a" (`+why) || strings.Join(r.Facts, " ") != "changed" {
 		t.Errorf("on record: %q, facts %q", r.Reason, r.Facts)
 	}
-	want := `a {"name":"a","x":1} |b {"name":"b"} |c {"name":"c"} its name comes twice|c {"name":"c"} its name comes twice| d {"name":" d"} no clear name`
+	want := `a {"name":"a","x":1} |b {"name":"b"} |c {"name":"c"} duplicate name|c {"name":"c"} duplicate name| d {"name":" d"} invalid name`
 	if got := strings.Join(s.offered, "|"); got != want {
 		t.Errorf("the pins were shown %q\nwant %q", got, want)
 	}

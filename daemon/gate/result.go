@@ -51,7 +51,7 @@ func (g *Gate) list(ctx context.Context, a *Attachment, policy Policy, c *Call, 
 	member, kind := mcp.ListOf(c.Method)
 	list, err := wire.ReadList(c.Line, &c.Envelope, member)
 	if err != nil {
-		return nil, fmt.Errorf("the server's list could not be read (%w)", err)
+		return nil, fmt.Errorf("the server's list can't be read (%w)", err)
 	}
 	why, err := withheld(limited, policy, c, kind, list.Elements)
 	if ctx.Err() != nil {
@@ -104,7 +104,7 @@ func withheld(ctx context.Context, policy Policy, c *Call, kind string, elements
 	why := make([]string, len(elements))
 	for i, e := range elements {
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("the server's list is too long: what the agent may know of it was not found out within %v", judgeTimeout)
+			return nil, fmt.Errorf("the server's list is too long: it could not be filtered within %v", judgeTimeout)
 		}
 		if why[i] = unfit(kind, e); why[i] == "" && !policy.Visible(c, kind, e.ID) {
 			why[i] = notVisible
@@ -147,9 +147,9 @@ func unfit(kind string, e wire.Element) string {
 	}
 	switch {
 	case e.Bad, !clear(e.ID):
-		return "no clear name"
+		return "invalid name"
 	case e.Twice:
-		return "its name comes twice"
+		return "duplicate name"
 	}
 	return ""
 }
@@ -177,7 +177,7 @@ func (g *Gate) listed(c *Call, v *Verdict, kind string) {
 	if v.Replaced {
 		e = &wire.Envelope{}
 		if err := wire.Read(v.Line, c.Side, e); err != nil {
-			g.Logger.Error("read what was filtered", "server_id", c.Server, "method", c.Method, "err", err)
+			g.Logger.Error("read the filtered list", "server_id", c.Server, "method", c.Method, "err", err)
 			return
 		}
 	}
@@ -256,7 +256,7 @@ func (g *Gate) pinned(c *Call) Pinned {
 	case c.Definition == [32]byte{}:
 		c.Definition = p.Digest
 	case p.Held == "" && p.Digest != c.Definition:
-		p.Held = "the definition of what it calls changed while it waited; look at it again and repeat the call"
+		p.Held = "the definition of what it calls changed while it waited; read the definition again and repeat the call"
 	}
 	return p
 }
@@ -295,7 +295,7 @@ func (g *Gate) withholdPinned(ctx context.Context, c *Call, list *wire.List, why
 	}
 	pinned, err := g.Pins.Listed(ctx, c, offered)
 	if err != nil {
-		return false, nil, fmt.Errorf("the definitions could not be compared with those accepted: %w", err)
+		return false, nil, fmt.Errorf("the definitions could not be compared with the accepted ones: %w", err)
 	}
 	for n, p := range pinned {
 		for _, f := range p.Facts {

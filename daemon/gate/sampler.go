@@ -90,7 +90,7 @@ func (a *Attachment) supply(c *Call) {
 		a.settle(c, a.supplied(c, result, err))
 	}
 	if !a.holdCall(c, Verdict{Seq: c.Seq, Move: Ask, Reason: "the extension " + c.answerer + " answers it in the agent's place"}, room, answer) {
-		a.settle(c, a.supplied(c, nil, fmt.Errorf("%d answers are under way already", mostSupplied)))
+		a.settle(c, a.supplied(c, nil, fmt.Errorf("%d answers are already under way", mostSupplied)))
 	}
 }
 
@@ -99,7 +99,7 @@ func (a *Attachment) supply(c *Call) {
 func (a *Attachment) supplied(c *Call, result []byte, failed error) Verdict {
 	id := c.Envelope.ID.Of(c.Line)
 	if len(result) > wire.MaxMessage-1024 { // room for the envelope
-		failed = errors.New("the answer is longer than a message may be")
+		failed = errors.New("the answer is too long for a message")
 	}
 	v := Verdict{Seq: c.Seq, Move: Deny, supplied: failed == nil, Reason: "the extension " + c.answerer + " has answered it in the agent's place"}
 	r := a.about(record.KindOutcome)
@@ -109,7 +109,7 @@ func (a *Attachment) supplied(c *Call, result []byte, failed error) Verdict {
 		a.gate.Logger.Error("answer in the agent's place", "server_id", c.Server, "extension", c.answerer, "err", failed)
 		r.Verdict, r.Reason = "protocol_error", failed.Error()
 		v.Reason = "the extension " + c.answerer + " could not answer it"
-		v.Answer = mcp.RefuseUnread(id, mcp.CodeExtension, "The model that answers in the agent's place gave no answer. Trying again may help later.")
+		v.Answer = mcp.RefuseUnread(id, mcp.CodeExtension, "The model that answers in the agent's place gave no answer. Repeat the request later.")
 		if errors.Is(failed, ErrInvalid) {
 			v.Answer = mcp.RefuseUnread(id, mcp.CodeInvalidParams, failed.Error())
 		}

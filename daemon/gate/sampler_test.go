@@ -135,7 +135,7 @@ func TestSuppliedLater(t *testing.T) {
 	defer a.Close(true)
 	h.ruling = Ruling{Move: Deny, Gate: "rule", Reason: "no"}
 	a.Submit(samples(1))
-	if v := <-verdicts; v.Move != Deny || asked || !strings.Contains(string(v.Answer), "refused by policy") {
+	if v := <-verdicts; v.Move != Deny || asked || !strings.Contains(string(v.Answer), "denied by policy") {
 		t.Errorf("refused: %v %s, asked %v", v.Move, v.Answer, asked)
 	}
 	h.ruling = Ruling{Move: Ask, Gate: "rule", Reason: "a person must agree"}
@@ -168,7 +168,7 @@ func TestOtherAnswerer(t *testing.T) {
 	<-verdicts
 	who = "other/slow"
 	h.answers <- Answer{ID: "A-1", Approved: true, State: "approved"}
-	if v := <-verdicts; v.Move != Deny || !strings.Contains(v.Reason, "another rule or policy asks about it by now") {
+	if v := <-verdicts; v.Move != Deny || !strings.Contains(v.Reason, "another rule or policy asks about it now") {
 		t.Errorf("got %v, %s", v.Move, v.Reason)
 	}
 }

@@ -24,7 +24,7 @@ func TestVerdictsAreTold(t *testing.T) {
 		{Ruling{Move: Forward, Gate: "rule"}, Production, `^level=DEBUG msg=forwarded server_id=files direction=agent_to_server method=tools/call tool=delete message_id=req-42 governance_decision=forward profile=production latency_us=\d+ gate=rule call=c-\S+\n$`},
 		{deny, Production, `^level=INFO msg="not forwarded" server_id=files direction=agent_to_server method=tools/call tool=delete message_id=req-42 governance_decision=deny profile=production latency_us=\d+ policy_reason="nothing is deleted" gate=rule call=c-\S+\n$`},
 		{Ruling{Move: Ask, Gate: "rule", Reason: "hm", Workflow: "ops"}, Production, `^level=INFO msg="held for a person" .* governance_decision=hold .* approval=A-1\n$`},
-		{deny, Development, `^level=WARN msg="development profile forwards" .* governance_decision=WOULD_BLOCK profile=development .* policy_reason="nothing is deleted" .* forwarded=true\n$`},
+		{deny, Development, `^level=WARN msg="forwarded in the development profile" .* governance_decision=WOULD_BLOCK profile=development .* policy_reason="nothing is deleted" .* forwarded=true\n$`},
 	} {
 		var log bytes.Buffer
 		h := newHouse()

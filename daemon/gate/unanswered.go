@@ -150,4 +150,4 @@ func answers(side wire.Side) string {
 }
 
 // lateAnswer is the reason in the outcome record of a call that was recorded as an orphan.
-const lateAnswer = "it was on record as unanswered"
+const lateAnswer = "it had been recorded as unanswered"

@@ -67,7 +67,7 @@ func TestOrphans(t *testing.T) {
 		a.RecordOutcome(context.Background(), 1, "ok")
 		a.SetUnanswered(nil, 0)
 		time.Sleep(time.Hour)
-		want(first, second, third, "1 tools/call rm ok: it was on record as unanswered")
+		want(first, second, third, "1 tools/call rm ok: it had been recorded as unanswered")
 		if n, since := a.Silent(); n != 0 || !since.IsZero() {
 			t.Errorf("%d requests since %v", n, since)
 		}
@@ -113,7 +113,7 @@ func TestOrphansComeAgain(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		a.SetUnanswered(nil, 0)
 		a.RecordOutcome(context.Background(), 1, "ok")
-		want := "1 tools/call rm unanswered: the server has not answered for 1m0s\n1 tools/call rm ok: it was on record as unanswered"
+		want := "1 tools/call rm unanswered: the server has not answered for 1m0s\n1 tools/call rm ok: it had been recorded as unanswered"
 		if got := h.orphans(); got != want {
 			t.Errorf("on record:\n%s\nwant:\n%s", got, want)
 		}

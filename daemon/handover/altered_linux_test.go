@@ -31,7 +31,7 @@ const (
 // a record that says why, and nothing of it is delivered. Other sessions continue.
 func TestAlteredWhileKept(t *testing.T) {
 	t.Parallel()
-	const damaged = "damaged or altered"
+	const damaged = "is corrupt or was altered"
 	for name, test := range map[string]struct {
 		alter  func(t *testing.T, f *os.File) *os.File
 		at     string
@@ -47,8 +47,8 @@ func TestAlteredWhileKept(t *testing.T) {
 		}},
 		"written to the staging pipe of the agent":  {at: toAgent, reason: damaged, alter: plant},
 		"written to the staging pipe of the server": {at: toServer, reason: damaged, alter: plant},
-		"other memory without seals":                {at: memory, reason: "went with an earlier daemon", alter: unsealed},
-		"no memory":                                 {at: memory, reason: "went with an earlier daemon", alter: otherPipe},
+		"other memory without seals":                {at: memory, reason: "were lost with a previous daemon", alter: unsealed},
+		"no memory":                                 {at: memory, reason: "were lost with a previous daemon", alter: otherPipe},
 		"another agent's input":                     {at: agentInput, reason: damaged, alter: otherPipe},
 		"another agent's output":                    {at: agentOutput, reason: damaged, alter: otherPipe},
 		"another server's output":                   {at: serverOutput, reason: damaged, alter: otherPipe},

@@ -106,7 +106,7 @@ func (a *attachment) save(ctx context.Context) error {
 	}
 	text, err := json.Marshal(&about)
 	if err != nil {
-		return fmt.Errorf("keep who has attached: %w", err)
+		return fmt.Errorf("save an attachment: %w", err)
 	}
 	return a.book.Store.PutHeld(ctx, &store.Held{Name: a.name, About: text})
 }
@@ -119,7 +119,7 @@ func (a *about) findCommand() error {
 	args := proc.Args(a.Peer.PID)
 	at := slices.Index(args, "--")
 	if at < 0 || at+1 == len(args) {
-		return fmt.Errorf("%w: its shim names no command", mapping.ErrCorrupt)
+		return fmt.Errorf("%w: its tg-shim has no command", mapping.ErrCorrupt)
 	}
 	a.Launch.Command = args[at+1:]
 	a.Shim.Command = slices.Clone(a.Launch.Command)
@@ -127,7 +127,7 @@ func (a *about) findCommand() error {
 		a.Shim.Command[0] = a.Launch.Executable
 	}
 	if gate.Launch(a.Shim.Command) != a.Shim.Launch {
-		return fmt.Errorf("%w: its shim names another command than before", mapping.ErrCorrupt)
+		return fmt.Errorf("%w: its tg-shim has another command than before", mapping.ErrCorrupt)
 	}
 	return nil
 }
@@ -179,14 +179,14 @@ func (a *attachment) serverEnd(pid int, reason string) (relay.Server, error) {
 		return a.shared(), nil
 	case reason != "" || pid == 0:
 		a.dropServer()
-		a.about.Reason = cmp.Or(reason, "no process was named")
+		a.about.Reason = cmp.Or(reason, "tg-shim reported no process")
 		a.book.ServerEnded(a.server, nil)
 		return a.refusal(), nil
 	}
 	p, err := proc.ChildOf(a.peer.PID, int32(pid))
 	switch {
 	case errors.Is(err, proc.ErrNoChild):
-		return nil, fmt.Errorf("process %d is no child of the shim: %w", pid, gate.ErrForbidden)
+		return nil, fmt.Errorf("process %d is not a child of tg-shim: %w", pid, gate.ErrForbidden)
 	case err == nil:
 		a.book.Sessions.Started(a.joined, p.Process)
 	}
@@ -212,7 +212,7 @@ func (a *attachment) refusal() *relay.Refusal {
 func (a *attachment) pipes(p proc.Process) *relay.Pipes {
 	process, err := proc.Open(p)
 	if err != nil {
-		a.book.Logger.Debug("the server's process can't be watched; the end of what it writes is its end", "server_id", a.server, "err", err)
+		a.book.Logger.Debug("the server's process can't be watched; the end of its output counts as its end", "server_id", a.server, "err", err)
 	}
 	if process.File() == nil { // the end of its output then marks the server's end, and tg-shim ends it
 		process = nil
@@ -284,7 +284,7 @@ func (a *attachment) end(ctx context.Context, how, why string) {
 			err = b.Keep.Drop(ctx, a.name)
 		}
 		if err := errors.Join(err, b.Store.DeleteHeld(ctx, a.name)); err != nil {
-			b.Logger.Error("let go of what was kept of a server", "server_id", a.server, "err", err)
+			b.Logger.Error("drop what was kept of a server", "server_id", a.server, "err", err)
 		}
 	}
 	a.files.Close()

@@ -46,7 +46,7 @@ func (a *attachment) serverEnded(how child.State) {
 // letGo drops a kept descriptor.
 func (a *attachment) letGo(f *os.File) {
 	if err := a.book.Keep.Drop(context.WithoutCancel(a.book.ctx), a.name, f); err != nil {
-		a.book.Logger.Error("let go of a descriptor that is kept", "server_id", a.server, "err", err)
+		a.book.Logger.Error("drop a kept descriptor", "server_id", a.server, "err", err)
 	}
 }
 

@@ -32,7 +32,7 @@ const places = 7
 // belong to the caller if it fails.
 func takeFiles(list []*os.File) (f Files, err error) {
 	if len(list) != places {
-		return f, fmt.Errorf("%w: it names %d descriptors and not %d", mapping.ErrCorrupt, len(list), places)
+		return f, fmt.Errorf("%w: it lists %d descriptors, want %d", mapping.ErrCorrupt, len(list), places)
 	}
 	f = Files{AgentInput: list[0], AgentOutput: list[1], ServerInput: list[2], ServerOutput: list[3], Drained: list[4]}
 	if list[5] != nil {

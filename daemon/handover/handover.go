@@ -146,7 +146,7 @@ func (b *Registry) register(h *Hello, a *attachment) error {
 		case old == nil && len(b.all) >= limit:
 			n := len(b.all)
 			b.mu.Unlock()
-			return fmt.Errorf("%d servers are attached already, and %s allows %d: end some, or raise it: %w", n, by, limit, gate.ErrTooMany)
+			return fmt.Errorf("%d servers are already attached, and %s allows %d: end some, or raise the limit: %w", n, by, limit, gate.ErrTooMany)
 		case old == nil:
 			b.all[id] = a
 			b.mu.Unlock()
@@ -160,7 +160,7 @@ func (b *Registry) register(h *Hello, a *attachment) error {
 		}
 		old.turn.Unlock()
 		if !mine || begun {
-			return fmt.Errorf("attachment %s belongs to another process or has begun: %w", id, gate.ErrForbidden)
+			return fmt.Errorf("attachment %s belongs to another process or has already started: %w", id, gate.ErrForbidden)
 		}
 	}
 }
@@ -245,7 +245,7 @@ func (b *Registry) keep(ctx context.Context, a *attachment) {
 	switch {
 	case errors.Is(err, keep.ErrNobody):
 		b.unkept.Do(func() {
-			b.Logger.Warn("nobody keeps the descriptors of servers for the next daemon: when this one ends, so do they")
+			b.Logger.Warn("the descriptors of servers are not kept for the next daemon: servers end when this daemon ends")
 		})
 	case err != nil:
 		b.Logger.Error("the descriptors of a server are not kept for the next daemon", "server_id", a.server, "err", err)

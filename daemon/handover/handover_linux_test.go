@@ -335,7 +335,7 @@ func TestMaxSessions(t *testing.T) {
 	warned(t, h, "limits.sessions is 2, but only the pipes of 1 servers can be kept")
 	first := start(t, h)
 	start(t, h)
-	refuses(t, h, "2 servers are attached already, and limits.sessions allows 2: end some, or raise it")
+	refuses(t, h, "2 servers are already attached, and limits.sessions allows 2: end some, or raise the limit")
 	first.HangUp()
 	first.Wait(rig.Timeout)
 	limit := unix.Rlimit{Cur: 256 + 2*handover.DescriptorsPerSession - 1, Max: 1024}
@@ -349,7 +349,7 @@ func TestMaxSessions(t *testing.T) {
 			case err := <-joined:
 				return err == nil
 			case <-time.After(time.Millisecond):
-				if strings.Contains(third.Stderr(), "are attached already") {
+				if strings.Contains(third.Stderr(), "are already attached") {
 					third.HangUp() // so that it ends
 				}
 			}
@@ -395,7 +395,7 @@ func TestLimitOnFileSize(t *testing.T) {
 	}
 	const reason = "raise the daemon's limit on the size of files (ulimit -f"
 	refuses(t, h, reason)
-	warned(t, h, "no server can be attached: make the memory of a session, a file of")
+	warned(t, h, "no server can be attached: create the memory of a session, a sparse file of")
 	awaitKept(t, h, 0)
 }
 

@@ -18,10 +18,10 @@ import (
 func (b *Registry) Restore(ctx context.Context) error {
 	kept, strays, err := b.Keep.Take(ctx)
 	if err != nil {
-		b.Logger.Error("take over what an earlier daemon has had kept", "err", err)
+		b.Logger.Error("take over descriptors of the previous daemon", "err", err)
 	}
 	for _, s := range strays {
-		b.Logger.Warn("a descriptor that was kept belongs to no session and was closed", "name", s.Name, "end", s.End.String(), "reason", s.Why)
+		b.Logger.Warn("a kept descriptor belongs to no session and was closed", "name", s.Name, "end", s.End.String(), "reason", s.Why)
 	}
 	held, err := b.Store.Held(ctx)
 	if err != nil {
@@ -31,7 +31,7 @@ func (b *Registry) Restore(ctx context.Context) error {
 	for _, h := range held {
 		a := new(about)
 		if err := json.Unmarshal(h.About, a); err != nil {
-			return errors.Join(fmt.Errorf("read who has attached: %w", err), closeKept(kept))
+			return errors.Join(fmt.Errorf("read attachments: %w", err), closeKept(kept))
 		}
 		known[h.Name] = a
 	}
@@ -41,7 +41,7 @@ func (b *Registry) Restore(ctx context.Context) error {
 	}
 	for name, a := range known { // its descriptors were lost with the daemon that held them
 		err = errors.Join(err, b.Store.DeleteHeld(ctx, name))
-		b.Sessions.Lost(ctx, a.Saved, "its descriptors went with an earlier daemon")
+		b.Sessions.Lost(ctx, a.Saved, "its descriptors were lost with a previous daemon")
 		b.endLeftBehind(a)
 	}
 	return err
@@ -50,10 +50,10 @@ func (b *Registry) Restore(ctx context.Context) error {
 // restore recovers one session. what is nil if the session is unknown.
 func (b *Registry) restore(ctx context.Context, k *keep.Session, what *about) {
 	if what == nil {
-		b.Logger.Warn("what was kept of a session of which nothing is known was closed", "name", k.Name)
+		b.Logger.Warn("the kept descriptors of an unknown session were closed", "name", k.Name)
 		closeAll(k.Files...)
 		if err := errors.Join(b.Keep.Drop(ctx, k.Name), k.Mapping.Close()); err != nil {
-			b.Logger.Error("let go of what was kept", "name", k.Name, "err", err)
+			b.Logger.Error("drop kept descriptors", "name", k.Name, "err", err)
 		}
 		return
 	}
@@ -69,7 +69,7 @@ func (b *Registry) restore(ctx context.Context, k *keep.Session, what *about) {
 		defer b.wait.Go(func() { a.watchShim(shim) })
 	}
 	if err := a.restore(ctx, k, err); err != nil {
-		b.Logger.Error("a session of an earlier daemon was ended", "server_id", a.server, "err", err)
+		b.Logger.Error("a session of the previous daemon was ended", "server_id", a.server, "err", err)
 		if a.joined == nil && !a.finished {
 			b.Sessions.Lost(ctx, what.Saved, err.Error())
 		}
@@ -97,7 +97,7 @@ func (a *attachment) restore(ctx context.Context, k *keep.Session, lost error) (
 		return lost
 	}
 	if a.name != nameOf(a.id) {
-		return fmt.Errorf("%w: it bears the name of another", mapping.ErrCorrupt)
+		return fmt.Errorf("%w: it has the name of another session", mapping.ErrCorrupt)
 	}
 	if err := a.about.findCommand(); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (a *attachment) restore(ctx context.Context, k *keep.Session, lost error) (
 	case a.about.Reason != "":
 		server = a.refusal()
 	case a.files.ServerOutput == nil:
-		return fmt.Errorf("%w: what the server writes is missing", mapping.ErrCorrupt)
+		return fmt.Errorf("%w: the server's output is missing", mapping.ErrCorrupt)
 	default:
 		server = a.pipes(a.about.Server)
 	}

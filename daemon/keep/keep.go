@@ -46,8 +46,8 @@ import (
 
 // Errors that [Store.Keep] wraps. The session works nevertheless, but ends with the daemon.
 var (
-	ErrNobody = errors.New("nobody keeps descriptors for this daemon")
-	ErrFull   = errors.New("no more descriptors can be kept for this daemon")
+	ErrNobody = errors.New("no store keeps descriptors for this daemon")
+	ErrFull   = errors.New("the descriptor store of this daemon is full")
 )
 
 // Store has the daemon's descriptors kept by systemd or the keeper. Its methods are safe for
@@ -84,7 +84,7 @@ func (s *Store) Keep(ctx context.Context, name string, files ...*os.File) error 
 		return ErrNobody
 	}
 	if !validName.MatchString(name) {
-		return fmt.Errorf("keep descriptors: %q is no name of 1 to %d small letters, digits and dashes", name, longestName)
+		return fmt.Errorf("keep descriptors: the name %q must be 1 to %d lower-case letters, digits and dashes", name, longestName)
 	}
 	if err := s.register(name, files); err != nil {
 		return fmt.Errorf("keep the descriptors of %s: %w", name, err)
@@ -120,10 +120,10 @@ func (s *Store) register(name string, files []*os.File) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.kept[name]) > 0 {
-		return errors.New("that name is taken")
+		return errors.New("the name is already used")
 	}
 	if n := s.count(); n+len(entries) > limit {
-		return fmt.Errorf("%w: there are %d, and may be %d", ErrFull, n, limit)
+		return fmt.Errorf("%w: it has %d, the maximum is %d", ErrFull, n, limit)
 	}
 	s.kept[name] = entries
 	return nil

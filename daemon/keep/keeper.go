@@ -66,7 +66,7 @@ func Run(p Program, signals <-chan os.Signal) (int, error) {
 			return 0, err
 		case err != nil: // the held descriptors are worth another attempt
 			pause = maxPause
-			p.Log.Error("the daemon can't be started, which is tried again", "err", err, "pause", pause)
+			p.Log.Error("the daemon can't be started; trying again", "err", err, "pause", pause)
 		default:
 			status := l.wait(signals)
 			code = status.ExitStatus()
@@ -78,7 +78,7 @@ func Run(p Program, signals <-chan os.Signal) (int, error) {
 				return code, nil
 			}
 			pause = l.pause(pause, time.Since(began), status)
-			p.Log.Error("the daemon has ended and is started again", "status", describe(status), "descriptors", len(k.held), "pause", pause)
+			p.Log.Error("the daemon has ended and is restarted", "status", describe(status), "descriptors", len(k.held), "pause", pause)
 		}
 		switch rest(pause, signals) {
 		case nil:
@@ -156,7 +156,7 @@ type held struct {
 func (k *keeper) renew() {
 	f, err := openProgram(k.Path)
 	if err != nil {
-		k.Log.Error("the program can't be opened anew; the one that was opened before is started", "path", k.Path, "err", err)
+		k.Log.Error("the program can't be opened again; starting the one that was opened before", "path", k.Path, "err", err)
 		return
 	}
 	if k.program != nil {

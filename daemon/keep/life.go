@@ -130,11 +130,11 @@ func (l *daemonRun) wait(signals <-chan os.Signal) child.State {
 			}
 			_ = l.process.Signal(s) // it may have ended
 		case <-overdue:
-			l.Log.Error("the daemon was told to end and has not, and is killed", "after", l.StopTimeout)
+			l.Log.Error("the daemon has not ended in time and is killed", "after", l.StopTimeout)
 			_ = l.process.Kill() // likewise
 		case state := <-ended:
 			if err := l.sendEnd(); err != nil {
-				l.Log.Error("what the daemon has said last may be lost", "err", err)
+				l.Log.Error("the last messages of the daemon may be lost", "err", err)
 				_ = l.ours.Close() // which ends the reading as well
 			}
 			l.reading.Wait()

@@ -47,7 +47,7 @@ func (l *daemonRun) listen() {
 			return
 		}
 		if flags&unix.MSG_CTRUNC != 0 {
-			l.Log.Error("not all descriptors that the daemon wants kept have arrived")
+			l.Log.Error("some descriptors from the daemon were lost")
 			closeAll(fds)
 			continue
 		}

@@ -52,11 +52,11 @@ func (l *line) send(ctx context.Context, state string, f *os.File) error {
 			return nil
 		// Too many descriptors or messages are under way: both are temporary.
 		case !errors.Is(err, unix.ETOOMANYREFS) && !errors.Is(err, unix.ENOBUFS):
-			return fmt.Errorf("tell who keeps descriptors: %w", err)
+			return fmt.Errorf("notify the descriptor store: %w", err)
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("tell who keeps descriptors: %w", errors.Join(err, ctx.Err()))
+			return fmt.Errorf("notify the descriptor store: %w", errors.Join(err, ctx.Err()))
 		case <-time.After(retryAfter):
 		}
 	}
@@ -112,7 +112,7 @@ func (s *Store) barrier(ctx context.Context) error {
 	}
 	defer context.AfterFunc(ctx, func() { _ = r.SetReadDeadline(past) })()
 	if _, err := r.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("who keeps descriptors does not answer: %w", errors.Join(err, ctx.Err()))
+		return fmt.Errorf("the descriptor store does not answer: %w", errors.Join(err, ctx.Err()))
 	}
 	return nil
 }
@@ -140,7 +140,7 @@ func (s *Store) keepsAny(ctx context.Context) error {
 	_ = r.SetReadDeadline(time.Now().Add(asyncClose)) // pipes support deadlines
 	_, err = r.Read(make([]byte, 1))
 	if errors.Is(err, io.EOF) {
-		return fmt.Errorf("%w: its unit does not say FileDescriptorStoreMax=", ErrFull)
+		return fmt.Errorf("%w: its unit has no FileDescriptorStoreMax=", ErrFull)
 	}
 	return s.line.send(ctx, stateRemove+name, nil)
 }

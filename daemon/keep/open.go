@@ -86,7 +86,7 @@ func (s *Store) inherit(count, names string) error {
 		return nil
 	}
 	if err != nil || n < 0 {
-		return fmt.Errorf("LISTEN_FDS is %q, which is no number of descriptors", count)
+		return fmt.Errorf("LISTEN_FDS is %q, which is not a number of descriptors", count)
 	}
 	named := strings.Split(names, ":")
 	for i := range n {
@@ -95,7 +95,7 @@ func (s *Store) inherit(count, names string) error {
 			name = named[i]
 		}
 		if err := s.inherited(firstHanded+i, name); err != nil {
-			return fmt.Errorf("take over descriptor %d of the %d that LISTEN_FDS says: %w", firstHanded+i, n, err)
+			return fmt.Errorf("take over descriptor %d of %d in LISTEN_FDS: %w", firstHanded+i, n, err)
 		}
 	}
 	return nil
@@ -117,18 +117,18 @@ func (s *Store) join(said string) error {
 	var fds [3]int // messages, life, program
 	words := strings.Split(said, ":")
 	if len(words) != len(fds) {
-		return fmt.Errorf("%s is %q, and is set by the keeper alone", keeperVar, said)
+		return fmt.Errorf("%s is %q; only the keeper sets it", keeperVar, said)
 	}
 	for i, word := range words {
 		fd, err := strconv.Atoi(word)
 		if err != nil || fd < firstHanded {
-			return fmt.Errorf("%s is %q, and is set by the keeper alone", keeperVar, said)
+			return fmt.Errorf("%s is %q; only the keeper sets it", keeperVar, said)
 		}
 		unix.CloseOnExec(fd)
 		fds[i] = fd
 	}
 	if err := unix.Close(fds[2]); err != nil {
-		return fmt.Errorf("leave the keeper's copy of the program: %w", err)
+		return fmt.Errorf("close the keeper's copy of the program: %w", err)
 	}
 	if err := unix.SetNonblock(fds[1], true); err != nil { // the keeper's end is a different file
 		return fmt.Errorf("watch the keeper: %w", err)

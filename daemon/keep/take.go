@@ -68,7 +68,7 @@ func (s *Store) Take(ctx context.Context) ([]Session, []Stray, error) {
 	}
 	for _, e := range all {
 		if !used[e] {
-			strays = append(strays, stray{e, errors.New("no session has such a descriptor")})
+			strays = append(strays, stray{e, errors.New("it belongs to no session")})
 		}
 	}
 	told := make([]Stray, len(strays))
@@ -119,7 +119,7 @@ func mappings(all []*entry) (claims []*claim, strays []stray) {
 	claims = slices.DeleteFunc(claims, func(c *claim) bool {
 		again := seen[c.memory.end]
 		if seen[c.memory.end] = true; again {
-			err := errors.New("it is the memory of a session that is there already")
+			err := errors.New("it is the memory of a session that exists already")
 			strays = append(strays, stray{c.memory, errors.Join(err, c.Mapping.Close())})
 		}
 		return again

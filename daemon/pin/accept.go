@@ -67,9 +67,9 @@ func (b *Book) decide(ctx context.Context, a Acceptance, by By, now time.Time) (
 	case k == nil:
 		return decision{}, gate.ErrNotFound
 	case p.Why == "" && slices.Equal(a.Digest, p.Accepted[:]):
-		return decision{}, fmt.Errorf("it is accepted: %w", gate.ErrDecided)
+		return decision{}, fmt.Errorf("it is already accepted: %w", gate.ErrDecided)
 	case p.Why == "" || !slices.Equal(a.Digest, p.Waiting[:]):
-		return decision{}, fmt.Errorf("another definition waits by now: %w", gate.ErrChanged)
+		return decision{}, fmt.Errorf("another definition is waiting now: %w", gate.ErrChanged)
 	}
 	d := k.offered
 	if d == nil {
@@ -166,7 +166,7 @@ func (b *Book) settle(ctx context.Context, server *store.Launch, decided []decis
 	if server != nil {
 		change.Launches = append(change.Launches, *server)
 		r := by.record(launchID{server.Server, server.Launch})
-		r.Reason = fmt.Sprintf("the server, started by %q", server.Command)
+		r.Reason = fmt.Sprintf("the server, started with %q", server.Command)
 		records = append(records, r)
 	}
 	for _, d := range decided {

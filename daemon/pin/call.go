@@ -54,7 +54,7 @@ func (b *Book) Of(c *gate.Call) gate.Pinned {
 	p := b.status(c, t)
 	b.named(c, t, &p)
 	if a := b.about(c, t); t.kind == Tool && a != nil && a.Destroys {
-		p.Facts = append(p.Facts, gate.Fact{Name: "acts", Detail: "its definition says that it destroys", By: c.Server})
+		p.Facts = append(p.Facts, gate.Fact{Name: "acts", Detail: "its definition says that it is destructive", By: c.Server})
 	}
 	return p
 }
@@ -156,7 +156,7 @@ func (b *Book) status(c *gate.Call, t definitionKey) gate.Pinned {
 		p.Held = b.because(c, t, why)
 	}
 	if why == Changed {
-		p.Facts = append(p.Facts, gate.Fact{Name: "changed", Detail: "its definition is not the one that was accepted", By: c.Server})
+		p.Facts = append(p.Facts, gate.Fact{Name: "changed", Detail: "its definition is not the accepted one", By: c.Server})
 	}
 	if smells := b.smells(c.Server, def); len(smells) > 0 {
 		p.Facts = append(p.Facts, gate.Fact{Name: "smelly", Detail: sayAll(smells), By: c.Server})
@@ -233,24 +233,24 @@ func (v *view) isFull(kind Kind) bool { return v != nil && slices.Contains(v.ful
 // because returns the reason why a definition waits, for a model and for the record. It contains
 // nothing that the server wrote except the name.
 func (b *Book) because(c *gate.Call, t definitionKey, why Reason) string {
-	look := fmt.Sprintf("a person has to look at it: `tgctl tools diff %s`", gate.ShellWord(c.Server+"/"+t.name))
+	look := fmt.Sprintf("a person must review it: `tgctl tools diff %s`", gate.ShellWord(c.Server+"/"+t.name))
 	switch why {
 	case Changed:
 		return fmt.Sprintf("the definition of this %s changed since it was accepted, and %s", t.kind, look)
 	case LookAlike:
-		return fmt.Sprintf("the name of this %s looks like that of another one, and %s", t.kind, look)
+		return fmt.Sprintf("the name of this %s looks like another name, and %s", t.kind, look)
 	case Stranger:
-		return fmt.Sprintf("the server %s was started by another command than the one known by that name, and a person has to accept it: `tgctl servers`", gate.ShellWord(c.Server))
+		return fmt.Sprintf("the server %s was started with another command than the accepted one, and a person must accept it: `tgctl servers`", gate.ShellWord(c.Server))
 	}
-	return fmt.Sprintf("the definition of this %s holds what may be meant to mislead a model, and %s", t.kind, look)
+	return fmt.Sprintf("the definition of this %s is suspicious: it may mislead a model, and %s", t.kind, look)
 }
 
 func unfitFor(t definitionKey, why string) string {
-	return fmt.Sprintf("the server's list does not say clearly which %s this is (%s)", t.kind, why)
+	return fmt.Sprintf("the server's list does not identify this %s (%s)", t.kind, why)
 }
 
 func tooMany(kind Kind) string {
-	return fmt.Sprintf("its server lists more %ss than are kept", kind)
+	return fmt.Sprintf("its server lists too many %ss", kind)
 }
 
 // isLast reports whether c is the last page of its list.
@@ -271,14 +271,14 @@ func (b *Book) named(c *gate.Call, t definitionKey, p *gate.Pinned) {
 	}
 	if other, is := b.otherCase(c, v, t); is {
 		p.Final = true
-		p.Held = fmt.Sprintf("its server lists no %s of this name, and one whose name differs only in case", t.kind)
+		p.Held = fmt.Sprintf("its server lists no %s with this name, only one whose name differs in case", t.kind)
 		if other != "" {
-			p.Held = fmt.Sprintf("its server lists no %s of this name, but %q: call it by the name that is listed", t.kind, other)
+			p.Held = fmt.Sprintf("its server lists no %s with this name, but %q: use the listed name", t.kind, other)
 		}
 		return
 	}
 	if t.kind == Tool && v != nil && slices.Contains(v.whole, Tool) {
-		p.Facts = append(p.Facts, gate.Fact{Name: "unlisted", Detail: "its server lists no tool of this name", By: c.Server})
+		p.Facts = append(p.Facts, gate.Fact{Name: "unlisted", Detail: "its server lists no tool with this name", By: c.Server})
 	}
 }
 

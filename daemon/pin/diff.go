@@ -45,7 +45,7 @@ func Changes(before, after []byte) []Change {
 	var d differ
 	d.compare(nil, before, after)
 	if len(d.changes) == 0 && !bytes.Equal(before, after) {
-		d.add(Change{Grade: Low, Note: "only the way it is written differs: spaces, escapes, or the order of members"})
+		d.add(Change{Grade: Low, Note: "only the notation differs: spaces, escapes, or the order of members"})
 	}
 	return d.changes
 }

@@ -29,8 +29,8 @@ func TestChanges(t *testing.T) {
 		{"name", with(`"name":"t"`, `"name":"u"`), []string{`high name "t" "u"`}},
 		{"what nobody knows counts as high", with(`"x":1`, `"x":1.0`), []string{`high _meta.x 1 1.0`}},
 		{"a member of another type", with(`"Old."`, `{"a":1}`), []string{`high description "Old." {"a":1}`}},
-		{"blanks", with(`,"title"`, ` , "title"`), []string{`low  - - (only the way it is written differs: spaces, escapes, or the order of members)`}},
-		{"escapes", with("Old.", `\u004fld.`), []string{`low  - - (only the way it is written differs: spaces, escapes, or the order of members)`}},
+		{"blanks", with(`,"title"`, ` , "title"`), []string{`low  - - (only the notation differs: spaces, escapes, or the order of members)`}},
+		{"escapes", with("Old.", `\u004fld.`), []string{`low  - - (only the notation differs: spaces, escapes, or the order of members)`}},
 	} {
 		if tt.name == "required in another order" {
 			got := Changes([]byte(`{"inputSchema":{"required":["a","b"]}}`), []byte(tt.after))

@@ -83,7 +83,7 @@ func (b *Book) sight(c *gate.Call, kind Kind) (*sight, error) {
 		ids[id.server] = true
 	}
 	if len(ids) >= maxServers && !ids[c.Server] {
-		return nil, fmt.Errorf("the definitions of more than %d servers are kept already", maxServers)
+		return nil, fmt.Errorf("the definitions of %d servers are stored already, which is the maximum", maxServers)
 	}
 	s.fresh = true
 	s.l = &launch{
@@ -92,7 +92,7 @@ func (b *Book) sight(c *gate.Call, kind Kind) (*sight, error) {
 	}
 	if !s.l.Accepted {
 		r := s.record("stranger")
-		r.Reason = fmt.Sprintf("a server of this id was started by another command before; this one is %q", c.Command)
+		r.Reason = fmt.Sprintf("a server with this id was started with another command before; this one is %q", c.Command)
 		s.records = append(s.records, r)
 	}
 	return s, nil

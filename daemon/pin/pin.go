@@ -135,7 +135,7 @@ func New(db *store.DB, o Options) (*Book, error) {
 		return b, nil
 	}
 	if err := b.load(context.Background()); err != nil {
-		return nil, fmt.Errorf("take up pins: %w", err)
+		return nil, fmt.Errorf("load pins: %w", err)
 	}
 	return b, nil
 }

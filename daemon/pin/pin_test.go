@@ -410,9 +410,9 @@ func TestNameThatCameTwice(t *testing.T) {
 		d := newDesk(t, mode)
 		s := d.shim("a1", "files", "l1")
 		first, second := echo, echo2
-		first.Unfit, second.Unfit = "its name comes twice", "its name comes twice"
+		first.Unfit, second.Unfit = "duplicate name", "duplicate name"
 		s.list(t, first, second)
-		s.mustHold(t, "echo", "comes twice")
+		s.mustHold(t, "echo", "duplicate name")
 		s.list(t, echo)
 		s.mustPass(t, "echo")
 	}
@@ -430,7 +430,7 @@ func TestStranger(t *testing.T) {
 	s.mustHold(t, "new", "another command")
 	s.mustPass(t, "read_file")
 	d.shim("a1", "files", "l1").mustPass(t, "echo")
-	if w := strings.Join(d.Warnings(), "\n"); !strings.Contains(w, `server "files" was started by another command`) {
+	if w := strings.Join(d.Warnings(), "\n"); !strings.Contains(w, `server "files" is new: it was started with another command`) {
 		t.Errorf("warnings: %s", w)
 	}
 	if said := d.said(); said[0] != "stranger files" {
@@ -700,9 +700,9 @@ func TestBounds(t *testing.T) {
 	if got := s.list(t, many...); len(got) != maxNames {
 		t.Errorf("%d are shown, want %d", len(got), maxNames)
 	}
-	s.mustHold(t, fmt.Sprintf("tool%dx", maxNames+5), "more tools than are kept")
+	s.mustHold(t, fmt.Sprintf("tool%dx", maxNames+5), "lists too many tools")
 	d.restart(t)
-	s.mustHold(t, fmt.Sprintf("tool%dx", maxNames+5), "more tools than are kept")
+	s.mustHold(t, fmt.Sprintf("tool%dx", maxNames+5), "lists too many tools")
 
 	s = d.shim("a2", "long", "l1")
 	long := strings.Repeat("n", maxName+1)

@@ -171,18 +171,18 @@ func (b *Book) Warnings() []string {
 	maps.DeleteFunc(waiting, func(_ string, n int) bool { return n == 0 })
 	var all []string
 	for _, id := range slices.Sorted(maps.Keys(waiting)) {
-		what := "withheld until a person has looked"
+		what := "withheld until a person accepts them"
 		if mode == config.PinWarn {
-			what = "let through all the same, since pins.mode is warn"
+			what = "shown nevertheless, because pins.mode is warn"
 		}
-		all = append(all, fmt.Sprintf("server %q has definitions (%d) that nobody has accepted; they are %s: `tgctl tools --server %s`",
+		all = append(all, fmt.Sprintf("server %q has unaccepted definitions (%d); they are %s: `tgctl tools --server %s`",
 			id, waiting[id], what, gate.ShellWord(id)))
 	}
 	for _, id := range slices.Sorted(maps.Keys(strangers)) {
-		all = append(all, fmt.Sprintf("server %q was started by another command than the one known by that name: `tgctl servers`", id))
+		all = append(all, fmt.Sprintf("server %q is new: it was started with another command than the accepted one: `tgctl servers`", id))
 	}
 	if left := len(all) - mostWarnings; left > 1 {
-		all = append(all[:mostWarnings], fmt.Sprintf("%d more servers have definitions that wait, or are strangers: `tgctl servers`", left))
+		all = append(all[:mostWarnings], fmt.Sprintf("%d more servers are new or have waiting definitions: `tgctl servers`", left))
 	}
 	return all
 }

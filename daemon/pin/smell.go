@@ -46,10 +46,10 @@ func sayAll(smells []Smell) string {
 
 const (
 	orders      = "it gives orders to a model"
-	unseen      = "it has text that a person would not see"
+	unseen      = "it has text that a person can't see"
 	credentials = "it names a place where credentials are kept"
 	shadows     = "it names the tool of another server"
-	tooLong     = "it is longer than anybody reads"
+	tooLong     = "it is too long to review"
 )
 
 const (
@@ -81,7 +81,7 @@ func examineDefinition(name string, raw []byte, budget *int) about {
 	case len(raw) > maxKept:
 		n.smell(tooLong, fmt.Sprintf("%d bytes", len(raw)), "")
 	case *budget < len(raw):
-		n.smell(tooLong, "with the others of its list", "")
+		n.smell(tooLong, "together with the rest of its list", "")
 	default:
 		*budget -= len(raw)
 		n.walk(raw)
@@ -182,7 +182,7 @@ func (n *examiner) told(folded string, where func() string) {
 		return true
 	})
 	if !whole {
-		n.smell(tooLong, "there is more that looks like orders than is looked at", "")
+		n.smell(tooLong, "it has more text that may be orders than is checked", "")
 	}
 }
 

@@ -78,7 +78,7 @@ func TestNamesThatDifferInCase(t *testing.T) {
 		for _, name := range []string{"Read_File", "READ_FILE", "read_filE", "\u212aelvin", "pa\u017f\u017f_file", "pa\u00df_file", "pa\u1e9e_FILE", "pass_\ufb01le",
 			"read_f\u0131le", "READ_F\u0130LE", "\uff52ead_file", "gr\u00f6sse", "GRO\u0308SSE"} {
 			p := d.Of(s.from("tools/call", name))
-			if !p.Final || !strings.Contains(p.Held, "its server lists no tool of this name, but ") {
+			if !p.Final || !strings.Contains(p.Held, "its server lists no tool with this name, but ") {
 				t.Errorf("%q: got %+v", name, p)
 			}
 		}

@@ -82,7 +82,7 @@ func (v *view) toStore(attachment string) (store.View, error) {
 func (b *Book) loadView(from *store.View) error {
 	var kept keptView
 	if err := json.Unmarshal(from.Offers, &kept); err != nil {
-		return fmt.Errorf("what attachment %s has shown: %w", from.Attachment, err)
+		return fmt.Errorf("load what attachment %s has listed: %w", from.Attachment, err)
 	}
 	v := &view{launch: launchID{from.Server, from.Launch}, offers: map[definitionKey]offer{}, hidden: map[definitionKey]bool{}, full: kept.Full, whole: kept.Whole}
 	for _, k := range kept.Hidden {
@@ -159,7 +159,7 @@ func (b *Book) keepView(attachment string, v *view) {
 		err = b.db.KeepPins(context.Background(), store.PinChange{Views: []store.View{kept}})
 	}
 	if err != nil {
-		b.o.Logger.Error("keep that a server's list changed", "component", "pin", "server_id", v.launch.server, "err", err)
+		b.o.Logger.Error("save that a server's list changed", "component", "pin", "server_id", v.launch.server, "err", err)
 	}
 }
 
@@ -197,7 +197,7 @@ func (b *Book) dropView(attachment string) {
 		return
 	}
 	if err := b.db.DropView(context.Background(), attachment); err != nil {
-		b.o.Logger.Error("forget what an attachment has shown", "component", "pin", "err", err)
+		b.o.Logger.Error("delete what an attachment has listed", "component", "pin", "err", err)
 	}
 }
 
@@ -383,7 +383,7 @@ func (s *sight) makeRoom(ctx context.Context) {
 		return
 	}
 	if err := b.db.DropLaunch(ctx, oldest.Server, oldest.Launch.Launch); err != nil {
-		b.o.Logger.Error("forget an old launch", "component", "pin", "server_id", oldest.Server, "err", err)
+		b.o.Logger.Error("delete an old launch", "component", "pin", "server_id", oldest.Server, "err", err)
 		return
 	}
 	b.mu.Lock()

@@ -89,7 +89,7 @@ func (l *loader) callTypes(p *policy, listed toolsByID) []*callType {
 		}
 	}
 	if !possible {
-		l.report(p.place, config.Error, "", p.whyImpossible(), "no call can match the scope of the policy")
+		l.report(p.place, config.Error, "", p.whyImpossible(), "no call matches the scope of the policy")
 	}
 	return all
 }
@@ -108,7 +108,7 @@ func (p *policy) whyImpossible() string {
 			return "an action is a tool, as server/tool, or a method"
 		}
 	}
-	return "its principal, action and resource don't go together"
+	return "its principal, action and resource do not fit together"
 }
 
 // checkHas finds tests for members that no call has. Such a condition is valid Cedar and never
@@ -328,7 +328,7 @@ func (r *policyFindings) reportTo(l *loader, severity config.Severity) {
 		}
 		hint := f.hint
 		if hint == "" && open && strings.Contains(first, "/") && !isMethod(first) {
-			hint = fmt.Sprintf("`!(action in %s) && ...` leaves it out", actionOf(first))
+			hint = fmt.Sprintf("exclude it with `!(action in %s) && ...`", actionOf(first))
 		}
 		l.report(f.place, severity, "", hint, "%s", f.message(subject))
 	}

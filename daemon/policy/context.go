@@ -117,7 +117,7 @@ func addBeside(m cedar.RecordMap, s *subject, c *gate.Call, used members) error 
 		}
 		params, _, err := convert(raw, false, nil)
 		if err != nil {
-			return fmt.Errorf("read params beside the arguments: %w", err)
+			return fmt.Errorf("read the params other than the arguments: %w", err)
 		}
 		m["params"] = params
 	}

@@ -97,7 +97,7 @@ func newCedarCall(s *subject, name string, c *gate.Call, k *Known) (*cedarCall, 
 		return w, nil
 	}
 	if isMethod(id) {
-		return nil, fmt.Errorf("the server id and the name of the tool together read as the method %q; give the server another id", id)
+		return nil, fmt.Errorf("the server id and the tool name together read as the method %q; give the server another id", id)
 	}
 	w.action.ID = cedar.String(id)
 	return w, nil
@@ -160,7 +160,7 @@ func (w *cedarCall) agentAttributes() cedar.Record {
 	if w.used&useHash != 0 && w.known.Hash != nil {
 		var err error
 		if hash, err = w.known.Hash(); err != nil {
-			w.err = fmt.Errorf("look at the agent's program: %w", err)
+			w.err = fmt.Errorf("read the agent's program: %w", err)
 		}
 	}
 	project := w.known.Project

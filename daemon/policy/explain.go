@@ -126,7 +126,7 @@ func (s *Set) nearMisses(sub *subject, name string, facts []gate.Fact, i int) []
 func (r *rule) mismatches(sub *subject, name string, facts []gate.Fact) []string {
 	var because []string
 	if len(r.Method) == 0 && sub.class != classAct {
-		because = append(because, fmt.Sprintf("it doesn't name the method %s", printable(sub.method)))
+		because = append(because, fmt.Sprintf("it does not name the method %s", printable(sub.method)))
 	}
 	for _, c := range []struct {
 		what, is string
@@ -137,7 +137,7 @@ func (r *rule) mismatches(sub *subject, name string, facts []gate.Fact) []string
 		}
 	}
 	if len(r.When) > 0 && firstFact(r.When, facts) == nil {
-		because = append(because, "the call has not the fact "+strings.Join(words(r.When), " or "))
+		because = append(because, "the call lacks the fact "+strings.Join(words(r.When), " or "))
 	}
 	return because
 }
@@ -213,7 +213,7 @@ func (s *Set) withoutCause(ctx context.Context, sub *subject, c *gate.Call, fact
 		return "the policies or the call, so that they can be evaluated", nil
 	case r.Hidden:
 		source := s.cfg.Source(sub.server)
-		return fmt.Sprintf("the source %q (%s), so that it lets the agent know of it", source.ID, source.Place), s.withoutHiding()
+		return fmt.Sprintf("the source %q (%s), so that it exposes it", source.ID, source.Place), s.withoutHiding()
 	}
 	name := s.decidingName(ctx, sub, c, facts)
 	i := s.firstMatch(ctx, sub, name, facts)
@@ -259,7 +259,7 @@ func (s *Set) withPermit(sub *subject, name string, c *gate.Call) (string, *Set)
 	p.id, p.order = "the new permit", len(s.policies)
 	next := s.clone()
 	next.setPolicies(append(slices.Clip(s.policies), p))
-	return "with a policy that permits it, as: " + text, next
+	return "with a policy that permits it: " + text, next
 }
 
 // withForwardRule returns the set with an added rule that forwards the call. It applies where a
@@ -285,7 +285,7 @@ func (s *Set) withForwardRule(sub *subject, name, by string) (string, *Set) {
 	}
 	next := s.clone()
 	next.rules = append([]rule{{Rule: r, action: config.Forward, label: "the new rule", ask: s.defaults.ask}}, s.rules...)
-	return "with a rule for it, as: " + text + or, next
+	return "with a rule for it: " + text + or, next
 }
 
 // onePattern sets list to one empty pattern and returns a pointer to it.

@@ -34,13 +34,13 @@ func (l *loader) loadPolicies() {
 	first := map[string]*policy{}
 	paths := l.policyPaths()
 	if len(paths) > maxFiles {
-		l.report(config.Place{File: l.cfg.Path}, config.Error, "", "", "%d Cedar files; at most %d are read", len(paths), maxFiles)
+		l.report(config.Place{File: l.cfg.Path}, config.Error, "", "", "%d Cedar files; the maximum is %d", len(paths), maxFiles)
 		return
 	}
 	for _, path := range paths {
 		for _, p := range l.policyFile(path) {
 			if before := first[p.id]; before != nil {
-				l.report(p.place, config.Error, "", fmt.Sprintf("the other one stands in %v", before.place), "the policy id %q is there twice", p.id)
+				l.report(p.place, config.Error, "", fmt.Sprintf("the other one is in %v", before.place), "duplicate policy id %q", p.id)
 				continue
 			}
 			first[p.id] = p
@@ -87,9 +87,9 @@ func (l *loader) matching(pattern string, place config.Place) []string {
 	case err != nil:
 		hint := ""
 		if strings.ContainsAny(folder, "*?[") {
-			hint = "wildcards may stand in the last part of a path only"
+			hint = "wildcards are allowed only in the last part of a path"
 		}
-		l.report(place, config.Error, "V-013", hint, "read the folder of the policies: %v", err)
+		l.report(place, config.Error, "V-013", hint, "read the policies' folder: %v", err)
 		return nil
 	}
 	var paths []string

@@ -45,7 +45,7 @@ func (p *Partly) RulePartly(ctx context.Context, c *gate.Call, facts []gate.Fact
 	}
 	source := p.cfg.Source(sub.server)
 	if lacks.Command && source != nil && source.Enabled && !source.Command.IsZero() {
-		doubt = fmt.Sprintf("the source %q (%s) is tied to a command, and that of the server is not on record", source.ID, source.Place)
+		doubt = fmt.Sprintf("the source %q (%s) is bound to a command, and the server's command is not recorded", source.ID, source.Place)
 		return gate.Ruling{Redact: p.redact}, doubt, nil
 	}
 	r, err = p.withoutLacking(lacks).Rule(ctx, c, facts)
@@ -83,9 +83,9 @@ func (p *policy) reasonLacking(lacks gate.Lacks) string {
 		{lacks.Arguments, p.uses&(useArguments|useLists|useAsk) != 0, "the arguments"},
 		{lacks.Details, p.uses&useFactDetails != 0, "details of the facts"},
 		{lacks.Annotations, p.uses&useAnnotations != 0, "the tool's annotations"},
-		{lacks.Arguments, p.uses&useParams != 0, "what stands beside the arguments"},
-		{lacks.Session, p.uses&useResponses != 0, "what the user answered"},
-		{lacks.Session, p.uses&useSession != 0, "what went before in the session"},
+		{lacks.Arguments, p.uses&useParams != 0, "the params other than the arguments"},
+		{lacks.Session, p.uses&useResponses != 0, "the user's answers"},
+		{lacks.Session, p.uses&useSession != 0, "the earlier calls of the session"},
 		{lacks.Process, p.outside.process, "the agent's process"},
 		{lacks.Command, p.outside.command, "the server's command"},
 	} {
@@ -115,7 +115,7 @@ func (p *Partly) doubt(ctx context.Context, sub *subject, name string, c *gate.C
 	for _, b := range p.index.candidates(w.actions(), w.resources()) {
 		for _, one := range b.policies {
 			if what := one.reasonLacking(lacks); what != "" {
-				return fmt.Sprintf("the policy %s looks at %s, which can't be told from the record", one.title(), what)
+				return fmt.Sprintf("the policy %s reads %s, which the record does not have", one.title(), what)
 			}
 		}
 	}

@@ -42,7 +42,7 @@ governance:
 `)
 	p := s.Partly()
 	if !p.NeedsCommand() {
-		t.Error("a source is tied to a command, and nobody needs commands")
+		t.Error("a source is bound to a command, and nobody needs commands")
 	}
 	secret := []gate.Fact{{Name: "secret"}}
 	for _, tt := range []struct {
@@ -53,23 +53,23 @@ governance:
 		{"x", "ls", nil, "forward; rule; defaults.action"},
 		{"x", "ask", nil, `ask; rule; "ask" (thoughtgate.yaml:8); ask default`},
 		{"x", "stop", nil, `deny; rule; "stop" (thoughtgate.yaml:7)`},
-		{"x", "args", nil, `doubt: the policy "args" (test.cedar:1) looks at the arguments, which can't be told from the record`},
-		{"x", "lists", nil, "doubt: the policy \"lists\" (test.cedar:2) looks at the arguments,"},
-		{"x", "details", secret, "doubt: the policy \"details\" (test.cedar:3) looks at details of the facts,"},
+		{"x", "args", nil, `doubt: the policy "args" (test.cedar:1) reads the arguments, which the record does not have`},
+		{"x", "lists", nil, "doubt: the policy \"lists\" (test.cedar:2) reads the arguments,"},
+		{"x", "details", secret, "doubt: the policy \"details\" (test.cedar:3) reads details of the facts,"},
 		{"x", "details", nil, "forward; rule; defaults.action"},
-		{"x", "session", nil, "doubt: the policy \"session\" (test.cedar:4) looks at what went before in the session,"},
-		{"x", "claims", nil, "doubt: the policy \"claims\" (test.cedar:5) looks at the tool's annotations,"},
-		{"x", "cwd", nil, "doubt: the policy \"cwd\" (test.cedar:6) looks at the agent's process,"},
-		{"x", "user", nil, "doubt: the policy \"user\" (test.cedar:7) looks at the agent's process,"},
-		{"x", "member", nil, "doubt: the policy \"member\" (test.cedar:8) looks at the agent's process,"},
-		{"x", "command", nil, "doubt: the policy \"command\" (test.cedar:9) looks at the server's command,"},
+		{"x", "session", nil, "doubt: the policy \"session\" (test.cedar:4) reads the earlier calls of the session,"},
+		{"x", "claims", nil, "doubt: the policy \"claims\" (test.cedar:5) reads the tool's annotations,"},
+		{"x", "cwd", nil, "doubt: the policy \"cwd\" (test.cedar:6) reads the agent's process,"},
+		{"x", "user", nil, "doubt: the policy \"user\" (test.cedar:7) reads the agent's process,"},
+		{"x", "member", nil, "doubt: the policy \"member\" (test.cedar:8) reads the agent's process,"},
+		{"x", "command", nil, "doubt: the policy \"command\" (test.cedar:9) reads the server's command,"},
 		{"x", "argument", nil, "forward; rule; defaults.action"},
 		{"x", "time", nil, "deny; permit; defaults.action; time"},
 		{"x", "never", nil, "deny; permit; defaults.action; never"},
-		{"bank", "pay", nil, "doubt: the policy \"pay\" (test.cedar:14) looks at the arguments,"},
+		{"bank", "pay", nil, "doubt: the policy \"pay\" (test.cedar:14) reads the arguments,"},
 		{"bank", "draw", nil, `forward; permit; "*" (thoughtgate.yaml:9); draw`},
 		{"bank", "ls", nil, `deny; permit; "*" (thoughtgate.yaml:9)`},
-		{"tied", "ls", nil, `doubt: the source "tied" (thoughtgate.yaml:3) is tied to a command,`},
+		{"tied", "ls", nil, `doubt: the source "tied" (thoughtgate.yaml:3) is bound to a command,`},
 		{"off", "ls", nil, `hidden; visible; source "off" (thoughtgate.yaml:4)`},
 	} {
 		r, doubt, err := p.RulePartly(context.Background(), toolCall(t, tt.server, tt.tool, `{}`), tt.facts, lacksAll)

@@ -164,22 +164,22 @@ func (l *loader) annotation(p *policy, key, value string) {
 		// A misspelled @approval would silently permit the call without asking.
 		known := []string{annotationApproval, annotationReason, annotationID}
 		if hint := didYouMean("@%s", key, known); hint != "" && len(key) > 2 {
-			l.report(p.place, config.Error, "", hint, "the annotation @%s means nothing here", key)
+			l.report(p.place, config.Error, "", hint, "unknown annotation @%s", key)
 		}
 	}
 }
 
 func (l *loader) approval(p *policy, name string) {
 	if p.cedar.Effect() == cedar.Forbid {
-		l.report(p.place, config.Error, "", "write a permit with @approval, and a forbid without", "@approval is for permits; a forbid refuses, it doesn't ask")
+		l.report(p.place, config.Error, "", "write a permit with @approval, or a forbid without it", "@approval is for permits; a forbid denies and never asks")
 		return
 	}
 	if name == "" && len(l.cfg.Approval) > 1 {
-		l.report(p.place, config.Error, "V-006b", "", "@approval names no workflow, and there are %d", len(l.cfg.Approval))
+		l.report(p.place, config.Error, "V-006b", "", "@approval must name one of the %d workflows", len(l.cfg.Approval))
 		return
 	}
 	if p.ask = l.workflow(name); p.ask == nil || name == config.DefaultWorkflow && len(l.cfg.Approval) > 0 && l.cfg.Approval[name] == nil {
-		l.report(p.place, config.Error, "V-006", didYouMean("%q", name, sortedKeys(l.cfg.Approval)), "there is no workflow %q", name)
+		l.report(p.place, config.Error, "V-006", didYouMean("%q", name, sortedKeys(l.cfg.Approval)), "unknown workflow %q", name)
 	}
 }
 

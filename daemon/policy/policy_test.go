@@ -185,8 +185,8 @@ func TestRules(t *testing.T) {
 		"blocked prompt":         {fromAgent(t, "blocked", "prompts/get", `{"name":"p"}`), nil, `hidden; visible; source "blocked" (thoughtgate.yaml:6)`},
 		"blocked, escaped":       {fromAgent(t, "blocked", "resources/read", `{"uri":"file:///%65tc/x"}`), nil, `hidden; visible; source "blocked" (thoughtgate.yaml:6)`},
 		"not blocked":            {toolCall(t, "blocked", "select", `{}`), nil, "forward; rule; defaults.action (thoughtgate.yaml:8)"},
-		"an answer":              {message(t, "fs", wire.FromServer, `{"jsonrpc":"2.0","id":1,"result":{}}`), nil, "error: policies judge what is asked, not the answer to "},
-		"a call from a server":   {fromServer(t, "fs", "tools/call", `{"name":"x"}`), nil, "error: tools/call doesn't go this way"},
+		"an answer":              {message(t, "fs", wire.FromServer, `{"jsonrpc":"2.0","id":1,"result":{}}`), nil, "error: policies judge requests, not the answer to "},
+		"a call from a server":   {fromServer(t, "fs", "tools/call", `{"name":"x"}`), nil, "error: tools/call is not sent in this direction"},
 		"a task has no name":     {fromAgent(t, "fs", "tasks/update", `{"taskId":"read_x","inputResponses":{}}`), nil, "forward; rule; defaults.action (thoughtgate.yaml:8)"},
 		"a list with answers":    {fromAgent(t, "fs", "tools/list", `{"inputResponses":{"a":{"action":"accept"}}}`), nil, "forward; rule; defaults.action (thoughtgate.yaml:8)"},
 		"a secret in answers":    {fromAgent(t, "fs", "resources/list", `{"inputResponses":{"a":{"password":"p"}}}`), []gate.Fact{secret}, `ask; rule; "*" when secret or planted (thoughtgate.yaml:13); ask team`},
@@ -218,7 +218,7 @@ func TestRulingsSayWhatIsNeeded(t *testing.T) {
 		t.Errorf("a denial: got %+v", r)
 	}
 	r, _ = s.Rule(context.Background(), toolCall(t, "off", "x", `{}`), nil)
-	if r.Code != mcp.CodeInvalidParams || r.Reason != "server off is switched off" {
+	if r.Code != mcp.CodeInvalidParams || r.Reason != "server off is disabled" {
 		t.Errorf("a hidden tool: got %+v", r)
 	}
 	r, _ = s.Rule(context.Background(), fromAgent(t, "fs", "acme/go", `{}`), nil)

@@ -133,12 +133,12 @@ func (s *projectSet) Explain(ctx context.Context, c *gate.Call, facts []gate.Fac
 		return e
 	case s.broken != nil:
 		e.Ruling, e.Err = ruling, err
-		e.Steps = append([]gate.Step{{Change: "the project's own file, which is not valid", Move: move, By: by}}, e.Steps...)
+		e.Steps = append([]gate.Step{{Change: "the project's own file, which is invalid", Move: move, By: by}}, e.Steps...)
 	case err != nil || strictness(&ruling) > strictness(&e.Ruling):
 		e.Ruling, e.Err = ruling, err
 		theirs := s.project.cited(ctx, c, facts)
 		e.Cited = append(theirs, e.Cited...)
-		e.Steps = append([]gate.Step{{Change: "without what the repository says: " + ruling.Rule, Move: move, By: by}}, e.Steps...)
+		e.Steps = append([]gate.Step{{Change: "without the repository's rule: " + ruling.Rule, Move: move, By: by}}, e.Steps...)
 	}
 	return e
 }

@@ -173,7 +173,7 @@ func (s *Set) unknownMethod(sub *subject, c *gate.Call, facts []gate.Fact) (gate
 	}
 	return gate.Ruling{
 		Move: gate.Deny, Gate: "rule", Rule: "unknown methods", Code: mcp.CodeUnknownMethod,
-		Reason: "the method is none that ThoughtGate knows, and no rule names it", Redact: s.redact,
+		Reason: "ThoughtGate does not know the method, and no rule names it", Redact: s.redact,
 	}, nil
 }
 
@@ -185,7 +185,7 @@ func (s *Set) unknownRevision(c *gate.Call) (gate.Ruling, bool) {
 	}
 	return gate.Ruling{
 		Move: gate.Deny, Gate: "rule", Rule: "unknown revisions", Code: mcp.CodeUnknownRevision,
-		Reason: "it is in a revision of MCP that ThoughtGate does not know", Redact: s.redact,
+		Reason: "it uses a revision of MCP that ThoughtGate does not know", Redact: s.redact,
 	}, true
 }
 

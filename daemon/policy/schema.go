@@ -267,7 +267,7 @@ func (l *loader) checkSchema() {
 	v := validate.New(resolved, validate.WithStrict())
 	for _, p := range l.policies {
 		if err := v.Policy(p.id, (*ast.Policy)(p.cedar.AST())); err != nil {
-			l.report(p.place, config.Error, "", "", "the policy doesn't fit the schema %s: %s", filepath.Base(path), strings.ReplaceAll(err.Error(), "\n", "; "))
+			l.report(p.place, config.Error, "", "", "the policy does not fit the schema %s: %s", filepath.Base(path), strings.ReplaceAll(err.Error(), "\n", "; "))
 		}
 	}
 }

@@ -121,15 +121,15 @@ func (l *loader) warnRules() {
 	if len(l.policies) > 0 {
 		return
 	}
-	const hint = "write a permit into policies/, or use another action"
+	const hint = "add a permit to policies/, or use another action"
 	for i := range l.rules {
 		if l.rules[i].action == config.Policy {
-			l.report(l.cfg.Governance.Rules[i].Place, config.Warning, "", hint, "the rule needs a Cedar permit and there are no policies: it refuses everything")
+			l.report(l.cfg.Governance.Rules[i].Place, config.Warning, "", hint, "the rule needs a Cedar permit, and there are no policies: it denies everything")
 		}
 	}
 	for _, a := range []*config.Action{&l.cfg.Governance.Defaults.Action, &l.cfg.Governance.Defaults.Asks} {
 		if p := l.cfg.Place(a); *a == config.Policy && p.Line > 0 {
-			l.report(p, config.Warning, "", hint, "the default needs a Cedar permit and there are no policies: it refuses everything")
+			l.report(p, config.Warning, "", hint, "the default needs a Cedar permit, and there are no policies: it denies everything")
 		}
 	}
 }

@@ -91,7 +91,7 @@ func TestPolicyFilesOfOthers(t *testing.T) {
 	if cfg == nil {
 		t.Fatal(ds)
 	}
-	if s, ds := Load(cfg); s != nil || len(ds) != 1 || !strings.Contains(ds[0].String(), "can be written by everybody") {
+	if s, ds := Load(cfg); s != nil || len(ds) != 1 || !strings.Contains(ds[0].String(), "is writable by everybody") {
 		t.Errorf("got %v", ds)
 	}
 }

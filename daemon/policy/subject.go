@@ -42,7 +42,7 @@ const agentUnknown = "unknown"
 // subjectOf returns the subject of c.
 func subjectOf(c *gate.Call) (*subject, error) {
 	if kind := c.Envelope.Kind; kind == wire.Result || kind == wire.Error {
-		return nil, fmt.Errorf("policies judge what is asked, not the answer to %s", c.Method)
+		return nil, fmt.Errorf("policies judge requests, not the answer to %s", c.Method)
 	}
 	s := &subject{method: c.Method, kind: typeMethod, server: c.Server, agent: c.Agent}
 	s.names = s.array[:]
@@ -56,7 +56,7 @@ func subjectOf(c *gate.Call) (*subject, error) {
 	row := mcp.Lookup(c.Side, &c.Envelope)
 	switch {
 	case row.Treatment == mcp.Refuse:
-		return nil, fmt.Errorf("%s doesn't go this way", c.Method)
+		return nil, fmt.Errorf("%s is not sent in this direction", c.Method)
 	case row.Unknown:
 		s.class = classUnknown
 	case row.Answers: // it acts, but on nothing that has a name
@@ -85,7 +85,7 @@ func (s *subject) setAct(c *gate.Call, on mcp.Subject) error {
 	case mcp.Listen:
 		_, uris, err := mcp.ListenURIs(&c.Envelope, c.Line)
 		if err != nil {
-			return fmt.Errorf("read what is subscribed to: %w", err)
+			return fmt.Errorf("read the subscription: %w", err)
 		}
 		if len(uris) == 0 {
 			s.names = []string{""}
@@ -100,7 +100,7 @@ func (s *subject) setAct(c *gate.Call, on mcp.Subject) error {
 			s.kind = typeTool
 		}
 	default:
-		return fmt.Errorf("it can't be told what %s acts on", c.Method)
+		return fmt.Errorf("the subject of %s is unknown", c.Method)
 	}
 	if s.kind == typeResource {
 		s.addSpellings()

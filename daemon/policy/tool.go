@@ -110,7 +110,7 @@ func (s *Set) toolShape(server, launch, name string) (*shape.Shape, error) {
 	}
 	if c := s.checked(t); len(c.misfits) > 0 {
 		m := c.misfits[0]
-		return nil, fmt.Errorf("policy %s doesn't fit the tool: %s", m.policy.title(), m.finding.message(printable(qualified(server, name))))
+		return nil, fmt.Errorf("policy %s does not fit the tool: %s", m.policy.title(), m.finding.message(printable(qualified(server, name))))
 	}
 	return t.Takes, nil
 }

@@ -22,35 +22,35 @@ bank pay {"type":"object","properties":{"amount":{"type":"number"},"count":{"typ
 		return "permit (principal, action == ThoughtGate::Action::\"bank/pay\", resource) when { " + condition + " };\n"
 	}
 	const yaml = "schema: 1\ngovernance: {defaults: {action: policy}}\n"
-	const misfit = `error: policy policies/p.cedar:1 looks at what does not fit the tool's input schema: the argument `
+	const misfit = `error: policy policies/p.cedar:1 reads an argument that does not fit the tool's input schema: the argument `
 	for name, test := range map[string]struct{ condition, arguments, want string }{
 		"an integer is a number":      {`context.arguments.amount.lessThan(decimal("50.5"))`, `{"amount":50}`, "forward"},
 		"so is a fraction":            {`context.arguments.amount.lessThan(decimal("50.5"))`, `{"amount":50.4999}`, "forward"},
 		"a negative one":              {`context.arguments.amount.lessThan(decimal("-50.5"))`, `{"amount":-51}`, "forward"},
 		"one that is larger":          {`context.arguments.amount.lessThan(decimal("50.5"))`, `{"amount":51}`, "deny"},
-		"one that is too fine":        {`context.arguments.amount.lessThan(decimal("50.5"))`, `{"amount":1.23456}`, misfit + `"amount" is a text, or a number that is too large or too fine for Cedar and should be a number with at most four digits after the point`},
-		"one that is too large":       {`context.arguments.amount.lessThan(decimal("50.5"))`, `{"amount":9223372036854775807}`, misfit + `"amount" is a number and should be a number with`},
-		"a text":                      {`context.arguments.amount.lessThan(decimal("50.5"))`, `{"amount":"50"}`, misfit + `"amount" is a text`},
+		"one that is too fine":        {`context.arguments.amount.lessThan(decimal("50.5"))`, `{"amount":1.23456}`, misfit + `"amount" is a string, or a number that is too large or too precise for Cedar, expected a number with at most four digits after the point`},
+		"one that is too large":       {`context.arguments.amount.lessThan(decimal("50.5"))`, `{"amount":9223372036854775807}`, misfit + `"amount" is a number, expected a number with`},
+		"a text":                      {`context.arguments.amount.lessThan(decimal("50.5"))`, `{"amount":"50"}`, misfit + `"amount" is a string`},
 		"nothing":                     {`context.arguments.amount.lessThan(decimal("50.5"))`, `{}`, misfit + `"amount" is missing`},
 		"null":                        {`context.arguments.amount.lessThan(decimal("50.5"))`, `{"amount":null}`, misfit + `"amount" is missing`},
 		"asked for, and missing":      {`context.arguments has amount`, `{}`, misfit + `"amount" is missing`},
 		"optional, and missing":       {`context.arguments has count && context.arguments.count == 2`, `{"amount":1}`, "deny"},
 		"an integer with a point":     {`context.arguments has count && context.arguments.count == 2`, `{"amount":1,"count":2.0}`, "forward"},
 		"an integer with an exponent": {`context.arguments has count && context.arguments.count == 200`, `{"amount":1,"count":2e2}`, "forward"},
-		"no integer":                  {`context.arguments has count && context.arguments.count == 2`, `{"amount":1,"count":2.5}`, misfit + `"count" is a number and should be an integer`},
-		"asked for only":              {`context.arguments has count`, `{"amount":1,"count":"2"}`, misfit + `"count" is a text`},
+		"no integer":                  {`context.arguments has count && context.arguments.count == 2`, `{"amount":1,"count":2.5}`, misfit + `"count" is a number, expected an integer`},
+		"asked for only":              {`context.arguments has count`, `{"amount":1,"count":"2"}`, misfit + `"count" is a string`},
 		"not looked at":               {`context.arguments has count && context.arguments.count == 2`, `{"amount":"x","count":2,"to":5,"from":7}`, "forward"},
-		"no flag":                     {`context.arguments has urgent && context.arguments.urgent`, `{"urgent":"true"}`, misfit + `"urgent" is a text`},
-		"no text":                     {`context.arguments has to && context.arguments.to like "*"`, `{"to":true}`, misfit + `"to" is true or false and should be a text`},
+		"no flag":                     {`context.arguments has urgent && context.arguments.urgent`, `{"urgent":"true"}`, misfit + `"urgent" is a string`},
+		"no text":                     {`context.arguments has to && context.arguments.to like "*"`, `{"to":true}`, misfit + `"to" is true or false, expected a string`},
 		"a list of numbers":           {`context.arguments has rates && context.arguments.rates.contains(decimal("2.0"))`, `{"rates":[1.5,2]}`, "forward"},
-		"a list with another item":    {`context.arguments has rates && context.arguments.rates.contains(decimal("2.0"))`, `{"rates":[1,"2"]}`, misfit + `"rates[]" is a text`},
-		"no list":                     {`context.arguments has rates && context.arguments.rates.contains(decimal("2.0"))`, `{"rates":2}`, misfit + `"rates" is a number and should be a list`},
+		"a list with another item":    {`context.arguments has rates && context.arguments.rates.contains(decimal("2.0"))`, `{"rates":[1,"2"]}`, misfit + `"rates[]" is a string`},
+		"no list":                     {`context.arguments has rates && context.arguments.rates.contains(decimal("2.0"))`, `{"rates":2}`, misfit + `"rates" is a number, expected a list`},
 		"its text":                    {`context.lists has rates && context.lists.rates == "[1,2.0]"`, `{"rates":[1,2.0]}`, "forward"},
-		"no list for its text":        {`!(context.lists has rates)`, `{"rates":2}`, misfit + `"rates" is a number and should be a list`},
+		"no list for its text":        {`!(context.lists has rates)`, `{"rates":2}`, misfit + `"rates" is a number, expected a list`},
 		"a member":                    {`context.arguments has from && context.arguments.from has limit && context.arguments.from.limit.greaterThan(decimal("1.0"))`, `{"from":{"iban":5,"limit":2}}`, "forward"},
-		"a member of another kind":    {`context.arguments has from && context.arguments.from has limit && context.arguments.from.limit.greaterThan(decimal("1.0"))`, `{"from":{"iban":"x","limit":"2"}}`, misfit + `"from.limit" is a text`},
+		"a member of another kind":    {`context.arguments has from && context.arguments.from has limit && context.arguments.from.limit.greaterThan(decimal("1.0"))`, `{"from":{"iban":"x","limit":"2"}}`, misfit + `"from.limit" is a string`},
 		"a member that is missing":    {`context.arguments has from && context.arguments.from.iban like "DE*"`, `{"from":{}}`, misfit + `"from.iban" is missing`},
-		"no object":                   {`context.arguments has from && context.arguments.from.iban like "DE*"`, `{"from":[]}`, misfit + `"from" is a list and should be an object`},
+		"no object":                   {`context.arguments has from && context.arguments.from.iban like "DE*"`, `{"from":[]}`, misfit + `"from" is a list, expected an object`},
 		"as a whole":                  {`context.arguments has from && context.arguments.from == {iban: "x"}`, `{"from":{"iban":"x"}}`, "policies"},
 		"a map":                       {`context.arguments has map && context.arguments.map has a && context.arguments.map.a == decimal("1.0")`, `{"map":{"a":1,"b":"x"}}`, "forward"},
 		"anything":                    {`context.arguments has extra && context.arguments.extra == 1`, `{"extra":1}`, "forward"},
@@ -133,11 +133,11 @@ forbid (principal, action == ThoughtGate::Action::"bank/pay", resource) when { c
 	// The server changes the definition.
 	tools.list(t, "fs", "", "read", `{"type":"object","properties":{"path":{"type":"array","items":{"type":"string"}}}}`, noon)
 	tools.list(t, "bank", "", "pay", `{"type":"object","properties":{"sum":{"type":"integer"}},"required":["sum"]}`, noon)
-	const want = "error: policy \"no-etc\" (p.cedar:1) doesn't fit the tool: in a call of fs/read: expected String, found Set<String> in `context.arguments.path like \"/etc/*\"`"
+	const want = "error: policy \"no-etc\" (p.cedar:1) does not fit the tool: in a call of fs/read: expected String, found Set<String> in `context.arguments.path like \"/etc/*\"`"
 	if got := judge(s, read); got != want {
 		t.Errorf("a tool that a policy doesn't fit:\ngot  %s\nwant %s", got, want)
 	}
-	if got := judge(s, pay); got != `error: policy "small" (p.cedar:5) doesn't fit the tool: bank/pay has no argument "amount"` {
+	if got := judge(s, pay); got != `error: policy "small" (p.cedar:5) does not fit the tool: bank/pay has no argument "amount"` {
 		t.Errorf("a tool whose argument has another name: got %s", got)
 	}
 	if got := judge(s, toolCall(t, "fs", "write", `{}`)); !strings.HasPrefix(got, "forward") {
@@ -174,7 +174,7 @@ when { context.arguments has a && context.arguments.a like "x*" && context.argum
 		}
 	}
 	tools.list(t, "mail", "", "send", `{"type":"object","properties":{"a":{}}}`, noon)
-	if got := judge(s, toolCall(t, "mail", "send", `{}`)); got != "error: policy policies/p.cedar:1 doesn't fit the tool: in a call of mail/send: context.arguments.a is read as values of different types" {
+	if got := judge(s, toolCall(t, "mail", "send", `{}`)); got != "error: policy policies/p.cedar:1 does not fit the tool: in a call of mail/send: context.arguments.a is read as values of different types" {
 		t.Errorf("listed: got %s", got)
 	}
 	if s, ds := loaded(t, "schema: 1\n", contradicts, WithTools(tools)); s != nil || len(ds) != 1 || ds[0].Line != 2 {
@@ -332,7 +332,7 @@ func TestHashOfTheAgent(t *testing.T) {
 		return Known{Hash: func() (string, error) { return "", fmt.Errorf("it has gone") }}
 	}
 	s = load(t, "schema: 1\n", `forbid (principal, action in ThoughtGate::Action::"tools/call", resource) when { principal.sha256 == "bad" };`, WithKnown(failing))
-	if got := judge(s, toolCall(t, "fs", "x", `{}`)); got != "error: look at the agent's program: it has gone" {
+	if got := judge(s, toolCall(t, "fs", "x", `{}`)); got != "error: read the agent's program: it has gone" {
 		t.Errorf("got %s", got)
 	}
 }

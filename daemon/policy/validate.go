@@ -423,7 +423,7 @@ func (p *policy) finding(c *callType, fault string) finding {
 	}
 	f := finding{place: p.place, how: ofCall, text: plain(fault)}
 	if strings.Contains(f.text, "decimal") {
-		f.hint = "decimals are compared as in `context.arguments.amount.lessThan(decimal(\"1.5\"))`"
+		f.hint = "compare decimals as in `context.arguments.amount.lessThan(decimal(\"1.5\"))`"
 	}
 	return f
 }
@@ -567,7 +567,7 @@ func words[T ~string](names []T) []string {
 func meant(name string, known []string) string {
 	hint := didYouMean("%q", name, known)
 	if hint == "" && len(known) > 0 && len(known) <= 12 {
-		hint = "there are " + strings.Join(known, ", ")
+		hint = "known are " + strings.Join(known, ", ")
 	}
 	return hint
 }

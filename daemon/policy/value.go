@@ -25,7 +25,7 @@ const (
 )
 
 // errTooLarge reports arguments beyond the limits. Errors wrap it.
-var errTooLarge = errors.New("the arguments are larger than policies can look at")
+var errTooLarge = errors.New("the arguments are too large for policies")
 
 // convert converts the JSON object raw, which may be nil, to Cedar records. In args, strings and
 // booleans keep their types, and integers become Long. Other numbers become decimal if four
@@ -219,7 +219,7 @@ func fit(args cedar.Record, takes *shape.Shape, policies candidates) (cedar.Reco
 			for _, seen := range p.arguments {
 				fitted, _, err := fitRecord(args, takes, seen, "")
 				if err != nil {
-					return args, fmt.Errorf("policy %s looks at what does not fit the tool's input schema: %w", p.title(), err)
+					return args, fmt.Errorf("policy %s reads an argument that does not fit the tool's input schema: %w", p.title(), err)
 				}
 				args = fitted
 			}
@@ -307,7 +307,7 @@ func fitValue(v cedar.Value, s *shape.Shape, seen *access, path string) (cedar.V
 			return fitRecord(r, s, seen, path)
 		}
 	}
-	return v, false, fmt.Errorf("the argument %q is %s and should be %s", path, valueKind(v), shapeKind(s.Kind))
+	return v, false, fmt.Errorf("the argument %q is %s, expected %s", path, valueKind(v), shapeKind(s.Kind))
 }
 
 func fitSet(set cedar.Set, items *shape.Shape, path string) (cedar.Value, bool, error) {
@@ -358,7 +358,7 @@ func toDecimal(v cedar.Value) (d cedar.Value, differs, ok bool) {
 func valueKind(v cedar.Value) string {
 	switch v.(type) {
 	case cedar.String:
-		return "a text, or a number that is too large or too fine for Cedar"
+		return "a string, or a number that is too large or too precise for Cedar"
 	case cedar.Boolean:
 		return "true or false"
 	case cedar.Long, cedar.Decimal:
@@ -372,7 +372,7 @@ func valueKind(v cedar.Value) string {
 func shapeKind(k shape.Kind) string {
 	switch k {
 	case shape.Text:
-		return "a text"
+		return "a string"
 	case shape.Bool:
 		return "true or false"
 	case shape.Integer:

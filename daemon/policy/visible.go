@@ -70,9 +70,9 @@ func (s *Set) hiddenRuling(ctx context.Context, sub *subject, c *gate.Call) (gat
 	}
 	switch {
 	case !source.Enabled:
-		r.Reason = fmt.Sprintf("server %s is switched off", printable(sub.server))
+		r.Reason = fmt.Sprintf("server %s is disabled", printable(sub.server))
 	case otherProgram(source, c):
-		r.Reason = fmt.Sprintf("server %s was started by another command than its source is tied to", printable(sub.server))
+		r.Reason = fmt.Sprintf("server %s was started by a command that its source does not match", printable(sub.server))
 	case sub.class == classAct && !exposed(ctx, &source.Expose, sub.kind, sub.names):
 		r.Reason = fmt.Sprintf("server %s does not expose it", printable(sub.server))
 	default:

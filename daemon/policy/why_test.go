@@ -112,7 +112,7 @@ then without @approval on the permit "large" (test.cedar:2): forward large
 		{"no permit", toolCall(t, "bank", "draw", `{}`), nil, `
 deny by permit
 cited rule "*" thoughtgate.yaml:10:7 policy
-then with a policy that permits it, as: permit (principal, action == ThoughtGate::Action::"bank/draw", resource);: forward the new permit
+then with a policy that permits it: permit (principal, action == ThoughtGate::Action::"bank/draw", resource);: forward the new permit
 `},
 		{"forbids, and the rule behind them", toolCall(t, "bank", "close", `{}`), nil, `
 deny by permit
@@ -120,12 +120,12 @@ cited rule "*" thoughtgate.yaml:10:7 policy
 cited forbid policies/test.cedar:4 test.cedar:4:1 forbid
 cited forbid calls test.cedar:5:1 forbid
 then without the forbid policies/test.cedar:4, "calls" (test.cedar:5): deny "*" (thoughtgate.yaml:10)
-then with a policy that permits it, as: permit (principal, action == ThoughtGate::Action::"bank/close", resource);: forward the new permit
+then with a policy that permits it: permit (principal, action == ThoughtGate::Action::"bank/close", resource);: forward the new permit
 `},
 		{"hidden", toolCall(t, "off", "mail", `{}`), nil, `
 deny by visible
 cited source "off" thoughtgate.yaml:3:5 hide
-then the source "off" (thoughtgate.yaml:3), so that it lets the agent know of it: deny never
+then the source "off" (thoughtgate.yaml:3), so that it exposes it: deny never
 then without the forbid "never" (test.cedar:3): forward defaults.action
 `},
 		{"a policy that fails", toolCall(t, "bank", "pay", `{"amount":"x"}`), nil, `
@@ -136,12 +136,12 @@ then the policies or the call, so that they can be evaluated: none
 		{"what a server asks", fromServer(t, "x", "sampling/createMessage", `{"messages":[],"maxTokens":1}`), nil, `
 ask by rule
 cited default defaults.asks approve
-then with a rule for it, as: {match: "*", method: "sampling/createMessage", source: "x", action: forward}, or another default (defaults.asks): forward the new rule
+then with a rule for it: {match: "*", method: "sampling/createMessage", source: "x", action: forward}, or another default (defaults.asks): forward the new rule
 `},
 		{"an unknown method", fromAgent(t, "x", "acme/do", `{}`), nil, `
 deny by rule
 cited default unknown 
-then with a rule for it, as: {match: "*", method: "acme/do", source: "x", action: forward}: forward the new rule
+then with a rule for it: {match: "*", method: "acme/do", source: "x", action: forward}: forward the new rule
 `},
 		{"what is not judged", fromAgent(t, "x", "tools/list", `{}`), nil, "\nforward by rule\n"},
 	} {
@@ -160,14 +160,14 @@ cited source  .thoughtgate.yaml:2:11 hide (theirs)
 cited rule "send_*" thoughtgate.yaml:9:7 approve
 near rule "send_*" thoughtgate.yaml:6:7 deny - its source is prod-*, the call's is x
 near rule "send_*" thoughtgate.yaml:7:7 forward - its agent is cursor, the call's is claude-code
-then without what the repository says: .thoughtgate.yaml:2 of the repository: ask "send_*" (thoughtgate.yaml:9)
+then without the repository's rule: .thoughtgate.yaml:2 of the repository: ask "send_*" (thoughtgate.yaml:9)
 then without the rule "send_*" (thoughtgate.yaml:9): forward defaults.action
 `
 	if diff := cmp.Diff(want, explained(in.Explain(context.Background(), toolCall(t, "x", "send_it", `{}`), nil))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	broken := s.In(nil, errors.New("line 3 is wrong")).(gate.Explainer).Explain(context.Background(), toolCall(t, "x", "read", `{}`), nil)
-	if got := explained(broken); !strings.HasPrefix(got, "error line 3 is wrong\n") || !strings.Contains(got, "then the project's own file, which is not valid: forward defaults.action\n") {
+	if got := explained(broken); !strings.HasPrefix(got, "error line 3 is wrong\n") || !strings.Contains(got, "then the project's own file, which is invalid: forward defaults.action\n") {
 		t.Errorf("got %s", got)
 	}
 }

@@ -117,9 +117,9 @@ func (a *Answer) explainBuiltIn() {
 	step := gate.Step{Change: "accepting the definition: tgctl tools accept", Move: e.Ruling.Move, By: e.Ruling.Rule}
 	switch {
 	case a.Verdict == "ask":
-		step.Change = "nothing that is written can change it, but the call could name something else"
+		step.Change = "no rule can change it; only another name in the call can"
 	case a.Rule == record.CanaryRule:
-		step.Change = "nothing that is written can change it, but the server could have another id"
+		step.Change = "no rule can change it; only another server id can"
 	}
 	e.Cited = append([]gate.Cited{{Kind: "built in", Name: name, Does: a.Verdict}}, e.Cited...)
 	e.Steps = append([]gate.Step{step}, e.Steps...)

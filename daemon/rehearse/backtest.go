@@ -110,7 +110,7 @@ func (b *Backtest) Add(ctx context.Context, r *Recorded) {
 		because = err.Error()
 	}
 	if because == "" && strings.HasSuffix(r.Rule, theirs) && strict(would) < strict(was) {
-		because = "the repository's own file decided, and what it said is not on record"
+		because = "the repository's own file decided, and its content is not recorded"
 	}
 	switch {
 	case because != "":

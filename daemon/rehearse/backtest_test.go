@@ -146,8 +146,8 @@ tighter x rm: forward (older) to deny ("rm*" (thoughtgate.yaml:6)), 1 from 4 to 
 			values(onRecord(record.Record{Tool: "rm", Verdict: "deny", Gate: "rule"}), `{"a":"hmac:00"}`, false),
 		}, `tighter bank pay: forward (p, q) to deny ("*" (thoughtgate.yaml:10)), 1 from 2 to 2
 tighter bank draw: forward (permit) to deny ("*" (thoughtgate.yaml:10)), 1 from 5 to 5
-unknown bank pay: was forward, the policy "pay" (a.cedar:1) looks at the arguments, which can't be told from the record, 1
-unknown bank pay: was deny, the policy "pay" (a.cedar:1) looks at the arguments, which can't be told from the record, 1
+unknown bank pay: was forward, the policy "pay" (a.cedar:1) reads the arguments, which the record does not have, 1
+unknown bank pay: was deny, the policy "pay" (a.cedar:1) reads the arguments, which the record does not have, 1
 6: 2 same, 2 tighter, 0 looser, 2 unknown`},
 		{"without arguments", []*rehearse.Recorded{
 			values(onRecord(record.Record{Server: "bank", Tool: "pay", Verdict: "deny", Gate: "accident"}), `{"name":"pay","_meta":{"progressToken":1}}`, true),
@@ -157,7 +157,7 @@ unknown bank pay: was deny, the policy "pay" (a.cedar:1) looks at the arguments,
 			command(onRecord(record.Record{Server: "tied", Tool: "ls", Verdict: "forward", Gate: "rule"}), "/bin/real", "x"),
 			command(onRecord(record.Record{Server: "tied", Tool: "ls", Verdict: "forward", Gate: "rule"}), "/bin/other", "x"),
 		}, `tighter tied ls: forward (rule) to deny (source "tied" (thoughtgate.yaml:2)), 1 from 3 to 3
-unknown tied ls: was forward, the source "tied" (thoughtgate.yaml:2) is tied to a command, and that of the server is not on record, 1
+unknown tied ls: was forward, the source "tied" (thoughtgate.yaml:2) is bound to a command, and the server's command is not recorded, 1
 3: 1 same, 1 tighter, 0 looser, 1 unknown`},
 		{"other methods", []*rehearse.Recorded{
 			values(onRecord(record.Record{Method: "resources/read", Tool: "file:///etc/x", Verdict: "forward", Gate: "rule"}), `{"uri":"hmac:00"}`, false),
@@ -175,8 +175,8 @@ tighter x resources/read file:///etc/x: forward (rule) to deny ("file:///etc/*" 
 tighter x prompts/get rm: forward (rule) to deny ("rm*" (thoughtgate.yaml:6)), 1 from 2 to 2
 tighter x subscriptions/listen: forward (rule) to deny ("file:///etc/*" (thoughtgate.yaml:9)), 1 from 3 to 3
 tighter x completion/complete rm: forward (rule) to deny ("rm*" (thoughtgate.yaml:6)), 1 from 5 to 5
-unknown x : was forward, what subscriptions/listen was about is not on record, 1
-unknown x : was forward, what elicitation/create was about is not on record, 1
+unknown x : was forward, the content of subscriptions/listen is not recorded, 1
+unknown x : was forward, the content of elicitation/create is not recorded, 1
 9: 1 same, 4 tighter, 2 looser, 2 unknown`},
 		{"what is no call", []*rehearse.Recorded{
 			onRecord(record.Record{Method: "tools/list", Direction: "server_to_agent", Verdict: "forward", Gate: "visible"}),
@@ -187,20 +187,20 @@ unknown x : was forward, what elicitation/create was about is not on record, 1
 			onRecord(record.Record{Tool: "ls", Verdict: "forward", Gate: "rule", Extensions: []string{"guard"}, Profile: "production"}),
 			onRecord(record.Record{Tool: "ls", Verdict: "deny", Gate: "extension", Extensions: []string{"guard"}}),
 			onRecord(record.Record{Tool: "ls", Verdict: "forward", Gate: "rule", Extensions: []string{"guard"}, Profile: "development", Would: "WOULD_REDACT"}),
-		}, `unknown x ls: was deny, the gate extension decided, which is not tried here, 1
-unknown x ls: was forward, extensions would have changed it, and what they would have made of it was judged, 1
+		}, `unknown x ls: was deny, the gate extension decided, which a backtest does not run, 1
+unknown x ls: was forward, extensions would have changed it, and the changed call was judged, 1
 3: 1 same, 0 tighter, 0 looser, 2 unknown`},
 		{"gates that are not tried", []*rehearse.Recorded{
 			onRecord(record.Record{Tool: "ls", Verdict: "deny", Gate: "pin"}),
 			onRecord(record.Record{Tool: "ls", Verdict: "deny", Gate: "rule", Rule: ".thoughtgate.yaml:4 of the repository"}),
 			onRecord(record.Record{Tool: "rm", Verdict: "deny", Gate: "rule", Rule: ".thoughtgate.yaml:4 of the repository"}),
-		}, `unknown x ls: was deny, the gate pin decided, which is not tried here, 1
-unknown x ls: was deny, the repository's own file decided, and what it said is not on record, 1
+		}, `unknown x ls: was deny, the gate pin decided, which a backtest does not run, 1
+unknown x ls: was deny, the repository's own file decided, and its content is not recorded, 1
 3: 1 same, 0 tighter, 0 looser, 2 unknown`},
 		{"what can't be read", []*rehearse.Recorded{
 			onRecord(record.Record{Tool: "", Verdict: "deny", Gate: "accident"}),
 			onRecord(record.Record{Method: "ping", Direction: "server_to_agent", Verdict: "deny", Gate: "accident"}),
-		}, "unknown x : was deny, it doesn't say what tools/call is about, 1\n1: 0 same, 0 tighter, 0 looser, 1 unknown"},
+		}, "unknown x : was deny, the subject of tools/call is missing, 1\n1: 0 same, 0 tighter, 0 looser, 1 unknown"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := tried(t, p, tt.records...); got != tt.want {
@@ -343,7 +343,7 @@ func TestBacktestIsTheCandidate(t *testing.T) {
 			rt.Fatalf("want %v: %s", want, told(b))
 		}
 		for _, u := range b.Unknowns() {
-			if !strings.Contains(u.Kind.Because, "looks at the arguments") {
+			if !strings.Contains(u.Kind.Because, "reads the arguments") {
 				rt.Fatalf("unknown because %s", u.Kind.Because)
 			}
 		}

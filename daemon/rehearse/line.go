@@ -36,7 +36,7 @@ type Line struct {
 // complete sets defaults and checks the line.
 func (l *Line) complete() error {
 	if l.Server == "" {
-		return errors.New("it names no server")
+		return errors.New("the server is missing")
 	}
 	if l.Method == "" {
 		l.Method = "tools/call"
@@ -52,15 +52,15 @@ func (l *Line) complete() error {
 		value := jsontext.Value(append([]byte(nil), *raw.json...))
 		err := value.Compact(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 		if err != nil || value.Kind() != '{' {
-			return fmt.Errorf("its %s are not a JSON object", raw.name)
+			return fmt.Errorf("its %s must be a JSON object", raw.name)
 		}
 		*raw.json = value
 	}
 	switch {
 	case l.Params != nil && (l.Arguments != nil || l.Subject != ""):
-		return errors.New("it has params, and a subject or arguments beside them")
+		return errors.New("it has params and also a subject or arguments")
 	case l.Params == nil && l.Subject == "" && l.Result == nil && l.names():
-		return fmt.Errorf("it doesn't say what %s is about", l.Method)
+		return fmt.Errorf("the subject of %s is missing", l.Method)
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func (r *Recorded) line() (Line, error) {
 	}
 	l.Params = r.Values
 	if absent := r.Values == nil && !r.Whole; absent && (row.Subject != mcp.None || r.Method == "elicitation/create") {
-		return l, fmt.Errorf("what %s was about is not on record", r.Method)
+		return l, fmt.Errorf("the content of %s is not recorded", r.Method)
 	}
 	return l, nil
 }
@@ -114,10 +114,10 @@ func (r *Recorded) was() (verdict, because string) {
 	switch r.Gate {
 	case "", "visible", "rule", "permit", "ask", "accident":
 	default:
-		because = fmt.Sprintf("the gate %s decided, which is not tried here", r.Gate)
+		because = fmt.Sprintf("the gate %s decided, which a backtest does not run", r.Gate)
 	}
 	if because == "" && len(r.Extensions) > 0 && gate.Profile(r.Profile) == gate.Development {
-		because = "extensions would have changed it, and what they would have made of it was judged"
+		because = "extensions would have changed it, and the changed call was judged"
 	}
 	switch {
 	case r.Would == "WOULD_ASK", r.Verdict == "hold", r.Approval != "", r.Would == "" && r.Verdict == "deny" && r.Gate == "ask":

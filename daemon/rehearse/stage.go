@@ -113,7 +113,7 @@ func (s *Stage) call(ctx context.Context, sh *shim, l *Line, why bool) *Answer {
 	row := mcp.Lookup(l.side(), &e)
 	if row.Treatment == mcp.Pass || row.Treatment == mcp.Filter || row.Treatment == mcp.Inspect {
 		hear(ctx, sh, l.side(), l.Method, l.request(s.seq+1))
-		return &Answer{Verdict: "forward", Reason: "messages of this kind pass unjudged"}
+		return &Answer{Verdict: "forward", Reason: "messages of this kind are not judged"}
 	}
 	seen := s.submit(sh, gate.Submission{Side: l.side(), Line: l.request(s.seq + 1)})
 	if sh.waits = nil; seen.judged != nil && seen.verdict.Move != gate.Forward {
@@ -220,7 +220,7 @@ func (a *assumed) Of(ctx context.Context, c *gate.Call) []gate.Fact {
 	facts := a.Facts.Of(ctx, c)
 	for _, name := range a.stage.line.Assume {
 		if !slices.ContainsFunc(facts, func(f gate.Fact) bool { return f.Name == name }) {
-			facts = append(facts, gate.Fact{Name: name, Detail: "taken to be so"})
+			facts = append(facts, gate.Fact{Name: name, Detail: "assumed"})
 		}
 	}
 	return facts
@@ -258,7 +258,7 @@ func (unheard) ID() string { return "" }
 
 func (unheard) Wait(ctx context.Context) (gate.Answer, error) {
 	<-ctx.Done()
-	return gate.Answer{}, errors.New("nobody is asked on a stage")
+	return gate.Answer{}, errors.New("a rehearsal asks nobody")
 }
 
 // blackboard is the recorder of a stage.

@@ -117,11 +117,11 @@ func TestJudge(t *testing.T) {
 		{rehearse.Line{Server: "x", Subject: "ls", Result: []byte(`{"resultType":"input_required","inputRequests":{"q":{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}}}`)}, "ask; rule; defaults.asks"},
 		{rehearse.Line{Server: "x", Subject: "ls", Definition: []byte(`{"name":"ls"}`)}, "forward; rule; defaults.action"},
 
-		{rehearse.Line{Subject: "ls"}, "nonsense: it names no server"},
-		{rehearse.Line{Server: "x"}, "nonsense: it doesn't say what tools/call is about"},
-		{rehearse.Line{Server: "x", Subject: "ls", Arguments: []byte(`[]`)}, "nonsense: its arguments are not a JSON object"},
-		{rehearse.Line{Server: "x", Subject: "ls", Arguments: []byte(`{},"x":{`)}, "nonsense: its arguments are not a JSON object"},
-		{rehearse.Line{Server: "x", Subject: "ls", Params: []byte(`{}`)}, "nonsense: it has params, and a subject or arguments beside them"},
+		{rehearse.Line{Subject: "ls"}, "nonsense: the server is missing"},
+		{rehearse.Line{Server: "x"}, "nonsense: the subject of tools/call is missing"},
+		{rehearse.Line{Server: "x", Subject: "ls", Arguments: []byte(`[]`)}, "nonsense: its arguments must be a JSON object"},
+		{rehearse.Line{Server: "x", Subject: "ls", Arguments: []byte(`{},"x":{`)}, "nonsense: its arguments must be a JSON object"},
+		{rehearse.Line{Server: "x", Subject: "ls", Params: []byte(`{}`)}, "nonsense: it has params and also a subject or arguments"},
 	} {
 		if got := inShort(s.Judge(t.Context(), tt.line, true)); got != tt.want {
 			t.Errorf("%+v:\ngot  %s\nwant %s", tt.line, got, tt.want)
@@ -272,7 +272,7 @@ governance:
 		{mail("1", "mallory@evil.example", false), `deny; rule; "*" when planted (thoughtgate.yaml:4); sends+planted+new-place`},
 		{mail("2", "mallory@evil.example", false), `ask; rule; "*" when new-place (thoughtgate.yaml:5); sends+new-place; default; mail/send_mail to mallory@evil.example`},
 		{page("2"), "forward; ; "},
-		{mail("2", "mallory@evil.example", false), `ask; rule; "*" when new-place (thoughtgate.yaml:5); sends+new-place; default; mail/send_mail to mallory@evil.example`}, // the agent said it first
+		{mail("2", "mallory@evil.example", false), `ask; rule; "*" when new-place (thoughtgate.yaml:5); sends+new-place; default; mail/send_mail to mallory@evil.example`}, // the agent sent it first
 	} {
 		if got := inShort(s.Judge(t.Context(), tt.line, false)); got != tt.want {
 			t.Errorf("%d: got %s, want %s", i, got, tt.want)

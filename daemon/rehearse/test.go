@@ -44,7 +44,7 @@ func (s *Stage) Test(ctx context.Context, f *config.TestFile) []Result {
 
 func want(t *config.Test) string {
 	if t.Expect == "" {
-		return "something that can pass"
+		return "a result that can be forwarded"
 	}
 	return string(t.Expect)
 }

@@ -13,7 +13,7 @@ func (t *turn) answer(line []byte, e *wire.Envelope) {
 			t.pass(line, "", false, true)
 			return
 		}
-		t.refused(line, "an error that answers nothing")
+		t.refused(line, "an error without an id")
 		return
 	}
 	key, err := wire.Key(e.ID.Of(line))
@@ -23,7 +23,7 @@ func (t *turn) answer(line []byte, e *wire.Envelope) {
 	}
 	r := t.state.open[other(t.side)][key]
 	if r == nil || r.sent == 0 {
-		t.refused(line, "an answer to nothing that was asked")
+		t.refused(line, "an answer without a request")
 		return
 	}
 	t.answers = &which{r.side, key}
@@ -39,7 +39,7 @@ func (t *turn) answer(line []byte, e *wire.Envelope) {
 	rule := mcp.LookupResult(t.side, r.method, r.modern)
 	if rule.Treatment == mcp.Refuse {
 		t.outcome(r, outcomeOf(e))
-		t.refused(line, "an answer that "+sideName(t.side)+" of the modern era does not write")
+		t.refused(line, "an answer that "+sideName(t.side)+" of the modern era may not send")
 		return
 	}
 	call, known := t.callOf(r, line, e)

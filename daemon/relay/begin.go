@@ -109,7 +109,7 @@ func (s *Session) Run() {
 		s.startGoroutine(func() {
 			defer s.sideEnded(side)
 			if err := s.pump(side); err != nil {
-				s.log.Debug("a side is read no more", "direction", gate.Direction(side), "err", err)
+				s.log.Debug("stop reading a side", "direction", gate.Direction(side), "err", err)
 			}
 		})
 	}

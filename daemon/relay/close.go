@@ -139,7 +139,7 @@ func (s *Session) watch() {
 	for {
 		if err := s.wake.Watch(fds); err != nil {
 			if !errors.Is(err, pipe.ErrWoken) {
-				s.log.Error("the ends of a session can't be watched", "err", err)
+				s.log.Error("watch the ends of a session", "err", err)
 			}
 			return
 		}

@@ -498,7 +498,7 @@ func TestFault(t *testing.T) {
 	s.letGo()
 	s.steps("agent> " + aPing)
 	s.over(fromAgent, fromServer)
-	if err := session.Err(); err == nil || !strings.Contains(err.Error(), "a fault of ThoughtGate's") {
+	if err := session.Err(); err == nil || !strings.Contains(err.Error(), "internal error of ThoughtGate") {
 		t.Errorf("the session has ended with %v", err)
 	}
 }

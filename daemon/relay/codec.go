@@ -18,7 +18,7 @@ type codec struct {
 
 func (c *codec) fail(what string) {
 	if c.err == nil {
-		c.err = fmt.Errorf("%w: an entry of its journal holds %s", mapping.ErrCorrupt, what)
+		c.err = fmt.Errorf("%w: a journal entry has %s", mapping.ErrCorrupt, what)
 	}
 	c.b = nil
 }
@@ -31,7 +31,7 @@ func (c *codec) number(v *uint64, most uint64) {
 	}
 	n, size := binary.Uvarint(c.b)
 	if size <= 0 || n > most {
-		c.fail("a number that can't be")
+		c.fail("an invalid number")
 		*v = 0
 		return
 	}
@@ -57,7 +57,7 @@ func (c *codec) bytes(v *[]byte) {
 		return
 	}
 	if n > uint64(len(c.b)) {
-		c.fail("more bytes than it has")
+		c.fail("a length past its end")
 		n = 0
 	}
 	*v = nil

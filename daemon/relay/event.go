@@ -98,13 +98,13 @@ func encode(b []byte, e event) []byte {
 // decode parses one event. The event retains nothing of b.
 func decode(b []byte) (event, error) {
 	if len(b) == 0 || kinds[b[0]] == nil {
-		return nil, fmt.Errorf("%w: an entry of its journal is of no kind that there is", mapping.ErrCorrupt)
+		return nil, fmt.Errorf("%w: a journal entry has an unknown kind", mapping.ErrCorrupt)
 	}
 	c := codec{b: b[1:], reading: true}
 	e := kinds[b[0]]()
 	e.code(&c)
 	if c.err == nil && len(c.b) > 0 {
-		c.fail("more than its kind has")
+		c.fail("extra bytes")
 	}
 	return e, c.err
 }

@@ -273,7 +273,7 @@ func checkRecord(t *testing.T, record string, calls, refused int) {
 		kind, rest, _ := strings.Cut(line, " ")
 		seq, _, _ := strings.Cut(rest, " ")
 		if kind == "refused" {
-			if !strings.Contains(line, "twice while it dealt with") {
+			if !strings.Contains(line, "twice while it handled") {
 				t.Error(line)
 			}
 			continue
@@ -360,8 +360,8 @@ func serveCalls(r io.Reader, w io.WriteCloser) map[string]int {
 
 // The agent's answer for a line that has ended two daemons.
 const (
-	callRefused   = "Not executed: the daemon has ended twice"
-	answerRefused = "the answer was refused: the daemon has ended twice"
+	callRefused   = "Not executed: the daemon ended twice"
+	answerRefused = "the answer was refused: the daemon ended twice"
 )
 
 // replies are the answers that an agent got.

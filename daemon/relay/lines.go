@@ -22,7 +22,7 @@ const (
 )
 
 // errNotMCP ends a side whose protocol has no line boundaries.
-var errNotMCP = errors.New("these bytes open an HTTP/2 connection; an MCP server is spoken to in lines of JSON")
+var errNotMCP = errors.New("this is an HTTP/2 connection; MCP over stdio uses lines of JSON")
 
 // line handles one result of the reader: a line to be read as a message, or one that the
 // reader refused.
@@ -51,7 +51,7 @@ const maxAttempts = 2
 // refuseRepeated refuses a line on which that many daemons have ended, without reading it as a
 // message.
 func (t *turn) refuseRepeated(l *wire.Line) {
-	const reason = "the daemon has ended twice while it dealt with the line"
+	const reason = "the daemon ended twice while it handled the line"
 	seq := t.state.nextSeq(t.side) // the line may be recorded under this number, so no other line may get it
 	t.add(&numbered{seq})
 	if look := t.ends.Earlier; look != nil {
@@ -80,7 +80,7 @@ func (t *turn) unread(line []byte, err error) {
 		refusal = &wire.Refusal{Reason: err.Error(), Code: wire.CodeParse}
 	}
 	if refusal.Shapeless && t.gate.Profile() == gate.Development {
-		t.complain(line, "line forwarded that production would drop", "WOULD_DROP: "+refusal.Reason)
+		t.complain(line, "invalid line forwarded in the development profile", "WOULD_DROP: "+refusal.Reason)
 		t.pass(line, "", false, true)
 		return
 	}

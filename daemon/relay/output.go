@@ -53,7 +53,7 @@ func (s *Session) writePendingOutput(to wire.Side) {
 func (s *Session) noteWrite(to wire.Side, err error) error {
 	o := s.outputs[to]
 	if err != nil && s.ctx.Err() == nil && o.err == nil {
-		s.log.Debug("a side takes nothing more", "direction", gate.Direction(other(to)), "err", err)
+		s.log.Debug("stop writing to a side", "direction", gate.Direction(other(to)), "err", err)
 		o.err = err
 		if errors.Is(err, mapping.ErrCorrupt) {
 			s.cancel(err)

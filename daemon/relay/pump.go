@@ -179,8 +179,8 @@ func (s *Session) pump(side wire.Side) error {
 // recoverPanic ends the session, and nothing else, if one of its goroutines panics.
 func (s *Session) recoverPanic() {
 	if fault := recover(); fault != nil {
-		s.log.Error("a session has met a fault and is ended", "panic", fault, "stack", string(debug.Stack()))
-		s.cancel(fmt.Errorf("a fault of ThoughtGate's, whose log has the details: %v", fault))
+		s.log.Error("panic in a session, which is ended", "panic", fault, "stack", string(debug.Stack()))
+		s.cancel(fmt.Errorf("internal error of ThoughtGate; see its log for details: %v", fault))
 	}
 }
 

@@ -19,7 +19,7 @@ type item struct {
 
 func (q *queue) add(i item) error {
 	if i.n == 0 {
-		return corruptError("a line of no bytes is owed")
+		return corruptError("an empty line is pending")
 	}
 	q.items = append(q.items, i)
 	q.end += i.n

@@ -80,7 +80,7 @@ func (s *Session) cursor(to wire.Side) (mapping.Cursor, error) {
 	}
 	q := &s.state.out[to]
 	if cursor.Intent() > q.end || cursor.Delivered() < q.start {
-		return cursor, corruptError("it has delivered %d to %d of what is owed, which is %d to %d", cursor.Delivered(), cursor.Intent(), q.start, q.end)
+		return cursor, corruptError("it has delivered %d to %d of the pending output, which is %d to %d", cursor.Delivered(), cursor.Intent(), q.start, q.end)
 	}
 	return cursor, nil
 }
@@ -92,7 +92,7 @@ func (s *Session) recoverOutput(to wire.Side, w *pipe.Writer, cursor mapping.Cur
 	doubtful, err := w.Recover(func(from, upTo uint64) ([]byte, error) { return s.pendingBetween(to, from, upTo) })
 	if doubtful {
 		for _, r := range asked {
-			s.commit(r.lost(&Refusal{mcp.CodeServerExit, "ThoughtGate's daemon was ended while it wrote the request, which may have been executed"})...)
+			s.commit(r.lost(&Refusal{mcp.CodeServerExit, "ThoughtGate's daemon ended while it wrote the request, which may have been executed"})...)
 		}
 	}
 	return err
@@ -152,7 +152,7 @@ func (s *Session) lineOf(to wire.Side, i item) ([]byte, error) {
 	}
 	line, ok := s.inputs[other(to)].bytes(i.offset, i.n)
 	if !ok {
-		return nil, corruptError("what is owed is not there any more")
+		return nil, corruptError("pending output is missing")
 	}
 	return line, nil
 }

@@ -74,7 +74,7 @@ func TestRequestInDoubt(t *testing.T) {
 	pipes.Staging.Close()
 	pipes.Staging = nil
 	s.run(ends)
-	s.steps(`agent< {"jsonrpc":"2.0","id":1,"error":{"code":-31012,"message":"ThoughtGate's daemon was ended while it wrote the request, which may have been executed"}}`,
+	s.steps(`agent< {"jsonrpc":"2.0","id":1,"error":{"code":-31012,"message":"ThoughtGate's daemon ended while it wrote the request, which may have been executed"}}`,
 		`return {"jsonrpc":"2.0","id":2,"result":{}}`, "cross "+aPing, "observe outcome:OUTCOME_LOST")
 	if err := s.session.Err(); err != nil {
 		t.Error(err)

@@ -54,7 +54,7 @@ func (e *agreed) apply(s *state) error {
 	case "resources/unsubscribe":
 		delete(a.subscribed, uriOf(e.line))
 	default:
-		return corruptError("%q binds no server", e.method)
+		return corruptError("%q sets no state of the server", e.method)
 	}
 	return nil
 }
@@ -123,7 +123,7 @@ func (s *Session) renew(m *Shared) {
 			continue
 		}
 		events = append(events, r.lost(&Refusal{mcp.CodeServerExit,
-			"The shared MCP server went with ThoughtGate's daemon and did not answer; the request may have been executed. It is started anew"})...)
+			"The shared MCP server ended with ThoughtGate's daemon and did not answer; the request may have been executed. The server is started again"})...)
 	}
 	for key := range s.state.open[fromServer] {
 		events = append(events, &closed{which{fromServer, key}})

@@ -7,7 +7,7 @@ import (
 )
 
 // unknownTask is why a message about a task is not forwarded.
-const unknownTask = "an extension has to see its result, and nobody knows any more which call it came of"
+const unknownTask = "an extension must see the result, and the call that it belongs to is no longer known"
 
 // taskOf returns the id of the task that a message is about, empty for none.
 func taskOf(e *wire.Envelope, line []byte) string {
@@ -89,7 +89,7 @@ func (w *waiting) refused(v gate.Verdict) []byte {
 	if v.Answer != nil {
 		return v.Answer
 	}
-	return mcp.RefuseUnread(w.id, mcp.CodeGate, "the answer was refused: "+v.Reason)
+	return mcp.RefuseUnread(w.id, mcp.CodeGate, "the answer was denied: "+v.Reason)
 }
 
 // outcomeOf returns the outcome of a call with this answer.

@@ -114,7 +114,7 @@ func (t *turn) request(line []byte, e *wire.Envelope) {
 	}
 	switch {
 	case t.state.open[t.side][key] != nil || t.state.answering(t.side, key) != nil: // an error would be taken for the answer to the first one
-		t.refused(line, "a request with this id is open")
+		t.refused(line, "a request with this id is already open")
 		return
 	case t.noServer != nil && t.side == fromAgent:
 		t.queue(t.side, mcp.RefuseUnread(id, t.noServer.Code, t.noServer.Text))

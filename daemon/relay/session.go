@@ -126,7 +126,7 @@ func (s *Session) rewrite() {
 		return true
 	})
 	if !ok {
-		panic("relay: the journal has no room for what a session may hold")
+		panic("relay: the journal is too small for the limits of a session")
 	}
 }
 

@@ -185,7 +185,7 @@ func (m *Shared) failure() *Refusal {
 	case errors.Is(m.gone, ErrNotStarted):
 		return &Refusal{mcp.CodeServerStart, "The MCP server could not be started: " + m.gone.Error()}
 	}
-	return &Refusal{mcp.CodeServerExit, "The shared MCP server is not there any more (" + m.gone.Error() + ") and did not answer"}
+	return &Refusal{mcp.CodeServerExit, "The shared MCP server is no longer available (" + m.gone.Error() + ") and did not answer"}
 }
 
 // status returns the exit code of tg-shim.

@@ -92,7 +92,7 @@ func corruptError(format string, args ...any) error {
 
 func (e *consumed) apply(s *state) error {
 	if e.upTo < s.taken[e.side] {
-		return corruptError("input was taken up to %d, and then up to %d", s.taken[e.side], e.upTo)
+		return corruptError("input was consumed up to %d, and then up to %d", s.taken[e.side], e.upTo)
 	}
 	s.taken[e.side] = e.upTo
 	return nil
@@ -143,7 +143,7 @@ func (w which) of(s *state) (*request, error) {
 	if r := s.open[w.side][w.key]; r != nil {
 		return r, nil
 	}
-	return nil, corruptError("a request that is not open")
+	return nil, corruptError("the request is not open")
 }
 
 func (e *written) apply(s *state) error {
@@ -190,7 +190,7 @@ func (e *cancelled) apply(s *state) error {
 func (e *held) apply(s *state) error {
 	w := e.waiting
 	if s.waiting[w.seq] != nil || len(s.waiting) >= maxHeld {
-		return corruptError("line %d was held twice, or too many are", w.seq)
+		return corruptError("line %d was held twice, or too many lines are held", w.seq)
 	}
 	s.waiting[w.seq] = &w
 	return nil
@@ -198,7 +198,7 @@ func (e *held) apply(s *state) error {
 
 func (e *decided) apply(s *state) error {
 	if s.waiting[e.seq] == nil {
-		return corruptError("line %d was decided that was not held", e.seq)
+		return corruptError("line %d was decided but not held", e.seq)
 	}
 	delete(s.waiting, e.seq)
 	return nil
@@ -207,7 +207,7 @@ func (e *decided) apply(s *state) error {
 func (e *reminded) apply(s *state) error {
 	w := s.waiting[e.seq]
 	if w == nil {
-		return corruptError("the agent was told that line %d is held, which it was not", e.seq)
+		return corruptError("the agent was notified that line %d is held, but it is not", e.seq)
 	}
 	w.reminders++
 	return nil
@@ -220,7 +220,7 @@ func (e *passed) apply(s *state) error { return s.out[e.to].add(item{offset: e.o
 
 func (e *ended) apply(s *state) error {
 	if len(s.outcomes) >= 2*maxOpen {
-		return corruptError("too many outcomes are not on record")
+		return corruptError("too many outcomes are not recorded")
 	}
 	s.outcomes[e.seq] = e.outcome
 	return nil
@@ -248,7 +248,7 @@ func (e *began) apply(s *state) error {
 func (e *delivered) apply(s *state) error {
 	q := &s.out[e.to]
 	if len(q.items) > 0 || q.end > 0 {
-		return corruptError("what was delivered is said too late")
+		return corruptError("a delivery was recorded too late")
 	}
 	q.start, q.end = e.offset, e.offset
 	return nil

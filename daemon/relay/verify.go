@@ -23,7 +23,7 @@ type Earlier func(seqs []uint64) (passed map[uint64]string, recorded map[uint64]
 func (s *Session) verify() error {
 	if s.ends.Earlier == nil {
 		if len(s.state.out[fromAgent].items)+len(s.state.out[fromServer].items)+len(s.state.waiting)+len(s.state.outcomes) > 0 {
-			return corruptError("a session that begins has a past")
+			return corruptError("a new session has a history")
 		}
 		return nil
 	}
@@ -75,13 +75,13 @@ func (s *Session) verifyOwed(to wire.Side, line []byte, seq uint64, passed strin
 				return nil
 			}
 		}
-		return corruptError("line %d is not what was let pass", seq)
+		return corruptError("line %d is not what was forwarded", seq)
 	}
 	if err != nil {
 		if s.gate.Profile() == gate.Development {
 			return nil // it may have been passed by that profile
 		}
-		return corruptError("a line that is owed can't be read: %v", err)
+		return corruptError("a pending line can't be read: %v", err)
 	}
 	if to == fromAgent && s.state.modern && !s.state.initialized {
 		e.Modern = true // as when it was read
@@ -97,7 +97,7 @@ func (s *Session) verifyOwed(to wire.Side, line []byte, seq uint64, passed strin
 		judged = to == fromAgent && e.Code == mcp.CodeURLRequired
 	}
 	if judged {
-		return corruptError("a line is owed that has to be judged, and no record says that it may pass")
+		return corruptError("a pending line must be judged, and it has no record of a verdict that forwards it")
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ func digestOf(line []byte) string {
 func restOf(line []byte, n uint64) ([]byte, error) {
 	rest := line[n:]
 	if n > 0 && wire.OpensMessage(rest) {
-		return nil, corruptError("what is left of a line that is owed would be a message of its own")
+		return nil, corruptError("the rest of a pending line would be a message of its own")
 	}
 	return rest, nil
 }

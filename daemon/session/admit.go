@@ -40,7 +40,7 @@ func (r *Registry) recordShim(ctx context.Context, kind record.Kind, s *Saved, p
 		Server: s.Shim.Server, Launch: s.Shim.Launch, Verdict: verdict, Profile: string(profile), Reason: reason,
 	}, nil, nil)
 	if err != nil {
-		r.log.Error("record the "+string(kind)+" of a shim", "server_id", s.Shim.Server, "err", err)
+		r.log.Error("record the "+string(kind)+" of a tg-shim", "server_id", s.Shim.Server, "err", err)
 	}
 }
 

@@ -29,9 +29,9 @@ func (r *Registry) Agent(line []Process, terminal bool) string {
 	}
 	switch g, p, left := r.leftBy(line, terminal); {
 	case left && g.Ended == 0:
-		return fmt.Sprintf("process %d was left behind by the wrapped agent %s, whose wrap is over", p.PID, g.Agent)
+		return fmt.Sprintf("process %d was left behind by the wrapped agent %s, whose wrap has ended", p.PID, g.Agent)
 	case left:
-		return fmt.Sprintf("process %d began while the wrapped agent %s ran, whose wrap was killed; start it anew, or use a terminal", p.PID, g.Agent)
+		return fmt.Sprintf("process %d started while the wrapped agent %s ran, whose wrap was killed; start it again, or use a terminal", p.PID, g.Agent)
 	}
 	return ""
 }

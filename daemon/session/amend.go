@@ -45,7 +45,7 @@ func (r *Registry) Amend(ctx context.Context, wrap Process, id string, files []F
 		if slices.Contains(s.ungoverned, u) {
 			continue
 		}
-		r.log.Warn("a server runs past its session", "session", id, "server_id", u.Server, "path", u.Path, "how", u.How)
+		r.log.Warn("a server is ungoverned in its session", "session", id, "server_id", u.Server, "path", u.Path, "how", u.How)
 		if err := r.recordSession(ctx, s, "ungoverned", fmt.Sprintf("server %q in %s was %s", u.Server, u.Path, u.How)); err != nil {
 			return fmt.Errorf("amend session %s: %w", id, err)
 		}

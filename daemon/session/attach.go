@@ -44,7 +44,7 @@ func (r *Registry) Join(ctx context.Context, h Hello, leave func(reason string))
 	}
 	if r.joined[h.Shim.Attachment] != nil {
 		r.mu.Unlock()
-		return nil, fmt.Errorf("attachment %s is there already: %w", h.Shim.Attachment, gate.ErrForbidden)
+		return nil, fmt.Errorf("attachment %s already exists: %w", h.Shim.Attachment, gate.ErrForbidden)
 	}
 	j := r.newJoined(&h, seen)
 	r.admit(j, nil, leave)

@@ -38,7 +38,7 @@ func (r *Registry) rememberLeftProcesses(id string) {
 	}
 	all, err := proc.All()
 	if err != nil {
-		r.log.Error("look at what a wrap leaves", "session", id, "err", err)
+		r.log.Error("find what a wrap left behind", "session", id, "err", err)
 	}
 	var left []Process
 	for _, p := range proc.Below(all, r.self, map[int32]bool{s.Wrap.PID: true}, nil) {
@@ -64,7 +64,7 @@ func (r *Registry) rememberLeftProcesses(id string) {
 func (r *Registry) remember(g store.EndedWrap) {
 	r.gone[g.Session] = g
 	if err := r.store.KeepGone(r.ctx, &g); err != nil {
-		r.log.Error("remember a wrap that is over", "session", g.Session, "err", err)
+		r.log.Error("save a wrap that has ended", "session", g.Session, "err", err)
 	}
 }
 
@@ -75,7 +75,7 @@ func (r *Registry) forgetEndedWrap(id string) {
 	}
 	delete(r.gone, id)
 	if err := r.store.DropGone(r.ctx, id); err != nil {
-		r.log.Error("forget that a wrap was over", "session", id, "err", err)
+		r.log.Error("delete a wrap that had ended", "session", id, "err", err)
 	}
 }
 
@@ -116,7 +116,7 @@ func (r *Registry) Restored(wrap Process, id string) error {
 	s := r.sessions[id]
 	if s == nil || s.Wrap != wrap {
 		r.mu.Unlock()
-		return fmt.Errorf("end session %s: it is not that of process %d: %w", id, wrap.PID, gate.ErrForbidden)
+		return fmt.Errorf("end session %s: it does not belong to process %d: %w", id, wrap.PID, gate.ErrForbidden)
 	}
 	s.present, s.closed, s.files = false, true, nil
 	r.mu.Unlock()

@@ -37,7 +37,7 @@ func TestVanishedWrap(t *testing.T) {
 		} {
 			if got := r.Agent(test.line, test.terminal); (got != "") != test.want {
 				t.Errorf("%v, terminal %v: %q", test.line, test.terminal, got)
-			} else if test.want && !strings.Contains(got, "began while the wrapped agent custom ran, whose wrap was killed") {
+			} else if test.want && !strings.Contains(got, "started while the wrapped agent custom ran, whose wrap was killed") {
 				t.Errorf("it says %q", got)
 			}
 		}
@@ -102,7 +102,7 @@ func TestWrapEndsInOrder(t *testing.T) {
 		t.Error("the session is open still")
 	}
 	r.Leave(s)
-	if why := r.Agent([]Process{{PID: 50, Start: proc.Now() + 1}, left}, true); !strings.Contains(why, "left behind by the wrapped agent custom, whose wrap is over") {
+	if why := r.Agent([]Process{{PID: 50, Start: proc.Now() + 1}, left}, true); !strings.Contains(why, "left behind by the wrapped agent custom, whose wrap has ended") {
 		t.Errorf("below what it left: %q", why)
 	}
 	if why := r.Agent([]Process{{PID: 50, Start: proc.Now() - 1}}, false); why != "" {

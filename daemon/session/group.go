@@ -25,7 +25,7 @@ func (r *Registry) EndGroup(ctx context.Context, leader Process) {
 		if n == 0 {
 			return
 		}
-		r.log.Warn("ending what a shim left behind", "group", leader.PID, "signal", unix.SignalName(sig), "processes", n)
+		r.log.Warn("ending processes that a tg-shim left behind", "group", leader.PID, "signal", unix.SignalName(sig), "processes", n)
 		for time.Now().Before(over) && ctx.Err() == nil {
 			if signalGroup(leader, 0) == 0 {
 				return

@@ -45,7 +45,7 @@ func (r *Registry) hangUp(s *Session) {
 		return err == nil && slices.Contains(env, "THOUGHTGATE_SESSION="+s.Spec.ID)
 	})
 	if n > 0 {
-		r.log.Warn("hung up on what a killed wrap left of its agent", "session", s.Spec.ID, "processes", n)
+		r.log.Warn("sent SIGHUP to processes that a killed wrap left behind", "session", s.Spec.ID, "processes", n)
 	}
 }
 

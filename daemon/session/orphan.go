@@ -57,7 +57,7 @@ func (r *Registry) adopt(s *Session) {
 		s.problem = problem
 		r.mu.Unlock()
 		if news {
-			r.log.Warn("a wrap is gone and a file is not put back yet", "session", s.Spec.ID, "problem", problem)
+			r.log.Warn("a wrap has ended and a file is not restored yet", "session", s.Spec.ID, "problem", problem)
 		}
 		if done {
 			r.forget(s)
@@ -111,7 +111,7 @@ func (r *Registry) forget(s *Session) {
 		j.leave(wrapEnded)
 	}
 	if err := r.store.DeleteSession(r.ctx, s.Spec.ID); err != nil {
-		r.log.Error("forget session", "session", s.Spec.ID, "err", err)
+		r.log.Error("delete session", "session", s.Spec.ID, "err", err)
 	}
 	if err := r.recordSession(context.WithoutCancel(r.ctx), s, "closed", ""); err != nil {
 		r.log.Error("record the end of a session", "session", s.Spec.ID, "err", err)

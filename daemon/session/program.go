@@ -124,7 +124,7 @@ func sum(ctx context.Context, f io.Reader) (string, error) {
 		case ctx.Err() != nil:
 			return "", context.Cause(ctx)
 		case total > maxProgram:
-			return "", fmt.Errorf("it has more than %d bytes", int64(maxProgram))
+			return "", fmt.Errorf("it is larger than %d bytes", int64(maxProgram))
 		}
 	}
 }

@@ -90,12 +90,12 @@ func New(o Options) (*Registry, error) {
 	saved, err := o.Store.Sessions(ctx)
 	if err != nil {
 		cancel()
-		return nil, fmt.Errorf("read the sessions of an earlier daemon: %w", err)
+		return nil, fmt.Errorf("read the sessions of the previous daemon: %w", err)
 	}
 	left, err := o.Store.Gone(ctx)
 	if err != nil {
 		cancel()
-		return nil, fmt.Errorf("read the wraps of an earlier daemon: %w", err)
+		return nil, fmt.Errorf("read the wraps of the previous daemon: %w", err)
 	}
 	for _, g := range left {
 		r.gone[g.Session] = g

@@ -44,7 +44,7 @@ func (s *Saved) wrap() string {
 // can ask which processes are agents.
 func (r *Registry) Rejoin(ctx context.Context, s Saved, leave func(reason string)) (*Joined, error) {
 	if !s.Peer.Alive() {
-		return nil, fmt.Errorf("the shim of server %s has ended: %w", s.Shim.Server, gate.ErrNotRunning)
+		return nil, fmt.Errorf("the tg-shim of server %s has ended: %w", s.Shim.Server, gate.ErrNotRunning)
 	}
 	j := &Joined{Saved: s}
 	r.mu.Lock()
@@ -55,7 +55,7 @@ func (r *Registry) Rejoin(ctx context.Context, s Saved, leave func(reason string
 	r.mu.Lock()
 	if r.joined[s.Shim.Attachment] != nil {
 		r.mu.Unlock()
-		return nil, fmt.Errorf("attachment %s is there already: %w", s.Shim.Attachment, gate.ErrInvalid)
+		return nil, fmt.Errorf("attachment %s already exists: %w", s.Shim.Attachment, gate.ErrInvalid)
 	}
 	if earlier == nil {
 		earlier = map[uint64]record.Record{}

@@ -115,7 +115,7 @@ func (r *Registry) Open(ctx context.Context, wrap Process, spec Spec) (*Session,
 			return nil, fmt.Errorf("open session %s: it belongs to process %d: %w", spec.ID, old.Wrap.PID, gate.ErrForbidden)
 		}
 		if old.present {
-			return nil, fmt.Errorf("open session %s: it is open: %w", spec.ID, gate.ErrLocked)
+			return nil, fmt.Errorf("open session %s: it is already open: %w", spec.ID, gate.ErrLocked)
 		}
 		opened, again = old.Opened, true
 	}

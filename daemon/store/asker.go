@@ -34,7 +34,7 @@ var askers = newTable("askers", func(a *Asker) []column {
 
 // PutAsker stores a call that has joined a question, or its new state.
 func (db *DB) PutAsker(ctx context.Context, a *Asker) error {
-	return db.exec(ctx, "keep a call of question "+a.Question, askers.replace(a))
+	return db.exec(ctx, "save a call of question "+a.Question, askers.replace(a))
 }
 
 // ParkAsker records that a call was parked.

@@ -29,7 +29,7 @@ var extensions = newTable("extensions", func(e *Extension) []column {
 
 // KeepExtension stores e and replaces an extension with the same name.
 func (db *DB) KeepExtension(ctx context.Context, e *Extension) error {
-	return db.exec(ctx, "keep extension "+e.Name, extensions.replace(e))
+	return db.exec(ctx, "save extension "+e.Name, extensions.replace(e))
 }
 
 // DropExtension removes an installed extension; it is no error if it is not installed.
@@ -39,7 +39,7 @@ func (db *DB) DropExtension(ctx context.Context, name string, purge bool) error 
 	if purge {
 		all = append(all, write(`DELETE FROM extension_values WHERE extension = ?`, name), write(`DELETE FROM extension_memory WHERE extension = ?`, name))
 	}
-	return db.erase(ctx, "erase extension "+name, all...)
+	return db.erase(ctx, "delete extension "+name, all...)
 }
 
 // CountMemory returns the number of records in an extension's memory.
@@ -77,7 +77,7 @@ func (db *DB) SetExtensionValue(ctx context.Context, extension, key, value strin
 		var n int
 		err = tx.QueryRowContext(ctx, `SELECT count(*) FROM extension_values WHERE extension = ?`, extension).Scan(&n)
 		if err == nil && n > most {
-			err = fmt.Errorf("%w: at most %d values are kept", gate.ErrTooLarge, most)
+			err = fmt.Errorf("%w: at most %d values are stored", gate.ErrTooLarge, most)
 		}
 		return err
 	}))

@@ -25,12 +25,12 @@ var gone = newTable("gone", func(g *EndedWrap) []column {
 // forgotten.
 func (db *DB) KeepGone(ctx context.Context, g *EndedWrap) error {
 	boot, _ := Boot()
-	return db.exec(ctx, "keep what a wrap left", gone.replace(g), write(`DELETE FROM gone WHERE boot <> ?`, boot))
+	return db.exec(ctx, "save what a wrap left", gone.replace(g), write(`DELETE FROM gone WHERE boot <> ?`, boot))
 }
 
 // DropGone removes the entry of a session, if there is one.
 func (db *DB) DropGone(ctx context.Context, session string) error {
-	return db.exec(ctx, "forget what a wrap left", write(`DELETE FROM gone WHERE session = ?`, session))
+	return db.exec(ctx, "delete what a wrap left", write(`DELETE FROM gone WHERE session = ?`, session))
 }
 
 // Gone returns the wraps of this boot that were kept. After another boot none of their

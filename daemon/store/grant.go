@@ -81,7 +81,7 @@ var grants = newTable("grants", func(g *Grant) []column {
 func (db *DB) AddGrant(ctx context.Context, g *Grant) error {
 	added := *g
 	added.ID = ""
-	n, err := db.add(ctx, "keep grant", grants.insert(&added))
+	n, err := db.add(ctx, "save grant", grants.insert(&added))
 	if err != nil {
 		return err
 	}

@@ -16,15 +16,15 @@ var held = newTable("held", func(h *Held) []column {
 
 // PutHeld stores h and replaces an entry with the same name.
 func (db *DB) PutHeld(ctx context.Context, h *Held) error {
-	return db.exec(ctx, "keep who has attached", held.replace(h))
+	return db.exec(ctx, "save attachments", held.replace(h))
 }
 
 // DeleteHeld removes the entry with a name; it is no error if there is none.
 func (db *DB) DeleteHeld(ctx context.Context, name string) error {
-	return db.exec(ctx, "forget who has attached", write(`DELETE FROM held WHERE name = ?`, name))
+	return db.exec(ctx, "delete attachments", write(`DELETE FROM held WHERE name = ?`, name))
 }
 
 // Held returns all stored attachments.
 func (db *DB) Held(ctx context.Context) ([]Held, error) {
-	return held.all(ctx, db, "read who has attached", "ORDER BY name")
+	return held.all(ctx, db, "read attachments", "ORDER BY name")
 }

@@ -57,7 +57,7 @@ func OpenIndex(path string) (*Index, error) {
 	}
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
 		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("begin a new index of the audit log: %w", err)
+			return nil, fmt.Errorf("create the index of the audit log: %w", err)
 		}
 	}
 	if x, err = openIndex(path); err != nil {
@@ -138,5 +138,5 @@ func (x *Index) Forget(segment uint64) error { return x.forget("WHERE segment < 
 func (x *Index) Clear() error { return x.forget("") }
 
 func (x *Index) forget(which string, args ...any) error {
-	return x.exec(context.Background(), "forget a part of the index of the audit log", write("DELETE FROM blocks "+which, args...))
+	return x.exec(context.Background(), "delete a part of the index of the audit log", write("DELETE FROM blocks "+which, args...))
 }

@@ -239,11 +239,11 @@ func (db *DB) migrate(ctx context.Context, steps []string) error {
 			return err
 		}
 		if version > len(steps) {
-			return fmt.Errorf("%w: it is of version %d, and this program knows up to %d", gate.ErrVersion, version, len(steps))
+			return fmt.Errorf("%w: it has version %d, and this program supports up to %d", gate.ErrVersion, version, len(steps))
 		}
 		for i, step := range steps[version:] {
 			if _, err := tx.ExecContext(ctx, step); err != nil {
-				return fmt.Errorf("bring it to version %d: %w", version+i+1, err)
+				return fmt.Errorf("migrate it to version %d: %w", version+i+1, err)
 			}
 		}
 		if version == len(steps) {

@@ -111,7 +111,7 @@ func (db *DB) KeepPins(ctx context.Context, change PinChange) error {
 	for i := range change.Views {
 		all = append(all, views.replace(&change.Views[i]))
 	}
-	return db.exec(ctx, "keep pins", append(all, write(dropDefinitions))...)
+	return db.exec(ctx, "save pins", append(all, write(dropDefinitions))...)
 }
 
 const dropDefinitions = `DELETE FROM definitions WHERE
@@ -119,13 +119,13 @@ const dropDefinitions = `DELETE FROM definitions WHERE
 
 // DropLaunch removes a launch of a server with all of its pins.
 func (db *DB) DropLaunch(ctx context.Context, server, launch string) error {
-	return db.exec(ctx, fmt.Sprintf("forget a launch of %q", server),
+	return db.exec(ctx, fmt.Sprintf("delete a launch of %q", server),
 		write(`DELETE FROM launches WHERE server = ? AND launch = ?`, server, launch), write(dropDefinitions))
 }
 
 // DropView removes the View of an attachment.
 func (db *DB) DropView(ctx context.Context, attachment string) error {
-	return db.exec(ctx, "forget an attachment", write(`DELETE FROM views WHERE attachment = ?`, attachment))
+	return db.exec(ctx, "delete an attachment", write(`DELETE FROM views WHERE attachment = ?`, attachment))
 }
 
 // Launches returns all known servers and launches.
@@ -138,7 +138,7 @@ func (db *DB) Pins(ctx context.Context) ([]Pin, error) { return readPins.all(ctx
 
 // Views returns the views of all attachments.
 func (db *DB) Views(ctx context.Context) ([]View, error) {
-	return views.all(ctx, db, "read what servers have shown", "")
+	return views.all(ctx, db, "read what servers have listed", "")
 }
 
 // Definition returns the definition with that digest as the server sent it; nil if it was

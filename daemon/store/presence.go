@@ -46,5 +46,5 @@ func (db *DB) Presence(ctx context.Context) (p Presence, err error) {
 
 // PutPresence stores p and replaces the previous value, which is erased from the file.
 func (db *DB) PutPresence(ctx context.Context, p *Presence) error {
-	return db.erase(ctx, "keep presence", presences.replace(p))
+	return db.erase(ctx, "save presence", presences.replace(p))
 }

@@ -24,12 +24,12 @@ var protections = newTable("protections", func(p *Protection) []column {
 // PutProtection stores p and replaces one with the same ID. A text may contain what a
 // file contained, so the previous text is erased.
 func (db *DB) PutProtection(ctx context.Context, p *Protection) error {
-	return db.erase(ctx, "keep protection "+p.ID, protections.replace(p))
+	return db.erase(ctx, "save protection "+p.ID, protections.replace(p))
 }
 
 // DeleteProtection erases a protection; it is no error if there is none.
 func (db *DB) DeleteProtection(ctx context.Context, id string) error {
-	return db.erase(ctx, "erase protection "+id, write(`DELETE FROM protections WHERE id = ?`, id))
+	return db.erase(ctx, "delete protection "+id, write(`DELETE FROM protections WHERE id = ?`, id))
 }
 
 // Protections returns all protections, oldest first.

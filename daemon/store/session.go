@@ -58,13 +58,13 @@ func (db *DB) PutSession(ctx context.Context, s *Session) error {
 	for i, f := range s.Files {
 		all = append(all, sessionFiles.insert(&sessionFile{s.ID, i, f}))
 	}
-	return db.exec(ctx, "keep session "+s.ID, all...)
+	return db.exec(ctx, "save session "+s.ID, all...)
 }
 
 // DeleteSession erases a session; it is no error if there is none. A journal may contain
 // what a file contained, so it is erased from the disk.
 func (db *DB) DeleteSession(ctx context.Context, id string) error {
-	return db.erase(ctx, "erase session "+id,
+	return db.erase(ctx, "delete session "+id,
 		write(`DELETE FROM session_files WHERE session = ?`, id), write(`DELETE FROM sessions WHERE id = ?`, id))
 }
 

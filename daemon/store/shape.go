@@ -46,12 +46,12 @@ func (db *DB) KeepListing(ctx context.Context, l *Listing) error {
 	for _, t := range l.Tools {
 		all = append(all, shapes.insert(&shape{l.Server, l.Launch, t}))
 	}
-	return db.exec(ctx, fmt.Sprintf("keep the tools of %q", l.Server), all...)
+	return db.exec(ctx, fmt.Sprintf("save the tools of %q", l.Server), all...)
 }
 
 // DropListing removes the listing of a server; it is no error if there is none.
 func (db *DB) DropListing(ctx context.Context, server, launch string) error {
-	return db.exec(ctx, fmt.Sprintf("forget the tools of %q", server), dropListing(server, launch))
+	return db.exec(ctx, fmt.Sprintf("delete the tools of %q", server), dropListing(server, launch))
 }
 
 func dropListing(server, launch string) statement {
@@ -78,7 +78,7 @@ func (db *DB) Listings(ctx context.Context) ([]Listing, error) {
 
 // PutActiveSet stores the digest of the policy set that is in force.
 func (db *DB) PutActiveSet(ctx context.Context, digest string) error {
-	return db.exec(ctx, "keep which set is in force", write(`INSERT OR REPLACE INTO standing (one, digest) VALUES (1, ?)`, digest))
+	return db.exec(ctx, "save which set is in force", write(`INSERT OR REPLACE INTO standing (one, digest) VALUES (1, ?)`, digest))
 }
 
 // ActiveSet returns the digest of the policy set that was last in force; empty if there

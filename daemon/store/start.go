@@ -36,7 +36,7 @@ func (db *DB) KeepStart(ctx context.Context, s *Start, gone []StartKey) error {
 	for _, k := range gone {
 		all = append(all, k.drop())
 	}
-	return db.exec(ctx, "keep what may be started", append(all, starts.replace(s))...)
+	return db.exec(ctx, "save accepted starts", append(all, starts.replace(s))...)
 }
 
 func (k StartKey) drop() statement {
@@ -45,10 +45,10 @@ func (k StartKey) drop() statement {
 
 // DropStart removes a start, if it is stored.
 func (db *DB) DropStart(ctx context.Context, k StartKey) error {
-	return db.exec(ctx, "forget what may be started", k.drop())
+	return db.exec(ctx, "delete an accepted start", k.drop())
 }
 
 // Starts returns all stored starts.
 func (db *DB) Starts(ctx context.Context) ([]Start, error) {
-	return starts.all(ctx, db, "read what may be started", "")
+	return starts.all(ctx, db, "read accepted starts", "")
 }

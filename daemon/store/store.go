@@ -88,9 +88,9 @@ func remedy(path string, err error) string {
 	}
 	switch broken.Code() & 0xff {
 	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR:
-		return "; see whether the disk of " + filepath.Dir(path) + " is full"
+		return "; check whether the disk of " + filepath.Dir(path) + " is full"
 	case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
-		return "; move " + path + " away to start with an empty one (" + path + "-wal and -shm with it): open questions are lost, and `tgctl unwrap` puts back what a wrap has left rewritten"
+		return "; move " + path + " away to start with an empty state (" + path + "with its -wal and -shm files): waiting questions are lost, and `tgctl unwrap` restores files that a wrap left rewritten"
 	}
 	return ""
 }

@@ -25,7 +25,7 @@ func (v value[S]) Value() (driver.Value, error) { return v.get() }
 func (v value[S]) Scan(from any) error {
 	s, ok := from.(S)
 	if !ok && from != nil {
-		return fmt.Errorf("%T instead of %T: %w", from, s, gate.ErrInvalid)
+		return fmt.Errorf("got %T, want %T: %w", from, s, gate.ErrInvalid)
 	}
 	return v.set(s)
 }
@@ -96,7 +96,7 @@ func digests(sums ...*[32]byte) value[[]byte] {
 	}
 	return value[[]byte]{get, func(raw []byte) error {
 		if len(raw) != len(sums)*32 {
-			return fmt.Errorf("%d bytes instead of %d: %w", len(raw), len(sums)*32, gate.ErrInvalid)
+			return fmt.Errorf("got %d bytes, want %d: %w", len(raw), len(sums)*32, gate.ErrInvalid)
 		}
 		for i, sum := range sums {
 			copy(sum[:], raw[i*32:])
@@ -143,7 +143,7 @@ func (i id) Value() (driver.Value, error) {
 func (i id) Scan(from any) error {
 	n, ok := from.(int64)
 	if !ok {
-		return fmt.Errorf("%T instead of a number: %w", from, gate.ErrInvalid)
+		return fmt.Errorf("got %T, want a number: %w", from, gate.ErrInvalid)
 	}
 	*i.name = formatID(i.prefix, n)
 	return nil

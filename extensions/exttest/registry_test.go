@@ -126,14 +126,14 @@ func TestShipped(t *testing.T) {
 
 	// pathguard, in Python with the Content-Length wire protocol.
 	h.before(t, call(t, "read", `{"path":"a.txt"}`, project), "")
-	h.before(t, call(t, "read", `{"path":"../a.txt"}`, project), `the extension "pathguard" refused it: the argument path leads to '../a.txt'`)
+	h.before(t, call(t, "read", `{"path":"../a.txt"}`, project), `the extension "pathguard" denied it: the argument path leads to '../a.txt'`)
 
 	// quota, in Go with the protobuf wire protocol, after a change of its limit.
 	if err := h.SetConfig(t.Context(), "quota", "limits", "fs/write=1"); err != nil {
 		t.Fatal(err)
 	}
 	h.before(t, call(t, "write", `{}`, project), "")
-	h.before(t, call(t, "write", `{}`, project), `the extension "quota" refused it: the quota of fs/write is 1 calls in an hour`)
+	h.before(t, call(t, "write", `{}`, project), `the extension "quota" denied it: the quota of fs/write is 1 calls in an hour`)
 	result, err := h.CallTool(t.Context(), "quota", "quota_left", []byte(`{"tool":"fs/write"}`))
 	if err != nil || !strings.Contains(string(result), `"left":{"fs/write":0}`) {
 		t.Errorf("%s, %v", result, err)

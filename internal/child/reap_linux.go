@@ -36,7 +36,7 @@ func AdoptOrphans() (stop func(), err error) {
 		err = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	}
 	if err != nil {
-		return func() {}, fmt.Errorf("become the parent of orphans: %w", err)
+		return func() {}, fmt.Errorf("become a child subreaper: %w", err)
 	}
 	family.mu.Lock()
 	family.subreaper = true

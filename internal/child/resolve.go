@@ -83,7 +83,7 @@ func lookUp(command string, env []string) (string, error) {
 		path := filepath.Join(entry, command)
 		err := runnable(path)
 		if err == nil && !filepath.IsAbs(entry) {
-			return "", fmt.Errorf("start %q: %w: it was found through the relative entry %q of PATH; name it by an absolute path", command, ErrNotExecutable, entry)
+			return "", fmt.Errorf("start %q: %w: it was found through the relative entry %q of PATH; use an absolute path", command, ErrNotExecutable, entry)
 		}
 		if err == nil {
 			return path, nil
@@ -96,7 +96,7 @@ func lookUp(command string, env []string) (string, error) {
 	if firstErr != nil {
 		return "", refusal(command, firstPath, firstErr)
 	}
-	return "", fmt.Errorf("start %q: %w in PATH %s; install it or name it by an absolute path", command, ErrNotFound, clip(search, 512))
+	return "", fmt.Errorf("start %q: %w in PATH %s; install it or use an absolute path", command, ErrNotFound, clip(search, 512))
 }
 
 // runnable returns why the file at path can't be executed, or nil.
@@ -130,7 +130,7 @@ func startError(command, path string, err error) error {
 	case errors.Is(err, syscall.ENOENT):
 		return fmt.Errorf("start %q: %w: %s or the interpreter that its first line names is missing", command, ErrNotExecutable, path)
 	case errors.Is(err, syscall.ENOEXEC):
-		return fmt.Errorf("start %q: %w: %s is no program for this machine; a script must begin with #! and its interpreter", command, ErrNotExecutable, path)
+		return fmt.Errorf("start %q: %w: %s is not a program for this machine; a script must begin with #! and its interpreter", command, ErrNotExecutable, path)
 	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM),
 		errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return fmt.Errorf("start %q: %w", command, err)

@@ -70,7 +70,7 @@ func (c *Child) exitedLocked() (State, bool) {
 
 // AdoptOrphans returns an error: macOS gives orphans to launchd. stop does nothing.
 func AdoptOrphans() (stop func(), err error) {
-	return func() {}, fmt.Errorf("become the parent of orphans: %w on macOS", errors.ErrUnsupported)
+	return func() {}, fmt.Errorf("become a child subreaper: %w on macOS", errors.ErrUnsupported)
 }
 
 func reapOrphans() bool { return false }

@@ -104,10 +104,10 @@ func TestEntries(t *testing.T) {
 	}
 	defer h.Close()
 	log := slog.New(h).With("component", "daemon")
-	log.Warn("development profile forwards", "server_id", "git hub", "tool", "delete_repo", "latency_us", 450, "forwarded", true, "odd-key.ü", "a\nTG_SERVER_ID=forged\n")
+	log.Warn("forwarded in the development profile", "server_id", "git hub", "tool", "delete_repo", "latency_us", 450, "forwarded", true, "odd-key.ü", "a\nTG_SERVER_ID=forged\n")
 	got, file := j.entry(t)
 	for name, want := range map[string]string{
-		"MESSAGE":           `development profile forwards server_id="git hub" tool=delete_repo latency_us=450 forwarded=true odd-key.ü="a\nTG_SERVER_ID=forged\n"`,
+		"MESSAGE":           `forwarded in the development profile server_id="git hub" tool=delete_repo latency_us=450 forwarded=true odd-key.ü="a\nTG_SERVER_ID=forged\n"`,
 		"PRIORITY":          "4",
 		"SYSLOG_IDENTIFIER": "thoughtgated",
 		"TG_COMPONENT":      "daemon",

@@ -8,11 +8,11 @@ import (
 
 // Reasons to refuse a message that could be read. The texts are stable.
 const (
-	actsWithoutID  = "a notification that acts: only requests may"
-	asksInModern   = "a request from a server of the modern era: it sends none"
-	namesNothing   = "it does not name what it is about"
-	unclearSubject = "the name of what it is about is empty, or has characters that are not shown"
-	longSubject    = "the name or URI of what it is about is longer than 8192 bytes"
+	actsWithoutID  = "a notification that acts: only requests may act"
+	asksInModern   = "a request from a server of the modern era, which sends none"
+	namesNothing   = "its subject is missing"
+	unclearSubject = "its subject is empty or has invisible characters"
+	longSubject    = "its subject is longer than 8192 bytes"
 )
 
 // MaxSubject is the maximum length of a tool, prompt or task name and of a resource URI,

@@ -33,36 +33,36 @@ func CheckPage(address string) error {
 		case r == '&' && !strings.ContainsAny(address[:i], "?#"):
 			return errors.New("the address has & before its query")
 		case !strings.ContainsRune(plainInPage, r):
-			return fmt.Errorf("the address has the character U+%04X, which belongs escaped", r)
+			return fmt.Errorf("the address has the character U+%04X, which must be escaped", r)
 		}
 	}
 	u, err := url.Parse(address)
 	if err != nil {
-		return errors.New("the address is none") // url.Error quotes the whole address
+		return errors.New("the address is invalid") // url.Error quotes the whole address
 	}
 	scheme, rest, _ := strings.Cut(address, "://")
 	switch scheme = strings.ToLower(scheme); {
 	case scheme != "https" && scheme != "http":
-		return errors.New("the address is not one of https")
+		return errors.New("the address is not an https URL")
 	case u.Host == "" || u.User != nil || strings.HasPrefix(rest, "/"):
-		return errors.New("the address has no host, or a user before it")
+		return errors.New("the address has no host, or contains a user")
 	case strings.ContainsAny(address[len(scheme)+len("://")+len(u.Host):], "[]"):
-		return errors.New("the address has brackets, which belong escaped")
+		return errors.New("the address has brackets, which must be escaped")
 	}
 	here, err := checkPageHost(u.Hostname(), strings.HasPrefix(u.Host, "["))
 	if err != nil {
 		return err
 	}
 	if scheme == "http" && !here {
-		return errors.New("the address is one of http, and not of this machine")
+		return errors.New("the address is an http URL to another machine")
 	}
 	for _, part := range []string{u.EscapedPath(), u.RawQuery, u.EscapedFragment()} {
 		plain, err := url.PathUnescape(part)
 		if err != nil {
-			return errors.New("the address has a % that begins no escape")
+			return errors.New("the address has an invalid % escape")
 		}
 		if strings.ContainsFunc(plain, wire.Unseen) {
-			return errors.New("the address has an escaped control or a character that is not seen")
+			return errors.New("the address has an escaped control character or an invisible character")
 		}
 	}
 	return nil
@@ -73,7 +73,7 @@ func CheckPage(address string) error {
 func checkPageHost(host string, bracketed bool) (here bool, err error) {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		if ip.Zone() != "" || bracketed != ip.Is6() {
-			return false, errors.New("the host of the address can't be read clearly")
+			return false, errors.New("the host of the address is ambiguous")
 		}
 		return ip.IsLoopback(), nil
 	}
@@ -81,12 +81,12 @@ func checkPageHost(host string, bracketed bool) (here bool, err error) {
 	labels := strings.Split(host, ".")
 	for _, label := range labels {
 		if label == "" || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
-			return false, errors.New("the host of the address can't be read clearly")
+			return false, errors.New("the host of the address is ambiguous")
 		}
 	}
 	// Some programs parse 127.1, 0x7f.1 and 2130706433 as addresses.
 	if last := labels[len(labels)-1]; strings.Trim(last, "0123456789") == "" || strings.HasPrefix(last, "0x") {
-		return false, errors.New("the host of the address is a number that not every program reads alike")
+		return false, errors.New("the host of the address is a number, which programs parse differently")
 	}
 	return host == "localhost", nil
 }

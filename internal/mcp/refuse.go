@@ -90,7 +90,7 @@ func Deny(line []byte, e *wire.Envelope, d Denial) []byte {
 		case "elicitation/create":
 			return append(opened(id, "result"), `{"action":"decline"}}`...)
 		case "sampling/createMessage":
-			d.Code, d.Text = codeDeclined, "refused by policy"
+			d.Code, d.Text = codeDeclined, "denied by policy"
 		case "roots/list":
 			d.Code, d.Text = CodeUnknownMethod, "roots are not available"
 		}
@@ -164,7 +164,7 @@ func (d *Denial) text() string {
 		return d.Text
 	}
 	var b strings.Builder
-	b.WriteString("Not executed. Refused")
+	b.WriteString("Not executed. Denied")
 	if len(d.Policies) > 0 {
 		b.WriteString(" by policy `" + strings.Join(d.Policies, "`, `") + "`")
 	}

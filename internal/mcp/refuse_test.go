@@ -12,12 +12,12 @@ const version = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"
 
 // full is a denial with every field set.
 var full = Denial{
-	Code: CodePolicy, Text: "Not executed. Refused by policy `p`: \"quoted\"\n.", Gate: "permit", ErrorType: "policy_denied",
+	Code: CodePolicy, Text: "Not executed. Denied by policy `p`: \"quoted\"\n.", Gate: "permit", ErrorType: "policy_denied",
 	Reason: "deletes need a person", Approval: "A-17", Correlation: "c-1", Policies: []string{"p", "q\"r"},
 }
 
 const fullData = `,"data":{"gate":"permit","error_type":"policy_denied","policies":["p","q\"r"],"reason":"deletes need a person","approval":"A-17","correlation_id":"c-1"}`
-const fullText = `"Not executed. Refused by policy ` + "`p`" + `: \"quoted\"\n."`
+const fullText = `"Not executed. Denied by policy ` + "`p`" + `: \"quoted\"\n."`
 
 func TestDeny(t *testing.T) {
 	hidden := Denial{Hidden: true, Code: CodeRule, Text: "secret reason", Gate: "visible", Policies: []string{"p"}}
@@ -55,7 +55,7 @@ func TestDeny(t *testing.T) {
 		{"a notification", agent, `{"jsonrpc":"2.0","method":"notifications/progress","params":{}}`, full, ``},
 
 		{"sampling", server, `{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{}}`, Denial{Code: CodeRule, Text: "x"},
-			`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"refused by policy"}}`},
+			`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"denied by policy"}}`},
 		{"elicitation", server, `{"jsonrpc":"2.0","id":"e","method":"elicitation/create","params":{"mode":"url"}}`, full,
 			`{"jsonrpc":"2.0","id":"e","result":{"action":"decline"}}`},
 		{"roots", server, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`, Denial{Code: CodeRule, Text: "x"},
@@ -71,7 +71,7 @@ func TestDeny(t *testing.T) {
 
 		{"text made of the rest", agent, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}}`,
 			Denial{Code: CodePolicy, Gate: "permit", Policies: []string{"a", "b"}, Reason: "no.", Correlation: "c-2"},
-			`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"Not executed. Refused by policy ` + "`a`, `b`" + `: no. Repeating the call will not help; ask the user. (c-2)"}],"isError":true}}`},
+			`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"Not executed. Denied by policy ` + "`a`, `b`" + `: no. Repeating the call will not help; ask the user. (c-2)"}],"isError":true}}`},
 		{"text that is no text", agent, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}}`, Denial{Code: CodeRule, Text: "a\xffb\x00"},
 			`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"a` + "\uFFFD" + `b\u0000"}],"isError":true}}`},
 	}

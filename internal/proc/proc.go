@@ -52,7 +52,7 @@ func Look(pid int32) (Info, error) {
 		err = os.ErrProcessDone
 	}
 	if err != nil {
-		return Info{}, fmt.Errorf("look at process %d: %w", pid, err)
+		return Info{}, fmt.Errorf("inspect process %d: %w", pid, err)
 	}
 	describe(&p)
 	// The details belong together only if the process was the same all the time.
@@ -61,14 +61,14 @@ func Look(pid int32) (Info, error) {
 		err = os.ErrProcessDone
 	}
 	if err != nil {
-		return Info{}, fmt.Errorf("look at process %d: %w", pid, err)
+		return Info{}, fmt.Errorf("inspect process %d: %w", pid, err)
 	}
 	p.PPID = again.PPID
 	return p, nil
 }
 
 // ErrNoChild is the error of [ChildOf] if the process has another parent.
-var ErrNoChild = errors.New("it is no child of that process")
+var ErrNoChild = errors.New("it is not a child of that process")
 
 // ChildOf describes the child that parent knows under pid. A parent in a PID namespace of its
 // own, as in application sandboxes (Flatpak, bubblewrap), has other numbers for its children
@@ -76,7 +76,7 @@ var ErrNoChild = errors.New("it is no child of that process")
 func ChildOf(parent, pid int32) (Info, error) {
 	if child, inside := innerChild(parent, pid); inside {
 		if child == 0 {
-			return Info{}, fmt.Errorf("look at process %d of process %d: %w", pid, parent, os.ErrProcessDone)
+			return Info{}, fmt.Errorf("inspect process %d of process %d: %w", pid, parent, os.ErrProcessDone)
 		}
 		pid = child
 	}
@@ -95,12 +95,12 @@ const maxAncestors = 1024
 func Ancestors(pid int32) ([]Info, error) {
 	child, err := Read(pid)
 	if err != nil {
-		return nil, fmt.Errorf("look at process %d: %w", pid, err)
+		return nil, fmt.Errorf("inspect process %d: %w", pid, err)
 	}
 	var line []Info
 	for tries := 0; child.PPID > 0; {
 		if len(line) == maxAncestors || tries == maxAncestors {
-			return nil, fmt.Errorf("look above process %d: more than %d ancestors", pid, maxAncestors)
+			return nil, fmt.Errorf("inspect the ancestors of process %d: more than %d", pid, maxAncestors)
 		}
 		parent, err := Read(child.PPID)
 		// If the child still has this parent, the parent was alive all the time, and so the pid
@@ -108,7 +108,7 @@ func Ancestors(pid int32) ([]Info, error) {
 		again, againErr := Read(child.PID)
 		switch {
 		case againErr != nil || again.Start != child.Start:
-			return nil, fmt.Errorf("look above process %d: %w", child.PID, os.ErrProcessDone)
+			return nil, fmt.Errorf("inspect the ancestors of process %d: %w", child.PID, os.ErrProcessDone)
 		case again.PPID != child.PPID:
 			child.PPID = again.PPID
 			tries++
@@ -117,7 +117,7 @@ func Ancestors(pid int32) ([]Info, error) {
 			tries++ // it was reaped, and its child is about to get another parent
 			continue
 		case err != nil:
-			return nil, fmt.Errorf("look at process %d: %w", child.PPID, err)
+			return nil, fmt.Errorf("inspect process %d: %w", child.PPID, err)
 		}
 		describe(&parent)
 		line = append(line, parent)

@@ -165,11 +165,11 @@ func Cgroup(pid int32) (string, error) {
 func SameUserNamespace(pid int32) (bool, error) {
 	theirs, err := os.Stat(procFile(pid, "ns/user"))
 	if err != nil {
-		return false, fmt.Errorf("look at the user namespace of process %d: %w", pid, err)
+		return false, fmt.Errorf("read the user namespace of process %d: %w", pid, err)
 	}
 	ours, err := os.Stat("/proc/self/ns/user")
 	if err != nil {
-		return false, fmt.Errorf("look at our user namespace: %w", err)
+		return false, fmt.Errorf("read our own user namespace: %w", err)
 	}
 	return os.SameFile(theirs, ours), nil
 }

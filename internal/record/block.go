@@ -34,7 +34,7 @@ func (p *Posting) Offsets(b Block) ([]int64, error) {
 	for rest := p.Places; len(rest) > 0; {
 		step, n := binary.Uvarint(rest)
 		if n <= 0 || step > uint64(b.To-at) {
-			return nil, errors.New("an index of the log is damaged")
+			return nil, errors.New("an index of the log is corrupt")
 		}
 		at += int64(step)
 		offsets, rest = append(offsets, at), rest[n:]

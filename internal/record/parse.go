@@ -80,7 +80,7 @@ func sealed(line []byte) error {
 	body := line[:len(line)-sealLen]
 	var want [sealLen]byte
 	if !bytes.Equal(appendSeal(want[:0], crc32.Checksum(body, castagnoli)), line[len(body):]) {
-		return errors.New("is damaged: its checksum is wrong")
+		return errors.New("is corrupt: its checksum is wrong")
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (c *cursor) next() bool {
 	switch {
 	case c.at > 1 && c.take('}'):
 		if c.at != len(c.line) {
-			c.fail("something follows the object")
+			c.fail("there is text after the object")
 		}
 		return false
 	case c.at > 1 && !c.take(','):
@@ -219,7 +219,7 @@ func (c *cursor) quoted() []byte {
 		case c.line[c.at] == '\\':
 			c.escape()
 		default:
-			c.fail("a control character stands in a string")
+			c.fail("a string contains a control character")
 			return nil
 		}
 	}

@@ -115,7 +115,7 @@ func (v *verifier) expand(path string) ([]string, error) {
 		return nil, err
 	}
 	if len(numbers) == 0 && head == nil {
-		return nil, fmt.Errorf("there is no log in %s", path)
+		return nil, fmt.Errorf("no log in %s", path)
 	}
 	v.name = path // missing records are reported for the folder
 	var files []string
@@ -239,13 +239,13 @@ func (v *verifier) entry(e Entry) error {
 	h, ok := readHeader(e.Line)
 	switch {
 	case !ok || !sound(e.Line):
-		v.bad(e.Offset, v.due(e.Line), "is not as a record is written")
+		v.bad(e.Offset, v.due(e.Line), "does not have the form of a record")
 	case h.version != Version:
-		v.bad(e.Offset, v.due(e.Line), "is of version %d, and only version %d is known", h.version, Version)
+		v.bad(e.Offset, v.due(e.Line), "has version %d; only version %d is supported", h.version, Version)
 	case v.opening && string(h.kind) != string(KindLog) && v.placed() && h.seq != v.chain.Seq+1:
-		v.bad(e.Offset, v.chain.Seq+1, "is missing: record %d stands in its place", h.seq)
+		v.bad(e.Offset, v.chain.Seq+1, "is missing: record %d is in its place", h.seq)
 	case v.opening && string(h.kind) != string(KindLog):
-		v.bad(e.Offset, h.seq, "can't be the first of a segment: what stood before it is missing")
+		v.bad(e.Offset, h.seq, "can't be the first of a segment: the records before it are missing")
 	default:
 		v.linked(e, h)
 	}
@@ -267,9 +267,9 @@ func (v *verifier) entry(e Entry) error {
 func (v *verifier) unsealed(e Entry, err error) {
 	switch {
 	case bytes.HasPrefix(e.Line, valuesPrefix):
-		v.bad(e.Offset, v.chain.Seq, "is followed by values that are not its own")
+		v.bad(e.Offset, v.chain.Seq, "is followed by the values of another record")
 	case v.bare && !recordLike(e.Line):
-		v.bad(e.Offset, v.chain.Seq, "has values that are damaged")
+		v.bad(e.Offset, v.chain.Seq, "has corrupt values")
 	default:
 		v.bad(e.Offset, v.due(e.Line), "%s", err)
 	}
@@ -286,22 +286,22 @@ func recordLike(line []byte) bool {
 func (v *verifier) linked(e Entry, h header) {
 	switch {
 	case v.report.Records == 0 && h.seq > 1 && v.placed():
-		v.bad(e.Offset, 1, "is missing: record %d stands in its place", h.seq)
+		v.bad(e.Offset, 1, "is missing: record %d is in its place", h.seq)
 	case v.report.Records == 0 && h.seq > 1:
 		// Verification starts at this record. If the log must be whole, it must itself
 		// say that it dropped the earlier records.
 		v.before = Chain{Seq: h.seq - 1, Sum: string(h.prev)}
 		if v.whole {
-			v.gone = &Bad{File: v.name, Offset: e.Offset, Seq: 1, What: fmt.Sprintf("is missing: record %d stands in its place", h.seq)}
+			v.gone = &Bad{File: v.name, Offset: e.Offset, Seq: 1, What: fmt.Sprintf("is missing: record %d is in its place", h.seq)}
 		}
 	case h.seq > v.chain.Seq+1:
-		v.bad(e.Offset, v.chain.Seq+1, "is missing: record %d stands in its place", h.seq)
+		v.bad(e.Offset, v.chain.Seq+1, "is missing: record %d is in its place", h.seq)
 	case h.seq <= v.chain.Seq:
-		v.bad(e.Offset, v.chain.Seq+1, "is missing: record %d stands in its place, again", h.seq)
+		v.bad(e.Offset, v.chain.Seq+1, "is missing: record %d is in its place again", h.seq)
 	case string(h.prev) != v.chain.Sum && v.chain.Seq == 0:
-		v.bad(e.Offset, h.seq, "says that one came before it")
+		v.bad(e.Offset, h.seq, "names a previous record, but there is none")
 	case string(h.prev) != v.chain.Sum:
-		v.bad(e.Offset, v.chain.Seq, "is not the one that record %d was written behind", h.seq)
+		v.bad(e.Offset, v.chain.Seq, "is not the record that precedes record %d", h.seq)
 	}
 	if v.report.Bad != nil || !v.opening {
 		return
@@ -313,7 +313,7 @@ func (v *verifier) linked(e Entry, h header) {
 	for _, heads := range v.heads {
 		for _, head := range heads {
 			if v.report.Bad == nil && head.Log != id {
-				v.bad(e.Offset, h.seq, "belongs to the log %q, and %q is expected", id, head.Log)
+				v.bad(e.Offset, h.seq, "belongs to the log %q, expected %q", id, head.Log)
 			}
 		}
 	}
@@ -327,7 +327,7 @@ func (v *verifier) linked(e Entry, h header) {
 func (v *verifier) meet(offset int64, at Chain) {
 	for _, head := range v.heads[at.Seq] {
 		if head.Sum != at.Sum && at.Seq > 0 {
-			v.bad(offset, at.Seq, "is not the one that the head of the log names")
+			v.bad(offset, at.Seq, "does not match the head of the log")
 			return
 		}
 	}
@@ -350,7 +350,7 @@ func (v *verifier) values(e Entry, h header) {
 		v.bare = want != nil
 		return
 	case want == nil || !belongs(e.Values, h.seq):
-		v.bad(e.Offset, h.seq, "is followed by values that are not its own")
+		v.bad(e.Offset, h.seq, "is followed by the values of another record")
 		return
 	}
 	if sumOf(e.Values) != string(want) {
@@ -421,7 +421,7 @@ func (v *verifier) end() {
 		return
 	}
 	if last := slices.Max(append(slices.Collect(maps.Keys(v.heads)), 0)); v.chain.Seq < last {
-		v.bad(v.past, v.chain.Seq+1, "is missing, and all up to record %d: the end of the log is gone", last)
+		v.bad(v.past, v.chain.Seq+1, "is missing, like all up to record %d: the end of the log is missing", last)
 		return
 	}
 	v.report.Headed = len(v.heads) > 0

@@ -300,10 +300,10 @@ func TestVerifyFindsForeignRecords(t *testing.T) {
 			c := s.chain
 			segment, _ := c.Append(nil, &Record{V: 2, Kind: KindLog, Log: logID, Time: noon}, nil)
 			return os.WriteFile(filepath.Join(dir, SegmentName(3)), segment, 0o600)
-		}, "is of version 2"},
+		}, "has version 2"},
 		{"values from nowhere", func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, SegmentName(3)), []byte(`{"values":10,"arguments":{}}`+"\n"), 0o600)
-		}, "values that are not its own"},
+		}, "values of another record"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -360,7 +360,7 @@ func TestVerifyBesideAWriter(t *testing.T) {
 }
 
 func TestVerifyFolderWithoutALog(t *testing.T) {
-	if _, err := Verify([]string{t.TempDir()}, VerifyOptions{}); err == nil || !strings.Contains(err.Error(), "there is no log in") {
+	if _, err := Verify([]string{t.TempDir()}, VerifyOptions{}); err == nil || !strings.Contains(err.Error(), "no log in") {
 		t.Errorf("empty folder: %v", err)
 	}
 	if _, err := Verify([]string{filepath.Join(t.TempDir(), "gone")}, VerifyOptions{}); !errors.Is(err, os.ErrNotExist) {

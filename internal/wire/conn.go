@@ -199,8 +199,8 @@ func (c *Conn) read(ctx context.Context) error {
 
 // Reasons for which a strict connection ends.
 var (
-	errNoMessage = errors.New("the other side said what is no message")
-	errStray     = errors.New("the other side answered what was not asked, or twice")
+	errNoMessage = errors.New("the other side sent an invalid message")
+	errStray     = errors.New("the other side sent an answer without a request, or two answers")
 )
 
 // refused drops a frame. If it may have been the answer to a call, that call fails, since
@@ -225,7 +225,7 @@ func (c *Conn) dispatch(ctx context.Context, m *Message, frame []byte) bool {
 		c.notified(m, frame)
 	default:
 		if !c.answered(m) {
-			c.drop("an answer to nothing that was asked", frame)
+			c.drop("an answer without a request", frame)
 			return c.isLate(m)
 		}
 	}

@@ -175,11 +175,11 @@ func (r *lengthReader) Next(l *Line) error {
 		return err
 	}
 	if n > absurd {
-		return fmt.Errorf("%w: a message of %d bytes was announced", ErrFraming, n)
+		return fmt.Errorf("%w: the announced length is %d bytes", ErrFraming, n)
 	}
 	if n > int64(r.max) {
 		if r.whole {
-			return fmt.Errorf("%w: a message of %d bytes was announced, and at most %d are allowed", ErrFraming, n, r.max)
+			return fmt.Errorf("%w: the announced length is %d bytes; the maximum is %d", ErrFraming, n, r.max)
 		}
 		return r.discard(l, n)
 	}
@@ -265,7 +265,7 @@ func readHeader(w *window) (int64, error) {
 			continue
 		}
 		if length >= 0 {
-			return 0, fmt.Errorf("%w: a header with two lengths", ErrFraming)
+			return 0, fmt.Errorf("%w: a header with two values of Content-Length", ErrFraming)
 		}
 		if length, err = parseLength(value); err != nil {
 			return 0, err
@@ -296,12 +296,12 @@ func parseLength(value []byte) (int64, error) {
 	value = bytes.Trim(value, " \t")
 	for _, c := range value {
 		if c < '0' || c > '9' {
-			return 0, fmt.Errorf("%w: a length that is not a number", ErrFraming)
+			return 0, fmt.Errorf("%w: a Content-Length that is not a number", ErrFraming)
 		}
 	}
 	n, err := strconv.ParseInt(string(value), 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%w: a length that is not a number", ErrFraming)
+		return 0, fmt.Errorf("%w: a Content-Length that is not a number", ErrFraming)
 	}
 	return n, nil
 }

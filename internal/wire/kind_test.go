@@ -27,7 +27,7 @@ func TestKindOf(t *testing.T) {
 			t.Errorf("%s: got %v of kind %q, want %q", line, err, KindOf(refusal.Reason), want)
 		}
 	}
-	if got := KindOf("an answer to nothing that was asked"); got != KindUnexpected {
+	if got := KindOf("an answer without a request"); got != KindUnexpected {
 		t.Errorf("got %q", got)
 	}
 }

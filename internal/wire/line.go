@@ -287,7 +287,7 @@ func (w *window) Fill() error {
 	for range emptyReads {
 		n, err := w.source.Read(w.buf[w.end:])
 		if n < 0 || n > len(w.buf)-w.end {
-			return errors.New("read: the source claims to have read more than there was room for")
+			return errors.New("read: the source reported more bytes than the buffer holds")
 		}
 		w.end += n
 		w.err = err
@@ -389,7 +389,7 @@ func (r *Reader) Restore(state []byte) error {
 	return nil
 }
 
-var errState = errors.New("the state of a reader is none that there is")
+var errState = errors.New("invalid state of a reader")
 
 // state lists the fields that State saves and Restore sets.
 func (r *Reader) state() (numbers []*int, flags []*bool, texts []*[]byte) {

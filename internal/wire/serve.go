@@ -17,7 +17,7 @@ const (
 	codeInternal      = -32603
 )
 
-var errCanceled = errors.New("the request was taken back")
+var errCanceled = errors.New("the request was cancelled")
 
 // serve handles a request of the other side in a goroutine. Run waits for it.
 func (c *Conn) serve(ctx context.Context, m *Message, frame []byte) {
@@ -32,7 +32,7 @@ func (c *Conn) serve(ctx context.Context, m *Message, frame []byte) {
 		c.mu.Unlock()
 		withdraw(nil)
 		// An error would be read as the answer to the first request.
-		c.drop("a request with an id that is open", frame)
+		c.drop("a request with an id that is already open", frame)
 		return
 	}
 	if len(c.handled) >= c.options.MaxHandled || c.handling > 0 && c.handling+size > mostHandling {
@@ -116,7 +116,7 @@ func (c *Conn) notified(m *Message, frame []byte) {
 	}
 	c.mu.Unlock()
 	if !heard {
-		c.drop("a notification that nobody listens to", frame)
+		c.drop("a notification without a handler", frame)
 	}
 }
 

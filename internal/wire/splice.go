@@ -226,7 +226,7 @@ var identity = map[string]int{"tools": 0, "prompts": 0, "resources": 1, "skills"
 func ReadList(line []byte, e *Envelope, member string) (List, error) {
 	by, ok := identity[member]
 	if !ok {
-		return List{}, fmt.Errorf("read list: %q is not one", member)
+		return List{}, fmt.Errorf("read list: %q is not a list", member)
 	}
 	array, err := Member(line, e.Result, member)
 	if err != nil {

@@ -164,7 +164,7 @@ func (d TypedJSON) Append(dst []byte, m *Message) ([]byte, error) {
 		return append(appendID(append(dst, `{"type":"cancel","id":`...), m.Cancels), '}'), nil
 	}
 	if kind == "" || m.ID == "" && m.Kind != Notification {
-		return nil, fmt.Errorf("typed JSON has no message of kind %d, or not without an id", m.Kind)
+		return nil, fmt.Errorf("typed JSON has no message of kind %d, or the id is missing", m.Kind)
 	}
 	dst = append(append(append(dst, `{"type":"`...), kind...), '"')
 	if m.ID != "" {

@@ -185,7 +185,7 @@ func TestStatus(t *testing.T) {
 		message string
 		passing bool
 	}{
-		{codes.PermissionDenied, "server \"x\" is withheld until a person agrees:\n\tlook at it with 50 % 日本語 %41", false},
+		{codes.PermissionDenied, "server \"x\" is withheld until a person accepts it:\n\tlook at it with 50 % 日本語 %41", false},
 		{codes.FailedPrecondition, strings.Repeat("long ", 2000), false},
 		{codes.Unavailable, "the daemon is ending", true},
 		{codes.Canceled, "c", true},

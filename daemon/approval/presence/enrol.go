@@ -68,12 +68,12 @@ func (g *Guard) usable(e *Enrolment) error {
 	case err != nil || e.Key == nil:
 		return err
 	case e.Keep:
-		return fmt.Errorf("a new key of codes and the old one: %w", gate.ErrInvalid)
+		return fmt.Errorf("both a new key for codes and the old one: %w", gate.ErrInvalid)
 	case len(e.Key) < shortestKey || len(e.Key) > longestKey:
-		return fmt.Errorf("a key of codes has %d to %d bytes: %w", shortestKey, longestKey, gate.ErrInvalid)
+		return fmt.Errorf("a key for codes must have %d to %d bytes: %w", shortestKey, longestKey, gate.ErrInvalid)
 	}
 	if _, ok := stepOf(e.Key, e.Code, g.o.Now(), -1); !ok {
-		return fmt.Errorf("%w: the code is not one that the app makes of this key now; compare the clocks", gate.ErrProofWrong)
+		return fmt.Errorf("%w: the code does not match this key and the time; check the clocks", gate.ErrProofWrong)
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ func (g *Guard) enrol(ctx context.Context, next store.Presence, e *Enrolment, ve
 	next.Failures, next.Lock, next.Boot, next.Deadline = 0, 0, "", 0
 	what := "a passphrase"
 	if e.Key != nil {
-		what = "a passphrase, and codes"
+		what = "a passphrase and codes"
 	}
 	if err := g.record(ctx, verdict, who, what); err != nil {
 		return fmt.Errorf("record it: %w", err)
@@ -136,7 +136,7 @@ func (g *Guard) forget(ctx context.Context, next store.Presence, verdict, who, w
 		return fmt.Errorf("record it: %w", err)
 	}
 	if err := g.o.Void(ctx, who, why, grants); err != nil {
-		return fmt.Errorf("take back what rests on it: %w", err)
+		return fmt.Errorf("revoke what depends on it: %w", err)
 	}
 	if err := g.put(ctx, next); err != nil {
 		return err

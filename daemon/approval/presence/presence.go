@@ -165,7 +165,7 @@ func (g *Guard) Warnings() []string {
 	if st.Recovered.IsZero() || g.o.Now().Sub(st.Recovered) > warningPeriod {
 		return nil
 	}
-	return []string{fmt.Sprintf("the secret that proves your presence was removed without it on %s, by %s, and every grant with it; if that was not you, see: tgctl presence status",
+	return []string{fmt.Sprintf("the presence secret was removed on %s by %s, who did not enter it, and all grants were revoked; if that was not you, see: tgctl presence status",
 		st.Recovered.Local().Format("2006-01-02 15:04"), st.Recoverer)}
 }
 

@@ -15,9 +15,9 @@ type WrongProofError struct {
 
 func (w *WrongProofError) Error() string {
 	if w.Left == 1 {
-		return gate.ErrProofWrong.Error() + "; one more and it is locked for a while"
+		return gate.ErrProofWrong.Error() + "; after one more, presence is locked for a while"
 	}
-	return fmt.Sprintf("%v; %d more and it is locked for a while", gate.ErrProofWrong, w.Left)
+	return fmt.Sprintf("%v; after %d more, presence is locked for a while", gate.ErrProofWrong, w.Left)
 }
 
 func (w *WrongProofError) Unwrap() error { return gate.ErrProofWrong }
@@ -63,9 +63,9 @@ func (g *Guard) prove(ctx context.Context, proof *gate.Proof, what, who string) 
 	case code == (len(proof.Passphrase) > 0):
 		return gate.ErrProofNeeded
 	case code && g.kept.Sealed == nil:
-		return fmt.Errorf("%w: there are no codes, give the passphrase", gate.ErrProofNeeded)
+		return fmt.Errorf("%w: codes are not set up, enter the passphrase", gate.ErrProofNeeded)
 	case code && g.key == nil:
-		return fmt.Errorf("%w: the daemon was started anew, and codes count again once the passphrase was given", gate.ErrProofNeeded)
+		return fmt.Errorf("%w: the daemon was restarted; enter the passphrase once before codes are accepted again", gate.ErrProofNeeded)
 	}
 	return g.try(ctx, proof, what, who)
 }
@@ -81,7 +81,7 @@ func (g *Guard) try(ctx context.Context, proof *gate.Proof, what, who string) er
 		g.lock(&next, span, span)
 	}
 	if err := g.put(ctx, next); err != nil {
-		return fmt.Errorf("count a try: %w", err)
+		return fmt.Errorf("count an attempt: %w", err)
 	}
 	right, how, err := false, byPassphrase, error(nil)
 	if len(proof.Code) > 0 {
@@ -96,7 +96,7 @@ func (g *Guard) try(ctx context.Context, proof *gate.Proof, what, who string) er
 	if right {
 		next.Failures, next.Lock, next.Boot, next.Deadline = 0, 0, "", 0
 		if err := g.put(ctx, next); err != nil { // otherwise a code could be used twice
-			return fmt.Errorf("keep that a proof was right: %w", err)
+			return fmt.Errorf("save that a proof was valid: %w", err)
 		}
 		return nil
 	}

@@ -44,9 +44,9 @@ const (
 func usable(passphrase []byte) error {
 	switch n := utf8.RuneCount(passphrase); {
 	case n < shortest:
-		return fmt.Errorf("a passphrase has at least %d characters, this one %d: %w", shortest, n, gate.ErrInvalid)
+		return fmt.Errorf("a passphrase must have at least %d characters, this one has %d: %w", shortest, n, gate.ErrInvalid)
 	case len(passphrase) > longest:
-		return fmt.Errorf("a passphrase has at most %d bytes: %w", longest, gate.ErrInvalid)
+		return fmt.Errorf("a passphrase can have at most %d bytes: %w", longest, gate.ErrInvalid)
 	}
 	return nil
 }
@@ -58,7 +58,7 @@ type keys struct{ verifier, seal []byte }
 // keysOf takes about 25 ms and 19 MiB, which it releases.
 func keysOf(passphrase []byte, p *store.Presence) (keys, error) {
 	if p.Passes == 0 || p.Passes > mostPasses || p.Memory == 0 || p.Memory > mostMemory || p.Threads == 0 || len(p.Salt) == 0 {
-		return keys{}, errors.New("what is kept of the passphrase is damaged")
+		return keys{}, errors.New("the stored verifier of the passphrase is corrupt")
 	}
 	root := argon2.IDKey(passphrase, p.Salt, p.Passes, p.Memory, p.Threads, keySize)
 	debug.FreeOSMemory()
@@ -123,7 +123,7 @@ func (k keys) codesOf(p *store.Presence) ([]byte, error) {
 	}
 	key, err := aead.Open(nil, nil, p.Sealed, nil)
 	if err != nil {
-		return nil, errors.New("what is kept of the key of codes is damaged")
+		return nil, errors.New("the stored key for codes is corrupt")
 	}
 	return key, nil
 }

@@ -28,36 +28,36 @@ var (
 		"Messages read from agents and servers, with answers under the method that they answer.",
 		"server_id", "direction", "method")
 	decisions = define("thoughtgate_stdio_governance_decisions_total", counter,
-		"Verdicts on messages. A call that a person is asked about counts as hold, and once more with what became of it.",
+		"Verdicts on messages. A call that is held for a person counts as hold, and again with its final verdict.",
 		"server_id", "decision", "profile")
 	framingErrors = define("thoughtgate_stdio_framing_errors_total", counter,
-		"Lines that were refused unread, before anybody judged them.",
+		"Lines that were refused because they can't be read.",
 		"server_id", "error_type")
 	serverState = define("thoughtgate_stdio_server_state", gauge,
 		"Processes of a server that are starting or running now, and those that have exited, were ended by a signal (signalled) or could not be started (failed) since the daemon started.",
 		"server_id", "state")
 	orphans = define("thoughtgate_stdio_orphaned_requests_total", counter,
-		"Requests that had no answer for as long as limits.orphan says.",
+		"Requests without an answer for longer than limits.orphan.",
 		"server_id", "direction", "method")
 	approvalLatency = define("thoughtgate_stdio_approval_latency_seconds", histogram,
-		"From the question to the answer of a person. Questions that nobody answered are not in it.",
+		"Time from the question to the answer of a person, without questions that nobody answered.",
 		"server_id")
 	activeServers = define("thoughtgate_stdio_active_servers", gauge,
-		"Server processes that run behind a shim now.")
+		"Server processes that run behind tg-shim now.")
 )
 
 // Metrics of the gates.
 var (
 	verdicts = define("thoughtgate_gate_verdicts_total", counter,
-		"Verdicts by the gate that came to them.",
+		"Verdicts by the gate that decided.",
 		"gate", "verdict")
 	judgeDuration = define("thoughtgate_judge_duration_seconds", histogram,
-		"From the arrival of a message at the daemon until its first verdict was on record. The wait for a person is not in it.")
+		"Time from the arrival of a message at the daemon until its first verdict was recorded, without the wait for a person.")
 	toolCalls = define("thoughtgate_tool_calls_total", counter,
 		"Verdicts on calls of tools.",
 		"server_id", "tool", "decision")
 	outcomes = define("thoughtgate_call_outcomes_total", counter,
-		"What became of calls that were forwarded.",
+		"Outcomes of forwarded calls.",
 		"server_id", "outcome")
 )
 
@@ -67,7 +67,7 @@ var (
 		"1 for the policy set in force.",
 		"digest", "profile")
 	setSince = define("thoughtgate_policy_set_timestamp_seconds", gauge,
-		"When the policy set in force was put in force, in seconds since 1970.")
+		"When the policy set in force was loaded, in seconds since 1970.")
 	setRules = define("thoughtgate_policy_rules", gauge,
 		"Rules in force.")
 	setPolicies = define("thoughtgate_policy_cedar_policies", gauge,
@@ -76,7 +76,7 @@ var (
 		"Reloads of the configuration.",
 		"result")
 	reloadFailed = define("thoughtgate_policy_reload_failed", gauge,
-		"1 when the last reload was refused and the older set stays in force.")
+		"1 if the last reload failed and the previous set is still in force.")
 )
 
 // Metrics of questions to people.
@@ -84,14 +84,14 @@ var (
 	questionsOpen = define("thoughtgate_approvals_open", gauge,
 		"Questions that wait for a person.")
 	callsWaiting = define("thoughtgate_approvals_waiting_calls", gauge,
-		"Calls that wait for the answer to a question. Equal calls share one; a call that was parked does not wait.")
+		"Calls that wait for an answer. Equal calls share a question; parked calls do not wait.")
 	questionsEnded = define("thoughtgate_approvals_ended_total", counter,
 		"Questions that have ended, and where they were answered.",
 		"state", "surface")
 	heldDefinitions = define("thoughtgate_definitions_held", gauge,
 		"Definitions of tools, prompts and templates that wait for a person.")
 	withheldStarts = define("thoughtgate_starts_withheld", gauge,
-		"Servers of projects that are not started, since nobody has agreed to them.")
+		"Servers of projects that are withheld until a person accepts them.")
 )
 
 // Metrics of the audit log.
@@ -99,43 +99,43 @@ var (
 	auditRecords = define("thoughtgate_audit_records_total", counter,
 		"Records written.")
 	auditErrors = define("thoughtgate_audit_errors_total", counter,
-		"Records that could not be written. What they were about was refused.")
+		"Records that could not be written. The calls were denied.")
 	auditWrite = define("thoughtgate_audit_write_duration_seconds", histogram,
-		"How long a record took to be as safe as the configuration asks for.")
+		"Time until a record was as durable as audit.sync requires.")
 	auditUnsynced = define("thoughtgate_audit_unsynced_records", gauge,
-		"Records that are written and not on stable storage yet. Left out where audit.sync is never.")
+		"Records that are written but not on stable storage yet. Absent if audit.sync is never.")
 	auditLag = define("thoughtgate_audit_lag_seconds", gauge,
-		"For how long the oldest of the unsynced records has been waiting. Left out where audit.sync is never.")
+		"Age of the oldest unsynced record. Absent if audit.sync is never.")
 	auditUnindexed = define("thoughtgate_audit_unindexed_bytes", gauge,
-		"Bytes of the log that are not in its index: up to 4 MiB as a rule, and all where there is no index.")
+		"Bytes of the log that are not in its index: usually up to 4 MiB, all of them without an index.")
 	auditSize = define("thoughtgate_audit_size_bytes", gauge,
 		"Bytes of the log.")
 	auditFailing = define("thoughtgate_audit_failing", gauge,
-		"1 while the log can't be written and governed calls are refused.")
+		"1 while the log can't be written and governed calls are denied.")
 )
 
 // Metrics of processes and of the daemon itself.
 var (
 	processes = define("thoughtgate_processes", gauge,
-		"Programs that run under ThoughtGate, or are to: servers behind shims, and the backends, extensions and agents that the daemon keeps.",
+		"Programs that run, or should run, under ThoughtGate: servers behind tg-shim, and shared servers, extensions and agents run by the daemon.",
 		"kind", "state")
 	restarts = define("thoughtgate_process_restarts_total", counter,
-		"How often a program that the daemon keeps was started again since it was taken up.",
+		"Restarts of a program that the daemon runs.",
 		"kind", "name")
 	shims = define("thoughtgate_shims", gauge,
-		"Shims that are attached.")
+		"Attached tg-shims.")
 	sessions = define("thoughtgate_sessions", gauge,
 		"Sessions whose wrap is running.")
 	ungoverned = define("thoughtgate_ungoverned_servers", gauge,
-		"Servers that agents start past their sessions.")
+		"Ungoverned servers that agents start in their sessions.")
 	reattachments = define("thoughtgate_shim_reattachments_total", counter,
-		"Shims of an earlier daemon that this one has taken over.")
+		"tg-shims that this daemon has taken over from the previous one.")
 	shimsLost = define("thoughtgate_shims_lost_total", counter,
-		"Shims that went without a word.")
+		"tg-shims that were lost without a message.")
 	callersRefused = define("thoughtgate_callers_refused_total", counter,
-		"Calls of the control socket that were refused, as those from below a wrapped agent.")
+		"Calls of the control socket that were refused, such as those from below a wrapped agent.")
 	buildInfo = define("thoughtgate_build_info", gauge,
-		"1, with the version of the daemon and of the Go that it was built with.",
+		"1, with the version of the daemon and of Go.",
 		"version", "go")
 )
 

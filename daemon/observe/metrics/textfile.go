@@ -147,7 +147,7 @@ func (t *Textfile) write(path string) error {
 func replaceable(path string) error {
 	info, err := os.Lstat(path)
 	if err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("write the metrics: %s is there and no regular file; name another one in metrics.textfile", path)
+		return fmt.Errorf("write the metrics: %s is not a regular file; name another one in metrics.textfile", path)
 	}
 	return nil
 }
@@ -162,6 +162,6 @@ func (t *Textfile) remove(path string) {
 		return
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		t.log.Warn("take away the text file of metrics", "component", "metrics", "err", err)
+		t.log.Warn("remove the text file of metrics", "component", "metrics", "err", err)
 	}
 }

@@ -104,7 +104,7 @@ func TestTextfileFailure(t *testing.T) {
 		}
 		f.Set(link, time.Second)
 		synctest.Wait()
-		if err := f.Failure(); err == nil || !strings.Contains(err.Error(), "no regular file") {
+		if err := f.Failure(); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 			t.Errorf("got %v", err)
 		}
 		f.Set("", time.Second)

@@ -69,7 +69,7 @@ func newExporter(s settings) *exporter {
 func onlyLoopback(_, address string, _ syscall.RawConn) error {
 	host, _, err := net.SplitHostPort(address)
 	if err == nil && !config.Loopback(host) {
-		err = fmt.Errorf("%s is not this machine, and http is for this machine alone", host)
+		err = fmt.Errorf("%s is not this machine; http is only allowed to this machine", host)
 	}
 	return err
 }
@@ -142,7 +142,7 @@ func (e *exporter) post(ctx context.Context, body []byte) (again bool, err error
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		again = true
 	}
-	return again, fmt.Errorf("the collector answers %s: %q", answer.Status, said)
+	return again, fmt.Errorf("the collector answered %s: %q", answer.Status, said)
 }
 
 func (e *exporter) close() { e.transport.CloseIdleConnections() }

@@ -39,7 +39,7 @@ func settingsOf(cfg *config.Config, getenv func(string) string) (settings, error
 		}
 		text = strings.TrimSpace(text)
 		if text == "" || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
-			return settings{}, fmt.Errorf("read the header %s: %s does not hold one line of plain text", name, path)
+			return settings{}, fmt.Errorf("read the header %s: %s must contain one line of plain text", name, path)
 		}
 		s.headers[name] = text
 	}

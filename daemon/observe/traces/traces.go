@@ -115,7 +115,7 @@ type missing struct {
 
 func (m *missing) Error() string {
 	if m.err == nil {
-		return fmt.Sprintf("%d traces were left out, since the collector does not keep up", m.n)
+		return fmt.Sprintf("%d traces were dropped because the collector is too slow", m.n)
 	}
 	return fmt.Sprintf("%d traces were not sent: %v", m.n, m.err)
 }

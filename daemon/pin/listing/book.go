@@ -215,7 +215,7 @@ func (b *Book) put(g *launched, t *listed) bool {
 		return false
 	}
 	if g.bytes+t.size()-before.size() > maxLaunched {
-		t.tool.Takes, t.takes, t.tool.Fault = nil, nil, "the input schemas of the server are too large together"
+		t.tool.Takes, t.takes, t.tool.Fault = nil, nil, "the input schemas of the server are too large in total"
 	}
 	more := t.size() - before.size()
 	g.tools[t.tool.Name] = t
@@ -310,7 +310,7 @@ func (b *Book) step() bool {
 // daemon learns it from the next list.
 func (b *Book) failed(err error) {
 	if err != nil {
-		b.log.Warn("keep what servers list", "err", err)
+		b.log.Warn("save what servers list", "err", err)
 	}
 }
 

@@ -151,7 +151,7 @@ func TestLimits(t *testing.T) {
 	for i := range 10 {
 		b.Listed(call("large", ""), []gate.Definition{definition(fmt.Sprint("t", i), large(1000))})
 	}
-	if got := b.Tool("large", "", "t9"); got == nil || got.Takes != nil || !strings.Contains(got.Fault, "too large together") {
+	if got := b.Tool("large", "", "t9"); got == nil || got.Takes != nil || !strings.Contains(got.Fault, "too large in total") {
 		t.Errorf("the last of many large ones: got %+v", got)
 	}
 

@@ -16,7 +16,7 @@ type cursorWords struct{ intent, staged, delivered uint64 }
 func (m *Mapping) Cursor(to Side) (Cursor, error) {
 	c := Cursor{&m.header().cursors[to]}
 	if i, s, d := c.Intent(), c.Staged(), c.Delivered(); i < s || s < d {
-		return c, fmt.Errorf("%w: it has delivered %d bytes, staged %d and intended %d", ErrCorrupt, d, s, i)
+		return c, fmt.Errorf("%w: %d bytes delivered, %d staged and %d intended", ErrCorrupt, d, s, i)
 	}
 	return c, nil
 }

@@ -63,7 +63,7 @@ func EndOf(f *os.File) (End, error) {
 		err = failed
 	}
 	if err != nil {
-		return End{}, fmt.Errorf("look what %s leads to: %w", f.Name(), err)
+		return End{}, fmt.Errorf("read what %s points to: %w", f.Name(), err)
 	}
 	return e, nil
 }
@@ -80,7 +80,7 @@ type endWords struct{ device, inode, special, kind uint64 }
 // mapping is shared.
 func (m *Mapping) SetEnds(ends ...End) error {
 	if len(ends) > MaxEnds {
-		return fmt.Errorf("a session with %d descriptors; at most %d can be kept", len(ends), MaxEnds)
+		return fmt.Errorf("a session has %d descriptors; the maximum is %d", len(ends), MaxEnds)
 	}
 	to := &m.header().ends
 	for i, e := range ends {
@@ -99,7 +99,7 @@ func (m *Mapping) Ends() ([]End, error) {
 	from := &m.header().ends
 	n := atomic.LoadUint64(&from.count)
 	if n == 0 || n > MaxEnds {
-		return nil, fmt.Errorf("%w: it names %d descriptors", ErrCorrupt, n)
+		return nil, fmt.Errorf("%w: it lists %d descriptors", ErrCorrupt, n)
 	}
 	ends := make([]End, n)
 	for i := range ends {

@@ -21,7 +21,7 @@ func create(size int64) (*os.File, error) {
 
 func check(_ *os.File, info fs.FileInfo) error {
 	if !info.Mode().IsRegular() {
-		return errors.New("it is no regular file")
+		return errors.New("it is not a regular file")
 	}
 	return nil
 }

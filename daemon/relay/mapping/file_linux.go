@@ -37,11 +37,11 @@ func check(f *os.File, info fs.FileInfo) error {
 	have, err := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0)
 	switch {
 	case err != nil:
-		return fmt.Errorf("it is no sealed memory: %w", err)
+		return fmt.Errorf("it is not sealed memory: %w", err)
 	case have&seals != seals:
-		return errors.New("it lacks the seals that every mapping has")
+		return errors.New("it lacks the seals of a mapping")
 	case !info.Mode().IsRegular():
-		return errors.New("it is no regular file")
+		return errors.New("it is not a regular file")
 	}
 	return nil
 }

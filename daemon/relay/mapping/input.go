@@ -43,13 +43,13 @@ func (m *Mapping) Input(side Side, taken uint64) (*Input, error) {
 	in := &Input{m: m, words: &m.header().inputs[side], space: m.input(side)}
 	current := atomic.LoadUint64(&in.words.current)
 	if current > 1 {
-		return nil, fmt.Errorf("%w: an input says that place %d counts", ErrCorrupt, current)
+		return nil, fmt.Errorf("%w: an input has the invalid slot %d", ErrCorrupt, current)
 	}
 	p := &in.words.place[current]
 	base, end, dirty := atomic.LoadUint64(&p.base), atomic.LoadUint64(&p.end), atomic.LoadUint64(&p.dirty)
 	space := uint64(len(in.space))
 	if end > space || dirty > space || taken < base || taken-base > end || end-(taken-base) > uint64(m.longest+MaxAhead+readSize) {
-		return nil, fmt.Errorf("%w: an input holds %d bytes from %d on, up to %d was taken up", ErrCorrupt, end, base, taken)
+		return nil, fmt.Errorf("%w: an input holds %d bytes from offset %d and was consumed up to %d", ErrCorrupt, end, base, taken)
 	}
 	in.base, in.end = base, int(end)
 	if dirty > 0 {

@@ -47,11 +47,11 @@ func (j *Journal) Entries(each func(entry []byte) error) error {
 	rest := j.m.half(j.half)[:j.tail]
 	for len(rest) > 0 {
 		if len(rest) < head {
-			return fmt.Errorf("%w: an entry of its journal is cut", ErrCorrupt)
+			return fmt.Errorf("%w: a journal entry is cut short", ErrCorrupt)
 		}
 		n := binary.LittleEndian.Uint32(rest)
 		if uint64(n) > uint64(len(rest)-head) {
-			return fmt.Errorf("%w: an entry of its journal has %d bytes of %d", ErrCorrupt, n, len(rest)-head)
+			return fmt.Errorf("%w: a journal entry claims %d of %d bytes", ErrCorrupt, n, len(rest)-head)
 		}
 		if err := each(rest[head : head+n : head+n]); err != nil {
 			return err

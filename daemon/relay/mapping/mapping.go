@@ -66,12 +66,12 @@ type Mapping struct {
 }
 
 // ErrCorrupt reports that a mapping is in a state that no daemon leaves it in.
-var ErrCorrupt = errors.New("the memory of the session was damaged or altered")
+var ErrCorrupt = errors.New("the memory of the session is corrupt or was altered")
 
 // Create returns a new mapping for lines of at most longest bytes.
 func Create(longest int) (*Mapping, error) {
 	if longest <= 0 || longest > maxLineBytes {
-		return nil, fmt.Errorf("make a mapping: lines of %d bytes; 1 to %d can be held", longest, maxLineBytes)
+		return nil, fmt.Errorf("make a mapping for lines of %d bytes: the size must be 1 to %d", longest, maxLineBytes)
 	}
 	size := sizeOf(longest)
 	f, err := create(size)
@@ -99,7 +99,7 @@ func createError(size int64, err error) error {
 	case errors.Is(err, syscall.ENOMEM):
 		remedy = "raise the daemon's limit on memory addresses (ulimit -v where it is started, LimitAS= in its unit), and restart it: "
 	}
-	return fmt.Errorf("make the memory of a session, a file of %d MiB of which little is used: %s%w", size>>20, remedy, err)
+	return fmt.Errorf("create the memory of a session, a sparse file of %d MiB: %s%w", size>>20, remedy, err)
 }
 
 // Open opens the mapping that another daemon has created. It takes ownership of the file, even
@@ -126,7 +126,7 @@ func open(f *os.File) (*Mapping, error) {
 	}
 	h := (*header)(unsafe.Pointer(&first))
 	if h.magic != magic || h.version != version || h.longest == 0 || h.longest > maxLineBytes || info.Size() != sizeOf(int(h.longest)) {
-		return nil, fmt.Errorf("open a mapping: %w: its header is not one of this release", ErrCorrupt)
+		return nil, fmt.Errorf("open a mapping: %w: its header is from another release", ErrCorrupt)
 	}
 	return mapFile(f, info.Size(), int(h.longest))
 }

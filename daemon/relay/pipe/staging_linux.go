@@ -38,7 +38,7 @@ func TakeStaging(f *os.File) (*Staging, error) {
 	if err == nil {
 		var flags int
 		if flags, err = unix.FcntlInt(f.Fd(), unix.F_GETFL, 0); err == nil && flags&unix.O_ACCMODE != unix.O_RDWR {
-			err = errors.New("it can't be both read and written")
+			err = errors.New("it is not open for both reading and writing")
 		}
 	}
 	if err != nil {
@@ -95,7 +95,7 @@ func (s *Staging) fill(parts [][]byte) error {
 		}
 	}
 	if err == nil && n != size {
-		err = fmt.Errorf("it took %d bytes of %d", n, size)
+		err = fmt.Errorf("wrote %d of %d bytes", n, size)
 	}
 	if err != nil {
 		return fmt.Errorf("write to the staging pipe: %w", err)

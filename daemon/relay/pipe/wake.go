@@ -73,7 +73,7 @@ func Ready(fd int) bool {
 }
 
 // ErrNothing reports that there was nothing to read after all.
-var ErrNothing = errors.New("somebody else was faster")
+var ErrNothing = errors.New("another reader was faster")
 
 // Read reads from fd after [Waker.Wait] has reported that it is readable. At the end of the
 // input it returns 0 and no error.

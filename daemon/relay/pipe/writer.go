@@ -53,7 +53,7 @@ func (w *Writer) Recover(owed func(from, to uint64) ([]byte, error)) (doubtful b
 	}
 	switch n := uint64(left); {
 	case n > intent-delivered || n > 0 && staged < intent && n != intent-delivered:
-		return false, fmt.Errorf("%w: %d bytes are staged of %d that were to be", mapping.ErrCorrupt, left, intent-delivered)
+		return false, fmt.Errorf("%w: %d bytes are staged, want %d", mapping.ErrCorrupt, left, intent-delivered)
 	case n > 0: // take it out; it is staged again with the next write
 		delivered = intent - n
 		w.done(delivered)
@@ -62,7 +62,7 @@ func (w *Writer) Recover(owed func(from, to uint64) ([]byte, error)) (doubtful b
 			return false, err
 		}
 		if rest, err := owed(delivered, intent); err != nil || !bytes.Equal(there, rest) {
-			return false, cmp.Or(err, fmt.Errorf("%w: %d bytes are staged that nobody has put there", mapping.ErrCorrupt, left))
+			return false, cmp.Or(err, fmt.Errorf("%w: %d unexpected bytes are staged", mapping.ErrCorrupt, left))
 		}
 	case staged == intent:
 		delivered = intent

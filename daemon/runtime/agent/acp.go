@@ -41,7 +41,7 @@ func (o *run) acp(caller context.Context, conn *wire.Conn) (Result, error) {
 		StopReason string `json:"stopReason"`
 	}
 	if err := json.Unmarshal(raw, &answer); err != nil || answer.StopReason == "" {
-		return Result{}, errors.New("its answer to the prompt does not say why it stopped")
+		return Result{}, errors.New("its answer to the prompt has no stopReason")
 	}
 	return stopped(answer.StopReason, raw, o.ctx), nil
 }
@@ -52,15 +52,15 @@ func stopped(reason string, raw []byte, ctx context.Context) Result {
 	switch cause := context.Cause(ctx); {
 	case reason == "end_turn":
 	case reason == "cancelled" && errors.Is(cause, errTimeout):
-		r.Exit, r.Reason = ExitTimeout, "its time was up, and it broke off"
+		r.Exit, r.Reason = ExitTimeout, "it was cancelled after its timeout"
 	case reason == "cancelled" && errors.Is(cause, gate.ErrNotRunning):
 		r.Exit, r.Reason = ExitInternal, daemonEnds
 	case reason == "cancelled" && cause != nil:
 		r.Exit, r.Reason = ExitCancelled, "cancelled"
 	case reason == "refusal":
-		r.Exit, r.Reason = ExitFailed, "the agent refused to go on"
+		r.Exit, r.Reason = ExitFailed, "the agent refused to continue"
 	case reason == "max_tokens", reason == "max_turn_requests":
-		r.Exit, r.Reason = ExitFailed, fmt.Sprintf("the agent stopped before it was done (%s)", reason)
+		r.Exit, r.Reason = ExitFailed, fmt.Sprintf("the agent stopped early (%s)", reason)
 	default:
 		r.Exit, r.Reason = ExitFailed, fmt.Sprintf("the agent stopped: %.100q", reason)
 	}
@@ -89,7 +89,7 @@ func (o *run) acpSession(conn *wire.Conn) (id string, err error) {
 		return "", fmt.Errorf("its answer to initialize can't be read: %w", err)
 	}
 	if hello.ProtocolVersion != acpVersion {
-		return "", fmt.Errorf("it speaks version %d of the Agent Client Protocol, and not %d", hello.ProtocolVersion, acpVersion)
+		return "", fmt.Errorf("it uses version %d of the Agent Client Protocol, not %d", hello.ProtocolVersion, acpVersion)
 	}
 	raw, err = o.ask(conn, "session/new", map[string]any{"cwd": o.request.Cwd, "mcpServers": o.servers})
 	var fault *wire.Fault
@@ -98,7 +98,7 @@ func (o *run) acpSession(conn *wire.Conn) (id string, err error) {
 		for _, m := range hello.AuthMethods {
 			ways = append(ways, m.Name)
 		}
-		return "", fmt.Errorf("it wants you to log in first (%q), which can't be done headless: log in with the agent itself, or name the variable of its key under pass: %s",
+		return "", fmt.Errorf("it requires a login (%q), which a headless run can't do; log in with the agent itself, or name the variable of its key under pass: %s",
 			ways, fault.Message)
 	}
 	if err != nil {
@@ -108,7 +108,7 @@ func (o *run) acpSession(conn *wire.Conn) (id string, err error) {
 		SessionID string `json:"sessionId"`
 	}
 	if err := json.Unmarshal(raw, &opened); err != nil || opened.SessionID == "" {
-		return "", errors.New("its answer to session/new names no session")
+		return "", errors.New("its answer to session/new has no session id")
 	}
 	return opened.SessionID, nil
 }

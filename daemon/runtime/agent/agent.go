@@ -121,11 +121,11 @@ type Result struct {
 
 // Causes of the cancellation of a run's context.
 var (
-	errTimeout   = errors.New("its time is up")
+	errTimeout   = errors.New("its timeout has passed")
 	errCancelled = errors.New("cancelled")
-	errStopping  = fmt.Errorf("the daemon is ending: %w", gate.ErrNotRunning)
+	errStopping  = fmt.Errorf("the daemon is stopping: %w", gate.ErrNotRunning)
 	errClosed    = errors.New("its session was closed")
-	errOver      = errors.New("its turn is over")
+	errOver      = errors.New("its turn has ended")
 )
 
 // Runs holds the headless agents of a daemon. It is safe for concurrent use.
@@ -167,7 +167,7 @@ func (r *Runs) begin(q Request, events chan<- Event) (*run, error) {
 	c := r.options.Config()
 	a := c.Agents[q.Name]
 	if a == nil {
-		return nil, fmt.Errorf("there is no agent %q in the configuration; see: tgctl run --list: %w", q.Name, gate.ErrNotFound)
+		return nil, fmt.Errorf("the configuration has no agent %q; see: tgctl run --list: %w", q.Name, gate.ErrNotFound)
 	}
 	one, err := newRun(r, c, a, q, events)
 	if err != nil {
@@ -179,7 +179,7 @@ func (r *Runs) begin(q Request, events chan<- Event) (*run, error) {
 	case r.closing:
 		return nil, fmt.Errorf("run %s: %w", q.Name, errStopping)
 	case len(r.running) >= c.Limits.Runs:
-		return nil, fmt.Errorf("run %s: %d agents run already, and limits.runs allows no more: %w", q.Name, len(r.running), gate.ErrFull)
+		return nil, fmt.Errorf("run %s: %d agents are already running, the maximum of limits.runs: %w", q.Name, len(r.running), gate.ErrFull)
 	}
 	r.last++
 	one.id = fmt.Sprintf("R-%d", r.last)

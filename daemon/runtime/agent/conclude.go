@@ -12,7 +12,7 @@ import (
 )
 
 // daemonEnds is the reason of a run that ended because the daemon did.
-const daemonEnds = "the daemon ended, and its runs with it"
+const daemonEnds = "the daemon ended and stopped its runs"
 
 // conclude returns how the run ended: its answer, or why there is none.
 func (o *run) conclude(answer Result, err, end error, started bool) Result {
@@ -21,12 +21,12 @@ func (o *run) conclude(answer Result, err, end error, started bool) Result {
 	errors.As(end, &exited)
 	switch {
 	case err == nil && exited != nil && exited.State.ExitStatus() != 0 && answer.Exit == ExitOK:
-		answer.Exit, answer.Reason = exited.State.ExitStatus(), fmt.Sprintf("it answered, and then ended: %s", exited)
+		answer.Exit, answer.Reason = exited.State.ExitStatus(), fmt.Sprintf("it ended after its answer: %s", exited)
 		return answer
 	case err == nil:
 		return answer
 	case errors.Is(cause, errTimeout):
-		return Result{Exit: ExitTimeout, Reason: fmt.Sprintf("no answer in %s", o.timeout)}
+		return Result{Exit: ExitTimeout, Reason: fmt.Sprintf("no answer within %s", o.timeout)}
 	case errors.Is(cause, gate.ErrNotRunning):
 		return Result{Exit: ExitInternal, Reason: daemonEnds}
 	case errors.Is(cause, errClosed):

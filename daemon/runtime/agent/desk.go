@@ -57,7 +57,7 @@ type errRefused struct{ text string }
 func (e *errRefused) Error() string { return e.text }
 
 // errEarly refuses a request of the agent before the run has a session.
-var errEarly = errors.New("nothing can be asked before the session is there")
+var errEarly = errors.New("requests are not allowed before the session is open")
 
 // permitted is a request that was forwarded.
 type permitted struct {
@@ -173,7 +173,7 @@ func (o *run) inspected(ctx context.Context, judge *gate.Attachment, p *permitte
 	}
 	var changed answer
 	if err := json.Unmarshal(v.Line, &changed); err != nil {
-		return "", fmt.Errorf("read what extensions have made of the result: %w", err)
+		return "", fmt.Errorf("read the result as extensions changed it: %w", err)
 	}
 	all := ""
 	for _, block := range changed.Result.Content {

@@ -12,7 +12,7 @@ import (
 )
 
 // errInternal reports a failure of ThoughtGate rather than of the agent.
-var errInternal = errors.New("ThoughtGate could not do its part")
+var errInternal = errors.New("ThoughtGate failed")
 
 // InheritedVars are the variables that every agent gets, from the caller of the run or from the
 // daemon. Apart from them it gets only what its configuration names.
@@ -23,10 +23,10 @@ func (o *run) environment() ([]string, error) {
 	names := slices.Concat(InheritedVars, o.agent.Pass)
 	for name, value := range o.request.Env {
 		if !slices.Contains(names, name) {
-			return nil, fmt.Errorf("the agent is not given the variable %q; name it under pass in the configuration: %w", name, gate.ErrInvalid)
+			return nil, fmt.Errorf("the agent may not get the variable %q; add it to pass in the configuration: %w", name, gate.ErrInvalid)
 		}
 		if strings.ContainsRune(value, 0) {
-			return nil, fmt.Errorf("the variable %q holds a NUL: %w", name, gate.ErrInvalid)
+			return nil, fmt.Errorf("the variable %q contains a NUL: %w", name, gate.ErrInvalid)
 		}
 	}
 	all := map[string]string{}

@@ -64,7 +64,7 @@ func readText(path string, line, limit int) (string, error) {
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return "", errors.Join(plain(err), errors.New("it is no regular file"))
+		return "", errors.Join(plain(err), errors.New("it is not a regular file"))
 	}
 	in := bufio.NewReaderSize(f, 64<<10)
 	var text []byte
@@ -119,7 +119,7 @@ func writeText(path string, content []byte) error {
 	case err != nil:
 		return plain(err)
 	case !info.Mode().IsRegular():
-		return errors.New("it is no regular file")
+		return errors.New("it is not a regular file")
 	default:
 		mode = info.Mode().Perm()
 		if old, err := os.ReadFile(real); err == nil && bytes.Equal(old, content) {
@@ -157,7 +157,7 @@ func target(path string) (string, error) {
 		return real, plain(err)
 	}
 	if _, err := os.Lstat(path); err == nil {
-		return "", errors.New("it is a link that leads nowhere")
+		return "", errors.New("it is a dangling symbolic link")
 	}
 	if path == filepath.Dir(path) {
 		return path, nil

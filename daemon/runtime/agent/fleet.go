@@ -42,7 +42,7 @@ func (r *Runs) Restart(_ context.Context, kind, name, id string) (bool, error) {
 	if one == nil {
 		return false, nil
 	}
-	return true, fmt.Errorf("restart %s of agent %s: a run has one life; begin another with tgctl run: %w", one.id, name, gate.ErrInvalid)
+	return true, fmt.Errorf("restart %s of agent %s: a run can't be restarted; start another with `tgctl run`: %w", one.id, name, gate.ErrInvalid)
 }
 
 func (r *Runs) find(kind, name, id string) *run {

@@ -67,7 +67,7 @@ var textMember = map[string]string{"fs/read_text_file": "content", "terminal/out
 // replaceResultText returns result with its text replaced.
 func replaceResultText(method string, result []byte, text string) ([]byte, error) {
 	if textMember[method] == "" {
-		return nil, fmt.Errorf("put what extensions say in the place of the result of %s: it has no text", method)
+		return nil, fmt.Errorf("change the result of %s: it has no text", method)
 	}
 	return rawjson.Set(result, textMember[method], wire.AppendQuote(nil, text))
 }

@@ -70,14 +70,14 @@ func TestFilesThatAreNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		dir: "no regular file", filepath.Join(dir, "none"): "no such file", os.DevNull: "no regular file",
+		dir: "not a regular file", filepath.Join(dir, "none"): "no such file", os.DevNull: "not a regular file",
 		at("binary", "\xff\xfe"): "not UTF-8", at("long", strings.Repeat("x", mostText+1)): "longer than",
 	} {
 		if _, err := readText(path, -1, -1); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("read %s: %v, want %q", path, err, want)
 		}
 	}
-	for path, want := range map[string]string{dir: "no regular file", dangling: "leads nowhere", at("file", "") + "/below": "not a directory"} {
+	for path, want := range map[string]string{dir: "not a regular file", dangling: "dangling", at("file", "") + "/below": "not a directory"} {
 		if err := writeText(path, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("write %s: %v, want %q", path, err, want)
 		}

@@ -44,7 +44,7 @@ func (o *run) permission(ctx context.Context, params []byte) ([]byte, error) {
 	case err != nil:
 		return nil, fault(err)
 	case p.edited:
-		why := "a permission can't be given for other arguments than the agent's"
+		why := "a permission can't change the arguments of the agent"
 		o.sendEvent(Event{Kind: KindDenied, Tool: "permission/" + kind, Text: why})
 		_, _ = o.recordOutcome(ctx, p, "", errors.New(why)) // it returns the same error
 		return chosen(options, rejectOnce), nil
@@ -52,7 +52,7 @@ func (o *run) permission(ctx context.Context, params []byte) ([]byte, error) {
 	outcome := chosen(options, allowOnce)
 	if string(outcome) == string(cancelledOutcome) {
 		err = fmt.Errorf("the agent offers no %s", allowOnce)
-		o.sendEvent(Event{Kind: KindNote, Text: fmt.Sprintf("a permission for %s could not be given: %v", kind, err)})
+		o.sendEvent(Event{Kind: KindNote, Text: fmt.Sprintf("a permission for %s could not be granted: %v", kind, err)})
 	}
 	if _, inspected := o.recordOutcome(ctx, p, "", err); err == nil && inspected != nil {
 		return chosen(options, rejectOnce), nil // an extension has withheld it
@@ -69,7 +69,7 @@ func readPermission(params []byte) (kind string, call []byte, options []option, 
 	about := o.Object("toolCall")
 	kind = cmp.Or(about.OptionalText("kind"), "other")
 	if !kindWord.MatchString(kind) {
-		o.Fail("toolCall.kind is no word")
+		o.Fail("toolCall.kind is not a word")
 	}
 	for _, one := range o.Objects("options") {
 		options = append(options, option{one.OptionalText("optionId"), one.OptionalText("kind")})

@@ -94,17 +94,17 @@ func (q *Request) check() error {
 	info, err := os.Stat(q.Cwd)
 	switch {
 	case !filepath.IsAbs(q.Cwd):
-		return fmt.Errorf("the folder %q to work in is not absolute: %w", q.Cwd, gate.ErrInvalid)
+		return fmt.Errorf("the working folder %q is not absolute: %w", q.Cwd, gate.ErrInvalid)
 	case err != nil:
-		return fmt.Errorf("the folder to work in: %w: %w", err, gate.ErrInvalid)
+		return fmt.Errorf("the working folder: %w: %w", err, gate.ErrInvalid)
 	case !info.IsDir():
-		return fmt.Errorf("%s, to work in, is not a folder: %w", q.Cwd, gate.ErrInvalid)
+		return fmt.Errorf("the working folder %s is not a folder: %w", q.Cwd, gate.ErrInvalid)
 	case q.Prompt == "":
 		return fmt.Errorf("the prompt is empty: %w", gate.ErrInvalid)
 	case len(q.Prompt) > MaxPrompt:
-		return fmt.Errorf("the prompt has %d bytes; at most %d are taken: %w", len(q.Prompt), MaxPrompt, gate.ErrTooLarge)
+		return fmt.Errorf("the prompt has %d bytes; at most %d are allowed: %w", len(q.Prompt), MaxPrompt, gate.ErrTooLarge)
 	case q.Timeout < 0 || q.Timeout > 7*24*time.Hour:
-		return fmt.Errorf("a timeout of %s; a run may take 7 days at most: %w", q.Timeout, gate.ErrInvalid)
+		return fmt.Errorf("the timeout is %s; a run may take at most 7 days: %w", q.Timeout, gate.ErrInvalid)
 	}
 	return nil
 }
@@ -145,8 +145,8 @@ func (o *run) dropped(reason string, frame []byte) {
 	if o.ctx.Err() != nil || o.bad.Add(1) > 1 { // requests that were cancelled may still be answered
 		return
 	}
-	o.runs.options.Logger.Warn("an agent wrote what is no message for us", "agent", o.request.Name, "run", o.id, "reason", reason, "bytes", len(frame))
-	o.sendEvent(Event{Kind: KindNote, Text: fmt.Sprintf("it wrote a line that is no message for us (%s); it is left out, and so are others like it", reason)})
+	o.runs.options.Logger.Warn("an agent wrote an invalid message", "agent", o.request.Name, "run", o.id, "reason", reason, "bytes", len(frame))
+	o.sendEvent(Event{Kind: KindNote, Text: fmt.Sprintf("it wrote an invalid line (%s); such lines are dropped", reason)})
 }
 
 // sendEvent sends an event. It blocks until the caller reads it, but not much longer than the run
@@ -201,7 +201,7 @@ func (o *run) run(ctx context.Context) Result {
 	hush()
 	work.Wait()
 	if n := o.bad.Load(); n > 1 {
-		o.sendEvent(Event{Kind: KindNote, Text: fmt.Sprintf("%d lines that were no messages for us were left out", n)})
+		o.sendEvent(Event{Kind: KindNote, Text: fmt.Sprintf("%d invalid lines were dropped", n)})
 	}
 	return o.conclude(answer, err, end, started)
 }
@@ -283,7 +283,7 @@ func (o *run) passStderr(quiet context.Context) {
 	for _, ctx := range []context.Context{quiet, quiet} { // in the second pass quiet has ended
 		for line := range o.process.Tail().Follow(ctx, last) {
 			if missed := line.Number - last - 1; missed > 0 {
-				o.sendEvent(Event{Kind: KindNote, Text: fmt.Sprintf("%d lines of its standard error came too fast and are left out", missed)})
+				o.sendEvent(Event{Kind: KindNote, Text: fmt.Sprintf("%d lines of its standard error came too fast and were dropped", missed)})
 			}
 			last = line.Number
 			o.sendEvent(Event{Kind: KindStderr, Text: line.Text})

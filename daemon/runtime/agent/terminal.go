@@ -61,7 +61,7 @@ func (o *run) toStart(a rawjson.Object) (child.Spec, int, error) {
 	spec := child.Spec{Dir: o.request.Cwd, Env: o.env, Mark: "THOUGHTGATE_CHILD=" + rand.Text()}
 	spec.Command, spec.Args = a.Text("command"), a.Texts("args")
 	if strings.ContainsRune(strings.Join(spec.Args, ""), 0) {
-		a.Fail("args holds what is no text")
+		a.Fail("args contains a NUL")
 	}
 	if dir := a.OptionalText("cwd"); dir != "" {
 		spec.Dir = dir
@@ -81,7 +81,7 @@ func variables(a rawjson.Object) map[string]string {
 	for _, v := range a.Objects("env") {
 		key, value := v.OptionalText("name"), v.OptionalText("value")
 		if key == "" || strings.ContainsAny(key, "=\x00") || strings.ContainsRune(value, 0) || strings.HasPrefix(key, "THOUGHTGATE_") {
-			a.Fail("a variable can't be named %q here", key)
+			a.Fail("the variable %q is not allowed here", key)
 		}
 		all[key] = value
 	}
@@ -93,9 +93,9 @@ func (ts *terminals) start(spec child.Spec, most int) (string, error) {
 	defer ts.mu.Unlock()
 	switch {
 	case ts.closed:
-		return "", errors.New("the run is over")
+		return "", errors.New("the run has ended")
 	case len(ts.open) >= mostTerminals:
-		return "", fmt.Errorf("%d terminals are open already; release some", mostTerminals)
+		return "", fmt.Errorf("%d terminals are already open; release some", mostTerminals)
 	}
 	c, err := child.Start(spec)
 	if err != nil {
@@ -125,7 +125,7 @@ func onTerminal(answer func(o *run, ctx context.Context, t *terminal) (result []
 		t := o.terminals.open[id]
 		o.terminals.mu.Unlock()
 		if t == nil {
-			return nil, "", fmt.Errorf("there is no terminal %q", id)
+			return nil, "", fmt.Errorf("no terminal %q", id)
 		}
 		return answer(o, ctx, t)
 	}

@@ -33,9 +33,9 @@ func TestTerminals(t *testing.T) {
 	got := h.tell(t.Context(), "acp", prompt, nil).text
 	for i, want := range []string{
 		`{"terminalId":"T-1"}`, `{"exitCode":3,"signal":null}`, `"truncated":false,"exitStatus":{"exitCode":3,"signal":null}}`,
-		`{"terminalId":"T-2"}`, `{"output":"","truncated":false}`, `{}`, `{"exitCode":null,"signal":"SIGTERM"}`, `{}`, `error: there is no terminal "T-2"`,
+		`{"terminalId":"T-2"}`, `{"output":"","truncated":false}`, `{}`, `{"exitCode":null,"signal":"SIGTERM"}`, `{}`, `error: no terminal "T-2"`,
 		`{"terminalId":"T-3"}`, `{"exitCode":0,"signal":null}`, `{"output":"6789","truncated":true,`,
-		`error: start "echo hello": command not found`, `is not absolute`, `args must be an array of strings`, `a variable can't be named "THOUGHTGATE_ACTIVE" here`, `{"terminalId":"T-4"}`,
+		`error: start "echo hello": command not found`, `is not absolute`, `args must be an array of strings`, `the variable "THOUGHTGATE_ACTIVE" is not allowed here`, `{"terminalId":"T-4"}`,
 	} {
 		lines := strings.Split(got, "\n")
 		if i >= len(lines) || !strings.Contains(lines[i], want) {
@@ -50,7 +50,7 @@ func TestTerminals(t *testing.T) {
 	for i := range mostTerminals + 1 {
 		prompt += fmt.Sprintf("\n"+`ask terminal/create {"command":"true","args":["%d"]}`, i)
 	}
-	if got := h.tell(t.Context(), "acp", prompt, nil).text; !strings.Contains(got, "terminals are open already") {
+	if got := h.tell(t.Context(), "acp", prompt, nil).text; !strings.Contains(got, "terminals are already open") {
 		t.Errorf("as many terminals as it likes: %s", got)
 	}
 }

@@ -29,10 +29,10 @@ func (in *instance) ask(line []byte, e *wire.Envelope) {
 	raw := e.ID.Of(line)
 	switch {
 	case in.asks[key] != nil:
-		in.drop("a request of the server whose id is open")
+		in.drop("a request of the server with an id that is already open")
 		return
 	case in.modern:
-		in.drop("a request of a server that may not ask")
+		in.drop("a request of a server of the modern era")
 		return
 	case e.Method == "ping":
 		in.talk.pushAnswer(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{}}`, raw))
@@ -43,9 +43,9 @@ func (in *instance) ask(line []byte, e *wire.Envelope) {
 	}
 	m := in.asked(line, e)
 	if m == nil || len(m.asks) >= maxOpenRequests {
-		in.drop("a question that can't be attributed")
+		in.drop("a request of the server that belongs to no client")
 		in.talk.pushAnswer(mcp.RefuseUnread(raw, mcp.CodeInternal,
-			"The server is shared, and which of its clients this is for can't be known. Ask while a single client's call is open."))
+			"The server is shared by several clients, and the client that this request is for is unknown. Send it while exactly one client has an open call."))
 		return
 	}
 	m.lastAsk++
@@ -87,7 +87,7 @@ func (in *instance) asked(line []byte, e *wire.Envelope) *Member {
 func (in *instance) reply(m *Member, line []byte, e *wire.Envelope) {
 	a := m.asks[number(e.ID.Of(line))]
 	if a == nil || in.talk == nil {
-		in.drop("an answer to no question")
+		in.drop("an answer without a request")
 		return
 	}
 	in.forget(a)
@@ -97,7 +97,7 @@ func (in *instance) reply(m *Member, line []byte, e *wire.Envelope) {
 	if e.CreatedTask.Present() {
 		if id, ok := memberText(line, e.CreatedTask, "taskId"); ok {
 			if other := in.clientTasks[id]; other != nil && other != m {
-				in.talk.push(mcp.RefuseUnread(a.raw, mcp.CodeInternal, "Another client of the shared server has a task of that id"))
+				in.talk.push(mcp.RefuseUnread(a.raw, mcp.CodeInternal, "Another client of the shared server has a task with this id"))
 				return
 			}
 			in.remember(in.clientTasks, m, id)
@@ -130,7 +130,7 @@ func (in *instance) serverCancels(line []byte, e *wire.Envelope) {
 	if in.modern {
 		r := in.open[number(e.RequestID.Of(line))]
 		if r == nil || r.m == nil || r.method != "subscriptions/listen" {
-			in.drop("a cancellation of nothing that is open")
+			in.drop("a cancellation without an open request")
 			return
 		}
 		in.splice(r.m, line, wire.Edit{Span: e.RequestID, With: r.id})
@@ -139,7 +139,7 @@ func (in *instance) serverCancels(line []byte, e *wire.Envelope) {
 	key, err := wire.Key(e.RequestID.Of(line))
 	a := in.asks[key]
 	if err != nil || a == nil {
-		in.drop("a cancellation of no question")
+		in.drop("a cancellation without an open request")
 		return
 	}
 	in.forget(a)
@@ -161,12 +161,12 @@ func (in *instance) notification(m *Member, line []byte, e *wire.Envelope) {
 		s, err := wire.Member(line, e.Params, "progressToken")
 		token, keyErr := wire.Key(s.Of(line))
 		if err != nil || keyErr != nil || !m.isAsked(token) {
-			in.drop("progress of no question")
+			in.drop("progress without an open request")
 			return
 		}
 	case "notifications/tasks/status":
 		if id, err := wire.Unquote(e.TaskID, line); err != nil || in.clientTasks[id] != m {
-			in.drop("news of no task")
+			in.drop("a notification about an unknown task")
 			return
 		}
 	case "notifications/roots/list_changed":

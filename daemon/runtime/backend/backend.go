@@ -62,13 +62,13 @@ import (
 
 var (
 	// ErrSlow reports that a client did not read its lines.
-	ErrSlow = errors.New("the client does not read what the server writes")
+	ErrSlow = errors.New("the client reads too slowly")
 	// ErrStopped reports that the pool is stopping or has stopped.
 	ErrStopped = errors.New("the daemon is stopping")
 	// ErrLeft reports that the client has left or was removed.
 	ErrLeft = errors.New("the client has left the shared server")
 	// ErrDisagrees reports that a restarted server does not answer the handshake as before.
-	ErrDisagrees = errors.New("the shared server was started again and is not the same")
+	ErrDisagrees = errors.New("the shared server answers the handshake differently after its restart")
 )
 
 // Spec identifies a server. Clients share a process if server, launch, executable, directory and

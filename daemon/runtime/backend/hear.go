@@ -70,13 +70,13 @@ func (in *instance) answered(line []byte, e *wire.Envelope) {
 		if m := in.addressee(in.busyOwners()); m != nil {
 			in.deliver(m, line)
 		} else {
-			in.drop("an error that answers nothing")
+			in.drop("an error without an id")
 		}
 		return
 	}
 	r := in.open[number(e.ID.Of(line))]
 	if r == nil {
-		in.drop("an answer to nothing that was asked")
+		in.drop("an answer without a request")
 		return
 	}
 	in.finish(r, line, e)
@@ -110,7 +110,7 @@ func (in *instance) finish(r *request, line []byte, e *wire.Envelope) {
 	case r.done != nil:
 		r.done(line, e)
 	case r.m == nil:
-		in.drop("an answer that nobody waits for")
+		in.drop("an answer that no client waits for")
 	default:
 		if e.Kind == wire.Error && e.Code == mcp.CodeURLRequired {
 			in.expectPages(r.m, line, e)
@@ -124,7 +124,7 @@ func (in *instance) fail(r *request, code int, text string) {
 	line := mcp.RefuseUnread(strconv.AppendInt(nil, r.number, 10), code, text)
 	var e wire.Envelope
 	if err := wire.Read(line, wire.FromServer, &e); err != nil {
-		in.log.Error("an error of ours can't be read", "err", err)
+		in.log.Error("an error from ThoughtGate can't be read", "err", err)
 		return
 	}
 	if !r.sent {
@@ -165,7 +165,7 @@ func (in *instance) toAddressee(line []byte) {
 	if m := in.addressee(in.busyOwners()); m != nil {
 		in.deliver(m, line)
 	} else {
-		in.drop("a message that can't be attributed")
+		in.drop("a message that belongs to no client")
 	}
 }
 
@@ -212,7 +212,7 @@ func (in *instance) progress(line []byte, e *wire.Envelope) {
 	s, err := wire.Member(line, e.Params, "progressToken")
 	t := in.tokens[number(s.Of(line))]
 	if err != nil || t == nil {
-		in.drop("progress of nothing that is open")
+		in.drop("progress without an open request")
 		return
 	}
 	in.splice(t.m, line, wire.Edit{Span: s, With: t.text})
@@ -222,7 +222,7 @@ func (in *instance) progress(line []byte, e *wire.Envelope) {
 func (in *instance) splice(m *Member, line []byte, edits ...wire.Edit) {
 	spliced, err := wire.Splice(line, edits...)
 	if err != nil {
-		in.drop("a line that can't be spliced")
+		in.drop("a line that can't be changed")
 		return
 	}
 	in.deliver(m, spliced)
@@ -247,7 +247,7 @@ func subscription(line []byte, e *wire.Envelope) (s wire.Span, n int64, ok bool)
 func (in *instance) toListener(line []byte, s wire.Span, n int64) {
 	r := in.open[n]
 	if r == nil || r.m == nil || r.cancelled || r.method != "subscriptions/listen" {
-		in.drop("a notification of no subscription")
+		in.drop("a notification without a subscription")
 		return
 	}
 	with := r.id

@@ -86,7 +86,7 @@ func (in *instance) initialize(r *request, line []byte, e *wire.Envelope) {
 	key := handshakeKey(line, e)
 	g := in.greeting
 	if g == nil || g.key != key {
-		in.answer(r, mcp.RefuseUnread(r.id, mcp.CodeInvalid, "the handshake has been made, and otherwise"))
+		in.answer(r, mcp.RefuseUnread(r.id, mcp.CodeInvalid, "another handshake has been made already"))
 		return
 	}
 	switch {
@@ -160,7 +160,7 @@ func changing(line []byte, s wire.Span) []string {
 func (in *instance) initialized(m *Member, line []byte) {
 	g := in.greeting
 	if g == nil || g.answer == nil || m.hello == "" {
-		in.drop("a handshake that was not begun")
+		in.drop("an initialized notification without a handshake")
 		return
 	}
 	m.ready = true
@@ -187,7 +187,7 @@ func (in *instance) greet(ctx context.Context, t *talk) error {
 	answered := make(chan error, 1)
 	in.own(t, "initialize", string(paramsOf(g.line)), func(line []byte, e *wire.Envelope) {
 		if e.Kind != wire.Result {
-			answered <- fmt.Errorf("the handshake was refused: %s", e.Error.Of(line))
+			answered <- fmt.Errorf("the server answered the handshake with an error: %s", e.Error.Of(line))
 		} else if agreement(line, e.Result) != g.agreed {
 			answered <- supervise.Permanent(ErrDisagrees)
 		} else {

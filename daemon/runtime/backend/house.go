@@ -13,7 +13,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-var errGone = errors.New("the server has gone")
+var errGone = errors.New("the server has ended")
 
 // lost handles the end of t: requests that were sent and not answered are answered with an error.
 func (in *instance) lost(t *talk) {
@@ -46,7 +46,7 @@ func (in *instance) lost(t *talk) {
 		if r.cancelled && r.done == nil {
 			r.m = nil // no answer is needed
 		}
-		in.fail(r, mcp.CodeServerExit, "The shared MCP server ended before it answered. It is started again. Whether the request took effect is not known.")
+		in.fail(r, mcp.CodeServerExit, "The shared MCP server ended before it answered and is started again. The request may have been executed.")
 	}
 	maps.DeleteFunc(in.tokens, func(n int64, _ *token) bool {
 		return !slices.ContainsFunc(in.waiting, func(r *request) bool { return r.number == n })
@@ -87,7 +87,7 @@ func (in *instance) part(m *Member, why string) {
 			delete(in.asks, a.key)
 		}
 		if in.talk != nil && !a.ours {
-			in.talk.push(mcp.RefuseUnread(a.raw, mcp.CodeInternal, "The client that was asked has left"))
+			in.talk.push(mcp.RefuseUnread(a.raw, mcp.CodeInternal, "The client has left"))
 		}
 	}
 	clear(m.asks)
@@ -174,7 +174,7 @@ func (in *instance) runDueWork(now time.Time) (next time.Time, idle bool, movers
 		case in.failed != nil:
 			in.fail(r, in.failedCode(), in.failedText())
 		case (!in.ready || r.m != nil && r.m.held) && soon(r.since.Add(in.options.Restart)):
-			in.fail(r, mcp.CodeServerSilent, "The shared MCP server is being started again and is not ready yet. The request was not executed; it can be repeated.")
+			in.fail(r, mcp.CodeServerSilent, "The shared MCP server is restarting and not ready yet. The request was not executed; repeat it later.")
 		case in.ready:
 			soon(r.since.Add(in.options.Turn))
 		}
@@ -197,7 +197,7 @@ func (in *instance) failedCode() int {
 }
 
 func (in *instance) failedText() string {
-	return fmt.Sprintf("The shared MCP server has failed and is not started again by itself: %v. The request was not executed. `tgctl restart %s` starts it.",
+	return fmt.Sprintf("The shared MCP server has failed and is not restarted automatically: %v. The request was not executed. `tgctl restart %s` starts the server.",
 		in.failed, in.spec.Server)
 }
 

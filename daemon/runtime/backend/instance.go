@@ -202,7 +202,7 @@ func (in *instance) letGo(m *Member, err error) {
 	if m.gone {
 		return
 	}
-	in.part(m, "the session was let go")
+	in.part(m, "the session was removed from the shared server")
 	m.gone = true
 	in.gone = append(in.gone, departure{m, err})
 	in.wake()
@@ -221,7 +221,7 @@ func (in *instance) notifyDepartures() {
 
 // drop logs that a message is dropped.
 func (in *instance) drop(why string) {
-	in.log.Debug("a message of a shared server goes nowhere", "reason", why)
+	in.log.Debug("a message of a shared server is dropped", "reason", why)
 }
 
 // deliver sends line to m. mu must be held.

@@ -121,7 +121,7 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 		big := `{"name":"a","arguments":{"x":"` + strings.Repeat("x", 9<<20) + `"}}`
 		tr.step("B waits", `B> 1 tools/call `+big)
 		tr.writes("", "B", expand(`2 tools/call `+big))
-		tr.step("too much", "B< 2 ! -31010 too much waits for the shared MCP server")
+		tr.step("too much", "B< 2 ! -31010 too much data waits for the shared MCP server")
 		tr.step("no longer", `B> notifications/cancelled {"requestId":1}`)
 		in := h.all()[0]
 		for range 5 {
@@ -229,7 +229,7 @@ func TestResume(t *testing.T) {
 			resume R
 			s< {"jsonrpc":"2.0","id":1,"method":"initialize",...
 			s> 1 ! -32602 no
-			gone R it refuses the handshake`},
+			gone R it answers the handshake with an error`},
 		{"with a server that ends", `
 			resume R
 			s< {"jsonrpc":"2.0","id":1,"method":"initialize",...

@@ -120,7 +120,7 @@ func (m *Member) Resume(initialize []byte) (made <-chan struct{}) {
 	done := make(chan struct{})
 	var e wire.Envelope
 	if err := wire.Read(initialize, wire.FromAgent, &e); err != nil || e.Kind != wire.Request || e.Method != "initialize" {
-		m.letGo(fmt.Errorf("%w: what it had asked for is not known", ErrDisagrees))
+		m.letGo(fmt.Errorf("%w: its earlier requests are unknown", ErrDisagrees))
 		return done
 	}
 	if m.place(initialize, &e) != nil {
@@ -185,7 +185,7 @@ func (in *instance) resume(m *Member, line []byte, e *wire.Envelope, then func()
 	case in.failed != nil:
 		in.letGo(m, fmt.Errorf("%w: %w", ErrDisagrees, in.failed))
 	case g == nil || g.key != key:
-		in.letGo(m, fmt.Errorf("%w: it has made another handshake", ErrDisagrees))
+		in.letGo(m, fmt.Errorf("%w: the client made another handshake", ErrDisagrees))
 	case g.answer != nil:
 		m.hello = key
 		in.initialized(m, initialized)
@@ -209,6 +209,6 @@ func (in *instance) resumed(m *Member, line []byte, e *wire.Envelope, answer []b
 	case err == nil && a.Code == mcp.CodeServerExit:
 		in.resume(m, line, e, then)
 	default:
-		in.letGo(m, fmt.Errorf("%w: it refuses the handshake", ErrDisagrees))
+		in.letGo(m, fmt.Errorf("%w: it answers the handshake with an error", ErrDisagrees))
 	}
 }

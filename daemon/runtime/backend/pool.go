@@ -75,17 +75,17 @@ func (p *Pool) Run(ctx context.Context) error {
 // server's lines are delivered to c until it leaves.
 func (p *Pool) Join(ctx context.Context, s Spec, c Client) (*Member, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("join server %q: %w", s.Server, context.Cause(ctx))
+		return nil, fmt.Errorf("connect to server %q: %w", s.Server, context.Cause(ctx))
 	}
 	if len(s.Command) == 0 {
-		return nil, fmt.Errorf("join server %q: %w", s.Server, errors.New("there is no command"))
+		return nil, fmt.Errorf("connect to server %q: %w", s.Server, errors.New("the command is empty"))
 	}
 	s.Env = Shared(s.Env)
 	m := &Member{pool: p, spec: s, key: s.key(), client: c}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stopped {
-		return nil, fmt.Errorf("join server %q: %w", s.Server, ErrStopped)
+		return nil, fmt.Errorf("connect to server %q: %w", s.Server, ErrStopped)
 	}
 	p.joined++
 	m.number = p.joined
@@ -142,9 +142,9 @@ func (p *Pool) move(m *Member, to *instance) {
 	}
 	from.mu.Lock()
 	for _, r := range m.open {
-		from.deliver(m, mcp.RefuseUnread(r.id, mcp.CodeServerExit, "The session has changed to another process of the shared MCP server"))
+		from.deliver(m, mcp.RefuseUnread(r.id, mcp.CodeServerExit, "The session moved to another process of the shared MCP server"))
 	}
-	from.part(m, "the session has changed to another process")
+	from.part(m, "the session moved to another process")
 	from.mu.Unlock()
 	to.mu.Lock()
 	to.enter(m)

@@ -49,7 +49,7 @@ type token struct {
 func (in *instance) request(m *Member, line []byte, e *wire.Envelope) {
 	key := e.Key(line)
 	if m.open[key] != nil { // an error would look like the answer to the first request
-		in.drop("a request whose id is open")
+		in.drop("a request with an id that is already open")
 		return
 	}
 	r := &request{owner: m.number, m: m, key: key, id: bytes.Clone(e.ID.Of(line)), method: e.Method, since: time.Now()}
@@ -86,7 +86,7 @@ func (in *instance) refuses(m *Member, r *request, line []byte, e *wire.Envelope
 	case len(m.open)+m.cancelled >= maxOpenRequests:
 		return mcp.RefuseUnread(r.id, mcp.CodeGate, fmt.Sprintf("more than %d requests are open", maxOpenRequests))
 	case m.waiting+len(line) > mostBytes && m.waiting > 0:
-		return mcp.RefuseUnread(r.id, mcp.CodeGate, "too much waits for the shared MCP server")
+		return mcp.RefuseUnread(r.id, mcp.CodeGate, "too much data waits for the shared MCP server")
 	case !e.Modern && !in.modern && m.hello == "" && !m.coming && e.Method != "initialize" && e.Method != "server/discover" && e.Method != "ping":
 		return mcp.RefuseUnread(r.id, mcp.CodeInvalid, "the handshake has not been made")
 	case e.TaskID.Present() && strings.HasPrefix(e.Method, "tasks/"):
@@ -222,7 +222,7 @@ func (in *instance) cancel(m *Member, line []byte, e *wire.Envelope) {
 	key, err := wire.Key(e.RequestID.Of(line))
 	r := m.open[key]
 	if err != nil || r == nil || r.method == "initialize" {
-		in.drop("a cancellation of nothing that is open")
+		in.drop("a cancellation without an open request")
 		return
 	}
 	delete(m.open, key)

@@ -152,7 +152,7 @@ func (in *instance) pack(m *Member) memberState {
 		}
 	}
 	in.waiting = slices.DeleteFunc(in.waiting, func(r *request) bool { return r.m == m })
-	in.part(m, "the session has changed to another process")
+	in.part(m, "the session moved to another process")
 	return l
 }
 

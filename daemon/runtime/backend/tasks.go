@@ -100,7 +100,7 @@ func (in *instance) taskNews(line []byte, e *wire.Envelope) {
 	id, err := wire.Unquote(e.TaskID, line)
 	t := in.tasks[id]
 	if err != nil || t == nil {
-		in.drop("news of no task")
+		in.drop("a notification about an unknown task")
 		return
 	}
 	in.deliver(t.owner, line)
@@ -138,7 +138,7 @@ func (in *instance) pageDone(line []byte, e *wire.Envelope) {
 	id := elicitationID(line, e.Params)
 	m := in.elicitations[id]
 	if id == "" || m == nil {
-		in.drop("news of no page")
+		in.drop("a notification about an unknown page")
 		return
 	}
 	delete(in.elicitations, id)

@@ -117,7 +117,7 @@ func (in *instance) restoreTopics(t *talk) {
 		}
 		in.own(t, "resources/subscribe", fmt.Sprintf(`{"uri":%s}`, topic.uri), func(_ []byte, e *wire.Envelope) {
 			if e.Kind == wire.Error && in.topics[uri] == topic && in.talk == t {
-				in.log.Warn("a subscription could not be renewed", "err", "the server refuses it")
+				in.log.Warn("a subscription could not be renewed", "err", "the server answers with an error")
 			}
 		})
 	}
@@ -127,7 +127,7 @@ func (in *instance) restoreTopics(t *talk) {
 func (in *instance) updated(line []byte, e *wire.Envelope) {
 	uri, err := wire.Unquote(e.URI, line)
 	if err != nil {
-		in.drop("news of no resource")
+		in.drop("a notification about an unknown resource")
 		return
 	}
 	in.toThose(line, func(m *Member) bool {
@@ -217,7 +217,7 @@ func (in *instance) tellLevel(t *talk, level int) {
 func (in *instance) message(line []byte, e *wire.Envelope) {
 	m := in.addressee(in.busyOwners())
 	if m == nil {
-		in.drop("a log message that can't be attributed")
+		in.drop("a log message that belongs to no client")
 		return
 	}
 	text, _ := memberText(line, e.Params, "level")

@@ -243,7 +243,7 @@ func (r *Registry) Invoke(ctx context.Context, extension, command string, args [
 		err = e.checkPermission(manifest.Commands)
 	}
 	if err == nil && command == "" {
-		err = fmt.Errorf("%w: a command without a name", gate.ErrInvalid)
+		err = fmt.Errorf("%w: the command has no name", gate.ErrInvalid)
 	}
 	if err != nil {
 		return 0, err
@@ -262,7 +262,7 @@ func (r *Registry) Invoke(ctx context.Context, extension, command string, args [
 			}
 		})
 		if dropped > 0 {
-			sink(protocol.Event{Kind: protocol.System, Content: fmt.Sprintf("%d pieces of the output came faster than they were taken, and are missing", dropped)})
+			sink(protocol.Event{Kind: protocol.System, Content: fmt.Sprintf("%d pieces of output are missing: they came faster than they were read", dropped)})
 		}
 		return err
 	})

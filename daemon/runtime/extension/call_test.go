@@ -149,7 +149,7 @@ func TestOutputThatIsNotTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	// 4,000 numbers and as many steps: more than the buffer holds.
-	if n >= 8000 || !strings.Contains(last, "came faster than they were taken") {
+	if n >= 8000 || !strings.Contains(last, "they came faster than they were read") {
 		t.Errorf("%d pieces, the last %q", n, last)
 	}
 	for range 3 {

@@ -92,10 +92,10 @@ func Open(o Options) (*Registry, error) {
 	r := &Registry{o: o, all: map[string]*extension{}, poke: make(chan struct{}, 1)}
 	r.hooks.Store(&hooks{})
 	if err := r.tidy(); err != nil {
-		return nil, fmt.Errorf("take up extensions: %w", err)
+		return nil, fmt.Errorf("load extensions: %w", err)
 	}
 	if err := r.Scan(context.Background()); err != nil { // local and short
-		return nil, fmt.Errorf("take up extensions: %w", err)
+		return nil, fmt.Errorf("load extensions: %w", err)
 	}
 	return r, nil
 }
@@ -143,7 +143,7 @@ func (r *Registry) keep(ctx context.Context, e *extension) {
 	})
 	work.Go(func() { r.noteFailures(ctx, e) })
 	if err := e.process.Run(ctx); err != nil {
-		r.o.Logger.Error("an extension is not run any more", "extension", e.name, "err", err)
+		r.o.Logger.Error("an extension is no longer run", "extension", e.name, "err", err)
 	}
 }
 

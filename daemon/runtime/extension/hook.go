@@ -134,11 +134,11 @@ func (r *Registry) ask(ctx context.Context, c *gate.Call, method string, shown *
 		case err != nil && one.which.OnError == manifest.Continue:
 			h.Failed = append(h.Failed, fmt.Sprintf("%s: %s", e.name, short(err)))
 		case err != nil:
-			return denied(h, e, fmt.Sprintf("the extension %q had to see it and did not judge it: %s", e.name, short(err)))
+			return denied(h, e, fmt.Sprintf("the extension %q must judge it and did not: %s", e.name, short(err)))
 		case answer.Action == protocol.Block && answer.Reason == "":
-			return denied(h, e, fmt.Sprintf("the extension %q refused it", e.name))
+			return denied(h, e, fmt.Sprintf("the extension %q denied it", e.name))
 		case answer.Action == protocol.Block:
-			return denied(h, e, fmt.Sprintf("the extension %q refused it: %s", e.name, answer.Reason))
+			return denied(h, e, fmt.Sprintf("the extension %q denied it: %s", e.name, answer.Reason))
 		case answer.Action == protocol.Modify && !bytes.Equal(answer.Changed, *changing):
 			*changing, h.Changed = answer.Changed, answer.Changed
 			h.By = append(h.By, e.name)
@@ -197,7 +197,7 @@ func (e *extension) judge(ctx context.Context, method string, shown *protocol.Sh
 	return answer, nil
 }
 
-var errAnswer = errors.New("its answer can't be used")
+var errAnswer = errors.New("its answer is invalid")
 
 // short says why an extension did not judge a call. The text is for a person and a model and
 // contains nothing that the extension has written on the way, except the message of an error
@@ -210,11 +210,11 @@ func short(err error) string {
 	case errors.As(err, &fault):
 		return "it answered with the error " + protocol.Plain(fault.Error(), 200)
 	case errors.Is(err, context.DeadlineExceeded):
-		return "it gave no answer in " + protocol.Timeout(protocol.HookBefore).String()
+		return "it did not answer within " + protocol.Timeout(protocol.HookBefore).String()
 	case errors.Is(err, errChanged):
 		return errChanged.Error() + "; see `tgctl ext`"
 	case errors.Is(err, errNotAccepted):
-		return "nobody has agreed to it; see `tgctl ext`"
+		return "it is not accepted; see `tgctl ext`"
 	case errors.Is(err, supervise.ErrFailed):
 		return "it has failed; see `tgctl ext`"
 	case errors.Is(err, supervise.ErrEnded), errors.Is(err, wire.ErrClosed):
@@ -222,7 +222,7 @@ func short(err error) string {
 	case errors.Is(err, supervise.ErrStopped), errors.Is(err, errBeingReplaced):
 		return "it is being stopped"
 	case errors.Is(err, context.Canceled):
-		return "the call was taken back"
+		return "the call was cancelled"
 	}
-	return "it could not be asked; see `tgctl ext`"
+	return "it could not be called; see `tgctl ext`"
 }

@@ -63,8 +63,8 @@ func TestHooksOfThoseThatMisbehave(t *testing.T) {
 		says  string // part of the reason
 		twice bool   // the first call may be judged
 	}{
-		{"block", `the extension "x" refused it: told to block`, false},
-		{"malformed", "its answer can't be used: the action is modify, and arguments is not a JSON object", false},
+		{"block", `the extension "x" denied it: told to block`, false},
+		{"malformed", "its answer is invalid: the action is modify, but arguments is not a JSON object", false},
 		{"error", "it answered with the error told to fail (-1)", false},
 		{"crash", "it ended before it answered", false},
 		{"garbage", "it ended before it answered", false},
@@ -119,7 +119,7 @@ func TestHooksOfThoseThatDoNotAnswer(t *testing.T) {
 			h := newHouse(t).start()
 			h.install(fake.Extension{Name: "x", Modes: []string{mode, "hang"}})
 			got := h.Before(t.Context(), call(t, "files", "write_file", `{}`))
-			if got.Move != gate.Deny || !strings.Contains(got.Reason, "it gave no answer in 5s") && !strings.Contains(got.Reason, "ended") {
+			if got.Move != gate.Deny || !strings.Contains(got.Reason, "it did not answer within 5s") && !strings.Contains(got.Reason, "ended") {
 				t.Errorf("before: %+v", got)
 			}
 		})
@@ -148,7 +148,7 @@ func TestFloods(t *testing.T) {
 					return len(lines) > 0 && strings.Contains(lines[0].Text, `complaint \x1b[31m`)
 				})
 			}
-			if got := <-flooded; got.Move == gate.Deny && !strings.Contains(got.Reason, "no answer in 5s") {
+			if got := <-flooded; got.Move == gate.Deny && !strings.Contains(got.Reason, "did not answer within 5s") {
 				t.Errorf("the flooding one: %+v", got)
 			}
 		})

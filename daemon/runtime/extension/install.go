@@ -32,7 +32,7 @@ const (
 type ManifestError struct{ Problems []config.Diagnostic }
 
 func (e *ManifestError) Error() string {
-	text := manifest.FileName + " can't be used:"
+	text := manifest.FileName + " is invalid:"
 	for _, p := range e.Problems {
 		if p.Severity == config.Error {
 			text += "\n" + p.String()
@@ -94,7 +94,7 @@ func (r *Registry) source(dir string) (string, error) {
 		return "", fmt.Errorf("install: %w: %w", gate.ErrInvalid, err)
 	}
 	if within, err := filepath.Rel(dir, r.o.Dir); err == nil && filepath.IsLocal(within) {
-		return "", fmt.Errorf("install %s: %w: what is installed lies in it", dir, gate.ErrInvalid)
+		return "", fmt.Errorf("install %s: %w: it is inside the folder of installed extensions", dir, gate.ErrInvalid)
 	}
 	return dir, nil
 }
@@ -104,7 +104,7 @@ func (r *Registry) source(dir string) (string, error) {
 func read(copied, dir string, listing *folder.Listing) (m *manifest.Manifest, text []byte, warnings []config.Diagnostic, err error) {
 	text, err = readManifest(copied)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, nil, fmt.Errorf("install %s: %w: there is no %s in it, which says what an extension is and may do", dir, gate.ErrInvalid, manifest.FileName)
+		return nil, nil, nil, fmt.Errorf("install %s: %w: it has no %s, the manifest of an extension", dir, gate.ErrInvalid, manifest.FileName)
 	}
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("install %s: %w: %w", dir, gate.ErrInvalid, err)
@@ -114,7 +114,7 @@ func read(copied, dir string, listing *folder.Listing) (m *manifest.Manifest, te
 		return nil, nil, nil, &ManifestError{problems}
 	}
 	if strings.Contains(m.Command, "/") && !listing.Runs(m.Command) {
-		return nil, nil, nil, fmt.Errorf("install %s: %w: the command %s is no file in it that can be executed", dir, gate.ErrInvalid, m.Command)
+		return nil, nil, nil, fmt.Errorf("install %s: %w: the command %s is not an executable file in it", dir, gate.ErrInvalid, m.Command)
 	}
 	return m, text, problems, nil
 }
@@ -164,7 +164,7 @@ func (r *Registry) Install(ctx context.Context, dir string, digest []byte, by Ac
 	}
 	sum := listing.Digest()
 	if digest != nil && hex.EncodeToString(digest) != hex.EncodeToString(sum[:]) {
-		return nil, fmt.Errorf("install %s: %w: what is in the folder is not what was shown", dir, gate.ErrChanged)
+		return nil, fmt.Errorf("install %s: %w: the content of the folder is not what was shown", dir, gate.ErrChanged)
 	}
 	kept := &store.Extension{
 		Name: m.Name, Listing: listing.Text, Manifest: text, Installed: time.Now().UTC().Truncate(time.Microsecond), Decider: by.Decider,
@@ -233,7 +233,7 @@ func (r *Registry) Remove(ctx context.Context, name string, purge bool, by Actor
 	}
 	r.unregister(name)
 	if err := os.RemoveAll(away); err != nil {
-		return Kept{}, fmt.Errorf("remove %s: it is not run any more, and its folder is left at %s: %w", name, away, err)
+		return Kept{}, fmt.Errorf("remove %s: it is stopped, but its folder remains at %s; remove that: %w", name, away, err)
 	}
 	values, err := r.o.Store.ExtensionValues(ctx, name)
 	if err != nil {
@@ -300,7 +300,7 @@ func (r *Registry) Scan(ctx context.Context) error {
 func (r *Registry) folders() ([]string, error) {
 	entries, err := os.ReadDir(r.o.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("look for extensions: %w", err)
+		return nil, fmt.Errorf("list extensions: %w", err)
 	}
 	var names []string
 	for _, entry := range entries {
@@ -335,7 +335,7 @@ func (r *Registry) look(kept *store.Extension) {
 func (r *Registry) accepted(kept *store.Extension) *extension {
 	m, problems := manifest.Parse(filepath.Join(r.o.Dir, kept.Name, manifest.FileName), kept.Manifest)
 	if m == nil {
-		return r.newExtension(kept.Name, kept, nil, fmt.Errorf("its manifest was written for another version: %w", &ManifestError{problems}))
+		return r.newExtension(kept.Name, kept, nil, fmt.Errorf("its manifest is for another version of ThoughtGate: %w", &ManifestError{problems}))
 	}
 	return r.newExtension(kept.Name, kept, m, nil)
 }
@@ -351,7 +351,7 @@ func (r *Registry) registerUnaccepted(name string) {
 		if m == nil {
 			err = &ManifestError{problems}
 		} else if m.Name != name {
-			m, err = nil, fmt.Errorf("its manifest names it %q", m.Name)
+			m, err = nil, fmt.Errorf("its manifest has the name %q", m.Name)
 		}
 	}
 	wrong := errNotAccepted

@@ -85,7 +85,7 @@ func TestWhatIsNotInstalled(t *testing.T) {
 		}, gate.ErrInvalid, `unknown key "nmae"`},
 		{"a link", func(dir string) error { return os.Symlink("/etc/passwd", filepath.Join(dir, "link")) }, gate.ErrInvalid, "link: invalid: it is a link"},
 		{"a pipe", func(dir string) error { return syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600) }, gate.ErrInvalid, "a device, a pipe or a socket"},
-		{"a name that can't be shown", func(dir string) error { return os.WriteFile(filepath.Join(dir, "a\u202eb"), nil, 0o600) }, gate.ErrInvalid, "can't be shown"},
+		{"a name that can't be shown", func(dir string) error { return os.WriteFile(filepath.Join(dir, "a\u202eb"), nil, 0o600) }, gate.ErrInvalid, "not printable"},
 		{"a file that is too large", func(dir string) error {
 			f, err := os.Create(filepath.Join(dir, "large"))
 			if err != nil {
@@ -96,7 +96,7 @@ func TestWhatIsNotInstalled(t *testing.T) {
 		}, gate.ErrTooLarge, "large: too large: more than 134217728 bytes"},
 		{"a command that can't be executed", func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, "extension.yaml"), []byte("schema: 1\nname: x\nversion: a\ndescription: b\nprotocol: 1\ncommand: ./run.sh\n"), 0o600)
-		}, gate.ErrInvalid, "no file in it that can be executed"},
+		}, gate.ErrInvalid, "not an executable file in it"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			src := h.source(fake.Extension{Name: "x"})
@@ -248,10 +248,10 @@ func TestAFolderThatNobodyAgreedTo(t *testing.T) {
 	}
 	h.start()
 	v, err := h.Get("x")
-	if err != nil || v.Status.State != supervise.Failed || v.Status.PID != 0 || v.Digest != "" || !strings.Contains(v.Status.Err.Error(), "nobody has agreed to it") {
+	if err != nil || v.Status.State != supervise.Failed || v.Status.PID != 0 || v.Digest != "" || !strings.Contains(v.Status.Err.Error(), "it is not accepted") {
 		t.Errorf("listed: %+v, %v", v, err)
 	}
-	if got := h.Before(t.Context(), call(t, "files", "write_file", `{}`)); got.Move != gate.Deny || !strings.Contains(got.Reason, "nobody has agreed") {
+	if got := h.Before(t.Context(), call(t, "files", "write_file", `{}`)); got.Move != gate.Deny || !strings.Contains(got.Reason, "it is not accepted") {
 		t.Errorf("before: %+v", got)
 	}
 	if warned := h.Warnings(); len(warned) != 2 || !strings.Contains(warned[0], "unreadable") {

@@ -22,9 +22,9 @@ func TestGreetingsThatAreRefused(t *testing.T) {
 		e    fake.Extension
 		says string
 	}{
-		{fake.Extension{Name: "x", Modes: []string{"version"}}, "it speaks protocol_version 2, and the only one supported is 1"},
-		{fake.Extension{Name: "x", Permissions: []string{"hooks.before", "hooks.after", "providers"}}, "it offers tools, and its manifest does not have the permission tools"},
-		{fake.Extension{Name: "x", Permissions: []string{"hooks.before", "hooks.after", "tools"}}, "it offers providers, and its manifest does not have the permission providers"},
+		{fake.Extension{Name: "x", Modes: []string{"version"}}, "unsupported protocol_version 2; supported is 1"},
+		{fake.Extension{Name: "x", Permissions: []string{"hooks.before", "hooks.after", "providers"}}, "it offers tools, but its manifest lacks the permission tools"},
+		{fake.Extension{Name: "x", Permissions: []string{"hooks.before", "hooks.after", "tools"}}, "it offers providers, but its manifest lacks the permission providers"},
 	} {
 		h := newHouse(t).start()
 		h.install(test.e)

@@ -23,9 +23,9 @@ import (
 
 var (
 	errChanged       = errors.New("it has changed since it was installed")
-	errNotAccepted   = errors.New("nobody has agreed to it; look at it and install it with `tgctl ext install`, or remove it")
+	errNotAccepted   = errors.New("it is not accepted; review and install it with `tgctl ext install`, or remove it")
 	errBeingReplaced = errors.New("it is being removed or replaced")
-	errPermitted     = errors.New("its manifest does not have the permission")
+	errPermitted     = errors.New("its manifest lacks the permission")
 )
 
 // grace is the grace period of an extension: only the daemon waits for its end.
@@ -145,10 +145,10 @@ func (r *Registry) program(m *manifest.Manifest, dir string) (string, error) {
 func (e *extension) unchanged() error {
 	now, err := folder.List(e.dir)
 	if err != nil {
-		return fmt.Errorf("%w: %w; look at it and install it again", errChanged, err)
+		return fmt.Errorf("%w: %w; review it and install it again", errChanged, err)
 	}
 	if what := folder.Difference(e.kept.Listing, now.Text); what != "" {
-		return fmt.Errorf("%w: %s; look at it and install it again", errChanged, what)
+		return fmt.Errorf("%w: %s; review it and install it again", errChanged, what)
 	}
 	return nil
 }

@@ -74,7 +74,7 @@ func (p *Process[T]) Do(ctx context.Context, name string, timeout time.Duration,
 // timedOut is the cause of an expired timeout, with its length.
 type timedOut time.Duration
 
-func (t timedOut) Error() string { return "no answer in " + time.Duration(t).String() }
+func (t timedOut) Error() string { return "no answer within " + time.Duration(t).String() }
 
 // Is reports whether target is context.DeadlineExceeded.
 func (t timedOut) Is(target error) bool { return target == context.DeadlineExceeded }

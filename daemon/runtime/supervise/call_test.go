@@ -91,7 +91,7 @@ func TestDoTimeout(t *testing.T) {
 		began := time.Now()
 		ask := func(ctx context.Context, c *talk) error { _, err := c.ask(ctx, "work"); return err }
 		err := h.Do(t.Context(), "tool", 30*time.Second, ask)
-		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer in 30s") || time.Since(began) != 30*time.Second {
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer within 30s") || time.Since(began) != 30*time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		// The time spent waiting for a program counts.

@@ -17,7 +17,7 @@ func (p *Process[T]) Run(ctx context.Context) error {
 	p.mu.Lock()
 	if p.run {
 		p.mu.Unlock()
-		return fmt.Errorf("%s: Run was called already", p.options.Name)
+		return fmt.Errorf("%s: Run was already called", p.options.Name)
 	}
 	p.run = true
 	p.mu.Unlock()
@@ -71,13 +71,13 @@ func (p *Process[T]) waitForRestart(ctx context.Context, b *budget, end ending) 
 	}
 	var due <-chan time.Time
 	if ok {
-		p.options.Logger.Warn("the program ended and is started again", "process", p.options.Name, "err", end.err, "in", delay, "budget", b.left())
+		p.options.Logger.Warn("the program ended and is restarted", "process", p.options.Name, "err", end.err, "in", delay, "budget", b.left())
 		p.set(Status{State: Restarting, Err: end.err, Next: time.Now().Add(delay), Budget: b.left()})
 		timer := time.NewTimer(delay)
 		defer timer.Stop()
 		due = timer.C
 	} else {
-		p.options.Logger.Error("the program has failed and is not started again", "process", p.options.Name, "err", end.err)
+		p.options.Logger.Error("the program has failed and is not restarted", "process", p.options.Name, "err", end.err)
 		p.set(Status{State: Failed, Err: end.err, Budget: b.left()})
 	}
 	select {
@@ -186,7 +186,7 @@ func (p *Process[T]) describe(reason error, state child.State, exited bool, said
 		err = fmt.Errorf("%s ended: %w: %w", p.options.Name, &ExitError{state}, reason)
 	}
 	if said != "" {
-		err = fmt.Errorf("%w; it last said: %s", err, said)
+		err = fmt.Errorf("%w; its last output: %s", err, said)
 	}
 	return err
 }

@@ -59,7 +59,7 @@ func TestRestartsWithBackoffUntilTheBudgetIsSpent(t *testing.T) {
 			synctest.Wait()
 		}
 		_, err := h.Conn(t.Context())
-		if want := `extension "x" ended: exit status 3; it last said: trouble 5`; !errors.Is(err, ErrFailed) || !strings.Contains(err.Error(), want) {
+		if want := `extension "x" ended: exit status 3; its last output: trouble 5`; !errors.Is(err, ErrFailed) || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %q, want ErrFailed and %q", err, want)
 		}
 		if exit := new(ExitError); !errors.As(err, &exit) || exit.State.Code != 3 {
@@ -134,11 +134,11 @@ func TestHandshake(t *testing.T) {
 		takes  time.Duration
 	}{
 		{"another protocol: at once, and for good", func(f *fakeProgram, line string) { fmt.Fprintln(f.out, "hello/2") }, 1, `handshake: it says "hello/2"`, 0},
-		{"silent: after ten seconds, each time", func(*fakeProgram, string) {}, 4, "handshake: no answer in 10s", 40 * time.Second},
+		{"silent: after ten seconds, each time", func(*fakeProgram, string) {}, 4, "handshake: no answer within 10s", 40 * time.Second},
 		{"exits instead", func(f *fakeProgram, _ string) {
 			fmt.Fprintln(f.errs, "cannot find libx.so")
 			f.exit(child.State{Code: 1})
-		}, 4, "ended: exit status 1; it last said: cannot find libx.so", 0},
+		}, 4, "ended: exit status 1; its last output: cannot find libx.so", 0},
 		{"closes its output and stays", func(f *fakeProgram, _ string) { f.out.Close() }, 4, "handshake: ", 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {

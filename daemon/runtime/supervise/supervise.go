@@ -30,7 +30,7 @@ var (
 	// ErrFailed reports that the program has failed and is restarted only on request.
 	ErrFailed = errors.New("the program has failed")
 	// ErrStopped reports that the program was stopped.
-	ErrStopped = errors.New("the program has been stopped")
+	ErrStopped = errors.New("the program was stopped")
 )
 
 // State is the state of a process.

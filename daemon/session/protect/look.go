@@ -53,7 +53,7 @@ func (g *Guard) storeCheckResult(k *kept, seen string, drift agentconf.Decay, pr
 	if !news {
 		return
 	}
-	g.Logger.Warn("a protection is not as it should be", "agent", k.Protection.Agent, "problem", problem)
+	g.Logger.Warn("a protection has changed", "agent", k.Protection.Agent, "problem", problem)
 	if drift.None() {
 		return
 	}
@@ -75,10 +75,10 @@ func (g *Guard) check(k *kept) (drift agentconf.Decay, problem string, again boo
 	}
 	drift = plan.Decay()
 	if info, err := os.Stat(k.Protection.Line.Shim); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
-		return drift, fmt.Sprintf("there is no program at %s any more: the agent can't start its servers", k.Protection.Line.Shim), true
+		return drift, fmt.Sprintf("the program %s no longer exists: the agent can't start its servers", k.Protection.Line.Shim), true
 	}
 	if k.Protection.Line.Socket != g.Socket {
-		return drift, fmt.Sprintf("its lines name the socket %s, and this daemon listens at %s", k.Protection.Line.Socket, g.Socket), true
+		return drift, fmt.Sprintf("its tg-shim entries use the socket %s, but this daemon listens on %s", k.Protection.Line.Socket, g.Socket), true
 	}
 	if drift.None() {
 		return drift, "", false
@@ -88,14 +88,14 @@ func (g *Guard) check(k *kept) (drift agentconf.Decay, problem string, again boo
 	case !k.Protection.Repair:
 		return drift, lost, false
 	case !g.mayRepair(k):
-		return drift, fmt.Sprintf("%s; that was put right %d times within %d minutes and was undone each time, so it stays for now",
+		return drift, fmt.Sprintf("%s; it was repaired %d times within %d minutes and undone each time, so it is left as it is for now",
 			lost, mostRepairs, int(repairSpan.Minutes())), true
 	}
 	switch err := g.repair(k, plan, lost); {
 	case errors.As(err, &locked):
-		return drift, fmt.Sprintf("%s; not put right yet: %v", lost, err), true
+		return drift, fmt.Sprintf("%s; not repaired yet: %v", lost, err), true
 	case err != nil:
-		return drift, fmt.Sprintf("%s, and that could not be put right: %v", lost, err), true
+		return drift, fmt.Sprintf("%s; the repair failed: %v", lost, err), true
 	}
 	return agentconf.Decay{}, "", true // check again: the file may have been changed meanwhile
 }
@@ -113,13 +113,13 @@ func (g *Guard) plan(k *kept) (*agentconf.Plan, error) {
 func describe(d agentconf.Decay) string {
 	var parts []string
 	if len(d.Lost) > 0 {
-		parts = append(parts, "the lines of "+strings.Join(d.Lost, ", ")+" were taken out")
+		parts = append(parts, "the tg-shim entries of "+strings.Join(d.Lost, ", ")+" were removed")
 	}
 	if len(d.Added) > 0 {
-		parts = append(parts, strings.Join(d.Added, ", ")+" came in since and is not governed")
+		parts = append(parts, strings.Join(d.Added, ", ")+" was added and is not governed")
 	}
 	if d.Other {
-		parts = append(parts, "an entry is not as it was written")
+		parts = append(parts, "an entry was changed")
 	}
 	return strings.Join(parts, "; ")
 }
@@ -149,8 +149,8 @@ func (g *Guard) repair(k *kept, plan *agentconf.Plan, lost string) error {
 	if err != nil {
 		return err
 	}
-	g.Logger.Warn("put the lines of a protected agent back", "agent", k.Protection.Agent, "reason", lost)
-	if err := g.note(g.ctx, k.Protection, "repaired", "", lost+"; until now they may have been started ungoverned"); err != nil {
+	g.Logger.Warn("repaired the tg-shim entries of a protected agent", "agent", k.Protection.Agent, "reason", lost)
+	if err := g.note(g.ctx, k.Protection, "repaired", "", lost+"; until now its servers may have been started ungoverned"); err != nil {
 		g.Logger.Error("record a repair", "agent", k.Protection.Agent, "err", err)
 	}
 	return nil
@@ -164,7 +164,7 @@ func (g *Guard) End(ctx context.Context, who, id string) ([]agentconf.Report, er
 	defer g.work.Unlock()
 	k := g.of(id)
 	if k == nil {
-		return nil, fmt.Errorf("unprotect: there is no protection %s: %w", id, gate.ErrNotFound)
+		return nil, fmt.Errorf("unprotect: no protection %s: %w", id, gate.ErrNotFound)
 	}
 	if err := g.markEnding(ctx, k, true); err != nil {
 		return nil, err

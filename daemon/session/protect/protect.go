@@ -82,14 +82,14 @@ func New(o Options) (*Guard, error) {
 	saved, err := o.Store.Protections(ctx)
 	if err != nil {
 		cancel()
-		return nil, fmt.Errorf("read the protections of an earlier daemon: %w", err)
+		return nil, fmt.Errorf("read the protections of the previous daemon: %w", err)
 	}
 	for _, s := range saved {
 		p, err := agentconf.ParseProtection(s.Text)
 		if err != nil {
 			// It may be from a newer version, so it is left alone. Its lines stay; without it the
 			// rules for the file apply to them.
-			o.Logger.Error("a protection can't be read; its agent is not looked after", "protection", s.ID, "agent", s.Agent, "err", err)
+			o.Logger.Error("a protection can't be read; its agent is not checked", "protection", s.ID, "agent", s.Agent, "err", err)
 			continue
 		}
 		g.kept[s.ID] = &kept{State: State{Protection: p, Since: s.Since, Ending: s.Ending}, files: p.Files()}
@@ -135,7 +135,7 @@ func (g *Guard) ids() []string {
 func (g *Guard) Put(ctx context.Context, who, id string, text []byte) error {
 	p, err := agentconf.ParseProtection(text)
 	if err == nil && (p.ID != id || len(p.Journal) == 0) {
-		err = fmt.Errorf("it is not that of %q, or names no file", id)
+		err = fmt.Errorf("it does not belong to %q, or names no file", id)
 	}
 	if err != nil {
 		return fmt.Errorf("protect: %w: %w", gate.ErrInvalid, err)

@@ -217,7 +217,7 @@ func TestWatchOnly(t *testing.T) {
 	g := w.guard()
 	w.protect(g, false)
 	w.write(servers)
-	w.eventually("told", func() bool { return strings.Contains(state(g).Problem, "the lines of a, b were taken out") })
+	w.eventually("told", func() bool { return strings.Contains(state(g).Problem, "the tg-shim entries of a, b were removed") })
 	if st := state(g); !slices.Equal(st.Decay.Lost, []string{"a", "b"}) || st.Checked.IsZero() {
 		t.Errorf("%+v", st)
 	}
@@ -237,7 +237,7 @@ func TestRepairsNoMoreThanSo(t *testing.T) {
 		if w.governed() {
 			w.write(servers)
 		}
-		return strings.Contains(state(g).Problem, "was undone each time")
+		return strings.Contains(state(g).Problem, "undone each time")
 	})
 	if n := w.noted("repaired"); w.read() != servers || n > mostRepairs {
 		t.Errorf("it went on, %d times:\n%s", n, w.read())
@@ -252,7 +252,7 @@ func TestShimGone(t *testing.T) {
 	if err := os.Remove(w.shim()); err != nil {
 		t.Fatal(err)
 	}
-	w.eventually("told", func() bool { return strings.Contains(state(g).Problem, "there is no program at") })
+	w.eventually("told", func() bool { return strings.Contains(state(g).Problem, "no longer exists") })
 	if err := os.WriteFile(w.shim(), []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}

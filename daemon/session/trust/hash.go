@@ -52,13 +52,13 @@ func (h *hasher) sum(path string) (string, error) {
 	defer func() { _ = f.Close() }()
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return "", fmt.Errorf("look at %s: %w", path, err)
+		return "", fmt.Errorf("check %s: %w", path, err)
 	}
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
 		return "", errors.New("it is not a regular file")
 	case st.Size > maxHashed:
-		return "", fmt.Errorf("it has more than %d MB", maxHashed>>20)
+		return "", fmt.Errorf("it is larger than %d MB", maxHashed>>20)
 	}
 	is := stampOf(&st)
 	h.mu.Lock()

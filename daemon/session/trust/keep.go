@@ -110,7 +110,7 @@ func fromStore(row *store.Start) (*Kept, error) {
 		return nil, err
 	}
 	if k.Digest = k.digest(); string(k.Digest[:]) != string(row.Digest) || k.Project != row.Project || k.Server != row.Server {
-		return nil, errors.New("what was shown is not what was agreed to: the row was altered")
+		return nil, errors.New("what was shown is not what was accepted: the row was altered")
 	}
 	return k, nil
 }

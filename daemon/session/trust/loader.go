@@ -12,9 +12,9 @@ type effect struct {
 }
 
 const (
-	loads    = "makes other code run inside the programs that see it"
-	starts   = "names a program that is run"
-	finds    = "decides which program or code is found by a name"
+	loads    = "makes programs load other code"
+	starts   = "names a program to run"
+	finds    = "decides where programs or code are found"
 	fetches  = "decides where packages come from"
 	commands = "is run as a command"
 )

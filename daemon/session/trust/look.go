@@ -66,7 +66,7 @@ func (v *launchExamination) program(words []string, path string, hops int) {
 		if strings.Contains(name, "/") {
 			v.alarm("the program %s is a file of the project", path)
 		} else {
-			v.alarm("%s is not the program that you may know by that name: PATH leads to %s, which is a file of the project", name, path)
+			v.alarm("%s is not the usual program of that name: PATH leads to %s, which is a file of the project", name, path)
 		}
 	} else if inside {
 		v.alarm("the program %s is a file of the project", path)
@@ -88,7 +88,7 @@ func (v *launchExamination) shebang(path string, hops int, of bool) {
 		return
 	}
 	if hops == maxHops {
-		v.gap("%s is run by programs that are run by programs, and not all of them were looked at", path)
+		v.gap("%s has a chain of interpreters, not all of which were checked", path)
 		return
 	}
 	name := words[0]
@@ -156,7 +156,7 @@ func (v *launchExamination) arguments(words []string, path string, hops int) {
 	}
 	args := words[1:]
 	if len(args) > maxArguments {
-		v.gap("only the first %d of its %d arguments were looked at", maxArguments, len(args))
+		v.gap("only the first %d of its %d arguments were checked", maxArguments, len(args))
 		args = args[:maxArguments]
 	}
 	script := -1
@@ -171,7 +171,7 @@ func (v *launchExamination) arguments(words []string, path string, hops int) {
 // next examines a program that another one starts by name.
 func (v *launchExamination) next(words []string, hops int) {
 	if hops == maxHops {
-		v.gap("%s starts what was not looked at", words[0])
+		v.gap("%s starts another program, which was not checked", words[0])
 		return
 	}
 	found, err := child.Resolve(words[0], v.launch.Env, v.launch.Cwd)
@@ -204,18 +204,18 @@ func (v *launchExamination) argument(arg string, script bool) {
 	switch {
 	case err != nil:
 		if script {
-			v.gap("which file %s is was not looked at", named)
+			v.gap("it was not checked which file %s is", named)
 		}
 		return
 	case info.IsDir():
 		if script {
-			v.gap("%s is a folder; what is run in it was not looked at", path)
+			v.gap("%s is a folder; its content was not checked", path)
 			v.in = v.in || !filepath.IsAbs(named) && v.inside(path)
 		}
 		return
 	case script:
 		v.add(Script, path, false)
-		v.gap("what %s loads was not looked at", path)
+		v.gap("what %s loads was not checked", path)
 	case isCode(path) || info.Mode()&0o111 != 0 && isProgram(path):
 		v.add(Argument, path, false)
 	default:
@@ -230,7 +230,7 @@ func (v *launchExamination) add(role Role, path string, found bool) {
 		return
 	}
 	if len(v.start.Files) == maxFiles {
-		v.gap("more than %d files have to do with it; the others were not looked at", maxFiles)
+		v.gap("it uses more than %d files; the others were not checked", maxFiles)
 		return
 	}
 	v.start.Files = append(v.start.Files, File{Role: role, Path: text(path), Found: found, at: path})

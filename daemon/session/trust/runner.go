@@ -109,7 +109,7 @@ func (s script) find(v *launchExamination, args []string) int {
 		case word == "--" || has(s.files, word):
 			return next
 		case has(s.code, word) || glued(s.code, word):
-			v.gap("its arguments hold code, which is part of what you see; what that code starts or loads was not looked at")
+			v.gap("its arguments contain code, which you see here; what that code starts or loads was not checked")
 			return -1
 		case has(s.modules, word):
 			if next > 0 {
@@ -121,26 +121,26 @@ func (s script) find(v *launchExamination, args []string) int {
 		case strings.HasPrefix(word, "-"):
 		case has(s.skipped, word):
 		case remote(word):
-			v.gap("%s is fetched when it starts; what that is was not looked at", word)
+			v.gap("%s is fetched when it starts; its content was not checked", word)
 			return -1
 		default:
 			return i
 		}
 	}
-	v.gap("it is told on its standard input, or by a file in its folder, what to run")
+	v.gap("it reads what to run from its standard input or from a file in its folder")
 	return -1
 }
 
 // module looks for a module in the server's working directory, which comes before installed
 // modules.
 func (v *launchExamination) module(name string) {
-	v.gap("which file the module %s is was not looked at", name)
+	v.gap("it was not checked which file the module %s is", name)
 	path := filepath.Join(v.launch.Cwd, strings.ReplaceAll(name, ".", "/"))
 	for _, path := range []string{path + ".py", path + "/__init__.py", path + "/__main__.py"} {
 		if isFile(path) && v.inside(path) {
 			v.add(Script, path, false)
 			v.in = true
-			v.alarm("%s is run in place of a module that is installed: it is a file of the project", path)
+			v.alarm("%s is run instead of an installed module: it is a file of the project", path)
 		}
 	}
 }
@@ -161,13 +161,13 @@ func (f fetcher) find(v *launchExamination, args []string) int {
 	for path := range v.upwards(strings.Fields(f.reads)...) {
 		v.add(Argument, path, false)
 		v.in = true
-		v.alarm("%s may say where packages come from, and what is run with them: it is a file of the project", path)
+		v.alarm("%s can set where packages come from and what is run with them: it is a file of the project", path)
 	}
 	for i := 0; i < len(args); i++ {
 		word := args[i]
 		switch {
 		case has(f.code, word):
-			v.gap("its arguments hold code, which is part of what you see; what that code starts or loads was not looked at")
+			v.gap("its arguments contain code, which you see here; what that code starts or loads was not checked")
 			return -1
 		case has(f.values, word):
 			i++
@@ -195,18 +195,18 @@ func (f fetcher) find(v *launchExamination, args []string) int {
 func (v *launchExamination) fetched(name string) {
 	switch {
 	case strings.HasPrefix(name, ".") || filepath.IsAbs(name):
-		v.gap("what is in the folder %s was not looked at", name)
+		v.gap("the content of the folder %s was not checked", name)
 		v.in = v.in || !filepath.IsAbs(name) && v.inside(filepath.Join(v.launch.Cwd, name))
 	case pinned.MatchString(name):
-		v.gap("the package %s is fetched when it starts; what is in it was not looked at", name)
+		v.gap("the package %s is fetched when it starts; its content was not checked", name)
 	default:
-		v.gap("the package %s is fetched when it starts, in whichever version there is then; what is in it was not looked at", name)
+		v.gap("the package %s is fetched when it starts, in its current version; its content was not checked", name)
 	}
 }
 
 // packageScripts examines package.json, which tells a package manager what to run.
 func (v *launchExamination) packageScripts() {
-	v.gap("it runs what package.json says; what that starts was not looked at")
+	v.gap("it runs a script of package.json; what that starts was not checked")
 	if path := filepath.Join(v.launch.Cwd, "package.json"); isFile(path) {
 		v.add(Argument, path, false)
 		v.in = v.in || v.inside(path)
@@ -223,7 +223,7 @@ func (v *launchExamination) local(name string) {
 	for path := range v.upwards("node_modules/.bin/"+name, ".venv/bin/"+name) {
 		v.add(Argument, path, false)
 		v.in = true
-		v.alarm("%s may be run in place of the package: it is a file of the project", path)
+		v.alarm("%s may be run instead of the package: it is a file of the project", path)
 	}
 }
 
@@ -251,7 +251,7 @@ func isFile(path string) bool {
 
 // container reports that an image can't be examined.
 func container(v *launchExamination, _ []string) int {
-	v.gap("what is in the image that it runs was not looked at, nor what is mounted into it")
+	v.gap("the content of its image and what is mounted into it were not checked")
 	return -1
 }
 

@@ -85,13 +85,13 @@ func New(db *store.DB, o Options) (*Book, error) {
 	b := &Book{db: db, o: o, starts: map[key]*Kept{}}
 	all, err := db.Starts(context.Background())
 	if err != nil {
-		return nil, fmt.Errorf("take up what people agreed to start: %w", err)
+		return nil, fmt.Errorf("load accepted starts: %w", err)
 	}
 	for i := range all {
 		k, err := fromStore(&all[i])
 		if err != nil {
 			// An altered row is dropped: the person is asked again.
-			o.Logger.Warn("forget what was agreed to of a server", "server_id", all[i].Server, "err", err)
+			o.Logger.Warn("delete an accepted start", "server_id", all[i].Server, "err", err)
 			if err := db.DropStart(context.Background(), all[i].StartKey); err != nil {
 				return nil, err
 			}
@@ -115,14 +115,14 @@ func (b *Book) Judge(ctx context.Context, l Launch) (*Kept, error) {
 	if err := b.record(ctx, "withheld", k, By{}); err != nil {
 		b.o.Logger.Error("record a server that is withheld", "server_id", l.Server, "err", err)
 	}
-	return k, fmt.Errorf("%w: %s; see what it would run with `tgctl servers`, and agree with `tgctl servers accept %s --start %s`",
+	return k, fmt.Errorf("%w: %s; `tgctl servers` shows what it would run; accept it with `tgctl servers accept %s --start %s`",
 		gate.ErrWithheld, b.because(k), gate.ShellWord(k.Server), k.ID())
 }
 
 // because returns why a start is withheld. Text chosen by a project is quoted, because a model
 // reads this.
 func (b *Book) because(k *Kept) string {
-	why := fmt.Sprintf("what it runs lies in the project %q", k.Project)
+	why := fmt.Sprintf("what it runs is in the project %q", k.Project)
 	if k.From != "" {
 		why = fmt.Sprintf("it comes with a project (%q)", k.From)
 	}
@@ -130,10 +130,10 @@ func (b *Book) because(k *Kept) string {
 	defer b.mu.Unlock()
 	for other := range b.starts {
 		if other.project == k.Project && other.server == k.Server && !b.starts[other].Accepted.IsZero() {
-			return why + ", and what it would run is not what a person agreed to"
+			return why + ", and what it would run is not what was accepted"
 		}
 	}
-	return why + ", and nobody has agreed to start it yet"
+	return why + ", and it is not accepted yet"
 }
 
 // Look examines a launch and returns what is known of it, or nil if it does not belong to a
@@ -226,7 +226,7 @@ func (b *Book) Forget(ctx context.Context, n Name, by By) error {
 // named returns a start by its name. b.mu must be held.
 func (b *Book) named(n Name) (*Kept, error) {
 	if len(n.Digest) != 32 {
-		return nil, fmt.Errorf("a digest has 32 bytes: %w", gate.ErrInvalid)
+		return nil, fmt.Errorf("the digest must have 32 bytes: %w", gate.ErrInvalid)
 	}
 	k := b.starts[key{n.Project, n.Server, [32]byte(n.Digest)}]
 	if k == nil {

@@ -139,7 +139,7 @@ func (d *desk) ask(l Launch) string {
 		d.t.Fatal(err)
 	case !strings.Contains(err.Error(), "tgctl servers accept notes --start "+k.ID()):
 		d.t.Errorf("it is not said what to do: %v", err)
-	case strings.Contains(err.Error(), "is not what a person agreed to"):
+	case strings.Contains(err.Error(), "is not what was accepted"):
 		return "changed"
 	}
 	return "new"
@@ -202,7 +202,7 @@ func TestAChangeAsksAgain(t *testing.T) {
 			got := "agreed"
 			if errors.Is(err, gate.ErrWithheld) {
 				got = "new"
-				if strings.Contains(err.Error(), "is not what a person agreed to") {
+				if strings.Contains(err.Error(), "is not what was accepted") {
 					got = "changed"
 				}
 			} else if err != nil {

@@ -45,7 +45,7 @@ governance:
   rules:
     - {match: env, source: ext-notes, action: deny, description: "what it runs with is nobody's business"}
 `)
-	if status := h.tgctl("status"); !strings.Contains(status, "sampling.provider is nobody/model, which is not there now") {
+	if status := h.tgctl("status"); !strings.Contains(status, "sampling.provider is nobody/model, which is not available now") {
 		t.Errorf("nobody is warned of a provider that is not there:\n%s", status)
 	}
 	if show := h.tgctl("ext", "show", "notes"); !strings.Contains(show, `"ext-notes": {"command": "`+h.path("bin/tg-shim")+`",`) || !strings.Contains(show, h.tools().Env["THOUGHTGATE_SOCKET"]) {

@@ -52,8 +52,8 @@ type request struct {
 
 // What an agent is told of a line that has ended two daemons.
 const (
-	callRefused   = "Not executed: the daemon has ended twice while it dealt with the line"
-	answerRefused = "the answer was refused: the daemon has ended twice while it dealt with the line"
+	callRefused   = "Not executed: the daemon ended twice while it handled the line"
+	answerRefused = "the answer was refused: the daemon ended twice while it handled the line"
 	inDoubt       = "may have been executed"
 )
 

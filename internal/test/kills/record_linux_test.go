@@ -51,7 +51,7 @@ func (h *house) compare(kills int) {
 			of().outcomes++
 		case r.Kind == record.KindOutcome, r.Kind == record.KindOrphan:
 			of().others++
-		case r.Kind == record.KindRefused && strings.Contains(r.Reason, "twice while it dealt with"):
+		case r.Kind == record.KindRefused && strings.Contains(r.Reason, "twice while it handled"):
 			refused[r.Server]++
 		case r.Kind == record.KindRefused, r.Kind == record.KindDenied:
 			h.Errorf("on record: %s", e.Line)

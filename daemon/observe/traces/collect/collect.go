@@ -61,7 +61,7 @@ func Start(first func(http.ResponseWriter, *http.Request) bool) *Collector {
 
 func (c *Collector) take(r *http.Request) error {
 	if r.Method != http.MethodPost || r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/x-protobuf" {
-		return fmt.Errorf("%s %s with %s is no export of traces", r.Method, r.URL.Path, r.Header.Get("Content-Type"))
+		return fmt.Errorf("%s %s with %s is not an export of traces", r.Method, r.URL.Path, r.Header.Get("Content-Type"))
 	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

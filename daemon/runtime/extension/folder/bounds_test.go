@@ -29,7 +29,7 @@ func TestBounds(t *testing.T) {
 		{bounds{files: 7, depth: 2, file: 10, bytes: 50}, ""},
 		{bounds{files: 6, depth: 2, file: 10, bytes: 50}, "more than 6 files and folders"},
 		{bounds{files: 1, depth: 2, file: 10, bytes: 50}, "more than 1 files and folders"},
-		{bounds{files: 7, depth: 1, file: 10, bytes: 50}, "more than 1 folders lie within each other"},
+		{bounds{files: 7, depth: 1, file: 10, bytes: 50}, "folders are nested deeper than 1"},
 		{bounds{files: 7, depth: 2, file: 9, bytes: 50}, "more than 9 bytes"},
 		{bounds{files: 7, depth: 2, file: 10, bytes: 49}, "more than 49 bytes"},
 	} {

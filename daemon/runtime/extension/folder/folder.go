@@ -119,7 +119,7 @@ func walk(dir string, target *os.Root, most bounds) (*Listing, error) {
 // folder walks the folder at name.
 func (w *walker) folder(name string, depth int) error {
 	if depth > w.most.depth {
-		return fmt.Errorf("%s: %w: more than %d folders lie within each other", name, gate.ErrTooLarge, w.most.depth)
+		return fmt.Errorf("%s: %w: folders are nested deeper than %d", name, gate.ErrTooLarge, w.most.depth)
 	}
 	f, err := w.root.Open(name)
 	if err != nil {
@@ -145,7 +145,7 @@ func (w *walker) folder(name string, depth int) error {
 
 func (w *walker) entry(name string, depth int) error {
 	if !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) }) {
-		return fmt.Errorf("%q: %w: its name can't be shown", name, gate.ErrInvalid)
+		return fmt.Errorf("%q: %w: its name is not printable", name, gate.ErrInvalid)
 	}
 	info, err := w.root.Lstat(name)
 	switch {
@@ -159,7 +159,7 @@ func (w *walker) entry(name string, depth int) error {
 		}
 		return w.folder(name, depth+1)
 	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s: %w: it is %s, and only files and folders are allowed", name, gate.ErrInvalid, what(info.Mode()))
+		return fmt.Errorf("%s: %w: it is %s; only files and folders are allowed", name, gate.ErrInvalid, what(info.Mode()))
 	}
 	w.Files++
 	w.Bytes += info.Size()
@@ -181,7 +181,7 @@ func (w *walker) file(name string, info fs.FileInfo) error {
 	}
 	defer f.Close()
 	if now, err := f.Stat(); err != nil || !os.SameFile(now, info) || !now.Mode().IsRegular() {
-		return errors.Join(fmt.Errorf("%s: %w: it changes while it is read", name, gate.ErrInvalid), err)
+		return errors.Join(fmt.Errorf("%s: %w: it changed while it was read", name, gate.ErrInvalid), err)
 	}
 	h := sha256.New()
 	mark, mode := "-", fs.FileMode(0o400)
@@ -199,7 +199,7 @@ func (w *walker) file(name string, info fs.FileInfo) error {
 	}
 	n, err := io.Copy(to, io.LimitReader(f, info.Size()+1))
 	if err == nil && n != info.Size() {
-		err = fmt.Errorf("%w: it changes while it is read", gate.ErrInvalid)
+		err = fmt.Errorf("%w: it changed while it was read", gate.ErrInvalid)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -234,7 +234,7 @@ func Difference(before, now []byte) string {
 		case was == "":
 			return name + " is new"
 		case is == "":
-			return name + " is gone"
+			return name + " is missing"
 		default:
 			return name + " was altered"
 		}

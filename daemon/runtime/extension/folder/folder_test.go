@@ -91,7 +91,7 @@ func TestDifference(t *testing.T) {
 	}{
 		{map[string]string{"a": "1", "b c": "2"}, ""},
 		{map[string]string{"a": "1", "b c": "3"}, "b c was altered"},
-		{map[string]string{"a": "1"}, "b c is gone"},
+		{map[string]string{"a": "1"}, "b c is missing"},
 		{map[string]string{"a": "1", "b c": "2", "d": ""}, "d is new"},
 		{map[string]string{"a": "#!", "b c": "2"}, "a was altered"},
 	} {
@@ -113,7 +113,7 @@ func TestWhatIsRefused(t *testing.T) {
 		says string
 	}{
 		{"a link", link, gate.ErrInvalid, "link: invalid: it is a link"},
-		{"too deep", deep, gate.ErrTooLarge, "within each other"},
+		{"too deep", deep, gate.ErrTooLarge, "nested deeper"},
 	} {
 		dir := tree(t, map[string]string{"extension.yaml": "schema: 1\n"})
 		if err := test.make(dir); err != nil {

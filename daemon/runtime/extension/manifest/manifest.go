@@ -22,20 +22,20 @@ const Protocol = 1
 // Manifest is a parsed extension.yaml, defaults filled in.
 type Manifest struct {
 	Schema      int               `yaml:"schema" need:"true" min:"1" max:"1" doc:"version of this format: 1"`
-	Name        string            `yaml:"name" need:"true" doc:"lower case letters, digits, - and _"`
-	Version     string            `yaml:"version" need:"true" doc:"of the extension, for people"`
+	Name        string            `yaml:"name" need:"true" doc:"lower-case letters, digits, - and _"`
+	Version     string            `yaml:"version" need:"true" doc:"version of the extension, for people"`
 	Description string            `yaml:"description" need:"true" doc:"one line"`
-	Protocol    int               `yaml:"protocol" need:"true" min:"1" max:"1" doc:"version of what is spoken: 1"`
+	Protocol    int               `yaml:"protocol" need:"true" min:"1" max:"1" doc:"version of the protocol: 1"`
 	Wire        Wire              `yaml:"wire" doc:"json | protobuf"`
-	Command     string            `yaml:"command" need:"true" doc:"a path within the folder, as ./scrubber, or a name that is found in PATH; no shell reads it"`
+	Command     string            `yaml:"command" need:"true" doc:"a path within the folder, as ./scrubber, or a name that is found in PATH; not run by a shell"`
 	Args        []string          `yaml:"args"`
-	Env         map[string]string `yaml:"env" doc:"variables that are set for it"`
-	Pass        []string          `yaml:"pass" one:"true" doc:"names of variables that it gets from the daemon's environment"`
+	Env         map[string]string `yaml:"env" doc:"variables to set for it"`
+	Pass        []string          `yaml:"pass" one:"true" doc:"names of variables that it inherits from the daemon"`
 	Permissions []Permission      `yaml:"permissions" one:"true"`
-	Hooks       Hooks             `yaml:"hooks" doc:"the calls that it sees"`
-	Restart     Restart           `yaml:"restart" doc:"how often it is started again when it has ended"`
+	Hooks       Hooks             `yaml:"hooks" doc:"calls and results that it sees"`
+	Restart     Restart           `yaml:"restart" doc:"how often it is restarted after it ended"`
 	Config      map[string]string `yaml:"config" doc:"defaults of its own configuration"`
-	Order       int               `yaml:"order" doc:"hooks are asked in rising order, then by name"`
+	Order       int               `yaml:"order" doc:"hooks are called by ascending order, then by name"`
 }
 
 // Defaults sets the values of absent keys.
@@ -56,10 +56,10 @@ type Hooks struct {
 // Hook selects the calls that are shown to an extension: those that match all three lists.
 type Hook struct {
 	Wanted  bool          `yaml:"-"` // present in the manifest
-	Servers []config.Glob `yaml:"servers" one:"true" doc:"server ids or globs; left out, all"`
-	Tools   []config.Glob `yaml:"tools" one:"true" doc:"names of tools or prompts, URIs of resources, or globs; left out, all"`
-	Methods []config.Glob `yaml:"methods" one:"true" doc:"methods or globs; left out, tools/call"`
-	OnError OnError       `yaml:"on_error" doc:"block | continue: what becomes of a call that it does not judge"`
+	Servers []config.Glob `yaml:"servers" one:"true" doc:"server ids or globs; if left out, all"`
+	Tools   []config.Glob `yaml:"tools" one:"true" doc:"names of tools or prompts, URIs of resources, or globs; if left out, all"`
+	Methods []config.Glob `yaml:"methods" one:"true" doc:"methods or globs; if left out, tools/call"`
+	OnError OnError       `yaml:"on_error" doc:"block | continue: what to do with a call that it does not judge"`
 }
 
 // Defaults sets the values of absent keys.
@@ -76,9 +76,9 @@ func (h *Hook) Matches(server, method, subject string) bool {
 
 // Restart says how often an extension that has ended is started again.
 type Restart struct {
-	Attempts int           `yaml:"attempts" min:"1" max:"100" doc:"how often in a row; a minute without an end gives all of them back"`
-	First    time.Duration `yaml:"first" min:"10ms" max:"1h" doc:"the wait before the first, which doubles"`
-	Most     time.Duration `yaml:"most" min:"10ms" max:"1h" doc:"the longest wait"`
+	Attempts int           `yaml:"attempts" min:"1" max:"100" doc:"restarts in a row; the count starts again after a minute without an end"`
+	First    time.Duration `yaml:"first" min:"10ms" max:"1h" doc:"the delay before the first restart; it doubles each time"`
+	Most     time.Duration `yaml:"most" min:"10ms" max:"1h" doc:"the maximum delay"`
 }
 
 // Defaults sets the values of absent keys.

@@ -88,13 +88,13 @@ hooks:
 	}
 	want := []string{
 		`extension.yaml:1:1: error: the file lacks the key "description"; expected text`,
-		`extension.yaml:2:7: error: an extension can't be named "Scrubber"; use lower case letters, digits, - and _, at most 64, with a letter or digit first`,
-		`extension.yaml:3:10: error: version: expected text, found the number 1.0; put it in quotes: "1.0"`,
+		`extension.yaml:2:7: error: invalid extension name "Scrubber"; use at most 64 lower-case letters, digits, - and _, with a letter or digit first`,
+		`extension.yaml:3:10: error: version: expected text, found the number 1.0; quote it: "1.0"`,
 		`extension.yaml:3:10: error: version is empty`,
 		`extension.yaml:4:1: error: unknown key "descripton" in the file; did you mean "description"?`,
 		`extension.yaml:5:11: error: protocol must be at most 1`,
 		`extension.yaml:7:15: error: permissions[0]: expected hooks.before, hooks.after, tools, providers, commands, memory.read, memory.write, config.write or config.subscribe, found "hook.before"; did you mean "hooks.before"?`,
-		`extension.yaml:7:35: error: the permission tools is there twice`,
+		`extension.yaml:7:35: error: duplicate permission tools`,
 		`extension.yaml:9:3: error: unknown key "befor" in hooks; did you mean "before"?`,
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
@@ -104,22 +104,22 @@ hooks:
 
 func TestWhatCannotBeMeant(t *testing.T) {
 	for _, test := range []struct{ old, new, want string }{
-		{"name: scrubber", "name: -x", "can't be named"},
-		{"name: scrubber", "name: ../x", "can't be named"},
-		{"name: scrubber", "name: " + strings.Repeat("a", 65), "can't be named"},
+		{"name: scrubber", "name: -x", "invalid extension name"},
+		{"name: scrubber", "name: ../x", "invalid extension name"},
+		{"name: scrubber", "name: " + strings.Repeat("a", 65), "invalid extension name"},
 		{"description: Hides secrets", `description: "a\nb"`, "more than one line"},
 		{"description: Hides secrets", "description: " + strings.Repeat("a", 201), "at most 200"},
 		{"description: Hides secrets", `description: " "`, "description is empty"},
 		{"command: ./scrubber", "command: /bin/sh", "leads out of the folder"},
 		{"command: ./scrubber", "command: ../x/y", "leads out of the folder"},
-		{"command: ./scrubber", "command: python3 x.py", "no shell reads it"},
+		{"command: ./scrubber", "command: python3 x.py", "not run by a shell"},
 		{"command: ./scrubber", `command: ""`, "command is empty"},
-		{"command: ./scrubber", "command: ./scrubber\nenv: {\"A=B\": x}", `env: "A=B" is not the name of a variable`},
+		{"command: ./scrubber", "command: ./scrubber\nenv: {\"A=B\": x}", `env: "A=B" is not a variable name`},
 		{"command: ./scrubber", "command: ./scrubber\nenv: {THOUGHTGATE_X: x}", "reserved"},
-		{"command: ./scrubber", "command: ./scrubber\npass: [\"1A\"]", "is not the name of a variable"},
-		{"command: ./scrubber", "command: ./scrubber\npass: [A, A]", "twice"},
-		{"command: ./scrubber", "command: ./scrubber\nenv: {A: x}\npass: A", "set by env already"},
-		{"command: ./scrubber", "command: ./scrubber\nenv: {A: \"${HOME}\"}", "can't stand in this file"},
+		{"command: ./scrubber", "command: ./scrubber\npass: [\"1A\"]", "is not a variable name"},
+		{"command: ./scrubber", "command: ./scrubber\npass: [A, A]", "duplicate"},
+		{"command: ./scrubber", "command: ./scrubber\nenv: {A: x}\npass: A", "already set by env"},
+		{"command: ./scrubber", "command: ./scrubber\nenv: {A: \"${HOME}\"}", "not allowed in this file"},
 		{"command: ./scrubber", "command: ./scrubber\nhooks: {before: {}}", "needs the permission hooks.before"},
 		{"command: ./scrubber", "command: ./scrubber\npermissions: hooks.after\nhooks: {after: {tools: []}}", "hooks.after.tools is empty"},
 		{"command: ./scrubber", "command: ./scrubber\npermissions: hooks.after\nhooks: {after: {on_error: ignore}}", "expected block or continue"},
@@ -127,9 +127,9 @@ func TestWhatCannotBeMeant(t *testing.T) {
 		{"command: ./scrubber", "command: ./scrubber\nrestart: {attempts: 0}", "attempts must be at least 1"},
 		{"command: ./scrubber", "command: ./scrubber\nrestart: {first: 1m, most: 1s}", "first is longer than most"},
 		{"command: ./scrubber", "command: ./scrubber\nconfig: {a.b: x}", "must not contain dots"},
-		{"command: ./scrubber", "command: ./scrubber\nconfig: {a: 3}", "put it in quotes"},
+		{"command: ./scrubber", "command: ./scrubber\nconfig: {a: 3}", "quote it"},
 		{"command: ./scrubber", "command: &a ./scrubber\nargs: [*a]", "anchor"},
-		{"command: ./scrubber", "command: ./scrubber\nname: other", "written twice"},
+		{"command: ./scrubber", "command: ./scrubber\nname: other", "duplicate key"},
 		{"schema: 1", "schema: 2", "schema must be at most 1"},
 	} {
 		text := strings.Replace(least, test.old, test.new, 1)

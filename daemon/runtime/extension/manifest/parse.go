@@ -81,7 +81,7 @@ func (c *checker) wrong(field any, hint, format string, args ...any) {
 
 func (c *checker) all() {
 	if !IsName(c.Name) {
-		c.wrong(&c.Name, "use lower case letters, digits, - and _, at most 64, with a letter or digit first", "an extension can't be named %q", c.Name)
+		c.wrong(&c.Name, "use at most 64 lower-case letters, digits, - and _, with a letter or digit first", "invalid extension name %q", c.Name)
 	}
 	c.line(&c.Version, "version", 64)
 	c.line(&c.Description, "description", 200)
@@ -90,7 +90,7 @@ func (c *checker) all() {
 	seen := map[Permission]bool{}
 	for i, p := range c.Permissions {
 		if seen[p] {
-			c.wrong(&c.Permissions[i], "", "the permission %s is there twice", p)
+			c.wrong(&c.Permissions[i], "", "duplicate permission %s", p)
 		}
 		seen[p] = true
 	}
@@ -118,7 +118,7 @@ func (c *checker) line(field *string, key string, most int) {
 	case strings.TrimSpace(text) == "":
 		c.wrong(field, "", "%s is empty", key)
 	case strings.ContainsAny(text, "\n\t"):
-		c.wrong(field, "", "%s is more than one line", key)
+		c.wrong(field, "", "%s has more than one line", key)
 	case len(text) > most:
 		c.wrong(field, "", "%s has %d bytes; at most %d are allowed", key, len(text), most)
 	}
@@ -131,7 +131,7 @@ func (c *checker) program() {
 	case strings.Contains(c.Command, "/") && !filepath.IsLocal(c.Command):
 		c.wrong(&c.Command, "write a path within the folder, as ./scrubber, or a name that is found in PATH", "command %q leads out of the folder", c.Command)
 	case !strings.Contains(c.Command, "/") && strings.ContainsAny(c.Command, " \t\n"):
-		c.wrong(&c.Command, "write them as args", "command %q has arguments in it, and no shell reads it", c.Command)
+		c.wrong(&c.Command, "write arguments as args", "command %q contains arguments, and it is not run by a shell", c.Command)
 	}
 }
 
@@ -139,7 +139,7 @@ func (c *checker) environment() {
 	bad := func(name string) string {
 		switch {
 		case !variable.MatchString(name):
-			return "is not the name of a variable"
+			return "is not a variable name"
 		case strings.HasPrefix(name, "THOUGHTGATE_"):
 			return "begins with THOUGHTGATE_, which is reserved"
 		}
@@ -156,9 +156,9 @@ func (c *checker) environment() {
 		case why != "":
 			c.wrong(&c.Pass[i], "", "pass: %q %s", name, why)
 		case both:
-			c.wrong(&c.Pass[i], "", "pass: %q is set by env already", name)
+			c.wrong(&c.Pass[i], "", "pass: %q is already set by env", name)
 		case slices.Contains(c.Pass[:i], name):
-			c.wrong(&c.Pass[i], "", "pass: %q is there twice", name)
+			c.wrong(&c.Pass[i], "", "pass: duplicate %q", name)
 		}
 	}
 }
@@ -175,7 +175,7 @@ func (c *checker) hook(h *Hook, key string, p Permission) {
 		globs *[]config.Glob
 	}{{"servers", &h.Servers}, {"tools", &h.Tools}, {"methods", &h.Methods}} {
 		if len(*l.globs) == 0 {
-			c.wrong(l.globs, "leave the key out for all", "hooks.%s.%s is empty, so it would match nothing", key, l.key)
+			c.wrong(l.globs, "for all, leave the key out", "hooks.%s.%s is empty, so it matches nothing", key, l.key)
 		}
 	}
 }

@@ -126,7 +126,7 @@ func (m *Member) call(line []byte, e *wire.Envelope) {
 func (m *Member) open(id []byte) (*call, context.Context) {
 	key, err := wire.Key(id)
 	if err != nil || m.running[key] != nil {
-		m.deliver(mcp.RefuseUnread(id, mcp.CodeInvalid, "a request with this id is open"))
+		m.deliver(mcp.RefuseUnread(id, mcp.CodeInvalid, "a request with this id is already open"))
 		return nil, nil
 	}
 	if len(m.running) >= maxPendingRequests {
@@ -201,7 +201,7 @@ func (m *Member) result(id, result []byte, modern bool) {
 		m.deliver(line)
 		return
 	}
-	m.deliver(mcp.RefuseUnread(id, mcp.CodeInternal, "the extension's answer is longer than a message may be"))
+	m.deliver(mcp.RefuseUnread(id, mcp.CodeInternal, "the extension's answer is too long for a message"))
 }
 
 // failed returns a result that tells a model what went wrong.

@@ -176,7 +176,7 @@ func (m *Member) cancelled(id []byte) {
 	}
 }
 
-var errCancelled = errors.New("the agent has taken the call back")
+var errCancelled = errors.New("the agent cancelled the call")
 
 // Leave cancels the member's calls and returns when they have ended. Nothing more is delivered.
 func (m *Member) Leave() {
@@ -234,7 +234,7 @@ func NewBook(find func(name string) (Extension, bool)) *Book {
 func (b *Book) Join(name string, deliver func(line []byte)) (*Member, error) {
 	extension, ok := b.find(name)
 	if !ok {
-		return nil, fmt.Errorf("the extension %q, whose tools these are, is not installed; see tgctl ext: %w", name, gate.ErrNotFound)
+		return nil, fmt.Errorf("the extension %q of these tools is not installed; see `tgctl ext`: %w", name, gate.ErrNotFound)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

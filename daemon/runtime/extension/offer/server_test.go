@@ -133,7 +133,7 @@ func TestAnswers(t *testing.T) {
 		{"a call without a name", `"method":"tools/call","params":{}`, `"error":{"code":-32602,`},
 		{"a failing call", `"method":"tools/call","params":{"name":"broken"}`, `"result":{"content":[{"type":"text","text":"Tool execution failed: the extension has ended"}],"isError":true}`},
 		{"a result that is none", odd(`3`), `"text":"Tool execution failed: the result of the tool: not a JSON object"`},
-		{"a result without content", odd(`{}`), `Tool execution failed: the result of the tool: there is no content array in it`},
+		{"a result without content", odd(`{}`), `Tool execution failed: the result of the tool: the content array is missing`},
 		{"a result with other members", odd(`{"content":[],"isError":true,"structuredContent":{"a":1}}`), `"result":{"content":[],"isError":true,"structuredContent":{"a":1}}`},
 		{"resources", `"method":"resources/list"`, `"error":{"code":-32601,"message":"Method not found"}`},
 		{"an unknown method", `"method":"x/y"`, `"error":{"code":-32601,"message":"Method not found"}`},
@@ -172,7 +172,7 @@ func TestCancel(t *testing.T) {
 	<-n.started
 	a.says(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`) // another id
 	a.says(`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"slow"}}`)
-	if got := a.hears(); !strings.Contains(got, "a request with this id is open") {
+	if got := a.hears(); !strings.Contains(got, "a request with this id is already open") {
 		t.Errorf("got %s", got)
 	}
 	a.says(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"1"}}`)

@@ -64,9 +64,9 @@ func ReadGreeting(raw []byte, m *manifest.Manifest) (*Declared, error) {
 	o := rawjson.Read(raw)
 	switch version := o.Number("protocol_version", 0); {
 	case !o.Has("protocol_version"):
-		o.Fail("there is no protocol_version in it")
+		o.Fail("protocol_version is missing")
 	case version != Version:
-		o.Fail("it speaks protocol_version %d, and the only one supported is %d", version, Version)
+		o.Fail("unsupported protocol_version %d; supported is %d", version, Version)
 	}
 	d, offered := &Declared{}, o.Object("capabilities")
 	for _, t := range offered.Objects("tools") {
@@ -129,7 +129,7 @@ func (d *Declared) check(m *manifest.Manifest) error {
 }
 
 func notGranted(what string, p manifest.Permission) error {
-	return fmt.Errorf("it offers %s, and its manifest does not have the permission %s", what, p)
+	return fmt.Errorf("it offers %s, but its manifest lacks the permission %s", what, p)
 }
 
 func (t *Tool) check(names map[string]bool) error {
@@ -226,7 +226,7 @@ func checkID(what, id string) error {
 		case unicode.IsSpace(r):
 			return fmt.Errorf("invalid %s %q: it must not contain whitespace", what, id)
 		case !unicode.IsGraphic(r):
-			return fmt.Errorf("invalid %s %q: it contains %U, which is not seen", what, id, r)
+			return fmt.Errorf("invalid %s %q: it contains the invisible character %U", what, id, r)
 		}
 	}
 	return nil

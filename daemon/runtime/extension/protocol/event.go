@@ -60,7 +60,7 @@ func readOutput(params []byte, request string) (Event, bool, error) {
 		e.Content = event.Text("content")
 	case Done:
 	default:
-		o.Fail("the kind %q is not known", Plain(string(e.Kind), 40))
+		o.Fail("unknown kind %q", Plain(string(e.Kind), 40))
 	}
 	if err := o.Err(); err != nil {
 		return Event{}, false, fmt.Errorf("%s: %w", CommandOutput, err)
@@ -81,7 +81,7 @@ func readTask(kind EventKind, params []byte) (Event, error) {
 	case TaskDone:
 		e.Error = o.OptionalText("error")
 	default:
-		return Event{}, fmt.Errorf("there is no %q", Plain(string(kind), 40))
+		return Event{}, fmt.Errorf("%q is missing", Plain(string(kind), 40))
 	}
 	if e.Task == "" {
 		o.Fail("id is empty")

@@ -34,7 +34,7 @@ func TestEvents(t *testing.T) {
 		// A malformed notification is an error, and the next is valid again.
 		{method: "command.output", params: `{"request_id":"r1","event":{}}`, wrong: `"event.kind"`},
 		{method: "command.output", params: `{"request_id":"r1","event":{"kind":"text"}}`, wrong: `"event.content"`},
-		{method: "command.output", params: `{"request_id":"r1","event":{"kind":"shout"}}`, wrong: `the kind "shout" is not known`},
+		{method: "command.output", params: `{"request_id":"r1","event":{"kind":"shout"}}`, wrong: `unknown kind "shout"`},
 		{method: "command.output", params: `{"request_id":"r1","Event":{"kind":"done"}}`, wrong: "can be taken for event"},
 		{method: "command.output", params: `{"request_id":"r1"}`, wrong: "event"},
 		{method: "command.output", params: `{"event":{"kind":"done"}}`, wrong: `"request_id"`},
@@ -45,7 +45,7 @@ func TestEvents(t *testing.T) {
 		{method: "task.log", params: `{"id":"a"}`, wrong: `"line"`},
 		{method: "task.done", params: `{}`, wrong: `"id"`},
 		{method: "task.done", params: `{"id":""}`, wrong: "id is empty"},
-		{method: "task.pause", params: `{"id":"a"}`, wrong: `there is no "task.pause"`},
+		{method: "task.pause", params: `{"id":"a"}`, wrong: `"task.pause" is missing`},
 	} {
 		got, ok, err := protocol.ReadEvent(test.method, []byte(test.params), "r1")
 		switch {

@@ -40,13 +40,13 @@ func ReadAnswer(raw []byte, changed string) (Answer, error) {
 	case Modify:
 		may = append(may, changed)
 		if a.Changed = OneLine(o.Get(changed)); !isObject(a.Changed) {
-			o.Fail("the action is modify, and %s is not a JSON object", changed)
+			o.Fail("the action is modify, but %s is not a JSON object", changed)
 		}
 	case Block:
 		may = append(may, "reason")
 		a.Reason = Plain(o.OptionalText("reason"), mostReason)
 	default:
-		o.Fail("there is no action %q", Plain(string(a.Action), 40))
+		o.Fail("unknown action %q", Plain(string(a.Action), 40))
 	}
 	for _, m := range o.Members {
 		if empty := m.Value.Kind() == 'n' || string(m.Value) == `""`; !empty && !slices.Contains(may, m.Name) {
@@ -97,7 +97,7 @@ func (s *Shown) Params() []byte {
 func CheckResult(raw []byte) ([]byte, error) {
 	o := rawjson.Read(raw)
 	if o.True("isError"); o.Get("content").Kind() != '[' {
-		o.Fail("there is no content array in it")
+		o.Fail("the content array is missing")
 	}
 	if err := o.Err(); err != nil {
 		return nil, fmt.Errorf("the result of the tool: %w", err)

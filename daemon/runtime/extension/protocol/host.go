@@ -42,7 +42,7 @@ func ReadAppend(params []byte) (Append, error) {
 	case len(a.Tags) > MaxTags:
 		o.Fail("a record has at most %d tags", MaxTags)
 	case size > MaxRecord:
-		o.Fail("a record has at most %d bytes, and this one has %d", MaxRecord, size)
+		o.Fail("a record has at most %d bytes; this one has %d", MaxRecord, size)
 	}
 	return a, o.Err()
 }
@@ -63,7 +63,7 @@ func ReadQuery(params []byte) (Query, error) {
 	for name, to := range map[string]*time.Time{"since_ms": &q.Since, "until_ms": &q.Until} {
 		ms := o.Number(name, 0)
 		if ms > 1<<53 {
-			o.Fail("%s is too great", name)
+			o.Fail("%s is too large", name)
 		}
 		if o.Get(name) != nil {
 			*to = time.UnixMilli(int64(ms))

@@ -29,19 +29,19 @@ const cancelMethod = "cancel"
 // Decode implements [wire.Dialect]. The body is a copy.
 func (Dialect) Decode(frame []byte, m *wire.Message) error {
 	if len(frame) > wire.MaxMessage {
-		return fmt.Errorf("a frame of %d bytes; the most is %d", len(frame), wire.MaxMessage)
+		return fmt.Errorf("a frame of %d bytes; the maximum is %d", len(frame), wire.MaxMessage)
 	}
 	if err := checkNoDuplicateFields(frame); err != nil {
 		return err
 	}
 	var f pb.Frame
 	if err := proto.Unmarshal(frame, &f); err != nil {
-		return errors.New("not a frame: the bytes are no message of thoughtgate.extension.v1")
+		return errors.New("not a frame: not a message of thoughtgate.extension.v1")
 	}
 	r := f.ProtoReflect()
 	field := r.WhichOneof(body)
 	if field == nil || len(r.GetUnknown()) > 0 {
-		return errors.New("a frame that says nothing, or has a field that is not known")
+		return errors.New("a frame without a body, or with an unknown field")
 	}
 	read, err := message(&f, field.Number(), r.Get(field).Message())
 	if err != nil {
@@ -80,7 +80,7 @@ func checkNoDuplicateFields(frame []byte) error {
 			group = fieldError // a oneof can have one value only
 		}
 		if seen[group] {
-			return errors.New("a frame that says two things at once")
+			return errors.New("a frame with a duplicate field")
 		}
 		seen[group], frame = true, frame[n+size:]
 	}
@@ -94,7 +94,7 @@ func message(f *pb.Frame, number protoreflect.FieldNumber, said protoreflect.Mes
 		return cancel(f, said)
 	case isNotification(number):
 		if f.Id != 0 {
-			return wire.Message{}, errors.New("it has an id and no answer")
+			return wire.Message{}, errors.New("a notification must not have an id")
 		}
 		text, err := appendMessage(nil, said)
 		return wire.Message{Kind: wire.Notification, Method: methods[number], Body: text}, err
@@ -104,7 +104,7 @@ func message(f *pb.Frame, number protoreflect.FieldNumber, said protoreflect.Mes
 	case err != nil:
 		return wire.Message{}, err
 	case isRequest(number) && of != number:
-		return wire.Message{}, errors.New("its id is not one of a request of its kind")
+		return wire.Message{}, errors.New("its id is not that of a request of its kind")
 	case isRequest(number):
 		text, err := appendMessage(nil, said)
 		return wire.Message{Kind: wire.Request, ID: strconv.FormatUint(f.Id, 10), Method: methods[number], Body: text}, err
@@ -115,7 +115,7 @@ func message(f *pb.Frame, number protoreflect.FieldNumber, said protoreflect.Mes
 		m.Kind = wire.Error
 		m.Fault, err = fault(f.GetError())
 	case of+answerTo != number:
-		err = fmt.Errorf("it answers %s", methods[of])
+		err = fmt.Errorf("it is an answer to %s", methods[of])
 	default:
 		m.Body, err = appendMessage(nil, said)
 	}
@@ -126,7 +126,7 @@ func message(f *pb.Frame, number protoreflect.FieldNumber, said protoreflect.Mes
 func asked(id uint64) (protoreflect.FieldNumber, error) {
 	number := protoreflect.FieldNumber(id & 0xff)
 	if id>>8 == 0 || id > math.MaxInt64 || !isRequest(number) {
-		return 0, errors.New("it has no id of a request")
+		return 0, errors.New("it lacks the id of a request")
 	}
 	return number, nil
 }
@@ -134,7 +134,7 @@ func asked(id uint64) (protoreflect.FieldNumber, error) {
 func cancel(f *pb.Frame, said protoreflect.Message) (wire.Message, error) {
 	id := f.GetCancel().GetId()
 	if _, err := asked(id); err != nil || f.Id != 0 || len(said.GetUnknown()) > 0 {
-		return wire.Message{}, errors.New("it names no request, or has an id of its own")
+		return wire.Message{}, errors.New("it names no request, or has its own id")
 	}
 	return wire.Message{Kind: wire.Notification, Method: cancelMethod, Cancels: strconv.FormatUint(id, 10)}, nil
 }
@@ -167,7 +167,7 @@ func (Dialect) Cancel(id, method string) (wire.Message, bool) {
 func requestID(id string, number protoreflect.FieldNumber) (uint64, error) {
 	n, err := strconv.ParseUint(id, 10, 64)
 	if err != nil || n == 0 || n > math.MaxInt64>>8 || !isRequest(number) {
-		return 0, fmt.Errorf("%q is no number of a request", id)
+		return 0, fmt.Errorf("%q is not the number of a request", id)
 	}
 	return n<<8 | uint64(number), nil
 }
@@ -202,7 +202,7 @@ func (Dialect) Append(dst []byte, m *wire.Message) ([]byte, error) {
 			}
 		}
 	default:
-		return nil, fmt.Errorf("the protobuf wire has no message %q of kind %d", m.Method, m.Kind)
+		return nil, fmt.Errorf("the protobuf protocol has no message %q of kind %d", m.Method, m.Kind)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("write %s %s: %w", m.Kind, m.Method, err)
@@ -213,7 +213,7 @@ func (Dialect) Append(dst []byte, m *wire.Message) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("write %s %s: text that is not UTF-8", m.Kind, m.Method)
 	case len(dst)-before > wire.MaxMessage:
-		return nil, fmt.Errorf("write %s %s: %d bytes; the most is %d", m.Kind, m.Method, len(dst)-before, wire.MaxMessage)
+		return nil, fmt.Errorf("write %s %s: %d bytes; the maximum is %d", m.Kind, m.Method, len(dst)-before, wire.MaxMessage)
 	}
 	return dst, nil
 }
@@ -225,7 +225,7 @@ func theirID(id string) (uint64, error) {
 		_, err = asked(n)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("%q is no id of a request", id)
+		return 0, fmt.Errorf("%q is not the id of a request", id)
 	}
 	return n, nil
 }

@@ -16,8 +16,8 @@ import (
 )
 
 var (
-	errUnknown = errors.New("a field that is not known")
-	errJSON    = errors.New("bytes that are not one JSON text")
+	errUnknown = errors.New("an unknown field")
+	errJSON    = errors.New("bytes that are not a single JSON text")
 )
 
 // loose accepts an escaped lone surrogate, which JavaScript writes for truncated text. It also
@@ -138,7 +138,7 @@ func appendValue(dst []byte, field protoreflect.FieldDescriptor, v protoreflect.
 		return append(append(append(dst, '"'), word...), '"'), err
 	case protoreflect.DoubleKind:
 		if math.IsNaN(v.Float()) || math.IsInf(v.Float(), 0) {
-			return nil, errors.New("not a number that JSON has")
+			return nil, errors.New("not a JSON number")
 		}
 		return strconv.AppendFloat(dst, v.Float(), 'g', -1, 64), nil
 	case protoreflect.Uint32Kind, protoreflect.Uint64Kind:
@@ -161,7 +161,7 @@ func appendRaw(dst, raw []byte) ([]byte, error) {
 func wordOf(enum protoreflect.EnumDescriptor, number protoreflect.EnumNumber) (string, error) {
 	value := enum.Values().ByNumber(number)
 	if value == nil || number == 0 {
-		return "", fmt.Errorf("%d is no %s", number, enum.Name())
+		return "", fmt.Errorf("%d is not a value of %s", number, enum.Name())
 	}
 	return strings.ToLower(strings.TrimPrefix(string(value.Name()), prefixOf(enum))), nil
 }
@@ -219,7 +219,7 @@ func readObject(dec *jsontext.Decoder, m protoreflect.Message) error {
 		}
 		field := m.Descriptor().Fields().ByName(protoreflect.Name(name.String()))
 		if field == nil {
-			return fmt.Errorf("a member %q, which the protobuf wire does not have", name.String())
+			return fmt.Errorf("a member %q, which the protobuf protocol does not have", name.String())
 		}
 		if err := readField(dec, m, field); err != nil {
 			return fmt.Errorf("%s: %w", field.Name(), err)
@@ -285,7 +285,7 @@ func readText(dec *jsontext.Decoder) (string, error) {
 	}
 	text, err := jsontext.AppendUnquote(nil, raw)
 	if err != nil {
-		return "", errors.New("a string that is not Unicode")
+		return "", errors.New("a string that is not valid Unicode")
 	}
 	return string(text), nil
 }
@@ -323,7 +323,7 @@ func readWord(enum protoreflect.EnumDescriptor, word string) (protoreflect.Value
 	name := protoreflect.Name(prefixOf(enum) + strings.ToUpper(word))
 	value := enum.Values().ByName(name)
 	if value == nil || value.Number() == 0 || word != strings.ToLower(word) {
-		return protoreflect.Value{}, fmt.Errorf("%q is no %s", word, enum.Name())
+		return protoreflect.Value{}, fmt.Errorf("%q is not a value of %s", word, enum.Name())
 	}
 	return protoreflect.ValueOfEnum(value.Number()), nil
 }

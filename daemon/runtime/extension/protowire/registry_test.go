@@ -202,7 +202,7 @@ func TestLiars(t *testing.T) {
 	for mode, says := range map[string]string{
 		"well behaved": "", "version": "it has failed", "tools": "it has failed", "no answer to hello": "it has failed",
 		"another kind of answer": ended, "an unknown field": ended, "two answers in one": ended, "no action": ended, "half a JSON text": ended,
-		"no object": "its answer can't be used", "garbage": ended, "too long": ended, "far too long": ended, "JSON": ended, "crash": ended,
+		"no object": "its answer is invalid", "garbage": ended, "too long": ended, "far too long": ended, "JSON": ended, "crash": ended,
 		"beyond its permissions": "told: permission denied: memory.write required",
 	} {
 		t.Run(mode, func(t *testing.T) {

@@ -47,7 +47,7 @@ const (
 )
 
 // ErrIterations reports that a model still used tools in the last iteration.
-var ErrIterations = errors.New("the model still asked for tools after the last iteration that it was allowed")
+var ErrIterations = errors.New("the model still requested tools after the last allowed iteration")
 
 // Loop lets a model use tools until it has its answer. Its methods do not modify it.
 type Loop struct {
@@ -113,7 +113,7 @@ func (l *Loop) call(ctx context.Context, p *Params, u ToolUse) (text string, fai
 	switch {
 	case slices.Contains(l.RequesterTools, u.Name):
 		// The requester answers all tool uses of an answer, or none.
-		return fmt.Sprintf("Not called: %s is run by whoever asked. Use it in an answer of its own, without other tools.", u.Name), true
+		return fmt.Sprintf("Not called: the requester runs %s itself. Use it in an answer of its own, without other tools.", u.Name), true
 	case l.Tools == nil || !slices.ContainsFunc(p.Tools, func(t Tool) bool { return t.Name == u.Name }):
 		return "Unknown tool: " + u.Name, true
 	}

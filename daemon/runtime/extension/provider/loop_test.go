@@ -48,7 +48,7 @@ var echoes = tools{
 	"echo":  func(input string) (string, bool) { return "said " + input, false },
 	"long":  func(string) (string, bool) { return strings.Repeat("ä", 100), false },
 	"bad":   func(string) (string, bool) { return "Tool execution failed: broken", true },
-	"gated": func(string) (string, bool) { return "Not executed. Refused by rule \"gated\".", true },
+	"gated": func(string) (string, bool) { return "Not executed. Denied by rule \"gated\".", true },
 }
 
 var offered = []Tool{{Name: "echo"}, {Name: "long"}, {Name: "bad"}, {Name: "gated"}, {Name: "theirs"}}
@@ -72,21 +72,21 @@ func TestLoop(t *testing.T) {
 		{name: "an unknown tool", says: []string{uses("nothing"), ends}, asked: 2, want: "text:done",
 			in: `{"type":"tool_result","tool_use_id":"u1","content":"Unknown tool: nothing","is_error":true}`},
 		{name: "a blocked tool", says: []string{uses("gated"), ends}, asked: 2, want: "text:done",
-			in: `"content":"Not executed. Refused by rule \"gated\".","is_error":true}`},
+			in: `"content":"Not executed. Denied by rule \"gated\".","is_error":true}`},
 		{name: "a failing tool", says: []string{uses("bad"), ends}, asked: 2, want: "text:done",
 			in: `"content":"Tool execution failed: broken","is_error":true}`},
 		{name: "output cut at a character", loop: Loop{Output: 5}, says: []string{uses("long"), ends}, asked: 2, want: "text:done",
 			in: `"content":"ää\n[196 more bytes were left out]"}`},
-		{name: "the limit", loop: Loop{Iterations: 2}, says: []string{uses("echo"), uses("echo"), ends}, asked: 2, err: "after the last iteration that it was allowed (2)"},
+		{name: "the limit", loop: Loop{Iterations: 2}, says: []string{uses("echo"), uses("echo"), ends}, asked: 2, err: "after the last allowed iteration (2)"},
 		{name: "the limit is reached with an answer", loop: Loop{Iterations: 2}, says: []string{uses("echo"), ends}, asked: 2, want: "text:done"},
 		{name: "at least once", loop: Loop{Iterations: -3}, says: []string{ends}, asked: 1, want: "text:done"},
-		{name: "at least once, and no tools then", loop: Loop{Iterations: -3}, says: []string{uses("echo")}, asked: 1, err: "it was allowed (1)"},
-		{name: "eight where nothing is said", says: slices.Repeat([]string{uses("echo")}, 9), asked: 8, err: "it was allowed (8)"},
+		{name: "at least once, and no tools then", loop: Loop{Iterations: -3}, says: []string{uses("echo")}, asked: 1, err: "the last allowed iteration (1)"},
+		{name: "eight where nothing is said", says: slices.Repeat([]string{uses("echo")}, 9), asked: 8, err: "the last allowed iteration (8)"},
 		{name: "the provider fails", says: []string{uses("echo")}, asked: 2, err: "the model is gone"},
 		{name: "a malformed tool use", says: []string{`{"content":[{"type":"tool_use","name":"echo"}]}`}, asked: 1, err: `missing or invalid "content[0].id"`},
 		{name: "a tool of whoever asked", loop: Loop{RequesterTools: []string{"theirs"}}, says: []string{uses("theirs")}, asked: 1, want: `use:u1 theirs {"n":1}`},
 		{name: "tools of both", loop: Loop{RequesterTools: []string{"theirs"}}, says: []string{uses("echo", "theirs"), ends}, asked: 2, want: "text:done",
-			in: `{"type":"tool_result","tool_use_id":"u2","content":"Not called: theirs is run by whoever asked. Use it in an answer of its own, without other tools.","is_error":true}`},
+			in: `{"type":"tool_result","tool_use_id":"u2","content":"Not called: the requester runs theirs itself. Use it in an answer of its own, without other tools.","is_error":true}`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

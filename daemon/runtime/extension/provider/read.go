@@ -53,10 +53,10 @@ func ReadStreamed(raw []byte) (Result, error) {
 	o := rawjson.Read(raw)
 	r := Result{StopReason: o.OptionalText("stop_reason"), Usage: o.Get("usage")}
 	if r.Usage != nil && r.Usage[0] != '{' {
-		o.Fail("usage is no object")
+		o.Fail("usage is not an object")
 	}
 	if o.Get("content") == nil {
-		o.Fail("there is no member content")
+		o.Fail("content is missing")
 	}
 	for _, block := range o.Objects("content") {
 		r.Content = append(r.Content, readBlock(block))
@@ -113,7 +113,7 @@ func readUse(o rawjson.Object) *ToolUse {
 	}
 	if o.Has("input") {
 		if u.Input = o.Get("input"); u.Input == nil || u.Input[0] != '{' {
-			o.Fail("the input of the tool_use %q is no object", u.ID)
+			o.Fail("the input of the tool_use %q is not an object", u.ID)
 		}
 	}
 	return &u
@@ -165,7 +165,7 @@ func ReadEvent(params []byte) (Event, error) {
 		}
 	case EventDone:
 	default:
-		o.Fail("the type %q is not known", e.Kind)
+		o.Fail("unknown type %q", e.Kind)
 	}
 	if err := whole.Err(); err != nil {
 		return Event{}, fmt.Errorf("a provider stream event: %w", err)

@@ -74,7 +74,7 @@ func (a *Answerer) Answer(ctx context.Context, c *gate.Call) ([]byte, error) {
 	cfg := a.Config()
 	extension, name, model := cfg.Named()
 	if extension == "" {
-		return nil, errors.New("no provider is configured any more")
+		return nil, errors.New("no provider is configured")
 	}
 	r, err := read(c.Envelope.Params.Of(c.Line))
 	if err != nil {

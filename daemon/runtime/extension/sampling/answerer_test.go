@@ -201,9 +201,9 @@ func TestAnswer(t *testing.T) {
 		{name: "a tool that is not named", set: func(h *house) { h.tools("notes/w*") }, says: []string{use("add", `{}`), ends}, want: done, in: "Unknown tool: add"},
 		{name: "a tool that agents may not see", set: func(h *house) { h.tools("notes/*"); h.hidden = "add" }, says: []string{use("add", `{}`), ends}, want: done, in: "Unknown tool: add"},
 		{name: "a tool that is refused", set: func(h *house) { h.tools("notes/*"); h.rule["ext-notes/add"] = deny }, says: []string{use("add", `{}`), ends}, want: done,
-			in: `"content":"Not executed. Refused by rule \"add\": not today. Repeating the call will not help; ask the user.`},
+			in: `"content":"Not executed. Denied by rule \"add\": not today. Repeating the call will not help; ask the user.`},
 		{name: "a tool that a person refuses", set: func(h *house) { h.tools("notes/*"); h.rule["ext-notes/add"] = person; h.yes <- false }, says: []string{use("add", `{}`), ends}, want: done,
-			in: `Not executed. A person refused it (A-1)`},
+			in: `Not executed. A person denied it (A-1)`},
 		{name: "a tool that a person permits", set: func(h *house) { h.tools("notes/*"); h.rule["ext-notes/add"] = person; h.yes <- true }, says: []string{use("add", `{}`), ends}, want: done,
 			in: `"content":"added"}`, called: `add {}`},
 		{name: "a tool that fails", set: func(h *house) { h.tools("notes/*") }, says: []string{use("wipe", `{}`), ends}, want: done,
@@ -217,7 +217,7 @@ func TestAnswer(t *testing.T) {
 		{name: "tools without end", set: func(h *house) { h.tools("notes/*") }, says: []string{use("add", `{}`), use("add", `{}`), use("add", `{}`)}, want: `"code":-31005`, called: `add {} add {}`},
 		{name: "a provider that fails", want: `"code":-31005`},
 		{name: "a provider that is not there", set: func(h *house) { h.cfg.Provider = "notes/gone" }, want: `"code":-31005`},
-		{name: "a question that is none", params: `,"toolChoice":{"mode":"some"}`, want: `"error":{"code":-32602,"message":"invalid: the params are not those of sampling/createMessage: a toolChoice of an unknown mode"}`},
+		{name: "a question that is none", params: `,"toolChoice":{"mode":"some"}`, want: `"error":{"code":-32602,"message":"invalid: invalid params of sampling/createMessage: a toolChoice with an unknown mode"}`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

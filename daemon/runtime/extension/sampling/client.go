@@ -78,7 +78,7 @@ func (c *client) list(ctx context.Context) ([]provider.Tool, error) {
 		return nil, err
 	}
 	if v.Move != gate.Forward {
-		return nil, fmt.Errorf("the list was refused: %s", v.Reason)
+		return nil, fmt.Errorf("the list was denied: %s", v.Reason)
 	}
 	listed := rawjson.Read(v.Line)
 	var tools []provider.Tool
@@ -228,7 +228,7 @@ func (a *Answerer) open(ctx context.Context, c *gate.Call, globs []config.Glob, 
 			switch {
 			case !named(t.Name):
 			case b.tools[t.Name] != nil || slices.Contains(r.theirs, t.Name):
-				a.Logger.Warn("a tool is left out, since another one has its name", "extension", o.Name, "tool", t.Name)
+				a.Logger.Warn("a tool is left out because another one has its name", "extension", o.Name, "tool", t.Name)
 			default:
 				b.tools[t.Name] = cl
 				r.Tools = append(r.Tools, t)

@@ -30,7 +30,7 @@ func read(raw []byte) (*request, error) {
 	o := rawjson.Read(raw)
 	r := readRequest(o)
 	if err := o.Err(); err != nil {
-		return nil, fmt.Errorf("%w: the params are not those of sampling/createMessage: %w", gate.ErrInvalid, err)
+		return nil, fmt.Errorf("%w: invalid params of sampling/createMessage: %w", gate.ErrInvalid, err)
 	}
 	return r, nil
 }
@@ -55,9 +55,9 @@ func readRequest(o rawjson.Object) *request {
 	case r.MaxTokens < 1:
 		o.Fail("maxTokens must be at least 1")
 	case !slices.Contains([]string{"", "auto", "none", "required"}, mode):
-		o.Fail("a toolChoice of an unknown mode")
+		o.Fail("a toolChoice with an unknown mode")
 	case r.required && len(tools) == 0:
-		o.Fail("a tool is required, and there is none")
+		o.Fail("a tool is required, but there are no tools")
 	case slices.Contains(r.stops, ""):
 		o.Fail("an empty stop sequence")
 	}
@@ -67,7 +67,7 @@ func readRequest(o rawjson.Object) *request {
 	for i, t := range tools {
 		tool := provider.Tool{Name: t.Text("name"), Description: t.OptionalText("description"), InputSchema: t.Get("inputSchema")}
 		if tool.Name == "" || slices.Contains(r.theirs, tool.Name) {
-			o.Fail("tools[%d] has no name of its own", i)
+			o.Fail("tools[%d] has no unique name", i)
 		}
 		if mode != "none" {
 			r.theirs, r.Tools = append(r.theirs, tool.Name), append(r.Tools, tool)
@@ -121,7 +121,7 @@ func readBlock(o rawjson.Object) []byte {
 		}
 		return provider.ToolResult(o.Text("toolUseId"), textOf(o), o.True("isError"))
 	}
-	o.Fail("an unknown type of content")
+	o.Fail("an unknown content type")
 	return nil
 }
 
@@ -153,7 +153,7 @@ func (r *request) result(said provider.Result) ([]byte, error) {
 		return nil, err
 	}
 	if r.required && len(uses) == 0 {
-		return nil, errors.New("the answer uses no tool, which the server requires")
+		return nil, errors.New("the answer uses no tool, but the server requires one")
 	}
 	reason, ok := reasons[said.StopReason]
 	if !ok {
@@ -176,7 +176,7 @@ func (r *request) result(said provider.Result) ([]byte, error) {
 			others = append(others, json.RawMessage(provider.MediaBlock(b.Type, data, mimeType)))
 		case "thinking", "redacted_thinking":
 		default:
-			return nil, fmt.Errorf("the answer has a block of the type %q, which MCP does not know", b.Type)
+			return nil, fmt.Errorf("the answer has a block of the type %q, which MCP does not have", b.Type)
 		}
 	}
 	words := text.String()
