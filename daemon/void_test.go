@@ -154,9 +154,9 @@ func (w *world) Of(_ context.Context, c *gate.Call) []gate.Fact {
 	return slices.Clone(w.facts)
 }
 func (*world) Observe(*gate.Observation) {}
-func (*world) Forwarded(*gate.Call)  {}
-func (*world) Forget(string, string) {}
-func (w *world) pinned() gate.Pinned { w.mu.Lock(); defer w.mu.Unlock(); return w.pin }
+func (*world) Forwarded(*gate.Call)      {}
+func (*world) Forget(string, string)     {}
+func (w *world) pinned() gate.Pinned     { w.mu.Lock(); defer w.mu.Unlock(); return w.pin }
 func (w *world) Record(_ context.Context, r *record.Record, _ []byte, _ []string) error {
 	w.mu.Lock()
 	w.records = append(w.records, *r)

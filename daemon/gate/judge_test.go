@@ -66,7 +66,7 @@ func (h *house) Whom(r *Ruling) {
 func (h *house) Profile() Profile                 { return h.profile }
 func (h *house) Digest() string                   { return h.digest }
 func (h *house) Of(context.Context, *Call) []Fact { return h.facts }
-func (h *house) Observe(m *Observation)               { h.note("heard " + m.Method + " " + string(m.Text)) }
+func (h *house) Observe(m *Observation)           { h.note("heard " + m.Method + " " + string(m.Text)) }
 func (h *house) Forwarded(c *Call)                { h.note("forwarded " + c.Subject) }
 func (h *house) Forget(session, shim string)      { h.note("forgot " + session + shim) }
 

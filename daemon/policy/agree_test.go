@@ -329,8 +329,8 @@ func (c *randomCase) Of(_ context.Context, call *gate.Call) []gate.Fact {
 }
 
 func (*randomCase) Observe(*gate.Observation) {}
-func (*randomCase) Forwarded(*gate.Call)  {}
-func (*randomCase) Forget(string, string) {}
+func (*randomCase) Forwarded(*gate.Call)      {}
+func (*randomCase) Forget(string, string)     {}
 
 // Record implements gate.Recorder.
 func (c *randomCase) Record(_ context.Context, r *record.Record, _ []byte, _ []string) error {

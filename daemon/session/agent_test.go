@@ -56,8 +56,8 @@ func (forwards) Digest() string                             { return "set" }
 func (forwards) Of(context.Context, *gate.Call) []gate.Fact { return nil }
 
 func (forwards) Observe(*gate.Observation) {}
-func (forwards) Forwarded(*gate.Call)  {}
-func (forwards) Forget(string, string) {}
+func (forwards) Forwarded(*gate.Call)      {}
+func (forwards) Forget(string, string)     {}
 
 func digestOf(t *testing.T, path string) string {
 	t.Helper()

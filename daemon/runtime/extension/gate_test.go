@@ -35,7 +35,7 @@ func (*gated) Whom(*gate.Ruling)                          {}
 func (*gated) Profile() gate.Profile                      { return gate.Production }
 func (*gated) Digest() string                             { return "set" }
 func (*gated) Of(context.Context, *gate.Call) []gate.Fact { return nil }
-func (*gated) Observe(*gate.Observation)                      {}
+func (*gated) Observe(*gate.Observation)                  {}
 func (*gated) Forwarded(*gate.Call)                       {}
 func (*gated) Forget(string, string)                      {}
 

@@ -109,7 +109,7 @@ func (h *house) Whom(*gate.Ruling)                          {}
 func (h *house) Profile() gate.Profile                      { return gate.Production }
 func (h *house) Digest() string                             { return "set-1" }
 func (h *house) Of(context.Context, *gate.Call) []gate.Fact { return nil }
-func (h *house) Observe(m *gate.Observation)                    { h.note(&h.heard, fmt.Sprint(m.Server, " ", m.Method)) }
+func (h *house) Observe(m *gate.Observation)                { h.note(&h.heard, fmt.Sprint(m.Server, " ", m.Method)) }
 func (h *house) Forwarded(*gate.Call)                       {}
 func (h *house) Forget(session, attachment string)          { h.note(&h.forgot, session+"/"+attachment) }
 
