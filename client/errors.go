@@ -54,7 +54,7 @@ var (
 	ErrForbidden  = errors.New("forbidden")
 	ErrTooLarge   = errors.New("too large")
 	ErrNotRunning = errors.New("thoughtgated is not running")
-	ErrWithheld   = errors.New("withheld until a person agrees")
+	ErrWithheld   = errors.New("withheld until a person accepts it")
 
 	// ErrProofNeeded reports that an approval needs a proof of presence, ErrProofWrong that the
 	// proof is invalid, and ErrLockedOut that no proof is checked until [Error.Until].
