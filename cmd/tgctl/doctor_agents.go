@@ -23,7 +23,7 @@ func (x *examination) lookAtAgents(w *surroundings) {
 	}
 	for _, p := range w.rewrites {
 		if p.Problem != "" {
-			x.addFindingWithFix("agents.protection", p.Agent, p.Mend, "the protection of %s is incomplete: %s", p.Agent, p.Problem)
+			x.addFindingWithFix("agents.protection", p.Agent, p.Fix, "the protection of %s is incomplete: %s", p.Agent, p.Problem)
 		}
 	}
 	if n := x.status.GetUngoverned(); n > 0 {
@@ -123,11 +123,11 @@ func (x *examination) lookAtLeftovers(w *surroundings) {
 			}
 		}
 		for _, l := range s.Left {
-			mend := l.Mend
+			fix := l.Fix
 			if l.Kind == agentconf.Altered || l.Kind == agentconf.StaleTemp {
-				mend += ": rm " + word(l.Path)
+				fix += ": rm " + word(l.Path)
 			}
-			x.addFindingWithFix(leftoverIDs[l.Kind], l.Path, mend, "%s is %s", l.Path, leftoverNames[l.Kind])
+			x.addFindingWithFix(leftoverIDs[l.Kind], l.Path, fix, "%s is %s", l.Path, leftoverNames[l.Kind])
 		}
 	}
 	x.addOK("leftovers", "no leftovers of earlier runs")

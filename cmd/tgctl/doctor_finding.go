@@ -23,7 +23,7 @@ type finding struct {
 	Severity string `json:"severity"` // ok, warn, fail
 	About    string `json:"about"`    // the file, directory, agent, server or program, if any
 	What     string `json:"what"`     // one line
-	Mend     string `json:"mend"`     // how to fix it, in one line; empty only if the severity is ok
+	Fix      string `json:"fix"`      // how to fix it, in one line; empty only if the severity is ok
 }
 
 // findingKind is a problem that doctor can find. The ids must not change: scripts and the
@@ -31,7 +31,7 @@ type finding struct {
 type findingKind struct {
 	id       string // part.what
 	severity string
-	mend     string // the fix; {} stands for what the finding is about
+	fix      string // the fix; {} stands for what the finding is about
 }
 
 const (
@@ -127,12 +127,12 @@ func (x *examination) addFinding(id, about, format string, args ...any) {
 	x.addFindingWithFix(id, about, "", format, args...)
 }
 
-// addFindingWithFix is find with a more specific fix; if mend is empty, that of the ailment is
+// addFindingWithFix is find with a more specific fix; if fix is empty, that of the ailment is
 // used.
-func (x *examination) addFindingWithFix(id, about, mend, format string, args ...any) {
+func (x *examination) addFindingWithFix(id, about, fix, format string, args ...any) {
 	i := slices.IndexFunc(findingKinds, func(a findingKind) bool { return a.id == id })
-	mend = cmp.Or(mend, strings.ReplaceAll(findingKinds[i].mend, "{}", word(about)))
-	x.found = append(x.found, finding{ID: id, Severity: findingKinds[i].severity, About: about, What: oneLine(fmt.Sprintf(format, args...)), Mend: oneLine(mend)})
+	fix = cmp.Or(fix, strings.ReplaceAll(findingKinds[i].fix, "{}", word(about)))
+	x.found = append(x.found, finding{ID: id, Severity: findingKinds[i].severity, About: about, What: oneLine(fmt.Sprintf(format, args...)), Fix: oneLine(fix)})
 }
 
 // addOK adds a finding of severity ok for a part, unless the part has a finding already.
@@ -168,9 +168,9 @@ func word(text string) string { return string(shellWord(display.Name(text))) }
 
 // addFindingFromError is find for an error whose message may end with what to do about it.
 func (x *examination) addFindingFromError(id, about, format string, err error) {
-	what, mend := err.Error(), ""
+	what, fix := err.Error(), ""
 	if i := strings.LastIndex(what, "; "); i >= 0 {
-		what, mend = what[:i], strings.TrimPrefix(what[i+2:], "run: ")
+		what, fix = what[:i], strings.TrimPrefix(what[i+2:], "run: ")
 	}
-	x.addFindingWithFix(id, about, mend, format, what)
+	x.addFindingWithFix(id, about, fix, format, what)
 }

@@ -37,11 +37,11 @@ func (x *examination) findingLines(f finding) []display.Safe {
 	}
 	add(safe(x.tildeIn(f.What)))
 	if f.Severity != gradeOK {
-		mend := f.Mend
-		if !strings.Contains(mend, "'") { // a shell does not expand ~ in quotes
-			mend = x.tildeIn(mend)
+		fix := f.Fix
+		if !strings.Contains(fix, "'") { // a shell does not expand ~ in quotes
+			fix = x.tildeIn(fix)
 		}
-		add("fix: " + safe(mend))
+		add("fix: " + safe(fix))
 		add("id:  " + safe(f.ID))
 	}
 	return lines

@@ -215,7 +215,7 @@ func TestDoctorFinds(t *testing.T) {
 			if here == nil {
 				t.Fatalf("it is not found, but %+v", all)
 			}
-			if here.Severity != a.severity || here.What == "" || here.Mend == "" || strings.Contains(here.What+here.Mend, "\n") || strings.Contains(here.Mend, "{}") {
+			if here.Severity != a.severity || here.What == "" || here.Fix == "" || strings.Contains(here.What+here.Fix, "\n") || strings.Contains(here.Fix, "{}") {
 				t.Errorf("found as %+v", here)
 			}
 			wantExit(t, h, a)
@@ -281,8 +281,8 @@ func TestAilmentsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, a := range findingKinds {
-		if a.mend == "" || strings.Contains(a.mend, "\n") {
-			t.Errorf("%s: how to mend it is %q", a.id, a.mend)
+		if a.fix == "" || strings.Contains(a.fix, "\n") {
+			t.Errorf("%s: the fix is %q", a.id, a.fix)
 		}
 		if !strings.Contains(string(page), "| `"+a.id+"` | "+a.severity+" | ") {
 			t.Errorf("docs/troubleshooting.md has no line on %s, severity %s", a.id, a.severity)
@@ -290,7 +290,7 @@ func TestAilmentsAreDocumented(t *testing.T) {
 	}
 	command := regexp.MustCompile(`tgctl [a-z]+( [a-z]+)?( --[a-z]+)?`)
 	for _, a := range findingKinds {
-		for _, line := range command.FindAllString(a.mend, -1) {
+		for _, line := range command.FindAllString(a.fix, -1) {
 			words := strings.Fields(line)
 			verb, rest, err := newConsole("").app.rootCmd().Find(words[1:])
 			if err != nil || !verb.HasParent() || len(rest) > 0 && verb.Flags().Lookup(strings.TrimPrefix(rest[0], "--")) == nil {

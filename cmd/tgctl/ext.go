@@ -28,7 +28,7 @@ to that when you install it. Without a command, ext lists what is installed.`
 
 // extensionJSON returns an extension as --json shows it.
 func extensionJSON(e *pb.Extension) pbjson.Object {
-	return pbjson.Object{Message: e, More: fix{mendExtension(e)}}
+	return pbjson.Object{Message: e, More: fix{fixOfExtension(e)}}
 }
 
 func (a *app) extListCmd() *cobra.Command {
@@ -57,7 +57,7 @@ func (a *app) extTable(all []*pb.Extension) *display.Table {
 		m, p := e.GetManifest(), e.GetProcess()
 		t.Add(display.Name(m.GetName()), orDash(m.GetVersion()), orDash(p.GetState()), a.ago(p.GetSince()), display.Count(p.GetRestarts()), seesWord(m), offersWord(e))
 		t.Note(display.Text(p.GetError()))
-		t.Note(mendExtension(e))
+		t.Note(fixOfExtension(e))
 	}
 	return t
 }
@@ -73,8 +73,8 @@ func offersWord(e *pb.Extension) display.Safe {
 		some(len(e.GetCapabilities()), "capability", "capabilities", "")), ", "), "-")
 }
 
-// mendExtension describes how a person can fix an extension that has failed.
-func mendExtension(e *pb.Extension) display.Safe {
+// fixOfExtension describes how a person can fix an extension that has failed.
+func fixOfExtension(e *pb.Extension) display.Safe {
 	name := shellWord(display.Name(e.GetManifest().GetName()))
 	switch {
 	case e.GetChanged():

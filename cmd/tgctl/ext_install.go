@@ -169,8 +169,8 @@ func (i *installing) result(look *pb.LookExtensionResponse, more installJSON, e 
 	if why := e.GetProcess().GetError(); why != "" {
 		i.printMessage("%s", display.Text(why))
 	}
-	if mend := mendExtension(e); mend != "" {
-		i.printMessage("%s", mend)
+	if fix := fixOfExtension(e); fix != "" {
+		i.printMessage("%s", fix)
 	}
 	return errors.Join(err, failed)
 }

@@ -38,7 +38,7 @@ func (a *app) extSheet(e *pb.Extension) *sheet {
 	s.add("", display.Text(m.GetDescription()))
 	s.add("state", a.programLine(p))
 	s.add("", display.Text(p.GetError()))
-	s.add("", mendExtension(e))
+	s.add("", fixOfExtension(e))
 	if p.GetPid() != 0 {
 		s.add("process", "pid "+pidOrDash(p.GetPid())+choose(p.GetMemory() > 0, ", "+display.Size(p.GetMemory())+" of memory", "")+
 			", "+plural(p.GetRestarts(), "restart", "restarts"))

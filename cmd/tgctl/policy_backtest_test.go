@@ -64,7 +64,7 @@ func TestBacktest(t *testing.T) {
 	if code := c.run(t, "policy", "backtest"); code != 0 || c.out.String() != "the built-in default: no calls were recorded in that time\n" {
 		t.Errorf("exit %d: %s", code, c.out.String())
 	}
-	if code := c.run(t, "policy", "backtest", "--since", "soon"); code != exitUsage || !strings.Contains(c.err.String(), `"soon" is neither a span`) {
+	if code := c.run(t, "policy", "backtest", "--since", "soon"); code != exitUsage || !strings.Contains(c.err.String(), `invalid time "soon"`) {
 		t.Errorf("exit %d: %s", code, c.err.String())
 	}
 }

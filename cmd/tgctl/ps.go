@@ -25,7 +25,7 @@ const (
 
 // fix adds to a process how to fix its failure.
 type fix struct {
-	Mend display.Safe `json:"mend"`
+	Fix display.Safe `json:"fix"`
 }
 
 // isShim reports whether p is a shim, with its own or a shared server.

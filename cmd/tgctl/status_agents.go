@@ -40,7 +40,7 @@ type foundAgent struct {
 // foundLeftover is a file of ThoughtGate that is no longer needed.
 type foundLeftover struct {
 	agentconf.Leftover
-	Mend string `json:"mend"` // the command that fixes it
+	Fix string `json:"fix"` // the command that fixes it
 }
 
 // lastingRewrite is a protection. Its Problem comes from the daemon or from the check here.
@@ -52,7 +52,7 @@ type lastingRewrite struct {
 // shimSeen is the result of checking a protection's tg-shim.
 type shimSeen struct {
 	Version string `json:"shim_version"`
-	Mend    string `json:"mend"` // the command that fixes its problem
+	Fix     string `json:"fix"` // the command that fixes its problem
 }
 
 // surroundings inspects the known agents. c is nil if no daemon runs; build is the daemon's.
@@ -102,13 +102,13 @@ func (a *app) lookAtProtection(ctx context.Context, m *pb.Protection, build stri
 	switch {
 	case m.GetEnding():
 		p.Problem = "it could not be removed completely: " + p.Problem
-		p.Mend = "tgctl unprotect " + p.Agent
+		p.Fix = "tgctl unprotect " + p.Agent
 	case p.Problem != "":
-		p.Mend = "tgctl protect --repair " + p.Agent
+		p.Fix = "tgctl protect --repair " + p.Agent
 	case p.Version != build:
 		p.Problem = fmt.Sprintf("%s is %s, but the daemon is %s", p.Shim, p.Version, build)
-		if p.Mend = "tgctl daemon restart"; build == release {
-			p.Mend = "tgctl protect --repair " + p.Agent // this tgctl's tg-shim has the right version
+		if p.Fix = "tgctl daemon restart"; build == release {
+			p.Fix = "tgctl protect --repair " + p.Agent // this tgctl's tg-shim has the right version
 		}
 	}
 	return p

@@ -19,7 +19,7 @@ func (a *app) addAgents(s *sheet, w *surroundings) {
 			s.add("agent", display.Name(p.Agent)+": protected, "+plural(len(p.Servers), "server", "servers")+" in "+safe(a.tildes(p.Paths)))
 		}
 		if p.Problem != "" {
-			s.add("protection", display.Name(p.Agent)+": "+safe(a.tildeIn(p.Problem))+"; fix: "+safe(p.Mend))
+			s.add("protection", display.Name(p.Agent)+": "+safe(a.tildeIn(p.Problem))+"; fix: "+safe(p.Fix))
 		}
 	}
 	for _, session := range w.orphans {
@@ -30,7 +30,7 @@ func (a *app) addAgents(s *sheet, w *surroundings) {
 	}
 	for _, agent := range w.Agents {
 		for _, l := range agent.Left {
-			s.add("left over", safe(a.tilde(l.Path))+": "+leftoverNames[l.Kind]+"; fix: "+safe(a.tildeIn(l.Mend)))
+			s.add("left over", safe(a.tilde(l.Path))+": "+leftoverNames[l.Kind]+"; fix: "+safe(a.tildeIn(l.Fix)))
 		}
 	}
 }
