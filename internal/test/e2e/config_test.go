@@ -18,7 +18,7 @@ func TestBadConfiguration(t *testing.T) {
 		name, content string
 		want          []string // in what is said, besides the file
 	}{
-		{"missing", "", []string{"no such file"}},
+		{"missing", "", []string{"does not exist"}},
 		{"a folder", "/", []string{"not a regular file"}},
 		{"unreadable", "schema: 1\n", []string{"permission denied"}},
 		{"malformed", "schema: 1\ngovernance: {defaults: ]}\n", []string{":2:", "YAML"}},
