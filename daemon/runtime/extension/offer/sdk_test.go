@@ -63,15 +63,15 @@ func transport(t *testing.T, s *Server) mcp.Transport {
 	fromServer, toClient := io.Pipe()
 	lines := make(chan []byte, 64)
 	m := s.Join(func(line []byte) { lines <- append(line, '\n') })
-	var pumps sync.WaitGroup
-	pumps.Go(func() {
+	var reading, writing sync.WaitGroup
+	writing.Go(func() {
 		for line := range lines {
 			if _, err := toClient.Write(line); err != nil {
 				return
 			}
 		}
 	})
-	pumps.Go(func() {
+	reading.Go(func() {
 		in := bufio.NewScanner(fromClient)
 		for in.Scan() {
 			if err := m.Write(context.Background(), in.Bytes()); err != nil {
@@ -81,10 +81,11 @@ func transport(t *testing.T, s *Server) mcp.Transport {
 	})
 	t.Cleanup(func() {
 		fromClient.Close()
+		reading.Wait() // the client may have said something since the last answer
 		fromServer.Close()
 		m.Leave()
 		close(lines)
-		pumps.Wait()
+		writing.Wait()
 		if got := s.Members(); got != 0 {
 			t.Errorf("%d members are left", got)
 		}
