@@ -190,7 +190,10 @@ func (a *Attachment) newCall(side wire.Side) *Call {
 	s := &a.shim
 	return &Call{
 		Message: Message{Side: side},
-		Case:    Case{Attachment: s.Attachment, Session: s.Session, Agent: s.Agent, Project: s.Project, Cwd: s.Cwd, Server: s.Server, Launch: s.Launch, Command: s.Command, Limit: s.Limit, Profile: s.Requested, Patience: s.Patience, Claimed: s.Claimed, from: a},
+		Case: Case{
+			Attachment: s.Attachment, Session: s.Session, Agent: s.Agent, Project: s.Project, Cwd: s.Cwd, Server: s.Server, Launch: s.Launch, Command: s.Command,
+			Limit: s.Limit, Profile: s.Requested, Patience: s.Patience, Claimed: s.Claimed, from: a,
+		},
 	}
 }
 

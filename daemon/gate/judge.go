@@ -164,24 +164,21 @@ func (c *Call) inForce(policy Policy) Profile {
 //
 // What comes before is in [Attachment.SubmitFor] (the reader, hooks, calls that must end
 // first), what follows in judge (the record, the development profile, grants, the question).
-var stages = [...]struct {
-	name string
-	rule func(g *Gate, ctx context.Context, c *Call) (final bool)
-}{
-	{"definition: the accepted one, and what is suspicious in it", (*Gate).compareDefinition},
-	{"facts: what is true of the call", (*Gate).findFacts},
-	{"policy: the gates visible, rule and permit", (*Gate).evaluatePolicy},
-	{"pins: a withheld definition denies", (*Gate).withholdCall},
-	{"pages: an address that nobody may be sent to denies", (*Gate).denyPage},
-	{"ours: a person is asked about ThoughtGate's own files", (*Gate).askAboutOurs},
-	{"canary: a call of tgctl doctor is denied", (*Gate).denyCanary},
+var stages = [...]func(g *Gate, ctx context.Context, c *Call) (final bool){
+	(*Gate).compareDefinition, // with the accepted one
+	(*Gate).findFacts,         // what is true of the call
+	(*Gate).evaluatePolicy,    // the gates visible, rule and permit
+	(*Gate).withholdCall,      // a withheld definition denies
+	(*Gate).denyPage,          // an address that nobody may be sent to denies
+	(*Gate).askAboutOurs,      // a person is asked about ThoughtGate's own files
+	(*Gate).denyCanary,        // a call of tgctl doctor is denied
 }
 
 // rule takes c through the stages.
 func (g *Gate) rule(ctx context.Context, policy Policy, c *Call) ([]Fact, Ruling) {
 	c.policy, c.pinned, c.facts, c.ruling = policy, Pinned{}, nil, Ruling{}
-	for i := range stages {
-		if stages[i].rule(g, ctx, c) {
+	for _, stage := range stages {
+		if stage(g, ctx, c) {
 			break
 		}
 	}

@@ -80,7 +80,7 @@ func (t *turn) passAnswer(r *request, line []byte, e *wire.Envelope, rule mcp.Ru
 // that.
 func (t *turn) judgeAnswer(r *request, line []byte, call *origin) {
 	w := &waiting{
-		seq: t.state.nextSeq(t.side), side: t.side, line: t.keep(line), envelope: t.envelope, result: true,
+		seq: t.state.nextSeq(t.side), side: t.side, line: t.keep(line), result: true,
 		answers: r.method, key: r.key, id: r.id, modern: r.modern, call: r.seq, notice: r.notice,
 	}
 	w.setOrigin(call)

@@ -59,16 +59,16 @@ func (s *Session) queueLateVerdicts(v ...gate.Verdict) {
 // judge judges one line of side and returns the last verdict on it. Ask means that another one
 // follows, and no move that there is none because ctx has ended. The caller must call settled
 // when it has committed the result.
-func (s *Session) judge(ctx context.Context, w *waiting) gate.Verdict {
-	j := &judging{seq: w.seq}
+func (s *Session) judge(ctx context.Context, line gate.Submission) gate.Verdict {
+	j := &judging{seq: line.Seq}
 	s.verdicts.Lock()
-	s.judging[w.side] = j
+	s.judging[line.Side] = j
 	s.verdicts.Unlock()
-	s.gate.SubmitFor(ctx, w.submission())
+	s.gate.SubmitFor(ctx, line)
 	s.verdicts.Lock()
 	defer s.verdicts.Unlock()
 	if len(j.verdicts) == 0 { // nobody waits for it any more
-		return gate.Verdict{Seq: w.seq}
+		return gate.Verdict{Seq: line.Seq}
 	}
 	v := j.verdicts[len(j.verdicts)-1]
 	j.verdicts = nil
@@ -78,7 +78,7 @@ func (s *Session) judge(ctx context.Context, w *waiting) gate.Verdict {
 // submission returns w in the form that the judge takes.
 func (w *waiting) submission() gate.Submission {
 	return gate.Submission{
-		Seq: w.seq, Side: w.side, Line: w.line[:len(w.line):len(w.line)], Envelope: w.envelope, Answers: w.answers, Call: w.call, Modern: w.modern, Request: w.request, About: w.about,
+		Seq: w.seq, Side: w.side, Line: w.line[:len(w.line):len(w.line)], Answers: w.answers, Call: w.call, Modern: w.modern, Request: w.request, About: w.about,
 	}
 }
 

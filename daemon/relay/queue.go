@@ -55,4 +55,4 @@ func (q *queue) refers() bool {
 }
 
 // terminated returns a copy of line with its line end.
-func terminated(line []byte) []byte { return append(line[:len(line):len(line)], '\n') }
+func terminated(line []byte) []byte { return append(withRoom(line), '\n') }

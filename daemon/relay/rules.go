@@ -19,10 +19,10 @@ type turn struct {
 	side      wire.Side
 	events    []event
 	after     []func()
-	envelope  *wire.Envelope // of an agent's line; otherwise nil
-	judged    bool           // settled must be called
-	answers   *which         // the request that the line answers; nil for none
-	abandoned bool           // the session ended while the line was judged: nothing is committed
+	envelope  wire.Envelope // of the line
+	judged    bool          // settled must be called
+	answers   *which        // the request that the line answers; nil for none
+	abandoned bool          // the session ended while the line was judged: nothing is committed
 }
 
 // shared reports whether the server is one that does not outlive the daemon.
@@ -66,15 +66,13 @@ func (t *turn) forward(line []byte) {
 // before it is read: a process that can reach the input's memory could otherwise change it
 // after it was judged.
 func (t *turn) message(l *wire.Line) {
-	line := l.Data
-	var e wire.Envelope
+	line, e := l.Data, &t.envelope
 	var err error
 	if t.side == fromAgent {
 		line = withRoom(line)
-		err = wire.Read(line, t.side, &e)
-		t.envelope = &e
+		err = wire.Read(line, t.side, e)
 	} else {
-		err = l.Read(t.side, &e)
+		err = l.Read(t.side, e)
 	}
 	if err != nil {
 		t.unread(line, err)
@@ -85,11 +83,11 @@ func (t *turn) message(l *wire.Line) {
 	}
 	switch e.Kind {
 	case wire.Request:
-		t.request(line, &e)
+		t.request(line, e)
 	case wire.Notification:
-		t.notification(line, &e)
+		t.notification(line, e)
 	default:
-		t.answer(line, &e)
+		t.answer(line, e)
 	}
 }
 
@@ -153,7 +151,7 @@ func (t *turn) request(line []byte, e *wire.Envelope) {
 // judgeRequest judges a request and applies the verdict.
 func (t *turn) judgeRequest(r *request, line []byte) {
 	r.seq = r.number
-	w := &waiting{seq: r.seq, side: t.side, line: t.keep(line), envelope: t.envelope, key: r.key, id: r.id, modern: r.modern}
+	w := &waiting{seq: r.seq, side: t.side, line: t.keep(line), key: r.key, id: r.id, modern: r.modern}
 	v := t.judgeLine(w)
 	switch v.Move {
 	case gate.Forward:
@@ -189,8 +187,12 @@ func (t *turn) judgeLine(w *waiting) gate.Verdict {
 	t.judged = true
 	t.beingJudged[t.side] = w
 	t.lookLater(t.side)
+	s := w.submission()
+	if t.side == fromAgent { // otherwise it was not read from the copy that is judged
+		s.Envelope = &t.envelope
+	}
 	var v gate.Verdict
-	t.unlocked(func() { v = t.judge(t.ctx, w) })
+	t.unlocked(func() { v = t.judge(t.ctx, s) })
 	t.beingJudged[t.side] = nil
 	t.look[t.side].Stop()
 	switch {
@@ -243,7 +245,7 @@ func (t *turn) notification(line []byte, e *wire.Envelope) {
 }
 
 func (t *turn) judgeNotification(line []byte, e *wire.Envelope) {
-	w := &waiting{seq: t.state.nextSeq(t.side), side: t.side, line: t.keep(line), envelope: t.envelope}
+	w := &waiting{seq: t.state.nextSeq(t.side), side: t.side, line: t.keep(line)}
 	if id := taskOf(e, line); t.side == fromServer && id != "" {
 		call, known := t.state.tasks.of(id)
 		if !known {

@@ -138,7 +138,7 @@ func (m *Shared) Deliver(line []byte) bool {
 	if m.gone != nil || len(m.lines) > 0 && m.bytes+len(line) > maxUnread || len(m.lines) >= maxUnreadLines {
 		return false
 	}
-	m.lines = append(m.lines, append(append(make([]byte, 0, len(line)+1), line...), '\n'))
+	m.lines = append(m.lines, terminated(line))
 	m.bytes += len(line)
 	m.changed.Broadcast()
 	return true

@@ -62,8 +62,7 @@ type waiting struct {
 	notice    string // text for the agent, put before its content
 	reminders uint64 // how often the agent was told that it is held
 
-	envelope  *wire.Envelope // of line, if it was parsed from these bytes; otherwise nil
-	withdrawn bool           // the requester cancelled it while it was judged, before it was held
+	withdrawn bool // the requester cancelled it while it was judged, before it was held
 }
 
 const (
