@@ -33,17 +33,8 @@ var programs = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	removeBuilt = remove
-	built, removeShared, err := testprograms.Dir(false)
-	if removeShared != nil {
-		defer removeShared()
-	}
-	if err != nil {
+	if err := testprograms.PlaceIn(dir); err != nil {
 		return dir, err
-	}
-	for _, name := range []string{"thoughtgated", "tgctl", "tg-shim"} { // tgctl looks for the others beside itself
-		if err := os.Link(filepath.Join(built, name), filepath.Join(dir, name)); err != nil {
-			return dir, err
-		}
 	}
 	self, err := os.Executable()
 	if err != nil {

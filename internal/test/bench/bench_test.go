@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/internal/test/programs"
 	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 )
 
@@ -165,14 +166,13 @@ func built(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	folder := filepath.Join(dir, "extensions", quota)
-	for to, what := range map[string][]string{
-		dir: {"../../../cmd/thoughtgated", "../../../cmd/tg-shim", "../../../cmd/tgctl"}, folder: {"../../../extensions/" + quota},
-	} {
-		cmd := exec.Command("go", append([]string{"build", "-buildvcs=false", "-tags", "grpcnotrace", "-o", to + "/"}, what...)...)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("build %v: %v\n%s", what, err, out)
-		}
+	if err := programs.PlaceIn(dir); err != nil {
+		t.Fatal(err)
+	}
+	build := exec.Command("go", "build", "-buildvcs=false", "-tags", "grpcnotrace", "-o", folder+"/", "../../../extensions/"+quota)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", quota, err, out)
 	}
 	manifest, err := os.ReadFile(filepath.Join("../../../extensions", quota, "extension.yaml"))
 	if err != nil {

@@ -69,13 +69,11 @@ func runTests(m *testing.M) int {
 		return m.Run()
 	}
 	dir, remove, err := programs.Dir(programs.UnderRace())
-	if remove != nil {
-		defer remove()
-	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	defer remove()
 	bin = dir
 	return m.Run()
 }

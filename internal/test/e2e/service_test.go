@@ -47,12 +47,10 @@ func TestService(t *testing.T) {
 	if os.Getenv(binVar) == "" {
 		// Without the race detector: a user's systemd has a clock of its own.
 		shipped, remove, err := programs.Dir(false)
-		if remove != nil {
-			defer remove()
-		}
 		if err != nil {
 			t.Fatal(err)
 		}
+		defer remove()
 		from = shipped
 	}
 	for _, name := range []string{"thoughtgated", "tg-shim", "tgctl"} {

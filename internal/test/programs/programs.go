@@ -31,16 +31,37 @@ const Release = "v0.0.0-test"
 // to Go, and its driver, which is included, serializes access with a lock.
 var RaceFlags = []string{"-race", "-gcflags=modernc.org/sqlite/lib=-race=0 -d=checkptr=0"}
 
+// all are the names of the programs.
+var all = []string{"thoughtgated", "tg-shim", "tgctl"}
+
+// PlaceIn puts the programs, as they ship, into a folder that the caller owns.
+func PlaceIn(dir string) error {
+	built, remove, err := Dir(false)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	for _, name := range all {
+		if err := os.Link(filepath.Join(built, name), filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Dir returns the folder of the programs, as they ship or with the race detector. remove
-// must be called when they are not needed any more.
+// must be called when they are not needed any more. On an error nothing is left.
 func Dir(race bool) (dir string, remove func(), err error) {
-	all := []string{"thoughtgated", "tg-shim", "tgctl"}
 	shared := os.Getenv(sharedVar)
 	if shared == "" {
-		if dir, remove, err = tempdir.Make("", "tg-bin-"); err == nil {
-			err = Build(dir, race, all)
+		if dir, remove, err = tempdir.Make("", "tg-bin-"); err != nil {
+			return "", nil, err
 		}
-		return dir, remove, err
+		if err := Build(dir, race, all); err != nil {
+			remove()
+			return "", nil, err
+		}
+		return dir, remove, nil
 	}
 	dir = filepath.Join(shared, map[bool]string{true: "race", false: "shipped"}[race])
 	lock, err := os.OpenFile(dir+".lock", os.O_CREATE|os.O_RDWR, 0o600)
@@ -56,7 +77,10 @@ func Dir(race bool) (dir string, remove func(), err error) {
 			err = os.Rename(dir+"~", dir)
 		}
 	}
-	return dir, func() {}, err
+	if err != nil {
+		return "", nil, err
+	}
+	return dir, func() {}, nil
 }
 
 // Build builds programs, which are folders of cmd, into a folder with more flags of go build.

@@ -77,12 +77,13 @@ var (
 
 func build(race bool) (string, error) {
 	dir, remove, err := programs.Dir(race)
-	if remove != nil {
-		built.Lock()
-		built.removes = append(built.removes, remove)
-		built.Unlock()
+	if err != nil {
+		return "", err
 	}
-	return dir, err
+	built.Lock()
+	defer built.Unlock()
+	built.removes = append(built.removes, remove)
+	return dir, nil
 }
 
 // Program returns the path of a program that was built for the tests: thoughtgated or tg-shim.
