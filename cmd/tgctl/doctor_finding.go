@@ -17,7 +17,7 @@ const (
 )
 
 // finding is one thing that doctor reports, and one object of --json. Its id is that of
-// an ailment or, with severity ok, the name of the part that was examined.
+// a kind of finding or, with severity ok, the name of the part that was examined.
 type finding struct {
 	ID       string `json:"id"`
 	Severity string `json:"severity"` // ok, warn, fail
@@ -127,7 +127,7 @@ func (x *examination) addFinding(id, about, format string, args ...any) {
 	x.addFindingWithFix(id, about, "", format, args...)
 }
 
-// addFindingWithFix is find with a more specific fix; if fix is empty, that of the ailment is
+// addFindingWithFix is addFinding with a more specific fix; if fix is empty, that of the kind is
 // used.
 func (x *examination) addFindingWithFix(id, about, fix, format string, args ...any) {
 	i := slices.IndexFunc(findingKinds, func(a findingKind) bool { return a.id == id })

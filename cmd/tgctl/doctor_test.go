@@ -18,7 +18,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// brokenHouses maps the id of each ailment to a function that breaks a house in that way.
+// brokenHouses maps the id of each kind of finding to a function that breaks a house in that way.
 var brokenHouses = map[string]func(*house){
 	"daemon.stopped": func(h *house) { h.stop() },
 	"daemon.unreachable": func(h *house) {
@@ -184,7 +184,7 @@ func lostProtection(h *house) {
 	h.protect()
 }
 
-// together maps an ailment to others with the same cause, which come with it.
+// together maps a kind of finding to others with the same cause, which come with it.
 var together = map[string][]string{
 	"daemon.stopped": {"canary.untried"}, "policy.unchecked": {"daemon.stopped", "canary.untried"},
 	"canary.untried": {"daemon.stopped"}, "daemon.unreachable": {"canary.untried"},
@@ -273,7 +273,7 @@ func TestDoctorOnATerminal(t *testing.T) {
 	}
 }
 
-// Every ailment has a fix, which uses only existing commands, and a line in the
+// Every kind of finding has a fix, which uses only existing commands, and a line in the
 // documentation.
 func TestAilmentsAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/troubleshooting.md")
