@@ -11,13 +11,17 @@ import (
 //
 // All memory behind the read data is zero. So nothing is lost if a daemon is killed after the
 // system has filled the memory, and before the new length is stored: messages contain no NUL,
-// so what is not zero was read.
+// so what is not zero was read. This needs memory that is present: if the system must first
+// provide a page while the process is being killed, it stops, and what it has copied by then
+// stays in the pipe or socket, to be read a second time.
 type Input struct {
 	m     *Mapping
 	words *inputWords
 	space []byte
 	base  uint64 // offset of space[0]
 	end   int    // end of the read data in space
+	ready int    // bytes that Behind returned last
+	long  bool   // the last read filled all of them
 }
 
 // inputWords describe the data in the region. They exist twice, since two numbers that belong
@@ -81,7 +85,18 @@ func (in *Input) Room(taken uint64) []byte {
 }
 
 // Behind is Room without moving any data: the result may be empty.
-func (in *Input) Behind() []byte { return in.space[in.end:min(in.end+readSize, len(in.space))] }
+func (in *Input) Behind() []byte {
+	n := shortRead
+	if in.long {
+		n = readSize
+	}
+	room := in.space[in.end:min(in.end+n, len(in.space))]
+	for at := 0; at < len(room); at += page - (in.end+at)%page {
+		room[at] = 0 // the system provides the page now
+	}
+	in.ready = len(room)
+	return room
+}
 
 // move moves the data from taken on to the front.
 func (in *Input) move(taken uint64) {
@@ -111,8 +126,11 @@ func (in *Input) place() *inputPlace {
 	return &in.words.place[atomic.LoadUint64(&in.words.current)]
 }
 
-// Read records that n bytes were read into what Room returned.
-func (in *Input) Read(n int) { in.extendEnd(n) }
+// Read records that n bytes were read into what Room or Behind returned last.
+func (in *Input) Read(n int) {
+	in.long = n == in.ready
+	in.extendEnd(n)
+}
 
 func (in *Input) extendEnd(n int) {
 	in.end += n

@@ -39,8 +39,9 @@ const (
 	page         = 4 << 10
 	magic        = 0x7467_6d61_7070_6e67
 	version      = 1
-	maxLineBytes = 1 << 30 // bytes; no configuration allows a longer line
-	readSize     = 64 << 10
+	maxLineBytes = 1 << 30  // bytes; no configuration allows a longer line
+	readSize     = 64 << 10 // most bytes of one read
+	shortRead    = 8 << 10  // most bytes of a read after one that needed less: most messages are short
 	halfSpace    = 1 << 30
 )
 

@@ -17,6 +17,7 @@ func TestRecoverChecksWhatIsStaged(t *testing.T) {
 	const owed = "one line\nand another\n"
 	for name, test := range map[string]struct {
 		staged, want string
+		under        bool // the daemon was killed while it staged them
 		err          error
 	}{
 		"the rest of it":    {staged: "another\n", want: "another\n"},
@@ -24,6 +25,13 @@ func TestRecoverChecksWhatIsStaged(t *testing.T) {
 		"nothing":           {},
 		"other bytes":       {staged: "planted\n", err: mapping.ErrCorrupt},
 		"more than is owed": {staged: owed + "more", err: mapping.ErrCorrupt},
+
+		"all of it, while it was staged":   {staged: owed, under: true, want: owed},
+		"a part, while it was staged":      {staged: owed[:4], under: true, want: owed},
+		"nothing, while it was staged":     {under: true, want: owed},
+		"the rest, while it was staged":    {staged: "another\n", under: true, err: mapping.ErrCorrupt},
+		"too much, while it was staged":    {staged: owed + "more", under: true, err: mapping.ErrCorrupt},
+		"other bytes, while it was staged": {staged: "planted\n", under: true, err: mapping.ErrCorrupt},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, err := mapping.Create(1 << 20)
@@ -36,7 +44,9 @@ func TestRecoverChecksWhatIsStaged(t *testing.T) {
 				t.Fatal(err)
 			}
 			cursor.SetIntent(uint64(len(owed)))
-			cursor.SetStaged(uint64(len(owed)))
+			if !test.under {
+				cursor.SetStaged(uint64(len(owed)))
+			}
 			staging, err := pipe.NewStaging()
 			if err != nil {
 				t.Fatal(err)

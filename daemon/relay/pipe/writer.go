@@ -52,16 +52,18 @@ func (w *Writer) Recover(owed func(from, to uint64) ([]byte, error)) (doubtful b
 		return false, err
 	}
 	switch n := uint64(left); {
-	case n > intent-delivered || n > 0 && staged < intent && n != intent-delivered:
+	case n > intent-delivered:
 		return false, fmt.Errorf("%w: %d bytes are staged, want %d", mapping.ErrCorrupt, left, intent-delivered)
 	case n > 0: // take it out; it is staged again with the next write
-		delivered = intent - n
-		w.done(delivered)
+		if staged == intent { // otherwise nothing was moved on, and a part may be staged: see [mapping.Input]
+			delivered = intent - n
+			w.done(delivered)
+		}
 		there, err := w.staging.take(left)
 		if err != nil {
 			return false, err
 		}
-		if rest, err := owed(delivered, intent); err != nil || !bytes.Equal(there, rest) {
+		if rest, err := owed(delivered, delivered+n); err != nil || !bytes.Equal(there, rest) {
 			return false, cmp.Or(err, fmt.Errorf("%w: %d unexpected bytes are staged", mapping.ErrCorrupt, left))
 		}
 	case staged == intent:
