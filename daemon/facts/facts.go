@@ -102,23 +102,39 @@ func New(o Options) *Finder {
 func (f *Finder) Of(ctx context.Context, c *gate.Call) []gate.Fact {
 	l := f.look(ctx, c)
 	defer f.looked(l)
-	l.startRecall(true)
+	l.find()
+	return l.facts
+}
+
+// find finds the facts of the call and, if l.named is set, what it names.
+func (l *inspection) find() {
+	c := l.call
+	if !l.pathsOnly {
+		l.startRecall(true)
+	}
 	switch mcp.SubjectKind(c.Method) {
 	case mcp.Tool:
-		l.toolName()
+		if !l.pathsOnly {
+			l.toolName()
+		}
 	case mcp.Resource:
 		l.uri(c.Subject, here)
 		l.recall.argument(&l.walk, nil, []byte(c.Subject), false)
 	}
 	l.json(c.Arguments())
 	l.walkBeside()
+	if l.named != nil {
+		l.nameJoined()
+	}
+	if l.pathsOnly {
+		return
+	}
 	l.inParts()
 	l.joined()
 	l.recall.conclude()
 	if c.Side == wire.FromServer && c.Method == "elicitation/create" {
 		l.form()
 	}
-	return l.facts
 }
 
 // uri examines a URI in each spelling.
@@ -145,6 +161,7 @@ type inspection struct {
 	// recallOnly restricts the look to what the memory needs.
 	recallOnly bool
 	named      *gate.Paths // receives the paths that the call names; may be nil
+	pathsOnly  bool        // restricts the look to them
 	work       int         // bytes examined for secrets and places; for tests of the cost of hostile text
 
 	kept

@@ -112,6 +112,9 @@ func (l *inspection) ours(text []byte, prose bool, at where) {
 		}
 	}
 	if named != "" {
+		if l.named != nil {
+			l.named.Wide = true // the rest of the text was not examined
+		}
 		l.add(Ours, "names "+named+", which belongs to ThoughtGate or is protected by it", at())
 	}
 }

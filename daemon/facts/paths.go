@@ -16,32 +16,39 @@ const mostNamed = 256
 // Paths returns what c names in the file system, and what it may do there. It looks for nothing
 // else and does not update the memory.
 func (f *Finder) Paths(ctx context.Context, c *gate.Call) gate.Paths {
+	_, p := f.factsAndPaths(ctx, c, true)
+	return p
+}
+
+// FactsAndPaths returns the results of Of and of Paths. It examines the arguments once.
+func (f *Finder) FactsAndPaths(ctx context.Context, c *gate.Call) ([]gate.Fact, gate.Paths) {
+	return f.factsAndPaths(ctx, c, false)
+}
+
+func (f *Finder) factsAndPaths(ctx context.Context, c *gate.Call, pathsOnly bool) ([]gate.Fact, gate.Paths) {
 	l := f.look(ctx, c)
 	defer f.looked(l)
-	var p gate.Paths
-	l.named = &p
-	switch mcp.SubjectKind(c.Method) {
-	case mcp.Tool:
+	p := gate.Paths{Reads: true}
+	if mcp.SubjectKind(c.Method) == mcp.Tool {
 		p.Reads, p.Links, p.Wide = kindOfTool([]byte(c.Subject))
-	case mcp.Resource:
-		p.Reads = true
-		l.uri(c.Subject, here)
-	default:
-		p.Reads = true
 	}
-	l.json(c.Arguments())
-	l.walkBeside()
-	for _, root := range l.roots[:min(len(l.roots), mostRoots)] { // a folder in one member and a name in it in another
+	l.named, l.pathsOnly = &p, pathsOnly
+	l.find()
+	p.Wide = p.Wide || len(p.Named) >= mostNamed || ctx.Err() != nil
+	return l.facts, p
+}
+
+// nameJoined keeps the paths of which one member holds the folder and another the name.
+func (l *inspection) nameJoined() {
+	for _, root := range l.roots[:min(len(l.roots), mostRoots)] {
 		for _, part := range l.parts {
-			if len(p.Named) < mostNamed {
+			if len(l.named.Named) < mostNamed {
 				whole := filepath.Join(root, part)
-				end, exists, _ := follow(ctx, "/", whole)
-				keepPath(&p, whole, end, exists)
+				end, exists, _ := follow(l.ctx, "/", whole)
+				keepPath(l.named, whole, end, exists)
 			}
 		}
 	}
-	p.Wide = p.Wide || len(p.Named) >= mostNamed || ctx.Err() != nil
-	return p
 }
 
 // pathKind describes what a text may be to Paths, given its member and its form.

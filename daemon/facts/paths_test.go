@@ -3,6 +3,7 @@ package facts
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -63,6 +64,10 @@ func TestWhatACallNames(t *testing.T) {
 		}
 		if len(p.Named) > mostNamed+1 {
 			t.Errorf("%.80s: %d are named", tt.args, len(p.Named))
+		}
+		facts, same := h.finder.FactsAndPaths(t.Context(), c)
+		if alone := h.finder.Of(t.Context(), c); !reflect.DeepEqual(same, p) || !slices.Equal(facts, alone) {
+			t.Errorf("%.80s: together %v and %+v, one by one %v and %+v", tt.args, facts, same, alone, p)
 		}
 	}
 

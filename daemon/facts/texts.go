@@ -28,7 +28,7 @@ func (t *texts) begin(l *inspection) {
 
 // text examines a text up to the first secret and the first place.
 func (l *inspection) text(text []byte, m manner, at where) {
-	if len(text) < 4 || l.named != nil || l.recallOnly {
+	if len(text) < 4 || l.pathsOnly || l.recallOnly {
 		return
 	}
 	t := &l.texts

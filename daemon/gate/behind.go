@@ -31,23 +31,19 @@ type Paths struct {
 	Links   bool     // the tool's name says that it links, moves, removes or unpacks
 }
 
-// Pather is a Facts that knows what a call names in the file system.
+// Pather is a Facts that knows what a call names in the file system. Its methods must be
+// bounded in time and memory, like Of.
 type Pather interface {
-	// Paths must be bounded in time and memory, like Of.
 	Paths(ctx context.Context, c *Call) Paths
+	// FactsAndPaths returns the results of Of and Paths, and takes little longer than Of.
+	FactsAndPaths(ctx context.Context, c *Call) ([]Fact, Paths)
 }
 
-// waitsFor returns those of the open calls after which c must be judged. sure are those that
-// must be answered before c is forwarded: one of the two calls may well put a link where the
-// other's path leads.
-func (g *Gate) waitsFor(ctx context.Context, c *Call, open []*openCall) (all, sure []*openCall) {
-	pather, ok := g.Facts.(Pather)
-	if !ok || !slices.ContainsFunc(open, func(o *openCall) bool { p := o.paths(pather); return p.Wide || len(p.Named) > 0 }) {
-		return nil, nil
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, judgeTimeout, errTooLong)
-	defer cancel()
-	mine := pather.Paths(ctx, c)
+// waitsFor returns those of the open calls after which c, which names mine, must be judged.
+// sure are those that must be answered before c is forwarded: one of the two calls may well put
+// a link where the other's path leads.
+func (g *Gate) waitsFor(c *Call, mine *Paths, open []*openCall) (all, sure []*openCall) {
+	pather := g.Facts.(Pather) // otherwise no call is open
 	for _, o := range open {
 		wait, must := mine.after(o.paths(pather), c.Project)
 		if wait {
@@ -57,7 +53,10 @@ func (g *Gate) waitsFor(ctx context.Context, c *Call, open []*openCall) (all, su
 			sure = append(sure, o)
 		}
 	}
-	c.Waited = c.Waited || len(all) > 0
+	if len(all) > 0 {
+		c.Waited = true
+		g.Open.await(all)
+	}
 	return all, sure
 }
 
@@ -142,12 +141,48 @@ const behindReason = "earlier calls are not answered yet"
 
 // mustWait registers c as open and returns the calls that must be answered before it is
 // judged. It returns none in the development profile, which changes nothing.
+//
+// What c names is determined before c is registered, so that later calls find it there. Of two
+// calls of different attachments, at least one sees the other.
 func (a *Attachment) mustWait(c *Call) (all, sure []*openCall) {
-	open := a.gate.registerOpenCall(c)
-	if len(open) == 0 || c.inForce(a.gate.policy(c)) == Development {
+	g := a.gate
+	if !g.canBeOpen(c) {
 		return nil, nil
 	}
-	return a.gate.waitsFor(a.ctx, c, open)
+	enforced := c.inForce(g.policy(c)) != Development
+	var mine *Paths
+	if enforced && g.Open.any(c) {
+		mine = g.findPaths(a.ctx, c, c.hooks == nil)
+	}
+	open := g.registerOpenCall(c, mine)
+	if len(open) == 0 || !enforced {
+		return nil, nil
+	}
+	if mine == nil { // they came just now
+		mine = g.findPaths(a.ctx, c, c.hooks == nil)
+	}
+	if all, sure = g.waitsFor(c, mine, open); len(all) > 0 {
+		c.early = nil // they may change while it waits
+	}
+	return all, sure
+}
+
+// findPaths returns what c names. If withFacts is set, it finds the facts of c in the same pass,
+// and keeps them for the judgement that follows at once.
+func (g *Gate) findPaths(ctx context.Context, c *Call, withFacts bool) *Paths {
+	ctx, done := g.timeouts.context(ctx)
+	defer done()
+	var p Paths
+	if withFacts {
+		var facts []Fact
+		if facts, p = g.Facts.(Pather).FactsAndPaths(ctx, c); ctx.Err() == nil {
+			c.early = &facts
+		}
+	} else {
+		p = g.Facts.(Pather).Paths(ctx, c)
+	}
+	p.Wide = p.Wide || ctx.Err() != nil
+	return &p
 }
 
 // judgeBehind holds c, with a verdict that says so, and judges it when the others are
@@ -192,7 +227,11 @@ func (g *Gate) approvedBehind(ctx context.Context, a *asked, answer Answer) erro
 			c = edited
 		}
 	}
-	all, sure := g.waitsFor(ctx, c, g.registerOpenCall(c))
+	if !g.canBeOpen(c) {
+		return nil
+	}
+	mine := g.findPaths(ctx, c, false)
+	all, sure := g.waitsFor(c, mine, g.registerOpenCall(c, mine))
 	return awaitAnswers(ctx, all, sure)
 }
 
@@ -203,15 +242,16 @@ const (
 	// maxOpenBytes is how many bytes of open calls are kept for a session. A call that does
 	// not fit may name anything.
 	maxOpenBytes = 4 << 20
-	mostSpare    = 64 // openCalls, for all sessions
+	mostSpare    = 16 // Calls, for all sessions
 )
 
 // OpenCalls holds the calls that are being judged, or were forwarded and are not answered yet.
 type OpenCalls struct {
-	mu       sync.Mutex // guards the fields below
-	ofWhom   map[openKey][]*openCall
-	room     []*openCall // capacity of a session without open calls, for the next one
-	finished []*openCall // calls that nobody refers to, for reuse
+	mu sync.Mutex // guards the fields below, and some of each openCall
+	// ofWhom holds the calls of a session, oldest first. A slice that was handed out is never
+	// changed: calls are only appended to it, or it is replaced.
+	ofWhom map[openKey][]*openCall
+	spare  []*Call // for reuse
 }
 
 // openKey identifies a session, or an attachment without one. Calls with the same key share a
@@ -225,72 +265,91 @@ func openKeyOf(session, attachment string) openKey {
 	return openKey{session, attachment}
 }
 
+// openCall is an open call. What it names is determined when it is registered if other calls
+// are open then, otherwise when the next call comes.
 type openCall struct {
 	attachment string
 	seq        uint64
 	begun      time.Time
-	answered   chan struct{} // closed when it is answered, denied, or was cancelled a while ago; nil until a call refers to it
-	call       Call          // without Line: it may name anything
-	once       sync.Once
-	names      Paths
+
+	once  sync.Once
+	call  *Call // a copy from which names are determined; nil if they are known
+	names Paths
+	size  int // bytes that it keeps
+
+	// OpenCalls.mu guards these.
+	seen     bool          // it was handed out
+	ended    bool          // it is answered, denied, or was cancelled a while ago
+	answered chan struct{} // closed when it has ended; nil until a call waits for it
 }
 
-// registerOpenCall registers c as a call that may be executed soon, and returns the open calls of its
-// session. A call waits only for earlier ones.
-func (g *Gate) registerOpenCall(c *Call) []*openCall {
+// canBeOpen reports whether c may be executed soon and may name something in the file system.
+func (g *Gate) canBeOpen(c *Call) bool {
 	if g.Open == nil || c.Side != wire.FromAgent || c.Envelope.Kind != wire.Request || c.Server == record.CanaryServer {
-		return nil
+		return false
 	}
 	switch mcp.SubjectKind(c.Method) {
 	case mcp.Tool, mcp.Resource, mcp.Prompt:
 	default:
-		return nil
+		return false
 	}
-	if _, ok := g.Facts.(Pather); !ok {
-		return nil
-	}
+	_, ok := g.Facts.(Pather)
+	return ok
+}
+
+// any reports whether calls of c's session are open.
+func (s *OpenCalls) any(c *Call) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.ofWhom[openKeyOf(c.Session, c.Attachment)]) > 0
+}
+
+// registerOpenCall registers c, which names mine, as a call that may be executed soon, and
+// returns the open calls of its session. A call waits only for earlier ones. mine may be nil if
+// no other call was open just now.
+func (g *Gate) registerOpenCall(c *Call, mine *Paths) []*openCall {
 	key := openKeyOf(c.Session, c.Attachment)
 	g.Open.mu.Lock()
 	defer g.Open.mu.Unlock()
-	calls := g.Open.ofWhom[key]
-	var before []*openCall
-	known, size := false, 0
-	for _, o := range calls {
-		size += len(o.call.Line)
-		if o.attachment == c.Attachment && o.seq == c.Seq {
-			known = true
-			continue
-		}
-		if o.answered == nil {
-			o.answered = make(chan struct{})
-		}
-		before = append(before, o)
+	before := g.Open.ofWhom[key]
+	before = before[:len(before):len(before)]
+	isSelf := func(o *openCall) bool { return o.attachment == c.Attachment && o.seq == c.Seq }
+	if i := slices.IndexFunc(before, isSelf); i >= 0 {
+		before = slices.Concat(before[:i], before[i+1:])
+	} else {
+		g.Open.add(key, c, mine)
 	}
-	if !known {
-		g.Open.add(key, calls, c, size)
+	for _, o := range before {
+		o.seen = true
 	}
 	return before
 }
 
-// add adds c to the calls of key, of which size bytes are kept. s.mu must be held.
-func (s *OpenCalls) add(key openKey, calls []*openCall, c *Call, size int) {
-	var o *openCall
-	if n := len(s.finished); n > 0 {
-		o, s.finished = s.finished[n-1], s.finished[:n-1]
-	} else {
-		o = new(openCall)
+// add adds c to the calls of key. s.mu must be held.
+func (s *OpenCalls) add(key openKey, c *Call, mine *Paths) {
+	calls := s.ofWhom[key]
+	o := &openCall{attachment: c.Attachment, seq: c.Seq, begun: time.Now(), size: len(c.Line)}
+	size := o.size
+	for _, other := range calls {
+		size += other.size
 	}
-	o.attachment, o.seq, o.begun = c.Attachment, c.Seq, time.Now()
 	changed := c.hooks != nil && c.hooks.Changed != nil // c is not what will be executed
-	if size+len(c.Line) <= maxOpenBytes && !changed {
-		o.call = *c
+	switch {
+	case changed || size > maxOpenBytes:
+		o.names.Wide, o.size = true, 0
+	case mine != nil:
+		o.names = *mine
+	default:
+		if n := len(s.spare); n > 0 {
+			o.call, s.spare = s.spare[n-1], s.spare[:n-1]
+		} else {
+			o.call = new(Call)
+		}
+		*o.call = *c
 	}
 	if len(calls) >= mostOpen {
-		calls = slices.Delete(calls, 0, 1)
-		calls[0] = &openCall{begun: calls[0].begun, answered: make(chan struct{})}
-	}
-	if calls == nil {
-		calls, s.room = s.room, nil
+		oldest := &openCall{begun: calls[1].begun, names: Paths{Wide: true}}
+		calls = slices.Concat([]*openCall{oldest}, calls[2:])
 	}
 	if s.ofWhom == nil {
 		s.ofWhom = map[openKey][]*openCall{}
@@ -298,15 +357,30 @@ func (s *OpenCalls) add(key openKey, calls []*openCall, c *Call, size int) {
 	s.ofWhom[key] = append(calls, o)
 }
 
+// await prepares a wait for the ends of calls.
+func (s *OpenCalls) await(calls []*openCall) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range calls {
+		if o.answered != nil {
+			continue
+		}
+		o.answered = make(chan struct{})
+		if o.ended {
+			close(o.answered)
+		}
+	}
+}
+
 // paths returns what the call o names.
 func (o *openCall) paths(pather Pather) *Paths {
 	o.once.Do(func() {
-		if o.names.Wide = o.call.Line == nil; o.names.Wide {
+		if o.call == nil {
 			return
 		}
 		ctx, cancel := context.WithTimeoutCause(context.Background(), judgeTimeout, errTooLong)
 		defer cancel()
-		o.names = pather.Paths(ctx, &o.call)
+		o.names = pather.Paths(ctx, o.call)
 		o.names.Wide = o.names.Wide || ctx.Err() != nil
 	})
 	return &o.names
@@ -321,26 +395,37 @@ func (g *Gate) removeOpenCalls(shim *Shim, which func(*openCall) bool) {
 	key := openKeyOf(shim.Session, shim.Attachment)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	left := slices.DeleteFunc(s.ofWhom[key], func(o *openCall) bool {
+	calls := s.ofWhom[key]
+	for i := 0; i < len(calls); {
+		o := calls[i]
 		switch {
 		case o.attachment != shim.Attachment || !which(o):
-			return false
-		case o.answered != nil:
-			close(o.answered)
-		case len(s.finished) < mostSpare:
-			o.call = Call{}
-			s.finished = append(s.finished, o)
+			i++
+			continue
+		case i == 0:
+			calls = calls[1:]
+		default:
+			calls = slices.Concat(calls[:i], calls[i+1:])
 		}
-		return true
-	})
-	if len(left) == 0 || len(left) == 1 && left[0].attachment == "" {
+		s.end(o)
+	}
+	if len(calls) == 0 || len(calls) == 1 && calls[0].attachment == "" {
 		delete(s.ofWhom, key)
-		if clear(left); s.room == nil && cap(left) <= mostOpen {
-			s.room = left[:0]
-		}
 		return
 	}
-	s.ofWhom[key] = left
+	s.ofWhom[key] = calls
+}
+
+// end notes that o has ended. s.mu must be held.
+func (s *OpenCalls) end(o *openCall) {
+	o.ended = true
+	if o.answered != nil {
+		close(o.answered)
+	}
+	if !o.seen && o.call != nil && len(s.spare) < mostSpare { // otherwise another call may still read it
+		*o.call = Call{}
+		s.spare = append(s.spare, o.call)
+	}
 }
 
 // notOpen removes a call from the open ones.

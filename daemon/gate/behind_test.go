@@ -69,6 +69,14 @@ func TestWhatACallWaitsFor(t *testing.T) {
 	}
 }
 
+// register registers a call of which nothing is known yet.
+func (h *house) register(c *Call) []*openCall {
+	if !h.gate.canBeOpen(c) {
+		return nil
+	}
+	return h.gate.registerOpenCall(c, nil)
+}
+
 // pathsOf is a Facts that knows what calls name.
 type pathsOf struct {
 	*house
@@ -76,6 +84,10 @@ type pathsOf struct {
 }
 
 func (p pathsOf) Paths(ctx context.Context, c *Call) Paths { return p.of(ctx, c) }
+
+func (p pathsOf) FactsAndPaths(ctx context.Context, c *Call) ([]Fact, Paths) {
+	return p.Of(ctx, c), p.of(ctx, c)
+}
 
 // openHouse returns a gate for which each call names the folder /p/out, and a call that puts
 // something there names two paths.
@@ -121,17 +133,17 @@ func TestWhichCallsAreOpen(t *testing.T) {
 		{"s", "a", 5, "tools/call", tool, 4},
 		{"other", "c", 1, "tools/call", tool, 0},
 	} {
-		if n := len(h.gate.registerOpenCall(beginCall(t, h, step.session, step.attachment, step.seq, step.method, step.params))); n != step.before {
+		if n := len(h.register(beginCall(t, h, step.session, step.attachment, step.seq, step.method, step.params))); n != step.before {
 			t.Errorf("step %d: %d calls are open before it, want %d", i, n, step.before)
 		}
 	}
 	// Each call ends separately.
 	h.gate.removeOpenCalls(&Shim{Session: "s", Attachment: "b"}, func(o *openCall) bool { return o.seq == 3 })
-	if n := len(h.gate.registerOpenCall(beginCall(t, h, "s", "d", 1, "tools/call", tool))); n != 5 {
+	if n := len(h.register(beginCall(t, h, "s", "d", 1, "tools/call", tool))); n != 5 {
 		t.Errorf("after another attachment's call of that number: %d calls are open", n)
 	}
 	h.gate.removeOpenCalls(&Shim{Session: "s", Attachment: "a"}, func(o *openCall) bool { return o.seq == 3 })
-	if n := len(h.gate.registerOpenCall(beginCall(t, h, "s", "d", 2, "tools/call", tool))); n != 5 {
+	if n := len(h.register(beginCall(t, h, "s", "d", 2, "tools/call", tool))); n != 5 {
 		t.Errorf("after the end of one of six: %d calls are open", n)
 	}
 }
@@ -141,17 +153,17 @@ func TestOpenCallsThatMayNameAnything(t *testing.T) {
 	h := openHouse()
 	pather := h.gate.Facts.(Pather)
 	big := `{"name":"put","arguments":{"a":"` + strings.Repeat("x", maxOpenBytes*2/3) + `"}}`
-	h.gate.registerOpenCall(beginCall(t, h, "long", "a", 1, "tools/call", big))
-	h.gate.registerOpenCall(beginCall(t, h, "long", "a", 2, "tools/call", big))
+	h.register(beginCall(t, h, "long", "a", 1, "tools/call", big))
+	h.register(beginCall(t, h, "long", "a", 2, "tools/call", big))
 	changed := beginCall(t, h, "changed", "a", 1, "tools/call", `{"name":"put"}`)
 	changed.hooks = &hooked{}
 	changed.hooks.Changed = []byte(`{}`)
-	h.gate.registerOpenCall(changed)
+	h.register(changed)
 	for i := range uint64(mostOpen + 3) {
-		h.gate.registerOpenCall(beginCall(t, h, "many", "a", i+1, "tools/call", `{"name":"put"}`))
+		h.register(beginCall(t, h, "many", "a", i+1, "tools/call", `{"name":"put"}`))
 	}
 	for session, want := range map[string][]bool{"long": {false, true}, "changed": {true}, "many": {true, false}} {
-		open := h.gate.registerOpenCall(beginCall(t, h, session, "b", 1, "tools/call", `{"name":"put"}`))
+		open := h.register(beginCall(t, h, session, "b", 1, "tools/call", `{"name":"put"}`))
 		var wide []bool
 		for _, o := range open[:min(len(open), 2)] {
 			wide = append(wide, o.paths(pather).Wide)
@@ -162,7 +174,7 @@ func TestOpenCallsThatMayNameAnything(t *testing.T) {
 	}
 	// What was sent after the many does not affect the call that stands for the oldest.
 	h.gate.removeOpenCalls(&Shim{Session: "many", Attachment: "a"}, func(o *openCall) bool { return o.seq > 9 })
-	if open := h.gate.registerOpenCall(beginCall(t, h, "many", "c", 1, "tools/call", `{"name":"put"}`)); len(open) == 0 || !open[0].paths(pather).Wide {
+	if open := h.register(beginCall(t, h, "many", "c", 1, "tools/call", `{"name":"put"}`)); len(open) == 0 || !open[0].paths(pather).Wide {
 		t.Errorf("the oldest are forgotten: %d are open", len(open))
 	}
 
@@ -171,7 +183,7 @@ func TestOpenCallsThatMayNameAnything(t *testing.T) {
 			<-ctx.Done()
 			return Paths{}
 		}}
-		o := openCall{call: Call{Message: Message{Line: []byte(`{}`)}}}
+		o := openCall{call: new(Call)}
 		if !o.paths(endless).Wide {
 			t.Error("what could not be looked at in time may not name anything")
 		}
@@ -281,7 +293,7 @@ func TestAnApprovedCallWaits(t *testing.T) {
 					t.Fatalf("got %v %s", v.Move, v.Reason)
 				}
 				other := beginCall(t, h, "", shimX.Attachment, 2, "tools/call", `{"name":"put","arguments":{"path":"/p/out"}}`)
-				h.gate.registerOpenCall(other)
+				h.register(other)
 				h.answers <- Answer{ID: "A-1", Approved: true, State: "approved", Edit: edit}
 				if v := <-verdicts; v.Move != Deny || !strings.Contains(v.Reason, "was not answered within") {
 					t.Errorf("got %v %s", v.Move, v.Reason)

@@ -92,6 +92,8 @@ type Judgement struct {
 	Waited bool   // it waited for other calls or a person, so links may have changed since it arrived
 	Known  []Fact // facts when it arrived; only for hooks, otherwise nil
 
+	early *[]Fact // facts that were found just before it is judged; nil: they are found then
+
 	policy Policy // what decides; set by rule, as the next three
 	pinned Pinned
 	facts  []Fact

@@ -39,6 +39,8 @@ type Gate struct {
 	// Orphaned returns the seqs of the requests of an attachment that a previous daemon has
 	// recorded as orphans. If it is nil, none are known.
 	Orphaned func(attachment string) map[uint64]bool
+
+	timeouts timeouts // of judgements
 }
 
 // Verdict is the decision on one submitted line.
@@ -131,8 +133,8 @@ type weighed struct {
 // weigh takes c through the gates visible, rule and permit: a request as it is, an answer by
 // the asks in it. It takes at most judgeTimeout.
 func (g *Gate) weigh(ctx context.Context, policy Policy, c *Call) weighed {
-	ctx, cancel := context.WithTimeoutCause(ctx, judgeTimeout, errTooLong)
-	defer cancel()
+	ctx, done := g.timeouts.context(ctx)
+	defer done()
 	var w weighed
 	switch {
 	case c.carriesAsks():
@@ -191,7 +193,12 @@ func (g *Gate) compareDefinition(_ context.Context, c *Call) bool {
 }
 
 func (g *Gate) findFacts(ctx context.Context, c *Call) bool {
-	c.facts = append(g.Facts.Of(ctx, c), c.pinned.Facts...)
+	if c.early != nil {
+		c.facts, c.early = *c.early, nil
+	} else {
+		c.facts = g.Facts.Of(ctx, c)
+	}
+	c.facts = append(c.facts, c.pinned.Facts...)
 	return false
 }
 
@@ -245,8 +252,8 @@ func accident(why error) Ruling {
 // factsOf returns the facts of a call outside of judging, as far as they are found within
 // judgeTimeout.
 func (g *Gate) factsOf(ctx context.Context, c *Call) []Fact {
-	ctx, cancel := context.WithTimeoutCause(ctx, judgeTimeout, errTooLong)
-	defer cancel()
+	ctx, done := g.timeouts.context(ctx)
+	defer done()
 	return g.Facts.Of(ctx, c)
 }
 
