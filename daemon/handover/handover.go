@@ -26,9 +26,9 @@ import (
 )
 
 // DescriptorsPerSession is how many descriptors the daemon has open for a session: those that
-// are kept, two pipes to wake its pumps, the handles of its tg-shim and its server and, while
+// are kept, two pipes to wake its pumps, two epoll instances for which they wait, the handles of its tg-shim and its server and, while
 // tg-shim makes a request, a connection and the handle of the connected process.
-const DescriptorsPerSession = keep.PerSession + 8
+const DescriptorsPerSession = keep.PerSession + 10
 
 // Launch is what tg-shim requests to be run.
 type Launch struct {

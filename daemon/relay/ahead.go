@@ -16,8 +16,8 @@ import (
 // checked from time to time: the requester may have cancelled the request, and judging it then
 // stops. Nothing else is done with lines ahead of their turn.
 
-// aheadAfter is how long a request is judged before its side's input is checked, and the delay
-// between checks.
+// aheadAfter is how long a request is judged at least before its side's input is checked, and
+// the delay between checks. The first check comes within twice that time.
 const aheadAfter = 50 * time.Millisecond
 
 // lookAhead cancels the request of side that is being judged, if the requester has cancelled
@@ -29,13 +29,27 @@ func (s *Session) lookAhead(side wire.Side) {
 	}
 }
 
-// lookLater schedules the next check of the input of side. s.mu must be held.
+// look is the schedule of checks of a side's input. It costs a session that judges many lines
+// one timer for each period, and not one for each line.
+type look struct {
+	timer *time.Timer // nil before the first check
+	armed bool
+	seq   uint64 // the line that was judged when the timer was set
+}
+
+// lookLater schedules the next check of the input of side, unless one is scheduled already.
+// s.mu must be held.
 func (s *Session) lookLater(side wire.Side) {
-	if s.look[side] == nil {
-		s.look[side] = time.AfterFunc(s.aheadAfter, func() { s.lookAhead(side) })
+	l := &s.look[side]
+	if l.armed {
 		return
 	}
-	s.look[side].Reset(s.aheadAfter)
+	l.armed, l.seq = true, s.beingJudged[side].seq
+	if l.timer == nil {
+		l.timer = time.AfterFunc(s.aheadAfter, func() { s.lookAhead(side) })
+		return
+	}
+	l.timer.Reset(s.aheadAfter)
 }
 
 // takenBack returns the number of the request of side that is being judged, if the requester
@@ -43,8 +57,13 @@ func (s *Session) lookLater(side wire.Side) {
 func (s *Session) takenBack(side wire.Side) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := s.beingJudged[side]
+	w, l := s.beingJudged[side], &s.look[side]
+	l.armed = false
 	if w == nil || w.key == "" || w.result || w.withdrawn || s.ctx.Err() != nil {
+		return 0
+	}
+	if w.seq != l.seq { // it has not been judged for a whole period
+		s.lookLater(side)
 		return 0
 	}
 	if w.withdrawn = s.inputs[side].cancels(w.key); w.withdrawn {

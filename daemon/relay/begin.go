@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
@@ -54,7 +55,9 @@ func New(judge Judge, ends Ends, log *slog.Logger) (*Session, error) {
 		gate: judge, log: log, ends: ends, mapping: ends.Mapping, state: newState(), done: make(chan struct{}), grace: child.LeavingGrace, readTimeout: agentReadTimeout, answerTimeout: answerTimeout, aheadAfter: aheadAfter,
 		reminders: map[uint64]*reminder{}, silentRequests: silentRequests{after: unansweredAfter}, recording: map[uint64]string{}, verdictsCame: make(chan struct{}, 1),
 	}
-	s.changed.L = &s.mu
+	for _, cond := range []*sync.Cond{&s.finishing, &s.wrote[0], &s.wrote[1], &s.pending[0], &s.pending[1]} {
+		cond.L = &s.mu
+	}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background()) // lives until Close
 	if err := s.restore(); err != nil {
 		s.cancel(errEnded)
@@ -74,8 +77,15 @@ func (s *Session) wakeAll() {
 	if s.wake != nil {
 		s.wake.Wake()
 		s.toServer.Wake()
+		for _, in := range s.readables() {
+			in.Wake()
+		}
 	}
-	s.changed.Broadcast()
+	s.finishing.Broadcast()
+	for side := range s.outputs {
+		s.wrote[side].Broadcast()
+		s.pending[side].Broadcast()
+	}
 }
 
 // Run carries lines until the session has ended.
@@ -124,7 +134,7 @@ func (s *Session) deliver(line []byte) {
 	defer s.mu.Unlock()
 	if s.ctx.Err() == nil {
 		s.commit(&queued{to: fromAgent, line: terminated(line)})
-		s.changed.Broadcast()
+		s.pending[fromAgent].Signal()
 	}
 }
 
@@ -136,5 +146,5 @@ func (s *Session) sideEnded(side wire.Side) {
 	if side == fromAgent && s.ctx.Err() == nil {
 		s.hangUpTimer = time.AfterFunc(s.answerTimeout, s.answerTimedOut)
 	}
-	s.changed.Broadcast()
+	s.finishing.Broadcast()
 }

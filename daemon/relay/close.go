@@ -30,7 +30,7 @@ const (
 
 // ending is how a session ends. s.mu guards it.
 type ending struct {
-	begun    bool // finish has begun: changes that it may wait for are broadcast
+	begun    bool // finish has begun to end the session
 	running  bool // Run was called, or must not be called any more
 	signals  int  // number of end requests
 	timedOut bool // the agent closed its input and was not answered in time
@@ -69,7 +69,7 @@ func (s *Session) updateEnding(note func(*ending)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	note(&s.ending)
-	s.changed.Broadcast()
+	s.finishing.Broadcast()
 }
 
 // Done returns a channel that is closed when the session has ended.
@@ -169,6 +169,16 @@ func (s *Session) closeDescriptor(f *os.File) {
 	}
 }
 
+// readables returns what waits for the sides that are read from descriptors.
+func (s *Session) readables() (all []*pipe.Readable) {
+	for _, source := range s.inputs {
+		if in, is := source.(*input); is && in != nil && in.readable != nil {
+			all = append(all, in.readable)
+		}
+	}
+	return all
+}
+
 // closeDescriptors closes everything that the session owns. No goroutine of the session may be running.
 func (s *Session) closeDescriptors() {
 	s.mu.Lock()
@@ -176,7 +186,7 @@ func (s *Session) closeDescriptors() {
 	for _, b := range s.reminders {
 		b.next.Stop()
 	}
-	for _, timer := range []*time.Timer{s.hangUpTimer, s.silentRequests.look, s.look[fromAgent], s.look[fromServer]} {
+	for _, timer := range []*time.Timer{s.hangUpTimer, s.silentRequests.look, s.look[fromAgent].timer, s.look[fromServer].timer} {
 		if timer != nil {
 			timer.Stop()
 		}
@@ -188,6 +198,11 @@ func (s *Session) closeDescriptors() {
 	// closes it. A session that lacks some of its ends would look altered.
 	if s.ends.LetGo != nil && !s.ending.left {
 		s.ends.LetGo(s.mapping.File())
+	}
+	for _, in := range s.readables() {
+		if err := in.Close(); err != nil {
+			s.log.Debug("close what waited for a side", "err", err)
+		}
 	}
 	s.ends.Server.close(s.closeDescriptor)
 	s.closeDescriptor(s.ends.Agent.To)

@@ -88,10 +88,10 @@ func kindOf(e event) byte {
 	panic(fmt.Sprintf("relay: an event of type %T has no kind", e))
 }
 
-// encode appends e to b.
-func encode(b []byte, e event) []byte {
-	c := codec{b: append(b, kindOf(e))}
-	e.code(&c)
+// encode returns e as a journal entry, which is valid until the next call.
+func (c *codec) encode(e event) []byte {
+	c.b = append(c.b[:0], kindOf(e))
+	e.code(c)
 	return c.b
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // until waits until done returns true, for at most d if d is not 0, or until s.ctx ends. It
-// returns the last result of done. s.mu must be held.
+// returns the last result of done. Only finish may call it. s.mu must be held.
 func (s *Session) until(d time.Duration, done func() bool) bool {
 	late := false
 	if d > 0 {
@@ -20,14 +20,22 @@ func (s *Session) until(d time.Duration, done func() bool) bool {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			late = true
-			s.changed.Broadcast()
+			s.finishing.Broadcast()
 		})
 		defer timer.Stop()
 	}
 	for !done() && !late && s.ctx.Err() == nil {
-		s.changed.Wait()
+		s.finishing.Wait()
 	}
 	return done()
+}
+
+// noteChange wakes finish if it may wait for what has changed in the state, in the outputs or in
+// the progress of a pump. s.mu must be held.
+func (s *Session) noteChange() {
+	if s.ending.begun || s.ended[fromAgent] { // otherwise only an event that broadcasts itself ends the session
+		s.finishing.Broadcast()
+	}
 }
 
 // finish ends the session in order when there is a reason to.
@@ -149,9 +157,9 @@ func (s *Session) closeInput() {
 		o.err = errEnded
 	}
 	s.ends.Server.interrupt()
-	s.changed.Broadcast()
+	s.wrote[fromServer].Broadcast()
 	for o.writing {
-		s.changed.Wait()
+		s.finishing.Wait()
 	}
 	s.ends.Server.hangUp(s.closeDescriptor)
 }
@@ -177,7 +185,7 @@ func (s *Session) refuseHeld(code int, text string) {
 		v := gate.Verdict{Move: gate.Deny, Answer: mcp.RefuseUnread(w.id, code, text)}
 		s.commit(append(s.consequences(w, v), &decided{seq})...)
 	}
-	s.changed.Broadcast()
+	s.wakeWriters()
 	s.unlocked(func() {
 		for _, seq := range seqs {
 			s.gate.Cancel(seq)
@@ -205,7 +213,7 @@ func (s *Session) fail() {
 	for _, r := range s.state.open[fromAgent] {
 		s.commit(r.lost(answer)...)
 	}
-	s.changed.Broadcast()
+	s.wakeWriters()
 }
 
 // lost returns the events of a request that nobody will answer: the requester gets an error,

@@ -32,7 +32,7 @@ var _ Judge = (*gate.Attachment)(nil)
 // judging is a line on which a pump waits for a verdict. Verdicts on it belong to the pump
 // until settled is called.
 type judging struct {
-	seq      uint64
+	seq      uint64         // 0: the pump waits for none
 	verdicts []gate.Verdict // the first may say that the line is held
 }
 
@@ -40,7 +40,7 @@ type judging struct {
 func (s *Session) verdict(v gate.Verdict) {
 	s.verdicts.Lock()
 	defer s.verdicts.Unlock()
-	if j := s.judging[sideOf(v.Seq)]; j != nil && j.seq == v.Seq {
+	if j := &s.judging[sideOf(v.Seq)]; j.seq == v.Seq {
 		j.verdicts = append(j.verdicts, v)
 		return
 	}
@@ -60,9 +60,9 @@ func (s *Session) queueLateVerdicts(v ...gate.Verdict) {
 // follows, and no move that there is none because ctx has ended. The caller must call settled
 // when it has committed the result.
 func (s *Session) judge(ctx context.Context, line gate.Submission) gate.Verdict {
-	j := &judging{seq: line.Seq}
+	j := &s.judging[line.Side]
 	s.verdicts.Lock()
-	s.judging[line.Side] = j
+	j.seq = line.Seq
 	s.verdicts.Unlock()
 	s.gate.SubmitFor(ctx, line)
 	s.verdicts.Lock()
@@ -71,7 +71,7 @@ func (s *Session) judge(ctx context.Context, line gate.Submission) gate.Verdict 
 		return gate.Verdict{Seq: line.Seq}
 	}
 	v := j.verdicts[len(j.verdicts)-1]
-	j.verdicts = nil
+	j.clear()
 	return v
 }
 
@@ -86,11 +86,18 @@ func (w *waiting) submission() gate.Submission {
 func (s *Session) settled(side wire.Side) {
 	s.verdicts.Lock()
 	defer s.verdicts.Unlock()
-	j := s.judging[side]
-	s.judging[side] = nil
-	if j != nil && len(j.verdicts) > 0 {
+	j := &s.judging[side]
+	j.seq = 0
+	if len(j.verdicts) > 0 {
 		s.queueLateVerdicts(j.verdicts...)
+		j.clear()
 	}
+}
+
+// clear removes the verdicts and keeps their memory.
+func (j *judging) clear() {
+	clear(j.verdicts)
+	j.verdicts = j.verdicts[:0]
 }
 
 // applyVerdicts applies verdicts on held lines until the session ends.
@@ -126,7 +133,8 @@ func (s *Session) applyLate() {
 		}
 	}
 	s.awaitAnswers()
-	s.changed.Broadcast()
+	s.wakeWriters()
+	s.noteChange()
 	if len(s.state.out[fromAgent].items)+len(s.state.out[fromServer].items) == 0 {
 		s.recordOutcomes()
 	}

@@ -20,8 +20,9 @@ type sink interface {
 type output struct {
 	sink
 	cursor  mapping.Cursor
-	writing bool  // a Write is under way
-	err     error // why the side is never written to again
+	writing bool     // a Write is under way
+	parts   [][]byte // buffer of what is written
+	err     error    // why the side is never written to again
 }
 
 // maxAtOnce is how many lines are written at once.
@@ -37,6 +38,7 @@ func (s *Session) writePendingOutput(to wire.Side) {
 			o.writing = true
 			s.unlocked(func() { err = o.Write(parts...) })
 			o.writing = false
+			clear(parts)
 		}
 		if s.noteWrite(to, err) != nil {
 			return
@@ -55,12 +57,14 @@ func (s *Session) noteWrite(to wire.Side, err error) error {
 	if err != nil && s.ctx.Err() == nil && o.err == nil {
 		s.log.Debug("stop writing to a side", "direction", gate.Direction(other(to)), "err", err)
 		o.err = err
+		s.finishing.Broadcast()
 		if errors.Is(err, mapping.ErrCorrupt) {
 			s.cancel(err)
 		}
 	}
 	s.state.out[to].drop(o.cursor.Delivered())
-	s.changed.Broadcast()
+	s.wrote[to].Broadcast()
+	s.noteChange()
 	return err
 }
 
@@ -77,8 +81,8 @@ func (s *Session) releaseMemory() {
 // parts returns the next pending output of a side. s.mu must be held.
 func (s *Session) parts(to wire.Side) ([][]byte, error) {
 	q := &s.state.out[to]
-	parts := make([][]byte, 0, min(len(q.items), maxAtOnce))
-	for _, i := range q.items[:cap(parts)] {
+	parts := s.outputs[to].parts[:0]
+	for _, i := range q.items[:min(len(q.items), maxAtOnce)] {
 		line, err := s.lineOf(to, i)
 		if err != nil {
 			return nil, err
@@ -92,6 +96,7 @@ func (s *Session) parts(to wire.Side) ([][]byte, error) {
 		}
 		parts[0] = rest
 	}
+	s.outputs[to].parts = parts
 	return parts, nil
 }
 
@@ -122,7 +127,14 @@ func (s *Session) recordOutcomes() {
 	// Commit at once instead of with the next line. That line may never come, and the next
 	// daemon would search all later records for these outcomes.
 	if len(s.recorded) > 0 {
-		s.commit(s.recordedEvents()...)
+		s.commit(s.recordedEvents(nil)...)
+	}
+}
+
+// wakeWriters has writeLoop write the pending output of both sides. s.mu must be held.
+func (s *Session) wakeWriters() {
+	for side := range s.pending {
+		s.pending[side].Signal()
 	}
 }
 
@@ -140,7 +152,7 @@ func (s *Session) writeLoop(to wire.Side) {
 	for {
 		s.mu.Lock()
 		for s.ctx.Err() == nil && (o.writing || o.err != nil || len(s.state.out[to].items) == 0) {
-			s.changed.Wait()
+			s.pending[to].Wait()
 		}
 		s.writePendingOutput(to)
 		s.mu.Unlock()

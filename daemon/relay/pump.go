@@ -7,8 +7,6 @@ import (
 	"io"
 	"runtime/debug"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
 	"github.com/thoughtgate/thoughtgated/daemon/relay/pipe"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
@@ -18,9 +16,9 @@ import (
 type source interface {
 	// lines returns the reader of the lines, for the one pump.
 	lines() *wire.Reader
-	// progress returns events that record how far the pump has got, when it has handled the
+	// progress appends events that record how far the pump has got, when it has handled the
 	// line that was read last. s.mu must be held.
-	progress() []event
+	progress(events []event) []event
 	// inPlace returns the event that line is written to a side directly from this memory, or
 	// nil if line is not in it.
 	inPlace(line []byte, to wire.Side) event
@@ -41,6 +39,7 @@ type input struct {
 	session          *Session
 	side             wire.Side
 	fd               int
+	readable         *pipe.Readable
 	reader           *wire.Reader
 	at               uint64 // offset up to which the reader has taken lines
 	idle             bool   // the pump waits for more; s.mu guards it
@@ -58,12 +57,13 @@ func (s *Session) newInput(side wire.Side, fd int) (*input, error) {
 	if err := i.reader.Restore(s.state.framed[side]); err != nil {
 		return nil, corruptError("%v", err)
 	}
-	return i, nil
+	i.readable, err = pipe.NewReadable(fd, s.wake)
+	return i, err
 }
 
 // progress implements [source].
-func (in *input) progress() []event {
-	events := []event{&consumed{in.side, in.at}}
+func (in *input) progress(events []event) []event {
+	events = append(events, &consumed{in.side, in.at})
 	if state := in.reader.State(); !bytes.Equal(state, in.session.state.framed[in.side]) {
 		events = append(events, &framed{in.side, state})
 	}
@@ -94,7 +94,7 @@ func (in *input) Fill() error {
 			return in.failed
 		}
 		room := in.Room(in.at) // only now, because Room releases what is not needed
-		if err := s.wake.Wait(in.fd, unix.POLLIN); err != nil {
+		if err := in.readable.Wait(); err != nil {
 			return err
 		}
 		in.wait(false) // before a byte is taken, so that handledAll never misses it
@@ -126,14 +126,12 @@ func (in *input) wait(idle bool) {
 		return
 	}
 	for s.state.out[other(in.side)].refers() && s.outputs[other(in.side)].err == nil && s.ctx.Err() == nil {
-		s.changed.Wait()
+		s.wrote[other(in.side)].Wait()
 	}
 	if in.at > s.state.taken[in.side] { // of a line that is too long, or blank
-		s.commit(in.progress()...)
+		s.commit(in.progress(nil)...)
 	}
-	if s.ending.begun {
-		s.changed.Broadcast()
-	}
+	s.noteChange()
 }
 
 // Shrink implements [wire.Window]. It does nothing, because Room releases what is not needed.
@@ -209,6 +207,6 @@ func (s *Session) makeRoom(side wire.Side) {
 		s.writePendingOutput(other(side))
 	}
 	for unread() {
-		s.changed.Wait()
+		s.wrote[side].Wait()
 	}
 }

@@ -1,5 +1,7 @@
 package relay
 
+import "slices"
+
 // queue is the pending output of one side, in order. Offsets count everything that was ever
 // added.
 type queue struct {
@@ -34,13 +36,21 @@ func (q *queue) size() uint64 { return q.end - q.start }
 
 // drop removes what was delivered, which is everything up to offset.
 func (q *queue) drop(offset uint64) {
-	for len(q.items) > 0 && q.start+q.items[0].n <= offset {
-		q.start += q.items[0].n
-		if q.items[0].reply {
-			q.replies -= q.items[0].n
+	n := 0
+	for ; n < len(q.items) && q.start+q.items[n].n <= offset; n++ {
+		q.start += q.items[n].n
+		if q.items[n].reply {
+			q.replies -= q.items[n].n
 		}
-		q.items[0] = item{}
-		q.items = q.items[1:]
+	}
+	switch left := len(q.items) - n; {
+	case left == 0 && cap(q.items) > 4*maxAtOnce:
+		q.items = nil
+	case left <= maxAtOnce: // few to move, and the memory serves again
+		q.items = slices.Delete(q.items, 0, n)
+	default:
+		clear(q.items[:n])
+		q.items = q.items[n:]
 	}
 }
 

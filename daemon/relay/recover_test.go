@@ -26,7 +26,7 @@ func TestDamagedJournal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		journal.Add(encode(nil, &framed{fromAgent, []byte{1}}))
+		journal.Add(new(codec).encode(&framed{fromAgent, []byte{1}}))
 		journal.Commit()
 		if _, err := New(s.judge, ends, slog.New(slog.DiscardHandler)); !errors.Is(err, mapping.ErrCorrupt) {
 			t.Errorf("shared: %v: %v", shared, err)

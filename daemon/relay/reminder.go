@@ -56,7 +56,7 @@ func (s *Session) remind(seq uint64, b *reminder) {
 	s.commit(&reminded{seq}, &queued{to: fromAgent, line: fmt.Appendf(nil,
 		`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d.%06d,"message":"waiting for approval %s"}}`+"\n",
 		b.token, n/1e6, n%1e6, b.approval)})
-	s.changed.Broadcast()
+	s.pending[fromAgent].Signal()
 	s.remindLater(seq, b)
 }
 

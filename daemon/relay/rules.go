@@ -33,6 +33,13 @@ func (s *Session) shared() bool {
 
 func (t *turn) add(e event) { t.events = append(t.events, e) }
 
+// release drops what the turn refers to and keeps its buffers.
+func (t *turn) release() {
+	clear(t.events)
+	clear(t.after)
+	*t = turn{events: t.events[:0], after: t.after[:0]}
+}
+
 // queue adds a line of the session's own to the output of a side. The session owns line
 // afterwards.
 func (t *turn) queue(to wire.Side, line []byte) {
@@ -194,7 +201,6 @@ func (t *turn) judgeLine(w *waiting) gate.Verdict {
 	var v gate.Verdict
 	t.unlocked(func() { v = t.judge(t.ctx, s) })
 	t.beingJudged[t.side] = nil
-	t.look[t.side].Stop()
 	switch {
 	case v.Move == 0 && (!w.withdrawn || t.ctx.Err() != nil):
 		t.abandoned = true

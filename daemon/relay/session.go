@@ -50,21 +50,25 @@ type Session struct {
 	mu             sync.Mutex // guards the fields below; not held while judging or writing
 	state          *state
 	journal        *mapping.Journal
-	changed        sync.Cond
-	entry          []byte            // buffer of encode
+	finishing      sync.Cond         // finish waits for what lets the session end: see noteChange
+	wrote          [2]sync.Cond      // pumps wait until pending output of the side is written
+	pending        [2]sync.Cond      // writeLoop waits for pending output of the side
+	encoder        codec             // of journal entries
+	transaction    []event           // buffer for the events of a turn and what is committed with them
+	turns          [2]turn           // of the pumps
 	recording      map[uint64]string // outcomes that are recorded or being recorded
 	recorded       []uint64          // recorded outcomes that the journal does not mark yet
 	noServer       *Refusal          // not nil: there is no server, and this answers the agent's requests
 	ended          [2]bool           // nothing more is read from that side
 	beingJudged    [2]*waiting       // the line on which the side's pump waits for a verdict
-	look           [2]*time.Timer    // for the next look ahead; nil before the first
+	look           [2]look           // when the input of a side is checked next
 	reminders      map[uint64]*reminder
 	silentRequests silentRequests
 	ending         ending
 	hangUpTimer    *time.Timer // ends the session some time after the agent's input has ended; nil before
 
 	verdicts     sync.Mutex // guards the fields below; acquired after mu and after locks of the gate
-	judging      [2]*judging
+	judging      [2]judging
 	lateVerdicts []gate.Verdict // on held lines, not yet applied
 	verdictsCame chan struct{}  // signals lateVerdicts
 
@@ -84,8 +88,7 @@ func (s *Session) commit(events ...event) {
 			panic(err)
 		}
 		if room {
-			s.entry = encode(s.entry[:0], e)
-			room = s.journal.Add(s.entry)
+			room = s.journal.Add(s.encoder.encode(e))
 		}
 	}
 	if room {
@@ -94,8 +97,8 @@ func (s *Session) commit(events ...event) {
 	if !room || s.journal.Full() {
 		s.rewrite()
 	}
-	if cap(s.entry) > maxGathered {
-		s.entry = nil
+	if cap(s.encoder.b) > maxGathered {
+		s.encoder.b = nil
 	}
 }
 
@@ -118,8 +121,7 @@ func (s *Session) rewrite() {
 	}
 	ok := s.journal.Rewrite(func() bool {
 		for e := range s.state.events {
-			s.entry = encode(s.entry[:0], e)
-			if !s.journal.Add(s.entry) {
+			if !s.journal.Add(s.encoder.encode(e)) {
 				return false
 			}
 		}
@@ -139,7 +141,9 @@ func (s *Session) unlocked(f func()) {
 
 // take handles one line of side. An error ends the side.
 func (s *Session) take(side wire.Side, l *wire.Line) error {
-	t := &turn{Session: s, ctx: s.ctx, side: side}
+	t := &s.turns[side]
+	*t = turn{Session: s, ctx: s.ctx, side: side, events: t.events[:0], after: t.after[:0]}
+	defer t.release()
 	err := t.take(l)
 	if t.judged {
 		s.settled(side)
@@ -158,7 +162,7 @@ func (t *turn) take(l *wire.Line) error {
 	defer t.mu.Unlock()
 	to := other(t.side)
 	for t.state.out[to].size() > maxPendingOutput && t.outputs[to].err == nil && t.ctx.Err() == nil {
-		t.changed.Wait()
+		t.wrote[to].Wait()
 	}
 	var err error
 	if _, comesAgain := t.inputs[t.side].(*input); comesAgain && t.mapping.Attempt(mapping.Side(t.side), t.state.taken[t.side]) > maxAttempts {
@@ -174,7 +178,10 @@ func (t *turn) take(l *wire.Line) error {
 	if t.answers != nil && t.state.open[t.answers.side][t.answers.key] == nil {
 		t.dropAnswer()
 	}
-	t.commit(slices.Concat(t.recordedEvents(), t.inputs[t.side].progress(), t.events)...)
+	all := append(t.inputs[t.side].progress(t.recordedEvents(t.transaction[:0])), t.events...)
+	t.commit(all...)
+	clear(all)
+	t.transaction = all
 	if t.noServer != nil && t.side == fromAgent { // the line was judged while the server ended
 		t.fail()
 	}
@@ -182,9 +189,10 @@ func (t *turn) take(l *wire.Line) error {
 	if len(t.state.outcomes) > maxOpen {
 		t.recordOutcomes()
 	}
-	if len(t.state.out[t.side].items) > 0 || t.ending.begun {
-		t.changed.Broadcast()
+	if len(t.state.out[t.side].items) > 0 {
+		t.pending[t.side].Signal()
 	}
+	t.noteChange()
 	return err
 }
 
@@ -197,9 +205,8 @@ func (t *turn) dropAnswer() {
 	})
 }
 
-// recordedEvents returns the events that mark outcomes as recorded. s.mu must be held.
-func (s *Session) recordedEvents() []event {
-	var events []event
+// recordedEvents appends the events that mark outcomes as recorded. s.mu must be held.
+func (s *Session) recordedEvents(events []event) []event {
 	for _, seq := range s.recorded {
 		if s.recording[seq] == s.state.outcomes[seq] { // otherwise there is a newer outcome
 			events = append(events, &recorded{seq})

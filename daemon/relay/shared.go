@@ -209,7 +209,7 @@ func (in *inbox) lines() *wire.Reader {
 	return wire.NewReaderOf(in, in.shared.session.mapping.Longest())
 }
 
-func (in *inbox) progress() []event                   { return nil } // the server ends with the daemon
+func (in *inbox) progress(events []event) []event     { return events } // the server ends with the daemon
 func (in *inbox) inPlace([]byte, wire.Side) event     { return nil }
 func (in *inbox) bytes(uint64, uint64) ([]byte, bool) { return nil, false }
 
@@ -264,7 +264,7 @@ func (in *inbox) wait(idle bool) {
 		s.writePendingOutput(fromAgent)
 	}
 	in.idle = idle
-	if idle && s.ending.begun {
-		s.changed.Broadcast()
+	if idle {
+		s.noteChange()
 	}
 }

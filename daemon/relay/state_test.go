@@ -85,12 +85,12 @@ func apply(t *rapid.T, s *state, e event) {
 
 func again(t *rapid.T, e event) event {
 	t.Helper()
-	b := encode(nil, e)
+	b := new(codec).encode(e)
 	read, err := decode(b)
 	if err != nil {
 		t.Fatalf("decode %T %+v: %v", e, e, err)
 	}
-	if !bytes.Equal(encode(nil, read), b) {
+	if !bytes.Equal(new(codec).encode(read), b) {
 		t.Fatalf("%T %+v was read as %+v", e, e, read)
 	}
 	return read
@@ -121,7 +121,7 @@ func FuzzDecode(f *testing.F) {
 		&consumed{fromServer, 7}, &opened{request{key: "1", id: []byte("1"), method: "ping"}},
 		&held{waiting{seq: 2, line: []byte("{}")}}, &became{task: "t", lost: true},
 	} {
-		f.Add(encode(nil, e))
+		f.Add(new(codec).encode(e))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e, err := decode(b)
@@ -130,8 +130,8 @@ func FuzzDecode(f *testing.F) {
 		}
 		s := newState()
 		_ = e.apply(s) // it may be impossible; it must not panic
-		again, err := decode(encode(nil, e))
-		if err != nil || !bytes.Equal(encode(nil, again), encode(nil, e)) {
+		again, err := decode(new(codec).encode(e))
+		if err != nil || !bytes.Equal(new(codec).encode(again), new(codec).encode(e)) {
 			t.Errorf("%x is %+v, and then %+v (%v)", b, e, again, err)
 		}
 	})

@@ -28,6 +28,7 @@ type Writer struct {
 	staging *Staging // nil if the system has none
 	cursor  mapping.Cursor
 	wake    *Waker
+	parts   [][]byte // buffer for the parts of a piece
 }
 
 // NewWriter returns a writer to fd. fd and the other arguments still belong to the caller. The
@@ -82,8 +83,11 @@ func (w *Writer) Write(parts ...[]byte) error {
 	if w.staging != nil {
 		most = w.staging.most
 	}
-	var piece [][]byte
-	room := most
+	piece, room := w.parts[:0], most
+	defer func() {
+		clear(piece[:cap(piece)])
+		w.parts = piece
+	}()
 	for _, part := range parts {
 		for len(part) > 0 {
 			n := min(len(part), room)
