@@ -175,7 +175,7 @@ func TestStrangeLaunch(t *testing.T) {
 	stranger.tools()
 	stranger.mustHold("echo", "changed since it was accepted")
 	servers, err := h.control(t).ListServers(t.Context())
-	if err != nil || len(servers) != 2 || servers[0].GetStranger() || !servers[1].GetStranger() {
+	if err != nil || len(servers) != 2 || servers[0].GetNew() || !servers[1].GetNew() {
 		t.Errorf("servers: %v, %v", servers, err)
 	}
 	found := false

@@ -47,7 +47,7 @@ definitions are waiting for you; then the servers of projects, and which of them
 are withheld until you accept them.`,
 		Example: `  $ tgctl servers list
   $ tgctl servers list --json | jq -r 'select(.start) | .start.digest'
-  $ tgctl servers list --json | jq -r 'select(.stranger) | .id'`,
+  $ tgctl servers list --json | jq -r 'select(.new) | .id'`,
 		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
 			servers, err := c.ListServers(ctx)
 			if err != nil {
@@ -78,11 +78,11 @@ func (a *app) serversTable(servers []*pb.Server) *display.Table {
 		{Head: "WAITING", Right: true}, {Head: "FOR", Right: true},
 	}}
 	for _, s := range servers {
-		state := choose(s.GetStranger(), "new", "known")
+		state := choose(s.GetNew(), "new", "known")
 		t.Add(display.Name(s.GetId()), shortDigest(s.GetLaunch()), state, display.Count(s.GetPins()), display.Count(s.GetWaiting()),
 			display.Span(a.now().Sub(s.GetFirst().AsTime())))
 		t.Note(commandLine(s.GetCommand()))
-		if s.GetStranger() {
+		if s.GetNew() {
 			t.Note("another command is known under this id; to accept this one: tgctl servers accept " +
 				shellWord(display.Name(s.GetId())) + " --launch " + shortDigest(s.GetLaunch()))
 		}
@@ -104,7 +104,7 @@ printed, and stays accepted until any of it changes.`,
   $ tgctl servers accept files --launch 1f2e3d4c
   $ tgctl servers accept files --start 9a8b7c6d`,
 		Args:              exactly("SERVER"),
-		ValidArgsFunction: a.completeStrangers,
+		ValidArgsFunction: a.completeNewServers,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if launch != "" && start != "" {
 				return misuse("--launch (of a new server) and --start (of a project's server) can't be combined")
@@ -132,7 +132,7 @@ printed, and stays accepted until any of it changes.`,
 					return &hintError{err: fmt.Errorf("%s: no start with a digest that begins with %s is waiting", args[0], start), hint: "List them: tgctl servers"}
 				}
 			}
-			s, err := oneStranger(cmd.Context(), c, args[0], launch)
+			s, err := oneNewServer(cmd.Context(), c, args[0], launch)
 			if err != nil {
 				return err
 			}
@@ -145,15 +145,15 @@ printed, and stays accepted until any of it changes.`,
 	return cmd
 }
 
-// oneStranger finds the new server under an id.
-func oneStranger(ctx context.Context, c *client.Client, id, launch string) (*pb.Server, error) {
+// oneNewServer finds the new server under an id.
+func oneNewServer(ctx context.Context, c *client.Client, id, launch string) (*pb.Server, error) {
 	servers, err := c.ListServers(ctx)
 	if err != nil {
 		return nil, err
 	}
 	known := filter(servers, func(s *pb.Server) bool { return isTyped(s.GetId(), id) })
 	found := filter(known, func(s *pb.Server) bool {
-		return s.GetStranger() && strings.HasPrefix(s.GetLaunch(), strings.ToLower(launch))
+		return s.GetNew() && strings.HasPrefix(s.GetLaunch(), strings.ToLower(launch))
 	})
 	switch {
 	case len(found) == 1:
@@ -205,9 +205,9 @@ func (a *app) completeServers(offered func(*pb.Server) bool) cobra.CompletionFun
 	})
 }
 
-// completeStrangers completes the ids of servers that can be accepted.
-func (a *app) completeStrangers(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	ids, _ := a.completeServers((*pb.Server).GetStranger)(cmd, args, typed)
+// completeNewServers completes the ids of servers that can be accepted.
+func (a *app) completeNewServers(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	ids, _ := a.completeServers((*pb.Server).GetNew)(cmd, args, typed)
 	starts, directive := a.completeStarts(isWithheld)(cmd, args, typed)
 	return append(ids, starts...), directive
 }

@@ -94,8 +94,8 @@ func (a *app) toolsTable(pins []*pb.Pin) *display.Table {
 		}
 		t.Add(append(row, name, state, display.Span(a.now().Sub(since.AsTime())))...)
 		t.Note(choose(waits(p), reasonText(p)+"; see: tgctl tools diff "+shellName(p), ""))
-		for _, s := range p.GetSmells() {
-			t.Note(smellText(s))
+		for _, s := range p.GetSuspicions() {
+			t.Note(suspicionText(s))
 		}
 	}
 	return t
@@ -124,14 +124,14 @@ func reasonText(p *pb.Pin) display.Safe {
 		return "it differs from the accepted definition"
 	case pb.PinReason_PIN_REASON_LOOK_ALIKE:
 		return "its name looks like another one's"
-	case pb.PinReason_PIN_REASON_STRANGER:
+	case pb.PinReason_PIN_REASON_NEW_SERVER:
 		return "its server was started by a new command"
 	}
 	return "review it before a model sees it"
 }
 
-// smellText says what is suspicious about a definition.
-func smellText(s *pb.Smell) display.Safe {
+// suspicionText says what is suspicious about a definition.
+func suspicionText(s *pb.Suspicion) display.Safe {
 	return display.Text(s.GetWhat()) + choose(s.GetQuote() != "", ": \""+display.Text(s.GetQuote())+"\"", "") +
 		choose(s.GetWhere() != "", ", in "+display.Name(s.GetWhere()), "")
 }

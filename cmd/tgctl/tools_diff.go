@@ -114,7 +114,7 @@ func (a *app) showDiff(d *pb.PinDiff) error {
 	s := &sheet{}
 	s.add(pinKind(p), pinName(p))
 	s.add("state", choose(waits(p), "waiting for you: "+reasonText(p)+choose(p.GetHeld(), "", "; agents see it meanwhile"), "accepted"))
-	s.add("suspicious", each(p.GetSmells(), smellText)...)
+	s.add("suspicious", each(p.GetSuspicions(), suspicionText)...)
 	by := choose(p.GetDecider() != "", ", by "+display.Text(p.GetDecider()), ", at first sight")
 	s.add("accepted", choose(p.GetSince() != nil, a.moment(p.GetSince())+by, ""))
 	s.add("noticed", a.moment(p.GetNoticed()))

@@ -28,16 +28,16 @@ func seenPins() []*pb.Pin {
 		p.Reason, p.Held, p.Waiting, p.Noticed = why, true, digest(0xb2), at(-3*time.Minute)
 		return p
 	}
-	smelly := waits(pin("games", "lucky_number", pb.PinKind_PIN_KIND_TOOL), pb.PinReason_PIN_REASON_SMELLY)
-	smelly.Accepted, smelly.Since = nil, nil
-	smelly.Smells = []*pb.Smell{{What: "it gives orders to a model", Quote: "do not tell \x1b[2J\u202eresu", Where: "description"}}
+	suspicious := waits(pin("games", "lucky_number", pb.PinKind_PIN_KIND_TOOL), pb.PinReason_PIN_REASON_SUSPICIOUS)
+	suspicious.Accepted, suspicious.Since = nil, nil
+	suspicious.Suspicions = []*pb.Suspicion{{What: "it gives orders to a model", Quote: "do not tell \x1b[2J\u202eresu", Where: "description"}}
 	twin := waits(pin("games", "r\u0435ad_file", pb.PinKind_PIN_KIND_TOOL), pb.PinReason_PIN_REASON_LOOK_ALIKE)
 	twin.Accepted, twin.Since = nil, nil
 	by := pin("files", "read_file", pb.PinKind_PIN_KIND_TOOL)
 	by.Decider = "pid 7 /usr/bin/tgctl on /dev/pts/1"
 	return []*pb.Pin{
 		waits(pin("files", "echo", pb.PinKind_PIN_KIND_TOOL), pb.PinReason_PIN_REASON_CHANGED),
-		by, pin("files", "summary", pb.PinKind_PIN_KIND_PROMPT), smelly, twin,
+		by, pin("files", "summary", pb.PinKind_PIN_KIND_PROMPT), suspicious, twin,
 	}
 }
 
@@ -71,7 +71,7 @@ func mustJSON(text string) []byte {
 func seenServers() []*pb.Server {
 	return []*pb.Server{
 		{Id: "files", Launch: strings.Repeat(launchOne, 8), Command: []string{"npx", "-y", "server-files", "/home/ana/a b"}, First: at(-26 * time.Hour), Seen: at(-time.Hour), Pins: 3, Waiting: 1},
-		{Id: "files", Launch: strings.Repeat("ff00ee11", 8), Command: []string{"sh", "-c", "evil \x1b[2J"}, First: at(-3 * time.Minute), Stranger: true, Pins: 4, Waiting: 4},
+		{Id: "files", Launch: strings.Repeat("ff00ee11", 8), Command: []string{"sh", "-c", "evil \x1b[2J"}, First: at(-3 * time.Minute), New: true, Pins: 4, Waiting: 4},
 		{Id: "games", Launch: strings.Repeat(launchOne, 8), Command: []string{"games"}, First: at(-3 * time.Minute), Pins: 2, Waiting: 2},
 	}
 }
@@ -199,7 +199,7 @@ func TestAcceptanceThatFails(t *testing.T) {
 		{"no server", "servers accept nothing", nil, []string{"nothing: not found", "tgctl servers"}},
 		{"another launch", "servers accept files --launch 00", nil, []string{"no new server of that id"}},
 		{"two strangers", "servers accept files", func(f *fakeDaemon) {
-			f.servers[0].Stranger = true
+			f.servers[0].New = true
 		}, []string{"files is ambiguous: it matches 2 new servers", "--launch ab12cd34  npx -y server-files"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -58,8 +58,8 @@ var pinKinds = map[pin.Kind]pb.PinKind{
 }
 
 var pinReasons = map[pin.Reason]pb.PinReason{
-	pin.Changed: pb.PinReason_PIN_REASON_CHANGED, pin.Smelly: pb.PinReason_PIN_REASON_SMELLY,
-	pin.LookAlike: pb.PinReason_PIN_REASON_LOOK_ALIKE, pin.Stranger: pb.PinReason_PIN_REASON_STRANGER,
+	pin.Changed: pb.PinReason_PIN_REASON_CHANGED, pin.Suspicious: pb.PinReason_PIN_REASON_SUSPICIOUS,
+	pin.LookAlike: pb.PinReason_PIN_REASON_LOOK_ALIKE, pin.NewServer: pb.PinReason_PIN_REASON_NEW_SERVER,
 }
 
 var grades = map[pin.Grade]pb.ChangeGrade{
@@ -87,6 +87,8 @@ func pinTo(p pin.Pin) *pb.Pin {
 	if p.Waiting != ([32]byte{}) {
 		m.Waiting, m.Noticed = p.Waiting[:], momentTo(p.Noticed)
 	}
-	m.Smells = each(p.Smells, func(s pin.Smell) *pb.Smell { return &pb.Smell{What: s.What, Quote: s.Quote, Where: s.Where} })
+	m.Suspicions = each(p.Suspicions, func(s pin.Suspicion) *pb.Suspicion {
+		return &pb.Suspicion{What: s.What, Quote: s.Quote, Where: s.Where}
+	})
 	return m
 }

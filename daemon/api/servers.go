@@ -26,7 +26,7 @@ func (v serversService) List(context.Context, *pb.ListServersRequest) (*pb.ListS
 	return &pb.ListServersResponse{Servers: each(v.s.Pins.Servers(), func(s pin.Server) *pb.Server {
 		return &pb.Server{
 			Id: s.ID, Launch: s.Launch, Command: s.Command, First: momentTo(s.First), Seen: momentTo(s.Seen),
-			Stranger: s.Stranger, Decider: s.Decider, Pins: uint32(s.Pins), Waiting: uint32(s.Waiting),
+			New: s.New, Decider: s.Decider, Pins: uint32(s.Pins), Waiting: uint32(s.Waiting),
 		}
 	})}, nil
 }

@@ -50,7 +50,7 @@ const (
 	NewPlace    = "new-place"
 	Outside     = "outside"
 	Steered     = "steered"
-	Smelly      = "smelly" // for forms; for definitions, the pins set it
+	Suspicious  = "smelly" // for forms; for definitions, the pins set it
 )
 
 const (

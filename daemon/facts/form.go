@@ -36,7 +36,7 @@ type formLook struct {
 
 func (f *formLook) names(what, member string) {
 	f.look.addFact(gate.Fact{
-		Name: Smelly, Detail: fmt.Sprintf("its form asks the user for credentials by name (%s)", what), Member: member, By: f.look.call.Server,
+		Name: Suspicious, Detail: fmt.Sprintf("its form asks the user for credentials by name (%s)", what), Member: member, By: f.look.call.Server,
 	})
 }
 

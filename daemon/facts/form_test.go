@@ -8,8 +8,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// isSmelly reports whether a server's form has the fact.
-func isSmelly(t *testing.T, f *Finder, schema string) bool {
+// isSuspicious reports whether a server's form has the fact.
+func isSuspicious(t *testing.T, f *Finder, schema string) bool {
 	t.Helper()
 	line := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"m","requestedSchema":%s}}`, schema)
 	c := &gate.Call{Message: gate.Message{Side: wire.FromServer, Method: "elicitation/create", Line: line}, Case: gate.Case{Server: "web"}}
@@ -17,7 +17,7 @@ func isSmelly(t *testing.T, f *Finder, schema string) bool {
 		t.Fatal(err)
 	}
 	for _, fact := range f.Of(t.Context(), c) {
-		if fact.Name == Smelly && fact.By == "web" {
+		if fact.Name == Suspicious && fact.By == "web" {
 			return true
 		}
 	}
@@ -27,7 +27,7 @@ func isSmelly(t *testing.T, f *Finder, schema string) bool {
 // A form that requests credentials by name has the fact, however it names them.
 func TestForms(t *testing.T) {
 	f := New(Options{})
-	smelly := func(schema string) bool { return isSmelly(t, f, schema) }
+	suspicious := func(schema string) bool { return isSuspicious(t, f, schema) }
 	property := `{"type":"object","properties":{"%s":{"type":"string","title":"%s","description":"%s"}},"required":["%[1]s"]}`
 	for _, tt := range [][3]string{
 		{"password", "", ""}, {"userPassword", "", ""}, {"new_password", "", ""}, {"api_key", "", ""}, {"apiKey", "", ""}, {"API-KEY", "", ""}, {"access_token", "", ""}, {"githubToken", "", ""},
@@ -36,7 +36,7 @@ func TestForms(t *testing.T) {
 		{"value", "Your password", ""}, {"value", "Password (again)", ""}, {"value", "", "The API key of your account at example.com."}, {"value", "", "Paste a personal access token here"}, {"v", "One-time code", ""}, {"v", "Verification code", ""},
 		{"v", "", "Enter your PIN, please"}, {"v", "", "Words of the seed phrase"},
 	} {
-		if !smelly(fmt.Sprintf(property, tt[0], tt[1], tt[2])) {
+		if !suspicious(fmt.Sprintf(property, tt[0], tt[1], tt[2])) {
 			t.Errorf("%q is nothing", tt)
 		}
 	}
@@ -45,7 +45,7 @@ func TestForms(t *testing.T) {
 		`{"type":"object","properties":{"v":{"type":"string","format":"password"}}}`,
 		`{"type":"object","properties":{"v":{"type":"string","enum":["a","b"],"enumNames":["Your password","b"]}}}`,
 	} {
-		if !smelly(schema) {
+		if !suspicious(schema) {
 			t.Errorf("%s is nothing", schema)
 		}
 	}
@@ -53,7 +53,7 @@ func TestForms(t *testing.T) {
 		{"name", "Name", "Your full name"}, {"email", "Mail", "Where to write to"}, {"branch", "Branch", "The branch to merge"}, {"page_token", "", ""}, {"max_tokens", "Most tokens", "How many tokens the answer may have"},
 		{"key", "Key", "The key of the issue"}, {"number", "Number", "The number of the pull request"}, {"code", "Code", "The code of the country"}, {"public_key", "", ""}, {"pinned", "Pinned", "Pin the note"},
 	} {
-		if smelly(fmt.Sprintf(property, tt[0], tt[1], tt[2])) {
+		if suspicious(fmt.Sprintf(property, tt[0], tt[1], tt[2])) {
 			t.Errorf("%q is smelly", tt)
 		}
 	}

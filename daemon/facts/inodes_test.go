@@ -100,7 +100,7 @@ func TestWordsOfForms(t *testing.T) {
 		`{"type":"object","properties":{"v":{"oneOf":[{"const":"a","title":"Your API key"}]}}}`,
 		`{"type":"object","properties":{"credit card number":{"type":"string"}}}`,
 	} {
-		if !isSmelly(t, f, schema) {
+		if !isSuspicious(t, f, schema) {
 			t.Errorf("%s is nothing", schema)
 		}
 	}

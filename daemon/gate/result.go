@@ -237,7 +237,7 @@ type Pinned struct {
 	Digest [32]byte // SHA-256 over its raw bytes; zero if no list has shown it
 	Held   string   // why it is withheld until a person has reviewed it, for a model and a person; empty: it is not
 	Final  bool     // Held, and a review does not help: nothing is called by that name
-	Facts  []Fact   // changed, smelly; for a call also unlisted, and acts if its definition says so
+	Facts  []Fact   // changed, suspicious; for a call also unlisted, and acts if its definition says so
 }
 
 // gatePin is the gate that records name when a definition is the reason of a denial. It is a

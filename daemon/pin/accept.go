@@ -85,8 +85,8 @@ func (b *Book) decide(ctx context.Context, a Acceptance, by By, now time.Time) (
 			r.Reason += fmt.Sprintf(" (%s): %s", grade(changes), summary(changes))
 		}
 	}
-	if len(p.Smells) > 0 {
-		r.Reason += ": " + sayAll(p.Smells)
+	if len(p.Suspicions) > 0 {
+		r.Reason += ": " + sayAll(p.Suspicions)
 	}
 	return decision{id, t, &pinned{accepted: d, since: now, decider: by.Decider}, r}, nil
 }
@@ -130,16 +130,16 @@ func (b *Book) passes(l *launch, by By, now time.Time) []decision {
 	id := launchID{l.Server, l.Launch.Launch}
 	var decided []decision
 	for t, k := range l.pins {
-		if k.offered == nil || k.why != Stranger {
+		if k.offered == nil || k.why != NewServer {
 			continue
 		}
-		if len(b.smells(id.server, k.offered)) > 0 { // it continues to wait, for another reason
+		if len(b.suspicions(id.server, k.offered)) > 0 { // it continues to wait, for another reason
 			waits := *k
-			waits.why = Smelly
+			waits.why = Suspicious
 			decided = append(decided, decision{id: id, t: t, k: &waits})
 			continue
 		}
-		r := withDefinition(by.record(id), t, k.offered, Stranger)
+		r := withDefinition(by.record(id), t, k.offered, NewServer)
 		decided = append(decided, decision{id, t, &pinned{accepted: k.offered, since: now, decider: by.Decider}, r})
 	}
 	return decided

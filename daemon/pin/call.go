@@ -158,8 +158,8 @@ func (b *Book) status(c *gate.Call, t definitionKey) gate.Pinned {
 	if why == Changed {
 		p.Facts = append(p.Facts, gate.Fact{Name: "changed", Detail: "its definition is not the accepted one", By: c.Server})
 	}
-	if smells := b.smells(c.Server, def); len(smells) > 0 {
-		p.Facts = append(p.Facts, gate.Fact{Name: "smelly", Detail: sayAll(smells), By: c.Server})
+	if suspicions := b.suspicions(c.Server, def); len(suspicions) > 0 {
+		p.Facts = append(p.Facts, gate.Fact{Name: "smelly", Detail: sayAll(suspicions), By: c.Server})
 	}
 	return p
 }
@@ -195,7 +195,7 @@ func (b *Book) standing(id launchID, k *pinned, o offer, shown bool) (*definitio
 // accepted does not wait. b.mu must be held.
 func (b *Book) seen(server string, k *pinned, d *definition) Reason {
 	if d != nil && k.decider == "" && b.shadowed(server, d, nil) != "" {
-		return Smelly
+		return Suspicious
 	}
 	return ""
 }
@@ -207,13 +207,13 @@ func onlyLookAlike(why Reason) Reason {
 	return ""
 }
 
-// smells returns what a person should know about a definition. b.mu must be held.
-func (b *Book) smells(server string, d *definition) []Smell {
-	smells := d.Smells
+// suspicions returns what a person should know about a definition. b.mu must be held.
+func (b *Book) suspicions(server string, d *definition) []Suspicion {
+	suspicions := d.Suspicions
 	if name := b.shadowed(server, d, nil); name != "" {
-		smells = append(slices.Clip(smells), Smell{What: shadows, Quote: name})
+		suspicions = append(slices.Clip(suspicions), Suspicion{What: shadows, Quote: name})
 	}
-	return smells
+	return suspicions
 }
 
 // shadowed returns a name in d that is the name of another server's tool, and not of one of the
@@ -239,7 +239,7 @@ func (b *Book) because(c *gate.Call, t definitionKey, why Reason) string {
 		return fmt.Sprintf("the definition of this %s changed since it was accepted, and %s", t.kind, look)
 	case LookAlike:
 		return fmt.Sprintf("the name of this %s looks like another name, and %s", t.kind, look)
-	case Stranger:
+	case NewServer:
 		return fmt.Sprintf("the server %s was started with another command than the accepted one, and a person must accept it: `tgctl servers`", gate.ShellWord(c.Server))
 	}
 	return fmt.Sprintf("the definition of this %s is suspicious: it may mislead a model, and %s", t.kind, look)

@@ -28,7 +28,7 @@ type definition struct {
 // about is the result of examining a definition.
 type about struct {
 	Size        int             `json:"size"` // in bytes
-	Smells      []Smell         `json:"smells,omitempty"`
+	Suspicions  []Suspicion     `json:"smells,omitempty"`
 	Mentions    []string        `json:"mentions,omitempty"` // words in it that may be names of tools, in lower case
 	Annotations json.RawMessage `json:"annotations,omitempty"`
 	Destroys    bool            `json:"destroys,omitempty"` // the annotations say that it destroys, at least to some JSON readers

@@ -242,8 +242,8 @@ func (s *sight) offer(t definitionKey, unfit string, d *definition) offer {
 	if !k.offered.is(d) || k.why != why {
 		s.pins[t] = &pinned{accepted: k.accepted, since: k.since, decider: k.decider, offered: d, noticed: s.now, why: why}
 		r := withDefinition(s.record("held"), t, d, why)
-		if smells := s.b.smells(s.id.server, d); len(smells) > 0 {
-			r.Reason += ": " + sayAll(smells)
+		if suspicions := s.b.suspicions(s.id.server, d); len(suspicions) > 0 {
+			r.Reason += ": " + sayAll(suspicions)
 		}
 		s.records = append(s.records, r)
 	}
@@ -262,9 +262,9 @@ func (s *sight) judge(t definitionKey, k *pinned, d *definition, twin bool) (Rea
 		if decider, ok := s.b.acceptedElsewhere(s.id.server, t, d); ok {
 			return "", decider
 		}
-		return Stranger, ""
-	case len(d.Smells) > 0, s.b.shadowed(s.id.server, d, s.page) != "":
-		return Smelly, ""
+		return NewServer, ""
+	case len(d.Suspicions) > 0, s.b.shadowed(s.id.server, d, s.page) != "":
+		return Suspicious, ""
 	}
 	return "", ""
 }

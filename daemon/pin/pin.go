@@ -43,10 +43,10 @@ const (
 type Reason string
 
 const (
-	Changed   Reason = "changed"    // it differs from the accepted one
-	Smelly    Reason = "smelly"     // a person should see it before a model acts on it
-	LookAlike Reason = "look-alike" // its name looks like another one
-	Stranger  Reason = "stranger"   // its server was started by another command than the known one
+	Changed    Reason = "changed"    // it differs from the accepted one
+	Suspicious Reason = "smelly"     // a person should see it before a model acts on it
+	LookAlike  Reason = "look-alike" // its name looks like another one
+	NewServer  Reason = "stranger"   // its server was started by another command than the known one
 )
 
 // Limits of what is kept, whatever servers send.

@@ -24,9 +24,9 @@ type Ref struct {
 // Pin describes one tool, prompt or template.
 type Pin struct {
 	Ref
-	Why    Reason // why it waits for a person; empty if it does not
-	Held   bool   // it is withheld while it waits
-	Smells []Smell
+	Why        Reason // why it waits for a person; empty if it does not
+	Held       bool   // it is withheld while it waits
+	Suspicions []Suspicion
 
 	Accepted [sha256.Size]byte // zero if none was accepted
 	Since    time.Time
@@ -38,15 +38,15 @@ type Pin struct {
 
 // Server describes one launch of a server.
 type Server struct {
-	ID       string
-	Launch   string
-	Command  []string
-	First    time.Time
-	Seen     time.Time // precise to the hour
-	Stranger bool
-	Decider  string // who accepted it; empty for the first of its id
-	Pins     int
-	Waiting  int
+	ID      string
+	Launch  string
+	Command []string
+	First   time.Time
+	Seen    time.Time // precise to the hour
+	New     bool
+	Decider string // who accepted it; empty for the first of its id
+	Pins    int
+	Waiting int
 }
 
 // Diff is a pin with its definitions.
@@ -91,7 +91,7 @@ func (b *Book) describe(id launchID, t definitionKey, k *pinned) Pin {
 		p.Waiting, p.Why, def = k.offered.digest, k.why, k.offered
 	}
 	if def != nil {
-		p.Smells = b.smells(id.server, def)
+		p.Suspicions = b.suspicions(id.server, def)
 	}
 	p.Held = p.Why != "" && (b.mode == config.PinHold || p.Why == LookAlike)
 	return p
@@ -126,7 +126,7 @@ func (b *Book) Servers() []Server {
 	for id, l := range b.launches {
 		s := Server{
 			ID: id.server, Launch: id.launch, Command: slices.Clone(l.Command), First: l.First, Seen: l.Seen,
-			Stranger: !l.Accepted, Decider: l.Decider, Pins: len(l.pins),
+			New: !l.Accepted, Decider: l.Decider, Pins: len(l.pins),
 		}
 		for t, k := range l.pins {
 			if b.describe(id, t, k).Why != "" {
@@ -163,7 +163,7 @@ func (b *Book) Warnings() []string {
 	}
 	strangers, waiting := map[string]int{}, map[string]int{}
 	for _, s := range b.Servers() {
-		if s.Stranger {
+		if s.New {
 			strangers[s.ID]++
 		}
 		waiting[s.ID] += s.Waiting

@@ -510,8 +510,8 @@ func ExampleMembers() {
 	}
 	// Output:
 	// pin, before, after, changes
-	// pin: ref, reason, held, smells, accepted, since, decider, waiting, noticed
+	// pin: ref, reason, held, suspicions, accepted, since, decider, waiting, noticed
 	// pin.ref: server, launch, kind, name
-	// pin.smells[]: what, quote, where
+	// pin.suspicions[]: what, quote, where
 	// changes[]: path, grade, before, after, note
 }

@@ -16,15 +16,15 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Smell is a suspicious part of a definition, which a person should see before an agent does.
-type Smell struct {
+// Suspicion is a suspicious part of a definition, which a person should see before an agent does.
+type Suspicion struct {
 	What  string `json:"what"`            // such as "it gives orders to a model"
 	Quote string `json:"quote,omitempty"` // untrusted text that was found: for a person, never for a model
 	Where string `json:"where,omitempty"` // path of the member, such as inputSchema.properties.path.description
 }
 
-// String returns the smell on one line, for a person.
-func (s Smell) String() string {
+// String returns the suspicion on one line, for a person.
+func (s Suspicion) String() string {
 	text := s.What
 	if s.Quote != "" {
 		text += fmt.Sprintf(" (%q)", s.Quote)
@@ -35,10 +35,10 @@ func (s Smell) String() string {
 	return text
 }
 
-// sayAll returns smells on one line.
-func sayAll(smells []Smell) string {
+// sayAll returns suspicions on one line.
+func sayAll(suspicions []Suspicion) string {
 	var all []string
-	for _, s := range smells {
+	for _, s := range suspicions {
 		all = append(all, s.String())
 	}
 	return strings.Join(all, "; ")
@@ -53,8 +53,8 @@ const (
 )
 
 const (
-	// mostSmells is how many smells of one definition are kept. More would not help a person.
-	mostSmells = 8
+	// mostSuspicions is how many suspicions of one definition are kept. More would not help a person.
+	mostSuspicions = 8
 	// mostMentions is how many words of one definition are kept that may be names of other tools.
 	mostMentions = 256
 	longestQuote = 80
@@ -73,15 +73,15 @@ type examiner struct {
 var means = map[phrases.Kind]string{phrases.Orders: orders, phrases.Credentials: credentials}
 
 // examineDefinition examines a definition. budget limits the bytes examined over several definitions; when it
-// is used up, that is a smell.
+// is used up, that is a suspicion.
 func examineDefinition(name string, raw []byte, budget *int) about {
 	n := examiner{about: about{Size: len(raw)}, members: map[string]bool{}, mentions: map[string]bool{}, budget: budget, tries: lookBudget}
 	n.name(name)
 	switch {
 	case len(raw) > maxKept:
-		n.smell(tooLong, fmt.Sprintf("%d bytes", len(raw)), "")
+		n.suspicion(tooLong, fmt.Sprintf("%d bytes", len(raw)), "")
 	case *budget < len(raw):
-		n.smell(tooLong, "together with the rest of its list", "")
+		n.suspicion(tooLong, "together with the rest of its list", "")
 	default:
 		*budget -= len(raw)
 		n.walk(raw)
@@ -108,24 +108,24 @@ func annotationsOf(raw []byte) ([]byte, error) {
 	return bytes.Clone(at.Of(raw)), nil
 }
 
-func (n *examiner) smell(what, quote, where string) {
+func (n *examiner) suspicion(what, quote, where string) {
 	if len(quote) > longestQuote {
 		quote = strings.ToValidUTF8(quote[:longestQuote], "") + "…"
 	}
-	for _, s := range n.about.Smells {
+	for _, s := range n.about.Suspicions {
 		if s.What == what && s.Where == where {
 			return
 		}
 	}
-	if len(n.about.Smells) < mostSmells {
-		n.about.Smells = append(n.about.Smells, Smell{what, quote, where})
+	if len(n.about.Suspicions) < mostSuspicions {
+		n.about.Suspicions = append(n.about.Suspicions, Suspicion{what, quote, where})
 	}
 }
 
 // name examines the name of a thing.
 func (n *examiner) name(name string) {
 	if shown := string(display.Name(name)); shown != name {
-		n.smell(unseen, shown, "name")
+		n.suspicion(unseen, shown, "name")
 	}
 }
 
@@ -163,7 +163,7 @@ func (n *examiner) text(text string, where func() string) {
 		return
 	}
 	if found := notSeen(text); found != "" {
-		n.smell(unseen, found, where())
+		n.suspicion(unseen, found, where())
 	}
 	folded := display.Folded(text)
 	n.told(folded, where)
@@ -178,11 +178,11 @@ func (n *examiner) text(text string, where func() string) {
 // told looks in folded text for phrases addressed to a model.
 func (n *examiner) told(folded string, where func() string) {
 	whole := phrases.Find(folded, &n.tries, func(what phrases.Kind, quote string) bool {
-		n.smell(means[what], quote, where())
+		n.suspicion(means[what], quote, where())
 		return true
 	})
 	if !whole {
-		n.smell(tooLong, "it has more text that may be orders than is checked", "")
+		n.suspicion(tooLong, "it has more text that may be orders than is checked", "")
 	}
 }
 
