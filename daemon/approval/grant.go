@@ -246,7 +246,7 @@ func (q *Queue) Revoke(ctx context.Context, id, by string) (Grant, error) {
 }
 
 // usedUp is the reason for the end of a grant that was not revoked but used up.
-const usedUp = "it has let through as many calls as it was given for"
+const usedUp = "it has covered as many calls as it was given for"
 
 // grantUse is a call that a grant has approved. It is submitted again if the daemon died
 // before it was recorded.

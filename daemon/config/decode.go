@@ -376,7 +376,7 @@ func (d *decoder) item(b []byte, n *yaml.Node, path string) ([]byte, bool) {
 func (d *decoder) text(b []byte, n *yaml.Node) []byte {
 	b, err := jsontext.AppendQuote(b, n.Value)
 	if err != nil {
-		panic("config: text that CheckText let through: " + err.Error())
+		panic("config: text that CheckText accepted: " + err.Error())
 	}
 	return b
 }
