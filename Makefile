@@ -52,14 +52,17 @@ extensions: ## build only the extensions, each into a folder that can be install
 TESTLIMIT ?= 60m
 GOTEST     = CGO_ENABLED=1 GORACE='$(GORACE) atexit_sleep_ms=0' $(GO) -C tools run ./gotest
 
+# lint runs go vet, and nobody debugs these binaries: a minute less for the linker.
+TESTFLAGS = -timeout $(TESTLIMIT) -vet=off -ldflags=-w
+
 # The race detector looks into all but SQLite, where it spent most of its time; see
 # RaceFlags in internal/test/programs, which must be the same.
 RACE = -race -gcflags='modernc.org/sqlite/lib=-race=0 -d=checkptr=0'
 
 test: cc npm ## install what the tests need and run all of them under the race detector
-	$(GOTEST) .. $(RACE) -timeout $(TESTLIMIT) -p 2 ./... \
-		-- ../extensions/scrubber -race -timeout $(TESTLIMIT) ./... \
-		-- ../tools/packages -timeout $(TESTLIMIT) ./... \
+	$(GOTEST) .. $(RACE) $(TESTFLAGS) -p 2 ./... \
+		-- ../extensions/scrubber -race $(TESTFLAGS) ./... \
+		-- ../tools/packages $(TESTFLAGS) ./... \
 		-- . ./gotest
 
 # Each of these is a test of which `make test` runs a small piece.

@@ -80,9 +80,9 @@ type PinReason int32
 const (
 	PinReason_PIN_REASON_UNSPECIFIED PinReason = 0 // it does not wait
 	PinReason_PIN_REASON_CHANGED     PinReason = 1 // it differs from the accepted one
-	PinReason_PIN_REASON_SMELLY      PinReason = 2 // suspicious: a person should read it before a model does
+	PinReason_PIN_REASON_SUSPICIOUS  PinReason = 2 // a person should read it before a model does
 	PinReason_PIN_REASON_LOOK_ALIKE  PinReason = 3 // its name looks like another name
-	PinReason_PIN_REASON_STRANGER    PinReason = 4 // new server: the command differs from the known one
+	PinReason_PIN_REASON_NEW_SERVER  PinReason = 4 // the command of the server differs from the known one
 )
 
 // Enum value maps for PinReason.
@@ -90,16 +90,16 @@ var (
 	PinReason_name = map[int32]string{
 		0: "PIN_REASON_UNSPECIFIED",
 		1: "PIN_REASON_CHANGED",
-		2: "PIN_REASON_SMELLY",
+		2: "PIN_REASON_SUSPICIOUS",
 		3: "PIN_REASON_LOOK_ALIKE",
-		4: "PIN_REASON_STRANGER",
+		4: "PIN_REASON_NEW_SERVER",
 	}
 	PinReason_value = map[string]int32{
 		"PIN_REASON_UNSPECIFIED": 0,
 		"PIN_REASON_CHANGED":     1,
-		"PIN_REASON_SMELLY":      2,
+		"PIN_REASON_SUSPICIOUS":  2,
 		"PIN_REASON_LOOK_ALIKE":  3,
-		"PIN_REASON_STRANGER":    4,
+		"PIN_REASON_NEW_SERVER":  4,
 	}
 )
 
@@ -252,7 +252,7 @@ type Pin struct {
 	Ref           *PinRef                `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
 	Reason        PinReason              `protobuf:"varint,2,opt,name=reason,proto3,enum=thoughtgate.v1.PinReason" json:"reason,omitempty"`
 	Held          bool                   `protobuf:"varint,3,opt,name=held,proto3" json:"held,omitempty"` // it waits and is withheld
-	Smells        []*Smell               `protobuf:"bytes,4,rep,name=smells,proto3" json:"smells,omitempty"`
+	Suspicions    []*Suspicion           `protobuf:"bytes,4,rep,name=suspicions,proto3" json:"suspicions,omitempty"`
 	Accepted      []byte                 `protobuf:"bytes,5,opt,name=accepted,proto3" json:"accepted,omitempty"` // SHA-256 of the accepted definition; empty if there is none
 	Since         *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=since,proto3" json:"since,omitempty"`       // when it was accepted
 	Decider       string                 `protobuf:"bytes,7,opt,name=decider,proto3" json:"decider,omitempty"`   // who accepted it, as the kernel reports; empty if it was accepted at first sight
@@ -313,9 +313,9 @@ func (x *Pin) GetHeld() bool {
 	return false
 }
 
-func (x *Pin) GetSmells() []*Smell {
+func (x *Pin) GetSuspicions() []*Suspicion {
 	if x != nil {
-		return x.Smells
+		return x.Suspicions
 	}
 	return nil
 }
@@ -355,8 +355,8 @@ func (x *Pin) GetNoticed() *timestamppb.Timestamp {
 	return nil
 }
 
-// Smell is a suspicious part of a definition.
-type Smell struct {
+// Suspicion is a suspicious part of a definition.
+type Suspicion struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	What          string                 `protobuf:"bytes,1,opt,name=what,proto3" json:"what,omitempty"`
 	Quote         string                 `protobuf:"bytes,2,opt,name=quote,proto3" json:"quote,omitempty"` // the suspicious text as the server wrote it
@@ -365,20 +365,20 @@ type Smell struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Smell) Reset() {
-	*x = Smell{}
+func (x *Suspicion) Reset() {
+	*x = Suspicion{}
 	mi := &file_thoughtgate_v1_pin_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Smell) String() string {
+func (x *Suspicion) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Smell) ProtoMessage() {}
+func (*Suspicion) ProtoMessage() {}
 
-func (x *Smell) ProtoReflect() protoreflect.Message {
+func (x *Suspicion) ProtoReflect() protoreflect.Message {
 	mi := &file_thoughtgate_v1_pin_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -390,26 +390,26 @@ func (x *Smell) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Smell.ProtoReflect.Descriptor instead.
-func (*Smell) Descriptor() ([]byte, []int) {
+// Deprecated: Use Suspicion.ProtoReflect.Descriptor instead.
+func (*Suspicion) Descriptor() ([]byte, []int) {
 	return file_thoughtgate_v1_pin_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *Smell) GetWhat() string {
+func (x *Suspicion) GetWhat() string {
 	if x != nil {
 		return x.What
 	}
 	return ""
 }
 
-func (x *Smell) GetQuote() string {
+func (x *Suspicion) GetQuote() string {
 	if x != nil {
 		return x.Quote
 	}
 	return ""
 }
 
-func (x *Smell) GetWhere() string {
+func (x *Suspicion) GetWhere() string {
 	if x != nil {
 		return x.Where
 	}
@@ -802,11 +802,11 @@ type Server struct {
 	Launch        string                 `protobuf:"bytes,2,opt,name=launch,proto3" json:"launch,omitempty"` // hex SHA-256 over the resolved command and its arguments
 	Command       []string               `protobuf:"bytes,3,rep,name=command,proto3" json:"command,omitempty"`
 	First         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=first,proto3" json:"first,omitempty"`
-	Seen          *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=seen,proto3" json:"seen,omitempty"`          // to the hour
-	Stranger      bool                   `protobuf:"varint,6,opt,name=stranger,proto3" json:"stranger,omitempty"` // new server: the id was known with another command, and nobody accepted this one
-	Decider       string                 `protobuf:"bytes,7,opt,name=decider,proto3" json:"decider,omitempty"`    // who accepted it; empty for the first command of its id
-	Pins          uint32                 `protobuf:"varint,8,opt,name=pins,proto3" json:"pins,omitempty"`         // number of tools, prompts and templates
-	Waiting       uint32                 `protobuf:"varint,9,opt,name=waiting,proto3" json:"waiting,omitempty"`   // how many of them wait for a person
+	Seen          *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=seen,proto3" json:"seen,omitempty"`        // to the hour
+	New           bool                   `protobuf:"varint,6,opt,name=new,proto3" json:"new,omitempty"`         // the id was known with another command, and nobody accepted this one
+	Decider       string                 `protobuf:"bytes,7,opt,name=decider,proto3" json:"decider,omitempty"`  // who accepted it; empty for the first command of its id
+	Pins          uint32                 `protobuf:"varint,8,opt,name=pins,proto3" json:"pins,omitempty"`       // number of tools, prompts and templates
+	Waiting       uint32                 `protobuf:"varint,9,opt,name=waiting,proto3" json:"waiting,omitempty"` // how many of them wait for a person
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -876,9 +876,9 @@ func (x *Server) GetSeen() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *Server) GetStranger() bool {
+func (x *Server) GetNew() bool {
 	if x != nil {
-		return x.Stranger
+		return x.New
 	}
 	return false
 }
@@ -1725,18 +1725,20 @@ const file_thoughtgate_v1_pin_proto_rawDesc = "" +
 	"\x06server\x18\x01 \x01(\tR\x06server\x12\x16\n" +
 	"\x06launch\x18\x02 \x01(\tR\x06launch\x12+\n" +
 	"\x04kind\x18\x03 \x01(\x0e2\x17.thoughtgate.v1.PinKindR\x04kind\x12\x12\n" +
-	"\x04name\x18\x04 \x01(\tR\x04name\"\xdd\x02\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\"\xe9\x02\n" +
 	"\x03Pin\x12(\n" +
 	"\x03ref\x18\x01 \x01(\v2\x16.thoughtgate.v1.PinRefR\x03ref\x121\n" +
 	"\x06reason\x18\x02 \x01(\x0e2\x19.thoughtgate.v1.PinReasonR\x06reason\x12\x12\n" +
-	"\x04held\x18\x03 \x01(\bR\x04held\x12-\n" +
-	"\x06smells\x18\x04 \x03(\v2\x15.thoughtgate.v1.SmellR\x06smells\x12\x1a\n" +
+	"\x04held\x18\x03 \x01(\bR\x04held\x129\n" +
+	"\n" +
+	"suspicions\x18\x04 \x03(\v2\x19.thoughtgate.v1.SuspicionR\n" +
+	"suspicions\x12\x1a\n" +
 	"\baccepted\x18\x05 \x01(\fR\baccepted\x120\n" +
 	"\x05since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x18\n" +
 	"\adecider\x18\a \x01(\tR\adecider\x12\x18\n" +
 	"\awaiting\x18\b \x01(\fR\awaiting\x124\n" +
-	"\anoticed\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\anoticed\"G\n" +
-	"\x05Smell\x12\x12\n" +
+	"\anoticed\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\anoticed\"K\n" +
+	"\tSuspicion\x12\x12\n" +
 	"\x04what\x18\x01 \x01(\tR\x04what\x12\x14\n" +
 	"\x05quote\x18\x02 \x01(\tR\x05quote\x12\x14\n" +
 	"\x05where\x18\x03 \x01(\tR\x05where\")\n" +
@@ -1764,14 +1766,14 @@ const file_thoughtgate_v1_pin_proto_rawDesc = "" +
 	"\x04pins\x18\x01 \x03(\v2\x1d.thoughtgate.v1.PinAcceptanceR\x04pins\x12\x18\n" +
 	"\asurface\x18\x02 \x01(\tR\asurface\"=\n" +
 	"\x12AcceptPinsResponse\x12'\n" +
-	"\x04pins\x18\x01 \x03(\v2\x13.thoughtgate.v1.PinR\x04pins\"\x90\x02\n" +
+	"\x04pins\x18\x01 \x03(\v2\x13.thoughtgate.v1.PinR\x04pins\"\x86\x02\n" +
 	"\x06Server\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06launch\x18\x02 \x01(\tR\x06launch\x12\x18\n" +
 	"\acommand\x18\x03 \x03(\tR\acommand\x120\n" +
 	"\x05first\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05first\x12.\n" +
-	"\x04seen\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04seen\x12\x1a\n" +
-	"\bstranger\x18\x06 \x01(\bR\bstranger\x12\x18\n" +
+	"\x04seen\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04seen\x12\x10\n" +
+	"\x03new\x18\x06 \x01(\bR\x03new\x12\x18\n" +
 	"\adecider\x18\a \x01(\tR\adecider\x12\x12\n" +
 	"\x04pins\x18\b \x01(\rR\x04pins\x12\x18\n" +
 	"\awaiting\x18\t \x01(\rR\awaiting\"\x14\n" +
@@ -1835,13 +1837,13 @@ const file_thoughtgate_v1_pin_proto_rawDesc = "" +
 	"\x14PIN_KIND_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rPIN_KIND_TOOL\x10\x01\x12\x13\n" +
 	"\x0fPIN_KIND_PROMPT\x10\x02\x12\x15\n" +
-	"\x11PIN_KIND_TEMPLATE\x10\x03*\x8a\x01\n" +
+	"\x11PIN_KIND_TEMPLATE\x10\x03*\x90\x01\n" +
 	"\tPinReason\x12\x1a\n" +
 	"\x16PIN_REASON_UNSPECIFIED\x10\x00\x12\x16\n" +
-	"\x12PIN_REASON_CHANGED\x10\x01\x12\x15\n" +
-	"\x11PIN_REASON_SMELLY\x10\x02\x12\x19\n" +
-	"\x15PIN_REASON_LOOK_ALIKE\x10\x03\x12\x17\n" +
-	"\x13PIN_REASON_STRANGER\x10\x04*X\n" +
+	"\x12PIN_REASON_CHANGED\x10\x01\x12\x19\n" +
+	"\x15PIN_REASON_SUSPICIOUS\x10\x02\x12\x19\n" +
+	"\x15PIN_REASON_LOOK_ALIKE\x10\x03\x12\x19\n" +
+	"\x15PIN_REASON_NEW_SERVER\x10\x04*X\n" +
 	"\vChangeGrade\x12\x1c\n" +
 	"\x18CHANGE_GRADE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10CHANGE_GRADE_LOW\x10\x01\x12\x15\n" +
@@ -1879,7 +1881,7 @@ var file_thoughtgate_v1_pin_proto_goTypes = []any{
 	(ChangeGrade)(0),              // 2: thoughtgate.v1.ChangeGrade
 	(*PinRef)(nil),                // 3: thoughtgate.v1.PinRef
 	(*Pin)(nil),                   // 4: thoughtgate.v1.Pin
-	(*Smell)(nil),                 // 5: thoughtgate.v1.Smell
+	(*Suspicion)(nil),             // 5: thoughtgate.v1.Suspicion
 	(*ListPinsRequest)(nil),       // 6: thoughtgate.v1.ListPinsRequest
 	(*ListPinsResponse)(nil),      // 7: thoughtgate.v1.ListPinsResponse
 	(*PinChange)(nil),             // 8: thoughtgate.v1.PinChange
@@ -1909,7 +1911,7 @@ var file_thoughtgate_v1_pin_proto_depIdxs = []int32{
 	0,  // 0: thoughtgate.v1.PinRef.kind:type_name -> thoughtgate.v1.PinKind
 	3,  // 1: thoughtgate.v1.Pin.ref:type_name -> thoughtgate.v1.PinRef
 	1,  // 2: thoughtgate.v1.Pin.reason:type_name -> thoughtgate.v1.PinReason
-	5,  // 3: thoughtgate.v1.Pin.smells:type_name -> thoughtgate.v1.Smell
+	5,  // 3: thoughtgate.v1.Pin.suspicions:type_name -> thoughtgate.v1.Suspicion
 	29, // 4: thoughtgate.v1.Pin.since:type_name -> google.protobuf.Timestamp
 	29, // 5: thoughtgate.v1.Pin.noticed:type_name -> google.protobuf.Timestamp
 	4,  // 6: thoughtgate.v1.ListPinsResponse.pins:type_name -> thoughtgate.v1.Pin
