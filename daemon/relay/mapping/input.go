@@ -20,8 +20,7 @@ type Input struct {
 	space []byte
 	base  uint64 // offset of space[0]
 	end   int    // end of the read data in space
-	ready int    // bytes that Behind returned last
-	long  bool   // the last read filled all of them
+	long  bool   // the last read was not short
 }
 
 // inputWords describe the data in the region. They exist twice, since two numbers that belong
@@ -94,7 +93,6 @@ func (in *Input) Behind() []byte {
 	for at := 0; at < len(room); at += page - (in.end+at)%page {
 		room[at] = 0 // the system provides the page now
 	}
-	in.ready = len(room)
 	return room
 }
 
@@ -128,7 +126,7 @@ func (in *Input) place() *inputPlace {
 
 // Read records that n bytes were read into what Room or Behind returned last.
 func (in *Input) Read(n int) {
-	in.long = n == in.ready
+	in.long = n >= shortRead
 	in.extendEnd(n)
 }
 

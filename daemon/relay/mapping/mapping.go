@@ -41,7 +41,7 @@ const (
 	version      = 1
 	maxLineBytes = 1 << 30  // bytes; no configuration allows a longer line
 	readSize     = 64 << 10 // most bytes of one read
-	shortRead    = 8 << 10  // most bytes of a read after one that needed less: most messages are short
+	shortRead    = 8 << 10  // most bytes of a read after a shorter one: most messages are short
 	halfSpace    = 1 << 30
 )
 

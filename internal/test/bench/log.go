@@ -67,8 +67,12 @@ func (h *house) write(enough uint64) (halfway time.Time, records uint64, err err
 		if _, err = s.pipeline("tools/call", "read", batch, 256); err == nil {
 			_, err = s.pipeline("tools/call", rare, rareCalls, 1)
 		}
+		before := records
 		if err == nil {
 			records, err = h.records()
+		}
+		if err == nil && records == before {
+			err = fmt.Errorf("after %d records, calls are not recorded any more", records)
 		}
 		if halfway.IsZero() && records >= enough/2 {
 			halfway = time.Now()
