@@ -32,13 +32,13 @@ type stages struct {
 
 // gate returns a gate that judges by l, with an empty memory. A part that is added to the daemon's
 // gate must be added here too, as a new instance.
-func (s *stages) gate(l loaded, presence gate.Presence) gate.Gate {
+func (s *stages) gate(l loaded, presence gate.Presence) *gate.Gate {
 	pins, err := pin.New(nil, pin.Options{Mode: l.config.Pins.Mode, Recorder: nowhere{}})
 	if err != nil {
 		panic("daemon: create temporary pins: " + err.Error())
 	}
 	set := l.set.WithKnownFunc(func(c *gate.Call) policy.Known { return policy.Known{Annotations: pins.Annotations(c)} })
-	return gate.Gate{
+	return &gate.Gate{
 		Policy:   func() gate.Policy { return set },
 		Scope:    s.projects.scope,
 		Pins:     pins,
@@ -49,7 +49,7 @@ func (s *stages) gate(l loaded, presence gate.Presence) gate.Gate {
 }
 
 func (s *stages) stage(l loaded, presence gate.Presence) *rehearse.Stage {
-	return rehearse.New(func() gate.Gate { return s.gate(l, presence) })
+	return rehearse.New(func() *gate.Gate { return s.gate(l, presence) })
 }
 
 // nowhere is a recorder that discards records.

@@ -18,8 +18,8 @@ import (
 
 // Stage is a gate on which calls are rehearsed. It must not be used concurrently.
 type Stage struct {
-	fresh  func() gate.Gate
-	gate   gate.Gate
+	fresh  func() *gate.Gate
+	gate   *gate.Gate
 	policy gate.Policy
 	hooks  gate.Hooks // nil without extensions; named, never called
 	shims  map[shimKey]*shim
@@ -55,23 +55,23 @@ type judgement struct {
 // New returns a stage on which calls are judged by the gate that fresh returns. Each gate must have
 // its own pins and memory of facts. Nobody is asked and nothing is recorded; extensions are named
 // but not called. Close must be called.
-func New(fresh func() gate.Gate) *Stage {
+func New(fresh func() *gate.Gate) *Stage {
 	g := fresh()
 	s := &Stage{fresh: fresh, gate: g, policy: g.Policy(), hooks: g.Hooks, shims: map[shimKey]*shim{}, shares: map[string]int{}}
-	s.gate.Policy = func() gate.Policy { return &tap{s.policy, s} }
-	if g.Scope != nil {
-		s.gate.Scope = func(project string) func(gate.Policy) gate.Policy {
-			narrow := g.Scope(project)
+	g.Policy = func() gate.Policy { return &tap{s.policy, s} }
+	if scope := g.Scope; scope != nil {
+		g.Scope = func(project string) func(gate.Policy) gate.Policy {
+			narrow := scope(project)
 			return func(p gate.Policy) gate.Policy { return &tap{narrow(p.(*tap).Policy), s} }
 		}
 	}
-	s.gate.Facts = &assumed{g.Facts, s}
+	g.Facts = &assumed{g.Facts, s}
 	if g.Pins != nil {
-		s.gate.Pins = &watched{g.Pins, s}
+		g.Pins = &watched{g.Pins, s}
 	}
-	s.gate.Hooks = nil
-	s.gate.Approver, s.gate.Recorder = nobody{s}, blackboard{s}
-	s.gate.Logger = slog.New(slog.DiscardHandler)
+	g.Hooks = nil
+	g.Approver, g.Recorder = nobody{s}, blackboard{s}
+	g.Logger = slog.New(slog.DiscardHandler)
 	return s
 }
 

@@ -49,7 +49,7 @@ func set(t testing.TB, yaml, cedar string) *policy.Set {
 // stage returns a stage without pins.
 func stage(t testing.TB, p gate.Policy, f gate.Facts, scope gate.Scope) *rehearse.Stage {
 	t.Helper()
-	s := rehearse.New(func() gate.Gate { return gate.Gate{Policy: func() gate.Policy { return p }, Facts: f, Scope: scope} })
+	s := rehearse.New(func() *gate.Gate { return &gate.Gate{Policy: func() gate.Policy { return p }, Facts: f, Scope: scope} })
 	t.Cleanup(s.Close)
 	return s
 }
@@ -289,12 +289,12 @@ func (kept) Record(context.Context, *record.Record, []byte, []string) error { re
 // separate.
 func TestDefinitions(t *testing.T) {
 	p := set(t, yaml, "")
-	fresh := func() gate.Gate {
+	fresh := func() *gate.Gate {
 		pins, err := pin.New(nil, pin.Options{Recorder: kept{}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return gate.Gate{Policy: func() gate.Policy { return p }, Facts: finder(), Pins: pins}
+		return &gate.Gate{Policy: func() gate.Policy { return p }, Facts: finder(), Pins: pins}
 	}
 	s := rehearse.New(fresh)
 	defer s.Close()
@@ -399,7 +399,7 @@ func (named) Who(c *gate.Call, after bool) []string {
 
 func TestExtensionsAreNamed(t *testing.T) {
 	p, f := set(t, yaml, ""), finder()
-	s := rehearse.New(func() gate.Gate { return gate.Gate{Policy: func() gate.Policy { return p }, Facts: f, Hooks: named{}} })
+	s := rehearse.New(func() *gate.Gate { return &gate.Gate{Policy: func() gate.Policy { return p }, Facts: f, Hooks: named{}} })
 	t.Cleanup(s.Close)
 	for _, tt := range []struct {
 		line rehearse.Line
