@@ -399,7 +399,9 @@ func (named) Who(c *gate.Call, after bool) []string {
 
 func TestExtensionsAreNamed(t *testing.T) {
 	p, f := set(t, yaml, ""), finder()
-	s := rehearse.New(func() *gate.Gate { return &gate.Gate{Policy: func() gate.Policy { return p }, Facts: f, Hooks: named{}} })
+	s := rehearse.New(func() *gate.Gate {
+		return &gate.Gate{Policy: func() gate.Policy { return p }, Facts: f, Hooks: named{}}
+	})
 	t.Cleanup(s.Close)
 	for _, tt := range []struct {
 		line rehearse.Line
