@@ -74,19 +74,21 @@ Example:
 // minProcs is the least number of processors of the runtime, however few the machine has.
 const minProcs = 4
 
-// reserve makes the collector wait for at least 10 MB of garbage. It is never written, so it
-// takes no memory of the machine.
-var reserve []byte
+// reserve is part of the heap and is never written, so it takes no memory of the machine. It
+// makes the collector wait for at least 10 MB of garbage.
+const reserve = 16 << 20
 
 func main() {
 	// With many attachments this saves memory. With few the heap is so small that garbage would
 	// be collected after a few hundred calls, so the reserve counts as part of it.
 	debug.SetGCPercent(60)
-	reserve = make([]byte, 16<<20)
+	unused := make([]byte, reserve)
 	// The runtime starts a thread to look for work when it takes back the last processor from one
 	// that waits in a system call, which happens all the time where there are few.
 	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), minProcs))
-	os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
+	code := run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
+	runtime.KeepAlive(unused)
+	os.Exit(code)
 }
 
 // options are the settings of the command line.
