@@ -34,7 +34,7 @@ type Session struct {
 	log         *slog.Logger
 	ends        Ends
 	mapping     *mapping.Mapping
-	wake        *pipe.Waker     // for all reads, and for writes to the agent
+	wake        *pipe.Waker     // for waits for the ends of the session, and for writes to the agent
 	toServer    *pipe.Waker     // for writes to the server
 	inputs      [2]source       // of the pumps
 	outputs     [2]*output      // to each side

@@ -16,7 +16,8 @@ import (
 //
 // The descriptor itself can't be handed to the runtime, which would change its flags. Where the
 // system has epoll, an instance of it that watches only this descriptor stands in for it.
-// Elsewhere, and for files, a thread waits.
+// Elsewhere, and for files on a disk, a thread waits. Only one goroutine at a time may wait; the
+// other methods are safe for concurrent use.
 type Readable struct {
 	fd   int
 	wake *Waker

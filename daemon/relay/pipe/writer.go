@@ -1,8 +1,8 @@
 // Package pipe reads and writes the descriptors that a session holds.
 //
 // An agent and a server share these descriptors, which may be pipes, sockets, terminals or
-// files. So none of their flags is changed. Reads and writes wait in system calls, and a
-// [Waker] can end such waits.
+// files. So none of their flags is changed. A [Readable] waits for input; writes wait in system
+// calls. A [Waker] can end such waits.
 package pipe
 
 import (
