@@ -16,7 +16,7 @@ func TestOwedToABusyServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	defer func() { c.Close() }()
 	hold := h.Path("work", "executed0") + busy
 	if err := os.WriteFile(hold, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -44,8 +44,12 @@ func TestOwedToABusyServer(t *testing.T) {
 	other.talk()
 	other.leave()
 	for range 2 {
+		c.Close() // a call could still go to the daemon that is killed
 		h.KillDaemon()
 		h.StartDaemon()
+		if c, err = h.dial(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		if open := h.open(c); len(open) != 1 {
 			t.Errorf("the questions %q are open, want one", open)
 		}
