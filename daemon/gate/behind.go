@@ -43,9 +43,8 @@ type Pather interface {
 // sure are those that must be answered before c is forwarded: one of the two calls may well put
 // a link where the other's path leads.
 func (g *Gate) waitsFor(c *Call, mine *Paths, open []*openCall) (all, sure []*openCall) {
-	pather := g.Facts.(Pather) // otherwise no call is open
 	for _, o := range open {
-		wait, must := mine.after(o.paths(pather), c.Project)
+		wait, must := mine.after(g.pathsOf(o), c.Project)
 		if wait {
 			all = append(all, o)
 		}
@@ -141,30 +140,39 @@ const behindReason = "earlier calls are not answered yet"
 
 // mustWait registers c as open and returns the calls that must be answered before it is
 // judged. It returns none in the development profile, which changes nothing.
-//
-// What c names is determined before c is registered, so that later calls find it there. Of two
-// calls of different attachments, at least one sees the other.
 func (a *Attachment) mustWait(c *Call) (all, sure []*openCall) {
 	g := a.gate
 	if !g.canBeOpen(c) {
 		return nil, nil
 	}
-	enforced := c.inForce(g.policy(c)) != Development
-	var mine *Paths
-	if enforced && g.Open.any(c) {
-		mine = g.findPaths(a.ctx, c, c.hooks == nil)
-	}
-	open := g.registerOpenCall(c, mine)
-	if len(open) == 0 || !enforced {
+	if c.inForce(g.policy(c)) == Development {
+		g.registerOpenCall(c, nil)
 		return nil, nil
 	}
-	if mine == nil { // they came just now
-		mine = g.findPaths(a.ctx, c, c.hooks == nil)
-	}
-	if all, sure = g.waitsFor(c, mine, open); len(all) > 0 {
+	if all, sure = g.openBehind(a.ctx, c, c.hooks == nil); len(all) > 0 {
 		c.early = nil // they may change while it waits
 	}
 	return all, sure
+}
+
+// openBehind registers c, which can be open, and returns the open calls after which it must be
+// judged. For withFacts see findPaths.
+//
+// What c names is determined before c is registered, so that later calls find it there. Of two
+// calls of different attachments, at least one sees the other.
+func (g *Gate) openBehind(ctx context.Context, c *Call, withFacts bool) (all, sure []*openCall) {
+	var mine *Paths
+	if g.Open.any(c) {
+		mine = g.findPaths(ctx, c, withFacts)
+	}
+	open := g.registerOpenCall(c, mine)
+	if len(open) == 0 {
+		return nil, nil
+	}
+	if mine == nil { // they came just now
+		mine = g.findPaths(ctx, c, withFacts)
+	}
+	return g.waitsFor(c, mine, open)
 }
 
 // findPaths returns what c names. If withFacts is set, it finds the facts of c in the same pass,
@@ -230,8 +238,7 @@ func (g *Gate) approvedBehind(ctx context.Context, a *asked, answer Answer) erro
 	if !g.canBeOpen(c) {
 		return nil
 	}
-	mine := g.findPaths(ctx, c, false)
-	all, sure := g.waitsFor(c, mine, g.registerOpenCall(c, mine))
+	all, sure := g.openBehind(ctx, c, false)
 	return awaitAnswers(ctx, all, sure)
 }
 
@@ -372,16 +379,12 @@ func (s *OpenCalls) await(calls []*openCall) {
 	}
 }
 
-// paths returns what the call o names.
-func (o *openCall) paths(pather Pather) *Paths {
+// pathsOf returns what the call o names.
+func (g *Gate) pathsOf(o *openCall) *Paths {
 	o.once.Do(func() {
-		if o.call == nil {
-			return
+		if o.call != nil {
+			o.names = *g.findPaths(context.Background(), o.call, false)
 		}
-		ctx, cancel := context.WithTimeoutCause(context.Background(), judgeTimeout, errTooLong)
-		defer cancel()
-		o.names = pather.Paths(ctx, o.call)
-		o.names.Wide = o.names.Wide || ctx.Err() != nil
 	})
 	return &o.names
 }

@@ -151,7 +151,6 @@ func TestWhichCallsAreOpen(t *testing.T) {
 // A call that is not kept, or was changed since, may name anything.
 func TestOpenCallsThatMayNameAnything(t *testing.T) {
 	h := openHouse()
-	pather := h.gate.Facts.(Pather)
 	big := `{"name":"put","arguments":{"a":"` + strings.Repeat("x", maxOpenBytes*2/3) + `"}}`
 	h.register(beginCall(t, h, "long", "a", 1, "tools/call", big))
 	h.register(beginCall(t, h, "long", "a", 2, "tools/call", big))
@@ -166,7 +165,7 @@ func TestOpenCallsThatMayNameAnything(t *testing.T) {
 		open := h.register(beginCall(t, h, session, "b", 1, "tools/call", `{"name":"put"}`))
 		var wide []bool
 		for _, o := range open[:min(len(open), 2)] {
-			wide = append(wide, o.paths(pather).Wide)
+			wide = append(wide, h.gate.pathsOf(o).Wide)
 		}
 		if !slices.Equal(wide, want) || len(open) > mostOpen {
 			t.Errorf("%s: of %d open calls the first may name anything: %v, want %v", session, len(open), wide, want)
@@ -174,7 +173,7 @@ func TestOpenCallsThatMayNameAnything(t *testing.T) {
 	}
 	// What was sent after the many does not affect the call that stands for the oldest.
 	h.gate.removeOpenCalls(&Shim{Session: "many", Attachment: "a"}, func(o *openCall) bool { return o.seq > 9 })
-	if open := h.register(beginCall(t, h, "many", "c", 1, "tools/call", `{"name":"put"}`)); len(open) == 0 || !open[0].paths(pather).Wide {
+	if open := h.register(beginCall(t, h, "many", "c", 1, "tools/call", `{"name":"put"}`)); len(open) == 0 || !h.gate.pathsOf(open[0]).Wide {
 		t.Errorf("the oldest are forgotten: %d are open", len(open))
 	}
 
@@ -183,8 +182,8 @@ func TestOpenCallsThatMayNameAnything(t *testing.T) {
 			<-ctx.Done()
 			return Paths{}
 		}}
-		o := openCall{call: new(Call)}
-		if !o.paths(endless).Wide {
+		g := Gate{Facts: endless}
+		if !g.pathsOf(&openCall{call: new(Call)}).Wide {
 			t.Error("what could not be looked at in time may not name anything")
 		}
 	})
