@@ -142,7 +142,7 @@ func (s *Session) unlocked(f func()) {
 // take handles one line of side. An error ends the side.
 func (s *Session) take(side wire.Side, l *wire.Line) error {
 	t := &s.turns[side]
-	*t = turn{Session: s, ctx: s.ctx, side: side, events: t.events[:0], after: t.after[:0]}
+	t.Session, t.ctx, t.side = s, s.ctx, side // the rest is empty since the last release
 	defer t.release()
 	err := t.take(l)
 	if t.judged {
