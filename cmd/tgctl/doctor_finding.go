@@ -166,7 +166,7 @@ func oneLine(text string) string {
 // would act on.
 func word(text string) string { return string(shellWord(display.Name(text))) }
 
-// addFindingFromError is find for an error whose message may end with what to do about it.
+// addFindingFromError is addFinding for an error whose message may end with what to do about it.
 func (x *examination) addFindingFromError(id, about, format string, err error) {
 	what, fix := err.Error(), ""
 	if i := strings.LastIndex(what, "; "); i >= 0 {
