@@ -178,8 +178,8 @@ func (g *Gate) openBehind(ctx context.Context, c *Call, withFacts bool) (all, su
 // findPaths returns what c names. If withFacts is set, it finds the facts of c in the same pass,
 // and keeps them for the judgement that follows at once.
 func (g *Gate) findPaths(ctx context.Context, c *Call, withFacts bool) *Paths {
-	ctx, done := g.timeouts.context(ctx)
-	defer done()
+	ctx, timeout := g.timeouts.context(ctx)
+	defer timeout.end()
 	var p Paths
 	if withFacts {
 		var facts []Fact
@@ -249,7 +249,7 @@ const (
 	// maxOpenBytes is how many bytes of open calls are kept for a session. A call that does
 	// not fit may name anything.
 	maxOpenBytes = 4 << 20
-	mostSpare    = 16 // Calls, for all sessions
+	mostSpare    = 16 // ended calls that are kept for reuse, for all sessions
 )
 
 // OpenCalls holds the calls that are being judged, or were forwarded and are not answered yet.
@@ -258,7 +258,7 @@ type OpenCalls struct {
 	// ofWhom holds the calls of a session, oldest first. A slice that was handed out is never
 	// changed: calls are only appended to it, or it is replaced.
 	ofWhom map[openKey][]*openCall
-	spare  []*Call // for reuse
+	spare  []*openCall // ended ones that were never handed out, for reuse
 }
 
 // openKey identifies a session, or an attachment without one. Calls with the same key share a
@@ -335,7 +335,8 @@ func (g *Gate) registerOpenCall(c *Call, mine *Paths) []*openCall {
 // add adds c to the calls of key. s.mu must be held.
 func (s *OpenCalls) add(key openKey, c *Call, mine *Paths) {
 	calls := s.ofWhom[key]
-	o := &openCall{attachment: c.Attachment, seq: c.Seq, begun: time.Now(), size: len(c.Line)}
+	o, copied := s.unused()
+	*o = openCall{attachment: c.Attachment, seq: c.Seq, begun: time.Now(), size: len(c.Line)}
 	size := o.size
 	for _, other := range calls {
 		size += other.size
@@ -347,12 +348,8 @@ func (s *OpenCalls) add(key openKey, c *Call, mine *Paths) {
 	case mine != nil:
 		o.names = *mine
 	default:
-		if n := len(s.spare); n > 0 {
-			o.call, s.spare = s.spare[n-1], s.spare[:n-1]
-		} else {
-			o.call = new(Call)
-		}
-		*o.call = *c
+		*copied = *c
+		o.call = copied
 	}
 	if len(calls) >= mostOpen {
 		oldest := &openCall{begun: calls[1].begun, names: Paths{Wide: true}}
@@ -362,6 +359,18 @@ func (s *OpenCalls) add(key openKey, c *Call, mine *Paths) {
 		s.ofWhom = map[openKey][]*openCall{}
 	}
 	s.ofWhom[key] = append(calls, o)
+}
+
+// unused returns an openCall that nobody refers to, and a Call for what it may keep of its own.
+// s.mu must be held.
+func (s *OpenCalls) unused() (*openCall, *Call) {
+	n := len(s.spare) - 1
+	if n < 0 {
+		return new(openCall), new(Call)
+	}
+	o := s.spare[n]
+	s.spare = s.spare[:n]
+	return o, o.call
 }
 
 // await prepares a wait for the ends of calls.
@@ -427,7 +436,7 @@ func (s *OpenCalls) end(o *openCall) {
 	}
 	if !o.seen && o.call != nil && len(s.spare) < mostSpare { // otherwise another call may still read it
 		*o.call = Call{}
-		s.spare = append(s.spare, o.call)
+		s.spare = append(s.spare, o)
 	}
 }
 

@@ -148,6 +148,33 @@ func TestWhichCallsAreOpen(t *testing.T) {
 	}
 }
 
+// A call that waits reads what an earlier one names even if that one has ended and new ones have
+// begun.
+func TestOpenCallsAreNotReusedWhileRead(t *testing.T) {
+	h := openHouse()
+	h.gate.Facts = pathsOf{h, func(_ context.Context, c *Call) Paths { return Paths{Named: []string{fmt.Sprint("/p/", c.Seq)}} }}
+	begin := func(seq uint64) []*openCall {
+		return h.register(beginCall(t, h, "s", "a", seq, "tools/call", `{"name":"put","arguments":{}}`))
+	}
+	end := func(seq uint64) {
+		h.gate.removeOpenCalls(&Shim{Session: "s", Attachment: "a"}, func(o *openCall) bool { return o.seq == seq })
+	}
+	begin(1)
+	end(1) // nobody has seen it
+	begin(2)
+	seen := begin(3)
+	end(2)
+	end(3)
+	begin(4)
+	begin(5)
+	if len(seen) != 1 || seen[0].seq != 2 {
+		t.Fatalf("%d calls are open before the third", len(seen))
+	}
+	if p := h.gate.pathsOf(seen[0]); !slices.Equal(p.Named, []string{"/p/2"}) {
+		t.Errorf("the second call names %v", p.Named)
+	}
+}
+
 // A call that is not kept, or was changed since, may name anything.
 func TestOpenCallsThatMayNameAnything(t *testing.T) {
 	h := openHouse()

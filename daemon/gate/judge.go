@@ -133,8 +133,8 @@ type weighed struct {
 // weigh takes c through the gates visible, rule and permit: a request as it is, an answer by
 // the asks in it. It takes at most judgeTimeout.
 func (g *Gate) weigh(ctx context.Context, policy Policy, c *Call) weighed {
-	ctx, done := g.timeouts.context(ctx)
-	defer done()
+	ctx, timeout := g.timeouts.context(ctx)
+	defer timeout.end()
 	var w weighed
 	switch {
 	case c.carriesAsks():
@@ -252,8 +252,8 @@ func accident(why error) Ruling {
 // factsOf returns the facts of a call outside of judging, as far as they are found within
 // judgeTimeout.
 func (g *Gate) factsOf(ctx context.Context, c *Call) []Fact {
-	ctx, done := g.timeouts.context(ctx)
-	defer done()
+	ctx, timeout := g.timeouts.context(ctx)
+	defer timeout.end()
 	return g.Facts.Of(ctx, c)
 }
 

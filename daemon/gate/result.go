@@ -46,8 +46,8 @@ func (g *Gate) result(ctx context.Context, a *Attachment, c *Call) Verdict {
 // list returns the line of the list c without what the agent may not know of, and notes in r
 // what was removed. Every other byte stays, so that an unfiltered page arrives as it was sent.
 func (g *Gate) list(ctx context.Context, a *Attachment, policy Policy, c *Call, r *record.Record) ([]byte, error) {
-	limited, done := g.timeouts.context(ctx)
-	defer done()
+	limited, timeout := g.timeouts.context(ctx)
+	defer timeout.end()
 	member, kind := mcp.ListOf(c.Method)
 	list, err := wire.ReadList(c.Line, &c.Envelope, member)
 	if err != nil {

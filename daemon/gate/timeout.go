@@ -19,29 +19,34 @@ type timeouts struct {
 
 // timeout is one context that is to be ended.
 type timeout struct {
+	of     *timeouts
 	at     time.Time
 	cancel context.CancelCauseFunc
 	over   bool // the context is not used any more
 }
 
 // context returns a context that ends after judgeTimeout with the cause errTooLong. The caller
-// must call done when it does not use the context any more.
-func (t *timeouts) context(ctx context.Context) (_ context.Context, done func()) {
+// must call end when it does not use the context any more.
+func (t *timeouts) context(ctx context.Context) (context.Context, *timeout) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	one := &timeout{at: time.Now().Add(judgeTimeout), cancel: cancel}
+	one := &timeout{of: t, at: time.Now().Add(judgeTimeout), cancel: cancel}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.pending = append(t.pending, one)
 	if !t.set {
 		t.setTimer()
 	}
-	return ctx, func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		one.over = true
-		t.removeOver()
-		cancel(nil)
-	}
+	return ctx, one
+}
+
+// end ends the context, which is not used any more.
+func (one *timeout) end() {
+	t := one.of
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	one.over = true
+	t.removeOver()
+	one.cancel(nil)
 }
 
 // setTimer sets the timer for the first pending timeout. t.mu must be held.

@@ -13,8 +13,8 @@ func TestTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all timeouts
 		begin := func() (context.Context, func(), time.Time) {
-			ctx, done := all.context(t.Context())
-			return ctx, done, time.Now()
+			ctx, timeout := all.context(t.Context())
+			return ctx, timeout.end, time.Now()
 		}
 		ends := func(name string, ctx context.Context, began time.Time) {
 			t.Helper()
@@ -56,9 +56,9 @@ func TestTimeouts(t *testing.T) {
 		doneLast()
 
 		ctx, cancel := context.WithCancel(t.Context())
-		within, doneWithin := all.context(ctx)
+		within, timeout := all.context(ctx)
 		cancel()
 		<-within.Done()
-		doneWithin()
+		timeout.end()
 	})
 }
