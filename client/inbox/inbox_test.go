@@ -156,30 +156,32 @@ func (f *fake) goAway() {
 
 func (f *fake) comeBack() { f.alter(func() { f.away = false }) }
 
-// surface records the events that it gets.
+// surface watches a daemon from the first call of hears on, and records the events that it gets.
 type surface struct {
 	*fake
-	mu   sync.Mutex
-	said []string
+	watch func()
+	mu    sync.Mutex
+	said  []string
 }
 
-// play watches a daemon while script runs, in a synctest bubble.
+// play runs script with a surface, in a synctest bubble.
 func play(t *testing.T, known []*pb.Approval, script func(*surface)) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &surface{fake: newFake()}
 		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan bool)
-		go func() {
-			defer close(done)
-			for e := range Watch(ctx, s.fake, known...) {
-				s.mu.Lock()
-				s.said = append(s.said, said(e))
-				s.mu.Unlock()
-			}
-		}()
+		var watching sync.WaitGroup
+		defer watching.Wait()
+		defer cancel()
+		s := &surface{fake: newFake()}
+		s.watch = sync.OnceFunc(func() {
+			watching.Go(func() {
+				for e := range Watch(ctx, s.fake, known...) {
+					s.mu.Lock()
+					s.said = append(s.said, said(e))
+					s.mu.Unlock()
+				}
+			})
+		})
 		script(s)
-		cancel()
-		<-done
 	})
 }
 
@@ -199,6 +201,7 @@ func said(e Event) string {
 // hears waits for d and fails unless exactly these events came since the previous call.
 func (s *surface) hears(t *testing.T, d time.Duration, want ...string) {
 	t.Helper()
+	s.watch()
 	time.Sleep(d)
 	synctest.Wait()
 	s.mu.Lock()
