@@ -15,7 +15,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -57,8 +56,6 @@ Environment:
   THOUGHTGATE_SESSION   the session that this server belongs to
   THOUGHTGATE_PATIENCE  how long the agent waits for a call, as 90s; default:
                         what is known of the agent
-  THOUGHTGATE_LOG       log level on standard error: debug, info, warn (default)
-                        or error
 
 Exit status: that of the server; if a signal ended the server, tg-shim ends by
 the same signal; 125 if ThoughtGate fails or withholds the server, 126 if the
@@ -79,12 +76,6 @@ func main() {
 	serve.Leave(state)
 }
 
-// options are the settings of the command line and the environment.
-type options struct {
-	serve.Options
-	level slog.Level
-}
-
 func run(args []string, getenv func(string) string, stdout io.Writer) (child.State, error) {
 	o, err := parse(args, getenv)
 	switch {
@@ -98,8 +89,7 @@ func run(args []string, getenv func(string) string, stdout io.Writer) (child.Sta
 		return child.State{Code: 2}, fmt.Errorf("%w\nRun \"tg-shim --help\" for the usage", err)
 	}
 	o.Hello.Build, o.Times = release, serve.DefaultTimes
-	o.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: o.level})).With("component", "shim", "server_id", o.Hello.Server)
-	state, err := serve.Run(o.Options)
+	state, err := serve.Run(o)
 	if err != nil {
 		state.Code = child.ExitInternal
 	}
@@ -128,8 +118,8 @@ func checkServer(h *attach.Hello) error {
 
 var profiles = map[string]attach.Profile{"": attach.Unspecified, "production": attach.Production, "development": attach.Development}
 
-func parse(args []string, getenv func(string) string) (options, error) {
-	o := options{level: slog.LevelWarn}
+func parse(args []string, getenv func(string) string) (serve.Options, error) {
+	var o serve.Options
 	h := &o.Hello
 	h.Session = getenv("THOUGHTGATE_SESSION")
 	flags := flag.NewFlagSet("tg-shim", flag.ContinueOnError)
@@ -158,11 +148,6 @@ func parse(args []string, getenv func(string) string) (options, error) {
 		var err error
 		if h.Patience, err = time.ParseDuration(p); err != nil || h.Patience <= 0 {
 			return o, fmt.Errorf("THOUGHTGATE_PATIENCE is %q; it must be a duration such as 90s", p)
-		}
-	}
-	if l := getenv("THOUGHTGATE_LOG"); l != "" {
-		if err := o.level.UnmarshalText([]byte(l)); err != nil {
-			return o, fmt.Errorf("THOUGHTGATE_LOG: %w", err)
 		}
 	}
 	if o.Socket = getenv("THOUGHTGATE_SOCKET"); o.Socket == "" {

@@ -286,7 +286,7 @@ func (s *endingRun) command(server ...string) *exec.Cmd {
 }
 
 func (s *endingRun) prepare(cmd *exec.Cmd) *exec.Cmd {
-	cmd.Env = append(slices.Clone(s.house.Env), "THOUGHTGATE_SOCKET="+s.house.Socket(), "THOUGHTGATE_LOG=error")
+	cmd.Env = append(slices.Clone(s.house.Env), "THOUGHTGATE_SOCKET="+s.house.Socket())
 	cmd.Dir, cmd.Stderr = s.house.Path("work"), s.stderr
 	return cmd
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -52,7 +51,7 @@ func TestMain(m *testing.M) {
 	}
 	state, err := Run(Options{
 		Hello:  hello,
-		Socket: socket, Times: times, Log: slog.New(slog.DiscardHandler),
+		Socket: socket, Times: times,
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "tg-shim:", err)

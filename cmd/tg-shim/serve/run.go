@@ -6,11 +6,10 @@ package serve
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"log/slog"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -49,7 +48,6 @@ type Options struct {
 	Hello  attach.Hello
 	Socket string // of the daemon
 	Times  Times
-	Log    *slog.Logger
 }
 
 // shim is one run of tg-shim.
@@ -66,13 +64,8 @@ type shim struct {
 // Run runs until the server has ended and all pending output to the agent is written. It uses
 // standard input, output and error, and closes the first two.
 func Run(o Options) (child.State, error) {
-	if err := private.CloseInherited(); err != nil {
-		o.Log.Debug("what the agent has handed on stays open", "err", err)
-	}
-	stopReaping, err := child.AdoptOrphans()
-	if err != nil {
-		o.Log.Debug("orphans of the server will not be found", "err", err)
-	}
+	_ = private.CloseInherited()           // an error leaves open what the agent has handed on
+	stopReaping, _ := child.AdoptOrphans() // an error means that orphans of the server are not found
 	defer stopReaping()
 	s := &shim{Options: o, signals: make(chan os.Signal, 4), drained: make(chan struct{})}
 	for _, sig := range []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
@@ -99,11 +92,11 @@ func Run(o Options) (child.State, error) {
 
 // introduce sets the remaining fields of Hello.
 func (s *shim) introduce() error {
-	var id [16]byte
-	_, _ = rand.Read(id[:]) // never fails
 	h := &s.Hello
-	h.Attachment = hex.EncodeToString(id[:])
 	var err error
+	if h.Attachment, err = newAttachment(); err != nil {
+		return err
+	}
 	if h.Cwd, err = os.Getwd(); err != nil {
 		return fmt.Errorf("find the working directory: %w", err)
 	}
@@ -113,6 +106,21 @@ func (s *shim) introduce() error {
 	}
 	s.line = &daemonConn{attach.Daemon(s.Socket), s.Times.Reattach, make(chan struct{}, 1)}
 	return nil
+}
+
+// newAttachment returns an unpredictable id. It asks the system: crypto/rand would make each
+// tg-shim larger by a tenth.
+func newAttachment() (string, error) {
+	system, err := os.Open("/dev/urandom")
+	if err != nil {
+		return "", fmt.Errorf("make an id: %w", err)
+	}
+	defer system.Close()
+	var id [16]byte
+	if _, err := io.ReadFull(system, id[:]); err != nil {
+		return "", fmt.Errorf("make an id: %w", err)
+	}
+	return hex.EncodeToString(id[:]), nil
 }
 
 func (s *shim) run(ctx context.Context) (child.State, error) {
@@ -154,7 +162,7 @@ func (s *shim) run(ctx context.Context) (child.State, error) {
 	// The server keeps its own limit. If it dies with a core dump so does this process, whose
 	// memory must not be dumped.
 	if err := private.NoCore(); err != nil {
-		s.Log.Warn("a crash may leave a core file", "err", err)
+		fmt.Fprintf(os.Stderr, "tg-shim: server %q: a crash may leave a core file: %v\n", s.Hello.Server, err)
 	}
 	return s.serve(ctx, server, escape), nil
 }
