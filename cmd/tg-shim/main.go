@@ -17,11 +17,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"runtime/debug"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tg-shim/attach"
+	_ "github.com/thoughtgate/thoughtgated/cmd/tg-shim/oneproc" // which makes it smaller still
 	"github.com/thoughtgate/thoughtgated/cmd/tg-shim/serve"
 	"github.com/thoughtgate/thoughtgated/internal/child"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
@@ -68,7 +68,6 @@ Example:
 func main() {
 	// One such process runs beside every server and mostly waits, so it should be small.
 	debug.SetGCPercent(40)
-	runtime.GOMAXPROCS(1)
 	state, err := run(os.Args[1:], os.Getenv, os.Stdout)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "tg-shim: %v\n", err)

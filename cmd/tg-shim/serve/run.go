@@ -42,6 +42,9 @@ type Times struct {
 // DefaultTimes are the timeouts outside tests.
 var DefaultTimes = Times{Reattach: 15 * time.Second, DrainTimeout: 5 * time.Second, SignalTimeout: time.Second, LastReportTimeout: 500 * time.Millisecond}
 
+// releaseDelay is how long the memory of the program is kept: until most servers have started.
+const releaseDelay = time.Second
+
 // Options are the settings of the command line and the environment.
 type Options struct {
 	// Hello is sent to the daemon. Run sets Attachment, Executable and Cwd.
@@ -146,6 +149,7 @@ func (s *shim) run(ctx context.Context) (child.State, error) {
 		return child.State{}, err
 	}
 	s.pipes.closeDaemons()
+	defer time.AfterFunc(releaseDelay, releaseProgram).Stop()
 	go s.awaitDrained() // ends with the pipe, or with the process if the daemon keeps the pipe open
 	if !welcome.Start {
 		s.pipes.closeServers()

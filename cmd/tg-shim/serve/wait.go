@@ -66,10 +66,7 @@ func (s *shim) serve(ctx context.Context, server *child.Child, escape bool) chil
 func (s *shim) idle(ctx context.Context, reason string) child.State {
 	ctx, cancel := context.WithCancel(ctx)
 	var telling sync.WaitGroup
-	telling.Go(func() {
-		s.started(ctx, 0, reason)
-		releaseProgram()
-	})
+	telling.Go(func() { s.started(ctx, 0, reason) })
 	defer telling.Wait()
 	defer cancel()
 	return s.wait(ctx, nil)
@@ -80,7 +77,6 @@ func (s *shim) idle(ctx context.Context, reason string) child.State {
 func (s *shim) notifyDaemon(ctx context.Context, pid int, known chan<- struct{}, ended <-chan child.State) {
 	s.started(ctx, pid, "")
 	close(known)
-	releaseProgram()
 	state := <-ended
 	_ = s.line.retry(ctx, s.Times.DrainTimeout, func(ctx context.Context) error {
 		return s.line.Ended(ctx, s.Hello.Attachment, state.Code, int(state.Signal))

@@ -49,6 +49,7 @@ func (r *Readable) Wait() error {
 		return r.wake.Wait(r.fd, unix.POLLIN)
 	}
 	err := r.conn.Read(func(uintptr) bool { return Ready(r.fd) })
+	keepMonitorAwake()
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return ErrWoken
 	}

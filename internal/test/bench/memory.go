@@ -8,7 +8,7 @@ import (
 
 const (
 	// atRest is how long after its work a process has released what it does not keep.
-	atRest = time.Second
+	atRest = 2 * time.Second
 	// longRest is how long after a large message the remaining memory is measured.
 	longRest = 10 * time.Second
 	// stayingMessage is the size of that message.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -107,25 +108,26 @@ func (w way) crowd(n int) (crowd, error) {
 	c := crowd{took: millis(time.Since(began))}
 	w.settle()
 	spent := w.daemonCPU() - before
+	sessions = slices.DeleteFunc(sessions, func(s *session) bool { return s == nil })
 	for _, s := range sessions {
-		if s == nil {
-			continue
-		}
-		c.each.add(memoryOf(s.pid()), n)
 		for _, pid := range family(s.pid()) {
 			spent += cpu(pid)
-			c.held.add(memoryOf(pid), 1)
 		}
 	}
 	c.cpu = spent.Seconds()
+	time.Sleep(atRest)
+	for _, s := range sessions {
+		c.each.add(memoryOf(s.pid()), n)
+		for _, pid := range family(s.pid()) {
+			c.held.add(memoryOf(pid), 1)
+		}
+	}
 	if w.house != nil {
 		c.daemon = memoryOf(w.house.daemon.Process.Pid)
 	}
 	err := errors.Join(errs...)
 	for _, s := range sessions {
-		if s != nil {
-			err = errors.Join(err, s.close())
-		}
+		err = errors.Join(err, s.close())
 	}
 	return c, err
 }

@@ -1,0 +1,46 @@
+package pipe
+
+import (
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// Go's runtime has a thread that watches over the others (sysmon). When nothing runs it goes to
+// sleep. The next system call wakes it, and it then looks around every 20 µs, for a millisecond
+// at least. Where one message comes at a time, that happened twice for each: a quarter of what a
+// call took. A goroutine in a system call counts as running for 10 ms, so one that makes short
+// ones all the time keeps the thread from falling asleep, and it looks around every 10 ms.
+
+const (
+	// awakeMillis is how long each of the system calls takes.
+	awakeMillis = 2
+	// awakeCalls is how many of them are made after the last message.
+	awakeCalls = 25
+)
+
+var (
+	messages atomic.Bool // some came during the current system call
+	awake    atomic.Bool // makeSystemCalls runs
+)
+
+// keepMonitorAwake must be called for each message.
+func keepMonitorAwake() {
+	if !messages.Load() {
+		messages.Store(true)
+	}
+	if !awake.Load() && awake.CompareAndSwap(false, true) {
+		go makeSystemCalls()
+	}
+}
+
+// makeSystemCalls returns 50 ms after the last message.
+func makeSystemCalls() {
+	defer awake.Store(false)
+	for left := awakeCalls; left > 0; left-- {
+		if messages.Swap(false) {
+			left = awakeCalls
+		}
+		_, _ = unix.Poll(nil, awakeMillis) // waits for nothing but the time; a signal may end it
+	}
+}
