@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 	"syscall"
@@ -35,7 +34,7 @@ func TestMain(m *testing.M) {
 		case shimRole:
 			state, err := serve.Run(serve.Options{
 				Hello:  attach.Hello{Build: "test", Server: "x", Command: os.Args[3:]},
-				Socket: os.Getenv("THOUGHTGATE_SOCKET"), Times: serve.DefaultTimes, Log: slog.New(slog.DiscardHandler),
+				Socket: os.Getenv("THOUGHTGATE_SOCKET"), Times: serve.DefaultTimes,
 			})
 			if err != nil {
 				fmt.Fprintln(os.Stderr, err)
