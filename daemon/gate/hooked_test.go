@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/thoughtgate/thoughtgated/internal/record"
-	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -293,16 +292,7 @@ func TestNoHooksNoAllocations(t *testing.T) {
 	measure := func(hooks Hooks) float64 {
 		h := newHouse()
 		h.gate.Hooks = hooks
-		a := h.gate.Attach(context.Background(), shimX, nil)
-		defer a.Close(true)
-		a.Bind(func(Verdict) {})
-		line, seq := []byte(aCall), uint64(0)
-		return rig.Allocations(500, func() {
-			seq++
-			a.Submit(Submission{Seq: seq, Side: wire.FromAgent, Line: line})
-			a.RecordOutcome(context.Background(), seq, "ok")
-			h.records = h.records[:0]
-		})
+		return h.allocationsOfCall()
 	}
 	none, idle := fewest(func() float64 { return measure(nil) }, func() float64 { return measure(&script{}) })
 	if idle > none+room {

@@ -37,6 +37,20 @@ func (b *traceBook) outcomes() string {
 	return strings.Join(all, " ")
 }
 
+// allocationsOfCall returns how many allocations a call takes that is forwarded and answered.
+func (h *house) allocationsOfCall() float64 {
+	a := h.gate.Attach(context.Background(), shimX, nil)
+	defer a.Close(true)
+	a.Bind(func(Verdict) {})
+	line, seq := []byte(aCall), uint64(0)
+	return rig.Allocations(500, func() {
+		seq++
+		a.Submit(Submission{Seq: seq, Side: wire.FromAgent, Line: line})
+		a.RecordOutcome(context.Background(), seq, "ok")
+		h.records = h.records[:0]
+	})
+}
+
 // fewest returns the minimum of several alternating measurements of two functions: garbage
 // collections empty pools at random.
 func fewest(a, b func() float64) (leastA, leastB float64) {
@@ -53,16 +67,7 @@ func TestNoTracesNoAllocations(t *testing.T) {
 	measure := func(tracer Tracer) float64 {
 		h := newHouse()
 		h.gate.Tracer = tracer
-		a := h.gate.Attach(context.Background(), shimX, nil)
-		defer a.Close(true)
-		a.Bind(func(Verdict) {})
-		line, seq := []byte(aCall), uint64(0)
-		return rig.Allocations(500, func() {
-			seq++
-			a.Submit(Submission{Seq: seq, Side: wire.FromAgent, Line: line})
-			a.RecordOutcome(context.Background(), seq, "ok")
-			h.records = h.records[:0]
-		})
+		return h.allocationsOfCall()
 	}
 	none, off := fewest(func() float64 { return measure(nil) }, func() float64 { return measure(&traceBook{off: true}) })
 	if off > none+room {

@@ -18,11 +18,10 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
 	"github.com/thoughtgate/thoughtgated/daemon/relay/pipe"
+	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -169,10 +168,10 @@ func TestCallsSurviveKills(t *testing.T) {
 }
 
 func killSession(t *testing.T, sockets bool, kills int) {
-	fromAgent, agentOut := twoEnds(t, sockets)
-	agentIn, toAgent := twoEnds(t, sockets)
-	fromServer, serverOut := twoEnds(t, sockets)
-	serverIn, toServer := twoEnds(t, sockets)
+	fromAgent, agentOut := rig.Ends(t, sockets)
+	agentIn, toAgent := rig.Ends(t, sockets)
+	fromServer, serverOut := rig.Ends(t, sockets)
+	serverIn, toServer := rig.Ends(t, sockets)
 	m, err := mapping.Create(10 << 20)
 	if err != nil {
 		t.Fatal(err)
@@ -297,22 +296,6 @@ func once(t *testing.T, what string, by map[string]int) {
 			t.Errorf("%s was %s %d times", id, what, n)
 		}
 	}
-}
-
-func twoEnds(t *testing.T, socket bool) (r, w *os.File) {
-	t.Helper()
-	if !socket {
-		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r, w
-	}
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return os.NewFile(uintptr(fds[0]), "socket"), os.NewFile(uintptr(fds[1]), "socket")
 }
 
 // sendCalls writes calls of all lengths until stop is closed, and returns their number.

@@ -8,13 +8,15 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 )
 
 // A handle reports when its process has ended, with a pidfd and without.
 func TestHandle(t *testing.T) {
 	for _, numbered := range []bool{false, true} {
-		cmd := play(t, again("wait"))
-		cmd.line(t)
+		cmd := rig.Start(t, rig.As("wait"))
+		cmd.Line(t)
 		h, err := Open(Process{PID: int32(cmd.Process.Pid)})
 		if err != nil {
 			t.Fatal(err)
@@ -46,7 +48,7 @@ func TestHandle(t *testing.T) {
 		if err := <-ended; err != nil || h.Alive() {
 			t.Errorf("a zombie has not ended: %v", err)
 		}
-		cmd.end()
+		cmd.End()
 		if err := h.Signal(syscall.SIGKILL); !errors.Is(err, syscall.ESRCH) {
 			t.Errorf("signal one that was waited for: %v", err)
 		}
@@ -77,9 +79,9 @@ func TestOpenAnother(t *testing.T) {
 
 // A signal goes to the processes that match, and to no others.
 func TestSignalAll(t *testing.T) {
-	meant, another := play(t, again("wait")), play(t, again("wait"))
-	meant.line(t)
-	another.line(t)
+	meant, another := rig.Start(t, rig.As("wait")), rig.Start(t, rig.As("wait"))
+	meant.Line(t)
+	another.Line(t)
 	is := func(p Info) bool { return int(p.PID) == meant.Process.Pid }
 	if n := SignalAll(syscall.SIGKILL, is); n != 1 {
 		t.Errorf("%d have got it", n)

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 )
 
 // A process that forked twice and created a session of its own is still found below the
@@ -21,10 +23,10 @@ func TestAncestorsOfADaemonUnderASubreaper(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
-	launcher := play(t, again("fork", "fork", "pid"))
+	launcher := rig.Start(t, rig.As("fork", "fork", "pid"))
 	pid := pidOf(t, launcher)
 	defer unix.Wait4(int(pid), nil, 0, nil)
-	defer launcher.in.Close()
+	defer launcher.In.Close()
 	eventually(t, "the daemon is adopted", func() bool {
 		p, err := Look(pid)
 		return err == nil && int(p.PPID) == os.Getpid()
@@ -45,7 +47,7 @@ func TestAncestorsWhileParentsEnd(t *testing.T) {
 	}
 	defer unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 	for range 10 {
-		launcher := play(t, again("fork", "fork", "fork", "fork", "pid"))
+		launcher := rig.Start(t, rig.As("fork", "fork", "fork", "fork", "pid"))
 		pid := pidOf(t, launcher)
 		for range 50 {
 			line, err := Ancestors(pid)
@@ -60,8 +62,8 @@ func TestAncestorsWhileParentsEnd(t *testing.T) {
 				t.Fatalf("we are missing in %+v", line)
 			}
 		}
-		launcher.in.Close()
-		launcher.end()
+		launcher.In.Close()
+		launcher.End()
 		for { // the middle ones and the daemon, all adopted by now
 			if p, err := unix.Wait4(-1, nil, 0, nil); err != nil || p <= 0 {
 				break
@@ -118,7 +120,7 @@ func TestUserNamespace(t *testing.T) {
 	if err != nil || !same {
 		t.Errorf("our own: %v, %v", same, err)
 	}
-	cmd := again("wait")
+	cmd := rig.As("wait")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER}
 	in, err := cmd.StdinPipe()
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/creack/pty"
+
+	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 )
 
 func TestLookAtSelf(t *testing.T) {
@@ -47,7 +49,7 @@ func TestProcessThatIsNone(t *testing.T) {
 }
 
 func TestTerminal(t *testing.T) {
-	cmd := again("wait")
+	cmd := rig.As("wait")
 	master, err := pty.Start(cmd)
 	if err != nil {
 		t.Skipf("no terminal can be had: %v", err)
@@ -68,18 +70,18 @@ func TestTerminal(t *testing.T) {
 }
 
 func TestEnviron(t *testing.T) {
-	cmd := again("wait")
-	cmd.Env = []string{"A=b c", roleEnv + "=wait", "EMPTY=", "LINES=a\nb"}
-	other := play(t, cmd)
-	other.line(t)
-	if got, err := Environ(int32(cmd.Process.Pid)); err != nil || !slices.Equal(got, cmd.Env) {
-		t.Errorf("%q, %v; want %q", got, err, cmd.Env)
+	cmd := rig.As("wait")
+	cmd.Env = append(cmd.Env, "A=b c", "EMPTY=", "LINES=a\nb")
+	other := rig.Start(t, cmd)
+	other.Line(t)
+	if got, err := Environ(int32(cmd.Process.Pid)); err != nil || !slices.Equal(got, cmd.Environ()) {
+		t.Errorf("%q, %v; want %q", got, err, cmd.Environ())
 	}
 }
 
 func TestAncestors(t *testing.T) {
-	other := play(t, again("wait"))
-	other.line(t)
+	other := rig.Start(t, rig.As("wait"))
+	other.Line(t)
 	line, err := Ancestors(int32(other.Process.Pid))
 	if err != nil {
 		t.Fatal(err)
@@ -128,10 +130,10 @@ func FuzzParseProcArgs(f *testing.F) {
 	})
 }
 
-func pidOf(t *testing.T, o *other) int32 {
+func pidOf(t *testing.T, o *rig.Other) int32 {
 	t.Helper()
 	var pid int32
-	if _, err := fmt.Sscanf(o.line(t), "pid %d", &pid); err != nil {
+	if _, err := fmt.Sscanf(o.Line(t), "pid %d", &pid); err != nil {
 		t.Fatal(err)
 	}
 	return pid

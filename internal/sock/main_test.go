@@ -1,24 +1,21 @@
 package sock
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 	"github.com/thoughtgate/thoughtgated/internal/test/tempdir"
 )
 
-// The test binary plays the other processes.
-const roleEnv = "SOCK_TEST_ROLE"
-
+// roles are what the test binary plays as other processes.
 var roles = map[string]func(args []string){
 	// connect reports the result of its connection.
 	"connect": func(args []string) {
@@ -57,61 +54,7 @@ var roles = map[string]func(args []string){
 	},
 }
 
-func TestMain(m *testing.M) {
-	if role := os.Getenv(roleEnv); role != "" {
-		roles[role](os.Args[1:])
-		return
-	}
-	os.Exit(m.Run())
-}
-
-func again(role string, args ...string) *exec.Cmd {
-	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), roleEnv+"="+role, "GORACE=atexit_sleep_ms=0")
-	return cmd
-}
-
-// other is a process in a role.
-type other struct {
-	*exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Reader
-}
-
-// play starts a process in a role. It ends with the test, at the latest when its input ends.
-func play(t *testing.T, cmd *exec.Cmd) *other {
-	t.Helper()
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	o := &other{Cmd: cmd, in: in, out: bufio.NewReader(out)}
-	t.Cleanup(o.end)
-	return o
-}
-
-func (o *other) end() {
-	o.in.Close()
-	io.Copy(io.Discard, o.out)
-	o.Wait()
-}
-
-func (o *other) line(t *testing.T) string {
-	t.Helper()
-	s, err := o.out.ReadString('\n')
-	if err != nil {
-		t.Fatalf("the other process said %q, then %v", s, err)
-	}
-	return strings.TrimSpace(s)
-}
+func TestMain(m *testing.M) { rig.RunRoles(m, roles) }
 
 const nobody = 65534
 

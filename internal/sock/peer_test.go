@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/internal/proc"
+	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 )
 
 func checked(t *testing.T) (*Listener, string, chan error) {
@@ -29,7 +30,7 @@ func checked(t *testing.T) (*Listener, string, chan error) {
 
 func TestPeer(t *testing.T) {
 	l, path, _ := checked(t)
-	client := play(t, again("connect", path))
+	client := rig.Start(t, rig.As("connect", path))
 	c, err := l.Accept()
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +46,7 @@ func TestPeer(t *testing.T) {
 	if !p.Alive() {
 		t.Error("the peer lives and is said not to")
 	}
-	if got := client.line(t); got != "connected" {
+	if got := client.Line(t); got != "connected" {
 		t.Fatal(got)
 	}
 	client.Process.Kill()
@@ -56,7 +57,7 @@ func TestPeer(t *testing.T) {
 	if env, err := proc.Environ(p.PID); !errors.Is(err, os.ErrProcessDone) {
 		t.Errorf("environment of a zombie: %q, %v; want os.ErrProcessDone", env, err)
 	}
-	client.end()
+	client.End()
 	if p.Alive() {
 		t.Error("the peer was reaped and is said to live")
 	}
@@ -89,7 +90,7 @@ func TestPeerAfterClose(t *testing.T) {
 // counts.
 func TestPeerThatHasGone(t *testing.T) {
 	l, path, refused := checked(t)
-	client := again("connect", path)
+	client := rig.As("connect", path)
 	client.Stdin = nil
 	if err := client.Start(); err != nil {
 		t.Fatal(err)
@@ -112,7 +113,7 @@ func TestPeerThatHasGone(t *testing.T) {
 
 func TestSecondUserIsRefused(t *testing.T) {
 	l, path, refused := checked(t)
-	cmd := asNobody(t, again("connect", path))
+	cmd := asNobody(t, rig.As("connect", path))
 	// A user who can reach the socket is still refused.
 	dir := strings.TrimSuffix(path, "/x.sock")
 	if err := errors.Join(os.Chmod(dir, 0o777), os.Chmod(path, 0o777)); err != nil {
@@ -125,11 +126,11 @@ func TestSecondUserIsRefused(t *testing.T) {
 			accepted <- c
 		}
 	}()
-	stranger := play(t, cmd)
-	if got := stranger.line(t); got != "connected" {
+	stranger := rig.Start(t, cmd)
+	if got := stranger.Line(t); got != "connected" {
 		t.Fatal(got)
 	}
-	if got := stranger.line(t); got != `read "" <nil>` {
+	if got := stranger.Line(t); got != `read "" <nil>` {
 		t.Errorf("the stranger %s, want the end at once", got)
 	}
 	if err := <-refused; !errors.Is(err, ErrUnsafe) || !strings.Contains(err.Error(), "uid 65534") {
@@ -149,11 +150,11 @@ func TestSecondUserIsRefused(t *testing.T) {
 func TestSecondUserIsNotServedBy(t *testing.T) {
 	_, path, _ := checked(t)
 	dir := strings.TrimSuffix(path, "/x.sock")
-	cmd := asNobody(t, again("dial", path))
+	cmd := asNobody(t, rig.As("dial", path))
 	if err := errors.Join(os.Chmod(dir, 0o777), os.Chmod(path, 0o777)); err != nil {
 		t.Fatal(err)
 	}
-	if got := play(t, cmd).line(t); !strings.Contains(got, ErrUnsafe.Error()) {
+	if got := rig.Start(t, cmd).Line(t); !strings.Contains(got, ErrUnsafe.Error()) {
 		t.Errorf("the other user's client says %q", got)
 	}
 }
@@ -194,7 +195,7 @@ func TestConnectionsPerProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	other := play(t, again("connect", path))
+	other := rig.Start(t, rig.As("connect", path))
 	if c := (<-conns).c; int(c.(*Conn).Peer().PID) != other.Process.Pid {
 		t.Error("the other process is not the one that was served")
 	} else {

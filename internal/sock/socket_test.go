@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 )
 
 func TestListenAndDial(t *testing.T) {
@@ -174,12 +176,12 @@ func TestDialRefusals(t *testing.T) {
 	}
 	// Another user listens, and the file has been made to look like one of this user.
 	open := private(t)
-	cmd := asNobody(t, again("squat", open+"/x.sock"))
+	cmd := asNobody(t, rig.As("squat", open+"/x.sock"))
 	if err := os.Chmod(open, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	squatter := play(t, cmd)
-	if got := squatter.line(t); got != "ready" {
+	squatter := rig.Start(t, cmd)
+	if got := squatter.Line(t); got != "ready" {
 		t.Fatal(got)
 	}
 	if err := errors.Join(os.Chmod(open, 0o700), os.Chown(open+"/x.sock", 0, 0)); err != nil {
@@ -192,8 +194,8 @@ func TestDialRefusals(t *testing.T) {
 
 func TestLock(t *testing.T) {
 	path := private(t) + "/lock"
-	holder := play(t, again("lock", path))
-	if got := holder.line(t); got != "locked <nil>" {
+	holder := rig.Start(t, rig.As("lock", path))
+	if got := holder.Line(t); got != "locked <nil>" {
 		t.Fatal(got)
 	}
 	f, err := Lock(path)
@@ -201,7 +203,7 @@ func TestLock(t *testing.T) {
 		t.Fatalf("%v, %v; want ErrInUse %s", f, err, want)
 	}
 	holder.Process.Kill()
-	holder.end()
+	holder.End()
 	if f, err = Lock(path); err != nil {
 		t.Fatalf("after its holder was killed: %v", err)
 	}

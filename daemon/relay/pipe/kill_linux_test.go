@@ -18,6 +18,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
 	"github.com/thoughtgate/thoughtgated/daemon/relay/pipe"
+	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 )
 
 const childVariable = "THOUGHTGATE_TEST_RELAY"
@@ -136,8 +137,8 @@ func TestNothingIsLostOrDoubledWhenKilled(t *testing.T) {
 }
 
 func killRelay(t *testing.T, sockets bool, kills int) {
-	from, in := ends(t, sockets)
-	out, to := ends(t, sockets)
+	from, in := rig.Ends(t, sockets)
+	out, to := rig.Ends(t, sockets)
 	m, err := mapping.Create(10 << 20)
 	if err != nil {
 		t.Fatal(err)
@@ -195,23 +196,6 @@ func killRelay(t *testing.T, sockets bool, kills int) {
 		t.Errorf("%d lines were sent and %d arrived", n, lines)
 	}
 	t.Logf("%d lines over %d kills", lines, kills)
-}
-
-// ends returns the two ends of a pipe, or of a socket.
-func ends(t *testing.T, socket bool) (r, w *os.File) {
-	t.Helper()
-	if !socket {
-		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r, w
-	}
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return os.NewFile(uintptr(fds[0]), "socket"), os.NewFile(uintptr(fds[1]), "socket")
 }
 
 // sendLines writes lines that contain their number and length, and returns how many it wrote

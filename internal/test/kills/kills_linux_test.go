@@ -104,7 +104,7 @@ func TestKillsUnderSystemd(t *testing.T) {
 	}
 	n := plan(t) / 4
 	for round, left := 0, n; left > 0 && !t.Failed(); round, left = round+1, left-mostKills {
-		rig.Inside(t, insideKills, 10*rig.Timeout, nil, fmt.Sprint("-kills=", min(left, mostKills)), fmt.Sprint("-seed=", *seed+uint64(round)))
+		rig.Inside(t, insideKills, 10*rig.Timeout, rig.Programs(t), fmt.Sprint("-kills=", min(left, mostKills)), fmt.Sprint("-seed=", *seed+uint64(round)))
 	}
 }
 

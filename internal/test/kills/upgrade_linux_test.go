@@ -52,7 +52,9 @@ func TestUpgrade(t *testing.T) {
 		})
 	})
 	t.Run("systemd", func(t *testing.T) {
-		rig.Inside(t, "TestUpgradeInsideSystemd", 10*rig.Timeout, map[string]string{nextDaemon: next}, fmt.Sprint("-upgrades=", *upgrades))
+		programs := rig.Programs(t)
+		programs[nextDaemon] = next
+		rig.Inside(t, "TestUpgradeInsideSystemd", 10*rig.Timeout, programs, fmt.Sprint("-upgrades=", *upgrades))
 	})
 }
 

@@ -36,17 +36,24 @@ exec unshare --mount --pid --cgroup --fork --kill-child --propagation private --
 ' sh "$@"
 `
 
-// Inside runs a test of this binary, with more arguments, as an ordinary user for whom
-// [Fixture.StartManager] can start a systemd, and logs its output. The programs in more are
-// available under their names with [Shipped]. Inside skips tb if the system lacks what that
-// needs.
-func Inside(tb testing.TB, test string, most time.Duration, more map[string]string, args ...string) {
+// Programs returns the paths of thoughtgated and tg-shim by their names. It builds them if
+// necessary.
+func Programs(tb testing.TB) map[string]string {
+	tb.Helper()
+	paths := map[string]string{}
+	for _, name := range []string{"thoughtgated", "tg-shim"} {
+		paths[name] = program(tb, name, true)
+	}
+	return paths
+}
+
+// Inside runs a test of this binary, with args, as an ordinary user who can start a systemd, and
+// logs its output. The programs, paths by name, are available there with [Shipped]. Inside skips
+// tb if the system lacks what that needs.
+func Inside(tb testing.TB, test string, limit time.Duration, programs map[string]string, args ...string) {
 	tb.Helper()
 	group, dir := sandbox(tb)
-	for _, name := range []string{"thoughtgated", "tg-shim"} {
-		copyProgram(tb, program(tb, name, true), filepath.Join(dir, name))
-	}
-	for name, path := range more {
+	for name, path := range programs {
 		copyProgram(tb, path, filepath.Join(dir, name))
 	}
 	self, err := os.Executable()
@@ -61,10 +68,10 @@ func Inside(tb testing.TB, test string, most time.Duration, more map[string]stri
 	if err != nil {
 		tb.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(tb.Context(), most)
+	ctx, cancel := context.WithTimeout(tb.Context(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", append([]string{"-ec", namespaces, "sh", group, dir,
-		filepath.Join(dir, "rig.test"), "-test.run=^" + test + "$", "-test.v", "-test.timeout=" + most.String()}, args...)...)
+		filepath.Join(dir, "rig.test"), "-test.run=^" + test + "$", "-test.v", "-test.timeout=" + limit.String()}, args...)...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "USER=tester", insideVar + "=" + dir}
 	cmd.WaitDelay = 10 * time.Second
 	out, err := cmd.CombinedOutput()
