@@ -23,7 +23,7 @@ AGENTS    = internal/test/e2e/agents
 # The extensions that ship. Those with a go.mod are modules of their own.
 EXTENSIONS = pathguard quota scrubber
 
-.PHONY: help demo build extensions test test-all lint fmt vet staticcheck darwin generate check-generated fuzz random soak bench \
+.PHONY: help demo build extensions test test-all lint fmt vet staticcheck duplicates darwin generate check-generated fuzz random soak bench \
         packages packages-check rig install install-units uninstall clean cc npm agents
 
 help: ## list the targets
@@ -73,7 +73,7 @@ test-all: ## run the long campaigns, of which test runs a small piece each; take
 	$(GO) test -count=1 -run '^TestNothingIsLeft$$' -v -timeout 60m ./daemon/handover -args -sessions=1000
 	$(GO) test -count=1 -run '^TestKills' -v -timeout 0 ./internal/test/kills -args -kills=10000
 
-lint: fmt vet staticcheck check-generated darwin ## everything below that only looks
+lint: fmt vet staticcheck duplicates check-generated darwin ## everything below that only looks
 
 fmt: ## list files that gofmt would change
 	@out=$$(gofmt -l client cmd contrib daemon extensions internal proto tools); \
@@ -90,6 +90,11 @@ staticcheck: ## staticcheck, at the version that tools/go.mod names
 	$(GO) -C tools tool staticcheck ./...
 	cd tools/packages && $(GO) run -modfile=../go.mod honnef.co/go/tools/cmd/staticcheck ./...
 	cd extensions/scrubber && $(GO) run -modfile=../../tools/go.mod honnef.co/go/tools/cmd/staticcheck ./...
+
+duplicates: ## list what two places of the Go code have in common, if it is 100 tokens or more
+	@out=$$(find client cmd contrib daemon extensions internal tools -name '*.go' -print0 | xargs -0 grep -L '^// Code generated' | \
+		$(GO) tool -modfile=tools/go.mod dupl -files -plumbing -t 100); \
+	if [ -n "$$out" ]; then echo "$$out"; exit 1; fi
 
 darwin: ## build and vet for macOS on both architectures
 	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build -buildvcs=false ./...
