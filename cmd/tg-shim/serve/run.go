@@ -22,6 +22,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/child"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/private"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -149,7 +150,7 @@ func (s *shim) run(ctx context.Context) (child.State, error) {
 		return child.State{}, err
 	}
 	s.pipes.closeDaemons()
-	defer time.AfterFunc(releaseDelay, releaseProgram).Stop()
+	defer time.AfterFunc(releaseDelay, proc.ReleaseProgram).Stop()
 	go s.awaitDrained() // ends with the pipe, or with the process if the daemon keeps the pipe open
 	if !welcome.Start {
 		s.pipes.closeServers()

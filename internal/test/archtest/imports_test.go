@@ -136,14 +136,15 @@ var mayImport = map[string][]string{
 	"extensions/quota":    {"client/extension"},
 	"extensions/scrubber": {json, gitleaks, zerolog, "internal/wire"},
 
-	"client":           {grpc, rpc, protobuf, proto, sys, "internal/sock"},
-	"client/inbox":     {proto, "client"},
-	"cmd/thoughtgated": {sys, term, systemd, "daemon", "daemon/...", "internal/..."},
-	"cmd/tg-shim":      {"cmd/tg-shim/...", "internal/child", "internal/sock"},
+	"client":              {grpc, rpc, protobuf, proto, sys, "internal/sock"},
+	"client/inbox":        {proto, "client"},
+	"cmd/thoughtgated":    {sys, term, systemd, "daemon", "daemon/...", "internal/..."},
+	"cmd/tg-shim":         {"cmd/tg-shim/...", "internal/child", "internal/sock"},
+	"cmd/tg-shim/oneproc": {},
 	// What speaks to the daemon in tg-shim links no library for it: one runs beside
 	// every server.
 	"cmd/tg-shim/attach": {hpack, rawproto, "internal/sock"},
-	"cmd/tg-shim/serve":  {sys, term, "cmd/tg-shim/attach", "internal/child", "internal/mcp", "internal/private", "internal/wire"},
+	"cmd/tg-shim/serve":  {sys, term, "cmd/tg-shim/attach", "internal/child", "internal/mcp", "internal/private", "internal/proc", "internal/wire"},
 	"cmd/tgctl": {sys, term, json, cobra, pflag, diff, qr, tea, ansi, dbus, protobuf, proto, "client", "client/inbox", "internal/agentconf", "internal/beside", "internal/child", "internal/rawjson", "internal/record",
 		"internal/display", "internal/private", "internal/proc", "internal/sock", "internal/demo", "internal/service", "cmd/tgctl/slack", "cmd/tgctl/host", "cmd/tgctl/internal/pbjson"},
 	"cmd/tgctl/host": {sys, "internal/proc"},

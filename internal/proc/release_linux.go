@@ -1,4 +1,4 @@
-package serve
+package proc
 
 import (
 	"bytes"
@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// releaseProgram removes from the memory of this process what the system can read again from
+// ReleaseProgram removes from the memory of this process what the system can read again from
 // its program file: most of it was needed only to start, and the process will wait for hours.
 // A failure leaves things as they are.
-func releaseProgram() {
+func ReleaseProgram() {
 	maps, _ := os.ReadFile("/proc/self/maps")
 	for line := range bytes.Lines(maps) {
 		start, end, ok := fileMapping(line)
