@@ -67,16 +67,16 @@ type Daemon struct {
 	recorder gate.Recorder // writes to audit, and counts
 	index    *store.Index  // of audit; nil if it can't be opened
 	store    *store.DB
-	listings *listing.Book
+	listings *listing.Registry
 	standing *standing
 	wraps    wraps
 	named    named // cached result of ours
 	queue    *approval.Queue
 	presence *presence.Guard
-	pins     *pin.Book
+	pins     *pin.Registry
 	guard    *protect.Guard
 	judge    *gate.Gate
-	trust    *trust.Book
+	trust    *trust.Registry
 	sessions *session.Registry
 	pool     *backend.Pool // shared servers
 	handed   *handover.Registry
@@ -85,7 +85,7 @@ type Daemon struct {
 	server   *api.Server
 
 	extensions *extension.Registry
-	offers     *offer.Book // their tools and models
+	offers     *offer.Registry // their tools and models
 
 	metrics  *metrics.Metrics
 	textfile *metrics.Textfile

@@ -19,7 +19,7 @@ import (
 // openOffers builds what extensions offer besides hooks: tools for agents, and models that answer
 // servers. The extensions and the gate must be open.
 func (d *Daemon) openOffers() {
-	d.offers = offer.NewBook(func(name string) (offer.Extension, bool) {
+	d.offers = offer.NewRegistry(func(name string) (offer.Extension, bool) {
 		_, err := d.extensions.Get(name)
 		return tools{d.extensions, name}, err == nil
 	})
@@ -50,7 +50,7 @@ func (d *Daemon) samplingWarning() []string {
 // joined is the fleet of extensions, each with the number of agents that use its tools.
 type joined struct {
 	supervise.Fleet
-	offers *offer.Book
+	offers *offer.Registry
 }
 
 // List implements supervise.Fleet.

@@ -55,8 +55,8 @@ type Config struct {
 	Recorder   gate.Recorder
 	Metrics    *metrics.Metrics
 	Policies   Policies
-	Pins       *pin.Book
-	Trust      *trust.Book
+	Pins       *pin.Registry
+	Trust      *trust.Registry
 	Handed     *handover.Registry
 	Stages     Stages
 	Guard      *protect.Guard

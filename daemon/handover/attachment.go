@@ -39,11 +39,11 @@ type about struct {
 
 // attachment is one attached tg-shim whose descriptors the daemon holds.
 type attachment struct {
-	book   *Registry
-	id     string
-	name   string       // under which its descriptors are kept
-	server string       // server id
-	peer   proc.Process // the process of tg-shim
+	registry *Registry
+	id       string
+	name     string       // under which its descriptors are kept
+	server   string       // server id
+	peer     proc.Process // the process of tg-shim
 
 	ctx     context.Context // for watchShim
 	unwatch context.CancelFunc
@@ -73,7 +73,7 @@ func (a *attachment) session() *relay.Session {
 
 // attach prepares the session and registers the attachment. a.turn must be held.
 func (a *attachment) attach(ctx context.Context, h *Hello) (err error) {
-	b := a.book
+	b := a.registry
 	if a.about.Shared {
 		closeAll(a.files.takeServer()...)
 	}
@@ -108,7 +108,7 @@ func (a *attachment) save(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("save an attachment: %w", err)
 	}
-	return a.book.Store.PutHeld(ctx, &store.Held{Name: a.name, About: text})
+	return a.registry.Store.PutHeld(ctx, &store.Held{Name: a.name, About: text})
 }
 
 // findCommand determines the server's command line, which save has omitted.
@@ -138,14 +138,14 @@ func (a *about) findCommand() error {
 func (a *attachment) watchShim(shim *proc.Handle) {
 	defer a.unwatch()
 	defer func() { _ = shim.Close() }() // nothing was written
-	defer a.book.remove(a)
+	defer a.registry.remove(a)
 	if shim.Wait(a.ctx) != nil {
 		return
 	}
 	a.turn.Lock()
 	s, server := a.session(), a.about.Server
 	if s == nil {
-		a.end(a.book.ctx, "lost", "")
+		a.end(a.registry.ctx, "lost", "")
 	}
 	a.turn.Unlock()
 	if s != nil {
@@ -156,7 +156,7 @@ func (a *attachment) watchShim(shim *proc.Handle) {
 			return // the next daemon finds that tg-shim has ended
 		}
 	}
-	a.book.Sessions.EndGroup(a.book.ctx, server)
+	a.registry.Sessions.EndGroup(a.registry.ctx, server)
 }
 
 // begin runs the session. a.turn must be held.
@@ -165,9 +165,9 @@ func (a *attachment) begin(ctx context.Context, pid int, reason string) error {
 	if err != nil {
 		return err
 	}
-	a.about.Begun, a.about.Saved = true, a.book.Sessions.Saved(a.joined)
+	a.about.Begun, a.about.Saved = true, a.registry.Sessions.Saved(a.joined)
 	if err := a.save(ctx); err != nil { // otherwise the next daemon would wait forever for tg-shim's report
-		a.book.Logger.Error("the next daemon will not take over a server", "server_id", a.server, "err", err)
+		a.registry.Logger.Error("the next daemon will not take over a server", "server_id", a.server, "err", err)
 	}
 	return a.run(server, nil)
 }
@@ -180,7 +180,7 @@ func (a *attachment) serverEnd(pid int, reason string) (relay.Server, error) {
 	case reason != "" || pid == 0:
 		a.dropServer()
 		a.about.Reason = cmp.Or(reason, "tg-shim reported no process")
-		a.book.ServerEnded(a.server, nil)
+		a.registry.ServerEnded(a.server, nil)
 		return a.refusal(), nil
 	}
 	p, err := proc.ChildOf(a.peer.PID, int32(pid))
@@ -188,7 +188,7 @@ func (a *attachment) serverEnd(pid int, reason string) (relay.Server, error) {
 	case errors.Is(err, proc.ErrNoChild):
 		return nil, fmt.Errorf("process %d is not a child of tg-shim: %w", pid, gate.ErrForbidden)
 	case err == nil:
-		a.book.Sessions.Started(a.joined, p.Process)
+		a.registry.Sessions.Started(a.joined, p.Process)
 	}
 	return a.pipes(p.Process), nil
 }
@@ -212,7 +212,7 @@ func (a *attachment) refusal() *relay.Refusal {
 func (a *attachment) pipes(p proc.Process) *relay.Pipes {
 	process, err := proc.Open(p)
 	if err != nil {
-		a.book.Logger.Debug("the server's process can't be watched; the end of its output counts as its end", "server_id", a.server, "err", err)
+		a.registry.Logger.Debug("the server's process can't be watched; the end of its output counts as its end", "server_id", a.server, "err", err)
 	}
 	if process.File() == nil { // the end of its output then marks the server's end, and tg-shim ends it
 		process = nil
@@ -224,7 +224,7 @@ func (a *attachment) pipes(p proc.Process) *relay.Pipes {
 func (a *attachment) shared() *relay.Shared {
 	l, pid := a.about.Launch, a.peer.PID
 	return &relay.Shared{Join: func(ctx context.Context, c relay.Client) (relay.Member, error) {
-		return a.book.Join(ctx, l, func() ([]string, error) { return proc.Environ(pid) }, c)
+		return a.registry.Join(ctx, l, func() ([]string, error) { return proc.Environ(pid) }, c)
 	}}
 }
 
@@ -233,10 +233,10 @@ func (a *attachment) run(server relay.Server, earlier relay.Earlier) error {
 	s, err := relay.New(a.joined.Attachment, relay.Ends{
 		Agent: relay.Pair{From: a.files.AgentInput, To: a.files.AgentOutput}, Staging: a.files.toAgent, Server: server,
 		Mapping: a.mapping, Drained: a.files.Drained, Earlier: earlier, LetGo: a.letGo,
-	}, a.book.Logger.With("server_id", a.server))
+	}, a.registry.Logger.With("server_id", a.server))
 	a.files, a.mapping = Files{}, nil // the session owns and closes them
 	if err != nil {
-		a.end(a.book.ctx, "lost", err.Error())
+		a.end(a.registry.ctx, "lost", err.Error())
 		return err
 	}
 	a.mu.Lock()
@@ -252,7 +252,7 @@ func (a *attachment) run(server relay.Server, earlier relay.Earlier) error {
 	}
 	a.mu.Unlock()
 	go s.Run() // Close ends it, unless it is blocked in a write that nothing ends
-	a.book.wait.Go(func() {
+	a.registry.wait.Go(func() {
 		select {
 		case <-s.Done():
 		case <-a.left:
@@ -260,11 +260,11 @@ func (a *attachment) run(server relay.Server, earlier relay.Earlier) error {
 		a.turn.Lock()
 		defer a.turn.Unlock()
 		if err := s.Err(); err != nil {
-			a.book.Logger.Error("a session was ended", "server_id", a.server, "err", err)
-			a.end(a.book.ctx, "lost", err.Error())
+			a.registry.Logger.Error("a session was ended", "server_id", a.server, "err", err)
+			a.end(a.registry.ctx, "lost", err.Error())
 			return
 		}
-		a.end(a.book.ctx, "left", "")
+		a.end(a.registry.ctx, "left", "")
 	})
 	return nil
 }
@@ -276,7 +276,7 @@ func (a *attachment) end(ctx context.Context, how, why string) {
 		return
 	}
 	a.finished = true
-	b := a.book
+	b := a.registry
 	ctx = context.WithoutCancel(ctx)
 	if !a.leaving {
 		var err error

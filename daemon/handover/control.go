@@ -40,23 +40,23 @@ func (a *attachment) serverEnded(how child.State) {
 	if a.relay != nil {
 		a.relay.ServerEnded(how.String())
 	}
-	a.book.ServerEnded(a.server, &how)
+	a.registry.ServerEnded(a.server, &how)
 }
 
 // letGo drops a kept descriptor.
 func (a *attachment) letGo(f *os.File) {
-	if err := a.book.Keep.Drop(context.WithoutCancel(a.book.ctx), a.name, f); err != nil {
-		a.book.Logger.Error("drop a kept descriptor", "server_id", a.server, "err", err)
+	if err := a.registry.Keep.Drop(context.WithoutCancel(a.registry.ctx), a.name, f); err != nil {
+		a.registry.Logger.Error("drop a kept descriptor", "server_id", a.server, "err", err)
 	}
 }
 
 // leave leaves the attachment to the next daemon, or ends it if it is not kept.
 func (a *attachment) leave() {
 	a.turn.Lock()
-	a.leaving = a.kept && !a.book.Keep.KeeperLost() // otherwise no daemon would recover it
+	a.leaving = a.kept && !a.registry.Keep.KeeperLost() // otherwise no daemon would recover it
 	leaving, s := a.leaving, a.session()
 	if s == nil {
-		a.end(a.book.ctx, "left", "")
+		a.end(a.registry.ctx, "left", "")
 	}
 	a.turn.Unlock()
 	switch {

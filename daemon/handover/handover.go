@@ -26,8 +26,9 @@ import (
 )
 
 // DescriptorsPerSession is how many descriptors the daemon has open for a session: those that
-// are kept, two pipes to wake its pumps, two epoll instances for which they wait, the handles of its tg-shim and its server and, while
-// tg-shim makes a request, a connection and the handle of the connected process.
+// are kept, two pipes to wake its pumps, two epoll instances for which they wait, the handles of
+// its tg-shim and its server and, while tg-shim makes a request, a connection and the handle of
+// the connected process.
 const DescriptorsPerSession = keep.PerSession + 10
 
 // Launch is what tg-shim requests to be run.
@@ -55,7 +56,7 @@ type Store interface {
 	Held(context.Context) ([]store.Held, error)
 }
 
-// Options are the dependencies of a Book.
+// Options are the dependencies of a Registry.
 type Options struct {
 	Sessions *session.Registry
 	Store    Store
@@ -89,7 +90,7 @@ type Registry struct {
 	over bool
 }
 
-// New returns a book. The caller must call Restore before either socket is served, and Close
+// New returns a Registry. The caller must call Restore before either socket is served, and Close
 // in the end.
 func New(o Options) *Registry {
 	if o.Keep == nil {
@@ -127,7 +128,7 @@ func (b *Registry) Attach(ctx context.Context, h *Hello, f Files) (*session.Join
 }
 
 func (b *Registry) newAttachment(id, server string, peer proc.Process) *attachment {
-	a := &attachment{book: b, id: id, name: nameOf(id), server: server, peer: peer, left: make(chan struct{})}
+	a := &attachment{registry: b, id: id, name: nameOf(id), server: server, peer: peer, left: make(chan struct{})}
 	a.ctx, a.unwatch = context.WithCancel(b.ctx)
 	return a
 }

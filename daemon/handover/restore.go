@@ -102,7 +102,7 @@ func (a *attachment) restore(ctx context.Context, k *keep.Session, lost error) (
 	if err := a.about.findCommand(); err != nil {
 		return err
 	}
-	if a.joined, err = a.book.Sessions.Rejoin(ctx, a.about.Saved, a.drain); err != nil {
+	if a.joined, err = a.registry.Sessions.Rejoin(ctx, a.about.Saved, a.drain); err != nil {
 		return err
 	}
 	if !a.about.Begun {
@@ -119,7 +119,7 @@ func (a *attachment) restore(ctx context.Context, k *keep.Session, lost error) (
 	default:
 		server = a.pipes(a.about.Server)
 	}
-	return a.run(server, a.book.Earlier(a.id))
+	return a.run(server, a.registry.Earlier(a.id))
 }
 
 func closeKept(all []keep.Session) (err error) {

@@ -30,7 +30,7 @@ type By struct {
 // The errors are gate.ErrNotFound; gate.ErrDecided if a definition is already accepted;
 // gate.ErrChanged if another definition waits than the one shown; and errors of the record and the
 // disk.
-func (b *Book) Accept(ctx context.Context, accepted []Acceptance, by By) ([]Pin, error) {
+func (b *Registry) Accept(ctx context.Context, accepted []Acceptance, by By) ([]Pin, error) {
 	b.changing.Lock()
 	defer b.changing.Unlock()
 	now := b.o.Now().UTC().Truncate(time.Microsecond)
@@ -54,7 +54,7 @@ type decision struct {
 }
 
 // decide checks one acceptance. b.changing must be held.
-func (b *Book) decide(ctx context.Context, a Acceptance, by By, now time.Time) (decision, error) {
+func (b *Registry) decide(ctx context.Context, a Acceptance, by By, now time.Time) (decision, error) {
 	id, t := launchID{a.Server, a.Launch}, definitionKey{a.Kind, a.Name}
 	b.mu.RLock()
 	k := b.pinned(id, t)
@@ -94,7 +94,7 @@ func (b *Book) decide(ctx context.Context, a Acceptance, by By, now time.Time) (
 // AcceptServer accepts a new server, and the definitions that wait only because it was new: they
 // are treated as if the server's id had not been known. It returns the number of accepted
 // definitions. Errors are as for Accept.
-func (b *Book) AcceptServer(ctx context.Context, server, launchHash string, by By) (int, error) {
+func (b *Registry) AcceptServer(ctx context.Context, server, launchHash string, by By) (int, error) {
 	b.changing.Lock()
 	defer b.changing.Unlock()
 	now := b.o.Now().UTC().Truncate(time.Microsecond)
@@ -126,7 +126,7 @@ func (b *Book) AcceptServer(ctx context.Context, server, launchHash string, by B
 }
 
 // passes returns the decisions on a new server's definitions, as at first sight. b.mu must be held.
-func (b *Book) passes(l *launch, by By, now time.Time) []decision {
+func (b *Registry) passes(l *launch, by By, now time.Time) []decision {
 	id := launchID{l.Server, l.Launch.Launch}
 	var decided []decision
 	for t, k := range l.pins {
@@ -160,7 +160,7 @@ func withDefinition(r *record.Record, t definitionKey, d *definition, why Reason
 }
 
 // settle records decisions, stores them, and puts them into effect. b.changing must be held.
-func (b *Book) settle(ctx context.Context, server *store.Launch, decided []decision, by By) ([]Pin, error) {
+func (b *Registry) settle(ctx context.Context, server *store.Launch, decided []decision, by By) ([]Pin, error) {
 	var change store.PinChange
 	var records []*record.Record
 	if server != nil {

@@ -44,7 +44,7 @@ func called(c *gate.Call) (definitionKey, bool) {
 }
 
 // Of implements gate.Pins.
-func (b *Book) Of(c *gate.Call) gate.Pinned {
+func (b *Registry) Of(c *gate.Call) gate.Pinned {
 	t, ok := called(c)
 	if !ok {
 		return gate.Pinned{}
@@ -60,7 +60,7 @@ func (b *Book) Of(c *gate.Call) gate.Pinned {
 }
 
 // Holds implements gate.Pins.
-func (b *Book) Holds(c *gate.Call, method, name string) bool {
+func (b *Registry) Holds(c *gate.Call, method, name string) bool {
 	kind, ok := listed[method]
 	if !ok {
 		return false
@@ -72,7 +72,7 @@ func (b *Book) Holds(c *gate.Call, method, name string) bool {
 
 // Annotations returns the annotations in the definition that c uses, a raw JSON object or nil. They
 // are those of the accepted definition, or of the one shown if pins are off.
-func (b *Book) Annotations(c *gate.Call) []byte {
+func (b *Registry) Annotations(c *gate.Call) []byte {
 	t, ok := called(c)
 	if !ok {
 		return nil
@@ -86,7 +86,7 @@ func (b *Book) Annotations(c *gate.Call) []byte {
 }
 
 // about returns what is known of the definition that Annotations uses, or nil. b.mu must be held.
-func (b *Book) about(c *gate.Call, t definitionKey) *about {
+func (b *Registry) about(c *gate.Call, t definitionKey) *about {
 	if k := b.pinned(launchID{c.Server, c.Launch}, t); k != nil && k.accepted != nil && b.mode != config.PinOff {
 		return &k.accepted.about
 	}
@@ -108,7 +108,7 @@ func destructive(annotations []byte) bool {
 }
 
 // pinned returns what is known of a thing, or nil. b.mu must be held.
-func (b *Book) pinned(id launchID, t definitionKey) *pinned {
+func (b *Registry) pinned(id launchID, t definitionKey) *pinned {
 	if l := b.launches[id]; l != nil {
 		return l.pins[t]
 	}
@@ -116,7 +116,7 @@ func (b *Book) pinned(id launchID, t definitionKey) *pinned {
 }
 
 // view returns what the server behind a call or list has shown, or nil. b.mu must be held.
-func (b *Book) view(c *gate.Call) *view {
+func (b *Registry) view(c *gate.Call) *view {
 	v := b.views[c.Attachment]
 	if v == nil || v.launch != (launchID{c.Server, c.Launch}) {
 		return nil
@@ -134,7 +134,7 @@ func (v *view) shown(t definitionKey) (offer, bool) {
 }
 
 // status returns the pin status of a thing for an attachment that may call it. b.mu must be held.
-func (b *Book) status(c *gate.Call, t definitionKey) gate.Pinned {
+func (b *Registry) status(c *gate.Call, t definitionKey) gate.Pinned {
 	if len(t.name) > maxName {
 		return gate.Pinned{Held: fmt.Sprintf("its name is longer than %d bytes", maxName)}
 	}
@@ -166,7 +166,7 @@ func (b *Book) status(c *gate.Call, t definitionKey) gate.Pinned {
 
 // standing returns the definition that applies to an attachment, and the reason if it waits. b.mu
 // must be held.
-func (b *Book) standing(id launchID, k *pinned, o offer, shown bool) (*definition, Reason) {
+func (b *Registry) standing(id launchID, k *pinned, o offer, shown bool) (*definition, Reason) {
 	if b.mode == config.PinOff {
 		return o.def, onlyLookAlike(o.why)
 	}
@@ -193,7 +193,7 @@ func (b *Book) standing(id launchID, k *pinned, o offer, shown bool) (*definitio
 // seen returns a reason if an accepted definition waits all the same: it was accepted at first
 // sight, and names a tool that has since appeared at another server. A definition that a person
 // accepted does not wait. b.mu must be held.
-func (b *Book) seen(server string, k *pinned, d *definition) Reason {
+func (b *Registry) seen(server string, k *pinned, d *definition) Reason {
 	if d != nil && k.decider == "" && b.shadowed(server, d, nil) != "" {
 		return Suspicious
 	}
@@ -208,7 +208,7 @@ func onlyLookAlike(why Reason) Reason {
 }
 
 // suspicions returns what a person should know about a definition. b.mu must be held.
-func (b *Book) suspicions(server string, d *definition) []Suspicion {
+func (b *Registry) suspicions(server string, d *definition) []Suspicion {
 	suspicions := d.Suspicions
 	if name := b.shadowed(server, d, nil); name != "" {
 		suspicions = append(slices.Clip(suspicions), Suspicion{What: shadows, Quote: name})
@@ -218,7 +218,7 @@ func (b *Book) suspicions(server string, d *definition) []Suspicion {
 
 // shadowed returns a name in d that is the name of another server's tool, and not of one of the
 // server's own tools, including those on page. It returns "" if there is none. b.mu must be held.
-func (b *Book) shadowed(server string, d *definition, page map[string]bool) string {
+func (b *Registry) shadowed(server string, d *definition, page map[string]bool) string {
 	for _, word := range d.Mentions {
 		servers := b.names[word]
 		if _, own := servers[server]; !own && len(servers) > 0 && !page[word] {
@@ -232,7 +232,7 @@ func (v *view) isFull(kind Kind) bool { return v != nil && slices.Contains(v.ful
 
 // because returns the reason why a definition waits, for a model and for the record. It contains
 // nothing that the server wrote except the name.
-func (b *Book) because(c *gate.Call, t definitionKey, why Reason) string {
+func (b *Registry) because(c *gate.Call, t definitionKey, why Reason) string {
 	look := fmt.Sprintf("a person must review it: `tgctl tools diff %s`", gate.ShellWord(c.Server+"/"+t.name))
 	switch why {
 	case Changed:
@@ -261,7 +261,7 @@ func isLast(c *gate.Call) bool {
 }
 
 // named adds to p what follows from a name that is not in the server's list. b.mu must be held.
-func (b *Book) named(c *gate.Call, t definitionKey, p *gate.Pinned) {
+func (b *Registry) named(c *gate.Call, t definitionKey, p *gate.Pinned) {
 	if t.kind == Template {
 		return
 	}
@@ -285,7 +285,7 @@ func (b *Book) named(c *gate.Call, t definitionKey, p *gate.Pinned) {
 // otherCase reports whether the server of c has listed a thing whose name differs from that of t
 // only in case. It returns that name if the agent may see it. What the server listed to other
 // agents counts if it does not include the name of t. b.mu must be held.
-func (b *Book) otherCase(c *gate.Call, v *view, t definitionKey) (name string, is bool) {
+func (b *Registry) otherCase(c *gate.Call, v *view, t definitionKey) (name string, is bool) {
 	same := display.NewCaseless(t.name)
 	differs := func(other definitionKey) bool {
 		return other.kind == t.kind && other.name != t.name && same.Is(other.name)

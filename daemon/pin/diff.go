@@ -199,7 +199,7 @@ func grade(changes []Change) Grade {
 
 // changes returns the texts of two definitions, each nil if it was not kept, and their differences
 // if both were. b.changing must be held.
-func (b *Book) changes(ctx context.Context, old, now *definition) (before, after []byte, changes []Change, err error) {
+func (b *Registry) changes(ctx context.Context, old, now *definition) (before, after []byte, changes []Change, err error) {
 	if before, err = b.text(ctx, old); err == nil {
 		after, err = b.text(ctx, now)
 	}
@@ -211,7 +211,7 @@ func (b *Book) changes(ctx context.Context, old, now *definition) (before, after
 
 // text returns a definition as it was offered, or nil if it was not kept. b.mu or b.changing must
 // be held.
-func (b *Book) text(ctx context.Context, d *definition) ([]byte, error) {
+func (b *Registry) text(ctx context.Context, d *definition) ([]byte, error) {
 	if d == nil {
 		return nil, nil
 	}

@@ -14,9 +14,9 @@ import (
 )
 
 // sight is the processing of one page of a list: what was known before, and what is known after it.
-// Book.changing is held throughout, so that nothing else changes meanwhile.
+// Registry.changing is held throughout, so that nothing else changes meanwhile.
 type sight struct {
-	b    *Book
+	b    *Registry
 	c    *gate.Call
 	kind Kind
 	mode config.PinMode
@@ -39,7 +39,7 @@ type sight struct {
 
 // Listed implements gate.Pins. When it returns, its results are recorded and on disk. If it fails,
 // definitions that are not accepted are still withheld.
-func (b *Book) Listed(ctx context.Context, c *gate.Call, offered []gate.Offered) ([]gate.Pinned, error) {
+func (b *Registry) Listed(ctx context.Context, c *gate.Call, offered []gate.Offered) ([]gate.Pinned, error) {
 	kind, ok := listed[c.Method]
 	if !ok {
 		return make([]gate.Pinned, len(offered)), nil
@@ -68,7 +68,7 @@ func (b *Book) Listed(ctx context.Context, c *gate.Call, offered []gate.Offered)
 }
 
 // sight starts the processing of a page.
-func (b *Book) sight(c *gate.Call, kind Kind) (*sight, error) {
+func (b *Registry) sight(c *gate.Call, kind Kind) (*sight, error) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	s := &sight{
@@ -271,7 +271,7 @@ func (s *sight) judge(t definitionKey, k *pinned, d *definition, twin bool) (Rea
 
 // acceptedElsewhere reports whether the same definition was accepted from another launch of this
 // server, and by whom. b.mu must be held.
-func (b *Book) acceptedElsewhere(server string, t definitionKey, d *definition) (decider string, ok bool) {
+func (b *Registry) acceptedElsewhere(server string, t definitionKey, d *definition) (decider string, ok bool) {
 	for id, l := range b.launches {
 		if id.server == server && l.Accepted {
 			if k := l.pins[t]; k != nil && k.accepted.is(d) {
@@ -283,7 +283,7 @@ func (b *Book) acceptedElsewhere(server string, t definitionKey, d *definition) 
 }
 
 // shows reports whether the server of an attachment other than but shows d. b.mu must be held.
-func (b *Book) shows(but string, id launchID, t definitionKey, d *definition) bool {
+func (b *Registry) shows(but string, id launchID, t definitionKey, d *definition) bool {
 	for attachment, v := range b.views {
 		if attachment != but && v.launch == id && v.offers[t].def.is(d) {
 			return true

@@ -62,22 +62,22 @@ const (
 	seenEvery = time.Hour
 )
 
-// Options configures a Book.
+// Options configures a Registry.
 type Options struct {
 	Mode     config.PinMode // default: hold
 	Recorder gate.Recorder
 	Logger   *slog.Logger     // may be nil
 	Now      func() time.Time // default: time.Now
 	// Changed is called when the definitions that apply have changed, so that agents may see other
-	// ones. It must not block or call the Book. It may be nil.
+	// ones. It must not block or call the Registry. It may be nil.
 	Changed func()
 	// Redact returns text without the secrets that are recognized in it. It is used for command
 	// lines, which are kept for display. It may be nil.
 	Redact func(text string) string
 }
 
-// Book holds the pins and implements gate.Pins. Its methods are safe for concurrent use.
-type Book struct {
+// Registry holds the pins and implements gate.Pins. Its methods are safe for concurrent use.
+type Registry struct {
 	db *store.DB // nil: nothing is stored
 	o  Options
 
@@ -116,8 +116,8 @@ type pinned struct {
 	why     Reason
 }
 
-// New returns a Book with the pins in db. If db is nil, nothing is stored.
-func New(db *store.DB, o Options) (*Book, error) {
+// New returns a Registry with the pins in db. If db is nil, nothing is stored.
+func New(db *store.DB, o Options) (*Registry, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -127,7 +127,7 @@ func New(db *store.DB, o Options) (*Book, error) {
 	if o.Changed == nil {
 		o.Changed = func() {}
 	}
-	b := &Book{
+	b := &Registry{
 		db: db, o: o, launches: map[launchID]*launch{}, views: map[string]*view{}, names: map[string]map[string]struct{}{},
 	}
 	b.SetMode(o.Mode)
@@ -142,7 +142,7 @@ func New(db *store.DB, o Options) (*Book, error) {
 
 // SetMode sets what is done with a definition that is not accepted: hold (also if empty), warn, or
 // off.
-func (b *Book) SetMode(mode config.PinMode) {
+func (b *Registry) SetMode(mode config.PinMode) {
 	if mode == "" {
 		mode = config.PinHold
 	}
@@ -151,7 +151,7 @@ func (b *Book) SetMode(mode config.PinMode) {
 	b.mode = mode
 }
 
-func (b *Book) load(ctx context.Context) error {
+func (b *Registry) load(ctx context.Context) error {
 	launches, err := b.db.Launches(ctx)
 	if err != nil {
 		return err
@@ -195,7 +195,7 @@ func fromStore(d store.Definition) (*definition, error) {
 }
 
 // set sets the pin of a thing. b.mu must be held, or b not shared yet.
-func (b *Book) set(l *launch, t definitionKey, k *pinned) {
+func (b *Registry) set(l *launch, t definitionKey, k *pinned) {
 	l.pins[t] = k
 	if t.kind == Tool && compound(t.name) {
 		name := fold(t.name)

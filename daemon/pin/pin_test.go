@@ -21,9 +21,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// desk is a test fixture: a Book with its store and recorder.
+// desk is a test fixture: a Registry with its store and recorder.
 type desk struct {
-	*Book
+	*Registry
 	path string
 	db   *store.DB
 	now  time.Time
@@ -69,12 +69,12 @@ func (d *desk) open(t testing.TB, mode config.PinMode) {
 	if d.db, err = store.Open(d.path); err != nil {
 		t.Fatal(err)
 	}
-	if d.Book, err = New(d.db, Options{Mode: mode, Recorder: d, Now: func() time.Time { return d.now }}); err != nil {
+	if d.Registry, err = New(d.db, Options{Mode: mode, Recorder: d, Now: func() time.Time { return d.now }}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// restart replaces the Book with the one that a new daemon would have.
+// restart replaces the Registry with the one that a new daemon would have.
 func (d *desk) restart(t testing.TB) {
 	t.Helper()
 	mode := d.mode
@@ -748,11 +748,11 @@ func TestLaunchesAreBounded(t *testing.T) {
 	}
 }
 
-// Without a store a Book works for the lifetime of a process.
+// Without a store a Registry works for the lifetime of a process.
 func TestWithoutADisk(t *testing.T) {
 	d := &desk{now: time.Now()}
 	var err error
-	if d.Book, err = New(nil, Options{Recorder: d}); err != nil {
+	if d.Registry, err = New(nil, Options{Recorder: d}); err != nil {
 		t.Fatal(err)
 	}
 	s := d.shim("a1", "files", "l1")

@@ -13,7 +13,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// model tracks what was shown and accepted, independently of the Book and by simpler rules.
+// model tracks what was shown and accepted, independently of the Registry and by simpler rules.
 type model struct {
 	shown    map[string]string          // by attachment and tool: the definition that its server showed last
 	accepted map[string]map[string]bool // by launch and tool: definitions that a person accepted, or that needed no acceptance
@@ -69,7 +69,7 @@ func TestNoCallUnderWhatNobodyAccepted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := &desk{}
 		var err error
-		if d.Book, err = New(nil, Options{Recorder: d}); err != nil {
+		if d.Registry, err = New(nil, Options{Recorder: d}); err != nil {
 			t.Fatal(err)
 		}
 		m := &model{map[string]string{}, map[string]map[string]bool{}, map[string]string{}, map[string]bool{}, map[string]string{}}

@@ -59,7 +59,7 @@ type Diff struct {
 
 // List returns the pins of a server, or of all servers if server is empty, sorted by server and
 // name.
-func (b *Book) List(server string) []Pin {
+func (b *Registry) List(server string) []Pin {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	var all []Pin
@@ -78,7 +78,7 @@ func (b *Book) List(server string) []Pin {
 }
 
 // describe returns the description of one pin. b.mu must be held.
-func (b *Book) describe(id launchID, t definitionKey, k *pinned) Pin {
+func (b *Registry) describe(id launchID, t definitionKey, k *pinned) Pin {
 	p := Pin{Ref: Ref{id.server, id.launch, t.kind, t.name}, Since: k.since, Decider: k.decider, Noticed: k.noticed}
 	def := k.accepted
 	if k.accepted != nil {
@@ -99,7 +99,7 @@ func (b *Book) describe(id launchID, t definitionKey, k *pinned) Pin {
 
 // Diff returns a pin and the differences between its definitions. The error is gate.ErrNotFound if
 // there is no such pin.
-func (b *Book) Diff(ctx context.Context, r Ref) (Diff, error) {
+func (b *Registry) Diff(ctx context.Context, r Ref) (Diff, error) {
 	b.changing.Lock() // so that the texts match the pin
 	defer b.changing.Unlock()
 	b.mu.RLock()
@@ -119,7 +119,7 @@ func (b *Book) Diff(ctx context.Context, r Ref) (Diff, error) {
 }
 
 // Servers returns every known launch of every server, sorted by id and by when it was first seen.
-func (b *Book) Servers() []Server {
+func (b *Registry) Servers() []Server {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	var all []Server
@@ -142,7 +142,7 @@ func (b *Book) Servers() []Server {
 }
 
 // Waiting returns how many definitions wait for a person.
-func (b *Book) Waiting() int {
+func (b *Registry) Waiting() int {
 	n := 0
 	for _, s := range b.Servers() {
 		n += s.Waiting
@@ -154,7 +154,7 @@ func (b *Book) Waiting() int {
 const mostWarnings = 8
 
 // Warnings returns warnings about the servers that a person should look at.
-func (b *Book) Warnings() []string {
+func (b *Registry) Warnings() []string {
 	b.mu.RLock()
 	mode := b.mode
 	b.mu.RUnlock()
@@ -188,7 +188,7 @@ func (b *Book) Warnings() []string {
 }
 
 // shownCommand returns a command line in the form in which it is kept.
-func (b *Book) shownCommand(command []string) []string {
+func (b *Registry) shownCommand(command []string) []string {
 	if b.o.Redact == nil {
 		return command
 	}

@@ -79,7 +79,7 @@ func (v *view) toStore(attachment string) (store.View, error) {
 	return store.View{Attachment: attachment, Server: v.launch.server, Launch: v.launch.launch, Offers: raw}, err
 }
 
-func (b *Book) loadView(from *store.View) error {
+func (b *Registry) loadView(from *store.View) error {
 	var kept keptView
 	if err := json.Unmarshal(from.Offers, &kept); err != nil {
 		return fmt.Errorf("load what attachment %s has listed: %w", from.Attachment, err)
@@ -122,7 +122,7 @@ func (k *pinned) definitions() []*definition {
 
 // Relist implements gate.Pins. Waiting definitions continue to wait. Accepted ones count as not
 // shown until the new list arrives.
-func (b *Book) Relist(attachment, method string) {
+func (b *Registry) Relist(attachment, method string) {
 	kind, ok := listed[method]
 	if !ok {
 		return
@@ -147,13 +147,13 @@ func (b *Book) Relist(attachment, method string) {
 	}
 }
 
-func (b *Book) pinning() bool {
+func (b *Registry) pinning() bool {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.mode != config.PinOff
 }
 
-func (b *Book) keepView(attachment string, v *view) {
+func (b *Registry) keepView(attachment string, v *view) {
 	kept, err := v.toStore(attachment)
 	if err == nil {
 		err = b.db.KeepPins(context.Background(), store.PinChange{Views: []store.View{kept}})
@@ -164,7 +164,7 @@ func (b *Book) keepView(attachment string, v *view) {
 }
 
 // Left implements gate.Pins.
-func (b *Book) Left(attachment string) {
+func (b *Registry) Left(attachment string) {
 	b.changing.Lock()
 	defer b.changing.Unlock()
 	b.mu.Lock()
@@ -178,7 +178,7 @@ func (b *Book) Left(attachment string) {
 
 // Forget removes the attachments for which keep returns false. It is called when shims have had
 // time to reattach to this daemon.
-func (b *Book) Forget(keep func(attachment string) bool) {
+func (b *Registry) Forget(keep func(attachment string) bool) {
 	b.mu.RLock()
 	var gone []string
 	for attachment := range b.views {
@@ -192,7 +192,7 @@ func (b *Book) Forget(keep func(attachment string) bool) {
 	}
 }
 
-func (b *Book) dropView(attachment string) {
+func (b *Registry) dropView(attachment string) {
 	if b.db == nil {
 		return
 	}
@@ -218,7 +218,7 @@ func (s *sight) keep(ctx context.Context) error {
 }
 
 // record writes records to the audit log.
-func (b *Book) record(ctx context.Context, records []*record.Record) error {
+func (b *Registry) record(ctx context.Context, records []*record.Record) error {
 	for _, r := range records {
 		if err := b.o.Recorder.Record(ctx, r, nil, nil); err != nil {
 			return fmt.Errorf("record: %w", err)
@@ -286,7 +286,7 @@ func toStore(d *definition) (store.Definition, error) {
 	return store.Definition{Digest: bytes.Clone(d.digest[:]), Raw: d.raw, About: about}, err
 }
 
-// after returns the attachment's new view, and whether it differs from the old one. Book.mu must be
+// after returns the attachment's new view, and whether it differs from the old one. Registry.mu must be
 // held.
 func (s *sight) after() (*view, bool) {
 	after, changed := &view{launch: s.id, offers: map[definitionKey]offer{}, hidden: map[definitionKey]bool{}}, s.view == nil

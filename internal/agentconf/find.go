@@ -156,7 +156,7 @@ func (f *Found) addManaged(path, scope string, how format) []*Entry {
 	return f.leaveManaged(s, how.read(s, scope))
 }
 
-// readSettings returns a file that is not rewritten, or nil if it does not exist or can't be read.
+// lookAt returns a file that is not rewritten, or nil if it does not exist or can't be read.
 func (f *Found) lookAt(path string, syntax edit.Syntax) *Source {
 	doc, err := readSettingsFile(path, syntax)
 	f.setError(err)

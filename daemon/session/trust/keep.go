@@ -19,7 +19,7 @@ const (
 )
 
 // keep adds k, and removes what exceeds the limits. b.mu must be held.
-func (b *Book) keep(ctx context.Context, k *Kept) error {
+func (b *Registry) keep(ctx context.Context, k *Kept) error {
 	row, err := k.toStore()
 	if err != nil {
 		return err
@@ -36,7 +36,7 @@ func (b *Book) keep(ctx context.Context, k *Kept) error {
 }
 
 // surplus returns the starts to remove when k is added. b.mu must be held.
-func (b *Book) surplus(k *Kept) []store.StartKey {
+func (b *Registry) surplus(k *Kept) []store.StartKey {
 	var same, all, gone []*Kept
 	for _, other := range b.starts {
 		if other.key() == k.key() {

@@ -31,7 +31,7 @@ type launchExamination struct {
 }
 
 // look examines a launch, and reports whether it belongs to a project.
-func (b *Book) look(l Launch) (Start, bool) {
+func (b *Registry) look(l Launch) (Start, bool) {
 	v := &launchExamination{launch: l, hash: &b.files}
 	v.root, v.planted = b.project(l)
 	v.start = Start{Server: l.Server, Project: text(v.root), From: l.From, Command: l.Command, Sets: sorted(l.Sets)}

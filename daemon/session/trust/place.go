@@ -12,7 +12,7 @@ import (
 
 // project returns the folder of the project that a launch belongs to, and whether the files in it
 // come with the project. If the folder is the user's home, or above it, they are the user's own.
-func (b *Book) project(l Launch) (root string, planted bool) {
+func (b *Registry) project(l Launch) (root string, planted bool) {
 	folder := realPath(l.Cwd)
 	if l.From != "" {
 		folder = filepath.Dir(l.From)

@@ -32,7 +32,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// Options configures a Book.
+// Options configures a Registry.
 type Options struct {
 	Home     string // of the user; what lies directly in it is not a project
 	Recorder gate.Recorder
@@ -40,8 +40,8 @@ type Options struct {
 	Now      func() time.Time // default: time.Now
 }
 
-// Book holds the starts that people have accepted. Its methods are safe for concurrent use.
-type Book struct {
+// Registry holds the starts that people have accepted. Its methods are safe for concurrent use.
+type Registry struct {
 	db    *store.DB
 	o     Options
 	files hasher
@@ -74,15 +74,15 @@ type By struct {
 	Surface string // the surface, as the client claims
 }
 
-// New returns a Book with the starts in db.
-func New(db *store.DB, o Options) (*Book, error) {
+// New returns a Registry with the starts in db.
+func New(db *store.DB, o Options) (*Registry, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	b := &Book{db: db, o: o, starts: map[key]*Kept{}}
+	b := &Registry{db: db, o: o, starts: map[key]*Kept{}}
 	all, err := db.Starts(context.Background())
 	if err != nil {
 		return nil, fmt.Errorf("load accepted starts: %w", err)
@@ -107,7 +107,7 @@ func (k *Kept) key() key { return key{k.Project, k.Server, k.Digest} }
 // Judge decides whether a launch may be started. It returns nil without an error if the launch does
 // not belong to a project, and the accepted start if a person has accepted it. Any other launch is
 // kept, so that a person can accept it. Then the error wraps gate.ErrWithheld and says what to do.
-func (b *Book) Judge(ctx context.Context, l Launch) (*Kept, error) {
+func (b *Registry) Judge(ctx context.Context, l Launch) (*Kept, error) {
 	k, err := b.Look(ctx, l)
 	if k == nil || err != nil || !k.Accepted.IsZero() {
 		return k, err
@@ -121,7 +121,7 @@ func (b *Book) Judge(ctx context.Context, l Launch) (*Kept, error) {
 
 // because returns why a start is withheld. Text chosen by a project is quoted, because a model
 // reads this.
-func (b *Book) because(k *Kept) string {
+func (b *Registry) because(k *Kept) string {
 	why := fmt.Sprintf("what it runs is in the project %q", k.Project)
 	if k.From != "" {
 		why = fmt.Sprintf("it comes with a project (%q)", k.From)
@@ -138,7 +138,7 @@ func (b *Book) because(k *Kept) string {
 
 // Look examines a launch and returns what is known of it, or nil if it does not belong to a
 // project. A launch that was not seen before is kept, and waits for a person.
-func (b *Book) Look(ctx context.Context, l Launch) (*Kept, error) {
+func (b *Registry) Look(ctx context.Context, l Launch) (*Kept, error) {
 	s, ours := b.look(l)
 	if !ours {
 		return nil, nil
@@ -162,7 +162,7 @@ func (b *Book) Look(ctx context.Context, l Launch) (*Kept, error) {
 }
 
 // covering returns the latest accepted or waiting start that covers k, or nil. b.mu must be held.
-func (b *Book) covering(k *Kept, accepted bool) (best *Kept) {
+func (b *Registry) covering(k *Kept, accepted bool) (best *Kept) {
 	for _, other := range b.starts {
 		if other.Project == k.Project && other.Server == k.Server && other.Accepted.IsZero() != accepted && other.covers(&k.Start) &&
 			(best == nil || other.Noticed.After(best.Noticed)) {
@@ -182,7 +182,7 @@ type Name struct {
 // Accept accepts a waiting start that was shown. When it returns, that is recorded and on disk. The
 // errors are gate.ErrNotFound, gate.ErrDecided if the start is already accepted, and errors of the
 // record and the disk.
-func (b *Book) Accept(ctx context.Context, n Name, by By) (*Kept, error) {
+func (b *Registry) Accept(ctx context.Context, n Name, by By) (*Kept, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	old, err := b.named(n)
@@ -206,7 +206,7 @@ func (b *Book) Accept(ctx context.Context, n Name, by By) (*Kept, error) {
 
 // Forget withdraws an acceptance. A running server continues; a person is asked about the next
 // start. The errors are gate.ErrNotFound, and errors of the record and the disk.
-func (b *Book) Forget(ctx context.Context, n Name, by By) error {
+func (b *Registry) Forget(ctx context.Context, n Name, by By) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	k, err := b.named(n)
@@ -224,7 +224,7 @@ func (b *Book) Forget(ctx context.Context, n Name, by By) error {
 }
 
 // named returns a start by its name. b.mu must be held.
-func (b *Book) named(n Name) (*Kept, error) {
+func (b *Registry) named(n Name) (*Kept, error) {
 	if len(n.Digest) != 32 {
 		return nil, fmt.Errorf("the digest must have 32 bytes: %w", gate.ErrInvalid)
 	}
@@ -236,7 +236,7 @@ func (b *Book) named(n Name) (*Kept, error) {
 }
 
 // record records what happened to a start.
-func (b *Book) record(ctx context.Context, verdict string, k *Kept, by By) error {
+func (b *Registry) record(ctx context.Context, verdict string, k *Kept, by By) error {
 	err := b.o.Recorder.Record(ctx, &record.Record{
 		Kind: record.KindPin, Verdict: verdict, Server: k.Server, Digest: hex.EncodeToString(k.Digest[:]),
 		Reason: fmt.Sprintf("the start of %q in %s", k.Command, k.Project), Decider: by.Decider, Surface: by.Surface,
@@ -248,7 +248,7 @@ func (b *Book) record(ctx context.Context, verdict string, k *Kept, by By) error
 }
 
 // List returns every known start, waiting ones first, then by server and age.
-func (b *Book) List() []Kept {
+func (b *Registry) List() []Kept {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var all []Kept
@@ -262,7 +262,7 @@ func (b *Book) List() []Kept {
 }
 
 // Waiting returns how many starts are not accepted.
-func (b *Book) Waiting() int {
+func (b *Registry) Waiting() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := 0
@@ -274,4 +274,4 @@ func (b *Book) Waiting() int {
 	return n
 }
 
-func (b *Book) now() time.Time { return b.o.Now().UTC().Truncate(time.Microsecond) }
+func (b *Registry) now() time.Time { return b.o.Now().UTC().Truncate(time.Microsecond) }

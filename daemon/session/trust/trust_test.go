@@ -19,9 +19,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// desk is a test fixture: a Book with its store and recorder, a home, and a project in it.
+// desk is a test fixture: a Registry with its store and recorder, a home, and a project in it.
 type desk struct {
-	*Book
+	*Registry
 	t    testing.TB
 	home string
 	repo string // in the home, with .git
@@ -61,7 +61,7 @@ func (d *desk) open() {
 	if d.db, err = store.Open(d.path); err != nil {
 		d.t.Fatal(err)
 	}
-	if d.Book, err = New(d.db, Options{Home: d.home, Recorder: d, Now: func() time.Time { return d.now }}); err != nil {
+	if d.Registry, err = New(d.db, Options{Home: d.home, Recorder: d, Now: func() time.Time { return d.now }}); err != nil {
 		d.t.Fatal(err)
 	}
 }

@@ -216,22 +216,22 @@ func Launch(extension string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte("the tools of the extension "+extension)))
 }
 
-// Book holds the servers of all extensions. Its methods are safe for concurrent use.
-type Book struct {
+// Registry holds the servers of all extensions. Its methods are safe for concurrent use.
+type Registry struct {
 	find func(name string) (Extension, bool)
 
 	mu      sync.Mutex // guards the fields below
 	servers map[string]*Server
 }
 
-// NewBook returns a Book for the extensions that find returns.
-func NewBook(find func(name string) (Extension, bool)) *Book {
-	return &Book{find: find, servers: map[string]*Server{}}
+// NewRegistry returns a Registry for the extensions that find returns.
+func NewRegistry(find func(name string) (Extension, bool)) *Registry {
+	return &Registry{find: find, servers: map[string]*Server{}}
 }
 
 // Join adds an agent to the server of an extension, as [Server.Join] does. The error is
 // gate.ErrNotFound if there is no such extension.
-func (b *Book) Join(name string, deliver func(line []byte)) (*Member, error) {
+func (b *Registry) Join(name string, deliver func(line []byte)) (*Member, error) {
 	extension, ok := b.find(name)
 	if !ok {
 		return nil, fmt.Errorf("the extension %q of these tools is not installed; see `tgctl ext`: %w", name, gate.ErrNotFound)
@@ -247,7 +247,7 @@ func (b *Book) Join(name string, deliver func(line []byte)) (*Member, error) {
 }
 
 // Changed notifies every agent that tools have changed.
-func (b *Book) Changed() {
+func (b *Registry) Changed() {
 	b.mu.Lock()
 	servers := slices.Collect(maps.Values(b.servers))
 	b.mu.Unlock()
@@ -257,7 +257,7 @@ func (b *Book) Changed() {
 }
 
 // Members returns the number of agents that use the tools of an extension.
-func (b *Book) Members(name string) int {
+func (b *Registry) Members(name string) int {
 	b.mu.Lock()
 	s := b.servers[name]
 	b.mu.Unlock()

@@ -264,7 +264,7 @@ func TestMostOpen(t *testing.T) {
 // TestBook: agents find the tools of an extension by its name and are notified of changes.
 func TestBook(t *testing.T) {
 	n := newNotes()
-	b := NewBook(func(name string) (Extension, bool) { return n, name == "notes" })
+	b := NewRegistry(func(name string) (Extension, bool) { return n, name == "notes" })
 	if _, err := b.Join("gone", func([]byte) {}); !errors.Is(err, gate.ErrNotFound) {
 		t.Errorf("an extension that is not there: %v", err)
 	}

@@ -36,8 +36,8 @@ type Store interface {
 	Listings(context.Context) ([]store.Listing, error)
 }
 
-// Book holds what servers have listed. It is safe for concurrent use.
-type Book struct {
+// Registry holds what servers have listed. It is safe for concurrent use.
+type Registry struct {
 	store Store
 	log   *slog.Logger
 	news  func([]*shape.Tool)
@@ -72,10 +72,10 @@ type listed struct {
 	digest [sha256.Size]byte
 }
 
-// Open returns a book with the listings that a previous daemon kept in db. news is called with new
-// and changed tools, from a goroutine of the book. Close must be called.
-func Open(db Store, log *slog.Logger, news func([]*shape.Tool)) (*Book, error) {
-	b := &Book{
+// Open returns a Registry with the listings that a previous daemon kept in db. news is called with new
+// and changed tools, from a goroutine of the Registry. Close must be called.
+func Open(db Store, log *slog.Logger, news func([]*shape.Tool)) (*Registry, error) {
+	b := &Registry{
 		store: db, log: log, news: news, launches: map[launchKey]*launched{}, dirty: map[launchKey]bool{},
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
@@ -96,7 +96,7 @@ func Open(db Store, log *slog.Logger, news func([]*shape.Tool)) (*Book, error) {
 }
 
 // take adds a stored launch. It returns false if the launch can't be used.
-func (b *Book) take(kept *store.Listing) bool {
+func (b *Registry) take(kept *store.Listing) bool {
 	g := &launched{tools: map[string]*listed{}, bytes: overhead, listed: kept.Listed, kept: kept.Listed}
 	for _, t := range kept.Tools {
 		tool := &shape.Tool{Server: kept.Server, Launch: kept.Launch, Name: t.Tool, Fault: t.Fault}
@@ -118,7 +118,7 @@ func (b *Book) take(kept *store.Listing) bool {
 }
 
 // Tool implements shape.Tools.
-func (b *Book) Tool(server, launch, name string) *shape.Tool {
+func (b *Registry) Tool(server, launch, name string) *shape.Tool {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	if g := b.launches[launchKey{server, launch}]; g != nil {
@@ -130,7 +130,7 @@ func (b *Book) Tool(server, launch, name string) *shape.Tool {
 }
 
 // Listings implements shape.Tools.
-func (b *Book) Listings() []shape.Listing {
+func (b *Registry) Listings() []shape.Listing {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	all := make([]shape.Listing, 0, len(b.launches))
@@ -146,7 +146,7 @@ func (b *Book) Listings() []shape.Listing {
 
 // Listed learns the tools of one page of a list; c is its result. An unchanged schema costs only a
 // hash.
-func (b *Book) Listed(c *gate.Call, tools []gate.Definition) {
+func (b *Registry) Listed(c *gate.Call, tools []gate.Definition) {
 	key := launchKey{c.Server, c.Launch}
 	var changed []*listed
 	for _, t := range tools {
@@ -169,7 +169,7 @@ func (b *Book) Listed(c *gate.Call, tools []gate.Definition) {
 	b.learn(key, changed)
 }
 
-func (b *Book) unchanged(key launchKey, name string, digest [sha256.Size]byte) bool {
+func (b *Registry) unchanged(key launchKey, name string, digest [sha256.Size]byte) bool {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	g := b.launches[key]
@@ -177,7 +177,7 @@ func (b *Book) unchanged(key launchKey, name string, digest [sha256.Size]byte) b
 }
 
 // learn stores new and changed tools.
-func (b *Book) learn(key launchKey, changed []*listed) {
+func (b *Registry) learn(key launchKey, changed []*listed) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closing {
@@ -205,7 +205,7 @@ func (b *Book) learn(key launchKey, changed []*listed) {
 }
 
 // put adds a tool to its launch, and reports whether that changed anything. b.mu must be held.
-func (b *Book) put(g *launched, t *listed) bool {
+func (b *Registry) put(g *launched, t *listed) bool {
 	before, there := g.tools[t.tool.Name]
 	switch {
 	case !there && len(g.tools) >= maxTools:
@@ -234,7 +234,7 @@ func (t *listed) size() int {
 
 // shrink removes the oldest launches, except key, until the total is within the limit. b.mu must be
 // held.
-func (b *Book) shrink(key launchKey) {
+func (b *Registry) shrink(key launchKey) {
 	for b.bytes > maxBytes {
 		var oldest launchKey
 		var at time.Time
@@ -253,7 +253,7 @@ func (b *Book) shrink(key launchKey) {
 }
 
 // rouse wakes the goroutine. b.mu must be held.
-func (b *Book) rouse() {
+func (b *Registry) rouse() {
 	select {
 	case b.wake <- struct{}{}:
 	default: // it is already woken
@@ -261,7 +261,7 @@ func (b *Book) rouse() {
 }
 
 // run reports and stores changes until Close.
-func (b *Book) run() {
+func (b *Registry) run() {
 	defer close(b.done)
 	for range b.wake {
 		for b.step() {
@@ -276,7 +276,7 @@ func (b *Book) run() {
 }
 
 // step does the work there is, and reports whether there was any.
-func (b *Book) step() bool {
+func (b *Registry) step() bool {
 	b.mu.Lock()
 	fresh := b.fresh
 	b.fresh = nil
@@ -308,7 +308,7 @@ func (b *Book) step() bool {
 
 // failed logs that a listing could not be stored. It remains known until the daemon ends; the next
 // daemon learns it from the next list.
-func (b *Book) failed(err error) {
+func (b *Registry) failed(err error) {
 	if err != nil {
 		b.log.Warn("save what servers list", "err", err)
 	}
@@ -325,7 +325,7 @@ func (g *launched) written(key launchKey) store.Listing {
 
 // Close stores what is pending and returns when the goroutine has ended. Lists that arrive later
 // are ignored.
-func (b *Book) Close() {
+func (b *Registry) Close() {
 	b.mu.Lock()
 	b.closing = true
 	b.rouse()

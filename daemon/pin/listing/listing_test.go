@@ -16,7 +16,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/shape"
 )
 
-// told collects the tools that a book reports.
+// told collects the tools that a Registry reports.
 type told struct {
 	mu    sync.Mutex
 	names []string
@@ -54,7 +54,7 @@ func openDB(t *testing.T, path string) *store.DB {
 	return db
 }
 
-func openBook(t *testing.T, db Store) (*Book, *told) {
+func openRegistry(t *testing.T, db Store) (*Registry, *told) {
 	t.Helper()
 	n := &told{}
 	b, err := Open(db, slog.New(slog.DiscardHandler), n.news)
@@ -78,9 +78,9 @@ const textSchema = `{"type":"object","properties":{"path":{"type":"string"}}}`
 func TestBook(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
 	db := openDB(t, path)
-	b, news := openBook(t, db)
+	b, news := openRegistry(t, db)
 	if b.Tool("fs", "l", "read") != nil || len(b.Listings()) != 0 {
-		t.Error("a new book knows something")
+		t.Error("a new Registry knows something")
 	}
 	b.Listed(call("fs", "l"), []gate.Definition{definition("read", textSchema), definition("bad", `{"type":"string"}`), {Name: "none"}, {Name: strings.Repeat("x", maxName+1)}})
 	b.Listed(call("fs", "other"), []gate.Definition{definition("read", `{"type":"object"}`)})
@@ -111,7 +111,7 @@ func TestBook(t *testing.T) {
 	}
 	b.Close()
 
-	again, news := openBook(t, db)
+	again, news := openRegistry(t, db)
 	if got := again.Tool("fs", "l", "read"); got == nil || got == read || got.Takes == nil {
 		t.Errorf("after a restart: got %+v", got)
 	}
@@ -131,7 +131,7 @@ func TestBook(t *testing.T) {
 // A server that lists endlessly must not fill memory or disk.
 func TestLimits(t *testing.T) {
 	db := openDB(t, filepath.Join(t.TempDir(), "state.db"))
-	b, _ := openBook(t, db)
+	b, _ := openRegistry(t, db)
 	var many []gate.Definition
 	for i := range maxTools + 10 {
 		many = append(many, definition(fmt.Sprint("t", i), `{"type":"object","properties":{}}`))
@@ -169,7 +169,7 @@ func TestLimits(t *testing.T) {
 		t.Errorf("it counts %d bytes, has %d, and may have %d", b.bytes, total, maxBytes)
 	}
 	b.Close()
-	again, _ := openBook(t, db)
+	again, _ := openRegistry(t, db)
 	if len(again.Listings()) != len(b.launches) || again.bytes != b.bytes {
 		t.Errorf("after a restart there are %d launches of %d bytes, want %d of %d", len(again.Listings()), again.bytes, len(b.launches), b.bytes)
 	}
@@ -186,7 +186,7 @@ func TestWhatIsOldOrBrokenIsForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b, _ := openBook(t, db)
+	b, _ := openRegistry(t, db)
 	if all := b.Listings(); len(all) != 1 || all[0].Server != "good" {
 		t.Errorf("got %+v", all)
 	}
@@ -202,7 +202,7 @@ func (failing) KeepListing(context.Context, *store.Listing) error { return error
 
 // What can't be stored is still known until the daemon ends.
 func TestDiskThatCantBeWritten(t *testing.T) {
-	b, news := openBook(t, failing{openDB(t, filepath.Join(t.TempDir(), "state.db"))})
+	b, news := openRegistry(t, failing{openDB(t, filepath.Join(t.TempDir(), "state.db"))})
 	b.Listed(call("fs", ""), []gate.Definition{definition("read", textSchema)})
 	if news.wait(t, 1); b.Tool("fs", "", "read") == nil {
 		t.Error("it is not known")
@@ -215,7 +215,7 @@ func TestDiskThatCantBeWritten(t *testing.T) {
 }
 
 func TestConcurrently(t *testing.T) {
-	b, _ := openBook(t, openDB(t, filepath.Join(t.TempDir(), "state.db")))
+	b, _ := openRegistry(t, openDB(t, filepath.Join(t.TempDir(), "state.db")))
 	var wait sync.WaitGroup
 	for n := range 4 {
 		wait.Go(func() {
