@@ -115,8 +115,8 @@ func TestStoppedWhileAnExtensionIsAsked(t *testing.T) {
 	h := newHome(t, "schema: 1\ngovernance: {defaults: {action: forward}}\n")
 	var a *played
 	t.Cleanup(func() { a.close() }) // when the pipes are not kept any more
-	house := rig.NewFixture(t)
-	t.Setenv("NOTIFY_SOCKET", house.Path("notify.sock"))
+	fixture := rig.NewFixture(t)
+	t.Setenv("NOTIFY_SOCKET", fixture.Path("notify.sock"))
 	t.Setenv("FDSTORE", "100")
 	var err error
 	if h.keep, err = keep.Open(); err != nil {
@@ -136,7 +136,7 @@ func TestStoppedWhileAnExtensionIsAsked(t *testing.T) {
 		}
 	}
 	stop()
-	if house.Kept() == 0 {
+	if fixture.Kept() == 0 {
 		t.Error("nothing is kept for the next daemon")
 	}
 	if strings.Contains(h.onDisk(t), `"verdict":"deny"`) {

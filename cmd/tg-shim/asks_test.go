@@ -17,17 +17,17 @@ import (
 // desk is a pair with a client that answers the questions.
 type desk struct {
 	*pair
-	house *rig.Fixture
-	c     *client.Client
+	fixture *rig.Fixture
+	c       *client.Client
 }
 
 // startDesk starts a pair whose tg-shim is not a child of the test: the parent of a tg-shim
 // counts as an agent, and agents may not decide.
 func startDesk(t *testing.T, configuration string) *desk {
 	t.Helper()
-	h := newHouse(t, configuration)
+	h := newFixture(t, configuration)
 	h.StartDaemon()
-	d := &desk{pair: startPair(t, h, rig.Options{Agent: true}), house: h}
+	d := &desk{pair: startPair(t, h, rig.Options{Agent: true}), fixture: h}
 	d.dial()
 	return d
 }
@@ -35,7 +35,7 @@ func startDesk(t *testing.T, configuration string) *desk {
 // dial connects to the current daemon.
 func (d *desk) dial() {
 	d.t.Helper()
-	c, err := client.Dial(d.t.Context(), client.WithSocket(d.house.Path("run/thoughtgate/control.sock")))
+	c, err := client.Dial(d.t.Context(), client.WithSocket(d.fixture.Path("run/thoughtgate/control.sock")))
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -81,14 +81,14 @@ func (d *desk) reload(configuration string, signal bool) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	d.house.Configure(configuration)
+	d.fixture.Configure(configuration)
 	if !signal {
 		if _, err := d.c.Reload(d.t.Context()); err != nil {
 			d.t.Fatal(err)
 		}
 		return
 	}
-	d.house.Daemon.Signal(syscall.SIGHUP)
+	d.fixture.Daemon.Signal(syscall.SIGHUP)
 	eventually(d.t, "the set is in force", func() bool {
 		now, err := d.c.PolicySet(d.t.Context())
 		return err == nil && now.GetDigest() != before.GetDigest()
@@ -228,8 +228,8 @@ func TestAnswersAreHeld(t *testing.T) {
 	d.questions(0)
 
 	held("kept") // over a restart of the daemon
-	d.house.StopDaemon()
-	d.house.StartDaemon()
+	d.fixture.StopDaemon()
+	d.fixture.StartDaemon()
 	d.dial()
 	d.decide("sampling/createMessage, elicitation/create", pb.Answer_ANSWER_APPROVE)
 	d.agentReads(fmt.Sprintf(asks, "kept"))
@@ -301,7 +301,7 @@ func TestForbiddenAskInAnyAnswer(t *testing.T) {
 		}
 	}
 	forbids := func(configuration string) *rig.Fixture {
-		h := newHouse(t, strings.Replace(configuration, "asks: forward", "asks: deny", 1))
+		h := newFixture(t, strings.Replace(configuration, "asks: forward", "asks: deny", 1))
 		h.StartDaemon()
 		return h
 	}

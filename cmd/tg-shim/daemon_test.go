@@ -40,7 +40,7 @@ func TestNoDaemon(t *testing.T) {
 // wrote meanwhile is forwarded.
 func TestDaemonComesLate(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, forwardAll)
+	h := newFixture(t, forwardAll)
 	p := &pair{Shim: h.Shim(t, rig.Options{}), t: t}
 	p.agent(calls("echo", "1")...)
 	p.agent(calls("denied", "2")...)
@@ -55,7 +55,7 @@ func TestDaemonComesLate(t *testing.T) {
 // EC-STDIO-041: an idle tg-shim is told to exit, and does.
 func TestDrainWhenIdle(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, forwardAll)
+	h := newFixture(t, forwardAll)
 	h.StartDaemon()
 	c, err := client.Dial(t.Context(), client.WithSocket(h.Path("run/thoughtgate/control.sock")))
 	if err != nil {
@@ -82,7 +82,7 @@ func TestDrainWhenIdle(t *testing.T) {
 // and a held call stays held.
 func TestDaemonIsReplaced(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, strings.Replace(forwardAll, "reattach: 1s", "reattach: 30s", 1))
+	h := newFixture(t, strings.Replace(forwardAll, "reattach: 1s", "reattach: 30s", 1))
 	h.StartDaemon()
 	p := startPair(t, h, rig.Options{})
 	p.agent(calls("held", `"h"`)...)

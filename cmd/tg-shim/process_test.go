@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { rig.Main(m) }
 // forwardAll is a configuration that forwards everything except what the tests hold or deny.
 const forwardAll = rig.Configuration + "profile: production\nshim: {reattach: 1s}\n"
 
-func newHouse(t *testing.T, configuration string) *rig.Fixture {
+func newFixture(t *testing.T, configuration string) *rig.Fixture {
 	t.Helper()
 	h := rig.NewFixture(t)
 	h.Configure(configuration)
@@ -151,7 +151,7 @@ func calls(tool string, ids ...string) []string {
 // then tg-shim exits as a shell would.
 func TestServerNotFound(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, forwardAll)
+	h := newFixture(t, forwardAll)
 	h.StartDaemon()
 	plain := h.Path("work/plain")
 	if err := os.WriteFile(plain, []byte("not a program"), 0o600); err != nil {
@@ -185,7 +185,7 @@ func TestServerNotFound(t *testing.T) {
 // error, and tg-shim exits as the server did.
 func TestServerEnds(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, forwardAll)
+	h := newFixture(t, forwardAll)
 	h.StartDaemon()
 	for _, c := range []struct {
 		name string
@@ -227,7 +227,7 @@ func (p *pair) must(err error) {
 // EC-STDIO-027: an incomplete line is not forwarded until it is complete.
 func TestPartialLines(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, forwardAll)
+	h := newFixture(t, forwardAll)
 	h.StartDaemon()
 	p := startPair(t, h, rig.Options{})
 	const request, answer = `{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"result":{"é":"日本語"}}`
@@ -271,7 +271,7 @@ func TestServerStderr(t *testing.T) {
 		{"no terminal", "escaped", false, said},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := newHouse(t, strings.Replace(forwardAll, "reattach: 1s", "stderr: "+c.option, 1))
+			h := newFixture(t, strings.Replace(forwardAll, "reattach: 1s", "stderr: "+c.option, 1))
 			h.StartDaemon()
 			p := startPair(t, h, rig.Options{Terminal: c.terminal})
 			p.must(p.Server.Complain([]byte(said)))
@@ -287,7 +287,7 @@ func TestServerStderr(t *testing.T) {
 // EC-STDIO-030: the version that agent and server negotiate, or fail to, is up to them.
 func TestVersionsPassThrough(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, forwardAll)
+	h := newFixture(t, forwardAll)
 	h.StartDaemon()
 	p := startPair(t, h, rig.Options{})
 	for i, answer := range []string{
@@ -307,7 +307,7 @@ func TestVersionsPassThrough(t *testing.T) {
 // and what follows its line is handled.
 func TestEndlessLine(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, forwardAll)
+	h := newFixture(t, forwardAll)
 	h.Shipped = true
 	h.StartDaemon()
 	const rounds, most = 64, 40 << 20
@@ -346,7 +346,7 @@ func TestEndlessLine(t *testing.T) {
 // read. tg-shim once exited with the requests still in its pipe.
 func TestServerEndsUnread(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, forwardAll)
+	h := newFixture(t, forwardAll)
 	h.StartDaemon()
 	p := startPair(t, h, rig.Options{})
 	p.Signal(syscall.SIGSTOP)
@@ -379,7 +379,7 @@ func TestServerEndsUnread(t *testing.T) {
 // that was read.
 func TestServerEndsWhileAsked(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, forwardAll)
+	h := newFixture(t, forwardAll)
 	h.StartDaemon()
 	p := startPair(t, h, rig.Options{})
 	p.agent(`{"jsonrpc":"2.0","id":0,"method":"ping"}`)

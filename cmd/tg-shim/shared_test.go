@@ -53,7 +53,7 @@ func (p *pair) answer(request, result string) {
 
 func TestShared(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, shareAll)
+	h := newFixture(t, shareAll)
 	h.StartDaemon()
 	p := &pair{Shim: h.Shim(t, rig.Options{}), t: t}
 	p.greet()
@@ -74,7 +74,7 @@ func TestShared(t *testing.T) {
 // Requests that an agent sent before it closed its end are answered.
 func TestSharedHangUp(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, shareAll)
+	h := newFixture(t, shareAll)
 	h.StartDaemon()
 	p := &pair{Shim: h.Shim(t, rig.Options{}), t: t}
 	p.greet()
@@ -90,7 +90,7 @@ func TestSharedHangUp(t *testing.T) {
 // affected.
 func TestSharedSlowReader(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, shareAll)
+	h := newFixture(t, shareAll)
 	h.StartDaemon()
 	p := &pair{Shim: h.Shim(t, rig.Options{}), t: t}
 	p.greet()
@@ -136,7 +136,7 @@ func TestSharedSlowReader(t *testing.T) {
 // If a shared server can't be started, each answer says so, as with a server of the session.
 func TestSharedNotStarted(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, shareAll)
+	h := newFixture(t, shareAll)
 	h.StartDaemon()
 	p := startPair(t, h, rig.Options{Command: []string{"no-such-server"}})
 	p.agent(hello)
@@ -158,7 +158,7 @@ func TestSharedNotStarted(t *testing.T) {
 // to a new one.
 func TestSharedServerDies(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, shareAll)
+	h := newFixture(t, shareAll)
 	h.StartDaemon()
 	p := &pair{Shim: h.Shim(t, rig.Options{}), t: t}
 	p.greet()
@@ -185,7 +185,7 @@ func (p *pair) again() {
 // continues with the next server.
 func TestSharedDaemonDies(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, strings.Replace(shareAll, "reattach: 1s", "reattach: 30s", 1))
+	h := newFixture(t, strings.Replace(shareAll, "reattach: 1s", "reattach: 30s", 1))
 	h.StartDaemon()
 	p := &pair{Shim: h.Shim(t, rig.Options{}), t: t}
 	p.greet()
@@ -219,7 +219,7 @@ func TestSharedDaemonDies(t *testing.T) {
 // A session that ends drains its attachments: pending requests are answered.
 func TestSharedDrain(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, shareAll)
+	h := newFixture(t, shareAll)
 	h.StartDaemon()
 	c, err := client.Dial(t.Context(), client.WithSocket(h.Path("run/thoughtgate/control.sock")))
 	if err != nil {

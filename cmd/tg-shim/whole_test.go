@@ -16,7 +16,7 @@ import (
 // A forbidden question of a server is answered on behalf of the agent, which does not see it.
 func TestAsksDenied(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, `
+	h := newFixture(t, `
 schema: 1
 governance:
   defaults: {action: forward, asks: deny}
@@ -63,7 +63,7 @@ pins: {mode: off}
 // that: it must arrive unchanged, within 50 ms of the server's own. One of several tries must
 // succeed, since machines that run tests are busy.
 func TestDiscoverIsNotHeld(t *testing.T) {
-	h := newHouse(t, forwardAll)
+	h := newFixture(t, forwardAll)
 	h.StartDaemon()
 	p := startPair(t, h, rig.Options{})
 	best := time.Hour
@@ -86,7 +86,7 @@ func TestDiscoverIsNotHeld(t *testing.T) {
 // cursor. A page without removed elements arrives as the server wrote it.
 func TestListsAreTrimmed(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, `
+	h := newFixture(t, `
 schema: 1
 sources:
   - {id: x, kind: mcp, expose: {mode: blocklist, tools: ["secret_*"]}}
@@ -121,7 +121,7 @@ pins: {mode: off}
 func TestHundredHeldByTheDaemon(t *testing.T) {
 	t.Parallel()
 	const held = 100
-	h := newHouse(t, forwardAll+"limits: {pending_per_server: 128, pending: 128}\n")
+	h := newFixture(t, forwardAll+"limits: {pending_per_server: 128, pending: 128}\n")
 	h.StartDaemon()
 	c, err := client.Dial(t.Context(), client.WithSocket(h.Path("run/thoughtgate/control.sock")))
 	if err != nil {
@@ -167,7 +167,7 @@ func TestForwardsEverything(t *testing.T) {
 	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`
 	for era, params := range map[string]string{"legacy": ``, "modern": meta + `,`} {
 		t.Run(era, func(t *testing.T) {
-			h := newHouse(t, strings.Replace(forwardAll, "production", "development", 1)+"unknown: {requests: forward, notifications: forward, revisions: forward}\n")
+			h := newFixture(t, strings.Replace(forwardAll, "production", "development", 1)+"unknown: {requests: forward, notifications: forward, revisions: forward}\n")
 			h.StartDaemon()
 			p := startPair(t, h, rig.Options{Stays: true})
 			var asks, answers, notes []string

@@ -16,7 +16,7 @@ import (
 // once what to do.
 func TestWithheld(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, forwardAll)
+	h := newFixture(t, forwardAll)
 	h.StartDaemon()
 	ran := h.Path("work/ran")
 	o := rig.Options{

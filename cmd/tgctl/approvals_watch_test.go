@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// tmuxHouse is a home with a daemon's configuration and a terminal that runs a shell.
-type tmuxHouse struct {
+// tmuxFixture is a home with a daemon's configuration and a terminal that runs a shell.
+type tmuxFixture struct {
 	t    *testing.T
 	dir  string
 	env  []string
 	last string // last captured screen
 }
 
-// newTmuxHouse starts a terminal of 80 by 24 that runs script.
-func newTmuxHouse(t *testing.T, script string) *tmuxHouse {
+// newTmuxFixture starts a terminal of 80 by 24 that runs script.
+func newTmuxFixture(t *testing.T, script string) *tmuxFixture {
 	t.Helper()
 	if _, err := exec.LookPath("tmux"); err != nil {
 		t.Skip("needs tmux")
@@ -32,7 +32,7 @@ func newTmuxHouse(t *testing.T, script string) *tmuxHouse {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &tmuxHouse{t: t, dir: shortDir(t)}
+	h := &tmuxFixture{t: t, dir: shortDir(t)}
 	h.env = []string{"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"), "TERM=xterm", "LANG=C.UTF-8", "TZ=UTC", "TMUX_TMPDIR=" + h.dir, "NO_COLOR=1", "GORACE=" + os.Getenv("GORACE")}
 	for name, dir := range map[string]string{"HOME": "home", "XDG_CONFIG_HOME": "config", "XDG_STATE_HOME": "state", "XDG_RUNTIME_DIR": "run"} {
 		path := filepath.Join(h.dir, dir)
@@ -53,7 +53,7 @@ func newTmuxHouse(t *testing.T, script string) *tmuxHouse {
 	return h
 }
 
-func (h *tmuxHouse) write(name, text string) {
+func (h *tmuxFixture) write(name, text string) {
 	h.t.Helper()
 	path := filepath.Join(h.dir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -64,7 +64,7 @@ func (h *tmuxHouse) write(name, text string) {
 	}
 }
 
-func (h *tmuxHouse) command(name string, args ...string) *exec.Cmd {
+func (h *tmuxFixture) command(name string, args ...string) *exec.Cmd {
 	for _, entry := range h.env {
 		if path, ok := strings.CutPrefix(entry, "PATH="); ok && name == "tgctl" {
 			name = filepath.Join(filepath.SplitList(path)[0], name)
@@ -75,7 +75,7 @@ func (h *tmuxHouse) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-func (h *tmuxHouse) must(name string, args ...string) string {
+func (h *tmuxFixture) must(name string, args ...string) string {
 	h.t.Helper()
 	out, err := h.command(name, args...).CombinedOutput()
 	if err != nil {
@@ -85,18 +85,18 @@ func (h *tmuxHouse) must(name string, args ...string) string {
 }
 
 // tmux runs a tmux command. It ignores errors, since the terminal may have ended.
-func (h *tmuxHouse) tmux(args ...string) string {
+func (h *tmuxFixture) tmux(args ...string) string {
 	out, _ := h.command("tmux", args...).Output()
 	return string(out)
 }
 
-func (h *tmuxHouse) press(keys ...string) {
+func (h *tmuxFixture) press(keys ...string) {
 	h.t.Helper()
 	h.must("tmux", append([]string{"send-keys"}, keys...)...)
 }
 
 // sees waits until each text is on the screen.
-func (h *tmuxHouse) sees(texts ...string) {
+func (h *tmuxFixture) sees(texts ...string) {
 	h.t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
 	for {
@@ -135,7 +135,7 @@ var changing = []struct {
 }
 
 // golden compares the last captured screen with a golden file.
-func (h *tmuxHouse) golden(name string) {
+func (h *tmuxFixture) golden(name string) {
 	h.t.Helper()
 	screen := h.last
 	for _, c := range changing {
@@ -145,7 +145,7 @@ func (h *tmuxHouse) golden(name string) {
 }
 
 // daemonPid returns the pid of the daemon.
-func (h *tmuxHouse) daemonPid() int {
+func (h *tmuxFixture) daemonPid() int {
 	h.t.Helper()
 	var status struct {
 		Pid int `json:"pid"`
@@ -161,7 +161,7 @@ const watchScript = `stty -g >before; tgctl approvals watch; echo "exit $?"; stt
 // The queue in a real terminal with a real daemon: it works without a question and when
 // the daemon is killed, shows a question when it is asked, and answers it.
 func TestWatchInATerminal(t *testing.T) {
-	h := newTmuxHouse(t, watchScript)
+	h := newTmuxFixture(t, watchScript)
 	h.sees("No question is waiting", "q quit")
 	h.golden("empty")
 
@@ -225,7 +225,7 @@ func TestWatchInATerminal(t *testing.T) {
 
 // growUnnoticed resizes the terminal to 80 by 24 so that the queue learns of it too late:
 // the scroll margins still end where those of the 40 by 12 terminal did.
-func (h *tmuxHouse) growUnnoticed() {
+func (h *tmuxFixture) growUnnoticed() {
 	h.t.Helper()
 	for pid, name := range processesOf(h.dir) {
 		argv, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
@@ -243,7 +243,7 @@ func (h *tmuxHouse) growUnnoticed() {
 
 // A signal ends the queue and restores the terminal.
 func TestWatchGivesTheTerminalBack(t *testing.T) {
-	h := newTmuxHouse(t, watchScript)
+	h := newTmuxFixture(t, watchScript)
 	h.sees("No question is waiting")
 	signalled := 0
 	for pid, name := range processesOf(h.dir) {

@@ -18,168 +18,168 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// brokenHouses maps the id of each kind of finding to a function that breaks a house in that way.
-var brokenHouses = map[string]func(*house){
-	"daemon.stopped": func(h *house) { h.stop() },
-	"daemon.unreachable": func(h *house) {
+// brokenFixtures maps the id of each kind of finding to a function that breaks a fixture in that way.
+var brokenFixtures = map[string]func(*fixture){
+	"daemon.stopped": func(h *fixture) { h.stop() },
+	"daemon.unreachable": func(h *fixture) {
 		h.stop()
 		h.write("run/thoughtgate/control.sock", "no socket", 0o600)
 	},
-	"daemon.lock": func(h *house) { h.remove("run/thoughtgate/thoughtgated.lock") },
-	"daemon.warning": func(h *house) {
+	"daemon.lock": func(h *fixture) { h.remove("run/thoughtgate/thoughtgated.lock") },
+	"daemon.warning": func(h *fixture) {
 		h.fake.status.Warnings = []string{"the audit section has changed; start the daemon again"}
 	},
 
-	"version.daemon":  func(h *house) { h.fake.status.Build = "v0.0.9" },
-	"version.shim":    func(h *house) { h.world.version = "v0.0.9" },
-	"version.no-shim": func(h *house) { h.remove("bin/tg-shim") },
-	"version.attached": func(h *house) {
+	"version.daemon":  func(h *fixture) { h.fake.status.Build = "v0.0.9" },
+	"version.shim":    func(h *fixture) { h.world.version = "v0.0.9" },
+	"version.no-shim": func(h *fixture) { h.remove("bin/tg-shim") },
+	"version.attached": func(h *fixture) {
 		h.fake.processes = []*pb.Process{{Kind: "server", Name: "files", Server: "files", Build: "v0.0.9"}}
 	},
 
-	"service.failed": func(h *house) {
+	"service.failed": func(h *fixture) {
 		h.world.service = service.State{Manager: "systemd", Definition: "/u", Failed: true}
 	},
-	"service.other": func(h *house) {
+	"service.other": func(h *fixture) {
 		h.world.service = service.State{Manager: "systemd", Definition: "/u"}
 	},
-	"service.restarts": func(h *house) {
+	"service.restarts": func(h *fixture) {
 		h.world.service = service.State{Manager: "systemd", Definition: "/u", PID: 4711, Restarts: 3}
 	},
-	"service.linger": func(h *house) {
+	"service.linger": func(h *fixture) {
 		h.world.service = service.State{Manager: "systemd", Definition: "/u", PID: 4711, Enabled: true}
 		h.world.remote = "192.0.2.1 22"
 	},
-	"log.errors":     func(h *house) { h.world.errors = []string{"level=ERROR msg=\"it hangs\x1b[2J\""} },
-	"log.unreadable": func(h *house) { h.world.failure = errors.New("permission denied") },
+	"log.errors":     func(h *fixture) { h.world.errors = []string{"level=ERROR msg=\"it hangs\x1b[2J\""} },
+	"log.unreadable": func(h *fixture) { h.world.failure = errors.New("permission denied") },
 
-	"folders.open":   func(h *house) { h.chmod(".local/state/thoughtgate", 0o755) },
-	"folders.socket": func(h *house) { h.fake.status.ShimSocket = h.write("elsewhere/shim.sock", "", 0o600) },
-	"folders.config": func(h *house) {
+	"folders.open":   func(h *fixture) { h.chmod(".local/state/thoughtgate", 0o755) },
+	"folders.socket": func(h *fixture) { h.fake.status.ShimSocket = h.write("elsewhere/shim.sock", "", 0o600) },
+	"folders.config": func(h *fixture) {
 		h.write(".config/thoughtgate/thoughtgate.yaml", "schema: 1\n", 0o600)
 		h.chmod(".config/thoughtgate/thoughtgate.yaml", 0o666)
 	},
 
-	"disk.full":     func(h *house) { h.world.space.Free = 3 << 20 },
-	"disk.readonly": func(h *house) { h.world.denied = syscall.EROFS },
-	"disk.low":      func(h *house) { h.world.space.Files = 12 },
-	"disk.unknown":  func(h *house) { h.world.failure = errors.New("input/output error") },
+	"disk.full":     func(h *fixture) { h.world.space.Free = 3 << 20 },
+	"disk.readonly": func(h *fixture) { h.world.denied = syscall.EROFS },
+	"disk.low":      func(h *fixture) { h.world.space.Files = 12 },
+	"disk.unknown":  func(h *fixture) { h.world.failure = errors.New("input/output error") },
 
-	"clock.back": func(h *house) {
+	"clock.back": func(h *fixture) {
 		if err := os.Chtimes(h.log(h.fake.records...), noon, noon.Add(time.Hour)); err != nil {
 			h.t.Fatal(err)
 		}
 	},
-	"clock.stepped": func(h *house) { h.world.age = 25 * time.Hour },
+	"clock.stepped": func(h *fixture) { h.world.age = 25 * time.Hour },
 
-	"record.failing": func(h *house) { h.fake.status.AuditFailure = "write audit log: no space left on device" },
-	"record.broken": func(h *house) {
+	"record.failing": func(h *fixture) { h.fake.status.AuditFailure = "write audit log: no space left on device" },
+	"record.broken": func(h *fixture) {
 		h.fake.records[1].Line = []byte(strings.Replace(string(h.fake.records[1].GetLine()), "deny", "pass", 1))
 		h.log(h.fake.records...)
 		h.fake.records = canarySong(h)
 	},
-	"record.unreadable": func(h *house) { h.remove(".local/state/thoughtgate/audit/000001.jsonl") },
-	"record.gap": func(h *house) {
+	"record.unreadable": func(h *fixture) { h.remove(".local/state/thoughtgate/audit/000001.jsonl") },
+	"record.gap": func(h *fixture) {
 		h.log(chained([]record.Record{{Kind: record.KindLog, Log: "5f3a", Time: noon}, {Kind: record.KindGap, Time: noon}})...)
 	},
 
-	"policy.invalid": func(h *house) {
+	"policy.invalid": func(h *fixture) {
 		h.fake.validate = &pb.ValidateResponse{Problems: []*pb.Diagnostic{
 			{File: "/etc/t.yaml", Line: 2, Column: 1, Severity: pb.Severity_SEVERITY_ERROR, Message: "unknown key \"acton\""},
 			{File: "/etc/t.yaml", Line: 3, Column: 1, Severity: pb.Severity_SEVERITY_ERROR, Message: "and more"}}}
 	},
-	"policy.unchecked": func(h *house) { h.stop(); h.remove("bin/thoughtgated") },
-	"policy.warning": func(h *house) {
+	"policy.unchecked": func(h *fixture) { h.stop(); h.remove("bin/thoughtgated") },
+	"policy.warning": func(h *fixture) {
 		h.fake.validate = &pb.ValidateResponse{Problems: []*pb.Diagnostic{
 			{File: "/etc/t.yaml", Line: 2, Column: 1, Severity: pb.Severity_SEVERITY_WARNING, Message: "no server \"fils\" has been seen yet", Hint: "did you mean \"files\"?"}}}
 	},
-	"policy.changed": func(h *house) {
+	"policy.changed": func(h *fixture) {
 		h.fake.status.Set = inForce()
 		h.fake.status.Set.Refused = nil
 		h.fake.status.Warnings = []string{"/home/ana/.config/thoughtgate/policies/db.cedar has changed and is not in force; look at it"}
 	},
-	"policy.reload":      func(h *house) { h.fake.status.ReloadFailure = "unknown key" },
-	"policy.development": func(h *house) { h.fake.status.Set.Profile = "development" },
-	"policy.refused": func(h *house) {
+	"policy.reload":      func(h *fixture) { h.fake.status.ReloadFailure = "unknown key" },
+	"policy.development": func(h *fixture) { h.fake.status.Set.Profile = "development" },
+	"policy.refused": func(h *fixture) {
 		h.fake.status.Set.Refused = inForce().GetRefused()
 	},
-	"policy.project": func(h *house) { h.fake.status.Projects = troubled().GetProjects() },
+	"policy.project": func(h *fixture) { h.fake.status.Projects = troubled().GetProjects() },
 
-	"agents.ungoverned": func(h *house) { h.write(".claude.json", `{"mcpServers":{"clock":{"command":"clock-mcp"}}}`, 0o600) },
-	"agents.project": func(h *house) {
+	"agents.ungoverned": func(h *fixture) { h.write(".claude.json", `{"mcpServers":{"clock":{"command":"clock-mcp"}}}`, 0o600) },
+	"agents.project": func(h *fixture) {
 		h.write(".claude.json", "{}", 0o600)
 		h.write("src/shop/.mcp.json", `{"mcpServers":{"shop":{"command":"shop-mcp"}}}`, 0o600)
 	},
-	"agents.beyond": func(h *house) {
+	"agents.beyond": func(h *fixture) {
 		h.write(".claude.json", `{"mcpServers":{"web":{"type":"http","url":"https://example.test"}}}`, 0o600)
 	},
-	"agents.unreadable": func(h *house) { h.write(".claude.json", "{\n  \"mcpServers\": [\x1b[2J", 0o600) },
-	"agents.past":       func(h *house) { h.fake.status.Ungoverned = 2 },
-	"agents.protection": func(h *house) {
+	"agents.unreadable": func(h *fixture) { h.write(".claude.json", "{\n  \"mcpServers\": [\x1b[2J", 0o600) },
+	"agents.past":       func(h *fixture) { h.fake.status.Ungoverned = 2 },
+	"agents.protection": func(h *fixture) {
 		h.fake.protected = []*pb.Protection{{Id: "1", Agent: "custom", Paths: []string{"/srv/mcp.json"}, Shim: "/bin/echo", Problem: "its lines name the socket /a"}}
 	},
 
-	"leftovers.lines": func(h *house) { lostProtection(h); h.remove(".claude.json.thoughtgate-backup") },
-	"leftovers.wrap": func(h *house) {
+	"leftovers.lines": func(h *fixture) { lostProtection(h); h.remove(".claude.json.thoughtgate-backup") },
+	"leftovers.wrap": func(h *fixture) {
 		h.fake.sessions = openSessions()[1:]
 		h.fake.sessions[0].Spec.Files = []*pb.ConfigFile{{Path: h.path("mcp.json")}}
 	},
-	"leftovers.backup": func(h *house) { lostProtection(h); h.write(".claude.json", "{}", 0o600) },
-	"leftovers.lock":   func(h *house) { h.write(".claude.json.thoughtgate-lock", "", 0o600) },
-	"leftovers.temp":   func(h *house) { h.write(".claude.json.thoughtgate-new-17", "", 0o600) },
-	"leftovers.copy": func(h *house) {
+	"leftovers.backup": func(h *fixture) { lostProtection(h); h.write(".claude.json", "{}", 0o600) },
+	"leftovers.lock":   func(h *fixture) { h.write(".claude.json.thoughtgate-lock", "", 0o600) },
+	"leftovers.temp":   func(h *fixture) { h.write(".claude.json.thoughtgate-new-17", "", 0o600) },
+	"leftovers.copy": func(h *fixture) {
 		h.write(".claude.json", "{}", 0o600)
 		h.write(".claude.json.orig", `{"mcpServers":{"clock":{"command":"/bin/tg-shim","args":["--server-id","clock","--","clock-mcp"],"env":{"THOUGHTGATE_SOCKET":"/s","THOUGHTGATE_SESSION":"5d41"}}}}`, 0o600)
 	},
-	"leftovers.altered": func(h *house) { h.write(".claude.json.thoughtgate-altered", "{}", 0o600) },
+	"leftovers.altered": func(h *fixture) { h.write(".claude.json.thoughtgate-altered", "{}", 0o600) },
 
-	"extension.failed": func(h *house) {
+	"extension.failed": func(h *fixture) {
 		h.fake.ext.installed = []*pb.Extension{scrubber()}
 		h.fake.ext.installed[0].Process.State, h.fake.ext.installed[0].Process.Error = "failed", "it ended: exit status 1\x1b[2J"
 	},
-	"extension.changed": func(h *house) {
+	"extension.changed": func(h *fixture) {
 		h.fake.ext.installed = installedExtensions()[1:2]
 		h.fake.status.Warnings = []string{"the extension quota is not run: it has changed since it was installed"}
 	},
-	"extension.missing": func(h *house) { h.fake.ext.installed = installedExtensions()[:1] },
-	"shared.failed": func(h *house) {
+	"extension.missing": func(h *fixture) { h.fake.ext.installed = installedExtensions()[:1] },
+	"shared.failed": func(h *fixture) {
 		h.fake.processes = []*pb.Process{{Kind: "backend", Name: "github", State: "failed", Error: "it ended: exit status 1\x1b[2J"}}
 	},
 
-	"approver.not-enrolled": func(h *house) {
+	"approver.not-enrolled": func(h *fixture) {
 		h.fake.set.Detail = &pb.PolicyDetail{Workflows: []*pb.PolicyWorkflow{{Name: "ops", Require: "presence"}, {Name: "any", Require: "any"}}}
 	},
-	"approver.locked": func(h *house) {
+	"approver.locked": func(h *fixture) {
 		h.fake.status.Presence = &pb.PresenceState{Enrolled: true, Failures: 5, Locked: durationpb.New(10 * time.Minute)}
 	},
-	"approver.recovered": func(h *house) {
+	"approver.recovered": func(h *fixture) {
 		h.fake.status.Presence = &pb.PresenceState{Enrolled: true, Recovered: at(-time.Hour), Recoverer: "ana (uid 1000)\x1b[2J"}
 	},
 
-	"kernel.pidfd":  func(h *house) { h.world.kernel = host.Kernel{Name: "Linux 4.19.0", Ptrace: 1} },
-	"kernel.peer":   func(h *house) { h.world.kernel.PeerPIDFD = false },
-	"kernel.ptrace": func(h *house) { h.world.kernel.Ptrace = 0 },
-	"kernel.other":  func(h *house) { h.world.kernel = host.Kernel{Name: "Darwin 24.1.0", NotLinux: true} },
+	"kernel.pidfd":  func(h *fixture) { h.world.kernel = host.Kernel{Name: "Linux 4.19.0", Ptrace: 1} },
+	"kernel.peer":   func(h *fixture) { h.world.kernel.PeerPIDFD = false },
+	"kernel.ptrace": func(h *fixture) { h.world.kernel.Ptrace = 0 },
+	"kernel.other":  func(h *fixture) { h.world.kernel = host.Kernel{Name: "Darwin 24.1.0", NotLinux: true} },
 
-	"canary.untried": func(h *house) { h.stop() },
-	"canary.passed":  func(h *house) { h.world.song = canaryResult{Answer: "milk", Executed: true} },
-	"canary.silent":  func(h *house) { h.world.canaryErr = errors.New("the server has hung up") },
-	"canary.accident": func(h *house) {
+	"canary.untried": func(h *fixture) { h.stop() },
+	"canary.passed":  func(h *fixture) { h.world.song = canaryResult{Answer: "milk", Executed: true} },
+	"canary.silent":  func(h *fixture) { h.world.canaryErr = errors.New("the server has hung up") },
+	"canary.accident": func(h *fixture) {
 		h.fake.records = chained([]record.Record{{Kind: record.KindCall, ID: canaryID, Server: record.CanaryServer, Verdict: "deny", Reason: "the policy could not be evaluated", Time: noon}})
 		h.fake.records[0].Seq = h.fake.status.AuditSeq + 1
 	},
-	"canary.unrecorded": func(h *house) { h.fake.records = nil },
+	"canary.unrecorded": func(h *fixture) { h.fake.records = nil },
 }
 
 // canarySong is the record of a canary that was denied as it should be.
-func canarySong(h *house) []*pb.AuditRecord {
+func canarySong(h *fixture) []*pb.AuditRecord {
 	all := chained([]record.Record{{Kind: record.KindCall, ID: canaryID, Server: record.CanaryServer, Verdict: "deny", Rule: record.CanaryRule, Time: noon}})
 	all[0].Seq = h.fake.status.GetAuditSeq() + 1
 	return all
 }
 
 // lostProtection sets up a protection that the daemon no longer knows.
-func lostProtection(h *house) {
+func lostProtection(h *fixture) {
 	h.write(".claude.json", `{"mcpServers":{"clock":{"command":"clock-mcp"}}}`, 0o600)
 	h.protect()
 }
@@ -192,15 +192,15 @@ var together = map[string][]string{
 	"log.unreadable":  {"disk.unknown", "version.no-shim"}, "disk.unknown": {"log.unreadable", "version.no-shim"},
 }
 
-// Doctor finds what is wrong with each broken house, and nothing else.
+// Doctor finds what is wrong with each broken fixture, and nothing else.
 func TestDoctorFinds(t *testing.T) {
 	for _, a := range findingKinds {
 		t.Run(a.id, func(t *testing.T) {
-			breaks := brokenHouses[a.id]
+			breaks := brokenFixtures[a.id]
 			if breaks == nil {
-				t.Fatal("no house has it: add one that is broken so")
+				t.Fatal("no fixture has it: add one that is broken so")
 			}
-			h := newDoctorsHouse(t)
+			h := newDoctorsFixture(t)
 			breaks(h)
 			all := h.findings()
 			var here *finding
@@ -221,7 +221,7 @@ func TestDoctorFinds(t *testing.T) {
 			wantExit(t, h, a)
 		})
 	}
-	for id := range brokenHouses {
+	for id := range brokenFixtures {
 		if !slices.ContainsFunc(findingKinds, func(a findingKind) bool { return a.id == id }) {
 			t.Errorf("%s is no ailment", id)
 		}
@@ -229,7 +229,7 @@ func TestDoctorFinds(t *testing.T) {
 }
 
 // wantExit checks the exit code and the output for a person.
-func wantExit(t *testing.T, h *house, a findingKind) {
+func wantExit(t *testing.T, h *fixture, a findingKind) {
 	t.Helper()
 	code := h.examine()
 	want := exitOK
@@ -248,7 +248,7 @@ func wantExit(t *testing.T, h *house, a findingKind) {
 	}
 }
 
-// The output of doctor on a terminal of 80 columns for a healthy house and for broken
+// The output of doctor on a terminal of 80 columns for a healthy fixture and for broken
 // ones.
 func TestDoctorOnATerminal(t *testing.T) {
 	for name, breaks := range map[string][]string{
@@ -257,9 +257,9 @@ func TestDoctorOnATerminal(t *testing.T) {
 		"stopped": {"daemon.stopped", "leftovers.lines"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newDoctorsHouse(t)
+			h := newDoctorsFixture(t)
 			for _, id := range breaks {
-				brokenHouses[id](h)
+				brokenFixtures[id](h)
 			}
 			code := h.examine()
 			out := h.console.out.String()

@@ -112,8 +112,8 @@ func running(pid int) bool {
 	return !strings.Contains(string(text[strings.LastIndexByte(string(text), ')'):]), " Z ")
 }
 
-// mortalHouse is a home with the configuration of one agent and a real daemon.
-type mortalHouse struct {
+// mortalFixture is a home with the configuration of one agent and a real daemon.
+type mortalFixture struct {
 	t      *testing.T
 	dir    string
 	config string
@@ -148,9 +148,9 @@ var newState = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(path)
 })
 
-func newMortalHouse(t *testing.T) *mortalHouse {
+func newMortalFixture(t *testing.T) *mortalFixture {
 	t.Helper()
-	h := &mortalHouse{t: t, dir: shortDir(t)}
+	h := &mortalFixture{t: t, dir: shortDir(t)}
 	h.config = filepath.Join(h.dir, "agent.json")
 	state, err := newState()
 	if err == nil {
@@ -172,7 +172,7 @@ func newMortalHouse(t *testing.T) *mortalHouse {
 }
 
 // command returns a command that runs the test binary as the named program.
-func (h *mortalHouse) command(name string, vars ...string) *exec.Cmd {
+func (h *mortalFixture) command(name string, vars ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
 	cmd.Args[0] = name
 	cmd.Dir = h.dir
@@ -184,7 +184,7 @@ func (h *mortalHouse) command(name string, vars ...string) *exec.Cmd {
 
 // startDaemon starts a daemon that dies after the step with the number last, 0 for never.
 // It returns when the daemon answers or has died.
-func (h *mortalHouse) startDaemon(last int) {
+func (h *mortalFixture) startDaemon(last int) {
 	h.t.Helper()
 	h.daemon = h.command(mortalDaemon, "TGCTL_TEST_AT="+strconv.Itoa(last), "TGCTL_TEST_VICTIMS=self")
 	h.daemon.Stderr = io.Discard
@@ -202,7 +202,7 @@ func (h *mortalHouse) startDaemon(last int) {
 	})
 }
 
-func (h *mortalHouse) endDaemon() {
+func (h *mortalFixture) endDaemon() {
 	if h.daemon != nil {
 		_ = h.daemon.Process.Kill()
 		_ = h.daemon.Wait()
@@ -211,7 +211,7 @@ func (h *mortalHouse) endDaemon() {
 }
 
 // wrap runs a wrap that kills the victims after a step, and returns its output.
-func (h *mortalHouse) wrap(last int, victims string) string {
+func (h *mortalFixture) wrap(last int, victims string) string {
 	cmd := h.command("tgctl", "TGCTL_TEST_BIN="+h.dir, "TGCTL_TEST_CONFIG="+h.config, "TGCTL_TEST_AT="+strconv.Itoa(last), "TGCTL_TEST_VICTIMS="+victims)
 	cmd.Args = append(cmd.Args, "sh", "-c", mortalAgent)
 	out, _ := cmd.CombinedOutput() // its exit code does not matter here
@@ -219,7 +219,7 @@ func (h *mortalHouse) wrap(last int, victims string) string {
 }
 
 // steps returns the steps taken by the process that was to die.
-func (h *mortalHouse) steps() []string {
+func (h *mortalFixture) steps() []string {
 	text, err := os.ReadFile(filepath.Join(h.dir, "steps"))
 	if err != nil {
 		return nil
@@ -230,7 +230,7 @@ func (h *mortalHouse) steps() []string {
 // isBack reports whether the configuration is restored: with the agent's comment if the
 // agent has saved it, without any of ThoughtGate's lines, and with no files left beside
 // it.
-func (h *mortalHouse) isBack() bool {
+func (h *mortalFixture) isBack() bool {
 	got, err := os.ReadFile(h.config)
 	if err != nil {
 		h.t.Fatal(err)
@@ -240,7 +240,7 @@ func (h *mortalHouse) isBack() bool {
 	return len(left) == 0 && (string(got) == mortalEdited || err != nil && string(got) == mortalConfig)
 }
 
-func (h *mortalHouse) look() string {
+func (h *mortalFixture) look() string {
 	text, _ := os.ReadFile(h.config)
 	left, _ := filepath.Glob(h.config + "*")
 	return fmt.Sprintf("%q\n%s", left, text)
@@ -263,7 +263,7 @@ func TestKillAfterAnyStep(t *testing.T) {
 			t.Parallel()
 			seen := map[string]bool{}
 			for last := 1; ; last += stride() {
-				h := newMortalHouse(t)
+				h := newMortalFixture(t)
 				h.startDaemon(0)
 				daemon := strconv.Itoa(h.daemon.Process.Pid)
 				victims := map[string]string{"tgctl": "self", "daemon": daemon}[who]
@@ -310,7 +310,7 @@ func TestKillAfterAnyStep(t *testing.T) {
 
 // unwrap runs tgctl unwrap. If the agent has saved the file, the backup differs from the
 // configuration; then the backup stays and is reported.
-func (h *mortalHouse) unwrap() {
+func (h *mortalFixture) unwrap() {
 	h.t.Helper()
 	cmd := h.command("tgctl", "TGCTL_TEST_BIN="+h.dir)
 	cmd.Args = append(cmd.Args, "unwrap", h.config)
@@ -334,7 +334,7 @@ func TestKillRestoringDaemon(t *testing.T) {
 		t.Run(by, func(t *testing.T) {
 			t.Parallel()
 			for last := 1; ; last += stride() {
-				h := newMortalHouse(t)
+				h := newMortalFixture(t)
 				h.startDaemon(last)
 				cmd := h.command("tgctl", "TGCTL_TEST_BIN="+h.dir, "TGCTL_TEST_CONFIG="+h.config, "TGCTL_TEST_KILL=ended")
 				cmd.Args = append(cmd.Args, "sh", "-c", mortalAgent)

@@ -79,7 +79,7 @@ func TestNotifyOnADesktop(t *testing.T) {
 
 // forge sends signals, as any program on the bus can, that Approve was pressed in each
 // possible notification.
-func (h *desktopHouse) forge() {
+func (h *desktopFixture) forge() {
 	h.t.Helper()
 	_, address, _ := strings.Cut(h.env[len(h.env)-1], "=")
 	bus, err := dbus.Connect(address)
@@ -94,17 +94,17 @@ func (h *desktopHouse) forge() {
 	}
 }
 
-// desktopHouse is a home with a screen, a session bus and a daemon.
-type desktopHouse struct{ tmuxHouse }
+// desktopFixture is a home with a screen, a session bus and a daemon.
+type desktopFixture struct{ tmuxFixture }
 
 // newDesktop starts a screen and a bus on which dunst can be started.
-func newDesktop(t *testing.T) *desktopHouse {
+func newDesktop(t *testing.T) *desktopFixture {
 	t.Helper()
 	bin, err := programs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &desktopHouse{tmuxHouse{t: t, dir: shortDir(t)}}
+	h := &desktopFixture{tmuxFixture{t: t, dir: shortDir(t)}}
 	t.Cleanup(func() { nothingLeft(t, h.dir) })
 	h.env = []string{"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"), "LANG=C.UTF-8",
 		"HOME=" + filepath.Join(h.dir, "home"), "XDG_CONFIG_HOME=" + filepath.Join(h.dir, "config"),
@@ -138,7 +138,7 @@ func newDesktop(t *testing.T) *desktopHouse {
 }
 
 // screen starts a screen and returns its number.
-func (h *desktopHouse) screen() string {
+func (h *desktopFixture) screen() string {
 	h.t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -157,7 +157,7 @@ func (h *desktopHouse) screen() string {
 }
 
 // begin starts a program that is ended with the test, and returns its output.
-func (h *desktopHouse) begin(cmd *exec.Cmd) *rig.Buffer {
+func (h *desktopFixture) begin(cmd *exec.Cmd) *rig.Buffer {
 	h.t.Helper()
 	said := &rig.Buffer{}
 	cmd.Stdout, cmd.Stderr = said, said
@@ -175,13 +175,13 @@ func (h *desktopHouse) begin(cmd *exec.Cmd) *rig.Buffer {
 }
 
 // windows returns the windows of the notifications on the screen.
-func (h *desktopHouse) windows() string {
+func (h *desktopFixture) windows() string {
 	out, _ := h.command("xdotool", "search", "--onlyvisible", "--class", "dunst").Output()
 	return strings.TrimSpace(string(out))
 }
 
 // window waits for a notification and returns its window.
-func (h *desktopHouse) window() string {
+func (h *desktopFixture) window() string {
 	h.t.Helper()
 	var window string
 	await(h.t, "a notification on the screen", func() bool {
@@ -192,7 +192,7 @@ func (h *desktopHouse) window() string {
 }
 
 // click presses the button with the given label with the mouse.
-func (h *desktopHouse) click(label string) {
+func (h *desktopFixture) click(label string) {
 	h.t.Helper()
 	h.write("choice", label)
 	window := h.window()

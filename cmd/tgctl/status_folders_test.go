@@ -12,18 +12,18 @@ import (
 func TestStatusSaysWhereNothingCanBeKept(t *testing.T) {
 	for _, test := range []struct {
 		name   string
-		breaks func(*house)
+		breaks func(*fixture)
 		want   string
 	}{
-		{"full", func(h *house) { h.world.space.Free = 3 << 20 }, "is full or almost full (3 MB are free); free space there"},
-		{"no files", func(h *house) { h.world.space.Files = 0 }, "free space there"},
-		{"read-only", func(h *house) { h.world.denied = syscall.EROFS }, ": read-only file system; make it writable for its owner"},
-		{"denied", func(h *house) { h.world.denied = syscall.EACCES }, ": permission denied; make it writable for its owner"},
-		{"well", func(*house) {}, ""},
+		{"full", func(h *fixture) { h.world.space.Free = 3 << 20 }, "is full or almost full (3 MB are free); free space there"},
+		{"no files", func(h *fixture) { h.world.space.Files = 0 }, "free space there"},
+		{"read-only", func(h *fixture) { h.world.denied = syscall.EROFS }, ": read-only file system; make it writable for its owner"},
+		{"denied", func(h *fixture) { h.world.denied = syscall.EACCES }, ": permission denied; make it writable for its owner"},
+		{"well", func(*fixture) {}, ""},
 	} {
 		for _, state := range []string{"running", "stopped"} {
 			t.Run(test.name+" "+state, func(t *testing.T) {
-				h := newDoctorsHouse(t)
+				h := newDoctorsFixture(t)
 				if state == "stopped" {
 					h.stop()
 				}

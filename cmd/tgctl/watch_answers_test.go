@@ -19,7 +19,7 @@ printf '{"name": "plan", "text": "%s"}\n' "$line" > "$1"
 // TestWatchEditsAndGrants runs the queue in a real terminal. It edits arguments, which gives
 // the terminal to the editor and takes it back, and approves with a grant.
 func TestWatchEditsAndGrants(t *testing.T) {
-	h := newTmuxHouse(t, "export EDITOR='sh ./editor.sh'; "+watchScript)
+	h := newTmuxFixture(t, "export EDITOR='sh ./editor.sh'; "+watchScript)
 	h.write("editor.sh", lineEditor)
 	h.write("script.txt", "call notes write_note {\"name\": \"plan\", \"text\": \"ship it\"}\n"+
 		"call notes write_note {\"name\": \"plan\", \"text\": \"ship nothing\"}\ncall notes write_note {\"name\": \"plan\", \"text\": \"ship all\"}\n")
@@ -79,7 +79,7 @@ func TestWatchEditsAndGrants(t *testing.T) {
 // A SIGINT typed while the editor has the terminal is for the editor: the queue keeps running,
 // and nothing is answered.
 func TestWatchLeavesInterruptsToTheEditor(t *testing.T) {
-	h := newTmuxHouse(t, "export EDITOR='sh ./editor.sh'; "+watchScript)
+	h := newTmuxFixture(t, "export EDITOR='sh ./editor.sh'; "+watchScript)
 	h.write("editor.sh", "trap 'echo \"the editor was interrupted\"' INT\necho \"the editor is there\"\nread -r line\nread -r line\n")
 	h.sees("No question is waiting")
 	agent := h.command("tgctl", "wrap", "--agent-type", "custom", "--config-path", "mcp.json", "--", "fake-agent", "mcp.json", "script.txt")

@@ -11,7 +11,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-func (h *wrapHouse) Amend(_ context.Context, req *pb.AmendSessionRequest) (*pb.AmendSessionResponse, error) {
+func (h *wrapFixture) Amend(_ context.Context, req *pb.AmendSessionRequest) (*pb.AmendSessionResponse, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.amended = append(h.amended, req)
@@ -19,7 +19,7 @@ func (h *wrapHouse) Amend(_ context.Context, req *pb.AmendSessionRequest) (*pb.A
 }
 
 // told returns the ungoverned servers that were last reported to the daemon.
-func (h *wrapHouse) told() string {
+func (h *wrapFixture) told() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.amended) == 0 {
@@ -33,7 +33,7 @@ func (h *wrapHouse) told() string {
 }
 
 // save changes the configuration like an editor: it replaces the file with a new one.
-func (h *wrapHouse) save(change func(string) string) {
+func (h *wrapFixture) save(change func(string) string) {
 	h.t.Helper()
 	text, err := os.ReadFile(h.config)
 	if err == nil {
@@ -51,7 +51,7 @@ const (
 )
 
 // live starts an agent that runs until finish is called.
-func (h *wrapHouse) live(flags ...string) (finish func() result) {
+func (h *wrapFixture) live(flags ...string) (finish func() result) {
 	h.t.Helper()
 	cmd := h.wrap("echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done", flags...)
 	_, end := h.started(cmd)
@@ -66,7 +66,7 @@ func (h *wrapHouse) live(flags ...string) (finish func() result) {
 // EC-STDIO-039: a server that is added while the agent runs is reported to the daemon
 // immediately and to the user at the end. It stays in the configuration.
 func TestWrapServerAdded(t *testing.T) {
-	h := newWrapHouse(t)
+	h := newWrapFixture(t)
 	finish := h.live()
 	h.save(func(text string) string { return strings.Replace(text, "    \"clock\"", lateLine+"    \"clock\"", 1) })
 	eventually(t, "the daemon is told", func() bool { return h.told() == "late added" })
@@ -84,7 +84,7 @@ func TestWrapServerAdded(t *testing.T) {
 
 // With --adopt the server is governed, and restored with the others.
 func TestWrapAdopt(t *testing.T) {
-	h := newWrapHouse(t)
+	h := newWrapFixture(t)
 	finish := h.live("--adopt")
 	h.save(func(text string) string { return strings.Replace(text, "    \"clock\"", lateLine+"    \"clock\"", 1) })
 	eventually(t, "it is governed", func() bool {
@@ -121,7 +121,7 @@ func TestWrapAdopt(t *testing.T) {
 
 // Wraps of different files do not affect each other.
 func TestWrapTwoFiles(t *testing.T) {
-	h := newWrapHouse(t)
+	h := newWrapFixture(t)
 	finish := h.live()
 	other := filepath.Join(h.home, "other.json")
 	h.write(other, wrapConfig, 0o640)

@@ -19,7 +19,7 @@ import (
 )
 
 // started starts a tgctl and waits until its agent has written its PID.
-func (h *wrapHouse) started(cmd *exec.Cmd) (agent int, end func() result) {
+func (h *wrapFixture) started(cmd *exec.Cmd) (agent int, end func() result) {
 	h.t.Helper()
 	var out, talk bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &talk
@@ -34,7 +34,7 @@ func (h *wrapHouse) started(cmd *exec.Cmd) (agent int, end func() result) {
 func TestWrapSignals(t *testing.T) {
 	for _, sig := range []syscall.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT} {
 		t.Run(unix.SignalName(sig), func(t *testing.T) {
-			h := newWrapHouse(t)
+			h := newWrapFixture(t)
 			name := strings.TrimPrefix(unix.SignalName(sig), "SIG")
 			cmd := h.wrap("trap 'echo got " + name + "; exit 7' " + name + "; echo $$ > pid; while :; do sleep 0.01; done")
 			agent, end := h.started(cmd)
@@ -52,7 +52,7 @@ func TestWrapSignals(t *testing.T) {
 
 // Before the agent starts, a signal ends wrap itself, which leaves nothing behind.
 func TestWrapSignalBeforeAgent(t *testing.T) {
-	h := newWrapHouse(t)
+	h := newWrapFixture(t)
 	h.mu.Lock()
 	h.slow = true
 	h.mu.Unlock()
@@ -75,7 +75,7 @@ func TestWrapSignalBeforeAgent(t *testing.T) {
 
 // A signal that nohup ignores stays ignored, also in the agent.
 func TestWrapHangupIgnored(t *testing.T) {
-	h := newWrapHouse(t)
+	h := newWrapFixture(t)
 	cmd := h.wrap("echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done; exit 9")
 	nohup(cmd)
 	agent, end := h.started(cmd)
@@ -91,7 +91,7 @@ func TestWrapHangupIgnored(t *testing.T) {
 
 // An agent that ignores SIGTERM is killed, with its children.
 func TestWrapKillsStubbornAgent(t *testing.T) {
-	h := newWrapHouse(t)
+	h := newWrapFixture(t)
 	cmd := h.tgctl("sh", "-c", "trap '' TERM; sleep 1000 & echo $! > child; echo $$ > pid; while :; do sleep 0.01; done")
 	cmd.Env = append(cmd.Env, "TGCTL_TEST_KILL=never")
 	agent, end := h.started(cmd)
@@ -109,7 +109,7 @@ func TestWrapKillsStubbornAgent(t *testing.T) {
 func TestKillTgctl(t *testing.T) {
 	for _, step := range []string{"locked", "backed up", "opened", "applied", "started", "ended", "closed", "restored"} {
 		t.Run(step, func(t *testing.T) {
-			h := newWrapHouse(t)
+			h := newWrapFixture(t)
 			cmd := h.tgctl("sh", "-c", "echo $$ > pid; case "+strconv.Quote(step)+" in started) while :; do sleep 0.01; done;; esac")
 			cmd.Env = append(cmd.Env, "TGCTL_TEST_KILL="+step)
 			if r := h.run(cmd); r.code != -9 {
@@ -139,7 +139,7 @@ func TestKillTgctlUnderNohup(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux tells a child that its parent has died")
 	}
-	h := newWrapHouse(t)
+	h := newWrapFixture(t)
 	cmd := h.wrap("echo $$ > pid; while :; do sleep 0.01; done")
 	nohup(cmd)
 	agent, end := h.started(cmd)
@@ -159,7 +159,7 @@ func nohup(cmd *exec.Cmd) {
 // If a launcher returns at once, the session stays open until the last server of the launched
 // program has left.
 func TestWrapLauncher(t *testing.T) {
-	h := newWrapHouse(t)
+	h := newWrapFixture(t)
 	cmd := h.wrap("echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done")
 	agent, end := h.started(cmd)
 	h.attached(1)
@@ -183,7 +183,7 @@ func TestWrapLauncher(t *testing.T) {
 // Servers of an instance that was already running are reported, also if the first one attaches
 // before the launcher has returned.
 func TestWrapHandsOver(t *testing.T) {
-	h := newWrapHouse(t)
+	h := newWrapFixture(t)
 	agent, end := h.started(h.wrap("echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done", "--wait"))
 	claimed := func(n uint32) {
 		h.tell <- &pb.SessionEvent{Event: &pb.SessionEvent_Shim{Shim: &pb.ShimEvent{Server: "files", Attached: n, Claimed: true}}}
@@ -202,7 +202,7 @@ func TestWrapHandsOver(t *testing.T) {
 }
 
 func TestWrapWait(t *testing.T) {
-	h := newWrapHouse(t)
+	h := newWrapFixture(t)
 	cmd := h.wrap("echo $$ > pid", "--wait")
 	_, end := h.started(cmd)
 	time.Sleep(200 * time.Millisecond) // the launched program takes its time
@@ -230,7 +230,7 @@ func TestWrapReapsOrphans(t *testing.T) {
 	if _, err := os.Stat("/proc/self/task"); err != nil {
 		t.Skip("needs /proc")
 	}
-	h := newWrapHouse(t)
+	h := newWrapFixture(t)
 	script := `sh -c '(sh -c "echo \$\$ > orphan; while [ ! -e gone ]; do sleep 0.01; done" &)'; echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done`
 	cmd := h.wrap(script)
 	_, end := h.started(cmd)
@@ -257,7 +257,7 @@ func parentOf(pid string) int {
 }
 
 // inTerminal runs a tgctl in a terminal of its own.
-func (h *wrapHouse) inTerminal(cmd *exec.Cmd) (*os.File, *exec.Cmd) {
+func (h *wrapFixture) inTerminal(cmd *exec.Cmd) (*os.File, *exec.Cmd) {
 	h.t.Helper()
 	cmd.SysProcAttr = nil
 	terminal, err := pty.StartWithAttrs(cmd, nil, &syscall.SysProcAttr{Setsid: true, Setctty: true})
@@ -276,7 +276,7 @@ func (h *wrapHouse) inTerminal(cmd *exec.Cmd) (*os.File, *exec.Cmd) {
 	return terminal, cmd
 }
 
-func (h *wrapHouse) code(cmd *exec.Cmd) int {
+func (h *wrapFixture) code(cmd *exec.Cmd) int {
 	h.t.Helper()
 	return h.end(cmd, &bytes.Buffer{}, &bytes.Buffer{}).code
 }
@@ -284,7 +284,7 @@ func (h *wrapHouse) code(cmd *exec.Cmd) int {
 // On a terminal the agent is in the foreground process group. A Ctrl-C that the agent survives
 // does not end anything.
 func TestTerminalInterrupt(t *testing.T) {
-	h := newWrapHouse(t)
+	h := newWrapFixture(t)
 	script := `n=0; trap 'n=$((n+1)); echo $n > got$n' INT; echo $$ > pid; while [ ! -e got2 ]; do sleep 0.01; done; sleep 0.2; echo $n > total; stty raw -echo; exit 5`
 	terminal, cmd := h.inTerminal(h.wrap(script))
 	before, err := unix.IoctlGetTermios(int(terminal.Fd()), ioctlReadTermios)
@@ -315,7 +315,7 @@ func TestTerminalInterrupt(t *testing.T) {
 // A SIGINT that was not typed is passed to the agent on a terminal too: an agent that reads
 // keys itself gets no SIGINT from them.
 func TestTerminalSentInterrupt(t *testing.T) {
-	h := newWrapHouse(t)
+	h := newWrapFixture(t)
 	_, cmd := h.inTerminal(h.wrap(`stty raw; trap 'exit 6' INT; echo $$ > pid; while :; do sleep 0.01; done`))
 	h.appears("pid")
 	cmd.Process.Signal(unix.SIGINT)
@@ -328,7 +328,7 @@ func TestTerminalSentInterrupt(t *testing.T) {
 // An agent that stops itself also stops tgctl, so that the waiting shell can continue. A
 // SIGCONT to the group continues both.
 func TestTerminalStop(t *testing.T) {
-	h := newWrapHouse(t)
+	h := newWrapFixture(t)
 	_, cmd := h.inTerminal(h.wrap(`echo $$ > pid; kill -STOP $$; exit 4`))
 	h.appears("pid")
 	stopped := func() bool {

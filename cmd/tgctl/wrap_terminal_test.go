@@ -15,7 +15,7 @@ import (
 // Ctrl-Z stops the agent and tgctl, so that the shell shows its prompt. After fg both continue,
 // and the agent has the terminal.
 func TestTerminalSuspend(t *testing.T) {
-	h := newWrapHouse(t)
+	h := newWrapFixture(t)
 	agent := `echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done; read line; echo "$line" > line; exit 4`
 	wrap := h.wrap(agent)
 	shell := exec.Command("sh", "-c", `set -m; "$@"; echo $? > stopped; echo now > go; fg %1 > talk; echo $? > code`, "sh")
@@ -43,7 +43,7 @@ func TestTerminalSuspend(t *testing.T) {
 
 // The agent is notified when the terminal's size changes.
 func TestTerminalSize(t *testing.T) {
-	h := newWrapHouse(t)
+	h := newWrapFixture(t)
 	terminal, cmd := h.inTerminal(h.wrap(`trap 'stty size > size' WINCH; echo $$ > pid; while [ ! -s size ]; do sleep 0.01; done`))
 	h.appears("pid")
 	if err := pty.Setsize(terminal, &pty.Winsize{Rows: 33, Cols: 99}); err != nil {

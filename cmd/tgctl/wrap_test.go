@@ -60,8 +60,8 @@ func playTgctl(bin string) int {
 	return exitCode(asWrapError(w.run(ctx)))
 }
 
-// wrapHouse is a home with one agent's configuration, and a fake daemon.
-type wrapHouse struct {
+// wrapFixture is a home with one agent's configuration, and a fake daemon.
+type wrapFixture struct {
 	pb.UnimplementedDaemonServer
 	pb.UnimplementedSessionsServer
 	t      *testing.T
@@ -94,8 +94,8 @@ const wrapConfig = `{
 }
 `
 
-func newWrapHouse(t *testing.T) *wrapHouse {
-	h := &wrapHouse{t: t, home: shortDir(t), tell: make(chan *pb.SessionEvent, 8)}
+func newWrapFixture(t *testing.T) *wrapFixture {
+	h := &wrapFixture{t: t, home: shortDir(t), tell: make(chan *pb.SessionEvent, 8)}
 	h.config = filepath.Join(h.home, "agent.json")
 	h.socket = filepath.Join(h.home, "control.sock")
 	h.write(h.config, wrapConfig, 0o640)
@@ -121,7 +121,7 @@ func newWrapHouse(t *testing.T) *wrapHouse {
 	return h
 }
 
-func (h *wrapHouse) write(path, text string, mode os.FileMode) {
+func (h *wrapFixture) write(path, text string, mode os.FileMode) {
 	h.t.Helper()
 	if err := os.WriteFile(path, []byte(text), mode); err != nil {
 		h.t.Fatal(err)
@@ -133,7 +133,7 @@ func (h *wrapHouse) write(path, text string, mode os.FileMode) {
 
 type wrapPolicies struct {
 	pb.UnimplementedPoliciesServer
-	h *wrapHouse
+	h *wrapFixture
 }
 
 func (p wrapPolicies) Validate(context.Context, *pb.ValidateRequest) (*pb.ValidateResponse, error) {
@@ -146,9 +146,9 @@ func (p wrapPolicies) Validate(context.Context, *pb.ValidateRequest) (*pb.Valida
 	return resp, nil
 }
 
-func (h *wrapHouse) shimSocket() string { return filepath.Join(h.home, "shim.sock") }
+func (h *wrapFixture) shimSocket() string { return filepath.Join(h.home, "shim.sock") }
 
-func (h *wrapHouse) Status(ctx context.Context, _ *pb.StatusRequest) (*pb.StatusResponse, error) {
+func (h *wrapFixture) Status(ctx context.Context, _ *pb.StatusRequest) (*pb.StatusResponse, error) {
 	h.mu.Lock()
 	slow := h.slow
 	h.mu.Unlock()
@@ -162,7 +162,7 @@ func (h *wrapHouse) Status(ctx context.Context, _ *pb.StatusRequest) (*pb.Status
 }
 
 // Open does what the daemon does: when the stream ends, it restores the files.
-func (h *wrapHouse) Open(req *pb.OpenSessionRequest, stream grpc.ServerStreamingServer[pb.SessionEvent]) error {
+func (h *wrapFixture) Open(req *pb.OpenSessionRequest, stream grpc.ServerStreamingServer[pb.SessionEvent]) error {
 	spec := req.GetSpec()
 	h.mu.Lock()
 	h.opened = append(h.opened, spec)
@@ -185,7 +185,7 @@ func (h *wrapHouse) Open(req *pb.OpenSessionRequest, stream grpc.ServerStreaming
 	return nil
 }
 
-func (h *wrapHouse) restore(spec *pb.SessionSpec) {
+func (h *wrapFixture) restore(spec *pb.SessionSpec) {
 	for _, f := range spec.GetFiles() {
 		for {
 			unlock, held, err := agentconf.TryLock(f.GetJournal())
@@ -210,7 +210,7 @@ func (h *wrapHouse) restore(spec *pb.SessionSpec) {
 	}
 }
 
-func (h *wrapHouse) List(context.Context, *pb.ListSessionsRequest) (*pb.ListSessionsResponse, error) {
+func (h *wrapFixture) List(context.Context, *pb.ListSessionsRequest) (*pb.ListSessionsResponse, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	resp := &pb.ListSessionsResponse{}
@@ -228,7 +228,7 @@ func (h *wrapHouse) List(context.Context, *pb.ListSessionsRequest) (*pb.ListSess
 	return resp, nil
 }
 
-func (h *wrapHouse) Close(_ context.Context, req *pb.CloseSessionRequest) (*pb.CloseSessionResponse, error) {
+func (h *wrapFixture) Close(_ context.Context, req *pb.CloseSessionRequest) (*pb.CloseSessionResponse, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if req.GetRestored() {
@@ -240,7 +240,7 @@ func (h *wrapHouse) Close(_ context.Context, req *pb.CloseSessionRequest) (*pb.C
 }
 
 // session returns the spec of the first wrap.
-func (h *wrapHouse) session() *pb.SessionSpec {
+func (h *wrapFixture) session() *pb.SessionSpec {
 	h.t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -250,12 +250,12 @@ func (h *wrapHouse) session() *pb.SessionSpec {
 	return h.opened[0]
 }
 
-func (h *wrapHouse) attached(n uint32) {
+func (h *wrapFixture) attached(n uint32) {
 	h.tell <- &pb.SessionEvent{Event: &pb.SessionEvent_Shim{Shim: &pb.ShimEvent{Server: "files", Attached: n}}}
 }
 
 // tgctl returns a command that runs tgctl in the home.
-func (h *wrapHouse) tgctl(args ...string) *exec.Cmd {
+func (h *wrapFixture) tgctl(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Dir = h.home
 	cmd.Env = []string{"HOME=" + h.home, "PATH=" + os.Getenv("PATH"), "TGCTL_TEST_BIN=" + h.home, "TGCTL_TEST_CONFIG=" + h.config,
@@ -265,7 +265,7 @@ func (h *wrapHouse) tgctl(args ...string) *exec.Cmd {
 }
 
 // wrap returns a command that wraps a shell script.
-func (h *wrapHouse) wrap(script string, flags ...string) *exec.Cmd {
+func (h *wrapFixture) wrap(script string, flags ...string) *exec.Cmd {
 	args := append([]string{"wrap", "--agent-type", "custom", "--config-path", h.config}, flags...)
 	return h.tgctl(append(args, "--", "sh", "-c", script)...)
 }
@@ -276,7 +276,7 @@ type result struct {
 	code     int
 }
 
-func (h *wrapHouse) run(cmd *exec.Cmd) result {
+func (h *wrapFixture) run(cmd *exec.Cmd) result {
 	h.t.Helper()
 	var out, talk bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &talk
@@ -287,7 +287,7 @@ func (h *wrapHouse) run(cmd *exec.Cmd) result {
 }
 
 // end waits for a started command.
-func (h *wrapHouse) end(cmd *exec.Cmd, out, talk *bytes.Buffer) result {
+func (h *wrapFixture) end(cmd *exec.Cmd, out, talk *bytes.Buffer) result {
 	h.t.Helper()
 	late := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
 	err := cmd.Wait()
@@ -307,7 +307,7 @@ func (h *wrapHouse) end(cmd *exec.Cmd, out, talk *bytes.Buffer) result {
 
 // wantAsBefore checks that the configuration is as before, and that no other files are left
 // beside it.
-func (h *wrapHouse) wantAsBefore() {
+func (h *wrapFixture) wantAsBefore() {
 	h.t.Helper()
 	h.wantConfig(wrapConfig)
 	if info, err := os.Stat(h.config); err == nil && info.Mode().Perm() != 0o640 {
@@ -317,7 +317,7 @@ func (h *wrapHouse) wantAsBefore() {
 
 // wantConfig checks the content of the configuration, and that no other files are left beside
 // it.
-func (h *wrapHouse) wantConfig(want string) {
+func (h *wrapFixture) wantConfig(want string) {
 	h.t.Helper()
 	if got, err := os.ReadFile(h.config); err != nil || string(got) != want {
 		h.t.Errorf("the configuration is\n%s\nwant\n%s\n%v", got, want, err)
@@ -342,7 +342,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 }
 
 // appears waits for a file that an agent writes, and returns its text.
-func (h *wrapHouse) appears(name string) string {
+func (h *wrapFixture) appears(name string) string {
 	h.t.Helper()
 	var text []byte
 	eventually(h.t, name+" appears", func() bool {
@@ -364,7 +364,7 @@ func pidOf(t *testing.T, text string) int {
 }
 
 func TestWrap(t *testing.T) {
-	h := newWrapHouse(t)
+	h := newWrapFixture(t)
 	r := h.run(h.wrap(`cat agent.json; echo "active=$THOUGHTGATE_ACTIVE session=$THOUGHTGATE_SESSION"; echo agent talks >&2; exit 3`))
 	if r.code != 3 {
 		t.Errorf("exit %d: %s", r.code, r.err)
@@ -401,7 +401,7 @@ func TestWrap(t *testing.T) {
 }
 
 func TestWrapProfile(t *testing.T) {
-	h := newWrapHouse(t)
+	h := newWrapFixture(t)
 	r := h.run(h.wrap("cat agent.json", "--profile", "development"))
 	if r.code != 0 || h.session().GetProfile() != pb.Profile_PROFILE_DEVELOPMENT ||
 		!strings.Contains(r.out, `"--server-id", "clock", "--profile", "development", "--", "clock-mcp"`) {
@@ -416,7 +416,7 @@ func TestWrapProfile(t *testing.T) {
 // EC-STDIO-008, EC-STDIO-011: however the agent ends, or fails to start, the configuration is
 // restored and the exit code reports it.
 func TestWrapExitCodes(t *testing.T) {
-	h := newWrapHouse(t)
+	h := newWrapFixture(t)
 	h.write(filepath.Join(h.home, "plain"), "no program", 0o644)
 	h.write(filepath.Join(h.home, "broken"), "\x7fELF", 0o755)
 	wrap := []string{"wrap", "--agent-type", "custom", "--config-path", h.config, "--"}
@@ -447,31 +447,31 @@ func TestWrapExitCodes(t *testing.T) {
 func TestWrapRefuses(t *testing.T) {
 	tests := []struct {
 		name string
-		set  func(*wrapHouse)
+		set  func(*wrapFixture)
 		args []string
 		says []string
 	}{
-		{"an agent that nobody knows", func(*wrapHouse) {}, []string{"wrap", "--", "true"}, []string{`can't tell which agent "true" is`, "zed, "}},
-		{"EC-STDIO-001", func(h *wrapHouse) { os.Remove(h.config) }, nil, []string{"no configuration of custom was found; searched ", "agent.json"}},
-		{"EC-STDIO-002", func(h *wrapHouse) { os.Truncate(h.config, 0) }, nil, []string{"agent.json: line 1, column 1: the file is empty"}},
-		{"EC-STDIO-003", func(h *wrapHouse) { h.write(h.config, "{}", 0o600) }, nil, []string{"No MCP servers found in config"}},
-		{"EC-STDIO-004", func(h *wrapHouse) {
+		{"an agent that nobody knows", func(*wrapFixture) {}, []string{"wrap", "--", "true"}, []string{`can't tell which agent "true" is`, "zed, "}},
+		{"EC-STDIO-001", func(h *wrapFixture) { os.Remove(h.config) }, nil, []string{"no configuration of custom was found; searched ", "agent.json"}},
+		{"EC-STDIO-002", func(h *wrapFixture) { os.Truncate(h.config, 0) }, nil, []string{"agent.json: line 1, column 1: the file is empty"}},
+		{"EC-STDIO-003", func(h *wrapFixture) { h.write(h.config, "{}", 0o600) }, nil, []string{"No MCP servers found in config"}},
+		{"EC-STDIO-004", func(h *wrapFixture) {
 			h.write(h.config, `{"mcpServers":{"a":{"command":"x","disabled":true}}}`, 0o600)
 		}, nil, []string{"All MCP servers are disabled"}},
-		{"EC-STDIO-034", func(h *wrapHouse) {
+		{"EC-STDIO-034", func(h *wrapFixture) {
 			h.write(h.config, `{"mcpServers":{"a":{"command":"`+h.home+`/tg-shim","args":["--server-id","a","--","x"]}}}`, 0o600)
 		}, nil, []string{"already managed by ThoughtGate", "tgctl unwrap "}},
-		{"a configuration of ours that has errors", func(h *wrapHouse) {
+		{"a configuration of ours that has errors", func(h *wrapFixture) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			h.problem = &pb.Diagnostic{File: "/etc/thoughtgate.yaml", Line: 3, Column: 7, Message: "unknown key", Hint: "rules"}
 		}, nil, []string{"/etc/thoughtgate.yaml:3:7: error: unknown key", "nothing was rewritten"}},
-		{"no daemon, and none wanted", func(h *wrapHouse) { os.Remove(h.socket) },
+		{"no daemon, and none wanted", func(h *wrapFixture) { os.Remove(h.socket) },
 			[]string{"wrap", "--no-start", "--agent-type", "custom", "--config-path", "agent.json", "--", "touch", "ran"}, []string{"thoughtgated is not running"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			h := newWrapHouse(t)
+			h := newWrapFixture(t)
 			test.set(h)
 			before, _ := os.ReadFile(h.config)
 			args := test.args
@@ -502,7 +502,7 @@ func TestWrapRefuses(t *testing.T) {
 
 // If the person names a configuration, another one is not used silently.
 func TestWrapNamedConfiguration(t *testing.T) {
-	h := newWrapHouse(t)
+	h := newWrapFixture(t)
 	named := filepath.Join(h.home, "mine.yaml")
 	h.write(named, "schema: 1\n", 0o600)
 	for _, test := range []struct {
@@ -528,7 +528,7 @@ func TestWrapNamedConfiguration(t *testing.T) {
 // EC-STDIO-038: a dry run prints a diff, says for every server what would happen to it, in at
 // most 80 columns, and changes nothing.
 func TestWrapDryRun(t *testing.T) {
-	h := newWrapHouse(t)
+	h := newWrapFixture(t)
 	os.Remove(h.socket) // no daemon is needed, and none is started
 	r := h.run(h.wrap("touch ran", "--dry-run"))
 	if r.code != 0 || !strings.HasPrefix(r.out, "--- "+h.config+"\n+++ "+h.config+"\n@@ ") || !strings.Contains(r.out, "\n+") {
@@ -554,7 +554,7 @@ web     file   no
 
 // Long names are cut and long reasons wrapped to 80 columns.
 func TestWrapDryRunLong(t *testing.T) {
-	h := newWrapHouse(t)
+	h := newWrapFixture(t)
 	long := strings.Repeat("long-", 30)
 	h.write(h.config, `{"servers":{"`+long+`":{"command":"x"},"b":{"type":"`+long+`","url":"u"},"c":{"command":"c","disabled":true}}}`, 0o600)
 	r := h.run(h.wrap("touch ran", "--dry-run"))
@@ -574,7 +574,7 @@ func TestWrapDryRunLong(t *testing.T) {
 
 // EC-STDIO-005: a second wrap of the same file is told who holds it.
 func TestWrapTwice(t *testing.T) {
-	h := newWrapHouse(t)
+	h := newWrapFixture(t)
 	var out, talk bytes.Buffer
 	first := h.wrap("echo ready > ready; read line")
 	in, err := first.StdinPipe()
@@ -609,7 +609,7 @@ func TestWrapTwice(t *testing.T) {
 func TestWrapWaitsForOrphans(t *testing.T) {
 	for _, locked := range []bool{false, true} {
 		t.Run(fmt.Sprintf("locked %v", locked), func(t *testing.T) {
-			h := newWrapHouse(t)
+			h := newWrapFixture(t)
 			h.run(h.wrap("true", "--no-restore"))
 			unlock := func() {}
 			if locked {
@@ -632,7 +632,7 @@ func TestWrapWaitsForOrphans(t *testing.T) {
 }
 
 func TestWrapKeepAndUnwrap(t *testing.T) {
-	h := newWrapHouse(t)
+	h := newWrapFixture(t)
 	r := h.run(h.wrap("true", "--no-restore"))
 	got, _ := os.ReadFile(h.config)
 	if r.code != 0 || !strings.Contains(string(got), h.session().GetId()) || !h.session().GetKeep() || !strings.Contains(r.err, "not restored: "+h.config) {
@@ -655,7 +655,7 @@ func TestWrapKeepAndUnwrap(t *testing.T) {
 }
 
 func TestUnwrapAll(t *testing.T) {
-	h := newWrapHouse(t)
+	h := newWrapFixture(t)
 	line := `{"mcpServers":{"a":{"command":"tg-shim","args":["--server-id","a","--","x","y"],"env":{"THOUGHTGATE_SESSION":"s","K":"v"}}}}`
 	h.write(filepath.Join(h.home, ".claude.json"), line, 0o600)
 	r := h.run(h.tgctl("unwrap", "--all"))

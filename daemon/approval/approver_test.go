@@ -14,7 +14,7 @@ import (
 // recorded.
 func TestApproversOnSlack(t *testing.T) {
 	approvers := []string{"U1"}
-	h := newHouse(t, Options{Approves: func(workflow, user string) bool { return workflow == "ops" && slices.Contains(approvers, user) }})
+	h := newFixture(t, Options{Approves: func(workflow, user string) bool { return workflow == "ops" && slices.Contains(approvers, user) }})
 	defer h.close()
 	q := asked("a", 1)
 	q.Ruling.Workflow, q.Ruling.Surfaces = "ops", []string{"terminal", "slack"}
@@ -70,7 +70,7 @@ func TestApproversOnSlack(t *testing.T) {
 // A user who was removed from the configuration can't answer earlier questions.
 func TestAnApproverWhoIsNoneAnyMore(t *testing.T) {
 	approvers := []string{"U1", "U2"}
-	h := newHouse(t, Options{Approves: func(_, user string) bool { return slices.Contains(approvers, user) }})
+	h := newFixture(t, Options{Approves: func(_, user string) bool { return slices.Contains(approvers, user) }})
 	defer h.close()
 	q := asked("a", 1)
 	if _, err := h.q.Ask(ctx, q); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-func (h *house) edit(id, arguments string) error {
+func (h *fixture) edit(id, arguments string) error {
 	h.t.Helper()
 	shown, err := h.q.Get(ctx, id)
 	if err != nil {
@@ -36,7 +36,7 @@ func shownWhole(seq uint64, arguments string) *gate.Question {
 // daemon; then they are erased from the disk.
 func TestOtherArgumentsWaitForTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, Options{})
+		h := newFixture(t, Options{})
 		defer func() { h.close() }()
 		q := shownWhole(1, `{"a":1}`)
 		q.Call.Patience = time.Second
@@ -72,7 +72,7 @@ func TestWhatCannotBeEdited(t *testing.T) {
 		"what a server asks": func(q *gate.Question) { q.Call.Side = wire.FromServer },
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse(t, Options{})
+			h := newFixture(t, Options{})
 			defer h.close()
 			q := shownWhole(1, `{"a":1}`)
 			change(q)
@@ -82,7 +82,7 @@ func TestWhatCannotBeEdited(t *testing.T) {
 			}
 		})
 	}
-	h := newHouse(t, Options{})
+	h := newFixture(t, Options{})
 	defer h.close()
 	h.askFor(shownWhole(1, `{"a":1}`))
 	if err := h.edit("A-1", "{\n}"); !errors.Is(err, gate.ErrInvalid) {

@@ -28,7 +28,7 @@ func callWith(seq uint64, arguments string) *gate.Question {
 	return q
 }
 
-func (h *house) grant(terms Terms) (*Grant, error) {
+func (h *fixture) grant(terms Terms) (*Grant, error) {
 	h.t.Helper()
 	held := h.askFor(callWith(1, `{"table":"t1","key":"k"}`))
 	shown, err := h.q.Get(ctx, held.ID())
@@ -39,7 +39,7 @@ func (h *house) grant(terms Terms) (*Grant, error) {
 	return ended.Given, err
 }
 
-func (h *house) use(q *gate.Question) string {
+func (h *fixture) use(q *gate.Question) string {
 	h.t.Helper()
 	used, err := h.q.Use(ctx, q)
 	if err != nil {
@@ -94,7 +94,7 @@ func TestWhatAGrantCovers(t *testing.T) {
 		{"our own files", Terms{Match: MatchTool}, same, func(q *gate.Question) { q.Facts = []gate.Fact{{Name: "ours"}} }, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			h := newHouse(t, Options{})
+			h := newFixture(t, Options{})
 			defer func() { h.close() }()
 			test.terms.For = time.Hour
 			g, err := h.grant(test.terms)
@@ -155,7 +155,7 @@ func TestAGrantCoversNothingElseBesideTheArguments(t *testing.T) {
 			{claude, ``, `,"inputResponses":{"a":{"action":"accept"}}`, false},
 			{claude, ``, `,"requestState":"s"`, false},
 		} {
-			h := newHouse(t, Options{})
+			h := newFixture(t, Options{})
 			h.askFor(with(1, test.agent, test.asked))
 			shown := h.q.List(false)[0]
 			match.For = time.Hour
@@ -175,7 +175,7 @@ func TestAGrantCoversNothingElseBesideTheArguments(t *testing.T) {
 
 // Grants and approvals of a release that did not check the other params approve nothing.
 func TestAnEarlierReleasesYes(t *testing.T) {
-	h := newHouse(t, Options{})
+	h := newFixture(t, Options{})
 	defer func() { h.close() }()
 	g, err := h.grant(Terms{For: time.Hour, Match: MatchTool})
 	if err != nil {
@@ -226,7 +226,7 @@ func TestWhatCannotBeGranted(t *testing.T) {
 		"what a server asks":      {Terms{For: time.Hour, Scope: Always}, func(q *gate.Question) { q.Call.Side = wire.FromServer }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse(t, Options{})
+			h := newFixture(t, Options{})
 			defer h.close()
 			q := callWith(1, `{"table":"t1"}`)
 			if test.change != nil {
@@ -251,21 +251,21 @@ func TestWhatCannotBeGranted(t *testing.T) {
 // recorded.
 func TestAGrantEnds(t *testing.T) {
 	same := func(seq uint64) *gate.Question { return callWith(seq, `{"table":"t1","key":"k"}`) }
-	for verdict, end := range map[string]func(*testing.T, *house){
-		"used up": func(t *testing.T, h *house) {
+	for verdict, end := range map[string]func(*testing.T, *fixture){
+		"used up": func(t *testing.T, h *fixture) {
 			for seq := uint64(2); seq < 4; seq++ {
 				if h.use(same(seq)) == "" {
 					t.Errorf("call %d asks", seq)
 				}
 			}
 		},
-		"expired": func(_ *testing.T, h *house) { time.Sleep(time.Hour) },
-		"revoked": func(t *testing.T, h *house) {
+		"expired": func(_ *testing.T, h *fixture) { time.Sleep(time.Hour) },
+		"revoked": func(t *testing.T, h *fixture) {
 			if g, err := h.q.Revoke(ctx, "G-1", "uid 2"); err != nil || g.End != "revoked by uid 2" {
 				t.Errorf("%+v, %v", g, err)
 			}
 		},
-		"void": func(t *testing.T, h *house) {
+		"void": func(t *testing.T, h *fixture) {
 			q := same(2)
 			q.Call.Definition[0] = 9
 			if h.use(q) != "" {
@@ -275,7 +275,7 @@ func TestAGrantEnds(t *testing.T) {
 	} {
 		t.Run(verdict, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, Options{})
+				h := newFixture(t, Options{})
 				defer func() { h.close() }()
 				if _, err := h.grant(Terms{For: time.Hour, Times: 2}); err != nil {
 					t.Fatal(err)
@@ -309,7 +309,7 @@ func TestAGrantEnds(t *testing.T) {
 
 // A grant that can't be recorded is not given; the approval it came with counts once.
 func TestAGrantThatCannotBeRecorded(t *testing.T) {
-	h := newHouse(t, Options{})
+	h := newFixture(t, Options{})
 	defer h.close()
 	full := errors.New("no space left on device")
 	h.askFor(callWith(1, `{}`))
@@ -326,7 +326,7 @@ func TestAGrantThatCannotBeRecorded(t *testing.T) {
 
 // Grants are stored as digests that reveal nothing about the arguments.
 func TestGrantsKeepNoArguments(t *testing.T) {
-	h := newHouse(t, Options{})
+	h := newFixture(t, Options{})
 	defer h.close()
 	one, err := h.grant(Terms{For: time.Hour, Match: MatchSome, Args: []string{"key"}})
 	if err != nil {
@@ -340,7 +340,7 @@ func TestGrantsKeepNoArguments(t *testing.T) {
 // A call that is submitted again while the daemon runs counts once; if it has facts by
 // then that the grant does not cover, a person is asked.
 func TestACallThatComesAgainIsNotCountedTwice(t *testing.T) {
-	h := newHouse(t, Options{})
+	h := newFixture(t, Options{})
 	defer func() { h.close() }()
 	g, err := h.grant(Terms{For: time.Hour, Times: 2, Match: MatchTool})
 	if err != nil {
@@ -374,7 +374,7 @@ func TestACallThatComesAgainIsNotCountedTwice(t *testing.T) {
 // is not approved, and a revoked grant approves nothing.
 func TestACallThatComesAgainCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, Options{})
+		h := newFixture(t, Options{})
 		defer func() { h.close() }()
 		g, err := h.grant(Terms{For: time.Hour, Times: 2, Match: MatchTool})
 		if err != nil {
@@ -401,7 +401,7 @@ func TestACallThatComesAgainCountsOnce(t *testing.T) {
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, Options{})
+		h := newFixture(t, Options{})
 		defer func() { h.close() }()
 		g, err := h.grant(Terms{For: time.Hour, Match: MatchTool})
 		if err != nil {

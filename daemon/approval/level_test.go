@@ -55,7 +55,7 @@ func TestWhoeverMayAnswer(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := &prover{}
-			h := newHouse(t, Options{Prover: p})
+			h := newFixture(t, Options{Prover: p})
 			defer h.close()
 			q := atLevel(test.level, 1)
 			h.askFor(q)
@@ -87,7 +87,7 @@ func TestWhoeverMayAnswer(t *testing.T) {
 func TestNoYesWithoutAProof(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		p := &prover{}
-		h := newHouse(t, Options{Prover: p})
+		h := newFixture(t, Options{Prover: p})
 		defer func() { h.close() }()
 		if rapid.Bool().Draw(r, "no prover") {
 			h.close()
@@ -137,7 +137,7 @@ func TestNoYesWithoutAProof(t *testing.T) {
 
 // Equal calls share a question only if an approval needs the same level.
 func TestLevelsAreNotJoined(t *testing.T) {
-	h := newHouse(t, Options{Prover: &prover{}})
+	h := newFixture(t, Options{Prover: &prover{}})
 	defer func() { h.close() }()
 	for i, level := range []gate.Level{gate.LevelWatch, gate.LevelPresence, gate.LevelWatch, gate.LevelPresence} {
 		if i == 2 {
@@ -162,7 +162,7 @@ func TestGrantsOfALevel(t *testing.T) {
 		{gate.LevelPresence, gate.LevelWatch, true},
 	} {
 		t.Run(string(test.given)+" "+string(test.asked), func(t *testing.T) {
-			h := newHouse(t, Options{Prover: &prover{}})
+			h := newFixture(t, Options{Prover: &prover{}})
 			defer func() { h.close() }()
 			q := atLevel(test.given, 1)
 			h.askFor(q)
@@ -184,7 +184,7 @@ func TestGrantsOfALevel(t *testing.T) {
 // When the secret is removed, what depends on it is revoked for good, and nothing else.
 func TestVoid(t *testing.T) {
 	for _, grants := range []bool{false, true} {
-		h := newHouse(t, Options{Prover: &prover{}})
+		h := newFixture(t, Options{Prover: &prover{}})
 		say := func(id string, q *gate.Question, terms *Terms) {
 			if _, err := h.q.Decide(ctx, Decision{ID: id, Subject: q.Subject[:], Approve: true, Decider: "uid 1", Surface: "terminal", Proof: proof("right"), Terms: terms}); err != nil {
 				t.Fatal(err)

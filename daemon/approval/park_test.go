@@ -23,7 +23,7 @@ func equalCall(attachment string, seq uint64, patience time.Duration) *gate.Ques
 	return q
 }
 
-func (h *house) askFor(q *gate.Question) gate.Held {
+func (h *fixture) askFor(q *gate.Question) gate.Held {
 	h.t.Helper()
 	held, err := h.q.Ask(ctx, q)
 	if err != nil {
@@ -37,7 +37,7 @@ func (h *house) askFor(q *gate.Question) gate.Held {
 func TestEqualCallsShareAQuestion(t *testing.T) {
 	for _, approve := range []bool{true, false} {
 		t.Run(fmt.Sprint(approve), func(t *testing.T) {
-			h := newHouse(t, Options{})
+			h := newFixture(t, Options{})
 			defer func() { h.close() }()
 			first, second, third := h.askFor(equalCall("a", 1, 0)), h.askFor(equalCall("a", 2, 0)), h.askFor(equalCall("b", 1, 0))
 			if shown := h.q.List(false); len(shown) != 1 || shown[0].Waiting != 3 {
@@ -71,7 +71,7 @@ func TestEqualCallsShareAQuestion(t *testing.T) {
 
 // A question is withdrawn together with its last call.
 func TestTheLastCallTakesTheQuestionAlong(t *testing.T) {
-	h := newHouse(t, Options{})
+	h := newFixture(t, Options{})
 	defer h.close()
 	h.askFor(equalCall("a", 1, 0))
 	h.askFor(equalCall("a", 2, 0))
@@ -101,7 +101,7 @@ func TestParking(t *testing.T) {
 		for _, restart := range []bool{false, true} {
 			t.Run(fmt.Sprint(test.name, " restart ", restart), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					h := newHouse(t, Options{})
+					h := newFixture(t, Options{})
 					defer func() { h.close() }()
 					q := equalCall("a", 1, test.patience)
 					q.Ruling.Timeout, q.Ruling.Validity = time.Hour, 30*time.Second
@@ -143,14 +143,14 @@ func TestParking(t *testing.T) {
 
 // An answer that no call takes in time is void.
 func TestAnAnswerWaitsAsLongAsItIsValid(t *testing.T) {
-	for name, later := range map[string]func(*house){
-		"its time is up":      func(*house) { time.Sleep(31 * time.Second) },
-		"over a restart":      func(h *house) { h.close(); time.Sleep(31 * time.Second); h.start() },
-		"the session is over": func(h *house) { h.q.WithdrawSession("s", "over") },
+	for name, later := range map[string]func(*fixture){
+		"its time is up":      func(*fixture) { time.Sleep(31 * time.Second) },
+		"over a restart":      func(h *fixture) { h.close(); time.Sleep(31 * time.Second); h.start() },
+		"the session is over": func(h *fixture) { h.q.WithdrawSession("s", "over") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, Options{Boot: func() (string, time.Duration) { return "", 0 }})
+				h := newFixture(t, Options{Boot: func() (string, time.Duration) { return "", 0 }})
 				defer func() { h.close() }()
 				q := equalCall("a", 1, time.Second)
 				q.Ruling.Validity = 30 * time.Second
@@ -192,7 +192,7 @@ func TestWhatWaitsGoesByTheMachinesClock(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var asleep, set atomic.Int64
 				began := time.Now()
-				h := newHouse(t, Options{
+				h := newFixture(t, Options{
 					Now:  func() time.Time { return time.Now().Add(time.Duration(set.Load())) },
 					Boot: func() (string, time.Duration) { return "one", time.Since(began) + time.Duration(asleep.Load()) },
 				})
@@ -224,7 +224,7 @@ func TestWhatWaitsGoesByTheMachinesClock(t *testing.T) {
 // A denial overrules an approval that no call has taken yet, and the grant given with it.
 func TestANoBeatsAYesThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, Options{})
+		h := newFixture(t, Options{})
 		defer func() { h.close() }()
 		q := equalCall("a", 1, time.Second)
 		wait(t, h.askFor(q))
@@ -259,20 +259,20 @@ func TestANoBeatsAYesThatWaits(t *testing.T) {
 func TestANoBeatsAYesThatIsNotActedOn(t *testing.T) {
 	for _, test := range []struct {
 		name  string
-		then  func(*house) error
+		then  func(*fixture) error
 		state string
 	}{
-		{"a no", func(h *house) error { _, err := h.decide("A-1", false); return err }, "rejected"},
-		{"a restart and a no", func(h *house) error { h.restart(); _, err := h.decide("A-1", false); return err }, "rejected"},
-		{"the session is over", func(h *house) error { h.q.WithdrawSession("s", "over"); return nil }, gate.StateLapsed},
-		{"the agent has left", func(h *house) error { h.q.WithdrawAttachment("a", "left"); return nil }, gate.StateLapsed},
-		{"its time is up", func(*house) error { time.Sleep(time.Hour); return nil }, gate.StateLapsed},
-		{"a restart", func(h *house) error { h.restart(); return nil }, "approved"},
-		{"an equal call", func(h *house) error { h.askFor(equalCall("a", 2, 0)); return nil }, "approved"},
+		{"a no", func(h *fixture) error { _, err := h.decide("A-1", false); return err }, "rejected"},
+		{"a restart and a no", func(h *fixture) error { h.restart(); _, err := h.decide("A-1", false); return err }, "rejected"},
+		{"the session is over", func(h *fixture) error { h.q.WithdrawSession("s", "over"); return nil }, gate.StateLapsed},
+		{"the agent has left", func(h *fixture) error { h.q.WithdrawAttachment("a", "left"); return nil }, gate.StateLapsed},
+		{"its time is up", func(*fixture) error { time.Sleep(time.Hour); return nil }, gate.StateLapsed},
+		{"a restart", func(h *fixture) error { h.restart(); return nil }, "approved"},
+		{"an equal call", func(h *fixture) error { h.askFor(equalCall("a", 2, 0)); return nil }, "approved"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, Options{})
+				h := newFixture(t, Options{})
 				defer func() { h.close() }()
 				held := h.askFor(equalCall("a", 1, 0))
 				if _, err := h.decide("A-1", true); err != nil {
@@ -298,7 +298,7 @@ func TestANoBeatsAYesThatIsNotActedOn(t *testing.T) {
 // A denial is delivered to one repetition; after that the call can be asked about again.
 func TestANoIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, Options{})
+		h := newFixture(t, Options{})
 		defer h.close()
 		wait(t, h.askFor(equalCall("a", 1, time.Second)))
 		if _, err := h.decide("A-1", false); err != nil {
@@ -331,7 +331,7 @@ var changes = map[string]func(*gate.Question){
 // each byte of it.
 func TestAnyChangeVoidsAYes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, Options{PerServer: 10_000, Total: 10_000})
+		h := newFixture(t, Options{PerServer: 10_000, Total: 10_000})
 		defer h.close()
 		wait(t, h.askFor(equalCall("a", 1, time.Second)))
 		if _, err := h.decide("A-1", true); err != nil {
@@ -377,7 +377,7 @@ func TestAnyChangeVoidsAYes(t *testing.T) {
 // An attachment without a session shares with no other, and its questions end with it.
 func TestWithoutASession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, Options{})
+		h := newFixture(t, Options{})
 		defer h.close()
 		alone := func(attachment string, seq uint64) *gate.Question {
 			q := equalCall(attachment, seq, time.Second)
@@ -402,7 +402,7 @@ func TestWithoutASession(t *testing.T) {
 // person can answer.
 func TestBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, Options{PerServer: 2, Total: 4})
+		h := newFixture(t, Options{PerServer: 2, Total: 4})
 		defer h.close()
 		h.askFor(equalCall("a", 1, 0))
 		h.askFor(equalCall("a", 2, 0))
@@ -429,7 +429,7 @@ func TestBurst(t *testing.T) {
 // names does not exist, ends as a denial when it expires.
 func TestAQuestionThatReachesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, Options{})
+		h := newFixture(t, Options{})
 		defer h.close()
 		q := asked("a", 1)
 		q.Ruling.Surfaces = []string{"slack"}

@@ -42,7 +42,7 @@ func TestPreview(t *testing.T) {
 // A queue holds only the beginning of a long question. Get reads the whole from disk and
 // returns what was stored, or fails.
 func TestLongQuestionsAreOnDisk(t *testing.T) {
-	h := newHouse(t, Options{})
+	h := newFixture(t, Options{})
 	defer func() { h.close() }()
 	arguments := `{"a":"` + strings.Repeat("x", 1<<20) + `"}`
 	h.askFor(shownWhole(1, arguments))
@@ -96,7 +96,7 @@ func TestALongCallIsHeldOnce(t *testing.T) {
 	const calls, size = 8, 1 << 20
 	for name, redact := range map[string][]string{"with a progress token": nil, "in part hidden": {"key"}} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse(t, Options{})
+			h := newFixture(t, Options{})
 			defer h.close()
 			before := inUse()
 			var all []*gate.Question

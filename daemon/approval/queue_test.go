@@ -61,8 +61,8 @@ func (r *recorder) verdicts() []string {
 	return list
 }
 
-// house is a queue on a file. It can be restarted.
-type house struct {
+// fixture is a queue on a file. It can be restarted.
+type fixture struct {
 	t    testing.TB
 	path string
 	db   *store.DB
@@ -71,14 +71,14 @@ type house struct {
 	o    Options
 }
 
-func newHouse(t testing.TB, o Options) *house {
-	h := &house{t: t, path: filepath.Join(t.TempDir(), "state.db"), rec: &recorder{}, o: o}
+func newFixture(t testing.TB, o Options) *fixture {
+	h := &fixture{t: t, path: filepath.Join(t.TempDir(), "state.db"), rec: &recorder{}, o: o}
 	h.o.Recorder = h.rec
 	h.start()
 	return h
 }
 
-func (h *house) start() {
+func (h *fixture) start() {
 	h.t.Helper()
 	var err error
 	if h.db, err = store.Open(h.path); err != nil {
@@ -89,14 +89,14 @@ func (h *house) start() {
 	}
 }
 
-func (h *house) close() {
+func (h *fixture) close() {
 	h.t.Helper()
 	if err := errors.Join(h.q.Close(), h.db.Close()); err != nil {
 		h.t.Error(err)
 	}
 }
 
-func (h *house) restart() {
+func (h *fixture) restart() {
 	h.close()
 	h.start()
 }
@@ -124,7 +124,7 @@ func asked(attachment string, seq uint64) *gate.Question {
 	}
 }
 
-func (h *house) ask(attachment string, seq uint64) gate.Held {
+func (h *fixture) ask(attachment string, seq uint64) gate.Held {
 	h.t.Helper()
 	held, err := h.q.Ask(ctx, asked(attachment, seq))
 	if err != nil {
@@ -133,7 +133,7 @@ func (h *house) ask(attachment string, seq uint64) gate.Held {
 	return held
 }
 
-func (h *house) decide(id string, approve bool) (Question, error) {
+func (h *fixture) decide(id string, approve bool) (Question, error) {
 	h.t.Helper()
 	shown, err := h.q.Get(ctx, id)
 	if err != nil {
@@ -142,7 +142,7 @@ func (h *house) decide(id string, approve bool) (Question, error) {
 	return h.q.Decide(ctx, Decision{ID: id, Subject: shown.Subject[:], Approve: approve, Note: "note", Decider: "uid 1", Surface: "terminal"})
 }
 
-func (h *house) states(all bool) []string {
+func (h *fixture) states(all bool) []string {
 	var list []string
 	for _, q := range h.q.List(all) {
 		list = append(list, q.ID+" "+string(q.State))
@@ -160,7 +160,7 @@ func wait(t testing.TB, held gate.Held) gate.Answer {
 }
 
 func TestWhatAPersonIsShown(t *testing.T) {
-	h := newHouse(t, Options{})
+	h := newFixture(t, Options{})
 	defer h.close()
 	h.ask("a", 7)
 	shown := h.q.List(false)[0]
@@ -182,7 +182,7 @@ func TestAnswers(t *testing.T) {
 		state   string
 	}{{true, "approved"}, {false, "rejected"}} {
 		t.Run(test.state, func(t *testing.T) {
-			h := newHouse(t, Options{})
+			h := newFixture(t, Options{})
 			defer h.close()
 			held := h.ask("a", 1)
 			// The end is in the log before a waiting call can get it.
@@ -228,7 +228,7 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestAnswersThatDoNotCount(t *testing.T) {
-	h := newHouse(t, Options{})
+	h := newFixture(t, Options{})
 	defer h.close()
 	q := asked("a", 1)
 	q.Ruling.Surfaces = []string{"terminal"}
@@ -269,7 +269,7 @@ func TestAnswersThatDoNotCount(t *testing.T) {
 // call has taken the approval. A record is written for each, and every waiting call gets
 // the last one.
 func TestTheFirstAnswerWins(t *testing.T) {
-	h := newHouse(t, Options{})
+	h := newFixture(t, Options{})
 	defer h.close()
 	counted := 0
 	for seq := range uint64(10) {
@@ -318,7 +318,7 @@ func TestTheFirstAnswerWins(t *testing.T) {
 }
 
 func TestJoining(t *testing.T) {
-	h := newHouse(t, Options{})
+	h := newFixture(t, Options{})
 	defer func() { h.close() }()
 	first := h.ask("a", 1)
 	second := h.ask("a", 1)
@@ -363,7 +363,7 @@ func TestJoining(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	h := newHouse(t, Options{PerServer: 2, Total: 3})
+	h := newFixture(t, Options{PerServer: 2, Total: 3})
 	defer h.close()
 	other := func(seq uint64) error {
 		q := asked("a", seq)
@@ -393,7 +393,7 @@ func TestLimits(t *testing.T) {
 
 // Waiting calls are limited in their total size, however few they are.
 func TestLimitOfBytes(t *testing.T) {
-	h := newHouse(t, Options{Bytes: 1000})
+	h := newFixture(t, Options{Bytes: 1000})
 	defer h.close()
 	long := func(seq uint64, n int) *gate.Question {
 		q := asked("a", seq)
@@ -452,7 +452,7 @@ func TestWhatTakesRoom(t *testing.T) {
 
 func TestExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, Options{})
+		h := newFixture(t, Options{})
 		defer h.close()
 		short := asked("a", 1)
 		short.Ruling.Timeout = 10 * time.Second
@@ -503,7 +503,7 @@ func TestExpiryOverARestart(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var set, running time.Duration
 				id, began := "one", time.Now()
-				h := newHouse(t, Options{
+				h := newFixture(t, Options{
 					// The clock was set between two daemons; within one it is monotonic.
 					Now: func() time.Time { return time.Now().Add(set) },
 					Boot: func() (string, time.Duration) {
@@ -536,7 +536,7 @@ func TestExpiryOverARestart(t *testing.T) {
 // that.
 func TestExpiryOverSleep(t *testing.T) {
 	var slept atomic.Int64
-	h := newHouse(t, Options{Boot: func() (string, time.Duration) { return "one", time.Duration(slept.Load()) }})
+	h := newFixture(t, Options{Boot: func() (string, time.Duration) { return "one", time.Duration(slept.Load()) }})
 	defer h.close()
 	held := h.ask("a", 1)
 	shown := h.q.List(false)[0]
@@ -558,7 +558,7 @@ func TestTheMachinesOwnClock(t *testing.T) {
 }
 
 func TestWithdrawal(t *testing.T) {
-	h := newHouse(t, Options{})
+	h := newFixture(t, Options{})
 	defer h.close()
 	taken, left, stays := h.ask("a", 1), h.ask("a", 2), h.ask("b", 1)
 
@@ -595,7 +595,7 @@ func TestWithdrawal(t *testing.T) {
 // A daemon that is killed between storing that a call was canceled and ending its
 // question leaves a question without calls.
 func TestQuestionThatNobodyAsks(t *testing.T) {
-	h := newHouse(t, Options{})
+	h := newFixture(t, Options{})
 	defer func() { h.close() }()
 	h.ask("a", 1)
 	err := h.db.PutAsker(ctx, &store.Asker{Attachment: "a", Seq: 1, Question: "A-1", Since: time.Now(), State: store.AskerGone})
@@ -610,7 +610,7 @@ func TestQuestionThatNobodyAsks(t *testing.T) {
 }
 
 func TestUnclaimedQuestionsAreWithdrawn(t *testing.T) {
-	h := newHouse(t, Options{})
+	h := newFixture(t, Options{})
 	defer func() { h.close() }()
 	h.ask("a", 1)
 	h.ask("a", 2)
@@ -626,7 +626,7 @@ func TestUnclaimedQuestionsAreWithdrawn(t *testing.T) {
 // An approval remains for the call that waits for it when questions without waiting calls
 // are withdrawn.
 func TestYesOnItsWayIsNotWithdrawn(t *testing.T) {
-	h := newHouse(t, Options{})
+	h := newFixture(t, Options{})
 	defer h.close()
 	held := h.ask("a", 1)
 	if _, err := h.decide("A-1", true); err != nil {
@@ -640,7 +640,7 @@ func TestYesOnItsWayIsNotWithdrawn(t *testing.T) {
 
 // An end that can't be recorded becomes a denial, whatever the answer was.
 func TestAnEndThatCannotBeRecorded(t *testing.T) {
-	h := newHouse(t, Options{})
+	h := newFixture(t, Options{})
 	defer h.close()
 	held, other := h.ask("a", 1), h.ask("a", 2)
 	full := errors.New("no space left on device")
@@ -664,7 +664,7 @@ func TestAnEndThatCannotBeRecorded(t *testing.T) {
 
 // A question that can't be stored is not asked.
 func TestAQuestionThatCannotBeKept(t *testing.T) {
-	h := newHouse(t, Options{})
+	h := newFixture(t, Options{})
 	if err := h.db.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -680,7 +680,7 @@ func TestAQuestionThatCannotBeKept(t *testing.T) {
 }
 
 func TestAfterClose(t *testing.T) {
-	h := newHouse(t, Options{})
+	h := newFixture(t, Options{})
 	held := h.ask("a", 1)
 	shown := h.q.List(false)[0]
 	h.close()

@@ -25,7 +25,7 @@ func TestFactsThatCameAfterTheQuestion(t *testing.T) {
 		return q
 	}
 	for _, restart := range []bool{false, true} {
-		h := newHouse(t, Options{})
+		h := newFixture(t, Options{})
 		h.askFor(with(1, "secret-place", "acts"))
 		if restart {
 			h.restart()
@@ -51,7 +51,7 @@ func TestFactsThatCameAfterTheQuestion(t *testing.T) {
 // A question without a timeout waits for ten minutes.
 func TestDefaultTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, Options{})
+		h := newFixture(t, Options{})
 		defer h.close()
 		q := asked("a", 1)
 		q.Ruling.Timeout = 0
@@ -67,7 +67,7 @@ func TestDefaultTimeout(t *testing.T) {
 // approver can make it, and only after being shown the question.
 func TestWhoMayTakeAYesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, Options{Approves: func(workflow, user string) bool { return workflow == "ops" && user == "U1" }})
+		h := newFixture(t, Options{Approves: func(workflow, user string) bool { return workflow == "ops" && user == "U1" }})
 		defer h.close()
 		q := equalCall("a", 1, time.Second)
 		wait(t, h.askFor(q))
@@ -111,8 +111,8 @@ func TestWhoMayTakeAYesBack(t *testing.T) {
 // is checked without holding the queue's lock.
 func TestAProofIsWantedWhenTheYesCounts(t *testing.T) {
 	var stricter atomic.Bool
-	var h *house
-	h = newHouse(t, Options{Prover: &prover{}, Now: func() time.Time {
+	var h *fixture
+	h = newFixture(t, Options{Prover: &prover{}, Now: func() time.Time {
 		if stricter.Load() { // the queue reads the clock after it has received the answer
 			if e := h.q.open["A-1"]; e != nil {
 				e.q.Level = string(gate.LevelPresence)
@@ -136,7 +136,7 @@ func TestAProofIsWantedWhenTheYesCounts(t *testing.T) {
 
 // Other arguments must be one line, and need an approval without a grant.
 func TestWhatOtherArgumentsGoWith(t *testing.T) {
-	h := newHouse(t, Options{})
+	h := newFixture(t, Options{})
 	defer h.close()
 	q := shownWhole(1, `{"a":1}`)
 	h.askFor(q)
@@ -174,7 +174,7 @@ func TestGrantsThatNobodyGave(t *testing.T) {
 			func(q *gate.Question) { q.Call.Session = "" }, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			h := newHouse(t, Options{})
+			h := newFixture(t, Options{})
 			defer func() { h.close() }()
 			if _, err := h.grant(Terms{For: time.Hour, Scope: Always, Match: MatchTool}); err != nil {
 				t.Fatal(err)
@@ -204,7 +204,7 @@ func TestGrantsThatNobodyGave(t *testing.T) {
 // A call that a grant approved before the daemon died is not approved again after the
 // grant was revoked, even if the revoking daemon has died too.
 func TestATakenBackGrantIsNotRecalled(t *testing.T) {
-	h := newHouse(t, Options{})
+	h := newFixture(t, Options{})
 	defer func() { h.close() }()
 	g, err := h.grant(Terms{For: time.Hour, Match: MatchTool})
 	if err != nil {
@@ -229,7 +229,7 @@ func TestTheClockOfAnotherBoot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		id, up := "one", time.Minute
 		began := time.Now()
-		h := newHouse(t, Options{Boot: func() (string, time.Duration) { return id, up + time.Since(began) }})
+		h := newFixture(t, Options{Boot: func() (string, time.Duration) { return id, up + time.Since(began) }})
 		defer func() { h.close() }()
 		h.ask("a", 1)
 		h.close()

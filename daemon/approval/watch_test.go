@@ -37,7 +37,7 @@ func want(t *testing.T, next func() (string, error), states ...string) {
 }
 
 func TestWatch(t *testing.T) {
-	h := newHouse(t, Options{})
+	h := newFixture(t, Options{})
 	defer h.close()
 	h.ask("a", 1)
 	h.ask("a", 2)
@@ -70,7 +70,7 @@ func TestWatch(t *testing.T) {
 }
 
 func TestWatchSeesExpiry(t *testing.T) {
-	h := newHouse(t, Options{})
+	h := newFixture(t, Options{})
 	defer h.close()
 	next := pull(t, ctx, h.q)
 	h.ask("b", 0)
@@ -91,7 +91,7 @@ func TestWatchSeesExpiry(t *testing.T) {
 
 // A watcher that does not read is dropped with an error, and does not delay others.
 func TestASlowWatcher(t *testing.T) {
-	h := newHouse(t, Options{Total: maxWatcherBacklog / 2, PerServer: maxWatcherBacklog / 2})
+	h := newFixture(t, Options{Total: maxWatcherBacklog / 2, PerServer: maxWatcherBacklog / 2})
 	defer h.close()
 	slow, quick := pull(t, ctx, h.q), pull(t, ctx, h.q)
 	h.ask("a", 0)
@@ -110,7 +110,7 @@ func TestASlowWatcher(t *testing.T) {
 }
 
 func TestWatchEndsWithTheQueue(t *testing.T) {
-	h := newHouse(t, Options{})
+	h := newFixture(t, Options{})
 	next := pull(t, ctx, h.q)
 	h.ask("a", 1)
 	want(t, next, "A-1 open")
@@ -121,7 +121,7 @@ func TestWatchEndsWithTheQueue(t *testing.T) {
 }
 
 func TestWatchersStopWhenTheyLike(t *testing.T) {
-	h := newHouse(t, Options{})
+	h := newFixture(t, Options{})
 	defer h.close()
 	h.ask("a", 1)
 	h.ask("a", 2)

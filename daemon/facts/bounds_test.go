@@ -12,7 +12,7 @@ import (
 // A path that occurs in a call many times is followed once, and files of ours are listed once for
 // all links in the call.
 func TestEqualPathsAreFollowedOnce(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	for i := range 3 {
 		name := fmt.Sprintf("%s/twice%d.txt", h.project, i)
 		if err := os.WriteFile(name, nil, 0o600); err != nil {
@@ -36,7 +36,7 @@ func quotedPath(p string) string { return string(quoted(p, true)) }
 
 // A second name of a file of ours is recognized however many other files there are.
 func TestLinkedAmongManyFiles(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	state := h.home + "/.local/state/thoughtgate"
 	for i := range 5000 {
 		if err := os.WriteFile(fmt.Sprintf("%s/audit/%06d.jsonl", state, i), nil, 0o600); err != nil {
@@ -63,7 +63,7 @@ func TestLinkedAmongManyFiles(t *testing.T) {
 
 // Once its context is done, a look examines nothing more.
 func TestLookingStopsWithItsContext(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	var args []string
 	for i := range 1000 {
 		args = append(args, quotedPath(fmt.Sprintf("docs/%d.md", i)))
@@ -104,7 +104,7 @@ func (e *endsAfter) Err() error {
 // The expansion of folder variables is bounded: beyond the bound, a person is asked about the
 // call.
 func TestFoldersWrittenOutAreBounded(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	for _, stands := range []string{"$PWD ", "${HOME} ", "~ "} {
 		if h.isOurs("write_file", "content", strings.Repeat(stands, 1000)) {
 			t.Errorf("%q a thousand times is taken for ours", stands)

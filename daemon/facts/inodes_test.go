@@ -11,7 +11,7 @@ import (
 // Beyond the limit on our own files, a person is asked about each file with several names, since
 // it could be one of them. Up to the limit, only files of ours cause a question.
 func TestMoreFilesThanAreCompared(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	if err := os.Link(h.project+"/README.md", h.project+"/second.md"); err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func TestMoreFilesThanAreCompared(t *testing.T) {
 
 // A result that is old, or older than the call, is not reused.
 func TestFilesAreLookedForAnew(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	state := h.home + "/.local/state/thoughtgate"
 	own := h.finder.own
 	paths := own.paths(t.Context(), false)

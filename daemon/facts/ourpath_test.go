@@ -9,7 +9,7 @@ import (
 
 // Spellings that lead a server to a file of ours, but are not obvious from the text.
 func TestOursAsServersReadIt(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	if err := os.Symlink("/proc/self/cwd/../.config/thoughtgate", h.project+"/via-proc"); err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestOursAsServersReadIt(t *testing.T) {
 }
 
 func TestOursInTwoMembers(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	for args, want := range map[string]bool{
 		`{"files":{"` + h.home + `/.claude.json":"x"}}`:                                    true,
 		`{"files":{"../.claude.json":{"edits":[]}}}`:                                       true,
@@ -80,7 +80,7 @@ func TestOursInTwoMembers(t *testing.T) {
 // Each folder in which a path may begin needs a single system call, even if a server would trim
 // the path. TestFollowAsLinkByLink covers further costs.
 func TestAPathIsFollowedOnce(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	for value, want := range map[string]int{
 		"/srv/notes/7.txt": 1, "docs/x.md": 1, "../x/./docs": 1, "link-to-docs/x": 1, "hello": 1, " docs/x.md ": 2, "a\nb": 0, "": 0,
 	} {

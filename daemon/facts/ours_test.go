@@ -13,17 +13,17 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// house is a home with ThoughtGate's folders, a wrapped configuration, and a project with links
+// fixture is a home with ThoughtGate's folders, a wrapped configuration, and a project with links
 // to them.
-type house struct {
+type fixture struct {
 	home, project string
 	finder        *Finder
 }
 
-func newHouse(t *testing.T) house {
+func newFixture(t *testing.T) fixture {
 	t.Helper()
 	root := t.TempDir()
-	h := house{home: root + "/home", project: root + "/home/project"}
+	h := fixture{home: root + "/home", project: root + "/home/project"}
 	for _, dir := range []string{h.home + "/.config/thoughtgate/policies", h.home + "/.local/state/thoughtgate/audit", h.project + "/docs"} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
@@ -52,7 +52,7 @@ func newHouse(t *testing.T) house {
 	return h
 }
 
-func (h house) isOurs(tool, member, value string) bool {
+func (h fixture) isOurs(tool, member, value string) bool {
 	c := callTo(tool, `{`+string(quoted(member, true))+`:`+string(quoted(value, true))+`}`)
 	c.Project = h.project
 	return hasFact(h.finder.Of(context.Background(), c), Ours, member)
@@ -68,7 +68,7 @@ func hasFact(facts []gate.Fact, name, member string) bool {
 }
 
 func TestOursInEachSpelling(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	t.Setenv("XDG_CONFIG_HOME", h.home+"/.config")
 	config := h.home + "/.config/thoughtgate"
 	for _, value := range []string{
@@ -111,7 +111,7 @@ func TestOursInEachSpelling(t *testing.T) {
 }
 
 func TestNotOurs(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	for _, value := range []string{
 		"README.md", "docs", "link-to-docs", "loop-a", "loop-a/x", h.home, "~", "..", ".", "/", "", "up", h.home + "/.config", h.home + "/.config/thoughtgate2/x",
 		h.home + "/.config/thoughtgate.yaml", h.home + "/.claude.json5", h.home + "/.claude", "/mnt" + h.home + "/.config/thoughtgate", "thoughtgate.yaml", "docs/thoughtgate/x",
@@ -140,7 +140,7 @@ func TestNotOurs(t *testing.T) {
 }
 
 func TestOursFollowsWhatIsWrapped(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	var mu sync.Mutex
 	paths := []string{}
 	h.finder = New(Options{Home: h.home, Ours: func() []string {
@@ -161,7 +161,7 @@ func TestOursFollowsWhatIsWrapped(t *testing.T) {
 
 // A configuration folder that is a link is ours under both names.
 func TestOursBehindALink(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	real := filepath.Join(h.home, "dotfiles")
 	if err := os.Rename(h.home+"/.config", real); err != nil {
 		t.Fatal(err)
@@ -177,7 +177,7 @@ func TestOursBehindALink(t *testing.T) {
 }
 
 func TestOursAsThePlatformComparesNames(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	want := runtime.GOOS == "darwin"
 	if got := h.isOurs("read_file", "path", h.home+"/.Config/THOUGHTGATE/thoughtgate.yaml"); got != want {
 		t.Errorf("other case: got %v, want %v", got, want)
@@ -185,7 +185,7 @@ func TestOursAsThePlatformComparesNames(t *testing.T) {
 }
 
 func TestOursResource(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	c := &gate.Call{Message: gate.Message{Method: "resources/read", Subject: "file://" + h.home + "/.config/thoughtgate/thoughtgate.yaml"}}
 	if !hasFact(h.finder.Of(context.Background(), c), Ours, "") {
 		t.Error("a resource that is ours is not seen")

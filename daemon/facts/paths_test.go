@@ -14,7 +14,7 @@ import (
 // Paths returns what a call names in the file system: which texts are paths, which may be, and
 // which of them are missing.
 func TestWhatACallNames(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	at := func(name string) string { return h.project + "/" + name }
 	many := strings.Repeat(`"a/b",`, mostNamed/2)
 	for i := range mostNamed {

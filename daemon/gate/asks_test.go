@@ -114,7 +114,7 @@ func TestAsksInsideAnswers(t *testing.T) {
 		{"no pages", `{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"m"}}`, "tools/call", map[string]Ruling{"elicitation/create": denies}, Forward, ``, "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := newHouse()
+			h := newFixture()
 			h.rule = byMethod(tt.rulings)
 			a := h.gate.Attach(context.Background(), shimX, nil)
 			defer a.Close(true)
@@ -157,8 +157,8 @@ func TestAsksInsideAnswers(t *testing.T) {
 func TestAnswersWaitLikeCalls(t *testing.T) {
 	line := []byte(`{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{"a":` + sampling + `}}}`)
 	s := Submission{Seq: 1, Side: wire.FromServer, Line: line, Answers: "tools/call", Modern: true}
-	held := func(t *testing.T) (*house, *Attachment, <-chan Verdict) {
-		h := newHouse()
+	held := func(t *testing.T) (*fixture, *Attachment, <-chan Verdict) {
+		h := newFixture()
 		h.rule = byMethod(map[string]Ruling{"sampling/createMessage": opsAsks})
 		a := h.gate.Attach(context.Background(), shimX, nil)
 		c := collect(a)
@@ -186,7 +186,7 @@ func TestAnswersWaitLikeCalls(t *testing.T) {
 		}
 	})
 	t.Run("development answers yes at once", func(t *testing.T) {
-		h := newHouse()
+		h := newFixture()
 		h.profile, h.rule = Development, byMethod(map[string]Ruling{"sampling/createMessage": opsAsks})
 		a := h.gate.Attach(context.Background(), shimX, nil)
 		defer a.Close(true)
@@ -209,7 +209,7 @@ func TestAnswersWaitLikeCalls(t *testing.T) {
 		a2.Close(true)
 		other := s
 		other.Line = []byte(strings.Replace(string(line), `"maxTokens":1`, `"maxTokens":9`, 1))
-		h3 := newHouse()
+		h3 := newFixture()
 		h3.rule = h2.rule
 		a3 := h3.gate.Attach(context.Background(), shimX, nil)
 		defer a3.Close(true)

@@ -70,7 +70,7 @@ func TestWhatACallWaitsFor(t *testing.T) {
 }
 
 // register registers a call of which nothing is known yet.
-func (h *house) register(c *Call) []*openCall {
+func (h *fixture) register(c *Call) []*openCall {
 	if !h.gate.canBeOpen(c) {
 		return nil
 	}
@@ -79,7 +79,7 @@ func (h *house) register(c *Call) []*openCall {
 
 // pathsOf is a Facts that knows what calls name.
 type pathsOf struct {
-	*house
+	*fixture
 	of func(context.Context, *Call) Paths
 }
 
@@ -89,10 +89,10 @@ func (p pathsOf) FactsAndPaths(ctx context.Context, c *Call) ([]Fact, Paths) {
 	return p.Of(ctx, c), p.of(ctx, c)
 }
 
-// openHouse returns a gate for which each call names the folder /p/out, and a call that puts
+// openFixture returns a gate for which each call names the folder /p/out, and a call that puts
 // something there names two paths.
-func openHouse() *house {
-	h := newHouse()
+func openFixture() *fixture {
+	h := newFixture()
 	h.gate.Open = new(OpenCalls)
 	h.gate.Facts = pathsOf{h, func(context.Context, *Call) Paths {
 		return Paths{Named: []string{"/p/out"}, Missing: []string{"/p/out"}, Places: 2}
@@ -100,7 +100,7 @@ func openHouse() *house {
 	return h
 }
 
-func beginCall(t *testing.T, h *house, session, attachment string, seq uint64, method, params string) *Call {
+func beginCall(t *testing.T, h *fixture, session, attachment string, seq uint64, method, params string) *Call {
 	t.Helper()
 	line := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, seq, method, params)
 	c, err := h.gate.Read(Shim{Attachment: attachment, Session: session, Server: "files"}, Submission{Seq: seq, Side: wire.FromAgent, Line: line})
@@ -114,7 +114,7 @@ func beginCall(t *testing.T, h *house, session, attachment string, seq uint64, m
 // without a session is on its own.
 func TestWhichCallsAreOpen(t *testing.T) {
 	const tool, resource = `{"name":"put","arguments":{}}`, `{"uri":"file:///p/out"}`
-	h := openHouse()
+	h := openFixture()
 	for i, step := range []struct {
 		session, attachment string
 		seq                 uint64
@@ -151,7 +151,7 @@ func TestWhichCallsAreOpen(t *testing.T) {
 // A call that waits reads what an earlier one names even if that one has ended and new ones have
 // begun.
 func TestOpenCallsAreNotReusedWhileRead(t *testing.T) {
-	h := openHouse()
+	h := openFixture()
 	h.gate.Facts = pathsOf{h, func(_ context.Context, c *Call) Paths { return Paths{Named: []string{fmt.Sprint("/p/", c.Seq)}} }}
 	begin := func(seq uint64) []*openCall {
 		return h.register(beginCall(t, h, "s", "a", seq, "tools/call", `{"name":"put","arguments":{}}`))
@@ -177,7 +177,7 @@ func TestOpenCallsAreNotReusedWhileRead(t *testing.T) {
 
 // A call that is not kept, or was changed since, may name anything.
 func TestOpenCallsThatMayNameAnything(t *testing.T) {
-	h := openHouse()
+	h := openFixture()
 	big := `{"name":"put","arguments":{"a":"` + strings.Repeat("x", maxOpenBytes*2/3) + `"}}`
 	h.register(beginCall(t, h, "long", "a", 1, "tools/call", big))
 	h.register(beginCall(t, h, "long", "a", 2, "tools/call", big))
@@ -262,7 +262,7 @@ func TestHowLongACallWaits(t *testing.T) {
 // many calls already wait.
 func TestWhoHasToWait(t *testing.T) {
 	for profile, waits := range map[Profile]bool{Development: false, Production: true} {
-		h := openHouse()
+		h := openFixture()
 		h.profile = profile
 		a := h.gate.Attach(context.Background(), Shim{Attachment: "a", Session: "s", Server: "files"}, nil)
 		a.mustWait(beginCall(t, h, "s", "a", 1, "tools/call", `{"name":"put"}`))
@@ -274,7 +274,7 @@ func TestWhoHasToWait(t *testing.T) {
 		a.Close(true)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		h := openHouse()
+		h := openFixture()
 		a := h.gate.Attach(context.Background(), shimX, nil)
 		defer a.Close(true)
 		verdicts := make(chan Verdict, maxHooked+9)
@@ -303,7 +303,7 @@ func TestAnApprovedCallWaits(t *testing.T) {
 	for name, edit := range map[string][]byte{"as it was": nil, "with other arguments": []byte(`{"path":"/p/out"}`)} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := openHouse()
+				h := openFixture()
 				h.gate.Facts = pathsOf{h, func(_ context.Context, c *Call) Paths {
 					if name != "as it was" && !strings.Contains(string(c.Line), "/p/out") {
 						return Paths{}
@@ -332,7 +332,7 @@ func TestAnApprovedCallWaits(t *testing.T) {
 // A call that waits for one that may link and is never answered is denied.
 func TestACallThatWaitsInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := openHouse()
+		h := openFixture()
 		a := h.gate.Attach(context.Background(), shimX, nil)
 		defer a.Close(true)
 		verdicts := collect(a)

@@ -55,71 +55,71 @@ func TestWhatAYesIsBoundTo(t *testing.T) {
 func TestAChangeBetweenQuestionAndAnswer(t *testing.T) {
 	for _, test := range []struct {
 		name   string
-		before func(*house, *shelf)
-		change func(*house, *shelf)
+		before func(*fixture, *shelf)
+		change func(*fixture, *shelf)
 		edit   string
 		move   Move
 		reason string
 	}{
-		{name: "nothing", change: func(*house, *shelf) {}, move: Forward},
-		{name: "nothing, with other arguments", change: func(*house, *shelf) {}, edit: `{"path":"/y"}`, move: Forward},
+		{name: "nothing", change: func(*fixture, *shelf) {}, move: Forward},
+		{name: "nothing, with other arguments", change: func(*fixture, *shelf) {}, edit: `{"path":"/y"}`, move: Forward},
 		{
 			name:   "a fact that came after the question",
-			change: func(h *house, _ *shelf) { h.facts = append(h.facts, Fact{Name: "secret"}) },
+			change: func(h *fixture, _ *shelf) { h.facts = append(h.facts, Fact{Name: "secret"}) },
 			move:   Deny, reason: "it has facts now that were not shown",
 		},
 		{
 			name:   "another fact instead",
-			change: func(h *house, _ *shelf) { h.facts = []Fact{{Name: "secret"}} },
+			change: func(h *fixture, _ *shelf) { h.facts = []Fact{{Name: "secret"}} },
 			move:   Deny, reason: "it has facts now that were not shown",
 		},
 		{
 			name:   "the same fact in other words",
-			change: func(h *house, _ *shelf) { h.facts = []Fact{{Name: "acts", Detail: "in other words"}} },
+			change: func(h *fixture, _ *shelf) { h.facts = []Fact{{Name: "acts", Detail: "in other words"}} },
 			move:   Forward,
 		},
 		{
 			name:   "its place is a new one by now",
-			change: func(h *house, _ *shelf) { h.facts = append(h.facts, Fact{Name: "new-place"}) },
+			change: func(h *fixture, _ *shelf) { h.facts = append(h.facts, Fact{Name: "new-place"}) },
 			move:   Forward,
 		},
 		{
 			name:   "what the workflow says",
-			change: func(h *house, _ *shelf) { h.ruling.Basis.Workflow[0]++ },
+			change: func(h *fixture, _ *shelf) { h.ruling.Basis.Workflow[0]++ },
 			move:   Deny, reason: "the workflow for it changed meanwhile",
 		},
 		{
 			name:   "what the workflow says, with other arguments",
-			change: func(h *house, _ *shelf) { h.ruling.Basis.Workflow[0]++ },
+			change: func(h *fixture, _ *shelf) { h.ruling.Basis.Workflow[0]++ },
 			edit:   `{"path":"/y"}`, move: Deny, reason: "the workflow for it changed meanwhile",
 		},
 		{
 			name:   "the workflow",
-			change: func(h *house, _ *shelf) { h.ruling.Workflow = "boss" },
+			change: func(h *fixture, _ *shelf) { h.ruling.Workflow = "boss" },
 			move:   Deny, reason: "the workflow for it changed meanwhile",
 		},
 		{
 			name:   "what the rule says",
-			change: func(h *house, _ *shelf) { h.ruling.Basis.Rule[0]++ },
+			change: func(h *fixture, _ *shelf) { h.ruling.Basis.Rule[0]++ },
 			move:   Deny, reason: "another rule or policy asks about it",
 		},
 		{
 			// Nothing asks any more, so the subject is not compared: a definition that no list
 			// has shown is not the one that was shown.
 			name:   "its definition is known by now, and a rule forwards it",
-			before: func(_ *house, s *shelf) { s.digest = 0 },
-			change: func(h *house, s *shelf) { s.digest, h.ruling = 2, Ruling{Move: Forward} },
+			before: func(_ *fixture, s *shelf) { s.digest = 0 },
+			change: func(h *fixture, s *shelf) { s.digest, h.ruling = 2, Ruling{Move: Forward} },
 			move:   Deny, reason: "not what was shown to the person",
 		},
 		{
 			name:   "its definition is known by now, and it has other arguments",
-			before: func(_ *house, s *shelf) { s.digest = 0 },
-			change: func(_ *house, s *shelf) { s.digest = 2 },
+			before: func(_ *fixture, s *shelf) { s.digest = 0 },
+			change: func(_ *fixture, s *shelf) { s.digest = 2 },
 			edit:   `{"path":"/y"}`, move: Deny, reason: "not what was shown to the person",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			h := newHouse()
+			h := newFixture()
 			h.facts = []Fact{{Name: "acts", Detail: "it removes"}}
 			h.ruling = Ruling{Move: Ask, Workflow: "ops", Gate: "rule", Basis: Basis{Rule: [32]byte{1}, Workflow: [32]byte{2}}}
 			s := withPins(h)
@@ -159,7 +159,7 @@ func TestProfilesOnlyTighten(t *testing.T) {
 					want = Production
 				}
 				t.Run(fmt.Sprintf("session %q, set %q, shim %q", limit, set, asked), func(t *testing.T) {
-					h := newHouse()
+					h := newFixture()
 					h.profile, h.ruling = set, denies
 					shim := shimX
 					shim.Limit, shim.Requested = limit, asked
@@ -212,7 +212,7 @@ func TestJoinedAsksAreAsStrictAsTheStrictest(t *testing.T) {
 			}
 			second := first
 			test.change(&first, &second)
-			h := newHouse()
+			h := newFixture()
 			h.gate.Presence = enrolled(true)
 			h.rule = byMethod(map[string]Ruling{"sampling/createMessage": first, "elicitation/create": second})
 			a := h.gate.Attach(context.Background(), shimX, nil)
@@ -232,7 +232,7 @@ func TestJoinedAsksAreAsStrictAsTheStrictest(t *testing.T) {
 
 // factsOf is a Facts that depends on the method.
 type factsOf struct {
-	*house
+	*fixture
 	by map[string][]Fact // by method
 }
 
@@ -241,7 +241,7 @@ func (f factsOf) Of(_ context.Context, c *Call) []Fact { return f.by[c.Method] }
 // The facts of each ask in an answer are shown with the question, and count for its level.
 func TestEveryAskBringsItsFacts(t *testing.T) {
 	for _, secret := range []string{"sampling/createMessage", "elicitation/create"} {
-		h := newHouse()
+		h := newFixture()
 		h.gate.Presence = enrolled(true)
 		h.gate.Facts = factsOf{h, map[string][]Fact{secret: {{Name: "secret"}}}}
 		h.rule = byMethod(map[string]Ruling{"sampling/createMessage": opsAsks, "elicitation/create": opsAsks})
@@ -259,7 +259,7 @@ func TestEveryAskBringsItsFacts(t *testing.T) {
 // Each fact of high risk requires presence, if presence is set up.
 func TestEachFactOfHighRisk(t *testing.T) {
 	for _, fact := range []string{"ours", "secret", "secret-place", "planted", "prompted"} {
-		h := newHouse()
+		h := newFixture()
 		h.gate.Presence, h.facts = enrolled(true), []Fact{{Name: "acts"}, {Name: fact}}
 		h.ruling = Ruling{Move: Ask, Workflow: "ops", Gate: "rule"}
 		_, a := submitTo(h, shimX, aCall)

@@ -15,26 +15,26 @@ import (
 func TestCanary(t *testing.T) {
 	const refused = "Denied by rule built in: canary: it is a test call of `tgctl doctor`"
 	for name, tt := range map[string]struct {
-		change func(*house)
+		change func(*fixture)
 		server string
 		move   Move
 		rule   string
 		answer string
 	}{
-		"forwarded by the policy": {func(*house) {}, record.CanaryServer, Deny, record.CanaryRule, refused},
-		"asked about": {func(h *house) { h.ruling = Ruling{Move: Ask, Rule: "r"} }, record.CanaryServer,
+		"forwarded by the policy": {func(*fixture) {}, record.CanaryServer, Deny, record.CanaryRule, refused},
+		"asked about": {func(h *fixture) { h.ruling = Ruling{Move: Ask, Rule: "r"} }, record.CanaryServer,
 			Deny, record.CanaryRule, refused},
-		"hidden": {func(h *house) {
+		"hidden": {func(h *fixture) {
 			h.ruling = Ruling{Move: Deny, Gate: "visible", Hidden: true, Code: mcp.CodeInvalidParams}
 		}, record.CanaryServer,
 			Deny, record.CanaryRule, refused},
-		"under the development profile": {func(h *house) { h.profile = Development }, record.CanaryServer,
+		"under the development profile": {func(h *fixture) { h.profile = Development }, record.CanaryServer,
 			Deny, record.CanaryRule, refused},
-		"an accident":    {func(h *house) { h.err = errors.New("policy p1: type error") }, record.CanaryServer, Deny, "", "policy p1: type error"},
-		"another server": {func(*house) {}, "canary", Forward, "", ""},
+		"an accident":    {func(h *fixture) { h.err = errors.New("policy p1: type error") }, record.CanaryServer, Deny, "", "policy p1: type error"},
+		"another server": {func(*fixture) {}, "canary", Forward, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse()
+			h := newFixture()
 			tt.change(h)
 			v, a := submitTo(h, Shim{Attachment: "0123456789abcdef", Server: tt.server, Requested: Production}, aCall)
 			a.Close(true)

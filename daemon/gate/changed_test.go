@@ -11,7 +11,7 @@ import (
 
 // told is an attachment whose agent collects the list notifications that it gets.
 type told struct {
-	h     *house
+	h     *fixture
 	pins  *shelf
 	a     *Attachment
 	seq   uint64
@@ -19,7 +19,7 @@ type told struct {
 }
 
 func newTold(t *testing.T) *told {
-	h := newHouse()
+	h := newFixture()
 	h.hidden = map[string]bool{}
 	d := &told{h: h, pins: withPins(h)}
 	d.a = h.gate.Attach(context.Background(), shimX, nil)

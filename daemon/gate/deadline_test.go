@@ -13,7 +13,7 @@ import (
 )
 
 // endlessFacts inspects a call until ctx ends.
-type endlessFacts struct{ *house }
+type endlessFacts struct{ *fixture }
 
 func (e endlessFacts) Of(ctx context.Context, _ *Call) []Fact {
 	e.note("looking")
@@ -24,7 +24,7 @@ func (e endlessFacts) Of(ctx context.Context, _ *Call) []Fact {
 // A call that can't be judged in time is denied, and the reason says so.
 func TestJudgingHasADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse()
+		h := newFixture()
 		h.gate.Facts = endlessFacts{h}
 		v, a := submitTo(h, shimX, aCall)
 		defer a.Close(true)
@@ -40,7 +40,7 @@ func TestJudgingHasADeadline(t *testing.T) {
 // An approved call is judged again, with the same time limit.
 func TestJudgingAnApprovedCallHasADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse()
+		h := newFixture()
 		h.ruling = Ruling{Move: Ask, Workflow: "ops"}
 		a := h.gate.Attach(context.Background(), shimX, nil)
 		defer a.Close(true)
@@ -60,7 +60,7 @@ func TestJudgingAnApprovedCallHasADeadline(t *testing.T) {
 // Judging ends when nobody waits for the verdict. The line then has no verdict and no record.
 func TestJudgingStopsWhenNobodyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse()
+		h := newFixture()
 		h.gate.Facts = endlessFacts{h}
 		a := h.gate.Attach(context.Background(), shimX, nil)
 		defer a.Close(true)
@@ -84,8 +84,8 @@ func TestJudgingStopsWhenNobodyWaits(t *testing.T) {
 // Filtering a list has the same time limit.
 func TestListsHaveADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse()
-		slow := &slowSight{house: h}
+		h := newFixture()
+		slow := &slowSight{fixture: h}
 		h.gate.Policy = func() Policy { return slow }
 		a := h.gate.Attach(context.Background(), shimX, nil)
 		defer a.Close(true)
@@ -105,7 +105,7 @@ func TestListsHaveADeadline(t *testing.T) {
 }
 
 // slowSight is a Policy that takes a second for each name in a list.
-type slowSight struct{ *house }
+type slowSight struct{ *fixture }
 
 func (s *slowSight) Visible(*Call, string, string) bool {
 	time.Sleep(time.Second) // of the bubble's clock
@@ -116,7 +116,7 @@ func (s *slowSight) Visible(*Call, string, string) bool {
 func TestJudgingStopsWhenItIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, profile := range []Profile{Production, Development} {
-			h := newHouse()
+			h := newFixture()
 			h.profile = profile
 			h.gate.Facts = endlessFacts{h}
 			a := h.gate.Attach(context.Background(), shimX, nil)
@@ -150,7 +150,7 @@ func TestJudgingStopsWhenItIsCancelled(t *testing.T) {
 
 // A line that waits for the previous one to be judged can be cancelled meanwhile.
 func TestCancelBehindAnother(t *testing.T) {
-	h := newHouse()
+	h := newFixture()
 	h.gate.Facts = endlessFacts{h}
 	a := h.gate.Attach(context.Background(), shimX, nil)
 	defer a.Close(true)

@@ -29,7 +29,7 @@ func TestOtherArguments(t *testing.T) {
 		{"another tool", `{},"name":"ls"`, Ruling{Move: Forward}, Deny, "can't be used"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			h := newHouse()
+			h := newFixture()
 			h.ruling = Ruling{Move: Ask, Workflow: "ops"}
 			a := h.gate.Attach(context.Background(), shimX, nil)
 			defer a.Close(true)

@@ -10,7 +10,7 @@ import (
 )
 
 // recordedIn returns what a daemon reads from the audit log of the previous one.
-func recordedIn(h *house) map[uint64]record.Record {
+func recordedIn(h *fixture) map[uint64]record.Record {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	all := map[uint64]record.Record{}
@@ -34,7 +34,7 @@ func (h hangs) before(ctx context.Context, _ *Call) Hooked {
 
 // An agent that cancels a call while extensions are called stops them, and gets no answer.
 func TestCancelWhileHooksAreAsked(t *testing.T) {
-	h, book := newHouse(), &traceBook{}
+	h, book := newFixture(), &traceBook{}
 	hook := hangs{make(chan struct{}, 1), make(chan struct{}, 1)}
 	h.gate.Hooks, h.gate.Tracer = &script{before: hook.before}, book
 	a := h.gate.Attach(context.Background(), shimX, nil)
@@ -61,7 +61,7 @@ func TestCancelWhileHooksAreAsked(t *testing.T) {
 // A daemon that stops leaves a call that extensions are being asked about to the next daemon,
 // which asks them again. A call with a verdict gets that again, without asking.
 func TestHooksOverARestart(t *testing.T) {
-	h := newHouse()
+	h := newFixture()
 	hook := hangs{make(chan struct{}, 1), make(chan struct{}, 1)}
 	h.gate.Hooks = &script{before: hook.before}
 	ctx, stop := context.WithCancel(t.Context())
@@ -85,7 +85,7 @@ func TestHooksOverARestart(t *testing.T) {
 		{Hooked{Move: Deny, By: []string{"guard"}, Reason: "no"}, Deny, 1, "call:deny:guard"},
 		{changes(`{"path":"/y"}`), Forward, 2, "hook:changed:guard call:forward:guard"}, // a forwarded line is not kept
 	} {
-		h := newHouse()
+		h := newFixture()
 		hooks := &script{before: says(test.said)}
 		h.gate.Hooks = hooks
 		var answers []string
@@ -112,7 +112,7 @@ func TestHooksOverARestart(t *testing.T) {
 // The question about a call that extensions changed is joined by the same call at the next
 // daemon, and is recorded once.
 func TestQuestionAboutHookedOverARestart(t *testing.T) {
-	h := newHouse()
+	h := newFixture()
 	h.ruling = Ruling{Move: Ask, Workflow: "ops"}
 	h.gate.Hooks = &script{before: says(changes(`{"path":"/y"}`))}
 	a := h.gate.Attach(context.Background(), shimX, nil)
@@ -171,7 +171,7 @@ func TestHooksAndAYes(t *testing.T) {
 		{"other arguments after hooks'", says(changes(`{"path":"/y"}`)), func(s *script) { s.before = says(goesOn) }, edit, Forward, "", 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			h := newHouse()
+			h := newFixture()
 			h.ruling = Ruling{Move: Ask, Workflow: "ops"}
 			hooks := &script{before: test.before}
 			h.gate.Hooks = hooks
@@ -209,7 +209,7 @@ func TestHooksAndAYes(t *testing.T) {
 
 // A parked call that is repeated is shown to extensions again.
 func TestRepetitionsAreHooked(t *testing.T) {
-	h := newHouse()
+	h := newFixture()
 	h.ruling = Ruling{Move: Ask, Workflow: "ops"}
 	hooks := &script{before: says(goesOn)}
 	h.gate.Hooks = hooks

@@ -65,7 +65,7 @@ func TestHooksAfter(t *testing.T) {
 			if test.line == "" {
 				test.line = aResult
 			}
-			h := newHouse()
+			h := newFixture()
 			hooks := &script{after: saysAfter(test.said)}
 			h.gate.Hooks = hooks
 			a := h.gate.Attach(context.Background(), shimX, nil)
@@ -114,7 +114,7 @@ func TestHooksAfter(t *testing.T) {
 
 // An error carries no result, and is not shown to hooks.
 func TestErrorsPassHooks(t *testing.T) {
-	h := newHouse()
+	h := newFixture()
 	hooks := &script{after: saysAfter(Hooked{Move: Deny})}
 	h.gate.Hooks = hooks
 	_, a := submitTo(h, shimX, aCall)
@@ -136,7 +136,7 @@ func TestResultOfAnotherCall(t *testing.T) {
 		"no call":  `{"jsonrpc":"2.0","id":7}`,
 		"not JSON": `{`,
 	} {
-		h := newHouse()
+		h := newFixture()
 		hooks := &script{after: saysAfter(goesOn)}
 		h.gate.Hooks = hooks
 		_, a := submitTo(h, shimX, aCall)
@@ -154,7 +154,7 @@ func TestResultOfAnotherCall(t *testing.T) {
 func TestResultThatCouldNotBeSeen(t *testing.T) {
 	long := strings.Replace(aCall, "/x", strings.Repeat("x", maxAskedBytes), 1)
 	for _, wanted := range []bool{true, false} {
-		h := newHouse()
+		h := newFixture()
 		h.gate.Hooks = &script{}
 		if wanted {
 			h.gate.Hooks = &script{after: saysAfter(goesOn)}
@@ -171,7 +171,7 @@ func TestResultThatCouldNotBeSeen(t *testing.T) {
 func TestHookedResultWithAsks(t *testing.T) {
 	asks := `{"resultType":"input_required","inputRequests":{"a":{"method":"sampling/createMessage","params":{}}}}`
 	for _, refused := range []bool{true, false} {
-		h := newHouse()
+		h := newFixture()
 		h.rule = func(c *Call) Ruling {
 			if refused && c.Method == "sampling/createMessage" {
 				return Ruling{Move: Deny, Gate: "rule", Reason: "no sampling"}
@@ -191,7 +191,7 @@ func TestHookedResultWithAsks(t *testing.T) {
 
 // A result may be submitted to the next daemon, which knows of its call only what is recorded.
 func TestResultAfterARestart(t *testing.T) {
-	h := newHouse()
+	h := newFixture()
 	hooks := &script{after: saysAfter(Hooked{Move: Deny, By: []string{"guard"}})}
 	h.gate.Hooks = hooks
 	_, a := submitTo(h, shimX, aCall)

@@ -98,7 +98,7 @@ func pendingFirst(t *testing.T, c <-chan Verdict) Verdict {
 }
 
 // kinds lists the records in short form, with the extensions involved.
-func (h *house) kinds() string {
+func (h *fixture) kinds() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var all []string
@@ -145,7 +145,7 @@ func TestHooksBefore(t *testing.T) {
 		{"not asked", Hooked{Move: Forward, Failed: []string{"guard (no answer)"}}, aCall, "", "call:forward"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			h := newHouse()
+			h := newFixture()
 			h.gate.Hooks = &script{before: says(test.said)}
 			a := h.gate.Attach(context.Background(), shimX, nil)
 			defer a.Close(true)
@@ -182,7 +182,7 @@ func TestHooksGiveArguments(t *testing.T) {
 		`{"jsonrpc":"2.0","id":7,"method":"prompts/get","params":{"name":"rm","arguments":{}}}`:    `{"jsonrpc":"2.0","id":7,"method":"prompts/get","params":{"name":"rm","arguments":{"n":1}}}`,
 		`{"jsonrpc":"2.0","id":7,"method":"resources/read","params":{"uri":"file:///etc/passwd"}}`: "",
 	} {
-		h := newHouse()
+		h := newFixture()
 		h.gate.Hooks = &script{before: says(changes(`{"n":1}`))}
 		a := h.gate.Attach(context.Background(), shimX, nil)
 		c := collect(a)
@@ -219,7 +219,7 @@ func TestHookedIsJudgedAfresh(t *testing.T) {
 		{"approved", func(*Call) Ruling { return Ruling{Move: Ask, Workflow: "ops"} }, true, Forward},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			h := newHouse()
+			h := newFixture()
 			h.rule = test.rule
 			hooks := &script{before: says(changes(changed))}
 			h.gate.Hooks = hooks
@@ -261,7 +261,7 @@ func TestHooksInDevelopment(t *testing.T) {
 		{changes(`[`), "call:forward:WOULD_BLOCK:guard"},
 		{Hooked{Move: Deny, By: []string{"guard"}, Reason: "no"}, "call:forward:WOULD_BLOCK:guard"},
 	} {
-		h := newHouse()
+		h := newFixture()
 		h.profile = Development
 		h.rule = func(c *Call) Ruling {
 			if strings.Contains(string(c.Arguments()), "forbidden") {
@@ -290,7 +290,7 @@ func TestHooksInDevelopment(t *testing.T) {
 // Hooks that want nothing cost nothing.
 func TestNoHooksNoAllocations(t *testing.T) {
 	measure := func(hooks Hooks) float64 {
-		h := newHouse()
+		h := newFixture()
 		h.gate.Hooks = hooks
 		return h.allocationsOfCall()
 	}
@@ -302,7 +302,7 @@ func TestNoHooksNoAllocations(t *testing.T) {
 
 // The canary shows that the gates work: no hook sees it.
 func TestNoHookSeesTheCanary(t *testing.T) {
-	h := newHouse()
+	h := newFixture()
 	hooks := &script{before: says(Hooked{Move: Deny}), after: saysAfter(Hooked{Move: Deny})}
 	h.gate.Hooks = hooks
 	v, a := submitTo(h, Shim{Attachment: "0123456789abcdef", Server: record.CanaryServer}, aCall)
@@ -314,7 +314,7 @@ func TestNoHookSeesTheCanary(t *testing.T) {
 
 // What hooks changed must be recorded in both versions before it is forwarded.
 func TestHookedButNotRecorded(t *testing.T) {
-	h := newHouse()
+	h := newFixture()
 	h.gate.Hooks, h.full = &script{before: says(changes(`{}`))}, errors.New("no space left on device")
 	a := h.gate.Attach(context.Background(), shimX, nil)
 	defer a.Close(true)
@@ -327,7 +327,7 @@ func TestHookedButNotRecorded(t *testing.T) {
 
 // The number of lines that hooks are called for at a time is limited; more are denied.
 func TestHookedIsBounded(t *testing.T) {
-	h := newHouse()
+	h := newFixture()
 	release := make(chan struct{})
 	h.gate.Hooks = &script{before: func(ctx context.Context, _ *Call) Hooked {
 		select {
@@ -362,7 +362,7 @@ func TestHookedIsBounded(t *testing.T) {
 
 // Traces contain how long extensions took.
 func TestTraceOfHooks(t *testing.T) {
-	h, book := newHouse(), &traceBook{}
+	h, book := newFixture(), &traceBook{}
 	h.gate.Tracer = book
 	h.gate.Hooks = &script{before: says(goesOn)}
 	a := h.gate.Attach(context.Background(), shimX, nil)
@@ -400,7 +400,7 @@ func TestTraceOfHooksAfter(t *testing.T) {
 		{withheld, "", "protocol_error", "1:protocol_error", "", 2},
 		{withheld, "", "ok", "1:lost", "", 2}, // its result was never submitted
 	} {
-		h, book := newHouse(), &traceBook{}
+		h, book := newFixture(), &traceBook{}
 		h.gate.Tracer, h.gate.Hooks = book, &script{after: saysAfter(test.said)}
 		a := h.gate.Attach(context.Background(), shimX, nil)
 		c := collect(a)

@@ -19,8 +19,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// house is a gate with test doubles for everything that it depends on.
-type house struct {
+// fixture is a gate with test doubles for everything that it depends on.
+type fixture struct {
 	gate    *Gate
 	profile Profile
 	digest  string
@@ -42,8 +42,8 @@ type house struct {
 	noted    []string
 }
 
-func newHouse() *house {
-	h := &house{profile: Production, digest: "set-1", ruling: Ruling{Move: Forward, Gate: "rule"}, answers: make(chan Answer, 8)}
+func newFixture() *fixture {
+	h := &fixture{profile: Production, digest: "set-1", ruling: Ruling{Move: Forward, Gate: "rule"}, answers: make(chan Answer, 8)}
 	h.gate = &Gate{
 		Policy: func() Policy { return h }, Facts: h, Approver: h, Recorder: h,
 		Logger: slog.New(slog.DiscardHandler),
@@ -51,7 +51,7 @@ func newHouse() *house {
 	return h
 }
 
-func (h *house) Rule(_ context.Context, c *Call, _ []Fact) (Ruling, error) {
+func (h *fixture) Rule(_ context.Context, c *Call, _ []Fact) (Ruling, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.rule != nil {
@@ -59,20 +59,20 @@ func (h *house) Rule(_ context.Context, c *Call, _ []Fact) (Ruling, error) {
 	}
 	return h.ruling, h.err
 }
-func (h *house) Visible(_ *Call, _, name string) bool { return !h.hidden[name] }
-func (h *house) Whom(r *Ruling) {
+func (h *fixture) Visible(_ *Call, _, name string) bool { return !h.hidden[name] }
+func (h *fixture) Whom(r *Ruling) {
 	r.Workflow, r.Surfaces, r.Validity, r.Unable = "whoever", []string{"terminal"}, time.Minute, h.unable
 }
-func (h *house) Profile() Profile                 { return h.profile }
-func (h *house) Digest() string                   { return h.digest }
-func (h *house) Of(context.Context, *Call) []Fact { return h.facts }
-func (h *house) Observe(m *Observation)           { h.note("heard " + m.Method + " " + string(m.Text)) }
-func (h *house) Forwarded(c *Call)                { h.note("forwarded " + c.Subject) }
-func (h *house) Forget(session, shim string)      { h.note("forgot " + session + shim) }
+func (h *fixture) Profile() Profile                 { return h.profile }
+func (h *fixture) Digest() string                   { return h.digest }
+func (h *fixture) Of(context.Context, *Call) []Fact { return h.facts }
+func (h *fixture) Observe(m *Observation)           { h.note("heard " + m.Method + " " + string(m.Text)) }
+func (h *fixture) Forwarded(c *Call)                { h.note("forwarded " + c.Subject) }
+func (h *fixture) Forget(session, shim string)      { h.note("forgot " + session + shim) }
 
-func (h *house) note(what string) { h.set(func() { h.noted = append(h.noted, what) }) }
+func (h *fixture) note(what string) { h.set(func() { h.noted = append(h.noted, what) }) }
 
-func (h *house) Record(_ context.Context, r *record.Record, _ []byte, _ []string) error {
+func (h *fixture) Record(_ context.Context, r *record.Record, _ []byte, _ []string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.full != nil {
@@ -83,7 +83,7 @@ func (h *house) Record(_ context.Context, r *record.Record, _ []byte, _ []string
 	return nil
 }
 
-func (h *house) Ask(_ context.Context, q *Question) (Held, error) {
+func (h *fixture) Ask(_ context.Context, q *Question) (Held, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.refuse != nil {
@@ -96,14 +96,14 @@ func (h *house) Ask(_ context.Context, q *Question) (Held, error) {
 	return heldQuestion{h, q.Call.Seq}, nil
 }
 
-func (h *house) set(change func()) {
+func (h *fixture) set(change func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	change()
 }
 
 // verdicts returns the records of verdicts in short form.
-func (h *house) verdicts() string {
+func (h *fixture) verdicts() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var all []string
@@ -118,7 +118,7 @@ func (h *house) verdicts() string {
 }
 
 type heldQuestion struct {
-	h   *house
+	h   *fixture
 	seq uint64
 }
 
@@ -153,7 +153,7 @@ func collect(a *Attachment) <-chan Verdict {
 	return c
 }
 
-func submitTo(h *house, shim Shim, line string) (Verdict, *Attachment) {
+func submitTo(h *fixture, shim Shim, line string) (Verdict, *Attachment) {
 	a := h.gate.Attach(context.Background(), shim, nil)
 	c := collect(a)
 	a.Submit(Submission{Seq: 1, Side: wire.FromAgent, Line: []byte(line)})
@@ -166,7 +166,7 @@ func TestVerdicts(t *testing.T) {
 	full := errors.New("no space left on device")
 	for _, tt := range []struct {
 		name   string
-		change func(*house)
+		change func(*fixture)
 		shim   Shim
 		move   Move
 		record string
@@ -175,84 +175,84 @@ func TestVerdicts(t *testing.T) {
 		{name: "forward", move: Forward, record: "call:forward"},
 		{
 			name: "deny",
-			change: func(h *house) {
+			change: func(h *fixture) {
 				h.ruling = Ruling{Move: Deny, Gate: "rule", Rule: `"rm" (t.yaml:3)`, Reason: "no deleting", Code: mcp.CodeRule}
 			},
 			move: Deny, record: "call:deny", answer: `Not executed. Denied by rule "rm" (t.yaml:3): no deleting. Repeating the call will not help`,
 		},
 		{
 			name: "hidden",
-			change: func(h *house) {
+			change: func(h *fixture) {
 				h.ruling = Ruling{Move: Deny, Gate: "visible", Hidden: true, Code: mcp.CodeInvalidParams}
 			},
 			move: Deny, record: "call:deny", answer: "Unknown tool: rm",
 		},
 		{
 			name:   "an accident is a refusal",
-			change: func(h *house) { h.err = errors.New("policy p1: type error") },
+			change: func(h *fixture) { h.err = errors.New("policy p1: type error") },
 			move:   Deny, record: "call:deny", answer: "policy p1: type error",
 		},
-		{name: "ask", change: func(h *house) { h.ruling = Ruling{Move: Ask, Workflow: "ops"} }, move: Ask, record: "call:hold"},
+		{name: "ask", change: func(h *fixture) { h.ruling = Ruling{Move: Ask, Workflow: "ops"} }, move: Ask, record: "call:hold"},
 		{
 			name:   "nobody can be asked",
-			change: func(h *house) { h.ruling, h.refuse = Ruling{Move: Ask}, fmt.Errorf("file: %w", ErrFull) },
+			change: func(h *fixture) { h.ruling, h.refuse = Ruling{Move: Ask}, fmt.Errorf("file: %w", ErrFull) },
 			move:   Deny, record: "call:deny", answer: "Too many calls are waiting",
 		},
 		{
 			name:   "nobody can be asked in that way",
-			change: func(h *house) { h.ruling = Ruling{Move: Ask, Unable: "presence is required"} },
+			change: func(h *fixture) { h.ruling = Ruling{Move: Ask, Unable: "presence is required"} },
 			move:   Deny, record: "call:deny", answer: "A person must approve it, and the question could not be asked (presence is required)",
 		},
 		{
 			name:   "our own files are asked about whatever the rules say",
-			change: func(h *house) { h.facts = []Fact{{Name: "ours", Detail: "/cfg/thoughtgate.yaml"}} },
+			change: func(h *fixture) { h.facts = []Fact{{Name: "ours", Detail: "/cfg/thoughtgate.yaml"}} },
 			move:   Ask, record: "call:hold",
 		},
 		{
 			name: "of whoever is asked where no rule says",
-			change: func(h *house) {
+			change: func(h *fixture) {
 				h.facts, h.unable = []Fact{{Name: "ours", Detail: "/cfg/thoughtgate.yaml"}}, "presence is required"
 			},
 			move: Deny, record: "call:deny", answer: "A person must approve it, and the question could not be asked (presence is required)",
 		},
 		{
 			name:   "nothing is forwarded unrecorded",
-			change: func(h *house) { h.full = full },
+			change: func(h *fixture) { h.full = full },
 			move:   Deny, answer: "could not be recorded (no space left on device)",
 		},
 		{
 			name:   "nor in development",
-			change: func(h *house) { h.full, h.profile = full, Development },
+			change: func(h *fixture) { h.full, h.profile = full, Development },
 			move:   Deny, answer: "could not be recorded",
 		},
 		{
 			name:   "EC-STDIO-033: development forwards a denial and says so",
-			change: func(h *house) { h.profile, h.ruling = Development, Ruling{Move: Deny, Gate: "permit"} },
+			change: func(h *fixture) { h.profile, h.ruling = Development, Ruling{Move: Deny, Gate: "permit"} },
 			move:   Forward, record: "call:forward:WOULD_BLOCK",
 		},
 		{
 			name:   "development answers yes at once",
-			change: func(h *house) { h.profile, h.ruling = Development, Ruling{Move: Ask} },
+			change: func(h *fixture) { h.profile, h.ruling = Development, Ruling{Move: Ask} },
 			move:   Forward, record: "call:forward:WOULD_ASK",
 		},
 		{
 			name:   "a shim tightens",
-			change: func(h *house) { h.profile, h.ruling = Development, Ruling{Move: Deny, Code: mcp.CodeRule} },
+			change: func(h *fixture) { h.profile, h.ruling = Development, Ruling{Move: Deny, Code: mcp.CodeRule} },
 			shim:   Shim{Requested: Production}, move: Deny, record: "call:deny", answer: "Not executed",
 		},
 		{
 			name:   "a shim does not loosen",
-			change: func(h *house) { h.ruling = Ruling{Move: Deny, Code: mcp.CodeRule} },
+			change: func(h *fixture) { h.ruling = Ruling{Move: Deny, Code: mcp.CodeRule} },
 			shim:   Shim{Requested: Development}, move: Deny, record: "call:deny", answer: "Not executed",
 		},
 		{
 			name:   "a session may be looser than the set",
-			change: func(h *house) { h.ruling = Ruling{Move: Deny, Code: mcp.CodeRule} },
+			change: func(h *fixture) { h.ruling = Ruling{Move: Deny, Code: mcp.CodeRule} },
 			shim:   Shim{Limit: Development}, move: Forward, record: "call:forward:WOULD_BLOCK",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := newHouse()
+			h := newFixture()
 			if tt.change != nil {
 				tt.change(h)
 			}
@@ -285,7 +285,7 @@ func TestAfterTheAnswer(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		answer Answer
-		change func(*house) // while the question waits
+		change func(*fixture) // while the question waits
 		move   Move
 		record string
 		told   string
@@ -295,22 +295,22 @@ func TestAfterTheAnswer(t *testing.T) {
 		{name: "nobody", answer: Answer{State: "expired"}, move: Deny, record: "call:hold call:deny", told: "Nobody answered A-1 in time"},
 		{
 			name: "the gates are asked again after a yes", answer: Answer{Approved: true},
-			change: func(h *house) { h.ruling = Ruling{Move: Deny, Gate: "rule", Rule: "new", Code: mcp.CodeRule} },
+			change: func(h *fixture) { h.ruling = Ruling{Move: Deny, Gate: "rule", Rule: "new", Code: mcp.CodeRule} },
 			move:   Deny, record: "call:hold call:deny", told: "Denied by rule new",
 		},
 		{
 			name: "another workflow would be asked now", answer: Answer{Approved: true},
-			change: func(h *house) { h.ruling = Ruling{Move: Ask, Workflow: "other"} },
+			change: func(h *fixture) { h.ruling = Ruling{Move: Ask, Workflow: "other"} },
 			move:   Deny, record: "call:hold call:deny", told: "the workflow for it changed meanwhile",
 		},
 		{
 			name: "a yes that can't be recorded", answer: Answer{Approved: true},
-			change: func(h *house) { h.full = errors.New("disk full") },
+			change: func(h *fixture) { h.full = errors.New("disk full") },
 			move:   Deny, record: "call:hold", told: "could not be recorded",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := newHouse()
+			h := newFixture()
 			h.ruling = Ruling{Move: Ask, Workflow: "ops", Gate: "rule"}
 			a := h.gate.Attach(context.Background(), shimX, nil)
 			defer a.Close(true)
@@ -336,7 +336,7 @@ func TestAfterTheAnswer(t *testing.T) {
 }
 
 func TestEarlierDaemon(t *testing.T) {
-	h := newHouse()
+	h := newFixture()
 	h.ruling = Ruling{Move: Deny, Gate: "rule", Code: mcp.CodeRule}
 	first, a := submitTo(h, shimX, aCall)
 	a.Close(true)
@@ -356,7 +356,7 @@ func TestEarlierDaemon(t *testing.T) {
 }
 
 func TestCancelWithdraws(t *testing.T) {
-	h := newHouse()
+	h := newFixture()
 	h.ruling = Ruling{Move: Ask}
 	a := h.gate.Attach(context.Background(), shimX, nil)
 	c := collect(a)
@@ -385,7 +385,7 @@ func TestLists(t *testing.T) {
 		{"development changes nothing", []string{"a"}, Development, page},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := newHouse()
+			h := newFixture()
 			h.profile, h.hidden = tt.profile, map[string]bool{}
 			for _, name := range tt.hidden {
 				h.hidden[name] = true
@@ -405,7 +405,7 @@ func TestLists(t *testing.T) {
 }
 
 func TestNotesAreBounded(t *testing.T) {
-	h := newHouse()
+	h := newFixture()
 	a := h.gate.Attach(context.Background(), shimX, nil)
 	defer a.Close(true)
 	counted := &counts{}
@@ -439,7 +439,7 @@ func TestUnknownNotificationsAreCountedTogether(t *testing.T) {
 		"refused ask":          `{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse()
+			h := newFixture()
 			h.rule = func(c *Call) Ruling {
 				if c.Side == wire.FromServer {
 					return Ruling{Move: Deny, Gate: "rule", Reason: "no"}
@@ -491,7 +491,7 @@ func (c *counts) Refused(kind string) { c.n, c.kind = c.n+1, kind }
 // What servers say is remembered before anybody can act on it, and what agents send only when
 // it was forwarded.
 func TestFactsAreTold(t *testing.T) {
-	h := newHouse()
+	h := newFixture()
 	a := h.gate.Attach(context.Background(), Shim{Attachment: "0123456789abcdef", Session: "s", Server: "files"}, nil)
 	verdicts := make(chan Verdict, 8)
 	a.Bind(func(v Verdict) {
@@ -533,7 +533,7 @@ func TestFactsAreTold(t *testing.T) {
 // A verdict that a previous daemon recorded is returned again, and the call is added to the
 // memory, which was lost with that daemon.
 func TestRecordedVerdictsAreRemembered(t *testing.T) {
-	h := newHouse()
+	h := newFixture()
 	digest := sha256.Sum256([]byte(aCall))
 	earlier := map[uint64]record.Record{1: {Verdict: "forward", Digest: hex.EncodeToString(digest[:])}}
 	a := h.gate.Attach(context.Background(), shimX, earlier)

@@ -32,7 +32,7 @@ func TestLevels(t *testing.T) {
 		{"any, of high risk", LevelWatch, enrolled(true), []Fact{{Name: "secret"}}, LevelWatch, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			h := newHouse()
+			h := newFixture()
 			h.gate.Presence, h.facts = test.presence, test.facts
 			h.ruling = Ruling{Move: Ask, Workflow: "ops", Gate: "rule", Level: test.level}
 			v, a := submitTo(h, shimX, aCall)
@@ -52,7 +52,7 @@ func TestLevels(t *testing.T) {
 
 // The built-in questions are of high risk.
 func TestOurOwnFilesNeedPresence(t *testing.T) {
-	h := newHouse()
+	h := newFixture()
 	h.gate.Presence, h.facts = enrolled(true), []Fact{{Name: "ours", Detail: "/cfg/thoughtgate.yaml"}}
 	_, a := submitTo(h, shimX, aCall)
 	defer a.Close(true)
@@ -67,7 +67,7 @@ func TestPresenceIsAskedForMeanwhile(t *testing.T) {
 		shown Level
 		move  Move
 	}{{LevelWatch, Deny}, {"", Deny}, {LevelPresence, Forward}} {
-		h := newHouse()
+		h := newFixture()
 		h.gate.Presence = enrolled(true)
 		h.ruling = Ruling{Move: Ask, Workflow: "ops", Gate: "rule", Level: LevelWatch}
 		a := h.gate.Attach(context.Background(), shimX, nil)

@@ -40,7 +40,7 @@ func TestListenerHearsWhatIsShown(t *testing.T) {
 		"a schema with a twin":    {`{"tools":[{"name":"x","inputSchema":{},"InputSchema":{}},` + write + `]}`, "tools/list", "", Production, false, `fs/write `},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse()
+			h := newFixture()
 			h.profile, h.hidden = test.profile, map[string]bool{test.hidden: test.hidden != ""}
 			if test.full {
 				h.full = ErrUnrecorded
@@ -60,7 +60,7 @@ func TestListenerHearsWhatIsShown(t *testing.T) {
 
 // Calls are counted together for all shims of an agent.
 func TestCallsAreCounted(t *testing.T) {
-	h := newHouse()
+	h := newFixture()
 	calls := new(atomic.Int64)
 	for _, id := range []string{"0123456789abcdef", "fedcba9876543210"} {
 		a := h.gate.Attach(t.Context(), Shim{Attachment: id, Server: "fs", Calls: calls}, nil)

@@ -55,7 +55,7 @@ func TestListen(t *testing.T) {
 		{"too many", line(`"resourceSubscriptions":[` + strings.Join(many, ",") + `]`), Production, Deny, "", "more than 1024 resources"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := newHouse()
+			h := newFixture()
 			h.profile, h.rule = tt.profile, rule
 			a := h.gate.Attach(context.Background(), shimX, nil)
 			defer a.Close(true)

@@ -43,7 +43,7 @@ func TestWhatIsJudgedTooLate(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("too late"))
 	for move, want := range map[Move]string{Forward: "too late", Ask: "too late", Deny: "not here"} {
-		h := newHouse()
+		h := newFixture()
 		h.ruling = Ruling{Move: move, Gate: "rule", Reason: "not here", Redact: []string{"token"}}
 		c := beginCall(t, h, "s", "a", 1, "tools/call", `{"name":"put"}`)
 		if _, r := h.gate.rule(ctx, h, c); r.Move != Deny || r.Reason != want || len(r.Redact) != 1 {
@@ -53,13 +53,13 @@ func TestWhatIsJudgedTooLate(t *testing.T) {
 	// The facts for hooks have the same time limit, and a list that nobody waits for has no
 	// verdict.
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse()
+		h := newFixture()
 		h.gate.Facts = endlessFacts{h}
 		if facts := h.gate.factsOf(t.Context(), &Call{}); len(facts) > 0 {
 			t.Errorf("got %v", facts)
 		}
 	})
-	h := newHouse()
+	h := newFixture()
 	a := h.gate.Attach(context.Background(), shimX, nil)
 	defer a.Close(true)
 	c, err := h.gate.Read(shimX, Submission{Seq: 1, Side: wire.FromServer, Answers: "tools/list", Line: []byte(`{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"t"}]}}`)})

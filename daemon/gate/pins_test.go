@@ -43,7 +43,7 @@ func (s *shelf) Holds(_ *Call, _, name string) bool { return s.held[name] != "" 
 func (s *shelf) Relist(attachment, method string)   { s.relisted = append(s.relisted, method) }
 func (s *shelf) Left(attachment string)             { s.left = append(s.left, attachment) }
 
-func withPins(h *house) *shelf {
+func withPins(h *fixture) *shelf {
 	s := &shelf{held: map[string]string{}, digest: 1}
 	h.gate.Pins = s
 	return s
@@ -54,31 +54,31 @@ const why = "the definition of this tool changed since it was accepted, and a pe
 func TestHeldDefinitions(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		change func(*house, *shelf)
+		change func(*fixture, *shelf)
 		move   Move
 		record string
 		gate   string
 		answer string
 	}{
-		{"accepted", func(*house, *shelf) {}, Forward, "call:forward", "rule", ""},
-		{"held", func(_ *house, s *shelf) { s.held["rm"] = why }, Deny, "call:deny", "pin",
+		{"accepted", func(*fixture, *shelf) {}, Forward, "call:forward", "rule", ""},
+		{"held", func(_ *fixture, s *shelf) { s.held["rm"] = why }, Deny, "call:deny", "pin",
 			"Not executed. The definition of this tool changed since it was accepted, and a person must review it: `tgctl tools diff files/rm`. Tell the user; repeating the call helps only after that."},
-		{"before a rule denies", func(h *house, s *shelf) {
+		{"before a rule denies", func(h *fixture, s *shelf) {
 			s.held["rm"], h.ruling = why, Ruling{Move: Deny, Gate: "rule", Code: mcp.CodeRule}
 		}, Deny, "call:deny", "pin", "tgctl tools diff"},
-		{"before anybody is asked", func(h *house, s *shelf) {
+		{"before anybody is asked", func(h *fixture, s *shelf) {
 			s.held["rm"], h.ruling = why, Ruling{Move: Ask}
 		}, Deny, "call:deny", "pin", "tgctl tools diff"},
-		{"what is hidden stays hidden", func(h *house, s *shelf) {
+		{"what is hidden stays hidden", func(h *fixture, s *shelf) {
 			s.held["rm"], h.ruling = why, Ruling{Move: Deny, Gate: "visible", Hidden: true, Code: mcp.CodeInvalidParams}
 		}, Deny, "call:deny", "visible", "Unknown tool: rm"},
-		{"development", func(h *house, s *shelf) { s.held["rm"], h.profile = why, Development }, Forward, "call:forward:WOULD_HOLD", "pin", ""},
-		{"our own files are no way around it", func(h *house, s *shelf) {
+		{"development", func(h *fixture, s *shelf) { s.held["rm"], h.profile = why, Development }, Forward, "call:forward:WOULD_HOLD", "pin", ""},
+		{"our own files are no way around it", func(h *fixture, s *shelf) {
 			s.held["rm"], h.facts = why, []Fact{{Name: "ours", Detail: "x"}}
 		}, Deny, "call:deny", "pin", "tgctl tools diff"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := newHouse()
+			h := newFixture()
 			s := withPins(h)
 			s.facts = []Fact{{Name: "changed"}}
 			tt.change(h, s)
@@ -99,7 +99,7 @@ func TestHeldDefinitions(t *testing.T) {
 
 // The policy sees the facts of the definition.
 func TestRulesSeeFactsOfTheDefinition(t *testing.T) {
-	h := newHouse()
+	h := newFixture()
 	withPins(h).facts = []Fact{{Name: "smelly", Detail: "it gives orders"}}
 	var seen []Fact
 	p := seeing{h, &seen}
@@ -112,13 +112,13 @@ func TestRulesSeeFactsOfTheDefinition(t *testing.T) {
 }
 
 type seeing struct {
-	*house
+	*fixture
 	seen *[]Fact
 }
 
 func (s seeing) Rule(ctx context.Context, c *Call, facts []Fact) (Ruling, error) {
 	*s.seen = facts
-	return s.house.Rule(ctx, c, facts)
+	return s.fixture.Rule(ctx, c, facts)
 }
 
 // An approval holds for the call under the definition that was shown.
@@ -134,7 +134,7 @@ func TestDefinitionChangesWhileAPersonThinks(t *testing.T) {
 		{"another one was accepted meanwhile", 1, func(s *shelf) { s.digest = 2 }, Deny},
 		{"it was not known before", 0, func(s *shelf) { s.digest = 2 }, Deny},
 	} {
-		h := newHouse()
+		h := newFixture()
 		h.ruling = Ruling{Move: Ask}
 		s := withPins(h)
 		s.digest = tt.before
@@ -164,7 +164,7 @@ func TestDigestCoversTheDefinition(t *testing.T) {
 
 // A recorded verdict is returned again with the same text.
 func TestHeldIsRepeated(t *testing.T) {
-	h := newHouse()
+	h := newFixture()
 	withPins(h).held["rm"] = why
 	first, a := submitTo(h, shimX, aCall)
 	a.Close(true)
@@ -180,14 +180,14 @@ func TestHeldIsRepeated(t *testing.T) {
 
 func TestHeldInLists(t *testing.T) {
 	const page = `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a","x":1}, {"name":"b"},{"name":"c"},{"name":"c"},{"name":" d"}],"nextCursor":"x"}}`
-	submit := func(h *house, method, line string) Verdict {
+	submit := func(h *fixture, method, line string) Verdict {
 		a := h.gate.Attach(context.Background(), shimX, nil)
 		defer a.Close(true)
 		c := collect(a)
 		a.Submit(Submission{Seq: 1, Side: wire.FromServer, Line: []byte(line), Answers: method})
 		return <-c
 	}
-	h := newHouse()
+	h := newFixture()
 	s := withPins(h)
 	s.held["a"], s.facts = why, []Fact{{Name: "changed"}, {Name: "changed"}}
 	v := submit(h, "tools/list", page)
@@ -222,7 +222,7 @@ func TestHeldInLists(t *testing.T) {
 }
 
 func TestPinsAreTold(t *testing.T) {
-	h := newHouse()
+	h := newFixture()
 	s := withPins(h)
 	a := h.gate.Attach(context.Background(), shimX, nil)
 	for _, method := range []string{"notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed", "notifications/message"} {

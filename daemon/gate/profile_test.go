@@ -50,7 +50,7 @@ func TestProfiles(t *testing.T) {
 		for _, profile := range []Profile{Development, Production} {
 			t.Run(tt.name+" in "+string(profile), func(t *testing.T) {
 				var log bytes.Buffer
-				h := newHouse()
+				h := newFixture()
 				h.gate.Logger = slog.New(slog.NewJSONHandler(&log, nil))
 				h.profile, h.ruling, h.hidden = profile, tt.ruling, map[string]bool{tt.hidden: tt.hidden != ""}
 				a := h.gate.Attach(context.Background(), shimX, nil)
@@ -115,7 +115,7 @@ func TestSyntaxIsEnforcedInDevelopment(t *testing.T) {
 		"a result and an error at once": {Side: wire.FromServer, Line: []byte(`{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":"x"}}`), Answers: "tools/call"},
 	} {
 		for _, profile := range []Profile{Development, Production} {
-			h := newHouse()
+			h := newFixture()
 			h.profile = profile
 			a := h.gate.Attach(context.Background(), shimX, nil)
 			verdicts := collect(a)
@@ -134,7 +134,7 @@ func TestSyntaxIsEnforcedInDevelopment(t *testing.T) {
 
 // F-024: each entry of the record says under which profile it was written.
 func TestEveryRecordNamesTheProfile(t *testing.T) {
-	h := newHouse()
+	h := newFixture()
 	h.profile = Development
 	a := h.gate.Attach(context.Background(), shimX, nil)
 	defer a.Close(true)

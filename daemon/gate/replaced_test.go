@@ -16,7 +16,7 @@ import (
 func TestListOfTheSameLengthIsReplaced(t *testing.T) {
 	for pad := range 120 {
 		page := `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a"},{"name":"b","description":"` + strings.Repeat("x", pad) + `"}]}}`
-		h := newHouse()
+		h := newFixture()
 		h.hidden = map[string]bool{"b": true}
 		a := h.gate.Attach(context.Background(), shimX, nil)
 		c := collect(a)
@@ -32,7 +32,7 @@ func TestListOfTheSameLengthIsReplaced(t *testing.T) {
 // number.
 func TestSidesAreNotSwapped(t *testing.T) {
 	const notice = `{"jsonrpc":"2.0","method":"notifications/acme"}`
-	h := newHouse()
+	h := newFixture()
 	h.ruling = Ruling{Move: Deny}
 	digest := sha256.Sum256([]byte(notice))
 	a := h.gate.Attach(context.Background(), shimX, map[uint64]record.Record{

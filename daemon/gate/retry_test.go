@@ -14,7 +14,7 @@ import (
 // rounds plays an agent and a server that needs several rounds for one call.
 type rounds struct {
 	t    *testing.T
-	h    *house
+	h    *fixture
 	a    *Attachment
 	c    <-chan Verdict
 	seq  uint64
@@ -22,7 +22,7 @@ type rounds struct {
 }
 
 func newRounds(t *testing.T) *rounds {
-	h := newHouse()
+	h := newFixture()
 	h.ruling = Ruling{Move: Ask, Gate: "rule", Rule: "r", Workflow: "ops", Validity: 10 * time.Minute}
 	a := h.gate.Attach(context.Background(), shimX, nil)
 	return &rounds{t: t, h: h, a: a, c: collect(a)}

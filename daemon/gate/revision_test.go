@@ -13,7 +13,7 @@ import (
 // asked, with all that are known.
 func TestSupportedRevisions(t *testing.T) {
 	const request = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2027-01-01"}}}`
-	h := newHouse()
+	h := newFixture()
 	h.ruling = Ruling{Move: Deny, Gate: "rule", Code: mcp.CodeUnknownRevision}
 	a := h.gate.Attach(context.Background(), shimX, nil)
 	defer a.Close(true)

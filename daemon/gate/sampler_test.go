@@ -44,8 +44,8 @@ func samples(seq uint64) Submission {
 	return Submission{Seq: seq, Side: wire.FromServer, Line: []byte(aSampling)}
 }
 
-func withStand(s *stand) (*house, *Attachment, <-chan Verdict) {
-	h := newHouse()
+func withStand(s *stand) (*fixture, *Attachment, <-chan Verdict) {
+	h := newFixture()
 	h.gate.Sampler = s
 	a := h.gate.Attach(context.Background(), Shim{Attachment: "attachment-0001", Server: "srv"}, nil)
 	return h, a, collect(a)

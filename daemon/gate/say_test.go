@@ -27,7 +27,7 @@ func TestVerdictsAreTold(t *testing.T) {
 		{deny, Development, `^level=WARN msg="forwarded in the development profile" .* governance_decision=WOULD_BLOCK profile=development .* policy_reason="nothing is deleted" .* forwarded=true\n$`},
 	} {
 		var log bytes.Buffer
-		h := newHouse()
+		h := newFixture()
 		h.profile, h.ruling = test.profile, test.ruling
 		h.gate.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
@@ -46,7 +46,7 @@ func TestVerdictsAreTold(t *testing.T) {
 // An agent with many denials does not fill the log, and the number of omitted lines is logged.
 func TestToldVerdictsAreBounded(t *testing.T) {
 	var log bytes.Buffer
-	h := newHouse()
+	h := newFixture()
 	h.ruling = Ruling{Move: Deny, Gate: "rule", Code: mcp.CodeRule, Reason: "no"}
 	h.gate.Logger = slog.New(slog.NewJSONHandler(&log, nil))
 	a := h.gate.Attach(context.Background(), shimX, nil)

@@ -18,7 +18,7 @@ func (strict) Visible(_ *Call, _, name string) bool { return name != "b" }
 func (strict) Digest() string                       { return "set-1+project" }
 
 func TestScope(t *testing.T) {
-	h := newHouse()
+	h := newFixture()
 	asked := ""
 	h.gate.Scope = func(project string) func(Policy) Policy {
 		asked = project
@@ -54,16 +54,16 @@ func TestScope(t *testing.T) {
 func TestScopeIsKeptForACall(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		change func(*house)
+		change func(*fixture)
 		want   Move
 	}{
-		{"the files tighten", func(h *house) {
+		{"the files tighten", func(h *fixture) {
 			h.gate.Scope = func(string) func(Policy) Policy { return func(p Policy) Policy { return strict{p} } }
 		}, Forward},
-		{"the set tightens", func(h *house) { h.ruling = Ruling{Move: Deny, Code: mcp.CodeRule} }, Deny},
+		{"the set tightens", func(h *fixture) { h.ruling = Ruling{Move: Deny, Code: mcp.CodeRule} }, Deny},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := newHouse()
+			h := newFixture()
 			h.ruling = Ruling{Move: Ask, Workflow: "ops"}
 			h.gate.Scope = func(string) func(Policy) Policy { return func(p Policy) Policy { return p } }
 			shim := shimX

@@ -23,7 +23,7 @@ func TestTrimmedListsAreShortLived(t *testing.T) {
 		{`"ttlMs":3600000,`, `"ttlMs":3600000,`, false},
 	} {
 		for _, hidden := range []bool{true, false} {
-			h := newHouse()
+			h := newFixture()
 			h.hidden = map[string]bool{"b": hidden}
 			a := h.gate.Attach(context.Background(), shimX, nil)
 			c := collect(a)

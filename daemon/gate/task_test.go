@@ -10,7 +10,7 @@ import (
 
 // A message to a task is judged as a call of the tool that runs as that task.
 func TestTasksAreJudgedAsTheirTool(t *testing.T) {
-	h := newHouse()
+	h := newFixture()
 	var of []string
 	h.rule = func(c *Call) Ruling {
 		if c.Method == "tasks/update" {

@@ -27,7 +27,7 @@ func (s slowRecorder) Record(ctx context.Context, r *record.Record, _ []byte, _ 
 // A verdict is sent when its record is durable and not before. The record of an outcome delays
 // nothing.
 func TestVerdictsWaitForTheRecordAndOutcomesDoNot(t *testing.T) {
-	h := newHouse()
+	h := newFixture()
 	slow := slowRecorder{make(chan record.Kind), make(chan struct{})}
 	h.gate.Recorder = slow
 	a := h.gate.Attach(context.Background(), shimX, nil)

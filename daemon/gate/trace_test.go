@@ -38,7 +38,7 @@ func (b *traceBook) outcomes() string {
 }
 
 // allocationsOfCall returns how many allocations a call takes that is forwarded and answered.
-func (h *house) allocationsOfCall() float64 {
+func (h *fixture) allocationsOfCall() float64 {
 	a := h.gate.Attach(context.Background(), shimX, nil)
 	defer a.Close(true)
 	a.Bind(func(Verdict) {})
@@ -65,7 +65,7 @@ func fewest(a, b func() float64) (leastA, leastB float64) {
 // none.
 func TestNoTracesNoAllocations(t *testing.T) {
 	measure := func(tracer Tracer) float64 {
-		h := newHouse()
+		h := newFixture()
 		h.gate.Tracer = tracer
 		return h.allocationsOfCall()
 	}
@@ -85,7 +85,7 @@ func TestNoTracesNoAllocations(t *testing.T) {
 
 // Each call has exactly one trace, however it ends.
 func TestTracesEndOnce(t *testing.T) {
-	h, book := newHouse(), &traceBook{}
+	h, book := newFixture(), &traceBook{}
 	h.gate.Tracer = book
 	h.rule = func(c *Call) Ruling {
 		switch {
@@ -126,7 +126,7 @@ func TestTracesEndOnce(t *testing.T) {
 
 // A verdict that can't be recorded is an accident, whatever the rules decided.
 func TestTraceOfAnAccident(t *testing.T) {
-	h, book := newHouse(), &traceBook{}
+	h, book := newFixture(), &traceBook{}
 	h.gate.Tracer, h.full = book, fmt.Errorf("no space left on device")
 	_, a := submitTo(h, shimX, aCall)
 	a.Close(true)
@@ -144,7 +144,7 @@ func TestTraceparent(t *testing.T) {
 		`{}`:                      "",
 		`{"traceparent":"` + strings.Repeat("0", 4*maxTraceparent) + `"}`: "",
 	} {
-		h, book := newHouse(), &traceBook{}
+		h, book := newFixture(), &traceBook{}
 		h.gate.Tracer, h.ruling = book, Ruling{Move: Deny, Gate: "rule"}
 		_, a := submitTo(h, shimX, strings.Replace(aCall, `"arguments"`, `"_meta":`+meta+`,"arguments"`, 1))
 		a.Close(true)
@@ -156,7 +156,7 @@ func TestTraceparent(t *testing.T) {
 
 // The memory for calls without an outcome is limited.
 func TestTracesAreForgotten(t *testing.T) {
-	h, book := newHouse(), &traceBook{}
+	h, book := newFixture(), &traceBook{}
 	h.gate.Tracer = book
 	a := h.gate.Attach(context.Background(), shimX, nil)
 	defer a.Close(true)

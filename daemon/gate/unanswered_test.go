@@ -14,7 +14,7 @@ import (
 )
 
 // orphans returns what is recorded of requests without an answer, and of outcomes.
-func (h *house) orphans() string {
+func (h *fixture) orphans() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var all []string
@@ -30,7 +30,7 @@ func (h *house) orphans() string {
 // at once, and a late outcome says that it is late.
 func TestOrphans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse()
+		h := newFixture()
 		var limit atomic.Int64
 		limit.Store(int64(5 * time.Minute))
 		h.gate.Orphan = func() time.Duration { return time.Duration(limit.Load()) }
@@ -77,7 +77,7 @@ func TestOrphans(t *testing.T) {
 // An orphan that a previous daemon has recorded is not recorded again.
 func TestOrphansOfAnEarlierDaemon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse()
+		h := newFixture()
 		h.gate.Orphan = func() time.Duration { return time.Minute }
 		h.gate.Orphaned = func(string) map[uint64]bool { return map[uint64]bool{1: true} }
 		earlier := map[uint64]record.Record{2: {Tool: "read_file", Profile: "production"}}
@@ -96,7 +96,7 @@ func TestOrphansOfAnEarlierDaemon(t *testing.T) {
 // reported after its request is closed is still late. Requests beyond the limit are counted.
 func TestOrphansComeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse()
+		h := newFixture()
 		h.gate.Orphan = func() time.Duration { return time.Minute }
 		a := h.gate.Attach(context.Background(), shimX, nil)
 		defer a.Close(true)

@@ -91,7 +91,7 @@ var endings = []struct {
 		return errors.Join(err, a.asks("echo", `"error"`), a.cmd.Process.Signal(syscall.SIGTERM), a.ends(127))
 	}},
 	{"server is withheld, agent is silent", func(s *endingRun) error {
-		s.flags = []string{"--from", s.house.Path("work/project.json")}
+		s.flags = []string{"--from", s.fixture.Path("work/project.json")}
 		a, err := s.start("sh", "-c", answering)
 		s.keep(a)
 		return errors.Join(err, a.asks("echo", `"error"`), a.cmd.Process.Signal(syscall.SIGTERM), a.ends(125))
@@ -147,7 +147,7 @@ func runEndings(t *testing.T, h *rig.Fixture, first, n int) (release func()) {
 			room <- struct{}{}
 			running.Go(func() {
 				defer func() { <-room }()
-				s := &endingRun{house: h, shim: shim, name: fmt.Sprintf("s%d", first+i), stderr: stderr, socket: i%2 == 1, keep: func(a *agentProcess) {
+				s := &endingRun{fixture: h, shim: shim, name: fmt.Sprintf("s%d", first+i), stderr: stderr, socket: i%2 == 1, keep: func(a *agentProcess) {
 					mu.Lock()
 					defer mu.Unlock()
 					silent = append(silent, a)
@@ -271,13 +271,13 @@ func awaitNothing(t *testing.T, h *rig.Fixture, c *client.Client, before *holdin
 
 // endingRun is one session of a kind.
 type endingRun struct {
-	house  *rig.Fixture
-	shim   string
-	name   string // of the server; the number of questions about one server is limited
-	stderr *os.File
-	socket bool // the agent has one socket for both streams, as Node.js does, and not two pipes
-	flags  []string
-	keep   func(*agentProcess)
+	fixture *rig.Fixture
+	shim    string
+	name    string // of the server; the number of questions about one server is limited
+	stderr  *os.File
+	socket  bool // the agent has one socket for both streams, as Node.js does, and not two pipes
+	flags   []string
+	keep    func(*agentProcess)
 }
 
 func (s *endingRun) command(server ...string) *exec.Cmd {
@@ -286,8 +286,8 @@ func (s *endingRun) command(server ...string) *exec.Cmd {
 }
 
 func (s *endingRun) prepare(cmd *exec.Cmd) *exec.Cmd {
-	cmd.Env = append(slices.Clone(s.house.Env), "THOUGHTGATE_SOCKET="+s.house.Socket())
-	cmd.Dir, cmd.Stderr = s.house.Path("work"), s.stderr
+	cmd.Env = append(slices.Clone(s.fixture.Env), "THOUGHTGATE_SOCKET="+s.fixture.Socket())
+	cmd.Dir, cmd.Stderr = s.fixture.Path("work"), s.stderr
 	return cmd
 }
 
@@ -330,7 +330,7 @@ func (s *endingRun) killAgent() error {
 	const script = `rm -f "$0.in" "$0.out" && mkfifo "$0.in" "$0.out" && { "$@" <"$0.in" >"$0.out" & } && exec 3>"$0.in" 4<"$0.out" &&
 		echo '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo"}}' >&3 && read answer <&4 && echo "$answer" && exec sleep 300`
 	shim := s.command("sh", "-c", answering)
-	cmd := s.prepare(exec.Command("sh", slices.Concat([]string{"-c", script, s.house.Path("work", s.name)}, shim.Args)...))
+	cmd := s.prepare(exec.Command("sh", slices.Concat([]string{"-c", script, s.fixture.Path("work", s.name)}, shim.Args)...))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -429,7 +429,7 @@ func TestStopWhileAgentReadsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stderr.Close()
-	s := &endingRun{house: h, shim: rig.Program(t, "tg-shim"), name: "x", stderr: stderr, socket: true}
+	s := &endingRun{fixture: h, shim: rig.Program(t, "tg-shim"), name: "x", stderr: stderr, socket: true}
 	a, err := s.start("sh", "-c", `read l; touch ready; exec yes '{"jsonrpc":"2.0","method":"notifications/message"}'`)
 	if err != nil {
 		t.Fatal(err)

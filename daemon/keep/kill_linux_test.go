@@ -21,8 +21,8 @@ import (
 
 const patience = time.Minute
 
-// house is a daemon and its keeper.
-type house struct {
+// fixture is a daemon and its keeper.
+type fixture struct {
 	t       *testing.T
 	program string // a symbolic link
 	socket  string
@@ -31,9 +31,9 @@ type house struct {
 	last    int // the last daemon that was killed
 }
 
-func newHouse(t *testing.T) *house {
+func newFixture(t *testing.T) *fixture {
 	dir := tempdir.New(t, "/tmp", "tg-keep-") // t.TempDir would be too long for a socket
-	h := &house{t: t, program: filepath.Join(dir, "p"), socket: filepath.Join(dir, "s"), ended: make(chan error, 1)}
+	h := &fixture{t: t, program: filepath.Join(dir, "p"), socket: filepath.Join(dir, "s"), ended: make(chan error, 1)}
 	h.install(os.Args[0])
 	h.keeper = exec.Command(os.Args[0])
 	h.keeper.Env = append(os.Environ(), roleVariable+"=keeper", programVariable+"="+h.program, socketVariable+"="+h.socket)
@@ -51,14 +51,14 @@ func newHouse(t *testing.T) *house {
 }
 
 // install replaces the program that the keeper starts.
-func (h *house) install(program string) {
+func (h *fixture) install(program string) {
 	h.t.Helper()
 	if err := errors.Join(os.Symlink(program, h.program+"~"), os.Rename(h.program+"~", h.program)); err != nil {
 		h.t.Fatal(err)
 	}
 }
 
-func (h *house) until(what string, done func() bool) {
+func (h *fixture) until(what string, done func() bool) {
 	h.t.Helper()
 	for end := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
@@ -68,7 +68,7 @@ func (h *house) until(what string, done func() bool) {
 }
 
 // daemon returns the process id of the running daemon.
-func (h *house) daemon() int {
+func (h *fixture) daemon() int {
 	h.t.Helper()
 	var pid int
 	h.until("a daemon says its number", func() bool {
@@ -93,7 +93,7 @@ type agent struct {
 }
 
 // attach starts a session. It repeats the attempt until a daemon accepts it.
-func (h *house) attach() *agent {
+func (h *fixture) attach() *agent {
 	h.t.Helper()
 	a := &agent{}
 	h.until("a session is welcome", func() bool {
@@ -138,7 +138,7 @@ func (a *agent) leave() {
 // However often the daemon is killed, all sessions and its socket are recovered, and no
 // descriptor is left when they have ended.
 func TestNothingIsLostWhenTheDaemonIsKilled(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	keeper := h.keeper.Process.Pid
 	first := h.attach() // so that everything is opened that stays open after the first use
 	if err := first.alive(); err != nil {
@@ -178,7 +178,7 @@ func TestNothingIsLostWhenTheDaemonIsKilled(t *testing.T) {
 }
 
 // kill kills the running daemon, however far it has come.
-func (h *house) kill() {
+func (h *fixture) kill() {
 	h.t.Helper()
 	keeper := h.keeper.Process.Pid
 	h.until("a daemon runs", func() bool {
@@ -208,7 +208,7 @@ func child(parent int) int {
 }
 
 // end ends the keeper and all its descendants.
-func (h *house) end(s syscall.Signal) {
+func (h *fixture) end(s syscall.Signal) {
 	h.t.Helper()
 	pid := h.daemon()
 	if err := h.keeper.Process.Signal(s); err != nil {
@@ -224,12 +224,12 @@ func (h *house) end(s syscall.Signal) {
 // A daemon that exits by itself is not restarted, and one that fails is. A keeper that is told
 // to end ends its daemon.
 func TestKeeperEndsWithItsDaemon(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	_, _ = ask(h.socket, "e")
 	if err := <-h.ended; err != nil {
 		t.Errorf("with a daemon that has ended by itself the keeper ends with %v", err)
 	}
-	h = newHouse(t)
+	h = newFixture(t)
 	pid := h.daemon()
 	_, _ = ask(h.socket, "f")
 	h.until("another daemon runs after a fault", func() bool { return h.daemon() != pid })
@@ -239,7 +239,7 @@ func TestKeeperEndsWithItsDaemon(t *testing.T) {
 // A keeper that is told to replaces the daemon, with all sessions, by the program that is then
 // installed. It repeats the attempt until that can be started.
 func TestDaemonIsFollowed(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	a := h.attach()
 	defer a.leave()
 	first := h.daemon()
@@ -270,7 +270,7 @@ func TestDaemonIsFollowed(t *testing.T) {
 
 // A daemon that does not exit when it is told to is killed.
 func TestDaemonHangs(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	a := h.attach()
 	defer a.leave()
 	pid := h.daemon()
@@ -292,7 +292,7 @@ func TestDaemonHangs(t *testing.T) {
 // Without its keeper a daemon continues, and knows it. Without both, the agent sees the end of
 // its input.
 func TestKeeperIsKilled(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	a := h.attach()
 	defer a.leave()
 	pid := h.daemon()

@@ -69,7 +69,7 @@ func TestInsideSystemd(t *testing.T) {
 	t.Setenv("HOME", dir)
 	t.Setenv("XDG_RUNTIME_DIR", filepath.Join(dir, "run"))
 	t.Setenv("XDG_CONFIG_HOME", filepath.Join(dir, "config"))
-	h := &house{t: t, socket: filepath.Join(dir, "run/control")}
+	h := &fixture{t: t, socket: filepath.Join(dir, "run/control")}
 	manager := exec.Command("/lib/systemd/systemd", "--user", "--log-target=console", "--unit=basic.target")
 	manager.Dir = "/"
 	var log bytes.Buffer

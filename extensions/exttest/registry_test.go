@@ -34,13 +34,13 @@ type forgotten struct{}
 
 func (forgotten) Record(context.Context, *record.Record, []byte, []string) error { return nil }
 
-// house is a registry with all included extensions installed.
-type house struct {
+// fixture is a registry with all included extensions installed.
+type fixture struct {
 	*extension.Registry
 	stop func() // returns when no program runs any more
 }
 
-func open(t *testing.T, names ...string) *house {
+func open(t *testing.T, names ...string) *fixture {
 	t.Helper()
 	dir := t.TempDir()
 	db, err := store.Open(filepath.Join(dir, "state.db"))
@@ -57,7 +57,7 @@ func open(t *testing.T, names ...string) *house {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()
-	h := &house{r, sync.OnceFunc(func() {
+	h := &fixture{r, sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
@@ -77,7 +77,7 @@ func open(t *testing.T, names ...string) *house {
 }
 
 // runs waits until an extension runs.
-func (h *house) runs(t *testing.T, name string) {
+func (h *fixture) runs(t *testing.T, name string) {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		v, err := h.Get(name)
@@ -105,7 +105,7 @@ func call(t *testing.T, tool, arguments, project string) *gate.Call {
 	return c
 }
 
-func (h *house) before(t *testing.T, c *gate.Call, refusal string) {
+func (h *fixture) before(t *testing.T, c *gate.Call, refusal string) {
 	t.Helper()
 	got := h.Before(t.Context(), c)
 	if refusal == "" && (got.Move != gate.Forward || got.Changed != nil || got.Failed != nil) || refusal != "" && (got.Move != gate.Deny || !strings.Contains(got.Reason, refusal)) {
@@ -164,7 +164,7 @@ func TestShipped(t *testing.T) {
 	}
 }
 
-func (h *house) run(t *testing.T, name, command string, args ...string) (said string, exit int, err error) {
+func (h *fixture) run(t *testing.T, name, command string, args ...string) (said string, exit int, err error) {
 	t.Helper()
 	exit, err = h.Invoke(t.Context(), name, command, args, func(e protocol.Event) {
 		said += string(e.Kind) + " " + e.Content + "\n"

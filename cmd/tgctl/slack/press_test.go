@@ -11,7 +11,7 @@ import (
 )
 
 // reasons returns the notes of the decisions.
-func (h *house) reasons() []string {
+func (h *fixture) reasons() []string {
 	h.gate.mu.Lock()
 	defer h.gate.mu.Unlock()
 	var all []string
@@ -23,7 +23,7 @@ func (h *house) reasons() []string {
 
 // Denying asks for a reason, which the agent receives.
 func TestDenyWithAReason(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.gate.set("A-1", nil)
 	h.start()
 	m := h.message("A-1", "[Deny]")
@@ -57,7 +57,7 @@ func indented(t *testing.T, raw json.RawMessage) string {
 
 // If no form can be opened, the question is denied without a reason.
 func TestDenyWithoutAForm(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.slack.Fail("views.open", "expired_trigger_id", 1)
 	h.gate.set("A-1", nil)
 	h.start()
@@ -68,7 +68,7 @@ func TestDenyWithoutAForm(t *testing.T) {
 // Presses by unauthorized users, or of buttons that were not made here, decide nothing. The
 // user is told, and the press is acknowledged.
 func TestPressesThatDoNotCount(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.gate.set("A-1", nil)
 	h.gate.set("A-2", nil)
 	h.start()
@@ -112,7 +112,7 @@ func TestPressesThatDoNotCount(t *testing.T) {
 
 // An envelope that is sent again, also over another connection, decides only once.
 func TestReplays(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.gate.set("A-1", nil)
 	h.start()
 	m := h.message("A-1", "[Approve]")
@@ -135,7 +135,7 @@ func TestReplays(t *testing.T) {
 
 // If two users press at the same time, one press counts, and the other user is told whose.
 func TestTwoAtOnce(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.gate.set("A-1", nil)
 	h.start()
 	m := h.message("A-1", "[Approve]")
@@ -153,7 +153,7 @@ func TestTwoAtOnce(t *testing.T) {
 
 // A user who presses a button of an outdated message is told how the question ended.
 func TestAPressThatComesTooLate(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.gate.set("A-1", nil)
 	h.start()
 	m := h.message("A-1", "[Approve]")
@@ -171,7 +171,7 @@ func TestNoYesFromSlack(t *testing.T) {
 		"surfaces": func(w *pb.PolicyWorkflow) { w.Surfaces = []string{"terminal"} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse(t)
+			h := newFixture(t)
 			change(h.gate.flows[0])
 			h.gate.set("A-1", nil)
 			h.start()
@@ -194,7 +194,7 @@ func TestNoYesFromSlack(t *testing.T) {
 // Slack closes connections, warns before it does, and sends unexpected or invalid envelopes.
 // Each envelope is acknowledged, and presses still count.
 func TestConnectionsEnd(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.gate.set("A-1", nil)
 	h.start()
 	m := h.message("A-1", "[Approve]")
@@ -223,7 +223,7 @@ func TestConnectionsEnd(t *testing.T) {
 
 // While Slack is unreachable, requests are retried. Questions from that time are posted later.
 func TestSlackIsAway(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.slack.Fail("apps.connections.open", "internal_error", 2)
 	h.slack.Drop("chat.postMessage", 1)
 	h.gate.set("A-1", nil)
@@ -233,7 +233,7 @@ func TestSlackIsAway(t *testing.T) {
 
 // A press is acknowledged within 3 s even if the daemon is slow, and it counts.
 func TestASlowDaemon(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.gate.slow = make(chan struct{})
 	h.gate.set("A-1", nil)
 	h.start()
@@ -250,7 +250,7 @@ func TestASlowDaemon(t *testing.T) {
 
 // If Slack's reply names an unencrypted address, no connection is made.
 func TestAPlainConnection(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.slack.Lead("ws://192.0.2.1:1/socket")
 	h.startUnconnected()
 	h.until("a word of it", func() bool {

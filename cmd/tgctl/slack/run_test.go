@@ -19,7 +19,7 @@ import (
 )
 
 func TestAQuestionFromAskedToApproved(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.gate.set("A-1", nil) // before the surface watches
 	h.gate.set("A-2", func(q *pb.Approval) { q.Workflow = "local" })
 	h.start()
@@ -50,7 +50,7 @@ func TestAQuestionFromAskedToApproved(t *testing.T) {
 
 // When a question is decided elsewhere, its message says how it ended and has no buttons.
 func TestEndsElsewhere(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.start()
 	for _, test := range []struct {
 		id, want string
@@ -77,7 +77,7 @@ func TestEndsElsewhere(t *testing.T) {
 
 // After a restart nothing is posted twice, and questions that ended meanwhile are updated.
 func TestRestart(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.start()
 	for _, id := range []string{"A-1", "A-2", "A-3"} {
 		h.gate.set(id, nil)
@@ -106,7 +106,7 @@ func TestRestart(t *testing.T) {
 
 // A reused id with another subject is another question.
 func TestAnIDThatComesAgain(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.gate.set("A-1", nil)
 	h.start()
 	h.message("A-1", "[Approve]")
@@ -118,7 +118,7 @@ func TestAnIDThatComesAgain(t *testing.T) {
 // If the reply to a post is lost, the next message says that it may be a duplicate. Presses
 // count only on the message that is remembered.
 func TestAnAnswerOfSlackThatIsLost(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.slack.Drop("chat.postMessage", 1)
 	h.gate.set("A-1", nil)
 	h.start()
@@ -139,7 +139,7 @@ func TestAnAnswerOfSlackThatIsLost(t *testing.T) {
 
 // A process that is killed while posting leaves a record of it.
 func TestKilledWhilePosting(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.gate.set("A-1", nil)
 	m, err := remember(h.state, fakeslack.Team+"-"+fakeslack.Bot)
 	if err != nil {
@@ -155,7 +155,7 @@ func TestKilledWhilePosting(t *testing.T) {
 
 // A deleted message is posted again when it would be updated.
 func TestAMessageTakenAway(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.gate.set("A-1", nil)
 	h.start()
 	h.slack.Delete(h.message("A-1", "[Approve]"))
@@ -173,7 +173,7 @@ func TestAMessageTakenAway(t *testing.T) {
 // If there are many questions at once, they are posted as a thread, and only its head mentions
 // people.
 func TestABurst(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	for i := range 12 {
 		h.gate.set(fmt.Sprintf("A-%d", i+1), func(q *pb.Approval) {
 			q.Created = timestamppb.New(q.Created.AsTime().Add(time.Duration(i) * time.Second))
@@ -207,7 +207,7 @@ func TestABurst(t *testing.T) {
 
 // Slack's rate limit is obeyed, and messages to a channel keep the minimum interval.
 func TestPace(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.every = 300 * time.Millisecond
 	h.slack.Limit("chat.postMessage", 1, 2)
 	began := time.Now()
@@ -230,7 +230,7 @@ func TestPace(t *testing.T) {
 // A message whose content Slack refuses is sent without the values, and then cannot be
 // approved.
 func TestAMessageThatIsNotTaken(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.slack.Fail("chat.postMessage", "invalid_blocks", 1)
 	h.gate.set("A-1", nil)
 	h.start()
@@ -250,7 +250,7 @@ func TestErrorsThatPass(t *testing.T) {
 	} {
 		t.Run(test.code, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newFixture(t)
 			h.slack.Fail("chat.postMessage", test.code, 1)
 			h.gate.set("A-1", nil)
 			h.start()
@@ -265,22 +265,22 @@ func TestErrorsThatPass(t *testing.T) {
 func TestErrorsThatLast(t *testing.T) {
 	for _, test := range []struct {
 		name, want string
-		change     func(*house)
+		change     func(*fixture)
 	}{
-		{"no workflow", "no workflow in force asks on Slack", func(h *house) { h.gate.flows = nil }},
-		{"bot token unknown", "invalid_auth", func(h *house) { h.env["SLACK_BOT_TOKEN"] = "xoxb-another" }},
-		{"app token unknown", "invalid_auth", func(h *house) { h.env["SLACK_APP_TOKEN"] = "xapp-another" }},
-		{"no token", "the bot token is missing", func(h *house) { delete(h.env, "SLACK_BOT_TOKEN") }},
-		{"tokens exchanged", "it must begin with xoxb-", func(h *house) { h.env["SLACK_BOT_TOKEN"] = fakeslack.AppToken }},
-		{"scope of the app token", "lacks a scope", func(h *house) { h.slack.Fail("apps.connections.open", "missing_scope", 9) }},
-		{"revoked while it asks", "the token was revoked", func(h *house) {
+		{"no workflow", "no workflow in force asks on Slack", func(h *fixture) { h.gate.flows = nil }},
+		{"bot token unknown", "invalid_auth", func(h *fixture) { h.env["SLACK_BOT_TOKEN"] = "xoxb-another" }},
+		{"app token unknown", "invalid_auth", func(h *fixture) { h.env["SLACK_APP_TOKEN"] = "xapp-another" }},
+		{"no token", "the bot token is missing", func(h *fixture) { delete(h.env, "SLACK_BOT_TOKEN") }},
+		{"tokens exchanged", "it must begin with xoxb-", func(h *fixture) { h.env["SLACK_BOT_TOKEN"] = fakeslack.AppToken }},
+		{"scope of the app token", "lacks a scope", func(h *fixture) { h.slack.Fail("apps.connections.open", "missing_scope", 9) }},
+		{"revoked while it asks", "the token was revoked", func(h *fixture) {
 			h.slack.Fail("chat.postMessage", "token_revoked", 9)
 			h.gate.set("A-1", nil)
 		}},
-		{"plain http", "plain http is allowed only on this machine", func(h *house) { h.env[apiVariable] = "http://slack.example/api/" }},
+		{"plain http", "plain http is allowed only on this machine", func(h *fixture) { h.env[apiVariable] = "http://slack.example/api/" }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			h := newHouse(t)
+			h := newFixture(t)
 			test.change(h)
 			err := Run(h.ctx, h.options())
 			if err == nil || !strings.Contains(err.Error(), test.want) {
@@ -301,7 +301,7 @@ func TestErrorsThatLast(t *testing.T) {
 
 // Two processes would post everything twice.
 func TestOneProcessAnApp(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.start()
 	if err := Run(h.ctx, h.options()); err == nil || !strings.Contains(err.Error(), "another `tgctl slack`") {
 		t.Errorf("got %v", err)
@@ -309,7 +309,7 @@ func TestOneProcessAnApp(t *testing.T) {
 }
 
 func TestTheDaemonGoesAndComes(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.gate.set("A-1", nil)
 	h.start()
 	m := h.message("A-1", "[Approve]")
@@ -324,7 +324,7 @@ func TestTheDaemonGoesAndComes(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	if err := Check(h.ctx, h.options()); err != nil {
 		t.Fatal(err)
 	}
@@ -342,7 +342,7 @@ func TestCheck(t *testing.T) {
 
 // Workflows added by a reload are asked for. An approver who was removed can no longer answer.
 func TestReload(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.gate.set("A-1", nil)
 	h.start()
 	m := h.message("A-1", "[Approve]")
@@ -361,7 +361,7 @@ func TestReload(t *testing.T) {
 
 // When stopped while posting, it still waits for Slack's reply.
 func TestStoppedWhilePosting(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.gate.set("A-1", nil)
 	h.start()
 	h.message("A-1", "[Approve]")
@@ -386,7 +386,7 @@ func TestSleepEnds(t *testing.T) {
 // Long values are read before they are shown. A question whose values cannot be read cannot be
 // approved.
 func TestLongValues(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	long := func(q *pb.Approval) {
 		q.Arguments = []byte(`{"content":"` + strings.Repeat(" ", 5000) + `the end"}`)
 	}

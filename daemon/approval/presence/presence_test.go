@@ -27,8 +27,8 @@ const (
 	wrong = "wrong horse"
 )
 
-// house is a guard on a machine that can be rebooted.
-type house struct {
+// fixture is a guard on a machine that can be rebooted.
+type fixture struct {
 	t       *testing.T
 	path    string
 	db      *store.DB
@@ -40,13 +40,13 @@ type house struct {
 	voided  []string
 }
 
-func newHouse(t *testing.T) *house {
-	h := &house{t: t, path: filepath.Join(t.TempDir(), "state.db"), boot: "boot-1", booted: time.Now()}
+func newFixture(t *testing.T) *fixture {
+	h := &fixture{t: t, path: filepath.Join(t.TempDir(), "state.db"), boot: "boot-1", booted: time.Now()}
 	h.start()
 	return h
 }
 
-func (h *house) Record(_ context.Context, r *record.Record, _ []byte, _ []string) error {
+func (h *fixture) Record(_ context.Context, r *record.Record, _ []byte, _ []string) error {
 	if h.full != nil {
 		return h.full
 	}
@@ -54,7 +54,7 @@ func (h *house) Record(_ context.Context, r *record.Record, _ []byte, _ []string
 	return nil
 }
 
-func (h *house) start() {
+func (h *fixture) start() {
 	h.t.Helper()
 	var err error
 	if h.db, err = store.Open(h.path); err != nil {
@@ -75,7 +75,7 @@ func (h *house) start() {
 	}
 }
 
-func (h *house) close() {
+func (h *fixture) close() {
 	h.g.Close()
 	if err := h.db.Close(); err != nil {
 		h.t.Error(err)
@@ -83,12 +83,12 @@ func (h *house) close() {
 }
 
 // restart starts another daemon; if clean is false, as after kill -9.
-func (h *house) restart() {
+func (h *fixture) restart() {
 	h.close()
 	h.start()
 }
 
-func (h *house) enrol(codes bool) {
+func (h *fixture) enrol(codes bool) {
 	h.t.Helper()
 	e := &Enrolment{Passphrase: []byte(right)}
 	if codes {
@@ -99,17 +99,17 @@ func (h *house) enrol(codes bool) {
 	}
 }
 
-func (h *house) code(steps int64) []byte { return codeAt(key, stepAt(time.Now())+steps) }
+func (h *fixture) code(steps int64) []byte { return codeAt(key, stepAt(time.Now())+steps) }
 
-func (h *house) pass(passphrase string) error {
+func (h *fixture) pass(passphrase string) error {
 	return h.g.Prove(ctx, &gate.Proof{Passphrase: []byte(passphrase)}, "an answer to A-1", "pid 2")
 }
 
-func (h *house) give(code []byte) error {
+func (h *fixture) give(code []byte) error {
 	return h.g.Prove(ctx, &gate.Proof{Code: bytes.Clone(code)}, "an answer to A-1", "pid 2")
 }
 
-func (h *house) verdicts() string {
+func (h *fixture) verdicts() string {
 	var all []string
 	for _, r := range h.records {
 		if r.Kind != record.KindPresence || r.Decider == "" {
@@ -129,7 +129,7 @@ func want(t *testing.T, what string, got, want error) {
 
 func TestProofs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t)
+		h := newFixture(t)
 		defer func() { h.close() }()
 		want(t, "before there is a secret", h.pass(right), gate.ErrNotEnrolled)
 		if h.g.Enrolled() {
@@ -171,7 +171,7 @@ func TestProofs(t *testing.T) {
 
 // Proofs are wiped after they were checked.
 func TestProofsAreWiped(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	defer h.close()
 	e := &Enrolment{Passphrase: []byte(right), Key: bytes.Clone(key), Code: h.code(0)}
 	if err := h.g.Enrol(ctx, e, "pid 1"); err != nil {
@@ -187,7 +187,7 @@ func TestProofsAreWiped(t *testing.T) {
 }
 
 func TestWhatCannotBeEnrolled(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	defer h.close()
 	for name, test := range map[string]struct {
 		e   Enrolment
@@ -216,7 +216,7 @@ func TestWhatCannotBeEnrolled(t *testing.T) {
 // the daemon, nor its death during an attempt, nor a reboot makes it shorter.
 func TestLockout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t)
+		h := newFixture(t)
 		defer func() { h.close() }()
 		h.enrol(false)
 		for i := range maxWrongProofs - 1 {
@@ -277,7 +277,7 @@ func TestLockout(t *testing.T) {
 // An attempt is on disk before it is checked: killing the daemon in between gives no free
 // attempt.
 func TestATryCountsBefore(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	defer func() { h.close() }()
 	h.enrol(false)
 	kept, err := h.db.Presence(ctx)
@@ -300,7 +300,7 @@ func TestATryCountsBefore(t *testing.T) {
 
 func TestRotate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t)
+		h := newFixture(t)
 		defer func() { h.close() }()
 		rotate := func(old string, e Enrolment) error { return h.g.Rotate(ctx, []byte(old), &e, "pid 3") }
 		want(t, "nothing", rotate(right, Enrolment{Passphrase: []byte("battery staple")}), gate.ErrNotEnrolled)
@@ -330,7 +330,7 @@ func TestRotate(t *testing.T) {
 }
 
 func TestRemoveAndRecover(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	defer func() { h.close() }()
 	want(t, "remove nothing", h.g.Remove(ctx, []byte(right), "pid 4"), gate.ErrNotEnrolled)
 	want(t, "recover nothing", h.g.Recover(ctx, "pid 4"), gate.ErrNotEnrolled)
@@ -365,7 +365,7 @@ func TestRemoveAndRecover(t *testing.T) {
 
 // Neither the enrolled secret nor any attempt is stored or recorded in the clear.
 func TestNothingIsKeptInTheClear(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	defer func() { h.close() }()
 	h.enrol(true)
 	_ = h.pass(wrong)

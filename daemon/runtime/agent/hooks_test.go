@@ -42,7 +42,7 @@ func (s scrubbing) After(_ context.Context, _ *gate.Call, result []byte) gate.Ho
 
 // Extensions see the requests of a headless agent to its host, and their results.
 func TestExtensionsSeeRuns(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.hooks = scrubbing{}
 	file := func(name, text string) string {
 		path := filepath.Join(h.dir, name)

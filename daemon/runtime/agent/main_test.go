@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// house is a fixture for runs of fake agents, with gates whose answers the test sets.
-type house struct {
+// fixture is a fixture for runs of fake agents, with gates whose answers the test sets.
+type fixture struct {
 	*Runs
 	t    *testing.T
 	dir  string
@@ -52,7 +52,7 @@ type house struct {
 	pids      []int
 }
 
-func newHouse(t *testing.T) *house {
+func newFixture(t *testing.T) *fixture {
 	dir := t.TempDir()
 	self, err := os.Executable()
 	if err != nil {
@@ -68,7 +68,7 @@ func newHouse(t *testing.T) *house {
 		"deaf":  {Command: []string{"./fake-acp", "deaf"}, Protocol: config.ProtocolACP, Timeout: rig.Timeout},
 		"typed": {Command: []string{"./fake-typed"}, Protocol: config.ProtocolTyped, Timeout: rig.Timeout, Pass: []string{"KEY"}},
 	}}
-	h := &house{t: t, dir: dir, profile: gate.Production}
+	h := &fixture{t: t, dir: dir, profile: gate.Production}
 	h.Runs = New(Options{
 		Config: func() *config.Config { return c }, Open: h.open, Getenv: os.Getenv, Build: "test",
 		Shim: func() (string, error) { return "/x/tg-shim", nil }, Socket: "/x/shim.sock",
@@ -86,7 +86,7 @@ func newHouse(t *testing.T) *house {
 }
 
 // open implements Options.Open.
-func (h *house) open(_ context.Context, s Started) (Session, error) {
+func (h *fixture) open(_ context.Context, s Started) (Session, error) {
 	h.mu.Lock()
 	h.pids = append(h.pids, s.PID)
 	h.mu.Unlock()
@@ -105,31 +105,31 @@ func (a attached) Close(context.Context)   { a.a.Close(true) }
 
 // The gate's policy, facts, approver and recorder.
 
-func (h *house) Rule(_ context.Context, c *gate.Call, _ []gate.Fact) (gate.Ruling, error) {
+func (h *fixture) Rule(_ context.Context, c *gate.Call, _ []gate.Fact) (gate.Ruling, error) {
 	if h.rule == nil {
 		return gate.Ruling{Move: gate.Forward}, nil
 	}
 	return h.rule(c), nil
 }
-func (h *house) Visible(*gate.Call, string, string) bool { return true }
-func (h *house) Whom(*gate.Ruling)                       {}
-func (h *house) Profile() gate.Profile                   { return h.profile }
-func (h *house) Digest() string                          { return "set" }
+func (h *fixture) Visible(*gate.Call, string, string) bool { return true }
+func (h *fixture) Whom(*gate.Ruling)                       {}
+func (h *fixture) Profile() gate.Profile                   { return h.profile }
+func (h *fixture) Digest() string                          { return "set" }
 
-func (h *house) Of(context.Context, *gate.Call) []gate.Fact { return nil }
-func (h *house) Observe(m *gate.Observation) {
+func (h *fixture) Of(context.Context, *gate.Call) []gate.Fact { return nil }
+func (h *fixture) Observe(m *gate.Observation) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.heard = append(h.heard, string(m.Text))
 }
-func (h *house) Forwarded(*gate.Call)  {}
-func (h *house) Forget(string, string) {}
+func (h *fixture) Forwarded(*gate.Call)  {}
+func (h *fixture) Forget(string, string) {}
 
-func (h *house) Ask(_ context.Context, q *gate.Question) (gate.Held, error) {
+func (h *fixture) Ask(_ context.Context, q *gate.Question) (gate.Held, error) {
 	return &question{h, q}, nil
 }
 
-func (h *house) Record(_ context.Context, r *record.Record, _ []byte, _ []string) error {
+func (h *fixture) Record(_ context.Context, r *record.Record, _ []byte, _ []string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.records = append(h.records, *r)
@@ -137,7 +137,7 @@ func (h *house) Record(_ context.Context, r *record.Record, _ []byte, _ []string
 }
 
 type question struct {
-	h *house
+	h *fixture
 	q *gate.Question
 }
 
@@ -164,7 +164,7 @@ type ending struct {
 }
 
 // tell runs an agent to its end.
-func (h *house) tell(ctx context.Context, name, prompt string, seen func(Event)) ending {
+func (h *fixture) tell(ctx context.Context, name, prompt string, seen func(Event)) ending {
 	h.t.Helper()
 	events := make(chan Event, 16)
 	var s ending
@@ -190,7 +190,7 @@ func (h *house) tell(ctx context.Context, name, prompt string, seen func(Event))
 	return s
 }
 
-func (h *house) outcomes() (all []string) {
+func (h *fixture) outcomes() (all []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, r := range h.records {

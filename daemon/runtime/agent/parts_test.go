@@ -177,7 +177,7 @@ func TestPermissionOptions(t *testing.T) {
 // The agent sees only the variables it is given, and its servers are behind tg-shim, in its
 // session.
 func TestEnvironmentAndServers(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	t.Setenv("SECRET", "s")
 	t.Setenv("LANG", "of the daemon")
 	a := &config.Agent{

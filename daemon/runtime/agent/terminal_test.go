@@ -9,7 +9,7 @@ import (
 // The terminals of a run: one ends by itself, one is killed, one is left running, and one that
 // can't be started reports why.
 func TestTerminals(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	create := func(params string) string { return "ask terminal/create " + params }
 	prompt := strings.Join([]string{
 		create(`{"command":"sh","args":["-c","echo $A $PWD; echo oops >&2; exit 3"],"env":[{"name":"A","value":"b"}],"cwd":"/"}`),

@@ -206,18 +206,18 @@ func (c *shelf) ended() error {
 	return c.gone
 }
 
-// house is a test fixture: a pool over fakes.
-type house struct {
+// fixture is a test fixture: a pool over fakes.
+type fixture struct {
 	*Pool
 	t     *testing.T
 	procs []*lives
 }
 
 // keep runs a pool in a synctest bubble until the test has returned.
-func keep(t *testing.T, o Options, test func(h *house)) {
+func keep(t *testing.T, o Options, test func(h *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		h := &house{t: t}
+		h := &fixture{t: t}
 		h.Pool = New(o)
 		h.make = func(o supervise.Options[*talk]) process {
 			p := &lives{o: o, again: make(chan struct{}, 1)}
@@ -237,7 +237,7 @@ func keep(t *testing.T, o Options, test func(h *house)) {
 }
 
 // server returns the current life of the nth process, from 1.
-func (h *house) server(n int) *server {
+func (h *fixture) server(n int) *server {
 	synctest.Wait()
 	if n > len(h.procs) {
 		h.t.Fatalf("there are %d processes, want %d", len(h.procs), n)
@@ -245,7 +245,7 @@ func (h *house) server(n int) *server {
 	return h.procs[n-1].present()
 }
 
-func (h *house) join(c Client) *Member {
+func (h *fixture) join(c Client) *Member {
 	h.t.Helper()
 	m, err := h.Join(h.t.Context(), Spec{Server: "fake", Launch: "x", Command: []string{"fake"}, Cwd: "/"}, c)
 	if err != nil {

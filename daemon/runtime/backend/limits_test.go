@@ -87,7 +87,7 @@ func TestShared(t *testing.T) {
 // The open requests of one client are bounded, including cancelled ones, and other clients are not
 // affected.
 func TestOpenRequestsAreBounded(t *testing.T) {
-	keep(t, Options{}, func(h *house) {
+	keep(t, Options{}, func(h *fixture) {
 		tr := &transcript{h, map[string]*Member{}, map[string]*shelf{}, nil}
 		tr.hello("", "A", nil)
 		tr.hello("", "B", nil)
@@ -113,7 +113,7 @@ func TestOpenRequestsAreBounded(t *testing.T) {
 
 // Waiting requests are bounded, and cancelled requests that are never answered are forgotten.
 func TestWhatIsKeptIsBounded(t *testing.T) {
-	keep(t, Options{}, func(h *house) {
+	keep(t, Options{}, func(h *fixture) {
 		tr := &transcript{h, map[string]*Member{}, map[string]*shelf{}, nil}
 		tr.hello("", "A", []string{"sampling"})
 		tr.hello("", "B", []string{"sampling"})
@@ -142,7 +142,7 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 
 // A server that does not read blocks its clients, and a client can leave meanwhile.
 func TestServerThatDoesNotRead(t *testing.T) {
-	keep(t, Options{}, func(h *house) {
+	keep(t, Options{}, func(h *fixture) {
 		tr := &transcript{h, map[string]*Member{}, map[string]*shelf{}, nil}
 		tr.hello("", "A", nil)
 		tr.hello("", "B", nil)
@@ -172,7 +172,7 @@ func TestServerThatDoesNotRead(t *testing.T) {
 
 // A server that makes the pool answer and does not read the answers is not read either.
 func TestServerThatDoesNotReadAnswers(t *testing.T) {
-	keep(t, Options{}, func(h *house) {
+	keep(t, Options{}, func(h *fixture) {
 		tr := &transcript{h, map[string]*Member{}, map[string]*shelf{}, nil}
 		tr.hello("", "A", nil)
 		s := tr.server(1)
@@ -245,7 +245,7 @@ func TestResume(t *testing.T) {
 			s2< {"jsonrpc":"2.0","id":2,"method":"initialize",...`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			keep(t, Options{}, func(h *house) {
+			keep(t, Options{}, func(h *fixture) {
 				tr := &transcript{h, map[string]*Member{}, map[string]*shelf{}, nil}
 				for step := range strings.Lines(test.steps) {
 					step = strings.TrimSpace(step)
@@ -264,7 +264,7 @@ func TestResume(t *testing.T) {
 			})
 		})
 	}
-	keep(t, Options{}, func(h *house) {
+	keep(t, Options{}, func(h *fixture) {
 		c := &shelf{room: -1}
 		_ = h.join(c).Resume([]byte(`{"jsonrpc":"2.0","method":"x"}`))
 		synctest.Wait()

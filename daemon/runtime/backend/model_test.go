@@ -15,7 +15,7 @@ import (
 // world has clients and a server that mark everything they cause: n is the number of a request, and
 // of its owner. A message that arrives at the wrong place is a fault.
 type world struct {
-	*house
+	*fixture
 	mu      sync.Mutex // guards the fields below; locked inside the package's own mutexes
 	faults  []string
 	actors  []*actor

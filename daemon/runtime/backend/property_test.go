@@ -24,7 +24,7 @@ func TestNobodyGetsTheMessageOfAnother(t *testing.T) {
 		ops := rapid.SliceOfN(rapid.Uint64(), length, length).Draw(rt, "ops")
 		var faults []string
 		synctest.Test(t, func(t *testing.T) {
-			w := &world{house: &house{t: t}, sents: []*sent{nil}, lives: map[*server]*played{}}
+			w := &world{fixture: &fixture{t: t}, sents: []*sent{nil}, lives: map[*server]*played{}}
 			w.Pool = New(Options{Policy: supervise.Policy{Restarts: 1000}})
 			w.make = func(o supervise.Options[*talk]) process {
 				p := &lives{o: o, again: make(chan struct{}, 1), begun: w.begin}

@@ -28,7 +28,7 @@ import (
 // A message can be abbreviated as id METHOD ...; see expand. At the end everything must have been
 // read.
 type transcript struct {
-	*house
+	*fixture
 	members map[string]*Member
 	shelves map[string]*shelf
 	order   []string
@@ -50,7 +50,7 @@ func TestTranscripts(t *testing.T) {
 				continue // a comment about the file
 			}
 			t.Run(strings.TrimSuffix(filepath.Base(file), ".txt")+"/"+name, func(t *testing.T) {
-				keep(t, Options{}, func(h *house) {
+				keep(t, Options{}, func(h *fixture) {
 					tr := &transcript{h, map[string]*Member{}, map[string]*shelf{}, nil}
 					for n, step := range strings.Split(steps, "\n") {
 						if step = strings.TrimSpace(step); step != "" && step[0] != '#' {

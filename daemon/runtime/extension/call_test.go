@@ -18,7 +18,7 @@ import (
 
 func TestToolsAndModels(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t).start()
+	h := newFixture(t).start()
 	h.install(fake.Extension{Name: "x"})
 	x, err := h.Get("x")
 	if tools := x.Declared.Tools; err != nil || len(tools) != 5 || tools[0].Name != "echo" || string(tools[0].InputSchema) != `{"type":"object"}` {
@@ -58,7 +58,7 @@ func TestToolsAndModels(t *testing.T) {
 // A call in progress when the program ends fails and is not retried.
 func TestACallIsNotRepeated(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t).start()
+	h := newFixture(t).start()
 	h.install(fake.Extension{Name: "x"})
 	if _, err := h.CallTool(t.Context(), "x", "crash", []byte(`{}`)); !errors.Is(err, supervise.ErrEnded) {
 		t.Errorf("got %v, want ErrEnded", err)
@@ -74,7 +74,7 @@ func TestACallIsNotRepeated(t *testing.T) {
 
 func TestCommands(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t).start()
+	h := newFixture(t).start()
 	h.install(fake.Extension{Name: "x"})
 	run := func(command string, args ...string) (string, int, error) {
 		var said []string
@@ -119,7 +119,7 @@ func TestCommands(t *testing.T) {
 // affects no other.
 func TestOutputThatIsNotTaken(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t).start()
+	h := newFixture(t).start()
 	h.install(fake.Extension{Name: "x"})
 	slow, err := h.Subscribe(t.Context(), "x", 3, "command.output")
 	if err != nil {
@@ -162,7 +162,7 @@ func TestOutputThatIsNotTaken(t *testing.T) {
 // Subscribers come and go, and a subscription ends with the program.
 func TestSubscribers(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t).start()
+	h := newFixture(t).start()
 	h.install(fake.Extension{Name: "x"})
 	subscribe := func(methods ...string) *wire.Subscription {
 		t.Helper()

@@ -57,7 +57,7 @@ func TestTheExtensionOfTheDocumentation(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h := newHouse(t).start()
+	h := newFixture(t).start()
 	if _, err := h.Install(t.Context(), dir, nil, extension.Actor{}); err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// gated is a gate with the extensions of a house. It forwards everything except one forbidden
+// gated is a gate with the extensions of a fixture. It forwards everything except one forbidden
 // word.
 type gated struct {
 	*gate.Attachment
@@ -40,7 +40,7 @@ func (*gated) Forwarded(*gate.Call)                       {}
 func (*gated) Forget(string, string)                      {}
 
 // gate returns a gate with the extensions of h.
-func (h *house) gate() *gated {
+func (h *fixture) gate() *gated {
 	g := &gated{verdicts: make(chan gate.Verdict, 16)}
 	judge := &gate.Gate{
 		Policy: func() gate.Policy { return g }, Hooks: h.Registry, Facts: g, Approver: g, Recorder: &h.records, Logger: slog.New(slog.DiscardHandler),
@@ -70,7 +70,7 @@ func TestNothingPassesThoseThatMisbehave(t *testing.T) {
 	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t).start()
+			h := newFixture(t).start()
 			h.install(fake.Extension{
 				Name: "x", Modes: []string{mode}, Manifest: "hooks: {before: {tools: 'b_*'}, after: {tools: 'a_*'}}\nrestart: {first: 10ms, most: 50ms}\n",
 			})

@@ -15,7 +15,7 @@ import (
 
 func TestHooksInTheirOrder(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t).start()
+	h := newFixture(t).start()
 	log := filepath.Join(t.TempDir(), "log")
 	h.install(fake.Extension{Name: "second", Modes: []string{"modify", "log=" + log}, Manifest: "order: 20\nhooks: {before: {tools: 'write_*'}, after: {servers: [files]}}\n"})
 	h.install(fake.Extension{Name: "first", Modes: []string{"modify"}, Manifest: "order: 10\nhooks: {before: {}}\n"})
@@ -76,7 +76,7 @@ func TestHooksOfThoseThatMisbehave(t *testing.T) {
 	} {
 		t.Run(test.mode, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t).start()
+			h := newFixture(t).start()
 			h.install(fake.Extension{Name: "x", Modes: []string{test.mode}})
 			c := call(t, "files", "write_file", `{}`)
 			got := h.Before(t.Context(), c)
@@ -100,7 +100,7 @@ func TestHooksOfThoseThatMisbehave(t *testing.T) {
 		}
 		t.Run(test.mode+" that may", func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t).start()
+			h := newFixture(t).start()
 			h.install(fake.Extension{Name: "x", Modes: []string{test.mode}, Manifest: "hooks: {before: {on_error: continue}}\nrestart: {first: 10ms, most: 20ms}\n"})
 			got := h.Before(t.Context(), call(t, "files", "write_file", `{}`))
 			if got.Move != gate.Forward || got.Changed != nil || len(got.Failed) != 1 || !strings.HasPrefix(got.Failed[0], "x: ") || !strings.Contains(got.Failed[0], test.says) {
@@ -116,7 +116,7 @@ func TestHooksOfThoseThatDoNotAnswer(t *testing.T) {
 	for _, mode := range []string{"hang", "deaf", "flood-host"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t).start()
+			h := newFixture(t).start()
 			h.install(fake.Extension{Name: "x", Modes: []string{mode, "hang"}})
 			got := h.Before(t.Context(), call(t, "files", "write_file", `{}`))
 			if got.Move != gate.Deny || !strings.Contains(got.Reason, "it did not answer within 5s") && !strings.Contains(got.Reason, "ended") {
@@ -132,7 +132,7 @@ func TestFloods(t *testing.T) {
 	for _, mode := range []string{"flood", "flood-errors"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t).start()
+			h := newFixture(t).start()
 			h.install(fake.Extension{Name: "x", Modes: []string{mode}, Manifest: "hooks: {before: {servers: [flooded]}}\n"})
 			h.install(fake.Extension{Name: "y"})
 			flooded := make(chan gate.Hooked, 1)
@@ -157,7 +157,7 @@ func TestFloods(t *testing.T) {
 
 // Wants is called for every call: it must not allocate. Nothing else runs meanwhile.
 func TestWantsAllocatesNothing(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.open()
 	for _, name := range []string{"a", "b"} {
 		if _, err := h.Install(t.Context(), h.source(fake.Extension{Name: name, Manifest: "hooks: {before: {servers: 'x*', tools: ['a?c*', '[de]*']}, after: {methods: 'prompts/*'}}\n"}), nil, extension.Actor{}); err != nil {
@@ -173,7 +173,7 @@ func TestWantsAllocatesNothing(t *testing.T) {
 func BenchmarkWants(b *testing.B) {
 	for _, n := range []int{0, 1, 10} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			h := newHouse(b)
+			h := newFixture(b)
 			h.open()
 			for i := range n {
 				e := fake.Extension{Name: fmt.Sprint("x", i), Manifest: "hooks: {before: {tools: 'read_*'}}\n"}

@@ -14,7 +14,7 @@ import (
 )
 
 // text calls a tool of the fake and returns the text of its result.
-func (h *house) text(name, tool, input string) string {
+func (h *fixture) text(name, tool, input string) string {
 	h.t.Helper()
 	raw, err := h.CallTool(h.t.Context(), name, tool, []byte(input))
 	if err != nil {
@@ -28,14 +28,14 @@ func (h *house) text(name, tool, input string) string {
 }
 
 // ask has an extension send a request to the daemon.
-func (h *house) ask(name, method, params string) string {
+func (h *fixture) ask(name, method, params string) string {
 	h.t.Helper()
 	return h.text(name, "ask", fmt.Sprintf(`{"method":%q,"params":%s}`, method, params))
 }
 
 func TestPermissionsAreLookedAtWithEachRequest(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t).start()
+	h := newFixture(t).start()
 	h.install(fake.Extension{Name: "bare", Permissions: []string{"tools", "providers", "hooks.before", "hooks.after"}})
 	for method, permission := range map[string]string{
 		"memory.append": "memory.write", "memory.query": "memory.read", "config.set": "config.write", "config.subscribe": "config.subscribe",
@@ -57,7 +57,7 @@ func TestPermissionsAreLookedAtWithEachRequest(t *testing.T) {
 
 func TestMemory(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t).start()
+	h := newFixture(t).start()
 	h.install(fake.Extension{Name: "x"})
 	h.install(fake.Extension{Name: "y"})
 	for _, params := range []string{
@@ -138,7 +138,7 @@ func TestMemory(t *testing.T) {
 // config.set, config.get and config.changed, whoever sets a value.
 func TestConfiguration(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t).start()
+	h := newFixture(t).start()
 	h.install(fake.Extension{Name: "x", Manifest: "hooks: {before: {}}\nconfig: {limit: \"3\", colour: red}\n"})
 	for _, step := range []struct{ method, params, want string }{
 		{"config.get", `{"key":"limit"}`, `{"value":"3"}`},

@@ -16,7 +16,7 @@ import (
 
 func TestInstallUpgradeRemove(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t).start()
+	h := newFixture(t).start()
 	src := h.source(fake.Extension{Name: "x", Modes: []string{"block"}})
 	shown, err := h.Look(src)
 	if err != nil || shown.Manifest.Name != "x" || shown.Files != 2 || shown.Installed != nil || !strings.HasSuffix(shown.Program, "/sh") {
@@ -72,7 +72,7 @@ func TestInstallUpgradeRemove(t *testing.T) {
 
 func TestWhatIsNotInstalled(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t).start()
+	h := newFixture(t).start()
 	for _, test := range []struct {
 		name string
 		make func(dir string) error
@@ -129,7 +129,7 @@ func TestWhatIsNotInstalled(t *testing.T) {
 // Nothing is started or kept running if that can't be recorded.
 func TestInstallWithoutARecord(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t).start()
+	h := newFixture(t).start()
 	h.install(fake.Extension{Name: "x"})
 	h.records.mu.Lock()
 	h.records.fail = errors.New("the disk is full")
@@ -171,7 +171,7 @@ func TestAFolderThatChanges(t *testing.T) {
 		{"gone", os.RemoveAll, "no such file"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			h := newHouse(t).start()
+			h := newFixture(t).start()
 			h.install(fake.Extension{Name: "x"})
 			dir := filepath.Join(h.extensions(), "x")
 			if err := test.change(dir); err != nil {
@@ -207,7 +207,7 @@ func TestAFolderThatChanges(t *testing.T) {
 
 func TestAFolderThatIsMendedRunsAgain(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t).start()
+	h := newFixture(t).start()
 	h.install(fake.Extension{Name: "x"})
 	path := filepath.Join(h.extensions(), "x", "new")
 	for range 2 {
@@ -235,7 +235,7 @@ func TestAFolderThatIsMendedRunsAgain(t *testing.T) {
 // denied: a person may have agreed to it before the state was lost.
 func TestAFolderThatNobodyAgreedTo(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	src := h.source(fake.Extension{Name: "x"})
 	if err := os.MkdirAll(h.extensions(), 0o700); err != nil {
 		t.Fatal(err)
@@ -270,7 +270,7 @@ func TestAFolderThatNobodyAgreedTo(t *testing.T) {
 
 func TestARestartOfTheDaemon(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t).start()
+	h := newFixture(t).start()
 	h.install(fake.Extension{Name: "x", Modes: []string{"modify"}})
 	h.stop()
 	// A crash during an installation leaves nothing behind.

@@ -26,7 +26,7 @@ func TestGreetingsThatAreRefused(t *testing.T) {
 		{fake.Extension{Name: "x", Permissions: []string{"hooks.before", "hooks.after", "providers"}}, "it offers tools, but its manifest lacks the permission tools"},
 		{fake.Extension{Name: "x", Permissions: []string{"hooks.before", "hooks.after", "tools"}}, "it offers providers, but its manifest lacks the permission providers"},
 	} {
-		h := newHouse(t).start()
+		h := newFixture(t).start()
 		h.install(test.e)
 		v := h.settled("x")
 		if v.Status.State != supervise.Failed || v.Status.Restarts != 0 || !strings.Contains(v.Status.Err.Error(), test.says) || len(v.Declared.Tools) != 0 {
@@ -39,7 +39,7 @@ func TestGreetingsThatAreRefused(t *testing.T) {
 // After three restarts it has failed, until a person restarts it.
 func TestTheBudget(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t).start()
+	h := newFixture(t).start()
 	h.install(fake.Extension{Name: "x", Modes: []string{"crash-start"}})
 	v := h.settled("x")
 	if v.Status.State != supervise.Failed || v.Status.Restarts != 3 || !strings.Contains(v.Status.Err.Error(), "exit status 3") || !strings.Contains(v.Status.Err.Error(), "told to crash at once") {
@@ -65,7 +65,7 @@ func TestTheBudget(t *testing.T) {
 
 func TestFleet(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t).start()
+	h := newFixture(t).start()
 	h.install(fake.Extension{Name: "x"})
 	fleet := h.Fleet()
 	all := fleet.List()
@@ -85,7 +85,7 @@ func TestFleet(t *testing.T) {
 
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	for name, value := range map[string]string{
 		"LANG": "C.UTF-8", "TERM": "dumb", "XDG_RUNTIME_DIR": "/run/of/tests", "SECRET": "s", "TOKEN": "t",
 		"SSH_AUTH_SOCK": "/x", "LD_PRELOAD": "", "THOUGHTGATE_SOCKET": "/y",
@@ -115,7 +115,7 @@ func TestTheEnd(t *testing.T) {
 	for _, mode := range []string{"stay", "fork", "deaf"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t).start()
+			h := newFixture(t).start()
 			h.install(fake.Extension{Name: "x", Modes: []string{mode}})
 			v, err := h.Get("x")
 			if err != nil || v.Status.State != supervise.Running {
@@ -146,7 +146,7 @@ func TestTheEnd(t *testing.T) {
 // A daemon that ends stops all its extensions concurrently.
 func TestTheEndOfAll(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t).start()
+	h := newFixture(t).start()
 	var pids []int
 	for _, name := range []string{"a", "b", "c", "d"} {
 		h.install(fake.Extension{Name: name, Modes: []string{"stay"}})

@@ -70,8 +70,8 @@ func (r *records) said() string {
 	return strings.Join(all, ", ")
 }
 
-// house is a registry with its folders, which outlive a restart of the registry.
-type house struct {
+// fixture is a registry with its folders, which outlive a restart of the registry.
+type fixture struct {
 	*extension.Registry
 	t       testing.TB
 	dir     string // contains all the others
@@ -81,9 +81,9 @@ type house struct {
 	stop    func()
 }
 
-func newHouse(t testing.TB) *house {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	h := &house{t: t, dir: t.TempDir(), env: map[string]string{"PATH": os.Getenv("PATH"), "HOME": "/home/of/tests"}, stop: func() {}}
+	h := &fixture{t: t, dir: t.TempDir(), env: map[string]string{"PATH": os.Getenv("PATH"), "HOME": "/home/of/tests"}, stop: func() {}}
 	var err error
 	if h.db, err = store.Open(filepath.Join(h.dir, "state.db")); err != nil {
 		t.Fatal(err)
@@ -97,10 +97,10 @@ func newHouse(t testing.TB) *house {
 	return h
 }
 
-func (h *house) extensions() string { return filepath.Join(h.dir, "extensions") }
+func (h *fixture) extensions() string { return filepath.Join(h.dir, "extensions") }
 
 // open opens the registry.
-func (h *house) open() {
+func (h *fixture) open() {
 	h.t.Helper()
 	r, err := extension.Open(extension.Options{
 		Dir: h.extensions(), Store: h.db, Recorder: &h.records, Build: "test",
@@ -113,7 +113,7 @@ func (h *house) open() {
 }
 
 // start opens the registry and runs it until stop is called.
-func (h *house) start() *house {
+func (h *fixture) start() *fixture {
 	h.t.Helper()
 	h.open()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -137,7 +137,7 @@ func (h *house) start() *house {
 }
 
 // source creates a folder with an extension.
-func (h *house) source(e fake.Extension) string {
+func (h *fixture) source(e fake.Extension) string {
 	h.t.Helper()
 	program, err := os.Executable()
 	if err != nil {
@@ -153,7 +153,7 @@ func (h *house) source(e fake.Extension) string {
 }
 
 // install installs an extension and waits until it runs or has failed.
-func (h *house) install(e fake.Extension) {
+func (h *fixture) install(e fake.Extension) {
 	h.t.Helper()
 	if _, err := h.Install(h.t.Context(), h.source(e), nil, extension.Actor{Decider: "the test"}); err != nil {
 		h.t.Fatal(err)
@@ -162,7 +162,7 @@ func (h *house) install(e fake.Extension) {
 }
 
 // settled waits until an extension runs or has failed.
-func (h *house) settled(name string) extension.View {
+func (h *fixture) settled(name string) extension.View {
 	h.t.Helper()
 	var v extension.View
 	h.until("an extension runs or has failed", func() bool {
@@ -176,7 +176,7 @@ func (h *house) settled(name string) extension.View {
 	return v
 }
 
-func (h *house) until(what string, is func() bool) {
+func (h *fixture) until(what string, is func() bool) {
 	h.t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); !is(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {

@@ -18,7 +18,7 @@ import (
 // has its mark or is denied.
 func TestNoCallPassesUnjudged(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t).start()
+	h := newFixture(t).start()
 	install := func() {
 		h.install(fake.Extension{Name: "x", Modes: []string{"modify"}, Manifest: "hooks: {before: {}}\nrestart: {attempts: 50, first: 10ms, most: 20ms}\n"})
 	}

@@ -73,7 +73,7 @@ const protobuf = "wire: protobuf\nhooks: {before: {}, after: {}}\nrestart: {firs
 // The protobuf wire protocol from end to end.
 func TestProtobuf(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t).start()
+	h := newFixture(t).start()
 	h.install(fake.Extension{Name: "x", Modes: []string{"protobuf"}, Manifest: protobuf})
 	c := call(t, "files", "write_file", `{"n":1.50}`)
 	if got := h.Before(t.Context(), c); got.Move != gate.Forward || string(got.Changed) != `{"n":1.50,"seen_by":"x"}` {
@@ -108,7 +108,7 @@ func TestProtobuf(t *testing.T) {
 func TestProtobufThatMisbehaves(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"too-long", "garbage"} {
-		h := newHouse(t).start()
+		h := newFixture(t).start()
 		h.install(fake.Extension{Name: "x", Modes: []string{"protobuf", mode}, Manifest: protobuf})
 		got := h.Before(t.Context(), call(t, "files", "write_file", `{}`))
 		if got.Move != gate.Deny || !strings.Contains(got.Reason, "it ended before it answered") {

@@ -45,7 +45,7 @@ func TestDo(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				h := keep(t, func(_ *Options[*talk], h *house) { h.script = crashing(test.crashes) })
+				h := keep(t, func(_ *Options[*talk], h *fixture) { h.script = crashing(test.crashes) })
 				asked := 0
 				var got string
 				ctx, end := context.WithCancelCause(t.Context())
@@ -87,7 +87,7 @@ func TestDoErrorsOfTheProgramItself(t *testing.T) {
 
 func TestDoTimeout(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		h := keep(t, func(_ *Options[*talk], h *house) { h.script = deaf })
+		h := keep(t, func(_ *Options[*talk], h *fixture) { h.script = deaf })
 		began := time.Now()
 		ask := func(ctx context.Context, c *talk) error { _, err := c.ask(ctx, "work"); return err }
 		err := h.Do(t.Context(), "tool", 30*time.Second, ask)
@@ -113,7 +113,7 @@ func TestDoTimeout(t *testing.T) {
 // A life ends during many calls: each is repeated once, and gets the connection of the next life.
 func TestDoWithManyCallers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		h := keep(t, func(_ *Options[*talk], h *house) { h.script = deaf })
+		h := keep(t, func(_ *Options[*talk], h *fixture) { h.script = deaf })
 		first, err := h.Conn(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -115,8 +115,8 @@ type script func(f *fakeProgram, line string)
 // answering echoes each line.
 func answering(f *fakeProgram, line string) { fmt.Fprintln(f.out, line) }
 
-// house is a test fixture: a process over fake programs, with a log of what happened to it.
-type house struct {
+// fixture is a test fixture: a process over fake programs, with a log of what happened to it.
+type fixture struct {
 	*Process[*talk]
 	t       *testing.T
 	mu      sync.Mutex
@@ -130,9 +130,9 @@ type house struct {
 	ended   chan error
 }
 
-// keep returns a running house in a synctest bubble.
-func keep(t *testing.T, change func(*Options[*talk], *house)) *house {
-	h := &house{t: t, script: answering, ended: make(chan error, 1)}
+// keep returns a running fixture in a synctest bubble.
+func keep(t *testing.T, change func(*Options[*talk], *fixture)) *fixture {
+	h := &fixture{t: t, script: answering, ended: make(chan error, 1)}
 	o := Options[*talk]{
 		Name: "extension \"x\"",
 		Spec: func() (child.Spec, error) { return child.Spec{Command: "x"}, nil },
@@ -168,7 +168,7 @@ func keep(t *testing.T, change func(*Options[*talk], *house)) *house {
 	return h
 }
 
-func (h *house) startFake(child.Spec) (program, error) {
+func (h *fixture) startFake(child.Spec) (program, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.born = append(h.born, time.Now())
@@ -189,27 +189,27 @@ func (h *house) startFake(child.Spec) (program, error) {
 	return f, nil
 }
 
-func (h *house) life(n int) *fakeProgram {
+func (h *fixture) life(n int) *fakeProgram {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.lives[n-1]
 }
 
-func (h *house) count() int {
+func (h *fixture) count() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.lives)
 }
 
-func (h *house) states() string {
+func (h *fixture) states() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return strings.Join(h.seen, " ")
 }
 
-// close ends the house and with it every fake and goroutine: synctest fails the test if one is
+// close ends the fixture and with it every fake and goroutine: synctest fails the test if one is
 // left.
-func (h *house) close() {
+func (h *fixture) close() {
 	h.t.Helper()
 	h.cancel()
 	if err := <-h.ended; err != nil {

@@ -49,7 +49,7 @@ func TestRunning(t *testing.T) {
 
 func TestRestartsWithBackoffUntilTheBudgetIsSpent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		h := keep(t, func(o *Options[*talk], h *house) { o.Policy.Restarts = 5 })
+		h := keep(t, func(o *Options[*talk], h *fixture) { o.Policy.Restarts = 5 })
 		for n := range 6 {
 			if _, err := h.Conn(t.Context()); err != nil {
 				t.Fatal(err)
@@ -143,7 +143,7 @@ func TestHandshake(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				h := keep(t, func(_ *Options[*talk], h *house) { h.script = test.script })
+				h := keep(t, func(_ *Options[*talk], h *fixture) { h.script = test.script })
 				began := time.Now()
 				_, err := h.Conn(t.Context())
 				if !errors.Is(err, ErrFailed) || !strings.Contains(err.Error(), test.says) {
@@ -166,7 +166,7 @@ func TestHandshake(t *testing.T) {
 
 func TestStartErrors(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		h := keep(t, func(_ *Options[*talk], h *house) { h.failing = child.ErrNotFound })
+		h := keep(t, func(_ *Options[*talk], h *fixture) { h.failing = child.ErrNotFound })
 		if _, err := h.Conn(t.Context()); !errors.Is(err, child.ErrNotFound) || !errors.Is(err, ErrFailed) {
 			t.Errorf("error %v", err)
 		}
@@ -177,7 +177,7 @@ func TestStartErrors(t *testing.T) {
 	})
 	bubble(t, func(t *testing.T) {
 		secret := errors.New("secret is missing")
-		h := keep(t, func(o *Options[*talk], _ *house) {
+		h := keep(t, func(o *Options[*talk], _ *fixture) {
 			o.Spec = func() (child.Spec, error) { return child.Spec{}, Permanent(secret) }
 		})
 		if _, err := h.Conn(t.Context()); !errors.Is(err, secret) || h.Status().Restarts != 0 {
@@ -214,7 +214,7 @@ func TestConversationThatEnds(t *testing.T) {
 func TestEndsAreTold(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var ends []string
-		h := keep(t, func(o *Options[*talk], h *house) {
+		h := keep(t, func(o *Options[*talk], h *fixture) {
 			o.Ended = func(how *child.State) {
 				h.mu.Lock()
 				defer h.mu.Unlock()
@@ -269,7 +269,7 @@ func TestSingleLife(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				h := keep(t, func(o *Options[*talk], _ *house) { o.Policy = Policy{} })
+				h := keep(t, func(o *Options[*talk], _ *fixture) { o.Policy = Policy{} })
 				if _, err := h.Conn(t.Context()); err != nil {
 					t.Fatal(err)
 				}
@@ -291,7 +291,7 @@ func TestSingleLife(t *testing.T) {
 
 func TestConnWaitsAndGivesUp(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		h := keep(t, func(_ *Options[*talk], h *house) { h.script = func(*fakeProgram, string) {} })
+		h := keep(t, func(_ *Options[*talk], h *fixture) { h.script = func(*fakeProgram, string) {} })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := h.Conn(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "which is starting") {
@@ -329,7 +329,7 @@ func TestDelay(t *testing.T) {
 func TestStartIsLogged(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var log strings.Builder // written only before the life is published
-		h := keep(t, func(o *Options[*talk], _ *house) {
+		h := keep(t, func(o *Options[*talk], _ *fixture) {
 			o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 			spec, greet := o.Spec, o.Handshake
 			o.Spec = func() (child.Spec, error) {

@@ -14,7 +14,7 @@ import (
 func TestRestart(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var farewells int
-		h := keep(t, func(o *Options[*talk], _ *house) {
+		h := keep(t, func(o *Options[*talk], _ *fixture) {
 			o.Farewell = func(context.Context, *talk) { farewells++ }
 		})
 		c, err := h.Conn(t.Context())
@@ -81,7 +81,7 @@ func TestRestart(t *testing.T) {
 func TestRestartDuringTheHandshake(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		greet := make(chan struct{})
-		h := keep(t, func(o *Options[*talk], _ *house) {
+		h := keep(t, func(o *Options[*talk], _ *fixture) {
 			o.Handshake = func(ctx context.Context, _ *talk) error {
 				select {
 				case <-greet:
@@ -108,7 +108,7 @@ func TestRestartDuringTheHandshake(t *testing.T) {
 
 func TestStopIsGraceful(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		h := keep(t, func(o *Options[*talk], h *house) {
+		h := keep(t, func(o *Options[*talk], h *fixture) {
 			o.Farewell = func(ctx context.Context, c *talk) { c.ask(ctx, "bye") }
 			h.begin = func(_ int, f *fakeProgram) { f.leave = 3 * time.Second }
 			h.script = func(f *fakeProgram, line string) {
@@ -135,7 +135,7 @@ func TestStopWhileWaiting(t *testing.T) {
 	for _, state := range []State{Restarting, Failed, Starting} {
 		t.Run(state.String(), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				h := keep(t, func(o *Options[*talk], h *house) {
+				h := keep(t, func(o *Options[*talk], h *fixture) {
 					if state == Failed {
 						o.Policy.Restarts = 1
 					}

@@ -31,7 +31,7 @@ type turns struct {
 }
 
 // calls measures messages of a kind with flight of them pending at a time.
-func (h *house) calls(k kind, flight, n int) (*turns, error) {
+func (h *fixture) calls(k kind, flight, n int) (*turns, error) {
 	t := &turns{contest: h.contest(), p50: compared{}, p99: compared{}, rate: compared{}, cpu: compared{}}
 	sessions, err := t.open()
 	if err != nil {
@@ -67,7 +67,7 @@ func (h *house) calls(k kind, flight, n int) (*turns, error) {
 }
 
 // take measures one kind of message with one number in flight, and reports it.
-func (h *house) take(r *report, k kind, flight, n int) error {
+func (h *fixture) take(r *report, k kind, flight, n int) error {
 	t, err := h.calls(k, flight, n)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (h *house) take(r *report, k kind, flight, n int) error {
 
 // measureLatency measures one message after the other: governed calls, and messages that pass
 // unjudged.
-func measureLatency(h *house, r *report, o options) error {
+func measureLatency(h *fixture, r *report, o options) error {
 	if err := h.take(r, governed, 1, o.turns); err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func measureLatency(h *house, r *report, o options) error {
 }
 
 // measureThroughput keeps a number of messages in flight.
-func measureThroughput(h *house, r *report, o options) error {
+func measureThroughput(h *fixture, r *report, o options) error {
 	for _, k := range []kind{governed, passing} {
 		for _, flight := range []int{32, 256} {
 			if err := h.take(r, k, flight, o.turns); err != nil {
@@ -107,7 +107,7 @@ func measureThroughput(h *house, r *report, o options) error {
 
 // measureAlways measures governed calls whose records are on stable storage before the calls
 // are forwarded, and for comparison a write of that size alone.
-func measureAlways(h *house, r *report, o options) error {
+func measureAlways(h *fixture, r *report, o options) error {
 	var syncs []float64
 	n := max(3, o.turns/3)
 	t, err := h.calls(governed, 1, n)
@@ -132,7 +132,7 @@ func measureAlways(h *house, r *report, o options) error {
 
 // syncs returns how long it takes to append 400 bytes to a file and sync it, in the folder of
 // the audit log.
-func (h *house) syncs(n int) ([]time.Duration, error) {
+func (h *fixture) syncs(n int) ([]time.Duration, error) {
 	f, err := os.CreateTemp(h.dir+"/state", "sync")
 	if err != nil {
 		return nil, err

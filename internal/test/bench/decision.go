@@ -14,7 +14,7 @@ var decisionLine = regexp.MustCompile(`^BenchmarkRule/policies=(\d+)/listed=(tru
 
 // measureDecision measures a decision of the policies alone, for several numbers of policies,
 // with the benchmark of package policy, built from source.
-func measureDecision(_ *house, r *report, _ options) error {
+func measureDecision(_ *fixture, r *report, _ options) error {
 	out, err := exec.Command("go", "test", "-run", "^$", "-bench", "^BenchmarkRule$", "-benchtime", "200ms", "-count", "5",
 		"./daemon/policy").CombinedOutput()
 	if err != nil {

@@ -21,10 +21,10 @@ const quota = "quota"
 // an hour.
 const callsHooked = 200
 
-// measureExtension measures calls in h, which has no extension, and calls in another house
+// measureExtension measures calls in h, which has no extension, and calls in another fixture
 // where an extension sees each of them; and how long the extension takes to start.
-func measureExtension(h *house, r *report, o options) error {
-	with, err := newHouse(h.bin, "")
+func measureExtension(h *fixture, r *report, o options) error {
+	with, err := newFixture(h.bin, "")
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func measureExtension(h *house, r *report, o options) error {
 }
 
 // install installs an extension that was built with the programs.
-func (h *house) install(name string) error {
+func (h *fixture) install(name string) error {
 	folder := filepath.Join(h.bin, "extensions", name)
 	if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
 		return fmt.Errorf("the extension is not built (make extensions): %w", err)
@@ -68,7 +68,7 @@ func (h *house) install(name string) error {
 }
 
 // restartExtension has the daemon restart the extension n times.
-func (h *house) restartExtension(n int) error {
+func (h *fixture) restartExtension(n int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	c, err := client.Dial(ctx, client.WithSocket(h.control()))
@@ -107,7 +107,7 @@ func lives(log string) (spawns, handshakes []float64, err error) {
 }
 
 // measureHook makes the same calls without and with the hook, in turns.
-func measureHook(without, with *house, r *report, o options) error {
+func measureHook(without, with *fixture, r *report, o options) error {
 	var sessions [2]*session
 	var all [2][]float64
 	defer func() {
@@ -117,7 +117,7 @@ func measureHook(without, with *house, r *report, o options) error {
 			}
 		}
 	}()
-	for i, h := range []*house{without, with} {
+	for i, h := range []*fixture{without, with} {
 		s, err := h.ways()[ours].start()
 		if err != nil {
 			return err

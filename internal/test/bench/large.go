@@ -13,7 +13,7 @@ var largeTool = fmt.Sprintf("size-%d", largeMessage)
 
 // measureLarge measures large results and large arguments, each kind in sessions of its own: a
 // peer may support only one of them.
-func measureLarge(h *house, r *report, o options) error {
+func measureLarge(h *fixture, r *report, o options) error {
 	searched := "all of them are searched for secrets, for paths, and for what hides either"
 	for _, m := range []struct {
 		name, tool, text string

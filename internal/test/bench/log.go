@@ -24,7 +24,7 @@ const (
 
 // measureLog writes a long log by making calls, then searches it, verifies it, and starts a
 // daemon with it.
-func measureLog(h *house, r *report, o options) error {
+func measureLog(h *fixture, r *report, o options) error {
 	began := time.Now()
 	halfway, records, err := h.write(uint64(o.records))
 	if err != nil {
@@ -58,7 +58,7 @@ func measureLog(h *house, r *report, o options) error {
 
 // write makes calls until the log has that many records. halfway is the time at which it had
 // half of them.
-func (h *house) write(enough uint64) (halfway time.Time, records uint64, err error) {
+func (h *fixture) write(enough uint64) (halfway time.Time, records uint64, err error) {
 	s, err := h.ways()[ours].start()
 	if err != nil {
 		return halfway, 0, err
@@ -86,7 +86,7 @@ func (h *house) write(enough uint64) (halfway time.Time, records uint64, err err
 
 // lookUp queries the newest calls of the rare tool in the hour before until, which are older
 // than half of the log, and returns how long that takes in ms.
-func (h *house) lookUp(until time.Time, turns int) (*spread, error) {
+func (h *fixture) lookUp(until time.Time, turns int) (*spread, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	c, err := client.Dial(ctx, client.WithSocket(h.control()))
@@ -132,7 +132,7 @@ func isRare(line []byte, until time.Time) error {
 }
 
 // records returns the number of records in the log.
-func (h *house) records() (uint64, error) {
+func (h *fixture) records() (uint64, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	c, err := client.Dial(ctx, client.WithSocket(h.control()))

@@ -51,13 +51,13 @@ func main() {
 	}
 }
 
-// measurements are the measurements of a run, in order. Each has a house of its own, so that
+// measurements are the measurements of a run, in order. Each has a fixture of its own, so that
 // none is affected by another.
 var measurements = []struct {
 	name     string
 	config   string // appended to the configuration
 	restarts bool   // the daemon is restarted meanwhile or does nothing, so no profile of it is taken
-	take     func(*house, *report, options) error
+	take     func(*fixture, *report, options) error
 }{
 	{name: "latency", take: measureLatency},
 	{name: "always", config: "audit: {sync: always}\n", take: measureAlways},
@@ -100,7 +100,7 @@ func run(o options) error {
 		if o.profiles != "" && !m.restarts {
 			profile = filepath.Join(o.profiles, m.name)
 		}
-		take := func(h *house) error { return m.take(h, r, o) }
+		take := func(h *fixture) error { return m.take(h, r, o) }
 		if err := measure(o, m.config, profile, take); err != nil {
 			return fmt.Errorf("measure %s: %w", m.name, err)
 		}
@@ -160,17 +160,17 @@ func (r *report) finish(o options, all bool) error {
 	return r.putInto(o.markdown)
 }
 
-// measure takes one measurement in a house of its own, with profiles of the daemon unless
+// measure takes one measurement in a fixture of its own, with profiles of the daemon unless
 // profile is empty.
-func measure(o options, config, profile string, take func(*house) error) error {
-	h, err := newHouse(o.bin, config)
+func measure(o options, config, profile string, take func(*fixture) error) error {
+	h, err := newFixture(o.bin, config)
 	if err != nil {
 		return err
 	}
 	defer h.close()
 	h.peers = o.peers
 	if o.base != "" {
-		if h.base, err = newHouse(o.base, config); err != nil {
+		if h.base, err = newFixture(o.base, config); err != nil {
 			return fmt.Errorf("start the base: %w", err)
 		}
 		defer h.base.close()

@@ -38,7 +38,7 @@ func (s *session) do(k work) error {
 }
 
 // gates returns a contest of the ways that have a gate.
-func (h *house) gates() *contest {
+func (h *fixture) gates() *contest {
 	return h.contest().without(func(place int) bool { return place < ours })
 }
 
@@ -67,7 +67,7 @@ func (c *contest) held(found map[int]memory) row {
 func (c *contest) daemons() map[int]memory {
 	found := map[int]memory{}
 	for _, place := range c.entered {
-		if h := c.ways[place].house; h != nil {
+		if h := c.ways[place].fixture; h != nil {
 			found[place] = memoryOf(h.daemon.Process.Pid)
 		}
 	}
@@ -76,14 +76,14 @@ func (c *contest) daemons() map[int]memory {
 
 // forgetPeak resets the peak memory of a way's daemon.
 func (w way) forgetPeak() {
-	if w.house != nil {
-		forgetPeak(w.house.daemon.Process.Pid)
+	if w.fixture != nil {
+		forgetPeak(w.fixture.daemon.Process.Pid)
 	}
 }
 
 // measureMemory measures the memory of the daemon and, for each kind of work, of a tg-shim, a
 // moment after the work. The peak is that during the work.
-func measureMemory(h *house, r *report, _ options) error {
+func measureMemory(h *fixture, r *report, _ options) error {
 	c := h.gates()
 	for _, w := range c.ways { // a start briefly takes more than is kept
 		w.forgetPeak()
@@ -106,7 +106,7 @@ func measureMemory(h *house, r *report, _ options) error {
 }
 
 // measureWork has each gate do k and measures its memory and that of its daemon.
-func (h *house) measureWork(r *report, k work) error {
+func (h *fixture) measureWork(r *report, k work) error {
 	c, shims, daemons := h.gates(), map[int]memory{}, map[int]memory{}
 	err := c.inTurns(1, func(place int) error {
 		w := c.ways[place]
@@ -118,8 +118,8 @@ func (h *house) measureWork(r *report, k work) error {
 		if err = s.do(k); err == nil {
 			time.Sleep(atRest)
 			shims[place] = memoryOf(s.pid())
-			if w.house != nil {
-				daemons[place] = memoryOf(w.house.daemon.Process.Pid)
+			if w.fixture != nil {
+				daemons[place] = memoryOf(w.fixture.daemon.Process.Pid)
 			}
 		}
 		if cerr := s.close(); err == nil {
@@ -139,7 +139,7 @@ func (h *house) measureWork(r *report, k work) error {
 
 // measureStays sends a large message through each gate and measures, a while later, how much
 // more memory all processes of the gate have than before.
-func (h *house) measureStays(r *report) error {
+func (h *fixture) measureStays(r *report) error {
 	c, stays := h.gates(), map[int]memory{}
 	sessions, err := c.open()
 	if err != nil {
@@ -147,8 +147,8 @@ func (h *house) measureStays(r *report) error {
 	}
 	gate := func(place int) memory {
 		m := memoryOf(sessions[place].pid())
-		if w := c.ways[place]; w.house != nil {
-			m.add(memoryOf(w.house.daemon.Process.Pid), 1)
+		if w := c.ways[place]; w.fixture != nil {
+			m.add(memoryOf(w.fixture.daemon.Process.Pid), 1)
 		}
 		return m
 	}

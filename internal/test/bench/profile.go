@@ -12,7 +12,7 @@ import (
 // profile starts a CPU profile of the daemon and returns a function that ends it and writes the
 // file. It must be called before a tg-shim is started: whoever has started one is an agent,
 // which the daemon does not permit to profile it.
-func (h *house) profile(path string) (func() error, error) {
+func (h *fixture) profile(path string) (func() error, error) {
 	c, err := client.Dial(context.Background(), client.WithSocket(h.control()))
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func (h *house) profile(path string) (func() error, error) {
 }
 
 // heap writes a heap profile of the daemon, after a collection.
-func (h *house) heap(path string) error {
+func (h *fixture) heap(path string) error {
 	c, err := client.Dial(context.Background(), client.WithSocket(h.control()))
 	if err != nil {
 		return err

@@ -20,10 +20,10 @@ const mostPeers = 50
 
 // measureShims starts many servers at once, each behind its own tg-shim, and for comparison as
 // many servers alone.
-func measureShims(h *house, r *report, _ options) error {
+func measureShims(h *fixture, r *report, _ options) error {
 	for _, w := range h.ways() {
-		if w.house != nil {
-			if err := w.house.manyPolicies(1000); err != nil {
+		if w.fixture != nil {
+			if err := w.fixture.manyPolicies(1000); err != nil {
 				return err
 			}
 		}
@@ -38,7 +38,7 @@ func measureShims(h *house, r *report, _ options) error {
 }
 
 // measureCrowd starts n sessions of each way. idle is the memory of their daemons before.
-func (h *house) measureCrowd(r *report, n int, idle map[int]memory) error {
+func (h *fixture) measureCrowd(r *report, n int, idle map[int]memory) error {
 	c := h.contest()
 	c.without(func(place int) bool { return place == floor || n > mostPeers && c.ways[place].isPeer() })
 	cpu, took, share, resident := compared{}, compared{}, compared{}, compared{}
@@ -50,7 +50,7 @@ func (h *house) measureCrowd(r *report, n int, idle map[int]memory) error {
 		}
 		each[place] = found.each
 		own := found.each // including its share of the daemon's growth
-		if c.ways[place].house != nil {
+		if c.ways[place].fixture != nil {
 			daemons[place] = found.daemon
 			grown := found.daemon.minus(idle[place])
 			found.held.add(grown, 1)
@@ -122,8 +122,8 @@ func (w way) crowd(n int) (crowd, error) {
 			c.held.add(memoryOf(pid), 1)
 		}
 	}
-	if w.house != nil {
-		c.daemon = memoryOf(w.house.daemon.Process.Pid)
+	if w.fixture != nil {
+		c.daemon = memoryOf(w.fixture.daemon.Process.Pid)
 	}
 	err := errors.Join(errs...)
 	for _, s := range sessions {
@@ -133,7 +133,7 @@ func (w way) crowd(n int) (crowd, error) {
 }
 
 // manyPolicies puts n Cedar policies in force, none of which matches what the sessions call.
-func (h *house) manyPolicies(n int) error {
+func (h *fixture) manyPolicies(n int) error {
 	folder := filepath.Join(h.dir, "config/thoughtgate/policies")
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err

@@ -4,7 +4,7 @@ import "time"
 
 // measureStart starts a server each way and waits for its first answer. It also starts the
 // daemon with an empty log.
-func measureStart(h *house, r *report, o options) error {
+func measureStart(h *fixture, r *report, o options) error {
 	c, all := h.contest(), compared{}
 	err := c.inTurns(2*o.turns, func(place int) error {
 		began := time.Now()
@@ -32,7 +32,7 @@ func measureStart(h *house, r *report, o options) error {
 }
 
 // restarts returns how long the daemon takes to start until it answers, in ms.
-func (h *house) restarts(n int) (*spread, error) {
+func (h *fixture) restarts(n int) (*spread, error) {
 	var all []float64
 	for range n {
 		if err := h.stop(); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 )
 
-// The ways that are always compared, by their place in house.ways. The first two do not involve
+// The ways that are always compared, by their place in fixture.ways. The first two do not involve
 // ThoughtGate. The base, if a run has one, and its peers follow.
 const (
 	direct = iota // the server alone
@@ -28,14 +28,14 @@ type way struct {
 	name    string
 	command []string // including that of the server
 	env     []string
-	house   *house // the house whose daemon is used; nil for none
-	folders string // for a peer, where each session gets a folder; empty otherwise
+	fixture *fixture // the fixture whose daemon is used; nil for none
+	folders string   // for a peer, where each session gets a folder; empty otherwise
 }
 
 func (w way) isPeer() bool { return w.folders != "" }
 
 // ways returns all ways that a run compares.
-func (h *house) ways() []way {
+func (h *fixture) ways() []way {
 	server := []string{h.self, "server"}
 	behind := func(name string, gate ...string) way {
 		return way{name: name, command: slices.Concat(gate, server), env: h.env}
@@ -57,9 +57,9 @@ func (h *house) ways() []way {
 }
 
 // gated returns the way to server through the tg-shim and the daemon of h.
-func (h *house) gated(name string, server []string) way {
+func (h *fixture) gated(name string, server []string) way {
 	shim := []string{filepath.Join(h.bin, "tg-shim"), "--server-id", "bench", "--"}
-	return way{name: name, command: slices.Concat(shim, server), env: h.env, house: h}
+	return way{name: name, command: slices.Concat(shim, server), env: h.env, fixture: h}
 }
 
 // orders returns the orders in which n ways take their turns. Each way is first equally often
@@ -93,7 +93,7 @@ type contest struct {
 	failed  map[int]error // errors of the base and of peers that failed
 }
 
-func (h *house) contest() *contest {
+func (h *fixture) contest() *contest {
 	c := &contest{ways: h.ways(), failed: map[int]error{}}
 	for place := range c.ways {
 		c.entered = append(c.entered, place)
@@ -198,10 +198,10 @@ func (w way) used(s *session) time.Duration {
 
 // daemonCPU returns the processor time of a way's daemon; zero if it has none.
 func (w way) daemonCPU() time.Duration {
-	if w.house == nil {
+	if w.fixture == nil {
 		return 0
 	}
-	return cpu(w.house.daemon.Process.Pid)
+	return cpu(w.fixture.daemon.Process.Pid)
 }
 
 // family returns a process and all its descendants.
@@ -216,7 +216,7 @@ func family(pid int) []int {
 // settle waits until the daemon of a way has finished its background work, such as filling its
 // index, so that this does not fall into the turn of another way.
 func (w way) settle() {
-	if w.house == nil {
+	if w.fixture == nil {
 		return
 	}
 	const step, most = 10 * time.Millisecond, 2 * time.Second

@@ -135,7 +135,7 @@ func TestPeerSession(t *testing.T) {
 // A missing or silent peer is reported before anything is measured.
 func TestPeerThatFails(t *testing.T) {
 	for name, command := range map[string][]string{"not there": {"/nowhere/to/be/found"}, "no gate": {"/bin/false"}} {
-		h := &house{dir: t.TempDir(), self: self(t), env: os.Environ(), peers: []peer{{"wrong", command}}}
+		h := &fixture{dir: t.TempDir(), self: self(t), env: os.Environ(), peers: []peer{{"wrong", command}}}
 		c := h.contest().without(func(place int) bool { return place == ours })
 		sessions, err := c.open()
 		if err == nil || !strings.HasPrefix(err.Error(), "wrong: ") {

@@ -24,7 +24,7 @@ func launched() int {
 }
 
 // measureWrap measures by how much wrapping delays the start of an agent.
-func measureWrap(h *house, r *report, o options) error {
+func measureWrap(h *fixture, r *report, o options) error {
 	mcp := filepath.Join(h.dir, "agent.json")
 	if err := os.WriteFile(mcp, []byte(fmt.Sprintf(`{"mcpServers":{"bench":{"command":%q,"args":["server"]}}}`+"\n", h.self)), 0o600); err != nil {
 		return err
@@ -59,7 +59,7 @@ func measureWrap(h *house, r *report, o options) error {
 }
 
 // wrap wraps an agent once and returns the time until the agent was launched.
-func (h *house) wrap(config string) (time.Duration, error) {
+func (h *fixture) wrap(config string) (time.Duration, error) {
 	note := filepath.Join(h.dir, "launched")
 	cmd := exec.Command(filepath.Join(h.bin, "tgctl"), "wrap", "--agent-type", "custom", "--config-path", config, "--", h.self, "agent")
 	cmd.Env = append(h.env, launchedAt+"="+note)

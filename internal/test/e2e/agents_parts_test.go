@@ -13,20 +13,20 @@ import (
 // What the tests with real agents are made of.
 
 // watchedServer is a fake server that notes who started it.
-func (h *house) watchedServer(name string) entry {
+func (h *fixture) watchedServer(name string) entry {
 	e := h.fakeServer(name)
 	e.Env[parentsVar] = h.path("parents")
 	return e
 }
 
 // claudeList is a state file with two servers, which Claude Code writes to.
-func (h *house) claudeList() string {
+func (h *fixture) claudeList() string {
 	h.t.Helper()
 	return h.write("home/.claude.json", fmt.Sprintf("{\n  \"numStartups\": 0,\n  \"mcpServers\": {\"one\": %s, \"two\": %s}\n}", h.text(h.watchedServer("one")), h.text(h.watchedServer("two"))), 0o600)
 }
 
 // listed writes a file with servers under mcpServers, in a hand of its own.
-func (h *house) listed(name string, servers ...string) string {
+func (h *fixture) listed(name string, servers ...string) string {
 	h.t.Helper()
 	var b strings.Builder
 	b.WriteString("{\n   \"mcpServers\" : {")
@@ -42,7 +42,7 @@ func (h *house) listed(name string, servers ...string) string {
 
 // opencodeConfig is a server of the user's own, and a second one that a project
 // turns off. What a project has a part in, and is on, would wait for a person.
-func (h *house) opencodeConfig() []string {
+func (h *fixture) opencodeConfig() []string {
 	h.t.Helper()
 	one, two := h.watchedServer("one"), h.watchedServer("two")
 	command := func(e entry) string { return h.text(append([]string{e.Command}, e.Args...)) }
@@ -55,7 +55,7 @@ func (h *house) opencodeConfig() []string {
 }
 
 // codexConfig is a server in TOML.
-func (h *house) codexConfig() []string {
+func (h *fixture) codexConfig() []string {
 	h.t.Helper()
 	one := h.watchedServer("one")
 	var env []string
@@ -66,7 +66,7 @@ func (h *house) codexConfig() []string {
 		one.Command, one.Args[0], strings.Join(env, ", ")), 0o600)}
 }
 
-func (h *house) text(v any) string {
+func (h *fixture) text(v any) string {
 	h.t.Helper()
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -25,7 +25,7 @@ type realAgent struct {
 	says    string   // what it is told on stdin, a line at a time
 	until   string   // its input ends when it has said this
 	// arrange writes what the agent reads, and returns the files.
-	arrange func(h *house) []string
+	arrange func(h *fixture) []string
 	writes  bool // it writes the file itself, which is thus not what it was
 	told    bool // it can be told for one start, which leaves its files alone
 }
@@ -34,35 +34,35 @@ var realAgents = []realAgent{
 	{
 		name: "claude", program: "@anthropic-ai/claude-code-linux-ARCH/claude", args: []string{"mcp", "list"},
 		env:     []string{"DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1"},
-		arrange: func(h *house) []string { return []string{h.claudeList()} }, writes: true,
+		arrange: func(h *fixture) []string { return []string{h.claudeList()} }, writes: true,
 	},
 	{
 		name: "codex", program: "@openai/codex-linux-ARCH/vendor/*/bin/codex", args: []string{"app-server"},
 		says: `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"clientInfo":{"name":"test","version":"1"}}}` + "\n" +
 			`{"jsonrpc":"2.0","method":"initialized"}` + "\n" + `{"jsonrpc":"2.0","id":2,"method":"mcpServerStatus/list","params":{}}` + "\n",
-		until: `"id":2`, arrange: (*house).codexConfig,
+		until: `"id":2`, arrange: (*fixture).codexConfig,
 	},
 	{
 		name: "codex", program: "@openai/codex-linux-ARCH/vendor/*/bin/codex", args: []string{"exec", "--skip-git-repo-check",
 			"-c", `model_providers.x={name="x",base_url="@model",wire_api="responses",request_max_retries=0,stream_max_retries=0}`, "-c", "model_provider=x", "hello"},
-		arrange: (*house).codexConfig, told: true,
+		arrange: (*fixture).codexConfig, told: true,
 	},
 	{
 		name: "gemini", program: "@google/gemini-cli/bundle/gemini.js", args: []string{"mcp", "list"},
 		env: []string{"GEMINI_CLI_TRUST_WORKSPACE=true"},
-		arrange: func(h *house) []string {
+		arrange: func(h *fixture) []string {
 			return []string{h.listed("home/.gemini/settings.json", "one"), h.listed("work/.gemini/settings.json", "two")}
 		},
 	},
 	{
 		name: "opencode", program: "opencode-linux-ARCH/bin/opencode", args: []string{"mcp", "list"},
 		env:     []string{"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1"},
-		arrange: (*house).opencodeConfig, told: true,
+		arrange: (*fixture).opencodeConfig, told: true,
 	},
 	{
 		name: "copilot", program: "@github/copilot-linux-ARCH/copilot", args: []string{"--allow-all-tools", "-p", "hello"},
 		env:     []string{"COPILOT_OFFLINE=true", "COPILOT_AUTO_UPDATE=false", "COPILOT_MODEL=m", "COPILOT_PROVIDER_BASE_URL=@model"},
-		arrange: func(h *house) []string { return []string{h.listed("home/.copilot/mcp-config.json", "one", "two")} }, told: true,
+		arrange: func(h *fixture) []string { return []string{h.listed("home/.copilot/mcp-config.json", "one", "two")} }, told: true,
 	},
 }
 
@@ -89,7 +89,7 @@ func TestRealAgents(t *testing.T) {
 				needProc(t)
 				program := a.installed(t)
 				t.Parallel()
-				a.run(newHouse(t), program, flags)
+				a.run(newFixture(t), program, flags)
 			})
 		}
 	}
@@ -116,7 +116,7 @@ func (a realAgent) installed(t *testing.T) string {
 	return found[0]
 }
 
-func (a realAgent) run(h *house, program string, flags []string) {
+func (a realAgent) run(h *fixture, program string, flags []string) {
 	h.t.Helper()
 	h.rules("schema: 1\ngovernance:\n  defaults: {action: forward}\n")
 	start := fmt.Sprintf("#!/bin/sh\nexec '%s' \"$@\"\n", program)
@@ -160,7 +160,7 @@ func (a realAgent) run(h *house, program string, flags []string) {
 }
 
 // wrapped runs the agent under tgctl to its end, and returns what both said.
-func (a realAgent) wrapped(h *house, flags []string) string {
+func (a realAgent) wrapped(h *fixture, flags []string) string {
 	h.t.Helper()
 	provider := httptest.NewServer(http.HandlerFunc(answerAtOnce))
 	defer provider.Close()

@@ -13,15 +13,15 @@ import (
 func TestNobodyBelowAnAgentDecidesAfterAKill(t *testing.T) {
 	needProc(t)
 	tests := map[string]struct {
-		start func(*house) *agent
+		start func(*fixture) *agent
 		why   string
 	}{
-		"wrapped": {func(h *house) *agent {
+		"wrapped": {func(h *fixture) *agent {
 			config := h.servers(0o600, map[string]entry{"one": h.fakeServer("one")})
 			h.startDaemon()
 			return h.wrap(config)
 		}, "below the wrapped agent"},
-		"protected": {func(h *house) *agent {
+		"protected": {func(h *fixture) *agent {
 			h.claudeState()
 			h.startDaemon()
 			h.tgctl("protect", "--yes", "claude-code")
@@ -34,7 +34,7 @@ func TestNobodyBelowAnAgentDecidesAfterAKill(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newFixture(t)
 			h.rules(askBeforeWriting)
 			a := test.start(h)
 			_, result := a.begin(order{Server: "one", Tool: "write_note", Arguments: map[string]any{"name": "x", "text": "y"}})

@@ -17,7 +17,7 @@ governance:
 `
 
 // claudeState is a ~/.claude.json with servers of the user in it.
-func (h *house) claudeState() (path string) {
+func (h *fixture) claudeState() (path string) {
 	h.t.Helper()
 	servers, err := json.MarshalIndent(map[string]any{"one": h.fakeServer("one"), "two": h.fakeServer("two")}, "  ", "  ")
 	if err != nil {
@@ -33,7 +33,7 @@ func (h *house) claudeState() (path string) {
 
 // wrapClaude wraps a program called claude that rewrites that file all the
 // time, as the real one does.
-func (h *house) wrapClaude() *agent {
+func (h *fixture) wrapClaude() *agent {
 	h.t.Helper()
 	if err := os.Symlink(testBinary(h.t), filepath.Join(h.bin, "claude")); err != nil && !os.IsExist(err) {
 		h.t.Fatal(err)
@@ -48,7 +48,7 @@ type claudeFile struct {
 	Servers     map[string]entry `json:"mcpServers"`
 }
 
-func (h *house) claudeFile() claudeFile {
+func (h *fixture) claudeFile() claudeFile {
 	h.t.Helper()
 	var f claudeFile
 	if err := json.Unmarshal([]byte(h.read("home/.claude.json")), &f); err != nil {
@@ -59,7 +59,7 @@ func (h *house) claudeFile() claudeFile {
 
 // wantUnwrapped fails unless the servers are as they were and what claude wrote
 // meanwhile is there.
-func (h *house) wantUnwrapped(before claudeFile) {
+func (h *fixture) wantUnwrapped(before claudeFile) {
 	h.t.Helper()
 	var after claudeFile
 	if !eventually(func() bool { after = h.claudeFile(); return !strings.Contains(h.read("home/.claude.json"), "tg-shim") }, patience) {
@@ -81,7 +81,7 @@ func (h *house) wantUnwrapped(before claudeFile) {
 
 func TestClaudeCode(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.rules(claudeRules)
 	path := h.claudeState()
 	before := h.claudeFile()
@@ -110,7 +110,7 @@ func TestClaudeCode(t *testing.T) {
 func TestClaudeCodeWhenTgctlIsKilled(t *testing.T) {
 	needProc(t)
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.rules(claudeRules)
 	h.claudeState()
 	before := h.claudeFile()

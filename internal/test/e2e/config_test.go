@@ -30,7 +30,7 @@ func TestBadConfiguration(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newFixture(t)
 			path := h.path("config/thoughtgate/thoughtgate.yaml")
 			switch test.name {
 			case "missing":
@@ -94,7 +94,7 @@ audit: {sync: always}
 // reason, until there is room again.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	state := h.path("state/thoughtgate")
 	if err := os.MkdirAll(state, 0o700); err != nil {
 		t.Fatal(err)
@@ -160,7 +160,7 @@ func fill(t *testing.T, path string) {
 	}
 }
 
-func wantNever(t *testing.T, h *house, server, tool string) {
+func wantNever(t *testing.T, h *fixture, server, tool string) {
 	t.Helper()
 	all, err := fake.ReadLog(h.path(server + ".log"))
 	if err != nil {
@@ -176,7 +176,7 @@ func wantNever(t *testing.T, h *house, server, tool string) {
 // A state folder that can't be written from the start: no daemon, and so no wrap.
 func TestUnwritableState(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.rules(stateRules)
 	// A file where the folder should be: root may write to any folder.
 	h.write("state/thoughtgate", "", 0o600)

@@ -38,8 +38,8 @@ func (d *demoRun) text() string {
 	return strings.ReplaceAll(d.out.String(), "\r\n", "\n")
 }
 
-// startDemo starts the demo in a house without a daemon: it brings its own.
-func startDemo(t *testing.T, h *house, terminal bool) *demoRun {
+// startDemo starts the demo in a fixture without a daemon: it brings its own.
+func startDemo(t *testing.T, h *fixture, terminal bool) *demoRun {
 	t.Helper()
 	d := &demoRun{t: t}
 	cmd := exec.Command(filepath.Join(h.bin, "tgctl"), "demo")
@@ -91,7 +91,7 @@ func (d *demoRun) press(keys string) {
 }
 
 // wantNothing fails if the demo left a file or a process.
-func (h *house) wantNothing() {
+func (h *fixture) wantNothing() {
 	h.t.Helper()
 	for _, dir := range []string{"tmp", "home", "state", "run", "config/thoughtgate"} {
 		wantOnly(h.t, h.path(dir))
@@ -112,7 +112,7 @@ func TestDemo(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newFixture(t)
 			d := startDemo(t, h, test.keys != "")
 			if test.keys != "" {
 				for key := range strings.SplitAfterSeq(test.keys, "\r") {
@@ -172,7 +172,7 @@ func TestDemoBrokenOff(t *testing.T) {
 			if name == "the terminal closes" && signal.Ignored(syscall.SIGHUP) {
 				t.Skip("hang-ups are ignored here, as under nohup, and so by the demo")
 			}
-			h := newHouse(t)
+			h := newFixture(t)
 			d := startDemo(t, h, true)
 			d.until("[y/n] ")
 			off(d)
@@ -188,7 +188,7 @@ func TestDemoBrokenOff(t *testing.T) {
 func TestDemoKilled(t *testing.T) {
 	needProc(t)
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	d := startDemo(t, h, true)
 	d.until("[y/n] ")
 	d.kill()

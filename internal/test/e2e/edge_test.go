@@ -24,7 +24,7 @@ type shim struct {
 	lines chan string
 }
 
-func (h *house) shim(command ...string) *shim {
+func (h *fixture) shim(command ...string) *shim {
 	h.t.Helper()
 	cmd := exec.Command(filepath.Join(h.bin, "tg-shim"), append([]string{"--server-id", "one", "--"}, command...)...)
 	cmd.Env = append(h.env, "THOUGHTGATE_SOCKET="+h.path("run/thoughtgate/shim.sock"), roleVar+"=server")
@@ -89,7 +89,7 @@ const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"pro
 // EC-STDIO-009: a server that can't be started.
 func TestServerThatCannotBeStarted(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.rules(forwardRules)
 	h.startDaemon()
 	s := h.shim(h.path("no-such-server"))
@@ -106,7 +106,7 @@ func TestServerThatCannotBeStarted(t *testing.T) {
 // EC-STDIO-036: a shim that is started before the daemon is.
 func TestShimBeforeTheDaemon(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.rules(forwardRules)
 	s := h.shim(testBinary(t), h.path("work"))
 	s.write(initialize)
@@ -134,7 +134,7 @@ func TestShimBeforeTheDaemon(t *testing.T) {
 func TestDaemonThatHangs(t *testing.T) {
 	needProc(t)
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.rules(forwardRules)
 	config := h.servers(0o600, map[string]entry{"one": h.fakeServer("one")})
 	h.startDaemon()
@@ -184,7 +184,7 @@ func stopped(pid int) bool {
 // that lies where its socket belongs.
 func TestSecondDaemon(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.rules(forwardRules)
 	h.startDaemon()
 	if r := h.run(nil, "thoughtgated"); r.code == 0 || !strings.Contains(r.stderr, "thoughtgated.lock") && !strings.Contains(r.stderr, "runs") {
@@ -209,7 +209,7 @@ func TestWrapIsToldToEnd(t *testing.T) {
 			}
 			t.Run(title, func(t *testing.T) {
 				t.Parallel()
-				h := newHouse(t)
+				h := newFixture(t)
 				h.rules(killRules)
 				config := h.servers(0o600, map[string]entry{"one": h.fakeServer("one")})
 				before := h.read("work/mcp.json")
@@ -244,7 +244,7 @@ func TestWrapIsToldToEnd(t *testing.T) {
 // which it could act on. The tests of tg-shim have one that is.
 func TestServerStderr(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.rules(forwardRules)
 	config := h.servers(0o600, map[string]entry{"one": h.fakeServer("one")})
 	h.startDaemon()

@@ -10,7 +10,7 @@ import (
 // A log that can't grow any more, where one may not mount anything.
 func TestLogThatCannotGrow(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.rules(stateRules)
 	config := h.servers(0o600, map[string]entry{"one": h.fakeServer("one")})
 	h.startDaemon()

@@ -22,7 +22,7 @@ func TestHeadlessAgent(t *testing.T) {
 	opencode := realAgents[slices.IndexFunc(realAgents, func(a realAgent) bool { return a.name == "opencode" })]
 	program := opencode.installed(t)
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	provider := httptest.NewServer(http.HandlerFunc(wantsCommand))
 	defer provider.Close()
 	h.write("config/opencode/opencode.json", fmt.Sprintf(`{"$schema": "https://opencode.ai/config.json", "model": "x/m", "permission": {"bash": "ask"}, "provider": {"x": {

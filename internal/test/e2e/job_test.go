@@ -13,7 +13,7 @@ import (
 func TestMainJob(t *testing.T) {
 	files, everything := npmServer(t, "server-filesystem"), npmServer(t, "server-everything")
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.rules(`schema: 1
 governance:
   defaults: {action: forward}

@@ -53,7 +53,7 @@ func TestKill(t *testing.T) {
 
 // killing is a wrapped agent with calls in flight.
 type killing struct {
-	*house
+	*fixture
 	agent  *agent
 	before string
 	held   <-chan reply
@@ -62,10 +62,10 @@ type killing struct {
 }
 
 func newKilling(t *testing.T) *killing {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.rules(killRules)
 	config := h.servers(0o600, map[string]entry{"one": h.fakeServer("one"), "two": h.fakeServer("two")})
-	k := &killing{house: h, before: h.read("work/mcp.json")}
+	k := &killing{fixture: h, before: h.read("work/mcp.json")}
 	h.startDaemon()
 	k.agent = h.wrap(config, "--no-start")
 	if r := k.agent.call("one", "read_note", map[string]any{"name": "plan"}); !strings.Contains(r.Text, "Friday") {
@@ -79,7 +79,7 @@ func newKilling(t *testing.T) *killing {
 
 // kill kills all of them at once.
 func (k *killing) kill(names []string) {
-	daemon := k.house.daemon
+	daemon := k.fixture.daemon
 	pids := map[string][]int{
 		"tgctl": {k.agent.pid()}, "daemon": {daemon.pid()}, "service": {daemon.pid()}, "shim": k.pidsOf("tg-shim"), "server": k.serverPIDs(),
 	}
@@ -106,7 +106,7 @@ func (k *killing) kill(names []string) {
 		return
 	}
 	<-daemon.ended
-	k.house.daemon = nil
+	k.fixture.daemon = nil
 	if lost {
 		k.kept.Drop()
 	}
@@ -206,7 +206,7 @@ func (k *killing) checkExecuted() {
 // call through, which has been waiting all the while.
 func TestQuestionSurvivesTheDaemon(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.rules(killRules)
 	config := h.servers(0o600, map[string]entry{"one": h.fakeServer("one")})
 	h.startDaemon()
@@ -238,7 +238,7 @@ func TestQuestionSurvivesTheDaemon(t *testing.T) {
 // EC-STDIO-031: a cancelled call leaves neither a question nor a trace at the server.
 func TestCancelWithdraws(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.rules(killRules)
 	config := h.servers(0o600, map[string]entry{"one": h.fakeServer("one")})
 	h.startDaemon()
@@ -272,7 +272,7 @@ func TestKillAllWithRealServers(t *testing.T) {
 	needProc(t)
 	files, everything := npmServer(t, "server-filesystem"), npmServer(t, "server-everything")
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.rules(killRules)
 	h.write("docs/hello.txt", "hello", 0o600)
 	config := h.servers(0o600, map[string]entry{

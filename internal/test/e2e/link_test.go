@@ -67,7 +67,7 @@ func runFiles() int {
 // whichever of both comes first, and through whichever server.
 func TestLinkMadeAndUsedAtOnce(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.rules("schema: 1\ngovernance: {defaults: {action: forward}, rules: []}\napproval: {you: {destination: {type: local}, timeout: 5m}}\n")
 	files := entry{Command: testBinary(t), Args: []string{h.path("work")}, Env: map[string]string{roleVar: "files"}}
 	config := h.servers(0o600, map[string]entry{"one": files, "two": files})

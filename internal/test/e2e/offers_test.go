@@ -9,11 +9,11 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/test/fake"
 )
 
-// offering is a house with an extension, which has tools and a model, that is
+// offering is a fixture with an extension, which has tools and a model, that is
 // installed and runs.
-func offering(t *testing.T, rules string) *house {
+func offering(t *testing.T, rules string) *fixture {
 	t.Helper()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.rules(rules)
 	h.startDaemon()
 	folder := h.path("notes")
@@ -29,7 +29,7 @@ func offering(t *testing.T, rules string) *house {
 }
 
 // tools is the entry that gives an agent the tools of the extension.
-func (h *house) tools() entry {
+func (h *fixture) tools() entry {
 	return entry{Command: h.path("bin/tg-shim"), Args: []string{"--extension", "notes"}, Env: map[string]string{"THOUGHTGATE_SOCKET": h.path("run/thoughtgate/shim.sock")}}
 }
 

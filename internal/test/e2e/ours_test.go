@@ -15,7 +15,7 @@ import (
 // whatever the rules say: each file, each spelling.
 func TestOursIsAskedAbout(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.rules(`schema: 1
 governance:
   defaults: {action: forward}
@@ -101,7 +101,7 @@ approval:
 
 // asked returns the question that a call leads to; without one, the call has
 // been answered, which is an error.
-func (h *house) asked(a *agent, result <-chan reply, what string) question {
+func (h *fixture) asked(a *agent, result <-chan reply, what string) question {
 	h.t.Helper()
 	var q question
 	done := eventually(func() bool {
@@ -120,7 +120,7 @@ func (h *house) asked(a *agent, result <-chan reply, what string) question {
 // written into the record.
 func TestSecretsStayOutOfTheRecord(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	config := h.servers(0o600, map[string]entry{"one": h.fakeServer("one")})
 	h.startDaemon() // no configuration: the built-in default
 	a := h.wrap(config)

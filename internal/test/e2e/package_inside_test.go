@@ -44,7 +44,7 @@ func TestInsideRig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &managed{house: &house{t: t, root: home, bin: "/usr/bin", env: os.Environ()}, units: userUnits}
+	m := &managed{fixture: &fixture{t: t, root: home, bin: "/usr/bin", env: os.Environ()}, units: userUnits}
 	m.env = slices.DeleteFunc(m.env, func(s string) bool { return strings.HasPrefix(s, "E2E_") })
 	for _, dir := range []string{"work", ".config"} {
 		if err := os.MkdirAll(m.path(dir), 0o700); err != nil {

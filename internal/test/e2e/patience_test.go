@@ -11,7 +11,7 @@ import (
 // the repetition is let through, once, also by another daemon than was asked.
 func TestDecisionAfterTheClientsTime(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.rules(askBeforeWriting)
 	one := h.fakeServer("one")
 	one.Env["THOUGHTGATE_PATIENCE"] = "5s"
@@ -51,7 +51,7 @@ func TestDecisionAfterTheClientsTime(t *testing.T) {
 // replaced, and is answered by the next one.
 func TestHeldCallSurvivesTheDaemon(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.rules(askBeforeWriting)
 	config := h.servers(0o600, map[string]entry{"one": h.fakeServer("one")})
 	h.startDaemon()

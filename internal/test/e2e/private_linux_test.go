@@ -47,7 +47,7 @@ func asAnyone(f func()) {
 // daemon, so it leaves no core and no more.
 func TestNobodyReadsTheDaemon(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.rules(forwardRules)
 	config := h.servers(0o600, map[string]entry{"one": h.fakeServer("one")})
 	var a *agent

@@ -11,7 +11,7 @@ import (
 // time, is governed; what it wrote stays when it is unprotected.
 func TestProtectedClaudeCode(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.rules(claudeRules)
 	path := h.claudeState()
 	before := h.claudeFile()
@@ -50,7 +50,7 @@ func TestProtectedClaudeCode(t *testing.T) {
 // Without its daemon no server of a protected agent runs.
 func TestProtectedWithoutADaemon(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.rules(claudeRules)
 	h.claudeState()
 	h.startDaemon()

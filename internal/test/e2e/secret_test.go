@@ -87,7 +87,7 @@ func TestSecretIsFoundNowhere(t *testing.T) {
 	for _, values := range []string{"none", "redacted", "full"} {
 		t.Run(values, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newFixture(t)
 			h.rules(`schema: 1
 governance:
   rules:
@@ -120,7 +120,7 @@ audit: {values: ` + values + `}
 }
 
 // leak sends the secret along every path.
-func leak(t *testing.T, h *house, config string) {
+func leak(t *testing.T, h *fixture, config string) {
 	a := h.wrap(config)
 	ask := func(o order, answer ...string) {
 		t.Helper()
@@ -206,7 +206,7 @@ func forms(secret string) map[string][]byte {
 }
 
 // search looks for the secrets in every file that ThoughtGate has written.
-func search(t *testing.T, h *house, values, when string) {
+func search(t *testing.T, h *fixture, values, when string) {
 	t.Helper()
 	ours := 0
 	err := filepath.WalkDir(h.root, func(path string, d fs.DirEntry, err error) error {

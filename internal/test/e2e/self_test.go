@@ -100,7 +100,7 @@ var selfApprovals = []struct {
 func TestAgentDoesNotApproveItself(t *testing.T) {
 	needProc(t)
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.rules(askBeforeWriting)
 	config := h.servers(0o600, map[string]entry{"one": h.fakeServer("one")})
 	h.startDaemon()
@@ -173,7 +173,7 @@ func TestAgentDoesNotApproveItself(t *testing.T) {
 }
 
 // wantSeen wants evidence in the record of the decision, and in how it is shown.
-func wantSeen(t *testing.T, h *house, id string) {
+func wantSeen(t *testing.T, h *fixture, id string) {
 	t.Helper()
 	for _, l := range h.log() {
 		if l.Kind != "decision" || l.Approval != id {
@@ -203,7 +203,7 @@ func TestAgentTypesIntoItsTerminal(t *testing.T) {
 		t.Skip("job control of another shell")
 	}
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.rules(askBeforeWriting)
 	config := h.servers(0o600, map[string]entry{"one": h.fakeServer("one")})
 	h.startDaemon()

@@ -32,9 +32,9 @@ shim: {reattach: 2m}
 // failing test finds it.
 const quick = "[Service]\nWatchdogSec=6s\nRestartSec=100ms\nStandardError=append:%s\n"
 
-// managed is a house whose user has a systemd of their own.
+// managed is a fixture whose user has a systemd of their own.
 type managed struct {
-	*house
+	*fixture
 	units string // where they are looked for
 }
 
@@ -86,8 +86,8 @@ func TestInsideSystemd(t *testing.T) {
 
 // newManaged starts the user's systemd.
 func newManaged(t *testing.T) *managed {
-	h := newHouse(t)
-	m := &managed{house: h, units: h.path("config/systemd/user")}
+	h := newFixture(t)
+	m := &managed{fixture: h, units: h.path("config/systemd/user")}
 	cmd := exec.Command("/lib/systemd/systemd", "--user", "--log-target=console", "--unit=basic.target")
 	cmd.Env, cmd.Dir = h.env, "/"
 	var log bytes.Buffer
@@ -131,7 +131,7 @@ func (m *managed) show(property string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// placeUnits does what `make install` does, whose programs are in the house
+// placeUnits does what `make install` does, whose programs are in the fixture
 // already, and shortens times.
 func (m *managed) placeUnits() {
 	m.t.Helper()

@@ -41,7 +41,7 @@ func TestSharedServer(t *testing.T) {
 	needProc(t)
 	program := npmServer(t, "server-everything")
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.rules(sharedRules)
 	h.startDaemon()
 	alone := h.together(t, "private", program, *private)
@@ -84,7 +84,7 @@ func TestSharedServer(t *testing.T) {
 }
 
 // together starts n agents at the same time.
-func (h *house) together(t *testing.T, server, program string, n int) []*sharer {
+func (h *fixture) together(t *testing.T, server, program string, n int) []*sharer {
 	all := make([]*sharer, n)
 	var wait sync.WaitGroup
 	for i := range all {
@@ -118,7 +118,7 @@ func play(t *testing.T, all []*sharer) {
 }
 
 // everything are the processes of the server.
-func (h *house) everything(program string) []int {
+func (h *fixture) everything(program string) []int {
 	var all []int
 	for _, pid := range h.pids() {
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
@@ -148,7 +148,7 @@ func pss(pids []int) float64 {
 
 // under does what is to be done while all agents make calls without end. Each call
 // is answered, with a result or an error, and all agents can go on after it.
-func (h *house) under(t *testing.T, all []*sharer, program string, do func()) {
+func (h *fixture) under(t *testing.T, all []*sharer, program string, do func()) {
 	var results, refused atomic.Int64
 	stop, done := make(chan struct{}), make(chan struct{})
 	var wait sync.WaitGroup
@@ -220,7 +220,7 @@ func (s *sharer) ask(ctx context.Context, tool string) (bool, error) {
 func TestSharedServerIsJudgedPerSession(t *testing.T) {
 	needProc(t)
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.rules(`schema: 1
 governance:
   defaults: {action: forward}

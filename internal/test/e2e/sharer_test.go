@@ -36,7 +36,7 @@ type sharer struct {
 }
 
 // join starts an agent. Those with one server id have one line of configuration.
-func (h *house) join(t *testing.T, server, program string, n int) *sharer {
+func (h *fixture) join(t *testing.T, server, program string, n int) *sharer {
 	t.Helper()
 	s := &sharer{
 		t: t, name: fmt.Sprintf("agent-%02d", n), uri: fmt.Sprintf("demo://resource/dynamic/text/%d", 100+n),

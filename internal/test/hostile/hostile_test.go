@@ -17,11 +17,11 @@ func TestCases(t *testing.T) {
 	cases := readCases(t, *casesFile)
 	var total tally
 	defer total.print()
-	house := rig.NewFixture(t)
-	house.Configure(policy)
-	house.Shipped = true
-	house.StartDaemon()
-	t.Run("all", func(t *testing.T) { // so that the house outlives them
+	fixture := rig.NewFixture(t)
+	fixture.Configure(policy)
+	fixture.Shipped = true
+	fixture.StartDaemon()
+	t.Run("all", func(t *testing.T) { // so that the fixture outlives them
 		for _, c := range cases {
 			t.Run(strings.ReplaceAll(c.Class, "/", "_")+"/"+c.ID, func(t *testing.T) {
 				t.Parallel()
@@ -34,7 +34,7 @@ func TestCases(t *testing.T) {
 						t.Skipf("needs %s", feature)
 					}
 				}
-				for _, problem := range run(t, house, c, rig.Options{}) {
+				for _, problem := range run(t, fixture, c, rig.Options{}) {
 					t.Error(problem)
 				}
 			})
@@ -84,7 +84,7 @@ func (all *tally) print() {
 // TestCopierFails shows that the cases can fail: a program that only copies
 // fails each that expects a message to be refused, and no other.
 func TestCopierFails(t *testing.T) {
-	house := rig.NewFixture(t)
+	fixture := rig.NewFixture(t)
 	t.Run("all", func(t *testing.T) {
 		for i, c := range readCases(t, *casesFile) {
 			t.Run(c.ID, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestCopierFails(t *testing.T) {
 					t.Skip("it would show nothing more, and take long")
 				}
 				t.Parallel()
-				problems := run(t, house, c, rig.Options{Instead: rig.Copier(t)})
+				problems := run(t, fixture, c, rig.Options{Instead: rig.Copier(t)})
 				answers := len(c.Expect.AgentErrorIDs) > 0
 				if (c.Expect.Forwarded == false || answers) && len(problems) == 0 {
 					t.Error("a program that copies everything passes, so this case shows nothing")

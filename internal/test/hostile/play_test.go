@@ -39,13 +39,13 @@ func (p *play) bad(format string, args ...any) {
 }
 
 // run plays c and returns what is wrong.
-func run(t *testing.T, house *rig.Fixture, c *Case, o rig.Options) []string {
+func run(t *testing.T, fixture *rig.Fixture, c *Case, o rig.Options) []string {
 	p := &play{Case: c, open: map[string]bool{}, expected: map[string]bool{}}
 	o.Profile = c.Profile
 	// The race detector multiplies what a process needs.
 	o.Shipped = o.Shipped || c.Expect.MaxRSSMB > 0
 	p.raw, _ = c.bytes() // check has seen to it
-	p.shim = house.Shim(t, o)
+	p.shim = fixture.Shim(t, o)
 	if err := p.begin(); err != nil {
 		return []string{fmt.Sprintf("before the bytes under test: %v\nthe shim said: %s", err, p.shim.Stderr())}
 	}

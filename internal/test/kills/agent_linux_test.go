@@ -21,15 +21,15 @@ const inFlight = 12
 
 // agent has a session, from its shim's start to its end.
 type agent struct {
-	house *house
-	name  string // of the server
-	list  string // of what the server has executed
-	r     *rand.Rand
-	shim  *rig.Shim
-	free  chan struct{} // one for each request that may still be made
-	most  int           // requests in all
-	next  func(id int) ([]byte, *request)
-	heard func(*request) // is called with each request that was answered; may be nil
+	fixture *fixture
+	name    string // of the server
+	list    string // of what the server has executed
+	r       *rand.Rand
+	shim    *rig.Shim
+	free    chan struct{} // one for each request that may still be made
+	most    int           // requests in all
+	next    func(id int) ([]byte, *request)
+	heard   func(*request) // is called with each request that was answered; may be nil
 
 	read, asks atomic.Int64 // lines that came, and requests that are open and held by nobody
 
@@ -62,9 +62,9 @@ const (
 const overdue = "it could not be judged within"
 
 // newAgent starts an agent's shim with its server.
-func (h *house) newAgent(n int, r *rand.Rand, sockets bool) *agent {
+func (h *fixture) newAgent(n int, r *rand.Rand, sockets bool) *agent {
 	a := &agent{
-		house: h, name: fmt.Sprintf("s%d", n), list: h.Path("work", fmt.Sprint("executed", n)), r: r, most: math.MaxInt,
+		fixture: h, name: fmt.Sprintf("s%d", n), list: h.Path("work", fmt.Sprint("executed", n)), r: r, most: math.MaxInt,
 		free: make(chan struct{}, inFlight), sent: map[int]*request{}, answered: map[int]int{}, refused: map[int]string{},
 	}
 	a.next = a.any
@@ -87,13 +87,13 @@ func (a *agent) began() bool {
 
 // talk makes requests until there were enough, or nobody wants more.
 func (a *agent) talk() {
-	for id := 1; id <= a.most && !a.house.stopped(); id++ {
+	for id := 1; id <= a.most && !a.fixture.stopped(); id++ {
 		select {
 		case <-a.free:
-		case <-a.house.stop:
+		case <-a.fixture.stop:
 			return
 		case <-a.shim.Ended():
-			a.house.Errorf("%s: its shim has ended: %s", a.name, a.shim.Stderr())
+			a.fixture.Errorf("%s: its shim has ended: %s", a.name, a.shim.Stderr())
 			return
 		}
 		line, q := a.next(id)
@@ -106,7 +106,7 @@ func (a *agent) talk() {
 			a.asks.Add(1)
 		}
 		if err := a.shim.Send(line); err != nil {
-			a.house.Errorf("%s: send request %d of %d bytes: %v: %s", a.name, id, len(line), err, a.shim.Stderr())
+			a.fixture.Errorf("%s: send request %d of %d bytes: %v: %s", a.name, id, len(line), err, a.shim.Stderr())
 			return
 		}
 	}
@@ -151,7 +151,7 @@ func (a *agent) hear(line []byte) {
 	if !ok {
 		var n int
 		if _, err := fmt.Sscanf(string(line), notice, &n); err != nil || n <= a.note || string(line) != fmt.Sprintf(notice, n) {
-			a.house.Errorf("%s reads %.300q behind notice %d", a.name, line, a.note)
+			a.fixture.Errorf("%s reads %.300q behind notice %d", a.name, line, a.note)
 		}
 		a.notes, a.note = a.notes+1, n
 		return
@@ -159,7 +159,7 @@ func (a *agent) hear(line []byte) {
 	a.answered[id]++
 	q := a.sent[id]
 	if q == nil || a.answered[id] > 1 {
-		a.house.Errorf("%s reads an answer that it has had or never asked for: %.300q", a.name, line)
+		a.fixture.Errorf("%s reads an answer that it has had or never asked for: %.300q", a.name, line)
 		return
 	}
 	a.open--
@@ -169,7 +169,7 @@ func (a *agent) hear(line []byte) {
 	switch {
 	case string(line) == q.want:
 	case bytes.Contains(line, []byte(inDoubt)):
-		a.house.Errorf("%s: request %d is in doubt: %.500q", a.name, id, line)
+		a.fixture.Errorf("%s: request %d is in doubt: %.500q", a.name, id, line)
 	case bytes.Contains(line, []byte(callRefused)):
 		a.refused[id] = callRefused
 	case bytes.Contains(line, []byte(answerRefused)):
@@ -177,7 +177,7 @@ func (a *agent) hear(line []byte) {
 	case bytes.Contains(line, []byte(overdue)):
 		a.refused[id] = overdue
 	default:
-		a.house.Errorf("%s: request %d is answered with %.500q (%d bytes), want %.100q (%d bytes)", a.name, id, line, len(line), q.want, len(q.want))
+		a.fixture.Errorf("%s: request %d is answered with %.500q (%d bytes), want %.100q (%d bytes)", a.name, id, line, len(line), q.want, len(q.want))
 	}
 	q.want = ""
 	if a.heard != nil {
@@ -200,7 +200,7 @@ func idOf(line []byte) (int, bool) {
 // leave waits until all is answered, hangs up, and compares what the server has
 // executed.
 func (a *agent) leave() {
-	h := a.house
+	h := a.fixture
 	waited := h.until("", func() bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -226,7 +226,7 @@ func (a *agent) leave() {
 
 // compare holds the server's own list against what the agent has asked for and read.
 func (a *agent) compare() {
-	h := a.house
+	h := a.fixture
 	list, err := os.ReadFile(a.list)
 	if err != nil && len(a.sent) > 0 {
 		h.Errorf("%s has executed nothing: %v", a.name, err)

@@ -9,7 +9,7 @@ import (
 // What a server is owed that does not read for long survives the daemon, and nothing is
 // put on record twice, however much others put there meanwhile.
 func TestOwedToABusyServer(t *testing.T) {
-	h := newHouse(t, 300)
+	h := newFixture(t, 300)
 	h.Activate()
 	h.start()
 	c, err := h.dial(t.Context())

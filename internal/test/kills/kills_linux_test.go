@@ -57,14 +57,14 @@ pins: {mode: off}
 shim: {reattach: 2m}
 `
 
-// sessions are how many a house has at the same time.
+// sessions are how many a fixture has at the same time.
 const sessions = 3
 
-// mostKills is how many a house sees: what is compared fits into memory then, and what is
+// mostKills is how many a fixture sees: what is compared fits into memory then, and what is
 // on record onto a small disk.
 const mostKills = 250
 
-// TestKills has houses with a fake of systemd's store, and with the daemon's own keeper.
+// TestKills has fixtures with a fake of systemd's store, and with the daemon's own keeper.
 // In half of each the daemon is the one that ships, and is killed at random moments; in
 // the other half it stops where it has just stored something.
 func TestKills(t *testing.T) {
@@ -80,7 +80,7 @@ func TestKills(t *testing.T) {
 		all.Go(func() { // as many at once as there are, not as there are processors
 			for round, left := 0, n/len(tests); left > 0 && !t.Failed(); round, left = round+1, left-mostKills {
 				t.Run(fmt.Sprint(test.name, " ", round), func(t *testing.T) {
-					h := newHouse(t, uint64(round*len(tests)+i))
+					h := newFixture(t, uint64(round*len(tests)+i))
 					h.stops = test.stops
 					if h.Keep = test.keep; !h.Keep {
 						h.Activate()
@@ -112,7 +112,7 @@ func TestKillsInsideSystemd(t *testing.T) {
 	if !rig.IsInside() {
 		t.Skip("TestKillsUnderSystemd runs it")
 	}
-	h := newHouse(t, insideStream)
+	h := newFixture(t, insideStream)
 	var err error
 	if h.units, err = systemd.Units(rig.Shipped(t, "thoughtgated"), "/bin/false"); err != nil {
 		t.Fatal(err)
@@ -137,8 +137,8 @@ func plan(t *testing.T) int {
 	return n
 }
 
-// house is one in which the daemon is killed.
-type house struct {
+// fixture is one in which the daemon is killed.
+type fixture struct {
 	*testing.T
 	*rig.Fixture
 	r      *rand.Rand        // of the kills
@@ -153,9 +153,9 @@ type house struct {
 	lost   int                  // of what servers say by themselves
 }
 
-func newHouse(t *testing.T, stream uint64) *house {
+func newFixture(t *testing.T, stream uint64) *fixture {
 	t.Helper()
-	h := &house{
+	h := &fixture{
 		T: t, Fixture: rig.NewFixture(t), r: rand.New(rand.NewPCG(*seed, stream)), stop: make(chan struct{}),
 		begins: 50 * time.Millisecond, here: map[*agent]time.Time{},
 	}
@@ -165,7 +165,7 @@ func newHouse(t *testing.T, stream uint64) *house {
 	return h
 }
 
-func (h *house) stopped() bool {
+func (h *fixture) stopped() bool {
 	select {
 	case <-h.stop:
 		return true
@@ -175,7 +175,7 @@ func (h *house) stopped() bool {
 }
 
 // until waits until so.
-func (h *house) until(what string, so func() bool) error {
+func (h *fixture) until(what string, so func() bool) error {
 	for end := time.Now().Add(rig.Timeout); !so(); time.Sleep(time.Millisecond) { // between two looks
 		if time.Now().After(end) {
 			return fmt.Errorf("not within %v: %s", rig.Timeout, what)
@@ -185,7 +185,7 @@ func (h *house) until(what string, so func() bool) error {
 }
 
 // run kills the daemon n times under load.
-func (h *house) run(n int) {
+func (h *fixture) run(n int) {
 	if h.stops != nil {
 		h.Program = h.stops.program
 	}
@@ -242,7 +242,7 @@ func (h *house) run(n int) {
 }
 
 // start starts the first daemon.
-func (h *house) start() {
+func (h *fixture) start() {
 	if h.units == nil {
 		h.StartDaemon()
 		return
@@ -257,7 +257,7 @@ func (h *house) start() {
 
 // kept is how many descriptors somebody keeps for the next daemon, as far as that can be
 // asked.
-func (h *house) kept() int {
+func (h *fixture) kept() int {
 	switch {
 	case h.units != nil:
 		out, err := h.Systemctl("show", "--property=NFileDescriptorStore", "--value", systemd.Service)
@@ -287,7 +287,7 @@ func (b blow) String() string {
 }
 
 // blow chooses the next one.
-func (h *house) blow() blow {
+func (h *fixture) blow() blow {
 	b := blow{early: h.r.IntN(8) == 0, moment: 2 * h.r.Float64()}
 	if h.r.IntN(4) == 0 { // long enough for a long line
 		b.moment *= 10
@@ -300,7 +300,7 @@ func (h *house) blow() blow {
 
 // strike kills the daemon that runs since last was killed, and returns its process id
 // when the next one runs.
-func (h *house) strike(last int, b blow) (pid int, err error) {
+func (h *fixture) strike(last int, b blow) (pid int, err error) {
 	err = h.until("another daemon runs", func() bool { pid = h.DaemonPID(); return pid != 0 && pid != last })
 	if err != nil {
 		return 0, err
@@ -346,7 +346,7 @@ func (h *house) strike(last int, b blow) (pid int, err error) {
 }
 
 // answers reports whether the daemon answers a person.
-func (h *house) answers() bool {
+func (h *fixture) answers() bool {
 	ctx, cancel := context.WithTimeout(h.Context(), time.Second)
 	defer cancel()
 	c, err := h.dial(ctx)
@@ -361,7 +361,7 @@ func (h *house) answers() bool {
 // waiting returns what reports whether every agent has read something since now that
 // has asked for something, and that no agent waits for its server: who waits for too
 // long is told that there is no daemon.
-func (h *house) waiting() (served func() bool) {
+func (h *fixture) waiting() (served func() bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	before := map[*agent]int64{}
@@ -385,7 +385,7 @@ func (h *house) waiting() (served func() bool) {
 const long = 3 * time.Second
 
 // entered notes that an agent has come.
-func (h *house) entered(a *agent) {
+func (h *fixture) entered(a *agent) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.here[a] = time.Now()
@@ -393,7 +393,7 @@ func (h *house) entered(a *agent) {
 
 // left notes that an agent has left, and how many things did not come that its server
 // has said.
-func (h *house) left(a *agent, lost int) {
+func (h *fixture) left(a *agent, lost int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.here, a)
@@ -401,12 +401,12 @@ func (h *house) left(a *agent, lost int) {
 	h.lost += lost
 }
 
-func (h *house) dial(ctx context.Context) (*client.Client, error) {
+func (h *fixture) dial(ctx context.Context) (*client.Client, error) {
 	return client.Dial(ctx, client.WithSocket(h.Path("run/thoughtgate/control.sock")))
 }
 
 // answer lets through what is held, until ctx ends.
-func (h *house) answer(ctx context.Context) {
+func (h *fixture) answer(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := h.watch(ctx); ctx.Err() == nil && !errors.Is(err, client.ErrNotRunning) && !errors.Is(err, client.ErrDecided) {
 			h.Errorf("the person: %v", err)
@@ -421,7 +421,7 @@ func (h *house) answer(ctx context.Context) {
 
 // watch is answer with one connection: a client whose daemon has gone too often waits
 // for long before it looks for the next one.
-func (h *house) watch(ctx context.Context) error {
+func (h *fixture) watch(ctx context.Context) error {
 	c, err := h.dial(ctx)
 	if err != nil {
 		return fmt.Errorf("%w: %w", client.ErrNotRunning, err) // one that dies at once may also be one that does not answer

@@ -18,7 +18,7 @@ var harm = regexp.MustCompile(`damaged|fault`)
 
 // compare holds what is on record against what the agents have asked for and were
 // answered, after so many kills.
-func (h *house) compare(kills int) {
+func (h *fixture) compare(kills int) {
 	type call struct {
 		attachment string
 		seq        uint64

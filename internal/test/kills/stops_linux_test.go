@@ -110,7 +110,7 @@ func (s *stops) instrument(text, name string, call *regexp.Regexp, with string) 
 const stopVariable = "THOUGHTGATE_TEST_STOP"
 
 // arm has the daemon stop when it passes a site the nth time from now on.
-func (h *house) arm(site, nth int) error {
+func (h *fixture) arm(site, nth int) error {
 	path := h.Path("stop")
 	if err := os.WriteFile(path+"~", fmt.Appendf(nil, "%d %d", site, nth), 0o600); err != nil {
 		return err

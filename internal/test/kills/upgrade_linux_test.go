@@ -35,7 +35,7 @@ const nextDaemon = "thoughtgated-next"
 func TestUpgrade(t *testing.T) {
 	next := rig.Build(t, "thoughtgated", "-ldflags", "-X main.release=next")
 	t.Run("store", func(t *testing.T) {
-		h := newHouse(t, 200)
+		h := newFixture(t, 200)
 		h.Activate()
 		h.upgrade(next, func(gone func()) {
 			h.StopDaemon()
@@ -44,7 +44,7 @@ func TestUpgrade(t *testing.T) {
 		})
 	})
 	t.Run("keeper", func(t *testing.T) {
-		h := newHouse(t, 201)
+		h := newFixture(t, 201)
 		h.Keep = true
 		h.upgrade(next, func(gone func()) {
 			h.Daemon.Signal(keep.Again)
@@ -62,7 +62,7 @@ func TestUpgradeInsideSystemd(t *testing.T) {
 	if !rig.IsInside() {
 		t.Skip("TestUpgrade runs it")
 	}
-	h := newHouse(t, 202)
+	h := newFixture(t, 202)
 	var err error
 	if h.units, err = systemd.Units(h.Path("bin/thoughtgated"), "/bin/false"); err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestUpgradeInsideSystemd(t *testing.T) {
 
 // upgrade has restart replace the daemon by the other of two releases, again and again.
 // It calls gone when the old one has ended or is about to.
-func (h *house) upgrade(next string, restart func(gone func())) {
+func (h *fixture) upgrade(next string, restart func(gone func())) {
 	h.Program = h.Path("bin/thoughtgated")
 	releases := []string{rig.Shipped(h, "thoughtgated"), next}
 	h.install(releases[0])
@@ -158,7 +158,7 @@ func (h *house) upgrade(next string, restart func(gone func())) {
 }
 
 // install puts a program where the daemon's is.
-func (h *house) install(program string) {
+func (h *fixture) install(program string) {
 	h.Helper()
 	raw, err := os.ReadFile(program)
 	if err == nil {
@@ -176,7 +176,7 @@ func (h *house) install(program string) {
 }
 
 // open returns the ids of the questions that are open.
-func (h *house) open(c *client.Client) (ids []string) {
+func (h *fixture) open(c *client.Client) (ids []string) {
 	all, err := c.ListApprovals(h.Context(), false)
 	if err != nil {
 		h.Errorf("ask what is open: %v", err)
@@ -188,7 +188,7 @@ func (h *house) open(c *client.Client) (ids []string) {
 	return ids
 }
 
-func (h *house) approve(c *client.Client) {
+func (h *fixture) approve(c *client.Client) {
 	all, err := c.ListApprovals(h.Context(), false)
 	for _, q := range all {
 		if err == nil {

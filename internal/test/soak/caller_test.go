@@ -51,11 +51,11 @@ var errEnded = errors.New("the shim has ended")
 func (w *world) join(tb testing.TB, name, server string, o rig.Options) (*caller, error) {
 	c := &caller{world: w, name: name, shared: server == sharedServer, open: map[int64]*question{}}
 	o.Server, o.Shipped, o.Each = server, true, c.hear
-	o.Command = []string{w.self, serverRole, w.house.Path("breaches")}
+	o.Command = []string{w.self, serverRole, w.fixture.Path("breaches")}
 	if o.Before == nil {
 		o.Before = rig.Launcher()
 	}
-	c.shim = w.house.Shim(tb, o)
+	c.shim = w.fixture.Shim(tb, o)
 	q, err := c.send("initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"soak","version":"1"}}`, &question{})
 	if err != nil {
 		return nil, err

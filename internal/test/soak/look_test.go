@@ -71,7 +71,7 @@ func (w *world) lookDaemon(at time.Duration) error {
 	}
 	w.book.note(at, "daemon", w.life, "heap", told["go_memstats_heap_alloc_bytes"])
 	w.book.note(at, "daemon", w.life, "goroutines", told["go_goroutines"])
-	return w.book.look(at, "daemon", w.life, w.house.Daemon.PID())
+	return w.book.look(at, "daemon", w.life, w.fixture.Daemon.PID())
 }
 
 // told are the daemon's metrics that have one value.
@@ -145,7 +145,7 @@ func (w *world) kept() (map[string]float64, error) {
 		return nil, err
 	}
 	all := map[string]float64{"goroutines of the daemon": told["go_goroutines"]}
-	pids := map[string]int{"the daemon": w.house.Daemon.PID()}
+	pids := map[string]int{"the daemon": w.fixture.Daemon.PID()}
 	for _, c := range w.agents {
 		pids["the shim of "+c.name] = c.shimPID()
 	}
@@ -164,7 +164,7 @@ func (w *world) kept() (map[string]float64, error) {
 // not end when they have nothing to do, and a database opens files as it needs them.
 const room = 20
 
-// settled waits until the house keeps no more than before.
+// settled waits until the fixture keeps no more than before.
 func (w *world) settled(before map[string]float64) error {
 	return w.eventually("all is as before the load", func() error {
 		now, err := w.kept()

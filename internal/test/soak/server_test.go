@@ -14,7 +14,7 @@ import (
 // shim wraps; the second is a file for what must never happen.
 const serverRole = "soak-server"
 
-// Tools of the server. What they may do is said by the rules of the house and by the
+// Tools of the server. What they may do is said by the rules of the fixture and by the
 // server, which counts it as a breach when a call that cannot come does.
 const (
 	toolEcho       = "echo"

@@ -1,7 +1,7 @@
 // Package soak runs the real programs under load for a long time, and shows what
 // drifts.
 //
-// A house has one daemon whose sockets the test holds, agents with private servers,
+// A fixture has one daemon whose sockets the test holds, agents with private servers,
 // with a shared one and with one whose calls an extension sees, and others that come
 // and go. They make calls that are forwarded, denied, held for a person and cancelled,
 // with large arguments and results; servers crash, rules are reloaded, and the daemon
@@ -141,14 +141,14 @@ func (w *world) finish() {
 	}); err != nil {
 		w.Error(err)
 	}
-	w.house.StopDaemon()
+	w.fixture.StopDaemon()
 	w.verify()
 	w.few()
-	breaches, err := os.ReadFile(w.house.Path("breaches"))
+	breaches, err := os.ReadFile(w.fixture.Path("breaches"))
 	if !errors.Is(err, os.ErrNotExist) {
 		w.Errorf("what must not happen: %v\n%.4000s", err, breaches)
 	}
-	if log := w.house.DaemonLog(); strings.Contains(log, "panic:") {
+	if log := w.fixture.DaemonLog(); strings.Contains(log, "panic:") {
 		w.Error(log)
 	}
 }
@@ -156,7 +156,7 @@ func (w *world) finish() {
 // verify looks at the log: it is whole, and has each call that was answered.
 func (w *world) verify() {
 	seen := map[string]int64{}
-	report, err := record.Verify([]string{w.house.Path("state/thoughtgate/audit")}, record.VerifyOptions{Each: func(_ uint64, e record.Entry) error {
+	report, err := record.Verify([]string{w.fixture.Path("state/thoughtgate/audit")}, record.VerifyOptions{Each: func(_ uint64, e record.Entry) error {
 		r, err := record.Parse(e.Line)
 		if err == nil && r.Kind == record.KindCall {
 			seen[r.Tool+" "+r.Verdict]++
@@ -183,7 +183,7 @@ func (w *world) verify() {
 	}
 }
 
-// few checks that no more was lost or refused than what was done to the house explains:
+// few checks that no more was lost or refused than what was done to the fixture explains:
 // with a shared server what its callers had in flight, and of all calls one in a hundred
 // on a machine that is busy.
 func (w *world) few() {

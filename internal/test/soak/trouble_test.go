@@ -12,7 +12,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// trouble is one thing that is done to the house at a part of the run.
+// trouble is one thing that is done to the fixture at a part of the run.
 type trouble struct {
 	at   float64 // 0 at the beginning, 1 at the end
 	what string
@@ -91,14 +91,14 @@ func (w *world) counted(what string) int64 {
 
 // restart ends the daemon as a service manager would, and starts the next.
 func (w *world) restart() error {
-	w.replace(w.house.StopDaemon)
+	w.replace(w.fixture.StopDaemon)
 	w.count("daemons ended", 1)
 	return nil
 }
 
 // kill kills it instead.
 func (w *world) kill() error {
-	w.replace(w.house.KillDaemon)
+	w.replace(w.fixture.KillDaemon)
 	w.count("daemons killed", 1)
 	return nil
 }
@@ -108,7 +108,7 @@ func (w *world) replace(end func()) {
 	defer w.daemon.Unlock()
 	w.blows.Add(1)
 	end()
-	w.house.StartDaemon()
+	w.fixture.StartDaemon()
 	w.life++
 }
 
@@ -123,7 +123,7 @@ func (w *world) reload(n int) error {
 	if err != nil {
 		return err
 	}
-	w.house.Daemon.Signal(syscall.SIGHUP)
+	w.fixture.Daemon.Signal(syscall.SIGHUP)
 	return w.eventually("other rules are in force", func() error {
 		now, err := w.set()
 		if err == nil && now == before {
@@ -144,7 +144,7 @@ func (w *world) badReload() error {
 	if err != nil {
 		return err
 	}
-	w.house.Configure("schema: 1\ngovernance: {rules: [{match: denied, action: perhaps}]}\n")
+	w.fixture.Configure("schema: 1\ngovernance: {rules: [{match: denied, action: perhaps}]}\n")
 	if err := w.there(w.reloadNow); !errors.Is(err, client.ErrInvalid) {
 		return fmt.Errorf("broken rules: got %v, want %v", err, client.ErrInvalid)
 	}

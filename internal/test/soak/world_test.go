@@ -24,7 +24,7 @@ const (
 	hookedServer = "hooked" // an extension sees its calls
 )
 
-// rules are the house's. The rule on what never comes changes from reload to reload.
+// rules are the fixture's. The rule on what never comes changes from reload to reload.
 const rules = `schema: 1
 governance:
   defaults: {action: forward, asks: forward}
@@ -59,16 +59,16 @@ type plan struct {
 	seed     uint64
 }
 
-// world is a house with all who are in it.
+// world is a fixture with all who are in it.
 type world struct {
 	*testing.T
-	plan   plan
-	self   string
-	house  *rig.Fixture
-	client *client.Client
-	person *person
-	book   *book
-	begun  time.Time
+	plan    plan
+	self    string
+	fixture *rig.Fixture
+	client  *client.Client
+	person  *person
+	book    *book
+	begun   time.Time
 
 	agents []*caller
 	meters [3]*caller // the server alone, behind a copier, behind a shim
@@ -96,12 +96,12 @@ func newWorld(t *testing.T, p plan) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{T: t, plan: p, self: self, house: rig.NewFixture(t), book: newBook(), tally: map[string]int64{},
+	w := &world{T: t, plan: p, self: self, fixture: rig.NewFixture(t), book: newBook(), tally: map[string]int64{},
 		tokens: make(chan struct{}, 64), holds: make(chan struct{}), larges: make(chan struct{}), stop: make(chan struct{})}
-	w.house.Shipped = true
-	w.house.Activate()
+	w.fixture.Shipped = true
+	w.fixture.Activate()
 	w.configure(0)
-	w.house.StartDaemon()
+	w.fixture.StartDaemon()
 	if w.client, err = client.Dial(t.Context(), client.WithSocket(w.control())); err != nil {
 		t.Fatal(err)
 	}
@@ -112,14 +112,14 @@ func newWorld(t *testing.T, p plan) *world {
 	return w
 }
 
-func (w *world) control() string { return w.house.Path("run/thoughtgate/control.sock") }
+func (w *world) control() string { return w.fixture.Path("run/thoughtgate/control.sock") }
 
-func (w *world) configure(n int) { w.house.Configure(fmt.Sprintf(rules, n)) }
+func (w *world) configure(n int) { w.fixture.Configure(fmt.Sprintf(rules, n)) }
 
 // install puts in an extension that sees the calls of one server, and lets all go on.
 func (w *world) install() {
 	w.Helper()
-	dir := w.house.Path("work/watcher")
+	dir := w.fixture.Path("work/watcher")
 	err := fake.Extension{Name: "watcher", Program: w.self, Manifest: "hooks: {before: {servers: [hooked]}, after: {servers: [hooked]}}\n"}.Write(dir)
 	if err == nil {
 		var shown *pb.LookExtensionResponse
@@ -236,11 +236,11 @@ func (w *world) there(ask func() error) error {
 	}
 }
 
-// folders counts what lies in the house's state and runtime folders, but for the log
+// folders counts what lies in the fixture's state and runtime folders, but for the log
 // of the audit, which is meant to grow.
 func (w *world) folders() (files int, bytes int64) {
 	for _, dir := range []string{"state", "run"} {
-		_ = filepath.WalkDir(w.house.Path(dir), func(path string, d os.DirEntry, err error) error {
+		_ = filepath.WalkDir(w.fixture.Path(dir), func(path string, d os.DirEntry, err error) error {
 			if err != nil {
 				return nil // it went while we looked
 			}

@@ -41,7 +41,7 @@ type pair struct {
 
 func (p *pair) start() {
 	p.quiet, p.waived, p.got = make(chan struct{}), map[string]bool{}, map[string]int{}
-	p.shim = p.house.Shim(p.T, rig.Options{Agent: true})
+	p.shim = p.fixture.Shim(p.T, rig.Options{Agent: true})
 	p.wait.Go(p.talk)
 	p.wait.Go(p.serve)
 }

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) { rig.Main(m) }
 // rules bound how many questions are open: nobody answers those of a storm.
 const rules = rig.Configuration + "limits: {pending_per_server: 64, pending: 256}\n"
 
-// workers are how many houses have a storm at the same time. They mostly wait.
+// workers are how many fixtures have a storm at the same time. They mostly wait.
 const workers = 8
 
 func TestStorm(t *testing.T) {
@@ -51,9 +51,9 @@ func TestStorm(t *testing.T) {
 	for worker := range workers {
 		all.Go(func() { // as many at once as there are, not as there are processors
 			t.Run(fmt.Sprint(worker), func(t *testing.T) {
-				s := &storm{T: t, house: rig.NewFixture(t), r: rand.New(rand.NewPCG(*seed, uint64(worker)))}
-				s.house.Configure(rules)
-				s.house.StartDaemon()
+				s := &storm{T: t, fixture: rig.NewFixture(t), r: rand.New(rand.NewPCG(*seed, uint64(worker)))}
+				s.fixture.Configure(rules)
+				s.fixture.StartDaemon()
 				for i := worker; i < n && !t.Failed(); i += workers {
 					s.cycle(i)
 				}
@@ -65,21 +65,21 @@ func TestStorm(t *testing.T) {
 
 type storm struct {
 	*testing.T
-	house *rig.Fixture
-	r     *rand.Rand
-	pairs []*pair // of this cycle
+	fixture *rig.Fixture
+	r       *rand.Rand
+	pairs   []*pair // of this cycle
 }
 
 func (s *storm) dial() *client.Client {
 	s.Helper()
-	c, err := client.Dial(s.Context(), client.WithSocket(s.house.Path("run/thoughtgate/control.sock")))
+	c, err := client.Dial(s.Context(), client.WithSocket(s.fixture.Path("run/thoughtgate/control.sock")))
 	if err != nil {
 		s.Fatal(err)
 	}
 	return c
 }
 
-// blow is one thing that is done to a running house.
+// blow is one thing that is done to a running fixture.
 type blow struct {
 	after time.Duration
 	what  string
@@ -108,9 +108,9 @@ func (s *storm) cycle(n int) {
 		p.end()
 		p.check()
 	}
-	s.house.CheckEmpty()
-	if s.house.Daemon == nil {
-		s.house.StartDaemon()
+	s.fixture.CheckEmpty()
+	if s.fixture.Daemon == nil {
+		s.fixture.StartDaemon()
 	}
 	failed = false
 }
@@ -176,16 +176,16 @@ func (s *storm) strike(b blow) {
 		b.pair.struck, b.pair.agentGone = true, true
 		b.pair.shim.HangUp()
 	case "daemon":
-		s.house.LoseDaemon()
+		s.fixture.LoseDaemon()
 		for _, p := range s.pairs {
 			p.lost = true
 		}
 	case "replace":
-		s.house.KillDaemon()
-		s.house.StartDaemon()
+		s.fixture.KillDaemon()
+		s.fixture.StartDaemon()
 	case "restart":
-		s.house.StopDaemon()
-		s.house.StartDaemon()
+		s.fixture.StopDaemon()
+		s.fixture.StartDaemon()
 	}
 }
 
@@ -229,7 +229,7 @@ func (s *storm) checkDaemon() {
 	for _, q := range open {
 		s.Logf("open: %v", q)
 	}
-	if log := s.house.DaemonLog(); strings.Contains(log, "DATA RACE") || strings.Contains(log, "panic:") {
+	if log := s.fixture.DaemonLog(); strings.Contains(log, "DATA RACE") || strings.Contains(log, "panic:") {
 		s.Error(log)
 	}
 }

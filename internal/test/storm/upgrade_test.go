@@ -27,15 +27,15 @@ func TestUpgradeUnderTraffic(t *testing.T) {
 	if _, err := os.Stat("/proc/self/environ"); err != nil {
 		t.Skip("no /proc here, so what is left running can't be found")
 	}
-	u := &upgrade{T: t, house: rig.NewFixture(t), stop: make(chan struct{})}
-	u.house.Activate()
-	u.house.Configure(rules)
+	u := &upgrade{T: t, fixture: rig.NewFixture(t), stop: make(chan struct{})}
+	u.fixture.Activate()
+	u.fixture.Configure(rules)
 	next := rig.Release(t, "thoughtgated", "next")
-	u.house.StartDaemon()
+	u.fixture.StartDaemon()
 
 	var shims []*rig.Shim
 	for i := range agents {
-		s := u.house.Shim(t, rig.Options{Server: fmt.Sprint("s", i), Agent: true})
+		s := u.fixture.Shim(t, rig.Options{Server: fmt.Sprint("s", i), Agent: true})
 		shims = append(shims, s)
 		if err := s.Join(); err != nil {
 			t.Fatal(err)
@@ -50,11 +50,11 @@ func TestUpgradeUnderTraffic(t *testing.T) {
 	builds := map[string]bool{}
 	for i := range upgrades {
 		calls, answers := u.calls.Load(), u.answers.Load()
-		u.house.StopDaemon()
-		if u.house.Program = next; i%2 == 1 {
-			u.house.Program = ""
+		u.fixture.StopDaemon()
+		if u.fixture.Program = next; i%2 == 1 {
+			u.fixture.Program = ""
 		}
-		u.house.StartDaemon()
+		u.fixture.StartDaemon()
 		u.eventually("calls of people and of agents go on", func() bool {
 			return u.calls.Load() > calls+20*callers && u.answers.Load() > answers+20*agents
 		})
@@ -78,7 +78,7 @@ func TestUpgradeUnderTraffic(t *testing.T) {
 
 type upgrade struct {
 	*testing.T
-	house          *rig.Fixture
+	fixture        *rig.Fixture
 	stop           chan struct{} // closed when the agents and callers are to end
 	wait           sync.WaitGroup
 	calls, answers atomic.Int64
@@ -97,7 +97,7 @@ func (u *upgrade) stopped() bool {
 func (u *upgrade) dial() (*client.Client, error) {
 	ctx, cancel := context.WithTimeout(u.Context(), rig.Timeout)
 	defer cancel()
-	return client.Dial(ctx, client.WithSocket(u.house.Path("run/thoughtgate/control.sock")))
+	return client.Dial(ctx, client.WithSocket(u.fixture.Path("run/thoughtgate/control.sock")))
 }
 
 // call asks for what is open, over and over. Any error is one too many.

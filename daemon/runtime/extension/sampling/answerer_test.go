@@ -18,8 +18,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// house is a fixture: a gate whose stages the test plays, with extensions.
-type house struct {
+// fixture is a fixture: a gate whose stages the test plays, with extensions.
+type fixture struct {
 	answerer *Answerer
 	cfg      config.Sampling
 	says     []string // the provider's answers, in order
@@ -37,8 +37,8 @@ type house struct {
 	yes     chan bool // a person's answers
 }
 
-func newHouse(t *testing.T) *house {
-	h := &house{yes: make(chan bool, 1), rule: map[string]gate.Ruling{}}
+func newFixture(t *testing.T) *fixture {
+	h := &fixture{yes: make(chan bool, 1), rule: map[string]gate.Ruling{}}
 	h.cfg = config.Sampling{Provider: "notes/claude", When: config.SamplingAlways, MaxIterations: 3, MaxTokens: 50}
 	g := &gate.Gate{
 		Policy: func() gate.Policy { return h }, Facts: h, Hooks: h, Approver: h, Recorder: h, Logger: slog.New(slog.DiscardHandler),
@@ -48,7 +48,7 @@ func newHouse(t *testing.T) *house {
 	return h
 }
 
-func (h *house) tools(globs ...string) *house {
+func (h *fixture) tools(globs ...string) *fixture {
 	for _, text := range globs {
 		g, err := config.NewGlob(text)
 		if err != nil {
@@ -59,14 +59,14 @@ func (h *house) tools(globs ...string) *house {
 	return h
 }
 
-func (h *house) Models(extension, name string) ([]string, error) {
+func (h *fixture) Models(extension, name string) ([]string, error) {
 	if extension != "notes" || name != "claude" {
 		return nil, errors.New("no such provider")
 	}
 	return []string{"large", "small"}, nil
 }
 
-func (h *house) Complete(ctx context.Context, extension string, p provider.Params) (provider.Result, error) {
+func (h *fixture) Complete(ctx context.Context, extension string, p provider.Params) (provider.Result, error) {
 	h.note(&h.asked, string(p.Append(nil)))
 	if h.hangs {
 		<-ctx.Done()
@@ -80,9 +80,9 @@ func (h *house) Complete(ctx context.Context, extension string, p provider.Param
 	return provider.ReadResult([]byte(raw))
 }
 
-func (h *house) Offers() []Offer { return []Offer{{Name: "notes", Extension: h}} }
-func (h *house) Version() string { return "1.0" }
-func (h *house) Tools() []protocol.Tool {
+func (h *fixture) Offers() []Offer { return []Offer{{Name: "notes", Extension: h}} }
+func (h *fixture) Version() string { return "1.0" }
+func (h *fixture) Tools() []protocol.Tool {
 	return []protocol.Tool{one("add"), one("wipe"), one("taken")}
 }
 
@@ -90,7 +90,7 @@ func one(name string) protocol.Tool {
 	return protocol.Tool{Name: name, Description: "does " + name, InputSchema: []byte(`{"type":"object"}`)}
 }
 
-func (h *house) Call(_ context.Context, tool string, input []byte) ([]byte, error) {
+func (h *fixture) Call(_ context.Context, tool string, input []byte) ([]byte, error) {
 	h.note(&h.called, tool+" "+string(input))
 	if tool == "wipe" {
 		return nil, errors.New("cannot wipe")
@@ -98,29 +98,29 @@ func (h *house) Call(_ context.Context, tool string, input []byte) ([]byte, erro
 	return []byte(`{"content":[{"type":"text","text":"added"}]}`), nil
 }
 
-func (h *house) Rule(_ context.Context, c *gate.Call, _ []gate.Fact) (gate.Ruling, error) {
+func (h *fixture) Rule(_ context.Context, c *gate.Call, _ []gate.Fact) (gate.Ruling, error) {
 	if r, ok := h.rule[c.Server+"/"+c.Subject]; ok {
 		return r, nil
 	}
 	return gate.Ruling{Move: gate.Forward, Gate: "rule"}, nil
 }
-func (h *house) Visible(_ *gate.Call, _, name string) bool  { return name != h.hidden }
-func (h *house) Whom(*gate.Ruling)                          {}
-func (h *house) Profile() gate.Profile                      { return gate.Production }
-func (h *house) Digest() string                             { return "set-1" }
-func (h *house) Of(context.Context, *gate.Call) []gate.Fact { return nil }
-func (h *house) Observe(m *gate.Observation)                { h.note(&h.heard, fmt.Sprint(m.Server, " ", m.Method)) }
-func (h *house) Forwarded(*gate.Call)                       {}
-func (h *house) Forget(session, attachment string)          { h.note(&h.forgot, session+"/"+attachment) }
+func (h *fixture) Visible(_ *gate.Call, _, name string) bool  { return name != h.hidden }
+func (h *fixture) Whom(*gate.Ruling)                          {}
+func (h *fixture) Profile() gate.Profile                      { return gate.Production }
+func (h *fixture) Digest() string                             { return "set-1" }
+func (h *fixture) Of(context.Context, *gate.Call) []gate.Fact { return nil }
+func (h *fixture) Observe(m *gate.Observation)                { h.note(&h.heard, fmt.Sprint(m.Server, " ", m.Method)) }
+func (h *fixture) Forwarded(*gate.Call)                       {}
+func (h *fixture) Forget(session, attachment string)          { h.note(&h.forgot, session+"/"+attachment) }
 
-func (h *house) Record(_ context.Context, r *record.Record, _ []byte, _ []string) error {
+func (h *fixture) Record(_ context.Context, r *record.Record, _ []byte, _ []string) error {
 	h.note(&h.records, fmt.Sprintf("%s %s %s %s %s", r.Kind, r.Server, r.Method, r.Tool, r.Verdict))
 	return nil
 }
 
-func (h *house) Ask(context.Context, *gate.Question) (gate.Held, error) { return h, nil }
-func (h *house) ID() string                                             { return "A-1" }
-func (h *house) Wait(ctx context.Context) (gate.Answer, error) {
+func (h *fixture) Ask(context.Context, *gate.Question) (gate.Held, error) { return h, nil }
+func (h *fixture) ID() string                                             { return "A-1" }
+func (h *fixture) Wait(ctx context.Context) (gate.Answer, error) {
 	select {
 	case yes := <-h.yes:
 		return gate.Answer{ID: "A-1", Approved: yes, State: "rejected"}, nil
@@ -129,27 +129,27 @@ func (h *house) Wait(ctx context.Context) (gate.Answer, error) {
 	}
 }
 
-func (h *house) Wants(c *gate.Call, _ bool) bool { return h.hooks && c.Method == "tools/call" }
-func (h *house) Revision() uint64                { return 1 }
-func (h *house) Who(*gate.Call, bool) []string   { return []string{"hook"} }
-func (h *house) Before(context.Context, *gate.Call) gate.Hooked {
+func (h *fixture) Wants(c *gate.Call, _ bool) bool { return h.hooks && c.Method == "tools/call" }
+func (h *fixture) Revision() uint64                { return 1 }
+func (h *fixture) Who(*gate.Call, bool) []string   { return []string{"hook"} }
+func (h *fixture) Before(context.Context, *gate.Call) gate.Hooked {
 	return gate.Hooked{Move: gate.Forward, Changed: []byte(`{"by":"hook"}`), By: []string{"hook"}}
 }
-func (h *house) After(_ context.Context, c *gate.Call, result []byte) gate.Hooked {
+func (h *fixture) After(_ context.Context, c *gate.Call, result []byte) gate.Hooked {
 	if strings.Contains(string(result), "isError") {
 		return gate.Hooked{Move: gate.Deny, By: []string{"hook"}, Reason: "it says too much"}
 	}
 	return gate.Hooked{Move: gate.Forward, Changed: []byte(`{"content":[{"type":"text","text":"less"}]}`), By: []string{"hook"}}
 }
 
-func (h *house) note(to *[]string, what string) {
+func (h *fixture) note(to *[]string, what string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	*to = append(*to, what)
 }
 
 // ask submits a sampling request of a server and returns the last verdict.
-func (h *house) ask(t *testing.T, params string) gate.Verdict {
+func (h *fixture) ask(t *testing.T, params string) gate.Verdict {
 	t.Helper()
 	a := h.answerer.Gate.Attach(context.Background(), gate.Shim{Attachment: "attachment-0001", Server: "srv", Session: "s-1"}, nil)
 	defer a.Close(true)
@@ -184,7 +184,7 @@ func TestAnswer(t *testing.T) {
 	person := gate.Ruling{Move: gate.Ask, Gate: "rule", Reason: "a person must agree"}
 	tests := []struct {
 		name   string
-		set    func(h *house)
+		set    func(h *fixture)
 		params string
 		says   []string
 		want   string // the answer
@@ -194,34 +194,34 @@ func TestAnswer(t *testing.T) {
 		{name: "text", says: []string{ends}, want: done, in: `"provider_id":"claude","model_id":"large","model":"claude/large"`},
 		{name: "no more tokens than allowed", params: `,"maxTokens":1000`, says: []string{ends}, want: done, in: `"max_tokens":50`},
 		{name: "a hint", params: `,"modelPreferences":{"hints":[{"name":"small"}]}`, says: []string{ends}, want: `"model":"claude/small"`},
-		{name: "a model that is configured", set: func(h *house) { h.cfg.Provider = "notes/claude:large" }, params: `,"modelPreferences":{"hints":[{"name":"small"}]}`, says: []string{ends}, want: done},
+		{name: "a model that is configured", set: func(h *fixture) { h.cfg.Provider = "notes/claude:large" }, params: `,"modelPreferences":{"hints":[{"name":"small"}]}`, says: []string{ends}, want: done},
 		{name: "no tools of ours", says: []string{use("add", "{}"), ends}, want: done, in: "Unknown tool: add"},
-		{name: "a tool of ours", set: func(h *house) { h.tools("notes/*") }, says: []string{use("add", `{"n":1}`), ends}, want: done,
+		{name: "a tool of ours", set: func(h *fixture) { h.tools("notes/*") }, says: []string{use("add", `{"n":1}`), ends}, want: done,
 			in: `"tool_use_id":"u1","content":"added"}`, called: `add {"n":1}`},
-		{name: "a tool that is not named", set: func(h *house) { h.tools("notes/w*") }, says: []string{use("add", `{}`), ends}, want: done, in: "Unknown tool: add"},
-		{name: "a tool that agents may not see", set: func(h *house) { h.tools("notes/*"); h.hidden = "add" }, says: []string{use("add", `{}`), ends}, want: done, in: "Unknown tool: add"},
-		{name: "a tool that is refused", set: func(h *house) { h.tools("notes/*"); h.rule["ext-notes/add"] = deny }, says: []string{use("add", `{}`), ends}, want: done,
+		{name: "a tool that is not named", set: func(h *fixture) { h.tools("notes/w*") }, says: []string{use("add", `{}`), ends}, want: done, in: "Unknown tool: add"},
+		{name: "a tool that agents may not see", set: func(h *fixture) { h.tools("notes/*"); h.hidden = "add" }, says: []string{use("add", `{}`), ends}, want: done, in: "Unknown tool: add"},
+		{name: "a tool that is refused", set: func(h *fixture) { h.tools("notes/*"); h.rule["ext-notes/add"] = deny }, says: []string{use("add", `{}`), ends}, want: done,
 			in: `"content":"Not executed. Denied by rule \"add\": not today. Repeating the call will not help; ask the user.`},
-		{name: "a tool that a person refuses", set: func(h *house) { h.tools("notes/*"); h.rule["ext-notes/add"] = person; h.yes <- false }, says: []string{use("add", `{}`), ends}, want: done,
+		{name: "a tool that a person refuses", set: func(h *fixture) { h.tools("notes/*"); h.rule["ext-notes/add"] = person; h.yes <- false }, says: []string{use("add", `{}`), ends}, want: done,
 			in: `Not executed. A person denied it (A-1)`},
-		{name: "a tool that a person permits", set: func(h *house) { h.tools("notes/*"); h.rule["ext-notes/add"] = person; h.yes <- true }, says: []string{use("add", `{}`), ends}, want: done,
+		{name: "a tool that a person permits", set: func(h *fixture) { h.tools("notes/*"); h.rule["ext-notes/add"] = person; h.yes <- true }, says: []string{use("add", `{}`), ends}, want: done,
 			in: `"content":"added"}`, called: `add {}`},
-		{name: "a tool that fails", set: func(h *house) { h.tools("notes/*") }, says: []string{use("wipe", `{}`), ends}, want: done,
+		{name: "a tool that fails", set: func(h *fixture) { h.tools("notes/*") }, says: []string{use("wipe", `{}`), ends}, want: done,
 			in: `"content":"Tool execution failed: cannot wipe","is_error":true}`, called: `wipe {}`},
-		{name: "a tool that a hook changes", set: func(h *house) { h.tools("notes/*"); h.hooks = true }, says: []string{use("add", `{}`), ends}, want: done,
+		{name: "a tool that a hook changes", set: func(h *fixture) { h.tools("notes/*"); h.hooks = true }, says: []string{use("add", `{}`), ends}, want: done,
 			in: `this is the result of the changed call.\nless"}`, called: `add {"by":"hook"}`},
-		{name: "a result that a hook withholds", set: func(h *house) { h.tools("notes/*"); h.hooks = true }, says: []string{use("wipe", `{}`), ends}, want: done,
+		{name: "a result that a hook withholds", set: func(h *fixture) { h.tools("notes/*"); h.hooks = true }, says: []string{use("wipe", `{}`), ends}, want: done,
 			in: `it says too much`, called: `wipe {"by":"hook"}`},
-		{name: "a tool of the server", set: func(h *house) { h.tools("notes/*") }, params: `,"tools":[{"name":"taken"}]`, says: []string{use("taken", `{"a":1}`)},
+		{name: "a tool of the server", set: func(h *fixture) { h.tools("notes/*") }, params: `,"tools":[{"name":"taken"}]`, says: []string{use("taken", `{"a":1}`)},
 			want: `{"jsonrpc":"2.0","id":5,"result":{"content":{"id":"u1","input":{"a":1},"name":"taken","type":"tool_use"},"model":"claude/large","role":"assistant","stopReason":"toolUse"}}`},
-		{name: "tools without end", set: func(h *house) { h.tools("notes/*") }, says: []string{use("add", `{}`), use("add", `{}`), use("add", `{}`)}, want: `"code":-31005`, called: `add {} add {}`},
+		{name: "tools without end", set: func(h *fixture) { h.tools("notes/*") }, says: []string{use("add", `{}`), use("add", `{}`), use("add", `{}`)}, want: `"code":-31005`, called: `add {} add {}`},
 		{name: "a provider that fails", want: `"code":-31005`},
-		{name: "a provider that is not there", set: func(h *house) { h.cfg.Provider = "notes/gone" }, want: `"code":-31005`},
+		{name: "a provider that is not there", set: func(h *fixture) { h.cfg.Provider = "notes/gone" }, want: `"code":-31005`},
 		{name: "a question that is none", params: `,"toolChoice":{"mode":"some"}`, want: `"error":{"code":-32602,"message":"invalid: invalid params of sampling/createMessage: a toolChoice with an unknown mode"}`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			h := newHouse(t)
+			h := newFixture(t)
 			h.says = test.says
 			if test.set != nil {
 				test.set(h)
@@ -246,7 +246,7 @@ func TestAnswer(t *testing.T) {
 
 // TestOnRecord: a model's calls of tools are judged, recorded and heard like an agent's.
 func TestOnRecord(t *testing.T) {
-	h := newHouse(t).tools("notes/add")
+	h := newFixture(t).tools("notes/add")
 	h.says = []string{use("add", `{}`), ends}
 	h.ask(t, hi)
 	want := []string{
@@ -269,7 +269,7 @@ func TestOnRecord(t *testing.T) {
 
 // TestGivenUp: after a cancellation neither the model nor tools are called.
 func TestGivenUp(t *testing.T) {
-	h := newHouse(t).tools("notes/*")
+	h := newFixture(t).tools("notes/*")
 	h.hangs = true
 	a := h.answerer.Gate.Attach(context.Background(), gate.Shim{Attachment: "attachment-0001", Server: "srv"}, nil)
 	a.Bind(func(gate.Verdict) {})

@@ -241,8 +241,8 @@ func sheet(q *pb.Approval) Sheet {
 	return s
 }
 
-// house is a fake Slack, a gate, and a running surface between them.
-type house struct {
+// fixture is a fake Slack, a gate, and a running surface between them.
+type fixture struct {
 	*testing.T
 	ctx   context.Context
 	slack *fakeslack.Server
@@ -258,9 +258,9 @@ type house struct {
 	said []string
 }
 
-func newHouse(t *testing.T) *house {
+func newFixture(t *testing.T) *fixture {
 	ctx, cancel := context.WithTimeout(context.Background(), patience) // outlives the test, so that the cleanup can stop things in order
-	h := &house{T: t, ctx: ctx, slack: fakeslack.New(), state: filepath.Join(t.TempDir(), "slack"), every: time.Millisecond}
+	h := &fixture{T: t, ctx: ctx, slack: fakeslack.New(), state: filepath.Join(t.TempDir(), "slack"), every: time.Millisecond}
 	h.gate = &gate{questions: map[string]*pb.Approval{}, watchers: map[chan *pb.Approval]bool{}}
 	h.gate.flows = []*pb.PolicyWorkflow{
 		{Name: "ops", Require: "any", Surfaces: []string{"terminal", "slack"}, Slack: &pb.SlackDestination{
@@ -282,7 +282,7 @@ func newHouse(t *testing.T) *house {
 	return h
 }
 
-func (h *house) options() Options {
+func (h *fixture) options() Options {
 	return Options{
 		Gate: h.gate, Getenv: func(name string) string { return h.env[name] }, State: h.state, Sheet: sheet, Every: h.every,
 		Say: func(format string, args ...any) {
@@ -293,20 +293,20 @@ func (h *house) options() Options {
 	}
 }
 
-func (h *house) lines() []string {
+func (h *fixture) lines() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.said)
 }
 
 // start runs the surface, and waits for its connection.
-func (h *house) start() {
+func (h *fixture) start() {
 	h.Helper()
 	h.startUnconnected()
 	h.until("a connection", func() bool { return h.slack.Connections() > 0 })
 }
 
-func (h *house) startUnconnected() {
+func (h *fixture) startUnconnected() {
 	ctx, stop := context.WithCancel(h.ctx)
 	done := make(chan error, 1)
 	h.stop, h.done = stop, done
@@ -314,7 +314,7 @@ func (h *house) startUnconnected() {
 }
 
 // end stops the surface, and waits for it.
-func (h *house) end() {
+func (h *fixture) end() {
 	if h.stop == nil {
 		return
 	}
@@ -327,7 +327,7 @@ func (h *house) end() {
 }
 
 // until waits until done returns true.
-func (h *house) until(what string, done func() bool) {
+func (h *fixture) until(what string, done func() bool) {
 	h.Helper()
 	for !done() {
 		if sleep(h.ctx, 5*time.Millisecond) == nil {
@@ -337,7 +337,7 @@ func (h *house) until(what string, done func() bool) {
 	}
 }
 
-func (h *house) shown() string {
+func (h *fixture) shown() string {
 	var b strings.Builder
 	for _, m := range h.slack.Messages() {
 		b.WriteString(m.Shown() + "--\n")
@@ -346,7 +346,7 @@ func (h *house) shown() string {
 }
 
 // message waits until the message of a question contains holds.
-func (h *house) message(id, holds string) fakeslack.Message {
+func (h *fixture) message(id, holds string) fakeslack.Message {
 	h.Helper()
 	var found fakeslack.Message
 	h.until(id+" with "+holds, func() bool {
@@ -362,7 +362,7 @@ func (h *house) message(id, holds string) fakeslack.Message {
 }
 
 // press presses a button, and waits until the press is acknowledged.
-func (h *house) press(p fakeslack.Press) fakeslack.Envelope {
+func (h *fixture) press(p fakeslack.Press) fakeslack.Envelope {
 	h.Helper()
 	id := h.slack.Press(p)
 	if id == "" {
@@ -371,21 +371,21 @@ func (h *house) press(p fakeslack.Press) fakeslack.Envelope {
 	return h.acked(id)
 }
 
-func (h *house) acked(id string) fakeslack.Envelope {
+func (h *fixture) acked(id string) fakeslack.Envelope {
 	h.Helper()
 	h.until("acknowledgement of "+id, func() bool { return h.slack.Envelope(id).Acks > 0 })
 	return h.slack.Envelope(id)
 }
 
 // whispered waits for an ephemeral message to user that contains holds.
-func (h *house) whispered(user, holds string) {
+func (h *fixture) whispered(user, holds string) {
 	h.Helper()
 	h.until("a word to "+user+": "+holds, func() bool {
 		return slices.ContainsFunc(h.slack.Ephemerals(), func(e fakeslack.Ephemeral) bool { return e.User == user && strings.Contains(e.Text, holds) })
 	})
 }
 
-func (h *house) states() string {
+func (h *fixture) states() string {
 	h.gate.mu.Lock()
 	defer h.gate.mu.Unlock()
 	var all []string

@@ -14,8 +14,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/client"
 )
 
-// house is a daemon with a folder of its own.
-type house struct {
+// fixture is a daemon with a folder of its own.
+type fixture struct {
 	dir    string
 	self   string
 	bin    string
@@ -25,7 +25,7 @@ type house struct {
 	daemon *exec.Cmd
 	log    bytes.Buffer
 
-	base  *house // runs the programs to compare with; nil for none
+	base  *fixture // runs the programs to compare with; nil for none
 	peers []peer
 }
 
@@ -36,8 +36,8 @@ governance:
     - {match: "delete_*", action: deny}
 `
 
-// newHouse starts a daemon. config is appended to policy.
-func newHouse(bin, config string) (*house, error) {
+// newFixture starts a daemon. config is appended to policy.
+func newFixture(bin, config string) (*fixture, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func newHouse(bin, config string) (*house, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &house{dir: dir, self: self, bin: bin, config: config, level: "info", env: []string{
+	h := &fixture{dir: dir, self: self, bin: bin, config: config, level: "info", env: []string{
 		"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "XDG_RUNTIME_DIR=" + dir + "/run",
 		"XDG_CONFIG_HOME=" + dir + "/config", "XDG_STATE_HOME=" + dir + "/state",
 	}}
@@ -61,7 +61,7 @@ func newHouse(bin, config string) (*house, error) {
 }
 
 // furnish writes the configuration.
-func (h *house) furnish() error {
+func (h *fixture) furnish() error {
 	for _, sub := range []string{"run", "config/thoughtgate", "state"} {
 		if err := os.MkdirAll(filepath.Join(h.dir, sub), 0o700); err != nil {
 			return err
@@ -71,7 +71,7 @@ func (h *house) furnish() error {
 }
 
 // start starts the daemon and returns how long it took until it answered.
-func (h *house) start() (time.Duration, error) {
+func (h *fixture) start() (time.Duration, error) {
 	began := time.Now()
 	h.daemon = exec.Command(filepath.Join(h.bin, "thoughtgated"), "--log-format", "text", "--log-level", h.level)
 	h.daemon.Env = h.env
@@ -98,17 +98,17 @@ func (h *house) start() (time.Duration, error) {
 }
 
 // stop stops the daemon.
-func (h *house) stop() error {
+func (h *fixture) stop() error {
 	if err := h.daemon.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
 	return h.daemon.Wait()
 }
 
-func (h *house) control() string { return filepath.Join(h.dir, "run/thoughtgate/control.sock") }
+func (h *fixture) control() string { return filepath.Join(h.dir, "run/thoughtgate/control.sock") }
 
 // tgctl runs tgctl with args.
-func (h *house) tgctl(args ...string) error {
+func (h *fixture) tgctl(args ...string) error {
 	cmd := exec.Command(filepath.Join(h.bin, "tgctl"), args...)
 	cmd.Env = h.env
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -117,7 +117,7 @@ func (h *house) tgctl(args ...string) error {
 	return nil
 }
 
-func (h *house) close() {
+func (h *fixture) close() {
 	if h.daemon != nil && h.daemon.Process != nil && h.daemon.ProcessState == nil {
 		_ = h.stop() // it is not needed any more
 	}

@@ -28,8 +28,8 @@ import (
 // the test is about to fail.
 const patience = 60 * time.Second
 
-// house is a user with a home of their own, and ThoughtGate in it.
-type house struct {
+// fixture is a user with a home of their own, and ThoughtGate in it.
+type fixture struct {
 	t      *testing.T
 	root   string
 	bin    string
@@ -40,13 +40,13 @@ type house struct {
 	shimLog string // a file for what shims say that a test speaks to; empty for its own standard error
 }
 
-// newHouse makes a house. At the end of the test nothing of it may be left
+// newFixture makes a fixture. At the end of the test nothing of it may be left
 // running; whatever is, fails the test and is ended.
-func newHouse(t *testing.T) *house {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	// t.TempDir would make a path too long for a socket.
 	root := tempdir.New(t, "/tmp", "tg-e2e-")
-	h := &house{t: t, root: root, bin: root + "/bin"}
+	h := &fixture{t: t, root: root, bin: root + "/bin"}
 	for _, dir := range []string{"bin", "home", "config/thoughtgate", "state", "run", "work"} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o700); err != nil {
 			t.Fatal(err)
@@ -79,7 +79,7 @@ func install(t *testing.T, from, to string) {
 }
 
 // leave stops the daemon and looks for what is left.
-func (h *house) leave() {
+func (h *fixture) leave() {
 	if h.daemon != nil {
 		h.stopDaemon()
 	}
@@ -101,12 +101,12 @@ func (h *house) leave() {
 	}
 }
 
-func (h *house) path(elem ...string) string {
+func (h *fixture) path(elem ...string) string {
 	return filepath.Join(append([]string{h.root}, elem...)...)
 }
 
-// write writes a file of the house.
-func (h *house) write(name, content string, mode os.FileMode) string {
+// write writes a file of the fixture.
+func (h *fixture) write(name, content string, mode os.FileMode) string {
 	h.t.Helper()
 	path := h.path(name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -121,12 +121,12 @@ func (h *house) write(name, content string, mode os.FileMode) string {
 	return path
 }
 
-// rules makes text the house's thoughtgate.yaml.
-func (h *house) rules(text string) string {
+// rules makes text the fixture's thoughtgate.yaml.
+func (h *fixture) rules(text string) string {
 	return h.write("config/thoughtgate/thoughtgate.yaml", text, 0o600)
 }
 
-func (h *house) read(name string) string {
+func (h *fixture) read(name string) string {
 	h.t.Helper()
 	raw, err := os.ReadFile(h.path(name))
 	if err != nil {
@@ -137,7 +137,7 @@ func (h *house) read(name string) string {
 
 // servers writes a configuration that names servers, with marks of the hand
 // that wrote it, and returns its path.
-func (h *house) servers(mode os.FileMode, servers map[string]entry) string {
+func (h *fixture) servers(mode os.FileMode, servers map[string]entry) string {
 	h.t.Helper()
 	var b strings.Builder
 	b.WriteString("{\n    \"note\": \"kept by hand: \\u00e9\",\n    \"mcpServers\": {\n")
@@ -164,7 +164,7 @@ type entry struct {
 }
 
 // fakeServer is the entry of a server that logs what it executes.
-func (h *house) fakeServer(name string) entry {
+func (h *fixture) fakeServer(name string) entry {
 	return entry{Command: testBinary(h.t), Args: []string{h.path("work")}, Env: map[string]string{roleVar: "server", "E2E_NAME": name, "E2E_LOG": h.path(name + ".log")}}
 }
 
@@ -183,8 +183,8 @@ type ran struct {
 	code           int
 }
 
-// run runs a program of the house to its end.
-func (h *house) run(env []string, name string, args ...string) ran {
+// run runs a program of the fixture to its end.
+func (h *fixture) run(env []string, name string, args ...string) ran {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -203,7 +203,7 @@ func (h *house) run(env []string, name string, args ...string) ran {
 }
 
 // tgctl runs tgctl, which must succeed, and returns what it printed.
-func (h *house) tgctl(args ...string) string {
+func (h *fixture) tgctl(args ...string) string {
 	h.t.Helper()
 	r := h.run(nil, "tgctl", args...)
 	if r.code != 0 {
@@ -219,7 +219,7 @@ type process struct {
 	err   error // once ended is closed
 }
 
-func (h *house) start(cmd *exec.Cmd) *process {
+func (h *fixture) start(cmd *exec.Cmd) *process {
 	h.t.Helper()
 	if err := cmd.Start(); err != nil {
 		h.t.Fatal(err)
@@ -252,7 +252,7 @@ func (p *process) wait(t *testing.T) int {
 }
 
 // startDaemon starts thoughtgated and returns when it answers.
-func (h *house) startDaemon() {
+func (h *fixture) startDaemon() {
 	h.t.Helper()
 	log, err := os.OpenFile(h.path("daemon.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -269,7 +269,7 @@ func (h *house) startDaemon() {
 	}
 }
 
-func (h *house) stopDaemon() {
+func (h *fixture) stopDaemon() {
 	h.t.Helper()
 	_ = h.daemon.cmd.Process.Signal(syscall.SIGTERM)
 	if code := h.daemon.wait(h.t); code != 0 {
@@ -278,7 +278,7 @@ func (h *house) stopDaemon() {
 	h.daemon = nil
 }
 
-func (h *house) killDaemon() {
+func (h *fixture) killDaemon() {
 	h.daemon.kill()
 	h.daemon = nil
 }
@@ -286,7 +286,7 @@ func (h *house) killDaemon() {
 // agent is a client program that runs, wrapped or not.
 type agent struct {
 	*process
-	h     *house
+	h     *fixture
 	stdin *os.File
 
 	mu      sync.Mutex // guards what follows
@@ -297,20 +297,20 @@ type agent struct {
 }
 
 // wrap starts the client under tgctl wrap and returns when it has connected.
-func (h *house) wrap(config string, flags ...string) *agent {
+func (h *fixture) wrap(config string, flags ...string) *agent {
 	h.t.Helper()
 	args := append([]string{"wrap", "--agent-type", "custom", "--config-path", config}, flags...)
 	return h.agent(append(args, "--", testBinary(h.t)), roleVar+"=client", configVar+"="+config)
 }
 
 // agent starts tgctl with args and env, and a client program in it.
-func (h *house) agent(args []string, env ...string) *agent {
+func (h *fixture) agent(args []string, env ...string) *agent {
 	h.t.Helper()
 	return h.client("tgctl", args, env...)
 }
 
 // client is agent for one that is started by a program of any name.
-func (h *house) client(name string, args []string, env ...string) *agent {
+func (h *fixture) client(name string, args []string, env ...string) *agent {
 	h.t.Helper()
 	a := &agent{h: h, waiting: map[int]chan reply{}}
 	cmd := exec.Command(filepath.Join(h.bin, name), args...)
@@ -445,7 +445,7 @@ type question struct {
 }
 
 // questions returns the open questions.
-func (h *house) questions() []question {
+func (h *fixture) questions() []question {
 	h.t.Helper()
 	var all []question
 	for line := range strings.Lines(h.tgctl("approvals", "list", "--json", "--no-start")) {
@@ -459,7 +459,7 @@ func (h *house) questions() []question {
 }
 
 // question waits until exactly one question is open.
-func (h *house) question() question {
+func (h *fixture) question() question {
 	h.t.Helper()
 	var all []question
 	if !eventually(func() bool { all = h.questions(); return len(all) == 1 }, patience) {
@@ -491,7 +491,7 @@ type logged struct {
 }
 
 // log returns the record as it stands on disk, which must verify.
-func (h *house) log() []logged {
+func (h *fixture) log() []logged {
 	h.t.Helper()
 	if out := h.tgctl("audit", "verify"); !strings.Contains(out, "verified") {
 		h.t.Errorf("audit verify: %s", out)
@@ -530,11 +530,11 @@ func count(log []logged, kind, tool, verdict string) int {
 	return n
 }
 
-// pids returns the processes of the house: those with something of it in their
+// pids returns the processes of the fixture: those with something of it in their
 // environment, which programs hand on, or as their program. What only names it on its
 // command line, as a pager of its log does, may be somebody else's; but the daemon's
 // environment can be read by root alone.
-func (h *house) pids() []int {
+func (h *fixture) pids() []int {
 	var pids []int
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
@@ -561,7 +561,7 @@ func state(dir string) byte {
 	return 0
 }
 
-func (h *house) processes() []string {
+func (h *fixture) processes() []string {
 	var all []string
 	for _, pid := range h.pids() {
 		if line := commandLine(pid); line != "" {
@@ -580,8 +580,8 @@ func commandLine(pid int) string {
 	return fmt.Sprintf("%d %s", pid, bytes.ReplaceAll(raw, []byte{0}, []byte{' '}))
 }
 
-// pidsOf returns the processes of the house whose program is name.
-func (h *house) pidsOf(name string) []int {
+// pidsOf returns the processes of the fixture whose program is name.
+func (h *fixture) pidsOf(name string) []int {
 	var pids []int
 	for _, pid := range h.pids() {
 		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))

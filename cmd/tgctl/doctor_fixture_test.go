@@ -16,9 +16,9 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// house is a fixture for doctor: a home, a daemon and a machine. All are healthy until a
+// fixture is a fixture for doctor: a home, a daemon and a machine. All are healthy until a
 // test breaks something.
-type house struct {
+type fixture struct {
 	*agentsHome
 	fake    *fakeDaemon
 	console *console
@@ -45,11 +45,11 @@ type world struct {
 
 const canaryID = "tg-0123456789ab-1"
 
-func newDoctorsHouse(t *testing.T) *house {
+func newDoctorsFixture(t *testing.T) *fixture {
 	was := release
 	release = "v0.1.0"
 	t.Cleanup(func() { release = was })
-	h := &house{agentsHome: newAgentsHome(t), fake: &fakeDaemon{}}
+	h := &fixture{agentsHome: newAgentsHome(t), fake: &fakeDaemon{}}
 	h.world = world{
 		kernel: host.Kernel{Name: "Linux 6.12.0", PIDFD: true, PeerPIDFD: true, Ptrace: 1, Landlock: 6},
 		space:  host.Space{Free: 40 << 30, Files: 1 << 20}, age: 26 * time.Hour, version: release,
@@ -103,16 +103,16 @@ func newDoctorsHouse(t *testing.T) *house {
 	return h
 }
 
-func (h *house) path(name string) string { return filepath.Join(h.dir, name) }
+func (h *fixture) path(name string) string { return filepath.Join(h.dir, name) }
 
-func (h *house) chmod(name string, mode os.FileMode) {
+func (h *fixture) chmod(name string, mode os.FileMode) {
 	h.t.Helper()
 	if err := os.Chmod(h.path(name), mode); err != nil {
 		h.t.Fatal(err)
 	}
 }
 
-func (h *house) remove(name string) {
+func (h *fixture) remove(name string) {
 	h.t.Helper()
 	if err := os.Remove(h.path(name)); err != nil {
 		h.t.Fatal(err)
@@ -120,7 +120,7 @@ func (h *house) remove(name string) {
 }
 
 // log writes the records to the directory that the daemon reports as its audit log.
-func (h *house) log(records ...*pb.AuditRecord) string {
+func (h *fixture) log(records ...*pb.AuditRecord) string {
 	h.t.Helper()
 	var text bytes.Buffer
 	for _, r := range records {
@@ -134,7 +134,7 @@ func (h *house) log(records ...*pb.AuditRecord) string {
 }
 
 // examine runs doctor and returns its exit code.
-func (h *house) examine(args ...string) int {
+func (h *fixture) examine(args ...string) int {
 	h.t.Helper()
 	h.console = newConsole(h.fake.socket)
 	h.console.env["HOME"], h.console.env["XDG_RUNTIME_DIR"] = h.dir, h.path("run")
@@ -144,8 +144,8 @@ func (h *house) examine(args ...string) int {
 	return h.console.run(h.t, append([]string{"doctor"}, args...)...)
 }
 
-// findings returns what doctor finds in the house.
-func (h *house) findings() []finding {
+// findings returns what doctor finds in the fixture.
+func (h *fixture) findings() []finding {
 	h.t.Helper()
 	h.examine("--json")
 	var all []finding
