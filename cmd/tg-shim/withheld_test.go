@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,6 +57,60 @@ func TestWithheld(t *testing.T) {
 	p.ends(0, 30*time.Second)
 	if _, err := os.Stat(ran); err != nil {
 		t.Errorf("what was agreed to is not started: %v\n%s", err, p.Stderr())
+	}
+}
+
+// A variable of the user's own that loads other code counts as well where a project only adds to
+// the server: what was accepted without it is not enough, and what waits then can be accepted by
+// the id that is printed.
+func TestProjectAddsToAServerWithALoader(t *testing.T) {
+	t.Parallel()
+	h := newFixture(t, forwardAll)
+	h.StartDaemon()
+	ran := h.Path("work/ran")
+	o := rig.Options{
+		Command: []string{"touch", ran}, Env: []string{"NODE_OPTIONS=--require /home/me/x.js", "TOKEN=y"},
+		Flags: []string{"--from", h.Path("work/.mcp.json"), "--sets", "TOKEN"},
+	}
+	c, err := client.Dial(t.Context(), client.WithSocket(h.Path("run/thoughtgate/control.sock")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	accept := func(s *pb.ServerStart) {
+		t.Helper()
+		if _, err := c.AcceptStart(t.Context(), &pb.AcceptStartRequest{Project: s.GetProject(), Server: s.GetServer(), Digest: bytes.Clone(s.GetDigest())}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A wrap knows what the project says, and not the user's own entry.
+	asked, err := c.Look(t.Context(), &pb.LookRequest{Server: "x", From: h.Path("work/.mcp.json"), Cwd: h.Path("work"), Command: o.Command, Sets: map[string]string{"TOKEN": "y"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	accept(asked)
+	p := startPair(t, h, o)
+	p.HangUp()
+	p.ends(125, 30*time.Second)
+	if _, err := os.Stat(ran); err == nil {
+		t.Fatal("the server was started")
+	}
+	starts, err := c.ListStarts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	starts = slices.DeleteFunc(starts, func(s *pb.ServerStart) bool { return s.GetAccepted() != nil })
+	if len(starts) != 1 || len(starts[0].GetLoaders()) != 1 || starts[0].GetLoaders()[0].GetName() != "NODE_OPTIONS" {
+		t.Fatalf("what waits: %v", starts)
+	}
+	if want := fmt.Sprintf("tgctl servers accept x --start %x", starts[0].GetDigest()[:4]); !strings.Contains(p.Stderr(), want) {
+		t.Errorf("stderr lacks %q:\n%s", want, p.Stderr())
+	}
+	accept(starts[0])
+	p = startPair(t, h, o)
+	p.ends(0, 30*time.Second)
+	if _, err := os.Stat(ran); err != nil {
+		t.Errorf("what was accepted is not started: %v\n%s", err, p.Stderr())
 	}
 }
 
