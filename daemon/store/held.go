@@ -14,14 +14,16 @@ var held = newTable("held", func(h *Held) []column {
 	}
 })
 
-// PutHeld stores h and replaces an entry with the same name.
+// PutHeld stores h and replaces an entry with the same name. It is not on stable storage: no
+// descriptor outlives the system, and each server would wait for two syncs before it is started.
 func (db *DB) PutHeld(ctx context.Context, h *Held) error {
-	return db.exec(ctx, "save attachments", held.replace(h))
+	return db.execUnsynced(ctx, "save attachments", held.replace(h))
 }
 
-// DeleteHeld removes the entry with a name; it is no error if there is none.
+// DeleteHeld removes the entry with a name; it is no error if there is none. Like an entry, its
+// removal is not on stable storage.
 func (db *DB) DeleteHeld(ctx context.Context, name string) error {
-	return db.exec(ctx, "delete attachments", write(`DELETE FROM held WHERE name = ?`, name))
+	return db.execUnsynced(ctx, "delete attachments", write(`DELETE FROM held WHERE name = ?`, name))
 }
 
 // Held returns all stored attachments.

@@ -22,7 +22,7 @@ import (
 )
 
 // DB is an open state.db. Its methods are safe for concurrent use. What a method has
-// written is on stable storage when it returns.
+// written is on stable storage when it returns, unless its comment says otherwise.
 type DB struct {
 	sql  *sql.DB
 	path string

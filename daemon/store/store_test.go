@@ -380,6 +380,10 @@ func fileUntilKilled(path string) error {
 			return err
 		}
 		fmt.Println(q.ID, StateOpen)
+		if err := db.PutHeld(ctx, &Held{Name: q.ID, About: []byte("a server")}); err != nil {
+			return err
+		}
+		fmt.Println(q.ID, isHeld)
 		if seq%2 == 0 {
 			q.State = StateApproved
 			if err := db.EndQuestion(ctx, q); err != nil {
@@ -390,10 +394,12 @@ func fileUntilKilled(path string) error {
 	}
 }
 
+const isHeld = "held"
+
 // Whenever a daemon dies, everything that a method reported as written is stored.
 func TestNothingIsLostWithTheProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
-	want := map[string]State{}
+	want, held := map[string]State{}, map[string]bool{}
 	for round := range 4 {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env, cmd.Stderr = append(os.Environ(), "STORE_TEST_CHILD="+path), os.Stderr
@@ -407,7 +413,11 @@ func TestNothingIsLostWithTheProcess(t *testing.T) {
 		lines := bufio.NewScanner(out)
 		for n := 0; lines.Scan(); n++ {
 			id, state, _ := strings.Cut(lines.Text(), " ")
-			want[id] = State(state)
+			if state == isHeld {
+				held[id] = true
+			} else {
+				want[id] = State(state)
+			}
 			if n == 11+3*round {
 				if err := cmd.Process.Kill(); err != nil {
 					t.Error(err)
@@ -424,6 +434,47 @@ func TestNothingIsLostWithTheProcess(t *testing.T) {
 		if err != nil || state != StateOpen && q.State != state || q.State != StateOpen && q.Params != nil {
 			t.Errorf("%s was %s: now %s, %q, %v", id, state, q.State, q.Params, err)
 		}
+	}
+	all, err := db.Held(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range all {
+		delete(held, h.Name)
+	}
+	if len(held) > 0 || len(all) == 0 {
+		t.Errorf("of %d attachments, these are lost: %v", len(all), held)
+	}
+}
+
+// Attachments are replaced and removed, and what is written after them is on stable storage.
+func TestHeld(t *testing.T) {
+	db := open(t, filepath.Join(t.TempDir(), "state.db"))
+	synced := func() {
+		t.Helper()
+		var level int
+		if err := db.sql.QueryRow("PRAGMA synchronous").Scan(&level); err != nil || level != 2 {
+			t.Errorf("synchronous is %d, %v; want 2, FULL", level, err)
+		}
+	}
+	synced()
+	for _, h := range []Held{{"b", []byte("1")}, {"a", []byte("2")}, {"b", []byte("3")}} {
+		if err := db.PutHeld(ctx, &h); err != nil {
+			t.Fatal(err)
+		}
+		synced()
+	}
+	if err := db.DeleteHeld(ctx, "a"); err != nil {
+		t.Fatal(err)
+	}
+	synced()
+	if err := db.execUnsynced(ctx, "fail", write("DELETE FROM nowhere")); err == nil {
+		t.Error("a statement that fails is no error")
+	}
+	synced()
+	got, err := db.Held(ctx)
+	if diff := cmp.Diff([]Held{{"b", []byte("3")}}, got); err != nil || diff != "" {
+		t.Errorf("%v, -want +got:\n%s", err, diff)
 	}
 }
 

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -164,6 +166,26 @@ func (db *DB) add(ctx context.Context, doing string, all ...statement) (id int64
 		return nil
 	})
 	return id, wrapError(doing, err)
+}
+
+// execUnsynced runs a statement without waiting for stable storage. What it has written survives
+// the daemon but, until something else is written, not the system. The file stays consistent.
+func (db *DB) execUnsynced(ctx context.Context, doing string, s statement) error {
+	ctx = context.WithoutCancel(ctx)
+	conn, err := db.sql.Conn(ctx) // the only one
+	if err != nil {
+		return wrapError(doing, err)
+	}
+	defer conn.Close()
+	_, err = conn.ExecContext(ctx, "PRAGMA synchronous = NORMAL")
+	if err == nil {
+		_, err = s.run(ctx, conn)
+	}
+	if _, again := conn.ExecContext(ctx, "PRAGMA synchronous = FULL"); again != nil {
+		err = errors.Join(err, again)
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // the next one is opened with it
+	}
+	return wrapError(doing, err)
 }
 
 // inTransaction runs do in one transaction.
