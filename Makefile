@@ -59,17 +59,26 @@ TESTFLAGS = -timeout $(TESTLIMIT) -vet=off -ldflags=-w
 # RaceFlags in internal/test/programs, which must be the same.
 RACE = -race -gcflags='modernc.org/sqlite/lib=-race=0 -d=checkptr=0'
 
-# Pools drop items at random under the race detector, so the tests of allocations run
-# without it too.
-test: cc npm ## install what the tests need and run all of them under the race detector
-	$(GOTEST) .. $(RACE) $(TESTFLAGS) -p 2 ./... \
-		-- .. $(TESTFLAGS) -run Allocat ./daemon ./internal/wire \
+# What NORACE names is one goroutine's work, or talks to programs from outside: `make
+# test-all` runs it with the race detector too. Pools drop items at random under the race
+# detector, so allocations are counted without it.
+NORACE    = ./internal/test/hostile ./internal/test/e2e ./internal/agentconf/... ./internal/edit/... ./daemon/policy ./daemon/facts \
+            ./internal/wire ./internal/record ./internal/uri ./internal/phrases ./internal/shape
+SCRIPTS   = ^TestScripts$$
+ALLOCATES = ^TestVerdictAllocatesLittle$$
+PLAIN     = CGO_ENABLED=0 -tags grpcnotrace
+
+test: cc npm ## install what the tests need and run all of them, most under the race detector
+	$(GOTEST) .. $(RACE) $(TESTFLAGS) -p 2 -skip '$(SCRIPTS)|$(ALLOCATES)' $(filter-out $(shell $(GO) list $(NORACE)),$(shell $(GO) list ./...)) \
+		-- .. $(PLAIN) $(TESTFLAGS) -p 2 $(NORACE) \
+		-- .. $(PLAIN) $(TESTFLAGS) -run '$(SCRIPTS)|$(ALLOCATES)' ./cmd/tgctl ./daemon \
 		-- ../extensions/scrubber -race $(TESTFLAGS) ./... \
 		-- ../tools/packages $(TESTFLAGS) ./... \
 		-- . ./gotest
 
-# Each of these is a test of which `make test` runs a small piece.
+# Each of these is something of which `make test` runs a small piece.
 test-all: ## run the long campaigns, of which test runs a small piece each; takes hours
+	$(GOTEST) .. $(RACE) $(TESTFLAGS) $(NORACE) -- .. $(RACE) $(TESTFLAGS) -run '$(SCRIPTS)' ./cmd/tgctl
 	$(GO) test -count=1 -run '^TestNothingIsLeft$$' -v -timeout 60m ./daemon/handover -args -sessions=1000
 	$(GO) test -count=1 -run '^TestKills' -v -timeout 0 ./internal/test/kills -args -kills=10000
 

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/thoughtgate/thoughtgated/internal/test/programs"
 )
 
 // both stands for either side.
@@ -382,6 +384,9 @@ func TestEnvelope(t *testing.T) {
 }
 
 func TestReadAllocatesNothing(t *testing.T) {
+	if programs.UnderRace() {
+		t.Skip("pools drop items at random under the race detector")
+	}
 	lines := []string{
 		call(`{"path":"a","n":[1,2,{"x":null}]}`),
 		call(`{"path":"ünï\u0041"}`),
@@ -399,7 +404,7 @@ func TestReadAllocatesNothing(t *testing.T) {
 					t.Fatal(err)
 				}
 			})
-			if n > 0 && !raceEnabled {
+			if n > 0 {
 				t.Errorf("%.60s: %v allocations", text, n)
 			}
 		}

@@ -3,11 +3,11 @@
 //
 // Usage:
 //
-//	go run -C tools ./gotest FOLDER ARGUMENT... [-- FOLDER ARGUMENT...]...
+//	go run -C tools ./gotest FOLDER [NAME=VALUE...] ARGUMENT... [-- FOLDER ...]...
 //
-// It runs `go test ARGUMENT...` in each FOLDER, one after the other, even if one fails. Its
-// exit code is 0 if all runs succeeded, and 1 otherwise. The packages share the programs that
-// they build, in a folder that gotest removes.
+// It runs `go test ARGUMENT...` in each FOLDER, with the variables NAME set to VALUE, one after
+// the other, even if one fails. Its exit code is 0 if all runs succeeded, and 1 otherwise. The
+// packages share the programs that they build, in a folder that gotest removes.
 package main
 
 import (
@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"regexp"
 	"slices"
 	"syscall"
 )
@@ -30,7 +31,7 @@ func run() int {
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM)
 	runs := split(os.Args[1:])
 	if len(runs) == 0 {
-		fmt.Fprintln(os.Stderr, "usage: gotest FOLDER ARGUMENT... [-- FOLDER ARGUMENT...]...")
+		fmt.Fprintln(os.Stderr, "usage: gotest FOLDER [NAME=VALUE...] ARGUMENT... [-- FOLDER ...]...")
 		return 2
 	}
 	shared, err := os.MkdirTemp("", "tg-programs-")
@@ -72,10 +73,18 @@ func split(args []string) (runs [][]string) {
 	return runs
 }
 
+// variable matches an assignment to an environment variable.
+var variable = regexp.MustCompile(`^[A-Z][A-Z0-9_]*=`)
+
 // testIn runs go test in a folder. Its error is that of go test.
 func testIn(r *report, dir string, args []string) error {
-	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+	n := 0
+	for n < len(args) && variable.MatchString(args[n]) {
+		n++
+	}
+	cmd := exec.Command("go", append([]string{"test", "-json"}, args[n:]...)...)
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	cmd.Env = append(os.Environ(), args[:n]...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err

@@ -85,20 +85,21 @@ func TestFailuresAreToldOn(t *testing.T) {
 		ok   bool
 	}{
 		"good":   {"func TestX(t *testing.T) {}", true},
+		"set":    {`func TestX(t *testing.T) { if os.Getenv("GOTEST_TEST") != "a b" { t.Error("it is not set") } }`, true},
 		"skips":  {`func TestX(t *testing.T) { t.Skip("no rig") }`, true},
 		"bad":    {`func TestX(t *testing.T) { t.Error("no") }`, false},
 		"broken": {"func TestX(t *testing.T) { none() }", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			for file, text := range map[string]string{"go.mod": "module x\n", "x_test.go": "package x\nimport \"testing\"\n" + test.body + "\n"} {
+			for file, text := range map[string]string{"go.mod": "module x\n", "x_test.go": "package x\nimport (\"os\"; \"testing\")\nvar _ = os.Args\n" + test.body + "\n"} {
 				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
 			var out strings.Builder
 			r := newReport(&out)
-			if err := testIn(r, dir, []string{"./..."}); (err == nil) != test.ok {
+			if err := testIn(r, dir, []string{"GOTEST_TEST=a b", "./..."}); (err == nil) != test.ok {
 				t.Errorf("%v\n%s", err, out.String())
 			}
 			if n := len(r.skipped["no rig"]); (n == 1) != (name == "skips") {
