@@ -52,8 +52,9 @@ extensions: ## build only the extensions, each into a folder that can be install
 TESTLIMIT ?= 60m
 GOTEST     = CGO_ENABLED=1 GORACE='$(GORACE) atexit_sleep_ms=0' $(GO) -C tools run ./gotest
 
-# lint runs go vet, and nobody debugs these binaries: a minute less for the linker.
-TESTFLAGS = -timeout $(TESTLIMIT) -vet=off -ldflags=-w
+# lint runs go vet, and nobody debugs these binaries: a minute less for the linker. Tests
+# that run beside each other wait more than they compute.
+TESTFLAGS = -timeout $(TESTLIMIT) -vet=off -ldflags=-w -parallel 4
 
 # The race detector looks into all but SQLite, where it spent most of its time; see
 # RaceFlags in internal/test/programs, which must be the same.

@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	cycles = flag.Int("cycles", 100, "how many times things are started and killed; a tenth of it with -short")
+	cycles = flag.Int("cycles", 40, "how many times things are started and killed; a tenth of it with -short")
 	seed   = flag.Uint64("seed", 0, "of the random choices; 0: another one each time")
 )
 
