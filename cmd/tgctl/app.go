@@ -3,40 +3,26 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 	"os"
-	"strconv"
-	"time"
-
-	"golang.org/x/term"
 
 	"github.com/spf13/cobra"
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/private"
 )
 
 // app holds what the commands use of their environment.
 type app struct {
-	in  io.Reader
-	out io.Writer // data
-	err io.Writer // messages to a person
+	*ui.App
 
-	inTerminal, outTerminal, errTerminal bool
-
-	columns    int // width of out if it is a terminal; 0 if unknown
-	errColumns int // width of err if it is a terminal; 0 if unknown
-
-	getenv     func(string) string
 	environ    func() []string
 	executable func() (string, error) // path of this program
-	now        func() time.Time
 
 	disableCoreDumps func() // keeps the memory of this process out of core files; may be nil
 
 	hideMemory func() error // keeps other programs from reading the memory of this process
 
 	noStart bool // --no-start
-	asJSON  bool // --json
 
 	machine *machine // what doctor examines; nil means this machine
 
@@ -49,65 +35,14 @@ type app struct {
 
 // newApp returns the app of this process.
 func newApp() *app {
-	a := &app{
-		in: os.Stdin, out: os.Stdout, err: os.Stderr,
-		inTerminal:       term.IsTerminal(int(os.Stdin.Fd())),
-		outTerminal:      term.IsTerminal(int(os.Stdout.Fd())),
-		errTerminal:      term.IsTerminal(int(os.Stderr.Fd())),
-		getenv:           os.Getenv,
+	return &app{
+		App:              ui.New(),
 		environ:          os.Environ,
 		executable:       os.Executable,
-		now:              time.Now,
 		hideMemory:       private.NoReading,
 		skew:             &skew{},
 		disableCoreDumps: func() { _ = private.NoCore() }, // on failure, a crash leaves a file that only its owner can read
 	}
-	if a.outTerminal {
-		a.columns, _, _ = term.GetSize(int(os.Stdout.Fd()))
-	}
-	if a.errTerminal {
-		a.errColumns, _, _ = term.GetSize(int(os.Stderr.Fd()))
-	}
-	return a
-}
-
-// run executes the command that args name and returns the exit code. Errors are printed
-// here and nowhere else.
-func (a *app) run(ctx context.Context, args []string) int {
-	root := a.rootCmd()
-	root.SetArgs(args)
-	root.SetIn(a.in)
-	root.SetOut(a.out)
-	root.SetErr(a.err)
-	err := root.ExecuteContext(ctx)
-	a.reportSkew()
-	if err != nil {
-		a.printError(err)
-	}
-	return exitCode(err)
-}
-
-// width returns how many columns a table may take: COLUMNS, or the width of the terminal.
-// 0 means no limit: output to a file or a pipe is not cut.
-func (a *app) width() int {
-	if n, err := strconv.Atoi(a.getenv("COLUMNS")); err == nil && n > 0 {
-		return n
-	}
-	switch {
-	case !a.outTerminal:
-		return 0
-	case a.columns > 0:
-		return a.columns
-	}
-	return 80
-}
-
-// surface returns the surface that answers given through this program are recorded with.
-func (a *app) surface() string {
-	if a.inTerminal && a.errTerminal {
-		return "terminal"
-	}
-	return "script"
 }
 
 // dial connects to the daemon. If none runs, it starts one, unless --no-start forbids it.
@@ -138,7 +73,7 @@ func (a *app) onDaemon(do func(ctx context.Context, c *client.Client, args []str
 
 // dialRunning connects to the daemon. It never starts one.
 func (a *app) dialRunning(ctx context.Context) (*client.Client, error) {
-	c, err := client.Dial(ctx, client.WithEnv(a.getenv), client.WithBuild(a.skew.recordBuild))
+	c, err := client.Dial(ctx, client.WithEnv(a.Getenv), client.WithBuild(a.skew.recordBuild))
 	if err == nil {
 		a.reportConfigMismatch(ctx, c)
 	}

@@ -9,12 +9,13 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 func (a *app) approvalsCmd() *cobra.Command {
-	cmd := listGroup("approvals", "List waiting questions and answer them",
+	cmd := ui.ListGroup("approvals", "List waiting questions and answer them",
 		a.approvalsListCmd(), a.approvalsShowCmd(), a.approveCmd(), a.denyCmd(), a.watchCmd())
 	cmd.Long = `A call that the policy holds becomes a question, with an id such as A-17. It
 waits until somebody answers it, it expires, or the agent cancels the call.
@@ -38,15 +39,15 @@ are shortened and marked as such, also with --json; "show" prints them in full.`
 		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
 			questions, err := c.ListApprovals(ctx, all)
 			if err == nil {
-				err = printList(a, questions, nil, "No question is waiting.", a.approvalsTable)
+				err = ui.PrintList(a.App, questions, nil, "No question is waiting.", a.approvalsTable)
 			}
-			if err == nil && a.outTerminal && a.errTerminal && !a.asJSON && len(questions) > 0 && isOpen(questions[0]) {
-				a.printMessage("\nAnswer with `tgctl approvals approve ID` or `deny ID`; `show ID` shows one in full.")
+			if err == nil && a.OutTerminal && a.ErrTerminal && !a.AsJSON && len(questions) > 0 && isOpen(questions[0]) {
+				a.PrintMessage("\nAnswer with `tgctl approvals approve ID` or `deny ID`; `show ID` shows one in full.")
 			}
 			return err
 		}),
 	}
-	jsonFlag(cmd, &a.asJSON, &pb.Approval{})
+	ui.JSONFlag(cmd, &a.AsJSON, &pb.Approval{})
 	cmd.Flags().BoolVar(&all, "all", false, "also list decided questions, newest first")
 	return cmd
 }
@@ -65,11 +66,11 @@ func (a *app) approvalsTable(questions []*pb.Approval) *display.Table {
 	for _, q := range questions {
 		left := stateWord(q)
 		if isOpen(q) {
-			left = display.Span(q.GetExpires().AsTime().Sub(a.now()))
+			left = display.Span(q.GetExpires().AsTime().Sub(a.Now()))
 		}
-		t.Add(display.Name(q.GetId()), display.Span(a.now().Sub(q.GetCreated().AsTime())), left,
-			orDash(q.GetAgent()), display.Name(q.GetServer()), callName(q.GetMethod(), q.GetTool()))
-		if short := shortParams(q.GetMethod(), q.GetArguments(), cmp.Or(behind(indent, a.width()), shortRoom), "tgctl approvals show "+display.Name(q.GetId())); short != "" {
+		t.Add(display.Name(q.GetId()), display.Span(a.Now().Sub(q.GetCreated().AsTime())), left,
+			ui.OrDash(q.GetAgent()), display.Name(q.GetServer()), ui.CallName(q.GetMethod(), q.GetTool()))
+		if short := ui.ShortParams(q.GetMethod(), q.GetArguments(), cmp.Or(ui.Behind(indent, a.Width()), ui.ShortRoom), "tgctl approvals show "+display.Name(q.GetId())); short != "" {
 			t.Note(short)
 		}
 		if n := q.GetArgumentsBytes(); n > 0 {
@@ -87,7 +88,7 @@ func (a *app) approvalsTable(questions []*pb.Approval) *display.Table {
 
 // questionLine describes in one line what a question is about.
 func questionLine(q *pb.Approval) display.Safe {
-	line := display.Name(q.GetId()) + ": " + callName(q.GetMethod(), q.GetTool()) + " on " + display.Name(q.GetServer())
+	line := display.Name(q.GetId()) + ": " + ui.CallName(q.GetMethod(), q.GetTool()) + " on " + display.Name(q.GetServer())
 	if agent := q.GetAgent(); agent != "" {
 		line += " for " + display.Name(agent)
 	}
@@ -97,7 +98,7 @@ func questionLine(q *pb.Approval) display.Safe {
 // shownParams returns the part of a question's params to show: the arguments of a tool
 // call that has nothing else, otherwise all params.
 func shownParams(q *pb.Approval) []byte {
-	if arguments := argumentsOf(q.GetMethod(), q.GetArguments()); arguments != nil {
+	if arguments := ui.ArgumentsOf(q.GetMethod(), q.GetArguments()); arguments != nil {
 		return arguments
 	}
 	return q.GetArguments()

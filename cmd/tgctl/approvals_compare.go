@@ -8,6 +8,7 @@ import (
 
 	"github.com/aymanbagabas/go-udiff"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -38,7 +39,7 @@ func (p *past) compared(q *pb.Approval, now time.Time, columns int) []display.Sa
 		return append(lines, say("Last approved: "+name+". The arguments are too long to compare here: "+see)...)
 	}
 	diff := differing(was.args, is, columns)
-	if !was.params && q.GetMethod() == toolCall && argumentsOf(toolCall, q.GetArguments()) == nil {
+	if !was.params && q.GetMethod() == ui.ToolCall && ui.ArgumentsOf(ui.ToolCall, q.GetArguments()) == nil {
 		lines = append(lines, say("Unlike the last approved call, this one has params besides its arguments; see above.")...)
 	}
 	if len(diff) == 0 {
@@ -74,7 +75,7 @@ func argumentsIn(params []byte) []byte {
 // differing lays out the lines in which two JSON values differ, with some context. It
 // returns nil if both are displayed alike.
 func differing(was, is []byte, columns int) []display.Safe {
-	text := func(raw []byte) string { return string(display.JSON(raw, behind(2, columns))) + "\n" }
+	text := func(raw []byte) string { return string(display.JSON(raw, ui.Behind(2, columns))) + "\n" }
 	unified := udiff.Unified("", "", text(was), text(is))
 	if unified == "" {
 		return nil

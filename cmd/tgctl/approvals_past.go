@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -151,7 +152,7 @@ func callsBefore(ctx context.Context, c *client.Client, q *pb.Approval) ([]pastC
 			q.GetSession() == "" && rec.Attachment != q.GetAttachment() {
 			continue
 		}
-		call := pastCall{seq: rec.Seq, at: rec.Time, id: rec.ID, verdict: verdictWord(&rec), what: display.Name(rec.Server) + spaced(callName(rec.Method, rec.Tool))}
+		call := pastCall{seq: rec.Seq, at: rec.Time, id: rec.ID, verdict: verdictWord(&rec), what: display.Name(rec.Server) + ui.Spaced(ui.CallName(rec.Method, rec.Tool))}
 		var v values
 		if len(r.GetValues()) > 0 && json.Unmarshal(r.GetValues(), &v) == nil {
 			call.short = clipped(shortValues(&v))
@@ -221,8 +222,8 @@ func (p *past) lines(q *pb.Approval, now time.Time, columns int) []display.Safe 
 		widest = max(widest, display.Width(c.verdict))
 	}
 	for _, c := range p.calls {
-		line := display.Safe(fmt.Sprintf("  %s  %-*s  %s", shortTime(c.at, now), widest, c.verdict, c.what)) + spaced(c.short)
-		lines = append(lines, hanging(line, columns, 4)...)
+		line := display.Safe(fmt.Sprintf("  %s  %-*s  %s", ui.ShortTime(c.at, now), widest, c.verdict, c.what)) + ui.Spaced(c.short)
+		lines = append(lines, ui.Hanging(line, columns, 4)...)
 	}
 	return lines
 }

@@ -240,22 +240,6 @@ func TestShowOfVeryLongArguments(t *testing.T) {
 	}
 }
 
-func TestArgumentsOf(t *testing.T) {
-	for _, test := range []struct{ method, params, want string }{
-		{"tools/call", `{"name":"x","arguments":{"a":1}}`, `{"a":1}`},
-		{"tools/call", `{"name":"x"}`, ``},
-		{"tools/call", `{"name":"x","arguments":{"a":1},"task":{}}`, ``}, // more than name and arguments: all is shown
-		{"tools/call", `{"name":"x","arguments":{"a":1}} {}`, ``},
-		{"tools/call", `[1]`, ``},
-		{"tools/call", `{"name":`, ``},
-		{"prompts/get", `{"name":"x","arguments":{"a":1}}`, ``},
-	} {
-		if got := string(argumentsOf(test.method, []byte(test.params))); got != test.want {
-			t.Errorf("argumentsOf(%s, %s) = %q, want %q", test.method, test.params, got, test.want)
-		}
-	}
-}
-
 // mustFit fails if a line is wider than columns or has control characters.
 func mustFit(t *testing.T, text string, columns int) {
 	t.Helper()

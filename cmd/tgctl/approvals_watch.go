@@ -11,6 +11,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/client/inbox"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
 func (a *app) watchCmd() *cobra.Command {
@@ -56,11 +57,11 @@ an ID, that question is selected first.`,
 // fullScreen returns an error if a full screen can't be shown here.
 func (a *app) fullScreen() error {
 	const hint = "List the questions instead: tgctl approvals"
-	switch term := a.getenv("TERM"); {
-	case !a.inTerminal || !a.outTerminal:
-		return &hintError{err: errors.New("watch needs a terminal for input and output"), hint: hint}
+	switch term := a.Getenv("TERM"); {
+	case !a.InTerminal || !a.OutTerminal:
+		return &ui.HintError{Err: errors.New("watch needs a terminal for input and output"), Hint: hint}
 	case term == "" || term == "dumb":
-		return &hintError{err: errors.New("watch needs a full-screen terminal, but TERM is unset or dumb"), hint: hint}
+		return &ui.HintError{Err: errors.New("watch needs a full-screen terminal, but TERM is unset or dumb"), Hint: hint}
 	}
 	return nil
 }
@@ -76,7 +77,7 @@ func (a *app) watchApprovals(ctx context.Context, first string) error {
 	live, stop := context.WithCancel(ctx) // ends goroutines and an editor that has the screen
 	defer stop()
 	m := &watchModel{queue: &queue{app: a, wanted: first}, client: c, ctx: live}
-	program := tea.NewProgram(m, tea.WithInput(a.in), tea.WithOutput(a.out), tea.WithEnvironment(a.environ()), tea.WithoutSignalHandler())
+	program := tea.NewProgram(m, tea.WithInput(a.In), tea.WithOutput(a.Out), tea.WithEnvironment(a.environ()), tea.WithoutSignalHandler())
 	m.send = program.Send
 	defer context.AfterFunc(ctx, program.Quit)() // SIGTERM, or a SIGINT that does not come from a key
 	_, err = program.Run()

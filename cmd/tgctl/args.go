@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
@@ -50,7 +51,7 @@ func (a *app) completeApprovals(cmd *cobra.Command, args []string, _ string) ([]
 	return a.completeIDs(cmd, func(ctx context.Context, c *client.Client) (ids []string, err error) {
 		questions, err := c.ListApprovals(ctx, false)
 		for _, q := range questions {
-			about := callName(q.GetMethod(), q.GetTool()) + " on " + display.Name(q.GetServer())
+			about := ui.CallName(q.GetMethod(), q.GetTool()) + " on " + display.Name(q.GetServer())
 			ids = append(ids, described(q.GetId(), about))
 		}
 		return ids, err

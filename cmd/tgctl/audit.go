@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -19,7 +19,7 @@ import (
 const listLimit = 100
 
 func (a *app) auditCmd() *cobra.Command {
-	cmd := listGroup("audit", "Read the audit log",
+	cmd := ui.ListGroup("audit", "Read the audit log",
 		a.auditListCmd(), a.auditTailCmd(), a.auditShowCmd(), a.auditVerifyCmd(), a.auditExportCmd(), a.auditReportCmd())
 	cmd.Long = `Each verdict is recorded before it takes effect, in a log of JSON lines in which
 every line carries the hash of the previous one. Without a command, audit lists
@@ -61,9 +61,9 @@ func (f *auditFilter) query(now time.Time) (*pb.AuditQuery, error) {
 		if bound.text == "" {
 			continue
 		}
-		at, err := parseWhen(bound.text, now)
+		at, err := ui.ParseWhen(bound.text, now)
 		if err != nil {
-			return nil, misuse("%s: %w", bound.flag, err)
+			return nil, ui.Misuse("%s: %w", bound.flag, err)
 		}
 		*bound.to = timestamppb.New(at)
 	}
@@ -84,7 +84,7 @@ record as it is stored, byte for byte.`,
 			return a.printAudit(cmd.Context(), f, false)
 		},
 	}
-	jsonFlag(cmd, &a.asJSON, record.Record{})
+	ui.JSONFlag(cmd, &a.AsJSON, record.Record{})
 	f.selectFlags(cmd)
 	f.timeFlags(cmd, "")
 	cmd.Flags().Uint32Var(&f.limit, "limit", listLimit, "only the newest `N` records; 0 means all")
@@ -107,7 +107,7 @@ func (a *app) auditTailCmd() *cobra.Command {
 			return err
 		},
 	}
-	jsonFlag(cmd, &a.asJSON, record.Record{})
+	ui.JSONFlag(cmd, &a.AsJSON, record.Record{})
 	f.selectFlags(cmd)
 	cmd.Flags().Uint32VarP(&f.limit, "limit", "n", 10, "start with the newest `N` records")
 	return cmd
@@ -115,7 +115,7 @@ func (a *app) auditTailCmd() *cobra.Command {
 
 // printAudit prints the records that f selects as they arrive.
 func (a *app) printAudit(ctx context.Context, f *auditFilter, follow bool) error {
-	q, err := f.query(a.now())
+	q, err := f.query(a.Now())
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (a *app) printAudit(ctx context.Context, f *auditFilter, follow bool) error
 		return err
 	}
 	defer c.Close()
-	out := display.NewStream(a.out, a.width(),
+	out := display.NewStream(a.Out, a.Width(),
 		display.Column{Head: "SEQ", Right: true, Width: 6}, display.Column{Head: "TIME", Width: 8},
 		display.Column{Head: "KIND", Width: 8}, display.Column{Head: "VERDICT", Width: 11},
 		display.Column{Head: "SERVER", Width: 12}, display.Column{Head: "WHAT", Shrink: 20})
@@ -134,8 +134,8 @@ func (a *app) printAudit(ctx context.Context, f *auditFilter, follow bool) error
 		if err != nil {
 			return err
 		}
-		if a.asJSON {
-			if err := a.printLine(r.GetLine()); err != nil {
+		if a.AsJSON {
+			if err := a.PrintLine(r.GetLine()); err != nil {
 				return err
 			}
 			continue
@@ -150,8 +150,8 @@ func (a *app) printAudit(ctx context.Context, f *auditFilter, follow bool) error
 			return err
 		}
 	}
-	if none && !a.asJSON {
-		a.printMessage("No record matches.")
+	if none && !a.AsJSON {
+		a.PrintMessage("No record matches.")
 	}
 	return nil
 }
@@ -163,18 +163,18 @@ func (a *app) auditRow(r *pb.AuditRecord) []display.Safe {
 		return []display.Safe{display.Safe(strconv.FormatUint(r.GetSeq(), 10)), "", "?", "", "", display.Bytes(r.GetLine())}
 	}
 	return []display.Safe{
-		display.Safe(strconv.FormatUint(rec.Seq, 10)), shortTime(rec.Time, a.now()), display.Name(string(rec.Kind)),
+		display.Safe(strconv.FormatUint(rec.Seq, 10)), ui.ShortTime(rec.Time, a.Now()), display.Name(string(rec.Kind)),
 		verdictWord(&rec), display.Name(rec.Server), whatHappened(&rec),
 	}
 }
 
 // whatHappened describes what a record is about, with its reason.
 func whatHappened(rec *record.Record) display.Safe {
-	what := join(present(display.Name(rec.Approval), display.Name(rec.Grant), choose(isResult(rec), "result of ", "")+callName(rec.Method, rec.Tool)), " ")
+	what := ui.Join(ui.NonEmpty(display.Name(rec.Approval), display.Name(rec.Grant), ui.Choose(isResult(rec), "result of ", "")+ui.CallName(rec.Method, rec.Tool)), " ")
 	if what == "" && rec.Server == "" {
 		what = display.Name(rec.Agent)
 	}
-	return join(present(what, display.Text(rec.Reason)), ": ")
+	return ui.Join(ui.NonEmpty(what, display.Text(rec.Reason)), ": ")
 }
 
 // verdictWord returns the verdict, or what it would have been in production.
@@ -183,49 +183,4 @@ func verdictWord(rec *record.Record) display.Safe {
 		return display.Name(strings.ToLower(rec.Would))
 	}
 	return display.Name(rec.Verdict)
-}
-
-// shortTime formats t in eight columns or less: a time if t is today, otherwise a date.
-func shortTime(t, now time.Time) display.Safe {
-	if s := display.Time(t, now); len(s) <= 8 {
-		return s
-	}
-	return display.Safe(t.In(now.Location()).Format("06-01-02"))
-}
-
-// parseWhen parses a point in time: a span back from now, a date, or a date and a time.
-func parseWhen(text string, now time.Time) (time.Time, error) {
-	if span, err := parseSpan(text); err == nil {
-		return now.Add(-span), nil
-	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02"} {
-		if at, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
-			return at, nil
-		}
-	}
-	return time.Time{}, fmt.Errorf("invalid time %q: use a duration such as 2h or 7d, or a date such as 2026-11-20 or \"2026-11-20 14:00\"", text)
-}
-
-// parseSpan parses a duration that may begin with a number of days.
-func parseSpan(text string) (time.Duration, error) {
-	days, rest, ok := strings.Cut(text, "d")
-	if !ok {
-		days, rest = "0", text
-	}
-	n, err := strconv.ParseUint(days, 10, 16)
-	if err != nil {
-		return 0, err
-	}
-	span := time.Duration(n) * 24 * time.Hour
-	if rest == "" && ok {
-		return span, nil
-	}
-	more, err := time.ParseDuration(rest)
-	if err != nil {
-		return 0, err
-	}
-	if more < 0 {
-		return 0, fmt.Errorf("%s is negative", text)
-	}
-	return span + more, nil
 }

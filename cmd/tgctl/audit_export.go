@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -30,15 +31,15 @@ left out unless --values is given; they are redacted as they are stored.`,
 		Example: `  $ tgctl audit export --format jsonl -o audit.jsonl
   $ tgctl audit export --format ocsf --since 1d | gzip > events.json.gz`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			q, err := f.query(a.now())
+			q, err := f.query(a.Now())
 			if err != nil {
 				return err
 			}
 			if format != "jsonl" && format != "ocsf" {
-				return misuse("--format must be jsonl or ocsf, not %q", format)
+				return ui.Misuse("--format must be jsonl or ocsf, not %q", format)
 			}
 			if values && format == "ocsf" {
-				return misuse("--values needs --format jsonl: OCSF events have no field for values")
+				return ui.Misuse("--values needs --format jsonl: OCSF events have no field for values")
 			}
 			return a.toFile(output, func(w io.Writer) error {
 				return a.export(cmd.Context(), q, w, format == "ocsf", values)
@@ -108,7 +109,7 @@ func logID(ctx context.Context, c *client.Client) (string, error) {
 // output if path is empty. It removes the file on error.
 func (a *app) toFile(path string, write func(io.Writer) error) (err error) {
 	if path == "" {
-		out := bufio.NewWriter(a.out)
+		out := bufio.NewWriter(a.Out)
 		return errors.Join(write(out), out.Flush())
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

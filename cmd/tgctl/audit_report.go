@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -23,18 +24,18 @@ changed. The page loads nothing from elsewhere and contains no arguments.`,
 		Example: `  $ tgctl audit report --since 7d -o week.html
   $ tgctl audit report --server github > github.html`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			q, err := f.query(a.now())
+			q, err := f.query(a.Now())
 			if err != nil {
 				return err
 			}
-			if output == "" && a.outTerminal {
-				return misuse("the report is HTML and stdout is a terminal: use -o FILE or redirect stdout")
+			if output == "" && a.OutTerminal {
+				return ui.Misuse("the report is HTML and stdout is a terminal: use -o FILE or redirect stdout")
 			}
 			if err := a.toFile(output, func(w io.Writer) error { return a.report(cmd.Context(), q, w) }); err != nil {
 				return err
 			}
 			if output != "" {
-				a.printMessage("Wrote the report to %s.", output)
+				a.PrintMessage("Wrote the report to %s.", output)
 			}
 			return nil
 		},
@@ -69,5 +70,5 @@ func (a *app) report(ctx context.Context, q *pb.AuditQuery, w io.Writer) error {
 		counts.add(&rec)
 		last = append(last[:0], r.GetLine()...)
 	}
-	return writeReport(w, counts, last, log, a.now())
+	return writeReport(w, counts, last, log, a.Now())
 }

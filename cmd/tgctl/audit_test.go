@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -151,7 +152,7 @@ func TestAuditShowOfNothing(t *testing.T) {
 func TestAuditTail(t *testing.T) {
 	f, c := consoleWithRecords(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	c.app.out = writerFunc(func(p []byte) (int, error) {
+	c.app.Out = writerFunc(func(p []byte) (int, error) {
 		if strings.Contains(string(p), "A-3") { // the last record
 			cancel()
 		}
@@ -207,10 +208,10 @@ func TestAuditVerify(t *testing.T) {
 	if err := os.WriteFile(path, []byte(edited), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code := c.run(t, "audit", "verify", dir); code != exitCheck || !strings.Contains(c.err.String(), "record 4") || c.out.Len() > 0 {
+	if code := c.run(t, "audit", "verify", dir); code != ui.ExitCheck || !strings.Contains(c.err.String(), "record 4") || c.out.Len() > 0 {
 		t.Errorf("exit %d, stdout %q, stderr %q", code, c.out.String(), c.err.String())
 	}
-	if code := c.run(t, "audit", "verify", "--json", dir); code != exitCheck || !strings.Contains(c.out.String(), `"record":4`) {
+	if code := c.run(t, "audit", "verify", "--json", dir); code != ui.ExitCheck || !strings.Contains(c.out.String(), `"record":4`) {
 		t.Errorf("exit %d, stdout %q, stderr %q", code, c.out.String(), c.err.String())
 	}
 	if code := c.run(t, "audit", "verify", filepath.Join(dir, "nothing")); code != 1 {
@@ -227,7 +228,7 @@ func TestAuditVerifyAgainstAHead(t *testing.T) {
 	if err := os.WriteFile(head, record.Head{Log: "5f3a", Seq: 6, Sum: hex.EncodeToString(sum[:])}.Line(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, test := range []struct{ records, code int }{{6, 0}, {5, exitCheck}} {
+	for _, test := range []struct{ records, code int }{{6, 0}, {5, ui.ExitCheck}} {
 		dir := t.TempDir()
 		writeLog(t, dir, records[:test.records])
 		if code := c.run(t, "audit", "verify", dir, "--head", head); code != test.code {

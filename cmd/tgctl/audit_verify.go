@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
@@ -31,7 +32,7 @@ checked. Exits 4 if the check fails, and names the first bad record.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				paths, err := sock.DefaultPaths(a.getenv)
+				paths, err := sock.DefaultPaths(a.Getenv)
 				if err != nil {
 					return err
 				}
@@ -48,7 +49,7 @@ checked. Exits 4 if the check fails, and names the first bad record.`,
 			return a.printReport(&report)
 		},
 	}
-	jsonFlag(cmd, &a.asJSON, verifyJSON{})
+	ui.JSONFlag(cmd, &a.AsJSON, verifyJSON{})
 	cmd.Flags().StringVar(&headFile, "head", "", "the log must contain the heads in `FILE`, stored where nobody could change it (audit.heads)")
 	return cmd
 }
@@ -69,27 +70,27 @@ func verifyOptions(headFile string) (record.VerifyOptions, error) {
 }
 
 func (a *app) printReport(r *record.Report) error {
-	if a.asJSON {
-		if err := a.printJSON(verifyJSON{r.Bad == nil, *r}); err != nil {
+	if a.AsJSON {
+		if err := a.PrintJSON(verifyJSON{r.Bad == nil, *r}); err != nil {
 			return err
 		}
 	}
 	if r.Bad != nil {
-		return &exitError{code: exitCheck, err: fmt.Errorf("verification failed: %w", r.Bad)}
+		return &ui.ExitError{Code: ui.ExitCheck, Err: fmt.Errorf("verification failed: %w", r.Bad)}
 	}
-	if a.asJSON {
+	if a.AsJSON {
 		return nil
 	}
-	fmt.Fprintf(a.out, "verified: %s in %s, log %s\n", plural(r.Records, "record", "records"), plural(r.Segments, "segment", "segments"), display.Name(r.Log))
+	fmt.Fprintf(a.Out, "verified: %s in %s, log %s\n", ui.Plural(r.Records, "record", "records"), ui.Plural(r.Segments, "segment", "segments"), display.Name(r.Log))
 	if r.Records > 0 {
-		fmt.Fprintf(a.out, "from %s to %s\n", display.Moment(r.From, a.now()), display.Moment(r.Until, a.now()))
+		fmt.Fprintf(a.Out, "from %s to %s\n", display.Moment(r.From, a.Now()), display.Moment(r.Until, a.Now()))
 		last := fmt.Sprintf("the last one is record %d, %s", r.Last.Seq, display.Name(r.Last.Sum))
-		if err := a.printLines(display.Wrap(display.Safe(last), a.width())); err != nil {
+		if err := a.PrintLines(display.Wrap(display.Safe(last), a.Width())); err != nil {
 			return err
 		}
 	}
 	for _, note := range reportNotes(r) {
-		if err := a.printLines(display.Wrap(display.Safe("note: "+note), a.width())); err != nil {
+		if err := a.PrintLines(display.Wrap(display.Safe("note: "+note), a.Width())); err != nil {
 			return err
 		}
 	}
@@ -98,11 +99,11 @@ func (a *app) printReport(r *record.Report) error {
 
 // reportNotes lists what a person who relies on a valid log should know about it.
 func reportNotes(r *record.Report) []display.Safe {
-	return present(
-		choose(r.Retired > 0, "the log dropped "+plural(r.Retired, "record", "records")+" before these; see --kind dropped", ""),
-		choose(r.Gaps > 0, "the log could not be written in "+plural(r.Gaps, "place", "places")+"; see --kind gap", ""),
-		choose(r.Dropped > 0, "the values of "+plural(r.Dropped, "record", "records")+" have been dropped, which is allowed", ""),
-		choose(r.Torn > 0, plural(uint64(r.Torn), "byte", "bytes")+" after the last record: a line that is being written or was cut off", ""),
-		choose(r.Headed, "", "no head to compare with: records missing at the end are not detected"),
+	return ui.NonEmpty(
+		ui.Choose(r.Retired > 0, "the log dropped "+ui.Plural(r.Retired, "record", "records")+" before these; see --kind dropped", ""),
+		ui.Choose(r.Gaps > 0, "the log could not be written in "+ui.Plural(r.Gaps, "place", "places")+"; see --kind gap", ""),
+		ui.Choose(r.Dropped > 0, "the values of "+ui.Plural(r.Dropped, "record", "records")+" have been dropped, which is allowed", ""),
+		ui.Choose(r.Torn > 0, ui.Plural(uint64(r.Torn), "byte", "bytes")+" after the last record: a line that is being written or was cut off", ""),
+		ui.Choose(r.Headed, "", "no head to compare with: records missing at the end are not detected"),
 	)
 }

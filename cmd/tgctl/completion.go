@@ -28,7 +28,7 @@ the ids of waiting questions.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return completions[args[0]](cmd.Root(), a.out) },
+		RunE: func(cmd *cobra.Command, args []string) error { return completions[args[0]](cmd.Root(), a.Out) },
 	}
 }
 

@@ -7,11 +7,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 func (a *app) daemonCmd() *cobra.Command {
-	cmd := group("daemon", "Install, start, stop, restart or reload thoughtgated",
+	cmd := ui.Group("daemon", "Install, start, stop, restart or reload thoughtgated",
 		a.daemonInstallCmd(), a.daemonUninstallCmd(), a.daemonStartCmd(), a.daemonStopCmd(), a.daemonRestartCmd(),
 		a.daemonReloadCmd(), a.daemonStatusCmd(), a.daemonProfileCmd())
 	cmd.Long = `One daemon serves each user. Most commands start it when they need it, under the
@@ -35,7 +36,7 @@ cannot start, its output is printed.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := a.status(cmd.Context())
 			if err == nil {
-				a.printMessage("thoughtgated is already running (pid %d).", s.GetPid())
+				a.PrintMessage("thoughtgated is already running (pid %d).", s.GetPid())
 				return nil
 			}
 			if !errors.Is(err, client.ErrNotRunning) {
@@ -51,7 +52,7 @@ cannot start, its output is printed.`,
 }
 
 func (a *app) daemonReloadCmd() *cobra.Command {
-	return a.withJSON(&cobra.Command{
+	return a.WithJSON(&cobra.Command{
 		Use:   "reload [flags]",
 		Short: "Load the configuration from disk",
 		Long: `Read the configuration and its policies again and put them in force together. If
@@ -60,22 +61,22 @@ is not running.`,
 		Example: `  $ tgctl policy check && tgctl daemon reload`,
 		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
 			out, err := c.Reload(ctx)
-			if wrong := diagnosticsOf(err); len(wrong) > 0 {
-				if err := printDiagnostics(a.err, wrong, a.width()); err != nil {
+			if wrong := ui.DiagnosticsOf(err); len(wrong) > 0 {
+				if err := ui.PrintDiagnostics(a.Err, wrong, a.Width()); err != nil {
 					return err
 				}
-				return &hintError{err: err, hint: "The previous configuration stays in force."}
+				return &ui.HintError{Err: err, Hint: "The previous configuration stays in force."}
 			}
 			if err != nil {
 				return err
 			}
-			if a.asJSON {
-				return a.printJSON(out)
+			if a.AsJSON {
+				return a.PrintJSON(out)
 			}
-			if err := printDiagnostics(a.err, out.GetWarnings(), a.width()); err != nil {
+			if err := ui.PrintDiagnostics(a.Err, out.GetWarnings(), a.Width()); err != nil {
 				return err
 			}
-			a.printMessage("In force: %s, %s.", sourceName(out.GetSet().GetSource()), inShort(out.GetSet()))
+			a.PrintMessage("In force: %s, %s.", sourceName(out.GetSet().GetSource()), inShort(out.GetSet()))
 			return nil
 		}),
 	}, &pb.ReloadResponse{})

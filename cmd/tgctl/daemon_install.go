@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/service"
 )
 
@@ -50,7 +51,7 @@ func (a *app) programs() (service.Programs, error) {
 		return service.Programs{}, err
 	}
 	if why != "" {
-		a.printMessage("The service manager will start %s, which %s. If that path is removed, run `tgctl daemon install` again, or install ThoughtGate in a permanent location.", daemon, why)
+		a.PrintMessage("The service manager will start %s, which %s. If that path is removed, run `tgctl daemon install` again, or install ThoughtGate in a permanent location.", daemon, why)
 	}
 	return service.Programs{Daemon: filepath.Clean(daemon), Tgctl: filepath.Clean(tgctl)}, nil
 }
@@ -78,7 +79,7 @@ func (a *app) install(ctx context.Context) error {
 	}
 	wrote, err := m.Install(ctx, p)
 	for _, path := range wrote {
-		a.printMessage("wrote %s", path)
+		a.PrintMessage("wrote %s", path)
 	}
 	if err != nil {
 		return serviceFailure("install "+daemonName, err)
@@ -105,14 +106,14 @@ func (a *app) sayInstalled(ctx context.Context, m service.Manager, p service.Pro
 	}
 	s, err := a.awaitDaemon(ctx, 0, notEnded)
 	if err != nil {
-		return &hintError{err: err, hint: "See: " + st.Log}
+		return &ui.HintError{Err: err, Hint: "See: " + st.Log}
 	}
-	a.printMessage("thoughtgated %s is running (pid %d), started by %s from %s.", s.GetBuild(), s.GetPid(), st.Manager, st.Definition)
+	a.PrintMessage("thoughtgated %s is running (pid %d), started by %s from %s.", s.GetBuild(), s.GetPid(), st.Manager, st.Definition)
 	if !st.Ours && st.Program != "" && !sameProgram(st.Program, p.Daemon) {
-		a.printMessage("tgctl did not write that file: it starts %s, but the program beside this tgctl is %s.", st.Program, p.Daemon)
+		a.PrintMessage("tgctl did not write that file: it starts %s, but the program beside this tgctl is %s.", st.Program, p.Daemon)
 	}
 	if !st.Lingers {
-		a.printMessage("The daemon ends with your last login session. To keep it running: loginctl enable-linger")
+		a.PrintMessage("The daemon ends with your last login session. To keep it running: loginctl enable-linger")
 	}
 	return nil
 }
@@ -125,7 +126,7 @@ func (a *app) uninstall(ctx context.Context) error {
 		return serviceFailure("uninstall "+daemonName, err)
 	}
 	if !st.Installed() {
-		a.printMessage("thoughtgated is not installed in %s; nothing to remove.", st.Manager)
+		a.PrintMessage("thoughtgated is not installed in %s; nothing to remove.", st.Manager)
 		return nil
 	}
 	if err := a.mayStop(ctx, st); err != nil {
@@ -133,14 +134,14 @@ func (a *app) uninstall(ctx context.Context) error {
 	}
 	removed, err := m.Uninstall(ctx)
 	for _, path := range removed {
-		a.printMessage("removed %s", path)
+		a.PrintMessage("removed %s", path)
 	}
 	if err != nil {
 		return serviceFailure("uninstall "+daemonName, err)
 	}
 	if !st.Ours {
-		a.printMessage("%s was not written by tgctl; it is disabled and kept.", st.Definition)
+		a.PrintMessage("%s was not written by tgctl; it is disabled and kept.", st.Definition)
 	}
-	a.printMessage("thoughtgated has stopped. Configuration and records are kept.")
+	a.PrintMessage("thoughtgated has stopped. Configuration and records are kept.")
 	return nil
 }

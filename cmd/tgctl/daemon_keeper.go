@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 	"github.com/thoughtgate/thoughtgated/internal/service"
@@ -19,8 +20,8 @@ import (
 // this process talks to. A keeper's lock is in that directory; a daemon started by
 // systemd has no keeper.
 func (a *app) keeperPaths() (sock.Paths, error) {
-	paths, err := sock.DefaultPaths(a.getenv)
-	if named := a.getenv("THOUGHTGATE_CONTROL"); named != "" && filepath.Base(named) == filepath.Base(paths.ControlSocket()) {
+	paths, err := sock.DefaultPaths(a.Getenv)
+	if named := a.Getenv("THOUGHTGATE_CONTROL"); named != "" && filepath.Base(named) == filepath.Base(paths.ControlSocket()) {
 		paths.Runtime = filepath.Dir(named)
 	}
 	return paths, err
@@ -46,14 +47,14 @@ func (a *app) keeper() int {
 }
 
 // addKeeper adds who restarts the daemon if no service manager does.
-func (a *app) addKeeper(out *sheet, runs bool) {
+func (a *app) addKeeper(out *ui.Sheet, runs bool) {
 	switch pid := a.keeper(); {
 	case pid != 0 && runs:
-		out.add("keeper", "pid "+display.Safe(strconv.Itoa(pid))+", holds the sockets and pipes and restarts the daemon if it dies")
+		out.Add("keeper", "pid "+display.Safe(strconv.Itoa(pid))+", holds the sockets and pipes and restarts the daemon if it dies")
 	case pid != 0:
-		out.add("keeper", "pid "+display.Safe(strconv.Itoa(pid))+", restarts the daemon, which keeps exiting; see its log")
+		out.Add("keeper", "pid "+display.Safe(strconv.Itoa(pid))+", restarts the daemon, which keeps exiting; see its log")
 	case runs:
-		out.add("keeper", "none: if the daemon dies, it is not restarted; to start a keeper: tgctl daemon restart")
+		out.Add("keeper", "none: if the daemon dies, it is not restarted; to start a keeper: tgctl daemon restart")
 	}
 }
 
@@ -75,7 +76,7 @@ func (a *app) stopKept(ctx context.Context, paths sock.Paths, keeper int) error 
 	if err != nil {
 		return err
 	}
-	a.printMessage("thoughtgated has stopped.")
+	a.PrintMessage("thoughtgated has stopped.")
 	return nil
 }
 
@@ -93,9 +94,9 @@ func (a *app) restartKept(ctx context.Context, paths sock.Paths, keeper int) err
 	}
 	s, err := a.awaitDaemon(ctx, old, notEnded)
 	if err != nil {
-		return &hintError{err: fmt.Errorf("restart %s: %w", daemonName, err), hint: "See the log: " + paths.LogFile()}
+		return &ui.HintError{Err: fmt.Errorf("restart %s: %w", daemonName, err), Hint: "See the log: " + paths.LogFile()}
 	}
-	a.printMessage("thoughtgated %s is running (pid %d).", s.GetBuild(), s.GetPid())
+	a.PrintMessage("thoughtgated %s is running (pid %d).", s.GetBuild(), s.GetPid())
 	return nil
 }
 

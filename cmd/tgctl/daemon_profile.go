@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
 // watchedFor is how long the daemon is profiled by default.
@@ -31,14 +33,14 @@ profile names functions of thoughtgated and contains no data of any call.`,
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: profileKinds,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if output == "" && a.outTerminal {
-				return &usageError{err: errors.New("a profile is binary and can't be written to a terminal; name a file with -o, or redirect the output"), path: cmd.CommandPath()}
+			if output == "" && a.OutTerminal {
+				return &ui.UsageError{Err: errors.New("a profile is binary and can't be written to a terminal; name a file with -o, or redirect the output"), Path: cmd.CommandPath()}
 			}
 			if err := a.toFile(output, func(w io.Writer) error { return a.profile(cmd.Context(), args[0], watch, w) }); err != nil {
 				return err
 			}
 			if output != "" {
-				a.printMessage("wrote the profile to %s; to view it: go tool pprof -top %s", output, output)
+				a.PrintMessage("wrote the profile to %s; to view it: go tool pprof -top %s", output, output)
 			}
 			return nil
 		},

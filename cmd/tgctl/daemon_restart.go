@@ -6,13 +6,14 @@ import (
 	"errors"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/service"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
 // restartDaemon ends the daemon, if one runs, and starts the installed one.
 func (a *app) restartDaemon(ctx context.Context) error {
-	paths, err := sock.DefaultPaths(a.getenv)
+	paths, err := sock.DefaultPaths(a.Getenv)
 	if err != nil {
 		return err
 	}
@@ -88,13 +89,13 @@ func (a *app) nonDefaultConfig(ctx context.Context, st service.State, paths sock
 func (a *app) checkDaemonStarts(ctx context.Context, program, config string) error {
 	found, err := checkWith(ctx, program, config, daemonEnv(a.environ()))
 	if err != nil {
-		return &hintError{err: err, hint: "Nothing was stopped."}
+		return &ui.HintError{Err: err, Hint: "Nothing was stopped."}
 	}
-	if countErrors(found.GetProblems()) > 0 {
-		if err := printDiagnostics(a.err, found.GetProblems(), a.width()); err != nil {
+	if ui.CountErrors(found.GetProblems()) > 0 {
+		if err := ui.PrintDiagnostics(a.Err, found.GetProblems(), a.Width()); err != nil {
 			return err
 		}
-		return &hintError{err: errors.New("the configuration has errors; nothing was stopped"), hint: "Fix it, then run `tgctl policy check`."}
+		return &ui.HintError{Err: errors.New("the configuration has errors; nothing was stopped"), Hint: "Fix it, then run `tgctl policy check`."}
 	}
 	return nil
 }
@@ -115,11 +116,11 @@ func (a *app) restartManaged(ctx context.Context, m service.Manager, st service.
 	}
 	s, err := a.awaitDaemon(ctx, old, notEnded)
 	if err != nil {
-		return &hintError{err: err, hint: "See: " + st.Log}
+		return &ui.HintError{Err: err, Hint: "See: " + st.Log}
 	}
-	a.printMessage("thoughtgated %s is running (pid %d).", s.GetBuild(), s.GetPid())
+	a.PrintMessage("thoughtgated %s is running (pid %d).", s.GetBuild(), s.GetPid())
 	if s.GetBuild() != release {
-		a.printMessage("This tgctl is version %s, but %s starts %s.", release, st.Definition, st.Program)
+		a.PrintMessage("This tgctl is version %s, but %s starts %s.", release, st.Definition, st.Program)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/service"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -24,7 +25,7 @@ type daemonJSON struct {
 }
 
 func (a *app) daemonStatusCmd() *cobra.Command {
-	return a.withJSON(&cobra.Command{
+	return a.WithJSON(&cobra.Command{
 		Use:   "status [flags]",
 		Short: "Show how the daemon is run",
 		Long: `Show whether the daemon is running, its version, what starts it, from which unit
@@ -35,17 +36,17 @@ or property list, and how often it was restarted. For what it governs, see
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, st, none := a.service(cmd.Context())
 			s, err := a.statusUnlessAsleep(cmd.Context(), st)
-			if !a.asJSON {
-				return errors.Join(a.printSheet(a.daemonSheet(s, st, none)), err)
+			if !a.AsJSON {
+				return errors.Join(a.PrintSheet(a.daemonSheet(s, st, none)), err)
 			}
 			j := daemonJSON{Running: s != nil, Version: s.GetBuild(), Tgctl: release, PID: s.GetPid(), State: st}
 			if none != nil {
 				j.Why = none.Error()
 			}
 			if errors.Is(err, client.ErrNotRunning) {
-				err = &exitError{code: exitNotRunning}
+				err = &ui.ExitError{Code: ui.ExitNotRunning}
 			}
-			return errors.Join(a.printJSON(j), err)
+			return errors.Join(a.PrintJSON(j), err)
 		},
 	}, daemonJSON{})
 }
@@ -59,41 +60,41 @@ func (a *app) statusUnlessAsleep(ctx context.Context, st service.State) (*pb.Sta
 	return a.status(ctx)
 }
 
-func (a *app) daemonSheet(s *pb.StatusResponse, st service.State, none error) *sheet {
-	out := &sheet{}
+func (a *app) daemonSheet(s *pb.StatusResponse, st service.State, none error) *ui.Sheet {
+	out := &ui.Sheet{}
 	switch {
 	case s != nil:
 		a.addRunning(out, s, "")
 	case st.PID != 0:
-		out.add("daemon", "pid "+display.Safe(strconv.Itoa(st.PID))+" DOES NOT ANSWER; if this persists: tgctl daemon restart")
+		out.Add("daemon", "pid "+display.Safe(strconv.Itoa(st.PID))+" DOES NOT ANSWER; if this persists: tgctl daemon restart")
 	case st.Active:
-		out.add("daemon", "not running; "+display.Text(st.Manager)+" starts it on the first connection")
+		out.Add("daemon", "not running; "+display.Text(st.Manager)+" starts it on the first connection")
 	default:
-		out.add("daemon", "not running")
+		out.Add("daemon", "not running")
 	}
 	switch {
 	case none != nil:
-		out.add("manager", display.Text(none.Error()))
+		out.Add("manager", display.Text(none.Error()))
 		var why *service.Error
 		if errors.As(none, &why) {
-			out.add("", display.Text(why.Hint))
+			out.Add("", display.Text(why.Hint))
 		}
 		a.addKeeper(out, s != nil)
 		return out
 	case !st.Installed():
-		out.add("manager", display.Text(st.Manager)+", where the daemon is not installed; to install it: tgctl daemon install")
+		out.Add("manager", display.Text(st.Manager)+", where the daemon is not installed; to install it: tgctl daemon install")
 		a.addKeeper(out, s != nil)
 		return out
 	}
-	out.add("manager", display.Text(st.Manager)+", "+display.Text(st.Detail)+
-		choose(st.Enabled, ", started at login", ", not started at login; to enable that: tgctl daemon install"))
+	out.Add("manager", display.Text(st.Manager)+", "+display.Text(st.Detail)+
+		ui.Choose(st.Enabled, ", started at login", ", not started at login; to enable that: tgctl daemon install"))
 	if s != nil && (st.PID == 0 || !startedBy(s.GetPid(), st.PID)) {
-		out.add("", "the running daemon was not started by "+display.Text(st.Manager)+"; to change that: tgctl daemon restart")
+		out.Add("", "the running daemon was not started by "+display.Text(st.Manager)+"; to change that: tgctl daemon restart")
 	}
-	out.add("", choose(st.Restarts > 0, "restarted "+plural(uint32(st.Restarts), "time", "times")+" after a failure", ""))
-	out.add("definition", display.Text(st.Definition)+", "+choose(st.Ours, "written by `tgctl daemon install`", "from a package or `make install`"))
-	out.add("program", display.Text(st.Program))
-	out.add("", choose(st.Lingers, "", "ends when you log out; to keep it running: loginctl enable-linger"))
-	out.add("log", display.Text(st.Log))
+	out.Add("", ui.Choose(st.Restarts > 0, "restarted "+ui.Plural(uint32(st.Restarts), "time", "times")+" after a failure", ""))
+	out.Add("definition", display.Text(st.Definition)+", "+ui.Choose(st.Ours, "written by `tgctl daemon install`", "from a package or `make install`"))
+	out.Add("program", display.Text(st.Program))
+	out.Add("", ui.Choose(st.Lingers, "", "ends when you log out; to keep it running: loginctl enable-linger"))
+	out.Add("log", display.Text(st.Log))
 	return out
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 	"github.com/thoughtgate/thoughtgated/internal/service"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
@@ -63,12 +64,12 @@ THOUGHTGATE_CONFIG names, or else the one in use.`,
 // service asks the service manager about the daemon that this process talks to. The error
 // is service.ErrNone if no service manager would start that daemon.
 func (a *app) service(ctx context.Context) (service.Manager, service.State, error) {
-	m := service.For(runtime.GOOS, a.getenv)
-	paths, err := sock.DefaultPaths(a.getenv)
+	m := service.For(runtime.GOOS, a.Getenv)
+	paths, err := sock.DefaultPaths(a.Getenv)
 	if err != nil {
 		return m, service.State{}, err
 	}
-	if named := a.getenv("THOUGHTGATE_CONTROL"); named != "" && filepath.Clean(named) != paths.ControlSocket() {
+	if named := a.Getenv("THOUGHTGATE_CONTROL"); named != "" && filepath.Clean(named) != paths.ControlSocket() {
 		return m, service.State{}, fmt.Errorf("%w: THOUGHTGATE_CONTROL names the socket of another daemon, %s", service.ErrNone, named)
 	}
 	st, err := m.State(ctx)
@@ -80,7 +81,7 @@ func serviceFailure(what string, err error) error {
 	wrapped := fmt.Errorf("%s: %w", what, err)
 	var failed *service.Error
 	if errors.As(err, &failed) {
-		return &hintError{err: wrapped, hint: failed.Hint}
+		return &ui.HintError{Err: wrapped, Hint: failed.Hint}
 	}
 	return wrapped
 }
@@ -103,7 +104,7 @@ func (a *app) stopDaemon(ctx context.Context) error {
 	if err := a.stopUnmanagedDaemon(ctx, 0); err != nil {
 		return err
 	}
-	a.printMessage("thoughtgated has stopped, and %s has closed its sockets.", st.Manager)
+	a.PrintMessage("thoughtgated has stopped, and %s has closed its sockets.", st.Manager)
 	return nil
 }
 
@@ -126,7 +127,7 @@ func (a *app) mayStop(ctx context.Context, st service.State) error {
 	case errors.Is(err, client.ErrForbidden):
 		return err
 	}
-	a.printMessage("thoughtgated (pid %d) does not answer; stopping it anyway: %v", st.PID, err)
+	a.PrintMessage("thoughtgated (pid %d) does not answer; stopping it anyway: %v", st.PID, err)
 	return nil
 }
 
@@ -161,7 +162,7 @@ func (a *app) stopDetached(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.printMessage("thoughtgated has stopped.")
+	a.PrintMessage("thoughtgated has stopped.")
 	return nil
 }
 
@@ -186,7 +187,7 @@ func endProcess(ctx context.Context, pid int, tell func() error) error {
 // its keeper if it has one. The manager's sockets have replaced that daemon's, so nobody
 // can reach it, and no other daemon can start while it runs.
 func (a *app) stopUnmanagedDaemon(ctx context.Context, managed int) error {
-	paths, err := sock.DefaultPaths(a.getenv)
+	paths, err := sock.DefaultPaths(a.Getenv)
 	if err != nil {
 		return err
 	}
@@ -199,6 +200,6 @@ func (a *app) stopUnmanagedDaemon(ctx context.Context, managed int) error {
 	if err != nil || pid == 0 || pid == managed {
 		return err
 	}
-	a.printMessage("stopping the thoughtgated that was started without the service manager (pid %d)", pid)
+	a.PrintMessage("stopping the thoughtgated that was started without the service manager (pid %d)", pid)
 	return endProcess(ctx, pid, func() error { return signalDaemon(pid, unix.SIGTERM, lock) })
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -59,7 +60,7 @@ the agent is told that the arguments were changed.`,
 			return a.decide(ctx, c, &d, args)
 		}),
 	}
-	jsonFlag(cmd, &a.asJSON, &pb.Decided{})
+	ui.JSONFlag(cmd, &a.AsJSON, &pb.Decided{})
 	cmd.Flags().StringVar(&d.note, "note", "", "a `TEXT` for the record")
 	cmd.Flags().BoolVar(&d.edit, "edit", false, "change the arguments in an editor, and approve the result")
 	d.grant.add(cmd)
@@ -88,7 +89,7 @@ no call has used yet.`,
 		}
 		return nil
 	}
-	jsonFlag(cmd, &a.asJSON, &pb.Decided{})
+	ui.JSONFlag(cmd, &a.AsJSON, &pb.Decided{})
 	cmd.Flags().StringVar(&d.note, "reason", "", "a `TEXT` for the agent and the record")
 	cmd.Flags().StringVar(&d.subject, "subject", "", "answer only if the question's subject, as printed by show, begins with `HEX`")
 	cmd.Flags().StringVar(&d.from, "all-from", "", "deny every waiting question of `SERVER`")
@@ -100,19 +101,19 @@ no call has used yet.`,
 func (a *app) decide(ctx context.Context, c *client.Client, d *decision, ids []string) error {
 	ids = distinct(ids)
 	if d.subject != "" && len(ids) != 1 {
-		return misuse("--subject needs exactly one question")
+		return ui.Misuse("--subject needs exactly one question")
 	}
 	if d.from != "" {
 		return a.denyFrom(ctx, c, d)
 	}
 	terms, err := d.grant.terms()
 	if err != nil {
-		return &usageError{err: err}
+		return &ui.UsageError{Err: err}
 	}
 	d.terms, d.prover = terms, &prover{a: a, c: c}
 	defer d.prover.close()
 	if d.edit && (len(ids) > 1 || terms != nil) {
-		return misuse("--edit needs exactly one question, and no grant")
+		return ui.Misuse("--edit needs exactly one question, and no grant")
 	}
 	var failed error
 	for _, id := range ids {
@@ -126,7 +127,7 @@ func (a *app) decide(ctx context.Context, c *client.Client, d *decision, ids []s
 		}
 	}
 	if failed != nil {
-		return &exitError{code: exitCode(failed)}
+		return &ui.ExitError{Code: ui.ExitCode(failed)}
 	}
 	return nil
 }
@@ -144,13 +145,13 @@ func (a *app) decideOne(ctx context.Context, c *client.Client, d *decision, id s
 		return fmt.Errorf("%w: %s", client.ErrDecided, a.stateLine(q))
 	}
 	if want, err := hex.DecodeString(strings.ToLower(d.subject)); err != nil || len(want) < 4 && d.subject != "" {
-		return misuse("invalid --subject %q: use an even number of hexadecimal digits, at least 8", d.subject)
+		return ui.Misuse("invalid --subject %q: use an even number of hexadecimal digits, at least 8", d.subject)
 	} else if !bytes.HasPrefix(q.GetSubject(), want) {
 		return fmt.Errorf("%w: its subject is %x", client.ErrChanged, q.GetSubject())
 	}
 	var edit []byte
 	if d.edit {
-		if edit, err = a.editArguments(ctx, q, a.err); err != nil {
+		if edit, err = a.editArguments(ctx, q, a.Err); err != nil {
 			return err
 		}
 	}
@@ -161,7 +162,7 @@ func (a *app) decideOne(ctx context.Context, c *client.Client, d *decision, id s
 		}
 	}
 	done, err := c.Decide(ctx, &pb.Decision{
-		Id: q.GetId(), Subject: q.GetSubject(), Answer: d.answer, Note: d.note, Surface: a.surface(), Grant: d.terms, Edit: edit, Proof: proof,
+		Id: q.GetId(), Subject: q.GetSubject(), Answer: d.answer, Note: d.note, Surface: a.Surface(), Grant: d.terms, Edit: edit, Proof: proof,
 	})
 	clear(proof.GetPassphrase())
 	clear(proof.GetCode())
@@ -178,8 +179,8 @@ func (a *app) decideOne(ctx context.Context, c *client.Client, d *decision, id s
 // question no longer carries its arguments. edit holds the arguments that replaced those
 // in q, nil if there are none.
 func (a *app) printDecided(d *decision, q *pb.Approval, edit []byte, done *pb.Decided) error {
-	if a.asJSON {
-		return a.printJSON(done)
+	if a.AsJSON {
+		return a.PrintJSON(done)
 	}
 	ended := done.GetApproval()
 	word, then := display.Safe("approved"), display.Safe("Applies to exactly this call, once. There is nothing to revoke.")
@@ -193,31 +194,31 @@ func (a *app) printDecided(d *decision, q *pb.Approval, edit []byte, done *pb.De
 		then = grantGiven(g)
 	}
 	if ended.GetGood() != nil && q.GetParked() && q.GetWaiting() == 0 {
-		then += "\nThe call is parked: the agent was told to repeat it. The answer is kept for " + display.Span(ended.GetGood().AsTime().Sub(a.now())) + "."
+		then += "\nThe call is parked: the agent was told to repeat it. The answer is kept for " + display.Span(ended.GetGood().AsTime().Sub(a.Now())) + "."
 	}
-	line, room := word+" "+questionLine(q), cmp.Or(behind(2, a.width()), shortRoom)
+	line, room := word+" "+questionLine(q), cmp.Or(ui.Behind(2, a.Width()), ui.ShortRoom)
 	if edit != nil {
 		line += "\n  " + display.JSONLine(edit, room, "") + "\ninstead of:"
 	}
-	if short := shortParams(q.GetMethod(), q.GetArguments(), room, ""); short != "" {
+	if short := ui.ShortParams(q.GetMethod(), q.GetArguments(), room, ""); short != "" {
 		line += "\n  " + short
 	}
-	if _, err := fmt.Fprintf(a.out, "%s\n", line); err != nil {
+	if _, err := fmt.Fprintf(a.Out, "%s\n", line); err != nil {
 		return err
 	}
-	return a.printLines(folded(then, a.width()))
+	return a.PrintLines(ui.Folded(then, a.Width()))
 }
 
 // denyFrom denies all open questions of one server.
 func (a *app) denyFrom(ctx context.Context, c *client.Client, d *decision) error {
-	denied, failed, err := c.DenyFrom(ctx, d.from, d.note, a.surface())
+	denied, failed, err := c.DenyFrom(ctx, d.from, d.note, a.Surface())
 	switch {
 	case errors.Is(err, client.ErrForbidden):
 		return approvalFailure(d.from, err)
 	case err != nil:
 		return err
 	case len(denied)+len(failed) == 0:
-		a.printMessage("No question of %s is waiting.", display.Name(d.from))
+		a.PrintMessage("No question of %s is waiting.", display.Name(d.from))
 		return nil
 	}
 	for _, q := range denied {
@@ -229,16 +230,16 @@ func (a *app) denyFrom(ctx context.Context, c *client.Client, d *decision) error
 		a.printError(errors.New(why))
 	}
 	if len(failed) > 0 {
-		return &exitError{code: exitFailed}
+		return &ui.ExitError{Code: ui.ExitFailed}
 	}
 	return nil
 }
 
 // approvalFailure adds to an error which question it is about, and what to do.
 func approvalFailure(id string, err error) error {
-	return withHint(about(approvalID(id), err), append([]hint{
-		{client.ErrForbidden, "Agents and the processes they start cannot answer. Answer from another terminal."},
-		{client.ErrNotFound, "List the waiting questions: tgctl approvals"},
-		{client.ErrChanged, "Look at it again: tgctl approvals show " + approvalID(id)},
+	return ui.WithHint(about(approvalID(id), err), append([]ui.Hint{
+		{Err: client.ErrForbidden, Text: "Agents and the processes they start cannot answer. Answer from another terminal."},
+		{Err: client.ErrNotFound, Text: "List the waiting questions: tgctl approvals"},
+		{Err: client.ErrChanged, Text: "Look at it again: tgctl approvals show " + approvalID(id)},
 	}, proofHints...)...)
 }

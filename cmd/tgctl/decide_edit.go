@@ -26,16 +26,16 @@ func (a *app) editArguments(ctx context.Context, q *pb.Approval, screen io.Write
 	if before == nil {
 		return nil, errors.New("the call has no arguments to edit")
 	}
-	editor := a.getenv("VISUAL")
+	editor := a.Getenv("VISUAL")
 	if editor == "" {
-		editor = a.getenv("EDITOR")
+		editor = a.Getenv("EDITOR")
 	}
 	if editor == "" {
 		return nil, errors.New("no editor is configured; set VISUAL or EDITOR")
 	}
 	// The arguments may be secret: the file is in a directory that only its owner can
 	// read, and in memory if there is a runtime directory.
-	dir, err := os.MkdirTemp(a.getenv("XDG_RUNTIME_DIR"), "tgctl-edit-")
+	dir, err := os.MkdirTemp(a.Getenv("XDG_RUNTIME_DIR"), "tgctl-edit-")
 	if err != nil {
 		return nil, fmt.Errorf("create a folder for the editor: %w", err)
 	}
@@ -52,7 +52,7 @@ func (a *app) editArguments(ctx context.Context, q *pb.Approval, screen io.Write
 	// The variable may hold flags, as in "code --wait", so a shell parses it. The shell
 	// must survive a signal that interrupts the editor.
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", "trap : INT; "+editor+` "$@"`, "editor", path)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.in, screen, screen
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.In, screen, screen
 	defer a.leaveInterrupts()()
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("run the editor %q: %w", editor, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/demo"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -90,7 +91,7 @@ func (a *app) demo(ctx context.Context) (err error) {
 			err = closeErr
 		}
 		if ctx.Err() != nil {
-			err = &exitError{code: 130, err: errors.New("the demo was interrupted; its home was removed")}
+			err = &ui.ExitError{Code: 130, Err: errors.New("the demo was interrupted; its home was removed")}
 		}
 	}()
 	if err := home.startDaemon(ctx); err != nil {
@@ -107,7 +108,7 @@ func (a *app) demo(ctx context.Context) (err error) {
 }
 
 func (t *tour) print(format string, args ...any) {
-	fmt.Fprintf(t.out.out, format+"\n", args...)
+	fmt.Fprintf(t.out.Out, format+"\n", args...)
 }
 
 func (t *tour) introduce() {
@@ -158,7 +159,7 @@ func (t *tour) run(ctx context.Context) error {
 			return err
 		}
 		t.decision = word
-		_, err = c.Decide(ctx, &pb.Decision{Id: q.GetId(), Subject: q.GetSubject(), Answer: answer, Surface: t.out.surface()})
+		_, err = c.Decide(ctx, &pb.Decision{Id: q.GetId(), Subject: q.GetSubject(), Answer: answer, Surface: t.out.Surface()})
 		return err
 	})
 	cancel()
@@ -208,7 +209,7 @@ func (t *tour) printLine(line demoLine) error {
 		return nil
 	}
 	for i, part := range display.Wrap(display.Text(line.Result.Text), 72) {
-		t.print("     %s %s", choose(i == 0, "←", " "), part)
+		t.print("     %s %s", ui.Choose(i == 0, "←", " "), part)
 	}
 	outcome, err := t.outcome(line)
 	if err != nil {
@@ -233,7 +234,7 @@ func (t *tour) outcome(line demoLine) (string, error) {
 		want, outcome = false, "denied: the server never saw it"
 	case 3:
 		want, outcome = t.decision == "approved", "held → "+t.decision
-		if t.out.inTerminal {
+		if t.out.InTerminal {
 			outcome += " by you"
 		}
 		if !want {
@@ -251,16 +252,16 @@ func (t *tour) outcome(line demoLine) (string, error) {
 func (t *tour) verify(ctx context.Context) error {
 	t.print("The audit log:\n")
 	var list, verified strings.Builder
-	t.app.out = &list
-	if code := t.app.run(ctx, []string{"audit", "list", "--kind", "call"}); code != exitOK {
+	t.app.Out = &list
+	if code := t.app.run(ctx, []string{"audit", "list", "--kind", "call"}); code != ui.ExitOK {
 		return fmt.Errorf("tgctl audit list: exit %d", code)
 	}
-	t.app.out = &verified
-	if code := t.app.run(ctx, []string{"audit", "verify"}); code != exitOK {
+	t.app.Out = &verified
+	if code := t.app.run(ctx, []string{"audit", "verify"}); code != ui.ExitOK {
 		return fmt.Errorf("tgctl audit verify: exit %d", code)
 	}
 	for line := range strings.Lines(list.String()) {
-		fmt.Fprint(t.out.out, "    ", line)
+		fmt.Fprint(t.out.Out, "    ", line)
 	}
 	first, _, _ := strings.Cut(verified.String(), "\n")
 	t.print("\n    $ tgctl audit verify\n    %s\n", t.out.strong(first))
@@ -279,7 +280,7 @@ func (t *tour) conclude() error {
 
 // strong writes text in bold on a terminal that supports it.
 func (a *app) strong(text string) string {
-	if !a.outTerminal || a.getenv("NO_COLOR") != "" || a.getenv("TERM") == "dumb" {
+	if !a.OutTerminal || a.Getenv("NO_COLOR") != "" || a.Getenv("TERM") == "dumb" {
 		return text
 	}
 	return "\x1b[1m" + text + "\x1b[0m"

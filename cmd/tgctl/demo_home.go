@@ -66,7 +66,7 @@ func (h *demoHome) furnish(a *app) error {
 	}
 	h.root = root
 	values := map[string]string{"HOME": root, "XDG_CONFIG_HOME": root + "/config", "XDG_STATE_HOME": root + "/state", "XDG_RUNTIME_DIR": root + "/run",
-		"PATH": a.getenv("PATH"), "LANG": a.getenv("LANG"), "TMPDIR": a.getenv("TMPDIR"), "COLUMNS": "76"}
+		"PATH": a.Getenv("PATH"), "LANG": a.Getenv("LANG"), "TMPDIR": a.Getenv("TMPDIR"), "COLUMNS": "76"}
 	for name, value := range values {
 		if value != "" {
 			h.env = append(h.env, name+"="+value)
@@ -79,12 +79,12 @@ func (h *demoHome) furnish(a *app) error {
 		}
 	}
 	inside := *a
-	inside.getenv = func(name string) string { return values[name] }
+	inside.Getenv = func(name string) string { return values[name] }
 	inside.environ = func() []string { return h.env }
-	inside.outTerminal, inside.noStart = false, true
+	inside.OutTerminal, inside.noStart = false, true
 	h.app = &inside
 
-	paths, err := sock.DefaultPaths(inside.getenv)
+	paths, err := sock.DefaultPaths(inside.Getenv)
 	if err != nil {
 		return err
 	}
@@ -200,6 +200,6 @@ func (h *demoHome) close() error {
 // who wants to know why the demo failed.
 func (h *demoHome) tellLog() {
 	if said, _ := host.Tail(h.daemonLog(), 0, maxComplaintBytes); len(said) > 0 { // without a log there is nothing to print
-		h.app.printMessage("Log of thoughtgated:\n%s", display.Lines(strings.TrimSpace(string(said))))
+		h.app.PrintMessage("Log of thoughtgated:\n%s", display.Lines(strings.TrimSpace(string(said))))
 	}
 }

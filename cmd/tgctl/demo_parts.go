@@ -27,10 +27,10 @@ func (a *app) demoAgentCmd() *cobra.Command {
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var printed error
-			print := func(line demoLine) { printed = errors.Join(printed, a.printJSON(line)) }
+			print := func(line demoLine) { printed = errors.Join(printed, a.PrintJSON(line)) }
 			server, err := demo.ReadConfig(config, demoServer)
 			if err == nil {
-				err = demo.Run(cmd.Context(), server, a.err, demoCalls,
+				err = demo.Run(cmd.Context(), server, a.Err, demoCalls,
 					func(c demo.Call) { print(demoLine{Call: c}) },
 					func(c demo.Call, r demo.Result) { print(demoLine{Call: c, Result: &r}) })
 			}
@@ -51,7 +51,7 @@ func (a *app) demoServerCmd() *cobra.Command {
 		Short:  "The MCP server of the demo",
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return demo.Serve(cmd.Context(), a.in, a.out, name, log)
+			return demo.Serve(cmd.Context(), a.In, a.Out, name, log)
 		},
 	}
 	cmd.Flags().StringVar(&name, "name", demoServer, "the name of the server")

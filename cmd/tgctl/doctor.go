@@ -10,6 +10,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/service"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -58,7 +59,7 @@ type examination struct {
 }
 
 func (a *app) doctorCmd() *cobra.Command {
-	return a.withJSON(&cobra.Command{
+	return a.WithJSON(&cobra.Command{
 		Use:   "doctor [flags]",
 		Short: "Report problems with fixes, and test that a call is denied",
 		Long: `Check everything that can be wrong with ThoughtGate on this machine: the daemon
@@ -93,7 +94,7 @@ Exits 0 if nothing fails, 4 if something fails, 3 if no daemon is running. With
 
 // examine looks at one part after the other.
 func (x *examination) examine(ctx context.Context) error {
-	paths, err := sock.DefaultPaths(x.getenv)
+	paths, err := sock.DefaultPaths(x.Getenv)
 	if err != nil {
 		return err
 	}
@@ -152,7 +153,7 @@ func (x *examination) connect(ctx context.Context) error {
 		x.addFinding("daemon.stopped", "", "no daemon is running, so every governed call fails")
 	case x.keeper() != 0:
 		what, _, _ := strings.Cut(err.Error(), "; ")
-		x.addFindingWithFix("daemon.unreachable", "", "see its log: less "+word(x.paths.LogFile())+"; then: tgctl daemon restart",
+		x.addFindingWithFix("daemon.unreachable", "", "see its log: less "+ui.Word(x.paths.LogFile())+"; then: tgctl daemon restart",
 			"the daemon does not answer, and its keeper keeps restarting it: %s", what)
 	default:
 		x.addFindingFromError("daemon.unreachable", "", "can't connect to the daemon: %s", err)
@@ -164,9 +165,9 @@ func (x *examination) connect(ctx context.Context) error {
 func (x *examination) outcome() error {
 	switch {
 	case x.has("daemon.stopped"):
-		return &exitError{code: exitNotRunning}
+		return &ui.ExitError{Code: ui.ExitNotRunning}
 	case x.count(gradeFail) > 0:
-		return &exitError{code: exitCheck}
+		return &ui.ExitError{Code: ui.ExitCheck}
 	}
 	return nil
 }

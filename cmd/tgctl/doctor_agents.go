@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -27,13 +28,13 @@ func (x *examination) lookAtAgents(w *surroundings) {
 		}
 	}
 	if n := x.status.GetUngoverned(); n > 0 {
-		x.addFinding("agents.past", "", "%s ungoverned in an open session", plural(n, "server runs", "servers run"))
+		x.addFinding("agents.past", "", "%s ungoverned in an open session", ui.Plural(n, "server runs", "servers run"))
 	}
 	if len(names) == 0 {
 		x.addOK("agents", "no agent was found in your home or this folder")
 		return
 	}
-	x.addOK("agents", "%s: %s governed, by protection or a wrap, and no server is ungoverned", strings.Join(names, ", "), plural(uint32(governed), "server is", "servers are"))
+	x.addOK("agents", "%s: %s governed, by protection or a wrap, and no server is ungoverned", strings.Join(names, ", "), ui.Plural(uint32(governed), "server is", "servers are"))
 }
 
 // lookAtAgent reports the ungoverned servers of one agent and returns how many are
@@ -55,15 +56,15 @@ func (x *examination) lookAtAgent(s foundAgent) (governed int) {
 		}
 	}
 	if len(past) > 0 {
-		x.addFinding("agents.ungoverned", s.Agent, "%s starts %s ungoverned, unless it is wrapped", s.Agent, strings.Join(unique(past), ", "))
+		x.addFinding("agents.ungoverned", s.Agent, "%s starts %s ungoverned, unless it is wrapped", s.Agent, strings.Join(ui.Unique(past), ", "))
 	}
 	for _, path := range s.Files {
 		if len(theirs[path]) > 0 {
-			x.addFinding("agents.project", commandOf(s.Agent), "%s starts %s of %s ungoverned, unless it is wrapped", s.Agent, strings.Join(unique(theirs[path]), ", "), path)
+			x.addFinding("agents.project", commandOf(s.Agent), "%s starts %s of %s ungoverned, unless it is wrapped", s.Agent, strings.Join(ui.Unique(theirs[path]), ", "), path)
 		}
 	}
 	if len(beyond) > 0 {
-		x.addFinding("agents.beyond", s.Agent, "%s has servers that can't be governed: %s", s.Agent, strings.Join(unique(beyond), ", "))
+		x.addFinding("agents.beyond", s.Agent, "%s has servers that can't be governed: %s", s.Agent, strings.Join(ui.Unique(beyond), ", "))
 	}
 	return governed
 }
@@ -74,12 +75,6 @@ func commandOf(agent string) string {
 		return "code"
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(agent, "-cli"), "-code")
-}
-
-// unique sorts all and removes duplicates.
-func unique(all []string) []string {
-	slices.Sort(all)
-	return slices.Compact(all)
 }
 
 // rewrote reports whether the wrap of a session has rewritten the file at path.
@@ -115,7 +110,7 @@ func (x *examination) lookAtLeftovers(w *surroundings) {
 			}
 		}
 		for _, path := range s.Files {
-			switch ids := unique(lines[path]); {
+			switch ids := ui.Unique(lines[path]); {
 			case len(ids) > 0 && w.Running:
 				x.addFinding("leftovers.lines", path, "%s starts %s through tg-shim, but no known wrap or protection wrote that", path, strings.Join(ids, ", "))
 			case len(ids) > 0:
@@ -125,7 +120,7 @@ func (x *examination) lookAtLeftovers(w *surroundings) {
 		for _, l := range s.Left {
 			fix := l.Fix
 			if l.Kind == agentconf.Altered || l.Kind == agentconf.StaleTemp {
-				fix += ": rm " + word(l.Path)
+				fix += ": rm " + ui.Word(l.Path)
 			}
 			x.addFindingWithFix(leftoverIDs[l.Kind], l.Path, fix, "%s is %s", l.Path, leftoverNames[l.Kind])
 		}

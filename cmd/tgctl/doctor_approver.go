@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -22,10 +23,10 @@ func (x *examination) lookAtApprover(ctx context.Context) {
 		x.addFinding("approver.not-enrolled", "", "calls that ask by workflow %s are denied: it requires presence, and no secret is enrolled", strings.Join(wants, ", "))
 	}
 	if locked := st.GetLocked().AsDuration(); locked > 0 {
-		x.addFinding("approver.locked", "", "passphrases and codes are not accepted for %s, after %s", display.Span(locked), plural(st.GetFailures(), "wrong one", "wrong ones"))
+		x.addFinding("approver.locked", "", "passphrases and codes are not accepted for %s, after %s", display.Span(locked), ui.Plural(st.GetFailures(), "wrong one", "wrong ones"))
 	}
-	if at := st.GetRecovered(); at != nil && x.now().Sub(at.AsTime()) < recoveryAge {
-		x.addFinding("approver.recovered", "", "the secret of presence was removed without giving it, %s, by %s", display.Moment(at.AsTime(), x.now()), st.GetRecoverer())
+	if at := st.GetRecovered(); at != nil && x.Now().Sub(at.AsTime()) < recoveryAge {
+		x.addFinding("approver.recovered", "", "the secret of presence was removed without giving it, %s, by %s", display.Moment(at.AsTime(), x.Now()), st.GetRecoverer())
 	}
 	x.addOK("approver", "%s", protection(st))
 }
@@ -37,7 +38,7 @@ func (x *examination) wantPresence(ctx context.Context) (names []string) {
 		x.addFinding("daemon.unreachable", "", "the daemon does not report what is in force: %v", err)
 	}
 	wants := func(w *pb.PolicyWorkflow) bool { return w.GetRequire() == levelPresence }
-	return each(filter(set.GetDetail().GetWorkflows(), wants), (*pb.PolicyWorkflow).GetName)
+	return ui.Map(ui.Filter(set.GetDetail().GetWorkflows(), wants), (*pb.PolicyWorkflow).GetName)
 }
 
 // protection describes the level of protection in force and its limit.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 	"github.com/thoughtgate/thoughtgated/internal/service"
@@ -27,7 +28,7 @@ func (x *examination) lookAtDaemon() {
 		}
 		x.addFindingFromError("daemon.warning", "", "%s", errors.New(warning))
 	}
-	x.addOK("daemon", "running since %s, pid %d, %s", display.Moment(st.GetStarted().AsTime(), x.now()), st.GetPid(), st.GetBuild())
+	x.addOK("daemon", "running since %s, pid %d, %s", display.Moment(st.GetStarted().AsTime(), x.Now()), st.GetPid(), st.GetBuild())
 }
 
 // foundElsewhere reports whether doctor finds the cause of a warning itself when it looks
@@ -130,9 +131,9 @@ func (x *examination) lookAtService(ctx context.Context) {
 		x.addFinding("service.other", "", "the running daemon was not started by %s: it is not restarted if it fails", s.Manager)
 	}
 	if s.Restarts > 0 {
-		x.addFinding("service.restarts", "", "%s restarted the daemon after a failure, %s", s.Manager, plural(uint32(s.Restarts), "time", "times"))
+		x.addFinding("service.restarts", "", "%s restarted the daemon after a failure, %s", s.Manager, ui.Plural(uint32(s.Restarts), "time", "times"))
 	}
-	if remote := x.getenv("SSH_CONNECTION") != "" || x.getenv("XDG_SESSION_TYPE") == "tty"; s.Enabled && remote && !s.Lingers {
+	if remote := x.Getenv("SSH_CONNECTION") != "" || x.Getenv("XDG_SESSION_TYPE") == "tty"; s.Enabled && remote && !s.Lingers {
 		x.addFinding("service.linger", "", "the daemon ends when you log out of this machine; calls of agents that you leave running then fail")
 	}
 	ends := "ends when you log out"
@@ -147,8 +148,8 @@ const logAge = 24 * time.Hour
 
 // lookAtLog counts the errors in the daemon's log.
 func (x *examination) lookAtLog(ctx context.Context) {
-	log := host.Log{Service: x.service.Installed() && x.service.Manager == "systemd" && (x.status == nil || x.service.PID == int(x.status.GetPid())), File: x.paths.LogFile(), Since: x.now().Add(-logAge)}
-	command := "less " + word(log.File)
+	log := host.Log{Service: x.service.Installed() && x.service.Manager == "systemd" && (x.status == nil || x.service.PID == int(x.status.GetPid())), File: x.paths.LogFile(), Since: x.Now().Add(-logAge)}
+	command := "less " + ui.Word(log.File)
 	if log.Service {
 		command = "journalctl --user -u thoughtgated -p err --since -24h"
 	}
@@ -157,7 +158,7 @@ func (x *examination) lookAtLog(ctx context.Context) {
 	case err != nil:
 		x.addFinding("log.unreadable", log.File, "can't read the daemon's log: %v", err)
 	case len(lines) > 0:
-		x.addFindingWithFix("log.errors", log.File, "see: "+command, "the daemon logged %s within a day, the last one: %s", plural(uint32(len(lines)), "error", "errors"), lines[len(lines)-1])
+		x.addFindingWithFix("log.errors", log.File, "see: "+command, "the daemon logged %s within a day, the last one: %s", ui.Plural(uint32(len(lines)), "error", "errors"), lines[len(lines)-1])
 	}
 	x.addOK("log", "the daemon logged no errors within a day")
 }

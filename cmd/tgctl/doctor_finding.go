@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/thoughtgate/thoughtgated/internal/display"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
 // Severities of a finding.
@@ -131,7 +131,7 @@ func (x *examination) addFinding(id, about, format string, args ...any) {
 // used.
 func (x *examination) addFindingWithFix(id, about, fix, format string, args ...any) {
 	i := slices.IndexFunc(findingKinds, func(a findingKind) bool { return a.id == id })
-	fix = cmp.Or(fix, strings.ReplaceAll(findingKinds[i].fix, "{}", word(about)))
+	fix = cmp.Or(fix, strings.ReplaceAll(findingKinds[i].fix, "{}", ui.Word(about)))
 	x.found = append(x.found, finding{ID: id, Severity: findingKinds[i].severity, About: about, What: oneLine(fmt.Sprintf(format, args...)), Fix: oneLine(fix)})
 }
 
@@ -148,7 +148,7 @@ func (x *examination) has(id string) bool {
 
 // count returns the number of findings of a severity.
 func (x *examination) count(severity string) int {
-	return len(filter(x.found, func(f finding) bool { return f.Severity == severity }))
+	return len(ui.Filter(x.found, func(f finding) bool { return f.Severity == severity }))
 }
 
 // partOf returns the part that a finding belongs to.
@@ -161,10 +161,6 @@ func partOf(id string) string {
 func oneLine(text string) string {
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), " ")
 }
-
-// word quotes text as one word for a shell, and makes characters visible that a terminal
-// would act on.
-func word(text string) string { return string(shellWord(display.Name(text))) }
 
 // addFindingFromError is addFinding for an error whose message may end with what to do about it.
 func (x *examination) addFindingFromError(id, about, format string, err error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -30,7 +31,7 @@ func (x *examination) lookAtExtensions(ctx context.Context) {
 		}
 		switch {
 		case e.GetChanged():
-			x.addFindingWithFix("extension.changed", name, "review its folder, then accept it: tgctl ext install "+word(e.GetDir()), "the extension %s is not what you accepted%s: %s", name, loss, p.GetError())
+			x.addFindingWithFix("extension.changed", name, "review its folder, then accept it: tgctl ext install "+ui.Word(e.GetDir()), "the extension %s is not what you accepted%s: %s", name, loss, p.GetError())
 		case e.GetMissing() != "":
 			x.addFinding("extension.missing", name, "the extension %s needs %s, which is missing%s", name, e.GetMissing(), loss)
 		case p.GetState() == "failed":
@@ -41,7 +42,7 @@ func (x *examination) lookAtExtensions(ctx context.Context) {
 		x.addOK("extension", "no extension is installed")
 		return
 	}
-	x.addOK("extension", "%s, and none has failed", plural(len(all), "extension is installed", "extensions are installed"))
+	x.addOK("extension", "%s, and none has failed", ui.Plural(len(all), "extension is installed", "extensions are installed"))
 }
 
 // lookAtShared finds shared servers that have failed and are not restarted.
@@ -53,7 +54,7 @@ func (x *examination) lookAtShared(ctx context.Context) {
 	if err != nil {
 		return // lookAtVersions has reported it
 	}
-	shared := filter(all, func(p *pb.Process) bool { return p.GetKind() == kindBackend })
+	shared := ui.Filter(all, func(p *pb.Process) bool { return p.GetKind() == kindBackend })
 	for _, p := range shared {
 		if p.GetState() == "failed" {
 			x.addFinding("shared.failed", p.GetName(), "the shared server %s has failed, so its calls are answered with an error: %s", p.GetName(), p.GetError())
@@ -63,5 +64,5 @@ func (x *examination) lookAtShared(ctx context.Context) {
 		x.addOK("shared", "no server is shared now")
 		return
 	}
-	x.addOK("shared", "%s now, and none has failed", plural(len(shared), "server is shared", "servers are shared"))
+	x.addOK("shared", "%s now, and none has failed", ui.Plural(len(shared), "server is shared", "servers are shared"))
 }

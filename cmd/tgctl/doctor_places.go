@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
@@ -109,13 +110,13 @@ const clockSlack = time.Minute
 // nobody can set; records have the time of the other.
 func (x *examination) lookAtClock() {
 	if segment := x.lastSegment(); segment != "" {
-		if info, err := os.Stat(segment); err == nil && info.ModTime().After(x.now().Add(clockSlack)) {
-			x.addFinding("clock.back", "", "the last record is %v in the future: the clock was set back", info.ModTime().Sub(x.now()).Round(time.Second))
+		if info, err := os.Stat(segment); err == nil && info.ModTime().After(x.Now().Add(clockSlack)) {
+			x.addFinding("clock.back", "", "the last record is %v in the future: the clock was set back", info.ModTime().Sub(x.Now()).Round(time.Second))
 		}
 	}
 	if st := x.status; st != nil {
 		age, err := x.age(st.GetPid())
-		by := x.now().Sub(st.GetStarted().AsTime()) - age
+		by := x.Now().Sub(st.GetStarted().AsTime()) - age
 		if err == nil && by.Abs() > clockSlack {
 			x.addFinding("clock.stepped", "", "the clock was set by %v since the daemon started: recorded times are off", by.Round(time.Second))
 		}
@@ -164,7 +165,7 @@ func (x *examination) lookAtRecord() {
 	case report.Bad != nil:
 		x.addFinding("record.broken", segment, "the audit log is not as it was written: %v", report.Bad)
 	case report.Gaps > 0:
-		x.addFinding("record.gap", segment, "the audit log has %s where it could not be written", plural(report.Gaps, "place", "places"))
+		x.addFinding("record.gap", segment, "the audit log has %s where it could not be written", ui.Plural(report.Gaps, "place", "places"))
 	}
 	x.addOK("record", "verified records %d to %d, the last; to verify all: tgctl audit verify", report.First, report.Last.Seq)
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
 // lookAtPolicy reports problems of the configuration in force and of the one on disk,
@@ -53,10 +55,10 @@ func (x *examination) checkPolicy(ctx context.Context) {
 	told := false
 	for _, d := range checked.GetProblems() {
 		switch {
-		case severity(d) == "error" && told:
-		case severity(d) == "error":
+		case ui.Severity(d) == "error" && told:
+		case ui.Severity(d) == "error":
 			told = true
-			x.addFinding("policy.invalid", d.GetFile(), "the configuration on disk has %s, the first one: %s", plural(uint32(countErrors(checked.GetProblems())), "error", "errors"), place(d))
+			x.addFinding("policy.invalid", d.GetFile(), "the configuration on disk has %s, the first one: %s", ui.Plural(uint32(ui.CountErrors(checked.GetProblems())), "error", "errors"), place(d))
 		default:
 			x.addFindingWithFix("policy.warning", d.GetFile(), d.GetHint(), "%s", place(d))
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
@@ -17,16 +18,16 @@ const (
 // print prints the findings: the severity, the part and the text, and below that the fix
 // and the id.
 func (x *examination) print() error {
-	if x.asJSON {
-		return printAllJSON(x.app, x.found)
+	if x.AsJSON {
+		return ui.PrintAllJSON(x.app.App, x.found)
 	}
-	lines := slices.Concat(each(x.found, x.findingLines)...)
-	return x.printLines(append(lines, "", x.summary()))
+	lines := slices.Concat(ui.Map(x.found, x.findingLines)...)
+	return x.PrintLines(append(lines, "", x.summary()))
 }
 
 func (x *examination) findingLines(f finding) []display.Safe {
 	left := severityColumns + partColumns
-	room := behind(left, x.width())
+	room := ui.Behind(left, x.Width())
 	head := fmt.Sprintf("%-*s%-*s", severityColumns, f.Severity, partColumns, partOf(f.ID))
 	var lines []display.Safe
 	add := func(text display.Safe) {
@@ -35,14 +36,14 @@ func (x *examination) findingLines(f finding) []display.Safe {
 			head = strings.Repeat(" ", left)
 		}
 	}
-	add(safe(x.tildeIn(f.What)))
+	add(display.Text(x.TildeIn(f.What)))
 	if f.Severity != gradeOK {
 		fix := f.Fix
 		if !strings.Contains(fix, "'") { // a shell does not expand ~ in quotes
-			fix = x.tildeIn(fix)
+			fix = x.TildeIn(fix)
 		}
-		add("fix: " + safe(fix))
-		add("id:  " + safe(f.ID))
+		add("fix: " + display.Text(fix))
+		add("id:  " + display.Text(f.ID))
 	}
 	return lines
 }
@@ -54,7 +55,7 @@ func (x *examination) summary() display.Safe {
 	case fails+warns == 0:
 		return "No problems found."
 	case fails == 0:
-		return plural(warns, "warning", "warnings") + ", no failures."
+		return ui.Plural(warns, "warning", "warnings") + ", no failures."
 	}
-	return plural(fails, "failure", "failures") + choose(warns > 0, ", "+plural(warns, "warning", "warnings"), "") + "."
+	return ui.Plural(fails, "failure", "failures") + ui.Choose(warns > 0, ", "+ui.Plural(warns, "warning", "warnings"), "") + "."
 }

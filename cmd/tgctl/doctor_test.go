@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	"github.com/thoughtgate/thoughtgated/internal/service"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -232,12 +233,12 @@ func TestDoctorFinds(t *testing.T) {
 func wantExit(t *testing.T, h *fixture, a findingKind) {
 	t.Helper()
 	code := h.examine()
-	want := exitOK
+	want := ui.ExitOK
 	switch {
 	case h.stopped && a.id != "daemon.unreachable":
-		want = exitNotRunning
+		want = ui.ExitNotRunning
 	case a.severity == gradeFail || slices.ContainsFunc(together[a.id], func(id string) bool { return strings.HasPrefix(id, "version.no") }):
-		want = exitCheck
+		want = ui.ExitCheck
 	}
 	if code != want {
 		t.Errorf("exit %d, want %d", code, want)
@@ -264,7 +265,7 @@ func TestDoctorOnATerminal(t *testing.T) {
 			code := h.examine()
 			out := h.console.out.String()
 			mustFit(t, out, 80)
-			if name == "healthy" && (code != exitOK || !strings.HasSuffix(out, "\nNo problems found.\n")) {
+			if name == "healthy" && (code != ui.ExitOK || !strings.HasSuffix(out, "\nNo problems found.\n")) {
 				t.Errorf("exit %d", code)
 			}
 			t.Chdir(h.here)

@@ -9,12 +9,13 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 func (a *app) extCmd() *cobra.Command {
-	cmd := listGroup("ext", "Install and manage extensions", a.extListCmd(), a.extShowCmd(), a.extInstallCmd(),
+	cmd := ui.ListGroup("ext", "Install and manage extensions", a.extListCmd(), a.extShowCmd(), a.extInstallCmd(),
 		a.extRemoveCmd(), a.extRunCmd(), a.extLogsCmd(), a.extConfigCmd())
 	cmd.Long = `An extension is a program of yours that joins the gate: it may see calls before
 they are judged and results before the agent does, offer tools, complete
@@ -28,11 +29,11 @@ to that when you install it. Without a command, ext lists what is installed.`
 
 // extensionJSON returns an extension as --json shows it.
 func extensionJSON(e *pb.Extension) pbjson.Object {
-	return pbjson.Object{Message: e, More: fix{fixOfExtension(e)}}
+	return pbjson.Object{Message: e, More: ui.Fix{Fix: fixOfExtension(e)}}
 }
 
 func (a *app) extListCmd() *cobra.Command {
-	return a.withJSON(&cobra.Command{
+	return a.WithJSON(&cobra.Command{
 		Use:   "list [flags]",
 		Short: "List the installed extensions and their state",
 		Long:  `List the installed extensions, their state, and what they see and offer.`,
@@ -43,7 +44,7 @@ func (a *app) extListCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printList(a, all, func(e *pb.Extension) any { return extensionJSON(e) }, "No extension is installed. Install one: tgctl ext install DIR", a.extTable)
+			return ui.PrintList(a.App, all, func(e *pb.Extension) any { return extensionJSON(e) }, "No extension is installed. Install one: tgctl ext install DIR", a.extTable)
 		}),
 	}, extensionJSON(&pb.Extension{}))
 }
@@ -55,7 +56,7 @@ func (a *app) extTable(all []*pb.Extension) *display.Table {
 	}}
 	for _, e := range all {
 		m, p := e.GetManifest(), e.GetProcess()
-		t.Add(display.Name(m.GetName()), orDash(m.GetVersion()), orDash(p.GetState()), a.ago(p.GetSince()), display.Count(p.GetRestarts()), seesWord(m), offersWord(e))
+		t.Add(display.Name(m.GetName()), ui.OrDash(m.GetVersion()), ui.OrDash(p.GetState()), a.Ago(p.GetSince()), display.Count(p.GetRestarts()), seesWord(m), offersWord(e))
 		t.Note(display.Text(p.GetError()))
 		t.Note(fixOfExtension(e))
 	}
@@ -64,21 +65,21 @@ func (a *app) extTable(all []*pb.Extension) *display.Table {
 
 // seesWord lists what an extension's hooks see.
 func seesWord(m *pb.ExtensionManifest) display.Safe {
-	return cmp.Or(join(present(choose(m.GetBefore() != nil, "calls", ""), choose(m.GetAfter() != nil, "results", "")), ", "), "-")
+	return cmp.Or(ui.Join(ui.NonEmpty(ui.Choose(m.GetBefore() != nil, "calls", ""), ui.Choose(m.GetAfter() != nil, "results", "")), ", "), "-")
 }
 
 // offersWord lists what an extension offers.
 func offersWord(e *pb.Extension) display.Safe {
-	return cmp.Or(join(present(some(len(e.GetTools()), "tool", "tools", ""), some(len(e.GetProviders()), "provider", "providers", ""),
-		some(len(e.GetCapabilities()), "capability", "capabilities", "")), ", "), "-")
+	return cmp.Or(ui.Join(ui.NonEmpty(ui.Some(len(e.GetTools()), "tool", "tools", ""), ui.Some(len(e.GetProviders()), "provider", "providers", ""),
+		ui.Some(len(e.GetCapabilities()), "capability", "capabilities", "")), ", "), "-")
 }
 
 // fixOfExtension describes how a person can fix an extension that has failed.
 func fixOfExtension(e *pb.Extension) display.Safe {
-	name := shellWord(display.Name(e.GetManifest().GetName()))
+	name := ui.ShellWord(display.Name(e.GetManifest().GetName()))
 	switch {
 	case e.GetChanged():
-		return "review its files, then install them again or remove it: tgctl ext install " + shellWord(display.Text(e.GetDir()))
+		return "review its files, then install them again or remove it: tgctl ext install " + ui.ShellWord(display.Text(e.GetDir()))
 	case e.GetMissing() != "":
 		return "install " + display.Name(e.GetMissing()) + ", then: tgctl restart " + name
 	case e.GetProcess().GetState() == "failed":
@@ -87,9 +88,9 @@ func fixOfExtension(e *pb.Extension) display.Safe {
 	return ""
 }
 
-var extHints = slices.Concat([]hint{
-	{client.ErrNotFound, "List the installed extensions: tgctl ext"},
-	{client.ErrChanged, "Review it again: tgctl ext install DIR"},
+var extHints = slices.Concat([]ui.Hint{
+	{Err: client.ErrNotFound, Text: "List the installed extensions: tgctl ext"},
+	{Err: client.ErrChanged, Text: "Review it again: tgctl ext install DIR"},
 }, loosenHints)
 
 // completeExtensions completes the names of installed extensions.

@@ -9,12 +9,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 func (a *app) extConfigCmd() *cobra.Command {
-	return a.withJSON(&cobra.Command{
+	return a.WithJSON(&cobra.Command{
 		Use:   "config NAME [get KEY | set KEY VALUE] [flags]",
 		Short: "Show or set the configuration of an extension",
 		Long: `List the configuration of an extension, print one value, or set one. Its
@@ -57,15 +58,15 @@ func configArgs(_ *cobra.Command, args []string) error {
 func (a *app) listConfig(ctx context.Context, c *client.Client, name string) error {
 	values, err := c.ExtensionConfig(ctx, name)
 	if err != nil {
-		return withHint(err, extHints...)
+		return ui.WithHint(err, extHints...)
 	}
-	return printList(a, values, nil, string(display.Name(name))+" has no configuration.", valuesTable)
+	return ui.PrintList(a.App, values, nil, string(display.Name(name))+" has no configuration.", valuesTable)
 }
 
 func valuesTable(values []*pb.ExtensionValue) *display.Table {
 	t := &display.Table{Columns: []display.Column{{Head: "KEY", Shrink: 12}, {Head: "VALUE", Shrink: 20}, {Head: "FROM"}}}
 	for _, v := range values {
-		t.Add(display.Name(v.GetKey()), shownValue(v.GetValue()), choose(v.GetSet(), "set", "manifest"))
+		t.Add(display.Name(v.GetKey()), shownValue(v.GetValue()), ui.Choose(v.GetSet(), "set", "manifest"))
 	}
 	return t
 }
@@ -76,37 +77,37 @@ func shownValue(value string) display.Safe { return display.Text(cmp.Or(value, `
 func (a *app) getConfig(ctx context.Context, c *client.Client, name, key string) error {
 	values, err := c.ExtensionConfig(ctx, name)
 	if err != nil {
-		return withHint(err, extHints...)
+		return ui.WithHint(err, extHints...)
 	}
 	for _, v := range values {
 		switch {
 		case v.GetKey() != key:
-		case a.asJSON:
-			return a.printJSON(v)
-		case a.outTerminal:
-			return a.printLines([]display.Safe{display.Text(v.GetValue())})
+		case a.AsJSON:
+			return a.PrintJSON(v)
+		case a.OutTerminal:
+			return a.PrintLines([]display.Safe{display.Text(v.GetValue())})
 		default:
-			_, err := fmt.Fprintln(a.out, v.GetValue())
+			_, err := fmt.Fprintln(a.Out, v.GetValue())
 			return err
 		}
 	}
-	return &hintError{fmt.Errorf("%s has no value for %q: %w", name, key, client.ErrNotFound),
-		"List its values: tgctl ext config " + word(name)}
+	return &ui.HintError{Err: fmt.Errorf("%s has no value for %q: %w", name, key, client.ErrNotFound),
+		Hint: "List its values: tgctl ext config " + ui.Word(name)}
 }
 
 func (a *app) setConfig(ctx context.Context, c *client.Client, name, key, value string) error {
 	values, err := c.SetExtensionConfig(ctx, &pb.SetExtensionConfigRequest{Name: name, Key: key, Value: value})
 	if err != nil {
-		return withHint(err, extHints...)
+		return ui.WithHint(err, extHints...)
 	}
 	for _, v := range values {
 		if v.GetKey() != key {
 			continue
 		}
-		if a.asJSON {
-			return a.printJSON(v)
+		if a.AsJSON {
+			return a.PrintJSON(v)
 		}
-		if _, err = fmt.Fprintf(a.out, "set %s of %s to %s\n", display.Name(key), display.Name(name), shellWord(display.Text(v.GetValue()))); err != nil {
+		if _, err = fmt.Fprintf(a.Out, "set %s of %s to %s\n", display.Name(key), display.Name(name), ui.ShellWord(display.Text(v.GetValue()))); err != nil {
 			return err
 		}
 		return a.afterSet(ctx, c, name, key)
@@ -122,16 +123,16 @@ func (a *app) afterSet(ctx context.Context, c *client.Client, name, key string) 
 		return nil
 	}
 	if err != nil {
-		return withHint(err, extHints...)
+		return ui.WithHint(err, extHints...)
 	}
 	if _, known := e.GetManifest().GetConfig()[key]; !known {
-		a.printMessage("Its manifest does not declare %s; the extension may ignore it.", display.Name(key))
+		a.PrintMessage("Its manifest does not declare %s; the extension may ignore it.", display.Name(key))
 	}
 	if e.GetProcess().GetState() == "failed" {
-		a.printMessage("The extension has failed; restart it: tgctl restart %s", word(name))
+		a.PrintMessage("The extension has failed; restart it: tgctl restart %s", ui.Word(name))
 		return nil
 	}
-	a.printMessage("If the extension cannot use the value, it logs that: tgctl ext logs %s", word(name))
+	a.PrintMessage("If the extension cannot use the value, it logs that: tgctl ext logs %s", ui.Word(name))
 	return nil
 }
 

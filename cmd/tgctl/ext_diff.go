@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -22,7 +23,7 @@ func extChanges(was, is *pb.ExtensionManifest) []extChange {
 	d.hook("results", was.GetAfter(), is.GetAfter())
 	d.lists("it now gets from the environment: ", "it no longer gets from the environment: ", was.GetPass(), is.GetPass(), display.Name)
 	if !slices.Equal(was.GetCommand(), is.GetCommand()) {
-		d.add(true, "it runs "+commandLine(is.GetCommand())+" instead of "+commandLine(was.GetCommand()))
+		d.add(true, "it runs "+ui.CommandLine(is.GetCommand())+" instead of "+ui.CommandLine(was.GetCommand()))
 	}
 	if !maps.Equal(was.GetEnv(), is.GetEnv()) {
 		d.add(true, "other variables are set for it")
@@ -42,10 +43,10 @@ func (d *extDiff) add(wider bool, what display.Safe) {
 
 // lists adds the elements that were added and removed.
 func (d *extDiff) lists(more, less display.Safe, was, is []string, word func(string) display.Safe) {
-	for _, one := range filter(is, func(one string) bool { return !slices.Contains(was, one) }) {
+	for _, one := range ui.Filter(is, func(one string) bool { return !slices.Contains(was, one) }) {
 		d.add(true, more+word(one))
 	}
-	for _, one := range filter(was, func(one string) bool { return !slices.Contains(is, one) }) {
+	for _, one := range ui.Filter(was, func(one string) bool { return !slices.Contains(is, one) }) {
 		d.add(false, less+word(one))
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -54,7 +55,7 @@ Agents and the processes they start cannot install extensions.`,
 			return i.run(cmd.Context(), args[0])
 		},
 	}
-	jsonFlag(cmd, &a.asJSON, pbjson.Object{
+	ui.JSONFlag(cmd, &a.AsJSON, pbjson.Object{
 		Message: &pb.LookExtensionResponse{}, More: installJSON{Extension: extensionJSON(&pb.Extension{})},
 	}, &pb.Diagnostic{})
 	cmd.Flags().BoolVar(&i.yes, "yes", false, "agree without being asked")
@@ -63,7 +64,7 @@ Agents and the processes they start cannot install extensions.`,
 }
 
 func (i *installing) run(ctx context.Context, named string) error {
-	if !i.yes && !i.dryRun && !(i.inTerminal && i.errTerminal) {
+	if !i.yes && !i.dryRun && !(i.InTerminal && i.ErrTerminal) {
 		return noTerminal("ext install", "Review with --dry-run, and agree with --yes.")
 	}
 	dir, err := i.extensionDir(named)
@@ -83,21 +84,21 @@ func (i *installing) run(ctx context.Context, named string) error {
 	if was := look.GetInstalled(); was != nil {
 		more.Changes = extChanges(was.GetManifest(), look.GetManifest())
 	}
-	if !i.asJSON {
-		if err := printDiagnostics(i.err, look.GetWarnings(), i.errWidth()); err != nil {
+	if !i.AsJSON {
+		if err := ui.PrintDiagnostics(i.Err, look.GetWarnings(), i.errWidth()); err != nil {
 			return err
 		}
 	}
 	same := look.GetInstalled().GetDigest() == look.GetDigest() && !look.GetInstalled().GetChanged()
 	switch {
 	case same && !i.dryRun:
-		i.printMessage("%s is already installed and has not changed; nothing was done.", display.Name(look.GetManifest().GetName()))
+		i.PrintMessage("%s is already installed and has not changed; nothing was done.", display.Name(look.GetManifest().GetName()))
 		more.Extension = extensionJSON(look.GetInstalled())
 		return i.result(look, more, nil)
-	case i.dryRun && i.asJSON:
+	case i.dryRun && i.AsJSON:
 		return i.result(look, more, nil)
 	}
-	if err := writeLines(i.err, i.proposal(dir, look, more.Changes).lines(i.errWidth())); err != nil {
+	if err := ui.WriteLines(i.Err, i.proposal(dir, look, more.Changes).Lines(i.errWidth())); err != nil {
 		return err
 	}
 	if i.dryRun {
@@ -108,12 +109,12 @@ func (i *installing) run(ctx context.Context, named string) error {
 			return err
 		}
 	}
-	e, err := c.InstallExtension(ctx, &pb.InstallExtensionRequest{Dir: dir, Digest: look.GetDigest(), Surface: i.surface()})
+	e, err := c.InstallExtension(ctx, &pb.InstallExtensionRequest{Dir: dir, Digest: look.GetDigest(), Surface: i.Surface()})
 	if err != nil {
-		return withHint(err, extHints...)
+		return ui.WithHint(err, extHints...)
 	}
 	if e, err = i.settled(ctx, c, e); err != nil {
-		return withHint(err, extHints...)
+		return ui.WithHint(err, extHints...)
 	}
 	more.Extension = extensionJSON(e)
 	return i.result(look, more, e)
@@ -156,90 +157,90 @@ func (i *installing) settled(ctx context.Context, c *client.Client, e *pb.Extens
 func (i *installing) result(look *pb.LookExtensionResponse, more installJSON, e *pb.Extension) error {
 	failed := error(nil)
 	if e.GetProcess().GetState() == "failed" {
-		failed = &exitError{code: exitFailed}
+		failed = &ui.ExitError{Code: ui.ExitFailed}
 	}
-	if i.asJSON {
-		return errors.Join(i.printJSON(pbjson.Object{Message: look, More: more}), failed)
+	if i.AsJSON {
+		return errors.Join(i.PrintJSON(pbjson.Object{Message: look, More: more}), failed)
 	}
 	if e == nil {
 		return nil
 	}
 	m := e.GetManifest()
-	_, err := fmt.Fprintf(i.out, "installed %s %s: %s\n", display.Name(m.GetName()), display.Name(m.GetVersion()), orDash(e.GetProcess().GetState()))
+	_, err := fmt.Fprintf(i.Out, "installed %s %s: %s\n", display.Name(m.GetName()), display.Name(m.GetVersion()), ui.OrDash(e.GetProcess().GetState()))
 	if why := e.GetProcess().GetError(); why != "" {
-		i.printMessage("%s", display.Text(why))
+		i.PrintMessage("%s", display.Text(why))
 	}
 	if fix := fixOfExtension(e); fix != "" {
-		i.printMessage("%s", fix)
+		i.PrintMessage("%s", fix)
 	}
 	return errors.Join(err, failed)
 }
 
 // unfit reports why a directory can't be installed, in the way of policy check.
 func (i *installing) unfit(dir string, err error) error {
-	problems := diagnosticsOf(err)
+	problems := ui.DiagnosticsOf(err)
 	if len(problems) == 0 {
-		return withHint(err, extHints...)
+		return ui.WithHint(err, extHints...)
 	}
-	if i.asJSON {
-		if err := printAllJSON(i.app, problems); err != nil {
+	if i.AsJSON {
+		if err := ui.PrintAllJSON(i.app.App, problems); err != nil {
 			return err
 		}
-	} else if err := printDiagnostics(i.err, problems, i.errWidth()); err != nil {
+	} else if err := ui.PrintDiagnostics(i.Err, problems, i.errWidth()); err != nil {
 		return err
 	}
-	return &exitError{code: exitCheck, err: fmt.Errorf("install %s: its manifest has %s", display.Text(dir), plural(countErrors(problems), "error", "errors"))}
+	return &ui.ExitError{Code: ui.ExitCheck, Err: fmt.Errorf("install %s: its manifest has %s", display.Text(dir), ui.Plural(ui.CountErrors(problems), "error", "errors"))}
 }
 
 // errWidth returns how many columns text on stderr may take, 0 for no limit.
 func (a *app) errWidth() int {
-	if !a.errTerminal {
+	if !a.ErrTerminal {
 		return 0
 	}
-	return a.errColumns
+	return a.ErrColumns
 }
 
 // proposal lists what a person agrees to.
-func (i *installing) proposal(dir string, look *pb.LookExtensionResponse, changes []extChange) *sheet {
-	m, s := look.GetManifest(), &sheet{}
-	s.add("extension", display.Name(m.GetName())+spaced(display.Name(m.GetVersion())))
-	s.add("", display.Text(m.GetDescription()))
-	s.add("from", display.Text(dir))
-	s.add("", plural(look.GetFiles(), "file", "files")+", "+display.Size(look.GetBytes())+", digest "+shortDigest(look.GetDigest()))
+func (i *installing) proposal(dir string, look *pb.LookExtensionResponse, changes []extChange) *ui.Sheet {
+	m, s := look.GetManifest(), &ui.Sheet{}
+	s.Add("extension", display.Name(m.GetName())+ui.Spaced(display.Name(m.GetVersion())))
+	s.Add("", display.Text(m.GetDescription()))
+	s.Add("from", display.Text(dir))
+	s.Add("", ui.Plural(look.GetFiles(), "file", "files")+", "+display.Size(look.GetBytes())+", digest "+ui.ShortDigest(look.GetDigest()))
 	manifestWords(s, m)
 	for _, key := range slices.Sorted(maps.Keys(m.GetConfig())) {
-		s.add("config", display.Name(key)+" = "+shownValue(m.GetConfig()[key]))
+		s.Add("config", display.Name(key)+" = "+shownValue(m.GetConfig()[key]))
 	}
-	s.add("warning", choose(look.GetProgram() == "", "program "+display.Name(append(m.GetCommand(), "")[0])+" was not found, so the extension will not start", ""))
-	s.add("note", "it runs as you and can do everything that you can; the above limits only what it may do in ThoughtGate")
+	s.Add("warning", ui.Choose(look.GetProgram() == "", "program "+display.Name(append(m.GetCommand(), "")[0])+" was not found, so the extension will not start", ""))
+	s.Add("note", "it runs as you and can do everything that you can; the above limits only what it may do in ThoughtGate")
 	was := look.GetInstalled()
 	if was == nil {
 		return s
 	}
-	s.add("replaces", display.Name(was.GetManifest().GetName())+spaced(display.Name(was.GetManifest().GetVersion()))+", which is installed")
-	s.add("", choose(was.GetChanged(), "and was changed after you installed it", ""))
-	s.add("", each(changes, func(c extChange) display.Safe { return choose(c.Wider, "+ ", "- ") + display.Safe(c.What) })...)
-	s.add("", choose(len(changes) == 0, "no change in what it may do and see", ""))
+	s.Add("replaces", display.Name(was.GetManifest().GetName())+ui.Spaced(display.Name(was.GetManifest().GetVersion()))+", which is installed")
+	s.Add("", ui.Choose(was.GetChanged(), "and was changed after you installed it", ""))
+	s.Add("", ui.Map(changes, func(c extChange) display.Safe { return ui.Choose(c.Wider, "+ ", "- ") + display.Safe(c.What) })...)
+	s.Add("", ui.Choose(len(changes) == 0, "no change in what it may do and see", ""))
 	return s
 }
 
 // noTerminal returns an error for a command that must ask and has no terminal to ask at.
 func noTerminal(verb, hint string) error {
-	return &hintError{fmt.Errorf("%s needs your agreement, and there is no terminal to ask at", verb), hint}
+	return &ui.HintError{Err: fmt.Errorf("%s needs your agreement, and there is no terminal to ask at", verb), Hint: hint}
 }
 
 // askYes asks a question at the terminal. If the answer is not yes, it prints that
 // nothing was changed and returns an error.
 func (a *app) askYes(ctx context.Context, question string) error {
-	fmt.Fprintf(a.err, "%s [y/N] ", question)
-	answer, err := a.readTyped(ctx)
+	fmt.Fprintf(a.Err, "%s [y/N] ", question)
+	answer, err := a.ReadTyped(ctx)
 	if err != nil {
-		fmt.Fprintln(a.err)
+		fmt.Fprintln(a.Err)
 		return err
 	}
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
 		return nil
 	}
-	a.printMessage("Nothing was changed.")
-	return &exitError{code: exitFailed}
+	a.PrintMessage("Nothing was changed.")
+	return &ui.ExitError{Code: ui.ExitFailed}
 }

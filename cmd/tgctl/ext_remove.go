@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -36,7 +37,7 @@ remove extensions.`,
 		ValidArgsFunction: a.completeExtensions(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			if !yes && !(a.inTerminal && a.errTerminal) {
+			if !yes && !(a.InTerminal && a.ErrTerminal) {
 				return noTerminal("ext remove", "Agree with --yes.")
 			}
 			c, err := a.dial(ctx)
@@ -46,7 +47,7 @@ remove extensions.`,
 			defer c.Close()
 			e, err := c.GetExtension(ctx, args[0])
 			if err != nil {
-				return withHint(err, extHints...)
+				return ui.WithHint(err, extHints...)
 			}
 			if !yes {
 				if err := a.agreeToRemove(ctx, e, purge); err != nil {
@@ -56,7 +57,7 @@ remove extensions.`,
 			return a.removeExtension(ctx, c, e, purge)
 		},
 	}
-	jsonFlag(cmd, &a.asJSON, removedJSON{})
+	ui.JSONFlag(cmd, &a.AsJSON, removedJSON{})
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	cmd.Flags().BoolVar(&purge, "purge", false, "also remove its memory and its configuration")
 	return cmd
@@ -66,13 +67,13 @@ remove extensions.`,
 func (a *app) agreeToRemove(ctx context.Context, e *pb.Extension, purge bool) error {
 	m := e.GetManifest()
 	if m.GetBefore() != nil {
-		a.printMessage("%s sees %s. They will be judged without it.", display.Name(m.GetName()), hookWord(m.GetBefore()))
+		a.PrintMessage("%s sees %s. They will be judged without it.", display.Name(m.GetName()), hookWord(m.GetBefore()))
 	}
 	if m.GetAfter() != nil {
-		a.printMessage("%s sees the results of %s. They will be forwarded without it.", display.Name(m.GetName()), hookWord(m.GetAfter()))
+		a.PrintMessage("%s sees the results of %s. They will be forwarded without it.", display.Name(m.GetName()), hookWord(m.GetAfter()))
 	}
 	if n := len(e.GetTools()); n > 0 {
-		a.printMessage("%s will no longer be offered to agents.", plural(n, "tool", "tools"))
+		a.PrintMessage("%s will no longer be offered to agents.", ui.Plural(n, "tool", "tools"))
 	}
 	question := "Remove %s %s, and keep its memory?"
 	if purge {
@@ -83,19 +84,19 @@ func (a *app) agreeToRemove(ctx context.Context, e *pb.Extension, purge bool) er
 
 func (a *app) removeExtension(ctx context.Context, c *client.Client, e *pb.Extension, purge bool) error {
 	m := e.GetManifest()
-	kept, err := c.RemoveExtension(ctx, &pb.RemoveExtensionRequest{Name: m.GetName(), Purge: purge, Surface: a.surface()})
+	kept, err := c.RemoveExtension(ctx, &pb.RemoveExtensionRequest{Name: m.GetName(), Purge: purge, Surface: a.Surface()})
 	if err != nil {
-		return withHint(err, extHints...)
+		return ui.WithHint(err, extHints...)
 	}
-	if a.asJSON {
-		return a.printJSON(removedJSON{Name: m.GetName(), Version: m.GetVersion(), Records: kept.GetRecords(), Values: kept.GetValues()})
+	if a.AsJSON {
+		return a.PrintJSON(removedJSON{Name: m.GetName(), Version: m.GetVersion(), Records: kept.GetRecords(), Values: kept.GetValues()})
 	}
-	if _, err := fmt.Fprintf(a.out, "removed %s%s\n", display.Name(m.GetName()), spaced(display.Name(m.GetVersion()))); err != nil {
+	if _, err := fmt.Fprintf(a.Out, "removed %s%s\n", display.Name(m.GetName()), ui.Spaced(display.Name(m.GetVersion()))); err != nil {
 		return err
 	}
-	stays := present(some(kept.GetRecords(), "record", "records", " of its memory"), some(kept.GetValues(), "value", "values", " of its configuration"))
+	stays := ui.NonEmpty(ui.Some(kept.GetRecords(), "record", "records", " of its memory"), ui.Some(kept.GetValues(), "value", "values", " of its configuration"))
 	if len(stays) > 0 {
-		a.printMessage("Kept for another version: %s.", join(stays, ", "))
+		a.PrintMessage("Kept for another version: %s.", ui.Join(stays, ", "))
 	}
 	return nil
 }

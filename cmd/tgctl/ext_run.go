@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -39,7 +40,7 @@ and the processes they start cannot run commands, which may weaken the rules.`,
 			return a.invoke(ctx, c, &pb.InvokeRequest{Name: args[0], Command: args[1], Args: args[2:]})
 		}),
 	}
-	jsonFlag(cmd, &a.asJSON, &pb.InvokeEvent{})
+	ui.JSONFlag(cmd, &a.AsJSON, &pb.InvokeEvent{})
 	cmd.Flags().SetInterspersed(false)
 	return cmd
 }
@@ -52,12 +53,12 @@ func (a *app) invoke(ctx context.Context, c *client.Client, req *pb.InvokeReques
 		switch {
 		case err != nil && ctx.Err() != nil:
 			s.leave()
-			return &exitError{code: exitInterrupted, err: fmt.Errorf("%s %s was cancelled", display.Name(req.GetName()), display.Name(req.GetCommand()))}
+			return &ui.ExitError{Code: exitInterrupted, Err: fmt.Errorf("%s %s was cancelled", display.Name(req.GetName()), display.Name(req.GetCommand()))}
 		case err != nil:
 			s.leave()
-			return withHint(err, extHints...)
-		case a.asJSON:
-			err = a.printJSON(e)
+			return ui.WithHint(err, extHints...)
+		case a.AsJSON:
+			err = a.PrintJSON(e)
 		default:
 			err = s.show(e)
 		}
@@ -77,9 +78,9 @@ func commandExit(code int32) error {
 	case code == 0:
 		return nil
 	case code < 0 || code > 255:
-		return &exitError{code: exitFailed, err: fmt.Errorf("the command exited with %d, which is not a valid exit code", code)}
+		return &ui.ExitError{Code: ui.ExitFailed, Err: fmt.Errorf("the command exited with %d, which is not a valid exit code", code)}
 	}
-	return &exitError{code: int(code)}
+	return &ui.ExitError{Code: int(code)}
 }
 
 // completeCommands completes extensions and then the commands that the extension

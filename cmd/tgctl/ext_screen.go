@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -51,7 +52,7 @@ func (s *commandScreen) output(o *pb.CommandOutput) error {
 		}
 	default: // system, and kinds that a newer daemon may have
 		s.endLine()
-		s.printMessage("%s", display.Lines(text))
+		s.PrintMessage("%s", display.Lines(text))
 	}
 	return s.draw()
 }
@@ -67,9 +68,9 @@ func (s *commandScreen) task(t *pb.TaskEvent) error {
 		s.tasks = append(s.tasks, &shownTask{id: t.GetId(), label: t.GetLabel()})
 	case t.GetPhase() == "update" && at >= 0:
 		s.tasks[at].current, s.tasks[at].total, s.tasks[at].message = t.GetCurrent(), t.GetTotal(), t.GetLine()
-	case t.GetPhase() == "log" && s.errTerminal:
+	case t.GetPhase() == "log" && s.ErrTerminal:
 		s.endLine()
-		s.printMessage("%s", display.Lines(t.GetLine()))
+		s.PrintMessage("%s", display.Lines(t.GetLine()))
 	case t.GetPhase() == "done":
 		label := t.GetLabel()
 		if at >= 0 {
@@ -78,7 +79,7 @@ func (s *commandScreen) task(t *pb.TaskEvent) error {
 		}
 		if why := t.GetError(); why != "" {
 			s.endLine()
-			s.printMessage("%s failed: %s", display.Text(label), display.Text(why))
+			s.PrintMessage("%s failed: %s", display.Text(label), display.Text(why))
 		}
 	}
 	return s.draw()
@@ -86,15 +87,15 @@ func (s *commandScreen) task(t *pb.TaskEvent) error {
 
 // draw shows the progress of the newest task, unless the line has text.
 func (s *commandScreen) draw() error {
-	if !s.errTerminal || len(s.tasks) == 0 || (s.open && s.outTerminal) {
+	if !s.ErrTerminal || len(s.tasks) == 0 || (s.open && s.OutTerminal) {
 		return nil
 	}
 	s.drawn = true
-	columns := s.errColumns
+	columns := s.ErrColumns
 	if columns < 20 {
 		columns = 80
 	}
-	_, err := fmt.Fprint(s.err, "\r", display.Fit(progressLine(s.tasks, columns-1), columns-1), "\x1b[K")
+	_, err := fmt.Fprint(s.Err, "\r", display.Fit(progressLine(s.tasks, columns-1), columns-1), "\x1b[K")
 	return err
 }
 
@@ -104,7 +105,7 @@ func (s *commandScreen) erase() error {
 		return nil
 	}
 	s.drawn = false
-	_, err := fmt.Fprint(s.err, "\r\x1b[K")
+	_, err := fmt.Fprint(s.Err, "\r\x1b[K")
 	return err
 }
 
@@ -131,7 +132,7 @@ func progressLine(tasks []*shownTask, columns int) display.Safe {
 	default:
 		tail = "  ..."
 	}
-	tail += choose(len(tasks) > 1, "  and "+display.Count(len(tasks)-1)+" more", "")
-	label := display.Text(t.label) + after(display.Text(t.message))
+	tail += ui.Choose(len(tasks) > 1, "  and "+display.Count(len(tasks)-1)+" more", "")
+	label := display.Text(t.label) + ui.AfterColon(display.Text(t.message))
 	return display.Fit(label, max(columns-display.Width(tail), 8)) + tail
 }

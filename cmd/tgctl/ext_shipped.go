@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
@@ -34,7 +35,7 @@ func (a *app) extensionDir(named string) (string, error) {
 	if names := a.shipped(); len(names) > 0 {
 		hint = "Name a folder with an extension.yaml, or an included extension: " + strings.Join(names, ", ")
 	}
-	return "", &hintError{fmt.Errorf("%s: no such folder and no included extension: %w", named, fs.ErrNotExist), hint}
+	return "", &ui.HintError{Err: fmt.Errorf("%s: no such folder and no included extension: %w", named, fs.ErrNotExist), Hint: hint}
 }
 
 // shippedDirs returns the directories that included extensions may be in: below libexec

@@ -8,12 +8,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 func (a *app) extShowCmd() *cobra.Command {
-	return a.withJSON(&cobra.Command{
+	return a.WithJSON(&cobra.Command{
 		Use:   "show NAME [flags]",
 		Short: "Show one extension: its state, what it may do, what it offers",
 		Long: `Show everything about one extension: its state, what it may do and see, the
@@ -24,55 +25,55 @@ tools, providers and capabilities that it offers, and its configuration.`,
 		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, args []string) error {
 			e, err := c.GetExtension(ctx, args[0])
 			if err != nil {
-				return withHint(err, extHints...)
+				return ui.WithHint(err, extHints...)
 			}
-			return a.printOne(extensionJSON(e), a.extSheet(e))
+			return a.PrintOne(extensionJSON(e), a.extSheet(e))
 		}),
 	}, extensionJSON(&pb.Extension{}))
 }
 
-func (a *app) extSheet(e *pb.Extension) *sheet {
+func (a *app) extSheet(e *pb.Extension) *ui.Sheet {
 	m, p := e.GetManifest(), e.GetProcess()
-	s := &sheet{}
-	s.add("extension", display.Name(m.GetName())+spaced(display.Name(m.GetVersion())))
-	s.add("", display.Text(m.GetDescription()))
-	s.add("state", a.programLine(p))
-	s.add("", display.Text(p.GetError()))
-	s.add("", fixOfExtension(e))
+	s := &ui.Sheet{}
+	s.Add("extension", display.Name(m.GetName())+ui.Spaced(display.Name(m.GetVersion())))
+	s.Add("", display.Text(m.GetDescription()))
+	s.Add("state", a.programLine(p))
+	s.Add("", display.Text(p.GetError()))
+	s.Add("", fixOfExtension(e))
 	if p.GetPid() != 0 {
-		s.add("process", "pid "+pidOrDash(p.GetPid())+choose(p.GetMemory() > 0, ", "+display.Size(p.GetMemory())+" of memory", "")+
-			", "+plural(p.GetRestarts(), "restart", "restarts"))
+		s.Add("process", "pid "+ui.PIDOrDash(p.GetPid())+ui.Choose(p.GetMemory() > 0, ", "+display.Size(p.GetMemory())+" of memory", "")+
+			", "+ui.Plural(p.GetRestarts(), "restart", "restarts"))
 	}
 	manifestWords(s, m)
 	for _, t := range e.GetTools() {
-		s.add("tool", display.Name(t.GetName())+after(display.Text(t.GetDescription())))
+		s.Add("tool", display.Name(t.GetName())+ui.AfterColon(display.Text(t.GetDescription())))
 	}
 	for _, v := range e.GetProviders() {
-		s.add("provider", display.Name(v.GetId())+after(nameList(v.GetModels())))
+		s.Add("provider", display.Name(v.GetId())+ui.AfterColon(ui.NameList(v.GetModels())))
 	}
 	for _, c := range e.GetCapabilities() {
-		s.add(capabilityHead(c.GetKind()), display.Name(c.GetName()))
+		s.Add(capabilityHead(c.GetKind()), display.Name(c.GetName()))
 	}
 	for _, v := range e.GetConfig() {
-		s.add("config", display.Name(v.GetKey())+" = "+shownValue(v.GetValue())+choose(v.GetSet(), "", "  (the default)"))
+		s.Add("config", display.Name(v.GetKey())+" = "+shownValue(v.GetValue())+ui.Choose(v.GetSet(), "", "  (the default)"))
 	}
 	if len(e.GetTools()) > 0 {
 		a.toolsEntry(s, m.GetName())
 	}
-	s.add("folder", display.Text(e.GetDir()))
-	s.add("digest", display.Text(e.GetDigest()))
+	s.Add("folder", display.Text(e.GetDir()))
+	s.Add("digest", display.Text(e.GetDigest()))
 	return s
 }
 
 // toolsEntry adds the entry that an agent's configuration needs to use the tools of an
 // extension.
-func (a *app) toolsEntry(s *sheet, extension string) {
+func (a *app) toolsEntry(s *ui.Sheet, extension string) {
 	shim, _, err := a.lastingShim()
 	socket := a.shimSocket()
 	if err != nil || socket == "" {
 		return // doctor reports missing programs
 	}
-	s.add("for agents", "add this to an agent's MCP servers, and restart the agent:")
+	s.Add("for agents", "add this to an agent's MCP servers, and restart the agent:")
 	quoted := func(text string) display.Safe {
 		raw, err := json.Marshal(text)
 		if err != nil {
@@ -80,9 +81,9 @@ func (a *app) toolsEntry(s *sheet, extension string) {
 		}
 		return display.Text(string(raw))
 	}
-	s.add("", quoted("ext-"+extension)+`: {"command": `+quoted(shim)+`,`)
-	s.add("", `  "args": ["--extension", `+quoted(extension)+`],`)
-	s.add("", `  "env": {"THOUGHTGATE_SOCKET": `+quoted(socket)+`}}`)
+	s.Add("", quoted("ext-"+extension)+`: {"command": `+quoted(shim)+`,`)
+	s.Add("", `  "args": ["--extension", `+quoted(extension)+`],`)
+	s.Add("", `  "env": {"THOUGHTGATE_SOCKET": `+quoted(socket)+`}}`)
 }
 
 // capabilityHead returns the kind of a capability as the label of its line.
@@ -95,9 +96,9 @@ func capabilityHead(kind string) string {
 
 // programLine describes the state of a program, and since when.
 func (a *app) programLine(p *pb.Process) display.Safe {
-	line := orDash(p.GetState()) + choose(p.GetStateSince() != nil, " for "+a.ago(p.GetStateSince()), "")
+	line := ui.OrDash(p.GetState()) + ui.Choose(p.GetStateSince() != nil, " for "+a.Ago(p.GetStateSince()), "")
 	if p.GetState() == "restarting" && p.GetNext() != nil {
-		line += ", restarts in " + inSeconds(p.GetNext().AsTime().Sub(a.now()))
+		line += ", restarts in " + ui.InSeconds(p.GetNext().AsTime().Sub(a.Now()))
 	}
 	return line
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -74,7 +75,7 @@ func TestExtensionsOnATerminal(t *testing.T) {
 			test.fill(f)
 			dir := extensionFolder(t)
 			c := newConsole(f.socket)
-			c.app.errColumns = 80
+			c.app.ErrColumns = 80
 			args := make([]string, len(test.args))
 			for i, arg := range test.args {
 				args[i] = strings.ReplaceAll(arg, "DIR", dir)
@@ -102,7 +103,7 @@ func TestInstallAsks(t *testing.T) {
 		f := startFake(t)
 		f.ext.look = lookAtScrubber()
 		c := newConsole(f.socket)
-		c.app.in = strings.NewReader(answer)
+		c.app.In = strings.NewReader(answer)
 		code := c.run(t, "ext", "install", dir)
 		if len(f.ext.installs) != installs || (code == 0) != (installs == 1) || !strings.Contains(c.err.String(), "Install it? [y/N]") {
 			t.Errorf("%q: exit %d, %d installs: %s", answer, code, len(f.ext.installs), c.err.String())
@@ -115,7 +116,7 @@ func TestInstallAsks(t *testing.T) {
 	f.ext.look, f.ext.installed = lookAtScrubber(), installedExtensions()
 	for _, line := range [][]string{{"ext", "install", dir}, {"ext", "remove", "scrubber"}} {
 		c := newConsole(f.socket).pipe()
-		if code := c.run(t, line...); code != exitFailed || !strings.Contains(c.err.String(), "needs your agreement") || len(f.ext.looked) > 0 {
+		if code := c.run(t, line...); code != ui.ExitFailed || !strings.Contains(c.err.String(), "needs your agreement") || len(f.ext.looked) > 0 {
 			t.Errorf("%v: exit %d: %s", line, code, c.err.String())
 		}
 	}
@@ -130,7 +131,7 @@ func TestRemoveAsks(t *testing.T) {
 		f := startFake(t)
 		f.ext.installed = installedExtensions()
 		c := newConsole(f.socket)
-		c.app.in = strings.NewReader(answer)
+		c.app.In = strings.NewReader(answer)
 		code := c.run(t, "ext", "remove", "pathguard")
 		if len(f.ext.removals) != removals || (code == 0) != (removals == 1) ||
 			!strings.Contains(c.err.String(), "pathguard sees every call of write_*, delete_*, on files, prod-*. They will be\njudged without it.") && !strings.Contains(c.err.String(), "They will be judged without it.") {
@@ -148,23 +149,23 @@ func TestExtensionFailures(t *testing.T) {
 		code int
 		says []string
 	}{
-		{"ext install --yes " + dir, func(*fakeDaemon) {}, exitCheck, []string{"extension.yaml:3:1: error: unknown key \"nmae\"", "     3 | nmae: scrubber", "did you mean \"name\"?", "its manifest has 1 error"}},
-		{"ext install --yes /nowhere/at/all", func(*fakeDaemon) {}, exitFailed, []string{"no such folder", "Name a folder with an extension.yaml."}},
+		{"ext install --yes " + dir, func(*fakeDaemon) {}, ui.ExitCheck, []string{"extension.yaml:3:1: error: unknown key \"nmae\"", "     3 | nmae: scrubber", "did you mean \"name\"?", "its manifest has 1 error"}},
+		{"ext install --yes /nowhere/at/all", func(*fakeDaemon) {}, ui.ExitFailed, []string{"no such folder", "Name a folder with an extension.yaml."}},
 		{"ext install --yes " + dir, func(f *fakeDaemon) {
 			f.ext.look, f.ext.err = lookAtScrubber(), client.NewError(client.ReasonForbidden, "installing an extension: forbidden to an agent")
-		}, exitFailed, []string{"forbidden to an agent", "Use another terminal."}},
+		}, ui.ExitFailed, []string{"forbidden to an agent", "Use another terminal."}},
 		{"ext install --yes " + dir, func(f *fakeDaemon) {
 			f.ext.look, f.ext.err = lookAtScrubber(), client.NewError(client.ReasonChanged, "the folder changed")
-		}, exitFailed, []string{"the folder changed", "Review it again"}},
-		{"ext show nobody", func(*fakeDaemon) {}, exitFailed, []string{`no extension "nobody" is installed`, "tgctl ext"}},
-		{"ext remove --yes nobody", func(*fakeDaemon) {}, exitFailed, []string{`no extension "nobody" is installed`}},
-		{"ext config scrubber get colour", func(*fakeDaemon) {}, exitFailed, []string{`no value for "colour"`, "tgctl ext config scrubber"}},
+		}, ui.ExitFailed, []string{"the folder changed", "Review it again"}},
+		{"ext show nobody", func(*fakeDaemon) {}, ui.ExitFailed, []string{`no extension "nobody" is installed`, "tgctl ext"}},
+		{"ext remove --yes nobody", func(*fakeDaemon) {}, ui.ExitFailed, []string{`no extension "nobody" is installed`}},
+		{"ext config scrubber get colour", func(*fakeDaemon) {}, ui.ExitFailed, []string{`no value for "colour"`, "tgctl ext config scrubber"}},
 		{"ext config scrubber set limit 0", func(f *fakeDaemon) {
 			f.ext.err = client.NewError(client.ReasonForbidden, "forbidden")
-		}, exitFailed, []string{"Use another terminal."}},
-		{"ext config scrubber put limit 0", func(*fakeDaemon) {}, exitUsage, []string{`unknown action "put": use get or set`}},
-		{"ext config scrubber set limit", func(*fakeDaemon) {}, exitUsage, []string{"VALUE is missing"}},
-		{"ext run scrubber", func(*fakeDaemon) {}, exitUsage, []string{"COMMAND is missing"}},
+		}, ui.ExitFailed, []string{"Use another terminal."}},
+		{"ext config scrubber put limit 0", func(*fakeDaemon) {}, ui.ExitUsage, []string{`unknown action "put": use get or set`}},
+		{"ext config scrubber set limit", func(*fakeDaemon) {}, ui.ExitUsage, []string{"VALUE is missing"}},
+		{"ext run scrubber", func(*fakeDaemon) {}, ui.ExitUsage, []string{"COMMAND is missing"}},
 	} {
 		f := startFake(t)
 		f.ext.installed = installedExtensions()
@@ -199,7 +200,7 @@ func TestExtensionDir(t *testing.T) {
 	for named, want := range map[string]string{
 		"scrubber": shipped, "./scrubber": filepath.Join(here, "scrubber"), "mine": filepath.Join(here, "mine"), ".": here, "none": "",
 	} {
-		if got, err := a.extensionDir(named); got != want || (err == nil) != (want != "") || err != nil && !strings.Contains(err.(*hintError).hint, "scrubber") {
+		if got, err := a.extensionDir(named); got != want || (err == nil) != (want != "") || err != nil && !strings.Contains(err.(*ui.HintError).Hint, "scrubber") {
 			t.Errorf("%s: %q, %v, want %q", named, got, err, want)
 		}
 	}
@@ -341,7 +342,7 @@ func TestExtRunOnATerminal(t *testing.T) {
 	f.ext.events = download()
 	c := newConsole(f.socket)
 	both := &c.out
-	c.app.err, c.app.errColumns = both, 60
+	c.app.Err, c.app.ErrColumns = both, 60
 	code := c.run(t, "ext", "run", "scrubber", "fetch")
 	golden(t, "ext-run", strings.NewReplacer("\x1b[K", "<erase>\n", "\r", "<home>").Replace(both.String()))
 	if code != 3 || strings.Contains(both.String(), "\x1b[2J") {
@@ -352,11 +353,11 @@ func TestExtRunOnATerminal(t *testing.T) {
 		t.Errorf("exit %d: %q", code, both.String())
 	}
 	f.ext.events = []*pb.InvokeEvent{end(4711)}
-	if code := c.run(t, "ext", "run", "scrubber", "fetch"); code != exitFailed || !strings.Contains(both.String(), "not a valid") {
+	if code := c.run(t, "ext", "run", "scrubber", "fetch"); code != ui.ExitFailed || !strings.Contains(both.String(), "not a valid") {
 		t.Errorf("exit %d: %q", code, both.String())
 	}
 	f.ext.events = nil
-	if code := c.run(t, "ext", "run", "scrubber", "fetch"); code != exitFailed || !strings.Contains(both.String(), "did not report how") {
+	if code := c.run(t, "ext", "run", "scrubber", "fetch"); code != ui.ExitFailed || !strings.Contains(both.String(), "did not report how") {
 		t.Errorf("exit %d: %q", code, both.String())
 	}
 }
@@ -388,7 +389,7 @@ func TestExtRunCancelled(t *testing.T) {
 	f.ext.hang, f.ext.cancelled = true, make(chan struct{})
 	c := newConsole(f.socket)
 	ctx, cancel := context.WithCancel(t.Context())
-	c.app.out = writerFunc(func(b []byte) (int, error) { cancel(); return len(b), nil })
+	c.app.Out = writerFunc(func(b []byte) (int, error) { cancel(); return len(b), nil })
 	if code := c.app.run(ctx, []string{"ext", "run", "scrubber", "fetch"}); code != exitInterrupted || !strings.Contains(c.err.String(), "was cancelled") {
 		t.Errorf("exit %d: %s", code, c.err.String())
 	}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -34,30 +35,30 @@ func permissionWord(permission string) display.Safe {
 
 // hookWord describes which calls a hook sees.
 func hookWord(h *pb.ExtensionHook) display.Safe {
-	return "every " + choose(only(h.GetMethods(), "tools/call"), "call", nameList(h.GetMethods())) +
-		choose(only(h.GetTools(), "*"), "", " of "+nameList(h.GetTools())) +
-		", on " + choose(only(h.GetServers(), "*"), "any server", nameList(h.GetServers()))
+	return "every " + ui.Choose(only(h.GetMethods(), "tools/call"), "call", ui.NameList(h.GetMethods())) +
+		ui.Choose(only(h.GetTools(), "*"), "", " of "+ui.NameList(h.GetTools())) +
+		", on " + ui.Choose(only(h.GetServers(), "*"), "any server", ui.NameList(h.GetServers()))
 }
 
 // failWord describes what happens to calls when the hook fails.
 func failWord(h *pb.ExtensionHook, results bool) display.Safe {
-	return "when it fails, they " + choose(h.GetOpen(), "ARE FORWARDED WITHOUT IT", choose(results, "are withheld", "are denied"))
+	return "when it fails, they " + ui.Choose(h.GetOpen(), "ARE FORWARDED WITHOUT IT", ui.Choose(results, "are withheld", "are denied"))
 }
 
 func only(globs []string, glob string) bool { return len(globs) == 1 && globs[0] == glob }
 
 // manifestWords adds the contents of a manifest to a sheet, in plain words.
-func manifestWords(s *sheet, m *pb.ExtensionManifest) {
-	s.add("runs", commandLine(m.GetCommand()))
-	s.add("may", cmp.Or(join(each(m.GetPermissions(), permissionWord), "\n"), "nothing"))
+func manifestWords(s *ui.Sheet, m *pb.ExtensionManifest) {
+	s.Add("runs", ui.CommandLine(m.GetCommand()))
+	s.Add("may", cmp.Or(ui.Join(ui.Map(m.GetPermissions(), permissionWord), "\n"), "nothing"))
 	if h := m.GetBefore(); h != nil {
-		s.add("calls", "sees "+hookWord(h)+";\n"+failWord(h, false))
+		s.Add("calls", "sees "+hookWord(h)+";\n"+failWord(h, false))
 	}
 	if h := m.GetAfter(); h != nil {
-		s.add("results", "sees results of "+hookWord(h)+";\n"+failWord(h, true))
+		s.Add("results", "sees results of "+hookWord(h)+";\n"+failWord(h, true))
 	}
-	s.add("gets", choose(len(m.GetPass()) > 0, nameList(m.GetPass())+" from the daemon's environment", ""))
-	s.add("with", join(each(slices.Sorted(maps.Keys(m.GetEnv())), func(name string) display.Safe {
+	s.Add("gets", ui.Choose(len(m.GetPass()) > 0, ui.NameList(m.GetPass())+" from the daemon's environment", ""))
+	s.Add("with", ui.Join(ui.Map(slices.Sorted(maps.Keys(m.GetEnv())), func(name string) display.Safe {
 		return display.Name(name) + "=" + display.Text(m.GetEnv()[name])
 	}), "\n"))
 }

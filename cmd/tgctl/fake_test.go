@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/test/tempdir"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -463,20 +464,22 @@ type console struct {
 func newConsole(socket string) *console {
 	c := &console{env: map[string]string{"THOUGHTGATE_CONTROL": socket}}
 	c.app = &app{
-		skew: &skew{},
-		in:   strings.NewReader(""), out: &c.out, err: &c.err,
-		inTerminal: true, outTerminal: true, errTerminal: true, columns: 80,
-		getenv:     func(name string) string { return c.env[name] },
+		App: &ui.App{
+			In: strings.NewReader(""), Out: &c.out, Err: &c.err,
+			InTerminal: true, OutTerminal: true, ErrTerminal: true, Columns: 80,
+			Getenv: func(name string) string { return c.env[name] },
+			Now:    func() time.Time { return noon },
+		},
+		skew:       &skew{},
 		environ:    func() []string { return nil },
 		executable: func() (string, error) { return "/nowhere/tgctl", nil },
-		now:        func() time.Time { return noon },
 	}
 	return c
 }
 
 // pipe replaces the terminal by pipes.
 func (c *console) pipe() *console {
-	c.app.inTerminal, c.app.outTerminal, c.app.errTerminal, c.app.columns = false, false, false, 0
+	c.app.InTerminal, c.app.OutTerminal, c.app.ErrTerminal, c.app.Columns = false, false, false, 0
 	return c
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -39,7 +40,7 @@ func (f *grantFlags) terms() (*pb.GrantTerms, error) {
 	span := usualGrant
 	if f.span != "" {
 		var err error
-		if span, err = parseSpan(f.span); err != nil || span <= 0 || span > 30*24*time.Hour {
+		if span, err = ui.ParseSpan(f.span); err != nil || span <= 0 || span > 30*24*time.Hour {
 			return nil, fmt.Errorf("invalid --for %q: use a time such as 1h or 7d, at most 30d", f.span)
 		}
 	}
@@ -82,5 +83,5 @@ func grantGiven(g *pb.Grant) display.Safe {
 
 // grantTerms describes the calls that a grant approves, and for how long.
 func grantTerms(g *pb.Grant, term time.Duration) display.Safe {
-	return "further " + choose(g.GetTimes() > 0, plural(g.GetTimes(), "call", "calls"), "calls") + " with " + grantBounds(g) + ", for " + display.Span(term)
+	return "further " + ui.Choose(g.GetTimes() > 0, ui.Plural(g.GetTimes(), "call", "calls"), "calls") + " with " + grantBounds(g) + ", for " + display.Span(term)
 }

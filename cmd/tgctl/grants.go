@@ -8,12 +8,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 func (a *app) grantsCmd() *cobra.Command {
-	cmd := listGroup("grants", "List and revoke grants", a.grantsListCmd(), a.grantsRevokeCmd())
+	cmd := ui.ListGroup("grants", "List and revoke grants", a.grantsListCmd(), a.grantsRevokeCmd())
 	cmd.Long = `A grant is an approval that holds for more than one call, within the bounds that
 you set with "tgctl approvals approve --for". It ends when it expires, when it
 was used as often as allowed, when the tool's definition changes, and when you
@@ -38,10 +39,10 @@ often it was used.`,
 			if err != nil {
 				return err
 			}
-			return printList(a, grants, nil, "No grant is in force.", a.grantsTable)
+			return ui.PrintList(a.App, grants, nil, "No grant is in force.", a.grantsTable)
 		}),
 	}
-	jsonFlag(cmd, &a.asJSON, &pb.Grant{})
+	ui.JSONFlag(cmd, &a.AsJSON, &pb.Grant{})
 	cmd.Flags().BoolVar(&all, "all", false, "also list grants that have ended, newest first")
 	return cmd
 }
@@ -52,9 +53,9 @@ func (a *app) grantsTable(grants []*pb.Grant) *display.Table {
 		{Head: "AGENT", Shrink: 8}, {Head: "SERVER", Shrink: 8}, {Head: "CALL", Shrink: 12},
 	}}
 	for _, g := range grants {
-		left := choose(g.GetEnded() == nil, display.Span(g.GetExpires().AsTime().Sub(a.now())), "ended")
-		used := display.Count(g.GetUsed()) + choose(g.GetTimes() > 0, " of "+display.Count(g.GetTimes()), "")
-		t.Add(display.Name(g.GetId()), left, used, orDash(g.GetAgent()), display.Name(g.GetServer()), callName(g.GetMethod(), g.GetTool()))
+		left := ui.Choose(g.GetEnded() == nil, display.Span(g.GetExpires().AsTime().Sub(a.Now())), "ended")
+		used := display.Count(g.GetUsed()) + ui.Choose(g.GetTimes() > 0, " of "+display.Count(g.GetTimes()), "")
+		t.Add(display.Name(g.GetId()), left, used, ui.OrDash(g.GetAgent()), display.Name(g.GetServer()), ui.CallName(g.GetMethod(), g.GetTool()))
 		t.Note("with " + grantBounds(g))
 		t.Note(display.Text(g.GetEnd()))
 	}
@@ -68,7 +69,7 @@ func grantBounds(g *pb.Grant) display.Safe {
 	case pb.GrantMatch_GRANT_MATCH_TOOL:
 		line = "any arguments"
 	case pb.GrantMatch_GRANT_MATCH_SOME:
-		line = "the same" + spaced(nameList(g.GetArguments()))
+		line = "the same" + ui.Spaced(ui.NameList(g.GetArguments()))
 	}
 	switch g.GetScope() {
 	case pb.GrantScope_GRANT_SCOPE_ALWAYS:
@@ -92,18 +93,18 @@ func (a *app) grantsRevokeCmd() *cobra.Command {
 		Example: `  $ tgctl grants revoke G-3`,
 		Args:    atLeastOne("ID"),
 		ValidArgsFunction: listed(a, grantsInForce, func(g *pb.Grant) string {
-			return described(g.GetId(), callName(g.GetMethod(), g.GetTool())+" on "+display.Name(g.GetServer()))
+			return described(g.GetId(), ui.CallName(g.GetMethod(), g.GetTool())+" on "+display.Name(g.GetServer()))
 		}),
 		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, args []string) error {
 			var failed error
 			for _, id := range distinct(args) {
 				g, err := c.RevokeGrant(ctx, id)
 				if err != nil {
-					failed = errors.Join(failed, withHint(about(id, err), grantHints...))
+					failed = errors.Join(failed, ui.WithHint(about(id, err), grantHints...))
 					continue
 				}
-				if _, err := fmt.Fprintf(a.out, "revoked %s: %s on %s, %s\n", display.Name(g.GetId()),
-					callName(g.GetMethod(), g.GetTool()), display.Name(g.GetServer()), plural(g.GetUsed(), "call approved", "calls approved")); err != nil {
+				if _, err := fmt.Fprintf(a.Out, "revoked %s: %s on %s, %s\n", display.Name(g.GetId()),
+					ui.CallName(g.GetMethod(), g.GetTool()), display.Name(g.GetServer()), ui.Plural(g.GetUsed(), "call approved", "calls approved")); err != nil {
 					return err
 				}
 			}
@@ -116,7 +117,7 @@ func grantsInForce(c *client.Client, ctx context.Context) ([]*pb.Grant, error) {
 	return c.ListGrants(ctx, false)
 }
 
-var grantHints = []hint{
-	{client.ErrForbidden, "Agents and the processes they start cannot revoke grants. Use another terminal."},
-	{client.ErrNotFound, "List the grants: tgctl grants"},
+var grantHints = []ui.Hint{
+	{Err: client.ErrForbidden, Text: "Agents and the processes they start cannot revoke grants. Use another terminal."},
+	{Err: client.ErrNotFound, Text: "List the grants: tgctl grants"},
 }

@@ -69,7 +69,7 @@ func (a *app) ownDirs() []string {
 		return nil
 	}
 	var dirs []string
-	for _, dir := range append(filepath.SplitList(a.getenv("PATH")), filepath.Dir(self)) {
+	for _, dir := range append(filepath.SplitList(a.Getenv("PATH")), filepath.Dir(self)) {
 		if filepath.IsAbs(dir) && sameProgram(filepath.Join(dir, "tgctl"), self) {
 			dirs = append(dirs, dir)
 		}

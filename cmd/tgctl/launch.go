@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/child"
 )
 
@@ -25,7 +26,7 @@ type ended struct {
 // err returns an error with the agent's exit code, which wrap exits with.
 func (e ended) err() error {
 	if code := e.ExitStatus(); code != 0 {
-		return &exitError{code: code}
+		return &ui.ExitError{Code: code}
 	}
 	return nil
 }
@@ -49,7 +50,7 @@ func cannotRun(name string, err error) error {
 	if errors.As(err, &wrapped) {
 		err = wrapped.Err
 	}
-	return &exitError{code, fmt.Errorf("cannot run %s: %w", name, err)}
+	return &ui.ExitError{Code: code, Err: fmt.Errorf("cannot run %s: %w", name, err)}
 }
 
 // agentProcess is the agent, a child of this process. Only one goroutine may use it, and
@@ -174,7 +175,7 @@ func (a *app) agentFiles() ([]*os.File, func(), error) {
 		}
 		return null
 	}
-	return []*os.File{file(a.in), file(a.out), file(a.err)}, func() { null.Close() }, nil
+	return []*os.File{file(a.In), file(a.Out), file(a.Err)}, func() { null.Close() }, nil
 }
 
 // agentEnviron returns the environment with the variables that tell the agent that it is

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
+	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -135,9 +136,9 @@ func (w *watch) waitForApplication(how ended) {
 		return
 	}
 	if here || w.attached > 0 {
-		w.tell("%s has returned; the session stays open until the application and its last server have ended, or until Ctrl-C", safe(w.argv[0]))
+		w.tell("%s has returned; the session stays open until the application and its last server have ended, or until Ctrl-C", display.Text(w.argv[0]))
 	} else if !w.seen {
-		w.tell("%s has returned; the session waits %s for a first server and stays open until the last one has ended, or until Ctrl-C", safe(w.argv[0]), w.waitFor)
+		w.tell("%s has returned; the session waits %s for a first server and stays open until the last one has ended, or until Ctrl-C", display.Text(w.argv[0]), w.waitFor)
 	}
 	if adoptsOrphans && !left && !w.seen || !adoptsOrphans && len(w.app.before) > 0 {
 		w.tellTaken()

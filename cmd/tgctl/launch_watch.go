@@ -11,7 +11,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
 const (
@@ -67,7 +70,7 @@ func (s *signals) pending(ctx context.Context) error {
 	}
 	select {
 	case sig := <-s.caught:
-		return &exitError{128 + int(sig.(syscall.Signal)), fmt.Errorf("%w before the agent was started: %v", context.Canceled, sig)}
+		return &ui.ExitError{Code: 128 + int(sig.(syscall.Signal)), Err: fmt.Errorf("%w before the agent was started: %v", context.Canceled, sig)}
 	default:
 		return nil
 	}
@@ -214,7 +217,7 @@ func (w *watch) waitForServers() {
 		}
 		if !told && time.Since(began) >= lingerQuiet {
 			told = true
-			w.tell("%s has returned; the session stays open until its last server has ended, or until Ctrl-C", safe(w.argv[0]))
+			w.tell("%s has returned; the session stays open until its last server has ended, or until Ctrl-C", display.Text(w.argv[0]))
 		}
 		return false
 	})

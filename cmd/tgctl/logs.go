@@ -11,6 +11,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -63,7 +64,7 @@ func (a *app) logsOf(w *programSelector) *cobra.Command {
 			return a.logs(ctx, c, w, lines, follow)
 		}),
 	}
-	jsonFlag(cmd, &a.asJSON, pbjson.Object{Message: &pb.LogLine{}, More: writer{}})
+	ui.JSONFlag(cmd, &a.AsJSON, pbjson.Object{Message: &pb.LogLine{}, More: writer{}})
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "then print each new line, until interrupted")
 	cmd.Flags().Uint32VarP(&lines, "limit", "n", 0, "begin with the newest `N` lines; 0 for all that are kept")
 	return cmd
@@ -82,29 +83,29 @@ func (a *app) logs(ctx context.Context, c *client.Client, w *programSelector, li
 		case err != nil:
 			return logsEnd(p, err)
 		}
-		if gap := line.GetNumber() - number - 1; number > 0 && line.GetNumber() > number+1 && !a.asJSON {
-			a.printMessage("(%s no longer kept)", plural(gap, "line is", "lines are"))
+		if gap := line.GetNumber() - number - 1; number > 0 && line.GetNumber() > number+1 && !a.AsJSON {
+			a.PrintMessage("(%s no longer kept)", ui.Plural(gap, "line is", "lines are"))
 		}
 		number = line.GetNumber()
 		if err := a.printLog(p, line); err != nil {
 			return err
 		}
 	}
-	if number == 0 && !a.asJSON {
-		a.printMessage("%s has written nothing.", display.Name(p.GetName()))
+	if number == 0 && !a.AsJSON {
+		a.PrintMessage("%s has written nothing.", display.Name(p.GetName()))
 	}
 	return nil
 }
 
 func (a *app) printLog(p *pb.Process, line *pb.LogLine) error {
-	if a.asJSON {
-		return a.printJSON(pbjson.Object{Message: line, More: writer{p.GetKind(), p.GetName(), p.GetId()}})
+	if a.AsJSON {
+		return a.PrintJSON(pbjson.Object{Message: line, More: writer{p.GetKind(), p.GetName(), p.GetId()}})
 	}
 	text := line.GetText() // the daemon has escaped it
-	if a.outTerminal {
+	if a.OutTerminal {
 		text = string(display.Text(strings.ReplaceAll(text, "\t", "    ")))
 	}
-	_, err := fmt.Fprintf(a.out, "%s  %s\n", shortTime(line.GetTime().AsTime(), a.now()), text)
+	_, err := fmt.Fprintf(a.Out, "%s  %s\n", ui.ShortTime(line.GetTime().AsTime(), a.Now()), text)
 	return err
 }
 
@@ -112,8 +113,8 @@ func (a *app) printLog(p *pb.Process, line *pb.LogLine) error {
 func logsEnd(p *pb.Process, err error) error {
 	switch {
 	case errors.Is(err, client.ErrNotRunning):
-		return &hintError{fmt.Errorf("the daemon has ended, and %s with it: %w", p.GetName(), err),
-			"The lines kept so far are lost; a new daemon starts without them."}
+		return &ui.HintError{Err: fmt.Errorf("the daemon has ended, and %s with it: %w", p.GetName(), err),
+			Hint: "The lines kept so far are lost; a new daemon starts without them."}
 	case errors.Is(err, client.ErrNotFound):
 		return fmt.Errorf("%s has ended: %w", p.GetName(), err)
 	}
@@ -140,13 +141,13 @@ func findProgram(ctx context.Context, c *client.Client, w *programSelector) (*pb
 	}
 	switch {
 	case len(found) > 1:
-		return nil, ambiguous(w.name, "", each(found, programFlags))
+		return nil, ui.Ambiguous(w.name, "", ui.Map(found, programFlags))
 	case len(found) == 1:
 		return found[0], nil
 	case own != nil:
 		return nil, errNotOurProgram(own)
 	}
-	return nil, &hintError{fmt.Errorf("%s: the daemon runs no program of that name: %w", w.name, client.ErrNotFound), "List the programs: tgctl ps"}
+	return nil, &ui.HintError{Err: fmt.Errorf("%s: the daemon runs no program of that name: %w", w.name, client.ErrNotFound), Hint: "List the programs: tgctl ps"}
 }
 
 // programFlags returns the flags that select p among programs of the same name, and a
@@ -170,7 +171,7 @@ func errNotOurProgram(p *pb.Process) error {
 	if where := agentLogs[p.GetAgent()]; where != "" {
 		hint += "\nLook for it " + where + "."
 	}
-	return &hintError{fmt.Errorf("the agent, not the daemon, runs the server %s behind tg-shim", p.GetServer()), hint}
+	return &ui.HintError{Err: fmt.Errorf("the agent, not the daemon, runs the server %s behind tg-shim", p.GetServer()), Hint: hint}
 }
 
 // agentLogs describes where agents show what their servers write to stderr.

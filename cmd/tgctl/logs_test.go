@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -75,10 +76,10 @@ func TestLogsFollow(t *testing.T) {
 		code int
 		says string
 	}{
-		{"the daemon ends", client.NewError(client.ReasonNotRunning, "the daemon is ending"), exitNotRunning, "the daemon has ended, and scrubber with it"},
-		{"it was removed", client.NewError(client.ReasonNotFound, "the daemon keeps no extension"), exitFailed, "scrubber has ended"},
-		{"it is over", nil, exitOK, ""},
-		{"interrupted", nil, exitOK, ""},
+		{"the daemon ends", client.NewError(client.ReasonNotRunning, "the daemon is ending"), ui.ExitNotRunning, "the daemon has ended, and scrubber with it"},
+		{"it was removed", client.NewError(client.ReasonNotFound, "the daemon keeps no extension"), ui.ExitFailed, "scrubber has ended"},
+		{"it is over", nil, ui.ExitOK, ""},
+		{"interrupted", nil, ui.ExitOK, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := startFake(t)
@@ -114,11 +115,11 @@ func TestRestart(t *testing.T) {
 		t.Errorf("exit %d: %q %s", code, c.out.String(), c.err.String())
 	}
 	f.ext.failure = "it has failed: exit status 1"
-	if code := c.run(t, "restart", "github"); code != exitFailed || !strings.Contains(c.err.String(), "github did not start: it has failed") || !strings.Contains(c.err.String(), "See: tgctl logs github") || c.out.Len() > 0 {
+	if code := c.run(t, "restart", "github"); code != ui.ExitFailed || !strings.Contains(c.err.String(), "github did not start: it has failed") || !strings.Contains(c.err.String(), "See: tgctl logs github") || c.out.Len() > 0 {
 		t.Errorf("exit %d: %q %s", code, c.out.String(), c.err.String())
 	}
 	f.ext.err = client.NewError(client.ReasonForbidden, "restarting: forbidden to an agent")
-	if code := c.run(t, "restart", "github"); code != exitFailed || !strings.Contains(c.err.String(), "Use another terminal.") {
+	if code := c.run(t, "restart", "github"); code != ui.ExitFailed || !strings.Contains(c.err.String(), "Use another terminal.") {
 		t.Errorf("exit %d: %s", code, c.err.String())
 	}
 }

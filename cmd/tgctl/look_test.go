@@ -10,6 +10,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
 // inForce returns a rule set of which one file has changed on disk.
@@ -172,10 +174,10 @@ func TestLookOnATerminal(t *testing.T) {
 // Without a daemon, status reports that, exits 3 and starts none.
 func TestStatusWithoutADaemon(t *testing.T) {
 	c := newConsole(shortDir(t) + "/control.sock")
-	if code := c.run(t, "status"); code != exitNotRunning || !strings.Contains(c.err.String(), "thoughtgated is not running") || c.out.Len() > 0 {
+	if code := c.run(t, "status"); code != ui.ExitNotRunning || !strings.Contains(c.err.String(), "thoughtgated is not running") || c.out.Len() > 0 {
 		t.Errorf("exit %d, stdout %q, stderr %q", code, c.out.String(), c.err.String())
 	}
-	if code := c.run(t, "status", "--json"); code != exitNotRunning || !strings.Contains(c.out.String(), `"running":false,"folder_problems":[],"agents":[],"protections":[]}`) || c.err.Len() > 0 {
+	if code := c.run(t, "status", "--json"); code != ui.ExitNotRunning || !strings.Contains(c.out.String(), `"running":false,"folder_problems":[],"agents":[],"protections":[]}`) || c.err.Len() > 0 {
 		t.Errorf("exit %d, stdout %q, stderr %q", code, c.out.String(), c.err.String())
 	}
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
 // manCmd returns the command that writes the man pages, for packagers.
@@ -30,8 +32,8 @@ bear the date of SOURCE_DATE_EPOCH if it is set.`,
 }
 
 func (a *app) writeManPages(ctx context.Context, root *cobra.Command, dir string) error {
-	date := a.now()
-	if epoch := a.getenv("SOURCE_DATE_EPOCH"); epoch != "" {
+	date := a.Now()
+	if epoch := a.Getenv("SOURCE_DATE_EPOCH"); epoch != "" {
 		seconds, err := strconv.ParseInt(epoch, 10, 64)
 		if err != nil {
 			return fmt.Errorf("SOURCE_DATE_EPOCH is %q; set it to a number of seconds since 1970", epoch)
@@ -77,7 +79,7 @@ func commandPage(cmd *cobra.Command, date string) string {
 	p.section("NAME")
 	p.line(roffPlain(pageName(cmd) + " - " + strings.ToLower(cmd.Short[:1]) + cmd.Short[1:]))
 	p.section("SYNOPSIS")
-	p.line(roffBold(cmd.CommandPath()) + roffPlain(strings.TrimPrefix(usageLine(cmd), cmd.CommandPath())))
+	p.line(roffBold(cmd.CommandPath()) + roffPlain(strings.TrimPrefix(ui.UsageLine(cmd), cmd.CommandPath())))
 	p.section("DESCRIPTION")
 	about := cmd.Long
 	if about == "" {
@@ -90,9 +92,9 @@ func commandPage(cmd *cobra.Command, date string) string {
 		manFlags(p, cmd.LocalNonPersistentFlags())
 		manFlags(p, cmd.Root().PersistentFlags())
 	}
-	if fields := cmd.Annotations[fieldsNote]; fields != "" {
+	if fields := cmd.Annotations[ui.FieldsNote]; fields != "" {
 		p.section("JSON")
-		p.line(roffPlain(fieldsTitle(fields)))
+		p.line(roffPlain(ui.FieldsTitle(fields)))
 		p.asItStands(strings.Split(fields, "\n"))
 	}
 	if !cmd.HasParent() {
@@ -171,11 +173,11 @@ func relatedPages(cmd *cobra.Command) []string {
 // manSurroundings adds the sections that apply to all commands.
 func manSurroundings(p *roff) {
 	p.list("EXIT STATUS", roffBold,
-		strconv.Itoa(exitOK), "Done.",
-		strconv.Itoa(exitFailed), "The command failed; the reason is on standard error.",
-		strconv.Itoa(exitUsage), "The command line is invalid.",
-		strconv.Itoa(exitNotRunning), "No daemon is running, and none was started.",
-		strconv.Itoa(exitCheck), "A check failed.")
+		strconv.Itoa(ui.ExitOK), "Done.",
+		strconv.Itoa(ui.ExitFailed), "The command failed; the reason is on standard error.",
+		strconv.Itoa(ui.ExitUsage), "The command line is invalid.",
+		strconv.Itoa(ui.ExitNotRunning), "No daemon is running, and none was started.",
+		strconv.Itoa(ui.ExitCheck), "A check failed.")
 	p.WriteString(".PP\n")
 	p.line(roffBold("tgctl wrap") + " exits with the agent's exit code.")
 	p.list("ENVIRONMENT", roffBold,

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
 // manPages writes the pages with the real schema. It returns them by file name, without
@@ -23,7 +25,7 @@ func manPages(t *testing.T) (dir string, pages map[string]string) {
 	dir = filepath.Join(t.TempDir(), "man")
 	c := newConsole("")
 	c.app.executable = func() (string, error) { return filepath.Join(bin, "tgctl"), nil }
-	c.app.getenv = func(name string) string { return map[string]string{"SOURCE_DATE_EPOCH": "1795000000"}[name] }
+	c.app.Getenv = func(name string) string { return map[string]string{"SOURCE_DATE_EPOCH": "1795000000"}[name] }
 	if code := c.run(t, "man", dir); code != 0 {
 		t.Fatalf("exit %d: %s", code, c.err.String())
 	}
@@ -51,7 +53,7 @@ func TestManPages(t *testing.T) {
 	check = func(cmd *cobra.Command) {
 		count++
 		page := pages[pageName(cmd)+".1"]
-		want := []string{`"1" "2026-11-18"`, "\n" + usageLine(cmd) + "\n", strings.TrimSpace(strings.Split(cmd.Example, "\n")[0])}
+		want := []string{`"1" "2026-11-18"`, "\n" + ui.UsageLine(cmd) + "\n", strings.TrimSpace(strings.Split(cmd.Example, "\n")[0])}
 		cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) { want = append(want, "\n.TP\n", "--"+f.Name) })
 		for _, sub := range cmd.Commands() {
 			if sub.IsAvailableCommand() {

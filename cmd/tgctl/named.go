@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
@@ -17,14 +18,14 @@ const configVar = "THOUGHTGATE_CONFIG"
 // namedConfig returns the configuration that the environment names as an absolute path,
 // empty if it names none.
 func (a *app) namedConfig() (string, error) {
-	return absolute(a.getenv(configVar))
+	return absolute(a.Getenv(configVar))
 }
 
 // configMismatch returns a message if the daemon uses another configuration than the
 // environment names, otherwise an empty string. inForce is the one it uses, empty for the
 // built-in default.
 func (a *app) configMismatch(inForce string) string {
-	named := a.getenv(configVar)
+	named := a.Getenv(configVar)
 	if named == "" {
 		return ""
 	}
@@ -46,7 +47,7 @@ func (a *app) configMismatch(inForce string) string {
 
 // reportConfigMismatch prints the message of elsewhere, once per process.
 func (a *app) reportConfigMismatch(ctx context.Context, c *client.Client) {
-	if a.configMismatchChecked || a.getenv(configVar) == "" {
+	if a.configMismatchChecked || a.Getenv(configVar) == "" {
 		return
 	}
 	st, err := c.Status(ctx)
@@ -55,7 +56,7 @@ func (a *app) reportConfigMismatch(ctx context.Context, c *client.Client) {
 	}
 	a.configMismatchChecked = true
 	if what := a.configMismatch(st.GetSet().GetSource()); what != "" {
-		a.printMessage("%s. To use the named one: tgctl daemon restart", display.Text(what))
+		a.PrintMessage("%s. To use the named one: tgctl daemon restart", display.Text(what))
 	}
 }
 
@@ -71,14 +72,14 @@ func (a *app) reportUnloadedConfig(ctx context.Context, c *client.Client) {
 	if err != nil {
 		return
 	}
-	since := display.Moment(set.GetSince().AsTime(), a.now())
+	since := display.Moment(set.GetSince().AsTime(), a.Now())
 	name := display.Text(found.GetPath())
 	switch {
-	case countErrors(found.GetProblems()) > 0:
-		a.printMessage("%s has errors (see `tgctl policy check`) and is not in force; this result is by the configuration in force since %s.", name, since)
+	case ui.CountErrors(found.GetProblems()) > 0:
+		a.PrintMessage("%s has errors (see `tgctl policy check`) and is not in force; this result is by the configuration in force since %s.", name, since)
 	case found.GetSet().GetDigest() != set.GetDigest() && name == "":
-		a.printMessage("The configuration file was removed; this result is by the configuration in force since %s. To put the built-in default in force: tgctl daemon reload", since)
+		a.PrintMessage("The configuration file was removed; this result is by the configuration in force since %s. To put the built-in default in force: tgctl daemon reload", since)
 	case found.GetSet().GetDigest() != set.GetDigest():
-		a.printMessage("%s or one of its policies has changed since it was loaded; this result is by the configuration in force since %s. To put the new one in force: tgctl daemon reload", name, since)
+		a.PrintMessage("%s or one of its policies has changed since it was loaded; this result is by the configuration in force since %s. To put the new one in force: tgctl daemon reload", name, since)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/client/inbox"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
 func (a *app) notifyCmd() *cobra.Command {
@@ -42,10 +43,10 @@ the notification daemon is not running, notify logs that and waits for it.`,
 
 // notify shows questions on the desktop until ctx ends.
 func (a *app) notify(ctx context.Context) error {
-	if a.getenv("THOUGHTGATE_ACTIVE") != "" {
-		return &hintError{
-			err:  errors.New("notify runs below a wrapped agent, so the daemon would refuse its answers"),
-			hint: "Start it from your own terminal, or as a systemd service: systemctl --user enable --now tgctl-notify",
+	if a.Getenv("THOUGHTGATE_ACTIVE") != "" {
+		return &ui.HintError{
+			Err:  errors.New("notify runs below a wrapped agent, so the daemon would refuse its answers"),
+			Hint: "Start it from your own terminal, or as a systemd service: systemctl --user enable --now tgctl-notify",
 		}
 	}
 	address, err := a.busAddress()
@@ -67,27 +68,27 @@ func (a *app) notify(ctx context.Context) error {
 
 // logger returns a logger that writes text to a terminal, otherwise JSON.
 func (a *app) logger() *slog.Logger {
-	if a.errTerminal {
-		return slog.New(slog.NewTextHandler(a.err, nil))
+	if a.ErrTerminal {
+		return slog.New(slog.NewTextHandler(a.Err, nil))
 	}
-	return slog.New(slog.NewJSONHandler(a.err, nil))
+	return slog.New(slog.NewJSONHandler(a.Err, nil))
 }
 
 // busAddress returns the address of the session bus. It starts none: a bus started here
 // would have no desktop on it.
 func (a *app) busAddress() (string, error) {
-	if address := a.getenv("DBUS_SESSION_BUS_ADDRESS"); address != "" && address != "autolaunch:" {
+	if address := a.Getenv("DBUS_SESSION_BUS_ADDRESS"); address != "" && address != "autolaunch:" {
 		return address, nil
 	}
-	if dir := a.getenv("XDG_RUNTIME_DIR"); dir != "" {
+	if dir := a.Getenv("XDG_RUNTIME_DIR"); dir != "" {
 		path := filepath.Join(dir, "bus")
 		if _, err := os.Stat(path); err == nil {
 			return "unix:path=" + path, nil
 		}
 	}
-	return "", &hintError{
-		err:  errors.New("no session bus found, which desktop notifications need"),
-		hint: "Run it in your desktop session. Elsewhere, use: tgctl approvals watch",
+	return "", &ui.HintError{
+		Err:  errors.New("no session bus found, which desktop notifications need"),
+		Hint: "Run it in your desktop session. Elsewhere, use: tgctl approvals watch",
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/godbus/dbus/v5"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
@@ -201,7 +202,7 @@ func (d *desktop) find(ctx context.Context) (display.Safe, error) {
 		return "", errors.New("the notification daemon was replaced during the query")
 	}
 	d.owner, d.can = owner, can
-	return display.Name(name) + spaced(display.Name(version)), nil
+	return display.Name(name) + ui.Spaced(display.Name(version)), nil
 }
 
 // isDBusError reports whether err is the bus's error with the given name.

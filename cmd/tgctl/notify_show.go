@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/client/inbox"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -152,7 +153,7 @@ func (n *notifier) shownAlone() int {
 
 // summarise shows the waiting questions in one notification.
 func (n *notifier) summarise(ctx context.Context, waiting []*question) error {
-	ids := each(waiting, func(q *question) string { return q.row.id })
+	ids := ui.Map(waiting, func(q *question) string { return q.row.id })
 	s := summary{shown: shown{nonce: rand.Text(), at: n.now()}, of: ids}
 	replaced := uint32(0)
 	if old := n.summary; old != nil {

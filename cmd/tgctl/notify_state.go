@@ -103,7 +103,7 @@ type retired struct {
 }
 
 func newNotifier(a *app, c *client.Client, log *slog.Logger, address string) *notifier {
-	return &notifier{app: a, client: c, log: log, address: address, now: a.now, todo: make(chan func()), timer: time.NewTimer(0), busPause: firstLook}
+	return &notifier{app: a, client: c, log: log, address: address, now: a.Now, todo: make(chan func()), timer: time.NewTimer(0), busPause: firstLook}
 }
 
 // due reports whether t has passed. If not, it has arrange called at t.

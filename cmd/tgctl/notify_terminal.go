@@ -35,7 +35,7 @@ var terminals = []struct {
 
 // terminalCommand returns the command line that opens a terminal and runs command in it.
 func (a *app) terminalCommand(command []string) ([]string, error) {
-	if own := a.getenv("TERMINAL"); own != "" {
+	if own := a.Getenv("TERMINAL"); own != "" {
 		before := []string{"-e"}
 		for _, t := range terminals {
 			if t.name == filepath.Base(own) {

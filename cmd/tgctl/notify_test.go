@@ -15,6 +15,7 @@ import (
 	"github.com/godbus/dbus/v5"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -174,7 +175,7 @@ func TestNotifyPressedTooSoon(t *testing.T) {
 	n := newNotifyTest(t)
 	var now atomic.Int64 // the clock stands still, so that a slow test can't fail
 	now.Store(time.Now().UnixNano())
-	n.app.now = func() time.Time { return time.Unix(0, now.Load()) }
+	n.app.Now = func() time.Time { return time.Unix(0, now.Load()) }
 	desk := startNotifier(t, n.bus, fullDesktop...)
 	n.start()
 	n.asks("ops", "A-7")
@@ -315,7 +316,7 @@ func TestNotifyBurst(t *testing.T) {
 func TestNotifyChurn(t *testing.T) {
 	n := newNotifyTest(t)
 	var ahead atomic.Int64
-	n.app.now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	n.app.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 	desk := startNotifier(t, n.bus, fullDesktop...)
 	n.start()
 	for i := range maxPopups + 1 {
@@ -483,7 +484,7 @@ func TestNotifyAnotherNotificationDaemon(t *testing.T) {
 func TestNotifyNotShown(t *testing.T) {
 	n := newNotifyTest(t)
 	var ahead atomic.Int64
-	n.app.now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	n.app.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 	desk := startNotifier(t, n.bus, fullDesktop...)
 	desk.mu.Lock()
 	desk.full = true
@@ -594,10 +595,10 @@ func TestNotifyWhereItCannot(t *testing.T) {
 		code int
 		says string
 	}{
-		{"no bus", nil, exitFailed, "no session bus"},
-		{"a bus of its own is not started", map[string]string{"DBUS_SESSION_BUS_ADDRESS": "autolaunch:", "XDG_RUNTIME_DIR": "/nonexistent"}, exitFailed, "no session bus"},
-		{"below an agent", map[string]string{"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent", "THOUGHTGATE_ACTIVE": "1"}, exitFailed, "below a wrapped agent"},
-		{"no daemon, and none to be started", map[string]string{"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent", "HOME": "/nonexistent"}, exitNotRunning, "not running"},
+		{"no bus", nil, ui.ExitFailed, "no session bus"},
+		{"a bus of its own is not started", map[string]string{"DBUS_SESSION_BUS_ADDRESS": "autolaunch:", "XDG_RUNTIME_DIR": "/nonexistent"}, ui.ExitFailed, "no session bus"},
+		{"below an agent", map[string]string{"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent", "THOUGHTGATE_ACTIVE": "1"}, ui.ExitFailed, "below a wrapped agent"},
+		{"no daemon, and none to be started", map[string]string{"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent", "HOME": "/nonexistent"}, ui.ExitNotRunning, "not running"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newConsole("/nonexistent/control.sock")

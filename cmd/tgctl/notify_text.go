@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -102,19 +103,19 @@ func summaryNote(waiting []*question, others int, nonce string) *note {
 	}
 	slices.SortStableFunc(servers, func(a, b display.Safe) int { return counts[b] - counts[a] })
 	all := &note{
-		title:   plural(len(waiting), "question waits", "questions wait"),
+		title:   ui.Plural(len(waiting), "question waits", "questions wait"),
 		urgency: urgencyNormal, stays: true,
 		actions: []string{pressShow + ":" + nonce, "Show"},
 	}
 	if others > 0 {
-		all.title = plural(len(waiting), "more question waits", "more questions wait")
+		all.title = ui.Plural(len(waiting), "more question waits", "more questions wait")
 	}
 	const most = 3
 	for _, server := range servers[:min(most, len(servers))] {
 		all.body = append(all.body, line{text: display.Count(counts[server]) + " from " + display.Fit(server, noteAbout)})
 	}
 	if rest := len(servers) - most; rest > 0 {
-		all.body = append(all.body, line{text: "and from " + plural(rest, "other server", "other servers")})
+		all.body = append(all.body, line{text: "and from " + ui.Plural(rest, "other server", "other servers")})
 	}
 	all.body = append(all.body, line{strong: true, text: "Answer them in a terminal: tgctl approvals watch"})
 	return all

@@ -9,12 +9,13 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 func (a *app) policyCmd() *cobra.Command {
-	cmd := group("policy", "Write, check and test a configuration, show the one in force", a.policyCheckCmd(), a.policyExplainCmd(), a.policyTestCmd(),
+	cmd := ui.Group("policy", "Write, check and test a configuration, show the one in force", a.policyCheckCmd(), a.policyExplainCmd(), a.policyTestCmd(),
 		a.policyBacktestCmd(), a.policyShowCmd(), a.policySchemaCmd(), a.policyInitCmd())
 	cmd.Long = `thoughtgate.yaml and the Cedar policies it names define what agents may do. The
 daemon reads them at its start and on "tgctl daemon reload"; a file changed on
@@ -26,7 +27,7 @@ disk has no effect before that.`
 }
 
 func (a *app) policyShowCmd() *cobra.Command {
-	return a.withJSON(&cobra.Command{
+	return a.WithJSON(&cobra.Command{
 		Use:   "show [flags]",
 		Short: "Show the rules and policies in force",
 		Long: `Show the configuration in force: its rules in the order of evaluation, policies,
@@ -39,15 +40,15 @@ difference is shown.`,
 			if err != nil {
 				return err
 			}
-			if a.asJSON {
-				return a.printJSON(pbjson.Object{Message: set, More: diffsOf(set.GetFiles())})
+			if a.AsJSON {
+				return a.PrintJSON(pbjson.Object{Message: set, More: diffsOf(set.GetFiles())})
 			}
-			s := &sheet{}
+			s := &ui.Sheet{}
 			a.addSet(s, set)
-			s.add("since", a.moment(set.GetSince()))
-			s.add("by", display.Text(set.GetBy()))
-			s.add("digest", display.Name(set.GetDigest()))
-			if err := a.printSheet(s); err != nil {
+			s.Add("since", a.Moment(set.GetSince()))
+			s.Add("by", display.Text(set.GetBy()))
+			s.Add("digest", display.Name(set.GetDigest()))
+			if err := a.PrintSheet(s); err != nil {
 				return err
 			}
 			return a.printDetail(set)
@@ -56,20 +57,20 @@ difference is shown.`,
 }
 
 // addSet adds which policy set is in force, and which of its files have changed on disk.
-func (a *app) addSet(s *sheet, set *pb.PolicySet) {
-	s.add("config", display.Text(cmp.Or(set.GetSource(), "built-in default (no configuration file)")))
-	s.add("profile", display.Name(set.GetProfile()))
-	s.add("contains", plural(set.GetRules(), "rule", "rules")+", "+plural(set.GetPolicies(), "Cedar policy", "Cedar policies"))
+func (a *app) addSet(s *ui.Sheet, set *pb.PolicySet) {
+	s.Add("config", display.Text(cmp.Or(set.GetSource(), "built-in default (no configuration file)")))
+	s.Add("profile", display.Name(set.GetProfile()))
+	s.Add("contains", ui.Plural(set.GetRules(), "rule", "rules")+", "+ui.Plural(set.GetPolicies(), "Cedar policy", "Cedar policies"))
 	addChecked(s, set)
 	for _, f := range set.GetFiles() {
-		s.add("changed", choose(f.GetChanged(), display.Text(f.GetPath())+" has changed since it was loaded; `tgctl policy check`, then `tgctl daemon reload`", ""))
+		s.Add("changed", ui.Choose(f.GetChanged(), display.Text(f.GetPath())+" has changed since it was loaded; `tgctl policy check`, then `tgctl daemon reload`", ""))
 	}
 }
 
 // inShort summarizes a set: its profile, and how many rules and policies it has.
 func inShort(set *pb.PolicySet) string {
 	return fmt.Sprintf("profile %s, %s, %s", display.Name(set.GetProfile()),
-		plural(set.GetRules(), "rule", "rules"), plural(set.GetPolicies(), "Cedar policy", "Cedar policies"))
+		ui.Plural(set.GetRules(), "rule", "rules"), ui.Plural(set.GetPolicies(), "Cedar policy", "Cedar policies"))
 }
 
 // sourceName names the configuration at path.
@@ -78,7 +79,7 @@ func sourceName(path string) display.Safe { return display.Text(cmp.Or(path, "th
 func filesTable(files []*pb.PolicyFile) *display.Table {
 	t := &display.Table{Columns: []display.Column{{Head: "FILE"}, {Head: "SHA-256", Shrink: 13}, {Head: "ON DISK"}}}
 	for _, f := range files {
-		t.Add(display.Text(f.GetPath()), display.Name(f.GetDigest()), choose(f.GetChanged(), "changed", "same"))
+		t.Add(display.Text(f.GetPath()), display.Name(f.GetDigest()), ui.Choose(f.GetChanged(), "changed", "same"))
 	}
 	return t
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -98,13 +99,13 @@ func absolute(path string) (string, error) {
 
 // badConfig prints the diagnostics in err, if it has any, and returns the error to exit with.
 func (a *app) badConfig(err error) error {
-	if len(diagnosticsOf(err)) == 0 {
+	if len(ui.DiagnosticsOf(err)) == 0 {
 		return err
 	}
-	if err := printDiagnostics(a.err, diagnosticsOf(err), a.width()); err != nil {
+	if err := ui.PrintDiagnostics(a.Err, ui.DiagnosticsOf(err), a.Width()); err != nil {
 		return err
 	}
-	return &exitError{code: exitCheck, err: err}
+	return &ui.ExitError{Code: ui.ExitCheck, Err: err}
 }
 
 // completeFrom returns a completion function that offers values from the recorded calls.

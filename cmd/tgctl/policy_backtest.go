@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -35,9 +36,9 @@ that was not recorded is listed as unknown.`,
   $ tgctl policy backtest --since 30d --config new.yaml
   $ tgctl policy backtest --json | jq 'select(.flip.loosens)'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			at, err := parseWhen(since, a.now())
+			at, err := ui.ParseWhen(since, a.Now())
 			if err != nil {
-				return misuse("--since: %w", err)
+				return ui.Misuse("--since: %w", err)
 			}
 			config, err := absolute(config)
 			if err != nil {
@@ -48,7 +49,7 @@ that was not recorded is listed as unknown.`,
 	}
 	cmd.Flags().StringVar(&since, "since", backtestSpan, "only calls since `D`")
 	cmd.Flags().StringVar(&config, "config", "", "test `FILE` (default: the daemon's file as it is on disk)")
-	jsonFlag(cmd, &a.asJSON, &pb.BacktestEvent{})
+	ui.JSONFlag(cmd, &a.AsJSON, &pb.BacktestEvent{})
 	return cmd
 }
 
@@ -71,16 +72,16 @@ func (a *app) backtest(ctx context.Context, req *pb.BacktestRequest) error {
 		if err != nil {
 			return a.badConfig(err)
 		}
-		if a.asJSON && e.GetProgress() == nil {
+		if a.AsJSON && e.GetProgress() == nil {
 			a.progress("")
-			if err := a.printJSON(e); err != nil {
+			if err := a.PrintJSON(e); err != nil {
 				return err
 			}
 		}
 		switch e := e.GetEvent().(type) {
 		case *pb.BacktestEvent_Set:
 			b.set = e.Set
-			if err := printDiagnostics(a.err, e.Set.GetWarnings(), a.width()); err != nil {
+			if err := ui.PrintDiagnostics(a.Err, e.Set.GetWarnings(), a.Width()); err != nil {
 				return err
 			}
 		case *pb.BacktestEvent_Progress:
@@ -94,21 +95,21 @@ func (a *app) backtest(ctx context.Context, req *pb.BacktestRequest) error {
 		}
 	}
 	a.progress("")
-	if !a.asJSON {
+	if !a.AsJSON {
 		if err := a.printBacktest(&b); err != nil {
 			return err
 		}
 	}
 	if b.summary.GetLooser() > 0 {
-		return &exitError{code: exitCheck}
+		return &ui.ExitError{Code: ui.ExitCheck}
 	}
 	return nil
 }
 
 // progress replaces the progress line on stderr, if that is a terminal.
 func (a *app) progress(text display.Safe) {
-	if a.errTerminal {
-		fmt.Fprintf(a.err, "\r%-40s\r%s", "", text)
+	if a.ErrTerminal {
+		fmt.Fprintf(a.Err, "\r%-40s\r%s", "", text)
 	}
 }
 
@@ -125,7 +126,7 @@ func (a *app) printBacktest(b *backtested) error {
 			if f.GetLoosens() != part.loosens {
 				continue
 			}
-			t.Add(display.Count(f.GetCalls()), display.Name(f.GetServer()), callName(f.GetMethod(), f.GetSubject()), display.Name(f.GetWas()), display.Name(f.GetWould()))
+			t.Add(display.Count(f.GetCalls()), display.Name(f.GetServer()), ui.CallName(f.GetMethod(), f.GetSubject()), display.Name(f.GetWas()), display.Name(f.GetWould()))
 			t.Note("was by " + orUnsaid(f.GetWasBy()) + ", would be by " + orUnsaid(f.GetWouldBy()) + "; " + seqs(f.GetFirst(), f.GetLast()))
 		}
 		if err := a.printGroup(t); err != nil {
@@ -136,13 +137,13 @@ func (a *app) printBacktest(b *backtested) error {
 		{Head: "CALLS", Right: true}, {Head: "SERVER", Shrink: 8}, {Head: "UNKNOWN", Shrink: 12}, {Head: "WAS"},
 	}}
 	for _, u := range b.unknown {
-		t.Add(display.Count(u.GetCalls()), display.Name(u.GetServer()), callName(u.GetMethod(), u.GetSubject()), display.Name(u.GetWas()))
+		t.Add(display.Count(u.GetCalls()), display.Name(u.GetServer()), ui.CallName(u.GetMethod(), u.GetSubject()), display.Name(u.GetWas()))
 		t.Note(display.Text(u.GetBecause()) + "; " + seqs(u.GetFirst(), u.GetLast()))
 	}
 	if err := a.printGroup(t); err != nil {
 		return err
 	}
-	return a.printLines(display.Wrap(b.total(a.now()), a.width()))
+	return a.PrintLines(display.Wrap(b.total(a.Now()), a.Width()))
 }
 
 // printGroup prints a table and a blank line, or nothing if the table is empty.
@@ -150,7 +151,7 @@ func (a *app) printGroup(t *display.Table) error {
 	if len(t.Rows) == 0 {
 		return nil
 	}
-	return errors.Join(a.printTable(t), a.printLines([]display.Safe{""}))
+	return errors.Join(a.PrintTable(t), a.PrintLines([]display.Safe{""}))
 }
 
 // total returns a summary in one sentence.
@@ -160,16 +161,16 @@ func (b *backtested) total(now time.Time) display.Safe {
 	if s.GetCalls() == 0 {
 		return by + ": no calls were recorded in that time"
 	}
-	line := by + ": of " + plural(s.GetCalls(), "call", "calls") + " since " + display.Moment(s.GetFirst().AsTime(), now)
+	line := by + ": of " + ui.Plural(s.GetCalls(), "call", "calls") + " since " + display.Moment(s.GetFirst().AsTime(), now)
 	line += ", " + display.Count(s.GetSame()) + " unchanged, " + display.Count(s.GetLooser()) + " looser, " +
 		display.Count(s.GetTighter()) + " tighter, " + display.Count(s.GetUnknown()) + " unknown"
-	return line + choose(s.GetUnread() > 0, "; "+plural(s.GetUnread(), "record is", "records are")+" corrupt", "") +
-		choose(s.GetMore(), "; not all groups are listed", "")
+	return line + ui.Choose(s.GetUnread() > 0, "; "+ui.Plural(s.GetUnread(), "record is", "records are")+" corrupt", "") +
+		ui.Choose(s.GetMore(), "; not all groups are listed", "")
 }
 
 func orUnsaid(rule string) display.Safe { return display.Text(cmp.Or(rule, "no rule")) }
 
 // seqs names the first and the last record of a group.
 func seqs(first, last uint64) display.Safe {
-	return choose(first == last, display.Safe(fmt.Sprintf("record %d", first)), display.Safe(fmt.Sprintf("records %d to %d", first, last)))
+	return ui.Choose(first == last, display.Safe(fmt.Sprintf("record %d", first)), display.Safe(fmt.Sprintf("records %d to %d", first, last)))
 }

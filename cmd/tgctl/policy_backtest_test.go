@@ -7,6 +7,8 @@ import (
 	"time"
 
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
 // aBacktest returns every kind of event of a backtest.
@@ -28,7 +30,7 @@ func TestBacktest(t *testing.T) {
 	f := startFake(t)
 	f.backtest = aBacktest()
 	c := newConsole(f.socket)
-	if code := c.run(t, "policy", "backtest", "--since", "30d", "--config", "/c/new.yaml"); code != exitCheck {
+	if code := c.run(t, "policy", "backtest", "--since", "30d", "--config", "/c/new.yaml"); code != ui.ExitCheck {
 		t.Errorf("exit %d: %s", code, c.err.String())
 	}
 	mustFit(t, c.out.String(), 80)
@@ -41,7 +43,7 @@ func TestBacktest(t *testing.T) {
 	}
 
 	c = newConsole(f.socket).pipe()
-	if code := c.run(t, "policy", "backtest", "--json"); code != exitCheck || c.err.String() != "warning: a warning\n" {
+	if code := c.run(t, "policy", "backtest", "--json"); code != ui.ExitCheck || c.err.String() != "warning: a warning\n" {
 		t.Errorf("exit %d: %q", code, c.err.String())
 	}
 	golden(t, "policy-backtest-json", c.out.String())
@@ -64,7 +66,7 @@ func TestBacktest(t *testing.T) {
 	if code := c.run(t, "policy", "backtest"); code != 0 || c.out.String() != "the built-in default: no calls were recorded in that time\n" {
 		t.Errorf("exit %d: %s", code, c.out.String())
 	}
-	if code := c.run(t, "policy", "backtest", "--since", "soon"); code != exitUsage || !strings.Contains(c.err.String(), `invalid time "soon"`) {
+	if code := c.run(t, "policy", "backtest", "--since", "soon"); code != ui.ExitUsage || !strings.Contains(c.err.String(), `invalid time "soon"`) {
 		t.Errorf("exit %d: %s", code, c.err.String())
 	}
 }

@@ -6,12 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 func (a *app) policyCheckCmd() *cobra.Command {
-	return a.withJSON(&cobra.Command{
+	return a.WithJSON(&cobra.Command{
 		Use:   "check [FILE...] [flags]",
 		Short: "Report all errors in a configuration",
 		Long: `Read a configuration and the policies it names, and report all errors with their
@@ -25,7 +26,7 @@ problem; severity is error or warning.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				args = []string{a.getenv(configVar)}
+				args = []string{a.Getenv(configVar)}
 			}
 			return a.checkAll(cmd.Context(), args)
 		},
@@ -42,10 +43,10 @@ func (a *app) checkAll(ctx context.Context, paths []string) error {
 		if err := a.printChecked(found); err != nil {
 			return err
 		}
-		failed = failed || countErrors(found.GetProblems()) > 0
+		failed = failed || ui.CountErrors(found.GetProblems()) > 0
 	}
 	if failed {
-		return &exitError{code: exitCheck}
+		return &ui.ExitError{Code: ui.ExitCheck}
 	}
 	return nil
 }
@@ -76,27 +77,27 @@ func checkWith(ctx context.Context, program, path string, env []string) (*pb.Val
 }
 
 func (a *app) printChecked(found *pb.ValidateResponse) error {
-	if a.asJSON {
-		return printAllJSON(a, found.GetProblems())
+	if a.AsJSON {
+		return ui.PrintAllJSON(a.App, found.GetProblems())
 	}
-	if err := printDiagnostics(a.out, found.GetProblems(), a.width()); err != nil {
+	if err := ui.PrintDiagnostics(a.Out, found.GetProblems(), a.Width()); err != nil {
 		return err
 	}
-	bad, name := countErrors(found.GetProblems()), sourceName(found.GetPath())
-	warnings := choose(len(found.GetProblems()) > bad, plural(len(found.GetProblems())-bad, "warning", "warnings"), "")
+	bad, name := ui.CountErrors(found.GetProblems()), sourceName(found.GetPath())
+	warnings := ui.Choose(len(found.GetProblems()) > bad, ui.Plural(len(found.GetProblems())-bad, "warning", "warnings"), "")
 	if bad > 0 {
-		a.printMessage("%s: %s", name, join(present(plural(bad, "error", "errors"), warnings), ", "))
+		a.PrintMessage("%s: %s", name, ui.Join(ui.NonEmpty(ui.Plural(bad, "error", "errors"), warnings), ", "))
 		return nil
 	}
 	line := string(name) + ": ok: " + inShort(found.GetSet())
 	if found.GetSet().GetProject() {
-		line = fmt.Sprintf("%s: ok: a project's file, %s", name, plural(found.GetSet().GetRules(), "rule", "rules"))
+		line = fmt.Sprintf("%s: ok: a project's file, %s", name, ui.Plural(found.GetSet().GetRules(), "rule", "rules"))
 	}
-	line += string(choose(warnings != "", "; "+warnings, ""))
+	line += string(ui.Choose(warnings != "", "; "+warnings, ""))
 	if found.GetPath() == "" {
 		line += a.noFile()
 	}
-	_, err := fmt.Fprintln(a.out, line)
+	_, err := fmt.Fprintln(a.Out, line)
 	return err
 }
 

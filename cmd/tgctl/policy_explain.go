@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -48,7 +49,7 @@ invalid line gets an error and no verdict.`,
 			if len(args) == 1 && args[0] == "-" {
 				return nil
 			}
-			return noArgs(cmd, args)
+			return ui.NoArgs(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
@@ -66,9 +67,9 @@ invalid line gets an error and no verdict.`,
 	flags.StringVar(&o.agent, "agent", "", "the agent's `TYPE`, as claude-code")
 	flags.StringVar(&o.config, "config", "", "judge by `FILE` instead of the configuration in force")
 	flags.StringVar(&o.project, "project", "", "the agent works in `DIR`, whose .thoughtgate.yaml counts (default: here)")
-	jsonFlag(cmd, &a.asJSON, explanationJSON(&pb.Explanation{}, nil))
+	ui.JSONFlag(cmd, &a.AsJSON, explanationJSON(&pb.Explanation{}, nil))
 	_ = cmd.RegisterFlagCompletionFunc("server", a.completeFrom(serverOf))
-	_ = cmd.RegisterFlagCompletionFunc("tool", a.completeFrom(subjectOf(toolCall)))
+	_ = cmd.RegisterFlagCompletionFunc("tool", a.completeFrom(subjectOf(ui.ToolCall)))
 	_ = cmd.RegisterFlagCompletionFunc("uri", a.completeFrom(subjectOf("resources/read")))
 	_ = cmd.RegisterFlagCompletionFunc("prompt", a.completeFrom(subjectOf("prompts/get")))
 	return cmd
@@ -78,7 +79,7 @@ invalid line gets an error and no verdict.`,
 func (o *explainOptions) request() (*pb.ExplainRequest, error) {
 	q := &pb.ExplainRequest{Server: o.server, Agent: o.agent}
 	given := 0
-	for _, s := range []struct{ is, method string }{{o.tool, toolCall}, {o.uri, "resources/read"}, {o.prompt, "prompts/get"}} {
+	for _, s := range []struct{ is, method string }{{o.tool, ui.ToolCall}, {o.uri, "resources/read"}, {o.prompt, "prompts/get"}} {
 		if s.is != "" {
 			given++
 			q.Subject, q.Method = s.is, s.method
@@ -86,11 +87,11 @@ func (o *explainOptions) request() (*pb.ExplainRequest, error) {
 	}
 	switch {
 	case o.server == "":
-		return nil, misuse("--server is missing")
+		return nil, ui.Misuse("--server is missing")
 	case given != 1:
-		return nil, misuse("name one of --tool, --uri and --prompt")
+		return nil, ui.Misuse("name one of --tool, --uri and --prompt")
 	case o.args != "" && !json.Valid([]byte(o.args)):
-		return nil, misuse("--args is not valid JSON")
+		return nil, ui.Misuse("--args is not valid JSON")
 	}
 	if o.args != "" {
 		q.Arguments = []byte(o.args)
@@ -130,7 +131,7 @@ func (a *app) explain(ctx context.Context, o *explainOptions) error {
 		case e.GetError() != "":
 			return errors.New(e.GetError())
 		}
-		return a.printOne(explanationJSON(e, nil), explanationSheet(e))
+		return a.PrintOne(explanationJSON(e, nil), explanationSheet(e))
 	})
 }
 
@@ -156,59 +157,59 @@ func (a *app) explaining(ctx context.Context, o *explainOptions, do func(asker) 
 }
 
 // explanationSheet lays out an explanation for a person.
-func explanationSheet(e *pb.Explanation) *sheet {
-	s := &sheet{}
-	s.add("verdict", verdictOf(e))
-	s.add("reason", display.Text(e.GetReason()))
-	s.add("gate", display.Name(e.GetGate()))
-	s.add("rule", choose(len(e.GetCited()) == 0, display.Text(e.GetRule()), ""))
+func explanationSheet(e *pb.Explanation) *ui.Sheet {
+	s := &ui.Sheet{}
+	s.Add("verdict", verdictOf(e))
+	s.Add("reason", display.Text(e.GetReason()))
+	s.Add("gate", display.Name(e.GetGate()))
+	s.Add("rule", ui.Choose(len(e.GetCited()) == 0, display.Text(e.GetRule()), ""))
 	for _, c := range e.GetCited() {
-		s.add(c.GetKind(), citation(c))
+		s.Add(c.GetKind(), citation(c))
 	}
-	s.add("fact", each(e.GetFacts(), factLine)...)
+	s.Add("fact", ui.Map(e.GetFacts(), factLine)...)
 	if e.GetVerdict() == "ask" {
 		limit, surfaces := e.GetTimeout().AsDuration(), strings.Join(e.GetSurfaces(), ", ")
-		s.add("asks", display.Name(cmp.Or(e.GetWorkflow(), "on every surface"))+choose(limit > 0, ", for "+display.Span(limit), "")+
-			choose(surfaces != "", "; approved from "+display.Text(surfaces), ""))
-		s.add("approval", choose(e.GetLevel() == levelPresence, "requires a passphrase or a code (presence)", ""))
+		s.Add("asks", display.Name(cmp.Or(e.GetWorkflow(), "on every surface"))+ui.Choose(limit > 0, ", for "+display.Span(limit), "")+
+			ui.Choose(surfaces != "", "; approved from "+display.Text(surfaces), ""))
+		s.Add("approval", ui.Choose(e.GetLevel() == levelPresence, "requires a passphrase or a code (presence)", ""))
 	}
 	before, after := strings.Join(e.GetHooks(), ", "), strings.Join(e.GetResultHooks(), ", ")
-	s.add("before", choose(before != "", "extensions "+display.Text(before)+", not run here, may change or deny the call", ""))
-	s.add("after", choose(after != "", "extensions "+display.Text(after)+" see the result before the agent", ""))
-	s.add("covers", display.Text(e.GetGrant()))
+	s.Add("before", ui.Choose(before != "", "extensions "+display.Text(before)+", not run here, may change or deny the call", ""))
+	s.Add("after", ui.Choose(after != "", "extensions "+display.Text(after)+" see the result before the agent", ""))
+	s.Add("covers", display.Text(e.GetGrant()))
 	for _, g := range e.GetGrants() {
-		s.add("grant", display.Name(g.GetId())+" approves it, with "+grantBounds(g))
+		s.Add("grant", display.Name(g.GetId())+" approves it, with "+grantBounds(g))
 	}
 	for _, n := range e.GetNear() {
-		s.add("no match", citation(n.GetRule())+"\n"+display.Text(n.GetBecause()))
+		s.Add("no match", citation(n.GetRule())+"\n"+display.Text(n.GetBecause()))
 	}
-	s.add("change", each(e.GetChanges(), change)...)
-	s.add("profile", display.Name(e.GetProfile()))
+	s.Add("change", ui.Map(e.GetChanges(), change)...)
+	s.Add("profile", display.Name(e.GetProfile()))
 	return s
 }
 
 func verdictOf(e *pb.Explanation) display.Safe {
-	return display.Name(e.GetVerdict()) + choose(e.GetHidden(), ", as if it did not exist", "") +
-		choose(e.GetForwarded(), "; the development profile only records that, and forwards the call", "")
+	return display.Name(e.GetVerdict()) + ui.Choose(e.GetHidden(), ", as if it did not exist", "") +
+		ui.Choose(e.GetForwarded(), "; the development profile only records that, and forwards the call", "")
 }
 
 // citation says what a rule or policy is, what it does, and where it is defined.
 func citation(c *pb.Citation) display.Safe {
-	line := choose(c.GetProject(), "the repository's", display.Text(c.GetName())) // the repository chose the name, so it is not shown
-	line += choose(c.GetDoes() != c.GetKind(), after(display.Name(c.GetDoes())), "")
-	line += choose(c.GetSays() != "", ", \""+display.Text(c.GetSays())+"\"", "")
+	line := ui.Choose(c.GetProject(), "the repository's", display.Text(c.GetName())) // the repository chose the name, so it is not shown
+	line += ui.Choose(c.GetDoes() != c.GetKind(), ui.AfterColon(display.Name(c.GetDoes())), "")
+	line += ui.Choose(c.GetSays() != "", ", \""+display.Text(c.GetSays())+"\"", "")
 	if c.GetFile() == "" {
 		return line
 	}
-	return line + "\n" + display.Text(c.GetFile()) + choose(c.GetLine() > 0, display.Safe(fmt.Sprintf(":%d:%d", c.GetLine(), c.GetColumn())), "")
+	return line + "\n" + display.Text(c.GetFile()) + ui.Choose(c.GetLine() > 0, display.Safe(fmt.Sprintf(":%d:%d", c.GetLine(), c.GetColumn())), "")
 }
 
 func factLine(f *pb.CallFact) display.Safe {
-	return display.Name(f.GetName()) + choose(f.GetMember() != "", " in "+display.Name(f.GetMember()), "") + after(display.Text(f.GetDetail())) +
-		choose(f.GetPlace() != "", ", "+display.Name(f.GetPlace()), "") + choose(f.GetBy() != "", ", by server "+display.Name(f.GetBy()), "")
+	return display.Name(f.GetName()) + ui.Choose(f.GetMember() != "", " in "+display.Name(f.GetMember()), "") + ui.AfterColon(display.Text(f.GetDetail())) +
+		ui.Choose(f.GetPlace() != "", ", "+display.Name(f.GetPlace()), "") + ui.Choose(f.GetBy() != "", ", by server "+display.Name(f.GetBy()), "")
 }
 
 func change(c *pb.PolicyChange) display.Safe {
-	then := choose(c.GetVerdict() == "", "the call can be judged", display.Name(c.GetVerdict())+choose(c.GetBy() != "", ", by "+display.Text(c.GetBy()), ""))
-	return choose(c.GetAlternative(), "or ", "") + display.Text(c.GetChange()) + ": " + then
+	then := ui.Choose(c.GetVerdict() == "", "the call can be judged", display.Name(c.GetVerdict())+ui.Choose(c.GetBy() != "", ", by "+display.Text(c.GetBy()), ""))
+	return ui.Choose(c.GetAlternative(), "or ", "") + display.Text(c.GetChange()) + ": " + then
 }

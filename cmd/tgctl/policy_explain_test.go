@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -80,7 +81,7 @@ func TestExplainFails(t *testing.T) {
 		return nil, client.NewError(client.ReasonInvalid, "the configuration has errors", problems...)
 	}
 	c := newConsole(f.socket)
-	if code := c.run(t, "policy", "explain", "--server", "x", "--tool", "y"); code != exitCheck || c.out.Len() > 0 ||
+	if code := c.run(t, "policy", "explain", "--server", "x", "--tool", "y"); code != ui.ExitCheck || c.out.Len() > 0 ||
 		!strings.Contains(c.err.String(), path+":4:25: error: unknown key") || !strings.HasSuffix(c.err.String(), "tgctl: the configuration has errors\n") {
 		t.Errorf("exit %d, stdout %q, stderr %s", code, c.out.String(), c.err.String())
 	}
@@ -112,7 +113,7 @@ func TestExplainLines(t *testing.T) {
 		`not JSON`, `[]`, `{"server":1}`, `{"server":"s","server":"t"}`, `{"server":"s"} {"server":"s"}`, `{"server":"s"`, `{"tool":"t"}`,
 		`{"server":"s","tool":"t","arguments":{"a":1,"a":2}}`,
 	}
-	c.app.in = strings.NewReader(strings.Join(lines, "\n"))
+	c.app.In = strings.NewReader(strings.Join(lines, "\n"))
 	if code := c.run(t, "policy", "explain", "-"); code != 0 {
 		t.Fatalf("exit %d: %s", code, c.err.String())
 	}
@@ -133,7 +134,7 @@ func TestExplainLines(t *testing.T) {
 	if q := f.explains[len(f.explains)-1]; string(q.GetArguments()) != `{"a":1,"a":2}` {
 		t.Errorf("what the gate should refuse did not reach it: %v", q)
 	}
-	c.app.in = strings.NewReader(`{"server":"` + strings.Repeat("x", longestLine) + `"}`)
+	c.app.In = strings.NewReader(`{"server":"` + strings.Repeat("x", longestLine) + `"}`)
 	if code := c.run(t, "policy", "explain", "-"); code != 1 || !strings.Contains(c.err.String(), "the line is longer than") {
 		t.Errorf("exit %d: %.200s", code, c.err.String())
 	}
@@ -162,7 +163,7 @@ func TestPolicyTest(t *testing.T) {
 		return &pb.TestPoliciesResponse{Files: []*pb.TestFileResult{out}}
 	}
 	c := newConsole(f.socket).pipe()
-	if code := c.run(t, "policy", "test"); code != exitCheck {
+	if code := c.run(t, "policy", "test"); code != ui.ExitCheck {
 		t.Errorf("exit %d: %s", code, c.err.String())
 	}
 	golden(t, "policy-test", strings.ReplaceAll(c.out.String(), dir, "DIR"))
@@ -191,18 +192,18 @@ func TestPolicyTest(t *testing.T) {
 	f.test = func(*pb.TestPoliciesRequest) *pb.TestPoliciesResponse {
 		return &pb.TestPoliciesResponse{Files: []*pb.TestFileResult{{Path: "/x/a.test.yaml", Config: path, Problems: problems}}}
 	}
-	if code := c.run(t, "policy", "test"); code != exitCheck || !strings.Contains(c.out.String(), path+":4:25: error") || !strings.Contains(c.out.String(), "/x/a.test.yaml: no calls were judged\n") {
+	if code := c.run(t, "policy", "test"); code != ui.ExitCheck || !strings.Contains(c.out.String(), path+":4:25: error") || !strings.Contains(c.out.String(), "/x/a.test.yaml: no calls were judged\n") {
 		t.Errorf("exit %d: %s", code, c.out.String())
 	}
 	if code := c.run(t, "policy", "test", filepath.Join(dir, "none")); code != 1 || !strings.Contains(c.err.String(), "no such file") {
 		t.Errorf("exit %d: %s", code, c.err.String())
 	}
 	f.validate.Path = filepath.Join(t.TempDir(), "thoughtgate.yaml")
-	if code := c.run(t, "policy", "test"); code != exitUsage || !strings.Contains(c.err.String(), "name a FILE: there is no *.test.yaml in ") {
+	if code := c.run(t, "policy", "test"); code != ui.ExitUsage || !strings.Contains(c.err.String(), "name a FILE: there is no *.test.yaml in ") {
 		t.Errorf("exit %d: %s", code, c.err.String())
 	}
 	f.validate.Path = ""
-	if code := c.run(t, "policy", "test"); code != exitUsage || !strings.Contains(c.err.String(), "there is no configuration, so no ") {
+	if code := c.run(t, "policy", "test"); code != ui.ExitUsage || !strings.Contains(c.err.String(), "there is no configuration, so no ") {
 		t.Errorf("exit %d: %s", code, c.err.String())
 	}
 }

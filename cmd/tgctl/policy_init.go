@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
@@ -44,9 +45,9 @@ func (a *app) policyInit(ctx context.Context, toStdout bool) error {
 		}
 	}
 	seen := a.look(ctx)
-	text := seen.starter(a.now())
+	text := seen.starter(a.Now())
 	if toStdout {
-		_, err := a.out.Write([]byte(text))
+		_, err := a.Out.Write([]byte(text))
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -60,11 +61,11 @@ func (a *app) policyInit(ctx context.Context, toStdout bool) error {
 	if err != nil {
 		return fmt.Errorf("wrote %s, but could not check it: %w", path, err)
 	}
-	if err := printDiagnostics(a.err, found.GetProblems(), a.width()); err != nil {
+	if err := ui.PrintDiagnostics(a.Err, found.GetProblems(), a.Width()); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.out, "wrote %s: %s, %s\nIt equals the built-in default. Change it, then: tgctl policy check && tgctl daemon reload\n",
-		display.Text(path), plural(len(seen.servers), "server", "servers"), plural(seen.tools(), "recorded tool", "recorded tools"))
+	_, err = fmt.Fprintf(a.Out, "wrote %s: %s, %s\nIt equals the built-in default. Change it, then: tgctl policy check && tgctl daemon reload\n",
+		display.Text(path), ui.Plural(len(seen.servers), "server", "servers"), ui.Plural(seen.tools(), "recorded tool", "recorded tools"))
 	return err
 }
 
@@ -73,7 +74,7 @@ func (a *app) configPath() (string, error) {
 	if named, err := a.namedConfig(); named != "" || err != nil {
 		return named, err
 	}
-	paths, err := sock.DefaultPaths(a.getenv)
+	paths, err := sock.DefaultPaths(a.Getenv)
 	if err != nil {
 		return "", err
 	}
@@ -85,5 +86,5 @@ func initRefused(path string, err error) error {
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return &hintError{fmt.Errorf("%s already exists; nothing was written", path), "To see a new one, run `tgctl policy init --print`."}
+	return &ui.HintError{Err: fmt.Errorf("%s already exists; nothing was written", path), Hint: "To see a new one, run `tgctl policy init --print`."}
 }

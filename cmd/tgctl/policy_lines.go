@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -24,19 +25,19 @@ type ignored struct {
 }
 
 func explanationJSON(e *pb.Explanation, names []string) pbjson.Object {
-	return pbjson.Object{Message: e, More: ignored{list(names)}}
+	return pbjson.Object{Message: e, More: ignored{ui.List(names)}}
 }
 
 // explainLines answers each line of standard input with one line.
 func (a *app) explainLines(ctx context.Context, o *explainOptions) error {
 	if o.server+o.tool+o.uri+o.prompt+o.args+o.agent != "" {
-		return misuse("with -, only the flags --config and --project are allowed")
+		return ui.Misuse("with -, only the flags --config and --project are allowed")
 	}
 	return a.explaining(ctx, o, func(ask asker) error { return a.answerLines(o, ask) })
 }
 
 func (a *app) answerLines(o *explainOptions, ask asker) error {
-	lines := bufio.NewScanner(a.in)
+	lines := bufio.NewScanner(a.In)
 	lines.Buffer(make([]byte, 64<<10), longestLine)
 	for lines.Scan() {
 		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
@@ -46,7 +47,7 @@ func (a *app) answerLines(o *explainOptions, ask asker) error {
 		if err != nil {
 			return a.badConfig(err)
 		}
-		if err := a.printJSON(out); err != nil {
+		if err := a.PrintJSON(out); err != nil {
 			return err
 		}
 	}

@@ -35,7 +35,7 @@ policy check finds errors that a schema can't express.`,
 			if err != nil {
 				return err
 			}
-			_, err = a.out.Write(schema)
+			_, err = a.Out.Write(schema)
 			return err
 		},
 	}

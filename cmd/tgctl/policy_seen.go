@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -41,7 +42,7 @@ func (a *app) look(ctx context.Context) *seen {
 	s := &seen{servers: map[string]*seenServer{}}
 	a.lookAtAgents(s)
 	if err := a.lookAtRecord(ctx, s); err != nil {
-		a.printMessage("can't read the audit log, so no tools are listed: %v", err)
+		a.PrintMessage("can't read the audit log, so no tools are listed: %v", err)
 	}
 	return s
 }
@@ -74,7 +75,7 @@ func (a *app) lookAtAgents(s *seen) {
 		}
 		found, err := agent.Find(env)
 		if err != nil {
-			a.printMessage("%s: %v", name, err)
+			a.PrintMessage("%s: %v", name, err)
 			continue
 		}
 		for _, source := range found.Sources {
@@ -107,7 +108,7 @@ func (a *app) lookAtRecord(ctx context.Context, s *seen) error {
 			return err
 		}
 		rec, err := record.Parse(r.GetLine())
-		if err != nil || rec.Method != toolCall || rec.Direction != "agent_to_server" || rec.Tool == "" {
+		if err != nil || rec.Method != ui.ToolCall || rec.Direction != "agent_to_server" || rec.Tool == "" {
 			continue
 		}
 		s.calls++

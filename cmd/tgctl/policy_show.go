@@ -9,6 +9,7 @@ import (
 
 	"github.com/aymanbagabas/go-udiff"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -35,8 +36,8 @@ func (a *app) printDetail(set *pb.PolicySet) error {
 	rules := &display.Table{Columns: []display.Column{{Head: "RULE", Shrink: 16}, {Head: "SERVERS", Shrink: 8}, {Head: "ACTION"}, {Head: "AT"}}}
 	for _, e := range d.GetRules() {
 		rules.Add(display.Text(e.GetCited().GetName()), anyOf(e.GetSources()), doesOf(e), placeOf(e.GetCited()))
-		rules.Note(choose(len(e.GetAgents()) > 0, "agents "+anyOf(e.GetAgents()), ""))
-		rules.Note(choose(len(e.GetMethods()) > 0, "methods "+anyOf(e.GetMethods()), ""))
+		rules.Note(ui.Choose(len(e.GetAgents()) > 0, "agents "+anyOf(e.GetAgents()), ""))
+		rules.Note(ui.Choose(len(e.GetMethods()) > 0, "methods "+anyOf(e.GetMethods()), ""))
 	}
 	policies := &display.Table{Columns: []display.Column{{Head: "POLICY", Shrink: 16}, {Head: "ACTION"}, {Head: "AT"}}}
 	for _, e := range d.GetPolicies() {
@@ -44,12 +45,12 @@ func (a *app) printDetail(set *pb.PolicySet) error {
 	}
 	workflows := &display.Table{Columns: []display.Column{{Head: "WORKFLOW"}, {Head: "DESTINATION"}, {Head: "TIMEOUT"}, {Head: "APPROVED FROM"}, {Head: "AT"}}}
 	for _, w := range d.GetWorkflows() {
-		asks := display.Name(w.GetAsks()) + choose(w.GetRequire() == levelPresence, ", "+levelPresence, "")
+		asks := display.Name(w.GetAsks()) + ui.Choose(w.GetRequire() == levelPresence, ", "+levelPresence, "")
 		workflows.Add(display.Name(w.GetName()), asks, display.Span(w.GetTimeout().AsDuration()), anyOf(w.GetSurfaces()), placeOf(&pb.Citation{File: w.GetFile(), Line: w.GetLine()}))
 		if s := w.GetSlack(); s != nil {
 			workflows.Note("in " + display.Name(s.GetChannel()) + ", answered by " + anyOf(s.GetApprovers()))
 		}
-		workflows.Note(choose(len(w.GetRedact()) > 0, "redacted: "+anyOf(w.GetRedact()), ""))
+		workflows.Note(ui.Choose(len(w.GetRedact()) > 0, "redacted: "+anyOf(w.GetRedact()), ""))
 	}
 	sources := &display.Table{Columns: []display.Column{{Head: "SERVER", Shrink: 8}, {Head: "ACTION"}, {Head: "AT"}}}
 	for _, e := range d.GetSources() {
@@ -60,8 +61,8 @@ func (a *app) printDetail(set *pb.PolicySet) error {
 		if len(t.Rows) == 0 {
 			continue
 		}
-		fmt.Fprintln(a.out)
-		if err := a.printTable(t); err != nil {
+		fmt.Fprintln(a.Out)
+		if err := a.PrintTable(t); err != nil {
 			return err
 		}
 	}
@@ -70,7 +71,7 @@ func (a *app) printDetail(set *pb.PolicySet) error {
 
 // doesOf says what an entry does and which workflow asks.
 func doesOf(e *pb.PolicyEntry) display.Safe {
-	return display.Name(e.GetCited().GetDoes()) + choose(e.GetWorkflow() != "", " by "+display.Name(e.GetWorkflow()), "")
+	return display.Name(e.GetCited().GetDoes()) + ui.Choose(e.GetWorkflow() != "", " by "+display.Name(e.GetWorkflow()), "")
 }
 
 // placeOf names a place by its file's base name; the files are listed in full.
@@ -96,7 +97,7 @@ func diffOf(f *pb.PolicyFile) string {
 	}
 	was := strings.ReplaceAll(string(f.GetLoaded()), "\r\n", "\n")
 	// A file that was removed or cannot be read counts as empty.
-	now := strings.Join(readLines(f.GetPath()), "\n")
+	now := strings.Join(ui.ReadLines(f.GetPath()), "\n")
 	return udiff.Unified(f.GetPath()+" (in force)", f.GetPath()+" (on disk)", was, now)
 }
 
@@ -107,10 +108,10 @@ func (a *app) printDiffs(files []*pb.PolicyFile) error {
 		if diff == "" {
 			continue
 		}
-		lines := each(strings.Split("\n"+strings.TrimSuffix(diff, "\n"), "\n"), func(line string) display.Safe {
+		lines := ui.Map(strings.Split("\n"+strings.TrimSuffix(diff, "\n"), "\n"), func(line string) display.Safe {
 			return display.Text(strings.ReplaceAll(line, "\t", "    "))
 		})
-		if err := a.printLines(lines); err != nil {
+		if err := a.PrintLines(lines); err != nil {
 			return err
 		}
 	}

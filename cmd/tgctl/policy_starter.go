@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
@@ -93,7 +94,7 @@ func (s *seenServer) rules(b *strings.Builder, id string) {
 	fmt.Fprintf(b, "\n    # Server %s (%s)\n", display.Name(id), display.Text(what))
 	for _, name := range byCalls(s.tools) {
 		tool := s.tools[name]
-		line := fmt.Sprintf("    #   %-24s %s", display.Name(name), plural(tool.calls, "call", "calls"))
+		line := fmt.Sprintf("    #   %-24s %s", display.Name(name), ui.Plural(tool.calls, "call", "calls"))
 		if len(tool.facts) > 0 {
 			line += ", with " + string(display.Text(strings.Join(tool.facts, ", ")))
 		}

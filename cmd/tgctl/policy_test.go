@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/thoughtgate/thoughtgated/client"
-	"github.com/thoughtgate/thoughtgated/internal/display"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -33,8 +33,8 @@ func TestPolicyCheckFindsErrors(t *testing.T) {
 	f := startFake(t)
 	f.validate = &pb.ValidateResponse{Path: path, Problems: problems}
 	c := newConsole(f.socket)
-	if code := c.run(t, "policy", "check", path); code != exitCheck {
-		t.Errorf("exit %d, want %d: %s", code, exitCheck, c.err.String())
+	if code := c.run(t, "policy", "check", path); code != ui.ExitCheck {
+		t.Errorf("exit %d, want %d: %s", code, ui.ExitCheck, c.err.String())
 	}
 	mustFit(t, strings.ReplaceAll(c.out.String(), path, "FILE"), 80)
 	golden(t, "policy-check", strings.ReplaceAll(c.out.String()+"--- stderr\n"+c.err.String(), path, "FILE"))
@@ -42,7 +42,7 @@ func TestPolicyCheckFindsErrors(t *testing.T) {
 		t.Errorf("checked %q", f.validated)
 	}
 
-	if code := c.run(t, "policy", "check", "--json", path); code != exitCheck {
+	if code := c.run(t, "policy", "check", "--json", path); code != ui.ExitCheck {
 		t.Errorf("--json: exit %d", code)
 	}
 	golden(t, "policy-check-json", strings.ReplaceAll(c.out.String(), path, "FILE"))
@@ -137,37 +137,5 @@ func TestReload(t *testing.T) {
 	f.reloadErr = errors.New("out of luck")
 	if code := c.run(t, "daemon", "reload"); code != 1 || !strings.Contains(c.err.String(), "out of luck") {
 		t.Errorf("exit %d: %s", code, c.err.String())
-	}
-}
-
-func TestExcerpt(t *testing.T) {
-	for _, test := range []struct {
-		line    string
-		column  int
-		columns int
-		want    string
-	}{
-		{"action: aprove", 9, 80, "     7 | action: aprove\n       |         ^\n"},
-		{"action:", 8, 80, "     7 | action:\n       |        ^\n"}, // past the end
-		{"a", 99, 80, "     7 | a\n       |  ^\n"},
-		{"a", 0, 80, "     7 | a\n       | ^\n"},
-		{"日本: x", 5, 80, "     7 | 日本: x\n       |       ^\n"},
-		{"\u202e: x", 4, 0, "     7 | \\u{202e}: x\n       |           ^\n"},
-		{"", 1, 80, "     7 | \n       | ^\n"},
-	} {
-		if got := excerpt(test.line, 7, test.column, test.columns); got != test.want {
-			t.Errorf("excerpt(%q, %d):\n%s\nwant:\n%s", test.line, test.column, got, test.want)
-		}
-	}
-	long := excerpt(strings.Repeat("0123456789", 30), 7, 151, 60)
-	for line := range strings.SplitSeq(strings.TrimSpace(long), "\n") {
-		if display.Width(display.Safe(line)) > 60 {
-			t.Errorf("%d columns: %s", display.Width(display.Safe(line)), line)
-		}
-	}
-	top, bottom, _ := strings.Cut(long, "\n")
-	mark := display.Width(display.Safe(strings.TrimRight(bottom, "^\n")))
-	if at := []rune(top)[mark]; at != '0' {
-		t.Errorf("the mark stands under %q:\n%s", at, long)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -45,7 +46,7 @@ test, and for each problem with a file one like those of policy check.`,
 		},
 	}
 	cmd.Flags().StringVar(&config, "config", "", "test `FILE` instead of the daemon's configuration")
-	jsonFlag(cmd, &a.asJSON, pbjson.Object{Message: &pb.TestResult{}, More: testJSON{}}, &pb.Diagnostic{})
+	ui.JSONFlag(cmd, &a.AsJSON, pbjson.Object{Message: &pb.TestResult{}, More: testJSON{}}, &pb.Diagnostic{})
 	return cmd
 }
 
@@ -77,7 +78,7 @@ func (a *app) policyTest(ctx context.Context, config string, paths []string) err
 		failed = failed || !good
 	}
 	if failed {
-		return &exitError{code: exitCheck}
+		return &ui.ExitError{Code: ui.ExitCheck}
 	}
 	return nil
 }
@@ -92,7 +93,7 @@ func testFiles(ctx context.Context, c *client.Client, config string) ([]string, 
 		config = checked.GetPath()
 	}
 	if config == "" {
-		return nil, misuse("name a FILE: there is no configuration, so no %s beside it", testPattern)
+		return nil, ui.Misuse("name a FILE: there is no configuration, so no %s beside it", testPattern)
 	}
 	dir := filepath.Dir(config)
 	entries, err := os.ReadDir(dir)
@@ -106,7 +107,7 @@ func testFiles(ctx context.Context, c *client.Client, config string) ([]string, 
 		}
 	}
 	if len(found) == 0 {
-		return nil, misuse("name a FILE: there is no %s in %s", testPattern, dir)
+		return nil, ui.Misuse("name a FILE: there is no %s in %s", testPattern, dir)
 	}
 	return found, nil
 }
@@ -132,16 +133,16 @@ func testFile(ctx context.Context, c *client.Client, config, path string) (*pb.T
 
 // printTested prints the result of a test file, and reports whether everything is as expected.
 func (a *app) printTested(f *pb.TestFileResult) (good bool, err error) {
-	bad := countErrors(f.GetProblems())
-	different := filter(f.GetResults(), func(r *pb.TestResult) bool { return len(r.GetDifferences()) > 0 })
+	bad := ui.CountErrors(f.GetProblems())
+	different := ui.Filter(f.GetResults(), func(r *pb.TestResult) bool { return len(r.GetDifferences()) > 0 })
 	good = bad == 0 && len(different) == 0
-	if a.asJSON {
-		lines := each(f.GetResults(), func(r *pb.TestResult) pbjson.Object {
+	if a.AsJSON {
+		lines := ui.Map(f.GetResults(), func(r *pb.TestResult) pbjson.Object {
 			return pbjson.Object{Message: r, More: testJSON{f.GetPath(), len(r.GetDifferences()) == 0}}
 		})
-		return good, errors.Join(printAllJSON(a, f.GetProblems()), printAllJSON(a, lines))
+		return good, errors.Join(ui.PrintAllJSON(a.App, f.GetProblems()), ui.PrintAllJSON(a.App, lines))
 	}
-	if err := printDiagnostics(a.out, f.GetProblems(), a.width()); err != nil {
+	if err := ui.PrintDiagnostics(a.Out, f.GetProblems(), a.Width()); err != nil {
 		return false, err
 	}
 	var b strings.Builder
@@ -153,11 +154,11 @@ func (a *app) printTested(f *pb.TestFileResult) (good bool, err error) {
 	case bad > 0:
 		fmt.Fprintf(&b, "%s: no calls were judged\n", name)
 	case len(different) > 0:
-		fmt.Fprintf(&b, "%s: %s not as expected, of %s\n", name, plural(len(different), "verdict", "verdicts"), display.Count(len(f.GetResults())))
+		fmt.Fprintf(&b, "%s: %s not as expected, of %s\n", name, ui.Plural(len(different), "verdict", "verdicts"), display.Count(len(f.GetResults())))
 	default:
-		fmt.Fprintf(&b, "%s: %s as expected\n", name, plural(len(f.GetResults()), "verdict", "verdicts"))
+		fmt.Fprintf(&b, "%s: %s as expected\n", name, ui.Plural(len(f.GetResults()), "verdict", "verdicts"))
 	}
-	_, err = a.out.Write([]byte(b.String()))
+	_, err = a.Out.Write([]byte(b.String()))
 	return good, err
 }
 

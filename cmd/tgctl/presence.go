@@ -8,12 +8,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 func (a *app) presenceCmd() *cobra.Command {
-	cmd := listGroup("presence", "Set up the secret for proof of presence",
+	cmd := ui.ListGroup("presence", "Set up the secret for proof of presence",
 		a.presenceStatusCmd(), a.presenceEnrolCmd(), a.presenceRotateCmd(), a.presenceRemoveCmd())
 	cmd.Long = `An agent with a shell can start tgctl, and may avoid being recognised. It does
 not have a secret that is in your head or on your phone. Once one is enrolled,
@@ -41,7 +42,7 @@ func presenceLine(st *pb.PresenceState) display.Safe {
 }
 
 func (a *app) presenceStatusCmd() *cobra.Command {
-	return a.withJSON(&cobra.Command{
+	return a.WithJSON(&cobra.Command{
 		Use:   "status [flags]",
 		Short: "Show the state of the secret",
 		Long: `Show whether a secret is enrolled, since when and by whom, how many attempts
@@ -53,27 +54,27 @@ failed, and whether a secret was ever removed without being given.`,
 			if err != nil {
 				return err
 			}
-			return a.printOne(st, a.presenceSheet(st))
+			return a.PrintOne(st, a.presenceSheet(st))
 		}),
 	}, &pb.PresenceState{})
 }
 
-func (a *app) presenceSheet(st *pb.PresenceState) *sheet {
-	s := &sheet{}
-	s.add("presence", presenceLine(st))
+func (a *app) presenceSheet(st *pb.PresenceState) *ui.Sheet {
+	s := &ui.Sheet{}
+	s.Add("presence", presenceLine(st))
 	if st.GetEnrolled() {
-		s.add("since", display.Moment(st.GetSince().AsTime(), a.now()))
-		s.add("enrolled by", display.Text(st.GetBy()))
+		s.Add("since", display.Moment(st.GetSince().AsTime(), a.Now()))
+		s.Add("enrolled by", display.Text(st.GetBy()))
 		if st.GetAsleep() {
-			s.add("codes", "accepted again after the passphrase was given once: the daemon has restarted")
+			s.Add("codes", "accepted again after the passphrase was given once: the daemon has restarted")
 		}
 		if n := st.GetFailures(); n > 0 {
-			s.add("tried", plural(n, "wrong passphrase or code", "wrong passphrases or codes")+" in a row")
+			s.Add("tried", ui.Plural(n, "wrong passphrase or code", "wrong passphrases or codes")+" in a row")
 		}
 	}
 	if st.GetRecovered() != nil {
-		s.add("recovered", display.Moment(st.GetRecovered().AsTime(), a.now())+": the secret was removed without being given, with every grant")
-		s.add("by", display.Text(st.GetRecoverer()))
+		s.Add("recovered", display.Moment(st.GetRecovered().AsTime(), a.Now())+": the secret was removed without being given, with every grant")
+		s.Add("by", display.Text(st.GetRecoverer()))
 	}
 	return s
 }
@@ -92,7 +93,7 @@ status" reports it for a week.`,
 		Example: `  $ tgctl presence remove
   $ tgctl presence remove --forgotten`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.atTerminal(cmd.Context(), func(ctx context.Context, c *client.Client, t *secretTerminal, st *pb.PresenceState) error {
+			return a.atTerminal(cmd.Context(), func(ctx context.Context, c *client.Client, t *ui.SecretTerminal, st *pb.PresenceState) error {
 				return a.removePresence(ctx, c, t, st, forgotten)
 			})
 		},
@@ -101,14 +102,14 @@ status" reports it for a week.`,
 	return cmd
 }
 
-func (a *app) removePresence(ctx context.Context, c *client.Client, t *secretTerminal, st *pb.PresenceState, forgotten bool) error {
+func (a *app) removePresence(ctx context.Context, c *client.Client, t *ui.SecretTerminal, st *pb.PresenceState, forgotten bool) error {
 	req := &pb.RemovePresenceRequest{Recover: forgotten}
 	switch {
 	case !st.GetEnrolled():
 		return client.NewError(client.ReasonNotEnrolled, client.ErrNotEnrolled.Error())
 	case forgotten:
-		a.printMessage("This removes the secret and revokes every grant. Questions that need presence\nare withdrawn, and all of this is recorded.")
-		typed, err := t.ask(ctx, "Type remove to confirm (not shown):")
+		a.PrintMessage("This removes the secret and revokes every grant. Questions that need presence\nare withdrawn, and all of this is recorded.")
+		typed, err := t.Ask(ctx, "Type remove to confirm (not shown):")
 		if err != nil {
 			return err
 		}
@@ -117,7 +118,7 @@ func (a *app) removePresence(ctx context.Context, c *client.Client, t *secretTer
 		}
 	default:
 		var err error
-		if req.Passphrase, err = t.ask(ctx, "Passphrase (not shown):"); err != nil {
+		if req.Passphrase, err = t.Ask(ctx, "Passphrase (not shown):"); err != nil {
 			return err
 		}
 		defer clear(req.Passphrase)
@@ -126,16 +127,16 @@ func (a *app) removePresence(ctx context.Context, c *client.Client, t *secretTer
 		return err
 	}
 	if forgotten {
-		a.printMessage("Removed, with every grant. Enrol a new secret: tgctl presence enrol")
+		a.PrintMessage("Removed, with every grant. Enrol a new secret: tgctl presence enrol")
 		return nil
 	}
-	a.printMessage("Removed. Calls that require presence are now denied.")
+	a.PrintMessage("Removed. Calls that require presence are now denied.")
 	return nil
 }
 
 // atTerminal runs do, which reads a secret. It opens the terminal, and hides the memory of this
 // process after the daemon has identified it.
-func (a *app) atTerminal(ctx context.Context, do func(context.Context, *client.Client, *secretTerminal, *pb.PresenceState) error) error {
+func (a *app) atTerminal(ctx context.Context, do func(context.Context, *client.Client, *ui.SecretTerminal, *pb.PresenceState) error) error {
 	c, err := a.dial(ctx)
 	if err != nil {
 		return err
@@ -149,18 +150,18 @@ func (a *app) atTerminal(ctx context.Context, do func(context.Context, *client.C
 	if err != nil {
 		return err
 	}
-	defer t.close()
+	defer t.Close()
 	return presenceFailure(do(ctx, c, t, st))
 }
 
 // openHidden opens the terminal, and hides the memory of this process from other programs.
-func (a *app) openHidden() (*secretTerminal, error) {
-	t, err := openTerminal()
+func (a *app) openHidden() (*ui.SecretTerminal, error) {
+	t, err := ui.OpenTerminal()
 	if err != nil {
 		return nil, err
 	}
 	if err := a.hideMemory(); err != nil {
-		t.close()
+		t.Close()
 		return nil, fmt.Errorf("protect what you type from other programs: %w", err)
 	}
 	return t, nil
@@ -168,10 +169,10 @@ func (a *app) openHidden() (*secretTerminal, error) {
 
 // presenceFailure adds a hint to an error.
 func presenceFailure(err error) error {
-	return withHint(err,
-		hint{client.ErrForbidden, "Agents and the processes they start cannot do that. Use another terminal."},
-		hint{client.ErrEnrolled, "To change it: tgctl presence rotate"},
-		hint{client.ErrNotEnrolled, "Set it up: tgctl presence enrol"},
-		hint{client.ErrLockedOut, "Wait, then try again. See: tgctl presence status"},
-		hint{client.ErrProofWrong, "Nothing was changed. If the secret is lost: tgctl presence remove --forgotten"})
+	return ui.WithHint(err,
+		ui.Hint{Err: client.ErrForbidden, Text: "Agents and the processes they start cannot do that. Use another terminal."},
+		ui.Hint{Err: client.ErrEnrolled, Text: "To change it: tgctl presence rotate"},
+		ui.Hint{Err: client.ErrNotEnrolled, Text: "Set it up: tgctl presence enrol"},
+		ui.Hint{Err: client.ErrLockedOut, Text: "Wait, then try again. See: tgctl presence status"},
+		ui.Hint{Err: client.ErrProofWrong, Text: "Nothing was changed. If the secret is lost: tgctl presence remove --forgotten"})
 }

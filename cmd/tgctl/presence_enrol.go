@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -33,7 +34,7 @@ then on either the passphrase or a code is enough, except to change the secret.`
 		Example: `  $ tgctl presence enrol
   $ tgctl presence enrol --totp`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.atTerminal(cmd.Context(), func(ctx context.Context, c *client.Client, t *secretTerminal, st *pb.PresenceState) error {
+			return a.atTerminal(cmd.Context(), func(ctx context.Context, c *client.Client, t *ui.SecretTerminal, st *pb.PresenceState) error {
 				if st.GetEnrolled() {
 					return client.NewError(client.ReasonEnrolled, client.ErrEnrolled.Error())
 				}
@@ -45,7 +46,7 @@ then on either the passphrase or a code is enough, except to change the secret.`
 				if _, err := c.EnrolPresence(ctx, secret); err != nil {
 					return err
 				}
-				a.printMessage("Enrolled. Approval needs it where a workflow requires presence, and for calls of\nhigh risk; denying never does. The secret cannot be shown again: keep it.")
+				a.PrintMessage("Enrolled. Approval needs it where a workflow requires presence, and for calls of\nhigh risk; denying never does. The secret cannot be shown again: keep it.")
 				return nil
 			})
 		},
@@ -65,7 +66,7 @@ authenticator app stays enrolled unless --totp creates a new key for it or
 		Example: `  $ tgctl presence rotate
   $ tgctl presence rotate --totp`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.atTerminal(cmd.Context(), func(ctx context.Context, c *client.Client, t *secretTerminal, st *pb.PresenceState) error {
+			return a.atTerminal(cmd.Context(), func(ctx context.Context, c *client.Client, t *ui.SecretTerminal, st *pb.PresenceState) error {
 				return a.rotatePresence(ctx, c, t, st, totp, noTOTP)
 			})
 		},
@@ -76,11 +77,11 @@ authenticator app stays enrolled unless --totp creates a new key for it or
 	return cmd
 }
 
-func (a *app) rotatePresence(ctx context.Context, c *client.Client, t *secretTerminal, st *pb.PresenceState, totp, noTOTP bool) error {
+func (a *app) rotatePresence(ctx context.Context, c *client.Client, t *ui.SecretTerminal, st *pb.PresenceState, totp, noTOTP bool) error {
 	if !st.GetEnrolled() {
 		return client.NewError(client.ReasonNotEnrolled, client.ErrNotEnrolled.Error())
 	}
-	old, err := t.ask(ctx, "Old passphrase (not shown):")
+	old, err := t.Ask(ctx, "Old passphrase (not shown):")
 	if err != nil {
 		return err
 	}
@@ -98,28 +99,28 @@ func (a *app) rotatePresence(ctx context.Context, c *client.Client, t *secretTer
 	if now.GetCodes() && !totp {
 		codes = " The authenticator app stays enrolled."
 	}
-	a.printMessage("Rotated. The old passphrase is no longer accepted.%s", codes)
+	a.PrintMessage("Rotated. The old passphrase is no longer accepted.%s", codes)
 	return nil
 }
 
 // newSecret asks for a passphrase twice and, with totp, enrols an authenticator app. The caller
 // must wipe the result, also if err is not nil.
-func (a *app) newSecret(ctx context.Context, t *secretTerminal, what string, totp bool) (*pb.PresenceSecret, error) {
+func (a *app) newSecret(ctx context.Context, t *ui.SecretTerminal, what string, totp bool) (*pb.PresenceSecret, error) {
 	secret := &pb.PresenceSecret{}
 	var err error
-	if secret.Passphrase, err = t.ask(ctx, what+" (not shown):"); err != nil {
+	if secret.Passphrase, err = t.Ask(ctx, what+" (not shown):"); err != nil {
 		return secret, err
 	}
 	if n := utf8.RuneCount(secret.Passphrase); n < shortestPassphrase {
-		return secret, &hintError{err: fmt.Errorf("a passphrase needs at least %d characters, this one has %d", shortestPassphrase, n), hint: "Nothing was changed; four words that you can remember make a good one."}
+		return secret, &ui.HintError{Err: fmt.Errorf("a passphrase needs at least %d characters, this one has %d", shortestPassphrase, n), Hint: "Nothing was changed; four words that you can remember make a good one."}
 	}
-	again, err := t.ask(ctx, "Repeat it (not shown):")
+	again, err := t.Ask(ctx, "Repeat it (not shown):")
 	defer clear(again)
 	if err != nil {
 		return secret, err
 	}
 	if !bytes.Equal(secret.Passphrase, again) {
-		return secret, &hintError{err: errors.New("the passphrases do not match"), hint: "Nothing was changed; try again."}
+		return secret, &ui.HintError{Err: errors.New("the passphrases do not match"), Hint: "Nothing was changed; try again."}
 	}
 	if totp {
 		err = a.newCodes(ctx, t, secret)
@@ -129,7 +130,7 @@ func (a *app) newSecret(ctx context.Context, t *secretTerminal, what string, tot
 
 // newCodes creates a TOTP key, shows it only on the terminal, and asks for a code that the app
 // made from it.
-func (a *app) newCodes(ctx context.Context, t *secretTerminal, secret *pb.PresenceSecret) error {
+func (a *app) newCodes(ctx context.Context, t *ui.SecretTerminal, secret *pb.PresenceSecret) error {
 	secret.Key = make([]byte, codeKeySize)
 	if _, err := rand.Read(secret.Key); err != nil {
 		return err
@@ -138,17 +139,17 @@ func (a *app) newCodes(ctx context.Context, t *secretTerminal, secret *pb.Presen
 	if err != nil {
 		return fmt.Errorf("draw the QR code: %w", err)
 	}
-	fmt.Fprintln(t.tty, "\nScan this with an authenticator app, or type the key into it.\nAnyone who sees it can make codes: clear the screen afterwards.")
-	fmt.Fprintln(t.tty)
+	fmt.Fprintln(t.Tty, "\nScan this with an authenticator app, or type the key into it.\nAnyone who sees it can make codes: clear the screen afterwards.")
+	fmt.Fprintln(t.Tty)
 	for _, line := range lines {
-		fmt.Fprintln(t.tty, line)
+		fmt.Fprintln(t.Tty, line)
 	}
-	fmt.Fprintf(t.tty, "\nkey: %s\n\n", keyText(secret.Key))
-	if secret.Code, err = t.ask(ctx, "Code from the app (not shown):"); err != nil {
+	fmt.Fprintf(t.Tty, "\nkey: %s\n\n", keyText(secret.Key))
+	if secret.Code, err = t.Ask(ctx, "Code from the app (not shown):"); err != nil {
 		return err
 	}
 	if !isCode(secret.Code) {
-		return &hintError{err: errors.New("a code has six digits"), hint: "Nothing was changed; remove the key from the app and try again."}
+		return &ui.HintError{Err: errors.New("a code has six digits"), Hint: "Nothing was changed; remove the key from the app and try again."}
 	}
 	return nil
 }

@@ -8,7 +8,9 @@ import (
 	"slices"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
+	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
@@ -37,7 +39,7 @@ type protectJob struct {
 // agent reads.
 func (a *app) osEnv() (agentconf.Env, error) {
 	cwd, err := os.Getwd()
-	env := agentconf.Env{Home: a.getenv("HOME"), Cwd: cwd, LookupEnv: a.lookup, Socket: a.shimSocket(), Notes: a.rewrites()}
+	env := agentconf.Env{Home: a.Getenv("HOME"), Cwd: cwd, LookupEnv: a.lookup, Socket: a.shimSocket(), Notes: a.rewrites()}
 	if shim, failed := a.sibling("tg-shim"); failed == nil {
 		env.Shim = shim
 	}
@@ -47,7 +49,7 @@ func (a *app) osEnv() (agentconf.Env, error) {
 // rewrites returns the directory of notes on files made beside configurations, or "" if it
 // cannot be determined.
 func (a *app) rewrites() string {
-	paths, err := sock.DefaultPaths(a.getenv)
+	paths, err := sock.DefaultPaths(a.Getenv)
 	if err != nil {
 		return ""
 	}
@@ -57,7 +59,7 @@ func (a *app) rewrites() string {
 // shimSocket returns the socket on which shims reach the daemon, or "" if it cannot be
 // determined.
 func (a *app) shimSocket() string {
-	paths, err := sock.DefaultPaths(a.getenv)
+	paths, err := sock.DefaultPaths(a.Getenv)
 	if err != nil {
 		return ""
 	}
@@ -65,7 +67,7 @@ func (a *app) shimSocket() string {
 }
 
 func (a *app) lookup(name string) (string, bool) {
-	value := a.getenv(name)
+	value := a.Getenv(name)
 	return value, value != ""
 }
 
@@ -99,7 +101,7 @@ func (p *protecting) connect(ctx context.Context) error {
 	}
 	c, err := dial(ctx)
 	if errors.Is(err, client.ErrNotRunning) && p.dryRun {
-		paths, err := sock.DefaultPaths(p.getenv)
+		paths, err := sock.DefaultPaths(p.Getenv)
 		p.socket = paths.ShimSocket()
 		return err
 	}
@@ -189,7 +191,7 @@ func (p *protecting) add(is, old *agentconf.Protection) error {
 	plan, err := from.Plan(next.Line, p.lookup, p.kept)
 	var empty *agentconf.EmptyError
 	if p.all && errors.As(err, &empty) {
-		p.printMessage("%s: %s", safe(is.Agent), safe(p.tildeIn(empty.Error())))
+		p.PrintMessage("%s: %s", display.Text(is.Agent), display.Text(p.TildeIn(empty.Error())))
 		return nil
 	}
 	if err != nil {
@@ -206,9 +208,9 @@ func unprotectable(agent string, err error) error {
 	var locked *agentconf.LockedError
 	switch {
 	case errors.As(err, &locked):
-		return &hintError{err, "The configuration of a wrapped agent stays rewritten until the session ends. End it, then protect the agent."}
+		return &ui.HintError{Err: err, Hint: "The configuration of a wrapped agent stays rewritten until the session ends. End it, then protect the agent."}
 	case errors.Is(err, agentconf.ErrWrapped):
-		return &hintError{err, "The origin of these entries is unknown: a wrap left them, or the daemon's state was lost. " +
+		return &ui.HintError{Err: err, Hint: "The origin of these entries is unknown: a wrap left them, or the daemon's state was lost. " +
 			"Remove them with `tgctl unprotect " + agent + "`, then protect the agent again."}
 	}
 	return err

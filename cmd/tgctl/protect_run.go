@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
@@ -15,10 +16,10 @@ import (
 // run shows the changes, asks, and makes them.
 func (p *protecting) run(ctx context.Context, names []string) error {
 	asks := !p.yes && !p.dryRun && !p.repair
-	if asks && !(p.inTerminal && p.errTerminal) {
-		return &hintError{
-			err:  errors.New("can't ask for confirmation without a terminal; nothing was changed"),
-			hint: "Review the changes with --dry-run, then use --yes.",
+	if asks && !(p.InTerminal && p.ErrTerminal) {
+		return &ui.HintError{
+			Err:  errors.New("can't ask for confirmation without a terminal; nothing was changed"),
+			Hint: "Review the changes with --dry-run, then use --yes.",
 		}
 	}
 	var warning string
@@ -38,17 +39,17 @@ func (p *protecting) run(ctx context.Context, names []string) error {
 	}
 	if failed != nil {
 		p.printError(failed)
-		failed = &exitError{code: exitFailed}
+		failed = &ui.ExitError{Code: ui.ExitFailed}
 	}
 	todo := p.show()
 	if len(todo) == 0 {
 		if len(p.jobs) == 0 && failed == nil {
-			p.printMessage("nothing to protect: %s", p.nothing())
+			p.PrintMessage("nothing to protect: %s", p.nothing())
 		}
 		return failed
 	}
 	if warning != "" {
-		p.printMessage("warning: %s", safe(warning))
+		p.PrintMessage("warning: %s", display.Text(warning))
 	}
 	if p.dryRun {
 		return failed
@@ -80,7 +81,7 @@ func (p *protecting) show() []*protectJob {
 			continue
 		}
 		if j.drift.None() {
-			p.printMessage("%s is already protected; nothing to change", safe(j.is.Agent))
+			p.PrintMessage("%s is already protected; nothing to change", display.Text(j.is.Agent))
 			continue
 		}
 		todo = append(todo, j)
@@ -88,10 +89,10 @@ func (p *protecting) show() []*protectJob {
 		if p.repair {
 			continue
 		}
-		if p.outTerminal {
+		if p.OutTerminal {
 			diff = string(display.Lines(strings.ReplaceAll(diff, "\t", "    "))) + "\n"
 		}
-		_, _ = io.WriteString(p.out, diff) // the user sees that the diff is missing
+		_, _ = io.WriteString(p.Out, diff) // the user sees that the diff is missing
 	}
 	return todo
 }
@@ -99,25 +100,25 @@ func (p *protecting) show() []*protectJob {
 // showServers prints which servers of an agent will be governed.
 func (p *protecting) showServers(j *protectJob) {
 	for _, warning := range j.plan.Warnings() {
-		p.printMessage("warning: %s", safe(warning))
+		p.PrintMessage("warning: %s", display.Text(warning))
 	}
 	if err := j.plan.CheckUnreached(); err != nil {
-		p.printMessage("warning: %s", safe(err.Error()))
+		p.PrintMessage("warning: %s", display.Text(err.Error()))
 	}
 	var governed, left []string
 	for _, e := range j.plan.Entries() {
 		name := string(display.Name(e.ID))
 		if e.Ungoverned != "" && !e.Offers() {
-			left = append(left, name+" ("+string(safe(e.Ungoverned))+")")
+			left = append(left, name+" ("+string(display.Text(e.Ungoverned))+")")
 		} else {
 			governed = append(governed, name)
 		}
 	}
 	left = append(left, p.elsewhere(j)...)
-	governed, left = unique(governed), unique(left)
-	p.printMessage("%s: %s governed at every start: %s", safe(j.is.Agent), plural(len(governed), "server", "servers"), display.Safe(strings.Join(governed, ", ")))
+	governed, left = ui.Unique(governed), ui.Unique(left)
+	p.PrintMessage("%s: %s governed at every start: %s", display.Text(j.is.Agent), ui.Plural(len(governed), "server", "servers"), display.Safe(strings.Join(governed, ", ")))
 	if len(left) > 0 {
-		p.printMessage("%s: not governed: %s", safe(j.is.Agent), display.Safe(strings.Join(left, ", ")))
+		p.PrintMessage("%s: not governed: %s", display.Text(j.is.Agent), display.Safe(strings.Join(left, ", ")))
 	}
 }
 
@@ -137,9 +138,9 @@ func (p *protecting) elsewhere(j *protectJob) []string {
 			}
 			why := server.Why
 			if why == "" {
-				why = "in " + p.tilde(server.Path) + ", a file of the project: use tgctl wrap"
+				why = "in " + p.Tilde(server.Path) + ", a file of the project: use tgctl wrap"
 			}
-			left = append(left, fmt.Sprintf("%s (%s)", display.Name(server.ID), safe(why)))
+			left = append(left, fmt.Sprintf("%s (%s)", display.Name(server.ID), display.Text(why)))
 		}
 	}
 	return left
@@ -150,23 +151,23 @@ func (p *protecting) agreed(todo []*protectJob) (bool, error) {
 	var paths []string
 	for _, j := range todo {
 		for _, path := range j.plan.Paths() {
-			paths = append(paths, p.tilde(path))
+			paths = append(paths, p.Tilde(path))
 		}
 	}
 	keep := "The daemon restores lost entries"
 	if p.watchOnly {
 		keep = "tgctl status reports lost entries"
 	}
-	fmt.Fprintf(p.err, "Rewrite %s permanently? %s;\ntgctl unprotect restores the file. [y/N] ", safe(strings.Join(paths, ", ")), keep)
-	answer, err := bufio.NewReader(p.in).ReadString('\n')
+	fmt.Fprintf(p.Err, "Rewrite %s permanently? %s;\ntgctl unprotect restores the file. [y/N] ", display.Text(strings.Join(paths, ", ")), keep)
+	answer, err := bufio.NewReader(p.In).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, err
 	}
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
 		return true, nil
 	}
-	p.printMessage("Nothing was changed.")
-	return false, &exitError{code: exitFailed}
+	p.PrintMessage("Nothing was changed.")
+	return false, &ui.ExitError{Code: ui.ExitFailed}
 }
 
 // enact makes the changes. If one agent fails, it is left as it was and the others are still
@@ -200,10 +201,10 @@ func (p *protecting) enact(ctx context.Context, todo []*protectJob) error {
 		if j.again {
 			what = "repaired"
 		}
-		fmt.Fprintf(p.out, "%s: %s, %s in %s\n", safe(next.Agent), what, plural(len(next.Servers()), "server", "servers"), safe(p.tildes(next.Paths())))
+		fmt.Fprintf(p.Out, "%s: %s, %s in %s\n", display.Text(next.Agent), what, ui.Plural(len(next.Servers()), "server", "servers"), display.Text(p.Tildes(next.Paths())))
 	}
 	if len(failed) < len(todo) {
-		p.printMessage("A running agent is governed once it restarts its servers.")
+		p.PrintMessage("A running agent is governed once it restarts its servers.")
 		p.tellStart(ctx)
 	}
 	return errors.Join(failed...)
@@ -212,6 +213,6 @@ func (p *protecting) enact(ctx context.Context, todo []*protectJob) error {
 // tellStart warns if nothing starts the daemon after the next login.
 func (p *protecting) tellStart(ctx context.Context) {
 	if s, err := p.client.Status(ctx); err == nil && !s.GetActivated() {
-		p.printMessage("No service manager starts the daemon. After a reboot, the servers of protected\nagents answer with an error until you run `tgctl daemon start`.")
+		p.PrintMessage("No service manager starts the daemon. After a reboot, the servers of protected\nagents answer with an error until you run `tgctl daemon start`.")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
 // protectConsole returns a terminal in a home whose Claude Code has three servers.
@@ -17,7 +18,7 @@ func protectConsole(t *testing.T, answer string) (*console, *agentsHome, *fakeDa
 	f := startFake(t)
 	f.status = healthy()
 	c := newConsole(f.socket)
-	c.app.in = strings.NewReader(answer)
+	c.app.In = strings.NewReader(answer)
 	c.env["HOME"] = h.dir
 	c.app.executable = func() (string, error) { return filepath.Join(h.dir, "bin", "tgctl"), nil }
 	return c, h, f
@@ -58,7 +59,7 @@ func TestProtectWithoutATerminal(t *testing.T) {
 	c.pipe()
 	h.write(".cursor/mcp.json", `{"mcpServers":{}}`, 0o600)
 	h.write("src/shop/.mcp.json", someServers, 0o600) // belongs to a project, not to an agent
-	if code := c.run(t, "protect", "claude-code"); code != exitFailed || h.claude() != someServers || len(f.protected) > 0 {
+	if code := c.run(t, "protect", "claude-code"); code != ui.ExitFailed || h.claude() != someServers || len(f.protected) > 0 {
 		t.Errorf("exit %d", code)
 	}
 	if talk := c.err.String(); !strings.Contains(talk, "nothing was changed\nReview the changes with --dry-run, then use --yes.") {
@@ -73,7 +74,7 @@ func TestProtectWithoutATerminal(t *testing.T) {
 func TestProtectRefused(t *testing.T) {
 	c, h, f := protectConsole(t, "")
 	f.protectErr = client.NewError(client.ReasonForbidden, "not allowed to an agent")
-	if code := c.run(t, "protect", "--yes", "claude-code"); code != exitFailed || h.claude() != someServers || len(f.undone) != 1 {
+	if code := c.run(t, "protect", "--yes", "claude-code"); code != ui.ExitFailed || h.claude() != someServers || len(f.undone) != 1 {
 		t.Errorf("exit %d, undone %q: %s", code, f.undone, c.err.String())
 	}
 	if left, _ := filepath.Glob(filepath.Join(h.dir, ".claude.json.*")); len(left) > 0 {
@@ -100,7 +101,7 @@ func TestProtectProblems(t *testing.T) {
 			t.Errorf("%q: %s", test.args, c.err.String())
 		}
 	}
-	if code := c.run(t, "protect", "--yes", "nobody", "claude-code"); code != exitFailed || len(f.protected) != 1 {
+	if code := c.run(t, "protect", "--yes", "nobody", "claude-code"); code != ui.ExitFailed || len(f.protected) != 1 {
 		t.Errorf("exit %d: %s", code, c.err.String())
 	}
 }
@@ -111,7 +112,7 @@ func TestUnprotectTells(t *testing.T) {
 	c, _, f := protectConsole(t, "")
 	c.run(t, "protect", "--yes", "claude-code")
 	f.sessions = openSessions()[:1]
-	if code := c.run(t, "unprotect", "claude-code"); code != exitFailed || len(f.undone) > 0 || !strings.Contains(c.err.String(), "a running wrap (process 4000)") {
+	if code := c.run(t, "unprotect", "claude-code"); code != ui.ExitFailed || len(f.undone) > 0 || !strings.Contains(c.err.String(), "a running wrap (process 4000)") {
 		t.Errorf("exit %d: %s", code, c.err.String())
 	}
 	f.sessions = nil
@@ -162,7 +163,7 @@ func TestLastingShim(t *testing.T) {
 			}
 			a := newConsole("").app
 			a.executable = func() (string, error) { return self, nil }
-			a.getenv = func(string) string { return filepath.Join(dir, test.path) }
+			a.Getenv = func(string) string { return filepath.Join(dir, test.path) }
 			got, why := firstStable(a.pathsTo("tg-shim", shim), below)
 			if got != filepath.Join(dir, test.want) || !strings.Contains(why, test.why) || test.why == "" && why != "" {
 				t.Errorf("got %s (%s), want %s (%s)", got, why, test.want, test.why)

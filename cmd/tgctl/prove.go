@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -21,14 +22,14 @@ func needsProof(q *pb.Approval) bool { return isOpen(q) && q.GetLevel() == level
 type prover struct {
 	a          *app
 	c          *client.Client
-	terminal   *secretTerminal
+	terminal   *ui.SecretTerminal
 	passphrase []byte
 }
 
 func (p *prover) close() {
 	p.forget()
 	if p.terminal != nil {
-		p.terminal.close()
+		p.terminal.Close()
 	}
 }
 
@@ -57,12 +58,12 @@ func (p *prover) proof(ctx context.Context, q *pb.Approval) (*pb.Proof, error) {
 			return nil, err
 		}
 	}
-	p.a.printMessage("%s", p.a.aboutToApprove(q))
+	p.a.PrintMessage("%s", p.a.aboutToApprove(q))
 	question := "Passphrase (not shown):"
 	if state.GetCodes() && !state.GetAsleep() {
 		question = "Passphrase or code (not shown):"
 	}
-	typed, err := p.terminal.ask(ctx, question)
+	typed, err := p.terminal.Ask(ctx, question)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +96,7 @@ func lockedText(state *pb.PresenceState) string {
 // aboutToApprove summarizes the question that a secret is asked for.
 func (a *app) aboutToApprove(q *pb.Approval) display.Safe {
 	line := questionLine(q)
-	short := shortParams(q.GetMethod(), q.GetArguments(), cmp.Or(behind(2, a.width()), shortRoom), "tgctl approvals show "+display.Name(q.GetId()))
+	short := ui.ShortParams(q.GetMethod(), q.GetArguments(), cmp.Or(ui.Behind(2, a.Width()), ui.ShortRoom), "tgctl approvals show "+display.Name(q.GetId()))
 	for _, below := range []display.Safe{short, because(q)} {
 		if below != "" {
 			line += "\n  " + below
@@ -105,9 +106,9 @@ func (a *app) aboutToApprove(q *pb.Approval) display.Safe {
 }
 
 // proofHints say what to do about a refused proof.
-var proofHints = []hint{
-	{client.ErrNotEnrolled, "Set it up at your own terminal: tgctl presence enrol"},
-	{client.ErrLockedOut, "Wait, or deny the call, which needs no passphrase. See: tgctl presence status"},
-	{client.ErrProofWrong, "Nothing was approved; try again. If the secret is lost: tgctl presence remove --forgotten"},
-	{client.ErrProofNeeded, "Answer it at a terminal: tgctl approvals approve"},
+var proofHints = []ui.Hint{
+	{Err: client.ErrNotEnrolled, Text: "Set it up at your own terminal: tgctl presence enrol"},
+	{Err: client.ErrLockedOut, Text: "Wait, or deny the call, which needs no passphrase. See: tgctl presence status"},
+	{Err: client.ErrProofWrong, Text: "Nothing was approved; try again. If the secret is lost: tgctl presence remove --forgotten"},
+	{Err: client.ErrProofNeeded, Text: "Answer it at a terminal: tgctl approvals approve"},
 }

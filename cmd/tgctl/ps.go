@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -22,11 +20,6 @@ const (
 	kindExtension = "extension"
 	kindAgent     = "agent" // a headless run
 )
-
-// fix adds to a process how to fix its failure.
-type fix struct {
-	Fix display.Safe `json:"fix"`
-}
 
 // isShim reports whether p is a shim, with its own or a shared server.
 func isShim(p *pb.Process) bool { return p.GetKind() == kindServer || p.GetKind() == kindClient }
@@ -61,14 +54,14 @@ limits.orphan (5 minutes) each is recorded as an orphan.`,
 			if err != nil {
 				return err
 			}
-			if wide && !a.asJSON && len(processes) > 0 {
-				return a.wideProcesses(processes).Write(a.out, 0)
+			if wide && !a.AsJSON && len(processes) > 0 {
+				return a.wideProcesses(processes).Write(a.Out, 0)
 			}
-			return printList(a, processes, func(p *pb.Process) any { return pbjson.Object{Message: p, More: fix{fixFor(p)}} },
+			return ui.PrintList(a.App, processes, func(p *pb.Process) any { return pbjson.Object{Message: p, More: ui.Fix{Fix: fixFor(p)}} },
 				"No programs run under ThoughtGate.", a.processTable)
 		}),
 	}
-	jsonFlag(cmd, &a.asJSON, pbjson.Object{Message: &pb.Process{}, More: fix{}})
+	ui.JSONFlag(cmd, &a.AsJSON, pbjson.Object{Message: &pb.Process{}, More: ui.Fix{}})
 	cmd.Flags().BoolVarP(&wide, "wide", "w", false, "also show session, profile, judged calls, tg-shim and command; truncate nothing")
 	return cmd
 }
@@ -94,12 +87,12 @@ func (a *app) wideProcesses(processes []*pb.Process) *display.Table {
 		{Head: "SHIM", Right: true}, {Head: "COMMAND"},
 	}...)}
 	for _, p := range processes {
-		cells := append(a.processCells(p, processes), orDash(p.GetSession()[:min(8, len(p.GetSession()))]), orDash(p.GetProfile()))
+		cells := append(a.processCells(p, processes), ui.OrDash(p.GetSession()[:min(8, len(p.GetSession()))]), ui.OrDash(p.GetProfile()))
 		judged := []display.Safe{"-", "-", "-"}
 		if isShim(p) || p.GetSession() != "" {
 			judged = []display.Safe{display.Count(p.GetJudged()), display.Count(p.GetDenied()), display.Count(p.GetPending())}
 		}
-		t.Add(append(append(cells, judged...), pidOrDash(p.GetShimPid()), commandLine(p.GetCommand()))...)
+		t.Add(append(append(cells, judged...), ui.PIDOrDash(p.GetShimPid()), ui.CommandLine(p.GetCommand()))...)
 		a.noteProcess(t, p)
 	}
 	return t
@@ -113,11 +106,11 @@ func (a *app) processCells(p *pb.Process, all []*pb.Process) []display.Safe {
 			ofSeveral = " " + display.Name(p.GetId())
 		}
 	}
-	memory := choose(p.GetMemory() > 0, display.Size(p.GetMemory())+choose(p.GetSharedTwice(), "+", ""), "-")
-	restarts := choose(isShim(p), "-", display.Count(p.GetRestarts()))
+	memory := ui.Choose(p.GetMemory() > 0, display.Size(p.GetMemory())+ui.Choose(p.GetSharedTwice(), "+", ""), "-")
+	restarts := ui.Choose(isShim(p), "-", display.Count(p.GetRestarts()))
 	return []display.Safe{
-		display.Name(p.GetKind()), display.Name(p.GetName()) + ofSeveral, orDash(p.GetState()), a.ago(p.GetSince()), memory, restarts,
-		pidOrDash(max(p.GetPid(), p.GetServerPid())), whoFor(p),
+		display.Name(p.GetKind()), display.Name(p.GetName()) + ofSeveral, ui.OrDash(p.GetState()), a.Ago(p.GetSince()), memory, restarts,
+		ui.PIDOrDash(max(p.GetPid(), p.GetServerPid())), whoFor(p),
 	}
 }
 
@@ -125,13 +118,13 @@ func (a *app) processCells(p *pb.Process, all []*pb.Process) []display.Safe {
 func whoFor(p *pb.Process) display.Safe {
 	switch n := p.GetClients(); {
 	case p.GetKind() == kindBackend:
-		return plural(n, "client", "clients")
+		return ui.Plural(n, "client", "clients")
 	case p.GetKind() == kindAgent: // works for itself
 		return "-"
 	case n > 0:
-		return plural(n, "call", "calls")
+		return ui.Plural(n, "call", "calls")
 	}
-	return orDash(p.GetAgent())
+	return ui.OrDash(p.GetAgent())
 }
 
 // noteProcess adds notes below a program: its problems, and what to do about them.
@@ -139,47 +132,22 @@ func (a *app) noteProcess(t *display.Table, p *pb.Process) {
 	why := display.Text(p.GetError())
 	switch state := p.GetState(); {
 	case state == "restarting" && p.GetNext() != nil:
-		t.Note("restarts in " + inSeconds(p.GetNext().AsTime().Sub(a.now())) + after(why))
+		t.Note("restarts in " + ui.InSeconds(p.GetNext().AsTime().Sub(a.Now())) + ui.AfterColon(why))
 	case isShim(p):
 	case state == "failed":
-		t.Note("failed" + after(why))
+		t.Note("failed" + ui.AfterColon(why))
 	case state == "degraded":
-		t.Note("degraded" + after(why))
+		t.Note("degraded" + ui.AfterColon(why))
 	case why != "":
-		t.Note("ended before" + after(why))
+		t.Note("ended before" + ui.AfterColon(why))
 	}
 	t.Note(fixFor(p))
-	t.Note(some(p.GetPending(), "call is", "calls are", " held for you; see: tgctl approvals"))
+	t.Note(ui.Some(p.GetPending(), "call is", "calls are", " held for you; see: tgctl approvals"))
 	since := p.GetUnansweredSince()
-	t.Note(some(p.GetUnanswered(), "request has", "requests have", " no answer from the server"+choose(since != nil, ", the oldest for "+a.ago(since), "")))
+	t.Note(ui.Some(p.GetUnanswered(), "request has", "requests have", " no answer from the server"+ui.Choose(since != nil, ", the oldest for "+a.Ago(since), "")))
 	if build := p.GetBuild(); build != "" && build != release {
 		t.Note("its tg-shim is " + display.Name(build) + ", but tgctl is " + display.Name(release))
 	}
-}
-
-func after(why display.Safe) display.Safe {
-	return choose(why != "", ": "+why, "")
-}
-
-// ago returns how long ago t was, or a dash if t is nil.
-func (a *app) ago(t *timestamppb.Timestamp) display.Safe {
-	if t == nil {
-		return "-"
-	}
-	return display.Span(a.now().Sub(t.AsTime()))
-}
-
-// moment formats a point in time in full. It returns "" if t is nil.
-func (a *app) moment(t *timestamppb.Timestamp) display.Safe {
-	if t == nil {
-		return ""
-	}
-	return display.Moment(t.AsTime(), a.now())
-}
-
-// inSeconds formats a short wait. It rounds up, so it never says 0 s.
-func inSeconds(d time.Duration) display.Safe {
-	return display.Count(max(int64((d+time.Second-1)/time.Second), 1)) + " s"
 }
 
 // fixFor says how to fix a program that has failed.
@@ -187,7 +155,7 @@ func fixFor(p *pb.Process) display.Safe {
 	if p.GetState() != "failed" || isShim(p) {
 		return ""
 	}
-	name := shellWord(display.Name(p.GetName()))
+	name := ui.ShellWord(display.Name(p.GetName()))
 	switch p.GetKind() {
 	case kindAgent:
 		return "see: tgctl logs " + name
@@ -195,15 +163,4 @@ func fixFor(p *pb.Process) display.Safe {
 		return "see: tgctl ext show " + name
 	}
 	return "see: tgctl logs " + name + "; then: tgctl restart " + name
-}
-
-// commandLine formats a command so that its arguments can be told apart.
-func commandLine(command []string) display.Safe {
-	return join(each(command, func(word string) display.Safe {
-		shown := display.Text(word)
-		if shown == "" || strings.ContainsAny(string(shown), " '\"") {
-			return quoted(shown)
-		}
-		return shown
-	}), " ")
 }

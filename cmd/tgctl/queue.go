@@ -10,6 +10,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/client/inbox"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -82,8 +83,8 @@ func newRow(q *pb.Approval) *openRow {
 	r := &openRow{
 		id: q.GetId(), subject: bytes.Clone(q.GetSubject()),
 		created: q.GetCreated().AsTime(), expires: q.GetExpires().AsTime(),
-		agent: clipped(orDash(q.GetAgent())), server: clipped(display.Name(q.GetServer())),
-		call: clipped(callName(q.GetMethod(), q.GetTool())), why: clipped(because(q)),
+		agent: clipped(ui.OrDash(q.GetAgent())), server: clipped(display.Name(q.GetServer())),
+		call: clipped(ui.CallName(q.GetMethod(), q.GetTool())), why: clipped(because(q)),
 		workflow: strings.Clone(q.GetWorkflow()), grave: isGrave(q.GetFacts()), proof: needsProof(q),
 	}
 	params := shownParams(q)
@@ -114,7 +115,7 @@ func endLine(q *pb.Approval) display.Safe {
 	if q.GetNote() != "" {
 		line += ": " + display.Text(q.GetNote())
 	}
-	return clipped(line + "; " + callName(q.GetMethod(), q.GetTool()))
+	return clipped(line + "; " + ui.CallName(q.GetMethod(), q.GetTool()))
 }
 
 // event handles an event of the inbox.
@@ -140,7 +141,7 @@ func (q *queue) addRow(r *openRow) {
 		q.rows = append(q.rows, r)
 	}
 	if q.selected == "" || r.id == q.wanted {
-		q.selected, q.moved = r.id, q.app.now()
+		q.selected, q.moved = r.id, q.app.Now()
 		if r.id == q.wanted {
 			q.wanted = ""
 		}
@@ -171,7 +172,7 @@ func (q *queue) remove(id string) {
 	if id != q.selected {
 		return
 	}
-	q.selected, q.moved = "", q.app.now()
+	q.selected, q.moved = "", q.app.Now()
 	if len(q.rows) > 0 {
 		q.selected = q.rows[min(i, len(q.rows)-1)].id
 	}
@@ -193,7 +194,7 @@ func (q *queue) connected() action {
 }
 
 // settled reports whether the selection has not moved by itself within the last settling.
-func (q *queue) settled() bool { return q.app.now().Sub(q.moved) >= settling }
+func (q *queue) settled() bool { return q.app.Now().Sub(q.moved) >= settling }
 
 // open shows the selected question in full. Once it is read, the prompt then is shown.
 func (q *queue) open(then prompt) action {
@@ -239,13 +240,13 @@ func (q *queue) handleDecided(d *pb.Decision, done *pb.Decided, err error) actio
 
 // failureLine says in one line why a question could not be read or answered.
 func failureLine(id string, err error) display.Safe {
-	if exitCode(err) == exitNotRunning {
+	if ui.ExitCode(err) == ui.ExitNotRunning {
 		return display.Name(approvalID(id)) + ": no answer from the daemon; check whether it is still listed (" + display.Text(client.ErrNotRunning.Error()) + ")"
 	}
 	err = approvalFailure(id, err)
 	line := err.Error()
-	if hint := new(hintError); errors.As(err, &hint) {
-		line += ". " + hint.hint
+	if hint := new(ui.HintError); errors.As(err, &hint) {
+		line += ". " + hint.Hint
 	}
 	return clipped(display.Text(line))
 }

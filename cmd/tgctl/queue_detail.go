@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -123,8 +124,8 @@ func (q *queue) layout() {
 		}
 	}
 	about := q.app.questionSheet(d.question)
-	about.names, about.values = about.names[1:], about.values[1:] // its id and time are in the title
-	add(about.lines(q.width))
+	about.Names, about.Values = about.Names[1:], about.Values[1:] // its id and time are in the title
+	add(about.Lines(q.width))
 	if d.edit != nil {
 		add([]display.Safe{""})
 		add(editedLines(d.question, d.edit, q.width))
@@ -134,12 +135,12 @@ func (q *queue) layout() {
 	}
 	if d.past != nil {
 		add([]display.Safe{""})
-		add(d.past.lines(d.question, q.app.now(), q.width))
+		add(d.past.lines(d.question, q.app.Now(), q.width))
 	}
-	traces := &sheet{}
+	traces := &ui.Sheet{}
 	addTraces(traces, d.question)
 	add([]display.Safe{""})
-	add(traces.lines(q.width))
+	add(traces.Lines(q.width))
 	if rewrapped || len(d.body) < len(d.seen) {
 		d.seen = nil // the lines are not the same any more
 	}

@@ -21,7 +21,7 @@ type editing struct {
 
 // Run runs the editor until it exits.
 func (e *editing) Run() (err error) {
-	e.edit, err = e.app.editArguments(e.ctx, e.asked, e.app.out)
+	e.edit, err = e.app.editArguments(e.ctx, e.asked, e.app.Out)
 	return err
 }
 

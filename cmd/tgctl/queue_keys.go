@@ -100,14 +100,14 @@ func (q *queue) move(rows int) {
 	}
 	i := max(0, min(q.find(q.selected)+rows, len(q.rows)-1))
 	q.selected = q.rows[i].id
-	q.moved = q.app.now().Add(-settling) // moved by a person, so there is nothing to wait for
+	q.moved = q.app.Now().Add(-settling) // moved by a person, so there is nothing to wait for
 }
 
 // leave returns to the list. If another question is selected there, that counts as a move by
 // itself.
 func (q *queue) leave() {
 	if q.detail.id != q.selected {
-		q.moved = q.app.now()
+		q.moved = q.app.Now()
 	}
 	q.detail = nil
 }
@@ -194,7 +194,7 @@ func (d *detail) write(text string) {
 // answer answers the shown question.
 func (q *queue) answer(answer pb.Answer, note string) action {
 	d := q.detail
-	decision := &pb.Decision{Id: d.id, Subject: d.question.GetSubject(), Answer: answer, Note: note, Surface: q.app.surface()}
+	decision := &pb.Decision{Id: d.id, Subject: d.question.GetSubject(), Answer: answer, Note: note, Surface: q.app.Surface()}
 	if answer == pb.Answer_ANSWER_APPROVE {
 		decision.Edit = d.edit
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
@@ -35,7 +36,7 @@ func (q *queue) listScreen() []line {
 	at := q.find(q.selected)
 	first := max(0, at) / l.fit * l.fit // whole pages, so that rows stay in place on the screen
 	last := min(first+l.fit, len(q.rows))
-	title := plural(len(q.rows), "question waits", "questions wait")
+	title := ui.Plural(len(q.rows), "question waits", "questions wait")
 	if len(q.rows) == 0 {
 		title = "No question is waiting"
 	}
@@ -84,7 +85,7 @@ func (q *queue) rowLines(l listLayout, r *openRow, selected bool) []line {
 	if selected {
 		marker = "> "
 	}
-	now := q.app.now()
+	now := q.app.Now()
 	call := r.call
 	if l.narrow {
 		call += " on " + r.server
@@ -110,7 +111,7 @@ func (r *openRow) args(columns int) display.Safe {
 	if r.params != nil {
 		return display.JSONLine(r.params, columns, "")
 	}
-	note := " (" + plural(r.size, "byte", "bytes") + " in all)"
+	note := " (" + ui.Plural(r.size, "byte", "bytes") + " in all)"
 	return fit(r.short, columns-len(note)) + note
 }
 

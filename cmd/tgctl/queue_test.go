@@ -33,7 +33,7 @@ func newScreen(width, height int, asked ...*pb.Approval) *screenTest {
 	s := &screenTest{now: noon, asked: map[string]*pb.Approval{}}
 	s.editor = func(*pb.Approval) ([]byte, error) { return []byte(`{"repo":"mine"}`), nil }
 	a := newConsole("").app
-	a.now = func() time.Time { return s.now }
+	a.Now = func() time.Time { return s.now }
 	s.queue = &queue{app: a}
 	s.say(tea.WindowSizeMsg{Width: width, Height: height})
 	s.say(inbox.Event{Kind: inbox.Connected})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
@@ -62,9 +63,9 @@ func (q *queue) screen() []line {
 // detailScreen draws the question that is shown in full.
 func (q *queue) detailScreen() []line {
 	d := q.detail
-	title := display.Name(d.id) + spaced(shortSubject(d.question.GetSubject()))
+	title := display.Name(d.id) + ui.Spaced(shortSubject(d.question.GetSubject()))
 	if d.ended == "" {
-		title += "  " + countdown(d.expires.Sub(q.app.now())) + " left"
+		title += "  " + countdown(d.expires.Sub(q.app.Now())) + " left"
 	}
 	if d.edit != nil {
 		title += "  EDITED"
@@ -90,14 +91,14 @@ func (q *queue) detailScreen() []line {
 // detailFoot draws the two lines below a question: the position or the prompt, and the keys.
 func (q *queue) detailFoot() []line {
 	d := q.detail
-	id := display.Name(d.id) + spaced(shortSubject(d.question.GetSubject()))
+	id := display.Name(d.id) + ui.Spaced(shortSubject(d.question.GetSubject()))
 	seen := 0
 	for _, yes := range d.seen {
 		if yes {
 			seen++
 		}
 	}
-	where := "seen " + display.Count(seen) + " of " + plural(len(d.body), "line", "lines")
+	where := "seen " + display.Count(seen) + " of " + ui.Plural(len(d.body), "line", "lines")
 	switch {
 	case d.ended != "" && d.ask == askNo:
 		return []line{{text: d.ended, strong: true}, {text: "too late; enter or esc back"}}
@@ -116,7 +117,7 @@ func (q *queue) detailFoot() []line {
 	case d.ask == askGrant && d.grant.sure:
 		below := where + ": " + d.title
 		if n := d.grant.below; n > 0 {
-			below = "space: " + plural(n, "more line", "more lines") + " of the grant"
+			below = "space: " + ui.Plural(n, "more line", "more lines") + " of the grant"
 		}
 		return []line{{text: "Approve " + id + " and grant this? y/N", strong: true}, {text: below}}
 	case d.ask == askGrant:

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
@@ -126,7 +127,7 @@ func changeOf(r *record.Record, now time.Time) reportChange {
 	if r.Verdict != "" {
 		what += ", " + strings.ReplaceAll(r.Verdict, "_", " ")
 	}
-	detail := join(present(display.Text(r.Server), display.Text(r.Tool), display.Text(r.Decider), display.Text(r.Reason)), " · ")
+	detail := ui.Join(ui.NonEmpty(display.Text(r.Server), display.Text(r.Tool), display.Text(r.Decider), display.Text(r.Reason)), " · ")
 	return reportChange{Seq: r.Seq, At: when(r.Time, now), What: string(display.Text(what)), Detail: string(detail)}
 }
 
@@ -156,7 +157,7 @@ func percent(n, of uint64) float64 { return float64(n) * 100 / float64(max(of, 1
 // bars lists the largest counts.
 func bars(m map[string]uint64, limit int) []bar {
 	keys, _ := most(m, limit, func(n uint64) uint64 { return n }, strings.Compare)
-	return each(keys, func(key string) bar { return bar{string(display.Text(key)), m[key], percent(m[key], m[keys[0]])} })
+	return ui.Map(keys, func(key string) bar { return bar{string(display.Text(key)), m[key], percent(m[key], m[keys[0]])} })
 }
 
 // waitBars counts how long people took to answer.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
@@ -123,7 +124,7 @@ func (c *counter) call(r *record.Record) {
 // isResult reports whether r is about the result of an agent's call.
 func isResult(r *record.Record) bool {
 	switch r.Method {
-	case toolCall, "resources/read", "prompts/get", "tasks/get", "tasks/result":
+	case ui.ToolCall, "resources/read", "prompts/get", "tasks/get", "tasks/result":
 		return r.Direction == "server_to_agent"
 	}
 	return false

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -33,7 +34,7 @@ tgctl daemon restart.`,
 			return a.restart(ctx, c, w)
 		}),
 	}
-	jsonFlag(cmd, &a.asJSON, &pb.RestartProcessResponse{})
+	ui.JSONFlag(cmd, &a.AsJSON, &pb.RestartProcessResponse{})
 	w.flags(cmd)
 	return cmd
 }
@@ -44,18 +45,18 @@ func (a *app) restart(ctx context.Context, c *client.Client, w *programSelector)
 		return err
 	}
 	if p.GetKind() == kindAgent {
-		return &hintError{fmt.Errorf("%s is a headless agent, which can't be restarted", p.GetName()), "Start another run: tgctl run " + word(p.GetName()) + " -- PROMPT"}
+		return &ui.HintError{Err: fmt.Errorf("%s is a headless agent, which can't be restarted", p.GetName()), Hint: "Start another run: tgctl run " + ui.Word(p.GetName()) + " -- PROMPT"}
 	}
 	done, err := c.RestartProcess(ctx, &pb.RestartProcessRequest{Kind: p.GetKind(), Name: p.GetName(), Id: p.GetId()})
 	if err != nil {
-		return withHint(err, loosenHints...)
+		return ui.WithHint(err, loosenHints...)
 	}
 	if done.Process == nil {
 		done.Process = p
 	}
 	p = done.Process
-	if a.asJSON {
-		if err := a.printJSON(done); err != nil {
+	if a.AsJSON {
+		if err := a.PrintJSON(done); err != nil {
 			return err
 		}
 	}
@@ -64,13 +65,13 @@ func (a *app) restart(ctx context.Context, c *client.Client, w *programSelector)
 		if p.GetKind() == kindExtension {
 			see = "tgctl ext show "
 		}
-		return &hintError{fmt.Errorf("%s did not start: %s", p.GetName(), why), "See: " + see + word(p.GetName())}
+		return &ui.HintError{Err: fmt.Errorf("%s did not start: %s", p.GetName(), why), Hint: "See: " + see + ui.Word(p.GetName())}
 	}
-	if a.asJSON {
+	if a.AsJSON {
 		return nil
 	}
-	_, err = fmt.Fprintf(a.out, "restarted %s: %s, pid %s\n", display.Name(p.GetName()), orDash(p.GetState()), strconv.Itoa(int(p.GetPid())))
+	_, err = fmt.Fprintf(a.Out, "restarted %s: %s, pid %s\n", display.Name(p.GetName()), ui.OrDash(p.GetState()), strconv.Itoa(int(p.GetPid())))
 	return err
 }
 
-var loosenHints = []hint{{client.ErrForbidden, "Agents and the processes they start cannot do that. Use another terminal."}}
+var loosenHints = []ui.Hint{{Err: client.ErrForbidden, Text: "Agents and the processes they start cannot do that. Use another terminal."}}

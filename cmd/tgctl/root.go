@@ -1,12 +1,14 @@
 package main
 
 import (
-	"cmp"
+	"context"
 	"errors"
-	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
 // Groups of commands in the help of tgctl itself.
@@ -37,7 +39,7 @@ are in UTC, durations in seconds.`,
 			if showVersion && len(args) == 0 {
 				return a.printVersion(false)
 			}
-			return unknownVerb(cmd, args)
+			return ui.UnknownVerb(cmd, args)
 		},
 		Args: cobra.ArbitraryArgs,
 		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
@@ -65,87 +67,56 @@ are in UTC, durations in seconds.`,
 	root.PersistentFlags().BoolP("help", "h", false, "print this help and exit")
 	root.Flags().BoolVar(&showVersion, "version", false, "print the version and exit")
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.SetHelpCommand(a.helpCmd())
-	root.SetHelpFunc(a.help)
+	root.SetHelpCommand(a.HelpCmd())
+	root.SetHelpFunc(a.Help)
 	root.SetUsageFunc(func(*cobra.Command) error { return nil }) // errors point to --help
-	prepare(root)
+	ui.Prepare(root)
 	return root
 }
 
-// prepare adds to all commands of the tree what cobra lacks: errors of flags and arguments
-// become usage errors, and commands that declare no arguments accept none.
-func prepare(cmd *cobra.Command) {
-	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return &usageError{err: err, path: cmd.CommandPath()}
-	})
-	check := cmd.Args
-	if check == nil {
-		check = noArgs
+// run executes the command that args name and returns the exit code. Errors are printed
+// here and nowhere else.
+func (a *app) run(ctx context.Context, args []string) int {
+	root := a.rootCmd()
+	root.SetArgs(args)
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
+	err := root.ExecuteContext(ctx)
+	a.reportSkew()
+	if err != nil {
+		a.printError(err)
 	}
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return &usageError{err: err, path: cmd.CommandPath()}
-		}
-		return nil
-	}
-	if run := cmd.RunE; run != nil {
-		cmd.RunE = func(cmd *cobra.Command, args []string) error {
-			err := run(cmd, args)
-			var usage *usageError
-			if errors.As(err, &usage) {
-				usage.path = cmp.Or(usage.path, cmd.CommandPath())
-			}
-			return err
-		}
-	}
-	cmd.DisableFlagsInUseLine = true
-	for _, sub := range cmd.Commands() {
-		prepare(sub)
-	}
+	return ui.ExitCode(err)
 }
 
-// noArgs refuses arguments. If cmd has subcommands, the first argument is reported as an
-// unknown one.
-func noArgs(cmd *cobra.Command, args []string) error {
+// printError prints err for a person: what happened, then what to do.
+func (a *app) printError(err error) {
+	var exit *ui.ExitError
+	if errors.As(err, &exit) && exit.Err == nil {
+		return
+	}
+	a.PrintMessage("tgctl: %s", display.Lines(err.Error()))
+	var usage *ui.UsageError
+	var hint *ui.HintError
 	switch {
-	case len(args) == 0:
-		return nil
-	case cmd.HasSubCommands():
-		return errUnknownVerb(cmd, args[0])
+	case errors.As(err, &usage):
+		a.PrintMessage("See `%s --help`.", usage.Path)
+	case errors.As(err, &hint):
+		a.PrintText(string(display.Lines(hint.Hint)))
+	case errors.Is(err, client.ErrNotRunning):
+		a.reportDaemonElsewhere()
+	default:
+		if what := sock.FixForDiskError(err); what != "" {
+			a.PrintMessage("What to do: %s.", display.Text(what))
+		}
 	}
-	return fmt.Errorf("unexpected argument %q: %q takes no arguments", args[0], cmd.CommandPath())
 }
 
-// unknownVerb runs a group of commands without a valid subcommand: it returns a usage error.
-func unknownVerb(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return &usageError{err: errUnknownVerb(cmd, args[0])}
+// reportDaemonElsewhere points to a daemon that runs at another place than expected.
+func (a *app) reportDaemonElsewhere() {
+	if what, hint := a.daemonElsewhere(); what != "" {
+		a.PrintMessage("%s.", display.Text(what))
+		a.PrintText(string(display.Lines(hint)))
 	}
-	names := each(filter(cmd.Commands(), (*cobra.Command).IsAvailableCommand), (*cobra.Command).Name)
-	return misuse("%q needs a command; use one of: %s", cmd.CommandPath(), strings.Join(names, ", "))
-}
-
-// errUnknownVerb returns an error for an unknown subcommand, with similar names.
-func errUnknownVerb(cmd *cobra.Command, name string) error {
-	cmd.SuggestionsMinimumDistance = 2
-	err := fmt.Errorf("unknown command %q for %q", name, cmd.CommandPath())
-	if near := cmd.SuggestionsFor(name); len(near) > 0 {
-		err = fmt.Errorf("%w; did you mean %s?", err, strings.Join(near, " or "))
-	}
-	return err
-}
-
-// group returns a command that only holds others.
-func group(use, short string, subs ...*cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{Use: use, Short: short, RunE: unknownVerb}
-	cmd.AddCommand(subs...)
-	return cmd
-}
-
-// listGroup returns a group that runs list if no subcommand is named.
-func listGroup(name, short string, list *cobra.Command, subs ...*cobra.Command) *cobra.Command {
-	cmd := group(name+" [COMMAND]", short, append(subs, list)...)
-	cmd.Flags().AddFlagSet(list.Flags())
-	cmd.Annotations, cmd.RunE = list.Annotations, list.RunE
-	return cmd
 }

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -56,7 +57,7 @@ was cancelled.`,
   $ git diff | tgctl run --timeout 5m reviewer -- -`,
 		Args: o.args,
 		ValidArgsFunction: firstAlone(listed(a, (*client.Client).ListAgents, func(g *pb.Agent) string {
-			return described(g.GetName(), cmp.Or(display.Text(g.GetDescription()), commandLine(g.GetCommand())))
+			return described(g.GetName(), cmp.Or(display.Text(g.GetDescription()), ui.CommandLine(g.GetCommand())))
 		})),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			timeout, err := o.limit()
@@ -77,7 +78,7 @@ was cancelled.`,
 	flags.StringVar(&o.timeout, "timeout", "", "stop the run after `TIME`, such as 90s or 10m, instead of the configured timeout")
 	flags.BoolVar(&o.list, "list", false, "list the agents that can be run")
 	flags.BoolVar(&o.verbose, "verbose", false, "also print thoughts, plans and tool calls to stderr")
-	jsonFlag(cmd, &a.asJSON, &pb.RunEvent{}, &pb.Agent{})
+	ui.JSONFlag(cmd, &a.AsJSON, &pb.RunEvent{}, &pb.Agent{})
 	return cmd
 }
 
@@ -101,9 +102,9 @@ func (o *runOptions) limit() (time.Duration, error) {
 	if o.timeout == "" {
 		return 0, nil
 	}
-	limit, err := parseSpan(o.timeout)
+	limit, err := ui.ParseSpan(o.timeout)
 	if err != nil || limit < time.Second {
-		return 0, misuse("invalid --timeout %q: use a time of at least a second, such as 90s or 10m", o.timeout)
+		return 0, ui.Misuse("invalid --timeout %q: use a time of at least a second, such as 90s or 10m", o.timeout)
 	}
 	return limit, nil
 }
@@ -112,7 +113,7 @@ func (o *runOptions) limit() (time.Duration, error) {
 func (a *app) prompt(words []string) (string, error) {
 	text := strings.Join(words, " ")
 	if text == "-" {
-		raw, err := io.ReadAll(io.LimitReader(a.in, maxPrompt+1))
+		raw, err := io.ReadAll(io.LimitReader(a.In, maxPrompt+1))
 		if err != nil {
 			return "", fmt.Errorf("read the prompt: %w", err)
 		}
@@ -161,7 +162,7 @@ func (a *app) runHeadless(ctx context.Context, o runOptions, timeout time.Durati
 		if err != nil {
 			show.close()
 			if errors.Is(err, context.Canceled) {
-				return &exitError{128 + 2, errors.New("the run was ended")}
+				return &ui.ExitError{Code: 128 + 2, Err: errors.New("the run was ended")}
 			}
 			return err
 		}
@@ -182,14 +183,14 @@ func (a *app) runHeadless(ctx context.Context, o runOptions, timeout time.Durati
 
 // runEnd returns the error that makes tgctl exit as the run did.
 func runEnd(name string, end *pb.RunEnded) error {
-	if end.GetExit() == exitOK {
+	if end.GetExit() == ui.ExitOK {
 		return nil
 	}
 	reason := end.GetReason()
 	if !strings.Contains(reason, name) {
 		reason = fmt.Sprintf("agent %q: %s", name, reason)
 	}
-	return &exitError{int(end.GetExit()), errors.New(reason)}
+	return &ui.ExitError{Code: int(end.GetExit()), Err: errors.New(reason)}
 }
 
 // findAgent returns the agent called name. Its Pass lists variables to hand over.
@@ -201,8 +202,8 @@ func findAgent(ctx context.Context, c *client.Client, name string) (*pb.Agent, e
 	if i := slices.IndexFunc(agents, func(g *pb.Agent) bool { return g.GetName() == name }); i >= 0 {
 		return agents[i], nil
 	}
-	return nil, &hintError{fmt.Errorf("no agent %q in the configuration in force", name),
-		"List the agents with `tgctl run --list`; after a change of thoughtgate.yaml: `tgctl daemon reload`."}
+	return nil, &ui.HintError{Err: fmt.Errorf("no agent %q in the configuration in force", name),
+		Hint: "List the agents with `tgctl run --list`; after a change of thoughtgate.yaml: `tgctl daemon reload`."}
 }
 
 // handedOver returns the environment variables for an agent: the common ones and those that its
@@ -210,7 +211,7 @@ func findAgent(ctx context.Context, c *client.Client, name string) (*pb.Agent, e
 func (a *app) handedOver(pass []string) map[string]string {
 	env := map[string]string{}
 	for _, name := range append(append([]string(nil), handed...), pass...) {
-		if value := a.getenv(name); value != "" {
+		if value := a.Getenv(name); value != "" {
 			env[name] = value
 		}
 	}
@@ -228,7 +229,7 @@ func (a *app) handleSignals(ctx context.Context, c *client.Client, s *signals, s
 		case <-quit:
 			return
 		}
-		a.printMessage("thoughtgate: asking the agent to stop; interrupt again to end it")
+		a.PrintMessage("thoughtgate: asking the agent to stop; interrupt again to end it")
 		select {
 		case id := <-started: // at once, or when the run has started
 			if err := c.CancelRun(ctx, id); err != nil && !errors.Is(err, client.ErrNotFound) {

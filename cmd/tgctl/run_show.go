@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -29,8 +30,8 @@ type partial struct {
 }
 
 func (p *runPrinter) event(e *pb.RunEvent) error {
-	if p.asJSON {
-		return p.printJSON(e)
+	if p.AsJSON {
+		return p.PrintJSON(e)
 	}
 	switch m := e.GetEvent().(type) {
 	case *pb.RunEvent_Text:
@@ -57,10 +58,10 @@ func (p *runPrinter) event(e *pb.RunEvent) error {
 // unchanged.
 func (p *partial) text(text string) error {
 	p.open = !strings.HasSuffix(text, "\n")
-	if p.outTerminal {
+	if p.OutTerminal {
 		text = visible(text)
 	}
-	_, err := io.WriteString(p.out, text)
+	_, err := io.WriteString(p.Out, text)
 	return err
 }
 
@@ -88,18 +89,18 @@ func (p *runPrinter) asked(m *pb.RunAsked) {
 
 func (p *runPrinter) tell(format string, args ...any) {
 	p.endLine()
-	p.printMessage("thoughtgate: "+format, args...)
+	p.PrintMessage("thoughtgate: "+format, args...)
 }
 
 // line prints one line of text that is safe for terminals.
 func (p *runPrinter) line(text string) {
 	p.endLine()
-	_, _ = io.WriteString(p.err, text+"\n") // a failure could be reported nowhere
+	_, _ = io.WriteString(p.Err, text+"\n") // a failure could be reported nowhere
 }
 
 // endLine ends the current line of output if stdout and stderr are both terminals.
 func (p *partial) endLine() {
-	if p.outTerminal && p.errTerminal {
+	if p.OutTerminal && p.ErrTerminal {
 		p.close()
 	}
 }
@@ -107,7 +108,7 @@ func (p *partial) endLine() {
 // close ends the current line.
 func (p *partial) close() {
 	if p.open {
-		_, _ = io.WriteString(p.out, "\n") // a failure could be reported nowhere
+		_, _ = io.WriteString(p.Out, "\n") // a failure could be reported nowhere
 		p.open = false
 	}
 }
@@ -118,7 +119,7 @@ func (a *app) listAgents(ctx context.Context, c *client.Client, _ []string) erro
 	if err != nil {
 		return err
 	}
-	return printList(a, agents, nil, "No agents are configured. Add them under agents: in thoughtgate.yaml, then: tgctl daemon reload", agentsTable)
+	return ui.PrintList(a.App, agents, nil, "No agents are configured. Add them under agents: in thoughtgate.yaml, then: tgctl daemon reload", agentsTable)
 }
 
 func agentsTable(agents []*pb.Agent) *display.Table {
@@ -127,8 +128,8 @@ func agentsTable(agents []*pb.Agent) *display.Table {
 	}}
 	for _, g := range agents {
 		t.Add(display.Name(g.GetName()), display.Name(g.GetProtocol()), display.Span(g.GetTimeout().AsDuration()),
-			display.Count(g.GetRunning()), orDash(strings.Join(g.GetServers(), ", ")))
-		t.Note(commandLine(g.GetCommand()))
+			display.Count(g.GetRunning()), ui.OrDash(strings.Join(g.GetServers(), ", ")))
+		t.Note(ui.CommandLine(g.GetCommand()))
 		t.Note(display.Text(g.GetDescription()))
 	}
 	return t

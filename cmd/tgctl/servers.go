@@ -9,12 +9,13 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 func (a *app) serversCmd() *cobra.Command {
-	cmd := listGroup("servers", "List known servers, accept a new one or one of a project",
+	cmd := ui.ListGroup("servers", "List known servers, accept a new one or one of a project",
 		a.serversListCmd(), a.serversAcceptCmd(), a.serversForgetCmd())
 	cmd.Long = `A server is identified by its id and its command. Another command under a known
 id is a new server: until you accept it, only those of its tools are usable that
@@ -39,7 +40,7 @@ type startMember struct {
 var startSample = startMember{pbjson.Object{Message: &pb.ServerStart{}}}
 
 func (a *app) serversListCmd() *cobra.Command {
-	return a.withJSON(&cobra.Command{
+	return a.WithJSON(&cobra.Command{
 		Use:   "list [flags]",
 		Short: "List the servers seen so far",
 		Long: `List the servers seen so far, the command of each, and how many of their
@@ -61,11 +62,11 @@ are withheld until you accept them.`,
 			if len(servers)+len(starts) == 0 {
 				none = "No server has listed its tools yet."
 			}
-			err = printList(a, servers, func(s *pb.Server) any { return pbjson.Object{Message: s, More: startMember{}} }, none, a.serversTable)
+			err = ui.PrintList(a.App, servers, func(s *pb.Server) any { return pbjson.Object{Message: s, More: startMember{}} }, none, a.serversTable)
 			if err != nil || len(starts) == 0 {
 				return err
 			}
-			return printList(a, starts, func(s *pb.ServerStart) any {
+			return ui.PrintList(a.App, starts, func(s *pb.ServerStart) any {
 				return pbjson.Object{Message: &pb.Server{Id: s.GetServer(), Command: s.GetCommand()}, More: startMember{pbjson.Object{Message: s}}}
 			}, "", a.startsTable)
 		}),
@@ -78,13 +79,13 @@ func (a *app) serversTable(servers []*pb.Server) *display.Table {
 		{Head: "WAITING", Right: true}, {Head: "FOR", Right: true},
 	}}
 	for _, s := range servers {
-		state := choose(s.GetNew(), "new", "known")
-		t.Add(display.Name(s.GetId()), shortDigest(s.GetLaunch()), state, display.Count(s.GetPins()), display.Count(s.GetWaiting()),
-			display.Span(a.now().Sub(s.GetFirst().AsTime())))
-		t.Note(commandLine(s.GetCommand()))
+		state := ui.Choose(s.GetNew(), "new", "known")
+		t.Add(display.Name(s.GetId()), ui.ShortDigest(s.GetLaunch()), state, display.Count(s.GetPins()), display.Count(s.GetWaiting()),
+			display.Span(a.Now().Sub(s.GetFirst().AsTime())))
+		t.Note(ui.CommandLine(s.GetCommand()))
 		if s.GetNew() {
 			t.Note("another command is known under this id; to accept this one: tgctl servers accept " +
-				shellWord(display.Name(s.GetId())) + " --launch " + shortDigest(s.GetLaunch()))
+				ui.ShellWord(display.Name(s.GetId())) + " --launch " + ui.ShortDigest(s.GetLaunch()))
 		}
 	}
 	return t
@@ -107,10 +108,10 @@ printed, and stays accepted until any of it changes.`,
 		ValidArgsFunction: a.completeNewServers,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if launch != "" && start != "" {
-				return misuse("--launch (of a new server) and --start (of a project's server) can't be combined")
+				return ui.Misuse("--launch (of a new server) and --start (of a project's server) can't be combined")
 			}
 			if start != "" && len(start) < 8 {
-				return misuse("--start %q: give at least 8 hexadecimal digits", start)
+				return ui.Misuse("--start %q: give at least 8 hexadecimal digits", start)
 			}
 			c, err := a.dial(cmd.Context())
 			if err != nil {
@@ -125,11 +126,11 @@ printed, and stays accepted until any of it changes.`,
 				case len(starts) == 1:
 					return a.acceptStart(cmd.Context(), c, starts[0])
 				case len(starts) > 1:
-					return ambiguous(args[0], " waiting starts", each(starts, func(s *pb.ServerStart) string {
+					return ui.Ambiguous(args[0], " waiting starts", ui.Map(starts, func(s *pb.ServerStart) string {
 						return "--start " + string(startID(s)) + "  " + strings.Join(s.GetCommand(), " ") + "  in " + s.GetProject()
 					}))
 				case start != "" && known:
-					return &hintError{err: fmt.Errorf("%s: no start with a digest that begins with %s is waiting", args[0], start), hint: "List them: tgctl servers"}
+					return &ui.HintError{Err: fmt.Errorf("%s: no start with a digest that begins with %s is waiting", args[0], start), Hint: "List them: tgctl servers"}
 				}
 			}
 			s, err := oneNewServer(cmd.Context(), c, args[0], launch)
@@ -139,7 +140,7 @@ printed, and stays accepted until any of it changes.`,
 			return a.acceptServer(cmd.Context(), c, s)
 		},
 	}
-	jsonFlag(cmd, &a.asJSON, acceptedJSON{startMember: startSample})
+	ui.JSONFlag(cmd, &a.AsJSON, acceptedJSON{startMember: startSample})
 	cmd.Flags().StringVar(&launch, "launch", "", "accept the new server whose launch begins with `HEX`")
 	cmd.Flags().StringVar(&start, "start", "", "accept the project's server whose start has a digest that begins with `HEX`")
 	return cmd
@@ -151,21 +152,21 @@ func oneNewServer(ctx context.Context, c *client.Client, id, launch string) (*pb
 	if err != nil {
 		return nil, err
 	}
-	known := filter(servers, func(s *pb.Server) bool { return isTyped(s.GetId(), id) })
-	found := filter(known, func(s *pb.Server) bool {
+	known := ui.Filter(servers, func(s *pb.Server) bool { return isTyped(s.GetId(), id) })
+	found := ui.Filter(known, func(s *pb.Server) bool {
 		return s.GetNew() && strings.HasPrefix(s.GetLaunch(), strings.ToLower(launch))
 	})
 	switch {
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		return nil, ambiguous(id, " new servers", each(found, func(s *pb.Server) string {
-			return "--launch " + string(shortDigest(s.GetLaunch())) + "  " + strings.Join(s.GetCommand(), " ")
+		return nil, ui.Ambiguous(id, " new servers", ui.Map(found, func(s *pb.Server) string {
+			return "--launch " + string(ui.ShortDigest(s.GetLaunch())) + "  " + strings.Join(s.GetCommand(), " ")
 		}))
 	case len(known) > 0:
 		return nil, fmt.Errorf("%s: no new server of that id is waiting", id)
 	}
-	return nil, &hintError{err: fmt.Errorf("%s: %w", id, client.ErrNotFound), hint: "List the known servers: tgctl servers"}
+	return nil, &ui.HintError{Err: fmt.Errorf("%s: %w", id, client.ErrNotFound), Hint: "List the known servers: tgctl servers"}
 }
 
 // acceptedJSON is the JSON of an accepted server.
@@ -177,20 +178,20 @@ type acceptedJSON struct {
 }
 
 func (a *app) acceptServer(ctx context.Context, c *client.Client, s *pb.Server) error {
-	done, err := c.AcceptServer(ctx, &pb.AcceptServerRequest{Id: s.GetId(), Launch: s.GetLaunch(), Surface: a.surface()})
+	done, err := c.AcceptServer(ctx, &pb.AcceptServerRequest{Id: s.GetId(), Launch: s.GetLaunch(), Surface: a.Surface()})
 	if err != nil {
-		return withHint(err, toolHints...)
+		return ui.WithHint(err, toolHints...)
 	}
-	if a.asJSON {
-		return a.printJSON(acceptedJSON{ID: s.GetId(), Launch: s.GetLaunch(), Accepted: done.GetAccepted()})
+	if a.AsJSON {
+		return a.PrintJSON(acceptedJSON{ID: s.GetId(), Launch: s.GetLaunch(), Accepted: done.GetAccepted()})
 	}
-	_, err = fmt.Fprintf(a.out, "accepted %s: %s\nwith it %s\n", display.Name(s.GetId()), commandLine(s.GetCommand()),
-		plural(done.GetAccepted(), "definition", "definitions"))
+	_, err = fmt.Fprintf(a.Out, "accepted %s: %s\nwith it %s\n", display.Name(s.GetId()), ui.CommandLine(s.GetCommand()),
+		ui.Plural(done.GetAccepted(), "definition", "definitions"))
 	if err != nil {
 		return err
 	}
 	if left := s.GetWaiting() - min(s.GetWaiting(), done.GetAccepted()); left > 0 {
-		a.printMessage("%s still waiting; see: tgctl tools --waiting", plural(left, "definition is", "definitions are"))
+		a.PrintMessage("%s still waiting; see: tgctl tools --waiting", ui.Plural(left, "definition is", "definitions are"))
 	}
 	return nil
 }
@@ -201,7 +202,7 @@ func (a *app) completeServers(offered func(*pb.Server) bool) cobra.CompletionFun
 		if !offered(s) {
 			return ""
 		}
-		return described(s.GetId(), commandLine(s.GetCommand()))
+		return described(s.GetId(), ui.CommandLine(s.GetCommand()))
 	})
 }
 

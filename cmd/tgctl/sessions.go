@@ -2,19 +2,19 @@ package main
 
 import (
 	"context"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 func (a *app) sessionsCmd() *cobra.Command {
-	return a.withJSON(&cobra.Command{
+	return a.WithJSON(&cobra.Command{
 		Use:   "sessions [flags]",
 		Short: "List the running wrapped and protected agents",
 		Long: `List the running wrapped agents, those that ended and whose configuration could
@@ -26,7 +26,7 @@ not be restored yet, and the protected agents that have started a server.`,
 			if err != nil {
 				return err
 			}
-			return printList(a, sessions, nil, "No wrapped or protected agent is running. To wrap one: tgctl wrap -- COMMAND", a.sessionsTable)
+			return ui.PrintList(a.App, sessions, nil, "No wrapped or protected agent is running. To wrap one: tgctl wrap -- COMMAND", a.sessionsTable)
 		}),
 	}, &pb.Session{})
 }
@@ -38,14 +38,14 @@ func (a *app) sessionsTable(sessions []*pb.Session) *display.Table {
 	}}
 	for _, s := range sessions {
 		spec := s.GetSpec()
-		t.Add(display.Name(spec.GetAgent()), display.Span(a.now().Sub(s.GetOpened().AsTime())),
-			display.Count(s.GetAttached()), pidOrDash(s.GetPid()), orDash(pbjson.Word(spec.GetProfile())),
+		t.Add(display.Name(spec.GetAgent()), display.Span(a.Now().Sub(s.GetOpened().AsTime())),
+			display.Count(s.GetAttached()), ui.PIDOrDash(s.GetPid()), ui.OrDash(pbjson.Word(spec.GetProfile())),
 			display.Name(spec.GetId()))
-		t.Note("in " + display.Text(spec.GetProject()) + choose(s.GetProtection() != "", ", protected: started without wrap", ""))
+		t.Note("in " + display.Text(spec.GetProject()) + ui.Choose(s.GetProtection() != "", ", protected: started without wrap", ""))
 		for _, u := range spec.GetUngoverned() {
 			t.Note(ungovernedText(u))
 		}
-		t.Note(choose(s.GetOrphaned(), "its wrap has ended and a configuration could not be restored: "+display.Text(s.GetProblem())+"; try `tgctl unwrap`", ""))
+		t.Note(ui.Choose(s.GetOrphaned(), "its wrap has ended and a configuration could not be restored: "+display.Text(s.GetProblem())+"; try `tgctl unwrap`", ""))
 	}
 	return t
 }
@@ -53,12 +53,5 @@ func (a *app) sessionsTable(sessions []*pb.Session) *display.Table {
 // ungovernedText says that a server bypasses its session.
 func ungovernedText(u *pb.UngovernedServer) display.Safe {
 	return "server " + display.Name(u.GetServer()) + " in " + display.Text(u.GetPath()) +
-		choose(u.GetHow() == string(agentconf.Changed), " no longer starts tg-shim", " was added while the agent was running") + " and is not governed"
-}
-
-func pidOrDash(pid int32) display.Safe {
-	if pid == 0 {
-		return "-"
-	}
-	return display.Safe(strconv.Itoa(int(pid)))
+		ui.Choose(u.GetHow() == string(agentconf.Changed), " no longer starts tg-shim", " was added while the agent was running") + " and is not governed"
 }

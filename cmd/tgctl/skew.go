@@ -47,6 +47,6 @@ func versionSkew(build string) display.Safe {
 // reportSkew prints a notice, once, if the daemon has another version.
 func (a *app) reportSkew() {
 	if what := versionSkew(a.skew.take()); what != "" {
-		a.printMessage("%s", what)
+		a.PrintMessage("%s", what)
 	}
 }

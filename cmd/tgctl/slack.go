@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/slack"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
@@ -53,7 +54,7 @@ docs/slack.md says how to create the Slack app.`,
 }
 
 func (a *app) slack(ctx context.Context, check bool) error {
-	paths, err := sock.DefaultPaths(a.getenv)
+	paths, err := sock.DefaultPaths(a.Getenv)
 	if err != nil {
 		return err
 	}
@@ -64,11 +65,11 @@ func (a *app) slack(ctx context.Context, check bool) error {
 	defer c.Close()
 	var saying sync.Mutex
 	o := slack.Options{
-		Gate: c, Getenv: a.getenv, State: filepath.Join(paths.State, "slack"), Sheet: a.slackSheet,
+		Gate: c, Getenv: a.Getenv, State: filepath.Join(paths.State, "slack"), Sheet: a.slackSheet,
 		Say: func(format string, args ...any) {
 			saying.Lock()
 			defer saying.Unlock()
-			a.printMessage(format, args...)
+			a.PrintMessage(format, args...)
 		},
 	}
 	if check {
@@ -81,10 +82,10 @@ func (a *app) slack(ctx context.Context, check bool) error {
 	case ctx.Err() != nil && err != nil:
 		return nil // stopped while starting
 	case errors.As(err, &problem):
-		err = &hintError{err: err, hint: problem.Hint}
+		err = &ui.HintError{Err: err, Hint: problem.Hint}
 	}
 	if check && err != nil {
-		return &exitError{code: exitCheck, err: err}
+		return &ui.ExitError{Code: ui.ExitCheck, Err: err}
 	}
 	return err
 }
@@ -95,11 +96,11 @@ var onSlack = []string{"server", "agent", "because", "asked by", "workflow", "fa
 // slackSheet lays out a question for Slack. It must not depend on the time, since a message is
 // updated whenever its content differs.
 func (a *app) slackSheet(q *pb.Approval) slack.Sheet {
-	s := slack.Sheet{Call: callName(q.GetMethod(), q.GetTool()), Values: shownParams(q)}
+	s := slack.Sheet{Call: ui.CallName(q.GetMethod(), q.GetTool()), Values: shownParams(q)}
 	all := a.questionSheet(q)
-	for i, name := range all.names {
+	for i, name := range all.Names {
 		if slices.Contains(onSlack, name) && (isOpen(q) || name != "repetition") {
-			s.Rows = append(s.Rows, slack.Row{Label: display.Safe(name), Text: all.values[i]})
+			s.Rows = append(s.Rows, slack.Row{Label: display.Safe(name), Text: all.Values[i]})
 		}
 	}
 	return s

@@ -18,6 +18,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/beside"
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 	"github.com/thoughtgate/thoughtgated/internal/service"
@@ -44,7 +45,7 @@ const (
 // error of a daemon that fails to start includes its output. config is the configuration to
 // use, or "" for the default one.
 func (a *app) startDaemon(ctx context.Context, config string) error {
-	paths, err := sock.DefaultPaths(a.getenv)
+	paths, err := sock.DefaultPaths(a.Getenv)
 	if err != nil {
 		return err
 	}
@@ -58,8 +59,8 @@ func (a *app) startDaemon(ctx context.Context, config string) error {
 		return a.startDetached(ctx, paths, config)
 	}
 	if err == nil && config != "" {
-		return &hintError{fmt.Errorf("can't use %s: %s starts the daemon with the configuration that %s names", config, st.Manager, st.Definition),
-			"Name the file there, or unset " + configVar + "."}
+		return &ui.HintError{Err: fmt.Errorf("can't use %s: %s starts the daemon with the configuration that %s names", config, st.Manager, st.Definition),
+			Hint: "Name the file there, or unset " + configVar + "."}
 	}
 	if err == nil {
 		err = m.Start(ctx)
@@ -74,16 +75,16 @@ func (a *app) startDaemon(ctx context.Context, config string) error {
 // mayStart returns an error if a daemon must not be started, or would not be the one that is
 // wanted.
 func (a *app) mayStart(paths sock.Paths) error {
-	if a.getenv("THOUGHTGATE_ACTIVE") != "" {
-		return &hintError{fmt.Errorf("%w, and a process below a wrapped agent may not start it", client.ErrNotRunning),
-			"Start it from another terminal: tgctl daemon start"}
+	if a.Getenv("THOUGHTGATE_ACTIVE") != "" {
+		return &ui.HintError{Err: fmt.Errorf("%w, and a process below a wrapped agent may not start it", client.ErrNotRunning),
+			Hint: "Start it from another terminal: tgctl daemon start"}
 	}
-	if named := a.getenv("THOUGHTGATE_CONTROL"); named != "" && filepath.Clean(named) != paths.ControlSocket() {
-		return &hintError{fmt.Errorf("%w: nothing listens on %s, which THOUGHTGATE_CONTROL names", client.ErrNotRunning, named),
-			"tgctl would start a daemon that listens on " + paths.ControlSocket() + ". Start yours, or unset THOUGHTGATE_CONTROL."}
+	if named := a.Getenv("THOUGHTGATE_CONTROL"); named != "" && filepath.Clean(named) != paths.ControlSocket() {
+		return &ui.HintError{Err: fmt.Errorf("%w: nothing listens on %s, which THOUGHTGATE_CONTROL names", client.ErrNotRunning, named),
+			Hint: "tgctl would start a daemon that listens on " + paths.ControlSocket() + ". Start yours, or unset THOUGHTGATE_CONTROL."}
 	}
 	if what, hint := a.daemonElsewhere(); what != "" {
-		return &hintError{err: fmt.Errorf("%w: %s", client.ErrNotRunning, what), hint: hint}
+		return &ui.HintError{Err: fmt.Errorf("%w: %s", client.ErrNotRunning, what), Hint: hint}
 	}
 	return nil
 }
@@ -91,12 +92,12 @@ func (a *app) mayStart(paths sock.Paths) error {
 // daemonElsewhere checks whether a daemon with the same state directory listens on another
 // socket than expected. It returns a description and how to connect, or "" if there is none.
 func (a *app) daemonElsewhere() (what, hint string) {
-	paths, err := sock.DefaultPaths(a.getenv)
+	paths, err := sock.DefaultPaths(a.Getenv)
 	if err != nil {
 		return "", ""
 	}
 	looked := paths.ControlSocket()
-	if named := a.getenv("THOUGHTGATE_CONTROL"); named != "" {
+	if named := a.Getenv("THOUGHTGATE_CONTROL"); named != "" {
 		looked = filepath.Clean(named)
 	}
 	pid, socket := sock.LockHolderFromFile(paths.StateLock())
@@ -146,7 +147,7 @@ func (a *app) startDetached(ctx context.Context, paths sock.Paths, config string
 	s, err := a.awaitDaemon(ctx, 0, func() error { return endOf(pid) })
 	switch {
 	case err == nil && startedBy(s.GetPid(), pid):
-		a.printMessage("started thoughtgated (pid %d), log: %s", s.GetPid(), log.Name())
+		a.PrintMessage("started thoughtgated (pid %d), log: %s", s.GetPid(), log.Name())
 		return nil
 	case err == nil:
 		return dismiss(ctx, pid)
@@ -157,7 +158,7 @@ func (a *app) startDetached(ctx context.Context, paths sock.Paths, config string
 	if what := a.folderTrouble(paths.State); what != "" { // in that case the log is empty
 		err = fmt.Errorf("%w: %s", err, what)
 	}
-	return &hintError{err: err, hint: "See the log: " + log.Name()}
+	return &ui.HintError{Err: err, Hint: "See the log: " + log.Name()}
 }
 
 // awaitDaemon returns when a daemon replies whose PID is not old. gone returns an error if the
@@ -199,7 +200,7 @@ func notEnded() error { return nil }
 // locked reports whether a process is alive that holds, or held, the lock of the daemon or of
 // its keeper.
 func (a *app) locked() bool {
-	paths, err := sock.DefaultPaths(a.getenv)
+	paths, err := sock.DefaultPaths(a.Getenv)
 	if err != nil {
 		return false
 	}

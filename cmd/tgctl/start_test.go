@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
@@ -112,7 +113,7 @@ func TestDaemonStartAndStop(t *testing.T) {
 	if code := c.run(t, "daemon", "stop"); code != 0 || !strings.Contains(c.err.String(), "has stopped") {
 		t.Errorf("stop: exit %d: %s", code, c.err.String())
 	}
-	if code := c.run(t, "daemon", "stop"); code != exitNotRunning {
+	if code := c.run(t, "daemon", "stop"); code != ui.ExitNotRunning {
 		t.Errorf("a second stop: exit %d: %s", code, c.err.String())
 	}
 }
@@ -130,7 +131,7 @@ func TestStrayIsEnded(t *testing.T) {
 	if code := c.run(t, "daemon", "start"); code != 0 {
 		t.Fatalf("exit %d: %s", code, c.err.String())
 	}
-	paths, err := sock.DefaultPaths(c.app.getenv)
+	paths, err := sock.DefaultPaths(c.app.Getenv)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,8 +255,8 @@ func TestDaemonIsNotStarted(t *testing.T) {
 		code int
 		says string
 	}{
-		{"below a wrapped agent", func(c *console) { c.env["THOUGHTGATE_ACTIVE"] = "1" }, exitNotRunning, "below a wrapped agent"},
-		{"for another socket", func(c *console) { c.env["THOUGHTGATE_CONTROL"] = filepath.Join(c.env["HOME"], "x.sock") }, exitNotRunning, "THOUGHTGATE_CONTROL"},
+		{"below a wrapped agent", func(c *console) { c.env["THOUGHTGATE_ACTIVE"] = "1" }, ui.ExitNotRunning, "below a wrapped agent"},
+		{"for another socket", func(c *console) { c.env["THOUGHTGATE_CONTROL"] = filepath.Join(c.env["HOME"], "x.sock") }, ui.ExitNotRunning, "THOUGHTGATE_CONTROL"},
 		{"that is not installed", func(c *console) { c.app.executable = func() (string, error) { return "/nowhere/tgctl", nil } }, 1, "there is no thoughtgated beside /nowhere/tgctl"},
 		{"without a place for its log", func(c *console) { c.env["XDG_STATE_HOME"] = "/dev/null" }, 1, "log"},
 	} {
@@ -292,7 +293,7 @@ func TestUntrustedSocketIsNotReplaced(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "control.sock"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code := c.run(t, "ps"); code == 0 || code == exitNotRunning {
+	if code := c.run(t, "ps"); code == 0 || code == ui.ExitNotRunning {
 		t.Errorf("exit %d: %s", code, c.err.String())
 	}
 	if _, err := os.Stat(c.state("about")); err == nil {
@@ -335,15 +336,15 @@ func TestExitCodes(t *testing.T) {
 	}{
 		{nil, 0},
 		{errors.New("x"), 1},
-		{&usageError{err: errors.New("x")}, 2},
+		{&ui.UsageError{Err: errors.New("x")}, 2},
 		{client.ErrNotRunning, 3},
-		{&hintError{err: client.NewError(client.ReasonNotRunning, "x")}, 3},
+		{&ui.HintError{Err: client.NewError(client.ReasonNotRunning, "x")}, 3},
 		{client.NewError(client.ReasonNotFound, "x"), 1},
 		{client.NewError(client.ReasonForbidden, "x"), 1},
 		{context.DeadlineExceeded, 1},
-		{&exitError{code: 126}, 126},
+		{&ui.ExitError{Code: 126}, 126},
 	} {
-		if got := exitCode(test.err); got != test.code {
+		if got := ui.ExitCode(test.err); got != test.code {
 			t.Errorf("exitCode(%v) = %d, want %d", test.err, got, test.code)
 		}
 	}
@@ -351,7 +352,7 @@ func TestExitCodes(t *testing.T) {
 
 func TestFoldersOfAnInstance(t *testing.T) {
 	c := instance(t, "")
-	paths, err := sock.DefaultPaths(c.app.getenv)
+	paths, err := sock.DefaultPaths(c.app.Getenv)
 	if err != nil {
 		t.Fatal(err)
 	}

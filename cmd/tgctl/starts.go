@@ -11,24 +11,25 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 // startSheet lists everything that a person agrees to, and what could not be checked.
-func startSheet(s *pb.ServerStart) *sheet {
-	out := &sheet{}
-	out.add("server", display.Name(s.GetServer()))
-	out.add("project", display.Text(s.GetProject()))
-	out.add("named by", display.Text(cmp.Or(s.GetFrom(), "no file of the project, but it runs files from there")))
-	out.add("runs", commandLine(s.GetCommand()))
-	out.add("WARNING", each(s.GetAlarms(), display.Text)...)
+func startSheet(s *pb.ServerStart) *ui.Sheet {
+	out := &ui.Sheet{}
+	out.Add("server", display.Name(s.GetServer()))
+	out.Add("project", display.Text(s.GetProject()))
+	out.Add("named by", display.Text(cmp.Or(s.GetFrom(), "no file of the project, but it runs files from there")))
+	out.Add("runs", ui.CommandLine(s.GetCommand()))
+	out.Add("WARNING", ui.Map(s.GetAlarms(), display.Text)...)
 	for _, f := range s.GetFiles() {
-		out.add(string(display.Name(f.GetRole())), display.Text(f.GetPath()))
-		out.add("  sha256", display.Name(cmp.Or(f.GetDigest(), "can't be read")))
+		out.Add(string(display.Name(f.GetRole())), display.Text(f.GetPath()))
+		out.Add("  sha256", display.Name(cmp.Or(f.GetDigest(), "can't be read")))
 	}
-	out.add("sets", nameList(s.GetSets()))
-	out.add("unknown", join(each(s.GetGaps(), display.Text), "\n"))
+	out.Add("sets", ui.NameList(s.GetSets()))
+	out.Add("unknown", ui.Join(ui.Map(s.GetGaps(), display.Text), "\n"))
 	return out
 }
 
@@ -46,7 +47,9 @@ func hasDigest(s *pb.ServerStart, typed string) bool {
 }
 
 // startID returns the short digest by which a person names a start.
-func startID(s *pb.ServerStart) display.Safe { return shortDigest(hex.EncodeToString(s.GetDigest())) }
+func startID(s *pb.ServerStart) display.Safe {
+	return ui.ShortDigest(hex.EncodeToString(s.GetDigest()))
+}
 
 // startsTable lists servers of projects.
 func (a *app) startsTable(starts []*pb.ServerStart) *display.Table {
@@ -58,8 +61,8 @@ func (a *app) startsTable(starts []*pb.ServerStart) *display.Table {
 		if isWithheld(s) {
 			state, since = "withheld", s.GetNoticed()
 		}
-		t.Add(display.Name(s.GetServer()), startID(s), state, display.Span(a.now().Sub(since.AsTime())), display.Text(s.GetProject()))
-		t.Note(commandLine(s.GetCommand()))
+		t.Add(display.Name(s.GetServer()), startID(s), state, display.Span(a.Now().Sub(since.AsTime())), display.Text(s.GetProject()))
+		t.Note(ui.CommandLine(s.GetCommand()))
 		if !isWithheld(s) {
 			continue
 		}
@@ -73,7 +76,7 @@ func (a *app) startsTable(starts []*pb.ServerStart) *display.Table {
 
 // agreeCommand returns the command that accepts a start.
 func agreeCommand(s *pb.ServerStart) display.Safe {
-	return "tgctl servers accept " + shellWord(display.Name(s.GetServer())) + " --start " + startID(s)
+	return "tgctl servers accept " + ui.ShellWord(display.Name(s.GetServer())) + " --start " + startID(s)
 }
 
 // withheldStarts returns the withheld starts of the server id whose digests begin with digest.
@@ -83,8 +86,8 @@ func withheldStarts(ctx context.Context, c *client.Client, id, digest string) (f
 	if err != nil {
 		return nil, false, err
 	}
-	named := filter(starts, func(s *pb.ServerStart) bool { return isNamed(s, id) })
-	return filter(named, func(s *pb.ServerStart) bool { return isWithheld(s) && hasDigest(s, digest) }), len(named) > 0, nil
+	named := ui.Filter(starts, func(s *pb.ServerStart) bool { return isNamed(s, id) })
+	return ui.Filter(named, func(s *pb.ServerStart) bool { return isWithheld(s) && hasDigest(s, digest) }), len(named) > 0, nil
 }
 
 // completeStarts completes the ids of the projects' servers that offered accepts.
@@ -93,7 +96,7 @@ func (a *app) completeStarts(offered func(*pb.ServerStart) bool) cobra.Completio
 		if !offered(s) {
 			return ""
 		}
-		return described(s.GetServer(), commandLine(s.GetCommand()))
+		return described(s.GetServer(), ui.CommandLine(s.GetCommand()))
 	})
 }
 
@@ -101,24 +104,24 @@ func (a *app) completeStarts(offered func(*pb.ServerStart) bool) cobra.Completio
 func (a *app) acceptStart(ctx context.Context, c *client.Client, s *pb.ServerStart) error {
 	done, err := a.agree(ctx, c, s)
 	if err != nil {
-		return withHint(err, toolHints...)
+		return ui.WithHint(err, toolHints...)
 	}
-	if a.asJSON {
-		return a.printJSON(acceptedJSON{ID: done.GetServer(), startMember: startMember{pbjson.Object{Message: done}}})
+	if a.AsJSON {
+		return a.PrintJSON(acceptedJSON{ID: done.GetServer(), startMember: startMember{pbjson.Object{Message: done}}})
 	}
-	if _, err := fmt.Fprintf(a.out, "accepted the start of %s\n", display.Name(done.GetServer())); err != nil {
+	if _, err := fmt.Fprintf(a.Out, "accepted the start of %s\n", display.Name(done.GetServer())); err != nil {
 		return err
 	}
-	if err := a.printSheet(startSheet(done)); err != nil {
+	if err := a.PrintSheet(startSheet(done)); err != nil {
 		return err
 	}
-	a.printMessage("It stays accepted until any of this changes. To undo: tgctl servers forget %s\nStart the server again from its agent.",
-		shellWord(display.Name(done.GetServer())))
+	a.PrintMessage("It stays accepted until any of this changes. To undo: tgctl servers forget %s\nStart the server again from its agent.",
+		ui.ShellWord(display.Name(done.GetServer())))
 	return nil
 }
 
 func (a *app) agree(ctx context.Context, c *client.Client, s *pb.ServerStart) (*pb.ServerStart, error) {
 	return c.AcceptStart(ctx, &pb.AcceptStartRequest{
-		Project: s.GetProject(), Server: s.GetServer(), Digest: s.GetDigest(), Surface: a.surface(),
+		Project: s.GetProject(), Server: s.GetServer(), Digest: s.GetDigest(), Surface: a.Surface(),
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -27,7 +28,7 @@ agent ends it; its next start is withheld until you accept it.`,
 			return a.forgetStarts(ctx, c, args[0], start)
 		}),
 	}
-	jsonFlag(cmd, &a.asJSON, &pb.ServerStart{})
+	ui.JSONFlag(cmd, &a.AsJSON, &pb.ServerStart{})
 	cmd.Flags().StringVar(&start, "start", "", "only the start whose digest begins with `HEX`")
 	return cmd
 }
@@ -37,24 +38,24 @@ func (a *app) forgetStarts(ctx context.Context, c *client.Client, id, digest str
 	if err != nil {
 		return err
 	}
-	starts = filter(starts, func(s *pb.ServerStart) bool { return !isWithheld(s) && isNamed(s, id) && hasDigest(s, digest) })
+	starts = ui.Filter(starts, func(s *pb.ServerStart) bool { return !isWithheld(s) && isNamed(s, id) && hasDigest(s, digest) })
 	for _, s := range starts {
-		err := c.ForgetStart(ctx, &pb.ForgetStartRequest{Project: s.GetProject(), Server: s.GetServer(), Digest: s.GetDigest(), Surface: a.surface()})
+		err := c.ForgetStart(ctx, &pb.ForgetStartRequest{Project: s.GetProject(), Server: s.GetServer(), Digest: s.GetDigest(), Surface: a.Surface()})
 		if err != nil {
-			return withHint(err, toolHints...)
+			return ui.WithHint(err, toolHints...)
 		}
-		if a.asJSON {
-			err = a.printJSON(s)
+		if a.AsJSON {
+			err = a.PrintJSON(s)
 		} else {
-			_, err = fmt.Fprintf(a.out, "forgotten: %s in %s: %s\n", display.Name(s.GetServer()), display.Text(s.GetProject()), commandLine(s.GetCommand()))
+			_, err = fmt.Fprintf(a.Out, "forgotten: %s in %s: %s\n", display.Name(s.GetServer()), display.Text(s.GetProject()), ui.CommandLine(s.GetCommand()))
 		}
 		if err != nil {
 			return err
 		}
 	}
 	if len(starts) == 0 {
-		return &hintError{err: fmt.Errorf("%s: no start of that id is accepted", id), hint: "List them: tgctl servers"}
+		return &ui.HintError{Err: fmt.Errorf("%s: no start of that id is accepted", id), Hint: "List them: tgctl servers"}
 	}
-	a.printMessage("Its next start is withheld until you accept it.")
+	a.PrintMessage("Its next start is withheld until you accept it.")
 	return nil
 }

@@ -9,12 +9,13 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 func (a *app) statusCmd() *cobra.Command {
-	return a.withJSON(&cobra.Command{
+	return a.WithJSON(&cobra.Command{
 		Use:   "status [flags]",
 		Short: "Show the state of the daemon, the configuration and the agents",
 		Long: `Show whether the daemon is running, which configuration is in force, what is
@@ -28,20 +29,20 @@ command that fixes it. Never starts the daemon; exits 3 if it is not running.`,
 			if err != nil && !errors.Is(err, client.ErrNotRunning) {
 				return err
 			}
-			around.Folders = list(a.folderTroubles(st.GetAuditDir()))
-			if a.asJSON {
+			around.Folders = ui.List(a.folderTroubles(st.GetAuditDir()))
+			if a.AsJSON {
 				if err != nil {
-					st, err = &pb.StatusResponse{}, &exitError{code: exitNotRunning}
+					st, err = &pb.StatusResponse{}, &ui.ExitError{Code: ui.ExitNotRunning}
 				}
-				return errors.Join(a.printJSON(pbjson.Object{Message: st, More: *around}), err)
+				return errors.Join(a.PrintJSON(pbjson.Object{Message: st, More: *around}), err)
 			}
-			sheet := &sheet{}
+			sheet := &ui.Sheet{}
 			if err == nil {
 				sheet = a.statusSheet(st)
 			}
-			sheet.add("folder", each(around.Folders, display.Text)...)
+			sheet.Add("folder", ui.Map(around.Folders, display.Text)...)
 			a.addAgents(sheet, around)
-			return errors.Join(a.printSheet(sheet), err)
+			return errors.Join(a.PrintSheet(sheet), err)
 		},
 	}, pbjson.Object{Message: &pb.StatusResponse{}, More: surroundingsSample})
 }
@@ -74,41 +75,41 @@ func (a *app) status(ctx context.Context) (*pb.StatusResponse, error) {
 }
 
 // addRunning adds since when the daemon runs, followed by more, and its version.
-func (a *app) addRunning(s *sheet, st *pb.StatusResponse, more display.Safe) {
-	s.add("daemon", "running since "+a.moment(st.GetStarted())+", pid "+pidOrDash(st.GetPid())+more)
-	s.add("version", display.Name(st.GetBuild()))
+func (a *app) addRunning(s *ui.Sheet, st *pb.StatusResponse, more display.Safe) {
+	s.Add("daemon", "running since "+a.Moment(st.GetStarted())+", pid "+ui.PIDOrDash(st.GetPid())+more)
+	s.Add("version", display.Name(st.GetBuild()))
 	if what := versionSkew(st.GetBuild()); what != "" {
-		s.add("", what)
+		s.Add("", what)
 		a.skew.suppressNotice() // do not repeat it below
 	}
 }
 
-func (a *app) statusSheet(st *pb.StatusResponse) *sheet {
-	s := &sheet{}
-	a.addRunning(s, st, choose(st.GetActivated(), ", sockets from the service manager", ""))
-	s.add("", some(st.GetOtherShims(), "server is", "servers are", " governed by a tg-shim of another version until the agent is restarted; see: tgctl ps"))
+func (a *app) statusSheet(st *pb.StatusResponse) *ui.Sheet {
+	s := &ui.Sheet{}
+	a.addRunning(s, st, ui.Choose(st.GetActivated(), ", sockets from the service manager", ""))
+	s.Add("", ui.Some(st.GetOtherShims(), "server is", "servers are", " governed by a tg-shim of another version until the agent is restarted; see: tgctl ps"))
 	a.addSet(s, st.GetSet())
 	for _, f := range st.GetProjects() {
-		s.add("project", display.Text(f.GetPath())+choose(len(f.GetProblems()) > 0,
+		s.Add("project", display.Text(f.GetPath())+ui.Choose(len(f.GetProblems()) > 0,
 			" IS INVALID, so every call in the project is denied; see: tgctl policy check "+display.Text(f.GetPath()),
-			": "+plural(f.GetRules(), "rule", "rules")+" of the repository, which can only add restrictions"))
+			": "+ui.Plural(f.GetRules(), "rule", "rules")+" of the repository, which can only add restrictions"))
 	}
 	if failure := st.GetReloadFailure(); failure != "" {
-		s.add("reload", "failed "+display.Span(a.now().Sub(st.GetReloadFailed().AsTime()))+" ago, so the configuration above stays in force: "+display.Text(failure))
+		s.Add("reload", "failed "+display.Span(a.Now().Sub(st.GetReloadFailed().AsTime()))+" ago, so the configuration above stays in force: "+display.Text(failure))
 	}
-	s.add("sessions", display.Count(st.GetSessions())+" open, "+plural(st.GetAttachments(), "server", "servers")+" governed")
-	s.add("", some(st.GetUngoverned(), "server runs", "servers run", " UNGOVERNED in an open session; see: tgctl sessions"))
+	s.Add("sessions", display.Count(st.GetSessions())+" open, "+ui.Plural(st.GetAttachments(), "server", "servers")+" governed")
+	s.Add("", ui.Some(st.GetUngoverned(), "server runs", "servers run", " UNGOVERNED in an open session; see: tgctl sessions"))
 	addKept(s, st.GetKept())
-	s.add("questions", choose(st.GetPending() > 0, display.Count(st.GetPending())+" waiting; see: tgctl approvals", "none waiting"))
-	s.add("presence", presenceLine(st.GetPresence()))
-	s.add("tools", some(st.GetHeldDefinitions(), "definition is", "definitions are", " waiting for you; see: tgctl tools --waiting"))
-	s.add("servers", some(st.GetWithheldStarts(), "server of a project is", "servers of projects are", " withheld until accepted; see: tgctl servers"))
-	s.add("record", display.Text(st.GetAuditDir())+", "+plural(st.GetAuditSeq(), "record", "records"))
+	s.Add("questions", ui.Choose(st.GetPending() > 0, display.Count(st.GetPending())+" waiting; see: tgctl approvals", "none waiting"))
+	s.Add("presence", presenceLine(st.GetPresence()))
+	s.Add("tools", ui.Some(st.GetHeldDefinitions(), "definition is", "definitions are", " waiting for you; see: tgctl tools --waiting"))
+	s.Add("servers", ui.Some(st.GetWithheldStarts(), "server of a project is", "servers of projects are", " withheld until accepted; see: tgctl servers"))
+	s.Add("record", display.Text(st.GetAuditDir())+", "+ui.Plural(st.GetAuditSeq(), "record", "records"))
 	if failure := st.GetAuditFailure(); failure != "" {
-		s.add("", "NOTHING CAN BE RECORDED, so every governed call is denied: "+display.Text(failure))
+		s.Add("", "NOTHING CAN BE RECORDED, so every governed call is denied: "+display.Text(failure))
 	}
-	s.add("sockets", display.Text(st.GetControlSocket()))
-	s.add("", display.Text(st.GetShimSocket()))
-	s.add("warning", each(st.GetWarnings(), display.Text)...)
+	s.Add("sockets", display.Text(st.GetControlSocket()))
+	s.Add("", display.Text(st.GetShimSocket()))
+	s.Add("warning", ui.Map(st.GetWarnings(), display.Text)...)
 	return s
 }

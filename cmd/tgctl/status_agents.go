@@ -12,6 +12,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -84,11 +85,11 @@ func (a *app) surroundings(ctx context.Context, c *client.Client, build string) 
 		return w, nil
 	}
 	for _, s := range agentconf.Look(env) {
-		s.Files, s.Servers, s.Warnings = list(s.Files), list(s.Servers), list(s.Warnings)
+		s.Files, s.Servers, s.Warnings = ui.List(s.Files), ui.List(s.Servers), ui.List(s.Warnings)
 		w.Agents = append(w.Agents, foundAgent{Survey: s, Protected: slices.ContainsFunc(s.Files, func(path string) bool { return w.protectedAt(s.Agent, path) })})
 	}
 	for i, s := range w.Agents {
-		w.Agents[i].Left = each(s.Survey.Left, func(l agentconf.Leftover) foundLeftover { return foundLeftover{l, w.remedy(s.Agent, l)} })
+		w.Agents[i].Left = ui.Map(s.Survey.Left, func(l agentconf.Leftover) foundLeftover { return foundLeftover{l, w.remedy(s.Agent, l)} })
 	}
 	return w, nil
 }

@@ -5,32 +5,33 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
 // addAgents adds for each agent what is governed and what is not, and how to fix problems.
-func (a *app) addAgents(s *sheet, w *surroundings) {
+func (a *app) addAgents(s *ui.Sheet, w *surroundings) {
 	for _, agent := range w.Agents {
-		s.add("agent", display.Safe(strings.Join(a.agentLines(w, agent), "\n")))
+		s.Add("agent", display.Safe(strings.Join(a.agentLines(w, agent), "\n")))
 	}
 	for _, p := range w.rewrites {
 		if !slices.ContainsFunc(w.Agents, func(s foundAgent) bool { return s.Agent == p.Agent && s.Protected }) {
-			s.add("agent", display.Name(p.Agent)+": protected, "+plural(len(p.Servers), "server", "servers")+" in "+safe(a.tildes(p.Paths)))
+			s.Add("agent", display.Name(p.Agent)+": protected, "+ui.Plural(len(p.Servers), "server", "servers")+" in "+display.Text(a.Tildes(p.Paths)))
 		}
 		if p.Problem != "" {
-			s.add("protection", display.Name(p.Agent)+": "+safe(a.tildeIn(p.Problem))+"; fix: "+safe(p.Fix))
+			s.Add("protection", display.Name(p.Agent)+": "+display.Text(a.TildeIn(p.Problem))+"; fix: "+display.Text(p.Fix))
 		}
 	}
 	for _, session := range w.orphans {
 		for _, f := range session.GetSpec().GetFiles() {
-			s.add("left over", safe(a.tilde(f.GetPath()))+": rewritten by a wrap that has ended: "+safe(a.tildeIn(session.GetProblem()))+
-				"; fix: tgctl unwrap "+safe(a.tilde(f.GetPath())))
+			s.Add("left over", display.Text(a.Tilde(f.GetPath()))+": rewritten by a wrap that has ended: "+display.Text(a.TildeIn(session.GetProblem()))+
+				"; fix: tgctl unwrap "+display.Text(a.Tilde(f.GetPath())))
 		}
 	}
 	for _, agent := range w.Agents {
 		for _, l := range agent.Left {
-			s.add("left over", safe(a.tilde(l.Path))+": "+leftoverNames[l.Kind]+"; fix: "+safe(a.tildeIn(l.Fix)))
+			s.Add("left over", display.Text(a.Tilde(l.Path))+": "+leftoverNames[l.Kind]+"; fix: "+display.Text(a.TildeIn(l.Fix)))
 		}
 	}
 }
@@ -47,7 +48,7 @@ var leftoverNames = map[agentconf.LeftoverKind]display.Safe{
 func (a *app) agentLines(w *surroundings, s foundAgent) []string {
 	name := string(display.Name(s.Agent))
 	if s.Problem != "" {
-		return []string{name + ": can't read its configuration: " + string(safe(a.tildeIn(s.Problem)))}
+		return []string{name + ": can't read its configuration: " + string(display.Text(a.TildeIn(s.Problem)))}
 	}
 	governed, startable, ours, could := 0, 0, 0, 0
 	about := &remarks{servers: map[string][]string{}}
@@ -55,7 +56,7 @@ func (a *app) agentLines(w *surroundings, s foundAgent) []string {
 		switch {
 		case server.Off == agentconf.Disabled, server.Off == agentconf.Shadowed, server.Off == agentconf.Inactive, server.Off == agentconf.Denied:
 			if server.Because != "" { // so that nobody expects it among the governed servers
-				about.add(fmt.Sprintf("not started by %s, %s: %s", name, server.Off, safe(a.tildeIn(server.Because))), string(display.Name(server.ID)))
+				about.add(fmt.Sprintf("not started by %s, %s: %s", name, server.Off, display.Text(a.TildeIn(server.Because))), string(display.Name(server.ID)))
 			}
 			continue
 		case server.Governed == agentconf.ByStray && !w.Running:
@@ -70,7 +71,7 @@ func (a *app) agentLines(w *surroundings, s foundAgent) []string {
 		}
 		startable++
 	}
-	total := plural(startable, "server", "servers")
+	total := ui.Plural(startable, "server", "servers")
 	count := fmt.Sprintf("%d of %s governed", governed, total)
 	stray := slices.ContainsFunc(s.Servers, func(server agentconf.Server) bool { return server.Governed == agentconf.ByStray })
 	switch {
@@ -89,12 +90,12 @@ func (a *app) agentLines(w *surroundings, s foundAgent) []string {
 // whyNot says why a server is not governed. It returns "" if the only reason is that the agent
 // is not protected.
 func (a *app) whyNot(agent foundAgent, s agentconf.Server) string {
-	path := string(safe(a.tilde(s.Path)))
+	path := string(display.Text(a.Tilde(s.Path)))
 	switch {
 	case s.Governed == agentconf.ByStray:
 		return "unknown tg-shim entries in " + path + "; fix: tgctl unwrap " + path
 	case s.Why != "":
-		return "not governed, " + string(safe(s.Why))
+		return "not governed, " + string(display.Text(s.Why))
 	case s.Project:
 		return "not governed unless wrapped, in the project's file " + path
 	case agent.Protected:
@@ -122,5 +123,5 @@ func (r *remarks) add(remark, server string) {
 }
 
 func (r *remarks) lines() []string {
-	return each(r.order, func(remark string) string { return strings.Join(r.servers[remark], ", ") + ": " + remark })
+	return ui.Map(r.order, func(remark string) string { return strings.Join(r.servers[remark], ", ") + ": " + remark })
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -162,11 +163,11 @@ func TestStatusOfAgentsWithoutADaemon(t *testing.T) {
 	h.protect()
 	c := newConsole(filepath.Join(h.dir, "control.sock"))
 	c.env["HOME"] = h.dir
-	if code := c.run(t, "status"); code != exitNotRunning || !strings.Contains(c.err.String(), "thoughtgated is not running") {
+	if code := c.run(t, "status"); code != ui.ExitNotRunning || !strings.Contains(c.err.String(), "thoughtgated is not running") {
 		t.Errorf("exit %d: %s", code, c.err.String())
 	}
 	out := strings.ReplaceAll(c.out.String(), h.dir, "HOME")
-	if code := c.run(t, "status", "--json"); code != exitNotRunning || !strings.Contains(c.out.String(), `"governed":"stray"`) {
+	if code := c.run(t, "status", "--json"); code != ui.ExitNotRunning || !strings.Contains(c.out.String(), `"governed":"stray"`) {
 		t.Errorf("exit %d: %s", code, c.out.String())
 	}
 	t.Chdir(h.here)

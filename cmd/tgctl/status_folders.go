@@ -13,7 +13,7 @@ import (
 // folderTroubles says which of ThoughtGate's directories cannot be written or are on a full
 // disk, and how to fix that. auditDir is the daemon's, or "" if no daemon runs.
 func (a *app) folderTroubles(auditDir string) []string {
-	paths, err := sock.DefaultPaths(a.getenv)
+	paths, err := sock.DefaultPaths(a.Getenv)
 	if err != nil {
 		return nil // code that needs the paths reports the error
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -16,15 +17,15 @@ var keptKinds = map[string]struct {
 }
 
 // addKept adds how many programs the daemon keeps, and whether they are well.
-func addKept(s *sheet, counts []*pb.KindCount) {
+func addKept(s *ui.Sheet, counts []*pb.KindCount) {
 	for _, c := range counts {
 		kind, ok := keptKinds[c.GetKind()]
 		if !ok {
 			continue // from a newer daemon
 		}
-		s.add(kind.head, plural(c.GetAll(), kind.one, kind.many)+
-			choose(c.GetUnwell() > 0, ", "+display.Count(c.GetUnwell())+" degraded", "")+
-			choose(c.GetFailed() > 0, ", "+display.Count(c.GetFailed())+" FAILED", "")+
-			choose(c.GetUnwell()+c.GetFailed() > 0, "; see: tgctl ps", ""))
+		s.Add(kind.head, ui.Plural(c.GetAll(), kind.one, kind.many)+
+			ui.Choose(c.GetUnwell() > 0, ", "+display.Count(c.GetUnwell())+" degraded", "")+
+			ui.Choose(c.GetFailed() > 0, ", "+display.Count(c.GetFailed())+" FAILED", "")+
+			ui.Choose(c.GetUnwell()+c.GetFailed() > 0, "; see: tgctl ps", ""))
 	}
 }

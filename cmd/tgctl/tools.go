@@ -3,18 +3,18 @@ package main
 import (
 	"cmp"
 	"context"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 func (a *app) toolsCmd() *cobra.Command {
-	cmd := listGroup("tools", "List the tools of servers, accept changed definitions",
+	cmd := ui.ListGroup("tools", "List the tools of servers, accept changed definitions",
 		a.toolsListCmd(), a.toolsDiffCmd(), a.toolsAcceptCmd())
 	cmd.Long = `The definition of a tool is stored when it is first seen. If it changes later,
 or is suspicious from the start, the tool is withheld from agents until you
@@ -49,7 +49,7 @@ waiting for you, with the reason.`,
 			return a.listTools(ctx, c, server, waiting)
 		}),
 	}
-	jsonFlag(cmd, &a.asJSON, &pb.Pin{})
+	ui.JSONFlag(cmd, &a.AsJSON, &pb.Pin{})
 	cmd.Flags().StringVar(&server, "server", "", "list only those of `SERVER`")
 	cmd.Flags().BoolVar(&waiting, "waiting", false, "list only those that are waiting for you")
 	_ = cmd.RegisterFlagCompletionFunc("server", a.completeServers(func(*pb.Server) bool { return true })) // fails only for an unknown flag
@@ -69,9 +69,9 @@ func (a *app) listTools(ctx context.Context, c *client.Client, server string, wa
 		none = "The server " + string(display.Name(server)) + " has not listed its tools yet."
 	}
 	if waiting {
-		pins = filter(pins, waits)
+		pins = ui.Filter(pins, waits)
 	}
-	return printList(a, pins, nil, none, a.toolsTable)
+	return ui.PrintList(a.App, pins, nil, none, a.toolsTable)
 }
 
 // toolsTable lists pins. Below each that waits is the reason.
@@ -85,15 +85,15 @@ func (a *app) toolsTable(pins []*pb.Pin) *display.Table {
 	for _, p := range pins {
 		row := []display.Safe{display.Name(p.GetRef().GetServer())}
 		if several {
-			row = append(row, shortDigest(p.GetRef().GetLaunch()))
+			row = append(row, ui.ShortDigest(p.GetRef().GetLaunch()))
 		}
-		name := display.Name(p.GetRef().GetName()) + choose(pinKind(p) != "tool", " ("+display.Safe(pinKind(p))+")", "")
+		name := display.Name(p.GetRef().GetName()) + ui.Choose(pinKind(p) != "tool", " ("+display.Safe(pinKind(p))+")", "")
 		state, since := display.Safe("accepted"), p.GetSince()
 		if waits(p) {
-			state, since = choose(p.GetHeld(), "waiting", "shown"), cmp.Or(p.GetNoticed(), since)
+			state, since = ui.Choose(p.GetHeld(), "waiting", "shown"), cmp.Or(p.GetNoticed(), since)
 		}
-		t.Add(append(row, name, state, display.Span(a.now().Sub(since.AsTime())))...)
-		t.Note(choose(waits(p), reasonText(p)+"; see: tgctl tools diff "+shellName(p), ""))
+		t.Add(append(row, name, state, display.Span(a.Now().Sub(since.AsTime())))...)
+		t.Note(ui.Choose(waits(p), reasonText(p)+"; see: tgctl tools diff "+shellName(p), ""))
 		for _, s := range p.GetSuspicions() {
 			t.Note(suspicionText(s))
 		}
@@ -114,9 +114,6 @@ func severalLaunches(pins []*pb.Pin) bool {
 	return false
 }
 
-// shortDigest returns the first 8 digits of a digest; commands accept them.
-func shortDigest(hex string) display.Safe { return display.Name(hex[:min(len(hex), 8)]) }
-
 // reasonText says why a definition waits.
 func reasonText(p *pb.Pin) display.Safe {
 	switch p.GetReason() {
@@ -132,25 +129,9 @@ func reasonText(p *pb.Pin) display.Safe {
 
 // suspicionText says what is suspicious about a definition.
 func suspicionText(s *pb.Suspicion) display.Safe {
-	return display.Text(s.GetWhat()) + choose(s.GetQuote() != "", ": \""+display.Text(s.GetQuote())+"\"", "") +
-		choose(s.GetWhere() != "", ", in "+display.Name(s.GetWhere()), "")
+	return display.Text(s.GetWhat()) + ui.Choose(s.GetQuote() != "", ": \""+display.Text(s.GetQuote())+"\"", "") +
+		ui.Choose(s.GetWhere() != "", ", in "+display.Name(s.GetWhere()), "")
 }
 
 // shellName returns the name of a pin, quoted for a shell if necessary.
-func shellName(p *pb.Pin) display.Safe { return shellWord(pinName(p)) }
-
-// shellWord quotes s if a shell would not read it as one plain word. A name with escaped
-// characters cannot be typed, but it can be completed.
-func shellWord(s display.Safe) display.Safe {
-	if strings.ContainsFunc(string(s), func(r rune) bool {
-		return !('a' <= r|0x20 && r|0x20 <= 'z' || '0' <= r && r <= '9' || strings.ContainsRune("_-./:@%+,", r))
-	}) {
-		return quoted(s)
-	}
-	return s
-}
-
-// quoted puts s into single quotes for a shell.
-func quoted(s display.Safe) display.Safe {
-	return "'" + display.Safe(strings.ReplaceAll(string(s), "'", `'\''`)) + "'"
-}
+func shellName(p *pb.Pin) display.Safe { return ui.ShellWord(pinName(p)) }

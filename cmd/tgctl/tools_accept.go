@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -32,10 +33,10 @@ sees the tool when it next lists the server's tools.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			want, err := hex.DecodeString(strings.ToLower(digest))
 			if err != nil || len(want) < 4 && digest != "" {
-				return misuse("--definition %q: give an even number of hexadecimal digits, at least 8", digest)
+				return ui.Misuse("--definition %q: give an even number of hexadecimal digits, at least 8", digest)
 			}
 			if digest != "" && len(args) > 1 {
-				return misuse("--definition needs exactly one tool")
+				return ui.Misuse("--definition needs exactly one tool")
 			}
 			c, err := a.dial(cmd.Context())
 			if err != nil {
@@ -47,12 +48,12 @@ sees the tool when it next lists the server's tools.`,
 				return err
 			}
 			if digest != "" && (len(pins) != 1 || !bytes.HasPrefix(pins[0].GetWaiting(), want)) {
-				return withHint(fmt.Errorf("%s: another definition is waiting: %w", args[0], client.ErrChanged), toolHints...)
+				return ui.WithHint(fmt.Errorf("%s: another definition is waiting: %w", args[0], client.ErrChanged), toolHints...)
 			}
 			return a.acceptTools(cmd.Context(), c, pins)
 		},
 	}
-	jsonFlag(cmd, &a.asJSON, &pb.Pin{})
+	ui.JSONFlag(cmd, &a.AsJSON, &pb.Pin{})
 	cmd.Flags().StringVar(&digest, "definition", "", "accept only the definition whose digest begins with `HEX`, as printed by diff")
 	which.flags(cmd)
 	return cmd
@@ -109,17 +110,17 @@ func waitingOf(all []*pb.Pin, arg string, which *pinChoice) ([]*pb.Pin, error) {
 	case known:
 		return nil, fmt.Errorf("%s: no definition of it is waiting", arg)
 	}
-	return nil, &hintError{fmt.Errorf("%s: %w", arg, client.ErrNotFound), "List waiting definitions: tgctl tools --waiting"}
+	return nil, &ui.HintError{Err: fmt.Errorf("%s: %w", arg, client.ErrNotFound), Hint: "List waiting definitions: tgctl tools --waiting"}
 }
 
 // acceptTools accepts pins as they were read. It sends their digests, and the daemon refuses if
 // another definition waits by now.
 func (a *app) acceptTools(ctx context.Context, c *client.Client, pins []*pb.Pin) error {
-	req := &pb.AcceptPinsRequest{Surface: a.surface()}
+	req := &pb.AcceptPinsRequest{Surface: a.Surface()}
 	short := make([]display.Safe, len(pins))
 	for i, p := range pins {
 		req.Pins = append(req.Pins, &pb.PinAcceptance{Ref: p.GetRef(), Definition: p.GetWaiting()})
-		if !a.asJSON {
+		if !a.AsJSON {
 			d, err := c.DiffPin(ctx, p.GetRef())
 			if err != nil {
 				return err
@@ -129,21 +130,21 @@ func (a *app) acceptTools(ctx context.Context, c *client.Client, pins []*pb.Pin)
 	}
 	accepted, err := c.AcceptPins(ctx, req)
 	if err != nil {
-		return withHint(err, toolHints...)
+		return ui.WithHint(err, toolHints...)
 	}
 	for i, p := range accepted {
-		if a.asJSON {
-			err = a.printJSON(p)
+		if a.AsJSON {
+			err = a.PrintJSON(p)
 		} else {
 			line := "accepted " + pinName(p) + short[min(i, len(short)-1)]
-			err = a.printLines(hanging(line, a.width(), 2))
+			err = a.PrintLines(ui.Hanging(line, a.Width(), 2))
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if !a.asJSON {
-		a.printMessage("Agents see it when they next list the tools. A later change has to be accepted again.")
+	if !a.AsJSON {
+		a.PrintMessage("Agents see it when they next list the tools. A later change has to be accepted again.")
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -55,13 +56,13 @@ Control and invisible characters are printed as their numbers.`,
 			if err != nil {
 				return err
 			}
-			if a.asJSON {
-				return a.printJSON(d)
+			if a.AsJSON {
+				return a.PrintJSON(d)
 			}
 			return a.showDiff(d)
 		}),
 	}
-	jsonFlag(cmd, &a.asJSON, &pb.PinDiff{})
+	ui.JSONFlag(cmd, &a.AsJSON, &pb.PinDiff{})
 	which.flags(cmd)
 	return cmd
 }
@@ -73,7 +74,7 @@ func onePin(ctx context.Context, c *client.Client, name string, which *pinChoice
 	if err != nil {
 		return nil, err
 	}
-	if waiting := filter(pins, waits); len(waiting) > 0 {
+	if waiting := ui.Filter(pins, waits); len(waiting) > 0 {
 		pins = waiting
 	}
 	if len(pins) > 1 {
@@ -89,17 +90,17 @@ func pinsNamed(ctx context.Context, c *client.Client, name string, which *pinCho
 	if err != nil {
 		return nil, err
 	}
-	found := filter(pins, func(p *pb.Pin) bool { return isPinTyped(p, name) && which.matches(p) })
+	found := ui.Filter(pins, func(p *pb.Pin) bool { return isPinTyped(p, name) && which.matches(p) })
 	if len(found) == 0 {
-		return nil, &hintError{fmt.Errorf("%s: %w", name, client.ErrNotFound), "List the tools: tgctl tools"}
+		return nil, &ui.HintError{Err: fmt.Errorf("%s: %w", name, client.ErrNotFound), Hint: "List the tools: tgctl tools"}
 	}
 	return found, nil
 }
 
 // severalPins returns an error that says how to name one of several pins.
 func severalPins(name string, pins []*pb.Pin) error {
-	return ambiguous(name, "", each(pins, func(p *pb.Pin) string {
-		return fmt.Sprintf("--kind %s --launch %s", pinKind(p), shortDigest(p.GetRef().GetLaunch()))
+	return ui.Ambiguous(name, "", ui.Map(pins, func(p *pb.Pin) string {
+		return fmt.Sprintf("--kind %s --launch %s", pinKind(p), ui.ShortDigest(p.GetRef().GetLaunch()))
 	}))
 }
 
@@ -111,25 +112,25 @@ func isPinTyped(p *pb.Pin, text string) bool {
 
 func (a *app) showDiff(d *pb.PinDiff) error {
 	p := d.GetPin()
-	s := &sheet{}
-	s.add(pinKind(p), pinName(p))
-	s.add("state", choose(waits(p), "waiting for you: "+reasonText(p)+choose(p.GetHeld(), "", "; agents see it meanwhile"), "accepted"))
-	s.add("suspicious", each(p.GetSuspicions(), suspicionText)...)
-	by := choose(p.GetDecider() != "", ", by "+display.Text(p.GetDecider()), ", at first sight")
-	s.add("accepted", choose(p.GetSince() != nil, a.moment(p.GetSince())+by, ""))
-	s.add("noticed", a.moment(p.GetNoticed()))
-	s.add("launch", display.Name(p.GetRef().GetLaunch()))
-	s.add("digest", display.Safe(cmp.Or(hex.EncodeToString(p.GetWaiting()), hex.EncodeToString(p.GetAccepted()))))
-	if err := a.printSheet(s); err != nil {
+	s := &ui.Sheet{}
+	s.Add(pinKind(p), pinName(p))
+	s.Add("state", ui.Choose(waits(p), "waiting for you: "+reasonText(p)+ui.Choose(p.GetHeld(), "", "; agents see it meanwhile"), "accepted"))
+	s.Add("suspicious", ui.Map(p.GetSuspicions(), suspicionText)...)
+	by := ui.Choose(p.GetDecider() != "", ", by "+display.Text(p.GetDecider()), ", at first sight")
+	s.Add("accepted", ui.Choose(p.GetSince() != nil, a.Moment(p.GetSince())+by, ""))
+	s.Add("noticed", a.Moment(p.GetNoticed()))
+	s.Add("launch", display.Name(p.GetRef().GetLaunch()))
+	s.Add("digest", display.Safe(cmp.Or(hex.EncodeToString(p.GetWaiting()), hex.EncodeToString(p.GetAccepted()))))
+	if err := a.PrintSheet(s); err != nil {
 		return err
 	}
 	var b strings.Builder
 	a.writeChanges(&b, d)
-	if _, err := a.out.Write([]byte(b.String())); err != nil {
+	if _, err := a.Out.Write([]byte(b.String())); err != nil {
 		return err
 	}
 	if waits(p) {
-		a.printMessage("\nTo accept it: tgctl tools accept %s --definition %s", shellName(p), shortDigest(hex.EncodeToString(p.GetWaiting())))
+		a.PrintMessage("\nTo accept it: tgctl tools accept %s --definition %s", shellName(p), ui.ShortDigest(hex.EncodeToString(p.GetWaiting())))
 	}
 	return nil
 }
@@ -138,7 +139,7 @@ func (a *app) showDiff(d *pb.PinDiff) error {
 // with.
 func (a *app) writeChanges(b *strings.Builder, d *pb.PinDiff) {
 	for _, c := range d.GetChanges() {
-		fmt.Fprintf(b, "\n%-4s  %s%s\n", changeGrade(c), display.Name(c.GetPath()), spaced(parens(display.Text(c.GetNote()))))
+		fmt.Fprintf(b, "\n%-4s  %s%s\n", changeGrade(c), display.Name(c.GetPath()), ui.Spaced(ui.Parens(display.Text(c.GetNote()))))
 		before, after := textOf(c.GetBefore()), textOf(c.GetAfter())
 		if before != nil && after != nil {
 			a.writeTexts(b, *before, *after)
@@ -158,11 +159,11 @@ func (a *app) writeChanges(b *strings.Builder, d *pb.PinDiff) {
 		b.WriteString("\nThe definition is too long to be stored, so it can't be shown.\n")
 		return
 	}
-	fmt.Fprintf(b, "\n%s\n", plural(len(whole), "byte", "bytes"))
+	fmt.Fprintf(b, "\n%s\n", ui.Plural(len(whole), "byte", "bytes"))
 	a.writeValue(b, sign, whole)
 }
 
-var toolHints = []hint{
-	{client.ErrForbidden, "Agents and the processes they start cannot accept. Use another terminal."},
-	{client.ErrChanged, "It changed again. Review it: tgctl tools --waiting"},
+var toolHints = []ui.Hint{
+	{Err: client.ErrForbidden, Text: "Agents and the processes they start cannot accept. Use another terminal."},
+	{Err: client.ErrChanged, Text: "It changed again. Review it: tgctl tools --waiting"},
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -207,7 +208,7 @@ func TestAcceptanceThatFails(t *testing.T) {
 			if test.fill != nil {
 				test.fill(f)
 			}
-			if code := c.run(t, strings.Fields(test.line)...); code != exitFailed {
+			if code := c.run(t, strings.Fields(test.line)...); code != ui.ExitFailed {
 				t.Errorf("exit %d: %s", code, c.err.String())
 			}
 			for _, want := range test.says {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
@@ -19,7 +20,7 @@ func textOf(raw []byte) *string {
 }
 
 // diffRoom returns how many columns remain for text after a sign.
-func (a *app) diffRoom() int { return behind(4, a.width()) }
+func (a *app) diffRoom() int { return ui.Behind(4, a.Width()) }
 
 // writeValue writes a JSON value with a sign before each line, so that no line of the value can
 // be mistaken for tgctl's own.
@@ -107,6 +108,6 @@ func atWord(s string, at int) int {
 // same writes how much is omitted because it is unchanged.
 func same(b *strings.Builder, n int, one, many display.Safe) {
 	if n > 0 {
-		fmt.Fprintf(b, "    … %s unchanged\n", plural(n, one, many))
+		fmt.Fprintf(b, "    … %s unchanged\n", ui.Plural(n, one, many))
 	}
 }

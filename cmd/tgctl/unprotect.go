@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -59,7 +60,7 @@ their agent restarts them.`,
 func (a *app) unprotect(ctx context.Context, agents []string, all bool) error {
 	c, err := a.dial(ctx)
 	if err != nil {
-		a.printMessage("tgctl: %s\nThe tg-shim entries are removed by the contents of the files. A daemon that knows\nof the protection adds them again when it starts; then run unprotect once more.", display.Lines(err.Error()))
+		a.PrintMessage("tgctl: %s\nThe tg-shim entries are removed by the contents of the files. A daemon that knows\nof the protection adds them again when it starts; then run unprotect once more.", display.Lines(err.Error()))
 	} else {
 		defer c.Close()
 	}
@@ -77,24 +78,24 @@ func (a *app) unprotect(ctx context.Context, agents []string, all bool) error {
 	for _, name := range agents {
 		mine := slices.DeleteFunc(slices.Clone(kept), func(p *pb.Protection) bool { return p.GetAgent() != name })
 		if i := slices.IndexFunc(sessions, func(s *pb.Session) bool { return s.GetSpec().GetAgent() == name }); i >= 0 && len(mine) > 0 {
-			a.printMessage("tgctl: %s: not changed: a running wrap (process %d) needs the protection; unprotect it when the wrap has ended", safe(name), sessions[i].GetPid())
+			a.PrintMessage("tgctl: %s: not changed: a running wrap (process %d) needs the protection; unprotect it when the wrap has ended", display.Text(name), sessions[i].GetPid())
 			failed = true
 			continue
 		}
 		did, err := a.unprotectOne(ctx, c, name, mine)
 		touched = touched || did
 		if err != nil {
-			a.printMessage("tgctl: %s: %s", safe(name), safe(err.Error()))
+			a.PrintMessage("tgctl: %s: %s", display.Text(name), display.Text(err.Error()))
 			failed = true
 		} else if !did && !all {
-			a.printMessage("%s is not protected", safe(name))
+			a.PrintMessage("%s is not protected", display.Text(name))
 		}
 	}
 	if all && !touched && !failed {
-		a.printMessage("no agent is protected")
+		a.PrintMessage("no agent is protected")
 	}
 	if failed {
-		return &exitError{code: exitFailed}
+		return &ui.ExitError{Code: ui.ExitFailed}
 	}
 	return nil
 }
@@ -121,7 +122,7 @@ func (a *app) unprotectOne(ctx context.Context, c *client.Client, name string, k
 			a.printUnwrapped(f.GetPath(), agentconf.Report{State: agentconf.State(f.GetState()), Notes: f.GetNotes()})
 		}
 		if n := out.GetAttached(); n > 0 {
-			a.printMessage("%s governed until the agent is restarted", plural(n, "server of "+safe(name)+" stays", "servers of "+safe(name)+" stay"))
+			a.PrintMessage("%s governed until the agent is restarted", ui.Plural(n, "server of "+display.Text(name)+" stays", "servers of "+display.Text(name)+" stay"))
 		}
 	}
 	if len(kept) > 0 {
@@ -162,7 +163,7 @@ func (a *app) printUnwrapped(path string, r agentconf.Report) {
 	if len(r.Notes) > 0 {
 		text += "; " + strings.Join(r.Notes, "; ")
 	}
-	fmt.Fprintf(a.out, "%s: %s\n", safe(path), safe(text))
+	fmt.Fprintf(a.Out, "%s: %s\n", display.Text(path), display.Text(text))
 }
 
 // protectedFiles maps protected files to their agents. It is empty if no daemon runs that knows

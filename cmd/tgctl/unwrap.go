@@ -10,7 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
+	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
@@ -69,12 +71,12 @@ func (a *app) knownConfigs() ([]string, error) {
 
 // sweepSessions removes the copies of configurations that killed sessions left.
 func (a *app) sweepSessions() error {
-	paths, err := sock.DefaultPaths(a.getenv)
+	paths, err := sock.DefaultPaths(a.Getenv)
 	if err != nil {
 		return err
 	}
 	for _, path := range agentconf.SweepPointed(filepath.Join(paths.Runtime, sessionsFolder)) {
-		fmt.Fprintf(a.out, "%s: removed\n", safe(path))
+		fmt.Fprintf(a.Out, "%s: removed\n", display.Text(path))
 	}
 	return nil
 }
@@ -95,7 +97,7 @@ func (a *app) unwrap(ctx context.Context, paths []string, known bool) error {
 		}
 		touched++
 		if agent := protected[full]; agent != "" {
-			a.printMessage("tgctl: %s: not changed: %s is protected; to restore the file, run `tgctl unprotect %s`", safe(full), safe(agent), safe(agent))
+			a.PrintMessage("tgctl: %s: not changed: %s is protected; to restore the file, run `tgctl unprotect %s`", display.Text(full), display.Text(agent), display.Text(agent))
 			if !known {
 				failed++
 			}
@@ -103,14 +105,14 @@ func (a *app) unwrap(ctx context.Context, paths []string, known bool) error {
 		}
 		if err := a.unwrapFile(full); err != nil {
 			failed++
-			a.printMessage("tgctl: %s: %s", safe(full), safe(err.Error()))
+			a.PrintMessage("tgctl: %s: %s", display.Text(full), display.Text(err.Error()))
 		}
 	}
 	if touched == 0 {
-		a.printMessage("no file that the known agents read from here, or that a wrap has rewritten, has tg-shim entries")
+		a.PrintMessage("no file that the known agents read from here, or that a wrap has rewritten, has tg-shim entries")
 	}
 	if failed > 0 {
-		return &exitError{code: exitFailed}
+		return &ui.ExitError{Code: ui.ExitFailed}
 	}
 	return nil
 }

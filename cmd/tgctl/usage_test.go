@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
 // walk calls visit for each command that is shown to people.
@@ -69,7 +71,7 @@ func TestJSONEverywhere(t *testing.T) {
 			t.Errorf("%s: has --json: %v", cmd.CommandPath(), has)
 		}
 		// Members added to a message do not have the name of one of its own members.
-		for line := range strings.SplitSeq(cmd.Annotations[fieldsNote], "\n") {
+		for line := range strings.SplitSeq(cmd.Annotations[ui.FieldsNote], "\n") {
 			_, names, titled := strings.Cut(line, ": ")
 			if !titled {
 				names = line
@@ -128,8 +130,8 @@ func TestMisuse(t *testing.T) {
 		{"man", "DIR is missing"},
 	} {
 		c := newConsole("/nonexistent/control.sock")
-		if code := c.run(t, strings.Fields(test.line)...); code != exitUsage {
-			t.Errorf("tgctl %s: exit %d, want %d", test.line, code, exitUsage)
+		if code := c.run(t, strings.Fields(test.line)...); code != ui.ExitUsage {
+			t.Errorf("tgctl %s: exit %d, want %d", test.line, code, ui.ExitUsage)
 		}
 		if !strings.Contains(c.err.String(), test.says) || !strings.Contains(c.err.String(), "--help`.") || c.out.Len() > 0 {
 			t.Errorf("tgctl %s: stdout %q, stderr %q, want %q", test.line, c.out.String(), c.err.String(), test.says)
@@ -170,9 +172,9 @@ func TestFailedWrite(t *testing.T) {
 	for _, line := range []string{"approvals", "approvals --json", "approvals show A-3", "status", "status --json", "ps", "sessions",
 		"tools", "tools --json", "tools diff files/echo", "servers", "servers --json", "policy show", "ps --wide", "logs scrubber", "logs scrubber --json", "restart quota", "ext", "ext --json", "ext show quota", "ext config scrubber", "ext config scrubber get mode",
 		"ext config scrubber set a b", "ext install --yes .", "ext remove --yes quota", "ext run quota x", "ext run --json quota x", "audit", "audit --json", "audit show 4", "metrics", "metrics --json", "version"} {
-		c.app.out = writerFunc(func([]byte) (int, error) { return 0, os.ErrClosed })
-		if code := c.run(t, strings.Fields(line)...); code != exitFailed {
-			t.Errorf("tgctl %s: exit %d, want %d", line, code, exitFailed)
+		c.app.Out = writerFunc(func([]byte) (int, error) { return 0, os.ErrClosed })
+		if code := c.run(t, strings.Fields(line)...); code != ui.ExitFailed {
+			t.Errorf("tgctl %s: exit %d, want %d", line, code, ui.ExitFailed)
 		}
 	}
 }

@@ -18,12 +18,12 @@ type versionJSON struct {
 }
 
 func (a *app) versionCmd() *cobra.Command {
-	return a.withJSON(&cobra.Command{
+	return a.WithJSON(&cobra.Command{
 		Use:     "version",
 		Short:   "Print the version",
 		Example: "  $ tgctl version",
 		RunE: func(*cobra.Command, []string) error {
-			return a.printVersion(a.asJSON)
+			return a.printVersion(a.AsJSON)
 		},
 	}, versionJSON{})
 }
@@ -31,8 +31,8 @@ func (a *app) versionCmd() *cobra.Command {
 func (a *app) printVersion(asJSON bool) error {
 	v := versionJSON{Version: release, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if asJSON {
-		return a.printJSON(v)
+		return a.PrintJSON(v)
 	}
-	_, err := fmt.Fprintf(a.out, "tgctl %s (%s, %s)\n", v.Version, v.Go, v.Platform)
+	_, err := fmt.Fprintf(a.Out, "tgctl %s (%s, %s)\n", v.Version, v.Go, v.Platform)
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -79,7 +80,7 @@ failed, 126 if COMMAND can't be run, 127 if it was not found.`,
 				return a.printVersion(false)
 			}
 			if o.profile != "" && profileNamed(o.profile) == pb.Profile_PROFILE_UNSPECIFIED {
-				return &usageError{fmt.Errorf("--profile must be production or development, not %q", o.profile), cmd.CommandPath()}
+				return &ui.UsageError{Err: fmt.Errorf("--profile must be production or development, not %q", o.profile), Path: cmd.CommandPath()}
 			}
 			a.configMismatchChecked = true // namedIsInForce refuses it
 			return a.wrap(cmd, o, args)
@@ -93,7 +94,7 @@ failed, 126 if COMMAND can't be run, 127 if it was not found.`,
 // wrap runs an agent with its servers governed.
 func (a *app) wrap(cmd *cobra.Command, o wrapOptions, args []string) error {
 	if o.waitFor <= 0 {
-		return &usageError{fmt.Errorf("--wait-for must be positive, not %v; to not wait, use --no-wait", o.waitFor), cmd.CommandPath()}
+		return &ui.UsageError{Err: fmt.Errorf("--wait-for must be positive, not %v; to not wait, use --no-wait", o.waitFor), Path: cmd.CommandPath()}
 	}
 	w, err := newWrapping(a, o, args)
 	if err == nil {
@@ -134,12 +135,12 @@ func profileNamed(name string) pb.Profile {
 func asWrapError(err error) error {
 	var locked *agentconf.LockedError
 	if errors.As(err, &locked) && !locked.Brief() {
-		err = &hintError{err, "End that session first. For several at once, use `tgctl protect` instead of wrap."}
+		err = &ui.HintError{Err: err, Hint: "End that session first. For several at once, use `tgctl protect` instead of wrap."}
 	}
-	var exit *exitError
-	var usage *usageError
+	var exit *ui.ExitError
+	var usage *ui.UsageError
 	if err == nil || errors.As(err, &exit) || errors.As(err, &usage) {
 		return err
 	}
-	return &exitError{exitOurs, err}
+	return &ui.ExitError{Code: exitOurs, Err: err}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
@@ -23,8 +24,8 @@ func (w *wrapping) listServers() error {
 		if table == nil {
 			return nil
 		}
-		fmt.Fprintf(w.err, "\n%s\n", safe(file))
-		return table.Write(w.err, cmp.Or(w.width(), dryColumns))
+		fmt.Fprintf(w.Err, "\n%s\n", display.Text(file))
+		return table.Write(w.Err, cmp.Or(w.Width(), dryColumns))
 	}
 	for _, e := range w.plan.Entries() {
 		if table == nil || e.File != file {
@@ -40,12 +41,12 @@ func (w *wrapping) listServers() error {
 			is = "no"
 			left++
 		}
-		table.Add(display.Fit(display.Name(e.ID), nameColumns), safe(e.Scope), is)
+		table.Add(display.Fit(display.Name(e.ID), nameColumns), display.Text(e.Scope), is)
 		if e.Off != agentconf.Starts {
-			table.Note("not started by the agent: " + safe(e.NotStarted()))
+			table.Note("not started by the agent: " + display.Text(e.NotStarted()))
 		}
 		if e.Ungoverned != "" {
-			table.Note(safe(e.Ungoverned))
+			table.Note(display.Text(e.Ungoverned))
 		} else if e.From != "" {
 			table.Note("comes with the project: started once you accept what it would run")
 		}
@@ -53,7 +54,7 @@ func (w *wrapping) listServers() error {
 	if err := flush(); err != nil {
 		return err
 	}
-	w.printMessage("\n%s of %s would be governed, %d not; nothing was changed.",
-		plural(governed, "server", "servers"), w.plan.Agent(), left)
+	w.PrintMessage("\n%s of %s would be governed, %d not; nothing was changed.",
+		ui.Plural(governed, "server", "servers"), w.plan.Agent(), left)
 	return nil
 }

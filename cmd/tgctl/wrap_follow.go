@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
+	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -147,12 +148,12 @@ func (f *follower) amend(ctx context.Context, journals []agentconf.Journal, drif
 // reportUngoverned reports the servers that were ungoverned.
 func (f *follower) reportUngoverned() {
 	for _, d := range f.seen {
-		id := safe(d.ID)
+		id := display.Text(d.ID)
 		switch {
 		case d.How == agentconf.Added && d.adopted:
 			f.w.tell("server %s was added during the session and governed as soon as it was seen; its entry is kept, without tg-shim", id)
 		case d.How == agentconf.Added && f.w.adopt && f.trouble != nil:
-			f.w.tell("server %s was added during the session and could not be governed: %s", id, safe(f.trouble.Error()))
+			f.w.tell("server %s was added during the session and could not be governed: %s", id, display.Text(f.trouble.Error()))
 		case d.How == agentconf.Added:
 			f.w.tell("server %s was added during the session and was not governed; it is from the next session on, or at once with --adopt", id)
 		case d.adopted:

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -31,7 +32,7 @@ func (w *wrapping) makePlan(ctx context.Context) error {
 	if w.rewrite || w.keep || w.adopt {
 		return plan.CheckUnreached()
 	}
-	paths, err := sock.DefaultPaths(w.getenv)
+	paths, err := sock.DefaultPaths(w.Getenv)
 	if err != nil {
 		return err
 	}
@@ -188,11 +189,11 @@ func (w *wrapping) checkConfiguration(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("check the configuration: %w", err)
 		}
-		if n := countErrors(out.GetProblems()); n > 0 {
-			_ = printDiagnostics(w.err, out.GetProblems(), w.width())
-			return &hintError{
-				err:  errors.New("the configuration has errors; nothing was rewritten"),
-				hint: "Fix it, then run `tgctl policy check`.",
+		if n := ui.CountErrors(out.GetProblems()); n > 0 {
+			_ = ui.PrintDiagnostics(w.Err, out.GetProblems(), w.Width())
+			return &ui.HintError{
+				Err:  errors.New("the configuration has errors; nothing was rewritten"),
+				Hint: "Fix it, then run `tgctl policy check`.",
 			}
 		}
 	}
@@ -206,5 +207,5 @@ func (w *wrapping) namedIsInForce(inForce string) error {
 	if what == "" {
 		return nil
 	}
-	return &hintError{err: errors.New(what), hint: "To use it, run `tgctl daemon restart`; otherwise unset " + configVar + "."}
+	return &ui.HintError{Err: errors.New(what), Hint: "To use it, run `tgctl daemon restart`; otherwise unset " + configVar + "."}
 }

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
+	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -118,7 +120,7 @@ func (w *wrapping) run(ctx context.Context) error {
 	failed := w.putBack()
 	w.finish(context.WithoutCancel(ctx), failed == nil)
 	if failed != nil {
-		return &exitError{cmp.Or(how.ExitStatus(), exitOurs), errors.Join(err, failed)}
+		return &ui.ExitError{Code: cmp.Or(how.ExitStatus(), exitOurs), Err: errors.Join(err, failed)}
 	}
 	if err != nil {
 		return err
@@ -161,7 +163,7 @@ func (w *wrapping) govern(ctx context.Context, program string) (ended, error) {
 // showDiff prints the changes as a diff, and whether each server would be governed. It works
 // without a daemon, so it takes the path of the socket from the environment.
 func (w *wrapping) showDiff() error {
-	paths, err := sock.DefaultPaths(w.getenv)
+	paths, err := sock.DefaultPaths(w.Getenv)
 	if err != nil {
 		return err
 	}
@@ -173,7 +175,7 @@ func (w *wrapping) showDiff() error {
 		return err
 	}
 	w.tellWay(w.tell)
-	_, err = w.out.Write([]byte(w.plan.Diff()))
+	_, err = w.Out.Write([]byte(w.plan.Diff()))
 	return err
 }
 
@@ -227,14 +229,14 @@ func (w *wrapping) finish(ctx context.Context, restored bool) {
 // putBack restores the rewritten files, and reports what a person should know.
 func (w *wrapping) putBack() error {
 	if w.keep && w.applied {
-		w.tell("not restored: %s; to restore it, run `tgctl unwrap`", safe(strings.Join(w.plan.Paths(), ", ")))
+		w.tell("not restored: %s; to restore it, run `tgctl unwrap`", display.Text(strings.Join(w.plan.Paths(), ", ")))
 		return nil
 	}
 	reports, err := w.plan.Restore()
 	for _, r := range reports {
 		switch text := r.String(); {
 		case len(r.Notes) > 0:
-			w.tell("%s: %s", safe(r.Path), safe(text))
+			w.tell("%s: %s", display.Text(r.Path), display.Text(text))
 		case text != "":
 			w.detail("%s: %s", r.Path, text)
 		}

@@ -31,7 +31,7 @@ func (w *wrapping) lookAtShipped(ctx context.Context) error {
 			return fmt.Errorf("inspect server %s of the project: %w", s.ID, err)
 		}
 		if err != nil {
-			w.tell("server %s comes with this project and is withheld, since it can't be inspected: %s", display.Name(s.ID), safe(err.Error()))
+			w.tell("server %s comes with this project and is withheld, since it can't be inspected: %s", display.Name(s.ID), display.Text(err.Error()))
 			continue
 		}
 		if start == nil {
@@ -60,16 +60,16 @@ func (w *wrapping) lookAtShipped(ctx context.Context) error {
 
 // askToStart shows a start and asks whether to accept it.
 func (w *wrapping) askToStart(ctx context.Context, s *pb.ServerStart) (bool, error) {
-	if w.surface() != "terminal" {
+	if w.Surface() != "terminal" {
 		return false, nil
 	}
 	w.tell("server %s comes with this project and has not been accepted. It would run:", display.Name(s.GetServer()))
-	if err := w.writeSheet(w.err, startSheet(s)); err != nil {
+	if err := w.WriteSheet(w.Err, startSheet(s)); err != nil {
 		return false, err
 	}
 	for {
-		fmt.Fprint(w.err, "Accept it, now and as long as none of this changes? [y/N] ")
-		reply, err := w.readTyped(ctx)
+		fmt.Fprint(w.Err, "Accept it, now and as long as none of this changes? [y/N] ")
+		reply, err := w.ReadTyped(ctx)
 		if err != nil {
 			return false, err
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -13,32 +14,30 @@ import (
 // tell prints a message to the person while the agent has the terminal. The caller must escape
 // arguments from outside.
 func (w *wrapping) tell(format string, args ...any) {
-	w.printMessage("thoughtgate: "+format, args...)
+	w.PrintMessage("thoughtgate: "+format, args...)
 }
 
 // detail is like tell, but only prints with --verbose.
 func (w *wrapping) detail(format string, args ...any) {
 	if w.verbose {
-		w.tell("%s", safe(fmt.Sprintf(format, args...)))
+		w.tell("%s", display.Text(fmt.Sprintf(format, args...)))
 	}
 }
 
 // warn prints warnings.
 func (w *wrapping) warn(warnings []string) {
 	for _, warning := range warnings {
-		w.tell("warning: %s", safe(warning))
+		w.tell("warning: %s", display.Text(warning))
 	}
 }
-
-func safe(text string) display.Safe { return display.Text(text) }
 
 // tellWay says how the agent is made to start its servers through tg-shim.
 func (w *wrapping) tellWay(tell func(string, ...any)) {
 	if w.why != "" {
-		tell("no flag or variable is passed to %s: %s", w.plan.Agent(), safe(w.why))
+		tell("no flag or variable is passed to %s: %s", w.plan.Agent(), display.Text(w.why))
 	}
 	if how := w.plan.How(); how != "" {
-		tell("%s: %s", w.plan.Agent(), safe(how))
+		tell("%s: %s", w.plan.Agent(), display.Text(how))
 	}
 }
 
@@ -49,7 +48,7 @@ func (w *wrapping) announce() {
 	for _, e := range w.plan.Entries() {
 		switch {
 		case e.Ungoverned != "" && !e.Offers():
-			left = append(left, string(display.Name(e.ID))+": "+string(safe(e.Ungoverned)))
+			left = append(left, string(display.Name(e.ID))+": "+string(display.Text(e.Ungoverned)))
 		case e.Offers() || e.Off == agentconf.Starts || e.Off == agentconf.Pending:
 			governed = append(governed, string(display.Name(e.ID)))
 			w.detail("%s, of %s in %s: %s", e.ID, e.Scope, e.File, strings.Join(append([]string{e.Command}, e.Args...), " "))
@@ -58,12 +57,12 @@ func (w *wrapping) announce() {
 			w.detail("%s in %s does not start: %s", e.ID, e.Scope, e.NotStarted())
 		}
 	}
-	governed, w.governed = unique(governed), unique(w.governed)
+	governed, w.governed = ui.Unique(governed), ui.Unique(w.governed)
 	suffix := "answer questions with `tgctl approvals`"
 	if w.profile == pb.Profile_PROFILE_DEVELOPMENT {
 		suffix = "development: everything is forwarded and recorded"
 	}
-	w.tell("governing %s of %s (%s); %s", plural(len(governed), "server", "servers"), w.plan.Agent(), strings.Join(governed, ", "), suffix)
+	w.tell("governing %s of %s (%s); %s", ui.Plural(len(governed), "server", "servers"), w.plan.Agent(), strings.Join(governed, ", "), suffix)
 	if len(left) > 0 {
 		w.tell("not governed: %s", strings.Join(left, "; "))
 	}
@@ -106,5 +105,5 @@ func (w *watch) tellTaken() {
 		names[i] = string(display.Name(id))
 	}
 	w.tell("warning: %s seems to have handed over to an already running instance%s; the servers that it started stay ungoverned until it restarts them: %s",
-		safe(w.argv[0]), which, strings.Join(names, ", "))
+		display.Text(w.argv[0]), which, strings.Join(names, ", "))
 }

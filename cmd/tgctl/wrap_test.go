@@ -20,6 +20,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -57,7 +58,7 @@ func playTgctl(bin string) int {
 	if at == "" {
 		w.step = dieAfter(os.Getenv("TGCTL_TEST_AT"))
 	}
-	return exitCode(asWrapError(w.run(ctx)))
+	return ui.ExitCode(asWrapError(w.run(ctx)))
 }
 
 // wrapFixture is a home with one agent's configuration, and a fake daemon.
@@ -407,7 +408,7 @@ func TestWrapProfile(t *testing.T) {
 		!strings.Contains(r.out, `"--server-id", "clock", "--profile", "development", "--", "clock-mcp"`) {
 		t.Errorf("exit %d, %s\n%s%s", r.code, h.session().GetProfile(), r.out, r.err)
 	}
-	if r := h.run(h.wrap("true", "--profile", "lax")); r.code != exitUsage || !strings.Contains(r.err, "production or development") {
+	if r := h.run(h.wrap("true", "--profile", "lax")); r.code != ui.ExitUsage || !strings.Contains(r.err, "production or development") {
 		t.Errorf("exit %d: %s", r.code, r.err)
 	}
 	h.wantAsBefore()
@@ -593,7 +594,7 @@ func TestWrapTwice(t *testing.T) {
 		}
 	}
 	r := h.run(h.tgctl("unwrap", h.config))
-	if r.code != exitFailed || !strings.Contains(r.err, "not changed: a running wrap") {
+	if r.code != ui.ExitFailed || !strings.Contains(r.err, "not changed: a running wrap") {
 		t.Errorf("unwrap: exit %d: %s", r.code, r.err)
 	}
 	fmt.Fprintln(in, "go")
@@ -644,11 +645,11 @@ func TestWrapKeepAndUnwrap(t *testing.T) {
 	}
 	h.wantAsBefore()
 	r = h.run(h.tgctl("unwrap", "agent.json", "gone.json"))
-	if r.code != exitFailed || r.out != h.config+": it has no tg-shim entries\n" || !strings.Contains(r.err, "gone.json does not exist") {
+	if r.code != ui.ExitFailed || r.out != h.config+": it has no tg-shim entries\n" || !strings.Contains(r.err, "gone.json does not exist") {
 		t.Errorf("unwrap again: exit %d: %s%s", r.code, r.out, r.err)
 	}
 	for _, args := range [][]string{{"unwrap"}, {"unwrap", "--all", "x"}, {"wrap"}, {"wrap", "--nonsense", "--", "x"}} {
-		if r := h.run(h.tgctl(args...)); r.code != exitUsage {
+		if r := h.run(h.tgctl(args...)); r.code != ui.ExitUsage {
 			t.Errorf("%q: exit %d: %s", args, r.code, r.err)
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"bufio"
@@ -7,16 +7,16 @@ import (
 	"io"
 )
 
-// readTyped reads a line that a person types. A read from a terminal cannot be interrupted, so
+// ReadTyped reads a line that a person types. A read from a terminal cannot be interrupted, so
 // when ctx ends, the reading goroutine is left to end with the program.
-func (a *app) readTyped(ctx context.Context) (string, error) {
+func (a *App) ReadTyped(ctx context.Context) (string, error) {
 	type reply struct {
 		line string
 		err  error
 	}
 	replies := make(chan reply, 1)
 	go func() {
-		line, err := bufio.NewReader(a.in).ReadString('\n')
+		line, err := bufio.NewReader(a.In).ReadString('\n')
 		replies <- reply{line, err}
 	}()
 	select {

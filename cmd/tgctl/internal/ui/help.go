@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"fmt"
@@ -13,11 +13,11 @@ import (
 // helpColumns is the maximum width of help texts.
 const helpColumns = 80
 
-// help prints what --help shows: the usage line, a description, the commands below cmd,
+// Help prints what --help shows: the usage line, a description, the commands below cmd,
 // the flags and an example.
-func (a *app) help(cmd *cobra.Command, _ []string) {
-	w := a.out
-	fmt.Fprintf(w, "Usage: %s\n", usageLine(cmd))
+func (a *App) Help(cmd *cobra.Command, _ []string) {
+	w := a.Out
+	fmt.Fprintf(w, "Usage: %s\n", UsageLine(cmd))
 	about := cmd.Long
 	if about == "" {
 		about = cmd.Short + "."
@@ -30,10 +30,10 @@ func (a *app) help(cmd *cobra.Command, _ []string) {
 	if flags := cmd.Root().PersistentFlags(); flags.HasAvailableFlags() {
 		fmt.Fprintf(w, "\nGlobal flags:\n%s", flags.FlagUsagesWrapped(helpColumns))
 	}
-	if fields := cmd.Annotations[fieldsNote]; fields != "" {
-		fmt.Fprintf(w, "\n%s\n", fieldsTitle(fields))
+	if fields := cmd.Annotations[FieldsNote]; fields != "" {
+		fmt.Fprintf(w, "\n%s\n", FieldsTitle(fields))
 		for line := range strings.SplitSeq(fields, "\n") {
-			for _, part := range hanging(display.Safe(line), helpColumns-2, 2) {
+			for _, part := range Hanging(display.Safe(line), helpColumns-2, 2) {
 				fmt.Fprintf(w, "  %s\n", part)
 			}
 		}
@@ -43,9 +43,9 @@ func (a *app) help(cmd *cobra.Command, _ []string) {
 	}
 }
 
-// usageLine returns the usage of cmd in one line. Words in capitals are placeholders,
+// UsageLine returns the usage of cmd in one line. Words in capitals are placeholders,
 // brackets mark what is optional, and dots mark what may be repeated.
-func usageLine(cmd *cobra.Command) string {
+func UsageLine(cmd *cobra.Command) string {
 	line := cmd.CommandPath()
 	if _, args, ok := strings.Cut(cmd.Use, " "); ok {
 		return line + " " + args
@@ -87,9 +87,9 @@ func helpVerbs(w io.Writer, cmd *cobra.Command) {
 	list("Commands:", "")
 }
 
-// helpCmd returns the command `tgctl help`. Unlike cobra's own, it fails for an unknown
+// HelpCmd returns the command `tgctl help`. Unlike cobra's own, it fails for an unknown
 // command.
-func (a *app) helpCmd() *cobra.Command {
+func (a *App) HelpCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [COMMAND...]",
 		Short:   "Print the help of a command",
@@ -101,11 +101,11 @@ func (a *app) helpCmd() *cobra.Command {
 			for _, name := range args {
 				next := verbBelow(at, name)
 				if next == nil {
-					return &usageError{err: errUnknownVerb(at, name), path: at.CommandPath()}
+					return &UsageError{Err: errUnknownVerb(at, name), Path: at.CommandPath()}
 				}
 				at = next
 			}
-			a.help(at, nil)
+			a.Help(at, nil)
 			return nil
 		},
 	}

@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"context"
@@ -16,32 +16,33 @@ import (
 const secretMost = 1024
 
 // errInterrupted is the error of a prompt that was left with Ctrl-C.
-var errInterrupted = &exitError{code: 130, err: errors.New("interrupted; nothing was changed")}
+var errInterrupted = &ExitError{Code: 130, Err: errors.New("interrupted; nothing was changed")}
 
-// secretTerminal is the controlling terminal, independent of standard input. Secrets are read
+// SecretTerminal is the controlling terminal, independent of standard input. Secrets are read
 // only from it, since others could see a pipe, a flag or a variable.
-type secretTerminal struct {
-	tty  *os.File
+type SecretTerminal struct {
+	Tty  *os.File
 	next []byte // read but not used yet
 }
 
-// openTerminal opens the controlling terminal of this process.
-func openTerminal() (*secretTerminal, error) {
+// OpenTerminal opens the controlling terminal of this process.
+func OpenTerminal() (*SecretTerminal, error) {
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {
-		return nil, &hintError{err: errors.New("no terminal to read the secret from"), hint: "Run this at a terminal: a secret is read from nowhere else."}
+		return nil, &HintError{Err: errors.New("no terminal to read the secret from"), Hint: "Run this at a terminal: a secret is read from nowhere else."}
 	}
-	return &secretTerminal{tty: tty}, nil
+	return &SecretTerminal{Tty: tty}, nil
 }
 
-func (t *secretTerminal) close() {
+// Close forgets what was typed ahead and closes the terminal.
+func (t *SecretTerminal) Close() {
 	clear(t.next)
-	t.tty.Close()
+	t.Tty.Close()
 }
 
 // control runs f on the descriptor. File.Fd would switch off deadlines for reads.
-func (t *secretTerminal) control(f func(fd int) error) error {
-	raw, err := t.tty.SyscallConn()
+func (t *SecretTerminal) control(f func(fd int) error) error {
+	raw, err := t.Tty.SyscallConn()
 	if err != nil {
 		return err
 	}
@@ -50,9 +51,9 @@ func (t *secretTerminal) control(f func(fd int) error) error {
 	return errors.Join(err, inner)
 }
 
-// ask prints a question and reads a line without showing it. The caller must wipe the line. ask
+// Ask prints a question and reads a line without showing it. The caller must wipe the line. ask
 // always restores the terminal. It returns errInterrupted after Ctrl-C or when ctx ends.
-func (t *secretTerminal) ask(ctx context.Context, question string) (line []byte, err error) {
+func (t *SecretTerminal) Ask(ctx context.Context, question string) (line []byte, err error) {
 	var before *term.State
 	err = t.control(func(fd int) (err error) {
 		before, err = term.MakeRaw(fd) // no echo, and Ctrl-C is read as a byte
@@ -62,18 +63,18 @@ func (t *secretTerminal) ask(ctx context.Context, question string) (line []byte,
 		return nil, fmt.Errorf("switch off the terminal's echo: %w", err)
 	}
 	defer func() {
-		_, end := io.WriteString(t.tty, "\r\n")
+		_, end := io.WriteString(t.Tty, "\r\n")
 		err = errors.Join(err, end, t.control(func(fd int) error { return term.Restore(fd, before) }))
 		if err != nil {
 			clear(line)
 			line = nil
 		}
 	}()
-	if _, err := io.WriteString(t.tty, question+" "); err != nil {
+	if _, err := io.WriteString(t.Tty, question+" "); err != nil {
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() {
-		_ = t.tty.SetReadDeadline(time.Unix(1, 0)) // if deadlines are unsupported, Ctrl-C still works
+		_ = t.Tty.SetReadDeadline(time.Unix(1, 0)) // if deadlines are unsupported, Ctrl-C still works
 	})
 	defer stop()
 	line, err = t.line()
@@ -84,12 +85,12 @@ func (t *secretTerminal) ask(ctx context.Context, question string) (line []byte,
 }
 
 // line reads a line and handles its editing keys.
-func (t *secretTerminal) line() ([]byte, error) {
+func (t *SecretTerminal) line() ([]byte, error) {
 	line := make([]byte, 0, secretMost) // never grows, so no copy of it remains elsewhere
 	for {
 		if len(t.next) == 0 {
 			buf := make([]byte, 256)
-			n, err := t.tty.Read(buf)
+			n, err := t.Tty.Read(buf)
 			if err != nil {
 				clear(line)
 				return nil, fmt.Errorf("read from the terminal: %w", err)

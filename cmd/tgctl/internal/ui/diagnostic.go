@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"cmp"
@@ -17,18 +17,19 @@ import (
 // maxSourceBytes limits how much of a file is read to show its lines, in bytes.
 const maxSourceBytes = 4 << 20
 
-func severity(d *pb.Diagnostic) string {
+// Severity returns the severity of d as a word; error if it has none.
+func Severity(d *pb.Diagnostic) string {
 	return cmp.Or(pbjson.Word(d.GetSeverity()), "error")
 }
 
-// countErrors returns how many of the diagnostics are errors.
-func countErrors(diagnostics []*pb.Diagnostic) int {
-	return len(filter(diagnostics, func(d *pb.Diagnostic) bool { return severity(d) != "warning" }))
+// CountErrors returns how many of the diagnostics are errors.
+func CountErrors(diagnostics []*pb.Diagnostic) int {
+	return len(Filter(diagnostics, func(d *pb.Diagnostic) bool { return Severity(d) != "warning" }))
 }
 
-// diagnosticsOf returns the diagnostics in an error of the daemon about a configuration
+// DiagnosticsOf returns the diagnostics in an error of the daemon about a configuration
 // or a manifest.
-func diagnosticsOf(err error) []*pb.Diagnostic {
+func DiagnosticsOf(err error) []*pb.Diagnostic {
 	var bad *client.Error
 	if errors.As(err, &bad) {
 		return bad.Diagnostics
@@ -42,12 +43,14 @@ type sources map[string][]string
 // of returns the lines of a file, none if the file can't be read.
 func (s sources) of(path string) []string {
 	if _, ok := s[path]; !ok {
-		s[path] = readLines(path)
+		s[path] = ReadLines(path)
 	}
 	return s[path]
 }
 
-func readLines(path string) []string {
+// ReadLines returns the lines of a file, none if it can't be read. Of a long file it returns the
+// beginning.
+func ReadLines(path string) []string {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil
@@ -60,9 +63,9 @@ func readLines(path string) []string {
 	return strings.Split(strings.ReplaceAll(string(content), "\r\n", "\n"), "\n")
 }
 
-// printDiagnostics prints each diagnostic like a compiler: the position, the message, the
+// PrintDiagnostics prints each diagnostic like a compiler: the position, the message, the
 // line with a mark below the column, and a hint.
-func printDiagnostics(w io.Writer, diagnostics []*pb.Diagnostic, columns int) error {
+func PrintDiagnostics(w io.Writer, diagnostics []*pb.Diagnostic, columns int) error {
 	files := sources{}
 	var b strings.Builder
 	for _, d := range diagnostics {
@@ -81,7 +84,7 @@ func diagnosticText(d *pb.Diagnostic, files sources, columns int) string {
 		}
 		b.WriteByte(' ')
 	}
-	fmt.Fprintf(&b, "%s: %s", severity(d), display.Text(d.GetMessage()))
+	fmt.Fprintf(&b, "%s: %s", Severity(d), display.Text(d.GetMessage()))
 	if d.GetId() != "" {
 		fmt.Fprintf(&b, " [%s]", display.Name(d.GetId()))
 	}
@@ -90,7 +93,7 @@ func diagnosticText(d *pb.Diagnostic, files sources, columns int) string {
 		b.WriteString(excerpt(lines[n-1], n, int(d.GetColumn()), columns))
 	}
 	if d.GetHint() != "" {
-		for _, part := range hanging("  hint: "+display.Text(d.GetHint()), columns, 4) {
+		for _, part := range Hanging("  hint: "+display.Text(d.GetHint()), columns, 4) {
 			b.WriteString(string(part) + "\n")
 		}
 	}

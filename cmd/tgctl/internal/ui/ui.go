@@ -1,0 +1,71 @@
+// Package ui is the input and output of tgctl: what a command reads and prints, in which form, and
+// with which exit code it ends. It knows nothing of what the commands do.
+package ui
+
+import (
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// App holds the streams of a command and what it prints by.
+type App struct {
+	In  io.Reader
+	Out io.Writer // data
+	Err io.Writer // messages to a person
+
+	InTerminal, OutTerminal, ErrTerminal bool
+
+	Columns    int // Width of out if it is a terminal; 0 if unknown
+	ErrColumns int // Width of err if it is a terminal; 0 if unknown
+
+	Getenv func(string) string
+	Now    func() time.Time
+
+	AsJSON bool // --json
+}
+
+// New returns the ioApp of this process.
+func New() *App {
+	a := &App{
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
+		InTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
+		OutTerminal: term.IsTerminal(int(os.Stdout.Fd())),
+		ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
+		Getenv:      os.Getenv,
+		Now:         time.Now,
+	}
+	if a.OutTerminal {
+		a.Columns, _, _ = term.GetSize(int(os.Stdout.Fd()))
+	}
+	if a.ErrTerminal {
+		a.ErrColumns, _, _ = term.GetSize(int(os.Stderr.Fd()))
+	}
+	return a
+}
+
+// Width returns how many columns a table may take: COLUMNS, or the width of the terminal.
+// 0 means no limit: output to a file or a pipe is not cut.
+func (a *App) Width() int {
+	if n, err := strconv.Atoi(a.Getenv("COLUMNS")); err == nil && n > 0 {
+		return n
+	}
+	switch {
+	case !a.OutTerminal:
+		return 0
+	case a.Columns > 0:
+		return a.Columns
+	}
+	return 80
+}
+
+// Surface returns the surface that answers given through this program are recorded with.
+func (a *App) Surface() string {
+	if a.InTerminal && a.ErrTerminal {
+		return "terminal"
+	}
+	return "script"
+}
