@@ -36,10 +36,10 @@ time is left, what the agent wants to do, and why you are asked. Long arguments
 are shortened and marked as such, also with --json; "show" prints them in full.`,
 		Example: `  $ tgctl approvals list
   $ tgctl approvals list --all --json | jq -r 'select(.note != "") | .id'`,
-		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
 			questions, err := c.ListApprovals(ctx, all)
 			if err == nil {
-				err = ui.PrintList(a.App, questions, nil, "No question is waiting.", a.approvalsTable)
+				err = ui.PrintList(a, questions, nil, "No question is waiting.", a.approvalsTable)
 			}
 			if err == nil && a.OutTerminal && a.ErrTerminal && !a.AsJSON && len(questions) > 0 && isOpen(questions[0]) {
 				a.PrintMessage("\nAnswer with `tgctl approvals approve ID` or `deny ID`; `show ID` shows one in full.")

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -28,9 +29,9 @@ prints the differences from the last approved call of that tool, and the
 previous calls of the session.`,
 		Example: `  $ tgctl approvals show A-17
   $ tgctl approvals show A-17 | less`,
-		Args:              exactly("ID"),
-		ValidArgsFunction: a.completeApprovals,
-		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, args []string) error {
+		Args:              connect.Exactly("ID"),
+		ValidArgsFunction: a.CompleteApprovals,
+		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, args []string) error {
 			q, err := c.GetApproval(ctx, approvalID(args[0]))
 			if err != nil {
 				return approvalFailure(args[0], err)

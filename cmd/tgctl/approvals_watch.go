@@ -11,6 +11,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/client/inbox"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
@@ -39,8 +40,8 @@ subject. When the list has just changed by itself, a, d, g and e do nothing for
 half a second. Others may answer in the meantime; the first answer counts. With
 an ID, that question is selected first.`,
 		Example:           `  $ tgctl approvals watch`,
-		Args:              atMostOne,
-		ValidArgsFunction: a.completeApprovals,
+		Args:              connect.AtMostOne,
+		ValidArgsFunction: a.CompleteApprovals,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.fullScreen(); err != nil {
 				return err
@@ -69,7 +70,7 @@ func (a *app) fullScreen() error {
 // watchApprovals runs the full-screen queue until the user quits or ctx ends. The
 // question with the id first is selected at the start, if it is open.
 func (a *app) watchApprovals(ctx context.Context, first string) error {
-	c, err := a.dial(ctx)
+	c, err := a.Dial(ctx)
 	if err != nil {
 		return err
 	}
@@ -77,7 +78,7 @@ func (a *app) watchApprovals(ctx context.Context, first string) error {
 	live, stop := context.WithCancel(ctx) // ends goroutines and an editor that has the screen
 	defer stop()
 	m := &watchModel{queue: &queue{app: a, wanted: first}, client: c, ctx: live}
-	program := tea.NewProgram(m, tea.WithInput(a.In), tea.WithOutput(a.Out), tea.WithEnvironment(a.environ()), tea.WithoutSignalHandler())
+	program := tea.NewProgram(m, tea.WithInput(a.In), tea.WithOutput(a.Out), tea.WithEnvironment(a.Environ()), tea.WithoutSignalHandler())
 	m.send = program.Send
 	defer context.AfterFunc(ctx, program.Quit)() // SIGTERM, or a SIGINT that does not come from a key
 	_, err = program.Run()

@@ -120,7 +120,7 @@ func (a *app) printAudit(ctx context.Context, f *auditFilter, follow bool) error
 		return err
 	}
 	q.Follow = follow
-	c, err := a.dial(ctx)
+	c, err := a.Dial(ctx)
 	if err != nil {
 		return err
 	}

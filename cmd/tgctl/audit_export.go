@@ -56,7 +56,7 @@ left out unless --values is given; they are redacted as they are stored.`,
 
 // export writes the records that q selects.
 func (a *app) export(ctx context.Context, q *pb.AuditQuery, w io.Writer, asOCSF, values bool) error {
-	c, err := a.dial(ctx)
+	c, err := a.Dial(ctx)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (a *app) export(ctx context.Context, q *pb.AuditQuery, w io.Writer, asOCSF,
 			if err != nil {
 				return fmt.Errorf("parse record %d: %w; run `tgctl audit verify`", r.GetSeq(), err)
 			}
-			if line, err = ocsf(&rec, line, log, release); err != nil {
+			if line, err = ocsf(&rec, line, log, ui.Release); err != nil {
 				return err
 			}
 		}

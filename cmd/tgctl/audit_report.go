@@ -48,7 +48,7 @@ changed. The page loads nothing from elsewhere and contains no arguments.`,
 
 // report writes a page about the records that q selects.
 func (a *app) report(ctx context.Context, q *pb.AuditQuery, w io.Writer) error {
-	c, err := a.dial(ctx)
+	c, err := a.Dial(ctx)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/record"
@@ -26,14 +27,14 @@ func (a *app) auditShowCmd() *cobra.Command {
 it is stored, and its values, if it has any, on a second line.`,
 		Example: `  $ tgctl audit show 1204
   $ tgctl audit show 1204 --json | head -n 1 | tr -d '\n' | sha256sum`,
-		Args:              exactly("SEQ"),
+		Args:              connect.Exactly("SEQ"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			seq, err := strconv.ParseUint(args[0], 10, 64)
 			if err != nil || seq == 0 {
 				return ui.Misuse("invalid record number %q", args[0])
 			}
-			c, err := a.dial(cmd.Context())
+			c, err := a.Dial(cmd.Context())
 			if err != nil {
 				return err
 			}

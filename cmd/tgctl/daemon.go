@@ -34,7 +34,7 @@ that start the daemon use the default file, and print a notice. If the daemon
 cannot start, its output is printed.`,
 		Example: "  $ tgctl daemon start",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.status(cmd.Context())
+			s, err := a.Status(cmd.Context())
 			if err == nil {
 				a.PrintMessage("thoughtgated is already running (pid %d).", s.GetPid())
 				return nil
@@ -42,11 +42,11 @@ cannot start, its output is printed.`,
 			if !errors.Is(err, client.ErrNotRunning) {
 				return err
 			}
-			config, err := a.namedConfig()
+			config, err := a.NamedConfig()
 			if err != nil {
 				return err
 			}
-			return a.startDaemon(cmd.Context(), config)
+			return a.StartDaemon(cmd.Context(), config)
 		},
 	}
 }
@@ -59,7 +59,7 @@ func (a *app) daemonReloadCmd() *cobra.Command {
 there are errors, print them and keep what is in force. Starts the daemon if it
 is not running.`,
 		Example: `  $ tgctl policy check && tgctl daemon reload`,
-		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
 			out, err := c.Reload(ctx)
 			if wrong := ui.DiagnosticsOf(err); len(wrong) > 0 {
 				if err := ui.PrintDiagnostics(a.Err, wrong, a.Width()); err != nil {

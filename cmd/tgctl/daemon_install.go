@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/service"
 )
@@ -42,7 +43,7 @@ start it without the service manager.`,
 
 // programs returns the paths of the programs that a definition starts.
 func (a *app) programs() (service.Programs, error) {
-	daemon, why, err := a.lasting(daemonName)
+	daemon, why, err := a.lasting(connect.DaemonName)
 	if err != nil {
 		return service.Programs{}, err
 	}
@@ -57,11 +58,11 @@ func (a *app) programs() (service.Programs, error) {
 }
 
 func (a *app) install(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, stopTimeout+startTimeout)
+	ctx, cancel := context.WithTimeout(ctx, stopTimeout+connect.StartTimeout)
 	defer cancel()
-	m, before, err := a.service(ctx)
+	m, before, err := a.Service(ctx)
 	if err != nil {
-		return serviceFailure("install "+daemonName, err)
+		return connect.ServiceFailure("install "+connect.DaemonName, err)
 	}
 	if err := a.mayStop(ctx, before); err != nil {
 		return err
@@ -82,17 +83,17 @@ func (a *app) install(ctx context.Context) error {
 		a.PrintMessage("wrote %s", path)
 	}
 	if err != nil {
-		return serviceFailure("install "+daemonName, err)
+		return connect.ServiceFailure("install "+connect.DaemonName, err)
 	}
 	if err := a.stopUnmanagedDaemon(ctx, before.PID); err != nil {
 		return err
 	}
 	if err := m.Enable(ctx); err != nil {
-		return serviceFailure("install "+daemonName, err)
+		return connect.ServiceFailure("install "+connect.DaemonName, err)
 	}
 	if before.PID != 0 && len(wrote) > 0 { // it still runs by the previous definition
 		if err := m.Restart(ctx); err != nil {
-			return serviceFailure("restart "+daemonName, err)
+			return connect.ServiceFailure("restart "+connect.DaemonName, err)
 		}
 	}
 	return a.sayInstalled(ctx, m, p)
@@ -102,9 +103,9 @@ func (a *app) install(ctx context.Context) error {
 func (a *app) sayInstalled(ctx context.Context, m service.Manager, p service.Programs) error {
 	st, err := m.State(ctx)
 	if err != nil {
-		return serviceFailure("get the status of "+daemonName, err)
+		return connect.ServiceFailure("get the status of "+connect.DaemonName, err)
 	}
-	s, err := a.awaitDaemon(ctx, 0, notEnded)
+	s, err := a.AwaitDaemon(ctx, 0, connect.NotEnded)
 	if err != nil {
 		return &ui.HintError{Err: err, Hint: "See: " + st.Log}
 	}
@@ -121,9 +122,9 @@ func (a *app) sayInstalled(ctx context.Context, m service.Manager, p service.Pro
 func (a *app) uninstall(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
-	m, st, err := a.service(ctx)
+	m, st, err := a.Service(ctx)
 	if err != nil {
-		return serviceFailure("uninstall "+daemonName, err)
+		return connect.ServiceFailure("uninstall "+connect.DaemonName, err)
 	}
 	if !st.Installed() {
 		a.PrintMessage("thoughtgated is not installed in %s; nothing to remove.", st.Manager)
@@ -137,7 +138,7 @@ func (a *app) uninstall(ctx context.Context) error {
 		a.PrintMessage("removed %s", path)
 	}
 	if err != nil {
-		return serviceFailure("uninstall "+daemonName, err)
+		return connect.ServiceFailure("uninstall "+connect.DaemonName, err)
 	}
 	if !st.Ours {
 		a.PrintMessage("%s was not written by tgctl; it is disabled and kept.", st.Definition)

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/proc"
@@ -31,7 +32,7 @@ func (a *app) keeperPaths() (sock.Paths, error) {
 // The result is only a hint: unlike a keeper's, the pid may have been reused.
 func daemonPIDInLock(path string) int {
 	pid, _ := sock.LockHolderFromFile(path)
-	if p, err := proc.Look(int32(pid)); pid == 0 || err != nil || p.Name != daemonName {
+	if p, err := proc.Look(int32(pid)); pid == 0 || err != nil || p.Name != connect.DaemonName {
 		return 0
 	}
 	return pid
@@ -58,15 +59,6 @@ func (a *app) addKeeper(out *ui.Sheet, runs bool) {
 	}
 }
 
-// startedBy reports whether daemon is the process ours or a child of it.
-func startedBy(daemon int32, ours int) bool {
-	if int(daemon) == ours {
-		return true
-	}
-	p, err := proc.Look(daemon)
-	return err == nil && int(p.PPID) == ours
-}
-
 // stopKept ends the daemon through its keeper, which ends with it.
 func (a *app) stopKept(ctx context.Context, paths sock.Paths, keeper int) error {
 	if err := a.mayStop(ctx, service.State{PID: daemonPIDInLock(paths.LockFile())}); err != nil {
@@ -83,7 +75,7 @@ func (a *app) stopKept(ctx context.Context, paths sock.Paths, keeper int) error 
 // restartKept has the keeper end the daemon and start the installed program. Sessions
 // continue.
 func (a *app) restartKept(ctx context.Context, paths sock.Paths, keeper int) error {
-	ctx, cancel := context.WithTimeout(ctx, stopTimeout+startTimeout)
+	ctx, cancel := context.WithTimeout(ctx, stopTimeout+connect.StartTimeout)
 	defer cancel()
 	old := daemonPIDInLock(paths.LockFile())
 	if err := a.mayStop(ctx, service.State{PID: old}); err != nil {
@@ -92,9 +84,9 @@ func (a *app) restartKept(ctx context.Context, paths sock.Paths, keeper int) err
 	if err := signalDaemon(keeper, unix.SIGUSR2, paths.KeeperLock()); err != nil { // keep.Again
 		return err
 	}
-	s, err := a.awaitDaemon(ctx, old, notEnded)
+	s, err := a.AwaitDaemon(ctx, old, connect.NotEnded)
 	if err != nil {
-		return &ui.HintError{Err: fmt.Errorf("restart %s: %w", daemonName, err), Hint: "See the log: " + paths.LogFile()}
+		return &ui.HintError{Err: fmt.Errorf("restart %s: %w", connect.DaemonName, err), Hint: "See the log: " + paths.LogFile()}
 	}
 	a.PrintMessage("thoughtgated %s is running (pid %d).", s.GetBuild(), s.GetPid())
 	return nil
@@ -119,8 +111,8 @@ func signalDaemon(pid int, signal unix.Signal, path string) error {
 	if err != nil {
 		return nil // it has ended meanwhile
 	}
-	if p.Name != daemonName {
-		return fmt.Errorf("process %d (%s) holds %s but is not %s; end that process, then try again", pid, p.Name, path, daemonName)
+	if p.Name != connect.DaemonName {
+		return fmt.Errorf("process %d (%s) holds %s but is not %s; end that process, then try again", pid, p.Name, path, connect.DaemonName)
 	}
 	return unix.Kill(pid, signal)
 }

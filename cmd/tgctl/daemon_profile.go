@@ -52,7 +52,7 @@ profile names functions of thoughtgated and contains no data of any call.`,
 
 // profile writes a profile. watch is the period of the kinds that cover one.
 func (a *app) profile(ctx context.Context, kind string, watch time.Duration, w io.Writer) error {
-	c, err := a.dialRunning(ctx)
+	c, err := a.DialRunning(ctx)
 	if err != nil {
 		return err
 	}

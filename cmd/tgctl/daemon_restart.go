@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/service"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
@@ -17,12 +18,12 @@ func (a *app) restartDaemon(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.mayStart(paths); err != nil {
+	if err := a.MayStart(paths); err != nil {
 		return err
 	}
-	m, st, err := a.service(ctx)
+	m, st, err := a.Service(ctx)
 	if err != nil && !errors.Is(err, service.ErrNone) {
-		return serviceFailure("restart "+daemonName, err)
+		return connect.ServiceFailure("restart "+connect.DaemonName, err)
 	}
 	if err != nil || !st.Installed() {
 		return a.restartDetached(ctx, paths)
@@ -42,14 +43,14 @@ func (a *app) restartDaemon(ctx context.Context) error {
 // configuration that the environment names, or the previous one. The keeper does it if it
 // would start the same program with the same configuration.
 func (a *app) restartDetached(ctx context.Context, paths sock.Paths) error {
-	named, err := a.namedConfig()
+	named, err := a.NamedConfig()
 	if err != nil {
 		return err
 	}
-	a.configMismatchChecked = named != "" // the restart puts it in force
+	a.ConfigMismatchChecked = named != "" // the restart puts it in force
 	before := a.nonDefaultConfig(ctx, service.State{PID: daemonPIDInLock(paths.LockFile())}, paths)
 	config := cmp.Or(named, before)
-	program, err := a.sibling(daemonName)
+	program, err := a.Sibling(connect.DaemonName)
 	if err != nil {
 		return err
 	}
@@ -66,7 +67,7 @@ func (a *app) restartDetached(ctx context.Context, paths sock.Paths) error {
 	if err := a.stopDetached(ctx); err != nil && !errors.Is(err, client.ErrNotRunning) {
 		return err
 	}
-	return a.startDaemon(ctx, config)
+	return a.StartDaemon(ctx, config)
 }
 
 // nonDefaultConfig returns the configuration that the daemon uses if it is not the default
@@ -77,7 +78,7 @@ func (a *app) nonDefaultConfig(ctx context.Context, st service.State, paths sock
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	s, err := a.status(ctx)
+	s, err := a.Status(ctx)
 	if source := s.GetSet().GetSource(); err == nil && source != paths.ConfigFile() {
 		return source
 	}
@@ -87,7 +88,7 @@ func (a *app) nonDefaultConfig(ctx context.Context, st service.State, paths sock
 // checkDaemonStarts returns an error if the daemon could not start: its program is missing or
 // rejects the configuration.
 func (a *app) checkDaemonStarts(ctx context.Context, program, config string) error {
-	found, err := checkWith(ctx, program, config, daemonEnv(a.environ()))
+	found, err := checkWith(ctx, program, config, connect.DaemonEnv(a.Environ()))
 	if err != nil {
 		return &ui.HintError{Err: err, Hint: "Nothing was stopped."}
 	}
@@ -102,7 +103,7 @@ func (a *app) checkDaemonStarts(ctx context.Context, program, config string) err
 
 // restartManaged has the service manager restart the daemon and reports what runs then.
 func (a *app) restartManaged(ctx context.Context, m service.Manager, st service.State, paths sock.Paths) error {
-	ctx, cancel := context.WithTimeout(ctx, stopTimeout+startTimeout)
+	ctx, cancel := context.WithTimeout(ctx, stopTimeout+connect.StartTimeout)
 	defer cancel()
 	if err := a.stopUnmanagedDaemon(ctx, st.PID); err != nil {
 		return err
@@ -112,15 +113,15 @@ func (a *app) restartManaged(ctx context.Context, m service.Manager, st service.
 		old = cmp.Or(daemonPIDInLock(paths.LockFile()), old)
 	}
 	if err := m.Restart(ctx); err != nil {
-		return serviceFailure("restart "+daemonName, err)
+		return connect.ServiceFailure("restart "+connect.DaemonName, err)
 	}
-	s, err := a.awaitDaemon(ctx, old, notEnded)
+	s, err := a.AwaitDaemon(ctx, old, connect.NotEnded)
 	if err != nil {
 		return &ui.HintError{Err: err, Hint: "See: " + st.Log}
 	}
 	a.PrintMessage("thoughtgated %s is running (pid %d).", s.GetBuild(), s.GetPid())
-	if s.GetBuild() != release {
-		a.PrintMessage("This tgctl is version %s, but %s starts %s.", release, st.Definition, st.Program)
+	if s.GetBuild() != ui.Release {
+		a.PrintMessage("This tgctl is version %s, but %s starts %s.", ui.Release, st.Definition, st.Program)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/service"
@@ -34,12 +35,12 @@ or property list, and how often it was restarted. For what it governs, see
 		Example: `  $ tgctl daemon status
   $ tgctl daemon status --json | jq .restarts`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, st, none := a.service(cmd.Context())
+			_, st, none := a.Service(cmd.Context())
 			s, err := a.statusUnlessAsleep(cmd.Context(), st)
 			if !a.AsJSON {
 				return errors.Join(a.PrintSheet(a.daemonSheet(s, st, none)), err)
 			}
-			j := daemonJSON{Running: s != nil, Version: s.GetBuild(), Tgctl: release, PID: s.GetPid(), State: st}
+			j := daemonJSON{Running: s != nil, Version: s.GetBuild(), Tgctl: ui.Release, PID: s.GetPid(), State: st}
 			if none != nil {
 				j.Why = none.Error()
 			}
@@ -57,7 +58,7 @@ func (a *app) statusUnlessAsleep(ctx context.Context, st service.State) (*pb.Sta
 	if st.Active && st.PID == 0 {
 		return nil, client.ErrNotRunning
 	}
-	return a.status(ctx)
+	return a.Status(ctx)
 }
 
 func (a *app) daemonSheet(s *pb.StatusResponse, st service.State, none error) *ui.Sheet {
@@ -88,7 +89,7 @@ func (a *app) daemonSheet(s *pb.StatusResponse, st service.State, none error) *u
 	}
 	out.Add("manager", display.Text(st.Manager)+", "+display.Text(st.Detail)+
 		ui.Choose(st.Enabled, ", started at login", ", not started at login; to enable that: tgctl daemon install"))
-	if s != nil && (st.PID == 0 || !startedBy(s.GetPid(), st.PID)) {
+	if s != nil && (st.PID == 0 || !connect.StartedBy(s.GetPid(), st.PID)) {
 		out.Add("", "the running daemon was not started by "+display.Text(st.Manager)+"; to change that: tgctl daemon restart")
 	}
 	out.Add("", ui.Choose(st.Restarts > 0, "restarted "+ui.Plural(uint32(st.Restarts), "time", "times")+" after a failure", ""))

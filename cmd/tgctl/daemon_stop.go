@@ -5,15 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/thoughtgate/thoughtgated/client"
-	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 	"github.com/thoughtgate/thoughtgated/internal/service"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
@@ -38,7 +36,7 @@ unanswered. For an update use "tgctl daemon restart", which interrupts no call.
 The next command that needs the daemon starts it again.`,
 		Example: "  $ tgctl daemon stop",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			a.skew.suppressNotice() // it is about to end
+			a.Skew.SuppressNotice() // it is about to end
 			return a.stopDaemon(cmd.Context())
 		},
 	}
@@ -55,35 +53,10 @@ if its program exists and accepts the configuration: the one that
 THOUGHTGATE_CONFIG names, or else the one in use.`,
 		Example: "  $ tgctl daemon restart",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			a.skew.suppressNotice() // the restart is meant to fix it
+			a.Skew.SuppressNotice() // the restart is meant to fix it
 			return a.restartDaemon(cmd.Context())
 		},
 	}
-}
-
-// service asks the service manager about the daemon that this process talks to. The error
-// is service.ErrNone if no service manager would start that daemon.
-func (a *app) service(ctx context.Context) (service.Manager, service.State, error) {
-	m := service.For(runtime.GOOS, a.Getenv)
-	paths, err := sock.DefaultPaths(a.Getenv)
-	if err != nil {
-		return m, service.State{}, err
-	}
-	if named := a.Getenv("THOUGHTGATE_CONTROL"); named != "" && filepath.Clean(named) != paths.ControlSocket() {
-		return m, service.State{}, fmt.Errorf("%w: THOUGHTGATE_CONTROL names the socket of another daemon, %s", service.ErrNone, named)
-	}
-	st, err := m.State(ctx)
-	return m, st, err
-}
-
-// serviceFailure wraps the error of a service manager, with a hint how to fix it.
-func serviceFailure(what string, err error) error {
-	wrapped := fmt.Errorf("%s: %w", what, err)
-	var failed *service.Error
-	if errors.As(err, &failed) {
-		return &ui.HintError{Err: wrapped, Hint: failed.Hint}
-	}
-	return wrapped
 }
 
 // stopDaemon ends the daemon, through the service manager if that runs it, and returns
@@ -91,7 +64,7 @@ func serviceFailure(what string, err error) error {
 func (a *app) stopDaemon(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
-	m, st, err := a.service(ctx)
+	m, st, err := a.Service(ctx)
 	if err != nil || !st.Active {
 		return a.stopDetached(ctx)
 	}
@@ -99,7 +72,7 @@ func (a *app) stopDaemon(ctx context.Context) error {
 		return err
 	}
 	if err := m.Stop(ctx); err != nil {
-		return serviceFailure("stop "+daemonName, err)
+		return connect.ServiceFailure("stop "+connect.DaemonName, err)
 	}
 	if err := a.stopUnmanagedDaemon(ctx, 0); err != nil {
 		return err
@@ -116,7 +89,7 @@ func (a *app) mayStop(ctx context.Context, st service.State) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	c, err := a.dialRunning(ctx)
+	c, err := a.DialRunning(ctx)
 	if err == nil {
 		defer c.Close()
 		err = c.MayStop(ctx)
@@ -144,7 +117,7 @@ func (a *app) stopDetached(ctx context.Context) error {
 	if keeper != 0 {
 		return a.stopKept(ctx, paths, keeper)
 	}
-	c, err := a.dialRunning(ctx)
+	c, err := a.DialRunning(ctx)
 	if err != nil {
 		return err
 	}
@@ -171,14 +144,14 @@ func (a *app) stopDetached(ctx context.Context) error {
 func endProcess(ctx context.Context, pid int, tell func() error) error {
 	process, err := proc.Open(proc.Process{PID: int32(pid)})
 	if err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("stop %s: %w", daemonName, err)
+		return fmt.Errorf("stop %s: %w", connect.DaemonName, err)
 	}
 	defer process.Close()
 	if err := tell(); err != nil {
 		return err
 	}
 	if err := process.Wait(ctx); err != nil {
-		return fmt.Errorf("stop %s: process %d did not exit: %w", daemonName, pid, err)
+		return fmt.Errorf("stop %s: process %d did not exit: %w", connect.DaemonName, pid, err)
 	}
 	return nil
 }

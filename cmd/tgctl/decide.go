@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -54,9 +55,9 @@ the agent is told that the arguments were changed.`,
 		Example: `  $ tgctl approvals approve A-17
   $ tgctl approvals approve A-17 A-18 --note "discussed with Ana"
   $ tgctl approvals approve A-17 --for 8h --match arg=branch --in project`,
-		Args:              atLeastOne("ID"),
-		ValidArgsFunction: a.completeApprovals,
-		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, args []string) error {
+		Args:              connect.AtLeastOne("ID"),
+		ValidArgsFunction: a.CompleteApprovals,
+		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, args []string) error {
 			return a.decide(ctx, c, &d, args)
 		}),
 	}
@@ -78,8 +79,8 @@ executed, and the reason, if you give one. A denial overrides an approval that
 no call has used yet.`,
 		Example: `  $ tgctl approvals deny A-17 --reason "use the staging database"
   $ tgctl approvals deny --all-from github`,
-		ValidArgsFunction: a.completeApprovals,
-		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, args []string) error {
+		ValidArgsFunction: a.CompleteApprovals,
+		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, args []string) error {
 			return a.decide(ctx, c, &d, args)
 		}),
 	}

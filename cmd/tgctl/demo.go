@@ -128,7 +128,7 @@ An agent calls the tools of its MCP server "notes", under these rules:
 func (t *tour) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c, err := t.app.dialRunning(ctx)
+	c, err := t.app.DialRunning(ctx)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/internal/child"
 	"github.com/thoughtgate/thoughtgated/internal/demo"
 	"github.com/thoughtgate/thoughtgated/internal/display"
@@ -37,7 +38,7 @@ const (
 )
 
 func (a *app) newDemoHome() (*demoHome, error) {
-	self, err := a.executable()
+	self, err := a.Executable()
 	if err != nil {
 		return nil, err
 	}
@@ -80,8 +81,8 @@ func (h *demoHome) furnish(a *app) error {
 	}
 	inside := *a
 	inside.Getenv = func(name string) string { return values[name] }
-	inside.environ = func() []string { return h.env }
-	inside.OutTerminal, inside.noStart = false, true
+	inside.Environ = func() []string { return h.env }
+	inside.OutTerminal, inside.NoStart = false, true
 	h.app = &inside
 
 	paths, err := sock.DefaultPaths(inside.Getenv)
@@ -116,7 +117,7 @@ func (h *demoHome) start(output *os.File, name string, args ...string) (*child.C
 
 // startDaemon starts thoughtgated and returns when it answers.
 func (h *demoHome) startDaemon(ctx context.Context) error {
-	path, err := h.app.sibling(daemonName)
+	path, err := h.app.Sibling(connect.DaemonName)
 	if err != nil {
 		return err
 	}
@@ -128,12 +129,12 @@ func (h *demoHome) startDaemon(ctx context.Context) error {
 	if h.daemon, err = h.start(log, path, "--log-format", "text"); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	ctx, cancel := context.WithTimeout(ctx, connect.StartTimeout)
 	defer cancel()
-	_, err = h.app.awaitDaemon(ctx, 0, func() error {
+	_, err = h.app.AwaitDaemon(ctx, 0, func() error {
 		select {
 		case <-h.daemon.Done():
-			return fmt.Errorf("%s ended while starting: %s", daemonName, h.daemon.Wait())
+			return fmt.Errorf("%s ended while starting: %s", connect.DaemonName, h.daemon.Wait())
 		default:
 			return nil
 		}
@@ -199,7 +200,7 @@ func (h *demoHome) close() error {
 // tellLog prints the end of the daemon's log, which is about to be removed, for a person
 // who wants to know why the demo failed.
 func (h *demoHome) tellLog() {
-	if said, _ := host.Tail(h.daemonLog(), 0, maxComplaintBytes); len(said) > 0 { // without a log there is nothing to print
+	if said, _ := host.Tail(h.daemonLog(), 0, connect.MaxComplaintBytes); len(said) > 0 { // without a log there is nothing to print
 		h.app.PrintMessage("Log of thoughtgated:\n%s", display.Lines(strings.TrimSpace(string(said))))
 	}
 }

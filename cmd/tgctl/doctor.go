@@ -40,7 +40,7 @@ func (a *app) examinedMachine() machine {
 	return machine{
 		kernel: host.LookAtKernel, space: host.SpaceAt, writable: host.Writable, age: host.Age, errors: host.Errors, version: versionOf, call: a.callCanary,
 		service: func(ctx context.Context) (service.State, error) {
-			_, st, err := a.service(ctx)
+			_, st, err := a.Service(ctx)
 			return st, err
 		},
 	}
@@ -138,7 +138,7 @@ func (x *examination) examine(ctx context.Context) error {
 // connect requests the daemon's status. A daemon that does not run or can't be reached is
 // a finding, not an error.
 func (x *examination) connect(ctx context.Context) error {
-	c, err := x.dialRunning(ctx)
+	c, err := x.DialRunning(ctx)
 	if err == nil {
 		if x.status, err = c.Status(ctx); err == nil {
 			x.client = c

@@ -80,7 +80,7 @@ func (x *examination) recordOfCanary(ctx context.Context, before uint64, answer 
 
 // callCanary makes the canary's call through the tg-shim at the path shim.
 func (a *app) callCanary(ctx context.Context, shim, socket string) (s canaryResult, err error) {
-	self, err := a.executable()
+	self, err := a.Executable()
 	if err != nil {
 		return canaryResult{}, err
 	}

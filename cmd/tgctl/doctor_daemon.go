@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/proc"
@@ -66,7 +67,7 @@ func (x *examination) lookAtLock() {
 	case x.client != nil && pid != int(x.status.GetPid()):
 		x.addFinding("daemon.lock", path, "pid %d answers, but the lock file names pid %d: a second daemon could start or is running", x.status.GetPid(), pid)
 	case x.client == nil && err == nil && pid > 0:
-		if p, err := proc.Look(int32(pid)); err == nil && p.Name == daemonName {
+		if p, err := proc.Look(int32(pid)); err == nil && p.Name == connect.DaemonName {
 			x.addFindingWithFix("daemon.lock", path, "kill "+strconv.Itoa(pid)+"; then: tgctl daemon start", "pid %d holds the daemon's lock but does not answer", pid)
 		}
 	}
@@ -74,22 +75,22 @@ func (x *examination) lookAtLock() {
 
 // lookAtVersions finds programs of other releases than this one.
 func (x *examination) lookAtVersions(ctx context.Context) {
-	if st := x.status; st != nil && st.GetBuild() != release {
-		x.addFinding("version.daemon", "", "the daemon is %s, but tgctl is %s", st.GetBuild(), release)
+	if st := x.status; st != nil && st.GetBuild() != ui.Release {
+		x.addFinding("version.daemon", "", "the daemon is %s, but tgctl is %s", st.GetBuild(), ui.Release)
 	}
 	var err error
-	if x.shim, err = x.sibling("tg-shim"); err != nil {
+	if x.shim, err = x.Sibling("tg-shim"); err != nil {
 		x.addFinding("version.no-shim", "", "no server can be started: %v", err)
 		return
 	}
 	switch version, err := x.version(ctx, x.shim); {
 	case err != nil:
 		x.addFinding("version.no-shim", x.shim, "can't start %s, so no server can be started: %v", x.shim, err)
-	case version != release:
-		x.addFinding("version.shim", x.shim, "%s is %s, but tgctl is %s", x.shim, version, release)
+	case version != ui.Release:
+		x.addFinding("version.shim", x.shim, "%s is %s, but tgctl is %s", x.shim, version, ui.Release)
 	}
 	if x.client == nil {
-		x.addOK("version", "tg-shim and tgctl are %s", release)
+		x.addOK("version", "tg-shim and tgctl are %s", ui.Release)
 		return
 	}
 	processes, err := x.client.ListProcesses(ctx)
@@ -106,7 +107,7 @@ func (x *examination) lookAtVersions(ctx context.Context) {
 	if slices.Sort(old); len(old) > 0 {
 		x.addFinding("version.attached", "", "servers behind a tg-shim of another version than the daemon: %s", strings.Join(slices.Compact(old), ", "))
 	}
-	x.addOK("version", "thoughtgated, tg-shim and tgctl are %s", release)
+	x.addOK("version", "thoughtgated, tg-shim and tgctl are %s", ui.Release)
 }
 
 // lookAtService reports who starts the daemon.
@@ -127,7 +128,7 @@ func (x *examination) lookAtService(ctx context.Context) {
 		return
 	case s.Failed:
 		x.addFinding("service.failed", "", "%s has stopped trying to start the daemon", s.Manager)
-	case x.status != nil && !startedBy(x.status.GetPid(), s.PID):
+	case x.status != nil && !connect.StartedBy(x.status.GetPid(), s.PID):
 		x.addFinding("service.other", "", "the running daemon was not started by %s: it is not restarted if it fails", s.Manager)
 	}
 	if s.Restarts > 0 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	"github.com/thoughtgate/thoughtgated/internal/service"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -46,13 +47,13 @@ type world struct {
 const canaryID = "tg-0123456789ab-1"
 
 func newDoctorsFixture(t *testing.T) *fixture {
-	was := release
-	release = "v0.1.0"
-	t.Cleanup(func() { release = was })
+	was := ui.Release
+	ui.Release = "v0.1.0"
+	t.Cleanup(func() { ui.Release = was })
 	h := &fixture{agentsHome: newAgentsHome(t), fake: &fakeDaemon{}}
 	h.world = world{
 		kernel: host.Kernel{Name: "Linux 6.12.0", PIDFD: true, PeerPIDFD: true, Ptrace: 1, Landlock: 6},
-		space:  host.Space{Free: 40 << 30, Files: 1 << 20}, age: 26 * time.Hour, version: release,
+		space:  host.Space{Free: 40 << 30, Files: 1 << 20}, age: 26 * time.Hour, version: ui.Release,
 		song: canaryResult{Answer: "Not executed. Denied. (" + canaryID + ")", Refused: true},
 	}
 	h.machine = machine{
@@ -139,7 +140,7 @@ func (h *fixture) examine(args ...string) int {
 	h.console = newConsole(h.fake.socket)
 	h.console.env["HOME"], h.console.env["XDG_RUNTIME_DIR"] = h.dir, h.path("run")
 	h.console.env["SSH_CONNECTION"] = h.world.remote
-	h.console.app.executable = func() (string, error) { return h.path("bin/tgctl"), nil }
+	h.console.app.Executable = func() (string, error) { return h.path("bin/tgctl"), nil }
 	h.console.app.machine = &h.machine
 	return h.console.run(h.t, append([]string{"doctor"}, args...)...)
 }

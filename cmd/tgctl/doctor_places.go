@@ -16,9 +16,8 @@ import (
 
 // Free space below which doctor reports a finding, in bytes and in files.
 const (
-	roomToRecord = 64 << 20
-	roomAtEase   = 1 << 30
-	filesAtEase  = 1000
+	roomAtEase  = 1 << 30
+	filesAtEase = 1000
 )
 
 // lookAtFolders finds files and directories that others could read or change.
@@ -89,7 +88,7 @@ func (x *examination) lookAtDisk() {
 		switch {
 		case err != nil:
 			x.addFinding("disk.unknown", dir, "can't read the free space: %v", err)
-		case room.Free < roomToRecord:
+		case room.Free < host.RoomToRecord:
 			x.addFinding("disk.full", dir, "%d MB are free for %s", room.Free>>20, dir)
 		case room.Files < filesAtEase:
 			x.addFinding("disk.low", dir, "%s can take %d more files", dir, room.Files)

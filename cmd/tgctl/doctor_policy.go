@@ -7,6 +7,7 @@ import (
 
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
@@ -71,11 +72,11 @@ func (x *examination) checkDisk(ctx context.Context) (*pb.ValidateResponse, erro
 	if x.client != nil {
 		return x.client.Validate(ctx, "")
 	}
-	program, err := x.sibling(daemonName)
+	program, err := x.Sibling(connect.DaemonName)
 	if err != nil {
 		return nil, err
 	}
-	return checkWith(ctx, program, "", x.environ())
+	return checkWith(ctx, program, "", x.Environ())
 }
 
 // place formats a diagnostic as one line.

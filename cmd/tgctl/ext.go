@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
@@ -39,12 +40,12 @@ func (a *app) extListCmd() *cobra.Command {
 		Long:  `List the installed extensions, their state, and what they see and offer.`,
 		Example: `  $ tgctl ext list
   $ tgctl ext list --json | jq '.process | select(.state == "failed").error'`,
-		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
 			all, err := c.ListExtensions(ctx)
 			if err != nil {
 				return err
 			}
-			return ui.PrintList(a.App, all, func(e *pb.Extension) any { return extensionJSON(e) }, "No extension is installed. Install one: tgctl ext install DIR", a.extTable)
+			return ui.PrintList(a, all, func(e *pb.Extension) any { return extensionJSON(e) }, "No extension is installed. Install one: tgctl ext install DIR", a.extTable)
 		}),
 	}, extensionJSON(&pb.Extension{}))
 }
@@ -95,8 +96,8 @@ var extHints = slices.Concat([]ui.Hint{
 
 // completeExtensions completes the names of installed extensions.
 func (a *app) completeExtensions() cobra.CompletionFunc {
-	return firstAlone(listed(a, (*client.Client).ListExtensions, func(e *pb.Extension) string {
-		return described(e.GetManifest().GetName(), display.Text(e.GetManifest().GetDescription()))
+	return connect.FirstAlone(connect.Listed(a, (*client.Client).ListExtensions, func(e *pb.Extension) string {
+		return connect.Described(e.GetManifest().GetName(), display.Text(e.GetManifest().GetDescription()))
 	}))
 }
 

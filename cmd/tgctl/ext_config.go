@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -28,7 +29,7 @@ Agents and the processes they start cannot set values.`,
   $ tgctl ext config quota set limit 50`,
 		Args:              configArgs,
 		ValidArgsFunction: a.completeConfig,
-		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, args []string) error {
 			switch len(args) {
 			case 1:
 				return a.listConfig(ctx, c, args[0])
@@ -48,9 +49,9 @@ func configArgs(_ *cobra.Command, args []string) error {
 	case len(args) == 1:
 		return nil
 	case args[1] == "get":
-		return exactly("NAME", "get", "KEY")(nil, args)
+		return connect.Exactly("NAME", "get", "KEY")(nil, args)
 	case args[1] == "set":
-		return exactly("NAME", "set", "KEY", "VALUE")(nil, args)
+		return connect.Exactly("NAME", "set", "KEY", "VALUE")(nil, args)
 	}
 	return fmt.Errorf("unknown action %q: use get or set", args[1])
 }
@@ -60,7 +61,7 @@ func (a *app) listConfig(ctx context.Context, c *client.Client, name string) err
 	if err != nil {
 		return ui.WithHint(err, extHints...)
 	}
-	return ui.PrintList(a.App, values, nil, string(display.Name(name))+" has no configuration.", valuesTable)
+	return ui.PrintList(a, values, nil, string(display.Name(name))+" has no configuration.", valuesTable)
 }
 
 func valuesTable(values []*pb.ExtensionValue) *display.Table {
@@ -144,7 +145,7 @@ func (a *app) completeConfig(cmd *cobra.Command, args []string, typed string) ([
 	case 1:
 		return []string{"get", "set"}, cobra.ShellCompDirectiveNoFileComp
 	case 2:
-		return listed(a, func(c *client.Client, ctx context.Context) ([]*pb.ExtensionValue, error) {
+		return connect.Listed(a, func(c *client.Client, ctx context.Context) ([]*pb.ExtensionValue, error) {
 			return c.ExtensionConfig(ctx, args[0])
 		},
 			func(v *pb.ExtensionValue) string { return string(display.Name(v.GetKey())) })(cmd, args, typed)

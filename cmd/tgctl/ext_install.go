@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
@@ -49,8 +50,8 @@ Agents and the processes they start cannot install extensions.`,
 		Example: `  $ tgctl ext install scrubber
   $ tgctl ext install ./my-extension
   $ tgctl ext install --dry-run ./my-extension`,
-		Args:              exactly("DIR or NAME"),
-		ValidArgsFunction: firstAlone(a.completeShipped),
+		Args:              connect.Exactly("DIR or NAME"),
+		ValidArgsFunction: connect.FirstAlone(a.completeShipped),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return i.run(cmd.Context(), args[0])
 		},
@@ -71,7 +72,7 @@ func (i *installing) run(ctx context.Context, named string) error {
 	if err != nil {
 		return err
 	}
-	c, err := i.dial(ctx)
+	c, err := i.Dial(ctx)
 	if err != nil {
 		return err
 	}
@@ -183,7 +184,7 @@ func (i *installing) unfit(dir string, err error) error {
 		return ui.WithHint(err, extHints...)
 	}
 	if i.AsJSON {
-		if err := ui.PrintAllJSON(i.app.App, problems); err != nil {
+		if err := ui.PrintAllJSON(i.app, problems); err != nil {
 			return err
 		}
 	} else if err := ui.PrintDiagnostics(i.Err, problems, i.errWidth()); err != nil {

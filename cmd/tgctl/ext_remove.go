@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -33,14 +34,14 @@ Asks first, unless --yes is given. Agents and the processes they start cannot
 remove extensions.`,
 		Example: `  $ tgctl ext remove scrubber
   $ tgctl ext remove scrubber --purge --yes`,
-		Args:              exactly("NAME"),
+		Args:              connect.Exactly("NAME"),
 		ValidArgsFunction: a.completeExtensions(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			if !yes && !(a.InTerminal && a.ErrTerminal) {
 				return noTerminal("ext remove", "Agree with --yes.")
 			}
-			c, err := a.dial(ctx)
+			c, err := a.Dial(ctx)
 			if err != nil {
 				return err
 			}

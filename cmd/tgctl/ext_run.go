@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -31,12 +32,12 @@ and the processes they start cannot run commands, which may weaken the rules.`,
   $ tgctl ext run --json scrubber report`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return exactly("NAME", "COMMAND")(nil, args)
+				return connect.Exactly("NAME", "COMMAND")(nil, args)
 			}
 			return nil
 		},
 		ValidArgsFunction: a.completeCommands,
-		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, args []string) error {
 			return a.invoke(ctx, c, &pb.InvokeRequest{Name: args[0], Command: args[1], Args: args[2:]})
 		}),
 	}
@@ -89,7 +90,7 @@ func (a *app) completeCommands(cmd *cobra.Command, args []string, typed string) 
 	if len(args) != 1 {
 		return a.completeExtensions()(cmd, args, typed)
 	}
-	return a.completeIDs(cmd, func(ctx context.Context, c *client.Client) (commands []string, err error) {
+	return a.CompleteIDs(cmd, func(ctx context.Context, c *client.Client) (commands []string, err error) {
 		e, err := c.GetExtension(ctx, args[0])
 		for _, one := range e.GetCapabilities() {
 			if one.GetKind() == "command" {

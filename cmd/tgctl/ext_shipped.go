@@ -41,7 +41,7 @@ func (a *app) extensionDir(named string) (string, error) {
 // shippedDirs returns the directories that included extensions may be in: below libexec
 // if they are installed, since some are programs, and beside tgctl if it was only built.
 func (a *app) shippedDirs() []string {
-	self, err := a.executable()
+	self, err := a.Executable()
 	if err != nil {
 		return nil
 	}

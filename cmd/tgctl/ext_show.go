@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -20,9 +21,9 @@ func (a *app) extShowCmd() *cobra.Command {
 		Long: `Show everything about one extension: its state, what it may do and see, the
 tools, providers and capabilities that it offers, and its configuration.`,
 		Example:           "  $ tgctl ext show scrubber",
-		Args:              exactly("NAME"),
+		Args:              connect.Exactly("NAME"),
 		ValidArgsFunction: a.completeExtensions(),
-		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, args []string) error {
 			e, err := c.GetExtension(ctx, args[0])
 			if err != nil {
 				return ui.WithHint(err, extHints...)

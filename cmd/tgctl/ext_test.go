@@ -196,7 +196,7 @@ func TestExtensionDir(t *testing.T) {
 	}
 	t.Chdir(here)
 	a := newConsole("").app
-	a.executable = func() (string, error) { return filepath.Join(prefix, "bin", "tgctl"), nil }
+	a.Executable = func() (string, error) { return filepath.Join(prefix, "bin", "tgctl"), nil }
 	for named, want := range map[string]string{
 		"scrubber": shipped, "./scrubber": filepath.Join(here, "scrubber"), "mine": filepath.Join(here, "mine"), ".": here, "none": "",
 	} {
@@ -205,7 +205,7 @@ func TestExtensionDir(t *testing.T) {
 		}
 	}
 	c := newConsole("")
-	c.app.executable = a.executable
+	c.app.Executable = a.Executable
 	if c.run(t, "__complete", "ext", "install", ""); !strings.HasPrefix(c.out.String(), "scrubber\n") {
 		t.Errorf("completes to %q", c.out.String())
 	}

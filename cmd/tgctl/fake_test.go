@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/test/tempdir"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -463,17 +464,17 @@ type console struct {
 // newConsole returns a terminal of 80 columns whose tgctl connects to socket.
 func newConsole(socket string) *console {
 	c := &console{env: map[string]string{"THOUGHTGATE_CONTROL": socket}}
-	c.app = &app{
+	c.app = &app{App: &connect.App{
 		App: &ui.App{
 			In: strings.NewReader(""), Out: &c.out, Err: &c.err,
 			InTerminal: true, OutTerminal: true, ErrTerminal: true, Columns: 80,
 			Getenv: func(name string) string { return c.env[name] },
 			Now:    func() time.Time { return noon },
 		},
-		skew:       &skew{},
-		environ:    func() []string { return nil },
-		executable: func() (string, error) { return "/nowhere/tgctl", nil },
-	}
+		Skew:       &connect.Skew{},
+		Environ:    func() []string { return nil },
+		Executable: func() (string, error) { return "/nowhere/tgctl", nil },
+	}}
 	return c
 }
 

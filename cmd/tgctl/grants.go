@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -34,12 +35,12 @@ func (a *app) grantsListCmd() *cobra.Command {
 often it was used.`,
 		Example: `  $ tgctl grants list
   $ tgctl grants list --all --json | jq -r 'select(.ended) | [.id, .end] | @tsv'`,
-		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
 			grants, err := c.ListGrants(ctx, all)
 			if err != nil {
 				return err
 			}
-			return ui.PrintList(a.App, grants, nil, "No grant is in force.", a.grantsTable)
+			return ui.PrintList(a, grants, nil, "No grant is in force.", a.grantsTable)
 		}),
 	}
 	ui.JSONFlag(cmd, &a.AsJSON, &pb.Grant{})
@@ -91,11 +92,11 @@ func (a *app) grantsRevokeCmd() *cobra.Command {
 		Short:   "Revoke grants, so that you are asked again",
 		Long:    `Revoke one or more grants at once. Calls that they have approved are not undone.`,
 		Example: `  $ tgctl grants revoke G-3`,
-		Args:    atLeastOne("ID"),
-		ValidArgsFunction: listed(a, grantsInForce, func(g *pb.Grant) string {
-			return described(g.GetId(), ui.CallName(g.GetMethod(), g.GetTool())+" on "+display.Name(g.GetServer()))
+		Args:    connect.AtLeastOne("ID"),
+		ValidArgsFunction: connect.Listed(a, grantsInForce, func(g *pb.Grant) string {
+			return connect.Described(g.GetId(), ui.CallName(g.GetMethod(), g.GetTool())+" on "+display.Name(g.GetServer()))
 		}),
-		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, args []string) error {
 			var failed error
 			for _, id := range distinct(args) {
 				g, err := c.RevokeGrant(ctx, id)

@@ -25,7 +25,7 @@ func (a *app) lastingShim() (path, warning string, err error) {
 // keeps symbolic links, because an update changes their targets, and prefers a path that
 // an update does not remove. why is not empty if the path will not last.
 func (a *app) lasting(name string) (path, why string, err error) {
-	first, err := a.sibling(name)
+	first, err := a.Sibling(name)
 	if err != nil {
 		return "", "", err
 	}
@@ -64,7 +64,7 @@ var keg = regexp.MustCompile(`^(.*)/Cellar/([^/]+)/[^/]+/`)
 
 // ownDirs returns the directories that have this program under the name tgctl.
 func (a *app) ownDirs() []string {
-	self, err := a.executable()
+	self, err := a.Executable()
 	if err != nil {
 		return nil
 	}

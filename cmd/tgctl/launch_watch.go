@@ -84,7 +84,7 @@ func (w *wrapping) runAgent(program string) (ended, error) {
 		return ended{}, err
 	}
 	defer release()
-	argv, environ := w.plan.Launch(w.argv, agentEnviron(w.environ(), w.id))
+	argv, environ := w.plan.Launch(w.argv, agentEnviron(w.Environ(), w.id))
 	w.detail("starting %s as %s", program, strings.Join(argv, " "))
 	app := newApplication(w)
 	process, err := startAgent(program, argv, environ, files)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
@@ -58,8 +59,8 @@ func (a *app) logsOf(w *programSelector) *cobra.Command {
 	var lines uint32
 	cmd := &cobra.Command{
 		Use:  "logs NAME [flags]",
-		Args: exactly("NAME"),
-		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, args []string) error {
+		Args: connect.Exactly("NAME"),
+		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, args []string) error {
 			w.name = args[0]
 			return a.logs(ctx, c, w, lines, follow)
 		}),
@@ -184,10 +185,10 @@ var agentLogs = map[string]string{
 
 // completeKept completes the names of the programs that the daemon runs.
 func (a *app) completeKept() cobra.CompletionFunc {
-	return firstAlone(listed(a, (*client.Client).ListProcesses, func(p *pb.Process) string {
+	return connect.FirstAlone(connect.Listed(a, (*client.Client).ListProcesses, func(p *pb.Process) string {
 		if isShim(p) {
 			return ""
 		}
-		return described(p.GetName(), display.Name(p.GetKind())+", "+display.Name(p.GetState()))
+		return connect.Described(p.GetName(), display.Name(p.GetKind())+", "+display.Name(p.GetState()))
 	}))
 }

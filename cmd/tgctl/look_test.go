@@ -152,9 +152,9 @@ func TestLookOnATerminal(t *testing.T) {
 		{"policy-show-json", []string{"policy", "show", "--json"}, func(f *fakeDaemon) { f.set = inDetail() }},
 	} {
 		t.Run(test.golden, func(t *testing.T) {
-			was := release
-			release = "v0.1.0"
-			defer func() { release = was }()
+			was := ui.Release
+			ui.Release = "v0.1.0"
+			defer func() { ui.Release = was }()
 			f := startFake(t)
 			test.fill(f)
 			c := newConsole(f.socket)
@@ -183,9 +183,9 @@ func TestStatusWithoutADaemon(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	was := release
-	release = "v0.1.0"
-	defer func() { release = was }()
+	was := ui.Release
+	ui.Release = "v0.1.0"
+	defer func() { ui.Release = was }()
 	c := newConsole("")
 	if code := c.run(t, "version"); code != 0 || !strings.HasPrefix(c.out.String(), "tgctl v0.1.0 (go") {
 		t.Errorf("exit %d: %q", code, c.out.String())

@@ -16,6 +16,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/internal/test/fake"
 	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) {
 		os.Exit(code)
 	}
 	switch filepath.Base(os.Args[0]) {
-	case daemonName:
+	case connect.DaemonName:
 		os.Exit(playDaemon())
 	case mortalDaemon:
 		os.Exit(playMortalDaemon())

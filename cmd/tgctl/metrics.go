@@ -20,13 +20,13 @@ There is no port to scrape: name a file in metrics.textfile of thoughtgate.yaml
 for node_exporter to read. docs/metrics.md explains each metric.`,
 		Example: `  $ tgctl metrics | grep ^thoughtgate_approvals
   $ tgctl metrics --json | jq -r 'select(.name == "thoughtgate_shims")'`,
-		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
 			if a.AsJSON {
 				samples, err := c.MetricSamples(ctx)
 				if err != nil {
 					return err
 				}
-				return ui.PrintAllJSON(a.App, samples)
+				return ui.PrintAllJSON(a, samples)
 			}
 			text, err := c.Metrics(ctx)
 			if err != nil {

@@ -95,8 +95,8 @@ func (a *app) busAddress() (string, error) {
 // dialWaiting connects to the daemon. If it may not start one, it waits for one.
 func (a *app) dialWaiting(ctx context.Context, log *slog.Logger) (*client.Client, error) {
 	for pause := firstLook; ; pause = min(2*pause, lastLook) {
-		c, err := a.dial(ctx)
-		if !a.noStart || !errors.Is(err, client.ErrNotRunning) {
+		c, err := a.Dial(ctx)
+		if !a.NoStart || !errors.Is(err, client.ErrNotRunning) {
 			return c, err
 		}
 		if pause == firstLook {

@@ -282,7 +282,7 @@ func newNotifyTest(t *testing.T) *notifyTest {
 	c := newConsole(n.daemon.socket).pipe()
 	c.env["DBUS_SESSION_BUS_ADDRESS"] = n.bus.address
 	n.app, n.env = c.app, c.env
-	n.app.Err, n.app.Now, n.app.noStart = &n.log, time.Now, true
+	n.app.Err, n.app.Now, n.app.NoStart = &n.log, time.Now, true
 	return n
 }
 

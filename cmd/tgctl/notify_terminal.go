@@ -59,7 +59,7 @@ func (a *app) terminalCommand(command []string) ([]string, error) {
 // runTerminal opens a terminal that runs tgctl with args, and returns when it has been
 // closed. It ends the terminal when ctx ends.
 func (a *app) runTerminal(ctx context.Context, args ...string) error {
-	self, err := a.executable()
+	self, err := a.Executable()
 	if err != nil {
 		return fmt.Errorf("open a terminal: %w", err)
 	}
@@ -68,7 +68,7 @@ func (a *app) runTerminal(ctx context.Context, args ...string) error {
 		return err
 	}
 	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
-	cmd.Env = a.environ()
+	cmd.Env = a.Environ()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C at the terminal of notify is not meant for this one
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = terminalGrace

@@ -35,7 +35,7 @@ workflows and servers. If a file has changed on disk since it was loaded, the
 difference is shown.`,
 		Example: `  $ tgctl policy show
   $ tgctl policy show --json | jq -r '.files[] | select(.changed) | .path'`,
-		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
 			set, err := c.PolicySet(ctx)
 			if err != nil {
 				return err

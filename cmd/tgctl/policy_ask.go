@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/record"
@@ -25,18 +25,18 @@ import (
 // policies connects to a server for policy queries: the daemon, or, if none is running, a
 // thoughtgated process that lives until done is called. The caller must call done.
 func (a *app) policies(ctx context.Context) (c *client.Client, done func(), err error) {
-	c, err = a.dialRunning(ctx)
+	c, err = a.DialRunning(ctx)
 	if err == nil {
 		return c, func() { c.Close() }, nil
 	}
 	if !errors.Is(err, client.ErrNotRunning) {
 		return nil, nil, err
 	}
-	program, err := a.sibling(daemonName)
+	program, err := a.Sibling(connect.DaemonName)
 	if err != nil {
 		return nil, nil, err
 	}
-	return policiesOf(ctx, program, a.environ())
+	return policiesOf(ctx, program, a.Environ())
 }
 
 // policiesOf starts program, a thoughtgated, with --policies and connects to it over a private
@@ -54,14 +54,14 @@ func policiesOf(ctx context.Context, program string, env []string) (*client.Clie
 	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {
 		ours.Close()
-		return nil, nil, fmt.Errorf("start %s: %w", daemonName, err)
+		return nil, nil, fmt.Errorf("start %s: %w", connect.DaemonName, err)
 	}
 	theirs.Close() // otherwise c would not see the program close its end
 	c, err := client.Over(ctx, ours)
 	if err != nil {
 		// The program exits with its socket. Its output says more than its exit code.
 		_ = cmd.Wait()
-		return nil, nil, fmt.Errorf("%s --policies: %w: %s", daemonName, err, strings.TrimSpace(said.String()))
+		return nil, nil, fmt.Errorf("%s --policies: %w: %s", connect.DaemonName, err, strings.TrimSpace(said.String()))
 	}
 	return c, func() {
 		c.Close()
@@ -88,15 +88,6 @@ func socketpair() (net.Conn, *os.File, error) {
 	return conn, theirs, nil
 }
 
-// absolute makes path absolute, since the daemon has another working directory. An empty path
-// stays empty.
-func absolute(path string) (string, error) {
-	if path == "" {
-		return "", nil
-	}
-	return filepath.Abs(path)
-}
-
 // badConfig prints the diagnostics in err, if it has any, and returns the error to exit with.
 func (a *app) badConfig(err error) error {
 	if len(ui.DiagnosticsOf(err)) == 0 {
@@ -115,7 +106,7 @@ func (a *app) completeFrom(of func(r *record.Record) string) func(*cobra.Command
 		if server := cmd.Flag("server"); server != nil {
 			q.Server = server.Value.String()
 		}
-		return a.completeIDs(cmd, func(ctx context.Context, c *client.Client) (found []string, _ error) {
+		return a.CompleteIDs(cmd, func(ctx context.Context, c *client.Client) (found []string, _ error) {
 			for r, err := range c.ReadAudit(ctx, q) {
 				if err != nil {
 					break // offer what was read so far

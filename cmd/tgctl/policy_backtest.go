@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -40,7 +41,7 @@ that was not recorded is listed as unknown.`,
 			if err != nil {
 				return ui.Misuse("--since: %w", err)
 			}
-			config, err := absolute(config)
+			config, err := connect.Absolute(config)
 			if err != nil {
 				return err
 			}
@@ -62,7 +63,7 @@ type backtested struct {
 }
 
 func (a *app) backtest(ctx context.Context, req *pb.BacktestRequest) error {
-	c, err := a.dial(ctx)
+	c, err := a.Dial(ctx)
 	if err != nil {
 		return err
 	}

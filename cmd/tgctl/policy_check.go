@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -26,7 +27,7 @@ problem; severity is error or warning.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				args = []string{a.Getenv(configVar)}
+				args = []string{a.Getenv(connect.ConfigVar)}
 			}
 			return a.checkAll(cmd.Context(), args)
 		},
@@ -54,7 +55,7 @@ func (a *app) checkAll(ctx context.Context, paths []string) error {
 // check has the daemon check the configuration at path, or a thoughtgated process if no daemon
 // is running.
 func (a *app) check(ctx context.Context, path string) (*pb.ValidateResponse, error) {
-	path, err := absolute(path)
+	path, err := connect.Absolute(path)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +79,7 @@ func checkWith(ctx context.Context, program, path string, env []string) (*pb.Val
 
 func (a *app) printChecked(found *pb.ValidateResponse) error {
 	if a.AsJSON {
-		return ui.PrintAllJSON(a.App, found.GetProblems())
+		return ui.PrintAllJSON(a, found.GetProblems())
 	}
 	if err := ui.PrintDiagnostics(a.Out, found.GetProblems(), a.Width()); err != nil {
 		return err

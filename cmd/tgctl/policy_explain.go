@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -101,7 +102,7 @@ func (o *explainOptions) request() (*pb.ExplainRequest, error) {
 
 // begin sets the configuration and, if it is not set yet, the project of a request.
 func (o *explainOptions) begin(q *pb.ExplainRequest) (err error) {
-	if q.Config, err = absolute(o.config); err != nil {
+	if q.Config, err = connect.Absolute(o.config); err != nil {
 		return err
 	}
 	if q.Project == "" {
@@ -115,7 +116,7 @@ func (o *explainOptions) folder() (string, error) {
 	if o.project == "" {
 		return os.Getwd()
 	}
-	return absolute(o.project)
+	return connect.Absolute(o.project)
 }
 
 func (a *app) explain(ctx context.Context, o *explainOptions) error {
@@ -146,7 +147,7 @@ func (a *app) explaining(ctx context.Context, o *explainOptions, do func(asker) 
 	}
 	defer done()
 	if o.config == "" {
-		a.reportUnloadedConfig(ctx, c)
+		a.ReportUnloadedConfig(ctx, c)
 	}
 	asking, err := c.Explain(ctx)
 	if err != nil {

@@ -71,7 +71,7 @@ func (a *app) policyInit(ctx context.Context, toStdout bool) error {
 
 // configPath returns where the daemon looks for its configuration.
 func (a *app) configPath() (string, error) {
-	if named, err := a.namedConfig(); named != "" || err != nil {
+	if named, err := a.NamedConfig(); named != "" || err != nil {
 		return named, err
 	}
 	paths, err := sock.DefaultPaths(a.Getenv)

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 )
 
 // schemaKinds lists the files that have a schema.
@@ -28,7 +30,7 @@ policy check finds errors that a schema can't express.`,
 			if len(args) == 1 && !slices.Contains(schemaKinds, args[0]) {
 				return fmt.Errorf("no schema for %q; use one of: %s", args[0], strings.Join(schemaKinds, ", "))
 			}
-			return atMostOne(cmd, args)
+			return connect.AtMostOne(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			schema, err := a.schema(cmd.Context(), append(args, "config")[0])
@@ -43,16 +45,16 @@ policy check finds errors that a schema can't express.`,
 
 // schema asks thoughtgated for a schema, since thoughtgated parses the files.
 func (a *app) schema(ctx context.Context, kind string) ([]byte, error) {
-	program, err := a.sibling(daemonName)
+	program, err := a.Sibling(connect.DaemonName)
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, program, "--schema", kind)
-	cmd.Env = a.environ()
+	cmd.Env = a.Environ()
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("%s --schema: %w: %s", daemonName, err, strings.TrimSpace(said.String()))
+		return nil, fmt.Errorf("%s --schema: %w: %s", connect.DaemonName, err, strings.TrimSpace(said.String()))
 	}
 	return out.Bytes(), nil
 }

@@ -98,7 +98,7 @@ func (a *app) lookAtAgents(s *seen) {
 
 // lookAtRecord adds the tools that were called.
 func (a *app) lookAtRecord(ctx context.Context, s *seen) error {
-	c, err := a.dial(ctx)
+	c, err := a.Dial(ctx)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -108,10 +109,10 @@ func TestPolicyCheckWithoutADaemon(t *testing.T) {
 func (c *console) beside(t *testing.T, script string) {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, daemonName), []byte(script), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, connect.DaemonName), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	c.app.executable = func() (string, error) { return filepath.Join(dir, "tgctl"), nil }
+	c.app.Executable = func() (string, error) { return filepath.Join(dir, "tgctl"), nil }
 }
 
 func TestReload(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
@@ -51,7 +52,7 @@ test, and for each problem with a file one like those of policy check.`,
 }
 
 func (a *app) policyTest(ctx context.Context, config string, paths []string) error {
-	config, err := absolute(config)
+	config, err := connect.Absolute(config)
 	if err != nil {
 		return err
 	}
@@ -140,7 +141,7 @@ func (a *app) printTested(f *pb.TestFileResult) (good bool, err error) {
 		lines := ui.Map(f.GetResults(), func(r *pb.TestResult) pbjson.Object {
 			return pbjson.Object{Message: r, More: testJSON{f.GetPath(), len(r.GetDifferences()) == 0}}
 		})
-		return good, errors.Join(ui.PrintAllJSON(a.App, f.GetProblems()), ui.PrintAllJSON(a.App, lines))
+		return good, errors.Join(ui.PrintAllJSON(a, f.GetProblems()), ui.PrintAllJSON(a, lines))
 	}
 	if err := ui.PrintDiagnostics(a.Out, f.GetProblems(), a.Width()); err != nil {
 		return false, err

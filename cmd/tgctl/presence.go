@@ -49,7 +49,7 @@ func (a *app) presenceStatusCmd() *cobra.Command {
 failed, and whether a secret was ever removed without being given.`,
 		Example: `  $ tgctl presence status
   $ tgctl presence status --json | jq .locked`,
-		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
 			st, err := c.PresenceStatus(ctx, false)
 			if err != nil {
 				return err
@@ -137,7 +137,7 @@ func (a *app) removePresence(ctx context.Context, c *client.Client, t *ui.Secret
 // atTerminal runs do, which reads a secret. It opens the terminal, and hides the memory of this
 // process after the daemon has identified it.
 func (a *app) atTerminal(ctx context.Context, do func(context.Context, *client.Client, *ui.SecretTerminal, *pb.PresenceState) error) error {
-	c, err := a.dial(ctx)
+	c, err := a.Dial(ctx)
 	if err != nil {
 		return err
 	}

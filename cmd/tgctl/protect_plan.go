@@ -40,7 +40,7 @@ type protectJob struct {
 func (a *app) osEnv() (agentconf.Env, error) {
 	cwd, err := os.Getwd()
 	env := agentconf.Env{Home: a.Getenv("HOME"), Cwd: cwd, LookupEnv: a.lookup, Socket: a.shimSocket(), Notes: a.rewrites()}
-	if shim, failed := a.sibling("tg-shim"); failed == nil {
+	if shim, failed := a.Sibling("tg-shim"); failed == nil {
 		env.Shim = shim
 	}
 	return env, err
@@ -95,9 +95,9 @@ func stablePath(ctx context.Context, c *client.Client) ([]*agentconf.Protection,
 // connect connects to the daemon, starting it if necessary, and asks what is protected already.
 // A dry run works without a daemon.
 func (p *protecting) connect(ctx context.Context) error {
-	dial := p.dial
+	dial := p.Dial
 	if p.dryRun {
-		dial = p.dialRunning
+		dial = p.DialRunning
 	}
 	c, err := dial(ctx)
 	if errors.Is(err, client.ErrNotRunning) && p.dryRun {

@@ -20,7 +20,7 @@ func protectConsole(t *testing.T, answer string) (*console, *agentsHome, *fakeDa
 	c := newConsole(f.socket)
 	c.app.In = strings.NewReader(answer)
 	c.env["HOME"] = h.dir
-	c.app.executable = func() (string, error) { return filepath.Join(h.dir, "bin", "tgctl"), nil }
+	c.app.Executable = func() (string, error) { return filepath.Join(h.dir, "bin", "tgctl"), nil }
 	return c, h, f
 }
 
@@ -162,7 +162,7 @@ func TestLastingShim(t *testing.T) {
 				}
 			}
 			a := newConsole("").app
-			a.executable = func() (string, error) { return self, nil }
+			a.Executable = func() (string, error) { return self, nil }
 			a.Getenv = func(string) string { return filepath.Join(dir, test.path) }
 			got, why := firstStable(a.pathsTo("tg-shim", shim), below)
 			if got != filepath.Join(dir, test.want) || !strings.Contains(why, test.why) || test.why == "" && why != "" {

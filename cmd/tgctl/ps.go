@@ -49,7 +49,7 @@ limits.orphan (5 minutes) each is recorded as an orphan.`,
 		Example: `  $ tgctl ps
   $ tgctl ps --wide
   $ tgctl ps --json | jq -r 'select(.state == "failed") | .name'`,
-		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
 			processes, err := c.ListProcesses(ctx)
 			if err != nil {
 				return err
@@ -57,7 +57,7 @@ limits.orphan (5 minutes) each is recorded as an orphan.`,
 			if wide && !a.AsJSON && len(processes) > 0 {
 				return a.wideProcesses(processes).Write(a.Out, 0)
 			}
-			return ui.PrintList(a.App, processes, func(p *pb.Process) any { return pbjson.Object{Message: p, More: ui.Fix{Fix: fixFor(p)}} },
+			return ui.PrintList(a, processes, func(p *pb.Process) any { return pbjson.Object{Message: p, More: ui.Fix{Fix: fixFor(p)}} },
 				"No programs run under ThoughtGate.", a.processTable)
 		}),
 	}
@@ -145,8 +145,8 @@ func (a *app) noteProcess(t *display.Table, p *pb.Process) {
 	t.Note(ui.Some(p.GetPending(), "call is", "calls are", " held for you; see: tgctl approvals"))
 	since := p.GetUnansweredSince()
 	t.Note(ui.Some(p.GetUnanswered(), "request has", "requests have", " no answer from the server"+ui.Choose(since != nil, ", the oldest for "+a.Ago(since), "")))
-	if build := p.GetBuild(); build != "" && build != release {
-		t.Note("its tg-shim is " + display.Name(build) + ", but tgctl is " + display.Name(release))
+	if build := p.GetBuild(); build != "" && build != ui.Release {
+		t.Note("its tg-shim is " + display.Name(build) + ", but tgctl is " + display.Name(ui.Release))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -27,9 +28,9 @@ servers that they start, can't be restarted. For the daemon itself use
 tgctl daemon restart.`,
 		Example: `  $ tgctl restart scrubber
   $ tgctl restart notes --kind backend`,
-		Args:              exactly("NAME"),
+		Args:              connect.Exactly("NAME"),
 		ValidArgsFunction: a.completeKept(),
-		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, args []string) error {
 			w.name = args[0]
 			return a.restart(ctx, c, w)
 		}),

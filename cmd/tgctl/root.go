@@ -63,7 +63,7 @@ are in UTC, durations in seconds.`,
 	add(groupLook, a.statusCmd(), a.doctorCmd(), a.sessionsCmd(), a.psCmd(), a.logsCmd(), a.toolsCmd(), a.serversCmd(), a.auditCmd(), a.metricsCmd())
 	add(groupDaemon, a.policyCmd(), a.daemonCmd(), a.restartCmd(), a.completionCmd(), a.manCmd(), a.versionCmd())
 
-	root.PersistentFlags().BoolVar(&a.noStart, "no-start", false, "do not start thoughtgated if it is not running")
+	root.PersistentFlags().BoolVar(&a.NoStart, "no-start", false, "do not start thoughtgated if it is not running")
 	root.PersistentFlags().BoolP("help", "h", false, "print this help and exit")
 	root.Flags().BoolVar(&showVersion, "version", false, "print the version and exit")
 	root.CompletionOptions.DisableDefaultCmd = true
@@ -83,7 +83,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	err := root.ExecuteContext(ctx)
-	a.reportSkew()
+	a.ReportSkew()
 	if err != nil {
 		a.printError(err)
 	}
@@ -115,7 +115,7 @@ func (a *app) printError(err error) {
 
 // reportDaemonElsewhere points to a daemon that runs at another place than expected.
 func (a *app) reportDaemonElsewhere() {
-	if what, hint := a.daemonElsewhere(); what != "" {
+	if what, hint := a.DaemonElsewhere(); what != "" {
 		a.PrintMessage("%s.", display.Text(what))
 		a.PrintText(string(display.Lines(hint)))
 	}

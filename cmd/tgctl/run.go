@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -56,8 +57,8 @@ was cancelled.`,
   $ tgctl run fixer -- "fix the failing test in ./parser"
   $ git diff | tgctl run --timeout 5m reviewer -- -`,
 		Args: o.args,
-		ValidArgsFunction: firstAlone(listed(a, (*client.Client).ListAgents, func(g *pb.Agent) string {
-			return described(g.GetName(), cmp.Or(display.Text(g.GetDescription()), ui.CommandLine(g.GetCommand())))
+		ValidArgsFunction: connect.FirstAlone(connect.Listed(a, (*client.Client).ListAgents, func(g *pb.Agent) string {
+			return connect.Described(g.GetName(), cmp.Or(display.Text(g.GetDescription()), ui.CommandLine(g.GetCommand())))
 		})),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			timeout, err := o.limit()
@@ -65,7 +66,7 @@ was cancelled.`,
 				return err
 			}
 			if o.list {
-				return a.onDaemon(a.listAgents)(cmd, args)
+				return a.OnDaemon(a.listAgents)(cmd, args)
 			}
 			prompt, err := a.prompt(args[1:])
 			if err == nil {
@@ -137,7 +138,7 @@ func (a *app) runHeadless(ctx context.Context, o runOptions, timeout time.Durati
 	defer signals.release()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // the first signal must not end it
 	defer cancel()
-	c, err := a.dial(ctx)
+	c, err := a.Dial(ctx)
 	if err != nil {
 		return err
 	}

@@ -119,7 +119,7 @@ func (a *app) listAgents(ctx context.Context, c *client.Client, _ []string) erro
 	if err != nil {
 		return err
 	}
-	return ui.PrintList(a.App, agents, nil, "No agents are configured. Add them under agents: in thoughtgate.yaml, then: tgctl daemon reload", agentsTable)
+	return ui.PrintList(a, agents, nil, "No agents are configured. Add them under agents: in thoughtgate.yaml, then: tgctl daemon reload", agentsTable)
 }
 
 func agentsTable(agents []*pb.Agent) *display.Table {

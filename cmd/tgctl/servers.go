@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
@@ -49,7 +50,7 @@ are withheld until you accept them.`,
 		Example: `  $ tgctl servers list
   $ tgctl servers list --json | jq -r 'select(.start) | .start.digest'
   $ tgctl servers list --json | jq -r 'select(.new) | .id'`,
-		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
 			servers, err := c.ListServers(ctx)
 			if err != nil {
 				return err
@@ -62,11 +63,11 @@ are withheld until you accept them.`,
 			if len(servers)+len(starts) == 0 {
 				none = "No server has listed its tools yet."
 			}
-			err = ui.PrintList(a.App, servers, func(s *pb.Server) any { return pbjson.Object{Message: s, More: startMember{}} }, none, a.serversTable)
+			err = ui.PrintList(a, servers, func(s *pb.Server) any { return pbjson.Object{Message: s, More: startMember{}} }, none, a.serversTable)
 			if err != nil || len(starts) == 0 {
 				return err
 			}
-			return ui.PrintList(a.App, starts, func(s *pb.ServerStart) any {
+			return ui.PrintList(a, starts, func(s *pb.ServerStart) any {
 				return pbjson.Object{Message: &pb.Server{Id: s.GetServer(), Command: s.GetCommand()}, More: startMember{pbjson.Object{Message: s}}}
 			}, "", a.startsTable)
 		}),
@@ -104,7 +105,7 @@ printed, and stays accepted until any of it changes.`,
 		Example: `  $ tgctl servers accept files
   $ tgctl servers accept files --launch 1f2e3d4c
   $ tgctl servers accept files --start 9a8b7c6d`,
-		Args:              exactly("SERVER"),
+		Args:              connect.Exactly("SERVER"),
 		ValidArgsFunction: a.completeNewServers,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if launch != "" && start != "" {
@@ -113,7 +114,7 @@ printed, and stays accepted until any of it changes.`,
 			if start != "" && len(start) < 8 {
 				return ui.Misuse("--start %q: give at least 8 hexadecimal digits", start)
 			}
-			c, err := a.dial(cmd.Context())
+			c, err := a.Dial(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -198,11 +199,11 @@ func (a *app) acceptServer(ctx context.Context, c *client.Client, s *pb.Server) 
 
 // completeServers completes the ids of the servers that offered accepts.
 func (a *app) completeServers(offered func(*pb.Server) bool) cobra.CompletionFunc {
-	return listed(a, (*client.Client).ListServers, func(s *pb.Server) string {
+	return connect.Listed(a, (*client.Client).ListServers, func(s *pb.Server) string {
 		if !offered(s) {
 			return ""
 		}
-		return described(s.GetId(), ui.CommandLine(s.GetCommand()))
+		return connect.Described(s.GetId(), ui.CommandLine(s.GetCommand()))
 	})
 }
 

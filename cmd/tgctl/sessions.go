@@ -21,12 +21,12 @@ func (a *app) sessionsCmd() *cobra.Command {
 not be restored yet, and the protected agents that have started a server.`,
 		Example: `  $ tgctl sessions
   $ tgctl sessions --json | jq -r .spec.project`,
-		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
 			sessions, err := c.ListSessions(ctx)
 			if err != nil {
 				return err
 			}
-			return ui.PrintList(a.App, sessions, nil, "No wrapped or protected agent is running. To wrap one: tgctl wrap -- COMMAND", a.sessionsTable)
+			return ui.PrintList(a, sessions, nil, "No wrapped or protected agent is running. To wrap one: tgctl wrap -- COMMAND", a.sessionsTable)
 		}),
 	}, &pb.Session{})
 }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
 // sayBuild makes the fake daemon report its build, as the real one does.
@@ -45,7 +46,7 @@ func TestSkew(t *testing.T) {
 // A daemon of the same version is not mentioned.
 func TestNoSkew(t *testing.T) {
 	f := startFake(t)
-	f.build = release
+	f.build = ui.Release
 	c := newConsole(f.socket)
 	if code := c.run(t, "ps"); code != 0 || strings.Contains(c.err.String(), "tgctl daemon restart") {
 		t.Errorf("exit %d: %s", code, c.err.String())

@@ -58,7 +58,7 @@ func (a *app) slack(ctx context.Context, check bool) error {
 	if err != nil {
 		return err
 	}
-	c, err := a.dial(ctx)
+	c, err := a.Dial(ctx)
 	if err != nil {
 		return err
 	}

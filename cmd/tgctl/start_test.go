@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
@@ -45,11 +46,11 @@ func instance(t *testing.T, play string) *console {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(self, filepath.Join(root, "bin", daemonName)); err != nil {
+	if err := os.Symlink(self, filepath.Join(root, "bin", connect.DaemonName)); err != nil {
 		t.Fatal(err)
 	}
-	c.app.executable = func() (string, error) { return filepath.Join(root, "bin", "tgctl"), nil }
-	c.app.environ = func() []string {
+	c.app.Executable = func() (string, error) { return filepath.Join(root, "bin", "tgctl"), nil }
+	c.app.Environ = func() []string {
 		var env []string
 		for name, value := range c.env {
 			env = append(env, name+"="+value)
@@ -127,7 +128,7 @@ func TestStrayIsEnded(t *testing.T) {
 	}
 	c := instance(t, "")
 	delete(c.env, "THOUGHTGATE_CONFIG")
-	c.app.executable = func() (string, error) { return filepath.Join(bin, "tgctl"), nil }
+	c.app.Executable = func() (string, error) { return filepath.Join(bin, "tgctl"), nil }
 	if code := c.run(t, "daemon", "start"); code != 0 {
 		t.Fatalf("exit %d: %s", code, c.err.String())
 	}
@@ -234,7 +235,7 @@ func TestRacingStarts(t *testing.T) {
 	for i := range consoles {
 		consoles[i] = newConsole("").pipe()
 		consoles[i].env = first.env
-		consoles[i].app.executable, consoles[i].app.environ = first.app.executable, first.app.environ
+		consoles[i].app.Executable, consoles[i].app.Environ = first.app.Executable, first.app.Environ
 		wg.Go(func() { codes[i] = consoles[i].app.run(t.Context(), []string{"daemon", "start"}) })
 	}
 	wg.Wait()
@@ -257,7 +258,7 @@ func TestDaemonIsNotStarted(t *testing.T) {
 	}{
 		{"below a wrapped agent", func(c *console) { c.env["THOUGHTGATE_ACTIVE"] = "1" }, ui.ExitNotRunning, "below a wrapped agent"},
 		{"for another socket", func(c *console) { c.env["THOUGHTGATE_CONTROL"] = filepath.Join(c.env["HOME"], "x.sock") }, ui.ExitNotRunning, "THOUGHTGATE_CONTROL"},
-		{"that is not installed", func(c *console) { c.app.executable = func() (string, error) { return "/nowhere/tgctl", nil } }, 1, "there is no thoughtgated beside /nowhere/tgctl"},
+		{"that is not installed", func(c *console) { c.app.Executable = func() (string, error) { return "/nowhere/tgctl", nil } }, 1, "there is no thoughtgated beside /nowhere/tgctl"},
 		{"without a place for its log", func(c *console) { c.env["XDG_STATE_HOME"] = "/dev/null" }, 1, "log"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -315,15 +316,15 @@ func TestSibling(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, self := range []string{"opt/bin/tgctl", "tgctl"} {
-		a := &app{executable: func() (string, error) { return filepath.Join(root, self), nil }}
+		a := &connect.App{Executable: func() (string, error) { return filepath.Join(root, self), nil }}
 		for name, want := range map[string]string{"thoughtgated": "opt/bin/thoughtgated", "tg-shim": "opt/libexec/thoughtgate/tg-shim"} {
-			if got, err := a.sibling(name); err != nil || got != filepath.Join(root, want) {
+			if got, err := a.Sibling(name); err != nil || got != filepath.Join(root, want) {
 				t.Errorf("from %s: %s is %s, %v", self, name, got, err)
 			}
 		}
 	}
-	a := &app{executable: func() (string, error) { return "", errors.New("no /proc") }}
-	if _, err := a.sibling("tg-shim"); err == nil {
+	a := &connect.App{Executable: func() (string, error) { return "", errors.New("no /proc") }}
+	if _, err := a.Sibling("tg-shim"); err == nil {
 		t.Error("found one without knowing where we are")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
@@ -92,11 +93,11 @@ func withheldStarts(ctx context.Context, c *client.Client, id, digest string) (f
 
 // completeStarts completes the ids of the projects' servers that offered accepts.
 func (a *app) completeStarts(offered func(*pb.ServerStart) bool) cobra.CompletionFunc {
-	return listed(a, (*client.Client).ListStarts, func(s *pb.ServerStart) string {
+	return connect.Listed(a, (*client.Client).ListStarts, func(s *pb.ServerStart) string {
 		if !offered(s) {
 			return ""
 		}
-		return described(s.GetServer(), ui.CommandLine(s.GetCommand()))
+		return connect.Described(s.GetServer(), ui.CommandLine(s.GetCommand()))
 	})
 }
 

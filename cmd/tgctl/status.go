@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
@@ -50,7 +51,7 @@ command that fixes it. Never starts the daemon; exits 3 if it is not running.`,
 // statusAndAround asks a running daemon for its status, and inspects the agents. If no daemon
 // is running, the error is client.ErrNotRunning and around is still valid.
 func (a *app) statusAndAround(ctx context.Context) (st *pb.StatusResponse, around *surroundings, err error) {
-	c, missing := a.dialRunning(ctx)
+	c, missing := a.DialRunning(ctx)
 	switch {
 	case missing == nil:
 		defer c.Close()
@@ -64,23 +65,13 @@ func (a *app) statusAndAround(ctx context.Context) (st *pb.StatusResponse, aroun
 	return st, around, cmp.Or(err, missing)
 }
 
-// status asks a running daemon for its status.
-func (a *app) status(ctx context.Context) (*pb.StatusResponse, error) {
-	c, err := a.dialRunning(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	return c.Status(ctx)
-}
-
 // addRunning adds since when the daemon runs, followed by more, and its version.
 func (a *app) addRunning(s *ui.Sheet, st *pb.StatusResponse, more display.Safe) {
 	s.Add("daemon", "running since "+a.Moment(st.GetStarted())+", pid "+ui.PIDOrDash(st.GetPid())+more)
 	s.Add("version", display.Name(st.GetBuild()))
-	if what := versionSkew(st.GetBuild()); what != "" {
+	if what := connect.VersionSkew(st.GetBuild()); what != "" {
 		s.Add("", what)
-		a.skew.suppressNotice() // do not repeat it below
+		a.Skew.SuppressNotice() // do not repeat it below
 	}
 }
 

@@ -108,7 +108,7 @@ func (a *app) lookAtProtection(ctx context.Context, m *pb.Protection, build stri
 		p.Fix = "tgctl protect --repair " + p.Agent
 	case p.Version != build:
 		p.Problem = fmt.Sprintf("%s is %s, but the daemon is %s", p.Shim, p.Version, build)
-		if p.Fix = "tgctl daemon restart"; build == release {
+		if p.Fix = "tgctl daemon restart"; build == ui.Release {
 			p.Fix = "tgctl protect --repair " + p.Agent // this tgctl's tg-shim has the right version
 		}
 	}

@@ -128,9 +128,9 @@ func TestStatusOfAgents(t *testing.T) {
 		"broken": func(h *agentsHome, _ *fakeDaemon) { h.write(".claude.json", "{\n  \"mcpServers\": [\x1b[2J", 0o600) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			was := release
-			release = "v0.1.0"
-			defer func() { release = was }()
+			was := ui.Release
+			ui.Release = "v0.1.0"
+			defer func() { ui.Release = was }()
 			h := newAgentsHome(t)
 			f := startFake(t)
 			f.status = healthy()

@@ -45,7 +45,7 @@ func (a *app) toolsListCmd() *cobra.Command {
 waiting for you, with the reason.`,
 		Example: `  $ tgctl tools list --waiting
   $ tgctl tools list --server files --json | jq -r 'select(.held) | .ref.name'`,
-		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
 			return a.listTools(ctx, c, server, waiting)
 		}),
 	}
@@ -71,7 +71,7 @@ func (a *app) listTools(ctx context.Context, c *client.Client, server string, wa
 	if waiting {
 		pins = ui.Filter(pins, waits)
 	}
-	return ui.PrintList(a.App, pins, nil, none, a.toolsTable)
+	return ui.PrintList(a, pins, nil, none, a.toolsTable)
 }
 
 // toolsTable lists pins. Below each that waits is the reason.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -28,7 +29,7 @@ sees the tool when it next lists the server's tools.`,
 		Example: `  $ tgctl tools accept files/read_file
   $ tgctl tools accept files/read_file --definition 1f2e3d4c
   $ tgctl tools accept files`,
-		Args:              atLeastOne("SERVER/TOOL"),
+		Args:              connect.AtLeastOne("SERVER/TOOL"),
 		ValidArgsFunction: a.completePins(waits),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			want, err := hex.DecodeString(strings.ToLower(digest))
@@ -38,7 +39,7 @@ sees the tool when it next lists the server's tools.`,
 			if digest != "" && len(args) > 1 {
 				return ui.Misuse("--definition needs exactly one tool")
 			}
-			c, err := a.dial(cmd.Context())
+			c, err := a.Dial(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -172,7 +173,7 @@ func changesInShort(d *pb.PinDiff) display.Safe {
 
 // completePins completes the names of the pins that offered accepts.
 func (a *app) completePins(offered func(*pb.Pin) bool) cobra.CompletionFunc {
-	return listed(a, allPins, func(p *pb.Pin) string {
+	return connect.Listed(a, allPins, func(p *pb.Pin) string {
 		switch {
 		case !offered(p):
 			return ""

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
@@ -45,9 +46,9 @@ what a model sees or what a call carries; one marked low, how people see it.
 Control and invisible characters are printed as their numbers.`,
 		Example: `  $ tgctl tools diff files/read_file
   $ tgctl tools diff files/read_file --json | jq -r .after`,
-		Args:              exactly("SERVER/TOOL"),
+		Args:              connect.Exactly("SERVER/TOOL"),
 		ValidArgsFunction: a.completePins(func(*pb.Pin) bool { return true }),
-		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, args []string) error {
 			p, err := onePin(ctx, c, args[0], &which)
 			if err != nil {
 				return err

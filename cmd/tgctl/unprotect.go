@@ -58,7 +58,7 @@ their agent restarts them.`,
 // unprotect restores the files of each agent. If one fails, it continues with the others. With
 // all, it does not mention agents that are not protected.
 func (a *app) unprotect(ctx context.Context, agents []string, all bool) error {
-	c, err := a.dial(ctx)
+	c, err := a.Dial(ctx)
 	if err != nil {
 		a.PrintMessage("tgctl: %s\nThe tg-shim entries are removed by the contents of the files. A daemon that knows\nof the protection adds them again when it starts; then run unprotect once more.", display.Lines(err.Error()))
 	} else {
@@ -169,7 +169,7 @@ func (a *app) printUnwrapped(path string, r agentconf.Report) {
 // protectedFiles maps protected files to their agents. It is empty if no daemon runs that knows
 // of protections.
 func (a *app) protectedFiles(ctx context.Context) map[string]string {
-	c, err := a.dialRunning(ctx)
+	c, err := a.DialRunning(ctx)
 	if err != nil {
 		return nil
 	}

@@ -5,9 +5,10 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
-// release is set by the build.
+// ui.Release is set by the build.
 var release = "dev"
 
 // versionJSON is the output of `tgctl version --json`.
@@ -29,7 +30,7 @@ func (a *app) versionCmd() *cobra.Command {
 }
 
 func (a *app) printVersion(asJSON bool) error {
-	v := versionJSON{Version: release, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	v := versionJSON{Version: ui.Release, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if asJSON {
 		return a.PrintJSON(v)
 	}

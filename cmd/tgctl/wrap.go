@@ -82,7 +82,7 @@ failed, 126 if COMMAND can't be run, 127 if it was not found.`,
 			if o.profile != "" && profileNamed(o.profile) == pb.Profile_PROFILE_UNSPECIFIED {
 				return &ui.UsageError{Err: fmt.Errorf("--profile must be production or development, not %q", o.profile), Path: cmd.CommandPath()}
 			}
-			a.configMismatchChecked = true // namedIsInForce refuses it
+			a.ConfigMismatchChecked = true // namedIsInForce refuses it
 			return a.wrap(cmd, o, args)
 		},
 	}

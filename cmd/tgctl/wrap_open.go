@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
@@ -56,7 +57,7 @@ func (w *wrapping) readPlan(ctx context.Context) (*agentconf.Plan, error) {
 	if w.dryRun || !isLeft(err) {
 		return plan, err
 	}
-	c, failed := w.dial(ctx) // a daemon that this starts restores the files first
+	c, failed := w.Dial(ctx) // a daemon that this starts restores the files first
 	if failed != nil {
 		return nil, err
 	}
@@ -87,7 +88,7 @@ func (w *wrapping) readPlan(ctx context.Context) (*agentconf.Plan, error) {
 // protections returns the protections that a running daemon knows. Their lines are not
 // leftovers.
 func (w *wrapping) protections(ctx context.Context) []*agentconf.Protection {
-	c, err := w.dialRunning(ctx)
+	c, err := w.DialRunning(ctx)
 	if err != nil {
 		return nil
 	}
@@ -123,7 +124,7 @@ func (w *wrapping) restores(s *pb.Session) bool {
 // daemon restores the files if this process cannot.
 func (w *wrapping) open(ctx context.Context) error {
 	var err error
-	if w.client, err = w.dial(ctx); err != nil {
+	if w.client, err = w.Dial(ctx); err != nil {
 		return err
 	}
 	if err := w.openSession(ctx); err != nil {
@@ -141,7 +142,7 @@ func (w *wrapping) openSession(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.reportSkew() // now, while somebody reads it, and not after the agent has ended
+	w.ReportSkew() // now, while somebody reads it, and not after the agent has ended
 	if err := w.plan.Prepare(w.line(status.GetShimSocket())); err != nil {
 		return err
 	}
@@ -177,7 +178,7 @@ func (w *wrapping) openSession(ctx context.Context) error {
 // force would not be those in the file.
 func (w *wrapping) checkConfiguration(ctx context.Context) error {
 	paths := []string{""}
-	named, err := w.namedConfig()
+	named, err := w.NamedConfig()
 	if err != nil {
 		return err
 	}
@@ -203,9 +204,9 @@ func (w *wrapping) checkConfiguration(ctx context.Context) error {
 // namedIsInForce returns an error if the rules in force are not those of the configuration that
 // the person named. The daemon has its own environment and does not take a file from this one.
 func (w *wrapping) namedIsInForce(inForce string) error {
-	what := w.configMismatch(inForce)
+	what := w.ConfigMismatch(inForce)
 	if what == "" {
 		return nil
 	}
-	return &ui.HintError{Err: errors.New(what), Hint: "To use it, run `tgctl daemon restart`; otherwise unset " + configVar + "."}
+	return &ui.HintError{Err: errors.New(what), Hint: "To use it, run `tgctl daemon restart`; otherwise unset " + connect.ConfigVar + "."}
 }

@@ -66,7 +66,7 @@ func newWrapping(a *app, o wrapOptions, argv []string) (*wrapping, error) {
 			return nil, err
 		}
 	}
-	shim, err := a.sibling("tg-shim")
+	shim, err := a.Sibling("tg-shim")
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func newWrapping(a *app, o wrapOptions, argv []string) (*wrapping, error) {
 
 func (w *wrapping) env() agentconf.Env {
 	vars := map[string]string{}
-	for _, entry := range w.environ() {
+	for _, entry := range w.Environ() {
 		if name, value, ok := strings.Cut(entry, "="); ok {
 			vars[name] = value
 		}

@@ -37,7 +37,7 @@ func playTgctl(bin string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // like main
 	defer stop()
 	a := newApp()
-	a.executable = func() (string, error) { return filepath.Join(bin, "tgctl"), nil }
+	a.Executable = func() (string, error) { return filepath.Join(bin, "tgctl"), nil }
 	at := os.Getenv("TGCTL_TEST_KILL")
 	if at == "" && os.Getenv("TGCTL_TEST_AT") == "" {
 		return a.run(ctx, os.Args[1:])

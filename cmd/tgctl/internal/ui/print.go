@@ -49,7 +49,8 @@ func (a *App) PrintJSON(v any) error {
 
 // PrintList prints a list. With --json it prints one line for each element, converted with line
 // unless that is nil. Otherwise it prints a table, or the text none if the list is empty.
-func PrintList[T any](a *App, all []T, line func(T) any, none string, table func([]T) *display.Table) error {
+func PrintList[T any](h Holder, all []T, line func(T) any, none string, table func([]T) *display.Table) error {
+	a := h.app()
 	if a.AsJSON && line == nil {
 		return PrintAllJSON(a, all)
 	}
@@ -69,7 +70,8 @@ func PrintList[T any](a *App, all []T, line func(T) any, none string, table func
 func (a *App) PrintTable(t *display.Table) error { return t.Write(a.Out, a.Width()) }
 
 // PrintAllJSON prints a line of JSON for each element of all.
-func PrintAllJSON[T any](a *App, all []T) error {
+func PrintAllJSON[T any](h Holder, all []T) error {
+	a := h.app()
 	for _, v := range all {
 		if err := a.PrintJSON(v); err != nil {
 			return err

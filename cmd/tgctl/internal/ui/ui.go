@@ -11,6 +11,9 @@ import (
 	"golang.org/x/term"
 )
 
+// Release is the version of this program. The program sets it before anything else.
+var Release = "dev"
+
 // App holds the streams of a command and what it prints by.
 type App struct {
 	In  io.Reader
@@ -28,7 +31,12 @@ type App struct {
 	AsJSON bool // --json
 }
 
-// New returns the ioApp of this process.
+// Holder is an App, or a type that embeds one.
+type Holder interface{ app() *App }
+
+func (a *App) app() *App { return a }
+
+// New returns the App of this process.
 func New() *App {
 	a := &App{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,

@@ -129,7 +129,6 @@ func ShellWord(s display.Safe) display.Safe {
 	return s
 }
 
-
 // quoted puts s into single quotes for a shell.
 func quoted(s display.Safe) display.Safe {
 	return "'" + display.Safe(strings.ReplaceAll(string(s), "'", `'\''`)) + "'"

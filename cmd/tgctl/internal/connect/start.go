@@ -1,4 +1,4 @@
-package main
+package connect
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -27,54 +28,55 @@ import (
 )
 
 const (
-	daemonName = "thoughtgated"
+	// DaemonName is the name of the daemon's program.
+	DaemonName = "thoughtgated"
 
-	// startTimeout is the timeout for a daemon to start and reply.
-	startTimeout = 15 * time.Second
+	// StartTimeout is the timeout for a daemon to start and reply.
+	StartTimeout = 15 * time.Second
 
 	// startPoll is the interval at which a starting daemon is polled.
 	startPoll = 20 * time.Millisecond
 
-	// maxComplaintBytes is how many bytes of a failed daemon's output, counted from the end, are
+	// MaxComplaintBytes is how many bytes of a failed daemon's output, counted from the end, are
 	// repeated.
-	maxComplaintBytes = 16 << 10
+	MaxComplaintBytes = 16 << 10
 )
 
-// startDaemon starts thoughtgated and returns when it replies. It uses the service manager if
+// StartDaemon starts thoughtgated and returns when it replies. It uses the service manager if
 // the daemon is installed there, and otherwise starts a process that outlives this one. The
 // error of a daemon that fails to start includes its output. config is the configuration to
 // use, or "" for the default one.
-func (a *app) startDaemon(ctx context.Context, config string) error {
+func (a *App) StartDaemon(ctx context.Context, config string) error {
 	paths, err := sock.DefaultPaths(a.Getenv)
 	if err != nil {
 		return err
 	}
-	if err := a.mayStart(paths); err != nil {
+	if err := a.MayStart(paths); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
 	defer cancel()
-	m, st, err := a.service(ctx)
+	m, st, err := a.Service(ctx)
 	if errors.Is(err, service.ErrNone) || err == nil && !st.Installed() {
 		return a.startDetached(ctx, paths, config)
 	}
 	if err == nil && config != "" {
 		return &ui.HintError{Err: fmt.Errorf("can't use %s: %s starts the daemon with the configuration that %s names", config, st.Manager, st.Definition),
-			Hint: "Name the file there, or unset " + configVar + "."}
+			Hint: "Name the file there, or unset " + ConfigVar + "."}
 	}
 	if err == nil {
 		err = m.Start(ctx)
 	}
 	if err != nil {
-		return serviceFailure("start "+daemonName, err)
+		return ServiceFailure("start "+DaemonName, err)
 	}
-	_, err = a.awaitDaemon(ctx, 0, notEnded)
+	_, err = a.AwaitDaemon(ctx, 0, NotEnded)
 	return err
 }
 
-// mayStart returns an error if a daemon must not be started, or would not be the one that is
+// MayStart returns an error if a daemon must not be started, or would not be the one that is
 // wanted.
-func (a *app) mayStart(paths sock.Paths) error {
+func (a *App) MayStart(paths sock.Paths) error {
 	if a.Getenv("THOUGHTGATE_ACTIVE") != "" {
 		return &ui.HintError{Err: fmt.Errorf("%w, and a process below a wrapped agent may not start it", client.ErrNotRunning),
 			Hint: "Start it from another terminal: tgctl daemon start"}
@@ -83,15 +85,15 @@ func (a *app) mayStart(paths sock.Paths) error {
 		return &ui.HintError{Err: fmt.Errorf("%w: nothing listens on %s, which THOUGHTGATE_CONTROL names", client.ErrNotRunning, named),
 			Hint: "tgctl would start a daemon that listens on " + paths.ControlSocket() + ". Start yours, or unset THOUGHTGATE_CONTROL."}
 	}
-	if what, hint := a.daemonElsewhere(); what != "" {
+	if what, hint := a.DaemonElsewhere(); what != "" {
 		return &ui.HintError{Err: fmt.Errorf("%w: %s", client.ErrNotRunning, what), Hint: hint}
 	}
 	return nil
 }
 
-// daemonElsewhere checks whether a daemon with the same state directory listens on another
+// DaemonElsewhere checks whether a daemon with the same state directory listens on another
 // socket than expected. It returns a description and how to connect, or "" if there is none.
-func (a *app) daemonElsewhere() (what, hint string) {
+func (a *App) DaemonElsewhere() (what, hint string) {
 	paths, err := sock.DefaultPaths(a.Getenv)
 	if err != nil {
 		return "", ""
@@ -104,7 +106,7 @@ func (a *app) daemonElsewhere() (what, hint string) {
 	if pid == 0 || socket == "" || socket == looked {
 		return "", ""
 	}
-	if p, err := proc.Look(int32(pid)); err != nil || p.Name != daemonName {
+	if p, err := proc.Look(int32(pid)); err != nil || p.Name != DaemonName {
 		return "", "" // the daemon has exited
 	}
 	return fmt.Sprintf("nothing listens on %s; the daemon with the state folder %s, pid %d, listens on %s", looked, paths.State, pid, socket),
@@ -112,9 +114,9 @@ func (a *app) daemonElsewhere() (what, hint string) {
 }
 
 // startDetached starts the daemon in a session of its own, with only the variables of
-// daemonEnv.
-func (a *app) startDetached(ctx context.Context, paths sock.Paths, config string) error {
-	path, err := a.sibling(daemonName)
+// DaemonEnv.
+func (a *App) startDetached(ctx context.Context, paths sock.Paths, config string) error {
+	path, err := a.Sibling(DaemonName)
 	if err != nil {
 		return err
 	}
@@ -134,41 +136,41 @@ func (a *app) startDetached(ctx context.Context, paths sock.Paths, config string
 		args = append(args, "--config", config)
 	}
 	cmd := exec.Command(path, args...)
-	cmd.Env = daemonEnv(a.environ())
+	cmd.Env = DaemonEnv(a.Environ())
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start %s: %w", daemonName, err)
+		return fmt.Errorf("start %s: %w", DaemonName, err)
 	}
 	// The process outlives this one. Until the daemon replies, endOf reaps it if it exits.
 	pid := cmd.Process.Pid
 	defer cmd.Process.Release()
-	s, err := a.awaitDaemon(ctx, 0, func() error { return endOf(pid) })
+	s, err := a.AwaitDaemon(ctx, 0, func() error { return endOf(pid) })
 	switch {
-	case err == nil && startedBy(s.GetPid(), pid):
+	case err == nil && StartedBy(s.GetPid(), pid):
 		a.PrintMessage("started thoughtgated (pid %d), log: %s", s.GetPid(), log.Name())
 		return nil
 	case err == nil:
 		return dismiss(ctx, pid)
 	}
-	if said, _ := host.Tail(log.Name(), from, maxComplaintBytes); len(said) > 0 { // a log that cannot be read is left out
+	if said, _ := host.Tail(log.Name(), from, MaxComplaintBytes); len(said) > 0 { // a log that cannot be read is left out
 		err = fmt.Errorf("%w; its output:\n%s", err, bytes.TrimSpace(said))
 	}
-	if what := a.folderTrouble(paths.State); what != "" { // in that case the log is empty
+	if what := host.FolderTrouble(paths.State, host.Writable, host.SpaceAt); what != "" { // in that case the log is empty
 		err = fmt.Errorf("%w: %s", err, what)
 	}
 	return &ui.HintError{Err: err, Hint: "See the log: " + log.Name()}
 }
 
-// awaitDaemon returns when a daemon replies whose PID is not old. gone returns an error if the
+// AwaitDaemon returns when a daemon replies whose PID is not old. gone returns an error if the
 // process that was started has exited.
-func (a *app) awaitDaemon(ctx context.Context, old int, gone func() error) (*pb.StatusResponse, error) {
+func (a *App) AwaitDaemon(ctx context.Context, old int, gone func() error) (*pb.StatusResponse, error) {
 	tick := time.NewTicker(startPoll)
 	defer tick.Stop()
 	var ended error
 	for {
-		s, err := a.status(ctx)
+		s, err := a.Status(ctx)
 		switch {
 		case err == nil && int(s.GetPid()) != old:
 			return s, nil
@@ -188,18 +190,18 @@ func (a *app) awaitDaemon(ctx context.Context, old int, gone func() error) (*pb.
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%s was started but does not answer: %w", daemonName, cmp.Or(err, ctx.Err()))
+			return nil, fmt.Errorf("%s was started but does not answer: %w", DaemonName, cmp.Or(err, ctx.Err()))
 		case <-tick.C:
 		}
 	}
 }
 
-// notEnded is for awaitDaemon if the service manager starts the daemon.
-func notEnded() error { return nil }
+// NotEnded is for awaitDaemon if the service manager starts the daemon.
+func NotEnded() error { return nil }
 
 // locked reports whether a process is alive that holds, or held, the lock of the daemon or of
 // its keeper.
-func (a *app) locked() bool {
+func (a *App) locked() bool {
 	paths, err := sock.DefaultPaths(a.Getenv)
 	if err != nil {
 		return false
@@ -221,7 +223,7 @@ func dismiss(ctx context.Context, pid int) error {
 	for endOf(pid) == nil {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("another %s was started at the same time, and this one (pid %d) does not exit: %w", daemonName, pid, ctx.Err())
+			return fmt.Errorf("another %s was started at the same time, and this one (pid %d) does not exit: %w", DaemonName, pid, ctx.Err())
 		case <-tick.C:
 		}
 	}
@@ -237,29 +239,29 @@ func endOf(pid int) error {
 		case errors.Is(err, unix.EINTR):
 			continue
 		case err != nil:
-			return fmt.Errorf("%s: wait: %w", daemonName, err)
+			return fmt.Errorf("%s: wait: %w", DaemonName, err)
 		case got != pid:
 			return nil
 		case status.Signaled():
-			return fmt.Errorf("%s exited at once, by signal: %v", daemonName, status.Signal())
+			return fmt.Errorf("%s exited at once, by signal: %v", DaemonName, status.Signal())
 		}
-		return fmt.Errorf("%s exited at once, with exit code %d", daemonName, status.ExitStatus())
+		return fmt.Errorf("%s exited at once, with exit code %d", DaemonName, status.ExitStatus())
 	}
 }
 
-// sibling returns the path of another program of ThoughtGate: beside this one, or in the
+// Sibling returns the path of another program of ThoughtGate: beside this one, or in the
 // directory where packages install internal programs.
-func (a *app) sibling(name string) (string, error) {
-	self, err := a.executable()
+func (a *App) Sibling(name string) (string, error) {
+	self, err := a.Executable()
 	if err != nil {
 		return "", fmt.Errorf("find %s: %w", name, err)
 	}
 	return beside.Find(self, name)
 }
 
-// daemonEnv returns the variables of environ that the daemon needs: where the user's files are.
+// DaemonEnv returns the variables of environ that the daemon needs: where the user's files are.
 // It leaves out the shell's secrets and variables that change how programs run.
-func daemonEnv(environ []string) []string {
+func DaemonEnv(environ []string) []string {
 	var env []string
 	for _, entry := range environ {
 		switch name, _, _ := strings.Cut(entry, "="); {
@@ -280,4 +282,48 @@ func openLog(paths sock.Paths) (*os.File, error) {
 		return nil, fmt.Errorf("open the daemon's log: %w", err)
 	}
 	return f, nil
+}
+
+// StartedBy reports whether daemon is the process ours or a child of it.
+func StartedBy(daemon int32, ours int) bool {
+	if int(daemon) == ours {
+		return true
+	}
+	p, err := proc.Look(daemon)
+	return err == nil && int(p.PPID) == ours
+}
+
+// Service asks the service manager about the daemon that this process talks to. The error
+// is service.ErrNone if no service manager would start that daemon.
+func (a *App) Service(ctx context.Context) (service.Manager, service.State, error) {
+	m := service.For(runtime.GOOS, a.Getenv)
+	paths, err := sock.DefaultPaths(a.Getenv)
+	if err != nil {
+		return m, service.State{}, err
+	}
+	if named := a.Getenv("THOUGHTGATE_CONTROL"); named != "" && filepath.Clean(named) != paths.ControlSocket() {
+		return m, service.State{}, fmt.Errorf("%w: THOUGHTGATE_CONTROL names the socket of another daemon, %s", service.ErrNone, named)
+	}
+	st, err := m.State(ctx)
+	return m, st, err
+}
+
+// ServiceFailure wraps the error of a service manager, with a hint how to fix it.
+func ServiceFailure(what string, err error) error {
+	wrapped := fmt.Errorf("%s: %w", what, err)
+	var failed *service.Error
+	if errors.As(err, &failed) {
+		return &ui.HintError{Err: wrapped, Hint: failed.Hint}
+	}
+	return wrapped
+}
+
+// Status asks a running daemon for its status.
+func (a *App) Status(ctx context.Context) (*pb.StatusResponse, error) {
+	c, err := a.DialRunning(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return c.Status(ctx)
 }

@@ -1,4 +1,4 @@
-package main
+package connect
 
 import (
 	"context"
@@ -11,21 +11,21 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
-// configVar is the variable that names the configuration; see daemon/config. A daemon
+// ConfigVar is the variable that names the configuration; see daemon/config. A daemon
 // that was started without it does not know its value, so tgctl reports a difference.
-const configVar = "THOUGHTGATE_CONFIG"
+const ConfigVar = "THOUGHTGATE_CONFIG"
 
-// namedConfig returns the configuration that the environment names as an absolute path,
+// NamedConfig returns the configuration that the environment names as an absolute path,
 // empty if it names none.
-func (a *app) namedConfig() (string, error) {
-	return absolute(a.Getenv(configVar))
+func (a *App) NamedConfig() (string, error) {
+	return Absolute(a.Getenv(ConfigVar))
 }
 
-// configMismatch returns a message if the daemon uses another configuration than the
+// ConfigMismatch returns a message if the daemon uses another configuration than the
 // environment names, otherwise an empty string. inForce is the one it uses, empty for the
 // built-in default.
-func (a *app) configMismatch(inForce string) string {
-	named := a.Getenv(configVar)
+func (a *App) ConfigMismatch(inForce string) string {
+	named := a.Getenv(ConfigVar)
 	if named == "" {
 		return ""
 	}
@@ -42,27 +42,27 @@ func (a *app) configMismatch(inForce string) string {
 	if inForce == "" {
 		inForce = "its built-in default"
 	}
-	return fmt.Sprintf("%s names %s, but the running daemon uses %s", configVar, named, inForce)
+	return fmt.Sprintf("%s names %s, but the running daemon uses %s", ConfigVar, named, inForce)
 }
 
 // reportConfigMismatch prints the message of elsewhere, once per process.
-func (a *app) reportConfigMismatch(ctx context.Context, c *client.Client) {
-	if a.configMismatchChecked || a.Getenv(configVar) == "" {
+func (a *App) reportConfigMismatch(ctx context.Context, c *client.Client) {
+	if a.ConfigMismatchChecked || a.Getenv(ConfigVar) == "" {
 		return
 	}
 	st, err := c.Status(ctx)
 	if err != nil {
 		return // the caller's next request fails in the same way and reports why
 	}
-	a.configMismatchChecked = true
-	if what := a.configMismatch(st.GetSet().GetSource()); what != "" {
+	a.ConfigMismatchChecked = true
+	if what := a.ConfigMismatch(st.GetSet().GetSource()); what != "" {
 		a.PrintMessage("%s. To use the named one: tgctl daemon restart", display.Text(what))
 	}
 }
 
-// reportUnloadedConfig prints a note if the configuration on disk is not in force. It ignores
+// ReportUnloadedConfig prints a note if the configuration on disk is not in force. It ignores
 // errors: the caller's next request fails in the same way and reports why.
-func (a *app) reportUnloadedConfig(ctx context.Context, c *client.Client) {
+func (a *App) ReportUnloadedConfig(ctx context.Context, c *client.Client) {
 	st, err := c.Status(ctx)
 	set := st.GetSet()
 	if err != nil || set == nil {
@@ -82,4 +82,13 @@ func (a *app) reportUnloadedConfig(ctx context.Context, c *client.Client) {
 	case found.GetSet().GetDigest() != set.GetDigest():
 		a.PrintMessage("%s or one of its policies has changed since it was loaded; this result is by the configuration in force since %s. To put the new one in force: tgctl daemon reload", name, since)
 	}
+}
+
+// Absolute makes path absolute, since the daemon has another working directory. An empty path
+// stays empty.
+func Absolute(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	return filepath.Abs(path)
 }
