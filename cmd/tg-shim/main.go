@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tg-shim/attach"
-	_ "github.com/thoughtgate/thoughtgated/cmd/tg-shim/oneproc" // which makes it smaller still
+	_ "github.com/thoughtgate/thoughtgated/cmd/tg-shim/oneproc" // one processor
 	"github.com/thoughtgate/thoughtgated/cmd/tg-shim/serve"
 	"github.com/thoughtgate/thoughtgated/internal/child"
 	"github.com/thoughtgate/thoughtgated/internal/sock"

@@ -335,22 +335,21 @@ func (g *Gate) registerOpenCall(c *Call, mine *Paths) []*openCall {
 // add adds c to the calls of key. s.mu must be held.
 func (s *OpenCalls) add(key openKey, c *Call, mine *Paths) {
 	calls := s.ofWhom[key]
-	o, copied := s.unused()
-	*o = openCall{attachment: c.Attachment, seq: c.Seq, begun: time.Now(), size: len(c.Line)}
-	size := o.size
+	size := len(c.Line)
 	for _, other := range calls {
 		size += other.size
 	}
 	changed := c.hooks != nil && c.hooks.Changed != nil // c is not what will be executed
+	var o *openCall
 	switch {
 	case changed || size > maxOpenBytes:
-		o.names.Wide, o.size = true, 0
+		o = &openCall{names: Paths{Wide: true}}
 	case mine != nil:
-		o.names = *mine
+		o = &openCall{names: *mine, size: len(c.Line)}
 	default:
-		*copied = *c
-		o.call = copied
+		o = s.withCopy(c)
 	}
+	o.attachment, o.seq, o.begun = c.Attachment, c.Seq, time.Now()
 	if len(calls) >= mostOpen {
 		oldest := &openCall{begun: calls[1].begun, names: Paths{Wide: true}}
 		calls = slices.Concat([]*openCall{oldest}, calls[2:])
@@ -361,16 +360,16 @@ func (s *OpenCalls) add(key openKey, c *Call, mine *Paths) {
 	s.ofWhom[key] = append(calls, o)
 }
 
-// unused returns an openCall that nobody refers to, and a Call for what it may keep of its own.
-// s.mu must be held.
-func (s *OpenCalls) unused() (*openCall, *Call) {
-	n := len(s.spare) - 1
-	if n < 0 {
-		return new(openCall), new(Call)
+// withCopy returns an openCall that holds a copy of c. s.mu must be held.
+func (s *OpenCalls) withCopy(c *Call) *openCall {
+	var o *openCall
+	if n := len(s.spare) - 1; n >= 0 {
+		o, s.spare = s.spare[n], s.spare[:n]
+	} else {
+		o = &openCall{call: new(Call)}
 	}
-	o := s.spare[n]
-	s.spare = s.spare[:n]
-	return o, o.call
+	*o.call, o.size = *c, len(c.Line)
+	return o
 }
 
 // await prepares a wait for the ends of calls.
@@ -435,7 +434,9 @@ func (s *OpenCalls) end(o *openCall) {
 		close(o.answered)
 	}
 	if !o.seen && o.call != nil && len(s.spare) < mostSpare { // otherwise another call may still read it
-		*o.call = Call{}
+		call := o.call
+		*call = Call{}
+		*o = openCall{call: call}
 		s.spare = append(s.spare, o)
 	}
 }

@@ -35,6 +35,7 @@ type about struct {
 	Shared bool
 	Begun  bool   // tg-shim has reported whether the server was started
 	Reason string // why there is no server
+	Boot   string // id of the boot that its processes belong to; empty if unknown
 }
 
 // attachment is one attached tg-shim whose descriptors the daemon holds.
@@ -101,6 +102,7 @@ func (a *attachment) attach(ctx context.Context, h *Hello) (err error) {
 // hold secrets: the next daemon asks the kernel for the arguments of tg-shim.
 func (a *attachment) save(ctx context.Context) error {
 	about := a.about
+	about.Boot, _ = store.Boot()
 	if len(about.Launch.Command) > 0 {
 		about.Shim.Command, about.Launch.Command = nil, nil
 	}

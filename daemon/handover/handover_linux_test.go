@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +18,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/cmd/tg-shim/serve"
 	"github.com/thoughtgate/thoughtgated/daemon/handover"
 	"github.com/thoughtgate/thoughtgated/daemon/keep"
+	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -432,4 +435,50 @@ func TestServersThatEndAtOnce(t *testing.T) {
 		}
 		return strings.Contains(string(metrics), want)
 	}, func() string { return fmt.Sprintf("no %q in\n%s", want, metrics) })
+}
+
+// A server whose tg-shim ended while no daemon ran is ended. After a restart of the system a
+// process with its numbers is another one.
+func TestServersOfAnotherBoot(t *testing.T) {
+	h := rig.NewFixture(t)
+	boot, _ := store.Boot()
+	if boot == "" {
+		t.Skip("this system does not tell one boot from another")
+	}
+	db, err := store.Open(h.Path("state/thoughtgate/state.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	servers := map[string]proc.Process{}
+	for _, of := range []string{boot, "another boot"} {
+		cmd := exec.Command("sleep", "1000")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = errors.Join(cmd.Process.Kill(), cmd.Wait()) })
+		server, err := proc.Read(int32(cmd.Process.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		servers[of] = server.Process
+		name := fmt.Sprintf("%x", of)
+		about := fmt.Sprintf(`{"Shim":{"Attachment":%q,"Server":"x"},"Peer":{"PID":1,"Start":1},"Server":{"PID":%d,"Start":%d},"Begun":true,"Boot":%q}`, name, server.PID, server.Start, of)
+		if err := db.PutHeld(t.Context(), &store.Held{Name: name, About: []byte(about)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	h.StartDaemon()
+	for limit := time.Now().Add(rig.Timeout); servers[boot].Alive(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("the server that was left behind still runs\n%s", h.DaemonLog())
+		}
+	}
+	h.StopDaemon()
+	if !servers["another boot"].Alive() {
+		t.Errorf("a process that is no server was ended\n%s", h.DaemonLog())
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/keep"
 	"github.com/thoughtgate/thoughtgated/daemon/relay"
 	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
+	"github.com/thoughtgate/thoughtgated/daemon/store"
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
@@ -79,11 +80,10 @@ func (b *Registry) restore(ctx context.Context, k *keep.Session, what *about) {
 }
 
 // endLeftBehind ends the server of a tg-shim that ended while no daemon was running. A live
-// tg-shim does that itself.
+// tg-shim does that itself. In another boot the server's numbers may be those of anything else.
 func (b *Registry) endLeftBehind(what *about) {
-	if !what.Peer.Alive() {
+	if boot, _ := store.Boot(); what.Boot == boot && !what.Peer.Alive() {
 		b.wait.Go(func() { b.Sessions.EndGroup(b.ctx, what.Server) })
-
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -182,8 +181,7 @@ func (db *DB) execUnsynced(ctx context.Context, doing string, s statement) error
 		_, err = s.run(ctx, conn)
 	}
 	if _, again := conn.ExecContext(ctx, "PRAGMA synchronous = FULL"); again != nil {
-		err = errors.Join(err, again)
-		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // the next one is opened with it
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // the next connection is opened with it
 	}
 	return wrapError(doing, err)
 }

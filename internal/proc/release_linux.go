@@ -12,29 +12,35 @@ import (
 // its program file: most of it was needed only to start, and the process will wait for hours.
 // A failure leaves things as they are.
 func ReleaseProgram() {
-	maps, _ := os.ReadFile("/proc/self/maps")
-	for line := range bytes.Lines(maps) {
-		start, end, ok := fileMapping(line)
-		if ok {
-			_, _, _ = unix.Syscall(unix.SYS_MADVISE, start, end-start, unix.MADV_DONTNEED)
-		}
+	maps, _ := os.ReadFile("/proc/self/smaps")
+	for _, m := range unchangedMappings(maps) {
+		_, _, _ = unix.Syscall(unix.SYS_MADVISE, m.start, m.end-m.start, unix.MADV_DONTNEED)
 	}
 }
 
-// fileMapping parses a line of /proc/PID/maps, and reports whether its pages are those of a
-// file, unchanged. Constants of a program that the system may load anywhere (PIE) were changed
-// when it was loaded; such a program has high addresses.
-func fileMapping(line []byte) (start, end uintptr, ok bool) {
-	const anywhere = 1 << 32
-	f := bytes.Fields(line) // 00400000-0057f000 r-xp 00000000 fe:00 10151885 /usr/libexec/tg-shim
-	if len(f) < 6 || string(f[1]) != "r-xp" && string(f[1]) != "r--p" || f[5][0] != '/' {
-		return 0, 0, false
+// mapping is a range of addresses.
+type mapping struct{ start, end uintptr }
+
+// unchangedMappings returns the mappings in the text of a smaps file that can't be written and
+// have no page that differs from their file. Constants that were relocated when the program was
+// loaded can't be written either, but differ.
+func unchangedMappings(smaps []byte) (all []mapping) {
+	var last mapping
+	fromFile := false
+	for line := range bytes.Lines(smaps) {
+		f := bytes.Fields(line)
+		switch {
+		case len(f) >= 6 && f[5][0] == '/': // 00400000-0057f000 r-xp 00000000 fe:00 10151885 /usr/libexec/tg-shim
+			from, to, _ := bytes.Cut(f[0], []byte("-"))
+			start, err1 := strconv.ParseUint(string(from), 16, strconv.IntSize)
+			end, err2 := strconv.ParseUint(string(to), 16, strconv.IntSize)
+			last = mapping{uintptr(start), uintptr(end)}
+			fromFile = err1 == nil && err2 == nil && (string(f[1]) == "r-xp" || string(f[1]) == "r--p")
+		case len(f) > 1 && bytes.IndexByte(f[0], '-') > 0:
+			fromFile = false
+		case fromFile && len(f) == 3 && string(f[0]) == "Anonymous:" && string(f[1]) == "0":
+			all = append(all, last)
+		}
 	}
-	from, to, _ := bytes.Cut(f[0], []byte("-"))
-	a, err := strconv.ParseUint(string(from), 16, 64)
-	if err != nil {
-		return 0, 0, false
-	}
-	b, err := strconv.ParseUint(string(to), 16, 64)
-	return uintptr(a), uintptr(b), err == nil && b <= anywhere
+	return all
 }

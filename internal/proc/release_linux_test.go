@@ -1,24 +1,55 @@
 package proc
 
-import "testing"
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
 
-func TestFileMapping(t *testing.T) {
-	for line, want := range map[string]bool{
-		"00400000-0057f000 r-xp 00000000 fe:00 10151885                           /usr/libexec/tg-shim\n":        true,
-		"0057f000-00743000 r--p 0017f000 fe:00 10151885                           /usr/libexec/tg-shim\n":        true,
-		"0057f000-00743000 r--p 0017f000 fe:00 10151885                           /home/a b/tg-shim (deleted)\n": true,
-		"00743000-0075a000 rw-p 00343000 fe:00 10151885                           /usr/libexec/tg-shim\n":        false, // variables
-		"0075a000-02791000 rw-p 00000000 00:00 0 \n":                                                             false, // memory
-		"00800000-00900000 r--p 00000000 00:00 0 \n":                                                             false,
-		"00800000-00900000 r-xp 00000000 00:00 0                                  [vdso]\n":                      false,
-		"00800000-00900000 ---p 00000000 fe:00 10151885                           /usr/libexec/tg-shim\n":        false,
-		"00800000-00900000 r--s 00000000 fe:00 10151885                           /usr/libexec/tg-shim\n":        false, // shared
-		"5581c0a00000-5581c0b00000 r--p 0017f000 fe:00 10151885                   /usr/libexec/tg-shim\n":        false, // PIE
-		"00800000-zz r--p 00000000 fe:00 10151885                                 /usr/libexec/tg-shim\n":        false,
-		"": false,
+func TestUnchangedMappings(t *testing.T) {
+	var smaps strings.Builder
+	want := []mapping{}
+	for i, m := range []struct {
+		mode, file string
+		anonymous  int // kB that differ from the file
+		unchanged  bool
+	}{
+		{"r-xp", "/usr/libexec/tg-shim", 0, true},
+		{"r--p", "/usr/libexec/tg-shim", 0, true},
+		{"r--p", "/home/a b/tg-shim (deleted)", 0, true},
+		{"r--p", "/usr/libexec/tg-shim", 4, false}, // relocated
+		{"r-xp", "/usr/libexec/tg-shim", 8, false}, // with breakpoints
+		{"rw-p", "/usr/libexec/tg-shim", 0, false}, // variables
+		{"r--s", "/usr/libexec/tg-shim", 0, false},
+		{"---p", "/usr/libexec/tg-shim", 0, false},
+		{"rw-p", "", 0, false},
+		{"r--p", "", 0, false},
+		{"r-xp", "[vdso]", 0, false},
+		{"r-xp", "/lib/ld.so", 0, true},
 	} {
-		if start, end, ok := fileMapping([]byte(line)); ok != want || ok && (start >= end || start < 0x400000) {
-			t.Errorf("%q: %#x-%#x, %v", line, start, end, ok)
+		start := uintptr(0x400000 + i*0x10000)
+		fmt.Fprintf(&smaps, "%08x-%08x %s 00000000 fe:00 10151885                           %s\n", start, start+0x10000, m.mode, m.file)
+		fmt.Fprintf(&smaps, "Size:                 64 kB\nRss:                  64 kB\nPrivate_Dirty:         0 kB\nAnonymous:      %8d kB\nVmFlags: rd ex mr mw me \n", m.anonymous)
+		if m.unchanged {
+			want = append(want, mapping{start, start + 0x10000})
 		}
 	}
+	if got := unchangedMappings([]byte(smaps.String())); !slices.Equal(got, want) {
+		t.Errorf("%x, want %x", got, want)
+	}
+	for _, bad := range []string{"", "\n", "x-y r--p 0 0 0 /a\nAnonymous: 0 kB\n", "1-2 r--p\nAnonymous: 0 kB\n"} {
+		if got := unchangedMappings([]byte(bad)); len(got) > 0 {
+			t.Errorf("%q: %x", bad, got)
+		}
+	}
+	text, err := os.ReadFile("/proc/self/smaps")
+	if err != nil {
+		t.Skip(err)
+	}
+	if len(unchangedMappings(text)) == 0 {
+		t.Error("this process has none")
+	}
+	ReleaseProgram() // and goes on
 }

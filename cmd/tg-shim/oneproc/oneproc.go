@@ -1,7 +1,6 @@
-// Package oneproc limits the process that imports it to one processor, before the packages that
-// need anything of their own are initialized: it depends on nothing, and those are initialized
-// first. Later, the memory that the runtime has given to the other processors is lost, a third
-// of what a tg-shim has.
+// Package oneproc limits the process that imports it to one processor. It imports only runtime, so
+// Go initializes it before packages that import more. Later, the memory that they have taken on
+// other processors would be lost: a third of that of a tg-shim.
 package oneproc
 
 import "runtime"

@@ -9,7 +9,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -115,13 +114,8 @@ func (s *shim) introduce() error {
 // newAttachment returns an unpredictable id. It asks the system: crypto/rand would make each
 // tg-shim larger by a tenth.
 func newAttachment() (string, error) {
-	system, err := os.Open("/dev/urandom")
-	if err != nil {
-		return "", fmt.Errorf("make an id: %w", err)
-	}
-	defer system.Close()
 	var id [16]byte
-	if _, err := io.ReadFull(system, id[:]); err != nil {
+	if err := random(id[:]); err != nil {
 		return "", fmt.Errorf("make an id: %w", err)
 	}
 	return hex.EncodeToString(id[:]), nil

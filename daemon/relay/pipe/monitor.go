@@ -1,6 +1,7 @@
 package pipe
 
 import (
+	"runtime"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -9,8 +10,8 @@ import (
 // Go's runtime has a thread that watches over the others (sysmon). When nothing runs it goes to
 // sleep. The next system call wakes it, and it then looks around every 20 µs, for a millisecond
 // at least. Where one message comes at a time, that happened twice for each: a quarter of what a
-// call took. A goroutine in a system call counts as running for 10 ms, so one that makes short
-// ones all the time keeps the thread from falling asleep, and it looks around every 10 ms.
+// call took. A goroutine in a short system call counts as running, so one that makes such calls
+// all the time keeps the thread from falling asleep, and it looks around every 10 ms.
 
 const (
 	// awakeMillis is how long each of the system calls takes.
@@ -24,7 +25,7 @@ var (
 	awake    atomic.Bool // makeSystemCalls runs
 )
 
-// keepMonitorAwake must be called for each message.
+// keepMonitorAwake must be called whenever a message may have come.
 func keepMonitorAwake() {
 	if !messages.Load() {
 		messages.Store(true)
@@ -34,7 +35,7 @@ func keepMonitorAwake() {
 	}
 }
 
-// makeSystemCalls returns 50 ms after the last message.
+// makeSystemCalls makes system calls, until about 50 ms after the last message.
 func makeSystemCalls() {
 	defer awake.Store(false)
 	for left := awakeCalls; left > 0; left-- {
@@ -42,5 +43,6 @@ func makeSystemCalls() {
 			left = awakeCalls
 		}
 		_, _ = unix.Poll(nil, awakeMillis) // waits for nothing but the time; a signal may end it
+		runtime.Gosched()                  // a goroutine that never yields counts as stuck after 10 ms
 	}
 }
