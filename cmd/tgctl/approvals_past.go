@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/audit"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/record"
@@ -152,7 +153,7 @@ func callsBefore(ctx context.Context, c *client.Client, q *pb.Approval) ([]pastC
 			q.GetSession() == "" && rec.Attachment != q.GetAttachment() {
 			continue
 		}
-		call := pastCall{seq: rec.Seq, at: rec.Time, id: rec.ID, verdict: verdictWord(&rec), what: display.Name(rec.Server) + ui.Spaced(ui.CallName(rec.Method, rec.Tool))}
+		call := pastCall{seq: rec.Seq, at: rec.Time, id: rec.ID, verdict: audit.VerdictWord(&rec), what: display.Name(rec.Server) + ui.Spaced(ui.CallName(rec.Method, rec.Tool))}
 		var v values
 		if len(r.GetValues()) > 0 && json.Unmarshal(r.GetValues(), &v) == nil {
 			call.short = clipped(shortValues(&v))

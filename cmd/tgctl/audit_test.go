@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/audit"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -106,14 +107,14 @@ func TestAuditFilters(t *testing.T) {
 		args []string
 		want *pb.AuditQuery
 	}{
-		{[]string{"list"}, &pb.AuditQuery{Last: listLimit}},
+		{[]string{"list"}, &pb.AuditQuery{Last: audit.ListLimit}},
 		{[]string{"--limit", "0", "--json"}, &pb.AuditQuery{}},
-		{[]string{"list", "--since", "2h", "--until", "90s"}, &pb.AuditQuery{Last: listLimit, Since: at(-2 * time.Hour), Until: at(-90 * time.Second)}},
-		{[]string{"list", "--since", "7d"}, &pb.AuditQuery{Last: listLimit, Since: at(-7 * 24 * time.Hour)}},
-		{[]string{"list", "--since", "1d12h"}, &pb.AuditQuery{Last: listLimit, Since: at(-36 * time.Hour)}},
-		{[]string{"list", "--since", "2026-11-19"}, &pb.AuditQuery{Last: listLimit, Since: at(midnight.Sub(noon))}},
-		{[]string{"list", "--since", "2026-11-19 06:30"}, &pb.AuditQuery{Last: listLimit, Since: at(midnight.Sub(noon) + 6*time.Hour + 30*time.Minute)}},
-		{[]string{"list", "--since", "2026-11-20T10:00:00Z"}, &pb.AuditQuery{Last: listLimit, Since: at(-time.Hour)}},
+		{[]string{"list", "--since", "2h", "--until", "90s"}, &pb.AuditQuery{Last: audit.ListLimit, Since: at(-2 * time.Hour), Until: at(-90 * time.Second)}},
+		{[]string{"list", "--since", "7d"}, &pb.AuditQuery{Last: audit.ListLimit, Since: at(-7 * 24 * time.Hour)}},
+		{[]string{"list", "--since", "1d12h"}, &pb.AuditQuery{Last: audit.ListLimit, Since: at(-36 * time.Hour)}},
+		{[]string{"list", "--since", "2026-11-19"}, &pb.AuditQuery{Last: audit.ListLimit, Since: at(midnight.Sub(noon))}},
+		{[]string{"list", "--since", "2026-11-19 06:30"}, &pb.AuditQuery{Last: audit.ListLimit, Since: at(midnight.Sub(noon) + 6*time.Hour + 30*time.Minute)}},
+		{[]string{"list", "--since", "2026-11-20T10:00:00Z"}, &pb.AuditQuery{Last: audit.ListLimit, Since: at(-time.Hour)}},
 		{[]string{"list", "--server", "git*", "--tool", "create_*", "--verdict", "deny", "--session", "s-1", "--kind", "call", "--limit", "5"},
 			&pb.AuditQuery{Last: 5, Server: "git*", Tool: "create_*", Verdict: "deny", Session: "s-1", Kind: "call"}},
 	} {
@@ -245,5 +246,26 @@ func TestAuditVerifyFindsTheLog(t *testing.T) {
 	writeLog(t, filepath.Join(state, "thoughtgate", "audit"), recorded())
 	if code := c.run(t, "audit", "verify"); code != 0 || !strings.Contains(c.out.String(), "verified: 6 records") {
 		t.Errorf("exit %d: %s%s", code, c.out.String(), fmt.Sprint(c.err.String()))
+	}
+}
+
+func TestReportCommand(t *testing.T) {
+	_, c := consoleWithRecords(t)
+	if code := c.run(t, "audit", "report"); code != 2 {
+		t.Errorf("onto a terminal: exit %d, want 2", code)
+	}
+	path := filepath.Join(t.TempDir(), "week.html")
+	if code := c.run(t, "audit", "report", "-o", path); code != 0 || !strings.Contains(c.err.String(), path) {
+		t.Fatalf("exit %d: %s", code, c.err.String())
+	}
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(string(page), "<!doctype html>") || !strings.HasSuffix(string(page), "</html>\n") {
+		t.Errorf("not a whole page:\n%s", page)
+	}
+	if code := c.pipe().run(t, "audit", "report"); code != 0 || c.out.String() != string(page) {
+		t.Errorf("into a pipe: exit %d", code)
 	}
 }

@@ -36,7 +36,7 @@ profile names functions of thoughtgated and contains no data of any call.`,
 			if output == "" && a.OutTerminal {
 				return &ui.UsageError{Err: errors.New("a profile is binary and can't be written to a terminal; name a file with -o, or redirect the output"), Path: cmd.CommandPath()}
 			}
-			if err := a.toFile(output, func(w io.Writer) error { return a.profile(cmd.Context(), args[0], watch, w) }); err != nil {
+			if err := a.ToFile(output, func(w io.Writer) error { return a.profile(cmd.Context(), args[0], watch, w) }); err != nil {
 				return err
 			}
 			if output != "" {

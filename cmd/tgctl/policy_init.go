@@ -53,8 +53,8 @@ func (a *app) policyInit(ctx context.Context, toStdout bool) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	// toFile writes all or nothing: half a configuration is worse than none.
-	if err := a.toFile(path, func(w io.Writer) error { _, err := io.WriteString(w, text); return err }); err != nil {
+	// ToFile writes all or nothing: half a configuration is worse than none.
+	if err := a.ToFile(path, func(w io.Writer) error { _, err := io.WriteString(w, text); return err }); err != nil {
 		return initRefused(path, err)
 	}
 	found, err := a.check(ctx, path)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/audit"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
@@ -60,7 +61,7 @@ are in UTC, durations in seconds.`,
 		}
 	}
 	add(groupMain, a.wrapCmd(), a.runCmd(), a.unwrapCmd(), a.protectCmd(), a.unprotectCmd(), a.approvalsCmd(), a.grantsCmd(), a.presenceCmd(), a.notifyCmd(), a.slackCmd(), a.extCmd(), a.demoCmd())
-	add(groupLook, a.statusCmd(), a.doctorCmd(), a.sessionsCmd(), a.psCmd(), a.logsCmd(), a.toolsCmd(), a.serversCmd(), a.auditCmd(), a.metricsCmd())
+	add(groupLook, a.statusCmd(), a.doctorCmd(), a.sessionsCmd(), a.psCmd(), a.logsCmd(), a.toolsCmd(), a.serversCmd(), audit.Command(a.App), a.metricsCmd())
 	add(groupDaemon, a.policyCmd(), a.daemonCmd(), a.restartCmd(), a.completionCmd(), a.manCmd(), a.versionCmd())
 
 	root.PersistentFlags().BoolVar(&a.NoStart, "no-start", false, "do not start thoughtgated if it is not running")

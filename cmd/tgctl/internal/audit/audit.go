@@ -1,4 +1,6 @@
-package main
+// Package audit has the commands of tgctl that read the audit log, verify it, hand it on, and make a
+// report of it.
+package audit
 
 import (
 	"context"
@@ -9,18 +11,24 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// listLimit is the default number of records in a list.
-const listLimit = 100
+// ListLimit is the default number of records in a list.
+const ListLimit = 100
 
-func (a *app) auditCmd() *cobra.Command {
+// app holds what these commands use.
+type app struct{ *connect.App }
+
+// Command returns the command audit.
+func Command(c *connect.App) *cobra.Command {
+	a := &app{c}
 	cmd := ui.ListGroup("audit", "Read the audit log",
-		a.auditListCmd(), a.auditTailCmd(), a.auditShowCmd(), a.auditVerifyCmd(), a.auditExportCmd(), a.auditReportCmd())
+		a.listCmd(), a.tailCmd(), a.showCmd(), a.verifyCmd(), a.exportCmd(), a.reportCmd())
 	cmd.Long = `Each verdict is recorded before it takes effect, in a log of JSON lines in which
 every line carries the hash of the previous one. Without a command, audit lists
 the newest records.`
@@ -30,14 +38,14 @@ the newest records.`
 	return cmd
 }
 
-// auditFilter holds the flags that select records.
-type auditFilter struct {
+// recordFilter holds the flags that select records.
+type recordFilter struct {
 	since, until                         string
 	server, tool, verdict, session, kind string
 	limit                                uint32
 }
 
-func (f *auditFilter) selectFlags(cmd *cobra.Command) {
+func (f *recordFilter) selectFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.server, "server", "", "only records of servers that match `GLOB`")
 	cmd.Flags().StringVar(&f.tool, "tool", "", "only records of tools, prompts or resources that match `GLOB`")
 	cmd.Flags().StringVar(&f.verdict, "verdict", "", "only records with `VERDICT`: forward, deny, hold, approved, rejected, ...")
@@ -46,13 +54,13 @@ func (f *auditFilter) selectFlags(cmd *cobra.Command) {
 }
 
 // timeFlags adds the flags that select records by time. since is the default of --since.
-func (f *auditFilter) timeFlags(cmd *cobra.Command, since string) {
+func (f *recordFilter) timeFlags(cmd *cobra.Command, since string) {
 	cmd.Flags().StringVar(&f.since, "since", since, "only records from `D` on")
 	cmd.Flags().StringVar(&f.until, "until", "", "only records up to `D`")
 }
 
 // query converts the filter to a query for the daemon.
-func (f *auditFilter) query(now time.Time) (*pb.AuditQuery, error) {
+func (f *recordFilter) query(now time.Time) (*pb.AuditQuery, error) {
 	q := &pb.AuditQuery{Server: f.server, Tool: f.tool, Verdict: f.verdict, Session: f.session, Kind: f.kind, Last: f.limit}
 	for _, bound := range []struct {
 		flag, text string
@@ -70,8 +78,8 @@ func (f *auditFilter) query(now time.Time) (*pb.AuditQuery, error) {
 	return q, nil
 }
 
-func (a *app) auditListCmd() *cobra.Command {
-	f := &auditFilter{}
+func (a *app) listCmd() *cobra.Command {
+	f := &recordFilter{}
 	cmd := &cobra.Command{
 		Use:   "list [flags]",
 		Short: "List records, oldest first",
@@ -81,18 +89,18 @@ record as it is stored, byte for byte.`,
 		Example: `  $ tgctl audit list --since 2h --server github
   $ tgctl audit list --since 7d --limit 0 --json | jq -r .tool | sort | uniq -c`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.printAudit(cmd.Context(), f, false)
+			return a.printRecords(cmd.Context(), f, false)
 		},
 	}
 	ui.JSONFlag(cmd, &a.AsJSON, record.Record{})
 	f.selectFlags(cmd)
 	f.timeFlags(cmd, "")
-	cmd.Flags().Uint32Var(&f.limit, "limit", listLimit, "only the newest `N` records; 0 means all")
+	cmd.Flags().Uint32Var(&f.limit, "limit", ListLimit, "only the newest `N` records; 0 means all")
 	return cmd
 }
 
-func (a *app) auditTailCmd() *cobra.Command {
-	f := &auditFilter{}
+func (a *app) tailCmd() *cobra.Command {
+	f := &recordFilter{}
 	cmd := &cobra.Command{
 		Use:   "tail [flags]",
 		Short: "Show records as they are written",
@@ -100,7 +108,7 @@ func (a *app) auditTailCmd() *cobra.Command {
 		Example: `  $ tgctl audit tail
   $ tgctl audit tail --verdict deny --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := a.printAudit(cmd.Context(), f, true)
+			err := a.printRecords(cmd.Context(), f, true)
 			if cmd.Context().Err() != nil {
 				return nil // interrupted: the usual way to end it
 			}
@@ -113,8 +121,8 @@ func (a *app) auditTailCmd() *cobra.Command {
 	return cmd
 }
 
-// printAudit prints the records that f selects as they arrive.
-func (a *app) printAudit(ctx context.Context, f *auditFilter, follow bool) error {
+// printRecords prints the records that f selects as they arrive.
+func (a *app) printRecords(ctx context.Context, f *recordFilter, follow bool) error {
 	q, err := f.query(a.Now())
 	if err != nil {
 		return err
@@ -146,7 +154,7 @@ func (a *app) printAudit(ctx context.Context, f *auditFilter, follow bool) error
 				return err
 			}
 		}
-		if err := out.Row(a.auditRow(r)...); err != nil {
+		if err := out.Row(a.recordRow(r)...); err != nil {
 			return err
 		}
 	}
@@ -156,15 +164,15 @@ func (a *app) printAudit(ctx context.Context, f *auditFilter, follow bool) error
 	return nil
 }
 
-// auditRow returns a record as a row of a list.
-func (a *app) auditRow(r *pb.AuditRecord) []display.Safe {
+// recordRow returns a record as a row of a list.
+func (a *app) recordRow(r *pb.AuditRecord) []display.Safe {
 	rec, err := record.Parse(r.GetLine())
 	if err != nil {
 		return []display.Safe{display.Safe(strconv.FormatUint(r.GetSeq(), 10)), "", "?", "", "", display.Bytes(r.GetLine())}
 	}
 	return []display.Safe{
 		display.Safe(strconv.FormatUint(rec.Seq, 10)), ui.ShortTime(rec.Time, a.Now()), display.Name(string(rec.Kind)),
-		verdictWord(&rec), display.Name(rec.Server), whatHappened(&rec),
+		VerdictWord(&rec), display.Name(rec.Server), whatHappened(&rec),
 	}
 }
 
@@ -177,8 +185,8 @@ func whatHappened(rec *record.Record) display.Safe {
 	return ui.Join(ui.NonEmpty(what, display.Text(rec.Reason)), ": ")
 }
 
-// verdictWord returns the verdict, or what it would have been in production.
-func verdictWord(rec *record.Record) display.Safe {
+// VerdictWord returns the verdict, or what it would have been in production.
+func VerdictWord(rec *record.Record) display.Safe {
 	if rec.Would != "" {
 		return display.Name(strings.ToLower(rec.Would))
 	}

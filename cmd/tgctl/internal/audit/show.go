@@ -1,4 +1,4 @@
-package main
+package audit
 
 import (
 	"cmp"
@@ -19,7 +19,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-func (a *app) auditShowCmd() *cobra.Command {
+func (a *app) showCmd() *cobra.Command {
 	return a.WithJSON(&cobra.Command{
 		Use:   "show SEQ [flags]",
 		Short: "Show one record in full",

@@ -1,4 +1,4 @@
-package main
+package audit
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ type verifyJSON struct {
 	record.Report
 }
 
-func (a *app) auditVerifyCmd() *cobra.Command {
+func (a *app) verifyCmd() *cobra.Command {
 	var headFile string
 	cmd := &cobra.Command{
 		Use:   "verify [FILE|DIR...] [flags]",

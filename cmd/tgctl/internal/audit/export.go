@@ -1,12 +1,10 @@
-package main
+package audit
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -16,8 +14,8 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-func (a *app) auditExportCmd() *cobra.Command {
-	f := &auditFilter{}
+func (a *app) exportCmd() *cobra.Command {
+	f := &recordFilter{}
 	var format, output string
 	var values bool
 	cmd := &cobra.Command{
@@ -41,7 +39,7 @@ left out unless --values is given; they are redacted as they are stored.`,
 			if values && format == "ocsf" {
 				return ui.Misuse("--values needs --format jsonl: OCSF events have no field for values")
 			}
-			return a.toFile(output, func(w io.Writer) error {
+			return a.ToFile(output, func(w io.Writer) error {
 				return a.export(cmd.Context(), q, w, format == "ocsf", values)
 			})
 		},
@@ -103,22 +101,4 @@ func logID(ctx context.Context, c *client.Client) (string, error) {
 		return rec.Log, err
 	}
 	return "", errors.New("the audit log has no record with its id; run `tgctl audit verify`")
-}
-
-// toFile calls write with a new file that only its owner can read, or with standard
-// output if path is empty. It removes the file on error.
-func (a *app) toFile(path string, write func(io.Writer) error) (err error) {
-	if path == "" {
-		out := bufio.NewWriter(a.Out)
-		return errors.Join(write(out), out.Flush())
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	out := bufio.NewWriter(f)
-	if err = errors.Join(write(out), out.Flush(), f.Sync(), f.Close()); err != nil {
-		err = errors.Join(err, os.Remove(path))
-	}
-	return err
 }

@@ -1,4 +1,4 @@
-package main
+package audit
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-func (a *app) auditReportCmd() *cobra.Command {
-	f := &auditFilter{}
+func (a *app) reportCmd() *cobra.Command {
+	f := &recordFilter{}
 	var output string
 	cmd := &cobra.Command{
 		Use:   "report [flags]",
@@ -31,7 +31,7 @@ changed. The page loads nothing from elsewhere and contains no arguments.`,
 			if output == "" && a.OutTerminal {
 				return ui.Misuse("the report is HTML and stdout is a terminal: use -o FILE or redirect stdout")
 			}
-			if err := a.toFile(output, func(w io.Writer) error { return a.report(cmd.Context(), q, w) }); err != nil {
+			if err := a.ToFile(output, func(w io.Writer) error { return a.report(cmd.Context(), q, w) }); err != nil {
 				return err
 			}
 			if output != "" {
