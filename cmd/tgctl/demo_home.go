@@ -79,11 +79,11 @@ func (h *demoHome) furnish(a *app) error {
 			return err
 		}
 	}
-	inside := *a
+	inside := a.clone()
 	inside.Getenv = func(name string) string { return values[name] }
 	inside.Environ = func() []string { return h.env }
 	inside.OutTerminal, inside.NoStart = false, true
-	h.app = &inside
+	h.app = inside
 
 	paths, err := sock.DefaultPaths(inside.Getenv)
 	if err != nil {

@@ -32,6 +32,13 @@ func New(a *ui.App) *App {
 	return &App{App: a, Environ: os.Environ, Executable: os.Executable, Skew: &Skew{}}
 }
 
+// Clone returns a copy of a whose streams and environment can be replaced.
+func (a *App) Clone() *App {
+	own, streams := *a, *a.App
+	own.App = &streams
+	return &own
+}
+
 // holder is an App, or a type that embeds one.
 type holder interface{ self() *App }
 
