@@ -93,6 +93,9 @@ func TestReportIsInert(t *testing.T) {
 	if !strings.Contains(page, "default-src &#39;none&#39;") && !strings.Contains(page, "default-src 'none'") {
 		t.Error("the page does not forbid to load anything")
 	}
+	if err := wellFormed(page); err != nil {
+		t.Errorf("the page is not well formed: %v", err)
+	}
 }
 
 // The page stays readable with any number of names and days.
