@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
-	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -29,7 +28,7 @@ prints the differences from the last approved call of that tool, and the
 previous calls of the session.`,
 		Example: `  $ tgctl approvals show A-17
   $ tgctl approvals show A-17 | less`,
-		Args:              connect.Exactly("ID"),
+		Args:              ui.Exactly("ID"),
 		ValidArgsFunction: a.CompleteApprovals,
 		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, args []string) error {
 			q, err := c.GetApproval(ctx, approvalID(args[0]))

@@ -11,7 +11,6 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/client/inbox"
-	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
@@ -40,7 +39,7 @@ subject. When the list has just changed by itself, a, d, g and e do nothing for
 half a second. Others may answer in the meantime; the first answer counts. With
 an ID, that question is selected first.`,
 		Example:           `  $ tgctl approvals watch`,
-		Args:              connect.AtMostOne,
+		Args:              ui.AtMostOne,
 		ValidArgsFunction: a.CompleteApprovals,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.fullScreen(); err != nil {

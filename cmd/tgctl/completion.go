@@ -7,8 +7,7 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
-
-	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
 func (a *app) completionCmd() *cobra.Command {
@@ -22,7 +21,7 @@ the ids of waiting questions.`,
   $ tgctl completion fish > ~/.config/fish/completions/tgctl.fish`,
 		ValidArgs: slices.Sorted(maps.Keys(completions)),
 		Args: func(_ *cobra.Command, args []string) error {
-			if err := connect.Exactly("the name of a shell")(nil, args); err != nil {
+			if err := ui.Exactly("the name of a shell")(nil, args); err != nil {
 				return err
 			}
 			if completions[args[0]] == nil {

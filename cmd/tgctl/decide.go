@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
-	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -55,7 +54,7 @@ the agent is told that the arguments were changed.`,
 		Example: `  $ tgctl approvals approve A-17
   $ tgctl approvals approve A-17 A-18 --note "discussed with Ana"
   $ tgctl approvals approve A-17 --for 8h --match arg=branch --in project`,
-		Args:              connect.AtLeastOne("ID"),
+		Args:              ui.AtLeastOne("ID"),
 		ValidArgsFunction: a.CompleteApprovals,
 		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, args []string) error {
 			return a.decide(ctx, c, &d, args)

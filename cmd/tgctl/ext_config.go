@@ -49,9 +49,9 @@ func configArgs(_ *cobra.Command, args []string) error {
 	case len(args) == 1:
 		return nil
 	case args[1] == "get":
-		return connect.Exactly("NAME", "get", "KEY")(nil, args)
+		return ui.Exactly("NAME", "get", "KEY")(nil, args)
 	case args[1] == "set":
-		return connect.Exactly("NAME", "set", "KEY", "VALUE")(nil, args)
+		return ui.Exactly("NAME", "set", "KEY", "VALUE")(nil, args)
 	}
 	return fmt.Errorf("unknown action %q: use get or set", args[1])
 }

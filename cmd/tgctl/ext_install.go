@@ -50,7 +50,7 @@ Agents and the processes they start cannot install extensions.`,
 		Example: `  $ tgctl ext install scrubber
   $ tgctl ext install ./my-extension
   $ tgctl ext install --dry-run ./my-extension`,
-		Args:              connect.Exactly("DIR or NAME"),
+		Args:              ui.Exactly("DIR or NAME"),
 		ValidArgsFunction: connect.FirstAlone(a.completeShipped),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return i.run(cmd.Context(), args[0])

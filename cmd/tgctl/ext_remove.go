@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
-	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -34,7 +33,7 @@ Asks first, unless --yes is given. Agents and the processes they start cannot
 remove extensions.`,
 		Example: `  $ tgctl ext remove scrubber
   $ tgctl ext remove scrubber --purge --yes`,
-		Args:              connect.Exactly("NAME"),
+		Args:              ui.Exactly("NAME"),
 		ValidArgsFunction: a.completeExtensions(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()

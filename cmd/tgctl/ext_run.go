@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
-	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -32,7 +31,7 @@ and the processes they start cannot run commands, which may weaken the rules.`,
   $ tgctl ext run --json scrubber report`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return connect.Exactly("NAME", "COMMAND")(nil, args)
+				return ui.Exactly("NAME", "COMMAND")(nil, args)
 			}
 			return nil
 		},

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
-	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -21,7 +20,7 @@ func (a *app) extShowCmd() *cobra.Command {
 		Long: `Show everything about one extension: its state, what it may do and see, the
 tools, providers and capabilities that it offers, and its configuration.`,
 		Example:           "  $ tgctl ext show scrubber",
-		Args:              connect.Exactly("NAME"),
+		Args:              ui.Exactly("NAME"),
 		ValidArgsFunction: a.completeExtensions(),
 		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, args []string) error {
 			e, err := c.GetExtension(ctx, args[0])

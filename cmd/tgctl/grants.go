@@ -92,7 +92,7 @@ func (a *app) grantsRevokeCmd() *cobra.Command {
 		Short:   "Revoke grants, so that you are asked again",
 		Long:    `Revoke one or more grants at once. Calls that they have approved are not undone.`,
 		Example: `  $ tgctl grants revoke G-3`,
-		Args:    connect.AtLeastOne("ID"),
+		Args:    ui.AtLeastOne("ID"),
 		ValidArgsFunction: connect.Listed(a, grantsInForce, func(g *pb.Grant) string {
 			return connect.Described(g.GetId(), ui.CallName(g.GetMethod(), g.GetTool())+" on "+display.Name(g.GetServer()))
 		}),

@@ -59,7 +59,7 @@ func (a *app) logsOf(w *programSelector) *cobra.Command {
 	var lines uint32
 	cmd := &cobra.Command{
 		Use:  "logs NAME [flags]",
-		Args: connect.Exactly("NAME"),
+		Args: ui.Exactly("NAME"),
 		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, args []string) error {
 			w.name = args[0]
 			return a.logs(ctx, c, w, lines, follow)

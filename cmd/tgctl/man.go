@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
@@ -24,7 +23,7 @@ func (a *app) manCmd() *cobra.Command {
 		Long: `Write a man page for each command, and thoughtgate.yaml(5), to a folder. They
 bear the date of SOURCE_DATE_EPOCH if it is set.`,
 		Hidden:  true,
-		Args:    connect.Exactly("DIR"),
+		Args:    ui.Exactly("DIR"),
 		Example: "  $ tgctl man ./man",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.writeManPages(cmd.Context(), cmd.Root(), args[0])

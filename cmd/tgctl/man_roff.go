@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"strings"
+
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
 // roff builds a man page with the macros of man(7). Its methods take plain text and
@@ -13,7 +15,7 @@ type roff struct{ strings.Builder }
 // copied from the page is unchanged.
 func newRoff(name, section, date, manual string) *roff {
 	p := &roff{}
-	fmt.Fprintf(p, ".TH %q %q %q %q %q\n", strings.ToUpper(name), section, date, "ThoughtGate "+release, manual)
+	fmt.Fprintf(p, ".TH %q %q %q %q %q\n", strings.ToUpper(name), section, date, "ThoughtGate "+ui.Release, manual)
 	p.WriteString(".nh\n.ad l\n")
 	return p
 }

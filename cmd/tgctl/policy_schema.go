@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
 // schemaKinds lists the files that have a schema.
@@ -30,7 +31,7 @@ policy check finds errors that a schema can't express.`,
 			if len(args) == 1 && !slices.Contains(schemaKinds, args[0]) {
 				return fmt.Errorf("no schema for %q; use one of: %s", args[0], strings.Join(schemaKinds, ", "))
 			}
-			return connect.AtMostOne(cmd, args)
+			return ui.AtMostOne(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			schema, err := a.schema(cmd.Context(), append(args, "config")[0])

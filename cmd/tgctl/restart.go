@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
-	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -28,7 +27,7 @@ servers that they start, can't be restarted. For the daemon itself use
 tgctl daemon restart.`,
 		Example: `  $ tgctl restart scrubber
   $ tgctl restart notes --kind backend`,
-		Args:              connect.Exactly("NAME"),
+		Args:              ui.Exactly("NAME"),
 		ValidArgsFunction: a.completeKept(),
 		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, args []string) error {
 			w.name = args[0]

@@ -105,7 +105,7 @@ printed, and stays accepted until any of it changes.`,
 		Example: `  $ tgctl servers accept files
   $ tgctl servers accept files --launch 1f2e3d4c
   $ tgctl servers accept files --start 9a8b7c6d`,
-		Args:              connect.Exactly("SERVER"),
+		Args:              ui.Exactly("SERVER"),
 		ValidArgsFunction: a.completeNewServers,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if launch != "" && start != "" {

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
-	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -23,7 +22,7 @@ projects that have a server of that id. A running one keeps running until its
 agent ends it; its next start is withheld until you accept it.`,
 		Example: `  $ tgctl servers forget notes
   $ tgctl servers forget notes --start 9a8b7c6d`,
-		Args:              connect.Exactly("SERVER"),
+		Args:              ui.Exactly("SERVER"),
 		ValidArgsFunction: a.completeStarts(func(s *pb.ServerStart) bool { return !isWithheld(s) }),
 		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, args []string) error {
 			return a.forgetStarts(ctx, c, args[0], start)

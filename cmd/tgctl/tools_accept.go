@@ -29,7 +29,7 @@ sees the tool when it next lists the server's tools.`,
 		Example: `  $ tgctl tools accept files/read_file
   $ tgctl tools accept files/read_file --definition 1f2e3d4c
   $ tgctl tools accept files`,
-		Args:              connect.AtLeastOne("SERVER/TOOL"),
+		Args:              ui.AtLeastOne("SERVER/TOOL"),
 		ValidArgsFunction: a.completePins(waits),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			want, err := hex.DecodeString(strings.ToLower(digest))

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
-	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
@@ -46,7 +45,7 @@ what a model sees or what a call carries; one marked low, how people see it.
 Control and invisible characters are printed as their numbers.`,
 		Example: `  $ tgctl tools diff files/read_file
   $ tgctl tools diff files/read_file --json | jq -r .after`,
-		Args:              connect.Exactly("SERVER/TOOL"),
+		Args:              ui.Exactly("SERVER/TOOL"),
 		ValidArgsFunction: a.completePins(func(*pb.Pin) bool { return true }),
 		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, args []string) error {
 			p, err := onePin(ctx, c, args[0], &which)

@@ -8,7 +8,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
-// ui.Release is set by the build.
+// release is set by the build. Commands use ui.Release, which newApp sets to it.
 var release = "dev"
 
 // versionJSON is the output of `tgctl version --json`.

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
-	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/record"
@@ -27,7 +26,7 @@ func (a *app) showCmd() *cobra.Command {
 it is stored, and its values, if it has any, on a second line.`,
 		Example: `  $ tgctl audit show 1204
   $ tgctl audit show 1204 --json | head -n 1 | tr -d '\n' | sha256sum`,
-		Args:              connect.Exactly("SEQ"),
+		Args:              ui.Exactly("SEQ"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			seq, err := strconv.ParseUint(args[0], 10, 64)

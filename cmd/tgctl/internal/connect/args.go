@@ -2,7 +2,6 @@ package connect
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,37 +13,6 @@ import (
 
 // completionTimeout is the timeout for completing a word with names from the daemon.
 const completionTimeout = time.Second
-
-// Exactly requires one argument for each name.
-func Exactly(names ...string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		switch {
-		case len(args) < len(names):
-			return fmt.Errorf("%s is missing", names[len(args)])
-		case len(args) > len(names):
-			return fmt.Errorf("unexpected argument %q", args[len(names)])
-		}
-		return nil
-	}
-}
-
-// AtLeastOne requires one or more arguments of the kind that name names.
-func AtLeastOne(name string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return fmt.Errorf("%s is missing", name)
-		}
-		return nil
-	}
-}
-
-// AtMostOne allows at most one argument.
-func AtMostOne(_ *cobra.Command, args []string) error {
-	if len(args) > 1 {
-		return fmt.Errorf("unexpected argument %q", args[1])
-	}
-	return nil
-}
 
 // CompleteApprovals completes the ids of open questions.
 func (a *App) CompleteApprovals(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

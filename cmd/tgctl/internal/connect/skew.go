@@ -7,7 +7,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
-// Skew detects a daemon of another ui.Release. After an update the programs on disk are new, but
+// Skew detects a daemon of another release. After an update the programs on disk are new, but
 // the old daemon runs until it is restarted. A skew is safe for concurrent use.
 type Skew struct {
 	mu     sync.Mutex

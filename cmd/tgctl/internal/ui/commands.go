@@ -53,6 +53,37 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unexpected argument %q: %q takes no arguments", args[0], cmd.CommandPath())
 }
 
+// Exactly requires one argument for each name.
+func Exactly(names ...string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names):
+			return fmt.Errorf("%s is missing", names[len(args)])
+		case len(args) > len(names):
+			return fmt.Errorf("unexpected argument %q", args[len(names)])
+		}
+		return nil
+	}
+}
+
+// AtLeastOne requires one or more arguments of the kind that name names.
+func AtLeastOne(name string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return fmt.Errorf("%s is missing", name)
+		}
+		return nil
+	}
+}
+
+// AtMostOne allows at most one argument.
+func AtMostOne(_ *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return fmt.Errorf("unexpected argument %q", args[1])
+	}
+	return nil
+}
+
 // UnknownVerb runs a group of commands without a valid subcommand: it returns a usage error.
 func UnknownVerb(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {

@@ -15,7 +15,7 @@ import (
 const FieldsNote = "json-fields"
 
 // JSONFlag adds the flag --json, which prints objects like samples, to a command. The command's
-// Help lists their members.
+// help lists their members.
 func JSONFlag(cmd *cobra.Command, to *bool, samples ...any) {
 	cmd.Flags().BoolVar(to, "json", false, "print JSON, one object a line")
 	if cmd.Annotations == nil {

@@ -51,7 +51,7 @@ func (t *SecretTerminal) control(f func(fd int) error) error {
 	return errors.Join(err, inner)
 }
 
-// Ask prints a question and reads a line without showing it. The caller must wipe the line. ask
+// Ask prints a question and reads a line without showing it. The caller must wipe the line. Ask
 // always restores the terminal. It returns errInterrupted after Ctrl-C or when ctx ends.
 func (t *SecretTerminal) Ask(ctx context.Context, question string) (line []byte, err error) {
 	var before *term.State

@@ -22,8 +22,8 @@ type App struct {
 
 	InTerminal, OutTerminal, ErrTerminal bool
 
-	Columns    int // Width of out if it is a terminal; 0 if unknown
-	ErrColumns int // Width of err if it is a terminal; 0 if unknown
+	Columns    int // width of Out if it is a terminal; 0 if unknown
+	ErrColumns int // width of Err if it is a terminal; 0 if unknown
 
 	Getenv func(string) string
 	Now    func() time.Time
