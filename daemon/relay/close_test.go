@@ -297,6 +297,11 @@ func sockets(t *testing.T) (r, w *os.File) {
 // writes what the server's pump does not.
 func (s *stage) fillAgent() {
 	s.t.Helper()
+	if err := s.until("the server's pump waits for input", func() bool {
+		return s.session.inputs[fromServer].(*input).idle // before, it writes what it finds for the agent
+	}); err != nil {
+		s.t.Fatal(err)
+	}
 	const refused = 2000
 	for range refused {
 		s.steps(`agent> [{"jsonrpc":"2.0","id":9,"method":"ping"}]`)
