@@ -101,7 +101,7 @@ func (h *Fixture) Configure(text string) {
 // Socket returns the path of the socket for tg-shim.
 func (h *Fixture) Socket() string { return h.Path("run/thoughtgate/shim.sock") }
 
-// StartDaemon starts thoughtgated and returns when tg-shim can attach.
+// StartDaemon starts thoughtgated and returns when tg-shim and a person can connect.
 func (h *Fixture) StartDaemon() {
 	h.tb.Helper()
 	log, err := os.OpenFile(h.Path("daemon.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -118,12 +118,15 @@ func (h *Fixture) StartDaemon() {
 	} else {
 		h.store.Start(cmd, h.held, func() { h.Daemon = start(h.tb, cmd) })
 	}
-	for end := time.Now().Add(Timeout); ; time.Sleep(10 * time.Millisecond) {
-		if conn, err := net.Dial("unix", h.Socket()); err == nil {
-			conn.Close()
-			return
-		} else if h.Daemon.HasEnded() || time.Now().After(end) {
-			h.tb.Fatalf("the daemon does not answer: %v\n%s", err, h.DaemonLog())
+	end := time.Now().Add(Timeout)
+	for _, name := range sockets {
+		for ; ; time.Sleep(10 * time.Millisecond) {
+			if conn, err := net.Dial("unix", h.Path("run/thoughtgate", name+".sock")); err == nil {
+				conn.Close()
+				break
+			} else if h.Daemon.HasEnded() || time.Now().After(end) {
+				h.tb.Fatalf("the daemon does not answer: %v\n%s", err, h.DaemonLog())
+			}
 		}
 	}
 }
@@ -160,6 +163,19 @@ func (h *Fixture) DaemonLog() string {
 	return string(raw)
 }
 
+// lastWords returns the end of a daemon's log, behind the errors that came before.
+func lastWords(log string) string {
+	const most, mostErrors = 8 << 10, 4 << 10
+	end := max(0, len(log)-most)
+	var errors strings.Builder
+	for line := range strings.Lines(log[:end]) {
+		if strings.Contains(line, "level=error") && errors.Len() < mostErrors {
+			errors.WriteString(line)
+		}
+	}
+	return errors.String() + log[end:]
+}
+
 func (h *Fixture) leave() {
 	if h.Daemon != nil {
 		h.Daemon.Signal(syscall.SIGCONT) // a test may have stopped it
@@ -168,8 +184,7 @@ func (h *Fixture) leave() {
 	h.store.Drop()
 	h.CheckEmpty()
 	if h.tb.Failed() {
-		log := h.DaemonLog()
-		h.tb.Logf("the daemon said:\n%s", log[max(0, len(log)-8<<10):])
+		h.tb.Logf("the daemon said:\n%s", lastWords(h.DaemonLog()))
 	}
 	if err := os.RemoveAll(h.root); err != nil {
 		h.tb.Error(err)
