@@ -48,7 +48,7 @@ type Pair struct {
 var errEnded = errors.New("the session has ended")
 
 // New returns a session with the state in its mapping: that of a previous daemon, or none yet.
-// It returns [mapping.ErrDamaged] if that state is impossible. The caller must call Run or
+// It returns [mapping.ErrCorrupt] if that state is impossible. The caller must call Run or
 // Close.
 func New(judge Judge, ends Ends, log *slog.Logger) (*Session, error) {
 	s := &Session{

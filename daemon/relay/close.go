@@ -76,7 +76,7 @@ func (s *Session) updateEnding(note func(*ending)) {
 func (s *Session) Done() <-chan struct{} { return s.done }
 
 // Err returns why the session ended unexpectedly: a bug, or damaged or altered memory
-// ([mapping.ErrDamaged]). Otherwise it is nil.
+// ([mapping.ErrCorrupt]). Otherwise it is nil.
 func (s *Session) Err() error {
 	if err := context.Cause(s.ctx); err != errEnded {
 		return err

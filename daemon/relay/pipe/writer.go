@@ -40,7 +40,7 @@ func NewWriter(fd int, staging *Staging, cursor mapping.Cursor, wake *Waker) *Wr
 // Recover determines how much of its current piece a previous daemon has written, so that
 // Write can continue there. It does not block. owed returns the output between two offsets.
 // doubtful reports that the amount can't be determined, which happens only without a staging
-// pipe; everything intended then counts as written. The error is [mapping.ErrDamaged] if the
+// pipe; everything intended then counts as written. The error is [mapping.ErrCorrupt] if the
 // staging pipe holds anything else than that daemon put there.
 func (w *Writer) Recover(owed func(from, to uint64) ([]byte, error)) (doubtful bool, err error) {
 	delivered, staged, intent := w.cursor.Delivered(), w.cursor.Staged(), w.cursor.Intent()

@@ -14,7 +14,7 @@ type recorded struct{ forwards, holds, outcomes, others int }
 // A session is on record as lost whose end the next daemon has not seen: its descriptors
 // were not kept yet, or no more, or its shim had left. All was delivered then, which the
 // agents say. It must not be lost for what was found in its memory.
-var harm = regexp.MustCompile(`damaged|fault`)
+var harm = regexp.MustCompile(`corrupt|internal error`)
 
 // compare holds what is on record against what the agents have asked for and were
 // answered, after so many kills.
@@ -24,6 +24,7 @@ func (h *fixture) compare(kills int) {
 		seq        uint64
 	}
 	ids, found, refused := map[call]string{}, map[string]*recorded{}, map[string]int{}
+	lost := map[string]string{} // why a server's session was, if it was
 	of := func(id string) *recorded {
 		if found[id] == nil {
 			found[id] = &recorded{}
@@ -57,6 +58,8 @@ func (h *fixture) compare(kills int) {
 			h.Errorf("on record: %s", e.Line)
 		case r.Kind == record.KindDetach && harm.MatchString(r.Reason):
 			h.Errorf("a session was ended: %s", e.Line)
+		case r.Kind == record.KindDetach && r.Verdict == "lost":
+			lost[r.Server] = r.Reason
 		}
 		return nil
 	}})
@@ -92,7 +95,7 @@ func (h *fixture) compare(kills int) {
 				want.forwards, want.outcomes, want.holds = min(got.forwards, want.forwards), min(got.forwards, want.forwards), min(got.holds, want.holds)
 			}
 			if got != want {
-				h.Errorf("of request %s is on record %+v, want %+v %s", name, got, want, a.refused[id])
+				h.Errorf("of request %s is on record %+v, want %+v %s; its session: %s", name, got, want, a.refused[id], lost[a.name])
 			}
 		}
 		if ended > refused[a.name] {
