@@ -68,7 +68,7 @@ func (s *Staging) left() (int, error) {
 
 // take reads the n bytes in the pipe.
 func (s *Staging) take(n int) ([]byte, error) {
-	buf, at := make([]byte, n), 0
+	buf, at := presentMemory(n), 0
 	for at < n {
 		read, err := unix.Read(s.fd(), buf[at:])
 		if err != nil && !errors.Is(err, unix.EINTR) {
@@ -77,6 +77,20 @@ func (s *Staging) take(n int) ([]byte, error) {
 		at += max(read, 0)
 	}
 	return buf, nil
+}
+
+// presentMemory returns n zero bytes of which every page is present. Where the system must first
+// provide a page, a read of a process that is being killed stops in the middle: bytes that come
+// later would remain in the pipe, and the next daemon would take them for the first ones.
+func presentMemory(n int) []byte {
+	buf := make([]byte, n)
+	for at := 0; at < n; at += os.Getpagesize() {
+		buf[at] = 0
+	}
+	if n > 0 {
+		buf[n-1] = 0 // on one page more, unless buf starts with a page
+	}
+	return buf
 }
 
 // fill writes all of parts to the pipe, which must be empty and so has room for them.

@@ -58,7 +58,8 @@ func (w *Writer) Recover(owed func(from, to uint64) ([]byte, error)) (doubtful b
 	case n > 0: // take it out; it is staged again with the next write
 		if staged == intent { // otherwise nothing was moved on, and a part may be staged: see [mapping.Input]
 			delivered = intent - n
-			w.done(delivered)
+			w.cursor.SetDelivered(delivered)
+			w.cursor.SetStaged(delivered) // in this order: as long as all is staged, the rest is what is left
 		}
 		there, err := w.staging.take(left)
 		if err != nil {
@@ -69,7 +70,7 @@ func (w *Writer) Recover(owed func(from, to uint64) ([]byte, error)) (doubtful b
 		}
 	case staged == intent:
 		delivered = intent
-		w.done(delivered)
+		w.cursor.SetDelivered(delivered)
 	}
 	w.cursor.SetIntent(delivered)
 	return false, nil
