@@ -23,8 +23,8 @@ type Decision struct {
 	Note    string // if it is a denial, sent to the agent without secrets
 	Decider string // who decided, as the kernel showed it
 	Surface string // where, as the caller reported it
-	// Who answers on a surface that several people use, as the surface reported it: a
-	// user id on Slack. It is required there.
+	// Approver is who answers on a surface that several people use, where it is required: a
+	// user id on Slack. The surface reports it.
 	Approver string
 	Terms    *Terms      // of a grant given with an approval; nil for none
 	Edit     []byte      // raw JSON of the arguments to send instead; nil for the original ones

@@ -78,7 +78,8 @@ type Defaults struct {
 	Asks   Action `yaml:"asks" doc:"for sampling and URL elicitation that no rule names"`
 }
 
-// Rule specifies what to do with the calls that match all conditions written in it.
+// Rule specifies what to do with the calls that match all conditions written in it. Package policy
+// evaluates each of them: see docs/development.md before adding one.
 type Rule struct {
 	Place       Place    `yaml:"-"`
 	Match       Glob     `yaml:"match" doc:"glob over tool name, prompt name or resource URI; optional with when"`

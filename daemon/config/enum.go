@@ -46,7 +46,7 @@ const (
 
 func (SamplingWhen) words() []string { return []string{"unable", "always", "never"} }
 
-// Kind is the protocol of a source.
+// Kind is the protocol of a source. There is one: mcp.
 type Kind string
 
 func (Kind) words() []string { return []string{"mcp"} }
@@ -103,7 +103,8 @@ const (
 
 func (Require) words() []string { return []string{"any", "presence"} }
 
-// Surface is where a person is asked.
+// Surface is where a person answers, as the caller reports it. daemon/observe/metrics counts the
+// same ones.
 type Surface string
 
 const (

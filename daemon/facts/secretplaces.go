@@ -1,6 +1,7 @@
 package facts
 
-// This file lists places where credentials are kept, all in lower case.
+// This file lists places where credentials are kept, all in lower case. What decides whether a
+// text names one is placeOf, in places.go.
 
 // placeKeywords are substrings of the names of places where credentials may be kept; placeOf
 // decides about each place.

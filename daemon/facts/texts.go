@@ -26,7 +26,7 @@ func (t *texts) begin(l *inspection) {
 	t.look, t.secret, t.place = l, t.found, t.places.at
 }
 
-// text examines a text up to the first secret and the first place.
+// text examines a text until it has found both a secret and a place.
 func (l *inspection) text(text []byte, m manner, at where) {
 	if len(text) < 4 || l.pathsOnly || l.recallOnly {
 		return

@@ -111,7 +111,7 @@ type Judgement struct {
 // Arguments returns the raw JSON object of the call's arguments, or nil if it has none.
 func (c *Call) Arguments() []byte { return c.Envelope.Arguments.Of(c.Line) }
 
-// Fact is something true of a call (FACTS: secret, secret-place, acts, ...).
+// Fact is something true of a call: secret, secret-place, acts and so on; see docs/facts.md.
 type Fact struct {
 	Name   string
 	Detail string // what made it true, for a person; never the secret itself

@@ -174,7 +174,7 @@ func (s *Set) reachable(t *shape.Tool) bool {
 	return s.defaults.action != config.Deny
 }
 
-// unconditional returns r without its conditions on agent and facts.
+// unconditional returns r without the conditions that do not depend on the tool: on agent and facts.
 func (r *rule) unconditional() *rule {
 	c := *r.Rule
 	c.When, c.Agent = nil, nil

@@ -118,7 +118,8 @@ func (s *Session) stop(left bool) {
 	<-s.done
 }
 
-// release ends a blocked write to a socket that nobody reads, which no waker can end.
+// release ends a write to a socket that nobody reads. It is blocked in the kernel, where no Waker
+// reaches it.
 func (s *Session) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
-// Server is the server's end of a session: [Pipes], [Shared] or [Refusal]. The session owns
-// it.
+// Server is the server's end of a session, of one kind of server: [Pipes] for a process, [Shared]
+// for one in the daemon's memory, or [Refusal] for none. The session owns it.
 type Server interface {
 	// join prepares the server for session s. If there is no server, both results are nil.
 	join(s *Session) (source, sink, error)
@@ -21,13 +21,13 @@ type Server interface {
 	hangUp(letGo func(*os.File))
 	terminate()
 	kill()
-	// handle returns the handle of the process to wait for; nil if the end of its lines is its
-	// end.
+	// handle returns the handle of the process to wait for. If it is nil, the server has ended
+	// when its output has.
 	handle() *os.File
 	// failure returns what the agent is told when there is no server any more; nil: that it
 	// has ended.
 	failure() *Refusal
-	// status returns the exit code of tg-shim if the server was not its own; otherwise -1.
+	// status returns the exit code for a tg-shim that has started no server; otherwise -1.
 	status() int
 	// close releases the server when nobody uses it any more.
 	close(letGo func(*os.File))

@@ -87,7 +87,7 @@ type Source struct {
 // Entry is one server in a configuration file.
 type Entry struct {
 	ID      string   // the agent's name of the server, with invalid Unicode replaced, as agents do
-	Scope   string   // user, local, project and so on, in the agent's terms
+	Scope   string   // user, local, project and so on, in the agent's terms; a prefix of scopeProject or scopeWorkspace means that it comes with the project
 	File    string   // path of the file as the agent knows it
 	Path    []string // path in the file
 	Command string   // as written, with references to variables
@@ -138,9 +138,9 @@ func agents() []Agent {
 	}
 }
 
-// known lists the agents that can be detected by their command. Those with windows also have
-// the names of their programs: their commands are launchers that exit at once, and the servers
-// are started by a program they have launched, or by an instance that runs already.
+// known lists the agents that can be detected by their command. An agent counts as windowed if
+// programs is not empty: its commands are launchers that exit at once, and the servers are started
+// by one of these programs, which they have launched or which runs already.
 var known = []struct{ name, commands, programs string }{
 	{"claude-code", "claude claude-code", ""},
 	{"claude-desktop", "claude-desktop", "claude-desktop"},

@@ -30,7 +30,8 @@ type limit struct {
 	optional bool
 }
 
-// limits has the settings to raise by agent type. Adapters need no code for them.
+// limits has, by agent type, the settings that are raised so that an agent waits longer. An agent
+// without such a setting is in callTimeouts only.
 var limits = map[string][]limit{
 	"claude-code": {{"timeout", int(callAllowed / time.Millisecond), true}},
 	"zed":         {{"timeout", int(callAllowed / time.Second), false}},
@@ -45,8 +46,8 @@ var limits = map[string][]limit{
 	"goose": {{"timeout", int(callAllowed / time.Second), false}},
 }
 
-// callTimeouts says how long agents wait for the result of a call, if that does not follow from
-// limits.
+// callTimeouts says how long agents wait for the result of a call if no setting of limits
+// determines it.
 var callTimeouts = map[string]time.Duration{
 	"claude-desktop": time.Minute,
 	"cline":          time.Minute, // an entry in the inner form keeps its limit
@@ -54,8 +55,8 @@ var callTimeouts = map[string]time.Duration{
 	"vscode":         callAllowed, // no limit is known
 }
 
-// CallTimeout returns how long an agent of the type waits for the result of a call after its
-// limits are raised, or 0 if that is unknown.
+// CallTimeout returns how long an agent of the type waits for the result of a call once the
+// settings in limits, if it has any, are raised. It returns 0 if that is unknown.
 func CallTimeout(agent string) time.Duration {
 	if known := callTimeouts[agent]; known > 0 {
 		return known

@@ -1,9 +1,10 @@
 // Package slack asks people on Slack and takes their answers.
 //
-// It is a surface like any other: a client of the daemon's Approvals service. Each open
-// question of a workflow whose destination is Slack becomes one message with buttons in its
-// channel. When the question ends, the message is updated to say how. Presses arrive over
-// Socket Mode, an outgoing connection, so nothing listens on a port.
+// It is a surface, and as such a client of the daemon's Approvals service. Unlike the others it is
+// a destination of workflows, whose approvers the daemon checks. Each open question of such a
+// workflow becomes one message with buttons in its channel. When the question ends, the message is
+// updated to say how. Presses arrive over Socket Mode, an outgoing connection, so nothing listens
+// on a port.
 //
 // Three rules hold:
 //

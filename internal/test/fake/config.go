@@ -37,7 +37,7 @@ func readConfig(path string) (map[string]entry, error) {
 	var servers map[string]entry
 	switch filepath.Ext(path) {
 	case ".toml":
-		servers, err = readTOML(raw)
+		servers, err = readCodex(raw)
 	case ".yaml":
 		servers, err = readYAML(raw)
 	default:
@@ -56,7 +56,7 @@ func readConfig(path string) (map[string]entry, error) {
 	return servers, nil
 }
 
-func readTOML(raw []byte) (map[string]entry, error) {
+func readCodex(raw []byte) (map[string]entry, error) {
 	var config struct {
 		Servers map[string]entry `toml:"mcp_servers"`
 	}

@@ -300,7 +300,7 @@ func (x *AttachResponse) GetReattach() *durationpb.Duration {
 type StartedRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Attachment    string                 `protobuf:"bytes,1,opt,name=attachment,proto3" json:"attachment,omitempty"`
-	Pid           int32                  `protobuf:"varint,2,opt,name=pid,proto3" json:"pid,omitempty"`      // a child of the peer; 0: it was not started
+	Pid           int32                  `protobuf:"varint,2,opt,name=pid,proto3" json:"pid,omitempty"`      // a child of the peer; 0: it was not started, or was not to be started
 	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"` // why it could not be started; the daemon answers the agent's requests with that
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

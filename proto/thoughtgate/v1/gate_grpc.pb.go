@@ -43,9 +43,9 @@ const (
 // stays open as long as the shim lives. If it breaks, the shim opens a new one without
 // descriptors, to this daemon or the next.
 //
-// The daemon closes drained when it has written all pending output to the agent. If the
-// shim did not start the server, the daemon writes one byte to drained before: the exit
-// code for the shim. Without that byte the exit code is 0.
+// The daemon closes drained when it has written all pending output to the agent. To a shim
+// that has started no server, it first writes one byte to drained: the shim's exit code.
+// Without that byte the exit code is 0.
 type GateClient interface {
 	// Attach hands the descriptors over. When it returns, the shim closes its own copies and
 	// calls Started; the daemon reads from none of them before. A shim that gets no answer
@@ -128,9 +128,9 @@ func (c *gateClient) Ended(ctx context.Context, in *EndedRequest, opts ...grpc.C
 // stays open as long as the shim lives. If it breaks, the shim opens a new one without
 // descriptors, to this daemon or the next.
 //
-// The daemon closes drained when it has written all pending output to the agent. If the
-// shim did not start the server, the daemon writes one byte to drained before: the exit
-// code for the shim. Without that byte the exit code is 0.
+// The daemon closes drained when it has written all pending output to the agent. To a shim
+// that has started no server, it first writes one byte to drained: the shim's exit code.
+// Without that byte the exit code is 0.
 type GateServer interface {
 	// Attach hands the descriptors over. When it returns, the shim closes its own copies and
 	// calls Started; the daemon reads from none of them before. A shim that gets no answer
