@@ -37,6 +37,7 @@ sources:
 approval:
   me: {destination: {type: local}, timeout: 10m}
 pins: {mode: off}
+audit: {max_size: 64GiB} # a quarter of it is the share of agents without a session
 shim: {reattach: 2m}
 `
 
