@@ -100,7 +100,7 @@ func keeperWouldStart(keeper int, paths sock.Paths, program string) bool {
 			return false
 		}
 	}
-	args := proc.Args(int32(keeper))
+	args, _ := proc.Args(int32(keeper)) // none if it has ended
 	return len(args) > 0 && (args[0] == program || sameProgram(args[0], program))
 }
 

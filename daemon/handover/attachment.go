@@ -118,7 +118,10 @@ func (a *about) findCommand() error {
 	if len(a.Shim.Command) > 0 {
 		return nil
 	}
-	args := proc.Args(a.Peer.PID)
+	args, err := proc.Args(a.Peer.PID)
+	if err != nil {
+		return err
+	}
 	at := slices.Index(args, "--")
 	if at < 0 || at+1 == len(args) {
 		return fmt.Errorf("%w: its tg-shim has no command", mapping.ErrCorrupt)

@@ -68,6 +68,8 @@ type entry struct {
 	name string // under which it is kept
 	end  mapping.End
 	file *os.File // nil if it is kept for another session than the one that sent it
+
+	unread error // why it is not a session's mapping, if it looks like one
 }
 
 // longestName limits names so that all of them fit into one environment variable, whose size
@@ -115,7 +117,7 @@ func (s *Store) register(name string, files []*os.File) error {
 		if err != nil {
 			return err
 		}
-		entries = append(entries, entry{name + "." + strconv.Itoa(i), end, f})
+		entries = append(entries, entry{name: name + "." + strconv.Itoa(i), end: end, file: f})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,7 +185,7 @@ func (s *Store) unregister(name string, ends []mapping.End) (remove []entry) {
 			continue
 		}
 		if other := s.holder(name, e.end); other != "" {
-			s.kept[other] = append(s.kept[other], entry{e.name, e.end, nil})
+			s.kept[other] = append(s.kept[other], entry{name: e.name, end: e.end})
 			continue
 		}
 		remove = append(remove, e)

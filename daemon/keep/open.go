@@ -108,7 +108,7 @@ func (s *Store) inherited(fd int, name string) error {
 	if err != nil {
 		return err
 	}
-	s.handed = append(s.handed, &entry{name, end, f})
+	s.handed = append(s.handed, &entry{name: name, end: end, file: f})
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package keep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,7 +69,7 @@ func (s *Store) Take(ctx context.Context) ([]Session, []Stray, error) {
 	}
 	for _, e := range all {
 		if !used[e] {
-			strays = append(strays, stray{e, errors.New("it belongs to no session")})
+			strays = append(strays, stray{e, cmp.Or(e.unread, errors.New("it belongs to no session"))})
 		}
 	}
 	told := make([]Stray, len(strays))
@@ -98,7 +99,8 @@ func mappings(all []*entry) (claims []*claim, strays []stray) {
 		}
 		m, err := mapping.Open(f)
 		if err != nil {
-			continue // it may be a file that is an agent's input
+			e.unread = err // it may be a file that is an agent's input
+			continue
 		}
 		c := &claim{Session: Session{Mapping: m}, memory: e, uses: []*entry{e}}
 		c.Name, _, _ = strings.Cut(e.name, ".")

@@ -118,6 +118,7 @@ func (s *Session) Run() {
 		}
 		s.startGoroutine(func() {
 			defer s.sideEnded(side)
+			defer s.recoverPanic() // first, or the session would begin to end as if the side had ended
 			if err := s.pump(side); err != nil {
 				s.log.Debug("stop reading a side", "direction", gate.Direction(side), "err", err)
 			}

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -486,24 +487,41 @@ type faultyJudge struct{ *playedJudge }
 
 func (faultyJudge) CountMessages(wire.Side, string, uint64) { panic("of the test") }
 
+// slowHandler is a slog.Handler that gives others time.
+type slowHandler struct{ slog.Handler }
+
+func (slowHandler) Enabled(context.Context, slog.Level) bool { return true }
+func (slowHandler) Handle(context.Context, slog.Record) error {
+	time.Sleep(50 * time.Millisecond) // for what must not happen meanwhile
+	return nil
+}
+
 // A panic ends the session in which it occurs, with an error that says so, and nothing else.
-// The server is stopped.
+// The server is stopped. The session does not begin to end as if the agent or the server had
+// left.
 func TestFault(t *testing.T) {
-	s := newStage(t, play{})
-	s.leave()
-	session, err := New(faultyJudge{s.judge}, s.ends(), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.session, s.ended = session, make(chan struct{})
-	go func() { // ends with the session
-		defer close(s.ended)
-		session.Run()
-	}()
-	s.letGo()
-	s.steps("agent> " + aPing)
-	s.over(fromAgent, fromServer)
-	if err := session.Err(); err == nil || !strings.Contains(err.Error(), "internal error of ThoughtGate") {
-		t.Errorf("the session has ended with %v", err)
+	for _, step := range []string{"agent> ", "server> "} {
+		t.Run(step, func(t *testing.T) {
+			s := newStage(t, play{})
+			s.leave()
+			session, err := New(faultyJudge{s.judge}, s.ends(), slog.New(slowHandler{slog.DiscardHandler}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.session, s.ended = session, make(chan struct{})
+			go func() { // ends with the session
+				defer close(s.ended)
+				session.Run()
+			}()
+			s.letGo()
+			s.steps(step + aPing)
+			s.over(fromAgent, fromServer)
+			if err := session.Err(); err == nil || !strings.Contains(err.Error(), "internal error of ThoughtGate") {
+				t.Errorf("the session has ended with %v", err)
+			}
+			if session.ending.begun {
+				t.Error("it was ended in order")
+			}
+		})
 	}
 }

@@ -77,12 +77,17 @@ func describe(p *Info) {
 	}
 }
 
-// Args returns the arguments of a process. They are not trusted, and nil for a process that has
-// ended.
-func Args(pid int32) []string {
-	raw, _ := unix.SysctlRaw("kern.procargs2", int(pid))
-	_, args, _, _ := parseProcArgs(raw)
-	return args
+// Args returns the arguments of a process. They are not trusted.
+func Args(pid int32) ([]string, error) {
+	raw, err := unix.SysctlRaw("kern.procargs2", int(pid))
+	var args []string
+	if err == nil {
+		_, args, _, err = parseProcArgs(raw)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the arguments of process %d: %w", pid, err)
+	}
+	return args, nil
 }
 
 // Environ returns the environment that a process was started with. It is empty for Apple's

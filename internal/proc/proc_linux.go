@@ -108,13 +108,16 @@ func describe(p *Info) {
 }
 
 // Args returns the arguments of a process. They are not trusted, since a process can overwrite
-// them, and nil for a process that has ended.
-func Args(pid int32) []string {
-	b, _ := readFile(pid, "cmdline")
-	if len(b) == 0 {
-		return nil
+// them. There are none of a process that was not waited for yet.
+func Args(pid int32) ([]string, error) {
+	b, err := readFile(pid, "cmdline")
+	if err != nil {
+		return nil, fmt.Errorf("read the arguments of process %d: %w", pid, err)
 	}
-	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
+	if len(b) == 0 {
+		return nil, nil
+	}
+	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00"), nil
 }
 
 // Environ returns the environment that a process was started with, which the process can have

@@ -26,10 +26,10 @@ func TestLookAtSelf(t *testing.T) {
 }
 
 func TestArgs(t *testing.T) {
-	if args := Args(int32(os.Getpid())); !slices.Equal(args, os.Args) {
-		t.Errorf("got %q, want %q", args, os.Args)
+	if args, err := Args(int32(os.Getpid())); err != nil || !slices.Equal(args, os.Args) {
+		t.Errorf("got %q, %v, want %q", args, err, os.Args)
 	}
-	if args := Args(math.MaxInt32); args != nil {
+	if args, err := Args(math.MaxInt32); err == nil {
 		t.Errorf("a process that there is not: %q", args)
 	}
 }
