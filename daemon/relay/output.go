@@ -142,23 +142,21 @@ func (s *Session) wakeWriters() {
 // session has ended: the session's own replies, and lines that were held.
 func (s *Session) writeLoop(to wire.Side) {
 	o := s.outputs[to]
+	var err error
 	if to == fromServer {
-		err := s.ends.Server.begin()
-		s.mu.Lock()
+		err = s.ends.Server.begin()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if to == fromServer {
 		o.writing = false
 		_ = s.noteWrite(to, err)
-		s.mu.Unlock()
 	}
-	for {
-		s.mu.Lock()
+	for s.ctx.Err() == nil {
 		for s.ctx.Err() == nil && (o.writing || o.err != nil || len(s.state.out[to].items) == 0) {
 			s.pending[to].Wait()
 		}
 		s.writePendingOutput(to)
-		s.mu.Unlock()
-		if s.ctx.Err() != nil {
-			return
-		}
 	}
 }
 
