@@ -30,7 +30,7 @@ to that when you install it. Without a command, ext lists what is installed.`
 
 // extensionJSON returns an extension as --json shows it.
 func extensionJSON(e *pb.Extension) pbjson.Object {
-	return pbjson.Object{Message: e, More: ui.Fix{Fix: fixOfExtension(e)}}
+	return pbjson.Object{Message: e, More: processFix{fixOfExtension(e)}}
 }
 
 func (a *app) extListCmd() *cobra.Command {
@@ -96,7 +96,7 @@ var extHints = slices.Concat([]ui.Hint{
 
 // completeExtensions completes the names of installed extensions.
 func (a *app) completeExtensions() cobra.CompletionFunc {
-	return connect.FirstAlone(connect.Listed(a, (*client.Client).ListExtensions, func(e *pb.Extension) string {
+	return connect.FirstAlone(connect.Listed(a.App, (*client.Client).ListExtensions, func(e *pb.Extension) string {
 		return connect.Described(e.GetManifest().GetName(), display.Text(e.GetManifest().GetDescription()))
 	}))
 }

@@ -56,12 +56,11 @@ Agents and the processes they start cannot install extensions.`,
 			return i.run(cmd.Context(), args[0])
 		},
 	}
-	ui.JSONFlag(cmd, &a.AsJSON, pbjson.Object{
-		Message: &pb.LookExtensionResponse{}, More: installJSON{Extension: extensionJSON(&pb.Extension{})},
-	}, &pb.Diagnostic{})
 	cmd.Flags().BoolVar(&i.yes, "yes", false, "agree without being asked")
 	cmd.Flags().BoolVar(&i.dryRun, "dry-run", false, "show what would be installed, but install nothing")
-	return cmd
+	return a.WithJSON(cmd, pbjson.Object{
+		Message: &pb.LookExtensionResponse{}, More: installJSON{Extension: extensionJSON(&pb.Extension{})},
+	}, &pb.Diagnostic{})
 }
 
 func (i *installing) run(ctx context.Context, named string) error {

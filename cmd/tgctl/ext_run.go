@@ -40,9 +40,8 @@ and the processes they start cannot run commands, which may weaken the rules.`,
 			return a.invoke(ctx, c, &pb.InvokeRequest{Name: args[0], Command: args[1], Args: args[2:]})
 		}),
 	}
-	ui.JSONFlag(cmd, &a.AsJSON, &pb.InvokeEvent{})
 	cmd.Flags().SetInterspersed(false)
-	return cmd
+	return a.WithJSON(cmd, &pb.InvokeEvent{})
 }
 
 // invoke runs a command and returns its exit code as an error.

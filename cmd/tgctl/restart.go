@@ -34,9 +34,8 @@ tgctl daemon restart.`,
 			return a.restart(ctx, c, w)
 		}),
 	}
-	ui.JSONFlag(cmd, &a.AsJSON, &pb.RestartProcessResponse{})
 	w.flags(cmd)
-	return cmd
+	return a.WithJSON(cmd, &pb.RestartProcessResponse{})
 }
 
 func (a *app) restart(ctx context.Context, c *client.Client, w *programSelector) error {

@@ -57,7 +57,7 @@ was cancelled.`,
   $ tgctl run fixer -- "fix the failing test in ./parser"
   $ git diff | tgctl run --timeout 5m reviewer -- -`,
 		Args: o.args,
-		ValidArgsFunction: connect.FirstAlone(connect.Listed(a, (*client.Client).ListAgents, func(g *pb.Agent) string {
+		ValidArgsFunction: connect.FirstAlone(connect.Listed(a.App, (*client.Client).ListAgents, func(g *pb.Agent) string {
 			return connect.Described(g.GetName(), cmp.Or(display.Text(g.GetDescription()), ui.CommandLine(g.GetCommand())))
 		})),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -79,8 +79,7 @@ was cancelled.`,
 	flags.StringVar(&o.timeout, "timeout", "", "stop the run after `TIME`, such as 90s or 10m, instead of the configured timeout")
 	flags.BoolVar(&o.list, "list", false, "list the agents that can be run")
 	flags.BoolVar(&o.verbose, "verbose", false, "also print thoughts, plans and tool calls to stderr")
-	ui.JSONFlag(cmd, &a.AsJSON, &pb.RunEvent{}, &pb.Agent{})
-	return cmd
+	return a.WithJSON(cmd, &pb.RunEvent{}, &pb.Agent{})
 }
 
 // args validates the arguments.

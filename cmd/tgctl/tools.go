@@ -49,11 +49,10 @@ waiting for you, with the reason.`,
 			return a.listTools(ctx, c, server, waiting)
 		}),
 	}
-	ui.JSONFlag(cmd, &a.AsJSON, &pb.Pin{})
 	cmd.Flags().StringVar(&server, "server", "", "list only those of `SERVER`")
 	cmd.Flags().BoolVar(&waiting, "waiting", false, "list only those that are waiting for you")
 	_ = cmd.RegisterFlagCompletionFunc("server", a.completeServers(func(*pb.Server) bool { return true })) // fails only for an unknown flag
-	return cmd
+	return a.WithJSON(cmd, &pb.Pin{})
 }
 
 func (a *app) listTools(ctx context.Context, c *client.Client, server string, waiting bool) error {

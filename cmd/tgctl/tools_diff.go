@@ -62,9 +62,8 @@ Control and invisible characters are printed as their numbers.`,
 			return a.showDiff(d)
 		}),
 	}
-	ui.JSONFlag(cmd, &a.AsJSON, &pb.PinDiff{})
 	which.flags(cmd)
-	return cmd
+	return a.WithJSON(cmd, &pb.PinDiff{})
 }
 
 // onePin returns the pin named SERVER/TOOL. If there are several, it returns the one that

@@ -39,11 +39,6 @@ func (a *App) Clone() *App {
 	return &own
 }
 
-// holder is an App, or a type that embeds one.
-type holder interface{ self() *App }
-
-func (a *App) self() *App { return a }
-
 // Dial connects to the daemon. If none runs, it starts one, unless --no-start forbids it.
 func (a *App) Dial(ctx context.Context) (*client.Client, error) {
 	c, err := a.DialRunning(ctx)

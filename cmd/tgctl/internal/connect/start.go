@@ -262,14 +262,10 @@ func (a *App) Sibling(name string) (string, error) {
 // DaemonEnv returns the variables of environ that the daemon needs: where the user's files are.
 // It leaves out the shell's secrets and variables that change how programs run.
 func DaemonEnv(environ []string) []string {
-	var env []string
-	for _, entry := range environ {
-		switch name, _, _ := strings.Cut(entry, "="); {
-		case name == "HOME", name == "PATH", name == "LANG", strings.HasPrefix(name, "XDG_"):
-			env = append(env, entry)
-		}
-	}
-	return env
+	return ui.Filter(environ, func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return name == "HOME" || name == "PATH" || name == "LANG" || strings.HasPrefix(name, "XDG_")
+	})
 }
 
 // openLog opens the log file of a daemon without a service manager.
