@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -40,13 +39,8 @@ func (a *app) extListCmd() *cobra.Command {
 		Long:  `List the installed extensions, their state, and what they see and offer.`,
 		Example: `  $ tgctl ext list
   $ tgctl ext list --json | jq '.process | select(.state == "failed").error'`,
-		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
-			all, err := c.ListExtensions(ctx)
-			if err != nil {
-				return err
-			}
-			return ui.PrintList(a, all, func(e *pb.Extension) any { return extensionJSON(e) }, "No extension is installed. Install one: tgctl ext install DIR", a.extTable)
-		}),
+		RunE: connect.PrintListed(a.App, (*client.Client).ListExtensions, func(e *pb.Extension) any { return extensionJSON(e) },
+			"No extension is installed. Install one: tgctl ext install DIR", a.extTable),
 	}, extensionJSON(&pb.Extension{}))
 }
 

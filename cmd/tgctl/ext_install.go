@@ -85,7 +85,7 @@ func (i *installing) run(ctx context.Context, named string) error {
 		more.Changes = extChanges(was.GetManifest(), look.GetManifest())
 	}
 	if !i.AsJSON {
-		if err := ui.PrintDiagnostics(i.Err, look.GetWarnings(), i.errWidth()); err != nil {
+		if err := ui.PrintDiagnostics(i.Err, look.GetWarnings(), i.ErrColumns); err != nil {
 			return err
 		}
 	}
@@ -98,7 +98,7 @@ func (i *installing) run(ctx context.Context, named string) error {
 	case i.dryRun && i.AsJSON:
 		return i.result(look, more, nil)
 	}
-	if err := ui.WriteLines(i.Err, i.proposal(dir, look, more.Changes).Lines(i.errWidth())); err != nil {
+	if err := ui.WriteLines(i.Err, i.proposal(dir, look, more.Changes).Lines(i.ErrColumns)); err != nil {
 		return err
 	}
 	if i.dryRun {
@@ -186,18 +186,10 @@ func (i *installing) unfit(dir string, err error) error {
 		if err := ui.PrintAllJSON(i.app, problems); err != nil {
 			return err
 		}
-	} else if err := ui.PrintDiagnostics(i.Err, problems, i.errWidth()); err != nil {
+	} else if err := ui.PrintDiagnostics(i.Err, problems, i.ErrColumns); err != nil {
 		return err
 	}
 	return &ui.ExitError{Code: ui.ExitCheck, Err: fmt.Errorf("install %s: its manifest has %s", display.Text(dir), ui.Plural(ui.CountErrors(problems), "error", "errors"))}
-}
-
-// errWidth returns how many columns text on stderr may take, 0 for no limit.
-func (a *app) errWidth() int {
-	if !a.ErrTerminal {
-		return 0
-	}
-	return a.ErrColumns
 }
 
 // proposal lists what a person agrees to.
@@ -238,6 +230,12 @@ func (a *app) askYes(ctx context.Context, question string) error {
 		fmt.Fprintln(a.Err)
 		return err
 	}
+	return a.confirmed(answer)
+}
+
+// confirmed returns nil if the typed answer is yes. Otherwise it prints that nothing was changed
+// and returns an error.
+func (a *app) confirmed(answer string) error {
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
 		return nil
 	}

@@ -51,10 +51,8 @@ func (a *app) invoke(ctx context.Context, c *client.Client, req *pb.InvokeReques
 	for e, err := range c.Invoke(ctx, req) {
 		switch {
 		case err != nil && ctx.Err() != nil:
-			s.leave()
 			return &ui.ExitError{Code: exitInterrupted, Err: fmt.Errorf("%s %s was cancelled", display.Name(req.GetName()), display.Name(req.GetCommand()))}
 		case err != nil:
-			s.leave()
 			return ui.WithHint(err, extHints...)
 		case a.AsJSON:
 			err = a.PrintJSON(e)

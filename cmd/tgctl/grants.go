@@ -35,13 +35,9 @@ func (a *app) grantsListCmd() *cobra.Command {
 often it was used.`,
 		Example: `  $ tgctl grants list
   $ tgctl grants list --all --json | jq -r 'select(.ended) | [.id, .end] | @tsv'`,
-		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
-			grants, err := c.ListGrants(ctx, all)
-			if err != nil {
-				return err
-			}
-			return ui.PrintList(a, grants, nil, "No grant is in force.", a.grantsTable)
-		}),
+		RunE: connect.PrintListed(a.App, func(c *client.Client, ctx context.Context) ([]*pb.Grant, error) {
+			return c.ListGrants(ctx, all)
+		}, nil, "No grant is in force.", a.grantsTable),
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "also list grants that have ended, newest first")
 	return a.WithJSON(cmd, &pb.Grant{})

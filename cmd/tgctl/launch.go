@@ -181,11 +181,8 @@ func (a *app) agentFiles() ([]*os.File, func(), error) {
 // agentEnviron returns the environment with the variables that tell the agent that it is
 // wrapped.
 func agentEnviron(environ []string, session string) []string {
-	out := make([]string, 0, len(environ)+2)
-	for _, entry := range environ {
-		if !strings.HasPrefix(entry, "THOUGHTGATE_ACTIVE=") && !strings.HasPrefix(entry, "THOUGHTGATE_SESSION=") {
-			out = append(out, entry)
-		}
-	}
-	return append(out, "THOUGHTGATE_ACTIVE=1", "THOUGHTGATE_SESSION="+session)
+	others := ui.Filter(environ, func(entry string) bool {
+		return !strings.HasPrefix(entry, "THOUGHTGATE_ACTIVE=") && !strings.HasPrefix(entry, "THOUGHTGATE_SESSION=")
+	})
+	return append(others, "THOUGHTGATE_ACTIVE=1", "THOUGHTGATE_SESSION="+session)
 }

@@ -39,31 +39,20 @@ type protectJob struct {
 // agent reads.
 func (a *app) osEnv() (agentconf.Env, error) {
 	cwd, err := os.Getwd()
-	env := agentconf.Env{Home: a.Getenv("HOME"), Cwd: cwd, LookupEnv: a.lookup, Socket: a.shimSocket(), Notes: a.rewrites()}
+	env := agentconf.Env{Home: a.Getenv("HOME"), Cwd: cwd, LookupEnv: a.lookup, Socket: a.defaultPath(sock.Paths.ShimSocket), Notes: a.defaultPath(sock.Paths.Rewrites)}
 	if shim, failed := a.Sibling("tg-shim"); failed == nil {
 		env.Shim = shim
 	}
 	return env, err
 }
 
-// rewrites returns the directory of notes on files made beside configurations, or "" if it
-// cannot be determined.
-func (a *app) rewrites() string {
+// defaultPath returns one of the default paths, or "" if they cannot be determined.
+func (a *app) defaultPath(which func(sock.Paths) string) string {
 	paths, err := sock.DefaultPaths(a.Getenv)
 	if err != nil {
 		return ""
 	}
-	return paths.Rewrites()
-}
-
-// shimSocket returns the socket on which shims reach the daemon, or "" if it cannot be
-// determined.
-func (a *app) shimSocket() string {
-	paths, err := sock.DefaultPaths(a.Getenv)
-	if err != nil {
-		return ""
-	}
-	return paths.ShimSocket()
+	return which(paths)
 }
 
 func (a *app) lookup(name string) (string, bool) {
@@ -71,9 +60,9 @@ func (a *app) lookup(name string) (string, bool) {
 	return value, value != ""
 }
 
-// stablePath asks the daemon what is protected. A daemon too old to know the request protects
+// knownProtections asks the daemon what is protected. A daemon too old to know the request protects
 // nothing.
-func stablePath(ctx context.Context, c *client.Client) ([]*agentconf.Protection, error) {
+func knownProtections(ctx context.Context, c *client.Client) ([]*agentconf.Protection, error) {
 	all, err := c.ListProtections(ctx, true)
 	if errors.Is(err, client.ErrVersion) {
 		return nil, nil
@@ -114,7 +103,7 @@ func (p *protecting) connect(ctx context.Context) error {
 		return err
 	}
 	p.socket = status.GetShimSocket()
-	p.kept, err = stablePath(ctx, c)
+	p.kept, err = knownProtections(ctx, c)
 	return err
 }
 

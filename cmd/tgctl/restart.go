@@ -60,11 +60,8 @@ func (a *app) restart(ctx context.Context, c *client.Client, w *programSelector)
 		}
 	}
 	if why := done.GetFailure(); why != "" {
-		see := "tgctl logs "
-		if p.GetKind() == kindExtension {
-			see = "tgctl ext show "
-		}
-		return &ui.HintError{Err: fmt.Errorf("%s did not start: %s", p.GetName(), why), Hint: "See: " + see + ui.Word(p.GetName())}
+		see := ui.Choose(p.GetKind() == kindExtension, "ext show ", "logs ")
+		return &ui.HintError{Err: fmt.Errorf("%s did not start: %s", p.GetName(), why), Hint: "See: tgctl " + string(see) + ui.Word(p.GetName())}
 	}
 	if a.AsJSON {
 		return nil

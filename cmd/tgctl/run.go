@@ -66,7 +66,8 @@ was cancelled.`,
 				return err
 			}
 			if o.list {
-				return a.OnDaemon(a.listAgents)(cmd, args)
+				return connect.PrintListed(a.App, (*client.Client).ListAgents, nil,
+					"No agents are configured. Add them under agents: in thoughtgate.yaml, then: tgctl daemon reload", agentsTable)(cmd, args)
 			}
 			prompt, err := a.prompt(args[1:])
 			if err == nil {
@@ -154,13 +155,13 @@ func (a *app) runHeadless(ctx context.Context, o runOptions, timeout time.Durati
 	if timeout > 0 {
 		req.Timeout = durationpb.New(timeout)
 	}
-	show := a.runPrinter(o)
+	show := &runPrinter{partial{app: a}, o}
 	started := make(chan string, 1)
 	stop := a.handleSignals(ctx, c, signals, started, cancel)
 	defer stop()
+	defer show.close()
 	for e, err := range c.RunAgent(ctx, req) {
 		if err != nil {
-			show.close()
 			if errors.Is(err, context.Canceled) {
 				return &ui.ExitError{Code: 128 + 2, Err: errors.New("the run was ended")}
 			}
@@ -173,11 +174,9 @@ func (a *app) runHeadless(ctx context.Context, o runOptions, timeout time.Durati
 			return err
 		}
 		if end := e.GetEnded(); end != nil {
-			show.close()
 			return runEnd(name, end)
 		}
 	}
-	show.close()
 	return fmt.Errorf("the daemon did not report how the run of %s ended", name)
 }
 

@@ -117,11 +117,8 @@ func (a *app) recordSheet(rec *record.Record, sum string) *ui.Sheet {
 
 // callLine names what was called, and the direction unless the agent was the caller.
 func callLine(rec *record.Record) display.Safe {
-	line := display.Name(rec.Method) + ui.Spaced(display.Name(rec.Tool))
-	if rec.Direction != "" && rec.Direction != "agent_to_server" {
-		line += ui.Spaced(ui.Parens(display.Name(strings.ReplaceAll(rec.Direction, "_", " "))))
-	}
-	return line
+	direction := ui.Choose(rec.Direction != "agent_to_server", display.Name(strings.ReplaceAll(rec.Direction, "_", " ")), "")
+	return display.Name(rec.Method) + ui.Spaced(display.Name(rec.Tool)) + ui.Spaced(ui.Parens(direction))
 }
 
 // peerLines lists what the kernel reported about the process that answered or asked.

@@ -45,14 +45,11 @@ func (a *App) PrintJSON(v any) error {
 // PrintList prints a list. With --json it prints one line for each element, converted with line
 // unless that is nil. Otherwise it prints a table, or the text none if the list is empty.
 func PrintList[T any](h Holder, all []T, line func(T) any, none string, table func([]T) *display.Table) error {
-	a := h.app()
-	if a.AsJSON && line == nil {
+	switch a := h.app(); {
+	case a.AsJSON && line == nil:
 		return PrintAllJSON(a, all)
-	}
-	if a.AsJSON {
+	case a.AsJSON:
 		return PrintAllJSON(a, Map(all, line))
-	}
-	switch {
 	case len(all) > 0:
 		return a.PrintTable(table(all))
 	case none != "":
