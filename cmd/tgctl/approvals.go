@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -58,10 +59,7 @@ func (a *app) approvalsTable(questions []*pb.Approval) *display.Table {
 		{Head: "ID"}, {Head: "AGE", Right: true}, {Head: "LEFT", Right: true},
 		{Head: "AGENT", Shrink: 8}, {Head: "SERVER", Shrink: 8}, {Head: "CALL", Shrink: 12},
 	}}
-	indent := 0
-	for _, q := range questions {
-		indent = max(indent, len(q.GetId())+2)
-	}
+	indent := slices.Max(ui.Map(questions, func(q *pb.Approval) int { return len(q.GetId()) + 2 }))
 	for _, q := range questions {
 		left := stateWord(q)
 		if isOpen(q) {

@@ -167,11 +167,8 @@ func (i *installing) result(look *pb.LookExtensionResponse, more installJSON, e 
 	}
 	m := e.GetManifest()
 	_, err := fmt.Fprintf(i.Out, "installed %s %s: %s\n", display.Name(m.GetName()), display.Name(m.GetVersion()), ui.OrDash(e.GetProcess().GetState()))
-	if why := e.GetProcess().GetError(); why != "" {
-		i.PrintMessage("%s", display.Text(why))
-	}
-	if fix := fixOfExtension(e); fix != "" {
-		i.PrintMessage("%s", fix)
+	for _, text := range ui.NonEmpty(display.Text(e.GetProcess().GetError()), fixOfExtension(e)) {
+		i.PrintMessage("%s", text)
 	}
 	return errors.Join(err, failed)
 }

@@ -46,8 +46,7 @@ func cannotRun(name string, err error) error {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		code = exitNotFound
 	}
-	var wrapped *exec.Error
-	if errors.As(err, &wrapped) {
+	if wrapped, ok := errors.AsType[*exec.Error](err); ok {
 		err = wrapped.Err
 	}
 	return &ui.ExitError{Code: code, Err: fmt.Errorf("cannot run %s: %w", name, err)}

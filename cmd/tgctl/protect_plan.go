@@ -178,8 +178,7 @@ func (p *protecting) add(is, old *agentconf.Protection) error {
 		from.Where.Notes = "" // a dry run leaves what a killed writer left
 	}
 	plan, err := from.Plan(next.Line, p.lookup, p.kept)
-	var empty *agentconf.EmptyError
-	if p.all && errors.As(err, &empty) {
+	if empty, ok := errors.AsType[*agentconf.EmptyError](err); ok && p.all {
 		p.PrintMessage("%s: %s", display.Text(is.Agent), display.Text(p.TildeIn(empty.Error())))
 		return nil
 	}

@@ -229,7 +229,7 @@ func failureLine(id string, err error) display.Safe {
 	}
 	err = approvalFailure(id, err)
 	line := err.Error()
-	if hint := new(ui.HintError); errors.As(err, &hint) {
+	if hint, ok := errors.AsType[*ui.HintError](err); ok {
 		line += ". " + hint.Hint
 	}
 	return clipped(display.Text(line))

@@ -54,10 +54,7 @@ func (q *queue) listScreen() []line {
 			lines = append(lines, line{text: "  " + how})
 		}
 	}
-	for len(lines) < q.height-2 {
-		lines = append(lines, line{})
-	}
-	return append(lines, q.listFoot()...)
+	return append(filled(lines, q.height-2), q.listFoot()...)
 }
 
 // columns draws one line of the list.

@@ -54,10 +54,12 @@ func (q *queue) screen() []line {
 	for i := range lines {
 		lines[i].text = fit(lines[i].text, q.width)
 	}
-	for len(lines) < q.height {
-		lines = append(lines, line{})
-	}
-	return lines[:q.height]
+	return filled(lines, q.height)[:q.height]
+}
+
+// filled adds empty lines up to the given height.
+func filled(lines []line, height int) []line {
+	return append(lines, make([]line, max(0, height-len(lines)))...)
 }
 
 // detailScreen draws the question that is shown in full.
@@ -75,10 +77,7 @@ func (q *queue) detailScreen() []line {
 	case d.ended == "":
 		lines = append(lines, line{text: "reading ..."})
 	}
-	for len(lines) < 1+room {
-		lines = append(lines, line{})
-	}
-	return append(lines, q.detailFoot()...)
+	return append(filled(lines, 1+room), q.detailFoot()...)
 }
 
 // detailFoot draws the two lines below a question: the position or the prompt, and the keys.

@@ -113,17 +113,16 @@ func severalLaunches(pins []*pb.Pin) bool {
 	return false
 }
 
+// reasonTexts say why a definition waits.
+var reasonTexts = map[pb.PinReason]display.Safe{
+	pb.PinReason_PIN_REASON_CHANGED:    "it differs from the accepted definition",
+	pb.PinReason_PIN_REASON_LOOK_ALIKE: "its name looks like another one's",
+	pb.PinReason_PIN_REASON_NEW_SERVER: "its server was started by a new command",
+}
+
 // reasonText says why a definition waits.
 func reasonText(p *pb.Pin) display.Safe {
-	switch p.GetReason() {
-	case pb.PinReason_PIN_REASON_CHANGED:
-		return "it differs from the accepted definition"
-	case pb.PinReason_PIN_REASON_LOOK_ALIKE:
-		return "its name looks like another one's"
-	case pb.PinReason_PIN_REASON_NEW_SERVER:
-		return "its server was started by a new command"
-	}
-	return "review it before a model sees it"
+	return cmp.Or(reasonTexts[p.GetReason()], "review it before a model sees it")
 }
 
 // suspicionText says what is suspicious about a definition.

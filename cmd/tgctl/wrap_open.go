@@ -152,7 +152,7 @@ func (w *wrapping) openSession(ctx context.Context) error {
 	}
 	spec := &pb.SessionSpec{
 		Id: w.id, Agent: w.plan.Agent(), Command: w.argv, Project: w.cwd,
-		Profile: profileNamed(w.wrapOptions.profile), Keep: w.keep, Outlasting: w.outlasts(), Files: ui.Map(journals, configFile),
+		Profile: profiles[w.wrapOptions.profile], Keep: w.keep, Outlasting: w.outlasts(), Files: ui.Map(journals, configFile),
 	}
 	if w.session, err = w.client.OpenSession(ctx, spec); err != nil {
 		return fmt.Errorf("open a session: %w", err)

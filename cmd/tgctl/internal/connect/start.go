@@ -307,8 +307,7 @@ func (a *App) Service(ctx context.Context) (service.Manager, service.State, erro
 // ServiceFailure wraps the error of a service manager, with a hint how to fix it.
 func ServiceFailure(what string, err error) error {
 	wrapped := fmt.Errorf("%s: %w", what, err)
-	var failed *service.Error
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*service.Error](err); ok {
 		return &ui.HintError{Err: wrapped, Hint: failed.Hint}
 	}
 	return wrapped
