@@ -102,9 +102,11 @@ func endLine(q *pb.Approval) display.Safe {
 	if q.GetState() == pb.ApprovalState_APPROVAL_STATE_UNSPECIFIED {
 		return display.Name(q.GetId()) + " is no longer known to the daemon"
 	}
-	by := ui.Choose(q.GetDecider() != "", " by "+display.Text(q.GetDecider()), "") +
-		ui.Choose(q.GetSurface() != "", ", "+display.Name(q.GetSurface()), "") + ui.Spaced(display.Name(q.GetApprover()))
-	return clipped(display.Name(q.GetId()) + " " + stateWord(q) + by + ui.AfterColon(display.Text(q.GetNote())) + "; " + ui.CallName(q.GetMethod(), q.GetTool()))
+	line := display.Name(q.GetId()) + " " + stateWord(q)
+	line += ui.Choose(q.GetDecider() != "", " by "+display.Text(q.GetDecider()), "")
+	line += ui.Choose(q.GetSurface() != "", ", "+display.Name(q.GetSurface()), "")
+	line += ui.Spaced(display.Name(q.GetApprover())) + ui.AfterColon(display.Text(q.GetNote()))
+	return clipped(line + "; " + ui.CallName(q.GetMethod(), q.GetTool()))
 }
 
 // event handles an event of the inbox.
@@ -209,8 +211,8 @@ func (q *queue) handleDecided(d *pb.Decision, done *pb.Decided, err error) actio
 		q.status = failureLine(d.GetId(), err)
 		return action{}
 	}
-	q.status = ui.Choose(d.GetAnswer() == pb.Answer_ANSWER_DENY, "denied ", "approved ") + display.Name(d.GetId()) +
-		ui.Choose(d.GetEdit() != nil, " with your arguments", "")
+	q.status = ui.Choose(d.GetAnswer() == pb.Answer_ANSWER_DENY, "denied ", "approved ") + display.Name(d.GetId())
+	q.status += ui.Choose(d.GetEdit() != nil, " with your arguments", "")
 	if id := done.GetGrant().GetId(); id != "" {
 		q.status += ", granted " + display.Name(id) + " (undo: tgctl grants revoke " + display.Name(id) + ")"
 	}

@@ -36,8 +36,8 @@ func (q *queue) listScreen() []line {
 	at := q.find(q.selected)
 	first := max(0, at) / l.fit * l.fit // whole pages, so that rows stay in place on the screen
 	last := min(first+l.fit, len(q.rows))
-	title := ui.Choose(len(q.rows) > 0, ui.Plural(len(q.rows), "question waits", "questions wait"), "No question is waiting") +
-		ui.Choose(last-first < len(q.rows), ", showing "+display.Count(first+1)+"-"+display.Count(last), "")
+	title := ui.Choose(len(q.rows) > 0, ui.Plural(len(q.rows), "question waits", "questions wait"), "No question is waiting")
+	title += ui.Choose(last-first < len(q.rows), ", showing "+display.Count(first+1)+"-"+display.Count(last), "")
 	lines := []line{{text: title, strong: true}}
 	if l.heads && len(q.rows) > 0 {
 		lines = append(lines, line{text: q.columns(l, "  ", "ID", "SUBJECT", "AGE", "LEFT", "AGENT", "SERVER", "CALL")})

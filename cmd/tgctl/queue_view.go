@@ -65,8 +65,9 @@ func filled(lines []line, height int) []line {
 // detailScreen draws the question that is shown in full.
 func (q *queue) detailScreen() []line {
 	d := q.detail
-	title := display.Name(d.id) + ui.Spaced(shortSubject(d.question.GetSubject())) +
-		ui.Choose(d.ended == "", "  "+countdown(d.expires.Sub(q.app.Now()))+" left", "") + ui.Choose(d.edit != nil, "  EDITED", "")
+	title := display.Name(d.id) + ui.Spaced(shortSubject(d.question.GetSubject()))
+	title += ui.Choose(d.ended == "", "  "+countdown(d.expires.Sub(q.app.Now()))+" left", "")
+	title += ui.Choose(d.edit != nil, "  EDITED", "")
 	lines := []line{{text: title + "  " + d.title, strong: true}}
 	room := q.bodyHeight()
 	switch {
