@@ -177,8 +177,7 @@ func FromStatus(err error) error {
 	if err == nil {
 		return nil
 	}
-	var already *Error
-	if errors.As(err, &already) {
+	if _, already := errors.AsType[*Error](err); already {
 		return err
 	}
 	st, ok := status.FromError(err)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -47,9 +48,8 @@ are shortened and marked as such, also with --json; "show" prints them in full.`
 			return err
 		}),
 	}
-	ui.JSONFlag(cmd, &a.AsJSON, &pb.Approval{})
 	cmd.Flags().BoolVar(&all, "all", false, "also list decided questions, newest first")
-	return cmd
+	return a.WithJSON(cmd, &pb.Approval{})
 }
 
 // approvalsTable lists questions, each followed by its arguments and the reason it is
@@ -59,10 +59,7 @@ func (a *app) approvalsTable(questions []*pb.Approval) *display.Table {
 		{Head: "ID"}, {Head: "AGE", Right: true}, {Head: "LEFT", Right: true},
 		{Head: "AGENT", Shrink: 8}, {Head: "SERVER", Shrink: 8}, {Head: "CALL", Shrink: 12},
 	}}
-	indent := 0
-	for _, q := range questions {
-		indent = max(indent, len(q.GetId())+2)
-	}
+	indent := slices.Max(ui.Map(questions, func(q *pb.Approval) int { return len(q.GetId()) + 2 }))
 	for _, q := range questions {
 		left := stateWord(q)
 		if isOpen(q) {
@@ -70,29 +67,20 @@ func (a *app) approvalsTable(questions []*pb.Approval) *display.Table {
 		}
 		t.Add(display.Name(q.GetId()), display.Span(a.Now().Sub(q.GetCreated().AsTime())), left,
 			ui.OrDash(q.GetAgent()), display.Name(q.GetServer()), ui.CallName(q.GetMethod(), q.GetTool()))
-		if short := ui.ShortParams(q.GetMethod(), q.GetArguments(), cmp.Or(ui.Behind(indent, a.Width()), ui.ShortRoom), "tgctl approvals show "+display.Name(q.GetId())); short != "" {
-			t.Note(short)
-		}
+		t.Note(ui.ShortParams(q.GetMethod(), q.GetArguments(), cmp.Or(ui.Behind(indent, a.Width()), ui.ShortRoom), "tgctl approvals show "+display.Name(q.GetId())))
 		if n := q.GetArgumentsBytes(); n > 0 {
 			t.Note(display.Text(fmt.Sprintf("shortened from %d bytes; in full: tgctl approvals show %s", n, q.GetId())))
 		}
-		if why := because(q); why != "" {
-			t.Note(why)
-		}
-		if needsProof(q) {
-			t.Note("approval " + levelLine(q))
-		}
+		t.Note(because(q))
+		t.Note(ui.Choose(needsProof(q), "approval "+levelLine(q), ""))
 	}
 	return t
 }
 
 // questionLine describes in one line what a question is about.
 func questionLine(q *pb.Approval) display.Safe {
-	line := display.Name(q.GetId()) + ": " + ui.CallName(q.GetMethod(), q.GetTool()) + " on " + display.Name(q.GetServer())
-	if agent := q.GetAgent(); agent != "" {
-		line += " for " + display.Name(agent)
-	}
-	return line
+	return display.Name(q.GetId()) + ": " + ui.CallName(q.GetMethod(), q.GetTool()) + " on " + display.Name(q.GetServer()) +
+		ui.Choose(q.GetAgent() != "", " for "+display.Name(q.GetAgent()), "")
 }
 
 // shownParams returns the part of a question's params to show: the arguments of a tool
@@ -120,17 +108,7 @@ func isOpen(q *pb.Approval) bool { return q.GetState() == pb.ApprovalState_APPRO
 // because returns one line: why an open question is asked, or the note of its decision.
 func because(q *pb.Approval) display.Safe {
 	if !isOpen(q) {
-		if q.GetNote() == "" {
-			return ""
-		}
-		return "note: " + display.Text(q.GetNote())
+		return ui.Choose(q.GetNote() != "", "note: "+display.Text(q.GetNote()), "")
 	}
-	why := display.Text(q.GetReason())
-	if rule := q.GetRule(); rule != "" {
-		if why != "" {
-			why += " "
-		}
-		why += "(" + display.Text(rule) + ")"
-	}
-	return why
+	return ui.Join(ui.NonEmpty(display.Text(q.GetReason()), ui.Parens(display.Text(q.GetRule()))), " ")
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -160,9 +161,7 @@ func callsBefore(ctx context.Context, c *client.Client, q *pb.Approval) ([]pastC
 		}
 		// A held call has a second record once it was forwarded or denied.
 		if i := slices.IndexFunc(calls, func(c pastCall) bool { return c.id != "" && c.id == call.id }); i >= 0 {
-			if call.short == "" {
-				call.short = calls[i].short
-			}
+			call.short = cmp.Or(call.short, calls[i].short)
 			calls = slices.Delete(calls, i, i+1)
 		}
 		calls = append(calls, call)
@@ -218,10 +217,7 @@ func (p *past) lines(q *pb.Approval, now time.Time, columns int) []display.Safe 
 	if q.GetSession() == "" {
 		lines[len(lines)-1] = "previous calls to this server, oldest first:"
 	}
-	widest := 0
-	for _, c := range p.calls {
-		widest = max(widest, display.Width(c.verdict))
-	}
+	widest := slices.Max(ui.Map(p.calls, func(c pastCall) int { return display.Width(c.verdict) }))
 	for _, c := range p.calls {
 		line := display.Safe(fmt.Sprintf("  %s  %-*s  %s", ui.ShortTime(c.at, now), widest, c.verdict, c.what)) + ui.Spaced(c.short)
 		lines = append(lines, ui.Hanging(line, columns, 4)...)

@@ -29,7 +29,7 @@ previous calls of the session.`,
 		Example: `  $ tgctl approvals show A-17
   $ tgctl approvals show A-17 | less`,
 		Args:              ui.Exactly("ID"),
-		ValidArgsFunction: a.CompleteApprovals,
+		ValidArgsFunction: a.CompleteApprovals(),
 		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, args []string) error {
 			q, err := c.GetApproval(ctx, approvalID(args[0]))
 			if err != nil {
@@ -77,9 +77,7 @@ func (a *app) questionSheet(q *pb.Approval) *ui.Sheet {
 	for _, fact := range q.GetFacts() {
 		s.Add("fact", display.Text(fact))
 	}
-	if n := q.GetWaiting(); n > 1 {
-		s.Add("equal calls", display.Safe(ui.Plural(int(n), "waits", "wait"))+"; approval forwards the oldest")
-	}
+	s.Add("equal calls", ui.Choose(q.GetWaiting() > 1, ui.Plural(q.GetWaiting(), "waits", "wait")+"; approval forwards the oldest", ""))
 	s.Add("repetition", a.repetition(q))
 	s.Add("asked", display.Moment(q.GetCreated().AsTime(), a.Now()))
 	if q.GetDecided() != nil {
@@ -87,9 +85,7 @@ func (a *app) questionSheet(q *pb.Approval) *ui.Sheet {
 		s.Add("by", display.Text(q.GetDecider())+ui.Spaced(ui.Parens(display.Name(q.GetSurface()))))
 		s.Add("approver", ui.Claimed(q.GetApprover(), q.GetSurface()))
 		s.Add("note", display.Text(q.GetNote()))
-		if q.GetEdited() {
-			s.Add("arguments", "changed by the approver")
-		}
+		s.Add("arguments", ui.Choose(q.GetEdited(), "changed by the approver", ""))
 	}
 	return s
 }

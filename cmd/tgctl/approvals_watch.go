@@ -40,7 +40,7 @@ half a second. Others may answer in the meantime; the first answer counts. With
 an ID, that question is selected first.`,
 		Example:           `  $ tgctl approvals watch`,
 		Args:              ui.AtMostOne,
-		ValidArgsFunction: a.CompleteApprovals,
+		ValidArgsFunction: a.CompleteApprovals(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.fullScreen(); err != nil {
 				return err

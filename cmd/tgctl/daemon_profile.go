@@ -57,19 +57,11 @@ func (a *app) profile(ctx context.Context, kind string, watch time.Duration, w i
 		return err
 	}
 	defer c.Close()
-	enough := make(chan struct{})
 	if !slices.Contains(profileKinds[:3], kind) {
 		watch = 0
 	}
-	stop := time.AfterFunc(watch, func() { close(enough) })
-	defer stop.Stop()
 	// Ctrl-C ends the period, not the call: what was seen so far is still written.
-	watched, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	period, cancel := context.WithTimeout(ctx, watch)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() {
-		if stop.Stop() {
-			close(enough)
-		}
-	})()
-	return c.Profile(watched, kind, enough, w)
+	return c.Profile(context.WithoutCancel(ctx), kind, period.Done(), w)
 }

@@ -76,8 +76,7 @@ func (a *app) daemonSheet(s *pb.StatusResponse, st service.State, none error) *u
 	switch {
 	case none != nil:
 		out.Add("manager", display.Text(none.Error()))
-		var why *service.Error
-		if errors.As(none, &why) {
+		if why, ok := errors.AsType[*service.Error](none); ok {
 			out.Add("", display.Text(why.Hint))
 		}
 		a.addKeeper(out, s != nil)

@@ -55,17 +55,16 @@ the agent is told that the arguments were changed.`,
   $ tgctl approvals approve A-17 A-18 --note "discussed with Ana"
   $ tgctl approvals approve A-17 --for 8h --match arg=branch --in project`,
 		Args:              ui.AtLeastOne("ID"),
-		ValidArgsFunction: a.CompleteApprovals,
+		ValidArgsFunction: a.CompleteApprovals(),
 		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, args []string) error {
 			return a.decide(ctx, c, &d, args)
 		}),
 	}
-	ui.JSONFlag(cmd, &a.AsJSON, &pb.Decided{})
 	cmd.Flags().StringVar(&d.note, "note", "", "a `TEXT` for the record")
 	cmd.Flags().BoolVar(&d.edit, "edit", false, "change the arguments in an editor, and approve the result")
 	d.grant.add(cmd)
 	cmd.Flags().StringVar(&d.subject, "subject", "", "answer only if the question's subject, as printed by show, begins with `HEX`")
-	return cmd
+	return a.WithJSON(cmd, &pb.Decided{})
 }
 
 func (a *app) denyCmd() *cobra.Command {
@@ -78,7 +77,7 @@ executed, and the reason, if you give one. A denial overrides an approval that
 no call has used yet.`,
 		Example: `  $ tgctl approvals deny A-17 --reason "use the staging database"
   $ tgctl approvals deny --all-from github`,
-		ValidArgsFunction: a.CompleteApprovals,
+		ValidArgsFunction: a.CompleteApprovals(),
 		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, args []string) error {
 			return a.decide(ctx, c, &d, args)
 		}),
@@ -89,11 +88,10 @@ no call has used yet.`,
 		}
 		return nil
 	}
-	ui.JSONFlag(cmd, &a.AsJSON, &pb.Decided{})
 	cmd.Flags().StringVar(&d.note, "reason", "", "a `TEXT` for the agent and the record")
 	cmd.Flags().StringVar(&d.subject, "subject", "", "answer only if the question's subject, as printed by show, begins with `HEX`")
 	cmd.Flags().StringVar(&d.from, "all-from", "", "deny every waiting question of `SERVER`")
-	return cmd
+	return a.WithJSON(cmd, &pb.Decided{})
 }
 
 // decide answers the questions with the given ids. If one of several can't be answered,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,10 +27,7 @@ func (a *app) editArguments(ctx context.Context, q *pb.Approval, screen io.Write
 	if before == nil {
 		return nil, errors.New("the call has no arguments to edit")
 	}
-	editor := a.Getenv("VISUAL")
-	if editor == "" {
-		editor = a.Getenv("EDITOR")
-	}
+	editor := cmp.Or(a.Getenv("VISUAL"), a.Getenv("EDITOR"))
 	if editor == "" {
 		return nil, errors.New("no editor is configured; set VISUAL or EDITOR")
 	}

@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -133,13 +134,9 @@ func (t *tour) run(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
-	watching := make(chan error, 1)
-	go func() {
-		for event, err := range c.WatchApprovals(ctx) {
-			if err != nil {
-				watching <- err
-				return
-			}
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for event := range c.WatchApprovals(ctx) { // after an error nothing more is asked
 			if q := event.GetApproval(); isOpen(q) {
 				select {
 				case t.held <- q:
@@ -147,8 +144,7 @@ func (t *tour) run(ctx context.Context) error {
 				}
 			}
 		}
-		watching <- nil
-	}()
+	})
 	lines, ended, err := t.startWrap(ctx)
 	if err != nil {
 		return err
@@ -163,7 +159,7 @@ func (t *tour) run(ctx context.Context) error {
 		return err
 	})
 	cancel()
-	<-watching
+	watching.Wait()
 	if endErr := ended(err != nil); err == nil && endErr != nil {
 		err = fmt.Errorf("tgctl wrap: %w", endErr)
 	}

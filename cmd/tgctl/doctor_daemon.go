@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 	"github.com/thoughtgate/thoughtgated/internal/service"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 // lookAtDaemon reports on the daemon itself, and the warnings of the daemon that no other
@@ -98,14 +98,9 @@ func (x *examination) lookAtVersions(ctx context.Context) {
 		x.addFinding("daemon.unreachable", "", "the daemon does not report which servers it governs: %v", err)
 		return
 	}
-	var old []string
-	for _, p := range processes {
-		if isShim(p) && p.GetBuild() != x.status.GetBuild() {
-			old = append(old, p.GetServer())
-		}
-	}
-	if slices.Sort(old); len(old) > 0 {
-		x.addFinding("version.attached", "", "servers behind a tg-shim of another version than the daemon: %s", strings.Join(slices.Compact(old), ", "))
+	old := ui.Filter(processes, func(p *pb.Process) bool { return isShim(p) && p.GetBuild() != x.status.GetBuild() })
+	if len(old) > 0 {
+		x.addFinding("version.attached", "", "servers behind a tg-shim of another version than the daemon: %s", strings.Join(ui.Unique(ui.Map(old, (*pb.Process).GetServer)), ", "))
 	}
 	x.addOK("version", "thoughtgated, tg-shim and tgctl are %s", ui.Release)
 }
@@ -137,11 +132,7 @@ func (x *examination) lookAtService(ctx context.Context) {
 	if remote := x.Getenv("SSH_CONNECTION") != "" || x.Getenv("XDG_SESSION_TYPE") == "tty"; s.Enabled && remote && !s.Lingers {
 		x.addFinding("service.linger", "", "the daemon ends when you log out of this machine; calls of agents that you leave running then fail")
 	}
-	ends := "ends when you log out"
-	if s.Lingers {
-		ends = "keeps running when you log out"
-	}
-	x.addOK("service", "%s starts the daemon, which %s", s.Manager, ends)
+	x.addOK("service", "%s starts the daemon, which %s when you log out", s.Manager, ui.Choose(s.Lingers, "keeps running", "ends"))
 }
 
 // logAge is how far back errors in the daemon's log are reported.

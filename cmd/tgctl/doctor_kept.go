@@ -25,10 +25,8 @@ func (x *examination) lookAtExtensions(ctx context.Context) {
 	}
 	for _, e := range all {
 		name, p := e.GetManifest().GetName(), e.GetProcess()
-		loss := ""
-		if e.GetManifest().GetBefore() != nil || e.GetManifest().GetAfter() != nil {
-			loss = ", so calls that it would see are denied, or forwarded unseen if its manifest says so"
-		}
+		loss := ui.Choose(e.GetManifest().GetBefore() != nil || e.GetManifest().GetAfter() != nil,
+			", so calls that it would see are denied, or forwarded unseen if its manifest says so", "")
 		switch {
 		case e.GetChanged():
 			x.addFindingWithFix("extension.changed", name, "review its folder, then accept it: tgctl ext install "+ui.Word(e.GetDir()), "the extension %s is not what you accepted%s: %s", name, loss, p.GetError())

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -62,12 +63,7 @@ func (x *examination) configFiles() []string {
 }
 
 // auditDir returns the directory of the audit log.
-func (x *examination) auditDir() string {
-	if dir := x.status.GetAuditDir(); dir != "" {
-		return dir
-	}
-	return x.paths.AuditDir()
-}
+func (x *examination) auditDir() string { return cmp.Or(x.status.GetAuditDir(), x.paths.AuditDir()) }
 
 // lookAtDisk checks the free space for the state and the audit log.
 func (x *examination) lookAtDisk() {

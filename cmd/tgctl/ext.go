@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -30,7 +29,7 @@ to that when you install it. Without a command, ext lists what is installed.`
 
 // extensionJSON returns an extension as --json shows it.
 func extensionJSON(e *pb.Extension) pbjson.Object {
-	return pbjson.Object{Message: e, More: ui.Fix{Fix: fixOfExtension(e)}}
+	return pbjson.Object{Message: e, More: processFix{fixOfExtension(e)}}
 }
 
 func (a *app) extListCmd() *cobra.Command {
@@ -40,13 +39,8 @@ func (a *app) extListCmd() *cobra.Command {
 		Long:  `List the installed extensions, their state, and what they see and offer.`,
 		Example: `  $ tgctl ext list
   $ tgctl ext list --json | jq '.process | select(.state == "failed").error'`,
-		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
-			all, err := c.ListExtensions(ctx)
-			if err != nil {
-				return err
-			}
-			return ui.PrintList(a, all, func(e *pb.Extension) any { return extensionJSON(e) }, "No extension is installed. Install one: tgctl ext install DIR", a.extTable)
-		}),
+		RunE: connect.PrintListed(a.App, (*client.Client).ListExtensions, func(e *pb.Extension) any { return extensionJSON(e) },
+			"No extension is installed. Install one: tgctl ext install DIR", a.extTable),
 	}, extensionJSON(&pb.Extension{}))
 }
 
@@ -96,7 +90,7 @@ var extHints = slices.Concat([]ui.Hint{
 
 // completeExtensions completes the names of installed extensions.
 func (a *app) completeExtensions() cobra.CompletionFunc {
-	return connect.FirstAlone(connect.Listed(a, (*client.Client).ListExtensions, func(e *pb.Extension) string {
+	return connect.FirstAlone(connect.Listed(a.App, (*client.Client).ListExtensions, func(e *pb.Extension) string {
 		return connect.Described(e.GetManifest().GetName(), display.Text(e.GetManifest().GetDescription()))
 	}))
 }

@@ -145,7 +145,7 @@ func (a *app) completeConfig(cmd *cobra.Command, args []string, typed string) ([
 	case 1:
 		return []string{"get", "set"}, cobra.ShellCompDirectiveNoFileComp
 	case 2:
-		return connect.Listed(a, func(c *client.Client, ctx context.Context) ([]*pb.ExtensionValue, error) {
+		return connect.Listed(a.App, func(c *client.Client, ctx context.Context) ([]*pb.ExtensionValue, error) {
 			return c.ExtensionConfig(ctx, args[0])
 		},
 			func(v *pb.ExtensionValue) string { return string(display.Name(v.GetKey())) })(cmd, args, typed)

@@ -28,17 +28,13 @@ func extChanges(was, is *pb.ExtensionManifest) []extChange {
 	if !maps.Equal(was.GetEnv(), is.GetEnv()) {
 		d.add(true, "other variables are set for it")
 	}
-	return slices.Concat(d.wider, d.other)
+	return slices.Concat(ui.Filter(*d, func(c extChange) bool { return c.Wider }), ui.Filter(*d, func(c extChange) bool { return !c.Wider }))
 }
 
-type extDiff struct{ wider, other []extChange }
+type extDiff []extChange
 
 func (d *extDiff) add(wider bool, what display.Safe) {
-	if wider {
-		d.wider = append(d.wider, extChange{true, string(what)})
-	} else {
-		d.other = append(d.other, extChange{false, string(what)})
-	}
+	*d = append(*d, extChange{wider, string(what)})
 }
 
 // lists adds the elements that were added and removed.

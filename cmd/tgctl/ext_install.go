@@ -56,12 +56,11 @@ Agents and the processes they start cannot install extensions.`,
 			return i.run(cmd.Context(), args[0])
 		},
 	}
-	ui.JSONFlag(cmd, &a.AsJSON, pbjson.Object{
-		Message: &pb.LookExtensionResponse{}, More: installJSON{Extension: extensionJSON(&pb.Extension{})},
-	}, &pb.Diagnostic{})
 	cmd.Flags().BoolVar(&i.yes, "yes", false, "agree without being asked")
 	cmd.Flags().BoolVar(&i.dryRun, "dry-run", false, "show what would be installed, but install nothing")
-	return cmd
+	return a.WithJSON(cmd, pbjson.Object{
+		Message: &pb.LookExtensionResponse{}, More: installJSON{Extension: extensionJSON(&pb.Extension{})},
+	}, &pb.Diagnostic{})
 }
 
 func (i *installing) run(ctx context.Context, named string) error {
@@ -86,7 +85,7 @@ func (i *installing) run(ctx context.Context, named string) error {
 		more.Changes = extChanges(was.GetManifest(), look.GetManifest())
 	}
 	if !i.AsJSON {
-		if err := ui.PrintDiagnostics(i.Err, look.GetWarnings(), i.errWidth()); err != nil {
+		if err := ui.PrintDiagnostics(i.Err, look.GetWarnings(), i.ErrColumns); err != nil {
 			return err
 		}
 	}
@@ -99,7 +98,7 @@ func (i *installing) run(ctx context.Context, named string) error {
 	case i.dryRun && i.AsJSON:
 		return i.result(look, more, nil)
 	}
-	if err := ui.WriteLines(i.Err, i.proposal(dir, look, more.Changes).Lines(i.errWidth())); err != nil {
+	if err := ui.WriteLines(i.Err, i.proposal(dir, look, more.Changes).Lines(i.ErrColumns)); err != nil {
 		return err
 	}
 	if i.dryRun {
@@ -168,11 +167,8 @@ func (i *installing) result(look *pb.LookExtensionResponse, more installJSON, e 
 	}
 	m := e.GetManifest()
 	_, err := fmt.Fprintf(i.Out, "installed %s %s: %s\n", display.Name(m.GetName()), display.Name(m.GetVersion()), ui.OrDash(e.GetProcess().GetState()))
-	if why := e.GetProcess().GetError(); why != "" {
-		i.PrintMessage("%s", display.Text(why))
-	}
-	if fix := fixOfExtension(e); fix != "" {
-		i.PrintMessage("%s", fix)
+	for _, text := range ui.NonEmpty(display.Text(e.GetProcess().GetError()), fixOfExtension(e)) {
+		i.PrintMessage("%s", text)
 	}
 	return errors.Join(err, failed)
 }
@@ -187,18 +183,10 @@ func (i *installing) unfit(dir string, err error) error {
 		if err := ui.PrintAllJSON(i.app, problems); err != nil {
 			return err
 		}
-	} else if err := ui.PrintDiagnostics(i.Err, problems, i.errWidth()); err != nil {
+	} else if err := ui.PrintDiagnostics(i.Err, problems, i.ErrColumns); err != nil {
 		return err
 	}
 	return &ui.ExitError{Code: ui.ExitCheck, Err: fmt.Errorf("install %s: its manifest has %s", display.Text(dir), ui.Plural(ui.CountErrors(problems), "error", "errors"))}
-}
-
-// errWidth returns how many columns text on stderr may take, 0 for no limit.
-func (a *app) errWidth() int {
-	if !a.ErrTerminal {
-		return 0
-	}
-	return a.ErrColumns
 }
 
 // proposal lists what a person agrees to.
@@ -239,6 +227,12 @@ func (a *app) askYes(ctx context.Context, question string) error {
 		fmt.Fprintln(a.Err)
 		return err
 	}
+	return a.confirmed(answer)
+}
+
+// confirmed returns nil if the typed answer is yes. Otherwise it prints that nothing was changed
+// and returns an error.
+func (a *app) confirmed(answer string) error {
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
 		return nil
 	}

@@ -57,10 +57,9 @@ remove extensions.`,
 			return a.removeExtension(ctx, c, e, purge)
 		},
 	}
-	ui.JSONFlag(cmd, &a.AsJSON, removedJSON{})
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	cmd.Flags().BoolVar(&purge, "purge", false, "also remove its memory and its configuration")
-	return cmd
+	return a.WithJSON(cmd, removedJSON{})
 }
 
 // agreeToRemove prints what will be lost and asks.

@@ -40,9 +40,8 @@ and the processes they start cannot run commands, which may weaken the rules.`,
 			return a.invoke(ctx, c, &pb.InvokeRequest{Name: args[0], Command: args[1], Args: args[2:]})
 		}),
 	}
-	ui.JSONFlag(cmd, &a.AsJSON, &pb.InvokeEvent{})
 	cmd.Flags().SetInterspersed(false)
-	return cmd
+	return a.WithJSON(cmd, &pb.InvokeEvent{})
 }
 
 // invoke runs a command and returns its exit code as an error.
@@ -52,10 +51,8 @@ func (a *app) invoke(ctx context.Context, c *client.Client, req *pb.InvokeReques
 	for e, err := range c.Invoke(ctx, req) {
 		switch {
 		case err != nil && ctx.Err() != nil:
-			s.leave()
 			return &ui.ExitError{Code: exitInterrupted, Err: fmt.Errorf("%s %s was cancelled", display.Name(req.GetName()), display.Name(req.GetCommand()))}
 		case err != nil:
-			s.leave()
 			return ui.WithHint(err, extHints...)
 		case a.AsJSON:
 			err = a.PrintJSON(e)

@@ -10,6 +10,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -69,7 +70,7 @@ func (a *app) extSheet(e *pb.Extension) *ui.Sheet {
 // extension.
 func (a *app) toolsEntry(s *ui.Sheet, extension string) {
 	shim, _, err := a.lastingShim()
-	socket := a.shimSocket()
+	socket := a.defaultPath(sock.Paths.ShimSocket)
 	if err != nil || socket == "" {
 		return // doctor reports missing programs
 	}

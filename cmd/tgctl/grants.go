@@ -35,17 +35,12 @@ func (a *app) grantsListCmd() *cobra.Command {
 often it was used.`,
 		Example: `  $ tgctl grants list
   $ tgctl grants list --all --json | jq -r 'select(.ended) | [.id, .end] | @tsv'`,
-		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
-			grants, err := c.ListGrants(ctx, all)
-			if err != nil {
-				return err
-			}
-			return ui.PrintList(a, grants, nil, "No grant is in force.", a.grantsTable)
-		}),
+		RunE: connect.PrintListed(a.App, func(c *client.Client, ctx context.Context) ([]*pb.Grant, error) {
+			return c.ListGrants(ctx, all)
+		}, nil, "No grant is in force.", a.grantsTable),
 	}
-	ui.JSONFlag(cmd, &a.AsJSON, &pb.Grant{})
 	cmd.Flags().BoolVar(&all, "all", false, "also list grants that have ended, newest first")
-	return cmd
+	return a.WithJSON(cmd, &pb.Grant{})
 }
 
 func (a *app) grantsTable(grants []*pb.Grant) *display.Table {
@@ -93,7 +88,7 @@ func (a *app) grantsRevokeCmd() *cobra.Command {
 		Long:    `Revoke one or more grants at once. Calls that they have approved are not undone.`,
 		Example: `  $ tgctl grants revoke G-3`,
 		Args:    ui.AtLeastOne("ID"),
-		ValidArgsFunction: connect.Listed(a, grantsInForce, func(g *pb.Grant) string {
+		ValidArgsFunction: connect.Listed(a.App, grantsInForce, func(g *pb.Grant) string {
 			return connect.Described(g.GetId(), ui.CallName(g.GetMethod(), g.GetTool())+" on "+display.Name(g.GetServer()))
 		}),
 		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, args []string) error {

@@ -46,8 +46,7 @@ func cannotRun(name string, err error) error {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		code = exitNotFound
 	}
-	var wrapped *exec.Error
-	if errors.As(err, &wrapped) {
+	if wrapped, ok := errors.AsType[*exec.Error](err); ok {
 		err = wrapped.Err
 	}
 	return &ui.ExitError{Code: code, Err: fmt.Errorf("cannot run %s: %w", name, err)}
@@ -181,11 +180,8 @@ func (a *app) agentFiles() ([]*os.File, func(), error) {
 // agentEnviron returns the environment with the variables that tell the agent that it is
 // wrapped.
 func agentEnviron(environ []string, session string) []string {
-	out := make([]string, 0, len(environ)+2)
-	for _, entry := range environ {
-		if !strings.HasPrefix(entry, "THOUGHTGATE_ACTIVE=") && !strings.HasPrefix(entry, "THOUGHTGATE_SESSION=") {
-			out = append(out, entry)
-		}
-	}
-	return append(out, "THOUGHTGATE_ACTIVE=1", "THOUGHTGATE_SESSION="+session)
+	others := ui.Filter(environ, func(entry string) bool {
+		return !strings.HasPrefix(entry, "THOUGHTGATE_ACTIVE=") && !strings.HasPrefix(entry, "THOUGHTGATE_SESSION=")
+	})
+	return append(others, "THOUGHTGATE_ACTIVE=1", "THOUGHTGATE_SESSION="+session)
 }

@@ -210,9 +210,8 @@ func (w *watch) waitForServers() {
 		switch {
 		case w.attached > 0:
 			used = time.Now()
-		case time.Since(began) < lingerSettle: // an agent that ends takes its servers with it
-			return true
-		case time.Since(used) >= lingerSettle:
+		// An agent that ends takes its servers with it; one that has handed over may restart them.
+		case time.Since(began) < lingerSettle, time.Since(used) >= lingerSettle:
 			return true
 		}
 		if !told && time.Since(began) >= lingerQuiet {

@@ -65,10 +65,9 @@ func (a *app) logsOf(w *programSelector) *cobra.Command {
 			return a.logs(ctx, c, w, lines, follow)
 		}),
 	}
-	ui.JSONFlag(cmd, &a.AsJSON, pbjson.Object{Message: &pb.LogLine{}, More: writer{}})
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "then print each new line, until interrupted")
 	cmd.Flags().Uint32VarP(&lines, "limit", "n", 0, "begin with the newest `N` lines; 0 for all that are kept")
-	return cmd
+	return a.WithJSON(cmd, pbjson.Object{Message: &pb.LogLine{}, More: writer{}})
 }
 
 func (a *app) logs(ctx context.Context, c *client.Client, w *programSelector, lines uint32, follow bool) error {
@@ -185,7 +184,7 @@ var agentLogs = map[string]string{
 
 // completeKept completes the names of the programs that the daemon runs.
 func (a *app) completeKept() cobra.CompletionFunc {
-	return connect.FirstAlone(connect.Listed(a, (*client.Client).ListProcesses, func(p *pb.Process) string {
+	return connect.FirstAlone(connect.Listed(a.App, (*client.Client).ListProcesses, func(p *pb.Process) string {
 		if isShim(p) {
 			return ""
 		}

@@ -81,11 +81,7 @@ func commandPage(cmd *cobra.Command, date string) string {
 	p.section("SYNOPSIS")
 	p.line(roffBold(cmd.CommandPath()) + roffPlain(strings.TrimPrefix(ui.UsageLine(cmd), cmd.CommandPath())))
 	p.section("DESCRIPTION")
-	about := cmd.Long
-	if about == "" {
-		about = cmd.Short + "."
-	}
-	p.prose(about)
+	p.prose(ui.Description(cmd))
 	manVerbs(p, cmd)
 	if cmd.HasAvailableFlags() {
 		p.section("OPTIONS")

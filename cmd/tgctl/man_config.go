@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
 // schemaNode is the part of the configuration's JSON Schema that thoughtgate.yaml(5)
@@ -42,11 +44,7 @@ func (n *schemaNode) kind() string {
 	case n.Title != "":
 		return n.Title
 	case n.Enum != nil:
-		var words []string
-		for _, word := range n.Enum {
-			words = append(words, fmt.Sprint(word))
-		}
-		return strings.Join(words, " | ")
+		return strings.Join(ui.Map(n.Enum, func(word any) string { return fmt.Sprint(word) }), " | ")
 	case n.AnyOf != nil:
 		return n.anyKind()
 	case n.Type == "array":

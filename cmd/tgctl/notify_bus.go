@@ -207,8 +207,8 @@ func (d *desktop) find(ctx context.Context) (display.Safe, error) {
 
 // isDBusError reports whether err is the bus's error with the given name.
 func isDBusError(err error, name string) bool {
-	var e dbus.Error
-	return errors.As(err, &e) && e.Name == busName+".Error."+name
+	e, ok := errors.AsType[dbus.Error](err)
+	return ok && e.Name == busName+".Error."+name
 }
 
 // show shows n in place of the notification replaced, 0 for none, and returns its id. It

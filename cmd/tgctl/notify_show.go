@@ -106,13 +106,7 @@ func (n *notifier) forgetServer() {
 // waiting returns the questions that should be shown and have no notification of their
 // own, oldest first.
 func (n *notifier) waiting() []*question {
-	var all []*question
-	for _, q := range n.questions {
-		if q.note == nil && !q.away && !q.ended {
-			all = append(all, q)
-		}
-	}
-	return all
+	return ui.Filter(n.questions, func(q *question) bool { return q.note == nil && !q.away && !q.ended })
 }
 
 // showAll shows each waiting question by itself, or all in one notification if they are
@@ -142,13 +136,7 @@ func (n *notifier) showAll(ctx context.Context, waiting []*question, workflows m
 
 // shownAlone counts the questions with their own notification.
 func (n *notifier) shownAlone() int {
-	count := 0
-	for _, q := range n.questions {
-		if q.note != nil {
-			count++
-		}
-	}
-	return count
+	return len(ui.Filter(n.questions, func(q *question) bool { return q.note != nil }))
 }
 
 // summarise shows the waiting questions in one notification.

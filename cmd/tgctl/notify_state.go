@@ -208,8 +208,6 @@ func (n *notifier) closeDesktop(ctx context.Context) {
 			n.withdraw(ctx, q.note.id)
 		}
 	}
-	if n.summary != nil {
-		n.withdraw(ctx, n.summary.id)
-	}
+	n.dropSummary(ctx)
 	n.desk.close()
 }

@@ -103,12 +103,9 @@ func summaryNote(waiting []*question, others int, nonce string) *note {
 	}
 	slices.SortStableFunc(servers, func(a, b display.Safe) int { return counts[b] - counts[a] })
 	all := &note{
-		title:   ui.Plural(len(waiting), "question waits", "questions wait"),
+		title:   ui.Choose(others > 0, ui.Plural(len(waiting), "more question waits", "more questions wait"), ui.Plural(len(waiting), "question waits", "questions wait")),
 		urgency: urgencyNormal, stays: true,
 		actions: []string{pressShow + ":" + nonce, "Show"},
-	}
-	if others > 0 {
-		all.title = ui.Plural(len(waiting), "more question waits", "more questions wait")
 	}
 	const most = 3
 	for _, server := range servers[:min(most, len(servers))] {

@@ -50,8 +50,7 @@ that was not recorded is listed as unknown.`,
 	}
 	cmd.Flags().StringVar(&since, "since", backtestSpan, "only calls since `D`")
 	cmd.Flags().StringVar(&config, "config", "", "test `FILE` (default: the daemon's file as it is on disk)")
-	ui.JSONFlag(cmd, &a.AsJSON, &pb.BacktestEvent{})
-	return cmd
+	return a.WithJSON(cmd, &pb.BacktestEvent{})
 }
 
 // backtested collects the events of a backtest.

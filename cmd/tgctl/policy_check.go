@@ -85,7 +85,7 @@ func (a *app) printChecked(found *pb.ValidateResponse) error {
 		return err
 	}
 	bad, name := ui.CountErrors(found.GetProblems()), sourceName(found.GetPath())
-	warnings := ui.Choose(len(found.GetProblems()) > bad, ui.Plural(len(found.GetProblems())-bad, "warning", "warnings"), "")
+	warnings := ui.Some(len(found.GetProblems())-bad, "warning", "warnings", "")
 	if bad > 0 {
 		a.PrintMessage("%s: %s", name, ui.Join(ui.NonEmpty(ui.Plural(bad, "error", "errors"), warnings), ", "))
 		return nil
@@ -95,18 +95,9 @@ func (a *app) printChecked(found *pb.ValidateResponse) error {
 		line = fmt.Sprintf("%s: ok: a project's file, %s", name, ui.Plural(found.GetSet().GetRules(), "rule", "rules"))
 	}
 	line += string(ui.Choose(warnings != "", "; "+warnings, ""))
-	if found.GetPath() == "" {
-		line += a.noFile()
+	if path, err := a.configPath(); err == nil && found.GetPath() == "" {
+		line += "; no file " + string(display.Text(path))
 	}
 	_, err := fmt.Fprintln(a.Out, line)
 	return err
-}
-
-// noFile returns a note that names the missing configuration file.
-func (a *app) noFile() string {
-	path, err := a.configPath()
-	if err != nil {
-		return ""
-	}
-	return "; no file " + string(display.Text(path))
 }

@@ -68,12 +68,11 @@ invalid line gets an error and no verdict.`,
 	flags.StringVar(&o.agent, "agent", "", "the agent's `TYPE`, as claude-code")
 	flags.StringVar(&o.config, "config", "", "judge by `FILE` instead of the configuration in force")
 	flags.StringVar(&o.project, "project", "", "the agent works in `DIR`, whose .thoughtgate.yaml counts (default: here)")
-	ui.JSONFlag(cmd, &a.AsJSON, explanationJSON(&pb.Explanation{}, nil))
 	_ = cmd.RegisterFlagCompletionFunc("server", a.completeFrom(serverOf))
 	_ = cmd.RegisterFlagCompletionFunc("tool", a.completeFrom(subjectOf(ui.ToolCall)))
 	_ = cmd.RegisterFlagCompletionFunc("uri", a.completeFrom(subjectOf("resources/read")))
 	_ = cmd.RegisterFlagCompletionFunc("prompt", a.completeFrom(subjectOf("prompts/get")))
-	return cmd
+	return a.WithJSON(cmd, explanationJSON(&pb.Explanation{}, nil))
 }
 
 // request returns the request that the flags describe.

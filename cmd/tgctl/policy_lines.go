@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -96,9 +97,7 @@ func parseLine(line []byte) (q *pb.ExplainRequest, ignored []string, err error) 
 		switch {
 		case value.Kind() == 'n' && (texts[name] != nil || objects[name] != nil || lists[name] != nil): // null is the same as absent
 		case texts[name] != nil:
-			if methods[name] != "" {
-				implied = methods[name]
-			}
+			implied = cmp.Or(methods[name], implied)
 			return into(name, value, texts[name])
 		case objects[name] != nil:
 			*objects[name] = bytes.Clone(value)
@@ -109,9 +108,7 @@ func parseLine(line []byte) (q *pb.ExplainRequest, ignored []string, err error) 
 		}
 		return nil
 	})
-	if q.Method == "" {
-		q.Method = implied
-	}
+	q.Method = cmp.Or(q.Method, implied)
 	return q, ignored, err
 }
 

@@ -145,9 +145,7 @@ func (s *seen) tools() int {
 
 // byCalls returns the names of tools, the most used first.
 func byCalls(tools map[string]*seenTool) []string {
-	names := slices.Collect(maps.Keys(tools))
-	slices.SortFunc(names, func(x, y string) int {
+	return slices.SortedFunc(maps.Keys(tools), func(x, y string) int {
 		return cmp.Or(cmp.Compare(tools[y].calls, tools[x].calls), cmp.Compare(x, y))
 	})
-	return names
 }

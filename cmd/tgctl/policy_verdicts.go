@@ -47,8 +47,7 @@ test, and for each problem with a file one like those of policy check.`,
 		},
 	}
 	cmd.Flags().StringVar(&config, "config", "", "test `FILE` instead of the daemon's configuration")
-	ui.JSONFlag(cmd, &a.AsJSON, pbjson.Object{Message: &pb.TestResult{}, More: testJSON{}}, &pb.Diagnostic{})
-	return cmd
+	return a.WithJSON(cmd, pbjson.Object{Message: &pb.TestResult{}, More: testJSON{}}, &pb.Diagnostic{})
 }
 
 func (a *app) policyTest(ctx context.Context, config string, paths []string) error {

@@ -65,12 +65,8 @@ func (a *app) presenceSheet(st *pb.PresenceState) *ui.Sheet {
 	if st.GetEnrolled() {
 		s.Add("since", display.Moment(st.GetSince().AsTime(), a.Now()))
 		s.Add("enrolled by", display.Text(st.GetBy()))
-		if st.GetAsleep() {
-			s.Add("codes", "accepted again after the passphrase was given once: the daemon has restarted")
-		}
-		if n := st.GetFailures(); n > 0 {
-			s.Add("tried", ui.Plural(n, "wrong passphrase or code", "wrong passphrases or codes")+" in a row")
-		}
+		s.Add("codes", ui.Choose(st.GetAsleep(), "accepted again after the passphrase was given once: the daemon has restarted", ""))
+		s.Add("tried", ui.Some(st.GetFailures(), "wrong passphrase or code", "wrong passphrases or codes", " in a row"))
 	}
 	if st.GetRecovered() != nil {
 		s.Add("recovered", display.Moment(st.GetRecovered().AsTime(), a.Now())+": the secret was removed without being given, with every grant")
@@ -92,11 +88,9 @@ no agent started. This also revokes every grant and is recorded, and "tgctl
 status" reports it for a week.`,
 		Example: `  $ tgctl presence remove
   $ tgctl presence remove --forgotten`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.atTerminal(cmd.Context(), func(ctx context.Context, c *client.Client, t *ui.SecretTerminal, st *pb.PresenceState) error {
-				return a.removePresence(ctx, c, t, st, forgotten)
-			})
-		},
+		RunE: a.atTerminal(func(ctx context.Context, c *client.Client, t *ui.SecretTerminal, st *pb.PresenceState) error {
+			return a.removePresence(ctx, c, t, st, forgotten)
+		}),
 	}
 	cmd.Flags().BoolVar(&forgotten, "forgotten", false, "remove a lost secret without giving it, and revoke every grant")
 	return cmd
@@ -134,24 +128,21 @@ func (a *app) removePresence(ctx context.Context, c *client.Client, t *ui.Secret
 	return nil
 }
 
-// atTerminal runs do, which reads a secret. It opens the terminal, and hides the memory of this
-// process after the daemon has identified it.
-func (a *app) atTerminal(ctx context.Context, do func(context.Context, *client.Client, *ui.SecretTerminal, *pb.PresenceState) error) error {
-	c, err := a.Dial(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	st, err := c.PresenceStatus(ctx, true)
-	if err != nil {
-		return presenceFailure(err)
-	}
-	t, err := a.openHidden()
-	if err != nil {
-		return err
-	}
-	defer t.Close()
-	return presenceFailure(do(ctx, c, t, st))
+// atTerminal returns a RunE function that calls do, which reads a secret. It connects to the daemon,
+// opens the terminal, and hides the memory of this process after the daemon has identified it.
+func (a *app) atTerminal(do func(context.Context, *client.Client, *ui.SecretTerminal, *pb.PresenceState) error) func(*cobra.Command, []string) error {
+	return a.OnDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
+		st, err := c.PresenceStatus(ctx, true)
+		if err != nil {
+			return presenceFailure(err)
+		}
+		t, err := a.openHidden()
+		if err != nil {
+			return err
+		}
+		defer t.Close()
+		return presenceFailure(do(ctx, c, t, st))
+	})
 }
 
 // openHidden opens the terminal, and hides the memory of this process from other programs.

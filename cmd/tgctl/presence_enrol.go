@@ -33,23 +33,21 @@ code and as text; it takes effect once you have typed a code from the app. From
 then on either the passphrase or a code is enough, except to change the secret.`,
 		Example: `  $ tgctl presence enrol
   $ tgctl presence enrol --totp`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.atTerminal(cmd.Context(), func(ctx context.Context, c *client.Client, t *ui.SecretTerminal, st *pb.PresenceState) error {
-				if st.GetEnrolled() {
-					return client.NewError(client.ReasonEnrolled, client.ErrEnrolled.Error())
-				}
-				secret, err := a.newSecret(ctx, t, "Passphrase", totp)
-				defer wipeSecret(secret)
-				if err != nil {
-					return err
-				}
-				if _, err := c.EnrolPresence(ctx, secret); err != nil {
-					return err
-				}
-				a.PrintMessage("Enrolled. Approval needs it where a workflow requires presence, and for calls of\nhigh risk; denying never does. The secret cannot be shown again: keep it.")
-				return nil
-			})
-		},
+		RunE: a.atTerminal(func(ctx context.Context, c *client.Client, t *ui.SecretTerminal, st *pb.PresenceState) error {
+			if st.GetEnrolled() {
+				return client.NewError(client.ReasonEnrolled, client.ErrEnrolled.Error())
+			}
+			secret, err := a.newSecret(ctx, t, "Passphrase", totp)
+			defer wipeSecret(secret)
+			if err != nil {
+				return err
+			}
+			if _, err := c.EnrolPresence(ctx, secret); err != nil {
+				return err
+			}
+			a.PrintMessage("Enrolled. Approval needs it where a workflow requires presence, and for calls of\nhigh risk; denying never does. The secret cannot be shown again: keep it.")
+			return nil
+		}),
 	}
 	cmd.Flags().BoolVar(&totp, "totp", false, "enrol an authenticator app as well")
 	return cmd
@@ -65,11 +63,9 @@ authenticator app stays enrolled unless --totp creates a new key for it or
 --no-totp removes it. Grants stay in force.`,
 		Example: `  $ tgctl presence rotate
   $ tgctl presence rotate --totp`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.atTerminal(cmd.Context(), func(ctx context.Context, c *client.Client, t *ui.SecretTerminal, st *pb.PresenceState) error {
-				return a.rotatePresence(ctx, c, t, st, totp, noTOTP)
-			})
-		},
+		RunE: a.atTerminal(func(ctx context.Context, c *client.Client, t *ui.SecretTerminal, st *pb.PresenceState) error {
+			return a.rotatePresence(ctx, c, t, st, totp, noTOTP)
+		}),
 	}
 	cmd.Flags().BoolVar(&totp, "totp", false, "enrol an authenticator app with a new key")
 	cmd.Flags().BoolVar(&noTOTP, "no-totp", false, "stop accepting codes")
@@ -95,10 +91,7 @@ func (a *app) rotatePresence(ctx context.Context, c *client.Client, t *ui.Secret
 	if err != nil {
 		return err
 	}
-	codes := ""
-	if now.GetCodes() && !totp {
-		codes = " The authenticator app stays enrolled."
-	}
+	codes := ui.Choose(now.GetCodes() && !totp, " The authenticator app stays enrolled.", "")
 	a.PrintMessage("Rotated. The old passphrase is no longer accepted.%s", codes)
 	return nil
 }

@@ -2,11 +2,11 @@ package main
 
 import (
 	"errors"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 )
 
@@ -56,10 +56,8 @@ with others. tgctl wrap governs their servers for one run.`,
 		ValidArgsFunction: completeAgents,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
-			if o.config != "" {
-				if o.config, err = filepath.Abs(o.config); err != nil {
-					return err
-				}
+			if o.config, err = connect.Absolute(o.config); err != nil {
+				return err
 			}
 			p := &protecting{app: a, protectOptions: o}
 			return p.run(cmd.Context(), args)

@@ -39,31 +39,20 @@ type protectJob struct {
 // agent reads.
 func (a *app) osEnv() (agentconf.Env, error) {
 	cwd, err := os.Getwd()
-	env := agentconf.Env{Home: a.Getenv("HOME"), Cwd: cwd, LookupEnv: a.lookup, Socket: a.shimSocket(), Notes: a.rewrites()}
+	env := agentconf.Env{Home: a.Getenv("HOME"), Cwd: cwd, LookupEnv: a.lookup, Socket: a.defaultPath(sock.Paths.ShimSocket), Notes: a.defaultPath(sock.Paths.Rewrites)}
 	if shim, failed := a.Sibling("tg-shim"); failed == nil {
 		env.Shim = shim
 	}
 	return env, err
 }
 
-// rewrites returns the directory of notes on files made beside configurations, or "" if it
-// cannot be determined.
-func (a *app) rewrites() string {
+// defaultPath returns one of the default paths, or "" if they cannot be determined.
+func (a *app) defaultPath(which func(sock.Paths) string) string {
 	paths, err := sock.DefaultPaths(a.Getenv)
 	if err != nil {
 		return ""
 	}
-	return paths.Rewrites()
-}
-
-// shimSocket returns the socket on which shims reach the daemon, or "" if it cannot be
-// determined.
-func (a *app) shimSocket() string {
-	paths, err := sock.DefaultPaths(a.Getenv)
-	if err != nil {
-		return ""
-	}
-	return paths.ShimSocket()
+	return which(paths)
 }
 
 func (a *app) lookup(name string) (string, bool) {
@@ -71,9 +60,9 @@ func (a *app) lookup(name string) (string, bool) {
 	return value, value != ""
 }
 
-// stablePath asks the daemon what is protected. A daemon too old to know the request protects
+// knownProtections asks the daemon what is protected. A daemon too old to know the request protects
 // nothing.
-func stablePath(ctx context.Context, c *client.Client) ([]*agentconf.Protection, error) {
+func knownProtections(ctx context.Context, c *client.Client) ([]*agentconf.Protection, error) {
 	all, err := c.ListProtections(ctx, true)
 	if errors.Is(err, client.ErrVersion) {
 		return nil, nil
@@ -114,7 +103,7 @@ func (p *protecting) connect(ctx context.Context) error {
 		return err
 	}
 	p.socket = status.GetShimSocket()
-	p.kept, err = stablePath(ctx, c)
+	p.kept, err = knownProtections(ctx, c)
 	return err
 }
 
@@ -189,8 +178,7 @@ func (p *protecting) add(is, old *agentconf.Protection) error {
 		from.Where.Notes = "" // a dry run leaves what a killed writer left
 	}
 	plan, err := from.Plan(next.Line, p.lookup, p.kept)
-	var empty *agentconf.EmptyError
-	if p.all && errors.As(err, &empty) {
+	if empty, ok := errors.AsType[*agentconf.EmptyError](err); ok && p.all {
 		p.PrintMessage("%s: %s", display.Text(is.Agent), display.Text(p.TildeIn(empty.Error())))
 		return nil
 	}

@@ -2,10 +2,12 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
@@ -44,7 +46,7 @@ func (p *protecting) run(ctx context.Context, names []string) error {
 	todo := p.show()
 	if len(todo) == 0 {
 		if len(p.jobs) == 0 && failed == nil {
-			p.PrintMessage("nothing to protect: %s", p.nothing())
+			p.PrintMessage("nothing to protect: %s", ui.Choose(p.repair, "no agent is protected", "no configuration of a known agent was found"))
 		}
 		return failed
 	}
@@ -55,19 +57,11 @@ func (p *protecting) run(ctx context.Context, names []string) error {
 		return failed
 	}
 	if asks {
-		if yes, err := p.agreed(todo); err != nil || !yes {
+		if err := p.askToRewrite(todo); err != nil {
 			return errors.Join(failed, err)
 		}
 	}
 	return errors.Join(failed, p.enact(ctx, todo))
-}
-
-// nothing says why there is nothing to do.
-func (p *protecting) nothing() string {
-	if p.repair {
-		return "no agent is protected"
-	}
-	return "no configuration of a known agent was found"
 }
 
 // show prints what is governed and what is not, and prints the changes. It returns the jobs
@@ -76,19 +70,15 @@ func (p *protecting) show() []*protectJob {
 	var todo []*protectJob
 	for _, j := range p.jobs {
 		p.showServers(j)
-		if j.drift.None() && j.changed {
-			todo = append(todo, j)
-			continue
-		}
-		if j.drift.None() {
+		if j.drift.None() && !j.changed {
 			p.PrintMessage("%s is already protected; nothing to change", display.Text(j.is.Agent))
 			continue
 		}
 		todo = append(todo, j)
-		diff := j.plan.Diff()
-		if p.repair {
+		if j.drift.None() || p.repair {
 			continue
 		}
+		diff := j.plan.Diff()
 		if p.OutTerminal {
 			diff = string(display.Lines(strings.ReplaceAll(diff, "\t", "    "))) + "\n"
 		}
@@ -136,38 +126,23 @@ func (p *protecting) elsewhere(j *protectJob) []string {
 			if s.Agent != j.is.Agent || server.Governed != agentconf.NotGoverned || !server.Project {
 				continue
 			}
-			why := server.Why
-			if why == "" {
-				why = "in " + p.Tilde(server.Path) + ", a file of the project: use tgctl wrap"
-			}
+			why := cmp.Or(server.Why, "in "+p.Tilde(server.Path)+", a file of the project: use tgctl wrap")
 			left = append(left, fmt.Sprintf("%s (%s)", display.Name(server.ID), display.Text(why)))
 		}
 	}
 	return left
 }
 
-// agreed asks the person whether to make the changes.
-func (p *protecting) agreed(todo []*protectJob) (bool, error) {
-	var paths []string
-	for _, j := range todo {
-		for _, path := range j.plan.Paths() {
-			paths = append(paths, p.Tilde(path))
-		}
-	}
-	keep := "The daemon restores lost entries"
-	if p.watchOnly {
-		keep = "tgctl status reports lost entries"
-	}
-	fmt.Fprintf(p.Err, "Rewrite %s permanently? %s;\ntgctl unprotect restores the file. [y/N] ", display.Text(strings.Join(paths, ", ")), keep)
+// askToRewrite asks the person whether to make the changes. It returns an error if not.
+func (p *protecting) askToRewrite(todo []*protectJob) error {
+	paths := slices.Concat(ui.Map(todo, func(j *protectJob) []string { return j.plan.Paths() })...)
+	keep := ui.Choose(p.watchOnly, "tgctl status reports", "The daemon restores") + " lost entries"
+	fmt.Fprintf(p.Err, "Rewrite %s permanently? %s;\ntgctl unprotect restores the file. [y/N] ", display.Text(p.Tildes(paths)), keep)
 	answer, err := bufio.NewReader(p.In).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
-		return false, err
+		return err
 	}
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
-		return true, nil
-	}
-	p.PrintMessage("Nothing was changed.")
-	return false, &ui.ExitError{Code: ui.ExitFailed}
+	return p.confirmed(answer)
 }
 
 // enact makes the changes. If one agent fails, it is left as it was and the others are still
@@ -197,10 +172,7 @@ func (p *protecting) enact(ctx context.Context, todo []*protectJob) error {
 			failed = append(failed, err)
 			continue
 		}
-		what := "protected"
-		if j.again {
-			what = "repaired"
-		}
+		what := ui.Choose(j.again, "repaired", "protected")
 		fmt.Fprintf(p.Out, "%s: %s, %s in %s\n", display.Text(next.Agent), what, ui.Plural(len(next.Servers()), "server", "servers"), display.Text(p.Tildes(next.Paths())))
 	}
 	if len(failed) < len(todo) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -59,11 +60,8 @@ func (p *prover) proof(ctx context.Context, q *pb.Approval) (*pb.Proof, error) {
 		}
 	}
 	p.a.PrintMessage("%s", p.a.aboutToApprove(q))
-	question := "Passphrase (not shown):"
-	if state.GetCodes() && !state.GetAsleep() {
-		question = "Passphrase or code (not shown):"
-	}
-	typed, err := p.terminal.Ask(ctx, question)
+	what := ui.Choose(state.GetCodes() && !state.GetAsleep(), "Passphrase or code", "Passphrase")
+	typed, err := p.terminal.Ask(ctx, string(what)+" (not shown):")
 	if err != nil {
 		return nil, err
 	}
@@ -76,15 +74,7 @@ func (p *prover) proof(ctx context.Context, q *pb.Approval) (*pb.Proof, error) {
 
 // isCode reports whether typed is a code: six digits, which is too short for a passphrase.
 func isCode(typed []byte) bool {
-	if len(typed) != 6 {
-		return false
-	}
-	for _, b := range typed {
-		if b < '0' || b > '9' {
-			return false
-		}
-	}
-	return true
+	return len(typed) == 6 && len(bytes.Trim(typed, "0123456789")) == 0
 }
 
 // lockedText says for how long proofs are not checked.
@@ -95,14 +85,8 @@ func lockedText(state *pb.PresenceState) string {
 
 // aboutToApprove summarizes the question that a secret is asked for.
 func (a *app) aboutToApprove(q *pb.Approval) display.Safe {
-	line := questionLine(q)
 	short := ui.ShortParams(q.GetMethod(), q.GetArguments(), cmp.Or(ui.Behind(2, a.Width()), ui.ShortRoom), "tgctl approvals show "+display.Name(q.GetId()))
-	for _, below := range []display.Safe{short, because(q)} {
-		if below != "" {
-			line += "\n  " + below
-		}
-	}
-	return line
+	return ui.Join(ui.NonEmpty(questionLine(q), short, because(q)), "\n  ")
 }
 
 // proofHints say what to do about a refused proof.

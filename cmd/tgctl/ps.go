@@ -21,6 +21,11 @@ const (
 	kindAgent     = "agent" // a headless run
 )
 
+// processFix adds to a process how to fix its failure.
+type processFix struct {
+	Fix display.Safe `json:"fix"`
+}
+
 // isShim reports whether p is a shim, with its own or a shared server.
 func isShim(p *pb.Process) bool { return p.GetKind() == kindServer || p.GetKind() == kindClient }
 
@@ -57,13 +62,12 @@ limits.orphan (5 minutes) each is recorded as an orphan.`,
 			if wide && !a.AsJSON && len(processes) > 0 {
 				return a.wideProcesses(processes).Write(a.Out, 0)
 			}
-			return ui.PrintList(a, processes, func(p *pb.Process) any { return pbjson.Object{Message: p, More: ui.Fix{Fix: fixFor(p)}} },
+			return ui.PrintList(a, processes, func(p *pb.Process) any { return pbjson.Object{Message: p, More: processFix{fixFor(p)}} },
 				"No programs run under ThoughtGate.", a.processTable)
 		}),
 	}
-	ui.JSONFlag(cmd, &a.AsJSON, pbjson.Object{Message: &pb.Process{}, More: ui.Fix{}})
 	cmd.Flags().BoolVarP(&wide, "wide", "w", false, "also show session, profile, judged calls, tg-shim and command; truncate nothing")
-	return cmd
+	return a.WithJSON(cmd, pbjson.Object{Message: &pb.Process{}, More: processFix{}})
 }
 
 // processTable returns a table that fits into 80 columns.

@@ -103,18 +103,9 @@ func endLine(q *pb.Approval) display.Safe {
 		return display.Name(q.GetId()) + " is no longer known to the daemon"
 	}
 	line := display.Name(q.GetId()) + " " + stateWord(q)
-	if q.GetDecider() != "" {
-		line += " by " + display.Text(q.GetDecider())
-	}
-	if q.GetSurface() != "" {
-		line += ", " + display.Name(q.GetSurface())
-	}
-	if q.GetApprover() != "" {
-		line += " " + display.Name(q.GetApprover())
-	}
-	if q.GetNote() != "" {
-		line += ": " + display.Text(q.GetNote())
-	}
+	line += ui.Choose(q.GetDecider() != "", " by "+display.Text(q.GetDecider()), "")
+	line += ui.Choose(q.GetSurface() != "", ", "+display.Name(q.GetSurface()), "")
+	line += ui.Spaced(display.Name(q.GetApprover())) + ui.AfterColon(display.Text(q.GetNote()))
 	return clipped(line + "; " + ui.CallName(q.GetMethod(), q.GetTool()))
 }
 
@@ -220,13 +211,8 @@ func (q *queue) handleDecided(d *pb.Decision, done *pb.Decided, err error) actio
 		q.status = failureLine(d.GetId(), err)
 		return action{}
 	}
-	q.status = "approved " + display.Name(d.GetId())
-	if d.GetAnswer() == pb.Answer_ANSWER_DENY {
-		q.status = "denied " + display.Name(d.GetId())
-	}
-	if d.GetEdit() != nil {
-		q.status += " with your arguments"
-	}
+	q.status = ui.Choose(d.GetAnswer() == pb.Answer_ANSWER_DENY, "denied ", "approved ") + display.Name(d.GetId())
+	q.status += ui.Choose(d.GetEdit() != nil, " with your arguments", "")
 	if id := done.GetGrant().GetId(); id != "" {
 		q.status += ", granted " + display.Name(id) + " (undo: tgctl grants revoke " + display.Name(id) + ")"
 	}
@@ -245,7 +231,7 @@ func failureLine(id string, err error) display.Safe {
 	}
 	err = approvalFailure(id, err)
 	line := err.Error()
-	if hint := new(ui.HintError); errors.As(err, &hint) {
+	if hint, ok := errors.AsType[*ui.HintError](err); ok {
 		line += ". " + hint.Hint
 	}
 	return clipped(display.Text(line))

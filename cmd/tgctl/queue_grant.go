@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -200,11 +201,7 @@ func (s *grantForm) lines(q *pb.Approval, columns, room int) []line {
 	}
 	var rows []line
 	for at, f := range s.rows() {
-		marker := display.Safe("  ")
-		if at == s.at {
-			marker = "> "
-		}
-		rows = append(rows, line{text: marker + f.line(), strong: at == s.at})
+		rows = append(rows, line{text: ui.Choose(at == s.at, "> ", "  ") + f.line(), strong: at == s.at})
 	}
 	// The sentence goes below the rows if there is room for a few of them too. It need not be
 	// complete here: all of it must be shown before it is granted.
@@ -222,9 +219,5 @@ func (s *grantForm) lines(q *pb.Approval, columns, room int) []line {
 
 // plain converts texts to lines that are not highlighted.
 func plain(texts []display.Safe) []line {
-	var lines []line
-	for _, text := range texts {
-		lines = append(lines, line{text: text})
-	}
-	return lines
+	return ui.Map(texts, func(text display.Safe) line { return line{text: text} })
 }

@@ -182,8 +182,7 @@ func (q *queue) pressReason(key, text string) action {
 
 // write appends to the reason. Line ends become spaces, and the length is limited.
 func (d *detail) write(text string) {
-	text = strings.Join(strings.FieldsFunc(text, func(c rune) bool { return c == '\n' || c == '\r' }), " ")
-	for _, c := range text {
+	for _, c := range oneLine(text) {
 		if len(d.typed)+utf8.RuneLen(c) > reasonMost {
 			return
 		}

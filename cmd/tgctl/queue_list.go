@@ -36,13 +36,8 @@ func (q *queue) listScreen() []line {
 	at := q.find(q.selected)
 	first := max(0, at) / l.fit * l.fit // whole pages, so that rows stay in place on the screen
 	last := min(first+l.fit, len(q.rows))
-	title := ui.Plural(len(q.rows), "question waits", "questions wait")
-	if len(q.rows) == 0 {
-		title = "No question is waiting"
-	}
-	if last-first < len(q.rows) {
-		title += ", showing " + display.Count(first+1) + "-" + display.Count(last)
-	}
+	title := ui.Choose(len(q.rows) > 0, ui.Plural(len(q.rows), "question waits", "questions wait"), "No question is waiting")
+	title += ui.Choose(last-first < len(q.rows), ", showing "+display.Count(first+1)+"-"+display.Count(last), "")
 	lines := []line{{text: title, strong: true}}
 	if l.heads && len(q.rows) > 0 {
 		lines = append(lines, line{text: q.columns(l, "  ", "ID", "SUBJECT", "AGE", "LEFT", "AGENT", "SERVER", "CALL")})
@@ -59,10 +54,7 @@ func (q *queue) listScreen() []line {
 			lines = append(lines, line{text: "  " + how})
 		}
 	}
-	for len(lines) < q.height-2 {
-		lines = append(lines, line{})
-	}
-	return append(lines, q.listFoot()...)
+	return append(filled(lines, q.height-2), q.listFoot()...)
 }
 
 // columns draws one line of the list.
@@ -75,22 +67,14 @@ func (q *queue) columns(l listLayout, marker, id, subject, age, left, agent, ser
 	if l.narrow {
 		return s + padded(left, 7, true) + "  " + call
 	}
-	s += padded(age, 7, true) + " " + padded(left, 7, true) + "  " + padded(agent, 11, false) + " " + padded(server, 12, false) + " "
-	return s + call
+	return s + padded(age, 7, true) + " " + padded(left, 7, true) + "  " + padded(agent, 11, false) + " " + padded(server, 12, false) + " " + call
 }
 
 // rowLines draws one question of the list.
 func (q *queue) rowLines(l listLayout, r *openRow, selected bool) []line {
-	marker := display.Safe("  ")
-	if selected {
-		marker = "> "
-	}
 	now := q.app.Now()
-	call := r.call
-	if l.narrow {
-		call += " on " + r.server
-	}
-	lines := []line{{strong: selected, text: q.columns(l, marker, display.Name(r.id), shortSubject(r.subject),
+	call := r.call + ui.Choose(l.narrow, " on "+r.server, "")
+	lines := []line{{strong: selected, text: q.columns(l, ui.Choose(selected, "> ", "  "), display.Name(r.id), shortSubject(r.subject),
 		display.Span(now.Sub(r.created)), countdown(r.expires.Sub(now)), r.agent, r.server, call)}}
 	const indent = "       "
 	if l.tall > 1 {

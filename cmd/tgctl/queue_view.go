@@ -54,51 +54,39 @@ func (q *queue) screen() []line {
 	for i := range lines {
 		lines[i].text = fit(lines[i].text, q.width)
 	}
-	for len(lines) < q.height {
-		lines = append(lines, line{})
-	}
-	return lines[:q.height]
+	return filled(lines, q.height)[:q.height]
+}
+
+// filled adds empty lines up to the given height.
+func filled(lines []line, height int) []line {
+	return append(lines, make([]line, max(0, height-len(lines)))...)
 }
 
 // detailScreen draws the question that is shown in full.
 func (q *queue) detailScreen() []line {
 	d := q.detail
 	title := display.Name(d.id) + ui.Spaced(shortSubject(d.question.GetSubject()))
-	if d.ended == "" {
-		title += "  " + countdown(d.expires.Sub(q.app.Now())) + " left"
-	}
-	if d.edit != nil {
-		title += "  EDITED"
-	}
+	title += ui.Choose(d.ended == "", "  "+countdown(d.expires.Sub(q.app.Now()))+" left", "")
+	title += ui.Choose(d.edit != nil, "  EDITED", "")
 	lines := []line{{text: title + "  " + d.title, strong: true}}
 	room := q.bodyHeight()
 	switch {
 	case d.ask == askGrant:
 		lines = append(lines, d.grant.lines(d.question, q.width, room)...)
 	case d.question != nil:
-		for i := d.top; i < min(d.top+room, len(d.body)); i++ {
-			lines = append(lines, line{text: d.body[i]})
-		}
+		lines = append(lines, plain(d.body[d.top:min(d.top+room, len(d.body))])...)
 	case d.ended == "":
 		lines = append(lines, line{text: "reading ..."})
 	}
-	for len(lines) < 1+room {
-		lines = append(lines, line{})
-	}
-	return append(lines, q.detailFoot()...)
+	return append(filled(lines, 1+room), q.detailFoot()...)
 }
 
 // detailFoot draws the two lines below a question: the position or the prompt, and the keys.
 func (q *queue) detailFoot() []line {
 	d := q.detail
 	id := display.Name(d.id) + ui.Spaced(shortSubject(d.question.GetSubject()))
-	seen := 0
-	for _, yes := range d.seen {
-		if yes {
-			seen++
-		}
-	}
-	where := "seen " + display.Count(seen) + " of " + ui.Plural(len(d.body), "line", "lines")
+	seen := ui.Filter(d.seen, func(yes bool) bool { return yes })
+	where := "seen " + display.Count(len(seen)) + " of " + ui.Plural(len(d.body), "line", "lines")
 	switch {
 	case d.ended != "" && d.ask == askNo:
 		return []line{{text: d.ended, strong: true}, {text: "too late; enter or esc back"}}
@@ -110,10 +98,9 @@ func (q *queue) detailFoot() []line {
 		return []line{{text: "sending the answer ...", strong: true}, {}}
 	case d.inEditor:
 		return []line{{text: "waiting for the editor ...", strong: true}, {}}
-	case d.ask == askYes && d.edit != nil:
-		return []line{{text: "Approve " + id + " with your arguments? y/N", strong: true}, {text: where + ": " + d.title}}
 	case d.ask == askYes:
-		return []line{{text: "Approve " + id + "? y/N", strong: true}, {text: where + ": " + d.title}}
+		with := ui.Choose(d.edit != nil, " with your arguments", "")
+		return []line{{text: "Approve " + id + with + "? y/N", strong: true}, {text: where + ": " + d.title}}
 	case d.ask == askGrant && d.grant.sure:
 		below := where + ": " + d.title
 		if n := d.grant.below; n > 0 {
@@ -172,11 +159,7 @@ func broken(s display.Safe, columns int) []display.Safe {
 	}
 	for room := columns - cellsOf(bar); ; room-- {
 		parts := display.Break(s, room)
-		widest := 0
-		for _, part := range parts {
-			widest = max(widest, cellsOf(part))
-		}
-		if widest > columns-cellsOf(bar) && room > 1 {
+		if slices.Max(ui.Map(parts, cellsOf)) > columns-cellsOf(bar) && room > 1 {
 			continue // cellsOf can be more than display's width; try with less room
 		}
 		for i := range parts[1:] {

@@ -34,9 +34,8 @@ tgctl daemon restart.`,
 			return a.restart(ctx, c, w)
 		}),
 	}
-	ui.JSONFlag(cmd, &a.AsJSON, &pb.RestartProcessResponse{})
 	w.flags(cmd)
-	return cmd
+	return a.WithJSON(cmd, &pb.RestartProcessResponse{})
 }
 
 func (a *app) restart(ctx context.Context, c *client.Client, w *programSelector) error {
@@ -61,11 +60,8 @@ func (a *app) restart(ctx context.Context, c *client.Client, w *programSelector)
 		}
 	}
 	if why := done.GetFailure(); why != "" {
-		see := "tgctl logs "
-		if p.GetKind() == kindExtension {
-			see = "tgctl ext show "
-		}
-		return &ui.HintError{Err: fmt.Errorf("%s did not start: %s", p.GetName(), why), Hint: "See: " + see + ui.Word(p.GetName())}
+		see := ui.Choose(p.GetKind() == kindExtension, "ext show ", "logs ")
+		return &ui.HintError{Err: fmt.Errorf("%s did not start: %s", p.GetName(), why), Hint: "See: tgctl " + string(see) + ui.Word(p.GetName())}
 	}
 	if a.AsJSON {
 		return nil

@@ -93,8 +93,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 
 // printError prints err for a person: what happened, then what to do.
 func (a *app) printError(err error) {
-	var exit *ui.ExitError
-	if errors.As(err, &exit) && exit.Err == nil {
+	if exit, ok := errors.AsType[*ui.ExitError](err); ok && exit.Err == nil {
 		return
 	}
 	a.PrintMessage("tgctl: %s", display.Lines(err.Error()))

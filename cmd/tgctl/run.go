@@ -57,7 +57,7 @@ was cancelled.`,
   $ tgctl run fixer -- "fix the failing test in ./parser"
   $ git diff | tgctl run --timeout 5m reviewer -- -`,
 		Args: o.args,
-		ValidArgsFunction: connect.FirstAlone(connect.Listed(a, (*client.Client).ListAgents, func(g *pb.Agent) string {
+		ValidArgsFunction: connect.FirstAlone(connect.Listed(a.App, (*client.Client).ListAgents, func(g *pb.Agent) string {
 			return connect.Described(g.GetName(), cmp.Or(display.Text(g.GetDescription()), ui.CommandLine(g.GetCommand())))
 		})),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -66,7 +66,8 @@ was cancelled.`,
 				return err
 			}
 			if o.list {
-				return a.OnDaemon(a.listAgents)(cmd, args)
+				return connect.PrintListed(a.App, (*client.Client).ListAgents, nil,
+					"No agents are configured. Add them under agents: in thoughtgate.yaml, then: tgctl daemon reload", agentsTable)(cmd, args)
 			}
 			prompt, err := a.prompt(args[1:])
 			if err == nil {
@@ -79,8 +80,7 @@ was cancelled.`,
 	flags.StringVar(&o.timeout, "timeout", "", "stop the run after `TIME`, such as 90s or 10m, instead of the configured timeout")
 	flags.BoolVar(&o.list, "list", false, "list the agents that can be run")
 	flags.BoolVar(&o.verbose, "verbose", false, "also print thoughts, plans and tool calls to stderr")
-	ui.JSONFlag(cmd, &a.AsJSON, &pb.RunEvent{}, &pb.Agent{})
-	return cmd
+	return a.WithJSON(cmd, &pb.RunEvent{}, &pb.Agent{})
 }
 
 // args validates the arguments.
@@ -155,13 +155,13 @@ func (a *app) runHeadless(ctx context.Context, o runOptions, timeout time.Durati
 	if timeout > 0 {
 		req.Timeout = durationpb.New(timeout)
 	}
-	show := a.runPrinter(o)
+	show := &runPrinter{partial{app: a}, o}
 	started := make(chan string, 1)
 	stop := a.handleSignals(ctx, c, signals, started, cancel)
 	defer stop()
+	defer show.close()
 	for e, err := range c.RunAgent(ctx, req) {
 		if err != nil {
-			show.close()
 			if errors.Is(err, context.Canceled) {
 				return &ui.ExitError{Code: 128 + 2, Err: errors.New("the run was ended")}
 			}
@@ -174,11 +174,9 @@ func (a *app) runHeadless(ctx context.Context, o runOptions, timeout time.Durati
 			return err
 		}
 		if end := e.GetEnded(); end != nil {
-			show.close()
 			return runEnd(name, end)
 		}
 	}
-	show.close()
 	return fmt.Errorf("the daemon did not report how the run of %s ended", name)
 }
 

@@ -1,22 +1,17 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"strings"
 
-	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// runPrinter returns a printer for the events of a run. The answer goes to standard output,
-// everything else to standard error. With --json all events go to standard output, one per
-// line.
-func (a *app) runPrinter(o runOptions) *runPrinter { return &runPrinter{partial{app: a}, o} }
-
+// runPrinter prints the events of a run. The answer goes to standard output, everything else to
+// standard error. With --json all events go to standard output, one per line.
 type runPrinter struct {
 	partial
 	runOptions
@@ -111,15 +106,6 @@ func (p *partial) close() {
 		_, _ = io.WriteString(p.Out, "\n") // a failure could be reported nowhere
 		p.open = false
 	}
-}
-
-// listAgents prints the agents that can be run.
-func (a *app) listAgents(ctx context.Context, c *client.Client, _ []string) error {
-	agents, err := c.ListAgents(ctx)
-	if err != nil {
-		return err
-	}
-	return ui.PrintList(a, agents, nil, "No agents are configured. Add them under agents: in thoughtgate.yaml, then: tgctl daemon reload", agentsTable)
 }
 
 func agentsTable(agents []*pb.Agent) *display.Table {

@@ -141,10 +141,9 @@ printed, and stays accepted until any of it changes.`,
 			return a.acceptServer(cmd.Context(), c, s)
 		},
 	}
-	ui.JSONFlag(cmd, &a.AsJSON, acceptedJSON{startMember: startSample})
 	cmd.Flags().StringVar(&launch, "launch", "", "accept the new server whose launch begins with `HEX`")
 	cmd.Flags().StringVar(&start, "start", "", "accept the project's server whose start has a digest that begins with `HEX`")
-	return cmd
+	return a.WithJSON(cmd, acceptedJSON{startMember: startSample})
 }
 
 // oneNewServer finds the new server under an id.
@@ -199,7 +198,7 @@ func (a *app) acceptServer(ctx context.Context, c *client.Client, s *pb.Server) 
 
 // completeServers completes the ids of the servers that offered accepts.
 func (a *app) completeServers(offered func(*pb.Server) bool) cobra.CompletionFunc {
-	return connect.Listed(a, (*client.Client).ListServers, func(s *pb.Server) string {
+	return connect.Listed(a.App, (*client.Client).ListServers, func(s *pb.Server) string {
 		if !offered(s) {
 			return ""
 		}

@@ -1,11 +1,10 @@
 package main
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
@@ -21,13 +20,8 @@ func (a *app) sessionsCmd() *cobra.Command {
 not be restored yet, and the protected agents that have started a server.`,
 		Example: `  $ tgctl sessions
   $ tgctl sessions --json | jq -r .spec.project`,
-		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
-			sessions, err := c.ListSessions(ctx)
-			if err != nil {
-				return err
-			}
-			return ui.PrintList(a, sessions, nil, "No wrapped or protected agent is running. To wrap one: tgctl wrap -- COMMAND", a.sessionsTable)
-		}),
+		RunE: connect.PrintListed(a.App, (*client.Client).ListSessions, nil,
+			"No wrapped or protected agent is running. To wrap one: tgctl wrap -- COMMAND", a.sessionsTable),
 	}, &pb.Session{})
 }
 

@@ -93,7 +93,7 @@ func withheldStarts(ctx context.Context, c *client.Client, id, digest string) (f
 
 // completeStarts completes the ids of the projects' servers that offered accepts.
 func (a *app) completeStarts(offered func(*pb.ServerStart) bool) cobra.CompletionFunc {
-	return connect.Listed(a, (*client.Client).ListStarts, func(s *pb.ServerStart) string {
+	return connect.Listed(a.App, (*client.Client).ListStarts, func(s *pb.ServerStart) string {
 		if !offered(s) {
 			return ""
 		}

@@ -28,9 +28,8 @@ agent ends it; its next start is withheld until you accept it.`,
 			return a.forgetStarts(ctx, c, args[0], start)
 		}),
 	}
-	ui.JSONFlag(cmd, &a.AsJSON, &pb.ServerStart{})
 	cmd.Flags().StringVar(&start, "start", "", "only the start whose digest begins with `HEX`")
-	return cmd
+	return a.WithJSON(cmd, &pb.ServerStart{})
 }
 
 func (a *app) forgetStarts(ctx context.Context, c *client.Client, id, digest string) error {

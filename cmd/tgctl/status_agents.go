@@ -123,7 +123,7 @@ func versionOf(ctx context.Context, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionPatience)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, path, "--version").Output()
-	if at := (*fs.PathError)(nil); errors.As(err, &at) {
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		err = at.Err
 	}
 	if err != nil {

@@ -49,11 +49,10 @@ waiting for you, with the reason.`,
 			return a.listTools(ctx, c, server, waiting)
 		}),
 	}
-	ui.JSONFlag(cmd, &a.AsJSON, &pb.Pin{})
 	cmd.Flags().StringVar(&server, "server", "", "list only those of `SERVER`")
 	cmd.Flags().BoolVar(&waiting, "waiting", false, "list only those that are waiting for you")
 	_ = cmd.RegisterFlagCompletionFunc("server", a.completeServers(func(*pb.Server) bool { return true })) // fails only for an unknown flag
-	return cmd
+	return a.WithJSON(cmd, &pb.Pin{})
 }
 
 func (a *app) listTools(ctx context.Context, c *client.Client, server string, waiting bool) error {
@@ -114,17 +113,16 @@ func severalLaunches(pins []*pb.Pin) bool {
 	return false
 }
 
+// reasonTexts say why a definition waits.
+var reasonTexts = map[pb.PinReason]display.Safe{
+	pb.PinReason_PIN_REASON_CHANGED:    "it differs from the accepted definition",
+	pb.PinReason_PIN_REASON_LOOK_ALIKE: "its name looks like another one's",
+	pb.PinReason_PIN_REASON_NEW_SERVER: "its server was started by a new command",
+}
+
 // reasonText says why a definition waits.
 func reasonText(p *pb.Pin) display.Safe {
-	switch p.GetReason() {
-	case pb.PinReason_PIN_REASON_CHANGED:
-		return "it differs from the accepted definition"
-	case pb.PinReason_PIN_REASON_LOOK_ALIKE:
-		return "its name looks like another one's"
-	case pb.PinReason_PIN_REASON_NEW_SERVER:
-		return "its server was started by a new command"
-	}
-	return "review it before a model sees it"
+	return cmp.Or(reasonTexts[p.GetReason()], "review it before a model sees it")
 }
 
 // suspicionText says what is suspicious about a definition.

@@ -54,10 +54,9 @@ sees the tool when it next lists the server's tools.`,
 			return a.acceptTools(cmd.Context(), c, pins)
 		},
 	}
-	ui.JSONFlag(cmd, &a.AsJSON, &pb.Pin{})
 	cmd.Flags().StringVar(&digest, "definition", "", "accept only the definition whose digest begins with `HEX`, as printed by diff")
 	which.flags(cmd)
-	return cmd
+	return a.WithJSON(cmd, &pb.Pin{})
 }
 
 // waitingPins returns the waiting pins that args name, without duplicates.
@@ -173,7 +172,7 @@ func changesInShort(d *pb.PinDiff) display.Safe {
 
 // completePins completes the names of the pins that offered accepts.
 func (a *app) completePins(offered func(*pb.Pin) bool) cobra.CompletionFunc {
-	return connect.Listed(a, allPins, func(p *pb.Pin) string {
+	return connect.Listed(a.App, allPins, func(p *pb.Pin) string {
 		switch {
 		case !offered(p):
 			return ""

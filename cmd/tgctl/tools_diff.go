@@ -62,39 +62,29 @@ Control and invisible characters are printed as their numbers.`,
 			return a.showDiff(d)
 		}),
 	}
-	ui.JSONFlag(cmd, &a.AsJSON, &pb.PinDiff{})
 	which.flags(cmd)
-	return cmd
+	return a.WithJSON(cmd, &pb.PinDiff{})
 }
 
 // onePin returns the pin named SERVER/TOOL. If there are several, it returns the one that
 // waits.
 func onePin(ctx context.Context, c *client.Client, name string, which *pinChoice) (*pb.Pin, error) {
-	pins, err := pinsNamed(ctx, c, name, which)
-	if err != nil {
-		return nil, err
-	}
-	if waiting := ui.Filter(pins, waits); len(waiting) > 0 {
-		pins = waiting
-	}
-	if len(pins) > 1 {
-		return nil, severalPins(name, pins)
-	}
-	return pins[0], nil
-}
-
-// pinsNamed returns the pins that SERVER/TOOL can mean. There can be several, because a
-// server's id may contain slashes.
-func pinsNamed(ctx context.Context, c *client.Client, name string, which *pinChoice) ([]*pb.Pin, error) {
 	pins, err := c.ListPins(ctx, "")
 	if err != nil {
 		return nil, err
 	}
+	// There can be several, because a server's id may contain slashes.
 	found := ui.Filter(pins, func(p *pb.Pin) bool { return isPinTyped(p, name) && which.matches(p) })
-	if len(found) == 0 {
-		return nil, &ui.HintError{Err: fmt.Errorf("%s: %w", name, client.ErrNotFound), Hint: "List the tools: tgctl tools"}
+	if waiting := ui.Filter(found, waits); len(waiting) > 0 {
+		found = waiting
 	}
-	return found, nil
+	switch len(found) {
+	case 0:
+		return nil, &ui.HintError{Err: fmt.Errorf("%s: %w", name, client.ErrNotFound), Hint: "List the tools: tgctl tools"}
+	case 1:
+		return found[0], nil
+	}
+	return nil, severalPins(name, found)
 }
 
 // severalPins returns an error that says how to name one of several pins.

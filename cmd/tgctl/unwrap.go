@@ -120,7 +120,7 @@ func (a *app) unwrap(ctx context.Context, paths []string, known bool) error {
 // unwrapFile restores a file by its own text and its backup, and prints what was done. The
 // error does not name the file.
 func (a *app) unwrapFile(path string) error {
-	report, err := agentconf.Unwrap(path, a.rewrites())
+	report, err := agentconf.Unwrap(path, a.defaultPath(sock.Paths.Rewrites))
 	var locked *agentconf.LockedError
 	var at *fs.PathError
 	switch {

@@ -79,7 +79,7 @@ failed, 126 if COMMAND can't be run, 127 if it was not found.`,
 			if o.version {
 				return a.printVersion(false)
 			}
-			if o.profile != "" && profileNamed(o.profile) == pb.Profile_PROFILE_UNSPECIFIED {
+			if o.profile != "" && profiles[o.profile] == pb.Profile_PROFILE_UNSPECIFIED {
 				return &ui.UsageError{Err: fmt.Errorf("--profile must be production or development, not %q", o.profile), Path: cmd.CommandPath()}
 			}
 			a.ConfigMismatchChecked = true // namedIsInForce refuses it
@@ -120,21 +120,13 @@ func (o *wrapOptions) flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.version, "version", false, "print the version and exit")
 }
 
-func profileNamed(name string) pb.Profile {
-	switch name {
-	case "production":
-		return pb.Profile_PROFILE_PRODUCTION
-	case "development":
-		return pb.Profile_PROFILE_DEVELOPMENT
-	}
-	return pb.Profile_PROFILE_UNSPECIFIED
-}
+// profiles maps the values of --profile to profiles.
+var profiles = map[string]pb.Profile{"production": pb.Profile_PROFILE_PRODUCTION, "development": pb.Profile_PROFILE_DEVELOPMENT}
 
 // asWrapError gives an error without an exit code the exit code of wrap itself. It adds a hint if
 // another session holds the files.
 func asWrapError(err error) error {
-	var locked *agentconf.LockedError
-	if errors.As(err, &locked) && !locked.Brief() {
+	if locked, ok := errors.AsType[*agentconf.LockedError](err); ok && !locked.Brief() {
 		err = &ui.HintError{Err: err, Hint: "End that session first. For several at once, use `tgctl protect` instead of wrap."}
 	}
 	var exit *ui.ExitError

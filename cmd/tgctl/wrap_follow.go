@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -134,15 +135,10 @@ func (f *follower) adoptServers(ctx context.Context, drift []agentconf.Drift) []
 func (f *follower) amend(ctx context.Context, journals []agentconf.Journal, drift []agentconf.Drift) error {
 	ctx, cancel := context.WithTimeout(ctx, amendPatience)
 	defer cancel()
-	var files []*pb.ConfigFile
-	for _, j := range journals {
-		files = append(files, &pb.ConfigFile{Path: j.Path, Journal: j.Text})
-	}
-	var past []*pb.UngovernedServer
-	for _, d := range drift {
-		past = append(past, &pb.UngovernedServer{Server: d.ID, Path: d.Path, How: string(d.How)})
-	}
-	return f.w.session.Amend(ctx, files, past)
+	past := ui.Map(drift, func(d agentconf.Drift) *pb.UngovernedServer {
+		return &pb.UngovernedServer{Server: d.ID, Path: d.Path, How: string(d.How)}
+	})
+	return f.w.session.Amend(ctx, ui.Map(journals, configFile), past)
 }
 
 // reportUngoverned reports the servers that were ungoverned.

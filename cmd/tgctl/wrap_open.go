@@ -93,7 +93,7 @@ func (w *wrapping) protections(ctx context.Context) []*agentconf.Protection {
 		return nil
 	}
 	defer c.Close()
-	kept, err := stablePath(ctx, c)
+	kept, err := knownProtections(ctx, c)
 	if err != nil {
 		w.detail("get the list of protected agents: %v", err)
 	}
@@ -152,10 +152,7 @@ func (w *wrapping) openSession(ctx context.Context) error {
 	}
 	spec := &pb.SessionSpec{
 		Id: w.id, Agent: w.plan.Agent(), Command: w.argv, Project: w.cwd,
-		Profile: profileNamed(w.wrapOptions.profile), Keep: w.keep, Outlasting: w.outlasts(),
-	}
-	for _, j := range journals {
-		spec.Files = append(spec.Files, &pb.ConfigFile{Path: j.Path, Journal: j.Text})
+		Profile: profiles[w.wrapOptions.profile], Keep: w.keep, Outlasting: w.outlasts(), Files: ui.Map(journals, configFile),
 	}
 	if w.session, err = w.client.OpenSession(ctx, spec); err != nil {
 		return fmt.Errorf("open a session: %w", err)
@@ -172,6 +169,11 @@ func (w *wrapping) openSession(ctx context.Context) error {
 	w.detail("session %s is open; servers connect to %s through %s", w.id[:8], opened.GetShimSocket(), w.shim)
 	w.warn(opened.GetWarnings())
 	return nil
+}
+
+// configFile returns a file and how to restore it, for the daemon.
+func configFile(j agentconf.Journal) *pb.ConfigFile {
+	return &pb.ConfigFile{Path: j.Path, Journal: j.Text}
 }
 
 // checkConfiguration returns an error if a configuration file has errors, since the rules in

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/display"
@@ -61,10 +62,8 @@ func newWrapping(a *app, o wrapOptions, argv []string) (*wrapping, error) {
 	if w.cwd, err = os.Getwd(); err != nil {
 		return nil, err
 	}
-	if o.config != "" {
-		if w.config, err = filepath.Abs(o.config); err != nil {
-			return nil, err
-		}
+	if w.config, err = connect.Absolute(o.config); err != nil {
+		return nil, err
 	}
 	shim, err := a.Sibling("tg-shim")
 	if err != nil {
@@ -86,12 +85,12 @@ func (w *wrapping) env() agentconf.Env {
 			vars[name] = value
 		}
 	}
-	notes := w.rewrites()
+	notes := w.defaultPath(sock.Paths.Rewrites)
 	if w.dryRun {
 		notes = "" // a dry run leaves what a killed writer left
 	}
 	return agentconf.Env{
-		Notes: notes, Home: vars["HOME"], Cwd: w.cwd, Command: w.argv, Config: w.config, Protections: w.lasting, Socket: w.shimSocket(),
+		Notes: notes, Home: vars["HOME"], Cwd: w.cwd, Command: w.argv, Config: w.config, Protections: w.lasting, Socket: w.defaultPath(sock.Paths.ShimSocket),
 		LookupEnv: func(name string) (string, bool) { value, ok := vars[name]; return value, ok },
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -64,7 +65,7 @@ func (w *wrapping) askToStart(ctx context.Context, s *pb.ServerStart) (bool, err
 		return false, nil
 	}
 	w.tell("server %s comes with this project and has not been accepted. It would run:", display.Name(s.GetServer()))
-	if err := w.WriteSheet(w.Err, startSheet(s)); err != nil {
+	if err := ui.WriteLines(w.Err, startSheet(s).Lines(w.Width())); err != nil {
 		return false, err
 	}
 	for {

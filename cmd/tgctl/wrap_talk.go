@@ -58,10 +58,7 @@ func (w *wrapping) announce() {
 		}
 	}
 	governed, w.governed = ui.Unique(governed), ui.Unique(w.governed)
-	suffix := "answer questions with `tgctl approvals`"
-	if w.profile == pb.Profile_PROFILE_DEVELOPMENT {
-		suffix = "development: everything is forwarded and recorded"
-	}
+	suffix := ui.Choose(w.profile == pb.Profile_PROFILE_DEVELOPMENT, "development: everything is forwarded and recorded", "answer questions with `tgctl approvals`")
 	w.tell("governing %s of %s (%s); %s", ui.Plural(len(governed), "server", "servers"), w.plan.Agent(), strings.Join(governed, ", "), suffix)
 	if len(left) > 0 {
 		w.tell("not governed: %s", strings.Join(left, "; "))
@@ -75,17 +72,12 @@ func (w *wrapping) announce() {
 // tellCame warns at the end about expected servers that did not attach. served reports whether
 // the daemon knows of a server that this process may have missed.
 func (w *wrapping) tellCame(served bool) {
-	var missing []string
-	for _, id := range w.governed {
-		if !w.came[id] {
-			missing = append(missing, string(display.Name(id)))
-		}
-	}
+	missing := ui.Filter(w.governed, func(id string) bool { return !w.came[id] })
 	switch {
 	case len(w.came) == 0 && !served:
 		w.tell("warning: nothing was governed: no server of %s connected to this session", w.plan.Agent())
 	case w.taken && len(w.came) > 0 && len(missing) > 0:
-		w.tell("warning: %s never connected to this session; those that an already running instance had started were not governed", strings.Join(missing, ", "))
+		w.tell("warning: %s never connected to this session; those that an already running instance had started were not governed", ui.NameList(missing))
 	}
 }
 
@@ -100,10 +92,6 @@ func (w *watch) tellTaken() {
 	if len(w.app.before) > 0 {
 		which = fmt.Sprintf(" (process %d)", w.app.before[0])
 	}
-	names := make([]string, len(w.governed))
-	for i, id := range w.governed {
-		names[i] = string(display.Name(id))
-	}
 	w.tell("warning: %s seems to have handed over to an already running instance%s; the servers that it started stay ungoverned until it restarts them: %s",
-		display.Text(w.argv[0]), which, strings.Join(names, ", "))
+		display.Text(w.argv[0]), which, ui.NameList(w.governed))
 }

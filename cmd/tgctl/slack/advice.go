@@ -45,8 +45,7 @@ func explainError(err error, doing string) error {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	means := a.means
-	var answer api.SlackErrorResponse
-	if errors.As(err, &answer) && answer.Needed != "" {
+	if answer, ok := errors.AsType[api.SlackErrorResponse](err); ok && answer.Needed != "" {
 		means += ", " + string(display.Text(answer.Needed))
 	}
 	return &Problem{Err: fmt.Errorf("%s: %s (%w)", doing, means, err), Hint: a.then}
@@ -54,8 +53,7 @@ func explainError(err error, doing string) error {
 
 // codeOf returns Slack's code for err, or "" if err is not from Slack.
 func codeOf(err error) string {
-	var answer api.SlackErrorResponse
-	if errors.As(err, &answer) {
+	if answer, ok := errors.AsType[api.SlackErrorResponse](err); ok {
 		if answer.Err == "rate_limited" {
 			return "ratelimited"
 		}
@@ -82,8 +80,7 @@ func limited(err error) (time.Duration, bool) {
 // errorWithHint formats err on one line, with the hint.
 func errorWithHint(err error) display.Safe {
 	line := display.Text(err.Error())
-	var p *Problem
-	if errors.As(err, &p) && p.Hint != "" {
+	if p, ok := errors.AsType[*Problem](err); ok && p.Hint != "" {
 		line += ". " + display.Text(p.Hint)
 	}
 	return line

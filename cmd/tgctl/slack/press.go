@@ -80,13 +80,9 @@ func (a *app) parsePress(ctx context.Context, in *api.InteractionCallback) (*ans
 		default:
 			return nil, "the button is unknown"
 		}
-		channel, ts, value = in.Channel.ID, in.Message.Timestamp, actions[0].Value
-		if in.Container.MessageTs != "" {
-			ts = in.Container.MessageTs
-		}
+		channel, ts, value = in.Channel.ID, cmp.Or(in.Container.MessageTs, in.Message.Timestamp), actions[0].Value
 	case api.InteractionTypeViewSubmission:
-		place, rest, _ := strings.Cut(in.View.PrivateMetadata, " ")
-		channel, value = place, rest
+		channel, value, _ = strings.Cut(in.View.PrivateMetadata, " ")
 		ts, value, _ = strings.Cut(value, " ")
 		if in.View.CallbackID != denyView {
 			return nil, "the form is unknown"

@@ -71,7 +71,7 @@ func readToken(getenv func(string) string, name, prefix, what string) (token, fr
 // readFile reads a file that holds a token. The error for a wrong mode says how to fix it.
 func readFile(path string) (string, error) {
 	text, err := secret.ReadFile(path)
-	if wide := new(secret.ModeError); errors.As(err, &wide) {
+	if _, wide := errors.AsType[*secret.ModeError](err); wide {
 		return "", &Problem{Err: err, Hint: "Restrict it to yourself: chmod 600 " + path}
 	}
 	return text, err

@@ -92,11 +92,10 @@ record as it is stored, byte for byte.`,
 			return a.printRecords(cmd.Context(), f, false)
 		},
 	}
-	ui.JSONFlag(cmd, &a.AsJSON, record.Record{})
 	f.selectFlags(cmd)
 	f.timeFlags(cmd, "")
 	cmd.Flags().Uint32Var(&f.limit, "limit", ListLimit, "only the newest `N` records; 0 means all")
-	return cmd
+	return a.WithJSON(cmd, record.Record{})
 }
 
 func (a *app) tailCmd() *cobra.Command {
@@ -115,10 +114,9 @@ func (a *app) tailCmd() *cobra.Command {
 			return err
 		},
 	}
-	ui.JSONFlag(cmd, &a.AsJSON, record.Record{})
 	f.selectFlags(cmd)
 	cmd.Flags().Uint32VarP(&f.limit, "limit", "n", 10, "start with the newest `N` records")
-	return cmd
+	return a.WithJSON(cmd, record.Record{})
 }
 
 // printRecords prints the records that f selects as they arrive.

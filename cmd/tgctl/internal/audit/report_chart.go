@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -39,12 +40,7 @@ func chartOf(c *counter, zone *time.Location) chart {
 	highest := uint64(1)
 	for _, hour := range hours {
 		at := time.Unix(hour*3600, 0)
-		i, _ := slices.BinarySearchFunc(ends, at, func(end, at time.Time) int {
-			if end.After(at) {
-				return 1
-			}
-			return -1
-		})
+		i := sort.Search(len(ends), func(i int) bool { return ends[i].After(at) })
 		for v, n := range c.hours[hour] {
 			sums[i][v] += n
 		}

@@ -56,13 +56,11 @@ const others = "(others)"
 type names map[string]*tally
 
 func (n names) of(name string) *tally {
+	if n[name] == nil && len(n) >= maxNames {
+		name = others
+	}
 	if n[name] == nil {
-		if len(n) >= maxNames {
-			name = others
-		}
-		if n[name] == nil {
-			n[name] = &tally{}
-		}
+		n[name] = &tally{}
 	}
 	return n[name]
 }

@@ -135,13 +135,9 @@ func changeOf(r *record.Record, now time.Time) reportChange {
 func tableOf(n names, limit int) table {
 	keys, all := most(n, limit, func(t *tally) uint64 { return t.total() }, strings.Compare)
 	t := table{Left: all - len(keys)}
-	largest := uint64(1)
-	for _, key := range keys {
-		largest = max(largest, n[key].total())
-	}
 	for _, key := range keys {
 		v := n[key]
-		of := func(i int) share { return share{v[i], percent(v[i], largest)} }
+		of := func(i int) share { return share{v[i], percent(v[i], n[keys[0]].total())} }
 		server, tool, both := strings.Cut(key, "\x00")
 		r := row{Name: string(display.Text(cmp.Or(server, "(none)"))), Total: v.total(), Forwarded: of(forwarded), Held: of(held), Denied: of(denied)}
 		if both {

@@ -104,9 +104,7 @@ func (a *app) recordSheet(rec *record.Record, sum string) *ui.Sheet {
 	peerLines(s, rec.Peer)
 	s.Add("approved", ui.Choose(rec.Auto, "automatically, because of the profile", ""))
 	s.Add("forwarded", ui.Choose(rec.Forwarded, "yes", ""))
-	if rec.LatencyUS > 0 {
-		s.Add("latency", display.Safe((time.Duration(rec.LatencyUS) * time.Microsecond).String()))
-	}
+	s.Add("latency", ui.Choose(rec.LatencyUS > 0, display.Safe((time.Duration(rec.LatencyUS)*time.Microsecond).String()), ""))
 	s.Add("attachment", display.Name(rec.Attachment)+ui.Choose(rec.Call > 0, " call "+display.Count(rec.Call), ""))
 	s.Add("rule set", display.Name(rec.Set))
 	s.Add("written", display.Name(rec.Digest))
@@ -117,11 +115,8 @@ func (a *app) recordSheet(rec *record.Record, sum string) *ui.Sheet {
 
 // callLine names what was called, and the direction unless the agent was the caller.
 func callLine(rec *record.Record) display.Safe {
-	line := display.Name(rec.Method) + ui.Spaced(display.Name(rec.Tool))
-	if rec.Direction != "" && rec.Direction != "agent_to_server" {
-		line += ui.Spaced(ui.Parens(display.Name(strings.ReplaceAll(rec.Direction, "_", " "))))
-	}
-	return line
+	direction := ui.Choose(rec.Direction != "agent_to_server", display.Name(strings.ReplaceAll(rec.Direction, "_", " ")), "")
+	return display.Name(rec.Method) + ui.Spaced(display.Name(rec.Tool)) + ui.Spaced(ui.Parens(direction))
 }
 
 // peerLines lists what the kernel reported about the process that answered or asked.

@@ -49,9 +49,8 @@ checked. Exits 4 if the check fails, and names the first bad record.`,
 			return a.printReport(&report)
 		},
 	}
-	ui.JSONFlag(cmd, &a.AsJSON, verifyJSON{})
 	cmd.Flags().StringVar(&headFile, "head", "", "the log must contain the heads in `FILE`, stored where nobody could change it (audit.heads)")
-	return cmd
+	return a.WithJSON(cmd, verifyJSON{})
 }
 
 func verifyOptions(headFile string) (record.VerifyOptions, error) {

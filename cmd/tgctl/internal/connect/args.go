@@ -9,26 +9,24 @@ import (
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 // completionTimeout is the timeout for completing a word with names from the daemon.
 const completionTimeout = time.Second
 
 // CompleteApprovals completes the ids of open questions.
-func (a *App) CompleteApprovals(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return a.CompleteIDs(cmd, func(ctx context.Context, c *client.Client) (ids []string, err error) {
-		questions, err := c.ListApprovals(ctx, false)
-		for _, q := range questions {
-			about := ui.CallName(q.GetMethod(), q.GetTool()) + " on " + display.Name(q.GetServer())
-			ids = append(ids, Described(q.GetId(), about))
-		}
-		return ids, err
+func (a *App) CompleteApprovals() cobra.CompletionFunc {
+	open := func(c *client.Client, ctx context.Context) ([]*pb.Approval, error) {
+		return c.ListApprovals(ctx, false)
+	}
+	return Listed(a, open, func(q *pb.Approval) string {
+		return Described(q.GetId(), ui.CallName(q.GetMethod(), q.GetTool())+" on "+display.Name(q.GetServer()))
 	})
 }
 
 // Listed completes with the results of list, converted by word. Empty words are left out.
-func Listed[T any](h holder, list func(*client.Client, context.Context) ([]T, error), word func(T) string) cobra.CompletionFunc {
-	a := h.self()
+func Listed[T any](a *App, list func(*client.Client, context.Context) ([]T, error), word func(T) string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return a.CompleteIDs(cmd, func(ctx context.Context, c *client.Client) (words []string, err error) {
 			all, err := list(c, ctx)
@@ -68,7 +66,7 @@ func (a *App) CompleteIDs(cmd *cobra.Command, list func(context.Context, *client
 	defer c.Close()
 	ids, err := list(ctx, c)
 	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+		ids = nil
 	}
 	return ids, cobra.ShellCompDirectiveNoFileComp
 }

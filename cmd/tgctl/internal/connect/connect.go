@@ -11,6 +11,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
+	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
 // App is a ui.App with what is needed to find the daemon, and to start it.
@@ -39,11 +40,6 @@ func (a *App) Clone() *App {
 	return &own
 }
 
-// holder is an App, or a type that embeds one.
-type holder interface{ self() *App }
-
-func (a *App) self() *App { return a }
-
 // Dial connects to the daemon. If none runs, it starts one, unless --no-start forbids it.
 func (a *App) Dial(ctx context.Context) (*client.Client, error) {
 	c, err := a.DialRunning(ctx)
@@ -68,6 +64,17 @@ func (a *App) OnDaemon(do func(ctx context.Context, c *client.Client, args []str
 		defer c.Close()
 		return do(cmd.Context(), c, args)
 	}
+}
+
+// PrintListed returns a RunE function that prints what list returns, see [ui.PrintList].
+func PrintListed[T any](a *App, list func(*client.Client, context.Context) ([]T, error), line func(T) any, none string, table func([]T) *display.Table) func(*cobra.Command, []string) error {
+	return a.OnDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
+		all, err := list(c, ctx)
+		if err != nil {
+			return err
+		}
+		return ui.PrintList(a, all, line, none, table)
+	})
 }
 
 // DialRunning connects to the daemon. It never starts one.

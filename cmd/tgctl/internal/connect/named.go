@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -39,10 +40,7 @@ func (a *App) ConfigMismatch(inForce string) string {
 	if path, err := filepath.Abs(named); err == nil && path == inForce {
 		return ""
 	}
-	if inForce == "" {
-		inForce = "its built-in default"
-	}
-	return fmt.Sprintf("%s names %s, but the running daemon uses %s", ConfigVar, named, inForce)
+	return fmt.Sprintf("%s names %s, but the running daemon uses %s", ConfigVar, named, cmp.Or(inForce, "its built-in default"))
 }
 
 // reportConfigMismatch prints the message of elsewhere, once per process.

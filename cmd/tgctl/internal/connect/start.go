@@ -262,14 +262,10 @@ func (a *App) Sibling(name string) (string, error) {
 // DaemonEnv returns the variables of environ that the daemon needs: where the user's files are.
 // It leaves out the shell's secrets and variables that change how programs run.
 func DaemonEnv(environ []string) []string {
-	var env []string
-	for _, entry := range environ {
-		switch name, _, _ := strings.Cut(entry, "="); {
-		case name == "HOME", name == "PATH", name == "LANG", strings.HasPrefix(name, "XDG_"):
-			env = append(env, entry)
-		}
-	}
-	return env
+	return ui.Filter(environ, func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return name == "HOME" || name == "PATH" || name == "LANG" || strings.HasPrefix(name, "XDG_")
+	})
 }
 
 // openLog opens the log file of a daemon without a service manager.
@@ -311,8 +307,7 @@ func (a *App) Service(ctx context.Context) (service.Manager, service.State, erro
 // ServiceFailure wraps the error of a service manager, with a hint how to fix it.
 func ServiceFailure(what string, err error) error {
 	wrapped := fmt.Errorf("%s: %w", what, err)
-	var failed *service.Error
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*service.Error](err); ok {
 		return &ui.HintError{Err: wrapped, Hint: failed.Hint}
 	}
 	return wrapped

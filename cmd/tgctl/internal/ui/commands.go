@@ -28,8 +28,7 @@ func Prepare(cmd *cobra.Command) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			err := run(cmd, args)
-			var usage *UsageError
-			if errors.As(err, &usage) {
+			if usage, ok := errors.AsType[*UsageError](err); ok {
 				usage.Path = cmp.Or(usage.Path, cmd.CommandPath())
 			}
 			return err

@@ -30,8 +30,7 @@ func CountErrors(diagnostics []*pb.Diagnostic) int {
 // DiagnosticsOf returns the diagnostics in an error of the daemon about a configuration
 // or a manifest.
 func DiagnosticsOf(err error) []*pb.Diagnostic {
-	var bad *client.Error
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*client.Error](err); ok {
 		return bad.Diagnostics
 	}
 	return nil

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -18,11 +19,7 @@ const helpColumns = 80
 func (a *App) Help(cmd *cobra.Command, _ []string) {
 	w := a.Out
 	fmt.Fprintf(w, "Usage: %s\n", UsageLine(cmd))
-	about := cmd.Long
-	if about == "" {
-		about = cmd.Short + "."
-	}
-	fmt.Fprintf(w, "\n%s\n", strings.TrimSpace(about))
+	fmt.Fprintf(w, "\n%s\n", strings.TrimSpace(Description(cmd)))
 	helpVerbs(w, cmd)
 	if flags := cmd.LocalNonPersistentFlags(); flags.HasAvailableFlags() {
 		fmt.Fprintf(w, "\nFlags:\n%s", flags.FlagUsagesWrapped(helpColumns))
@@ -42,6 +39,9 @@ func (a *App) Help(cmd *cobra.Command, _ []string) {
 		fmt.Fprintf(w, "\nExample:\n%s\n", strings.TrimRight(cmd.Example, "\n"))
 	}
 }
+
+// Description returns the long description of cmd, or else the short one as a sentence.
+func Description(cmd *cobra.Command) string { return cmp.Or(cmd.Long, cmd.Short+".") }
 
 // UsageLine returns the usage of cmd in one line. Words in capitals are placeholders,
 // brackets mark what is optional, and dots mark what may be repeated.

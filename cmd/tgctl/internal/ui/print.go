@@ -14,19 +14,14 @@ import (
 // FieldsNote is the annotation of a command that lists the members of its --json output.
 const FieldsNote = "json-fields"
 
-// JSONFlag adds the flag --json, which prints objects like samples, to a command. The command's
-// help lists their members.
-func JSONFlag(cmd *cobra.Command, to *bool, samples ...any) {
-	cmd.Flags().BoolVar(to, "json", false, "print JSON, one object a line")
+// WithJSON adds the flag --json, which prints objects like samples, to a command and returns it.
+// The command's help lists their members.
+func (a *App) WithJSON(cmd *cobra.Command, samples ...any) *cobra.Command {
+	cmd.Flags().BoolVar(&a.AsJSON, "json", false, "print JSON, one object a line")
 	if cmd.Annotations == nil {
 		cmd.Annotations = map[string]string{}
 	}
 	cmd.Annotations[FieldsNote] = strings.Join(pbjson.Members(samples...), "\n")
-}
-
-// WithJSON adds --json to a command without other flags, see [JSONFlag].
-func (a *App) WithJSON(cmd *cobra.Command, samples ...any) *cobra.Command {
-	JSONFlag(cmd, &a.AsJSON, samples...)
 	return cmd
 }
 
@@ -50,14 +45,11 @@ func (a *App) PrintJSON(v any) error {
 // PrintList prints a list. With --json it prints one line for each element, converted with line
 // unless that is nil. Otherwise it prints a table, or the text none if the list is empty.
 func PrintList[T any](h Holder, all []T, line func(T) any, none string, table func([]T) *display.Table) error {
-	a := h.app()
-	if a.AsJSON && line == nil {
+	switch a := h.app(); {
+	case a.AsJSON && line == nil:
 		return PrintAllJSON(a, all)
-	}
-	if a.AsJSON {
+	case a.AsJSON:
 		return PrintAllJSON(a, Map(all, line))
-	}
-	switch {
 	case len(all) > 0:
 		return a.PrintTable(table(all))
 	case none != "":
@@ -138,14 +130,10 @@ func (s *Sheet) Lines(columns int) []display.Safe {
 	room := Behind(left, columns)
 	var lines []display.Safe
 	for i, name := range s.Names {
-		first := true
 		for line := range strings.SplitSeq(string(s.Values[i]), "\n") {
 			for _, part := range display.Wrap(display.Safe(line), room) {
-				head := ""
-				if first {
-					head, first = name, false
-				}
-				lines = append(lines, display.Safe(strings.TrimRight(fmt.Sprintf("%-*s%s", left, head, part), " ")))
+				lines = append(lines, display.Safe(strings.TrimRight(fmt.Sprintf("%-*s%s", left, name, part), " ")))
+				name = "" // only the first line has it
 			}
 		}
 	}
@@ -160,11 +148,8 @@ func (a *App) PrintOne(v any, s *Sheet) error {
 	return a.PrintSheet(s)
 }
 
-// PrintSheet prints the sheet to stdout.
-func (a *App) PrintSheet(s *Sheet) error { return a.WriteSheet(a.Out, s) }
-
-// WriteSheet writes the sheet as wide as the screen.
-func (a *App) WriteSheet(to io.Writer, s *Sheet) error { return WriteLines(to, s.Lines(a.Width())) }
+// PrintSheet prints the sheet to stdout, as wide as the screen.
+func (a *App) PrintSheet(s *Sheet) error { return a.PrintLines(s.Lines(a.Width())) }
 
 // PrintLines prints lines to stdout.
 func (a *App) PrintLines(lines []display.Safe) error { return WriteLines(a.Out, lines) }

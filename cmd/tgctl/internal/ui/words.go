@@ -13,39 +13,19 @@ import (
 
 // AgentLine names an agent and its session.
 func AgentLine(agent, session string) display.Safe {
-	line := display.Name(agent)
-	if session != "" {
-		if line != "" {
-			line += ", "
-		}
-		line += "session " + display.Name(session)
-	}
-	return line
+	return Join(NonEmpty(display.Name(agent), Choose(session != "", "session "+display.Name(session), "")), ", ")
 }
 
 // Claimed names the approver as reported by a surface that several people use.
 func Claimed(approver, surface string) display.Safe {
-	if approver == "" {
-		return ""
-	}
-	return display.Name(approver) + ", as reported by " + display.Name(surface)
+	return Choose(approver != "", display.Name(approver)+", as reported by "+display.Name(surface), "")
 }
 
 // Spaced puts a space before s, unless s is empty.
-func Spaced(s display.Safe) display.Safe {
-	if s == "" {
-		return ""
-	}
-	return " " + s
-}
+func Spaced(s display.Safe) display.Safe { return Choose(s != "", " "+s, "") }
 
 // Parens puts s into parentheses, unless s is empty.
-func Parens(s display.Safe) display.Safe {
-	if s == "" {
-		return ""
-	}
-	return "(" + s + ")"
-}
+func Parens(s display.Safe) display.Safe { return Choose(s != "", "("+s+")", "") }
 
 // ShortTime formats t in eight columns or less: a time if t is today, otherwise a date.
 func ShortTime(t, now time.Time) display.Safe {
@@ -65,15 +45,8 @@ func Unique(all []string) []string {
 // would act on.
 func Word(text string) string { return string(ShellWord(display.Name(text))) }
 
-// Fix adds to a process how to fix its failure.
-type Fix struct {
-	Fix display.Safe `json:"fix"`
-}
-
 // AfterColon puts a colon and a space before why, unless why is empty.
-func AfterColon(why display.Safe) display.Safe {
-	return Choose(why != "", ": "+why, "")
-}
+func AfterColon(why display.Safe) display.Safe { return Choose(why != "", ": "+why, "") }
 
 // Ago returns how long ago t was, or a dash if t is nil.
 func (a *App) Ago(t *timestamppb.Timestamp) display.Safe {
