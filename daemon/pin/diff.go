@@ -90,13 +90,12 @@ func (d *differ) compare(path []string, before, after []byte) {
 
 // objects compares two objects member by member.
 func (d *differ) objects(path []string, before, after []byte) {
-	old, _ := membersOf(before)
+	old, oldOrder := membersOf(before)
 	now, order := membersOf(after)
 	for _, name := range order {
 		d.compare(append(slices.Clip(path), name), old[name], now[name])
 	}
-	_, order = membersOf(before)
-	for _, name := range order {
+	for _, name := range oldOrder {
 		if now[name] == nil {
 			d.compare(append(slices.Clip(path), name), old[name], nil)
 		}

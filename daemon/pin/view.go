@@ -110,14 +110,10 @@ func (b *Registry) loadView(from *store.View) error {
 
 // definitions returns the known definitions of a thing: the accepted and the waiting one.
 func (k *pinned) definitions() []*definition {
-	var all []*definition
-	if k != nil && k.accepted != nil {
-		all = append(all, k.accepted)
+	if k == nil {
+		return nil
 	}
-	if k != nil && k.offered != nil {
-		all = append(all, k.offered)
-	}
-	return all
+	return slices.DeleteFunc([]*definition{k.accepted, k.offered}, func(d *definition) bool { return d == nil })
 }
 
 // Relist implements gate.Pins. Waiting definitions continue to wait. Accepted ones count as not
@@ -171,8 +167,11 @@ func (b *Registry) Left(attachment string) {
 	_, ok := b.views[attachment]
 	delete(b.views, attachment)
 	b.mu.Unlock()
-	if ok {
-		b.dropView(attachment)
+	if !ok || b.db == nil {
+		return
+	}
+	if err := b.db.DropView(context.Background(), attachment); err != nil {
+		b.o.Logger.Error("delete what an attachment has listed", "component", "pin", "err", err)
 	}
 }
 
@@ -189,15 +188,6 @@ func (b *Registry) Forget(keep func(attachment string) bool) {
 	b.mu.RUnlock()
 	for _, attachment := range gone {
 		b.Left(attachment)
-	}
-}
-
-func (b *Registry) dropView(attachment string) {
-	if b.db == nil {
-		return
-	}
-	if err := b.db.DropView(context.Background(), attachment); err != nil {
-		b.o.Logger.Error("delete what an attachment has listed", "component", "pin", "err", err)
 	}
 }
 
@@ -282,7 +272,7 @@ func toStore(d *definition) (store.Definition, error) {
 	if d == nil {
 		return store.Definition{}, nil
 	}
-	about, err := d.about.encode()
+	about, err := json.Marshal(d.about)
 	return store.Definition{Digest: bytes.Clone(d.digest[:]), Raw: d.raw, About: about}, err
 }
 

@@ -120,8 +120,6 @@ func (l *Line) params() []byte {
 }
 
 // answer returns the message that answers the call with this id.
-func (l *Line) answer(id uint64) []byte { return answer(id, l.Result) }
-
 func answer(id uint64, result []byte) []byte {
 	return append(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":%s`, id, result), '}')
 }

@@ -145,7 +145,7 @@ func (s *Stage) observe(ctx context.Context, sh *shim, l *Line, why bool) *Answe
 	if l.side() == wire.FromServer {
 		from = wire.FromAgent
 	}
-	line := l.answer(s.seq + 1)
+	line := answer(s.seq+1, l.Result)
 	if submitted(from, l.Method, line) {
 		return s.answer(ctx, l, s.submit(sh, gate.Submission{Side: from, Line: line, Answers: l.Method}), why)
 	}
