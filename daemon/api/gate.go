@@ -80,7 +80,7 @@ func (g gateService) hello(ctx context.Context, req *pb.AttachRequest) (*handove
 	shared := req.GetExtension() != "" || g.s.Policies.Shared(req.GetServer(), all)
 	shim := gate.Shim{
 		Attachment: req.GetAttachment(), Session: req.GetSession(), Project: req.GetCwd(), Cwd: req.GetCwd(),
-		Server: req.GetServer(), Launch: launch(req), Command: all, Requested: profileOf(req.GetProfile()),
+		Server: req.GetServer(), Launch: launch(req), Command: all, Requested: profileOf[req.GetProfile()],
 		Patience: max(0, req.GetPatience().AsDuration()), Shared: shared,
 	}
 	hello := session.Hello{Shim: shim, Build: req.GetBuild(), Peer: line[0], Line: line, Programs: programs}
@@ -168,14 +168,8 @@ func callerOf(ctx context.Context) (proc.Process, error) {
 	return p.Process, nil
 }
 
-func profileOf(p pb.Profile) gate.Profile {
-	switch p {
-	case pb.Profile_PROFILE_PRODUCTION:
-		return gate.Production
-	case pb.Profile_PROFILE_DEVELOPMENT:
-		return gate.Development
-	}
-	return ""
+var profileOf = map[pb.Profile]gate.Profile{
+	pb.Profile_PROFILE_PRODUCTION: gate.Production, pb.Profile_PROFILE_DEVELOPMENT: gate.Development,
 }
 
 func profileTo(p gate.Profile) pb.Profile {

@@ -186,10 +186,8 @@ func (q *Queue) loadState(ctx context.Context) error {
 		}
 		q.add(e)
 	}
-	for i := range ready {
-		old := &ready[i]
-		e := &entry{q: *old, due: q.o.Now().Add(q.remainingTime(old.Good, old.Decided)), done: closed}
-		q.ready[e.q.ID] = e
+	for _, old := range ready {
+		q.ready[old.ID] = &entry{q: old, due: q.o.Now().Add(q.remainingTime(old.Good, old.Decided)), done: closed}
 	}
 	return nil
 }

@@ -55,8 +55,7 @@ type keptName struct {
 }
 
 type keptOffer struct {
-	Kind   Kind   `json:"kind"`
-	Name   string `json:"name"`
+	keptName
 	Digest string `json:"digest"`
 	OK     bool   `json:"ok,omitempty"`
 	Why    Reason `json:"why,omitempty"`
@@ -68,7 +67,7 @@ type keptOffer struct {
 func (v *view) toStore(attachment string) (store.View, error) {
 	kept := keptView{Full: v.full, Whole: v.whole, Offers: make([]keptOffer, 0, len(v.offers))}
 	for t, o := range v.offers {
-		kept.Offers = append(kept.Offers, keptOffer{t.kind, t.name, hex.EncodeToString(o.def.digest[:]), o.ok, o.why, o.unfit, o.stale})
+		kept.Offers = append(kept.Offers, keptOffer{keptName{t.kind, t.name}, hex.EncodeToString(o.def.digest[:]), o.ok, o.why, o.unfit, o.stale})
 	}
 	for t := range v.hidden {
 		kept.Hidden = append(kept.Hidden, keptName{t.kind, t.name})

@@ -67,11 +67,8 @@ func (l *Line) complete() error {
 
 // names reports whether such a call is about something with a name.
 func (l *Line) names() bool {
-	switch mcp.Lookup(l.side(), &wire.Envelope{Kind: wire.Request, Method: l.Method}).Subject {
-	case mcp.Tool, mcp.Prompt, mcp.Resource:
-		return true
-	}
-	return false
+	on := mcp.Lookup(l.side(), &wire.Envelope{Kind: wire.Request, Method: l.Method}).Subject
+	return on == mcp.Tool || on == mcp.Prompt || on == mcp.Resource
 }
 
 // side returns the side that sends the call.
