@@ -131,12 +131,9 @@ func alike(q *Question, asked *gate.Question) bool {
 // names only: details may differ in their wording. The fact "steered" is no reason to
 // ask, nor to ask again.
 func covers(shown []string, facts []gate.Fact) bool {
-	for _, f := range facts {
-		if f.Name != "steered" && !slices.ContainsFunc(shown, func(text string) bool { return factName(text) == f.Name }) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(facts, func(f gate.Fact) bool {
+		return f.Name != "steered" && !slices.ContainsFunc(shown, func(text string) bool { return factName(text) == f.Name })
+	})
 }
 
 // factName returns the name of the fact in a text made by factText.

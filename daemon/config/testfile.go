@@ -100,12 +100,9 @@ var gates = []string{"visible", "pin", "rule", "permit", "ask", "accident"}
 // within reports whether any of ds lies in the first of tests.
 func within(ds []Diagnostic, tests []Test) bool {
 	before := func(p Place, line, column int) bool { return p.Line < line || p.Line == line && p.Column <= column }
-	for _, d := range ds {
-		if before(tests[0].Place, d.Line, d.Column) && (len(tests) == 1 || !before(tests[1].Place, d.Line, d.Column)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(ds, func(d Diagnostic) bool {
+		return before(tests[0].Place, d.Line, d.Column) && (len(tests) == 1 || !before(tests[1].Place, d.Line, d.Column))
+	})
 }
 
 func beside(path, name string) string {

@@ -136,16 +136,11 @@ func (b *Registry) Relist(attachment, method string) {
 			v.offers[t] = o
 		}
 	}
+	pinning := b.mode != config.PinOff
 	b.mu.Unlock()
-	if marked && b.db != nil && b.pinning() { // a server that repeats this causes one write
+	if marked && b.db != nil && pinning { // a server that repeats this causes one write
 		b.keepView(attachment, v)
 	}
-}
-
-func (b *Registry) pinning() bool {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	return b.mode != config.PinOff
 }
 
 func (b *Registry) keepView(attachment string, v *view) {
