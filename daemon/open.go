@@ -146,7 +146,7 @@ func (d *Daemon) openAudit(cfg *config.Config) error {
 // auditOptions returns the options of the audit log that cfg configures.
 func auditOptions(cfg *config.Config, log *slog.Logger) audit.Options {
 	return audit.Options{
-		Sync: audit.Sync(cfg.Audit.Sync), Interval: cfg.Audit.Interval, Values: audit.Values(cfg.Audit.Values),
+		Sync: cfg.Audit.Sync, Interval: cfg.Audit.Interval, Values: cfg.Audit.Values,
 		Retention: cfg.Audit.Retention, MaxSize: int64(cfg.Audit.MaxSize), Strict: cfg.Profile == config.Production, Heads: nextTo(cfg, cfg.Audit.Heads),
 		Redact: facts.Redact, Profile: string(cfg.Profile), Logger: log,
 	}

@@ -53,10 +53,7 @@ func (v approvalsService) DenyFrom(ctx context.Context, req *pb.DenyFromRequest)
 
 func (v approvalsService) Get(ctx context.Context, req *pb.GetApprovalRequest) (*pb.Approval, error) {
 	q, err := v.s.Approvals.Get(ctx, req.GetId())
-	if err != nil {
-		return nil, err
-	}
-	return questionTo(q), nil
+	return questionTo(q), err
 }
 
 func (v approvalsService) Watch(_ *pb.WatchApprovalsRequest, stream grpc.ServerStreamingServer[pb.ApprovalEvent]) error {
@@ -165,13 +162,14 @@ func nameOf[K ~int32](words map[K]string, k K) string {
 	return "?"
 }
 
-func numberOf[K ~int32](words map[K]string, word string) K {
-	for k, w := range words {
-		if w == word {
+// keyOf returns the key of a value in a table, and the zero key for a value that is not in it.
+func keyOf[K, V comparable](table map[K]V, value V) (key K) {
+	for k, v := range table {
+		if v == value {
 			return k
 		}
 	}
-	return 0
+	return key
 }
 
 // termsOf returns the terms of a grant, or nil if m is nil.
@@ -189,7 +187,7 @@ func grantTo(g approval.Grant) *pb.Grant {
 	m := &pb.Grant{
 		Id: g.ID, Created: timestamppb.New(g.Created), Expires: timestamppb.New(g.Expires), Times: g.Times, Used: g.Used,
 		End: g.End, Agent: g.Agent, Server: g.Server, Launch: g.Launch, Method: g.Method, Tool: g.Tool, Workflow: g.Workflow,
-		Rule: g.Rule, Facts: g.Facts, Match: numberOf(matches, g.Match), Scope: numberOf(scopes, g.Scope),
+		Rule: g.Rule, Facts: g.Facts, Match: keyOf(matches, g.Match), Scope: keyOf(scopes, g.Scope),
 		Approval: g.Approval, Decider: g.Decider, Surface: g.Surface, Level: cmp.Or(g.Level, string(gate.LevelWatch)), Note: g.Note,
 		Ended: momentTo(g.Ended),
 	}
@@ -207,10 +205,7 @@ func grantTo(g approval.Grant) *pb.Grant {
 
 func (v approvalsService) ListGrants(ctx context.Context, req *pb.ListGrantsRequest) (*pb.ListGrantsResponse, error) {
 	grants, err := v.s.Approvals.Grants(ctx, req.GetAll())
-	if err != nil {
-		return nil, err
-	}
-	return &pb.ListGrantsResponse{Grants: each(grants, grantTo)}, nil
+	return &pb.ListGrantsResponse{Grants: each(grants, grantTo)}, err
 }
 
 func (v approvalsService) RevokeGrant(ctx context.Context, req *pb.RevokeGrantRequest) (*pb.RevokeGrantResponse, error) {
@@ -219,10 +214,7 @@ func (v approvalsService) RevokeGrant(ctx context.Context, req *pb.RevokeGrantRe
 		return nil, err
 	}
 	g, err := v.s.Approvals.Revoke(ctx, req.GetId(), who)
-	if err != nil {
-		return nil, err
-	}
-	return &pb.RevokeGrantResponse{Grant: grantTo(g)}, nil
+	return &pb.RevokeGrantResponse{Grant: grantTo(g)}, err
 }
 
 // grantsOn returns the grants in force that would approve the call that req describes. Project and

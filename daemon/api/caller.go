@@ -79,15 +79,12 @@ func (p peerCredentials) Clone() credentials.TransportCredentials { return p }
 func (peerCredentials) OverrideServerName(string) error { return nil }
 
 func infoOf(ctx context.Context) (peerInfo, error) {
-	p, ok := peer.FromContext(ctx)
-	if !ok {
-		return peerInfo{}, errors.New("a call without a peer")
+	if p, ok := peer.FromContext(ctx); ok {
+		if info, ok := p.AuthInfo.(peerInfo); ok {
+			return info, nil
+		}
 	}
-	info, ok := p.AuthInfo.(peerInfo)
-	if !ok {
-		return peerInfo{}, errors.New("a call with an unknown peer")
-	}
-	return info, nil
+	return peerInfo{}, errors.New("a call with an unknown peer")
 }
 
 func peerOf(ctx context.Context) (*sock.Peer, error) {

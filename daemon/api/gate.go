@@ -76,11 +76,11 @@ func (g gateService) hello(ctx context.Context, req *pb.AttachRequest) (*handove
 	if err := g.mayStart(ctx, req, line[0]); err != nil {
 		return nil, err
 	}
-	all := command(req)
+	all, launch := commandAndLaunch(req)
 	shared := req.GetExtension() != "" || g.s.Policies.Shared(req.GetServer(), all)
 	shim := gate.Shim{
 		Attachment: req.GetAttachment(), Session: req.GetSession(), Project: req.GetCwd(), Cwd: req.GetCwd(),
-		Server: req.GetServer(), Launch: launch(req), Command: all, Requested: profileOf(req.GetProfile()),
+		Server: req.GetServer(), Launch: launch, Command: all, Requested: profileOf[req.GetProfile()],
 		Patience: max(0, req.GetPatience().AsDuration()), Shared: shared,
 	}
 	hello := session.Hello{Shim: shim, Build: req.GetBuild(), Peer: line[0], Line: line, Programs: programs}
@@ -111,24 +111,17 @@ func checkAttach(req *pb.AttachRequest) error {
 	return nil
 }
 
-// command returns the resolved command line, to which policies tie server ids.
-func command(req *pb.AttachRequest) []string {
+// commandAndLaunch returns the resolved command line, to which policies tie server ids, and what
+// identifies what is started under a server id, or the extension whose tools have it.
+func commandAndLaunch(req *pb.AttachRequest) (command []string, launch string) {
 	if req.GetExtension() != "" {
-		return offer.Command(req.GetExtension())
+		return offer.Command(req.GetExtension()), offer.Launch(req.GetExtension())
 	}
 	all := append([]string(nil), req.GetCommand()...)
 	if len(all) > 0 && req.GetExecutable() != "" {
 		all[0] = req.GetExecutable()
 	}
-	return all
-}
-
-// launch identifies what is started under a server id, or the extension whose tools have it.
-func launch(req *pb.AttachRequest) string {
-	if req.GetExtension() != "" {
-		return offer.Launch(req.GetExtension())
-	}
-	return gate.Launch(command(req))
+	return all, gate.Launch(all)
 }
 
 func (g gateService) Started(ctx context.Context, req *pb.StartedRequest) (*pb.StartedResponse, error) {
@@ -168,14 +161,8 @@ func callerOf(ctx context.Context) (proc.Process, error) {
 	return p.Process, nil
 }
 
-func profileOf(p pb.Profile) gate.Profile {
-	switch p {
-	case pb.Profile_PROFILE_PRODUCTION:
-		return gate.Production
-	case pb.Profile_PROFILE_DEVELOPMENT:
-		return gate.Development
-	}
-	return ""
+var profileOf = map[pb.Profile]gate.Profile{
+	pb.Profile_PROFILE_PRODUCTION: gate.Production, pb.Profile_PROFILE_DEVELOPMENT: gate.Development,
 }
 
 func profileTo(p gate.Profile) pb.Profile {

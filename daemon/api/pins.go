@@ -21,15 +21,12 @@ func (v pinsService) List(_ context.Context, req *pb.ListPinsRequest) (*pb.ListP
 
 func (v pinsService) Diff(ctx context.Context, req *pb.PinRef) (*pb.PinDiff, error) {
 	d, err := v.s.Pins.Diff(ctx, refOf(req))
-	if err != nil {
-		return nil, err
-	}
 	return &pb.PinDiff{
 		Pin: pinTo(d.Pin), Before: d.Before, After: d.After,
 		Changes: each(d.Changes, func(c pin.Change) *pb.PinChange {
 			return &pb.PinChange{Path: c.Path, Grade: grades[c.Grade], Before: c.Before, After: c.After, Note: c.Note}
 		}),
-	}, nil
+	}, err
 }
 
 // maxAccepted is how many definitions one call may accept.
@@ -47,10 +44,7 @@ func (v pinsService) Accept(ctx context.Context, req *pb.AcceptPinsRequest) (*pb
 		return pin.Acceptance{Ref: refOf(a.GetRef()), Digest: a.GetDefinition()}
 	})
 	pins, err := v.s.Pins.Accept(ctx, accepted, pin.By{Decider: who, Surface: req.GetSurface()})
-	if err != nil {
-		return nil, err
-	}
-	return &pb.AcceptPinsResponse{Pins: each(pins, pinTo)}, nil
+	return &pb.AcceptPinsResponse{Pins: each(pins, pinTo)}, err
 }
 
 var pinKinds = map[pin.Kind]pb.PinKind{
@@ -67,13 +61,7 @@ var grades = map[pin.Grade]pb.ChangeGrade{
 }
 
 func refOf(m *pb.PinRef) pin.Ref {
-	r := pin.Ref{Server: m.GetServer(), Launch: m.GetLaunch(), Name: m.GetName()}
-	for kind, k := range pinKinds {
-		if k == m.GetKind() {
-			r.Kind = kind
-		}
-	}
-	return r
+	return pin.Ref{Server: m.GetServer(), Launch: m.GetLaunch(), Kind: keyOf(pinKinds, m.GetKind()), Name: m.GetName()}
 }
 
 func pinTo(p pin.Pin) *pb.Pin {

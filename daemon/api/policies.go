@@ -52,9 +52,7 @@ func detailTo(d policy.Detail) *pb.PolicyDetail {
 		one := &pb.PolicyWorkflow{
 			Name: w.Name, File: w.Place.File, Line: uint32(w.Place.Line), Asks: string(w.Destination.Type), Timeout: durationpb.New(w.Timeout),
 			Require: cmp.Or(string(w.Require), "default"), Redact: w.RedactFields,
-		}
-		for _, surface := range w.Surfaces {
-			one.Surfaces = append(one.Surfaces, string(surface))
+			Surfaces: each(w.Surfaces, func(s config.Surface) string { return string(s) }),
 		}
 		if s := &w.Destination; s.Type == config.DestinationSlack {
 			one.Slack = &pb.SlackDestination{
@@ -185,11 +183,9 @@ func citationTo(c gate.Cited) *pb.Citation {
 }
 
 func (v policiesService) Test(ctx context.Context, req *pb.TestPoliciesRequest) (*pb.TestPoliciesResponse, error) {
-	resp := &pb.TestPoliciesResponse{}
-	for _, f := range req.GetFiles() {
-		resp.Files = append(resp.Files, v.testFile(ctx, req.GetConfig(), f))
-	}
-	return resp, nil
+	return &pb.TestPoliciesResponse{Files: each(req.GetFiles(), func(f *pb.TestFile) *pb.TestFileResult {
+		return v.testFile(ctx, req.GetConfig(), f)
+	})}, nil
 }
 
 // testFile tests the configuration at path, or the one that the file names, with one test file.

@@ -89,7 +89,7 @@ func (s *Server) restart(ctx context.Context, kind, name, id string) (*pb.Restar
 		if err != nil {
 			resp.Failure = err.Error()
 		}
-		if i, ok := find(fleet, kind, name, id); ok {
+		if i, ok := s.kept(kind, name, id); ok {
 			resp.Process = keptTo(i)
 		}
 		return resp, nil
@@ -97,21 +97,13 @@ func (s *Server) restart(ctx context.Context, kind, name, id string) (*pb.Restar
 	return nil, notKept(kind, name)
 }
 
-// find returns the information of a fleet about one program.
-func find(fleet supervise.Fleet, kind, name, id string) (supervise.Info, bool) {
-	for _, i := range fleet.List() {
-		if i.Kind == kind && i.Name == name && (id == "" || i.ID == id) {
-			return i, true
-		}
-	}
-	return supervise.Info{}, false
-}
-
 // kept returns the information of the fleets about one program.
 func (s *Server) kept(kind, name, id string) (supervise.Info, bool) {
 	for _, fleet := range s.Fleets {
-		if i, ok := find(fleet, kind, name, id); ok {
-			return i, true
+		for _, i := range fleet.List() {
+			if i.Kind == kind && i.Name == name && (id == "" || i.ID == id) {
+				return i, true
+			}
 		}
 	}
 	return supervise.Info{}, false

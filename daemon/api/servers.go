@@ -37,10 +37,7 @@ func (v serversService) Accept(ctx context.Context, req *pb.AcceptServerRequest)
 		return nil, err
 	}
 	n, err := v.s.Pins.AcceptServer(ctx, req.GetId(), req.GetLaunch(), pin.By{Decider: who, Surface: req.GetSurface()})
-	if err != nil {
-		return nil, err
-	}
-	return &pb.AcceptServerResponse{Accepted: uint32(n)}, nil
+	return &pb.AcceptServerResponse{Accepted: uint32(n)}, err
 }
 
 // mayStart checks that the shim may start its server. It reads the environment of the shim, which

@@ -137,12 +137,11 @@ func specOf(m *pb.SessionSpec) (session.Spec, error) {
 	if !filepath.IsAbs(m.GetProject()) {
 		return session.Spec{}, fmt.Errorf("the project folder %q is not absolute: %w", m.GetProject(), gate.ErrInvalid)
 	}
-	spec := session.Spec{
+	return session.Spec{
 		ID: m.GetId(), Agent: m.GetAgent(), Command: m.GetCommand(), Project: m.GetProject(),
-		Profile: profileOf(m.GetProfile()), Keep: m.GetKeep(), Outlasting: m.GetOutlasting(),
-	}
-	spec.Files, spec.Ungoverned = filesOf(m.GetFiles()), ungovernedOf(m.GetUngoverned())
-	return spec, nil
+		Profile: profileOf[m.GetProfile()], Keep: m.GetKeep(), Outlasting: m.GetOutlasting(),
+		Files: filesOf(m.GetFiles()), Ungoverned: ungovernedOf(m.GetUngoverned()),
+	}, nil
 }
 
 func filesOf(files []*pb.ConfigFile) []session.File {

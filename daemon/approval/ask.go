@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,10 +67,7 @@ func (q *Queue) file(ctx context.Context, asked *gate.Question, a *asker) error 
 		return err
 	}
 	e := &entry{q: describe(asked, now), done: make(chan struct{}), size: len(asked.Call.Line)}
-	timeout := asked.Ruling.Timeout
-	if timeout <= 0 {
-		timeout = defaultTimeout
-	}
+	timeout := cmp.Or(asked.Ruling.Timeout, defaultTimeout)
 	e.due, e.q.Expires = now.Add(timeout), e.q.Created.Add(timeout)
 	e.q.Boot, e.q.Deadline = q.deadlineAfter(timeout)
 	if err := q.db.AddQuestion(ctx, &e.q); err != nil {
@@ -133,12 +131,9 @@ func alike(q *Question, asked *gate.Question) bool {
 // names only: details may differ in their wording. The fact "steered" is no reason to
 // ask, nor to ask again.
 func covers(shown []string, facts []gate.Fact) bool {
-	for _, f := range facts {
-		if f.Name != "steered" && !slices.ContainsFunc(shown, func(text string) bool { return factName(text) == f.Name }) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(facts, func(f gate.Fact) bool {
+		return f.Name != "steered" && !slices.ContainsFunc(shown, func(text string) bool { return factName(text) == f.Name })
+	})
 }
 
 // factName returns the name of the fact in a text made by factText.

@@ -182,14 +182,9 @@ func argumentsIn(params []byte) []byte {
 
 // tooLate returns why a question can't be answered any more.
 func (q *Queue) tooLate(ctx context.Context, id string) (Question, error) {
-	ended, err := q.db.Question(ctx, id)
+	ended, err := q.endedQuestion(ctx, id)
 	if err != nil {
 		return Question{}, fmt.Errorf("decide %s: %w", id, err)
-	}
-	for _, u := range q.unwritten {
-		if u.q.ID == id {
-			ended = u.q
-		}
 	}
 	return ended, fmt.Errorf("decide %s: %w: it was %s", id, gate.ErrDecided, ended.State)
 }

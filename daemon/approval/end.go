@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -57,16 +58,13 @@ func (q *Queue) endQuestion(ctx context.Context, e *entry, state store.State) er
 // that a tg-shim of a previous daemon submits again.
 func (q *Queue) assignAnswer(e *entry) []store.Asker {
 	var told []store.Asker
-	tell := func(a *asker) {
-		a.state = store.AskerTold
-		told = append(told, *a.kept())
-	}
 	switch e.q.State {
 	case store.StateApproved:
 	case store.StateRejected:
 		for _, a := range e.asks {
 			if a.state == store.AskerWaits && a.claimed {
-				tell(a)
+				a.state = store.AskerTold
+				told = append(told, *a.kept())
 			}
 		}
 	default:
@@ -76,10 +74,7 @@ func (q *Queue) assignAnswer(e *entry) []store.Asker {
 	if e.q.Spent {
 		return told
 	}
-	validity := e.q.Validity
-	if validity <= 0 {
-		validity = defaultValidity
-	}
+	validity := cmp.Or(e.q.Validity, defaultValidity)
 	e.q.Boot, e.q.Deadline = q.deadlineAfter(validity)
 	e.due, e.q.Good = q.o.Now().Add(validity), e.q.Decided.Add(validity)
 	return nil

@@ -16,6 +16,7 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -121,9 +122,7 @@ var errStopping = fmt.Errorf("the daemon is stopping: %w", gate.ErrNotRunning)
 // New loads the waiting questions that a previous daemon left in db. Close must be called
 // before db is closed.
 func New(db *store.DB, o Options) (*Queue, error) {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -187,10 +186,8 @@ func (q *Queue) loadState(ctx context.Context) error {
 		}
 		q.add(e)
 	}
-	for i := range ready {
-		old := &ready[i]
-		e := &entry{q: *old, due: q.o.Now().Add(q.remainingTime(old.Good, old.Decided)), done: closed}
-		q.ready[e.q.ID] = e
+	for _, old := range ready {
+		q.ready[old.ID] = &entry{q: old, due: q.o.Now().Add(q.remainingTime(old.Good, old.Decided)), done: closed}
 	}
 	return nil
 }
@@ -201,16 +198,7 @@ func (q *Queue) loadState(ctx context.Context) error {
 func (q *Queue) SetLimits(perServer, total int, bytes int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.perServer, q.total, q.bytes = perServer, total, bytes
-	if bytes <= 0 {
-		q.bytes = 64 << 20
-	}
-	if perServer <= 0 {
-		q.perServer = 16
-	}
-	if total <= 0 {
-		q.total = 256
-	}
+	q.perServer, q.total, q.bytes = cmp.Or(perServer, 16), cmp.Or(total, 256), cmp.Or(bytes, 64<<20)
 }
 
 // Close closes the queue. Questions remain on disk for the next daemon; callers that wait
@@ -282,6 +270,11 @@ func (q *Queue) Get(ctx context.Context, id string) (Question, error) {
 	if e := q.open[id]; e != nil {
 		return q.whole(ctx, e)
 	}
+	return q.endedQuestion(ctx, id)
+}
+
+// endedQuestion returns a question that is not waiting any more. q.mu must be held.
+func (q *Queue) endedQuestion(ctx context.Context, id string) (Question, error) {
 	for _, u := range q.unwritten {
 		if u.q.ID == id {
 			return u.q, nil

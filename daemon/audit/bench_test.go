@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
@@ -28,7 +29,7 @@ var usualValues = []byte(`{"path":"/home/user/project/internal/main.go","head":1
 func asTheyAre(v []byte, _ []string, _ func([]byte) string) []byte { return v }
 
 func BenchmarkRecord(b *testing.B) {
-	for _, mode := range []Sync{SyncNever, SyncInterval, SyncAlways} {
+	for _, mode := range []config.Sync{config.SyncNever, config.SyncInterval, config.SyncAlways} {
 		for _, writers := range []int{1, 8, 64} {
 			b.Run(fmt.Sprintf("%s/%d at once", mode, writers), func(b *testing.B) {
 				l := open(b, b.TempDir(), Options{Sync: mode, Redact: asTheyAre})

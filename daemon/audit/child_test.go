@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
@@ -50,7 +51,7 @@ func child(t *testing.T, part, dir string) *exec.Cmd {
 
 // writeUntilKilled prints the seq of each record after Record has returned.
 func writeUntilKilled(dir string) error {
-	l, err := Open(dir, Options{SegmentSize: 50_000, Values: ValuesFull})
+	l, err := Open(dir, Options{SegmentSize: 50_000, Values: config.ValuesFull})
 	if err != nil {
 		return err
 	}
@@ -131,7 +132,7 @@ func steps(dir string, segmentSize int64, room func(bool) error) error {
 	now := time.Now()
 	var said bytes.Buffer
 	l, err := Open(dir, Options{
-		Values: ValuesFull, SegmentSize: segmentSize,
+		Values: config.ValuesFull, SegmentSize: segmentSize,
 		Now: func() time.Time { return now }, Logger: slog.New(slog.NewTextHandler(&said, nil)),
 	})
 	if err != nil {

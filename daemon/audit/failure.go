@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,12 +61,8 @@ func reason(cause error, dir string) error {
 
 // unwritable reports whether err can be cured by freeing space or fixing permissions.
 func unwritable(err error) bool {
-	for _, errno := range []unix.Errno{unix.ENOSPC, unix.EDQUOT, unix.EFBIG, unix.EROFS, unix.EACCES, unix.EPERM, unix.EIO} {
-		if errors.Is(err, errno) {
-			return true
-		}
-	}
-	return false
+	curable := []unix.Errno{unix.ENOSPC, unix.EDQUOT, unix.EFBIG, unix.EROFS, unix.EACCES, unix.EPERM, unix.EIO}
+	return slices.ContainsFunc(curable, func(errno unix.Errno) bool { return errors.Is(err, errno) })
 }
 
 // retryTakeUp takes up the log if that has failed so far.

@@ -34,19 +34,16 @@ const blockSize = 4 << 20
 // index keeps the index up to date until the log is closed.
 func (l *Log) index() {
 	for known := false; ; {
+		var err error
 		if !known {
-			ready, err := l.takeUpIndex()
-			if err != nil {
-				l.unindexed(err)
-				return
-			}
-			known = ready
+			known, err = l.takeUpIndex()
 		}
 		if known {
-			if err := l.indexWhole(); err != nil {
-				l.unindexed(err)
-				return
-			}
+			err = l.indexWhole()
+		}
+		if err != nil {
+			l.unindexed(err)
+			return
 		}
 		select {
 		case <-l.grown:

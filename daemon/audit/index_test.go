@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
@@ -200,7 +201,7 @@ func TestIndexForgetsWhatIsDropped(t *testing.T) {
 func BenchmarkQueryOfAMillion(b *testing.B) {
 	dir := b.TempDir()
 	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
-	l := newLog(dir, Options{Sync: SyncNever, Index: openIndex(b, dir), Now: func() time.Time { return now }})
+	l := newLog(dir, Options{Sync: config.SyncNever, Index: openIndex(b, dir), Now: func() time.Time { return now }})
 	if _, err := l.open(); err != nil {
 		b.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
@@ -22,10 +23,10 @@ func TestKept(t *testing.T) {
 		{"a secret", Options{Redact: redactor}, `{"a":"` + secret + `"}`, nil, `{"a":"hmac:`, false},
 		{"a member", Options{Redact: redactor}, `{"a":"b"}`, []string{"a"}, `{"a":"hmac:`, false},
 		{"what looks like a mask", Options{Redact: redactor}, `{"a":"hmac:0123456789abcdef"}`, nil, `{"a":"hmac:0123456789abcdef"}`, true},
-		{"not kept", Options{Values: ValuesNone}, `{"a":"b"}`, nil, "", false},
+		{"not kept", Options{Values: config.ValuesNone}, `{"a":"b"}`, nil, "", false},
 		{"a preview", Options{Redact: redactor}, `{"a":"` + strings.Repeat("x", maxArguments) + `"}`, nil, "", false},
-		{"full", Options{Values: ValuesFull}, `{"a":"` + secret + `"}`, nil, `{"a":"` + secret + `"}`, true},
-		{"no object", Options{Values: ValuesFull}, `[1]`, nil, "", false},
+		{"full", Options{Values: config.ValuesFull}, `{"a":"` + secret + `"}`, nil, `{"a":"` + secret + `"}`, true},
+		{"no object", Options{Values: config.ValuesFull}, `[1]`, nil, "", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l := open(t, t.TempDir(), tt.o)

@@ -20,6 +20,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
@@ -156,7 +157,7 @@ func (l *Log) Record(ctx context.Context, r *record.Record, values []byte, redac
 		return err
 	}
 	r.Seq, r.Time, r.Prev, r.Values = written.Seq, written.Time, written.Prev, written.Values
-	if l.keeping().Sync == SyncAlways && !gate.IsReportOnly(ctx) {
+	if l.keeping().Sync == config.SyncAlways && !gate.IsReportOnly(ctx) {
 		return l.commit(ctx, r.Seq)
 	}
 	return nil
@@ -269,7 +270,7 @@ func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var failures []error
-	if l.file != nil && l.keeping().Sync != SyncNever {
+	if l.file != nil && l.keeping().Sync != config.SyncNever {
 		l.syncing.Lock()
 		failures = append(failures, l.datasync(l.file))
 		l.syncing.Unlock()
@@ -311,7 +312,7 @@ type LogStatus struct {
 func (l *Log) Standing() LogStatus {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := LogStatus{Bytes: l.older + l.size, Failing: l.failed != nil, Synced: l.keeping().Sync != SyncNever}
+	s := LogStatus{Bytes: l.older + l.size, Failing: l.failed != nil, Synced: l.keeping().Sync != config.SyncNever}
 	s.Unindexed = s.Bytes
 	for _, b := range l.blocks {
 		s.Unindexed -= b.To - b.From

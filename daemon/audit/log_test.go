@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
@@ -143,7 +144,7 @@ func TestReopeningGoesOn(t *testing.T) {
 // aside, and the log continues and reports that.
 func TestReopeningAfterATornWrite(t *testing.T) {
 	origin := t.TempDir()
-	l := open(t, origin, Options{Values: ValuesFull})
+	l := open(t, origin, Options{Values: config.ValuesFull})
 	put(t, l, "first", `{"a":1}`)
 	put(t, l, "second", "")
 	whole := l.size
@@ -333,7 +334,7 @@ func TestRecordAfterClose(t *testing.T) {
 
 // Concurrent records while segments rotate, with readers and a follower.
 func TestConcurrentRecords(t *testing.T) {
-	for _, mode := range []Sync{SyncNever, SyncInterval, SyncAlways} {
+	for _, mode := range []config.Sync{config.SyncNever, config.SyncInterval, config.SyncAlways} {
 		t.Run(string(mode), func(t *testing.T) {
 			dir := t.TempDir()
 			l := open(t, dir, Options{Sync: mode, Interval: time.Millisecond, SegmentSize: 20_000})
@@ -421,7 +422,7 @@ func TestInterval(t *testing.T) {
 
 // All callers that arrive during a sync share the next one.
 func TestGroupCommit(t *testing.T) {
-	l := newLog(t.TempDir(), Options{Sync: SyncAlways})
+	l := newLog(t.TempDir(), Options{Sync: config.SyncAlways})
 	started, release := make(chan struct{}, 100), make(chan struct{})
 	l.datasync = func(*os.File) error {
 		started <- struct{}{}
@@ -454,7 +455,7 @@ func TestGroupCommit(t *testing.T) {
 
 // Record must not return before the sync that covers it; ctx ends only the wait.
 func TestAlwaysWaits(t *testing.T) {
-	l := newLog(t.TempDir(), Options{Sync: SyncAlways})
+	l := newLog(t.TempDir(), Options{Sync: config.SyncAlways})
 	release := make(chan struct{})
 	l.datasync = func(*os.File) error { <-release; return nil }
 	if _, err := l.open(); err != nil {
@@ -487,7 +488,7 @@ func TestAlwaysWaits(t *testing.T) {
 // After a failed sync the segment is abandoned: the kernel may have discarded what it
 // could not write, and would report success for a second sync.
 func TestAFailedSync(t *testing.T) {
-	for _, mode := range []Sync{SyncInterval, SyncAlways} {
+	for _, mode := range []config.Sync{config.SyncInterval, config.SyncAlways} {
 		t.Run(string(mode), func(t *testing.T) {
 			dir := t.TempDir()
 			now := time.Now()
@@ -505,7 +506,7 @@ func TestAFailedSync(t *testing.T) {
 				t.Fatal(err)
 			}
 			err := l.Record(context.Background(), &record.Record{Kind: record.KindCall, Tool: "lost?"}, nil, nil)
-			if mode == SyncAlways && (!errors.Is(err, gate.ErrUnrecorded) || !errors.Is(err, unix.EIO)) {
+			if mode == config.SyncAlways && (!errors.Is(err, gate.ErrUnrecorded) || !errors.Is(err, unix.EIO)) {
 				t.Errorf("got %v", err)
 			}
 			for l.Failure() == nil {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -17,7 +18,10 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-const keyFile = "key.hmac"
+const (
+	keyFile = "key.hmac"
+	keySize = 32
+)
 
 // takeUp opens the log, or creates one if there is none. It may be called again after an
 // error.
@@ -129,18 +133,16 @@ func (l *Log) readKey() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	key := make([]byte, 32)
-	if len(text) != 65 || text[64] != '\n' {
-		return nil, fmt.Errorf("%s is not a key; remove it to create a new one", path)
-	}
-	if _, err := hex.Decode(key, text[:64]); err != nil {
+	digits, whole := strings.CutSuffix(string(text), "\n")
+	key, err := hex.DecodeString(digits)
+	if !whole || err != nil || len(key) != keySize {
 		return nil, fmt.Errorf("%s is not a key; remove it to create a new one", path)
 	}
 	return key, nil
 }
 
 func (l *Log) makeKey(path string) ([]byte, error) {
-	key := make([]byte, 32)
+	key := make([]byte, keySize)
 	if _, err := rand.Read(key); err != nil {
 		return nil, err
 	}
@@ -167,9 +169,7 @@ func writeNew(path string, content []byte) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	if closing := f.Close(); err == nil {
-		err = closing
-	}
+	err = errors.Join(err, f.Close())
 	if err != nil {
 		// An incomplete file is useless; the first error counts.
 		_ = os.Remove(path)
@@ -310,10 +310,7 @@ func (l *Log) moveAside(n uint64, from int64) (string, error) {
 	if err == nil {
 		err = f.Sync()
 	}
-	if closing := f.Close(); err == nil {
-		err = closing
-	}
-	return name, err
+	return name, errors.Join(err, f.Close())
 }
 
 func (l *Log) copyAside(f *os.File, n uint64, from int64) (string, error) {

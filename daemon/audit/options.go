@@ -4,32 +4,16 @@ import (
 	"cmp"
 	"log/slog"
 	"time"
-)
 
-// Sync is how safe a record is when Record returns.
-type Sync string
-
-const (
-	SyncNever    Sync = "never"    // the kernel has it: it survives a crash of the daemon
-	SyncInterval Sync = "interval" // likewise, and on stable storage a moment later
-	SyncAlways   Sync = "always"   // on stable storage: it survives a crash of the machine
-)
-
-// Values is what is kept of the arguments of a call.
-type Values string
-
-const (
-	ValuesNone     Values = "none"     // their length and HMAC
-	ValuesRedacted Values = "redacted" // also the arguments, with secrets replaced by an HMAC; large ones in part
-	ValuesFull     Values = "full"     // all arguments, except the members that are never kept
+	"github.com/thoughtgate/thoughtgated/daemon/config"
 )
 
 // Options configures a log. The zero value is valid, but without Redact no values are
 // kept.
 type Options struct {
-	Sync     Sync          // SyncInterval if empty
+	Sync     config.Sync   // SyncInterval if empty
 	Interval time.Duration // how long a record may wait for stable storage; 20 ms if zero
-	Values   Values        // ValuesRedacted if empty
+	Values   config.Values // ValuesRedacted if empty
 	// Redact returns a copy of values, a JSON value, in which every recognized secret and
 	// every member named by paths is replaced by the string that mask returns for it; nil
 	// keeps nothing. It may be called concurrently, and must not retain values.
@@ -52,13 +36,8 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	o.Sync, o.Values = cmp.Or(o.Sync, SyncInterval), cmp.Or(o.Values, ValuesRedacted)
-	if o.Interval <= 0 {
-		o.Interval = 20 * time.Millisecond
-	}
-	if o.SegmentSize <= 0 {
-		o.SegmentSize = 64 << 20
-	}
+	o.Sync, o.Values = cmp.Or(o.Sync, config.SyncInterval), cmp.Or(o.Values, config.ValuesRedacted)
+	o.Interval, o.SegmentSize = cmp.Or(o.Interval, 20*time.Millisecond), cmp.Or(o.SegmentSize, 64<<20)
 	if o.MaxSize > 0 {
 		o.SegmentSize = min(o.SegmentSize, o.MaxSize/8)
 	}

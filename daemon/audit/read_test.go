@@ -28,7 +28,7 @@ func TestReadAgreesWithAPlainLoop(t *testing.T) {
 
 func agreesWithAPlainLoop(t *testing.T, index Index) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	l := newLog(t.TempDir(), Options{SegmentSize: 4000, Values: ValuesFull, Now: func() time.Time { return now }, Index: index})
+	l := newLog(t.TempDir(), Options{SegmentSize: 4000, Values: config.ValuesFull, Now: func() time.Time { return now }, Index: index})
 	l.chunk, l.block = 64, 512
 	if _, err := l.open(); err != nil {
 		t.Fatal(err)
@@ -242,7 +242,7 @@ func TestRecorded(t *testing.T) {
 
 // A denied call was not forwarded, whatever other records say.
 func TestEarlier(t *testing.T) {
-	l := open(t, t.TempDir(), Options{SegmentSize: 3 << 20, Values: ValuesFull})
+	l := open(t, t.TempDir(), Options{SegmentSize: 3 << 20, Values: config.ValuesFull})
 	put := func(r record.Record, values []byte) {
 		t.Helper()
 		if r.Attachment == "" {

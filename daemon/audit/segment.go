@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
@@ -35,7 +36,7 @@ func (l *Log) beginSegment(now time.Time) error {
 		return err
 	}
 	l.chain = chain
-	if l.keeping().Sync == SyncNever {
+	if l.keeping().Sync == config.SyncNever {
 		return nil
 	}
 	return l.foldersync(l.lock)
@@ -43,7 +44,7 @@ func (l *Log) beginSegment(now time.Time) error {
 
 // rotate ends the current segment and begins the next.
 func (l *Log) rotate(now time.Time) error {
-	if l.keeping().Sync != SyncNever && !l.suspect {
+	if l.keeping().Sync != config.SyncNever && !l.suspect {
 		if err := l.datasync(l.file); err != nil {
 			l.distrust(err)
 			return err

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
@@ -39,7 +40,7 @@ func keptOf(t *testing.T, l *Log) map[string]int {
 // that, its records are written without values.
 func TestSharesOfALog(t *testing.T) {
 	dir := t.TempDir()
-	o := Options{MaxSize: 1 << 20, SegmentSize: 64 << 10, Strict: true, Values: ValuesFull}
+	o := Options{MaxSize: 1 << 20, SegmentSize: 64 << 10, Strict: true, Values: config.ValuesFull}
 	l := open(t, dir, o)
 	fill := func(session string, server func(i int) string) (n int, err error) {
 		t.Helper()

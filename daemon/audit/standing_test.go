@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/config"
 )
 
 // The log reports how long the oldest record has been waiting for stable storage.
@@ -42,7 +44,7 @@ func TestStanding(t *testing.T) {
 }
 
 func TestStandingWithoutSync(t *testing.T) {
-	l := open(t, t.TempDir(), Options{Sync: SyncNever})
+	l := open(t, t.TempDir(), Options{Sync: config.SyncNever})
 	put(t, l, "a", "")
 	if s := l.Standing(); s.Synced || s.Unsynced != 0 || s.Lag != 0 {
 		t.Errorf("got %+v", s)

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
@@ -143,14 +144,14 @@ func (l *Log) flush() {
 // to seq, which a later record may have brought there already; with SyncInterval all.
 func (l *Log) settle(seq uint64) error {
 	how := l.keeping().Sync
-	if how == SyncAlways {
+	if how == config.SyncAlways {
 		return l.commit(context.Background(), seq)
 	}
 	select { // this round covers what was written up to here
 	case <-l.dirty:
 	default:
 	}
-	if how == SyncNever {
+	if how == config.SyncNever {
 		return nil
 	}
 	_, err := l.sync()

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
@@ -20,7 +21,7 @@ import (
 func TestAlwaysDoesNotWaitForWhatOnlyTells(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLog(dir, Options{Sync: SyncAlways, Interval: 20 * time.Millisecond})
+		l := newLog(dir, Options{Sync: config.SyncAlways, Interval: 20 * time.Millisecond})
 		var syncs atomic.Int32
 		l.datasync = func(*os.File) error {
 			time.Sleep(time.Millisecond)
@@ -66,7 +67,7 @@ func TestAlwaysDoesNotWaitForWhatOnlyTells(t *testing.T) {
 func TestAlwaysFailsClosedAfterWhatOnlyTells(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLog(dir, Options{Sync: SyncAlways})
+		l := newLog(dir, Options{Sync: config.SyncAlways})
 		var broken atomic.Bool
 		l.datasync = func(f *os.File) error {
 			if broken.Load() {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
@@ -83,7 +84,7 @@ func (l *Log) members(dst []byte, name string, values []byte, redact []string, k
 	}
 	switch {
 	case kept == nil:
-	case l.keeping().Values != ValuesFull && len(kept) > maxArguments:
+	case l.keeping().Values != config.ValuesFull && len(kept) > maxArguments:
 		dst = append(dst, `"preview":`...)
 		dst = record.AppendString(dst, wholeRunes(kept[:previewed]))
 		dst = append(dst, ',')
@@ -103,11 +104,11 @@ func (l *Log) members(dst []byte, name string, values []byte, redact []string, k
 // kept returns what the options allow to be kept of values; nil if nothing.
 func (l *Log) kept(key *hmacKey, values []byte, redact []string) []byte {
 	switch {
-	case l.keeping().Values == ValuesFull && len(redact) == 0:
+	case l.keeping().Values == config.ValuesFull && len(redact) == 0:
 		return values
-	case l.keeping().Values == ValuesFull:
+	case l.keeping().Values == config.ValuesFull:
 		return rawjson.Mask(values, redact, key.mask)
-	case l.keeping().Values == ValuesRedacted && l.o.Redact != nil:
+	case l.keeping().Values == config.ValuesRedacted && l.o.Redact != nil:
 		return l.o.Redact(values, redact, key.mask)
 	}
 	return nil

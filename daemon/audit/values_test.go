@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
@@ -51,18 +52,18 @@ func TestValues(t *testing.T) {
 		hides  string
 	}{
 		{"nothing to keep", Options{}, "", nil, "", ""},
-		{"none", Options{Values: ValuesNone, Redact: redactor}, `{"a":"x"}`, nil, `,"bytes":9,` + hmac + `}`, `"a"`},
+		{"none", Options{Values: config.ValuesNone, Redact: redactor}, `{"a":"x"}`, nil, `,"bytes":9,` + hmac + `}`, `"a"`},
 		{"redacted by default", Options{Redact: redactor}, `{"a":"x` + secret + `y"}`, nil,
 			`,"arguments":{"a":"xhmac:[0-9a-f]{16}y"},"bytes":34,` + hmac + `}`, secret},
-		{"redacted with members", Options{Values: ValuesRedacted, Redact: redactor}, `{"a":"x","p":{"q":"hidden"}}`, []string{"p.q"},
+		{"redacted with members", Options{Values: config.ValuesRedacted, Redact: redactor}, `{"a":"x","p":{"q":"hidden"}}`, []string{"p.q"},
 			`,"arguments":{"a":"x","p":{"q":"hmac:[0-9a-f]{16}"}},"bytes":28,` + hmac + `}`, "hidden"},
 		{"redacted without a redactor", Options{}, `{"a":"` + secret + `"}`, nil, `,"bytes":32,` + hmac + `}`, secret},
-		{"full", Options{Values: ValuesFull}, `{"a":"` + secret + `"}`, nil, `,"arguments":{"a":"` + secret + `"},"bytes":32,` + hmac + `}`, ""},
-		{"full with members", Options{Values: ValuesFull}, `{"p":"hidden","a":1}`, []string{"p"},
+		{"full", Options{Values: config.ValuesFull}, `{"a":"` + secret + `"}`, nil, `,"arguments":{"a":"` + secret + `"},"bytes":32,` + hmac + `}`, ""},
+		{"full with members", Options{Values: config.ValuesFull}, `{"p":"hidden","a":1}`, []string{"p"},
 			`,"arguments":{"p":"hmac:[0-9a-f]{16}","a":1},"bytes":20,` + hmac + `}`, "hidden"},
-		{"line ends between tokens", Options{Values: ValuesFull}, "{\r\n \"a\":\n1\r}", nil, `,"arguments":{   "a": 1 },"bytes":12,` + hmac + `}`, ""},
-		{"not JSON", Options{Values: ValuesFull}, "{\"a\":\nx\xff", nil, `,"arguments":"{\\"a\\":\\nx\x{fffd}","bytes":8,` + hmac + `}`, ""},
-		{"not JSON with members", Options{Values: ValuesFull}, `{"p":"hidden"`, []string{"p"}, `,"bytes":13,` + hmac + `}`, "hidden"},
+		{"line ends between tokens", Options{Values: config.ValuesFull}, "{\r\n \"a\":\n1\r}", nil, `,"arguments":{   "a": 1 },"bytes":12,` + hmac + `}`, ""},
+		{"not JSON", Options{Values: config.ValuesFull}, "{\"a\":\nx\xff", nil, `,"arguments":"{\\"a\\":\\nx\x{fffd}","bytes":8,` + hmac + `}`, ""},
+		{"not JSON with members", Options{Values: config.ValuesFull}, `{"p":"hidden"`, []string{"p"}, `,"bytes":13,` + hmac + `}`, "hidden"},
 		{"large", Options{Redact: redactor}, `"` + strings.Repeat("é", maxArguments) + `"`, nil,
 			`,"preview":"\\"é+","bytes":131074,` + hmac + `}`, ""},
 	}
@@ -146,7 +147,7 @@ func TestABrokenKeyIsRefused(t *testing.T) {
 // The texts of a record contain no secret either, whatever the options say about values;
 // the caller's record still has it.
 func TestTextsHoldNoSecrets(t *testing.T) {
-	for _, values := range []Values{ValuesNone, ValuesRedacted, ValuesFull} {
+	for _, values := range []config.Values{config.ValuesNone, config.ValuesRedacted, config.ValuesFull} {
 		dir := t.TempDir()
 		l := open(t, dir, Options{Values: values, Redact: redactor})
 		r := record.Record{Kind: record.KindCall, Tool: "note://" + secret, Method: secret, MessageID: `"` + secret + `"`, Reason: "since " + secret, Rule: secret}
@@ -171,7 +172,7 @@ func TestTextsHoldNoSecrets(t *testing.T) {
 
 // A reload changes how the log is kept from then on.
 func TestApply(t *testing.T) {
-	l := open(t, t.TempDir(), Options{Values: ValuesNone, Redact: redactor})
+	l := open(t, t.TempDir(), Options{Values: config.ValuesNone, Redact: redactor})
 	defer l.Close()
 	kept := func() string {
 		t.Helper()
@@ -188,12 +189,12 @@ func TestApply(t *testing.T) {
 	if got := kept(); strings.Contains(got, "arguments") {
 		t.Errorf("none keeps %s", got)
 	}
-	l.Apply(Options{Values: ValuesFull, Sync: SyncAlways})
+	l.Apply(Options{Values: config.ValuesFull, Sync: config.SyncAlways})
 	if got := kept(); !strings.Contains(got, `"arguments":{"a":"x"}`) {
 		t.Errorf("full keeps %s", got)
 	}
-	l.Apply(Options{Values: ValuesNone, MaxSize: 1 << 20})
-	if got, how := kept(), l.keeping(); strings.Contains(got, "arguments") || how.SegmentSize != 1<<17 || how.Sync != SyncInterval || how.Redact == nil {
+	l.Apply(Options{Values: config.ValuesNone, MaxSize: 1 << 20})
+	if got, how := kept(), l.keeping(); strings.Contains(got, "arguments") || how.SegmentSize != 1<<17 || how.Sync != config.SyncInterval || how.Redact == nil {
 		t.Errorf("none again keeps %s, as %+v", got, how)
 	}
 }

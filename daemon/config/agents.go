@@ -1,7 +1,6 @@
 package config
 
 import (
-	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -57,14 +56,14 @@ func (c *checker) agents() {
 			wrong("rename the server", "the agent %q has a server of the same name, and rules can't distinguish them", name)
 		}
 		c.command(a.Place, a.Command)
-		c.variables(a.Place, slices.Concat(slices.Sorted(maps.Keys(a.Env)), a.Pass))
+		c.variables(a.Place, slices.Concat(keysOf(a.Env), a.Pass))
 		for _, id := range keysOf(a.Servers) {
 			s := a.Servers[id]
 			if !workflowName.MatchString(id) {
 				c.found = append(c.found, s.Place.Diagnostic(Error, "V-016", "use letters, digits, -, _ and .", "invalid server name %q", id))
 			}
 			c.command(s.Place, s.Command)
-			c.variables(s.Place, slices.Sorted(maps.Keys(s.Env)))
+			c.variables(s.Place, keysOf(s.Env))
 		}
 	}
 }

@@ -28,7 +28,7 @@ func Decode(path string, text []byte, into any) (Marks, []Diagnostic) {
 	if ds != nil {
 		return nil, ds
 	}
-	d := &decoder{file: path, marks: map[any]Place{}, used: map[string]string{}}
+	d := &decoder{file: path, marks: map[any]Place{}}
 	d.value(root, reflect.ValueOf(into).Elem(), theFile, "")
 	Sort(d.found)
 	return d.marks, d.found
@@ -40,7 +40,7 @@ type decoder struct {
 	file   string
 	getenv func(string) string
 	marks  map[any]Place
-	used   map[string]string // environment variables in use, with their values
+	used   map[string]string // environment variables in use, with their values; nil without getenv
 	form   form              // which keys are allowed
 	found  []Diagnostic
 }
@@ -62,15 +62,6 @@ func fields(t reflect.Type) []field {
 		}
 	}
 	return fs
-}
-
-// keysOfStruct returns the names of the keys of a struct type.
-func keysOfStruct(t reflect.Type) []string {
-	var keys []string
-	for _, f := range fields(t) {
-		keys = append(keys, f.key)
-	}
-	return keys
 }
 
 func (d *decoder) at(n *yaml.Node) Place { return Place{File: d.file, Line: n.Line, Column: n.Column} }
@@ -161,7 +152,7 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {
 
 // unknown reports a key that is not one of names.
 func (d *decoder) unknown(key *yaml.Node, t reflect.Type, names []string, path string) {
-	if slices.Contains(keysOfStruct(t), key.Value) {
+	if slices.ContainsFunc(fields(t), func(f field) bool { return f.key == key.Value }) {
 		d.report(key, "", d.form.instead, "%s may not say %q: %s", path, key.Value, d.form.why)
 		return
 	}

@@ -42,29 +42,27 @@ type Diagnostic struct {
 //
 //	thoughtgate.yaml:12:7: error: there is no workflow "opps" (V-006); did you mean "ops"?
 func (d Diagnostic) String() string {
-	var b strings.Builder
-	if d.File != "" {
-		b.WriteString(d.File)
-		b.WriteByte(':')
-	}
-	if d.Line > 0 {
-		fmt.Fprintf(&b, "%d:", d.Line)
-		if d.Column > 0 {
-			fmt.Fprintf(&b, "%d:", d.Column)
-		}
-	}
-	if b.Len() > 0 {
-		b.WriteByte(' ')
-	}
-	fmt.Fprintf(&b, "%s: %s", d.Severity, d.Message)
+	text := fmt.Sprintf("%s: %s", d.Severity, d.Message)
 	if d.ID != "" {
-		fmt.Fprintf(&b, " (%s)", d.ID)
+		text += fmt.Sprintf(" (%s)", d.ID)
 	}
 	if d.Hint != "" {
-		b.WriteString("; ")
-		b.WriteString(d.Hint)
+		text += "; " + d.Hint
 	}
-	return b.String()
+	place := ""
+	if d.File != "" {
+		place = d.File + ":"
+	}
+	if d.Line > 0 {
+		place += fmt.Sprintf("%d:", d.Line)
+		if d.Column > 0 {
+			place += fmt.Sprintf("%d:", d.Column)
+		}
+	}
+	if place == "" {
+		return text
+	}
+	return place + " " + text
 }
 
 // HasErrors reports whether any of ds is an error.

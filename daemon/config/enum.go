@@ -116,24 +116,24 @@ const (
 
 func (Surface) words() []string { return []string{"terminal", "desktop", "slack", "script"} }
 
-// Sync specifies when the log is synced to stable storage.
+// Sync specifies how safe a record of the audit log is when it counts as recorded.
 type Sync string
 
 const (
-	SyncNever    Sync = "never"
-	SyncInterval Sync = "interval"
-	SyncAlways   Sync = "always"
+	SyncNever    Sync = "never"    // the kernel has it: it survives a crash of the daemon
+	SyncInterval Sync = "interval" // likewise, and on stable storage a moment later
+	SyncAlways   Sync = "always"   // on stable storage: it survives a crash of the machine
 )
 
 func (Sync) words() []string { return []string{"never", "interval", "always"} }
 
-// Values specifies how the arguments of calls are recorded.
+// Values specifies what is recorded of the arguments of a call.
 type Values string
 
 const (
-	ValuesNone     Values = "none"
-	ValuesRedacted Values = "redacted"
-	ValuesFull     Values = "full"
+	ValuesNone     Values = "none"     // their length and HMAC
+	ValuesRedacted Values = "redacted" // also the arguments, with secrets replaced by an HMAC; large ones in part
+	ValuesFull     Values = "full"     // all arguments, except the members that are never kept
 )
 
 func (Values) words() []string { return []string{"none", "redacted", "full"} }

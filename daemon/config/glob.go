@@ -185,11 +185,8 @@ func (p *part) prefix(text string) (int, bool) {
 // sufficient, since it leaves the most text for the rest of the pattern.
 func (p *part) after(text string) (string, bool) {
 	if p.classes == nil {
-		i := strings.Index(text, p.literal)
-		if i < 0 {
-			return "", false
-		}
-		return text[i+len(p.literal):], true
+		_, rest, found := strings.Cut(text, p.literal)
+		return rest, found
 	}
 	for {
 		if n, ok := p.prefix(text); ok {

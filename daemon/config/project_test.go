@@ -197,7 +197,7 @@ func TestProjectSchema(t *testing.T) {
 	}
 	for typ, keys := range project.keys {
 		for _, key := range keys {
-			if !slices.Contains(keysOfStruct(typ), key) {
+			if !slices.ContainsFunc(fields(typ), func(f field) bool { return f.key == key }) {
 				t.Errorf("%v has no key %q", typ, key)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 )
 
@@ -60,8 +61,7 @@ func readRegular(path string, flags int, limit int64, check func(fs.FileInfo) er
 
 // privateFolders checks the folder of the file and, if path is a link, the folder of the link.
 func privateFolders(path, real string) error {
-	folder := filepath.Dir(real)
-	for {
+	for _, folder := range slices.Compact([]string{filepath.Dir(real), filepath.Dir(path)}) {
 		info, err := os.Stat(folder)
 		if err != nil {
 			return reason(err)
@@ -69,11 +69,8 @@ func privateFolders(path, real string) error {
 		if err := private(folder, info); err != nil {
 			return err
 		}
-		if folder == filepath.Dir(path) {
-			return nil
-		}
-		folder = filepath.Dir(path)
 	}
+	return nil
 }
 
 // private returns an error that says what to do if somebody else could have written the file or

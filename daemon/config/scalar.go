@@ -280,10 +280,12 @@ func ParseSize(text string) (Size, error) {
 	return 0, fmt.Errorf("unknown unit %q; write B, KiB, MiB, GiB or TiB", unit)
 }
 
-var durationUnits = []struct {
+type durationUnit struct {
 	name string
 	long time.Duration
-}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}}
+}
+
+var durationUnits = []durationUnit{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}}
 
 // ParseDuration parses a duration such as 90s, 10m, 1h30m or 7d: whole numbers of d, h, m, s and
 // ms, each unit at most once and larger units first. 0 needs no unit.
@@ -312,7 +314,7 @@ func ParseDuration(text string) (time.Duration, error) {
 		if unit == "" {
 			return 0, errors.New("the duration has no unit; write 90s, 10m, 1h30m or 7d")
 		}
-		i := unitIndex(unit)
+		i := slices.IndexFunc(durationUnits, func(u durationUnit) bool { return u.name == unit })
 		if i < 0 {
 			return 0, fmt.Errorf("unknown unit %q; write d, h, m, s or ms", unit)
 		}
@@ -327,15 +329,6 @@ func ParseDuration(text string) (time.Duration, error) {
 		sum += time.Duration(n) * long
 	}
 	return sum, nil
-}
-
-func unitIndex(name string) int {
-	for i, u := range durationUnits {
-		if u.name == name {
-			return i
-		}
-	}
-	return -1
 }
 
 // FormatDuration formats d in the syntax of ParseDuration.

@@ -66,34 +66,32 @@ func TestSchema() []byte { return whole.schema(reflect.TypeFor[TestFile](), "*"+
 // ParseTests parses the text of the test file at path, which must be absolute and need not exist.
 // The TestFile is nil if there is any error.
 func ParseTests(path string, text []byte) (*TestFile, []Diagnostic) {
-	root, ds := document(path, text)
-	if ds != nil {
-		return nil, ds
-	}
-	d := &decoder{file: path, marks: map[any]Place{}, used: map[string]string{}}
 	f := &TestFile{Path: path}
-	d.value(root, reflect.ValueOf(f).Elem(), theFile, "")
+	marks, form := Decode(path, text, f)
+	if marks == nil {
+		return nil, form
+	}
 	if f.Project != "" {
 		f.Project = beside(path, f.Project)
 	}
 	if f.Config != "" {
 		f.Config = beside(path, f.Config)
 	}
-	form := d.found
+	found := form
 	for i := range f.Tests {
 		// A test that failed to decode would yield errors about what is missing in it.
 		if !within(form, f.Tests[i:]) {
-			d.test(&f.Tests[i])
+			found = append(found, f.Tests[i].complete(marks)...)
 		}
 	}
-	if place := d.marks[&f.Tests]; place.Line > 0 && len(f.Tests) == 0 {
-		d.found = append(d.found, place.Diagnostic(Error, "", "", "the file has no tests"))
+	if place := marks[&f.Tests]; place.Line > 0 && len(f.Tests) == 0 {
+		found = append(found, place.Diagnostic(Error, "", "", "the file has no tests"))
 	}
-	Sort(d.found)
-	if HasErrors(d.found) {
-		return nil, d.found
+	Sort(found)
+	if HasErrors(found) {
+		return nil, found
 	}
-	return f, d.found
+	return f, found
 }
 
 // gates are the names of the gates in records.
@@ -102,12 +100,9 @@ var gates = []string{"visible", "pin", "rule", "permit", "ask", "accident"}
 // within reports whether any of ds lies in the first of tests.
 func within(ds []Diagnostic, tests []Test) bool {
 	before := func(p Place, line, column int) bool { return p.Line < line || p.Line == line && p.Column <= column }
-	for _, d := range ds {
-		if before(tests[0].Place, d.Line, d.Column) && (len(tests) == 1 || !before(tests[1].Place, d.Line, d.Column)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(ds, func(d Diagnostic) bool {
+		return before(tests[0].Place, d.Line, d.Column) && (len(tests) == 1 || !before(tests[1].Place, d.Line, d.Column))
+	})
 }
 
 func beside(path, name string) string {
@@ -117,14 +112,14 @@ func beside(path, name string) string {
 	return filepath.Join(filepath.Dir(path), name)
 }
 
-// test sets what a test leaves out and reports what cannot be intended.
-func (d *decoder) test(t *Test) {
+// complete sets what a test leaves out and reports what cannot be intended.
+func (t *Test) complete(marks Marks) (found []Diagnostic) {
 	wrong := func(field any, hint, format string, args ...any) {
-		at := d.marks[field]
+		at := marks[field]
 		if at.Line == 0 {
 			at = t.Place
 		}
-		d.found = append(d.found, at.Diagnostic(Error, "", hint, format, args...))
+		found = append(found, at.Diagnostic(Error, "", hint, format, args...))
 	}
 	var subjects []string
 	for _, s := range []struct{ key, is, method string }{
@@ -162,6 +157,7 @@ func (d *decoder) test(t *Test) {
 	if t.Name == "" {
 		t.Name = t.about()
 	}
+	return found
 }
 
 // about returns a name for a test that has none.

@@ -22,11 +22,10 @@ func document(file string, text []byte) (*yaml.Node, []Diagnostic) {
 	}
 	switch {
 	case len(docs) == 0:
-		return nil, []Diagnostic{{File: file, Line: 1, Column: 1, Severity: Error,
-			Message: "the file is empty", Hint: "write at least: schema: 1"}}
+		return nil, []Diagnostic{Place{file, 1, 1}.Diagnostic(Error, "", "write at least: schema: 1", "the file is empty")}
 	case len(docs) > 1:
-		return nil, []Diagnostic{{File: file, Line: docs[1].Line, Column: docs[1].Column, Severity: Error,
-			Message: "a second document begins here; a configuration has one", Hint: "remove everything from the second ---"}}
+		second := Place{file, docs[1].Line, docs[1].Column}
+		return nil, []Diagnostic{second.Diagnostic(Error, "", "remove everything from the second ---", "a second document begins here; a configuration has one")}
 	}
 	root := &docs[0]
 	if root.Kind == yaml.DocumentNode && len(root.Content) == 1 {

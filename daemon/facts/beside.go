@@ -84,7 +84,7 @@ func (b *beside) isURI(w *walk) bool {
 // ofProtocol reports whether the walk is in a part of _meta with which MCP and tracing carry the
 // message and describe the agent. Nothing is sent to a place that is named there.
 func ofProtocol(w *walk) bool {
-	return inMeta(w) && len(w.frames) > 1 && w.frames[1].name.end > 0 && isProtocolName(unquoted(w.raw[w.frames[1].name.start:w.frames[1].name.end]))
+	return inMeta(w) && protocolNames[string(w.nameAt(1))]
 }
 
 // inMeta reports whether the walk is in params._meta.
@@ -92,26 +92,16 @@ func inMeta(w *walk) bool { return inMember(w, 0, "_meta") }
 
 // inMember reports whether the walk is in the member called name of the frame at depth.
 func inMember(w *walk, depth int, name string) bool {
-	if len(w.frames) <= depth || w.frames[depth].name.end == 0 {
-		return false
-	}
-	is := w.frames[depth].name
-	return string(unquoted(w.raw[is.start:is.end])) == name
+	return string(w.nameAt(depth)) == name
 }
 
-func isProtocolName(name []byte) bool {
-	switch string(name) {
-	case "progressToken", "traceparent", "tracestate", "baggage",
-		"io.modelcontextprotocol/protocolVersion", "io.modelcontextprotocol/clientInfo", "io.modelcontextprotocol/clientCapabilities":
-		return true
-	}
-	return false
-}
+var protocolNames = set("progressToken", "traceparent", "tracestate", "baggage",
+	"io.modelcontextprotocol/protocolVersion", "io.modelcontextprotocol/clientInfo", "io.modelcontextprotocol/clientCapabilities")
 
 func (b *beside) member(w *walk, name span) {
 	text := unquoted(w.raw[name.start:name.end])
 	switch {
-	case len(w.frames) == 2 && inMeta(w) && isProtocolName(text):
+	case len(w.frames) == 2 && inMeta(w) && protocolNames[string(text)]:
 	case len(w.frames) > 2 && ofProtocol(w):
 		b.text(text, manner{secrets: true}, b.path)
 	default:

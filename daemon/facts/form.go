@@ -85,26 +85,19 @@ var (
 
 // credentialIn returns the words of a text for a person that name a credential, or "".
 func credentialIn(text []byte) string {
-	var before []byte
-	for len(text) > 0 {
-		n := bytes.IndexFunc(text, func(r rune) bool { return r < 0x80 && !isWord(byte(r)) || r == '_' })
-		if n < 0 {
-			n = len(text)
-		}
-		if n > 0 {
-			words := split(text[:n])
-			for i := range words.n {
-				word := bytes.Clone(words.word(i))
-				if credentialWords[string(word)] {
-					return string(word)
-				}
-				if of := credentialBehind[string(word)]; of[string(before)] {
-					return string(before) + " " + string(word)
-				}
-				before = word
+	before := ""
+	for part := range bytes.FieldsFuncSeq(text, func(r rune) bool { return r < 0x80 && !isWord(byte(r)) || r == '_' }) {
+		words := split(part)
+		for i := range words.n {
+			word := string(words.word(i))
+			if credentialWords[word] {
+				return word
 			}
+			if credentialBehind[word][before] {
+				return before + " " + word
+			}
+			before = word
 		}
-		text = text[min(n+1, len(text)):]
 	}
 	return ""
 }

@@ -91,12 +91,8 @@ func privateKey(text []byte, start, end int) (find, bool) {
 	run, last := 0, 0
 	found := false
 	for i := body; i < stop; i++ {
-		if base64Value[text[i]] == 0 && text[i] != '=' {
-			run = 0
-			continue
-		}
 		// The n of a doubly escaped \n is not part of the key.
-		if i > 0 && text[i-1] == '\\' {
+		if base64Value[text[i]] == 0 && text[i] != '=' || i > 0 && text[i-1] == '\\' {
 			run = 0
 			continue
 		}

@@ -3,6 +3,7 @@ package facts
 import (
 	"bytes"
 	"context"
+	"slices"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
@@ -44,10 +45,6 @@ func (r *recall) mayStillSend() bool {
 	if params == nil {
 		params = c.Arguments()
 	}
-	for _, part := range []string{"ethod", "ETHOD", "erb", "ERB", `\`} { // parts of the words in methodNames, or an escape
-		if bytes.Contains(params, []byte(part)) {
-			return true
-		}
-	}
-	return false
+	parts := []string{"ethod", "ETHOD", "erb", "ERB", `\`} // of the words in methodNames, or an escape
+	return slices.ContainsFunc(parts, func(part string) bool { return bytes.Contains(params, []byte(part)) })
 }

@@ -20,22 +20,20 @@ func (l *ledger[V]) put(key uint64, v V) (gone uint64, old V, full bool) {
 	if l.entries == nil {
 		l.entries = map[uint64]V{}
 	}
-	if _, ok := l.entries[key]; ok {
-		l.entries[key] = v
-		return 0, old, false
-	}
-	if len(l.order) < l.maxEntries {
+	_, known := l.entries[key]
+	switch {
+	case known:
+	case len(l.order) < l.maxEntries:
 		l.order = append(l.order, key)
-		l.entries[key] = v
-		return 0, old, false
+	default:
+		gone, full = l.order[l.next], true
+		old = l.entries[gone]
+		delete(l.entries, gone)
+		l.order[l.next] = key
+		l.next = (l.next + 1) % len(l.order)
 	}
-	gone = l.order[l.next]
-	old = l.entries[gone]
-	delete(l.entries, gone)
-	l.order[l.next] = key
-	l.next = (l.next + 1) % len(l.order)
 	l.entries[key] = v
-	return gone, old, true
+	return gone, old, full
 }
 
 // shadow is what remains of the discarded entries of a ledger, a Bloom filter: it can tell for

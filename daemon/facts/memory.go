@@ -90,12 +90,7 @@ func (m *memory) recordPlace(key uint64, by uint16) {
 		return
 	}
 	if gone, _, full := m.said.put(key, by); full {
-		if m.places == nil {
-			m.places = &shadow{}
-		}
-		m.places.add(gone)
-		m.flooder = by
-		m.discarded.n++
+		m.discard(&m.places, gone, by)
 	}
 }
 
@@ -111,13 +106,19 @@ func (m *memory) recordNaming(key uint64, by uint16, how strength) {
 		n.by[1], n.how[1] = by, how
 	}
 	if gone, old, full := m.named.put(key, n); full && max(old.how[0], old.how[1]) == told {
-		if m.orders == nil {
-			m.orders = &shadow{}
-		}
-		m.orders.add(gone)
-		m.flooder = by
-		m.discarded.n++
+		m.discard(&m.orders, gone, by)
 	}
+}
+
+// discard adds the key of an entry that by displaced to what remains of such entries. m.mu must be
+// held.
+func (m *memory) discard(remains **shadow, key uint64, by uint16) {
+	if *remains == nil {
+		*remains = &shadow{}
+	}
+	(*remains).add(key)
+	m.flooder = by
+	m.discarded.n++
 }
 
 // claim returns the server that was the first to name a place. If there is none it returns "" and

@@ -50,10 +50,7 @@ func split(name []byte) (w wordList) {
 				end()
 			}
 		}
-		if upper {
-			c |= 0x20
-		}
-		w.text[size] = c
+		w.text[size] = lowerASCII(c)
 		size++
 	}
 	end()

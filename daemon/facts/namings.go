@@ -196,9 +196,5 @@ func (s *sight) meaning(word []byte) meaning {
 	if len(word) < 2 || len(word) > 12 || !mayMean[word[0]] {
 		return nothing
 	}
-	var lower [12]byte
-	for i, c := range word {
-		lower[i] = lowerASCII(c)
-	}
-	return meanings[string(lower[:len(word)])]
+	return lookUp(meanings, word)
 }

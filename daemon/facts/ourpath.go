@@ -3,6 +3,7 @@ package facts
 import (
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -124,14 +125,11 @@ func commandsRemoval(text string) bool {
 	if len(text) > longestFollow || !strings.Contains(text, " ") {
 		return false
 	}
-	for _, w := range strings.FieldsFunc(text, func(r rune) bool { return r < 0x80 && isPathEnd[byte(r)] }) {
-		switch filepath.Base(w) {
-		case "rm", "mv", "rmdir", "unlink", "shred", "trash":
-			return true
-		}
-	}
-	return false
+	words := strings.FieldsFunc(text, func(r rune) bool { return r < 0x80 && isPathEnd[byte(r)] })
+	return slices.ContainsFunc(words, func(w string) bool { return removalCommands[filepath.Base(w)] })
 }
+
+var removalCommands = set("rm", "mv", "rmdir", "unlink", "shred", "trash")
 
 // A path may be split between two members: a folder, and a name in it. The combinations are
 // examined when all members are known.

@@ -226,11 +226,10 @@ func (c *candidate) expanded(text string) (string, bool) {
 	}
 	if strings.Contains(text, "$") {
 		text = os.Expand(text, func(name string) string {
-			bare := name
 			if i := strings.IndexAny(name, ":-=?+#%/"); i > 0 { // ${HOME:-x}
-				bare = name[:i]
+				name = name[:i]
 			}
-			switch name = bare; name {
+			switch name {
 			case "HOME":
 				return put(c.own.home)
 			case "PWD":

@@ -59,13 +59,11 @@ type redactor struct {
 	secret    func(find) bool // the method note, bound once
 }
 
-var redactors = sync.Pool{New: func() any { return newRedactor() }}
-
-func newRedactor() *redactor {
+var redactors = sync.Pool{New: func() any {
 	r := &redactor{}
 	r.secret = r.recordSecret
 	return r
-}
+}}
 
 // mostEdits is the maximum number of edits for which a redactor keeps its buffer.
 const mostEdits = 64

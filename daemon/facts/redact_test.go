@@ -97,7 +97,7 @@ func TestRedactEscapesTheMask(t *testing.T) {
 func TestRedactBeyondTheBudget(t *testing.T) {
 	token := "ghp_" + body[:36]
 	text := strings.Repeat(" eyJhbGciOiJIUzI1NiIsInR5cCI6", 100) + token
-	r := newRedactor()
+	r := redactors.New().(*redactor)
 	r.budget, r.mask = 1000, func([]byte) string { return "#" }
 	got := r.redacted([]byte(`{"note":"` + text + `","n":1}`))
 	if string(got) != `{"note":"#","n":1}` {

@@ -154,16 +154,16 @@ var (
 )
 
 // isOneOf looks up a short name, ignoring ASCII case.
-func isOneOf(table map[string]bool, name []byte) bool {
+func isOneOf(table map[string]bool, name []byte) bool { return lookUp(table, name) }
+
+// lookUp returns the value for a short name, ignoring ASCII case.
+func lookUp[V any](table map[string]V, name []byte) (value V) {
 	var lower [32]byte
 	if len(name) > len(lower) {
-		return false
+		return value
 	}
 	for i, c := range name {
-		if 'A' <= c && c <= 'Z' {
-			c |= 0x20
-		}
-		lower[i] = c
+		lower[i] = lowerASCII(c)
 	}
 	return table[string(lower[:len(name)])]
 }
@@ -172,11 +172,20 @@ func isOneOf(table map[string]bool, name []byte) bool {
 // enclosing member.
 func (w *walk) name() []byte {
 	for i := len(w.frames) - 1; i >= 0; i-- {
-		if f := &w.frames[i]; f.object && f.name.end > 0 {
-			return unquoted(w.raw[f.name.start:f.name.end])
+		if name := w.nameAt(i); name != nil {
+			return name
 		}
 	}
 	return nil
+}
+
+// nameAt returns the text of the current member's name in the frame at depth. It returns nil if
+// there is no such frame, or if it is an array or at its start.
+func (w *walk) nameAt(depth int) []byte {
+	if depth >= len(w.frames) || w.frames[depth].name.end == 0 {
+		return nil
+	}
+	return w.said(w.frames[depth].name)
 }
 
 const longestPath = 200

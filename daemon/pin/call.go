@@ -143,9 +143,9 @@ func (b *Registry) status(c *gate.Call, t definitionKey) gate.Pinned {
 	o, shown := v.shown(t)
 	switch {
 	case shown && o.unfit != "":
-		return gate.Pinned{Digest: o.def.digest, Held: unfitFor(t, o.unfit)}
+		return gate.Pinned{Digest: o.def.digest, Held: fmt.Sprintf("the server's list does not identify this %s (%s)", t.kind, o.unfit)}
 	case !shown && v.isFull(t.kind):
-		return gate.Pinned{Held: tooMany(t.kind)}
+		return gate.Pinned{Held: fmt.Sprintf("its server lists too many %ss", t.kind)}
 	}
 	def, why := b.standing(launchID{c.Server, c.Launch}, k, o, shown)
 	if def == nil {
@@ -168,7 +168,10 @@ func (b *Registry) status(c *gate.Call, t definitionKey) gate.Pinned {
 // must be held.
 func (b *Registry) standing(id launchID, k *pinned, o offer, shown bool) (*definition, Reason) {
 	if b.mode == config.PinOff {
-		return o.def, onlyLookAlike(o.why)
+		if o.why != LookAlike {
+			return o.def, ""
+		}
+		return o.def, LookAlike
 	}
 	if k == nil {
 		k = &pinned{}
@@ -196,13 +199,6 @@ func (b *Registry) standing(id launchID, k *pinned, o offer, shown bool) (*defin
 func (b *Registry) seen(server string, k *pinned, d *definition) Reason {
 	if d != nil && k.decider == "" && b.shadowed(server, d, nil) != "" {
 		return Suspicious
-	}
-	return ""
-}
-
-func onlyLookAlike(why Reason) Reason {
-	if why == LookAlike {
-		return why
 	}
 	return ""
 }
@@ -243,14 +239,6 @@ func (b *Registry) because(c *gate.Call, t definitionKey, why Reason) string {
 		return fmt.Sprintf("the server %s was started with another command than the accepted one, and a person must accept it: `tgctl servers`", gate.ShellWord(c.Server))
 	}
 	return fmt.Sprintf("the definition of this %s is suspicious: it may mislead a model, and %s", t.kind, look)
-}
-
-func unfitFor(t definitionKey, why string) string {
-	return fmt.Sprintf("the server's list does not identify this %s (%s)", t.kind, why)
-}
-
-func tooMany(kind Kind) string {
-	return fmt.Sprintf("its server lists too many %ss", kind)
 }
 
 // isLast reports whether c is the last page of its list.

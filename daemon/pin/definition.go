@@ -34,10 +34,7 @@ type about struct {
 	Destroys    bool            `json:"destroys,omitempty"` // the annotations say that it destroys, at least to some JSON readers
 }
 
-// encode returns a in its form on disk.
-func (a *about) encode() ([]byte, error) { return json.Marshal(a) }
-
-// decodeAbout decodes the result of encode.
+// decodeAbout decodes an about in its form on disk, JSON.
 func decodeAbout(raw []byte) (a about, err error) {
 	if len(raw) == 0 {
 		return a, nil

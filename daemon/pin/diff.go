@@ -90,13 +90,12 @@ func (d *differ) compare(path []string, before, after []byte) {
 
 // objects compares two objects member by member.
 func (d *differ) objects(path []string, before, after []byte) {
-	old, _ := membersOf(before)
+	old, oldOrder := membersOf(before)
 	now, order := membersOf(after)
 	for _, name := range order {
 		d.compare(append(slices.Clip(path), name), old[name], now[name])
 	}
-	_, order = membersOf(before)
-	for _, name := range order {
+	for _, name := range oldOrder {
 		if now[name] == nil {
 			d.compare(append(slices.Clip(path), name), old[name], nil)
 		}
@@ -105,23 +104,21 @@ func (d *differ) objects(path []string, before, after []byte) {
 
 // required compares two lists of required arguments as sets.
 func (d *differ) required(path []string, before, after []byte) {
-	old, now := textsOf(before), textsOf(after)
-	found := false
-	each := func(names, others []string, note string, to func(c *Change, raw []byte)) {
-		for _, name := range names {
-			if slices.Contains(others, name) {
-				continue
-			}
-			found = true
-			c := Change{Path: strings.Join(path, "."), Grade: High, Note: note}
-			to(&c, wire.AppendQuote(nil, name))
-			d.add(c)
+	old, now, at, same := textsOf(before), textsOf(after), strings.Join(path, "."), true
+	for _, name := range now {
+		if !slices.Contains(old, name) {
+			d.add(Change{Path: at, Grade: High, Note: "a new required argument", After: wire.AppendQuote(nil, name)})
+			same = false
 		}
 	}
-	each(now, old, "a new required argument", func(c *Change, raw []byte) { c.After = raw })
-	each(old, now, "no longer required", func(c *Change, raw []byte) { c.Before = raw })
-	if !found {
-		d.add(Change{Path: strings.Join(path, "."), Grade: gradeOf(path), Before: before, After: after})
+	for _, name := range old {
+		if !slices.Contains(now, name) {
+			d.add(Change{Path: at, Grade: High, Note: "no longer required", Before: wire.AppendQuote(nil, name)})
+			same = false
+		}
+	}
+	if same {
+		d.add(Change{Path: at, Grade: gradeOf(path), Before: before, After: after})
 	}
 }
 
@@ -189,10 +186,8 @@ func summary(changes []Change) string {
 
 // grade returns the highest grade of the changes.
 func grade(changes []Change) Grade {
-	for _, c := range changes {
-		if c.Grade == High {
-			return High
-		}
+	if slices.ContainsFunc(changes, func(c Change) bool { return c.Grade == High }) {
+		return High
 	}
 	return Low
 }

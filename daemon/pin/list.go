@@ -301,7 +301,7 @@ const mostForeign = 256
 // own tool.
 func twins(inPlace, names []string) map[string]string {
 	found := map[string]string{}
-	var index twinIndex
+	index := twinIndex{shapes: map[string]display.Shape{}, folded: map[string][]string{}, similar: map[string][]string{}}
 	stays := map[string]bool{}
 	for _, name := range inPlace {
 		index.add(name)
@@ -331,9 +331,6 @@ type twinIndex struct {
 }
 
 func (x *twinIndex) add(name string) {
-	if x.shapes == nil {
-		x.shapes, x.folded, x.similar = map[string]display.Shape{}, map[string][]string{}, map[string][]string{}
-	}
 	if _, ok := x.shapes[name]; ok {
 		return
 	}

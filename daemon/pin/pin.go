@@ -18,6 +18,7 @@
 package pin
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -118,9 +119,7 @@ type pinned struct {
 
 // New returns a Registry with the pins in db. If db is nil, nothing is stored.
 func New(db *store.DB, o Options) (*Registry, error) {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -143,12 +142,9 @@ func New(db *store.DB, o Options) (*Registry, error) {
 // SetMode sets what is done with a definition that is not accepted: hold (also if empty), warn, or
 // off.
 func (b *Registry) SetMode(mode config.PinMode) {
-	if mode == "" {
-		mode = config.PinHold
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.mode = mode
+	b.mode = cmp.Or(mode, config.PinHold)
 }
 
 func (b *Registry) load(ctx context.Context) error {

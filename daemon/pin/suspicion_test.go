@@ -206,7 +206,7 @@ func FuzzSniff(f *testing.F) {
 				t.Errorf("a quote of %d bytes", len(s.Quote))
 			}
 		}
-		encoded, err := a.encode()
+		encoded, err := json.Marshal(a)
 		if err != nil {
 			t.Fatal(err)
 		}

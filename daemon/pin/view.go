@@ -55,8 +55,7 @@ type keptName struct {
 }
 
 type keptOffer struct {
-	Kind   Kind   `json:"kind"`
-	Name   string `json:"name"`
+	keptName
 	Digest string `json:"digest"`
 	OK     bool   `json:"ok,omitempty"`
 	Why    Reason `json:"why,omitempty"`
@@ -68,7 +67,7 @@ type keptOffer struct {
 func (v *view) toStore(attachment string) (store.View, error) {
 	kept := keptView{Full: v.full, Whole: v.whole, Offers: make([]keptOffer, 0, len(v.offers))}
 	for t, o := range v.offers {
-		kept.Offers = append(kept.Offers, keptOffer{t.kind, t.name, hex.EncodeToString(o.def.digest[:]), o.ok, o.why, o.unfit, o.stale})
+		kept.Offers = append(kept.Offers, keptOffer{keptName{t.kind, t.name}, hex.EncodeToString(o.def.digest[:]), o.ok, o.why, o.unfit, o.stale})
 	}
 	for t := range v.hidden {
 		kept.Hidden = append(kept.Hidden, keptName{t.kind, t.name})
@@ -110,14 +109,10 @@ func (b *Registry) loadView(from *store.View) error {
 
 // definitions returns the known definitions of a thing: the accepted and the waiting one.
 func (k *pinned) definitions() []*definition {
-	var all []*definition
-	if k != nil && k.accepted != nil {
-		all = append(all, k.accepted)
+	if k == nil {
+		return nil
 	}
-	if k != nil && k.offered != nil {
-		all = append(all, k.offered)
-	}
-	return all
+	return slices.DeleteFunc([]*definition{k.accepted, k.offered}, func(d *definition) bool { return d == nil })
 }
 
 // Relist implements gate.Pins. Waiting definitions continue to wait. Accepted ones count as not
@@ -141,16 +136,11 @@ func (b *Registry) Relist(attachment, method string) {
 			v.offers[t] = o
 		}
 	}
+	pinning := b.mode != config.PinOff
 	b.mu.Unlock()
-	if marked && b.db != nil && b.pinning() { // a server that repeats this causes one write
+	if marked && b.db != nil && pinning { // a server that repeats this causes one write
 		b.keepView(attachment, v)
 	}
-}
-
-func (b *Registry) pinning() bool {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	return b.mode != config.PinOff
 }
 
 func (b *Registry) keepView(attachment string, v *view) {
@@ -171,8 +161,11 @@ func (b *Registry) Left(attachment string) {
 	_, ok := b.views[attachment]
 	delete(b.views, attachment)
 	b.mu.Unlock()
-	if ok {
-		b.dropView(attachment)
+	if !ok || b.db == nil {
+		return
+	}
+	if err := b.db.DropView(context.Background(), attachment); err != nil {
+		b.o.Logger.Error("delete what an attachment has listed", "component", "pin", "err", err)
 	}
 }
 
@@ -189,15 +182,6 @@ func (b *Registry) Forget(keep func(attachment string) bool) {
 	b.mu.RUnlock()
 	for _, attachment := range gone {
 		b.Left(attachment)
-	}
-}
-
-func (b *Registry) dropView(attachment string) {
-	if b.db == nil {
-		return
-	}
-	if err := b.db.DropView(context.Background(), attachment); err != nil {
-		b.o.Logger.Error("delete what an attachment has listed", "component", "pin", "err", err)
 	}
 }
 
@@ -282,7 +266,7 @@ func toStore(d *definition) (store.Definition, error) {
 	if d == nil {
 		return store.Definition{}, nil
 	}
-	about, err := d.about.encode()
+	about, err := json.Marshal(d.about)
 	return store.Definition{Digest: bytes.Clone(d.digest[:]), Raw: d.raw, About: about}, err
 }
 

@@ -354,10 +354,7 @@ func (l *loader) checkTypes(p *policy, part string, found, known []cedar.EntityT
 		if slices.Contains(known, name) {
 			continue
 		}
-		bare := words(known)
-		for i := range bare {
-			bare[i] = strings.TrimPrefix(bare[i], namespace)
-		}
+		bare := each(known, func(t cedar.EntityType) string { return strings.TrimPrefix(string(t), namespace) })
 		hint := didYouMean(namespace+"%s", strings.TrimPrefix(string(name), namespace), bare)
 		l.report(p.place, config.Error, "", hint, "no call has an entity of type %s%s", name, part)
 	}

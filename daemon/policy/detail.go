@@ -39,22 +39,13 @@ func (s *Set) Detail() Detail {
 	for i := range s.cfg.Sources {
 		d.Sources = append(d.Sources, sourceEntry(&s.cfg.Sources[i]))
 	}
-	for i := range s.rules {
-		r := &s.rules[i]
-		e := Entry{Cited: citedRule(r), Sources: globs(r.Source), Agents: globs(r.Agent), Methods: globs(r.Method)}
+	for _, r := range slices.Concat(s.rules, []rule{s.defaults, s.forAsks}) {
+		e := Entry{Cited: r.cited}
+		if r.Rule != nil {
+			e.Sources, e.Agents, e.Methods = each(r.Source, config.Glob.String), each(r.Agent, config.Glob.String), each(r.Method, config.Glob.String)
+		}
 		if r.action == config.Approve {
 			e.Workflow = r.ask.workflow
-		}
-		d.Rules = append(d.Rules, e)
-	}
-	for _, def := range []struct {
-		name   string
-		action *config.Action
-		rule   *rule
-	}{{"defaults.action", &s.cfg.Governance.Defaults.Action, &s.defaults}, {"defaults.asks", &s.cfg.Governance.Defaults.Asks, &s.forAsks}} {
-		e := Entry{Cited: s.citedDefault(def.name, def.action)}
-		if *def.action == config.Approve {
-			e.Workflow = def.rule.ask.workflow
 		}
 		d.Rules = append(d.Rules, e)
 	}
@@ -67,14 +58,6 @@ func (s *Set) Detail() Detail {
 	}
 	d.Workflows = s.workflows(&d)
 	return d
-}
-
-func globs(list []config.Glob) []string {
-	var words []string
-	for _, g := range list {
-		words = append(words, g.String())
-	}
-	return words
 }
 
 // sourceEntry returns the entry of a source, with its command and what it exposes.
@@ -94,7 +77,7 @@ func sourceEntry(source *config.Source) Entry {
 			globs []config.Glob
 		}{{"tools", e.Tools}, {"resources", e.Resources}, {"prompts", e.Prompts}} {
 			if len(part.globs) > 0 {
-				says = append(says, fmt.Sprintf("%s %s", part.what, strings.Join(globs(part.globs), " ")))
+				says = append(says, fmt.Sprintf("%s %s", part.what, strings.Join(each(part.globs, config.Glob.String), " ")))
 			}
 		}
 	}

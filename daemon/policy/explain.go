@@ -59,16 +59,12 @@ func (s *Set) decidingName(ctx context.Context, sub *subject, c *gate.Call, fact
 // citedRule cites the rule at i, or the default that applies if i is -1. It returns false if no
 // default applies either.
 func (s *Set) citedRule(sub *subject, i int, facts []gate.Fact) (gate.Cited, bool) {
-	if i >= 0 {
-		return citedRule(&s.rules[i]), true
-	}
-	switch s.defaultFor(sub, facts) {
-	case &s.defaults:
-		return s.citedDefault("defaults.action", &s.cfg.Governance.Defaults.Action), true
-	case &s.forAsks:
-		return s.citedDefault("defaults.asks", &s.cfg.Governance.Defaults.Asks), true
-	}
-	if sub.class == classUnknown {
+	switch r := s.defaultFor(sub, facts); {
+	case i >= 0:
+		return s.rules[i].cited, true
+	case r == &s.defaults || r == &s.forAsks:
+		return r.cited, true
+	case sub.class == classUnknown:
 		return citedAt("default", "unknown", s.cfg.Place(&s.cfg.Unknown), "", ""), true
 	}
 	return gate.Cited{}, false
@@ -76,14 +72,6 @@ func (s *Set) citedRule(sub *subject, i int, facts []gate.Fact) (gate.Cited, boo
 
 func citedAt(kind, name string, at config.Place, does, says string) gate.Cited {
 	return gate.Cited{Kind: kind, Name: name, File: at.File, Line: at.Line, Column: at.Column, Does: does, Says: says}
-}
-
-func citedRule(r *rule) gate.Cited {
-	return citedAt("rule", patternOf(r.Rule), r.Place, string(r.action), r.Description)
-}
-
-func (s *Set) citedDefault(name string, a *config.Action) gate.Cited {
-	return citedAt("default", name, s.cfg.Place(a), string(*a), "")
 }
 
 func (p *policy) cited() gate.Cited {
@@ -115,7 +103,7 @@ func (s *Set) nearMisses(sub *subject, name string, facts []gate.Fact, i int) []
 			continue
 		}
 		if because := r.mismatches(sub, name, facts); len(because) == 1 && len(found) < maxNear {
-			found = append(found, gate.Near{Cited: citedRule(r), Because: because[0]})
+			found = append(found, gate.Near{Cited: r.cited, Because: because[0]})
 		}
 	}
 	return found
@@ -133,7 +121,7 @@ func (r *rule) mismatches(sub *subject, name string, facts []gate.Fact) []string
 		wanted   []config.Glob
 	}{{"method", sub.method, r.Method}, {"match", name, []config.Glob{r.Match}}, {"source", sub.server, r.Source}, {"agent", sub.agent, r.Agent}} {
 		if len(c.wanted) > 0 && !config.MatchAny(c.wanted, c.is) {
-			because = append(because, fmt.Sprintf("its %s is %s, the call's is %s", c.what, strings.Join(globs(c.wanted), " or "), printable(c.is)))
+			because = append(because, fmt.Sprintf("its %s is %s, the call's is %s", c.what, strings.Join(each(c.wanted, config.Glob.String), " or "), printable(c.is)))
 		}
 	}
 	if len(r.When) > 0 && firstFact(r.When, facts) == nil {
@@ -213,7 +201,9 @@ func (s *Set) withoutCause(ctx context.Context, sub *subject, c *gate.Call, fact
 		return "the policies or the call, so that they can be evaluated", nil
 	case r.Hidden:
 		source := s.cfg.Source(sub.server)
-		return fmt.Sprintf("the source %q (%s), so that it exposes it", source.ID, source.Place), s.withoutHiding()
+		next := s.clone()
+		next.showHidden = true
+		return fmt.Sprintf("the source %q (%s), so that it exposes it", source.ID, source.Place), next
 	}
 	name := s.decidingName(ctx, sub, c, facts)
 	i := s.firstMatch(ctx, sub, name, facts)
@@ -292,13 +282,6 @@ func (s *Set) withForwardRule(sub *subject, name, by string) (string, *Set) {
 func onePattern(list *[]config.Glob) *config.Glob {
 	*list = make([]config.Glob, 1)
 	return &(*list)[0]
-}
-
-// withoutHiding returns the set in which nothing is hidden.
-func (s *Set) withoutHiding() *Set {
-	next := s.clone()
-	next.showHidden = true
-	return next
 }
 
 // listPolicies names policies of one effect with their places.

@@ -113,9 +113,5 @@ func (s *Set) failures(failed []cedar.DiagnosticError) error {
 }
 
 func ids(policies []*policy) []string {
-	var ids []string
-	for _, p := range policies {
-		ids = append(ids, p.id)
-	}
-	return ids
+	return each(policies, func(p *policy) string { return p.id })
 }

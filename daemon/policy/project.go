@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
@@ -163,14 +164,7 @@ func (s *projectSet) Visible(c *gate.Call, kind, name string) bool {
 	if !s.Set.Visible(c, kind, name) {
 		return false
 	}
-	if s.project != nil {
-		for _, layer := range s.project.layers {
-			if !layer.Visible(c, kind, name) {
-				return false
-			}
-		}
-	}
-	return true
+	return s.project == nil || !slices.ContainsFunc(s.project.layers, func(layer *Set) bool { return !layer.Visible(c, kind, name) })
 }
 
 // Digest implements gate.Policy. It returns the digests of the set and of the project, joined by

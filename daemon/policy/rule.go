@@ -18,7 +18,8 @@ import (
 type rule struct {
 	*config.Rule // nil for a default
 	action       config.Action
-	label        string // such as `"delete_*" (thoughtgate.yaml:12)`
+	label        string     // such as `"delete_*" (thoughtgate.yaml:12)`
+	cited        gate.Cited // as explanations cite it
 	ask          *workflowRef
 	digest       [32]byte // of the rule without its place; zero for a default
 }
@@ -28,11 +29,11 @@ func (l *loader) compileRules() {
 	for i := range l.cfg.Governance.Rules {
 		r := &l.cfg.Governance.Rules[i]
 		// Config has checked that the workflow exists.
-		l.rules = append(l.rules, rule{Rule: r, action: r.Action, label: label(r), ask: l.workflow(r.Approval), digest: digestOfRule(r)})
+		cited := citedAt("rule", patternOf(r), r.Place, string(r.Action), r.Description)
+		l.rules = append(l.rules, rule{Rule: r, action: r.Action, label: label(r), cited: cited, ask: l.workflow(r.Approval), digest: digestOfRule(r)})
 	}
 	d := &l.cfg.Governance.Defaults
-	l.defaults = rule{action: d.Action, label: defaultLabel("action", l.cfg.Place(&d.Action)), ask: l.workflow("")}
-	l.forAsks = rule{action: d.Asks, label: defaultLabel("asks", l.cfg.Place(&d.Asks)), ask: l.workflow("")}
+	l.defaults, l.forAsks = l.defaultRule("defaults.action", &d.Action), l.defaultRule("defaults.asks", &d.Asks)
 	for _, w := range l.cfg.Approval {
 		l.redact = append(l.redact, w.RedactFields...)
 	}
@@ -304,11 +305,13 @@ func patternOf(r *config.Rule) string {
 	return what
 }
 
-func defaultLabel(key string, p config.Place) string {
-	if p.Line == 0 {
-		return "defaults." + key
+// defaultRule compiles a default.
+func (l *loader) defaultRule(name string, action *config.Action) rule {
+	label, place := name, l.cfg.Place(action)
+	if place.Line > 0 {
+		label = fmt.Sprintf("%s (%s)", name, place)
 	}
-	return fmt.Sprintf("defaults.%s (%s)", key, p)
+	return rule{action: *action, label: label, cited: citedAt("default", name, place, string(*action), ""), ask: l.workflow("")}
 }
 
 // reasonOr returns the description of the rule as a clause, or else a clause that ends in

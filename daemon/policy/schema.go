@@ -255,16 +255,15 @@ func (l *loader) checkSchema() {
 	} else {
 		err = s.UnmarshalCedar(text)
 	}
+	var whole *resolved.Schema
+	if err == nil {
+		whole, err = s.Resolve()
+	}
 	if err != nil {
 		l.report(config.Place{File: path}, config.Error, "", "", "not a valid Cedar schema: %v", err)
 		return
 	}
-	resolved, err := s.Resolve()
-	if err != nil {
-		l.report(config.Place{File: path}, config.Error, "", "", "not a valid Cedar schema: %v", err)
-		return
-	}
-	v := validate.New(resolved, validate.WithStrict())
+	v := validate.New(whole, validate.WithStrict())
 	for _, p := range l.policies {
 		if err := v.Policy(p.id, (*ast.Policy)(p.cedar.AST())); err != nil {
 			l.report(p.place, config.Error, "", "", "the policy does not fit the schema %s: %s", filepath.Base(path), strings.ReplaceAll(err.Error(), "\n", "; "))

@@ -241,19 +241,14 @@ func (l *loader) warnUnbound() {
 // warnNoEffect warns of settings that have no effect in this version, so that nobody relies on
 // them.
 func (l *loader) warnNoEffect() {
-	warn := func(p config.Place, what string) {
-		l.report(p, config.Warning, "", "", "%s has no effect in this version", what)
-	}
-	c := l.cfg
-	for i := range c.Sources {
-		s := &c.Sources[i]
-		if s.TrustAnnotations {
-			warn(s.Place, "trust_annotations: true")
+	for i := range l.cfg.Sources {
+		if s := &l.cfg.Sources[i]; s.TrustAnnotations {
+			l.report(s.Place, config.Warning, "", "", "trust_annotations: true has no effect in this version")
 		}
 	}
-	for _, w := range c.Approval {
+	for _, w := range l.cfg.Approval {
 		if w.RequireInteraction {
-			warn(w.Place, "require_interaction: true")
+			l.report(w.Place, config.Warning, "", "", "require_interaction: true has no effect in this version")
 		}
 	}
 }

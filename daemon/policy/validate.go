@@ -554,12 +554,17 @@ func (c *callType) members(root string, path []string) []string {
 	return words(sortedKeys(r))
 }
 
-func words[T ~string](names []T) []string {
-	var all []string
-	for _, n := range names {
-		all = append(all, string(n))
+// each returns the text of every element of all.
+func each[T any](all []T, text func(T) string) []string {
+	var texts []string
+	for _, one := range all {
+		texts = append(texts, text(one))
 	}
-	return all
+	return texts
+}
+
+func words[T ~string](names []T) []string {
+	return each(names, func(n T) string { return string(n) })
 }
 
 // meant returns a hint at the known name that is probably meant, or all known names if they are

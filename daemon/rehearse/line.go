@@ -67,11 +67,8 @@ func (l *Line) complete() error {
 
 // names reports whether such a call is about something with a name.
 func (l *Line) names() bool {
-	switch mcp.Lookup(l.side(), &wire.Envelope{Kind: wire.Request, Method: l.Method}).Subject {
-	case mcp.Tool, mcp.Prompt, mcp.Resource:
-		return true
-	}
-	return false
+	on := mcp.Lookup(l.side(), &wire.Envelope{Kind: wire.Request, Method: l.Method}).Subject
+	return on == mcp.Tool || on == mcp.Prompt || on == mcp.Resource
 }
 
 // side returns the side that sends the call.
@@ -120,8 +117,6 @@ func (l *Line) params() []byte {
 }
 
 // answer returns the message that answers the call with this id.
-func (l *Line) answer(id uint64) []byte { return answer(id, l.Result) }
-
 func answer(id uint64, result []byte) []byte {
 	return append(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":%s`, id, result), '}')
 }

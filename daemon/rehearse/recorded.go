@@ -59,8 +59,7 @@ func (r *Recorded) line() (Line, error) {
 // isParams reports whether values are the params of a call without arguments, which are kept
 // instead of arguments.
 func isParams(values []byte, name string) bool {
-	named := false
-	other := false
+	named, other := false, false
 	members, _ := rawjson.Members(values) // if it has no members, it is not named
 	for _, m := range members {
 		switch m.Name {

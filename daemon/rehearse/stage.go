@@ -105,7 +105,10 @@ func (s *Stage) Judge(ctx context.Context, l Line, why bool) (*Answer, error) {
 // call judges a call.
 func (s *Stage) call(ctx context.Context, sh *shim, l *Line, why bool) *Answer {
 	sh.last = l.params()
-	e := wire.Envelope{Kind: kindOf(l), Method: l.Method}
+	e := wire.Envelope{Kind: wire.Request, Method: l.Method}
+	if l.side() == wire.FromServer && !mcp.IsAsk(l.Method) {
+		e.Kind = wire.Notification
+	}
 	var read wire.Envelope
 	if wire.Read(l.request(s.seq+1), l.side(), &read) == nil {
 		e.InputResponses = read.InputResponses
@@ -120,13 +123,6 @@ func (s *Stage) call(ctx context.Context, sh *shim, l *Line, why bool) *Answer {
 		sh.waits = &seen.judged.call
 	}
 	return s.answer(ctx, l, seen, why)
-}
-
-func kindOf(l *Line) wire.Kind {
-	if l.side() == wire.FromServer && !mcp.IsAsk(l.Method) {
-		return wire.Notification
-	}
-	return wire.Request
 }
 
 // observe passes an answer as a shim would: lists and results that ask for something are judged,
@@ -145,7 +141,7 @@ func (s *Stage) observe(ctx context.Context, sh *shim, l *Line, why bool) *Answe
 	if l.side() == wire.FromServer {
 		from = wire.FromAgent
 	}
-	line := l.answer(s.seq + 1)
+	line := answer(s.seq+1, l.Result)
 	if submitted(from, l.Method, line) {
 		return s.answer(ctx, l, s.submit(sh, gate.Submission{Side: from, Line: line, Answers: l.Method}), why)
 	}

@@ -17,6 +17,7 @@
 package presence
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -69,9 +70,7 @@ type Guard struct {
 
 // New loads what a previous daemon left.
 func New(db *store.DB, o Options) (*Guard, error) {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}

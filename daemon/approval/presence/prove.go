@@ -119,7 +119,8 @@ func (g *Guard) passphrase(given []byte) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	defer k.wipe()
+	defer clear(k.verifier)
+	defer clear(k.seal)
 	if !k.opens(&g.kept) {
 		return false, nil
 	}

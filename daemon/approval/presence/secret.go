@@ -71,11 +71,6 @@ func keysOf(passphrase []byte, p *store.Presence) (keys, error) {
 	return keys{verifier, seal}, err
 }
 
-func (k keys) wipe() {
-	clear(k.verifier)
-	clear(k.seal)
-}
-
 // opens reports whether k matches the stored verifier.
 func (k keys) opens(p *store.Presence) bool {
 	return len(p.Verifier) == keySize && subtle.ConstantTimeCompare(k.verifier, p.Verifier) == 1
