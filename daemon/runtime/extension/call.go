@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/extension/manifest"
@@ -70,12 +69,7 @@ func (e *extension) drainRequests() {
 		close(e.idle)
 	}
 	e.mu.Unlock()
-	patience := time.NewTimer(protocol.Timeout(protocol.HookBefore))
-	defer patience.Stop()
-	select {
-	case <-e.idle:
-	case <-patience.C:
-	}
+	supervise.Await(e.idle, protocol.Timeout(protocol.HookBefore))
 }
 
 // call sends one request to the extension and returns its result.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -158,11 +159,9 @@ var inherited = []string{"PATH", "HOME", "LANG", "TERM", "XDG_RUNTIME_DIR"}
 // daemon, and those that its manifest sets.
 func (r *Registry) environment(m *manifest.Manifest) []string {
 	var env []string
-	for _, names := range [][]string{inherited, m.Pass} {
-		for _, name := range names {
-			if value := r.o.Getenv(name); value != "" {
-				env = append(env, name+"="+value)
-			}
+	for _, name := range slices.Concat(inherited, m.Pass) {
+		if value := r.o.Getenv(name); value != "" {
+			env = append(env, name+"="+value)
 		}
 	}
 	return child.ComposeEnv(env, m.Env, nil)
