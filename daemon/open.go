@@ -207,7 +207,7 @@ func (o restorer) Restore(journal []byte) (report string, free bool, err error) 
 		return "", !held, err
 	}
 	defer unlock()
-	r, err := agentconf.RestoreSteps(journal, o.step)
+	r, err := agentconf.Restore(journal, o.step)
 	if r.State == agentconf.Untouched && r.String() == "" {
 		return "", true, err
 	}

@@ -198,7 +198,7 @@ func (h *wrapFixture) restore(spec *pb.SessionSpec) {
 				time.Sleep(5 * time.Millisecond)
 				continue
 			}
-			report, err := agentconf.Restore(f.GetJournal())
+			report, err := agentconf.Restore(f.GetJournal(), nil)
 			unlock()
 			if err != nil {
 				h.t.Error(err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -87,18 +88,10 @@ func (l *daemonRun) close() error {
 
 // without returns env without the named variables.
 func without(env []string, names ...string) []string {
-	var rest []string
-	for _, entry := range env {
+	return slices.DeleteFunc(slices.Clone(env), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
-		keep := true
-		for _, n := range names {
-			keep = keep && n != name
-		}
-		if keep {
-			rest = append(rest, entry)
-		}
-	}
-	return rest
+		return slices.Contains(names, name)
+	})
 }
 
 // stateEnd is what the keeper sends itself after a daemon has ended: all messages before it

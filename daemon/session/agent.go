@@ -2,12 +2,12 @@ package session
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
@@ -97,14 +97,7 @@ func repository(folder string) string {
 	if !filepath.IsAbs(folder) {
 		return ""
 	}
-	for at := filepath.Clean(folder); ; at = filepath.Dir(at) {
-		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
-			return at
-		}
-		if at == filepath.Dir(at) {
-			return folder
-		}
-	}
+	return config.Root(filepath.Clean(folder))
 }
 
 // belong adds a shim to its run. r.mu must be held.

@@ -203,10 +203,7 @@ type State struct {
 func (r *Registry) Close() {
 	r.mu.Lock()
 	r.closing = true
-	var all []*Joined
-	for _, j := range r.joined {
-		all = append(all, j)
-	}
+	all := slices.Collect(maps.Values(r.joined))
 	r.mu.Unlock()
 	r.cancel()
 	for _, j := range all {

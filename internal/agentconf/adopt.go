@@ -46,7 +46,7 @@ func (p *Plan) Adopt(commit func([]Journal) error) error {
 func (p *Plan) adoptable(e *Entry, n edit.Node) bool {
 	s, t := formed(n), &lineRemover{shim: p.shim}
 	words, id := shimWords(s.behind())
-	damaged := t.starts(s) || t.marked(s) || words > 0 && id == e.ID
+	damaged := t.starts(s) || setsOurs(s) || words > 0 && id == e.ID
 	return e.Ungoverned == "" && !damaged && !isShim(e.vars.word(e.Command, p.env), p.shim, p.env)
 }
 
@@ -105,7 +105,7 @@ func (p *Plan) readLockedFile(f *planned, found *file) error {
 		return err
 	}
 	p.step("backed up")
-	if err := p.prepare(f, p.line); err != nil {
+	if err := p.prepare(f); err != nil {
 		return errors.Join(err, p.discard(f))
 	}
 	return nil
@@ -190,7 +190,7 @@ func (f *planned) amend(before []originalEntry, commit func([]Journal) error) er
 		// else has written to the file since, so Written must not match any more.
 		j.Entries, j.Written = before, ""
 	}
-	text, err := j.journalText()
+	text, err := json.Marshal(j)
 	if err != nil {
 		return err
 	}

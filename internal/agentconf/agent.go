@@ -23,6 +23,7 @@
 package agentconf
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -270,9 +271,7 @@ func (f form) read(node edit.Node, types ...string) *Entry {
 	n := f.of(node)
 	command, args, env, kind := n.command(), n.args(), n.env(), n.Member("type")
 	for _, part := range []edit.Node{node, command, args, env} {
-		if e.fixed == "" {
-			e.fixed = part.Fixed()
-		}
+		e.fixed = cmp.Or(e.fixed, part.Fixed())
 	}
 	switch {
 	case n.Kind() != edit.Object && node.Fixed() == "":

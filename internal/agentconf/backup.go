@@ -15,15 +15,10 @@ const (
 	maxCopies    = 1000 // maximum number of copies of one kind beside a file
 )
 
-// copyBeside is copyFor for the configuration itself.
-func (f *file) copyBeside(suffix string, notes notebook) (string, error) {
-	return f.copyFor(f.path, suffix, notes)
-}
-
 // backUp keeps a copy of f beside it. path is the agent's path of f.
 func (p *Plan) backUp(f *file, path string) (string, error) {
 	notes := p.notes()
-	copied, err := f.copyBeside(backupSuffix, notes)
+	copied, err := f.copyFor(f.path, backupSuffix, notes)
 	if err == nil && !notes.made(&file{path: copied, data: f.data}, f.path) {
 		notes.put(&note{
 			Kind: noteBackup, Target: f.path, Path: path, Name: filepath.Base(copied), After: digest(f.data), Lasts: p.env.Renew != "",

@@ -1,6 +1,7 @@
 package agentconf
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"slices"
@@ -41,7 +42,7 @@ func TestATamperedBackupIsNotPutBack(t *testing.T) {
 			backup := w.state() + backupSuffix
 			test.tamper(w, backup)
 			w.write(w.state(), broken)
-			_, err := Restore(journals[w.state()])
+			_, err := Restore(journals[w.state()], nil)
 			wantError(t, err, "the file is invalid", "no valid backup", backup)
 			w.wantFile(w.state(), broken)
 			if test.kept != "" {
@@ -58,13 +59,13 @@ func TestATamperedBackupIsNotPutBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			j.Original = digest([]byte("what it was, which nothing leads back to"))
-			text, err := j.journalText()
+			text, err := json.Marshal(j)
 			if err != nil {
 				t.Fatal(err)
 			}
 			backup := w.state() + backupSuffix
 			test.tamper(w, backup)
-			report, err := Restore(text)
+			report, err := Restore(text, nil)
 			if err != nil || report.State != Merged || report.Backup != backup || !strings.Contains(report.String(), "is not the backup that was made") {
 				t.Errorf("%+v, %v", report, err)
 			}

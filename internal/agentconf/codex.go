@@ -363,7 +363,7 @@ func (m codexServers) order() []*Entry {
 var unsteady = strings.Fields("app-server exec-server mcp-server remote-control cloud resume fork --remote --ignore-user-config")
 
 func (c codex) unfaithful(env Env, found *Found) string {
-	if word := env.first(unsteady); word != "" {
+	if word := env.first(unsteady...); word != "" {
 		return "with " + word + " codex may read other files"
 	}
 	for _, e := range each(found.Sources) {

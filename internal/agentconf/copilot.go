@@ -104,7 +104,7 @@ func (c copilot) judge(order []*Entry, env Env, found *Found) {
 
 // trusted reports whether the servers of the project count.
 func (c copilot) trusted(env Env) bool {
-	if env.variable("COPILOT_ALLOW_ALL") == "true" || env.hasFlag("--trust-folder") {
+	if env.variable("COPILOT_ALLOW_ALL") == "true" || env.first("--trust-folder") != "" {
 		return true
 	}
 	var folders []string
@@ -150,7 +150,7 @@ func (copilot) unfaithful(env Env, found *Found) string {
 	if len(env.flags(scopeAdditional)) > 0 {
 		return "the command line already has " + scopeAdditional
 	}
-	if flag := env.first(roaming); flag != "" {
+	if flag := env.first(roaming...); flag != "" {
 		return "with " + flag + " it may work in another folder"
 	}
 	for _, e := range found.order {

@@ -122,7 +122,7 @@ func TestAdopt(t *testing.T) {
 				err := error(nil)
 				switch by {
 				case "the daemon":
-					report, err = Restore(daemon[path])
+					report, err = Restore(daemon[path], nil)
 				case "a person":
 					report, err = Unwrap(path, w.notes())
 				}

@@ -1,6 +1,7 @@
 package agentconf
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -122,9 +123,7 @@ func (f *Found) load(path string, syntax edit.Syntax, vars variables) *Source {
 
 // setError keeps the first error.
 func (f *Found) setError(err error) {
-	if f.err == nil {
-		f.err = err
-	}
+	f.err = cmp.Or(f.err, err)
 }
 
 // result returns the results of Find.
@@ -241,14 +240,9 @@ func (env Env) flags(names ...string) []string {
 	return values
 }
 
-// hasFlag reports whether the command line has a flag that takes no value.
-func (env Env) hasFlag(names ...string) bool {
-	return env.first(names) != ""
-}
-
 // first returns the first word of the command line that is one of words, with or without a
 // value after it, or "" if there is none. It stops at `--`.
-func (env Env) first(words []string) string {
+func (env Env) first(words ...string) string {
 	for _, word := range env.words() {
 		if name, _, _ := strings.Cut(word, "="); slices.Contains(words, name) {
 			return name

@@ -239,7 +239,7 @@ func (g gemini) trusted(env Env, asked bool) bool {
 	switch {
 	case env.variable("GEMINI_RESTRICTED_MODE") == "true", said == "false":
 		return false
-	case said == "true", !asked, env.hasFlag("--skip-trust"):
+	case said == "true", !asked, env.first("--skip-trust") != "":
 		return true
 	}
 	folders, err := readSettings(env.path("GEMINI_CLI_TRUSTED_FOLDERS_PATH", filepath.Join(g.folder(env), "trustedFolders.json")), geminiSyntax)

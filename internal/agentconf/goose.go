@@ -80,7 +80,7 @@ func (g goose) Find(env Env) (*Found, error) {
 			order = append(order, found.leaveManaged(s, g.extensions(s, scopeSystem))...)
 		}
 	}
-	if env.hasFlag("--no-profile") {
+	if env.first("--no-profile") != "" {
 		for _, e := range order {
 			e.Off = Disabled
 		}

@@ -167,7 +167,7 @@ func restoreAll(w *world, step func(string)) error {
 			return fmt.Errorf("lock: held %v, %v", held, err)
 		}
 		step("locked")
-		if _, err := restore(journal, step); err != nil {
+		if _, err := Restore(journal, step); err != nil {
 			return err
 		}
 		unlock()

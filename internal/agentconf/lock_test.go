@@ -115,7 +115,7 @@ func TestTryLock(t *testing.T) {
 	if held || err != nil {
 		t.Fatalf("after: held %v, %v", held, err)
 	}
-	if _, err := Restore(journal); err != nil {
+	if _, err := Restore(journal, nil); err != nil {
 		t.Error(err)
 	}
 	unlock()
@@ -129,7 +129,7 @@ func TestTryLock(t *testing.T) {
 		t.Fatalf("afterwards: held %v, %v", held, err)
 	}
 	w.wantClean()
-	if report, err := Restore(journal); err != nil || report.State != Untouched {
+	if report, err := Restore(journal, nil); err != nil || report.State != Untouched {
 		t.Errorf("afterwards: %+v, %v", report, err)
 	}
 	unlock()
@@ -142,7 +142,7 @@ func TestTryLock(t *testing.T) {
 	if held || err != nil {
 		t.Fatalf("folder gone: held %v, %v", held, err)
 	}
-	if report, err := Restore(journal); err != nil || report.State != Missing {
+	if report, err := Restore(journal, nil); err != nil || report.State != Missing {
 		t.Errorf("folder gone: %+v, %v", report, err)
 	}
 	unlock()

@@ -83,7 +83,7 @@ func TestOddEntriesOfAProject(t *testing.T) {
 	// A later process can restore as well.
 	p, journals := w.wrapped()
 	p.Unlock()
-	if _, err := Restore(journals[w.project()]); err != nil {
+	if _, err := Restore(journals[w.project()], nil); err != nil {
 		t.Fatal(err)
 	}
 	w.wantFile(w.project(), text)
@@ -193,7 +193,7 @@ func TestTextThatIsNotUnicode(t *testing.T) {
 			}
 			p.Unlock()
 			for _, path := range []string{w.state(), w.project()} {
-				if _, err := Restore(journals[path]); err != nil {
+				if _, err := Restore(journals[path], nil); err != nil {
 					t.Fatal(err)
 				}
 				w.wantFile(path, text)
@@ -202,7 +202,7 @@ func TestTextThatIsNotUnicode(t *testing.T) {
 			p, journals = w.wrapped()
 			w.write(w.project(), w.read(w.project())+"\n")
 			p.Unlock()
-			if _, err := Restore(journals[w.project()]); err != nil {
+			if _, err := Restore(journals[w.project()], nil); err != nil {
 				t.Fatal(err)
 			}
 			w.wantFile(w.project(), text+"\n")

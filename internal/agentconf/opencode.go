@@ -1,6 +1,7 @@
 package agentconf
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -234,7 +235,7 @@ var elsewhere = []string{"serve", "web", "acp", "attach", "--attach"}
 var fileReference = regexp.MustCompile(`\{file:[^/~}]`)
 
 func (o opencode) unfaithful(env Env, found *Found) string {
-	if word := env.first(elsewhere); word != "" {
+	if word := env.first(elsewhere...); word != "" {
 		return "with " + word + " it works in other folders"
 	}
 	for s, e := range found.strongest {
@@ -247,10 +248,7 @@ func (o opencode) unfaithful(env Env, found *Found) string {
 }
 
 func (o opencode) point(env Env, found *Found, line Line, _ string) (*pointed, error) {
-	text := env.variable(scopeContent)
-	if text == "" {
-		text = "{}"
-	}
+	text := cmp.Or(env.variable(scopeContent), "{}")
 	doc, err := lenient.Parse([]byte(text))
 	if err != nil {
 		return nil, fmt.Errorf("the variable %s: %w", scopeContent, err)

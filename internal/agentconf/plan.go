@@ -1,6 +1,7 @@
 package agentconf
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -240,17 +241,22 @@ func (p *Plan) Entries() []*Entry {
 // Prepare makes the new text of each file, with line inserted, and verifies that the rewrite
 // can be undone.
 func (p *Plan) Prepare(line Line) error {
-	line.Shim = p.shim
-	if err := line.check(); err != nil {
+	if err := p.setLine(line); err != nil {
 		return err
 	}
-	p.line = line
 	for _, f := range p.files {
-		if err := p.prepare(f, line); err != nil {
+		if err := p.prepare(f); err != nil {
 			return fmt.Errorf("rewrite %s: %w", f.path, err)
 		}
 	}
 	return nil
+}
+
+// setLine sets what is inserted into each entry.
+func (p *Plan) setLine(line Line) error {
+	line.Shim = p.shim
+	p.line = line
+	return line.check()
 }
 
 // Diff returns the changes that Apply will make, as a unified diff that patch(1) accepts.
@@ -270,9 +276,7 @@ func (p *Plan) notes() notebook { return notebook(p.env.Notes) }
 
 // sortedFiles returns the files in the order in which their locks must be taken.
 func (p *Plan) sortedFiles() []*planned {
-	files := slices.Clone(p.files)
-	slices.SortFunc(files, func(a, b *planned) int { return strings.Compare(a.file.path, b.file.path) })
-	return files
+	return slices.SortedFunc(slices.Values(p.files), func(a, b *planned) int { return strings.Compare(a.file.path, b.file.path) })
 }
 
 // planned is one file of a plan. It has several sources if several paths lead to it.
@@ -336,15 +340,6 @@ func empty(format string, args ...any) *EmptyError {
 // OnStep sets a function that is called with the name of each step of the plan's methods after
 // the step. It is for tests that kill the process at each step.
 func (p *Plan) OnStep(told func(step string)) { p.step = told }
-
-// RestoreSteps is [Restore], but calls told after each step, like [Plan.OnStep], unless told is
-// nil.
-func RestoreSteps(journal []byte, told func(step string)) (Report, error) {
-	if told == nil {
-		told = func(string) {}
-	}
-	return restore(journal, told)
-}
 
 // applyTries is how often a rewrite is retried if the file changes meanwhile.
 const applyTries = 200
@@ -423,8 +418,8 @@ func (p *Plan) Backup() error {
 }
 
 // prepare makes the new text of one file, and its journal.
-func (p *Plan) prepare(f *planned, line Line) error {
-	text, before, err := rewrite(f.doc, f.governed(), line)
+func (p *Plan) prepare(f *planned) error {
+	text, before, err := rewrite(f.doc, f.governed(), p.line)
 	if err != nil {
 		return err
 	}
@@ -432,7 +427,7 @@ func (p *Plan) prepare(f *planned, line Line) error {
 	f.j = &fileJournal{
 		Version: journalVersion, Agent: p.agent.Name(), Syntax: f.syntax().Name(), Path: f.display(), Target: f.file.path,
 		Backup: f.backup, Lock: f.lockPath(), AgentLocks: f.agentLocks(),
-		Original: digest(f.base.data), Written: digest(text), Line: line, Entries: before,
+		Original: digest(f.base.data), Written: digest(text), Line: p.line, Entries: before,
 		Notes: p.notes(), Beside: f.beside, Superseded: p.superseded(f),
 	}
 	return nil
@@ -447,7 +442,7 @@ func (p *Plan) Journals() ([]Journal, error) {
 			return nil, fmt.Errorf("%s has no backup or is not prepared", f.path)
 		}
 		var err error
-		if f.stored, err = f.j.journalText(); err != nil {
+		if f.stored, err = json.Marshal(f.j); err != nil {
 			return nil, err
 		}
 		out = append(out, Journal{f.display(), f.stored})

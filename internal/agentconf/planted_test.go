@@ -33,7 +33,7 @@ func TestPlantedFiles(t *testing.T) {
 			p, journals := w.wrapped()
 			p.Unlock()
 			for _, j := range journals {
-				if _, err := Restore(j); err != nil {
+				if _, err := Restore(j, nil); err != nil {
 					w.t.Fatal(err)
 				}
 			}

@@ -67,7 +67,6 @@ type Pointing struct {
 	found  *Found
 	folder string // of the session; empty before Lock
 	parent string
-	line   Line
 	lock   *fileLock
 	out    *pointed
 }
@@ -151,13 +150,10 @@ func (p *Pointing) Backup() error { return nil }
 
 // Prepare determines the arguments or variable for the agent.
 func (p *Pointing) Prepare(line Line) error {
-	line.Shim = p.shim
-	if err := line.check(); err != nil {
-		return err
+	err := p.setLine(line)
+	if err == nil {
+		p.out, err = p.work(p.found)
 	}
-	p.line = line
-	var err error
-	p.out, err = p.work(p.found)
 	return err
 }
 
@@ -177,7 +173,7 @@ func (p *Pointing) Journals() ([]Journal, error) {
 	}
 	var out []Journal
 	for _, path := range p.Paths() {
-		text, err := (&pointJournal{Version: pointVersion, Agent: p.Agent(), Path: path, Folder: p.folder, Session: p.line.Session}).text()
+		text, err := json.Marshal(pointJournal{Version: pointVersion, Agent: p.Agent(), Path: path, Folder: p.folder, Session: p.line.Session})
 		if err != nil {
 			return nil, err
 		}
@@ -377,8 +373,6 @@ type pointJournal struct {
 
 // pointVersion is increased when an older program could not process a newer journal.
 const pointVersion = 1
-
-func (j *pointJournal) text() ([]byte, error) { return json.Marshal(j) }
 
 // parsePointed parses the journal of a [Pointing], or returns nil for another journal. Its
 // content comes from a client, so the name of the folder must be the session's id.

@@ -312,7 +312,7 @@ func TestPointKilled(t *testing.T) {
 			if held || err != nil {
 				t.Fatalf("held %v, %v", held, err)
 			}
-			report, err := Restore(journals[0].Text)
+			report, err := Restore(journals[0].Text, nil)
 			if err != nil || report.State != Untouched || report.String() != "" {
 				t.Errorf("%+v, %v", report, err)
 			}
@@ -336,7 +336,7 @@ func TestForgedPointJournal(t *testing.T) {
 		`{"pointed":1,"folder":"` + filepath.Dir(precious) + `"}`,
 		`{"pointed":2,"folder":"/5e55","session":"5e55"}`,
 	} {
-		if _, err := Restore([]byte(text)); err == nil {
+		if _, err := Restore([]byte(text), nil); err == nil {
 			t.Errorf("%s was carried out", text)
 		}
 		if _, _, err := TryLock([]byte(text)); err == nil {

@@ -2,7 +2,6 @@ package agentconf
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -63,16 +62,17 @@ const (
 // The copy of a [Pointing] is removed; its files were never changed.
 //
 // Restore may be interrupted at any point and called again, even if nothing is left to do.
-func Restore(journal []byte) (Report, error) {
-	return restore(journal, func(string) {})
-}
-
-func restore(journal []byte, step func(string)) (Report, error) {
+//
+// If told is not nil, it is called after each step, as by [Plan.OnStep].
+func Restore(journal []byte, told func(step string)) (Report, error) {
 	j, err := parseAny(journal)
 	if err != nil {
 		return Report{}, err
 	}
-	return j.restore(step)
+	if told == nil {
+		told = func(string) {}
+	}
+	return j.restore(told)
 }
 
 func (j *fileJournal) restore(step func(string)) (Report, error) {
@@ -253,7 +253,7 @@ func placeOf(err error) string {
 // keepAltered keeps a copy of a file that somebody wrote and that will be overwritten. It
 // returns a message with the copy's path.
 func (f *file) keepAltered(notes notebook) (said string, err error) {
-	path, err := f.copyBeside(alteredSuffix, notes)
+	path, err := f.copyFor(f.path, alteredSuffix, notes)
 	if err != nil {
 		return "", fmt.Errorf("keep the altered file: %w", err)
 	}
@@ -292,9 +292,6 @@ func union(notes, more []string) []string {
 	}
 	return notes
 }
-
-// journalText returns the stored form of the journal.
-func (j *fileJournal) journalText() ([]byte, error) { return json.Marshal(j) }
 
 // removal is a text from which our lines were removed.
 type removal struct {
@@ -341,7 +338,7 @@ func (t *lineRemover) entry(w originalEntry) {
 	case t.isOtherSession(n):
 		t.out.foreign = true
 	case t.unwrap(n, w.Path, &w):
-	case t.same(n.command(), w.Command) && t.same(n.args(), w.Args) && !t.marked(n): // already undone by somebody
+	case t.same(n.command(), w.Command) && t.same(n.args(), w.Args) && !setsOurs(n): // already undone by somebody
 	case t.traces(n):
 		t.putBack(n, w)
 	default:
@@ -359,11 +356,8 @@ func (t *lineRemover) isOtherSession(n server) bool {
 // traces reports whether anything of ours is left in n.
 func (t *lineRemover) traces(n server) bool {
 	words, _ := shimWords(n.behind())
-	return t.starts(n) || words > 0 || t.marked(n)
+	return t.starts(n) || words > 0 || setsOurs(n)
 }
-
-// marked reports whether the environment of n has variables of ours.
-func (t *lineRemover) marked(n server) bool { return setsOurs(n) }
 
 // starts reports whether n starts tg-shim.
 func (t *lineRemover) starts(n server) bool {

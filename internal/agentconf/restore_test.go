@@ -54,7 +54,7 @@ func TestRestoreBytesModeAndLink(t *testing.T) {
 				w.wantClean()
 
 				// A second restore by another process finds nothing to do.
-				report, err := Restore(journals[w.state()])
+				report, err := Restore(journals[w.state()], nil)
 				if err != nil || report.State != Untouched || report.String() != "" {
 					t.Errorf("again: %+v, %v", report, err)
 				}
@@ -269,7 +269,7 @@ func TestRestoreRemovedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		report, err := Restore(journals[w.state()])
+		report, err := Restore(journals[w.state()], nil)
 		if err != nil || report.State != Missing || report.Backup != w.state()+backupSuffix ||
 			!strings.Contains(report.String(), "was not restored; to restore it from "+w.state()+backupSuffix+", run `tgctl unwrap "+w.state()+"`") {
 			t.Errorf("report %+v, %v", report, err)
@@ -312,7 +312,7 @@ func TestRestoreWithoutBackup(t *testing.T) {
 
 	p, journals := w.wrapped()
 	w.write(w.state()+backupSuffix, "something else")
-	report, err := Restore(journals[w.state()])
+	report, err := Restore(journals[w.state()], nil)
 	if err != nil || !strings.Contains(report.String(), "is not the backup that was made") {
 		t.Errorf("%+v, %v", report, err)
 	}
@@ -325,7 +325,7 @@ func TestRestoreWithoutBackup(t *testing.T) {
 	p, journals = w.wrapped()
 	os.Remove(w.state() + backupSuffix)
 	w.write(w.state(), "{")
-	_, err = Restore(journals[w.state()])
+	_, err = Restore(journals[w.state()], nil)
 	wantError(t, err, "the file is invalid", "no valid backup")
 	w.wantFile(w.state(), "{")
 	p.Unlock()
@@ -357,7 +357,7 @@ func TestRestoreRefusesJournals(t *testing.T) {
 		`{"v":99}`:              "unsupported version 99; this program supports versions up to 2",
 		`{"v":1,"target":"/x"}`: "file, lock or session is missing",
 	} {
-		_, err := Restore([]byte(text))
+		_, err := Restore([]byte(text), nil)
 		wantError(t, err, want)
 		_, _, err = TryLock([]byte(text))
 		wantError(t, err, want)
@@ -392,7 +392,7 @@ func TestRestoreLeavesOtherSessions(t *testing.T) {
 	}
 	p.Unlock()
 	kept := w.read(w.state())
-	if _, err := Restore(journals[w.state()]); err != nil {
+	if _, err := Restore(journals[w.state()], nil); err != nil {
 		t.Error(err)
 	}
 	w.wantFile(w.state(), kept)

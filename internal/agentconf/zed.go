@@ -23,33 +23,26 @@ var zedChannels = []string{"stable", "preview", "nightly", "dev"}
 func (zed) Name() string { return "zed" }
 
 func (z zed) Files(env Env) []string {
-	files := []string{filepath.Join(z.folder(env), "settings.json")}
+	settings, _ := z.folders(env)
+	files := []string{filepath.Join(settings, "settings.json")}
 	for _, dir := range invoked(env).folders {
 		files = append(files, filepath.Join(dir, ".zed", "settings.json"))
 	}
 	return env.files(files...)
 }
 
-// folder returns Zed's settings folder.
-func (zed) folder(env Env) string {
+// folders returns Zed's settings folder, and the folder in which it installs files.
+func (zed) folders(env Env) (settings, data string) {
 	if dir := invoked(env).options["user-data-dir"]; dir != "" {
-		return filepath.Join(absolute(dir, env.Cwd), "config")
+		data = absolute(dir, env.Cwd)
+		return filepath.Join(data, "config"), data
 	}
 	if env.system() != "linux" {
-		return filepath.Join(env.Home, ".config", "zed")
+		return filepath.Join(env.Home, ".config", "zed"), filepath.Join(env.appData(), "Zed")
 	}
-	return filepath.Join(env.path("FLATPAK_XDG_CONFIG_HOME", env.xdg("XDG_CONFIG_HOME", ".config")), "zed")
-}
-
-// data returns the folder in which Zed installs files.
-func (zed) data(env Env) string {
-	if dir := invoked(env).options["user-data-dir"]; dir != "" {
-		return absolute(dir, env.Cwd)
-	}
-	if env.system() != "linux" {
-		return filepath.Join(env.appData(), "Zed")
-	}
-	return filepath.Join(env.path("FLATPAK_XDG_DATA_HOME", env.xdg("XDG_DATA_HOME", ".local/share")), "zed")
+	settings = env.path("FLATPAK_XDG_CONFIG_HOME", env.xdg("XDG_CONFIG_HOME", ".config"))
+	data = env.path("FLATPAK_XDG_DATA_HOME", env.xdg("XDG_DATA_HOME", ".local/share"))
+	return filepath.Join(settings, "zed"), filepath.Join(data, "zed")
 }
 
 func (z zed) Find(env Env) (*Found, error) {
@@ -136,7 +129,8 @@ func (zed) add(s *Source, scope string, path []string) []*Entry {
 
 // extensionServers returns the names of the servers of installed extensions.
 func (z zed) extensionServers(env Env) []string {
-	root, _ := readSettings(filepath.Join(z.data(env), "extensions", "index.json"), lenient)
+	_, data := z.folders(env)
+	root, _ := readSettings(filepath.Join(data, "extensions", "index.json"), lenient)
 	var names []string
 	for _, extension := range root.Member("extensions").Members() {
 		for name := range extension.Member("manifest").Member("context_servers").Members() {

@@ -105,7 +105,7 @@ func Start(spec Spec) (*Child, error) {
 	c := &Child{
 		command: spec.Command,
 		mark:    spec.Mark,
-		stdin:   &writeEnd{File: p.stdinWrite},
+		stdin:   &writeEnd{File: p.stdinWrite, close: sync.OnceValue(p.stdinWrite.Close)},
 		stdout:  &outEnd{file: p.stdoutRead},
 		stderr:  &outEnd{file: p.stderrRead},
 		done:    make(chan struct{}),

@@ -41,11 +41,11 @@ func dropped(name string, drop []string) bool {
 }
 
 // lookupEnv returns what getenv would find in env.
-func lookupEnv(env []string, name string) (string, bool) {
+func lookupEnv(env []string, name string) string {
 	for _, entry := range env {
-		if n, value, ok := strings.Cut(entry, "="); ok && n == name {
-			return value, true
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value
 		}
 	}
-	return "", false
+	return ""
 }

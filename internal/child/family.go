@@ -8,7 +8,7 @@ import (
 
 // family is shared by all children of this process, because the kernel has one list of children
 // for the whole process: nothing in it says which child an adopted orphan belongs to.
-var family childFamily
+var family = childFamily{watched: map[int]bool{}}
 
 type childFamily struct {
 	mu        sync.Mutex
@@ -65,9 +65,6 @@ func (f *childFamily) origin() (subreaper bool, first uint64) {
 func (f *childFamily) watch(fd int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.watched == nil {
-		f.watched = make(map[int]bool)
-	}
 	f.watched[fd] = true
 }
 

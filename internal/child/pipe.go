@@ -74,15 +74,11 @@ var keepInherited = sync.OnceFunc(func() {
 // writeEnd is the child's stdin. Both the owner and Stop close it.
 type writeEnd struct {
 	*os.File
-	once sync.Once
-	err  error
+	close func() error // closes the file once
 }
 
 // Close closes the child's input and unblocks a pending Write.
-func (w *writeEnd) Close() error {
-	w.once.Do(func() { w.err = w.File.Close() })
-	return w.err
-}
+func (w *writeEnd) Close() error { return w.close() }
 
 // maxPipe is the most that a pipe can hold without privilege, and so the most that is read from
 // one after end was called.

@@ -1,6 +1,7 @@
 package child
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -70,16 +71,11 @@ func Resolve(command string, env []string, dir string) (string, error) {
 }
 
 func lookUp(command string, env []string) (string, error) {
-	search, ok := lookupEnv(env, "PATH")
-	if !ok || search == "" {
-		search = defaultPath
-	}
+	search := cmp.Or(lookupEnv(env, "PATH"), defaultPath)
 	var firstPath string
 	var firstErr error
 	for _, entry := range filepath.SplitList(search) {
-		if entry == "" {
-			entry = "."
-		}
+		entry = cmp.Or(entry, ".")
 		path := filepath.Join(entry, command)
 		err := runnable(path)
 		if err == nil && !filepath.IsAbs(entry) {

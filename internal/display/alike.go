@@ -85,21 +85,10 @@ func alike(a, b string) bool {
 // Disguised returns the first word of text that mixes ASCII letters with lookalikes of
 // ASCII letters; empty if there is none. No language is written like that.
 func Disguised(text string) string {
-	for len(text) > 0 {
-		start := strings.IndexFunc(text, isWord)
-		if start < 0 {
-			return ""
-		}
-		text = text[start:]
-		end := strings.IndexFunc(text, func(c rune) bool { return !isWord(c) })
-		if end < 0 {
-			end = len(text)
-		}
-		word := text[:end]
+	for word := range strings.FieldsFuncSeq(text, func(c rune) bool { return !isWord(c) }) {
 		if !plain(word) && strings.ContainsFunc(word, isASCIILetter) && strings.ContainsFunc(word, disguises) {
 			return word
 		}
-		text = text[end:]
 	}
 	return ""
 }

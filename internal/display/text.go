@@ -15,6 +15,7 @@
 package display
 
 import (
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -79,33 +80,18 @@ func each(s string, m mode, emit func(shown string, cells, end int) bool) {
 		var shown string
 		switch {
 		case c == utf8.RuneError && size == 1:
-			shown = number('x', rune(s[i]))
+			shown = fmt.Sprintf(`\x{%02x}`, s[i])
 			r.escaped()
 		case r.shows(c, s[i+size:]):
 			shown = s[i : i+size]
 		default:
-			shown = number('u', c)
+			shown = fmt.Sprintf(`\u{%x}`, c)
 		}
 		i += size
 		if !emit(shown, cells(shown), i) {
 			return
 		}
 	}
-}
-
-// number returns the escaped form of a character or a byte.
-func number(form byte, c rune) string {
-	const digits = "0123456789abcdef"
-	var buf [8]byte
-	at := len(buf)
-	for {
-		at--
-		buf[at] = digits[c&15]
-		if c >>= 4; c == 0 && (form != 'x' || len(buf)-at >= 2) {
-			break
-		}
-	}
-	return `\` + string(form) + "{" + string(buf[at:]) + "}"
 }
 
 // Width returns the number of columns that s takes on a terminal, in its widest line.

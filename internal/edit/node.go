@@ -189,14 +189,6 @@ func (n Node) Items() []Node {
 	return items
 }
 
-// Place returns the line and column of the value, counted from 1.
-func (n Node) Place() (line, column int) {
-	if n.v == nil {
-		return 0, 0
-	}
-	return n.d.Place(n.v.Start)
-}
-
 // Equal reports whether two values are equal. Numbers are compared as written, strings by
 // value, and objects without regard to the order of their members.
 func Equal(a, b Node) bool {

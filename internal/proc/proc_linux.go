@@ -180,12 +180,7 @@ func SameUserNamespace(pid int32) (bool, error) {
 // All returns every visible process, in no order, without its program and directory. A process
 // that starts or ends meanwhile may or may not be included.
 func All() ([]Info, error) {
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return nil, fmt.Errorf("list the processes: %w", err)
-	}
-	defer dir.Close()
-	names, err := dir.Readdirnames(-1)
+	names, err := namesIn("/proc")
 	if err != nil {
 		return nil, fmt.Errorf("list the processes: %w", err)
 	}
@@ -194,6 +189,16 @@ func All() ([]Info, error) {
 		all = appendInfo(all, name)
 	}
 	return all, nil
+}
+
+// namesIn returns the names of what is in a folder, in no order.
+func namesIn(folder string) ([]string, error) {
+	dir, err := os.Open(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return dir.Readdirnames(-1)
 }
 
 // appendInfo appends the process whose pid is name, if there is one.
@@ -236,12 +241,7 @@ func Descendants() ([]Info, bool) {
 // unseenChildren returns the children of all threads of a process that are not in seen, and
 // adds them to seen.
 func unseenChildren(of int32, seen map[string]bool) []Info {
-	dir, err := os.Open(procFile(of, "task"))
-	if err != nil {
-		return nil
-	}
-	threads, _ := dir.Readdirnames(-1)
-	dir.Close()
+	threads, _ := namesIn(procFile(of, "task")) // none if it has ended
 	var children []Info
 	for _, thread := range threads {
 		b, _ := readFile(of, "task/"+thread+"/children") // a thread that has ended has none
@@ -332,12 +332,7 @@ func signalPidfd(fd int, sig syscall.Signal) error { return unix.PidfdSendSignal
 // PidfdsOf returns the pidfds of another process that this process has open.
 func PidfdsOf(pid int32) ([]int, error) {
 	self := int32(os.Getpid())
-	dir, err := os.Open(procFile(self, "fd"))
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	names, err := dir.Readdirnames(-1)
+	names, err := namesIn(procFile(self, "fd"))
 	if err != nil {
 		return nil, err
 	}

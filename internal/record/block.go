@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -166,18 +167,12 @@ func (x *indexed) read(line []byte) bool {
 			x.seq = c.number()
 		case "time":
 			x.clock(&c)
-		case "kind":
-			x.words[0] = c.plain()
-		case "server":
-			x.words[1] = c.plain()
-		case "tool":
-			x.words[2] = c.plain()
-		case "verdict":
-			x.words[3] = c.plain()
-		case "session":
-			x.words[4] = c.plain()
 		default:
-			c.check()
+			if i := slices.Index(indexedFields[:], string(c.name)); i >= 0 {
+				x.words[i] = c.plain()
+			} else {
+				c.check()
+			}
 		}
 	}
 	return c.err == nil && (!c.halves || jsontext.Value(line).IsValid(jsontext.AllowDuplicateNames(true)))

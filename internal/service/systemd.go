@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,12 +68,7 @@ func (s *systemd) noSystemd() error {
 // sameFolders returns an error if a daemon with the environment env, lines of NAME=VALUE, would
 // use other files than this process.
 func (s *systemd) sameFolders(env string) error {
-	theirs := map[string]string{}
-	for line := range strings.SplitSeq(env, "\n") {
-		if name, value, ok := strings.Cut(line, "="); ok {
-			theirs[name] = value
-		}
-	}
+	theirs := assignments(env)
 	for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"} {
 		switch {
 		case theirs[name] == s.getenv(name):
@@ -145,13 +141,18 @@ func (s *systemd) show(ctx context.Context, unit string, names ...string) (map[s
 	if err != nil {
 		return nil, err
 	}
-	about := map[string]string{}
-	for line := range strings.SplitSeq(out, "\n") {
+	return assignments(out), nil
+}
+
+// assignments returns the values in lines of NAME=VALUE.
+func assignments(lines string) map[string]string {
+	values := map[string]string{}
+	for line := range strings.SplitSeq(lines, "\n") {
 		if name, value, ok := strings.Cut(line, "="); ok {
-			about[name] = value
+			values[name] = value
 		}
 	}
-	return about, nil
+	return values
 }
 
 // lingers reports whether the user's services keep running after logout. It returns true if
@@ -246,8 +247,5 @@ func (s *systemd) reachAndDo(ctx context.Context, names []string, command ...str
 
 // userName returns the user's name for use in a command.
 func userName(getenv func(string) string) string {
-	if name := getenv("USER"); name != "" {
-		return name
-	}
-	return strconv.Itoa(os.Getuid())
+	return cmp.Or(getenv("USER"), strconv.Itoa(os.Getuid()))
 }

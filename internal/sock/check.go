@@ -8,10 +8,6 @@ import (
 	"syscall"
 )
 
-// CheckFolder returns an error unless the folder dir belongs to this user alone and nobody else
-// could replace it. It changes nothing.
-func CheckFolder(dir string) error { return checkDir(dir) }
-
 // CheckSocket returns an error unless there is a safe socket of this user at path. It does not
 // connect.
 func CheckSocket(path string) error {
@@ -28,9 +24,9 @@ func CheckSocket(path string) error {
 	return nil
 }
 
-// checkDir returns an error if dir does not belong to this user alone or somebody else could
-// replace it.
-func checkDir(dir string) error {
+// CheckFolder returns an error unless the folder dir belongs to this user alone and nobody else
+// could replace it. It changes nothing.
+func CheckFolder(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
 		return fmt.Errorf("check folder %s: %w", dir, err)

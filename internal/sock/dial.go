@@ -13,14 +13,14 @@ import (
 // have the same uid. The error is fs.ErrNotExist if there is no socket, and ECONNREFUSED if
 // nobody listens.
 func Dial(ctx context.Context, path string) (net.Conn, error) {
-	if err := checkLength(path); err != nil {
+	if err := CheckPath(path); err != nil {
 		return nil, err
 	}
 	info, err := os.Lstat(path)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", path, err)
 	}
-	if err := checkDir(filepath.Dir(path)); err != nil {
+	if err := CheckFolder(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
 	if err := checkSocket(path, info); err != nil {

@@ -22,10 +22,10 @@ import (
 // bind. A socket with a listener, or a file that is not a socket of this user, is an error.
 // Closing the listener removes the socket.
 func Listen(path string) (*net.UnixListener, error) {
-	if err := checkLength(path); err != nil {
+	if err := CheckPath(path); err != nil {
 		return nil, err
 	}
-	if err := checkDir(filepath.Dir(path)); err != nil {
+	if err := CheckFolder(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
 	if err := clearStale(path); err != nil {
@@ -137,20 +137,13 @@ func lockFile(f *os.File, path, socket string) (bool, error) {
 }
 
 func flock(f *os.File) error {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var lockErr error
-	err = raw.Control(func(fd uintptr) {
+	return control(f, func(fd int) error {
 		for {
-			lockErr = unix.Flock(int(fd), unix.LOCK_EX|unix.LOCK_NB)
-			if lockErr != unix.EINTR {
-				return
+			if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != unix.EINTR {
+				return err
 			}
 		}
 	})
-	return errors.Join(err, lockErr)
 }
 
 // holder returns, for an error, who holds the lock and how to end that process, for example "

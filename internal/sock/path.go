@@ -16,12 +16,6 @@ type Paths struct {
 	Runtime string // the sockets and the lock
 }
 
-// DefaultPaths determines the folders from the environment. It creates nothing. A variable with
-// a relative path is an error: each program would use another folder.
-func DefaultPaths(getenv func(string) string) (Paths, error) {
-	return defaultPaths(getenv)
-}
-
 // absolute returns the value of a variable that names a folder, empty if it is unset.
 func absolute(getenv func(string) string, name string) (string, error) {
 	value := getenv(name)
@@ -104,15 +98,12 @@ func makeDir(dir string) error {
 	if err != nil {
 		return fmt.Errorf("create folder %s: %w", dir, err)
 	}
-	return checkDir(dir)
+	return CheckFolder(dir)
 }
 
-// CheckPath returns an error if this platform can't create a socket at path.
-func CheckPath(path string) error { return checkLength(path) }
-
-// checkLength returns an error for a path that the platform can't bind. The kernel would
-// truncate it or only report "invalid argument".
-func checkLength(path string) error {
+// CheckPath returns an error for a path at which the platform can't create a socket. The kernel
+// would truncate it or only report "invalid argument".
+func CheckPath(path string) error {
 	if !filepath.IsAbs(path) {
 		return fmt.Errorf("socket path %q is not absolute", path)
 	}

@@ -11,10 +11,11 @@ const (
 	ownGroups = false
 )
 
-// defaultPaths puts all three in one folder, as programs for macOS do. It ignores the XDG
-// variables: programs started from the desktop lack them and would find another daemon than
-// those started from a terminal.
-func defaultPaths(getenv func(string) string) (Paths, error) {
+// DefaultPaths determines the folders from the environment. It creates nothing. A relative HOME is
+// an error: each program would use another folder. All three are in one folder, as programs for
+// macOS do. The XDG variables are ignored: programs started from the desktop lack them and would
+// find another daemon than those started from a terminal.
+func DefaultPaths(getenv func(string) string) (Paths, error) {
 	home, err := home(getenv)
 	if err != nil {
 		return Paths{}, err

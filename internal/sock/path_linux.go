@@ -12,8 +12,10 @@ const (
 	ownGroups = true
 )
 
-// defaultPaths follows the XDG base directory specification.
-func defaultPaths(getenv func(string) string) (Paths, error) {
+// DefaultPaths determines the folders from the environment, as the XDG base directory specification
+// says. It creates nothing. A variable with a relative path is an error: each program would use
+// another folder.
+func DefaultPaths(getenv func(string) string) (Paths, error) {
 	var dirs [3]string
 	for i, name := range []string{"XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"} {
 		var err error

@@ -3,6 +3,7 @@ package sock
 import (
 	"fmt"
 	"net"
+	"syscall"
 
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
@@ -57,7 +58,7 @@ func peerUID(c *net.UnixConn) (uid uint32, err error) {
 	return uid, err
 }
 
-func control(c *net.UnixConn, f func(fd int) error) error {
+func control(c syscall.Conn, f func(fd int) error) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return err

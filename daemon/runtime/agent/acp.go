@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -221,11 +222,7 @@ func (o *run) update(raw []byte) {
 	case "agent_thought_chunk":
 		e.Text = textOf(u.Update.Content)
 	case "tool_call", "tool_call_update":
-		name := u.Update.Title
-		if name == "" {
-			name = u.Update.ID
-		}
-		e.Text = strings.TrimSuffix(fmt.Sprintf("%s: %s", name, u.Update.Status), ": ")
+		e.Text = strings.TrimSuffix(fmt.Sprintf("%s: %s", cmp.Or(u.Update.Title, u.Update.ID), u.Update.Status), ": ")
 	case "plan":
 		var steps []string
 		for _, s := range u.Update.Entries {

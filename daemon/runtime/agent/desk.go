@@ -36,9 +36,6 @@ func (d *pendingCalls) verdict(v gate.Verdict) {
 func (d *pendingCalls) enter() (uint64, chan gate.Verdict) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.waiting == nil {
-		d.waiting = map[uint64]chan gate.Verdict{}
-	}
 	d.last++
 	verdicts := make(chan gate.Verdict, 4)
 	d.waiting[d.last] = verdicts

@@ -9,6 +9,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/child"
 )
 
 // errInternal reports a failure of ThoughtGate rather than of the agent.
@@ -43,15 +44,7 @@ func (o *run) environment() ([]string, error) {
 	// Processes below the run must not answer questions, and a tg-shim that it starts belongs
 	// to its session.
 	all["THOUGHTGATE_ACTIVE"], all["THOUGHTGATE_SESSION"] = "1", o.session
-	return flat(all), nil
-}
-
-func flat(vars map[string]string) []string {
-	var env []string
-	for _, name := range slices.Sorted(maps.Keys(vars)) {
-		env = append(env, name+"="+vars[name])
-	}
-	return env
+	return child.ComposeEnv(nil, all, nil), nil
 }
 
 // server is an MCP server that the agent is told to start: tg-shim with the server's own
@@ -81,10 +74,8 @@ func (o *run) wrapped(c *config.Config) ([]server, error) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(o.agent.Servers)) {
 		s := o.agent.Servers[id]
-		env := maps.Clone(s.Env)
-		if env == nil {
-			env = map[string]string{}
-		}
+		env := map[string]string{}
+		maps.Copy(env, s.Env)
 		env["THOUGHTGATE_SOCKET"], env["THOUGHTGATE_SESSION"] = o.runs.options.Socket, o.session
 		one := server{Name: id, Command: shim, Args: append([]string{"--server-id", id, "--"}, c.Program(s.Command)...)}
 		for _, name := range slices.Sorted(maps.Keys(env)) {

@@ -69,6 +69,7 @@ func newRun(r *Runs, c *config.Config, a *config.Agent, q Request, events chan<-
 	o := &run{
 		runs: r, request: q, agent: a, session: hex.EncodeToString(id[:]), events: events, began: time.Now(),
 		timeout: a.Timeout, agentNotified: make(chan struct{}),
+		desk: pendingCalls{waiting: map[uint64]chan gate.Verdict{}}, terminals: terminals{open: map[string]*terminal{}},
 	}
 	if q.Timeout > 0 {
 		o.timeout = q.Timeout

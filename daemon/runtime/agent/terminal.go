@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/daemon/runtime/supervise"
 	"github.com/thoughtgate/thoughtgated/internal/child"
 	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
@@ -107,9 +108,6 @@ func (ts *terminals) start(spec child.Spec, most int) (string, error) {
 	t.reading.Store(2)
 	go t.keep(c.Stdout()) // both return after the command has ended; end waits for them
 	go t.keep(c.Stderr())
-	if ts.open == nil {
-		ts.open = map[string]*terminal{}
-	}
 	ts.open[t.id] = t
 	return t.id, nil
 }
@@ -177,7 +175,7 @@ func (t *terminal) exitStatus() string {
 func (o *run) terminalOutput(_ context.Context, t *terminal) ([]byte, string, error) {
 	status := t.exitStatus()
 	if status != "" {
-		t.settle()
+		supervise.Await(t.read, settleWait)
 	}
 	text, cut := t.output.read()
 	result := wire.AppendQuote([]byte(`{"output":`), text)
@@ -191,16 +189,6 @@ func (o *run) terminalOutput(_ context.Context, t *terminal) ([]byte, string, er
 // settleWait limits the wait for the last output of a command that has ended: a process that it
 // started may hold its streams open forever.
 const settleWait = 500 * time.Millisecond
-
-// settle waits until the command's output has been read.
-func (t *terminal) settle() {
-	timer := time.NewTimer(settleWait)
-	defer timer.Stop()
-	select {
-	case <-t.read:
-	case <-timer.C:
-	}
-}
 
 // waitForTerminal handles terminal/wait_for_exit.
 func (o *run) waitForTerminal(ctx context.Context, t *terminal) ([]byte, string, error) {

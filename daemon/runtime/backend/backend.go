@@ -51,6 +51,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -119,22 +120,15 @@ type Client interface {
 }
 
 func (o Options) withDefaults() Options {
-	fallback := func(d *time.Duration, otherwise time.Duration) {
-		if *d <= 0 {
-			*d = otherwise
-		}
-	}
-	fallback(&o.Idle, 5*time.Minute)
-	fallback(&o.Turn, time.Minute)
-	fallback(&o.Settle, 5*time.Second)
-	fallback(&o.Restart, time.Minute)
-	fallback(&o.Handshake, time.Minute)
+	supervise.Default(&o.Idle, 5*time.Minute)
+	supervise.Default(&o.Turn, time.Minute)
+	supervise.Default(&o.Settle, 5*time.Second)
+	supervise.Default(&o.Restart, time.Minute)
+	supervise.Default(&o.Handshake, time.Minute)
 	if o.Policy == (supervise.Policy{}) {
 		o.Policy.Restarts = 3
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o
 }
 

@@ -104,13 +104,7 @@ func (in *instance) part(m *Member, why string) {
 }
 
 func (in *instance) waitingOf(m *Member) []*request {
-	var mine []*request
-	for _, r := range in.waiting {
-		if r.m == m {
-			mine = append(mine, r)
-		}
-	}
-	return mine
+	return slices.DeleteFunc(slices.Clone(in.waiting), func(r *request) bool { return r.m != m })
 }
 
 // runTimers does the timed work of the instance until ctx ends or the instance has been idle for

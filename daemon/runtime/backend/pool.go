@@ -9,11 +9,11 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/supervise"
+	"github.com/thoughtgate/thoughtgated/internal/child"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 )
 
@@ -209,34 +209,21 @@ func (p *Pool) named(kind, name, id string) *instance {
 }
 
 // ofSession are environment variables that differ between sessions or terminals, and mean nothing
-// to a server on pipes. Variables with the prefix ours are treated the same way.
+// to a server on pipes, and all of ours; see [child.ComposeEnv].
 var ofSession = []string{
 	"_", "OLDPWD", "PWD", "SHLVL", "COLUMNS", "LINES",
 	"TERM", "COLORTERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "TERM_SESSION_ID", "WINDOWID",
 	"TMUX", "TMUX_PANE", "STY", "WINDOW", "GPG_TTY",
 	"SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "XDG_SESSION_ID",
 	"INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID",
-	"CLAUDE_CODE_SSE_PORT",
+	"CLAUDE_CODE_SSE_PORT", "THOUGHTGATE_*",
 }
-
-const ours = "THOUGHTGATE_"
 
 // Shared returns the entries of env that a shared server is started with, sorted by name. It leaves
 // out those that begin with THOUGHTGATE_ and those that differ between sessions or terminals (PWD,
 // TERM, TMUX, SSH_TTY, ...). It also leaves out entries without a name and repeated names.
 func Shared(env []string) []string {
-	var kept []string
-	seen := map[string]bool{}
-	for _, entry := range env {
-		name, _, ok := strings.Cut(entry, "=")
-		if !ok || name == "" || seen[name] {
-			continue
-		}
-		seen[name] = true
-		if !strings.HasPrefix(name, ours) && !slices.Contains(ofSession, name) {
-			kept = append(kept, entry)
-		}
-	}
+	kept := child.ComposeEnv(env, nil, ofSession)
 	slices.Sort(kept)
 	return kept
 }

@@ -83,9 +83,7 @@ type Registry struct {
 // Open loads the installed extensions. It starts none: Run does. Their hooks apply from now on,
 // and calls that match them wait for Run.
 func Open(o Options) (*Registry, error) {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Changed == nil {
 		o.Changed = func() {}
 	}

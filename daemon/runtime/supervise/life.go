@@ -64,7 +64,7 @@ func (p *Process[T]) live(ctx context.Context, b *budget) ending {
 	}
 	close(l.ended)
 	exited := p.finish(ctx, c, conn, greeted && (end.asked || ctx.Err() != nil), talked)
-	await(talked, drainWait)
+	Await(talked, drainWait)
 	hangUp()
 	work.Wait()
 
@@ -140,7 +140,7 @@ func (p *Process[T]) greet(ctx context.Context, c program, l *life[T], talked <-
 		return nil
 	case errors.Is(cause, errExited):
 		return errExited
-	case p.options.Lost != nil && p.options.Lost(err) && await(c.Done(), drainWait):
+	case p.options.Lost != nil && p.options.Lost(err) && Await(c.Done(), drainWait):
 		return errExited // its pipes close just before it exits
 	case cause != nil && !errors.Is(err, cause):
 		return fmt.Errorf("handshake: %w: %w", cause, err)
@@ -179,7 +179,7 @@ func (p *Process[T]) finish(ctx context.Context, c program, conn T, polite bool,
 		exited = true
 	case <-talked:
 		// A program that closes its output is usually about to exit.
-		exited = await(c.Done(), drainWait)
+		exited = Await(c.Done(), drainWait)
 	default:
 	}
 	ctx = context.WithoutCancel(ctx)
@@ -192,8 +192,8 @@ func (p *Process[T]) finish(ctx context.Context, c program, conn T, polite bool,
 	return exited
 }
 
-// await reports whether c was closed within d.
-func await(c <-chan struct{}, d time.Duration) bool {
+// Await reports whether c was closed within d.
+func Await(c <-chan struct{}, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -20,15 +20,9 @@ type Policy struct {
 }
 
 func (p Policy) withDefaults() Policy {
-	if p.First <= 0 {
-		p.First = 250 * time.Millisecond
-	}
-	if p.Most <= 0 {
-		p.Most = 30 * time.Second
-	}
-	if p.Stable <= 0 {
-		p.Stable = time.Minute
-	}
+	Default(&p.First, 250*time.Millisecond)
+	Default(&p.Most, 30*time.Second)
+	Default(&p.Stable, time.Minute)
 	return p
 }
 

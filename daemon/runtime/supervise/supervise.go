@@ -13,6 +13,7 @@
 package supervise
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -128,21 +129,21 @@ type program interface {
 	Stop(context.Context, child.Grace) child.State
 }
 
+// Default sets an option that is not positive to its default.
+func Default(option *time.Duration, otherwise time.Duration) {
+	if *option <= 0 {
+		*option = otherwise
+	}
+}
+
 // New returns a process. Run starts it.
 func New[T any](o Options[T]) *Process[T] {
-	fallback := func(d *time.Duration, otherwise time.Duration) {
-		if *d <= 0 {
-			*d = otherwise
-		}
-	}
-	fallback(&o.HandshakeTimeout, 10*time.Second)
-	fallback(&o.FarewellTimeout, 500*time.Millisecond)
+	Default(&o.HandshakeTimeout, 10*time.Second)
+	Default(&o.FarewellTimeout, 500*time.Millisecond)
 	if o.Grace == (child.Grace{}) {
 		o.Grace = child.OurGrace
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return &Process[T]{
 		options:         o,
 		start:           func(s child.Spec) (program, error) { return child.Start(s) },

@@ -34,7 +34,10 @@ type launchExamination struct {
 func (b *Registry) look(l Launch) (Start, bool) {
 	v := &launchExamination{launch: l, hash: &b.files}
 	v.root, v.planted = b.project(l)
-	v.start = Start{Server: l.Server, Project: text(v.root), From: l.From, Command: l.Command, Sets: sorted(l.Sets)}
+	v.start = Start{
+		Server: l.Server, Project: text(v.root), From: l.From, Command: l.Command,
+		Sets: slices.Compact(slices.Sorted(slices.Values(l.Sets))),
+	}
 	if l.Program == "" {
 		// Nothing can be started: the shim does not start a program that was not found.
 		return v.start, false
@@ -48,12 +51,6 @@ func (b *Registry) look(l Launch) (Start, bool) {
 		v.digest(&v.start.Files[i])
 	}
 	return v.start, true
-}
-
-func sorted(names []string) []string {
-	names = slices.Clone(names)
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 // program examines one program of a command line, and what that program runs.
@@ -122,13 +119,7 @@ func firstLine(path string) []string {
 // isProgram reports whether a file begins like a program. Not every file with execute permission is
 // one.
 func isProgram(path string) bool {
-	begin := head(path)
-	for _, magic := range []string{"#!", "\x7fELF", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe"} {
-		if strings.HasPrefix(begin, magic) {
-			return true
-		}
-	}
-	return false
+	return hasAnyPrefix(head(path), "#!", "\x7fELF", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe")
 }
 
 // head returns the first bytes of a file, as many as the kernel reads.

@@ -267,10 +267,9 @@ func glued(list, word string) bool {
 
 // remote reports whether a script is named by a URL from which it is fetched.
 func remote(word string) bool {
-	for _, scheme := range []string{"http:", "https:", "npm:", "jsr:", "data:"} {
-		if strings.HasPrefix(word, scheme) {
-			return true
-		}
-	}
-	return false
+	return hasAnyPrefix(word, "http:", "https:", "npm:", "jsr:", "data:")
+}
+
+func hasAnyPrefix(text string, prefixes ...string) bool {
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(text, prefix) })
 }

@@ -76,9 +76,7 @@ type By struct {
 
 // New returns a Registry with the starts in db.
 func New(db *store.DB, o Options) (*Registry, error) {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -96,7 +96,7 @@ func TestNodes(t *testing.T) {
 	if got := d.At([]string{"a", "1"}).Text(); got != "xé" {
 		t.Errorf("Text = %q", got)
 	}
-	if line, column := d.At([]string{"a"}).Place(); line != 2 || column != 7 {
+	if line, column := d.Place(d.At([]string{"a"}).Value().Start); line != 2 || column != 7 {
 		t.Errorf("Place = %d, %d, want 2, 7", line, column)
 	}
 	if !d.At([]string{"t"}).IsTrue() || !d.At([]string{"f"}).IsFalse() || d.At([]string{"f"}).IsTrue() {

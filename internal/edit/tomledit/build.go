@@ -1,6 +1,7 @@
 package tomledit
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/pelletier/go-toml/v2/unstable"
@@ -123,11 +124,7 @@ func (b *builder) addHeader(path []name, array bool) error {
 		return b.doc.ErrorAt(path[0].start, "nested deeper than %d levels", MaxDepth)
 	}
 	if t.header != nil || t.first != nil {
-		first := t.first
-		if t.header != nil {
-			first = t.header
-		}
-		b.doubt(b.open[len(b.open)-1].in, b.doc.DuplicateNameError(last.text, first.start, s.start))
+		b.doubt(b.open[len(b.open)-1].in, b.doc.DuplicateNameError(last.text, cmp.Or(t.header, t.first).start, s.start))
 	} else {
 		t.header = s
 	}
@@ -139,9 +136,7 @@ func (b *builder) addHeader(path []name, array bool) error {
 // stays.
 func (b *builder) doubt(t *table, twice *edit.SyntaxError) {
 	b.all[len(b.all)-1].doubtful = true
-	if t.value.Unsure == nil {
-		t.value.Unsure = twice
-	}
+	t.value.Unsure = cmp.Or(t.value.Unsure, twice)
 }
 
 // enter returns the table with the given name in t, and makes it if there is none. In an array
@@ -185,9 +180,7 @@ func (b *builder) addKey(t *table, n *unstable.Node, s *statement, depth int) er
 	if depth += len(path); depth > MaxDepth {
 		return b.doc.ErrorAt(path[0].start, "nested deeper than %d levels", MaxDepth)
 	}
-	if t.first == nil {
-		t.first = s
-	}
+	t.first = cmp.Or(t.first, s)
 	for _, key := range path[:len(path)-1] {
 		next := b.enter(t, key, false)
 		if next.header == nil && next.first == nil {
@@ -250,10 +243,7 @@ func (b *builder) value(n *unstable.Node, start, depth int) (*edit.Value, *table
 		v.End = b.skip(at, listBlanks) + 1
 		return v, nil, nil
 	}
-	v := &edit.Value{Kind: edit.Other, Start: start, End: start + int(n.Raw.Length)}
-	if kind, ok := kinds[n.Kind]; ok {
-		v.Kind = kind
-	}
+	v := &edit.Value{Kind: cmp.Or(kinds[n.Kind], edit.Other), Start: start, End: start + int(n.Raw.Length)}
 	if v.Text = string(b.src[v.Start:v.End]); v.Kind == edit.String {
 		v.Text = string(n.Data)
 	}

@@ -79,7 +79,7 @@ func TestNodes(t *testing.T) {
 			t.Errorf("%s is %q, written %q, says %q", test.path, n.Kind(), n.Raw(), n.Text())
 		}
 	}
-	if line, column := d.At([]string{"mcp_servers", "files", "command"}).Place(); line != 13 || column != 13 {
+	if line, column := d.Place(d.At([]string{"mcp_servers", "files", "command"}).Value().Start); line != 13 || column != 13 {
 		t.Errorf("the command is at line %d, column %d", line, column)
 	}
 	if got, want := d.At([]string{"mcp_servers", "clock"}).Written(), `{ command = "clock", env = {} }`; got != want {

@@ -2,6 +2,7 @@ package yamledit
 
 import (
 	"bytes"
+	"cmp"
 	"strings"
 	"unicode/utf8"
 
@@ -105,10 +106,7 @@ func kindOf(n *yaml.Node) edit.Kind {
 	case yaml.SequenceNode:
 		return edit.Array
 	}
-	if kind, ok := kinds[n.ShortTag()]; ok {
-		return kind
-	}
-	return edit.Other
+	return cmp.Or(kinds[n.ShortTag()], edit.Other)
 }
 
 // unclearExtentError returns the error for a text whose parts are not where they should be.
@@ -274,9 +272,7 @@ func (b *builder) column(at int) int {
 
 // fix sets the reason why a value can't be edited, unless it has one.
 func fix(v *edit.Value, why string) {
-	if v.Fixed == "" {
-		v.Fixed = why
-	}
+	v.Fixed = cmp.Or(v.Fixed, why)
 }
 
 // mapping converts a mapping that is written by indentation. Its first name begins at content.

@@ -100,7 +100,7 @@ func TestNodes(t *testing.T) {
 			t.Errorf("%s is %q, written %q, says %q", test.path, n.Kind(), n.Raw(), n.Text())
 		}
 	}
-	if line, column := d.At([]string{"extensions", "größe", "cmd"}).Place(); line != 16 || column != 10 {
+	if line, column := d.Place(d.At([]string{"extensions", "größe", "cmd"}).Value().Start); line != 16 || column != 10 {
 		t.Errorf("the command is at line %d, column %d", line, column)
 	}
 	if got, want := d.At([]string{"extensions", "größe", "args"}).Written(), `["--einheit", "c, m", 'it''s', {"a": 1, "b":  }]`; got != want {
