@@ -154,10 +154,57 @@ func (r *Registry) provider(extension string, asked *provider.Params) (*extensio
 // mostEvents is the maximum number of notifications buffered for a slow consumer.
 const mostEvents = 4096
 
-// invoke sends a command and calls each with every notification of it that arrives before the
-// result, in order. dropped is the number of notifications that the buffer could not hold.
-func (t *connection) invoke(ctx context.Context, params []byte, each func(*wire.Message)) (raw []byte, dropped uint64, err error) {
-	sub := t.Subscribe(mostEvents, protocol.CommandEvents()...)
+// Stream asks a provider for a completion in pieces. It calls sink with each piece, in order,
+// from the calling goroutine. Malformed pieces are skipped. An extension streams one completion
+// at a time. Errors are those of CallTool.
+func (r *Registry) Stream(ctx context.Context, extension string, p provider.Params, sink func(provider.Event)) (provider.Result, error) {
+	e, err := r.provider(extension, &p)
+	if err != nil {
+		return provider.Result{}, err
+	}
+	select {
+	case e.streaming <- struct{}{}:
+		defer func() { <-e.streaming }()
+	case <-ctx.Done():
+		return provider.Result{}, fmt.Errorf("stream from extension %q: %w", extension, context.Cause(ctx))
+	}
+	request := rand.Text()
+	params := protocol.WithRequest(p.Append(nil), request)
+	var raw []byte
+	err = e.do(ctx, protocol.ProviderStream, func(ctx context.Context, t *connection) (err error) {
+		// A piece without a request id may belong to a stream that was given up.
+		unsure := t.unsure.Load()
+		raw, _, err = t.during(ctx, protocol.ProviderStream, params, []string{protocol.StreamEvents}, func(m *wire.Message) {
+			of, err := protocol.StreamOf(m.Body)
+			if err == nil && (of == "" && unsure || of != "" && of != request) {
+				return
+			}
+			event, err := provider.ReadEvent(m.Body)
+			if err != nil {
+				e.strays.Add(1)
+				return
+			}
+			sink(event)
+		})
+		if err != nil {
+			t.unsure.Store(true)
+		}
+		return err
+	})
+	if err != nil {
+		return provider.Result{}, err
+	}
+	result, err := provider.ReadStreamed(raw)
+	if err != nil {
+		return provider.Result{}, fmt.Errorf("%s of extension %q: %w", protocol.ProviderStream, e.name, err)
+	}
+	return result, nil
+}
+
+// during sends a request and calls each with every notification that arrives before the result,
+// in order. dropped is the number of notifications that the buffer could not hold.
+func (t *connection) during(ctx context.Context, method string, params []byte, events []string, each func(*wire.Message)) (raw []byte, dropped uint64, err error) {
+	sub := t.Subscribe(mostEvents, events...)
 	defer sub.Close()
 	reading, enough := context.WithCancel(ctx)
 	defer enough()
@@ -165,7 +212,7 @@ func (t *connection) invoke(ctx context.Context, params []byte, each func(*wire.
 	go func() {
 		defer close(answered)
 		defer enough()
-		raw, err = t.Call(ctx, protocol.CommandInvoke, params)
+		raw, err = t.Call(ctx, method, params)
 	}()
 	for {
 		// When the result is there, so are the notifications before it: Next returns those
@@ -199,7 +246,7 @@ func (r *Registry) Invoke(ctx context.Context, extension, command string, args [
 	var raw []byte
 	err = e.do(ctx, protocol.CommandInvoke, func(ctx context.Context, t *connection) error {
 		var dropped uint64
-		raw, dropped, err = t.invoke(ctx, protocol.CommandParams(command, args, request), func(m *wire.Message) {
+		raw, dropped, err = t.during(ctx, protocol.CommandInvoke, protocol.CommandParams(command, args, request), protocol.CommandEvents(), func(m *wire.Message) {
 			event, ok, err := protocol.ReadEvent(m.Method, m.Body, request)
 			switch {
 			case err != nil:

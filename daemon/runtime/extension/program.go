@@ -53,9 +53,10 @@ type extension struct {
 	gone     bool          // it is being removed or replaced; guarded by registry.mu, like started
 	started  bool
 
-	current atomic.Pointer[connection] // the latest connection
-	strays  atomic.Uint64              // messages of it that were invalid or that nobody expected
-	turn    sync.Mutex                 // held during its access to the state database, so that extensions take turns
+	current   atomic.Pointer[connection] // the latest connection
+	strays    atomic.Uint64              // messages of it that were invalid or that nobody expected
+	streaming chan struct{}              // holds a token while a provider streams
+	turn      sync.Mutex                 // held during its access to the state database, so that extensions take turns
 
 	mu       sync.Mutex         // guards the fields below
 	declared *protocol.Declared // nil before its first handshake
@@ -68,6 +69,7 @@ type extension struct {
 type connection struct {
 	*wire.Conn
 	subscribed atomic.Bool // wants notifications when its configuration changes
+	unsure     atomic.Bool // a stream was given up, and more of it may arrive
 }
 
 // newExtension returns the extension in the folder with that name. kept is what a person agreed
@@ -76,7 +78,7 @@ func (r *Registry) newExtension(name string, kept *store.Extension, m *manifest.
 	e := &extension{
 		name: name, dir: filepath.Join(r.o.Dir, name), kept: kept, manifest: m, wrong: wrong, registry: r,
 		quit: make(chan struct{}), done: make(chan struct{}), idle: make(chan struct{}), replaced: make(chan struct{}),
-		failures: make(chan error, 1),
+		failures: make(chan error, 1), streaming: make(chan struct{}, 1),
 	}
 	if wrong != nil {
 		return e

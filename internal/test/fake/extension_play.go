@@ -36,6 +36,8 @@ func (x *program) result(ctx context.Context, m *message) (any, *Error) {
 		return x.tool(m.Params)
 	case "provider.complete":
 		return map[string]any{"content": []any{map[string]any{"type": "text", "text": "hello"}}, "stop_reason": "end_turn", "usage": map[string]any{"output_tokens": 1}}, nil
+	case "provider.stream":
+		return x.stream(m.Params)
 	case "command.invoke":
 		return x.command(ctx, m.Params)
 	case "shutdown":
@@ -199,6 +201,21 @@ func (x *program) note(line string) {
 	fmt.Fprintln(f, line)
 }
 
+// stream emits hello in pieces, in both forms of an event.
+func (x *program) stream(raw json.RawMessage) (any, *Error) {
+	var params struct {
+		Request string `json:"request_id"`
+	}
+	_ = json.Unmarshal(raw, &params) // it may be missing
+	x.tell("provider.stream.event", map[string]any{"event": map[string]any{"type": "text", "delta": "hel"}, "request_id": params.Request})
+	x.tell("provider.stream.event", map[string]any{"type": "nonsense"})
+	x.tell("provider.stream.event", map[string]any{"event": map[string]any{"type": "text", "delta": "another's"}, "request_id": "another"})
+	x.tell("provider.stream.event", map[string]any{"type": "text", "text": "lo"})
+	x.tell("provider.stream.event", map[string]any{"type": "usage", "output_tokens": 2})
+	x.tell("provider.stream.event", map[string]any{"type": "done"})
+	return map[string]any{"content": []any{}, "stop_reason": "end_turn"}, nil
+}
+
 // command runs `say WORD...`, `count N`, `exit CODE` or `wait`.
 func (x *program) command(ctx context.Context, raw json.RawMessage) (any, *Error) {
 	var params struct {
@@ -227,7 +244,6 @@ func (x *program) command(ctx context.Context, raw json.RawMessage) (any, *Error
 		}
 		x.tell("task.done", map[string]any{"id": "count"})
 	case "exit":
-		say("nonsense", "")
 		code = n
 	case "wait":
 		select {

@@ -104,3 +104,15 @@ func CheckResult(raw []byte) ([]byte, error) {
 	}
 	return OneLine(raw), nil
 }
+
+// StreamOf returns the request id in a provider.stream.event; empty if there is none.
+func StreamOf(params []byte) (string, error) {
+	o := rawjson.Read(params)
+	return o.OptionalText("request_id"), o.Err()
+}
+
+// WithRequest adds a request_id to params, an object that is not empty.
+func WithRequest(params []byte, request string) []byte {
+	dst := append(wire.AppendQuote([]byte(`{"request_id":`), request), ',')
+	return append(dst, params[1:]...)
+}

@@ -26,6 +26,7 @@ const (
 	HookAfter        = "hook.after"
 	ToolCall         = "tool.call"
 	ProviderComplete = "provider.complete"
+	ProviderStream   = "provider.stream"
 	CommandInvoke    = "command.invoke"
 	Shutdown         = "shutdown"
 	ConfigChanged    = "config.changed" // a notification
@@ -42,6 +43,7 @@ const (
 
 // Notifications of an extension to the daemon.
 const (
+	StreamEvents  = "provider.stream.event"
 	CommandOutput = "command.output"
 	taskPrefix    = "task."
 )
@@ -55,7 +57,7 @@ func Timeout(method string) time.Duration {
 		return 5 * time.Second
 	case ToolCall, CommandInvoke:
 		return 120 * time.Second
-	case ProviderComplete:
+	case ProviderComplete, ProviderStream:
 		return 60 * time.Second
 	case Shutdown:
 		return 500 * time.Millisecond

@@ -13,7 +13,7 @@ import (
 func TestTimeouts(t *testing.T) {
 	for method, want := range map[string]time.Duration{
 		"initialize": 10 * time.Second, "hook.before": 5 * time.Second, "hook.after": 5 * time.Second, "tool.call": 2 * time.Minute,
-		"provider.complete": time.Minute, "command.invoke": 2 * time.Minute,
+		"provider.complete": time.Minute, "provider.stream": time.Minute, "command.invoke": 2 * time.Minute,
 		"shutdown": 500 * time.Millisecond, "info.get": 30 * time.Second,
 	} {
 		if got := protocol.Timeout(method); got != want {

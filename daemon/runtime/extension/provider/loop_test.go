@@ -24,7 +24,7 @@ func (m *model) Complete(ctx context.Context, p Params) (Result, error) {
 	if len(m.asked) > len(m.says) {
 		return Result{}, m.err
 	}
-	return ReadResult([]byte(m.says[len(m.asked)-1]))
+	return ReadStreamed([]byte(m.says[len(m.asked)-1]))
 }
 
 // tools maps names to functions; a tool that is missing fails.

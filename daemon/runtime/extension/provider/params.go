@@ -7,7 +7,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Params are the parameters of provider.complete. Raw JSON in them goes to
+// Params are the parameters of provider.complete and provider.stream. Raw JSON in them goes to
 // the extension byte for byte.
 type Params struct {
 	Provider string   // id, as the extension declared it

@@ -33,12 +33,23 @@ type ToolUse struct {
 // mostUses is the maximum number of tool uses in one answer.
 const mostUses = 64
 
-// ErrEmpty reports an answer without content.
+// ErrEmpty reports an answer without content. Only a streamed answer may be empty, since its
+// content may have come as events.
 var ErrEmpty = errors.New("the provider's answer has no content")
 
 // ReadResult parses the result of provider.complete. The error for an answer without content is
-// ErrEmpty. raw must not be modified afterwards.
+// ErrEmpty.
 func ReadResult(raw []byte) (Result, error) {
+	r, err := ReadStreamed(raw)
+	if err == nil && len(r.Content) == 0 {
+		err = ErrEmpty
+	}
+	return r, err
+}
+
+// ReadStreamed parses the result of provider.stream, which may have no content. raw must not be
+// modified afterwards.
+func ReadStreamed(raw []byte) (Result, error) {
 	o := rawjson.Read(raw)
 	r := Result{StopReason: o.OptionalText("stop_reason"), Usage: o.Get("usage")}
 	if r.Usage != nil && r.Usage[0] != '{' {
@@ -55,9 +66,6 @@ func ReadResult(raw []byte) (Result, error) {
 	}
 	if _, err := r.Uses(); err != nil {
 		return Result{}, err
-	}
-	if len(r.Content) == 0 {
-		return r, ErrEmpty
 	}
 	return r, nil
 }
@@ -94,7 +102,7 @@ func readBlock(o rawjson.Object) Block {
 	return b
 }
 
-// readUse parses a tool use.
+// readUse parses a tool use of a block or an event.
 func readUse(o rawjson.Object) *ToolUse {
 	u := ToolUse{ID: o.Text("id"), Name: o.Text("name"), Input: []byte("{}")}
 	switch {
@@ -109,4 +117,58 @@ func readUse(o rawjson.Object) *ToolUse {
 		}
 	}
 	return &u
+}
+
+// EventKind is the kind of an Event.
+type EventKind string
+
+const (
+	EventText     EventKind = "text"     // more of the answer
+	EventThinking EventKind = "thinking" // more of what the model thinks
+	EventToolUse  EventKind = "tool_use" // a complete tool use
+	EventUsage    EventKind = "usage"    // tokens used
+	EventError    EventKind = "error"    // something went wrong; the result still follows
+	EventDone     EventKind = "done"     // nothing more follows
+)
+
+// Event is a piece of a streamed answer.
+type Event struct {
+	Kind  EventKind
+	Text  string   // text and thinking: what is appended; error: the message
+	Use   *ToolUse // tool_use
+	Usage []byte   // usage: a raw object
+}
+
+// ReadEvent parses the parameters of a provider.stream.event, which are the event itself or an
+// object with the member event.
+func ReadEvent(params []byte) (Event, error) {
+	whole := rawjson.Read(params)
+	o := whole
+	if o.Has("event") {
+		o = o.Object("event")
+	}
+	e := Event{Kind: EventKind(o.Text("type"))}
+	switch e.Kind {
+	case EventText, EventThinking:
+		name := "delta"
+		if !o.Has(name) {
+			name = "text"
+		}
+		e.Text = o.Text(name)
+	case EventToolUse:
+		e.Use = readUse(o)
+	case EventUsage:
+		e.Usage = o.Without("type")
+	case EventError:
+		if e.Text = o.Text("message"); e.Text == "" {
+			o.Fail("an error has an empty message")
+		}
+	case EventDone:
+	default:
+		o.Fail("unknown type %q", e.Kind)
+	}
+	if err := whole.Err(); err != nil {
+		return Event{}, fmt.Errorf("a provider stream event: %w", err)
+	}
+	return e, nil
 }

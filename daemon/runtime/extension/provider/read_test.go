@@ -66,11 +66,14 @@ func TestReadResult(t *testing.T) {
 	}
 }
 
-// TestEmptyContent: a completion must have content.
+// TestEmptyContent: a completion must have content; a streamed one may be empty.
 func TestEmptyContent(t *testing.T) {
 	raw := []byte(`{"content":[]}`)
 	if _, err := ReadResult(raw); !errors.Is(err, ErrEmpty) {
 		t.Errorf("complete: %v, want %v", err, ErrEmpty)
+	}
+	if r, err := ReadStreamed(raw); err != nil || len(r.Content) != 0 {
+		t.Errorf("stream: %v, %v", r, err)
 	}
 }
 
