@@ -61,13 +61,14 @@ TESTFLAGS = -timeout $(TESTLIMIT) -vet=off -ldflags=-w -parallel 4
 RACE = -race -gcflags='modernc.org/sqlite/lib=-race=0 -d=checkptr=0'
 
 # What NORACE names is the work of one goroutine, but for the tests that BESIDE names, or
-# talks to programs from outside: the daemon under these programs is the one that ships.
+# talks to programs from outside: the daemon under these programs is the one that ships. So do
+# the tests of tgctl that SCRIPTS names, or they draw screens for long.
 # `make test-all` runs all of it with the race detector too. Pools drop items at random under
 # the race detector, so allocations are counted without it.
 NORACE    = ./internal/test/hostile ./internal/test/e2e ./internal/agentconf/... ./internal/edit/... ./daemon/policy ./daemon/facts \
             ./internal/record ./internal/uri ./internal/phrases ./internal/shape
 BESIDE    = Concurrent|Lock|TestBusyAgent|TestOthersKeepTheirChanges
-SCRIPTS   = ^TestScripts$$
+SCRIPTS   = ^(TestScripts|TestWatchInATerminal|TestScreens|TestNothingIsCutSilently|TestMemoryOfManyQuestions)$$
 ALLOCATES = ^TestVerdictAllocatesLittle$$|^TestReadAllocatesNothing$$
 PLAIN     = CGO_ENABLED=0 -tags grpcnotrace
 
