@@ -3,7 +3,7 @@
 // person.
 //
 // An extension is a program that the daemon starts, with a manifest beside it that says what it
-// may do (docs/writing-extensions-go.md has a complete one). The two communicate over the
+// may do (docs/writing-extensions.md has a complete one). The two communicate over the
 // program's standard input and output, with the messages of proto/thoughtgate/extension/v1.
 // This package implements the protocol: a program fills in a [Handler] and calls [Serve].
 //

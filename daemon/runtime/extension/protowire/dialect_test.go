@@ -148,7 +148,7 @@ func TestFaultsAndCancels(t *testing.T) {
 	}
 }
 
-// TestDocumentedFrame tests the frame in docs/writing-extensions-go.md.
+// TestDocumentedFrame tests the frame in docs/writing-extensions.md.
 func TestDocumentedFrame(t *testing.T) {
 	m := wire.Message{Kind: wire.Result, ID: "1291", Body: []byte(`{"action":"continue"}`)}
 	frame, err := Dialect{}.Append(nil, &m)
