@@ -87,7 +87,7 @@ func TestDocumentation(t *testing.T) {
 			checkSample(t, f, yaml, cedar, tools)
 		}
 	}
-	if samples < 10 || calls < 40 {
+	if samples < 10 || calls < 20 {
 		t.Errorf("found %d samples and %d calls: is this the right page?", samples, calls)
 	}
 }
