@@ -22,16 +22,14 @@ files  tool write_file with secret    {}  ask
 files  tool delete_file with secret   {}  ask
 files  tool read_file with secret-place  {}  ask`,
 	"docs/metrics.md": `
-files  tool write_file             {}  forward`,
+files  tool write_file              {}  forward
+files  tool write_file with secret  {}  ask`,
 	"docs/notifications.md": `
 files  tool write_file             {}  ask
 files  tool read_file              {}  forward`,
-	"docs/shared-servers.md": `
+	"docs/processes.md": `
 docs   tool search             {}  hidden
 files  tool write_file         {}  forward`, // hidden: it is another program's name
-	"docs/traces.md": `
-files  tool write_file              {}  forward
-files  tool write_file with secret  {}  ask`,
 	"docs/quickstart.md": `
 files  tool read_file          {}  forward
 files  tool write_file         {}  ask

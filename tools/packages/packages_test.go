@@ -206,8 +206,8 @@ func TestDocumentedArchive(t *testing.T) {
 	}
 	prefix := filepath.Join(home, ".local")
 	works(t, prefix)
-	service, err := os.ReadFile(filepath.Join(prefix, "share/systemd/user/thoughtgated.service"))
-	if err != nil || !strings.Contains(string(service), "\nExecStart="+prefix+"/bin/thoughtgated\n") {
+	service, err := os.ReadFile(filepath.Join(prefix, "share/systemd/user/tgctl-notify.service"))
+	if err != nil || !strings.Contains(string(service), "\nExecStart="+prefix+"/bin/tgctl notify --no-start\n") {
 		t.Errorf("%v\n%s", err, service)
 	}
 }

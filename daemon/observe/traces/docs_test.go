@@ -10,9 +10,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// docs/traces.md lists every attribute that a span can have, and no other.
+// docs/metrics.md lists every attribute that a span can have, and no other.
 func TestDocumentedAttributes(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/traces.md")
+	text, err := os.ReadFile("../../../docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}

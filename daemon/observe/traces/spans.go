@@ -17,7 +17,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
-	semconv "go.opentelemetry.io/otel/semconv/v1.41.0" // the last version that has MCP; see docs/traces.md
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0" // the last version that has MCP; see docs/metrics.md
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"

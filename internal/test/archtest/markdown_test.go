@@ -60,7 +60,7 @@ func TestLinks(t *testing.T) {
 // the daemon has. Those of docs/policies.md are judged under in daemon/policy.
 func TestFirstConfigurations(t *testing.T) {
 	all := pages(t)
-	for _, path := range []string{"README.md", "docs/quickstart.md", "docs/tools.md", "docs/metrics.md", "docs/traces.md"} {
+	for _, path := range []string{"README.md", "docs/quickstart.md", "docs/tools.md", "docs/metrics.md"} {
 		blocks := fenced(all[path], "yaml")
 		if len(blocks) == 0 {
 			t.Errorf("%s shows no configuration", path)
