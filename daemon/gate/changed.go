@@ -43,7 +43,7 @@ type listen struct {
 }
 
 // DeliverTo makes deliver the receiver of lines for the agent that answer none of its
-// requests; nil for no receiver. deliver must not block.
+// requests; nil for no receiver. It is called without locks that the relay may wait for.
 func (a *Attachment) DeliverTo(deliver func(line []byte)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -76,12 +76,15 @@ func (a *Attachment) shows(c *Call, elements []wire.Element, why []string) {
 // changed. Without a receiver, nothing is compared until the next Refresh.
 func (a *Attachment) Refresh() {
 	a.submitting.Lock() // so that a list under way is recorded first
-	told := a.refresh()
+	changed, lines, deliver := a.refresh()
+	for _, line := range lines { // without a.mu, for which a session that is delivered to may wait
+		deliver(line)
+	}
 	a.submitting.Unlock()
 	a.mu.Lock()
 	a.silence.again() // the limit may have changed
 	a.mu.Unlock()
-	for _, notification := range told {
+	for _, notification := range changed {
 		if a.mayNote(a.ctx) {
 			r := a.about(record.KindMessage)
 			r.Direction, r.Method = Direction(wire.FromServer), notification
@@ -91,13 +94,14 @@ func (a *Attachment) Refresh() {
 	}
 }
 
-// refresh returns the notifications that were sent.
-func (a *Attachment) refresh() (told []string) {
+// refresh returns the notifications that the agent expects of what has changed, the lines to send
+// for them, and their receiver.
+func (a *Attachment) refresh() (notifications []string, lines [][]byte, deliver func([]byte)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := &a.shown
 	if s.deliver == nil {
-		return nil
+		return nil, nil, nil
 	}
 	c := a.newCall(wire.FromServer)
 	policy := a.gate.policy(c)
@@ -113,11 +117,14 @@ func (a *Attachment) refresh() (told []string) {
 	}
 	s.set = policy.Digest()
 	for _, notification := range mcp.ListNotifications() {
-		if slices.ContainsFunc(mcp.ListsOf(notification), func(list string) bool { return changed[list] }) && s.tell(notification) {
-			told = append(told, notification)
+		if !slices.ContainsFunc(mcp.ListsOf(notification), func(list string) bool { return changed[list] }) {
+			continue
+		}
+		if expected := s.linesFor(notification); len(expected) > 0 {
+			notifications, lines = append(notifications, notification), append(lines, expected...)
 		}
 	}
-	return told
+	return notifications, lines, s.deliver
 }
 
 // shows reports whether an agent may see an element now.
@@ -129,20 +136,17 @@ func (g *Gate) shows(policy Policy, c *Call, e element) bool {
 	return policy.Visible(c, kind, e.name) && (g.Pins == nil || !g.Pins.Holds(c, e.list, e.name))
 }
 
-// tell sends notification in each way that the agent expects it, and reports whether there was
-// one.
-func (s *shown) tell(notification string) (told bool) {
+// linesFor returns notification in each way in which the agent expects it.
+func (s *shown) linesFor(notification string) (lines [][]byte) {
 	if s.tells[notification] {
-		s.deliver(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":%q}`, notification))
-		told = true
+		lines = append(lines, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":%q}`, notification))
 	}
 	for _, l := range s.listens {
 		if l.mark != nil && l.lists[notification] {
-			s.deliver(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":%q,"params":{"_meta":{%q:%s}}}`, notification, subscriptionID, l.mark))
-			told = true
+			lines = append(lines, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":%q,"params":{"_meta":{%q:%s}}}`, notification, subscriptionID, l.mark))
 		}
 	}
-	return told
+	return lines
 }
 
 const subscriptionID = "io.modelcontextprotocol/subscriptionId"

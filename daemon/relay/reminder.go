@@ -39,16 +39,14 @@ func (s *Session) startReminder(w *waiting, approval string) {
 		return
 	}
 	b := &reminder{token: r.token, approval: approval}
+	s.remindLater(w.seq, b)
 	s.reminders[w.seq] = b
-	if w.reminders == 0 {
+	if w.reminders == 0 { // otherwise a previous daemon has begun
 		s.remind(w.seq, b)
-		return
 	}
-	s.remindLater(w.seq, b) // a previous daemon has begun
 }
 
-// remind tells the agent that a call waits, and schedules the next reminder. s.mu must be
-// held.
+// remind tells the agent that a call waits. s.mu must be held.
 func (s *Session) remind(seq uint64, b *reminder) {
 	n := s.state.waiting[seq].reminders + 1
 	// Servers count from 0 or 1, and progress must rise. These values are smaller than
@@ -57,7 +55,6 @@ func (s *Session) remind(seq uint64, b *reminder) {
 		`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d.%06d,"message":"waiting for approval %s"}}`+"\n",
 		b.token, n/1e6, n%1e6, b.approval)})
 	s.pending[fromAgent].Signal()
-	s.remindLater(seq, b)
 }
 
 func (s *Session) remindLater(seq uint64, b *reminder) {
@@ -67,6 +64,7 @@ func (s *Session) remindLater(seq uint64, b *reminder) {
 		defer s.mu.Unlock()
 		if s.reminders[seq] == b && s.state.waiting[seq] != nil && s.ctx.Err() == nil {
 			s.remind(seq, b)
+			s.remindLater(seq, b)
 		}
 	})
 }

@@ -104,7 +104,9 @@ func TestKillsUnderSystemd(t *testing.T) {
 	}
 	n := plan(t) / 4
 	for round, left := 0, n; left > 0 && !t.Failed(); round, left = round+1, left-mostKills {
-		rig.Inside(t, insideKills, 10*rig.Timeout, rig.Programs(t), fmt.Sprint("-kills=", min(left, mostKills)), fmt.Sprint("-seed=", *seed+uint64(round)))
+		t.Run(fmt.Sprint(round), func(t *testing.T) { // at whose end its control group is removed
+			rig.Inside(t, insideKills, 10*rig.Timeout, rig.Programs(t), fmt.Sprint("-kills=", min(left, mostKills)), fmt.Sprint("-seed=", *seed+uint64(round)))
+		})
 	}
 }
 
