@@ -221,6 +221,7 @@ func (r *release) read(t *texts) error {
 		{&t.launchd, "contrib/launchd", "", "*.md"},
 		{&t.docs, "", "", "[A-Z]*.md"},
 		{&t.docs, "docs", "docs/", "*.md"},
+		{&t.docs, "docs/pictures", "docs/pictures/", "*.[sp][vn]g"},
 	} {
 		found, err := below(filepath.Join(r.top, part.dir), part.prefix, part.pattern)
 		if err != nil {

@@ -75,7 +75,10 @@ func (r *release) pack(packager nfpm.Packager, info *nfpm.Info, content []file, 
 	}
 	// rpm does not remove folders that no package owns.
 	if packager == nfpm.Packager(rpm.DefaultRPM) {
-		folders := []string{"/usr/libexec/thoughtgate", "/usr/share/doc/thoughtgate", "/usr/share/doc/thoughtgate/docs", "/usr/share/licenses/thoughtgate"}
+		folders := []string{
+			"/usr/libexec/thoughtgate", "/usr/share/doc/thoughtgate", "/usr/share/doc/thoughtgate/docs",
+			"/usr/share/doc/thoughtgate/docs/pictures", "/usr/share/licenses/thoughtgate",
+		}
 		for _, folder := range append(folders, extensionFolders(content)...) {
 			info.Contents = append(info.Contents, &files.Content{
 				Destination: folder, Type: files.TypeDir,

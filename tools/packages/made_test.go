@@ -102,6 +102,7 @@ func expected(t *testing.T, more ...string) []string {
 		"-rw-r--r-- /usr/share/doc/thoughtgate/SECURITY.md",
 		"-rw-r--r-- /usr/share/doc/thoughtgate/BENCHMARKS.md",
 		"-rw-r--r-- /usr/share/doc/thoughtgate/docs/*.md",
+		"-rw-r--r-- /usr/share/doc/thoughtgate/docs/pictures/*",
 		"-rw-r--r-- /usr/share/fish/vendor_completions.d/tgctl.fish",
 		"-rw-r--r-- /usr/share/man/man1/tg-shim.1.gz",
 		"-rw-r--r-- /usr/share/man/man1/tgctl-*.1.gz",
@@ -131,6 +132,8 @@ func summedUp(lines []string) []string {
 			lines[i] = dir + "tgctl-*.1.gz"
 		case strings.HasSuffix(dir, "/docs/") && strings.HasSuffix(name, ".md"):
 			lines[i] = dir + "*.md"
+		case strings.HasSuffix(dir, "/docs/pictures/"):
+			lines[i] = dir + "*"
 		}
 	}
 	slices.Sort(lines)

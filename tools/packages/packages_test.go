@@ -67,7 +67,8 @@ func TestRPMHolds(t *testing.T) {
 		"-rw-r--r-- /usr/share/zsh/site-functions/_tgctl",
 	))
 	// A package must not own folders of other packages, and must not leave its own behind.
-	differ(t, folders, []string{"/usr/libexec/thoughtgate", "/usr/share/doc/thoughtgate", "/usr/share/doc/thoughtgate/docs", "/usr/share/licenses/thoughtgate",
+	differ(t, folders, []string{"/usr/libexec/thoughtgate", "/usr/share/doc/thoughtgate", "/usr/share/doc/thoughtgate/docs",
+		"/usr/share/doc/thoughtgate/docs/pictures", "/usr/share/licenses/thoughtgate",
 		"/usr/libexec/thoughtgate/extensions", "/usr/libexec/thoughtgate/extensions/pathguard", "/usr/libexec/thoughtgate/extensions/quota",
 		"/usr/libexec/thoughtgate/extensions/scrubber"})
 	said := ran(t, "rpm", "-qp", "--qf", "%{NAME} %{VERSION} %{RELEASE} %{BUILDHOST} %{BUILDTIME}\n", made(t, ".rpm"))
