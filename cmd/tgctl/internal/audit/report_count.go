@@ -31,6 +31,7 @@ type counter struct {
 	calls      tally
 	first      record.Record
 	last       record.Record
+	held       map[callID]bool  // calls without the record that follows an answer
 	hours      map[int64]*tally // by Unix hour
 	servers    names
 	tools      names
@@ -46,8 +47,15 @@ type counter struct {
 
 const (
 	maxNames   = 10_000
+	maxHeld    = 100_000
 	maxChanges = 200
 )
+
+// callID identifies a call in the log.
+type callID struct {
+	attachment string
+	call       uint64
+}
 
 // others is the name under which the remaining names are counted.
 const others = "(others)"
@@ -67,7 +75,7 @@ func (n names) of(name string) *tally {
 
 func newCounter() *counter {
 	return &counter{
-		hours: map[int64]*tally{}, servers: names{}, tools: names{}, reasons: map[string]uint64{}, outcomes: map[string]uint64{},
+		held: map[callID]bool{}, hours: map[int64]*tally{}, servers: names{}, tools: names{}, reasons: map[string]uint64{}, outcomes: map[string]uint64{},
 		deciders: names{}, questions: map[string]uint64{},
 	}
 }
@@ -96,7 +104,15 @@ func (c *counter) add(r *record.Record) {
 	}
 }
 
+// call counts a call once: a held one has a second record when a person has answered.
 func (c *counter) call(r *record.Record) {
+	which := callID{r.Attachment, r.Call}
+	if c.held[which] {
+		if r.Verdict != "hold" {
+			delete(c.held, which)
+		}
+		return
+	}
 	v := forwarded
 	switch r.Verdict {
 	case "deny":
@@ -104,6 +120,9 @@ func (c *counter) call(r *record.Record) {
 		c.reasons[cmp.Or(cmp.Or(r.Policies...), r.Rule, r.Gate, "unknown")]++
 	case "hold":
 		v = held
+		if r.Call > 0 && len(c.held) < maxHeld {
+			c.held[which] = true
+		}
 	case "forward":
 		if isResult(r) { // its call is already counted
 			return

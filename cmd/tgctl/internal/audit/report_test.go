@@ -206,3 +206,15 @@ func TestReportOfResults(t *testing.T) {
 		t.Errorf("counted %v, refused by %v", c.calls, c.reasons)
 	}
 }
+
+// TestReportOfHeldCalls checks that a held call counts once, whatever a person answers, and that a
+// later call with the same number in another attachment counts as well.
+func TestReportOfHeldCalls(t *testing.T) {
+	of := func(attachment string, call uint64, verdict string) record.Record {
+		return record.Record{Kind: record.KindCall, Verdict: verdict, Server: "fs", Tool: "write", Method: "tools/call", Attachment: attachment, Call: call, Rule: "write"}
+	}
+	c := counted(of("a", 2, "hold"), of("a", 4, "hold"), of("a", 4, "hold"), of("b", 2, "forward"), of("a", 2, "forward"), of("a", 4, "deny"), of("a", 6, "deny"))
+	if want := (tally{forwarded: 1, held: 2, denied: 1}); c.calls != want || *c.servers["fs"] != want || c.reasons["write"] != 1 || len(c.held) > 0 {
+		t.Errorf("counted %v, by server %v, refused by %v; %d are held still", c.calls, *c.servers["fs"], c.reasons, len(c.held))
+	}
+}
