@@ -120,7 +120,7 @@ func (a *app) decide(ctx context.Context, c *client.Client, d *decision, ids []s
 			if len(ids) == 1 {
 				return err
 			}
-			a.printError(err)
+			a.PrintError(err)
 			failed = err
 		}
 	}
@@ -225,7 +225,7 @@ func (a *app) denyFrom(ctx context.Context, c *client.Client, d *decision) error
 		}
 	}
 	for _, why := range failed {
-		a.printError(errors.New(why))
+		a.PrintError(errors.New(why))
 	}
 	if len(failed) > 0 {
 		return &ui.ExitError{Code: ui.ExitFailed}

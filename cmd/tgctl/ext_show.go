@@ -70,7 +70,7 @@ func (a *app) extSheet(e *pb.Extension) *ui.Sheet {
 // extension.
 func (a *app) toolsEntry(s *ui.Sheet, extension string) {
 	shim, _, err := a.lastingShim()
-	socket := a.defaultPath(sock.Paths.ShimSocket)
+	socket := a.DefaultPath(sock.Paths.ShimSocket)
 	if err != nil || socket == "" {
 		return // doctor reports missing programs
 	}

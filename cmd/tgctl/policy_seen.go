@@ -61,7 +61,7 @@ func (s *seen) server(id string) *seenServer {
 
 // lookAtAgents adds the servers from the agents' configurations.
 func (a *app) lookAtAgents(s *seen) {
-	env, err := a.osEnv()
+	env, err := a.AgentEnv()
 	if err != nil {
 		env.Cwd = "/"
 	}

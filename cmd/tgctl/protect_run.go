@@ -40,7 +40,7 @@ func (p *protecting) run(ctx context.Context, names []string) error {
 		return failed
 	}
 	if failed != nil {
-		p.printError(failed)
+		p.PrintError(failed)
 		failed = &ui.ExitError{Code: ui.ExitFailed}
 	}
 	todo := p.show()
@@ -115,7 +115,7 @@ func (p *protecting) showServers(j *protectJob) {
 // elsewhere names the servers that the agent would start from here but that are configured in
 // project files.
 func (p *protecting) elsewhere(j *protectJob) []string {
-	env, err := p.osEnv()
+	env, err := p.AgentEnv()
 	if err != nil || j.is.Where.Config != "" {
 		return nil
 	}
