@@ -13,22 +13,22 @@ import (
 func TestExportLines(t *testing.T) {
 	f, c := consoleWithRecords(t)
 	var lines, withValues strings.Builder
-	for _, r := range f.records {
+	for _, r := range f.Records {
 		fmt.Fprintf(&lines, "%s\n", r.GetLine())
 		fmt.Fprintf(&withValues, "%s\n", r.GetLine())
 		if v := r.GetValues(); len(v) > 0 {
 			fmt.Fprintf(&withValues, "%s\n", v)
 		}
 	}
-	if code := c.run(t, "audit", "export", "--format", "jsonl"); code != 0 || c.out.String() != lines.String() {
-		t.Errorf("exit %d\n%s", code, c.out.String())
+	if code := c.run(t, "audit", "export", "--format", "jsonl"); code != 0 || c.Out.String() != lines.String() {
+		t.Errorf("exit %d\n%s", code, c.Out.String())
 	}
-	if code := c.run(t, "audit", "export", "--format", "jsonl", "--values"); code != 0 || c.out.String() != withValues.String() {
-		t.Errorf("with values: exit %d\n%s", code, c.out.String())
+	if code := c.run(t, "audit", "export", "--format", "jsonl", "--values"); code != 0 || c.Out.String() != withValues.String() {
+		t.Errorf("with values: exit %d\n%s", code, c.Out.String())
 	}
 	path := filepath.Join(t.TempDir(), "out.jsonl")
 	if code := c.run(t, "audit", "export", "--format", "jsonl", "-o", path); code != 0 {
-		t.Errorf("to a file: exit %d: %s", code, c.err.String())
+		t.Errorf("to a file: exit %d: %s", code, c.Err.String())
 	}
 	if got, err := os.ReadFile(path); err != nil || string(got) != lines.String() {
 		t.Errorf("%v\n%s", err, got)
@@ -138,11 +138,11 @@ func fitsObject(value any, kind string) error {
 func TestExportEvents(t *testing.T) {
 	f, c := consoleWithRecords(t)
 	if code := c.run(t, "audit", "export", "--format", "ocsf"); code != 0 {
-		t.Fatalf("exit %d: %s", code, c.err.String())
+		t.Fatalf("exit %d: %s", code, c.Err.String())
 	}
-	lines := strings.Split(strings.TrimSpace(c.out.String()), "\n")
-	if len(lines) != len(f.records) {
-		t.Fatalf("%d events of %d records", len(lines), len(f.records))
+	lines := strings.Split(strings.TrimSpace(c.Out.String()), "\n")
+	if len(lines) != len(f.Records) {
+		t.Fatalf("%d events of %d records", len(lines), len(f.Records))
 	}
 	for i, line := range lines {
 		var event map[string]any
@@ -155,7 +155,7 @@ func TestExportEvents(t *testing.T) {
 		if event["type_uid"] != event["class_uid"].(float64)*100+event["activity_id"].(float64) {
 			t.Errorf("type_uid: %s", line)
 		}
-		if event["raw_data"] != string(f.records[i].GetLine()) {
+		if event["raw_data"] != string(f.Records[i].GetLine()) {
 			t.Errorf("raw_data is not the record: %s", line)
 		}
 	}

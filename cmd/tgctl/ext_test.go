@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -18,7 +19,7 @@ import (
 // extensionFolder creates a directory with a manifest. The fake daemon does not read it.
 func extensionFolder(t *testing.T) string {
 	t.Helper()
-	dir := filepath.Join(shortDir(t), "scrubber")
+	dir := filepath.Join(consoletest.ShortDir(t), "scrubber")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -28,13 +29,9 @@ func extensionFolder(t *testing.T) string {
 	return dir
 }
 
-func lookAtScrubber() *pb.LookExtensionResponse {
-	return &pb.LookExtensionResponse{Manifest: scrubberManifest(), Digest: strings.Repeat("1f2e", 16), Files: 3, Bytes: 8_100_000, Program: "/x/scrubber"}
-}
-
 // anOlderOne is a version that may do less.
 func anOlderOne() *pb.Extension {
-	old := scrubber()
+	old := consoletest.Scrubber()
 	m := old.GetManifest()
 	m.Version, m.Permissions, m.Pass = "1.0.0", []string{"hooks.after", "tools"}, nil
 	m.After.Tools, m.After.Open = []string{"read_*"}, true
@@ -45,52 +42,52 @@ func TestExtensionsOnATerminal(t *testing.T) {
 	for _, test := range []struct {
 		golden string
 		args   []string
-		fill   func(*fakeDaemon)
+		fill   func(*consoletest.Daemon)
 	}{
-		{"ext-none", []string{"ext"}, func(*fakeDaemon) {}},
-		{"ext", []string{"ext"}, func(f *fakeDaemon) { f.ext.installed = installedExtensions() }},
-		{"ext-json", []string{"ext", "list", "--json"}, func(f *fakeDaemon) { f.ext.installed = installedExtensions() }},
-		{"ext-show", []string{"ext", "show", "scrubber"}, func(f *fakeDaemon) { f.ext.installed = installedExtensions() }},
-		{"ext-show-failed", []string{"ext", "show", "pathguard"}, func(f *fakeDaemon) { f.ext.installed = installedExtensions() }},
-		{"ext-config", []string{"ext", "config", "scrubber"}, func(f *fakeDaemon) { f.ext.installed = installedExtensions() }},
-		{"ext-install", []string{"ext", "install", "--yes", "DIR"}, func(f *fakeDaemon) { f.ext.look = lookAtScrubber() }},
-		{"ext-install-upgrade", []string{"ext", "install", "--yes", "DIR"}, func(f *fakeDaemon) {
-			f.ext.look = lookAtScrubber()
-			f.ext.look.Installed = anOlderOne()
+		{"ext-none", []string{"ext"}, func(*consoletest.Daemon) {}},
+		{"ext", []string{"ext"}, func(f *consoletest.Daemon) { f.Ext.Installed = consoletest.InstalledExtensions() }},
+		{"ext-json", []string{"ext", "list", "--json"}, func(f *consoletest.Daemon) { f.Ext.Installed = consoletest.InstalledExtensions() }},
+		{"ext-show", []string{"ext", "show", "scrubber"}, func(f *consoletest.Daemon) { f.Ext.Installed = consoletest.InstalledExtensions() }},
+		{"ext-show-failed", []string{"ext", "show", "pathguard"}, func(f *consoletest.Daemon) { f.Ext.Installed = consoletest.InstalledExtensions() }},
+		{"ext-config", []string{"ext", "config", "scrubber"}, func(f *consoletest.Daemon) { f.Ext.Installed = consoletest.InstalledExtensions() }},
+		{"ext-install", []string{"ext", "install", "--yes", "DIR"}, func(f *consoletest.Daemon) { f.Ext.Look = consoletest.LookAtScrubber() }},
+		{"ext-install-upgrade", []string{"ext", "install", "--yes", "DIR"}, func(f *consoletest.Daemon) {
+			f.Ext.Look = consoletest.LookAtScrubber()
+			f.Ext.Look.Installed = anOlderOne()
 		}},
-		{"ext-install-dry-run-json", []string{"ext", "install", "--dry-run", "--json", "DIR"}, func(f *fakeDaemon) {
-			f.ext.look = lookAtScrubber()
-			f.ext.look.Installed, f.ext.look.Program = anOlderOne(), ""
+		{"ext-install-dry-run-json", []string{"ext", "install", "--dry-run", "--json", "DIR"}, func(f *consoletest.Daemon) {
+			f.Ext.Look = consoletest.LookAtScrubber()
+			f.Ext.Look.Installed, f.Ext.Look.Program = anOlderOne(), ""
 		}},
-		{"ext-install-same", []string{"ext", "install", "--yes", "DIR"}, func(f *fakeDaemon) {
-			f.ext.look = lookAtScrubber()
-			f.ext.look.Installed = scrubber()
-			f.ext.look.Installed.Digest = f.ext.look.Digest
+		{"ext-install-same", []string{"ext", "install", "--yes", "DIR"}, func(f *consoletest.Daemon) {
+			f.Ext.Look = consoletest.LookAtScrubber()
+			f.Ext.Look.Installed = consoletest.Scrubber()
+			f.Ext.Look.Installed.Digest = f.Ext.Look.Digest
 		}},
-		{"ext-remove", []string{"ext", "remove", "--yes", "scrubber"}, func(f *fakeDaemon) { f.ext.installed = installedExtensions() }},
-		{"ext-remove-purge", []string{"ext", "remove", "--yes", "--purge", "scrubber"}, func(f *fakeDaemon) { f.ext.installed = installedExtensions() }},
+		{"ext-remove", []string{"ext", "remove", "--yes", "scrubber"}, func(f *consoletest.Daemon) { f.Ext.Installed = consoletest.InstalledExtensions() }},
+		{"ext-remove-purge", []string{"ext", "remove", "--yes", "--purge", "scrubber"}, func(f *consoletest.Daemon) { f.Ext.Installed = consoletest.InstalledExtensions() }},
 	} {
 		t.Run(test.golden, func(t *testing.T) {
-			f := startFake(t)
+			f := consoletest.Start(t)
 			test.fill(f)
 			dir := extensionFolder(t)
-			c := newConsole(f.socket)
+			c := newConsole(f.Socket)
 			c.app.ErrColumns = 80
 			args := make([]string, len(test.args))
 			for i, arg := range test.args {
 				args[i] = strings.ReplaceAll(arg, "DIR", dir)
 			}
 			if code := c.run(t, args...); code != 0 {
-				t.Fatalf("exit %d: %s", code, c.err.String())
+				t.Fatalf("exit %d: %s", code, c.Err.String())
 			}
-			both := strings.ReplaceAll(c.out.String()+"--- stderr\n"+c.err.String(), dir, "/tmp/scrubber")
+			both := strings.ReplaceAll(c.Out.String()+"--- stderr\n"+c.Err.String(), dir, "/tmp/scrubber")
 			if !strings.Contains(test.golden, "json") {
-				mustFit(t, both, 80)
+				consoletest.MustFit(t, both, 80)
 			}
 			if strings.ContainsAny(both, "\x1b\u202e") {
 				t.Errorf("something is shown as it is: %q", both)
 			}
-			golden(t, test.golden, both)
+			consoletest.Golden(t, test.golden, both)
 		})
 	}
 }
@@ -100,42 +97,42 @@ func TestExtensionsOnATerminal(t *testing.T) {
 func TestInstallAsks(t *testing.T) {
 	dir := extensionFolder(t)
 	for answer, installs := range map[string]int{"y\n": 1, "YES\n": 1, "n\n": 0, "\n": 0, "": 0, "yes, do\n": 0} {
-		f := startFake(t)
-		f.ext.look = lookAtScrubber()
-		c := newConsole(f.socket)
+		f := consoletest.Start(t)
+		f.Ext.Look = consoletest.LookAtScrubber()
+		c := newConsole(f.Socket)
 		c.app.In = strings.NewReader(answer)
 		code := c.run(t, "ext", "install", dir)
-		if len(f.ext.installs) != installs || (code == 0) != (installs == 1) || !strings.Contains(c.err.String(), "Install it? [y/N]") {
-			t.Errorf("%q: exit %d, %d installs: %s", answer, code, len(f.ext.installs), c.err.String())
+		if len(f.Ext.Installs) != installs || (code == 0) != (installs == 1) || !strings.Contains(c.Err.String(), "Install it? [y/N]") {
+			t.Errorf("%q: exit %d, %d installs: %s", answer, code, len(f.Ext.Installs), c.Err.String())
 		}
-		if installs == 1 && (f.ext.installs[0].GetDigest() != f.ext.look.GetDigest() || f.ext.installs[0].GetDir() != dir || f.ext.installs[0].GetSurface() != "terminal") {
-			t.Errorf("%q: installs %v", answer, f.ext.installs[0])
+		if installs == 1 && (f.Ext.Installs[0].GetDigest() != f.Ext.Look.GetDigest() || f.Ext.Installs[0].GetDir() != dir || f.Ext.Installs[0].GetSurface() != "terminal") {
+			t.Errorf("%q: installs %v", answer, f.Ext.Installs[0])
 		}
 	}
-	f := startFake(t)
-	f.ext.look, f.ext.installed = lookAtScrubber(), installedExtensions()
+	f := consoletest.Start(t)
+	f.Ext.Look, f.Ext.Installed = consoletest.LookAtScrubber(), consoletest.InstalledExtensions()
 	for _, line := range [][]string{{"ext", "install", dir}, {"ext", "remove", "scrubber"}} {
-		c := newConsole(f.socket).pipe()
-		if code := c.run(t, line...); code != ui.ExitFailed || !strings.Contains(c.err.String(), "needs your agreement") || len(f.ext.looked) > 0 {
-			t.Errorf("%v: exit %d: %s", line, code, c.err.String())
+		c := newConsole(f.Socket).pipe()
+		if code := c.run(t, line...); code != ui.ExitFailed || !strings.Contains(c.Err.String(), "needs your agreement") || len(f.Ext.Looked) > 0 {
+			t.Errorf("%v: exit %d: %s", line, code, c.Err.String())
 		}
 	}
-	if c := newConsole(f.socket).pipe(); c.run(t, "ext", "install", "--dry-run", dir) != 0 || len(f.ext.installs) > 0 || !strings.Contains(c.err.String(), "scrubber 1.1.0") {
-		t.Errorf("a dry run: %d installs: %s", len(f.ext.installs), c.err.String())
+	if c := newConsole(f.Socket).pipe(); c.run(t, "ext", "install", "--dry-run", dir) != 0 || len(f.Ext.Installs) > 0 || !strings.Contains(c.Err.String(), "scrubber 1.1.0") {
+		t.Errorf("a dry run: %d installs: %s", len(f.Ext.Installs), c.Err.String())
 	}
 }
 
 // A removal says what will be lost, and asks.
 func TestRemoveAsks(t *testing.T) {
 	for answer, removals := range map[string]int{"y\n": 1, "n\n": 0} {
-		f := startFake(t)
-		f.ext.installed = installedExtensions()
-		c := newConsole(f.socket)
+		f := consoletest.Start(t)
+		f.Ext.Installed = consoletest.InstalledExtensions()
+		c := newConsole(f.Socket)
 		c.app.In = strings.NewReader(answer)
 		code := c.run(t, "ext", "remove", "pathguard")
-		if len(f.ext.removals) != removals || (code == 0) != (removals == 1) ||
-			!strings.Contains(c.err.String(), "pathguard sees every call of write_*, delete_*, on files, prod-*. They will be\njudged without it.") && !strings.Contains(c.err.String(), "They will be judged without it.") {
-			t.Errorf("%q: exit %d, %v: %s", answer, code, f.ext.removals, c.err.String())
+		if len(f.Ext.Removals) != removals || (code == 0) != (removals == 1) ||
+			!strings.Contains(c.Err.String(), "pathguard sees every call of write_*, delete_*, on files, prod-*. They will be\njudged without it.") && !strings.Contains(c.Err.String(), "They will be judged without it.") {
+			t.Errorf("%q: exit %d, %v: %s", answer, code, f.Ext.Removals, c.Err.String())
 		}
 	}
 }
@@ -145,36 +142,36 @@ func TestExtensionFailures(t *testing.T) {
 	dir := extensionFolder(t)
 	for _, test := range []struct {
 		line string
-		fill func(*fakeDaemon)
+		fill func(*consoletest.Daemon)
 		code int
 		says []string
 	}{
-		{"ext install --yes " + dir, func(*fakeDaemon) {}, ui.ExitCheck, []string{"extension.yaml:3:1: error: unknown key \"nmae\"", "     3 | nmae: scrubber", "did you mean \"name\"?", "its manifest has 1 error"}},
-		{"ext install --yes /nowhere/at/all", func(*fakeDaemon) {}, ui.ExitFailed, []string{"no such folder", "Name a folder with an extension.yaml."}},
-		{"ext install --yes " + dir, func(f *fakeDaemon) {
-			f.ext.look, f.ext.err = lookAtScrubber(), client.NewError(client.ReasonForbidden, "installing an extension: forbidden to an agent")
+		{"ext install --yes " + dir, func(*consoletest.Daemon) {}, ui.ExitCheck, []string{"extension.yaml:3:1: error: unknown key \"nmae\"", "     3 | nmae: scrubber", "did you mean \"name\"?", "its manifest has 1 error"}},
+		{"ext install --yes /nowhere/at/all", func(*consoletest.Daemon) {}, ui.ExitFailed, []string{"no such folder", "Name a folder with an extension.yaml."}},
+		{"ext install --yes " + dir, func(f *consoletest.Daemon) {
+			f.Ext.Look, f.Ext.Err = consoletest.LookAtScrubber(), client.NewError(client.ReasonForbidden, "installing an extension: forbidden to an agent")
 		}, ui.ExitFailed, []string{"forbidden to an agent", "Use another terminal."}},
-		{"ext install --yes " + dir, func(f *fakeDaemon) {
-			f.ext.look, f.ext.err = lookAtScrubber(), client.NewError(client.ReasonChanged, "the folder changed")
+		{"ext install --yes " + dir, func(f *consoletest.Daemon) {
+			f.Ext.Look, f.Ext.Err = consoletest.LookAtScrubber(), client.NewError(client.ReasonChanged, "the folder changed")
 		}, ui.ExitFailed, []string{"the folder changed", "Review it again"}},
-		{"ext show nobody", func(*fakeDaemon) {}, ui.ExitFailed, []string{`no extension "nobody" is installed`, "tgctl ext"}},
-		{"ext remove --yes nobody", func(*fakeDaemon) {}, ui.ExitFailed, []string{`no extension "nobody" is installed`}},
-		{"ext config scrubber get colour", func(*fakeDaemon) {}, ui.ExitFailed, []string{`no value for "colour"`, "tgctl ext config scrubber"}},
-		{"ext config scrubber set limit 0", func(f *fakeDaemon) {
-			f.ext.err = client.NewError(client.ReasonForbidden, "forbidden")
+		{"ext show nobody", func(*consoletest.Daemon) {}, ui.ExitFailed, []string{`no extension "nobody" is installed`, "tgctl ext"}},
+		{"ext remove --yes nobody", func(*consoletest.Daemon) {}, ui.ExitFailed, []string{`no extension "nobody" is installed`}},
+		{"ext config scrubber get colour", func(*consoletest.Daemon) {}, ui.ExitFailed, []string{`no value for "colour"`, "tgctl ext config scrubber"}},
+		{"ext config scrubber set limit 0", func(f *consoletest.Daemon) {
+			f.Ext.Err = client.NewError(client.ReasonForbidden, "forbidden")
 		}, ui.ExitFailed, []string{"Use another terminal."}},
-		{"ext config scrubber put limit 0", func(*fakeDaemon) {}, ui.ExitUsage, []string{`unknown action "put": use get or set`}},
-		{"ext config scrubber set limit", func(*fakeDaemon) {}, ui.ExitUsage, []string{"VALUE is missing"}},
-		{"ext run scrubber", func(*fakeDaemon) {}, ui.ExitUsage, []string{"COMMAND is missing"}},
+		{"ext config scrubber put limit 0", func(*consoletest.Daemon) {}, ui.ExitUsage, []string{`unknown action "put": use get or set`}},
+		{"ext config scrubber set limit", func(*consoletest.Daemon) {}, ui.ExitUsage, []string{"VALUE is missing"}},
+		{"ext run scrubber", func(*consoletest.Daemon) {}, ui.ExitUsage, []string{"COMMAND is missing"}},
 	} {
-		f := startFake(t)
-		f.ext.installed = installedExtensions()
+		f := consoletest.Start(t)
+		f.Ext.Installed = consoletest.InstalledExtensions()
 		test.fill(f)
-		c := newConsole(f.socket)
+		c := newConsole(f.Socket)
 		code := c.run(t, strings.Fields(test.line)...)
 		for _, want := range test.says {
-			if code != test.code || !strings.Contains(c.err.String(), want) {
-				t.Errorf("tgctl %s: exit %d, %q, want %q", test.line, code, c.err.String(), want)
+			if code != test.code || !strings.Contains(c.Err.String(), want) {
+				t.Errorf("tgctl %s: exit %d, %q, want %q", test.line, code, c.Err.String(), want)
 			}
 		}
 	}
@@ -183,7 +180,7 @@ func TestExtensionFailures(t *testing.T) {
 // A plain name is an included extension, which a directory of that name here never
 // replaces. A name with a slash is a path.
 func TestExtensionDir(t *testing.T) {
-	prefix := shortDir(t)
+	prefix := consoletest.ShortDir(t)
 	shipped := filepath.Join(prefix, "libexec", "thoughtgate", "extensions", "scrubber")
 	here := filepath.Join(prefix, "here")
 	for _, dir := range []string{shipped, filepath.Join(here, "scrubber"), filepath.Join(here, "mine"), filepath.Join(prefix, "bin")} {
@@ -206,8 +203,8 @@ func TestExtensionDir(t *testing.T) {
 	}
 	c := newConsole("")
 	c.app.Executable = a.Executable
-	if c.run(t, "__complete", "ext", "install", ""); !strings.HasPrefix(c.out.String(), "scrubber\n") {
-		t.Errorf("completes to %q", c.out.String())
+	if c.run(t, "__complete", "ext", "install", ""); !strings.HasPrefix(c.Out.String(), "scrubber\n") {
+		t.Errorf("completes to %q", c.Out.String())
 	}
 }
 
@@ -235,10 +232,10 @@ func TestExtChanges(t *testing.T) {
 		"other servers": {hook(func(h *pb.ExtensionHook) { h.Servers = []string{"files"} }), "+it now sees results of servers files|-it no longer sees results of servers *"},
 		"goes on":       {hook(func(h *pb.ExtensionHook) { h.Open = true }), "+results are now forwarded without it when it fails"},
 	} {
-		is := scrubberManifest()
+		is := consoletest.ScrubberManifest()
 		test.change(is)
 		var got []string
-		for _, c := range extChanges(scrubberManifest(), is) {
+		for _, c := range extChanges(consoletest.ScrubberManifest(), is) {
 			sign := "-"
 			if c.Wider {
 				sign = "+"
@@ -249,85 +246,77 @@ func TestExtChanges(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}
-	was := scrubberManifest()
+	was := consoletest.ScrubberManifest()
 	was.After.Open = true
-	if got := extChanges(was, scrubberManifest()); len(got) != 1 || got[0].Wider || got[0].What != "results are no longer forwarded without it when it fails" {
+	if got := extChanges(was, consoletest.ScrubberManifest()); len(got) != 1 || got[0].Wider || got[0].What != "results are no longer forwarded without it when it fails" {
 		t.Errorf("stricter: %v", got)
 	}
 }
 
 func TestExtensionConfig(t *testing.T) {
-	f := startFake(t)
-	f.ext.installed = []*pb.Extension{scrubber()}
-	c := newConsole(f.socket).pipe()
-	if code := c.run(t, "ext", "config", "scrubber", "get", "mode"); code != 0 || c.out.String() != "strict\n" {
-		t.Errorf("exit %d: %q %s", code, c.out.String(), c.err.String())
+	f := consoletest.Start(t)
+	f.Ext.Installed = []*pb.Extension{consoletest.Scrubber()}
+	c := newConsole(f.Socket).pipe()
+	if code := c.run(t, "ext", "config", "scrubber", "get", "mode"); code != 0 || c.Out.String() != "strict\n" {
+		t.Errorf("exit %d: %q %s", code, c.Out.String(), c.Err.String())
 	}
-	if code := c.run(t, "ext", "config", "scrubber", "set", "colour", "dark red"); code != 0 || c.out.String() != "set colour of scrubber to 'dark red'\n" ||
-		!proto.Equal(f.ext.set[0], &pb.SetExtensionConfigRequest{Name: "scrubber", Key: "colour", Value: "dark red"}) {
-		t.Errorf("exit %d: %q %s, %v", code, c.out.String(), c.err.String(), f.ext.set)
+	if code := c.run(t, "ext", "config", "scrubber", "set", "colour", "dark red"); code != 0 || c.Out.String() != "set colour of scrubber to 'dark red'\n" ||
+		!proto.Equal(f.Ext.Set[0], &pb.SetExtensionConfigRequest{Name: "scrubber", Key: "colour", Value: "dark red"}) {
+		t.Errorf("exit %d: %q %s, %v", code, c.Out.String(), c.Err.String(), f.Ext.Set)
 	}
 	var v pb.ExtensionValue
-	if code := c.run(t, "ext", "config", "--json", "scrubber", "get", "colour"); code != 0 || json.Unmarshal(c.out.Bytes(), &v) != nil || !proto.Equal(&v, &pb.ExtensionValue{Key: "colour", Value: "dark red", Set: true}) {
-		t.Errorf("exit %d: %q %s", code, c.out.String(), c.err.String())
+	if code := c.run(t, "ext", "config", "--json", "scrubber", "get", "colour"); code != 0 || json.Unmarshal(c.Out.Bytes(), &v) != nil || !proto.Equal(&v, &pb.ExtensionValue{Key: "colour", Value: "dark red", Set: true}) {
+		t.Errorf("exit %d: %q %s", code, c.Out.String(), c.Err.String())
 	}
 	for line, want := range map[string]string{
 		"ext config |": "scrubber\ttakes secrets out of what servers answer\n", "ext config scrubber |": "get\nset\n",
 		"ext config scrubber get |": "limit\nmode\ncolour\n", "ext run scrubber |": "stats\n", "ext show |": "scrubber\t", "logs |": ":4\n",
 	} {
 		c.run(t, append([]string{"__complete"}, strings.Split(strings.ReplaceAll(line, "|", ""), " ")...)...)
-		if !strings.HasPrefix(c.out.String(), want) {
-			t.Errorf("%s completes to %q, want %q first", line, c.out.String(), want)
+		if !strings.HasPrefix(c.Out.String(), want) {
+			t.Errorf("%s completes to %q, want %q first", line, c.Out.String(), want)
 		}
 	}
-}
-
-func output(kind, content string) *pb.InvokeEvent {
-	return &pb.InvokeEvent{Event: &pb.InvokeEvent_Output{Output: &pb.CommandOutput{Kind: kind, Content: content}}}
 }
 
 func task(t *pb.TaskEvent) *pb.InvokeEvent {
 	return &pb.InvokeEvent{Event: &pb.InvokeEvent_Task{Task: t}}
 }
 
-func end(code int32) *pb.InvokeEvent {
-	return &pb.InvokeEvent{Event: &pb.InvokeEvent_End{End: &pb.CommandEnd{ExitCode: code}}}
-}
-
 // download returns the events of a command with output, progress, and a failure.
 func download() []*pb.InvokeEvent {
 	return []*pb.InvokeEvent{
-		output("text", "one\ntw"), output("text", "o\x1b[2J\n"), output("system", "working"),
+		consoletest.Output("text", "one\ntw"), consoletest.Output("text", "o\x1b[2J\n"), consoletest.Output("system", "working"),
 		task(&pb.TaskEvent{Phase: "start", Id: "dl", Label: "Downloading", Kind: "download"}),
 		task(&pb.TaskEvent{Phase: "update", Id: "dl", Current: 50, Total: 100}),
 		task(&pb.TaskEvent{Phase: "log", Id: "dl", Line: "from a mirror"}),
 		task(&pb.TaskEvent{Phase: "start", Id: "x", Label: "Checking"}),
 		task(&pb.TaskEvent{Phase: "done", Id: "x", Error: "bad sum"}),
 		task(&pb.TaskEvent{Phase: "done", Id: "dl"}),
-		output("later", "a\x1bb"), output("done", ""), end(3),
+		consoletest.Output("later", "a\x1bb"), consoletest.Output("done", ""), consoletest.End(3),
 	}
 }
 
 // In a pipe the text is unchanged, and only failed tasks are reported.
 func TestExtRunInAPipe(t *testing.T) {
-	f := startFake(t)
-	f.ext.events = download()
-	c := newConsole(f.socket).pipe()
+	f := consoletest.Start(t)
+	f.Ext.Events = download()
+	c := newConsole(f.Socket).pipe()
 	code := c.run(t, "ext", "run", "scrubber", "fetch", "--json", "-x", "a b")
-	if want := "one\ntwo\x1b[2J\n"; code != 3 || c.out.String() != want {
-		t.Errorf("exit %d, stdout %q, want %q", code, c.out.String(), want)
+	if want := "one\ntwo\x1b[2J\n"; code != 3 || c.Out.String() != want {
+		t.Errorf("exit %d, stdout %q, want %q", code, c.Out.String(), want)
 	}
-	if want := "working\nChecking failed: bad sum\na\\u{1b}b\n"; c.err.String() != want {
-		t.Errorf("stderr %q, want %q", c.err.String(), want)
+	if want := "working\nChecking failed: bad sum\na\\u{1b}b\n"; c.Err.String() != want {
+		t.Errorf("stderr %q, want %q", c.Err.String(), want)
 	}
-	if want := []string{"--json", "-x", "a b"}; strings.Join(f.ext.invoked[0].GetArgs(), "|") != strings.Join(want, "|") {
-		t.Errorf("called with %v", f.ext.invoked[0])
+	if want := []string{"--json", "-x", "a b"}; strings.Join(f.Ext.Invoked[0].GetArgs(), "|") != strings.Join(want, "|") {
+		t.Errorf("called with %v", f.Ext.Invoked[0])
 	}
-	if code := c.run(t, "ext", "run", "--json", "scrubber", "fetch"); code != 3 || strings.Count(c.out.String(), "\n") != len(f.ext.events) ||
-		!strings.HasSuffix(c.out.String(), `{"output":null,"task":null,"end":{"exit_code":3}}`+"\n") || c.err.Len() > 0 {
-		t.Errorf("exit %d: %s%s", code, c.out.String(), c.err.String())
+	if code := c.run(t, "ext", "run", "--json", "scrubber", "fetch"); code != 3 || strings.Count(c.Out.String(), "\n") != len(f.Ext.Events) ||
+		!strings.HasSuffix(c.Out.String(), `{"output":null,"task":null,"end":{"exit_code":3}}`+"\n") || c.Err.Len() > 0 {
+		t.Errorf("exit %d: %s%s", code, c.Out.String(), c.Err.String())
 	}
-	for line := range strings.Lines(c.out.String()) {
+	for line := range strings.Lines(c.Out.String()) {
 		var e struct{ Output, Task, End any }
 		if err := json.Unmarshal([]byte(line), &e); err != nil || e.Output == nil && e.Task == nil && e.End == nil {
 			t.Errorf("%v: %s", err, line)
@@ -338,25 +327,25 @@ func TestExtRunInAPipe(t *testing.T) {
 // On a terminal there is a progress line. It is removed before other output and at the
 // end.
 func TestExtRunOnATerminal(t *testing.T) {
-	f := startFake(t)
-	f.ext.events = download()
-	c := newConsole(f.socket)
-	both := &c.out
+	f := consoletest.Start(t)
+	f.Ext.Events = download()
+	c := newConsole(f.Socket)
+	both := &c.Out
 	c.app.Err, c.app.ErrColumns = both, 60
 	code := c.run(t, "ext", "run", "scrubber", "fetch")
-	golden(t, "ext-run", strings.NewReplacer("\x1b[K", "<erase>\n", "\r", "<home>").Replace(both.String()))
+	consoletest.Golden(t, "ext-run", strings.NewReplacer("\x1b[K", "<erase>\n", "\r", "<home>").Replace(both.String()))
 	if code != 3 || strings.Contains(both.String(), "\x1b[2J") {
 		t.Errorf("exit %d: %q", code, both.String())
 	}
-	f.ext.events = []*pb.InvokeEvent{output("text", "no newline"), output("system", "by the way"), end(0)}
+	f.Ext.Events = []*pb.InvokeEvent{consoletest.Output("text", "no newline"), consoletest.Output("system", "by the way"), consoletest.End(0)}
 	if code := c.run(t, "ext", "run", "scrubber", "fetch"); code != 0 || both.String() != "no newline\nby the way\n" {
 		t.Errorf("exit %d: %q", code, both.String())
 	}
-	f.ext.events = []*pb.InvokeEvent{end(4711)}
+	f.Ext.Events = []*pb.InvokeEvent{consoletest.End(4711)}
 	if code := c.run(t, "ext", "run", "scrubber", "fetch"); code != ui.ExitFailed || !strings.Contains(both.String(), "not a valid") {
 		t.Errorf("exit %d: %q", code, both.String())
 	}
-	f.ext.events = nil
+	f.Ext.Events = nil
 	if code := c.run(t, "ext", "run", "scrubber", "fetch"); code != ui.ExitFailed || !strings.Contains(both.String(), "did not report how") {
 		t.Errorf("exit %d: %q", code, both.String())
 	}
@@ -384,14 +373,14 @@ func TestProgressLine(t *testing.T) {
 
 // Ctrl-C cancels the command at the daemon.
 func TestExtRunCancelled(t *testing.T) {
-	f := startFake(t)
-	f.ext.events = []*pb.InvokeEvent{output("text", "begun\n")}
-	f.ext.hang, f.ext.cancelled = true, make(chan struct{})
-	c := newConsole(f.socket)
+	f := consoletest.Start(t)
+	f.Ext.Events = []*pb.InvokeEvent{consoletest.Output("text", "begun\n")}
+	f.Ext.Hang, f.Ext.Cancelled = true, make(chan struct{})
+	c := newConsole(f.Socket)
 	ctx, cancel := context.WithCancel(t.Context())
-	c.app.Out = writerFunc(func(b []byte) (int, error) { cancel(); return len(b), nil })
-	if code := c.app.run(ctx, []string{"ext", "run", "scrubber", "fetch"}); code != exitInterrupted || !strings.Contains(c.err.String(), "was cancelled") {
-		t.Errorf("exit %d: %s", code, c.err.String())
+	c.app.Out = consoletest.WriterFunc(func(b []byte) (int, error) { cancel(); return len(b), nil })
+	if code := c.app.run(ctx, []string{"ext", "run", "scrubber", "fetch"}); code != exitInterrupted || !strings.Contains(c.Err.String(), "was cancelled") {
+		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
-	<-f.ext.cancelled
+	<-f.Ext.Cancelled
 }

@@ -8,13 +8,14 @@ import (
 
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
 // aBacktest returns every kind of event of a backtest.
 func aBacktest() []*pb.BacktestEvent {
 	return []*pb.BacktestEvent{
-		{Event: &pb.BacktestEvent_Set{Set: &pb.BacktestSet{Set: inForce(), Warnings: []*pb.Diagnostic{{Severity: pb.Severity_SEVERITY_WARNING, Message: "a warning"}}}}},
+		{Event: &pb.BacktestEvent_Set{Set: &pb.BacktestSet{Set: consoletest.InForce(), Warnings: []*pb.Diagnostic{{Severity: pb.Severity_SEVERITY_WARNING, Message: "a warning"}}}}},
 		{Event: &pb.BacktestEvent_Progress{Progress: &pb.BacktestProgress{Records: 10000}}},
 		{Event: &pb.BacktestEvent_Flip{Flip: &pb.BacktestFlip{Server: "github", Method: "tools/call", Subject: "delete_repo", Was: "ask", Would: "forward", Loosens: true,
 			WasBy: `"delete_*" (thoughtgate.yaml:4)`, WouldBy: "defaults.action", Calls: 1204, First: 14, Last: 20321}}},
@@ -22,51 +23,51 @@ func aBacktest() []*pb.BacktestEvent {
 			WouldBy: `"file:///etc/*" (thoughtgate.yaml:9)`, Reason: "not there", Calls: 1, First: 7, Last: 7}}},
 		{Event: &pb.BacktestEvent_Unknown{Unknown: &pb.BacktestUnknown{Server: "bank", Method: "tools/call", Subject: "pay", Was: "forward",
 			Because: `the policy "pay" (a.cedar:1) reads the arguments, which the record does not have`, Calls: 3, First: 8, Last: 30}}},
-		{Event: &pb.BacktestEvent_Summary{Summary: &pb.BacktestSummary{Calls: 13000, Same: 11792, Tighter: 1, Looser: 1204, Unknown: 3, Unread: 1, More: true, First: at(-7 * 24 * time.Hour), Last: at(-time.Minute)}}},
+		{Event: &pb.BacktestEvent_Summary{Summary: &pb.BacktestSummary{Calls: 13000, Same: 11792, Tighter: 1, Looser: 1204, Unknown: 3, Unread: 1, More: true, First: consoletest.At(-7 * 24 * time.Hour), Last: consoletest.At(-time.Minute)}}},
 	}
 }
 
 func TestBacktest(t *testing.T) {
-	f := startFake(t)
-	f.backtest = aBacktest()
-	c := newConsole(f.socket)
+	f := consoletest.Start(t)
+	f.Backtest = aBacktest()
+	c := newConsole(f.Socket)
 	if code := c.run(t, "policy", "backtest", "--since", "30d", "--config", "/c/new.yaml"); code != ui.ExitCheck {
-		t.Errorf("exit %d: %s", code, c.err.String())
+		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
-	mustFit(t, c.out.String(), 80)
-	golden(t, "policy-backtest", c.out.String())
-	if got := c.err.String(); !strings.Contains(got, "warning: a warning\n") || !strings.Contains(got, "\r10,000 records read") || !strings.HasSuffix(got, " \r") {
+	consoletest.MustFit(t, c.Out.String(), 80)
+	consoletest.Golden(t, "policy-backtest", c.Out.String())
+	if got := c.Err.String(); !strings.Contains(got, "warning: a warning\n") || !strings.Contains(got, "\r10,000 records read") || !strings.HasSuffix(got, " \r") {
 		t.Errorf("talk: %q", got)
 	}
-	if q := f.back; q.GetConfig() != "/c/new.yaml" || !q.GetSince().AsTime().Equal(noon.Add(-30*24*time.Hour)) {
+	if q := f.Back; q.GetConfig() != "/c/new.yaml" || !q.GetSince().AsTime().Equal(consoletest.Noon.Add(-30*24*time.Hour)) {
 		t.Errorf("asked %v", q)
 	}
 
-	c = newConsole(f.socket).pipe()
-	if code := c.run(t, "policy", "backtest", "--json"); code != ui.ExitCheck || c.err.String() != "warning: a warning\n" {
-		t.Errorf("exit %d: %q", code, c.err.String())
+	c = newConsole(f.Socket).pipe()
+	if code := c.run(t, "policy", "backtest", "--json"); code != ui.ExitCheck || c.Err.String() != "warning: a warning\n" {
+		t.Errorf("exit %d: %q", code, c.Err.String())
 	}
-	golden(t, "policy-backtest-json", c.out.String())
-	for line := range strings.SplitSeq(strings.TrimSpace(c.out.String()), "\n") {
+	consoletest.Golden(t, "policy-backtest-json", c.Out.String())
+	for line := range strings.SplitSeq(strings.TrimSpace(c.Out.String()), "\n") {
 		if !json.Valid([]byte(line)) {
 			t.Errorf("not JSON: %s", line)
 		}
 	}
-	if q := f.back; q.GetConfig() != "" || !q.GetSince().AsTime().Equal(noon.Add(-7*24*time.Hour)) {
+	if q := f.Back; q.GetConfig() != "" || !q.GetSince().AsTime().Equal(consoletest.Noon.Add(-7*24*time.Hour)) {
 		t.Errorf("asked %v", q)
 	}
 
 	// Tighter verdicts alone are not a failure.
-	f.backtest = append(f.backtest[:2:2], f.backtest[3:]...)
-	f.backtest[len(f.backtest)-1] = &pb.BacktestEvent{Event: &pb.BacktestEvent_Summary{Summary: &pb.BacktestSummary{Calls: 1, Tighter: 1, First: at(0), Last: at(0)}}}
-	if code := c.run(t, "policy", "backtest"); code != 0 || strings.Contains(c.out.String(), "LOOSER") {
-		t.Errorf("exit %d: %s", code, c.out.String())
+	f.Backtest = append(f.Backtest[:2:2], f.Backtest[3:]...)
+	f.Backtest[len(f.Backtest)-1] = &pb.BacktestEvent{Event: &pb.BacktestEvent_Summary{Summary: &pb.BacktestSummary{Calls: 1, Tighter: 1, First: consoletest.At(0), Last: consoletest.At(0)}}}
+	if code := c.run(t, "policy", "backtest"); code != 0 || strings.Contains(c.Out.String(), "LOOSER") {
+		t.Errorf("exit %d: %s", code, c.Out.String())
 	}
-	f.backtest = []*pb.BacktestEvent{{Event: &pb.BacktestEvent_Set{Set: &pb.BacktestSet{Set: &pb.PolicySet{}}}}, {Event: &pb.BacktestEvent_Summary{Summary: &pb.BacktestSummary{}}}}
-	if code := c.run(t, "policy", "backtest"); code != 0 || c.out.String() != "the built-in default: no calls were recorded in that time\n" {
-		t.Errorf("exit %d: %s", code, c.out.String())
+	f.Backtest = []*pb.BacktestEvent{{Event: &pb.BacktestEvent_Set{Set: &pb.BacktestSet{Set: &pb.PolicySet{}}}}, {Event: &pb.BacktestEvent_Summary{Summary: &pb.BacktestSummary{}}}}
+	if code := c.run(t, "policy", "backtest"); code != 0 || c.Out.String() != "the built-in default: no calls were recorded in that time\n" {
+		t.Errorf("exit %d: %s", code, c.Out.String())
 	}
-	if code := c.run(t, "policy", "backtest", "--since", "soon"); code != ui.ExitUsage || !strings.Contains(c.err.String(), `invalid time "soon"`) {
-		t.Errorf("exit %d: %s", code, c.err.String())
+	if code := c.run(t, "policy", "backtest", "--since", "soon"); code != ui.ExitUsage || !strings.Contains(c.Err.String(), `invalid time "soon"`) {
+		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 }

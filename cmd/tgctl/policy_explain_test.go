@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -44,66 +45,66 @@ func anExplanation() *pb.Explanation {
 }
 
 func TestExplain(t *testing.T) {
-	f := startFake(t)
-	f.explain = func(*pb.ExplainRequest) (*pb.Explanation, error) { return anExplanation(), nil }
-	c := newConsole(f.socket)
+	f := consoletest.Start(t)
+	f.Explain = func(*pb.ExplainRequest) (*pb.Explanation, error) { return anExplanation(), nil }
+	c := newConsole(f.Socket)
 	line := []string{"policy", "explain", "--server", "mail", "--tool", "send", "--args", `{"to": "a@evil.example"}`, "--agent", "cursor", "--project", "/p", "--config", "/c/t.yaml"}
 	if code := c.run(t, line...); code != 0 {
-		t.Fatalf("exit %d: %s", code, c.err.String())
+		t.Fatalf("exit %d: %s", code, c.Err.String())
 	}
-	mustFit(t, c.out.String(), 80)
-	golden(t, "policy-explain", c.out.String())
-	q := f.explains[0]
+	consoletest.MustFit(t, c.Out.String(), 80)
+	consoletest.Golden(t, "policy-explain", c.Out.String())
+	q := f.Explains[0]
 	if q.GetServer() != "mail" || q.GetMethod() != "tools/call" || q.GetSubject() != "send" || string(q.GetArguments()) != `{"to": "a@evil.example"}` ||
 		q.GetAgent() != "cursor" || q.GetProject() != "/p" || q.GetConfig() != "/c/t.yaml" || q.GetBrief() {
 		t.Errorf("asked %v", q)
 	}
 	if code := c.run(t, append(line, "--json")...); code != 0 {
-		t.Fatalf("exit %d: %s", code, c.err.String())
+		t.Fatalf("exit %d: %s", code, c.Err.String())
 	}
-	golden(t, "policy-explain-json", c.out.String())
+	consoletest.Golden(t, "policy-explain-json", c.Out.String())
 	wd, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, one := range []struct{ flag, method string }{{"--uri", "resources/read"}, {"--prompt", "prompts/get"}} {
 		c.run(t, "policy", "explain", "--server", "x", one.flag, "y")
-		if q := f.explains[i+2]; q.GetMethod() != one.method || q.GetSubject() != "y" || q.GetProject() != wd || q.GetArguments() != nil {
+		if q := f.Explains[i+2]; q.GetMethod() != one.method || q.GetSubject() != "y" || q.GetProject() != wd || q.GetArguments() != nil {
 			t.Errorf("asked %v", q)
 		}
 	}
 }
 
 func TestExplainFails(t *testing.T) {
-	f := startFake(t)
+	f := consoletest.Start(t)
 	path, problems := brokenConfig(t)
-	f.explain = func(*pb.ExplainRequest) (*pb.Explanation, error) {
+	f.Explain = func(*pb.ExplainRequest) (*pb.Explanation, error) {
 		return nil, client.NewError(client.ReasonInvalid, "the configuration has errors", problems...)
 	}
-	c := newConsole(f.socket)
-	if code := c.run(t, "policy", "explain", "--server", "x", "--tool", "y"); code != ui.ExitCheck || c.out.Len() > 0 ||
-		!strings.Contains(c.err.String(), path+":4:25: error: unknown key") || !strings.HasSuffix(c.err.String(), "tgctl: the configuration has errors\n") {
-		t.Errorf("exit %d, stdout %q, stderr %s", code, c.out.String(), c.err.String())
+	c := newConsole(f.Socket)
+	if code := c.run(t, "policy", "explain", "--server", "x", "--tool", "y"); code != ui.ExitCheck || c.Out.Len() > 0 ||
+		!strings.Contains(c.Err.String(), path+":4:25: error: unknown key") || !strings.HasSuffix(c.Err.String(), "tgctl: the configuration has errors\n") {
+		t.Errorf("exit %d, stdout %q, stderr %s", code, c.Out.String(), c.Err.String())
 	}
-	f.explain = func(*pb.ExplainRequest) (*pb.Explanation, error) {
+	f.Explain = func(*pb.ExplainRequest) (*pb.Explanation, error) {
 		return &pb.Explanation{Error: "it makes no sense"}, nil
 	}
-	if code := c.run(t, "policy", "explain", "--server", "x", "--tool", "y"); code != 1 || !strings.Contains(c.err.String(), "it makes no sense") {
-		t.Errorf("exit %d: %s", code, c.err.String())
+	if code := c.run(t, "policy", "explain", "--server", "x", "--tool", "y"); code != 1 || !strings.Contains(c.Err.String(), "it makes no sense") {
+		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 }
 
 // TestExplainLines checks that each line gets one answer, and that an invalid line does not
 // affect the next.
 func TestExplainLines(t *testing.T) {
-	f := startFake(t)
-	f.explain = func(q *pb.ExplainRequest) (*pb.Explanation, error) {
+	f := consoletest.Start(t)
+	f.Explain = func(q *pb.ExplainRequest) (*pb.Explanation, error) {
 		if q.GetServer() == "" {
 			return &pb.Explanation{Error: "it names no server"}, nil
 		}
 		return &pb.Explanation{Verdict: "ask", Rule: "r", Facts: []*pb.CallFact{{Name: "acts"}, {Name: "acts", Member: "x"}}, Grant: "g"}, nil
 	}
-	c := newConsole(f.socket).pipe()
+	c := newConsole(f.Socket).pipe()
 	lines := []string{
 		`{"server":"s","method":"tools/call","tool":"t","arguments":{"a":1},"agent":"claude-code","session":"1","definition":{"name":"t"}}`,
 		`{"server":"s","tool":"t","arguments":null,"result":{"content":[]},"label":1,"turn":2}`,
@@ -115,33 +116,33 @@ func TestExplainLines(t *testing.T) {
 	}
 	c.app.In = strings.NewReader(strings.Join(lines, "\n"))
 	if code := c.run(t, "policy", "explain", "-"); code != 0 {
-		t.Fatalf("exit %d: %s", code, c.err.String())
+		t.Fatalf("exit %d: %s", code, c.Err.String())
 	}
-	golden(t, "policy-explain-lines", c.out.String())
-	if got := strings.Count(c.out.String(), "\n"); got != len(lines)-1 {
+	consoletest.Golden(t, "policy-explain-lines", c.Out.String())
+	if got := strings.Count(c.Out.String(), "\n"); got != len(lines)-1 {
 		t.Errorf("%d answers to %d lines", got, len(lines)-1)
 	}
-	first := f.explains[0]
+	first := f.Explains[0]
 	if first.GetSession() != "1" || string(first.GetDefinition()) != `{"name":"t"}` || !first.GetBrief() || first.GetProject() == "" {
 		t.Errorf("asked %v", first)
 	}
-	if q := f.explains[1]; q.GetArguments() != nil || string(q.GetResult()) != `{"content":[]}` {
+	if q := f.Explains[1]; q.GetArguments() != nil || string(q.GetResult()) != `{"content":[]}` {
 		t.Errorf("asked %v", q)
 	}
-	if q := f.explains[2]; q.GetMethod() != "resources/read" || q.GetSubject() != "file:///x" || q.GetProject() != "/p" || len(q.GetCommand()) != 2 || len(q.GetAssume()) != 1 {
+	if q := f.Explains[2]; q.GetMethod() != "resources/read" || q.GetSubject() != "file:///x" || q.GetProject() != "/p" || len(q.GetCommand()) != 2 || len(q.GetAssume()) != 1 {
 		t.Errorf("asked %v", q)
 	}
-	if q := f.explains[len(f.explains)-1]; string(q.GetArguments()) != `{"a":1,"a":2}` {
+	if q := f.Explains[len(f.Explains)-1]; string(q.GetArguments()) != `{"a":1,"a":2}` {
 		t.Errorf("what the gate should refuse did not reach it: %v", q)
 	}
 	c.app.In = strings.NewReader(`{"server":"` + strings.Repeat("x", longestLine) + `"}`)
-	if code := c.run(t, "policy", "explain", "-"); code != 1 || !strings.Contains(c.err.String(), "the line is longer than") {
-		t.Errorf("exit %d: %.200s", code, c.err.String())
+	if code := c.run(t, "policy", "explain", "-"); code != 1 || !strings.Contains(c.Err.String(), "the line is longer than") {
+		t.Errorf("exit %d: %.200s", code, c.Err.String())
 	}
 }
 
 func TestPolicyTest(t *testing.T) {
-	f := startFake(t)
+	f := consoletest.Start(t)
 	dir := t.TempDir()
 	for _, name := range []string{"a.test.yaml", "b.test.yaml", "thoughtgate.yaml"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600); err != nil {
@@ -149,8 +150,8 @@ func TestPolicyTest(t *testing.T) {
 		}
 	}
 	var asked []string
-	f.validate = &pb.ValidateResponse{Path: filepath.Join(dir, "thoughtgate.yaml")}
-	f.test = func(req *pb.TestPoliciesRequest) *pb.TestPoliciesResponse {
+	f.Validate = &pb.ValidateResponse{Path: filepath.Join(dir, "thoughtgate.yaml")}
+	f.Test = func(req *pb.TestPoliciesRequest) *pb.TestPoliciesResponse {
 		one := req.GetFiles()[0]
 		asked = append(asked, fmt.Sprintf("%s:%s:%s", filepath.Base(req.GetConfig()), filepath.Base(one.GetPath()), one.GetText()))
 		out := &pb.TestFileResult{Path: one.GetPath(), Results: []*pb.TestResult{{Name: "fine", Line: 3, Got: &pb.Explanation{Verdict: "ask"}}}}
@@ -162,22 +163,22 @@ func TestPolicyTest(t *testing.T) {
 		}
 		return &pb.TestPoliciesResponse{Files: []*pb.TestFileResult{out}}
 	}
-	c := newConsole(f.socket).pipe()
+	c := newConsole(f.Socket).pipe()
 	if code := c.run(t, "policy", "test"); code != ui.ExitCheck {
-		t.Errorf("exit %d: %s", code, c.err.String())
+		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
-	golden(t, "policy-test", strings.ReplaceAll(c.out.String(), dir, "DIR"))
+	consoletest.Golden(t, "policy-test", strings.ReplaceAll(c.Out.String(), dir, "DIR"))
 	if want := ".:a.test.yaml:a.test.yaml .:b.test.yaml:b.test.yaml"; strings.Join(asked, " ") != want {
 		t.Errorf("asked %q, want %q", asked, want)
 	}
-	if code := c.run(t, "policy", "test", filepath.Join(dir, "a.test.yaml"), "--config", "other.yaml"); code != 0 || !strings.HasSuffix(c.out.String(), "a.test.yaml: 1 verdict as expected\n") {
-		t.Errorf("exit %d: %s", code, c.out.String())
+	if code := c.run(t, "policy", "test", filepath.Join(dir, "a.test.yaml"), "--config", "other.yaml"); code != 0 || !strings.HasSuffix(c.Out.String(), "a.test.yaml: 1 verdict as expected\n") {
+		t.Errorf("exit %d: %s", code, c.Out.String())
 	}
 	if got := asked[len(asked)-1]; got != "other.yaml:a.test.yaml:a.test.yaml" {
 		t.Errorf("asked %q", got)
 	}
 	c.run(t, "policy", "test", "--json")
-	for line := range strings.SplitSeq(strings.TrimSpace(c.out.String()), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSpace(c.Out.String()), "\n") {
 		var one struct {
 			testJSON
 			Differences []any
@@ -189,39 +190,39 @@ func TestPolicyTest(t *testing.T) {
 	}
 
 	path, problems := brokenConfig(t)
-	f.test = func(*pb.TestPoliciesRequest) *pb.TestPoliciesResponse {
+	f.Test = func(*pb.TestPoliciesRequest) *pb.TestPoliciesResponse {
 		return &pb.TestPoliciesResponse{Files: []*pb.TestFileResult{{Path: "/x/a.test.yaml", Config: path, Problems: problems}}}
 	}
-	if code := c.run(t, "policy", "test"); code != ui.ExitCheck || !strings.Contains(c.out.String(), path+":4:25: error") || !strings.Contains(c.out.String(), "/x/a.test.yaml: no calls were judged\n") {
-		t.Errorf("exit %d: %s", code, c.out.String())
+	if code := c.run(t, "policy", "test"); code != ui.ExitCheck || !strings.Contains(c.Out.String(), path+":4:25: error") || !strings.Contains(c.Out.String(), "/x/a.test.yaml: no calls were judged\n") {
+		t.Errorf("exit %d: %s", code, c.Out.String())
 	}
-	if code := c.run(t, "policy", "test", filepath.Join(dir, "none")); code != 1 || !strings.Contains(c.err.String(), "no such file") {
-		t.Errorf("exit %d: %s", code, c.err.String())
+	if code := c.run(t, "policy", "test", filepath.Join(dir, "none")); code != 1 || !strings.Contains(c.Err.String(), "no such file") {
+		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
-	f.validate.Path = filepath.Join(t.TempDir(), "thoughtgate.yaml")
-	if code := c.run(t, "policy", "test"); code != ui.ExitUsage || !strings.Contains(c.err.String(), "name a FILE: there is no *.test.yaml in ") {
-		t.Errorf("exit %d: %s", code, c.err.String())
+	f.Validate.Path = filepath.Join(t.TempDir(), "thoughtgate.yaml")
+	if code := c.run(t, "policy", "test"); code != ui.ExitUsage || !strings.Contains(c.Err.String(), "name a FILE: there is no *.test.yaml in ") {
+		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
-	f.validate.Path = ""
-	if code := c.run(t, "policy", "test"); code != ui.ExitUsage || !strings.Contains(c.err.String(), "there is no configuration, so no ") {
-		t.Errorf("exit %d: %s", code, c.err.String())
+	f.Validate.Path = ""
+	if code := c.run(t, "policy", "test"); code != ui.ExitUsage || !strings.Contains(c.Err.String(), "there is no configuration, so no ") {
+		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 }
 
 // TestCompleteFromTheRecord checks that servers and tools are completed from the record, except
 // names that are displayed escaped.
 func TestCompleteFromTheRecord(t *testing.T) {
-	f := startFake(t)
-	f.records = recorded()
-	c := newConsole(f.socket)
+	f := consoletest.Start(t)
+	f.Records = consoletest.Recorded()
+	c := newConsole(f.Socket)
 	c.run(t, "__complete", "policy", "explain", "--server", "")
-	golden(t, "complete-server", c.out.String())
-	if q := f.query; q.GetKind() != "call" || q.GetLast() == 0 {
+	consoletest.Golden(t, "complete-server", c.Out.String())
+	if q := f.Query; q.GetKind() != "call" || q.GetLast() == 0 {
 		t.Errorf("asked %v", q)
 	}
 	c.run(t, "__complete", "policy", "explain", "--server", "files", "--tool", "")
-	golden(t, "complete-tool", c.out.String())
-	if q := f.query; q.GetServer() != "files" {
+	consoletest.Golden(t, "complete-tool", c.Out.String())
+	if q := f.Query; q.GetServer() != "files" {
 		t.Errorf("asked %v", q)
 	}
 }

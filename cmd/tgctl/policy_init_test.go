@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -16,7 +17,7 @@ import (
 // called returns a record of a call of a tool.
 func called(seq uint64, server, tool string, facts ...string) *pb.AuditRecord {
 	r := &record.Record{
-		Seq: seq, Time: noon, Kind: record.KindCall, Direction: "agent_to_server", Method: "tools/call",
+		Seq: seq, Time: consoletest.Noon, Kind: record.KindCall, Direction: "agent_to_server", Method: "tools/call",
 		Server: server, Tool: tool, Verdict: "forward", Facts: facts,
 	}
 	return &pb.AuditRecord{Seq: seq, Line: r.Append(nil)}
@@ -24,11 +25,11 @@ func called(seq uint64, server, tool string, facts ...string) *pb.AuditRecord {
 
 // consoleToInit returns a console in a home where Claude Code has servers, and a daemon that
 // has recorded calls.
-func consoleToInit(t *testing.T) (*fakeDaemon, *console, string) {
+func consoleToInit(t *testing.T) (*consoletest.Daemon, *console, string) {
 	t.Helper()
-	f := startFake(t)
-	f.validate = &pb.ValidateResponse{}
-	f.records = []*pb.AuditRecord{
+	f := consoletest.Start(t)
+	f.Validate = &pb.ValidateResponse{}
+	f.Records = []*pb.AuditRecord{
 		called(1, "github", "create_issue", "sends"), called(2, "github", "delete_repo", "acts"), called(3, "github", "create_issue", "sends"),
 		called(4, "files", "read_file"), called(5, "evil\x1b[2J\"]\n}: x", "no{u}\u202e"), called(6, "files", "with*star", "acts"),
 		called(7, "gone", "run ${HOME}", "acts"),
@@ -43,8 +44,8 @@ func consoleToInit(t *testing.T) (*fakeDaemon, *console, string) {
 		t.Fatal(err)
 	}
 	t.Chdir(home)
-	c := newConsole(f.socket)
-	c.env["HOME"], c.env["XDG_CONFIG_HOME"] = home, filepath.Join(home, "config")
+	c := newConsole(f.Socket)
+	c.Env["HOME"], c.Env["XDG_CONFIG_HOME"] = home, filepath.Join(home, "config")
 	return f, c, filepath.Join(home, "config", "thoughtgate", "thoughtgate.yaml")
 }
 
@@ -55,7 +56,7 @@ func TestPolicyInit(t *testing.T) {
 	}
 	f, c, path := consoleToInit(t)
 	if code := c.run(t, "policy", "init"); code != 0 {
-		t.Fatalf("exit %d: %s", code, c.err.String())
+		t.Fatalf("exit %d: %s", code, c.Err.String())
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -66,10 +67,10 @@ func TestPolicyInit(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(wd) // where the golden files are
-	golden(t, "policy-init", string(text))
+	consoletest.Golden(t, "policy-init", string(text))
 	t.Chdir(home)
-	if want := "wrote " + path + ": 5 servers, 6 recorded tools\nIt equals the built-in default."; !strings.HasPrefix(c.out.String(), want) {
-		t.Errorf("got %q, want %q", c.out.String(), want)
+	if want := "wrote " + path + ": 5 servers, 6 recorded tools\nIt equals the built-in default."; !strings.HasPrefix(c.Out.String(), want) {
+		t.Errorf("got %q, want %q", c.Out.String(), want)
 	}
 	if strings.Contains(string(text), "hunter2") {
 		t.Error("an argument of a server is written down")
@@ -79,8 +80,8 @@ func TestPolicyInit(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, info.Mode(), err)
 		}
 	}
-	if len(f.validated) != 1 || f.validated[0] != path {
-		t.Errorf("checked %q", f.validated)
+	if len(f.Validated) != 1 || f.Validated[0] != path {
+		t.Errorf("checked %q", f.Validated)
 	}
 
 	// An existing file is never overwritten, not even through a link.
@@ -89,8 +90,8 @@ func TestPolicyInit(t *testing.T) {
 	}
 	refused := func() {
 		t.Helper()
-		if code := c.run(t, "policy", "init"); code != 1 || !strings.Contains(c.err.String(), "already exists; nothing was written") {
-			t.Errorf("exit %d: %s", code, c.err.String())
+		if code := c.run(t, "policy", "init"); code != 1 || !strings.Contains(c.Err.String(), "already exists; nothing was written") {
+			t.Errorf("exit %d: %s", code, c.Err.String())
 		}
 	}
 	refused()
@@ -108,13 +109,13 @@ func TestPolicyInit(t *testing.T) {
 	if _, err := os.Stat(elsewhere); err == nil {
 		t.Error("written through a link")
 	}
-	if code := c.run(t, "policy", "init", "--print"); code != 0 || !strings.HasPrefix(c.out.String(), "# What agents may do.") {
-		t.Errorf("exit %d: %s", code, c.err.String())
+	if code := c.run(t, "policy", "init", "--print"); code != 0 || !strings.HasPrefix(c.Out.String(), "# What agents may do.") {
+		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 	named := filepath.Join(t.TempDir(), "sub", "mine.yaml")
-	c.env["THOUGHTGATE_CONFIG"] = named
+	c.Env["THOUGHTGATE_CONFIG"] = named
 	if code := c.run(t, "policy", "init"); code != 0 {
-		t.Errorf("exit %d: %s", code, c.err.String())
+		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 	if _, err := os.Stat(named); err != nil {
 		t.Error(err)
@@ -126,9 +127,9 @@ func TestPolicyInit(t *testing.T) {
 func TestStarterIsTheDefault(t *testing.T) {
 	_, c, _ := consoleToInit(t)
 	if code := c.run(t, "policy", "init", "--print"); code != 0 {
-		t.Fatalf("exit %d: %s", code, c.err.String())
+		t.Fatalf("exit %d: %s", code, c.Err.String())
 	}
-	text := c.out.String()
+	text := c.Out.String()
 	parse := func(text string) *config.Config {
 		t.Helper()
 		cfg, problems := config.Parse("/x/thoughtgate.yaml", []byte(text), func(string) string { return "" })
@@ -168,28 +169,28 @@ func TestStarterIsTheDefault(t *testing.T) {
 // TestPolicyInitOfNothing checks that a first configuration is also written if nothing is
 // found.
 func TestPolicyInitOfNothing(t *testing.T) {
-	c := newConsole(filepath.Join(shortDir(t), "control.sock"))
+	c := newConsole(filepath.Join(consoletest.ShortDir(t), "control.sock"))
 	home := t.TempDir()
 	t.Chdir(home)
-	c.env["HOME"] = home
-	if code := c.run(t, "--no-start", "policy", "init", "--print"); code != 0 || !strings.Contains(c.err.String(), "can't read the audit log") {
-		t.Errorf("exit %d: %s", code, c.err.String())
+	c.Env["HOME"] = home
+	if code := c.run(t, "--no-start", "policy", "init", "--print"); code != 0 || !strings.Contains(c.Err.String(), "can't read the audit log") {
+		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
-	if _, problems := config.Parse("/x/thoughtgate.yaml", c.out.Bytes(), func(string) string { return "" }); len(problems) > 0 {
-		t.Errorf("%v\n%s", problems, c.out.String())
+	if _, problems := config.Parse("/x/thoughtgate.yaml", c.Out.Bytes(), func(string) string { return "" }); len(problems) > 0 {
+		t.Errorf("%v\n%s", problems, c.Out.String())
 	}
 }
 
 func TestPolicySchema(t *testing.T) {
 	c := newConsole("")
-	c.beside(t, "#!/bin/sh\necho \"$@\"\n")
+	c.Beside(t, "#!/bin/sh\necho \"$@\"\n")
 	for line, want := range map[string]string{"policy schema": "--schema config\n", "policy schema test": "--schema test\n", "policy schema project": "--schema project\n"} {
-		if code := c.run(t, strings.Fields(line)...); code != 0 || c.out.String() != want {
-			t.Errorf("exit %d: %s%s", code, c.out.String(), c.err.String())
+		if code := c.run(t, strings.Fields(line)...); code != 0 || c.Out.String() != want {
+			t.Errorf("exit %d: %s%s", code, c.Out.String(), c.Err.String())
 		}
 	}
-	c.beside(t, "#!/bin/sh\necho no schema >&2; exit 1\n")
-	if code := c.run(t, "policy", "schema"); code != 1 || !strings.Contains(c.err.String(), "thoughtgated --schema: exit status 1: no schema") {
-		t.Errorf("exit %d: %s", code, c.err.String())
+	c.Beside(t, "#!/bin/sh\necho no schema >&2; exit 1\n")
+	if code := c.run(t, "policy", "schema"); code != 1 || !strings.Contains(c.Err.String(), "thoughtgated --schema: exit status 1: no schema") {
+		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 }

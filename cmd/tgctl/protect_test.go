@@ -8,26 +8,27 @@ import (
 	"testing"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
 // protectConsole returns a terminal in a home whose Claude Code has three servers.
-func protectConsole(t *testing.T, answer string) (*console, *agentsHome, *fakeDaemon) {
-	h := newAgentsHome(t)
-	h.write(".claude.json", someServers, 0o600)
-	f := startFake(t)
-	f.status = healthy()
-	c := newConsole(f.socket)
+func protectConsole(t *testing.T, answer string) (*console, *consoletest.Home, *consoletest.Daemon) {
+	h := consoletest.NewHome(t)
+	h.Write(".claude.json", consoletest.SomeServers, 0o600)
+	f := consoletest.Start(t)
+	f.Status = consoletest.Healthy()
+	c := newConsole(f.Socket)
 	c.app.In = strings.NewReader(answer)
-	c.env["HOME"] = h.dir
-	c.app.Executable = func() (string, error) { return filepath.Join(h.dir, "bin", "tgctl"), nil }
+	c.Env["HOME"] = h.Dir
+	c.app.Executable = func() (string, error) { return filepath.Join(h.Dir, "bin", "tgctl"), nil }
 	return c, h, f
 }
 
-func (h *agentsHome) claude() string {
-	text, err := os.ReadFile(filepath.Join(h.dir, ".claude.json"))
+func claude(h *consoletest.Home) string {
+	text, err := os.ReadFile(filepath.Join(h.Dir, ".claude.json"))
 	if err != nil {
-		h.t.Fatal(err)
+		h.T.Fatal(err)
 	}
 	return string(text)
 }
@@ -37,18 +38,18 @@ func TestProtectAsks(t *testing.T) {
 	for answer, agreed := range map[string]bool{"y\n": true, "YES\n": true, "n\n": false, "\n": false, "": false, "yikes\n": false} {
 		c, h, f := protectConsole(t, answer)
 		code := c.run(t, "protect", "claude-code")
-		if (code == 0) != agreed || (h.claude() != someServers) != agreed || (len(f.protected) == 1) != agreed {
-			t.Errorf("%q: exit %d, %d kept:\n%s\n%s", answer, code, len(f.protected), h.claude(), c.err.String())
+		if (code == 0) != agreed || (claude(h) != consoletest.SomeServers) != agreed || (len(f.Protected) == 1) != agreed {
+			t.Errorf("%q: exit %d, %d kept:\n%s\n%s", answer, code, len(f.Protected), claude(h), c.Err.String())
 		}
-		talk := c.err.String()
+		talk := c.Err.String()
 		for _, want := range []string{"claude-code: 2 servers governed at every start: clock, files\n", "claude-code: not governed: web (a remote server (http))\n",
 			"Rewrite ~/.claude.json permanently? The daemon restores lost entries;\ntgctl unprotect restores the file. [y/N] "} {
 			if !strings.Contains(talk, want) {
 				t.Errorf("%q: no %q in:\n%s", answer, want, talk)
 			}
 		}
-		if !strings.Contains(c.out.String(), "+++ ") || !agreed && !strings.Contains(talk, "Nothing was changed.") {
-			t.Errorf("%q: %s%s", answer, c.out.String(), talk)
+		if !strings.Contains(c.Out.String(), "+++ ") || !agreed && !strings.Contains(talk, "Nothing was changed.") {
+			t.Errorf("%q: %s%s", answer, c.Out.String(), talk)
 		}
 	}
 }
@@ -57,27 +58,27 @@ func TestProtectAsks(t *testing.T) {
 func TestProtectWithoutATerminal(t *testing.T) {
 	c, h, f := protectConsole(t, "y\n")
 	c.pipe()
-	h.write(".cursor/mcp.json", `{"mcpServers":{}}`, 0o600)
-	h.write("src/shop/.mcp.json", someServers, 0o600) // belongs to a project, not to an agent
-	if code := c.run(t, "protect", "claude-code"); code != ui.ExitFailed || h.claude() != someServers || len(f.protected) > 0 {
+	h.Write(".cursor/mcp.json", `{"mcpServers":{}}`, 0o600)
+	h.Write("src/shop/.mcp.json", consoletest.SomeServers, 0o600) // belongs to a project, not to an agent
+	if code := c.run(t, "protect", "claude-code"); code != ui.ExitFailed || claude(h) != consoletest.SomeServers || len(f.Protected) > 0 {
 		t.Errorf("exit %d", code)
 	}
-	if talk := c.err.String(); !strings.Contains(talk, "nothing was changed\nReview the changes with --dry-run, then use --yes.") {
+	if talk := c.Err.String(); !strings.Contains(talk, "nothing was changed\nReview the changes with --dry-run, then use --yes.") {
 		t.Errorf("%s", talk)
 	}
-	if code := c.run(t, "protect", "--yes", "--all"); code != 0 || len(f.protected) != 1 || !strings.Contains(c.err.String(), "cursor: No MCP servers found in config: ~/.cursor/mcp.json\n") {
-		t.Errorf("exit %d: %s", code, c.err.String())
+	if code := c.run(t, "protect", "--yes", "--all"); code != 0 || len(f.Protected) != 1 || !strings.Contains(c.Err.String(), "cursor: No MCP servers found in config: ~/.cursor/mcp.json\n") {
+		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 }
 
 // If the daemon refuses the protection, the file is not changed.
 func TestProtectRefused(t *testing.T) {
 	c, h, f := protectConsole(t, "")
-	f.protectErr = client.NewError(client.ReasonForbidden, "not allowed to an agent")
-	if code := c.run(t, "protect", "--yes", "claude-code"); code != ui.ExitFailed || h.claude() != someServers || len(f.undone) != 1 {
-		t.Errorf("exit %d, undone %q: %s", code, f.undone, c.err.String())
+	f.ProtectErr = client.NewError(client.ReasonForbidden, "not allowed to an agent")
+	if code := c.run(t, "protect", "--yes", "claude-code"); code != ui.ExitFailed || claude(h) != consoletest.SomeServers || len(f.Undone) != 1 {
+		t.Errorf("exit %d, undone %q: %s", code, f.Undone, c.Err.String())
 	}
-	if left, _ := filepath.Glob(filepath.Join(h.dir, ".claude.json.*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(h.Dir, ".claude.json.*")); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
 	}
 }
@@ -92,17 +93,17 @@ func TestProtectProblems(t *testing.T) {
 	}{
 		{[]string{"protect", "--yes", "nobody"}, `unsupported agent type "nobody"`},
 		{[]string{"protect", "--yes", "custom"}, "--config-path FILE"},
-		{[]string{"protect", "--yes", "--config-path", h.dir + "/none.json", "custom"}, "no configuration of custom was found"},
+		{[]string{"protect", "--yes", "--config-path", h.Dir + "/none.json", "custom"}, "no configuration of custom was found"},
 		{[]string{"protect", "--repair"}, "nothing to protect: no agent is protected"},
 		{[]string{"protect", "--repair", "claude-code"}, "claude-code is not protected; run `tgctl protect claude-code`"},
 	} {
 		c.run(t, test.args...)
-		if !strings.Contains(c.err.String(), test.want) || len(f.protected) > 0 {
-			t.Errorf("%q: %s", test.args, c.err.String())
+		if !strings.Contains(c.Err.String(), test.want) || len(f.Protected) > 0 {
+			t.Errorf("%q: %s", test.args, c.Err.String())
 		}
 	}
-	if code := c.run(t, "protect", "--yes", "nobody", "claude-code"); code != ui.ExitFailed || len(f.protected) != 1 {
-		t.Errorf("exit %d: %s", code, c.err.String())
+	if code := c.run(t, "protect", "--yes", "nobody", "claude-code"); code != ui.ExitFailed || len(f.Protected) != 1 {
+		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 }
 
@@ -111,19 +112,19 @@ func TestProtectProblems(t *testing.T) {
 func TestUnprotectTells(t *testing.T) {
 	c, _, f := protectConsole(t, "")
 	c.run(t, "protect", "--yes", "claude-code")
-	f.sessions = openSessions()[:1]
-	if code := c.run(t, "unprotect", "claude-code"); code != ui.ExitFailed || len(f.undone) > 0 || !strings.Contains(c.err.String(), "a running wrap (process 4000)") {
-		t.Errorf("exit %d: %s", code, c.err.String())
+	f.Sessions = consoletest.OpenSessions()[:1]
+	if code := c.run(t, "unprotect", "claude-code"); code != ui.ExitFailed || len(f.Undone) > 0 || !strings.Contains(c.Err.String(), "a running wrap (process 4000)") {
+		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
-	f.sessions = nil
-	if code := c.run(t, "unprotect", "claude-code"); code != 0 || len(f.undone) != 1 ||
-		!strings.Contains(c.err.String(), "1 server of claude-code stays governed until the agent is restarted") {
-		t.Errorf("exit %d: %s", code, c.err.String())
+	f.Sessions = nil
+	if code := c.run(t, "unprotect", "claude-code"); code != 0 || len(f.Undone) != 1 ||
+		!strings.Contains(c.Err.String(), "1 server of claude-code stays governed until the agent is restarted") {
+		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 }
 
 func TestLastingShim(t *testing.T) {
-	dir := filepath.Join(shortDir(t), "home")
+	dir := filepath.Join(consoletest.ShortDir(t), "home")
 	make := func(path string) string {
 		path = filepath.Join(dir, path)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o755)); err != nil {

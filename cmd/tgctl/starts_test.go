@@ -14,6 +14,7 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -30,16 +31,16 @@ func someStarts() []*pb.ServerStart {
 			},
 			Alarms:  []string{"the project sets NODE_OPTIONS, which makes programs load other code"},
 			Gaps:    []string{"what /home/ana/shop/tools/server.js loads was not checked", "/home/ana/shop/tools/server.js could not be read: permission denied"},
-			Noticed: at(-time.Hour),
+			Noticed: consoletest.At(-time.Hour),
 		},
 		{
 			Digest: digest(0x1b), Server: "evil\x1b[2J", Project: "/home/ana/evil\u202e", Command: []string{"./npx\r", "-y"},
 			Sets: []string{"A\x1b]0;x"}, Files: []*pb.StartFile{{Role: "program", Path: "/home/ana/evil\u202e/npx\r", Digest: strings.Repeat("b", 64)}},
-			Alarms: []string{"the program /home/ana/evil\u202e/npx\r is a file of the project"}, Noticed: at(-time.Minute),
+			Alarms: []string{"the program /home/ana/evil\u202e/npx\r is a file of the project"}, Noticed: consoletest.At(-time.Minute),
 		},
 		{
 			Digest: digest(0x77), Server: "notes", Project: "/home/ana/shop", Command: []string{"npx", "notes@1.2.3"},
-			Noticed: at(-48 * time.Hour), Accepted: at(-47 * time.Hour), Decider: "ana (uid 1000)",
+			Noticed: consoletest.At(-48 * time.Hour), Accepted: consoletest.At(-47 * time.Hour), Decider: "ana (uid 1000)",
 		},
 	}
 }
@@ -56,34 +57,34 @@ func TestStarts(t *testing.T) {
 		{"servers-accept-start-json", []string{"servers", "accept", "notes", "--json"}},
 	} {
 		t.Run(test.golden, func(t *testing.T) {
-			f := startFake(t)
-			f.starts = someStarts()
-			c := newConsole(f.socket)
+			f := consoletest.Start(t)
+			f.Starts = someStarts()
+			c := newConsole(f.Socket)
 			if code := c.run(t, test.args...); code != 0 {
-				t.Fatalf("exit %d: %s", code, c.err.String())
+				t.Fatalf("exit %d: %s", code, c.Err.String())
 			}
 			if !strings.HasSuffix(test.golden, "json") {
-				mustFit(t, c.out.String(), 80)
+				consoletest.MustFit(t, c.Out.String(), 80)
 			}
-			golden(t, test.golden, c.out.String()+"--- stderr\n"+c.err.String())
+			consoletest.Golden(t, test.golden, c.Out.String()+"--- stderr\n"+c.Err.String())
 		})
 	}
 }
 
 // Only what was shown is accepted, and only if it is unambiguous.
 func TestAcceptStart(t *testing.T) {
-	f := startFake(t)
-	f.starts = someStarts()
-	c := newConsole(f.socket)
-	if code := c.run(t, "servers", "accept", "notes", "--start", "9a9a9a9a"); code != 0 || len(f.agreed) != 1 {
-		t.Fatalf("exit %d: %s", code, c.err.String())
+	f := consoletest.Start(t)
+	f.Starts = someStarts()
+	c := newConsole(f.Socket)
+	if code := c.run(t, "servers", "accept", "notes", "--start", "9a9a9a9a"); code != 0 || len(f.Agreed) != 1 {
+		t.Fatalf("exit %d: %s", code, c.Err.String())
 	}
-	if got := f.agreed[0]; got.GetProject() != "/home/ana/shop" || got.GetServer() != "notes" || !bytes.Equal(got.GetDigest(), f.starts[0].GetDigest()) || got.GetSurface() != "terminal" {
+	if got := f.Agreed[0]; got.GetProject() != "/home/ana/shop" || got.GetServer() != "notes" || !bytes.Equal(got.GetDigest(), f.Starts[0].GetDigest()) || got.GetSurface() != "terminal" {
 		t.Errorf("agreed to %v", got)
 	}
 	other := someStarts()[0]
 	other.Digest, other.Project = bytes.Repeat([]byte{0x9b}, 32), "/home/ana/other"
-	f.starts = append(f.starts, other)
+	f.Starts = append(f.Starts, other)
 	for _, test := range []struct {
 		args []string
 		code int
@@ -95,32 +96,32 @@ func TestAcceptStart(t *testing.T) {
 		{[]string{"clock"}, 1, "clock: not found"},
 		{[]string{"notes", "--start", "9a", "--launch", "9a"}, 2, "can't be combined"},
 	} {
-		if code := c.run(t, append([]string{"servers", "accept"}, test.args...)...); code != test.code || !strings.Contains(c.err.String(), test.want) {
-			t.Errorf("%q: exit %d: %s", test.args, code, c.err.String())
+		if code := c.run(t, append([]string{"servers", "accept"}, test.args...)...); code != test.code || !strings.Contains(c.Err.String(), test.want) {
+			t.Errorf("%q: exit %d: %s", test.args, code, c.Err.String())
 		}
 	}
-	f.acceptErr = client.NewError(client.ReasonForbidden, "not allowed to an agent")
-	if code := c.run(t, "servers", "accept", "notes", "--start", "9b9b9b9b"); code != 1 || !strings.Contains(c.err.String(), "not allowed to an agent") {
-		t.Errorf("exit %d: %s", code, c.err.String())
+	f.AcceptErr = client.NewError(client.ReasonForbidden, "not allowed to an agent")
+	if code := c.run(t, "servers", "accept", "notes", "--start", "9b9b9b9b"); code != 1 || !strings.Contains(c.Err.String(), "not allowed to an agent") {
+		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 }
 
 func TestForgetStart(t *testing.T) {
-	f := startFake(t)
-	f.starts = someStarts()
-	c := newConsole(f.socket)
-	if code := c.run(t, "servers", "forget", "notes"); code != 0 || c.out.String() != "forgotten: notes in /home/ana/shop: npx notes@1.2.3\n" ||
-		len(f.forgotten) != 1 || !bytes.Equal(f.forgotten[0].GetDigest(), f.starts[2].GetDigest()) {
-		t.Errorf("exit %d: %s%s", code, c.out.String(), c.err.String())
+	f := consoletest.Start(t)
+	f.Starts = someStarts()
+	c := newConsole(f.Socket)
+	if code := c.run(t, "servers", "forget", "notes"); code != 0 || c.Out.String() != "forgotten: notes in /home/ana/shop: npx notes@1.2.3\n" ||
+		len(f.Forgotten) != 1 || !bytes.Equal(f.Forgotten[0].GetDigest(), f.Starts[2].GetDigest()) {
+		t.Errorf("exit %d: %s%s", code, c.Out.String(), c.Err.String())
 	}
 	for _, args := range [][]string{{"clock"}, {"notes", "--start", "9a9a"}} {
-		if code := c.run(t, append([]string{"servers", "forget"}, args...)...); code != 1 || !strings.Contains(c.err.String(), "no start of that id is accepted") {
-			t.Errorf("%q: exit %d: %s", args, code, c.err.String())
+		if code := c.run(t, append([]string{"servers", "forget"}, args...)...); code != 1 || !strings.Contains(c.Err.String(), "no start of that id is accepted") {
+			t.Errorf("%q: exit %d: %s", args, code, c.Err.String())
 		}
 	}
-	f.acceptErr = client.NewError(client.ReasonForbidden, "not allowed to an agent")
-	if code := c.run(t, "servers", "forget", "notes"); code != 1 || !strings.Contains(c.err.String(), "not allowed to an agent") {
-		t.Errorf("exit %d: %s", code, c.err.String())
+	f.AcceptErr = client.NewError(client.ReasonForbidden, "not allowed to an agent")
+	if code := c.run(t, "servers", "forget", "notes"); code != 1 || !strings.Contains(c.Err.String(), "not allowed to an agent") {
+		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 }
 
@@ -130,7 +131,7 @@ func TestWrapAsksAboutServersOfTheProject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	home, err := filepath.EvalSymlinks(shortDir(t))
+	home, err := filepath.EvalSymlinks(consoletest.ShortDir(t))
 	if err != nil {
 		t.Fatal(err)
 	}
