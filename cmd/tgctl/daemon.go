@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/policy"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -76,7 +77,7 @@ is not running.`,
 			if err := ui.PrintDiagnostics(a.Err, out.GetWarnings(), a.Width()); err != nil {
 				return err
 			}
-			a.PrintMessage("In force: %s, %s.", sourceName(out.GetSet().GetSource()), inShort(out.GetSet()))
+			a.PrintMessage("In force: %s, %s.", policy.SourceName(out.GetSet().GetSource()), policy.Summary(out.GetSet()))
 			return nil
 		}),
 	}, &pb.ReloadResponse{})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/policy"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/service"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
@@ -88,7 +89,7 @@ func (a *app) nonDefaultConfig(ctx context.Context, st service.State, paths sock
 // checkDaemonStarts returns an error if the daemon could not start: its program is missing or
 // rejects the configuration.
 func (a *app) checkDaemonStarts(ctx context.Context, program, config string) error {
-	found, err := checkWith(ctx, program, config, connect.DaemonEnv(a.Environ()))
+	found, err := policy.CheckWith(ctx, program, config, connect.DaemonEnv(a.Environ()))
 	if err != nil {
 		return &ui.HintError{Err: err, Hint: "Nothing was stopped."}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/godbus/dbus/v5"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -57,7 +58,7 @@ func TestNotifyOffersNoMoreThanCounts(t *testing.T) {
 	}{
 		{"the workflow leaves the desktop out", "term", nil, "To approve it, use a terminal: tgctl approvals show A-7"},
 		{"the workflow requires presence", "presence", nil, "in a terminal: tgctl approvals approve A-7"},
-		{"the question needs presence", "ops", func(q *pb.Approval) { q.Level = levelPresence }, "in a terminal: tgctl approvals approve A-7"},
+		{"the question needs presence", "ops", func(q *pb.Approval) { q.Level = approval.LevelPresence }, "in a terminal: tgctl approvals approve A-7"},
 		{"there is no such workflow any more", "gone", nil, "To approve it, use a terminal"},
 		{"the arguments are long", "ops", func(q *pb.Approval) {
 			q.Arguments = []byte(`{"name":"x","arguments":{"content":"` + strings.Repeat("rm -rf / ", 60) + `"}}`)

@@ -10,6 +10,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/policy"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -79,7 +80,7 @@ func (a *app) statusSheet(st *pb.StatusResponse) *ui.Sheet {
 	s := &ui.Sheet{}
 	a.addRunning(s, st, ui.Choose(st.GetActivated(), ", sockets from the service manager", ""))
 	s.Add("", ui.Some(st.GetOtherShims(), "server is", "servers are", " governed by a tg-shim of another version until the agent is restarted; see: tgctl ps"))
-	a.addSet(s, st.GetSet())
+	policy.AddSet(s, st.GetSet())
 	for _, f := range st.GetProjects() {
 		s.Add("project", display.Text(f.GetPath())+ui.Choose(len(f.GetProblems()) > 0,
 			" IS INVALID, so every call in the project is denied; see: tgctl policy check "+display.Text(f.GetPath()),

@@ -149,13 +149,15 @@ var mayImport = map[string][]string{
 	"cmd/tg-shim/attach": {hpack, rawproto, "internal/sock"},
 	"cmd/tg-shim/serve":  {sys, term, "cmd/tg-shim/attach", "internal/child", "internal/mcp", "internal/private", "internal/proc", "internal/wire"},
 	"cmd/tgctl": {sys, term, json, cobra, pflag, diff, qr, tea, ansi, dbus, protobuf, proto, "client", "client/inbox", "internal/agentconf", "internal/beside", "internal/child", "internal/rawjson", "internal/record",
-		"internal/display", "internal/private", "internal/proc", "internal/sock", "internal/demo", "internal/service", "cmd/tgctl/slack", "cmd/tgctl/host", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/audit"},
+		"internal/display", "internal/private", "internal/proc", "internal/sock", "internal/demo", "internal/service", "cmd/tgctl/slack", "cmd/tgctl/host", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/audit", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/policy"},
 	"cmd/tgctl/host": {sys, "internal/proc"},
 	// How messages are written with --json: it knows them by their descriptors alone.
-	"cmd/tgctl/internal/pbjson":  {json, protobuf},
-	"cmd/tgctl/internal/audit":   {cobra, protobuf, proto, "client", "internal/display", "internal/record", "internal/sock", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/ui"},
-	"cmd/tgctl/internal/connect": {sys, cobra, proto, "client", "internal/agentconf", "internal/beside", "internal/display", "internal/proc", "internal/service", "internal/sock", "cmd/tgctl/host", "cmd/tgctl/internal/ui"},
-	"cmd/tgctl/internal/ui":      {term, cobra, protobuf, proto, "client", "internal/display", "internal/rawjson", "cmd/tgctl/internal/pbjson"},
+	"cmd/tgctl/internal/pbjson":   {json, protobuf},
+	"cmd/tgctl/internal/approval": {proto, "internal/display", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/policy":   {sys, json, cobra, diff, protobuf, proto, "client", "internal/agentconf", "internal/display", "internal/record", "internal/sock", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/audit":    {cobra, protobuf, proto, "client", "internal/display", "internal/record", "internal/sock", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/connect":  {sys, cobra, proto, "client", "internal/agentconf", "internal/beside", "internal/display", "internal/proc", "internal/service", "internal/sock", "cmd/tgctl/host", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/ui":       {term, cobra, protobuf, proto, "client", "internal/display", "internal/rawjson", "cmd/tgctl/internal/pbjson"},
 
 	// Test material for the commands, outside of internal/test since it runs what only tgctl may import.
 	consoleTest: {cmp, cobra, grpc, protobuf, proto, "client", "internal/agentconf", "internal/display", "internal/record", "internal/test/tempdir", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/ui"},

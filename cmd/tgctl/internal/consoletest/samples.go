@@ -322,3 +322,19 @@ func SeenServers() []*pb.Server {
 		{Id: "games", Launch: strings.Repeat(launchOne, 8), Command: []string{"games"}, First: At(-3 * time.Minute), Pins: 2, Waiting: 2},
 	}
 }
+
+// BrokenConfig returns the path of a configuration, and what is wrong with it.
+func BrokenConfig(t *testing.T) (string, []*pb.Diagnostic) {
+	path := filepath.Join(t.TempDir(), "thoughtgate.yaml")
+	content := "schema: 1\ngovernance:\n  rules:\n    - match: \"délété_*\"\tacton: approve # \x1b[2J " + strings.Repeat("long ", 30) + "\n"
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path, []*pb.Diagnostic{
+		{File: path, Line: 4, Column: 25, Severity: pb.Severity_SEVERITY_ERROR, Id: "V-006", Message: "unknown key \"acton\"", Hint: "did you mean \"action\"?"},
+		{File: path, Line: 4, Column: 150, Severity: pb.Severity_SEVERITY_WARNING, Message: "this is far to the right"},
+		{File: path, Line: 99, Column: 1, Severity: pb.Severity_SEVERITY_ERROR, Message: "a line that is not there"},
+		{File: "/gone/p.cedar", Line: 1, Severity: pb.Severity_SEVERITY_ERROR, Message: "a file that is not there \x1b[2J"},
+		{Severity: pb.Severity_SEVERITY_ERROR, Message: "no place at all"},
+	}
+}

@@ -1,4 +1,4 @@
-package main
+package policy
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-func (a *app) policyCheckCmd() *cobra.Command {
+func (a *app) checkCmd() *cobra.Command {
 	return a.WithJSON(&cobra.Command{
 		Use:   "check [FILE...] [flags]",
 		Short: "Report all errors in a configuration",
@@ -67,8 +67,8 @@ func (a *app) check(ctx context.Context, path string) (*pb.ValidateResponse, err
 	return c.Validate(ctx, path)
 }
 
-// checkWith has program check the configuration at path as if it were started with env.
-func checkWith(ctx context.Context, program, path string, env []string) (*pb.ValidateResponse, error) {
+// CheckWith has program check the configuration at path as if it were started with env.
+func CheckWith(ctx context.Context, program, path string, env []string) (*pb.ValidateResponse, error) {
 	c, done, err := policiesOf(ctx, program, env)
 	if err != nil {
 		return nil, err
@@ -84,13 +84,13 @@ func (a *app) printChecked(found *pb.ValidateResponse) error {
 	if err := ui.PrintDiagnostics(a.Out, found.GetProblems(), a.Width()); err != nil {
 		return err
 	}
-	bad, name := ui.CountErrors(found.GetProblems()), sourceName(found.GetPath())
+	bad, name := ui.CountErrors(found.GetProblems()), SourceName(found.GetPath())
 	warnings := ui.Some(len(found.GetProblems())-bad, "warning", "warnings", "")
 	if bad > 0 {
 		a.PrintMessage("%s: %s", name, ui.Join(ui.NonEmpty(ui.Plural(bad, "error", "errors"), warnings), ", "))
 		return nil
 	}
-	line := string(name) + ": ok: " + inShort(found.GetSet())
+	line := string(name) + ": ok: " + Summary(found.GetSet())
 	if found.GetSet().GetProject() {
 		line = fmt.Sprintf("%s: ok: a project's file, %s", name, ui.Plural(found.GetSet().GetRules(), "rule", "rules"))
 	}

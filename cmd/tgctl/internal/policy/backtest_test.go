@@ -1,4 +1,4 @@
-package main
+package policy
 
 import (
 	"encoding/json"
@@ -31,7 +31,7 @@ func TestBacktest(t *testing.T) {
 	f := consoletest.Start(t)
 	f.Backtest = aBacktest()
 	c := newConsole(f.Socket)
-	if code := c.run(t, "policy", "backtest", "--since", "30d", "--config", "/c/new.yaml"); code != ui.ExitCheck {
+	if code := c.Run(t, "policy", "backtest", "--since", "30d", "--config", "/c/new.yaml"); code != ui.ExitCheck {
 		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 	consoletest.MustFit(t, c.Out.String(), 80)
@@ -43,8 +43,8 @@ func TestBacktest(t *testing.T) {
 		t.Errorf("asked %v", q)
 	}
 
-	c = newConsole(f.Socket).pipe()
-	if code := c.run(t, "policy", "backtest", "--json"); code != ui.ExitCheck || c.Err.String() != "warning: a warning\n" {
+	c = newConsole(f.Socket).Pipe()
+	if code := c.Run(t, "policy", "backtest", "--json"); code != ui.ExitCheck || c.Err.String() != "warning: a warning\n" {
 		t.Errorf("exit %d: %q", code, c.Err.String())
 	}
 	consoletest.Golden(t, "policy-backtest-json", c.Out.String())
@@ -60,14 +60,14 @@ func TestBacktest(t *testing.T) {
 	// Tighter verdicts alone are not a failure.
 	f.Backtest = append(f.Backtest[:2:2], f.Backtest[3:]...)
 	f.Backtest[len(f.Backtest)-1] = &pb.BacktestEvent{Event: &pb.BacktestEvent_Summary{Summary: &pb.BacktestSummary{Calls: 1, Tighter: 1, First: consoletest.At(0), Last: consoletest.At(0)}}}
-	if code := c.run(t, "policy", "backtest"); code != 0 || strings.Contains(c.Out.String(), "LOOSER") {
+	if code := c.Run(t, "policy", "backtest"); code != 0 || strings.Contains(c.Out.String(), "LOOSER") {
 		t.Errorf("exit %d: %s", code, c.Out.String())
 	}
 	f.Backtest = []*pb.BacktestEvent{{Event: &pb.BacktestEvent_Set{Set: &pb.BacktestSet{Set: &pb.PolicySet{}}}}, {Event: &pb.BacktestEvent_Summary{Summary: &pb.BacktestSummary{}}}}
-	if code := c.run(t, "policy", "backtest"); code != 0 || c.Out.String() != "the built-in default: no calls were recorded in that time\n" {
+	if code := c.Run(t, "policy", "backtest"); code != 0 || c.Out.String() != "the built-in default: no calls were recorded in that time\n" {
 		t.Errorf("exit %d: %s", code, c.Out.String())
 	}
-	if code := c.run(t, "policy", "backtest", "--since", "soon"); code != ui.ExitUsage || !strings.Contains(c.Err.String(), `invalid time "soon"`) {
+	if code := c.Run(t, "policy", "backtest", "--since", "soon"); code != ui.ExitUsage || !strings.Contains(c.Err.String(), `invalid time "soon"`) {
 		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package policy
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
@@ -22,7 +23,7 @@ type explainOptions struct {
 	server, tool, uri, prompt, args, agent, config, project string
 }
 
-func (a *app) policyExplainCmd() *cobra.Command {
+func (a *app) explainCmd() *cobra.Command {
 	o := &explainOptions{}
 	cmd := &cobra.Command{
 		Use:   "explain --server S (--tool T | --uri U | --prompt P) | -",
@@ -171,14 +172,14 @@ func explanationSheet(e *pb.Explanation) *ui.Sheet {
 		limit, surfaces := e.GetTimeout().AsDuration(), strings.Join(e.GetSurfaces(), ", ")
 		s.Add("asks", display.Name(cmp.Or(e.GetWorkflow(), "on every surface"))+ui.Choose(limit > 0, ", for "+display.Span(limit), "")+
 			ui.Choose(surfaces != "", "; approved from "+display.Text(surfaces), ""))
-		s.Add("approval", ui.Choose(e.GetLevel() == levelPresence, "requires a passphrase or a code (presence)", ""))
+		s.Add("approval", ui.Choose(e.GetLevel() == approval.LevelPresence, "requires a passphrase or a code (presence)", ""))
 	}
 	before, after := strings.Join(e.GetHooks(), ", "), strings.Join(e.GetResultHooks(), ", ")
 	s.Add("before", ui.Choose(before != "", "extensions "+display.Text(before)+", not run here, may change or deny the call", ""))
 	s.Add("after", ui.Choose(after != "", "extensions "+display.Text(after)+" see the result before the agent", ""))
 	s.Add("covers", display.Text(e.GetGrant()))
 	for _, g := range e.GetGrants() {
-		s.Add("grant", display.Name(g.GetId())+" approves it, with "+grantBounds(g))
+		s.Add("grant", display.Name(g.GetId())+" approves it, with "+approval.GrantBounds(g))
 	}
 	for _, n := range e.GetNear() {
 		s.Add("no match", citation(n.GetRule())+"\n"+display.Text(n.GetBecause()))

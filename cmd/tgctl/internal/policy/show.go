@@ -1,4 +1,4 @@
-package main
+package policy
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/aymanbagabas/go-udiff"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -45,7 +46,7 @@ func (a *app) printDetail(set *pb.PolicySet) error {
 	}
 	workflows := &display.Table{Columns: []display.Column{{Head: "WORKFLOW"}, {Head: "DESTINATION"}, {Head: "TIMEOUT"}, {Head: "APPROVED FROM"}, {Head: "AT"}}}
 	for _, w := range d.GetWorkflows() {
-		asks := display.Name(w.GetAsks()) + ui.Choose(w.GetRequire() == levelPresence, ", "+levelPresence, "")
+		asks := display.Name(w.GetAsks()) + ui.Choose(w.GetRequire() == approval.LevelPresence, ", "+approval.LevelPresence, "")
 		workflows.Add(display.Name(w.GetName()), asks, display.Span(w.GetTimeout().AsDuration()), anyOf(w.GetSurfaces()), placeOf(&pb.Citation{File: w.GetFile(), Line: w.GetLine()}))
 		if s := w.GetSlack(); s != nil {
 			workflows.Note("in " + display.Name(s.GetChannel()) + ", answered by " + anyOf(s.GetApprovers()))

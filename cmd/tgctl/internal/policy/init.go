@@ -1,4 +1,4 @@
-package main
+package policy
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
-func (a *app) policyInitCmd() *cobra.Command {
+func (a *app) initCmd() *cobra.Command {
 	var toStdout bool
 	cmd := &cobra.Command{
 		Use:   "init [flags]",

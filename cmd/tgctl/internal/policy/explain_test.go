@@ -1,4 +1,4 @@
-package main
+package policy
 
 import (
 	"encoding/json"
@@ -49,7 +49,7 @@ func TestExplain(t *testing.T) {
 	f.Explain = func(*pb.ExplainRequest) (*pb.Explanation, error) { return anExplanation(), nil }
 	c := newConsole(f.Socket)
 	line := []string{"policy", "explain", "--server", "mail", "--tool", "send", "--args", `{"to": "a@evil.example"}`, "--agent", "cursor", "--project", "/p", "--config", "/c/t.yaml"}
-	if code := c.run(t, line...); code != 0 {
+	if code := c.Run(t, line...); code != 0 {
 		t.Fatalf("exit %d: %s", code, c.Err.String())
 	}
 	consoletest.MustFit(t, c.Out.String(), 80)
@@ -59,7 +59,7 @@ func TestExplain(t *testing.T) {
 		q.GetAgent() != "cursor" || q.GetProject() != "/p" || q.GetConfig() != "/c/t.yaml" || q.GetBrief() {
 		t.Errorf("asked %v", q)
 	}
-	if code := c.run(t, append(line, "--json")...); code != 0 {
+	if code := c.Run(t, append(line, "--json")...); code != 0 {
 		t.Fatalf("exit %d: %s", code, c.Err.String())
 	}
 	consoletest.Golden(t, "policy-explain-json", c.Out.String())
@@ -68,7 +68,7 @@ func TestExplain(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, one := range []struct{ flag, method string }{{"--uri", "resources/read"}, {"--prompt", "prompts/get"}} {
-		c.run(t, "policy", "explain", "--server", "x", one.flag, "y")
+		c.Run(t, "policy", "explain", "--server", "x", one.flag, "y")
 		if q := f.Explains[i+2]; q.GetMethod() != one.method || q.GetSubject() != "y" || q.GetProject() != wd || q.GetArguments() != nil {
 			t.Errorf("asked %v", q)
 		}
@@ -77,19 +77,19 @@ func TestExplain(t *testing.T) {
 
 func TestExplainFails(t *testing.T) {
 	f := consoletest.Start(t)
-	path, problems := brokenConfig(t)
+	path, problems := consoletest.BrokenConfig(t)
 	f.Explain = func(*pb.ExplainRequest) (*pb.Explanation, error) {
 		return nil, client.NewError(client.ReasonInvalid, "the configuration has errors", problems...)
 	}
 	c := newConsole(f.Socket)
-	if code := c.run(t, "policy", "explain", "--server", "x", "--tool", "y"); code != ui.ExitCheck || c.Out.Len() > 0 ||
+	if code := c.Run(t, "policy", "explain", "--server", "x", "--tool", "y"); code != ui.ExitCheck || c.Out.Len() > 0 ||
 		!strings.Contains(c.Err.String(), path+":4:25: error: unknown key") || !strings.HasSuffix(c.Err.String(), "tgctl: the configuration has errors\n") {
 		t.Errorf("exit %d, stdout %q, stderr %s", code, c.Out.String(), c.Err.String())
 	}
 	f.Explain = func(*pb.ExplainRequest) (*pb.Explanation, error) {
 		return &pb.Explanation{Error: "it makes no sense"}, nil
 	}
-	if code := c.run(t, "policy", "explain", "--server", "x", "--tool", "y"); code != 1 || !strings.Contains(c.Err.String(), "it makes no sense") {
+	if code := c.Run(t, "policy", "explain", "--server", "x", "--tool", "y"); code != 1 || !strings.Contains(c.Err.String(), "it makes no sense") {
 		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 }
@@ -104,7 +104,7 @@ func TestExplainLines(t *testing.T) {
 		}
 		return &pb.Explanation{Verdict: "ask", Rule: "r", Facts: []*pb.CallFact{{Name: "acts"}, {Name: "acts", Member: "x"}}, Grant: "g"}, nil
 	}
-	c := newConsole(f.Socket).pipe()
+	c := newConsole(f.Socket).Pipe()
 	lines := []string{
 		`{"server":"s","method":"tools/call","tool":"t","arguments":{"a":1},"agent":"claude-code","session":"1","definition":{"name":"t"}}`,
 		`{"server":"s","tool":"t","arguments":null,"result":{"content":[]},"label":1,"turn":2}`,
@@ -114,8 +114,8 @@ func TestExplainLines(t *testing.T) {
 		`not JSON`, `[]`, `{"server":1}`, `{"server":"s","server":"t"}`, `{"server":"s"} {"server":"s"}`, `{"server":"s"`, `{"tool":"t"}`,
 		`{"server":"s","tool":"t","arguments":{"a":1,"a":2}}`,
 	}
-	c.app.In = strings.NewReader(strings.Join(lines, "\n"))
-	if code := c.run(t, "policy", "explain", "-"); code != 0 {
+	c.App.In = strings.NewReader(strings.Join(lines, "\n"))
+	if code := c.Run(t, "policy", "explain", "-"); code != 0 {
 		t.Fatalf("exit %d: %s", code, c.Err.String())
 	}
 	consoletest.Golden(t, "policy-explain-lines", c.Out.String())
@@ -135,8 +135,8 @@ func TestExplainLines(t *testing.T) {
 	if q := f.Explains[len(f.Explains)-1]; string(q.GetArguments()) != `{"a":1,"a":2}` {
 		t.Errorf("what the gate should refuse did not reach it: %v", q)
 	}
-	c.app.In = strings.NewReader(`{"server":"` + strings.Repeat("x", longestLine) + `"}`)
-	if code := c.run(t, "policy", "explain", "-"); code != 1 || !strings.Contains(c.Err.String(), "the line is longer than") {
+	c.App.In = strings.NewReader(`{"server":"` + strings.Repeat("x", longestLine) + `"}`)
+	if code := c.Run(t, "policy", "explain", "-"); code != 1 || !strings.Contains(c.Err.String(), "the line is longer than") {
 		t.Errorf("exit %d: %.200s", code, c.Err.String())
 	}
 }
@@ -163,21 +163,21 @@ func TestPolicyTest(t *testing.T) {
 		}
 		return &pb.TestPoliciesResponse{Files: []*pb.TestFileResult{out}}
 	}
-	c := newConsole(f.Socket).pipe()
-	if code := c.run(t, "policy", "test"); code != ui.ExitCheck {
+	c := newConsole(f.Socket).Pipe()
+	if code := c.Run(t, "policy", "test"); code != ui.ExitCheck {
 		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 	consoletest.Golden(t, "policy-test", strings.ReplaceAll(c.Out.String(), dir, "DIR"))
 	if want := ".:a.test.yaml:a.test.yaml .:b.test.yaml:b.test.yaml"; strings.Join(asked, " ") != want {
 		t.Errorf("asked %q, want %q", asked, want)
 	}
-	if code := c.run(t, "policy", "test", filepath.Join(dir, "a.test.yaml"), "--config", "other.yaml"); code != 0 || !strings.HasSuffix(c.Out.String(), "a.test.yaml: 1 verdict as expected\n") {
+	if code := c.Run(t, "policy", "test", filepath.Join(dir, "a.test.yaml"), "--config", "other.yaml"); code != 0 || !strings.HasSuffix(c.Out.String(), "a.test.yaml: 1 verdict as expected\n") {
 		t.Errorf("exit %d: %s", code, c.Out.String())
 	}
 	if got := asked[len(asked)-1]; got != "other.yaml:a.test.yaml:a.test.yaml" {
 		t.Errorf("asked %q", got)
 	}
-	c.run(t, "policy", "test", "--json")
+	c.Run(t, "policy", "test", "--json")
 	for line := range strings.SplitSeq(strings.TrimSpace(c.Out.String()), "\n") {
 		var one struct {
 			testJSON
@@ -189,22 +189,22 @@ func TestPolicyTest(t *testing.T) {
 		}
 	}
 
-	path, problems := brokenConfig(t)
+	path, problems := consoletest.BrokenConfig(t)
 	f.Test = func(*pb.TestPoliciesRequest) *pb.TestPoliciesResponse {
 		return &pb.TestPoliciesResponse{Files: []*pb.TestFileResult{{Path: "/x/a.test.yaml", Config: path, Problems: problems}}}
 	}
-	if code := c.run(t, "policy", "test"); code != ui.ExitCheck || !strings.Contains(c.Out.String(), path+":4:25: error") || !strings.Contains(c.Out.String(), "/x/a.test.yaml: no calls were judged\n") {
+	if code := c.Run(t, "policy", "test"); code != ui.ExitCheck || !strings.Contains(c.Out.String(), path+":4:25: error") || !strings.Contains(c.Out.String(), "/x/a.test.yaml: no calls were judged\n") {
 		t.Errorf("exit %d: %s", code, c.Out.String())
 	}
-	if code := c.run(t, "policy", "test", filepath.Join(dir, "none")); code != 1 || !strings.Contains(c.Err.String(), "no such file") {
+	if code := c.Run(t, "policy", "test", filepath.Join(dir, "none")); code != 1 || !strings.Contains(c.Err.String(), "no such file") {
 		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 	f.Validate.Path = filepath.Join(t.TempDir(), "thoughtgate.yaml")
-	if code := c.run(t, "policy", "test"); code != ui.ExitUsage || !strings.Contains(c.Err.String(), "name a FILE: there is no *.test.yaml in ") {
+	if code := c.Run(t, "policy", "test"); code != ui.ExitUsage || !strings.Contains(c.Err.String(), "name a FILE: there is no *.test.yaml in ") {
 		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 	f.Validate.Path = ""
-	if code := c.run(t, "policy", "test"); code != ui.ExitUsage || !strings.Contains(c.Err.String(), "there is no configuration, so no ") {
+	if code := c.Run(t, "policy", "test"); code != ui.ExitUsage || !strings.Contains(c.Err.String(), "there is no configuration, so no ") {
 		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 }
@@ -215,12 +215,12 @@ func TestCompleteFromTheRecord(t *testing.T) {
 	f := consoletest.Start(t)
 	f.Records = consoletest.Recorded()
 	c := newConsole(f.Socket)
-	c.run(t, "__complete", "policy", "explain", "--server", "")
+	c.Run(t, "__complete", "policy", "explain", "--server", "")
 	consoletest.Golden(t, "complete-server", c.Out.String())
 	if q := f.Query; q.GetKind() != "call" || q.GetLast() == 0 {
 		t.Errorf("asked %v", q)
 	}
-	c.run(t, "__complete", "policy", "explain", "--server", "files", "--tool", "")
+	c.Run(t, "__complete", "policy", "explain", "--server", "files", "--tool", "")
 	consoletest.Golden(t, "complete-tool", c.Out.String())
 	if q := f.Query; q.GetServer() != "files" {
 		t.Errorf("asked %v", q)

@@ -1,4 +1,4 @@
-package main
+package policy
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 // schemaKinds lists the files that have a schema.
 var schemaKinds = []string{"config", "project", "test"}
 
-func (a *app) policySchemaCmd() *cobra.Command {
+func (a *app) schemaCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema [config|project|test]",
 		Short: "Print a JSON Schema for editors",
@@ -34,18 +34,18 @@ policy check finds errors that a schema can't express.`,
 			return ui.AtMostOne(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			schema, err := a.schema(cmd.Context(), append(args, "config")[0])
+			text, err := Schema(cmd.Context(), a.App, append(args, "config")[0])
 			if err != nil {
 				return err
 			}
-			_, err = a.Out.Write(schema)
+			_, err = a.Out.Write(text)
 			return err
 		},
 	}
 }
 
-// schema asks thoughtgated for a schema, since thoughtgated parses the files.
-func (a *app) schema(ctx context.Context, kind string) ([]byte, error) {
+// Schema asks thoughtgated for a schema, since thoughtgated parses the files.
+func Schema(ctx context.Context, a *connect.App, kind string) ([]byte, error) {
 	program, err := a.Sibling(connect.DaemonName)
 	if err != nil {
 		return nil, err

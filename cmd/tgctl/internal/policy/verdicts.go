@@ -1,4 +1,4 @@
-package main
+package policy
 
 import (
 	"cmp"
@@ -28,7 +28,7 @@ type testJSON struct {
 	OK   bool   `json:"ok"`
 }
 
-func (a *app) policyTestCmd() *cobra.Command {
+func (a *app) testCmd() *cobra.Command {
 	var config string
 	cmd := &cobra.Command{
 		Use:   "test [FILE...] [flags]",

@@ -1,4 +1,4 @@
-package main
+package policy
 
 import (
 	"fmt"
@@ -25,7 +25,7 @@ func called(seq uint64, server, tool string, facts ...string) *pb.AuditRecord {
 
 // consoleToInit returns a console in a home where Claude Code has servers, and a daemon that
 // has recorded calls.
-func consoleToInit(t *testing.T) (*consoletest.Daemon, *console, string) {
+func consoleToInit(t *testing.T) (*consoletest.Daemon, *consoletest.Console, string) {
 	t.Helper()
 	f := consoletest.Start(t)
 	f.Validate = &pb.ValidateResponse{}
@@ -55,7 +55,7 @@ func TestPolicyInit(t *testing.T) {
 		t.Fatal(err)
 	}
 	f, c, path := consoleToInit(t)
-	if code := c.run(t, "policy", "init"); code != 0 {
+	if code := c.Run(t, "policy", "init"); code != 0 {
 		t.Fatalf("exit %d: %s", code, c.Err.String())
 	}
 	text, err := os.ReadFile(path)
@@ -90,7 +90,7 @@ func TestPolicyInit(t *testing.T) {
 	}
 	refused := func() {
 		t.Helper()
-		if code := c.run(t, "policy", "init"); code != 1 || !strings.Contains(c.Err.String(), "already exists; nothing was written") {
+		if code := c.Run(t, "policy", "init"); code != 1 || !strings.Contains(c.Err.String(), "already exists; nothing was written") {
 			t.Errorf("exit %d: %s", code, c.Err.String())
 		}
 	}
@@ -109,12 +109,12 @@ func TestPolicyInit(t *testing.T) {
 	if _, err := os.Stat(elsewhere); err == nil {
 		t.Error("written through a link")
 	}
-	if code := c.run(t, "policy", "init", "--print"); code != 0 || !strings.HasPrefix(c.Out.String(), "# What agents may do.") {
+	if code := c.Run(t, "policy", "init", "--print"); code != 0 || !strings.HasPrefix(c.Out.String(), "# What agents may do.") {
 		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 	named := filepath.Join(t.TempDir(), "sub", "mine.yaml")
 	c.Env["THOUGHTGATE_CONFIG"] = named
-	if code := c.run(t, "policy", "init"); code != 0 {
+	if code := c.Run(t, "policy", "init"); code != 0 {
 		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 	if _, err := os.Stat(named); err != nil {
@@ -126,7 +126,7 @@ func TestPolicyInit(t *testing.T) {
 // and that each comment with configuration can be uncommented.
 func TestStarterIsTheDefault(t *testing.T) {
 	_, c, _ := consoleToInit(t)
-	if code := c.run(t, "policy", "init", "--print"); code != 0 {
+	if code := c.Run(t, "policy", "init", "--print"); code != 0 {
 		t.Fatalf("exit %d: %s", code, c.Err.String())
 	}
 	text := c.Out.String()
@@ -173,7 +173,7 @@ func TestPolicyInitOfNothing(t *testing.T) {
 	home := t.TempDir()
 	t.Chdir(home)
 	c.Env["HOME"] = home
-	if code := c.run(t, "--no-start", "policy", "init", "--print"); code != 0 || !strings.Contains(c.Err.String(), "can't read the audit log") {
+	if code := c.Run(t, "--no-start", "policy", "init", "--print"); code != 0 || !strings.Contains(c.Err.String(), "can't read the audit log") {
 		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 	if _, problems := config.Parse("/x/thoughtgate.yaml", c.Out.Bytes(), func(string) string { return "" }); len(problems) > 0 {
@@ -185,12 +185,12 @@ func TestPolicySchema(t *testing.T) {
 	c := newConsole("")
 	c.Beside(t, "#!/bin/sh\necho \"$@\"\n")
 	for line, want := range map[string]string{"policy schema": "--schema config\n", "policy schema test": "--schema test\n", "policy schema project": "--schema project\n"} {
-		if code := c.run(t, strings.Fields(line)...); code != 0 || c.Out.String() != want {
+		if code := c.Run(t, strings.Fields(line)...); code != 0 || c.Out.String() != want {
 			t.Errorf("exit %d: %s%s", code, c.Out.String(), c.Err.String())
 		}
 	}
 	c.Beside(t, "#!/bin/sh\necho no schema >&2; exit 1\n")
-	if code := c.run(t, "policy", "schema"); code != 1 || !strings.Contains(c.Err.String(), "thoughtgated --schema: exit status 1: no schema") {
+	if code := c.Run(t, "policy", "schema"); code != 1 || !strings.Contains(c.Err.String(), "thoughtgated --schema: exit status 1: no schema") {
 		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package policy
 
 import (
 	"cmp"
@@ -19,7 +19,7 @@ import (
 // backtestSpan is the default of --since.
 const backtestSpan = "7d"
 
-func (a *app) policyBacktestCmd() *cobra.Command {
+func (a *app) backtestCmd() *cobra.Command {
 	var since, config string
 	cmd := &cobra.Command{
 		Use:   "backtest [flags]",
@@ -157,7 +157,7 @@ func (a *app) printGroup(t *display.Table) error {
 // total returns a summary in one sentence.
 func (b *backtested) total(now time.Time) display.Safe {
 	s := b.summary
-	by := sourceName(b.set.GetSet().GetSource())
+	by := SourceName(b.set.GetSet().GetSource())
 	if s.GetCalls() == 0 {
 		return by + ": no calls were recorded in that time"
 	}

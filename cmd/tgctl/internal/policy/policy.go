@@ -1,9 +1,13 @@
-package main
+// Package policy has the commands of tgctl that write, check and test a configuration, and show the one
+// in force. To judge is the daemon's: it is asked, or one is run for the question.
+package policy
 
 import (
 	"cmp"
 	"context"
 	"fmt"
+
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 
 	"github.com/spf13/cobra"
 
@@ -14,9 +18,14 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-func (a *app) policyCmd() *cobra.Command {
-	cmd := ui.Group("policy", "Write, check and test a configuration, show the one in force", a.policyCheckCmd(), a.policyExplainCmd(), a.policyTestCmd(),
-		a.policyBacktestCmd(), a.policyShowCmd(), a.policySchemaCmd(), a.policyInitCmd())
+// app holds what these commands use.
+type app struct{ *connect.App }
+
+// Command returns the command policy.
+func Command(c *connect.App) *cobra.Command {
+	a := &app{c}
+	cmd := ui.Group("policy", "Write, check and test a configuration, show the one in force", a.checkCmd(), a.explainCmd(), a.testCmd(),
+		a.backtestCmd(), a.showCmd(), a.schemaCmd(), a.initCmd())
 	cmd.Long = `thoughtgate.yaml and the Cedar policies it names define what agents may do. The
 daemon reads them at its start and on "tgctl daemon reload"; a file changed on
 disk has no effect before that.`
@@ -26,7 +35,7 @@ disk has no effect before that.`
 	return cmd
 }
 
-func (a *app) policyShowCmd() *cobra.Command {
+func (a *app) showCmd() *cobra.Command {
 	return a.WithJSON(&cobra.Command{
 		Use:   "show [flags]",
 		Short: "Show the rules and policies in force",
@@ -44,7 +53,7 @@ difference is shown.`,
 				return a.PrintJSON(pbjson.Object{Message: set, More: diffsOf(set.GetFiles())})
 			}
 			s := &ui.Sheet{}
-			a.addSet(s, set)
+			AddSet(s, set)
 			s.Add("since", a.Moment(set.GetSince()))
 			s.Add("by", display.Text(set.GetBy()))
 			s.Add("digest", display.Name(set.GetDigest()))
@@ -56,8 +65,8 @@ difference is shown.`,
 	}, pbjson.Object{Message: &pb.PolicySet{}, More: diffsJSON{}})
 }
 
-// addSet adds which policy set is in force, and which of its files have changed on disk.
-func (a *app) addSet(s *ui.Sheet, set *pb.PolicySet) {
+// AddSet adds which policy set is in force, and which of its files have changed on disk.
+func AddSet(s *ui.Sheet, set *pb.PolicySet) {
 	s.Add("config", display.Text(cmp.Or(set.GetSource(), "built-in default (no configuration file)")))
 	s.Add("profile", display.Name(set.GetProfile()))
 	s.Add("contains", ui.Plural(set.GetRules(), "rule", "rules")+", "+ui.Plural(set.GetPolicies(), "Cedar policy", "Cedar policies"))
@@ -67,14 +76,14 @@ func (a *app) addSet(s *ui.Sheet, set *pb.PolicySet) {
 	}
 }
 
-// inShort summarizes a set: its profile, and how many rules and policies it has.
-func inShort(set *pb.PolicySet) string {
+// Summary summarizes a set: its profile, and how many rules and policies it has.
+func Summary(set *pb.PolicySet) string {
 	return fmt.Sprintf("profile %s, %s, %s", display.Name(set.GetProfile()),
 		ui.Plural(set.GetRules(), "rule", "rules"), ui.Plural(set.GetPolicies(), "Cedar policy", "Cedar policies"))
 }
 
-// sourceName names the configuration at path.
-func sourceName(path string) display.Safe { return display.Text(cmp.Or(path, "the built-in default")) }
+// SourceName names the configuration at path.
+func SourceName(path string) display.Safe { return display.Text(cmp.Or(path, "the built-in default")) }
 
 func filesTable(files []*pb.PolicyFile) *display.Table {
 	t := &display.Table{Columns: []display.Column{{Head: "FILE"}, {Head: "SHA-256", Shrink: 13}, {Head: "ON DISK"}}}
