@@ -43,11 +43,11 @@ start it without the service manager.`,
 
 // programs returns the paths of the programs that a definition starts.
 func (a *app) programs() (service.Programs, error) {
-	daemon, why, err := a.lasting(connect.DaemonName)
+	daemon, why, err := a.Lasting(connect.DaemonName)
 	if err != nil {
 		return service.Programs{}, err
 	}
-	tgctl, _, err := a.lasting("tgctl")
+	tgctl, _, err := a.Lasting("tgctl")
 	if err != nil {
 		return service.Programs{}, err
 	}
@@ -110,7 +110,7 @@ func (a *app) sayInstalled(ctx context.Context, m service.Manager, p service.Pro
 		return &ui.HintError{Err: err, Hint: "See: " + st.Log}
 	}
 	a.PrintMessage("thoughtgated %s is running (pid %d), started by %s from %s.", s.GetBuild(), s.GetPid(), st.Manager, st.Definition)
-	if !st.Ours && st.Program != "" && !sameProgram(st.Program, p.Daemon) {
+	if !st.Ours && st.Program != "" && !connect.SameProgram(st.Program, p.Daemon) {
 		a.PrintMessage("tgctl did not write that file: it starts %s, but the program beside this tgctl is %s.", st.Program, p.Daemon)
 	}
 	if !st.Lingers {

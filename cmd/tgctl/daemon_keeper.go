@@ -101,7 +101,7 @@ func keeperWouldStart(keeper int, paths sock.Paths, program string) bool {
 		}
 	}
 	args, _ := proc.Args(int32(keeper)) // none if it has ended
-	return len(args) > 0 && (args[0] == program || sameProgram(args[0], program))
+	return len(args) > 0 && (args[0] == program || connect.SameProgram(args[0], program))
 }
 
 // signalDaemon sends a signal to the process that holds the lock at path, if it is

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -227,15 +226,5 @@ func (a *app) askYes(ctx context.Context, question string) error {
 		fmt.Fprintln(a.Err)
 		return err
 	}
-	return a.confirmed(answer)
-}
-
-// confirmed returns nil if the typed answer is yes. Otherwise it prints that nothing was changed
-// and returns an error.
-func (a *app) confirmed(answer string) error {
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
-		return nil
-	}
-	a.PrintMessage("Nothing was changed.")
-	return &ui.ExitError{Code: ui.ExitFailed}
+	return a.Confirmed(answer)
 }

@@ -46,7 +46,7 @@ and the processes they start cannot run commands, which may weaken the rules.`,
 
 // invoke runs a command and returns its exit code as an error.
 func (a *app) invoke(ctx context.Context, c *client.Client, req *pb.InvokeRequest) error {
-	s := &commandScreen{partial: partial{app: a}}
+	s := &commandScreen{Partial: ui.Partial{App: a.App.App}}
 	defer s.leave()
 	for e, err := range c.Invoke(ctx, req) {
 		switch {

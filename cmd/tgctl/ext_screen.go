@@ -14,7 +14,7 @@ import (
 // stdout is a terminal, and the rest on stderr. If stderr is a terminal, its last line
 // shows the progress of the current tasks.
 type commandScreen struct {
-	partial
+	ui.Partial
 	tasks []*shownTask // running, in the order in which they began
 	drawn bool         // the progress line is on the screen
 }
@@ -47,11 +47,11 @@ func (s *commandScreen) output(o *pb.CommandOutput) error {
 		if text == "" {
 			return s.draw()
 		}
-		if err := s.text(text); err != nil {
+		if err := s.PrintPart(text); err != nil {
 			return err
 		}
 	default: // system, and kinds that a newer daemon may have
-		s.endLine()
+		s.EndLine()
 		s.PrintMessage("%s", display.Lines(text))
 	}
 	return s.draw()
@@ -69,7 +69,7 @@ func (s *commandScreen) task(t *pb.TaskEvent) error {
 	case t.GetPhase() == "update" && at >= 0:
 		s.tasks[at].current, s.tasks[at].total, s.tasks[at].message = t.GetCurrent(), t.GetTotal(), t.GetLine()
 	case t.GetPhase() == "log" && s.ErrTerminal:
-		s.endLine()
+		s.EndLine()
 		s.PrintMessage("%s", display.Lines(t.GetLine()))
 	case t.GetPhase() == "done":
 		label := t.GetLabel()
@@ -78,7 +78,7 @@ func (s *commandScreen) task(t *pb.TaskEvent) error {
 			s.tasks = slices.Delete(s.tasks, at, at+1)
 		}
 		if why := t.GetError(); why != "" {
-			s.endLine()
+			s.EndLine()
 			s.PrintMessage("%s failed: %s", display.Text(label), display.Text(why))
 		}
 	}
@@ -87,7 +87,7 @@ func (s *commandScreen) task(t *pb.TaskEvent) error {
 
 // draw shows the progress of the newest task, unless the line has text.
 func (s *commandScreen) draw() error {
-	if !s.ErrTerminal || len(s.tasks) == 0 || (s.open && s.OutTerminal) {
+	if !s.ErrTerminal || len(s.tasks) == 0 || (s.Open && s.OutTerminal) {
 		return nil
 	}
 	s.drawn = true
@@ -112,7 +112,7 @@ func (s *commandScreen) erase() error {
 // leave removes the progress line and ends an unfinished line.
 func (s *commandScreen) leave() {
 	_ = s.erase() // there is no other place to report an error
-	s.endLine()
+	s.EndLine()
 }
 
 // barColumns is the width of the progress bar.

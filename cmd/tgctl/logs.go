@@ -131,7 +131,7 @@ func findProgram(ctx context.Context, c *client.Client, w *programSelector) (*pb
 	var own *pb.Process
 	for _, p := range all {
 		switch {
-		case !isTyped(p.GetName(), w.name):
+		case !ui.IsTyped(p.GetName(), w.name):
 		case p.GetKind() == kindClient:
 		case p.GetKind() == kindServer:
 			own = p

@@ -152,7 +152,7 @@ func oneNewServer(ctx context.Context, c *client.Client, id, launch string) (*pb
 	if err != nil {
 		return nil, err
 	}
-	known := ui.Filter(servers, func(s *pb.Server) bool { return isTyped(s.GetId(), id) })
+	known := ui.Filter(servers, func(s *pb.Server) bool { return ui.IsTyped(s.GetId(), id) })
 	found := ui.Filter(known, func(s *pb.Server) bool {
 		return s.GetNew() && strings.HasPrefix(s.GetLaunch(), strings.ToLower(launch))
 	})

@@ -35,10 +35,7 @@ func startSheet(s *pb.ServerStart) *ui.Sheet {
 }
 
 // isNamed reports whether id, typed by a person, names the server of s.
-func isNamed(s *pb.ServerStart, id string) bool { return isTyped(s.GetServer(), id) }
-
-// isTyped reports whether text, typed by a person, is name or its displayed form.
-func isTyped(name, text string) bool { return name == text || string(display.Name(name)) == text }
+func isNamed(s *pb.ServerStart, id string) bool { return ui.IsTyped(s.GetServer(), id) }
 
 func isWithheld(s *pb.ServerStart) bool { return s.GetAccepted() == nil }
 

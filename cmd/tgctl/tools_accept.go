@@ -88,7 +88,7 @@ func waitingOf(all []*pb.Pin, arg string, which *pinChoice) ([]*pb.Pin, error) {
 		if !which.matches(p) {
 			continue
 		}
-		isServer, isTool := isTyped(p.GetRef().GetServer(), arg), isPinTyped(p, arg)
+		isServer, isTool := ui.IsTyped(p.GetRef().GetServer(), arg), isPinTyped(p, arg)
 		known = known || isServer || isTool
 		switch {
 		case !waits(p):

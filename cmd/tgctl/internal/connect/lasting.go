@@ -1,4 +1,4 @@
-package main
+package connect
 
 import (
 	"bufio"
@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// lastingShim returns the path of tg-shim to write into configurations. warning is not
+// LastingShim returns the path of tg-shim to write into configurations. warning is not
 // empty if the path will not last.
-func (a *app) lastingShim() (path, warning string, err error) {
-	path, why, err := a.lasting("tg-shim")
+func (a *App) LastingShim() (path, warning string, err error) {
+	path, why, err := a.Lasting("tg-shim")
 	if why != "" {
 		warning = fmt.Sprintf("the tg-shim entries will start %s, which %s. If that path is removed, the servers can't be started until you run `tgctl protect --repair`; "+
 			"install ThoughtGate in a permanent location", path, why)
@@ -21,10 +21,10 @@ func (a *app) lastingShim() (path, warning string, err error) {
 	return path, warning, err
 }
 
-// lasting returns the path of one of ThoughtGate's programs to write into other files. It
+// Lasting returns the path of one of ThoughtGate's programs to write into other files. It
 // keeps symbolic links, because an update changes their targets, and prefers a path that
 // an update does not remove. why is not empty if the path will not last.
-func (a *app) lasting(name string) (path, why string, err error) {
+func (a *App) Lasting(name string) (path, why string, err error) {
 	first, err := a.Sibling(name)
 	if err != nil {
 		return "", "", err
@@ -49,13 +49,13 @@ func firstStable(paths []string, fleeting func(string) string) (path, why string
 
 // pathsTo returns the paths that lead to the program first. Those most likely to last
 // come first.
-func (a *app) pathsTo(name, first string) []string {
+func (a *App) pathsTo(name, first string) []string {
 	var paths []string
 	for _, dir := range a.ownDirs() {
 		paths = append(paths, filepath.Join(dir, name), filepath.Join(dir, "..", "libexec", "thoughtgate", name))
 	}
 	paths = append(paths, keg.ReplaceAllString(first, "$1/opt/$2/"), first)
-	return slices.DeleteFunc(paths, func(at string) bool { return !sameProgram(at, first) })
+	return slices.DeleteFunc(paths, func(at string) bool { return !SameProgram(at, first) })
 }
 
 // keg matches the directory of one version of a Homebrew package. Homebrew has a link to
@@ -63,21 +63,22 @@ func (a *app) pathsTo(name, first string) []string {
 var keg = regexp.MustCompile(`^(.*)/Cellar/([^/]+)/[^/]+/`)
 
 // ownDirs returns the directories that have this program under the name tgctl.
-func (a *app) ownDirs() []string {
+func (a *App) ownDirs() []string {
 	self, err := a.Executable()
 	if err != nil {
 		return nil
 	}
 	var dirs []string
 	for _, dir := range append(filepath.SplitList(a.Getenv("PATH")), filepath.Dir(self)) {
-		if filepath.IsAbs(dir) && sameProgram(filepath.Join(dir, "tgctl"), self) {
+		if filepath.IsAbs(dir) && SameProgram(filepath.Join(dir, "tgctl"), self) {
 			dirs = append(dirs, dir)
 		}
 	}
 	return dirs
 }
 
-func sameProgram(a, b string) bool {
+// SameProgram reports whether the paths a and b lead to the same file.
+func SameProgram(a, b string) bool {
 	one, err := os.Stat(a)
 	if err != nil {
 		return false
