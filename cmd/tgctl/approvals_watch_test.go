@@ -30,7 +30,7 @@ func newTmuxFixture(t *testing.T, script string) *tmuxFixture {
 	if _, err := exec.LookPath("tmux"); err != nil {
 		t.Skip("needs tmux")
 	}
-	bin, err := programs()
+	bin, err := builtPrograms()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func TestDocumentedCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bin, err := programs()
+	bin, err := builtPrograms()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/programs"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -29,7 +30,7 @@ to that when you install it. Without a command, ext lists what is installed.`
 
 // extensionJSON returns an extension as --json shows it.
 func extensionJSON(e *pb.Extension) pbjson.Object {
-	return pbjson.Object{Message: e, More: processFix{fixOfExtension(e)}}
+	return pbjson.Object{Message: e, More: programs.WithFix{Fix: fixOfExtension(e)}}
 }
 
 func (a *app) extListCmd() *cobra.Command {
@@ -86,7 +87,7 @@ func fixOfExtension(e *pb.Extension) display.Safe {
 var extHints = slices.Concat([]ui.Hint{
 	{Err: client.ErrNotFound, Text: "List the installed extensions: tgctl ext"},
 	{Err: client.ErrChanged, Text: "Review it again: tgctl ext install DIR"},
-}, loosenHints)
+}, programs.LoosenHints)
 
 // completeExtensions completes the names of installed extensions.
 func (a *app) completeExtensions() cobra.CompletionFunc {
@@ -96,7 +97,7 @@ func (a *app) completeExtensions() cobra.CompletionFunc {
 }
 
 func (a *app) extLogsCmd() *cobra.Command {
-	cmd := a.logsOf(&programSelector{kind: kindExtension})
+	cmd := programs.ExtensionLogsCommand(a.App)
 	cmd.Short = "Show what an extension wrote to stderr"
 	cmd.Long = `Show what an extension wrote to stderr. The daemon keeps the last 1,000 lines or
 64 KiB until it ends, across restarts of the extension. This is the same as

@@ -39,16 +39,6 @@ func TestLookOnATerminal(t *testing.T) {
 		{"status", []string{"status"}, func(f *consoletest.Daemon) { f.Status = consoletest.Healthy() }},
 		{"status-troubled", []string{"status"}, func(f *consoletest.Daemon) { f.Status = troubled() }},
 		{"status-json", []string{"status", "--json"}, func(f *consoletest.Daemon) { f.Status = troubled() }},
-		{"ps", []string{"ps"}, func(f *consoletest.Daemon) { f.Processes = consoletest.RunningProcesses() }},
-		{"ps-json", []string{"ps", "--json"}, func(f *consoletest.Daemon) { f.Processes = consoletest.RunningProcesses() }},
-		{"ps-kept", []string{"ps"}, func(f *consoletest.Daemon) {
-			f.Processes = append(consoletest.RunningProcesses()[:1], consoletest.KeptProcesses()...)
-		}},
-		{"ps-kept-wide", []string{"ps", "--wide"}, func(f *consoletest.Daemon) {
-			f.Processes = append(consoletest.RunningProcesses()[:1], consoletest.KeptProcesses()...)
-		}},
-		{"ps-kept-json", []string{"ps", "--json"}, func(f *consoletest.Daemon) { f.Processes = consoletest.KeptProcesses() }},
-		{"ps-none", []string{"ps"}, func(*consoletest.Daemon) {}},
 		{"sessions", []string{"sessions"}, func(f *consoletest.Daemon) { f.Sessions = consoletest.OpenSessions() }},
 		{"sessions-json", []string{"sessions", "--json"}, func(f *consoletest.Daemon) { f.Sessions = consoletest.OpenSessions() }},
 		{"sessions-protected", []string{"sessions"}, func(f *consoletest.Daemon) {
@@ -58,9 +48,6 @@ func TestLookOnATerminal(t *testing.T) {
 		{"sessions-none", []string{"sessions"}, func(*consoletest.Daemon) {}},
 		{"metrics", []string{"metrics"}, func(*consoletest.Daemon) {}},
 		{"metrics-json", []string{"metrics", "--json"}, func(*consoletest.Daemon) {}},
-		{"policy-show", []string{"policy", "show"}, func(f *consoletest.Daemon) { f.Set = consoletest.InDetail() }},
-		{"policy-show-default", []string{"policy", "show"}, func(f *consoletest.Daemon) { f.Set = &pb.PolicySet{Profile: "production", Rules: 9} }},
-		{"policy-show-json", []string{"policy", "show", "--json"}, func(f *consoletest.Daemon) { f.Set = consoletest.InDetail() }},
 	} {
 		t.Run(test.golden, func(t *testing.T) {
 			was := ui.Release

@@ -18,7 +18,7 @@ import (
 // roff escapes.
 func manPages(t *testing.T) (dir string, pages map[string]string) {
 	t.Helper()
-	bin, err := programs()
+	bin, err := builtPrograms()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestManPages(t *testing.T) {
 
 // thoughtgate.yaml(5) lists each key of the schema with its path.
 func TestConfigPage(t *testing.T) {
-	bin, err := programs()
+	bin, err := builtPrograms()
 	if err != nil {
 		t.Fatal(err)
 	}

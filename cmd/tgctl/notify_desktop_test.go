@@ -101,7 +101,7 @@ type desktopFixture struct{ tmuxFixture }
 // newDesktop starts a screen and a bus on which dunst can be started.
 func newDesktop(t *testing.T) *desktopFixture {
 	t.Helper()
-	bin, err := programs()
+	bin, err := builtPrograms()
 	if err != nil {
 		t.Fatal(err)
 	}

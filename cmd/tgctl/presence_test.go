@@ -96,7 +96,7 @@ type screen struct {
 // presenceHome starts an instance with its programs, and returns the environment to reach it.
 func presenceHome(t *testing.T, config string) (bin string, env []string) {
 	t.Helper()
-	bin, err := programs()
+	bin, err := builtPrograms()
 	if err != nil {
 		t.Fatal(err)
 	}

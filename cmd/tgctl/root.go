@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/audit"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/policy"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/programs"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
@@ -56,8 +57,8 @@ are in UTC, durations in seconds.`,
 		}
 	}
 	add(groupMain, a.wrapCmd(), a.runCmd(), a.unwrapCmd(), a.protectCmd(), a.unprotectCmd(), a.approvalsCmd(), a.grantsCmd(), a.presenceCmd(), a.notifyCmd(), a.slackCmd(), a.extCmd(), a.demoCmd())
-	add(groupLook, a.statusCmd(), a.doctorCmd(), a.sessionsCmd(), a.psCmd(), a.logsCmd(), a.toolsCmd(), a.serversCmd(), audit.Command(a.App), a.metricsCmd())
-	add(groupDaemon, policy.Command(a.App), a.daemonCmd(), a.restartCmd(), a.completionCmd(), a.manCmd(), a.versionCmd())
+	add(groupLook, a.statusCmd(), a.doctorCmd(), a.sessionsCmd(), programs.PSCommand(a.App), programs.LogsCommand(a.App), a.toolsCmd(), a.serversCmd(), audit.Command(a.App), a.metricsCmd())
+	add(groupDaemon, policy.Command(a.App), a.daemonCmd(), programs.RestartCommand(a.App), a.completionCmd(), a.manCmd(), a.versionCmd())
 
 	root.Flags().BoolVar(&showVersion, "version", false, "print the version and exit")
 	a.Prepare(root)

@@ -123,7 +123,7 @@ func TestDaemonStartAndStop(t *testing.T) {
 // TestStrayIsEnded checks that a daemon that tgctl started and its keeper make room for a
 // service manager's daemon. The keeper does not remove a socket that replaced its own.
 func TestStrayIsEnded(t *testing.T) {
-	bin, err := programs()
+	bin, err := builtPrograms()
 	if err != nil {
 		t.Fatal(err)
 	}

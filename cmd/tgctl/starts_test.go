@@ -127,7 +127,7 @@ func TestForgetStart(t *testing.T) {
 
 // At a terminal, wrap shows what a project's server would run, and asks.
 func TestWrapAsksAboutServersOfTheProject(t *testing.T) {
-	bin, err := programs()
+	bin, err := builtPrograms()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ package consoletest
 
 import (
 	"bytes"
+	"context"
 	"flag"
 	"os"
 	"path/filepath"
@@ -62,12 +63,32 @@ func (c *Console) Clear() {
 func (c *Console) Run(t *testing.T, args ...string) int {
 	t.Helper()
 	c.Clear()
+	return c.Execute(t.Context(), args...)
+}
+
+// Execute runs one command line and returns its exit code. It keeps what was printed before.
+func (c *Console) Execute(ctx context.Context, args ...string) int {
 	root := &cobra.Command{Use: "tgctl", RunE: ui.UnknownVerb, Args: cobra.ArbitraryArgs}
 	for _, command := range c.commands {
 		root.AddCommand(command(c.App))
 	}
 	c.App.Prepare(root)
-	return c.App.Execute(t.Context(), root, args)
+	return c.App.Execute(ctx, root, args)
+}
+
+// LooksLike runs a command line on the terminal and compares what it prints with a golden file.
+func (c *Console) LooksLike(t *testing.T, golden string, args ...string) {
+	t.Helper()
+	was := ui.Release
+	ui.Release = "v0.1.0"
+	defer func() { ui.Release = was }()
+	if code := c.Run(t, args...); code != 0 {
+		t.Fatalf("exit %d: %s", code, c.Err.String())
+	}
+	if !strings.Contains(golden, "json") && !strings.Contains(golden, "wide") {
+		MustFit(t, c.Out.String(), 80)
+	}
+	Golden(t, golden, c.Out.String()+"--- stderr\n"+c.Err.String())
 }
 
 // Beside puts a program called thoughtgated beside this tgctl.

@@ -1,4 +1,4 @@
-package main
+package programs
 
 import (
 	"cmp"
@@ -34,7 +34,9 @@ func (w *programSelector) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&w.id, "id", "", "among several of that kind and name, the one with `ID`")
 }
 
-func (a *app) logsCmd() *cobra.Command {
+// LogsCommand returns the command logs.
+func LogsCommand(c *connect.App) *cobra.Command {
+	a := &app{c}
 	w := &programSelector{}
 	cmd := a.logsOf(w)
 	cmd.Short = "Show the stderr of a shared server, extension or headless agent"
@@ -50,6 +52,11 @@ that agent's log.`
 	cmd.ValidArgsFunction = a.completeKept()
 	w.flags(cmd)
 	return cmd
+}
+
+// ExtensionLogsCommand returns the command that shows the standard error of an extension.
+func ExtensionLogsCommand(c *connect.App) *cobra.Command {
+	return (&app{c}).logsOf(&programSelector{kind: KindExtension})
 }
 
 // logsOf returns a command that shows the standard error of the program selected by w and
@@ -158,7 +165,7 @@ func programFlags(p *pb.Process) string {
 		flags += " --id " + p.GetId()
 	}
 	flags += "  " + p.GetState()
-	if p.GetKind() == kindBackend {
+	if p.GetKind() == KindBackend {
 		flags += ", " + string(whoFor(p))
 	}
 	return flags + ", " + strings.Join(p.GetCommand(), " ")
@@ -185,7 +192,7 @@ var agentLogs = map[string]string{
 // completeKept completes the names of the programs that the daemon runs.
 func (a *app) completeKept() cobra.CompletionFunc {
 	return connect.FirstAlone(connect.Listed(a.App, (*client.Client).ListProcesses, func(p *pb.Process) string {
-		if isShim(p) {
+		if IsShim(p) {
 			return ""
 		}
 		return connect.Described(p.GetName(), display.Name(p.GetKind())+", "+display.Name(p.GetState()))

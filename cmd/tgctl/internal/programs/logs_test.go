@@ -1,4 +1,4 @@
-package main
+package programs
 
 import (
 	"context"
@@ -18,13 +18,13 @@ func TestLogs(t *testing.T) {
 	f.Processes, f.Ext.Logs = append(consoletest.RunningProcesses(), consoletest.KeptProcesses()...), consoletest.LogLines()
 	c := newConsole(f.Socket)
 	want := "11:59:57  ready\n11:59:58  warning: \\x1b[2J    x\n11:59:59  done\n"
-	if code := c.run(t, "logs", "scrubber"); code != 0 || c.Out.String() != want || c.Err.String() != "(4 lines are no longer kept)\n" {
+	if code := c.Run(t, "logs", "scrubber"); code != 0 || c.Out.String() != want || c.Err.String() != "(4 lines are no longer kept)\n" {
 		t.Errorf("exit %d: %q %q, want %q", code, c.Out.String(), c.Err.String(), want)
 	}
-	if code := c.run(t, "ext", "logs", "scrubber", "-n", "1"); code != 0 || c.Out.String() != "11:59:59  done\n" {
+	if code := c.Run(t, "logs", "scrubber", "--kind", "extension", "-n", "1"); code != 0 || c.Out.String() != "11:59:59  done\n" {
 		t.Errorf("exit %d: %q %s", code, c.Out.String(), c.Err.String())
 	}
-	if code := c.pipe().run(t, "logs", "reviewer", "--id", "R-2", "--json"); code != 0 || strings.Count(c.Out.String(), "\n") != 3 ||
+	if code := c.Pipe().Run(t, "logs", "reviewer", "--id", "R-2", "--json"); code != 0 || strings.Count(c.Out.String(), "\n") != 3 ||
 		!strings.HasPrefix(c.Out.String(), `{"number":3,"time":"2026-11-20T10:59:57Z","text":"ready","kind":"agent","name":"reviewer","id":"R-2"}`+"\n") || c.Err.Len() > 0 {
 		t.Errorf("exit %d: %s %s", code, c.Out.String(), c.Err.String())
 	}
@@ -34,10 +34,10 @@ func TestLogs(t *testing.T) {
 		}
 	}
 	f.Ext.Logs = nil
-	if code := c.run(t, "logs", "scrubber"); code != 0 || c.Out.Len() > 0 || c.Err.String() != "scrubber has written nothing.\n" {
+	if code := c.Run(t, "logs", "scrubber"); code != 0 || c.Out.Len() > 0 || c.Err.String() != "scrubber has written nothing.\n" {
 		t.Errorf("exit %d: %q %q", code, c.Out.String(), c.Err.String())
 	}
-	if c.run(t, "__complete", "logs", ""); !strings.HasPrefix(c.Out.String(), "everything\tbackend, running\n") || strings.Contains(c.Out.String(), "filesystem") {
+	if c.Run(t, "__complete", "logs", ""); !strings.HasPrefix(c.Out.String(), "everything\tbackend, running\n") || strings.Contains(c.Out.String(), "filesystem") {
 		t.Errorf("completes to %q", c.Out.String())
 	}
 }
@@ -59,8 +59,8 @@ func TestLogsOfWhat(t *testing.T) {
 		"logs reviewer --id R-3":           {"reviewer: the daemon runs no program of that name"},
 		"logs scrubber --kind=agent -f -n": {"flag needs an argument"},
 	} {
-		c := newConsole(f.Socket).pipe()
-		code := c.run(t, strings.Fields(line)...)
+		c := newConsole(f.Socket).Pipe()
+		code := c.Run(t, strings.Fields(line)...)
 		for _, want := range says {
 			if code == 0 || !strings.Contains(c.Err.String(), want) {
 				t.Errorf("tgctl %s: exit %d: %q, want %q", line, code, c.Err.String(), want)
@@ -97,7 +97,7 @@ func TestLogsFollow(t *testing.T) {
 					close(f.Ext.Ended)
 				}
 			}()
-			code := c.app.run(ctx, []string{"logs", "-f", "scrubber"})
+			code := c.Execute(ctx, "logs", "-f", "scrubber")
 			if code != test.code || !strings.Contains(c.Err.String(), test.says) || !f.Ext.Logged[0].GetFollow() {
 				t.Errorf("exit %d: %s", code, c.Err.String())
 			}
@@ -109,18 +109,18 @@ func TestRestart(t *testing.T) {
 	f := consoletest.Start(t)
 	f.Processes = consoletest.KeptProcesses()
 	c := newConsole(f.Socket)
-	if code := c.run(t, "restart", "pathguard"); code != 0 || c.Out.String() != "restarted pathguard: running, pid 4020\n" {
+	if code := c.Run(t, "restart", "pathguard"); code != 0 || c.Out.String() != "restarted pathguard: running, pid 4020\n" {
 		t.Errorf("exit %d: %q %s", code, c.Out.String(), c.Err.String())
 	}
-	if code := c.run(t, "restart", "pathguard", "--json"); code != 0 || !strings.Contains(c.Out.String(), `"name":"pathguard","id":"","state":"running"`) {
+	if code := c.Run(t, "restart", "pathguard", "--json"); code != 0 || !strings.Contains(c.Out.String(), `"name":"pathguard","id":"","state":"running"`) {
 		t.Errorf("exit %d: %q %s", code, c.Out.String(), c.Err.String())
 	}
 	f.Ext.Failure = "it has failed: exit status 1"
-	if code := c.run(t, "restart", "github"); code != ui.ExitFailed || !strings.Contains(c.Err.String(), "github did not start: it has failed") || !strings.Contains(c.Err.String(), "See: tgctl logs github") || c.Out.Len() > 0 {
+	if code := c.Run(t, "restart", "github"); code != ui.ExitFailed || !strings.Contains(c.Err.String(), "github did not start: it has failed") || !strings.Contains(c.Err.String(), "See: tgctl logs github") || c.Out.Len() > 0 {
 		t.Errorf("exit %d: %q %s", code, c.Out.String(), c.Err.String())
 	}
 	f.Ext.Err = client.NewError(client.ReasonForbidden, "restarting: forbidden to an agent")
-	if code := c.run(t, "restart", "github"); code != ui.ExitFailed || !strings.Contains(c.Err.String(), "Use another terminal.") {
+	if code := c.Run(t, "restart", "github"); code != ui.ExitFailed || !strings.Contains(c.Err.String(), "Use another terminal.") {
 		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 }

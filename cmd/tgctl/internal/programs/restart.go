@@ -1,9 +1,11 @@
-package main
+package programs
 
 import (
 	"context"
 	"fmt"
 	"strconv"
+
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +15,9 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-func (a *app) restartCmd() *cobra.Command {
+// RestartCommand returns the command restart.
+func RestartCommand(c *connect.App) *cobra.Command {
+	a := &app{c}
 	w := &programSelector{}
 	cmd := &cobra.Command{
 		Use:   "restart NAME [flags]",
@@ -43,12 +47,12 @@ func (a *app) restart(ctx context.Context, c *client.Client, w *programSelector)
 	if err != nil {
 		return err
 	}
-	if p.GetKind() == kindAgent {
+	if p.GetKind() == KindAgent {
 		return &ui.HintError{Err: fmt.Errorf("%s is a headless agent, which can't be restarted", p.GetName()), Hint: "Start another run: tgctl run " + ui.Word(p.GetName()) + " -- PROMPT"}
 	}
 	done, err := c.RestartProcess(ctx, &pb.RestartProcessRequest{Kind: p.GetKind(), Name: p.GetName(), Id: p.GetId()})
 	if err != nil {
-		return ui.WithHint(err, loosenHints...)
+		return ui.WithHint(err, LoosenHints...)
 	}
 	if done.Process == nil {
 		done.Process = p
@@ -60,7 +64,7 @@ func (a *app) restart(ctx context.Context, c *client.Client, w *programSelector)
 		}
 	}
 	if why := done.GetFailure(); why != "" {
-		see := ui.Choose(p.GetKind() == kindExtension, "ext show ", "logs ")
+		see := ui.Choose(p.GetKind() == KindExtension, "ext show ", "logs ")
 		return &ui.HintError{Err: fmt.Errorf("%s did not start: %s", p.GetName(), why), Hint: "See: tgctl " + string(see) + ui.Word(p.GetName())}
 	}
 	if a.AsJSON {
@@ -70,4 +74,5 @@ func (a *app) restart(ctx context.Context, c *client.Client, w *programSelector)
 	return err
 }
 
-var loosenHints = []ui.Hint{{Err: client.ErrForbidden, Text: "Agents and the processes they start cannot do that. Use another terminal."}}
+// LoosenHints say what to do about a request that is not allowed to agents.
+var LoosenHints = []ui.Hint{{Err: client.ErrForbidden, Text: "Agents and the processes they start cannot do that. Use another terminal."}}

@@ -1,7 +1,11 @@
-package main
+// Package programs has the commands of tgctl for what runs under ThoughtGate: they list the programs,
+// show what each wrote to its standard error, and restart one.
+package programs
 
 import (
 	"context"
+
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 
 	"github.com/spf13/cobra"
 
@@ -16,20 +20,25 @@ import (
 const (
 	kindServer    = "server"  // behind a shim of its own
 	kindClient    = "client"  // a shim whose server is shared
-	kindBackend   = "backend" // a shared server
-	kindExtension = "extension"
-	kindAgent     = "agent" // a headless run
+	KindBackend   = "backend" // a shared server
+	KindExtension = "extension"
+	KindAgent     = "agent" // a headless run
 )
 
-// processFix adds to a process how to fix its failure.
-type processFix struct {
+// WithFix adds to a process how to fix its failure.
+type WithFix struct {
 	Fix display.Safe `json:"fix"`
 }
 
-// isShim reports whether p is a shim, with its own or a shared server.
-func isShim(p *pb.Process) bool { return p.GetKind() == kindServer || p.GetKind() == kindClient }
+// app holds what these commands use.
+type app struct{ *connect.App }
 
-func (a *app) psCmd() *cobra.Command {
+// IsShim reports whether p is a shim, with its own or a shared server.
+func IsShim(p *pb.Process) bool { return p.GetKind() == kindServer || p.GetKind() == kindClient }
+
+// PSCommand returns the command ps.
+func PSCommand(c *connect.App) *cobra.Command {
+	a := &app{c}
 	var wide bool
 	cmd := &cobra.Command{
 		Use:   "ps [flags]",
@@ -62,12 +71,12 @@ limits.orphan (5 minutes) each is recorded as an orphan.`,
 			if wide && !a.AsJSON && len(processes) > 0 {
 				return a.wideProcesses(processes).Write(a.Out, 0)
 			}
-			return ui.PrintList(a, processes, func(p *pb.Process) any { return pbjson.Object{Message: p, More: processFix{fixFor(p)}} },
+			return ui.PrintList(a, processes, func(p *pb.Process) any { return pbjson.Object{Message: p, More: WithFix{fixFor(p)}} },
 				"No programs run under ThoughtGate.", a.processTable)
 		}),
 	}
 	cmd.Flags().BoolVarP(&wide, "wide", "w", false, "also show session, profile, judged calls, tg-shim and command; truncate nothing")
-	return a.WithJSON(cmd, pbjson.Object{Message: &pb.Process{}, More: processFix{}})
+	return a.WithJSON(cmd, pbjson.Object{Message: &pb.Process{}, More: WithFix{}})
 }
 
 // processTable returns a table that fits into 80 columns.
@@ -93,7 +102,7 @@ func (a *app) wideProcesses(processes []*pb.Process) *display.Table {
 	for _, p := range processes {
 		cells := append(a.processCells(p, processes), ui.OrDash(p.GetSession()[:min(8, len(p.GetSession()))]), ui.OrDash(p.GetProfile()))
 		judged := []display.Safe{"-", "-", "-"}
-		if isShim(p) || p.GetSession() != "" {
+		if IsShim(p) || p.GetSession() != "" {
 			judged = []display.Safe{display.Count(p.GetJudged()), display.Count(p.GetDenied()), display.Count(p.GetPending())}
 		}
 		t.Add(append(append(cells, judged...), ui.PIDOrDash(p.GetShimPid()), ui.CommandLine(p.GetCommand()))...)
@@ -106,12 +115,12 @@ func (a *app) wideProcesses(processes []*pb.Process) *display.Table {
 func (a *app) processCells(p *pb.Process, all []*pb.Process) []display.Safe {
 	var ofSeveral display.Safe
 	for _, other := range all {
-		if !isShim(p) && other != p && other.GetKind() == p.GetKind() && other.GetName() == p.GetName() {
+		if !IsShim(p) && other != p && other.GetKind() == p.GetKind() && other.GetName() == p.GetName() {
 			ofSeveral = " " + display.Name(p.GetId())
 		}
 	}
 	memory := ui.Choose(p.GetMemory() > 0, display.Size(p.GetMemory())+ui.Choose(p.GetSharedTwice(), "+", ""), "-")
-	restarts := ui.Choose(isShim(p), "-", display.Count(p.GetRestarts()))
+	restarts := ui.Choose(IsShim(p), "-", display.Count(p.GetRestarts()))
 	return []display.Safe{
 		display.Name(p.GetKind()), display.Name(p.GetName()) + ofSeveral, ui.OrDash(p.GetState()), a.Ago(p.GetSince()), memory, restarts,
 		ui.PIDOrDash(max(p.GetPid(), p.GetServerPid())), whoFor(p),
@@ -121,9 +130,9 @@ func (a *app) processCells(p *pb.Process, all []*pb.Process) []display.Safe {
 // whoFor says whom a program serves.
 func whoFor(p *pb.Process) display.Safe {
 	switch n := p.GetClients(); {
-	case p.GetKind() == kindBackend:
+	case p.GetKind() == KindBackend:
 		return ui.Plural(n, "client", "clients")
-	case p.GetKind() == kindAgent: // works for itself
+	case p.GetKind() == KindAgent: // works for itself
 		return "-"
 	case n > 0:
 		return ui.Plural(n, "call", "calls")
@@ -137,7 +146,7 @@ func (a *app) noteProcess(t *display.Table, p *pb.Process) {
 	switch state := p.GetState(); {
 	case state == "restarting" && p.GetNext() != nil:
 		t.Note("restarts in " + ui.InSeconds(p.GetNext().AsTime().Sub(a.Now())) + ui.AfterColon(why))
-	case isShim(p):
+	case IsShim(p):
 	case state == "failed":
 		t.Note("failed" + ui.AfterColon(why))
 	case state == "degraded":
@@ -156,14 +165,14 @@ func (a *app) noteProcess(t *display.Table, p *pb.Process) {
 
 // fixFor says how to fix a program that has failed.
 func fixFor(p *pb.Process) display.Safe {
-	if p.GetState() != "failed" || isShim(p) {
+	if p.GetState() != "failed" || IsShim(p) {
 		return ""
 	}
 	name := ui.ShellWord(display.Name(p.GetName()))
 	switch p.GetKind() {
-	case kindAgent:
+	case KindAgent:
 		return "see: tgctl logs " + name
-	case kindExtension:
+	case KindExtension:
 		return "see: tgctl ext show " + name
 	}
 	return "see: tgctl logs " + name + "; then: tgctl restart " + name
