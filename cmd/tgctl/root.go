@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/audit"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ext"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/policy"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/programs"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
@@ -56,7 +57,7 @@ are in UTC, durations in seconds.`,
 			root.AddCommand(verb)
 		}
 	}
-	add(groupMain, a.wrapCmd(), a.runCmd(), a.unwrapCmd(), a.protectCmd(), a.unprotectCmd(), a.approvalsCmd(), a.grantsCmd(), a.presenceCmd(), a.notifyCmd(), a.slackCmd(), a.extCmd(), a.demoCmd())
+	add(groupMain, a.wrapCmd(), a.runCmd(), a.unwrapCmd(), a.protectCmd(), a.unprotectCmd(), a.approvalsCmd(), a.grantsCmd(), a.presenceCmd(), a.notifyCmd(), a.slackCmd(), ext.Command(a.App), a.demoCmd())
 	add(groupLook, a.statusCmd(), a.doctorCmd(), a.sessionsCmd(), programs.PSCommand(a.App), programs.LogsCommand(a.App), a.toolsCmd(), a.serversCmd(), audit.Command(a.App), a.metricsCmd())
 	add(groupDaemon, policy.Command(a.App), a.daemonCmd(), programs.RestartCommand(a.App), a.completionCmd(), a.manCmd(), a.versionCmd())
 

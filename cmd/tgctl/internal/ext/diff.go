@@ -1,4 +1,4 @@
-package main
+package ext
 
 import (
 	"maps"
@@ -15,8 +15,8 @@ type extChange struct {
 	What  string `json:"what"`  // for a person
 }
 
-// extChanges returns the differences between two manifests, the wider ones first.
-func extChanges(was, is *pb.ExtensionManifest) []extChange {
+// changes returns the differences between two manifests, the wider ones first.
+func changes(was, is *pb.ExtensionManifest) []extChange {
 	d := &extDiff{}
 	d.lists("it may now: ", "it may no longer: ", was.GetPermissions(), is.GetPermissions(), permissionWord)
 	d.hook("calls", was.GetBefore(), is.GetBefore())

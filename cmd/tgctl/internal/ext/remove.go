@@ -1,4 +1,4 @@
-package main
+package ext
 
 import (
 	"context"
@@ -20,7 +20,7 @@ type removedJSON struct {
 	Values  uint32 `json:"kept_values"`  // left of its configuration
 }
 
-func (a *app) extRemoveCmd() *cobra.Command {
+func (a *app) removeCmd() *cobra.Command {
 	var yes, purge bool
 	cmd := &cobra.Command{
 		Use:   "remove NAME [flags]",
@@ -47,7 +47,7 @@ remove extensions.`,
 			defer c.Close()
 			e, err := c.GetExtension(ctx, args[0])
 			if err != nil {
-				return ui.WithHint(err, extHints...)
+				return ui.WithHint(err, hints...)
 			}
 			if !yes {
 				if err := a.agreeToRemove(ctx, e, purge); err != nil {
@@ -85,7 +85,7 @@ func (a *app) removeExtension(ctx context.Context, c *client.Client, e *pb.Exten
 	m := e.GetManifest()
 	kept, err := c.RemoveExtension(ctx, &pb.RemoveExtensionRequest{Name: m.GetName(), Purge: purge, Surface: a.Surface()})
 	if err != nil {
-		return ui.WithHint(err, extHints...)
+		return ui.WithHint(err, hints...)
 	}
 	if a.AsJSON {
 		return a.PrintJSON(removedJSON{Name: m.GetName(), Version: m.GetVersion(), Records: kept.GetRecords(), Values: kept.GetValues()})

@@ -1,4 +1,4 @@
-package main
+package ext
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-func (a *app) extShowCmd() *cobra.Command {
+func (a *app) showCmd() *cobra.Command {
 	return a.WithJSON(&cobra.Command{
 		Use:   "show NAME [flags]",
 		Short: "Show one extension: its state, what it may do, what it offers",
@@ -26,14 +26,14 @@ tools, providers and capabilities that it offers, and its configuration.`,
 		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, args []string) error {
 			e, err := c.GetExtension(ctx, args[0])
 			if err != nil {
-				return ui.WithHint(err, extHints...)
+				return ui.WithHint(err, hints...)
 			}
-			return a.PrintOne(extensionJSON(e), a.extSheet(e))
+			return a.PrintOne(extensionJSON(e), a.sheet(e))
 		}),
 	}, extensionJSON(&pb.Extension{}))
 }
 
-func (a *app) extSheet(e *pb.Extension) *ui.Sheet {
+func (a *app) sheet(e *pb.Extension) *ui.Sheet {
 	m, p := e.GetManifest(), e.GetProcess()
 	s := &ui.Sheet{}
 	s.Add("extension", display.Name(m.GetName())+ui.Spaced(display.Name(m.GetVersion())))

@@ -1,4 +1,4 @@
-package main
+package ext
 
 import (
 	"context"
@@ -12,9 +12,13 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/programs"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
+
+// newConsole returns a terminal of 80 columns whose tgctl has only these commands, and logs.
+func newConsole(socket string) *consoletest.Console { return consoletest.New(socket, Command, programs.LogsCommand) }
 
 // extensionFolder creates a directory with a manifest. The fake daemon does not read it.
 func extensionFolder(t *testing.T) string {
@@ -72,12 +76,12 @@ func TestExtensionsOnATerminal(t *testing.T) {
 			test.fill(f)
 			dir := extensionFolder(t)
 			c := newConsole(f.Socket)
-			c.app.ErrColumns = 80
+			c.App.ErrColumns = 80
 			args := make([]string, len(test.args))
 			for i, arg := range test.args {
 				args[i] = strings.ReplaceAll(arg, "DIR", dir)
 			}
-			if code := c.run(t, args...); code != 0 {
+			if code := c.Run(t, args...); code != 0 {
 				t.Fatalf("exit %d: %s", code, c.Err.String())
 			}
 			both := strings.ReplaceAll(c.Out.String()+"--- stderr\n"+c.Err.String(), dir, "/tmp/scrubber")
@@ -100,8 +104,8 @@ func TestInstallAsks(t *testing.T) {
 		f := consoletest.Start(t)
 		f.Ext.Look = consoletest.LookAtScrubber()
 		c := newConsole(f.Socket)
-		c.app.In = strings.NewReader(answer)
-		code := c.run(t, "ext", "install", dir)
+		c.App.In = strings.NewReader(answer)
+		code := c.Run(t, "ext", "install", dir)
 		if len(f.Ext.Installs) != installs || (code == 0) != (installs == 1) || !strings.Contains(c.Err.String(), "Install it? [y/N]") {
 			t.Errorf("%q: exit %d, %d installs: %s", answer, code, len(f.Ext.Installs), c.Err.String())
 		}
@@ -112,12 +116,12 @@ func TestInstallAsks(t *testing.T) {
 	f := consoletest.Start(t)
 	f.Ext.Look, f.Ext.Installed = consoletest.LookAtScrubber(), consoletest.InstalledExtensions()
 	for _, line := range [][]string{{"ext", "install", dir}, {"ext", "remove", "scrubber"}} {
-		c := newConsole(f.Socket).pipe()
-		if code := c.run(t, line...); code != ui.ExitFailed || !strings.Contains(c.Err.String(), "needs your agreement") || len(f.Ext.Looked) > 0 {
+		c := newConsole(f.Socket).Pipe()
+		if code := c.Run(t, line...); code != ui.ExitFailed || !strings.Contains(c.Err.String(), "needs your agreement") || len(f.Ext.Looked) > 0 {
 			t.Errorf("%v: exit %d: %s", line, code, c.Err.String())
 		}
 	}
-	if c := newConsole(f.Socket).pipe(); c.run(t, "ext", "install", "--dry-run", dir) != 0 || len(f.Ext.Installs) > 0 || !strings.Contains(c.Err.String(), "scrubber 1.1.0") {
+	if c := newConsole(f.Socket).Pipe(); c.Run(t, "ext", "install", "--dry-run", dir) != 0 || len(f.Ext.Installs) > 0 || !strings.Contains(c.Err.String(), "scrubber 1.1.0") {
 		t.Errorf("a dry run: %d installs: %s", len(f.Ext.Installs), c.Err.String())
 	}
 }
@@ -128,8 +132,8 @@ func TestRemoveAsks(t *testing.T) {
 		f := consoletest.Start(t)
 		f.Ext.Installed = consoletest.InstalledExtensions()
 		c := newConsole(f.Socket)
-		c.app.In = strings.NewReader(answer)
-		code := c.run(t, "ext", "remove", "pathguard")
+		c.App.In = strings.NewReader(answer)
+		code := c.Run(t, "ext", "remove", "pathguard")
 		if len(f.Ext.Removals) != removals || (code == 0) != (removals == 1) ||
 			!strings.Contains(c.Err.String(), "pathguard sees every call of write_*, delete_*, on files, prod-*. They will be\njudged without it.") && !strings.Contains(c.Err.String(), "They will be judged without it.") {
 			t.Errorf("%q: exit %d, %v: %s", answer, code, f.Ext.Removals, c.Err.String())
@@ -168,7 +172,7 @@ func TestExtensionFailures(t *testing.T) {
 		f.Ext.Installed = consoletest.InstalledExtensions()
 		test.fill(f)
 		c := newConsole(f.Socket)
-		code := c.run(t, strings.Fields(test.line)...)
+		code := c.Run(t, strings.Fields(test.line)...)
 		for _, want := range test.says {
 			if code != test.code || !strings.Contains(c.Err.String(), want) {
 				t.Errorf("tgctl %s: exit %d, %q, want %q", test.line, code, c.Err.String(), want)
@@ -192,7 +196,7 @@ func TestExtensionDir(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(here)
-	a := newConsole("").app
+	a := &app{newConsole("").App}
 	a.Executable = func() (string, error) { return filepath.Join(prefix, "bin", "tgctl"), nil }
 	for named, want := range map[string]string{
 		"scrubber": shipped, "./scrubber": filepath.Join(here, "scrubber"), "mine": filepath.Join(here, "mine"), ".": here, "none": "",
@@ -202,8 +206,8 @@ func TestExtensionDir(t *testing.T) {
 		}
 	}
 	c := newConsole("")
-	c.app.Executable = a.Executable
-	if c.run(t, "__complete", "ext", "install", ""); !strings.HasPrefix(c.Out.String(), "scrubber\n") {
+	c.App.Executable = a.Executable
+	if c.Run(t, "__complete", "ext", "install", ""); !strings.HasPrefix(c.Out.String(), "scrubber\n") {
 		t.Errorf("completes to %q", c.Out.String())
 	}
 }
@@ -235,7 +239,7 @@ func TestExtChanges(t *testing.T) {
 		is := consoletest.ScrubberManifest()
 		test.change(is)
 		var got []string
-		for _, c := range extChanges(consoletest.ScrubberManifest(), is) {
+		for _, c := range changes(consoletest.ScrubberManifest(), is) {
 			sign := "-"
 			if c.Wider {
 				sign = "+"
@@ -248,31 +252,41 @@ func TestExtChanges(t *testing.T) {
 	}
 	was := consoletest.ScrubberManifest()
 	was.After.Open = true
-	if got := extChanges(was, consoletest.ScrubberManifest()); len(got) != 1 || got[0].Wider || got[0].What != "results are no longer forwarded without it when it fails" {
+	if got := changes(was, consoletest.ScrubberManifest()); len(got) != 1 || got[0].Wider || got[0].What != "results are no longer forwarded without it when it fails" {
 		t.Errorf("stricter: %v", got)
+	}
+}
+
+// ext logs is logs of an extension.
+func TestExtensionLogs(t *testing.T) {
+	f := consoletest.Start(t)
+	f.Processes, f.Ext.Logs = consoletest.KeptProcesses(), consoletest.LogLines()
+	c := newConsole(f.Socket)
+	if code := c.Run(t, "ext", "logs", "scrubber", "-n", "1"); code != 0 || c.Out.String() != "11:59:59  done\n" || f.Ext.Logged[0].GetKind() != "extension" {
+		t.Errorf("exit %d: %q %s", code, c.Out.String(), c.Err.String())
 	}
 }
 
 func TestExtensionConfig(t *testing.T) {
 	f := consoletest.Start(t)
 	f.Ext.Installed = []*pb.Extension{consoletest.Scrubber()}
-	c := newConsole(f.Socket).pipe()
-	if code := c.run(t, "ext", "config", "scrubber", "get", "mode"); code != 0 || c.Out.String() != "strict\n" {
+	c := newConsole(f.Socket).Pipe()
+	if code := c.Run(t, "ext", "config", "scrubber", "get", "mode"); code != 0 || c.Out.String() != "strict\n" {
 		t.Errorf("exit %d: %q %s", code, c.Out.String(), c.Err.String())
 	}
-	if code := c.run(t, "ext", "config", "scrubber", "set", "colour", "dark red"); code != 0 || c.Out.String() != "set colour of scrubber to 'dark red'\n" ||
+	if code := c.Run(t, "ext", "config", "scrubber", "set", "colour", "dark red"); code != 0 || c.Out.String() != "set colour of scrubber to 'dark red'\n" ||
 		!proto.Equal(f.Ext.Set[0], &pb.SetExtensionConfigRequest{Name: "scrubber", Key: "colour", Value: "dark red"}) {
 		t.Errorf("exit %d: %q %s, %v", code, c.Out.String(), c.Err.String(), f.Ext.Set)
 	}
 	var v pb.ExtensionValue
-	if code := c.run(t, "ext", "config", "--json", "scrubber", "get", "colour"); code != 0 || json.Unmarshal(c.Out.Bytes(), &v) != nil || !proto.Equal(&v, &pb.ExtensionValue{Key: "colour", Value: "dark red", Set: true}) {
+	if code := c.Run(t, "ext", "config", "--json", "scrubber", "get", "colour"); code != 0 || json.Unmarshal(c.Out.Bytes(), &v) != nil || !proto.Equal(&v, &pb.ExtensionValue{Key: "colour", Value: "dark red", Set: true}) {
 		t.Errorf("exit %d: %q %s", code, c.Out.String(), c.Err.String())
 	}
 	for line, want := range map[string]string{
 		"ext config |": "scrubber\ttakes secrets out of what servers answer\n", "ext config scrubber |": "get\nset\n",
 		"ext config scrubber get |": "limit\nmode\ncolour\n", "ext run scrubber |": "stats\n", "ext show |": "scrubber\t", "logs |": ":4\n",
 	} {
-		c.run(t, append([]string{"__complete"}, strings.Split(strings.ReplaceAll(line, "|", ""), " ")...)...)
+		c.Run(t, append([]string{"__complete"}, strings.Split(strings.ReplaceAll(line, "|", ""), " ")...)...)
 		if !strings.HasPrefix(c.Out.String(), want) {
 			t.Errorf("%s completes to %q, want %q first", line, c.Out.String(), want)
 		}
@@ -301,8 +315,8 @@ func download() []*pb.InvokeEvent {
 func TestExtRunInAPipe(t *testing.T) {
 	f := consoletest.Start(t)
 	f.Ext.Events = download()
-	c := newConsole(f.Socket).pipe()
-	code := c.run(t, "ext", "run", "scrubber", "fetch", "--json", "-x", "a b")
+	c := newConsole(f.Socket).Pipe()
+	code := c.Run(t, "ext", "run", "scrubber", "fetch", "--json", "-x", "a b")
 	if want := "one\ntwo\x1b[2J\n"; code != 3 || c.Out.String() != want {
 		t.Errorf("exit %d, stdout %q, want %q", code, c.Out.String(), want)
 	}
@@ -312,7 +326,7 @@ func TestExtRunInAPipe(t *testing.T) {
 	if want := []string{"--json", "-x", "a b"}; strings.Join(f.Ext.Invoked[0].GetArgs(), "|") != strings.Join(want, "|") {
 		t.Errorf("called with %v", f.Ext.Invoked[0])
 	}
-	if code := c.run(t, "ext", "run", "--json", "scrubber", "fetch"); code != 3 || strings.Count(c.Out.String(), "\n") != len(f.Ext.Events) ||
+	if code := c.Run(t, "ext", "run", "--json", "scrubber", "fetch"); code != 3 || strings.Count(c.Out.String(), "\n") != len(f.Ext.Events) ||
 		!strings.HasSuffix(c.Out.String(), `{"output":null,"task":null,"end":{"exit_code":3}}`+"\n") || c.Err.Len() > 0 {
 		t.Errorf("exit %d: %s%s", code, c.Out.String(), c.Err.String())
 	}
@@ -331,22 +345,22 @@ func TestExtRunOnATerminal(t *testing.T) {
 	f.Ext.Events = download()
 	c := newConsole(f.Socket)
 	both := &c.Out
-	c.app.Err, c.app.ErrColumns = both, 60
-	code := c.run(t, "ext", "run", "scrubber", "fetch")
+	c.App.Err, c.App.ErrColumns = both, 60
+	code := c.Run(t, "ext", "run", "scrubber", "fetch")
 	consoletest.Golden(t, "ext-run", strings.NewReplacer("\x1b[K", "<erase>\n", "\r", "<home>").Replace(both.String()))
 	if code != 3 || strings.Contains(both.String(), "\x1b[2J") {
 		t.Errorf("exit %d: %q", code, both.String())
 	}
 	f.Ext.Events = []*pb.InvokeEvent{consoletest.Output("text", "no newline"), consoletest.Output("system", "by the way"), consoletest.End(0)}
-	if code := c.run(t, "ext", "run", "scrubber", "fetch"); code != 0 || both.String() != "no newline\nby the way\n" {
+	if code := c.Run(t, "ext", "run", "scrubber", "fetch"); code != 0 || both.String() != "no newline\nby the way\n" {
 		t.Errorf("exit %d: %q", code, both.String())
 	}
 	f.Ext.Events = []*pb.InvokeEvent{consoletest.End(4711)}
-	if code := c.run(t, "ext", "run", "scrubber", "fetch"); code != ui.ExitFailed || !strings.Contains(both.String(), "not a valid") {
+	if code := c.Run(t, "ext", "run", "scrubber", "fetch"); code != ui.ExitFailed || !strings.Contains(both.String(), "not a valid") {
 		t.Errorf("exit %d: %q", code, both.String())
 	}
 	f.Ext.Events = nil
-	if code := c.run(t, "ext", "run", "scrubber", "fetch"); code != ui.ExitFailed || !strings.Contains(both.String(), "did not report how") {
+	if code := c.Run(t, "ext", "run", "scrubber", "fetch"); code != ui.ExitFailed || !strings.Contains(both.String(), "did not report how") {
 		t.Errorf("exit %d: %q", code, both.String())
 	}
 }
@@ -378,8 +392,8 @@ func TestExtRunCancelled(t *testing.T) {
 	f.Ext.Hang, f.Ext.Cancelled = true, make(chan struct{})
 	c := newConsole(f.Socket)
 	ctx, cancel := context.WithCancel(t.Context())
-	c.app.Out = consoletest.WriterFunc(func(b []byte) (int, error) { cancel(); return len(b), nil })
-	if code := c.app.run(ctx, []string{"ext", "run", "scrubber", "fetch"}); code != exitInterrupted || !strings.Contains(c.Err.String(), "was cancelled") {
+	c.App.Out = consoletest.WriterFunc(func(b []byte) (int, error) { cancel(); return len(b), nil })
+	if code := c.Execute(ctx, "ext", "run", "scrubber", "fetch"); code != exitInterrupted || !strings.Contains(c.Err.String(), "was cancelled") {
 		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 	<-f.Ext.Cancelled

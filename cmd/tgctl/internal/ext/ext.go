@@ -1,4 +1,6 @@
-package main
+// Package ext has the commands of tgctl for extensions: they install and remove them, show what they may
+// do, set their values, and run their commands.
+package ext
 
 import (
 	"cmp"
@@ -15,9 +17,14 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-func (a *app) extCmd() *cobra.Command {
-	cmd := ui.ListGroup("ext", "Install and manage extensions", a.extListCmd(), a.extShowCmd(), a.extInstallCmd(),
-		a.extRemoveCmd(), a.extRunCmd(), a.extLogsCmd(), a.extConfigCmd())
+// app holds what these commands use.
+type app struct{ *connect.App }
+
+// Command returns the command ext.
+func Command(c *connect.App) *cobra.Command {
+	a := &app{c}
+	cmd := ui.ListGroup("ext", "Install and manage extensions", a.listCmd(), a.showCmd(), a.installCmd(),
+		a.removeCmd(), a.runCmd(), a.logsCmd(), a.configCmd())
 	cmd.Long = `An extension is a program of yours that joins the gate: it may see calls before
 they are judged and results before the agent does, offer tools, complete
 prompts, and have its own commands. Its manifest says what it may do; you agree
@@ -33,7 +40,7 @@ func extensionJSON(e *pb.Extension) pbjson.Object {
 	return pbjson.Object{Message: e, More: programs.WithFix{Fix: fixOfExtension(e)}}
 }
 
-func (a *app) extListCmd() *cobra.Command {
+func (a *app) listCmd() *cobra.Command {
 	return a.WithJSON(&cobra.Command{
 		Use:   "list [flags]",
 		Short: "List the installed extensions and their state",
@@ -41,11 +48,11 @@ func (a *app) extListCmd() *cobra.Command {
 		Example: `  $ tgctl ext list
   $ tgctl ext list --json | jq '.process | select(.state == "failed").error'`,
 		RunE: connect.PrintListed(a.App, (*client.Client).ListExtensions, func(e *pb.Extension) any { return extensionJSON(e) },
-			"No extension is installed. Install one: tgctl ext install DIR", a.extTable),
+			"No extension is installed. Install one: tgctl ext install DIR", a.table),
 	}, extensionJSON(&pb.Extension{}))
 }
 
-func (a *app) extTable(all []*pb.Extension) *display.Table {
+func (a *app) table(all []*pb.Extension) *display.Table {
 	t := &display.Table{Columns: []display.Column{
 		{Head: "NAME", Shrink: 8}, {Head: "VERSION", Shrink: 7}, {Head: "STATE"}, {Head: "AGE", Right: true},
 		{Head: "RESTARTS", Right: true}, {Head: "SEES"}, {Head: "OFFERS", Shrink: 8},
@@ -84,7 +91,7 @@ func fixOfExtension(e *pb.Extension) display.Safe {
 	return ""
 }
 
-var extHints = slices.Concat([]ui.Hint{
+var hints = slices.Concat([]ui.Hint{
 	{Err: client.ErrNotFound, Text: "List the installed extensions: tgctl ext"},
 	{Err: client.ErrChanged, Text: "Review it again: tgctl ext install DIR"},
 }, programs.LoosenHints)
@@ -96,7 +103,7 @@ func (a *app) completeExtensions() cobra.CompletionFunc {
 	}))
 }
 
-func (a *app) extLogsCmd() *cobra.Command {
+func (a *app) logsCmd() *cobra.Command {
 	cmd := programs.ExtensionLogsCommand(a.App)
 	cmd.Short = "Show what an extension wrote to stderr"
 	cmd.Long = `Show what an extension wrote to stderr. The daemon keeps the last 1,000 lines or

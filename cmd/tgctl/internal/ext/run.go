@@ -1,4 +1,4 @@
-package main
+package ext
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 // exitInterrupted is the exit code of a program that Ctrl-C has ended.
 const exitInterrupted = 130
 
-func (a *app) extRunCmd() *cobra.Command {
+func (a *app) runCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [flags] NAME COMMAND [ARG...]",
 		Short: "Run a command of an extension",
@@ -53,7 +53,7 @@ func (a *app) invoke(ctx context.Context, c *client.Client, req *pb.InvokeReques
 		case err != nil && ctx.Err() != nil:
 			return &ui.ExitError{Code: exitInterrupted, Err: fmt.Errorf("%s %s was cancelled", display.Name(req.GetName()), display.Name(req.GetCommand()))}
 		case err != nil:
-			return ui.WithHint(err, extHints...)
+			return ui.WithHint(err, hints...)
 		case a.AsJSON:
 			err = a.PrintJSON(e)
 		default:

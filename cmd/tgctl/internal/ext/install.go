@@ -1,4 +1,4 @@
-package main
+package ext
 
 import (
 	"context"
@@ -31,7 +31,7 @@ type installJSON struct {
 	Extension pbjson.Object `json:"extension"` // as it runs now; null if nothing was installed
 }
 
-func (a *app) extInstallCmd() *cobra.Command {
+func (a *app) installCmd() *cobra.Command {
 	i := &installing{app: a}
 	cmd := &cobra.Command{
 		Use:   "install DIR|NAME [flags]",
@@ -81,7 +81,7 @@ func (i *installing) run(ctx context.Context, named string) error {
 	}
 	more := installJSON{From: dir, Changes: []extChange{}}
 	if was := look.GetInstalled(); was != nil {
-		more.Changes = extChanges(was.GetManifest(), look.GetManifest())
+		more.Changes = changes(was.GetManifest(), look.GetManifest())
 	}
 	if !i.AsJSON {
 		if err := ui.PrintDiagnostics(i.Err, look.GetWarnings(), i.ErrColumns); err != nil {
@@ -110,10 +110,10 @@ func (i *installing) run(ctx context.Context, named string) error {
 	}
 	e, err := c.InstallExtension(ctx, &pb.InstallExtensionRequest{Dir: dir, Digest: look.GetDigest(), Surface: i.Surface()})
 	if err != nil {
-		return ui.WithHint(err, extHints...)
+		return ui.WithHint(err, hints...)
 	}
 	if e, err = i.settled(ctx, c, e); err != nil {
-		return ui.WithHint(err, extHints...)
+		return ui.WithHint(err, hints...)
 	}
 	more.Extension = extensionJSON(e)
 	return i.result(look, more, e)
@@ -176,7 +176,7 @@ func (i *installing) result(look *pb.LookExtensionResponse, more installJSON, e 
 func (i *installing) unfit(dir string, err error) error {
 	problems := ui.DiagnosticsOf(err)
 	if len(problems) == 0 {
-		return ui.WithHint(err, extHints...)
+		return ui.WithHint(err, hints...)
 	}
 	if i.AsJSON {
 		if err := ui.PrintAllJSON(i.app, problems); err != nil {

@@ -1,4 +1,4 @@
-package main
+package ext
 
 import (
 	"cmp"
@@ -15,7 +15,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-func (a *app) extConfigCmd() *cobra.Command {
+func (a *app) configCmd() *cobra.Command {
 	return a.WithJSON(&cobra.Command{
 		Use:   "config NAME [get KEY | set KEY VALUE] [flags]",
 		Short: "Show or set the configuration of an extension",
@@ -59,7 +59,7 @@ func configArgs(_ *cobra.Command, args []string) error {
 func (a *app) listConfig(ctx context.Context, c *client.Client, name string) error {
 	values, err := c.ExtensionConfig(ctx, name)
 	if err != nil {
-		return ui.WithHint(err, extHints...)
+		return ui.WithHint(err, hints...)
 	}
 	return ui.PrintList(a, values, nil, string(display.Name(name))+" has no configuration.", valuesTable)
 }
@@ -78,7 +78,7 @@ func shownValue(value string) display.Safe { return display.Text(cmp.Or(value, `
 func (a *app) getConfig(ctx context.Context, c *client.Client, name, key string) error {
 	values, err := c.ExtensionConfig(ctx, name)
 	if err != nil {
-		return ui.WithHint(err, extHints...)
+		return ui.WithHint(err, hints...)
 	}
 	for _, v := range values {
 		switch {
@@ -99,7 +99,7 @@ func (a *app) getConfig(ctx context.Context, c *client.Client, name, key string)
 func (a *app) setConfig(ctx context.Context, c *client.Client, name, key, value string) error {
 	values, err := c.SetExtensionConfig(ctx, &pb.SetExtensionConfigRequest{Name: name, Key: key, Value: value})
 	if err != nil {
-		return ui.WithHint(err, extHints...)
+		return ui.WithHint(err, hints...)
 	}
 	for _, v := range values {
 		if v.GetKey() != key {
@@ -124,7 +124,7 @@ func (a *app) afterSet(ctx context.Context, c *client.Client, name, key string) 
 		return nil
 	}
 	if err != nil {
-		return ui.WithHint(err, extHints...)
+		return ui.WithHint(err, hints...)
 	}
 	if _, known := e.GetManifest().GetConfig()[key]; !known {
 		a.PrintMessage("Its manifest does not declare %s; the extension may ignore it.", display.Name(key))
