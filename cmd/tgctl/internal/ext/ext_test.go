@@ -18,7 +18,9 @@ import (
 )
 
 // newConsole returns a terminal of 80 columns whose tgctl has only these commands, and logs.
-func newConsole(socket string) *consoletest.Console { return consoletest.New(socket, Command, programs.LogsCommand) }
+func newConsole(socket string) *consoletest.Console {
+	return consoletest.New(socket, Command, programs.LogsCommand)
+}
 
 // extensionFolder creates a directory with a manifest. The fake daemon does not read it.
 func extensionFolder(t *testing.T) string {

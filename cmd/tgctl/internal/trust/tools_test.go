@@ -1,4 +1,4 @@
-package main
+package trust
 
 import (
 	"bytes"
@@ -11,7 +11,12 @@ import (
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
-func consoleWithPins(t *testing.T) (*consoletest.Daemon, *console) {
+// newConsole returns a terminal of 80 columns whose tgctl has only these commands.
+func newConsole(socket string) *consoletest.Console {
+	return consoletest.New(socket, ToolsCommand, ServersCommand)
+}
+
+func consoleWithPins(t *testing.T) (*consoletest.Daemon, *consoletest.Console) {
 	f := consoletest.Start(t)
 	f.Pins, f.Diffs, f.Servers = consoletest.SeenPins(), consoletest.SeenDiffs(), consoletest.SeenServers()
 	return f, newConsole(f.Socket)
@@ -37,7 +42,7 @@ func TestToolsOnATerminal(t *testing.T) {
 	} {
 		t.Run(test.golden, func(t *testing.T) {
 			_, c := consoleWithPins(t)
-			if code := c.run(t, test.args...); code != 0 {
+			if code := c.Run(t, test.args...); code != 0 {
 				t.Fatalf("exit %d: %s", code, c.Err.String())
 			}
 			if strings.Contains(test.golden, "json") {
@@ -61,13 +66,13 @@ func TestNothingSeen(t *testing.T) {
 		{"servers", "No server has listed its tools yet."},
 	} {
 		c := newConsole(consoletest.Start(t).Socket)
-		if code := c.run(t, strings.Fields(test.line)...); code != 0 || c.Out.Len() > 0 || !strings.Contains(c.Err.String(), test.says) {
+		if code := c.Run(t, strings.Fields(test.line)...); code != 0 || c.Out.Len() > 0 || !strings.Contains(c.Err.String(), test.says) {
 			t.Errorf("tgctl %s: exit %d, %q, %q", test.line, code, c.Out.String(), c.Err.String())
 		}
 	}
 	f, c := consoleWithPins(t)
 	f.Pins = f.Pins[1:3]
-	if code := c.run(t, "tools", "--waiting"); code != 0 || !strings.Contains(c.Err.String(), "No definition is waiting") {
+	if code := c.Run(t, "tools", "--waiting"); code != 0 || !strings.Contains(c.Err.String(), "No definition is waiting") {
 		t.Errorf("exit %d, %q", code, c.Err.String())
 	}
 }
@@ -85,7 +90,7 @@ func TestAcceptNamesWhatWasShown(t *testing.T) {
 		{[]string{"files/echo", "--definition", "B2B2B2B2", "--kind", "tool", "--launch", "AB12"}, "files/echo"},
 	} {
 		f, c := consoleWithPins(t)
-		if code := c.run(t, append([]string{"tools", "accept"}, test.args...)...); code != 0 {
+		if code := c.Run(t, append([]string{"tools", "accept"}, test.args...)...); code != 0 {
 			t.Errorf("%q: exit %d: %s", test.args, code, c.Err.String())
 			continue
 		}
@@ -101,7 +106,7 @@ func TestAcceptNamesWhatWasShown(t *testing.T) {
 		}
 	}
 	f, c := consoleWithPins(t)
-	if code := c.pipe().run(t, "servers", "accept", "files", "--launch", "FF00", "--json"); code != 0 || f.Servants[0].GetSurface() != "script" {
+	if code := c.Pipe().Run(t, "servers", "accept", "files", "--launch", "FF00", "--json"); code != 0 || f.Servants[0].GetSurface() != "script" {
 		t.Errorf("exit %d, %v", code, f.Servants)
 	}
 	if got := f.Servants[0]; got.GetId() != "files" || got.GetLaunch() != strings.Repeat("ff00ee11", 8) {
@@ -142,7 +147,7 @@ func TestAcceptanceThatFails(t *testing.T) {
 			if test.fill != nil {
 				test.fill(f)
 			}
-			if code := c.run(t, strings.Fields(test.line)...); code != ui.ExitFailed {
+			if code := c.Run(t, strings.Fields(test.line)...); code != ui.ExitFailed {
 				t.Errorf("exit %d: %s", code, c.Err.String())
 			}
 			for _, want := range test.says {
@@ -163,12 +168,12 @@ func TestToolCompletion(t *testing.T) {
 		{"tools list --server", "games\tgames\n", "\x1b"},
 	} {
 		_, c := consoleWithPins(t)
-		c.run(t, append(append([]string{"__complete"}, strings.Fields(test.line)...), "")...)
+		c.Run(t, append(append([]string{"__complete"}, strings.Fields(test.line)...), "")...)
 		if !strings.Contains(c.Out.String(), test.want) || strings.Contains(c.Out.String(), test.not) {
 			t.Errorf("%s: completes to %q, want %q and not %q", test.line, c.Out.String(), test.want, test.not)
 		}
 		c = newConsole("/nonexistent/control.sock")
-		if c.run(t, append(append([]string{"__complete"}, strings.Fields(test.line)...), "")...); !strings.HasPrefix(c.Out.String(), ":") {
+		if c.Run(t, append(append([]string{"__complete"}, strings.Fields(test.line)...), "")...); !strings.HasPrefix(c.Out.String(), ":") {
 			t.Errorf("%s: without a daemon: %q", test.line, c.Out.String())
 		}
 	}

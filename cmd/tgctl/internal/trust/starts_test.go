@@ -1,17 +1,10 @@
-package main
+package trust
 
 import (
 	"bytes"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
-
-	"github.com/creack/pty"
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
@@ -60,7 +53,7 @@ func TestStarts(t *testing.T) {
 			f := consoletest.Start(t)
 			f.Starts = someStarts()
 			c := newConsole(f.Socket)
-			if code := c.run(t, test.args...); code != 0 {
+			if code := c.Run(t, test.args...); code != 0 {
 				t.Fatalf("exit %d: %s", code, c.Err.String())
 			}
 			if !strings.HasSuffix(test.golden, "json") {
@@ -76,7 +69,7 @@ func TestAcceptStart(t *testing.T) {
 	f := consoletest.Start(t)
 	f.Starts = someStarts()
 	c := newConsole(f.Socket)
-	if code := c.run(t, "servers", "accept", "notes", "--start", "9a9a9a9a"); code != 0 || len(f.Agreed) != 1 {
+	if code := c.Run(t, "servers", "accept", "notes", "--start", "9a9a9a9a"); code != 0 || len(f.Agreed) != 1 {
 		t.Fatalf("exit %d: %s", code, c.Err.String())
 	}
 	if got := f.Agreed[0]; got.GetProject() != "/home/ana/shop" || got.GetServer() != "notes" || !bytes.Equal(got.GetDigest(), f.Starts[0].GetDigest()) || got.GetSurface() != "terminal" {
@@ -96,12 +89,12 @@ func TestAcceptStart(t *testing.T) {
 		{[]string{"clock"}, 1, "clock: not found"},
 		{[]string{"notes", "--start", "9a", "--launch", "9a"}, 2, "can't be combined"},
 	} {
-		if code := c.run(t, append([]string{"servers", "accept"}, test.args...)...); code != test.code || !strings.Contains(c.Err.String(), test.want) {
+		if code := c.Run(t, append([]string{"servers", "accept"}, test.args...)...); code != test.code || !strings.Contains(c.Err.String(), test.want) {
 			t.Errorf("%q: exit %d: %s", test.args, code, c.Err.String())
 		}
 	}
 	f.AcceptErr = client.NewError(client.ReasonForbidden, "not allowed to an agent")
-	if code := c.run(t, "servers", "accept", "notes", "--start", "9b9b9b9b"); code != 1 || !strings.Contains(c.Err.String(), "not allowed to an agent") {
+	if code := c.Run(t, "servers", "accept", "notes", "--start", "9b9b9b9b"); code != 1 || !strings.Contains(c.Err.String(), "not allowed to an agent") {
 		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 }
@@ -110,94 +103,17 @@ func TestForgetStart(t *testing.T) {
 	f := consoletest.Start(t)
 	f.Starts = someStarts()
 	c := newConsole(f.Socket)
-	if code := c.run(t, "servers", "forget", "notes"); code != 0 || c.Out.String() != "forgotten: notes in /home/ana/shop: npx notes@1.2.3\n" ||
+	if code := c.Run(t, "servers", "forget", "notes"); code != 0 || c.Out.String() != "forgotten: notes in /home/ana/shop: npx notes@1.2.3\n" ||
 		len(f.Forgotten) != 1 || !bytes.Equal(f.Forgotten[0].GetDigest(), f.Starts[2].GetDigest()) {
 		t.Errorf("exit %d: %s%s", code, c.Out.String(), c.Err.String())
 	}
 	for _, args := range [][]string{{"clock"}, {"notes", "--start", "9a9a"}} {
-		if code := c.run(t, append([]string{"servers", "forget"}, args...)...); code != 1 || !strings.Contains(c.Err.String(), "no start of that id is accepted") {
+		if code := c.Run(t, append([]string{"servers", "forget"}, args...)...); code != 1 || !strings.Contains(c.Err.String(), "no start of that id is accepted") {
 			t.Errorf("%q: exit %d: %s", args, code, c.Err.String())
 		}
 	}
 	f.AcceptErr = client.NewError(client.ReasonForbidden, "not allowed to an agent")
-	if code := c.run(t, "servers", "forget", "notes"); code != 1 || !strings.Contains(c.Err.String(), "not allowed to an agent") {
+	if code := c.Run(t, "servers", "forget", "notes"); code != 1 || !strings.Contains(c.Err.String(), "not allowed to an agent") {
 		t.Errorf("exit %d: %s", code, c.Err.String())
-	}
-}
-
-// At a terminal, wrap shows what a project's server would run, and asks.
-func TestWrapAsksAboutServersOfTheProject(t *testing.T) {
-	bin, err := builtPrograms()
-	if err != nil {
-		t.Fatal(err)
-	}
-	home, err := filepath.EvalSymlinks(consoletest.ShortDir(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	repo := filepath.Join(home, "repo")
-	write := func(path, text string) {
-		t.Helper()
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(filepath.Join(repo, ".git", "HEAD"), "")
-	write(filepath.Join(repo, "mcp.json"), `{"mcpServers": {"notes": {"command": "fake-server", "args": ["x.log"]}}}`)
-	write(filepath.Join(repo, "steps"), "call notes echo {\"text\": \"said\"}\n")
-	env := append(os.Environ(), "HOME="+filepath.Join(home, "h"), "XDG_CONFIG_HOME="+home+"/c", "XDG_STATE_HOME="+home+"/s", "XDG_RUNTIME_DIR="+home+"/run",
-		"PATH="+bin+":"+os.Getenv("PATH"))
-	if err := os.Mkdir(filepath.Join(home, "run"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	tgctl := func(args ...string) *exec.Cmd {
-		cmd := exec.Command(filepath.Join(bin, "tgctl"), args...)
-		cmd.Dir, cmd.Env = repo, env
-		return cmd
-	}
-	t.Cleanup(func() {
-		if out, err := tgctl("daemon", "stop").CombinedOutput(); err != nil {
-			t.Errorf("stop: %v: %s", err, out)
-		}
-		nothingLeft(t, home)
-	})
-	wrap := func(answer string) (shown string) {
-		cmd := tgctl("wrap", "--agent-type", "custom", "--config-path", "mcp.json", "--", "fake-agent", "mcp.json", "steps")
-		terminal, err := pty.StartWithAttrs(cmd, nil, &syscall.SysProcAttr{Setsid: true, Setctty: true})
-		if err != nil {
-			t.Skipf("no terminal to be had: %v", err)
-		}
-		defer terminal.Close()
-		buffer := make([]byte, 4096)
-		for asked := false; ; {
-			n, err := terminal.Read(buffer)
-			shown += string(buffer[:n])
-			if !asked && strings.Contains(shown, "[y/N] ") {
-				asked = true
-				terminal.WriteString(answer + "\n")
-			}
-			if err != nil { // the terminal was closed
-				break
-			}
-		}
-		_ = cmd.Wait() // the exit code is not tested here
-		return shown
-	}
-	want := func(shown string, patterns ...string) {
-		t.Helper()
-		for _, p := range patterns {
-			if !regexp.MustCompile(p).MatchString(shown) {
-				t.Errorf("%q was not shown:\n%s", p, shown)
-			}
-		}
-	}
-	want(wrap("n"), `server notes comes with this project`, `runs +fake-server x.log`, `sha256 +[0-9a-f]{64}`,
-		`server notes is withheld`, `initialize: Not executed: server "notes" is withheld until a person accepts it`)
-	want(wrap("yes"), `Accept it, now and as long as none of this changes\?`, `echo: error false`)
-	if shown := wrap("no"); strings.Contains(shown, "[y/N]") || !strings.Contains(shown, "echo: error false") {
-		t.Errorf("what was agreed to is asked about again:\n%s", shown)
 	}
 }

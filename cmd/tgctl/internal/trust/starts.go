@@ -1,4 +1,4 @@
-package main
+package trust
 
 import (
 	"cmp"
@@ -17,8 +17,8 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// startSheet lists everything that a person agrees to, and what could not be checked.
-func startSheet(s *pb.ServerStart) *ui.Sheet {
+// StartSheet lists everything that a person agrees to, and what could not be checked.
+func StartSheet(s *pb.ServerStart) *ui.Sheet {
 	out := &ui.Sheet{}
 	out.Add("server", display.Name(s.GetServer()))
 	out.Add("project", display.Text(s.GetProject()))
@@ -37,7 +37,8 @@ func startSheet(s *pb.ServerStart) *ui.Sheet {
 // isNamed reports whether id, typed by a person, names the server of s.
 func isNamed(s *pb.ServerStart, id string) bool { return ui.IsTyped(s.GetServer(), id) }
 
-func isWithheld(s *pb.ServerStart) bool { return s.GetAccepted() == nil }
+// IsWithheld reports whether a start waits for a person.
+func IsWithheld(s *pb.ServerStart) bool { return s.GetAccepted() == nil }
 
 // hasDigest reports whether the digest of s begins with the typed hex digits.
 func hasDigest(s *pb.ServerStart, typed string) bool {
@@ -56,24 +57,24 @@ func (a *app) startsTable(starts []*pb.ServerStart) *display.Table {
 	}}
 	for _, s := range starts {
 		state, since := display.Safe("accepted"), s.GetAccepted()
-		if isWithheld(s) {
+		if IsWithheld(s) {
 			state, since = "withheld", s.GetNoticed()
 		}
 		t.Add(display.Name(s.GetServer()), startID(s), state, display.Span(a.Now().Sub(since.AsTime())), display.Text(s.GetProject()))
 		t.Note(ui.CommandLine(s.GetCommand()))
-		if !isWithheld(s) {
+		if !IsWithheld(s) {
 			continue
 		}
 		for _, alarm := range s.GetAlarms() {
 			t.Note("warning: " + display.Text(alarm))
 		}
-		t.Note("to accept it: " + agreeCommand(s))
+		t.Note("to accept it: " + AgreeCommand(s))
 	}
 	return t
 }
 
-// agreeCommand returns the command that accepts a start.
-func agreeCommand(s *pb.ServerStart) display.Safe {
+// AgreeCommand returns the command that accepts a start.
+func AgreeCommand(s *pb.ServerStart) display.Safe {
 	return "tgctl servers accept " + ui.ShellWord(display.Name(s.GetServer())) + " --start " + startID(s)
 }
 
@@ -85,7 +86,7 @@ func withheldStarts(ctx context.Context, c *client.Client, id, digest string) (f
 		return nil, false, err
 	}
 	named := ui.Filter(starts, func(s *pb.ServerStart) bool { return isNamed(s, id) })
-	return ui.Filter(named, func(s *pb.ServerStart) bool { return isWithheld(s) && hasDigest(s, digest) }), len(named) > 0, nil
+	return ui.Filter(named, func(s *pb.ServerStart) bool { return IsWithheld(s) && hasDigest(s, digest) }), len(named) > 0, nil
 }
 
 // completeStarts completes the ids of the projects' servers that offered accepts.
@@ -100,7 +101,7 @@ func (a *app) completeStarts(offered func(*pb.ServerStart) bool) cobra.Completio
 
 // acceptStart accepts a start and prints what was accepted.
 func (a *app) acceptStart(ctx context.Context, c *client.Client, s *pb.ServerStart) error {
-	done, err := a.agree(ctx, c, s)
+	done, err := Agree(ctx, a.App, c, s)
 	if err != nil {
 		return ui.WithHint(err, toolHints...)
 	}
@@ -110,7 +111,7 @@ func (a *app) acceptStart(ctx context.Context, c *client.Client, s *pb.ServerSta
 	if _, err := fmt.Fprintf(a.Out, "accepted the start of %s\n", display.Name(done.GetServer())); err != nil {
 		return err
 	}
-	if err := a.PrintSheet(startSheet(done)); err != nil {
+	if err := a.PrintSheet(StartSheet(done)); err != nil {
 		return err
 	}
 	a.PrintMessage("It stays accepted until any of this changes. To undo: tgctl servers forget %s\nStart the server again from its agent.",
@@ -118,7 +119,8 @@ func (a *app) acceptStart(ctx context.Context, c *client.Client, s *pb.ServerSta
 	return nil
 }
 
-func (a *app) agree(ctx context.Context, c *client.Client, s *pb.ServerStart) (*pb.ServerStart, error) {
+// Agree accepts a start, from the surface of a.
+func Agree(ctx context.Context, a *connect.App, c *client.Client, s *pb.ServerStart) (*pb.ServerStart, error) {
 	return c.AcceptStart(ctx, &pb.AcceptStartRequest{
 		Project: s.GetProject(), Server: s.GetServer(), Digest: s.GetDigest(), Surface: a.Surface(),
 	})

@@ -1,4 +1,4 @@
-package main
+package trust
 
 import (
 	"strings"
@@ -9,7 +9,7 @@ import (
 // TestLongLines checks that the omitted part of a long line is counted, that characters are not
 // split, and that differences are never omitted.
 func TestLongLines(t *testing.T) {
-	a := newConsole("").pipe().app
+	a := &app{newConsole("").Pipe().App}
 	words := strings.Repeat("wörter ", 60)
 	for _, test := range []struct{ old, now string }{
 		{"", "x"}, {"x", ""}, {"same", "same but longer"}, {words + "old" + words, words + "new" + words},

@@ -1,4 +1,6 @@
-package main
+// Package trust has the commands of tgctl for what a person accepts of servers: the definitions of their
+// tools, new servers, and what a server of a project runs.
+package trust
 
 import (
 	"cmp"
@@ -7,13 +9,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-func (a *app) toolsCmd() *cobra.Command {
+// app holds what these commands use.
+type app struct{ *connect.App }
+
+// ToolsCommand returns the command tools.
+func ToolsCommand(c *connect.App) *cobra.Command {
+	a := &app{c}
 	cmd := ui.ListGroup("tools", "List the tools of servers, accept changed definitions",
 		a.toolsListCmd(), a.toolsDiffCmd(), a.toolsAcceptCmd())
 	cmd.Long = `The definition of a tool is stored when it is first seen. If it changes later,

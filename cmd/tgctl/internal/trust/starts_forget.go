@@ -1,4 +1,4 @@
-package main
+package trust
 
 import (
 	"context"
@@ -23,7 +23,7 @@ agent ends it; its next start is withheld until you accept it.`,
 		Example: `  $ tgctl servers forget notes
   $ tgctl servers forget notes --start 9a8b7c6d`,
 		Args:              ui.Exactly("SERVER"),
-		ValidArgsFunction: a.completeStarts(func(s *pb.ServerStart) bool { return !isWithheld(s) }),
+		ValidArgsFunction: a.completeStarts(func(s *pb.ServerStart) bool { return !IsWithheld(s) }),
 		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, args []string) error {
 			return a.forgetStarts(ctx, c, args[0], start)
 		}),
@@ -37,7 +37,7 @@ func (a *app) forgetStarts(ctx context.Context, c *client.Client, id, digest str
 	if err != nil {
 		return err
 	}
-	starts = ui.Filter(starts, func(s *pb.ServerStart) bool { return !isWithheld(s) && isNamed(s, id) && hasDigest(s, digest) })
+	starts = ui.Filter(starts, func(s *pb.ServerStart) bool { return !IsWithheld(s) && isNamed(s, id) && hasDigest(s, digest) })
 	for _, s := range starts {
 		err := c.ForgetStart(ctx, &pb.ForgetStartRequest{Project: s.GetProject(), Server: s.GetServer(), Digest: s.GetDigest(), Surface: a.Surface()})
 		if err != nil {

@@ -1,4 +1,4 @@
-package main
+package trust
 
 import (
 	"context"
@@ -15,7 +15,9 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-func (a *app) serversCmd() *cobra.Command {
+// ServersCommand returns the command servers.
+func ServersCommand(c *connect.App) *cobra.Command {
+	a := &app{c}
 	cmd := ui.ListGroup("servers", "List known servers, accept a new one or one of a project",
 		a.serversListCmd(), a.serversAcceptCmd(), a.serversForgetCmd())
 	cmd.Long = `A server is identified by its id and its command. Another command under a known
@@ -209,6 +211,6 @@ func (a *app) completeServers(offered func(*pb.Server) bool) cobra.CompletionFun
 // completeNewServers completes the ids of servers that can be accepted.
 func (a *app) completeNewServers(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	ids, _ := a.completeServers((*pb.Server).GetNew)(cmd, args, typed)
-	starts, directive := a.completeStarts(isWithheld)(cmd, args, typed)
+	starts, directive := a.completeStarts(IsWithheld)(cmd, args, typed)
 	return append(ids, starts...), directive
 }
