@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/audit"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/daemon"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ext"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/policy"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/programs"
@@ -60,7 +61,7 @@ are in UTC, durations in seconds.`,
 	}
 	add(groupMain, a.wrapCmd(), a.runCmd(), a.unwrapCmd(), a.protectCmd(), a.unprotectCmd(), a.approvalsCmd(), a.grantsCmd(), a.presenceCmd(), a.notifyCmd(), a.slackCmd(), ext.Command(a.App), a.demoCmd())
 	add(groupLook, a.statusCmd(), a.doctorCmd(), a.sessionsCmd(), programs.PSCommand(a.App), programs.LogsCommand(a.App), trust.ToolsCommand(a.App), trust.ServersCommand(a.App), audit.Command(a.App), a.metricsCmd())
-	add(groupDaemon, policy.Command(a.App), a.daemonCmd(), programs.RestartCommand(a.App), a.completionCmd(), a.manCmd(), a.versionCmd())
+	add(groupDaemon, policy.Command(a.App), daemon.Command(a.App), programs.RestartCommand(a.App), a.completionCmd(), a.manCmd(), a.versionCmd())
 
 	root.Flags().BoolVar(&showVersion, "version", false, "print the version and exit")
 	a.Prepare(root)

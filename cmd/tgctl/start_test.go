@@ -20,6 +20,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/daemon"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
@@ -145,7 +146,7 @@ func TestStrayIsEnded(t *testing.T) {
 	if err := os.Rename(paths.ControlSocket()+"~", paths.ControlSocket()); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.app.stopUnmanagedDaemon(t.Context(), 0); err != nil {
+	if err := daemon.StopUnmanaged(t.Context(), c.App, 0); err != nil {
 		t.Fatal(err)
 	}
 	for _, lock := range []string{paths.KeeperLock(), paths.LockFile()} {

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -26,7 +26,7 @@ const (
 	askTimeout = 5 * time.Second
 )
 
-func (a *app) daemonStopCmd() *cobra.Command {
+func (a *app) stopCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "stop",
 		Short: "Stop the daemon",
@@ -42,7 +42,7 @@ The next command that needs the daemon starts it again.`,
 	}
 }
 
-func (a *app) daemonRestartCmd() *cobra.Command {
+func (a *app) restartCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "restart",
 		Short: "Restart the daemon, as after an update",
@@ -74,7 +74,7 @@ func (a *app) stopDaemon(ctx context.Context) error {
 	if err := m.Stop(ctx); err != nil {
 		return connect.ServiceFailure("stop "+connect.DaemonName, err)
 	}
-	if err := a.stopUnmanagedDaemon(ctx, 0); err != nil {
+	if err := StopUnmanaged(ctx, a.App, 0); err != nil {
 		return err
 	}
 	a.PrintMessage("thoughtgated has stopped, and %s has closed its sockets.", st.Manager)
@@ -106,7 +106,7 @@ func (a *app) mayStop(ctx context.Context, st service.State) error {
 
 // stopDetached ends a daemon that no service manager runs.
 func (a *app) stopDetached(ctx context.Context) error {
-	paths, err := a.keeperPaths()
+	paths, err := keeperPaths(a.App)
 	if err != nil {
 		return err
 	}
@@ -156,10 +156,10 @@ func endProcess(ctx context.Context, pid int, tell func() error) error {
 	return nil
 }
 
-// stopUnmanagedDaemon ends a daemon that holds the lock but is not the service manager's, through
+// StopUnmanaged ends a daemon that holds the lock but is not the service manager's, through
 // its keeper if it has one. The manager's sockets have replaced that daemon's, so nobody
 // can reach it, and no other daemon can start while it runs.
-func (a *app) stopUnmanagedDaemon(ctx context.Context, managed int) error {
+func StopUnmanaged(ctx context.Context, a *connect.App, managed int) error {
 	paths, err := sock.DefaultPaths(a.Getenv)
 	if err != nil {
 		return err

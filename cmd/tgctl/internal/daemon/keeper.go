@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 // keeperPaths returns the default paths with the runtime directory of the daemon that
 // this process talks to. A keeper's lock is in that directory; a daemon started by
 // systemd has no keeper.
-func (a *app) keeperPaths() (sock.Paths, error) {
+func keeperPaths(a *connect.App) (sock.Paths, error) {
 	paths, err := sock.DefaultPaths(a.Getenv)
 	if named := a.Getenv("THOUGHTGATE_CONTROL"); named != "" && filepath.Base(named) == filepath.Base(paths.ControlSocket()) {
 		paths.Runtime = filepath.Dir(named)
@@ -38,9 +38,9 @@ func daemonPIDInLock(path string) int {
 	return pid
 }
 
-// keeper returns the pid of the daemon's keeper, 0 if there is none.
-func (a *app) keeper() int {
-	paths, err := a.keeperPaths()
+// Keeper returns the pid of the daemon's keeper, 0 if there is none.
+func Keeper(a *connect.App) int {
+	paths, err := keeperPaths(a)
 	if err != nil {
 		return 0 // other uses of the paths report the error
 	}
@@ -49,7 +49,7 @@ func (a *app) keeper() int {
 
 // addKeeper adds who restarts the daemon if no service manager does.
 func (a *app) addKeeper(out *ui.Sheet, runs bool) {
-	switch pid := a.keeper(); {
+	switch pid := Keeper(a.App); {
 	case pid != 0 && runs:
 		out.Add("keeper", "pid "+display.Safe(strconv.Itoa(pid))+", holds the sockets and pipes and restarts the daemon if it dies")
 	case pid != 0:

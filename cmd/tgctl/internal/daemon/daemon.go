@@ -1,4 +1,6 @@
-package main
+// Package daemon has the commands of tgctl that start, stop, restart and install the daemon, have it
+// read its configuration again, and show how it is run.
+package daemon
 
 import (
 	"context"
@@ -7,15 +9,21 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/policy"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-func (a *app) daemonCmd() *cobra.Command {
+// app holds what these commands use.
+type app struct{ *connect.App }
+
+// Command returns the command daemon.
+func Command(c *connect.App) *cobra.Command {
+	a := &app{c}
 	cmd := ui.Group("daemon", "Install, start, stop, restart or reload thoughtgated",
-		a.daemonInstallCmd(), a.daemonUninstallCmd(), a.daemonStartCmd(), a.daemonStopCmd(), a.daemonRestartCmd(),
-		a.daemonReloadCmd(), a.daemonStatusCmd(), a.daemonProfileCmd())
+		a.installCmd(), a.uninstallCmd(), a.startCmd(), a.stopCmd(), a.restartCmd(),
+		a.reloadCmd(), a.statusCmd(), a.profileCmd())
 	cmd.Long = `One daemon serves each user. Most commands start it when they need it, under the
 service manager where its unit is installed.`
 	cmd.Example = `  $ tgctl daemon install
@@ -23,7 +31,7 @@ service manager where its unit is installed.`
 	return cmd
 }
 
-func (a *app) daemonStartCmd() *cobra.Command {
+func (a *app) startCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "start",
 		Short: "Start the daemon if it is not running",
@@ -52,7 +60,7 @@ cannot start, its output is printed.`,
 	}
 }
 
-func (a *app) daemonReloadCmd() *cobra.Command {
+func (a *app) reloadCmd() *cobra.Command {
 	return a.WithJSON(&cobra.Command{
 		Use:   "reload [flags]",
 		Short: "Load the configuration from disk",

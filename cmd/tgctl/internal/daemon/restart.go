@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"cmp"
@@ -106,7 +106,7 @@ func (a *app) checkDaemonStarts(ctx context.Context, program, config string) err
 func (a *app) restartManaged(ctx context.Context, m service.Manager, st service.State, paths sock.Paths) error {
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout+connect.StartTimeout)
 	defer cancel()
-	if err := a.stopUnmanagedDaemon(ctx, st.PID); err != nil {
+	if err := StopUnmanaged(ctx, a.App, st.PID); err != nil {
 		return err
 	}
 	old := st.PID

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -19,7 +19,7 @@ const watchedFor = 30 * time.Second
 // snapshots.
 var profileKinds = []string{"cpu", "mutex", "block", "heap", "allocs", "goroutine"}
 
-func (a *app) daemonProfileCmd() *cobra.Command {
+func (a *app) profileCmd() *cobra.Command {
 	var output string
 	var watch time.Duration
 	cmd := &cobra.Command{

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/service"
 )
 
-func (a *app) daemonInstallCmd() *cobra.Command {
+func (a *app) installCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "install",
 		Short: "Install the daemon in the service manager and start it",
@@ -28,7 +28,7 @@ programs beside this tgctl by absolute path. Run it again after moving them.`,
 	}
 }
 
-func (a *app) daemonUninstallCmd() *cobra.Command {
+func (a *app) uninstallCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "uninstall",
 		Short: "Stop the daemon and remove it from the service manager",
@@ -85,7 +85,7 @@ func (a *app) install(ctx context.Context) error {
 	if err != nil {
 		return connect.ServiceFailure("install "+connect.DaemonName, err)
 	}
-	if err := a.stopUnmanagedDaemon(ctx, before.PID); err != nil {
+	if err := StopUnmanaged(ctx, a.App, before.PID); err != nil {
 		return err
 	}
 	if err := m.Enable(ctx); err != nil {

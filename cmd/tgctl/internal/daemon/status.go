@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -25,7 +25,7 @@ type daemonJSON struct {
 	service.State
 }
 
-func (a *app) daemonStatusCmd() *cobra.Command {
+func (a *app) statusCmd() *cobra.Command {
 	return a.WithJSON(&cobra.Command{
 		Use:   "status [flags]",
 		Short: "Show how the daemon is run",
@@ -38,7 +38,7 @@ or property list, and how often it was restarted. For what it governs, see
 			_, st, none := a.Service(cmd.Context())
 			s, err := a.statusUnlessAsleep(cmd.Context(), st)
 			if !a.AsJSON {
-				return errors.Join(a.PrintSheet(a.daemonSheet(s, st, none)), err)
+				return errors.Join(a.PrintSheet(a.sheet(s, st, none)), err)
 			}
 			j := daemonJSON{Running: s != nil, Version: s.GetBuild(), Tgctl: ui.Release, PID: s.GetPid(), State: st}
 			if none != nil {
@@ -61,11 +61,11 @@ func (a *app) statusUnlessAsleep(ctx context.Context, st service.State) (*pb.Sta
 	return a.Status(ctx)
 }
 
-func (a *app) daemonSheet(s *pb.StatusResponse, st service.State, none error) *ui.Sheet {
+func (a *app) sheet(s *pb.StatusResponse, st service.State, none error) *ui.Sheet {
 	out := &ui.Sheet{}
 	switch {
 	case s != nil:
-		a.addRunning(out, s, "")
+		AddRunning(a.App, out, s, "")
 	case st.PID != 0:
 		out.Add("daemon", "pid "+display.Safe(strconv.Itoa(st.PID))+" DOES NOT ANSWER; if this persists: tgctl daemon restart")
 	case st.Active:
@@ -97,4 +97,14 @@ func (a *app) daemonSheet(s *pb.StatusResponse, st service.State, none error) *u
 	out.Add("", ui.Choose(st.Lingers, "", "ends when you log out; to keep it running: loginctl enable-linger"))
 	out.Add("log", display.Text(st.Log))
 	return out
+}
+
+// AddRunning adds since when the daemon runs, followed by more, and its version.
+func AddRunning(a *connect.App, s *ui.Sheet, st *pb.StatusResponse, more display.Safe) {
+	s.Add("daemon", "running since "+a.Moment(st.GetStarted())+", pid "+ui.PIDOrDash(st.GetPid())+more)
+	s.Add("version", display.Name(st.GetBuild()))
+	if what := connect.VersionSkew(st.GetBuild()); what != "" {
+		s.Add("", what)
+		a.Skew.SuppressNotice() // do not repeat it below
+	}
 }
