@@ -1,4 +1,4 @@
-package main
+package audit
 
 import (
 	"encoding/json"
@@ -20,24 +20,24 @@ func TestExportLines(t *testing.T) {
 			fmt.Fprintf(&withValues, "%s\n", v)
 		}
 	}
-	if code := c.run(t, "audit", "export", "--format", "jsonl"); code != 0 || c.Out.String() != lines.String() {
+	if code := c.Run(t, "audit", "export", "--format", "jsonl"); code != 0 || c.Out.String() != lines.String() {
 		t.Errorf("exit %d\n%s", code, c.Out.String())
 	}
-	if code := c.run(t, "audit", "export", "--format", "jsonl", "--values"); code != 0 || c.Out.String() != withValues.String() {
+	if code := c.Run(t, "audit", "export", "--format", "jsonl", "--values"); code != 0 || c.Out.String() != withValues.String() {
 		t.Errorf("with values: exit %d\n%s", code, c.Out.String())
 	}
 	path := filepath.Join(t.TempDir(), "out.jsonl")
-	if code := c.run(t, "audit", "export", "--format", "jsonl", "-o", path); code != 0 {
+	if code := c.Run(t, "audit", "export", "--format", "jsonl", "-o", path); code != 0 {
 		t.Errorf("to a file: exit %d: %s", code, c.Err.String())
 	}
 	if got, err := os.ReadFile(path); err != nil || string(got) != lines.String() {
 		t.Errorf("%v\n%s", err, got)
 	}
-	if code := c.run(t, "audit", "export", "--format", "jsonl", "-o", path); code == 0 {
+	if code := c.Run(t, "audit", "export", "--format", "jsonl", "-o", path); code == 0 {
 		t.Error("a file that is there was written over")
 	}
 	for _, args := range [][]string{{"--format", "xml"}, {}, {"--format", "ocsf", "--values"}} {
-		if code := c.run(t, append([]string{"audit", "export"}, args...)...); code != 2 {
+		if code := c.Run(t, append([]string{"audit", "export"}, args...)...); code != 2 {
 			t.Errorf("%v: exit %d, want 2", args, code)
 		}
 	}
@@ -137,7 +137,7 @@ func fitsObject(value any, kind string) error {
 // itself.
 func TestExportEvents(t *testing.T) {
 	f, c := consoleWithRecords(t)
-	if code := c.run(t, "audit", "export", "--format", "ocsf"); code != 0 {
+	if code := c.Run(t, "audit", "export", "--format", "ocsf"); code != 0 {
 		t.Fatalf("exit %d: %s", code, c.Err.String())
 	}
 	lines := strings.Split(strings.TrimSpace(c.Out.String()), "\n")
