@@ -5,11 +5,10 @@ import (
 	"context"
 	"fmt"
 
-	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
-
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/policy"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 // lookAtPolicy reports problems of the configuration in force and of the one on disk,

@@ -12,9 +12,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
-	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
-
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 var desktopWorkflow = &pb.PolicyWorkflow{Name: "ops", Asks: "local", Require: "any", Surfaces: []string{"desktop"}}

@@ -9,10 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
-
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 // walk calls visit for each command that is shown to people.

@@ -6,10 +6,9 @@ import (
 	"testing"
 	"time"
 
-	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
-
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 // aBacktest returns every kind of event of a backtest.
