@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
@@ -42,7 +43,7 @@ are shortened and marked as such, also with --json; "show" prints them in full.`
 			if err == nil {
 				err = ui.PrintList(a, questions, nil, "No question is waiting.", a.approvalsTable)
 			}
-			if err == nil && a.OutTerminal && a.ErrTerminal && !a.AsJSON && len(questions) > 0 && isOpen(questions[0]) {
+			if err == nil && a.OutTerminal && a.ErrTerminal && !a.AsJSON && len(questions) > 0 && approval.IsOpen(questions[0]) {
 				a.PrintMessage("\nAnswer with `tgctl approvals approve ID` or `deny ID`; `show ID` shows one in full.")
 			}
 			return err
@@ -62,7 +63,7 @@ func (a *app) approvalsTable(questions []*pb.Approval) *display.Table {
 	indent := slices.Max(ui.Map(questions, func(q *pb.Approval) int { return len(q.GetId()) + 2 }))
 	for _, q := range questions {
 		left := stateWord(q)
-		if isOpen(q) {
+		if approval.IsOpen(q) {
 			left = display.Span(q.GetExpires().AsTime().Sub(a.Now()))
 		}
 		t.Add(display.Name(q.GetId()), display.Span(a.Now().Sub(q.GetCreated().AsTime())), left,
@@ -103,11 +104,9 @@ func stateWord(q *pb.Approval) display.Safe {
 	return display.Safe(pbjson.Word(q.GetState()))
 }
 
-func isOpen(q *pb.Approval) bool { return q.GetState() == pb.ApprovalState_APPROVAL_STATE_OPEN }
-
 // because returns one line: why an open question is asked, or the note of its decision.
 func because(q *pb.Approval) display.Safe {
-	if !isOpen(q) {
+	if !approval.IsOpen(q) {
 		return ui.Choose(q.GetNote() != "", "note: "+display.Text(q.GetNote()), "")
 	}
 	return ui.Join(ui.NonEmpty(display.Text(q.GetReason()), ui.Parens(display.Text(q.GetRule()))), " ")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -16,7 +17,7 @@ import (
 func before(values string) []*pb.AuditRecord {
 	call := func(ago time.Duration, id, tool, verdict string) record.Record {
 		return record.Record{Kind: record.KindCall, Agent: "claude-code", Session: "s-5d41", Server: "filesystem", Launch: strings.Repeat("ab", 32),
-			Method: "tools/call", Tool: tool, Verdict: verdict, ID: id, Attachment: "t-1", Time: noon.Add(-ago)}
+			Method: "tools/call", Tool: tool, Verdict: verdict, ID: id, Attachment: "t-1", Time: consoletest.Noon.Add(-ago)}
 	}
 	other := call(3*time.Hour, "c-1", "write_file", "forward")
 	other.Session, other.Server = "s-0", "another"
@@ -24,7 +25,7 @@ func before(values string) []*pb.AuditRecord {
 	approved.Kind, approved.Approval, approved.LatencyUS = record.KindDecision, "A-0", (2 * time.Minute).Microseconds()
 	elsewhere := approved
 	elsewhere.Server, elsewhere.Approval = "another", "A-9"
-	out := chained([]record.Record{
+	out := consoletest.Chained([]record.Record{
 		other,
 		call(time.Hour, "c-2", "write_file", "hold"),
 		approved,
@@ -41,12 +42,12 @@ func before(values string) []*pb.AuditRecord {
 
 func TestShowWithPast(t *testing.T) {
 	f, c := consoleWithQuestions(t)
-	f.records = before(`{"values":2,"arguments":{"path":"/home/ana/notes.txt","content":"one\nand \u001b[2J a half","token":"hmac:12"},"bytes":9}`)
+	f.Records = before(`{"values":2,"arguments":{"path":"/home/ana/notes.txt","content":"one\nand \u001b[2J a half","token":"hmac:12"},"bytes":9}`)
 	if code := c.run(t, "approvals", "show", "A-3"); code != 0 {
-		t.Fatalf("exit %d: %s", code, c.err.String())
+		t.Fatalf("exit %d: %s", code, c.Err.String())
 	}
-	mustFit(t, c.out.String(), 80)
-	golden(t, "approvals-show-past", c.out.String())
+	consoletest.MustFit(t, c.Out.String(), 80)
+	consoletest.Golden(t, "approvals-show-past", c.Out.String())
 }
 
 func TestPast(t *testing.T) {
@@ -87,14 +88,14 @@ func TestPast(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f, c := consoleWithQuestions(t)
-			f.records, f.auditErr = test.records, test.err
+			f.Records, f.AuditErr = test.records, test.err
 			if test.change != nil {
-				test.change(f.approvals[1])
+				test.change(f.Approvals[1])
 			}
 			if code := c.pipe().run(t, "approvals", "show", "A-3"); code != 0 {
-				t.Fatalf("exit %d: %s", code, c.err.String())
+				t.Fatalf("exit %d: %s", code, c.Err.String())
 			}
-			_, after, _ := strings.Cut(c.out.String(), "params, ")
+			_, after, _ := strings.Cut(c.Out.String(), "params, ")
 			if _, rest, ok := strings.Cut(after, "\n  }\n"); ok {
 				after = rest
 			}
@@ -115,9 +116,9 @@ func TestPast(t *testing.T) {
 func TestCallsAfterTheQuestion(t *testing.T) {
 	f, c := consoleWithQuestions(t)
 	call := func(ago time.Duration, id, tool string) record.Record {
-		r := record.Record{Kind: record.KindCall, Session: "s-5d41", Server: "filesystem", Method: "tools/call", Tool: tool, Verdict: "forward", ID: id, Time: noon.Add(-ago)}
+		r := record.Record{Kind: record.KindCall, Session: "s-5d41", Server: "filesystem", Method: "tools/call", Tool: tool, Verdict: "forward", ID: id, Time: consoletest.Noon.Add(-ago)}
 		if id == "c-77" {
-			r.Attachment, r.Approval = f.approvals[1].GetAttachment(), "A-3"
+			r.Attachment, r.Approval = f.Approvals[1].GetAttachment(), "A-3"
 		}
 		return r
 	}
@@ -125,11 +126,11 @@ func TestCallsAfterTheQuestion(t *testing.T) {
 	for i := range 2 * pastRecords {
 		records = append(records, call(time.Second, fmt.Sprint("d-", i), "after"))
 	}
-	f.records = chained(records)
+	f.Records = consoletest.Chained(records)
 	if code := c.run(t, "approvals", "show", "A-3"); code != 0 {
-		t.Fatalf("exit %d: %s", code, c.err.String())
+		t.Fatalf("exit %d: %s", code, c.Err.String())
 	}
-	if _, calls, _ := strings.Cut(c.out.String(), "previous calls of this session, oldest first:\n"); calls != "  11:59:00  forward  filesystem before\n" {
+	if _, calls, _ := strings.Cut(c.Out.String(), "previous calls of this session, oldest first:\n"); calls != "  11:59:00  forward  filesystem before\n" {
 		t.Errorf("got\n%s", calls)
 	}
 }
@@ -138,9 +139,9 @@ func TestCallsAfterTheQuestion(t *testing.T) {
 // is not shown as previous.
 func TestCallsBefore(t *testing.T) {
 	f, c := consoleWithQuestions(t)
-	f.records = before("")
+	f.Records = before("")
 	c.run(t, "approvals", "show", "A-3")
-	_, calls, _ := strings.Cut(c.out.String(), "previous calls of this session, oldest first:\n")
+	_, calls, _ := strings.Cut(c.Out.String(), "previous calls of this session, oldest first:\n")
 	want := "  11:02:00  forward  filesystem write_file\n  11:30:00  deny     filesystem read\\u{202e}_file\n"
 	if calls != want {
 		t.Errorf("got\n%s\nwant\n%s", calls, want)

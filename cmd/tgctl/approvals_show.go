@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -53,7 +54,7 @@ func (a *app) showApproval(ctx context.Context, c *client.Client, q *pb.Approval
 	if err := a.showParams(q.GetArguments(), "tgctl approvals show "+id+" | less"); err != nil {
 		return err
 	}
-	if !isOpen(q) {
+	if !approval.IsOpen(q) {
 		return nil
 	}
 	if err := a.PrintLines(readPast(ctx, c, q).lines(q, a.Now(), a.Width())); err != nil {
@@ -93,9 +94,9 @@ func (a *app) questionSheet(q *pb.Approval) *ui.Sheet {
 // levelLine describes the proof that an approval needs or needed.
 func levelLine(q *pb.Approval) display.Safe {
 	switch {
-	case q.GetLevel() != levelPresence:
+	case q.GetLevel() != approval.LevelPresence:
 		return ""
-	case isOpen(q):
+	case approval.IsOpen(q):
 		return "needs your passphrase or a code (presence); denying does not"
 	}
 	return "needed a passphrase or a code (presence)"
@@ -135,7 +136,7 @@ func jsonLines(what display.Safe, raw []byte, columns int) []display.Safe {
 func (a *app) stateLine(q *pb.Approval) display.Safe {
 	state := stateWord(q)
 	switch {
-	case isOpen(q):
+	case approval.IsOpen(q):
 		return state + ", " + display.Span(q.GetExpires().AsTime().Sub(a.Now())) + " left"
 	case q.GetDecided() != nil:
 		return state + " " + display.Span(a.Now().Sub(q.GetDecided().AsTime())) + " ago"
@@ -150,7 +151,7 @@ func (a *app) repetition(q *pb.Approval) display.Safe {
 		return "the answer is kept until the agent repeats the call, at most " + display.Span(q.GetGood().AsTime().Sub(a.Now()))
 	case q.GetGood() != nil && !q.GetSpent():
 		return "the agent did not repeat the call in time"
-	case isOpen(q) && q.GetParked() && q.GetWaiting() == 0:
+	case approval.IsOpen(q) && q.GetParked() && q.GetWaiting() == 0:
 		return "the call is parked: the agent was told to repeat it"
 	}
 	return ""

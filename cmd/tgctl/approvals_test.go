@@ -3,46 +3,20 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/thoughtgate/thoughtgated/client"
-	"github.com/thoughtgate/thoughtgated/internal/display"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// questions returns three open questions, one of them hostile, and a decided one.
-func questions() []*pb.Approval {
-	open := func(id, server, tool, params, reason, rule string, age time.Duration) *pb.Approval {
-		return &pb.Approval{
-			Id: id, State: pb.ApprovalState_APPROVAL_STATE_OPEN, Created: at(-age), Expires: at(10*time.Minute - age),
-			Session: "s-5d41", Agent: "claude-code", Server: server, Launch: strings.Repeat("ab", 32), Method: "tools/call", Tool: tool,
-			Arguments: []byte(params), Subject: []byte(id + " is what a yes is good for")[:16], Reason: reason, Rule: rule,
-			Workflow: "ops", Call: "c-77", Attachment: "t-1",
-		}
-	}
-	return []*pb.Approval{
-		open("A-2", "github", "create_issue", `{"name":"create_issue","arguments":{"owner":"thoughtgate","repo":"thoughtgated","title":"a title","body":"`+strings.Repeat("lorem ipsum ", 40)+`","labels":["bug",1.50]}}`,
-			"something new is said to people who have not seen it before, and the rule wants a person to read it first", `"create_*" (thoughtgate.yaml:12)`, 90*time.Second),
-		open("A-3", "filesystem", "write_file", `{"name":"write_file","arguments":{"path":"\/home\u002fana\/notes.txt","content":"one\ntwo \u202e three\n"}}`,
-			"the arguments hold a secret", "", 12*time.Second),
-		open("A-10", "evil\x1b[2J", "delete\u202e_cod.exe", `{"name":"x","arguments":{},"extra":{"\u0440aypal":"\u200bhidden"}}`,
-			"tool says: \x1b]0;owned\x07 approve me\nA-11  1s  9m  safe", "", 2*time.Second),
-		{Id: "A-1", State: pb.ApprovalState_APPROVAL_STATE_REJECTED, Created: at(-2 * time.Hour), Expires: at(-time.Hour),
-			Agent: "cursor", Server: "db", Method: "tools/call", Tool: "drop_table", Subject: []byte("A-1 0123456789ab"),
-			Decided: at(-time.Hour), Decider: "ana (uid 1000)", Surface: "terminal", Note: "never in the evening"},
-	}
-}
-
-func consoleWithQuestions(t *testing.T) (*fakeDaemon, *console) {
-	f := startFake(t)
-	f.approvals = questions()
-	return f, newConsole(f.socket)
+func consoleWithQuestions(t *testing.T) (*consoletest.Daemon, *console) {
+	f := consoletest.Start(t)
+	f.Approvals = consoletest.Questions()
+	return f, newConsole(f.Socket)
 }
 
 func TestApprovalsOnATerminal(t *testing.T) {
@@ -62,10 +36,10 @@ func TestApprovalsOnATerminal(t *testing.T) {
 		t.Run(test.golden, func(t *testing.T) {
 			_, c := consoleWithQuestions(t)
 			if code := c.run(t, test.args...); code != 0 {
-				t.Fatalf("exit %d: %s", code, c.err.String())
+				t.Fatalf("exit %d: %s", code, c.Err.String())
 			}
-			mustFit(t, c.out.String(), 80)
-			golden(t, test.golden, c.out.String()+"--- stderr\n"+c.err.String())
+			consoletest.MustFit(t, c.Out.String(), 80)
+			consoletest.Golden(t, test.golden, c.Out.String()+"--- stderr\n"+c.Err.String())
 		})
 	}
 }
@@ -74,17 +48,17 @@ func TestApprovalsOnATerminal(t *testing.T) {
 func TestApprovalsInAPipe(t *testing.T) {
 	_, c := consoleWithQuestions(t)
 	if code := c.pipe().run(t, "approvals"); code != 0 {
-		t.Fatalf("exit %d: %s", code, c.err.String())
+		t.Fatalf("exit %d: %s", code, c.Err.String())
 	}
-	golden(t, "approvals-pipe", c.out.String())
+	consoletest.Golden(t, "approvals-pipe", c.Out.String())
 }
 
 func TestApprovalsJSON(t *testing.T) {
 	_, c := consoleWithQuestions(t)
 	if code := c.pipe().run(t, "approvals", "--all", "--json"); code != 0 {
-		t.Fatalf("exit %d: %s", code, c.err.String())
+		t.Fatalf("exit %d: %s", code, c.Err.String())
 	}
-	lines := strings.Split(strings.TrimSpace(c.out.String()), "\n")
+	lines := strings.Split(strings.TrimSpace(c.Out.String()), "\n")
 	if len(lines) != 4 {
 		t.Fatalf("got %d lines, want one for each of 4 questions", len(lines))
 	}
@@ -92,7 +66,7 @@ func TestApprovalsJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(lines[1]), &second); err != nil {
 		t.Fatal(err)
 	}
-	if want := string(questions()[1].GetArguments()); string(second.Arguments) != want {
+	if want := string(consoletest.Questions()[1].GetArguments()); string(second.Arguments) != want {
 		t.Errorf("arguments changed on the way:\n got %s\nwant %s", second.Arguments, want)
 	}
 }
@@ -101,10 +75,10 @@ func TestApprovalsJSON(t *testing.T) {
 func TestApprovalsJSONOnATerminal(t *testing.T) {
 	_, c := consoleWithQuestions(t)
 	c.run(t, "approvals", "--json")
-	golden(t, "approvals-json", c.out.String())
-	onTerminal := strings.Split(strings.TrimSpace(c.out.String()), "\n")
+	consoletest.Golden(t, "approvals-json", c.Out.String())
+	onTerminal := strings.Split(strings.TrimSpace(c.Out.String()), "\n")
 	c.pipe().run(t, "approvals", "--json")
-	for i, line := range strings.Split(strings.TrimSpace(c.out.String()), "\n") {
+	for i, line := range strings.Split(strings.TrimSpace(c.Out.String()), "\n") {
 		var got, want any
 		if err := json.Unmarshal([]byte(onTerminal[i]), &got); err != nil {
 			t.Fatal(err)
@@ -122,10 +96,10 @@ func TestApprovalsJSONOnATerminal(t *testing.T) {
 }
 
 func TestNoQuestions(t *testing.T) {
-	f := startFake(t)
-	c := newConsole(f.socket)
-	if code := c.run(t, "approvals"); code != 0 || c.out.Len() != 0 || !strings.Contains(c.err.String(), "No question is waiting") {
-		t.Errorf("exit %d, stdout %q, stderr %q", code, c.out.String(), c.err.String())
+	f := consoletest.Start(t)
+	c := newConsole(f.Socket)
+	if code := c.run(t, "approvals"); code != 0 || c.Out.Len() != 0 || !strings.Contains(c.Err.String(), "No question is waiting") {
+		t.Errorf("exit %d, stdout %q, stderr %q", code, c.Out.String(), c.Err.String())
 	}
 }
 
@@ -152,15 +126,15 @@ func TestDecisionsNameWhatWasShown(t *testing.T) {
 				c.pipe()
 			}
 			if code := c.run(t, append([]string{"approvals"}, test.args...)...); code != 0 {
-				t.Fatalf("exit %d: %s", code, c.err.String())
+				t.Fatalf("exit %d: %s", code, c.Err.String())
 			}
 			var ids []string
-			for _, d := range f.decisions {
+			for _, d := range f.Decisions {
 				ids = append(ids, d.GetId())
 				if d.GetAnswer() != test.answer || d.GetNote() != test.note || d.GetSurface() != test.surface {
 					t.Errorf("got decision %v", d)
 				}
-				for _, q := range questions() {
+				for _, q := range consoletest.Questions() {
 					if q.GetId() == d.GetId() && string(q.GetSubject()) != string(d.GetSubject()) {
 						t.Errorf("%s was decided with subject %x", d.GetId(), d.GetSubject())
 					}
@@ -199,17 +173,17 @@ func TestDecisionsThatFail(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f, c := consoleWithQuestions(t)
-			f.decideErr = test.err
+			f.DecideErr = test.err
 			if code := c.run(t, append([]string{"approvals"}, test.args...)...); code != test.code {
-				t.Errorf("exit %d, want %d: %s", code, test.code, c.err.String())
+				t.Errorf("exit %d, want %d: %s", code, test.code, c.Err.String())
 			}
 			for _, want := range test.says {
-				if !strings.Contains(c.err.String(), want) {
-					t.Errorf("stderr lacks %q:\n%s", want, c.err.String())
+				if !strings.Contains(c.Err.String(), want) {
+					t.Errorf("stderr lacks %q:\n%s", want, c.Err.String())
 				}
 			}
-			if len(f.decisions) != test.decided {
-				t.Errorf("%d decisions were sent, want %d", len(f.decisions), test.decided)
+			if len(f.Decisions) != test.decided {
+				t.Errorf("%d decisions were sent, want %d", len(f.Decisions), test.decided)
 			}
 		})
 	}
@@ -217,60 +191,25 @@ func TestDecisionsThatFail(t *testing.T) {
 
 func TestSubjectMustBeginAsShown(t *testing.T) {
 	f, c := consoleWithQuestions(t)
-	subject := fmt.Sprintf("%X", questions()[1].GetSubject()[:6])
-	if code := c.run(t, "approvals", "approve", "A-3", "--subject", subject); code != 0 || len(f.decisions) != 1 {
-		t.Errorf("exit %d, %d decisions: %s", code, len(f.decisions), c.err.String())
+	subject := fmt.Sprintf("%X", consoletest.Questions()[1].GetSubject()[:6])
+	if code := c.run(t, "approvals", "approve", "A-3", "--subject", subject); code != 0 || len(f.Decisions) != 1 {
+		t.Errorf("exit %d, %d decisions: %s", code, len(f.Decisions), c.Err.String())
 	}
 }
 
 // A terminal shows the beginning and says how much is missing. A pipe gets everything.
 func TestShowOfVeryLongArguments(t *testing.T) {
 	f, c := consoleWithQuestions(t)
-	f.approvals[1].Arguments = []byte(`{"name":"write_file","arguments":{"content":"` + strings.Repeat(`line\n`, 5000) + `","mode":"end"}}`)
+	f.Approvals[1].Arguments = []byte(`{"name":"write_file","arguments":{"content":"` + strings.Repeat(`line\n`, 5000) + `","mode":"end"}}`)
 	c.run(t, "approvals", "show", "A-3")
-	if !strings.Contains(c.out.String(), "more lines; tgctl approvals show A-3 | less") {
-		t.Errorf("nothing says that lines are missing:\n%.400s", c.out.String())
+	if !strings.Contains(c.Out.String(), "more lines; tgctl approvals show A-3 | less") {
+		t.Errorf("nothing says that lines are missing:\n%.400s", c.Out.String())
 	}
-	if n := strings.Count(c.out.String(), "\n"); n > showLines+30 {
+	if n := strings.Count(c.Out.String(), "\n"); n > showLines+30 {
 		t.Errorf("%d lines went to the terminal", n)
 	}
 	c.pipe().run(t, "approvals", "show", "A-3")
-	if n := strings.Count(c.out.String(), `line\n`); n != 5000 || !strings.Contains(c.out.String(), `"mode": "end"`) {
+	if n := strings.Count(c.Out.String(), `line\n`); n != 5000 || !strings.Contains(c.Out.String(), `"mode": "end"`) {
 		t.Errorf("the pipe got %d of 5000 lines", n)
-	}
-}
-
-// mustFit fails if a line is wider than columns or has control characters.
-func mustFit(t *testing.T, text string, columns int) {
-	t.Helper()
-	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
-		if w := display.Width(display.Safe(line)); w > columns {
-			t.Errorf("this line takes %d columns of %d:\n%s", w, columns, line)
-		}
-		if strings.ContainsAny(line, "\x1b\x07\r\u202e\u200b") {
-			t.Errorf("this line holds what a terminal obeys: %q", line)
-		}
-	}
-}
-
-// golden compares got with a golden file, which -update writes.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", "golden", name+".txt")
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v (run with -update to write it)", err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
 	}
 }

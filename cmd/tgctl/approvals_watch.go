@@ -11,6 +11,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/client/inbox"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
@@ -119,7 +120,7 @@ func (m *watchModel) read(d *detail) tea.Msg {
 	defer cancel()
 	asked, err := m.client.GetApproval(ctx, d.id)
 	m.send(queueMsg(func(q *queue) action { return q.loaded(d, asked, err) }))
-	if err != nil || !isOpen(asked) {
+	if err != nil || !approval.IsOpen(asked) {
 		return nil
 	}
 	before := readPast(ctx, m.client, asked)

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 )
 
 // tmuxFixture is a home with a daemon's configuration and a terminal that runs a shell.
@@ -28,11 +30,11 @@ func newTmuxFixture(t *testing.T, script string) *tmuxFixture {
 	if _, err := exec.LookPath("tmux"); err != nil {
 		t.Skip("needs tmux")
 	}
-	bin, err := programs()
+	bin, err := builtPrograms()
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &tmuxFixture{t: t, dir: shortDir(t)}
+	h := &tmuxFixture{t: t, dir: consoletest.ShortDir(t)}
 	h.env = []string{"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"), "TERM=xterm", "LANG=C.UTF-8", "TZ=UTC", "TMUX_TMPDIR=" + h.dir, "NO_COLOR=1", "GORACE=" + os.Getenv("GORACE")}
 	for name, dir := range map[string]string{"HOME": "home", "XDG_CONFIG_HOME": "config", "XDG_STATE_HOME": "state", "XDG_RUNTIME_DIR": "run"} {
 		path := filepath.Join(h.dir, dir)
@@ -141,7 +143,7 @@ func (h *tmuxFixture) golden(name string) {
 	for _, c := range changing {
 		screen = c.pattern.ReplaceAllString(screen, c.instead)
 	}
-	golden(h.t, "tmux-"+name, screen)
+	consoletest.Golden(h.t, "tmux-"+name, screen)
 }
 
 // daemonPid returns the pid of the daemon.
@@ -267,12 +269,12 @@ func TestWatchNeedsATerminal(t *testing.T) {
 		pipe       bool
 	}{{"a pipe", "xterm", true}, {"a terminal that can do nothing", "dumb", false}, {"no TERM", "", false}} {
 		c := newConsole("")
-		c.env["TERM"] = test.term
+		c.Env["TERM"] = test.term
 		if test.pipe {
 			c.pipe()
 		}
-		if code := c.run(t, "approvals", "watch"); code != 1 || !strings.Contains(c.err.String(), "tgctl approvals\n") {
-			t.Errorf("%s: exit %d: %s", test.name, code, c.err.String())
+		if code := c.run(t, "approvals", "watch"); code != 1 || !strings.Contains(c.Err.String(), "tgctl approvals\n") {
+			t.Errorf("%s: exit %d: %s", test.name, code, c.Err.String())
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 

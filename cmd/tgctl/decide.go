@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -120,7 +121,7 @@ func (a *app) decide(ctx context.Context, c *client.Client, d *decision, ids []s
 			if len(ids) == 1 {
 				return err
 			}
-			a.printError(err)
+			a.PrintError(err)
 			failed = err
 		}
 	}
@@ -139,7 +140,7 @@ func (a *app) decideOne(ctx context.Context, c *client.Client, d *decision, id s
 	}
 	// A denial beats an approval that no call has used yet.
 	late := d.answer == pb.Answer_ANSWER_DENY && q.GetState() == pb.ApprovalState_APPROVAL_STATE_APPROVED && q.GetGood() != nil && !q.GetSpent()
-	if !isOpen(q) && !late {
+	if !approval.IsOpen(q) && !late {
 		return fmt.Errorf("%w: %s", client.ErrDecided, a.stateLine(q))
 	}
 	if want, err := hex.DecodeString(strings.ToLower(d.subject)); err != nil || len(want) < 4 && d.subject != "" {
@@ -225,7 +226,7 @@ func (a *app) denyFrom(ctx context.Context, c *client.Client, d *decision) error
 		}
 	}
 	for _, why := range failed {
-		a.printError(errors.New(why))
+		a.PrintError(errors.New(why))
 	}
 	if len(failed) > 0 {
 		return &ui.ExitError{Code: ui.ExitFailed}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/demo"
 	"github.com/thoughtgate/thoughtgated/internal/display"
@@ -137,7 +138,7 @@ func (t *tour) run(ctx context.Context) error {
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		for event := range c.WatchApprovals(ctx) { // after an error nothing more is asked
-			if q := event.GetApproval(); isOpen(q) {
+			if q := event.GetApproval(); approval.IsOpen(q) {
 				select {
 				case t.held <- q:
 				case <-ctx.Done():

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 )
 
 // documented is the page whose commands are run. With -update their outputs are
@@ -48,7 +50,7 @@ func TestDocumentedCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bin, err := programs()
+	bin, err := builtPrograms()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,12 +81,12 @@ func TestDocumentedCommands(t *testing.T) {
 	if ran < 3 {
 		t.Errorf("ran %d blocks: is this the right page?", ran)
 	}
-	if *update {
+	if *consoletest.Update {
 		if err := os.WriteFile(documented, []byte(now), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if diff := cmp.Diff(string(page), now); diff != "" && !*update {
+	if diff := cmp.Diff(string(page), now); diff != "" && !*consoletest.Update {
 		t.Errorf("the commands print something else; if that is meant, run with -update (-page +now):\n%s", diff)
 	}
 }
@@ -96,7 +98,7 @@ type sandbox struct {
 
 func newSandbox(t *testing.T, bin, yaml, cedar string, files map[string]string) *sandbox {
 	t.Helper()
-	home := shortDir(t)
+	home := consoletest.ShortDir(t)
 	s := &sandbox{home: home, work: filepath.Join(home, "trial"), bin: bin}
 	all := map[string]string{filepath.Join(home, ".config/thoughtgate/thoughtgate.yaml"): yaml}
 	if cedar != "" {

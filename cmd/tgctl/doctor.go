@@ -10,6 +10,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/daemon"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/service"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
@@ -151,7 +152,7 @@ func (x *examination) connect(ctx context.Context) error {
 		return context.Cause(ctx)
 	case errors.Is(err, client.ErrNotRunning):
 		x.addFinding("daemon.stopped", "", "no daemon is running, so every governed call fails")
-	case x.keeper() != 0:
+	case daemon.Keeper(x.App) != 0:
 		what, _, _ := strings.Cut(err.Error(), "; ")
 		x.addFindingWithFix("daemon.unreachable", "", "see its log: less "+ui.Word(x.paths.LogFile())+"; then: tgctl daemon restart",
 			"the daemon does not answer, and its keeper keeps restarting it: %s", what)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -37,7 +38,7 @@ func (x *examination) wantPresence(ctx context.Context) (names []string) {
 	if err != nil {
 		x.addFinding("daemon.unreachable", "", "the daemon does not report what is in force: %v", err)
 	}
-	wants := func(w *pb.PolicyWorkflow) bool { return w.GetRequire() == levelPresence }
+	wants := func(w *pb.PolicyWorkflow) bool { return w.GetRequire() == approval.LevelPresence }
 	return ui.Map(ui.Filter(set.GetDetail().GetWorkflows(), wants), (*pb.PolicyWorkflow).GetName)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/programs"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/proc"
@@ -98,7 +99,7 @@ func (x *examination) lookAtVersions(ctx context.Context) {
 		x.addFinding("daemon.unreachable", "", "the daemon does not report which servers it governs: %v", err)
 		return
 	}
-	old := ui.Filter(processes, func(p *pb.Process) bool { return isShim(p) && p.GetBuild() != x.status.GetBuild() })
+	old := ui.Filter(processes, func(p *pb.Process) bool { return programs.IsShim(p) && p.GetBuild() != x.status.GetBuild() })
 	if len(old) > 0 {
 		x.addFinding("version.attached", "", "servers behind a tg-shim of another version than the daemon: %s", strings.Join(ui.Unique(ui.Map(old, (*pb.Process).GetServer)), ", "))
 	}

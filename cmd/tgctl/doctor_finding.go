@@ -132,13 +132,13 @@ func (x *examination) addFinding(id, about, format string, args ...any) {
 func (x *examination) addFindingWithFix(id, about, fix, format string, args ...any) {
 	i := slices.IndexFunc(findingKinds, func(a findingKind) bool { return a.id == id })
 	fix = cmp.Or(fix, strings.ReplaceAll(findingKinds[i].fix, "{}", ui.Word(about)))
-	x.found = append(x.found, finding{ID: id, Severity: findingKinds[i].severity, About: about, What: oneLine(fmt.Sprintf(format, args...)), Fix: oneLine(fix)})
+	x.found = append(x.found, finding{ID: id, Severity: findingKinds[i].severity, About: about, What: ui.OneLine(fmt.Sprintf(format, args...)), Fix: ui.OneLine(fix)})
 }
 
 // addOK adds a finding of severity ok for a part, unless the part has a finding already.
 func (x *examination) addOK(part, format string, args ...any) {
 	if !slices.ContainsFunc(x.found, func(f finding) bool { return partOf(f.ID) == part }) {
-		x.found = append(x.found, finding{ID: part, Severity: gradeOK, What: oneLine(fmt.Sprintf(format, args...))})
+		x.found = append(x.found, finding{ID: part, Severity: gradeOK, What: ui.OneLine(fmt.Sprintf(format, args...))})
 	}
 }
 
@@ -155,11 +155,6 @@ func (x *examination) count(severity string) int {
 func partOf(id string) string {
 	part, _, _ := strings.Cut(id, ".")
 	return part
-}
-
-// oneLine replaces the line breaks in text by spaces.
-func oneLine(text string) string {
-	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), " ")
 }
 
 // addFindingFromError is addFinding for an error whose message may end with what to do about it.

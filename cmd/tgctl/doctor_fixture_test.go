@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	"github.com/thoughtgate/thoughtgated/internal/service"
@@ -20,8 +21,8 @@ import (
 // fixture is a fixture for doctor: a home, a daemon and a machine. All are healthy until a
 // test breaks something.
 type fixture struct {
-	*agentsHome
-	fake    *fakeDaemon
+	*consoletest.Home
+	fake    *consoletest.Daemon
 	console *console
 	machine machine
 	world   world
@@ -50,7 +51,7 @@ func newDoctorsFixture(t *testing.T) *fixture {
 	was := ui.Release
 	ui.Release = "v0.1.0"
 	t.Cleanup(func() { ui.Release = was })
-	h := &fixture{agentsHome: newAgentsHome(t), fake: &fakeDaemon{}}
+	h := &fixture{Home: consoletest.NewHome(t), fake: &consoletest.Daemon{}}
 	h.world = world{
 		kernel: host.Kernel{Name: "Linux 6.12.0", PIDFD: true, PeerPIDFD: true, Ptrace: 1, Landlock: 6},
 		space:  host.Space{Free: 40 << 30, Files: 1 << 20}, age: 26 * time.Hour, version: ui.Release,
@@ -71,28 +72,28 @@ func newDoctorsFixture(t *testing.T) *fixture {
 		version: func(context.Context, string) (string, error) { return h.world.version, h.world.failure },
 		call:    func(context.Context, string, string) (canaryResult, error) { return h.world.song, h.world.canaryErr },
 	}
-	h.mkdir("run/thoughtgate")
-	h.fake.socket = h.path("run/thoughtgate/control.sock")
-	serving := h.fake.serve(t)
+	h.Mkdir("run/thoughtgate")
+	h.fake.Socket = h.path("run/thoughtgate/control.sock")
+	serving := h.fake.Serve(t)
 	t.Cleanup(serving)
 	h.stop = func() { serving(); h.stopped = true }
-	st := healthy()
-	st.ControlSocket, st.ShimSocket, st.AuditDir = h.fake.socket, h.fake.socket, h.path(".local/state/thoughtgate/audit")
-	h.fake.status, h.fake.validate, h.fake.set = st, &pb.ValidateResponse{}, &pb.PolicySet{}
-	h.fake.records = chained([]record.Record{
-		{Kind: record.KindLog, Log: "5f3a", Time: noon},
-		{Kind: record.KindCall, ID: canaryID, Server: record.CanaryServer, Verdict: "deny", Rule: record.CanaryRule, Time: noon},
+	st := consoletest.Healthy()
+	st.ControlSocket, st.ShimSocket, st.AuditDir = h.fake.Socket, h.fake.Socket, h.path(".local/state/thoughtgate/audit")
+	h.fake.Status, h.fake.Validate, h.fake.Set = st, &pb.ValidateResponse{}, &pb.PolicySet{}
+	h.fake.Records = consoletest.Chained([]record.Record{
+		{Kind: record.KindLog, Log: "5f3a", Time: consoletest.Noon},
+		{Kind: record.KindCall, ID: canaryID, Server: record.CanaryServer, Verdict: "deny", Rule: record.CanaryRule, Time: consoletest.Noon},
 	})
-	for _, r := range h.fake.records {
+	for _, r := range h.fake.Records {
 		r.Seq += st.GetAuditSeq()
 	}
 	for _, dir := range []string{"", ".local/state/thoughtgate", "run/thoughtgate", ".config/thoughtgate"} {
-		h.mkdir(dir)
+		h.Mkdir(dir)
 	}
 	for _, dir := range []string{".local/state/thoughtgate", "run/thoughtgate"} {
 		h.chmod(dir, 0o700)
 	}
-	h.log(h.fake.records...)
+	h.log(h.fake.Records...)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -100,67 +101,67 @@ func newDoctorsFixture(t *testing.T) *fixture {
 	if err := os.Symlink(self, h.path("bin/thoughtgated")); err != nil { // playDaemon
 		t.Fatal(err)
 	}
-	h.write("run/thoughtgate/thoughtgated.lock", fmt.Sprint(st.GetPid()), 0o600)
+	h.Write("run/thoughtgate/thoughtgated.lock", fmt.Sprint(st.GetPid()), 0o600)
 	return h
 }
 
-func (h *fixture) path(name string) string { return filepath.Join(h.dir, name) }
+func (h *fixture) path(name string) string { return filepath.Join(h.Dir, name) }
 
 func (h *fixture) chmod(name string, mode os.FileMode) {
-	h.t.Helper()
+	h.T.Helper()
 	if err := os.Chmod(h.path(name), mode); err != nil {
-		h.t.Fatal(err)
+		h.T.Fatal(err)
 	}
 }
 
 func (h *fixture) remove(name string) {
-	h.t.Helper()
+	h.T.Helper()
 	if err := os.Remove(h.path(name)); err != nil {
-		h.t.Fatal(err)
+		h.T.Fatal(err)
 	}
 }
 
 // log writes the records to the directory that the daemon reports as its audit log.
 func (h *fixture) log(records ...*pb.AuditRecord) string {
-	h.t.Helper()
+	h.T.Helper()
 	var text bytes.Buffer
 	for _, r := range records {
 		text.Write(append(r.GetLine(), '\n'))
 	}
-	path := h.write(".local/state/thoughtgate/audit/"+record.SegmentName(1), text.String(), 0o600)
-	if err := os.Chtimes(path, noon, noon); err != nil {
-		h.t.Fatal(err)
+	path := h.Write(".local/state/thoughtgate/audit/"+record.SegmentName(1), text.String(), 0o600)
+	if err := os.Chtimes(path, consoletest.Noon, consoletest.Noon); err != nil {
+		h.T.Fatal(err)
 	}
 	return path
 }
 
 // examine runs doctor and returns its exit code.
 func (h *fixture) examine(args ...string) int {
-	h.t.Helper()
-	h.console = newConsole(h.fake.socket)
-	h.console.env["HOME"], h.console.env["XDG_RUNTIME_DIR"] = h.dir, h.path("run")
-	h.console.env["SSH_CONNECTION"] = h.world.remote
+	h.T.Helper()
+	h.console = newConsole(h.fake.Socket)
+	h.console.Env["HOME"], h.console.Env["XDG_RUNTIME_DIR"] = h.Dir, h.path("run")
+	h.console.Env["SSH_CONNECTION"] = h.world.remote
 	h.console.app.Executable = func() (string, error) { return h.path("bin/tgctl"), nil }
 	h.console.app.machine = &h.machine
-	return h.console.run(h.t, append([]string{"doctor"}, args...)...)
+	return h.console.run(h.T, append([]string{"doctor"}, args...)...)
 }
 
 // findings returns what doctor finds in the fixture.
 func (h *fixture) findings() []finding {
-	h.t.Helper()
+	h.T.Helper()
 	h.examine("--json")
 	var all []finding
-	for line := range bytes.Lines(h.console.out.Bytes()) {
+	for line := range bytes.Lines(h.console.Out.Bytes()) {
 		var f finding
 		dec := json.NewDecoder(bytes.NewReader(line))
 		dec.DisallowUnknownFields()
 		if err := dec.Decode(&f); err != nil {
-			h.t.Fatalf("%v: %s", err, line)
+			h.T.Fatalf("%v: %s", err, line)
 		}
 		all = append(all, f)
 	}
 	if len(all) == 0 {
-		h.t.Fatalf("doctor says nothing: %s", h.console.err.String())
+		h.T.Fatalf("doctor says nothing: %s", h.console.Err.String())
 	}
 	return all
 }

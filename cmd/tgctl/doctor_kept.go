@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/programs"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -52,7 +53,7 @@ func (x *examination) lookAtShared(ctx context.Context) {
 	if err != nil {
 		return // lookAtVersions has reported it
 	}
-	shared := ui.Filter(all, func(p *pb.Process) bool { return p.GetKind() == kindBackend })
+	shared := ui.Filter(all, func(p *pb.Process) bool { return p.GetKind() == programs.KindBackend })
 	for _, p := range shared {
 		if p.GetState() == "failed" {
 			x.addFinding("shared.failed", p.GetName(), "the shared server %s has failed, so its calls are answered with an error: %s", p.GetName(), p.GetError())

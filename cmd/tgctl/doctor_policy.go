@@ -5,10 +5,10 @@ import (
 	"context"
 	"fmt"
 
-	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
-
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/policy"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 // lookAtPolicy reports problems of the configuration in force and of the one on disk,
@@ -42,7 +42,7 @@ func (x *examination) lookAtPolicy(ctx context.Context) {
 	case source == "":
 		x.addOK("policy", "the built-in default is in force (no configuration file), profile %s", set.GetProfile())
 	default:
-		x.addOK("policy", "%s, %s", source, inShort(set))
+		x.addOK("policy", "%s, %s", source, policy.Summary(set))
 	}
 }
 
@@ -76,7 +76,7 @@ func (x *examination) checkDisk(ctx context.Context) (*pb.ValidateResponse, erro
 	if err != nil {
 		return nil, err
 	}
-	return checkWith(ctx, program, "", x.Environ())
+	return policy.CheckWith(ctx, program, "", x.Environ())
 }
 
 // place formats a diagnostic as one line.

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	"github.com/thoughtgate/thoughtgated/internal/service"
@@ -24,18 +25,18 @@ var brokenFixtures = map[string]func(*fixture){
 	"daemon.stopped": func(h *fixture) { h.stop() },
 	"daemon.unreachable": func(h *fixture) {
 		h.stop()
-		h.write("run/thoughtgate/control.sock", "no socket", 0o600)
+		h.Write("run/thoughtgate/control.sock", "no socket", 0o600)
 	},
 	"daemon.lock": func(h *fixture) { h.remove("run/thoughtgate/thoughtgated.lock") },
 	"daemon.warning": func(h *fixture) {
-		h.fake.status.Warnings = []string{"the audit section has changed; start the daemon again"}
+		h.fake.Status.Warnings = []string{"the audit section has changed; start the daemon again"}
 	},
 
-	"version.daemon":  func(h *fixture) { h.fake.status.Build = "v0.0.9" },
+	"version.daemon":  func(h *fixture) { h.fake.Status.Build = "v0.0.9" },
 	"version.shim":    func(h *fixture) { h.world.version = "v0.0.9" },
 	"version.no-shim": func(h *fixture) { h.remove("bin/tg-shim") },
 	"version.attached": func(h *fixture) {
-		h.fake.processes = []*pb.Process{{Kind: "server", Name: "files", Server: "files", Build: "v0.0.9"}}
+		h.fake.Processes = []*pb.Process{{Kind: "server", Name: "files", Server: "files", Build: "v0.0.9"}}
 	},
 
 	"service.failed": func(h *fixture) {
@@ -55,9 +56,9 @@ var brokenFixtures = map[string]func(*fixture){
 	"log.unreadable": func(h *fixture) { h.world.failure = errors.New("permission denied") },
 
 	"folders.open":   func(h *fixture) { h.chmod(".local/state/thoughtgate", 0o755) },
-	"folders.socket": func(h *fixture) { h.fake.status.ShimSocket = h.write("elsewhere/shim.sock", "", 0o600) },
+	"folders.socket": func(h *fixture) { h.fake.Status.ShimSocket = h.Write("elsewhere/shim.sock", "", 0o600) },
 	"folders.config": func(h *fixture) {
-		h.write(".config/thoughtgate/thoughtgate.yaml", "schema: 1\n", 0o600)
+		h.Write(".config/thoughtgate/thoughtgate.yaml", "schema: 1\n", 0o600)
 		h.chmod(".config/thoughtgate/thoughtgate.yaml", 0o666)
 	},
 
@@ -67,94 +68,94 @@ var brokenFixtures = map[string]func(*fixture){
 	"disk.unknown":  func(h *fixture) { h.world.failure = errors.New("input/output error") },
 
 	"clock.back": func(h *fixture) {
-		if err := os.Chtimes(h.log(h.fake.records...), noon, noon.Add(time.Hour)); err != nil {
-			h.t.Fatal(err)
+		if err := os.Chtimes(h.log(h.fake.Records...), consoletest.Noon, consoletest.Noon.Add(time.Hour)); err != nil {
+			h.T.Fatal(err)
 		}
 	},
 	"clock.stepped": func(h *fixture) { h.world.age = 25 * time.Hour },
 
-	"record.failing": func(h *fixture) { h.fake.status.AuditFailure = "write audit log: no space left on device" },
+	"record.failing": func(h *fixture) { h.fake.Status.AuditFailure = "write audit log: no space left on device" },
 	"record.broken": func(h *fixture) {
-		h.fake.records[1].Line = []byte(strings.Replace(string(h.fake.records[1].GetLine()), "deny", "pass", 1))
-		h.log(h.fake.records...)
-		h.fake.records = canarySong(h)
+		h.fake.Records[1].Line = []byte(strings.Replace(string(h.fake.Records[1].GetLine()), "deny", "pass", 1))
+		h.log(h.fake.Records...)
+		h.fake.Records = canarySong(h)
 	},
 	"record.unreadable": func(h *fixture) { h.remove(".local/state/thoughtgate/audit/000001.jsonl") },
 	"record.gap": func(h *fixture) {
-		h.log(chained([]record.Record{{Kind: record.KindLog, Log: "5f3a", Time: noon}, {Kind: record.KindGap, Time: noon}})...)
+		h.log(consoletest.Chained([]record.Record{{Kind: record.KindLog, Log: "5f3a", Time: consoletest.Noon}, {Kind: record.KindGap, Time: consoletest.Noon}})...)
 	},
 
 	"policy.invalid": func(h *fixture) {
-		h.fake.validate = &pb.ValidateResponse{Problems: []*pb.Diagnostic{
+		h.fake.Validate = &pb.ValidateResponse{Problems: []*pb.Diagnostic{
 			{File: "/etc/t.yaml", Line: 2, Column: 1, Severity: pb.Severity_SEVERITY_ERROR, Message: "unknown key \"acton\""},
 			{File: "/etc/t.yaml", Line: 3, Column: 1, Severity: pb.Severity_SEVERITY_ERROR, Message: "and more"}}}
 	},
 	"policy.unchecked": func(h *fixture) { h.stop(); h.remove("bin/thoughtgated") },
 	"policy.warning": func(h *fixture) {
-		h.fake.validate = &pb.ValidateResponse{Problems: []*pb.Diagnostic{
+		h.fake.Validate = &pb.ValidateResponse{Problems: []*pb.Diagnostic{
 			{File: "/etc/t.yaml", Line: 2, Column: 1, Severity: pb.Severity_SEVERITY_WARNING, Message: "no server \"fils\" has been seen yet", Hint: "did you mean \"files\"?"}}}
 	},
 	"policy.changed": func(h *fixture) {
-		h.fake.status.Set = inForce()
-		h.fake.status.Set.Refused = nil
-		h.fake.status.Warnings = []string{"/home/ana/.config/thoughtgate/policies/db.cedar has changed and is not in force; look at it"}
+		h.fake.Status.Set = consoletest.InForce()
+		h.fake.Status.Set.Refused = nil
+		h.fake.Status.Warnings = []string{"/home/ana/.config/thoughtgate/policies/db.cedar has changed and is not in force; look at it"}
 	},
-	"policy.reload":      func(h *fixture) { h.fake.status.ReloadFailure = "unknown key" },
-	"policy.development": func(h *fixture) { h.fake.status.Set.Profile = "development" },
+	"policy.reload":      func(h *fixture) { h.fake.Status.ReloadFailure = "unknown key" },
+	"policy.development": func(h *fixture) { h.fake.Status.Set.Profile = "development" },
 	"policy.refused": func(h *fixture) {
-		h.fake.status.Set.Refused = inForce().GetRefused()
+		h.fake.Status.Set.Refused = consoletest.InForce().GetRefused()
 	},
-	"policy.project": func(h *fixture) { h.fake.status.Projects = troubled().GetProjects() },
+	"policy.project": func(h *fixture) { h.fake.Status.Projects = troubled().GetProjects() },
 
-	"agents.ungoverned": func(h *fixture) { h.write(".claude.json", `{"mcpServers":{"clock":{"command":"clock-mcp"}}}`, 0o600) },
+	"agents.ungoverned": func(h *fixture) { h.Write(".claude.json", `{"mcpServers":{"clock":{"command":"clock-mcp"}}}`, 0o600) },
 	"agents.project": func(h *fixture) {
-		h.write(".claude.json", "{}", 0o600)
-		h.write("src/shop/.mcp.json", `{"mcpServers":{"shop":{"command":"shop-mcp"}}}`, 0o600)
+		h.Write(".claude.json", "{}", 0o600)
+		h.Write("src/shop/.mcp.json", `{"mcpServers":{"shop":{"command":"shop-mcp"}}}`, 0o600)
 	},
 	"agents.beyond": func(h *fixture) {
-		h.write(".claude.json", `{"mcpServers":{"web":{"type":"http","url":"https://example.test"}}}`, 0o600)
+		h.Write(".claude.json", `{"mcpServers":{"web":{"type":"http","url":"https://example.test"}}}`, 0o600)
 	},
-	"agents.unreadable": func(h *fixture) { h.write(".claude.json", "{\n  \"mcpServers\": [\x1b[2J", 0o600) },
-	"agents.past":       func(h *fixture) { h.fake.status.Ungoverned = 2 },
+	"agents.unreadable": func(h *fixture) { h.Write(".claude.json", "{\n  \"mcpServers\": [\x1b[2J", 0o600) },
+	"agents.past":       func(h *fixture) { h.fake.Status.Ungoverned = 2 },
 	"agents.protection": func(h *fixture) {
-		h.fake.protected = []*pb.Protection{{Id: "1", Agent: "custom", Paths: []string{"/srv/mcp.json"}, Shim: "/bin/echo", Problem: "its lines name the socket /a"}}
+		h.fake.Protected = []*pb.Protection{{Id: "1", Agent: "custom", Paths: []string{"/srv/mcp.json"}, Shim: "/bin/echo", Problem: "its lines name the socket /a"}}
 	},
 
 	"leftovers.lines": func(h *fixture) { lostProtection(h); h.remove(".claude.json.thoughtgate-backup") },
 	"leftovers.wrap": func(h *fixture) {
-		h.fake.sessions = openSessions()[1:]
-		h.fake.sessions[0].Spec.Files = []*pb.ConfigFile{{Path: h.path("mcp.json")}}
+		h.fake.Sessions = consoletest.OpenSessions()[1:]
+		h.fake.Sessions[0].Spec.Files = []*pb.ConfigFile{{Path: h.path("mcp.json")}}
 	},
-	"leftovers.backup": func(h *fixture) { lostProtection(h); h.write(".claude.json", "{}", 0o600) },
-	"leftovers.lock":   func(h *fixture) { h.write(".claude.json.thoughtgate-lock", "", 0o600) },
-	"leftovers.temp":   func(h *fixture) { h.write(".claude.json.thoughtgate-new-17", "", 0o600) },
+	"leftovers.backup": func(h *fixture) { lostProtection(h); h.Write(".claude.json", "{}", 0o600) },
+	"leftovers.lock":   func(h *fixture) { h.Write(".claude.json.thoughtgate-lock", "", 0o600) },
+	"leftovers.temp":   func(h *fixture) { h.Write(".claude.json.thoughtgate-new-17", "", 0o600) },
 	"leftovers.copy": func(h *fixture) {
-		h.write(".claude.json", "{}", 0o600)
-		h.write(".claude.json.orig", `{"mcpServers":{"clock":{"command":"/bin/tg-shim","args":["--server-id","clock","--","clock-mcp"],"env":{"THOUGHTGATE_SOCKET":"/s","THOUGHTGATE_SESSION":"5d41"}}}}`, 0o600)
+		h.Write(".claude.json", "{}", 0o600)
+		h.Write(".claude.json.orig", `{"mcpServers":{"clock":{"command":"/bin/tg-shim","args":["--server-id","clock","--","clock-mcp"],"env":{"THOUGHTGATE_SOCKET":"/s","THOUGHTGATE_SESSION":"5d41"}}}}`, 0o600)
 	},
-	"leftovers.altered": func(h *fixture) { h.write(".claude.json.thoughtgate-altered", "{}", 0o600) },
+	"leftovers.altered": func(h *fixture) { h.Write(".claude.json.thoughtgate-altered", "{}", 0o600) },
 
 	"extension.failed": func(h *fixture) {
-		h.fake.ext.installed = []*pb.Extension{scrubber()}
-		h.fake.ext.installed[0].Process.State, h.fake.ext.installed[0].Process.Error = "failed", "it ended: exit status 1\x1b[2J"
+		h.fake.Ext.Installed = []*pb.Extension{consoletest.Scrubber()}
+		h.fake.Ext.Installed[0].Process.State, h.fake.Ext.Installed[0].Process.Error = "failed", "it ended: exit status 1\x1b[2J"
 	},
 	"extension.changed": func(h *fixture) {
-		h.fake.ext.installed = installedExtensions()[1:2]
-		h.fake.status.Warnings = []string{"the extension quota is not run: it has changed since it was installed"}
+		h.fake.Ext.Installed = consoletest.InstalledExtensions()[1:2]
+		h.fake.Status.Warnings = []string{"the extension quota is not run: it has changed since it was installed"}
 	},
-	"extension.missing": func(h *fixture) { h.fake.ext.installed = installedExtensions()[:1] },
+	"extension.missing": func(h *fixture) { h.fake.Ext.Installed = consoletest.InstalledExtensions()[:1] },
 	"shared.failed": func(h *fixture) {
-		h.fake.processes = []*pb.Process{{Kind: "backend", Name: "github", State: "failed", Error: "it ended: exit status 1\x1b[2J"}}
+		h.fake.Processes = []*pb.Process{{Kind: "backend", Name: "github", State: "failed", Error: "it ended: exit status 1\x1b[2J"}}
 	},
 
 	"approver.not-enrolled": func(h *fixture) {
-		h.fake.set.Detail = &pb.PolicyDetail{Workflows: []*pb.PolicyWorkflow{{Name: "ops", Require: "presence"}, {Name: "any", Require: "any"}}}
+		h.fake.Set.Detail = &pb.PolicyDetail{Workflows: []*pb.PolicyWorkflow{{Name: "ops", Require: "presence"}, {Name: "any", Require: "any"}}}
 	},
 	"approver.locked": func(h *fixture) {
-		h.fake.status.Presence = &pb.PresenceState{Enrolled: true, Failures: 5, Locked: durationpb.New(10 * time.Minute)}
+		h.fake.Status.Presence = &pb.PresenceState{Enrolled: true, Failures: 5, Locked: durationpb.New(10 * time.Minute)}
 	},
 	"approver.recovered": func(h *fixture) {
-		h.fake.status.Presence = &pb.PresenceState{Enrolled: true, Recovered: at(-time.Hour), Recoverer: "ana (uid 1000)\x1b[2J"}
+		h.fake.Status.Presence = &pb.PresenceState{Enrolled: true, Recovered: consoletest.At(-time.Hour), Recoverer: "ana (uid 1000)\x1b[2J"}
 	},
 
 	"kernel.pidfd":  func(h *fixture) { h.world.kernel = host.Kernel{Name: "Linux 4.19.0", Ptrace: 1} },
@@ -166,23 +167,23 @@ var brokenFixtures = map[string]func(*fixture){
 	"canary.passed":  func(h *fixture) { h.world.song = canaryResult{Answer: "milk", Executed: true} },
 	"canary.silent":  func(h *fixture) { h.world.canaryErr = errors.New("the server has hung up") },
 	"canary.accident": func(h *fixture) {
-		h.fake.records = chained([]record.Record{{Kind: record.KindCall, ID: canaryID, Server: record.CanaryServer, Verdict: "deny", Reason: "the policy could not be evaluated", Time: noon}})
-		h.fake.records[0].Seq = h.fake.status.AuditSeq + 1
+		h.fake.Records = consoletest.Chained([]record.Record{{Kind: record.KindCall, ID: canaryID, Server: record.CanaryServer, Verdict: "deny", Reason: "the policy could not be evaluated", Time: consoletest.Noon}})
+		h.fake.Records[0].Seq = h.fake.Status.AuditSeq + 1
 	},
-	"canary.unrecorded": func(h *fixture) { h.fake.records = nil },
+	"canary.unrecorded": func(h *fixture) { h.fake.Records = nil },
 }
 
 // canarySong is the record of a canary that was denied as it should be.
 func canarySong(h *fixture) []*pb.AuditRecord {
-	all := chained([]record.Record{{Kind: record.KindCall, ID: canaryID, Server: record.CanaryServer, Verdict: "deny", Rule: record.CanaryRule, Time: noon}})
-	all[0].Seq = h.fake.status.GetAuditSeq() + 1
+	all := consoletest.Chained([]record.Record{{Kind: record.KindCall, ID: canaryID, Server: record.CanaryServer, Verdict: "deny", Rule: record.CanaryRule, Time: consoletest.Noon}})
+	all[0].Seq = h.fake.Status.GetAuditSeq() + 1
 	return all
 }
 
 // lostProtection sets up a protection that the daemon no longer knows.
 func lostProtection(h *fixture) {
-	h.write(".claude.json", `{"mcpServers":{"clock":{"command":"clock-mcp"}}}`, 0o600)
-	h.protect()
+	h.Write(".claude.json", `{"mcpServers":{"clock":{"command":"clock-mcp"}}}`, 0o600)
+	h.Protect()
 }
 
 // together maps a kind of finding to others with the same cause, which come with it.
@@ -243,9 +244,9 @@ func wantExit(t *testing.T, h *fixture, a findingKind) {
 	if code != want {
 		t.Errorf("exit %d, want %d", code, want)
 	}
-	mustFit(t, h.console.out.String(), 80)
-	if strings.ContainsAny(h.console.out.String(), "\x1b\u202e") {
-		t.Errorf("something is shown as it is: %q", h.console.out.String())
+	consoletest.MustFit(t, h.console.Out.String(), 80)
+	if strings.ContainsAny(h.console.Out.String(), "\x1b\u202e") {
+		t.Errorf("something is shown as it is: %q", h.console.Out.String())
 	}
 }
 
@@ -263,13 +264,13 @@ func TestDoctorOnATerminal(t *testing.T) {
 				brokenFixtures[id](h)
 			}
 			code := h.examine()
-			out := h.console.out.String()
-			mustFit(t, out, 80)
+			out := h.console.Out.String()
+			consoletest.MustFit(t, out, 80)
 			if name == "healthy" && (code != ui.ExitOK || !strings.HasSuffix(out, "\nNo problems found.\n")) {
 				t.Errorf("exit %d", code)
 			}
-			t.Chdir(h.here)
-			golden(t, "doctor-"+name, strings.ReplaceAll(out, h.dir, "HOME")+"--- stderr\n"+h.console.err.String())
+			t.Chdir(h.Here)
+			consoletest.Golden(t, "doctor-"+name, strings.ReplaceAll(out, h.Dir, "HOME")+"--- stderr\n"+h.console.Err.String())
 		})
 	}
 }

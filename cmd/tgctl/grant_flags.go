@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -83,5 +84,5 @@ func grantGiven(g *pb.Grant) display.Safe {
 
 // grantTerms describes the calls that a grant approves, and for how long.
 func grantTerms(g *pb.Grant, term time.Duration) display.Safe {
-	return "further " + ui.Choose(g.GetTimes() > 0, ui.Plural(g.GetTimes(), "call", "calls"), "calls") + " with " + grantBounds(g) + ", for " + display.Span(term)
+	return "further " + ui.Choose(g.GetTimes() > 0, ui.Plural(g.GetTimes(), "call", "calls"), "calls") + " with " + approval.GrantBounds(g) + ", for " + display.Span(term)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
@@ -52,33 +53,10 @@ func (a *app) grantsTable(grants []*pb.Grant) *display.Table {
 		left := ui.Choose(g.GetEnded() == nil, display.Span(g.GetExpires().AsTime().Sub(a.Now())), "ended")
 		used := display.Count(g.GetUsed()) + ui.Choose(g.GetTimes() > 0, " of "+display.Count(g.GetTimes()), "")
 		t.Add(display.Name(g.GetId()), left, used, ui.OrDash(g.GetAgent()), display.Name(g.GetServer()), ui.CallName(g.GetMethod(), g.GetTool()))
-		t.Note("with " + grantBounds(g))
+		t.Note("with " + approval.GrantBounds(g))
 		t.Note(display.Text(g.GetEnd()))
 	}
 	return t
-}
-
-// grantBounds describes which calls of a tool a grant covers.
-func grantBounds(g *pb.Grant) display.Safe {
-	line := display.Safe("the same arguments")
-	switch g.GetMatch() {
-	case pb.GrantMatch_GRANT_MATCH_TOOL:
-		line = "any arguments"
-	case pb.GrantMatch_GRANT_MATCH_SOME:
-		line = "the same" + ui.Spaced(ui.NameList(g.GetArguments()))
-	}
-	switch g.GetScope() {
-	case pb.GrantScope_GRANT_SCOPE_ALWAYS:
-		line += ", everywhere"
-	case pb.GrantScope_GRANT_SCOPE_PROJECT:
-		if g.GetProject() == "" { // a grant that was not given yet
-			return line + ", in the project"
-		}
-		line += ", in " + display.Text(g.GetProject())
-	default:
-		line += ", in session " + display.Name(g.GetSession())
-	}
-	return line
 }
 
 func (a *app) grantsRevokeCmd() *cobra.Command {

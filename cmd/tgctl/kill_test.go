@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	"github.com/thoughtgate/thoughtgated/daemon"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
@@ -150,7 +151,7 @@ var newState = sync.OnceValues(func() ([]byte, error) {
 
 func newMortalFixture(t *testing.T) *mortalFixture {
 	t.Helper()
-	h := &mortalFixture{t: t, dir: shortDir(t)}
+	h := &mortalFixture{t: t, dir: consoletest.ShortDir(t)}
 	h.config = filepath.Join(h.dir, "agent.json")
 	state, err := newState()
 	if err == nil {

@@ -11,10 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
-
-	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
 const (

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/policy"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
@@ -43,7 +44,7 @@ func (a *app) writeManPages(ctx context.Context, root *cobra.Command, dir string
 	pages := map[string]string{}
 	day := date.UTC().Format(time.DateOnly)
 	commandPages(pages, root, day)
-	schema, err := a.schema(ctx, "config")
+	schema, err := policy.Schema(ctx, a.App, "config")
 	if err != nil {
 		return fmt.Errorf("write thoughtgate.yaml(5): %w", err)
 	}

@@ -18,7 +18,7 @@ import (
 // roff escapes.
 func manPages(t *testing.T) (dir string, pages map[string]string) {
 	t.Helper()
-	bin, err := programs()
+	bin, err := builtPrograms()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func manPages(t *testing.T) (dir string, pages map[string]string) {
 	c.app.Executable = func() (string, error) { return filepath.Join(bin, "tgctl"), nil }
 	c.app.Getenv = func(name string) string { return map[string]string{"SOURCE_DATE_EPOCH": "1795000000"}[name] }
 	if code := c.run(t, "man", dir); code != 0 {
-		t.Fatalf("exit %d: %s", code, c.err.String())
+		t.Fatalf("exit %d: %s", code, c.Err.String())
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -75,7 +75,7 @@ func TestManPages(t *testing.T) {
 
 // thoughtgate.yaml(5) lists each key of the schema with its path.
 func TestConfigPage(t *testing.T) {
-	bin, err := programs()
+	bin, err := builtPrograms()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/godbus/dbus/v5"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 )
 
@@ -100,11 +101,11 @@ type desktopFixture struct{ tmuxFixture }
 // newDesktop starts a screen and a bus on which dunst can be started.
 func newDesktop(t *testing.T) *desktopFixture {
 	t.Helper()
-	bin, err := programs()
+	bin, err := builtPrograms()
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &desktopFixture{tmuxFixture{t: t, dir: shortDir(t)}}
+	h := &desktopFixture{tmuxFixture{t: t, dir: consoletest.ShortDir(t)}}
 	t.Cleanup(func() { nothingLeft(t, h.dir) })
 	h.env = []string{"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"), "LANG=C.UTF-8",
 		"HOME=" + filepath.Join(h.dir, "home"), "XDG_CONFIG_HOME=" + filepath.Join(h.dir, "config"),

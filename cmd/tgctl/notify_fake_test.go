@@ -16,6 +16,7 @@ import (
 	"github.com/godbus/dbus/v5"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -257,7 +258,7 @@ func (f *fakeNotifier) dismiss(t *testing.T, id uint32) {
 // notifyTest runs tgctl notify with a fake daemon and a private bus.
 type notifyTest struct {
 	*testing.T
-	daemon *fakeDaemon
+	daemon *consoletest.Daemon
 	stop   func() // stops the daemon
 	bus    *privateBus
 	app    *app
@@ -270,25 +271,25 @@ type notifyTest struct {
 func newNotifyTest(t *testing.T) *notifyTest {
 	t.Helper()
 	t.Parallel()
-	dir := shortDir(t)
-	n := &notifyTest{T: t, bus: startBus(t, dir), daemon: &fakeDaemon{socket: filepath.Join(dir, "control.sock"), status: &pb.StatusResponse{}}}
-	n.daemon.set = &pb.PolicySet{Detail: &pb.PolicyDetail{Workflows: []*pb.PolicyWorkflow{
+	dir := consoletest.ShortDir(t)
+	n := &notifyTest{T: t, bus: startBus(t, dir), daemon: &consoletest.Daemon{Socket: filepath.Join(dir, "control.sock"), Status: &pb.StatusResponse{}}}
+	n.daemon.Set = &pb.PolicySet{Detail: &pb.PolicyDetail{Workflows: []*pb.PolicyWorkflow{
 		{Name: "ops", Asks: "local", Require: "any", Surfaces: []string{"terminal", "desktop"}},
 		{Name: "term", Asks: "local", Require: "any", Surfaces: []string{"terminal"}},
 		{Name: "presence", Asks: "local", Require: "presence", Surfaces: []string{"terminal", "desktop"}},
 		{Name: "team", Asks: "slack", Require: "any", Surfaces: []string{"slack", "desktop"}},
 	}}}
 	n.serve()
-	c := newConsole(n.daemon.socket).pipe()
-	c.env["DBUS_SESSION_BUS_ADDRESS"] = n.bus.address
-	n.app, n.env = c.app, c.env
+	c := newConsole(n.daemon.Socket).pipe()
+	c.Env["DBUS_SESSION_BUS_ADDRESS"] = n.bus.address
+	n.app, n.env = c.app, c.Env
 	n.app.Err, n.app.Now, n.app.NoStart = &n.log, time.Now, true
 	return n
 }
 
 // serve starts the daemon.
 func (n *notifyTest) serve() {
-	n.stop = n.daemon.serve(n.T)
+	n.stop = n.daemon.Serve(n.T)
 	n.Cleanup(n.stop)
 }
 
@@ -315,20 +316,20 @@ func (n *notifyTest) start() (end func()) {
 
 // asks adds questions like one of questions(), with the given ids.
 func (n *notifyTest) asks(workflow string, ids ...string) {
-	n.daemon.mu.Lock()
-	defer n.daemon.mu.Unlock()
+	n.daemon.Mu.Lock()
+	defer n.daemon.Mu.Unlock()
 	for _, id := range ids {
-		q := proto.CloneOf(questions()[1])
+		q := proto.CloneOf(consoletest.Questions()[1])
 		q.Id, q.Workflow, q.Subject = id, workflow, []byte("the subject of "+id)
-		n.daemon.approvals = append(n.daemon.approvals, q)
+		n.daemon.Approvals = append(n.daemon.Approvals, q)
 	}
 }
 
 // ends ends a question as if somebody else had decided it.
 func (n *notifyTest) ends(id string, state pb.ApprovalState) {
-	n.daemon.mu.Lock()
-	defer n.daemon.mu.Unlock()
-	for _, q := range n.daemon.approvals {
+	n.daemon.Mu.Lock()
+	defer n.daemon.Mu.Unlock()
+	for _, q := range n.daemon.Approvals {
 		if q.GetId() == id {
 			q.State, q.Arguments, q.Decider, q.Surface = state, nil, "ana (uid 1000)", "terminal"
 		}
@@ -337,10 +338,10 @@ func (n *notifyTest) ends(id string, state pb.ApprovalState) {
 
 // decided returns the answers that the daemon got.
 func (n *notifyTest) decided() []string {
-	n.daemon.mu.Lock()
-	defer n.daemon.mu.Unlock()
+	n.daemon.Mu.Lock()
+	defer n.daemon.Mu.Unlock()
 	all := []string{}
-	for _, d := range n.daemon.decisions {
+	for _, d := range n.daemon.Decisions {
 		all = append(all, fmt.Sprintf("%s %s %s %s", d.GetAnswer(), d.GetId(), d.GetSubject(), d.GetSurface()))
 	}
 	return all

@@ -15,6 +15,8 @@ import (
 	"github.com/godbus/dbus/v5"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -56,7 +58,7 @@ func TestNotifyOffersNoMoreThanCounts(t *testing.T) {
 	}{
 		{"the workflow leaves the desktop out", "term", nil, "To approve it, use a terminal: tgctl approvals show A-7"},
 		{"the workflow requires presence", "presence", nil, "in a terminal: tgctl approvals approve A-7"},
-		{"the question needs presence", "ops", func(q *pb.Approval) { q.Level = levelPresence }, "in a terminal: tgctl approvals approve A-7"},
+		{"the question needs presence", "ops", func(q *pb.Approval) { q.Level = approval.LevelPresence }, "in a terminal: tgctl approvals approve A-7"},
 		{"there is no such workflow any more", "gone", nil, "To approve it, use a terminal"},
 		{"the arguments are long", "ops", func(q *pb.Approval) {
 			q.Arguments = []byte(`{"name":"x","arguments":{"content":"` + strings.Repeat("rm -rf / ", 60) + `"}}`)
@@ -74,9 +76,9 @@ func TestNotifyOffersNoMoreThanCounts(t *testing.T) {
 			desk := startNotifier(t, n.bus, "body", "actions")
 			n.asks(test.workflow, "A-7")
 			if test.change != nil {
-				n.daemon.mu.Lock()
-				test.change(n.daemon.approvals[0])
-				n.daemon.mu.Unlock()
+				n.daemon.Mu.Lock()
+				test.change(n.daemon.Approvals[0])
+				n.daemon.Mu.Unlock()
 			}
 			n.start()
 			shown := desk.sees(t, "A-7")
@@ -109,9 +111,9 @@ func TestNotifyRefusesForgedPresses(t *testing.T) {
 	}
 	n.logs("refused a forged button press", `"key":"approve"`, forger.Names()[0], fmt.Sprint(`"pid":`, os.Getpid()))
 	await(t, "a report of it", func() bool {
-		n.daemon.mu.Lock()
-		defer n.daemon.mu.Unlock()
-		return slices.ContainsFunc(n.daemon.reports, func(r *pb.ReportRequest) bool {
+		n.daemon.Mu.Lock()
+		defer n.daemon.Mu.Unlock()
+		return slices.ContainsFunc(n.daemon.Reports, func(r *pb.ReportRequest) bool {
 			return r.GetId() == "A-7" && r.GetSurface() == "desktop" && strings.Contains(r.GetReason(), fmt.Sprint("pid ", os.Getpid()))
 		})
 	})
@@ -243,7 +245,7 @@ func TestNotifyRefusedByTheDaemon(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			n := newNotifyTest(t)
-			n.daemon.decideErr = test.err
+			n.daemon.DecideErr = test.err
 			desk := startNotifier(t, n.bus, fullDesktop...)
 			n.asks("ops", "A-7")
 			n.start()
@@ -524,7 +526,7 @@ func TestNotifyBusRestart(t *testing.T) {
 
 // A bus that closes every connection is retried with a backoff.
 func TestNotifyIsNotBusy(t *testing.T) {
-	dir := shortDir(t)
+	dir := consoletest.ShortDir(t)
 	l, err := net.Listen("unix", filepath.Join(dir, "bus"))
 	if err != nil {
 		t.Fatal(err)
@@ -603,12 +605,12 @@ func TestNotifyWhereItCannot(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			c := newConsole("/nonexistent/control.sock")
 			for name, value := range test.env {
-				c.env[name] = value
+				c.Env[name] = value
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			if code := c.app.run(ctx, []string{"notify"}); code != test.code || !strings.Contains(c.err.String(), test.says) {
-				t.Errorf("exit %d, said %q; want %d and %q", code, c.err.String(), test.code, test.says)
+			if code := c.app.run(ctx, []string{"notify"}); code != test.code || !strings.Contains(c.Err.String(), test.says) {
+				t.Errorf("exit %d, said %q; want %d and %q", code, c.Err.String(), test.code, test.says)
 			}
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -49,7 +50,7 @@ func (n *notifier) questionNote(r *openRow, w *pb.PolicyWorkflow, s *shown) *not
 	switch {
 	case !n.desk.hasCapability("actions"):
 		add("Answer it in a terminal: "+show, true)
-	case r.proof || w.GetRequire() == levelPresence:
+	case r.proof || w.GetRequire() == approval.LevelPresence:
 		add("Approval needs your passphrase or a code, in a terminal: tgctl approvals approve "+id, true)
 		if !whole {
 			add("To see it in full: "+show, true)

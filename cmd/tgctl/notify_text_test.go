@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -19,22 +20,22 @@ var desktopWorkflow = &pb.PolicyWorkflow{Name: "ops", Asks: "local", Require: "a
 
 // noteOf returns the notification of q on a desktop with the capabilities can.
 func noteOf(q *pb.Approval, w *pb.PolicyWorkflow, can ...string) (title, body string, s shown) {
-	n := &notifier{desk: &desktop{can: can}, now: func() time.Time { return noon }}
+	n := &notifier{desk: &desktop{can: can}, now: func() time.Time { return consoletest.Noon }}
 	note := n.questionNote(newRow(q), w, &s)
 	return string(note.title), n.desk.bodyText(note), s
 }
 
 // The text for a person, with and without markup.
 func TestNotifyTexts(t *testing.T) {
-	markup := proto.CloneOf(questions()[1])
+	markup := proto.CloneOf(consoletest.Questions()[1])
 	markup.Id, markup.Server, markup.Agent = "A-4", "<b>files</b>", `<a href="https://evil.example">cursor</a>`
 	markup.Arguments = []byte(`{"name":"x","arguments":{"a":"<img src=\"x\">&amp;","b":"it's"}}`)
-	middling := proto.CloneOf(questions()[1])
+	middling := proto.CloneOf(consoletest.Questions()[1])
 	middling.Id = "A-5"
 	middling.Arguments = []byte(`{"name":"x","arguments":{"path":"/home/ana/a/rather/long/path/that/one/line/would/cut.txt","content":"buy milk"}}`)
-	prompt := proto.CloneOf(questions()[1])
+	prompt := proto.CloneOf(consoletest.Questions()[1])
 	prompt.Id, prompt.Method, prompt.Tool, prompt.Arguments, prompt.Reason = "A-6", "prompts/get", "review", []byte(`{"name":"review"}`), ""
-	empty := proto.CloneOf(questions()[1])
+	empty := proto.CloneOf(consoletest.Questions()[1])
 	empty.Id, empty.Arguments = "A-8", nil
 	var b strings.Builder
 	for _, q := range append(openQuestions(), markup, middling, prompt, empty) {
@@ -45,18 +46,18 @@ func TestNotifyTexts(t *testing.T) {
 	}
 	many := []*question{}
 	for i, server := range strings.Fields("files github files db web files") {
-		q := proto.CloneOf(questions()[1])
+		q := proto.CloneOf(consoletest.Questions()[1])
 		q.Id, q.Server = fmt.Sprint("A-", i), server+"\u202e"
 		many = append(many, &question{row: newRow(q)})
 	}
 	note := summaryNote(many, 2, "")
 	fmt.Fprintf(&b, "--- many\n%s\n%s\n", note.title, (&desktop{can: []string{"body", "body-markup"}}).bodyText(note))
-	golden(t, "notify", b.String())
+	consoletest.Golden(t, "notify", b.String())
 }
 
 // If the desktop shows only titles, nothing can be approved there.
 func TestNotifyWithoutABody(t *testing.T) {
-	_, body, s := noteOf(questions()[1], desktopWorkflow, "actions")
+	_, body, s := noteOf(consoletest.Questions()[1], desktopWorkflow, "actions")
 	if body != "" || s.approve {
 		t.Errorf("body %q, approve %v", body, s.approve)
 	}
@@ -74,9 +75,9 @@ func TestNotifyUrgency(t *testing.T) {
 		{[]string{"ours (path)"}, urgencyCritical},
 		{[]string{"secretive: no such fact"}, urgencyNormal},
 	} {
-		q := proto.CloneOf(questions()[1])
+		q := proto.CloneOf(consoletest.Questions()[1])
 		q.Facts = test.facts
-		n := &notifier{desk: &desktop{}, now: func() time.Time { return noon }}
+		n := &notifier{desk: &desktop{}, now: func() time.Time { return consoletest.Noon }}
 		if got := n.questionNote(newRow(q), nil, &shown{}).urgency; got != test.want {
 			t.Errorf("%q: urgency %d, want %d", test.facts, got, test.want)
 		}
@@ -90,7 +91,7 @@ func TestNotifyHostileTexts(t *testing.T) {
 	text := rapid.OneOf(rapid.String(), rapid.StringN(30, 400, -1),
 		rapid.SampledFrom([]string{"<b>", "</b>", "&lt;", "]]>", "<!--", "\x00", "\u202e", "…", "&#x202e;", "<a href='x'>", "\xff"}))
 	rapid.Check(t, func(t *rapid.T) {
-		q := proto.CloneOf(questions()[1])
+		q := proto.CloneOf(consoletest.Questions()[1])
 		q.Agent, q.Server, q.Tool, q.Reason, q.Rule = text.Draw(t, "agent"), text.Draw(t, "server"), text.Draw(t, "tool"), text.Draw(t, "reason"), text.Draw(t, "rule")
 		content := jsonText(text.Draw(t, "content"))
 		q.Arguments = []byte(`{"name":"x","arguments":{"content":` + content + `}}`)

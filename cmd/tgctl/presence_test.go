@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -95,11 +96,11 @@ type screen struct {
 // presenceHome starts an instance with its programs, and returns the environment to reach it.
 func presenceHome(t *testing.T, config string) (bin string, env []string) {
 	t.Helper()
-	bin, err := programs()
+	bin, err := builtPrograms()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := shortDir(t)
+	dir := consoletest.ShortDir(t)
 	env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+dir)
 	for name, sub := range map[string]string{"XDG_CONFIG_HOME": "config", "XDG_STATE_HOME": "state", "XDG_RUNTIME_DIR": "run"} {
 		path := filepath.Join(dir, sub)
@@ -244,7 +245,7 @@ func TestCodesAtATerminal(t *testing.T) {
 	if shown := s.shown(); strings.Contains(shown, "horse") || strings.Contains(shown, code) {
 		t.Errorf("a secret is shown:\n%s", shown)
 	}
-	dir := shortDir(t)
+	dir := consoletest.ShortDir(t)
 	config := filepath.Join(dir, "mcp.json")
 	for path, text := range map[string]string{
 		config: `{"mcpServers": {"notes": {"command": "fake-server"}}}`, filepath.Join(dir, "script.txt"): "call notes list_notes\ncall notes list_notes\n",

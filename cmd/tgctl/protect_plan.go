@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/thoughtgate/thoughtgated/client"
@@ -33,31 +32,6 @@ type protectJob struct {
 
 	again   bool // it is already protected
 	changed bool // its settings change
-}
-
-// osEnv returns the environment of an agent started here, as far as it decides which files the
-// agent reads.
-func (a *app) osEnv() (agentconf.Env, error) {
-	cwd, err := os.Getwd()
-	env := agentconf.Env{Home: a.Getenv("HOME"), Cwd: cwd, LookupEnv: a.lookup, Socket: a.defaultPath(sock.Paths.ShimSocket), Notes: a.defaultPath(sock.Paths.Rewrites)}
-	if shim, failed := a.Sibling("tg-shim"); failed == nil {
-		env.Shim = shim
-	}
-	return env, err
-}
-
-// defaultPath returns one of the default paths, or "" if they cannot be determined.
-func (a *app) defaultPath(which func(sock.Paths) string) string {
-	paths, err := sock.DefaultPaths(a.Getenv)
-	if err != nil {
-		return ""
-	}
-	return which(paths)
-}
-
-func (a *app) lookup(name string) (string, bool) {
-	value := a.Getenv(name)
-	return value, value != ""
 }
 
 // knownProtections asks the daemon what is protected. A daemon too old to know the request protects
@@ -110,7 +84,7 @@ func (p *protecting) connect(ctx context.Context) error {
 // prepare determines the work for each agent. If an agent cannot be protected, the others still
 // can; all errors are joined.
 func (p *protecting) prepare(names []string) error {
-	env, err := p.osEnv()
+	env, err := p.AgentEnv()
 	if err != nil {
 		return err
 	}
@@ -177,7 +151,7 @@ func (p *protecting) add(is, old *agentconf.Protection) error {
 	if p.dryRun {
 		from.Where.Notes = "" // a dry run leaves what a killed writer left
 	}
-	plan, err := from.Plan(next.Line, p.lookup, p.kept)
+	plan, err := from.Plan(next.Line, p.Lookup, p.kept)
 	if empty, ok := errors.AsType[*agentconf.EmptyError](err); ok && p.all {
 		p.PrintMessage("%s: %s", display.Text(is.Agent), display.Text(p.TildeIn(empty.Error())))
 		return nil

@@ -26,7 +26,7 @@ func (p *protecting) run(ctx context.Context, names []string) error {
 	}
 	var warning string
 	var err error
-	if p.shim, warning, err = p.lastingShim(); err != nil {
+	if p.shim, warning, err = p.LastingShim(); err != nil {
 		return err
 	}
 	if err := p.connect(ctx); err != nil {
@@ -40,7 +40,7 @@ func (p *protecting) run(ctx context.Context, names []string) error {
 		return failed
 	}
 	if failed != nil {
-		p.printError(failed)
+		p.PrintError(failed)
 		failed = &ui.ExitError{Code: ui.ExitFailed}
 	}
 	todo := p.show()
@@ -115,7 +115,7 @@ func (p *protecting) showServers(j *protectJob) {
 // elsewhere names the servers that the agent would start from here but that are configured in
 // project files.
 func (p *protecting) elsewhere(j *protectJob) []string {
-	env, err := p.osEnv()
+	env, err := p.AgentEnv()
 	if err != nil || j.is.Where.Config != "" {
 		return nil
 	}
@@ -142,7 +142,7 @@ func (p *protecting) askToRewrite(todo []*protectJob) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	return p.confirmed(answer)
+	return p.Confirmed(answer)
 }
 
 // enact makes the changes. If one agent fails, it is left as it was and the others are still

@@ -7,16 +7,16 @@ import (
 	"fmt"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// levelPresence is the level of a question whose approval needs a proof of presence.
-const levelPresence = "presence"
-
 // needsProof reports whether approving q needs a passphrase or code.
-func needsProof(q *pb.Approval) bool { return isOpen(q) && q.GetLevel() == levelPresence }
+func needsProof(q *pb.Approval) bool {
+	return approval.IsOpen(q) && q.GetLevel() == approval.LevelPresence
+}
 
 // prover asks for proof of presence. It keeps a passphrase for the other questions of the same
 // command; a code is valid only once.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -64,7 +65,7 @@ func (q *queue) loaded(d *detail, read *pb.Approval, err error) action {
 		return action{}
 	}
 	switch {
-	case !isOpen(read):
+	case !approval.IsOpen(read):
 		d.end(endLine(read))
 	case d.question != nil && !bytes.Equal(d.question.GetSubject(), read.GetSubject()):
 		d.end(display.Name(d.id) + " is a different question now; show it again")

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -182,7 +183,7 @@ func (q *queue) pressReason(key, text string) action {
 
 // write appends to the reason. Line ends become spaces, and the length is limited.
 func (d *detail) write(text string) {
-	for _, c := range oneLine(text) {
+	for _, c := range ui.OneLine(text) {
 		if len(d.typed)+utf8.RuneLen(c) > reasonMost {
 			return
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/client/inbox"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -274,7 +275,7 @@ func TestKeysOfAQuestionThatNeedsPresence(t *testing.T) {
 	} {
 		for _, width := range []int{40, 80} {
 			q := proto.CloneOf(openQuestions()[0])
-			q.Level = levelPresence
+			q.Level = approval.LevelPresence
 			s := newScreen(width, 40, q)
 			s.keys(test.keys)
 			if got := s.decisions(); !slices.Equal(got, test.want) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/client/inbox"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -30,7 +31,7 @@ type screenTest struct {
 
 // newScreen returns a queue of the given size, with the given questions open.
 func newScreen(width, height int, asked ...*pb.Approval) *screenTest {
-	s := &screenTest{now: noon, asked: map[string]*pb.Approval{}}
+	s := &screenTest{now: consoletest.Noon, asked: map[string]*pb.Approval{}}
 	s.editor = func(*pb.Approval) ([]byte, error) { return []byte(`{"repo":"mine"}`), nil }
 	a := newConsole("").app
 	a.Now = func() time.Time { return s.now }
@@ -167,7 +168,7 @@ func (s *screenTest) text() string {
 }
 
 // openQuestions returns the open ones of questions.
-func openQuestions() []*pb.Approval { return questions()[:3] }
+func openQuestions() []*pb.Approval { return consoletest.Questions()[:3] }
 
 // hugeQuestion has a megabyte of arguments, full of control characters.
 func hugeQuestion() *pb.Approval {
@@ -220,7 +221,7 @@ func TestScreens(t *testing.T) {
 					test.play(s)
 				}
 				mustFitScreen(t, s)
-				golden(t, "watch-"+test.name+"-"+size.name, s.text())
+				consoletest.Golden(t, "watch-"+test.name+"-"+size.name, s.text())
 			})
 		}
 	}

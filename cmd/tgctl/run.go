@@ -155,11 +155,11 @@ func (a *app) runHeadless(ctx context.Context, o runOptions, timeout time.Durati
 	if timeout > 0 {
 		req.Timeout = durationpb.New(timeout)
 	}
-	show := &runPrinter{partial{app: a}, o}
+	show := &runPrinter{ui.Partial{App: a.App.App}, o}
 	started := make(chan string, 1)
 	stop := a.handleSignals(ctx, c, signals, started, cancel)
 	defer stop()
-	defer show.close()
+	defer show.Close()
 	for e, err := range c.RunAgent(ctx, req) {
 		if err != nil {
 			if errors.Is(err, context.Canceled) {

@@ -13,15 +13,8 @@ import (
 // runPrinter prints the events of a run. The answer goes to standard output, everything else to
 // standard error. With --json all events go to standard output, one per line.
 type runPrinter struct {
-	partial
+	ui.Partial
 	runOptions
-}
-
-// partial prints text that arrives in parts of lines to standard output, and keeps messages
-// between them.
-type partial struct {
-	*app
-	open bool // the last line has not ended yet
 }
 
 func (p *runPrinter) event(e *pb.RunEvent) error {
@@ -30,7 +23,7 @@ func (p *runPrinter) event(e *pb.RunEvent) error {
 	}
 	switch m := e.GetEvent().(type) {
 	case *pb.RunEvent_Text:
-		return p.text(m.Text.GetText())
+		return p.PrintPart(m.Text.GetText())
 	case *pb.RunEvent_Stderr:
 		p.line(m.Stderr.GetLine())
 	case *pb.RunEvent_Note:
@@ -49,29 +42,6 @@ func (p *runPrinter) event(e *pb.RunEvent) error {
 	return nil
 }
 
-// text prints a part. On a terminal control characters are made visible; elsewhere the text is
-// unchanged.
-func (p *partial) text(text string) error {
-	p.open = !strings.HasSuffix(text, "\n")
-	if p.OutTerminal {
-		text = visible(text)
-	}
-	_, err := io.WriteString(p.Out, text)
-	return err
-}
-
-// visible makes the control characters in text visible, except line ends and tabs.
-func visible(text string) string {
-	var b strings.Builder
-	for piece := range strings.SplitAfterSeq(text, "\n") {
-		for part := range strings.SplitAfterSeq(piece, "\t") {
-			end := part[len(strings.TrimRight(part, "\t\n")):]
-			b.WriteString(string(display.Text(strings.TrimSuffix(part, end))) + end)
-		}
-	}
-	return b.String()
-}
-
 // asked reports a call that is held or denied.
 func (p *runPrinter) asked(m *pb.RunAsked) {
 	tool, reason := display.Name(m.GetTool()), display.Text(m.GetReason())
@@ -83,29 +53,14 @@ func (p *runPrinter) asked(m *pb.RunAsked) {
 }
 
 func (p *runPrinter) tell(format string, args ...any) {
-	p.endLine()
+	p.EndLine()
 	p.PrintMessage("thoughtgate: "+format, args...)
 }
 
 // line prints one line of text that is safe for terminals.
 func (p *runPrinter) line(text string) {
-	p.endLine()
+	p.EndLine()
 	_, _ = io.WriteString(p.Err, text+"\n") // a failure could be reported nowhere
-}
-
-// endLine ends the current line of output if stdout and stderr are both terminals.
-func (p *partial) endLine() {
-	if p.OutTerminal && p.ErrTerminal {
-		p.close()
-	}
-}
-
-// close ends the current line.
-func (p *partial) close() {
-	if p.open {
-		_, _ = io.WriteString(p.Out, "\n") // a failure could be reported nowhere
-		p.open = false
-	}
 }
 
 func agentsTable(agents []*pb.Agent) *display.Table {

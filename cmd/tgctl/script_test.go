@@ -22,12 +22,12 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/test/tempdir"
 )
 
-// removeBuilt removes the directory that programs created. It is nil before. TestMain calls it.
+// removeBuilt removes the directory that builtPrograms created. It is nil before. TestMain calls it.
 var removeBuilt func()
 
-// programs builds the programs once as for a release, adds a fake agent and a fake server, and
+// builtPrograms builds the programs once as for a release, adds a fake agent and a fake server, and
 // returns the directory.
-var programs = sync.OnceValues(func() (string, error) {
+var builtPrograms = sync.OnceValues(func() (string, error) {
 	dir, remove, err := tempdir.Make("", "programs")
 	if err != nil {
 		return "", err
@@ -54,7 +54,7 @@ var programs = sync.OnceValues(func() (string, error) {
 // Besides the usual commands, `exits CODE PROGRAM...` expects that exit code, and `eventually
 // PATTERN PROGRAM...` repeats a program until it exits 0 and its output matches.
 func TestScripts(t *testing.T) {
-	bin, err := programs()
+	bin, err := builtPrograms()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/slack"
 	"github.com/thoughtgate/thoughtgated/internal/display"
@@ -99,7 +100,7 @@ func (a *app) slackSheet(q *pb.Approval) slack.Sheet {
 	s := slack.Sheet{Call: ui.CallName(q.GetMethod(), q.GetTool()), Values: shownParams(q)}
 	all := a.questionSheet(q)
 	for i, name := range all.Names {
-		if slices.Contains(onSlack, name) && (isOpen(q) || name != "repetition") {
+		if slices.Contains(onSlack, name) && (approval.IsOpen(q) || name != "repetition") {
 			s.Rows = append(s.Rows, slack.Row{Label: display.Safe(name), Text: all.Values[i]})
 		}
 	}

@@ -19,6 +19,8 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/daemon"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
@@ -27,9 +29,9 @@ import (
 // beside its tgctl.
 func instance(t *testing.T, play string) *console {
 	t.Helper()
-	root := shortDir(t)
+	root := consoletest.ShortDir(t)
 	c := newConsole("").pipe()
-	c.env = map[string]string{
+	c.Env = map[string]string{
 		"HOME": filepath.Join(root, "h"), "XDG_STATE_HOME": filepath.Join(root, "s"), "XDG_RUNTIME_DIR": filepath.Join(root, "r"),
 		"XDG_CONFIG_HOME": filepath.Join(root, "c"), "PATH": os.Getenv("PATH"), "LANG": "C.UTF-8",
 		"AWS_SECRET_ACCESS_KEY": "hunter2", "LD_PRELOAD": "", "THOUGHTGATE_CONFIG": "/elsewhere.yaml",
@@ -52,7 +54,7 @@ func instance(t *testing.T, play string) *console {
 	c.app.Executable = func() (string, error) { return filepath.Join(root, "bin", "tgctl"), nil }
 	c.app.Environ = func() []string {
 		var env []string
-		for name, value := range c.env {
+		for name, value := range c.Env {
 			env = append(env, name+"="+value)
 		}
 		return env
@@ -63,7 +65,7 @@ func instance(t *testing.T, play string) *console {
 
 // state returns the path of a file in the instance's state directory.
 func (c *console) state(name string) string {
-	return filepath.Join(c.env["XDG_STATE_HOME"], "thoughtgate", name)
+	return filepath.Join(c.Env["XDG_STATE_HOME"], "thoughtgate", name)
 }
 
 // noChildLeft fails if a started process is left, and kills it.
@@ -88,7 +90,7 @@ func noChildLeft(t *testing.T) {
 func TestDaemonStartAndStop(t *testing.T) {
 	c := instance(t, "")
 	if code := c.run(t, "daemon", "start"); code != 0 {
-		t.Fatalf("exit %d: %s", code, c.err.String())
+		t.Fatalf("exit %d: %s", code, c.Err.String())
 	}
 	about, err := os.ReadFile(c.state("about"))
 	if err != nil {
@@ -108,29 +110,29 @@ func TestDaemonStartAndStop(t *testing.T) {
 		t.Errorf("the daemon was given %q, want %q", names, want)
 	}
 
-	if code := c.run(t, "daemon", "start"); code != 0 || !strings.Contains(c.err.String(), "is already running") {
-		t.Errorf("a second start: exit %d: %s", code, c.err.String())
+	if code := c.run(t, "daemon", "start"); code != 0 || !strings.Contains(c.Err.String(), "is already running") {
+		t.Errorf("a second start: exit %d: %s", code, c.Err.String())
 	}
-	if code := c.run(t, "daemon", "stop"); code != 0 || !strings.Contains(c.err.String(), "has stopped") {
-		t.Errorf("stop: exit %d: %s", code, c.err.String())
+	if code := c.run(t, "daemon", "stop"); code != 0 || !strings.Contains(c.Err.String(), "has stopped") {
+		t.Errorf("stop: exit %d: %s", code, c.Err.String())
 	}
 	if code := c.run(t, "daemon", "stop"); code != ui.ExitNotRunning {
-		t.Errorf("a second stop: exit %d: %s", code, c.err.String())
+		t.Errorf("a second stop: exit %d: %s", code, c.Err.String())
 	}
 }
 
 // TestStrayIsEnded checks that a daemon that tgctl started and its keeper make room for a
 // service manager's daemon. The keeper does not remove a socket that replaced its own.
 func TestStrayIsEnded(t *testing.T) {
-	bin, err := programs()
+	bin, err := builtPrograms()
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := instance(t, "")
-	delete(c.env, "THOUGHTGATE_CONFIG")
+	delete(c.Env, "THOUGHTGATE_CONFIG")
 	c.app.Executable = func() (string, error) { return filepath.Join(bin, "tgctl"), nil }
 	if code := c.run(t, "daemon", "start"); code != 0 {
-		t.Fatalf("exit %d: %s", code, c.err.String())
+		t.Fatalf("exit %d: %s", code, c.Err.String())
 	}
 	paths, err := sock.DefaultPaths(c.app.Getenv)
 	if err != nil {
@@ -144,7 +146,7 @@ func TestStrayIsEnded(t *testing.T) {
 	if err := os.Rename(paths.ControlSocket()+"~", paths.ControlSocket()); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.app.stopUnmanagedDaemon(t.Context(), 0); err != nil {
+	if err := daemon.StopUnmanaged(t.Context(), c.App, 0); err != nil {
 		t.Fatal(err)
 	}
 	for _, lock := range []string{paths.KeeperLock(), paths.LockFile()} {
@@ -171,7 +173,7 @@ func TestVerbsStartTheDaemon(t *testing.T) {
 		c.run(t, strings.Split(line, " ")...)
 		_, err := os.Stat(c.state("about"))
 		if started := err == nil; started != starts {
-			t.Errorf("tgctl %s: started a daemon: %v\n%s", line, started, c.err.String())
+			t.Errorf("tgctl %s: started a daemon: %v\n%s", line, started, c.Err.String())
 		}
 		c.run(t, "daemon", "stop")
 	}
@@ -188,8 +190,8 @@ func TestDaemonThatFails(t *testing.T) {
 		if err := os.WriteFile(c.state("thoughtgated.log"), []byte("old news\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if code := c.run(t, "ps"); code != 1 || !strings.Contains(c.err.String(), says) || strings.Contains(c.err.String(), "old news") {
-			t.Errorf("%s: exit %d: %s", play, code, c.err.String())
+		if code := c.run(t, "ps"); code != 1 || !strings.Contains(c.Err.String(), says) || strings.Contains(c.Err.String(), "old news") {
+			t.Errorf("%s: exit %d: %s", play, code, c.Err.String())
 		}
 	}
 }
@@ -199,8 +201,8 @@ func TestDaemonThatHangs(t *testing.T) {
 	c := instance(t, "hang")
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	if code := c.app.run(ctx, []string{"daemon", "start"}); code == 0 || !strings.Contains(c.err.String(), "does not answer") {
-		t.Errorf("exit %d: %s", code, c.err.String())
+	if code := c.app.run(ctx, []string{"daemon", "start"}); code == 0 || !strings.Contains(c.Err.String(), "does not answer") {
+		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 	killChildren(t)
 }
@@ -234,18 +236,18 @@ func TestRacingStarts(t *testing.T) {
 	codes := make([]int, len(consoles))
 	for i := range consoles {
 		consoles[i] = newConsole("").pipe()
-		consoles[i].env = first.env
+		consoles[i].Env = first.Env
 		consoles[i].app.Executable, consoles[i].app.Environ = first.app.Executable, first.app.Environ
 		wg.Go(func() { codes[i] = consoles[i].app.run(t.Context(), []string{"daemon", "start"}) })
 	}
 	wg.Wait()
 	for i, c := range consoles {
 		if codes[i] != 0 {
-			t.Errorf("exit %d: %s", codes[i], c.err.String())
+			t.Errorf("exit %d: %s", codes[i], c.Err.String())
 		}
 	}
 	if code := first.run(t, "daemon", "stop"); code != 0 {
-		t.Errorf("stop: exit %d: %s", code, first.err.String())
+		t.Errorf("stop: exit %d: %s", code, first.Err.String())
 	}
 }
 
@@ -256,16 +258,16 @@ func TestDaemonIsNotStarted(t *testing.T) {
 		code int
 		says string
 	}{
-		{"below a wrapped agent", func(c *console) { c.env["THOUGHTGATE_ACTIVE"] = "1" }, ui.ExitNotRunning, "below a wrapped agent"},
-		{"for another socket", func(c *console) { c.env["THOUGHTGATE_CONTROL"] = filepath.Join(c.env["HOME"], "x.sock") }, ui.ExitNotRunning, "THOUGHTGATE_CONTROL"},
+		{"below a wrapped agent", func(c *console) { c.Env["THOUGHTGATE_ACTIVE"] = "1" }, ui.ExitNotRunning, "below a wrapped agent"},
+		{"for another socket", func(c *console) { c.Env["THOUGHTGATE_CONTROL"] = filepath.Join(c.Env["HOME"], "x.sock") }, ui.ExitNotRunning, "THOUGHTGATE_CONTROL"},
 		{"that is not installed", func(c *console) { c.app.Executable = func() (string, error) { return "/nowhere/tgctl", nil } }, 1, "there is no thoughtgated beside /nowhere/tgctl"},
-		{"without a place for its log", func(c *console) { c.env["XDG_STATE_HOME"] = "/dev/null" }, 1, "log"},
+		{"without a place for its log", func(c *console) { c.Env["XDG_STATE_HOME"] = "/dev/null" }, 1, "log"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := instance(t, "")
 			test.set(c)
-			if code := c.run(t, "daemon", "start"); code != test.code || !strings.Contains(c.err.String(), test.says) {
-				t.Errorf("exit %d, want %d: %s", code, test.code, c.err.String())
+			if code := c.run(t, "daemon", "start"); code != test.code || !strings.Contains(c.Err.String(), test.says) {
+				t.Errorf("exit %d, want %d: %s", code, test.code, c.Err.String())
 			}
 			if _, err := os.Stat(c.state("about")); err == nil {
 				t.Error("a daemon was started")
@@ -277,9 +279,9 @@ func TestDaemonIsNotStarted(t *testing.T) {
 // The environment may name the default socket explicitly.
 func TestDaemonForTheUsualSocketByName(t *testing.T) {
 	c := instance(t, "")
-	c.env["THOUGHTGATE_CONTROL"] = filepath.Join(c.env["XDG_RUNTIME_DIR"], "thoughtgate", "control.sock")
+	c.Env["THOUGHTGATE_CONTROL"] = filepath.Join(c.Env["XDG_RUNTIME_DIR"], "thoughtgate", "control.sock")
 	if code := c.run(t, "daemon", "start"); code != 0 {
-		t.Errorf("exit %d: %s", code, c.err.String())
+		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 	c.run(t, "daemon", "stop")
 }
@@ -287,7 +289,7 @@ func TestDaemonForTheUsualSocketByName(t *testing.T) {
 // A socket of an untrusted owner is no reason to start a daemon.
 func TestUntrustedSocketIsNotReplaced(t *testing.T) {
 	c := instance(t, "")
-	dir := filepath.Join(c.env["XDG_RUNTIME_DIR"], "thoughtgate")
+	dir := filepath.Join(c.Env["XDG_RUNTIME_DIR"], "thoughtgate")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -295,7 +297,7 @@ func TestUntrustedSocketIsNotReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code := c.run(t, "ps"); code == 0 || code == ui.ExitNotRunning {
-		t.Errorf("exit %d: %s", code, c.err.String())
+		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 	if _, err := os.Stat(c.state("about")); err == nil {
 		t.Error("a daemon was started")

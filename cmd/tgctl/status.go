@@ -8,8 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
-	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/daemon"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/policy"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -65,21 +66,11 @@ func (a *app) statusAndAround(ctx context.Context) (st *pb.StatusResponse, aroun
 	return st, around, cmp.Or(err, missing)
 }
 
-// addRunning adds since when the daemon runs, followed by more, and its version.
-func (a *app) addRunning(s *ui.Sheet, st *pb.StatusResponse, more display.Safe) {
-	s.Add("daemon", "running since "+a.Moment(st.GetStarted())+", pid "+ui.PIDOrDash(st.GetPid())+more)
-	s.Add("version", display.Name(st.GetBuild()))
-	if what := connect.VersionSkew(st.GetBuild()); what != "" {
-		s.Add("", what)
-		a.Skew.SuppressNotice() // do not repeat it below
-	}
-}
-
 func (a *app) statusSheet(st *pb.StatusResponse) *ui.Sheet {
 	s := &ui.Sheet{}
-	a.addRunning(s, st, ui.Choose(st.GetActivated(), ", sockets from the service manager", ""))
+	daemon.AddRunning(a.App, s, st, ui.Choose(st.GetActivated(), ", sockets from the service manager", ""))
 	s.Add("", ui.Some(st.GetOtherShims(), "server is", "servers are", " governed by a tg-shim of another version until the agent is restarted; see: tgctl ps"))
-	a.addSet(s, st.GetSet())
+	policy.AddSet(s, st.GetSet())
 	for _, f := range st.GetProjects() {
 		s.Add("project", display.Text(f.GetPath())+ui.Choose(len(f.GetProblems()) > 0,
 			" IS INVALID, so every call in the project is denied; see: tgctl policy check "+display.Text(f.GetPath()),

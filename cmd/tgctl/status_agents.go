@@ -59,7 +59,7 @@ type shimSeen struct {
 // surroundings inspects the known agents. c is nil if no daemon runs; build is the daemon's.
 func (a *app) surroundings(ctx context.Context, c *client.Client, build string) (*surroundings, error) {
 	w := &surroundings{Running: c != nil, Folders: []string{}, Agents: []foundAgent{}, Protections: []pbjson.Object{}}
-	env, err := a.osEnv()
+	env, err := a.AgentEnv()
 	if err != nil {
 		return nil, err
 	}

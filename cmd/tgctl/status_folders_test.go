@@ -33,8 +33,8 @@ func TestStatusSaysWhereNothingCanBeKept(t *testing.T) {
 				var got struct {
 					Folders []string `json:"folder_problems"`
 				}
-				if err := json.Unmarshal(h.console.out.Bytes(), &got); err != nil {
-					t.Fatalf("%v: %s", err, h.console.out.String())
+				if err := json.Unmarshal(h.console.Out.Bytes(), &got); err != nil {
+					t.Fatalf("%v: %s", err, h.console.Out.String())
 				}
 				if test.want == "" {
 					if len(got.Folders) > 0 {
@@ -46,7 +46,7 @@ func TestStatusSaysWhereNothingCanBeKept(t *testing.T) {
 					t.Errorf("it says %q, want the folder and %q", got.Folders, test.want)
 				}
 				h.console.run(t, "status")
-				if out := h.console.out.String(); strings.Count(out, "folder ") < 2 {
+				if out := h.console.Out.String(); strings.Count(out, "folder ") < 2 {
 					t.Errorf("status does not say it:\n%s", out)
 				}
 			})

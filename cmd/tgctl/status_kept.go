@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/programs"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -11,9 +12,9 @@ var keptKinds = map[string]struct {
 	head      string
 	one, many display.Safe
 }{
-	kindBackend:   {"shared", "shared server", "shared servers"},
-	kindExtension: {"extension", "extension is installed", "extensions are installed"},
-	kindAgent:     {"headless", "headless agent", "headless agents"},
+	programs.KindBackend:   {"shared", "shared server", "shared servers"},
+	programs.KindExtension: {"extension", "extension is installed", "extensions are installed"},
+	programs.KindAgent:     {"headless", "headless agent", "headless agents"},
 }
 
 // addKept adds how many programs the daemon keeps, and whether they are well.

@@ -138,7 +138,7 @@ func (a *app) unprotectByText(name string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	env, err := a.osEnv()
+	env, err := a.AgentEnv()
 	if err != nil {
 		return false, err
 	}

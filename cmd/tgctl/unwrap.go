@@ -56,7 +56,7 @@ tgctl unprotect.`,
 // knownConfigs returns the files that agents started here read, if they exist or have a backup,
 // and the files that a wrap rewrote and did not restore.
 func (a *app) knownConfigs() ([]string, error) {
-	env, err := a.osEnv()
+	env, err := a.AgentEnv()
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func (a *app) unwrap(ctx context.Context, paths []string, known bool) error {
 // unwrapFile restores a file by its own text and its backup, and prints what was done. The
 // error does not name the file.
 func (a *app) unwrapFile(path string) error {
-	report, err := agentconf.Unwrap(path, a.defaultPath(sock.Paths.Rewrites))
+	report, err := agentconf.Unwrap(path, a.DefaultPath(sock.Paths.Rewrites))
 	var locked *agentconf.LockedError
 	var at *fs.PathError
 	switch {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
-
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 // walk calls visit for each command that is shown to people.
@@ -34,17 +34,17 @@ func TestHelp(t *testing.T) {
 		names = append(names, name+".txt")
 		t.Run(name, func(t *testing.T) {
 			c := newConsole("")
-			if code := c.run(t, append(path[1:], "--help")...); code != 0 || c.err.Len() > 0 {
-				t.Fatalf("exit %d: %s", code, c.err.String())
+			if code := c.run(t, append(path[1:], "--help")...); code != 0 || c.Err.Len() > 0 {
+				t.Fatalf("exit %d: %s", code, c.Err.String())
 			}
-			help := c.out.String()
-			mustFit(t, help, 80)
-			golden(t, "help/"+name, help)
+			help := c.Out.String()
+			consoletest.MustFit(t, help, 80)
+			consoletest.Golden(t, "help/"+name, help)
 			if !strings.Contains(help[strings.LastIndex(help, "\n\n"):], "\nExample:\n  $ tgctl ") {
 				t.Errorf("the help does not end with an example:\n%s", help)
 			}
-			if code := c.run(t, append([]string{"help"}, path[1:]...)...); code != 0 || c.out.String() != help {
-				t.Errorf("`tgctl help` says something else: exit %d\n%s", code, c.out.String())
+			if code := c.run(t, append([]string{"help"}, path[1:]...)...); code != 0 || c.Out.String() != help {
+				t.Errorf("`tgctl help` says something else: exit %d\n%s", code, c.Out.String())
 			}
 		})
 	})
@@ -133,8 +133,8 @@ func TestMisuse(t *testing.T) {
 		if code := c.run(t, strings.Fields(test.line)...); code != ui.ExitUsage {
 			t.Errorf("tgctl %s: exit %d, want %d", test.line, code, ui.ExitUsage)
 		}
-		if !strings.Contains(c.err.String(), test.says) || !strings.Contains(c.err.String(), "--help`.") || c.out.Len() > 0 {
-			t.Errorf("tgctl %s: stdout %q, stderr %q, want %q", test.line, c.out.String(), c.err.String(), test.says)
+		if !strings.Contains(c.Err.String(), test.says) || !strings.Contains(c.Err.String(), "--help`.") || c.Out.Len() > 0 {
+			t.Errorf("tgctl %s: stdout %q, stderr %q, want %q", test.line, c.Out.String(), c.Err.String(), test.says)
 		}
 	}
 }
@@ -142,37 +142,37 @@ func TestMisuse(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		c := newConsole("")
-		if code := c.run(t, "completion", shell); code != 0 || !strings.Contains(c.out.String(), "__complete") {
-			t.Errorf("%s: exit %d, %d bytes", shell, code, c.out.Len())
+		if code := c.run(t, "completion", shell); code != 0 || !strings.Contains(c.Out.String(), "__complete") {
+			t.Errorf("%s: exit %d, %d bytes", shell, code, c.Out.Len())
 		}
 	}
 	// The commands that a shell runs for completion print ids, and never start a daemon.
 	_, c := consoleWithQuestions(t)
 	c.run(t, "__complete", "approvals", "approve", "")
-	if want := "A-2\tcreate_issue on github\n"; !strings.HasPrefix(c.out.String(), want) {
-		t.Errorf("completes to %q, want %q first", c.out.String(), want)
+	if want := "A-2\tcreate_issue on github\n"; !strings.HasPrefix(c.Out.String(), want) {
+		t.Errorf("completes to %q, want %q first", c.Out.String(), want)
 	}
-	if strings.ContainsAny(c.out.String(), "\x1b\u202e") {
-		t.Errorf("a name is handed to the shell as it is: %q", c.out.String())
+	if strings.ContainsAny(c.Out.String(), "\x1b\u202e") {
+		t.Errorf("a name is handed to the shell as it is: %q", c.Out.String())
 	}
 	c = newConsole("/nonexistent/control.sock")
-	if c.run(t, "__complete", "approvals", "approve", ""); !strings.HasPrefix(c.out.String(), ":4\n") {
-		t.Errorf("without a daemon: %q", c.out.String())
+	if c.run(t, "__complete", "approvals", "approve", ""); !strings.HasPrefix(c.Out.String(), ":4\n") {
+		t.Errorf("without a daemon: %q", c.Out.String())
 	}
 }
 
 // A failed write, such as to a full disk or a closed pipe, is an error.
 func TestFailedWrite(t *testing.T) {
 	f, c := consoleWithQuestions(t)
-	f.status, f.set, f.processes, f.sessions, f.records = healthy(), inForce(), runningProcesses(), openSessions(), recorded()
-	f.pins, f.diffs, f.servers = seenPins(), seenDiffs(), seenServers()
-	f.ext.installed, f.ext.logs, f.ext.look = installedExtensions(), logLines(), lookAtScrubber()
-	f.ext.events = []*pb.InvokeEvent{output("text", "a"), end(0)}
-	f.processes = append(f.processes, keptProcesses()...)
+	f.Status, f.Set, f.Processes, f.Sessions, f.Records = consoletest.Healthy(), consoletest.InForce(), consoletest.RunningProcesses(), consoletest.OpenSessions(), consoletest.Recorded()
+	f.Pins, f.Diffs, f.Servers = consoletest.SeenPins(), consoletest.SeenDiffs(), consoletest.SeenServers()
+	f.Ext.Installed, f.Ext.Logs, f.Ext.Look = consoletest.InstalledExtensions(), consoletest.LogLines(), consoletest.LookAtScrubber()
+	f.Ext.Events = []*pb.InvokeEvent{consoletest.Output("text", "a"), consoletest.End(0)}
+	f.Processes = append(f.Processes, consoletest.KeptProcesses()...)
 	for _, line := range []string{"approvals", "approvals --json", "approvals show A-3", "status", "status --json", "ps", "sessions",
 		"tools", "tools --json", "tools diff files/echo", "servers", "servers --json", "policy show", "ps --wide", "logs scrubber", "logs scrubber --json", "restart quota", "ext", "ext --json", "ext show quota", "ext config scrubber", "ext config scrubber get mode",
 		"ext config scrubber set a b", "ext install --yes .", "ext remove --yes quota", "ext run quota x", "ext run --json quota x", "audit", "audit --json", "audit show 4", "metrics", "metrics --json", "version"} {
-		c.app.Out = writerFunc(func([]byte) (int, error) { return 0, os.ErrClosed })
+		c.app.Out = consoletest.WriterFunc(func([]byte) (int, error) { return 0, os.ErrClosed })
 		if code := c.run(t, strings.Fields(line)...); code != ui.ExitFailed {
 			t.Errorf("tgctl %s: exit %d, want %d", line, code, ui.ExitFailed)
 		}

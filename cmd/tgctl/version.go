@@ -5,6 +5,7 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
+
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 

@@ -85,12 +85,12 @@ func (w *wrapping) env() agentconf.Env {
 			vars[name] = value
 		}
 	}
-	notes := w.defaultPath(sock.Paths.Rewrites)
+	notes := w.DefaultPath(sock.Paths.Rewrites)
 	if w.dryRun {
 		notes = "" // a dry run leaves what a killed writer left
 	}
 	return agentconf.Env{
-		Notes: notes, Home: vars["HOME"], Cwd: w.cwd, Command: w.argv, Config: w.config, Protections: w.lasting, Socket: w.defaultPath(sock.Paths.ShimSocket),
+		Notes: notes, Home: vars["HOME"], Cwd: w.cwd, Command: w.argv, Config: w.config, Protections: w.lasting, Socket: w.DefaultPath(sock.Paths.ShimSocket),
 		LookupEnv: func(name string) (string, bool) { value, ok := vars[name]; return value, ok },
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/trust"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -42,7 +43,7 @@ func (w *wrapping) lookAtShipped(ctx context.Context) error {
 		again := slices.ContainsFunc(waiting, func(other *pb.ServerStart) bool {
 			return other.GetServer() == start.GetServer() && slices.Equal(other.GetDigest(), start.GetDigest())
 		})
-		if start != nil && isWithheld(start) && !again {
+		if start != nil && trust.IsWithheld(start) && !again {
 			waiting = append(waiting, start)
 		}
 	}
@@ -53,7 +54,7 @@ func (w *wrapping) lookAtShipped(ctx context.Context) error {
 		}
 		if !agreed {
 			w.tell("server %s is withheld: it comes with this project and has not been accepted; see `tgctl servers`; to accept it, run `%s`",
-				display.Name(s.GetServer()), agreeCommand(s))
+				display.Name(s.GetServer()), trust.AgreeCommand(s))
 		}
 	}
 	return nil
@@ -65,7 +66,7 @@ func (w *wrapping) askToStart(ctx context.Context, s *pb.ServerStart) (bool, err
 		return false, nil
 	}
 	w.tell("server %s comes with this project and has not been accepted. It would run:", display.Name(s.GetServer()))
-	if err := ui.WriteLines(w.Err, startSheet(s).Lines(w.Width())); err != nil {
+	if err := ui.WriteLines(w.Err, trust.StartSheet(s).Lines(w.Width())); err != nil {
 		return false, err
 	}
 	for {
@@ -76,7 +77,7 @@ func (w *wrapping) askToStart(ctx context.Context, s *pb.ServerStart) (bool, err
 		}
 		switch strings.ToLower(strings.TrimSpace(reply)) {
 		case "y", "yes":
-			_, err := w.agree(ctx, w.client, s)
+			_, err := trust.Agree(ctx, w.App, w.client, s)
 			if errors.Is(err, client.ErrDecided) {
 				err = nil // somebody else was faster
 			}

@@ -20,6 +20,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -96,7 +97,7 @@ const wrapConfig = `{
 `
 
 func newWrapFixture(t *testing.T) *wrapFixture {
-	h := &wrapFixture{t: t, home: shortDir(t), tell: make(chan *pb.SessionEvent, 8)}
+	h := &wrapFixture{t: t, home: consoletest.ShortDir(t), tell: make(chan *pb.SessionEvent, 8)}
 	h.config = filepath.Join(h.home, "agent.json")
 	h.socket = filepath.Join(h.home, "control.sock")
 	h.write(h.config, wrapConfig, 0o640)

@@ -33,6 +33,7 @@ const (
 	cobra    = "github.com/spf13/cobra/..."
 	pflag    = "github.com/spf13/pflag"
 	tea      = "charm.land/bubbletea/v2"
+	cmp      = "github.com/google/go-cmp/cmp"
 	ansi     = "github.com/charmbracelet/x/ansi"
 	dbus     = "github.com/godbus/dbus/v5"
 	slackgo  = "github.com/slack-go/slack/..."
@@ -47,6 +48,8 @@ const (
 	extProto = module + "proto/thoughtgate/extension/v1"
 	gitleaks = "github.com/zricethezav/gitleaks/v8/..."
 	zerolog  = "github.com/rs/zerolog"
+
+	consoleTest = "cmd/tgctl/internal/consoletest"
 )
 
 // mayImport says for each package what it may import besides the standard
@@ -145,14 +148,23 @@ var mayImport = map[string][]string{
 	// every server.
 	"cmd/tg-shim/attach": {hpack, rawproto, "internal/sock"},
 	"cmd/tg-shim/serve":  {sys, term, "cmd/tg-shim/attach", "internal/child", "internal/mcp", "internal/private", "internal/proc", "internal/wire"},
-	"cmd/tgctl": {sys, term, json, cobra, pflag, diff, qr, tea, ansi, dbus, protobuf, proto, "client", "client/inbox", "internal/agentconf", "internal/beside", "internal/child", "internal/rawjson", "internal/record",
-		"internal/display", "internal/private", "internal/proc", "internal/sock", "internal/demo", "internal/service", "cmd/tgctl/slack", "cmd/tgctl/host", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/audit"},
+	"cmd/tgctl": {sys, term, cobra, pflag, diff, qr, tea, ansi, dbus, protobuf, proto, "client", "client/inbox", "internal/agentconf", "internal/child", "internal/rawjson", "internal/record",
+		"internal/display", "internal/private", "internal/proc", "internal/sock", "internal/demo", "internal/service", "cmd/tgctl/slack", "cmd/tgctl/host", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/audit", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/ext", "cmd/tgctl/internal/trust", "cmd/tgctl/internal/daemon", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/programs"},
 	"cmd/tgctl/host": {sys, "internal/proc"},
 	// How messages are written with --json: it knows them by their descriptors alone.
-	"cmd/tgctl/internal/pbjson":  {json, protobuf},
-	"cmd/tgctl/internal/audit":   {cobra, protobuf, proto, "client", "internal/display", "internal/record", "internal/sock", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/ui"},
-	"cmd/tgctl/internal/connect": {sys, cobra, proto, "client", "internal/beside", "internal/display", "internal/proc", "internal/service", "internal/sock", "cmd/tgctl/host", "cmd/tgctl/internal/ui"},
-	"cmd/tgctl/internal/ui":      {term, cobra, protobuf, proto, "client", "internal/display", "internal/rawjson", "cmd/tgctl/internal/pbjson"},
+	"cmd/tgctl/internal/pbjson":   {json, protobuf},
+	"cmd/tgctl/internal/approval": {proto, "internal/display", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/policy":   {sys, json, cobra, diff, protobuf, proto, "client", "internal/agentconf", "internal/display", "internal/record", "internal/sock", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/programs": {cobra, proto, "client", "internal/display", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/ext":      {cobra, proto, "client", "internal/display", "internal/sock", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/programs", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/trust":    {json, cobra, diff, proto, "client", "internal/display", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/daemon":   {sys, cobra, proto, "client", "internal/display", "internal/proc", "internal/service", "internal/sock", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/audit":    {cobra, protobuf, proto, "client", "internal/display", "internal/record", "internal/sock", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/connect":  {sys, cobra, proto, "client", "internal/agentconf", "internal/beside", "internal/display", "internal/proc", "internal/service", "internal/sock", "cmd/tgctl/host", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/ui":       {term, cobra, protobuf, proto, "client", "internal/display", "internal/rawjson", "cmd/tgctl/internal/pbjson"},
+
+	// Test material for the commands, outside of internal/test since it runs what only tgctl may import.
+	consoleTest: {cmp, cobra, grpc, protobuf, proto, "client", "internal/agentconf", "internal/display", "internal/record", "internal/test/tempdir", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/ui"},
 
 	// No other package talks to Slack. What else has to know of a surface: docs/development.md.
 	"cmd/tgctl/slack":           {sys, slackgo, ws, sync, proto, "client", "client/inbox", "internal/display", "internal/secret"},
@@ -171,7 +183,7 @@ func TestImports(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if strings.HasPrefix(name, module+"internal/test/") && !strings.HasPrefix(source.dir, "internal/test/") {
+			if strings.HasPrefix(name, module+"internal/test/") && !strings.HasPrefix(source.dir, "internal/test/") && source.dir != consoleTest {
 				t.Errorf("%s imports %s, which is test material", source.path, name)
 			}
 			if !standard(name) && !slices.ContainsFunc(allowed, func(rule string) bool { return covers(rule, name) }) {

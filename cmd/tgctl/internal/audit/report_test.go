@@ -14,11 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
-
-// noon is the time of the tests, in a zone other than UTC.
-var noon = time.Date(2026, time.November, 20, 12, 0, 0, 0, time.FixedZone("", 3600))
 
 // counted returns a counter of records.
 func counted(records ...record.Record) *counter {
@@ -27,7 +25,7 @@ func counted(records ...record.Record) *counter {
 		r := &records[i]
 		r.Seq = uint64(i + 1)
 		if r.Time.IsZero() {
-			r.Time = noon.Add(time.Duration(i-len(records)) * time.Minute)
+			r.Time = consoletest.Noon.Add(time.Duration(i-len(records)) * time.Minute)
 		}
 		c.add(r)
 	}
@@ -37,7 +35,7 @@ func counted(records ...record.Record) *counter {
 func rendered(t *testing.T, c *counter) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := writeReport(&out, c, []byte("{}"), "5f3a", noon); err != nil {
+	if err := writeReport(&out, c, []byte("{}"), "5f3a", consoletest.Noon); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -104,7 +102,7 @@ func TestReportIsBounded(t *testing.T) {
 	for i := range 30_000 {
 		c.add(&record.Record{
 			Kind: record.KindCall, Verdict: "forward", Server: fmt.Sprint("server", i), Tool: fmt.Sprint("tool", i),
-			Seq: uint64(i + 1), Time: noon.Add(time.Duration(i) * time.Hour),
+			Seq: uint64(i + 1), Time: consoletest.Noon.Add(time.Duration(i) * time.Hour),
 		})
 	}
 	page := rendered(t, c)
@@ -131,8 +129,8 @@ func TestChart(t *testing.T) {
 		}
 	}
 	for _, span := range []time.Duration{0, time.Hour, 95 * time.Hour, 97 * time.Hour, 400 * 24 * time.Hour} {
-		c := counted(record.Record{Kind: record.KindCall, Verdict: "deny", Time: noon.Add(-span)}, record.Record{Kind: record.KindCall, Time: noon})
-		ch := chartOf(c, noon.Location())
+		c := counted(record.Record{Kind: record.KindCall, Verdict: "deny", Time: consoletest.Noon.Add(-span)}, record.Record{Kind: record.KindCall, Time: consoletest.Noon})
+		ch := chartOf(c, consoletest.Noon.Location())
 		calls := 0
 		for _, col := range ch.Columns {
 			if col.X < chartLeft || col.X+col.Width > chartWidth || col.Denied.Y < chartTop-1 {

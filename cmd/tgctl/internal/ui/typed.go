@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
 // ReadTyped reads a line that a person types. A read from a terminal cannot be interrupted, so
@@ -29,3 +32,16 @@ func (a *App) ReadTyped(ctx context.Context) (string, error) {
 		return "", context.Cause(ctx)
 	}
 }
+
+// Confirmed returns nil if the typed answer is yes. Otherwise it prints that nothing was changed
+// and returns an error.
+func (a *App) Confirmed(answer string) error {
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
+		return nil
+	}
+	a.PrintMessage("Nothing was changed.")
+	return &ExitError{Code: ExitFailed}
+}
+
+// IsTyped reports whether text, typed by a person, is name or its displayed form.
+func IsTyped(name, text string) bool { return name == text || string(display.Name(name)) == text }

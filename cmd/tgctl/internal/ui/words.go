@@ -106,3 +106,8 @@ func ShellWord(s display.Safe) display.Safe {
 func quoted(s display.Safe) display.Safe {
 	return "'" + display.Safe(strings.ReplaceAll(string(s), "'", `'\''`)) + "'"
 }
+
+// OneLine replaces the line breaks in text by spaces.
+func OneLine(text string) string {
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), " ")
+}
