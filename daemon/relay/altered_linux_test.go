@@ -54,7 +54,7 @@ type leftover struct {
 // leftBehind returns the leftover of a daemon whose pending output is two calls and a ping for
 // the server, and a server's request for the agent. It also holds another call.
 var leftBehind = sync.OnceValue(func() leftover {
-	judge := &askingJudge{digests: map[uint64]string{}}
+	judge := &askingJudge{digests: map[uint64]string{}, asked: make(chan gate.Submission, 2)}
 	var r, w [4]*os.File // what the agent and the server write, and what they read
 	var staging [2]*pipe.Staging
 	for i := range r {
@@ -96,6 +96,11 @@ var leftBehind = sync.OnceValue(func() leftover {
 	// The output to both sides is blocked, but their pumps continue to read.
 	_, _ = io.WriteString(w[0], owedJudged[1]+"\n")
 	_, _ = io.WriteString(w[1], owedJudged[2]+"\n")
+	for range 2 {
+		line := <-judge.asked
+		until(func() bool { return s.inputs[line.Side].(*input).idle }) // otherwise the pump would write it, and be blocked
+		judge.forward(line)
+	}
 	until(func() bool { return s.outputs[fromServer].writing && s.outputs[fromAgent].writing })
 	_, _ = io.WriteString(w[0], `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"hold"}}`+"\n"+`{"jsonrpc":"2.0","id":4,"method":"ping"}`+"\n"+owedJudged[0]+"\n"+owedJudged[0][:1000])
 	_, _ = io.WriteString(w[1], `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`+"\n")
@@ -140,6 +145,7 @@ func duplicateOf(f *os.File) *os.File {
 // later, and holds lines that contain "hold".
 type askingJudge struct {
 	fileJudge
+	asked   chan gate.Submission // gets the others, which the test forwards; nil if they are forwarded by themselves
 	mu      sync.Mutex
 	digests map[uint64]string
 }
@@ -156,6 +162,10 @@ func (j *askingJudge) SubmitFor(_ context.Context, s gate.Submission) {
 		j.forward(s)
 	default:
 		j.sink(gate.Verdict{Seq: s.Seq, Move: gate.Ask})
+		if j.asked != nil {
+			j.asked <- s
+			return
+		}
 		time.AfterFunc(time.Millisecond, func() { j.forward(s) })
 	}
 }
