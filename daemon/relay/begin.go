@@ -117,11 +117,10 @@ func (s *Session) Run() {
 			continue
 		}
 		s.startGoroutine(func() {
-			defer s.sideEnded(side)
-			defer s.recoverPanic() // first, or the session would begin to end as if the side had ended
 			if err := s.pump(side); err != nil {
 				s.log.Debug("stop reading a side", "direction", gate.Direction(side), "err", err)
 			}
+			s.sideEnded(side) // not after a panic: the session must not end as if the side had
 		})
 	}
 	s.wait.Wait()

@@ -90,10 +90,20 @@ func (in *Input) Behind() []byte {
 		n = readSize
 	}
 	room := in.space[in.end:min(in.end+n, len(in.space))]
-	for at := 0; at < len(room); at += page - (in.end+at)%page {
-		room[at] = 0 // the system provides the page now
-	}
+	Touch(room)
 	return room
+}
+
+// Touch has the system provide all pages of b, which is all zero, before it reads into them. Where
+// it must first provide a page, a read of a process that is being killed stops in the middle, and
+// what remains to be read may be read twice or taken for something else.
+func Touch(b []byte) {
+	for at := 0; at < len(b); at += page {
+		b[at] = 0
+	}
+	if len(b) > 0 {
+		b[len(b)-1] = 0 // on one page more, unless b starts with a page
+	}
 }
 
 // move moves the data from taken on to the front.

@@ -6,6 +6,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
 )
 
 // Staging is a pipe from which only the system reads, to move its content to another
@@ -79,17 +81,11 @@ func (s *Staging) take(n int) ([]byte, error) {
 	return buf, nil
 }
 
-// presentMemory returns n zero bytes of which every page is present. Where the system must first
-// provide a page, a read of a process that is being killed stops in the middle: bytes that come
-// later would remain in the pipe, and the next daemon would take them for the first ones.
+// presentMemory returns n zero bytes for one read, see [mapping.Touch]. If that stopped in the
+// middle, the next daemon would take what remains in the pipe for its first bytes.
 func presentMemory(n int) []byte {
 	buf := make([]byte, n)
-	for at := 0; at < n; at += os.Getpagesize() {
-		buf[at] = 0
-	}
-	if n > 0 {
-		buf[n-1] = 0 // on one page more, unless buf starts with a page
-	}
+	mapping.Touch(buf)
 	return buf
 }
 
