@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
+	"github.com/thoughtgate/thoughtgated/internal/test/golden"
 )
 
 // documented is the page whose commands are run. With -update their outputs are
@@ -81,12 +82,12 @@ func TestDocumentedCommands(t *testing.T) {
 	if ran < 3 {
 		t.Errorf("ran %d blocks: is this the right page?", ran)
 	}
-	if *consoletest.Update {
+	if *golden.Update {
 		if err := os.WriteFile(documented, []byte(now), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if diff := cmp.Diff(string(page), now); diff != "" && !*consoletest.Update {
+	if diff := cmp.Diff(string(page), now); diff != "" && !*golden.Update {
 		t.Errorf("the commands print something else; if that is meant, run with -update (-page +now):\n%s", diff)
 	}
 }

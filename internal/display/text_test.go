@@ -2,19 +2,15 @@ package display
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/thoughtgate/thoughtgated/internal/test/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 func TestNameAndText(t *testing.T) {
 	for _, test := range []struct {
@@ -172,25 +168,7 @@ func TestHostileGolden(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "%+q\n  name %s\n  text %s\n  json %s\n", s, Name(s), Text(s), strings.ReplaceAll(string(JSON(asJSON, 60)), "\n", "\n       "))
 	}
-	golden(t, "hostile", b.String())
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name+".txt")
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v (run with -update to write it)", err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
-	}
+	golden.Compare(t, filepath.Join("testdata", "hostile.txt"), b.String())
 }
 
 // harmless fails if s contains anything that a terminal executes, hides or reorders.

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"iter"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -397,21 +396,3 @@ func (h *fixture) states() string {
 }
 
 func subjectOf(id string) string { return hex.EncodeToString(asked(id).Subject) }
-
-// golden compares got with a golden file, or writes the file.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s: got\n%s\nwant\n%s\n(-update writes it anew)", path, got, want)
-	}
-}

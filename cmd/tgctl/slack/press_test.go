@@ -2,11 +2,13 @@ package slack
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/slack/fakeslack"
+	"github.com/thoughtgate/thoughtgated/internal/test/golden"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -32,7 +34,7 @@ func TestDenyWithAReason(t *testing.T) {
 	if len(views) != 1 || h.states() != "A-1 waiting" {
 		t.Fatalf("%d forms, %s", len(views), h.states())
 	}
-	golden(t, "deny.json", indented(t, views[0].Raw))
+	golden.Compare(t, filepath.Join("testdata", "deny.json"), indented(t, views[0].Raw))
 	// Submitting the form of another user counts no more than pressing a button.
 	h.acked(h.slack.Submit(views[0], "U0EVE", "because"))
 	h.whispered("U0EVE", "not an approver")

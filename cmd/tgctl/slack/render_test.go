@@ -2,8 +2,8 @@ package slack
 
 import (
 	"encoding/json"
-	"flag"
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,10 +12,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/thoughtgate/thoughtgated/internal/display"
+	"github.com/thoughtgate/thoughtgated/internal/test/golden"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // laid returns a card of q for the workflow ops.
 func laid(q *pb.Approval) *card {
@@ -82,11 +81,11 @@ func TestMessages(t *testing.T) {
 				test.change(c)
 			}
 			p := c.post(sheet(c.q))
-			golden(t, test.name+".json", readable(t, p))
+			golden.Compare(t, filepath.Join("testdata", test.name+".json"), readable(t, p))
 			within(t, p)
 		})
 	}
-	golden(t, "burst.json", readable(t, head(23, laid(asked("A-17")).flow)))
+	golden.Compare(t, filepath.Join("testdata", "burst.json"), readable(t, head(23, laid(asked("A-17")).flow)))
 }
 
 // within checks that a message keeps Slack's limits, and that Slack interprets only the

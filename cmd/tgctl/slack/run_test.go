@@ -15,6 +15,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/slack/fakeslack"
+	"github.com/thoughtgate/thoughtgated/internal/test/golden"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -331,7 +332,7 @@ func TestCheck(t *testing.T) {
 	if len(h.slack.Messages()) != 0 || h.slack.Calls("chat.delete") != 1 || h.slack.Calls("apps.connections.open") != 1 {
 		t.Errorf("it left %s", h.shown())
 	}
-	golden(t, "check.txt", strings.Join(h.lines(), "\n")+"\n")
+	golden.Compare(t, filepath.Join("testdata", "check.txt"), strings.Join(h.lines(), "\n")+"\n")
 	h.gate.flows[0].Slack.Channel = fakeslack.Private
 	err := Check(h.ctx, h.options())
 	var p *Problem

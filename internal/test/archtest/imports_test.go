@@ -72,6 +72,7 @@ var mayImport = map[string][]string{
 	"internal/uri":           {idna},
 	// Test material: TestImports lets nothing outside import it.
 	"internal/test/*":        {sys, json},
+	"internal/test/golden":   {cmp},
 	"internal/test/bench":    {sys, protobuf, proto, "client", "internal/test/rig"}, // it measures from where people are, on a finer clock than /proc has
 	"internal/test/fake":     {sys, json, toml, yaml},                               // its agents read what ours rewrite
 	"internal/test/rig":      {sys, "internal/test/programs", "internal/test/tempdir"},
@@ -164,7 +165,7 @@ var mayImport = map[string][]string{
 	"cmd/tgctl/internal/ui":       {term, cobra, protobuf, proto, "client", "internal/display", "internal/rawjson", "cmd/tgctl/internal/pbjson"},
 
 	// Test material for the commands, outside of internal/test since it runs what only tgctl may import.
-	consoleTest: {cmp, cobra, grpc, protobuf, proto, "client", "internal/agentconf", "internal/display", "internal/record", "internal/test/tempdir", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/ui"},
+	consoleTest: {cobra, grpc, protobuf, proto, "client", "internal/agentconf", "internal/display", "internal/record", "internal/test/golden", "internal/test/tempdir", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/ui"},
 
 	// No other package talks to Slack. What else has to know of a surface: docs/development.md.
 	"cmd/tgctl/slack":           {sys, slackgo, ws, sync, proto, "client", "client/inbox", "internal/display", "internal/secret"},

@@ -5,20 +5,19 @@ package consoletest
 import (
 	"bytes"
 	"context"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
+	"github.com/thoughtgate/thoughtgated/internal/test/golden"
 )
 
 // Console runs commands of tgctl and keeps their output.
@@ -77,7 +76,7 @@ func (c *Console) Execute(ctx context.Context, args ...string) int {
 }
 
 // LooksLike runs a command line on the terminal and compares what it prints with a golden file.
-func (c *Console) LooksLike(t *testing.T, golden string, args ...string) {
+func (c *Console) LooksLike(t *testing.T, name string, args ...string) {
 	t.Helper()
 	was := ui.Release
 	ui.Release = "v0.1.0"
@@ -85,10 +84,10 @@ func (c *Console) LooksLike(t *testing.T, golden string, args ...string) {
 	if code := c.Run(t, args...); code != 0 {
 		t.Fatalf("exit %d: %s", code, c.Err.String())
 	}
-	if !strings.Contains(golden, "json") && !strings.Contains(golden, "wide") {
+	if !strings.Contains(name, "json") && !strings.Contains(name, "wide") {
 		MustFit(t, c.Out.String(), 80)
 	}
-	Golden(t, golden, c.Out.String()+"--- stderr\n"+c.Err.String())
+	Golden(t, name, c.Out.String()+"--- stderr\n"+c.Err.String())
 }
 
 // Beside puts a program called thoughtgated beside this tgctl.
@@ -117,26 +116,10 @@ func MustFit(t *testing.T, text string, columns int) {
 	}
 }
 
-// Golden compares got with a golden file, which -update writes.
+// Golden compares got with a golden file, see [golden.Compare].
 func Golden(t *testing.T, name, got string) {
 	t.Helper()
-	path := filepath.Join("testdata", "golden", name+".txt")
-	if *Update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v (run with -update to write it)", err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
-	}
+	golden.Compare(t, filepath.Join("testdata", "golden", name+".txt"), got)
 }
 
 // WriterFunc is a function as an io.Writer.
@@ -144,6 +127,3 @@ type WriterFunc func([]byte) (int, error)
 
 // Write calls f.
 func (f WriterFunc) Write(p []byte) (int, error) { return f(p) }
-
-// Update makes tests write their golden files instead of reading them.
-var Update = flag.Bool("update", false, "write the golden files")

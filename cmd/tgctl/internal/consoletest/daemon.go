@@ -114,8 +114,7 @@ func (f *Daemon) Serve(t *testing.T) (stop func()) {
 // ShortDir returns a private directory with a path short enough for a socket in it.
 func ShortDir(t *testing.T) string {
 	t.Helper()
-	dir := tempdir.New(t, "", "tgctl")
-	return dir
+	return tempdir.New(t, "", "tgctl")
 }
 
 type daemonServer struct {
