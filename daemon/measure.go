@@ -20,7 +20,7 @@ func (d *Daemon) state() metrics.State {
 		if a.Shim.Host {
 			continue // its process is counted among the programs that the daemon runs
 		}
-		s.Servers = append(s.Servers, metrics.Server{ID: a.Shim.Server, Started: a.Server.PID != 0, Shared: a.Shim.Shared})
+		s.Servers = append(s.Servers, metrics.Server{ID: a.Shim.Server, Started: a.Server.PID != 0, Shared: a.Shim.InMemory})
 	}
 	for _, fleet := range d.fleets() {
 		for _, i := range fleet.List() {

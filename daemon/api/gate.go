@@ -48,7 +48,7 @@ func (g gateService) Attach(ctx context.Context, req *pb.AttachRequest) (*pb.Att
 	o := g.s.Policies.Options()
 	return &pb.AttachResponse{
 		Protocol: client.Protocol, Build: g.s.Build, Profile: profileTo(joined.Attachment.Profile()),
-		Start: !hello.Shared, RawStderr: o.Stderr == config.StderrRaw, Reattach: durationpb.New(o.Reattach),
+		Start: !hello.InMemory, RawStderr: o.Stderr == config.StderrRaw, Reattach: durationpb.New(o.Reattach),
 	}, nil
 }
 
@@ -77,17 +77,17 @@ func (g gateService) hello(ctx context.Context, req *pb.AttachRequest) (*handove
 		return nil, err
 	}
 	all, launch := commandAndLaunch(req)
-	shared := req.GetExtension() != "" || g.s.Policies.Shared(req.GetServer(), all)
+	inMemory := req.GetExtension() != "" || g.s.Policies.Shared(req.GetServer(), all)
 	shim := gate.Shim{
 		Attachment: req.GetAttachment(), Session: req.GetSession(), Project: req.GetCwd(), Cwd: req.GetCwd(),
 		Server: req.GetServer(), Launch: launch, Command: all, Requested: profileOf[req.GetProfile()],
-		Patience: max(0, req.GetPatience().AsDuration()), Shared: shared,
+		Patience: max(0, req.GetPatience().AsDuration()), InMemory: inMemory,
 	}
 	hello := session.Hello{Shim: shim, Build: req.GetBuild(), Peer: line[0], Line: line, Programs: programs}
 	if len(line) > 1 && !reaper(line[1].PID) {
 		hello.Parent = line[1]
 	}
-	return &handover.Hello{Hello: hello, Shared: shared, Launch: handover.Launch{
+	return &handover.Hello{Hello: hello, InMemory: inMemory, Launch: handover.Launch{
 		Server: req.GetServer(), Launch: shim.Launch, Executable: req.GetExecutable(), Command: req.GetCommand(),
 		Cwd: clean(req.GetCwd()), From: clean(req.GetFrom()), Sets: req.GetSets(),
 	}}, nil

@@ -126,7 +126,7 @@ func (s *Server) attachedTo(a session.Attached) *pb.Process {
 		Kind: kindServer, Name: a.Shim.Server, Id: a.Shim.Attachment, Pid: a.Server.PID, State: supervise.Running.String(),
 	}
 	shared, ok := supervise.Info{}, false
-	if a.Shim.Shared {
+	if a.Shim.InMemory {
 		m.Kind = kindClient
 		if shared, ok = s.kept(supervise.KindBackend, a.Shim.Server, ""); !ok {
 			shared, ok = s.kept(supervise.KindExtension, strings.TrimPrefix(a.Shim.Server, offer.Prefix), "")

@@ -186,7 +186,7 @@ func TestAttachedProcesses(t *testing.T) {
 		{Kind: supervise.KindExtension, Name: "tools", Status: supervise.Status{State: supervise.Failed}},
 	}}}})
 	client := session.Attached{}
-	client.Shim.Server, client.Shim.Shared = "ext-tools", true
+	client.Shim.Server, client.Shim.InMemory = "ext-tools", true
 	if p := s.attachedTo(client); p.GetKind() != "client" || p.GetState() != "failed" {
 		t.Errorf("a shim of the tools of an extension: %v", p)
 	}
@@ -198,7 +198,7 @@ func TestAttachedProcesses(t *testing.T) {
 	if p := s.attachedTo(client); p.GetKind() != "client" || p.GetState() != "degraded" || p.GetPid() != 0 {
 		t.Errorf("a shim of a shared server: %v", p)
 	}
-	client.Server, client.Shim.Shared = self, false
+	client.Server, client.Shim.InMemory = self, false
 	if p := s.attachedTo(client); p.GetKind() != "server" || p.GetState() != "running" {
 		t.Errorf("a shim with a server of that name: %v", p)
 	}

@@ -26,8 +26,8 @@ type Shim struct {
 	Patience   time.Duration // how long the agent waits for an answer; 0 if not known
 	Limit      Profile       // loosest profile of the session; empty: that of the set in force
 	Requested  Profile       // may only tighten; empty imposes nothing
-	Calls      *atomic.Int64 `json:"-"` // counts judged calls for all attachments that share it; nil: no count
-	Shared     bool          // its server is a shared server
+	Calls      *atomic.Int64 `json:"-"`      // counts judged calls for all attachments that share it; nil: no count
+	InMemory   bool          `json:"Shared"` // the daemon runs its server: a shared one, or the tools of an extension
 	Host       bool          // it is not tg-shim but a run, which submits the agent's requests to the daemon
 	Claimed    bool          // it names its own session: grants given elsewhere do not apply
 }

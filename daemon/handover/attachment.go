@@ -31,11 +31,11 @@ const (
 // about is what the next daemon must know of an attachment.
 type about struct {
 	session.Saved
-	Launch Launch
-	Shared bool
-	Begun  bool   // tg-shim has reported whether the server was started
-	Reason string // why there is no server
-	Boot   string // id of the boot that its processes belong to; empty if unknown
+	Launch   Launch
+	InMemory bool   `json:"Shared"` // the daemon runs its server
+	Begun    bool   // tg-shim has reported whether the server was started
+	Reason   string // why there is no server
+	Boot     string // id of the boot that its processes belong to; empty if unknown
 }
 
 // attachment is one attached tg-shim whose descriptors the daemon holds.
@@ -75,7 +75,7 @@ func (a *attachment) session() *relay.Session {
 // attach prepares the session and registers the attachment. a.turn must be held.
 func (a *attachment) attach(ctx context.Context, h *Hello) (err error) {
 	b := a.registry
-	if a.about.Shared {
+	if a.about.InMemory {
 		closeAll(a.files.takeServer()...)
 	}
 	if err := a.files.stage(); err != nil {
@@ -180,8 +180,8 @@ func (a *attachment) begin(ctx context.Context, pid int, reason string) error {
 // serverEnd returns the server's end of the session. a.turn must be held.
 func (a *attachment) serverEnd(pid int, reason string) (relay.Server, error) {
 	switch {
-	case a.about.Shared && reason == "":
-		return a.shared(), nil
+	case a.about.InMemory && reason == "":
+		return a.inMemory(), nil
 	case reason != "" || pid == 0:
 		a.dropServer()
 		a.about.Reason = cmp.Or(reason, "tg-shim reported no process")
@@ -225,10 +225,10 @@ func (a *attachment) pipes(p proc.Process) *relay.Pipes {
 	return &relay.Pipes{Pair: relay.Pair{From: a.files.ServerOutput, To: a.files.ServerInput}, Staging: a.files.toServer, Process: process}
 }
 
-// shared returns the server's end for a shared server.
-func (a *attachment) shared() *relay.Shared {
+// inMemory returns the server's end for a server within the daemon.
+func (a *attachment) inMemory() *relay.InMemory {
 	l, pid := a.about.Launch, a.peer.PID
-	return &relay.Shared{Join: func(ctx context.Context, c relay.Client) (relay.Member, error) {
+	return &relay.InMemory{Join: func(ctx context.Context, c relay.Client) (relay.Member, error) {
 		return a.registry.Join(ctx, l, func() ([]string, error) { return proc.Environ(pid) }, c)
 	}}
 }
@@ -303,7 +303,7 @@ func (a *attachment) end(ctx context.Context, how, why string) {
 	if a.joined != nil {
 		b.Sessions.End(a.joined, how, why)
 	}
-	if !a.about.Begun || a.about.Shared || a.about.Reason != "" { // tg-shim has no server process whose end it would report
+	if !a.about.Begun || a.about.InMemory || a.about.Reason != "" { // tg-shim has no server process whose end it would report
 		b.remove(a)
 		a.unwatch()
 		return

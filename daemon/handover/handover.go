@@ -45,8 +45,8 @@ type Launch struct {
 // Hello is what tg-shim reports about itself, and what the kernel reports about it.
 type Hello struct {
 	session.Hello
-	Launch Launch
-	Shared bool // the daemon runs its server: tg-shim starts none
+	Launch   Launch
+	InMemory bool // the daemon runs its server: tg-shim starts none
 }
 
 // Store keeps attachments across a restart; see store.DB.
@@ -105,7 +105,7 @@ func New(o Options) *Registry {
 func (b *Registry) Attach(ctx context.Context, h *Hello, f Files) (*session.Joined, error) {
 	a := b.newAttachment(h.Shim.Attachment, h.Shim.Server, h.Peer)
 	a.files = f
-	a.about.Launch, a.about.Shared = h.Launch, h.Shared
+	a.about.Launch, a.about.InMemory = h.Launch, h.InMemory
 	a.turn.Lock()
 	defer a.turn.Unlock()
 	if err := b.register(h, a); err != nil {

@@ -110,8 +110,8 @@ func (a *attachment) restore(ctx context.Context, k *keep.Session, lost error) (
 	}
 	var server relay.Server
 	switch {
-	case a.about.Shared:
-		server = a.shared()
+	case a.about.InMemory:
+		server = a.inMemory()
 	case a.about.Reason != "":
 		server = a.refusal()
 	case a.files.ServerOutput == nil:

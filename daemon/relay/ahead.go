@@ -112,7 +112,7 @@ func (in *input) cancels(key string) bool {
 
 // cancels implements [source].
 func (in *inbox) cancels(key string) bool {
-	m := in.shared
+	m := in.server
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, size := 0, 0; i < len(m.lines) && size < mapping.MaxAhead; i++ {

@@ -36,7 +36,7 @@ type ending struct {
 	timedOut bool // the agent closed its input and was not answered in time
 	drained  string
 	dead     bool   // nobody reads the agent's output any more
-	exited   bool   // the server process has ended, or a shared server no longer serves the session
+	exited   bool   // the server process has ended, or an in-memory server no longer serves the session
 	how      string // as reported by the server's parent
 	left     bool   // everything is left as it is for the next daemon
 }

@@ -93,7 +93,7 @@ func (s *Session) stopServer() {
 	hastened := func() bool { return s.ending.signals > step || s.serverGone() }
 	end := time.Now().Add(s.grace.Stdin)
 	s.until(s.grace.Stdin, func() bool {
-		return s.written(fromServer) && (!s.shared() || s.ending.dead || !s.state.owes(fromAgent)) || hastened()
+		return s.written(fromServer) && (!s.inMemory() || s.ending.dead || !s.state.owes(fromAgent)) || hastened()
 	})
 	s.closeInput()
 	s.until(max(time.Until(end), 1), hastened)
@@ -111,14 +111,14 @@ func (s *Session) stopServer() {
 }
 
 // drainServer waits until everything that the server wrote before its end has been handled.
-// While a shared server drains, the agent's lines are still answered.
+// While an in-memory server drains, the agent's lines are still answered.
 func (s *Session) drainServer() {
 	in := s.inputs[fromServer]
 	if in == nil {
 		return
 	}
 	handledAll := func() bool { return s.ended[fromServer] || in.handledAll() || s.ending.dead }
-	if s.shared() { // nothing more will arrive, and only the agent can delay what there is
+	if s.inMemory() { // nothing more will arrive, and only the agent can delay what there is
 		s.waitWhileAgentReads(handledAll)
 		return
 	}

@@ -66,7 +66,7 @@ func (s *Session) restore() (err error) {
 			s.state.out[side].drop(o.cursor.Delivered())
 		}
 	}
-	if m, is := s.ends.Server.(*Shared); is && s.ends.Earlier != nil {
+	if m, is := s.ends.Server.(*InMemory); is && s.ends.Earlier != nil {
 		s.renew(m)
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 // maxSubscribed is how many subscriptions are repeated.
 const maxSubscribed = 1024
 
-// agreements are an agent's requests that changed the state of a shared server. They are
+// agreements are an agent's requests that changed the state of an in-memory server. They are
 // repeated to the next server.
 type agreements struct {
 	initialize []byte            // nil if not answered yet
@@ -29,7 +29,7 @@ func binds(method string) bool {
 	return false
 }
 
-// agreed: a shared server has executed a request that binds it.
+// agreed: an in-memory server has executed a request that binds it.
 type agreed struct {
 	method string
 	line   []byte
@@ -93,10 +93,10 @@ func (e *cleared) apply(s *state) error {
 	return nil
 }
 
-// renew prepares a session whose shared server ended with a previous daemon for another
+// renew prepares a session whose in-memory server ended with a previous daemon for another
 // server. Requests that the first server had received are answered with an error; those that
 // were not sent yet go to the next one.
-func (s *Session) renew(m *Shared) {
+func (s *Session) renew(m *InMemory) {
 	q := &s.state.out[fromServer]
 	spared := map[string]bool{}
 	events := []event{&cleared{fromServer}}

@@ -25,9 +25,9 @@ type turn struct {
 	abandoned bool          // the session ended while the line was judged: nothing is committed
 }
 
-// shared reports whether the server is one that does not outlive the daemon.
-func (s *Session) shared() bool {
-	_, is := s.ends.Server.(*Shared)
+// inMemory reports whether the server is one that does not outlive the daemon.
+func (s *Session) inMemory() bool {
+	_, is := s.ends.Server.(*InMemory)
 	return is
 }
 
@@ -136,7 +136,7 @@ func (t *turn) request(line []byte, e *wire.Envelope) {
 			t.add(&began{asks, e.Modern})
 		}
 	}
-	if t.shared() && t.side == fromAgent && binds(r.method) {
+	if t.inMemory() && t.side == fromAgent && binds(r.method) {
 		r.sentLine = line
 	}
 	switch rule.Treatment {

@@ -8,7 +8,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
-// Server is the server's end of a session, of one kind of server: [Pipes] for a process, [Shared]
+// Server is the server's end of a session, of one kind of server: [Pipes] for a process, [InMemory]
 // for one in the daemon's memory, or [Refusal] for none. The session owns it.
 type Server interface {
 	// join prepares the server for session s. If there is no server, both results are nil.

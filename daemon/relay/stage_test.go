@@ -71,8 +71,8 @@ func (m *playedMember) Resume(initialize []byte) <-chan struct{} {
 func (m *playedMember) Leave() {}
 
 // shared is a server that ends with each daemon.
-func (s *stage) shared() *Shared {
-	return &Shared{Join: func(_ context.Context, c Client) (Member, error) {
+func (s *stage) shared() *InMemory {
+	return &InMemory{Join: func(_ context.Context, c Client) (Member, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.member = &playedMember{stage: s, client: c}

@@ -71,7 +71,7 @@ func TestSharedIsNotStarted(t *testing.T) {
 	s := newStage(t, play{shared: true})
 	s.leave()
 	ends := s.ends()
-	ends.Server = &Shared{Join: func(context.Context, Client) (Member, error) {
+	ends.Server = &InMemory{Join: func(context.Context, Client) (Member, error) {
 		return nil, fmt.Errorf("%w: no such file", ErrNotStarted)
 	}}
 	s.run(ends)

@@ -13,11 +13,11 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Shared is a server that exchanges lines with the session in memory, such as one that the
+// InMemory is a server that exchanges lines with the session in memory, such as one that the
 // daemon runs for several sessions, or the tools of an extension. It ends with the daemon. The
 // next daemon joins another one and repeats the agent's handshake with it. Requests that the
 // first one had received and not answered are answered with an error.
-type Shared struct {
+type InMemory struct {
 	// Join adds the client c to the server. The error wraps [ErrNotStarted] if no server could
 	// be started.
 	Join func(ctx context.Context, c Client) (Member, error)
@@ -38,7 +38,7 @@ type Shared struct {
 	left    bool
 }
 
-// Member is a session's membership of a shared server. Only one goroutine may call its
+// Member is a session's membership of an in-memory server. Only one goroutine may call its
 // methods, except for Leave.
 type Member interface {
 	// Write sends the server a line. It blocks while the server does not read.
@@ -51,7 +51,7 @@ type Member interface {
 	Leave()
 }
 
-// Client receives the lines of a shared server. Its methods do not block and are safe for
+// Client receives the lines of an in-memory server. Its methods do not block and are safe for
 // concurrent use.
 type Client interface {
 	// Deliver takes one line, which is valid during the call. It returns false if too much is
@@ -65,13 +65,13 @@ type Client interface {
 var ErrNotStarted = errors.New("the server could not be started")
 
 const (
-	// maxUnread and maxUnreadLines limit the lines of a shared server that wait for an agent
+	// maxUnread and maxUnreadLines limit the lines of an in-memory server that wait for an agent
 	// that does not read. One line may always wait.
 	maxUnread      = 16 << 20
 	maxUnreadLines = 16 << 10
 )
 
-func (m *Shared) join(s *Session) (source, sink, error) {
+func (m *InMemory) join(s *Session) (source, sink, error) {
 	cursor, err := s.cursor(fromServer)
 	if err != nil {
 		return nil, nil, err
@@ -81,11 +81,11 @@ func (m *Shared) join(s *Session) (source, sink, error) {
 	m.ctx, m.cancel = context.WithCancel(s.ctx)
 	context.AfterFunc(s.ctx, func() { m.Gone(errEnded) })
 	context.AfterFunc(m.ctx, func() { s.updateEnding(func(e *ending) { e.exited = true }) }) // it no longer serves the session
-	return &inbox{shared: m}, m, nil
+	return &inbox{server: m}, m, nil
 }
 
 // begin joins the server.
-func (m *Shared) begin() error {
+func (m *InMemory) begin() error {
 	member, err := m.Join(m.ctx, m)
 	if err != nil {
 		s := m.session
@@ -118,7 +118,7 @@ func (m *Shared) begin() error {
 }
 
 // Write implements sink.
-func (m *Shared) Write(parts ...[]byte) error {
+func (m *InMemory) Write(parts ...[]byte) error {
 	for _, line := range parts {
 		end := m.cursor.Delivered() + uint64(len(line))
 		m.cursor.SetIntent(end)
@@ -132,7 +132,7 @@ func (m *Shared) Write(parts ...[]byte) error {
 }
 
 // Deliver implements [Client].
-func (m *Shared) Deliver(line []byte) bool {
+func (m *InMemory) Deliver(line []byte) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.gone != nil || len(m.lines) > 0 && m.bytes+len(line) > maxUnread || len(m.lines) >= maxUnreadLines {
@@ -145,7 +145,7 @@ func (m *Shared) Deliver(line []byte) bool {
 }
 
 // Gone implements [Client].
-func (m *Shared) Gone(err error) {
+func (m *InMemory) Gone(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.gone == nil {
@@ -157,9 +157,9 @@ func (m *Shared) Gone(err error) {
 	}
 }
 
-func (m *Shared) interrupt() { m.cancel() }
+func (m *InMemory) interrupt() { m.cancel() }
 
-func (m *Shared) hangUp(func(*os.File)) {
+func (m *InMemory) hangUp(func(*os.File)) {
 	m.mu.Lock()
 	member, before := m.member, m.left
 	m.left = true
@@ -170,13 +170,13 @@ func (m *Shared) hangUp(func(*os.File)) {
 	m.Gone(errEnded)
 }
 
-func (m *Shared) terminate()                   {}
-func (m *Shared) kill()                        {}
-func (m *Shared) handle() *os.File             { return nil }
-func (m *Shared) close(letGo func(f *os.File)) { m.hangUp(letGo) }
+func (m *InMemory) terminate()                   {}
+func (m *InMemory) kill()                        {}
+func (m *InMemory) handle() *os.File             { return nil }
+func (m *InMemory) close(letGo func(f *os.File)) { m.hangUp(letGo) }
 
 // failure returns what the agent is told of a server that no longer serves it.
-func (m *Shared) failure() *Refusal {
+func (m *InMemory) failure() *Refusal {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
@@ -189,7 +189,7 @@ func (m *Shared) failure() *Refusal {
 }
 
 // status returns the exit code of tg-shim.
-func (m *Shared) status() int {
+func (m *InMemory) status() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.gone == nil || errors.Is(m.gone, errEnded) {
@@ -198,15 +198,15 @@ func (m *Shared) status() int {
 	return child.StartExit(m.gone)
 }
 
-// inbox is the source of a shared server's lines.
+// inbox is the source of an in-memory server's lines.
 type inbox struct {
-	shared *Shared
+	server *InMemory
 	line   []byte // the part of the current line that was not taken
 	idle   bool   // the pump waits for more; the session's mu guards it
 }
 
 func (in *inbox) lines() *wire.Reader {
-	return wire.NewReaderOf(in, in.shared.session.mapping.Longest())
+	return wire.NewReaderOf(in, in.server.session.mapping.Longest())
 }
 
 func (in *inbox) progress(events []event) []event     { return events } // the server ends with the daemon
@@ -214,7 +214,7 @@ func (in *inbox) inPlace([]byte, wire.Side) event     { return nil }
 func (in *inbox) bytes(uint64, uint64) ([]byte, bool) { return nil, false }
 
 func (in *inbox) handledAll() bool {
-	m := in.shared
+	m := in.server
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return in.idle && len(m.lines) == 0
@@ -235,7 +235,7 @@ func (in *inbox) Release() {}
 // Fill implements [wire.Window]. It still returns lines that arrived before the end.
 func (in *inbox) Fill() error {
 	in.wait(true)
-	m := in.shared
+	m := in.server
 	m.mu.Lock()
 	for len(m.lines) == 0 && m.gone == nil {
 		m.changed.Wait()
@@ -257,7 +257,7 @@ func (in *inbox) Fill() error {
 // wait records whether the pump is idle. Before the pump may be idle, wait writes gathered
 // lines.
 func (in *inbox) wait(idle bool) {
-	s := in.shared.session
+	s := in.server.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if idle {
