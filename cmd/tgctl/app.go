@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/private"
@@ -17,8 +15,6 @@ type app struct {
 	hideMemory func() error // keeps other programs from reading the memory of this process
 
 	machine *machine // what doctor examines; nil means this machine
-
-	interrupts chan os.Signal // nil unless somebody waits for an interrupt
 }
 
 // newApp returns the app of this process.

@@ -51,7 +51,7 @@ func (a *app) editArguments(ctx context.Context, q *pb.Approval, screen io.Write
 	// must survive a signal that interrupts the editor.
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", "trap : INT; "+editor+` "$@"`, "editor", path)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.In, screen, screen
-	defer a.leaveInterrupts()()
+	defer a.LeaveInterrupts()()
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("run the editor %q: %w", editor, err)
 	}

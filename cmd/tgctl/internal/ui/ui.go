@@ -29,6 +29,8 @@ type App struct {
 	Now    func() time.Time
 
 	AsJSON bool // --json
+
+	interrupts chan os.Signal // nil before UntilInterrupted
 }
 
 // Holder is an App, or a type that embeds one.
