@@ -12,8 +12,6 @@ type app struct {
 
 	disableCoreDumps func() // keeps the memory of this process out of core files; may be nil
 
-	hideMemory func() error // keeps other programs from reading the memory of this process
-
 	machine *machine // what doctor examines; nil means this machine
 }
 
@@ -22,7 +20,6 @@ func newApp() *app {
 	ui.Release = release
 	return &app{
 		App:              connect.New(ui.New()),
-		hideMemory:       private.NoReading,
 		disableCoreDumps: func() { _ = private.NoCore() }, // on failure, a crash leaves a file that only its owner can read
 	}
 }

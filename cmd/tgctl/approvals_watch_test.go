@@ -261,20 +261,3 @@ func TestWatchGivesTheTerminalBack(t *testing.T) {
 	}
 	h.sees("exit 0", "as before")
 }
-
-// Without a usable terminal, watch says what to do instead.
-func TestWatchNeedsATerminal(t *testing.T) {
-	for _, test := range []struct {
-		name, term string
-		pipe       bool
-	}{{"a pipe", "xterm", true}, {"a terminal that can do nothing", "dumb", false}, {"no TERM", "", false}} {
-		c := newConsole("")
-		c.Env["TERM"] = test.term
-		if test.pipe {
-			c.pipe()
-		}
-		if code := c.run(t, "approvals", "watch"); code != 1 || !strings.Contains(c.Err.String(), "tgctl approvals\n") {
-			t.Errorf("%s: exit %d: %s", test.name, code, c.Err.String())
-		}
-	}
-}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/client/inbox"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
@@ -170,11 +171,11 @@ func (n *notifier) asked(ctx context.Context, e inbox.Event) {
 		n.log.Warn("lost the connection to the daemon; waiting for it", "err", e.Err)
 		n.offline = true
 	case e.Kind == inbox.Open && q != nil:
-		q.row = newRow(e.Question)
+		q.row = approval.NewRow(e.Question)
 	case e.Kind == inbox.Open:
-		n.questions = append(n.questions, &question{row: newRow(e.Question), came: n.now()})
+		n.questions = append(n.questions, &question{row: approval.NewRow(e.Question), came: n.now()})
 	case q != nil:
-		n.retire(ctx, q, endLine(e.Question))
+		n.retire(ctx, q, approval.EndLine(e.Question))
 		n.questions = slices.DeleteFunc(n.questions, func(o *question) bool { return o == q })
 	}
 }

@@ -43,4 +43,10 @@ func (d *desktop) bodyText(n *note) string {
 	return strings.Join(lines, "\n")
 }
 
+// line is one line of the body.
+type line struct {
+	text   display.Safe
+	strong bool
+}
+
 var markupText = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&apos;")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/client/inbox"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -80,16 +81,16 @@ func (n *notifier) handleSummaryClosed() {
 func (n *notifier) press(ctx context.Context, q *question, verb string) {
 	switch verb {
 	case pressShow:
-		n.openTerminal(ctx, []string{q.row.id}, "approvals", "watch", q.row.id)
+		n.openTerminal(ctx, []string{q.row.ID}, "approvals", "watch", q.row.ID)
 	case pressDeny:
 		n.decide(ctx, q, verb, pb.Answer_ANSWER_DENY)
 	case pressApprove:
 		switch {
 		case !q.note.approve:
-			n.log.Warn("refused a press of a button that was not offered", "question", q.row.id, "key", verb)
+			n.log.Warn("refused a press of a button that was not offered", "question", q.row.ID, "key", verb)
 		case n.now().Sub(q.note.at) < minPressDelay:
 			n.retire(ctx, q, "")
-			n.showMessage(ctx, display.Name(q.row.id)+": not approved", "The button was pressed too soon after it appeared. The question is shown again.")
+			n.showMessage(ctx, display.Name(q.row.ID)+": not approved", "The button was pressed too soon after it appeared. The question is shown again.")
 		default:
 			n.decide(ctx, q, verb, pb.Answer_ANSWER_APPROVE)
 		}
@@ -100,21 +101,21 @@ func (n *notifier) press(ctx context.Context, q *question, verb string) {
 func (n *notifier) decide(ctx context.Context, q *question, verb string, answer pb.Answer) {
 	// An answer on its way is waited for, even if this process is told to stop.
 	_, err := inbox.Decide(context.WithoutCancel(ctx), n.client,
-		&pb.Decision{Id: q.row.id, Subject: q.row.subject, Answer: answer, Surface: desktopSurface})
+		&pb.Decision{Id: q.row.ID, Subject: q.row.Subject, Answer: answer, Surface: desktopSurface})
 	switch {
 	case err == nil:
-		n.log.Info("answered", "question", q.row.id, "answer", verb)
+		n.log.Info("answered", "question", q.row.ID, "answer", verb)
 		n.retire(ctx, q, "")
 		q.ended = true // the daemon will report it
 	case errors.Is(err, client.ErrDecided):
-		how := failureLine(q.row.id, err)
+		how := approval.FailureLine(q.row.ID, err)
 		n.retire(ctx, q, how)
 		q.ended = true
-		n.tooLate(ctx, q.row.id, verb, how)
+		n.tooLate(ctx, q.row.ID, verb, how)
 	default:
-		n.log.Warn("an answer was not accepted", "question", q.row.id, "answer", verb, "err", err)
+		n.log.Warn("an answer was not accepted", "question", q.row.ID, "answer", verb, "err", err)
 		n.retire(ctx, q, "") // it is shown again
-		n.showMessage(ctx, display.Name(q.row.id)+": nothing was decided", failureLine(q.row.id, err))
+		n.showMessage(ctx, display.Name(q.row.ID)+": nothing was decided", approval.FailureLine(q.row.ID, err))
 	}
 }
 
@@ -181,7 +182,7 @@ const maxReportBytes = 512
 func (n *notifier) report(ctx context.Context, e deskEvent, why string) {
 	r := &pb.ReportRequest{Surface: desktopSurface, Reason: strings.ToValidUTF8(strings.TrimSpace(why[:min(len(why), maxReportBytes)]), "")}
 	if i := slices.IndexFunc(n.questions, func(q *question) bool { return q.note != nil && q.note.id == e.id }); i >= 0 {
-		r.Id = n.questions[i].row.id
+		r.Id = n.questions[i].row.ID
 	}
 	ctx, cancel := context.WithTimeout(ctx, inbox.Timeout)
 	defer cancel()

@@ -36,7 +36,7 @@ func (n *notifier) arrange(ctx context.Context) {
 		n.log.Warn("cannot read the workflows from the daemon; notifications offer no approval until then", "err", err)
 	}
 	waiting = slices.DeleteFunc(waiting, func(q *question) bool {
-		q.away = workflows[q.row.workflow].GetAsks() == "slack" // those are not shown here
+		q.away = workflows[q.row.Workflow].GetAsks() == "slack" // those are not shown here
 		return q.away
 	})
 	if err = n.showAll(ctx, waiting, workflows); err != nil {
@@ -123,10 +123,10 @@ func (n *notifier) showAll(ctx context.Context, waiting []*question, workflows m
 	n.dropSummary(ctx)
 	for _, q := range waiting {
 		s := shown{nonce: rand.Text(), at: n.now()}
-		note := n.questionNote(q.row, workflows[q.row.workflow], &s)
+		note := n.questionNote(q.row, workflows[q.row.Workflow], &s)
 		var err error
 		if s.id, err = n.desk.show(ctx, note, 0); err != nil {
-			return fmt.Errorf("%s: %w", q.row.id, err)
+			return fmt.Errorf("%s: %w", q.row.ID, err)
 		}
 		q.note = &s
 		n.popups = append(n.popups, n.now())
@@ -141,7 +141,7 @@ func (n *notifier) shownAlone() int {
 
 // summarise shows the waiting questions in one notification.
 func (n *notifier) summarise(ctx context.Context, waiting []*question) error {
-	ids := ui.Map(waiting, func(q *question) string { return q.row.id })
+	ids := ui.Map(waiting, func(q *question) string { return q.row.ID })
 	s := summary{shown: shown{nonce: rand.Text(), at: n.now()}, of: ids}
 	replaced := uint32(0)
 	if old := n.summary; old != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
@@ -73,7 +74,7 @@ type notifier struct {
 
 // question is an open question.
 type question struct {
-	row  *openRow
+	row  *approval.Row
 	came time.Time
 	note *shown // nil if there is none
 	away bool   // not to be shown: it was closed, or belongs elsewhere
@@ -134,7 +135,7 @@ func (n *notifier) alarm() <-chan time.Time {
 
 // find returns the open question with the id, nil if there is none.
 func (n *notifier) find(id string) *question {
-	i := slices.IndexFunc(n.questions, func(q *question) bool { return q.row.id == id })
+	i := slices.IndexFunc(n.questions, func(q *question) bool { return q.row.ID == id })
 	if i < 0 {
 		return nil
 	}
@@ -147,7 +148,7 @@ func (n *notifier) retire(ctx context.Context, q *question, how display.Safe) {
 	if q.note == nil {
 		return
 	}
-	n.late = append(n.late, retired{*q.note, q.row.id, how})
+	n.late = append(n.late, retired{*q.note, q.row.ID, how})
 	n.late = n.late[max(0, len(n.late)-endedRemembered):]
 	n.withdraw(ctx, q.note.id)
 	q.note = nil

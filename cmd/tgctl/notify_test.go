@@ -205,9 +205,9 @@ func TestNotifyEndedElsewhere(t *testing.T) {
 	n.asks("ops", "A-6", "A-7", "A-8")
 	n.start()
 	six, seven, eight := desk.sees(t, "A-6"), desk.sees(t, "A-7"), desk.sees(t, "A-8")
-	n.ends("A-6", rejected)
+	n.ends("A-6", pb.ApprovalState_APPROVAL_STATE_REJECTED)
 	desk.gone(t, "A-6")
-	n.ends("A-7", expired)
+	n.ends("A-7", pb.ApprovalState_APPROVAL_STATE_EXPIRED)
 	desk.gone(t, "A-7")
 	n.ends("A-8", pb.ApprovalState_APPROVAL_STATE_WITHDRAWN)
 	desk.gone(t, "A-8")
@@ -304,7 +304,7 @@ func TestNotifyBurst(t *testing.T) {
 	}
 	desk.mu.Unlock()
 	for _, id := range ids[3:] {
-		n.ends(id, rejected)
+		n.ends(id, pb.ApprovalState_APPROVAL_STATE_REJECTED)
 	}
 	desk.gone(t, "questions wait")
 	for _, id := range ids[:3] {
@@ -328,7 +328,7 @@ func TestNotifyChurn(t *testing.T) {
 			return len(desk.titled(id+":"))+len(desk.titled("1 question waits")) > 0
 		})
 		if i < maxPopups {
-			n.ends(id, rejected)
+			n.ends(id, pb.ApprovalState_APPROVAL_STATE_REJECTED)
 			desk.gone(t, id+":")
 		}
 	}
@@ -438,7 +438,7 @@ func TestNotifyDaemonRestart(t *testing.T) {
 	n.logs("lost the connection to the daemon; waiting for it")
 	desk.press(t, seven, "Approve")
 	desk.sees(t, "A-7: nothing was decided")
-	n.ends("A-6", rejected)
+	n.ends("A-6", pb.ApprovalState_APPROVAL_STATE_REJECTED)
 	n.serve()
 	n.logs("connected to the daemon again")
 	desk.gone(t, "A-6")
@@ -495,7 +495,7 @@ func TestNotifyNotShown(t *testing.T) {
 	n.start()
 	n.logs("cannot show questions; see them with tgctl approvals", "ExcessNotificationGeneration")
 	n.asks("ops", "A-8") // no reason to retry at once
-	n.ends("A-8", rejected)
+	n.ends("A-8", pb.ApprovalState_APPROVAL_STATE_REJECTED)
 	time.Sleep(2 * gathering)
 	desk.mu.Lock()
 	if desk.ever != 1 {

@@ -24,17 +24,17 @@ const (
 // questionNote returns the notification of an open question. w is the workflow of the
 // question, nil if unknown. Approve is offered only if an approval from the desktop
 // counts and all of the call can be read; s.approve is then set.
-func (n *notifier) questionNote(r *openRow, w *pb.PolicyWorkflow, s *shown) *note {
-	id := display.Name(r.id)
+func (n *notifier) questionNote(r *approval.Row, w *pb.PolicyWorkflow, s *shown) *note {
+	id := display.Name(r.ID)
 	show := "tgctl approvals show " + id
-	title := display.Fit(id+": "+r.call+" on "+r.server, noteTitle)
+	title := display.Fit(id+": "+r.Call+" on "+r.Server, noteTitle)
 	params := noteParamsText(r, show)
-	about := display.Fit("asked by "+r.agent, noteAbout)
-	whole := (r.params != nil || r.size == 0) && !slices.ContainsFunc([]display.Safe{title, params, about}, wasCut)
-	about += "; subject " + shortSubject(r.subject) + ", until " + display.Time(r.expires, n.now())
+	about := display.Fit("asked by "+r.Agent, noteAbout)
+	whole := (r.Params != nil || r.Size == 0) && !slices.ContainsFunc([]display.Safe{title, params, about}, wasCut)
+	about += "; subject " + approval.ShortSubject(r.Subject) + ", until " + display.Time(r.Expires, n.now())
 
 	all := note{title: title, urgency: urgencyNormal, stays: true}
-	if r.grave {
+	if r.Grave {
 		all.urgency = urgencyCritical
 	}
 	add := func(text display.Safe, strong bool) {
@@ -45,12 +45,12 @@ func (n *notifier) questionNote(r *openRow, w *pb.PolicyWorkflow, s *shown) *not
 		}
 	}
 	add(params, false)
-	add(display.Fit(r.why, noteWhy), false)
+	add(display.Fit(r.Why, noteWhy), false)
 	add(about, false)
 	switch {
 	case !n.desk.hasCapability("actions"):
 		add("Answer it in a terminal: "+show, true)
-	case r.proof || w.GetRequire() == approval.LevelPresence:
+	case r.Proof || w.GetRequire() == approval.LevelPresence:
 		add("Approval needs your passphrase or a code, in a terminal: tgctl approvals approve "+id, true)
 		if !whole {
 			add("To see it in full: "+show, true)
@@ -69,19 +69,19 @@ func (n *notifier) questionNote(r *openRow, w *pb.PolicyWorkflow, s *shown) *not
 
 // noteParamsText shows the params of a question in full if they are short. Otherwise it
 // shows the beginning and where to see the rest.
-func noteParamsText(r *openRow, show display.Safe) display.Safe {
+func noteParamsText(r *approval.Row, show display.Safe) display.Safe {
 	switch {
-	case r.size == 0:
+	case r.Size == 0:
 		return ""
-	case r.params == nil:
-		return display.Fit(r.short, noteParams) + " (" + display.Count(r.size) + " bytes in all; " + show + ")"
+	case r.Params == nil:
+		return display.Fit(r.Short, noteParams) + " (" + display.Count(r.Size) + " bytes in all; " + show + ")"
 	}
-	short := display.JSONLine(r.params, noteParams, show)
+	short := display.JSONLine(r.Params, noteParams, show)
 	if !wasCut(short) {
 		return short
 	}
 	// JSONLine cuts long strings. Spread over several lines, they may fit in full.
-	full := display.JSON(r.params, 0)
+	full := display.JSON(r.Params, 0)
 	if strings.Count(string(full), "\n") < noteParamsLines && display.Width(display.Safe(strings.ReplaceAll(string(full), "\n", " "))) <= noteParams && !wasCut(full) {
 		return full
 	}
@@ -98,8 +98,8 @@ func summaryNote(waiting []*question, others int, nonce string) *note {
 	counts := map[display.Safe]int{}
 	var servers []display.Safe
 	for _, q := range waiting {
-		if counts[q.row.server]++; counts[q.row.server] == 1 {
-			servers = append(servers, q.row.server)
+		if counts[q.row.Server]++; counts[q.row.Server] == 1 {
+			servers = append(servers, q.row.Server)
 		}
 	}
 	slices.SortStableFunc(servers, func(a, b display.Safe) int { return counts[b] - counts[a] })
@@ -117,17 +117,4 @@ func summaryNote(waiting []*question, others int, nonce string) *note {
 	}
 	all.body = append(all.body, line{strong: true, text: "Answer them in a terminal: tgctl approvals watch"})
 	return all
-}
-
-// graveFacts are the facts that make a notification critical, so that it is shown even if
-// others are held back.
-var graveFacts = []string{"ours", "secret", "secret-place", "planted", "prompted", "acts", "changed", "smelly"}
-
-// isGrave reports whether any fact of a question is grave.
-func isGrave(facts []string) bool {
-	return slices.ContainsFunc(facts, func(fact string) bool {
-		name, _, _ := strings.Cut(fact, ":")
-		name, _, _ = strings.Cut(name, " ")
-		return slices.Contains(graveFacts, name)
-	})
 }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -21,7 +22,7 @@ var desktopWorkflow = &pb.PolicyWorkflow{Name: "ops", Asks: "local", Require: "a
 // noteOf returns the notification of q on a desktop with the capabilities can.
 func noteOf(q *pb.Approval, w *pb.PolicyWorkflow, can ...string) (title, body string, s shown) {
 	n := &notifier{desk: &desktop{can: can}, now: func() time.Time { return consoletest.Noon }}
-	note := n.questionNote(newRow(q), w, &s)
+	note := n.questionNote(approval.NewRow(q), w, &s)
 	return string(note.title), n.desk.bodyText(note), s
 }
 
@@ -38,7 +39,7 @@ func TestNotifyTexts(t *testing.T) {
 	empty := proto.CloneOf(consoletest.Questions()[1])
 	empty.Id, empty.Arguments = "A-8", nil
 	var b strings.Builder
-	for _, q := range append(openQuestions(), markup, middling, prompt, empty) {
+	for _, q := range append(consoletest.Questions()[:3], markup, middling, prompt, empty) {
 		for _, can := range [][]string{{"body", "body-markup", "actions"}, {"body", "actions"}} {
 			title, body, s := noteOf(q, desktopWorkflow, can...)
 			fmt.Fprintf(&b, "--- %s, approve %v\n%s\n%s\n", strings.Join(can, " "), s.approve, title, body)
@@ -48,7 +49,7 @@ func TestNotifyTexts(t *testing.T) {
 	for i, server := range strings.Fields("files github files db web files") {
 		q := proto.CloneOf(consoletest.Questions()[1])
 		q.Id, q.Server = fmt.Sprint("A-", i), server+"\u202e"
-		many = append(many, &question{row: newRow(q)})
+		many = append(many, &question{row: approval.NewRow(q)})
 	}
 	note := summaryNote(many, 2, "")
 	fmt.Fprintf(&b, "--- many\n%s\n%s\n", note.title, (&desktop{can: []string{"body", "body-markup"}}).bodyText(note))
@@ -78,7 +79,7 @@ func TestNotifyUrgency(t *testing.T) {
 		q := proto.CloneOf(consoletest.Questions()[1])
 		q.Facts = test.facts
 		n := &notifier{desk: &desktop{}, now: func() time.Time { return consoletest.Noon }}
-		if got := n.questionNote(newRow(q), nil, &shown{}).urgency; got != test.want {
+		if got := n.questionNote(approval.NewRow(q), nil, &shown{}).urgency; got != test.want {
 			t.Errorf("%q: urgency %d, want %d", test.facts, got, test.want)
 		}
 	}
@@ -93,7 +94,7 @@ func TestNotifyHostileTexts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := proto.CloneOf(consoletest.Questions()[1])
 		q.Agent, q.Server, q.Tool, q.Reason, q.Rule = text.Draw(t, "agent"), text.Draw(t, "server"), text.Draw(t, "tool"), text.Draw(t, "reason"), text.Draw(t, "rule")
-		content := jsonText(text.Draw(t, "content"))
+		content := consoletest.JSONText(text.Draw(t, "content"))
 		q.Arguments = []byte(`{"name":"x","arguments":{"content":` + content + `}}`)
 		title, plain, s := noteOf(q, desktopWorkflow, "body", "actions")
 		if strings.ContainsFunc(title+plain, func(c rune) bool { return c < ' ' && c != '\n' || c == 0x7f || c == '\u202e' || c == '\ufffd' }) {

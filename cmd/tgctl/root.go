@@ -8,6 +8,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/audit"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/daemon"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ext"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/inbox"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/policy"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/programs"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/trust"
@@ -60,7 +61,7 @@ are in UTC, durations in seconds.`,
 			root.AddCommand(verb)
 		}
 	}
-	add(groupMain, a.wrapCmd(), a.runCmd(), a.unwrapCmd(), a.protectCmd(), a.unprotectCmd(), a.approvalsCmd(), a.grantsCmd(), a.presenceCmd(), a.notifyCmd(), a.slackCmd(), ext.Command(a.App), a.demoCmd())
+	add(groupMain, a.wrapCmd(), a.runCmd(), a.unwrapCmd(), a.protectCmd(), a.unprotectCmd(), inbox.ApprovalsCommand(a.App), inbox.GrantsCommand(a.App), inbox.PresenceCommand(a.App), a.notifyCmd(), a.slackCmd(), ext.Command(a.App), a.demoCmd())
 	add(groupLook, a.statusCmd(), a.doctorCmd(), a.sessionsCmd(), programs.PSCommand(a.App), programs.LogsCommand(a.App), trust.ToolsCommand(a.App), trust.ServersCommand(a.App), audit.Command(a.App), a.metricsCmd())
 	add(groupDaemon, policy.Command(a.App), daemon.Command(a.App), programs.RestartCommand(a.App), a.completionCmd(), a.manCmd(), a.versionCmd())
 

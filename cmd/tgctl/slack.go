@@ -97,8 +97,8 @@ var onSlack = []string{"server", "agent", "because", "asked by", "workflow", "fa
 // slackSheet lays out a question for Slack. It must not depend on the time, since a message is
 // updated whenever its content differs.
 func (a *app) slackSheet(q *pb.Approval) slack.Sheet {
-	s := slack.Sheet{Call: ui.CallName(q.GetMethod(), q.GetTool()), Values: shownParams(q)}
-	all := a.questionSheet(q)
+	s := slack.Sheet{Call: ui.CallName(q.GetMethod(), q.GetTool()), Values: approval.ShownParams(q)}
+	all := approval.Sheet(q, a.Now())
 	for i, name := range all.Names {
 		if slices.Contains(onSlack, name) && (approval.IsOpen(q) || name != "repetition") {
 			s.Rows = append(s.Rows, slack.Row{Label: display.Safe(name), Text: all.Values[i]})

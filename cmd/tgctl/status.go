@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/daemon"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/policy"
@@ -83,7 +84,7 @@ func (a *app) statusSheet(st *pb.StatusResponse) *ui.Sheet {
 	s.Add("", ui.Some(st.GetUngoverned(), "server runs", "servers run", " UNGOVERNED in an open session; see: tgctl sessions"))
 	addKept(s, st.GetKept())
 	s.Add("questions", ui.Choose(st.GetPending() > 0, display.Count(st.GetPending())+" waiting; see: tgctl approvals", "none waiting"))
-	s.Add("presence", presenceLine(st.GetPresence()))
+	s.Add("presence", approval.PresenceLine(st.GetPresence()))
 	s.Add("tools", ui.Some(st.GetHeldDefinitions(), "definition is", "definitions are", " waiting for you; see: tgctl tools --waiting"))
 	s.Add("servers", ui.Some(st.GetWithheldStarts(), "server of a project is", "servers of projects are", " withheld until accepted; see: tgctl servers"))
 	s.Add("record", display.Text(st.GetAuditDir())+", "+ui.Plural(st.GetAuditSeq(), "record", "records"))

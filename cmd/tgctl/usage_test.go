@@ -147,7 +147,9 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 	// The commands that a shell runs for completion print ids, and never start a daemon.
-	_, c := consoleWithQuestions(t)
+	f := consoletest.Start(t)
+	f.Approvals = consoletest.Questions()
+	c := newConsole(f.Socket)
 	c.run(t, "__complete", "approvals", "approve", "")
 	if want := "A-2\tcreate_issue on github\n"; !strings.HasPrefix(c.Out.String(), want) {
 		t.Errorf("completes to %q, want %q first", c.Out.String(), want)
@@ -163,7 +165,9 @@ func TestCompletion(t *testing.T) {
 
 // A failed write, such as to a full disk or a closed pipe, is an error.
 func TestFailedWrite(t *testing.T) {
-	f, c := consoleWithQuestions(t)
+	f := consoletest.Start(t)
+	f.Approvals = consoletest.Questions()
+	c := newConsole(f.Socket)
 	f.Status, f.Set, f.Processes, f.Sessions, f.Records = consoletest.Healthy(), consoletest.InForce(), consoletest.RunningProcesses(), consoletest.OpenSessions(), consoletest.Recorded()
 	f.Pins, f.Diffs, f.Servers = consoletest.SeenPins(), consoletest.SeenDiffs(), consoletest.SeenServers()
 	f.Ext.Installed, f.Ext.Logs, f.Ext.Look = consoletest.InstalledExtensions(), consoletest.LogLines(), consoletest.LookAtScrubber()

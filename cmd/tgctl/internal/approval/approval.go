@@ -1,8 +1,11 @@
-// Package approval says what all commands of tgctl have to know of a question to a person, and of
+// Package approval says what everything that shows a question to a person has to know of it, and of
 // the grant that its answer may give.
 package approval
 
 import (
+	"encoding/hex"
+
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -13,6 +16,74 @@ const LevelPresence = "presence"
 
 // IsOpen reports whether q waits for an answer.
 func IsOpen(q *pb.Approval) bool { return q.GetState() == pb.ApprovalState_APPROVAL_STATE_OPEN }
+
+// NeedsProof reports whether approving q needs a passphrase or code.
+func NeedsProof(q *pb.Approval) bool {
+	return IsOpen(q) && q.GetLevel() == LevelPresence
+}
+
+// StateWord returns the state of a question as a word for people; --json has the enum's.
+func StateWord(q *pb.Approval) display.Safe {
+	switch q.GetState() {
+	case pb.ApprovalState_APPROVAL_STATE_OPEN:
+		return "waiting"
+	case pb.ApprovalState_APPROVAL_STATE_REJECTED:
+		return "denied"
+	}
+	return display.Safe(pbjson.Word(q.GetState()))
+}
+
+// EndLine says how a question ended.
+func EndLine(q *pb.Approval) display.Safe {
+	if q.GetState() == pb.ApprovalState_APPROVAL_STATE_UNSPECIFIED {
+		return display.Name(q.GetId()) + " is no longer known to the daemon"
+	}
+	line := display.Name(q.GetId()) + " " + StateWord(q)
+	line += ui.Choose(q.GetDecider() != "", " by "+display.Text(q.GetDecider()), "")
+	line += ui.Choose(q.GetSurface() != "", ", "+display.Name(q.GetSurface()), "")
+	line += ui.Spaced(display.Name(q.GetApprover())) + ui.AfterColon(display.Text(q.GetNote()))
+	return Clipped(line + "; " + ui.CallName(q.GetMethod(), q.GetTool()))
+}
+
+// Because returns one line: why an open question is asked, or the note of its decision.
+func Because(q *pb.Approval) display.Safe {
+	if !IsOpen(q) {
+		return ui.Choose(q.GetNote() != "", "note: "+display.Text(q.GetNote()), "")
+	}
+	return ui.Join(ui.NonEmpty(display.Text(q.GetReason()), ui.Parens(display.Text(q.GetRule()))), " ")
+}
+
+// ShownParams returns the part of a question's params to show: the arguments of a tool
+// call that has nothing else, otherwise all params.
+func ShownParams(q *pb.Approval) []byte {
+	if arguments := ui.ArgumentsOf(q.GetMethod(), q.GetArguments()); arguments != nil {
+		return arguments
+	}
+	return q.GetArguments()
+}
+
+// SubjectShown is how many hex digits of a subject are shown. The flag --subject of approve and
+// deny accepts them.
+const SubjectShown = 8
+
+// ShortSubject returns the part of a subject that is shown.
+func ShortSubject(subject []byte) display.Safe {
+	text := hex.EncodeToString(subject)
+	return display.Safe(text[:min(SubjectShown, len(text))])
+}
+
+// PresenceLine returns the state of presence in one line.
+func PresenceLine(st *pb.PresenceState) display.Safe {
+	switch {
+	case !st.GetEnrolled():
+		return "not set up; see: tgctl presence --help"
+	case st.GetLocked().AsDuration() > 0:
+		return "LOCKED for " + display.Span(st.GetLocked().AsDuration()) + "; see: tgctl presence"
+	case st.GetCodes():
+		return "set up, a passphrase and codes"
+	}
+	return "set up, a passphrase"
+}
 
 // GrantBounds describes which calls of a tool a grant covers.
 func GrantBounds(g *pb.Grant) display.Safe {

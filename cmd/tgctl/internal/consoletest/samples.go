@@ -338,3 +338,13 @@ func BrokenConfig(t *testing.T) (string, []*pb.Diagnostic) {
 		{Severity: pb.Severity_SEVERITY_ERROR, Message: "no place at all"},
 	}
 }
+
+// JSONText returns s as a JSON string without escaping its characters.
+func JSONText(s string) string {
+	return `"` + strings.Map(func(c rune) rune {
+		if c < ' ' || c == '"' || c == '\\' {
+			return '?'
+		}
+		return c
+	}, s) + `"`
+}

@@ -1,4 +1,4 @@
-package main
+package inbox
 
 import (
 	"fmt"
@@ -43,7 +43,7 @@ func before(values string) []*pb.AuditRecord {
 func TestShowWithPast(t *testing.T) {
 	f, c := consoleWithQuestions(t)
 	f.Records = before(`{"values":2,"arguments":{"path":"/home/ana/notes.txt","content":"one\nand \u001b[2J a half","token":"hmac:12"},"bytes":9}`)
-	if code := c.run(t, "approvals", "show", "A-3"); code != 0 {
+	if code := c.Run(t, "approvals", "show", "A-3"); code != 0 {
 		t.Fatalf("exit %d: %s", code, c.Err.String())
 	}
 	consoletest.MustFit(t, c.Out.String(), 80)
@@ -92,7 +92,7 @@ func TestPast(t *testing.T) {
 			if test.change != nil {
 				test.change(f.Approvals[1])
 			}
-			if code := c.pipe().run(t, "approvals", "show", "A-3"); code != 0 {
+			if code := c.Pipe().Run(t, "approvals", "show", "A-3"); code != 0 {
 				t.Fatalf("exit %d: %s", code, c.Err.String())
 			}
 			_, after, _ := strings.Cut(c.Out.String(), "params, ")
@@ -127,7 +127,7 @@ func TestCallsAfterTheQuestion(t *testing.T) {
 		records = append(records, call(time.Second, fmt.Sprint("d-", i), "after"))
 	}
 	f.Records = consoletest.Chained(records)
-	if code := c.run(t, "approvals", "show", "A-3"); code != 0 {
+	if code := c.Run(t, "approvals", "show", "A-3"); code != 0 {
 		t.Fatalf("exit %d: %s", code, c.Err.String())
 	}
 	if _, calls, _ := strings.Cut(c.Out.String(), "previous calls of this session, oldest first:\n"); calls != "  11:59:00  forward  filesystem before\n" {
@@ -140,7 +140,7 @@ func TestCallsAfterTheQuestion(t *testing.T) {
 func TestCallsBefore(t *testing.T) {
 	f, c := consoleWithQuestions(t)
 	f.Records = before("")
-	c.run(t, "approvals", "show", "A-3")
+	c.Run(t, "approvals", "show", "A-3")
 	_, calls, _ := strings.Cut(c.Out.String(), "previous calls of this session, oldest first:\n")
 	want := "  11:02:00  forward  filesystem write_file\n  11:30:00  deny     filesystem read\\u{202e}_file\n"
 	if calls != want {

@@ -1,4 +1,4 @@
-package main
+package inbox
 
 import (
 	"errors"
@@ -327,7 +327,7 @@ func TestLateReading(t *testing.T) {
 	s.keys("esc down enter")
 	s.load(left, s.asked["A-2"], nil)
 	s.say(queueMsg(func(q *queue) action { return q.setHistory(left, &past{}) }))
-	if shortSubject(s.detail.question.GetSubject()) != "412d3320" || s.detail.past != nil {
+	if approval.ShortSubject(s.detail.question.GetSubject()) != "412d3320" || s.detail.past != nil {
 		t.Errorf("shown is %s", s.detail.question.GetId())
 	}
 }

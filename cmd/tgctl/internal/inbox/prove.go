@@ -1,4 +1,4 @@
-package main
+package inbox
 
 import (
 	"bytes"
@@ -12,11 +12,6 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
-
-// needsProof reports whether approving q needs a passphrase or code.
-func needsProof(q *pb.Approval) bool {
-	return approval.IsOpen(q) && q.GetLevel() == approval.LevelPresence
-}
 
 // prover asks for proof of presence. It keeps a passphrase for the other questions of the same
 // command; a code is valid only once.
@@ -86,13 +81,5 @@ func lockedText(state *pb.PresenceState) string {
 // aboutToApprove summarizes the question that a secret is asked for.
 func (a *app) aboutToApprove(q *pb.Approval) display.Safe {
 	short := ui.ShortParams(q.GetMethod(), q.GetArguments(), cmp.Or(ui.Behind(2, a.Width()), ui.ShortRoom), "tgctl approvals show "+display.Name(q.GetId()))
-	return ui.Join(ui.NonEmpty(questionLine(q), short, because(q)), "\n  ")
-}
-
-// proofHints say what to do about a refused proof.
-var proofHints = []ui.Hint{
-	{Err: client.ErrNotEnrolled, Text: "Set it up at your own terminal: tgctl presence enrol"},
-	{Err: client.ErrLockedOut, Text: "Wait, or deny the call, which needs no passphrase. See: tgctl presence status"},
-	{Err: client.ErrProofWrong, Text: "Nothing was approved; try again. If the secret is lost: tgctl presence remove --forgotten"},
-	{Err: client.ErrProofNeeded, Text: "Answer it at a terminal: tgctl approvals approve"},
+	return ui.Join(ui.NonEmpty(questionLine(q), short, approval.Because(q)), "\n  ")
 }

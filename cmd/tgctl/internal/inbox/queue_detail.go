@@ -1,4 +1,4 @@
-package main
+package inbox
 
 import (
 	"bytes"
@@ -58,7 +58,7 @@ func (q *queue) loaded(d *detail, read *pb.Approval, err error) action {
 		return action{} // it is no longer shown
 	}
 	if err != nil {
-		q.status = failureLine(d.id, err)
+		q.status = approval.FailureLine(d.id, err)
 		if d.question == nil || errors.Is(err, client.ErrNotFound) {
 			d.end(q.status)
 		}
@@ -66,7 +66,7 @@ func (q *queue) loaded(d *detail, read *pb.Approval, err error) action {
 	}
 	switch {
 	case !approval.IsOpen(read):
-		d.end(endLine(read))
+		d.end(approval.EndLine(read))
 	case d.question != nil && !bytes.Equal(d.question.GetSubject(), read.GetSubject()):
 		d.end(display.Name(d.id) + " is a different question now; show it again")
 	case d.question == nil:
@@ -87,7 +87,7 @@ func (q *queue) prompt(then prompt) action {
 	case !q.answerable() && q.offline && d.ended == "":
 		q.status = "not connected: answering is not possible now"
 	case !q.answerable():
-	case then != askNo && needsProof(d.question): // no secret is typed where keys have a meaning
+	case then != askNo && approval.NeedsProof(d.question): // no secret is typed where keys have a meaning
 		d.ask = askProof
 	case then == askEdit:
 		d.inEditor = true
@@ -124,7 +124,7 @@ func (q *queue) layout() {
 			d.body = append(d.body, broken(line, q.width)...)
 		}
 	}
-	about := q.app.questionSheet(d.question)
+	about := approval.Sheet(d.question, q.app.Now())
 	about.Names, about.Values = about.Names[1:], about.Values[1:] // its id and time are in the title
 	add(about.Lines(q.width))
 	if d.edit != nil {

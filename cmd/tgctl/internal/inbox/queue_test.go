@@ -1,4 +1,4 @@
-package main
+package inbox
 
 import (
 	"bytes"
@@ -33,7 +33,7 @@ type screenTest struct {
 func newScreen(width, height int, asked ...*pb.Approval) *screenTest {
 	s := &screenTest{now: consoletest.Noon, asked: map[string]*pb.Approval{}}
 	s.editor = func(*pb.Approval) ([]byte, error) { return []byte(`{"repo":"mine"}`), nil }
-	a := newConsole("").app
+	a := &app{newConsole("").App}
 	a.Now = func() time.Time { return s.now }
 	s.queue = &queue{app: a}
 	s.say(tea.WindowSizeMsg{Width: width, Height: height})
@@ -258,7 +258,7 @@ func TestNoLineIsWiderThanTheScreen(t *testing.T) {
 			if rapid.Bool().Draw(t, "raw") {
 				q.Arguments = []byte(text.Draw(t, "arguments"))
 			} else {
-				q.Arguments = []byte(`{"arguments":{"a":[[[[` + jsonText(text.Draw(t, "argument")) + `]]]]}}`)
+				q.Arguments = []byte(`{"arguments":{"a":[[[[` + consoletest.JSONText(text.Draw(t, "argument")) + `]]]]}}`)
 			}
 			s.ask(q)
 		}
@@ -274,16 +274,6 @@ func TestNoLineIsWiderThanTheScreen(t *testing.T) {
 		s.say(tea.WindowSizeMsg{Width: rapid.IntRange(1, 130).Draw(t, "new width"), Height: rapid.IntRange(1, 50).Draw(t, "new height")})
 		mustFitScreen(t, s)
 	})
-}
-
-// jsonText returns s as a JSON string without escaping its characters.
-func jsonText(s string) string {
-	return `"` + strings.Map(func(c rune) rune {
-		if c < ' ' || c == '"' || c == '\\' {
-			return '?'
-		}
-		return c
-	}, s) + `"`
 }
 
 // Paging through a question shows every character of it.

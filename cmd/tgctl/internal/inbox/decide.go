@@ -1,4 +1,4 @@
-package main
+package inbox
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -117,7 +118,7 @@ func (a *app) decide(ctx context.Context, c *client.Client, d *decision, ids []s
 	var failed error
 	for _, id := range ids {
 		if err := a.decideOne(ctx, c, d, id); err != nil {
-			err = approvalFailure(id, err)
+			err = approval.Failure(id, err)
 			if len(ids) == 1 {
 				return err
 			}
@@ -141,7 +142,7 @@ func (a *app) decideOne(ctx context.Context, c *client.Client, d *decision, id s
 	// A denial beats an approval that no call has used yet.
 	late := d.answer == pb.Answer_ANSWER_DENY && q.GetState() == pb.ApprovalState_APPROVAL_STATE_APPROVED && q.GetGood() != nil && !q.GetSpent()
 	if !approval.IsOpen(q) && !late {
-		return fmt.Errorf("%w: %s", client.ErrDecided, a.stateLine(q))
+		return fmt.Errorf("%w: %s", client.ErrDecided, approval.StateLine(q, a.Now()))
 	}
 	if want, err := hex.DecodeString(strings.ToLower(d.subject)); err != nil || len(want) < 4 && d.subject != "" {
 		return ui.Misuse("invalid --subject %q: use an even number of hexadecimal digits, at least 8", d.subject)
@@ -155,7 +156,7 @@ func (a *app) decideOne(ctx context.Context, c *client.Client, d *decision, id s
 		}
 	}
 	var proof *pb.Proof
-	if d.answer == pb.Answer_ANSWER_APPROVE && needsProof(q) {
+	if d.answer == pb.Answer_ANSWER_APPROVE && approval.NeedsProof(q) {
 		if proof, err = d.prover.proof(ctx, q); err != nil {
 			return err
 		}
@@ -213,7 +214,7 @@ func (a *app) denyFrom(ctx context.Context, c *client.Client, d *decision) error
 	denied, failed, err := c.DenyFrom(ctx, d.from, d.note, a.Surface())
 	switch {
 	case errors.Is(err, client.ErrForbidden):
-		return approvalFailure(d.from, err)
+		return approval.Failure(d.from, err)
 	case err != nil:
 		return err
 	case len(denied)+len(failed) == 0:
@@ -234,11 +235,13 @@ func (a *app) denyFrom(ctx context.Context, c *client.Client, d *decision) error
 	return nil
 }
 
-// approvalFailure adds to an error which question it is about, and what to do.
-func approvalFailure(id string, err error) error {
-	return ui.WithHint(about(approvalID(id), err), append([]ui.Hint{
-		{Err: client.ErrForbidden, Text: "Agents and the processes they start cannot answer. Answer from another terminal."},
-		{Err: client.ErrNotFound, Text: "List the waiting questions: tgctl approvals"},
-		{Err: client.ErrChanged, Text: "Look at it again: tgctl approvals show " + approvalID(id)},
-	}, proofHints...)...)
+// distinct normalizes ids and removes duplicates. It keeps their order.
+func distinct(ids []string) []string {
+	var out []string
+	for _, id := range ids {
+		if id = approval.ID(id); !slices.Contains(out, id) {
+			out = append(out, id)
+		}
+	}
+	return out
 }

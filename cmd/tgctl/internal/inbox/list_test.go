@@ -1,4 +1,4 @@
-package main
+package inbox
 
 import (
 	"encoding/json"
@@ -13,7 +13,12 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-func consoleWithQuestions(t *testing.T) (*consoletest.Daemon, *console) {
+// newConsole returns a terminal of 80 columns whose tgctl has only these commands.
+func newConsole(socket string) *consoletest.Console {
+	return consoletest.New(socket, ApprovalsCommand, GrantsCommand, PresenceCommand)
+}
+
+func consoleWithQuestions(t *testing.T) (*consoletest.Daemon, *consoletest.Console) {
 	f := consoletest.Start(t)
 	f.Approvals = consoletest.Questions()
 	return f, newConsole(f.Socket)
@@ -35,7 +40,7 @@ func TestApprovalsOnATerminal(t *testing.T) {
 	} {
 		t.Run(test.golden, func(t *testing.T) {
 			_, c := consoleWithQuestions(t)
-			if code := c.run(t, test.args...); code != 0 {
+			if code := c.Run(t, test.args...); code != 0 {
 				t.Fatalf("exit %d: %s", code, c.Err.String())
 			}
 			consoletest.MustFit(t, c.Out.String(), 80)
@@ -47,7 +52,7 @@ func TestApprovalsOnATerminal(t *testing.T) {
 // Output to a pipe is not cut and has no control characters either.
 func TestApprovalsInAPipe(t *testing.T) {
 	_, c := consoleWithQuestions(t)
-	if code := c.pipe().run(t, "approvals"); code != 0 {
+	if code := c.Pipe().Run(t, "approvals"); code != 0 {
 		t.Fatalf("exit %d: %s", code, c.Err.String())
 	}
 	consoletest.Golden(t, "approvals-pipe", c.Out.String())
@@ -55,7 +60,7 @@ func TestApprovalsInAPipe(t *testing.T) {
 
 func TestApprovalsJSON(t *testing.T) {
 	_, c := consoleWithQuestions(t)
-	if code := c.pipe().run(t, "approvals", "--all", "--json"); code != 0 {
+	if code := c.Pipe().Run(t, "approvals", "--all", "--json"); code != 0 {
 		t.Fatalf("exit %d: %s", code, c.Err.String())
 	}
 	lines := strings.Split(strings.TrimSpace(c.Out.String()), "\n")
@@ -74,10 +79,10 @@ func TestApprovalsJSON(t *testing.T) {
 // On a terminal, JSON has the same value without any control characters.
 func TestApprovalsJSONOnATerminal(t *testing.T) {
 	_, c := consoleWithQuestions(t)
-	c.run(t, "approvals", "--json")
+	c.Run(t, "approvals", "--json")
 	consoletest.Golden(t, "approvals-json", c.Out.String())
 	onTerminal := strings.Split(strings.TrimSpace(c.Out.String()), "\n")
-	c.pipe().run(t, "approvals", "--json")
+	c.Pipe().Run(t, "approvals", "--json")
 	for i, line := range strings.Split(strings.TrimSpace(c.Out.String()), "\n") {
 		var got, want any
 		if err := json.Unmarshal([]byte(onTerminal[i]), &got); err != nil {
@@ -98,7 +103,7 @@ func TestApprovalsJSONOnATerminal(t *testing.T) {
 func TestNoQuestions(t *testing.T) {
 	f := consoletest.Start(t)
 	c := newConsole(f.Socket)
-	if code := c.run(t, "approvals"); code != 0 || c.Out.Len() != 0 || !strings.Contains(c.Err.String(), "No question is waiting") {
+	if code := c.Run(t, "approvals"); code != 0 || c.Out.Len() != 0 || !strings.Contains(c.Err.String(), "No question is waiting") {
 		t.Errorf("exit %d, stdout %q, stderr %q", code, c.Out.String(), c.Err.String())
 	}
 }
@@ -123,9 +128,9 @@ func TestDecisionsNameWhatWasShown(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			f, c := consoleWithQuestions(t)
 			if test.pipe {
-				c.pipe()
+				c.Pipe()
 			}
-			if code := c.run(t, append([]string{"approvals"}, test.args...)...); code != 0 {
+			if code := c.Run(t, append([]string{"approvals"}, test.args...)...); code != 0 {
 				t.Fatalf("exit %d: %s", code, c.Err.String())
 			}
 			var ids []string
@@ -174,7 +179,7 @@ func TestDecisionsThatFail(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			f, c := consoleWithQuestions(t)
 			f.DecideErr = test.err
-			if code := c.run(t, append([]string{"approvals"}, test.args...)...); code != test.code {
+			if code := c.Run(t, append([]string{"approvals"}, test.args...)...); code != test.code {
 				t.Errorf("exit %d, want %d: %s", code, test.code, c.Err.String())
 			}
 			for _, want := range test.says {
@@ -192,7 +197,7 @@ func TestDecisionsThatFail(t *testing.T) {
 func TestSubjectMustBeginAsShown(t *testing.T) {
 	f, c := consoleWithQuestions(t)
 	subject := fmt.Sprintf("%X", consoletest.Questions()[1].GetSubject()[:6])
-	if code := c.run(t, "approvals", "approve", "A-3", "--subject", subject); code != 0 || len(f.Decisions) != 1 {
+	if code := c.Run(t, "approvals", "approve", "A-3", "--subject", subject); code != 0 || len(f.Decisions) != 1 {
 		t.Errorf("exit %d, %d decisions: %s", code, len(f.Decisions), c.Err.String())
 	}
 }
@@ -201,14 +206,14 @@ func TestSubjectMustBeginAsShown(t *testing.T) {
 func TestShowOfVeryLongArguments(t *testing.T) {
 	f, c := consoleWithQuestions(t)
 	f.Approvals[1].Arguments = []byte(`{"name":"write_file","arguments":{"content":"` + strings.Repeat(`line\n`, 5000) + `","mode":"end"}}`)
-	c.run(t, "approvals", "show", "A-3")
+	c.Run(t, "approvals", "show", "A-3")
 	if !strings.Contains(c.Out.String(), "more lines; tgctl approvals show A-3 | less") {
 		t.Errorf("nothing says that lines are missing:\n%.400s", c.Out.String())
 	}
 	if n := strings.Count(c.Out.String(), "\n"); n > showLines+30 {
 		t.Errorf("%d lines went to the terminal", n)
 	}
-	c.pipe().run(t, "approvals", "show", "A-3")
+	c.Pipe().Run(t, "approvals", "show", "A-3")
 	if n := strings.Count(c.Out.String(), `line\n`); n != 5000 || !strings.Contains(c.Out.String(), `"mode": "end"`) {
 		t.Errorf("the pipe got %d of 5000 lines", n)
 	}

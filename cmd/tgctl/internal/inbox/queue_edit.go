@@ -1,4 +1,4 @@
-package main
+package inbox
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -47,7 +48,7 @@ func (q *queue) edited(asked *pb.Approval, arguments []byte, err error) action {
 	d.inEditor = false
 	switch {
 	case err != nil:
-		q.status = clipped(display.Text(err.Error()))
+		q.status = approval.Clipped(display.Text(err.Error()))
 	case d.ended == "":
 		q.status = ""
 		q.replace(arguments)

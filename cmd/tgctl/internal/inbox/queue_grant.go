@@ -1,4 +1,4 @@
-package main
+package inbox
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/rawjson"
@@ -64,7 +65,7 @@ func newShaping(q *pb.Approval) *grantForm {
 	members, _ := rawjson.Members(comparedPart(q))
 	for _, m := range members {
 		if m.Name != "" {
-			s.names = append(s.names, &field{name: m.Name, usual: []string{"", matchSome}, shown: clipped(display.JSONLine(m.Value, pastArgumentColumns, ""))})
+			s.names = append(s.names, &field{name: m.Name, usual: []string{"", matchSome}, shown: approval.Clipped(display.JSONLine(m.Value, pastArgumentColumns, ""))})
 		}
 	}
 	return s

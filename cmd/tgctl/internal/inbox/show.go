@@ -1,4 +1,4 @@
-package main
+package inbox
 
 import (
 	"context"
@@ -32,9 +32,9 @@ previous calls of the session.`,
 		Args:              ui.Exactly("ID"),
 		ValidArgsFunction: a.CompleteApprovals(),
 		RunE: a.OnDaemon(func(ctx context.Context, c *client.Client, args []string) error {
-			q, err := c.GetApproval(ctx, approvalID(args[0]))
+			q, err := c.GetApproval(ctx, approval.ID(args[0]))
 			if err != nil {
-				return approvalFailure(args[0], err)
+				return approval.Failure(args[0], err)
 			}
 			if a.AsJSON {
 				return a.PrintJSON(q)
@@ -45,7 +45,7 @@ previous calls of the session.`,
 }
 
 func (a *app) showApproval(ctx context.Context, c *client.Client, q *pb.Approval) error {
-	s := a.questionSheet(q)
+	s := approval.Sheet(q, a.Now())
 	addTraces(s, q)
 	if err := a.PrintSheet(s); err != nil {
 		return err
@@ -62,44 +62,6 @@ func (a *app) showApproval(ctx context.Context, c *client.Client, q *pb.Approval
 	}
 	a.PrintMessage("\nAnswer with: tgctl approvals approve %s\n         or: tgctl approvals deny %s --reason \"...\"", id, id)
 	return nil
-}
-
-// questionSheet lists what a person needs to judge a question, except its params.
-func (a *app) questionSheet(q *pb.Approval) *ui.Sheet {
-	s := &ui.Sheet{}
-	s.Add("question", display.Name(q.GetId())+", "+a.stateLine(q))
-	s.Add("call", display.Name(q.GetMethod())+ui.Spaced(display.Name(q.GetTool())))
-	s.Add("server", display.Name(q.GetServer()))
-	s.Add("agent", ui.AgentLine(q.GetAgent(), q.GetSession()))
-	s.Add("because", display.Text(q.GetReason()))
-	s.Add("asked by", display.Text(q.GetRule()))
-	s.Add("workflow", display.Name(q.GetWorkflow()))
-	s.Add("approval", levelLine(q))
-	for _, fact := range q.GetFacts() {
-		s.Add("fact", display.Text(fact))
-	}
-	s.Add("equal calls", ui.Choose(q.GetWaiting() > 1, ui.Plural(q.GetWaiting(), "waits", "wait")+"; approval forwards the oldest", ""))
-	s.Add("repetition", a.repetition(q))
-	s.Add("asked", display.Moment(q.GetCreated().AsTime(), a.Now()))
-	if q.GetDecided() != nil {
-		s.Add("decided", display.Moment(q.GetDecided().AsTime(), a.Now()))
-		s.Add("by", display.Text(q.GetDecider())+ui.Spaced(ui.Parens(display.Name(q.GetSurface()))))
-		s.Add("approver", ui.Claimed(q.GetApprover(), q.GetSurface()))
-		s.Add("note", display.Text(q.GetNote()))
-		s.Add("arguments", ui.Choose(q.GetEdited(), "changed by the approver", ""))
-	}
-	return s
-}
-
-// levelLine describes the proof that an approval needs or needed.
-func levelLine(q *pb.Approval) display.Safe {
-	switch {
-	case q.GetLevel() != approval.LevelPresence:
-		return ""
-	case approval.IsOpen(q):
-		return "needs your passphrase or a code (presence); denying does not"
-	}
-	return "needed a passphrase or a code (presence)"
 }
 
 // addTraces adds the identifiers by which a question can be found again.
@@ -130,29 +92,4 @@ func jsonLines(what display.Safe, raw []byte, columns int) []display.Safe {
 		lines = append(lines, indent+display.Safe(line))
 	}
 	return lines
-}
-
-// stateLine describes the state of a question.
-func (a *app) stateLine(q *pb.Approval) display.Safe {
-	state := stateWord(q)
-	switch {
-	case approval.IsOpen(q):
-		return state + ", " + display.Span(q.GetExpires().AsTime().Sub(a.Now())) + " left"
-	case q.GetDecided() != nil:
-		return state + " " + display.Span(a.Now().Sub(q.GetDecided().AsTime())) + " ago"
-	}
-	return state
-}
-
-// repetition describes what happens if the agent repeats a parked call.
-func (a *app) repetition(q *pb.Approval) display.Safe {
-	switch {
-	case q.GetGood() != nil && !q.GetSpent() && q.GetGood().AsTime().After(a.Now()):
-		return "the answer is kept until the agent repeats the call, at most " + display.Span(q.GetGood().AsTime().Sub(a.Now()))
-	case q.GetGood() != nil && !q.GetSpent():
-		return "the agent did not repeat the call in time"
-	case approval.IsOpen(q) && q.GetParked() && q.GetWaiting() == 0:
-		return "the call is parked: the agent was told to repeat it"
-	}
-	return ""
 }

@@ -1,4 +1,4 @@
-package main
+package inbox
 
 import (
 	"context"
@@ -48,7 +48,7 @@ an ID, that question is selected first.`,
 			}
 			first := ""
 			if len(args) > 0 {
-				first = approvalID(args[0])
+				first = approval.ID(args[0])
 			}
 			return a.watchApprovals(cmd.Context(), first)
 		},

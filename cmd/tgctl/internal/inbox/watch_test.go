@@ -1,6 +1,7 @@
-package main
+package inbox
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/thoughtgate/thoughtgated/client/inbox"
@@ -21,5 +22,22 @@ func TestWatchBeginsWith(t *testing.T) {
 	s.keys("a") // not yet: the selection has just moved by itself
 	if got := s.decisions(); s.detail != nil || len(got) > 0 {
 		t.Errorf("answers %q", got)
+	}
+}
+
+// Without a usable terminal, watch says what to do instead.
+func TestWatchNeedsATerminal(t *testing.T) {
+	for _, test := range []struct {
+		name, term string
+		pipe       bool
+	}{{"a pipe", "xterm", true}, {"a terminal that can do nothing", "dumb", false}, {"no TERM", "", false}} {
+		c := newConsole("")
+		c.Env["TERM"] = test.term
+		if test.pipe {
+			c.Pipe()
+		}
+		if code := c.Run(t, "approvals", "watch"); code != 1 || !strings.Contains(c.Err.String(), "tgctl approvals\n") {
+			t.Errorf("%s: exit %d: %s", test.name, code, c.Err.String())
+		}
 	}
 }

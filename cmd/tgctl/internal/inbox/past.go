@@ -1,4 +1,4 @@
-package main
+package inbox
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/audit"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
@@ -157,7 +158,7 @@ func callsBefore(ctx context.Context, c *client.Client, q *pb.Approval) ([]pastC
 		call := pastCall{seq: rec.Seq, at: rec.Time, id: rec.ID, verdict: audit.VerdictWord(&rec), what: display.Name(rec.Server) + ui.Spaced(ui.CallName(rec.Method, rec.Tool))}
 		var v values
 		if len(r.GetValues()) > 0 && json.Unmarshal(r.GetValues(), &v) == nil {
-			call.short = clipped(shortValues(&v))
+			call.short = approval.Clipped(shortValues(&v))
 		}
 		// A held call has a second record once it was forwarded or denied.
 		if i := slices.IndexFunc(calls, func(c pastCall) bool { return c.id != "" && c.id == call.id }); i >= 0 {
@@ -223,11 +224,6 @@ func (p *past) lines(q *pb.Approval, now time.Time, columns int) []display.Safe 
 		lines = append(lines, ui.Hanging(line, columns, 4)...)
 	}
 	return lines
-}
-
-// clipped returns a short copy of s that does not retain the memory of s.
-func clipped(s display.Safe) display.Safe {
-	return display.Safe(strings.Clone(string(display.Fit(s, 2*pastArgumentColumns))))
 }
 
 // literal returns a pattern that matches only name. If no pattern can, it returns an

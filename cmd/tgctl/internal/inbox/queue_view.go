@@ -1,7 +1,6 @@
-package main
+package inbox
 
 import (
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
@@ -18,15 +18,6 @@ const (
 	leastWidth  = 24
 	leastHeight = 6
 )
-
-// subjectShown is how many hex digits of a subject are shown. The flag --subject of approve and
-// deny accepts them.
-const subjectShown = 8
-
-func shortSubject(subject []byte) display.Safe {
-	text := hex.EncodeToString(subject)
-	return display.Safe(text[:min(subjectShown, len(text))])
-}
 
 // line is one line of the screen.
 type line struct {
@@ -65,7 +56,7 @@ func filled(lines []line, height int) []line {
 // detailScreen draws the question that is shown in full.
 func (q *queue) detailScreen() []line {
 	d := q.detail
-	title := display.Name(d.id) + ui.Spaced(shortSubject(d.question.GetSubject()))
+	title := display.Name(d.id) + ui.Spaced(approval.ShortSubject(d.question.GetSubject()))
 	title += ui.Choose(d.ended == "", "  "+countdown(d.expires.Sub(q.app.Now()))+" left", "")
 	title += ui.Choose(d.edit != nil, "  EDITED", "")
 	lines := []line{{text: title + "  " + d.title, strong: true}}
@@ -84,7 +75,7 @@ func (q *queue) detailScreen() []line {
 // detailFoot draws the two lines below a question: the position or the prompt, and the keys.
 func (q *queue) detailFoot() []line {
 	d := q.detail
-	id := display.Name(d.id) + ui.Spaced(shortSubject(d.question.GetSubject()))
+	id := display.Name(d.id) + ui.Spaced(approval.ShortSubject(d.question.GetSubject()))
 	seen := ui.Filter(d.seen, func(yes bool) bool { return yes })
 	where := "seen " + display.Count(len(seen)) + " of " + ui.Plural(len(d.body), "line", "lines")
 	switch {

@@ -1,4 +1,4 @@
-package main
+package inbox
 
 import (
 	"context"
@@ -15,7 +15,9 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-func (a *app) grantsCmd() *cobra.Command {
+// GrantsCommand returns the command grants.
+func GrantsCommand(c *connect.App) *cobra.Command {
+	a := &app{c}
 	cmd := ui.ListGroup("grants", "List and revoke grants", a.grantsListCmd(), a.grantsRevokeCmd())
 	cmd.Long = `A grant is an approval that holds for more than one call, within the bounds that
 you set with "tgctl approvals approve --for". It ends when it expires, when it
@@ -74,7 +76,7 @@ func (a *app) grantsRevokeCmd() *cobra.Command {
 			for _, id := range distinct(args) {
 				g, err := c.RevokeGrant(ctx, id)
 				if err != nil {
-					failed = errors.Join(failed, ui.WithHint(about(id, err), grantHints...))
+					failed = errors.Join(failed, ui.WithHint(approval.About(id, err), grantHints...))
 					continue
 				}
 				if _, err := fmt.Fprintf(a.Out, "revoked %s: %s on %s, %s\n", display.Name(g.GetId()),

@@ -1,4 +1,4 @@
-package main
+package inbox
 
 import (
 	"strings"
@@ -100,7 +100,7 @@ func (q *queue) move(rows int) {
 		return
 	}
 	i := max(0, min(q.find(q.selected)+rows, len(q.rows)-1))
-	q.selected = q.rows[i].id
+	q.selected = q.rows[i].ID
 	q.moved = q.app.Now().Add(-settling) // moved by a person, so there is nothing to wait for
 }
 

@@ -1,4 +1,4 @@
-package main
+package inbox
 
 import (
 	"context"
@@ -8,12 +8,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
+	"github.com/thoughtgate/thoughtgated/internal/private"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-func (a *app) presenceCmd() *cobra.Command {
+// PresenceCommand returns the command presence.
+func PresenceCommand(c *connect.App) *cobra.Command {
+	a := &app{c}
 	cmd := ui.ListGroup("presence", "Set up the secret for proof of presence",
 		a.presenceStatusCmd(), a.presenceEnrolCmd(), a.presenceRotateCmd(), a.presenceRemoveCmd())
 	cmd.Long = `An agent with a shell can start tgctl, and may avoid being recognised. It does
@@ -26,19 +31,6 @@ Without a command, presence shows the state of the secret.`
 	cmd.Example = `  $ tgctl presence enrol --totp
   $ tgctl presence`
 	return cmd
-}
-
-// presenceLine returns the state of presence in one line.
-func presenceLine(st *pb.PresenceState) display.Safe {
-	switch {
-	case !st.GetEnrolled():
-		return "not set up; see: tgctl presence --help"
-	case st.GetLocked().AsDuration() > 0:
-		return "LOCKED for " + display.Span(st.GetLocked().AsDuration()) + "; see: tgctl presence"
-	case st.GetCodes():
-		return "set up, a passphrase and codes"
-	}
-	return "set up, a passphrase"
 }
 
 func (a *app) presenceStatusCmd() *cobra.Command {
@@ -61,7 +53,7 @@ failed, and whether a secret was ever removed without being given.`,
 
 func (a *app) presenceSheet(st *pb.PresenceState) *ui.Sheet {
 	s := &ui.Sheet{}
-	s.Add("presence", presenceLine(st))
+	s.Add("presence", approval.PresenceLine(st))
 	if st.GetEnrolled() {
 		s.Add("since", display.Moment(st.GetSince().AsTime(), a.Now()))
 		s.Add("enrolled by", display.Text(st.GetBy()))
@@ -151,7 +143,7 @@ func (a *app) openHidden() (*ui.SecretTerminal, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.hideMemory(); err != nil {
+	if err := private.NoReading(); err != nil {
 		t.Close()
 		return nil, fmt.Errorf("protect what you type from other programs: %w", err)
 	}

@@ -1,4 +1,4 @@
-package main
+package inbox
 
 import (
 	"cmp"
@@ -10,13 +10,15 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
-	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-func (a *app) approvalsCmd() *cobra.Command {
+// ApprovalsCommand returns the command approvals.
+func ApprovalsCommand(c *connect.App) *cobra.Command {
+	a := &app{c}
 	cmd := ui.ListGroup("approvals", "List waiting questions and answer them",
 		a.approvalsListCmd(), a.approvalsShowCmd(), a.approveCmd(), a.denyCmd(), a.watchCmd())
 	cmd.Long = `A call that the policy holds becomes a question, with an id such as A-17. It
@@ -62,7 +64,7 @@ func (a *app) approvalsTable(questions []*pb.Approval) *display.Table {
 	}}
 	indent := slices.Max(ui.Map(questions, func(q *pb.Approval) int { return len(q.GetId()) + 2 }))
 	for _, q := range questions {
-		left := stateWord(q)
+		left := approval.StateWord(q)
 		if approval.IsOpen(q) {
 			left = display.Span(q.GetExpires().AsTime().Sub(a.Now()))
 		}
@@ -72,8 +74,8 @@ func (a *app) approvalsTable(questions []*pb.Approval) *display.Table {
 		if n := q.GetArgumentsBytes(); n > 0 {
 			t.Note(display.Text(fmt.Sprintf("shortened from %d bytes; in full: tgctl approvals show %s", n, q.GetId())))
 		}
-		t.Note(because(q))
-		t.Note(ui.Choose(needsProof(q), "approval "+levelLine(q), ""))
+		t.Note(approval.Because(q))
+		t.Note(ui.Choose(approval.NeedsProof(q), "approval "+approval.LevelLine(q), ""))
 	}
 	return t
 }
@@ -82,32 +84,4 @@ func (a *app) approvalsTable(questions []*pb.Approval) *display.Table {
 func questionLine(q *pb.Approval) display.Safe {
 	return display.Name(q.GetId()) + ": " + ui.CallName(q.GetMethod(), q.GetTool()) + " on " + display.Name(q.GetServer()) +
 		ui.Choose(q.GetAgent() != "", " for "+display.Name(q.GetAgent()), "")
-}
-
-// shownParams returns the part of a question's params to show: the arguments of a tool
-// call that has nothing else, otherwise all params.
-func shownParams(q *pb.Approval) []byte {
-	if arguments := ui.ArgumentsOf(q.GetMethod(), q.GetArguments()); arguments != nil {
-		return arguments
-	}
-	return q.GetArguments()
-}
-
-// stateWord returns the state of a question as a word for people; --json has the enum's.
-func stateWord(q *pb.Approval) display.Safe {
-	switch q.GetState() {
-	case pb.ApprovalState_APPROVAL_STATE_OPEN:
-		return "waiting"
-	case pb.ApprovalState_APPROVAL_STATE_REJECTED:
-		return "denied"
-	}
-	return display.Safe(pbjson.Word(q.GetState()))
-}
-
-// because returns one line: why an open question is asked, or the note of its decision.
-func because(q *pb.Approval) display.Safe {
-	if !approval.IsOpen(q) {
-		return ui.Choose(q.GetNote() != "", "note: "+display.Text(q.GetNote()), "")
-	}
-	return ui.Join(ui.NonEmpty(display.Text(q.GetReason()), ui.Parens(display.Text(q.GetRule()))), " ")
 }

@@ -1,6 +1,7 @@
-package main
+package inbox
 
 import (
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
@@ -61,9 +62,9 @@ func (q *queue) listScreen() []line {
 func (q *queue) columns(l listLayout, marker, id, subject, age, left, agent, server, call display.Safe) display.Safe {
 	ids := 4
 	for _, r := range q.rows {
-		ids = min(max(ids, len(r.id)), 8)
+		ids = min(max(ids, len(r.ID)), 8)
 	}
-	s := marker + padded(id, ids, false) + " " + padded(subject, subjectShown, false) + " "
+	s := marker + padded(id, ids, false) + " " + padded(subject, approval.SubjectShown, false) + " "
 	if l.narrow {
 		return s + padded(left, 7, true) + "  " + call
 	}
@@ -71,32 +72,32 @@ func (q *queue) columns(l listLayout, marker, id, subject, age, left, agent, ser
 }
 
 // rowLines draws one question of the list.
-func (q *queue) rowLines(l listLayout, r *openRow, selected bool) []line {
+func (q *queue) rowLines(l listLayout, r *approval.Row, selected bool) []line {
 	now := q.app.Now()
-	call := r.call + ui.Choose(l.narrow, " on "+r.server, "")
-	lines := []line{{strong: selected, text: q.columns(l, ui.Choose(selected, "> ", "  "), display.Name(r.id), shortSubject(r.subject),
-		display.Span(now.Sub(r.created)), countdown(r.expires.Sub(now)), r.agent, r.server, call)}}
+	call := r.Call + ui.Choose(l.narrow, " on "+r.Server, "")
+	lines := []line{{strong: selected, text: q.columns(l, ui.Choose(selected, "> ", "  "), display.Name(r.ID), approval.ShortSubject(r.Subject),
+		display.Span(now.Sub(r.Created)), countdown(r.Expires.Sub(now)), r.Agent, r.Server, call)}}
 	const indent = "       "
 	if l.tall > 1 {
-		lines = append(lines, line{text: indent + r.args(q.width-len(indent))})
+		lines = append(lines, line{text: indent + rowArgs(r, q.width-len(indent))})
 	}
 	if l.tall > 2 {
-		lines = append(lines, line{text: indent + r.why})
+		lines = append(lines, line{text: indent + r.Why})
 	}
 	return lines
 }
 
-// args shows the arguments of a row in at most columns columns. If they are cut, it adds their
+// rowArgs shows the arguments of a row in at most columns columns. If they are cut, it adds their
 // size.
-func (r *openRow) args(columns int) display.Safe {
-	if r.size == 0 {
+func rowArgs(r *approval.Row, columns int) display.Safe {
+	if r.Size == 0 {
 		return ""
 	}
-	if r.params != nil {
-		return display.JSONLine(r.params, columns, "")
+	if r.Params != nil {
+		return display.JSONLine(r.Params, columns, "")
 	}
-	note := " (" + ui.Plural(r.size, "byte", "bytes") + " in all)"
-	return fit(r.short, columns-len(note)) + note
+	note := " (" + ui.Plural(r.Size, "byte", "bytes") + " in all)"
+	return fit(r.Short, columns-len(note)) + note
 }
 
 // listFoot draws the two lines below the list: the latest event and the keys.

@@ -1,15 +1,11 @@
-package main
+package inbox
 
 import (
-	"bytes"
-	"errors"
-	"math"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/client/inbox"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -19,12 +15,6 @@ const (
 	// settling is how long the answer keys do nothing after the selection has moved by itself:
 	// such a key was meant for another question.
 	settling = 500 * time.Millisecond
-
-	// rowParams is the maximum size in bytes of the params that a row keeps. Of longer params
-	// it keeps only what fits into rowShort columns, so that 256 questions of any size use
-	// little memory.
-	rowParams = 4 << 10
-	rowShort  = 200
 
 	// endedKept is how many questions that have ended are listed.
 	endedKept = 8
@@ -42,32 +32,15 @@ type queue struct {
 	app           *app // for the clock and the layout of questions
 	width, height int
 
-	rows     []*openRow     // open questions, oldest first
-	ended    []display.Safe // how the latest questions ended, newest first
-	selected string         // id of a row; empty if there are no rows
-	wanted   string         // id to select when its question arrives
-	moved    time.Time      // when the selection last moved by itself
-	status   display.Safe   // the latest event
-	offline  bool           // not connected to the daemon
+	rows     []*approval.Row // open questions, oldest first
+	ended    []display.Safe  // how the latest questions ended, newest first
+	selected string          // id of a row; empty if there are no rows
+	wanted   string          // id to select when its question arrives
+	moved    time.Time       // when the selection last moved by itself
+	status   display.Safe    // the latest event
+	offline  bool            // not connected to the daemon
 
 	detail *detail // the question that is shown in full; nil if the list is shown
-}
-
-// openRow is an open question in the list.
-type openRow struct {
-	id               string
-	subject          []byte
-	created, expires time.Time
-
-	agent, server, call, why display.Safe
-
-	workflow string
-	grave    bool // its facts mark it as risky
-	proof    bool // approving it needs a secret
-
-	params []byte       // params of the call, unless they are long
-	short  display.Safe // the beginning of long params
-	size   int          // size of the params in bytes
 }
 
 // action is what the queue wants done after an event or key.
@@ -78,37 +51,6 @@ type action struct {
 	quit, suspend bool
 }
 
-// newRow returns a row for an open question. It does not retain q.
-func newRow(q *pb.Approval) *openRow {
-	r := &openRow{
-		id: q.GetId(), subject: bytes.Clone(q.GetSubject()),
-		created: q.GetCreated().AsTime(), expires: q.GetExpires().AsTime(),
-		agent: clipped(ui.OrDash(q.GetAgent())), server: clipped(display.Name(q.GetServer())),
-		call: clipped(ui.CallName(q.GetMethod(), q.GetTool())), why: clipped(because(q)),
-		workflow: strings.Clone(q.GetWorkflow()), grave: isGrave(q.GetFacts()), proof: needsProof(q),
-	}
-	params := shownParams(q)
-	r.size = max(len(params), int(min(q.GetArgumentsBytes(), math.MaxInt32)))
-	if r.size <= rowParams && q.GetArgumentsBytes() == 0 {
-		r.params = slices.Clone(params)
-	} else { // long, or only the beginning was sent
-		r.short = clipped(display.JSONLine(params, rowShort, ""))
-	}
-	return r
-}
-
-// endLine says how a question ended.
-func endLine(q *pb.Approval) display.Safe {
-	if q.GetState() == pb.ApprovalState_APPROVAL_STATE_UNSPECIFIED {
-		return display.Name(q.GetId()) + " is no longer known to the daemon"
-	}
-	line := display.Name(q.GetId()) + " " + stateWord(q)
-	line += ui.Choose(q.GetDecider() != "", " by "+display.Text(q.GetDecider()), "")
-	line += ui.Choose(q.GetSurface() != "", ", "+display.Name(q.GetSurface()), "")
-	line += ui.Spaced(display.Name(q.GetApprover())) + ui.AfterColon(display.Text(q.GetNote()))
-	return clipped(line + "; " + ui.CallName(q.GetMethod(), q.GetTool()))
-}
-
 // event handles an event of the inbox.
 func (q *queue) event(e inbox.Event) action {
 	switch e.Kind {
@@ -117,23 +59,23 @@ func (q *queue) event(e inbox.Event) action {
 	case inbox.Lost:
 		q.offline = true // the shown question stays on the screen
 	case inbox.Open:
-		q.addRow(newRow(e.Question))
+		q.addRow(approval.NewRow(e.Question))
 	case inbox.Ended:
-		q.handleEnd(e.Question.GetId(), endLine(e.Question))
+		q.handleEnd(e.Question.GetId(), approval.EndLine(e.Question))
 	}
 	return action{}
 }
 
 // addRow adds or replaces the row of an open question.
-func (q *queue) addRow(r *openRow) {
-	if i := q.find(r.id); i >= 0 {
+func (q *queue) addRow(r *approval.Row) {
+	if i := q.find(r.ID); i >= 0 {
 		q.rows[i] = r
 	} else {
 		q.rows = append(q.rows, r)
 	}
-	if q.selected == "" || r.id == q.wanted {
-		q.selected, q.moved = r.id, q.app.Now()
-		if r.id == q.wanted {
+	if q.selected == "" || r.ID == q.wanted {
+		q.selected, q.moved = r.ID, q.app.Now()
+		if r.ID == q.wanted {
 			q.wanted = ""
 		}
 	}
@@ -165,12 +107,12 @@ func (q *queue) remove(id string) {
 	}
 	q.selected, q.moved = "", q.app.Now()
 	if len(q.rows) > 0 {
-		q.selected = q.rows[min(i, len(q.rows)-1)].id
+		q.selected = q.rows[min(i, len(q.rows)-1)].ID
 	}
 }
 
 func (q *queue) find(id string) int {
-	return slices.IndexFunc(q.rows, func(r *openRow) bool { return r.id == id })
+	return slices.IndexFunc(q.rows, func(r *approval.Row) bool { return r.ID == id })
 }
 
 // connected handles a new connection to the daemon.
@@ -193,7 +135,7 @@ func (q *queue) open(then prompt) action {
 	if i < 0 {
 		return action{}
 	}
-	q.detail = &detail{id: q.selected, title: q.rows[i].call + " on " + q.rows[i].server, expires: q.rows[i].expires, then: then}
+	q.detail = &detail{id: q.selected, title: q.rows[i].Call + " on " + q.rows[i].Server, expires: q.rows[i].Expires, then: then}
 	return action{read: q.detail}
 }
 
@@ -208,7 +150,7 @@ func (q *queue) handleDecided(d *pb.Decision, done *pb.Decided, err error) actio
 		shown.sent = false
 	}
 	if err != nil {
-		q.status = failureLine(d.GetId(), err)
+		q.status = approval.FailureLine(d.GetId(), err)
 		return action{}
 	}
 	q.status = ui.Choose(d.GetAnswer() == pb.Answer_ANSWER_DENY, "denied ", "approved ") + display.Name(d.GetId())
@@ -222,17 +164,4 @@ func (q *queue) handleDecided(d *pb.Decision, done *pb.Decided, err error) actio
 		q.leave()
 	}
 	return action{}
-}
-
-// failureLine says in one line why a question could not be read or answered.
-func failureLine(id string, err error) display.Safe {
-	if ui.ExitCode(err) == ui.ExitNotRunning {
-		return display.Name(approvalID(id)) + ": no answer from the daemon; check whether it is still listed (" + display.Text(client.ErrNotRunning.Error()) + ")"
-	}
-	err = approvalFailure(id, err)
-	line := err.Error()
-	if hint, ok := errors.AsType[*ui.HintError](err); ok {
-		line += ". " + hint.Hint
-	}
-	return clipped(display.Text(line))
 }
