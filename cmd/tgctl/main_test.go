@@ -24,8 +24,6 @@ func TestMain(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {
 	case connect.DaemonName:
 		os.Exit(consoletest.PlayDaemon())
-	case mortalDaemon:
-		os.Exit(playMortalDaemon())
 	case "eventually":
 		os.Exit(playEventually())
 	case "fake-server":

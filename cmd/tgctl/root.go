@@ -13,6 +13,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/programs"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/trust"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/wrap"
 )
 
 // Groups of commands in the help of tgctl itself.
@@ -61,7 +62,7 @@ are in UTC, durations in seconds.`,
 			root.AddCommand(verb)
 		}
 	}
-	add(groupMain, a.wrapCmd(), a.runCmd(), a.unwrapCmd(), a.protectCmd(), a.unprotectCmd(), inbox.ApprovalsCommand(a.App), inbox.GrantsCommand(a.App), inbox.PresenceCommand(a.App), a.notifyCmd(), a.slackCmd(), ext.Command(a.App), a.demoCmd())
+	add(groupMain, wrap.Command(a.App), programs.RunCommand(a.App), wrap.UnwrapCommand(a.App), wrap.ProtectCommand(a.App), wrap.UnprotectCommand(a.App), inbox.ApprovalsCommand(a.App), inbox.GrantsCommand(a.App), inbox.PresenceCommand(a.App), a.notifyCmd(), a.slackCmd(), ext.Command(a.App), a.demoCmd())
 	add(groupLook, a.statusCmd(), a.doctorCmd(), a.sessionsCmd(), programs.PSCommand(a.App), programs.LogsCommand(a.App), trust.ToolsCommand(a.App), trust.ServersCommand(a.App), audit.Command(a.App), a.metricsCmd())
 	add(groupDaemon, policy.Command(a.App), daemon.Command(a.App), programs.RestartCommand(a.App), a.completionCmd(), a.manCmd(), a.versionCmd())
 

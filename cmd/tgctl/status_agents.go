@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/agents"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
@@ -59,7 +60,7 @@ type shimSeen struct {
 // surroundings inspects the known agents. c is nil if no daemon runs; build is the daemon's.
 func (a *app) surroundings(ctx context.Context, c *client.Client, build string) (*surroundings, error) {
 	w := &surroundings{Running: c != nil, Folders: []string{}, Agents: []foundAgent{}, Protections: []pbjson.Object{}}
-	env, err := a.AgentEnv()
+	env, err := agents.Env(a.App)
 	if err != nil {
 		return nil, err
 	}

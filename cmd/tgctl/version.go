@@ -31,10 +31,9 @@ func (a *app) versionCmd() *cobra.Command {
 }
 
 func (a *app) printVersion(asJSON bool) error {
-	v := versionJSON{Version: ui.Release, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if asJSON {
-		return a.PrintJSON(v)
+		return a.PrintJSON(versionJSON{Version: ui.Release, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH})
 	}
-	_, err := fmt.Fprintf(a.Out, "tgctl %s (%s, %s)\n", v.Version, v.Go, v.Platform)
+	_, err := fmt.Fprintln(a.Out, ui.Version())
 	return err
 }

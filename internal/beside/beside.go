@@ -1,5 +1,5 @@
-// Package beside finds the other programs of an installation: all of them are installed
-// together.
+// Package beside finds the other programs of an installation, all of which are installed together:
+// to start them now, or by a path that lasts, for files in which others read it.
 package beside
 
 import (

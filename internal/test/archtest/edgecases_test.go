@@ -138,7 +138,7 @@ func TestEdgeCaseWithoutTest(t *testing.T) {
 	for _, test := range []struct{ id, test, file, says string }{
 		{"EC-STDIO-001", "cmd/tgctl.TestNoSuchThing", "", "there is no test"},
 		{"EC-STDIO-001", "cmd/tgctl.programs", "", "there is no test"},
-		{"EC-STDIO-099", "cmd/tgctl.TestWrapRefuses", "", "does not name it"},
+		{"EC-STDIO-099", "cmd/tgctl/internal/wrap.TestWrapRefuses", "", "does not name it"},
 		{"EC-STDIO-099", "cmd/tgctl.TestScripts", "cmd/tgctl/testdata/script/development.txtar", "does not name it"},
 		{"EC-STDIO-033", "cmd/tgctl.TestScripts", "cmd/tgctl/testdata/script/none.txtar", "no such file"},
 	} {

@@ -12,6 +12,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/display"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
 // App is a ui.App with what is needed to find the daemon, and to start it.
@@ -84,4 +85,13 @@ func (a *App) DialRunning(ctx context.Context) (*client.Client, error) {
 		a.reportConfigMismatch(ctx, c)
 	}
 	return c, err
+}
+
+// DefaultPath returns one of the default paths, or "" if they cannot be determined.
+func (a *App) DefaultPath(which func(sock.Paths) string) string {
+	paths, err := sock.DefaultPaths(a.Getenv)
+	if err != nil {
+		return ""
+	}
+	return which(paths)
 }

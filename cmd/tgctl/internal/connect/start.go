@@ -259,6 +259,16 @@ func (a *App) Sibling(name string) (string, error) {
 	return beside.Find(self, name)
 }
 
+// Lasting returns the path of one of ThoughtGate's programs to write into other files, see
+// [beside.Lasting].
+func (a *App) Lasting(name string) (path, why string, err error) {
+	self, err := a.Executable()
+	if err != nil {
+		return "", "", fmt.Errorf("find %s: %w", name, err)
+	}
+	return beside.Lasting(self, a.Getenv("PATH"), name)
+}
+
 // DaemonEnv returns the variables of environ that the daemon needs: where the user's files are.
 // It leaves out the shell's secrets and variables that change how programs run.
 func DaemonEnv(environ []string) []string {

@@ -10,6 +10,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
+	"github.com/thoughtgate/thoughtgated/internal/beside"
 	"github.com/thoughtgate/thoughtgated/internal/service"
 )
 
@@ -110,7 +111,7 @@ func (a *app) sayInstalled(ctx context.Context, m service.Manager, p service.Pro
 		return &ui.HintError{Err: err, Hint: "See: " + st.Log}
 	}
 	a.PrintMessage("thoughtgated %s is running (pid %d), started by %s from %s.", s.GetBuild(), s.GetPid(), st.Manager, st.Definition)
-	if !st.Ours && st.Program != "" && !connect.SameProgram(st.Program, p.Daemon) {
+	if !st.Ours && st.Program != "" && !beside.SameProgram(st.Program, p.Daemon) {
 		a.PrintMessage("tgctl did not write that file: it starts %s, but the program beside this tgctl is %s.", st.Program, p.Daemon)
 	}
 	if !st.Lingers {

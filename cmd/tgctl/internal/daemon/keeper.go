@@ -11,6 +11,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
+	"github.com/thoughtgate/thoughtgated/internal/beside"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 	"github.com/thoughtgate/thoughtgated/internal/service"
@@ -101,7 +102,7 @@ func keeperWouldStart(keeper int, paths sock.Paths, program string) bool {
 		}
 	}
 	args, _ := proc.Args(int32(keeper)) // none if it has ended
-	return len(args) > 0 && (args[0] == program || connect.SameProgram(args[0], program))
+	return len(args) > 0 && (args[0] == program || beside.SameProgram(args[0], program))
 }
 
 // signalDaemon sends a signal to the process that holds the lock at path, if it is

@@ -69,7 +69,7 @@ func (a *app) sheet(e *pb.Extension) *ui.Sheet {
 // toolsEntry adds the entry that an agent's configuration needs to use the tools of an
 // extension.
 func (a *app) toolsEntry(s *ui.Sheet, extension string) {
-	shim, _, err := a.LastingShim()
+	shim, _, err := a.Lasting("tg-shim")
 	socket := a.DefaultPath(sock.Paths.ShimSocket)
 	if err != nil || socket == "" {
 		return // doctor reports missing programs

@@ -1,5 +1,5 @@
-// Package programs has the commands of tgctl for what runs under ThoughtGate: they list the programs,
-// show what each wrote to its standard error, and restart one.
+// Package programs has the commands of tgctl for what runs under ThoughtGate: they run an agent
+// headless, list the programs, show what each wrote to its standard error, and restart one.
 package programs
 
 import (

@@ -16,6 +16,8 @@ const (
 	ExitUsage      = 2
 	ExitNotRunning = 3 // no daemon runs
 	ExitCheck      = 4 // a check found errors
+
+	ExitOurs = 125 // of a command that exits with an agent's code: it failed itself, as in env(1)
 )
 
 // ExitError ends the program with its exit code. If err is nil, nothing is printed: the
@@ -33,6 +35,17 @@ func (e *ExitError) Error() string {
 }
 
 func (e *ExitError) Unwrap() error { return e.Err }
+
+// OwnError gives an error of a command that exits with an agent's code the code ExitOurs, unless it
+// has one.
+func OwnError(err error) error {
+	var exit *ExitError
+	var usage *UsageError
+	if err == nil || errors.As(err, &exit) || errors.As(err, &usage) {
+		return err
+	}
+	return &ExitError{Code: ExitOurs, Err: err}
+}
 
 // UsageError reports that the command line can't be understood.
 type UsageError struct {

@@ -53,3 +53,17 @@ func (a *App) LeaveInterrupts() (restore func()) {
 		signal.Stop(theirs)
 	}
 }
+
+// CatchSignals returns a channel of the signals that would end this process, until release is
+// called. A signal that is ignored, as by nohup, stays ignored. A write to a closed terminal or pipe
+// fails from now on, also after release, and no longer ends the process.
+func CatchSignals() (caught chan os.Signal, release func()) {
+	caught = make(chan os.Signal, 16)
+	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
+		if !signal.Ignored(sig) {
+			signal.Notify(caught, sig)
+		}
+	}
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	return caught, func() { signal.Stop(caught) }
+}

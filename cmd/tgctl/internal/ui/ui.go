@@ -3,8 +3,10 @@
 package ui
 
 import (
+	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -13,6 +15,11 @@ import (
 
 // Release is the version of this program. The program sets it before anything else.
 var Release = "dev"
+
+// Version names this program with its version, and with what it was built by and for.
+func Version() string {
+	return fmt.Sprintf("tgctl %s (%s, %s/%s)", Release, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
 
 // App holds the streams of a command and what it prints by.
 type App struct {

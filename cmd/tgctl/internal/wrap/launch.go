@@ -1,4 +1,4 @@
-package main
+package wrap
 
 import (
 	"errors"
@@ -15,6 +15,12 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/child"
+)
+
+// Exit codes of wrap if the agent can't be started, as in env(1).
+const (
+	exitNotExecutable = 126
+	exitNotFound      = 127
 )
 
 // ended is how an agent ended.
@@ -163,7 +169,7 @@ func (p *agentProcess) stopped() {
 
 // agentFiles returns the agent's stdin, stdout and stderr: those of this process, or
 // /dev/null for one that is not a file, as in tests.
-func (a *app) agentFiles() ([]*os.File, func(), error) {
+func (w *wrapping) agentFiles() ([]*os.File, func(), error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return nil, nil, err
@@ -174,7 +180,7 @@ func (a *app) agentFiles() ([]*os.File, func(), error) {
 		}
 		return null
 	}
-	return []*os.File{file(a.In), file(a.Out), file(a.Err)}, func() { null.Close() }, nil
+	return []*os.File{file(w.In), file(w.Out), file(w.Err)}, func() { null.Close() }, nil
 }
 
 // agentEnviron returns the environment with the variables that tell the agent that it is

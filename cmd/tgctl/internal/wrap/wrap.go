@@ -1,4 +1,22 @@
-package main
+// Package wrap has the commands of tgctl that rewrite the configuration of an agent so that its servers
+// are started through tg-shim, and that restore it: wrap and unwrap for one run, protect and unprotect
+// for good.
+//
+// Wrap does this, each step in a file of its own:
+//
+//  1. plan: read the files of the agent, and choose between a flag or variable and rewritten files
+//     (plan.go); a dry run shows the plan and ends here (dry.go)
+//  2. write: lock and back up the files, open a session at the daemon, which restores them if this
+//     process can't (open.go), ask about servers that come with the project (shipped.go), and rewrite
+//  3. launch: start the agent as a child of this process (launch.go)
+//  4. watch: forward signals until the agent has ended (watch.go), or the application that it has only
+//     launched (application.go), and meanwhile look for servers that are added (follow.go)
+//  5. restore: drain the session, restore the files, report, and exit as the agent did
+//
+// The order itself is wrapping.run and wrapping.govern (wrapping.go). Once the files are locked, step 5
+// follows, whatever fails. Each step can be the last of this process: then the daemon, the next wrap or
+// unwrap restores the files.
+package wrap
 
 import (
 	"errors"
@@ -9,36 +27,35 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// Exit codes of wrap itself, as in env(1). Other codes are the agent's.
-const (
-	exitOurs          = 125
-	exitNotExecutable = 126
-	exitNotFound      = 127
-)
+// app holds what these commands use.
+type app struct{ *connect.App }
 
-// wrapOptions holds the flags of wrap.
-type wrapOptions struct {
-	agent   string
-	config  string
-	profile string
-	keep    bool // --no-restore
-	rewrite bool
-	dryRun  bool
-	wait    bool
-	noWait  bool
-	waitFor time.Duration // how long to wait for a first server or process after COMMAND has returned
-	adopt   bool
-	verbose bool
-	version bool
+// options holds the flags of wrap.
+type options struct {
+	agentType string
+	config    string
+	profile   string
+	keep      bool // --no-restore
+	rewrite   bool
+	dryRun    bool
+	wait      bool
+	noWait    bool
+	waitFor   time.Duration // how long to wait for a first server or process after COMMAND has returned
+	adopt     bool
+	verbose   bool
+	version   bool
 }
 
-func (a *app) wrapCmd() *cobra.Command {
-	var o wrapOptions
+// Command returns the command wrap.
+func Command(c *connect.App) *cobra.Command {
+	a := &app{c}
+	var o options
 	cmd := &cobra.Command{
 		Use:   "wrap [flags] -- COMMAND [ARGS...]",
 		Short: "Run an agent with each of its MCP servers governed",
@@ -77,7 +94,8 @@ failed, 126 if COMMAND can't be run, 127 if it was not found.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.version {
-				return a.printVersion(false)
+				_, err := fmt.Fprintln(a.Out, ui.Version())
+				return err
 			}
 			if o.profile != "" && profiles[o.profile] == pb.Profile_PROFILE_UNSPECIFIED {
 				return &ui.UsageError{Err: fmt.Errorf("--profile must be production or development, not %q", o.profile), Path: cmd.CommandPath()}
@@ -92,7 +110,7 @@ failed, 126 if COMMAND can't be run, 127 if it was not found.`,
 }
 
 // wrap runs an agent with its servers governed.
-func (a *app) wrap(cmd *cobra.Command, o wrapOptions, args []string) error {
+func (a *app) wrap(cmd *cobra.Command, o options, args []string) error {
 	if o.waitFor <= 0 {
 		return &ui.UsageError{Err: fmt.Errorf("--wait-for must be positive, not %v; to not wait, use --no-wait", o.waitFor), Path: cmd.CommandPath()}
 	}
@@ -104,9 +122,9 @@ func (a *app) wrap(cmd *cobra.Command, o wrapOptions, args []string) error {
 }
 
 // flags declares the flags.
-func (o *wrapOptions) flags(flags *pflag.FlagSet) {
+func (o *options) flags(flags *pflag.FlagSet) {
 	flags.SetInterspersed(false)
-	flags.StringVar(&o.agent, "agent-type", "", "the agent's `TYPE`, if its command does not identify it: "+strings.Join(agentconf.Names(), ", "))
+	flags.StringVar(&o.agentType, "agent-type", "", "the agent's `TYPE`, if its command does not identify it: "+strings.Join(agentconf.Names(), ", "))
 	flags.StringVar(&o.config, "config-path", "", "rewrite `FILE` instead of the agent's files")
 	flags.StringVar(&o.profile, "profile", "", "`PROFILE` of the session: production (enforce) or development (only record)")
 	flags.BoolVar(&o.rewrite, "rewrite", false, "rewrite the files even if the agent takes a flag or a variable")
@@ -129,10 +147,5 @@ func asWrapError(err error) error {
 	if locked, ok := errors.AsType[*agentconf.LockedError](err); ok && !locked.Brief() {
 		err = &ui.HintError{Err: err, Hint: "End that session first. For several at once, use `tgctl protect` instead of wrap."}
 	}
-	var exit *ui.ExitError
-	var usage *ui.UsageError
-	if err == nil || errors.As(err, &exit) || errors.As(err, &usage) {
-		return err
-	}
-	return &ui.ExitError{Code: exitOurs, Err: err}
+	return ui.OwnError(err)
 }

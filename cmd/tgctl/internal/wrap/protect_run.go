@@ -1,4 +1,4 @@
-package main
+package wrap
 
 import (
 	"bufio"
@@ -24,9 +24,9 @@ func (p *protecting) run(ctx context.Context, names []string) error {
 			Hint: "Review the changes with --dry-run, then use --yes.",
 		}
 	}
-	var warning string
+	var why string
 	var err error
-	if p.shim, warning, err = p.LastingShim(); err != nil {
+	if p.shim, why, err = p.Lasting("tg-shim"); err != nil {
 		return err
 	}
 	if err := p.connect(ctx); err != nil {
@@ -50,8 +50,9 @@ func (p *protecting) run(ctx context.Context, names []string) error {
 		}
 		return failed
 	}
-	if warning != "" {
-		p.PrintMessage("warning: %s", display.Text(warning))
+	if why != "" {
+		p.PrintMessage("warning: the tg-shim entries will start %[1]s, which %[2]s. If that path is removed, the servers can't be started until you run `tgctl protect --repair`; "+
+			"install ThoughtGate in a permanent location", display.Text(p.shim), display.Text(why))
 	}
 	if p.dryRun {
 		return failed
@@ -98,10 +99,10 @@ func (p *protecting) showServers(j *protectJob) {
 	var governed, left []string
 	for _, e := range j.plan.Entries() {
 		name := string(display.Name(e.ID))
-		if e.Ungoverned != "" && !e.Offers() {
-			left = append(left, name+" ("+string(display.Text(e.Ungoverned))+")")
-		} else {
+		if isGoverned(e) {
 			governed = append(governed, name)
+		} else {
+			left = append(left, name+" ("+string(display.Text(e.Ungoverned))+")")
 		}
 	}
 	left = append(left, p.elsewhere(j)...)
@@ -115,10 +116,10 @@ func (p *protecting) showServers(j *protectJob) {
 // elsewhere names the servers that the agent would start from here but that are configured in
 // project files.
 func (p *protecting) elsewhere(j *protectJob) []string {
-	env, err := p.AgentEnv()
-	if err != nil || j.is.Where.Config != "" {
+	if j.is.Where.Config != "" {
 		return nil
 	}
+	env := p.env
 	env.Protections = p.kept
 	var left []string
 	for _, s := range agentconf.Look(env) {
@@ -177,13 +178,13 @@ func (p *protecting) enact(ctx context.Context, todo []*protectJob) error {
 	}
 	if len(failed) < len(todo) {
 		p.PrintMessage("A running agent is governed once it restarts its servers.")
-		p.tellStart(ctx)
+		p.warnOfNoStart(ctx)
 	}
 	return errors.Join(failed...)
 }
 
-// tellStart warns if nothing starts the daemon after the next login.
-func (p *protecting) tellStart(ctx context.Context) {
+// warnOfNoStart warns if nothing starts the daemon after the next login.
+func (p *protecting) warnOfNoStart(ctx context.Context) {
 	if s, err := p.client.Status(ctx); err == nil && !s.GetActivated() {
 		p.PrintMessage("No service manager starts the daemon. After a reboot, the servers of protected\nagents answer with an error until you run `tgctl daemon start`.")
 	}

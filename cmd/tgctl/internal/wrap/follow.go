@@ -1,4 +1,4 @@
-package main
+package wrap
 
 import (
 	"context"
@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// followEvery is the interval at which the configuration is checked while the agent runs. A
+	// followInterval is the interval at which the configuration is checked while the agent runs. A
 	// check costs a few stat calls if nothing has changed, and works on every file system and
 	// however a file is replaced.
-	followEvery = 500 * time.Millisecond
+	followInterval = 500 * time.Millisecond
 
-	// followRetry is the delay before another attempt to govern servers.
-	followRetry = 5 * time.Second
+	// followRetryDelay is the delay before another attempt to govern servers.
+	followRetryDelay = 5 * time.Second
 
-	// amendPatience is the timeout for the daemon to store a journal. The agent's own lock may
+	// amendTimeout is the timeout for the daemon to store a journal. The agent's own lock may
 	// be held meanwhile; agents consider it stale after ten seconds.
-	amendPatience = 3 * time.Second
+	amendTimeout = 3 * time.Second
 )
 
 // follower watches the agent's configuration while the agent runs. Servers that are added or
@@ -33,14 +33,14 @@ const (
 type follower struct {
 	w      *wrapping
 	cancel context.CancelFunc
-	gone   sync.WaitGroup
+	done   sync.WaitGroup
 
-	stamp   string // state of the files at the last check
-	unsure  bool   // something failed: check again even if the stamp is the same
-	told    []agentconf.Drift
-	seen    []drifted
-	trouble error // why the last attempt could not govern everything
-	retry   time.Time
+	stamp    string            // state of the files at the last check
+	unsure   bool              // something failed: check again even if the stamp is the same
+	reported []agentconf.Drift // to the daemon
+	seen     []drifted
+	trouble  error // why the last attempt could not govern everything
+	retry    time.Time
 }
 
 // drifted is a server that was ungoverned at some time.
@@ -53,15 +53,15 @@ type drifted struct {
 func (w *wrapping) follow(ctx context.Context) *follower {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &follower{w: w, cancel: cancel, unsure: true}
-	f.gone.Go(func() {
-		tick := time.NewTicker(followEvery)
+	f.done.Go(func() {
+		tick := time.NewTicker(followInterval)
 		defer tick.Stop()
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				f.look(ctx, w.adopt)
+				f.check(ctx, w.adopt)
 			}
 		}
 	})
@@ -71,13 +71,13 @@ func (w *wrapping) follow(ctx context.Context) *follower {
 // stop stops watching, after a final check.
 func (f *follower) stop() {
 	f.cancel()
-	f.gone.Wait()
+	f.done.Wait()
 	f.unsure = true
-	f.look(context.Background(), false)
+	f.check(context.Background(), false)
 }
 
-// look reports what has changed since the last check and, if adopt, governs it.
-func (f *follower) look(ctx context.Context, adopt bool) {
+// check reports what has changed since the last check and, if adopt, governs it.
+func (f *follower) check(ctx context.Context, adopt bool) {
 	stamp := f.w.plan.Stamp()
 	again := f.unsure || f.trouble != nil && time.Now().After(f.retry)
 	if stamp == f.stamp && !again {
@@ -92,14 +92,14 @@ func (f *follower) look(ctx context.Context, adopt bool) {
 	if adopt && len(drift) > 0 {
 		drift = f.adoptServers(ctx, drift)
 	}
-	if slices.Equal(drift, f.told) {
+	if slices.Equal(drift, f.reported) {
 		return
 	}
 	if err := f.amend(ctx, nil, drift); err != nil {
 		f.unsure = true
 		return
 	}
-	f.told = drift
+	f.reported = drift
 }
 
 // recordDrift remembers the ungoverned servers for the end.
@@ -116,8 +116,8 @@ func (f *follower) recordDrift(drift []agentconf.Drift) {
 
 // adoptServers governs the ungoverned servers, and returns those that still are ungoverned.
 func (f *follower) adoptServers(ctx context.Context, drift []agentconf.Drift) []agentconf.Drift {
-	f.trouble = f.w.plan.Adopt(func(journals []agentconf.Journal) error { return f.amend(ctx, journals, f.told) })
-	f.retry = time.Now().Add(followRetry)
+	f.trouble = f.w.plan.Adopt(func(journals []agentconf.Journal) error { return f.amend(ctx, journals, f.reported) })
+	f.retry = time.Now().Add(followRetryDelay)
 	left, err := f.w.plan.Drift()
 	if err != nil {
 		f.unsure = true
@@ -133,7 +133,7 @@ func (f *follower) adoptServers(ctx context.Context, drift []agentconf.Drift) []
 
 // amend sends new journals and the ungoverned servers to the daemon.
 func (f *follower) amend(ctx context.Context, journals []agentconf.Journal, drift []agentconf.Drift) error {
-	ctx, cancel := context.WithTimeout(ctx, amendPatience)
+	ctx, cancel := context.WithTimeout(ctx, amendTimeout)
 	defer cancel()
 	past := ui.Map(drift, func(d agentconf.Drift) *pb.UngovernedServer {
 		return &pb.UngovernedServer{Server: d.ID, Path: d.Path, How: string(d.How)}
@@ -147,15 +147,15 @@ func (f *follower) reportUngoverned() {
 		id := display.Text(d.ID)
 		switch {
 		case d.How == agentconf.Added && d.adopted:
-			f.w.tell("server %s was added during the session and governed as soon as it was seen; its entry is kept, without tg-shim", id)
+			f.w.message("server %s was added during the session and governed as soon as it was seen; its entry is kept, without tg-shim", id)
 		case d.How == agentconf.Added && f.w.adopt && f.trouble != nil:
-			f.w.tell("server %s was added during the session and could not be governed: %s", id, display.Text(f.trouble.Error()))
+			f.w.message("server %s was added during the session and could not be governed: %s", id, display.Text(f.trouble.Error()))
 		case d.How == agentconf.Added:
-			f.w.tell("server %s was added during the session and was not governed; it is from the next session on, or at once with --adopt", id)
+			f.w.message("server %s was added during the session and was not governed; it is from the next session on, or at once with --adopt", id)
 		case d.adopted:
-			f.w.tell("server %s was changed during the session and governed again as soon as that was seen; the change is kept", id)
+			f.w.message("server %s was changed during the session and governed again as soon as that was seen; the change is kept", id)
 		default:
-			f.w.tell("the entry of server %s no longer named tg-shim during the session; the server may have run ungoverned", id)
+			f.w.message("the entry of server %s no longer named tg-shim during the session; the server may have run ungoverned", id)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package wrap
 
 import (
 	"os"
@@ -12,15 +12,15 @@ import (
 )
 
 // protectConsole returns a terminal in a home whose Claude Code has three servers.
-func protectConsole(t *testing.T, answer string) (*console, *consoletest.Home, *consoletest.Daemon) {
+func protectConsole(t *testing.T, answer string) (*consoletest.Console, *consoletest.Home, *consoletest.Daemon) {
 	h := consoletest.NewHome(t)
 	h.Write(".claude.json", consoletest.SomeServers, 0o600)
 	f := consoletest.Start(t)
 	f.Status = consoletest.Healthy()
-	c := newConsole(f.Socket)
-	c.app.In = strings.NewReader(answer)
+	c := consoletest.New(f.Socket, commands...)
+	c.App.In = strings.NewReader(answer)
 	c.Env["HOME"] = h.Dir
-	c.app.Executable = func() (string, error) { return filepath.Join(h.Dir, "bin", "tgctl"), nil }
+	c.App.Executable = func() (string, error) { return filepath.Join(h.Dir, "bin", "tgctl"), nil }
 	return c, h, f
 }
 
@@ -36,7 +36,7 @@ func claude(h *consoletest.Home) string {
 func TestProtectAsks(t *testing.T) {
 	for answer, agreed := range map[string]bool{"y\n": true, "YES\n": true, "n\n": false, "\n": false, "": false, "yikes\n": false} {
 		c, h, f := protectConsole(t, answer)
-		code := c.run(t, "protect", "claude-code")
+		code := c.Run(t, "protect", "claude-code")
 		if (code == 0) != agreed || (claude(h) != consoletest.SomeServers) != agreed || (len(f.Protected) == 1) != agreed {
 			t.Errorf("%q: exit %d, %d kept:\n%s\n%s", answer, code, len(f.Protected), claude(h), c.Err.String())
 		}
@@ -56,16 +56,16 @@ func TestProtectAsks(t *testing.T) {
 // Without a terminal to ask at, nothing happens, and no daemon is started.
 func TestProtectWithoutATerminal(t *testing.T) {
 	c, h, f := protectConsole(t, "y\n")
-	c.pipe()
+	c.Pipe()
 	h.Write(".cursor/mcp.json", `{"mcpServers":{}}`, 0o600)
 	h.Write("src/shop/.mcp.json", consoletest.SomeServers, 0o600) // belongs to a project, not to an agent
-	if code := c.run(t, "protect", "claude-code"); code != ui.ExitFailed || claude(h) != consoletest.SomeServers || len(f.Protected) > 0 {
+	if code := c.Run(t, "protect", "claude-code"); code != ui.ExitFailed || claude(h) != consoletest.SomeServers || len(f.Protected) > 0 {
 		t.Errorf("exit %d", code)
 	}
 	if talk := c.Err.String(); !strings.Contains(talk, "nothing was changed\nReview the changes with --dry-run, then use --yes.") {
 		t.Errorf("%s", talk)
 	}
-	if code := c.run(t, "protect", "--yes", "--all"); code != 0 || len(f.Protected) != 1 || !strings.Contains(c.Err.String(), "cursor: No MCP servers found in config: ~/.cursor/mcp.json\n") {
+	if code := c.Run(t, "protect", "--yes", "--all"); code != 0 || len(f.Protected) != 1 || !strings.Contains(c.Err.String(), "cursor: No MCP servers found in config: ~/.cursor/mcp.json\n") {
 		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 }
@@ -74,7 +74,7 @@ func TestProtectWithoutATerminal(t *testing.T) {
 func TestProtectRefused(t *testing.T) {
 	c, h, f := protectConsole(t, "")
 	f.ProtectErr = client.NewError(client.ReasonForbidden, "not allowed to an agent")
-	if code := c.run(t, "protect", "--yes", "claude-code"); code != ui.ExitFailed || claude(h) != consoletest.SomeServers || len(f.Undone) != 1 {
+	if code := c.Run(t, "protect", "--yes", "claude-code"); code != ui.ExitFailed || claude(h) != consoletest.SomeServers || len(f.Undone) != 1 {
 		t.Errorf("exit %d, undone %q: %s", code, f.Undone, c.Err.String())
 	}
 	if left, _ := filepath.Glob(filepath.Join(h.Dir, ".claude.json.*")); len(left) > 0 {
@@ -96,12 +96,12 @@ func TestProtectProblems(t *testing.T) {
 		{[]string{"protect", "--repair"}, "nothing to protect: no agent is protected"},
 		{[]string{"protect", "--repair", "claude-code"}, "claude-code is not protected; run `tgctl protect claude-code`"},
 	} {
-		c.run(t, test.args...)
+		c.Run(t, test.args...)
 		if !strings.Contains(c.Err.String(), test.want) || len(f.Protected) > 0 {
 			t.Errorf("%q: %s", test.args, c.Err.String())
 		}
 	}
-	if code := c.run(t, "protect", "--yes", "nobody", "claude-code"); code != ui.ExitFailed || len(f.Protected) != 1 {
+	if code := c.Run(t, "protect", "--yes", "nobody", "claude-code"); code != ui.ExitFailed || len(f.Protected) != 1 {
 		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 }
@@ -110,13 +110,13 @@ func TestProtectProblems(t *testing.T) {
 // which servers still run.
 func TestUnprotectTells(t *testing.T) {
 	c, _, f := protectConsole(t, "")
-	c.run(t, "protect", "--yes", "claude-code")
+	c.Run(t, "protect", "--yes", "claude-code")
 	f.Sessions = consoletest.OpenSessions()[:1]
-	if code := c.run(t, "unprotect", "claude-code"); code != ui.ExitFailed || len(f.Undone) > 0 || !strings.Contains(c.Err.String(), "a running wrap (process 4000)") {
+	if code := c.Run(t, "unprotect", "claude-code"); code != ui.ExitFailed || len(f.Undone) > 0 || !strings.Contains(c.Err.String(), "a running wrap (process 4000)") {
 		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 	f.Sessions = nil
-	if code := c.run(t, "unprotect", "claude-code"); code != 0 || len(f.Undone) != 1 ||
+	if code := c.Run(t, "unprotect", "claude-code"); code != 0 || len(f.Undone) != 1 ||
 		!strings.Contains(c.Err.String(), "1 server of claude-code stays governed until the agent is restarted") {
 		t.Errorf("exit %d: %s", code, c.Err.String())
 	}

@@ -1,4 +1,4 @@
-package main
+package wrap
 
 import (
 	"bytes"
@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -25,42 +24,6 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
-
-// init turns the test binary into tgctl if TGCTL_TEST_BIN is set. wrap reaps all its children
-// and signals itself, so it needs a process of its own.
-func init() {
-	if bin := os.Getenv("TGCTL_TEST_BIN"); bin != "" {
-		os.Exit(playTgctl(bin))
-	}
-}
-
-func playTgctl(bin string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // like main
-	defer stop()
-	a := newApp()
-	a.Executable = func() (string, error) { return filepath.Join(bin, "tgctl"), nil }
-	at := os.Getenv("TGCTL_TEST_KILL")
-	if at == "" && os.Getenv("TGCTL_TEST_AT") == "" {
-		return a.run(ctx, os.Args[1:])
-	}
-	o := wrapOptions{agent: "custom", config: os.Getenv("TGCTL_TEST_CONFIG")}
-	w, err := newWrapping(a, o, os.Args[1:])
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	w.grace = 300 * time.Millisecond
-	w.step = func(step string) {
-		if step == at {
-			syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			select {}
-		}
-	}
-	if at == "" {
-		w.step = dieAfter(os.Getenv("TGCTL_TEST_AT"))
-	}
-	return ui.ExitCode(asWrapError(w.run(ctx)))
-}
 
 // wrapFixture is a home with one agent's configuration, and a fake daemon.
 type wrapFixture struct {
@@ -481,7 +444,7 @@ func TestWrapRefuses(t *testing.T) {
 				args = []string{"wrap", "--agent-type", "custom", "--config-path", "agent.json", "--", "touch", "ran"}
 			}
 			r := h.run(h.tgctl(args...))
-			if r.code != exitOurs {
+			if r.code != ui.ExitOurs {
 				t.Errorf("exit %d", r.code)
 			}
 			for _, part := range test.says {
@@ -511,8 +474,8 @@ func TestWrapNamedConfiguration(t *testing.T) {
 		inForce, says string
 		code          int
 	}{
-		{"", "names " + named + ", but the running daemon uses its built-in default", exitOurs},
-		{h.config, "but the running daemon uses " + h.config, exitOurs},
+		{"", "names " + named + ", but the running daemon uses its built-in default", ui.ExitOurs},
+		{h.config, "but the running daemon uses " + h.config, ui.ExitOurs},
 		{named, "governing 2 servers", 0},
 	} {
 		h.mu.Lock()
@@ -590,7 +553,7 @@ func TestWrapTwice(t *testing.T) {
 	h.appears("ready")
 	for _, args := range [][]string{{}, {"--dry-run"}} {
 		r := h.run(h.wrap("true", args...))
-		if want := fmt.Sprintf("%s is already wrapped by process %d since ", h.config, first.Process.Pid); r.code != exitOurs || !strings.Contains(r.err, want) || !strings.Contains(r.err, "End that session first") {
+		if want := fmt.Sprintf("%s is already wrapped by process %d since ", h.config, first.Process.Pid); r.code != ui.ExitOurs || !strings.Contains(r.err, want) || !strings.Contains(r.err, "End that session first") {
 			t.Errorf("%q: exit %d: %s", args, r.code, r.err)
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package wrap
 
 import (
 	"cmp"
@@ -18,17 +18,19 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// closePatience is the timeout for the daemon to drain a session's shims: ten seconds, and some
-// to reply.
-const closePatience = 15 * time.Second
+const (
+	// drainTimeout is the timeout for the daemon to drain a session's shims: ten seconds, and some
+	// to reply.
+	drainTimeout = 15 * time.Second
 
-// finishPatience is the timeout for the daemon to record the end of a session.
-const finishPatience = 3 * time.Second
+	// finishTimeout is the timeout for the daemon to record the end of a session.
+	finishTimeout = 3 * time.Second
+)
 
 // wrapping is one run of wrap.
 type wrapping struct {
 	*app
-	wrapOptions
+	options
 	argv    []string // command line of the agent
 	id      string   // id of the session
 	cwd     string
@@ -39,24 +41,25 @@ type wrapping struct {
 	plan    agentconf.Governing
 	why     string // why files are rewritten although the agent could be configured for one start
 	lasting []*agentconf.Protection
-	profile pb.Profile // the profile in force
+	inForce pb.Profile // the profile in force
 	applied bool
 	signals *signals
 
-	governed []string        // ids of the servers that the agent would start
-	came     map[string]bool // ids of the servers that attached
-	taken    bool            // an already running instance has taken over
-	started  bool            // the agent was started
+	governed   []string        // ids of the servers that the agent would start
+	connected  map[string]bool // ids of the servers that attached
+	handedOver bool            // an already running instance has taken over
+	started    bool            // the agent was started
 
 	follower *follower     // nil until the agent is about to start
 	grace    time.Duration // grace period for an agent that was asked to end
 	step     func(string)  // called after each step, in tests
 }
 
-func newWrapping(a *app, o wrapOptions, argv []string) (*wrapping, error) {
-	w := &wrapping{app: a, wrapOptions: o, argv: argv, came: map[string]bool{}, grace: agentGrace, step: func(string) {}}
+// newWrapping prepares one run of wrap, which starts argv.
+func newWrapping(a *app, o options, argv []string) (*wrapping, error) {
+	w := &wrapping{app: a, options: o, argv: argv, connected: map[string]bool{}, grace: agentGrace, step: func(string) {}}
 	var err error
-	if w.agent, err = agentconf.AgentFor(o.agent, argv); err != nil {
+	if w.agent, err = agentconf.AgentFor(o.agentType, argv); err != nil {
 		return nil, err
 	}
 	if w.cwd, err = os.Getwd(); err != nil {
@@ -78,6 +81,7 @@ func newWrapping(a *app, o wrapOptions, argv []string) (*wrapping, error) {
 	return w, nil
 }
 
+// env returns the environment of the agent, as far as it decides which files the agent reads.
 func (w *wrapping) env() agentconf.Env {
 	vars := map[string]string{}
 	for _, entry := range w.Environ() {
@@ -116,10 +120,10 @@ func (w *wrapping) run(ctx context.Context) error {
 	defer w.plan.Unlock()
 	w.step("locked")
 	how, err := w.govern(ctx, program)
-	failed := w.putBack()
+	failed := w.restore()
 	w.finish(context.WithoutCancel(ctx), failed == nil)
 	if failed != nil {
-		return &ui.ExitError{Code: cmp.Or(how.ExitStatus(), exitOurs), Err: errors.Join(err, failed)}
+		return &ui.ExitError{Code: cmp.Or(how.ExitStatus(), ui.ExitOurs), Err: errors.Join(err, failed)}
 	}
 	if err != nil {
 		return err
@@ -159,27 +163,9 @@ func (w *wrapping) govern(ctx context.Context, program string) (ended, error) {
 	return w.runAgent(program)
 }
 
-// showDiff prints the changes as a diff, and whether each server would be governed. It works
-// without a daemon, so it takes the path of the socket from the environment.
-func (w *wrapping) showDiff() error {
-	paths, err := sock.DefaultPaths(w.Getenv)
-	if err != nil {
-		return err
-	}
-	if err := w.plan.Prepare(w.line(paths.ShimSocket())); err != nil {
-		return err
-	}
-	w.warn(w.plan.Warnings())
-	if err := w.listServers(); err != nil {
-		return err
-	}
-	w.tellWay(w.tell)
-	_, err = w.Out.Write([]byte(w.plan.Diff()))
-	return err
-}
-
+// line returns what is written in front of a server's command.
 func (w *wrapping) line(socket string) agentconf.Line {
-	return agentconf.Line{Shim: w.shim, Socket: socket, Session: w.id, Profile: w.wrapOptions.profile}
+	return agentconf.Line{Shim: w.shim, Socket: socket, Session: w.id, Profile: w.profile}
 }
 
 // drain makes the daemon drain the session.
@@ -190,19 +176,19 @@ func (w *wrapping) drain(ctx context.Context) {
 	if w.session == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, closePatience)
+	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
 	resp, err := w.session.Drain(ctx)
 	switch {
 	case err != nil:
 		w.detail("the daemon did not close the session: %v", err)
 	case resp.GetRemaining() > 0:
-		w.tell("%d servers did not end in time", resp.GetRemaining())
+		w.message("%d servers did not end in time", resp.GetRemaining())
 	default:
 		w.detail("session %s is closed", w.id[:8])
 	}
 	if w.started {
-		w.tellCame(resp.GetServed() > 0)
+		w.warnOfMissing(resp.GetServed() > 0)
 	}
 	w.step("closed")
 }
@@ -218,24 +204,24 @@ func (w *wrapping) finish(ctx context.Context, restored bool) {
 	if w.session == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, finishPatience)
+	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
 	defer cancel()
 	if err := w.session.Finish(ctx, restored); err != nil {
 		w.detail("end the session at the daemon: %v", err)
 	}
 }
 
-// putBack restores the rewritten files, and reports what a person should know.
-func (w *wrapping) putBack() error {
+// restore restores the rewritten files, and prints what a person should know.
+func (w *wrapping) restore() error {
 	if w.keep && w.applied {
-		w.tell("not restored: %s; to restore it, run `tgctl unwrap`", display.Text(strings.Join(w.plan.Paths(), ", ")))
+		w.message("not restored: %s; to restore it, run `tgctl unwrap`", display.Text(strings.Join(w.plan.Paths(), ", ")))
 		return nil
 	}
 	reports, err := w.plan.Restore()
 	for _, r := range reports {
 		switch text := r.String(); {
 		case len(r.Notes) > 0:
-			w.tell("%s: %s", display.Text(r.Path), display.Text(text))
+			w.message("%s: %s", display.Text(r.Path), display.Text(text))
 		case text != "":
 			w.detail("%s: %s", r.Path, text)
 		}

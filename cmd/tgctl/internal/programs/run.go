@@ -1,4 +1,4 @@
-package main
+package programs
 
 import (
 	"cmp"
@@ -31,7 +31,9 @@ type runOptions struct {
 	verbose bool
 }
 
-func (a *app) runCmd() *cobra.Command {
+// RunCommand returns the command run.
+func RunCommand(c *connect.App) *cobra.Command {
+	a := &app{c}
 	var o runOptions
 	cmd := &cobra.Command{
 		Use:   "run [flags] NAME -- PROMPT...",
@@ -73,7 +75,7 @@ was cancelled.`,
 			if err == nil {
 				err = a.runHeadless(cmd.Context(), o, timeout, args[0], prompt)
 			}
-			return asWrapError(err)
+			return ui.OwnError(err)
 		},
 	}
 	flags := cmd.Flags()
@@ -134,8 +136,8 @@ var handed = []string{"PATH", "HOME", "LANG", "TERM", "XDG_RUNTIME_DIR"}
 
 // runHeadless runs an agent. The first signal cancels the run, the second one ends it.
 func (a *app) runHeadless(ctx context.Context, o runOptions, timeout time.Duration, name, prompt string) error {
-	signals := catchSignals()
-	defer signals.release()
+	signals, release := ui.CatchSignals()
+	defer release()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // the first signal must not end it
 	defer cancel()
 	c, err := a.Dial(ctx)
@@ -219,12 +221,12 @@ func (a *app) handedOver(pass []string) map[string]string {
 
 // handleSignals cancels the run on the first signal and calls end on the second. The caller must
 // call stop.
-func (a *app) handleSignals(ctx context.Context, c *client.Client, s *signals, started <-chan string, end context.CancelFunc) (stop func()) {
+func (a *app) handleSignals(ctx context.Context, c *client.Client, caught <-chan os.Signal, started <-chan string, end context.CancelFunc) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
 		select {
-		case <-s.caught:
+		case <-caught:
 		case <-quit:
 			return
 		}
@@ -234,13 +236,13 @@ func (a *app) handleSignals(ctx context.Context, c *client.Client, s *signals, s
 			if err := c.CancelRun(ctx, id); err != nil && !errors.Is(err, client.ErrNotFound) {
 				end()
 			}
-		case <-s.caught:
+		case <-caught:
 			end()
 		case <-quit:
 			return
 		}
 		select {
-		case <-s.caught:
+		case <-caught:
 			end()
 		case <-quit:
 		}

@@ -1,4 +1,4 @@
-package main
+package wrap
 
 import (
 	"context"
@@ -31,28 +31,22 @@ const (
 
 // signals delivers the signals that this process receives.
 type signals struct {
-	caught   chan os.Signal
-	children chan os.Signal
+	caught        chan os.Signal
+	children      chan os.Signal
+	releaseCaught func()
 }
 
-// catchSignals catches the signals that would end this process. A signal that is ignored,
-// as by nohup, stays ignored.
+// catchSignals catches the signals that would end this process before the files are restored, and
+// those about children.
 func catchSignals() *signals {
-	s := &signals{caught: make(chan os.Signal, 16), children: make(chan os.Signal, 1)}
-	for _, sig := range []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT} {
-		if !signal.Ignored(sig) {
-			signal.Notify(s.caught, sig)
-		}
-	}
-	// A write to a closed terminal must not end this process before the files are
-	// restored.
-	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
+	s := &signals{children: make(chan os.Signal, 1)}
+	s.caught, s.releaseCaught = ui.CatchSignals()
 	signal.Notify(s.children, unix.SIGCHLD)
 	return s
 }
 
 func (s *signals) release() {
-	signal.Stop(s.caught)
+	s.releaseCaught()
 	signal.Stop(s.children)
 }
 
@@ -169,7 +163,7 @@ func (w *watch) handleSessionEvent(ev *pb.SessionEvent, ok bool) {
 		w.attached = shim.GetAttached()
 		w.seen = w.seen || w.attached > 0
 		if !shim.GetGone() && shim.GetServer() != "" {
-			w.came[shim.GetServer()] = true
+			w.connected[shim.GetServer()] = true
 		}
 		w.claimed = w.claimed || shim.GetClaimed()
 		w.app.addServerProcess(shim)
@@ -195,7 +189,7 @@ func (w *watch) catchUp() {
 func (w *watch) handleSessionLost() {
 	w.lost = nil
 	if err := w.session.Err(); err != nil {
-		w.tell("the connection to the daemon was lost, and this session has ended: all calls to its servers fail. Restart the agent")
+		w.message("the connection to the daemon was lost, and this session has ended: all calls to its servers fail. Restart the agent")
 		w.detail("%v", err)
 	}
 	w.attached = 0
@@ -215,7 +209,7 @@ func (w *watch) waitForServers() {
 		}
 		if !told && time.Since(began) >= lingerQuiet {
 			told = true
-			w.tell("%s has returned; the session stays open until its last server has ended, or until Ctrl-C", display.Text(w.argv[0]))
+			w.message("%s has returned; the session stays open until its last server has ended, or until Ctrl-C", display.Text(w.argv[0]))
 		}
 		return false
 	})

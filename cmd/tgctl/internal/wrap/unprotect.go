@@ -1,4 +1,4 @@
-package main
+package wrap
 
 import (
 	"context"
@@ -6,18 +6,21 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/agents"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-func (a *app) unprotectCmd() *cobra.Command {
+// UnprotectCommand returns the command unprotect.
+func UnprotectCommand(c *connect.App) *cobra.Command {
+	a := &app{c}
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "unprotect [--all | AGENT...]",
@@ -57,7 +60,7 @@ their agent restarts them.`,
 
 // unprotect restores the files of each agent. If one fails, it continues with the others. With
 // all, it does not mention agents that are not protected.
-func (a *app) unprotect(ctx context.Context, agents []string, all bool) error {
+func (a *app) unprotect(ctx context.Context, names []string, all bool) error {
 	c, err := a.Dial(ctx)
 	if err != nil {
 		a.PrintMessage("tgctl: %s\nThe tg-shim entries are removed by the contents of the files. A daemon that knows\nof the protection adds them again when it starts; then run unprotect once more.", display.Lines(err.Error()))
@@ -75,7 +78,7 @@ func (a *app) unprotect(ctx context.Context, agents []string, all bool) error {
 		return err
 	}
 	failed, touched := false, false
-	for _, name := range agents {
+	for _, name := range names {
 		mine := slices.DeleteFunc(slices.Clone(kept), func(p *pb.Protection) bool { return p.GetAgent() != name })
 		if i := slices.IndexFunc(sessions, func(s *pb.Session) bool { return s.GetSpec().GetAgent() == name }); i >= 0 && len(mine) > 0 {
 			a.PrintMessage("tgctl: %s: not changed: a running wrap (process %d) needs the protection; unprotect it when the wrap has ended", display.Text(name), sessions[i].GetPid())
@@ -138,7 +141,7 @@ func (a *app) unprotectByText(name string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	env, err := a.AgentEnv()
+	env, err := agents.Env(a.App)
 	if err != nil {
 		return false, err
 	}
@@ -157,15 +160,6 @@ func (a *app) unprotectByText(name string) (bool, error) {
 	return did, errors.Join(failed...)
 }
 
-// printUnwrapped prints what was done to a file.
-func (a *app) printUnwrapped(path string, r agentconf.Report) {
-	text := unwrapped(r.State)
-	if len(r.Notes) > 0 {
-		text += "; " + strings.Join(r.Notes, "; ")
-	}
-	fmt.Fprintf(a.Out, "%s: %s\n", display.Text(path), display.Text(text))
-}
-
 // protectedFiles maps protected files to their agents. It is empty if no daemon runs that knows
 // of protections.
 func (a *app) protectedFiles(ctx context.Context) map[string]string {
@@ -178,14 +172,14 @@ func (a *app) protectedFiles(ctx context.Context) map[string]string {
 	if err != nil {
 		return nil
 	}
-	agents := map[string]string{}
+	agentOf := map[string]string{}
 	for _, p := range kept {
 		for _, path := range p.GetPaths() {
-			agents[path] = p.GetAgent()
+			agentOf[path] = p.GetAgent()
 			if real, err := filepath.EvalSymlinks(path); err == nil {
-				agents[real] = p.GetAgent()
+				agentOf[real] = p.GetAgent()
 			}
 		}
 	}
-	return agents
+	return agentOf
 }

@@ -1,4 +1,4 @@
-package connect
+package beside
 
 import (
 	"bufio"
@@ -10,30 +10,20 @@ import (
 	"strings"
 )
 
-// LastingShim returns the path of tg-shim to write into configurations. warning is not
-// empty if the path will not last.
-func (a *App) LastingShim() (path, warning string, err error) {
-	path, why, err := a.Lasting("tg-shim")
-	if why != "" {
-		warning = fmt.Sprintf("the tg-shim entries will start %s, which %s. If that path is removed, the servers can't be started until you run `tgctl protect --repair`; "+
-			"install ThoughtGate in a permanent location", path, why)
-	}
-	return path, warning, err
-}
-
-// Lasting returns the path of one of ThoughtGate's programs to write into other files. It
-// keeps symbolic links, because an update changes their targets, and prefers a path that
-// an update does not remove. why is not empty if the path will not last.
-func (a *App) Lasting(name string) (path, why string, err error) {
-	first, err := a.Sibling(name)
+// Lasting returns the path of the program called name that was installed with the program at self,
+// to write into other files. It keeps symbolic links, because an update changes their targets, and
+// prefers a path that an update does not remove. path lists folders like the variable PATH. why is
+// not empty if the path will not last.
+func Lasting(self, path, name string) (at, why string, err error) {
+	first, err := Find(self, name)
 	if err != nil {
 		return "", "", err
 	}
 	if !filepath.IsAbs(first) {
 		return "", "", fmt.Errorf("the path of %s is not absolute: %s", name, first)
 	}
-	path, why = firstStable(a.pathsTo(name, first), whyUnstable)
-	return path, why, nil
+	at, why = firstStable(pathsTo(self, path, name, first), whyUnstable)
+	return at, why, nil
 }
 
 // firstStable returns the first path for which fleeting returns an empty string. If there
@@ -49,9 +39,9 @@ func firstStable(paths []string, fleeting func(string) string) (path, why string
 
 // pathsTo returns the paths that lead to the program first. Those most likely to last
 // come first.
-func (a *App) pathsTo(name, first string) []string {
+func pathsTo(self, path, name, first string) []string {
 	var paths []string
-	for _, dir := range a.ownDirs() {
+	for _, dir := range dirsOf(self, path) {
 		paths = append(paths, filepath.Join(dir, name), filepath.Join(dir, "..", "libexec", "thoughtgate", name))
 	}
 	paths = append(paths, keg.ReplaceAllString(first, "$1/opt/$2/"), first)
@@ -62,14 +52,10 @@ func (a *App) pathsTo(name, first string) []string {
 // it that stays the same for every version.
 var keg = regexp.MustCompile(`^(.*)/Cellar/([^/]+)/[^/]+/`)
 
-// ownDirs returns the directories that have this program under the name tgctl.
-func (a *App) ownDirs() []string {
-	self, err := a.Executable()
-	if err != nil {
-		return nil
-	}
+// dirsOf returns the folders that have the program at self under the name tgctl.
+func dirsOf(self, path string) []string {
 	var dirs []string
-	for _, dir := range append(filepath.SplitList(a.Getenv("PATH")), filepath.Dir(self)) {
+	for _, dir := range append(filepath.SplitList(path), filepath.Dir(self)) {
 		if filepath.IsAbs(dir) && SameProgram(filepath.Join(dir, "tgctl"), self) {
 			dirs = append(dirs, dir)
 		}

@@ -1,4 +1,4 @@
-package main
+package wrap
 
 import (
 	"os"
@@ -136,17 +136,17 @@ func (w *watch) waitForApplication(how ended) {
 		return
 	}
 	if here || w.attached > 0 {
-		w.tell("%s has returned; the session stays open until the application and its last server have ended, or until Ctrl-C", display.Text(w.argv[0]))
+		w.message("%s has returned; the session stays open until the application and its last server have ended, or until Ctrl-C", display.Text(w.argv[0]))
 	} else if !w.seen {
-		w.tell("%s has returned; the session waits %s for a first server and stays open until the last one has ended, or until Ctrl-C", display.Text(w.argv[0]), w.waitFor)
+		w.message("%s has returned; the session waits %s for a first server and stays open until the last one has ended, or until Ctrl-C", display.Text(w.argv[0]), w.waitFor)
 	}
 	if adoptsOrphans && !left && !w.seen || !adoptsOrphans && len(w.app.before) > 0 {
-		w.tellTaken()
+		w.warnOfHandover()
 	}
 	began, idle := time.Now(), time.Time{}
 	w.waitUntil(pollInterval, func() { here = w.app.isRunning(w.seen) }, func() bool {
 		if w.claimed {
-			w.tellTaken()
+			w.warnOfHandover()
 		}
 		switch {
 		case here || w.attached > 0:

@@ -1,4 +1,4 @@
-package main
+package wrap
 
 import (
 	"context"
@@ -24,7 +24,7 @@ func (w *wrapping) lookAtShipped(ctx context.Context) error {
 			continue // the plan has reported it; tg-shim starts nothing without a name
 		}
 		if s.Later != "" {
-			w.tell("server %s comes with this project, and what it runs is known only at its start (%s): it is withheld until you accept it then; see `tgctl servers`",
+			w.message("server %s comes with this project, and what it runs is known only at its start (%s): it is withheld until you accept it then; see `tgctl servers`",
 				display.Name(s.ID), display.Text(s.Later))
 			continue
 		}
@@ -33,11 +33,11 @@ func (w *wrapping) lookAtShipped(ctx context.Context) error {
 			return fmt.Errorf("inspect server %s of the project: %w", s.ID, err)
 		}
 		if err != nil {
-			w.tell("server %s comes with this project and is withheld, since it can't be inspected: %s", display.Name(s.ID), display.Text(err.Error()))
+			w.message("server %s comes with this project and is withheld, since it can't be inspected: %s", display.Name(s.ID), display.Text(err.Error()))
 			continue
 		}
 		if start == nil {
-			w.tell("server %s comes with this project, but its program %s was not found: it is withheld until the program exists and you accept it",
+			w.message("server %s comes with this project, but its program %s was not found: it is withheld until the program exists and you accept it",
 				display.Name(s.ID), display.Text(s.Command[0]))
 		}
 		again := slices.ContainsFunc(waiting, func(other *pb.ServerStart) bool {
@@ -53,7 +53,7 @@ func (w *wrapping) lookAtShipped(ctx context.Context) error {
 			return err
 		}
 		if !agreed {
-			w.tell("server %s is withheld: it comes with this project and has not been accepted; see `tgctl servers`; to accept it, run `%s`",
+			w.message("server %s is withheld: it comes with this project and has not been accepted; see `tgctl servers`; to accept it, run `%s`",
 				display.Name(s.GetServer()), trust.AgreeCommand(s))
 		}
 	}
@@ -65,7 +65,7 @@ func (w *wrapping) askToStart(ctx context.Context, s *pb.ServerStart) (bool, err
 	if w.Surface() != "terminal" {
 		return false, nil
 	}
-	w.tell("server %s comes with this project and has not been accepted. It would run:", display.Name(s.GetServer()))
+	w.message("server %s comes with this project and has not been accepted. It would run:", display.Name(s.GetServer()))
 	if err := ui.WriteLines(w.Err, trust.StartSheet(s).Lines(w.Width())); err != nil {
 		return false, err
 	}

@@ -1,4 +1,4 @@
-package main
+package wrap
 
 import (
 	"errors"
@@ -20,7 +20,9 @@ type protectOptions struct {
 	yes       bool
 }
 
-func (a *app) protectCmd() *cobra.Command {
+// ProtectCommand returns the command protect.
+func ProtectCommand(c *connect.App) *cobra.Command {
+	a := &app{c}
 	var o protectOptions
 	cmd := &cobra.Command{
 		Use:   "protect [flags] AGENT... | --all | --repair [AGENT...]",

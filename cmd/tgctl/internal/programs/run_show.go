@@ -1,4 +1,4 @@
-package main
+package programs
 
 import (
 	"fmt"
@@ -27,7 +27,7 @@ func (p *runPrinter) event(e *pb.RunEvent) error {
 	case *pb.RunEvent_Stderr:
 		p.line(m.Stderr.GetLine())
 	case *pb.RunEvent_Note:
-		p.tell("%s", display.Text(m.Note.GetText()))
+		p.message("%s", display.Text(m.Note.GetText()))
 	case *pb.RunEvent_Asked:
 		p.asked(m.Asked)
 	case *pb.RunEvent_Update:
@@ -36,7 +36,7 @@ func (p *runPrinter) event(e *pb.RunEvent) error {
 		}
 	case *pb.RunEvent_Started:
 		if p.verbose {
-			p.tell("run %s is process %d, session %s", display.Name(m.Started.GetId()), m.Started.GetPid(), display.Name(m.Started.GetSession()))
+			p.message("run %s is process %d, session %s", display.Name(m.Started.GetId()), m.Started.GetPid(), display.Name(m.Started.GetSession()))
 		}
 	}
 	return nil
@@ -46,13 +46,13 @@ func (p *runPrinter) event(e *pb.RunEvent) error {
 func (p *runPrinter) asked(m *pb.RunAsked) {
 	tool, reason := display.Name(m.GetTool()), display.Text(m.GetReason())
 	if m.GetDenied() {
-		p.tell("denied %s: %s", tool, reason)
+		p.message("denied %s: %s", tool, reason)
 		return
 	}
-	p.tell("%s waits for you (%s): %s", tool, display.Name(m.GetApproval()), reason)
+	p.message("%s waits for you (%s): %s", tool, display.Name(m.GetApproval()), reason)
 }
 
-func (p *runPrinter) tell(format string, args ...any) {
+func (p *runPrinter) message(format string, args ...any) {
 	p.EndLine()
 	p.PrintMessage("thoughtgate: "+format, args...)
 }

@@ -1,4 +1,4 @@
-package main
+package wrap
 
 import (
 	"context"
@@ -7,16 +7,21 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/agents"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
-func (a *app) unwrapCmd() *cobra.Command {
+// UnwrapCommand returns the command unwrap.
+func UnwrapCommand(c *connect.App) *cobra.Command {
+	a := &app{c}
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "unwrap [--all | CONFIG...]",
@@ -56,7 +61,7 @@ tgctl unprotect.`,
 // knownConfigs returns the files that agents started here read, if they exist or have a backup,
 // and the files that a wrap rewrote and did not restore.
 func (a *app) knownConfigs() ([]string, error) {
-	env, err := a.AgentEnv()
+	env, err := agents.Env(a.App)
 	if err != nil {
 		return nil, err
 	}
@@ -135,12 +140,15 @@ func (a *app) unwrapFile(path string) error {
 	return nil
 }
 
-func unwrapped(state agentconf.State) string {
-	switch state {
+// printUnwrapped prints what was done to a file.
+func (a *app) printUnwrapped(path string, r agentconf.Report) {
+	text := "it has no tg-shim entries"
+	switch r.State {
 	case agentconf.Restored:
-		return "restored as it was"
+		text = "restored as it was"
 	case agentconf.Merged:
-		return "the tg-shim entries were removed; everything else was kept"
+		text = "the tg-shim entries were removed; everything else was kept"
 	}
-	return "it has no tg-shim entries"
+	text = strings.Join(append([]string{text}, r.Notes...), "; ")
+	fmt.Fprintf(a.Out, "%s: %s\n", display.Text(path), display.Text(text))
 }

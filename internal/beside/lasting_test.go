@@ -1,4 +1,4 @@
-package connect
+package beside
 
 import (
 	"errors"
@@ -6,11 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
-func TestLastingShim(t *testing.T) {
+func TestLasting(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "home")
 	make := func(path string) string {
 		path = filepath.Join(dir, path)
@@ -49,15 +47,13 @@ func TestLastingShim(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			a := &App{App: &ui.App{}}
-			a.Executable = func() (string, error) { return self, nil }
-			a.Getenv = func(string) string { return filepath.Join(dir, test.path) }
-			got, why := firstStable(a.pathsTo("tg-shim", shim), below)
+			dirs := filepath.Join(dir, test.path)
+			got, why := firstStable(pathsTo(self, dirs, "tg-shim", shim), below)
 			if got != filepath.Join(dir, test.want) || !strings.Contains(why, test.why) || test.why == "" && why != "" {
 				t.Errorf("got %s (%s), want %s (%s)", got, why, test.want, test.why)
 			}
-			if path, warning, err := a.LastingShim(); path == "" || !strings.Contains(warning, "temporary") || err != nil {
-				t.Errorf("%s, %q, %v", path, warning, err)
+			if path, why, err := Lasting(self, dirs, "tg-shim"); path == "" || !strings.Contains(why, "temporary") || err != nil {
+				t.Errorf("%s, %q, %v", path, why, err)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package main
+package wrap
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/display"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
 const (
@@ -15,6 +16,25 @@ const (
 	// nameColumns limits the width of names, so that there is room for the reasons.
 	nameColumns = 32
 )
+
+// showDiff prints the changes as a diff, and whether each server would be governed. It works
+// without a daemon, so it takes the path of the socket from the environment.
+func (w *wrapping) showDiff() error {
+	paths, err := sock.DefaultPaths(w.Getenv)
+	if err != nil {
+		return err
+	}
+	if err := w.plan.Prepare(w.line(paths.ShimSocket())); err != nil {
+		return err
+	}
+	w.warn(w.plan.Warnings())
+	if err := w.listServers(); err != nil {
+		return err
+	}
+	w.reportWay(w.message)
+	_, err = w.Out.Write([]byte(w.plan.Diff()))
+	return err
+}
 
 // listServers prints for each server whether it would be governed, file by file.
 func (w *wrapping) listServers() error {
@@ -35,7 +55,7 @@ func (w *wrapping) listServers() error {
 			file, table = e.File, &display.Table{Columns: []display.Column{{Head: "SERVER"}, {Head: "SCOPE", Shrink: 8}, {Head: "GOVERNED"}}}
 		}
 		is := display.Safe("yes")
-		if e.Ungoverned == "" || e.Offers() {
+		if isGoverned(e) {
 			governed++
 		} else {
 			is = "no"

@@ -1,4 +1,4 @@
-package main
+package wrap
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/agents"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/display"
@@ -17,8 +18,9 @@ import (
 type protecting struct {
 	*app
 	protectOptions
-	client *client.Client // nil in a dry run when no daemon runs
-	kept   []*agentconf.Protection
+	client *client.Client          // nil in a dry run when no daemon runs
+	kept   []*agentconf.Protection // what is protected already
+	env    agentconf.Env           // of an agent started here
 	shim   string
 	socket string
 	jobs   []*protectJob
@@ -32,27 +34,6 @@ type protectJob struct {
 
 	again   bool // it is already protected
 	changed bool // its settings change
-}
-
-// knownProtections asks the daemon what is protected. A daemon too old to know the request protects
-// nothing.
-func knownProtections(ctx context.Context, c *client.Client) ([]*agentconf.Protection, error) {
-	all, err := c.ListProtections(ctx, true)
-	if errors.Is(err, client.ErrVersion) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var kept []*agentconf.Protection
-	for _, m := range all {
-		p, err := agentconf.ParseProtection(m.GetText())
-		if err != nil {
-			return nil, fmt.Errorf("read the daemon's state of %s: %w; tgctl may be older than the daemon", m.GetAgent(), err)
-		}
-		kept = append(kept, p)
-	}
-	return kept, nil
 }
 
 // connect connects to the daemon, starting it if necessary, and asks what is protected already.
@@ -77,17 +58,18 @@ func (p *protecting) connect(ctx context.Context) error {
 		return err
 	}
 	p.socket = status.GetShimSocket()
-	p.kept, err = knownProtections(ctx, c)
+	p.kept, err = agents.Protections(ctx, c)
 	return err
 }
 
 // prepare determines the work for each agent. If an agent cannot be protected, the others still
 // can; all errors are joined.
 func (p *protecting) prepare(names []string) error {
-	env, err := p.AgentEnv()
-	if err != nil {
+	var err error
+	if p.env, err = agents.Env(p.App); err != nil {
 		return err
 	}
+	env := p.env
 	env.Config = p.config
 	if p.all {
 		env.OwnOnly = true // protect files that two agents read for the one that owns them
@@ -151,7 +133,7 @@ func (p *protecting) add(is, old *agentconf.Protection) error {
 	if p.dryRun {
 		from.Where.Notes = "" // a dry run leaves what a killed writer left
 	}
-	plan, err := from.Plan(next.Line, p.Lookup, p.kept)
+	plan, err := from.Plan(next.Line, p.env.LookupEnv, p.kept)
 	if empty, ok := errors.AsType[*agentconf.EmptyError](err); ok && p.all {
 		p.PrintMessage("%s: %s", display.Text(is.Agent), display.Text(p.TildeIn(empty.Error())))
 		return nil

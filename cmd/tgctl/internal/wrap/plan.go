@@ -1,0 +1,118 @@
+package wrap
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/agents"
+	"github.com/thoughtgate/thoughtgated/internal/agentconf"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// orphanInterval is the interval at which the files of a killed wrap are checked.
+const orphanInterval = 20 * time.Millisecond
+
+// sessionsFolder is the directory of the sessions' directories, in the runtime directory.
+const sessionsFolder = "sessions"
+
+// makePlan plans what to govern, and whether to rewrite files.
+func (w *wrapping) makePlan(ctx context.Context) error {
+	plan, err := w.readPlan(ctx)
+	if err != nil {
+		return err
+	}
+	plan.OnStep(w.step)
+	w.plan = plan
+	if w.rewrite || w.keep || w.adopt {
+		return plan.CheckUnreached()
+	}
+	paths, err := sock.DefaultPaths(w.Getenv)
+	if err != nil {
+		return err
+	}
+	var pointing *agentconf.Pointing
+	pointing, w.why, err = plan.Point(filepath.Join(paths.Runtime, sessionsFolder))
+	if pointing == nil || err != nil {
+		return err
+	}
+	w.plan = pointing
+	if w.dryRun {
+		return nil
+	}
+	return paths.Prepare()
+}
+
+// readPlan reads the agent's files. If a killed wrap has left them rewritten, the daemon
+// restores them; readPlan waits for that.
+func (w *wrapping) readPlan(ctx context.Context) (*agentconf.Plan, error) {
+	w.lasting = w.protections(ctx)
+	plan, err := w.newPlan()
+	if w.dryRun || !isLeft(err) {
+		return plan, err
+	}
+	c, failed := w.Dial(ctx) // a daemon that this starts restores the files first
+	if failed != nil {
+		return nil, err
+	}
+	defer c.Close()
+	w.lasting = w.protections(ctx)
+	ctx, cancel := context.WithTimeout(ctx, agentconf.BriefLockTimeout)
+	defer cancel()
+	tick := time.NewTicker(orphanInterval)
+	defer tick.Stop()
+	for {
+		sessions, failed := c.ListSessions(ctx)
+		// Ask before reading the files: if no session will restore them, their current content
+		// is final.
+		expected := failed == nil && slices.ContainsFunc(sessions, w.willRestore)
+		plan, err = w.newPlan()
+		var locked *agentconf.LockedError
+		if !isLeft(err) || !expected && !errors.As(err, &locked) {
+			return plan, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-tick.C:
+		}
+	}
+}
+
+// protections returns the protections that a running daemon knows. Their lines are not
+// leftovers.
+func (w *wrapping) protections(ctx context.Context) []*agentconf.Protection {
+	c, err := w.DialRunning(ctx)
+	if err != nil {
+		return nil
+	}
+	defer c.Close()
+	kept, err := agents.Protections(ctx, c)
+	if err != nil {
+		w.detail("get the list of protected agents: %v", err)
+	}
+	return kept
+}
+
+// newPlan reads the agent's files and makes a plan.
+func (w *wrapping) newPlan() (*agentconf.Plan, error) {
+	return agentconf.NewPlan(w.agent, w.env(), w.shim)
+}
+
+// isLeft reports whether err, from newPlan, may be about files that a killed wrap left and that
+// are about to be restored.
+func isLeft(err error) bool {
+	var locked *agentconf.LockedError
+	return errors.Is(err, agentconf.ErrWrapped) || errors.As(err, &locked) && locked.Brief()
+}
+
+// willRestore reports whether the end of session s restores a file that the agent reads. It need
+// not be known whether its wrap is dead: the wrap no longer holds a lock.
+func (w *wrapping) willRestore(s *pb.Session) bool {
+	files := w.agent.Files(w.env())
+	return s.GetProblem() == "" && slices.ContainsFunc(s.GetSpec().GetFiles(),
+		func(f *pb.ConfigFile) bool { return slices.Contains(files, f.GetPath()) })
+}
