@@ -23,10 +23,3 @@ func newApp() *app {
 		disableCoreDumps: func() { _ = private.NoCore() }, // on failure, a crash leaves a file that only its owner can read
 	}
 }
-
-// clone returns a copy of a whose streams and environment can be replaced.
-func (a *app) clone() *app {
-	own := *a
-	own.App = a.App.Clone()
-	return &own
-}

@@ -149,8 +149,8 @@ var mayImport = map[string][]string{
 	// every server.
 	"cmd/tg-shim/attach": {hpack, rawproto, "internal/sock"},
 	"cmd/tg-shim/serve":  {sys, term, "cmd/tg-shim/attach", "internal/child", "internal/mcp", "internal/private", "internal/proc", "internal/wire"},
-	"cmd/tgctl": {sys, term, cobra, pflag, dbus, protobuf, proto, "client", "client/inbox", "internal/agentconf", "internal/child", "internal/record",
-		"internal/display", "internal/private", "internal/proc", "internal/sock", "internal/demo", "internal/service", "cmd/tgctl/slack", "cmd/tgctl/host", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/audit", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/ext", "cmd/tgctl/internal/inbox", "cmd/tgctl/internal/trust", "cmd/tgctl/internal/daemon", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/programs", "cmd/tgctl/internal/agents", "cmd/tgctl/internal/wrap"},
+	"cmd/tgctl": {cobra, pflag, dbus, proto, "client", "client/inbox", "internal/agentconf", "internal/record",
+		"internal/display", "internal/private", "internal/proc", "internal/sock", "internal/demo", "internal/service", "cmd/tgctl/slack", "cmd/tgctl/host", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/audit", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/ext", "cmd/tgctl/internal/inbox", "cmd/tgctl/internal/trust", "cmd/tgctl/internal/daemon", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/programs", "cmd/tgctl/internal/agents", "cmd/tgctl/internal/wrap", "cmd/tgctl/internal/tour"},
 	"cmd/tgctl/host": {sys, "internal/proc"},
 	// How messages are written with --json: it knows them by their descriptors alone.
 	"cmd/tgctl/internal/pbjson":   {json, protobuf},
@@ -163,6 +163,7 @@ var mayImport = map[string][]string{
 	"cmd/tgctl/internal/ext":      {cobra, proto, "client", "internal/display", "internal/sock", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/programs", "cmd/tgctl/internal/ui"},
 	"cmd/tgctl/internal/trust":    {json, cobra, diff, proto, "client", "internal/display", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui"},
 	"cmd/tgctl/internal/daemon":   {sys, cobra, proto, "client", "internal/beside", "internal/display", "internal/proc", "internal/service", "internal/sock", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/tour":     {cobra, proto, "internal/child", "internal/demo", "internal/display", "internal/sock", "cmd/tgctl/host", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/audit", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/ui"},
 	"cmd/tgctl/internal/audit":    {cobra, protobuf, proto, "client", "internal/display", "internal/record", "internal/sock", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/ui"},
 	"cmd/tgctl/internal/connect":  {sys, cobra, proto, "client", "internal/beside", "internal/display", "internal/proc", "internal/service", "internal/sock", "cmd/tgctl/host", "cmd/tgctl/internal/ui"},
 	"cmd/tgctl/internal/ui":       {term, cobra, protobuf, proto, "client", "internal/display", "internal/rawjson", "cmd/tgctl/internal/pbjson"},

@@ -39,6 +39,16 @@ func (a *App) Execute(ctx context.Context, root *cobra.Command, args []string) i
 	return ui.ExitCode(err)
 }
 
+// ExecuteOnly is like Execute, by a tgctl that has only the given commands.
+func (a *App) ExecuteOnly(ctx context.Context, args []string, commands ...func(*App) *cobra.Command) int {
+	root := &cobra.Command{Use: "tgctl", RunE: ui.UnknownVerb, Args: cobra.ArbitraryArgs}
+	for _, command := range commands {
+		root.AddCommand(command(a))
+	}
+	a.Prepare(root)
+	return a.Execute(ctx, root, args)
+}
+
 // PrintError prints err for a person: what happened, then what to do.
 func (a *App) PrintError(err error) {
 	if exit, ok := errors.AsType[*ui.ExitError](err); ok && exit.Err == nil {

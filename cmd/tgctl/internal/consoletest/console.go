@@ -67,18 +67,7 @@ func (c *Console) Run(t *testing.T, args ...string) int {
 
 // Execute runs one command line and returns its exit code. It keeps what was printed before.
 func (c *Console) Execute(ctx context.Context, args ...string) int {
-	return Execute(ctx, c.App, args, c.commands...)
-}
-
-// Execute runs one command line of a tgctl that has only the given commands, and returns its exit
-// code.
-func Execute(ctx context.Context, a *connect.App, args []string, commands ...func(*connect.App) *cobra.Command) int {
-	root := &cobra.Command{Use: "tgctl", RunE: ui.UnknownVerb, Args: cobra.ArbitraryArgs}
-	for _, command := range commands {
-		root.AddCommand(command(a))
-	}
-	a.Prepare(root)
-	return a.Execute(ctx, root, args)
+	return c.App.ExecuteOnly(ctx, args, c.commands...)
 }
 
 // LooksLike runs a command line on the terminal and compares what it prints with a golden file.

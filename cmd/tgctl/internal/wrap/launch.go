@@ -37,8 +37,8 @@ func (e ended) err() error {
 	return nil
 }
 
-// lookAgent finds the program to run, before any file is changed for it.
-func lookAgent(name string) (string, error) {
+// findAgent finds the program to run, before any file is changed for it.
+func findAgent(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err == nil || errors.Is(err, exec.ErrDot) {
 		return path, nil

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
-	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 )
@@ -48,7 +47,7 @@ func playTgctl(bin string) int {
 	a.Executable = func() (string, error) { return filepath.Join(bin, "tgctl"), nil }
 	at := os.Getenv("TGCTL_TEST_KILL")
 	if at == "" && os.Getenv("TGCTL_TEST_AT") == "" {
-		return consoletest.Execute(ctx, a.App, os.Args[1:], commands...)
+		return a.ExecuteOnly(ctx, os.Args[1:], commands...)
 	}
 	o := options{agentType: "custom", config: os.Getenv("TGCTL_TEST_CONFIG")}
 	w, err := newWrapping(a, o, os.Args[1:])

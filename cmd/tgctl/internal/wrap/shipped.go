@@ -14,10 +14,10 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// lookAtShipped has the daemon check the servers that come with the project, and asks the
+// checkShipped has the daemon check the servers that come with the project, and asks the
 // person about those that are not accepted. Without a terminal it does not ask; the servers are
 // withheld and reported.
-func (w *wrapping) lookAtShipped(ctx context.Context) error {
+func (w *wrapping) checkShipped(ctx context.Context) error {
 	var waiting []*pb.ServerStart
 	for _, s := range w.plan.Shipped() {
 		if s.ID == "" {

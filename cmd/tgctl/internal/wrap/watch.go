@@ -198,7 +198,7 @@ func (w *watch) handleSessionLost() {
 // waitForServers keeps the session open if an agent has returned while its servers are still in
 // use: it was a launcher that handed over to another process. Any signal ends the wait.
 func (w *watch) waitForServers() {
-	began, used, told := time.Now(), time.Now(), false
+	began, used, reported := time.Now(), time.Now(), false
 	w.waitUntil(lingerQuiet/4, func() {}, func() bool {
 		switch {
 		case w.attached > 0:
@@ -207,8 +207,8 @@ func (w *watch) waitForServers() {
 		case time.Since(began) < lingerSettle, time.Since(used) >= lingerSettle:
 			return true
 		}
-		if !told && time.Since(began) >= lingerQuiet {
-			told = true
+		if !reported && time.Since(began) >= lingerQuiet {
+			reported = true
 			w.message("%s has returned; the session stays open until its last server has ended, or until Ctrl-C", display.Text(w.argv[0]))
 		}
 		return false
@@ -216,9 +216,9 @@ func (w *watch) waitForServers() {
 }
 
 // waitUntil handles events until over returns true, a signal arrives or the daemon is lost.
-// It calls look at the given interval.
-func (w *watch) waitUntil(every time.Duration, look func(), over func() bool) {
-	tick := time.NewTicker(every)
+// It calls poll at the given interval.
+func (w *watch) waitUntil(interval time.Duration, poll func(), over func() bool) {
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
 		w.process.reap()
@@ -228,7 +228,7 @@ func (w *watch) waitUntil(every time.Duration, look func(), over func() bool) {
 		}
 		select {
 		case <-tick.C:
-			look()
+			poll()
 		case <-w.signals.caught:
 			return
 		case <-w.signals.children:

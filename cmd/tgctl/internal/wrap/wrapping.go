@@ -101,7 +101,7 @@ func (w *wrapping) env() agentconf.Env {
 
 // run wraps the agent. Whatever goes wrong, it restores what it changed before it returns.
 func (w *wrapping) run(ctx context.Context) error {
-	program, err := lookAgent(w.argv[0])
+	program, err := findAgent(w.argv[0])
 	if err != nil && !w.dryRun {
 		return err
 	}
@@ -140,7 +140,7 @@ func (w *wrapping) govern(ctx context.Context, program string) (ended, error) {
 	w.step("backed up")
 	err := w.open(ctx)
 	if err == nil {
-		err = w.lookAtShipped(ctx)
+		err = w.checkShipped(ctx)
 	}
 	if sig := w.signals.pending(ctx); sig != nil {
 		err = sig

@@ -1,4 +1,7 @@
-package main
+// Package tour has the command demo of tgctl: a small tour with the real daemon, the real tg-shim and the
+// real wrap, in a temporary home. Only the agent and its MCP server are part of tgctl, so that it needs no
+// network.
+package tour
 
 import (
 	"context"
@@ -14,17 +17,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/audit"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/demo"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// The demo is a small tour with the real daemon, the real tg-shim and the real wrap, in a
-// temporary home. Only the agent and its MCP server are part of tgctl, so that the demo
-// needs no network.
+// app holds what the demo uses.
+type app struct{ *connect.App }
 
-func (a *app) demoCmd() *cobra.Command {
+// Command returns the command demo.
+func Command(c *connect.App) *cobra.Command {
+	a := &app{c}
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Show ThoughtGate at work in a temporary home",
@@ -72,7 +78,7 @@ var demoTitles = []string{"The agent reads a note.", "It wants to delete one.", 
 // tour is one run of the demo.
 type tour struct {
 	*demoHome
-	out      *app // what the person sees; the embedded app runs in the demo's home
+	out      *app // what the person sees; the app of the home is another one
 	step     int
 	held     chan *pb.Approval
 	decision string // the person's answer to the question: approved or denied
@@ -248,21 +254,30 @@ func (t *tour) outcome(line demoLine) (string, error) {
 // would use.
 func (t *tour) verify(ctx context.Context) error {
 	t.print("The audit log:\n")
-	var list, verified strings.Builder
-	t.app.Out = &list
-	if code := t.app.run(ctx, []string{"audit", "list", "--kind", "call"}); code != ui.ExitOK {
-		return fmt.Errorf("tgctl audit list: exit %d", code)
+	list, err := t.audit(ctx, "list", "--kind", "call")
+	if err != nil {
+		return err
 	}
-	t.app.Out = &verified
-	if code := t.app.run(ctx, []string{"audit", "verify"}); code != ui.ExitOK {
-		return fmt.Errorf("tgctl audit verify: exit %d", code)
+	verified, err := t.audit(ctx, "verify")
+	if err != nil {
+		return err
 	}
-	for line := range strings.Lines(list.String()) {
+	for line := range strings.Lines(list) {
 		fmt.Fprint(t.out.Out, "    ", line)
 	}
-	first, _, _ := strings.Cut(verified.String(), "\n")
+	first, _, _ := strings.Cut(verified, "\n")
 	t.print("\n    $ tgctl audit verify\n    %s\n", t.out.strong(first))
 	return nil
+}
+
+// audit runs the command audit in the home and returns what it printed.
+func (t *tour) audit(ctx context.Context, args ...string) (string, error) {
+	var out strings.Builder
+	t.app.Out = &out
+	if code := t.app.ExecuteOnly(ctx, append([]string{"audit"}, args...), audit.Command); code != ui.ExitOK {
+		return "", fmt.Errorf("tgctl audit %s: exit %d", args[0], code)
+	}
+	return out.String(), nil
 }
 
 func (t *tour) conclude() error {

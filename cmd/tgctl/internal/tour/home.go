@@ -1,4 +1,4 @@
-package main
+package tour
 
 import (
 	"bufio"
@@ -24,7 +24,7 @@ import (
 // demoHome is a temporary home with its own daemon. Its app has that home as its
 // environment.
 type demoHome struct {
-	app    *app
+	app    *connect.App
 	root   string
 	self   string
 	env    []string
@@ -79,7 +79,7 @@ func (h *demoHome) furnish(a *app) error {
 			return err
 		}
 	}
-	inside := a.clone()
+	inside := a.Clone()
 	inside.Getenv = func(name string) string { return values[name] }
 	inside.Environ = func() []string { return h.env }
 	inside.OutTerminal, inside.NoStart = false, true
