@@ -1,8 +1,7 @@
-// Package wrap has the commands of tgctl that rewrite the configuration of an agent so that its servers
-// are started through tg-shim, and that restore it: wrap and unwrap for one run, protect and unprotect
-// for good.
+// Package wrap has the commands of tgctl that have the servers of an agent started through tg-shim, and
+// restore what they rewrote for that: wrap and unwrap for one run, protect and unprotect for good.
 //
-// Wrap does this, each step in a file of its own:
+// Wrap does this, in this order:
 //
 //  1. plan: read the files of the agent, and choose between a flag or variable and rewritten files
 //     (plan.go); a dry run shows the plan and ends here (dry.go)
@@ -16,6 +15,9 @@
 // The order itself is wrapping.run and wrapping.govern (wrapping.go). Once the files are locked, step 5
 // follows, whatever fails. Each step can be the last of this process: then the daemon, the next wrap or
 // unwrap restores the files.
+//
+// Protect plans (protect_plan.go), shows the changes, asks, and rewrites the files (protect_run.go). It
+// does not launch the agent: the daemon watches the files.
 package wrap
 
 import (
