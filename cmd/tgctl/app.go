@@ -11,8 +11,6 @@ type app struct {
 	*connect.App
 
 	disableCoreDumps func() // keeps the memory of this process out of core files; may be nil
-
-	machine *machine // what doctor examines; nil means this machine
 }
 
 // newApp returns the app of this process.

@@ -7,10 +7,12 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/audit"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/daemon"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/doctor"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ext"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/inbox"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/policy"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/programs"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/status"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/tour"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/trust"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
@@ -64,7 +66,7 @@ are in UTC, durations in seconds.`,
 		}
 	}
 	add(groupMain, wrap.Command(a.App), programs.RunCommand(a.App), wrap.UnwrapCommand(a.App), wrap.ProtectCommand(a.App), wrap.UnprotectCommand(a.App), inbox.ApprovalsCommand(a.App), inbox.GrantsCommand(a.App), inbox.PresenceCommand(a.App), a.notifyCmd(), a.slackCmd(), ext.Command(a.App), tour.Command(a.App))
-	add(groupLook, a.statusCmd(), a.doctorCmd(), a.sessionsCmd(), programs.PSCommand(a.App), programs.LogsCommand(a.App), trust.ToolsCommand(a.App), trust.ServersCommand(a.App), audit.Command(a.App), a.metricsCmd())
+	add(groupLook, status.Command(a.App), doctor.Command(a.App), status.SessionsCommand(a.App), programs.PSCommand(a.App), programs.LogsCommand(a.App), trust.ToolsCommand(a.App), trust.ServersCommand(a.App), audit.Command(a.App), status.MetricsCommand(a.App))
 	add(groupDaemon, policy.Command(a.App), daemon.Command(a.App), programs.RestartCommand(a.App), a.completionCmd(), a.manCmd(), a.versionCmd())
 
 	root.Flags().BoolVar(&showVersion, "version", false, "print the version and exit")

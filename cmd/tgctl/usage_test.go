@@ -1,13 +1,19 @@
 package main
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
@@ -81,6 +87,57 @@ func TestJSONEverywhere(t *testing.T) {
 			}
 		}
 	})
+}
+
+// hint finds commands in the texts of the programs, where they are to be run.
+var hint = regexp.MustCompile("(?:^|[:`] ?|\\$ )tgctl ([a-z]+(?: [a-z]+)*)((?: --[a-z][a-z-]*)*)")
+
+// TestHintsNameCommands checks that each command that a text tells a person to run exists, with its
+// flags.
+func TestHintsNameCommands(t *testing.T) {
+	root, seen := newConsole("").app.rootCmd(), 0
+	root.InitDefaultHelpCmd()
+	err := filepath.WalkDir(".", func(path string, _ os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			literal, ok := n.(*ast.BasicLit)
+			if !ok || literal.Kind != token.STRING {
+				return true
+			}
+			text, err := strconv.Unquote(literal.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, found := range hint.FindAllStringSubmatch(text, -1) {
+				words := strings.Fields(found[1])
+				if slices.Contains([]string{"did", "starts", "would"}, words[0]) {
+					continue // a sentence about tgctl
+				}
+				seen++
+				verb, rest, err := root.Find(words)
+				if err != nil || !verb.HasParent() || len(rest) > 0 && verb.HasSubCommands() {
+					t.Errorf("%s: there is no `tgctl %s`", path, found[1])
+					continue
+				}
+				for _, flag := range strings.Fields(found[2]) {
+					if verb.Flag(strings.TrimPrefix(flag, "--")) == nil {
+						t.Errorf("%s: `tgctl %s` has no flag %s", path, found[1], flag)
+					}
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil || seen < 200 {
+		t.Errorf("%d hints are there, error %v", seen, err)
+	}
 }
 
 // TestMisuse checks that an invalid command line exits 2, does nothing, and says where to read
@@ -160,6 +217,20 @@ func TestCompletion(t *testing.T) {
 	c = newConsole("/nonexistent/control.sock")
 	if c.run(t, "__complete", "approvals", "approve", ""); !strings.HasPrefix(c.Out.String(), ":4\n") {
 		t.Errorf("without a daemon: %q", c.Out.String())
+	}
+}
+
+// A response may be as large as the API allows.
+func TestLargeAnswer(t *testing.T) {
+	f := consoletest.Start(t)
+	f.Approvals = consoletest.Questions()[:1]
+	f.Approvals[0].Arguments = []byte(`{"name":"x","arguments":{"content":"` + strings.Repeat("x", 10<<20) + `"}}`)
+	c := newConsole(f.Socket).pipe()
+	if code := c.run(t, "approvals", "--json"); code != 0 || c.Out.Len() < 10<<20 {
+		t.Errorf("exit %d, %d bytes: %.200s", code, c.Out.Len(), c.Err.String())
+	}
+	if n := proto.Size(f.Approvals[0]); n < 10<<20 {
+		t.Errorf("the answer had only %d bytes", n)
 	}
 }
 

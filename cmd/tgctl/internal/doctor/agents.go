@@ -1,17 +1,18 @@
-package main
+package doctor
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/status"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 // lookAtAgents reports which agents were found and which of their servers are ungoverned.
-func (x *examination) lookAtAgents(w *surroundings) {
+func (x *examination) lookAtAgents(w *status.Surroundings) {
 	governed := 0
 	var names []string
 	for _, s := range w.Agents {
@@ -22,7 +23,7 @@ func (x *examination) lookAtAgents(w *surroundings) {
 		}
 		governed += x.lookAtAgent(s)
 	}
-	for _, p := range w.rewrites {
+	for _, p := range w.Rewrites {
 		if p.Problem != "" {
 			x.addFindingWithFix("agents.protection", p.Agent, p.Fix, "the protection of %s is incomplete: %s", p.Agent, p.Problem)
 		}
@@ -39,7 +40,7 @@ func (x *examination) lookAtAgents(w *surroundings) {
 
 // lookAtAgent reports the ungoverned servers of one agent and returns how many are
 // governed.
-func (x *examination) lookAtAgent(s foundAgent) (governed int) {
+func (x *examination) lookAtAgent(s status.FoundAgent) (governed int) {
 	var past, beyond []string
 	theirs := map[string][]string{} // by the path of the project's file
 	for _, server := range s.Servers {
@@ -89,15 +90,15 @@ var leftoverIDs = map[agentconf.LeftoverKind]string{
 }
 
 // lookAtLeftovers finds what previous runs have left in configurations and beside them.
-func (x *examination) lookAtLeftovers(w *surroundings) {
-	for _, session := range w.orphans {
+func (x *examination) lookAtLeftovers(w *status.Surroundings) {
+	for _, session := range w.Orphans {
 		for _, f := range session.GetSpec().GetFiles() {
 			x.addFinding("leftovers.wrap", f.GetPath(), "a wrap that has ended rewrote %s, and the file could not be restored: %s", f.GetPath(), session.GetProblem())
 		}
 	}
 	for _, path := range agentconf.Strays(x.paths.Rewrites()) {
-		known := slices.ContainsFunc(w.Agents, func(s foundAgent) bool { return slices.Contains(s.Files, path) }) ||
-			slices.ContainsFunc(w.orphans, func(s *pb.Session) bool { return rewrote(s, path) })
+		known := slices.ContainsFunc(w.Agents, func(s status.FoundAgent) bool { return slices.Contains(s.Files, path) }) ||
+			slices.ContainsFunc(w.Orphans, func(s *pb.Session) bool { return rewrote(s, path) })
 		if !known {
 			x.addFinding("leftovers.wrap", path, "a wrap that has ended rewrote %s and did not restore it", path)
 		}
@@ -122,7 +123,7 @@ func (x *examination) lookAtLeftovers(w *surroundings) {
 			if l.Kind == agentconf.Altered || l.Kind == agentconf.StaleTemp {
 				fix += ": rm " + ui.Word(l.Path)
 			}
-			x.addFindingWithFix(leftoverIDs[l.Kind], l.Path, fix, "%s is %s", l.Path, leftoverNames[l.Kind])
+			x.addFindingWithFix(leftoverIDs[l.Kind], l.Path, fix, "%s is %s", l.Path, status.LeftoverNames[l.Kind])
 		}
 	}
 	x.addOK("leftovers", "no leftovers of earlier runs")

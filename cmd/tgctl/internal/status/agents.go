@@ -1,4 +1,4 @@
-package main
+package status
 
 import (
 	"fmt"
@@ -11,19 +11,19 @@ import (
 )
 
 // addAgents adds for each agent what is governed and what is not, and how to fix problems.
-func (a *app) addAgents(s *ui.Sheet, w *surroundings) {
+func (a *app) addAgents(s *ui.Sheet, w *Surroundings) {
 	for _, agent := range w.Agents {
 		s.Add("agent", display.Safe(strings.Join(a.agentLines(w, agent), "\n")))
 	}
-	for _, p := range w.rewrites {
-		if !slices.ContainsFunc(w.Agents, func(s foundAgent) bool { return s.Agent == p.Agent && s.Protected }) {
+	for _, p := range w.Rewrites {
+		if !slices.ContainsFunc(w.Agents, func(s FoundAgent) bool { return s.Agent == p.Agent && s.Protected }) {
 			s.Add("agent", display.Name(p.Agent)+": protected, "+ui.Plural(len(p.Servers), "server", "servers")+" in "+display.Text(a.Tildes(p.Paths)))
 		}
 		if p.Problem != "" {
 			s.Add("protection", display.Name(p.Agent)+": "+display.Text(a.TildeIn(p.Problem))+"; fix: "+display.Text(p.Fix))
 		}
 	}
-	for _, session := range w.orphans {
+	for _, session := range w.Orphans {
 		for _, f := range session.GetSpec().GetFiles() {
 			s.Add("left over", display.Text(a.Tilde(f.GetPath()))+": rewritten by a wrap that has ended: "+display.Text(a.TildeIn(session.GetProblem()))+
 				"; fix: tgctl unwrap "+display.Text(a.Tilde(f.GetPath())))
@@ -31,12 +31,13 @@ func (a *app) addAgents(s *ui.Sheet, w *surroundings) {
 	}
 	for _, agent := range w.Agents {
 		for _, l := range agent.Left {
-			s.Add("left over", display.Text(a.Tilde(l.Path))+": "+leftoverNames[l.Kind]+"; fix: "+display.Text(a.TildeIn(l.Fix)))
+			s.Add("left over", display.Text(a.Tilde(l.Path))+": "+LeftoverNames[l.Kind]+"; fix: "+display.Text(a.TildeIn(l.Fix)))
 		}
 	}
 }
 
-var leftoverNames = map[agentconf.LeftoverKind]display.Safe{
+// LeftoverNames says what each kind of leftover is.
+var LeftoverNames = map[agentconf.LeftoverKind]display.Safe{
 	agentconf.StaleBackup: "a backup from before a rewrite",
 	agentconf.StaleLock:   "a stale lock",
 	agentconf.AgentsCopy:  "a copy that the agent made during a wrap, with tg-shim entries",
@@ -45,7 +46,7 @@ var leftoverNames = map[agentconf.LeftoverKind]display.Safe{
 }
 
 // agentLines describes one agent: first how much of it is governed, then what is not.
-func (a *app) agentLines(w *surroundings, s foundAgent) []string {
+func (a *app) agentLines(w *Surroundings, s FoundAgent) []string {
 	name := string(display.Name(s.Agent))
 	if s.Problem != "" {
 		return []string{name + ": can't read its configuration: " + string(display.Text(a.TildeIn(s.Problem)))}
@@ -89,7 +90,7 @@ func (a *app) agentLines(w *surroundings, s foundAgent) []string {
 
 // whyNot says why a server is not governed. It returns "" if the only reason is that the agent
 // is not protected.
-func (a *app) whyNot(agent foundAgent, s agentconf.Server) string {
+func (a *app) whyNot(agent FoundAgent, s agentconf.Server) string {
 	path := string(display.Text(a.Tilde(s.Path)))
 	switch {
 	case s.Governed == agentconf.ByStray:

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"bytes"
@@ -10,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/record"
@@ -18,12 +21,20 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
+// TestMain runs a daemon if the test binary was started under its name.
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == connect.DaemonName {
+		os.Exit(consoletest.PlayDaemon())
+	}
+	os.Exit(m.Run())
+}
+
 // fixture is a fixture for doctor: a home, a daemon and a machine. All are healthy until a
 // test breaks something.
 type fixture struct {
 	*consoletest.Home
 	fake    *consoletest.Daemon
-	console *console
+	console *consoletest.Console
 	machine machine
 	world   world
 	stop    func() // stops the daemon
@@ -138,12 +149,11 @@ func (h *fixture) log(records ...*pb.AuditRecord) string {
 // examine runs doctor and returns its exit code.
 func (h *fixture) examine(args ...string) int {
 	h.T.Helper()
-	h.console = newConsole(h.fake.Socket)
+	h.console = consoletest.New(h.fake.Socket, func(a *connect.App) *cobra.Command { return command(a, h.machine) })
 	h.console.Env["HOME"], h.console.Env["XDG_RUNTIME_DIR"] = h.Dir, h.path("run")
 	h.console.Env["SSH_CONNECTION"] = h.world.remote
-	h.console.app.Executable = func() (string, error) { return h.path("bin/tgctl"), nil }
-	h.console.app.machine = &h.machine
-	return h.console.run(h.T, append([]string{"doctor"}, args...)...)
+	h.console.App.Executable = func() (string, error) { return h.path("bin/tgctl"), nil }
+	return h.console.Run(h.T, append([]string{"doctor"}, args...)...)
 }
 
 // findings returns what doctor finds in the fixture.

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ const (
 // and the id.
 func (x *examination) print() error {
 	if x.AsJSON {
-		return ui.PrintAllJSON(x.app, x.found)
+		return ui.PrintAllJSON(x, x.found)
 	}
 	lines := slices.Concat(ui.Map(x.found, x.findingLines)...)
 	return x.PrintLines(append(lines, "", x.summary()))

@@ -1,4 +1,6 @@
-package main
+// Package status has the commands of tgctl that show the state of the daemon, of the agents and their
+// sessions, and the metrics.
+package status
 
 import (
 	"cmp"
@@ -8,7 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/daemon"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/policy"
@@ -17,7 +21,15 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-func (a *app) statusCmd() *cobra.Command {
+// app holds what these commands use.
+type app struct{ *connect.App }
+
+// Command returns the command status.
+func Command(c *connect.App) *cobra.Command { return command(c, host.Writable, host.SpaceAt) }
+
+// command returns the command status for a machine whose folders are examined with writable and space.
+func command(c *connect.App, writable func(dir string) error, space func(path string) (host.Space, error)) *cobra.Command {
+	a := &app{c}
 	return a.WithJSON(&cobra.Command{
 		Use:   "status [flags]",
 		Short: "Show the state of the daemon, the configuration and the agents",
@@ -32,7 +44,7 @@ command that fixes it. Never starts the daemon; exits 3 if it is not running.`,
 			if err != nil && !errors.Is(err, client.ErrNotRunning) {
 				return err
 			}
-			around.Folders = ui.List(a.folderTroubles(st.GetAuditDir()))
+			around.Folders = ui.List(a.folderTroubles(st.GetAuditDir(), writable, space))
 			if a.AsJSON {
 				if err != nil {
 					st, err = &pb.StatusResponse{}, &ui.ExitError{Code: ui.ExitNotRunning}
@@ -52,7 +64,7 @@ command that fixes it. Never starts the daemon; exits 3 if it is not running.`,
 
 // statusAndAround asks a running daemon for its status, and inspects the agents. If no daemon
 // is running, the error is client.ErrNotRunning and around is still valid.
-func (a *app) statusAndAround(ctx context.Context) (st *pb.StatusResponse, around *surroundings, err error) {
+func (a *app) statusAndAround(ctx context.Context) (st *pb.StatusResponse, around *Surroundings, err error) {
 	c, missing := a.DialRunning(ctx)
 	switch {
 	case missing == nil:
@@ -63,7 +75,7 @@ func (a *app) statusAndAround(ctx context.Context) (st *pb.StatusResponse, aroun
 	case !errors.Is(missing, client.ErrNotRunning):
 		return nil, nil, missing
 	}
-	around, err = a.surroundings(ctx, c, st.GetBuild())
+	around, err = LookAround(ctx, a.App, c, st.GetBuild())
 	return st, around, cmp.Or(err, missing)
 }
 

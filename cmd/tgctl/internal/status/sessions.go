@@ -1,4 +1,4 @@
-package main
+package status
 
 import (
 	"github.com/spf13/cobra"
@@ -12,7 +12,9 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-func (a *app) sessionsCmd() *cobra.Command {
+// SessionsCommand returns the command sessions.
+func SessionsCommand(c *connect.App) *cobra.Command {
+	a := &app{c}
 	return a.WithJSON(&cobra.Command{
 		Use:   "sessions [flags]",
 		Short: "List the running wrapped and protected agents",

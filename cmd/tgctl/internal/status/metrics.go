@@ -1,4 +1,4 @@
-package main
+package status
 
 import (
 	"bytes"
@@ -7,11 +7,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-func (a *app) metricsCmd() *cobra.Command {
+// MetricsCommand returns the command metrics.
+func MetricsCommand(a *connect.App) *cobra.Command {
 	return a.WithJSON(&cobra.Command{
 		Use:   "metrics [flags]",
 		Short: "Print the daemon's metrics",

@@ -1,4 +1,7 @@
-package main
+// Package doctor has the command doctor of tgctl. It examines everything that can be wrong, reports it
+// with a fix, and finally makes a call that must be denied. It changes nothing but the audit log, which
+// gets the records of that call.
+package doctor
 
 import (
 	"context"
@@ -10,16 +13,14 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/daemon"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/status"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/service"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
-
-// Doctor examines everything that can be wrong, reports it with a fix, and finally makes
-// a call that must be denied. It changes nothing but the audit log, which gets the
-// records of that call.
 
 // machine holds what doctor uses of its environment. Tests replace it.
 type machine struct {
@@ -33,23 +34,9 @@ type machine struct {
 	call     func(ctx context.Context, shim, socket string) (canaryResult, error)
 }
 
-// examinedMachine returns the machine that tgctl runs on, or the one that a test set.
-func (a *app) examinedMachine() machine {
-	if a.machine != nil {
-		return *a.machine
-	}
-	return machine{
-		kernel: host.LookAtKernel, space: host.SpaceAt, writable: host.Writable, age: host.Age, errors: host.Errors, version: versionOf, call: a.callCanary,
-		service: func(ctx context.Context) (service.State, error) {
-			_, st, err := a.Service(ctx)
-			return st, err
-		},
-	}
-}
-
 // examination is one run of doctor.
 type examination struct {
-	*app
+	*connect.App
 	machine
 	paths   sock.Paths         // of this tgctl
 	client  *client.Client     // nil if no daemon answers
@@ -59,7 +46,21 @@ type examination struct {
 	found   []finding
 }
 
-func (a *app) doctorCmd() *cobra.Command {
+// Command returns the command doctor, which examines this machine.
+func Command(a *connect.App) *cobra.Command {
+	return command(a, machine{
+		kernel: host.LookAtKernel, space: host.SpaceAt, writable: host.Writable, age: host.Age, errors: host.Errors, version: status.VersionOf,
+		service: func(ctx context.Context) (service.State, error) {
+			_, st, err := a.Service(ctx)
+			return st, err
+		},
+		call: func(ctx context.Context, shim, socket string) (canaryResult, error) {
+			return callCanary(ctx, a, shim, socket)
+		},
+	})
+}
+
+func command(a *connect.App, m machine) *cobra.Command {
 	return a.WithJSON(&cobra.Command{
 		Use:   "doctor [flags]",
 		Short: "Report problems with fixes, and test that a call is denied",
@@ -81,7 +82,7 @@ Exits 0 if nothing fails, 4 if something fails, 3 if no daemon is running. With
 		Example: `  $ tgctl doctor
   $ tgctl doctor --json | jq -r 'select(.severity == "fail") | .id'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			x := &examination{app: a, machine: a.examinedMachine()}
+			x := &examination{App: a, machine: m}
 			if err := x.examine(cmd.Context()); err != nil {
 				return err
 			}
@@ -106,7 +107,7 @@ func (x *examination) examine(ctx context.Context) error {
 	if x.client != nil {
 		defer x.client.Close()
 	}
-	around, err := x.surroundings(ctx, x.client, x.status.GetBuild())
+	around, err := status.LookAround(ctx, x.App, x.client, x.status.GetBuild())
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/internal/demo"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -79,7 +80,7 @@ func (x *examination) recordOfCanary(ctx context.Context, before uint64, answer 
 }
 
 // callCanary makes the canary's call through the tg-shim at the path shim.
-func (a *app) callCanary(ctx context.Context, shim, socket string) (s canaryResult, err error) {
+func callCanary(ctx context.Context, a *connect.App, shim, socket string) (s canaryResult, err error) {
 	self, err := a.Executable()
 	if err != nil {
 		return canaryResult{}, err

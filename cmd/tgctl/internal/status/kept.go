@@ -1,4 +1,4 @@
-package main
+package status
 
 import (
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/programs"

@@ -1,4 +1,4 @@
-package main
+package status
 
 import (
 	"encoding/json"
@@ -75,7 +75,7 @@ func TestStatusOfAgents(t *testing.T) {
 			fill(h, f)
 			c := newConsole(f.Socket)
 			c.Env["HOME"] = h.Dir
-			if code := c.run(t, "status"); code != 0 {
+			if code := c.Run(t, "status"); code != 0 {
 				t.Fatalf("exit %d: %s", code, c.Err.String())
 			}
 			_, about, found := strings.Cut(c.Out.String(), "/shim.sock\n")
@@ -84,7 +84,7 @@ func TestStatusOfAgents(t *testing.T) {
 			}
 			consoletest.MustFit(t, about, 80)
 			out := strings.ReplaceAll(about, h.Dir, "HOME")
-			if code := c.run(t, "status", "--json"); code != 0 || !json.Valid(c.Out.Bytes()) {
+			if code := c.Run(t, "status", "--json"); code != 0 || !json.Valid(c.Out.Bytes()) {
 				t.Fatalf("exit %d: %s", code, c.Err.String())
 			}
 			_, about, _ = strings.Cut(c.Out.String(), `"running":true,`)
@@ -101,11 +101,11 @@ func TestStatusOfAgentsWithoutADaemon(t *testing.T) {
 	h.Protect()
 	c := newConsole(filepath.Join(h.Dir, "control.sock"))
 	c.Env["HOME"] = h.Dir
-	if code := c.run(t, "status"); code != ui.ExitNotRunning || !strings.Contains(c.Err.String(), "thoughtgated is not running") {
+	if code := c.Run(t, "status"); code != ui.ExitNotRunning || !strings.Contains(c.Err.String(), "thoughtgated is not running") {
 		t.Errorf("exit %d: %s", code, c.Err.String())
 	}
 	out := strings.ReplaceAll(c.Out.String(), h.Dir, "HOME")
-	if code := c.run(t, "status", "--json"); code != ui.ExitNotRunning || !strings.Contains(c.Out.String(), `"governed":"stray"`) {
+	if code := c.Run(t, "status", "--json"); code != ui.ExitNotRunning || !strings.Contains(c.Out.String(), `"governed":"stray"`) {
 		t.Errorf("exit %d: %s", code, c.Out.String())
 	}
 	t.Chdir(h.Here)

@@ -1,4 +1,4 @@
-package main
+package status
 
 import (
 	"os"
@@ -9,7 +9,7 @@ import (
 
 // folderTroubles says which of ThoughtGate's directories cannot be written or are on a full
 // disk, and how to fix that. auditDir is the daemon's, or "" if no daemon runs.
-func (a *app) folderTroubles(auditDir string) []string {
+func (a *app) folderTroubles(auditDir string, writable func(dir string) error, space func(path string) (host.Space, error)) []string {
 	paths, err := sock.DefaultPaths(a.Getenv)
 	if err != nil {
 		return nil // code that needs the paths reports the error
@@ -19,9 +19,8 @@ func (a *app) folderTroubles(auditDir string) []string {
 		dirs = append(dirs, auditDir)
 	}
 	var all []string
-	m := a.examinedMachine()
 	for _, dir := range dirs {
-		if what := host.FolderTrouble(dir, m.writable, m.space); what != "" {
+		if what := host.FolderTrouble(dir, writable, space); what != "" {
 			all = append(all, what)
 		}
 	}

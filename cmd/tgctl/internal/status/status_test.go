@@ -1,17 +1,19 @@
-package main
+package status
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
-
-	"google.golang.org/protobuf/proto"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
+
+// newConsole returns a terminal of 80 columns whose tgctl has only these commands.
+func newConsole(socket string) *consoletest.Console {
+	return consoletest.New(socket, Command, SessionsCommand, MetricsCommand)
+}
 
 func troubled() *pb.StatusResponse {
 	s := consoletest.Healthy()
@@ -29,7 +31,7 @@ func troubled() *pb.StatusResponse {
 	return s
 }
 
-func TestLookOnATerminal(t *testing.T) {
+func TestOnATerminal(t *testing.T) {
 	for _, test := range []struct {
 		golden string
 		args   []string
@@ -49,21 +51,13 @@ func TestLookOnATerminal(t *testing.T) {
 		{"metrics-json", []string{"metrics", "--json"}, func(*consoletest.Daemon) {}},
 	} {
 		t.Run(test.golden, func(t *testing.T) {
-			was := ui.Release
-			ui.Release = "v0.1.0"
-			defer func() { ui.Release = was }()
 			f := consoletest.Start(t)
 			test.fill(f)
 			c := newConsole(f.Socket)
-			if code := c.run(t, test.args...); code != 0 {
-				t.Fatalf("exit %d: %s", code, c.Err.String())
-			}
-			if !strings.Contains(test.golden, "json") && !strings.Contains(test.golden, "wide") {
-				consoletest.MustFit(t, c.Out.String(), 80)
-			} else if strings.Contains(c.Out.String(), "secret") {
+			c.LooksLike(t, test.golden, test.args...)
+			if strings.Contains(c.Out.String(), "secret") {
 				t.Errorf("a journal is shown:\n%s", c.Out.String())
 			}
-			consoletest.Golden(t, test.golden, c.Out.String()+"--- stderr\n"+c.Err.String())
 		})
 	}
 }
@@ -71,41 +65,10 @@ func TestLookOnATerminal(t *testing.T) {
 // Without a daemon, status reports that, exits 3 and starts none.
 func TestStatusWithoutADaemon(t *testing.T) {
 	c := newConsole(consoletest.ShortDir(t) + "/control.sock")
-	if code := c.run(t, "status"); code != ui.ExitNotRunning || !strings.Contains(c.Err.String(), "thoughtgated is not running") || c.Out.Len() > 0 {
+	if code := c.Run(t, "status"); code != ui.ExitNotRunning || !strings.Contains(c.Err.String(), "thoughtgated is not running") || c.Out.Len() > 0 {
 		t.Errorf("exit %d, stdout %q, stderr %q", code, c.Out.String(), c.Err.String())
 	}
-	if code := c.run(t, "status", "--json"); code != ui.ExitNotRunning || !strings.Contains(c.Out.String(), `"running":false,"folder_problems":[],"agents":[],"protections":[]}`) || c.Err.Len() > 0 {
+	if code := c.Run(t, "status", "--json"); code != ui.ExitNotRunning || !strings.Contains(c.Out.String(), `"running":false,"folder_problems":[],"agents":[],"protections":[]}`) || c.Err.Len() > 0 {
 		t.Errorf("exit %d, stdout %q, stderr %q", code, c.Out.String(), c.Err.String())
-	}
-}
-
-func TestVersion(t *testing.T) {
-	was := ui.Release
-	ui.Release = "v0.1.0"
-	defer func() { ui.Release = was }()
-	c := newConsole("")
-	if code := c.run(t, "version"); code != 0 || !strings.HasPrefix(c.Out.String(), "tgctl v0.1.0 (go") {
-		t.Errorf("exit %d: %q", code, c.Out.String())
-	}
-	if code := c.run(t, "--version"); code != 0 || !strings.HasPrefix(c.Out.String(), "tgctl v0.1.0 (go") {
-		t.Errorf("exit %d: %q", code, c.Out.String())
-	}
-	var v versionJSON
-	if code := c.run(t, "version", "--json"); code != 0 || json.Unmarshal(c.Out.Bytes(), &v) != nil || v.Version != "v0.1.0" {
-		t.Errorf("exit %d: %q", code, c.Out.String())
-	}
-}
-
-// A response may be as large as the API allows.
-func TestLargeAnswer(t *testing.T) {
-	f := consoletest.Start(t)
-	f.Approvals = consoletest.Questions()[:1]
-	f.Approvals[0].Arguments = []byte(`{"name":"x","arguments":{"content":"` + strings.Repeat("x", 10<<20) + `"}}`)
-	c := newConsole(f.Socket).pipe()
-	if code := c.run(t, "approvals", "--json"); code != 0 || c.Out.Len() < 10<<20 {
-		t.Errorf("exit %d, %d bytes: %.200s", code, c.Out.Len(), c.Err.String())
-	}
-	if n := proto.Size(f.Approvals[0]); n < 10<<20 {
-		t.Errorf("the answer had only %d bytes", n)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package status
 
 import (
 	"context"
@@ -12,41 +12,42 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/agents"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// surroundings holds what tgctl itself finds out for "tgctl status", mainly about agents.
-type surroundings struct {
+// Surroundings holds what tgctl itself finds out for "tgctl status", mainly about agents.
+type Surroundings struct {
 	Running     bool            `json:"running"`         // whether a daemon runs; if not, its members have no values
-	Folders     []string        `json:"folder_problems"` // a full disk, a directory that cannot be written
-	Agents      []foundAgent    `json:"agents"`          // agents found from here
-	Protections []pbjson.Object `json:"protections"`     // from rewrites
+	Folders     []string        `json:"folder_problems"` // a full disk, a directory that cannot be written; LookAround does not look for it
+	Agents      []FoundAgent    `json:"agents"`          // agents found from here
+	Protections []pbjson.Object `json:"protections"`     // from Rewrites
 
-	rewrites []lastingRewrite
-	orphans  []*pb.Session
+	Rewrites []Rewrite     `json:"-"`
+	Orphans  []*pb.Session `json:"-"` // whose wrap has ended without restoring
 }
 
-// surroundingsSample is a sample of surroundings for --help.
-var surroundingsSample = surroundings{Protections: []pbjson.Object{{Message: &pb.Protection{}, More: shimSeen{}}}}
+// surroundingsSample is a sample of Surroundings for --help.
+var surroundingsSample = Surroundings{Protections: []pbjson.Object{{Message: &pb.Protection{}, More: shimSeen{}}}}
 
-// foundAgent is an agent that was found.
-type foundAgent struct {
+// FoundAgent is an agent that was found.
+type FoundAgent struct {
 	agentconf.Survey
 	Protected bool            `json:"protected"` // at least one of its files is protected
-	Left      []foundLeftover `json:"left_over"`
+	Left      []FoundLeftover `json:"left_over"`
 }
 
-// foundLeftover is a file of ThoughtGate that is no longer needed.
-type foundLeftover struct {
+// FoundLeftover is a file of ThoughtGate that is no longer needed.
+type FoundLeftover struct {
 	agentconf.Leftover
 	Fix string `json:"fix"` // the command that fixes it
 }
 
-// lastingRewrite is a protection. Its Problem comes from the daemon or from the check here.
-type lastingRewrite struct {
+// Rewrite is a protection. Its Problem comes from the daemon or from the check here.
+type Rewrite struct {
 	*pb.Protection
 	shimSeen
 }
@@ -57,10 +58,10 @@ type shimSeen struct {
 	Fix     string `json:"fix"` // the command that fixes its problem
 }
 
-// surroundings inspects the known agents. c is nil if no daemon runs; build is the daemon's.
-func (a *app) surroundings(ctx context.Context, c *client.Client, build string) (*surroundings, error) {
-	w := &surroundings{Running: c != nil, Folders: []string{}, Agents: []foundAgent{}, Protections: []pbjson.Object{}}
-	env, err := agents.Env(a.App)
+// LookAround inspects the known agents. c is nil if no daemon runs; build is the daemon's.
+func LookAround(ctx context.Context, a *connect.App, c *client.Client, build string) (*Surroundings, error) {
+	w := &Surroundings{Running: c != nil, Folders: []string{}, Agents: []FoundAgent{}, Protections: []pbjson.Object{}}
+	env, err := agents.Env(a)
 	if err != nil {
 		return nil, err
 	}
@@ -73,32 +74,32 @@ func (a *app) surroundings(ctx context.Context, c *client.Client, build string) 
 			if p, err := agentconf.ParseProtection(m.GetText()); err == nil {
 				env.Protections = append(env.Protections, p)
 			}
-			p := a.lookAtProtection(ctx, m, build)
-			w.rewrites = append(w.rewrites, p)
+			p := lookAtProtection(ctx, m, build)
+			w.Rewrites = append(w.Rewrites, p)
 			w.Protections = append(w.Protections, pbjson.Object{Message: m, More: p.shimSeen})
 		}
-		if w.orphans, err = c.ListSessions(ctx); err != nil {
+		if w.Orphans, err = c.ListSessions(ctx); err != nil {
 			return nil, err
 		}
-		w.orphans = slices.DeleteFunc(w.orphans, func(s *pb.Session) bool { return !s.GetOrphaned() })
+		w.Orphans = slices.DeleteFunc(w.Orphans, func(s *pb.Session) bool { return !s.GetOrphaned() })
 	}
 	if env.Home == "" {
 		return w, nil
 	}
 	for _, s := range agentconf.Look(env) {
 		s.Files, s.Servers, s.Warnings = ui.List(s.Files), ui.List(s.Servers), ui.List(s.Warnings)
-		w.Agents = append(w.Agents, foundAgent{Survey: s, Protected: slices.ContainsFunc(s.Files, func(path string) bool { return w.protectedAt(s.Agent, path) })})
+		w.Agents = append(w.Agents, FoundAgent{Survey: s, Protected: slices.ContainsFunc(s.Files, func(path string) bool { return w.protectedAt(s.Agent, path) })})
 	}
 	for i, s := range w.Agents {
-		w.Agents[i].Left = ui.Map(s.Survey.Left, func(l agentconf.Leftover) foundLeftover { return foundLeftover{l, w.remedy(s.Agent, l)} })
+		w.Agents[i].Left = ui.Map(s.Survey.Left, func(l agentconf.Leftover) FoundLeftover { return FoundLeftover{l, w.remedy(s.Agent, l)} })
 	}
 	return w, nil
 }
 
-func (a *app) lookAtProtection(ctx context.Context, m *pb.Protection, build string) lastingRewrite {
-	p := lastingRewrite{Protection: m}
+func lookAtProtection(ctx context.Context, m *pb.Protection, build string) Rewrite {
+	p := Rewrite{Protection: m}
 	var err error
-	if p.Version, err = versionOf(ctx, m.GetShim()); err != nil && p.Problem == "" {
+	if p.Version, err = VersionOf(ctx, m.GetShim()); err != nil && p.Problem == "" {
 		p.Problem = fmt.Sprintf("can't start %s, so no server can be started: %v", m.GetShim(), err)
 	}
 	switch {
@@ -119,8 +120,8 @@ func (a *app) lookAtProtection(ctx context.Context, m *pb.Protection, build stri
 // versionPatience is the timeout for a program to print its version.
 const versionPatience = 5 * time.Second
 
-// versionOf asks the tg-shim at path for its version.
-func versionOf(ctx context.Context, path string) (string, error) {
+// VersionOf asks the tg-shim at path for its version.
+func VersionOf(ctx context.Context, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionPatience)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, path, "--version").Output()
@@ -137,14 +138,14 @@ func versionOf(ctx context.Context, path string) (string, error) {
 	return version, nil
 }
 
-func (w *surroundings) protectedAt(agent, path string) bool {
-	return slices.ContainsFunc(w.rewrites, func(p lastingRewrite) bool { return p.Agent == agent && slices.Contains(p.Paths, path) })
+func (w *Surroundings) protectedAt(agent, path string) bool {
+	return slices.ContainsFunc(w.Rewrites, func(p Rewrite) bool { return p.Agent == agent && slices.Contains(p.Paths, path) })
 }
 
 // holdsOurs reports whether a file has lines of ThoughtGate that belong to no known wrap or
 // protection.
-func (w *surroundings) holdsOurs(agent, path string) bool {
-	return slices.ContainsFunc(w.Agents, func(s foundAgent) bool {
+func (w *Surroundings) holdsOurs(agent, path string) bool {
+	return slices.ContainsFunc(w.Agents, func(s FoundAgent) bool {
 		return s.Agent == agent && slices.ContainsFunc(s.Servers, func(server agentconf.Server) bool {
 			return server.Path == path && server.Governed == agentconf.ByStray
 		})
@@ -152,7 +153,7 @@ func (w *surroundings) holdsOurs(agent, path string) bool {
 }
 
 // remedy says how to fix a leftover.
-func (w *surroundings) remedy(agent string, l agentconf.Leftover) string {
+func (w *Surroundings) remedy(agent string, l agentconf.Leftover) string {
 	switch {
 	case l.Kind == agentconf.Altered, l.Kind == agentconf.StaleTemp:
 		return "review it, then remove it"
