@@ -51,7 +51,10 @@ type extension struct {
 // run handles the gate's requests until the gate closes the connection.
 func run(ctx context.Context, in *os.File, out *os.File) error {
 	e := &extension{room: make(chan struct{}, runtime.GOMAXPROCS(0)), found: map[string]int{}}
-	e.conn = wire.NewConn(in, out, wire.Options{Framing: wire.ContentLength{}, Dialect: wire.JSONRPC{}, Handler: wire.HandlerFunc(e.handle)})
+	e.conn = wire.NewConn(in, out, wire.Options{
+		Framing: wire.ContentLength{}, Dialect: wire.JSONRPC{}, Handler: wire.HandlerFunc(e.handle),
+		MaxMessage: 2 * wire.MaxMessage, // a longer frame would end the connection; the dialect refuses one beyond wire.MaxMessage
+	})
 	changes := e.conn.Subscribe(0, "config.changed")
 	var listening sync.WaitGroup
 	listening.Go(func() {

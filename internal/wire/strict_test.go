@@ -78,14 +78,14 @@ func TestStrictAndLate(t *testing.T) {
 	}
 }
 
-// With Whole, a message that is too long ends the stream as soon as its length is read.
-func TestWhole(t *testing.T) {
+// A message that is too long ends the stream as soon as its length is read.
+func TestAnnouncedTooLong(t *testing.T) {
 	for _, test := range []struct {
 		framing Framing
 		stream  string
 	}{
-		{ContentLength{Whole: true}, "Content-Length: 2\r\n\r\n{}Content-Length: 11\r\n\r\n{"},
-		{Length32{Whole: true}, "\x00\x00\x00\x02{}\x00\x00\x00\x0b{"},
+		{ContentLength{}, "Content-Length: 2\r\n\r\n{}Content-Length: 11\r\n\r\n{"},
+		{Length32{}, "\x00\x00\x00\x02{}\x00\x00\x00\x0b{"},
 	} {
 		r := test.framing.NewReader(bytes.NewReader([]byte(test.stream)), 10)
 		var l Line

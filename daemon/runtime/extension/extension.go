@@ -43,8 +43,8 @@ type wireProtocol struct {
 }
 
 var tongues = map[manifest.Wire]wireProtocol{
-	manifest.JSON:     {wire.ContentLength{Whole: true}, wire.JSONRPC{}, 4 << 20},
-	manifest.Protobuf: {wire.Length32{Whole: true}, protowire.Dialect{}, 10 << 20},
+	manifest.JSON:     {wire.ContentLength{}, wire.JSONRPC{}, 4 << 20},
+	manifest.Protobuf: {wire.Length32{}, protowire.Dialect{}, 10 << 20},
 }
 
 // Options are the dependencies of a Registry.
