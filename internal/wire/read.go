@@ -383,10 +383,9 @@ func (w *walker) paramMember(index int) error {
 			return w.object(&e.Meta, nil, metaNames, w.metaMember)
 		}
 	}
-	return w.value([...]*Span{
-		paramName: &e.Name, paramURI: &e.URI, paramMeta: &e.Meta, paramRequestID: &e.RequestID, paramTask: &e.Task, paramTaskID: &e.TaskID,
-		paramRequestState: &e.RequestState, paramInputResponses: &e.InputResponses, paramInputRequests: &e.InputRequests,
-		paramMode: &e.Mode, paramRef: &e.Ref, paramNotifications: &e.Notifications,
+	return w.value([...]*Span{ // in the order of paramNames
+		&e.Name, &e.URI, &e.Arguments, &e.Meta, &e.RequestID, &e.Task, &e.TaskID,
+		&e.RequestState, &e.InputResponses, &e.InputRequests, &e.Mode, &e.Ref, &e.Notifications,
 	}[index])
 }
 
@@ -415,16 +414,10 @@ func (w *walker) resultMember(index int) error {
 		raw, err := w.scalar(&s)
 		e.IsError = bytes.Equal(raw, []byte("true"))
 		return err
-	case resultResultType:
-		return w.value(&e.ResultType)
-	case resultInputRequests:
-		return w.value(&e.InputRequests)
-	case resultTask:
-		return w.value(&e.CreatedTask)
-	case resultTaskID:
-		return w.value(&e.CreatedTaskID)
+	case unknown:
+		return w.skip()
 	}
-	return w.skip()
+	return w.value([...]*Span{&e.ResultType, &e.InputRequests, &e.CreatedTask, &e.CreatedTaskID}[index-1]) // the rest of resultNames
 }
 
 // errorObject reads the error member: {integer code, string message}.
