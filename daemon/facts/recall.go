@@ -2,7 +2,9 @@ package facts
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"slices"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/uri"
@@ -254,3 +256,115 @@ func (r *recall) done(f *Finder) {
 		*r = recall{here: r.here[:0], all: r.all[:0]}
 	}
 }
+
+// newPlaces adds a fact for each destination to which nothing was sent before. In a session that
+// has not read anything yet, a single destination does not count: there is nothing to leak, and
+// only a definition could have misled the agent, which would add a second destination. A shim
+// without a session has no such exception, since its agent may have read through another one.
+func (r *recall) newPlaces() {
+	to := r.destinations()
+	if len(to) == 1 && r.look.call.Session != "" && !r.memory.hasRead() {
+		return
+	}
+	for _, to := range to {
+		if !r.memory.has(&r.memory.sent, to.key) {
+			r.look.addFact(gate.Fact{
+				Name: NewPlace, Detail: fmt.Sprintf("nothing was sent to %s before in this session", to.name),
+				Member: to.member, Place: to.name,
+			})
+		}
+	}
+}
+
+// destinations returns where the call sends to: the addresses among its arguments or, without
+// any, the tool itself.
+func (r *recall) destinations() []argued {
+	var to []argued
+	for i := range r.all {
+		if a := &r.all[i]; a.addressed && r.counts(a) {
+			to = append(to, *a)
+		}
+	}
+	if len(to) == 0 {
+		c := r.look.call
+		to = []argued{{key: r.tool, name: c.Server + "/" + c.Subject}}
+	}
+	return to
+}
+
+// Forwarded records that c was forwarded to its server: its destinations are no longer new
+// places.
+func (f *Finder) Forwarded(c *gate.Call) {
+	if c.Method != "tools/call" {
+		return
+	}
+	l := f.look(context.Background(), c) // c has been examined before, so this takes no longer than that
+	defer f.looked(l)
+	l.startRecall(false)
+	r := l.recall
+	if r == nil {
+		return
+	}
+	r.memory.recordKey(&r.memory.used, r.tool)
+	if !r.mayStillSend() {
+		return
+	}
+	l.recallOnly = true
+	l.json(c.Arguments())
+	l.walkBeside()
+	if r.sends {
+		for _, to := range r.destinations() {
+			r.memory.recordKey(&r.memory.sent, to.key)
+		}
+	}
+}
+
+// mayStillSend reports whether the call sends, or its arguments may show that it does.
+func (r *recall) mayStillSend() bool {
+	if r.sends || r.deed == acts {
+		return r.sends
+	}
+	c := r.look.call
+	params := c.Envelope.Params.Of(c.Line)
+	if params == nil {
+		params = c.Arguments()
+	}
+	parts := []string{"ethod", "ETHOD", "erb", "ERB", `\`} // of the words in methodNames, or an escape
+	return slices.ContainsFunc(parts, func(part string) bool { return bytes.Contains(params, []byte(part)) })
+}
+
+// These tables say what the name of a member implies about a place in its value.
+
+var addressWords = set("to", "cc", "bcc", "recipient", "recipients", "email", "emails", "mail", "mailbox", "address", "addresses",
+	"attendee", "attendees", "participant", "participants", "invitee", "invitees", "guest", "guests", "member", "members",
+	"collaborator", "collaborators", "contact", "contacts", "url", "urls", "uri", "uris", "link", "links", "href", "host", "hosts",
+	"hostname", "domain", "endpoint", "webhook", "callback", "server", "site", "website", "remote", "origin", "destination",
+	"iban", "account", "accounts", "acct", "payee", "beneficiary", "phone", "mobile", "tel", "wallet", "card", "routing", "bank")
+
+// isAddressName reports whether a word in the name of a member says that its value is a
+// destination: to, webhook_url, recipientAccount.
+func isAddressName(name []byte) bool {
+	w := split(name)
+	return w.has(addressWords)
+}
+
+var (
+	counterWords = set("id", "ids", "ts", "timestamp", "time", "date", "at", "on", "sha", "hash", "version", "offset", "cursor", "size",
+		"limit", "amount", "price", "total", "count", "since", "until", "after", "before", "start", "end", "created", "updated")
+	ownedWords = set("chat", "channel", "user", "recipient", "account", "contact", "customer", "phone", "conversation", "room", "group", "person")
+)
+
+// isCounter reports whether the name of a member says that a number in it counts, dates or
+// identifies something to which nothing can be sent.
+func isCounter(name []byte) bool {
+	w := split(name)
+	return counterWords[string(w.word(-1))] && !w.has(ownedWords)
+}
+
+// publicHosts are the hosts to which prose may point although a server named them. Only their
+// operators see the requests to them, and texts about software are full of their names.
+var publicHosts = set("github.com", "gitlab.com", "bitbucket.org", "codeberg.org", "stackoverflow.com", "npmjs.com", "pypi.org", "crates.io",
+	"docs.rs", "pkg.go.dev", "go.dev", "golang.org", "rust-lang.org", "doc.rust-lang.org", "python.org", "docs.python.org", "nodejs.org",
+	"developer.mozilla.org", "wikipedia.org", "en.wikipedia.org", "w3.org", "ietf.org", "rfc-editor.org", "kernel.org", "debian.org",
+	"apache.org", "opensource.org", "semver.org", "keepachangelog.com", "conventionalcommits.org", "json-schema.org", "schema.org",
+	"kubernetes.io", "docker.com", "docs.docker.com", "postgresql.org", "sqlite.org", "modelcontextprotocol.io")
