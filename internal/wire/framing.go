@@ -103,8 +103,8 @@ func (w *Writer) put(text []byte) {
 	}
 }
 
-// failed reports whether a write failed, which makes the stream unusable.
-func (w *Writer) failed() bool {
+// Failed reports whether a write failed, which makes the stream unusable.
+func (w *Writer) Failed() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.err != nil

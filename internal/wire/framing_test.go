@@ -210,3 +210,23 @@ func TestWriterConcurrent(t *testing.T) {
 		t.Errorf("%d messages came out", n)
 	}
 }
+
+// A message that is too long ends the stream as soon as its length is read.
+func TestAnnouncedTooLong(t *testing.T) {
+	for _, test := range []struct {
+		framing Framing
+		stream  string
+	}{
+		{ContentLength{}, "Content-Length: 2\r\n\r\n{}Content-Length: 11\r\n\r\n{"},
+		{Length32{}, "\x00\x00\x00\x02{}\x00\x00\x00\x0b{"},
+	} {
+		r := test.framing.NewReader(bytes.NewReader([]byte(test.stream)), 10)
+		var l Line
+		if err := r.Next(&l); err != nil || string(l.Data) != "{}" {
+			t.Errorf("%T: %q, %v", test.framing, l.Data, err)
+		}
+		if err := r.Next(&l); !errors.Is(err, ErrFraming) || !strings.Contains(err.Error(), "11 bytes") {
+			t.Errorf("%T: %v, want ErrFraming", test.framing, err)
+		}
+	}
+}
