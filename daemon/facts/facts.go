@@ -110,7 +110,7 @@ func (f *Finder) Of(ctx context.Context, c *gate.Call) []gate.Fact {
 func (l *inspection) find() {
 	c := l.call
 	if !l.pathsOnly {
-		l.startRecall(true)
+		l.startRecall()
 	}
 	switch mcp.SubjectKind(c.Method) {
 	case mcp.Tool:
@@ -148,21 +148,19 @@ func (l *inspection) uri(text string, at where) {
 
 // inspection is the examination of one call.
 type inspection struct {
-	ctx     context.Context // of the judgement that needs the facts
-	finder  *Finder
-	call    *gate.Call
-	budget  int
-	removes bool             // the tool's name says that it removes what it names
-	follow  int              // number of paths whose links were followed
-	files   map[inode]string // files of ours; loaded when a path could be another name of one
-	own     []string         // paths of ours; loaded when needed
-	facts   []gate.Fact
-	recall  *recall // nil unless an agent sent the message
-	// recallOnly restricts the look to what the memory needs.
-	recallOnly bool
-	named      *gate.Paths // receives the paths that the call names; may be nil
-	pathsOnly  bool        // restricts the look to them
-	work       int         // bytes examined for secrets and places; for tests of the cost of hostile text
+	ctx       context.Context // of the judgement that needs the facts
+	finder    *Finder
+	call      *gate.Call
+	budget    int
+	removes   bool             // the tool's name says that it removes what it names
+	follow    int              // number of paths whose links were followed
+	files     map[inode]string // files of ours; loaded when a path could be another name of one
+	own       []string         // paths of ours; loaded when needed
+	facts     []gate.Fact
+	recall    *recall     // nil unless an agent sent the message
+	named     *gate.Paths // receives the paths that the call names; may be nil
+	pathsOnly bool        // restricts the look to them
+	work      int         // bytes examined for secrets and places; for tests of the cost of hostile text
 
 	kept
 }
@@ -279,7 +277,6 @@ func (l *inspection) value(w *walk, kind jsontext.Kind, v span) {
 	switch {
 	case kind != '0' && kind != '"':
 		return
-	case l.recallOnly:
 	case kind == '0':
 		l.checkMember(w, name, text)
 	default:
@@ -299,8 +296,5 @@ func (l *inspection) value(w *walk, kind jsontext.Kind, v span) {
 }
 
 func (l *inspection) pair(w *walk, name, value span) {
-	if l.recallOnly {
-		return
-	}
 	l.checkMember(w, w.said(name), w.said(value))
 }

@@ -85,9 +85,6 @@ func (o *protectedPaths) paths(ctx context.Context, anew bool) []string {
 // ours looks for names of something of ours in a text, and for paths that lead out of the
 // project. In prose, links are not followed.
 func (l *inspection) ours(text []byte, prose bool, at where) {
-	if l.recallOnly {
-		return
-	}
 	if l.own == nil {
 		l.own = l.finder.own.paths(l.ctx, l.call.Waited)
 	}

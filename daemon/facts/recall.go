@@ -2,9 +2,7 @@ package facts
 
 import (
 	"bytes"
-	"context"
 	"fmt"
-	"slices"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/uri"
@@ -19,7 +17,6 @@ type recall struct {
 	look   *inspection
 	memory *memory
 	sight  *sight
-	claims bool // record what the call names first as the agent's
 	deed   deed
 	sends  bool
 	tool   uint64 // key of the tool with its server
@@ -44,6 +41,7 @@ type argued struct {
 	isTo      bool // the member's name says that it is an address
 	prose     bool
 	counter   bool // the member's name says that it counts or dates something
+	passing   bool // it is compared, and never recorded as sent to
 }
 
 // Limits of the detailed examination. All places are recorded and compared; more facts would not
@@ -55,16 +53,16 @@ const (
 	mostLabels     = 128  // labels of a host; more than 253 letters can have
 )
 
-// startRecall starts to compare a call of an agent with the memory; it ignores other messages. claims
-// reports that the call is judged, so that what it names first counts as the agent's.
-func (l *inspection) startRecall(claims bool) {
+// startRecall starts to compare a call of an agent with the memory; it ignores other messages. What
+// the call names first counts as the agent's.
+func (l *inspection) startRecall() {
 	c, f := l.call, l.finder
 	if c.Side != wire.FromAgent {
 		return
 	}
 	r := &l.memory
 	*r = recall{
-		look: l, memory: f.sessions.of(c.Session, c.Attachment), sight: f.sight(), claims: claims, base64: mostDecoded, deed: reads,
+		look: l, memory: f.sessions.of(c.Session, c.Attachment), sight: f.sight(), base64: mostDecoded, deed: reads,
 		here: r.here, all: r.all,
 	}
 	l.recall = r
@@ -149,12 +147,9 @@ var (
 
 // place receives each place in the current argument.
 func (r *recall) place(p place) {
-	by := ""
-	if r.claims {
-		by = r.memory.claim(p.key)
-		if by == "" && p.kind == host {
-			by = r.above(p.name)
-		}
+	by := r.memory.claim(p.key)
+	if by == "" && p.kind == host {
+		by = r.above(p.name)
 	}
 	if p.joined && by == "" {
 		return
@@ -165,10 +160,11 @@ func (r *recall) place(p place) {
 	if p.kind == host && !p.sure && !r.isTo {
 		return // more likely a file name or a member access
 	}
-	if n := len(r.all) + len(r.here); by == "" && n >= mostPlaces || n >= 2*mostPlaces {
+	n := len(r.all) + len(r.here)
+	if by == "" && n >= mostPlaces || n >= 2*mostPlaces {
 		return
 	}
-	r.here = append(r.here, argued{key: p.key, kind: p.kind, name: string(p.name), sure: p.sure, by: by})
+	r.here = append(r.here, argued{key: p.key, kind: p.kind, name: string(p.name), sure: p.sure, by: by, passing: p.joined || n >= mostPlaces})
 }
 
 func (r *recall) named(uint64, strength) {}
@@ -215,7 +211,8 @@ func (r *recall) conclude() {
 			l.add(Acts, "its definition says that it is destructive", "")
 		}
 	}
-	if r.sends && c.Profile != gate.Development {
+	c.Sends = nil
+	if r.sends {
 		r.newPlaces()
 	}
 	if by := r.memory.steeringServer(); by != "" {
@@ -257,17 +254,19 @@ func (r *recall) done(f *Finder) {
 	}
 }
 
-// newPlaces adds a fact for each destination to which nothing was sent before. In a session that
+// newPlaces adds a fact for each destination to which nothing was sent before, and keeps the
+// destinations for Forwarded. In a session that
 // has not read anything yet, a single destination does not count: there is nothing to leak, and
 // only a definition could have misled the agent, which would add a second destination. A shim
 // without a session has no such exception, since its agent may have read through another one.
 func (r *recall) newPlaces() {
-	to := r.destinations()
-	if len(to) == 1 && r.look.call.Session != "" && !r.memory.hasRead() {
-		return
-	}
+	c, to := r.look.call, r.destinations()
+	known := c.Profile == gate.Development || len(to) == 1 && c.Session != "" && !r.memory.hasRead()
 	for _, to := range to {
-		if !r.memory.has(&r.memory.sent, to.key) {
+		if !to.passing {
+			c.Sends = append(c.Sends, to.key)
+		}
+		if !known && !r.memory.has(&r.memory.sent, to.key) {
 			r.look.addFact(gate.Fact{
 				Name: NewPlace, Detail: fmt.Sprintf("nothing was sent to %s before in this session", to.name),
 				Member: to.member, Place: to.name,
@@ -293,44 +292,16 @@ func (r *recall) destinations() []argued {
 }
 
 // Forwarded records that c was forwarded to its server: its destinations are no longer new
-// places.
+// places. Of must have found its facts.
 func (f *Finder) Forwarded(c *gate.Call) {
-	if c.Method != "tools/call" {
+	if c.Method != "tools/call" || c.Side != wire.FromAgent {
 		return
 	}
-	l := f.look(context.Background(), c) // c has been examined before, so this takes no longer than that
-	defer f.looked(l)
-	l.startRecall(false)
-	r := l.recall
-	if r == nil {
-		return
+	memory := f.sessions.of(c.Session, c.Attachment)
+	memory.recordKey(&memory.used, f.ownTool(c.Server, c.Subject))
+	for _, to := range c.Sends {
+		memory.recordKey(&memory.sent, to)
 	}
-	r.memory.recordKey(&r.memory.used, r.tool)
-	if !r.mayStillSend() {
-		return
-	}
-	l.recallOnly = true
-	l.json(c.Arguments())
-	l.walkBeside()
-	if r.sends {
-		for _, to := range r.destinations() {
-			r.memory.recordKey(&r.memory.sent, to.key)
-		}
-	}
-}
-
-// mayStillSend reports whether the call sends, or its arguments may show that it does.
-func (r *recall) mayStillSend() bool {
-	if r.sends || r.deed == acts {
-		return r.sends
-	}
-	c := r.look.call
-	params := c.Envelope.Params.Of(c.Line)
-	if params == nil {
-		params = c.Arguments()
-	}
-	parts := []string{"ethod", "ETHOD", "erb", "ERB", `\`} // of the words in methodNames, or an escape
-	return slices.ContainsFunc(parts, func(part string) bool { return bytes.Contains(params, []byte(part)) })
 }
 
 // These tables say what the name of a member implies about a place in its value.

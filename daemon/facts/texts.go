@@ -32,7 +32,7 @@ func (t *texts) begin(l *inspection) {
 
 // text examines a text until it has found both a secret and a place.
 func (l *inspection) text(text []byte, m manner, at where) {
-	if len(text) < 4 || l.pathsOnly || l.recallOnly {
+	if len(text) < 4 || l.pathsOnly {
 		return
 	}
 	t := &l.texts
