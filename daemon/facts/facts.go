@@ -22,6 +22,21 @@
 // A false alarm costs a person's attention, and makes the next question less likely to be read.
 // So a placeholder, a label, an example, the name of a variable or a page token is not a secret,
 // and prose that mentions a place does not count as access to it.
+//
+// The package is larger than most, because all facts follow from one pass over the same text, in
+// the same forms and split into the same words. Parts of it would have to share nearly all of
+// their helpers, and a form that one of them overlooks is a way past it:
+//
+//	facts, walk, beside, texts  a call: its members, its texts, and what is examined of each
+//	clean, encoded, fold        the forms in which a text can be read
+//	scan, rules, forms, names   secrets
+//	places, secretplaces        places where credentials are kept
+//	toolname                    what the name of a tool says
+//	ours, follow, paths         what a call names in the file system
+//	sight, hosts, namings       what a text names: mailboxes, hosts, accounts, tools
+//	memory, observe, recall     what was said in a session, and what follows for a call
+//	steer, form                 text of a server that steers, and its forms
+//	redact                      the same secrets, replaced in what is recorded
 package facts
 
 import (
