@@ -14,6 +14,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client/extension"
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/extension/protowire"
+	"github.com/thoughtgate/thoughtgated/internal/rpc"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -21,7 +22,7 @@ const hello = `{"thoughtgate_version":"1.0","protocol_version":1,"name":"x","roo
 
 // gate is the gate's end of a connection to a Handler.
 type gate struct {
-	*wire.Conn
+	*rpc.Conn
 	ended chan error // result of Serve
 
 	mu    sync.Mutex
@@ -34,7 +35,7 @@ func converse(t *testing.T, h extension.Handler) *gate {
 	toExtension, fromGate := io.Pipe()
 	toGate, fromExtension := io.Pipe()
 	g := &gate{ended: make(chan error, 1)}
-	g.Conn = wire.NewConn(toGate, fromGate, wire.Options{Framing: wire.Length32{}, Dialect: protowire.Dialect{}, Handler: wire.HandlerFunc(g.handle)})
+	g.Conn = rpc.NewConn(toGate, fromGate, rpc.Options{Framing: wire.Length32{}, Dialect: protowire.Dialect{}, Handler: rpc.HandlerFunc(g.handle)})
 	var running sync.WaitGroup
 	running.Go(func() { _ = g.Run(context.Background()) })
 	running.Go(func() {
@@ -62,7 +63,7 @@ func (g *gate) handle(_ context.Context, method string, params []byte) ([]byte, 
 	case "config.subscribe":
 		return []byte(`{"ok":true}`), nil
 	}
-	return nil, &wire.Fault{Code: -32602, Message: "permission denied: config.write required"}
+	return nil, &rpc.Fault{Code: -32602, Message: "permission denied: config.write required"}
 }
 
 // call sends a request, which must have this answer; with a leading ! want is the text of the
@@ -310,7 +311,7 @@ func TestEnds(t *testing.T) {
 	if err := <-g.ended; err != nil {
 		t.Errorf("ended with %v", err)
 	}
-	if err := <-last; !errors.Is(err, wire.ErrClosed) {
+	if err := <-last; !errors.Is(err, rpc.ErrClosed) {
 		t.Errorf("%v", err)
 	}
 }

@@ -53,9 +53,6 @@ func (s *server) read(ctx context.Context, in io.Reader) error {
 			}
 			return fmt.Errorf("read from the gate: %w", err)
 		}
-		if line.Refusal != nil {
-			return fmt.Errorf("read from the gate: %w", line.Refusal)
-		}
 		f := new(pb.Frame)
 		if err := proto.Unmarshal(line.Data, f); err != nil {
 			return fmt.Errorf("read from the gate: %w", err)

@@ -4,6 +4,9 @@
 // responsible package, its result to a message, and its error to a status. The only decision made
 // here is who may call. shim.sock serves only Gate, so that the socket given to agents can ask but
 // not approve. control.sock serves the rest.
+//
+// The package is larger than most, because the protocol is: nearly all of it translates messages. The
+// rest is what all services share, above all the checks of who calls (caller, watch).
 package api
 
 import (

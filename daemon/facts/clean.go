@@ -2,7 +2,14 @@ package facts
 
 import (
 	"bytes"
+	"encoding/hex"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // cleaner converts a text to the form in which it is read. It decodes JSON escapes of any depth,
@@ -203,4 +210,265 @@ func (c *cleaner) reference(text []byte) int {
 	}
 	c.out = append(c.out, '&')
 	return 1
+}
+
+// The texts of servers and agents must compare equal if a model would read them alike. So the
+// memory reduces every character to the ASCII characters that it stands for or resembles. The
+// search for secrets reduces less: there, accents and other alphabets are part of the text.
+
+// latin maps each character to its replacement. It is computed once.
+type latin struct {
+	each   [0x20000]uint16
+	longer []string // replacements of more than one character
+}
+
+// Values of latin.each. An ASCII value is the replacement itself. A value from longForm on is an
+// index into longer.
+const (
+	stays    uint16 = 0
+	vanishes uint16 = 1
+	longForm uint16 = 0x80
+)
+
+var theLatin = sync.OnceValue(newLatin)
+
+func newLatin() *latin {
+	same := map[rune]byte{}
+	for c, drawn := range lookalikes {
+		for _, r := range drawn {
+			same[r] = byte(c)
+		}
+	}
+	for _, first := range enclosed {
+		for i := range rune(26) {
+			same[first+i] = byte('A' + i)
+		}
+	}
+	l := &latin{}
+	known := map[string]uint16{}
+	for r := rune(0x80); int(r) < len(l.each); r++ {
+		if r == 0xAC00 { // Hangul and surrogates stay
+			r = 0xE000
+		}
+		switch value, ok := reduced(r, same); {
+		case !ok:
+		case value == "":
+			l.each[r] = vanishes
+		case len(value) == 1:
+			l.each[r] = uint16(value[0])
+		default:
+			if known[value] == 0 {
+				known[value] = longForm + uint16(len(l.longer))
+				l.longer = append(l.longer, value)
+			}
+			l.each[r] = known[value]
+		}
+	}
+	return l
+}
+
+// reduced returns the ASCII text for which r stands, or "" if r is invisible. It returns false if
+// r stands for itself.
+func reduced(r rune, same map[rune]byte) (string, bool) {
+	switch {
+	case r < 0xA0, unicode.Is(unicode.Cf, r), unicode.Is(unicode.Variation_Selector, r), strings.ContainsRune(unseen, r):
+		return "", true
+	case unicode.IsSpace(r):
+		return " ", true
+	}
+	if two, ok := glued[r]; ok {
+		return two, true
+	}
+	if c, ok := same[r]; ok {
+		return string(rune(c)), true
+	}
+	if 0xAB70 <= r && r < 0xABC0 { // Cherokee's small letters
+		r -= 0xAB70 - 0x13A0
+	}
+	var buf [utf8.UTFMax]byte
+	char := buf[:utf8.EncodeRune(buf[:], r)]
+	parts := norm.NFKD.Properties(char).Decomposition()
+	if parts == nil {
+		parts = char
+	}
+	var out []byte
+	for _, p := range string(parts) {
+		switch c, alike := same[p]; {
+		case unicode.Is(unicode.Mn, p):
+		case p < utf8.RuneSelf:
+			out = append(out, byte(p))
+		case alike:
+			out = append(out, c)
+		case unicode.Is(unicode.Nd, p):
+			out = append(out, '0'+digitOf(p))
+		default:
+			return "", false
+		}
+	}
+	return string(out), true
+}
+
+// digitOf returns the value of a decimal digit of any script. The digits of a script are
+// consecutive.
+func digitOf(r rune) byte {
+	n := rune(0)
+	for unicode.Is(unicode.Nd, r-n-1) {
+		n++
+	}
+	return byte(n % 10)
+}
+
+// append appends the replacement of r to dst. It appends text in tag characters, which are
+// invisible on screens but read by models, to hidden.
+func (l *latin) append(dst, hidden []byte, r rune) (out, unshown []byte) {
+	value := stays
+	switch {
+	case int(r) < len(l.each):
+		value = l.each[r]
+	case r > 0xE0020 && r < 0xE007F:
+		return dst, append(hidden, byte(r-0xE0000))
+	case unicode.Is(unicode.Cf, r), unicode.Is(unicode.Variation_Selector, r):
+		value = vanishes
+	}
+	switch {
+	case value == stays:
+		dst = utf8.AppendRune(dst, r)
+	case value == vanishes:
+	case value < longForm:
+		dst = append(dst, byte(value))
+	default:
+		dst = append(dst, l.longer[value-longForm]...)
+	}
+	return dst, hidden
+}
+
+// lookalikes maps an ASCII character to characters that a reader or a model mistakes for it. It
+// omits the forms that Unicode itself relates to another character (full-width, mathematical and
+// circled letters, letters with accents), which are derived, see reduced. The list is maintained
+// by hand. It need not cover all scripts, only what people find when they look for a substitute.
+var lookalikes = map[rune]string{
+	'a': "аɑαᴀ⍺", 'A': "АΑᎪᗅꓮ",
+	'b': "ьЬвƄƃɓβʙᖯᏏ", 'B': "ВΒᏴᗷꓐ",
+	'c': "сϲᴄƈⲥ", 'C': "СϹᏟꓚⲤ",
+	'd': "ԁɗđðᴅᏧᑯꓒ", 'D': "ĐÐᎠᗞᗪꓓԀ",
+	'e': "еєҽεɛəᴇ℮", 'E': "ЕΕƐᎬꓰⴹ⋿",
+	'f': "ƒϝքꬵꜰẝ", 'F': "ϜᖴꓝƑ",
+	'g': "ɡցǥԍɢᶃƍ", 'G': "ԌᏀᏳꓖ",
+	'h': "һհнħɦʜᏂ", 'H': "НΗҺĦᎻᕼꓧⲎ",
+	'i': "іıιɩɪᎥꙇ⍳", 'I': "ІΙӀƖꓲⲒⵏᛁ",
+	'j': "јϳȷɟᴊ", 'J': "ЈͿᎫᒍꓙ",
+	'k': "кκқƙĸᴋⲕ", 'K': "КΚҚᏦᛕꓗⲔ",
+	'l': "ӏłɫƚǀʟ∣", 'L': "ŁᏞᒪꓡⳐ",
+	'm': "мɱᴍ", 'M': "МΜϺᎷᗰᛖꓟⲘ",
+	'n': "ոռпηɴƞ", 'N': "ΝꓠⲚ",
+	'o': "оοօσøɵᴏჿଠഠဝዐⲟס", 'O': "ОΟՕØⵔꓳⲞ〇",
+	'p': "рρþƿᴘⲣ⍴", 'P': "РΡᏢᑭꓑⲢ",
+	'q': "ԛգզɋꞯ", 'Q': "Ԛⵕ",
+	'r': "гᴦꭇꭈɾɼʀⲅ", 'R': "ƦᎡᏒᖇꓣ",
+	's': "ѕꜱƽʂꙅ", 'S': "ЅՏᏕᏚꓢ",
+	't': "тτŧƭᴛⲧ", 'T': "ТΤŦᎢꓔⲦ⊤⟙",
+	'u': "υսᴜʋꞟꭎꭒ", 'U': "ՍᑌꓴƱ⋃∪",
+	'v': "ѵνᴠ∨", 'V': "ѴᏙᐯꓦⴸ",
+	'w': "ԝѡաωɯᴡ", 'W': "ԜᎳᏔꓪ",
+	'x': "хχ×ᕁᕽⲭ", 'X': "ХΧꓫⲬ᙭ⵝ╳",
+	'y': "уγүყɣʏỿ", 'Y': "УΥҮᎩᎽꓬⲨ",
+	'z': "ᴢʐƶ", 'Z': "ΖƵᏃꓜ",
+	'2': "Ƨ", '3': "ЗзƷȜ", '4': "Ꮞ", '5': "Ƽ", '6': "бᏮ", '8': "Ȣ",
+	'-': "‐‒–⁃−➖", '_': "ˍ", '.': "。۔ꓸ", '/': "⁄∕╱", ':': "։ː꞉∶",
+}
+
+// glued are ligatures, with the letters that they stand for.
+var glued = map[rune]string{'æ': "ae", 'Æ': "AE", 'ӕ': "ae", 'Ӕ': "AE", 'œ': "oe", 'Œ': "OE", 'ß': "ss", 'ẞ': "SS", 'ꜳ': "aa", 'ꝏ': "oo"}
+
+// enclosed holds the first letter of each alphabet of enclosed letters that Unicode does not
+// relate to plain letters.
+var enclosed = []rune{0x1F150, 0x1F170, 0x1F1E6}
+
+// unseen are invisible characters whose Unicode category does not say so.
+var unseen = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"
+
+// unquoted returns the decoded text of a JSON string. Without escapes, the result is a slice of
+// raw. Half a surrogate pair is decoded as U+FFFD.
+func unquoted(raw []byte) []byte {
+	inner := raw[1 : len(raw)-1]
+	at := bytes.IndexByte(inner, '\\')
+	if at < 0 {
+		return inner
+	}
+	out := append(make([]byte, 0, len(inner)), inner[:at]...)
+	for i := at; i < len(inner); {
+		if inner[i] != '\\' {
+			out = append(out, inner[i])
+			i++
+			continue
+		}
+		r, n := escape(inner[i:])
+		out = utf8.AppendRune(out, r)
+		i += n
+	}
+	return out
+}
+
+// escape decodes the escape at the start of text. It returns the character and the length of the
+// escape. The character is negative if \u is not followed by digits.
+func escape(text []byte) (rune, int) {
+	switch text[1] {
+	case 'b':
+		return '\b', 2
+	case 'f':
+		return '\f', 2
+	case 'n':
+		return '\n', 2
+	case 'r':
+		return '\r', 2
+	case 't':
+		return '\t', 2
+	case 'u':
+		r := hex4(text)
+		if !utf16.IsSurrogate(r) {
+			return r, 6
+		}
+		if both := utf16.DecodeRune(r, hex4(text[6:])); both != utf8.RuneError {
+			return both, 12
+		}
+		return utf8.RuneError, 6
+	}
+	return rune(text[1]), 2 // " \ /
+}
+
+// hex4 decodes \uXXXX at the start of text. It returns a negative value if there is none.
+func hex4(text []byte) rune {
+	var digits [2]byte
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
+		return -1
+	}
+	if _, err := hex.Decode(digits[:], text[2:6]); err != nil {
+		return -1
+	}
+	return rune(digits[0])<<8 | rune(digits[1])
+}
+
+// within translates ranges of a decoded JSON string to ranges of the raw string. The ranges must
+// be in order.
+func within(raw []byte, ranges []span) []span {
+	out := make([]span, 0, len(ranges))
+	at, said := 1, 0 // said is the decoded length of raw[1:at]
+	upTo := func(n int) int {
+		for said < n && at < len(raw)-1 {
+			if raw[at] != '\\' {
+				at++
+				said++
+				continue
+			}
+			r, width := escape(raw[at:])
+			at += width
+			said += utf8.RuneLen(r)
+		}
+		return at
+	}
+	for _, s := range ranges {
+		start := upTo(s.start)
+		out = append(out, span{start, upTo(s.end)})
+	}
+	return out
 }

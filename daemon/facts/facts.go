@@ -22,6 +22,21 @@
 // A false alarm costs a person's attention, and makes the next question less likely to be read.
 // So a placeholder, a label, an example, the name of a variable or a page token is not a secret,
 // and prose that mentions a place does not count as access to it.
+//
+// The package is larger than most, because all facts follow from one pass over the same text, in
+// the same forms and split into the same words. Parts of it would have to share nearly all of
+// their helpers, and a form that one of them overlooks is a way past it:
+//
+//	facts, walk, beside, texts  a call: its members, its texts, and what is examined of each
+//	clean, encoded, fold        the forms in which a text can be read
+//	scan, rules, forms, names   secrets
+//	places, secretplaces        places where credentials are kept
+//	toolname                    what the name of a tool says
+//	ours, follow, paths         what a call names in the file system
+//	sight, hosts, namings       what a text names: mailboxes, hosts, accounts, tools
+//	memory, observe, recall     what was said in a session, and what follows for a call
+//	steer, form                 text of a server that steers, and its forms
+//	redact                      the same secrets, replaced in what is recorded
 package facts
 
 import (
@@ -110,7 +125,7 @@ func (f *Finder) Of(ctx context.Context, c *gate.Call) []gate.Fact {
 func (l *inspection) find() {
 	c := l.call
 	if !l.pathsOnly {
-		l.startRecall(true)
+		l.startRecall()
 	}
 	switch mcp.SubjectKind(c.Method) {
 	case mcp.Tool:
@@ -148,21 +163,19 @@ func (l *inspection) uri(text string, at where) {
 
 // inspection is the examination of one call.
 type inspection struct {
-	ctx     context.Context // of the judgement that needs the facts
-	finder  *Finder
-	call    *gate.Call
-	budget  int
-	removes bool             // the tool's name says that it removes what it names
-	follow  int              // number of paths whose links were followed
-	files   map[inode]string // files of ours; loaded when a path could be another name of one
-	own     []string         // paths of ours; loaded when needed
-	facts   []gate.Fact
-	recall  *recall // nil unless an agent sent the message
-	// recallOnly restricts the look to what the memory needs.
-	recallOnly bool
-	named      *gate.Paths // receives the paths that the call names; may be nil
-	pathsOnly  bool        // restricts the look to them
-	work       int         // bytes examined for secrets and places; for tests of the cost of hostile text
+	ctx       context.Context // of the judgement that needs the facts
+	finder    *Finder
+	call      *gate.Call
+	budget    int
+	removes   bool             // the tool's name says that it removes what it names
+	follow    int              // number of paths whose links were followed
+	files     map[inode]string // files of ours; loaded when a path could be another name of one
+	own       []string         // paths of ours; loaded when needed
+	facts     []gate.Fact
+	recall    *recall     // nil unless an agent sent the message
+	named     *gate.Paths // receives the paths that the call names; may be nil
+	pathsOnly bool        // restricts the look to them
+	work      int         // bytes examined for secrets and places; for tests of the cost of hostile text
 
 	kept
 }
@@ -279,7 +292,6 @@ func (l *inspection) value(w *walk, kind jsontext.Kind, v span) {
 	switch {
 	case kind != '0' && kind != '"':
 		return
-	case l.recallOnly:
 	case kind == '0':
 		l.checkMember(w, name, text)
 	default:
@@ -299,8 +311,5 @@ func (l *inspection) value(w *walk, kind jsontext.Kind, v span) {
 }
 
 func (l *inspection) pair(w *walk, name, value span) {
-	if l.recallOnly {
-		return
-	}
 	l.checkMember(w, w.said(name), w.said(value))
 }

@@ -472,7 +472,9 @@ func TestUsualParams(t *testing.T) {
 		if got := factsOf(f, callWith(t, "tools/call", params)); !slices.Equal(got, []string{"sends@", "new-place@to"}) {
 			t.Errorf("%s: %q", meta, got)
 		}
-		f.Forwarded(callWith(t, "tools/call", params))
+		sent := callWith(t, "tools/call", params)
+		f.Of(t.Context(), sent)
+		f.Forwarded(sent)
 		if got := factsOf(f, callWith(t, "tools/call", params)); !slices.Equal(got, []string{"sends@"}) {
 			t.Errorf("%s, once more: %q", meta, got)
 		}

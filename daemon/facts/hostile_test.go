@@ -73,7 +73,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		s.Of(context.Background(), s.call("notes", "send_"+words(round), args))
 	}
 	for i := range 6000 {
-		s.Forwarded(s.call("srv"+words(i), "send_"+words(i), `{"to":"x`+words(i)+`@acme.io"}`))
+		s.forwards("srv"+words(i), "send_"+words(i), `{"to":"x`+words(i)+`@acme.io"}`)
 		s.passes("srv"+words(i), "tools/list", `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"x","annotations":{"destructiveHint":true}}]}}`)
 	}
 	if n := entries(s.sessions.of("s1", "")); n > mostEntries || n < mostEntries/2 {

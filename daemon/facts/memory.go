@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"hash/maphash"
 	"sync"
 )
 
@@ -204,4 +205,136 @@ func (m *memory) recordKey(l *ledger[struct{}], key uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	l.put(key, struct{}{})
+}
+
+// ledger keeps the newest entries, up to a maximum, and discards the oldest first. It holds
+// hashes instead of text, so that the memory reveals nothing of what servers sent.
+type ledger[V any] struct {
+	maxEntries int
+	entries    map[uint64]V
+	order      []uint64 // a ring when it is full
+	next       int      // index of the oldest entry when it is full
+}
+
+func (l *ledger[V]) get(key uint64) (V, bool) {
+	v, ok := l.entries[key]
+	return v, ok
+}
+
+// put stores v under key and returns the entry that was discarded for it. An existing entry is
+// replaced but keeps its age.
+func (l *ledger[V]) put(key uint64, v V) (gone uint64, old V, full bool) {
+	if l.entries == nil {
+		l.entries = map[uint64]V{}
+	}
+	_, known := l.entries[key]
+	switch {
+	case known:
+	case len(l.order) < l.maxEntries:
+		l.order = append(l.order, key)
+	default:
+		gone, full = l.order[l.next], true
+		old = l.entries[gone]
+		delete(l.entries, gone)
+		l.order[l.next] = key
+		l.next = (l.next + 1) % len(l.order)
+	}
+	l.entries[key] = v
+	return gone, old, full
+}
+
+// shadow is what remains of the discarded entries of a ledger, a Bloom filter: it can tell for
+// certain only that a key was never added. So a server that sends a great many names makes the
+// gate ask more, and cannot make it forget.
+type shadow struct {
+	bits [shadowBits / 64]uint64
+}
+
+// shadowBits suffices for 100,000 keys with one false positive in fifty.
+const shadowBits = 1 << 20
+
+func (s *shadow) add(key uint64) {
+	for range 4 {
+		s.bits[key>>6%(shadowBits/64)] |= 1 << (key & 63)
+		key = key>>17 | key<<47
+	}
+}
+
+func (s *shadow) has(key uint64) bool {
+	if s == nil {
+		return false
+	}
+	for range 4 {
+		if s.bits[key>>6%(shadowBits/64)]&(1<<(key&63)) == 0 {
+			return false
+		}
+		key = key>>17 | key<<47
+	}
+	return true
+}
+
+// sessions holds the memory of each session.
+type sessions struct {
+	mu   sync.Mutex // guards what follows
+	each map[owner]*memory
+}
+
+// owner identifies a memory: that of a session with all its servers, or that of one shim without
+// a session.
+type owner struct{ session, shim string }
+
+func ownerOf(session, attachment string) owner {
+	if session != "" {
+		return owner{session: session}
+	}
+	return owner{shim: attachment}
+}
+
+// of returns the memory of a session, and creates it if necessary.
+func (s *sessions) of(session, attachment string) *memory {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := ownerOf(session, attachment)
+	m := s.each[key]
+	if m == nil {
+		m = newMemory()
+		s.each[key] = m
+	}
+	return m
+}
+
+// Forget discards the memory of a session, or of a shim without one.
+func (f *Finder) Forget(session, attachment string) {
+	f.sessions.mu.Lock()
+	defer f.sessions.mu.Unlock()
+	delete(f.sessions.each, ownerOf(session, attachment))
+}
+
+// sight returns a sight from the pool. The caller must pass it to release.
+func (f *Finder) sight() *sight {
+	if s, ok := f.sights.Get().(*sight); ok {
+		return s
+	}
+	return &sight{seed: f.seed}
+}
+
+// keptBuffer is the maximum size of a buffer that is reused.
+const keptBuffer = 256 << 10
+
+func (f *Finder) release(s *sight) {
+	s.text, s.to = nil, nil
+	s.steerer.name = nil
+	if cap(s.steerer.joined)+cap(s.steerer.glued)+cap(s.steerer.rest)+cap(s.steerer.cleaner.out) <= keptBuffer && cap(s.cleaner.out) <= keptBuffer && cap(s.decoded) <= keptBuffer {
+		f.sights.Put(s)
+	}
+}
+
+// ownTool returns the key of a tool of a server.
+func (f *Finder) ownTool(server, tool string) uint64 {
+	var h maphash.Hash
+	h.SetSeed(f.seed)
+	_, _ = h.WriteString(server)
+	_ = h.WriteByte(0)
+	_, _ = h.WriteString(tool)
+	return h.Sum64()
 }

@@ -17,7 +17,6 @@ type recall struct {
 	look   *inspection
 	memory *memory
 	sight  *sight
-	claims bool // record what the call names first as the agent's
 	deed   deed
 	sends  bool
 	tool   uint64 // key of the tool with its server
@@ -42,6 +41,7 @@ type argued struct {
 	isTo      bool // the member's name says that it is an address
 	prose     bool
 	counter   bool // the member's name says that it counts or dates something
+	passing   bool // it is compared, and never recorded as sent to
 }
 
 // Limits of the detailed examination. All places are recorded and compared; more facts would not
@@ -53,16 +53,16 @@ const (
 	mostLabels     = 128  // labels of a host; more than 253 letters can have
 )
 
-// startRecall starts to compare a call of an agent with the memory; it ignores other messages. claims
-// reports that the call is judged, so that what it names first counts as the agent's.
-func (l *inspection) startRecall(claims bool) {
+// startRecall starts to compare a call of an agent with the memory; it ignores other messages. What
+// the call names first counts as the agent's.
+func (l *inspection) startRecall() {
 	c, f := l.call, l.finder
 	if c.Side != wire.FromAgent {
 		return
 	}
 	r := &l.memory
 	*r = recall{
-		look: l, memory: f.sessions.of(c.Session, c.Attachment), sight: f.sight(), claims: claims, base64: mostDecoded, deed: reads,
+		look: l, memory: f.sessions.of(c.Session, c.Attachment), sight: f.sight(), base64: mostDecoded, deed: reads,
 		here: r.here, all: r.all,
 	}
 	l.recall = r
@@ -147,12 +147,9 @@ var (
 
 // place receives each place in the current argument.
 func (r *recall) place(p place) {
-	by := ""
-	if r.claims {
-		by = r.memory.claim(p.key)
-		if by == "" && p.kind == host {
-			by = r.above(p.name)
-		}
+	by := r.memory.claim(p.key)
+	if by == "" && p.kind == host {
+		by = r.above(p.name)
 	}
 	if p.joined && by == "" {
 		return
@@ -163,10 +160,11 @@ func (r *recall) place(p place) {
 	if p.kind == host && !p.sure && !r.isTo {
 		return // more likely a file name or a member access
 	}
-	if n := len(r.all) + len(r.here); by == "" && n >= mostPlaces || n >= 2*mostPlaces {
+	n := len(r.all) + len(r.here)
+	if by == "" && n >= mostPlaces || n >= 2*mostPlaces {
 		return
 	}
-	r.here = append(r.here, argued{key: p.key, kind: p.kind, name: string(p.name), sure: p.sure, by: by})
+	r.here = append(r.here, argued{key: p.key, kind: p.kind, name: string(p.name), sure: p.sure, by: by, passing: p.joined || n >= mostPlaces})
 }
 
 func (r *recall) named(uint64, strength) {}
@@ -213,7 +211,8 @@ func (r *recall) conclude() {
 			l.add(Acts, "its definition says that it is destructive", "")
 		}
 	}
-	if r.sends && c.Profile != gate.Development {
+	c.Sends = nil
+	if r.sends {
 		r.newPlaces()
 	}
 	if by := r.memory.steeringServer(); by != "" {
@@ -254,3 +253,89 @@ func (r *recall) done(f *Finder) {
 		*r = recall{here: r.here[:0], all: r.all[:0]}
 	}
 }
+
+// newPlaces adds a fact for each destination to which nothing was sent before, and keeps the
+// destinations for Forwarded. In a session that
+// has not read anything yet, a single destination does not count: there is nothing to leak, and
+// only a definition could have misled the agent, which would add a second destination. A shim
+// without a session has no such exception, since its agent may have read through another one.
+func (r *recall) newPlaces() {
+	c, to := r.look.call, r.destinations()
+	known := c.Profile == gate.Development || len(to) == 1 && c.Session != "" && !r.memory.hasRead()
+	for _, to := range to {
+		if !to.passing {
+			c.Sends = append(c.Sends, to.key)
+		}
+		if !known && !r.memory.has(&r.memory.sent, to.key) {
+			r.look.addFact(gate.Fact{
+				Name: NewPlace, Detail: fmt.Sprintf("nothing was sent to %s before in this session", to.name),
+				Member: to.member, Place: to.name,
+			})
+		}
+	}
+}
+
+// destinations returns where the call sends to: the addresses among its arguments or, without
+// any, the tool itself.
+func (r *recall) destinations() []argued {
+	var to []argued
+	for i := range r.all {
+		if a := &r.all[i]; a.addressed && r.counts(a) {
+			to = append(to, *a)
+		}
+	}
+	if len(to) == 0 {
+		c := r.look.call
+		to = []argued{{key: r.tool, name: c.Server + "/" + c.Subject}}
+	}
+	return to
+}
+
+// Forwarded records that c was forwarded to its server: its destinations are no longer new
+// places. Of must have found its facts.
+func (f *Finder) Forwarded(c *gate.Call) {
+	if c.Method != "tools/call" || c.Side != wire.FromAgent {
+		return
+	}
+	memory := f.sessions.of(c.Session, c.Attachment)
+	memory.recordKey(&memory.used, f.ownTool(c.Server, c.Subject))
+	for _, to := range c.Sends {
+		memory.recordKey(&memory.sent, to)
+	}
+}
+
+// These tables say what the name of a member implies about a place in its value.
+
+var addressWords = set("to", "cc", "bcc", "recipient", "recipients", "email", "emails", "mail", "mailbox", "address", "addresses",
+	"attendee", "attendees", "participant", "participants", "invitee", "invitees", "guest", "guests", "member", "members",
+	"collaborator", "collaborators", "contact", "contacts", "url", "urls", "uri", "uris", "link", "links", "href", "host", "hosts",
+	"hostname", "domain", "endpoint", "webhook", "callback", "server", "site", "website", "remote", "origin", "destination",
+	"iban", "account", "accounts", "acct", "payee", "beneficiary", "phone", "mobile", "tel", "wallet", "card", "routing", "bank")
+
+// isAddressName reports whether a word in the name of a member says that its value is a
+// destination: to, webhook_url, recipientAccount.
+func isAddressName(name []byte) bool {
+	w := split(name)
+	return w.has(addressWords)
+}
+
+var (
+	counterWords = set("id", "ids", "ts", "timestamp", "time", "date", "at", "on", "sha", "hash", "version", "offset", "cursor", "size",
+		"limit", "amount", "price", "total", "count", "since", "until", "after", "before", "start", "end", "created", "updated")
+	ownedWords = set("chat", "channel", "user", "recipient", "account", "contact", "customer", "phone", "conversation", "room", "group", "person")
+)
+
+// isCounter reports whether the name of a member says that a number in it counts, dates or
+// identifies something to which nothing can be sent.
+func isCounter(name []byte) bool {
+	w := split(name)
+	return counterWords[string(w.word(-1))] && !w.has(ownedWords)
+}
+
+// publicHosts are the hosts to which prose may point although a server named them. Only their
+// operators see the requests to them, and texts about software are full of their names.
+var publicHosts = set("github.com", "gitlab.com", "bitbucket.org", "codeberg.org", "stackoverflow.com", "npmjs.com", "pypi.org", "crates.io",
+	"docs.rs", "pkg.go.dev", "go.dev", "golang.org", "rust-lang.org", "doc.rust-lang.org", "python.org", "docs.python.org", "nodejs.org",
+	"developer.mozilla.org", "wikipedia.org", "en.wikipedia.org", "w3.org", "ietf.org", "rfc-editor.org", "kernel.org", "debian.org",
+	"apache.org", "opensource.org", "semver.org", "keepachangelog.com", "conventionalcommits.org", "json-schema.org", "schema.org",
+	"kubernetes.io", "docker.com", "docs.docker.com", "postgresql.org", "sqlite.org", "modelcontextprotocol.io")

@@ -88,9 +88,10 @@ type Case struct {
 
 // Judgement is what the gates know and have decided so far.
 type Judgement struct {
-	Trace  *Trace // nil if the call is not traced
-	Waited bool   // it waited for other calls or a person, so links may have changed since it arrived
-	Known  []Fact // facts when it arrived; only for hooks, otherwise nil
+	Trace  *Trace   // nil if the call is not traced
+	Waited bool     // it waited for other calls or a person, so links may have changed since it arrived
+	Known  []Fact   // facts when it arrived; only for hooks, otherwise nil
+	Sends  []uint64 // what Facts.Of keeps of it for Facts.Forwarded
 
 	early *[]Fact // facts that were found just before it is judged; nil: they are found then
 
@@ -129,7 +130,7 @@ type Facts interface {
 	Of(ctx context.Context, c *Call) []Fact
 	// Observe remembers a message that passes without being judged, before it is forwarded.
 	Observe(m *Observation)
-	// Forwarded remembers that c was forwarded.
+	// Forwarded remembers that c, whose facts Of has found, was forwarded.
 	Forwarded(c *Call)
 	// Forget drops the memory of a session, or of an attachment without one.
 	Forget(session, attachment string)

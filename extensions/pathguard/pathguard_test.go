@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/thoughtgate/thoughtgated/internal/rpc"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -53,7 +54,7 @@ func TestProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	subscribed := make(chan string, 1)
-	conn := wire.NewConn(out, in, wire.Options{Framing: wire.ContentLength{}, Handler: wire.HandlerFunc(func(_ context.Context, method string, _ []byte) ([]byte, error) {
+	conn := rpc.NewConn(out, in, rpc.Options{Framing: wire.ContentLength{}, Handler: rpc.HandlerFunc(func(_ context.Context, method string, _ []byte) ([]byte, error) {
 		subscribed <- method
 		return []byte(`{"ok":true}`), nil
 	})})

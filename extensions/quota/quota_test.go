@@ -11,6 +11,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client/extension"
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/extension/protowire"
+	"github.com/thoughtgate/thoughtgated/internal/rpc"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -34,7 +35,7 @@ func (c *clock) pass(d time.Duration) {
 
 // host is the gate's end of a connection to the extension, and its memory.
 type host struct {
-	*wire.Conn
+	*rpc.Conn
 	clock *clock
 
 	mu      sync.Mutex
@@ -48,7 +49,7 @@ func start(t *testing.T, config string, records ...string) *host {
 	toExtension, fromGate := io.Pipe()
 	toGate, fromExtension := io.Pipe()
 	h := &host{clock: &clock{t: time.UnixMilli(1795000000000)}, records: records}
-	h.Conn = wire.NewConn(toGate, fromGate, wire.Options{Framing: wire.Length32{}, Dialect: protowire.Dialect{}, Handler: wire.HandlerFunc(h.handle)})
+	h.Conn = rpc.NewConn(toGate, fromGate, rpc.Options{Framing: wire.Length32{}, Dialect: protowire.Dialect{}, Handler: rpc.HandlerFunc(h.handle)})
 	var running sync.WaitGroup
 	running.Go(func() { _ = h.Run(context.Background()) })
 	running.Go(func() {
@@ -74,7 +75,7 @@ func (h *host) handle(_ context.Context, method string, params []byte) ([]byte, 
 	switch method {
 	case "memory.append":
 		if h.full {
-			return nil, &wire.Fault{Code: -32000, Message: "no room"}
+			return nil, &rpc.Fault{Code: -32000, Message: "no room"}
 		}
 		h.records = append(h.records, string(params))
 		return []byte(`{"ok":true,"timestamp_ms":0}`), nil

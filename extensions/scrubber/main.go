@@ -20,6 +20,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/thoughtgate/thoughtgated/internal/rpc"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -36,7 +37,7 @@ const protocolVersion = 1
 
 // extension is one connection to the gate.
 type extension struct {
-	conn *wire.Conn
+	conn *rpc.Conn
 	room chan struct{} // holds a token for each result in progress
 
 	mu       sync.Mutex // guards the fields below
@@ -51,7 +52,10 @@ type extension struct {
 // run handles the gate's requests until the gate closes the connection.
 func run(ctx context.Context, in *os.File, out *os.File) error {
 	e := &extension{room: make(chan struct{}, runtime.GOMAXPROCS(0)), found: map[string]int{}}
-	e.conn = wire.NewConn(in, out, wire.Options{Framing: wire.ContentLength{}, Dialect: wire.JSONRPC{}, Handler: wire.HandlerFunc(e.handle)})
+	e.conn = rpc.NewConn(in, out, rpc.Options{
+		Framing: wire.ContentLength{}, Dialect: rpc.JSONRPC{}, Handler: rpc.HandlerFunc(e.handle),
+		MaxMessage: 2 * wire.MaxMessage, // a longer frame would end the connection; the dialect refuses one beyond wire.MaxMessage
+	})
 	changes := e.conn.Subscribe(0, "config.changed")
 	var listening sync.WaitGroup
 	listening.Go(func() {
@@ -80,7 +84,7 @@ func (e *extension) handle(ctx context.Context, method string, params []byte) ([
 	case "shutdown":
 		return []byte(`{}`), nil
 	}
-	return nil, &wire.Fault{Code: -32601, Message: "method not found: " + method}
+	return nil, &rpc.Fault{Code: -32601, Message: "method not found: " + method}
 }
 
 func (e *extension) initialize(ctx context.Context, params []byte) ([]byte, error) {
@@ -195,7 +199,7 @@ func (e *extension) command(ctx context.Context, params []byte) ([]byte, error) 
 		return nil, fmt.Errorf("read the command: %w", err)
 	}
 	if asked.Command != "report" {
-		return nil, &wire.Fault{Code: -32601, Message: fmt.Sprintf("there is no command %q; there is report", asked.Command)}
+		return nil, &rpc.Fault{Code: -32601, Message: fmt.Sprintf("there is no command %q; there is report", asked.Command)}
 	}
 	if len(asked.Args) > 0 {
 		return []byte(`{"exit_code":2}`), e.say(ctx, asked.Request, "system", "usage: tgctl ext run scrubber report")

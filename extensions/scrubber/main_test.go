@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/thoughtgate/thoughtgated/internal/rpc"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 
 // gate is the gate's end of a connection to the program.
 type gate struct {
-	*wire.Conn
+	*rpc.Conn
 	subscribed chan struct{}
 	end        func() string // ends the program and returns its standard error
 }
@@ -50,10 +51,10 @@ func start(t *testing.T, config string) *gate {
 		t.Fatal(err)
 	}
 	g := &gate{subscribed: make(chan struct{}, 1)}
-	g.Conn = wire.NewConn(out, in, wire.Options{Framing: wire.ContentLength{}, MaxMessage: 4 << 20,
-		Handler: wire.HandlerFunc(func(_ context.Context, method string, _ []byte) ([]byte, error) {
+	g.Conn = rpc.NewConn(out, in, rpc.Options{Framing: wire.ContentLength{}, MaxMessage: 4 << 20,
+		Handler: rpc.HandlerFunc(func(_ context.Context, method string, _ []byte) ([]byte, error) {
 			if method != "config.subscribe" {
-				return nil, &wire.Fault{Code: -32601, Message: method}
+				return nil, &rpc.Fault{Code: -32601, Message: method}
 			}
 			g.subscribed <- struct{}{}
 			return []byte(`{"ok":true}`), nil
@@ -84,7 +85,7 @@ func (g *gate) ask(t *testing.T, method, params, want string) {
 	t.Helper()
 	got, err := g.Call(t.Context(), method, []byte(params))
 	if text, ok := strings.CutPrefix(want, "!"); ok {
-		var fault *wire.Fault
+		var fault *rpc.Fault
 		if !errors.As(err, &fault) || !strings.Contains(fault.Message, text) {
 			t.Errorf("%s: %s, %v; want %q", method, got, err, text)
 		}

@@ -1,6 +1,10 @@
 package mcp
 
-import "github.com/thoughtgate/thoughtgated/internal/wire"
+import (
+	"slices"
+
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
 
 // Treatment is what the relay does with a message.
 type Treatment uint8
@@ -186,4 +190,67 @@ func ListChanged(notification string) (method string) {
 // in the legacy era, inside a result in the modern era.
 func IsAsk(method string) bool {
 	return rules[key{method, wire.FromServer, false, false}].Ask
+}
+
+// Methods returns the known methods of messages that side writes: requests and
+// notifications of every era, sorted.
+func Methods(side wire.Side) []string {
+	var all []string
+	for k := range rules {
+		if k.side == side {
+			all = append(all, k.method)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// SubjectKind returns the kind of subject of an agent's request for method. It is None if
+// the request has no subject or the method is unknown.
+func SubjectKind(method string) Subject {
+	for _, modern := range []bool{false, true} {
+		if rule, ok := rules[key{method, wire.FromAgent, false, modern}]; ok && rule.Acting {
+			return rule.Subject
+		}
+	}
+	return None
+}
+
+// revisions are the revisions that the tables cover, oldest first.
+var revisions = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
+
+// Revisions returns the revisions of MCP that the tables cover, oldest first.
+func Revisions() []string { return slices.Clone(revisions) }
+
+// KnownRevision reports whether the tables cover the revision that a request names. A
+// request that names none, as in the legacy era, is covered.
+func KnownRevision(e *wire.Envelope, line []byte) bool {
+	if !e.Version.Present() {
+		return true
+	}
+	version, err := wire.Unquote(e.Version, line)
+	return err == nil && slices.Contains(revisions, version)
+}
+
+// Supported returns the revisions in the result of a server/discover that the tables
+// cover. It returns nil if there are none or the result can't be read.
+func Supported(e *wire.Envelope, line []byte) []string {
+	if !e.Result.Present() {
+		return nil
+	}
+	array, err := wire.Member(line, e.Result, "supportedVersions")
+	if err != nil || !array.Present() {
+		return nil
+	}
+	items, err := wire.Elements(line, array)
+	if err != nil {
+		return nil
+	}
+	var both []string
+	for _, item := range items {
+		if version, err := wire.Unquote(item, line); err == nil && slices.Contains(revisions, version) {
+			both = append(both, version)
+		}
+	}
+	return both
 }

@@ -147,9 +147,6 @@ type indexed struct {
 	seq   uint64
 	time  time.Time
 	words [len(indexedFields)][]byte // in the order of indexedFields; empty if absent
-
-	day     [len("2006-01-02T")]byte // date of the last record, and the start of that day
-	morning time.Time
 }
 
 // read decodes line. The words are valid as long as line is. For every line written by
@@ -166,7 +163,7 @@ func (x *indexed) read(line []byte) bool {
 		case "seq":
 			x.seq = c.number()
 		case "time":
-			x.clock(&c)
+			x.time = c.time()
 		default:
 			if i := slices.Index(indexedFields[:], string(c.name)); i >= 0 {
 				x.words[i] = c.plain()
@@ -176,50 +173,6 @@ func (x *indexed) read(line []byte) bool {
 		}
 	}
 	return c.err == nil && (!c.halves || jsontext.Value(line).IsValid(jsontext.AllowDuplicateNames(true)))
-}
-
-// clock decodes a time. Most times have the same date as the previous one.
-func (x *indexed) clock(c *cursor) {
-	at := *c
-	text := c.raw()
-	if len(text) == len(timeLayout) && string(text[:len(x.day)]) == string(x.day[:]) {
-		if since, ok := sinceMorning(text[len(x.day):]); ok {
-			x.time = x.morning.Add(since)
-			return
-		}
-	}
-	if x.time = at.time(); at.err != nil {
-		c.fail("a time is malformed")
-		return
-	}
-	copy(x.day[:], text)
-	x.morning = x.time.Truncate(24 * time.Hour)
-}
-
-// sinceMorning parses the part of a time after the T, such as 15:04:05.000000Z.
-func sinceMorning(text []byte) (time.Duration, bool) {
-	const shape = "00:00:00.000000Z"
-	if len(text) != len(shape) {
-		return 0, false
-	}
-	var digits [len(shape)]time.Duration
-	for i, b := range text {
-		switch {
-		case shape[i] == '0' && b >= '0' && b <= '9':
-			digits[i] = time.Duration(b - '0')
-		case shape[i] != b:
-			return 0, false
-		}
-	}
-	hours, minutes, seconds := digits[0]*10+digits[1], digits[3]*10+digits[4], digits[6]*10+digits[7]
-	if hours > 23 || minutes > 59 || seconds > 59 {
-		return 0, false
-	}
-	micros := time.Duration(0)
-	for _, digit := range digits[9:15] {
-		micros = micros*10 + digit
-	}
-	return hours*time.Hour + minutes*time.Minute + seconds*time.Second + micros*time.Microsecond, true
 }
 
 // plain is like text, but the result is valid only as long as the line.

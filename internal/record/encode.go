@@ -88,27 +88,16 @@ func (r *Record) appendMembers(dst []byte) []byte {
 	return dst
 }
 
-// appendTime appends t in timeLayout, truncated to microseconds.
+// appendTime appends t in timeLayout, truncated to microseconds. The time package has a fast path
+// for RFC 3339 only.
 func appendTime(dst []byte, t time.Time) []byte {
 	t = t.UTC()
-	year, month, day := t.Date()
-	if year < 1000 || year > 9999 {
-		return t.Truncate(time.Microsecond).AppendFormat(dst, timeLayout)
-	}
-	hour, minute, second := t.Clock()
-	dst = strconv.AppendInt(dst, int64(year), 10)
-	dst = appendTwo(append(dst, '-'), int(month))
-	dst = appendTwo(append(dst, '-'), day)
-	dst = appendTwo(append(dst, 'T'), hour)
-	dst = appendTwo(append(dst, ':'), minute)
-	dst = appendTwo(append(dst, ':'), second)
-	micros := t.Nanosecond() / 1000
-	dst = appendTwo(append(dst, '.'), micros/10_000)
-	dst = appendTwo(dst, micros/100%100)
-	return append(appendTwo(dst, micros%100), 'Z')
+	dst = t.AppendFormat(dst, time.RFC3339)
+	dot := len(dst) - len("Z")
+	dst = strconv.AppendInt(dst[:dot], 1e6+int64(t.Nanosecond())/1000, 10)
+	dst[dot] = '.' // instead of the 1, which keeps the zeros
+	return append(dst, 'Z')
 }
-
-func appendTwo(dst []byte, n int) []byte { return append(dst, byte('0'+n/10), byte('0'+n%10)) }
 
 func appendName(dst []byte, name string) []byte {
 	dst = append(dst, ',', '"')

@@ -314,8 +314,9 @@ func (c *cursor) bool() bool {
 }
 
 func (c *cursor) time() time.Time {
-	t, err := time.Parse(timeLayout, c.text())
-	if err != nil {
+	text := c.text()
+	t, err := time.Parse(time.RFC3339, text) // several times faster than with timeLayout
+	if err != nil || len(text) != len(timeLayout) || text[len("2006-01-02T15:04:05")] != '.' || text[len(text)-1] != 'Z' {
 		c.fail("a time is malformed")
 	}
 	return t

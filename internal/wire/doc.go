@@ -1,11 +1,10 @@
 // Package wire reads and writes the messages on the pipes between ThoughtGate and the
 // programs around it.
 //
-// It has three parts, each usable without the next. A [Framing] finds where a message
-// ends: lines, Content-Length headers, or a 4-byte length. [Read] parses an MCP message:
-// one strict reader looks at each line once and says what it is. A [Dialect] does the
-// same for the programs that ThoughtGate itself talks to. A [Conn] matches requests and
-// answers.
+// A [Framing] finds where a message ends: lines, Content-Length headers, or a 4-byte
+// length. [Read] parses an MCP message: one strict reader looks at each line once and says
+// what it is. Package rpc matches requests and answers on top of this, for the programs that
+// ThoughtGate itself talks to.
 //
 // # The strict reader
 //

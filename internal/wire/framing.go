@@ -103,8 +103,8 @@ func (w *Writer) put(text []byte) {
 	}
 }
 
-// failed reports whether a write failed, which makes the stream unusable.
-func (w *Writer) failed() bool {
+// Failed reports whether a write failed, which makes the stream unusable.
+func (w *Writer) Failed() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.err != nil
@@ -113,25 +113,17 @@ func (w *Writer) failed() bool {
 const (
 	headerLine  = 1 << 10 // longest line of a header, in bytes
 	headerLines = 32      // maximum number of lines of a header
-
-	// absurd is the message length past which the stream is given up: something else was
-	// read as a length.
-	absurd = 1 << 30
 )
 
 // ContentLength frames a message with a header, as language servers do: "Content-Length:
 // 12", a blank line, and 12 bytes. Header names are case-insensitive; unknown headers are
 // ignored.
-type ContentLength struct {
-	// Whole makes a message that is too long end the stream with ErrFraming as soon as
-	// its header is read. Otherwise the message is skipped.
-	Whole bool
-}
+type ContentLength struct{}
 
-// NewReader implements Framing. A header without a length, with two lengths, or of
-// excessive size is ErrFraming.
-func (f ContentLength) NewReader(r io.Reader, max int) LineReader {
-	return &lengthReader{window: newWindow(r, max), header: readHeader, whole: f.Whole}
+// NewReader implements Framing. A header without a length, with two lengths, of excessive
+// size, or of a message that is too long is ErrFraming.
+func (ContentLength) NewReader(r io.Reader, max int) LineReader {
+	return &lengthReader{newWindow(r, max), readHeader}
 }
 
 func (ContentLength) around(room, body []byte) ([]byte, string, error) {
@@ -141,13 +133,11 @@ func (ContentLength) around(room, body []byte) ([]byte, string, error) {
 
 // Length32 frames a message with its length as a 4-byte big-endian integer. Extensions
 // that use protobuf have this framing.
-type Length32 struct {
-	Whole bool // as in ContentLength
-}
+type Length32 struct{}
 
-// NewReader implements Framing.
-func (f Length32) NewReader(r io.Reader, max int) LineReader {
-	return &lengthReader{window: newWindow(r, max), header: readLength32, whole: f.Whole}
+// NewReader implements Framing. The length of a message that is too long is ErrFraming.
+func (Length32) NewReader(r io.Reader, max int) LineReader {
+	return &lengthReader{newWindow(r, max), readLength32}
 }
 
 // around fails if body is 4 GiB or longer.
@@ -162,8 +152,6 @@ func (Length32) around(room, body []byte) ([]byte, string, error) {
 type lengthReader struct {
 	window
 	header func(*window) (int64, error) // io.EOF if the input ends before a header
-	whole  bool
-	kept   []byte
 }
 
 // Next implements LineReader. It returns io.ErrUnexpectedEOF if the input ends within a
@@ -174,14 +162,8 @@ func (r *lengthReader) Next(l *Line) error {
 	if err != nil {
 		return err
 	}
-	if n > absurd {
-		return fmt.Errorf("%w: the announced length is %d bytes", ErrFraming, n)
-	}
 	if n > int64(r.max) {
-		if r.whole {
-			return fmt.Errorf("%w: the announced length is %d bytes; the maximum is %d", ErrFraming, n, r.max)
-		}
-		return r.discard(l, n)
+		return fmt.Errorf("%w: the announced length is %d bytes; the maximum is %d", ErrFraming, n, r.max)
 	}
 	for int64(len(r.Unread())) < n {
 		if err := r.Fill(); err != nil {
@@ -190,32 +172,6 @@ func (r *lengthReader) Next(l *Line) error {
 	}
 	*l = Line{Data: r.Unread()[:n], Terminated: true}
 	r.Take(int(n))
-	return nil
-}
-
-// discard skips a message of n bytes and fills l with what the scan found.
-func (r *lengthReader) discard(l *Line, n int64) error {
-	var s scan
-	r.kept = r.kept[:0]
-	for n > 0 {
-		if len(r.Unread()) == 0 {
-			if err := r.Fill(); err != nil {
-				return midFrame(err)
-			}
-		}
-		part := r.Unread()
-		part = part[:min(int64(len(part)), n)]
-		if len(r.kept) < keptPrefix {
-			r.kept = append(r.kept, part[:min(len(part), keptPrefix-len(r.kept))]...)
-		}
-		s.feed(part)
-		r.Take(len(part))
-		n -= int64(len(part))
-	}
-	*l = Line{Data: r.kept, Terminated: true, TooLong: true, Refusal: errTooLong.plain()}
-	if _, ok := s.id(); ok {
-		l.ID, l.Answers = s.found, !s.asks()
-	}
 	return nil
 }
 

@@ -27,7 +27,7 @@ func TestContentLength(t *testing.T) {
 		{"line breaks in the body", "Content-Length: 6\r\n\r\n{\r\n\r\n}", []string{"{\r\n\r\n}"}, io.EOF},
 		{"empty body", "Content-Length: 0\r\n\r\nContent-Length: 2\r\n\r\n{}", []string{"", "{}"}, io.EOF},
 		{"as long as may be", "Content-Length: 100\r\n\r\n" + strings.Repeat("z", 100), []string{strings.Repeat("z", 100)}, io.EOF},
-		{"too long", fmt.Sprintf("Content-Length: %d\r\n\r\n%sContent-Length: 2\r\n\r\n{}", len(long), long), []string{"too long id=3 answers=false", "{}"}, io.EOF},
+		{"too long", fmt.Sprintf("Content-Length: %d\r\n\r\n%sContent-Length: 2\r\n\r\n{}", len(long), long), nil, ErrFraming},
 
 		{"no length", "Content-Type: x\r\n\r\n{}", nil, ErrFraming},
 		{"no header", "\r\n{}", nil, ErrFraming},
@@ -44,7 +44,7 @@ func TestContentLength(t *testing.T) {
 		{"end in a header", "Content-Length: 2\r\n", nil, io.ErrUnexpectedEOF},
 		{"end in a header line", "Content-Le", nil, io.ErrUnexpectedEOF},
 		{"end in the body", "Content-Length: 2\r\n\r\n{}Content-Length: 5\r\n\r\n{}", []string{"{}"}, io.ErrUnexpectedEOF},
-		{"end in a body that is too long", "Content-Length: 500\r\n\r\n{}", nil, io.ErrUnexpectedEOF},
+		{"end in a body that is too long", "Content-Length: 500\r\n\r\n{}", nil, ErrFraming},
 	}
 	for _, test := range tests {
 		for way, input := range chunked(test.input) {
@@ -67,7 +67,7 @@ func TestLength32(t *testing.T) {
 		{"two", "\x00\x00\x00\x02{}\x00\x00\x00\x03abc", []string{"{}", "abc"}, io.EOF},
 		{"empty body", "\x00\x00\x00\x00\x00\x00\x00\x01x", []string{"", "x"}, io.EOF},
 		{"any bytes", "\x00\x00\x00\x04\x00\n\r\xff", []string{"\x00\n\r\xff"}, io.EOF},
-		{"too long", "\x00\x00\x01\x2c" + strings.Repeat("y", 300) + "\x00\x00\x00\x01x", []string{"too long id= answers=false", "x"}, io.EOF},
+		{"too long", "\x00\x00\x01\x2c" + strings.Repeat("y", 300) + "\x00\x00\x00\x01x", nil, ErrFraming},
 		{"absurd", "PRI * HTTP/2.0\r\n", nil, ErrFraming},
 		{"end in the length", "\x00\x00", nil, io.ErrUnexpectedEOF},
 		{"end in the body", "\x00\x00\x00\x05abc", nil, io.ErrUnexpectedEOF},
@@ -208,5 +208,25 @@ func TestWriterConcurrent(t *testing.T) {
 	}
 	if n != 24 {
 		t.Errorf("%d messages came out", n)
+	}
+}
+
+// A message that is too long ends the stream as soon as its length is read.
+func TestAnnouncedTooLong(t *testing.T) {
+	for _, test := range []struct {
+		framing Framing
+		stream  string
+	}{
+		{ContentLength{}, "Content-Length: 2\r\n\r\n{}Content-Length: 11\r\n\r\n{"},
+		{Length32{}, "\x00\x00\x00\x02{}\x00\x00\x00\x0b{"},
+	} {
+		r := test.framing.NewReader(bytes.NewReader([]byte(test.stream)), 10)
+		var l Line
+		if err := r.Next(&l); err != nil || string(l.Data) != "{}" {
+			t.Errorf("%T: %q, %v", test.framing, l.Data, err)
+		}
+		if err := r.Next(&l); !errors.Is(err, ErrFraming) || !strings.Contains(err.Error(), "11 bytes") {
+			t.Errorf("%T: %v, want ErrFraming", test.framing, err)
+		}
 	}
 }

@@ -60,7 +60,7 @@ func validID(raw []byte) bool {
 		return false
 	}
 	if raw[0] != '"' {
-		_, ok := integer(raw)
+		_, ok := Integer(raw)
 		return ok
 	}
 	if len(raw) > 6*MaxID+2 || len(raw) < 2 || raw[len(raw)-1] != '"' {
@@ -80,9 +80,9 @@ func validID(raw []byte) bool {
 	return bytes.IndexByte(text, '"') < 0 && len(text) <= MaxID && utf8.Valid(text)
 }
 
-// integer parses a JSON number that is a 64-bit integer: no fraction, no exponent, no
+// Integer parses a JSON number that is a 64-bit integer: no fraction, no exponent, no
 // negative zero.
-func integer(raw []byte) (int64, bool) {
+func Integer(raw []byte) (int64, bool) {
 	digits := bytes.TrimPrefix(raw, []byte("-"))
 	if len(digits) == 0 || len(digits) > 19 || digits[0] == '0' && len(raw) > 1 {
 		return 0, false

@@ -28,24 +28,16 @@ const (
 )
 
 var paramNames = names{
-	"name", "arguments", "uri", "_meta", "requestId", "task", "taskId",
+	"name", "uri", "arguments", "_meta", "requestId", "task", "taskId",
 	"requestState", "inputResponses", "inputRequests", "mode", "ref", "notifications",
 }
 
+// The first of paramNames; the others are treated alike.
 const (
 	paramName = iota
-	paramArguments
 	paramURI
+	paramArguments
 	paramMeta
-	paramRequestID
-	paramTask
-	paramTaskID
-	paramRequestState
-	paramInputResponses
-	paramInputRequests
-	paramMode
-	paramRef
-	paramNotifications
 )
 
 var metaNames = names{"progressToken", "io.modelcontextprotocol/protocolVersion"}
@@ -57,13 +49,7 @@ const (
 
 var resultNames = names{"isError", "resultType", "inputRequests", "task", "taskId"}
 
-const (
-	resultIsError = iota
-	resultResultType
-	resultInputRequests
-	resultTask
-	resultTaskID
-)
+const resultIsError = 0
 
 var errorNames = names{"code", "message"}
 

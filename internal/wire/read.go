@@ -40,8 +40,15 @@ func read(line []byte, from Side, e *Envelope) *Refusal {
 	return readText(line, from, e)
 }
 
-// readText parses a message that may have line breaks between its tokens, for framings
-// other than lines.
+// ReadText is like [Read] for a message that may have line breaks between its tokens, in
+// framings other than lines. The refusal has no id.
+func ReadText(text []byte, from Side, e *Envelope) error {
+	if refusal := readText(text, from, e); refusal != nil {
+		return refusal.plain()
+	}
+	return nil
+}
+
 func readText(line []byte, from Side, e *Envelope) *Refusal {
 	if fault := checkText(line, from); fault != nil {
 		return fault
@@ -55,6 +62,35 @@ func readText(line []byte, from Side, e *Envelope) *Refusal {
 		return faultOf(err)
 	}
 	return nil
+}
+
+// Fields returns the values of the named members of the object that text consists of, each
+// the zero Span if it is absent. It reads text as strictly as [ReadText] reads a message
+// of a server.
+func Fields(text []byte, name ...string) ([]Span, error) {
+	if fault := checkText(text, FromServer); fault != nil {
+		return nil, fault.plain()
+	}
+	w := walkers.Get().(*walker)
+	w.begin(text, FromServer)
+	defer w.release(text)
+	values := make([]Span, len(name))
+	var whole Span
+	err := w.object(&whole, errNotObject, name, func(index int) error {
+		if index == unknown {
+			return w.skip()
+		}
+		return w.value(&values[index])
+	})
+	if err == nil {
+		if _, end := w.dec.ReadToken(); end != io.EOF {
+			err = errTrailing
+		}
+	}
+	if err != nil {
+		return nil, faultOf(err).plain()
+	}
+	return values, nil
 }
 
 // checkText looks for faults that are found before tokens are read.
@@ -353,12 +389,16 @@ func (w *walker) method() error {
 	}
 	var text []byte
 	text, w.name = unquoteName(w.name, raw)
-	if len(text) == 0 || len(text) > MaxMethod || !plain(text) {
+	if !IsMethod(text) {
 		return errMethod
 	}
 	w.e.Method = methodName(text)
 	return nil
 }
+
+// IsMethod reports whether name can be that of a method: it is visible ASCII, and not too
+// long.
+func IsMethod(name []byte) bool { return len(name) > 0 && len(name) <= MaxMethod && plain(name) }
 
 func (w *walker) paramMember(index int) error {
 	e := &w.e
@@ -383,10 +423,9 @@ func (w *walker) paramMember(index int) error {
 			return w.object(&e.Meta, nil, metaNames, w.metaMember)
 		}
 	}
-	return w.value([...]*Span{
-		paramName: &e.Name, paramURI: &e.URI, paramMeta: &e.Meta, paramRequestID: &e.RequestID, paramTask: &e.Task, paramTaskID: &e.TaskID,
-		paramRequestState: &e.RequestState, paramInputResponses: &e.InputResponses, paramInputRequests: &e.InputRequests,
-		paramMode: &e.Mode, paramRef: &e.Ref, paramNotifications: &e.Notifications,
+	return w.value([...]*Span{ // in the order of paramNames
+		&e.Name, &e.URI, &e.Arguments, &e.Meta, &e.RequestID, &e.Task, &e.TaskID,
+		&e.RequestState, &e.InputResponses, &e.InputRequests, &e.Mode, &e.Ref, &e.Notifications,
 	}[index])
 }
 
@@ -415,16 +454,10 @@ func (w *walker) resultMember(index int) error {
 		raw, err := w.scalar(&s)
 		e.IsError = bytes.Equal(raw, []byte("true"))
 		return err
-	case resultResultType:
-		return w.value(&e.ResultType)
-	case resultInputRequests:
-		return w.value(&e.InputRequests)
-	case resultTask:
-		return w.value(&e.CreatedTask)
-	case resultTaskID:
-		return w.value(&e.CreatedTaskID)
+	case unknown:
+		return w.skip()
 	}
-	return w.skip()
+	return w.value([...]*Span{&e.ResultType, &e.InputRequests, &e.CreatedTask, &e.CreatedTaskID}[index-1]) // the rest of resultNames
 }
 
 // errorObject reads the error member: {integer code, string message}.
@@ -438,7 +471,7 @@ func (w *walker) errorObject() error {
 			if err != nil {
 				return err
 			}
-			w.e.Code, code = integer(raw)
+			w.e.Code, code = Integer(raw)
 			return nil
 		case errorMessage:
 			message = w.dec.PeekKind() == '"'

@@ -42,14 +42,14 @@ type Registry struct {
 	log   *slog.Logger
 	news  func([]*shape.Tool)
 
-	wake chan struct{} // has an item when there is work
-	done chan struct{} // closed when the goroutine has ended
+	work sync.WaitGroup // flush
 
 	mu       sync.RWMutex // guards the fields below
 	launches map[launchKey]*launched
 	bytes    int // of all launches
 	dirty    map[launchKey]bool
 	fresh    []*shape.Tool // not passed to news yet
+	flushing bool          // flush runs
 	closing  bool
 }
 
@@ -73,12 +73,9 @@ type listed struct {
 }
 
 // Open returns a Registry with the listings that a previous daemon kept in db. news is called with new
-// and changed tools, from a goroutine of the Registry. Close must be called.
+// and changed tools, from a goroutine. Close must be called.
 func Open(db Store, log *slog.Logger, news func([]*shape.Tool)) (*Registry, error) {
-	b := &Registry{
-		store: db, log: log, news: news, launches: map[launchKey]*launched{}, dirty: map[launchKey]bool{},
-		wake: make(chan struct{}, 1), done: make(chan struct{}),
-	}
+	b := &Registry{store: db, log: log, news: news, launches: map[launchKey]*launched{}, dirty: map[launchKey]bool{}}
 	ctx := context.Background() // local and fast
 	all, err := db.Listings(ctx)
 	if err != nil {
@@ -91,7 +88,6 @@ func Open(db Store, log *slog.Logger, news func([]*shape.Tool)) (*Registry, erro
 			}
 		}
 	}
-	go b.run()
 	return b, nil
 }
 
@@ -201,7 +197,10 @@ func (b *Registry) learn(key launchKey, changed []*listed) {
 		b.dirty[key] = true
 	}
 	b.shrink(key)
-	b.rouse()
+	if !b.flushing {
+		b.flushing = true
+		b.work.Go(b.flush)
+	}
 }
 
 // put adds a tool to its launch, and reports whether that changed anything. b.mu must be held.
@@ -252,30 +251,14 @@ func (b *Registry) shrink(key launchKey) {
 	}
 }
 
-// rouse wakes the goroutine. b.mu must be held.
-func (b *Registry) rouse() {
-	select {
-	case b.wake <- struct{}{}:
-	default: // it is already woken
+// flush reports and stores changes until there are none.
+func (b *Registry) flush() {
+	for b.step() {
 	}
 }
 
-// run reports and stores changes until Close.
-func (b *Registry) run() {
-	defer close(b.done)
-	for range b.wake {
-		for b.step() {
-		}
-		b.mu.RLock()
-		closing := b.closing
-		b.mu.RUnlock()
-		if closing {
-			return
-		}
-	}
-}
-
-// step does the work there is, and reports whether there was any.
+// step does the work there is. If there is none, it reports false, and the next change starts flush
+// again.
 func (b *Registry) step() bool {
 	b.mu.Lock()
 	fresh := b.fresh
@@ -291,6 +274,8 @@ func (b *Registry) step() bool {
 		}
 	}
 	clear(b.dirty)
+	more := len(fresh)+len(write)+len(drop) > 0
+	b.flushing = more
 	b.mu.Unlock()
 
 	ctx := context.Background() // not cancelled: a started write is completed
@@ -303,7 +288,7 @@ func (b *Registry) step() bool {
 	if len(fresh) > 0 {
 		b.news(fresh)
 	}
-	return len(fresh)+len(write)+len(drop) > 0
+	return more
 }
 
 // failed logs that a listing could not be stored. It remains known until the daemon ends; the next
@@ -323,12 +308,10 @@ func (g *launched) written(key launchKey) store.Listing {
 	return w
 }
 
-// Close stores what is pending and returns when the goroutine has ended. Lists that arrive later
-// are ignored.
+// Close returns when what is pending was stored. Lists that arrive later are ignored.
 func (b *Registry) Close() {
 	b.mu.Lock()
 	b.closing = true
-	b.rouse()
 	b.mu.Unlock()
-	<-b.done
+	b.work.Wait()
 }

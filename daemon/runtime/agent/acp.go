@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/rpc"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -22,7 +23,7 @@ const (
 )
 
 // acp runs the conversation with an agent that speaks the Agent Client Protocol.
-func (o *run) acp(caller context.Context, conn *wire.Conn) (Result, error) {
+func (o *run) acp(caller context.Context, conn *rpc.Conn) (Result, error) {
 	updates := conn.Subscribe(2*maxPendingUpdates, methodUpdate)
 	defer updates.Close()
 	session, err := o.acpSession(conn)
@@ -69,7 +70,7 @@ func stopped(reason string, raw []byte, ctx context.Context) Result {
 }
 
 // acpSession performs the handshake with the agent and opens a session with it.
-func (o *run) acpSession(conn *wire.Conn) (id string, err error) {
+func (o *run) acpSession(conn *rpc.Conn) (id string, err error) {
 	raw, err := o.ask(conn, "initialize", map[string]any{
 		"protocolVersion": acpVersion,
 		"clientCapabilities": map[string]any{
@@ -93,7 +94,7 @@ func (o *run) acpSession(conn *wire.Conn) (id string, err error) {
 		return "", fmt.Errorf("it uses version %d of the Agent Client Protocol, not %d", hello.ProtocolVersion, acpVersion)
 	}
 	raw, err = o.ask(conn, "session/new", map[string]any{"cwd": o.request.Cwd, "mcpServers": o.servers})
-	var fault *wire.Fault
+	var fault *rpc.Fault
 	if errors.As(err, &fault) && fault.Code == codeNeedsAuth {
 		var ways []string
 		for _, m := range hello.AuthMethods {
@@ -115,7 +116,7 @@ func (o *run) acpSession(conn *wire.Conn) (id string, err error) {
 }
 
 // ask sends one request. It is cancelled when the run must end.
-func (o *run) ask(conn *wire.Conn, method string, params any) ([]byte, error) {
+func (o *run) ask(conn *rpc.Conn, method string, params any) ([]byte, error) {
 	body, err := json.Marshal(params)
 	if err != nil {
 		return nil, err
@@ -129,7 +130,7 @@ func (o *run) ask(conn *wire.Conn, method string, params any) ([]byte, error) {
 
 // described marks an error that the agent answered with.
 func described(err error) error {
-	var f *wire.Fault
+	var f *rpc.Fault
 	if errors.As(err, &f) {
 		return fmt.Errorf("it answered with an error: %w", err)
 	}
@@ -138,7 +139,7 @@ func described(err error) error {
 
 // acpPrompt sends the prompt and waits for the answer. If the run must end earlier, it cancels
 // the turn and gives the agent a moment to answer.
-func (o *run) acpPrompt(caller context.Context, conn *wire.Conn, session string) ([]byte, error) {
+func (o *run) acpPrompt(caller context.Context, conn *rpc.Conn, session string) ([]byte, error) {
 	params, err := json.Marshal(map[string]any{
 		"sessionId": session, "prompt": []map[string]string{{"type": "text", "text": o.request.Prompt}},
 	})
@@ -180,7 +181,7 @@ func (o *run) acpPrompt(caller context.Context, conn *wire.Conn, session string)
 }
 
 // listen passes on the agent's updates until enough ends, and then those that arrived before.
-func (o *run) listen(enough context.Context, updates *wire.Subscription) {
+func (o *run) listen(enough context.Context, updates *rpc.Subscription) {
 	for {
 		m, err := updates.Next(enough)
 		if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/supervise"
 	"github.com/thoughtgate/thoughtgated/internal/child"
-	"github.com/thoughtgate/thoughtgated/internal/wire"
+	"github.com/thoughtgate/thoughtgated/internal/rpc"
 )
 
 // daemonEnds is the reason of a run that ended because the daemon did.
@@ -39,7 +39,7 @@ func (o *run) conclude(answer Result, err, end error, started bool) Result {
 		return Result{Exit: child.StartExit(end), Reason: end.Error()}
 	case errors.Is(err, errInternal):
 		return Result{Exit: ExitInternal, Reason: err.Error()}
-	case errors.Is(err, wire.ErrClosed) && end != nil:
+	case errors.Is(err, rpc.ErrClosed) && end != nil:
 		return Result{Exit: ExitFailed, Reason: fmt.Sprintf("no answer: %v", end)}
 	}
 	return Result{Exit: ExitFailed, Reason: err.Error()}

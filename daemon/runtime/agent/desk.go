@@ -11,6 +11,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/rawjson"
+	"github.com/thoughtgate/thoughtgated/internal/rpc"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -217,12 +218,12 @@ func said(v gate.Verdict) string {
 // fault returns err as the agent gets it.
 func fault(err error) error {
 	var refused *errRefused
-	var already *wire.Fault
+	var already *rpc.Fault
 	switch {
 	case errors.As(err, &already):
 		return err
 	case errors.As(err, &refused):
-		return &wire.Fault{Code: mcp.CodeRule, Message: refused.text}
+		return &rpc.Fault{Code: mcp.CodeRule, Message: refused.text}
 	}
-	return &wire.Fault{Code: codeInternal, Message: err.Error()}
+	return &rpc.Fault{Code: codeInternal, Message: err.Error()}
 }

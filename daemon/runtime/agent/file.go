@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/thoughtgate/thoughtgated/internal/rawjson"
+	"github.com/thoughtgate/thoughtgated/internal/rpc"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -33,7 +34,7 @@ func (o *run) readFile(_ context.Context, p *permitted) ([]byte, string, error) 
 	if errors.Is(err, fs.ErrNotExist) {
 		// Before an agent creates a file it reads it, to show the difference. Some agents
 		// recognize a missing file by the error code, others by words in the message.
-		return nil, "", &wire.Fault{Code: codeNotFound, Message: fmt.Sprintf("Resource not found: read %s: ENOENT: No such file or directory", path)}
+		return nil, "", &rpc.Fault{Code: codeNotFound, Message: fmt.Sprintf("Resource not found: read %s: ENOENT: No such file or directory", path)}
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("read %s: %w", path, err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/thoughtgate/thoughtgated/internal/rawjson"
+	"github.com/thoughtgate/thoughtgated/internal/rpc"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -40,7 +41,7 @@ func (o *run) handle(ctx context.Context, method string, params []byte) ([]byte,
 	}
 	serve := serving[method]
 	if serve == nil {
-		return nil, &wire.Fault{Code: codeUnknown, Message: fmt.Sprintf("Method not found: %s", method)}
+		return nil, &rpc.Fault{Code: codeUnknown, Message: fmt.Sprintf("Method not found: %s", method)}
 	}
 	arguments, err := bare(params)
 	if err != nil {
@@ -91,5 +92,5 @@ func invalid(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &wire.Fault{Code: codeParams, Message: "Invalid params: " + err.Error()}
+	return &rpc.Fault{Code: codeParams, Message: "Invalid params: " + err.Error()}
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/thoughtgate/thoughtgated/internal/wire"
+	"github.com/thoughtgate/thoughtgated/internal/rpc"
 )
 
 // Limits of an agent's messages that were not passed on yet. Past either, its output is not
@@ -18,8 +18,8 @@ const (
 // an agent down that writes faster than the caller reads, and loses nothing. It belongs to one
 // connection.
 type paced struct {
-	wire.Dialect
-	said func(*wire.Message) bool // reports whether a message is passed on
+	rpc.Dialect
+	said func(*rpc.Message) bool // reports whether a message is passed on
 
 	latest int // bytes of the last decoded message, -1 if not counted; used only by the reading goroutine
 
@@ -31,7 +31,7 @@ type paced struct {
 }
 
 // newPaced returns a dialect that no longer waits once ctx has ended.
-func newPaced(ctx context.Context, d wire.Dialect, said func(*wire.Message) bool) *paced {
+func newPaced(ctx context.Context, d rpc.Dialect, said func(*rpc.Message) bool) *paced {
 	p := &paced{Dialect: d, said: said}
 	p.room = sync.NewCond(&p.mu)
 	context.AfterFunc(ctx, func() {
@@ -43,8 +43,8 @@ func newPaced(ctx context.Context, d wire.Dialect, said func(*wire.Message) bool
 	return p
 }
 
-// Decode implements wire.Dialect.
-func (p *paced) Decode(frame []byte, m *wire.Message) error {
+// Decode implements rpc.Dialect.
+func (p *paced) Decode(frame []byte, m *rpc.Message) error {
 	p.latest = -1
 	if err := p.Dialect.Decode(frame, m); err != nil || !p.said(m) {
 		return err

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
-	"github.com/thoughtgate/thoughtgated/internal/wire"
+	"github.com/thoughtgate/thoughtgated/internal/rpc"
 )
 
 func TestFiles(t *testing.T) {
@@ -105,21 +105,21 @@ func TestOutput(t *testing.T) {
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		over, end := context.WithCancel(t.Context())
-		p := newPaced(over, wire.TypedJSON{}, func(m *wire.Message) bool { return m.Kind == wire.Part })
+		p := newPaced(over, rpc.TypedJSON{}, func(m *rpc.Message) bool { return m.Kind == rpc.Part })
 		read := 0
 		done := make(chan struct{})
 		frame := []byte(`{"type":"stream","id":"a","delta":"x"}`)
 		go func() {
 			defer close(done)
 			for range maxPendingUpdates + 20 {
-				var m wire.Message
+				var m rpc.Message
 				if err := p.Decode(frame, &m); err != nil {
 					t.Error(err)
 				}
 				read++
 			}
 			p.dropped() // the last one was not passed on
-			var m wire.Message
+			var m rpc.Message
 			if err := p.Decode([]byte(`{"type":"response","id":"a","result":1}`), &m); err != nil {
 				t.Error(err)
 			}

@@ -17,6 +17,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/supervise"
 	"github.com/thoughtgate/thoughtgated/internal/child"
+	"github.com/thoughtgate/thoughtgated/internal/rpc"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -51,7 +52,7 @@ type run struct {
 	events          chan<- Event
 	eventsAbandoned atomic.Bool // nobody reads events any more
 
-	process *supervise.Process[*wire.Conn]
+	process *supervise.Process[*rpc.Conn]
 	pace    *paced
 	bad     atomic.Int64 // invalid messages received
 
@@ -111,33 +112,33 @@ func (q *Request) check() error {
 }
 
 // supervised returns the options of the process, which is started once.
-func (o *run) supervised() supervise.Options[*wire.Conn] {
-	return supervise.Options[*wire.Conn]{
+func (o *run) supervised() supervise.Options[*rpc.Conn] {
+	return supervise.Options[*rpc.Conn]{
 		Name:   fmt.Sprintf("agent %q", o.request.Name),
 		Logger: o.runs.options.Logger,
 		Spec: func() (child.Spec, error) {
 			return child.Spec{Command: o.command[0], Args: o.command[1:], Env: o.env, Dir: o.request.Cwd}, nil
 		},
 		Open:  o.open,
-		Run:   func(ctx context.Context, c *wire.Conn) error { return c.Run(ctx) },
-		Lost:  func(err error) bool { return errors.Is(err, wire.ErrClosed) },
+		Run:   func(ctx context.Context, c *rpc.Conn) error { return c.Run(ctx) },
+		Lost:  func(err error) bool { return errors.Is(err, rpc.ErrClosed) },
 		Grace: child.Grace{Term: child.OurGrace.Term}, // leave closes its input before
 	}
 }
 
 // open creates the connection to the agent.
-func (o *run) open(stdin io.WriteCloser, stdout io.ReadCloser) *wire.Conn {
-	options := wire.Options{Dropped: o.dropped}
+func (o *run) open(stdin io.WriteCloser, stdout io.ReadCloser) *rpc.Conn {
+	options := rpc.Options{Dropped: o.dropped}
 	if o.agent.Protocol == config.ProtocolTyped {
-		o.pace = newPaced(o.ctx, wire.TypedJSON{}, func(m *wire.Message) bool { return m.Kind == wire.Part })
+		o.pace = newPaced(o.ctx, rpc.TypedJSON{}, func(m *rpc.Message) bool { return m.Kind == rpc.Part })
 	} else {
-		o.pace = newPaced(o.ctx, wire.JSONRPC{CancelMethod: "$/cancel_request"}, func(m *wire.Message) bool {
+		o.pace = newPaced(o.ctx, rpc.JSONRPC{CancelMethod: "$/cancel_request"}, func(m *rpc.Message) bool {
 			return m.Kind == wire.Notification && m.Method == methodUpdate
 		})
-		options.Handler = wire.HandlerFunc(o.handle)
+		options.Handler = rpc.HandlerFunc(o.handle)
 	}
 	options.Dialect = o.pace
-	return wire.NewConn(stdout, stdin, options)
+	return rpc.NewConn(stdout, stdin, options)
 }
 
 // dropped counts messages of the agent that are invalid or unexpected, and reports the first.
@@ -222,7 +223,7 @@ func (o *run) begin() (Session, error) {
 	return s, nil
 }
 
-func (o *run) converse(caller context.Context, conn *wire.Conn) (Result, error) {
+func (o *run) converse(caller context.Context, conn *rpc.Conn) (Result, error) {
 	if o.agent.Protocol == config.ProtocolTyped {
 		return o.typed(conn)
 	}
@@ -231,7 +232,7 @@ func (o *run) converse(caller context.Context, conn *wire.Conn) (Result, error) 
 
 // leave ends the process: it closes the input and, after a grace period, kills the process. The
 // error is that of a process that ended by itself.
-func (o *run) leave(caller context.Context, conn *wire.Conn, kill func(), ended <-chan error) error {
+func (o *run) leave(caller context.Context, conn *rpc.Conn, kill func(), ended <-chan error) error {
 	o.failPendingRequests()
 	if conn != nil {
 		conn.Close()

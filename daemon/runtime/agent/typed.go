@@ -5,7 +5,7 @@ import (
 	"errors"
 	"io"
 
-	"github.com/thoughtgate/thoughtgated/internal/wire"
+	"github.com/thoughtgate/thoughtgated/internal/rpc"
 )
 
 // execute is the request to a typed agent.
@@ -17,7 +17,7 @@ type execute struct {
 
 // typed runs the conversation with an agent that speaks typed JSON: one request, parts of the
 // answer as they arrive, and the answer.
-func (o *run) typed(conn *wire.Conn) (Result, error) {
+func (o *run) typed(conn *rpc.Conn) (Result, error) {
 	params, err := json.Marshal(execute{o.request.Prompt, o.request.Cwd, o.servers})
 	if err != nil {
 		return Result{}, err

@@ -12,7 +12,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/extension/protocol"
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/extension/provider"
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/supervise"
-	"github.com/thoughtgate/thoughtgated/internal/wire"
+	"github.com/thoughtgate/thoughtgated/internal/rpc"
 )
 
 // do calls ask with the connection to the extension and waits for the extension if it is
@@ -34,7 +34,7 @@ func (e *extension) do(ctx context.Context, method string, ask func(ctx context.
 		}
 		err := ask(ctx, t)
 		switch {
-		case errors.Is(err, wire.ErrClosed):
+		case errors.Is(err, rpc.ErrClosed):
 			asked(fmt.Errorf("%w: %w", supervise.ErrEnded, err))
 		case err != nil:
 			asked(err)
@@ -102,7 +102,7 @@ func (r *Registry) Models(extension, id string) ([]string, error) {
 
 // CallTool calls a tool of an extension with input, a raw JSON object, and returns the raw
 // result in one line, as the result of MCP's tools/call. It does not judge the call. Errors are
-// gate.ErrNotFound for a tool that is not offered, those of supervise, a *wire.Fault that the
+// gate.ErrNotFound for a tool that is not offered, those of supervise, a *rpc.Fault that the
 // extension returned, and one that says why its result is invalid.
 func (r *Registry) CallTool(ctx context.Context, extension, tool string, input []byte) ([]byte, error) {
 	e, err := r.find(extension)
@@ -174,7 +174,7 @@ func (r *Registry) Stream(ctx context.Context, extension string, p provider.Para
 	err = e.do(ctx, protocol.ProviderStream, func(ctx context.Context, t *connection) (err error) {
 		// A piece without a request id may belong to a stream that was given up.
 		unsure := t.unsure.Load()
-		raw, _, err = t.during(ctx, protocol.ProviderStream, params, []string{protocol.StreamEvents}, func(m *wire.Message) {
+		raw, _, err = t.during(ctx, protocol.ProviderStream, params, []string{protocol.StreamEvents}, func(m *rpc.Message) {
 			of, err := protocol.StreamOf(m.Body)
 			if err == nil && (of == "" && unsure || of != "" && of != request) {
 				return
@@ -203,7 +203,7 @@ func (r *Registry) Stream(ctx context.Context, extension string, p provider.Para
 
 // during sends a request and calls each with every notification that arrives before the result,
 // in order. dropped is the number of notifications that the buffer could not hold.
-func (t *connection) during(ctx context.Context, method string, params []byte, events []string, each func(*wire.Message)) (raw []byte, dropped uint64, err error) {
+func (t *connection) during(ctx context.Context, method string, params []byte, events []string, each func(*rpc.Message)) (raw []byte, dropped uint64, err error) {
 	sub := t.Subscribe(mostEvents, events...)
 	defer sub.Close()
 	reading, enough := context.WithCancel(ctx)
@@ -246,7 +246,7 @@ func (r *Registry) Invoke(ctx context.Context, extension, command string, args [
 	var raw []byte
 	err = e.do(ctx, protocol.CommandInvoke, func(ctx context.Context, t *connection) error {
 		var dropped uint64
-		raw, dropped, err = t.during(ctx, protocol.CommandInvoke, protocol.CommandParams(command, args, request), protocol.CommandEvents(), func(m *wire.Message) {
+		raw, dropped, err = t.during(ctx, protocol.CommandInvoke, protocol.CommandParams(command, args, request), protocol.CommandEvents(), func(m *rpc.Message) {
 			event, ok, err := protocol.ReadEvent(m.Method, m.Body, request)
 			switch {
 			case err != nil:

@@ -12,8 +12,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/extension/protocol"
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/extension/provider"
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/supervise"
+	"github.com/thoughtgate/thoughtgated/internal/rpc"
 	"github.com/thoughtgate/thoughtgated/internal/test/fake"
-	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 func TestToolsAndModels(t *testing.T) {
@@ -92,7 +92,7 @@ func TestCommands(t *testing.T) {
 	if _, exit, err := run("exit", "3"); exit != 3 || err != nil {
 		t.Errorf("exit: %d, %v", exit, err)
 	}
-	var fault *wire.Fault
+	var fault *rpc.Fault
 	if _, _, err := run("none"); !errors.As(err, &fault) || fault.Code != -32602 {
 		t.Errorf("an unknown command: %v", err)
 	}
@@ -164,7 +164,7 @@ func TestSubscribers(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t).start()
 	h.install(fake.Extension{Name: "x"})
-	subscribe := func(methods ...string) *wire.Subscription {
+	subscribe := func(methods ...string) *rpc.Subscription {
 		t.Helper()
 		s, err := h.Subscribe(t.Context(), "x", 0, methods...)
 		if err != nil {
@@ -195,7 +195,7 @@ func TestSubscribers(t *testing.T) {
 		t.Error("one that is closed heard something")
 	}
 	_, _ = h.CallTool(t.Context(), "x", "crash", []byte(`{}`)) // it ends the program, as intended
-	if _, err := all.Next(t.Context()); !errors.Is(err, wire.ErrClosed) {
+	if _, err := all.Next(t.Context()); !errors.Is(err, rpc.ErrClosed) {
 		t.Errorf("after the end: %v", err)
 	}
 	all.Close()

@@ -32,19 +32,20 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/supervise"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
 	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/rpc"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 // wireProtocol is the wire protocol of one kind of extension.
 type wireProtocol struct {
 	framing wire.Framing
-	dialect wire.Dialect
+	dialect rpc.Dialect
 	max     int // max bytes of a message; a longer one closes the connection
 }
 
 var tongues = map[manifest.Wire]wireProtocol{
-	manifest.JSON:     {wire.ContentLength{Whole: true}, wire.JSONRPC{}, 4 << 20},
-	manifest.Protobuf: {wire.Length32{Whole: true}, protowire.Dialect{}, 10 << 20},
+	manifest.JSON:     {wire.ContentLength{}, rpc.JSONRPC{}, 4 << 20},
+	manifest.Protobuf: {wire.Length32{}, protowire.Dialect{}, 10 << 20},
 }
 
 // Options are the dependencies of a Registry.

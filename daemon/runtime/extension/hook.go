@@ -12,7 +12,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/extension/manifest"
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/extension/protocol"
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/supervise"
-	"github.com/thoughtgate/thoughtgated/internal/wire"
+	"github.com/thoughtgate/thoughtgated/internal/rpc"
 )
 
 // hooks is the table of which extensions see which calls. It is immutable; a change replaces
@@ -203,7 +203,7 @@ var errAnswer = errors.New("its answer is invalid")
 // contains nothing that the extension has written on the way, except the message of an error
 // that it returned.
 func short(err error) string {
-	var fault *wire.Fault
+	var fault *rpc.Fault
 	switch {
 	case errors.Is(err, errAnswer):
 		return protocol.Plain(err.Error(), 200)
@@ -217,7 +217,7 @@ func short(err error) string {
 		return "it is not accepted; see `tgctl ext`"
 	case errors.Is(err, supervise.ErrFailed):
 		return "it has failed; see `tgctl ext`"
-	case errors.Is(err, supervise.ErrEnded), errors.Is(err, wire.ErrClosed):
+	case errors.Is(err, supervise.ErrEnded), errors.Is(err, rpc.ErrClosed):
 		return "it ended before it answered"
 	case errors.Is(err, supervise.ErrStopped), errors.Is(err, errBeingReplaced):
 		return "it is being stopped"

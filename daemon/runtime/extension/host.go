@@ -13,6 +13,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/extension/manifest"
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/extension/protocol"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/internal/rpc"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -53,14 +54,14 @@ func (e *extension) host(ctx context.Context, t *connection, method string, para
 		t.subscribed.Store(true)
 		return done, nil
 	}
-	return nil, &wire.Fault{Code: protocol.CodeNoMethod, Message: "method not found: " + protocol.Plain(method, 100)}
+	return nil, &rpc.Fault{Code: protocol.CodeNoMethod, Message: "method not found: " + protocol.Plain(method, 100)}
 }
 
 var done = []byte(`{"ok":true}`)
 
 // refused returns the error of a request that is invalid or not permitted.
 func refused(err error) error {
-	return &wire.Fault{Code: protocol.CodeParams, Message: err.Error()}
+	return &rpc.Fault{Code: protocol.CodeParams, Message: err.Error()}
 }
 
 // failed returns the error of a request that the daemon could not carry out.
@@ -68,7 +69,7 @@ func failed(err error) error {
 	if errors.Is(err, gate.ErrTooLarge) {
 		return refused(err)
 	}
-	return &wire.Fault{Code: protocol.CodeHost, Message: err.Error()}
+	return &rpc.Fault{Code: protocol.CodeHost, Message: err.Error()}
 }
 
 func (e *extension) own(namespace string) error {
@@ -223,7 +224,7 @@ func (r *Registry) SetConfig(ctx context.Context, name, key, value string) error
 	if err != nil {
 		return err
 	}
-	var fault *wire.Fault
+	var fault *rpc.Fault
 	if err := e.set(ctx, key, value); errors.As(err, &fault) && fault.Code == protocol.CodeParams {
 		return fmt.Errorf("configure extension %q: %w: %s", name, gate.ErrInvalid, fault.Message)
 	} else if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/supervise"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
 	"github.com/thoughtgate/thoughtgated/internal/child"
-	"github.com/thoughtgate/thoughtgated/internal/wire"
+	"github.com/thoughtgate/thoughtgated/internal/rpc"
 )
 
 var (
@@ -67,7 +67,7 @@ type extension struct {
 
 // connection is one connection to an extension.
 type connection struct {
-	*wire.Conn
+	*rpc.Conn
 	subscribed atomic.Bool // wants notifications when its configuration changes
 	unsure     atomic.Bool // a stream was given up, and more of it may arrive
 }
@@ -93,7 +93,7 @@ func (r *Registry) newExtension(name string, kept *store.Extension, m *manifest.
 			_, _ = t.Call(ctx, protocol.Shutdown, []byte(`{}`))
 		},
 		FarewellTimeout: protocol.Timeout(protocol.Shutdown), Grace: grace,
-		Lost:    func(err error) bool { return errors.Is(err, wire.ErrClosed) },
+		Lost:    func(err error) bool { return errors.Is(err, rpc.ErrClosed) },
 		Changed: e.changed,
 		Policy:  supervise.Policy{Restarts: m.Restart.Attempts, First: m.Restart.First, Most: m.Restart.Most},
 	})
@@ -171,9 +171,9 @@ func (r *Registry) environment(m *manifest.Manifest) []string {
 
 func (e *extension) open(speaks wireProtocol, in io.WriteCloser, out io.ReadCloser) *connection {
 	t := &connection{}
-	t.Conn = wire.NewConn(out, in, wire.Options{
+	t.Conn = rpc.NewConn(out, in, rpc.Options{
 		Framing: speaks.framing, Dialect: speaks.dialect, MaxMessage: speaks.max, MaxHandled: mostHandled, Strict: true,
-		Handler: wire.HandlerFunc(func(ctx context.Context, method string, params []byte) ([]byte, error) {
+		Handler: rpc.HandlerFunc(func(ctx context.Context, method string, params []byte) ([]byte, error) {
 			return e.host(ctx, t, method, params)
 		}),
 		Dropped: func(string, []byte) { e.strays.Add(1) },

@@ -15,7 +15,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/supervise"
 	"github.com/thoughtgate/thoughtgated/internal/child"
-	"github.com/thoughtgate/thoughtgated/internal/wire"
+	"github.com/thoughtgate/thoughtgated/internal/rpc"
 )
 
 // The tests in this file run real programs under the real clock.
@@ -37,30 +37,30 @@ var leftBehind = fmt.Sprintf("supervise-test-program-%d-", os.Getpid())
 
 // server is a program that echoes every line. So each request comes back as a request, and the
 // answer to it comes back as the answer.
-func server(command string, args ...string) supervise.Options[*wire.Conn] {
-	echo := wire.HandlerFunc(func(_ context.Context, method string, params []byte) ([]byte, error) {
+func server(command string, args ...string) supervise.Options[*rpc.Conn] {
+	echo := rpc.HandlerFunc(func(_ context.Context, method string, params []byte) ([]byte, error) {
 		if method == "unknown" {
-			return nil, &wire.Fault{Code: -32601, Message: "no such method"}
+			return nil, &rpc.Fault{Code: -32601, Message: "no such method"}
 		}
 		return params, nil
 	})
-	return supervise.Options[*wire.Conn]{
+	return supervise.Options[*rpc.Conn]{
 		Name: `server "echo"`,
 		Spec: func() (child.Spec, error) {
 			return child.Spec{Command: command, Args: args, Env: []string{"PATH=" + os.Getenv("PATH")}}, nil
 		},
-		Open: func(in io.WriteCloser, out io.ReadCloser) *wire.Conn {
-			return wire.NewConn(out, in, wire.Options{Handler: echo})
+		Open: func(in io.WriteCloser, out io.ReadCloser) *rpc.Conn {
+			return rpc.NewConn(out, in, rpc.Options{Handler: echo})
 		},
-		Run: func(ctx context.Context, c *wire.Conn) error { return c.Run(ctx) },
-		Handshake: func(ctx context.Context, c *wire.Conn) error {
+		Run: func(ctx context.Context, c *rpc.Conn) error { return c.Run(ctx) },
+		Handshake: func(ctx context.Context, c *rpc.Conn) error {
 			answer, err := c.Call(ctx, "initialize", []byte(`{"protocol":1}`))
 			if err == nil && string(answer) != `{"protocol":1}` {
 				err = supervise.Permanent(fmt.Errorf("it speaks %s", answer))
 			}
 			return err
 		},
-		Lost:   func(err error) bool { return errors.Is(err, wire.ErrClosed) },
+		Lost:   func(err error) bool { return errors.Is(err, rpc.ErrClosed) },
 		Policy: supervise.Policy{Restarts: 3, First: 10 * time.Millisecond},
 		Grace:  child.Grace{Stdin: 5 * time.Second, Term: time.Second},
 	}
@@ -85,7 +85,7 @@ func keep[T any](t *testing.T, p *supervise.Process[T]) {
 	})
 }
 
-func ping(ctx context.Context, c *wire.Conn) error {
+func ping(ctx context.Context, c *rpc.Conn) error {
 	answer, err := c.Call(ctx, "ping", []byte(`{"n":1}`))
 	if err == nil && string(answer) != `{"n":1}` {
 		err = fmt.Errorf("answer %s", answer)
@@ -169,7 +169,7 @@ func Example() {
 	answers := make([]string, 100)
 	for i := range answers {
 		calls.Go(func() {
-			err := p.Do(ctx, "square", time.Minute, func(ctx context.Context, conn *wire.Conn) error {
+			err := p.Do(ctx, "square", time.Minute, func(ctx context.Context, conn *rpc.Conn) error {
 				answer, err := conn.Call(ctx, "square", fmt.Appendf(nil, `{"of":%d}`, i*i))
 				answers[i] = string(answer)
 				return err

@@ -4,7 +4,7 @@
 // program or its connection ends. A [Process] is the sequence of these lives: after each life that
 // ended too soon it waits longer, and when its budget is spent it gives up. A life that lasts long
 // enough restores the budget. The protocol is not its concern: the connection has any type, such as
-// a wire.Conn, and is made from the program's two pipes.
+// a rpc.Conn, and is made from the program's two pipes.
 //
 // A caller that needs the program gets the connection to the current life ([Process.Conn]) or has a
 // function called with it ([Process.Do]). Both wait while there is none. If a life ends during a

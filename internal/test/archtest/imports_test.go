@@ -61,6 +61,7 @@ var mayImport = map[string][]string{
 	"internal/sock":    {sys, "internal/proc"},
 	"internal/rawjson": {json, "internal/wire"},
 	"internal/mcp":     {sys, json, "internal/wire"},
+	"internal/rpc":     {json, "internal/wire"},
 	// One package for each syntax of configuration files, which alone knows the
 	// library that reads it, on what is the same for all of them.
 	"internal/edit/edittest": {"internal/edit"},
@@ -124,7 +125,7 @@ var mayImport = map[string][]string{
 	"daemon/observe/traces/collect": {otlp, protobuf},
 
 	// The second wire of extensions is protobuf, which only this package knows.
-	"daemon/runtime/extension/protowire": {json, protobuf, extProto, "internal/wire"},
+	"daemon/runtime/extension/protowire": {json, protobuf, extProto, "internal/rpc", "internal/wire"},
 
 	// api translates and delegates, and shares with client the version of the
 	// protocol and the one map of errors; package daemon wires.
@@ -138,7 +139,7 @@ var mayImport = map[string][]string{
 	// its own, so that its library is in no other program.
 	"extensions/exttest":  {},
 	"extensions/quota":    {"client/extension"},
-	"extensions/scrubber": {json, gitleaks, zerolog, "internal/wire"},
+	"extensions/scrubber": {json, gitleaks, zerolog, "internal/rpc", "internal/wire"},
 
 	"client":              {grpc, rpc, protobuf, proto, sys, "internal/sock"},
 	"client/inbox":        {proto, "client"},

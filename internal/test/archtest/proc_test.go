@@ -16,11 +16,10 @@ var opensProc = map[string]string{
 	"daemon/store/boot_linux.go":         "what names the boot of the system",
 	"cmd/tgctl/host/host_linux.go":       "what the kernel allows between processes",
 
-	"daemon/facts/ourlinks.go":     "what an agent may name, which is not opened",
+	"daemon/facts/ours.go":         "what an agent may name, which is not opened",
 	"daemon/facts/secretplaces.go": "likewise",
 	"daemon/facts/follow.go":       "likewise",
 	"daemon/facts/places.go":       "likewise",
-	"daemon/facts/ourpath.go":      "likewise",
 	"internal/phrases/phrases.go":  "likewise",
 	"internal/uri/spellings.go":    "likewise",
 

@@ -9,21 +9,22 @@ import (
 	"testing"
 
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/extension/protowire"
+	"github.com/thoughtgate/thoughtgated/internal/rpc"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 // join returns the two ends of a connection, which both run until the test ends.
-func join(t *testing.T, gate, extension wire.Handler) (*wire.Conn, *wire.Conn) {
+func join(t *testing.T, gate, extension rpc.Handler) (*rpc.Conn, *rpc.Conn) {
 	t.Helper()
 	toExtension, fromGate := io.Pipe()
 	toGate, fromExtension := io.Pipe()
-	options := func(h wire.Handler) wire.Options {
-		return wire.Options{Framing: wire.Length32{}, Dialect: protowire.Dialect{}, Handler: h}
+	options := func(h rpc.Handler) rpc.Options {
+		return rpc.Options{Framing: wire.Length32{}, Dialect: protowire.Dialect{}, Handler: h}
 	}
-	a := wire.NewConn(toGate, fromGate, options(gate))
-	b := wire.NewConn(toExtension, fromExtension, options(extension))
+	a := rpc.NewConn(toGate, fromGate, options(gate))
+	b := rpc.NewConn(toExtension, fromExtension, options(extension))
 	var running sync.WaitGroup
-	for _, c := range []*wire.Conn{a, b} {
+	for _, c := range []*rpc.Conn{a, b} {
 		running.Go(func() { _ = c.Run(context.Background()) })
 	}
 	t.Cleanup(func() {
@@ -37,13 +38,13 @@ func join(t *testing.T, gate, extension wire.Handler) (*wire.Conn, *wire.Conn) {
 // TestConn makes a handshake over pipes, then calls in both directions at once, each of which
 // gets its own answer.
 func TestConn(t *testing.T) {
-	memory := wire.HandlerFunc(func(_ context.Context, method string, params []byte) ([]byte, error) {
+	memory := rpc.HandlerFunc(func(_ context.Context, method string, params []byte) ([]byte, error) {
 		if method == "memory.append" {
-			return nil, &wire.Fault{Code: -32602, Message: "permission denied: memory.write required"}
+			return nil, &rpc.Fault{Code: -32602, Message: "permission denied: memory.write required"}
 		}
 		return []byte(`{"value":"60"}`), nil
 	})
-	program := wire.HandlerFunc(func(_ context.Context, method string, params []byte) ([]byte, error) {
+	program := rpc.HandlerFunc(func(_ context.Context, method string, params []byte) ([]byte, error) {
 		switch method {
 		case "initialize":
 			return []byte(`{"protocol_version":1,"capabilities":{"tools":[],"providers":[],"capabilities":[]}}`), nil
@@ -72,7 +73,7 @@ func TestConn(t *testing.T) {
 		})
 	}
 	calls.Wait()
-	var fault *wire.Fault
+	var fault *rpc.Fault
 	if _, err := extension.Call(t.Context(), "memory.append", []byte(`{"namespace":"x","content":"c"}`)); !errors.As(err, &fault) || fault.Code != -32602 {
 		t.Errorf("%v", err)
 	}
@@ -85,7 +86,7 @@ func TestConn(t *testing.T) {
 // TestTakenBack cancels a call.
 func TestTakenBack(t *testing.T) {
 	arrived, ended := make(chan struct{}), make(chan struct{})
-	slow := wire.HandlerFunc(func(ctx context.Context, _ string, _ []byte) ([]byte, error) {
+	slow := rpc.HandlerFunc(func(ctx context.Context, _ string, _ []byte) ([]byte, error) {
 		close(arrived)
 		<-ctx.Done()
 		close(ended)

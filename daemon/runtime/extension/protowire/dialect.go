@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/thoughtgate/thoughtgated/internal/rpc"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/extension/v1"
 )
@@ -20,14 +21,14 @@ import (
 // the id of the frame.
 type Dialect struct{}
 
-var _ wire.Dialect = Dialect{}
+var _ rpc.Dialect = Dialect{}
 
 // cancelMethod is the method of the notification that cancels a request. It is not among
 // methods, since it has no body.
 const cancelMethod = "cancel"
 
-// Decode implements [wire.Dialect]. The body is a copy.
-func (Dialect) Decode(frame []byte, m *wire.Message) error {
+// Decode implements [rpc.Dialect]. The body is a copy.
+func (Dialect) Decode(frame []byte, m *rpc.Message) error {
 	if len(frame) > wire.MaxMessage {
 		return fmt.Errorf("a frame of %d bytes; the maximum is %d", len(frame), wire.MaxMessage)
 	}
@@ -52,11 +53,11 @@ func (Dialect) Decode(frame []byte, m *wire.Message) error {
 		return nil
 	}
 	// Parse it again as the equivalent message of the other wire protocol.
-	line, err := wire.JSONRPC{}.Append(nil, &read)
+	line, err := rpc.JSONRPC{}.Append(nil, &read)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", field.Name(), err)
 	}
-	if err := (wire.JSONRPC{}).Decode(line, m); err != nil {
+	if err := (rpc.JSONRPC{}).Decode(line, m); err != nil {
 		return fmt.Errorf("read %s: %w", field.Name(), err)
 	}
 	return nil
@@ -88,28 +89,28 @@ func checkNoDuplicateFields(frame []byte) error {
 }
 
 // message converts said, the body of f, into a message as JSON-RPC has it.
-func message(f *pb.Frame, number protoreflect.FieldNumber, said protoreflect.Message) (wire.Message, error) {
+func message(f *pb.Frame, number protoreflect.FieldNumber, said protoreflect.Message) (rpc.Message, error) {
 	switch {
 	case number == fieldCancel:
 		return cancel(f, said)
 	case isNotification(number):
 		if f.Id != 0 {
-			return wire.Message{}, errors.New("a notification must not have an id")
+			return rpc.Message{}, errors.New("a notification must not have an id")
 		}
 		text, err := appendMessage(nil, said)
-		return wire.Message{Kind: wire.Notification, Method: methods[number], Body: text}, err
+		return rpc.Message{Kind: wire.Notification, Method: methods[number], Body: text}, err
 	}
 	of, err := asked(f.Id)
 	switch {
 	case err != nil:
-		return wire.Message{}, err
+		return rpc.Message{}, err
 	case isRequest(number) && of != number:
-		return wire.Message{}, errors.New("its id is not that of a request of its kind")
+		return rpc.Message{}, errors.New("its id is not that of a request of its kind")
 	case isRequest(number):
 		text, err := appendMessage(nil, said)
-		return wire.Message{Kind: wire.Request, ID: strconv.FormatUint(f.Id, 10), Method: methods[number], Body: text}, err
+		return rpc.Message{Kind: wire.Request, ID: strconv.FormatUint(f.Id, 10), Method: methods[number], Body: text}, err
 	}
-	m := wire.Message{Kind: wire.Result, ID: strconv.FormatUint(f.Id>>8, 10)}
+	m := rpc.Message{Kind: wire.Result, ID: strconv.FormatUint(f.Id>>8, 10)}
 	switch {
 	case number == fieldError:
 		m.Kind = wire.Error
@@ -131,19 +132,19 @@ func asked(id uint64) (protoreflect.FieldNumber, error) {
 	return number, nil
 }
 
-func cancel(f *pb.Frame, said protoreflect.Message) (wire.Message, error) {
+func cancel(f *pb.Frame, said protoreflect.Message) (rpc.Message, error) {
 	id := f.GetCancel().GetId()
 	if _, err := asked(id); err != nil || f.Id != 0 || len(said.GetUnknown()) > 0 {
-		return wire.Message{}, errors.New("it names no request, or has its own id")
+		return rpc.Message{}, errors.New("it names no request, or has its own id")
 	}
-	return wire.Message{Kind: wire.Notification, Method: cancelMethod, Cancels: strconv.FormatUint(id, 10)}, nil
+	return rpc.Message{Kind: wire.Notification, Method: cancelMethod, Cancels: strconv.FormatUint(id, 10)}, nil
 }
 
-func fault(e *pb.Error) (*wire.Fault, error) {
+func fault(e *pb.Error) (*rpc.Fault, error) {
 	if len(e.ProtoReflect().GetUnknown()) > 0 {
 		return nil, errUnknown
 	}
-	f := &wire.Fault{Code: e.Code, Message: e.Message}
+	f := &rpc.Fault{Code: e.Code, Message: e.Message}
 	if len(e.Data) > 0 {
 		f.Data = e.Data
 		return f, checkJSON(e.Data)
@@ -151,16 +152,16 @@ func fault(e *pb.Error) (*wire.Fault, error) {
 	return f, nil
 }
 
-// NewID implements [wire.Dialect]: 1, 2, 3.
+// NewID implements [rpc.Dialect]: 1, 2, 3.
 func (Dialect) NewID(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// Cancel implements [wire.Dialect]. A handshake can't be cancelled.
-func (Dialect) Cancel(id, method string) (wire.Message, bool) {
+// Cancel implements [rpc.Dialect]. A handshake can't be cancelled.
+func (Dialect) Cancel(id, method string) (rpc.Message, bool) {
 	full, err := requestID(id, numbers[method])
 	if err != nil || method == "initialize" {
-		return wire.Message{}, false
+		return rpc.Message{}, false
 	}
-	return wire.Message{Kind: wire.Notification, Method: cancelMethod, Cancels: strconv.FormatUint(full, 10)}, true
+	return rpc.Message{Kind: wire.Notification, Method: cancelMethod, Cancels: strconv.FormatUint(full, 10)}, true
 }
 
 // requestID returns the id of a frame for the request that its sender numbered id.
@@ -172,10 +173,10 @@ func requestID(id string, number protoreflect.FieldNumber) (uint64, error) {
 	return n<<8 | uint64(number), nil
 }
 
-// Append implements [wire.Dialect]. It returns an error for a method that the .proto file does
+// Append implements [rpc.Dialect]. It returns an error for a method that the .proto file does
 // not have, for a body with a member that it does not have, and for a frame longer than
 // wire.MaxMessage.
-func (Dialect) Append(dst []byte, m *wire.Message) ([]byte, error) {
+func (Dialect) Append(dst []byte, m *rpc.Message) ([]byte, error) {
 	var f pb.Frame
 	var err error
 	switch {

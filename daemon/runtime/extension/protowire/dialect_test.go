@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/thoughtgate/thoughtgated/internal/rpc"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/extension/v1"
 )
@@ -65,8 +66,8 @@ var conversation = []said{
 
 // message returns s as it is written by the side that sent request 5, or by the side that
 // received it.
-func (s said) message() wire.Message {
-	m := wire.Message{Kind: s.kind, Method: s.method, Body: []byte(s.body)}
+func (s said) message() rpc.Message {
+	m := rpc.Message{Kind: s.kind, Method: s.method, Body: []byte(s.body)}
 	switch s.kind {
 	case wire.Request:
 		m.ID = "5"
@@ -88,7 +89,7 @@ func TestConversation(t *testing.T) {
 			t.Errorf("%s: %v", s.method, err)
 			continue
 		}
-		var got wire.Message
+		var got rpc.Message
 		if err := (Dialect{}).Decode(frame[1:], &got); err != nil {
 			t.Errorf("%s: %v", s.method, err)
 			continue
@@ -112,16 +113,16 @@ func TestConversation(t *testing.T) {
 }
 
 func TestFaultsAndCancels(t *testing.T) {
-	for _, fault := range []wire.Fault{
+	for _, fault := range []rpc.Fault{
 		{Code: -32602, Message: "permission denied: memory.write required"},
 		{Code: 1 << 40, Message: "", Data: []byte(`{"a":[1]}`)},
 	} {
-		m := wire.Message{Kind: wire.Error, ID: fmt.Sprint(9<<8 | 60), Fault: &fault}
+		m := rpc.Message{Kind: wire.Error, ID: fmt.Sprint(9<<8 | 60), Fault: &fault}
 		frame, err := Dialect{}.Append(nil, &m)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var got wire.Message
+		var got rpc.Message
 		if err := (Dialect{}).Decode(frame, &got); err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +138,7 @@ func TestFaultsAndCancels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got wire.Message
+	var got rpc.Message
 	if err := (Dialect{}).Decode(frame, &got); err != nil || got.Kind != wire.Notification || got.Cancels != fmt.Sprint(9<<8|13) {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -150,7 +151,7 @@ func TestFaultsAndCancels(t *testing.T) {
 
 // TestDocumentedFrame tests the frame in docs/writing-extensions.md.
 func TestDocumentedFrame(t *testing.T) {
-	m := wire.Message{Kind: wire.Result, ID: "1291", Body: []byte(`{"action":"continue"}`)}
+	m := rpc.Message{Kind: wire.Result, ID: "1291", Body: []byte(`{"action":"continue"}`)}
 	frame, err := Dialect{}.Append(nil, &m)
 	if err != nil {
 		t.Fatal(err)
@@ -164,12 +165,12 @@ func TestDocumentedFrame(t *testing.T) {
 
 // TestNull tests JSON null, which is an absent field in protobuf.
 func TestNull(t *testing.T) {
-	m := wire.Message{Kind: wire.Result, ID: fmt.Sprint(1<<8 | 62), Body: []byte(`{"value":null}`)}
+	m := rpc.Message{Kind: wire.Result, ID: fmt.Sprint(1<<8 | 62), Body: []byte(`{"value":null}`)}
 	frame, err := Dialect{}.Append(nil, &m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got wire.Message
+	var got rpc.Message
 	if err := (Dialect{}).Decode(frame, &got); err != nil || string(got.Body) != "{}" {
 		t.Errorf("%s, %v", got.Body, err)
 	}
@@ -188,7 +189,7 @@ func TestRefused(t *testing.T) {
 	const before, beforeAnswer = 5<<8 | 11, 5<<8 | 11
 	continues := &pb.Frame{Id: beforeAnswer, Body: &pb.Frame_BeforeAnswer{BeforeAnswer: &pb.BeforeAnswer{Action: pb.Action_ACTION_CONTINUE}}}
 	good := frameOf(t, continues)
-	if err := (Dialect{}).Decode(good, new(wire.Message)); err != nil {
+	if err := (Dialect{}).Decode(good, new(rpc.Message)); err != nil {
 		t.Fatal(err)
 	}
 	frame := func(id uint64, change func(f *pb.Frame)) []byte {
@@ -236,7 +237,7 @@ func TestRefused(t *testing.T) {
 		"too long":                answer(5<<8|12, &pb.AfterAnswer{Action: pb.Action_ACTION_MODIFY, Result: append(bytes.Repeat([]byte(" "), wire.MaxMessage), '1')}),
 		"too long as JSON":        answer(5<<8|12, &pb.AfterAnswer{Action: pb.Action_ACTION_BLOCK, Reason: proto.String(strings.Repeat("\x01", wire.MaxMessage/3))}),
 	} {
-		m := wire.Message{}
+		m := rpc.Message{}
 		if err := (Dialect{}).Decode(bad, &m); err == nil {
 			t.Errorf("%s is %s %q %s %.80s", name, m.Kind, m.ID, m.Method, m.Body)
 		}
@@ -246,9 +247,9 @@ func TestRefused(t *testing.T) {
 // TestCantSay tests messages that the dialect must refuse to write.
 func TestCantSay(t *testing.T) {
 	id := fmt.Sprint(5<<8 | 11)
-	for name, m := range map[string]wire.Message{
+	for name, m := range map[string]rpc.Message{
 		"nothing":              {},
-		"a part":               {Kind: wire.Part, ID: id, Body: []byte("1")},
+		"a part":               {Kind: rpc.Part, ID: id, Body: []byte("1")},
 		"an unknown method":    {Kind: wire.Request, ID: "5", Method: "info.get"},
 		"asked, and only told": {Kind: wire.Request, ID: "5", Method: "task.log"},
 		"told, and asked":      {Kind: wire.Notification, Method: "tool.call"},
@@ -270,8 +271,8 @@ func TestCantSay(t *testing.T) {
 		"a number too large":   {Kind: wire.Result, ID: fmt.Sprint(5<<8 | 16), Body: []byte(`{"exit_code":2147483648}`)},
 		"a fraction":           {Kind: wire.Result, ID: fmt.Sprint(5<<8 | 16), Body: []byte(`{"exit_code":1.0}`)},
 		"no truth":             {Kind: wire.Result, ID: fmt.Sprint(5<<8 | 64), Body: []byte(`{"ok":1}`)},
-		"data that is no JSON": {Kind: wire.Error, ID: id, Fault: &wire.Fault{Data: []byte("x")}},
-		"a message not UTF-8":  {Kind: wire.Error, ID: id, Fault: &wire.Fault{Message: "\xff"}},
+		"data that is no JSON": {Kind: wire.Error, ID: id, Fault: &rpc.Fault{Data: []byte("x")}},
+		"a message not UTF-8":  {Kind: wire.Error, ID: id, Fault: &rpc.Fault{Message: "\xff"}},
 		"too long":             {Kind: wire.Result, ID: fmt.Sprint(5<<8 | 13), Body: []byte(`"` + strings.Repeat("x", wire.MaxMessage) + `"`)},
 	} {
 		if frame, err := (Dialect{}).Append(nil, &m); err == nil {

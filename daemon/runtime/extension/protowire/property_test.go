@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"pgregory.net/rapid"
 
+	"github.com/thoughtgate/thoughtgated/internal/rpc"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/extension/v1"
 )
@@ -100,7 +101,7 @@ func TestFramesComeBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var m wire.Message
+		var m rpc.Message
 		if err := (Dialect{}).Decode(frame, &m); err != nil {
 			t.Fatalf("%v: %v", &f, err)
 		}
@@ -115,7 +116,7 @@ func TestFramesComeBack(t *testing.T) {
 func again(t interface {
 	Helper()
 	Fatalf(string, ...any)
-}, frame []byte, m *wire.Message) []byte {
+}, frame []byte, m *rpc.Message) []byte {
 	t.Helper()
 	var f pb.Frame
 	if err := proto.Unmarshal(frame, &f); err != nil {
@@ -145,8 +146,8 @@ func FuzzDecode(f *testing.F) {
 		}
 		f.Add(frame)
 	}
-	for _, m := range []wire.Message{
-		{Kind: wire.Error, ID: "1293", Fault: &wire.Fault{Code: -1, Message: "x", Data: []byte("1")}},
+	for _, m := range []rpc.Message{
+		{Kind: wire.Error, ID: "1293", Fault: &rpc.Fault{Code: -1, Message: "x", Data: []byte("1")}},
 		{Kind: wire.Notification, Cancels: "1293"},
 	} {
 		frame, err := Dialect{}.Append(nil, &m)
@@ -157,7 +158,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, frame []byte) {
 		before := bytes.Clone(frame)
-		var m, back wire.Message
+		var m, back rpc.Message
 		err := Dialect{}.Decode(frame, &m)
 		if !bytes.Equal(frame, before) {
 			t.Fatal("the frame was changed")

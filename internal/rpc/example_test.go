@@ -1,4 +1,4 @@
-package wire_test
+package rpc_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"sync"
 
+	"github.com/thoughtgate/thoughtgated/internal/rpc"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -26,10 +27,10 @@ func ExampleConn() {
 		log.Fatal(err)
 	}
 
-	conn := wire.NewConn(stdout, stdin, wire.Options{
+	conn := rpc.NewConn(stdout, stdin, rpc.Options{
 		Framing: wire.NDJSON{},
-		Dialect: wire.JSONRPC{},
-		Handler: wire.HandlerFunc(func(_ context.Context, method string, params []byte) ([]byte, error) {
+		Dialect: rpc.JSONRPC{},
+		Handler: rpc.HandlerFunc(func(_ context.Context, method string, params []byte) ([]byte, error) {
 			return params, nil
 		}),
 	})

@@ -1,7 +1,6 @@
-package wire
+package rpc
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -75,25 +74,5 @@ func TestStrictAndLate(t *testing.T) {
 	p.write(`{"jsonrpc":"2.0","id":2,"result":{}}`)
 	if err := <-ended; !errors.Is(err, errStray) {
 		t.Errorf("ended with %v, want %v", err, errStray)
-	}
-}
-
-// With Whole, a message that is too long ends the stream as soon as its length is read.
-func TestWhole(t *testing.T) {
-	for _, test := range []struct {
-		framing Framing
-		stream  string
-	}{
-		{ContentLength{Whole: true}, "Content-Length: 2\r\n\r\n{}Content-Length: 11\r\n\r\n{"},
-		{Length32{Whole: true}, "\x00\x00\x00\x02{}\x00\x00\x00\x0b{"},
-	} {
-		r := test.framing.NewReader(bytes.NewReader([]byte(test.stream)), 10)
-		var l Line
-		if err := r.Next(&l); err != nil || string(l.Data) != "{}" {
-			t.Errorf("%T: %q, %v", test.framing, l.Data, err)
-		}
-		if err := r.Next(&l); !errors.Is(err, ErrFraming) || !strings.Contains(err.Error(), "11 bytes") {
-			t.Errorf("%T: %v, want ErrFraming", test.framing, err)
-		}
 	}
 }

@@ -1,4 +1,4 @@
-package wire
+package rpc
 
 import (
 	"cmp"
@@ -7,15 +7,17 @@ import (
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 // Part is the kind of a message that is one part of an answer, such as the words of an
 // agent as they are generated. Only some dialects have it.
-const Part Kind = 5
+const Part wire.Kind = 5
 
 // Message is a message independent of its encoding.
 type Message struct {
-	Kind   Kind
+	Kind   wire.Kind
 	ID     string // in the form of Key; empty for a notification
 	Method string // of a request or notification
 	Body   []byte // params, result, or part; raw, in the notation of the dialect
@@ -67,22 +69,22 @@ type JSONRPC struct {
 
 // Decode implements [Dialect].
 func (d JSONRPC) Decode(frame []byte, m *Message) error {
-	var e Envelope
-	if refusal := readText(frame, FromServer, &e); refusal != nil {
-		return refusal.plain()
+	var e wire.Envelope
+	if err := wire.ReadText(frame, wire.FromServer, &e); err != nil {
+		return err
 	}
 	*m = Message{Kind: e.Kind, ID: e.Key(frame), Method: e.Method}
 	switch e.Kind {
-	case Request:
+	case wire.Request:
 		m.Body = e.Params.Of(frame)
-	case Notification:
+	case wire.Notification:
 		m.Body = e.Params.Of(frame)
 		if e.Method == d.cancelMethod() && e.Params.Present() {
 			return d.cancels(frame, &e, m)
 		}
-	case Result:
+	case wire.Result:
 		m.Body = e.Result.Of(frame)
-	case Error:
+	case wire.Error:
 		fault, err := readFault(frame, e.Error)
 		m.Fault = fault
 		return err
@@ -92,12 +94,12 @@ func (d JSONRPC) Decode(frame []byte, m *Message) error {
 
 func (d JSONRPC) cancelMethod() string { return cmp.Or(d.CancelMethod, "notifications/cancelled") }
 
-func (d JSONRPC) cancels(frame []byte, e *Envelope, m *Message) error {
-	id, err := Member(frame, e.Params, "requestId")
+func (d JSONRPC) cancels(frame []byte, e *wire.Envelope, m *Message) error {
+	id, err := wire.Member(frame, e.Params, "requestId")
 	if err != nil || !id.Present() {
 		return err
 	}
-	m.Cancels, err = Key(id.Of(frame))
+	m.Cancels, err = wire.Key(id.Of(frame))
 	return err
 }
 
@@ -107,7 +109,7 @@ func (d JSONRPC) Append(dst []byte, m *Message) ([]byte, error) {
 	if m.ID != "" {
 		dst = appendID(append(dst, `,"id":`...), m.ID)
 	}
-	if m.Kind < Request || m.Kind > Error {
+	if m.Kind < wire.Request || m.Kind > wire.Error {
 		return nil, fmt.Errorf("JSON-RPC has no message of kind %d", m.Kind)
 	}
 	return appendSaid(dst, m)
@@ -116,7 +118,7 @@ func (d JSONRPC) Append(dst []byte, m *Message) ([]byte, error) {
 // appendSaid appends the members after the id and closes the object.
 func appendSaid(dst []byte, m *Message) ([]byte, error) {
 	switch m.Kind {
-	case Request, Notification:
+	case wire.Request, wire.Notification:
 		var err error
 		if dst, err = jsontext.AppendQuote(append(dst, `,"method":`...), m.Method); err != nil {
 			return nil, fmt.Errorf("write method: %w", err)
@@ -124,11 +126,11 @@ func appendSaid(dst []byte, m *Message) ([]byte, error) {
 		if m.Body != nil {
 			dst = append(append(dst, `,"params":`...), m.Body...)
 		}
-	case Result:
+	case wire.Result:
 		dst = append(append(dst, `,"result":`...), orNull(m.Body)...)
 	case Part:
 		dst = append(append(dst, `,"delta":`...), orNull(m.Body)...)
-	case Error:
+	case wire.Error:
 		dst = appendFault(append(dst, `,"error":`...), m.Fault)
 	}
 	return append(dst, '}'), nil
@@ -143,7 +145,7 @@ func (d JSONRPC) Cancel(id, method string) (Message, bool) {
 		return Message{}, false
 	}
 	params := append(appendID([]byte(`{"requestId":`), id), '}')
-	return Message{Kind: Notification, Method: d.cancelMethod(), Body: params, Cancels: id}, true
+	return Message{Kind: wire.Notification, Method: d.cancelMethod(), Body: params, Cancels: id}, true
 }
 
 // appendID appends the JSON of an id in the form of Key.
@@ -165,13 +167,13 @@ func appendFault(dst []byte, f *Fault) []byte {
 }
 
 // readFault decodes {code, message, data}.
-func readFault(frame []byte, s Span) (*Fault, error) {
+func readFault(frame []byte, s wire.Span) (*Fault, error) {
 	f := &Fault{}
-	err := Members(frame, s, func(name []byte, value Span) error {
+	err := wire.Members(frame, s, func(name []byte, value wire.Span) error {
 		var err error
 		switch string(name) {
 		case "code":
-			code, ok := integer(value.Of(frame))
+			code, ok := wire.Integer(value.Of(frame))
 			if !ok {
 				return errors.New("a code that is not an integer")
 			}
@@ -188,7 +190,7 @@ func readFault(frame []byte, s Span) (*Fault, error) {
 
 // unquoteLoosely is Unquote for text that is only displayed: a lone surrogate becomes
 // U+FFFD.
-func unquoteLoosely(s Span, line []byte) (string, error) {
+func unquoteLoosely(s wire.Span, line []byte) (string, error) {
 	raw := s.Of(line)
 	if len(raw) == 0 || raw[0] != '"' {
 		return "", errors.New("not a string")

@@ -1,4 +1,4 @@
-package wire
+package rpc
 
 import (
 	"bytes"
@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 // mostHandling is the maximum size of the params in all handlers together, in bytes.
-const mostHandling = 2 * MaxMessage
+const mostHandling = 2 * wire.MaxMessage
 
 // JSON-RPC codes that a Conn itself answers with.
 const (
@@ -22,7 +24,7 @@ var errCanceled = errors.New("the request was cancelled")
 // serve handles a request of the other side in a goroutine. Run waits for it.
 func (c *Conn) serve(ctx context.Context, m *Message, frame []byte) {
 	if c.options.Handler == nil {
-		c.answer(ctx, &Message{Kind: Error, ID: m.ID, Fault: &Fault{Code: codeUnknownMethod, Message: "Method not found"}})
+		c.answer(ctx, &Message{Kind: wire.Error, ID: m.ID, Fault: &Fault{Code: codeUnknownMethod, Message: "Method not found"}})
 		return
 	}
 	ctx, withdraw := context.WithCancelCause(ctx)
@@ -38,7 +40,7 @@ func (c *Conn) serve(ctx context.Context, m *Message, frame []byte) {
 	if len(c.handled) >= c.options.MaxHandled || c.handling > 0 && c.handling+size > mostHandling {
 		c.mu.Unlock()
 		withdraw(nil)
-		c.answer(ctx, &Message{Kind: Error, ID: m.ID, Fault: &Fault{Code: codeInternal, Message: "too many requests at once"}})
+		c.answer(ctx, &Message{Kind: wire.Error, ID: m.ID, Fault: &Fault{Code: codeInternal, Message: "too many requests at once"}})
 		return
 	}
 	c.handled[m.ID] = withdraw
@@ -63,13 +65,13 @@ func (c *Conn) serve(ctx context.Context, m *Message, frame []byte) {
 // reply converts the return values of a handler to an answer.
 func reply(id string, result []byte, err error) *Message {
 	if err == nil {
-		return &Message{Kind: Result, ID: id, Body: result}
+		return &Message{Kind: wire.Result, ID: id, Body: result}
 	}
 	var fault *Fault
 	if !errors.As(err, &fault) {
 		fault = &Fault{Code: codeInternal, Message: err.Error()}
 	}
-	return &Message{Kind: Error, ID: id, Fault: fault}
+	return &Message{Kind: wire.Error, ID: id, Fault: fault}
 }
 
 // answer sends an answer. It blocks while the queue is full, so that a peer that does not
@@ -79,9 +81,9 @@ func (c *Conn) answer(ctx context.Context, m *Message) {
 	if err == nil || c.Err() != nil || ctx.Err() != nil {
 		return
 	}
-	if m.Kind == Result { // the dialect can't express it
+	if m.Kind == wire.Result { // the dialect can't express it
 		fault := &Fault{Code: codeInternal, Message: "the answer could not be written"}
-		_ = c.send(ctx, &Message{Kind: Error, ID: m.ID, Fault: fault})
+		_ = c.send(ctx, &Message{Kind: wire.Error, ID: m.ID, Fault: fault})
 	}
 }
 
@@ -191,7 +193,7 @@ type inbox struct {
 }
 
 // mostUnread is the maximum number of bytes in an inbox.
-const mostUnread = MaxMessage
+const mostUnread = wire.MaxMessage
 
 func newInbox(most int) inbox { return inbox{most: most, more: make(chan struct{}, 1)} }
 

@@ -1,4 +1,4 @@
-package wire
+package rpc
 
 import (
 	"bytes"
@@ -6,7 +6,18 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
+
+// object returns an object with n members.
+func object(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `,"%d":0`, i)
+	}
+	return "{" + b.String()[1:] + "}"
+}
 
 func show(m *Message) string {
 	s := fmt.Sprintf("%d id=%s %s %s", m.Kind, m.ID, m.Method, m.Body)
@@ -67,8 +78,8 @@ func TestDialects(t *testing.T) {
 		{TypedJSON{}, `[{"type":"response","id":1,"result":1}]`, ``},
 		{TypedJSON{}, `{"type":"response","id":1,"result":1}{}`, ``},
 		{TypedJSON{}, "{\"type\":\"response\",\"id\":1,\"result\":\"\xff\"}", ``},
-		{TypedJSON{}, `{"type":"response","id":1,"result":` + arrow(1001) + `}`, ``},
-		{TypedJSON{}, `{"type":"response","id":1,"result":` + members(MaxMembers+1) + `}`, ``},
+		{TypedJSON{}, `{"type":"response","id":1,"result":` + strings.Repeat("[", 1001) + strings.Repeat("]", 1001) + `}`, ``},
+		{TypedJSON{}, `{"type":"response","id":1,"result":` + object(wire.MaxMembers+1) + `}`, ``},
 		{TypedJSON{}, `"x"`, ``},
 		{TypedJSON{}, ``, ``},
 	}
@@ -106,7 +117,7 @@ func again(t *testing.T, d Dialect, m *Message) {
 	if err := d.Decode(frame, &back); err != nil {
 		t.Fatalf("%T: %s: %v", d, frame, err)
 	}
-	if m.Kind == Result && m.Body == nil {
+	if m.Kind == wire.Result && m.Body == nil {
 		m.Body = []byte("null")
 	}
 	if show(m) != show(&back) {
@@ -121,10 +132,10 @@ func TestDialectsCantSay(t *testing.T) {
 	}{
 		{JSONRPC{}, Message{Kind: Part, ID: "1", Body: []byte("1")}},
 		{JSONRPC{}, Message{}},
-		{JSONRPC{}, Message{Kind: Request, ID: "1", Method: "\xff"}},
-		{TypedJSON{}, Message{Kind: Result, Body: []byte("1")}},
+		{JSONRPC{}, Message{Kind: wire.Request, ID: "1", Method: "\xff"}},
+		{TypedJSON{}, Message{Kind: wire.Result, Body: []byte("1")}},
 		{TypedJSON{}, Message{ID: "1"}},
-		{TypedJSON{}, Message{Kind: Request, ID: "1", Method: "\xff"}},
+		{TypedJSON{}, Message{Kind: wire.Request, ID: "1", Method: "\xff"}},
 	} {
 		if frame, err := test.d.Append(nil, &test.m); err == nil {
 			t.Errorf("%T wrote %s", test.d, frame)

@@ -24,3 +24,6 @@ func lookupWithoutLinks(path string) (is found, file *inode) {
 	}
 	return isUnclear, nil // a link, no permission, or a system without this call
 }
+
+// foldPath returns a form that is equal for two paths to one file: on Linux, names are bytes.
+func foldPath(path string) string { return path }

@@ -1,11 +1,12 @@
-package wire
+package rpc
 
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
+
+	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 // TypedJSON is the dialect of agents whose messages have a type member:
@@ -22,7 +23,7 @@ type TypedJSON struct {
 	Cancels bool
 }
 
-var typedNames = names{"type", "id", "method", "params", "result", "delta", "error"}
+var typedNames = []string{"type", "id", "method", "params", "result", "delta", "error"}
 
 const (
 	typedType = iota
@@ -36,60 +37,30 @@ const (
 
 // Decode implements [Dialect].
 func (d TypedJSON) Decode(frame []byte, m *Message) error {
-	if fault := checkText(frame, FromServer); fault != nil {
-		return fault.plain()
-	}
-	whole, err := onlyObject(frame)
-	if err != nil {
-		return err
-	}
-	var at [typedError + 1]Span
-	err = Members(frame, whole, func(name []byte, value Span) error {
-		index, twin := typedNames.find(name)
-		if twin {
-			return errTwin.plain()
-		}
-		if index != unknown {
-			at[index] = value
-		}
-		return nil
-	})
+	at, err := wire.Fields(frame, typedNames...)
 	if err != nil {
 		return err
 	}
 	*m = Message{}
 	if at[typedID].Present() {
-		if m.ID, err = Key(at[typedID].Of(frame)); err != nil {
-			return errID.plain()
+		if m.ID, err = wire.Key(at[typedID].Of(frame)); err != nil {
+			return errID
 		}
 	}
-	return d.shape(frame, &at, m)
+	return d.shape(frame, at, m)
 }
 
-// onlyObject returns the span of the object that frame consists of.
-func onlyObject(frame []byte) (Span, error) {
-	w := walkers.Get().(*walker)
-	w.begin(frame, FromServer)
-	defer w.release(frame)
-	kind, start := w.dec.PeekKind(), w.start()
-	if err := w.skip(); err != nil {
-		return Span{}, faultOf(err).plain()
-	}
-	if kind != '{' {
-		return Span{}, errNotObject.plain()
-	}
-	end := int(w.dec.InputOffset())
-	if _, err := w.dec.ReadToken(); err != io.EOF {
-		return Span{}, errTrailing.plain()
-	}
-	return Span{start, end}, nil
-}
-
-var errTyped = errors.New("not a request, response, stream, error or cancel with the members it needs")
+// Faults of a message, in the words of package wire where it has them.
+var (
+	errTyped  = errors.New("not a request, response, stream, error or cancel with the members it needs")
+	errID     = errors.New("an id that is neither a string of at most 1024 bytes nor an integer of 64 bits")
+	errMethod = errors.New("a method that is not a name in visible ASCII")
+	errError  = errors.New("an error without an integer code and a string message")
+)
 
 // shape fills m according to its type. It fails if a member belongs to another type.
-func (d TypedJSON) shape(frame []byte, at *[typedError + 1]Span, m *Message) error {
-	kind, err := Unquote(at[typedType], frame)
+func (d TypedJSON) shape(frame []byte, at []wire.Span, m *Message) error {
+	kind, err := wire.Unquote(at[typedType], frame)
 	if err != nil {
 		return errTyped
 	}
@@ -112,35 +83,35 @@ func (d TypedJSON) shape(frame []byte, at *[typedError + 1]Span, m *Message) err
 	case "request":
 		return typedRequest(frame, at, m)
 	case "response":
-		m.Kind, m.Body = Result, at[typedResult].Of(frame)
+		m.Kind, m.Body = wire.Result, at[typedResult].Of(frame)
 	case "stream":
 		if m.Kind, m.Body = Part, at[typedDelta].Of(frame); m.Body == nil {
 			return errTyped
 		}
 	case "error":
-		m.Kind = Error
+		m.Kind = wire.Error
 		m.Fault, err = typedFault(frame, at[typedError])
 		return err
 	case "cancel":
-		m.Kind, m.Cancels, m.ID = Notification, m.ID, ""
+		m.Kind, m.Cancels, m.ID = wire.Notification, m.ID, ""
 	}
 	return nil
 }
 
-func typedRequest(frame []byte, at *[typedError + 1]Span, m *Message) error {
-	method, err := Unquote(at[typedMethod], frame)
-	if err != nil || method == "" || len(method) > MaxMethod || !plain([]byte(method)) {
-		return errMethod.plain()
+func typedRequest(frame []byte, at []wire.Span, m *Message) error {
+	method, err := wire.Unquote(at[typedMethod], frame)
+	if err != nil || !wire.IsMethod([]byte(method)) {
+		return errMethod
 	}
-	m.Kind, m.Method, m.Body = Request, method, at[typedParams].Of(frame)
+	m.Kind, m.Method, m.Body = wire.Request, method, at[typedParams].Of(frame)
 	if m.ID == "" {
-		m.Kind = Notification
+		m.Kind = wire.Notification
 	}
 	return nil
 }
 
 // typedFault reads an error, which may be an object or a string.
-func typedFault(frame []byte, s Span) (*Fault, error) {
+func typedFault(frame []byte, s wire.Span) (*Fault, error) {
 	switch raw := s.Of(frame); {
 	case raw == nil:
 		return nil, errTyped
@@ -150,20 +121,20 @@ func typedFault(frame []byte, s Span) (*Fault, error) {
 	case raw[0] == '{':
 		f, err := readFault(frame, s)
 		if err != nil {
-			return nil, errErrorShape.plain()
+			return nil, errError
 		}
 		return f, nil
 	}
-	return nil, errErrorShape.plain()
+	return nil, errError
 }
 
 // Append implements [Dialect].
 func (d TypedJSON) Append(dst []byte, m *Message) ([]byte, error) {
-	kind := map[Kind]string{Request: "request", Notification: "request", Result: "response", Part: "stream", Error: "error"}[m.Kind]
-	if m.Kind == Notification && m.Cancels != "" {
+	kind := map[wire.Kind]string{wire.Request: "request", wire.Notification: "request", wire.Result: "response", Part: "stream", wire.Error: "error"}[m.Kind]
+	if m.Kind == wire.Notification && m.Cancels != "" {
 		return append(appendID(append(dst, `{"type":"cancel","id":`...), m.Cancels), '}'), nil
 	}
-	if kind == "" || m.ID == "" && m.Kind != Notification {
+	if kind == "" || m.ID == "" && m.Kind != wire.Notification {
 		return nil, fmt.Errorf("typed JSON has no message of kind %d, or the id is missing", m.Kind)
 	}
 	dst = append(append(append(dst, `{"type":"`...), kind...), '"')
@@ -178,5 +149,5 @@ func (TypedJSON) NewID(n uint64) string { return `"req-` + strconv.FormatUint(n,
 
 // Cancel implements [Dialect].
 func (d TypedJSON) Cancel(id, _ string) (Message, bool) {
-	return Message{Kind: Notification, Cancels: id}, d.Cancels
+	return Message{Kind: wire.Notification, Cancels: id}, d.Cancels
 }

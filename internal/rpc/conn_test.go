@@ -1,4 +1,4 @@
-package wire
+package rpc
 
 import (
 	"bytes"
@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 // checkLeaks fails the test if goroutines are left after it.
@@ -60,7 +62,7 @@ type peer struct {
 	t   *testing.T
 	in  *io.PipeReader
 	out *io.PipeWriter
-	r   LineReader
+	r   wire.LineReader
 }
 
 func newPeer(t *testing.T, o Options) (*Conn, *peer, <-chan error) {
@@ -68,7 +70,7 @@ func newPeer(t *testing.T, o Options) (*Conn, *peer, <-chan error) {
 	cr, pw := io.Pipe()
 	pr, cw := io.Pipe()
 	if o.Framing == nil {
-		o.Framing = NDJSON{}
+		o.Framing = wire.NDJSON{}
 	}
 	c := NewConn(cr, cw, o)
 	p := &peer{t, pr, pw, o.Framing.NewReader(pr, 0)}
@@ -79,7 +81,7 @@ func newPeer(t *testing.T, o Options) (*Conn, *peer, <-chan error) {
 
 func (p *peer) read() string {
 	p.t.Helper()
-	var l Line
+	var l wire.Line
 	if err := p.r.Next(&l); err != nil {
 		p.t.Fatalf("nothing came: %v", err)
 	}
@@ -114,8 +116,8 @@ func tongues() map[string]Options {
 	return map[string]Options{
 		"lines of JSON-RPC":    {},
 		"lines of typed JSON":  {Dialect: TypedJSON{Cancels: true}},
-		"headers and JSON-RPC": {Framing: ContentLength{}},
-		"lengths and typed":    {Framing: Length32{}, Dialect: TypedJSON{}},
+		"headers and JSON-RPC": {Framing: wire.ContentLength{}},
+		"lengths and typed":    {Framing: wire.Length32{}, Dialect: TypedJSON{}},
 	}
 }
 
@@ -362,7 +364,7 @@ func TestConnPeerEnds(t *testing.T) {
 	}
 	t.Run("inside a frame", func(t *testing.T) {
 		checkLeaks(t)
-		c, p, ended := newPeer(t, Options{Framing: Length32{}})
+		c, p, ended := newPeer(t, Options{Framing: wire.Length32{}})
 		got := call1(t.Context(), c, "m")
 		p.read()
 		_, _ = io.WriteString(p.out, "\x00\x00\x00\xffhalf")

@@ -1,4 +1,4 @@
-package wire
+package rpc
 
 import (
 	"bytes"
@@ -8,6 +8,8 @@ import (
 	"io"
 	"slices"
 	"sync"
+
+	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 // waiter waits for the answer to one request. It ends once.
@@ -53,13 +55,13 @@ func (c *Conn) Call(ctx context.Context, method string, params []byte) ([]byte, 
 
 // Notify sends a notification. It returns when the message is queued for writing.
 func (c *Conn) Notify(ctx context.Context, method string, params []byte) error {
-	return c.send(ctx, &Message{Kind: Notification, Method: method, Body: params})
+	return c.send(ctx, &Message{Kind: wire.Notification, Method: method, Body: params})
 }
 
 // ask registers a waiter and queues its request for writing.
 func (c *Conn) ask(ctx context.Context, method string, params []byte, s *Stream) (*waiter, error) {
 	id := c.options.Dialect.NewID(c.last.Add(1))
-	frame, err := c.options.Dialect.Append(nil, &Message{Kind: Request, ID: id, Method: method, Body: params})
+	frame, err := c.options.Dialect.Append(nil, &Message{Kind: wire.Request, ID: id, Method: method, Body: params})
 	if err != nil {
 		return nil, fmt.Errorf("call %s: %w", method, err)
 	}
@@ -157,7 +159,7 @@ func (c *Conn) answered(m *Message) bool {
 	if c.forget(m.ID, w) == nil {
 		return false
 	}
-	if m.Kind == Error {
+	if m.Kind == wire.Error {
 		fault := *m.Fault
 		fault.Data = bytes.Clone(fault.Data)
 		w.finish(nil, &fault)

@@ -1,4 +1,4 @@
-package wire
+package rpc
 
 import (
 	"cmp"
@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 // Errors of a Conn. An error answer of the other side is a *Fault.
@@ -37,12 +39,12 @@ func (f HandlerFunc) Handle(ctx context.Context, method string, params []byte) (
 
 // Options configures a Conn. The default of each field is in parentheses.
 type Options struct {
-	Framing    Framing // (NDJSON)
-	Dialect    Dialect // (JSONRPC)
-	Handler    Handler // (answers that the method is unknown)
-	MaxMessage int     // bytes (MaxMessage)
-	MaxCalls   int     // calls and streams open at once (1,024)
-	MaxHandled int     // requests of the other side handled at once (128)
+	Framing    wire.Framing // (NDJSON)
+	Dialect    Dialect      // (JSONRPC)
+	Handler    Handler      // (answers that the method is unknown)
+	MaxMessage int          // bytes (MaxMessage)
+	MaxCalls   int          // calls and streams open at once (1,024)
+	MaxHandled int          // requests of the other side handled at once (128)
 
 	// Strict ends the connection when the other side sends something that is not a
 	// message, answers an unknown request, or answers a request twice. An answer to a
@@ -78,7 +80,7 @@ type Conn struct {
 // end. Nothing is read or written before Run is called.
 func NewConn(r io.ReadCloser, w io.WriteCloser, o Options) *Conn {
 	if o.Framing == nil {
-		o.Framing = NDJSON{}
+		o.Framing = wire.NDJSON{}
 	}
 	if o.Dialect == nil {
 		o.Dialect = JSONRPC{}
@@ -104,7 +106,7 @@ func (c *Conn) Run(ctx context.Context) error {
 		c.r.Close()
 	})
 	var writing sync.WaitGroup
-	writing.Go(func() { c.out.run(NewWriter(c.w, c.options.Framing), c.unsent) })
+	writing.Go(func() { c.out.run(wire.NewWriter(c.w, c.options.Framing), c.unsent) })
 
 	err := c.read(ctx)
 	c.fail(err)
@@ -171,7 +173,7 @@ func (c *Conn) unsent(id string, err error) {
 // read dispatches frames until the stream ends.
 func (c *Conn) read(ctx context.Context) error {
 	frames := c.options.Framing.NewReader(c.r, c.options.MaxMessage)
-	var l Line
+	var l wire.Line
 	for {
 		if err := frames.Next(&l); err != nil {
 			if ctx.Err() != nil {
@@ -205,9 +207,9 @@ var (
 
 // refused drops a frame. If it may have been the answer to a call, that call fails, since
 // no other answer will arrive.
-func (c *Conn) refused(l *Line) {
+func (c *Conn) refused(l *wire.Line) {
 	c.drop(l.Refusal.Reason, l.Data)
-	key, err := Key(l.ID)
+	key, err := wire.Key(l.ID)
 	if err != nil || !l.Answers {
 		return
 	}
@@ -219,9 +221,9 @@ func (c *Conn) refused(l *Line) {
 // dispatch handles m. It reports false if m is an answer that nothing accounts for.
 func (c *Conn) dispatch(ctx context.Context, m *Message, frame []byte) bool {
 	switch m.Kind {
-	case Request:
+	case wire.Request:
 		c.serve(ctx, m, frame)
-	case Notification:
+	case wire.Notification:
 		c.notified(m, frame)
 	default:
 		if !c.answered(m) {
@@ -346,7 +348,7 @@ func (o *outbox) close(reason error) {
 
 // run writes until the outbox is closed. When a write fails, all queued and later frames
 // fail with that error; requests already written may still be answered.
-func (o *outbox) run(w *Writer, unsent func(id string, err error)) {
+func (o *outbox) run(w *wire.Writer, unsent func(id string, err error)) {
 	for range o.work {
 		for {
 			out, closed := o.next()
@@ -360,7 +362,7 @@ func (o *outbox) run(w *Writer, unsent func(id string, err error)) {
 			if err == nil {
 				continue
 			}
-			if w.failed() {
+			if w.Failed() {
 				o.mu.Lock()
 				o.err = err
 				o.mu.Unlock()
