@@ -27,7 +27,7 @@ func (p *Plan) Adopt(commit func([]Journal) error) error {
 	}
 	var targets []string
 	for _, s := range found.Sources {
-		if !slices.Contains(targets, s.file.path) && slices.ContainsFunc(s.Entries, func(e *Entry) bool { return p.adoptable(e, s.doc.At(e.Path)) }) {
+		if !slices.Contains(targets, s.file.path) && slices.ContainsFunc(s.Entries, func(e *Entry) bool { return p.adoptable(e, e.node()) }) {
 			targets = append(targets, s.file.path)
 		}
 	}
@@ -76,7 +76,7 @@ func (p *Plan) addLockedFile(sources []*Source) (*planned, error) {
 	}
 	for _, s := range sources {
 		only := *s
-		only.Entries = slices.DeleteFunc(slices.Clone(s.Entries), func(e *Entry) bool { return !p.adoptable(e, s.doc.At(e.Path)) })
+		only.Entries = slices.DeleteFunc(slices.Clone(s.Entries), func(e *Entry) bool { return !p.adoptable(e, e.node()) })
 		f.sources = append(f.sources, &only)
 	}
 	var err error
@@ -159,11 +159,11 @@ func (p *Plan) toAdopt(f *planned, doc, base *edit.Document, sources []*Source) 
 			entries = append(entries, e)
 		}
 	}
-	for s, e := range each(sources) {
+	for e := range each(sources) {
 		n := base.At(e.Path)
 		twice := slices.ContainsFunc(entries, func(have *Entry) bool { return slices.Equal(have.Path, e.Path) })
 		// Adoptable was decided by what was read earlier, so the entry must still be the same.
-		if !twice && n.Exists() && p.adoptable(e, n) && edit.Equal(n, s.doc.At(e.Path)) {
+		if !twice && n.Exists() && p.adoptable(e, n) && edit.Equal(n, e.node()) {
 			entries = append(entries, e)
 		}
 	}
@@ -232,13 +232,13 @@ func (p *Plan) Drift() ([]Drift, error) {
 		return nil, err
 	}
 	var out []Drift
-	for s, e := range each(found.Sources) {
-		switch n := s.doc.At(e.Path); {
-		case p.starts(n):
-		case p.rewrote(s.file.path, e.Path):
-			out = append(out, Drift{e.ID, s.Path, Changed})
-		case e.fixed != "" && !p.shownFixed(s, e), e.Ungoverned == "" && (e.Off == Starts || e.Off == Pending):
-			out = append(out, Drift{e.ID, s.Path, Added})
+	for e := range each(found.Sources) {
+		switch {
+		case p.starts(e.node()):
+		case p.rewrote(e.source.file.path, e.Path):
+			out = append(out, Drift{e.ID, e.File, Changed})
+		case e.fixed != "" && !p.shownFixed(e), e.Ungoverned == "" && (e.Off == Starts || e.Off == Pending):
+			out = append(out, Drift{e.ID, e.File, Added})
 		}
 	}
 	return out, nil
@@ -246,9 +246,9 @@ func (p *Plan) Drift() ([]Drift, error) {
 
 // shownFixed reports whether an entry that can't be changed is one that the person was warned
 // of.
-func (p *Plan) shownFixed(now *Source, e *Entry) bool {
-	s, was := sameEntry(p.found, now, e)
-	return was != nil && was.fixed != "" && edit.Identical(s.doc.At(was.Path), now.doc.At(e.Path))
+func (p *Plan) shownFixed(e *Entry) bool {
+	was := sameEntry(p.found, e)
+	return was != nil && was.fixed != "" && edit.Identical(was.node(), e.node())
 }
 
 // Stamp returns a short text that changes whenever a file of the agent does. It makes frequent

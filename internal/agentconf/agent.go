@@ -109,6 +109,7 @@ type Entry struct {
 	// of the server behind it.
 	Protected bool
 
+	source *Source           // the file that holds it
 	fixed  string            // why the entry can't be rewritten; empty if it can
 	form   form              // names of its members
 	limits []limit           // limits to be raised
@@ -166,12 +167,12 @@ func Names() []string {
 	return names
 }
 
-// each yields the entries of all sources with their source.
-func each(sources []*Source) iter.Seq2[*Source, *Entry] {
-	return func(yield func(*Source, *Entry) bool) {
+// each yields the entries of all sources.
+func each(sources []*Source) iter.Seq[*Entry] {
+	return func(yield func(*Entry) bool) {
 		for _, s := range sources {
 			for _, e := range s.Entries {
-				if !yield(s, e) {
+				if !yield(e) {
 					return
 				}
 			}
@@ -242,10 +243,7 @@ func load(path string, syntax edit.Syntax) (*Source, error) {
 func (s *Source) addServers(scope string, path []string, types ...string) []*Entry {
 	from := len(s.Entries)
 	add := func(value edit.Node, id, step string) {
-		e := usualForm.read(value, types...)
-		e.ID, e.Scope, e.File, e.vars = strings.ToValidUTF8(id, "\ufffd"), scope, s.Path, s.vars
-		e.Path = append(slices.Clip(path), step)
-		s.Entries = append(s.Entries, e)
+		s.add(usualForm.read(value, types...), scope, strings.ToValidUTF8(id, "\ufffd"), append(slices.Clip(path), step)...)
 	}
 	for name, value := range s.doc.At(path).Members() {
 		add(value, name.Text(), name.Text())
@@ -257,6 +255,15 @@ func (s *Source) addServers(scope string, path []string, types ...string) []*Ent
 	}
 	return s.Entries[from:]
 }
+
+// add adds a server that was read from the value at path.
+func (s *Source) add(e *Entry, scope, id string, path ...string) {
+	e.ID, e.Scope, e.File, e.Path, e.source, e.vars = id, scope, s.Path, path, s, s.vars
+	s.Entries = append(s.Entries, e)
+}
+
+// node returns the value of e in its file.
+func (e *Entry) node() edit.Node { return e.source.doc.At(e.Path) }
 
 // useMember makes e the server in a member of its entry.
 func (e *Entry) useMember(f form, member string, node edit.Node) {

@@ -221,7 +221,7 @@ func (m codexServers) of(name string) *codexServer {
 // below adds a file that is not rewritten and whose entries are parsed already.
 func (m codexServers) below(s *Source) {
 	for _, e := range s.Entries {
-		server, n := m.of(e.ID), s.doc.At(e.Path)
+		server, n := m.of(e.ID), e.node()
 		server.learn(n)
 		server.entries = append(server.entries, codexEntry{e, isWhole(n)})
 	}
@@ -241,14 +241,13 @@ func (m codexServers) add(s *Source, scope string, pending bool) {
 		if e == nil {
 			continue
 		}
-		e.ID, e.Scope, e.File, e.Path = name.Text(), scope, s.Path, []string{codexKey, name.Text()}
+		s.add(e, scope, name.Text(), codexKey, name.Text())
 		if pending {
 			e.Off, e.Because = Pending, "codex does not trust this project"
 		}
 		if pending && server.off {
 			e.Off, e.Because = Disabled, ""
 		}
-		s.Entries = append(s.Entries, e)
 		if !pending {
 			server.entries = append(server.entries, codexEntry{e, isWhole(value)})
 		}
@@ -366,7 +365,7 @@ func (c codex) unfaithful(env Env, found *Found) string {
 	if word := env.first(unsteady...); word != "" {
 		return "with " + word + " codex may read other files"
 	}
-	for _, e := range each(found.Sources) {
+	for e := range each(found.Sources) {
 		if e.Off == Pending {
 			return "this project is not trusted yet: with a flag, " + e.ID + " would be started without your approval"
 		}
@@ -378,7 +377,7 @@ func (codex) point(_ Env, found *Found, line Line, _ string) (*pointed, error) {
 	syntax, out := tomledit.Syntax{}, &pointed{}
 	strongestFirst := slices.Clone(found.Sources)
 	slices.Reverse(strongestFirst)
-	for _, e := range found.strongest {
+	for e := range found.strongest {
 		if e.Ungoverned != "" {
 			continue
 		}

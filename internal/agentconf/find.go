@@ -102,7 +102,7 @@ func (how format) read(s *Source, scope string) []*Entry {
 		s.addServers(scope, list, how.types...)
 	}
 	for _, e := range s.Entries {
-		if slices.ContainsFunc(how.remote, func(name string) bool { return s.doc.At(e.Path).Member(name).Exists() }) {
+		if slices.ContainsFunc(how.remote, func(name string) bool { return e.node().Member(name).Exists() }) {
 			e.Ungoverned = "a remote server" // even if it has a command
 		}
 	}

@@ -128,10 +128,10 @@ func (p *Plan) find() (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	for s, e := range each(found.Sources) {
+	for e := range each(found.Sources) {
 		e.limits = limitsOf(p.agent.Name(), e)
-		if s.comesWithProject(e.Scope, p.env) {
-			e.recordProjectUse(s.Path, e.form.of(s.doc.At(e.Path)).env())
+		if e.comesWithProject(p.env) {
+			e.recordProjectUse(e.File, e.form.of(e.node()).env())
 		}
 	}
 	p.applyProjectSettings(found.Sources)
@@ -302,7 +302,7 @@ type planned struct {
 // governed returns the entries of a file that are rewritten, without duplicates.
 func (f *planned) governed() []*Entry {
 	var out []*Entry
-	for _, e := range each(f.sources) {
+	for e := range each(f.sources) {
 		twice := slices.ContainsFunc(out, func(have *Entry) bool { return slices.Equal(have.Path, e.Path) })
 		if e.Ungoverned == "" && !twice && !e.Protected {
 			out = append(out, e)
@@ -513,23 +513,23 @@ func outrunBy(tries int) error { return fmt.Errorf("%w, %d times in a row", errC
 // checkUnchanged returns an error unless the files name the same servers as when the plan was made,
 // because a person may have agreed to those.
 func (p *Plan) checkUnchanged(shown []*Source) error {
-	for s, e := range each(p.found) {
-		_, was := sameEntry(shown, s, e)
+	for e := range each(p.found) {
+		was := sameEntry(shown, e)
 		if e.fixed != "" && (was == nil || was.fixed == "") || e.Ungoverned == "" && (was == nil || was.Ungoverned != "" || was.Command != e.Command || !slices.Equal(was.Args, e.Args)) {
-			return fmt.Errorf("%w: server %s in %s has changed since it was shown; nothing was rewritten; try again", errChanged, e.ID, s.Path)
+			return fmt.Errorf("%w: server %s in %s has changed since it was shown; nothing was rewritten; try again", errChanged, e.ID, e.File)
 		}
 	}
 	return nil
 }
 
 // sameEntry returns the entry at the same place in other sources, or nil if there is none.
-func sameEntry(sources []*Source, of *Source, e *Entry) (*Source, *Entry) {
-	for s, other := range each(sources) {
-		if s.file.path == of.file.path && slices.Equal(other.Path, e.Path) {
-			return s, other
+func sameEntry(sources []*Source, e *Entry) *Entry {
+	for other := range each(sources) {
+		if other.source.file.path == e.source.file.path && slices.Equal(other.Path, e.Path) {
+			return other
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // checkNoNewServers returns an error if a server was added since the files were read.

@@ -465,8 +465,8 @@ func lookWith(agent Agent, env Env) (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	for s, e := range each(found.Sources) {
-		n := e.form.of(s.doc.At(e.Path))
+	for e := range each(found.Sources) {
+		n := e.form.of(e.node())
 		e.unwrapCommand(n)
 		if e.Ungoverned == "" && e.offered(n, env) {
 			e.Ungoverned, e.offers = offersTools, true
@@ -494,14 +494,14 @@ func (p *Plan) findEverywhere() (*Found, error) {
 		}
 	}
 	left := map[string]string{}
-	key := func(s *Source, e *Entry) string { return s.file.path + "\x00" + edit.Pointer(e.Path) }
-	for s, e := range each(found.Sources) {
+	key := func(e *Entry) string { return e.source.file.path + "\x00" + edit.Pointer(e.Path) }
+	for e := range each(found.Sources) {
 		if e.Ungoverned != "" {
-			left[key(s, e)] = e.Ungoverned
+			left[key(e)] = e.Ungoverned
 		}
 	}
-	for s, e := range each(found.Sources) {
-		e.Ungoverned = left[key(s, e)]
+	for e := range each(found.Sources) {
+		e.Ungoverned = left[key(e)]
 	}
 	return found, nil
 }
@@ -537,7 +537,7 @@ func (p *Plan) findBelow(t folderLister, env Env, found *Found) error {
 func (p *Plan) classifyOurLines() error {
 	for _, f := range p.files {
 		mine := false
-		for _, e := range each(f.sources) {
+		for e := range each(f.sources) {
 			if !p.env.isProtected(e.ours, p.shim) {
 				continue
 			}

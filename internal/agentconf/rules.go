@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
 // Agents have rules about which servers they start. Many compare them with the command of an
@@ -125,16 +123,6 @@ func (e *Entry) NotStarted() string {
 		return string(e.Off)
 	}
 	return string(e.Off) + ": " + e.Because
-}
-
-// node returns the value of e in its file.
-func (f *Found) node(e *Entry) edit.Node {
-	for _, s := range f.Sources {
-		if slices.Contains(s.Entries, e) {
-			return s.doc.At(e.Path)
-		}
-	}
-	return edit.Node{}
 }
 
 // asksAgain has a warning for agents that bind a person's trust to the content of an entry:
