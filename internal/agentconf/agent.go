@@ -132,41 +132,6 @@ const (
 	Inactive Off = "for another profile or system only"
 )
 
-// agents returns every agent that can be wrapped.
-func agents() []Agent {
-	return []Agent{
-		claudeCode{}, claudeDesktop{}, cursor{}, vscode{}, windsurf{}, zed{},
-		gemini{}, opencode{}, copilot{}, cline{}, codex{}, goose{}, custom{},
-	}
-}
-
-// known lists the agents that can be detected by their command. An agent counts as windowed if
-// programs is not empty: its commands are launchers that exit at once, and the servers are started
-// by one of these programs, which they have launched or which runs already.
-var known = []struct{ name, commands, programs string }{
-	{"claude-code", "claude claude-code", ""},
-	{"claude-desktop", "claude-desktop", "claude-desktop"},
-	{"cursor", "cursor cursor-agent", "cursor"},
-	{"vscode", "code code-insiders code-oss codium codium-insiders", "code code-insiders code-oss codium codium-insiders"},
-	{"windsurf", "windsurf windsurf-next", "windsurf windsurf-next"},
-	{"zed", "zed zeditor zed-editor zed-preview zed-nightly zed-dev", "zed-editor zed zeditor"},
-	{"gemini", "gemini", ""},
-	{"opencode", "opencode", ""},
-	{"copilot-cli", "copilot", ""},
-	{"cline", "cline", ""},
-	{"codex", "codex", ""},
-	{"goose", "goose", ""},
-}
-
-// Names returns the agent types that can be wrapped.
-func Names() []string {
-	var names []string
-	for _, a := range agents() {
-		names = append(names, a.Name())
-	}
-	return names
-}
-
 // each yields the entries of all sources.
 func each(sources []*Source) iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
@@ -178,39 +143,6 @@ func each(sources []*Source) iter.Seq[*Entry] {
 			}
 		}
 	}
-}
-
-// AgentFor returns the agent of the given type. If name is empty, it detects the type from the
-// command.
-func AgentFor(name string, command []string) (Agent, error) {
-	if name == "" {
-		var ok bool
-		if name, ok = Detect(command); !ok {
-			program := "nothing"
-			if len(command) > 0 {
-				program = fmt.Sprintf("%q", command[0])
-			}
-			return nil, fmt.Errorf("can't tell which agent %s is; use --agent-type with one of %s (custom needs --config-path)",
-				program, strings.Join(Names(), ", "))
-		}
-	}
-	for _, a := range agents() {
-		if a.Name() == name {
-			return a, nil
-		}
-	}
-	return nil, fmt.Errorf("unsupported agent type %q; use one of %s. "+
-		"For any file that lists its servers under mcpServers, use --agent-type custom --config-path FILE",
-		name, strings.Join(Names(), ", "))
-}
-
-// Known returns the paths at which any known agent looks for files, whether they exist or not.
-func Known(env Env) []string {
-	var paths []string
-	for _, a := range agents() {
-		paths = append(paths, a.Files(env)...)
-	}
-	return paths
 }
 
 // load reads the file at path. It returns nil if there is none.

@@ -300,7 +300,7 @@ func (server *codexServer) entry(n edit.Node, name string) *Entry {
 
 // tooTight reports whether a file sets a limit that is too low.
 func tooTight(n edit.Node) bool {
-	return slices.ContainsFunc(limits[codex{}.Name()], func(l limit) bool {
+	return slices.ContainsFunc(kindOf(codex{}.Name()).raises, func(l limit) bool {
 		number, ok := numberOf(n.Member(l.key).Raw())
 		return ok && number < float64(l.min)
 	})
@@ -309,7 +309,7 @@ func tooTight(n edit.Node) bool {
 // limited returns the limits to be raised in an entry. If the entry lacks a setting that a
 // weaker file has, that value must not be lowered.
 func (server *codexServer) limited(n edit.Node, governed bool) []limit {
-	out := slices.Clone(limits[codex{}.Name()])
+	out := slices.Clone(kindOf(codex{}.Name()).raises)
 	for i, l := range out {
 		number, ok := numberOf(n.Member(l.key).Raw())
 		if !ok {
@@ -394,7 +394,7 @@ func (codex) point(_ Env, found *Found, line Line, _ string) (*pointed, error) {
 			set("env."+member.Name, member.Value)
 		}
 		// Not those of the entry, which assume that weaker files are rewritten too.
-		for _, l := range tooLow(strongestFirst, e.Path, limits[codex{}.Name()]) {
+		for _, l := range tooLow(strongestFirst, e.Path, kindOf(codex{}.Name()).raises) {
 			set(l.key, strconv.Itoa(l.min))
 		}
 	}

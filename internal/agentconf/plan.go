@@ -115,7 +115,7 @@ func (p *Plan) read() error {
 	}
 	p.warnUnset()
 	p.warnOurs()
-	if text := asksAgain[p.agent.Name()]; text != "" {
+	if text := kindOf(p.agent.Name()).retrust; text != "" {
 		p.warnings = append(p.warnings, text)
 	}
 	p.found = found.Sources

@@ -125,13 +125,6 @@ func (e *Entry) NotStarted() string {
 	return string(e.Off) + ": " + e.Because
 }
 
-// asksAgain has a warning for agents that bind a person's trust to the content of an entry:
-// they take a rewritten entry for a new one.
-var asksAgain = map[string]string{
-	"vscode": "VS Code trusts a server by its entry: it asks whether to trust each one when its entry is rewritten, and again when it is restored",
-	"cursor": "Cursor approves a server by its entry: each one is new or disabled until you approve it, when its entry is rewritten and again when it is restored (cursor-agent: `mcp enable NAME`)",
-}
-
 // shadow marks entries whose name a stronger entry has. Entries come strongest first.
 func shadow(strongestFirst []*Entry) {
 	shadowBy(func(name string) string { return name }, strongestFirst)

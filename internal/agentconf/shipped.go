@@ -70,38 +70,25 @@ func (e *Entry) recordProjectUse(from string, env edit.Node) {
 	}
 }
 
-// merging lists the agents that merge all entries of the same name, member by member, with the
-// location of their servers. With these agents, a project can add to a server of the user.
-var merging = []struct {
-	agent          string
-	servers        []string
-	env            string // member with a server's variables
-	strongestFirst bool   // order of the sources
-}{
-	{codex{}.Name(), []string{codexKey}, "env", false},
-	{opencode{}.Name(), opencodeServers, "environment", true},
-}
-
 // applyProjectSettings applies what a project says about a server to all entries of that name, if the
 // agent merges them.
 func (p *Plan) applyProjectSettings(sources []*Source) {
-	for _, m := range merging {
-		if m.agent != p.agent.Name() {
+	m := kindOf(p.agent.Name()).merges
+	if m.servers == nil {
+		return
+	}
+	weakestFirst := slices.Clone(sources)
+	if m.strongestFirst {
+		slices.Reverse(weakestFirst)
+	}
+	for _, s := range weakestFirst {
+		if !s.inProject(p.env) {
 			continue
 		}
-		weakestFirst := slices.Clone(sources)
-		if m.strongestFirst {
-			slices.Reverse(weakestFirst)
-		}
-		for _, s := range weakestFirst {
-			if !s.inProject(p.env) {
-				continue
-			}
-			for name, said := range s.doc.At(m.servers).Members() {
-				for e := range each(sources) {
-					if e.ID == name.Text() {
-						e.recordProjectUse(s.Path, said.Member(m.env))
-					}
+		for name, said := range s.doc.At(m.servers).Members() {
+			for e := range each(sources) {
+				if e.ID == name.Text() {
+					e.recordProjectUse(s.Path, said.Member(m.env))
 				}
 			}
 		}

@@ -65,8 +65,8 @@ type Survey struct {
 // nothing.
 func Look(env Env) []Survey {
 	var all []Survey
-	for _, agent := range agents() {
-		if s := look(agent, env); len(s.Files)+len(s.Left) > 0 || s.Problem != "" {
+	for _, k := range kinds {
+		if s := look(k.Agent, env); len(s.Files)+len(s.Left) > 0 || s.Problem != "" {
 			all = append(all, s)
 		}
 	}
