@@ -101,7 +101,7 @@ func (p *Plan) warnOurs() {
 // program that expands them will report the same.
 func (p *Plan) warnUnset() {
 	for _, f := range p.files {
-		for e := range each(f.sources) {
+		for _, e := range f.entries {
 			if names := e.unset(p.env); e.Ungoverned == "" && e.Off == Starts && len(names) > 0 {
 				p.warnings = append(p.warnings, fmt.Sprintf("server %s in %s refers to %s, which is not set; the reference is kept", e.ID, e.File, strings.Join(names, ", ")))
 			}

@@ -245,7 +245,7 @@ func FuzzRewriteFormats(f *testing.F) {
 				e.limits = kindOf("goose").raises
 			}
 		}
-		p := &planned{sources: []*Source{s}}
+		p := &planned{doc: doc, entries: s.Entries}
 		rewritten, before, err := rewrite(doc, p.governed(), line)
 		if err != nil || len(before) == 0 {
 			return

@@ -46,7 +46,7 @@ func FuzzRewrite(f *testing.F) {
 		if len(s.Entries) == 0 {
 			s.addFlat("any")
 		}
-		p := &planned{sources: []*Source{s}}
+		p := &planned{doc: doc, entries: s.Entries}
 		rewritten, before, err := rewrite(doc, p.governed(), line)
 		if err != nil || len(before) == 0 {
 			return

@@ -149,7 +149,7 @@ func (p *Plan) add(s *Source) {
 		f = &planned{path: s.Path, file: s.file, base: s.file, doc: s.doc}
 		p.files = append(p.files, f)
 	}
-	f.sources = append(f.sources, s)
+	f.include(s, s.Entries)
 }
 
 // refuseWrapped returns an error if an entry starts tg-shim.
@@ -279,18 +279,19 @@ func (p *Plan) sortedFiles() []*planned {
 	return slices.SortedFunc(slices.Values(p.files), func(a, b *planned) int { return strings.Compare(a.file.path, b.file.path) })
 }
 
-// planned is one file of a plan. It has several sources if several paths lead to it.
+// planned is one file of a plan. Its entries are from several sources if several paths lead to it.
 type planned struct {
-	path    string // as the agent knows it
-	file    *file
-	sources []*Source
-	lock    *fileLock
-	backup  string
-	text    []byte // the new text
-	before  []originalEntry
-	j       *fileJournal
-	stored  []byte // the last journal that was returned
-	beside  bool   // it has lines of protections that the plan must not change
+	path       string // as the agent knows it
+	file       *file
+	entries    []*Entry
+	agentLocks []string // folders that the agent uses as locks on this file
+	lock       *fileLock
+	backup     string
+	text       []byte // the new text
+	before     []originalEntry
+	j          *fileJournal
+	stored     []byte // the last journal that was returned
+	beside     bool   // it has lines of protections that the plan must not change
 
 	// The file as it would be without the lines that are renewed.
 	base    *file
@@ -302,7 +303,7 @@ type planned struct {
 // governed returns the entries of a file that are rewritten, without duplicates.
 func (f *planned) governed() []*Entry {
 	var out []*Entry
-	for e := range each(f.sources) {
+	for _, e := range f.entries {
 		twice := slices.ContainsFunc(out, func(have *Entry) bool { return slices.Equal(have.Path, e.Path) })
 		if e.Ungoverned == "" && !twice && !e.Protected {
 			out = append(out, e)
@@ -312,18 +313,16 @@ func (f *planned) governed() []*Entry {
 }
 
 // syntax returns the syntax for reading the file after it was written.
-func (f *planned) syntax() edit.Syntax { return reading(f.sources[0].doc.Syntax()) }
+func (f *planned) syntax() edit.Syntax { return reading(f.doc.Syntax()) }
 
 func (f *planned) lockPath() string { return lockPath(f.file.path) }
 
-// agentLocks returns the folders that the agent uses as locks on this file.
-func (f *planned) agentLocks() []string {
-	var paths []string
-	for _, s := range f.sources {
-		paths = append(paths, s.AgentLocks...)
-	}
-	slices.Sort(paths)
-	return slices.Compact(paths)
+// include adds entries of a source.
+func (f *planned) include(s *Source, entries []*Entry) {
+	f.entries = append(f.entries, entries...)
+	f.agentLocks = append(f.agentLocks, s.AgentLocks...)
+	slices.Sort(f.agentLocks)
+	f.agentLocks = slices.Compact(f.agentLocks)
 }
 
 func (f *planned) display() string { return filepath.Clean(f.path) }
@@ -426,7 +425,7 @@ func (p *Plan) prepare(f *planned) error {
 	f.text, f.before = text, before
 	f.j = &fileJournal{
 		Version: journalVersion, Agent: p.agent.Name(), Syntax: f.syntax().Name(), Path: f.display(), Target: f.file.path,
-		Backup: f.backup, Lock: f.lockPath(), AgentLocks: f.agentLocks(),
+		Backup: f.backup, Lock: f.lockPath(), AgentLocks: f.agentLocks,
 		Original: digest(f.base.data), Written: digest(text), Line: p.line, Entries: before,
 		Notes: p.notes(), Beside: f.beside, Superseded: p.superseded(f),
 	}
@@ -454,7 +453,7 @@ func (p *Plan) Journals() ([]Journal, error) {
 // protection is renewed.
 func (p *Plan) Apply() error {
 	for i, f := range p.files {
-		err := f.lock.withAgentLocks(f.agentLocks(), func() error {
+		err := f.lock.withAgentLocks(f.agentLocks, func() error {
 			p.step("agent locked")
 			return p.write(f)
 		})

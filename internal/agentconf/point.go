@@ -426,8 +426,8 @@ func SweepPointed(parent string) (removed []string) {
 		if _, err := os.Lstat(j.lockPath()); err != nil {
 			continue // it is being made
 		}
-		unlock, held, err := tryLock(j)
-		if err != nil || held {
+		unlock, err := lockToRestore(j)
+		if err != nil {
 			continue
 		}
 		if removeCopy(j.Folder) == nil {

@@ -384,24 +384,12 @@ func (p *Protection) Restore() ([]Report, error) {
 }
 
 func (p *Protection) restore(step func(string)) ([]Report, error) {
-	var locks []*fileLock
-	defer func() {
-		for _, l := range locks {
-			l.release()
-		}
-	}()
 	for _, j := range slices.SortedFunc(slices.Values(p.Journal), func(a, b *fileJournal) int { return strings.Compare(a.Target, b.Target) }) {
-		if j.settled() {
-			continue
-		}
-		l, err := takeLock(j.Lock, j.Path, holder{Session: p.ID, Brief: true, notes: j.Notes})
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // the folder with all its files was removed
-		}
+		unlock, err := lockToRestore(j)
 		if err != nil {
 			return nil, err
 		}
-		locks = append(locks, l)
+		defer unlock()
 	}
 	var reports []Report
 	var failed []error
@@ -537,7 +525,7 @@ func (p *Plan) findBelow(t folderLister, env Env, found *Found) error {
 func (p *Plan) classifyOurLines() error {
 	for _, f := range p.files {
 		mine := false
-		for e := range each(f.sources) {
+		for _, e := range f.entries {
 			if !p.env.isProtected(e.ours, p.shim) {
 				continue
 			}

@@ -27,7 +27,7 @@ type ProjectServer struct {
 func (p *Plan) Shipped() []ProjectServer {
 	var out []ProjectServer
 	for _, f := range p.files {
-		for e := range each(f.sources) {
+		for _, e := range f.entries {
 			if e.From == "" || e.Command == "" || e.Ungoverned != "" || e.Off != Starts && e.Off != Pending {
 				continue
 			}
