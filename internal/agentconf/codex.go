@@ -197,14 +197,7 @@ type codexServer struct {
 	args    []string
 	off     bool
 	limits  map[string]float64 // values after the rewrite
-	entries []codexEntry       // entries that say how it is started, weakest first
-}
-
-// codexEntry is the entry of a server in one file. It is whole if it has both command and
-// arguments.
-type codexEntry struct {
-	*Entry
-	whole bool
+	entries []*Entry           // entries that say how it is started, weakest first
 }
 
 // codexNames matches the server names that Codex accepts.
@@ -223,10 +216,11 @@ func (m codexServers) below(s *Source) {
 	for _, e := range s.Entries {
 		server, n := m.of(e.ID), e.node()
 		server.learn(n)
-		server.entries = append(server.entries, codexEntry{e, isWhole(n)})
+		server.entries = append(server.entries, e)
 	}
 }
 
+// isWhole reports whether an entry has both command and arguments.
 func isWhole(n edit.Node) bool { return n.Member("command").Exists() && n.Member("args").Exists() }
 
 // add adds a file. A pending file is read as if it counted, but does not affect stronger files.
@@ -249,7 +243,7 @@ func (m codexServers) add(s *Source, scope string, pending bool) {
 			e.Off, e.Because = Disabled, ""
 		}
 		if !pending {
-			server.entries = append(server.entries, codexEntry{e, isWhole(value)})
+			server.entries = append(server.entries, e)
 		}
 	}
 }
@@ -336,7 +330,7 @@ func (m codexServers) setOff() {
 			case whole && e.Off == Starts:
 				e.Off = Shadowed
 			}
-			whole = whole || e.whole
+			whole = whole || isWhole(e.node())
 		}
 	}
 }
@@ -346,7 +340,7 @@ func (m codexServers) order() []*Entry {
 	var all []*Entry
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		for _, e := range slices.Backward(m[name].entries) {
-			all = append(all, e.Entry)
+			all = append(all, e)
 		}
 	}
 	return all
