@@ -110,7 +110,6 @@ func Start(spec Spec) (*Child, error) {
 		stderr:  &outEnd{file: p[2].ours},
 		done:    make(chan struct{}),
 		stopped: make(chan struct{}),
-		ladder:  stopDeadlines{changed: make(chan struct{})},
 	}
 	started := make(chan error)
 	go c.live(path, spec, p, started)
