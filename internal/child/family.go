@@ -8,14 +8,15 @@ import (
 
 // family is shared by all children of this process, because the kernel has one list of children
 // for the whole process: nothing in it says which child an adopted orphan belongs to.
-var family = childFamily{watched: map[int]bool{}}
+var family childFamily
 
 type childFamily struct {
-	mu        sync.Mutex
+	mu        sync.Mutex // guards the next three
 	subreaper bool
-	living    int          // children between Start and the end of Stop
-	first     uint64       // start of the oldest child
-	watched   map[int]bool // pidfds of this package on processes that it does not wait for
+	living    int    // children between Start and the end of Stop
+	first     uint64 // start of the oldest child
+
+	watched sync.Map // pidfds of this package, as int, on processes that it does not wait for
 }
 
 // begin records that a child is about to be forked.
@@ -60,22 +61,4 @@ func (f *childFamily) origin() (subreaper bool, first uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.subreaper, f.first
-}
-
-func (f *childFamily) watch(fd int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.watched[fd] = true
-}
-
-func (f *childFamily) unwatch(fd int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.watched, fd)
-}
-
-func (f *childFamily) isWatched(fd int) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.watched[fd]
 }

@@ -117,5 +117,8 @@ func anyExited() bool {
 // package on processes that are not its children.
 func held(pid int32) bool {
 	fds, err := proc.PidfdsOf(pid)
-	return err != nil || slices.ContainsFunc(fds, func(fd int) bool { return !family.isWatched(fd) })
+	return err != nil || slices.ContainsFunc(fds, func(fd int) bool {
+		_, watched := family.watched.Load(fd)
+		return !watched
+	})
 }

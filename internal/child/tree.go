@@ -44,7 +44,7 @@ func (t *tree) drop(pid int32) {
 	m := t.members[pid]
 	delete(t.members, pid)
 	if f := m.File(); f != nil {
-		family.unwatch(int(f.Fd()))
+		family.watched.Delete(int(f.Fd()))
 	}
 	_ = m.Close() // nothing was written
 }
@@ -58,7 +58,7 @@ func (t *tree) add(p proc.Info) {
 	case err != nil: // no descriptor is left for it
 		h = &proc.Handle{Process: p.Process}
 	case h.File() != nil:
-		family.watch(int(h.File().Fd()))
+		family.watched.Store(int(h.File().Fd()), true)
 	}
 	t.members[p.PID] = &member{Handle: h, group: p.Group}
 }
