@@ -134,7 +134,7 @@ func (c *Child) live(path string, spec Spec, p *pipes, started chan<- error) {
 	if spec.Mark != "" {
 		env = append(slices.Clone(env), spec.Mark)
 	}
-	family.begin()
+	family.living.Add(1)
 	process, err := os.StartProcess(path, append([]string{spec.Command}, spec.Args...), &os.ProcAttr{
 		Dir:   spec.Dir,
 		Env:   env,
@@ -142,7 +142,7 @@ func (c *Child) live(path string, spec Spec, p *pipes, started chan<- error) {
 		Sys:   sysProcAttr,
 	})
 	if err != nil {
-		family.end()
+		family.living.Add(-1)
 		started <- err
 		return
 	}
@@ -151,7 +151,7 @@ func (c *Child) live(path string, spec Spec, p *pipes, started chan<- error) {
 	if c.leader, err = proc.Read(int32(process.Pid)); err != nil {
 		c.leader = proc.Info{Process: proc.Process{PID: int32(process.Pid)}, Group: int32(process.Pid)}
 	}
-	family.began(c.leader)
+	family.recordStart(c.leader.Start)
 	started <- nil
 
 	c.blockUntilExit()

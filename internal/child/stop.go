@@ -106,7 +106,7 @@ func (c *Child) finish(t *tree) {
 	}
 	c.mu.Unlock()
 	t.ended = true
-	if family.end() {
+	if family.living.Add(-1) == 0 {
 		c.kill(t) // orphans that could not be assigned while several children were running
 	}
 	t.close()

@@ -95,7 +95,7 @@ func (t *tree) refresh() bool {
 // processTable returns the processes among which those of a child may be: the descendants of
 // this process if it adopts orphans and the kernel lists them, otherwise all.
 func processTable() []proc.Info {
-	if subreaper, _ := family.origin(); subreaper {
+	if family.adopts.Load() {
 		if table, ok := proc.Descendants(); ok {
 			return table
 		}
@@ -108,8 +108,8 @@ func processTable() []proc.Info {
 // carries the mark, or it has become a child of this process and no other child can have
 // started it.
 func (t *tree) adopted(p proc.Info, alone bool) bool {
-	subreaper, first := family.origin()
-	if p.Start < first || (subreaper && int(p.PPID) != os.Getpid()) {
+	adopts := family.adopts.Load()
+	if p.Start < family.first.Load() || (adopts && int(p.PPID) != os.Getpid()) {
 		return false
 	}
 	if t.child.mark != "" && t.unmarked[p.PID] != p.Start {
@@ -118,7 +118,7 @@ func (t *tree) adopted(p proc.Info, alone bool) bool {
 		}
 		t.unmarked[p.PID] = p.Start
 	}
-	return subreaper && alone && !held(p.PID)
+	return adopts && alone && !held(p.PID)
 }
 
 // signal sends sig to the group and to each process outside it.
