@@ -17,9 +17,19 @@
 // [Protection]; or it is only displayed. All three use a Plan and the same journals. A
 // [Pointing] needs no rewrite.
 //
-// Each [Agent] implements what is specific to one agent, in a file of its own. They are in one
-// package because all their formats, rules and ways of merging files result in the same
-// entries, which are rewritten in one way.
+// Each [Agent] implements what is specific to one agent, in a file of its own, and has a row in
+// the table kinds. They are in one package because all their formats, rules and ways of merging
+// files result in the same entries, which are rewritten in one way.
+//
+// The package is long because there are many agents, a third of it. The rest is in three
+// layers, of which each uses only those before it:
+//
+//   - files that others write too: file, backup, notes, lock
+//   - lines of ours in a text: form, line, limit, rewrite, restore, unwrap
+//   - all files of an agent together: plan, adopt, protect, point, survey
+//
+// The layers are not packages because what they promise is one thing, that nothing is lost
+// wherever a process is killed, and its tests stop all three after each step.
 package agentconf
 
 import (

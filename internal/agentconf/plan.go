@@ -95,17 +95,10 @@ func (p *Plan) read() error {
 	for _, s := range found.Sources {
 		p.add(s)
 	}
-	if err := p.classifyOurLines(); err != nil {
-		return err
-	}
-	if err := p.refuseWrapped(); err != nil {
-		return err
-	}
-	if err := p.refuseEmpty(found); err != nil {
-		return err
-	}
-	if err := p.refuseFixed(); err != nil {
-		return err
+	for _, check := range []func() error{p.classifyOurLines, p.refuseWrapped, func() error { return p.refuseEmpty(found) }, p.refuseFixed} {
+		if err := check(); err != nil {
+			return err
+		}
 	}
 	p.files = slices.DeleteFunc(p.files, func(f *planned) bool { return len(f.governed()) == 0 && !f.cleaned })
 	for _, f := range p.files {

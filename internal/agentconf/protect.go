@@ -372,7 +372,7 @@ func (p *Protection) Covers(server string) bool { return slices.Contains(p.Serve
 func (p *Protection) Busy() bool {
 	return slices.ContainsFunc(p.Journal, func(j *fileJournal) bool {
 		var locked *LockedError
-		return errors.As(isLocked(j.Lock, j.Path), &locked) && locked.brief
+		return errors.As(isLocked(j.Lock, j.Path), &locked) && locked.holder.Brief
 	})
 }
 

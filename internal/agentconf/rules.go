@@ -2,6 +2,7 @@ package agentconf
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -54,20 +55,8 @@ func (r serverRule) matches(c candidate) bool {
 
 // matchURL reports whether url matches pattern. A * matches any text, including none.
 func matchURL(pattern, url string) bool {
-	parts := strings.Split(pattern, "*")
-	rest, ok := strings.CutPrefix(url, parts[0])
-	if !ok || len(parts) == 1 {
-		return ok && rest == ""
-	}
-	last := len(parts) - 1
-	for _, part := range parts[1:last] {
-		_, after, found := strings.Cut(rest, part)
-		if !found {
-			return false
-		}
-		rest = after
-	}
-	return strings.HasSuffix(rest, parts[last])
+	re, err := regexp.Compile("(?s)^" + strings.ReplaceAll(regexp.QuoteMeta(strings.ToValidUTF8(pattern, "\ufffd")), `\*`, ".*") + "$")
+	return err == nil && re.MatchString(url)
 }
 
 // serverLists are an agent's lists of servers.
