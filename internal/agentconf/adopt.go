@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -27,7 +28,7 @@ func (p *Plan) Adopt(commit func([]Journal) error) error {
 	}
 	var targets []string
 	for _, s := range found.Sources {
-		if !slices.Contains(targets, s.file.path) && slices.ContainsFunc(s.Entries, func(e *Entry) bool { return p.adoptable(e, s.doc.At(e.Path)) }) {
+		if !slices.Contains(targets, s.file.path) && slices.ContainsFunc(s.Entries, func(e *Entry) bool { return p.adoptable(e, e.node()) }) {
 			targets = append(targets, s.file.path)
 		}
 	}
@@ -55,7 +56,7 @@ func (p *Plan) adoptFile(sources []*Source, commit func([]Journal) error) error 
 	if err != nil {
 		return err
 	}
-	return f.lock.withAgentLocks(f.agentLocks(), func() error {
+	return f.lock.withAgentLocks(f.agentLocks, func() error {
 		p.step("agent locked")
 		return outrun(applyTries, func() error { return p.adoptInto(f, sources, commit) })
 	})
@@ -68,16 +69,14 @@ func (p *Plan) addLockedFile(sources []*Source) (*planned, error) {
 	if f := p.fileAt(s.file.path); f != nil {
 		return f, nil
 	}
-	f := &planned{path: s.Path}
+	f := &planned{path: s.Path, doc: s.doc}
 	for _, have := range p.files {
 		if have.display() == f.display() { // its journal is known by this name and still needed
 			return nil, errors.New("the path leads to another file than at the start of the session")
 		}
 	}
 	for _, s := range sources {
-		only := *s
-		only.Entries = slices.DeleteFunc(slices.Clone(s.Entries), func(e *Entry) bool { return !p.adoptable(e, s.doc.At(e.Path)) })
-		f.sources = append(f.sources, &only)
+		f.include(s, slices.DeleteFunc(slices.Clone(s.Entries), func(e *Entry) bool { return !p.adoptable(e, e.node()) }))
 	}
 	var err error
 	if f.lock, err = takeLock(lockPath(s.file.path), s.Path, holder{Session: p.session, notes: p.notes()}); err != nil {
@@ -97,8 +96,7 @@ func (p *Plan) readLockedFile(f *planned, found *file) error {
 	if f.file, err = readFile(found.path); err != nil {
 		return err
 	}
-	f.base, f.doc = f.file, f.sources[0].doc
-	if !bytes.Equal(f.file.data, found.data) {
+	if f.base = f.file; !bytes.Equal(f.file.data, found.data) {
 		return errChanged
 	}
 	if f.backup, err = p.backUp(f.file, f.display()); err != nil {
@@ -141,7 +139,7 @@ func (p *Plan) adoptInto(f *planned, sources []*Source, commit func([]Journal) e
 	if err := f.amend(before, commit); err != nil {
 		return err
 	}
-	f.setEntries(entries)
+	f.entries = entries
 	p.step("amended")
 	if err := now.replace(text, p.notes(), p.step); err != nil {
 		return err
@@ -159,33 +157,22 @@ func (p *Plan) toAdopt(f *planned, doc, base *edit.Document, sources []*Source) 
 			entries = append(entries, e)
 		}
 	}
-	for s, e := range each(sources) {
+	for e := range each(sources) {
 		n := base.At(e.Path)
 		twice := slices.ContainsFunc(entries, func(have *Entry) bool { return slices.Equal(have.Path, e.Path) })
 		// Adoptable was decided by what was read earlier, so the entry must still be the same.
-		if !twice && n.Exists() && p.adoptable(e, n) && edit.Equal(n, s.doc.At(e.Path)) {
+		if !twice && n.Exists() && p.adoptable(e, n) && edit.Equal(n, e.node()) {
 			entries = append(entries, e)
 		}
 	}
 	return entries
 }
 
-// setEntries replaces the entries of f. They are the entries without our line.
-func (f *planned) setEntries(entries []*Entry) {
-	var sources []*Source
-	for _, s := range f.sources {
-		only := *s
-		only.Entries, entries = entries, nil
-		sources = append(sources, &only)
-	}
-	f.sources = sources
-}
-
 // amend changes the journal of f to hold the entries as they are before the file is written
 // with our line in each, and commits it.
 func (f *planned) amend(before []originalEntry, commit func([]Journal) error) error {
 	j := *f.j
-	if !slices.EqualFunc(j.Entries, before, sameWas) {
+	if !reflect.DeepEqual(j.Entries, before) {
 		// The backup holds the first version of the file. Restore must only use it if nobody
 		// else has written to the file since, so Written must not match any more.
 		j.Entries, j.Written = before, ""
@@ -201,12 +188,6 @@ func (f *planned) amend(before []originalEntry, commit func([]Journal) error) er
 	}
 	f.j, f.stored, f.before = &j, text, before
 	return nil
-}
-
-func sameWas(a, b originalEntry) bool {
-	one, failed := json.Marshal(a)
-	two, err := json.Marshal(b)
-	return failed == nil && err == nil && bytes.Equal(one, two)
 }
 
 // Drift is a server that the agent starts ungoverned although its configuration is rewritten.
@@ -232,13 +213,13 @@ func (p *Plan) Drift() ([]Drift, error) {
 		return nil, err
 	}
 	var out []Drift
-	for s, e := range each(found.Sources) {
-		switch n := s.doc.At(e.Path); {
-		case p.starts(n):
-		case p.rewrote(s.file.path, e.Path):
-			out = append(out, Drift{e.ID, s.Path, Changed})
-		case e.fixed != "" && !p.shownFixed(s, e), e.Ungoverned == "" && (e.Off == Starts || e.Off == Pending):
-			out = append(out, Drift{e.ID, s.Path, Added})
+	for e := range each(found.Sources) {
+		switch {
+		case p.starts(e.node()):
+		case p.rewrote(e.source.file.path, e.Path):
+			out = append(out, Drift{e.ID, e.File, Changed})
+		case e.fixed != "" && !p.shownFixed(e), e.Ungoverned == "" && (e.Off == Starts || e.Off == Pending):
+			out = append(out, Drift{e.ID, e.File, Added})
 		}
 	}
 	return out, nil
@@ -246,9 +227,9 @@ func (p *Plan) Drift() ([]Drift, error) {
 
 // shownFixed reports whether an entry that can't be changed is one that the person was warned
 // of.
-func (p *Plan) shownFixed(now *Source, e *Entry) bool {
-	s, was := sameEntry(p.found, now, e)
-	return was != nil && was.fixed != "" && edit.Identical(s.doc.At(was.Path), now.doc.At(e.Path))
+func (p *Plan) shownFixed(e *Entry) bool {
+	was := sameEntry(p.found, e)
+	return was != nil && was.fixed != "" && edit.Identical(was.node(), e.node())
 }
 
 // Stamp returns a short text that changes whenever a file of the agent does. It makes frequent

@@ -17,9 +17,19 @@
 // [Protection]; or it is only displayed. All three use a Plan and the same journals. A
 // [Pointing] needs no rewrite.
 //
-// Each [Agent] implements what is specific to one agent, in a file of its own. They are in one
-// package because all their formats, rules and ways of merging files result in the same
-// entries, which are rewritten in one way.
+// Each [Agent] implements what is specific to one agent, in a file of its own, and has a row in
+// the table kinds. They are in one package because all their formats, rules and ways of merging
+// files result in the same entries, which are rewritten in one way.
+//
+// The package is long because there are many agents, a third of it. The rest is in three
+// layers, of which each uses only those before it:
+//
+//   - files that others write too: file, backup, notes, lock
+//   - lines of ours in a text: form, line, limit, rewrite, restore, unwrap
+//   - all files of an agent together: plan, adopt, protect, point, survey
+//
+// The layers are not packages because what they promise is one thing, that nothing is lost
+// wherever a process is killed, and its tests stop all three after each step.
 package agentconf
 
 import (
@@ -109,6 +119,7 @@ type Entry struct {
 	// of the server behind it.
 	Protected bool
 
+	source *Source           // the file that holds it
 	fixed  string            // why the entry can't be rewritten; empty if it can
 	form   form              // names of its members
 	limits []limit           // limits to be raised
@@ -131,85 +142,17 @@ const (
 	Inactive Off = "for another profile or system only"
 )
 
-// agents returns every agent that can be wrapped.
-func agents() []Agent {
-	return []Agent{
-		claudeCode{}, claudeDesktop{}, cursor{}, vscode{}, windsurf{}, zed{},
-		gemini{}, opencode{}, copilot{}, cline{}, codex{}, goose{}, custom{},
-	}
-}
-
-// known lists the agents that can be detected by their command. An agent counts as windowed if
-// programs is not empty: its commands are launchers that exit at once, and the servers are started
-// by one of these programs, which they have launched or which runs already.
-var known = []struct{ name, commands, programs string }{
-	{"claude-code", "claude claude-code", ""},
-	{"claude-desktop", "claude-desktop", "claude-desktop"},
-	{"cursor", "cursor cursor-agent", "cursor"},
-	{"vscode", "code code-insiders code-oss codium codium-insiders", "code code-insiders code-oss codium codium-insiders"},
-	{"windsurf", "windsurf windsurf-next", "windsurf windsurf-next"},
-	{"zed", "zed zeditor zed-editor zed-preview zed-nightly zed-dev", "zed-editor zed zeditor"},
-	{"gemini", "gemini", ""},
-	{"opencode", "opencode", ""},
-	{"copilot-cli", "copilot", ""},
-	{"cline", "cline", ""},
-	{"codex", "codex", ""},
-	{"goose", "goose", ""},
-}
-
-// Names returns the agent types that can be wrapped.
-func Names() []string {
-	var names []string
-	for _, a := range agents() {
-		names = append(names, a.Name())
-	}
-	return names
-}
-
-// each yields the entries of all sources with their source.
-func each(sources []*Source) iter.Seq2[*Source, *Entry] {
-	return func(yield func(*Source, *Entry) bool) {
+// each yields the entries of all sources.
+func each(sources []*Source) iter.Seq[*Entry] {
+	return func(yield func(*Entry) bool) {
 		for _, s := range sources {
 			for _, e := range s.Entries {
-				if !yield(s, e) {
+				if !yield(e) {
 					return
 				}
 			}
 		}
 	}
-}
-
-// AgentFor returns the agent of the given type. If name is empty, it detects the type from the
-// command.
-func AgentFor(name string, command []string) (Agent, error) {
-	if name == "" {
-		var ok bool
-		if name, ok = Detect(command); !ok {
-			program := "nothing"
-			if len(command) > 0 {
-				program = fmt.Sprintf("%q", command[0])
-			}
-			return nil, fmt.Errorf("can't tell which agent %s is; use --agent-type with one of %s (custom needs --config-path)",
-				program, strings.Join(Names(), ", "))
-		}
-	}
-	for _, a := range agents() {
-		if a.Name() == name {
-			return a, nil
-		}
-	}
-	return nil, fmt.Errorf("unsupported agent type %q; use one of %s. "+
-		"For any file that lists its servers under mcpServers, use --agent-type custom --config-path FILE",
-		name, strings.Join(Names(), ", "))
-}
-
-// Known returns the paths at which any known agent looks for files, whether they exist or not.
-func Known(env Env) []string {
-	var paths []string
-	for _, a := range agents() {
-		paths = append(paths, a.Files(env)...)
-	}
-	return paths
 }
 
 // load reads the file at path. It returns nil if there is none.
@@ -242,10 +185,7 @@ func load(path string, syntax edit.Syntax) (*Source, error) {
 func (s *Source) addServers(scope string, path []string, types ...string) []*Entry {
 	from := len(s.Entries)
 	add := func(value edit.Node, id, step string) {
-		e := usualForm.read(value, types...)
-		e.ID, e.Scope, e.File, e.vars = strings.ToValidUTF8(id, "\ufffd"), scope, s.Path, s.vars
-		e.Path = append(slices.Clip(path), step)
-		s.Entries = append(s.Entries, e)
+		s.add(usualForm.read(value, types...), scope, strings.ToValidUTF8(id, "\ufffd"), append(slices.Clip(path), step)...)
 	}
 	for name, value := range s.doc.At(path).Members() {
 		add(value, name.Text(), name.Text())
@@ -257,6 +197,15 @@ func (s *Source) addServers(scope string, path []string, types ...string) []*Ent
 	}
 	return s.Entries[from:]
 }
+
+// add adds a server that was read from the value at path.
+func (s *Source) add(e *Entry, scope, id string, path ...string) {
+	e.ID, e.Scope, e.File, e.Path, e.source, e.vars = id, scope, s.Path, path, s, s.vars
+	s.Entries = append(s.Entries, e)
+}
+
+// node returns the value of e in its file.
+func (e *Entry) node() edit.Node { return e.source.doc.At(e.Path) }
 
 // useMember makes e the server in a member of its entry.
 func (e *Entry) useMember(f form, member string, node edit.Node) {

@@ -340,7 +340,7 @@ func (r *claudeRules) judge(e *Entry, env Env, found *Found) {
 	case !r.all && !r.prints && !slices.Contains(r.approved, e.ID):
 		e.Off = Pending
 	}
-	c := e.candidate(found.node(e).Member("url").Text(), env)
+	c := e.candidate(e.node().Member("url").Text(), env)
 	if why := r.lists.refuses(c); why != "" {
 		e.Off, e.Because = Denied, why
 	}

@@ -30,7 +30,7 @@ func (c cline) Find(env Env) (*Found, error) {
 	}
 	s.AgentLocks = lockFolders(path, s.file.path)
 	for _, e := range s.addServers(scopeUser, []string{"mcpServers"}) {
-		n := s.doc.At(e.Path)
+		n := e.node()
 		// The command or URL is in the entry or one level below.
 		if at := n.Member(clineInner); at.Exists() {
 			e.useMember(usualForm, clineInner, at)

@@ -197,14 +197,7 @@ type codexServer struct {
 	args    []string
 	off     bool
 	limits  map[string]float64 // values after the rewrite
-	entries []codexEntry       // entries that say how it is started, weakest first
-}
-
-// codexEntry is the entry of a server in one file. It is whole if it has both command and
-// arguments.
-type codexEntry struct {
-	*Entry
-	whole bool
+	entries []*Entry           // entries that say how it is started, weakest first
 }
 
 // codexNames matches the server names that Codex accepts.
@@ -221,12 +214,13 @@ func (m codexServers) of(name string) *codexServer {
 // below adds a file that is not rewritten and whose entries are parsed already.
 func (m codexServers) below(s *Source) {
 	for _, e := range s.Entries {
-		server, n := m.of(e.ID), s.doc.At(e.Path)
+		server, n := m.of(e.ID), e.node()
 		server.learn(n)
-		server.entries = append(server.entries, codexEntry{e, isWhole(n)})
+		server.entries = append(server.entries, e)
 	}
 }
 
+// isWhole reports whether an entry has both command and arguments.
 func isWhole(n edit.Node) bool { return n.Member("command").Exists() && n.Member("args").Exists() }
 
 // add adds a file. A pending file is read as if it counted, but does not affect stronger files.
@@ -241,16 +235,15 @@ func (m codexServers) add(s *Source, scope string, pending bool) {
 		if e == nil {
 			continue
 		}
-		e.ID, e.Scope, e.File, e.Path = name.Text(), scope, s.Path, []string{codexKey, name.Text()}
+		s.add(e, scope, name.Text(), codexKey, name.Text())
 		if pending {
 			e.Off, e.Because = Pending, "codex does not trust this project"
 		}
 		if pending && server.off {
 			e.Off, e.Because = Disabled, ""
 		}
-		s.Entries = append(s.Entries, e)
 		if !pending {
-			server.entries = append(server.entries, codexEntry{e, isWhole(value)})
+			server.entries = append(server.entries, e)
 		}
 	}
 }
@@ -301,7 +294,7 @@ func (server *codexServer) entry(n edit.Node, name string) *Entry {
 
 // tooTight reports whether a file sets a limit that is too low.
 func tooTight(n edit.Node) bool {
-	return slices.ContainsFunc(limits[codex{}.Name()], func(l limit) bool {
+	return slices.ContainsFunc(kindOf(codex{}.Name()).raises, func(l limit) bool {
 		number, ok := numberOf(n.Member(l.key).Raw())
 		return ok && number < float64(l.min)
 	})
@@ -310,7 +303,7 @@ func tooTight(n edit.Node) bool {
 // limited returns the limits to be raised in an entry. If the entry lacks a setting that a
 // weaker file has, that value must not be lowered.
 func (server *codexServer) limited(n edit.Node, governed bool) []limit {
-	out := slices.Clone(limits[codex{}.Name()])
+	out := slices.Clone(kindOf(codex{}.Name()).raises)
 	for i, l := range out {
 		number, ok := numberOf(n.Member(l.key).Raw())
 		if !ok {
@@ -337,7 +330,7 @@ func (m codexServers) setOff() {
 			case whole && e.Off == Starts:
 				e.Off = Shadowed
 			}
-			whole = whole || e.whole
+			whole = whole || isWhole(e.node())
 		}
 	}
 }
@@ -347,7 +340,7 @@ func (m codexServers) order() []*Entry {
 	var all []*Entry
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		for _, e := range slices.Backward(m[name].entries) {
-			all = append(all, e.Entry)
+			all = append(all, e)
 		}
 	}
 	return all
@@ -366,7 +359,7 @@ func (c codex) unfaithful(env Env, found *Found) string {
 	if word := env.first(unsteady...); word != "" {
 		return "with " + word + " codex may read other files"
 	}
-	for _, e := range each(found.Sources) {
+	for e := range each(found.Sources) {
 		if e.Off == Pending {
 			return "this project is not trusted yet: with a flag, " + e.ID + " would be started without your approval"
 		}
@@ -378,7 +371,7 @@ func (codex) point(_ Env, found *Found, line Line, _ string) (*pointed, error) {
 	syntax, out := tomledit.Syntax{}, &pointed{}
 	strongestFirst := slices.Clone(found.Sources)
 	slices.Reverse(strongestFirst)
-	for _, e := range found.strongest {
+	for e := range found.strongest {
 		if e.Ungoverned != "" {
 			continue
 		}
@@ -395,7 +388,7 @@ func (codex) point(_ Env, found *Found, line Line, _ string) (*pointed, error) {
 			set("env."+member.Name, member.Value)
 		}
 		// Not those of the entry, which assume that weaker files are rewritten too.
-		for _, l := range tooLow(strongestFirst, e.Path, limits[codex{}.Name()]) {
+		for _, l := range tooLow(strongestFirst, e.Path, kindOf(codex{}.Name()).raises) {
 			set(l.key, strconv.Itoa(l.min))
 		}
 	}

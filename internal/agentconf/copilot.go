@@ -89,9 +89,9 @@ func (c copilot) judge(order []*Entry, env Env, found *Found) {
 	}
 	off = append(off, texts(settings.Member("disabledMcpServers"))...)
 	trusted := c.trusted(env)
-	for s, e := range each(found.Sources) {
+	for e := range each(found.Sources) {
 		switch {
-		case slices.Contains(off, e.ID), s.doc.At(e.Path).Member("disabled").IsTrue():
+		case slices.Contains(off, e.ID), e.node().Member("disabled").IsTrue():
 			e.Off = Disabled
 		case e.Scope == scopeProject && !trusted:
 			e.Off, e.Because = Pending, "copilot does not trust this folder"
@@ -163,13 +163,13 @@ func (copilot) unfaithful(env Env, found *Found) string {
 
 func (copilot) point(_ Env, found *Found, line Line, copyPath string) (*pointed, error) {
 	var servers []edit.Member
-	for s, e := range found.strongest {
+	for e := range found.strongest {
 		if e.Ungoverned != "" {
 			continue
 		}
-		text, _, err := rewrite(s.doc, []*Entry{e}, line)
+		text, _, err := rewrite(e.source.doc, []*Entry{e}, line)
 		if err != nil {
-			return nil, fmt.Errorf("rewrite %s: %w", s.Path, err)
+			return nil, fmt.Errorf("rewrite %s: %w", e.File, err)
 		}
 		doc, err := lenient.Parse(text)
 		if err != nil {

@@ -57,7 +57,7 @@ func (custom) Find(env Env) (*Found, error) {
 	}
 	for _, list := range customLists(s.doc.Root()) {
 		for _, e := range s.addServers("file", list) {
-			n := s.doc.At(e.Path)
+			n := e.node()
 			if n.Member("disabled").IsTrue() || n.Member("enabled").IsFalse() {
 				e.Off = Disabled
 			}

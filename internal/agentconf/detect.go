@@ -8,22 +8,6 @@ import (
 	"strings"
 )
 
-// bundles are the agents that are macOS applications, with the name of their bundle and the
-// identifier that `open -b` takes.
-var bundles = []struct{ agent, name, id string }{
-	{"cursor", "Cursor", "com.todesktop.230313mzl4w4u92"},
-	{"cursor", "Cursor Nightly", "co.anysphere.cursor.nightly"},
-	{"vscode", "Visual Studio Code", "com.microsoft.VSCode"},
-	{"vscode", "Visual Studio Code - Insiders", "com.microsoft.VSCodeInsiders"},
-	{"vscode", "VSCodium", "com.vscodium"},
-	{"windsurf", "Windsurf", "com.exafunction.windsurf"},
-	{"windsurf", "Windsurf - Next", "com.exafunction.windsurf-next"},
-	{"zed", "Zed", "dev.zed.Zed"},
-	{"zed", "Zed Preview", "dev.zed.Zed-Preview"},
-	{"zed", "Zed Nightly", "dev.zed.Zed-Nightly"},
-	{"claude-desktop", "Claude", "com.anthropic.claudefordesktop"},
-}
-
 // Detect returns the type of the agent that a command starts, and whether it is known. It looks
 // at the program's name, at the application that contains the program, and at the arguments of
 // open(1) and `flatpak run`.
@@ -42,9 +26,9 @@ func Detect(command []string) (string, bool) {
 		}
 		base = name
 	}
-	for _, k := range known {
+	for _, k := range kinds {
 		if slices.Contains(strings.Fields(k.commands), base) {
-			return k.name, true
+			return k.Name(), true
 		}
 	}
 	return "", false
@@ -55,9 +39,9 @@ func Detect(command []string) (string, bool) {
 // its name.
 func detectBundle(path string) (string, bool) {
 	for _, app := range appsIn(path) {
-		for _, b := range bundles {
-			if strings.EqualFold(app, b.name) {
-				return b.agent, true
+		for _, k := range kinds {
+			if slices.ContainsFunc(k.bundles, func(b bundle) bool { return strings.EqualFold(app, b.name) }) {
+				return k.Name(), true
 			}
 		}
 		if strings.Contains(app, "Claude") {
@@ -71,9 +55,11 @@ func detectBundle(path string) (string, bool) {
 // identifier.
 func appsIn(path string) []string {
 	var apps []string
-	for _, b := range bundles {
-		if path == b.id {
-			apps = append(apps, b.name)
+	for _, k := range kinds {
+		for _, b := range k.bundles {
+			if path == b.id {
+				apps = append(apps, b.name)
+			}
 		}
 	}
 	for _, part := range strings.Split(path, "/") {
@@ -165,21 +151,8 @@ func flatpakRun(command []string) []string {
 	return command
 }
 
-// programsOf returns the names of an agent's programs that have windows.
-func programsOf(agent string) []string {
-	for _, k := range known {
-		if k.name == agent {
-			return strings.Fields(k.programs)
-		}
-	}
-	return nil
-}
-
 // inTerminal are commands of such agents that have no windows.
 var inTerminal = []string{"cursor-agent"}
-
-// Windowed reports whether agents of a type are applications with windows.
-func Windowed(agent string) bool { return len(programsOf(agent)) > 0 }
 
 // Launches reports whether the command only launches an application with windows.
 func Launches(agent string, command []string) bool {
@@ -194,11 +167,11 @@ func IsProgram(agent string, command []string, path string) bool {
 		return is == agent
 	}
 	base := strings.ToLower(filepath.Base(strings.TrimSuffix(path, " (deleted)")))
-	names := programsOf(agent)
-	if own := filepath.Base(launcher(Env{Command: command})); agent == "vscode" && slices.Contains(names, own) {
+	k := kindOf(agent)
+	if own := filepath.Base(launcher(Env{Command: command})); agent == "vscode" && k.runs(own) {
 		return base == own
 	}
-	return slices.Contains(names, base)
+	return k.runs(base)
 }
 
 // invocation is what an editor's command line says about where its settings are and what it

@@ -21,8 +21,8 @@ func (f *Found) markDoubtfulEntries() error {
 	for _, s := range f.Sources {
 		for _, d := range s.doc.Doubts() {
 			found := false
-			for other, e := range each(f.Sources) {
-				if other.file.path == s.file.path && e.holds(d.Path) && e.ours == nil && !mentionsUs(s.doc.At(e.Path)) {
+			for e := range each(f.Sources) {
+				if e.source.file.path == s.file.path && e.holds(d.Path) && e.ours == nil && !mentionsUs(s.doc.At(e.Path)) {
 					e.fixed, e.Ungoverned, found = cmp.Or(e.fixed, d.Err.Error()), "", true
 				}
 			}
@@ -71,12 +71,12 @@ func mentionsUs(n edit.Node) bool {
 
 // leaveFixed excludes the user's own entries that can't be rewritten, with a warning.
 func (f *Found) leaveFixed() {
-	for s, e := range each(f.Sources) {
+	for e := range each(f.Sources) {
 		if e.fixed == "" || e.From != "" || e.Ungoverned != "" {
 			continue
 		}
 		e.Ungoverned = "an entry that can't be rewritten: " + e.fixed
-		f.Warnings = append(f.Warnings, fmt.Sprintf("server %s in %s is not governed: %s", e.ID, s.Path, e.Ungoverned))
+		f.Warnings = append(f.Warnings, fmt.Sprintf("server %s in %s is not governed: %s", e.ID, e.File, e.Ungoverned))
 	}
 }
 
@@ -101,9 +101,9 @@ func (p *Plan) warnOurs() {
 // program that expands them will report the same.
 func (p *Plan) warnUnset() {
 	for _, f := range p.files {
-		for s, e := range each(f.sources) {
-			if names := e.unset(s.doc.At(e.Path), p.env); e.Ungoverned == "" && e.Off == Starts && len(names) > 0 {
-				p.warnings = append(p.warnings, fmt.Sprintf("server %s in %s refers to %s, which is not set; the reference is kept", e.ID, s.Path, strings.Join(names, ", ")))
+		for _, e := range f.entries {
+			if names := e.unset(p.env); e.Ungoverned == "" && e.Off == Starts && len(names) > 0 {
+				p.warnings = append(p.warnings, fmt.Sprintf("server %s in %s refers to %s, which is not set; the reference is kept", e.ID, e.File, strings.Join(names, ", ")))
 			}
 		}
 	}

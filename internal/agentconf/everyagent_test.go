@@ -281,7 +281,7 @@ func TestLimitsOfAdapters(t *testing.T) {
 		w.wantFile(path, test.text)
 	}
 	// Without a limit Claude Code waits longer than with our raised limit.
-	if added := raised(mustParse(t, `{"command":"x"}`), limits["claude-code"]); len(added) > 0 {
+	if added := raised(mustParse(t, `{"command":"x"}`), kindOf("claude-code").raises); len(added) > 0 {
 		t.Errorf("added: %v", added)
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
 // variables describes the references to variables in an agent's entries. The zero value is for
@@ -103,11 +101,11 @@ func (v variables) later(words []string) string {
 	return ""
 }
 
-// unset returns the variables that the entry n refers to and that have neither a value nor a
+// unset returns the variables that the entry refers to and that have neither a value nor a
 // default.
-func (e *Entry) unset(n edit.Node, env Env) []string {
+func (e *Entry) unset(env Env) []string {
 	texts := append([]string{e.Command}, e.Args...)
-	for _, value := range e.form.of(n).env().Members() {
+	for _, value := range e.form.of(e.node()).env().Members() {
 		texts = append(texts, value.Text())
 	}
 	var names []string

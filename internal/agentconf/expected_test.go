@@ -132,10 +132,8 @@ func (c *collection) env() Env {
 	env := c.world.env()
 	c.vars["GEMINI_CLI_TRUST_WORKSPACE"], c.vars["COPILOT_ALLOW_ALL"] = "true", "true"
 	env.Command = []string{c.agent.Name()}
-	for _, k := range known {
-		if k.name == c.agent.Name() {
-			env.Command = strings.Fields(k.commands)[:1]
-		}
+	if words := strings.Fields(kindOf(c.agent.Name()).commands); len(words) > 0 {
+		env.Command = words[:1]
 	}
 	return env
 }

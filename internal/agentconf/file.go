@@ -49,11 +49,21 @@ func readFile(path string) (*file, error) {
 	return readAt(unix.AT_FDCWD, path, path)
 }
 
-// readAt reads name in the folder that dir is open on. path becomes the path of the file and is
-// used in errors.
+// readFileOfAnyOwner reads a regular file of any owner. It follows links.
+func readFileOfAnyOwner(path string) (*file, error) {
+	return read(unix.AT_FDCWD, path, path, 0, regular)
+}
+
+// readAt is readFile for name in the folder that dir is open on. path becomes the path of the file
+// and is used in errors.
 func readAt(dir int, name, path string) (*file, error) {
+	return read(dir, name, path, unix.O_NOFOLLOW, ownRegular)
+}
+
+// read reads a file that passes check.
+func read(dir int, name, path string, nofollow int, check func(*unix.Stat_t) error) (*file, error) {
 	// Without O_NONBLOCK, opening a planted pipe would block forever.
-	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|nofollow|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		if errors.Is(err, unix.ELOOP) {
 			err = errors.New("is a link, not a file")
@@ -66,30 +76,31 @@ func readAt(dir int, name, path string) (*file, error) {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return nil, &fs.PathError{Op: "stat", Path: path, Err: err}
 	}
-	if err := ownRegular(&st); err != nil {
+	if err := check(&st); err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	data, err := readAll(f, path)
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("is larger than %d MiB", maxFile>>20)}
+	}
 	if err != nil {
 		return nil, err
 	}
 	return &file{path, data, uint32(st.Mode) & 0o7777, int(st.Uid), int(st.Gid), identityOf(&st)}, nil
 }
 
-// readAll reads an open file of up to maxFile bytes.
-func readAll(f *os.File, path string) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(data) > maxFile {
-		err = &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("is larger than %d MiB", maxFile>>20)}
+func regular(st *unix.Stat_t) error {
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return errors.New("is not a regular file")
 	}
-	return data, err
+	return nil
 }
 
 // ownRegular returns an error unless the file is a regular file of this user. A file of another
 // user could not be given back to its owner, except by the superuser.
 func ownRegular(st *unix.Stat_t) error {
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return errors.New("is not a regular file")
+	if err := regular(st); err != nil {
+		return err
 	}
 	if uid := os.Geteuid(); uid != 0 && int(st.Uid) != uid {
 		return fmt.Errorf("belongs to another user (%d)", st.Uid)

@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
@@ -44,25 +41,6 @@ func readSettingsFile(path string, syntax edit.Syntax) (*edit.Document, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return doc, nil
-}
-
-// readFileOfAnyOwner reads a regular file of any owner. It follows links.
-func readFileOfAnyOwner(path string) (*file, error) {
-	// Without O_NONBLOCK, opening a planted pipe would block forever.
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = &fs.PathError{Op: "read", Path: path, Err: errors.New("is not a regular file")}
-	}
-	if err != nil {
-		return nil, err
-	}
-	data, err := readAll(f, path)
-	return &file{path: path, data: data}, err
 }
 
 // scoped is the path of a file and its scope in the agent's terms.
@@ -102,7 +80,7 @@ func (how format) read(s *Source, scope string) []*Entry {
 		s.addServers(scope, list, how.types...)
 	}
 	for _, e := range s.Entries {
-		if slices.ContainsFunc(how.remote, func(name string) bool { return s.doc.At(e.Path).Member(name).Exists() }) {
+		if slices.ContainsFunc(how.remote, func(name string) bool { return e.node().Member(name).Exists() }) {
 			e.Ungoverned = "a remote server" // even if it has a command
 		}
 	}

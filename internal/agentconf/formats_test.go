@@ -190,7 +190,7 @@ func sameButGoverned(p *Plan, f form, key, before, wrapped string) string {
 		delete(env, envSession)
 		delete(env, envSocket)
 		undo(was, is, f.Env, env, len(env) == 0)
-		for _, l := range limits[p.Agent()] {
+		for _, l := range kindOf(p.Agent()).raises {
 			number, _ := numberOf(fmt.Sprint(is[l.key]))
 			if number < float64(l.min) {
 				return fmt.Sprintf("%s has %s %v", e.ID, l.key, is[l.key])
@@ -242,10 +242,10 @@ func FuzzRewriteFormats(f *testing.F) {
 		} else {
 			goose{}.extensions(s, scopeUser)
 			for _, e := range s.Entries {
-				e.limits = limits["goose"]
+				e.limits = kindOf("goose").raises
 			}
 		}
-		p := &planned{sources: []*Source{s}}
+		p := &planned{doc: doc, entries: s.Entries}
 		rewritten, before, err := rewrite(doc, p.governed(), line)
 		if err != nil || len(before) == 0 {
 			return

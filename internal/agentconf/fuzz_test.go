@@ -46,7 +46,7 @@ func FuzzRewrite(f *testing.F) {
 		if len(s.Entries) == 0 {
 			s.addFlat("any")
 		}
-		p := &planned{sources: []*Source{s}}
+		p := &planned{doc: doc, entries: s.Entries}
 		rewritten, before, err := rewrite(doc, p.governed(), line)
 		if err != nil || len(before) == 0 {
 			return
@@ -77,7 +77,7 @@ func FuzzLaunched(f *testing.F) {
 		if _, err := AgentFor("", env.Command); ok && err != nil {
 			t.Errorf("%q starts %s: %v", env.Command, name, err)
 		}
-		for _, agent := range agents() {
+		for _, agent := range kinds {
 			for _, path := range agent.Files(env) {
 				if !filepath.IsAbs(path) {
 					t.Errorf("%s with %q looks at %s", agent.Name(), env.Command, path)

@@ -94,7 +94,7 @@ func (g goose) Find(env Env) (*Found, error) {
 func (goose) extensions(s *Source, scope string) []*Entry {
 	for name, value := range s.doc.At([]string{gooseKey}).Members() {
 		e := gooseForm.read(value)
-		e.ID, e.Scope, e.File, e.Path = name.Text(), scope, s.Path, []string{gooseKey, name.Text()}
+		s.add(e, scope, name.Text(), gooseKey, name.Text())
 		kind := value.Member("type")
 		if what, other := gooseTypes[kind.Text()]; other && kind.Kind() == edit.String {
 			e.Ungoverned = what
@@ -102,7 +102,6 @@ func (goose) extensions(s *Source, scope string) []*Entry {
 		if value.Member("enabled").IsFalse() {
 			e.Off = Disabled
 		}
-		s.Entries = append(s.Entries, e)
 	}
 	return s.Entries
 }

@@ -173,7 +173,11 @@ func TryLock(journal []byte) (unlock func(), held bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	return tryLock(j)
+	unlock, err = lockToRestore(j)
+	if _, held = errors.AsType[*LockedError](err); held {
+		err = nil
+	}
+	return unlock, held, err
 }
 
 // undoing is a [fileJournal] or a [pointJournal].
@@ -191,23 +195,21 @@ func parseAny(journal []byte) (undoing, error) {
 	return parseJournal(journal)
 }
 
-func tryLock(j undoing) (unlock func(), held bool, err error) {
+// lockToRestore is TryLock, but the error is a *[LockedError] if another process holds the lock.
+func lockToRestore(j undoing) (unlock func(), err error) {
 	for !j.settled() {
 		l, err := j.take()
-		var locked *LockedError
 		switch {
-		case errors.As(err, &locked):
-			return nil, true, nil
 		case errors.Is(err, errVanished):
 			continue
 		case errors.Is(err, fs.ErrNotExist): // the folder with all its files was removed
-			return func() {}, false, nil
+			return func() {}, nil
 		case err != nil:
-			return nil, false, err
+			return nil, err
 		}
-		return l.release, false, nil
+		return l.release, nil
 	}
-	return func() {}, false, nil
+	return func() {}, nil
 }
 
 // JournalPaths returns all files that a journal concerns: the configuration as the agent knows

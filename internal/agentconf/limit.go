@@ -30,43 +30,6 @@ type limit struct {
 	optional bool
 }
 
-// limits has, by agent type, the settings that are raised so that an agent waits longer. An agent
-// without such a setting is in callTimeouts only.
-var limits = map[string][]limit{
-	"claude-code": {{"timeout", int(callAllowed / time.Millisecond), true}},
-	"zed":         {{"timeout", int(callAllowed / time.Second), false}},
-	"gemini":      {{"timeout", int(callAllowed / time.Millisecond), true}},
-	"opencode":    {{"timeout", int(callAllowed / time.Millisecond), false}},
-	"copilot-cli": {{"timeout", int(callAllowed / time.Millisecond), false}},
-	"cline":       {{"timeout", int(callAllowed / time.Second), false}},
-	"codex": {
-		{"startup_timeout_sec", int(startAllowed / time.Second), false},
-		{"tool_timeout_sec", int(callAllowed / time.Second), false},
-	},
-	"goose": {{"timeout", int(callAllowed / time.Second), false}},
-}
-
-// callTimeouts says how long agents wait for the result of a call if no setting of limits
-// determines it.
-var callTimeouts = map[string]time.Duration{
-	"claude-desktop": time.Minute,
-	"cline":          time.Minute, // an entry in the inner form keeps its limit
-	"gemini":         10 * time.Minute,
-	"vscode":         callAllowed, // no limit is known
-}
-
-// CallTimeout returns how long an agent of the type waits for the result of a call once the
-// settings in limits, if it has any, are raised. It returns 0 if that is unknown.
-func CallTimeout(agent string) time.Duration {
-	if known := callTimeouts[agent]; known > 0 {
-		return known
-	}
-	if len(limits[agent]) > 0 {
-		return callAllowed
-	}
-	return 0
-}
-
 // limitsOf returns the limits of an entry of an agent.
 func limitsOf(agent string, e *Entry) []limit {
 	if e.limits != nil { // the adapter has set them
@@ -75,7 +38,7 @@ func limitsOf(agent string, e *Entry) []limit {
 	if e.form == zedForm || e.Path[len(e.Path)-1] == clineInner { // Zed's older form has no such setting, and Cline's is one level above
 		return nil
 	}
-	return limits[agent]
+	return kindOf(agent).raises
 }
 
 // originalLimit is the original of a setting that was raised.
@@ -133,8 +96,8 @@ func unchanged(n edit.Node, limits []originalLimit) []originalLimit {
 // any agent would have raised in this way.
 func raisedSince(now, then edit.Node) []originalLimit {
 	var out []originalLimit
-	for _, ofAgent := range limits {
-		for _, was := range raised(then, ofAgent) {
+	for _, k := range kinds {
+		for _, was := range raised(then, k.raises) {
 			known := slices.ContainsFunc(out, func(l originalLimit) bool { return l.Key == was.Key })
 			if !known && now.Member(was.Key).Raw() == was.Now {
 				out = append(out, was)
@@ -149,8 +112,8 @@ func raisedSince(now, then edit.Node) []originalLimit {
 func stillRaised(doc, after *edit.Document) []string {
 	var found []string
 	for _, path := range linesIn(doc.Root(), nil) {
-		for _, ofAgent := range limits {
-			for _, l := range ofAgent {
+		for _, k := range kinds {
+			for _, l := range k.raises {
 				raised := strconv.Itoa(l.min)
 				if doc.At(path).Member(l.key).Raw() == raised && after.At(path).Member(l.key).Raw() == raised {
 					found = append(found, edit.Pointer(append(path, l.key)))

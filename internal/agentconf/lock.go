@@ -27,19 +27,15 @@ const (
 
 // LockedError reports that another process holds the lock of a configuration.
 type LockedError struct {
-	Path    string // path of the configuration
-	PID     int    // of the holder, 0 if unknown
-	Session string
-	Since   time.Time
-
-	brief bool // the holder will release it soon
+	Path string // path of the configuration
+	holder
 }
 
 func (e *LockedError) Error() string {
 	if e.PID == 0 {
 		return fmt.Sprintf("%s is already wrapped by another process", e.Path)
 	}
-	if e.brief {
+	if e.holder.Brief {
 		return fmt.Sprintf("%s is being rewritten or restored by process %d", e.Path, e.PID)
 	}
 	return fmt.Sprintf("%s is already wrapped by process %d since %s", e.Path, e.PID, e.Since.Local().Format(time.DateTime))
@@ -47,7 +43,7 @@ func (e *LockedError) Error() string {
 
 // Brief reports whether the lock will be released soon: the holder only restores the file, or
 // has not yet written who it is. See [BriefLockTimeout].
-func (e *LockedError) Brief() bool { return e.brief || e.PID == 0 }
+func (e *LockedError) Brief() bool { return e.holder.Brief || e.PID == 0 }
 
 // fileLock is the right of this process to rewrite one configuration. The lock is on a separate
 // file, because editors replace the configuration, which would remove a lock on it.
@@ -63,7 +59,7 @@ type fileLock struct {
 // holder is the content of a lock file, for people and the next holder. The lock itself is the
 // kernel's: what a dead holder wrote has no effect.
 type holder struct {
-	PID     int       `json:"pid"`
+	PID     int       `json:"pid"` // 0 if unknown
 	Session string    `json:"session,omitempty"`
 	Since   time.Time `json:"since"`
 	Brief   bool      `json:"brief,omitempty"` // held for a moment, not for a session
@@ -110,7 +106,7 @@ func takeLockOnce(path, config string, who holder) (*fileLock, error) {
 	switch {
 	case errors.Is(err, unix.EWOULDBLOCK):
 		defer f.Close()
-		return nil, lockedBy(f, config)
+		return nil, &LockedError{config, readHolder(f)}
 	case err != nil:
 		f.Close()
 		return nil, &fs.PathError{Op: "lock", Path: path, Err: err}
@@ -130,11 +126,6 @@ func takeLockOnce(path, config string, who holder) (*fileLock, error) {
 	return l, nil
 }
 
-func lockedBy(f *os.File, config string) *LockedError {
-	h := readHolder(f)
-	return &LockedError{config, h.PID, h.Session, h.Since, h.Brief}
-}
-
 // isLocked returns an error if another process holds a lock. It leaves no trace.
 func isLocked(path, config string) error {
 	f, err := openLock(path, 0)
@@ -143,7 +134,7 @@ func isLocked(path, config string) error {
 	}
 	defer f.Close()
 	if errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK) {
-		return lockedBy(f, config)
+		return &LockedError{config, readHolder(f)}
 	}
 	return nil
 }

@@ -115,6 +115,7 @@ func (o opencode) Find(env Env) (*Found, error) {
 	dir := env.managed("/etc/opencode", "/Library/Application Support/opencode")
 	for _, name := range opencodeNames {
 		if s := found.lookAt(filepath.Join(dir, name), lenient); s != nil {
+			s.vars = braceVariables
 			found.Sources = append(found.Sources, s)
 			m.add(s, scopeManaged)
 		}
@@ -124,7 +125,7 @@ func (o opencode) Find(env Env) (*Found, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the variable %s: %w", scopeContent, err)
 		}
-		s := &Source{Path: scopeContent, file: &file{path: scopeContent}, doc: doc}
+		s := &Source{Path: scopeContent, file: &file{path: scopeContent}, doc: doc, vars: braceVariables}
 		found.Sources = append(found.Sources, s)
 		m.add(s, scopeContent)
 	}
@@ -160,8 +161,7 @@ func (m *opencodeMerge) add(s *Source, scope string) {
 		if e == nil {
 			continue // it only adds to another file's entry
 		}
-		e.File, e.vars = s.Path, braceVariables
-		e.ID, e.Scope, e.Path = id, scope, append(slices.Clip(opencodeServers), id)
+		s.add(e, scope, id, append(slices.Clip(opencodeServers), id)...)
 		switch {
 		case e.Ungoverned != "":
 		case scope == scopeManaged:
@@ -169,7 +169,7 @@ func (m *opencodeMerge) add(s *Source, scope string) {
 		case scope == scopeContent:
 			e.Ungoverned = inVariable
 		}
-		s.Entries, m.order = append(s.Entries, e), append(m.order, e)
+		m.order = append(m.order, e)
 	}
 }
 
@@ -238,10 +238,10 @@ func (o opencode) unfaithful(env Env, found *Found) string {
 	if word := env.first(elsewhere...); word != "" {
 		return "with " + word + " it works in other folders"
 	}
-	for s, e := range found.strongest {
-		beside := filepath.Dir(s.Path) == realPath(o.cwd(env)) || e.Scope == scopeContent
-		if !beside && fileReference.MatchString(s.doc.At(e.Path).Member("command").Raw()) {
-			return "the command of " + e.ID + " refers to a file beside " + s.Path
+	for e := range found.strongest {
+		beside := filepath.Dir(e.File) == realPath(o.cwd(env)) || e.Scope == scopeContent
+		if !beside && fileReference.MatchString(e.node().Member("command").Raw()) {
+			return "the command of " + e.ID + " refers to a file beside " + e.File
 		}
 	}
 	return ""
@@ -259,7 +259,7 @@ func (o opencode) point(env Env, found *Found, line Line, _ string) (*pointed, e
 	}
 	var ops []edit.Op
 	var fresh []edit.Member // servers that the variable does not have yet
-	for s, e := range found.strongest {
+	for e := range found.strongest {
 		if e.Ungoverned != "" && e.Ungoverned != inVariable {
 			continue
 		}
@@ -269,7 +269,7 @@ func (o opencode) point(env Env, found *Found, line Line, _ string) (*pointed, e
 			n = empty
 		}
 		c := &changes{entry: n, path: at}
-		opencodeOnto(c, opencodeCommand(s.doc.At(e.Path), e, line), line)
+		opencodeOnto(c, opencodeCommand(e, line), line)
 		for _, l := range tooLow(found.Sources, e.Path, e.limits) {
 			if !n.Member(l.key).Exists() { // a value in the variable stays
 				c.put(l.key, strconv.Itoa(l.min))
@@ -297,8 +297,8 @@ func (o opencode) point(env Env, found *Found, line Line, _ string) (*pointed, e
 
 // opencodeCommand returns the command of a server with tg-shim before it. The original words
 // keep their text.
-func opencodeCommand(n edit.Node, e *Entry, line Line) string {
-	items := n.Member("command").Items()
+func opencodeCommand(e *Entry, line Line) string {
+	items := e.node().Member("command").Items()
 	words := append([]string{lenient.Quote(line.Shim)}, line.of(e).words(lenient.Quote(e.ID), items[0].Raw(), lenient)...)
 	for _, item := range items[1:] {
 		words = append(words, item.Raw())

@@ -95,17 +95,10 @@ func (p *Plan) read() error {
 	for _, s := range found.Sources {
 		p.add(s)
 	}
-	if err := p.classifyOurLines(); err != nil {
-		return err
-	}
-	if err := p.refuseWrapped(); err != nil {
-		return err
-	}
-	if err := p.refuseEmpty(found); err != nil {
-		return err
-	}
-	if err := p.refuseFixed(); err != nil {
-		return err
+	for _, check := range []func() error{p.classifyOurLines, p.refuseWrapped, func() error { return p.refuseEmpty(found) }, p.refuseFixed} {
+		if err := check(); err != nil {
+			return err
+		}
 	}
 	p.files = slices.DeleteFunc(p.files, func(f *planned) bool { return len(f.governed()) == 0 && !f.cleaned })
 	for _, f := range p.files {
@@ -115,7 +108,7 @@ func (p *Plan) read() error {
 	}
 	p.warnUnset()
 	p.warnOurs()
-	if text := asksAgain[p.agent.Name()]; text != "" {
+	if text := kindOf(p.agent.Name()).retrust; text != "" {
 		p.warnings = append(p.warnings, text)
 	}
 	p.found = found.Sources
@@ -128,10 +121,10 @@ func (p *Plan) find() (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	for s, e := range each(found.Sources) {
+	for e := range each(found.Sources) {
 		e.limits = limitsOf(p.agent.Name(), e)
-		if s.comesWithProject(e.Scope, p.env) {
-			e.recordProjectUse(s.Path, e.form.of(s.doc.At(e.Path)).env())
+		if e.comesWithProject(p.env) {
+			e.recordProjectUse(e.File, e.form.of(e.node()).env())
 		}
 	}
 	p.applyProjectSettings(found.Sources)
@@ -149,7 +142,7 @@ func (p *Plan) add(s *Source) {
 		f = &planned{path: s.Path, file: s.file, base: s.file, doc: s.doc}
 		p.files = append(p.files, f)
 	}
-	f.sources = append(f.sources, s)
+	f.include(s, s.Entries)
 }
 
 // refuseWrapped returns an error if an entry starts tg-shim.
@@ -279,18 +272,19 @@ func (p *Plan) sortedFiles() []*planned {
 	return slices.SortedFunc(slices.Values(p.files), func(a, b *planned) int { return strings.Compare(a.file.path, b.file.path) })
 }
 
-// planned is one file of a plan. It has several sources if several paths lead to it.
+// planned is one file of a plan. Its entries are from several sources if several paths lead to it.
 type planned struct {
-	path    string // as the agent knows it
-	file    *file
-	sources []*Source
-	lock    *fileLock
-	backup  string
-	text    []byte // the new text
-	before  []originalEntry
-	j       *fileJournal
-	stored  []byte // the last journal that was returned
-	beside  bool   // it has lines of protections that the plan must not change
+	path       string // as the agent knows it
+	file       *file
+	entries    []*Entry
+	agentLocks []string // folders that the agent uses as locks on this file
+	lock       *fileLock
+	backup     string
+	text       []byte // the new text
+	before     []originalEntry
+	j          *fileJournal
+	stored     []byte // the last journal that was returned
+	beside     bool   // it has lines of protections that the plan must not change
 
 	// The file as it would be without the lines that are renewed.
 	base    *file
@@ -302,7 +296,7 @@ type planned struct {
 // governed returns the entries of a file that are rewritten, without duplicates.
 func (f *planned) governed() []*Entry {
 	var out []*Entry
-	for _, e := range each(f.sources) {
+	for _, e := range f.entries {
 		twice := slices.ContainsFunc(out, func(have *Entry) bool { return slices.Equal(have.Path, e.Path) })
 		if e.Ungoverned == "" && !twice && !e.Protected {
 			out = append(out, e)
@@ -312,18 +306,16 @@ func (f *planned) governed() []*Entry {
 }
 
 // syntax returns the syntax for reading the file after it was written.
-func (f *planned) syntax() edit.Syntax { return reading(f.sources[0].doc.Syntax()) }
+func (f *planned) syntax() edit.Syntax { return reading(f.doc.Syntax()) }
 
 func (f *planned) lockPath() string { return lockPath(f.file.path) }
 
-// agentLocks returns the folders that the agent uses as locks on this file.
-func (f *planned) agentLocks() []string {
-	var paths []string
-	for _, s := range f.sources {
-		paths = append(paths, s.AgentLocks...)
-	}
-	slices.Sort(paths)
-	return slices.Compact(paths)
+// include adds entries of a source.
+func (f *planned) include(s *Source, entries []*Entry) {
+	f.entries = append(f.entries, entries...)
+	f.agentLocks = append(f.agentLocks, s.AgentLocks...)
+	slices.Sort(f.agentLocks)
+	f.agentLocks = slices.Compact(f.agentLocks)
 }
 
 func (f *planned) display() string { return filepath.Clean(f.path) }
@@ -426,7 +418,7 @@ func (p *Plan) prepare(f *planned) error {
 	f.text, f.before = text, before
 	f.j = &fileJournal{
 		Version: journalVersion, Agent: p.agent.Name(), Syntax: f.syntax().Name(), Path: f.display(), Target: f.file.path,
-		Backup: f.backup, Lock: f.lockPath(), AgentLocks: f.agentLocks(),
+		Backup: f.backup, Lock: f.lockPath(), AgentLocks: f.agentLocks,
 		Original: digest(f.base.data), Written: digest(text), Line: p.line, Entries: before,
 		Notes: p.notes(), Beside: f.beside, Superseded: p.superseded(f),
 	}
@@ -454,7 +446,7 @@ func (p *Plan) Journals() ([]Journal, error) {
 // protection is renewed.
 func (p *Plan) Apply() error {
 	for i, f := range p.files {
-		err := f.lock.withAgentLocks(f.agentLocks(), func() error {
+		err := f.lock.withAgentLocks(f.agentLocks, func() error {
 			p.step("agent locked")
 			return p.write(f)
 		})
@@ -513,23 +505,23 @@ func outrunBy(tries int) error { return fmt.Errorf("%w, %d times in a row", errC
 // checkUnchanged returns an error unless the files name the same servers as when the plan was made,
 // because a person may have agreed to those.
 func (p *Plan) checkUnchanged(shown []*Source) error {
-	for s, e := range each(p.found) {
-		_, was := sameEntry(shown, s, e)
+	for e := range each(p.found) {
+		was := sameEntry(shown, e)
 		if e.fixed != "" && (was == nil || was.fixed == "") || e.Ungoverned == "" && (was == nil || was.Ungoverned != "" || was.Command != e.Command || !slices.Equal(was.Args, e.Args)) {
-			return fmt.Errorf("%w: server %s in %s has changed since it was shown; nothing was rewritten; try again", errChanged, e.ID, s.Path)
+			return fmt.Errorf("%w: server %s in %s has changed since it was shown; nothing was rewritten; try again", errChanged, e.ID, e.File)
 		}
 	}
 	return nil
 }
 
 // sameEntry returns the entry at the same place in other sources, or nil if there is none.
-func sameEntry(sources []*Source, of *Source, e *Entry) (*Source, *Entry) {
-	for s, other := range each(sources) {
-		if s.file.path == of.file.path && slices.Equal(other.Path, e.Path) {
-			return s, other
+func sameEntry(sources []*Source, e *Entry) *Entry {
+	for other := range each(sources) {
+		if other.source.file.path == e.source.file.path && slices.Equal(other.Path, e.Path) {
+			return other
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // checkNoNewServers returns an error if a server was added since the files were read.

@@ -326,18 +326,13 @@ func plain(n edit.Node) string {
 }
 
 // strongest calls yield for the strongest entry of each name.
-func (f *Found) strongest(yield func(*Source, *Entry) bool) {
+func (f *Found) strongest(yield func(*Entry) bool) {
 	seen := map[string]bool{}
 	for _, e := range f.order {
-		if seen[e.ID] {
-			continue
+		if !seen[e.ID] && !yield(e) {
+			return
 		}
 		seen[e.ID] = true
-		for _, s := range f.Sources {
-			if slices.Contains(s.Entries, e) && !yield(s, e) {
-				return
-			}
-		}
 	}
 }
 
@@ -431,8 +426,8 @@ func SweepPointed(parent string) (removed []string) {
 		if _, err := os.Lstat(j.lockPath()); err != nil {
 			continue // it is being made
 		}
-		unlock, held, err := tryLock(j)
-		if err != nil || held {
+		unlock, err := lockToRestore(j)
+		if err != nil {
 			continue
 		}
 		if removeCopy(j.Folder) == nil {

@@ -372,7 +372,7 @@ func (p *Protection) Covers(server string) bool { return slices.Contains(p.Serve
 func (p *Protection) Busy() bool {
 	return slices.ContainsFunc(p.Journal, func(j *fileJournal) bool {
 		var locked *LockedError
-		return errors.As(isLocked(j.Lock, j.Path), &locked) && locked.brief
+		return errors.As(isLocked(j.Lock, j.Path), &locked) && locked.holder.Brief
 	})
 }
 
@@ -384,24 +384,12 @@ func (p *Protection) Restore() ([]Report, error) {
 }
 
 func (p *Protection) restore(step func(string)) ([]Report, error) {
-	var locks []*fileLock
-	defer func() {
-		for _, l := range locks {
-			l.release()
-		}
-	}()
 	for _, j := range slices.SortedFunc(slices.Values(p.Journal), func(a, b *fileJournal) int { return strings.Compare(a.Target, b.Target) }) {
-		if j.settled() {
-			continue
-		}
-		l, err := takeLock(j.Lock, j.Path, holder{Session: p.ID, Brief: true, notes: j.Notes})
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // the folder with all its files was removed
-		}
+		unlock, err := lockToRestore(j)
 		if err != nil {
 			return nil, err
 		}
-		locks = append(locks, l)
+		defer unlock()
 	}
 	var reports []Report
 	var failed []error
@@ -465,8 +453,8 @@ func lookWith(agent Agent, env Env) (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	for s, e := range each(found.Sources) {
-		n := e.form.of(s.doc.At(e.Path))
+	for e := range each(found.Sources) {
+		n := e.form.of(e.node())
 		e.unwrapCommand(n)
 		if e.Ungoverned == "" && e.offered(n, env) {
 			e.Ungoverned, e.offers = offersTools, true
@@ -494,14 +482,14 @@ func (p *Plan) findEverywhere() (*Found, error) {
 		}
 	}
 	left := map[string]string{}
-	key := func(s *Source, e *Entry) string { return s.file.path + "\x00" + edit.Pointer(e.Path) }
-	for s, e := range each(found.Sources) {
+	key := func(e *Entry) string { return e.source.file.path + "\x00" + edit.Pointer(e.Path) }
+	for e := range each(found.Sources) {
 		if e.Ungoverned != "" {
-			left[key(s, e)] = e.Ungoverned
+			left[key(e)] = e.Ungoverned
 		}
 	}
-	for s, e := range each(found.Sources) {
-		e.Ungoverned = left[key(s, e)]
+	for e := range each(found.Sources) {
+		e.Ungoverned = left[key(e)]
 	}
 	return found, nil
 }
@@ -537,7 +525,7 @@ func (p *Plan) findBelow(t folderLister, env Env, found *Found) error {
 func (p *Plan) classifyOurLines() error {
 	for _, f := range p.files {
 		mine := false
-		for _, e := range each(f.sources) {
+		for _, e := range f.entries {
 			if !p.env.isProtected(e.ours, p.shim) {
 				continue
 			}

@@ -2,10 +2,9 @@ package agentconf
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
 // Agents have rules about which servers they start. Many compare them with the command of an
@@ -56,20 +55,8 @@ func (r serverRule) matches(c candidate) bool {
 
 // matchURL reports whether url matches pattern. A * matches any text, including none.
 func matchURL(pattern, url string) bool {
-	parts := strings.Split(pattern, "*")
-	rest, ok := strings.CutPrefix(url, parts[0])
-	if !ok || len(parts) == 1 {
-		return ok && rest == ""
-	}
-	last := len(parts) - 1
-	for _, part := range parts[1:last] {
-		_, after, found := strings.Cut(rest, part)
-		if !found {
-			return false
-		}
-		rest = after
-	}
-	return strings.HasSuffix(rest, parts[last])
+	re, err := regexp.Compile("(?s)^" + strings.ReplaceAll(regexp.QuoteMeta(strings.ToValidUTF8(pattern, "\ufffd")), `\*`, ".*") + "$")
+	return err == nil && re.MatchString(url)
 }
 
 // serverLists are an agent's lists of servers.
@@ -125,23 +112,6 @@ func (e *Entry) NotStarted() string {
 		return string(e.Off)
 	}
 	return string(e.Off) + ": " + e.Because
-}
-
-// node returns the value of e in its file.
-func (f *Found) node(e *Entry) edit.Node {
-	for _, s := range f.Sources {
-		if slices.Contains(s.Entries, e) {
-			return s.doc.At(e.Path)
-		}
-	}
-	return edit.Node{}
-}
-
-// asksAgain has a warning for agents that bind a person's trust to the content of an entry:
-// they take a rewritten entry for a new one.
-var asksAgain = map[string]string{
-	"vscode": "VS Code trusts a server by its entry: it asks whether to trust each one when its entry is rewritten, and again when it is restored",
-	"cursor": "Cursor approves a server by its entry: each one is new or disabled until you approve it, when its entry is rewritten and again when it is restored (cursor-agent: `mcp enable NAME`)",
 }
 
 // shadow marks entries whose name a stronger entry has. Entries come strongest first.

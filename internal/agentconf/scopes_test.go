@@ -148,10 +148,8 @@ func commandOf(agent string, w *world) []string {
 	case "vscode":
 		return []string{"code", w.cwd, filepath.Join(w.home, workspaceFile)}
 	}
-	for _, k := range known {
-		if k.name == agent {
-			return strings.Fields(k.commands)[:1]
-		}
+	if words := strings.Fields(kindOf(agent).commands); len(words) > 0 {
+		return words[:1]
 	}
 	return []string{agent}
 }

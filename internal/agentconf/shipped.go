@@ -27,11 +27,11 @@ type ProjectServer struct {
 func (p *Plan) Shipped() []ProjectServer {
 	var out []ProjectServer
 	for _, f := range p.files {
-		for s, e := range each(f.sources) {
+		for _, e := range f.entries {
 			if e.From == "" || e.Command == "" || e.Ungoverned != "" || e.Off != Starts && e.Off != Pending {
 				continue
 			}
-			one := ProjectServer{ID: e.ID, From: e.From, Cwd: p.cwdOf(s, e), Sets: map[string]string{}}
+			one := ProjectServer{ID: e.ID, From: e.From, Cwd: p.cwdOf(e), Sets: map[string]string{}}
 			for _, word := range append([]string{e.Command}, e.Args...) {
 				one.Command = append(one.Command, strings.ToValidUTF8(e.vars.word(word, p.env), "\ufffd"))
 			}
@@ -47,12 +47,12 @@ func (p *Plan) Shipped() []ProjectServer {
 
 // cwdOf returns where the agent will start a server of a project: where the entry says,
 // otherwise in the project.
-func (p *Plan) cwdOf(s *Source, e *Entry) string {
-	project := projectOf(s.Path)
-	if slices.Contains(upwards(p.env.Cwd), project) || e.From != s.Path {
+func (p *Plan) cwdOf(e *Entry) string {
+	project := projectOf(e.File)
+	if slices.Contains(upwards(p.env.Cwd), project) || e.From != e.File {
 		project = p.env.Cwd
 	}
-	said := e.vars.word(s.doc.At(e.Path).Member("cwd").Text(), p.env)
+	said := e.vars.word(e.node().Member("cwd").Text(), p.env)
 	if said == "" || p.agent.Name() == (claudeCode{}).Name() { // Claude Code ignores cwd
 		return project
 	}
@@ -70,38 +70,25 @@ func (e *Entry) recordProjectUse(from string, env edit.Node) {
 	}
 }
 
-// merging lists the agents that merge all entries of the same name, member by member, with the
-// location of their servers. With these agents, a project can add to a server of the user.
-var merging = []struct {
-	agent          string
-	servers        []string
-	env            string // member with a server's variables
-	strongestFirst bool   // order of the sources
-}{
-	{codex{}.Name(), []string{codexKey}, "env", false},
-	{opencode{}.Name(), opencodeServers, "environment", true},
-}
-
 // applyProjectSettings applies what a project says about a server to all entries of that name, if the
 // agent merges them.
 func (p *Plan) applyProjectSettings(sources []*Source) {
-	for _, m := range merging {
-		if m.agent != p.agent.Name() {
+	m := kindOf(p.agent.Name()).merges
+	if m.servers == nil {
+		return
+	}
+	weakestFirst := slices.Clone(sources)
+	if m.strongestFirst {
+		slices.Reverse(weakestFirst)
+	}
+	for _, s := range weakestFirst {
+		if !s.inProject(p.env) {
 			continue
 		}
-		weakestFirst := slices.Clone(sources)
-		if m.strongestFirst {
-			slices.Reverse(weakestFirst)
-		}
-		for _, s := range weakestFirst {
-			if !s.inProject(p.env) {
-				continue
-			}
-			for name, said := range s.doc.At(m.servers).Members() {
-				for _, e := range each(sources) {
-					if e.ID == name.Text() {
-						e.recordProjectUse(s.Path, said.Member(m.env))
-					}
+		for name, said := range s.doc.At(m.servers).Members() {
+			for e := range each(sources) {
+				if e.ID == name.Text() {
+					e.recordProjectUse(s.Path, said.Member(m.env))
 				}
 			}
 		}
@@ -124,17 +111,17 @@ func projectOf(path string) string {
 	return dir
 }
 
-// comesWithProject reports whether the servers of a source in a scope come with a project: either the
-// agent says so, or the file is in the repository in which the agent is started.
-func (s *Source) comesWithProject(scope string, env Env) bool {
-	if strings.HasPrefix(scope, scopeProject) || strings.HasPrefix(scope, scopeWorkspace) {
+// comesWithProject reports whether a server comes with a project: either the agent says so, or the
+// file is in the repository in which the agent is started.
+func (e *Entry) comesWithProject(env Env) bool {
+	if strings.HasPrefix(e.Scope, scopeProject) || strings.HasPrefix(e.Scope, scopeWorkspace) {
 		return true
 	}
 	root, ok := repository(realPath(env.Cwd))
 	if !ok || slices.Contains(upwards(realPath(env.Home)), root) { // files in the home are the user's own
 		return false
 	}
-	return strings.HasPrefix(s.file.path, root+"/")
+	return strings.HasPrefix(e.source.file.path, root+"/")
 }
 
 // repository returns the folder of the repository that contains dir.

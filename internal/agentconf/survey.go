@@ -65,8 +65,8 @@ type Survey struct {
 // nothing.
 func Look(env Env) []Survey {
 	var all []Survey
-	for _, agent := range agents() {
-		if s := look(agent, env); len(s.Files)+len(s.Left) > 0 || s.Problem != "" {
+	for _, k := range kinds {
+		if s := look(k.Agent, env); len(s.Files)+len(s.Left) > 0 || s.Problem != "" {
 			all = append(all, s)
 		}
 	}
@@ -102,21 +102,21 @@ func look(agent Agent, env Env) Survey {
 	s.Warnings = found.Warnings
 	env.Cwd = anyCwd
 	own := agent.Files(env)
-	for source, e := range each(found.Sources) {
+	for e := range each(found.Sources) {
 		why := e.Ungoverned
 		if e.offers {
 			why = ""
 		}
 		s.Servers = append(s.Servers, Server{
-			ID: e.ID, Scope: e.Scope, Path: source.Path, Off: e.Off, Because: e.Because, Why: why, Governed: governedBy(source, e, env),
-			Project: !slices.Contains(own, source.Path),
+			ID: e.ID, Scope: e.Scope, Path: e.File, Off: e.Off, Because: e.Because, Why: why, Governed: governedBy(e, env),
+			Project: !slices.Contains(own, e.File),
 		})
 	}
 	return s
 }
 
 // governedBy returns how an entry is governed.
-func governedBy(s *Source, e *Entry, env Env) Governed {
+func governedBy(e *Entry, env Env) Governed {
 	switch {
 	case e.offers:
 		return ByItself
@@ -124,7 +124,7 @@ func governedBy(s *Source, e *Entry, env Env) Governed {
 		return NotGoverned
 	case e.ours != nil && env.isProtected(e.ours, ""):
 		return ByProtect
-	case isLocked(lockPath(s.file.path), s.Path) != nil:
+	case isLocked(lockPath(e.source.file.path), e.File) != nil:
 		return ByWrap
 	}
 	return ByStray

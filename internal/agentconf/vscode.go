@@ -168,7 +168,7 @@ func (f *Found) addVSCode(env Env, files ...vscodeFile) (order []*Entry) {
 			if file.inactive {
 				e.Off = Inactive
 			}
-			f.warnOfVSCode(e, s.doc.At(e.Path))
+			f.warnOfVSCode(e, e.node())
 		}
 		order = append(order, s.Entries...)
 	}
@@ -180,7 +180,7 @@ func (f *Found) addVSCode(env Env, files ...vscodeFile) (order []*Entry) {
 func (s *Source) addFlat(scope string) {
 	s.addServers(scope, nil, portableType)
 	s.Entries = slices.DeleteFunc(s.Entries, func(e *Entry) bool {
-		n := s.doc.At(e.Path)
+		n := e.node()
 		return !n.Member("command").Exists() && !n.Member("url").Exists()
 	})
 }
@@ -223,7 +223,7 @@ func (f *Found) applyVSCodeSettings(files []vscodeFile, order []*Entry) {
 	}
 	access := setting("chat.mcp.access").Text()
 	for _, e := range order {
-		if access == "none" || access == "registry" && !f.node(e).Member("gallery").Exists() {
+		if access == "none" || access == "registry" && !e.node().Member("gallery").Exists() {
 			e.Off, e.Because = Denied, "chat.mcp.access is "+access
 		}
 	}

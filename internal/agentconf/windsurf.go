@@ -22,7 +22,7 @@ func (windsurf) Files(env Env) []string {
 func (w windsurf) Find(env Env) (*Found, error) {
 	found := &Found{}
 	for _, e := range found.add(w.Files(env)[0], scopeUser, format{syntax: strict, vars: variables{pattern: editorPattern}, lists: mcpServers}) {
-		if found.node(e).Member("disabled").IsTrue() {
+		if e.node().Member("disabled").IsTrue() {
 			e.Off = Disabled
 		}
 	}

@@ -112,7 +112,7 @@ func zedChannel(env Env) string {
 func (zed) add(s *Source, scope string, path []string) []*Entry {
 	entries := s.addServers(scope, path)
 	for _, e := range entries {
-		n := s.doc.At(e.Path)
+		n := e.node()
 		command := n.Member("command")
 		switch {
 		case command.Kind() == edit.Object: // has everything that other entries have at the top level

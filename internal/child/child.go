@@ -105,12 +105,11 @@ func Start(spec Spec) (*Child, error) {
 	c := &Child{
 		command: spec.Command,
 		mark:    spec.Mark,
-		stdin:   &writeEnd{File: p.stdinWrite, close: sync.OnceValue(p.stdinWrite.Close)},
-		stdout:  &outEnd{file: p.stdoutRead},
-		stderr:  &outEnd{file: p.stderrRead},
+		stdin:   &writeEnd{File: p[0].ours, close: sync.OnceValue(p[0].ours.Close)},
+		stdout:  &outEnd{file: p[1].ours},
+		stderr:  &outEnd{file: p[2].ours},
 		done:    make(chan struct{}),
 		stopped: make(chan struct{}),
-		ladder:  stopDeadlines{changed: make(chan struct{})},
 	}
 	started := make(chan error)
 	go c.live(path, spec, p, started)
@@ -135,15 +134,15 @@ func (c *Child) live(path string, spec Spec, p *pipes, started chan<- error) {
 	if spec.Mark != "" {
 		env = append(slices.Clone(env), spec.Mark)
 	}
-	family.begin()
+	family.living.Add(1)
 	process, err := os.StartProcess(path, append([]string{spec.Command}, spec.Args...), &os.ProcAttr{
 		Dir:   spec.Dir,
 		Env:   env,
-		Files: []*os.File{cmp.Or(spec.Stdin, p.stdinRead), cmp.Or(spec.Stdout, p.stdoutWrite), cmp.Or(spec.Stderr, p.stderrWrite)},
+		Files: []*os.File{cmp.Or(spec.Stdin, p[0].theirs), cmp.Or(spec.Stdout, p[1].theirs), cmp.Or(spec.Stderr, p[2].theirs)},
 		Sys:   sysProcAttr,
 	})
 	if err != nil {
-		family.end()
+		family.living.Add(-1)
 		started <- err
 		return
 	}
@@ -152,7 +151,7 @@ func (c *Child) live(path string, spec Spec, p *pipes, started chan<- error) {
 	if c.leader, err = proc.Read(int32(process.Pid)); err != nil {
 		c.leader = proc.Info{Process: proc.Process{PID: int32(process.Pid)}, Group: int32(process.Pid)}
 	}
-	family.began(c.leader)
+	family.recordStart(c.leader.Start)
 	started <- nil
 
 	c.blockUntilExit()

@@ -11,25 +11,14 @@ import (
 	"time"
 )
 
-// pipes holds both ends of the three streams, all of them close-on-exec, and nil for a stream
-// that the Spec sets.
-type pipes struct {
-	stdinRead, stdinWrite   *os.File
-	stdoutRead, stdoutWrite *os.File
-	stderrRead, stderrWrite *os.File
-}
+// pipes holds both ends of stdin, stdout and stderr, all of them close-on-exec. They are nil for a
+// stream that the Spec sets.
+type pipes [3]struct{ ours, theirs *os.File }
 
 func openPipes(spec *Spec) (*pipes, error) {
 	var p pipes
-	for _, end := range []struct {
-		given *os.File
-		r, w  **os.File
-	}{
-		{spec.Stdin, &p.stdinRead, &p.stdinWrite},
-		{spec.Stdout, &p.stdoutRead, &p.stdoutWrite},
-		{spec.Stderr, &p.stderrRead, &p.stderrWrite},
-	} {
-		if end.given != nil {
+	for i, given := range []*os.File{spec.Stdin, spec.Stdout, spec.Stderr} {
+		if given != nil {
 			continue
 		}
 		r, w, err := os.Pipe()
@@ -38,7 +27,9 @@ func openPipes(spec *Spec) (*pipes, error) {
 			p.closeOurs()
 			return nil, err
 		}
-		*end.r, *end.w = r, w
+		if p[i].ours, p[i].theirs = r, w; i == 0 {
+			p[i].ours, p[i].theirs = w, r
+		}
 	}
 	return &p, nil
 }
@@ -46,15 +37,15 @@ func openPipes(spec *Spec) (*pipes, error) {
 // closeTheirs closes the child's ends, of which the child has copies. Closing a nil file does
 // no harm.
 func (p *pipes) closeTheirs() {
-	p.stdinRead.Close()
-	p.stdoutWrite.Close()
-	p.stderrWrite.Close()
+	for _, stream := range p {
+		stream.theirs.Close()
+	}
 }
 
 func (p *pipes) closeOurs() {
-	p.stdinWrite.Close()
-	p.stdoutRead.Close()
-	p.stderrRead.Close()
+	for _, stream := range p {
+		stream.ours.Close()
+	}
 }
 
 // keepInherited marks the descriptors that this process inherited as close-on-exec. Go opens

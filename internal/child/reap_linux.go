@@ -38,9 +38,7 @@ func AdoptOrphans() (stop func(), err error) {
 	if err != nil {
 		return func() {}, fmt.Errorf("become a child subreaper: %w", err)
 	}
-	family.mu.Lock()
-	family.subreaper = true
-	family.mu.Unlock()
+	family.adopts.Store(true)
 	ctx, cancel := context.WithCancel(context.Background()) // lasts until stop
 	var reaping sync.WaitGroup
 	reaping.Go(func() { keepReaping(ctx) })
@@ -86,7 +84,7 @@ var reaping sync.Mutex
 // reapOrphans waits for every adopted process that has ended. It reports whether some are left
 // because a part of this program has a pidfd of them.
 func reapOrphans() (left bool) {
-	if subreaper, _ := family.origin(); !subreaper {
+	if !family.adopts.Load() {
 		return false
 	}
 	reaping.Lock()
@@ -117,5 +115,8 @@ func anyExited() bool {
 // package on processes that are not its children.
 func held(pid int32) bool {
 	fds, err := proc.PidfdsOf(pid)
-	return err != nil || slices.ContainsFunc(fds, func(fd int) bool { return !family.isWatched(fd) })
+	return err != nil || slices.ContainsFunc(fds, func(fd int) bool {
+		_, watched := family.watched.Load(fd)
+		return !watched
+	})
 }

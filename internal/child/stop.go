@@ -46,13 +46,13 @@ const (
 // at its end, and a call with a shorter grace shortens it for all. When ctx ends no grace is
 // left; Stop still returns only at the end.
 func (c *Child) Stop(ctx context.Context, grace Grace) State {
-	if c.ladder.ask(time.Now(), grace) {
+	if c.ladder.ask(grace) {
 		go c.runStopSteps()
 	}
 	select {
 	case <-c.stopped:
 	case <-ctx.Done():
-		c.ladder.ask(time.Now(), Grace{})
+		c.ladder.ask(Grace{})
 		<-c.stopped
 	}
 	return c.final
@@ -70,15 +70,16 @@ func (c *Child) runStopSteps() {
 	t.refresh() // before a parent's death breaks the chain of descent
 
 	c.stdin.Close()
-	if c.ladder.wait(c.done, c.ladder.stdinDeadline) {
-		end := time.Now().Add(settle)
-		c.untilGone(t, func() time.Time { return earlier(end, c.ladder.stdinDeadline()) })
+	select {
+	case <-c.done:
+		c.untilGone(t, c.ladder.stdin.due, newDeadline(settle).due)
+	case <-c.ladder.stdin.due:
 	}
 	if !c.gone(t) {
-		c.ladder.terminating(time.Now())
+		c.ladder.terminating()
 		t.signal(syscall.SIGTERM)
 		t.signal(syscall.SIGCONT) // a stopped process can't handle SIGTERM
-		c.untilGone(t, c.ladder.killDeadline)
+		c.untilGone(t, c.ladder.kill.due, nil)
 	}
 	c.kill(t)
 	c.finish(t)
@@ -88,8 +89,7 @@ func (c *Child) runStopSteps() {
 func (c *Child) kill(t *tree) {
 	for end := time.Now().Add(killWait); !c.gone(t) && time.Now().Before(end); {
 		t.kill()
-		pause := time.Now().Add(lastLook)
-		c.untilGone(t, func() time.Time { return pause })
+		c.untilGone(t, newDeadline(lastLook).due, nil)
 	}
 }
 
@@ -106,7 +106,7 @@ func (c *Child) finish(t *tree) {
 	}
 	c.mu.Unlock()
 	t.ended = true
-	if family.end() {
+	if family.living.Add(-1) == 0 {
 		c.kill(t) // orphans that could not be assigned while several children were running
 	}
 	t.close()
@@ -127,97 +127,72 @@ func (c *Child) gone(t *tree) bool {
 	}
 }
 
-// untilGone waits until gone or the deadline.
-func (c *Child) untilGone(t *tree, deadline func() time.Time) {
-	c.ladder.wait(c.done, deadline)
-	for pause := firstLook; !c.gone(t) && time.Now().Before(deadline()); pause = min(2*pause, lastLook) {
-		next := time.Now().Add(pause)
-		c.ladder.wait(nil, func() time.Time { return earlier(next, deadline()) })
+// untilGone waits until gone, or until one of the deadlines is due.
+func (c *Child) untilGone(t *tree, due, orDue <-chan struct{}) {
+	wait := func(done <-chan struct{}, pause <-chan time.Time) bool {
+		select {
+		case <-due:
+			return false
+		case <-orDue:
+			return false
+		case <-done:
+		case <-pause:
+		}
+		return true
+	}
+	again := wait(c.done, nil)
+	for pause := firstLook; again && !c.gone(t); pause = min(2*pause, lastLook) {
+		again = wait(nil, time.After(pause))
 	}
 }
 
 // stopDeadlines holds the deadlines of the steps of Stop. Further calls only bring them forward.
 type stopDeadlines struct {
-	mu      sync.Mutex
-	asked   bool
-	term    time.Duration // the shortest requested wait after SIGTERM
-	stdinBy time.Time     // when SIGTERM is due
-	killBy  time.Time     // when SIGKILL is due
-	changed chan struct{} // closed and replaced when a deadline changes
+	mu          sync.Mutex
+	asked       bool
+	term        time.Duration // the shortest requested wait after SIGTERM
+	stdin, kill *deadline     // of SIGTERM and of SIGKILL
+}
+
+// deadline is a point in time that can be brought forward.
+type deadline struct {
+	due   chan struct{} // closed at the deadline
+	at    time.Time
+	timer *time.Timer
+}
+
+// newDeadline returns a deadline after a while.
+func newDeadline(wait time.Duration) *deadline {
+	d := &deadline{due: make(chan struct{}), at: time.Now().Add(wait)}
+	d.timer = time.AfterFunc(wait, func() { close(d.due) })
+	return d
+}
+
+func (d *deadline) bringForward(wait time.Duration) {
+	if at := time.Now().Add(wait); at.Before(d.at) && d.timer.Stop() {
+		d.at = at
+		d.timer.Reset(wait)
+	}
 }
 
 // ask applies a caller's grace and reports whether it is the first.
-func (l *stopDeadlines) ask(now time.Time, g Grace) (first bool) {
+func (l *stopDeadlines) ask(g Grace) (first bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	stdinBy, killBy := now.Add(g.Stdin), now.Add(g.Stdin+g.Term)
 	if !l.asked {
-		l.asked, l.term, l.stdinBy, l.killBy = true, g.Term, stdinBy, killBy
+		l.asked, l.term = true, g.Term
+		l.stdin, l.kill = newDeadline(g.Stdin), newDeadline(g.Stdin+g.Term)
 		return true
 	}
 	l.term = min(l.term, g.Term)
-	l.stdinBy = earlier(l.stdinBy, stdinBy)
-	l.killBy = earlier(l.killBy, killBy)
-	l.tell()
+	l.stdin.bringForward(g.Stdin)
+	l.kill.bringForward(g.Stdin + g.Term)
 	return false
 }
 
 // terminating records that SIGTERM is sent now, perhaps before it is due.
-func (l *stopDeadlines) terminating(now time.Time) {
+func (l *stopDeadlines) terminating() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.killBy = earlier(l.killBy, now.Add(l.term))
-	l.tell()
-}
-
-func (l *stopDeadlines) tell() {
-	close(l.changed)
-	l.changed = make(chan struct{})
-}
-
-func (l *stopDeadlines) stdinDeadline() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.stdinBy
-}
-
-func (l *stopDeadlines) killDeadline() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.killBy
-}
-
-// wait returns true when done is closed, and false when the deadline, which may change
-// meanwhile, has passed.
-func (l *stopDeadlines) wait(done <-chan struct{}, deadline func() time.Time) bool {
-	for {
-		l.mu.Lock()
-		changed := l.changed
-		l.mu.Unlock()
-		left := time.Until(deadline())
-		select {
-		case <-done:
-			return true
-		default:
-		}
-		if left <= 0 {
-			return false
-		}
-		timer := time.NewTimer(left)
-		select {
-		case <-done:
-			timer.Stop()
-			return true
-		case <-changed:
-			timer.Stop()
-		case <-timer.C:
-		}
-	}
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
+	l.kill.bringForward(l.term)
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -105,27 +106,44 @@ func TestStopIsHastened(t *testing.T) {
 }
 
 func TestLadderDeadlinesOnlyMoveCloser(t *testing.T) {
-	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
-	l := stopDeadlines{changed: make(chan struct{})}
-	if !l.ask(at(0), Grace{5 * time.Second, 2 * time.Second}) {
-		t.Fatal("the first call is not the first")
-	}
-	for _, step := range []struct {
-		do              func() bool
-		stdinBy, killBy int
-	}{
-		{func() bool { return l.ask(at(1), Grace{9 * time.Second, 9 * time.Second}) }, 5, 7},
-		{func() bool { return l.ask(at(1), Grace{3 * time.Second, 5 * time.Second}) }, 4, 7},
-		{func() bool { l.terminating(at(2)); return false }, 4, 4},
-		{func() bool { return l.ask(at(3), Grace{}) }, 3, 3},
-	} {
-		if step.do() {
-			t.Error("a later call is taken for the first")
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		at := func(s int) time.Time { return began.Add(time.Duration(s) * time.Second) }
+		isDue := func(d *deadline) bool {
+			synctest.Wait()
+			select {
+			case <-d.due:
+				return true
+			default:
+				return false
+			}
 		}
-		if l.stdinDeadline() != at(step.stdinBy) || l.killDeadline() != at(step.killBy) {
-			t.Errorf("deadlines %v and %v, want %d and %d", l.stdinDeadline().Unix(), l.killDeadline().Unix(), step.stdinBy, step.killBy)
+		var l stopDeadlines
+		if !l.ask(Grace{5 * time.Second, 2 * time.Second}) {
+			t.Fatal("the first call is not the first")
 		}
-	}
+		for _, step := range []struct {
+			now             int
+			do              func() bool
+			stdinBy, killBy int
+		}{
+			{1, func() bool { return l.ask(Grace{9 * time.Second, 9 * time.Second}) }, 5, 7},
+			{1, func() bool { return l.ask(Grace{3 * time.Second, 5 * time.Second}) }, 4, 7},
+			{2, func() bool { l.terminating(); return false }, 4, 4},
+			{3, func() bool { return l.ask(Grace{}) }, 3, 3},
+		} {
+			time.Sleep(time.Until(at(step.now)))
+			if step.do() {
+				t.Error("a later call is taken for the first")
+			}
+			if !l.stdin.at.Equal(at(step.stdinBy)) || !l.kill.at.Equal(at(step.killBy)) {
+				t.Errorf("deadlines %v and %v, want %d s and %d s", l.stdin.at.Sub(began), l.kill.at.Sub(began), step.stdinBy, step.killBy)
+			}
+			if isDue(l.stdin) != (step.stdinBy <= step.now) || isDue(l.kill) != (step.killBy <= step.now) {
+				t.Errorf("after %d s: due %v and %v, want deadlines %d s and %d s", step.now, isDue(l.stdin), isDue(l.kill), step.stdinBy, step.killBy)
+			}
+		}
+	})
 }
 
 func TestGrandchildren(t *testing.T) {

@@ -44,7 +44,7 @@ func (t *tree) drop(pid int32) {
 	m := t.members[pid]
 	delete(t.members, pid)
 	if f := m.File(); f != nil {
-		family.unwatch(int(f.Fd()))
+		family.watched.Delete(int(f.Fd()))
 	}
 	_ = m.Close() // nothing was written
 }
@@ -58,7 +58,7 @@ func (t *tree) add(p proc.Info) {
 	case err != nil: // no descriptor is left for it
 		h = &proc.Handle{Process: p.Process}
 	case h.File() != nil:
-		family.watch(int(h.File().Fd()))
+		family.watched.Store(int(h.File().Fd()), true)
 	}
 	t.members[p.PID] = &member{Handle: h, group: p.Group}
 }
@@ -95,7 +95,7 @@ func (t *tree) refresh() bool {
 // processTable returns the processes among which those of a child may be: the descendants of
 // this process if it adopts orphans and the kernel lists them, otherwise all.
 func processTable() []proc.Info {
-	if subreaper, _ := family.origin(); subreaper {
+	if family.adopts.Load() {
 		if table, ok := proc.Descendants(); ok {
 			return table
 		}
@@ -108,8 +108,8 @@ func processTable() []proc.Info {
 // carries the mark, or it has become a child of this process and no other child can have
 // started it.
 func (t *tree) adopted(p proc.Info, alone bool) bool {
-	subreaper, first := family.origin()
-	if p.Start < first || (subreaper && int(p.PPID) != os.Getpid()) {
+	adopts := family.adopts.Load()
+	if p.Start < family.first.Load() || (adopts && int(p.PPID) != os.Getpid()) {
 		return false
 	}
 	if t.child.mark != "" && t.unmarked[p.PID] != p.Start {
@@ -118,7 +118,7 @@ func (t *tree) adopted(p proc.Info, alone bool) bool {
 		}
 		t.unmarked[p.PID] = p.Start
 	}
-	return subreaper && alone && !held(p.PID)
+	return adopts && alone && !held(p.PID)
 }
 
 // signal sends sig to the group and to each process outside it.

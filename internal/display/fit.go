@@ -14,17 +14,19 @@ func Fit(s Safe, columns int) Safe {
 	if columns < 1 || Width(s) <= columns {
 		return s
 	}
-	used, at := 0, 0
+	return s[:fitting(s, columns-1)] + ellipsis
+}
+
+// fitting returns how many bytes of s fit into columns columns.
+func fitting(s Safe, columns int) (n int) {
 	pieces(s, func(piece string) bool {
-		w := cells(piece)
-		if used+w > columns-1 {
+		if columns -= cells(piece); columns < 0 {
 			return false
 		}
-		used += w
-		at += len(piece)
+		n += len(piece)
 		return true
 	})
-	return s[:at] + ellipsis
+	return n
 }
 
 // Clip returns the text of s cut to at most columns columns. A cut text ends with a note
@@ -116,18 +118,11 @@ func Break(s Safe, columns int) []Safe {
 		return []Safe{s}
 	}
 	var lines []Safe
-	start, at, used := 0, 0, 0
-	pieces(s, func(piece string) bool {
-		w := cells(piece)
-		if used+w > columns && start < at {
-			lines = append(lines, s[start:at])
-			start, used = at, 0
-		}
-		used += w
-		at += len(piece)
-		return true
-	})
-	return append(lines, s[start:])
+	for s != "" {
+		n := max(fitting(s, columns), pieceLen(string(s)))
+		lines, s = append(lines, s[:n]), s[n:]
+	}
+	return lines
 }
 
 // pieces yields the units that must not be cut: a letter with its marks, or an escaped

@@ -215,7 +215,7 @@ func Identical(a, b Node) bool {
 	if !a.Exists() || !b.Exists() {
 		return a.Exists() == b.Exists()
 	}
-	_, same := a.tree().compare(b.tree(), nil)
+	_, same := a.v.compare(b.v, nil)
 	return same
 }
 

@@ -75,14 +75,14 @@ func (p *verifier) concerning(path []string) (here, below []Op) {
 func (p *verifier) compareChanged(before, after Node, path []string, ops []Op) error {
 	ops = slices.Clone(ops)
 	slices.SortStableFunc(ops, func(a, b Op) int { return len(b.Path) - len(a.Path) })
-	want := before.tree()
+	want := before.v
 	for _, op := range ops {
 		var err error
 		if want, err = want.apply(op.Path[len(path):], op, p.syntax); err != nil {
 			return fmt.Errorf("edit %s: %w", display(op.Path), err)
 		}
 	}
-	if at, same := want.compare(after.tree(), path); !same {
+	if at, same := want.compare(after.v, path); !same {
 		return unexpectedChangeError(at)
 	}
 	p.proved += len(ops)
@@ -92,7 +92,6 @@ func (p *verifier) compareChanged(before, after Node, path []string, ops []Op) e
 // descend compares the children of two values one by one, where none may have been added or
 // removed.
 func (p *verifier) descend(before, after Node, path []string) error {
-	sameName := func(a, b *Value) bool { return a.Text == b.Text }
 	if before.Kind() != after.Kind() || len(before.v.Kids) != len(after.v.Kids) || !slices.EqualFunc(before.v.Names, after.v.Names, sameName) {
 		return unexpectedChangeError(path)
 	}
@@ -110,70 +109,46 @@ func unexpectedChangeError(path []string) error {
 	return fmt.Errorf("the edit would change more than it should, at %s", display(path))
 }
 
-// tree is a value as plain data, without its original notation.
-type tree struct {
-	kind  Kind
-	text  string   // value of a scalar; a number as written
-	names []string // of an object's members
-	kids  []*tree
-}
-
-func (n Node) tree() *tree {
-	t := &tree{kind: n.Kind()}
-	if t.kind != Object && t.kind != Array {
-		t.text = n.Text()
-	}
-	for step, kid := range n.Children() {
-		if t.kind == Object {
-			t.names = append(t.names, step)
-		}
-		t.kids = append(t.kids, kid.tree())
-	}
-	return t
-}
-
-// apply returns t with op applied at path. It does not change t.
-func (t *tree) apply(path []string, op Op, syntax Syntax) (*tree, error) {
+// apply returns v with op applied at path. It does not change v. The result has no positions: only
+// kinds, texts and names count.
+func (v *Value) apply(path []string, op Op, syntax Syntax) (*Value, error) {
+	changed := &Value{Kind: v.Kind, Names: v.Names, Kids: slices.Clone(v.Kids)}
 	if len(path) > 0 {
-		i := slices.Index(t.names, path[0])
-		if t.kind == Array {
+		i := slices.IndexFunc(v.Names, func(name *Value) bool { return name.Text == path[0] })
+		if v.Kind == Array {
 			i, _ = strconv.Atoi(path[0])
 		}
-		if i < 0 || i >= len(t.kids) {
+		if i < 0 || i >= len(v.Kids) {
 			return nil, fmt.Errorf("there is no such value any more")
 		}
-		kid, err := t.kids[i].apply(path[1:], op, syntax)
-		if err != nil {
-			return nil, err
-		}
-		copied := *t
-		copied.kids = slices.Clone(t.kids)
-		copied.kids[i] = kid
-		return &copied, nil
+		var err error
+		changed.Kids[i], err = v.Kids[i].apply(path[1:], op, syntax)
+		return changed, err
 	}
 	switch op.Do {
 	case Replace:
 		return valueOf(op.Text, syntax)
 	case Shorten:
-		return &tree{kind: Array, kids: t.kids[op.Count:]}, nil
+		changed.Kids = v.Kids[op.Count:]
+		return changed, nil
 	case Remove:
-		left := &tree{kind: Object}
-		for i, name := range t.names {
-			if !slices.Contains(op.Names, name) {
-				left.names, left.kids = append(left.names, name), append(left.kids, t.kids[i])
+		changed.Names, changed.Kids = nil, nil
+		for i, name := range v.Names {
+			if !slices.Contains(op.Names, name.Text) {
+				changed.Names, changed.Kids = append(changed.Names, name), append(changed.Kids, v.Kids[i])
 			}
 		}
-		return left, nil
+		return changed, nil
 	}
-	return t.grow(op, syntax)
+	return v.grow(op, syntax)
 }
 
-// grow returns t with the items or members of op before its own.
-func (t *tree) grow(op Op, syntax Syntax) (*tree, error) {
-	grown := &tree{kind: t.kind}
+// grow returns v with the items or members of op before its own.
+func (v *Value) grow(op Op, syntax Syntax) (*Value, error) {
+	grown := &Value{Kind: v.Kind}
 	values := op.Items
 	for _, m := range op.Members {
-		grown.names = append(grown.names, m.Name)
+		grown.Names = append(grown.Names, &Value{Kind: String, Text: m.Name})
 		values = append(values, m.Value)
 	}
 	for _, text := range values {
@@ -181,35 +156,37 @@ func (t *tree) grow(op Op, syntax Syntax) (*tree, error) {
 		if err != nil {
 			return nil, err
 		}
-		grown.kids = append(grown.kids, kid)
+		grown.Kids = append(grown.Kids, kid)
 	}
-	grown.names = append(grown.names, t.names...)
-	grown.kids = append(grown.kids, t.kids...)
+	grown.Names = append(grown.Names, v.Names...)
+	grown.Kids = append(grown.Kids, v.Kids...)
 	return grown, nil
 }
 
-func valueOf(text string, syntax Syntax) (*tree, error) {
+func valueOf(text string, syntax Syntax) (*Value, error) {
 	n, err := syntax.Value(text)
 	if err != nil {
 		return nil, fmt.Errorf("the new value %q: %w", text, err)
 	}
-	return n.tree(), nil
+	return n.v, nil
 }
 
 // compare reports whether two values are equal, including order, and if not, the path of the
 // first difference.
-func (t *tree) compare(other *tree, path []string) ([]string, bool) {
-	if t.kind != other.kind || t.text != other.text || !slices.Equal(t.names, other.names) || len(t.kids) != len(other.kids) {
+func (v *Value) compare(other *Value, path []string) ([]string, bool) {
+	if v.Kind != other.Kind || v.Text != other.Text || !slices.EqualFunc(v.Names, other.Names, sameName) || len(v.Kids) != len(other.Kids) {
 		return path, false
 	}
-	for i, kid := range t.kids {
+	for i, kid := range v.Kids {
 		step := strconv.Itoa(i)
-		if t.kind == Object {
-			step = t.names[i]
+		if v.Kind == Object {
+			step = v.Names[i].Text
 		}
-		if at, same := kid.compare(other.kids[i], append(slices.Clip(path), step)); !same {
+		if at, same := kid.compare(other.Kids[i], append(slices.Clip(path), step)); !same {
 			return at, false
 		}
 	}
 	return nil, true
 }
+
+func sameName(a, b *Value) bool { return a.Text == b.Text }

@@ -11,19 +11,18 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
-// PerProcess is the default limit of connections of one process.
-const PerProcess = 64
+// connectionsPerProcess is the maximum number of connections of one process.
+const connectionsPerProcess = 64
 
 // Listener accepts connections of this process's uid only, and limits how many one process has.
 // It closes any other connection before it reads from it. Its fields must be set before the
 // first Accept.
 type Listener struct {
-	// PerProcess is the maximum number of connections of one process.
-	PerProcess int
 	// Refused, if set, is called for each refused connection. It must not block.
 	Refused func(error)
 
 	inner *net.UnixListener
+	limit int // of connections of one process
 	uid   uint32
 	made  fs.FileInfo // the socket's file, nil if there was none
 
@@ -35,11 +34,11 @@ type Listener struct {
 func Checked(l *net.UnixListener) *Listener {
 	made, _ := os.Lstat(l.Addr().String())
 	return &Listener{
-		PerProcess: PerProcess,
-		made:       made,
-		inner:      l,
-		uid:        uint32(os.Geteuid()),
-		count:      make(map[proc.Process]int),
+		made:  made,
+		inner: l,
+		limit: connectionsPerProcess,
+		uid:   uint32(os.Geteuid()),
+		count: make(map[proc.Process]int),
 	}
 }
 
@@ -76,9 +75,9 @@ func (l *Listener) checkPeer(c *net.UnixConn) (*Conn, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.count[peer.Process] >= l.PerProcess {
+	if l.count[peer.Process] >= l.limit {
 		peer.Close()
-		return nil, fmt.Errorf("process %d already has %d connections: %w", peer.PID, l.PerProcess, ErrInUse)
+		return nil, fmt.Errorf("process %d already has %d connections: %w", peer.PID, l.limit, ErrInUse)
 	}
 	l.count[peer.Process]++
 	return &Conn{UnixConn: c, listener: l, peer: peer}, nil

@@ -137,13 +137,7 @@ func lockFile(f *os.File, path, socket string) (bool, error) {
 }
 
 func flock(f *os.File) error {
-	return control(f, func(fd int) error {
-		for {
-			if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != unix.EINTR {
-				return err
-			}
-		}
-	})
+	return control(f, func(fd int) error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) }) // without waiting, no signal interrupts it
 }
 
 // holder returns, for an error, who holds the lock and how to end that process, for example "

@@ -162,7 +162,7 @@ func TestSecondUserIsNotServedBy(t *testing.T) {
 // One process opens far more connections than it may; another can still connect.
 func TestConnectionsPerProcess(t *testing.T) {
 	l, path, refused := checked(t)
-	l.PerProcess = 8
+	l.limit = 8
 	type accepted struct {
 		c   net.Conn
 		err error
@@ -228,7 +228,7 @@ func TestConnectionsPerProcess(t *testing.T) {
 
 func TestRefusedIsClosedUnread(t *testing.T) {
 	l, path, refused := checked(t)
-	l.PerProcess = 0
+	l.limit = 0
 	go l.Accept()
 	c, err := net.Dial("unix", path)
 	if err != nil {

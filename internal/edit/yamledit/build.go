@@ -299,7 +299,7 @@ func (b *builder) mapping(v *edit.Value, n *yaml.Node, content, depth int) error
 		layout.starts = append(layout.starts, start)
 		v.Names, v.Kids, v.End = append(v.Names, name), append(v.Kids, value), value.End
 	}
-	b.doubtNames(v)
+	v.Unsure = b.doc.FindDuplicateName(v)
 	return nil
 }
 
@@ -327,12 +327,6 @@ func (b *builder) pastColon(name *edit.Value) int {
 		return at + 1
 	}
 	return name.End
-}
-
-func (b *builder) doubtNames(v *edit.Value) {
-	if twice := b.doc.FindDuplicateName(v); twice != nil {
-		v.Unsure = twice
-	}
 }
 
 // sequence converts a sequence that is written by indentation. Its first dash is at content.
@@ -394,6 +388,6 @@ func (b *builder) flow(v *edit.Value, n *yaml.Node, content, depth int) error {
 			v.Loose = v.Loose || kid.Loose
 		}
 	}
-	b.doubtNames(v)
+	v.Unsure = b.doc.FindDuplicateName(v)
 	return nil
 }
