@@ -150,7 +150,7 @@ var mayImport = map[string][]string{
 	"cmd/tg-shim/attach": {hpack, rawproto, "internal/sock"},
 	"cmd/tg-shim/serve":  {sys, term, "cmd/tg-shim/attach", "internal/child", "internal/mcp", "internal/private", "internal/proc", "internal/wire"},
 	"cmd/tgctl": {sys, term, cobra, pflag, dbus, protobuf, proto, "client", "client/inbox", "internal/agentconf", "internal/child",
-		"internal/display", "internal/private", "internal/proc", "internal/sock", "internal/demo", "cmd/tgctl/slack", "cmd/tgctl/host", "cmd/tgctl/internal/ui", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/audit", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/ext", "cmd/tgctl/internal/inbox", "cmd/tgctl/internal/trust", "cmd/tgctl/internal/daemon", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/programs", "cmd/tgctl/internal/status", "cmd/tgctl/internal/doctor"},
+		"internal/display", "internal/private", "internal/proc", "internal/sock", "internal/demo", "cmd/tgctl/slack", "cmd/tgctl/host", "cmd/tgctl/internal/ui", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/audit", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/ext", "cmd/tgctl/internal/inbox", "cmd/tgctl/internal/trust", "cmd/tgctl/internal/daemon", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/programs", "cmd/tgctl/internal/status", "cmd/tgctl/internal/doctor", "cmd/tgctl/internal/man"},
 	"cmd/tgctl/host": {sys, "internal/proc"},
 	// How messages are written with --json: it knows them by their descriptors alone.
 	"cmd/tgctl/internal/pbjson":   {json, protobuf},
@@ -159,6 +159,7 @@ var mayImport = map[string][]string{
 	"cmd/tgctl/internal/policy":   {sys, json, cobra, diff, protobuf, proto, "client", "internal/agentconf", "internal/display", "internal/record", "internal/sock", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui"},
 	"cmd/tgctl/internal/programs": {cobra, proto, "client", "internal/display", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui"},
 	"cmd/tgctl/internal/status":   {cobra, proto, "client", "internal/agentconf", "internal/display", "internal/sock", "cmd/tgctl/host", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/daemon", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/programs", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/man":      {cobra, pflag, "cmd/tgctl/internal/connect", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/ui"},
 	"cmd/tgctl/internal/doctor":   {cobra, proto, "client", "internal/agentconf", "internal/demo", "internal/display", "internal/proc", "internal/record", "internal/service", "internal/sock", "cmd/tgctl/host", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/daemon", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/programs", "cmd/tgctl/internal/status", "cmd/tgctl/internal/ui"},
 	"cmd/tgctl/internal/ext":      {cobra, proto, "client", "internal/display", "internal/sock", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/programs", "cmd/tgctl/internal/ui"},
 	"cmd/tgctl/internal/trust":    {json, cobra, diff, proto, "client", "internal/display", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui"},
