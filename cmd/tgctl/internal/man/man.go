@@ -1,4 +1,6 @@
-package main
+// Package man has the command that writes the man pages: one for each command, from the tree that it is
+// part of, and thoughtgate.yaml(5), from the schema. Whoever makes packages runs it.
+package man
 
 import (
 	"context"
@@ -12,12 +14,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/policy"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
-// manCmd returns the command that writes the man pages, for packagers.
-func (a *app) manCmd() *cobra.Command {
+// Command returns the command man, which help does not list.
+func Command(a *connect.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write the man pages of all commands and of the configuration",
@@ -27,12 +30,12 @@ bear the date of SOURCE_DATE_EPOCH if it is set.`,
 		Args:    ui.Exactly("DIR"),
 		Example: "  $ tgctl man ./man",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.writeManPages(cmd.Context(), cmd.Root(), args[0])
+			return writePages(cmd.Context(), a, cmd.Root(), args[0])
 		},
 	}
 }
 
-func (a *app) writeManPages(ctx context.Context, root *cobra.Command, dir string) error {
+func writePages(ctx context.Context, a *connect.App, root *cobra.Command, dir string) error {
 	date := a.Now()
 	if epoch := a.Getenv("SOURCE_DATE_EPOCH"); epoch != "" {
 		seconds, err := strconv.ParseInt(epoch, 10, 64)
@@ -44,7 +47,7 @@ func (a *app) writeManPages(ctx context.Context, root *cobra.Command, dir string
 	pages := map[string]string{}
 	day := date.UTC().Format(time.DateOnly)
 	commandPages(pages, root, day)
-	schema, err := policy.Schema(ctx, a.App, "config")
+	schema, err := policy.Schema(ctx, a, "config")
 	if err != nil {
 		return fmt.Errorf("write thoughtgate.yaml(5): %w", err)
 	}
@@ -78,24 +81,24 @@ func pageName(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.Command
 func commandPage(cmd *cobra.Command, date string) string {
 	p := newRoff(pageName(cmd), "1", date, "User Commands")
 	p.section("NAME")
-	p.line(roffPlain(pageName(cmd) + " - " + strings.ToLower(cmd.Short[:1]) + cmd.Short[1:]))
+	p.line(plain(pageName(cmd) + " - " + strings.ToLower(cmd.Short[:1]) + cmd.Short[1:]))
 	p.section("SYNOPSIS")
-	p.line(roffBold(cmd.CommandPath()) + roffPlain(strings.TrimPrefix(ui.UsageLine(cmd), cmd.CommandPath())))
+	p.line(bold(cmd.CommandPath()) + plain(strings.TrimPrefix(ui.UsageLine(cmd), cmd.CommandPath())))
 	p.section("DESCRIPTION")
 	p.prose(ui.Description(cmd))
-	manVerbs(p, cmd)
+	addVerbs(p, cmd)
 	if cmd.HasAvailableFlags() {
 		p.section("OPTIONS")
-		manFlags(p, cmd.LocalNonPersistentFlags())
-		manFlags(p, cmd.Root().PersistentFlags())
+		addFlags(p, cmd.LocalNonPersistentFlags())
+		addFlags(p, cmd.Root().PersistentFlags())
 	}
 	if fields := cmd.Annotations[ui.FieldsNote]; fields != "" {
 		p.section("JSON")
-		p.line(roffPlain(ui.FieldsTitle(fields)))
+		p.line(plain(ui.FieldsTitle(fields)))
 		p.asItStands(strings.Split(fields, "\n"))
 	}
 	if !cmd.HasParent() {
-		manSurroundings(p)
+		addSurroundings(p)
 	}
 	p.section("EXAMPLES")
 	p.asItStands(strings.Split(strings.Trim(cmd.Example, "\n"), "\n"))
@@ -103,8 +106,8 @@ func commandPage(cmd *cobra.Command, date string) string {
 	return p.String()
 }
 
-// manVerbs lists the commands below cmd by group.
-func manVerbs(p *roff, cmd *cobra.Command) {
+// addVerbs lists the commands below cmd by group.
+func addVerbs(p *roff, cmd *cobra.Command) {
 	if !cmd.HasAvailableSubCommands() {
 		return
 	}
@@ -112,7 +115,7 @@ func manVerbs(p *roff, cmd *cobra.Command) {
 	list := func(id string) {
 		for _, sub := range cmd.Commands() {
 			if sub.GroupID == id && sub.IsAvailableCommand() {
-				p.item(roffBold(pageName(sub))+"(1)", sub.Short+".")
+				p.item(bold(pageName(sub))+"(1)", sub.Short+".")
 			}
 		}
 	}
@@ -123,30 +126,30 @@ func manVerbs(p *roff, cmd *cobra.Command) {
 	list("")
 }
 
-func manFlags(p *roff, flags *pflag.FlagSet) {
+func addFlags(p *roff, flags *pflag.FlagSet) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Hidden {
 			return
 		}
 		value, meaning := pflag.UnquoteUsage(f)
-		head := roffBold("--" + f.Name)
+		head := bold("--" + f.Name)
 		if f.Shorthand != "" {
-			head = roffBold("-"+f.Shorthand) + ", " + head
+			head = bold("-"+f.Shorthand) + ", " + head
 		}
 		if value != "" {
-			head += " " + roffSlant(value)
+			head += " " + slant(value)
 		}
 		switch f.DefValue {
 		case "", "0", "0s", "false", "[]": // a zero value, which is evident
 		default:
 			meaning += fmt.Sprintf(" (default %s)", f.DefValue)
 		}
-		p.item(head, manSentence(meaning))
+		p.item(head, sentence(meaning))
 	})
 }
 
-// manSentence makes a sentence of a note.
-func manSentence(note string) string {
+// sentence makes a sentence of a note.
+func sentence(note string) string {
 	if note == "" {
 		return ""
 	}
@@ -167,22 +170,22 @@ func relatedPages(cmd *cobra.Command) []string {
 	return pages
 }
 
-// manSurroundings adds the sections that apply to all commands.
-func manSurroundings(p *roff) {
-	p.list("EXIT STATUS", roffBold,
+// addSurroundings adds the sections that apply to all commands.
+func addSurroundings(p *roff) {
+	p.list("EXIT STATUS", bold,
 		strconv.Itoa(ui.ExitOK), "Done.",
 		strconv.Itoa(ui.ExitFailed), "The command failed; the reason is on standard error.",
 		strconv.Itoa(ui.ExitUsage), "The command line is invalid.",
 		strconv.Itoa(ui.ExitNotRunning), "No daemon is running, and none was started.",
 		strconv.Itoa(ui.ExitCheck), "A check failed.")
 	p.WriteString(".PP\n")
-	p.line(roffBold("tgctl wrap") + " exits with the agent's exit code.")
-	p.list("ENVIRONMENT", roffBold,
+	p.line(bold("tgctl wrap") + " exits with the agent's exit code.")
+	p.list("ENVIRONMENT", bold,
 		"XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_RUNTIME_DIR", "The locations of ThoughtGate's folders; see FILES.",
 		"THOUGHTGATE_CONTROL", "The daemon's control socket, if it is not the default one.",
 		"COLUMNS", "The width of tables; the default is the width of the terminal.",
 		"VISUAL, EDITOR", "The editor that approvals approve --edit starts.")
-	p.list("FILES", roffSlant,
+	p.list("FILES", slant,
 		"~/.config/thoughtgate/", "The configuration, thoughtgate.yaml, and the Cedar policies that it names.",
 		"~/.local/state/thoughtgate/", "The audit log and the state: questions, grants, tools, servers.",
 		"$XDG_RUNTIME_DIR/thoughtgate/", "The sockets: control.sock for you, shim.sock for agents.")

@@ -1,4 +1,4 @@
-package main
+package man
 
 import (
 	"fmt"
@@ -23,12 +23,12 @@ func newRoff(name, section, date, manual string) *roff {
 // unroff escapes text for roff: a hyphen can be copied as one, and quotes stay straight.
 var unroff = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`)
 
-func roffPlain(text string) string { return unroff.Replace(text) }
-func roffBold(text string) string  { return `\fB` + roffPlain(text) + `\fR` }
-func roffSlant(text string) string { return `\fI` + roffPlain(text) + `\fR` }
+func plain(text string) string { return unroff.Replace(text) }
+func bold(text string) string  { return `\fB` + plain(text) + `\fR` }
+func slant(text string) string { return `\fI` + plain(text) + `\fR` }
 
-func (p *roff) section(title string)    { fmt.Fprintf(p, ".SH %s\n", roffPlain(title)) }
-func (p *roff) subsection(title string) { fmt.Fprintf(p, ".SS %s\n", roffPlain(title)) }
+func (p *roff) section(title string)    { fmt.Fprintf(p, ".SH %s\n", plain(title)) }
+func (p *roff) subsection(title string) { fmt.Fprintf(p, ".SS %s\n", plain(title)) }
 
 // line adds a line that must be escaped already. It keeps a leading dot from being read
 // as a macro.
@@ -43,7 +43,7 @@ func (p *roff) line(text string) {
 func (p *roff) item(head, meaning string) {
 	p.WriteString(".TP\n")
 	p.line(head)
-	p.line(roffPlain(meaning))
+	p.line(plain(meaning))
 }
 
 // list adds a section of entries. entries alternates between heads, which style escapes,
@@ -71,7 +71,7 @@ func (p *roff) prose(text string) {
 			} else {
 				p.WriteString(".PP\n")
 				for _, line := range lines[:n] {
-					p.line(roffPlain(line))
+					p.line(plain(line))
 				}
 			}
 			lines = lines[n:]
@@ -83,7 +83,7 @@ func (p *roff) prose(text string) {
 func (p *roff) asItStands(lines []string) {
 	p.WriteString(".PP\n.nf\n")
 	for _, line := range lines {
-		p.line(roffPlain(line))
+		p.line(plain(line))
 	}
 	p.WriteString(".fi\n")
 }
@@ -97,6 +97,6 @@ func (p *roff) seeAlso(pages []string) {
 		if i == len(pages)-1 {
 			end = ""
 		}
-		p.line(roffBold(name) + "(" + number + end)
+		p.line(bold(name) + "(" + number + end)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package man
 
 import (
 	"cmp"
@@ -76,17 +76,17 @@ func configPage(schema []byte, date string) (string, error) {
 	}
 	p := newRoff("thoughtgate.yaml", "5", date, "File Formats")
 	p.section("NAME")
-	p.line(roffPlain("thoughtgate.yaml - what ThoughtGate allows agents to do, and whom it asks"))
+	p.line(plain("thoughtgate.yaml - what ThoughtGate allows agents to do, and whom it asks"))
 	p.section("SYNOPSIS")
-	p.line(roffSlant("~/.config/thoughtgate/thoughtgate.yaml"))
+	p.line(slant("~/.config/thoughtgate/thoughtgate.yaml"))
 	p.section("DESCRIPTION")
 	p.prose(configAbout)
 	p.section("KEYS")
-	p.line(roffPlain("Each key is given with its path, in which [] means each entry of a list and NAME a name that you choose."))
+	p.line(plain("Each key is given with its path, in which [] means each entry of a list and NAME a name that you choose."))
 	p.keys("", &root)
 	p.section("EXAMPLES")
 	p.asItStands(strings.Split(configExample, "\n"))
-	p.list("FILES", roffSlant,
+	p.list("FILES", slant,
 		"~/.config/thoughtgate/thoughtgate.yaml", "The configuration. $XDG_CONFIG_HOME is honoured; $THOUGHTGATE_CONFIG names another file.",
 		"~/.config/thoughtgate/policies/*.cedar", "Cedar policies, unless cedar.policies says otherwise.",
 		".thoughtgate.yaml", "A file of the same form in a project, which can only add restrictions.")
@@ -124,7 +124,7 @@ func (p *roff) keys(path string, n *schemaNode) {
 			}
 			if path == "" {
 				p.subsection(key)
-				p.line(roffPlain(manSentence(inner.Description)))
+				p.line(plain(sentence(inner.Description)))
 			}
 			p.keys(at, &inner)
 		}
@@ -153,7 +153,7 @@ func (p *roff) key(path string, n *schemaNode, required bool) {
 	if len(notes) > 0 {
 		says += " (" + strings.Join(notes, "; ") + ")"
 	}
-	p.item(roffBold(path), says)
+	p.item(bold(path), says)
 }
 
 const configAbout = `
