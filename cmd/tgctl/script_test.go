@@ -53,6 +53,8 @@ var builtPrograms = sync.OnceValues(func() (string, error) {
 //
 // Besides the usual commands, `exits CODE PROGRAM...` expects that exit code, and `eventually
 // PATTERN PROGRAM...` repeats a program until it exits 0 and its output matches.
+//
+//gotest:plain the programs are those that ship, and a script waits for them one after the other
 func TestScripts(t *testing.T) {
 	bin, err := builtPrograms()
 	if err != nil {
@@ -121,7 +123,9 @@ func playEventually() int {
 		fmt.Fprintln(os.Stderr, "eventually:", err)
 		return 2
 	}
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	wait := 20 * time.Millisecond // between two runs, which take as much of the processor
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(wait) {
+		wait = min(2*wait, 200*time.Millisecond)
 		var stdout, stderr bytes.Buffer
 		cmd := exec.Command(os.Args[2], os.Args[3:]...)
 		cmd.Stdout, cmd.Stderr = &stdout, &stderr
