@@ -21,8 +21,8 @@ import (
 // ErrNotRegular reports that a file is of a kind that is not opened, such as a named pipe.
 var ErrNotRegular = errors.New("is not a regular file")
 
-// Dir is a folder that is held open. Names are relative to it, with slashes, and valid in the
-// sense of [fs.ValidPath]. It must be closed.
+// Dir is a folder that is held open. Names are relative to it, as [IsValid] wants
+// them. It must be closed.
 type Dir struct {
 	fd   int
 	path string // for errors only
@@ -48,6 +48,20 @@ func Open(path string) (*Dir, error) {
 	return &Dir{fd, path}, nil
 }
 
+// IsValid reports whether name leads to something below a folder, or is "." for the folder itself.
+// Other than for [fs.ValidPath], a name may have any bytes.
+func IsValid(name string) bool {
+	if name == "." {
+		return true
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "" || part == "." || part == ".." {
+			return false
+		}
+	}
+	return !strings.Contains(name, "\x00")
+}
+
 // Close closes the folder.
 func (d *Dir) Close() error {
 	if d == nil || d.fd < 0 {
@@ -67,7 +81,7 @@ func (d *Dir) error(op, name string, err error) error {
 
 // Dir opens a folder below d, or d once more if name is ".".
 func (d *Dir) Dir(name string) (*Dir, error) {
-	if !fs.ValidPath(name) {
+	if !IsValid(name) {
 		return nil, d.error("open", name, fs.ErrInvalid)
 	}
 	fd, err := openat(d.fd, name, unix.O_RDONLY|unix.O_DIRECTORY, true)
@@ -138,7 +152,7 @@ func (d *Dir) Readlink(name string) (target string, err error) {
 func (d *Dir) in(op, name string, do func(dir int, base string) error) error {
 	dir, base := d.fd, name
 	var err error
-	if !fs.ValidPath(name) {
+	if !IsValid(name) {
 		return d.error(op, name, fs.ErrInvalid)
 	}
 	if cut := strings.LastIndexByte(name, '/'); cut >= 0 {

@@ -1,6 +1,10 @@
 package beneath
 
-import "golang.org/x/sys/unix"
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
 
 // retries bounds how often openat2 is repeated because something was renamed meanwhile.
 const retries = 64
@@ -29,4 +33,19 @@ func openat(dir int, name string, flags int, sameSystem bool) (int, error) {
 // renameNew renames a file, unless the new name is taken.
 func renameNew(fromDir int, from string, toDir int, to string) error {
 	return unix.Renameat2(fromDir, from, toDir, to, unix.RENAME_NOREPLACE)
+}
+
+// Clone creates a file in d that shares its content with f on the disk, where the file system can
+// do that.
+func (d *Dir) Clone(f *os.File, name string) (*os.File, error) {
+	clone, err := d.Create(name, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.IoctlFileClone(int(clone.Fd()), int(f.Fd())); err != nil {
+		clone.Close()
+		_ = d.Unlink(name)
+		return nil, d.error("clone", name, err)
+	}
+	return clone, nil
 }

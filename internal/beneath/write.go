@@ -2,8 +2,10 @@ package beneath
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -57,17 +59,32 @@ func (d *Dir) RenameNew(from, to string) error {
 
 // Chmod sets the permissions of d itself.
 func (d *Dir) Chmod(perm uint32) error {
-	return d.change("chmod", "d", func() error { return unix.Fchmod(d.fd, perm) })
+	return d.self("chmod", func() error { return unix.Fchmod(d.fd, perm) })
 }
 
 // Sync writes the names in d to the disk.
 func (d *Dir) Sync() error {
-	return d.change("sync", "d", func() error { return unix.Fsync(d.fd) })
+	return d.self("sync", func() error { return unix.Fsync(d.fd) })
 }
 
-// Flock locks the folder, without waiting. Closing d unlocks it.
+// Flock locks the folder, with unix.LOCK_SH or unix.LOCK_EX, without waiting. Closing d unlocks
+// it.
 func (d *Dir) Flock(how int) error {
-	return d.change("lock", "d", func() error { return unix.Flock(d.fd, how|unix.LOCK_NB) })
+	return d.self("lock", func() error { return unix.Flock(d.fd, how|unix.LOCK_NB) })
+}
+
+// Free returns how many bytes this user may still write to the file system.
+func (d *Dir) Free() (int64, error) {
+	var st unix.Statfs_t
+	err := d.self("statfs", func() error { return unix.Fstatfs(d.fd, &st) })
+	return int64(min(uint64(st.Bavail), 1<<40)) * int64(st.Bsize), err
+}
+
+func (d *Dir) self(op string, do func() error) error {
+	if err := ignoringEINTR(do); err != nil {
+		return d.error(op, ".", err)
+	}
+	return nil
 }
 
 // change calls do if name is one part of a path.
@@ -83,4 +100,14 @@ func (d *Dir) change(op, name string, do func() error) error {
 
 func isBase(name string) bool {
 	return name != "" && name != "." && name != ".." && filepath.Base(name) == name
+}
+
+// SetMtime sets when a file was changed last, to the microsecond, which is as fine as a descriptor
+// allows everywhere.
+func SetMtime(f *os.File, t time.Time) error {
+	to := unix.NsecToTimeval(t.Truncate(time.Microsecond).UnixNano())
+	if err := unix.Futimes(int(f.Fd()), []unix.Timeval{to, to}); err != nil {
+		return &fs.PathError{Op: "utimes", Path: f.Name(), Err: err}
+	}
+	return nil
 }

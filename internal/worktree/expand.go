@@ -35,7 +35,7 @@ func (t *Tree) Expand(ctx context.Context, pattern string) ([]string, error) {
 	if start == "" {
 		start = "."
 	}
-	name, err := t.locate(start)
+	name, err := t.Locate(start)
 	if err != nil {
 		return nil, err
 	}
@@ -59,8 +59,8 @@ type expansion struct {
 	ctx         context.Context
 	entries     int
 	onlyFolders bool
-	found   []string
-	err     error
+	found       []string
+	err         error
 }
 
 // walk matches the parts of a pattern with what is below a folder.

@@ -179,7 +179,15 @@ func compareCommits(t *testing.T, r *repo, rnd *rand.Rand) {
 	if rnd.IntN(2) == 0 {
 		r.git("pack-refs", "--all")
 	}
-	compare := func(name string, got Commits, err error, args ...string) {
+	reached := func(refs ...string) []string {
+		if len(refs) == 0 {
+			return nil
+		}
+		return strings.Fields(r.git(append([]string{"rev-list"}, refs...)...))
+	}
+	// Each set is read whole and subtracted here, since git's own difference can be wrong where
+	// clocks were.
+	compare := func(name string, got Commits, err error, from string, others ...string) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(name, err)
@@ -188,7 +196,8 @@ func compareCommits(t *testing.T, r *repo, rnd *rand.Rand) {
 		for _, c := range got.First {
 			ids = append(ids, c.ID)
 		}
-		want := strings.Fields(r.git(append([]string{"rev-list"}, args...)...))
+		excluded := reached(others...)
+		want := slices.DeleteFunc(reached(from), func(id string) bool { return slices.Contains(excluded, id) })
 		slices.Sort(ids)
 		slices.Sort(want)
 		if diff := cmp.Diff(want, ids); diff != "" || got.Count != len(want) {
@@ -197,15 +206,15 @@ func compareCommits(t *testing.T, r *repo, rnd *rand.Rand) {
 	}
 	ctx, ours := context.Background(), find(t, r.dir, Limits{Names: 1 << 20})
 	got, err := ours.Unpushed(ctx, "")
-	compare("Unpushed(HEAD)", got, err, "HEAD", "--not", "--remotes")
+	compare("Unpushed(HEAD)", got, err, "HEAD", "--remotes")
 	got, err = ours.Unpushed(ctx, "b2")
-	compare("Unpushed(b2)", got, err, "b2", "--not", "--remotes")
+	compare("Unpushed(b2)", got, err, "b2", "--remotes")
 	got, err = ours.Overwritten(ctx, "origin", "b1", "b1")
-	compare("Overwritten(b1)", got, err, "refs/remotes/origin/b1", "^refs/heads/b1")
+	compare("Overwritten(b1)", got, err, "refs/remotes/origin/b1", "refs/heads/b1")
 	got, err = ours.Overwritten(ctx, "other", "x/y", "")
-	compare("Overwritten(HEAD)", got, err, "refs/remotes/other/x/y", "^HEAD")
+	compare("Overwritten(HEAD)", got, err, "refs/remotes/other/x/y", "HEAD")
 	got, err = ours.OnlyOn(ctx, "b1")
-	compare("OnlyOn(b1)", got, err, "b1", "--not", "--exclude=refs/heads/b1", "--all")
+	compare("OnlyOn(b1)", got, err, "b1", "--exclude=refs/heads/b1", "--all")
 }
 
 // TestKindsAreComplete makes sure that no file is counted twice or left out.

@@ -61,7 +61,7 @@ func parsePackedRefs(text []byte, hash int) (map[string]objectID, error) {
 
 // isRefName reports whether name can be that of a reference, which is a file below the repository.
 func isRefName(name string) bool {
-	return fs.ValidPath(name) && strings.HasPrefix(name, "refs/") && len(name) < maxNameBytes && !strings.Contains(name, "\x00")
+	return beneath.IsValid(name) && strings.HasPrefix(name, "refs/") && len(name) < maxNameBytes
 }
 
 // resolve returns the commit or tag that a reference names.

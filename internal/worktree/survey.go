@@ -37,7 +37,7 @@ func (t *Tree) Losses(ctx context.Context, paths ...string) (*Report, error) {
 	defer s.close()
 	var names []string
 	for _, given := range paths {
-		name, err := t.locate(given)
+		name, err := t.Locate(given)
 		if err != nil {
 			s.report.Elsewhere = append(s.report.Elsewhere, given)
 			continue
@@ -121,10 +121,10 @@ func (t *Tree) readIndex() (*index, error) {
 // errElsewhere reports that a path does not lead to the tree.
 var errElsewhere = errors.New("is not in the tree")
 
-// locate returns the name below the tree of a path that a command was given. As for the command,
+// Locate returns the name below the tree of a path that a command was given. As for the command,
 // ".." is the folder above the one that was reached, which is the one before in the path only
 // if no link leads there.
-func (t *Tree) locate(given string) (string, error) {
+func (t *Tree) Locate(given string) (string, error) {
 	if given == "" || strings.Contains(given, "\x00") {
 		return "", errElsewhere
 	}
@@ -241,14 +241,18 @@ func (s *survey) child(in folder, base string) folder {
 
 // enter completes a folder when it is open.
 func (s *survey) enter(at *folder, dir *beneath.Dir, has func(string) bool) {
-	if at.internal || at.nested || s.index == nil {
+	none := errors.Is(s.t.unreadable, ErrNoRepository)
+	if at.internal || at.nested || s.index == nil && !none {
 		return
 	}
-	if at.name != "." && has(dotGit) && !s.index.hasBelow(at.name) {
+	if at.name != "." && has(dotGit) && (none || !s.index.hasBelow(at.name)) {
 		at.nested = true
 		if len(s.report.Repositories) < s.t.limits.Names {
 			s.report.Repositories = append(s.report.Repositories, at.name)
 		}
+		return
+	}
+	if none {
 		return
 	}
 	if at.name == "." {
