@@ -87,6 +87,7 @@ test-all: cc npm ## run the long campaigns, of which test runs a small piece eac
 	$(GOTEST) .. $(RACE) $(TESTFLAGS) $(NORACE) -- .. $(RACE) $(TESTFLAGS) -run '$(SCRIPTS)' ./cmd/tgctl
 	$(GO) test -count=1 -run '^TestNothingIsLeft$$' -v -timeout 60m ./daemon/handover -args -sessions=1000
 	$(GO) test -count=1 -run '^TestKills' -v -timeout 0 ./internal/test/kills -args -kills=10000
+	$(GO) test -count=1 -run '^TestAgreesWithGit$$|^TestLargeTree$$' -v -timeout 0 ./internal/worktree -args -cases=1000 -files=100000
 
 lint: fmt vet staticcheck duplicates check-generated darwin ## everything below that only looks
 

@@ -57,6 +57,7 @@ type restorer struct {
 	manifest *manifest
 	root     *beneath.Dir // nil if it is gone
 	result   Result
+	touched  []string // folders in which something was made
 }
 
 // begin opens a snapshot and its root.

@@ -10,7 +10,9 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strconv"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/thoughtgate/thoughtgated/internal/beneath"
@@ -85,7 +87,7 @@ func (r *restorer) run() error {
 		}
 		n = end
 	}
-	return nil
+	return r.syncFolders()
 }
 
 func (r *restorer) fail(i *item, err error) {
@@ -131,14 +133,8 @@ func (r *restorer) group(parent *openFolder, items []item, first int) error {
 		ready = append(ready, w)
 		r.store.step("written")
 	}
-	var failed error
-	for _, w := range ready {
-		if w.file != nil {
-			failed = errors.Join(failed, w.file.Sync())
-		}
-	}
-	if failed != nil {
-		return errors.Join(failed, closeAll(parent.dir, ready))
+	if err := syncAll(ready); err != nil {
+		return errors.Join(err, closeAll(parent.dir, ready))
 	}
 	for _, w := range ready {
 		if err := r.place(parent.dir, w); err != nil {
@@ -146,7 +142,49 @@ func (r *restorer) group(parent *openFolder, items []item, first int) error {
 		}
 		w.close()
 	}
-	return parent.dir.Sync()
+	if n := len(r.touched); n == 0 || r.touched[n-1] != parent.name {
+		r.touched = append(r.touched, parent.name)
+	}
+	return nil
+}
+
+// syncAll writes all files to the disk at the same time, since most of it is waiting.
+func syncAll(ready []staged) error {
+	return together(ready, func(w staged) error {
+		if w.file == nil {
+			return nil
+		}
+		return w.file.Sync()
+	})
+}
+
+// syncFolders writes the names in all folders to the disk.
+func (r *restorer) syncFolders() error {
+	for names := range slices.Chunk(r.touched, batch) {
+		err := together(names, func(name string) error {
+			dir, err := r.root.Dir(name)
+			if err != nil {
+				return nil // renamed meanwhile
+			}
+			defer dir.Close()
+			return dir.Sync()
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// together calls do with each of some values at the same time.
+func together[T any](values []T, do func(T) error) error {
+	failed := make([]error, len(values))
+	var group sync.WaitGroup
+	for n, value := range values {
+		group.Go(func() { failed[n] = do(value) })
+	}
+	group.Wait()
+	return errors.Join(failed...)
 }
 
 func (w staged) close() {

@@ -7,28 +7,26 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"path"
 
 	"github.com/thoughtgate/thoughtgated/internal/beneath"
 )
 
-// file counts a file in a folder. dir is the folder if it is open.
-func (s *survey) file(in folder, name string, info beneath.Info, dir ...*beneath.Dir) {
-	source, base := s.t.root, name
-	if len(dir) > 0 {
-		source, base = dir[0], path.Base(name)
+// file counts a file in a folder, which is base below dir and name in the tree.
+func (s *survey) file(in folder, name string, info beneath.Info, dir *beneath.Dir, base string) {
+	kind := s.kind(in, name, info, dir, base)
+	if s.isOver() { // in the middle of it, so that it means nothing
+		kind = Unclear
 	}
-	kind := s.kind(in, name, info, source, base)
 	if s.tracked && kind != Staged && kind != Changed && kind != Unclear {
 		return
 	}
 	s.report.count(kind, name, info.Size, s.t.limits.Names)
 }
 
-// kind says what is known of the file that is base in dir, and name in the tree.
+// kind says what is known of a file.
 func (s *survey) kind(in folder, name string, info beneath.Info, dir *beneath.Dir, base string) Kind {
 	switch {
-	case in.internal || s.isGit(in, base):
+	case in.internal || name == dotGit:
 		return Internal
 	case in.nested:
 		return Nested
@@ -86,7 +84,7 @@ func stamp(seconds, nanoseconds int64) [2]uint32 {
 func (e *entry) isUnchanged(info beneath.Info, index [2]uint32) bool {
 	mtime := stamp(info.Mtime.Unix())
 	young := mtime[0] > index[0] || mtime[0] == index[0] && mtime[1] >= index[1]
-	return !e.unseen && !e.skipped && !young && e.mtime == mtime && e.ctime == stamp(info.Ctime.Unix()) &&
+	return !young && e.mtime == mtime && e.ctime == stamp(info.Ctime.Unix()) &&
 		e.size == uint32(info.Size) && e.ino == uint32(info.Ino) && e.uid == info.UID && e.gid == info.GID
 }
 

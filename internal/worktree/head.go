@@ -6,6 +6,9 @@ import (
 	"path"
 )
 
+// maxTreeNames bounds how many names of the last commit are kept.
+const maxTreeNames = 1_000_000
+
 // head answers whether the last commit has a file.
 type head struct {
 	objects *objects
@@ -13,6 +16,7 @@ type head struct {
 	unborn  bool // there is no commit yet
 	index   *index
 
+	names int                             // in all of trees
 	trees map[string]map[string]treeEntry // by folder, nil for one that the commit does not have
 	same  map[string]bool                 // whether a folder is in the index as in the commit
 }
@@ -122,8 +126,12 @@ func (h *head) tree(ctx context.Context, dir string) (map[string]treeEntry, erro
 		return nil, err
 	}
 	tree, err := parseTree(data, h.objects.hash)
-	if err == nil {
-		h.trees[dir] = tree
+	if err != nil {
+		return nil, err
 	}
-	return tree, err
+	if h.names += len(tree); h.names > maxTreeNames {
+		return nil, errBudget
+	}
+	h.trees[dir] = tree
+	return tree, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/beneath"
@@ -13,6 +14,9 @@ import (
 const (
 	maxRulesBytes = 1 << 20 // of a file of patterns; a longer one is not read
 	maxPatterns   = 10_000  // in one file
+	maxPattern    = 1000    // bytes of one; a longer one matches nothing
+	// patternsBetween is how many patterns are tried until the end of the context is noticed.
+	patternsBetween = 16
 )
 
 // A rule is one pattern of .gitignore or .gitattributes.
@@ -23,13 +27,13 @@ type rule struct {
 	suffix     bool
 	negated    bool
 	folderOnly bool
-	unclear    bool // of .gitattributes: content is not what git stores
 }
 
 // rules are the patterns that hold in a folder: its own, and those of the folders above.
 type rules struct {
 	dir   string // of the files
 	above *rules
+	done  <-chan struct{} // of the context
 	// The last pattern that matches decides.
 	ignore, attributes []rule
 }
@@ -56,7 +60,7 @@ func parsePattern(line string) (r rule, ok bool) {
 		}
 	}
 	r.parts = strings.Split(strings.TrimPrefix(line, "/"), "/")
-	return r, true
+	return r, len(line) <= maxPattern
 }
 
 // matches reports whether the pattern is for a path below the folder of its file.
@@ -114,16 +118,16 @@ func parseAttributes(text []byte) (list []rule) {
 		if len(fields) < 2 || strings.HasPrefix(fields[0], "!") {
 			return
 		}
-		unclear, found := false, false
-		for _, a := range fields[1:] {
-			name, _, _ := strings.Cut(strings.TrimLeft(a, "-!"), "=")
-			if name == "filter" || name == "ident" || name == "working-tree-encoding" || strings.HasPrefix(a, "[attr]") {
-				// One that is unset again may still be set by a macro, so it only counts if set.
-				found, unclear = true, unclear || a[0] != '-' && a[0] != '!'
-			}
+		converts := slices.ContainsFunc(fields[1:], func(set string) bool {
+			name, _, _ := strings.Cut(set, "=")
+			return name == "filter" || name == "ident" || name == "working-tree-encoding"
+		})
+		// One that is unset for some files again is still taken for set, which makes them unclear.
+		pattern := strings.Trim(fields[0], `"`)
+		if strings.HasPrefix(pattern, "[attr]") {
+			pattern = "*" // a name for attributes, which any file may have
 		}
-		if r, ok := parsePattern(strings.Trim(fields[0], `"`)); ok && found && unclear {
-			r.unclear = true
+		if r, ok := parsePattern(pattern); ok && converts {
 			list = append(list, r)
 		}
 	})
@@ -133,7 +137,7 @@ func parseAttributes(text []byte) (list []rule) {
 // readRules reads the patterns of the folder dir, which is open as folder. has says which names
 // are in it.
 func readRules(folder *beneath.Dir, dir string, above *rules, has func(string) bool) (*rules, error) {
-	r := &rules{dir: dir, above: above}
+	r := &rules{dir: dir, above: above, done: above.done}
 	var failed error
 	read := func(name string, parse func([]byte) []rule) []rule {
 		if !has(name) {
@@ -147,7 +151,7 @@ func readRules(folder *beneath.Dir, dir string, above *rules, has func(string) b
 	}
 	r.ignore = read(".gitignore", parseIgnore)
 	r.attributes = read(".gitattributes", parseAttributes)
-	if r.ignore == nil && r.attributes == nil && above != nil {
+	if r.ignore == nil && r.attributes == nil {
 		return above, failed
 	}
 	return r, failed
@@ -156,32 +160,36 @@ func readRules(folder *beneath.Dir, dir string, above *rules, has func(string) b
 // ignores reports whether a file or folder of the work tree is ignored by its own name. What is
 // in an ignored folder is ignored as well.
 func (r *rules) ignores(name string, isDir bool) bool {
-	for ; r != nil; r = r.above {
-		below := name
-		if r.dir != "." {
-			below = name[len(r.dir)+1:]
-		}
-		for i := len(r.ignore) - 1; i >= 0; i-- {
-			if r.ignore[i].matches(below, isDir) {
-				return !r.ignore[i].negated
-			}
-		}
-	}
-	return false
+	last := r.last(name, isDir, func(r *rules) []rule { return r.ignore })
+	return last != nil && !last.negated
 }
 
 // converts reports whether git may store a file in another form than that in the work tree.
 func (r *rules) converts(name string) bool {
+	return r.last(name, false, func(r *rules) []rule { return r.attributes }) != nil
+}
+
+// last returns the pattern that decides about a path, or nil if there is none. It also returns nil
+// at the end of the context.
+func (r *rules) last(name string, isDir bool, list func(*rules) []rule) *rule {
 	for ; r != nil; r = r.above {
 		below := name
 		if r.dir != "." {
 			below = name[len(r.dir)+1:]
 		}
-		for i := range r.attributes {
-			if r.attributes[i].matches(below, false) {
-				return true
+		rules := list(r)
+		for i := len(rules) - 1; i >= 0; i-- {
+			if i%patternsBetween == 0 {
+				select {
+				case <-r.done:
+					return nil
+				default:
+				}
+			}
+			if rules[i].matches(below, isDir) {
+				return &rules[i]
 			}
 		}
 	}
-	return false
+	return nil
 }

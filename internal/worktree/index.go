@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	maxIndexBytes = 256 << 20
+	maxIndexBytes = 64 << 20
 	maxNameBytes  = 4096
-	maxNamesBytes = 512 << 20 // of all names together, which version 4 compresses
+	maxNamesBytes = 128 << 20 // of all names together, which version 4 compresses
 )
 
 // objectID is the name of an object. One of SHA-1 ends in zeros.
@@ -32,7 +32,6 @@ type entry struct {
 	uid, gid     uint32
 	size         uint32
 	stage        uint8 // other than 0 while a conflict is unresolved
-	unseen       bool  // git was told not to look at the file
 	skipped      bool  // the file is left out of the work tree
 	intended     bool  // `git add -N`: it has no content yet
 }
@@ -127,7 +126,7 @@ func (p *indexParser) next() (e entry, err error) {
 	e.ino, e.mode, e.uid, e.gid, e.size = u32(20), u32(24), u32(28), u32(32), u32(36)
 	copy(e.id[:], p.data[40:40+p.hash])
 	flags := binary.BigEndian.Uint16(p.data[40+p.hash:])
-	e.stage, e.unseen = uint8(flags>>12&3), flags&0x8000 != 0
+	e.stage = uint8(flags >> 12 & 3)
 	if flags&0x4000 != 0 {
 		if p.version < 3 {
 			return e, errIndex
@@ -227,6 +226,7 @@ func (x *index) parseTrees(data []byte, hash int) error {
 		left int // folders in it to come
 	}
 	var above []folder
+	names := 0 // bytes of all of them
 	for len(data) > 0 {
 		name, rest, ok := bytes.Cut(data, []byte{0})
 		counts, body, ok2 := bytes.Cut(rest, []byte{'\n'})
@@ -254,7 +254,7 @@ func (x *index) parseTrees(data []byte, hash int) error {
 			copy(id[:], data[:hash])
 			x.trees[full], data = id, data[hash:]
 		}
-		if len(full) > maxNameBytes {
+		if names += len(full); len(full) > maxNameBytes || names > maxNamesBytes {
 			return errIndex
 		}
 		above = append(above, folder{full, left})

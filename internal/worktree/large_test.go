@@ -2,17 +2,18 @@ package worktree
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"testing"
 	"time"
 )
 
-// TestLargeTree has 100,000 files, and a new one among them. With -v it says how long it took.
+var largeFiles = flag.Int("files", 10_000, "how many files TestLargeTree makes")
+
+// TestLargeTree has many files, and a new one among them. With -v it says how long it took.
 func TestLargeTree(t *testing.T) {
-	if testing.Short() {
-		t.Skip("makes 100,000 files")
-	}
-	const folders, files = 1000, 100
+	const files = 100
+	folders := *largeFiles / files
 	r := newRepo(t)
 	for d := range folders {
 		for f := range files {

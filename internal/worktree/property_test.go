@@ -2,18 +2,20 @@ package worktree
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
+
+var randomCases = flag.Uint64("cases", 10, "how many repositories TestAgreesWithGit changes at random")
 
 // TestAgreesWithGit changes repositories at random, and compares what is found with what git says.
 func TestAgreesWithGit(t *testing.T) {
@@ -24,11 +26,7 @@ func TestAgreesWithGit(t *testing.T) {
 		{"index.version=3", "core.untrackedCache=true"},
 		{"index.skipHash=true", "core.preloadIndex=false"},
 	}
-	seeds := uint64(10)
-	if n, err := strconv.ParseUint(os.Getenv("THOUGHTGATE_WORKTREE_CASES"), 10, 64); err == nil {
-		seeds = n
-	}
-	for seed := range seeds {
+	for seed := range *randomCases {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			var init []string

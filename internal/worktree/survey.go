@@ -12,6 +12,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/beneath"
 )
 
+// maxAllPatterns bounds how many patterns are kept. What more of them would ignore is Untracked.
+const maxAllPatterns = 100_000
+
 // survey looks at files, and counts them by kind.
 type survey struct {
 	t       *Tree
@@ -19,6 +22,7 @@ type survey struct {
 	report  *Report
 	entries int   // that may still be looked at
 	hashed  int64 // bytes that may still be compared
+	rules   int   // patterns that may still be kept
 
 	index   *index // nil if it can't be read
 	head    *head  // nil if it can't be read
@@ -76,7 +80,7 @@ func (t *Tree) newSurvey(ctx context.Context) (*survey, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	s := &survey{t: t, ctx: ctx, report: &Report{}, entries: t.limits.Entries, hashed: t.limits.Hashed}
+	s := &survey{t: t, ctx: ctx, report: &Report{}, entries: t.limits.Entries, hashed: t.limits.Hashed, rules: maxAllPatterns}
 	if errors.Is(t.unreadable, ErrNoRepository) {
 		return s, nil
 	}
@@ -206,7 +210,7 @@ func (s *survey) start(name string) {
 		s.walk(s.child(in, path.Base(name)), false)
 		return
 	}
-	s.file(in, name, info)
+	s.file(in, name, info, s.t.root, name)
 }
 
 // isGit reports whether a name in a folder is that of the repository of the tree.
@@ -261,16 +265,24 @@ func (s *survey) enter(at *folder, dir *beneath.Dir, has func(string) bool) {
 	if at.ignored && !s.index.hasBelow(at.name) {
 		return
 	}
-	var err error
-	if at.rules, err = readRules(dir, at.name, at.rules, has); err != nil {
+	read, err := readRules(dir, at.name, at.rules, has)
+	if err != nil {
 		s.report.miss(beneath.Explain(err).Error())
 	}
+	if read == at.rules {
+		return
+	}
+	if s.rules -= len(read.ignore) + len(read.attributes); s.rules < 0 {
+		s.report.miss("there are more patterns of ignored files than are read")
+		return
+	}
+	at.rules = read
 }
 
 // topRules reads the patterns that the repository has beside those in the tree. Those that a
 // user has for all repositories are not read: what they ignore counts as Untracked.
 func (s *survey) topRules() *rules {
-	r := &rules{dir: "."}
+	r := &rules{dir: ".", done: s.ctx.Done()}
 	for name, list := range map[string]*[]rule{"exclude": &r.ignore, "attributes": &r.attributes} {
 		text, err := readFile(s.t.common, "info/"+name, maxRulesBytes)
 		switch {
@@ -324,7 +336,7 @@ func (s *survey) walk(top folder, withoutGit bool) {
 				continue // removed just now
 			}
 			if !info.IsDir() {
-				s.file(at, joinName(at.name, base), info, dir)
+				s.file(at, joinName(at.name, base), info, dir, base)
 				continue
 			}
 			if child := s.child(at, base); !s.tracked || s.index == nil || s.index.hasBelow(child.name) {
@@ -345,8 +357,7 @@ func (s *survey) walk(top folder, withoutGit bool) {
 
 // next reports whether another file may be looked at.
 func (s *survey) next() bool {
-	if err := context.Cause(s.ctx); err != nil {
-		s.report.miss("the time was up: " + err.Error())
+	if s.isOver() {
 		return false
 	}
 	if s.entries--; s.entries < 0 {
@@ -354,6 +365,15 @@ func (s *survey) next() bool {
 		return false
 	}
 	return true
+}
+
+// isOver reports whether the context has ended.
+func (s *survey) isOver() bool {
+	err := context.Cause(s.ctx)
+	if err != nil {
+		s.report.miss("the time was up: " + err.Error())
+	}
+	return err != nil
 }
 
 // countAbsent counts what is staged but has no file.

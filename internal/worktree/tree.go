@@ -29,7 +29,7 @@ import (
 type Limits struct {
 	Entries int   // files and folders to look at; 1,000,000
 	Hashed  int64 // bytes of files to compare by content; 256 MiB
-	Objects int64 // bytes of objects to unpack; 512 MiB
+	Objects int64 // bytes of objects to unpack; 256 MiB
 	Commits int   // commits to look at; 100,000
 	Names   int   // names of each kind to list; 10
 }
@@ -47,7 +47,7 @@ func (l Limits) withDefaults() Limits {
 		l.Hashed = 256 << 20
 	}
 	if l.Objects <= 0 {
-		l.Objects = 512 << 20
+		l.Objects = 256 << 20
 	}
 	return l
 }

@@ -56,11 +56,14 @@ const (
 // library. Packages are named from the top of the repository; daemon/* and
 // internal/* stand for what has no line of its own. Tests may import anything.
 var mayImport = map[string][]string{
-	"internal/*":       {sys, json},
-	"internal/child":   {sys, "internal/proc"},
-	"internal/sock":    {sys, "internal/proc"},
-	"internal/rawjson": {json, "internal/wire"},
-	"internal/mcp":     {sys, json, "internal/wire"},
+	"internal/*":     {sys, json},
+	"internal/child": {sys, "internal/proc"},
+	"internal/sock":  {sys, "internal/proc"},
+	// What a command would destroy, and its copies.
+	"internal/worktree": {"internal/beneath"},
+	"internal/undo":     {sys, "internal/beneath"},
+	"internal/rawjson":  {json, "internal/wire"},
+	"internal/mcp":      {sys, json, "internal/wire"},
 	// One package for each syntax of configuration files, which alone knows the
 	// library that reads it, on what is the same for all of them.
 	"internal/edit/edittest": {"internal/edit"},
