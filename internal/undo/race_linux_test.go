@@ -77,7 +77,6 @@ func TestRaceRestore(t *testing.T) {
 	}
 	info := w.snapshot("d")
 	outside, stop := w.swapping("d/e")
-	before := tree(t, outside)
 	for range 40 {
 		for n := range 10 {
 			for _, folder := range []string{"d/e", "link"} {
@@ -85,7 +84,7 @@ func TestRaceRestore(t *testing.T) {
 			}
 		}
 		_ = os.WriteFile(outside+"/file-0", []byte("secret"), 0o644)
-		before = tree(t, outside)
+		before := tree(t, outside)
 		delete(before, ".")
 		_, _ = w.store.Restore(context.Background(), info.ID, "")
 		after := tree(t, outside)

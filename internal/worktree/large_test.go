@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-var largeFiles = flag.Int("files", 10_000, "how many files TestLargeTree makes")
+var largeFiles = flag.Int("files", 3_000, "how many files TestLargeTree makes")
 
 // TestLargeTree has many files, and a new one among them. With -v it says how long it took.
 func TestLargeTree(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var randomCases = flag.Uint64("cases", 10, "how many repositories TestAgreesWithGit changes at random")
+var randomCases = flag.Uint64("cases", 5, "how many repositories TestAgreesWithGit changes at random")
 
 // TestAgreesWithGit changes repositories at random, and compares what is found with what git says.
 func TestAgreesWithGit(t *testing.T) {
