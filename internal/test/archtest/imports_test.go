@@ -62,6 +62,9 @@ var mayImport = map[string][]string{
 	"internal/rawjson": {json, "internal/wire"},
 	"internal/mcp":     {sys, json, "internal/wire"},
 	"internal/rpc":     {json, "internal/wire"},
+	// What a command would destroy, and its copies.
+	"internal/worktree": {"internal/beneath"},
+	"internal/undo":     {sys, "internal/beneath"},
 	// One package for each syntax of configuration files, which alone knows the
 	// library that reads it, on what is the same for all of them.
 	"internal/edit/edittest": {"internal/edit"},

@@ -1,0 +1,5 @@
+package beneath
+
+import "errors"
+
+func mountTemporary(string) error { return errors.ErrUnsupported }
