@@ -105,7 +105,7 @@ var mayImport = map[string][]string{
 	"daemon/handover": {sys, "internal/...", "daemon/gate", "daemon/keep", "daemon/relay", "daemon/relay/...", "daemon/session", "daemon/store"},
 	// What keeps programs running stands on supervise.
 	"daemon/runtime/supervise": {sys, sync, "internal/...", "daemon/gate"},
-	"daemon/runtime/agent":     {sys, json, "internal/...", "daemon/gate", "daemon/config", "daemon/runtime/supervise"},
+	"daemon/runtime/agent":     {sys, json, "internal/...", "daemon/gate", "daemon/config", "daemon/runtime/supervise", "daemon/submit"},
 	"daemon/facts":             {sys, json, sync, text, "internal/...", "daemon/gate", "daemon/config"},
 	"daemon/runtime/backend":   {"internal/...", "daemon/gate", "daemon/runtime/supervise"},
 	"daemon/observe/metrics":   {"internal/...", "daemon/gate", prom, promText, promData},
