@@ -34,6 +34,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/handover"
+	"github.com/thoughtgate/thoughtgated/daemon/hook"
 	"github.com/thoughtgate/thoughtgated/daemon/observe/metrics"
 	"github.com/thoughtgate/thoughtgated/daemon/pin"
 	"github.com/thoughtgate/thoughtgated/daemon/policy"
@@ -58,6 +59,7 @@ type Config struct {
 	Pins       *pin.Registry
 	Trust      *trust.Registry
 	Handed     *handover.Registry
+	AgentHooks *hook.Registry
 	Stages     Stages
 	Guard      *protect.Guard
 	Presence   *presence.Guard
@@ -206,6 +208,7 @@ func (s *Server) Close() {
 	}
 	s.closed = true
 	s.health.Shutdown()
+	s.AgentHooks.Stop()
 	s.shim.Stop() // before session streams end, since a session that ends takes its shims along
 	s.end()
 	if s.quiet != nil {

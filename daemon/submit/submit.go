@@ -91,7 +91,8 @@ type Permitted struct {
 
 // Judge submits a call of the tool and waits for its verdict, for which a person may be asked.
 // held is called with each verdict that says that the call waits. A denial is a *DeniedError. If
-// ctx ends first, the call and its question are withdrawn, and the error is the cause of ctx.
+// ctx ends first, the error is its cause, and the call and its question are withdrawn unless that
+// is [gate.ErrNotRunning].
 func (s *Submitter) Judge(ctx context.Context, tool string, arguments []byte, held func(gate.Verdict)) (*Permitted, error) {
 	attachment := s.attachment.Load()
 	if attachment == nil {
@@ -123,7 +124,9 @@ func (s *Submitter) final(ctx context.Context, attachment *gate.Attachment, seq 
 			}
 			return v, nil
 		case <-ctx.Done():
-			attachment.Cancel(seq)
+			if !errors.Is(context.Cause(ctx), gate.ErrNotRunning) { // the next daemon still asks the question
+				attachment.Cancel(seq)
+			}
 			return gate.Verdict{}, context.Cause(ctx)
 		}
 	}
@@ -156,15 +159,30 @@ func (s *Submitter) Finish(ctx context.Context, p *Permitted, text string, err e
 	}
 	attachment := s.attachment.Load()
 	inspect := err == nil && p.inspect
-	if observed != "" && !inspect { // a submitted result is observed by the gate itself
-		missing := max(0, len(observed)-maxObserved)
-		attachment.ObserveMessage(wire.FromServer, "tools/call", resultOf(p.seq, observed[:len(observed)-missing]), uint64(missing))
+	if !inspect { // a submitted result is observed by the gate itself
+		observe(attachment, p.seq, observed)
 	}
 	attachment.RecordOutcome(context.WithoutCancel(ctx), p.seq, outcome)
 	if !inspect {
 		return text, err
 	}
 	return s.inspected(ctx, attachment, p, text)
+}
+
+// Observe has the session remember text that the agent has read as the result of a call that is
+// not known.
+func (s *Submitter) Observe(text string) {
+	if attachment := s.attachment.Load(); attachment != nil {
+		observe(attachment, 0, text)
+	}
+}
+
+func observe(attachment *gate.Attachment, seq uint64, text string) {
+	if text == "" {
+		return
+	}
+	missing := max(0, len(text)-maxObserved)
+	attachment.ObserveMessage(wire.FromServer, "tools/call", resultOf(seq, text[:len(text)-missing]), uint64(missing))
 }
 
 // inspected shows the result of a call to the extensions that want to see it, and returns the

@@ -31,6 +31,7 @@ const (
 type Call struct {
 	Tool      string
 	Arguments []byte // raw JSON object
+	Server    string // MCP: the server, as the agent calls it; may be empty
 
 	renamed map[string]string // native member by canonical one
 	added   []string          // members that the agent did not write
@@ -42,7 +43,7 @@ func (c *Contract) Call(e *Event) (*Call, error) {
 	if server, tool, ok := c.mcp(e); ok {
 		arguments := append(wire.AppendQuote([]byte(`{"server":`), server), `,"tool":`...)
 		arguments = append(wire.AppendQuote(arguments, tool), `,"arguments":`...)
-		return &Call{Tool: MCP, Arguments: append(append(arguments, e.Input...), '}'), input: true}, nil
+		return &Call{Tool: MCP, Server: server, Arguments: append(append(arguments, e.Input...), '}'), input: true}, nil
 	}
 	t, known := c.Tools[e.Tool]
 	if !known {

@@ -108,9 +108,25 @@ func ask(ctx context.Context, o Options, patience time.Duration, stdin io.Reader
 	if err != nil {
 		return nil, err
 	}
-	return attach.Daemon(o.Socket).Hook(ctx, &attach.HookEvent{
-		Build: o.Build, Agent: o.Agent, Event: event, Session: o.Session, Cwd: cwd, Patience: patience, Report: o.Report,
-	})
+	request := &attach.HookEvent{Build: o.Build, Agent: o.Agent, Event: event, Session: o.Session, Cwd: cwd, Report: o.Report}
+	giveUp := time.Now().Add(patience)
+	for wait := startTimeout; ; {
+		request.Patience = time.Until(giveUp)
+		attempt := time.Now()
+		answer, err := attach.Daemon(o.Socket).Hook(ctx, request)
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return answer, err
+		case attach.IsLost(err): // a daemon was there: the next one takes the call over
+			wait = max(wait, restartTimeout)
+		case !attach.IsUnavailable(err):
+			return nil, err
+		}
+		if wait -= time.Since(attempt) + pause; wait < 0 || time.Until(giveUp) < pause {
+			return nil, err
+		}
+		time.Sleep(pause)
+	}
 }
 
 // readEvent reads the event. Some agents leave the hook's input open, so the reading ends with

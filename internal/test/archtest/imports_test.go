@@ -102,6 +102,7 @@ var mayImport = map[string][]string{
 	"daemon/relay/mapping": {sys},
 	"daemon/relay/pipe":    {sys, "daemon/relay/mapping"},
 	// What shims hand over, on who they are and on who keeps it.
+	"daemon/hook":     {sys, "internal/...", "daemon/gate", "daemon/session", "daemon/submit"},
 	"daemon/handover": {sys, "internal/...", "daemon/gate", "daemon/keep", "daemon/relay", "daemon/relay/...", "daemon/session", "daemon/store"},
 	// What keeps programs running stands on supervise.
 	"daemon/runtime/supervise": {sys, sync, "internal/...", "daemon/gate"},
