@@ -20,6 +20,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/facts"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/handover"
+	"github.com/thoughtgate/thoughtgated/daemon/hook"
 	"github.com/thoughtgate/thoughtgated/daemon/keep"
 	"github.com/thoughtgate/thoughtgated/daemon/observe/metrics"
 	"github.com/thoughtgate/thoughtgated/daemon/observe/traces"
@@ -80,6 +81,7 @@ type Daemon struct {
 	sessions *session.Registry
 	pool     *backend.Pool // shared servers
 	handed   *handover.Registry
+	hooks    *hook.Registry // of agents
 	runs     *agent.Runs
 	traces   *traces.Traces
 	server   *api.Server
@@ -277,6 +279,7 @@ func (d *Daemon) leave() {
 	d.left.Do(func() {
 		closePart(d.runs) // closes their sessions too
 		closePart(d.handed)
+		closePart(d.hooks)
 		closePart(d.sessions)
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/facts"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/hook"
 	"github.com/thoughtgate/thoughtgated/daemon/pin"
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/backend"
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/extension"
@@ -69,6 +70,7 @@ func (d *Daemon) open(path string, named bool) error {
 	}
 	d.openOffers()
 	d.openHandover()
+	d.hooks = hook.New(d.sessions)
 	d.runs = d.newRuns()
 	d.server = d.newServer()
 	return nil
@@ -104,7 +106,7 @@ func (d *Daemon) openGate() (err error) {
 func (d *Daemon) newServer() *api.Server {
 	o := d.options
 	return api.New(api.Config{
-		Sessions: d.sessions, Handed: d.handed, Approvals: d.queue, Audit: d.audit, Recorder: d.recorder, Policies: d.policies, Pins: d.pins, Guard: d.guard, Agents: d.runs, Trust: d.trust, Presence: d.presence, Fleets: d.fleets(), Extensions: d.extensions,
+		Sessions: d.sessions, Handed: d.handed, AgentHooks: d.hooks, Approvals: d.queue, Audit: d.audit, Recorder: d.recorder, Policies: d.policies, Pins: d.pins, Guard: d.guard, Agents: d.runs, Trust: d.trust, Presence: d.presence, Fleets: d.fleets(), Extensions: d.extensions,
 		Stages: &stages{d.policies, d.projects, d.ours, d.audit, d.presence, d.judge.Hooks},
 		Logger: d.log, Build: o.Build, Started: time.Now(), Activated: o.Activated,
 		Control: o.Paths.ControlSocket(), Shim: o.Paths.ShimSocket(), AuditDir: o.Paths.AuditDir(),

@@ -8,6 +8,9 @@
 //
 //	tg-shim --server-id ID [--profile P] -- COMMAND [ARGS...]
 //	tg-shim --extension NAME [--profile P]
+//	tg-shim hook --socket PATH [--session ID] [--limit D] [--report] AGENT
+//
+// As hook, it answers an agent that is about to use a tool of its own.
 package main
 
 import (
@@ -21,6 +24,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tg-shim/attach"
+	"github.com/thoughtgate/thoughtgated/cmd/tg-shim/hook"
 	_ "github.com/thoughtgate/thoughtgated/cmd/tg-shim/oneproc" // one processor
 	"github.com/thoughtgate/thoughtgated/cmd/tg-shim/serve"
 	"github.com/thoughtgate/thoughtgated/internal/child"
@@ -32,6 +36,7 @@ var release = "dev"
 
 const usage = `Usage: tg-shim --server-id ID [--profile P] -- COMMAND [ARGS...]
        tg-shim --extension NAME [--profile P]
+       tg-shim hook --socket PATH [OPTIONS] AGENT
 
 Starts the MCP server COMMAND and connects it through ThoughtGate to the agent
 on standard input and output. "tgctl wrap" writes it into an agent's
@@ -68,6 +73,9 @@ Example:
 func main() {
 	// One such process runs beside every server and mostly waits, so it should be small.
 	debug.SetGCPercent(40)
+	if len(os.Args) > 1 && os.Args[1] == "hook" {
+		os.Exit(runHook(os.Args[2:]))
+	}
 	state, err := run(os.Args[1:], os.Getenv, os.Stdout)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "tg-shim: %v\n", err)
@@ -93,6 +101,21 @@ func run(args []string, getenv func(string) string, stdout io.Writer) (child.Sta
 		state.Code = child.ExitInternal
 	}
 	return state, err
+}
+
+// runHook runs `tg-shim hook` and returns the exit code.
+func runHook(args []string) int {
+	o, err := hook.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Print(hook.Usage)
+		return 0
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "tg-shim hook: %v\nRun \"tg-shim hook --help\" for the usage\n", err)
+		return 2 // which denies the call
+	}
+	o.Build = release
+	return hook.Run(o, os.Stdin, os.Stdout, os.Stderr)
 }
 
 var errVersion = errors.New("version requested")

@@ -12,8 +12,10 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/handover"
+	"github.com/thoughtgate/thoughtgated/daemon/hook"
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/extension/offer"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
+	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 	"github.com/thoughtgate/thoughtgated/internal/child"
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -99,16 +101,22 @@ const maxID = 128
 func checkAttach(req *pb.AttachRequest) error {
 	switch {
 	case req.GetProtocol() != client.Protocol:
-		return fmt.Errorf("tg-shim (%s) uses protocol %d, the daemon protocol %d; install both from one release and restart the daemon: %w",
-			req.GetBuild(), req.GetProtocol(), client.Protocol, gate.ErrVersion)
+		return wrongProtocol(req.GetBuild(), req.GetProtocol())
 	case len(req.GetAttachment()) < 16 || len(req.GetAttachment()) > maxID:
 		return fmt.Errorf("the attachment id has %d bytes; it must have 16 to %d: %w", len(req.GetAttachment()), maxID, gate.ErrInvalid)
 	case req.GetServer() == "" || len(req.GetServer()) > maxID:
 		return fmt.Errorf("the server id has %d bytes; it must have 1 to %d: %w", len(req.GetServer()), maxID, gate.ErrInvalid)
+	case req.GetServer() == agenthook.Server:
+		return fmt.Errorf("the server id %q stands for the agent's own tools; give the server another name in the agent's configuration: %w", agenthook.Server, gate.ErrInvalid)
 	case req.GetExtension() != "" && (req.GetServer() != offer.ID(req.GetExtension()) || len(req.GetCommand()) > 0 || req.GetExecutable() != "" || req.GetFrom() != ""):
 		return fmt.Errorf("the tools of an extension have the server id %s and no command: %w", offer.ID(req.GetExtension()), gate.ErrInvalid)
 	}
 	return nil
+}
+
+func wrongProtocol(build string, protocol uint32) error {
+	return fmt.Errorf("tg-shim (%s) uses protocol %d, the daemon protocol %d; install both from one release and restart the daemon: %w",
+		build, protocol, client.Protocol, gate.ErrVersion)
 }
 
 // commandAndLaunch returns the resolved command line, to which policies tie server ids, and what
@@ -150,6 +158,24 @@ func (g gateService) Ended(ctx context.Context, req *pb.EndedRequest) (*pb.Ended
 	}
 	how := child.State{Code: int(req.GetStatus()), Signal: syscall.Signal(req.GetSignal())}
 	return &pb.EndedResponse{}, g.s.Handed.Ended(peer, req.GetAttachment(), how)
+}
+
+func (g gateService) Hook(ctx context.Context, req *pb.HookRequest) (*pb.HookResponse, error) {
+	if req.GetProtocol() != client.Protocol {
+		return nil, wrongProtocol(req.GetBuild(), req.GetProtocol())
+	}
+	line, programs, err := lineAndPrograms(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out, err := g.s.AgentHooks.Handle(ctx, hook.Request{
+		Agent: req.GetAgent(), Event: req.GetEvent(), Session: req.GetSession(), Cwd: clean(req.GetCwd()), Patience: max(0, req.GetPatience().AsDuration()),
+		Report: req.GetReport(), Build: req.GetBuild(), Line: line, Programs: programs,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &pb.HookResponse{Stdout: out.Stdout, Stderr: out.Stderr, Status: int32(out.Status)}, nil
 }
 
 // callerOf returns the process that makes the call.

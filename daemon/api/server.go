@@ -37,6 +37,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/handover"
+	"github.com/thoughtgate/thoughtgated/daemon/hook"
 	"github.com/thoughtgate/thoughtgated/daemon/observe/metrics"
 	"github.com/thoughtgate/thoughtgated/daemon/pin"
 	"github.com/thoughtgate/thoughtgated/daemon/policy"
@@ -61,6 +62,7 @@ type Config struct {
 	Pins       *pin.Registry
 	Trust      *trust.Registry
 	Handed     *handover.Registry
+	AgentHooks *hook.Registry
 	Stages     Stages
 	Guard      *protect.Guard
 	Presence   *presence.Guard
@@ -209,6 +211,7 @@ func (s *Server) Close() {
 	}
 	s.closed = true
 	s.health.Shutdown()
+	s.AgentHooks.Stop()
 	s.shim.Stop() // before session streams end, since a session that ends takes its shims along
 	s.end()
 	if s.quiet != nil {

@@ -104,12 +104,7 @@ func (h *Hello) encode() []byte {
 	b.number(9, int(h.Profile))
 	b.text(10, h.From)
 	b.texts(11, h.Sets)
-	if h.Patience > 0 {
-		var d message
-		d.number(1, int(h.Patience/time.Second))
-		d.number(2, int(h.Patience%time.Second))
-		b.bytes(12, d)
-	}
+	b.duration(12, h.Patience)
 	b.text(13, h.Extension)
 	return b
 }
@@ -130,6 +125,15 @@ func (m *message) bytes(field protowire.Number, b []byte) {
 func (m *message) text(field protowire.Number, s string) {
 	if s != "" {
 		m.bytes(field, []byte(s))
+	}
+}
+
+func (m *message) duration(field protowire.Number, d time.Duration) {
+	if d > 0 {
+		var inner message
+		inner.number(1, int(d/time.Second))
+		inner.number(2, int(d%time.Second))
+		m.bytes(field, inner)
 	}
 }
 

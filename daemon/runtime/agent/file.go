@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"unicode/utf8"
 
+	"github.com/thoughtgate/thoughtgated/daemon/submit"
 	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	"github.com/thoughtgate/thoughtgated/internal/rpc"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
@@ -24,8 +25,8 @@ import (
 const mostText = 4 << 20
 
 // readFile handles fs/read_text_file.
-func (o *run) readFile(_ context.Context, p *permitted) ([]byte, string, error) {
-	a := p.arguments
+func (o *run) readFile(_ context.Context, p *submit.Permitted) ([]byte, string, error) {
+	a := p.Arguments
 	path, line, limit := pathOf(a), a.Number("line", 1), a.Number("limit", math.MaxInt32)
 	if err := a.Err(); err != nil {
 		return nil, "", invalid(err)
@@ -93,9 +94,9 @@ func readText(path string, line, limit int) (string, error) {
 }
 
 // writeFile handles fs/write_text_file.
-func (o *run) writeFile(_ context.Context, p *permitted) ([]byte, string, error) {
-	path, content := pathOf(p.arguments), p.arguments.Text("content")
-	if err := p.arguments.Err(); err != nil {
+func (o *run) writeFile(_ context.Context, p *submit.Permitted) ([]byte, string, error) {
+	path, content := pathOf(p.Arguments), p.Arguments.Text("content")
+	if err := p.Arguments.Err(); err != nil {
 		return nil, "", invalid(err)
 	}
 	if len(content) > mostText {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/thoughtgate/thoughtgated/daemon/submit"
 	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	"github.com/thoughtgate/thoughtgated/internal/rpc"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
@@ -19,7 +20,7 @@ const (
 
 // handler carries out a request that was forwarded. heard is the text in its result that the
 // agent reads.
-type handler func(o *run, ctx context.Context, p *permitted) (result []byte, heard string, err error)
+type handler func(o *run, ctx context.Context, p *submit.Permitted) (result []byte, heard string, err error)
 
 // serving maps the requests that an agent may make of its host to their handlers. Each is
 // judged with its method as the name of the tool. A request for permission is not among them:
@@ -52,7 +53,7 @@ func (o *run) handle(ctx context.Context, method string, params []byte) ([]byte,
 		return nil, fault(err)
 	}
 	result, text, err := serve(o, ctx, p)
-	shown, err := o.recordOutcome(ctx, p, text, err)
+	shown, err := o.finish(ctx, p, text, err)
 	if err == nil && shown != text {
 		result, err = replaceResultText(method, result, shown)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 
+	"github.com/thoughtgate/thoughtgated/daemon/submit"
 	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
@@ -35,7 +36,7 @@ func (o *run) permission(ctx context.Context, params []byte) ([]byte, error) {
 		return nil, err
 	}
 	p, err := o.judged(ctx, "permission/"+kind, call)
-	var refused *errRefused
+	var refused *submit.DeniedError
 	switch {
 	case errors.As(err, &refused):
 		return chosen(options, rejectOnce), nil
@@ -43,10 +44,10 @@ func (o *run) permission(ctx context.Context, params []byte) ([]byte, error) {
 		return cancelledOutcome, nil // the turn is over, and the agent waits for the answer
 	case err != nil:
 		return nil, fault(err)
-	case p.edited:
+	case p.Edited:
 		why := "a permission can't change the arguments of the agent"
 		o.sendEvent(Event{Kind: KindDenied, Tool: "permission/" + kind, Text: why})
-		_, _ = o.recordOutcome(ctx, p, "", errors.New(why)) // it returns the same error
+		_, _ = o.finish(ctx, p, "", errors.New(why)) // it returns the same error
 		return chosen(options, rejectOnce), nil
 	}
 	outcome := chosen(options, allowOnce)
@@ -54,7 +55,7 @@ func (o *run) permission(ctx context.Context, params []byte) ([]byte, error) {
 		err = fmt.Errorf("the agent offers no %s", allowOnce)
 		o.sendEvent(Event{Kind: KindNote, Text: fmt.Sprintf("a permission for %s could not be granted: %v", kind, err)})
 	}
-	if _, inspected := o.recordOutcome(ctx, p, "", err); err == nil && inspected != nil {
+	if _, inspected := o.finish(ctx, p, "", err); err == nil && inspected != nil {
 		return chosen(options, rejectOnce), nil // an extension has withheld it
 	}
 	return outcome, nil

@@ -16,6 +16,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/supervise"
+	"github.com/thoughtgate/thoughtgated/daemon/submit"
 	"github.com/thoughtgate/thoughtgated/internal/child"
 	"github.com/thoughtgate/thoughtgated/internal/rpc"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
@@ -47,8 +48,8 @@ type run struct {
 
 	ctx             context.Context // ends when the run must end; the cause says why
 	stop            context.CancelCauseFunc
-	agentNotified   chan struct{} // closed when the run ends and the agent has been told so, if possible
-	tells           sync.Once     // closes told
+	requests        context.Context // of the agent; ends when the run ends and the agent has been told so, if possible
+	failRequests    context.CancelCauseFunc
 	events          chan<- Event
 	eventsAbandoned atomic.Bool // nobody reads events any more
 
@@ -56,7 +57,7 @@ type run struct {
 	pace    *paced
 	bad     atomic.Int64 // invalid messages received
 
-	desk      pendingCalls // where the agent's requests are judged
+	submitter *submit.Submitter // where the agent's requests are judged
 	terminals terminals
 }
 
@@ -69,8 +70,8 @@ func newRun(r *Runs, c *config.Config, a *config.Agent, q Request, events chan<-
 	rand.Read(id[:])
 	o := &run{
 		runs: r, request: q, agent: a, session: hex.EncodeToString(id[:]), events: events, began: time.Now(),
-		timeout: a.Timeout, agentNotified: make(chan struct{}),
-		desk: pendingCalls{waiting: map[uint64]chan gate.Verdict{}}, terminals: terminals{open: map[string]*terminal{}},
+		timeout:   a.Timeout,
+		submitter: submit.New(), terminals: terminals{open: map[string]*terminal{}},
 	}
 	if q.Timeout > 0 {
 		o.timeout = q.Timeout
@@ -88,6 +89,7 @@ func newRun(r *Runs, c *config.Config, a *config.Agent, q Request, events chan<-
 		return nil, err
 	}
 	o.ctx, o.stop = context.WithCancelCause(context.Background())
+	o.requests, o.failRequests = context.WithCancelCause(context.Background())
 	o.process = supervise.New(o.supervised())
 	return o, nil
 }
@@ -213,12 +215,12 @@ func (o *run) begin() (Session, error) {
 	pid := o.process.Status().PID
 	s, err := o.runs.options.Open(o.ctx, Started{
 		Session: o.session, Agent: o.request.Name, Launch: o.launch, Command: o.command, Cwd: o.request.Cwd, PID: pid,
-		Verdict: o.desk.verdict, Leave: func(string) { o.stop(errClosed) },
+		Verdict: o.submitter.Verdict, Leave: func(string) { o.stop(errClosed) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open a session: %w", err)
 	}
-	o.desk.judge.Store(s.Judge())
+	o.submitter.Open(s.Judge())
 	o.sendEvent(Event{Kind: KindStarted, ID: o.id, Session: o.session, PID: pid})
 	return s, nil
 }
@@ -251,9 +253,9 @@ func (o *run) leave(caller context.Context, conn *rpc.Conn, kill func(), ended <
 
 // failPendingRequests lets the agent's pending requests fail. They must not fail earlier: an agent that
 // learned of them before it was told to stop would continue its turn.
-func (o *run) failPendingRequests() { o.tells.Do(func() { close(o.agentNotified) }) }
+func (o *run) failPendingRequests() { o.failRequests(o.why()) }
 
-// why returns the reason for failing a request after told was closed. An agent that answered
+// why returns the reason for failing the agent's pending requests. An agent that answered
 // the prompt with requests pending has ended its turn itself.
 func (o *run) why() error {
 	if cause := context.Cause(o.ctx); cause != nil {

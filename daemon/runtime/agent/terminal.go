@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/runtime/supervise"
+	"github.com/thoughtgate/thoughtgated/daemon/submit"
 	"github.com/thoughtgate/thoughtgated/internal/child"
 	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
@@ -45,8 +46,8 @@ type terminal struct {
 }
 
 // createTerminal handles terminal/create.
-func (o *run) createTerminal(_ context.Context, p *permitted) ([]byte, string, error) {
-	spec, most, err := o.toStart(p.arguments)
+func (o *run) createTerminal(_ context.Context, p *submit.Permitted) ([]byte, string, error) {
+	spec, most, err := o.toStart(p.Arguments)
 	if err != nil {
 		return nil, "", err
 	}
@@ -114,9 +115,9 @@ func (ts *terminals) start(spec child.Spec, most int) (string, error) {
 
 // onTerminal returns a handler for a request about an open terminal.
 func onTerminal(answer func(o *run, ctx context.Context, t *terminal) (result []byte, heard string, err error)) handler {
-	return func(o *run, ctx context.Context, p *permitted) ([]byte, string, error) {
-		id := p.arguments.Text("terminalId")
-		if err := p.arguments.Err(); err != nil {
+	return func(o *run, ctx context.Context, p *submit.Permitted) ([]byte, string, error) {
+		id := p.Arguments.Text("terminalId")
+		if err := p.Arguments.Err(); err != nil {
 			return nil, "", invalid(err)
 		}
 		o.terminals.mu.Lock()
@@ -197,8 +198,8 @@ func (o *run) waitForTerminal(ctx context.Context, t *terminal) ([]byte, string,
 		return []byte(t.exitStatus()), "", nil
 	case <-ctx.Done():
 		return nil, "", context.Cause(ctx)
-	case <-o.agentNotified:
-		return nil, "", o.why()
+	case <-o.requests.Done():
+		return nil, "", context.Cause(o.requests)
 	}
 }
 

@@ -106,10 +106,11 @@ var mayImport = map[string][]string{
 	"daemon/relay/mapping": {sys},
 	"daemon/relay/pipe":    {sys, "daemon/relay/mapping"},
 	// What shims hand over, on who they are and on who keeps it.
+	"daemon/hook":     {sys, "internal/...", "daemon/gate", "daemon/session", "daemon/submit"},
 	"daemon/handover": {sys, "internal/...", "daemon/gate", "daemon/keep", "daemon/relay", "daemon/relay/...", "daemon/session", "daemon/store"},
 	// What keeps programs running stands on supervise.
 	"daemon/runtime/supervise": {sys, sync, "internal/...", "daemon/gate"},
-	"daemon/runtime/agent":     {sys, json, "internal/...", "daemon/gate", "daemon/config", "daemon/runtime/supervise"},
+	"daemon/runtime/agent":     {sys, json, "internal/...", "daemon/gate", "daemon/config", "daemon/runtime/supervise", "daemon/submit"},
 	"daemon/facts":             {sys, json, sync, text, "internal/...", "daemon/gate", "daemon/config"},
 	"daemon/runtime/backend":   {"internal/...", "daemon/gate", "daemon/runtime/supervise"},
 	"daemon/observe/metrics":   {"internal/...", "daemon/gate", prom, promText, promData},
@@ -152,6 +153,7 @@ var mayImport = map[string][]string{
 	// What speaks to the daemon in tg-shim links no library for it: one runs beside
 	// every server.
 	"cmd/tg-shim/attach": {hpack, rawproto, "internal/sock"},
+	"cmd/tg-shim/hook":   {"cmd/tg-shim/attach"},
 	"cmd/tg-shim/serve":  {sys, term, "cmd/tg-shim/attach", "internal/child", "internal/mcp", "internal/private", "internal/proc", "internal/wire"},
 	"cmd/tgctl": {cobra, pflag, dbus, proto, "client", "client/inbox", "internal/agentconf", "internal/record",
 		"internal/display", "internal/private", "internal/proc", "internal/sock", "internal/demo", "internal/service", "cmd/tgctl/slack", "cmd/tgctl/host", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/audit", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/ext", "cmd/tgctl/internal/inbox", "cmd/tgctl/internal/trust", "cmd/tgctl/internal/daemon", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/programs", "cmd/tgctl/internal/agents", "cmd/tgctl/internal/wrap", "cmd/tgctl/internal/tour", "cmd/tgctl/internal/status", "cmd/tgctl/internal/doctor", "cmd/tgctl/internal/man"},

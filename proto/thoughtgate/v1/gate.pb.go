@@ -577,6 +577,167 @@ func (*EndedResponse) Descriptor() ([]byte, []int) {
 	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{7}
 }
 
+type HookRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Protocol      uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"` // must be equal to the daemon's
+	Build         string                 `protobuf:"bytes,2,opt,name=build,proto3" json:"build,omitempty"`
+	Agent         string                 `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`       // the agent that the hook was installed for
+	Event         []byte                 `protobuf:"bytes,4,opt,name=event,proto3" json:"event,omitempty"`       // what the agent wrote to the hook
+	Session       string                 `protobuf:"bytes,5,opt,name=session,proto3" json:"session,omitempty"`   // the protection that the hook was installed by; may be empty
+	Cwd           string                 `protobuf:"bytes,6,opt,name=cwd,proto3" json:"cwd,omitempty"`           // the hook's working directory
+	Patience      *durationpb.Duration   `protobuf:"bytes,7,opt,name=patience,proto3" json:"patience,omitempty"` // how long the agent waits for the answer
+	Report        bool                   `protobuf:"varint,8,opt,name=report,proto3" json:"report,omitempty"`    // the event can't be denied, such as one after a tool has run
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HookRequest) Reset() {
+	*x = HookRequest{}
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HookRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HookRequest) ProtoMessage() {}
+
+func (x *HookRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HookRequest.ProtoReflect.Descriptor instead.
+func (*HookRequest) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *HookRequest) GetProtocol() uint32 {
+	if x != nil {
+		return x.Protocol
+	}
+	return 0
+}
+
+func (x *HookRequest) GetBuild() string {
+	if x != nil {
+		return x.Build
+	}
+	return ""
+}
+
+func (x *HookRequest) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *HookRequest) GetEvent() []byte {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *HookRequest) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *HookRequest) GetCwd() string {
+	if x != nil {
+		return x.Cwd
+	}
+	return ""
+}
+
+func (x *HookRequest) GetPatience() *durationpb.Duration {
+	if x != nil {
+		return x.Patience
+	}
+	return nil
+}
+
+func (x *HookRequest) GetReport() bool {
+	if x != nil {
+		return x.Report
+	}
+	return false
+}
+
+// HookResponse is what the hook prints and exits with, in the words of its agent.
+type HookResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Stdout        []byte                 `protobuf:"bytes,1,opt,name=stdout,proto3" json:"stdout,omitempty"`
+	Stderr        []byte                 `protobuf:"bytes,2,opt,name=stderr,proto3" json:"stderr,omitempty"`
+	Status        int32                  `protobuf:"varint,3,opt,name=status,proto3" json:"status,omitempty"` // exit code
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HookResponse) Reset() {
+	*x = HookResponse{}
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HookResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HookResponse) ProtoMessage() {}
+
+func (x *HookResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HookResponse.ProtoReflect.Descriptor instead.
+func (*HookResponse) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *HookResponse) GetStdout() []byte {
+	if x != nil {
+		return x.Stdout
+	}
+	return nil
+}
+
+func (x *HookResponse) GetStderr() []byte {
+	if x != nil {
+		return x.Stderr
+	}
+	return nil
+}
+
+func (x *HookResponse) GetStatus() int32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
 var File_thoughtgate_v1_gate_proto protoreflect.FileDescriptor
 
 const file_thoughtgate_v1_gate_proto_rawDesc = "" +
@@ -628,16 +789,30 @@ const file_thoughtgate_v1_gate_proto_rawDesc = "" +
 	"attachment\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\x05R\x06status\x12\x16\n" +
 	"\x06signal\x18\x03 \x01(\x05R\x06signal\"\x0f\n" +
-	"\rEndedResponse*S\n" +
+	"\rEndedResponse\"\xe6\x01\n" +
+	"\vHookRequest\x12\x1a\n" +
+	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x14\n" +
+	"\x05build\x18\x02 \x01(\tR\x05build\x12\x14\n" +
+	"\x05agent\x18\x03 \x01(\tR\x05agent\x12\x14\n" +
+	"\x05event\x18\x04 \x01(\fR\x05event\x12\x18\n" +
+	"\asession\x18\x05 \x01(\tR\asession\x12\x10\n" +
+	"\x03cwd\x18\x06 \x01(\tR\x03cwd\x125\n" +
+	"\bpatience\x18\a \x01(\v2\x19.google.protobuf.DurationR\bpatience\x12\x16\n" +
+	"\x06report\x18\b \x01(\bR\x06report\"V\n" +
+	"\fHookResponse\x12\x16\n" +
+	"\x06stdout\x18\x01 \x01(\fR\x06stdout\x12\x16\n" +
+	"\x06stderr\x18\x02 \x01(\fR\x06stderr\x12\x16\n" +
+	"\x06status\x18\x03 \x01(\x05R\x06status*S\n" +
 	"\aProfile\x12\x17\n" +
 	"\x13PROFILE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12PROFILE_PRODUCTION\x10\x01\x12\x17\n" +
-	"\x13PROFILE_DEVELOPMENT\x10\x022\xaa\x02\n" +
+	"\x13PROFILE_DEVELOPMENT\x10\x022\xed\x02\n" +
 	"\x04Gate\x12G\n" +
 	"\x06Attach\x12\x1d.thoughtgate.v1.AttachRequest\x1a\x1e.thoughtgate.v1.AttachResponse\x12J\n" +
 	"\aStarted\x12\x1e.thoughtgate.v1.StartedRequest\x1a\x1f.thoughtgate.v1.StartedResponse\x12G\n" +
 	"\x06Signal\x12\x1d.thoughtgate.v1.SignalRequest\x1a\x1e.thoughtgate.v1.SignalResponse\x12D\n" +
-	"\x05Ended\x12\x1c.thoughtgate.v1.EndedRequest\x1a\x1d.thoughtgate.v1.EndedResponseBHZFgithub.com/thoughtgate/thoughtgated/proto/thoughtgate/v1;thoughtgatev1b\x06proto3"
+	"\x05Ended\x12\x1c.thoughtgate.v1.EndedRequest\x1a\x1d.thoughtgate.v1.EndedResponse\x12A\n" +
+	"\x04Hook\x12\x1b.thoughtgate.v1.HookRequest\x1a\x1c.thoughtgate.v1.HookResponseBHZFgithub.com/thoughtgate/thoughtgated/proto/thoughtgate/v1;thoughtgatev1b\x06proto3"
 
 var (
 	file_thoughtgate_v1_gate_proto_rawDescOnce sync.Once
@@ -652,7 +827,7 @@ func file_thoughtgate_v1_gate_proto_rawDescGZIP() []byte {
 }
 
 var file_thoughtgate_v1_gate_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_thoughtgate_v1_gate_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_thoughtgate_v1_gate_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_thoughtgate_v1_gate_proto_goTypes = []any{
 	(Profile)(0),                // 0: thoughtgate.v1.Profile
 	(*AttachRequest)(nil),       // 1: thoughtgate.v1.AttachRequest
@@ -663,26 +838,31 @@ var file_thoughtgate_v1_gate_proto_goTypes = []any{
 	(*SignalResponse)(nil),      // 6: thoughtgate.v1.SignalResponse
 	(*EndedRequest)(nil),        // 7: thoughtgate.v1.EndedRequest
 	(*EndedResponse)(nil),       // 8: thoughtgate.v1.EndedResponse
-	(*durationpb.Duration)(nil), // 9: google.protobuf.Duration
+	(*HookRequest)(nil),         // 9: thoughtgate.v1.HookRequest
+	(*HookResponse)(nil),        // 10: thoughtgate.v1.HookResponse
+	(*durationpb.Duration)(nil), // 11: google.protobuf.Duration
 }
 var file_thoughtgate_v1_gate_proto_depIdxs = []int32{
-	0, // 0: thoughtgate.v1.AttachRequest.profile:type_name -> thoughtgate.v1.Profile
-	9, // 1: thoughtgate.v1.AttachRequest.patience:type_name -> google.protobuf.Duration
-	0, // 2: thoughtgate.v1.AttachResponse.profile:type_name -> thoughtgate.v1.Profile
-	9, // 3: thoughtgate.v1.AttachResponse.reattach:type_name -> google.protobuf.Duration
-	1, // 4: thoughtgate.v1.Gate.Attach:input_type -> thoughtgate.v1.AttachRequest
-	3, // 5: thoughtgate.v1.Gate.Started:input_type -> thoughtgate.v1.StartedRequest
-	5, // 6: thoughtgate.v1.Gate.Signal:input_type -> thoughtgate.v1.SignalRequest
-	7, // 7: thoughtgate.v1.Gate.Ended:input_type -> thoughtgate.v1.EndedRequest
-	2, // 8: thoughtgate.v1.Gate.Attach:output_type -> thoughtgate.v1.AttachResponse
-	4, // 9: thoughtgate.v1.Gate.Started:output_type -> thoughtgate.v1.StartedResponse
-	6, // 10: thoughtgate.v1.Gate.Signal:output_type -> thoughtgate.v1.SignalResponse
-	8, // 11: thoughtgate.v1.Gate.Ended:output_type -> thoughtgate.v1.EndedResponse
-	8, // [8:12] is the sub-list for method output_type
-	4, // [4:8] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	0,  // 0: thoughtgate.v1.AttachRequest.profile:type_name -> thoughtgate.v1.Profile
+	11, // 1: thoughtgate.v1.AttachRequest.patience:type_name -> google.protobuf.Duration
+	0,  // 2: thoughtgate.v1.AttachResponse.profile:type_name -> thoughtgate.v1.Profile
+	11, // 3: thoughtgate.v1.AttachResponse.reattach:type_name -> google.protobuf.Duration
+	11, // 4: thoughtgate.v1.HookRequest.patience:type_name -> google.protobuf.Duration
+	1,  // 5: thoughtgate.v1.Gate.Attach:input_type -> thoughtgate.v1.AttachRequest
+	3,  // 6: thoughtgate.v1.Gate.Started:input_type -> thoughtgate.v1.StartedRequest
+	5,  // 7: thoughtgate.v1.Gate.Signal:input_type -> thoughtgate.v1.SignalRequest
+	7,  // 8: thoughtgate.v1.Gate.Ended:input_type -> thoughtgate.v1.EndedRequest
+	9,  // 9: thoughtgate.v1.Gate.Hook:input_type -> thoughtgate.v1.HookRequest
+	2,  // 10: thoughtgate.v1.Gate.Attach:output_type -> thoughtgate.v1.AttachResponse
+	4,  // 11: thoughtgate.v1.Gate.Started:output_type -> thoughtgate.v1.StartedResponse
+	6,  // 12: thoughtgate.v1.Gate.Signal:output_type -> thoughtgate.v1.SignalResponse
+	8,  // 13: thoughtgate.v1.Gate.Ended:output_type -> thoughtgate.v1.EndedResponse
+	10, // 14: thoughtgate.v1.Gate.Hook:output_type -> thoughtgate.v1.HookResponse
+	10, // [10:15] is the sub-list for method output_type
+	5,  // [5:10] is the sub-list for method input_type
+	5,  // [5:5] is the sub-list for extension type_name
+	5,  // [5:5] is the sub-list for extension extendee
+	0,  // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_thoughtgate_v1_gate_proto_init() }
@@ -696,7 +876,7 @@ func file_thoughtgate_v1_gate_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_thoughtgate_v1_gate_proto_rawDesc), len(file_thoughtgate_v1_gate_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   8,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

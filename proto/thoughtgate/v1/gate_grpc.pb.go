@@ -25,6 +25,7 @@ const (
 	Gate_Started_FullMethodName = "/thoughtgate.v1.Gate/Started"
 	Gate_Signal_FullMethodName  = "/thoughtgate.v1.Gate/Signal"
 	Gate_Ended_FullMethodName   = "/thoughtgate.v1.Gate/Ended"
+	Gate_Hook_FullMethodName    = "/thoughtgate.v1.Gate/Hook"
 )
 
 // GateClient is the client API for Gate service.
@@ -62,6 +63,12 @@ type GateClient interface {
 	// Ended reports how the server that the shim started has exited. The session may have
 	// ended before.
 	Ended(ctx context.Context, in *EndedRequest, opts ...grpc.CallOption) (*EndedResponse, error)
+	// Hook judges what an agent is about to do with a tool of its own, or takes note of what it
+	// did. `tg-shim hook` calls it for each event that the agent reports, on a connection
+	// without descriptors. A call that a person is asked about is held: the answer comes when
+	// the person has decided, or shortly before patience has passed. An error means that the
+	// event was not judged; tg-shim then denies by itself.
+	Hook(ctx context.Context, in *HookRequest, opts ...grpc.CallOption) (*HookResponse, error)
 }
 
 type gateClient struct {
@@ -112,6 +119,16 @@ func (c *gateClient) Ended(ctx context.Context, in *EndedRequest, opts ...grpc.C
 	return out, nil
 }
 
+func (c *gateClient) Hook(ctx context.Context, in *HookRequest, opts ...grpc.CallOption) (*HookResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(HookResponse)
+	err := c.cc.Invoke(ctx, Gate_Hook_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // GateServer is the server API for Gate service.
 // All implementations must embed UnimplementedGateServer
 // for forward compatibility.
@@ -147,6 +164,12 @@ type GateServer interface {
 	// Ended reports how the server that the shim started has exited. The session may have
 	// ended before.
 	Ended(context.Context, *EndedRequest) (*EndedResponse, error)
+	// Hook judges what an agent is about to do with a tool of its own, or takes note of what it
+	// did. `tg-shim hook` calls it for each event that the agent reports, on a connection
+	// without descriptors. A call that a person is asked about is held: the answer comes when
+	// the person has decided, or shortly before patience has passed. An error means that the
+	// event was not judged; tg-shim then denies by itself.
+	Hook(context.Context, *HookRequest) (*HookResponse, error)
 	mustEmbedUnimplementedGateServer()
 }
 
@@ -168,6 +191,9 @@ func (UnimplementedGateServer) Signal(context.Context, *SignalRequest) (*SignalR
 }
 func (UnimplementedGateServer) Ended(context.Context, *EndedRequest) (*EndedResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Ended not implemented")
+}
+func (UnimplementedGateServer) Hook(context.Context, *HookRequest) (*HookResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Hook not implemented")
 }
 func (UnimplementedGateServer) mustEmbedUnimplementedGateServer() {}
 func (UnimplementedGateServer) testEmbeddedByValue()              {}
@@ -262,6 +288,24 @@ func _Gate_Ended_Handler(srv interface{}, ctx context.Context, dec func(interfac
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Gate_Hook_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(HookRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(GateServer).Hook(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Gate_Hook_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(GateServer).Hook(ctx, req.(*HookRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Gate_ServiceDesc is the grpc.ServiceDesc for Gate service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -284,6 +328,10 @@ var Gate_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Ended",
 			Handler:    _Gate_Ended_Handler,
+		},
+		{
+			MethodName: "Hook",
+			Handler:    _Gate_Hook_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

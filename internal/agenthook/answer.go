@@ -1,0 +1,94 @@
+package agenthook
+
+import "github.com/thoughtgate/thoughtgated/internal/wire"
+
+// Output is what a hook prints and exits with.
+type Output struct {
+	Stdout, Stderr []byte
+	Status         int
+}
+
+// statusDeny is the exit code by which a hook denies a call at every agent. The agent's model
+// reads what the hook has written to standard error.
+const statusDeny = 2
+
+// Refuse returns the output that denies a call at an agent about which nothing is known.
+func Refuse(reason string) Output { return Output{Stderr: []byte(reason + "\n"), Status: statusDeny} }
+
+// words are the words of one agent for answers.
+type words uint8
+
+const (
+	wordsClaude words = iota + 1 // also Codex
+	wordsCopilot
+	wordsGemini
+	wordsCursor
+	wordsPlain // exit codes, and for a changed call {"input": ...}
+)
+
+// Pass returns the output that lets the agent go on as if there were no hook: whatever the agent
+// itself would ask its user about, it still asks. notice is for its model; it may be empty.
+func (c *Contract) Pass(e *Event, notice string) Output {
+	switch {
+	case e.foreign:
+	case c.words == wordsCursor && e.Kind == Before:
+		return object("permission", text("allow"))
+	case c.words == wordsClaude && notice != "" && c.Notice && e.Kind == Before:
+		return object("hookSpecificOutput", members("hookEventName", text(e.Name), "additionalContext", text(notice)))
+	}
+	return Output{}
+}
+
+// Deny returns the output that denies the call, with the reason for the agent's model.
+func (c *Contract) Deny(e *Event, reason string) Output {
+	if e.foreign {
+		return Refuse(reason)
+	}
+	switch c.words {
+	case wordsClaude:
+		return object("hookSpecificOutput", members("hookEventName", text(e.Name), "permissionDecision", text("deny"), "permissionDecisionReason", text(reason)))
+	case wordsCopilot:
+		return object("permissionDecision", text("deny"), "permissionDecisionReason", text(reason),
+			"hookSpecificOutput", members("hookEventName", text(e.Name), "permissionDecision", text("deny"), "permissionDecisionReason", text(reason)))
+	case wordsGemini:
+		return object("decision", text("deny"), "reason", text(reason))
+	case wordsCursor:
+		return object("permission", text("deny"), "user_message", text(reason), "agent_message", text(reason))
+	}
+	return Refuse(reason)
+}
+
+// Change returns the output that has the agent go on with another input. It reports false if the
+// agent can't be told so.
+func (c *Contract) Change(e *Event, input []byte) (Output, bool) {
+	if e.foreign {
+		return Output{}, false
+	}
+	switch c.words {
+	case wordsClaude:
+		return object("hookSpecificOutput", members("hookEventName", text(e.Name), "permissionDecision", text("allow"), "updatedInput", input)), true
+	case wordsCopilot:
+		return object("permissionDecision", text("allow"), "modifiedArgs", input), true
+	case wordsGemini:
+		return object("decision", text("allow"), "hookSpecificOutput", members("hookEventName", text(e.Name), "tool_input", input)), true
+	case wordsPlain:
+		return object("input", input), true
+	}
+	return Output{}, false
+}
+
+func text(s string) []byte { return wire.AppendQuote(nil, s) }
+
+// members returns a JSON object. all alternates between names and raw values.
+func members(all ...any) []byte {
+	out := []byte{'{'}
+	for i := 0; i < len(all); i += 2 {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(wire.AppendQuote(out, all[i].(string)), ':'), all[i+1].([]byte)...)
+	}
+	return append(out, '}')
+}
+
+func object(all ...any) Output { return Output{Stdout: append(members(all...), '\n')} }

@@ -1,0 +1,115 @@
+package agenthook
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// Server is the id of the server that the tools of agents are judged under. No other server may
+// have it.
+const Server = "agent"
+
+// The tools of [Server]. Their arguments are those of the agent's tool, with the members that
+// ThoughtGate understands under the names below.
+const (
+	Shell  = "shell"  // command, cwd
+	Read   = "read"   // path
+	Write  = "write"  // path, or patch
+	Delete = "delete" // path
+	Fetch  = "fetch"  // url
+	Search = "search" // query, path
+	Spawn  = "spawn"  // prompt
+	MCP    = "mcp"    // server, tool, arguments
+	Other  = "other"  // name, arguments
+)
+
+// Call is what an agent is about to do, as ThoughtGate judges it.
+type Call struct {
+	Tool      string
+	Arguments []byte // raw JSON object
+	Server    string // MCP: the server, as the agent calls it; may be empty
+
+	renamed map[string]string // native member by canonical one
+	added   []string          // members that the agent did not write
+	input   bool              // arguments holds the native input as a member
+}
+
+// Call returns the call that an event is about.
+func (c *Contract) Call(e *Event) (*Call, error) {
+	if server, tool, ok := c.mcp(e); ok {
+		arguments := append(wire.AppendQuote([]byte(`{"server":`), server), `,"tool":`...)
+		arguments = append(wire.AppendQuote(arguments, tool), `,"arguments":`...)
+		return &Call{Tool: MCP, Server: server, Arguments: append(append(arguments, e.Input...), '}'), input: true}, nil
+	}
+	t, known := c.Tools[e.Tool]
+	if !known {
+		arguments := append(wire.AppendQuote([]byte(`{"name":`), e.Tool), `,"arguments":`...)
+		return &Call{Tool: Other, Arguments: append(append(arguments, e.Input...), '}'), input: true}, nil
+	}
+	return t.call(e)
+}
+
+// call renames the members of the input that ThoughtGate understands. All others stay as they
+// are, so that nothing the agent says is left out of what is judged.
+func (t Tool) call(e *Event) (*Call, error) {
+	in := rawjson.Read(e.Input)
+	call := &Call{Tool: t.Name, renamed: map[string]string{}}
+	out := []byte{'{'}
+	add := func(name string, value []byte) {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(wire.AppendQuote(out, name), ':'), value...)
+	}
+	for _, m := range in.Members {
+		name := m.Name
+		if canonical := t.Members[name]; canonical != "" && canonical != name {
+			if in.Has(canonical) || call.renamed[canonical] != "" {
+				in.Fail("%s has two members for %s", e.Tool, canonical)
+			}
+			name = canonical
+			call.renamed[canonical] = m.Name
+		}
+		add(name, m.Value)
+	}
+	if e.Cwd != "" && !in.Has("cwd") && call.renamed["cwd"] == "" {
+		add("cwd", wire.AppendQuote(nil, filepath.Clean(e.Cwd)))
+		call.added = append(call.added, "cwd")
+	}
+	if err := in.Err(); err != nil {
+		return nil, fmt.Errorf("read the input of %s: %w", e.Tool, err)
+	}
+	call.Arguments = append(out, '}')
+	return call, nil
+}
+
+// Input returns arguments, which replace those of the call, as the agent's tool takes them.
+func (c *Call) Input(arguments []byte) ([]byte, error) {
+	o := rawjson.Read(arguments)
+	if c.input {
+		input := o.Get("arguments")
+		if err := o.Err(); err != nil || input == nil {
+			return nil, fmt.Errorf("the changed call has no arguments")
+		}
+		return input, nil
+	}
+	out := []byte{'{'}
+	for _, m := range o.Members {
+		if slices.Contains(c.added, m.Name) {
+			continue
+		}
+		name := m.Name
+		if native := c.renamed[name]; native != "" {
+			name = native
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(wire.AppendQuote(out, name), ':'), m.Value...)
+	}
+	return append(out, '}'), o.Err()
+}

@@ -1,0 +1,48 @@
+// Package agenthook knows how agents call hooks: programs that an agent runs before it uses a
+// tool of its own, and that can keep it from doing so. For each agent it has a [Contract]: which
+// events the agent reports and in which form, which answers it understands, and what it does if
+// a hook fails. With that, an event becomes a [Call] that is the same for all agents, and a
+// verdict becomes the agent's answer.
+//
+// The package only translates. It judges nothing, and holds nothing of what an agent says for
+// true.
+package agenthook
+
+import "time"
+
+// Contract is how one agent calls hooks.
+type Contract struct {
+	Agent  string // its type
+	Since  string // first version that calls hooks in this way
+	Proven bool   // seen with the real agent
+	Events map[string]Kind
+	Tools  map[string]Tool // by the agent's name
+	MCP    string          // what the names of tools of MCP servers begin with; empty: they have a context instead
+	ReadBy []string        // agents that run this one's entries as well
+	Unit   time.Duration   // of the timeout in an entry
+	Limit  time.Duration   // the timeout that an entry is written with
+	Notice bool            // its model can be told something without denying the call
+	Blocks bool            // a hook that fails or is late can be made to deny
+	Unseen []string        // what the agent does without asking hooks
+
+	words words
+}
+
+// Tool says how a tool of an agent is judged.
+type Tool struct {
+	Name    string            // one of the tools of [Server]
+	Members map[string]string // canonical name by the agent's, where they differ
+}
+
+// Of returns the contract of an agent, or nil if there is none.
+func Of(agent string) *Contract {
+	for i := range contracts {
+		if contracts[i].Agent == agent {
+			return &contracts[i]
+		}
+	}
+	return nil
+}
+
+// All returns all contracts. They must not be changed.
+func All() []Contract { return contracts }

@@ -1,0 +1,99 @@
+package agenthook
+
+import "time"
+
+// named returns a tool whose members are given as pairs of the agent's and the canonical name.
+func named(name string, pairs ...string) Tool {
+	t := Tool{Name: name, Members: map[string]string{}}
+	for i := 0; i < len(pairs); i += 2 {
+		t.Members[pairs[i]] = pairs[i+1]
+	}
+	return t
+}
+
+var claudeTools = map[string]Tool{
+	"Bash": named(Shell), "PowerShell": named(Shell), "Monitor": named(Shell),
+	"Read": named(Read, "file_path", "path"), "NotebookRead": named(Read, "notebook_path", "path"), "LS": named(Read),
+	"Write": named(Write, "file_path", "path"), "Edit": named(Write, "file_path", "path"), "MultiEdit": named(Write, "file_path", "path"),
+	"NotebookEdit": named(Write, "notebook_path", "path"),
+	"WebFetch":     named(Fetch), "WebSearch": named(Search), "Grep": named(Search, "pattern", "query"), "Glob": named(Search, "pattern", "query"),
+	"Task": named(Spawn), "Agent": named(Spawn),
+}
+
+var claudeEvents = map[string]Kind{
+	"PreToolUse": Before, "PostToolUse": After, "PostToolUseFailure": After, "SessionStart": Start, "SessionEnd": End,
+}
+
+// contracts has a row for each agent whose hooks are supported.
+var contracts = []Contract{
+	{
+		Agent: "claude-code", Since: "1.0.38", Events: claudeEvents, MCP: "mcp__", ReadBy: []string{"cursor"},
+		Unit: time.Second, Limit: time.Hour, Notice: true, Blocks: true, words: wordsClaude,
+		Tools:  claudeTools,
+		Unseen: []string{"files that a prompt names with @"},
+	},
+	{
+		Agent: "codex", Since: "0.124.0", Events: claudeEvents, MCP: "mcp__",
+		Unit: time.Second, Limit: time.Hour, words: wordsClaude,
+		Tools: map[string]Tool{
+			"Bash": named(Shell), "shell": named(Shell), "exec_command": named(Shell, "cmd", "command", "workdir", "cwd"),
+			"apply_patch": named(Write, "command", "patch", "input", "patch"), "Edit": named(Write, "command", "patch"), "Write": named(Write, "command", "patch"),
+			"view_image": named(Read), "web_search": named(Search), "spawn_agent": named(Spawn, "message", "prompt"),
+		},
+		Unseen: []string{"tools that code in its own interpreter calls"},
+	},
+	{
+		Agent: "cursor", Since: "1.7.0", MCP: "MCP:",
+		Events: map[string]Kind{
+			"preToolUse": Before, "beforeShellExecution": Before, "beforeMCPExecution": Before, "beforeReadFile": Before,
+			"postToolUse": After, "afterShellExecution": After, "afterMCPExecution": After, "sessionStart": Start, "sessionEnd": End,
+		},
+		Unit: time.Second, Limit: time.Hour, Blocks: true, words: wordsCursor,
+		Tools: map[string]Tool{
+			"Shell": named(Shell, "working_directory", "cwd"), "beforeShellExecution": named(Shell), "beforeReadFile": named(Read, "file_path", "path"),
+			"Read": named(Read, "file_path", "path", "target_file", "path"), "Write": named(Write, "file_path", "path"), "Edit": named(Write, "file_path", "path"),
+			"StrReplace": named(Write, "file_path", "path"), "TabWrite": named(Write, "file_path", "path"), "TabRead": named(Read, "file_path", "path"),
+			"Delete": named(Delete, "file_path", "path", "target_file", "path"), "Grep": named(Search, "pattern", "query"), "Glob": named(Search, "glob_pattern", "query"),
+			"WebFetch": named(Fetch), "WebSearch": named(Search, "search_term", "query"), "Task": named(Spawn),
+		},
+	},
+	{
+		Agent: "copilot", Since: "1.0.0", Events: claudeEvents,
+		Unit: time.Second, Limit: time.Hour, words: wordsCopilot,
+		Tools: map[string]Tool{
+			"bash": named(Shell), "powershell": named(Shell), "view": named(Read), "create": named(Write), "edit": named(Write), "str_replace_editor": named(Write),
+			"apply_patch": named(Write, "input", "patch"), "grep": named(Search, "pattern", "query"), "rg": named(Search, "pattern", "query"), "glob": named(Search, "pattern", "query"),
+			"web_fetch": named(Fetch), "web_search": named(Search), "task": named(Spawn),
+		},
+	},
+	{
+		Agent: "gemini", Since: "0.26.0",
+		Events: map[string]Kind{"BeforeTool": Before, "AfterTool": After, "SessionStart": Start, "SessionEnd": End},
+		Unit:   time.Millisecond, Limit: time.Hour, words: wordsGemini,
+		Tools: geminiTools,
+	},
+	{
+		Agent: "qwen", Since: "0.1.0", Events: claudeEvents, MCP: "mcp__",
+		Unit: time.Millisecond, Limit: time.Hour, words: wordsClaude,
+		Tools: geminiTools,
+	},
+	{
+		Agent: "opencode", Since: "1.0.0", Events: claudeEvents,
+		Unit: time.Second, Limit: time.Hour, Blocks: true, words: wordsPlain,
+		Tools: map[string]Tool{
+			"bash": named(Shell, "workdir", "cwd"), "read": named(Read, "filePath", "path"), "list": named(Read),
+			"write": named(Write, "filePath", "path"), "edit": named(Write, "filePath", "path"), "multiedit": named(Write, "filePath", "path"),
+			"apply_patch": named(Write, "patchText", "patch"), "patch": named(Write, "patchText", "patch"),
+			"grep": named(Search, "pattern", "query"), "glob": named(Search, "pattern", "query"),
+			"webfetch": named(Fetch), "websearch": named(Search), "codesearch": named(Search), "task": named(Spawn),
+		},
+	},
+}
+
+var geminiTools = map[string]Tool{
+	"run_shell_command": named(Shell, "dir_path", "cwd", "directory", "cwd"),
+	"read_file":         named(Read, "file_path", "path", "absolute_path", "path"), "list_directory": named(Read, "dir_path", "path"),
+	"write_file": named(Write, "file_path", "path"), "replace": named(Write, "file_path", "path"), "edit": named(Write, "file_path", "path"),
+	"glob": named(Search, "pattern", "query"), "grep_search": named(Search, "pattern", "query"), "search_file_content": named(Search, "pattern", "query"),
+	"web_fetch": named(Fetch), "google_web_search": named(Search), "web_search": named(Search),
+}
