@@ -346,3 +346,21 @@ func bracket(s string) int {
 	}
 	return i + end + 1
 }
+
+// After returns what follows a prefix that the word has for sure.
+func (w Word) After(prefix string) (Word, bool) {
+	known := w.Prefix
+	if w.Kind == Literal {
+		known = w.Value
+	}
+	if !strings.HasPrefix(known, prefix) {
+		return Word{}, false
+	}
+	if prefix == "" {
+		return w, true
+	}
+	return newWord(w.Text, dropPrefix(w.parts, len(prefix))), true
+}
+
+// NewWord returns a word that is known to the letter.
+func NewWord(s string) Word { return literalWord(s) }
