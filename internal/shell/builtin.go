@@ -228,7 +228,11 @@ func (e *evaluator) read(inv *invocation) result {
 		}
 	}
 	for _, name := range names {
-		st = e.bind(st, name, unknownValue("$"+name, inv.fr.stdin))
+		v := unknownValue("$"+name, inv.fr.stdin)
+		if found := e.foundBy(inv.fr.stdin); len(found) == 1 && inv.program == "read" {
+			v.parts = found[0].parts
+		}
+		st = e.bind(st, name, v)
 	}
 	return result{ok: st, fail: st}
 }

@@ -40,9 +40,9 @@ func (e *evaluator) call(args []Word, st state, fr frame, pos, end int) result {
 		if text, ok := st.aliases[name]; ok {
 			e.callAlias(name, text, args[1:], st, fr, pos, end)
 		}
-		if run, ok := builtins[name]; ok {
-			return run(e, &invocation{name, args[1:], st, fr, pos, end, args[0]})
-		}
+	}
+	if run, ok := builtins[name]; ok && (!fr.external || name == "command" || name == "exec" || name == "cd") {
+		return run(e, &invocation{name, args[1:], st, fr, pos, end, args[0]})
 	}
 	program := base(name)
 	inv := &invocation{program, args[1:], st, fr, pos, end, args[0]}
@@ -277,7 +277,7 @@ func (e *evaluator) output(inv *invocation) *string {
 	case "printf":
 		return e.printf(inv.args)
 	case "pwd":
-		if len(inv.st.dirs) == 1 && inv.st.dirs[0] != "" && len(inv.args) == 0 {
+		if len(inv.st.dirs) == 1 && inv.st.dirs[0] != "" {
 			return ptr(inv.st.dirs[0] + "\n")
 		}
 	case "true", ":":

@@ -5,130 +5,18 @@ import (
 	"strings"
 )
 
-// search is what the words of find say.
-type search struct {
-	roots   []Word
-	tests   int
-	names   []Word
-	or      bool
-	deletes bool
-	runs    []foundRun
-}
-
-// foundRun is a command that find runs for what it finds.
-type foundRun struct {
-	args  []Word
-	inDir bool // in the directory of what was found
-}
-
-func parseFind(args []Word) search {
-	var s search
-	i := 0
-	for ; i < len(args); i++ { // options before the roots
-		v := args[i].Value
-		if v == "-D" || v == "-O" {
-			i++
-		} else if v != "-H" && v != "-L" && v != "-P" && !strings.HasPrefix(v, "-O") {
-			break
-		}
-	}
-	for ; i < len(args); i++ {
-		v, known := args[i].Literal()
-		if known && v != "" && (v[0] == '-' && len(v) > 1 || v == "(" || v == "!" || v == ")" || v == ",") {
-			break
-		}
-		s.roots = append(s.roots, args[i])
-	}
-	if len(s.roots) == 0 {
-		s.roots = []Word{literalWord(".")}
-	}
-	for i < len(args) {
-		i = s.expression(args, i)
-	}
-	return s
-}
-
-// expression reads one test or action at i and returns the index after it.
-func (s *search) expression(args []Word, i int) int {
-	switch v := args[i].Value; v {
-	case "-exec", "-execdir", "-ok", "-okdir":
-		end := i + 1
-		for end < len(args) && args[end].Value != ";" && (args[end].Value != "+" || args[end-1].Value != "{}") {
-			end++
-		}
-		s.runs = append(s.runs, foundRun{args[i+1 : end], strings.HasSuffix(v, "dir")})
-		return end + 1
-	case "-delete":
-		s.deletes = true
-	case "-o", "-or", "!", "-not", ",":
-		s.or = true // what is found is not what one name says
-		if v == "!" || v == "-not" {
-			s.tests++
-		}
-	case "-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex":
-		s.tests++
-		if i+1 < len(args) && (v == "-name" || v == "-iname") {
-			s.names = append(s.names, args[i+1])
-		}
-		return i + 2
-	case "-type", "-xtype", "-size", "-mtime", "-atime", "-ctime", "-mmin", "-amin", "-cmin", "-newer", "-perm", "-user", "-group",
-		"-uid", "-gid", "-links", "-inum", "-samefile", "-fstype", "-newermt", "-mindepth", "-lname", "-used", "-anewer", "-cnewer":
-		if v != "-mindepth" {
-			s.tests++
-		}
-		return i + 2
-	case "-empty", "-nouser", "-nogroup", "-executable", "-readable", "-writable":
-		s.tests++
-	case "-maxdepth", "-printf", "-fprint", "-fprint0", "-fls":
-		return i + 2
-	case "-fprintf":
-		return i + 3
-	}
-	return i + 1
-}
-
-// found returns words for what the search finds below each root.
-func (s *search) found() []Word {
-	var out []Word
-	name := ""
-	if len(s.names) == 1 && !s.or {
-		if w := s.names[0]; w.Kind == Literal {
-			name = w.Value
-		} else if w.Kind == Pattern {
-			name = w.Value
-		}
-	}
-	for _, root := range s.roots {
-		parts := slices.Clip(root.parts)
-		if s.tests > 0 || len(s.names) > 0 {
-			if v, ok := root.Literal(); !ok || !strings.HasSuffix(v, "/") {
-				parts = append(parts, part{text: "/"})
-			}
-			tail := "**"
-			if strings.Trim(name, "*") != "" {
-				tail += "/" + name
-			}
-			parts = append(parts, part{kind: Pattern, text: tail, found: true})
-		} else {
-			parts = append(parts, part{kind: Pattern, found: true})
-		}
-		out = append(out, newWord(root.Text+" …", parts))
-	}
-	return out
-}
-
 // find evaluates find, and the commands that it runs.
 func (e *evaluator) find(inv *invocation) result {
 	if strings.HasPrefix(inv.program, "fd") {
 		return e.fd(inv)
 	}
-	s := parseFind(inv.args)
+	s := ParseFind(inv.args)
 	r := e.plain(inv)
 	for _, run := range s.runs {
 		fr := inv.fr.wrapped("find")
 		fr.external = true
 		fr.redirects = nil
-		for _, word := range s.found() {
+		for _, word := range s.Found() {
 			if e.stopped {
 				return r
 			}
@@ -215,26 +103,8 @@ func (e *evaluator) input(inv *invocation, lines bool) items {
 			return it
 		}
 	}
-	// What find found is below where it began, whatever filters it.
-	from := inv.fr.stdin
-	for len(from) == 1 && from[0] >= 0 {
-		c := e.line.Commands[from[0]]
-		switch c.Program {
-		case "grep", "egrep", "fgrep", "sort", "head", "tail", "uniq", "shuf":
-			from = c.Stdin
-			continue
-		case "find":
-			s := parseFind(c.Args)
-			var it items
-			for _, w := range s.found() {
-				for i := range w.parts {
-					w.parts[i].from = inv.fr.stdin
-				}
-				it.words = append(it.words, newWord(w.Text, w.parts))
-			}
-			return it
-		}
-		break
+	if found := e.foundBy(inv.fr.stdin); len(found) > 0 {
+		return items{words: found}
 	}
 	return items{rest: newWord("", []part{{kind: Unknown, text: "<stdin>", many: true, from: inv.fr.stdin}})}
 }

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -143,6 +144,14 @@ func (e *evaluator) run(text string, st state, fr frame) result {
 		return result{ok: st, fail: st}
 	}
 	stmts, err := parse(text)
+	if err != nil && strings.Contains(text, "((") {
+		// Bash takes what does not fit as arithmetic as two subshells.
+		if apart := doubleParens.ReplaceAllString(text, "$1( ("); len(apart) < 2*maxLineBytes {
+			if again, err2 := parse(apart); err2 == nil {
+				stmts, err, text = again, nil, apart
+			}
+		}
+	}
 	fr.src = text
 	r := e.statements(stmts, st, fr)
 	if err != nil {
@@ -154,6 +163,8 @@ func (e *evaluator) run(text string, st state, fr frame) result {
 	}
 	return r
 }
+
+var doubleParens = regexp.MustCompile(`(^|[^$(])\(\(`)
 
 // parse returns the statements of text up to the first that bash's grammar does
 // not fit.

@@ -360,6 +360,9 @@ func (e *evaluator) substituted(c *syntax.CmdSubst, st state, fr frame) []part {
 		}
 		return parts
 	}
+	if found := e.foundBy(r.out); len(found) == 1 {
+		return found[0].parts
+	}
 	return unknownPart(e.text(fr, c), "", r.out)
 }
 

@@ -28,6 +28,8 @@ type Word struct {
 	Found  bool   // a Pattern for all that a search finds, at any depth where it says **
 	From   []int  // the commands whose output is part of it
 
+	Filtered bool // Found, and a condition lets only some of it through
+
 	parts []part
 }
 
@@ -42,6 +44,8 @@ type part struct {
 	many  bool
 	found bool
 	from  []int
+
+	filtered bool // found, and only some of it
 }
 
 // value is what a variable holds.
@@ -143,6 +147,7 @@ func newWord(text string, parts []part) Word {
 		w.From = union(w.From, p.from)
 		w.Many = w.Many || p.many && p.kind == Unknown
 		w.Found = w.Found || p.found
+		w.Filtered = w.Filtered || p.filtered
 		w.Kind = max(w.Kind, p.kind)
 		switch {
 		case p.kind == Literal:

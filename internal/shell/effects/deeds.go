@@ -85,7 +85,7 @@ func (k *call) kill() {
 		}
 		// The first word with a dash is the signal.
 		signal := i == 0 && strings.HasPrefix(v, "-")
-		if v == "-l" || v == "-L" {
+		if v == "-l" || v == "-L" || v == "-0" && i == 0 {
 			return
 		}
 		if !signal && (v == "-1" || v == "1" && args[max(0, i-1)].Value != "-s" && args[max(0, i-1)].Value != "-n") && (i > 0 || v == "1") {

@@ -42,6 +42,7 @@ const (
 	DatabaseDrop     Kind = "database-drop"          // tables or databases go
 	Infrastructure   Kind = "infrastructure-destroy" // machines, volumes, clusters, buckets go
 	PermissionLoosen Kind = "permission-loosen"      // more people may do more with files
+	OwnerChange      Kind = "owner-change"           // a tree of files gets another owner
 	ProcessKill      Kind = "process-kill"           // the machine, or all processes of a user, go
 	CodeFromNetwork  Kind = "code-from-network"      // what a host sends is run
 	PackagePublish   Kind = "package-publish"        // something is published

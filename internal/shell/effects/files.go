@@ -85,6 +85,13 @@ func baseOf(w shell.Word, dir string) shell.Word {
 	return shell.NewWord(strings.TrimSuffix(dir, "/") + "/" + path.Base(v))
 }
 
+// shreds adds the files that shred deletes when it has overwritten them.
+func (k *call) shreds() {
+	if _, ok := k.flag("u"); ok {
+		k.applyWords("D...")
+	}
+}
+
 // dd adds the files of dd's operands.
 func (k *call) dd() {
 	for _, w := range k.cmd.Args {
@@ -210,58 +217,21 @@ func (k *call) tar() {
 
 // find adds what find deletes.
 func (k *call) find() {
-	var roots []shell.Word
-	deletes, tests, names := false, 0, []string{}
-	expression := false
-	for i, w := range k.cmd.Args {
-		v := w.Value
-		if !expression && (v == "-H" || v == "-L" || v == "-P") {
-			continue
-		}
-		expression = expression || w.Kind == shell.Literal && (len(v) > 1 && v[0] == '-' || v == "(" || v == "!")
-		switch {
-		case !expression:
-			roots = append(roots, w)
-		case v == "-delete":
-			deletes = true
-		case v == "-name" || v == "-iname" || v == "-path" || v == "-regex" || v == "-iregex" || v == "-ipath" || v == "-wholename":
-			tests++
-			if i+1 < len(k.cmd.Args) && strings.HasSuffix(v, "name") && v != "-wholename" {
-				names = append(names, k.cmd.Args[i+1].Value)
-			}
-		case v == "-o" || v == "-or" || v == "!" || v == "-not":
-			names = append(names, "*", "*")
-		case v == "-fprint" || v == "-fprint0" || v == "-fls" || v == "-fprintf":
-			if i+1 < len(k.cmd.Args) {
-				k.write(k.index, k.cmd.Args[i+1])
-			}
-		case len(v) > 1 && v[0] == '-' && v != "-maxdepth" && v != "-mindepth" && !strings.HasPrefix(v, "-print") && v != "-depth" && v != "-xdev" && v != "-mount" && v != "-exec":
-			tests++
-		}
-	}
-	if len(roots) == 0 {
-		roots = []shell.Word{shell.NewWord(".")}
-	}
-	for _, w := range roots {
+	s := shell.ParseFind(k.cmd.Args)
+	for _, w := range s.Roots {
 		k.read(k.index, w)
 	}
-	if deletes {
-		k.finds(roots, tests, names)
+	for _, w := range s.Writes {
+		k.write(k.index, w)
 	}
-}
-
-// finds adds a deletion below roots of what has one of the names.
-func (k *call) finds(roots []shell.Word, tests int, names []string) {
-	for _, w := range roots {
-		for _, p := range k.paths(k.index, w) {
-			if tests > 0 && p.Name != "" && p.Kind != Below {
-				p.Kind, p.Name = Pattern, strings.TrimSuffix(p.Name, "/")+"/**"
-				if len(names) == 1 && strings.Trim(names[0], "*") != "" {
-					p.Name += "/" + names[0]
-				}
-			}
-			k.effects.Deletes = append(k.effects.Deletes, p)
-			k.deed(DeleteRecursive, k.index, k.detail(), p)
+	if !s.Deletes {
+		return
+	}
+	for _, w := range s.Found() {
+		paths := k.paths(k.index, w)
+		k.effects.Deletes = append(k.effects.Deletes, paths...)
+		if !s.Empty {
+			k.deed(DeleteRecursive, k.index, k.detail(), paths...)
 		}
 	}
 }

@@ -25,6 +25,7 @@ type Path struct {
 	Tail    string // of Below and Unknown: how it ends, or all of a path in a folder that is not known
 	Text    string // the word
 	Temp    bool   // it is in a folder for temporary files
+	Some    bool   // of what a Pattern covers only what a search let through
 	Remote  string // where, if not on this machine
 	Command int
 }
@@ -74,7 +75,7 @@ func (a *analysis) resolve(w shell.Word, dir string) Path {
 	}
 	p := Path{Name: name}
 	if w.Kind == shell.Pattern {
-		p.Kind = Pattern
+		p.Kind, p.Some = Pattern, w.Filtered
 	}
 	p.Temp = isTemp(name, true)
 	return p

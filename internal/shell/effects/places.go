@@ -29,7 +29,7 @@ func isStandardDevice(w shell.Word) bool {
 	return ok && (strings.HasPrefix(v, "/dev/fd/") || strings.HasPrefix(v, "/dev/pts/") || strings.HasPrefix(v, "/proc/self/fd/"))
 }
 
-var blockDevice = regexp.MustCompile(`^/dev/(sd|hd|vd|xvd|nvme|mmcblk|disk|rdisk|dm-|md|loop|sr|nbd|mapper/|disk/|zd|ram|mem|kmem|port)`)
+var blockDevice = regexp.MustCompile(`^/dev/(sd|hd|vd|xvd|nvme|mmcblk|disk|rdisk|dm-|md|loop|sr|nbd|mapper/|disk/|zd|ram|mem|kmem|port|fd\d)`)
 
 // loginNames are files in a home directory that run, or let somebody in, at
 // login.
@@ -50,8 +50,8 @@ var homeServices = []string{".config/systemd/user/", ".config/autostart/", "Libr
 
 // systemPlaces belong to the operating system.
 var systemPlaces = []string{
-	"/etc/", "/bin/", "/sbin/", "/lib/", "/lib32/", "/lib64/", "/usr/bin/", "/usr/sbin/", "/usr/lib/", "/usr/lib64/", "/usr/libexec/", "/usr/include/", "/usr/share/", "/boot/", "/sys/", "/proc/", "/dev/",
-	"/System/", "/var/lib/", "/var/spool/", "/usr/local/bin/", "/usr/local/sbin/", "/usr/local/lib/", "/efi/", "/run/systemd/",
+	"/etc/", "/bin/", "/sbin/", "/lib/", "/lib32/", "/lib64/", "/usr/bin/", "/usr/sbin/", "/usr/lib/", "/usr/lib64/", "/usr/libexec/", "/usr/include/", "/usr/share/", "/boot/", "/sys/", "/proc/",
+	"/System/", "/var/lib/", "/var/spool/", "/efi/", "/run/systemd/",
 }
 
 var loginSystem = []string{
@@ -127,9 +127,7 @@ func kindOfWrite(p Path, home string) Kind {
 		return HistoryTamper
 	case hasPlace(p.Name, systemPlaces):
 		return SystemFile
-	case strings.Count(p.Name, "/") == 1 && p.Kind == Exact && p.Name != "/tmp" && p.Name != "/":
-		return SystemFile // a new file beside /etc and /usr
-	case p.Name == "/usr" || strings.HasPrefix(p.Name, "/usr/") && strings.Count(p.Name, "/") == 2:
+	case p.Name == "/usr" || strings.HasPrefix(p.Name, "/usr/") && strings.Count(p.Name, "/") == 2 && p.Name != "/usr/local":
 		return SystemFile
 	}
 	return ""
@@ -168,6 +166,9 @@ func hasPlace(name string, places []string) bool {
 // kindOfDelete returns the deed that deleting a path is, or "".
 func kindOfDelete(p Path, home string) Kind {
 	kind := kindOfWrite(p, home)
+	if p.Kind != Unknown && strings.HasPrefix(p.Name, "/var/log/") {
+		return HistoryTamper
+	}
 	if kind == OverwriteDevice {
 		return SystemFile
 	}

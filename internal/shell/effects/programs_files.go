@@ -19,6 +19,7 @@ func init() {
 var sameAs = map[string]string{
 	"srm": "rm", "rimraf": "rm", "del-cli": "rm", "wipe": "shred",
 	"egrep": "grep", "fgrep": "grep", "rgrep": "grep", "zcat": "cat", "bzcat": "cat", "xzcat": "cat", "less": "cat", "more": "cat", "bat": "cat", "nl": "cat",
+	"ls": "cat", "ll": "cat", "tree": "cat", "du": "cat",
 	"tac": "cat", "strings": "cat", "xxd": "cat", "hexdump": "cat", "od": "cat", "wc": "cat", "file": "cat", "stat": "cat", "md5sum": "cat",
 	"sha1sum": "cat", "sha256sum": "cat", "sha512sum": "cat", "cksum": "cat", "base64": "cat", "base32": "cat", "rev": "cat", "readlink": "cat",
 	"realpath": "cat", "cmp": "diff", "sdiff": "diff", "vimdiff": "diff", "comm": "diff", "bunzip2": "gzip", "bzip2": "gzip", "xz": "gzip", "unxz": "gzip",
@@ -35,7 +36,7 @@ var files = map[string]*program{
 	},
 	"rmdir":    {flags: "p,parents v,verbose ignore-fail-on-non-empty", words: "D..."},
 	"unlink":   {words: "D..."},
-	"shred":    {flags: "u,remove? n,iterations= s,size= z,zero f,force v,verbose x,exact random-source= r,R", words: "W...", deeds: []rule{{DeleteRecursive, "-u #>0"}, {DeleteRecursive, "-r #>0"}}},
+	"shred":    {flags: "u,remove? n,iterations= s,size= z,zero f,force v,verbose x,exact random-source= r,R", words: "W...", deeds: []rule{{DeleteRecursive, "-r #>0"}}, also: (*call).shreds},
 	"truncate": {flags: "s,size= r,reference=R c,no-create o,io-blocks", words: "W..."},
 	"cp": {
 		flags: "t,target-directory=W T,no-target-directory S,suffix= r,R,recursive a,archive f,force i n,no-clobber p u,update v,verbose L P d l s x backup? preserve? no-preserve= reflink? sparse= context?",
@@ -91,7 +92,7 @@ var files = map[string]*program{
 	"vim":    {flags: "c= cmd= S=R u= i= T= s= w=W W=W", words: "R..."},
 	"source": {}, ".": {},
 	"chmod":   {flags: "R,recursive v,verbose c,changes f,silent,quiet reference=R preserve-root no-preserve-root", also: (*call).chmod},
-	"chown":   {flags: "R,recursive v,verbose c,changes f,silent,quiet h,no-dereference H L P from= reference=R preserve-root no-preserve-root", deeds: []rule{{PermissionLoosen, "-R #>1"}}, also: (*call).changes},
+	"chown":   {flags: "R,recursive v,verbose c,changes f,silent,quiet h,no-dereference H L P from= reference=R preserve-root no-preserve-root", deeds: []rule{{OwnerChange, "-R #>1"}}, also: (*call).changes},
 	"setfacl": {flags: "m,modify= M=R x,remove= X=R R,recursive b k d", deeds: []rule{{PermissionLoosen, "-R -m"}}},
 	"setcap":  {deeds: []rule{{PermissionLoosen, "#>0 !@-r"}}},
 	"chattr":  {words: "_ W..."},

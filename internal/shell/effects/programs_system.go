@@ -32,8 +32,8 @@ var systemPrograms = map[string]*program{
 	"init":     {deeds: []rule{{ProcessKill, "@1=0|@1=1|@1=6|@1=s"}}},
 	"telinit":  {deeds: []rule{{ProcessKill, "@1=0|@1=1|@1=6|@1=s"}}},
 	"kill":     {also: (*call).kill},
-	"pkill":    {flags: "u,euid= U,uid= g= G= P= s= t= signal= f,full x,exact n o v,inverse e c 9", deeds: []rule{{ProcessKill, "-u|-U|-v"}, {ProcessKill, "@.|@.*|@init|@systemd|@sshd|@[?]"}}},
-	"killall":  {flags: "u,user= s,signal= g e r,regexp i I q v w Z= o= y= 9", deeds: []rule{{ProcessKill, "-u"}, {ProcessKill, "-r @.*"}, {ProcessKill, "@init|@systemd|@sshd"}}},
+	"pkill":    {flags: "u,euid= U,uid= g= G= P= s= t= signal= f,full x,exact n o v,inverse e c 9", deeds: []rule{{ProcessKill, "-u|-U #0"}, {ProcessKill, "-v"}, {ProcessKill, "@.|@.*|@init|@systemd|@sshd|@[?]"}}},
+	"killall":  {flags: "u,user= s,signal= g e r,regexp i I q v w Z= o= y= 9", deeds: []rule{{ProcessKill, "-u #0"}, {ProcessKill, "-r @.*"}, {ProcessKill, "@init|@systemd|@sshd"}}},
 	"killall5": {deeds: []rule{{ProcessKill, ""}}},
 	"skill":    {deeds: []rule{{ProcessKill, ""}}},
 

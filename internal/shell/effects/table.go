@@ -292,9 +292,9 @@ func (k *call) detail() string {
 func (k *call) touched(kind Kind) []Path {
 	var out []Path
 	switch kind {
-	case DeleteRecursive, PermissionLoosen, OverwriteDevice:
+	case DeleteRecursive, PermissionLoosen, OwnerChange, OverwriteDevice:
 		words := k.operands
-		if kind == PermissionLoosen && len(words) > 0 {
+		if (kind == PermissionLoosen || kind == OwnerChange) && len(words) > 0 {
 			words = words[1:]
 		}
 		for _, w := range words {
