@@ -223,8 +223,12 @@ func (e *evaluator) read(inv *invocation) result {
 	}
 	names := []string{"REPLY", "MAPFILE", "OPTARG"}
 	for _, w := range inv.args {
-		if v, ok := w.Literal(); ok && syntax.ValidName(v) {
+		v, ok := w.Literal()
+		if ok && syntax.ValidName(v) {
 			names = append(names, v)
+		}
+		if inv.program == "unset" && len(e.named[v]) > 0 {
+			st = e.bind(st, v+"()", unknownValue(v, nil))
 		}
 	}
 	for _, name := range names {

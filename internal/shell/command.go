@@ -163,13 +163,13 @@ func (e *evaluator) binary(c *syntax.BinaryCmd, st state, fr frame) result {
 	first := c.X
 	for chain = append(chain, c); ; {
 		b, ok := first.Cmd.(*syntax.BinaryCmd)
-		if !ok || first.Negated || first.Background || len(first.Redirs) > 0 {
+		if !ok || isPipe(b.Op) != isPipe(c.Op) || first.Negated || first.Background || len(first.Redirs) > 0 {
 			break
 		}
 		chain = append(chain, b)
 		first = b.X
 	}
-	if last := chain[len(chain)-1]; isPipe(last.Op) {
+	if isPipe(c.Op) {
 		return e.pipeline(first, chain, st, fr)
 	}
 	r := e.statement(first, st, fr)

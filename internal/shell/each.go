@@ -2,6 +2,7 @@ package shell
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -113,7 +114,7 @@ const xargsValues = "I L P d E s n a max-args max-procs max-lines max-chars deli
 
 // xargs evaluates the command that xargs composes.
 func (e *evaluator) xargs(inv *invocation) (result, bool) {
-	placeholder, lines := "", false
+	placeholder, lines, each := "", false, 0
 	i := 0
 	for i < len(inv.args) {
 		v, ok := inv.args[i].Literal()
@@ -143,8 +144,11 @@ func (e *evaluator) xargs(inv *invocation) (result, bool) {
 				placeholder = value
 			}
 			lines = true
-		case "d", "delimiter", "L":
+		case "d", "delimiter", "L", "max-lines":
 			lines = true
+			each = max(each, 1)
+		case "n", "max-args":
+			each, _ = strconv.Atoi(value)
 		}
 	}
 	args := inv.args[i:]
@@ -154,7 +158,16 @@ func (e *evaluator) xargs(inv *invocation) (result, bool) {
 	fr := inv.fr.wrapped("xargs")
 	fr.external = true
 	e.setInput(&fr, nil)
-	return e.forItems(inv, fr, args, placeholder, e.input(inv, lines)), true
+	it := e.input(inv, lines)
+	if each <= 0 || placeholder != "" || len(it.words) <= each {
+		return e.forItems(inv, fr, args, placeholder, it), true
+	}
+	r := inv.same()
+	for chunk := range slices.Chunk(it.words, each) {
+		sub := e.forItems(inv, fr, args, "", items{words: chunk})
+		r.out = union(r.out, sub.out)
+	}
+	return r, true
 }
 
 func valueIn2(v, flag string, kind valueKind) string {

@@ -94,6 +94,9 @@ func (fr frame) wrapped(name string) frame {
 }
 
 func (e *evaluator) opaque(o Opaque) {
+	if len(o.Detail) > maxDetail {
+		o.Detail = strings.ToValidUTF8(o.Detail[:maxDetail], "") + "…"
+	}
 	if len(e.line.Opaque) <= maxCommands {
 		e.line.Opaque = append(e.line.Opaque, o)
 	}

@@ -162,8 +162,14 @@ func unescape(s, special string) string {
 	}
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+1 < len(s) && strings.IndexByte(special, s[i+1]) >= 0 {
-			i++
+		if s[i] == '\\' && i+1 < len(s) {
+			if s[i+1] == '\n' {
+				i++
+				continue
+			}
+			if strings.IndexByte(special, s[i+1]) >= 0 {
+				i++
+			}
 		}
 		b.WriteByte(s[i])
 	}

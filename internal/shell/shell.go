@@ -112,6 +112,7 @@ const (
 	maxFields    = 1024      // words that one word can become
 	maxBindings  = 4000
 	maxUnrolled  = 256 // turns of for loops whose items are known
+	maxDetail    = 200 // bytes
 	maxProducers = 16
 )
 

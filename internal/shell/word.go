@@ -313,8 +313,9 @@ func patternParts(s string, source bool) []part {
 		c := s[i]
 		switch {
 		case c == '\\' && source && i+1 < len(s):
-			i++
-			b.WriteByte(s[i])
+			if i++; s[i] != '\n' { // the parser leaves some line continuations
+				b.WriteByte(s[i])
+			}
 		case c == '*' || c == '?':
 			flush()
 			parts = append(parts, part{kind: Pattern, text: string(c)})

@@ -141,7 +141,8 @@ func (a *analysis) codeLine(i int, line string) {
 	if len(c.Dirs) == 1 {
 		dir = c.Dirs[0]
 	}
-	inner := &analysis{line: shell.Parse(line, shell.Options{Dir: dir, Home: a.line.Home}), effects: &Effects{}, downloads: a.downloads, nested: a.nested}
+	inner := &analysis{line: shell.Parse(line, shell.Options{Dir: dir, Home: a.line.Home}), effects: &Effects{}, downloads: a.downloads, nested: a.nested,
+		fetched: map[int]bool{}, readsOf: map[int][]Path{}}
 	for n := range inner.line.Commands {
 		inner.line.Commands[n].Remote += c.Remote
 		inner.command(n)
@@ -161,10 +162,10 @@ func (a *analysis) adopt(i int, e *Effects) {
 		}
 		return paths
 	}
-	a.effects.Reads = append(a.effects.Reads, own(e.Reads)...)
-	a.effects.Writes = append(a.effects.Writes, own(e.Writes)...)
-	a.effects.Deletes = append(a.effects.Deletes, own(e.Deletes)...)
-	a.effects.Runs = append(a.effects.Runs, own(e.Runs)...)
+	a.add(&a.effects.Reads, own(e.Reads))
+	a.add(&a.effects.Writes, own(e.Writes))
+	a.add(&a.effects.Deletes, own(e.Deletes))
+	a.add(&a.effects.Runs, own(e.Runs))
 	for _, h := range e.Hosts {
 		h.Command = i
 		a.effects.Hosts = append(a.effects.Hosts, h)

@@ -18,7 +18,14 @@ type Effects struct {
 	Runs    []Path // files that are executed as programs of a shell or an interpreter
 	Hosts   []Host
 	Deeds   []Deed
+
+	Truncated bool // there was more than is listed
 }
+
+const (
+	maxPaths = 20000 // of each kind
+	maxDeeds = 500
+)
 
 // A Host is a machine that a command reaches.
 type Host struct {
@@ -65,6 +72,7 @@ type Deed struct {
 // Of returns the effects of a line.
 func Of(line *shell.Line) *Effects {
 	a := &analysis{line: line, effects: &Effects{}, downloads: map[string]bool{}}
+	a.fetched, a.readsOf = map[int]bool{}, map[int][]Path{}
 	for i := range line.Commands {
 		a.command(i)
 	}
@@ -80,12 +88,18 @@ type analysis struct {
 	effects   *Effects
 	downloads map[string]bool // files that came from the network
 	nested    int             // texts inside of code that are being looked at
+	fetched   map[int]bool    // whether the output of a command comes from a host
+	readsOf   map[int][]Path  // what each command reads
 }
 
 func (a *analysis) deed(kind Kind, i int, detail string, paths ...Path) {
 	d := Deed{Kind: kind, Command: i, Paths: paths, Detail: detail}
 	if i >= 0 && i < len(a.line.Commands) {
 		d.Remote = a.line.Commands[i].Remote
+	}
+	if len(a.effects.Deeds) >= maxDeeds {
+		a.effects.Truncated = true
+		return
 	}
 	if !slices.ContainsFunc(a.effects.Deeds, func(e Deed) bool {
 		return e.Kind == d.Kind && e.Command == d.Command && slices.Equal(e.Paths, d.Paths)
@@ -95,23 +109,38 @@ func (a *analysis) deed(kind Kind, i int, detail string, paths ...Path) {
 }
 
 func (a *analysis) read(i int, w shell.Word) {
-	a.effects.Reads = append(a.effects.Reads, a.paths(i, w)...)
+	paths := a.paths(i, w)
+	a.add(&a.effects.Reads, paths)
+	if a.readsOf != nil && len(a.readsOf[i]) < maxDeeds {
+		a.readsOf[i] = append(a.readsOf[i], paths...)
+	}
 }
 
 func (a *analysis) write(i int, w shell.Word) {
-	for _, p := range a.paths(i, w) {
-		a.effects.Writes = append(a.effects.Writes, p)
+	paths := a.paths(i, w)
+	a.add(&a.effects.Writes, paths)
+	for _, p := range paths {
 		a.writeDeed(i, p)
 	}
 }
 
 func (a *analysis) delete(i int, w shell.Word) {
-	for _, p := range a.paths(i, w) {
-		a.effects.Deletes = append(a.effects.Deletes, p)
+	paths := a.paths(i, w)
+	a.add(&a.effects.Deletes, paths)
+	for _, p := range paths {
 		if kind := kindOfDelete(p, a.line.Home); kind != "" {
 			a.deed(kind, i, p.Text, p)
 		}
 	}
+}
+
+// add adds paths to one list of the effects.
+func (a *analysis) add(list *[]Path, paths []Path) {
+	if len(*list)+len(paths) > maxPaths {
+		a.effects.Truncated = true
+		return
+	}
+	*list = append(*list, paths...)
 }
 
 func (a *analysis) writeDeed(i int, p Path) {

@@ -229,7 +229,7 @@ func (k *call) find() {
 	}
 	for _, w := range s.Found() {
 		paths := k.paths(k.index, w)
-		k.effects.Deletes = append(k.effects.Deletes, paths...)
+		k.add(&k.effects.Deletes, paths)
 		if !s.Empty {
 			k.deed(DeleteRecursive, k.index, k.detail(), paths...)
 		}

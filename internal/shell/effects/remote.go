@@ -18,6 +18,15 @@ var fetchers = map[string]bool{
 // fetches reports whether the output of command i comes from a host, by itself
 // or through what it reads.
 func (a *analysis) fetches(i int) bool {
+	if fetches, ok := a.fetched[i]; ok {
+		return fetches
+	}
+	fetches := a.traceFetch(i)
+	a.fetched[i] = fetches
+	return fetches
+}
+
+func (a *analysis) traceFetch(i int) bool {
 	seen := map[int]bool{}
 	for queue := []int{i}; len(queue) > 0 && len(seen) < 200; queue = queue[1:] {
 		n := queue[0]
@@ -50,12 +59,7 @@ func (a *analysis) readsHost(c *shell.Command) bool {
 
 // readsDownload reports whether command i reads a file that the line fetched.
 func (a *analysis) readsDownload(i int) bool {
-	for _, p := range a.effects.Reads {
-		if p.Command == i && p.Kind == Exact && a.downloads[p.Name] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.readsOf[i], func(p Path) bool { return p.Kind == Exact && a.downloads[p.Name] })
 }
 
 // downloaded remembers that a file comes from a host.
@@ -153,18 +157,14 @@ func (a *analysis) readBy(from []int) []Path {
 		for _, w := range a.line.Commands[n].Args {
 			queue = append(slices.Clip(queue), w.From...)
 		}
-		for _, p := range a.effects.Reads {
-			if p.Command == n {
-				out = append(out, p)
-			}
-		}
+		out = append(out, a.readsOf[n]...)
 	}
 	return out
 }
 
 // upload adds a deed if files are sent.
 func (a *analysis) upload(i int, detail string, files []Path) {
-	if len(files) > 0 {
+	if len(files) > 0 && len(files) < maxPaths {
 		a.deed(DataUpload, i, detail, files...)
 	}
 }

@@ -282,7 +282,7 @@ func (k *call) detail() string {
 	text := k.cmd.Program
 	for _, w := range k.cmd.Args {
 		if text += " " + w.Text; len(text) > 120 {
-			return text[:120] + "…"
+			return strings.ToValidUTF8(text[:120], "") + "…"
 		}
 	}
 	return text
