@@ -165,6 +165,11 @@ func (a *analysis) command(i int) {
 		a.code(i, code)
 	}
 	a.program(i, c)
+	for _, r := range c.Redirects {
+		if _, ok := devTCP(r.Target); ok && r.Writes {
+			a.upload(i, r.Target.Text, append(a.inputs(i), a.readsOf[i]...))
+		}
+	}
 	a.executed(i, c)
 }
 
@@ -172,9 +177,6 @@ func (a *analysis) command(i int) {
 func (a *analysis) redirect(i int, r shell.Redirect) {
 	if host, ok := devTCP(r.Target); ok {
 		a.effects.Hosts = append(a.effects.Hosts, Host{Name: host, Text: r.Target.Text, Command: i})
-		if r.Writes {
-			a.upload(i, r.Target.Text, a.inputs(i))
-		}
 		return
 	}
 	if r.Reads {

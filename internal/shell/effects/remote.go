@@ -136,7 +136,7 @@ func (a *analysis) inputs(i int) []Path {
 	from = append(from, c.Stdin...)
 	var out []Path
 	for _, r := range c.Redirects {
-		if r.Reads {
+		if _, ok := devTCP(r.Target); r.Reads && !ok {
 			out = append(out, a.paths(i, r.Target)...)
 		}
 	}
