@@ -23,6 +23,10 @@ func (e *evaluator) call(args []Word, st state, fr frame, pos, end int) result {
 		name, known = w.Suffix, true // $dir/bin/python
 		fr.external = true
 	}
+	if w := args[0]; !known && w.Kind == Unknown && w.Suffix == "" && (w.Var == "SHELL" || w.Var == "BASH") {
+		name, known = "sh", true
+		fr.external = true
+	}
 	if !known {
 		return e.unknownCommand(args, st, fr, pos, end)
 	}
@@ -78,6 +82,9 @@ func (e *evaluator) record(inv *invocation, c Command) int {
 
 // plain records a command that runs no other.
 func (e *evaluator) plain(inv *invocation) result {
+	for _, v := range inv.fr.env {
+		e.codeVariable(v.Name, v.Value, inv.st, inv.fr, inv)
+	}
 	c := inv.command()
 	e.interpret(inv, &c)
 	text := e.output(inv)
@@ -91,6 +98,21 @@ func (e *evaluator) plain(inv *invocation) result {
 		e.saveTee(inv, *text)
 	}
 	return r
+}
+
+// codeVariables are variables whose value other programs run as a command line.
+const codeVariables = "GIT_SSH_COMMAND GIT_PAGER GIT_EDITOR GIT_SEQUENCE_EDITOR GIT_EXTERNAL_DIFF GIT_ASKPASS SSH_ASKPASS GIT_PROXY_COMMAND PAGER MANPAGER " +
+	"EDITOR VISUAL BROWSER PROMPT_COMMAND RSYNC_RSH LESSOPEN LESSCLOSE FZF_DEFAULT_COMMAND"
+
+// codeVariable evaluates the value of a variable that is run by some program.
+func (e *evaluator) codeVariable(name string, w Word, st state, fr frame, inv *invocation) {
+	if !hasFlag(codeVariables, name) || w.Kind == Unknown && w.Prefix == "" {
+		return
+	}
+	sub := *inv
+	sub.st, sub.fr = st, fr
+	sub.fr.env = nil
+	e.runText(strings.TrimPrefix(e.composed(w.parts), "|"), w.From, st, e.inner(&sub, name), &sub)
 }
 
 // saveTee remembers the files that tee wrote.

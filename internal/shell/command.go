@@ -328,6 +328,7 @@ func jumps(n syntax.Node) bool {
 // declare evaluates export, local, declare and their like.
 func (e *evaluator) declare(c *syntax.DeclClause, st state, fr frame) result {
 	r := result{ok: st, fail: st}
+	var env []Assign
 	for _, a := range c.Args {
 		if a.Name == nil || a.Naked {
 			e.embedded(a.Value, st, fr)
@@ -340,9 +341,15 @@ func (e *evaluator) declare(c *syntax.DeclClause, st state, fr frame) result {
 			r.ok = e.local(a.Name.Value, r.ok, fr)
 		}
 		r.ok = e.assign(a, r.ok, fr)
+		if v, ok := r.ok.lookup(a.Name.Value); ok && !v.isArray && c.Variant.Value == "export" {
+			env = append(env, Assign{a.Name.Value, newWord(e.text(fr, a), v.parts)})
+		}
 	}
-	if len(fr.redirects) > 0 {
-		e.emit(Command{Program: c.Variant.Value, Name: literalWord(c.Variant.Value), Redirects: fr.redirects}, st, fr, c)
+	if len(fr.redirects) > 0 || len(env) > 0 {
+		i := e.emit(Command{Program: c.Variant.Value, Name: literalWord(c.Variant.Value), Redirects: fr.redirects, Env: env}, st, fr, c)
+		for _, v := range env {
+			e.codeVariable(v.Name, v.Value, r.ok, fr, &invocation{program: "export", pos: e.line.Commands[max(i, 0)].Pos, end: e.line.Commands[max(i, 0)].End})
+		}
 	}
 	r.fail = r.ok
 	return r
@@ -465,5 +472,5 @@ func base(name string) string {
 	if i := strings.LastIndexByte(name, '/'); i >= 0 && i+1 < len(name) {
 		name = name[i+1:]
 	}
-	return strings.TrimSuffix(name, ".exe")
+	return strings.TrimPrefix(strings.TrimSuffix(name, ".exe"), "=") // =rm is zsh's for the path of rm
 }

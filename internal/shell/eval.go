@@ -77,7 +77,8 @@ func (fr frame) span(n syntax.Node) (pos, end int) {
 	if fr.pos >= 0 {
 		return fr.pos, fr.end
 	}
-	return int(n.Pos().Offset()), int(n.End().Offset())
+	pos, end = int(n.Pos().Offset()), min(int(n.End().Offset()), len(fr.src))
+	return min(pos, end), end
 }
 
 // nested returns the frame of a text that a command at [pos, end) runs.
@@ -152,6 +153,9 @@ func (e *evaluator) run(text string, st state, fr frame) result {
 		if apart := doubleParens.ReplaceAllString(text, "$1( ("); len(apart) < 2*maxLineBytes {
 			if again, err2 := parse(apart); err2 == nil {
 				stmts, err, text = again, nil, apart
+				if fr.pos < 0 { // what stands where is not the same any more
+					fr.pos, fr.end = 0, len(e.line.Text)
+				}
 			}
 		}
 	}

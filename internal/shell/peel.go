@@ -18,7 +18,7 @@ func (e *evaluator) peel(inv *invocation) (result, bool) {
 		if r, ok := e.gitAlias(inv); ok {
 			return r, true
 		}
-	case "tar", "gtar", "rsync":
+	case "tar", "gtar", "rsync", "ssh", "scp", "sftp":
 		e.codeFlags(inv)
 	case "make", "gmake":
 		return e.elsewhere(inv)
@@ -208,6 +208,9 @@ func splitWords(w Word) []Word {
 
 // operands takes assignments and the operands before the command from rest.
 func (u *unwrapping) operands(w wrapper) {
+	if w.assigns && len(u.rest) > 0 && u.rest[0].Value == "-" {
+		u.rest = u.rest[1:] // env -
+	}
 	for w.assigns && len(u.rest) > 0 {
 		name, parts, ok := cutAssign(u.rest[0])
 		if !ok {
@@ -351,14 +354,25 @@ func (e *evaluator) codeFlags(inv *invocation) {
 			v = w.Prefix
 		}
 		n := 0
+		if inv.program != "tar" && inv.program != "rsync" { // ssh -o ProxyCommand=command
+			option := strings.ToLower(strings.TrimPrefix(v, "-o"))
+			if option != strings.ToLower(v) || i > 0 && inv.args[i-1].Value == "-o" {
+				for _, name := range []string{"proxycommand", "localcommand", "knownhostscommand"} {
+					if strings.HasPrefix(option, name+"=") || strings.HasPrefix(option, name+" ") {
+						n = len(v) - len(option) + len(name) + 1
+					}
+				}
+			}
+		}
 		switch {
+		case n > 0:
 		case strings.HasPrefix(v, "--checkpoint-action=exec="):
 			n = len("--checkpoint-action=exec=")
 		case strings.HasPrefix(v, "--to-command="), strings.HasPrefix(v, "--use-compress-program="), strings.HasPrefix(v, "--rsync-path="):
 			n = strings.IndexByte(v, '=') + 1
 		case strings.HasPrefix(v, "--rsh="):
 			n = len("--rsh=")
-		case inv.program != "rsync" && (v == "--checkpoint-action" || v == "--to-command" || v == "-I" || v == "--use-compress-program"),
+		case strings.HasSuffix(inv.program, "tar") && (v == "--checkpoint-action" || v == "--to-command" || v == "-I" || v == "--use-compress-program"),
 			inv.program == "rsync" && (v == "-e" || v == "--rsh"):
 			if i+1 < len(inv.args) {
 				text := strings.TrimPrefix(e.composed(inv.args[i+1].parts), "exec=")

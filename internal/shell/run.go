@@ -11,6 +11,9 @@ var isShell = map[string]bool{
 	"ksh93": true, "pdksh": true, "yash": true, "fish": true, "hush": true,
 }
 
+// IsShell reports whether a program is a shell.
+func IsShell(program string) bool { return isShell[program] }
+
 // shellArgs is how a shell was called.
 type shellArgs struct {
 	command   bool // -c
@@ -251,6 +254,11 @@ func (e *evaluator) interpret(inv *invocation, c *Command) {
 		}
 	}
 	e.interpretOperand(inv, in, c, operand, ended)
+	for _, code := range c.Code {
+		if w := code.Text; w.Kind == Unknown && w.Prefix == "" && w.Suffix == "" {
+			e.opaque(Opaque{Reason: Eval, Detail: w.Text, From: w.From, Command: len(e.line.Commands), Pos: inv.pos, Remote: inv.fr.remote})
+		}
+	}
 }
 
 func lastWord(args []Word) Word {

@@ -48,6 +48,9 @@ var codePatterns = []codePattern{
 // lists finds subprocess.run(["rm", "-rf", "/"]) and its like.
 var codeList = regexp.MustCompile(`\b(?:run|call|check_call|check_output|Popen|spawn|spawnSync|execFile|execFileSync)\s*\(\s*(?:` + str + `\s*,\s*)?\[([^\]]*)\]`)
 
+// codeShell finds a shell that gets its input from somewhere.
+var codeShell = regexp.MustCompile(`(?i)pty\.spawn|dup2|/bin/(?:ba|z)?sh|cmd\.exe`)
+
 var codeString = regexp.MustCompile(str)
 
 var (
@@ -70,7 +73,13 @@ const maxCode = 64 << 10
 // code adds what calls in code of another language do, as far as their
 // arguments are strings.
 func (a *analysis) code(i int, code shell.Code) {
+	if a.fetchesAny(code.Text.From) {
+		a.deed(CodeFromNetwork, i, code.Text.Text)
+	}
 	text := code.Text.Value + code.Text.Prefix
+	if codeShell.MatchString(text) && strings.Contains(text, "socket") {
+		a.deed(CodeFromNetwork, i, code.Language)
+	}
 	if len(text) > maxCode {
 		text = text[:maxCode]
 	}

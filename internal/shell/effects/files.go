@@ -2,6 +2,7 @@ package effects
 
 import (
 	"path"
+	"regexp"
 	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/shell"
@@ -16,6 +17,17 @@ func (k *call) moves() {
 		k.read(i, w)
 		k.delete(i, w)
 	})
+	if n := len(k.operands); n > 1 && k.operands[n-1].Value == "/dev/null" {
+		k.deed(DeleteRecursive, k.index, k.detail(), k.pathsOf(k.operands[:n-1])...)
+	}
+}
+
+func (k *call) pathsOf(words []shell.Word) []Path {
+	var out []Path
+	for _, w := range words {
+		out = append(out, k.paths(k.index, w)...)
+	}
+	return out
 }
 
 func (k *call) installs() {
@@ -116,7 +128,13 @@ func (k *call) sed() {
 		words = words[1:] // sed -i '' of BSD
 	}
 	if !e && !f && len(words) > 0 {
+		k.sedRuns(words[0])
 		words = words[1:]
+	}
+	for _, f := range k.flags {
+		if f.name == "e" {
+			k.sedRuns(f.value)
+		}
 	}
 	_, inPlace := k.flag("i")
 	for _, w := range words {
@@ -124,6 +142,38 @@ func (k *call) sed() {
 		if inPlace {
 			k.write(k.index, w)
 		}
+	}
+}
+
+var sedCommand = regexp.MustCompile(`(?m)(?:^|[;{}])\s*[0-9$,/]*\s*e\s+(\S.*)`)
+
+// sedRuns adds what GNU sed's command e runs.
+func (k *call) sedRuns(script shell.Word) {
+	for _, m := range sedCommand.FindAllStringSubmatch(script.Value, 16) {
+		k.codeLine(k.index, m[1])
+	}
+}
+
+// edits adds what an editor is told to run by a flag or on its input.
+func (k *call) edits() {
+	run := func(text string) {
+		for line := range strings.SplitSeq(text, "\n") {
+			line = strings.TrimPrefix(strings.TrimLeft(line, ":+ "), "silent ")
+			if command, ok := strings.CutPrefix(strings.TrimPrefix(line, "silent! "), "!"); ok {
+				k.codeLine(k.index, command)
+			}
+		}
+	}
+	for _, f := range k.flags {
+		run(f.value.Value)
+	}
+	for _, w := range k.operands {
+		if strings.HasPrefix(w.Value, "+") {
+			run(w.Value)
+		}
+	}
+	if k.cmd.Input != nil {
+		run(k.cmd.Input.Value)
 	}
 }
 
@@ -264,11 +314,7 @@ func (k *call) changes() {
 }
 
 func (k *call) loosens(words []shell.Word) {
-	var paths []Path
-	for _, w := range words {
-		paths = append(paths, k.paths(k.index, w)...)
-	}
-	k.deed(PermissionLoosen, k.index, k.detail(), paths...)
+	k.deed(PermissionLoosen, k.index, k.detail(), k.pathsOf(words)...)
 }
 
 // isLoose reports whether a mode lets everybody write, or a program run as its

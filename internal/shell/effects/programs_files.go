@@ -18,7 +18,7 @@ func init() {
 // sameAs are other names of programs.
 var sameAs = map[string]string{
 	"srm": "rm", "del-cli": "rimraf", "wipe": "shred",
-	"egrep": "grep", "fgrep": "grep", "rgrep": "grep", "zcat": "cat", "bzcat": "cat", "xzcat": "cat", "less": "cat", "more": "cat", "bat": "cat", "nl": "cat",
+	"egrep": "grep", "fgrep": "grep", "rgrep": "grep", "zcat": "cat", "bzcat": "cat", "xzcat": "cat", "less": "vim", "more": "cat", "bat": "cat", "nl": "cat",
 	"ls": "cat", "ll": "cat", "tree": "cat", "du": "cat",
 	"tac": "cat", "strings": "cat", "xxd": "cat", "hexdump": "cat", "od": "cat", "wc": "cat", "file": "cat", "stat": "cat", "md5sum": "cat",
 	"sha1sum": "cat", "sha256sum": "cat", "sha512sum": "cat", "cksum": "cat", "base64": "cat", "base32": "cat", "rev": "cat", "readlink": "cat",
@@ -34,7 +34,7 @@ var files = map[string]*program{
 		words: "D...",
 		deeds: []rule{{DeleteRecursive, "-r !-help #>0"}},
 	},
-	"rmdir":    {flags: "p,parents v,verbose ignore-fail-on-non-empty", words: "D..."},
+	"rmdir":    {flags: "p,parents v,verbose ignore-fail-on-non-empty", words: "E..."},
 	"unlink":   {words: "D..."},
 	"shred":    {flags: "u,remove? n,iterations= s,size= z,zero f,force v,verbose x,exact random-source= r,R", words: "W...", deeds: []rule{{DeleteRecursive, "-r #>0"}}, also: (*call).shreds},
 	"truncate": {flags: "s,size= r,reference=R c,no-create o,io-blocks", words: "W..."},
@@ -91,7 +91,7 @@ var files = map[string]*program{
 	"apply_patch": {also: (*call).applyPatch}, "applypatch": {also: (*call).applyPatch},
 	"rimraf": {flags: "g,glob v,verbose preserve-root no-preserve-root max-retries= impl= help", words: "D...", deeds: []rule{{DeleteRecursive, "#>0"}}},
 	"find":   {also: (*call).find},
-	"vim":    {flags: "c= cmd= S=R u= i= T= s= w=W W=W", words: "R..."},
+	"vim":    {flags: "c= cmd= S=R u= i= T= s= w=W W=W", words: "R...", also: (*call).edits},
 	"source": {}, ".": {},
 	"chmod":   {flags: "R,recursive v,verbose c,changes f,silent,quiet reference=R preserve-root no-preserve-root", also: (*call).chmod},
 	"chown":   {flags: "R,recursive v,verbose c,changes f,silent,quiet h,no-dereference H L P from= reference=R preserve-root no-preserve-root", deeds: []rule{{OwnerChange, "-R #>1"}}, also: (*call).changes},

@@ -37,6 +37,7 @@ var systemPrograms = map[string]*program{
 	"killall5": {deeds: []rule{{ProcessKill, ""}}},
 	"skill":    {deeds: []rule{{ProcessKill, ""}}},
 
+	"set":        {deeds: []rule{{HistoryTamper, "@+o @history"}}},
 	"history":    {flags: "c d= w a r n p s", deeds: []rule{{HistoryTamper, "-c|-d"}}},
 	"unset":      {deeds: []rule{{HistoryTamper, "@histfile|@histsize"}}},
 	"journalctl": {flags: "vacuum-size= vacuum-time= vacuum-files= rotate u,unit= n,lines= p,priority= S,since= U,until= o,output= f k b? D= file= g= t= output-fields=", deeds: []rule{{HistoryTamper, "-vacuum-size|-vacuum-time|-vacuum-files"}}},

@@ -34,6 +34,7 @@ const (
 	read    = 'R'
 	write   = 'W'
 	erase   = 'D' // deleted
+	empty   = 'E' // deleted if it is an empty folder
 	moved   = 'M' // read and deleted
 	host    = 'H' // a host, an address or a URL
 	runs    = 'X' // a file that is executed
@@ -102,8 +103,7 @@ func families(name string) *program {
 func (k *call) run(spec *program, args []shell.Word) {
 	k.spec = spec
 	if len(spec.subs) > 0 || spec.rest {
-		var rest []shell.Word
-		rest = k.sort(args, true)
+		rest := k.sort(args, true)
 		if len(rest) > 0 {
 			if v, ok := rest[0].Literal(); ok && spec.subs[strings.ToLower(v)] != nil {
 				k.apply(spec)
@@ -267,6 +267,11 @@ func (k *call) role(role byte, w shell.Word) {
 		k.write(k.index, w)
 	case erase:
 		k.delete(k.index, w)
+		if w.Found { // as many files as a search finds
+			k.deed(DeleteRecursive, k.index, k.detail(), k.paths(k.index, w)...)
+		}
+	case empty:
+		k.delete(k.index, w)
 	case moved:
 		k.read(k.index, w)
 		k.delete(k.index, w)
@@ -290,18 +295,15 @@ func (k *call) detail() string {
 
 // touched returns the paths of a deed that is about files.
 func (k *call) touched(kind Kind) []Path {
-	var out []Path
 	switch kind {
 	case DeleteRecursive, PermissionLoosen, OwnerChange, OverwriteDevice:
 		words := k.operands
 		if (kind == PermissionLoosen || kind == OwnerChange) && len(words) > 0 {
 			words = words[1:]
 		}
-		for _, w := range words {
-			out = append(out, k.paths(k.index, w)...)
-		}
+		return k.pathsOf(words)
 	}
-	return out
+	return nil
 }
 
 // flag returns a flag that was given.
