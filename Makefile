@@ -66,7 +66,7 @@ RACE = -race -gcflags='modernc.org/sqlite/lib=-race=0 -d=checkptr=0'
 # `make test-all` runs all of it with the race detector too. Pools drop items at random under
 # the race detector, so allocations are counted without it.
 NORACE    = ./internal/test/hostile ./internal/test/e2e ./internal/agentconf/... ./internal/edit/... ./daemon/policy ./daemon/facts \
-            ./internal/record ./internal/uri ./internal/phrases ./internal/shape
+            ./internal/record ./internal/uri ./internal/phrases ./internal/shape ./internal/shell/...
 BESIDE    = Concurrent|Lock|TestBusyAgent|TestOthersKeepTheirChanges
 SCRIPTS   = ^(TestScripts|TestWatchInATerminal|TestScreens|TestNothingIsCutSilently|TestMemoryOfManyQuestions)$$
 ALLOCATES = ^TestVerdictAllocatesLittle$$|^TestReadAllocatesNothing$$
