@@ -215,11 +215,11 @@ func paramsOf(args []Word) ([][]part, bool) {
 func (e *evaluator) callAlias(name, text string, args []Word, st state, fr frame, pos, end int) {
 	st.aliases = maps.Clone(st.aliases)
 	delete(st.aliases, name)
-	e.run(e.line4(text, args), st, fr.nested(text, pos, end))
+	e.run(e.appended(text, args), st, fr.nested(text, pos, end))
 }
 
-// line4 returns a command line of text and words, in which the words are quoted.
-func (e *evaluator) line4(text string, args []Word) string {
+// appended returns a command line of text and words, in which the words are quoted.
+func (e *evaluator) appended(text string, args []Word) string {
 	var b strings.Builder
 	b.WriteString(text)
 	for _, w := range args {
@@ -245,7 +245,7 @@ func (e *evaluator) quotedWord(w Word) string {
 	return b.String()
 }
 
-// text returns what words become when they are joined to a command line, and
+// joined returns what words become when they are joined to a command line, and
 // whether all of it is known.
 func (e *evaluator) joined(args []Word) (string, bool) {
 	var texts []string

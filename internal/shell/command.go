@@ -43,10 +43,10 @@ func (e *evaluator) command(cmd syntax.Command, st state, fr frame) result {
 		e.arithm(c.X, st, fr)
 		return e.assigned(c, st)
 	case *syntax.LetClause:
-		e.embeddedAll(c, st, fr)
+		e.substitutions(c, st, fr)
 		return e.assigned(c, st)
 	case *syntax.TestClause:
-		e.embeddedAll(c, st, fr)
+		e.substitutions(c, st, fr)
 	}
 	return same
 }
@@ -79,8 +79,6 @@ func (e *evaluator) function(name string, st state, fr frame) (fns []*function, 
 	}
 	return fns[max(0, len(fns)-4):], false
 }
-
-func (e *evaluator) embeddedAll(n syntax.Node, st state, fr frame) { e.substitutions(n, st, fr) }
 
 // assigned returns st without what arithmetic below n may have changed.
 func (e *evaluator) assigned(n syntax.Node, st state) result {

@@ -126,7 +126,7 @@ func (e *evaluator) xargs(inv *invocation) (result, bool) {
 			break
 		}
 		flag, kind := flagOf(v, xargsValues)
-		value := valueIn2(v, flag, kind)
+		value := attachedValue(v, flag, kind)
 		switch {
 		case kind == needed && flag == "replace":
 			placeholder = "{}" // its value is optional, so that it is never the next word
@@ -170,7 +170,8 @@ func (e *evaluator) xargs(inv *invocation) (result, bool) {
 	return r, true
 }
 
-func valueIn2(v, flag string, kind valueKind) string {
+// attachedValue returns the value of flag if v has it.
+func attachedValue(v, flag string, kind valueKind) string {
 	if kind != attached {
 		return ""
 	}

@@ -87,8 +87,6 @@ func (fr frame) nested(src string, pos, end int) frame {
 	return fr
 }
 
-func (fr frame) inSubshell() frame { return fr }
-
 func (fr frame) wrapped(name string) frame {
 	fr.wrappers = append(slices.Clip(fr.wrappers), name)
 	return fr

@@ -357,7 +357,7 @@ func (e *evaluator) substituted(c *syntax.CmdSubst, st state, fr frame) []part {
 		return unknownPart(e.text(fr, c), "", nil)
 	}
 	defer e.leave()
-	r := e.statements(c.Stmts, st, fr.inSubshell())
+	r := e.statements(c.Stmts, st, fr)
 	if r.text != nil {
 		text := strings.TrimRight(*r.text, "\n")
 		parts := e.fill(text)
@@ -378,7 +378,7 @@ func (e *evaluator) process(p *syntax.ProcSubst, st state, fr frame) []part {
 		return unknownPart(e.text(fr, p), "", nil)
 	}
 	defer e.leave()
-	sub := fr.inSubshell()
+	sub := fr
 	if p.Op == syntax.CmdOut {
 		e.nPending--
 		e.pending = append(e.pending, e.nPending)

@@ -338,9 +338,9 @@ func (e *evaluator) inner(inv *invocation, label string) frame {
 func (e *evaluator) runGitAlias(inv *invocation, body Word, args []Word) result {
 	text := e.composed(body.parts)
 	if shell, ok := strings.CutPrefix(text, "!"); ok {
-		return e.runText(e.line4(shell, args), body.From, inv.st, e.inner(inv, "git"), inv)
+		return e.runText(e.appended(shell, args), body.From, inv.st, e.inner(inv, "git"), inv)
 	}
-	r := e.runText(e.line4("command git "+text, args), body.From, inv.st, e.inner(inv, "git"), inv)
+	r := e.runText(e.appended("command git "+text, args), body.From, inv.st, e.inner(inv, "git"), inv)
 	r.ok, r.fail = inv.st, inv.st
 	return r
 }

@@ -260,6 +260,10 @@ func TestHosts(t *testing.T) {
 
 func TestIn(t *testing.T) {
 	const tree = "/home/u/project"
+	odd := effects.Of(shell.Parse("rm *.o", shell.Options{Dir: "/a/[b]"}))
+	if got := odd.Deletes[0].In("/a/[b]"); got != effects.Inside {
+		t.Errorf("in a folder with brackets: got %v", got)
+	}
 	for line, want := range map[string]effects.Relation{
 		`rm a`: effects.Inside, `rm ./a/b`: effects.Inside, `rm a/$x`: effects.Inside, `rm *.o`: effects.Inside, `rm a-$x`: effects.Inside, `rm a/*`: effects.Inside,
 		`rm .`: effects.Whole, `rm *`: effects.Whole, `rm ..`: effects.Whole, `rm /`: effects.Whole, `rm /home/*`: effects.Whole, `rm ~`: effects.Whole, `rm ./*`: effects.Whole,

@@ -69,6 +69,9 @@ func (a *analysis) resolve(w shell.Word, dir string) Path {
 		p.Temp = isTemp(name+"/x", strings.HasSuffix(w.Prefix, "/")) && !strings.Contains(w.Suffix, "..")
 		return p
 	}
+	if w.Kind == shell.Pattern {
+		dir = escaper.Replace(dir)
+	}
 	name := place(w.Value, dir)
 	if name == "" {
 		return Path{Kind: Unknown, Tail: w.Value}
@@ -89,12 +92,11 @@ func place(name, dir string) string {
 	case dir == "":
 		return ""
 	}
-	return path.Join(escapePattern(dir), name)
+	return path.Join(dir, name)
 }
 
-// escapePattern leaves alone what no pattern means otherwise; directories with
-// such characters are rare, and where they are not escaped they match too much.
-func escapePattern(dir string) string { return dir }
+// escaper quotes what a pattern would not take literally.
+var escaper = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`)
 
 var tempFolders = []string{"/tmp/", "/var/tmp/", "/private/tmp/", "/private/var/tmp/", "/var/folders/", "/private/var/folders/", "/dev/shm/"}
 

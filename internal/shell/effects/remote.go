@@ -322,7 +322,7 @@ func (k *call) transfers() {
 	_, dry := k.flag("n")
 	switch {
 	case isElsewhere(to):
-		k.host(afterScheme(to))
+		k.host(to)
 		for _, w := range sources {
 			if !isElsewhere(w) {
 				k.uploadFile(w)
@@ -335,7 +335,7 @@ func (k *call) transfers() {
 		k.write(k.index, to)
 		for _, w := range sources {
 			if isElsewhere(w) {
-				k.host(afterScheme(w))
+				k.host(w)
 				k.downloaded(k.index, baseOf(w, to.Value))
 				k.downloaded(k.index, to)
 			} else {
@@ -347,8 +347,6 @@ func (k *call) transfers() {
 		}
 	}
 }
-
-func afterScheme(w shell.Word) shell.Word { return w }
 
 // netcat adds what is sent to a host, and a shell that is offered to one.
 func (k *call) netcat() {
@@ -372,10 +370,6 @@ func (k *call) socat() {
 	}
 	k.upload(k.index, k.detail(), k.inputs(k.index))
 }
-
-// leaksByName adds nothing more: a name that carries what a command read is an
-// upload by its host.
-func (k *call) leaksByName() {}
 
 func (k *call) mails() {
 	for _, f := range k.flags {
