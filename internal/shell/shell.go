@@ -8,6 +8,9 @@
 // find -exec, ssh and their like) is peeled off, so that a command has the same
 // words whatever it is wrapped in. Package effects, below this one, says what
 // the programs do with their words.
+//
+// It is one package, though a large one: expansions, statements and wrappers call
+// each other, since each of them can contain the others.
 package shell
 
 import (
