@@ -40,6 +40,7 @@ require (
 	google.golang.org/protobuf v1.36.12
 	howett.net/plist v1.0.1
 	modernc.org/sqlite v1.60.1
+	mvdan.cc/sh/v3 v3.14.1
 	pgregory.net/rapid v1.3.0
 	rsc.io/qr v0.2.0
 )

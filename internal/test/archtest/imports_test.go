@@ -24,6 +24,7 @@ const (
 	protobuf = "google.golang.org/protobuf/..."
 	argon2   = "golang.org/x/crypto/argon2"
 	qr       = "rsc.io/qr"
+	shsyntax = "mvdan.cc/sh/v3/syntax"
 	idna     = "golang.org/x/net/idna"
 	hpack    = "golang.org/x/net/http2/hpack"
 	rawproto = "google.golang.org/protobuf/encoding/protowire"
@@ -74,6 +75,9 @@ var mayImport = map[string][]string{
 	"internal/agentconf":     {sys, json, diff, "internal/edit", "internal/edit/jsonc", "internal/edit/tomledit", "internal/edit/yamledit"},
 	"internal/display":       {sys, json, text},
 	"internal/uri":           {idna},
+	// Command lines: the only package that knows the parser, and what is known of programs.
+	"internal/shell":         {shsyntax},
+	"internal/shell/effects": {"internal/shell"},
 	// Test material: TestImports lets nothing outside import it.
 	"internal/test/*":        {sys, json},
 	"internal/test/golden":   {cmp},

@@ -21,7 +21,10 @@ var opensProc = map[string]string{
 	"daemon/facts/follow.go":       "likewise",
 	"daemon/facts/places.go":       "likewise",
 	"internal/phrases/phrases.go":  "likewise",
-	"internal/uri/spellings.go":    "likewise",
+
+	"internal/shell/run.go":            "likewise",
+	"internal/shell/effects/places.go": "likewise",
+	"internal/uri/spellings.go":        "likewise",
 
 	"internal/test/rig":   "what tests see of the programs",
 	"internal/test/bench": "what is measured of the programs",

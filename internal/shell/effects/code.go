@@ -1,0 +1,185 @@
+package effects
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/shell"
+)
+
+// A codePattern finds a call in code of another language whose first argument
+// is a string. Code is not parsed: what is found is added, and what is not
+// found is not known.
+type codePattern struct {
+	languages string
+	what      byte // '$' a command line, or the role of a path
+	recursive bool
+	pattern   *regexp.Regexp
+}
+
+// str matches a string of most languages, with its text in one of the groups.
+const str = `[rbfu]{0,2}(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')`
+
+var codePatterns = []codePattern{
+	{"python", '$', false, regexp.MustCompile(`(?:\bos\.(?:system|popen)|\bsubprocess\.(?:run|call|check_call|check_output|Popen|getoutput|getstatusoutput)|\bcommands\.getoutput|\b(?:system|popen|Popen|check_call|check_output))\s*\(\s*` + str)},
+	{"python", erase, true, regexp.MustCompile(`\brmtree\s*\(\s*(?:[\w.]*Path\(\s*)?` + str)},
+	{"python", erase, false, regexp.MustCompile(`\b(?:os\.(?:remove|unlink|rmdir|removedirs))\s*\(\s*` + str)},
+	{"python", erase, false, regexp.MustCompile(`\bPath\s*\(\s*` + str + `\s*\)\.(?:unlink|rmdir)\s*\(`)},
+	{"python", write, false, regexp.MustCompile(`\bopen\s*\(\s*` + str + `\s*,\s*(?:mode\s*=\s*)?["'][rbt]*[wax+]`)},
+	{"python", write, false, regexp.MustCompile(`\bPath\s*\(\s*` + str + `\s*\)\.(?:write_text|write_bytes)\s*\(`)},
+	{"python", read, false, regexp.MustCompile(`\bopen\s*\(\s*` + str + `\s*(?:\)|,\s*(?:mode\s*=\s*)?["']rb?["'])`)},
+	{"node", '$', false, regexp.MustCompile(`\b(?:exec|execSync|spawn|spawnSync|execFile|execFileSync)\s*\(\s*(?:` + str + `|\x60([^\x60]*)\x60)`)},
+	{"node", erase, true, regexp.MustCompile(`\b(?:rm|rmSync|rmdir|rmdirSync|rimraf|removeSync|emptyDirSync)\s*\(\s*` + str)},
+	{"node", erase, false, regexp.MustCompile(`\b(?:unlink|unlinkSync)\s*\(\s*` + str)},
+	{"node", write, false, regexp.MustCompile(`\b(?:writeFile|writeFileSync|appendFile|appendFileSync|createWriteStream)\s*\(\s*` + str)},
+	{"node", read, false, regexp.MustCompile(`\b(?:readFile|readFileSync|createReadStream)\s*\(\s*` + str)},
+	{"perl ruby php lua awk", '$', false, regexp.MustCompile(`\b(?:system|exec|shell_exec|passthru|popen|proc_open|os\.execute|io\.popen|spawn)\s*\(?\s*` + str)},
+	{"perl ruby php", '$', false, regexp.MustCompile("\x60([^\x60]*)\x60")},
+	{"perl ruby", '$', false, regexp.MustCompile(`(?:%x|\bqx)\s*(?:\{([^}]*)\}|\(([^)]*)\)|\[([^\]]*)\])`)},
+	{"awk", '$', false, regexp.MustCompile(`"((?:[^"\\]|\\.)*)"\s*\|\s*getline|\|\s*"((?:[^"\\]|\\.)*)"`)},
+	{"ruby", erase, true, regexp.MustCompile(`\bFileUtils\.(?:rm_rf|rm_r|remove_dir|remove_entry|rmtree)\s*\(?\s*` + str)},
+	{"ruby perl php", erase, false, regexp.MustCompile(`\b(?:File\.(?:delete|unlink)|unlink)\s*\(?\s*` + str)},
+	{"perl", erase, true, regexp.MustCompile(`\b(?:rmtree|remove_tree)\s*\(?\s*` + str)},
+	{"perl php", write, false, regexp.MustCompile(`\b(?:file_put_contents)\s*\(\s*` + str)},
+	{"ruby", write, false, regexp.MustCompile(`\bFile\.write\s*\(?\s*` + str)},
+	{"applescript", '$', false, regexp.MustCompile(`\bdo shell script\s+` + str)},
+}
+
+// lists finds subprocess.run(["rm", "-rf", "/"]) and its like.
+var codeList = regexp.MustCompile(`\b(?:run|call|check_call|check_output|Popen|spawn|spawnSync|execFile|execFileSync)\s*\(\s*(?:` + str + `\s*,\s*)?\[([^\]]*)\]`)
+
+// codeShell finds a shell that gets its input from somewhere.
+var codeShell = regexp.MustCompile(`(?i)pty\.spawn|dup2|/bin/(?:ba|z)?sh|cmd\.exe`)
+
+var codeString = regexp.MustCompile(str)
+
+var (
+	codeRuns    = regexp.MustCompile(`\b(?:exec|eval|os\.system|subprocess|Function|loadstring|instance_eval)\b`)
+	codeRequest = regexp.MustCompile(`\b(?:urlopen|urlretrieve|requests\.get|requests\.post|httpx\.get|http\.get|https\.get|fetch\(|LWP::|Net::HTTP|open-uri|URI\.open|file_get_contents\s*\(\s*["']https?:)`)
+)
+
+// codeFetches reports whether code asks a host.
+func codeFetches(code []shell.Code) bool {
+	for _, c := range code {
+		if codeRequest.MatchString(c.Text.Value + c.Text.Prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+const maxCode = 64 << 10
+
+// code adds what calls in code of another language do, as far as their
+// arguments are strings.
+func (a *analysis) code(i int, code shell.Code) {
+	if a.fetchesAny(code.Text.From) {
+		a.deed(CodeFromNetwork, i, code.Text.Text)
+	}
+	text := code.Text.Value + code.Text.Prefix
+	if codeShell.MatchString(text) && strings.Contains(text, "socket") {
+		a.deed(CodeFromNetwork, i, code.Language)
+	}
+	if len(text) > maxCode {
+		text = text[:maxCode]
+	}
+	if code.Language == "python" || code.Language == "node" || code.Language == "perl" || code.Language == "ruby" {
+		if codeRequest.MatchString(text) && codeRuns.MatchString(text) && !strings.Contains(text, "re.compile") {
+			a.deed(CodeFromNetwork, i, code.Language)
+		}
+	}
+	for _, p := range codePatterns {
+		if !strings.Contains(" "+p.languages+" ", " "+code.Language+" ") {
+			continue
+		}
+		for _, m := range p.pattern.FindAllStringSubmatch(text, 64) {
+			a.codeCall(i, p, group(m[1:]))
+		}
+	}
+	for _, m := range codeList.FindAllStringSubmatch(text, 64) {
+		words := []string{}
+		if first := group(m[1:3]); first != "" {
+			words = append(words, quote(first))
+		}
+		for _, s := range codeString.FindAllStringSubmatch(m[3], 64) {
+			words = append(words, quote(group(s[1:])))
+		}
+		a.codeLine(i, strings.Join(words, " "))
+	}
+}
+
+func group(m []string) string {
+	for _, s := range m {
+		if s != "" {
+			return strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\'`, `'`, `\n`, "\n", `\/`, "/").Replace(s)
+		}
+	}
+	return ""
+}
+
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+func (a *analysis) codeCall(i int, p codePattern, arg string) {
+	if arg == "" {
+		return
+	}
+	w := shell.NewWord(arg)
+	switch p.what {
+	case '$':
+		a.codeLine(i, arg)
+	case read:
+		a.read(i, w)
+	case write:
+		a.write(i, w)
+	case erase:
+		a.delete(i, w)
+		if p.recursive {
+			a.deed(DeleteRecursive, i, arg, a.paths(i, w)...)
+		}
+	}
+}
+
+// codeLine adds the effects of a command line that code runs.
+func (a *analysis) codeLine(i int, line string) {
+	if a.nested >= 64 || line == "" {
+		return
+	}
+	a.nested++
+	c := &a.line.Commands[i]
+	dir := ""
+	if len(c.Dirs) == 1 {
+		dir = c.Dirs[0]
+	}
+	inner := &analysis{line: shell.Parse(line, shell.Options{Dir: dir, Home: a.line.Home}), effects: &Effects{}, downloads: a.downloads, nested: a.nested,
+		fetched: map[int]bool{}, readsOf: map[int][]Path{}}
+	for n := range inner.line.Commands {
+		inner.line.Commands[n].Remote += c.Remote
+		inner.command(n)
+	}
+	for _, o := range inner.line.Opaque {
+		inner.opaque(o)
+	}
+	a.nested = inner.nested
+	a.adopt(i, inner.effects)
+}
+
+// adopt adds the effects of a line that command i runs.
+func (a *analysis) adopt(i int, e *Effects) {
+	own := func(paths []Path) []Path {
+		for n := range paths {
+			paths[n].Command = i
+		}
+		return paths
+	}
+	a.add(&a.effects.Reads, own(e.Reads))
+	a.add(&a.effects.Writes, own(e.Writes))
+	a.add(&a.effects.Deletes, own(e.Deletes))
+	a.add(&a.effects.Runs, own(e.Runs))
+	for _, h := range e.Hosts {
+		h.Command = i
+		a.effects.Hosts = append(a.effects.Hosts, h)
+	}
+	for _, d := range e.Deeds {
+		a.deed(d.Kind, i, d.Detail, own(d.Paths)...)
+	}
+}

@@ -1,0 +1,200 @@
+// Package effects says what the commands of a line do: which files they read,
+// write and delete, which hosts they reach, and what of it is hard to undo or
+// opens a door. What programs do with their words is data, in the tables of
+// this package; a program that no table has does nothing that is known.
+package effects
+
+import (
+	"slices"
+
+	"github.com/thoughtgate/thoughtgated/internal/shell"
+)
+
+// Effects are what a line does, as far as its text tells.
+type Effects struct {
+	Reads   []Path
+	Writes  []Path
+	Deletes []Path
+	Runs    []Path // files that are executed as programs of a shell or an interpreter
+	Hosts   []Host
+	Deeds   []Deed
+
+	Truncated bool // there was more than is listed
+}
+
+const (
+	maxPaths = 20000 // of each kind
+	maxDeeds = 500
+)
+
+// A Host is a machine that a command reaches.
+type Host struct {
+	Name    string // "" if it is not known
+	Text    string // the word that names it
+	Command int
+}
+
+// Kind is what sort of deed a deed is.
+type Kind string
+
+// The kinds of deeds.
+const (
+	DeleteRecursive  Kind = "delete-recursive"       // a tree of files goes
+	OverwriteDevice  Kind = "overwrite-device"       // a disk, partition or volume is written, formatted or removed
+	SystemFile       Kind = "system-file"            // a file of the operating system is written or deleted
+	LoginFile        Kind = "login-file"             // what runs, or who gets in, at the next login
+	ServiceInstall   Kind = "service-install"        // what runs later or at the next start
+	GitForcePush     Kind = "git-force-push"         // commits of others go
+	GitDiscard       Kind = "git-discard"            // work that no commit has, or no branch holds, goes
+	DatabaseDrop     Kind = "database-drop"          // tables or databases go
+	Infrastructure   Kind = "infrastructure-destroy" // machines, volumes, clusters, buckets go
+	PermissionLoosen Kind = "permission-loosen"      // more people may do more with files
+	OwnerChange      Kind = "owner-change"           // a tree of files gets another owner
+	ProcessKill      Kind = "process-kill"           // the machine, or all processes of a user, go
+	CodeFromNetwork  Kind = "code-from-network"      // what a host sends is run
+	PackagePublish   Kind = "package-publish"        // something is published
+	DataUpload       Kind = "data-upload"            // files are sent to a host
+	HistoryTamper    Kind = "history-tamper"         // the traces of what was done go
+	FirewallOff      Kind = "firewall-off"           // a protection of the machine is switched off
+	UserManagement   Kind = "user-management"        // accounts and their passwords change
+	ForkBomb         Kind = "fork-bomb"              // it starts processes without end
+)
+
+// A Deed is something that a person may want to be asked about.
+type Deed struct {
+	Kind    Kind
+	Command int    // index of Line.Commands, or -1
+	Paths   []Path // what it touches, if it is about files
+	Detail  string // what says so, as the command has it
+	Remote  string // where, if not on this machine
+}
+
+// Of returns the effects of a line.
+func Of(line *shell.Line) *Effects {
+	a := &analysis{line: line, effects: &Effects{}, downloads: map[string]bool{}}
+	a.fetched, a.readsOf = map[int]bool{}, map[int][]Path{}
+	for i := range line.Commands {
+		a.command(i)
+	}
+	for _, o := range line.Opaque {
+		a.opaque(o)
+	}
+	return a.effects
+}
+
+// analysis collects the effects of one line.
+type analysis struct {
+	line      *shell.Line
+	effects   *Effects
+	downloads map[string]bool // files that came from the network
+	nested    int             // texts inside of code that are being looked at
+	fetched   map[int]bool    // whether the output of a command comes from a host
+	readsOf   map[int][]Path  // what each command reads
+}
+
+func (a *analysis) deed(kind Kind, i int, detail string, paths ...Path) {
+	d := Deed{Kind: kind, Command: i, Paths: paths, Detail: detail}
+	if i >= 0 && i < len(a.line.Commands) {
+		d.Remote = a.line.Commands[i].Remote
+	}
+	if len(a.effects.Deeds) >= maxDeeds {
+		a.effects.Truncated = true
+		return
+	}
+	if !slices.ContainsFunc(a.effects.Deeds, func(e Deed) bool {
+		return e.Kind == d.Kind && e.Command == d.Command && slices.Equal(e.Paths, d.Paths)
+	}) {
+		a.effects.Deeds = append(a.effects.Deeds, d)
+	}
+}
+
+func (a *analysis) read(i int, w shell.Word) {
+	paths := a.paths(i, w)
+	a.add(&a.effects.Reads, paths)
+	if a.readsOf != nil && len(a.readsOf[i]) < maxDeeds {
+		a.readsOf[i] = append(a.readsOf[i], paths...)
+	}
+}
+
+func (a *analysis) write(i int, w shell.Word) {
+	paths := a.paths(i, w)
+	a.add(&a.effects.Writes, paths)
+	for _, p := range paths {
+		a.writeDeed(i, p)
+	}
+}
+
+func (a *analysis) delete(i int, w shell.Word) {
+	paths := a.paths(i, w)
+	a.add(&a.effects.Deletes, paths)
+	for _, p := range paths {
+		if kind := kindOfDelete(p, a.line.Home); kind != "" {
+			a.deed(kind, i, p.Text, p)
+		}
+	}
+}
+
+// add adds paths to one list of the effects.
+func (a *analysis) add(list *[]Path, paths []Path) {
+	if len(*list)+len(paths) > maxPaths {
+		a.effects.Truncated = true
+		return
+	}
+	*list = append(*list, paths...)
+}
+
+func (a *analysis) writeDeed(i int, p Path) {
+	if kind := kindOfWrite(p, a.line.Home); kind != "" {
+		a.deed(kind, i, p.Text, p)
+	}
+}
+
+// command adds what one command does.
+func (a *analysis) command(i int) {
+	c := &a.line.Commands[i]
+	for _, r := range c.Redirects {
+		a.redirect(i, r)
+	}
+	for _, v := range c.Env {
+		a.variable(i, v)
+	}
+	if c.Script != nil {
+		a.script(i, *c.Script)
+	}
+	for _, code := range c.Code {
+		a.code(i, code)
+	}
+	a.program(i, c)
+	for _, r := range c.Redirects {
+		if _, ok := devTCP(r.Target); ok && shell.IsShell(c.Program) {
+			a.deed(CodeFromNetwork, i, r.Target.Text)
+		} else if ok && r.Writes {
+			a.upload(i, r.Target.Text, append(a.inputs(i), a.readsOf[i]...))
+		}
+	}
+	a.executed(i, c)
+}
+
+// redirect adds what a redirection reads or writes.
+func (a *analysis) redirect(i int, r shell.Redirect) {
+	if host, ok := devTCP(r.Target); ok {
+		a.effects.Hosts = append(a.effects.Hosts, Host{Name: host, Text: r.Target.Text, Command: i})
+		return
+	}
+	if r.Reads {
+		a.read(i, r.Target)
+	}
+	if r.Writes && !isStandardDevice(r.Target) {
+		a.write(i, r.Target)
+		if a.fetches(i) {
+			a.downloaded(i, r.Target)
+		}
+	}
+}
+
+// variable adds what a variable for one command does.
+func (a *analysis) variable(i int, v shell.Assign) {
+	if v.Name == "HISTFILE" || v.Name == "HISTSIZE" {
+		a.deed(HistoryTamper, i, v.Name)
+	}
+}

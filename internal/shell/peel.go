@@ -1,0 +1,387 @@
+package shell
+
+import (
+	"slices"
+	"strings"
+)
+
+// peel evaluates what inv runs, if it is a program that runs others.
+func (e *evaluator) peel(inv *invocation) (result, bool) {
+	switch inv.program {
+	case "find", "gfind", "fd", "fdfind":
+		return e.find(inv), true
+	case "xargs", "gxargs":
+		return e.xargs(inv)
+	case "parallel":
+		return e.parallel(inv)
+	case "git":
+		if r, ok := e.gitAlias(inv); ok {
+			return r, true
+		}
+	case "tar", "gtar", "rsync", "ssh", "scp", "sftp":
+		e.codeFlags(inv)
+	case "make", "gmake":
+		return e.elsewhere(inv)
+	}
+	w, label, args, ok := wrapperOf(inv)
+	if !ok {
+		return result{}, false
+	}
+	return e.unwrap(inv, w, label, args)
+}
+
+// unwrap evaluates the command that the wrapper w is given in args.
+func (e *evaluator) unwrap(inv *invocation, w wrapper, label string, args []Word) (result, bool) {
+	u := &unwrapping{wrapper: w, st: inv.st}
+	u.scan(args)
+	fr := inv.fr.wrapped(label)
+	fr.external = true
+	fr.privileged = fr.privileged || w.privileged
+	fr.env = append(slices.Clip(fr.env), u.env...)
+	if w.assigns || w.skip > 0 || len(u.rest) > 0 {
+		u.operands(w)
+	}
+	st := u.st
+	if w.remote {
+		fr.remote = label
+		if u.place.Value != "" {
+			fr.remote += " " + u.place.Value
+		}
+		st.dirs = []string{""}
+		st = st.bind("HOME", unknownValue("~", nil))
+	}
+	if len(u.texts) == 0 && len(u.rest) == 0 {
+		if !w.stdin || u.listed || inv.fr.input == nil && len(inv.fr.stdin) == 0 {
+			return result{}, false
+		}
+		return e.unwrapStdin(inv, st, fr, w), true
+	}
+	var out []int
+	if w.plain {
+		plain := *inv
+		plain.fr.redirects = nil
+		if i := e.record(&plain, inv.command()); i >= 0 {
+			out = append(out, i)
+		}
+	}
+	for _, t := range u.texts {
+		sub := fr
+		sub.external = false
+		sub.level++
+		r := e.runText(e.composed(t.parts), t.From, st, sub, inv)
+		out = union(out, r.out)
+	}
+	r := result{}
+	switch {
+	case len(u.rest) == 0:
+	case w.joined:
+		text, _ := e.joined(u.rest)
+		fr.external = false
+		fr.level++
+		r = e.runText(text, fromWords(u.rest), st, fr, inv)
+	default:
+		r = e.call(u.rest, st, fr, inv.pos, inv.end)
+	}
+	return result{ok: inv.st, fail: inv.st, out: union(out, r.out), text: r.text}, true
+}
+
+// unwrapStdin evaluates a wrapper that is a shell for its input: ssh host <<EOF,
+// sudo -s, at now.
+func (e *evaluator) unwrapStdin(inv *invocation, st state, fr frame, w wrapper) result {
+	if w.plain {
+		e.record(inv, inv.command())
+	}
+	fr.external = false
+	fr.level++
+	return e.runStdin(inv, st, fr)
+}
+
+// unwrapping is what the words of a wrapper say.
+type unwrapping struct {
+	wrapper wrapper
+	st      state
+	texts   []Word // command lines
+	env     []Assign
+	rest    []Word // operands
+	place   Word
+	dashes  bool // there was a --
+	listed  bool
+}
+
+// scan reads the flags.
+func (u *unwrapping) scan(args []Word) {
+	w := u.wrapper
+	all := w.values + " " + w.text + " " + w.split
+	i := 0
+	for i < len(args) {
+		v, known := args[i].Literal()
+		if !known && strings.HasPrefix(args[i].Prefix, "-") {
+			v, known = args[i].Prefix, true
+		}
+		if !known || len(v) < 2 || v[0] != '-' {
+			// su user -c 'command', flock file -c 'command'
+			if w.skip < 99 || w.text == "" || !u.textAfter(args[i:], all) {
+				break
+			}
+			i++
+			continue
+		}
+		if v == "--" {
+			u.dashes = true
+			i++
+			break
+		}
+		u.listed = u.listed || v == "-l" || v == "--list" || v == "-V" || v == "--version" || v == "--help"
+		flag, kind := flagOf(v, all)
+		var value Word
+		switch kind {
+		case attached:
+			value = newWord(args[i].Text, dropPrefix(args[i].parts, len(v)-len(valueIn(v, flag))))
+		case needed:
+			if i+1 < len(args) {
+				value = args[i+1]
+			}
+			i++
+		}
+		i++
+		if kind != none && u.flag(flag, value) {
+			u.rest = append(u.rest, args[min(i, len(args)):]...)
+			return
+		}
+	}
+	u.rest = append(u.rest, args[min(i, len(args)):]...)
+}
+
+// textAfter reports whether a flag with a command line comes after operands.
+func (u *unwrapping) textAfter(args []Word, all string) bool {
+	for _, w := range args[1:min(len(args), 8)] {
+		if v, ok := w.Literal(); ok && len(v) > 1 && v[0] == '-' {
+			if flag, kind := flagOf(v, all); kind != none && hasFlag(u.wrapper.text, flag) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// valueIn returns the value that is attached to flag in v.
+func valueIn(v, flag string) string {
+	if strings.HasPrefix(v, "--") {
+		_, value, _ := strings.Cut(v, "=")
+		return value
+	}
+	return v[strings.Index(v[1:], flag)+1+len(flag):]
+}
+
+// flag reports whether the words that follow are no flags of the wrapper.
+func (u *unwrapping) flag(flag string, value Word) bool {
+	w := u.wrapper
+	switch {
+	case hasFlag(w.text, flag):
+		u.texts = append(u.texts, value)
+	case w.split != "" && hasFlag(w.split, flag):
+		u.rest = splitWords(value)
+		return true
+	case w.dir != "" && hasFlag(w.dir, flag):
+		u.st, _ = u.st.cd(value)
+	}
+	return false
+}
+
+// splitWords splits the string of env -S.
+func splitWords(w Word) []Word {
+	text, ok := w.Literal()
+	if !ok {
+		return []Word{w}
+	}
+	stmts, err := parse(text)
+	if err != nil || len(stmts) != 1 {
+		return []Word{newWord(w.Text, unknownPart(w.Text, "", w.From))}
+	}
+	e := &evaluator{line: &Line{}, named: map[string][]*function{}}
+	e.run(text, state{dirs: []string{""}}, frame{src: text, pos: 0, external: true})
+	for _, c := range e.line.Commands {
+		return append([]Word{c.Name}, c.Args...)
+	}
+	return nil
+}
+
+// operands takes assignments and the operands before the command from rest.
+func (u *unwrapping) operands(w wrapper) {
+	if w.assigns && len(u.rest) > 0 && u.rest[0].Value == "-" {
+		u.rest = u.rest[1:] // env -
+	}
+	for w.assigns && len(u.rest) > 0 {
+		name, parts, ok := cutAssign(u.rest[0])
+		if !ok {
+			break
+		}
+		u.env = append(u.env, Assign{name, newWord(u.rest[0].Text, parts)})
+		u.rest = u.rest[1:]
+	}
+	if w.assigns && len(u.rest) > 0 && u.rest[0].Value == "--" {
+		u.rest = u.rest[1:]
+	}
+	if w.optional && !u.dashes {
+		for i, word := range u.rest {
+			if word.Value == "--" {
+				u.rest = u.rest[i+1:]
+				return
+			}
+		}
+		u.rest = nil
+		return
+	}
+	n := min(w.skip, len(u.rest))
+	if n > 0 {
+		u.place = u.rest[n-1]
+	}
+	u.rest = u.rest[n:]
+	if i := slices.IndexFunc(u.rest, func(w Word) bool { return w.Value == "--" }); w.skip > 0 && i >= 0 && (i == 0 || w.remote && strings.HasPrefix(u.rest[0].Value, "-")) {
+		u.rest = u.rest[i+1:] // kubectl exec pod -c container -- command
+	}
+	if len(u.rest) > 1 && w.skip > 0 && u.rest[0].Value == "-c" && w.text != "" {
+		u.texts = append(u.texts, u.rest[1])
+		u.rest = nil
+	}
+}
+
+// elsewhere records a command that changes its directory by -C.
+func (e *evaluator) elsewhere(inv *invocation) (result, bool) {
+	moved := *inv
+	for i, w := range inv.args {
+		v := w.Value
+		switch {
+		case v == "-C" && i+1 < len(inv.args):
+			moved.st, _ = moved.st.cd(inv.args[i+1])
+		case strings.HasPrefix(v, "-C") && len(v) > 2:
+			moved.st, _ = moved.st.cd(literalWord(v[2:]))
+		case strings.HasPrefix(v, "--directory="):
+			moved.st, _ = moved.st.cd(literalWord(v[len("--directory="):]))
+		}
+	}
+	r := e.plain(&moved)
+	r.ok, r.fail = inv.st, inv.st
+	return r, true
+}
+
+// gitAlias evaluates git with -C in its directory, and an alias that the line
+// itself defines.
+func (e *evaluator) gitAlias(inv *invocation) (result, bool) {
+	moved := *inv
+	aliases := map[string]Word{}
+	args := inv.args
+	i := 0
+	for i < len(args) {
+		v, ok := args[i].Literal()
+		if !ok && !strings.HasPrefix(args[i].Prefix, "-c") || ok && (len(v) < 2 || v[0] != '-') {
+			break
+		}
+		value, rest := Word{}, 1
+		if (v == "-C" || v == "-c") && i+1 < len(args) {
+			value, rest = args[i+1], 2
+		} else if strings.HasPrefix(v, "-c") && len(v) > 2 {
+			value = newWord(args[i].Text, dropPrefix(args[i].parts, 2))
+		} else if _, kind := flagOf(v, globals["git"]); kind == needed {
+			rest = 2
+		}
+		if v == "-C" {
+			moved.st, _ = moved.st.cd(value)
+		} else {
+			e.gitConfig(inv, value, aliases)
+		}
+		i += rest
+	}
+	if i < len(args) && i > 0 {
+		if body, ok := aliases[args[i].Value]; ok {
+			return e.runGitAlias(&moved, body, args[i+1:]), true
+		}
+		if _, _, _, ok := wrapperOf(inv); !ok {
+			r := e.plain(&moved)
+			r.ok, r.fail = inv.st, inv.st
+			return r, true
+		}
+	}
+	return result{}, false
+}
+
+// gitConfig takes one setting of git -c: an alias, or a program that git runs.
+func (e *evaluator) gitConfig(inv *invocation, value Word, aliases map[string]Word) {
+	text := e.composed(value.parts)
+	key, setting, ok := strings.Cut(text, "=")
+	if !ok {
+		return
+	}
+	key = strings.ToLower(key)
+	if name, ok := strings.CutPrefix(key, "alias."); ok {
+		aliases[name] = newWord(value.Text, e.fill(setting))
+		return
+	}
+	switch key {
+	case "core.sshcommand", "core.pager", "core.editor", "core.fsmonitor", "core.askpass", "sequence.editor", "diff.external",
+		"credential.helper", "gpg.program", "core.hookspath":
+		if key != "core.hookspath" && setting != "" && setting != "true" && setting != "false" {
+			e.runText(strings.TrimPrefix(setting, "!"), value.From, inv.st, e.inner(inv, "git"), inv)
+		}
+	}
+}
+
+// inner returns the frame of a shell that inv starts.
+func (e *evaluator) inner(inv *invocation, label string) frame {
+	fr := inv.fr.wrapped(label)
+	fr.external = false
+	fr.level++
+	fr.redirects = nil
+	return fr
+}
+
+func (e *evaluator) runGitAlias(inv *invocation, body Word, args []Word) result {
+	text := e.composed(body.parts)
+	if shell, ok := strings.CutPrefix(text, "!"); ok {
+		return e.runText(e.appended(shell, args), body.From, inv.st, e.inner(inv, "git"), inv)
+	}
+	r := e.runText(e.appended("command git "+text, args), body.From, inv.st, e.inner(inv, "git"), inv)
+	r.ok, r.fail = inv.st, inv.st
+	return r
+}
+
+// codeFlags evaluates the command lines that some programs take as the value of
+// a flag.
+func (e *evaluator) codeFlags(inv *invocation) {
+	for i, w := range inv.args {
+		v := w.Value
+		if w.Kind != Literal {
+			v = w.Prefix
+		}
+		n := 0
+		if inv.program != "tar" && inv.program != "rsync" { // ssh -o ProxyCommand=command
+			option := strings.ToLower(strings.TrimPrefix(v, "-o"))
+			if option != strings.ToLower(v) || i > 0 && inv.args[i-1].Value == "-o" {
+				for _, name := range []string{"proxycommand", "localcommand", "knownhostscommand"} {
+					if strings.HasPrefix(option, name+"=") || strings.HasPrefix(option, name+" ") {
+						n = len(v) - len(option) + len(name) + 1
+					}
+				}
+			}
+		}
+		switch {
+		case n > 0:
+		case strings.HasPrefix(v, "--checkpoint-action=exec="):
+			n = len("--checkpoint-action=exec=")
+		case strings.HasPrefix(v, "--to-command="), strings.HasPrefix(v, "--use-compress-program="), strings.HasPrefix(v, "--rsync-path="):
+			n = strings.IndexByte(v, '=') + 1
+		case strings.HasPrefix(v, "--rsh="):
+			n = len("--rsh=")
+		case strings.HasSuffix(inv.program, "tar") && (v == "--checkpoint-action" || v == "--to-command" || v == "-I" || v == "--use-compress-program"),
+			inv.program == "rsync" && (v == "-e" || v == "--rsh"):
+			if i+1 < len(inv.args) {
+				text := strings.TrimPrefix(e.composed(inv.args[i+1].parts), "exec=")
+				e.runText(text, inv.args[i+1].From, inv.st, e.inner(inv, inv.program), inv)
+			}
+			continue
+		default:
+			continue
+		}
+		e.runText(e.composed(dropPrefix(w.parts, n)), w.From, inv.st, e.inner(inv, inv.program), inv)
+	}
+}
