@@ -60,31 +60,20 @@ TESTFLAGS = -timeout $(TESTLIMIT) -vet=off -ldflags=-w -parallel 4
 # RaceFlags in internal/test/programs, which must be the same.
 RACE = -race -gcflags='modernc.org/sqlite/lib=-race=0 -d=checkptr=0'
 
-# What NORACE names is the work of one goroutine, but for the tests that BESIDE names, or
-# talks to programs from outside: the daemon under these programs is the one that ships. So do
-# the tests of tgctl that SCRIPTS names, or they draw screens for long.
-# `make test-all` runs all of it with the race detector too. Pools drop items at random under
-# the race detector, so allocations are counted without it.
-NORACE    = ./internal/test/hostile ./internal/test/e2e ./internal/agentconf/... ./internal/edit/... ./daemon/policy ./daemon/facts \
-            ./internal/record ./internal/uri ./internal/phrases ./internal/shape
-BESIDE    = Concurrent|Lock|TestBusyAgent|TestOthersKeepTheirChanges
-SCRIPTS   = ^(TestScripts|TestWatchInATerminal|TestScreens|TestNothingIsCutSilently|TestMemoryOfManyQuestions)$$
-ALLOCATES = ^TestVerdictAllocatesLittle$$|^TestReadAllocatesNothing$$
-PLAIN     = CGO_ENABLED=0 -tags grpcnotrace
+# Tests run with the race detector where goroutines meet, and without it where they don't, or
+# where a comment //gotest:plain says why; see tools/gotest. `make test-all` runs those with it, too.
+PLAIN = CGO_ENABLED=0 -tags grpcnotrace
 
-test: cc npm ## install what the tests need and run all of them, most under the race detector
-	@all=$$($(GO) list ./...) && plain=$$($(GO) list $(NORACE)) && raced=$$(echo "$$all" | grep -vxF "$$plain") && \
-	$(GOTEST) .. $(RACE) $(TESTFLAGS) -p 2 -skip '$(SCRIPTS)|$(ALLOCATES)' $$raced \
-		-- .. $(RACE) $(TESTFLAGS) -run '$(BESIDE)' ./internal/agentconf ./daemon/policy ./daemon/facts \
-		-- .. $(PLAIN) $(TESTFLAGS) -p 2 $(NORACE) \
-		-- .. $(PLAIN) $(TESTFLAGS) -run '$(SCRIPTS)|$(ALLOCATES)' ./cmd/tgctl ./daemon ./internal/wire \
+test: cc npm ## install what the tests need and run all of them, with the race detector where goroutines meet
+	@$(GOTEST) .. $(RACE) $(TESTFLAGS) -p 2 race:./... \
+		-- .. $(PLAIN) $(TESTFLAGS) -p 2 plain:./... \
 		-- ../extensions/scrubber -race $(TESTFLAGS) ./... \
 		-- ../tools/packages $(TESTFLAGS) ./... \
 		-- . ./gotest
 
 # Each of these is something of which `make test` runs a small piece.
 test-all: cc npm ## run the long campaigns, of which test runs a small piece each; takes hours
-	$(GOTEST) .. $(RACE) $(TESTFLAGS) $(NORACE) -- .. $(RACE) $(TESTFLAGS) -run '$(SCRIPTS)' ./cmd/tgctl
+	$(GOTEST) .. $(RACE) $(TESTFLAGS) plain:./...
 	$(GO) test -count=1 -run '^TestNothingIsLeft$$' -v -timeout 60m ./daemon/handover -args -sessions=1000
 	$(GO) test -count=1 -run '^TestKills' -v -timeout 0 ./internal/test/kills -args -kills=10000
 

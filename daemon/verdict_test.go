@@ -95,6 +95,8 @@ func (v *verdicts) outcome() { v.attached.RecordOutcome(context.Background(), v.
 const mostAllocations = 28
 
 // Allocations show what a clock on a busy machine can't.
+//
+//gotest:plain pools drop items at random under the race detector
 func TestVerdictAllocatesLittle(t *testing.T) {
 	if programs.UnderRace() {
 		t.Skip("pools forget at random under the race detector")

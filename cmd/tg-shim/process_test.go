@@ -1,3 +1,4 @@
+//gotest:plain the programs are looked at from outside
 package main
 
 import (

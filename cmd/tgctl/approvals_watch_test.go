@@ -162,6 +162,8 @@ const watchScript = `stty -g >before; tgctl approvals watch; echo "exit $?"; stt
 
 // The queue in a real terminal with a real daemon: it works without a question and when
 // the daemon is killed, shows a question when it is asked, and answers it.
+//
+//gotest:plain it draws screens for long
 func TestWatchInATerminal(t *testing.T) {
 	h := newTmuxFixture(t, watchScript)
 	h.sees("No question is waiting", "q quit")

@@ -53,6 +53,8 @@ var builtPrograms = sync.OnceValues(func() (string, error) {
 //
 // Besides the usual commands, `exits CODE PROGRAM...` expects that exit code, and `eventually
 // PATTERN PROGRAM...` repeats a program until it exits 0 and its output matches.
+//
+//gotest:plain the programs are those that ship, and a script waits for them one after the other
 func TestScripts(t *testing.T) {
 	bin, err := builtPrograms()
 	if err != nil {

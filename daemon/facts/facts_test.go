@@ -1,3 +1,4 @@
+//gotest:plain what is found in a call is found by one goroutine
 package facts
 
 import (

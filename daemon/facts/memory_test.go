@@ -535,6 +535,8 @@ func TestLongMessages(t *testing.T) {
 }
 
 // Concurrent use, for the race detector.
+//
+//gotest:race it is used at the same time
 func TestConcurrentMemory(t *testing.T) {
 	s := newStory()
 	var wait sync.WaitGroup

@@ -1,3 +1,4 @@
+//gotest:plain a set never changes
 package policy
 
 import (

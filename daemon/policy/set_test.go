@@ -97,6 +97,8 @@ func TestPolicyFilesOfOthers(t *testing.T) {
 }
 
 // A set judges in many goroutines at once.
+//
+//gotest:race it is used at the same time
 func TestConcurrentUse(t *testing.T) {
 	s := load(t, cedarYAML, cedarPolicies)
 	calls := []*gate.Call{

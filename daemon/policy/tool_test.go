@@ -364,6 +364,8 @@ func TestHugePolicies(t *testing.T) {
 }
 
 // Tools may be listed while calls are judged.
+//
+//gotest:race it is used at the same time
 func TestToolsConcurrently(t *testing.T) {
 	text := toolsOf(t, `fs read {"type":"object","properties":{"path":{"type":"string"}}}`).listings[0].Tools[0]
 	list := toolsOf(t, `fs read {"type":"object","properties":{"path":{"type":"array"}}}`).listings[0].Tools[0]

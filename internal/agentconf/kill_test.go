@@ -1,3 +1,4 @@
+//gotest:plain files are changed by one goroutine, and other processes do the rest
 package agentconf
 
 import (

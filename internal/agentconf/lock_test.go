@@ -10,6 +10,8 @@ import (
 )
 
 // EC-STDIO-005: a wrapped file is not wrapped a second time, and the error names the holder.
+//
+//gotest:race several change the same files
 func TestLocked(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)
@@ -37,6 +39,8 @@ func TestLocked(t *testing.T) {
 }
 
 // While a wrap holds a file, the error says so, even if the file has lines of ours.
+//
+//gotest:race several change the same files
 func TestLockedBeatsWrapped(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)
@@ -53,6 +57,8 @@ func TestLockedBeatsWrapped(t *testing.T) {
 
 // A wrap, and a person's unwrap, wait for a daemon that restores the files of a session that
 // has just ended.
+//
+//gotest:race several change the same files
 func TestLockWaitsForRestore(t *testing.T) {
 	waiting := map[string]func(*world) error{
 		"wrap": func(w *world) error {
@@ -86,6 +92,8 @@ func TestLockWaitsForRestore(t *testing.T) {
 }
 
 // If one of several files is locked by another, none stays locked.
+//
+//gotest:race several change the same files
 func TestLockedInPart(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)
@@ -102,6 +110,7 @@ func TestLockedInPart(t *testing.T) {
 	w.wantClean()
 }
 
+//gotest:race several change the same files
 func TestTryLock(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)
@@ -149,6 +158,8 @@ func TestTryLock(t *testing.T) {
 }
 
 // EC-STDIO-044: the lock file of a killed wrap does not lock anything.
+//
+//gotest:race several change the same files
 func TestStaleLockFile(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)
@@ -165,6 +176,8 @@ func TestStaleLockFile(t *testing.T) {
 }
 
 // A file of somebody else with the name of a lock is locked, and not changed.
+//
+//gotest:race several change the same files
 func TestLockOfSomebodyElse(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)
@@ -186,6 +199,8 @@ func TestLockOfSomebodyElse(t *testing.T) {
 }
 
 // EC-STDIO-043: an editor that saves by replacing the file does not remove the lock.
+//
+//gotest:race several change the same files
 func TestAtomicSaveKeepsLock(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)
@@ -203,6 +218,7 @@ func TestAtomicSaveKeepsLock(t *testing.T) {
 	w.wantClean()
 }
 
+//gotest:race several change the same files
 func TestPlantedLock(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)
@@ -227,6 +243,8 @@ func TestPlantedLock(t *testing.T) {
 
 // The agent's own lock is respected while it is held, taken when it is stale, and taken at once
 // if the dead holder was ThoughtGate.
+//
+//gotest:race several change the same files
 func TestAgentLock(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)
@@ -263,6 +281,7 @@ func TestAgentLock(t *testing.T) {
 	w.wantClean()
 }
 
+//gotest:race several change the same files
 func TestAgentLockOfOurDead(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)
@@ -294,6 +313,8 @@ func TestAgentLockOfOurDead(t *testing.T) {
 }
 
 // A file is not an agent's lock.
+//
+//gotest:race several change the same files
 func TestAgentLockIsAFile(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)

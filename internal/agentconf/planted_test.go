@@ -146,6 +146,8 @@ func TestPlantedBackupBringsNothingBack(t *testing.T) {
 }
 
 // The content of a lock file is only informative: folders that it names are not removed.
+//
+//gotest:race several change the same files
 func TestPlantedLockNamesFolders(t *testing.T) {
 	w := killWorld(t)
 	folder := filepath.Join(w.home, "precious")

@@ -265,6 +265,8 @@ func busyAgent(w *world, count *atomic.Int32, stop <-chan struct{}) error {
 
 // An agent that writes its file all the time loses none of its writes, and no line of ours
 // remains.
+//
+//gotest:race several change the same files
 func TestBusyAgent(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)

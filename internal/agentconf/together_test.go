@@ -86,6 +86,8 @@ func save(path string, text []byte) error {
 // An agent that rewrites its file all the time and ignores locks, and a person who adds
 // servers, keep all their changes through several wraps. When all have finished, one command
 // removes what the agent, which had read our lines, may have written again.
+//
+//gotest:race several change the same files
 func TestOthersKeepTheirChanges(t *testing.T) {
 	for _, adopt := range []bool{false, true} {
 		t.Run(fmt.Sprint("adopt ", adopt), func(t *testing.T) {

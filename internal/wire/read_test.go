@@ -383,6 +383,7 @@ func TestEnvelope(t *testing.T) {
 	}
 }
 
+//gotest:plain pools drop items at random under the race detector
 func TestReadAllocatesNothing(t *testing.T) {
 	if programs.UnderRace() {
 		t.Skip("pools drop items at random under the race detector")

@@ -8,9 +8,19 @@
 // It runs `go test ARGUMENT...` in each FOLDER, with the variables NAME set to VALUE, one after
 // the other, even if one fails. Its exit code is 0 if all runs succeeded, and 1 otherwise. The
 // packages share the programs that they build, in a folder that gotest removes.
+//
+// An ARGUMENT race:PATTERN or plain:PATTERN stands for some tests of the packages that match: for
+// those that run with the race detector, or for the others. Each test belongs to one of them. It
+// runs with the race detector if its package has product code, and that or its tests start
+// goroutines or lock. A comment above a test, or above the package clause in a file of tests for
+// all that have none, says otherwise and why:
+//
+//	//gotest:plain REASON
+//	//gotest:race REASON
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -82,9 +92,20 @@ func testIn(r *report, dir string, args []string) error {
 	for n < len(args) && variable.MatchString(args[n]) {
 		n++
 	}
-	cmd := exec.Command("go", append([]string{"test", "-json"}, args[n:]...)...)
-	cmd.Dir, cmd.Stderr = dir, os.Stderr
-	cmd.Env = append(os.Environ(), args[:n]...)
+	env := append(os.Environ(), args[:n]...)
+	runs, err := choose(dir, args[n:], env)
+	if err != nil {
+		return err
+	}
+	for _, args := range runs {
+		err = errors.Join(err, goTest(r, dir, args, env))
+	}
+	return err
+}
+
+func goTest(r *report, dir string, args, env []string) error {
+	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+	cmd.Dir, cmd.Env, cmd.Stderr = dir, env, os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err

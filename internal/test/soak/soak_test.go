@@ -10,6 +10,8 @@
 // what every process holds, and in the end each series is judged (see judge).
 //
 //	make soak SOAK=15m SOAK_OUT=/tmp/soak
+//
+//gotest:race the programs have the race detector if the tests have it
 package soak
 
 import (

@@ -2,6 +2,8 @@
 // them, and the daemon, at any moment. Whatever falls first: no process is left,
 // no request of an agent that lives stays open, no question outlives who asked,
 // and nothing that is held or denied reaches a server.
+//
+//gotest:race the programs have the race detector if the tests have it
 package storm
 
 import (

@@ -258,6 +258,8 @@ func stride() int {
 // tgctl, the daemon or both are killed after any step of wrapping and restoring. The
 // configuration is restored, with what the agent has saved meanwhile: by the survivor if
 // it knows of the change, otherwise by one command or by the next daemon.
+//
+//gotest:plain it starts hundreds of programs
 func TestKillAfterAnyStep(t *testing.T) {
 	for _, who := range []string{"tgctl", "daemon", "both, then unwrap", "both, then a daemon"} {
 		t.Run(who, func(t *testing.T) {
@@ -330,6 +332,8 @@ func (h *mortalFixture) unwrap() {
 
 // A daemon is killed after any step of restoring what a killed tgctl has left. The next
 // daemon continues, or one command restores it.
+//
+//gotest:plain it starts dozens of programs
 func TestKillRestoringDaemon(t *testing.T) {
 	for _, by := range []string{"a daemon", "a person"} {
 		t.Run(by, func(t *testing.T) {
