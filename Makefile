@@ -56,9 +56,10 @@ GOTEST     = CGO_ENABLED=1 GORACE='$(GORACE) atexit_sleep_ms=0' $(GO) -C tools r
 # that run beside each other wait more than they compute.
 TESTFLAGS = -timeout $(TESTLIMIT) -vet=off -ldflags=-w -parallel 4
 
-# The race detector looks into all but SQLite, where it spent most of its time; see
-# RaceFlags in internal/test/programs, which must be the same.
-RACE = -race -gcflags='modernc.org/sqlite/lib=-race=0 -d=checkptr=0'
+# The race detector looks into all but SQLite and the hash of passphrases, where it spent most of
+# its time; see RaceFlags in internal/test/programs, which must be the same.
+NORACE = modernc.org/sqlite/lib modernc.org/libc/... modernc.org/memory golang.org/x/crypto/argon2 golang.org/x/crypto/blake2b
+RACE   = -race $(foreach package,$(NORACE),-gcflags='$(package)=-race=0 -d=checkptr=0')
 
 # Tests run with the race detector where goroutines meet, and without it where they don't, or
 # where a comment //gotest:plain says why; see tools/gotest. `make test-all` runs those with it, too.
@@ -76,6 +77,7 @@ test-all: cc npm ## run the long campaigns, of which test runs a small piece eac
 	$(GOTEST) .. $(RACE) $(TESTFLAGS) plain:./...
 	$(GO) test -count=1 -run '^TestNothingIsLeft$$' -v -timeout 60m ./daemon/handover -args -sessions=1000
 	$(GO) test -count=1 -run '^TestKills' -v -timeout 0 ./internal/test/kills -args -kills=10000
+	$(GO) test -count=1 -run '^TestKill' -v -timeout 60m ./cmd/tgctl -args -all-kills
 
 lint: fmt vet staticcheck duplicates check-generated darwin ## everything below that only looks
 

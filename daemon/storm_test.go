@@ -12,7 +12,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-var stormReloads = flag.Int("reloads", 300, "how many reloads there are beside calls")
+var stormReloads = flag.Int("reloads", 100, "how many reloads there are beside calls")
 
 const (
 	stormShims  = 4
@@ -103,7 +103,7 @@ func (s *storm) run(t *testing.T, stop <-chan struct{}) {
 	}
 }
 
-// A thousand reloads while calls are under way: each call is judged under one set, the one that its
+// Reloads while calls are under way: each call is judged under one set, the one that its
 // record names, and none is forwarded unjudged.
 func TestReloadStorm(t *testing.T) {
 	h := newHome(t, stormSets[0].yaml)

@@ -83,8 +83,37 @@ func newWorld(dir string) (*world, error) {
 	return w, w.open()
 }
 
+// newState returns the state database of a new daemon. Creating it is most of the work for a new
+// world.
+var newState = sync.OnceValues(func() ([]byte, error) {
+	dir, remove, err := tempdir.Make("", "state")
+	if err != nil {
+		return nil, err
+	}
+	defer remove()
+	path := filepath.Join(dir, "state.db")
+	db, err := store.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := db.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
+
 func (w *world) open() (err error) {
-	if w.db, err = store.Open(filepath.Join(w.dir, "state.db")); err != nil {
+	path := filepath.Join(w.dir, "state.db")
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		state, err := newState()
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, state, 0o600); err != nil {
+			return err
+		}
+	}
+	if w.db, err = store.Open(path); err != nil {
 		return err
 	}
 	w.q, err = approval.New(w.db, approval.Options{

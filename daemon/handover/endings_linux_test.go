@@ -23,7 +23,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/test/rig"
 )
 
-var sessionsPerEnding = flag.Int("sessions", 24, "how many sessions TestNothingIsLeft has of each kind of ending")
+var sessionsPerEnding = flag.Int("sessions", 8, "how many sessions TestNothingIsLeft has of each kind of ending")
 
 // sessionsAtOnce is how many sessions of TestNothingIsLeft run at a time, and sessionsPerRound
 // how many of each kind run between two checks of what is left.

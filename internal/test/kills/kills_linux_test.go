@@ -31,7 +31,7 @@ import (
 )
 
 var (
-	kills = flag.Int("kills", 100, "how often a daemon is killed, in all; a tenth of it with -short")
+	kills = flag.Int("kills", 40, "how often a daemon is killed, in all; a tenth of it with -short")
 	seed  = flag.Uint64("seed", 0, "of the random choices; 0: another one each time")
 )
 
@@ -178,7 +178,7 @@ func (h *fixture) stopped() bool {
 
 // until waits until so.
 func (h *fixture) until(what string, so func() bool) error {
-	for end := time.Now().Add(rig.Timeout); !so(); time.Sleep(time.Millisecond) { // between two looks
+	for end := time.Now().Add(rig.Timeout); !so(); time.Sleep(5 * time.Millisecond) { // between two looks
 		if time.Now().After(end) {
 			return fmt.Errorf("not within %v: %s", rig.Timeout, what)
 		}

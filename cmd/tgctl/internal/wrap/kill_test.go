@@ -2,6 +2,7 @@ package wrap
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -247,12 +248,17 @@ func (h *mortalFixture) look() string {
 	return fmt.Sprintf("%q\n%s", left, text)
 }
 
-// stride returns the interval between the steps that are tested.
-func stride() int {
-	if testing.Short() {
-		return 5
+var allKills = flag.Bool("all-kills", false, "kill everybody after each step; otherwise each step has its turn with one of them")
+
+// stride returns the interval between the steps that are tested with each of so many ways.
+func stride(ways int) int {
+	if *allKills {
+		ways = 1
 	}
-	return 1
+	if testing.Short() {
+		return 5 * ways
+	}
+	return ways
 }
 
 // tgctl, the daemon or both are killed after any step of wrapping and restoring. The
@@ -261,11 +267,21 @@ func stride() int {
 //
 //gotest:plain it starts hundreds of programs
 func TestKillAfterAnyStep(t *testing.T) {
-	for _, who := range []string{"tgctl", "daemon", "both, then unwrap", "both, then a daemon"} {
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	ways := []string{"tgctl", "daemon", "both, then unwrap", "both, then a daemon"}
+	t.Cleanup(func() { // after all ways, which run in parallel
+		for _, step := range []string{"locked", "backed up", "opened", "temp written", "compared", "swapped", "renamed", "folder synced", "applied",
+			"started", "ended", "closed", "agent unlocked", "backup removed", "restored", "unlocked"} {
+			if !seen[step] && !testing.Short() {
+				t.Errorf("never killed after %q", step)
+			}
+		}
+	})
+	for i, who := range ways {
 		t.Run(who, func(t *testing.T) {
 			t.Parallel()
-			seen := map[string]bool{}
-			for last := 1; ; last += stride() {
+			for last := 1 + i%stride(len(ways)); ; last += stride(len(ways)) {
 				h := newMortalFixture(t)
 				h.startDaemon(0)
 				daemon := strconv.Itoa(h.daemon.Process.Pid)
@@ -282,7 +298,9 @@ func TestKillAfterAnyStep(t *testing.T) {
 					break
 				}
 				step := steps[last-1]
+				mu.Lock()
 				seen[step] = true
+				mu.Unlock()
 				opened := strings.Contains(strings.Join(steps[:last], " "), "opened")
 				switch {
 				case who == "daemon": // tgctl survives and restores it
@@ -300,12 +318,6 @@ func TestKillAfterAnyStep(t *testing.T) {
 					t.Errorf("killed after %q, number %d; it said\n%s\n%s", step, last, said, h.look())
 				}
 				h.endDaemon()
-			}
-			for _, step := range []string{"locked", "backed up", "opened", "temp written", "compared", "swapped", "renamed", "folder synced", "applied",
-				"started", "ended", "closed", "agent unlocked", "backup removed", "restored", "unlocked"} {
-				if !seen[step] && !testing.Short() {
-					t.Errorf("never killed after %q", step)
-				}
 			}
 		})
 	}
@@ -335,10 +347,10 @@ func (h *mortalFixture) unwrap() {
 //
 //gotest:plain it starts dozens of programs
 func TestKillRestoringDaemon(t *testing.T) {
-	for _, by := range []string{"a daemon", "a person"} {
+	for i, by := range []string{"a daemon", "a person"} {
 		t.Run(by, func(t *testing.T) {
 			t.Parallel()
-			for last := 1; ; last += stride() {
+			for last := 1 + i%stride(2); ; last += stride(2) {
 				h := newMortalFixture(t)
 				h.startDaemon(last)
 				cmd := h.command("tgctl", "TGCTL_TEST_BIN="+h.dir, "TGCTL_TEST_CONFIG="+h.config, "TGCTL_TEST_KILL=ended")
