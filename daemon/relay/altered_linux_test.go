@@ -329,6 +329,8 @@ func TestLeftBehind(t *testing.T) {
 // Whatever is altered in the memory of a session and in its staging pipes, the next daemon
 // writes nothing that must be judged and was not forwarded. It continues, or reports that the
 // memory was damaged.
+//
+//gotest:plain hundreds of sessions are restored one after the other
 func TestAlteredMemory(t *testing.T) {
 	check := leaks(t)
 	leftBehind()

@@ -155,7 +155,7 @@ func (j *fileJudge) Refused(_ context.Context, _ wire.Side, reason string, prefi
 // However often the daemon is killed, each call is executed once, answered once and recorded
 // once.
 func TestCallsSurviveKills(t *testing.T) {
-	kills := 50
+	kills := 20
 	if n := os.Getenv("THOUGHTGATE_KILLS"); n != "" {
 		var err error
 		if kills, err = strconv.Atoi(n); err != nil {
