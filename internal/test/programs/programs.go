@@ -109,6 +109,10 @@ func Build(dir string, race bool, names []string, flags ...string) error {
 	return nil
 }
 
+// Raced reports whether programs whose concurrency is tested get the race detector: in `make test`,
+// which has made sure that there is a C compiler, and where the tests have it.
+func Raced() bool { return os.Getenv(sharedVar) != "" || UnderRace() }
+
 // UnderRace reports whether the tests run under the race detector.
 func UnderRace() bool {
 	info, _ := debug.ReadBuildInfo()

@@ -10,8 +10,6 @@
 // what every process holds, and in the end each series is judged (see judge).
 //
 //	make soak SOAK=15m SOAK_OUT=/tmp/soak
-//
-//gotest:race the programs have the race detector if the tests have it
 package soak
 
 import (
@@ -55,7 +53,7 @@ func TestMain(m *testing.M) {
 			os.Exit(wrap(os.Args[2], os.Args[3:]))
 		}
 	}
-	rig.Main(m)
+	rig.MainRaced(m)
 }
 
 // TestShortSoak is the soak in seconds: every check but for drift.
