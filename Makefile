@@ -54,7 +54,7 @@ GOTEST     = CGO_ENABLED=1 GORACE='$(GORACE) atexit_sleep_ms=0' $(GO) -C tools r
 
 # lint runs go vet, and nobody debugs these binaries: a minute less for the linker. Tests
 # that run beside each other wait more than they compute.
-TESTFLAGS = -timeout $(TESTLIMIT) -vet=off -ldflags=-w -parallel 4
+TESTFLAGS = -timeout $(TESTLIMIT) -vet=off -ldflags='-s -w' -parallel 4
 
 # The race detector looks into all but SQLite and the hash of passphrases, where it spent most of
 # its time; see RaceFlags in internal/test/programs, which must be the same.
