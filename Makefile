@@ -79,6 +79,7 @@ test-all: cc npm ## run the long campaigns, of which test runs a small piece eac
 	$(GO) test -count=1 -run '^TestKills' -v -timeout 0 ./internal/test/kills -args -kills=10000
 	THOUGHTGATE_KILLS=500 $(GO) test -count=1 -run '^TestCallsSurviveKills$$' -v -timeout 60m ./daemon/relay
 	$(GO) test -count=1 -run '^TestKill' -v -timeout 60m ./cmd/tgctl/internal/wrap -args -all-kills
+	$(GO) -C tools/packages test -count=1 -run '^TestLintianHasNothingToSay$$' -v . -args -lint-whole
 
 lint: fmt vet staticcheck duplicates check-generated darwin ## everything below that only looks
 
