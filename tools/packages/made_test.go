@@ -21,7 +21,7 @@ import (
 var here = platform{"linux", runtime.GOARCH}
 
 func testRelease() *release {
-	return &release{number: "1.2.3", date: time.Unix(1795000000, 0).UTC(), top: "../.."}
+	return &release{number: "1.2.3", date: time.Unix(1795000000, 0).UTC(), top: "../..", level: gzip.BestSpeed}
 }
 
 // madeIn is the parent of the folder that madeOnce returns, empty until then, and madeBy what has
