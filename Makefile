@@ -54,7 +54,7 @@ GOTEST     = CGO_ENABLED=1 GORACE='$(GORACE) atexit_sleep_ms=0' $(GO) -C tools r
 
 # lint runs go vet, and nobody debugs these binaries: a minute less for the linker. Tests
 # that run beside each other wait more than they compute.
-TESTFLAGS = -timeout $(TESTLIMIT) -vet=off -ldflags=-w -parallel 4
+TESTFLAGS = -timeout $(TESTLIMIT) -vet=off -ldflags='-s -w' -parallel 4
 
 # The race detector looks into all but SQLite and the hash of passphrases, where it spent most of
 # its time; see RaceFlags in internal/test/programs, which must be the same.
@@ -80,6 +80,7 @@ test-all: cc npm ## run the long campaigns, of which test runs a small piece eac
 	THOUGHTGATE_KILLS=500 $(GO) test -count=1 -run '^TestCallsSurviveKills$$' -v -timeout 60m ./daemon/relay
 	$(GO) test -count=1 -run '^TestKill' -v -timeout 60m ./cmd/tgctl/internal/wrap -args -all-kills
 	$(GO) test -count=1 -run '^TestAgreesWithGit$$|^TestLargeTree$$' -v -timeout 0 ./internal/worktree -args -cases=1000 -files=100000
+	$(GO) -C tools/packages test -count=1 -run '^TestLintianHasNothingToSay$$' -v . -args -lint-whole
 
 lint: fmt vet staticcheck duplicates check-generated darwin ## everything below that only looks
 

@@ -112,3 +112,27 @@ func TestMakeRunsAll(t *testing.T) {
 		}
 	}
 }
+
+// Each campaign that the Makefile names is there: go test runs nothing where a test has moved.
+func TestMakeNamesTests(t *testing.T) {
+	text, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile(`test .*-run '?\^?(Test\w+).* (\./\S+)`).FindAllStringSubmatch(string(text), -1)
+	if len(named) < 8 {
+		t.Fatalf("%d tests are named, of more: %q", len(named), named)
+	}
+	for _, m := range named {
+		files, err := filepath.Glob(filepath.Join("../..", m[2], "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(files, func(file string) bool {
+			text, err := os.ReadFile(file)
+			return err == nil && strings.Contains(string(text), "\nfunc "+m[1])
+		}) {
+			t.Errorf("no test in %s begins with %s", m[2], m[1])
+		}
+	}
+}

@@ -29,7 +29,7 @@ func (r *release) archive(name string, files []file) ([]byte, error) {
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
-	return zipped(b.Bytes()), nil
+	return zippedTo(b.Bytes(), r.level), nil
 }
 
 // sums writes SHA256SUMS of all files in dir, in the format of sha256sum.

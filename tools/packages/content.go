@@ -126,10 +126,12 @@ func ordered(files []file) []file {
 	return files
 }
 
-// zipped compresses content without a name and a time.
-func zipped(content []byte) []byte {
+// zipped compresses content as much as possible, without a name and a time.
+func zipped(content []byte) []byte { return zippedTo(content, gzip.BestCompression) }
+
+func zippedTo(content []byte, level int) []byte {
 	var b bytes.Buffer
-	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	w, err := gzip.NewWriterLevel(&b, level)
 	if err != nil {
 		panic(err) // the level is valid
 	}

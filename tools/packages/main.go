@@ -16,6 +16,7 @@
 package main
 
 import (
+	"compress/gzip"
 	"context"
 	"flag"
 	"fmt"
@@ -56,7 +57,7 @@ func run(ctx context.Context, args []string) error {
 	if *epoch <= 0 {
 		return fmt.Errorf("-epoch is %d; it is the time of the commit", *epoch)
 	}
-	r := &release{number: number, date: time.Unix(*epoch, 0).UTC(), top: *top}
+	r := &release{number: number, date: time.Unix(*epoch, 0).UTC(), top: *top, level: gzip.BestCompression}
 	var targets []platform
 	for _, name := range strings.Split(*platforms, ",") {
 		system, arch, ok := strings.Cut(name, "/")
@@ -73,6 +74,7 @@ type release struct {
 	number string    // version in the form of packages, so that later ones are greater
 	date   time.Time // of the commit, in UTC
 	top    string    // of the repository
+	level  int       // of the compression of archives: tests can't wait for the best
 
 	built map[platform][]program
 }

@@ -33,7 +33,7 @@ const nextDaemon = "thoughtgated-next"
 // The daemon is replaced by another release while 32 calls are in flight and three are
 // held: no call sees an error, and what is held is held still.
 func TestUpgrade(t *testing.T) {
-	next := rig.Build(t, "thoughtgated", "-ldflags", "-X main.release=next")
+	next := rig.Build(t, "thoughtgated", "-ldflags", "-s -w -X main.release=next")
 	t.Run("store", func(t *testing.T) {
 		h := newFixture(t, 200)
 		h.Activate()

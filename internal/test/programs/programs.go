@@ -93,7 +93,7 @@ func Dir(race bool) (dir string, remove func(), err error) {
 
 // Build builds programs, which are folders of cmd, into a folder with more flags of go build.
 func Build(dir string, race bool, names []string, flags ...string) error {
-	args := append([]string{"build", "-buildvcs=false", "-tags", "grpcnotrace", "-ldflags", "-X main.release=" + Release, "-o", dir + "/"}, flags...)
+	args := append([]string{"build", "-buildvcs=false", "-tags", "grpcnotrace", "-ldflags", "-s -w -X main.release=" + Release, "-o", dir + "/"}, flags...)
 	cgo := "CGO_ENABLED=0"
 	if race {
 		args, cgo = append(args, RaceFlags...), "CGO_ENABLED=1"
@@ -108,6 +108,10 @@ func Build(dir string, race bool, names []string, flags ...string) error {
 	}
 	return nil
 }
+
+// Raced reports whether programs whose concurrency is tested get the race detector: in `make test`,
+// which has made sure that there is a C compiler, and where the tests have it.
+func Raced() bool { return os.Getenv(sharedVar) != "" || UnderRace() }
 
 // UnderRace reports whether the tests run under the race detector.
 func UnderRace() bool {

@@ -41,7 +41,7 @@ func (h *Fixture) Activate() {
 // Release builds a program with that release name and returns its path.
 func Release(tb testing.TB, name, release string) string {
 	tb.Helper()
-	return buildOne(tb, name, programs.UnderRace(), "-ldflags", "-X main.release="+release)
+	return buildOne(tb, name, raced, "-ldflags", "-s -w -X main.release="+release)
 }
 
 // Shipped returns the path of a program built without the race detector, as it is shipped.

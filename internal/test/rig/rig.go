@@ -57,6 +57,16 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
+// MainRaced is Main for tests of concurrency: in `make test` their programs have the race detector
+// even where they don't, which costs less than to have it in both.
+func MainRaced(m *testing.M) {
+	raced = programs.Raced()
+	Main(m)
+}
+
+// raced reports whether the programs have the race detector.
+var raced = programs.UnderRace()
+
 // built holds functions that remove the folders at the end.
 var built struct {
 	sync.Mutex
@@ -64,11 +74,11 @@ var built struct {
 }
 
 // shipped are the programs as they are shipped, which is what memory is measured with; asTested
-// have the race detector if the tests have it.
+// have the race detector if raced.
 var (
 	shipped  = sync.OnceValues(func() (string, error) { return build(false) })
 	asTested = sync.OnceValues(func() (string, error) {
-		if programs.UnderRace() {
+		if raced {
 			return build(true)
 		}
 		return shipped()

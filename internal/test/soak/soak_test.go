@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 			os.Exit(wrap(os.Args[2], os.Args[3:]))
 		}
 	}
-	rig.Main(m)
+	rig.MainRaced(m)
 }
 
 // TestShortSoak is the soak in seconds: every check but for drift.

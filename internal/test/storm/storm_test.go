@@ -24,11 +24,11 @@ import (
 )
 
 var (
-	cycles = flag.Int("cycles", 40, "how many times things are started and killed; a tenth of it with -short")
+	cycles = flag.Int("cycles", 16, "how many times things are started and killed; a tenth of it with -short")
 	seed   = flag.Uint64("seed", 0, "of the random choices; 0: another one each time")
 )
 
-func TestMain(m *testing.M) { rig.Main(m) }
+func TestMain(m *testing.M) { rig.MainRaced(m) }
 
 // rules bound how many questions are open: nobody answers those of a storm.
 const rules = rig.Configuration + "limits: {pending_per_server: 64, pending: 256}\n"
