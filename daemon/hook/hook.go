@@ -27,8 +27,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// maxAgents is the maximum number of agents that report at the same time.
-const maxAgents = 1024
+// maxAgents is the maximum number of agents that report at the same time. Each has a descriptor of
+// those that the daemon reserves.
+const maxAgents = 128
 
 // Request is one event that a hook passes on.
 type Request struct {
