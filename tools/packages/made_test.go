@@ -24,12 +24,8 @@ func testRelease() *release {
 	return &release{number: "1.2.3", date: time.Unix(1795000000, 0).UTC(), top: "../..", level: gzip.BestSpeed}
 }
 
-// madeIn is the parent of the folder that madeOnce returns, empty until then, and madeBy what has
-// made it, which keeps the programs.
-var (
-	madeIn string
-	madeBy *release
-)
+// madeIn is the parent of the folder that madeOnce returns, empty until then.
+var madeIn string
 
 // madeOnce returns the folder in which the complete program has created everything for here.
 var madeOnce = sync.OnceValues(func() (string, error) {
@@ -37,9 +33,9 @@ var madeOnce = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	madeIn, madeBy = dir, testRelease()
+	madeIn = dir
 	out := filepath.Join(dir, "dist")
-	return out, madeBy.make(bg, []platform{here}, out)
+	return out, testRelease().make(bg, []platform{here}, out)
 })
 
 func TestMain(m *testing.M) {

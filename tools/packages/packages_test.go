@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/goreleaser/nfpm/v2/deb"
 )
 
 var bg = context.Background()
@@ -80,49 +77,12 @@ func TestRPMHolds(t *testing.T) {
 	}
 }
 
-var lintWhole = flag.Bool("lint-whole", false, "have lintian read every program, and not the smallest in place of each")
-
 func TestLintianHasNothingToSay(t *testing.T) {
 	tool(t, "lintian")
-	path := made(t, ".deb")
-	if !*lintWhole {
-		path = smallDeb(t)
-	}
-	out, err := exec.Command("lintian", "--allow-root", "--display-info", "--pedantic", "--fail-on", "error,warning", path).Output()
+	out, err := exec.Command("lintian", "--allow-root", "--display-info", "--pedantic", "--fail-on", "error,warning", made(t, ".deb")).Output()
 	if err != nil || len(out) > 0 {
 		t.Errorf("%v\n%s", err, out)
 	}
-}
-
-// smallDeb returns the path of a package like that of made, but with tg-shim in place of each
-// program: lintian takes half a minute to read the others, which are built alike.
-func smallDeb(t *testing.T) string {
-	t.Helper()
-	texts, err := madeBy.texts(bg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	programs, err := madeBy.programs(bg, here)
-	if err != nil {
-		t.Fatal(err)
-	}
-	notices, err := madeBy.notices(bg, programs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	programs = slices.Clone(programs)
-	for i := range programs {
-		programs[i].content = programs[0].content // that of tg-shim
-	}
-	out := t.TempDir()
-	if err := madeBy.pack(deb.Default, madeBy.info(here), madeBy.forDeb(programs, texts, notices), out); err != nil {
-		t.Fatal(err)
-	}
-	found, err := filepath.Glob(filepath.Join(out, "*.deb"))
-	if err != nil || len(found) != 1 {
-		t.Fatalf("made: %v (%v)", found, err)
-	}
-	return found[0]
 }
 
 // Removing a package removes all its files, and an upgrade replaces the previous files.
