@@ -31,7 +31,7 @@ import (
 )
 
 var (
-	kills = flag.Int("kills", 40, "how often a daemon is killed, in all; a tenth of it with -short")
+	kills = flag.Int("kills", 100, "how often a daemon is killed, in all; a tenth of it with -short")
 	seed  = flag.Uint64("seed", 0, "of the random choices; 0: another one each time")
 )
 
