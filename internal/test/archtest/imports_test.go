@@ -57,12 +57,13 @@ const (
 // library. Packages are named from the top of the repository; daemon/* and
 // internal/* stand for what has no line of its own. Tests may import anything.
 var mayImport = map[string][]string{
-	"internal/*":       {sys, json},
-	"internal/child":   {sys, "internal/proc"},
-	"internal/sock":    {sys, "internal/proc"},
-	"internal/rawjson": {json, "internal/wire"},
-	"internal/mcp":     {sys, json, "internal/wire"},
-	"internal/rpc":     {json, "internal/wire"},
+	"internal/*":         {sys, json},
+	"internal/child":     {sys, "internal/proc"},
+	"internal/sock":      {sys, "internal/proc"},
+	"internal/rawjson":   {json, "internal/wire"},
+	"internal/mcp":       {sys, json, "internal/wire"},
+	"internal/rpc":       {json, "internal/wire"},
+	"internal/agenthook": {"internal/rawjson", "internal/wire"},
 	// What a command would destroy, and its copies.
 	"internal/worktree": {"internal/beneath"},
 	"internal/undo":     {sys, "internal/beneath"},
