@@ -103,15 +103,15 @@ func (s *Submitter) Judge(ctx context.Context, tool string, arguments []byte, he
 	line := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":`, seq, tool)
 	line = append(append(line, arguments...), "}}"...)
 	attachment.Submit(gate.Submission{Seq: seq, Side: wire.FromAgent, Line: line})
-	v, err := s.final(ctx, attachment, seq, verdicts, held)
+	v, err := final(ctx, attachment, seq, verdicts, held)
 	if err != nil {
 		return nil, err
 	}
-	return s.permitted(attachment, v)
+	return permitted(attachment, v)
 }
 
 // final waits for the verdict that forwards a submission.
-func (s *Submitter) final(ctx context.Context, attachment *gate.Attachment, seq uint64, verdicts <-chan gate.Verdict, held func(gate.Verdict)) (gate.Verdict, error) {
+func final(ctx context.Context, attachment *gate.Attachment, seq uint64, verdicts <-chan gate.Verdict, held func(gate.Verdict)) (gate.Verdict, error) {
 	for {
 		select {
 		case v := <-verdicts:
@@ -133,7 +133,7 @@ func (s *Submitter) final(ctx context.Context, attachment *gate.Attachment, seq 
 }
 
 // permitted parses the arguments of a call that was forwarded.
-func (s *Submitter) permitted(attachment *gate.Attachment, v gate.Verdict) (*Permitted, error) {
+func permitted(attachment *gate.Attachment, v gate.Verdict) (*Permitted, error) {
 	var e wire.Envelope
 	err := wire.Read(v.Line, wire.FromAgent, &e)
 	p := &Permitted{seq: v.Seq, Edited: v.Replaced, Notice: v.Notice, line: v.Line, inspect: v.Inspect}
@@ -193,7 +193,7 @@ func (s *Submitter) inspected(ctx context.Context, attachment *gate.Attachment, 
 	attachment.Submit(gate.Submission{
 		Seq: seq, Side: wire.FromServer, Line: resultOf(p.seq, text), Answers: "tools/call", Call: p.seq, About: p.seq, Request: p.line,
 	})
-	v, err := s.final(ctx, attachment, seq, verdicts, func(gate.Verdict) {})
+	v, err := final(ctx, attachment, seq, verdicts, func(gate.Verdict) {})
 	if err != nil {
 		return "", err
 	}

@@ -81,14 +81,29 @@ func text(s string) []byte { return wire.AppendQuote(nil, s) }
 
 // members returns a JSON object. all alternates between names and raw values.
 func members(all ...any) []byte {
-	out := []byte{'{'}
+	var o writtenObject
 	for i := 0; i < len(all); i += 2 {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(append(wire.AppendQuote(out, all[i].(string)), ':'), all[i+1].([]byte)...)
+		o.add(all[i].(string), all[i+1].([]byte))
 	}
-	return append(out, '}')
+	return o.end()
 }
 
 func object(all ...any) Output { return Output{Stdout: append(members(all...), '\n')} }
+
+// writtenObject is a JSON object that is being written.
+type writtenObject []byte
+
+func (o *writtenObject) add(name string, value []byte) {
+	separator := byte(',')
+	if len(*o) == 0 {
+		separator = '{'
+	}
+	*o = append(append(wire.AppendQuote(append(*o, separator), name), ':'), value...)
+}
+
+func (o *writtenObject) end() []byte {
+	if len(*o) == 0 {
+		return []byte("{}")
+	}
+	return append(*o, '}')
+}

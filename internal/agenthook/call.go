@@ -1,12 +1,13 @@
 package agenthook
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 
 	"github.com/thoughtgate/thoughtgated/internal/rawjson"
-	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 // Server is the id of the server that the tools of agents are judged under. No other server may
@@ -41,14 +42,12 @@ type Call struct {
 // Call returns the call that an event is about.
 func (c *Contract) Call(e *Event) (*Call, error) {
 	if server, tool, ok := c.mcp(e); ok {
-		arguments := append(wire.AppendQuote([]byte(`{"server":`), server), `,"tool":`...)
-		arguments = append(wire.AppendQuote(arguments, tool), `,"arguments":`...)
-		return &Call{Tool: MCP, Server: server, Arguments: append(append(arguments, e.Input...), '}'), input: true}, nil
+		arguments := members("server", text(server), "tool", text(tool), "arguments", e.Input)
+		return &Call{Tool: MCP, Server: server, Arguments: arguments, input: true}, nil
 	}
 	t, known := c.Tools[e.Tool]
 	if !known {
-		arguments := append(wire.AppendQuote([]byte(`{"name":`), e.Tool), `,"arguments":`...)
-		return &Call{Tool: Other, Arguments: append(append(arguments, e.Input...), '}'), input: true}, nil
+		return &Call{Tool: Other, Arguments: members("name", text(e.Tool), "arguments", e.Input), input: true}, nil
 	}
 	return t.call(e)
 }
@@ -58,13 +57,7 @@ func (c *Contract) Call(e *Event) (*Call, error) {
 func (t Tool) call(e *Event) (*Call, error) {
 	in := rawjson.Read(e.Input)
 	call := &Call{Tool: t.Name, renamed: map[string]string{}}
-	out := []byte{'{'}
-	add := func(name string, value []byte) {
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(append(wire.AppendQuote(out, name), ':'), value...)
-	}
+	var out writtenObject
 	for _, m := range in.Members {
 		name := m.Name
 		if canonical := t.Members[name]; canonical != "" && canonical != name {
@@ -74,16 +67,16 @@ func (t Tool) call(e *Event) (*Call, error) {
 			name = canonical
 			call.renamed[canonical] = m.Name
 		}
-		add(name, m.Value)
+		out.add(name, m.Value)
 	}
 	if e.Cwd != "" && !in.Has("cwd") && call.renamed["cwd"] == "" {
-		add("cwd", wire.AppendQuote(nil, filepath.Clean(e.Cwd)))
+		out.add("cwd", text(filepath.Clean(e.Cwd)))
 		call.added = append(call.added, "cwd")
 	}
 	if err := in.Err(); err != nil {
 		return nil, fmt.Errorf("read the input of %s: %w", e.Tool, err)
 	}
-	call.Arguments = append(out, '}')
+	call.Arguments = out.end()
 	return call, nil
 }
 
@@ -93,23 +86,15 @@ func (c *Call) Input(arguments []byte) ([]byte, error) {
 	if c.input {
 		input := o.Get("arguments")
 		if err := o.Err(); err != nil || input == nil {
-			return nil, fmt.Errorf("the changed call has no arguments")
+			return nil, errors.New("the changed call has no arguments")
 		}
 		return input, nil
 	}
-	out := []byte{'{'}
+	var out writtenObject
 	for _, m := range o.Members {
-		if slices.Contains(c.added, m.Name) {
-			continue
+		if !slices.Contains(c.added, m.Name) {
+			out.add(cmp.Or(c.renamed[m.Name], m.Name), m.Value)
 		}
-		name := m.Name
-		if native := c.renamed[name]; native != "" {
-			name = native
-		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(append(wire.AppendQuote(out, name), ':'), m.Value...)
 	}
-	return append(out, '}'), o.Err()
+	return out.end(), o.Err()
 }

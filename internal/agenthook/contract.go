@@ -43,6 +43,3 @@ func Of(agent string) *Contract {
 	}
 	return nil
 }
-
-// All returns all contracts. They must not be changed.
-func All() []Contract { return contracts }

@@ -1,6 +1,7 @@
 package agenthook
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,7 +41,7 @@ type Event struct {
 func (c *Contract) Read(raw []byte) (*Event, error) {
 	o := rawjson.Read(raw)
 	e := &Event{
-		Name: o.OptionalText("hook_event_name"), Session: firstText(o, "session_id", "conversation_id", "sessionId"),
+		Name: o.OptionalText("hook_event_name"), Session: cmp.Or(o.OptionalText("session_id"), o.OptionalText("conversation_id"), o.OptionalText("sessionId")),
 		Cwd: o.OptionalText("cwd"), Mode: o.OptionalText("permission_mode"), ID: o.OptionalText("tool_use_id"), Tool: o.OptionalText("tool_name"),
 	}
 	if err := o.Err(); err != nil {
@@ -96,8 +97,7 @@ func (e *Event) readInput() error {
 	if text, err := rawjson.Text(e.Input); err == nil {
 		e.Input = []byte(text)
 	}
-	in := rawjson.Read(e.Input)
-	if err := in.Err(); err != nil {
+	if err := rawjson.Read(e.Input).Err(); err != nil {
 		return fmt.Errorf("read the input of %s: %w", e.Tool, err)
 	}
 	return nil
@@ -121,15 +121,6 @@ func (c *Contract) checkWriter(o rawjson.Object, e *Event) error {
 		return fmt.Errorf("the hook is for %s, but %s has run it", c.Agent, mark.agent)
 	}
 	return nil
-}
-
-func firstText(o rawjson.Object, names ...string) string {
-	for _, name := range names {
-		if text := o.OptionalText(name); text != "" {
-			return text
-		}
-	}
-	return ""
 }
 
 // mcp returns the server and the tool if the event is about a tool of an MCP server.
