@@ -170,7 +170,7 @@ func (g gateService) Hook(ctx context.Context, req *pb.HookRequest) (*pb.HookRes
 	}
 	out, err := g.s.AgentHooks.Handle(ctx, hook.Request{
 		Agent: req.GetAgent(), Event: req.GetEvent(), Session: req.GetSession(), Cwd: clean(req.GetCwd()), Patience: max(0, req.GetPatience().AsDuration()),
-		Report: req.GetReport(), Build: req.GetBuild(), Line: line, Programs: programs,
+		Build: req.GetBuild(), Line: line, Programs: programs,
 	})
 	if err != nil {
 		return nil, err

@@ -13,7 +13,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -38,7 +37,6 @@ type Request struct {
 	Session  string // protection that the hook claims to belong to; may be empty
 	Cwd      string // of the hook
 	Patience time.Duration
-	Report   bool // the event can't be denied
 	Build    string
 
 	Line     []proc.Process // the hook's process and its ancestors, nearest first
@@ -140,24 +138,24 @@ func (r *Registry) agent(ctx context.Context, c *agenthook.Contract, q *Request)
 
 // attach registers the process at q.Line[at] as an attachment.
 func (r *Registry) attach(ctx context.Context, c *agenthook.Contract, q *Request, at int) (*agent, error) {
-	process, program := q.Line[at], q.Programs[at]
+	process := q.Line[at]
 	handle, err := proc.Open(process)
 	if err != nil {
 		return nil, fmt.Errorf("watch the agent: %w: %w", err, gate.ErrForbidden)
 	}
 	var id [16]byte
 	rand.Read(id[:])
-	command := []string{program}
 	a := &agent{registry: r, contract: c, handle: handle, submitter: submit.New(), open: map[string]*submit.Permitted{}, flights: map[[32]byte]*flight{}}
 	a.life, a.end = context.WithCancelCause(r.ctx)
 	joined, err := r.sessions.Join(ctx, session.Hello{
 		Shim: gate.Shim{
 			Attachment: hex.EncodeToString(id[:]), Session: q.Session, Agent: c.Agent, Project: q.Cwd, Cwd: q.Cwd,
-			Server: agenthook.Server, Launch: gate.Launch([]string{"hook", c.Agent}), Command: command, Patience: q.Patience, Host: true,
+			Server: agenthook.Server, Launch: gate.Launch([]string{"hook", c.Agent}), Command: []string{q.Programs[at]}, Patience: q.Patience, Host: true,
 		},
 		Build: q.Build, Peer: process, Parent: process, Line: q.Line[at:], Programs: q.Programs[at:],
 	}, func(string) { a.end(errLeft) })
 	if err != nil {
+		a.end(err)
 		_ = handle.Close() // nothing was written
 		return nil, err
 	}
@@ -179,17 +177,6 @@ func agentIn(programs []string) int {
 		}
 	}
 	return -1
-}
-
-// Agents returns the attachments of the agents that report, in no order.
-func (r *Registry) Agents() []*session.Joined {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var all []*session.Joined
-	for a := range maps.Values(r.agents) {
-		all = append(all, a.joined)
-	}
-	return all
 }
 
 // governed reports whether calls of a server's tool pass the gate in this session, so that the

@@ -14,7 +14,6 @@ type HookEvent struct {
 	Event        []byte
 	Session, Cwd string
 	Patience     time.Duration // 0 if not set
-	Report       bool
 }
 
 // HookAnswer holds the fields of HookResponse.
@@ -57,8 +56,5 @@ func (e *HookEvent) encode() []byte {
 	b.text(5, e.Session)
 	b.text(6, e.Cwd)
 	b.duration(7, e.Patience)
-	if e.Report {
-		b.number(8, 1)
-	}
 	return b
 }

@@ -36,8 +36,8 @@ const (
 const Usage = `Usage: tg-shim hook --socket PATH [--session ID] [--limit D] [--report] AGENT
 
 Reads what AGENT is about to do from standard input, has ThoughtGate judge it,
-and prints the answer. "tgctl protect" and "tgctl wrap" write it into an agent's
-configuration; there is no need to run it by hand.
+and prints the answer. Agents run it before they use a tool of their own; there
+is no need to run it by hand.
 
 Options:
   --socket PATH  the daemon's shim.sock
@@ -111,7 +111,7 @@ func ask(ctx context.Context, o Options, patience time.Duration, stdin io.Reader
 	if err != nil {
 		return nil, err
 	}
-	request := &attach.HookEvent{Build: o.Build, Agent: o.Agent, Event: event, Session: o.Session, Cwd: cwd, Report: o.Report}
+	request := &attach.HookEvent{Build: o.Build, Agent: o.Agent, Event: event, Session: o.Session, Cwd: cwd}
 	giveUp, end := time.Now().Add(patience), time.Now().Add(startTimeout)
 	for {
 		request.Patience = time.Until(giveUp)

@@ -586,7 +586,6 @@ type HookRequest struct {
 	Session       string                 `protobuf:"bytes,5,opt,name=session,proto3" json:"session,omitempty"`   // the protection that the hook was installed by; may be empty
 	Cwd           string                 `protobuf:"bytes,6,opt,name=cwd,proto3" json:"cwd,omitempty"`           // the hook's working directory
 	Patience      *durationpb.Duration   `protobuf:"bytes,7,opt,name=patience,proto3" json:"patience,omitempty"` // how long the agent waits for the answer
-	Report        bool                   `protobuf:"varint,8,opt,name=report,proto3" json:"report,omitempty"`    // the event can't be denied, such as one after a tool has run
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -668,13 +667,6 @@ func (x *HookRequest) GetPatience() *durationpb.Duration {
 		return x.Patience
 	}
 	return nil
-}
-
-func (x *HookRequest) GetReport() bool {
-	if x != nil {
-		return x.Report
-	}
-	return false
 }
 
 // HookResponse is what the hook prints and exits with, in the words of its agent.
@@ -789,7 +781,7 @@ const file_thoughtgate_v1_gate_proto_rawDesc = "" +
 	"attachment\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\x05R\x06status\x12\x16\n" +
 	"\x06signal\x18\x03 \x01(\x05R\x06signal\"\x0f\n" +
-	"\rEndedResponse\"\xe6\x01\n" +
+	"\rEndedResponse\"\xce\x01\n" +
 	"\vHookRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x14\n" +
 	"\x05build\x18\x02 \x01(\tR\x05build\x12\x14\n" +
@@ -797,8 +789,7 @@ const file_thoughtgate_v1_gate_proto_rawDesc = "" +
 	"\x05event\x18\x04 \x01(\fR\x05event\x12\x18\n" +
 	"\asession\x18\x05 \x01(\tR\asession\x12\x10\n" +
 	"\x03cwd\x18\x06 \x01(\tR\x03cwd\x125\n" +
-	"\bpatience\x18\a \x01(\v2\x19.google.protobuf.DurationR\bpatience\x12\x16\n" +
-	"\x06report\x18\b \x01(\bR\x06report\"V\n" +
+	"\bpatience\x18\a \x01(\v2\x19.google.protobuf.DurationR\bpatience\"V\n" +
 	"\fHookResponse\x12\x16\n" +
 	"\x06stdout\x18\x01 \x01(\fR\x06stdout\x12\x16\n" +
 	"\x06stderr\x18\x02 \x01(\fR\x06stderr\x12\x16\n" +
