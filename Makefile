@@ -67,9 +67,9 @@ PLAIN = CGO_ENABLED=0 -tags grpcnotrace
 
 test: cc npm ## install what the tests need and run all of them, with the race detector where goroutines meet
 	@$(GOTEST) .. $(RACE) $(TESTFLAGS) -p 2 race:./... \
+		-- ../tools/packages $(TESTFLAGS) ./... \
 		-- .. $(PLAIN) $(TESTFLAGS) -p 2 plain:./... \
 		-- ../extensions/scrubber -race $(TESTFLAGS) ./... \
-		-- ../tools/packages $(TESTFLAGS) ./... \
 		-- . ./gotest
 
 # Each of these is something of which `make test` runs a small piece.
