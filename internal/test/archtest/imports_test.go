@@ -183,7 +183,7 @@ var mayImport = map[string][]string{
 	"cmd/tgctl/internal/ui":       {term, cobra, protobuf, proto, "client", "internal/display", "internal/rawjson", "cmd/tgctl/internal/pbjson"},
 
 	// Test material for the commands, outside of internal/test since it runs what only tgctl may import.
-	consoleTest: {cobra, grpc, protobuf, proto, "client", "internal/agentconf", "internal/display", "internal/record", "internal/test/golden", "internal/test/tempdir", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/ui"},
+	consoleTest: {cobra, grpc, protobuf, proto, "client", "internal/agentconf", "internal/display", "internal/record", "internal/sock", "internal/test/golden", "internal/test/tempdir", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/ui"},
 
 	// No other package talks to Slack. What else has to know of a surface: docs/development.md.
 	"cmd/tgctl/slack":           {sys, slackgo, ws, sync, proto, "client", "client/inbox", "internal/display", "internal/secret"},
