@@ -72,11 +72,14 @@ test: cc npm ## install what the tests need and run all of them, with the race d
 		-- ../extensions/scrubber -race $(TESTFLAGS) ./... \
 		-- . ./gotest
 
-# Each of these is something of which `make test` runs a small piece.
-test-all: cc npm ## run the long campaigns, of which test runs a small piece each; takes hours
+# Each of these is something of which `make test` runs a small piece. KILLS is how often daemons are
+# killed under load, a quarter as often under a real systemd.
+KILLS ?= 2000
+
+test-all: cc npm ## run the long campaigns, of which test runs a small piece each; takes two hours
 	$(GOTEST) .. $(RACE) $(TESTFLAGS) plain:./...
 	$(GO) test -count=1 -run '^TestNothingIsLeft$$' -v -timeout 60m ./daemon/handover -args -sessions=1000
-	$(GO) test -count=1 -run '^TestKills' -v -timeout 0 ./internal/test/kills -args -kills=10000
+	$(GO) test -count=1 -run '^TestKills' -v -timeout 0 ./internal/test/kills -args -kills=$(KILLS)
 	THOUGHTGATE_KILLS=500 $(GO) test -count=1 -run '^TestCallsSurviveKills$$' -v -timeout 60m ./daemon/relay
 	$(GO) test -count=1 -run '^TestKill' -v -timeout 60m ./cmd/tgctl/internal/wrap -args -all-kills
 	$(GO) test -count=1 -run '^TestAgreesWithGit$$|^TestLargeTree$$' -v -timeout 0 ./internal/worktree -args -cases=1000 -files=100000
