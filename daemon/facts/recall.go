@@ -67,10 +67,10 @@ func (l *inspection) startRecall() {
 	}
 	l.recall = r
 	r.sight.to, r.sight.tools = r, false
-	if c.Method == "tools/call" { // other methods read, and receive what a server prepared
-		said := &f.names.of(c.Subject).said
+	if l.tool != "" && c.Method == "tools/call" { // other methods read, and receive what a server prepared
+		said := &f.names.of(l.tool).said
 		r.deed, r.sends = said.deed, said.sends
-		r.tool = f.ownTool(c.Server, c.Subject)
+		r.tool = f.ownTool(c.Server, l.tool)
 	}
 }
 
@@ -205,14 +205,14 @@ func (r *recall) conclude() {
 			})
 		}
 	}
-	if c.Method == "tools/call" {
+	if l.tool != "" && c.Method == "tools/call" {
 		r.prompted()
 		if r.memory.has(&r.memory.harms, r.tool) {
 			l.add(Acts, "its definition says that it is destructive", "")
 		}
 	}
 	c.Sends = nil
-	if r.sends {
+	if r.sends && l.tool != "" {
 		r.newPlaces()
 	}
 	if by := r.memory.steeringServer(); by != "" {
@@ -236,7 +236,7 @@ func (r *recall) counts(a *argued) bool {
 // prompted adds a fact if the text of a server named the tool.
 func (r *recall) prompted() {
 	c := r.look.call
-	name := r.sight.clean([]byte(c.Subject))
+	name := r.sight.clean([]byte(r.look.tool))
 	exact, letters := r.sight.toolKeys(name)
 	used := r.memory.has(&r.memory.used, r.tool)
 	if by, is := r.memory.namer([2]uint64{exact, letters}, c.Server, r.deed == reads, used); is {
@@ -286,7 +286,7 @@ func (r *recall) destinations() []argued {
 	}
 	if len(to) == 0 {
 		c := r.look.call
-		to = []argued{{key: r.tool, name: c.Server + "/" + c.Subject}}
+		to = []argued{{key: r.tool, name: c.Server + "/" + r.look.tool}}
 	}
 	return to
 }
