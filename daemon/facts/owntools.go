@@ -121,9 +121,12 @@ func (l *inspection) lineOf(in rawjson.Object) (*shell.Line, []string) {
 		members = append(members, "content", "contents", "file_text", "old_string", "new_string", "old_str", "new_str", "edits", "patch")
 	case tool == agenthook.Write:
 		patch, ok := textOf(in, "patch")
-		files, err := effects.ParsePatch(patch)
-		if !ok || err != nil {
+		if !ok {
 			return nil, []string{"cwd"}
+		}
+		files, err := effects.ParsePatch(patch)
+		if err != nil {
+			l.oddPatch(patch)
 		}
 		for _, f := range files {
 			switch {
@@ -140,6 +143,17 @@ func (l *inspection) lineOf(in rawjson.Object) (*shell.Line, []string) {
 		return nil, []string{"cwd"}
 	}
 	return line, members
+}
+
+// oddPatch examines a patch that can't be read. The agent's tool may be less strict.
+func (l *inspection) oddPatch(patch string) {
+	at := func() string { return "patch" }
+	l.text([]byte(patch), manner{places: true}, at)
+	l.ours([]byte(patch), false, at)
+	l.addDetail(Opaque, "a patch that could not be read", at)
+	if strings.Contains(strings.ToLower(patch), "delete file") {
+		l.addDetail(Destroys, "deletes files by a patch that could not be read", at)
+	}
 }
 
 // commandOf returns the command line of a shell's call. Some agents give a list of words.
