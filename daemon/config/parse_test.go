@@ -187,7 +187,7 @@ func TestBuiltInDefault(t *testing.T) {
 		}
 		facts = append(facts, string(r.When[0]))
 	}
-	want := "secret secret-place planted prompted unlisted acts new-place"
+	want := "secret secret-place planted prompted unlisted acts destroys uploads installs network-code new-place"
 	if got := strings.Join(facts, " "); got != want {
 		t.Errorf("facts: got %q, want %q", got, want)
 	}

@@ -33,8 +33,11 @@ func calledTool(c *gate.Call) string {
 	case !isOwnTool(c):
 		return c.Subject
 	case c.Subject == agenthook.MCP:
-		tool, _ := textOf(rawjson.Read(c.Arguments()), "tool")
-		return tool
+		in := rawjson.Read(c.Arguments())
+		if tool := in.OptionalText("tool"); in.Err() == nil {
+			return tool
+		}
+		return c.Subject
 	}
 	return ""
 }
@@ -54,6 +57,9 @@ func textOf(in rawjson.Object, name string) (string, bool) {
 func (l *inspection) ownTool() {
 	in := rawjson.Read(l.call.Arguments())
 	line, members := l.lineOf(in)
+	if in.Err() != nil {
+		line, members = nil, nil
+	}
 	l.local = l.call.Subject == agenthook.Spawn || line != nil
 	if line != nil {
 		l.line(line, func() string { return members[0] })
@@ -90,59 +96,69 @@ func (l *inspection) lineOf(in rawjson.Object) (*shell.Line, []string) {
 	if rest, ok := strings.CutPrefix(name, "~/"); ok && home != "" {
 		name = home + "/" + rest
 	}
-	line := &shell.Line{Home: home}
-	add := func(program string, paths ...string) {
-		c := shell.Command{Program: program, Name: shell.NewWord(program), Args: []shell.Word{shell.NewWord("--")}, Dirs: []string{dir}}
-		for _, p := range paths {
-			c.Args = append(c.Args, shell.NewWord(p))
-		}
-		line.Commands = append(line.Commands, c)
-	}
+	line := &fileLine{shell.Line{Home: home}, dir}
 	members := []string{"path", "cwd"}
 	switch tool := l.call.Subject; {
 	case tool == agenthook.Shell:
-		command, ok := commandOf(in)
-		if !ok {
-			return nil, []string{"cwd"}
+		if command, ok := commandOf(in); ok {
+			return shell.Parse(command, shell.Options{Dir: dir, Home: home}), []string{"command", "cwd"}
 		}
-		return shell.Parse(command, shell.Options{Dir: dir, Home: home}), []string{"command", "cwd"}
+		return nil, members[1:]
+	case tool == agenthook.Search && hasPath:
+		line.add("cat", name)
+		members = append(members, "query")
 	case tool == agenthook.Search:
-		if !hasPath {
-			return nil, []string{"query", "cwd"}
-		}
-		add("cat", name)
-		return line, append(members, "query")
+		return nil, []string{"query", "cwd"}
 	case tool == agenthook.Read && hasPath:
-		add("cat", name)
+		line.add("cat", name)
 	case tool == agenthook.Delete && hasPath:
-		add("rm", name)
-	case tool == agenthook.Write && hasPath:
-		add("touch", name)
-		members = append(members, "content", "contents", "file_text", "old_string", "new_string", "old_str", "new_str", "edits", "patch")
-	case tool == agenthook.Write:
-		patch, ok := textOf(in, "patch")
-		if !ok {
-			return nil, []string{"cwd"}
-		}
-		files, err := effects.ParsePatch(patch)
-		if err != nil {
+		line.add("rm", name)
+	case tool == agenthook.Write && in.Has("patch"):
+		patch, _ := textOf(in, "patch")
+		if err := line.patch(patch); err != nil || hasPath {
 			l.oddPatch(patch)
 		}
-		for _, f := range files {
-			switch {
-			case f.Op == effects.PatchDelete:
-				add("rm", f.Name)
-			case f.To != "":
-				add("mv", f.Name, f.To)
-			default:
-				add("touch", f.Name)
-			}
+		if hasPath {
+			line.add("touch", name)
 		}
-		members[0] = "patch"
+		members = append(members, "patch")
+	case tool == agenthook.Write && hasPath:
+		line.add("touch", name)
+		members = append(members, "content", "contents", "file_text", "old_string", "new_string", "old_str", "new_str", "edits")
 	default:
-		return nil, []string{"cwd"}
+		return nil, members[1:]
 	}
-	return line, members
+	return &line.Line, members
+}
+
+// fileLine is a command line that is put together from what a tool does to files.
+type fileLine struct {
+	shell.Line
+	dir string
+}
+
+func (f *fileLine) add(program string, paths ...string) {
+	c := shell.Command{Program: program, Name: shell.NewWord(program), Args: []shell.Word{shell.NewWord("--")}, Dirs: []string{f.dir}}
+	for _, p := range paths {
+		c.Args = append(c.Args, shell.NewWord(p))
+	}
+	f.Commands = append(f.Commands, c)
+}
+
+// patch adds what a patch does.
+func (f *fileLine) patch(text string) error {
+	files, err := effects.ParsePatch(text)
+	for _, file := range files {
+		switch {
+		case file.Op == effects.PatchDelete:
+			f.add("rm", file.Name)
+		case file.To != "":
+			f.add("mv", file.Name, file.To)
+		default:
+			f.add("touch", file.Name)
+		}
+	}
+	return err
 }
 
 // oddPatch examines a patch that can't be read. The agent's tool may be less strict.
