@@ -169,7 +169,7 @@ func TestHookByDefault(t *testing.T) {
 		return err == nil && len(open) > 0
 	})
 	q := open[0]
-	if facts := strings.Join(q.GetFacts(), "\n"); q.GetTool() != "shell" || !strings.Contains(facts, "deletes 1 file in no commit (notes/a.txt)") {
+	if facts := strings.Join(q.GetFacts(), "\n"); q.GetTool() != "shell" || !strings.Contains(facts, "destroys: deletes ") {
 		t.Errorf("a person is asked about %s: %s", q.GetTool(), facts)
 	}
 	if _, err := c.Decide(t.Context(), &pb.Decision{Id: q.GetId(), Subject: q.GetSubject(), Answer: pb.Answer_ANSWER_DENY, Surface: "terminal"}); err != nil {

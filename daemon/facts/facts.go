@@ -45,6 +45,7 @@ import (
 	"context"
 	"hash/maphash"
 	"sync"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -114,11 +115,12 @@ type Finder struct {
 	names    toolNames
 	sights   sync.Pool
 	looks    sync.Pool
+	patience time.Duration // how long it is counted what a call would destroy
 }
 
 // New returns a Finder with an empty memory.
 func New(o Options) *Finder {
-	return &Finder{own: newOwn(o), loss: o.OnLoss, steer: o.OnSteer, seed: maphash.MakeSeed(), sessions: sessions{each: map[owner]*memory{}}}
+	return &Finder{own: newOwn(o), loss: o.OnLoss, steer: o.OnSteer, seed: maphash.MakeSeed(), sessions: sessions{each: map[owner]*memory{}}, patience: lossDeadline}
 }
 
 // Of returns the facts of c, in the order of the arguments, followed by those from the memory. A

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// lossDeadline bounds how long it is counted what a call would destroy.
+	// lossDeadline is how long it is counted at most what a call would destroy.
 	lossDeadline = 300 * time.Millisecond
 	mostLooked   = 200_000 // files that are looked at
 )
@@ -28,6 +28,8 @@ type losses struct {
 	line *shell.Line
 	at   where
 	tree *worktree.Tree // of the project; nil if it can't be read
+
+	links []string // that the line makes
 }
 
 // losses adds a fact for what the line destroys. It looks at files only if there is something.
@@ -39,14 +41,14 @@ func (l *inspection) losses(line *shell.Line, e *effects.Effects, at where) {
 	if len(gone)+len(git) == 0 {
 		return
 	}
-	s := losses{look: l, line: line, at: at}
+	s := losses{look: l, line: line, at: at, links: linksOf(line, e)}
 	free := l.finder.own.slot(l.ctx)
 	if free == nil {
 		s.lost("what it destroys could not be counted in time")
 		return
 	}
 	defer free()
-	ctx, cancel := context.WithTimeout(l.ctx, lossDeadline)
+	ctx, cancel := context.WithTimeout(l.ctx, l.finder.patience)
 	defer cancel()
 	s.ctx = ctx
 	if tree, err := worktree.Find(ctx, l.call.Project, limits); err == nil {
@@ -60,6 +62,16 @@ func (l *inspection) losses(line *shell.Line, e *effects.Effects, at where) {
 }
 
 var limits = worktree.Limits{Entries: mostLooked, Names: 3}
+
+// linksOf returns the paths at which a line makes links.
+func linksOf(line *shell.Line, e *effects.Effects) (links []string) {
+	for _, p := range e.Writes {
+		if p.Command >= 0 && p.Command < len(line.Commands) && strings.TrimPrefix(line.Commands[p.Command].Program, "g") == "ln" {
+			links = append(links, p.Name)
+		}
+	}
+	return links
+}
 
 // deleted returns the paths that a line deletes. What is only moved, or empty, is not lost.
 func deleted(line *shell.Line, e *effects.Effects) []effects.Path {
@@ -87,7 +99,10 @@ func (s *losses) lost(detail string) { s.look.addDetail(Destroys, detail, s.at) 
 func (s *losses) files(gone []effects.Path) {
 	var names []string
 	for _, p := range gone {
+		throughLink := slices.ContainsFunc(s.links, func(link string) bool { return isBelow(p.Name, link) })
 		switch {
+		case throughLink:
+			s.lost(fmt.Sprintf("deletes %s, through a link that the same line makes", s.look.shown(p.Text)))
 		case p.Remote != "":
 			if !p.Temp {
 				s.lost(fmt.Sprintf("deletes %s, on %s", s.look.shown(p.Text), s.look.shown(p.Remote)))
@@ -97,16 +112,19 @@ func (s *losses) files(gone []effects.Path) {
 		case p.Kind == effects.Pattern && s.holds(p):
 			found, err := s.tree.Expand(s.ctx, p.Name)
 			if names = append(names, found...); err != nil {
-				s.lost(fmt.Sprintf("deletes %s, and %s", s.look.shown(p.Text), s.reason(err)))
+				s.lost(fmt.Sprintf("deletes %s: what it matches %s", s.look.shown(p.Text), s.reason(err)))
 			}
 		case p.Kind == effects.Below && s.holds(p) && !strings.Contains(p.Tail, ".."):
 			names = append(names, path.Dir(p.Name+"x")) // at most all that is in the folder
+		case p.Text == "" && !s.isTemporary(p):
+			s.lost("deletes files that are known only when it runs")
 		case !s.isTemporary(p):
 			s.lost(fmt.Sprintf("deletes %s, which is not known to be in the work tree", s.look.shown(p.Text)))
 		}
 	}
 	slices.Sort(names)
-	s.names(slices.Compact(names))
+	names = slices.DeleteFunc(slices.Compact(names), s.look.hasMade)
+	s.names(names)
 }
 
 // holds reports whether what is known of a path is in the work tree.
@@ -137,6 +155,9 @@ func (s *losses) isTemporary(p effects.Path) bool {
 		return p.Temp
 	}
 	end, _, _ := follow(s.ctx, "/", certain(p))
+	if s.tree != nil && (end == s.tree.Root() || isBelow(s.tree.Root(), end)) {
+		return false // the work tree is in it
+	}
 	if p.Kind != effects.Exact {
 		end += "/x"
 	}
@@ -156,7 +177,7 @@ func (s *losses) names(names []string) {
 		}
 		switch {
 		case err != nil:
-			s.lost("deletes files, and " + s.reason(err))
+			s.lost("deletes files: what is lost " + s.reason(err))
 		case r != nil:
 			s.report(r)
 			elsewhere = r.Elsewhere
@@ -200,7 +221,7 @@ func (s *losses) count(r *worktree.Report, files, never int) string {
 		text += fmt.Sprintf(", %d in another repository", n)
 	}
 	if !r.Complete() {
-		text = "at least " + text + ", and " + s.reason(errors.New(r.Gaps[0]))
+		text = "at least " + text + "; the rest " + s.reason(errors.New(r.Gaps[0]))
 	}
 	return text
 }
@@ -215,9 +236,9 @@ func plural(n int, noun string) string {
 // reason says why something was not found out.
 func (s *losses) reason(err error) string {
 	if s.ctx.Err() != nil {
-		return "all of them could not be counted in time"
+		return "could not be counted in time"
 	}
-	return "the rest could not be counted: " + s.look.shown(err.Error())
+	return "could not be counted: " + s.look.shown(err.Error())
 }
 
 // git looks at what a command of git discards, or pushes over.
@@ -234,7 +255,7 @@ func (s *losses) git(d *effects.Deed) {
 	}
 	tree, err := worktree.Find(s.ctx, c.dir, limits)
 	if err != nil {
-		s.lost(what + ": " + s.reason(err))
+		s.lost(what + ": what it discards " + s.reason(err))
 		return
 	}
 	defer tree.Close()
@@ -251,7 +272,7 @@ func (s *losses) git(d *effects.Deed) {
 	text, err := c.discards(s, tree)
 	switch {
 	case err != nil:
-		s.lost(what + ": " + s.reason(err))
+		s.lost(what + ": what it discards " + s.reason(err))
 	case text != "":
 		s.lost(what + ": " + text)
 	}
@@ -309,6 +330,13 @@ func (c *gitCall) has(letters string) bool {
 	return slices.ContainsFunc(c.args, func(w shell.Word) bool {
 		flag, ok := strings.CutPrefix(w.Value, "-")
 		return ok && !strings.HasPrefix(flag, "-") && strings.ContainsAny(flag, letters)
+	})
+}
+
+// hasFlag reports whether one of some long flags is given, which may be cut short.
+func (c *gitCall) hasFlag(flags ...string) bool {
+	return slices.ContainsFunc(c.args, func(w shell.Word) bool {
+		return len(w.Value) > 2 && slices.ContainsFunc(flags, func(flag string) bool { return strings.HasPrefix(flag, w.Value) })
 	})
 }
 
@@ -417,7 +445,7 @@ func (c *gitCall) branches(s *losses, tree *worktree.Tree, names []string) (stri
 	if n == 0 {
 		return "", nil
 	}
-	return plural(n, "commit") + " are on no other branch", nil
+	return "drops " + plural(n, "commit") + " of no other branch", nil
 }
 
 // pushes says what a forced push drops. The remote may have more than is known here, so it counts
@@ -439,7 +467,7 @@ func (c *gitCall) pushes(s *losses, tree *worktree.Tree, what string) string {
 		}
 	}
 	to = strings.TrimPrefix(to, "refs/heads/")
-	if !all || len(words) > 2 || to == "" || len(words) > 1 && strings.HasPrefix(words[1], ":") {
+	if !all || c.has("d") || c.hasFlag("--delete", "--mirror", "--prune", "--all", "--tags") || len(words) > 2 || to == "" || len(words) > 1 && strings.HasPrefix(words[1], ":") {
 		return what + ": what the remote loses is not known"
 	}
 	commits, err := tree.Overwritten(s.ctx, remote, to, strings.TrimPrefix(branch, "refs/heads/"))

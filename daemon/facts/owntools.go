@@ -3,6 +3,7 @@ package facts
 import (
 	"fmt"
 	"net/netip"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -222,12 +223,15 @@ func (l *inspection) line(line *shell.Line, at where) {
 	for i, list := range [][]effects.Path{e.Reads, e.Runs, e.Writes, e.Deletes} {
 		removes := i == 3
 		for _, p := range list {
-			if key := fmt.Sprint(removes, p.Name, "\x00", p.Text); !seen[key] && !l.isCanceled() {
-				seen[key] = true
-				l.touches(p, removes, at)
+			key := fmt.Sprint(removes, p.Name, "\x00", p.Text)
+			if seen[key] || l.isCanceled() || isIdentity(line, p) {
+				continue
 			}
+			seen[key] = true
+			l.touches(p, removes, at)
 		}
 	}
+	l.makes(line, e.Writes)
 	if l.pathsOnly {
 		return
 	}
@@ -245,6 +249,44 @@ func (l *inspection) line(line *shell.Line, at where) {
 	l.hosts(e.Hosts, sends)
 	l.unseen(line, e, at)
 	l.losses(line, e, at)
+}
+
+// isIdentity reports whether a path is the key that ssh is told to log in with, which it does not
+// send.
+func isIdentity(line *shell.Line, p effects.Path) bool {
+	if p.Command < 0 || p.Command >= len(line.Commands) {
+		return false
+	}
+	c := &line.Commands[p.Command]
+	i := slices.IndexFunc(c.Args, func(w shell.Word) bool { return w.Value == "-i" })
+	return (c.Program == "ssh" || c.Program == "scp" || c.Program == "sftp") && i >= 0 && i+1 < len(c.Args) && c.Args[i+1].Text == p.Text
+}
+
+// makes keeps the files that the call makes, for Forwarded: an agent may delete what it made. What
+// it moves to a new name it has not made.
+func (l *inspection) makes(line *shell.Line, writes []effects.Path) {
+	l.call.Sends = nil
+	for _, p := range writes {
+		to, known := l.led[relativePath{"/", p.Name}]
+		if p.Kind != effects.Exact || !known || to.exists || p.Command >= len(line.Commands) || len(l.call.Sends) >= mostPlaces {
+			continue
+		}
+		switch strings.TrimPrefix(line.Commands[max(p.Command, 0)].Program, "g") {
+		case "mv", "ln", "it": // it: git
+		default:
+			l.call.Sends = append(l.call.Sends, l.finder.ownTool("file", to.end))
+		}
+	}
+}
+
+// hasMade reports whether a path is a file that a call of the session has made.
+func (l *inspection) hasMade(name string) bool {
+	if l.recall == nil {
+		return false
+	}
+	end, _, _ := follow(l.ctx, "/", name)
+	info, err := os.Lstat(end)
+	return err == nil && info.Mode().IsRegular() && l.recall.memory.has(&l.recall.memory.made, l.finder.ownTool("file", end))
 }
 
 // touches examines a path that the line reads, writes or deletes.
@@ -314,13 +356,14 @@ func (l *inspection) deed(d *effects.Deed, line *shell.Line, e *effects.Effects,
 	}
 }
 
-// isInProject reports whether a path is surely in the project.
+// isInProject reports whether a path surely leads to the project.
 func (l *inspection) isInProject(p effects.Path) bool {
-	if l.call.Project == "" {
+	if l.call.Project == "" || p.Kind == effects.Unknown || p.Kind == effects.Below && strings.Contains(p.Tail, "..") {
 		return false
 	}
-	r := p.In(l.call.Project)
-	return r == effects.Inside || r == effects.Whole && p.Name == l.call.Project
+	to := (&candidate{look: l, own: l.finder.own}).follow("/", certain(p))
+	project := l.finder.own.project(l.ctx, l.call.Project, l.call.Waited)
+	return to.named == "" && (to.end == project || isBelow(to.end, project))
 }
 
 // isAnyBeyond reports whether any path may be outside of the project, and is not temporary.

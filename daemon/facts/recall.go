@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 	"github.com/thoughtgate/thoughtgated/internal/uri"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
@@ -211,7 +212,9 @@ func (r *recall) conclude() {
 			l.add(Acts, "its definition says that it is destructive", "")
 		}
 	}
-	c.Sends = nil
+	if l.tool != "" {
+		c.Sends = nil
+	}
 	if r.sends && l.tool != "" {
 		r.newPlaces()
 	}
@@ -292,15 +295,19 @@ func (r *recall) destinations() []argued {
 }
 
 // Forwarded records that c was forwarded to its server: its destinations are no longer new
-// places. Of must have found its facts.
+// places, and what a tool of the agent itself makes is the agent's. Of must have found its facts.
 func (f *Finder) Forwarded(c *gate.Call) {
 	if c.Method != "tools/call" || c.Side != wire.FromAgent {
 		return
 	}
 	memory := f.sessions.of(c.Session, c.Attachment)
 	memory.recordKey(&memory.used, f.ownTool(c.Server, c.Subject))
-	for _, to := range c.Sends {
-		memory.recordKey(&memory.sent, to)
+	keys := &memory.sent
+	if isOwnTool(c) && c.Subject != agenthook.MCP {
+		keys = &memory.made
+	}
+	for _, key := range c.Sends {
+		memory.recordKey(keys, key)
 	}
 }
 
