@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"errors"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -130,6 +132,51 @@ func TestHookWaitsForAPerson(t *testing.T) {
 	}
 	if r := ask(pb.Answer_ANSWER_DENY); r.end(t) != 0 || !strings.Contains(r.stdout.String(), `"permissionDecision":"deny"`) {
 		t.Errorf("denied: exit %d: %s%s", r.cmd.ProcessState.ExitCode(), r.stdout.String(), r.stderr.String())
+	}
+}
+
+// Without a configuration, most of what an agent does just runs, and a person is asked about what
+// can't be undone, with what would be lost.
+func TestHookByDefault(t *testing.T) {
+	h := newFixture(t, "schema: 1\npins: {mode: off}\n")
+	h.StartDaemon()
+	c, err := client.Dial(t.Context(), client.WithSocket(h.Path("run/thoughtgate/control.sock")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	notes := h.Path("work/notes")
+	if err := os.MkdirAll(notes, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(notes, "a.txt"), []byte("a"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, event := range []string{
+		claudeEvent("Bash", `{"command":"go test ./... && echo 'rm -rf /'","description":"run the tests"}`),
+		claudeEvent("Write", `{"file_path":"`+notes+`/b.txt","content":"text"}`),
+		claudeEvent("WebFetch", `{"url":"https://example.com/docs","prompt":"read"}`),
+		claudeEvent("TodoWrite", `{"todos":[{"content":"delete the old files"}]}`),
+	} {
+		if r := startHook(t, h, event, "claude-code"); r.end(t) != 0 || r.stdout.Len()+r.stderr.Len() > 0 {
+			t.Errorf("%s: %s%s", event, r.stdout.String(), r.stderr.String())
+		}
+	}
+	r := startHook(t, h, claudeEvent("Bash", `{"command":"rm -rf `+notes+`"}`), "--limit", "1h", "claude-code")
+	var open []*pb.Approval
+	eventually(t, "a question is open", func() bool {
+		open, err = c.ListApprovals(t.Context(), false)
+		return err == nil && len(open) > 0
+	})
+	q := open[0]
+	if facts := strings.Join(q.GetFacts(), "\n"); q.GetTool() != "shell" || !strings.Contains(facts, "destroys: deletes ") {
+		t.Errorf("a person is asked about %s: %s", q.GetTool(), facts)
+	}
+	if _, err := c.Decide(t.Context(), &pb.Decision{Id: q.GetId(), Subject: q.GetSubject(), Answer: pb.Answer_ANSWER_DENY, Surface: "terminal"}); err != nil {
+		t.Fatal(err)
+	}
+	if r.end(t) != 0 || !strings.Contains(r.stdout.String(), `"permissionDecision":"deny"`) {
+		t.Errorf("denied: %s%s", r.stdout.String(), r.stderr.String())
 	}
 }
 

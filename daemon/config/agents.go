@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 )
 
 // Agent is a program that tgctl run starts without a terminal of its own.
@@ -51,6 +53,9 @@ func (c *checker) agents() {
 		}
 		if !agentName.MatchString(name) {
 			wrong("use lower-case letters, digits, - and _, 64 at most", "invalid agent name %q", name)
+		}
+		if name == agenthook.Server {
+			wrong("give it another name", "the name %q stands for the tools of agents themselves", name)
 		}
 		if _, taken := a.Servers[name]; taken {
 			wrong("rename the server", "the agent %q has a server of the same name, and rules can't distinguish them", name)

@@ -79,6 +79,7 @@ func (Fact) words() []string {
 	return []string{
 		"secret", "secret-place", "planted", "prompted", "acts", "sends",
 		"new-place", "changed", "smelly", "unlisted", "steered", "outside", "ours",
+		"destroys", "uploads", "installs", "network-code", "opaque", "remote",
 	}
 }
 

@@ -187,7 +187,7 @@ func TestBuiltInDefault(t *testing.T) {
 		}
 		facts = append(facts, string(r.When[0]))
 	}
-	want := "secret secret-place planted prompted unlisted acts new-place"
+	want := "secret secret-place planted prompted unlisted acts destroys uploads installs network-code new-place"
 	if got := strings.Join(facts, " "); got != want {
 		t.Errorf("facts: got %q, want %q", got, want)
 	}
@@ -319,6 +319,7 @@ func TestDiagnostics(t *testing.T) {
 		"redact path":           {"schema: 1\napproval: {a: {redact_fields: [\"a..b\"]}}\n", []string{`"a..b" is not a path`}},
 		"workflow name":         {"schema: 1\napproval: {\"a b\": {timeout: 1m}}\n", []string{`f.yaml:2:12: error: invalid workflow name "a b"`}},
 		"agent name":            {"schema: 1\nagents: {Fixer: {command: [a], protocol: acp}}\n", []string{`invalid agent name "Fixer"`}},
+		"agent of hooks":        {"schema: 1\nagents: {agent: {command: [a], protocol: acp}}\n", []string{`the name "agent" stands for the tools of agents themselves`}},
 		"agent server name":     {"schema: 1\nagents: {a: {command: [a], protocol: acp, servers: {a: {command: [b]}}}}\n", []string{`the agent "a" has a server of the same name`}},
 		"agent command":         {"schema: 1\nagents: {a: {command: [], protocol: acp, servers: {\" b\": {command: [\"\"]}}}}\n", []string{"the command is empty", `invalid server name " b"`, "the command has no program"}},
 		"agent variables":       {"schema: 1\nagents: {a: {command: [a], protocol: acp, env: {A=B: c}, pass: [THOUGHTGATE_SESSION]}}\n", []string{`the variable "A=B" is not allowed here`, "ThoughtGate sets it itself"}},

@@ -33,6 +33,7 @@
 //	places, secretplaces        places where credentials are kept
 //	toolname                    what the name of a tool says
 //	ours, follow, paths         what a call names in the file system
+//	owntools, losses            what a tool of the agent itself does, and what would be lost
 //	sight, hosts, namings       what a text names: mailboxes, hosts, accounts, tools
 //	memory, observe, recall     what was said in a session, and what follows for a call
 //	steer, form                 text of a server that steers, and its forms
@@ -44,10 +45,12 @@ import (
 	"context"
 	"hash/maphash"
 	"sync"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/uri"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
@@ -66,6 +69,14 @@ const (
 	Outside     = "outside"
 	Steered     = "steered"
 	Suspicious  = "smelly" // for forms; for definitions, the pins set it
+
+	// Of the agent's own tools.
+	Destroys    = "destroys"
+	Uploads     = "uploads"
+	Installs    = "installs"
+	NetworkCode = "network-code"
+	Opaque      = "opaque"
+	Remote      = "remote"
 )
 
 const (
@@ -104,11 +115,12 @@ type Finder struct {
 	names    toolNames
 	sights   sync.Pool
 	looks    sync.Pool
+	patience time.Duration // how long it is counted what a call would destroy
 }
 
 // New returns a Finder with an empty memory.
 func New(o Options) *Finder {
-	return &Finder{own: newOwn(o), loss: o.OnLoss, steer: o.OnSteer, seed: maphash.MakeSeed(), sessions: sessions{each: map[owner]*memory{}}}
+	return &Finder{own: newOwn(o), loss: o.OnLoss, steer: o.OnSteer, seed: maphash.MakeSeed(), sessions: sessions{each: map[owner]*memory{}}, patience: lossDeadline}
 }
 
 // Of returns the facts of c, in the order of the arguments, followed by those from the memory. A
@@ -129,14 +141,18 @@ func (l *inspection) find() {
 	}
 	switch mcp.SubjectKind(c.Method) {
 	case mcp.Tool:
-		if !l.pathsOnly {
+		if !l.pathsOnly && l.tool != "" {
 			l.toolName()
 		}
 	case mcp.Resource:
 		l.uri(c.Subject, here)
 		l.recall.argument(&l.walk, nil, []byte(c.Subject), false)
 	}
-	l.json(c.Arguments())
+	if isOwnTool(c) && c.Subject != agenthook.MCP {
+		l.ownTool()
+	} else {
+		l.json(c.Arguments())
+	}
 	l.walkBeside()
 	if l.named != nil {
 		l.nameJoined()
@@ -167,6 +183,8 @@ type inspection struct {
 	finder    *Finder
 	call      *gate.Call
 	budget    int
+	tool      string           // the name of the called tool; "" if it says nothing
+	local     bool             // what the arguments say stays on this machine
 	removes   bool             // the tool's name says that it removes what it names
 	follow    int              // number of paths whose links were followed
 	files     map[inode]string // files of ours; loaded when a path could be another name of one
@@ -203,7 +221,7 @@ func (f *Finder) look(ctx context.Context, c *gate.Call) *inspection {
 		l.path = l.walk.path
 		l.texts.begin(l)
 	}
-	l.ctx, l.finder, l.call, l.budget = ctx, f, c, budget
+	l.ctx, l.finder, l.call, l.budget, l.tool = ctx, f, c, budget, calledTool(c)
 	return l
 }
 
@@ -241,6 +259,9 @@ func (l *inspection) add(name, detail, member string) (more bool) {
 }
 
 func (l *inspection) addFact(new gate.Fact) (more bool) {
+	if l.local && new.Name == Secret {
+		return true
+	}
 	n := 0
 	for _, f := range l.facts {
 		if f.Name == new.Name {

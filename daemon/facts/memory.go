@@ -16,6 +16,7 @@ type memory struct {
 	named   ledger[naming] // tools that servers named
 	used    ledger[struct{}]
 	sent    ledger[struct{}]
+	made    ledger[struct{}] // files that the agent made with its own tools
 	harms   ledger[struct{}] // tools whose definition declares them destructive
 
 	places     *shadow // discarded from said; nil if nothing was
@@ -43,14 +44,14 @@ func (t *tally) due() bool {
 // Capacities of the memory of a session. Beyond them, the oldest entry is discarded.
 const (
 	mostSaid    = 16384 // places and tools that servers named
-	mostClaimed = 4096  // places that the agent named, tools that it used, destinations
+	mostClaimed = 4096  // places that the agent named, tools that it used, destinations, files that it made
 	mostServers = 250
 )
 
 func newMemory() *memory {
 	m := &memory{}
 	m.said.maxEntries, m.named.maxEntries = mostSaid, mostSaid
-	m.agents.maxEntries, m.used.maxEntries, m.sent.maxEntries, m.harms.maxEntries = mostClaimed, mostClaimed, mostClaimed, mostClaimed
+	m.agents.maxEntries, m.used.maxEntries, m.sent.maxEntries, m.harms.maxEntries, m.made.maxEntries = mostClaimed, mostClaimed, mostClaimed, mostClaimed, mostClaimed
 	return m
 }
 

@@ -500,20 +500,14 @@ func (c *candidate) follow(from, p string) resolvedPath {
 	if c.look.follow++; c.look.follow > mostFollowed {
 		return resolvedPath{named: "one of too many paths to resolve"}
 	}
-	select {
-	case c.own.slots <- struct{}{}:
-	default:
-		patience := time.NewTimer(slotPatience)
-		defer patience.Stop()
-		select {
-		case c.own.slots <- struct{}{}:
-		case <-c.look.ctx.Done():
-			return resolvedPath{}
-		case <-patience.C:
-			return resolvedPath{named: "a path whose links could not be resolved in time"}
-		}
+	free := c.own.slot(c.look.ctx)
+	switch {
+	case free == nil && c.look.isCanceled():
+		return resolvedPath{}
+	case free == nil:
+		return resolvedPath{named: "a path whose links could not be resolved in time"}
 	}
-	defer func() { <-c.own.slots }()
+	defer free()
 	if from != "/" {
 		from = c.own.project(c.look.ctx, from, c.look.call.Waited)
 	}
@@ -522,6 +516,26 @@ func (c *candidate) follow(from, p string) resolvedPath {
 		return resolvedPath{named: "a path through /proc/self, which only the server can resolve"}
 	}
 	return resolvedPath{end: end, exists: exists, file: file}
+}
+
+// slot waits until the file system may be looked at. It returns a function that ends the look, or
+// nil if it takes too long.
+func (o *protectedPaths) slot(ctx context.Context) (free func()) {
+	free = func() { <-o.slots }
+	select {
+	case o.slots <- struct{}{}:
+		return free
+	default:
+	}
+	patience := time.NewTimer(slotPatience)
+	defer patience.Stop()
+	select {
+	case o.slots <- struct{}{}:
+		return free
+	case <-ctx.Done():
+	case <-patience.C:
+	}
+	return nil
 }
 
 // outside adds a fact for a path that leads out of the session's project. p is its written form,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 	"github.com/thoughtgate/thoughtgated/internal/uri"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
@@ -67,10 +68,10 @@ func (l *inspection) startRecall() {
 	}
 	l.recall = r
 	r.sight.to, r.sight.tools = r, false
-	if c.Method == "tools/call" { // other methods read, and receive what a server prepared
-		said := &f.names.of(c.Subject).said
+	if l.tool != "" && c.Method == "tools/call" { // other methods read, and receive what a server prepared
+		said := &f.names.of(l.tool).said
 		r.deed, r.sends = said.deed, said.sends
-		r.tool = f.ownTool(c.Server, c.Subject)
+		r.tool = f.ownTool(c.Server, l.tool)
 	}
 }
 
@@ -205,14 +206,16 @@ func (r *recall) conclude() {
 			})
 		}
 	}
-	if c.Method == "tools/call" {
+	if l.tool != "" && c.Method == "tools/call" {
 		r.prompted()
 		if r.memory.has(&r.memory.harms, r.tool) {
 			l.add(Acts, "its definition says that it is destructive", "")
 		}
 	}
-	c.Sends = nil
-	if r.sends {
+	if l.tool != "" {
+		c.Sends = nil
+	}
+	if r.sends && l.tool != "" {
 		r.newPlaces()
 	}
 	if by := r.memory.steeringServer(); by != "" {
@@ -236,7 +239,7 @@ func (r *recall) counts(a *argued) bool {
 // prompted adds a fact if the text of a server named the tool.
 func (r *recall) prompted() {
 	c := r.look.call
-	name := r.sight.clean([]byte(c.Subject))
+	name := r.sight.clean([]byte(r.look.tool))
 	exact, letters := r.sight.toolKeys(name)
 	used := r.memory.has(&r.memory.used, r.tool)
 	if by, is := r.memory.namer([2]uint64{exact, letters}, c.Server, r.deed == reads, used); is {
@@ -286,21 +289,25 @@ func (r *recall) destinations() []argued {
 	}
 	if len(to) == 0 {
 		c := r.look.call
-		to = []argued{{key: r.tool, name: c.Server + "/" + c.Subject}}
+		to = []argued{{key: r.tool, name: c.Server + "/" + r.look.tool}}
 	}
 	return to
 }
 
 // Forwarded records that c was forwarded to its server: its destinations are no longer new
-// places. Of must have found its facts.
+// places, and what a tool of the agent itself makes is the agent's. Of must have found its facts.
 func (f *Finder) Forwarded(c *gate.Call) {
 	if c.Method != "tools/call" || c.Side != wire.FromAgent {
 		return
 	}
 	memory := f.sessions.of(c.Session, c.Attachment)
 	memory.recordKey(&memory.used, f.ownTool(c.Server, c.Subject))
-	for _, to := range c.Sends {
-		memory.recordKey(&memory.sent, to)
+	keys := &memory.sent
+	if isOwnTool(c) && c.Subject != agenthook.MCP {
+		keys = &memory.made
+	}
+	for _, key := range c.Sends {
+		memory.recordKey(keys, key)
 	}
 }
 

@@ -561,7 +561,7 @@ func (n *toolNames) of(name string) *toolName {
 }
 
 func (l *inspection) toolName() {
-	t := l.finder.names.of(l.call.Subject)
+	t := l.finder.names.of(l.tool)
 	if t.said.deed == acts {
 		l.add(Acts, "its name says "+t.said.by(acts), "")
 	}

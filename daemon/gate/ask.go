@@ -310,9 +310,9 @@ func (assumed) Enrolled() bool { return false }
 
 // HighRisk are the facts of calls that only a person may approve, if presence is set up: calls
 // that would disable ThoughtGate, that carry credentials or reach for them, or that a text put
-// into the agent's mind. An agent that was talked into such a call may be talked into
-// approving it too.
-var HighRisk = []string{"ours", "secret", "secret-place", "planted", "prompted"}
+// into the agent's mind, or that do with its own tools what is as grave. An agent that was talked
+// into such a call may be talked into approving it too.
+var HighRisk = []string{"ours", "secret", "secret-place", "planted", "prompted", "destroys", "uploads", "installs", "network-code"}
 
 // notEnrolled is why a question that requires presence can't be asked.
 const notEnrolled = "the workflow requires presence, which is not set up; run `tgctl presence enrol`"

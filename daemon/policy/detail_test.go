@@ -57,7 +57,7 @@ ops at line 12: local 2m0s default ["terminal"] ["password"]`
 	if diff := cmp.Diff(want, strings.Join(lines, "\n")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if plain := load(t, "schema: 1\n", "").Detail(); len(plain.Rules) != 9 || len(plain.Workflows) != 1 || plain.Workflows[0].Name != "default" || plain.Workflows[0].Place.File != "" {
+	if plain := load(t, "schema: 1\n", "").Detail(); len(plain.Rules) != 13 || len(plain.Workflows) != 1 || plain.Workflows[0].Name != "default" || plain.Workflows[0].Place.File != "" {
 		t.Errorf("of the built-in rules: %+v", plain)
 	}
 }

@@ -62,7 +62,7 @@ func (s *Set) citedRule(sub *subject, i int, facts []gate.Fact) (gate.Cited, boo
 	switch r := s.defaultFor(sub, facts); {
 	case i >= 0:
 		return s.rules[i].cited, true
-	case r == &s.defaults || r == &s.forAsks:
+	case r != nil && r.cited.Kind != "":
 		return r.cited, true
 	case sub.class == classUnknown:
 		return citedAt("default", "unknown", s.cfg.Place(&s.cfg.Unknown), "", ""), true

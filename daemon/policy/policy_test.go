@@ -269,6 +269,35 @@ func TestVisible(t *testing.T) {
 	}
 }
 
+// Where a configuration forwards what no rule of it matches, the built-in rules ask about the
+// agent's own tools.
+func TestDefaultOfOwnTools(t *testing.T) {
+	const rules = `, rules: [{match: fetch, source: agent, action: deny}, {match: read, source: "a*", when: secret-place, action: forward}]}
+`
+	forwards, denies := load(t, "schema: 1\ngovernance: {defaults: {action: forward}"+rules, ""), load(t, "schema: 1\ngovernance: {defaults: {action: deny}"+rules, "")
+	for _, test := range []struct {
+		set                *Set
+		server, tool, fact string
+		want               string
+	}{
+		{forwards, "agent", "shell", "destroys", `ask; rule; "*" when destroys (built-in default:13); ask default`},
+		{forwards, "agent", "shell", "opaque", "forward; rule; defaults.action (thoughtgate.yaml:2)"},
+		{forwards, "agent", "read", "secret-place", `forward; rule; "read" when secret-place (thoughtgate.yaml:2)`},
+		{forwards, "agent", "fetch", "opaque", `deny; rule; "fetch" (thoughtgate.yaml:2)`},
+		{forwards, "files", "shell", "destroys", "forward; rule; defaults.action (thoughtgate.yaml:2)"},
+		{denies, "agent", "shell", "destroys", "deny; rule; defaults.action (thoughtgate.yaml:2)"},
+	} {
+		c := toolCall(t, test.server, test.tool, `{}`)
+		fact := gate.Fact{Name: test.fact}
+		if got := judge(test.set, c, fact); got != test.want {
+			t.Errorf("%s of %s with %s: got %s, want %s", test.tool, test.server, test.fact, got, test.want)
+		}
+		if e := test.set.Explain(t.Context(), c, []gate.Fact{fact}); len(e.Cited) != 1 || !strings.Contains(test.want, e.Cited[0].Name) {
+			t.Errorf("%s of %s with %s: cites %+v", test.tool, test.server, test.fact, e.Cited)
+		}
+	}
+}
+
 func TestBuiltInDefault(t *testing.T) {
 	s, ds := Load(config.Default())
 	if s == nil || len(ds) > 0 {
@@ -296,7 +325,7 @@ func TestBuiltInDefault(t *testing.T) {
 		}
 	}
 	d := s.Describe()
-	if d.Source != "" || d.Rules != 7 || d.Policies != 0 || d.Profile != gate.Production || len(d.Digest) != 64 || len(d.Files) != 0 {
+	if d.Source != "" || d.Rules != 11 || d.Policies != 0 || d.Profile != gate.Production || len(d.Digest) != 64 || len(d.Files) != 0 {
 		t.Errorf("Describe: got %+v", d)
 	}
 	r, _ := s.Rule(context.Background(), toolCall(t, "fs", "x", `{}`), []gate.Fact{{Name: "acts"}, {Name: "secret", Member: "headers.auth"}})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
@@ -39,6 +40,21 @@ func (l *loader) compileRules() {
 	}
 	slices.Sort(l.redact)
 	l.redact = slices.Compact(l.redact)
+}
+
+// compileOwnTools adds the built-in rules for the tools of agents themselves. Where a
+// configuration forwards what no rule of it matches, it was most likely written for MCP servers,
+// and these tools can do more. A stricter default stays as it is.
+func (l *loader) compileOwnTools() {
+	if l.defaults.action != config.Forward {
+		return
+	}
+	builtIn := config.Default()
+	for i := range builtIn.Governance.Rules {
+		r := &builtIn.Governance.Rules[i]
+		cited := citedAt("default", patternOf(r), r.Place, string(r.Action), r.Description)
+		l.ownTools = append(l.ownTools, rule{Rule: r, action: r.Action, label: label(r), cited: cited, ask: l.workflow(""), digest: digestOfRule(r)})
+	}
 }
 
 // digestOfRule returns the SHA-256 of a rule without its place.
@@ -153,6 +169,11 @@ func (s *Set) firstMatch(ctx context.Context, sub *subject, name string, facts [
 func (s *Set) defaultFor(sub *subject, facts []gate.Fact) *rule {
 	switch {
 	case sub.class == classAct:
+		for i := range s.ownTools {
+			if r := &s.ownTools[i]; sub.server == agenthook.Server && r.matches(sub, sub.names[0], facts) {
+				return r
+			}
+		}
 		return &s.defaults
 	case sub.class != classAsk:
 		return nil

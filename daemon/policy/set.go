@@ -17,6 +17,7 @@ type Set struct {
 	cfg      *config.Config
 	rules    []rule
 	defaults rule      // for calls of agents
+	ownTools []rule    // for calls of agents' own tools, before defaults
 	forAsks  rule      // for sampling and URL elicitation
 	policies []*policy // by file and position
 	byID     map[string]*policy
@@ -67,6 +68,7 @@ func Load(cfg *config.Config, opts ...Option) (*Set, []config.Diagnostic) {
 	}
 	l := &loader{Set: s}
 	l.compileRules()
+	l.compileOwnTools()
 	l.loadPolicies()
 	s.setPolicies(s.policies)
 	l.checkSchema()

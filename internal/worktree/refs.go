@@ -153,6 +153,19 @@ func (r *refs) below(top string) (map[string]objectID, error) {
 	return found, nil
 }
 
+// Branch returns the name of the branch that HEAD is on, or "" if it is on none.
+func (t *Tree) Branch() string {
+	if t.unreadable != nil {
+		return ""
+	}
+	text, err := readSmall(t.git, "HEAD")
+	name, ok := strings.CutPrefix(strings.TrimSpace(strings.TrimPrefix(text, "ref:")), "refs/heads/")
+	if err != nil || !ok || !isRefName("refs/heads/"+name) {
+		return ""
+	}
+	return name
+}
+
 // Stashes returns how many entries the stash has.
 func (t *Tree) Stashes() (int, error) {
 	r, err := t.openRefs()

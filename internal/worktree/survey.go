@@ -76,6 +76,38 @@ func (t *Tree) Changes(ctx context.Context, tracked bool) (*Report, error) {
 	return s.report, nil
 }
 
+// Ignores returns those of some paths that git is told not to know, with all that is in them, and
+// the others. It does not look into folders.
+func (t *Tree) Ignores(ctx context.Context, paths ...string) (ignored, others []string, err error) {
+	s, err := t.newSurvey(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer s.close()
+	for _, given := range paths {
+		if name, err := t.Locate(given); err == nil && s.ignores(name) {
+			ignored = append(ignored, given)
+		} else {
+			others = append(others, given)
+		}
+	}
+	return ignored, others, nil
+}
+
+// ignores reports whether a path is ignored, and git knows nothing in it.
+func (s *survey) ignores(name string) bool {
+	if name == "." || s.index == nil {
+		return false
+	}
+	info, err := s.t.root.Lstat(name)
+	known, _ := s.index.lookup(name)
+	if err != nil || known != nil || s.index.hasBelow(name) || s.index.isLeftOut(name) {
+		return false
+	}
+	in := s.enclosing(path.Dir(name))
+	return !in.nested && !in.internal && !s.isGit(in, path.Base(name)) && (in.ignored || in.rules.ignores(name, info.IsDir()))
+}
+
 func (t *Tree) newSurvey(ctx context.Context) (*survey, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -100,6 +100,9 @@ var escaper = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`)
 
 var tempFolders = []string{"/tmp/", "/var/tmp/", "/private/tmp/", "/private/var/tmp/", "/var/folders/", "/private/var/folders/", "/dev/shm/"}
 
+// IsTemp reports whether an absolute and clean path is in a folder for temporary files.
+func IsTemp(name string) bool { return isTemp(name, true) }
+
 func isTemp(name string, complete bool) bool {
 	for _, dir := range tempFolders {
 		if complete && strings.HasPrefix(name, dir) {

@@ -158,6 +158,9 @@ func (a *analysis) readBy(from []int) []Path {
 			queue = append(slices.Clip(queue), w.From...)
 		}
 		out = append(out, a.readsOf[n]...)
+		if c := &a.line.Commands[n]; (c.Program == "env" || c.Program == "printenv") && c.Remote == "" {
+			out = append(out, Path{Name: environment, Text: c.Program, Command: n})
+		}
 	}
 	return out
 }

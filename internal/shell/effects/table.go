@@ -2,6 +2,7 @@ package effects
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/shell"
@@ -74,19 +75,51 @@ type flag struct {
 
 // program adds what the tables say of command i.
 func (a *analysis) program(i int, c *shell.Command) {
-	name := strings.ToLower(c.Program)
-	spec := programs[name]
-	if spec == nil {
-		spec = programs[strings.TrimPrefix(name, "g")] // GNU's, where it is not the system's
-		if !strings.HasPrefix(name, "g") || spec == nil {
-			spec = families(name)
-		}
-	}
+	spec := programOf(c.Program)
 	if spec == nil {
 		return
 	}
 	k := &call{analysis: a, index: i, cmd: c, spec: spec}
 	k.run(spec, c.Args)
+}
+
+// programOf returns what is known of a program, or nil.
+func programOf(name string) *program {
+	name = strings.ToLower(name)
+	if spec := programs[name]; spec != nil {
+		return spec
+	}
+	if gnu, ok := strings.CutPrefix(name, "g"); ok && programs[gnu] != nil { // where it is not the system's
+		return programs[gnu]
+	}
+	return families(name)
+}
+
+// CanDestroy reports whether a program can destroy what can't be brought back, as far as the
+// tables know.
+func CanDestroy(program string) bool {
+	switch name := strings.ToLower(program); {
+	case databases[name] != nil, name == "dd", name == "find":
+		return true
+	}
+	return programOf(program).canDestroy()
+}
+
+func (p *program) canDestroy() bool {
+	if p == nil {
+		return false
+	}
+	destroys := strings.ContainsRune(p.words, erase) || slices.ContainsFunc(p.deeds, func(r rule) bool {
+		switch r.kind {
+		case DeleteRecursive, OverwriteDevice, GitForcePush, GitDiscard, DatabaseDrop, Infrastructure, ProcessKill:
+			return true
+		}
+		return false
+	})
+	for _, sub := range p.subs {
+		destroys = destroys || sub.canDestroy()
+	}
+	return destroys
 }
 
 // families returns what programs have in common whose names begin alike.

@@ -75,4 +75,4 @@ func isGrave(facts []string) bool {
 
 // graveFacts are the facts that make a notification critical, so that it is shown even if
 // others are held back.
-var graveFacts = []string{"ours", "secret", "secret-place", "planted", "prompted", "acts", "changed", "smelly"}
+var graveFacts = []string{"ours", "secret", "secret-place", "planted", "prompted", "acts", "changed", "smelly", "destroys", "uploads", "installs", "network-code"}

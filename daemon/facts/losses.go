@@ -1,0 +1,484 @@
+package facts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/shell"
+	"github.com/thoughtgate/thoughtgated/internal/shell/effects"
+	"github.com/thoughtgate/thoughtgated/internal/worktree"
+)
+
+const (
+	// lossDeadline is how long it is counted at most what a call would destroy.
+	lossDeadline = 300 * time.Millisecond
+	mostLooked   = 200_000 // files that are looked at
+)
+
+// losses finds what a line destroys that nothing can bring back: in the work tree what is in no
+// commit, elsewhere everything. What can't be found out counts as destroyed.
+type losses struct {
+	look *inspection
+	ctx  context.Context // ends when it takes too long
+	line *shell.Line
+	at   where
+	tree *worktree.Tree // of the project; nil if it can't be read
+
+	links []string // that the line makes
+}
+
+// losses adds a fact for what the line destroys. It looks at files only if there is something.
+func (l *inspection) losses(line *shell.Line, e *effects.Effects, at where) {
+	gone := deleted(line, e)
+	git := slices.DeleteFunc(slices.Clone(e.Deeds), func(d effects.Deed) bool {
+		return d.Kind != effects.GitDiscard && d.Kind != effects.GitForcePush
+	})
+	if len(gone)+len(git) == 0 {
+		return
+	}
+	s := losses{look: l, line: line, at: at, links: linksOf(line, e)}
+	free := l.finder.own.slot(l.ctx)
+	if free == nil {
+		s.lost("what it destroys could not be counted in time")
+		return
+	}
+	defer free()
+	ctx, cancel := context.WithTimeout(l.ctx, l.finder.patience)
+	defer cancel()
+	s.ctx = ctx
+	if tree, err := worktree.Find(ctx, l.call.Project, limits); err == nil {
+		defer tree.Close()
+		s.tree = tree
+	}
+	s.files(gone)
+	for _, d := range git {
+		s.git(&d)
+	}
+}
+
+var limits = worktree.Limits{Entries: mostLooked, Names: 3}
+
+// linksOf returns the paths at which a line makes links.
+func linksOf(line *shell.Line, e *effects.Effects) (links []string) {
+	for _, p := range e.Writes {
+		if p.Command >= 0 && p.Command < len(line.Commands) && strings.TrimPrefix(line.Commands[p.Command].Program, "g") == "ln" {
+			links = append(links, p.Name)
+		}
+	}
+	return links
+}
+
+// deleted returns the paths that a line deletes. What is only moved, or empty, is not lost.
+func deleted(line *shell.Line, e *effects.Effects) []effects.Path {
+	gone := slices.DeleteFunc(slices.Clone(e.Deletes), func(p effects.Path) bool {
+		if p.Command < 0 || p.Command >= len(line.Commands) {
+			return false
+		}
+		switch strings.TrimPrefix(line.Commands[p.Command].Program, "g") {
+		case "mv", "rmdir", "it", "find": // it: git, whose deeds tell
+			return true
+		}
+		return p.Remote != ""
+	})
+	for _, d := range e.Deeds {
+		if d.Kind == effects.DeleteRecursive {
+			gone = append(gone, d.Paths...)
+		}
+	}
+	return gone
+}
+
+func (s *losses) lost(detail string) { s.look.addDetail(Destroys, detail, s.at) }
+
+// files looks at what is deleted.
+func (s *losses) files(gone []effects.Path) {
+	var names []string
+	for _, p := range gone {
+		throughLink := slices.ContainsFunc(s.links, func(link string) bool { return isBelow(p.Name, link) })
+		switch {
+		case throughLink:
+			s.lost(fmt.Sprintf("deletes %s, through a link that the same line makes", s.look.shown(p.Text)))
+		case p.Remote != "":
+			if !p.Temp {
+				s.lost(fmt.Sprintf("deletes %s, on %s", s.look.shown(p.Text), s.look.shown(p.Remote)))
+			}
+		case p.Kind == effects.Exact:
+			names = append(names, p.Name)
+		case p.Kind == effects.Pattern && s.holds(p):
+			found, err := s.tree.Expand(s.ctx, p.Name)
+			if names = append(names, found...); err != nil {
+				s.lost(fmt.Sprintf("deletes %s: what it matches %s", s.look.shown(p.Text), s.reason(err)))
+			}
+		case p.Kind == effects.Below && s.holds(p) && !strings.Contains(p.Tail, ".."):
+			names = append(names, path.Dir(p.Name+"x")) // at most all that is in the folder
+		case p.Text == "" && !s.isTemporary(p):
+			s.lost("deletes files that are known only when it runs")
+		case !s.isTemporary(p):
+			s.lost(fmt.Sprintf("deletes %s, which is not known to be in the work tree", s.look.shown(p.Text)))
+		}
+	}
+	slices.Sort(names)
+	names = slices.DeleteFunc(slices.Compact(names), s.look.hasMade)
+	s.names(names)
+}
+
+// holds reports whether what is known of a path is in the work tree.
+func (s *losses) holds(p effects.Path) bool {
+	if s.tree == nil {
+		return false
+	}
+	_, err := s.tree.Locate(certain(p))
+	return err == nil
+}
+
+// certain returns the folder in which a path surely is.
+func certain(p effects.Path) string {
+	name := p.Name
+	if i := strings.IndexAny(name, `*?[\`); p.Kind == effects.Pattern && i >= 0 {
+		name = name[:i]
+	}
+	if p.Kind != effects.Exact {
+		name = path.Dir(name + "x")
+	}
+	return name
+}
+
+// isTemporary reports whether a path leads to a folder for temporary files, and not out of it
+// through a link.
+func (s *losses) isTemporary(p effects.Path) bool {
+	if !p.Temp || p.Kind == effects.Unknown {
+		return p.Temp
+	}
+	end, _, _ := follow(s.ctx, "/", certain(p))
+	if s.tree != nil && (end == s.tree.Root() || isBelow(s.tree.Root(), end)) {
+		return false // the work tree is in it
+	}
+	if p.Kind != effects.Exact {
+		end += "/x"
+	}
+	return effects.IsTemp(end) && s.ctx.Err() == nil
+}
+
+// names looks at paths that are known.
+func (s *losses) names(names []string) {
+	var elsewhere []string
+	if s.tree == nil {
+		elsewhere = names
+	} else if len(names) > 0 {
+		_, names, err := s.tree.Ignores(s.ctx, names...)
+		var r *worktree.Report
+		if err == nil && len(names) > 0 {
+			r, err = s.tree.Losses(s.ctx, names...)
+		}
+		switch {
+		case err != nil:
+			s.lost("deletes files: what is lost " + s.reason(err))
+		case r != nil:
+			s.report(r)
+			elsewhere = r.Elsewhere
+		}
+	}
+	for _, name := range elsewhere {
+		_, exists, _ := follow(s.ctx, "/", name)
+		if (exists || s.ctx.Err() != nil) && !s.isTemporary(effects.Path{Name: name, Temp: effects.IsTemp(name)}) {
+			s.lost(fmt.Sprintf("deletes %s, which is outside of the work tree", s.look.shown(name)))
+		}
+	}
+}
+
+// report adds what is lost of files that are deleted.
+func (s *losses) report(r *worktree.Report) {
+	if r.Repository {
+		s.lost("deletes the repository with all its commits")
+	}
+	never := r.InNoCommit()
+	if never+r.Files(worktree.Nested, worktree.Unclear) > 0 || !r.Complete() {
+		s.lost("deletes " + s.count(r, r.Files(), never))
+	}
+}
+
+// count says how many files go, and how many of them are in no commit.
+func (s *losses) count(r *worktree.Report, files, never int) string {
+	text := plural(files, "file")
+	if never == files && files > 0 {
+		text += " in no commit"
+	} else {
+		text += fmt.Sprintf(", %d of them in no commit", never)
+	}
+	var names []string
+	for _, kind := range []worktree.Kind{worktree.Changed, worktree.Staged, worktree.Untracked} {
+		names = append(names, r.Kinds[kind].Names...)
+	}
+	if len(names) > 0 {
+		text += " (" + s.look.shown(strings.Join(names[:min(len(names), limits.Names)], ", ")) + ")"
+	}
+	if n := r.Files(worktree.Nested); n > 0 {
+		text += fmt.Sprintf(", %d in another repository", n)
+	}
+	if !r.Complete() {
+		text = "at least " + text + "; the rest " + s.reason(errors.New(r.Gaps[0]))
+	}
+	return text
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// reason says why something was not found out.
+func (s *losses) reason(err error) string {
+	if s.ctx.Err() != nil {
+		return "could not be counted in time"
+	}
+	return "could not be counted: " + s.look.shown(err.Error())
+}
+
+// git looks at what a command of git discards, or pushes over.
+func (s *losses) git(d *effects.Deed) {
+	what := s.look.shown(d.Detail)
+	if d.Remote != "" {
+		s.lost(what + ", on " + s.look.shown(d.Remote))
+		return
+	}
+	c, ok := s.gitCall(d.Command)
+	if !ok {
+		s.lost(what + ": what it discards could not be counted")
+		return
+	}
+	tree, err := worktree.Find(s.ctx, c.dir, limits)
+	if err != nil {
+		s.lost(what + ": what it discards " + s.reason(err))
+		return
+	}
+	defer tree.Close()
+	if s.tree == nil || tree.Root() != s.tree.Root() && !isBelow(tree.Root(), s.tree.Root()) {
+		if !effects.IsTemp(tree.Root()+"/x") || d.Kind == effects.GitForcePush {
+			s.lost(what + ", outside of the work tree")
+		}
+		return
+	}
+	if d.Kind == effects.GitForcePush {
+		s.lost(c.pushes(s, tree, what))
+		return
+	}
+	text, err := c.discards(s, tree)
+	switch {
+	case err != nil:
+		s.lost(what + ": what it discards " + s.reason(err))
+	case text != "":
+		s.lost(what + ": " + text)
+	}
+}
+
+// gitCall is a command of git: where it runs, and its words.
+type gitCall struct {
+	dir, command string
+	args         []shell.Word
+}
+
+// gitCall reads a command of git. It fails if the repository is not known.
+func (s *losses) gitCall(i int) (*gitCall, bool) {
+	if i < 0 || i >= len(s.line.Commands) {
+		return nil, false
+	}
+	c := &s.line.Commands[i]
+	if c.Program != "git" || len(c.Dirs) != 1 || slices.ContainsFunc(c.Env, func(v shell.Assign) bool { return strings.HasPrefix(v.Name, "GIT_") }) {
+		return nil, false
+	}
+	call := &gitCall{dir: c.Dirs[0]}
+	for n := 0; n < len(c.Args); n++ {
+		word, known := c.Args[n].Literal()
+		switch {
+		case !known, strings.HasPrefix(word, "--git-dir"), strings.HasPrefix(word, "--work-tree"):
+			return nil, false
+		case word == "-C" && n+1 < len(c.Args):
+			n++
+			call.dir = shell.Join(call.dir, c.Args[n])
+		case word == "-c":
+			n++
+		case !strings.HasPrefix(word, "-"):
+			call.command, call.args = word, c.Args[n+1:]
+			return call, call.dir != ""
+		}
+	}
+	return nil, false
+}
+
+// words returns the words that are no flags, and whether all are known to the letter.
+func (c *gitCall) words() (words []string, all bool) {
+	all = true
+	for _, w := range c.args {
+		word, known := w.Literal()
+		all = all && known
+		if known && !strings.HasPrefix(word, "-") {
+			words = append(words, word)
+		}
+	}
+	return words, all
+}
+
+// has reports whether a flag of one letter is given.
+func (c *gitCall) has(letters string) bool {
+	return slices.ContainsFunc(c.args, func(w shell.Word) bool {
+		flag, ok := strings.CutPrefix(w.Value, "-")
+		return ok && !strings.HasPrefix(flag, "-") && strings.ContainsAny(flag, letters)
+	})
+}
+
+// hasFlag reports whether one of some long flags is given, which may be cut short.
+func (c *gitCall) hasFlag(flags ...string) bool {
+	return slices.ContainsFunc(c.args, func(w shell.Word) bool {
+		return len(w.Value) > 2 && slices.ContainsFunc(flags, func(flag string) bool { return strings.HasPrefix(flag, w.Value) })
+	})
+}
+
+// discards says what a command discards that is in no commit, or on no branch. It returns "" if
+// that is nothing.
+func (c *gitCall) discards(s *losses, tree *worktree.Tree) (string, error) {
+	words, all := c.words()
+	switch c.command {
+	case "reset":
+		return c.resets(s, tree, words)
+	case "switch", "read-tree", "checkout-index":
+		return c.changes(s, tree)
+	case "checkout", "restore", "rm":
+		return c.restores(s, tree, words, all)
+	case "clean":
+		return c.cleans(s, tree)
+	case "stash":
+		n, err := tree.Stashes()
+		if n == 0 {
+			return "", err
+		}
+		return fmt.Sprintf("the stash has work that is on no branch, %d times", n), nil
+	case "branch":
+		if !all {
+			return "", errors.New("the branch is not known")
+		}
+		return c.branches(s, tree, words)
+	}
+	return "what it discards can't be brought back", nil
+}
+
+func (c *gitCall) changes(s *losses, tree *worktree.Tree) (string, error) {
+	r, err := tree.Changes(s.ctx, true)
+	if err != nil {
+		return "", err
+	}
+	return s.changed(r), nil
+}
+
+// changed says how many files have changes that are in no commit.
+func (s *losses) changed(r *worktree.Report) string {
+	n := r.Files(worktree.Staged, worktree.Changed)
+	if n == 0 && r.Complete() && r.Files(worktree.Unclear) == 0 {
+		return ""
+	}
+	r.Kinds[worktree.Untracked] = worktree.Count{}
+	return "discards the changes of " + s.count(r, n, n)
+}
+
+// resets looks at the changes, and at the commits that the branch leaves.
+func (c *gitCall) resets(s *losses, tree *worktree.Tree, words []string) (string, error) {
+	text, err := c.changes(s, tree)
+	if err != nil || text != "" || len(words) == 0 || len(words) == 1 && words[0] == "HEAD" {
+		return text, err
+	}
+	commits, err := tree.Unpushed(s.ctx, "")
+	if err != nil || commits.Count == 0 {
+		return "", err
+	}
+	return "the branch may lose " + plural(commits.Count, "commit") + " that no remote has", nil
+}
+
+// restores looks at the changes of the paths that a command names, or at all.
+func (c *gitCall) restores(s *losses, tree *worktree.Tree, words []string, all bool) (string, error) {
+	special := func(word string) bool { return strings.HasPrefix(word, ":") || strings.ContainsAny(word, "*?[\\") }
+	if !all || len(words) == 0 || slices.ContainsFunc(words, special) {
+		return c.changes(s, tree)
+	}
+	paths := make([]string, len(words))
+	for i, word := range words {
+		paths[i] = shell.Join(c.dir, shell.NewWord(word))
+	}
+	r, err := tree.Losses(s.ctx, paths...)
+	if err != nil {
+		return "", err
+	}
+	return s.changed(r), nil
+}
+
+func (c *gitCall) cleans(s *losses, tree *worktree.Tree) (string, error) {
+	r, err := tree.Changes(s.ctx, false)
+	if err != nil {
+		return "", err
+	}
+	kinds := []worktree.Kind{worktree.Untracked}
+	if c.has("xX") {
+		kinds = append(kinds, worktree.Ignored)
+	}
+	n := r.Files(kinds...)
+	if n == 0 && r.Complete() {
+		return "", nil
+	}
+	r.Kinds[worktree.Staged], r.Kinds[worktree.Changed] = worktree.Count{}, worktree.Count{}
+	return "deletes " + s.count(r, n, n), nil
+}
+
+func (c *gitCall) branches(s *losses, tree *worktree.Tree, names []string) (string, error) {
+	n := 0
+	for _, name := range names {
+		commits, err := tree.OnlyOn(s.ctx, name)
+		if err != nil && !errors.Is(err, worktree.ErrNoRef) {
+			return "", err
+		}
+		n += commits.Count
+	}
+	if n == 0 {
+		return "", nil
+	}
+	return "drops " + plural(n, "commit") + " of no other branch", nil
+}
+
+// pushes says what a forced push drops. The remote may have more than is known here, so it counts
+// in any case.
+func (c *gitCall) pushes(s *losses, tree *worktree.Tree, what string) string {
+	words, all := c.words()
+	remote, branch, to := "origin", "", tree.Branch()
+	if len(words) > 0 {
+		remote = words[0]
+	}
+	if len(words) > 1 {
+		from, target, renamed := strings.Cut(strings.TrimPrefix(words[1], "+"), ":")
+		branch, to = from, from
+		if renamed {
+			to = target
+		}
+		if from == "HEAD" && !renamed {
+			branch, to = "", tree.Branch()
+		}
+	}
+	to = strings.TrimPrefix(to, "refs/heads/")
+	if !all || c.has("d") || c.hasFlag("--delete", "--mirror", "--prune", "--all", "--tags") || len(words) > 2 || to == "" || len(words) > 1 && strings.HasPrefix(words[1], ":") {
+		return what + ": what the remote loses is not known"
+	}
+	commits, err := tree.Overwritten(s.ctx, remote, to, strings.TrimPrefix(branch, "refs/heads/"))
+	onto := s.look.shown(remote + "/" + to)
+	switch {
+	case s.ctx.Err() != nil:
+		return what + ": what the remote loses could not be counted in time"
+	case err != nil:
+		return "force-pushes to " + onto + "; what that drops is not known"
+	case commits.Count == 0:
+		return "force-pushes to " + onto + "; no commit is known to be dropped"
+	}
+	return "force-pushes over " + plural(commits.Count, "commit") + " of " + onto
+}
