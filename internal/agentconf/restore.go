@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
@@ -141,12 +142,21 @@ func (r *restorer) file(path string) error {
 		now, err := readFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			r.report.State = Missing
+			if r.j.Made != "" {
+				r.report.State = Restored
+			}
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if digest(now.data) == r.j.Original {
+		switch digest(now.data) {
+		case r.j.Made: // nothing of anybody is left in it
+			if err := now.remove(r.j.Notes, r.step); !errors.Is(err, errChanged) {
+				return err
+			}
+			continue
+		case r.j.Original:
 			return nil // it was never changed, or the last try has restored it
 		}
 		out, err := r.undo(now)
@@ -197,6 +207,8 @@ func (r *restorer) undo(now *file) (removal, error) {
 	doc, err := now.parse(syntax, r.j.Entries)
 	backup, bad := r.goodBackup(now)
 	switch {
+	case err != nil && r.j.Made != "":
+		return removal{text: []byte(agenthook.Of(r.j.Agent).Empty()), altered: true, notes: []string{"the file was invalid" + placeOf(err) + " and was removed, since it did not exist before"}}, nil
 	case err != nil && bad != nil:
 		return removal{}, fmt.Errorf("restore %s: the file is invalid (%w), and %w", now.path, err, bad)
 	case err != nil:
@@ -321,8 +333,11 @@ func removeLines(doc *edit.Document, before []originalEntry, session, shim strin
 		return t.out, err
 	}
 	for _, w := range before {
-		t.entry(w)
+		if !w.Hooks {
+			t.entry(w)
+		}
 	}
+	t.removeHooks(hooksOf(before))
 	t.removeCopies(doc.Root(), nil)
 	text, err := doc.Edit(t.ops...)
 	t.out.text = text

@@ -108,7 +108,7 @@ func entriesOf(doc *edit.Document, backup *file) []originalEntry {
 	if err != nil {
 		return nil
 	}
-	var before []originalEntry
+	before := hooksByBackup(doc, old)
 	for _, path := range linesIn(doc.Root(), nil) {
 		now := formed(doc.At(path))
 		then := now.form.of(old.At(path))
