@@ -62,7 +62,17 @@ func (w *wrapping) announce() {
 	}
 	governed, w.governed = ui.Unique(governed), ui.Unique(w.governed)
 	suffix := ui.Choose(w.inForce == pb.Profile_PROFILE_DEVELOPMENT, "development: everything is forwarded and recorded", "answer questions with `tgctl approvals`")
-	w.message("governing %s of %s (%s); %s", ui.Plural(len(governed), "server", "servers"), w.plan.Agent(), strings.Join(governed, ", "), suffix)
+	what := fmt.Sprintf("%s of %s (%s)", ui.Plural(len(governed), "server", "servers"), w.plan.Agent(), strings.Join(governed, ", "))
+	switch {
+	case w.plan.HooksTools() && len(governed) == 0:
+		what = "the own tools of " + w.plan.Agent()
+	case w.plan.HooksTools():
+		what += " and its own tools"
+	}
+	w.message("governing %s; %s", what, suffix)
+	if text := unseen(w.plan.Agent()); w.plan.HooksTools() && text != "" {
+		w.detail("%s", text)
+	}
 	if len(left) > 0 {
 		w.message("not governed: %s", strings.Join(left, "; "))
 	}

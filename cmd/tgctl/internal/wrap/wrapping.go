@@ -68,6 +68,9 @@ func newWrapping(a *app, o options, argv []string) (*wrapping, error) {
 	if w.config, err = connect.Absolute(o.config); err != nil {
 		return nil, err
 	}
+	if err := w.choose(w.agent, &agentconf.Env{Config: w.config}); err != nil {
+		return nil, err
+	}
 	shim, err := a.Sibling("tg-shim")
 	if err != nil {
 		return nil, err
@@ -93,10 +96,12 @@ func (w *wrapping) env() agentconf.Env {
 	if w.dryRun {
 		notes = "" // a dry run leaves what a killed writer left
 	}
-	return agentconf.Env{
-		Notes: notes, Home: vars["HOME"], Cwd: w.cwd, Command: w.argv, Config: w.config, Protections: w.lasting, Socket: w.DefaultPath(sock.Paths.ShimSocket),
+	env := agentconf.Env{
+		InFile: w.rewrite, Notes: notes, Home: vars["HOME"], Cwd: w.cwd, Command: w.argv, Config: w.config, Protections: w.lasting, Socket: w.DefaultPath(sock.Paths.ShimSocket),
 		LookupEnv: func(name string) (string, bool) { value, ok := vars[name]; return value, ok },
 	}
+	_ = w.choose(w.agent, &env) // newWrapping has checked it
+	return env
 }
 
 // run wraps the agent. Whatever goes wrong, it restores what it changed before it returns.
