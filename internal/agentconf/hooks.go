@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 	"github.com/thoughtgate/thoughtgated/internal/edit"
@@ -272,6 +273,12 @@ func hooksByBackup(doc, backup *edit.Document) []originalEntry {
 		}
 	}
 	return []originalEntry{w}
+}
+
+// standsForNothing reports whether a configuration says nothing, and has no comment either.
+func standsForNothing(text []byte) bool {
+	bare := strings.Join(strings.Fields(string(text)), "")
+	return bare == "{}" || bare == `{"version":1}`
 }
 
 // hookSettings returns settings with the entries, for an agent that is told by a flag.

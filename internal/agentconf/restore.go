@@ -103,6 +103,7 @@ func (j *fileJournal) restore(step func(string)) (Report, error) {
 type restorer struct {
 	j       *fileJournal // by hand, only Path, Target and Notes are set
 	byHand  bool
+	locked  bool    // by hand: a killed process has left its lock
 	backups []*file // latest first
 	step    func(string)
 	report  Report
@@ -177,7 +178,11 @@ func (r *restorer) file(path string) error {
 			r.step("altered kept")
 			out.notes = append(out.notes, said)
 		}
-		err = now.replace(out.text, r.j.Notes, r.step)
+		if out.nothing {
+			err = now.remove(r.j.Notes, r.step)
+		} else {
+			err = now.replace(out.text, r.j.Notes, r.step)
+		}
 		if i := slices.IndexFunc(r.backups, func(b *file) bool { return bytes.Equal(b.data, out.text) }); i >= 0 {
 			err = now.orSwap(r.backups[i], err, r.step)
 		}
@@ -188,6 +193,10 @@ func (r *restorer) file(path string) error {
 			return err
 		}
 		r.addReportNote(out.notes...)
+		if out.nothing {
+			r.report.State = Restored
+			return nil
+		}
 		r.report.State = Merged
 		if digest(out.text) == r.j.Original {
 			r.report.State = Restored
@@ -312,6 +321,7 @@ type removal struct {
 	notes   []string // what a person should know
 	altered bool     // something that somebody wrote was replaced
 	foreign bool     // lines of other sessions remain
+	nothing bool     // nothing of anybody is left, and the file was made for our hooks
 }
 
 // lineRemover removes our lines from a document, entry by entry. Anything else that was written since
