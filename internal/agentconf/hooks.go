@@ -70,6 +70,9 @@ func (p *Plan) addHooks() error {
 	if s == nil {
 		s = absentSource(path, c)
 	}
+	if off := hooksOff(s.doc); off != "" {
+		p.warnings = append(p.warnings, fmt.Sprintf("%s runs no hooks, so its own tools are not governed: %s in %s", p.agent.Name(), off, path))
+	}
 	mine, theirs, err := p.classifyHooks(s)
 	if err != nil {
 		return err
@@ -279,6 +282,47 @@ func hooksByBackup(doc, backup *edit.Document) []originalEntry {
 func standsForNothing(text []byte) bool {
 	bare := strings.Join(strings.Fields(string(text)), "")
 	return bare == "{}" || bare == `{"version":1}`
+}
+
+// lookAtHooks returns how the own tools of an agent are governed, or nil if it is known to run no
+// hooks.
+func lookAtHooks(agent Agent, env Env) *Tools {
+	c := HookContract(agent, env)
+	if c == nil {
+		return nil
+	}
+	t := &Tools{Path: kindOf(agent.Name()).hookFile(env), Proven: c.Proven, Unseen: c.Unseen}
+	s, err := load(t.Path, lenient)
+	if err != nil {
+		t.Problem = err.Error()
+	}
+	if s == nil || err != nil {
+		return t
+	}
+	t.Off = hooksOff(s.doc)
+	for _, l := range hookLines(s.doc) {
+		switch {
+		case env.isProtected(&ourLine{shim: l.shim, session: l.session}, ""):
+			t.Governed = ByProtect
+		case isLocked(lockPath(s.file.path), t.Path) != nil:
+			t.Governed = ByWrap
+		default:
+			t.Governed = ByStray
+		}
+	}
+	return t
+}
+
+// hooksOff returns the setting in a file by which its agent runs no hooks, or "" if there is
+// none.
+func hooksOff(doc *edit.Document) string {
+	switch {
+	case doc.Root().Member("disableAllHooks").IsTrue():
+		return "disableAllHooks"
+	case doc.Root().Member("hooksConfig").Member("enabled").IsFalse():
+		return "hooksConfig.enabled"
+	}
+	return ""
 }
 
 // hookSettings returns settings with the entries, for an agent that is told by a flag.

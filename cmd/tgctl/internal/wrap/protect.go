@@ -48,21 +48,7 @@ with others. tgctl wrap governs their servers for one run.`,
 		Example: `  $ tgctl protect claude-code
   $ tgctl protect --all --dry-run
   $ tgctl protect --repair`,
-		Args: func(_ *cobra.Command, args []string) error {
-			switch {
-			case o.all && (len(args) > 0 || o.repair || o.config != ""):
-				return errors.New("--all can't be combined with an agent, --repair or --config-path")
-			case !o.all && !o.repair && len(args) == 0:
-				return errors.New("AGENT is missing: name one or more of " + strings.Join(agentconf.Names(), ", ") + ", or use --all")
-			case o.check() != nil:
-				return o.check()
-			case o.config != "" && len(args) != 1:
-				return errors.New("--config-path needs exactly one agent")
-			case o.repair && (o.dryRun || o.watchOnly || o.config != ""):
-				return errors.New("--repair can't be combined with --dry-run, --watch-only or --config-path")
-			}
-			return nil
-		},
+		Args:              func(_ *cobra.Command, args []string) error { return o.checkArgs(args) },
 		ValidArgsFunction: completeAgents,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
@@ -82,6 +68,21 @@ with others. tgctl wrap governs their servers for one run.`,
 	flags.BoolVar(&o.watchOnly, "watch-only", false, "only report lost entries in tgctl status, do not repair")
 	flags.BoolVar(&o.yes, "yes", false, "make the changes without asking")
 	return cmd
+}
+
+// checkArgs returns an error if the flags and the agents are not valid together.
+func (o *protectOptions) checkArgs(args []string) error {
+	switch {
+	case o.all && (len(args) > 0 || o.repair || o.config != ""):
+		return errors.New("--all can't be combined with an agent, --repair or --config-path")
+	case !o.all && !o.repair && len(args) == 0:
+		return errors.New("AGENT is missing: name one or more of " + strings.Join(agentconf.Names(), ", ") + ", or use --all")
+	case o.config != "" && len(args) != 1:
+		return errors.New("--config-path needs exactly one agent")
+	case o.repair && (o.dryRun || o.watchOnly || o.config != ""):
+		return errors.New("--repair can't be combined with --dry-run, --watch-only or --config-path")
+	}
+	return o.check()
 }
 
 // completeAgents completes the types of agents.

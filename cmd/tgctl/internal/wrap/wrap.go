@@ -103,12 +103,6 @@ failed, 126 if COMMAND can't be run, 127 if it was not found.`,
 				_, err := fmt.Fprintln(a.Out, ui.Version())
 				return err
 			}
-			if o.profile != "" && profiles[o.profile] == pb.Profile_PROFILE_UNSPECIFIED {
-				return &ui.UsageError{Err: fmt.Errorf("--profile must be production or development, not %q", o.profile), Path: cmd.CommandPath()}
-			}
-			if err := o.check(); err != nil {
-				return &ui.UsageError{Err: err, Path: cmd.CommandPath()}
-			}
 			a.ConfigMismatchChecked = true // namedIsInForce refuses it
 			return a.wrap(cmd, o, args)
 		},
@@ -120,14 +114,25 @@ failed, 126 if COMMAND can't be run, 127 if it was not found.`,
 
 // wrap runs an agent with its servers governed.
 func (a *app) wrap(cmd *cobra.Command, o options, args []string) error {
-	if o.waitFor <= 0 {
-		return &ui.UsageError{Err: fmt.Errorf("--wait-for must be positive, not %v; to not wait, use --no-wait", o.waitFor), Path: cmd.CommandPath()}
+	if err := o.check(); err != nil {
+		return &ui.UsageError{Err: err, Path: cmd.CommandPath()}
 	}
 	w, err := newWrapping(a, o, args)
 	if err == nil {
 		err = w.run(cmd.Context())
 	}
 	return asWrapError(err)
+}
+
+// check returns an error if the flags are not valid.
+func (o *options) check() error {
+	if o.profile != "" && profiles[o.profile] == pb.Profile_PROFILE_UNSPECIFIED {
+		return fmt.Errorf("--profile must be production or development, not %q", o.profile)
+	}
+	if o.waitFor <= 0 {
+		return fmt.Errorf("--wait-for must be positive, not %v; to not wait, use --no-wait", o.waitFor)
+	}
+	return o.doors.check()
 }
 
 // flags declares the flags.
