@@ -62,6 +62,9 @@ func TestHooks(t *testing.T) {
 					}
 					if byHand {
 						p.Unlock()
+						if err := os.Remove(w.shim); err != nil { // it isn't needed
+							t.Fatal(err)
+						}
 						if _, err := Unwrap(path, w.notes()); err != nil {
 							t.Fatal(err)
 						}
@@ -163,7 +166,7 @@ func TestHooksByFlag(t *testing.T) {
 	}
 }
 
-// A protection renews entries that were removed, weakened or laid out anew only if they have to be.
+// A protection renews entries that were removed, weakened or moved only if they have to be.
 func TestHooksProtected(t *testing.T) {
 	t.Setenv("AGENTCONF_TOOLS", "1")
 	for name, test := range map[string]struct {
@@ -173,7 +176,7 @@ func TestHooksProtected(t *testing.T) {
 		"removed":       {func(string) string { return ownHooks }, true},
 		"weakened":      {func(s string) string { return strings.Replace(s, `"onFailure":"block"`, `"onFailure":"continue"`, 1) }, true},
 		"another event": {func(s string) string { return strings.Replace(s, `"Stop": []`, `"Stop": [1]`, 1) }, false},
-		"laid out anew": {func(s string) string { return strings.ReplaceAll(s, `","`, "\",\n \"") }, false},
+		"laid out":      {func(s string) string { return strings.ReplaceAll(s, `","`, "\",\n \"") }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLasting(t)

@@ -106,7 +106,7 @@ func (p *Plan) unlockFinished() {
 	})
 }
 
-// isDone reports whether a file is as it should be. The agent may have laid it out anew.
+// isDone reports whether a file is as it should be. The agent may have laid it out in another way.
 func (f *planned) isDone() bool {
 	if f.file.absent || string(f.text) == string(f.file.data) {
 		return !f.file.absent

@@ -178,18 +178,10 @@ func (r *restorer) file(path string) error {
 			r.step("altered kept")
 			out.notes = append(out.notes, said)
 		}
-		if out.nothing {
-			err = now.remove(r.j.Notes, r.step)
-		} else {
-			err = now.replace(out.text, r.j.Notes, r.step)
-		}
-		if i := slices.IndexFunc(r.backups, func(b *file) bool { return bytes.Equal(b.data, out.text) }); i >= 0 {
-			err = now.orSwap(r.backups[i], err, r.step)
-		}
-		if errors.Is(err, errChanged) {
+		switch err := r.write(now, out); {
+		case errors.Is(err, errChanged):
 			continue
-		}
-		if err != nil {
+		case err != nil:
 			return err
 		}
 		r.addReportNote(out.notes...)
@@ -205,6 +197,18 @@ func (r *restorer) file(path string) error {
 		// written our lines again.
 	}
 	return fmt.Errorf("restore %s: %w", path, outrunBy(restoreTries))
+}
+
+// write writes what the file should hold, or removes a file that should not exist.
+func (r *restorer) write(now *file, out removal) error {
+	if out.nothing {
+		return now.remove(r.j.Notes, r.step)
+	}
+	err := now.replace(out.text, r.j.Notes, r.step)
+	if i := slices.IndexFunc(r.backups, func(b *file) bool { return bytes.Equal(b.data, out.text) }); i >= 0 {
+		err = now.orSwap(r.backups[i], err, r.step)
+	}
+	return err
 }
 
 // undo returns what the file should hold.

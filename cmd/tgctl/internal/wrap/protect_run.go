@@ -52,7 +52,7 @@ func (p *protecting) run(ctx context.Context, names []string) error {
 		return failed
 	}
 	if why != "" {
-		p.PrintMessage("warning: the tg-shim entries will start %[1]s, which %[2]s. If that path is removed, the servers can't be started until you run `tgctl protect --repair`; "+
+		p.PrintMessage("warning: the tg-shim entries will start %[1]s, which %[2]s. If that path is removed, the servers can't be started, and the agent's own tools are refused if they are protected, until you run `tgctl protect --repair`; "+
 			"install ThoughtGate in a permanent location", display.Text(p.shim), display.Text(why))
 	}
 	if p.dryRun {

@@ -87,6 +87,8 @@ func (w *wrapping) announce() {
 func (w *wrapping) warnOfMissing(served bool) {
 	missing := ui.Filter(w.governed, func(id string) bool { return !w.connected[id] })
 	switch {
+	case len(w.connected) == 0 && !served && len(w.governed) == 0:
+		w.message("warning: nothing was governed: %s has run no hook in this session", w.plan.Agent())
 	case len(w.connected) == 0 && !served:
 		w.message("warning: nothing was governed: no server of %s connected to this session", w.plan.Agent())
 	case w.handedOver && len(w.connected) > 0 && len(missing) > 0:

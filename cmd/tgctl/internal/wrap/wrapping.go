@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
+	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -68,8 +70,12 @@ func newWrapping(a *app, o options, argv []string) (*wrapping, error) {
 	if w.config, err = connect.Absolute(o.config); err != nil {
 		return nil, err
 	}
-	if err := w.choose(w.agent, &agentconf.Env{Config: w.config}); err != nil {
+	env := agentconf.Env{Config: w.config}
+	if err := w.choose(w.agent, &env); err != nil {
 		return nil, err
+	}
+	if c := agenthook.Of(w.agent.Name()); env.Tools && c.Once != "" {
+		return nil, fmt.Errorf("the hooks of one run would never run: %s; protect it instead: tgctl protect --unproven %s", c.Once, w.agent.Name())
 	}
 	shim, err := a.Sibling("tg-shim")
 	if err != nil {
