@@ -2,6 +2,7 @@ package agentconf
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -17,10 +18,11 @@ type kind struct {
 	programs string
 	bundles  []bundle // its applications on macOS
 
-	raises  []limit       // settings of an entry that are raised so that the agent waits longer
-	waits   time.Duration // how long it waits for the result of a call, if no setting in raises determines it
-	merges  merging       // how it merges entries of the same name, if it does
-	retrust string        // warning that it takes a rewritten entry for a new one, which the person has to trust
+	raises  []limit          // settings of an entry that are raised so that the agent waits longer
+	waits   time.Duration    // how long it waits for the result of a call, if no setting in raises determines it
+	merges  merging          // how it merges entries of the same name, if it does
+	hooks   func(Env) string // file with the user's hooks; nil if none can be written
+	retrust string           // warning that it takes a rewritten entry for a new one, which the person has to trust
 }
 
 // bundle is an application on macOS: its name, and the identifier that `open -b` takes.
@@ -43,7 +45,10 @@ const (
 )
 
 var kinds = []kind{
-	{Agent: claudeCode{}, commands: "claude claude-code", raises: []limit{{"timeout", callMillis, true}}},
+	{
+		Agent: claudeCode{}, commands: "claude claude-code", raises: []limit{{"timeout", callMillis, true}},
+		hooks: func(env Env) string { return filepath.Join(claudeCode{}.folder(env), "settings.json") },
+	},
 	{
 		Agent: claudeDesktop{}, commands: "claude-desktop", programs: "claude-desktop", waits: time.Minute,
 		bundles: []bundle{{"Claude", "com.anthropic.claudefordesktop"}},
@@ -51,6 +56,7 @@ var kinds = []kind{
 	{
 		Agent: cursor{}, commands: "cursor cursor-agent", programs: "cursor",
 		bundles: []bundle{{"Cursor", "com.todesktop.230313mzl4w4u92"}, {"Cursor Nightly", "co.anysphere.cursor.nightly"}},
+		hooks:   func(env Env) string { return filepath.Join(env.Home, ".cursor", "hooks.json") },
 		retrust: "Cursor approves a server by its entry: each one is new or disabled until you approve it, when its entry is rewritten and again when it is restored (cursor-agent: `mcp enable NAME`)",
 	},
 	{
@@ -71,15 +77,19 @@ var kinds = []kind{
 		bundles: []bundle{{"Zed", "dev.zed.Zed"}, {"Zed Preview", "dev.zed.Zed-Preview"}, {"Zed Nightly", "dev.zed.Zed-Nightly"}},
 		raises:  []limit{{"timeout", callSeconds, false}},
 	},
-	{Agent: gemini{}, commands: "gemini", raises: []limit{{"timeout", callMillis, true}}, waits: 10 * time.Minute},
+	{Agent: gemini{}, commands: "gemini", raises: []limit{{"timeout", callMillis, true}}, waits: 10 * time.Minute, hooks: gemini{}.userFile},
 	{
 		Agent: opencode{}, commands: "opencode", raises: []limit{{"timeout", callMillis, false}},
 		merges: merging{opencodeServers, "environment", true},
 	},
-	{Agent: copilot{}, commands: "copilot", raises: []limit{{"timeout", callMillis, false}}},
+	{
+		Agent: copilot{}, commands: "copilot", raises: []limit{{"timeout", callMillis, false}},
+		hooks: func(env Env) string { return filepath.Join(copilot{}.folder(env), "hooks", "thoughtgate.json") },
+	},
 	{Agent: cline{}, commands: "cline", raises: []limit{{"timeout", callSeconds, false}}, waits: time.Minute}, // an entry in the inner form keeps its limit
 	{
 		Agent: codex{}, commands: "codex",
+		hooks:  func(env Env) string { return filepath.Join(codex{}.folder(env), "hooks.json") },
 		raises: []limit{{"startup_timeout_sec", startSeconds, false}, {"tool_timeout_sec", callSeconds, false}},
 		merges: merging{[]string{codexKey}, "env", false},
 	},
@@ -132,7 +142,7 @@ func AgentFor(name string, command []string) (Agent, error) {
 func Known(env Env) []string {
 	var paths []string
 	for _, k := range kinds {
-		paths = append(paths, k.Files(env)...)
+		paths = append(paths, Files(k.Agent, env)...)
 	}
 	return paths
 }

@@ -73,7 +73,7 @@ var mayImport = map[string][]string{
 	"internal/edit/jsonc":    {sys, json, hujson, "internal/edit"},
 	"internal/edit/tomledit": {toml, "internal/edit"},
 	"internal/edit/yamledit": {yaml, "internal/edit"},
-	"internal/agentconf":     {sys, json, diff, "internal/edit", "internal/edit/jsonc", "internal/edit/tomledit", "internal/edit/yamledit"},
+	"internal/agentconf":     {sys, json, diff, "internal/agenthook", "internal/edit", "internal/edit/jsonc", "internal/edit/tomledit", "internal/edit/yamledit"},
 	"internal/display":       {sys, json, text},
 	"internal/uri":           {idna},
 	// Command lines: the only package that knows the parser, and what is known of programs.
@@ -168,7 +168,7 @@ var mayImport = map[string][]string{
 	"cmd/tgctl/internal/approval": {proto, "client", "internal/display", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui"},
 	"cmd/tgctl/internal/inbox":    {cobra, diff, qr, tea, ansi, protobuf, proto, "client", "client/inbox", "internal/display", "internal/private", "internal/rawjson", "internal/record", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/audit", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/ui"},
 	"cmd/tgctl/internal/agents":   {"client", "internal/agentconf", "internal/sock", "cmd/tgctl/internal/connect"},
-	"cmd/tgctl/internal/wrap":     {sys, term, cobra, pflag, proto, "client", "internal/agentconf", "internal/child", "internal/display", "internal/proc", "internal/sock", "cmd/tgctl/internal/agents", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/trust", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/wrap":     {sys, term, cobra, pflag, proto, "client", "internal/agentconf", "internal/agenthook", "internal/child", "internal/display", "internal/proc", "internal/sock", "cmd/tgctl/internal/agents", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/trust", "cmd/tgctl/internal/ui"},
 	"cmd/tgctl/internal/policy":   {sys, json, cobra, diff, protobuf, proto, "client", "internal/agentconf", "internal/display", "internal/record", "internal/sock", "cmd/tgctl/internal/agents", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui"},
 	"cmd/tgctl/internal/programs": {cobra, protobuf, proto, "client", "internal/display", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui"},
 	"cmd/tgctl/internal/status":   {cobra, proto, "client", "internal/agentconf", "internal/display", "internal/sock", "cmd/tgctl/host", "cmd/tgctl/internal/agents", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/daemon", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/programs", "cmd/tgctl/internal/ui"},

@@ -112,7 +112,7 @@ func isLeft(err error) bool {
 // willRestore reports whether the end of session s restores a file that the agent reads. It need
 // not be known whether its wrap is dead: the wrap no longer holds a lock.
 func (w *wrapping) willRestore(s *pb.Session) bool {
-	files := w.agent.Files(w.env())
+	files := agentconf.Files(w.agent, w.env())
 	return s.GetProblem() == "" && slices.ContainsFunc(s.GetSpec().GetFiles(),
 		func(f *pb.ConfigFile) bool { return slices.Contains(files, f.GetPath()) })
 }

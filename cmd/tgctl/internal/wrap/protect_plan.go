@@ -113,12 +113,19 @@ func (p *protecting) addNamed(agent agentconf.Agent, env agentconf.Env) error {
 	if env.Config == "" && len(agent.Files(env)) == 0 {
 		return fmt.Errorf("the agent type %s needs --config-path FILE, the file to rewrite", agent.Name())
 	}
+	if err := p.choose(agent, &env); err != nil {
+		if p.all {
+			return nil
+		}
+		return err
+	}
 	is := agentconf.NewProtection(agentconf.NewID(), agent, env, agentconf.Line{Shim: p.shim, Socket: p.socket})
 	is.Repair = !p.watchOnly
 	for _, old := range p.keptOf(agent.Name()) {
 		if old.Where.Config == env.Config {
 			next := *old
 			next.Where, next.Repair = is.Where, is.Repair
+			next.Tools, next.Alone = is.Tools || old.Tools, is.Alone && old.Alone
 			return p.add(&next, old)
 		}
 	}
@@ -142,7 +149,7 @@ func (p *protecting) add(is, old *agentconf.Protection) error {
 		return fmt.Errorf("protect %s: %w", is.Agent, unprotectable(is.Agent, err))
 	}
 	p.jobs = append(p.jobs, &protectJob{
-		is: &next, plan: plan, drift: plan.Decay(), again: old != nil, changed: old != nil && old.Repair != is.Repair,
+		is: &next, plan: plan, drift: plan.Decay(), again: old != nil, changed: old != nil && (old.Repair != is.Repair || old.Tools != is.Tools || old.Alone != is.Alone),
 	})
 	return nil
 }

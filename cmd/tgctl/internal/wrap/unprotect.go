@@ -148,7 +148,7 @@ func (a *app) unprotectByText(name string) (bool, error) {
 	env.Cwd = "/" // project files were never protected
 	did := false
 	var failed []error
-	for _, path := range agent.Files(env) {
+	for _, path := range agentconf.Files(agent, env) {
 		if !agentconf.NeedsUnwrap(path) {
 			continue
 		}
