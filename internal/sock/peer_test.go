@@ -160,6 +160,25 @@ func TestSecondUserIsNotServedBy(t *testing.T) {
 }
 
 // One process opens far more connections than it may; another can still connect.
+// A listener of another user refuses this one, before it reads anything.
+func TestOtherUserIsRefused(t *testing.T) {
+	l, path, refused := checked(t)
+	l.uid++
+	go l.Accept()
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(time.Minute))
+	if _, err := c.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("read %v, want io.EOF", err)
+	}
+	if err := <-refused; !errors.Is(err, ErrUnsafe) {
+		t.Errorf("refused with %v", err)
+	}
+}
+
 func TestConnectionsPerProcess(t *testing.T) {
 	l, path, refused := checked(t)
 	l.limit = 8
