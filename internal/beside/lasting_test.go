@@ -73,8 +73,11 @@ func TestOtherProgramOfTheName(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "other") + ":" + filepath.Join(dir, "mixed")
-	if got, _, err := Lasting(filepath.Join(dir, "own/tgctl"), path, "tg-shim"); err != nil || got != filepath.Join(dir, "own/tg-shim") {
-		t.Errorf("got %s, %v", got, err)
+	self, first := filepath.Join(dir, "own/tgctl"), filepath.Join(dir, "own/tg-shim")
+	for _, got := range pathsTo(self, path, "tg-shim", first) {
+		if got != first {
+			t.Errorf("%s is taken for %s", got, first)
+		}
 	}
 }
 
@@ -112,6 +115,8 @@ func TestFleeting(t *testing.T) {
 		"/nix/store/5k2l-thoughtgate/libexec/tg-shim":                 "one version of a package",
 		"/tmp/go-build123/b001/exe/tg-shim":                           "temporary",
 		"/private/var/folders/xx/T/thoughtgate/tg-shim":               "temporary",
+		"/run/user/1000/thoughtgate/tg-shim":                          "temporary",
+		"/dev/shm/tg-shim":                                            "temporary",
 	} {
 		got := whyUnstable(path)
 		if want == "" && got != "" || !strings.Contains(got, want) {

@@ -159,7 +159,6 @@ func TestSecondUserIsNotServedBy(t *testing.T) {
 	}
 }
 
-// One process opens far more connections than it may; another can still connect.
 // A listener of another user refuses this one, before it reads anything.
 func TestOtherUserIsRefused(t *testing.T) {
 	l, path, refused := checked(t)
@@ -189,6 +188,7 @@ func TestOtherUserIsRefused(t *testing.T) {
 	}
 }
 
+// One process opens far more connections than it may; another can still connect.
 func TestConnectionsPerProcess(t *testing.T) {
 	l, path, refused := checked(t)
 	l.limit = 8
