@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
 // A path that occurs in a call many times is followed once, and files of ours are listed once for
@@ -112,6 +115,25 @@ func TestFoldersWrittenOutAreBounded(t *testing.T) {
 		n := mostExpanded/len(h.home) + 1
 		if !h.isOurs("write_file", "content", strings.Repeat(stands, n)) {
 			t.Errorf("%q %d times is written out", stands, n)
+		}
+	}
+}
+
+// The number of paths that are followed is bounded: beyond it, a person is asked, since each of the
+// others may lead to files of ours.
+func TestPathsThatAreFollowedAreBounded(t *testing.T) {
+	h := newFixture(t)
+	var paths []string
+	for i := range mostFollowed + 1 {
+		paths = append(paths, fmt.Sprintf(`"none/%d"`, i))
+	}
+	for _, n := range []int{1000, len(paths)} {
+		c := callTo("read_files", `{"paths":[`+strings.Join(paths[:n], ",")+`]}`)
+		c.Project = h.project
+		l := h.finder.look(context.Background(), c)
+		l.json(c.Arguments())
+		if isOurs := slices.ContainsFunc(l.facts, func(f gate.Fact) bool { return f.Name == Ours }); isOurs != (n > mostFollowed) {
+			t.Errorf("of %d paths %d were followed; facts %v", n, l.follow, l.facts)
 		}
 	}
 }

@@ -130,6 +130,7 @@ governance:
     - {match: "*", method: "sampling/*", source: helper, action: forward}
     - {match: "*", method: "acme/*", source: acme, action: forward}
     - {match: "*", method: roots/list, source: nosy, action: deny}
+    - {match: "*", source: trusted, action: forward}
 approval:
   ops: {destination: {type: local}, timeout: 2m, redact_fields: [password], surfaces: [terminal]}
   team: {destination: {type: local}, redact_fields: [token]}
@@ -161,6 +162,7 @@ func TestRules(t *testing.T) {
 		"completion":             {fromAgent(t, "fs", "completion/complete", `{"ref":{"type":"ref/resource","uri":"file:///etc/{x}"},"argument":{"name":"x","value":"p"}}`), nil, `deny; rule; "file:///etc/*" (thoughtgate.yaml:15)`},
 		"sampling":               {fromServer(t, "fs", "sampling/createMessage", `{"messages":[],"maxTokens":1}`), nil, "deny; rule; defaults.asks (thoughtgate.yaml:8)"},
 		"sampling, named":        {fromServer(t, "helper", "sampling/createMessage", `{"messages":[],"maxTokens":1}`), nil, `forward; rule; "*" (thoughtgate.yaml:17)`},
+		"sampling, not named":    {fromServer(t, "trusted", "sampling/createMessage", `{"messages":[],"maxTokens":1}`), nil, "deny; rule; defaults.asks (thoughtgate.yaml:8)"},
 		"form":                   {fromServer(t, "fs", "elicitation/create", `{"message":"m","requestedSchema":{}}`), nil, "forward; rule; "},
 		"form, named so":         {fromServer(t, "fs", "elicitation/create", `{"mode":"form","message":"m","requestedSchema":{}}`), nil, "forward; rule; "},
 		"url":                    {fromServer(t, "fs", "elicitation/create", `{"mode":"url","message":"m","url":"https://x"}`), nil, "deny; rule; defaults.asks (thoughtgate.yaml:8)"},

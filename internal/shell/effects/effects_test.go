@@ -130,6 +130,7 @@ func TestDeeds(t *testing.T) {
 
 		// Code of other languages, as far as its strings tell.
 		{`python3 -c 'import shutil; shutil.rmtree("/a")'; python3 -c "import os; os.system('rm -rf /b')"`, "delete-recursive /a; delete-recursive /b"},
+		{`python3 -c "import os; os.remove('/etc/passwd'); os.unlink('/boot/vmlinuz'); os.remove('a')"`, "login-file /etc/passwd; system-file /boot/vmlinuz"},
 		{`python3 -c 'import subprocess; subprocess.run(["rm", "-rf", "/a"])'`, "delete-recursive /a"},
 		{`node -e 'require("child_process").execSync("git push -f")'; node -e 'fs.rmSync("/a", {recursive: true})'`, "git-force-push; delete-recursive /a"},
 		{`perl -e 'system("rm -rf /a")'; ruby -e '` + "`rm -rf /b`" + `'; awk 'BEGIN { system("rm -rf /c") }'`, "delete-recursive /a; delete-recursive /b; delete-recursive /c"},
