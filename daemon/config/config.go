@@ -46,7 +46,7 @@ type Source struct {
 	Place            Place  `yaml:"-"`
 	ID               Glob   `yaml:"id" need:"true" doc:"server id, or a glob over ids"`
 	Command          Glob   `yaml:"command" doc:"glob over the resolved command line: binds the id to a program"`
-	Kind             Kind   `yaml:"kind"`
+	Kind             Kind   `yaml:"kind"` // the protocol, not the kind of program or transport
 	Enabled          bool   `yaml:"enabled" doc:"false: every call is denied, lists are empty"`
 	Expose           Expose `yaml:"expose" doc:"what an agent may see of it"`
 	Shared           bool   `yaml:"shared" doc:"true: one process in the daemon for all sessions"`

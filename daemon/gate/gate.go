@@ -46,7 +46,7 @@ type Call struct {
 type Message struct {
 	Seq      uint64
 	ID       string // correlation id, unique over all calls
-	Received time.Time
+	Received time.Time // when it arrived here; a call that is judged again keeps it
 
 	Side     wire.Side
 	Line     []byte // without its line end

@@ -293,7 +293,9 @@ func firstApproval(permits []*policy) *policy {
 	return nil
 }
 
-// label returns the label of a rule: its pattern, facts and place.
+// label returns the label of a rule, which questions, denials and records show: what it says about
+// the call itself, which is its pattern and its facts, and its place. Conditions on who calls whom
+// by which method are not in it, but in an Entry.
 func label(r *config.Rule) string { return fmt.Sprintf("%s (%s)", patternOf(r), r.Place) }
 
 // patternOf returns the label of a rule without its place.
