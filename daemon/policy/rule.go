@@ -156,7 +156,7 @@ func (s *Set) defaultFor(sub *subject, facts []gate.Fact) *rule {
 		return &s.defaults
 	case sub.class != classAsk:
 		return nil
-	case sub.unruled && !slices.ContainsFunc(facts, func(f gate.Fact) bool { return f.Name == "smelly" }):
+	case sub.unruled && !slices.ContainsFunc(facts, func(f gate.Fact) bool { return f.Name == gate.FactSmelly }):
 		return &rule{action: config.Forward}
 	}
 	return &s.forAsks
