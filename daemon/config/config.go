@@ -94,7 +94,8 @@ type Rule struct {
 	Description string   `yaml:"description" doc:"shown to the approver; may contain {place}, {by}, {member}"`
 }
 
-// Workflow specifies whom to ask, and how.
+// Workflow specifies whom to ask, and how. A field that is added here or to Destination changes the
+// digest of every workflow, and voids all grants: see docs/development.md.
 type Workflow struct {
 	Place              Place         `yaml:"-"`
 	Destination        Destination   `yaml:"destination" doc:"where the question appears"`

@@ -118,7 +118,7 @@ var mayImport = map[string][]string{
 	"daemon/runtime/agent":     {sys, json, "internal/...", "daemon/gate", "daemon/config", "daemon/runtime/supervise", "daemon/submit"},
 	"daemon/facts":             {sys, json, sync, text, "internal/...", "daemon/gate", "daemon/config"},
 	"daemon/runtime/backend":   {"internal/...", "daemon/gate", "daemon/runtime/supervise"},
-	"daemon/observe/metrics":   {"internal/...", "daemon/gate", prom, promText, promData},
+	"daemon/observe/metrics":   {"internal/...", "daemon/gate", "daemon/config", prom, promText, promData},
 	"daemon/approval/presence": {sys, argon2, "internal/...", "daemon/gate", "daemon/store"},
 	"daemon/policy":            {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", cedar},
 	"daemon/observe/traces":    {"internal/...", "daemon/gate", "daemon/config", otel, otlp, protobuf},
