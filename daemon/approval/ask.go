@@ -132,7 +132,7 @@ func alike(q *Question, asked *gate.Question) bool {
 // ask, nor to ask again.
 func covers(shown []string, facts []gate.Fact) bool {
 	return !slices.ContainsFunc(facts, func(f gate.Fact) bool {
-		return f.Name != "steered" && !slices.ContainsFunc(shown, func(text string) bool { return factName(text) == f.Name })
+		return f.Name != gate.FactSteered && !slices.ContainsFunc(shown, func(text string) bool { return factName(text) == f.Name })
 	})
 }
 

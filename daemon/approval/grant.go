@@ -75,7 +75,7 @@ func (q *Queue) terms(asked *Question, t *Terms, d *Decision) (*Grant, error) {
 		return refuse("for %v: a grant lasts at most 30 days", t.For)
 	case asked.Direction != gate.Direction(wire.FromAgent):
 		return refuse("requests of a server can't be granted")
-	case slices.Contains(g.Facts, "ours"):
+	case slices.Contains(g.Facts, gate.FactOurs):
 		return refuse("calls on ThoughtGate's own files or a wrapped configuration must be approved one by one")
 	case scope != InSession && scope != InProject && scope != Always:
 		return refuse("in %q: the scope must be session, project or always", scope)
@@ -350,7 +350,7 @@ func sameThing(g *Grant, c *gate.Call) bool {
 func (q *Queue) admits(g *Grant, asked *gate.Question, members map[string][]byte) bool {
 	c := asked.Call
 	if levelOf(string(asked.Ruling.Level)).Stricter(levelOf(g.Level)) || asked.Ruling.Workflow != g.Workflow || asked.Ruling.Basis != g.Basis || !covers(g.Facts, asked.Facts) ||
-		slices.ContainsFunc(asked.Facts, func(f gate.Fact) bool { return f.Name == "ours" }) {
+		slices.ContainsFunc(asked.Facts, func(f gate.Fact) bool { return f.Name == gate.FactOurs }) {
 		return false
 	}
 	if c.Claimed && g.Scope != InSession {

@@ -333,7 +333,7 @@ func TestWithoutVersionControl(t *testing.T) {
 func factNames(f *facts.Finder, tool, args, project string) (names []string, details string) {
 	c := ownToolCall(tool, args, project)
 	for _, fact := range f.Of(context.Background(), c) {
-		if fact.Name != facts.Outside {
+		if fact.Name != gate.FactOutside {
 			names = append(names, fact.Name)
 			details += fact.Name + ": " + fact.Detail + "\n"
 		}

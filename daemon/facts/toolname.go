@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
@@ -560,16 +561,16 @@ func (n *toolNames) of(name string) *toolName {
 	return t
 }
 
-func (l *inspection) toolName() {
-	t := l.finder.names.of(l.tool)
+func (in *inspection) toolName() {
+	t := in.finder.names.of(in.tool)
 	if t.said.deed == acts {
-		l.add(Acts, "its name says "+t.said.by(acts), "")
+		in.add(gate.FactActs, "its name says "+t.said.by(acts), "")
 	}
 	if t.said.sends {
-		l.add(Sends, "its name says "+t.said.by(sends), "")
+		in.add(gate.FactSends, "its name says "+t.said.by(sends), "")
 	}
 	if t.secrets != "" {
-		l.add(SecretPlace, "its name says "+t.secrets, "")
+		in.add(gate.FactSecretPlace, "its name says "+t.secrets, "")
 	}
-	l.removes = t.removes
+	in.removes = t.removes
 }

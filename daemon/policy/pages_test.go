@@ -122,7 +122,7 @@ func TestFactsPageIsTheDefault(t *testing.T) {
 		if holds == nil {
 			t.Fatal(ds)
 		}
-		for _, fact := range []string{"secret", "secret-place", "planted", "prompted", "acts", "sends", "new-place", "changed", "smelly", "unlisted", "steered", "outside", "ours", "destroys", "uploads", "installs", "network-code", "opaque", "remote"} {
+		for _, fact := range config.Facts() {
 			for _, c := range []*gate.Call{toolCall(t, "x", "y", `{}`), fromServer(t, "x", "sampling/createMessage", `{"messages":[],"maxTokens":1}`)} {
 				facts := []gate.Fact{{Name: fact}}
 				got, gotErr := shown.Rule(context.Background(), c, facts)

@@ -177,7 +177,7 @@ func (s *Set) defaultFor(sub *subject, facts []gate.Fact) *rule {
 		return &s.defaults
 	case sub.class != classAsk:
 		return nil
-	case sub.unruled && !slices.ContainsFunc(facts, func(f gate.Fact) bool { return f.Name == "smelly" }):
+	case sub.unruled && !slices.ContainsFunc(facts, func(f gate.Fact) bool { return f.Name == gate.FactSmelly }):
 		return &rule{action: config.Forward}
 	}
 	return &s.forAsks
@@ -314,7 +314,9 @@ func firstApproval(permits []*policy) *policy {
 	return nil
 }
 
-// label returns the label of a rule: its pattern, facts and place.
+// label returns the label of a rule, which questions, denials and records show: what it says about
+// the call itself, which is its pattern and its facts, and its place. Conditions on who calls whom
+// by which method are not in it, but in an Entry.
 func label(r *config.Rule) string { return fmt.Sprintf("%s (%s)", patternOf(r), r.Place) }
 
 // patternOf returns the label of a rule without its place.

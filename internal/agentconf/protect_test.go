@@ -459,7 +459,7 @@ func TestProtectEveryAgent(t *testing.T) {
 	}
 	for _, name := range Names() {
 		if protected[name] == 0 && name != "custom" {
-			t.Errorf("%s was never protected", name)
+			t.Errorf("%s was never protected: add its files to places, or to others here", name)
 		}
 	}
 }

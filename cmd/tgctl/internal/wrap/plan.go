@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/agents"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/agentenv"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -90,7 +90,7 @@ func (w *wrapping) protections(ctx context.Context) []*agentconf.Protection {
 		return nil
 	}
 	defer c.Close()
-	kept, err := agents.Protections(ctx, c)
+	kept, err := agentenv.Protections(ctx, c)
 	if err != nil {
 		w.detail("get the list of protected agents: %v", err)
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/thoughtgate/thoughtgated/client"
-	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/agents"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/agentenv"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/display"
@@ -58,7 +58,7 @@ func (p *protecting) connect(ctx context.Context) error {
 		return err
 	}
 	p.socket = status.GetShimSocket()
-	p.kept, err = agents.Protections(ctx, c)
+	p.kept, err = agentenv.Protections(ctx, c)
 	return err
 }
 
@@ -66,7 +66,7 @@ func (p *protecting) connect(ctx context.Context) error {
 // can; all errors are joined.
 func (p *protecting) prepare(names []string) error {
 	var err error
-	if p.env, err = agents.Env(p.App); err != nil {
+	if p.env, err = agentenv.Env(p.App); err != nil {
 		return err
 	}
 	env := p.env

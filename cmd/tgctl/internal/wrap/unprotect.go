@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
-	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/agents"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/agentenv"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
@@ -141,7 +141,7 @@ func (a *app) unprotectByText(name string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	env, err := agents.Env(a.App)
+	env, err := agentenv.Env(a.App)
 	if err != nil {
 		return false, err
 	}
