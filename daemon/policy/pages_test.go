@@ -21,6 +21,11 @@ chat   tool post with secret          {}  ask
 files  tool write_file with secret    {}  ask
 files  tool delete_file with secret   {}  ask
 files  tool read_file with secret-place  {}  ask`,
+	"docs/agents.md": `
+agent  tool shell                 {}  ask
+agent  tool write                 {}  forward
+agent  tool write with destroys   {}  ask
+files  tool shell                 {}  forward`,
 	"docs/metrics.md": `
 files  tool write_file              {}  forward
 files  tool write_file with secret  {}  ask`,
