@@ -221,6 +221,8 @@ func TestWhatCannotBeGranted(t *testing.T) {
 		"the empty argument":      {Terms{For: time.Hour, Match: MatchArgs, Args: []string{""}}, nil},
 		"no argument":             {Terms{For: time.Hour, Match: MatchSome}, nil},
 		"our own files":           {Terms{For: time.Hour, Scope: Always}, func(q *gate.Question) { q.Facts = []gate.Fact{{Name: "ours"}} }},
+		"what destroys, widely":   {Terms{For: time.Hour, Match: MatchTool}, func(q *gate.Question) { q.Facts = []gate.Fact{{Name: "destroys"}} }},
+		"code of the network":     {Terms{For: time.Hour, Match: MatchSome, Args: []string{"table"}}, func(q *gate.Question) { q.Facts = []gate.Fact{{Name: "network-code"}} }},
 		"a session without one":   {Terms{For: time.Hour}, func(q *gate.Question) { q.Call.Session = "" }},
 		"a project without a one": {Terms{For: time.Hour, Scope: InProject}, func(q *gate.Question) { q.Call.Session = "" }},
 		"what a server asks":      {Terms{For: time.Hour, Scope: Always}, func(q *gate.Question) { q.Call.Side = wire.FromServer }},

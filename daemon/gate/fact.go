@@ -32,6 +32,16 @@ const (
 	FactRemote      = "remote"
 )
 
+// ForOneCall reports whether a fact is about what a tool of the agent itself does with its very
+// arguments, so that an approval holds for no others.
+func ForOneCall(fact string) bool {
+	switch fact {
+	case FactDestroys, FactUploads, FactInstalls, FactNetworkCode:
+		return true
+	}
+	return false
+}
+
 // Fact is something true of a call.
 type Fact struct {
 	Name   string
