@@ -247,7 +247,7 @@ func TestAddressesForCredentials(t *testing.T) {
 		"http://metadata.azure.internal/metadata/identity",
 	} {
 		c := callTo("fetch", fmt.Sprintf(`{"url":%s}`, quoted(text, true)))
-		if got := finder().Of(context.Background(), c); !slices.ContainsFunc(got, func(f gate.Fact) bool { return f.Name == SecretPlace }) {
+		if got := finder().Of(context.Background(), c); !slices.ContainsFunc(got, func(f gate.Fact) bool { return f.Name == gate.FactSecretPlace }) {
 			t.Errorf("%q: got %v", text, got)
 		}
 	}
