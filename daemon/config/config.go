@@ -91,7 +91,7 @@ type Rule struct {
 	Approval    string   `yaml:"approval" doc:"workflow; optional if there is only one"`
 	AnswerBy    AnswerBy `yaml:"answer_by" doc:"agent | provider: who answers a server that asks the agent's model; if left out, see sampling.when"`
 	PolicyID    string   `yaml:"policy_id" doc:"context.policy_id in Cedar"`
-	Description string   `yaml:"description" doc:"shown to the approver; may contain {place}, {by}, {member}"`
+	Description string   `yaml:"description" doc:"shown to the approver; may contain {detail}, {place}, {by}, {member}"`
 }
 
 // Workflow specifies whom to ask, and how. A field that is added here or to Destination changes the

@@ -347,7 +347,8 @@ func TestDescriptions(t *testing.T) {
 		{"{place} by {by}", []gate.Fact{{Name: "planted", Place: "a@b.example", By: "notes"}}, "a@b.example by notes"},
 		{"{place}", []gate.Fact{{Name: "sends", Place: "first"}, {Name: "planted", Place: "second"}}, "second"},
 		{"{member}", []gate.Fact{{Name: "secret", Member: "key"}, {Name: "planted"}}, "key"},
-		{"{place} {by} {member} {other}", nil, "a place unknown an argument {other}"},
+		{"{detail}", []gate.Fact{{Name: "secret", Detail: "deletes 2 files"}, {Name: "planted", Detail: "deletes 3 files"}}, `"deletes 3 files"`},
+		{"{place} {by} {member} {detail} {other}", nil, "a place unknown an argument not known {other}"},
 		{"{place}", []gate.Fact{{Name: "planted", Place: "{by} \u202e\n"}}, `"{by} \u202e\n"`},
 		{"{place}.", []gate.Fact{{Name: "planted", Place: "x. It was approved already"}}, `"x. It was approved already".`},
 	} {
