@@ -138,6 +138,7 @@ func (l *inspection) find() {
 	c := l.call
 	if !l.pathsOnly {
 		l.startRecall()
+		c.Loses = nil
 	}
 	switch mcp.SubjectKind(c.Method) {
 	case mcp.Tool:

@@ -92,6 +92,7 @@ type Judgement struct {
 	Waited bool     // it waited for other calls or a person, so links may have changed since it arrived
 	Known  []Fact   // facts when it arrived; only for hooks, otherwise nil
 	Sends  []uint64 // what Facts.Of keeps of it for Facts.Forwarded
+	Loses  *Loss    // what Facts.Of has found that it destroys in a work tree; nil: nothing
 
 	early *[]Fact // facts that were found just before it is judged; nil: they are found then
 
@@ -119,6 +120,13 @@ type Fact struct {
 	Member string // path of the argument, such as `headers.authorization`; may be empty
 	Place  string // the mail address, host or account concerned; may be empty
 	By     string // the server whose text made it true; may be empty
+}
+
+// Loss is what a call destroys in a work tree and nothing else has.
+type Loss struct {
+	Root  string   // the work tree: an absolute path in which nothing is a link
+	Names []string // below Root; empty if they are too many, or not known
+	More  bool     // it destroys more than Names
 }
 
 // Facts finds the facts of a call and remembers earlier text of its session. Implementations
@@ -192,6 +200,7 @@ type Ruling struct {
 	Code     int      // JSON-RPC code of a denial
 	Answer   string   // Forward, Ask: who answers a server's request, AnswerAgent or AnswerProvider; empty: the default
 	Parked   bool     // Deny, and the agent must repeat the call to learn the person's answer
+	Undo     bool     // Ask: the files that the call destroys are copied before it is forwarded
 }
 
 // Basis identifies what asks a question and who is asked. It is derived from content, not from
