@@ -80,6 +80,24 @@ func (c *Client) ListGrants(ctx context.Context, all bool) ([]*pb.Grant, error) 
 	return out.GetGrants(), err
 }
 
+// ListCopies returns the copies of files that calls have destroyed, newest first.
+func (c *Client) ListCopies(ctx context.Context) ([]*pb.Copy, error) {
+	out, err := pb.NewUndoClient(c.conn).List(ctx, &pb.ListCopiesRequest{})
+	return out.GetCopies(), err
+}
+
+// PlanUndo returns what bringing back a copy would do now. The error is [ErrNotFound] if there is
+// no such copy, or no longer.
+func (c *Client) PlanUndo(ctx context.Context, id string) (*pb.UndoPlan, error) {
+	return pb.NewUndoClient(c.conn).Plan(ctx, &pb.PlanUndoRequest{Id: id})
+}
+
+// Restore does what a plan says. The error is [ErrChanged] if the files changed after it was made,
+// and [ErrProofNeeded] if presence is set up and there is no proof.
+func (c *Client) Restore(ctx context.Context, req *pb.RestoreRequest) (*pb.Restored, error) {
+	return pb.NewUndoClient(c.conn).Restore(ctx, req)
+}
+
 // RevokeGrant ends a grant and returns it. The error is [ErrNotFound] if no grant with that id
 // is in force.
 func (c *Client) RevokeGrant(ctx context.Context, id string) (*pb.Grant, error) {

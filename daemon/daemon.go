@@ -17,6 +17,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/approval/presence"
 	"github.com/thoughtgate/thoughtgated/daemon/audit"
 	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/daemon/copies"
 	"github.com/thoughtgate/thoughtgated/daemon/facts"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/handover"
@@ -74,6 +75,7 @@ type Daemon struct {
 	named    named // cached result of ours
 	queue    *approval.Queue
 	presence *presence.Guard
+	copies   *copies.Store
 	pins     *pin.Registry
 	guard    *protect.Guard
 	judge    *gate.Gate
@@ -228,6 +230,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.writeMetrics(d.policies.current.Load().config)
 	defer d.runBeside(ctx, d.pool.Run, "keep shared servers")()
 	defer d.runBeside(ctx, d.extensions.Run, "run extensions")()
+	defer d.runBeside(ctx, d.copies.Run, "remove old copies of destroyed files")()
 	defer d.leave()
 	if err := d.handed.Restore(ctx); err != nil {
 		d.log.Error("recover the sessions of the previous daemon", "err", err)
@@ -292,6 +295,7 @@ func (d *Daemon) close() {
 	closePart(d.guard)
 	err := closePartOrFail(d.queue)
 	closePart(d.presence)
+	closePart(d.copies)
 	closePart(d.listings)
 	closePart(d.standing)
 	err = errors.Join(err, closePartOrFail(d.store), closePartOrFail(d.audit), closePartOrFail(d.index))

@@ -14,6 +14,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/approval/presence"
 	"github.com/thoughtgate/thoughtgated/daemon/audit"
 	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/daemon/copies"
 	"github.com/thoughtgate/thoughtgated/daemon/facts"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/hook"
@@ -41,6 +42,9 @@ func (d *Daemon) open(path string, named bool) error {
 	d.measure()
 	d.policies.recorder = d.recorder
 	if err := d.openPresence(); err != nil {
+		return err
+	}
+	if d.copies, err = copies.Open(copies.Options{Dir: o.Paths.UndoDir(), Recorder: d.recorder, Logger: d.log}); err != nil {
 		return err
 	}
 	if d.queue, err = approval.New(d.store, approval.Options{
@@ -82,7 +86,7 @@ func (d *Daemon) openGate() (err error) {
 	o := d.options
 	finder := facts.New(facts.Options{Home: o.Getenv("HOME"), Ours: d.ours, OnLoss: d.lost, OnSteer: d.steered})
 	d.judge = &gate.Gate{
-		Policy: d.policies.set, Scope: d.projects.scope, Facts: finder, Pins: d.pins, Approver: d.queue, Grants: d.queue, Presence: d.presence,
+		Policy: d.policies.set, Scope: d.projects.scope, Facts: finder, Pins: d.pins, Approver: d.queue, Grants: d.queue, Presence: d.presence, Copies: d.copies,
 		Recorder: d.recorder, Listener: d.listings, Logger: d.log, Meter: d.metrics.Meter, Tracer: d.traces, Hooks: d.extensions, Open: new(gate.OpenCalls),
 		Orphan: func() time.Duration { return d.policies.current.Load().config.Limits.Orphan }, Orphaned: d.audit.Orphaned,
 	}
@@ -107,8 +111,8 @@ func (d *Daemon) openGate() (err error) {
 func (d *Daemon) newServer() *api.Server {
 	o := d.options
 	return api.New(api.Config{
-		Sessions: d.sessions, Handed: d.handed, AgentHooks: d.hooks, Approvals: d.queue, Audit: d.audit, Recorder: d.recorder, Policies: d.policies, Pins: d.pins, Guard: d.guard, Agents: d.runs, Trust: d.trust, Presence: d.presence, Fleets: d.fleets(), Extensions: d.extensions,
-		Stages: &stages{d.policies, d.projects, d.ours, d.audit, d.presence, d.judge.Hooks},
+		Sessions: d.sessions, Handed: d.handed, AgentHooks: d.hooks, Approvals: d.queue, Audit: d.audit, Recorder: d.recorder, Policies: d.policies, Pins: d.pins, Guard: d.guard, Agents: d.runs, Trust: d.trust, Presence: d.presence, Copies: d.copies, Fleets: d.fleets(), Extensions: d.extensions,
+		Stages: &stages{d.policies, d.projects, d.ours, d.audit, d.presence, d.judge.Hooks, d.copies},
 		Logger: d.log, Build: o.Build, Started: time.Now(), Activated: o.Activated,
 		Control: o.Paths.ControlSocket(), Shim: o.Paths.ShimSocket(), AuditDir: o.Paths.AuditDir(),
 		Warnings: func() []string {

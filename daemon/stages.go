@@ -28,6 +28,7 @@ type stages struct {
 	log      *audit.Log    // nil without a daemon
 	presence gate.Presence // the daemon's; nil without one
 	hooks    gate.Hooks    // the daemon's, for their names; nil without one
+	copies   gate.Copies   // the daemon's; nil without one
 }
 
 // gate returns a gate that judges by l, with an empty memory. A part that is added to the daemon's
@@ -44,6 +45,7 @@ func (s *stages) gate(l loaded, presence gate.Presence) *gate.Gate {
 		Pins:     pins,
 		Presence: presence,
 		Hooks:    s.hooks,
+		Copies:   s.copies,
 		Facts:    facts.New(facts.Options{Home: s.policies.getenv("HOME"), Ours: s.ours}),
 	}
 }
@@ -155,6 +157,6 @@ func ServePolicies(conn net.Conn, flag string, getenv func(string) string, log *
 	}
 	path, named := config.Find(flag, getenv, paths.Config)
 	p := &policies{path: path, named: named, getenv: getenv, log: log}
-	s := &stages{p, newProjects(log), func() []string { return []string{paths.Config, paths.State, paths.Runtime} }, nil, gate.Assumed, nil}
+	s := &stages{p, newProjects(log), func() []string { return []string{paths.Config, paths.State, paths.Runtime} }, nil, gate.Assumed, nil, nil}
 	return api.ServePolicies(api.Config{Policies: p, Stages: s, Logger: log, Build: build}, conn)
 }

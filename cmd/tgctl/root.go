@@ -68,7 +68,7 @@ are in UTC, durations in seconds.`,
 			root.AddCommand(verb)
 		}
 	}
-	add(groupMain, wrap.Command(a.App), programs.RunCommand(a.App), wrap.UnwrapCommand(a.App), wrap.ProtectCommand(a.App), wrap.UnprotectCommand(a.App), inbox.ApprovalsCommand(a.App), inbox.GrantsCommand(a.App), inbox.PresenceCommand(a.App), notify.Command(a.App), slack.Command(a.App), ext.Command(a.App), tour.Command(a.App))
+	add(groupMain, wrap.Command(a.App), programs.RunCommand(a.App), wrap.UnwrapCommand(a.App), wrap.ProtectCommand(a.App), wrap.UnprotectCommand(a.App), inbox.ApprovalsCommand(a.App), inbox.GrantsCommand(a.App), inbox.UndoCommand(a.App), inbox.PresenceCommand(a.App), notify.Command(a.App), slack.Command(a.App), ext.Command(a.App), tour.Command(a.App))
 	add(groupLook, status.Command(a.App), doctor.Command(a.App), status.SessionsCommand(a.App), programs.PSCommand(a.App), programs.LogsCommand(a.App), trust.ToolsCommand(a.App), trust.ServersCommand(a.App), audit.Command(a.App), status.MetricsCommand(a.App))
 	add(groupDaemon, policy.Command(a.App), daemon.Command(a.App), programs.RestartCommand(a.App), a.completionCmd(), man.Command(a.App), a.versionCmd())
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -127,11 +128,22 @@ var states = map[store.State]pb.ApprovalState{
 	store.StateWithdrawn: pb.ApprovalState_APPROVAL_STATE_WITHDRAWN,
 }
 
+// factsTo returns the facts of a question. How its files are brought back is known once the
+// question has its id.
+func factsTo(q approval.Question) []string {
+	return each(q.Facts, func(fact string) string {
+		if strings.HasPrefix(fact, gate.Undo+": ") {
+			fact += "; to bring them back: tgctl undo " + q.ID
+		}
+		return fact
+	})
+}
+
 func questionTo(q approval.Question) *pb.Approval {
 	return &pb.Approval{
 		Id: q.ID, State: states[q.State], Created: timestamppb.New(q.Created), Expires: timestamppb.New(q.Expires),
 		Session: q.Session, Agent: q.Agent, Server: q.Server, Launch: q.Launch, Method: q.Method, Tool: q.Tool,
-		Arguments: q.Params, ArgumentsBytes: uint64(q.ParamsBytes), Subject: q.Subject[:], Reason: q.Reason, Rule: q.Rule, Workflow: q.Workflow, Facts: q.Facts,
+		Arguments: q.Params, ArgumentsBytes: uint64(q.ParamsBytes), Subject: q.Subject[:], Reason: q.Reason, Rule: q.Rule, Workflow: q.Workflow, Facts: factsTo(q),
 		Call: q.Call, Attachment: q.Attachment, Decider: q.Decider, Surface: q.Surface, Approver: q.Approver, Note: q.Note,
 		Waiting: uint32(q.Waiting), Parked: q.Parked, Spent: q.Spent, Edited: q.Edited, Level: cmp.Or(q.Level, string(gate.LevelWatch)),
 		Good: momentTo(q.Good), Decided: momentTo(q.Decided),

@@ -10,6 +10,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/daemon/approval/presence"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/undo"
 )
 
 // reasons maps errors of the daemon's packages to reasons in the protocol, which the client maps
@@ -21,6 +22,9 @@ var reasons = []struct {
 	{gate.ErrNotFound, client.ReasonNotFound},
 	{gate.ErrDecided, client.ReasonDecided},
 	{gate.ErrChanged, client.ReasonChanged},
+	{undo.ErrChanged, client.ReasonChanged},
+	{undo.ErrNoSnapshot, client.ReasonNotFound},
+	{undo.ErrTooLarge, client.ReasonTooLarge},
 	{gate.ErrLocked, client.ReasonLocked},
 	{gate.ErrVersion, client.ReasonVersion},
 	{gate.ErrWithheld, client.ReasonWithheld},

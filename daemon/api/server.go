@@ -35,6 +35,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/approval/presence"
 	"github.com/thoughtgate/thoughtgated/daemon/audit"
 	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/daemon/copies"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/handover"
 	"github.com/thoughtgate/thoughtgated/daemon/hook"
@@ -66,6 +67,7 @@ type Config struct {
 	Stages     Stages
 	Guard      *protect.Guard
 	Presence   *presence.Guard
+	Copies     *copies.Store     // of files that calls have destroyed
 	Fleets     []supervise.Fleet // programs that the daemon keeps running
 	Extensions Extensions
 	Logger     *slog.Logger
@@ -158,6 +160,7 @@ func New(c Config) *Server {
 	pb.RegisterApprovalsServer(s.control, approvalsService{s: s})
 	pb.RegisterPoliciesServer(s.control, policiesService{s: s})
 	pb.RegisterPresenceServer(s.control, presenceService{s: s})
+	pb.RegisterUndoServer(s.control, undoService{s: s})
 	pb.RegisterPinsServer(s.control, pinsService{s: s})
 	pb.RegisterServersServer(s.control, serversService{s: s})
 	pb.RegisterAuditServer(s.control, auditService{s: s})

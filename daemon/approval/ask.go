@@ -128,11 +128,10 @@ func alike(q *Question, asked *gate.Question) bool {
 }
 
 // covers reports whether all facts of a call were shown with a question. It compares
-// names only: details may differ in their wording. The fact "steered" is no reason to
-// ask, nor to ask again.
+// names only: details may differ in their wording.
 func covers(shown []string, facts []gate.Fact) bool {
 	return !slices.ContainsFunc(facts, func(f gate.Fact) bool {
-		return f.Name != gate.FactSteered && !slices.ContainsFunc(shown, func(text string) bool { return factName(text) == f.Name })
+		return gate.IsWarning(f.Name) && !slices.ContainsFunc(shown, func(text string) bool { return factName(text) == f.Name })
 	})
 }
 

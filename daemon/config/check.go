@@ -99,6 +99,9 @@ func (c *checker) rule(r *Rule) {
 		}
 	}
 	c.answerBy(r)
+	if r.Undo && r.Action != Approve && r.Action != Policy {
+		c.reportError(&r.Undo, "", "", "undo needs a question: action: approve or policy; this rule has action: %s", r.Action)
+	}
 	if r.PolicyID != "" && r.Action != Policy {
 		c.reportError(&r.PolicyID, "V-004", "", "policy_id needs action: policy; this rule has action: %s", r.Action)
 	}

@@ -90,6 +90,7 @@ type Rule struct {
 	Action      Action   `yaml:"action" need:"true"`
 	Approval    string   `yaml:"approval" doc:"workflow; optional if there is only one"`
 	AnswerBy    AnswerBy `yaml:"answer_by" doc:"agent | provider: who answers a server that asks the agent's model; if left out, see sampling.when"`
+	Undo        bool     `yaml:"undo" doc:"true: the files of a work tree that an approved call of the agent's own tools destroys are copied first, for tgctl undo"`
 	PolicyID    string   `yaml:"policy_id" doc:"context.policy_id in Cedar"`
 	Description string   `yaml:"description" doc:"shown to the approver; may contain {detail}, {place}, {by}, {member}"`
 }

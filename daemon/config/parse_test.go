@@ -39,6 +39,7 @@ governance:
       method: tools/call
       action: approve
       approval: ops
+      undo: true
       description: "shown to the person asked"
     - match: "*"
       source: db
@@ -106,6 +107,7 @@ func TestEverything(t *testing.T) {
 		{c.Shim, Shim{Reattach: 0, Stderr: StderrRaw, MaxMessage: 1 << 20}},
 		{c.Limits, Limits{2, 4, 32 << 20, 8, 100, 90 * time.Second}},
 		{c.Governance.Rules[3].AnswerBy, AnswerByProvider},
+		{c.Governance.Rules[0].Undo, true},
 		{c.Sampling.When, SamplingNever},
 		{[]int{c.Sampling.MaxIterations, c.Sampling.MaxTokens}, []int{3, 100}},
 		{c.Sampling.Tools[0].String(), "notes/*"},
@@ -287,6 +289,7 @@ func TestDiagnostics(t *testing.T) {
 		"V-006":                 {rule("{match: x, action: approve, approval: opps}") + "approval: {ops: {destination: {type: local}}}\n", []string{`f.yaml:4:45: error: unknown workflow "opps" (V-006); did you mean "ops"?`}},
 		"V-006b":                {rule("{match: x, action: approve}") + "approval: {a: {destination: {type: local}}, b: {destination: {type: local}}}\n", []string{"f.yaml:4:26: error: there are 2 workflows, and the rule names none (V-006b); add approval: with one of a, b"}},
 		"V-006b defaults":       {"schema: 1\ngovernance: {defaults: {action: approve}}\napproval: {a: {destination: {type: local}}, b: {destination: {type: local}}}\n", []string{"(V-006b)"}},
+		"undo of deny":          {rule("{match: x, action: deny, undo: true}"), []string{"undo needs a question"}},
 		"workflow of deny":      {rule("{match: x, action: deny, approval: ops}") + "approval: {ops: {destination: {type: local}}}\n", []string{"a workflow needs action: approve"}},
 		"V-009":                 {rule("{match: \"[x\", action: deny}") + "sources: [{id: \"\", expose: {mode: blocklist, tools: [\"{a,b}\"]}}]\n", []string{"unclosed [", "(V-009)", "(V-009)"}},
 		"V-014":                 {"schema: 1\nprofile: ${NOPE}\n", []string{"f.yaml:2:10: error: the variable NOPE is not set (V-014); set it, or write ${NOPE:-default}"}},

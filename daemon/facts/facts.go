@@ -120,6 +120,7 @@ func (in *inspection) find() {
 	c := in.call
 	if !in.pathsOnly {
 		in.startRecall()
+		c.Loses = nil
 	}
 	switch mcp.SubjectKind(c.Method) {
 	case mcp.Tool:

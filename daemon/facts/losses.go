@@ -19,6 +19,10 @@ const (
 	// lossDeadline is how long it is counted at most what a call would destroy.
 	lossDeadline = 300 * time.Millisecond
 	mostLooked   = 200_000 // files that are looked at
+	mostShown    = 3       // names in a question
+	// mostLost and mostLostBytes are how many names of lost files are kept with a call.
+	mostLost      = 2000
+	mostLostBytes = 256 << 10
 )
 
 // losses finds what a line destroys that nothing can bring back: in the work tree what is in no
@@ -30,7 +34,9 @@ type losses struct {
 	at         where
 	tree       *worktree.Tree // of the project; nil if it can't be read
 
-	links []string // that the line makes
+	links  []string   // that the line makes
+	copied *gate.Loss // what can be copied of what is lost; nil: nothing
+	rest   int        // losses of which nothing can be copied
 }
 
 // losses adds a fact for what the line destroys. It looks at files only if there is something.
@@ -43,6 +49,7 @@ func (in *inspection) losses(line *shell.Line, e *effects.Effects, at where) {
 		return
 	}
 	s := losses{inspection: in, line: line, at: at, links: linksOf(line, e)}
+	more := slices.ContainsFunc(in.facts, func(f gate.Fact) bool { return f.Name == gate.FactDestroys })
 	free := in.finder.own.slot(in.ctx)
 	if free == nil {
 		s.lost("what it destroys could not be counted in time")
@@ -60,9 +67,13 @@ func (in *inspection) losses(line *shell.Line, e *effects.Effects, at where) {
 	for _, d := range git {
 		s.git(&d)
 	}
+	if s.copied != nil {
+		s.copied.More = more || s.rest > 0
+		in.call.Loses = s.copied
+	}
 }
 
-var limits = worktree.Limits{Entries: mostLooked, Names: 3}
+var limits = worktree.Limits{Entries: mostLooked, Names: mostLost}
 
 // linksOf returns the paths at which a line makes links.
 func linksOf(line *shell.Line, e *effects.Effects) (links []string) {
@@ -94,7 +105,39 @@ func deleted(line *shell.Line, e *effects.Effects) []effects.Path {
 	return gone
 }
 
-func (s *losses) lost(detail string) { s.inspection.addDetail(gate.FactDestroys, detail, s.at) }
+func (s *losses) lost(detail string) {
+	s.rest++
+	s.inspection.addDetail(gate.FactDestroys, detail, s.at)
+}
+
+// canCopy notes that the loss which is reported next is of files in a tree: those of some kinds,
+// or where their names are not all known, all that is below whole.
+func (s *losses) canCopy(tree *worktree.Tree, r *worktree.Report, whole []string, kinds ...worktree.Kind) {
+	names, bytes, known := []string(nil), 0, r.Complete() && r.Files(worktree.Nested, worktree.Unclear) == 0
+	for _, kind := range kinds {
+		names = append(names, r.Kinds[kind].Names...)
+		known = known && len(r.Kinds[kind].Names) == r.Kinds[kind].Files
+	}
+	if !known {
+		names = whole
+	}
+	below, inside := strings.CutPrefix(tree.Root()+"/", s.tree.Root()+"/")
+	for i, name := range names {
+		names[i] = path.Join(below, name)
+		bytes += len(names[i])
+	}
+	if !inside {
+		return
+	}
+	if s.copied == nil {
+		s.copied = &gate.Loss{Root: s.tree.Root()}
+	}
+	if len(names) == 0 || len(s.copied.Names)+len(names) > mostLost || bytes > mostLostBytes {
+		return
+	}
+	s.copied.Names = append(s.copied.Names, names...)
+	s.rest--
+}
 
 // files looks at what is deleted.
 func (s *losses) files(gone []effects.Path) {
@@ -180,7 +223,7 @@ func (s *losses) names(names []string) {
 		case err != nil:
 			s.lost("deletes files: what is lost " + s.reason(err))
 		case r != nil:
-			s.report(r)
+			s.report(r, names)
 			elsewhere = r.Elsewhere
 		}
 	}
@@ -193,12 +236,19 @@ func (s *losses) names(names []string) {
 }
 
 // report adds what is lost of files that are deleted.
-func (s *losses) report(r *worktree.Report) {
+func (s *losses) report(r *worktree.Report, deleted []string) {
 	if r.Repository {
 		s.lost("deletes the repository with all its commits")
 	}
 	never := r.InNoCommit()
 	if never+r.Files(worktree.Nested, worktree.Unclear) > 0 || !r.Complete() {
+		var whole []string
+		for _, given := range deleted {
+			if name, err := s.tree.Locate(given); err == nil {
+				whole = append(whole, name)
+			}
+		}
+		s.canCopy(s.tree, r, whole, worktree.Staged, worktree.Changed, worktree.Untracked)
 		s.lost("deletes " + s.count(r, r.Files(), never))
 	}
 }
@@ -216,7 +266,7 @@ func (s *losses) count(r *worktree.Report, files, never int) string {
 		names = append(names, r.Kinds[kind].Names...)
 	}
 	if len(names) > 0 {
-		text += " (" + s.inspection.shown(strings.Join(names[:min(len(names), limits.Names)], ", ")) + ")"
+		text += " (" + s.inspection.shown(strings.Join(names[:min(len(names), mostShown)], ", ")) + ")"
 	}
 	if n := r.Files(worktree.Nested); n > 0 {
 		text += fmt.Sprintf(", %d in another repository", n)
@@ -374,15 +424,16 @@ func (c *gitCall) changes(s *losses, tree *worktree.Tree) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return s.changed(r), nil
+	return s.changed(tree, r), nil
 }
 
 // changed says how many files have changes that are in no commit.
-func (s *losses) changed(r *worktree.Report) string {
+func (s *losses) changed(tree *worktree.Tree, r *worktree.Report) string {
 	n := r.Files(worktree.Staged, worktree.Changed)
 	if n == 0 && r.Complete() && r.Files(worktree.Unclear) == 0 {
 		return ""
 	}
+	s.canCopy(tree, r, nil, worktree.Staged, worktree.Changed)
 	r.Kinds[worktree.Untracked] = worktree.Count{}
 	return "discards the changes of " + s.count(r, n, n)
 }
@@ -414,7 +465,7 @@ func (c *gitCall) restores(s *losses, tree *worktree.Tree, words []string, all b
 	if err != nil {
 		return "", err
 	}
-	return s.changed(r), nil
+	return s.changed(tree, r), nil
 }
 
 func (c *gitCall) cleans(s *losses, tree *worktree.Tree) (string, error) {
@@ -430,6 +481,7 @@ func (c *gitCall) cleans(s *losses, tree *worktree.Tree) (string, error) {
 	if n == 0 && r.Complete() {
 		return "", nil
 	}
+	s.canCopy(tree, r, nil, kinds...)
 	r.Kinds[worktree.Staged], r.Kinds[worktree.Changed] = worktree.Count{}, worktree.Count{}
 	return "deletes " + s.count(r, n, n), nil
 }

@@ -195,6 +195,9 @@ func (a *asked) void(c *Call, w weighed, answer Answer) Ruling {
 		why = "another rule or policy asks about it now"
 	case r.Move == Ask && !shownWith(a.facts, NotInTheCall(w.facts)):
 		why = "it has facts now that were not shown to the person"
+		if i := slices.IndexFunc(w.facts, func(f Fact) bool { return f.Name == NoUndo }); i >= 0 {
+			why += ": " + w.facts[i].Detail
+		}
 	}
 	if why == "" {
 		return w.ruling
@@ -212,11 +215,15 @@ func (r *Ruling) denied(code int, reason string) Ruling {
 	return Ruling{Move: Deny, Gate: "ask", Rule: r.Rule, Policies: r.Policies, Redact: r.Redact, Code: code, Reason: reason}
 }
 
-// shownWith reports whether each of facts was among shown, compared by name. The fact that a
-// text steered the session is no reason to ask, and so none to ask again.
+// IsWarning reports whether a fact is a reason to ask a person again who has not seen it. That a
+// text steered the session is no reason to ask, and that files can be brought back is none to be
+// careful.
+func IsWarning(name string) bool { return name != FactSteered && name != Undo }
+
+// shownWith reports whether each of facts that is a warning was among shown, compared by name.
 func shownWith(shown, facts []Fact) bool {
 	return !slices.ContainsFunc(facts, func(f Fact) bool {
-		return f.Name != FactSteered && !slices.ContainsFunc(shown, func(s Fact) bool { return s.Name == f.Name })
+		return IsWarning(f.Name) && !slices.ContainsFunc(shown, func(s Fact) bool { return s.Name == f.Name })
 	})
 }
 

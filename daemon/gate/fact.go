@@ -51,6 +51,13 @@ type Fact struct {
 	By     string // the server whose text made it true; may be empty
 }
 
+// Loss is what a call destroys in a work tree and nothing else has.
+type Loss struct {
+	Root  string   // the work tree: an absolute path in which nothing is a link
+	Names []string // below Root; empty if they are too many, or not known
+	More  bool     // it destroys more than Names
+}
+
 // Facts finds the facts of a call and remembers earlier text of its session. Implementations
 // must be bounded in time and memory for any input, and safe for concurrent use.
 type Facts interface {

@@ -92,6 +92,7 @@ type Judgement struct {
 	Waited bool     // it waited for other calls or a person, so links may have changed since it arrived
 	Known  []Fact   // facts when it arrived; only for hooks, otherwise nil
 	Sends  []uint64 // what Facts.Of keeps of it for Facts.Forwarded
+	Loses  *Loss    // what Facts.Of has found that it destroys in a work tree; nil: nothing
 
 	early *[]Fact // facts that were found just before it is judged; nil: they are found then
 
@@ -155,6 +156,7 @@ type Ruling struct {
 	Code     int      // JSON-RPC code of a denial
 	Answer   string   // Forward, Ask: who answers a server's request, AnswerAgent or AnswerProvider; empty: the default
 	Parked   bool     // Deny, and the agent must repeat the call to learn the person's answer
+	Undo     bool     // Ask: the files that the call destroys are copied before it is forwarded
 }
 
 // Basis identifies what asks a question and who is asked. It is derived from content, not from

@@ -23,6 +23,7 @@ type Gate struct {
 	Approver Approver
 	Grants   Grants   // nil: there are no grants
 	Presence Presence // nil: nobody can prove presence
+	Copies   Copies   // nil: no file is copied
 	Sampler  Sampler  // nil: agents answer what servers request
 	Recorder Recorder
 	Listener Listener // nil: listed tools are not passed on
@@ -174,6 +175,7 @@ var stages = [...]func(g *Gate, ctx context.Context, c *Call) (final bool){
 	(*Gate).denyPage,          // an address that nobody may be sent to denies
 	(*Gate).askAboutOurs,      // a person is asked about ThoughtGate's own files
 	(*Gate).denyCanary,        // a call of tgctl doctor is denied
+	(*Gate).checkCopy,         // whether what it destroys can be brought back
 }
 
 // rule takes c through the stages.
@@ -261,6 +263,9 @@ func (g *Gate) forward(ctx context.Context, c *Call, r *record.Record, redact []
 	inspect := g.wants(c, true)
 	if why := c.unseen(); inspect && why != "" && c.Profile != Development {
 		return g.deny(ctx, c, r, Ruling{Move: Deny, Gate: gateExtension, Reason: why, Code: mcp.CodeExtension, Redact: redact})
+	}
+	if err := g.keepCopy(ctx, c, r); err != nil {
+		return g.deny(ctx, c, r, Ruling{Move: Deny, Gate: "ask", Rule: r.Rule, Policies: r.Policies, Reason: err.Error(), Code: mcp.CodeGate, Redact: redact})
 	}
 	r.Verdict, r.Reason, r.Answerer = "forward", c.hooks.addToReason(r.Reason), c.answerer
 	if !c.noted {

@@ -260,6 +260,7 @@ func (s *Set) apply(r *rule, sub *subject, name string, c *gate.Call, facts []ga
 		}
 	}
 	if ruling.Move == gate.Ask {
+		ruling.Undo = r.Rule != nil && r.Undo
 		ruling.Level = strictestLevel(ruling.Level, found.permits)
 	}
 	return ruling, nil

@@ -55,6 +55,7 @@ const (
 	KindMemory    Kind = "memory"    // the memory of what a session's servers said is incomplete, or contains text worded to steer a model
 	KindRefused   Kind = "refused"   // a line that the strict reader refused
 	KindDenied    Kind = "denied"    // a refused caller of the control socket
+	KindUndo      Kind = "undo"      // files that a call has destroyed are brought back from their copies
 	KindPin       Kind = "pin"       // a definition or server was accepted, is withheld, or was not seen before
 	KindExtension Kind = "extension" // an extension was installed, removed, or failed
 	KindDropped   Kind = "dropped"   // the oldest records were removed, as configured

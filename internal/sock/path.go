@@ -59,6 +59,9 @@ func (p Paths) StateDB() string { return filepath.Join(p.State, "state.db") }
 // agents.
 func (p Paths) Rewrites() string { return filepath.Join(p.State, "rewrites") }
 
+// UndoDir returns the folder of the copies of files that calls have destroyed.
+func (p Paths) UndoDir() string { return filepath.Join(p.State, "undo") }
+
 // ExtensionsDir returns the folder where extensions are installed, each in a folder with its
 // name.
 func (p Paths) ExtensionsDir() string { return filepath.Join(p.Config, "extensions") }

@@ -47,7 +47,7 @@ func play(role []string) error {
 	}
 	switch role[0] {
 	case "snapshot":
-		_, err = store.Snapshot(context.Background(), role[2], ".")
+		_, err = store.Snapshot(context.Background(), "", role[2], ".")
 	case "restore":
 		_, err = store.Restore(context.Background(), role[3], "")
 	case "remove":

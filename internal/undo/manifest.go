@@ -43,6 +43,7 @@ func (n *fileName) UnmarshalText(text []byte) error {
 type manifest struct {
 	Version  int        `json:"version"`
 	ID       string     `json:"id"`
+	Label    string     `json:"label"`
 	Root     fileName   `json:"root"`
 	Device   uint64     `json:"device"` // of the root
 	Inode    uint64     `json:"inode"`
@@ -76,7 +77,7 @@ type item struct {
 }
 
 func (m *manifest) info() Info {
-	i := Info{ID: m.ID, Root: string(m.Root), Made: m.Made, Digest: m.digest, Contents: m.Contents}
+	i := Info{ID: m.ID, Label: m.Label, Root: string(m.Root), Made: m.Made, Digest: m.digest, Contents: m.Contents}
 	for _, name := range m.Names {
 		i.Names = append(i.Names, string(name))
 	}

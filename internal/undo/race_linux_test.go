@@ -51,7 +51,7 @@ func TestRaceSnapshot(t *testing.T) {
 	defer stop()
 	made := 0
 	for range 60 {
-		info, err := w.store.Snapshot(context.Background(), w.root, "d", "d/e/file-0")
+		info, err := w.store.Snapshot(context.Background(), "", w.root, "d", "d/e/file-0")
 		if err != nil {
 			continue // a folder that disappears while it is read
 		}

@@ -32,8 +32,8 @@ func isOwnName(name string) bool { return ownFormat.MatchString(name) }
 
 // Snapshot copies what some names below a folder are and have. root must be an absolute path in
 // which nothing is a link. If a file can't be copied, Info.Left has it; if they are too large
-// together, there is no snapshot.
-func (s *Store) Snapshot(ctx context.Context, root string, names ...string) (Info, error) {
+// together, there is no snapshot. label is kept with the snapshot, and means nothing here.
+func (s *Store) Snapshot(ctx context.Context, label, root string, names ...string) (Info, error) {
 	contents, err := s.Check(ctx, root, names...)
 	if err != nil {
 		return Info{}, err
@@ -46,7 +46,7 @@ func (s *Store) Snapshot(ctx context.Context, root string, names ...string) (Inf
 		return Info{}, err
 	}
 	s.step("folder created")
-	info, err := s.fill(ctx, id, root, names)
+	info, err := s.fill(ctx, id, label, root, names)
 	if err != nil {
 		return Info{}, errors.Join(err, s.Remove(id))
 	}
@@ -54,7 +54,7 @@ func (s *Store) Snapshot(ctx context.Context, root string, names ...string) (Inf
 }
 
 // fill makes the snapshot in its folder.
-func (s *Store) fill(ctx context.Context, id, root string, names []string) (Info, error) {
+func (s *Store) fill(ctx context.Context, id, label, root string, names []string) (Info, error) {
 	dir, err := s.open(id, unix.LOCK_EX)
 	if err != nil {
 		return Info{}, err
@@ -79,7 +79,7 @@ func (s *Store) fill(ctx context.Context, id, root string, names []string) (Info
 	defer data.Close()
 	w := writer{
 		store: s, ctx: ctx, dir: dir, data: data, known: map[string]int64{}, left: s.limits.Bytes,
-		manifest: &manifest{Version: manifestVersion, ID: id, Root: fileName(root), Device: place.Dev, Inode: place.Ino, Made: s.now().UTC()},
+		manifest: &manifest{Version: manifestVersion, ID: id, Label: label, Root: fileName(root), Device: place.Dev, Inode: place.Ino, Made: s.now().UTC()},
 	}
 	for _, name := range names {
 		w.manifest.Names = append(w.manifest.Names, fileName(name))

@@ -106,6 +106,7 @@ func (s *Store) Close() { s.dir.Close() }
 // Info describes a snapshot.
 type Info struct {
 	ID     string
+	Label  string    // as given to Snapshot
 	Root   string    // the folder that the names are below
 	Names  []string  // what was asked for
 	Made   time.Time // when

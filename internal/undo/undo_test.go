@@ -59,7 +59,7 @@ func (w *world) write(name, text string) {
 
 func (w *world) snapshot(names ...string) Info {
 	w.t.Helper()
-	info, err := w.store.Snapshot(context.Background(), w.root, names...)
+	info, err := w.store.Snapshot(context.Background(), "", w.root, names...)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -291,7 +291,7 @@ func TestWhatIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer inner.Close()
-	info, err := inner.Snapshot(context.Background(), w.root, ".")
+	info, err := inner.Snapshot(context.Background(), "", w.root, ".")
 	var left []string
 	for _, l := range info.Left {
 		left = append(left, string(l.Name)+": "+l.Why)
@@ -314,7 +314,7 @@ func TestTooLarge(t *testing.T) {
 		if !errors.Is(err, ErrTooLarge) {
 			t.Errorf("Check(%q): %v", names, err)
 		}
-		if _, err := w.store.Snapshot(context.Background(), w.root, names...); !errors.Is(err, ErrTooLarge) {
+		if _, err := w.store.Snapshot(context.Background(), "", w.root, names...); !errors.Is(err, ErrTooLarge) {
 			t.Errorf("Snapshot(%q): %v", names, err)
 		}
 	}
@@ -329,7 +329,7 @@ func TestTooLarge(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := w.store.Snapshot(ctx, w.root, "many/1"); !errors.Is(err, context.Canceled) {
+	if _, err := w.store.Snapshot(ctx, "", w.root, "many/1"); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
@@ -375,7 +375,7 @@ func TestExpire(t *testing.T) {
 		t.Fatal(err)
 	}
 	now = now.Add(time.Minute)
-	if _, err := w.store.Snapshot(context.Background(), w.root, "file"); !errors.Is(err, ErrTooLarge) {
+	if _, err := w.store.Snapshot(context.Background(), "", w.root, "file"); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("the other one is in use: %v", err)
 	}
 	check(e)

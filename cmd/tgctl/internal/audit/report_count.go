@@ -95,7 +95,7 @@ func (c *counter) add(r *record.Record) {
 	case record.KindOutcome:
 		c.outcomes[cmp.Or(r.Verdict, "unknown")]++
 	case record.KindPin, record.KindReload, record.KindGap, record.KindDropped, record.KindDenied, record.KindRefused, record.KindOrphan,
-		record.KindMemory, record.KindPresence, record.KindExtension, record.KindStart, record.KindStop:
+		record.KindMemory, record.KindPresence, record.KindExtension, record.KindUndo, record.KindStart, record.KindStop:
 		if len(c.changes) == maxChanges {
 			c.changes = append(c.changes[:0], c.changes[1:]...)
 			c.unseen++

@@ -64,6 +64,10 @@ type Daemon struct {
 	ProtectErr error
 	Undone     []string // ids of protections
 
+	Copies   []*pb.Copy
+	Plan     *pb.UndoPlan
+	Restored []*pb.RestoreRequest
+
 	Explain  func(*pb.ExplainRequest) (*pb.Explanation, error)
 	Explains []*pb.ExplainRequest
 	Test     func(*pb.TestPoliciesRequest) *pb.TestPoliciesResponse
@@ -98,6 +102,7 @@ func (f *Daemon) Serve(t *testing.T) (stop func()) {
 	pb.RegisterAuditServer(server, auditServer{d: f})
 	pb.RegisterPoliciesServer(server, policiesServer{d: f})
 	pb.RegisterSessionsServer(server, sessionsServer{d: f})
+	pb.RegisterUndoServer(server, undoServer{d: f})
 	pb.RegisterPinsServer(server, pinsServer{d: f})
 	pb.RegisterServersServer(server, serversServer{d: f})
 	pb.RegisterExtensionsServer(server, extensionsServer{d: f})
@@ -151,6 +156,29 @@ func (s daemonServer) Stop(context.Context, *pb.StopRequest) (*pb.StopResponse, 
 
 func (s daemonServer) List(context.Context, *pb.ListProcessesRequest) (*pb.ListProcessesResponse, error) {
 	return &pb.ListProcessesResponse{Processes: s.d.Processes}, nil
+}
+
+type undoServer struct {
+	pb.UnimplementedUndoServer
+	d *Daemon
+}
+
+func (s undoServer) List(context.Context, *pb.ListCopiesRequest) (*pb.ListCopiesResponse, error) {
+	return &pb.ListCopiesResponse{Copies: s.d.Copies}, nil
+}
+
+func (s undoServer) Plan(_ context.Context, req *pb.PlanUndoRequest) (*pb.UndoPlan, error) {
+	if req.GetId() != s.d.Plan.GetCopy().GetId() {
+		return nil, client.NewError(client.ReasonNotFound, "there is no copy "+req.GetId())
+	}
+	return s.d.Plan, nil
+}
+
+func (s undoServer) Restore(_ context.Context, req *pb.RestoreRequest) (*pb.Restored, error) {
+	s.d.Mu.Lock()
+	defer s.d.Mu.Unlock()
+	s.d.Restored = append(s.d.Restored, req)
+	return &pb.Restored{Written: s.d.Plan.GetWrites() + s.d.Plan.GetReplaces(), Same: s.d.Plan.GetSame(), Kept: []*pb.Kept{{Name: "notes/b.txt", Now: "notes/b.txt.before-undo-1"}}}, nil
 }
 
 type approvalsServer struct {

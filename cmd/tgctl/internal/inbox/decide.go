@@ -157,7 +157,7 @@ func (a *app) decideOne(ctx context.Context, c *client.Client, d *decision, id s
 	}
 	var proof *pb.Proof
 	if d.answer == pb.Answer_ANSWER_APPROVE && approval.NeedsProof(q) {
-		if proof, err = d.prover.proof(ctx, q); err != nil {
+		if proof, err = d.prover.proof(ctx, a.aboutToApprove(q)); err != nil {
 			return err
 		}
 	}

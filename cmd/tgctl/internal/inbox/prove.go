@@ -35,15 +35,15 @@ func (p *prover) forget() {
 	p.passphrase = nil
 }
 
-// proof shows q to the person and returns a proof for it. The caller must wipe the proof.
-func (p *prover) proof(ctx context.Context, q *pb.Approval) (*pb.Proof, error) {
+// proof shows the person what the proof is for and returns it. The caller must wipe the proof.
+func (p *prover) proof(ctx context.Context, about display.Safe) (*pb.Proof, error) {
 	state, err := p.c.PresenceStatus(ctx, true)
 	if err != nil {
 		return nil, err
 	}
 	switch left := state.GetLocked().AsDuration(); {
 	case !state.GetEnrolled():
-		return nil, client.NewError(client.ReasonNotEnrolled, "approval needs a passphrase, and none is enrolled: "+client.ErrNotEnrolled.Error())
+		return nil, client.NewError(client.ReasonNotEnrolled, "it needs a passphrase, and none is enrolled: "+client.ErrNotEnrolled.Error())
 	case left > 0:
 		return nil, client.NewError(client.ReasonLockedOut, lockedText(state))
 	case p.passphrase != nil:
@@ -54,7 +54,7 @@ func (p *prover) proof(ctx context.Context, q *pb.Approval) (*pb.Proof, error) {
 			return nil, err
 		}
 	}
-	p.a.PrintMessage("%s", p.a.aboutToApprove(q))
+	p.a.PrintMessage("%s", about)
 	what := ui.Choose(state.GetCodes() && !state.GetAsleep(), "Passphrase or code", "Passphrase")
 	typed, err := p.terminal.Ask(ctx, string(what)+" (not shown):")
 	if err != nil {

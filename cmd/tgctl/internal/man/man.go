@@ -187,6 +187,6 @@ func addSurroundings(p *roff) {
 		"VISUAL, EDITOR", "The editor that approvals approve --edit starts.")
 	p.list("FILES", slant,
 		"~/.config/thoughtgate/", "The configuration, thoughtgate.yaml, and the Cedar policies that it names.",
-		"~/.local/state/thoughtgate/", "The audit log and the state: questions, grants, tools, servers.",
+		"~/.local/state/thoughtgate/", "The audit log and the state: questions, grants, tools, servers, and copies for undo.",
 		"$XDG_RUNTIME_DIR/thoughtgate/", "The sockets: control.sock for you, shim.sock for agents.")
 }
