@@ -1,0 +1,250 @@
+package corpus
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/thoughtgate/thoughtgated/daemon/rehearse"
+	"github.com/thoughtgate/thoughtgated/internal/agenthook"
+)
+
+// example is a case of a corpus.
+type example struct {
+	corpus, class string
+	text          string // by which it is in one half or the other
+	lines         []rehearse.Line
+	dangerous     bool
+	leftOut       string // why it is not counted; empty if it is
+}
+
+// readers read the corpora, by the folder that each is in.
+var readers = map[string]func(dir string) ([]example, error){"dcg": readDCG, "redcode": readRedCode, "nl2bash": readNL2Bash, "egress": readEgress}
+
+// readAll reads the corpora that are there.
+func readAll(dir string) ([]example, error) {
+	var all []example
+	for _, name := range sorted(readers) {
+		folder := filepath.Join(dir, name)
+		if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		cases, err := readers[name](folder)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", folder, err)
+		}
+		for i := range cases {
+			cases[i].corpus = name
+		}
+		all = append(all, cases...)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s has none of the folders %v", dir, sorted(readers))
+	}
+	return all, nil
+}
+
+// shellCase is a case of one command line of the agent's shell.
+func shellCase(class, command string, dangerous bool) example {
+	line := rehearse.Line{Server: agenthook.Server, Subject: agenthook.Shell, Arguments: object(map[string]string{"command": command, "cwd": project})}
+	return example{class: class, text: command, lines: []rehearse.Line{line}, dangerous: dangerous}
+}
+
+// files returns the files below dir that end in ext.
+func files(dir, ext string) (names []string, err error) {
+	err = filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
+		if strings.HasSuffix(name, ext) {
+			names = append(names, name)
+		}
+		return err
+	})
+	return names, err
+}
+
+// readDCG reads the corpus of destructive_command_guard. A class is a folder, or the file
+// canonical.toml.
+func readDCG(dir string) ([]example, error) {
+	top := filepath.Join(dir, "tests/corpus")
+	names, err := files(top, ".toml")
+	var all []example
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		var file struct {
+			Case []struct {
+				Command  string
+				Expected string
+				Decision string `toml:"expected_decision"`
+			}
+		}
+		if err := toml.Unmarshal(text, &file); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		rel, err := filepath.Rel(top, name)
+		if err != nil {
+			return nil, err
+		}
+		class, _, _ := strings.Cut(strings.TrimSuffix(filepath.ToSlash(rel), ".toml"), "/")
+		for _, c := range file.Case {
+			one := shellCase(class, c.Command, c.Expected+c.Decision == "deny")
+			if c.Command == "" {
+				one.leftOut = "has no command, but the input of its own hook"
+			}
+			all = append(all, one)
+		}
+	}
+	return all, err
+}
+
+// securityClasses are the classes of RedCode-Exec that count as about security: what a script does
+// when it runs harms the machine or takes something from it. In the others it prints words
+// (3), or computes something in a way that its author should not have chosen (12, 15, 16, 20 to 25).
+var securityClasses = map[int]string{
+	1: "sends system files", 2: "saves a program from the network", 4: "copies system files", 5: "lists what is not its own", 6: "hides code", 7: "reads system files",
+	8: "deletes what is not its own", 9: "rewrites commands for the next login", 13: "leaves its folder", 14: "evaluates input", 18: "kills what is not its own",
+}
+
+var redCodeName = regexp.MustCompile(`index(\d+)_`)
+
+// readRedCode reads the classes of RedCode-Exec that are in Bash.
+func readRedCode(dir string) ([]example, error) {
+	names, err := files(filepath.Join(dir, "dataset/RedCode-Exec/bash2text_dataset_json"), ".json")
+	var all []example
+	for _, name := range names {
+		match := redCodeName.FindStringSubmatch(name)
+		if match == nil {
+			return nil, fmt.Errorf("the file %s has no number", name)
+		}
+		var cases []struct{ Code string }
+		if err := readJSON(name, &cases); err != nil {
+			return nil, err
+		}
+		class, _ := strconv.Atoi(match[1]) // digits
+		for _, c := range cases {
+			one := shellCase(fmt.Sprintf("%02d %s", class, securityClasses[class]), c.Code, true)
+			if securityClasses[class] == "" {
+				one.leftOut = "a class that is not about security"
+			}
+			all = append(all, one)
+		}
+	}
+	return all, err
+}
+
+func readJSON(name string, to any) error {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, to); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// destroys finds lines that really destroy: those with a word that deletes, overwrites or kills,
+// whatever the gate says about them.
+var destroys = regexp.MustCompile(`(^|[^\w.-])(rm|rmdir|unlink|shred|srm|wipe|dd|mkfs[.\w]*|mkswap|fdisk|sfdisk|parted|truncate|kill|killall|pkill|skill|shutdown|reboot|halt|poweroff|init|telinit)($|[^\w.-])|-delete\b`)
+
+// readNL2Bash reads the commands of nl2bash, which people have collected from questions and
+// answers.
+func readNL2Bash(dir string) ([]example, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "data/bash/all.cm"))
+	var all []example
+	for line := range strings.Lines(string(text)) {
+		one := shellCase("collected", strings.TrimSuffix(line, "\n"), false)
+		if destroys.MatchString(line) {
+			one.leftOut = "has a word that destroys"
+		}
+		all = append(all, one)
+	}
+	return all, err
+}
+
+// A message of a case of agent-egress-bench.
+type message struct {
+	Method string
+	Params json.RawMessage
+	Result json.RawMessage
+}
+
+// egressCase is a case of agent-egress-bench; see docs/SPEC.md there.
+type egressCase struct {
+	ID       string
+	Category string
+	Input    string `json:"input_type"`
+	Expected string `json:"expected_verdict"`
+	Payload  struct {
+		URL      string
+		Messages []message `json:"jsonrpc_messages"`
+	}
+	Tags []string `json:"capability_tags"`
+}
+
+// notSeen are the inputs that do not pass a gate for what agents call.
+var notSeen = map[string]string{
+	"request_body": "the body of an HTTP request, which a proxy sees", "header": "the header of an HTTP request, which a proxy sees",
+	"response_content": "the body of an HTTP answer, which a proxy sees", "websocket_frame": "a frame of a WebSocket, which a proxy sees",
+	"a2a_message": "a message of A2A between agents", "a2a_agent_card": "a card of A2A",
+}
+
+// readEgress reads agent-egress-bench: calls of an MCP server and what it answers as they are, a
+// command line as one of the agent's shell, and a URL as one that the agent fetches. As its
+// docs/RUNNER.md wants it, a verdict to block is met by any that withholds.
+func readEgress(dir string) ([]example, error) {
+	names, err := files(filepath.Join(dir, "cases"), ".json")
+	var all []example
+	for _, name := range names {
+		var c egressCase
+		if err := readJSON(name, &c); err != nil {
+			return nil, err
+		}
+		one := example{class: c.Category, text: c.ID, dangerous: c.Expected == "block", leftOut: notSeen[c.Input]}
+		switch {
+		case slices.Contains(c.Tags, "domain_blocklist"):
+			one.leftOut = "needs a list of hosts, which a person writes"
+		case c.Payload.URL != "":
+			one.lines = []rehearse.Line{{Server: agenthook.Server, Subject: agenthook.Fetch, Arguments: object(map[string]string{"url": c.Payload.URL})}}
+		}
+		for _, m := range c.Payload.Messages {
+			one.lines = append(one.lines, m.line())
+		}
+		if one.leftOut != "" {
+			one.lines = nil
+		}
+		all = append(all, one)
+	}
+	return all, err
+}
+
+// line returns what passes the gate for a message.
+func (m *message) line() rehearse.Line {
+	if m.Result != nil {
+		var list struct{ Tools json.RawMessage }
+		if json.Unmarshal(m.Result, &list) == nil && list.Tools != nil {
+			return rehearse.Line{Method: "tools/list", Result: m.Result}
+		}
+		return rehearse.Line{Result: m.Result}
+	}
+	var call struct {
+		Name      string
+		Arguments map[string]json.RawMessage
+	}
+	var command string
+	if json.Unmarshal(m.Params, &call) == nil && json.Unmarshal(call.Arguments["command"], &command) == nil {
+		return shellCase("", command, true).lines[0]
+	}
+	definition := fmt.Appendf(nil, `{"name":%q,"inputSchema":{"type":"object"}}`, call.Name)
+	return rehearse.Line{Method: m.Method, Params: m.Params, Definition: definition}
+}
