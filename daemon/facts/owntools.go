@@ -222,9 +222,9 @@ func (l *inspection) line(line *shell.Line, at where) {
 	for i, list := range [][]effects.Path{e.Reads, e.Runs, e.Writes, e.Deletes} {
 		removes := i == 3
 		for _, p := range list {
-			if key := fmt.Sprint(removes, p.Name, "\x00", p.Text); !seen[key] && !l.isCanceled() {
+			if key := fmt.Sprint(i == 0, removes, p.Name, "\x00", p.Text); !seen[key] && !l.isCanceled() {
 				seen[key] = true
-				l.touches(p, removes, at)
+				l.touches(p, removes, i == 0 && isSearch(p), at)
 			}
 		}
 	}
@@ -247,8 +247,12 @@ func (l *inspection) line(line *shell.Line, at where) {
 	l.losses(line, e, at)
 }
 
-// touches examines a path that the line reads, writes or deletes.
-func (l *inspection) touches(p effects.Path, removes bool, at where) {
+// isSearch reports whether a path stands for what a search in a folder finds.
+func isSearch(p effects.Path) bool { return p.Kind == effects.Pattern && strings.Contains(p.Name, "**") }
+
+// touches examines a path that the line reads, writes or deletes. That something of ours may be
+// among the files that a search reads does not name it; the folder that is searched is a path too.
+func (l *inspection) touches(p effects.Path, removes, search bool, at where) {
 	if p.Remote != "" {
 		return
 	}
@@ -261,6 +265,9 @@ func (l *inspection) touches(p effects.Path, removes bool, at where) {
 	}
 	if p.Kind == effects.Below || p.Kind == effects.Unknown {
 		name = p.Text
+	}
+	if search {
+		return
 	}
 	before := l.removes
 	l.removes = removes
@@ -320,7 +327,7 @@ func (l *inspection) isInProject(p effects.Path) bool {
 		return false
 	}
 	r := p.In(l.call.Project)
-	return r == effects.Inside || r == effects.Whole && p.Name == l.call.Project
+	return r == effects.Inside || r == effects.Whole && (p.Name == l.call.Project || p.Kind == effects.Pattern && certain(p) == l.call.Project)
 }
 
 // isAnyBeyond reports whether any path may be outside of the project, and is not temporary.
@@ -399,10 +406,12 @@ func judgedUpTo(line *shell.Line, pos int) int {
 	return min(end, len(line.Text))
 }
 
-// destroyerIn returns a word of text that names a program that can destroy, or "".
+// destroyerIn returns a word of text that names a program that can destroy, or "". find does so only
+// with -delete; what it executes is a word of its own.
 func destroyerIn(text string) string {
+	deletes := strings.Contains(text, "-delete")
 	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r <= ' ' || strings.ContainsRune("\"'`;|&<>(){}=$", r) }) {
-		if name := path.Base(word); effects.CanDestroy(name) {
+		if name := path.Base(word); effects.CanDestroy(name) && (deletes || strings.TrimPrefix(name, "g") != "find") {
 			return name
 		}
 	}

@@ -84,12 +84,21 @@ func (k *call) crontab() {
 	}
 }
 
-// kill adds the end of all processes, or of the first.
+// systemProcess are processes that keep a machine going: without them nobody can log in, or there is
+// no network, no screen, no log and no container.
+var systemProcess = regexp.MustCompile(`(^|[^\w.-])(init|systemd(-\w+)?|launchd|sshd|login|agetty|dbus-(daemon|broker)|NetworkManager|wpa_supplicant|dhclient|dhcpcd|crond?|atd|r?syslogd?|rsyslogd|auditd|` +
+	`(systemd-)?udevd|polkitd|firewalld|Xorg|Xwayland|gdm3?|lightdm|sddm|gnome-shell|WindowServer|loginwindow|dockerd|docker-proxy|containerd(-shim)?|kubelet)($|[^\w.-])`)
+
+// kill adds the end of all processes, of the first, or of those that are found by the name of one of
+// the system.
 func (k *call) kill() {
 	args := k.cmd.Args
 	for i, w := range args {
 		v, ok := w.Literal()
 		if !ok {
+			if systemProcess.MatchString(k.line.Text) {
+				k.deed(ProcessKill, k.index, k.detail())
+			}
 			continue
 		}
 		// The first word with a dash is the signal.
