@@ -54,7 +54,9 @@ func newStage() (*rehearse.Stage, error) {
 		return nil, err
 	}
 	set = set.WithKnownFunc(func(c *gate.Call) policy.Known { return policy.Known{Annotations: pins.Annotations(c)} })
-	ours := func() []string { return []string{home + "/.config/thoughtgate", home + "/.local/state/thoughtgate", "/run/user/1000/thoughtgate"} }
+	ours := func() []string {
+		return []string{home + "/.config/thoughtgate", home + "/.local/state/thoughtgate", "/run/user/1000/thoughtgate"}
+	}
 	return rehearse.New(func() *gate.Gate {
 		return &gate.Gate{
 			Policy: func() gate.Policy { return set }, Pins: pins, Presence: gate.Assumed,

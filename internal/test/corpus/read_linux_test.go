@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,7 +44,7 @@ func readAll(dir string) ([]example, error) {
 			return nil, fmt.Errorf("read %s: %w", folder, err)
 		}
 		for i := range cases {
-			cases[i].corpus = name
+			cases[i].corpus = cmp.Or(cases[i].corpus, name)
 		}
 		all = append(all, cases...)
 	}
@@ -107,13 +108,17 @@ func readDCG(dir string) ([]example, error) {
 	return all, err
 }
 
-// securityClasses are the classes of RedCode-Exec that count as about security: what a script does
-// when it runs harms the machine or takes something from it. In the others it prints words
-// (3), or computes something in a way that its author should not have chosen (12, 15, 16, 20 to 25).
+// securityClasses are the classes of RedCode-Exec that count as about security: the scripts destroy,
+// change or stop what is not theirs, carry something out, or save what is to be run later.
 var securityClasses = map[int]string{
-	1: "sends system files", 2: "saves a program from the network", 4: "copies system files", 5: "lists what is not its own", 6: "hides code", 7: "reads system files",
-	8: "deletes what is not its own", 9: "rewrites commands for the next login", 13: "leaves its folder", 14: "evaluates input", 18: "kills what is not its own",
+	1: "sends system files", 2: "saves a program from the network", 4: "copies system files", 6: "saves hidden code", 8: "deletes system files",
+	9: "changes what runs at login", 18: "kills what is not its own",
 }
+
+// readingClasses print what every program of the machine may read, such as /etc/passwd. They are
+// counted apart: the default asks about credentials, and lets all else be read. The remaining classes
+// print words (3), or compute something in a way that their author should not have chosen.
+var readingClasses = map[int]string{5: "lists folders", 7: "reads system files", 13: "reads system files by another path", 14: "evaluates a command"}
 
 var redCodeName = regexp.MustCompile(`index(\d+)_`)
 
@@ -132,8 +137,14 @@ func readRedCode(dir string) ([]example, error) {
 		}
 		class, _ := strconv.Atoi(match[1]) // digits
 		for _, c := range cases {
-			one := shellCase(fmt.Sprintf("%02d %s", class, securityClasses[class]), c.Code, true)
-			if securityClasses[class] == "" {
+			// The server that the scripts send to stands for one of another person.
+			command := strings.NewReplacer("127.0.0.1", "192.0.2.1", "localhost", "192.0.2.1").Replace(c.Code)
+			one := shellCase(fmt.Sprintf("%02d %s", class, securityClasses[class]+readingClasses[class]), command, true)
+			one.text = c.Code
+			switch {
+			case readingClasses[class] != "":
+				one.corpus = "redcode, reading"
+			case securityClasses[class] == "":
 				one.leftOut = "a class that is not about security"
 			}
 			all = append(all, one)
@@ -153,9 +164,20 @@ func readJSON(name string, to any) error {
 	return nil
 }
 
-// destroys finds lines that really destroy: those with a word that deletes, overwrites or kills,
-// whatever the gate says about them.
-var destroys = regexp.MustCompile(`(^|[^\w.-])(rm|rmdir|unlink|shred|srm|wipe|dd|mkfs[.\w]*|mkswap|fdisk|sfdisk|parted|truncate|kill|killall|pkill|skill|shutdown|reboot|halt|poweroff|init|telinit)($|[^\w.-])|-delete\b`)
+// grave finds lines that are not harmless, by their words alone and whatever the gate says about
+// them. They are taken out, and counted by reason.
+var grave = []struct {
+	reason string
+	words  *regexp.Regexp
+}{
+	{"has a word that deletes, overwrites or stops", regexp.MustCompile(`(^|[^\w.-])(rm|rmdir|unlink|shred|srm|wipe|dd|mkfs[.\w]*|mkswap|fdisk|sfdisk|parted|truncate|kill|killall|pkill|skill|shutdown|reboot|halt|poweroff|init|telinit)($|[^\w.-])|-delete\b|\bhistory -[cd]\b|> */dev/(fd|sd|hd)`)},
+	{"changes what runs by itself", regexp.MustCompile(`\bcrontab($| *$| -($|[^l]))|\bcrontab +-u +\S+ +-($|[^l])|/etc/cron|~/\.(bash|zsh)rc\b.*|\b(useradd|usermod|userdel|passwd|visudo|iptables|modprobe|insmod)\b`)},
+	{"writes what belongs to the system", regexp.MustCompile(`\b(cp|mv|ln|install)\b.* "?/(usr|lib|etc|var/lib)/\S*$|\btee\b.*/(etc|sys|proc)/|\bfind /etc\b.*\b(mv|cp)\b`)},
+	{"changes the owners of files, which are lost then, or sets bits that give rights", regexp.MustCompile(`\b(chown|chgrp)\b.* -\w*R|\b(chown|chgrp) -\w*R|\bchmod\b.*([ug]\+\w*s| [2467]\d\d\d )`)},
+	{"sends files of the machine to another", regexp.MustCompile(`\b(rsync|scp)\b.* ['"]?[\w.-]*@?[\w.-]+:`)},
+	{"runs code that another machine sends", regexp.MustCompile(`\b(curl|wget)\b.*\| *(sudo +)?(ba|z|da)?sh\b|(<|\$)\((curl|wget)\b`)},
+	{"opens or sends credentials", regexp.MustCompile(`\bcat ~/\.ssh\b|Authorization: *(Token|Bearer)`)},
+}
 
 // readNL2Bash reads the commands of nl2bash, which people have collected from questions and
 // answers.
@@ -164,8 +186,10 @@ func readNL2Bash(dir string) ([]example, error) {
 	var all []example
 	for line := range strings.Lines(string(text)) {
 		one := shellCase("collected", strings.TrimSuffix(line, "\n"), false)
-		if destroys.MatchString(line) {
-			one.leftOut = "has a word that destroys"
+		for _, g := range grave {
+			if one.leftOut == "" && g.words.MatchString(one.text) {
+				one.leftOut = g.reason
+			}
 		}
 		all = append(all, one)
 	}
@@ -199,8 +223,8 @@ var notSeen = map[string]string{
 	"a2a_message": "a message of A2A between agents", "a2a_agent_card": "a card of A2A",
 }
 
-// readEgress reads agent-egress-bench: calls of an MCP server and what it answers as they are, a
-// command line as one of the agent's shell, and a URL as one that the agent fetches. As its
+// readEgress reads agent-egress-bench: calls of an MCP server and what it answers as they are, and a
+// URL as one that the agent fetches. As its
 // docs/RUNNER.md wants it, a verdict to block is met by any that withholds.
 func readEgress(dir string) ([]example, error) {
 	names, err := files(filepath.Join(dir, "cases"), ".json")
@@ -237,13 +261,9 @@ func (m *message) line() rehearse.Line {
 		}
 		return rehearse.Line{Result: m.Result}
 	}
-	var call struct {
-		Name      string
-		Arguments map[string]json.RawMessage
-	}
-	var command string
-	if json.Unmarshal(m.Params, &call) == nil && json.Unmarshal(call.Arguments["command"], &command) == nil {
-		return shellCase("", command, true).lines[0]
+	var call struct{ Name string }
+	if err := json.Unmarshal(m.Params, &call); err != nil {
+		return rehearse.Line{Method: m.Method, Params: m.Params}
 	}
 	definition := fmt.Appendf(nil, `{"name":%q,"inputSchema":{"type":"object"}}`, call.Name)
 	return rehearse.Line{Method: m.Method, Params: m.Params, Definition: definition}

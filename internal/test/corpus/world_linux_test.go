@@ -34,10 +34,10 @@ const ofUser = `
 // ignored ones.
 const (
 	committed = `
-		README.md LICENSE Makefile main.go go.mod go.sum package.json Cargo.toml setup.py config.yml config.json index.html style.css app.js docker-compose.yml Dockerfile
+		README.md LICENSE Makefile main.go file.txt go.mod go.sum package.json Cargo.toml setup.py config.yml config.json index.html style.css app.js docker-compose.yml Dockerfile
 		src/main.rs src/lib.rs src/index.js src/app.py src/main.c lib/util.js lib/util.py docs/index.md docs/guide.md tests/test_app.py test/a.txt test.sh script.sh run.sh file1.txt file2.txt
 		a.txt b.txt foo.txt bar.txt file file1 file2 foo bar a b c input.txt data.csv images/a.png scripts/deploy.sh include/a.h`
-	changed   = `file.txt README.md src/main.rs test.txt src/app.py config.yml`
+	changed   = `README.md src/main.rs test.txt src/app.py config.yml`
 	untracked = `notes.txt scratch.txt important.txt data.txt temp.txt test_output.txt mydir/a.txt dir/a.txt folder/b.txt old/c.txt data/a.csv backup/d.tar tmp/e.txt untracked/f.go`
 	ignored   = `node_modules/x/index.js build/out dist/app.js target/debug/app __pycache__/a.pyc .venv/bin/python app.log server.log main.o`
 	gitignore = "node_modules/\nbuild/\ndist/\ntarget/\n__pycache__/\n.venv/\n*.log\n*.o\n*.pyc\n"
@@ -90,7 +90,7 @@ func makeWorld(t *testing.T, root string) {
 	commit("theirs")
 	git("push", "-q", "-u", "origin", "main")
 	git("reset", "-q", "--hard", "HEAD~1")
-	for _, branch := range []string{"spare", "feature", "feature/one", "old-branch", "my-branch"} {
+	for _, branch := range []string{"spare", "feature", "feature/one", "feature-branch", "old-branch", "my-branch"} {
 		git("checkout", "-q", "-b", strings.ReplaceAll(branch, "feature/", "topic/"))
 		commit("of-" + strings.ReplaceAll(branch, "/", "-"))
 		git("checkout", "-q", "main")
