@@ -35,6 +35,7 @@
 //	ours, follow, paths         what a call names in the file system
 //	owntools, losses            what a tool of the agent itself does, and what would be lost
 //	sight, hosts, namings       what a text names: mailboxes, hosts, accounts, tools
+//	hostdata                    data that a host name carries
 //	memory, observe, recall     what was said in a session, and what follows for a call
 //	steer, form                 text of a server that steers, and its forms
 //	redact                      the same secrets, replaced in what is recorded

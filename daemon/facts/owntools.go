@@ -248,7 +248,9 @@ func (l *inspection) line(line *shell.Line, at where) {
 }
 
 // isSearch reports whether a path stands for what a search in a folder finds.
-func isSearch(p effects.Path) bool { return p.Kind == effects.Pattern && strings.Contains(p.Name, "**") }
+func isSearch(p effects.Path) bool {
+	return p.Kind == effects.Pattern && strings.Contains(p.Name, "**")
+}
 
 // touches examines a path that the line reads, writes or deletes. That something of ours may be
 // among the files that a search reads does not name it; the folder that is searched is a path too.
