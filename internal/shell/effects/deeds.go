@@ -85,9 +85,9 @@ func (k *call) crontab() {
 }
 
 // systemProcess are processes that keep a machine going: without them nobody can log in, or there is
-// no network, no screen, no log and no container.
+// no network, no screen, no clock, no log and no container.
 var systemProcess = regexp.MustCompile(`(^|[^\w.-])(init|systemd(-\w+)?|launchd|sshd|login|agetty|dbus-(daemon|broker)|NetworkManager|wpa_supplicant|dhclient|dhcpcd|crond?|atd|r?syslogd?|rsyslogd|auditd|` +
-	`(systemd-)?udevd|polkitd|firewalld|Xorg|Xwayland|gdm3?|lightdm|sddm|gnome-shell|WindowServer|loginwindow|dockerd|docker-proxy|containerd(-shim)?|kubelet)($|[^\w.-])`)
+	`(systemd-)?udevd|polkitd|firewalld|sssd|ntpd|chronyd|Xorg|Xwayland|gdm3?|lightdm|sddm|gnome-shell|WindowServer|loginwindow|dockerd|docker-proxy|containerd(-shim)?|kubelet)($|[^\w.-])`)
 
 // kill adds the end of all processes, of the first, or of those that are found by the name of one of
 // the system.
