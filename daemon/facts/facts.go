@@ -185,6 +185,7 @@ type inspection struct {
 	tool      string           // the name of the called tool; "" if it says nothing
 	local     bool             // what the arguments say stays on this machine
 	removes   bool             // the tool's name says that it removes what it names
+	env       bool             // the tool's name says that it is about variables of the environment
 	follow    int              // number of paths whose links were followed
 	files     map[inode]string // files of ours; loaded when a path could be another name of one
 	own       []string         // paths of ours; loaded when needed
@@ -315,6 +316,9 @@ func (l *inspection) value(w *walk, kind jsontext.Kind, v span) {
 	case kind == '0':
 		l.checkMember(w, name, text)
 	default:
+		if l.env && isSecretVariable(text) {
+			l.add(SecretPlace, "names the variable "+string(text)+", which holds a credential", w.path())
+		}
 		is := l.checkMember(w, name, text)
 		l.text(text, manner{secrets: !is, places: true, prose: prose}, l.path)
 		l.ours(text, prose, l.path)
