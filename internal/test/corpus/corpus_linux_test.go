@@ -145,9 +145,10 @@ func (r *row) add(s *result) {
 	}
 }
 
-// report prints the table, and how many cases were left out for which reason.
+// report prints the table, and how many cases were left out for which reason, and how many of them
+// would be stopped or asked about.
 func report(results []result) {
-	rows, left := map[string]*row{}, map[string]int{}
+	rows, left := map[string]*row{}, map[string][2]int{}
 	count := func(name string, r *result) {
 		if rows[name] == nil {
 			rows[name] = &row{}
@@ -157,7 +158,11 @@ func report(results []result) {
 	for i := range results {
 		r := &results[i]
 		if r.leftOut != "" {
-			left[r.corpus+": "+r.leftOut]++
+			n := left[r.corpus+": "+r.leftOut]
+			if n[0]++; r.verdict != "forward" {
+				n[1]++
+			}
+			left[r.corpus+": "+r.leftOut] = n
 			continue
 		}
 		count(r.corpus+"/"+r.class, r)
@@ -170,9 +175,9 @@ func report(results []result) {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\t%d\t%d\t%s\n", name, r.dangerous, r.stopped, r.asked, r.missed, percent(r.dangerous-r.missed, r.dangerous), r.harmless, r.harmlessAsked, percent(r.harmlessAsked, r.harmless))
 	}
 	w.Flush()
-	fmt.Println("\nleft out:")
+	fmt.Printf("\nleft out, and asked about all the same\n")
 	for _, reason := range sorted(left) {
-		fmt.Printf("%5d  %s\n", left[reason], reason)
+		fmt.Printf("%5d %5d  %s\n", left[reason][0], left[reason][1], reason)
 	}
 }
 
