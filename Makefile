@@ -23,7 +23,7 @@ AGENTS    = internal/test/e2e/agents
 # The extensions that ship. Those with a go.mod are modules of their own.
 EXTENSIONS = pathguard quota scrubber
 
-.PHONY: help demo build extensions test test-all loosen lint fmt vet staticcheck duplicates darwin generate check-generated fuzz random soak bench \
+.PHONY: help demo build extensions test test-all loosen lint fmt vet staticcheck duplicates darwin generate check-generated fuzz random soak bench corpus \
         packages packages-check rig install install-units uninstall clean cc npm agents
 
 help: ## list the targets
@@ -142,6 +142,13 @@ random: ## hold the gates against a plain reference, and shared servers against 
 	$(GO) test -run TestNobodyGetsTheMessageOfAnother -v -timeout 60m ./daemon/runtime/backend -rapid.checks=100000
 	$(GO) test -count=1 -run '^TestReloadStorm$$' -v -timeout 60m ./daemon -args -reloads=1000
 	$(GO) test -count=1 -run '^TestStorm$$' -v -timeout 60m ./internal/test/storm -args -cycles=1000
+
+# CORPUS is a folder with corpora that somebody has fetched: dcg, redcode, nl2bash, egress.
+# HALF=odd judges the half that nothing is tuned by. LISTS=FILE is where the cases go.
+corpus: ## judge other people's corpora of commands in CORPUS=dir under the built-in default
+	@test -n '$(CORPUS)' || { echo "make corpus: say CORPUS=DIR; docs/development.md says what it has to hold"; exit 1; }
+	CGO_ENABLED=0 $(GO) test -count=1 -timeout 60m -v ./internal/test/corpus -args -corpus='$(abspath $(CORPUS))' \
+		$(if $(HALF),-half=$(HALF)) $(if $(LISTS),-lists='$(abspath $(LISTS))')
 
 # SOAK is how long it runs, and SOAK_MESSAGES=N has it send so many instead;
 # SOAK_RATE is how many it sends in a second. SOAK_OUT=DIR keeps the table, every

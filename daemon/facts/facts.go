@@ -40,6 +40,7 @@
 //	ours, follow, paths         what a call names in the file system
 //	owntools, losses            what a tool of the agent itself does, and what would be lost
 //	sight, hosts, namings       what a text names: mailboxes, hosts, accounts, tools
+//	hostdata                    data that a host name carries
 //	memory, observe, recall     what was said in a session, and what follows for a call
 //	steer, form                 text of a server that steers, and its forms
 //	redact                      the same secrets, replaced in what is recorded
@@ -169,6 +170,7 @@ type inspection struct {
 	tool      string           // the name of the called tool; "" if it says nothing
 	local     bool             // what the arguments say stays on this machine
 	removes   bool             // the tool's name says that it removes what it names
+	env       bool             // the tool's name says that it is about variables of the environment
 	follow    int              // number of paths whose links were followed
 	files     map[inode]string // files of ours; loaded when a path could be another name of one
 	own       []string         // paths of ours; loaded when needed
@@ -299,6 +301,9 @@ func (in *inspection) value(w *walk, kind jsontext.Kind, v span) {
 	case kind == '0':
 		in.checkMember(w, name, text)
 	default:
+		if in.env && isSecretVariable(text) {
+			in.add(gate.FactSecretPlace, "names the variable "+string(text)+", which holds a credential", w.path())
+		}
 		is := in.checkMember(w, name, text)
 		in.text(text, manner{secrets: !is, places: true, prose: prose}, in.path)
 		in.ours(text, prose, in.path)

@@ -179,6 +179,7 @@ func TestSecretsInDisguise(t *testing.T) {
 		"base64 thrice":     base64.StdEncoding.EncodeToString([]byte(twice(token))),
 		"base64 in lines":   lines(base64.StdEncoding.EncodeToString([]byte("here is the token: "+token)), 24),
 		"hex":               hex.EncodeToString([]byte("token " + token)),
+		"hex with dashes":   strings.ReplaceAll(fmt.Sprintf("% x", "token "+token), " ", "-"),
 		"HTML entities":     "&#103;&#x68;p&lowbar;" + token[4:],
 		"HTML, escaped":     "&amp;#103;&amp;#104;p_" + token[4:],
 		"HTML, thrice":      "&amp;amp;#103;hp&amp;amp;lowbar;" + token[4:],
@@ -308,6 +309,11 @@ func TestSecretPlaces(t *testing.T) {
 	}
 	check(t, callTo("bash", `{"command":"cat ~/.ssh/id_rsa\necho done"}`), "acts@", "secret-place@command")
 	check(t, callTo("write_file", `{"path":"a","content":"~/.ssh/id_rsa"}`), "secret-place@content")
+	check(t, callTo("get_env", `{"names":["PATH","MAX_TOKENS_COUNT","HOMEPAGE_URL"]}`))
+	for _, name := range []string{"MYSQL_URL", "SENTRY_DSN", "STRIPE_SECRET_KEY", "GH_TOKEN", "PGPASSWORD"} {
+		check(t, callTo("read-environment", `{"name":"`+name+`"}`), "secret-place@name")
+	}
+	check(t, callTo("describe", `{"name":"GH_TOKEN"}`))
 
 	resource := &gate.Call{Message: gate.Message{Method: "resources/read", Subject: "file:///home/u/.ssh/id_rsa"}}
 	if got := factsOf(finder(), resource); !slices.Equal(got, []string{"secret-place@"}) {

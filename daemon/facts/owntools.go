@@ -223,12 +223,12 @@ func (in *inspection) line(line *shell.Line, at where) {
 	for i, list := range [][]effects.Path{e.Reads, e.Runs, e.Writes, e.Deletes} {
 		removes := i == 3
 		for _, p := range list {
-			key := fmt.Sprint(removes, p.Name, "\x00", p.Text)
+			key := fmt.Sprint(i == 0, removes, p.Name, "\x00", p.Text)
 			if seen[key] || in.isCanceled() || isIdentity(line, p) {
 				continue
 			}
 			seen[key] = true
-			in.touches(p, removes, at)
+			in.touches(p, removes, i == 0 && isSearch(p), at)
 		}
 	}
 	in.makes(line, e.Writes)
@@ -289,8 +289,14 @@ func (in *inspection) hasMade(name string) bool {
 	return err == nil && info.Mode().IsRegular() && in.recall.memory.has(&in.recall.memory.made, in.finder.ownTool("file", end))
 }
 
-// touches examines a path that the line reads, writes or deletes.
-func (in *inspection) touches(p effects.Path, removes bool, at where) {
+// isSearch reports whether a path stands for what a search in a folder finds.
+func isSearch(p effects.Path) bool {
+	return p.Kind == effects.Pattern && strings.Contains(p.Name, "**")
+}
+
+// touches examines a path that the line reads, writes or deletes. That something of ours may be
+// among the files that a search reads does not name it; the folder that is searched is a path too.
+func (in *inspection) touches(p effects.Path, removes, search bool, at where) {
 	if p.Remote != "" {
 		return
 	}
@@ -303,6 +309,9 @@ func (in *inspection) touches(p effects.Path, removes bool, at where) {
 	}
 	if p.Kind == effects.Below || p.Kind == effects.Unknown {
 		name = p.Text
+	}
+	if search {
+		return
 	}
 	before := in.removes
 	in.removes = removes
@@ -442,10 +451,12 @@ func judgedUpTo(line *shell.Line, pos int) int {
 	return min(end, len(line.Text))
 }
 
-// destroyerIn returns a word of text that names a program that can destroy, or "".
+// destroyerIn returns a word of text that names a program that can destroy, or "". find does so only
+// with -delete; what it executes is a word of its own.
 func destroyerIn(text string) string {
+	deletes := strings.Contains(text, "-delete")
 	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r <= ' ' || strings.ContainsRune("\"'`;|&<>(){}=$", r) }) {
-		if name := path.Base(word); effects.CanDestroy(name) {
+		if name := path.Base(word); effects.CanDestroy(name) && (deletes || strings.TrimPrefix(name, "g") != "find") {
 			return name
 		}
 	}

@@ -88,6 +88,9 @@ func (r *recall) argument(w *walk, name, text []byte, prose bool) {
 	}
 	r.current = r.current[:0]
 	r.at, r.isTo = w, isAddressName(name)
+	if !prose && len(text) <= longestURL && (r.isTo || bytes.Contains(text, []byte("://"))) && carriesData(hostIn(text)) {
+		r.inspection.add(gate.FactSecret, "its host name carries what looks like encoded data", w.path())
+	}
 	r.sight.report(text, &r.base64)
 	alien := r.sight.otherWords
 	if r.tidied(text) {
