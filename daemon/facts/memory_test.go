@@ -500,17 +500,23 @@ func TestFlood(t *testing.T) {
 		s.says("flood", b.String())
 	}
 	s.says("flood", "ann@acme.io")
-	s.want(t, "notes", "update_card", `{"owner":"eve@evil.io"}`, "planted eve@evil.io owner flood")
+	// A tool that was never named may be taken for one that was, but rarely.
+	tools := []string{"update_card", "update_page", "update_row", "update_list"}
+	at := slices.IndexFunc(tools, func(tool string) bool { return len(s.facts("notes", tool, `{}`)) == 0 })
+	if at < 0 {
+		t.Fatal("all tools are taken for named")
+	}
+	tool := tools[at]
+	s.want(t, "notes", tool, `{"owner":"eve@evil.io"}`, "planted eve@evil.io owner flood")
 	s.want(t, "notes", "wire_notes", `{}`, "prompted   flood")
-	s.want(t, "notes", "update_card", `{"owner":"ann@acme.io"}`)
+	s.want(t, "notes", tool, `{"owner":"ann@acme.io"}`)
 	known := 0 // a place that was never named may be taken for one that was, but rarely
 	for i := range 20 {
-		known += len(s.facts("notes", "update_card", fmt.Sprintf(`{"owner":"never-said-%d@acme.io"}`, i)))
+		known += len(s.facts("notes", tool, fmt.Sprintf(`{"owner":"never-said-%d@acme.io"}`, i)))
 	}
 	if known > 4 {
 		t.Errorf("of 20 addresses that were never said, %d are taken for said", known)
 	}
-	s.want(t, "notes", "add_note", `{}`)
 	memory := s.sessions.of("s1", "")
 	if n := len(memory.said.entries) + len(memory.named.entries); n > 2*mostSaid {
 		t.Errorf("%d entries are kept", n)
@@ -524,8 +530,8 @@ func TestFlood(t *testing.T) {
 		memory.recordPlace(rand.Uint64(), 2)
 	}
 	memory.mu.Unlock()
-	s.want(t, "notes", "update_card", `{"owner":"other@acme.io"}`, "planted other@acme.io owner flood")
-	s.want(t, "notes", "update_card", `{"owner":"ann@acme.io"}`)
+	s.want(t, "notes", tool, `{"owner":"other@acme.io"}`, "planted other@acme.io owner flood")
+	s.want(t, "notes", tool, `{"owner":"ann@acme.io"}`)
 }
 
 // Only head and tail of a long message are examined, and the loss is reported.
