@@ -90,7 +90,7 @@ func TestEverything(t *testing.T) {
 		{c.Governance.Rules[0].Source[1].String(), "fs*"},
 		{c.Governance.Rules[0].Agent[0].String(), "cursor"},
 		{c.Governance.Rules[0].Place.String(), "thoughtgate.yaml:16"},
-		{c.Governance.Rules[1].Place, Place{File: "/c/thoughtgate.yaml", Line: 24, Column: 7}},
+		{c.Governance.Rules[1].Place, Place{File: "/c/thoughtgate.yaml", Line: 25, Column: 7}},
 		{c.Governance.Rules[2].Match.String(), "*"},
 		{c.Governance.Rules[1].PolicyID, "db-rules"},
 		{c.Approval["ops"].Timeout, 90 * time.Minute},
