@@ -198,7 +198,7 @@ func (d *Daemon) lost(l facts.Loss) {
 // steered records that a server's message is worded to steer a model.
 func (d *Daemon) steered(s facts.Steer) {
 	d.record(context.Background(), &record.Record{
-		Kind: record.KindMemory, Session: s.Session, Attachment: s.Attachment, Server: s.Server, Profile: string(s.Profile), Method: s.Method, Facts: []string{facts.Steered},
+		Kind: record.KindMemory, Session: s.Session, Attachment: s.Attachment, Server: s.Server, Profile: string(s.Profile), Method: s.Method, Facts: []string{gate.FactSteered},
 		Reason: fmt.Sprintf("the server sent text that may steer a model (%q); such messages in this session: %d", s.Quote, s.Count),
 	}, "record text that may steer a model", "server_id", s.Server)
 }

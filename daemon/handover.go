@@ -28,7 +28,7 @@ func (d *Daemon) openHandover() {
 				return d.audit.PreviousOutcomes(attachment, seqs)
 			}
 		},
-		Join:        d.joinShared,
+		Join:        d.joinInMemory,
 		MaxSessions: d.maxSessions,
 		Longest:     func() int { return int(d.policies.Options().MaxMessage) },
 		ServerEnded: d.serverEnded,
@@ -91,8 +91,8 @@ func (d *Daemon) warnOfSessions() {
 	}
 }
 
-// joinShared connects a session to a server that the daemon runs, or to the tools of an extension.
-func (d *Daemon) joinShared(ctx context.Context, l handover.Launch, environ func() ([]string, error), c relay.Client) (relay.Member, error) {
+// joinInMemory connects a session to a server that the daemon runs, or to the tools of an extension.
+func (d *Daemon) joinInMemory(ctx context.Context, l handover.Launch, environ func() ([]string, error), c relay.Client) (relay.Member, error) {
 	if name, ok := strings.CutPrefix(l.Server, offer.Prefix); ok && l.Launch == offer.Launch(name) {
 		return d.joinTools(name, c)
 	}

@@ -74,19 +74,7 @@ func (d *Daemon) joinTools(name string, client relay.Client) (relay.Member, erro
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", relay.ErrNotStarted, err)
 	}
-	return member{m}, nil
-}
-
-// member is one use of the tools of an extension.
-type member struct{ *offer.Member }
-
-// Resume implements relay.Member. There is no process to initialize, so it is complete when it
-// returns.
-func (m member) Resume(initialize []byte) <-chan struct{} {
-	m.Member.Resume(initialize)
-	done := make(chan struct{})
-	close(done)
-	return done
+	return m, nil
 }
 
 // tools are the tools of one extension.

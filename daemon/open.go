@@ -80,7 +80,8 @@ func (d *Daemon) open(path string, named bool) error {
 	return nil
 }
 
-// openGate builds the gate and the registry of sessions, whose calls it judges.
+// openGate builds the gate and the registry of sessions, whose calls it judges. A part that is added
+// to the gate must be added in stages.gate too, or rehearsals judge without it.
 func (d *Daemon) openGate() (err error) {
 	o := d.options
 	finder := facts.New(facts.Options{Home: o.Getenv("HOME"), Ours: d.ours, OnLoss: d.lost, OnSteer: d.steered})

@@ -9,12 +9,17 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/godbus/dbus/v5"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	"github.com/thoughtgate/thoughtgated/internal/test/rig"
+	"github.com/thoughtgate/thoughtgated/internal/test/sessionbus"
 )
+
+// notifications is the name of notification daemons on the bus.
+const notifications = "org.freedesktop.Notifications"
 
 // dunstConfig lets a click open a menu of the buttons, and has the program choose select
 // from it.
@@ -89,7 +94,7 @@ func (h *desktopFixture) forge() {
 	}
 	defer bus.Close()
 	for id := range uint32(10) {
-		if err := bus.Emit(notificationsPath, notifications+".ActionInvoked", id, pressApprove+":0"); err != nil {
+		if err := bus.Emit("/org/freedesktop/Notifications", notifications+".ActionInvoked", id, "approve:0"); err != nil {
 			h.t.Fatal(err)
 		}
 	}
@@ -131,10 +136,10 @@ func newDesktop(t *testing.T) *desktopFixture {
 	}
 	// The cleanup ends the screen before the bus, and dunst with the screen, so that the
 	// bus is there to reap dunst.
-	bus := startBus(t, h.dir, h.env...)
+	bus := sessionbus.Start(t, h.dir, h.env...)
 	display := ":" + h.screen()
 	h.write("display", display)
-	h.env = append(h.env, "DISPLAY="+display, "DBUS_SESSION_BUS_ADDRESS="+bus.address)
+	h.env = append(h.env, "DISPLAY="+display, "DBUS_SESSION_BUS_ADDRESS="+bus.Address)
 	return h
 }
 
@@ -199,4 +204,14 @@ func (h *desktopFixture) click(label string) {
 	window := h.window()
 	h.must("sleep", "0.3") // at the speed of a person
 	h.must("xdotool", "mousemove", "--window", window, "20", "20", "click", "1")
+}
+
+// await waits until holds returns true.
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("this never came: " + what)
+		}
+	}
 }

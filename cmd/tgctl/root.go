@@ -11,8 +11,10 @@ import (
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ext"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/inbox"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/man"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/notify"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/policy"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/programs"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/slack"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/status"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/tour"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/trust"
@@ -66,7 +68,7 @@ are in UTC, durations in seconds.`,
 			root.AddCommand(verb)
 		}
 	}
-	add(groupMain, wrap.Command(a.App), programs.RunCommand(a.App), wrap.UnwrapCommand(a.App), wrap.ProtectCommand(a.App), wrap.UnprotectCommand(a.App), inbox.ApprovalsCommand(a.App), inbox.GrantsCommand(a.App), inbox.UndoCommand(a.App), inbox.PresenceCommand(a.App), a.notifyCmd(), a.slackCmd(), ext.Command(a.App), tour.Command(a.App))
+	add(groupMain, wrap.Command(a.App), programs.RunCommand(a.App), wrap.UnwrapCommand(a.App), wrap.ProtectCommand(a.App), wrap.UnprotectCommand(a.App), inbox.ApprovalsCommand(a.App), inbox.GrantsCommand(a.App), inbox.UndoCommand(a.App), inbox.PresenceCommand(a.App), notify.Command(a.App), slack.Command(a.App), ext.Command(a.App), tour.Command(a.App))
 	add(groupLook, status.Command(a.App), doctor.Command(a.App), status.SessionsCommand(a.App), programs.PSCommand(a.App), programs.LogsCommand(a.App), trust.ToolsCommand(a.App), trust.ServersCommand(a.App), audit.Command(a.App), status.MetricsCommand(a.App))
 	add(groupDaemon, policy.Command(a.App), daemon.Command(a.App), programs.RestartCommand(a.App), a.completionCmd(), man.Command(a.App), a.versionCmd())
 

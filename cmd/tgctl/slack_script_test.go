@@ -9,7 +9,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/thoughtgate/thoughtgated/cmd/tgctl/slack/fakeslack"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/slack/fakeslack"
 )
 
 // slacks holds the fake Slacks of the running scripts.

@@ -132,7 +132,7 @@ func TestServicesDoNotHide(t *testing.T) {
 	for _, unit := range []string{"thoughtgated.service", "tgctl-notify.service", "tgctl-slack.service"} {
 		for _, s := range readUnit(t, unit) {
 			name := strings.TrimPrefix(s.key, "Service.")
-			// Programs that the daemon starts may need executable memory; Slack starts nothing.
+			// Programs that the daemon starts may need executable memory; `tgctl slack` starts none.
 			if strings.HasPrefix(name, "Private") || strings.HasPrefix(name, "Protect") || name == "MemoryDenyWriteExecute" && unit != "tgctl-slack.service" {
 				t.Errorf("%s sets %s", unit, name)
 			}

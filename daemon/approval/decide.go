@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
 	"github.com/thoughtgate/thoughtgated/internal/record"
@@ -60,7 +61,7 @@ func (q *Queue) Decide(ctx context.Context, d Decision) (Question, error) {
 	}
 	q.expireDue()
 	e, yes := q.open[d.ID], q.ready[d.ID]
-	if asked := cmp.Or(e, yes); asked != nil && (d.Surface == surfaceSlack || d.Approver != "") {
+	if asked := cmp.Or(e, yes); asked != nil && (config.Surface(d.Surface).HasApprovers() || d.Approver != "") {
 		if err := q.checkApprover(ctx, &asked.q, &d); err != nil {
 			return Question{}, fmt.Errorf("decide %s: %w", d.ID, err)
 		}
@@ -268,16 +269,13 @@ func (q *Queue) Void(ctx context.Context, by, why string, grants bool) error {
 	return failed
 }
 
-// surfaceSlack is the surface where everybody in a channel can press a button.
-const surfaceSlack = "slack"
-
 // maxApproverBytes is the maximum length of an approver's id, in bytes.
 const maxApproverBytes = 64
 
 // checkApprover checks that the current configuration allows the approver of d to answer asked. A
 // refusal is recorded, whatever the answer is.
 func (q *Queue) checkApprover(ctx context.Context, asked *Question, d *Decision) error {
-	if d.Surface != surfaceSlack {
+	if !config.Surface(d.Surface).HasApprovers() {
 		return fmt.Errorf("an approver was named on %q, but only Slack has approvers: %w", d.Surface, gate.ErrInvalid)
 	}
 	if len(d.Approver) > maxApproverBytes {

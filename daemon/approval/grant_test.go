@@ -214,13 +214,15 @@ func TestWhatCannotBeGranted(t *testing.T) {
 		change func(*gate.Question)
 	}{
 		"no time":                 {Terms{}, nil},
-		"too long":                {Terms{For: LongestGrant + 1}, nil},
+		"too long":                {Terms{For: 30*24*time.Hour + 1}, nil},
 		"a scope nobody knows":    {Terms{For: time.Hour, Scope: "forever"}, nil},
 		"a match nobody knows":    {Terms{For: time.Hour, Match: "all"}, nil},
 		"an argument not there":   {Terms{For: time.Hour, Match: MatchSome, Args: []string{"x"}}, nil},
 		"the empty argument":      {Terms{For: time.Hour, Match: MatchArgs, Args: []string{""}}, nil},
 		"no argument":             {Terms{For: time.Hour, Match: MatchSome}, nil},
 		"our own files":           {Terms{For: time.Hour, Scope: Always}, func(q *gate.Question) { q.Facts = []gate.Fact{{Name: "ours"}} }},
+		"what destroys, widely":   {Terms{For: time.Hour, Match: MatchTool}, func(q *gate.Question) { q.Facts = []gate.Fact{{Name: "destroys"}} }},
+		"code of the network":     {Terms{For: time.Hour, Match: MatchSome, Args: []string{"table"}}, func(q *gate.Question) { q.Facts = []gate.Fact{{Name: "network-code"}} }},
 		"a session without one":   {Terms{For: time.Hour}, func(q *gate.Question) { q.Call.Session = "" }},
 		"a project without a one": {Terms{For: time.Hour, Scope: InProject}, func(q *gate.Question) { q.Call.Session = "" }},
 		"what a server asks":      {Terms{For: time.Hour, Scope: Always}, func(q *gate.Question) { q.Call.Side = wire.FromServer }},

@@ -46,7 +46,7 @@ type Source struct {
 	Place            Place  `yaml:"-"`
 	ID               Glob   `yaml:"id" need:"true" doc:"server id, or a glob over ids"`
 	Command          Glob   `yaml:"command" doc:"glob over the resolved command line: binds the id to a program"`
-	Kind             Kind   `yaml:"kind"`
+	Kind             Kind   `yaml:"kind"` // the protocol, not the kind of program or transport
 	Enabled          bool   `yaml:"enabled" doc:"false: every call is denied, lists are empty"`
 	Expose           Expose `yaml:"expose" doc:"what an agent may see of it"`
 	Shared           bool   `yaml:"shared" doc:"true: one process in the daemon for all sessions"`
@@ -92,10 +92,11 @@ type Rule struct {
 	AnswerBy    AnswerBy `yaml:"answer_by" doc:"agent | provider: who answers a server that asks the agent's model; if left out, see sampling.when"`
 	Undo        bool     `yaml:"undo" doc:"true: the files of a work tree that an approved call of the agent's own tools destroys are copied first, for tgctl undo"`
 	PolicyID    string   `yaml:"policy_id" doc:"context.policy_id in Cedar"`
-	Description string   `yaml:"description" doc:"shown to the approver; may contain {place}, {by}, {member}"`
+	Description string   `yaml:"description" doc:"shown to the approver; may contain {detail}, {place}, {by}, {member}"`
 }
 
-// Workflow specifies whom to ask, and how.
+// Workflow specifies whom to ask, and how. A field that is added here or to Destination changes the
+// digest of every workflow, and voids all grants: see docs/development.md.
 type Workflow struct {
 	Place              Place         `yaml:"-"`
 	Destination        Destination   `yaml:"destination" doc:"where the question appears"`

@@ -104,8 +104,7 @@ const (
 
 func (Require) words() []string { return []string{"any", "presence"} }
 
-// Surface is where a person answers, as the caller reports it. daemon/observe/metrics counts the
-// same ones.
+// Surface is where a person answers, as the caller reports it.
 type Surface string
 
 const (
@@ -116,6 +115,13 @@ const (
 )
 
 func (Surface) words() []string { return []string{"terminal", "desktop", "slack", "script"} }
+
+// Surfaces returns the names of all surfaces.
+func Surfaces() []string { return Surface("").words() }
+
+// HasApprovers reports whether several people can answer on the surface, so that the destination of
+// a workflow says who of them may.
+func (s Surface) HasApprovers() bool { return s == SurfaceSlack }
 
 // Sync specifies how safe a record of the audit log is when it counts as recorded.
 type Sync string

@@ -17,21 +17,21 @@ type beside struct {
 }
 
 // walkBeside examines the params other than the arguments.
-func (l *inspection) walkBeside() {
-	c := l.call
+func (in *inspection) walkBeside() {
+	c := in.call
 	raw := c.Envelope.Params.Of(c.Line)
 	kind := mcp.SubjectKind(c.Method)
 	if c.Side != wire.FromAgent || raw == nil || c.Envelope.Bare && isAbout(kind, &c.Envelope) {
 		return
 	}
 	if c.Envelope.Arguments.Present() {
-		l.params = withoutArguments(l.params[:0], c)
-		raw = l.params
+		in.params = withoutArguments(in.params[:0], c)
+		raw = in.params
 	}
-	l.walk.raw = raw
-	l.around = beside{l, kind}
-	if err := l.walk.run(&l.around); err != nil {
-		l.add(Secret, "the params could not be read completely", "")
+	in.walk.raw = raw
+	in.around = beside{in, kind}
+	if err := in.walk.run(&in.around); err != nil {
+		in.add(gate.FactSecret, "the params could not be read completely", "")
 	}
 }
 

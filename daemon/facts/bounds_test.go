@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
 // A path that occurs in a call many times is followed once, and files of ours are listed once for
@@ -25,10 +28,10 @@ func TestEqualPathsAreFollowedOnce(t *testing.T) {
 	three := []string{quotedPath(h.project + "/twice0.txt"), quotedPath(h.project + "/twice1.txt"), quotedPath(h.project + "/twice2.txt")}
 	c := callTo("read_files", `{"paths":[`+strings.Join(three, ",")+strings.Repeat(","+three[0], 5000)+`]}`)
 	c.Project = h.project
-	l := h.finder.look(context.Background(), c)
-	l.json(c.Arguments())
-	if l.follow != 3 || len(l.facts) > 0 {
-		t.Errorf("followed %d times, want 3; facts %v", l.follow, l.facts)
+	in := h.finder.inspect(context.Background(), c)
+	in.json(c.Arguments())
+	if in.follow != 3 || len(in.facts) > 0 {
+		t.Errorf("followed %d times, want 3; facts %v", in.follow, in.facts)
 	}
 }
 
@@ -71,12 +74,12 @@ func TestLookingStopsWithItsContext(t *testing.T) {
 	c := callTo("read_files", `{"paths":[`+strings.Join(args, ",")+`],"pattern":["*.md"]}`)
 	c.Project = h.project
 	ctx := &endsAfter{Context: context.Background(), left: 300}
-	l := h.finder.look(ctx, c)
-	defer h.finder.looked(l)
-	l.json(c.Arguments())
-	l.joined()
-	if l.follow > 300 {
-		t.Errorf("%d paths were followed", l.follow)
+	in := h.finder.inspect(ctx, c)
+	defer h.finder.finish(in)
+	in.json(c.Arguments())
+	in.joined()
+	if in.follow > 300 {
+		t.Errorf("%d paths were followed", in.follow)
 	}
 	ended, end := context.WithCancel(context.Background())
 	end()
@@ -112,6 +115,25 @@ func TestFoldersWrittenOutAreBounded(t *testing.T) {
 		n := mostExpanded/len(h.home) + 1
 		if !h.isOurs("write_file", "content", strings.Repeat(stands, n)) {
 			t.Errorf("%q %d times is written out", stands, n)
+		}
+	}
+}
+
+// The number of paths that are followed is bounded: beyond it, a person is asked, since each of the
+// others may lead to files of ours.
+func TestPathsThatAreFollowedAreBounded(t *testing.T) {
+	h := newFixture(t)
+	var paths []string
+	for i := range mostFollowed + 1 {
+		paths = append(paths, fmt.Sprintf(`"none/%d"`, i))
+	}
+	for _, n := range []int{1000, len(paths)} {
+		c := callTo("read_files", `{"paths":[`+strings.Join(paths[:n], ",")+`]}`)
+		c.Project = h.project
+		l := h.finder.inspect(context.Background(), c)
+		l.json(c.Arguments())
+		if isOurs := slices.ContainsFunc(l.facts, func(f gate.Fact) bool { return f.Name == gate.FactOurs }); isOurs != (n > mostFollowed) {
+			t.Errorf("of %d paths %d were followed; facts %v", n, l.follow, l.facts)
 		}
 	}
 }

@@ -14,7 +14,7 @@ const (
 	mostRecoded    = 64 << 10
 )
 
-// base64Runs decodes each run of base64 or hex digits in text and calls found with the result if
+// base64Runs decodes each run of base64 or hex digits, also with marks between the bytes, in text and calls found with the result if
 // it could be text. It does the same with the runs in the result. left is the number of bytes
 // that may still be decoded; it limits only nested runs.
 func base64Runs(text []byte, depth int, left *int, found func(decoded []byte)) {
@@ -43,6 +43,8 @@ func base64Runs(text []byte, depth int, left *int, found func(decoded []byte)) {
 		}
 		if isHex(run) {
 			decode(decodeHex, run)
+		} else if digits := dashedHex(run); digits != nil {
+			decode(decodeHex, digits)
 		}
 	}
 }
@@ -57,6 +59,25 @@ func mayDecodeToText(run []byte) bool {
 
 func isHex(run []byte) bool {
 	return len(run)%2 == 0 && len(bytes.TrimLeft(run, "0123456789abcdefABCDEF")) == 0
+}
+
+// dashedHex returns the digits of a run of bytes in hex with one mark between each two, or nil.
+func dashedHex(run []byte) []byte {
+	if len(run)%3 != 2 || run[2] != '-' && run[2] != '_' {
+		return nil
+	}
+	digits := make([]byte, 0, len(run))
+	for i, c := range run {
+		if i%3 < 2 {
+			digits = append(digits, c)
+		} else if c != run[2] {
+			return nil
+		}
+	}
+	if !isHex(digits) {
+		return nil
+	}
+	return digits
 }
 
 // decodeHex decodes a run for which isHex is true.

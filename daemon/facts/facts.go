@@ -10,7 +10,8 @@
 // it reads must name things: a destination and, often, a tool. So each session has a small memory
 // of places (mail addresses, hosts, account numbers) with the first to name each of them, and of
 // the tools that servers named. planted is a place that a server named first, prompted a tool
-// that the text of a server named, new-place a place to which nothing was sent before. The memory
+// that the text of a server named, new-place a place to which nothing was sent before; steered says
+// that the text of a server was worded to steer a model. The memory
 // holds a bounded number of hashes, is updated with each message of a server before the agent can
 // read it, and ends with the session.
 //
@@ -18,6 +19,10 @@
 // letters, hidden characters, escapes, base64), and all of it is examined whatever its size. Only
 // the regular expressions can take long, and they have a budget. A call that exhausts the budget
 // has the fact secret: it contains more that looks like credentials than could be examined.
+//
+// A server's form has the fact smelly if it asks for credentials by name. What follows from the
+// definition of a tool is found by package pin: changed, unlisted, smelly, and acts, which has both
+// sources. Package gate has the names.
 //
 // A false alarm costs a person's attention, and makes the next question less likely to be read.
 // So a placeholder, a label, an example, the name of a variable or a page token is not a secret,
@@ -35,6 +40,7 @@
 //	ours, follow, paths         what a call names in the file system
 //	owntools, losses            what a tool of the agent itself does, and what would be lost
 //	sight, hosts, namings       what a text names: mailboxes, hosts, accounts, tools
+//	hostdata                    data that a host name carries
 //	memory, observe, recall     what was said in a session, and what follows for a call
 //	steer, form                 text of a server that steers, and its forms
 //	redact                      the same secrets, replaced in what is recorded
@@ -54,29 +60,6 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/uri"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
-)
-
-// The names of the facts.
-const (
-	Secret      = "secret"
-	SecretPlace = "secret-place"
-	Acts        = "acts"
-	Sends       = "sends"
-	Ours        = "ours"
-	Planted     = "planted"
-	Prompted    = "prompted"
-	NewPlace    = "new-place"
-	Outside     = "outside"
-	Steered     = "steered"
-	Suspicious  = "smelly" // for forms; for definitions, the pins set it
-
-	// Of the agent's own tools.
-	Destroys    = "destroys"
-	Uploads     = "uploads"
-	Installs    = "installs"
-	NetworkCode = "network-code"
-	Opaque      = "opaque"
-	Remote      = "remote"
 )
 
 const (
@@ -107,15 +90,15 @@ type Options struct {
 
 // Finder finds facts. It is safe for concurrent use.
 type Finder struct {
-	own      *protectedPaths
-	loss     func(Loss)
-	steer    func(Steer)
-	seed     maphash.Seed
-	sessions sessions
-	names    toolNames
-	sights   sync.Pool
-	looks    sync.Pool
-	patience time.Duration // how long it is counted what a call would destroy
+	own         *protectedPaths
+	loss        func(Loss)
+	steer       func(Steer)
+	seed        maphash.Seed
+	sessions    sessions
+	names       toolNames
+	sights      sync.Pool
+	inspections sync.Pool
+	patience    time.Duration // how long it is counted what a call would destroy
 }
 
 // New returns a Finder with an empty memory.
@@ -127,54 +110,54 @@ func New(o Options) *Finder {
 // place that c is the first in its session to name counts as named by the agent from then on. If
 // ctx is done, Of returns early with an incomplete result.
 func (f *Finder) Of(ctx context.Context, c *gate.Call) []gate.Fact {
-	l := f.look(ctx, c)
-	defer f.looked(l)
-	l.find()
-	return l.facts
+	in := f.inspect(ctx, c)
+	defer f.finish(in)
+	in.find()
+	return in.facts
 }
 
-// find finds the facts of the call and, if l.named is set, what it names.
-func (l *inspection) find() {
-	c := l.call
-	if !l.pathsOnly {
-		l.startRecall()
+// find finds the facts of the call and, if in.named is set, what it names.
+func (in *inspection) find() {
+	c := in.call
+	if !in.pathsOnly {
+		in.startRecall()
 		c.Loses = nil
 	}
 	switch mcp.SubjectKind(c.Method) {
 	case mcp.Tool:
-		if !l.pathsOnly && l.tool != "" {
-			l.toolName()
+		if !in.pathsOnly && in.tool != "" {
+			in.toolName()
 		}
 	case mcp.Resource:
-		l.uri(c.Subject, here)
-		l.recall.argument(&l.walk, nil, []byte(c.Subject), false)
+		in.uri(c.Subject, atTop)
+		in.recall.argument(&in.walk, nil, []byte(c.Subject), false)
 	}
 	if isOwnTool(c) && c.Subject != agenthook.MCP {
-		l.ownTool()
+		in.ownTool()
 	} else {
-		l.json(c.Arguments())
+		in.json(c.Arguments())
 	}
-	l.walkBeside()
-	if l.named != nil {
-		l.nameJoined()
+	in.walkBeside()
+	if in.named != nil {
+		in.nameJoined()
 	}
-	if l.pathsOnly {
+	if in.pathsOnly {
 		return
 	}
-	l.inParts()
-	l.joined()
-	l.recall.conclude()
+	in.inParts()
+	in.joined()
+	in.recall.conclude()
 	if c.Side == wire.FromServer && c.Method == "elicitation/create" {
-		l.form()
+		in.form()
 	}
 }
 
 // uri examines a URI in each spelling.
-func (l *inspection) uri(text string, at where) {
+func (in *inspection) uri(text string, at where) {
 	for i, spelling := range uri.Spellings(text) {
 		text := []byte(spelling)
-		l.text(text, manner{secrets: i == 0, places: true}, at)
-		l.ours(text, false, at)
+		in.text(text, manner{secrets: i == 0, places: true}, at)
+		in.ours(text, false, at)
 	}
 }
 
@@ -187,84 +170,85 @@ type inspection struct {
 	tool      string           // the name of the called tool; "" if it says nothing
 	local     bool             // what the arguments say stays on this machine
 	removes   bool             // the tool's name says that it removes what it names
+	env       bool             // the tool's name says that it is about variables of the environment
 	follow    int              // number of paths whose links were followed
 	files     map[inode]string // files of ours; loaded when a path could be another name of one
 	own       []string         // paths of ours; loaded when needed
 	facts     []gate.Fact
 	recall    *recall     // nil unless an agent sent the message
 	named     *gate.Paths // receives the paths that the call names; may be nil
-	pathsOnly bool        // restricts the look to them
+	pathsOnly bool        // restricts the inspection to them
 	work      int         // bytes examined for secrets and places; for tests of the cost of hostile text
 
 	kept
 }
 
-// kept holds the buffers of a look that the next one reuses.
+// kept holds the buffers of an inspection that the next one reuses.
 type kept struct {
 	roots  []string // folders that the arguments name
 	parts  []string // possible names in these folders
 	params []byte   // without the arguments
 	led    map[relativePath]resolvedPath
 
-	pieces pieces
-	walk   walk
-	around beside
-	path   where // of walk
-	texts  texts
-	memory recall
+	pieces       pieces
+	walk         walk
+	around       beside
+	path         where // of walk
+	texts        texts
+	recallBuffer recall
 }
 
-// look starts to examine c. The caller must pass the result to looked.
-func (f *Finder) look(ctx context.Context, c *gate.Call) *inspection {
-	l, ok := f.looks.Get().(*inspection)
+// inspect starts to examine c. The caller must pass the result to finish.
+func (f *Finder) inspect(ctx context.Context, c *gate.Call) *inspection {
+	in, ok := f.inspections.Get().(*inspection)
 	if !ok {
-		l = &inspection{}
-		l.path = l.walk.path
-		l.texts.begin(l)
+		in = &inspection{}
+		in.path = in.walk.path
+		in.texts.begin(in)
 	}
-	l.ctx, l.finder, l.call, l.budget, l.tool = ctx, f, c, budget, calledTool(c)
-	return l
+	in.ctx, in.finder, in.call, in.budget, in.tool = ctx, f, c, budget, calledTool(c)
+	return in
 }
 
-// isCanceled reports whether the result of l is no longer needed.
-func (l *inspection) isCanceled() bool { return l.ctx.Err() != nil }
+// isCanceled reports whether the result of in is no longer needed.
+func (in *inspection) isCanceled() bool { return in.ctx.Err() != nil }
 
-// looked returns l to the pool. The pool retains nothing of the call.
-func (f *Finder) looked(l *inspection) {
-	l.recall.done(f)
-	clear(l.roots)
-	clear(l.parts)
-	if clear(l.params); cap(l.params) > keptBuffer {
-		l.params = nil
+// finish returns in to the pool. The pool retains nothing of the call.
+func (f *Finder) finish(in *inspection) {
+	in.recall.done(f)
+	clear(in.roots)
+	clear(in.parts)
+	if clear(in.params); cap(in.params) > keptBuffer {
+		in.params = nil
 	}
-	if clear(l.led); l.follow > mostRoots {
-		l.led = nil
+	if clear(in.led); in.follow > mostRoots {
+		in.led = nil
 	}
-	l.walk.raw, l.around = nil, beside{}
-	*l = inspection{kept: l.kept}
-	l.roots, l.parts = l.roots[:0], l.parts[:0]
-	l.pieces.reset()
-	f.looks.Put(l)
+	in.walk.raw, in.around = nil, beside{}
+	*in = inspection{kept: in.kept}
+	in.roots, in.parts = in.roots[:0], in.parts[:0]
+	in.pieces.reset()
+	f.inspections.Put(in)
 }
 
 // where returns the path of a text in the arguments. It is called only when there is something to
 // report.
 type where func() string
 
-func here() string { return "" }
+func atTop() string { return "" }
 
 // add adds a fact, at most once per member. It reports whether more facts of this name are
 // wanted.
-func (l *inspection) add(name, detail, member string) (more bool) {
-	return l.addFact(gate.Fact{Name: name, Detail: detail, Member: member})
+func (in *inspection) add(name, detail, member string) (more bool) {
+	return in.addFact(gate.Fact{Name: name, Detail: detail, Member: member})
 }
 
-func (l *inspection) addFact(new gate.Fact) (more bool) {
-	if l.local && new.Name == Secret {
+func (in *inspection) addFact(new gate.Fact) (more bool) {
+	if in.local && new.Name == gate.FactSecret {
 		return true
 	}
 	n := 0
-	for _, f := range l.facts {
+	for _, f := range in.facts {
 		if f.Name == new.Name {
 			if f.Member == new.Member {
 				return true
@@ -273,40 +257,40 @@ func (l *inspection) addFact(new gate.Fact) (more bool) {
 		}
 	}
 	if n < maxFactsPerName {
-		l.facts = append(l.facts, new)
+		in.facts = append(in.facts, new)
 	}
 	return n+1 < maxFactsPerName
 }
 
-func (l *inspection) json(raw []byte) {
+func (in *inspection) json(raw []byte) {
 	if len(raw) == 0 {
 		return
 	}
-	l.walk.raw = raw
-	if err := l.walk.run(l); err != nil {
-		l.add(Secret, "the arguments could not be read completely", "")
+	in.walk.raw = raw
+	if err := in.walk.run(in); err != nil {
+		in.add(gate.FactSecret, "the arguments could not be read completely", "")
 	}
 }
 
 // member examines a member name, which is text like any other.
-func (l *inspection) member(w *walk, name span) {
-	if l.isCanceled() {
+func (in *inspection) member(w *walk, name span) {
+	if in.isCanceled() {
 		return
 	}
 	text := unquoted(w.raw[name.start:name.end])
 	if len(text) >= 8 {
-		l.text(text, manner{secrets: true}, l.path)
+		in.text(text, manner{secrets: true}, in.path)
 	}
 	if bytes.ContainsAny(text, "/.~$\\") {
-		l.ours(text, false, l.path)
+		in.ours(text, false, in.path)
 	}
-	l.recall.member(w, text)
+	in.recall.member(w, text)
 }
 
-func (l *inspection) enter(*walk) bool { return true }
+func (in *inspection) enter(*walk) bool { return true }
 
-func (l *inspection) value(w *walk, kind jsontext.Kind, v span) {
-	if l.isCanceled() {
+func (in *inspection) value(w *walk, kind jsontext.Kind, v span) {
+	if in.isCanceled() {
 		return
 	}
 	name, text := w.name(), w.said(v)
@@ -315,23 +299,26 @@ func (l *inspection) value(w *walk, kind jsontext.Kind, v span) {
 	case kind != '0' && kind != '"':
 		return
 	case kind == '0':
-		l.checkMember(w, name, text)
+		in.checkMember(w, name, text)
 	default:
-		is := l.checkMember(w, name, text)
-		l.text(text, manner{secrets: !is, places: true, prose: prose}, l.path)
-		l.ours(text, prose, l.path)
-		if !l.pieces.add(text, v) {
-			l.inParts()
-			l.pieces.discardExamined()
+		if in.env && isSecretVariable(text) {
+			in.add(gate.FactSecretPlace, "names the variable "+string(text)+", which holds a credential", w.path())
+		}
+		is := in.checkMember(w, name, text)
+		in.text(text, manner{secrets: !is, places: true, prose: prose}, in.path)
+		in.ours(text, prose, in.path)
+		if !in.pieces.add(text, v) {
+			in.inParts()
+			in.pieces.discardExamined()
 		}
 		if read, ok := tidied(text); ok && read.Text != string(text) {
-			l.text([]byte(read.Text), manner{places: true, prose: prose}, l.path)
-			l.ours([]byte(read.Text), prose, l.path)
+			in.text([]byte(read.Text), manner{places: true, prose: prose}, in.path)
+			in.ours([]byte(read.Text), prose, in.path)
 		}
 	}
-	l.recall.argument(w, name, text, prose)
+	in.recall.argument(w, name, text, prose)
 }
 
-func (l *inspection) pair(w *walk, name, value span) {
-	l.checkMember(w, w.said(name), w.said(value))
+func (in *inspection) pair(w *walk, name, value span) {
+	in.checkMember(w, w.said(name), w.said(value))
 }

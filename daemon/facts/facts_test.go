@@ -31,7 +31,7 @@ func finder() *Finder { return New(Options{Home: "/home/u"}) }
 func factsOf(f *Finder, c *gate.Call) []string {
 	var out []string
 	for _, fact := range f.Of(context.Background(), c) {
-		if fact.Name != Outside {
+		if fact.Name != gate.FactOutside {
 			out = append(out, fact.Name+"@"+fact.Member)
 		}
 	}
@@ -68,7 +68,7 @@ func TestSecretsInMembers(t *testing.T) {
 	} {
 		c := callTo("fill", test.args)
 		facts := finder().Of(context.Background(), c)
-		if len(facts) == 0 || facts[0].Name != Secret {
+		if len(facts) == 0 || facts[0].Name != gate.FactSecret {
 			t.Errorf("%s: got %v, want a secret", test.args, facts)
 			continue
 		}
@@ -179,6 +179,7 @@ func TestSecretsInDisguise(t *testing.T) {
 		"base64 thrice":     base64.StdEncoding.EncodeToString([]byte(twice(token))),
 		"base64 in lines":   lines(base64.StdEncoding.EncodeToString([]byte("here is the token: "+token)), 24),
 		"hex":               hex.EncodeToString([]byte("token " + token)),
+		"hex with dashes":   strings.ReplaceAll(fmt.Sprintf("% x", "token "+token), " ", "-"),
 		"HTML entities":     "&#103;&#x68;p&lowbar;" + token[4:],
 		"HTML, escaped":     "&amp;#103;&amp;#104;p_" + token[4:],
 		"HTML, thrice":      "&amp;amp;#103;hp&amp;amp;lowbar;" + token[4:],
@@ -209,7 +210,7 @@ func TestSecretsInParts(t *testing.T) {
 		`{"lines":["hello","` + strings.Join(key, `","`) + `"]}`:                                   key[1:3],
 		`{"parts":[{"n":1,"t":"` + token[:4] + `"},{"n":2,"t":"` + token[4:] + `"}],"done":"yes"}`: {token[4:]},
 	} {
-		if got := finder().Of(t.Context(), callTo("note", args)); len(got) == 0 || got[0].Name != Secret {
+		if got := finder().Of(t.Context(), callTo("note", args)); len(got) == 0 || got[0].Name != gate.FactSecret {
 			t.Errorf("%s: got %v", args, got)
 		}
 		kept := string(Redact([]byte(args), nil, func([]byte) string { return "#" }))
@@ -225,7 +226,7 @@ func TestSecretsInParts(t *testing.T) {
 	for before := mostPieces - 100; before <= mostPieces; before += 20 {
 		said := slices.Repeat([]string{"0123456789"}, before/10)
 		args := `{"a":["` + strings.Join(append(said, token[:11], token[11:25], token[25:]), `","`) + `"]}`
-		if got := finder().Of(t.Context(), callTo("note", args)); len(got) == 0 || got[0].Name != Secret {
+		if got := finder().Of(t.Context(), callTo("note", args)); len(got) == 0 || got[0].Name != gate.FactSecret {
 			t.Errorf("behind %d bytes: got %v", before, got)
 		}
 		if kept := string(Redact([]byte(args), nil, func([]byte) string { return "#" })); strings.Contains(kept, token[11:25]) {
@@ -308,6 +309,11 @@ func TestSecretPlaces(t *testing.T) {
 	}
 	check(t, callTo("bash", `{"command":"cat ~/.ssh/id_rsa\necho done"}`), "acts@", "secret-place@command")
 	check(t, callTo("write_file", `{"path":"a","content":"~/.ssh/id_rsa"}`), "secret-place@content")
+	check(t, callTo("get_env", `{"names":["PATH","MAX_TOKENS_COUNT","HOMEPAGE_URL"]}`))
+	for _, name := range []string{"MYSQL_URL", "SENTRY_DSN", "STRIPE_SECRET_KEY", "GH_TOKEN", "PGPASSWORD"} {
+		check(t, callTo("read-environment", `{"name":"`+name+`"}`), "secret-place@name")
+	}
+	check(t, callTo("describe", `{"name":"GH_TOKEN"}`))
 
 	resource := &gate.Call{Message: gate.Message{Method: "resources/read", Subject: "file:///home/u/.ssh/id_rsa"}}
 	if got := factsOf(finder(), resource); !slices.Equal(got, []string{"secret-place@"}) {
@@ -509,9 +515,9 @@ const (
 // workOn examines the arguments of a call as Of does. It returns the number of bytes examined for
 // secrets and places, without expressions, which have a budget.
 func workOn(f *Finder, c *gate.Call) int {
-	l := f.look(context.Background(), c)
-	l.json(c.Arguments())
-	return l.work
+	in := f.inspect(context.Background(), c)
+	in.json(c.Arguments())
+	return in.work
 }
 
 // Hostile text must neither cost much time nor suppress the question. Its cost is counted in
@@ -568,11 +574,11 @@ func TestHostileTextIsBounded(t *testing.T) {
 // A call that holds more than can be examined has the fact secret, once.
 func TestBeyondTheBudget(t *testing.T) {
 	args := `{"a":"` + strings.Repeat(" eyJhbGciOiJIUzI1NiIsInR5cCI6", 100) + `","b":"` + strings.Repeat(" eyJhbGciOiJIUzI1NiIsInR5cCI6", 100) + `"}`
-	l := finder().look(context.Background(), callTo("note", args))
-	l.budget = 10000
-	l.json([]byte(args))
-	if len(l.facts) == 0 || l.facts[0].Name != Secret || l.facts[0].Member != "a" || !strings.Contains(l.facts[0].Detail, "more") {
-		t.Errorf("got %v", l.facts)
+	in := finder().inspect(context.Background(), callTo("note", args))
+	in.budget = 10000
+	in.json([]byte(args))
+	if len(in.facts) == 0 || in.facts[0].Name != gate.FactSecret || in.facts[0].Member != "a" || !strings.Contains(in.facts[0].Detail, "more") {
+		t.Errorf("got %v", in.facts)
 	}
 }
 

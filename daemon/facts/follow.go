@@ -31,13 +31,13 @@ func (c *candidate) linked(file *inode) string {
 	if file == nil {
 		return ""
 	}
-	if c.look.files == nil {
-		c.look.files = c.own.inodes(c.look.ctx, c.paths, c.look.call.Received)
+	if c.inspection.files == nil {
+		c.inspection.files = c.own.inodes(c.inspection.ctx, c.paths, c.inspection.call.Received)
 	}
-	if len(c.look.files) > c.own.most {
+	if len(c.inspection.files) > c.own.most {
 		return "a hard link that may lead to one of ThoughtGate's files, which are too many to compare"
 	}
-	return c.look.files[*file]
+	return c.inspection.files[*file]
 }
 
 // inodes returns the files at and below paths by their inodes, to detect hard links. It reuses

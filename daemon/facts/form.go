@@ -15,32 +15,32 @@ import (
 // names a credential is suspicious.
 
 // form examines the form that a server wants the user to fill in.
-func (l *inspection) form() {
-	c := l.call
+func (in *inspection) form() {
+	c := in.call
 	schema, err := wire.Member(c.Line, c.Envelope.Params, "requestedSchema")
 	if err != nil || !schema.Present() {
 		return
 	}
-	f := formLook{look: l}
-	l.walk.raw = schema.Of(c.Line)
-	if err := l.walk.run(&f); err != nil {
+	f := formSearch{inspection: in}
+	in.walk.raw = schema.Of(c.Line)
+	if err := in.walk.run(&f); err != nil {
 		f.names("more than can be checked", "")
 	}
 }
 
-// formLook visits the members of a form's schema.
-type formLook struct {
-	look    *inspection
-	cleaner cleaner
+// formSearch visits the members of a form's schema.
+type formSearch struct {
+	inspection *inspection
+	cleaner    cleaner
 }
 
-func (f *formLook) names(what, member string) {
-	f.look.addFact(gate.Fact{
-		Name: Suspicious, Detail: fmt.Sprintf("its form asks the user for credentials by name (%s)", what), Member: member, By: f.look.call.Server,
+func (f *formSearch) names(what, member string) {
+	f.inspection.addFact(gate.Fact{
+		Name: gate.FactSmelly, Detail: fmt.Sprintf("its form asks the user for credentials by name (%s)", what), Member: member, By: f.inspection.call.Server,
 	})
 }
 
-func (f *formLook) member(w *walk, name span) {
+func (f *formSearch) member(w *walk, name span) {
 	text := f.cleaner.clean(unquoted(w.raw[name.start:name.end]))
 	if kind, what := judgeName(text); kind != plainName {
 		f.names(what, w.path())
@@ -49,12 +49,12 @@ func (f *formLook) member(w *walk, name span) {
 	}
 }
 
-func (f *formLook) enter(*walk) bool { return true }
+func (f *formSearch) enter(*walk) bool { return true }
 
 // labels are the members of a schema whose values the user reads.
 var labels = set("title", "description", "enumnames", "enum", "const", "default", "format")
 
-func (f *formLook) value(w *walk, kind jsontext.Kind, v span) {
+func (f *formSearch) value(w *walk, kind jsontext.Kind, v span) {
 	if kind != '"' || !isOneOf(labels, w.name()) {
 		return
 	}
@@ -63,7 +63,7 @@ func (f *formLook) value(w *walk, kind jsontext.Kind, v span) {
 	}
 }
 
-func (f *formLook) pair(*walk, span, span) {}
+func (f *formSearch) pair(*walk, span, span) {}
 
 // Words that name a credential to a person: those that suffice alone, and those that follow
 // certain others.

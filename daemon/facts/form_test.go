@@ -17,7 +17,7 @@ func isSuspicious(t *testing.T, f *Finder, schema string) bool {
 		t.Fatal(err)
 	}
 	for _, fact := range f.Of(t.Context(), c) {
-		if fact.Name == Suspicious && fact.By == "web" {
+		if fact.Name == gate.FactSmelly && fact.By == "web" {
 			return true
 		}
 	}

@@ -131,7 +131,7 @@ func FuzzCallWithMemory(f *testing.F) {
 		}
 		s.Forwarded(c)
 		for _, fact := range s.Of(context.Background(), c) {
-			if fact.Name == NewPlace {
+			if fact.Name == gate.FactNewPlace {
 				t.Fatalf("sent to, and new: %v", fact)
 			}
 		}

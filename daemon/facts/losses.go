@@ -28,11 +28,11 @@ const (
 // losses finds what a line destroys that nothing can bring back: in the work tree what is in no
 // commit, elsewhere everything. What can't be found out counts as destroyed.
 type losses struct {
-	look *inspection
-	ctx  context.Context // ends when it takes too long
-	line *shell.Line
-	at   where
-	tree *worktree.Tree // of the project; nil if it can't be read
+	inspection *inspection
+	ctx        context.Context // ends when it takes too long
+	line       *shell.Line
+	at         where
+	tree       *worktree.Tree // of the project; nil if it can't be read
 
 	links  []string   // that the line makes
 	copied *gate.Loss // what can be copied of what is lost; nil: nothing
@@ -40,7 +40,7 @@ type losses struct {
 }
 
 // losses adds a fact for what the line destroys. It looks at files only if there is something.
-func (l *inspection) losses(line *shell.Line, e *effects.Effects, at where) {
+func (in *inspection) losses(line *shell.Line, e *effects.Effects, at where) {
 	gone := deleted(line, e)
 	git := slices.DeleteFunc(slices.Clone(e.Deeds), func(d effects.Deed) bool {
 		return d.Kind != effects.GitDiscard && d.Kind != effects.GitForcePush
@@ -48,18 +48,18 @@ func (l *inspection) losses(line *shell.Line, e *effects.Effects, at where) {
 	if len(gone)+len(git) == 0 {
 		return
 	}
-	s := losses{look: l, line: line, at: at, links: linksOf(line, e)}
-	more := slices.ContainsFunc(l.facts, func(f gate.Fact) bool { return f.Name == Destroys })
-	free := l.finder.own.slot(l.ctx)
+	s := losses{inspection: in, line: line, at: at, links: linksOf(line, e)}
+	more := slices.ContainsFunc(in.facts, func(f gate.Fact) bool { return f.Name == gate.FactDestroys })
+	free := in.finder.own.slot(in.ctx)
 	if free == nil {
 		s.lost("what it destroys could not be counted in time")
 		return
 	}
 	defer free()
-	ctx, cancel := context.WithTimeout(l.ctx, l.finder.patience)
+	ctx, cancel := context.WithTimeout(in.ctx, in.finder.patience)
 	defer cancel()
 	s.ctx = ctx
-	if tree, err := worktree.Find(ctx, l.call.Project, limits); err == nil {
+	if tree, err := worktree.Find(ctx, in.call.Project, limits); err == nil {
 		defer tree.Close()
 		s.tree = tree
 	}
@@ -69,7 +69,7 @@ func (l *inspection) losses(line *shell.Line, e *effects.Effects, at where) {
 	}
 	if s.copied != nil {
 		s.copied.More = more || s.rest > 0
-		l.call.Loses = s.copied
+		in.call.Loses = s.copied
 	}
 }
 
@@ -107,7 +107,7 @@ func deleted(line *shell.Line, e *effects.Effects) []effects.Path {
 
 func (s *losses) lost(detail string) {
 	s.rest++
-	s.look.addDetail(Destroys, detail, s.at)
+	s.inspection.addDetail(gate.FactDestroys, detail, s.at)
 }
 
 // canCopy notes that the loss which is reported next is of files in a tree: those of some kinds,
@@ -146,28 +146,28 @@ func (s *losses) files(gone []effects.Path) {
 		throughLink := slices.ContainsFunc(s.links, func(link string) bool { return isBelow(p.Name, link) })
 		switch {
 		case throughLink:
-			s.lost(fmt.Sprintf("deletes %s, through a link that the same line makes", s.look.shown(p.Text)))
+			s.lost(fmt.Sprintf("deletes %s, through a link that the same line makes", s.inspection.shown(p.Text)))
 		case p.Remote != "":
 			if !p.Temp {
-				s.lost(fmt.Sprintf("deletes %s, on %s", s.look.shown(p.Text), s.look.shown(p.Remote)))
+				s.lost(fmt.Sprintf("deletes %s, on %s", s.inspection.shown(p.Text), s.inspection.shown(p.Remote)))
 			}
 		case p.Kind == effects.Exact:
 			names = append(names, p.Name)
 		case p.Kind == effects.Pattern && s.holds(p):
 			found, err := s.tree.Expand(s.ctx, p.Name)
 			if names = append(names, found...); err != nil {
-				s.lost(fmt.Sprintf("deletes %s: what it matches %s", s.look.shown(p.Text), s.reason(err)))
+				s.lost(fmt.Sprintf("deletes %s: what it matches %s", s.inspection.shown(p.Text), s.reason(err)))
 			}
 		case p.Kind == effects.Below && s.holds(p) && !strings.Contains(p.Tail, ".."):
 			names = append(names, path.Dir(p.Name+"x")) // at most all that is in the folder
 		case p.Text == "" && !s.isTemporary(p):
 			s.lost("deletes files that are known only when it runs")
 		case !s.isTemporary(p):
-			s.lost(fmt.Sprintf("deletes %s, which is not known to be in the work tree", s.look.shown(p.Text)))
+			s.lost(fmt.Sprintf("deletes %s, which is not known to be in the work tree", s.inspection.shown(p.Text)))
 		}
 	}
 	slices.Sort(names)
-	names = slices.DeleteFunc(slices.Compact(names), s.look.hasMade)
+	names = slices.DeleteFunc(slices.Compact(names), s.inspection.hasMade)
 	s.names(names)
 }
 
@@ -230,7 +230,7 @@ func (s *losses) names(names []string) {
 	for _, name := range elsewhere {
 		_, exists, _ := follow(s.ctx, "/", name)
 		if (exists || s.ctx.Err() != nil) && !s.isTemporary(effects.Path{Name: name, Temp: effects.IsTemp(name)}) {
-			s.lost(fmt.Sprintf("deletes %s, which is outside of the work tree", s.look.shown(name)))
+			s.lost(fmt.Sprintf("deletes %s, which is outside of the work tree", s.inspection.shown(name)))
 		}
 	}
 }
@@ -266,7 +266,7 @@ func (s *losses) count(r *worktree.Report, files, never int) string {
 		names = append(names, r.Kinds[kind].Names...)
 	}
 	if len(names) > 0 {
-		text += " (" + s.look.shown(strings.Join(names[:min(len(names), mostShown)], ", ")) + ")"
+		text += " (" + s.inspection.shown(strings.Join(names[:min(len(names), mostShown)], ", ")) + ")"
 	}
 	if n := r.Files(worktree.Nested); n > 0 {
 		text += fmt.Sprintf(", %d in another repository", n)
@@ -289,14 +289,14 @@ func (s *losses) reason(err error) string {
 	if s.ctx.Err() != nil {
 		return "could not be counted in time"
 	}
-	return "could not be counted: " + s.look.shown(err.Error())
+	return "could not be counted: " + s.inspection.shown(err.Error())
 }
 
 // git looks at what a command of git discards, or pushes over.
 func (s *losses) git(d *effects.Deed) {
-	what := s.look.shown(d.Detail)
+	what := s.inspection.shown(d.Detail)
 	if d.Remote != "" {
-		s.lost(what + ", on " + s.look.shown(d.Remote))
+		s.lost(what + ", on " + s.inspection.shown(d.Remote))
 		return
 	}
 	c, ok := s.gitCall(d.Command)
@@ -524,7 +524,7 @@ func (c *gitCall) pushes(s *losses, tree *worktree.Tree, what string) string {
 		return what + ": what the remote loses is not known"
 	}
 	commits, err := tree.Overwritten(s.ctx, remote, to, strings.TrimPrefix(branch, "refs/heads/"))
-	onto := s.look.shown(remote + "/" + to)
+	onto := s.inspection.shown(remote + "/" + to)
 	switch {
 	case s.ctx.Err() != nil:
 		return what + ": what the remote loses could not be counted in time"

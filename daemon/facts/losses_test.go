@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/shell"
 	"github.com/thoughtgate/thoughtgated/internal/shell/effects"
 	"github.com/thoughtgate/thoughtgated/internal/worktree"
@@ -21,7 +22,7 @@ func TestNotCountedInTime(t *testing.T) {
 		c := callTo("shell", `{}`)
 		c.Project = dir
 		f := finder()
-		l := f.look(t.Context(), c)
+		in := f.inspect(t.Context(), c)
 		tree, err := worktree.Find(t.Context(), dir, limits)
 		if err != nil {
 			t.Fatal(err)
@@ -30,17 +31,17 @@ func TestNotCountedInTime(t *testing.T) {
 		cancel()
 		line := shell.Parse(command, shell.Options{Dir: dir})
 		e := effects.Of(line)
-		s := losses{look: l, ctx: ctx, line: line, at: here, tree: tree}
+		s := losses{inspection: in, ctx: ctx, line: line, at: atTop, tree: tree}
 		s.files(deleted(line, e))
 		for _, d := range e.Deeds {
 			if d.Kind == effects.GitDiscard {
 				s.git(&d)
 			}
 		}
-		if len(l.facts) != 1 || l.facts[0].Name != Destroys || !strings.Contains(l.facts[0].Detail, want) {
-			t.Errorf("%s: got %v, want %q", command, l.facts, want)
+		if len(in.facts) != 1 || in.facts[0].Name != gate.FactDestroys || !strings.Contains(in.facts[0].Detail, want) {
+			t.Errorf("%s: got %v, want %q", command, in.facts, want)
 		}
 		tree.Close()
-		f.looked(l)
+		f.finish(in)
 	}
 }

@@ -46,13 +46,14 @@ func (s *story) forwards(server, tool, args string) {
 	s.Forwarded(c)
 }
 
-// facts returns the facts of a call that depend on the memory (planted, prompted, new-place and
-// acts), each with its place and its server.
+// facts returns the facts of a call without those that follow from the call alone or are tested
+// elsewhere, each with its place and its server.
 func (s *story) facts(server, tool, args string) []string {
 	var all []string
 	for _, f := range s.Of(context.Background(), s.call(server, tool, args)) {
 		switch f.Name {
-		case Planted, Prompted, NewPlace, Acts:
+		case gate.FactSecret, gate.FactSecretPlace, gate.FactSends, gate.FactOutside, gate.FactOurs, gate.FactSteered, gate.FactSmelly:
+		default:
 			all = append(all, strings.TrimSpace(strings.Join([]string{f.Name, f.Place, f.Member, f.By}, " ")))
 		}
 	}
@@ -232,9 +233,22 @@ func TestTidiedPlaces(t *testing.T) {
 			callTo("fetch", fmt.Sprintf(`{"url":%s}`, quoted(text, true))),
 			{Message: gate.Message{Method: "resources/read", Subject: text, Side: wire.FromAgent}, Case: gate.Case{Server: "s"}},
 		} {
-			if got := finder().Of(context.Background(), c); !slices.ContainsFunc(got, func(f gate.Fact) bool { return f.Name == SecretPlace }) {
+			if got := finder().Of(context.Background(), c); !slices.ContainsFunc(got, func(f gate.Fact) bool { return f.Name == gate.FactSecretPlace }) {
 				t.Errorf("%s %q: got %v", c.Method, text, got)
 			}
+		}
+	}
+}
+
+// Each cloud has its own address for credentials, which need not be written as a URL.
+func TestAddressesForCredentials(t *testing.T) {
+	for _, text := range []string{
+		"169.254.169.254", "curl -s 169.254.169.254/latest/meta-data/", "http://169.254.170.2/v2/credentials/x", "http://100.100.100.200/latest/meta-data/",
+		"http://metadata.azure.internal/metadata/identity",
+	} {
+		c := callTo("fetch", fmt.Sprintf(`{"url":%s}`, quoted(text, true)))
+		if got := finder().Of(context.Background(), c); !slices.ContainsFunc(got, func(f gate.Fact) bool { return f.Name == gate.FactSecretPlace }) {
+			t.Errorf("%q: got %v", text, got)
 		}
 	}
 }
@@ -323,7 +337,7 @@ func TestNewPlace(t *testing.T) {
 	c := s.call("mail", "send_mail", `{"to":"cid@acme.io"}`)
 	c.Profile = gate.Development
 	for _, f := range s.Of(context.Background(), c) {
-		if f.Name == NewPlace {
+		if f.Name == gate.FactNewPlace {
 			t.Errorf("in development: %v", f)
 		}
 	}
@@ -389,7 +403,7 @@ func TestOutside(t *testing.T) {
 	} {
 		c := callTo("copy", `{"path":`+string(quoted(path, true))+`}`)
 		c.Project = project
-		got := slices.ContainsFunc(finder.Of(context.Background(), c), func(f gate.Fact) bool { return f.Name == Outside && f.Member == "path" })
+		got := slices.ContainsFunc(finder.Of(context.Background(), c), func(f gate.Fact) bool { return f.Name == gate.FactOutside && f.Member == "path" })
 		if got != want {
 			t.Errorf("%q: outside %v, want %v", path, got, want)
 		}

@@ -51,8 +51,8 @@ func (f *Finder) Observe(m *gate.Observation) {
 	}
 	head, tail := headAndTail(m.Text)
 	decode := mostDecoded
-	s.look(head, &decode)
-	s.look(tail, &decode)
+	s.report(head, &decode)
+	s.report(tail, &decode)
 	l.commit()
 	f.reportLosses(memory, m, m.Missing+uint64(len(m.Text)-len(head)-len(tail)))
 }

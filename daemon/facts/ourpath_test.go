@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
 // Spellings that lead a server to a file of ours, but are not obvious from the text.
@@ -58,7 +60,7 @@ func TestOursInTwoMembers(t *testing.T) {
 		c.Project = h.project
 		found := false
 		for _, f := range h.finder.Of(context.Background(), c) {
-			found = found || f.Name == Ours
+			found = found || f.Name == gate.FactOurs
 		}
 		if found != want {
 			t.Errorf("%s: got %v, want %v", args, found, want)
@@ -68,11 +70,11 @@ func TestOursInTwoMembers(t *testing.T) {
 	c := callTo("write_file", `{"path":".config/thoughtgate/thoughtgate.yaml"}`)
 	c.Project = h.project
 	c.Cwd = h.home
-	if !hasFact(h.finder.Of(context.Background(), c), Ours, "path") {
+	if !hasFact(h.finder.Of(context.Background(), c), gate.FactOurs, "path") {
 		t.Error("a path from the server's own folder is not seen")
 	}
 	c.Cwd, c.Command = "", []string{"mcp-server-git", "--repository=" + h.home}
-	if !hasFact(h.finder.Of(context.Background(), c), Ours, "") {
+	if !hasFact(h.finder.Of(context.Background(), c), gate.FactOurs, "") {
 		t.Error("a path within what the server was started on is not seen")
 	}
 }
@@ -86,10 +88,10 @@ func TestAPathIsFollowedOnce(t *testing.T) {
 	} {
 		c := callTo("read_file", `{"path":"`+value+`","text":""}`)
 		c.Project, c.Cwd = h.project, h.project
-		l := h.finder.look(context.Background(), c)
-		l.json(c.Arguments())
-		if l.follow != want {
-			t.Errorf("links of %q are followed %d times, want %d", value, l.follow, want)
+		in := h.finder.inspect(context.Background(), c)
+		in.json(c.Arguments())
+		if in.follow != want {
+			t.Errorf("links of %q are followed %d times, want %d", value, in.follow, want)
 		}
 	}
 }

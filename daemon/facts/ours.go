@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
 // protectedPaths knows what belongs to ThoughtGate, and whether a text names any of it. Rules cannot disable
@@ -84,20 +86,20 @@ func (o *protectedPaths) paths(ctx context.Context, anew bool) []string {
 
 // ours looks for names of something of ours in a text, and for paths that lead out of the
 // project. In prose, links are not followed.
-func (l *inspection) ours(text []byte, prose bool, at where) {
-	if l.own == nil {
-		l.own = l.finder.own.paths(l.ctx, l.call.Waited)
+func (in *inspection) ours(text []byte, prose bool, at where) {
+	if in.own == nil {
+		in.own = in.finder.own.paths(in.ctx, in.call.Waited)
 	}
-	if len(l.own) == 0 && l.call.Project == "" || len(text) == 0 {
+	if len(in.own) == 0 && in.call.Project == "" || len(text) == 0 {
 		return
 	}
 	t := string(text)
-	c := candidate{look: l, own: l.finder.own, paths: l.own, prose: prose, removes: l.removes || !prose && commandsRemoval(t), stand: at}
+	c := candidate{inspection: in, own: in.finder.own, paths: in.own, prose: prose, removes: in.removes || !prose && commandsRemoval(t), stand: at}
 	if !prose {
 		c.collect(t)
 	}
-	if l.named != nil {
-		c.kind = l.kindOfText(t, at(), prose)
+	if in.named != nil {
+		c.kind = in.kindOfText(t, at(), prose)
 	}
 	named := c.reads(t)
 	if decoded, ok := percentDecoded(text); ok && named == "" {
@@ -110,19 +112,19 @@ func (l *inspection) ours(text []byte, prose bool, at where) {
 		}
 	}
 	if named != "" {
-		if l.named != nil {
-			l.named.Wide = true // the rest of the text was not examined
+		if in.named != nil {
+			in.named.Wide = true // the rest of the text was not examined
 		}
-		l.add(Ours, "names "+named+", which belongs to ThoughtGate or is protected by it", at())
+		in.add(gate.FactOurs, "names "+named+", which belongs to ThoughtGate or is protected by it", at())
 	}
 }
 
 // candidate is a text that may name something of ours.
 type candidate struct {
-	look  *inspection
-	own   *protectedPaths
-	paths []string
-	prose bool
+	inspection *inspection
+	own        *protectedPaths
+	paths      []string
+	prose      bool
 	// The tool removes or overwrites what it names, including everything below.
 	removes bool
 	loose   bool // the current path may be on another machine
@@ -151,7 +153,7 @@ func (c *candidate) reads(text string) string {
 	}
 	folded := foldPath(text)
 	for _, p := range c.paths {
-		if c.look.isCanceled() {
+		if c.inspection.isCanceled() {
 			return ""
 		}
 		if holds(folded, p) {
@@ -231,7 +233,7 @@ func (c *candidate) expanded(text string) (string, bool) {
 			case "HOME":
 				return put(c.own.home)
 			case "PWD":
-				return put(c.look.call.Project)
+				return put(c.inspection.call.Project)
 			case "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "THOUGHTGATE_CONFIG", "THOUGHTGATE_SOCKET", "THOUGHTGATE_CONTROL":
 				return put(os.Getenv(name))
 			}
@@ -317,13 +319,13 @@ func (c *candidate) path(p string) string {
 	if strings.HasPrefix(p, "/") {
 		return c.at("/", p)
 	}
-	for _, from := range []string{c.look.call.Project, c.look.call.Cwd} {
+	for _, from := range []string{c.inspection.call.Project, c.inspection.call.Cwd} {
 		if from != "" {
 			if named := c.at(from, p); named != "" {
 				return named
 			}
 		}
-		if c.look.call.Cwd == c.look.call.Project {
+		if c.inspection.call.Cwd == c.inspection.call.Project {
 			break
 		}
 	}
@@ -332,7 +334,7 @@ func (c *candidate) path(p string) string {
 
 // at returns the path of ours that p, relative to the folder from, names, or "".
 func (c *candidate) at(from, p string) string {
-	if c.look.isCanceled() {
+	if c.inspection.isCanceled() {
 		return ""
 	}
 	clean := under(from, p)
@@ -420,7 +422,7 @@ const (
 
 // collect keeps a text that may be one half of a path.
 func (c *candidate) collect(text string) {
-	l := c.look
+	in := c.inspection
 	if len(text) > longestFollow || !isOnePath(text) || strings.Contains(text, "://") && !strings.HasPrefix(text, "file:") {
 		return
 	}
@@ -428,40 +430,40 @@ func (c *candidate) collect(text string) {
 	text = strings.TrimPrefix(text, "file://")
 	switch i := strings.IndexAny(text, "*?[{"); {
 	case strings.HasPrefix(text, "/"):
-		if len(l.roots) < mostRoots {
-			l.roots = append(l.roots, text)
+		if len(in.roots) < mostRoots {
+			in.roots = append(in.roots, text)
 		}
 		return
 	case i >= 0:
 		text = text[:strings.LastIndexByte(text[:i], '/')+1] // up to the start of the pattern
 	}
-	if text != "" && text != "." && len(l.parts) < mostParts {
-		l.parts = append(l.parts, text)
+	if text != "" && text != "." && len(in.parts) < mostParts {
+		in.parts = append(in.parts, text)
 	}
 }
 
 // joined examines each name in each folder: the folders that the arguments name, and those in the
 // command of the server.
-func (l *inspection) joined() {
-	if len(l.parts) == 0 || len(l.own) == 0 {
+func (in *inspection) joined() {
+	if len(in.parts) == 0 || len(in.own) == 0 {
 		return
 	}
-	c := candidate{look: l, own: l.finder.own, paths: l.own, removes: l.removes}
-	for _, arg := range l.call.Command {
+	c := candidate{inspection: in, own: in.finder.own, paths: in.own, removes: in.removes}
+	for _, arg := range in.call.Command {
 		if _, value, ok := strings.Cut(arg, "="); ok && strings.HasPrefix(value, "/") {
 			arg = value
 		}
-		if strings.HasPrefix(arg, "/") && len(arg) <= longestFollow && len(l.roots) < 2*mostRoots {
-			l.roots = append(l.roots, arg)
+		if strings.HasPrefix(arg, "/") && len(arg) <= longestFollow && len(in.roots) < 2*mostRoots {
+			in.roots = append(in.roots, arg)
 		}
 	}
-	for _, root := range l.roots {
-		for _, part := range l.parts {
-			if l.isCanceled() {
+	for _, root := range in.roots {
+		for _, part := range in.parts {
+			if in.isCanceled() {
 				return
 			}
 			if named := c.compare(filepath.Join(root, part)); named != "" {
-				l.add(Ours, "names "+named+", which belongs to ThoughtGate or is protected by it", "")
+				in.add(gate.FactOurs, "names "+named+", which belongs to ThoughtGate or is protected by it", "")
 				return
 			}
 		}
@@ -471,14 +473,14 @@ func (l *inspection) joined() {
 // followed returns the path of ours that p reaches from the folder from when links are followed,
 // or "". The caller must have compared the written form, clean, already.
 func (c *candidate) followed(from, p, clean string) string {
-	known := from == "/" || from == c.look.call.Project
-	to, ok := c.look.led[relativePath{from, p}]
+	known := from == "/" || from == c.inspection.call.Project
+	to, ok := c.inspection.led[relativePath{from, p}]
 	if !ok {
 		to = c.follow(from, p)
-		if c.look.led == nil {
-			c.look.led = map[relativePath]resolvedPath{}
+		if c.inspection.led == nil {
+			c.inspection.led = map[relativePath]resolvedPath{}
 		}
-		c.look.led[relativePath{from, p}] = to
+		c.inspection.led[relativePath{from, p}] = to
 	}
 	if to.named != "" {
 		return to.named
@@ -497,21 +499,21 @@ func (c *candidate) followed(from, p, clean string) string {
 
 // follow resolves the links of p and counts against the limit of the call.
 func (c *candidate) follow(from, p string) resolvedPath {
-	if c.look.follow++; c.look.follow > mostFollowed {
+	if c.inspection.follow++; c.inspection.follow > mostFollowed {
 		return resolvedPath{named: "one of too many paths to resolve"}
 	}
-	free := c.own.slot(c.look.ctx)
+	free := c.own.slot(c.inspection.ctx)
 	switch {
-	case free == nil && c.look.isCanceled():
+	case free == nil && c.inspection.isCanceled():
 		return resolvedPath{}
 	case free == nil:
 		return resolvedPath{named: "a path whose links could not be resolved in time"}
 	}
 	defer free()
 	if from != "/" {
-		from = c.own.project(c.look.ctx, from, c.look.call.Waited)
+		from = c.own.project(c.inspection.ctx, from, c.inspection.call.Waited)
 	}
-	end, exists, file := follow(c.look.ctx, from, p)
+	end, exists, file := follow(c.inspection.ctx, from, p)
 	if throughSelf(end) {
 		return resolvedPath{named: "a path through /proc/self, which only the server can resolve"}
 	}
@@ -541,15 +543,15 @@ func (o *protectedPaths) slot(ctx context.Context) (free func()) {
 // outside adds a fact for a path that leads out of the session's project. p is its written form,
 // end is where it leads.
 func (c *candidate) outside(p, end string) {
-	project := c.look.call.Project
+	project := c.inspection.call.Project
 	if project == "" || c.loose {
 		return
 	}
-	end, within := foldPath(end), foldPath(c.own.project(c.look.ctx, project, c.look.call.Waited))
+	end, within := foldPath(end), foldPath(c.own.project(c.inspection.ctx, project, c.inspection.call.Waited))
 	if end == within || isBelow(end, within) || end == "/dev/null" || strings.HasPrefix(p, "/") && !c.own.isRoot(p) {
 		return
 	}
-	c.look.add(Outside, "it leads outside the project", c.stand())
+	c.inspection.add(gate.FactOutside, "it leads outside the project", c.stand())
 }
 
 // project returns the folder of a project with its links followed. anew bypasses the cache, as in

@@ -55,7 +55,7 @@ func newFixture(t *testing.T) fixture {
 func (h fixture) isOurs(tool, member, value string) bool {
 	c := callTo(tool, `{`+string(quoted(member, true))+`:`+string(quoted(value, true))+`}`)
 	c.Project = h.project
-	return hasFact(h.finder.Of(context.Background(), c), Ours, member)
+	return hasFact(h.finder.Of(context.Background(), c), gate.FactOurs, member)
 }
 
 func hasFact(facts []gate.Fact, name, member string) bool {
@@ -187,7 +187,7 @@ func TestOursAsThePlatformComparesNames(t *testing.T) {
 func TestOursResource(t *testing.T) {
 	h := newFixture(t)
 	c := &gate.Call{Message: gate.Message{Method: "resources/read", Subject: "file://" + h.home + "/.config/thoughtgate/thoughtgate.yaml"}}
-	if !hasFact(h.finder.Of(context.Background(), c), Ours, "") {
+	if !hasFact(h.finder.Of(context.Background(), c), gate.FactOurs, "") {
 		t.Error("a resource that is ours is not seen")
 	}
 }

@@ -34,8 +34,8 @@ func calledTool(c *gate.Call) string {
 	case !isOwnTool(c):
 		return c.Subject
 	case c.Subject == agenthook.MCP:
-		in := rawjson.Read(c.Arguments())
-		if tool := in.OptionalText("tool"); in.Err() == nil {
+		args := rawjson.Read(c.Arguments())
+		if tool := args.OptionalText("tool"); args.Err() == nil {
 			return tool
 		}
 		return c.Subject
@@ -49,25 +49,25 @@ func isOwnTool(c *gate.Call) bool {
 }
 
 // textOf returns a member that is a text.
-func textOf(in rawjson.Object, name string) (string, bool) {
-	text, err := rawjson.Text(in.Get(name))
+func textOf(args rawjson.Object, name string) (string, bool) {
+	text, err := rawjson.Text(args.Get(name))
 	return text, err == nil
 }
 
 // ownTool examines the arguments of one of the agent's own tools.
-func (l *inspection) ownTool() {
-	in := rawjson.Read(l.call.Arguments())
-	line, members := l.lineOf(in)
-	if in.Err() != nil {
+func (in *inspection) ownTool() {
+	args := rawjson.Read(in.call.Arguments())
+	line, members := in.lineOf(args)
+	if args.Err() != nil {
 		line, members = nil, nil
 	}
-	l.local = l.call.Subject == agenthook.Spawn || line != nil
+	in.local = in.call.Subject == agenthook.Spawn || line != nil
 	if line != nil {
-		l.line(line, func() string { return members[0] })
+		in.line(line, func() string { return members[0] })
 	}
-	l.walk.raw = l.call.Arguments()
-	if err := l.walk.run(ownMembers{l, members}); err != nil {
-		l.add(Secret, "the arguments could not be read completely", "")
+	in.walk.raw = in.call.Arguments()
+	if err := in.walk.run(ownMembers{in, members}); err != nil {
+		in.add(gate.FactSecret, "the arguments could not be read completely", "")
 	}
 }
 
@@ -90,18 +90,18 @@ func (o ownMembers) value(w *walk, kind jsontext.Kind, v span) {
 
 // lineOf returns the command line that does what the call does, and the members that it stands
 // for. It returns nil if there is none: then all arguments are examined as texts.
-func (l *inspection) lineOf(in rawjson.Object) (*shell.Line, []string) {
-	dir := l.directory(in)
-	home := l.finder.own.home
-	name, hasPath := textOf(in, "path")
+func (in *inspection) lineOf(args rawjson.Object) (*shell.Line, []string) {
+	dir := in.directory(args)
+	home := in.finder.own.home
+	name, hasPath := textOf(args, "path")
 	if rest, ok := strings.CutPrefix(name, "~/"); ok && home != "" {
 		name = home + "/" + rest
 	}
 	line := &fileLine{shell.Line{Home: home}, dir}
 	members := []string{"path", "cwd"}
-	switch tool := l.call.Subject; {
+	switch tool := in.call.Subject; {
 	case tool == agenthook.Shell:
-		if command, ok := commandOf(in); ok {
+		if command, ok := commandOf(args); ok {
 			return shell.Parse(command, shell.Options{Dir: dir, Home: home}), []string{"command", "cwd"}
 		}
 		return nil, members[1:]
@@ -114,10 +114,10 @@ func (l *inspection) lineOf(in rawjson.Object) (*shell.Line, []string) {
 		line.add("cat", name)
 	case tool == agenthook.Delete && hasPath:
 		line.add("rm", name)
-	case tool == agenthook.Write && in.Has("patch"):
-		patch, _ := textOf(in, "patch")
+	case tool == agenthook.Write && args.Has("patch"):
+		patch, _ := textOf(args, "patch")
 		if err := line.patch(patch); err != nil || hasPath {
-			l.oddPatch(patch)
+			in.oddPatch(patch)
 		}
 		if hasPath {
 			line.add("touch", name)
@@ -163,22 +163,22 @@ func (f *fileLine) patch(text string) error {
 }
 
 // oddPatch examines a patch that can't be read. The agent's tool may be less strict.
-func (l *inspection) oddPatch(patch string) {
+func (in *inspection) oddPatch(patch string) {
 	at := func() string { return "patch" }
-	l.text([]byte(patch), manner{places: true}, at)
-	l.ours([]byte(patch), false, at)
-	l.addDetail(Opaque, "a patch that could not be read", at)
+	in.text([]byte(patch), manner{places: true}, at)
+	in.ours([]byte(patch), false, at)
+	in.addDetail(gate.FactOpaque, "a patch that could not be read", at)
 	if strings.Contains(strings.ToLower(patch), "delete file") {
-		l.addDetail(Destroys, "deletes files by a patch that could not be read", at)
+		in.addDetail(gate.FactDestroys, "deletes files by a patch that could not be read", at)
 	}
 }
 
 // commandOf returns the command line of a shell's call. Some agents give a list of words.
-func commandOf(in rawjson.Object) (string, bool) {
-	if command, ok := textOf(in, "command"); ok {
+func commandOf(args rawjson.Object) (string, bool) {
+	if command, ok := textOf(args, "command"); ok {
 		return command, true
 	}
-	words, err := rawjson.Elements(in.Get("command"))
+	words, err := rawjson.Elements(args.Get("command"))
 	if err != nil || len(words) == 0 {
 		return "", false
 	}
@@ -195,12 +195,12 @@ func commandOf(in rawjson.Object) (string, bool) {
 
 // directory returns the folder in which a call is executed, or "" if it is not known. What the
 // agent says counts only if there is such a folder.
-func (l *inspection) directory(in rawjson.Object) string {
-	project := l.call.Project
-	if !in.Has("cwd") {
+func (in *inspection) directory(args rawjson.Object) string {
+	project := in.call.Project
+	if !args.Has("cwd") {
 		return project
 	}
-	dir, ok := textOf(in, "cwd")
+	dir, ok := textOf(args, "cwd")
 	switch {
 	case !ok || dir == "":
 		return ""
@@ -209,7 +209,7 @@ func (l *inspection) directory(in rawjson.Object) string {
 	case !path.IsAbs(dir):
 		dir = path.Join(project, dir)
 	}
-	to := (&candidate{look: l, own: l.finder.own}).follow("/", dir)
+	to := (&candidate{inspection: in, own: in.finder.own}).follow("/", dir)
 	if !to.exists || to.named != "" {
 		return ""
 	}
@@ -217,38 +217,38 @@ func (l *inspection) directory(in rawjson.Object) string {
 }
 
 // line adds the facts of a command line.
-func (l *inspection) line(line *shell.Line, at where) {
+func (in *inspection) line(line *shell.Line, at where) {
 	e := effects.Of(line)
 	seen := map[string]bool{}
 	for i, list := range [][]effects.Path{e.Reads, e.Runs, e.Writes, e.Deletes} {
 		removes := i == 3
 		for _, p := range list {
-			key := fmt.Sprint(removes, p.Name, "\x00", p.Text)
-			if seen[key] || l.isCanceled() || isIdentity(line, p) {
+			key := fmt.Sprint(i == 0, removes, p.Name, "\x00", p.Text)
+			if seen[key] || in.isCanceled() || isIdentity(line, p) {
 				continue
 			}
 			seen[key] = true
-			l.touches(p, removes, at)
+			in.touches(p, removes, i == 0 && isSearch(p), at)
 		}
 	}
-	l.makes(line, e.Writes)
-	if l.pathsOnly {
+	in.makes(line, e.Writes)
+	if in.pathsOnly {
 		return
 	}
 	for _, c := range line.Commands {
 		if c.Remote != "" {
-			l.addDetail(Remote, "runs on another system: "+l.shown(c.Remote), at)
-			l.local = false
+			in.addDetail(gate.FactRemote, "runs on another system: "+in.shown(c.Remote), at)
+			in.local = false
 		}
 	}
 	sends := false
 	for _, d := range e.Deeds {
-		l.deed(&d, line, e, at)
+		in.deed(&d, line, e, at)
 		sends = sends || d.Kind == effects.DataUpload || d.Kind == effects.PackagePublish
 	}
-	l.hosts(e.Hosts, sends)
-	l.unseen(line, e, at)
-	l.losses(line, e, at)
+	in.hosts(e.Hosts, sends)
+	in.unseen(line, e, at)
+	in.losses(line, e, at)
 }
 
 // isIdentity reports whether a path is the key that ssh is told to log in with, which it does not
@@ -264,121 +264,130 @@ func isIdentity(line *shell.Line, p effects.Path) bool {
 
 // makes keeps the files that the call makes, for Forwarded: an agent may delete what it made. What
 // it moves to a new name it has not made.
-func (l *inspection) makes(line *shell.Line, writes []effects.Path) {
-	l.call.Sends = nil
+func (in *inspection) makes(line *shell.Line, writes []effects.Path) {
+	in.call.Sends = nil
 	for _, p := range writes {
-		to, known := l.led[relativePath{"/", p.Name}]
-		if p.Kind != effects.Exact || !known || to.exists || p.Command >= len(line.Commands) || len(l.call.Sends) >= mostPlaces {
+		to, known := in.led[relativePath{"/", p.Name}]
+		if p.Kind != effects.Exact || !known || to.exists || p.Command >= len(line.Commands) || len(in.call.Sends) >= mostPlaces {
 			continue
 		}
 		switch strings.TrimPrefix(line.Commands[max(p.Command, 0)].Program, "g") {
 		case "mv", "ln", "it": // it: git
 		default:
-			l.call.Sends = append(l.call.Sends, l.finder.ownTool("file", to.end))
+			in.call.Sends = append(in.call.Sends, in.finder.ownTool("file", to.end))
 		}
 	}
 }
 
 // hasMade reports whether a path is a file that a call of the session has made.
-func (l *inspection) hasMade(name string) bool {
-	if l.recall == nil {
+func (in *inspection) hasMade(name string) bool {
+	if in.recall == nil {
 		return false
 	}
-	end, _, _ := follow(l.ctx, "/", name)
+	end, _, _ := follow(in.ctx, "/", name)
 	info, err := os.Lstat(end)
-	return err == nil && info.Mode().IsRegular() && l.recall.memory.has(&l.recall.memory.made, l.finder.ownTool("file", end))
+	return err == nil && info.Mode().IsRegular() && in.recall.memory.has(&in.recall.memory.made, in.finder.ownTool("file", end))
 }
 
-// touches examines a path that the line reads, writes or deletes.
-func (l *inspection) touches(p effects.Path, removes bool, at where) {
+// isSearch reports whether a path stands for what a search in a folder finds.
+func isSearch(p effects.Path) bool {
+	return p.Kind == effects.Pattern && strings.Contains(p.Name, "**")
+}
+
+// touches examines a path that the line reads, writes or deletes. That something of ours may be
+// among the files that a search reads does not name it; the folder that is searched is a path too.
+func (in *inspection) touches(p effects.Path, removes, search bool, at where) {
 	if p.Remote != "" {
 		return
 	}
 	name := p.Name + p.Tail
 	for _, name := range []string{name, strings.ReplaceAll(name, "*", "")} {
-		if what, is := placeOf([]byte(name)); is && !l.pathsOnly {
-			l.add(SecretPlace, "names "+what+", where credentials are kept", at())
+		if what, is := placeOf([]byte(name)); is && !in.pathsOnly {
+			in.add(gate.FactSecretPlace, "names "+what+", where credentials are kept", at())
 			break
 		}
 	}
 	if p.Kind == effects.Below || p.Kind == effects.Unknown {
 		name = p.Text
 	}
-	before := l.removes
-	l.removes = removes
-	l.ours([]byte(name), false, at)
-	l.removes = before
+	if search {
+		return
+	}
+	before := in.removes
+	in.removes = removes
+	in.ours([]byte(name), false, at)
+	in.removes = before
 }
 
 // deed adds the facts for what a command does that is not about files to be lost.
-func (l *inspection) deed(d *effects.Deed, line *shell.Line, e *effects.Effects, at where) {
-	text := l.shown(d.Detail)
+func (in *inspection) deed(d *effects.Deed, line *shell.Line, e *effects.Effects, at where) {
+	text := in.shown(d.Detail)
 	if d.Remote != "" {
-		text += ", on " + l.shown(d.Remote)
+		text += ", on " + in.shown(d.Remote)
 	}
 	switch d.Kind {
 	case effects.CodeFromNetwork:
-		l.addDetail(NetworkCode, "runs what another machine sends: "+text, at)
+		in.addDetail(gate.FactNetworkCode, "runs what another machine sends: "+text, at)
 	case effects.ServiceInstall:
-		l.addDetail(Installs, "changes what runs by itself: "+text, at)
+		in.addDetail(gate.FactInstalls, "changes what runs by itself: "+text, at)
 	case effects.LoginFile, effects.UserManagement:
-		l.addDetail(Installs, "changes what runs at login, or who gets in: "+text, at)
+		in.addDetail(gate.FactInstalls, "changes what runs at login, or who gets in: "+text, at)
 	case effects.SystemFile:
-		l.addDetail(Installs, "changes the operating system: "+text, at)
+		in.addDetail(gate.FactInstalls, "changes the operating system: "+text, at)
 	case effects.FirewallOff:
-		l.addDetail(Installs, "switches off a protection of the machine: "+text, at)
+		in.addDetail(gate.FactInstalls, "switches off a protection of the machine: "+text, at)
 	case effects.PermissionLoosen, effects.OwnerChange:
-		if l.isAnyBeyond(d.Paths) {
-			l.addDetail(Installs, "changes who may use files outside of the project: "+text, at)
+		if in.isAnyBeyond(d.Paths) {
+			in.addDetail(gate.FactInstalls, "changes who may use files outside of the project: "+text, at)
 		}
 	case effects.PackagePublish:
-		l.addDetail(Sends, "publishes: "+text, at)
+		in.addDetail(gate.FactSends, "publishes: "+text, at)
 	case effects.DataUpload:
 		if reachesOnlyHere(e.Hosts, d.Command) {
 			return
 		}
-		l.addDetail(Sends, "sends files: "+text, at)
-		if slices.ContainsFunc(d.Paths, func(p effects.Path) bool { return p.Remote == "" && !l.isInProject(p) }) {
-			l.addDetail(Uploads, "sends files from outside of the project: "+text, at)
+		in.addDetail(gate.FactSends, "sends files: "+text, at)
+		if slices.ContainsFunc(d.Paths, func(p effects.Path) bool { return p.Remote == "" && !in.isInProject(p) }) {
+			in.addDetail(gate.FactUploads, "sends files from outside of the project: "+text, at)
 		}
-		l.local = false
+		in.local = false
 	case effects.DeleteRecursive, effects.GitDiscard, effects.GitForcePush: // see losses
 	case effects.DatabaseDrop:
-		l.addDetail(Destroys, "drops what a database holds: "+text, at)
+		in.addDetail(gate.FactDestroys, "drops what a database holds: "+text, at)
 	case effects.Infrastructure:
-		l.addDetail(Destroys, "removes infrastructure: "+text, at)
+		in.addDetail(gate.FactDestroys, "removes infrastructure: "+text, at)
 	case effects.OverwriteDevice:
-		l.addDetail(Destroys, "overwrites a disk: "+text, at)
+		in.addDetail(gate.FactDestroys, "overwrites a disk: "+text, at)
 	case effects.HistoryTamper:
-		l.addDetail(Destroys, "removes traces of what was done: "+text, at)
+		in.addDetail(gate.FactDestroys, "removes traces of what was done: "+text, at)
 	default:
-		l.addDetail(Destroys, "ends processes of the system: "+text, at)
+		in.addDetail(gate.FactDestroys, "ends processes of the system: "+text, at)
 	}
 }
 
 // isInProject reports whether a path surely leads to the project.
-func (l *inspection) isInProject(p effects.Path) bool {
-	if l.call.Project == "" || p.Kind == effects.Unknown || p.Kind == effects.Below && strings.Contains(p.Tail, "..") {
+func (in *inspection) isInProject(p effects.Path) bool {
+	if in.call.Project == "" || p.Kind == effects.Unknown || p.Kind == effects.Below && strings.Contains(p.Tail, "..") {
 		return false
 	}
-	to := (&candidate{look: l, own: l.finder.own}).follow("/", certain(p))
-	project := l.finder.own.project(l.ctx, l.call.Project, l.call.Waited)
+	to := (&candidate{inspection: in, own: in.finder.own}).follow("/", certain(p))
+	project := in.finder.own.project(in.ctx, in.call.Project, in.call.Waited)
 	return to.named == "" && (to.end == project || isBelow(to.end, project))
 }
 
 // isAnyBeyond reports whether any path may be outside of the project, and is not temporary.
-func (l *inspection) isAnyBeyond(paths []effects.Path) bool {
-	return len(paths) == 0 || slices.ContainsFunc(paths, func(p effects.Path) bool { return p.Remote != "" || !p.Temp && !l.isInProject(p) })
+func (in *inspection) isAnyBeyond(paths []effects.Path) bool {
+	return len(paths) == 0 || slices.ContainsFunc(paths, func(p effects.Path) bool { return p.Remote != "" || !p.Temp && !in.isInProject(p) })
 }
 
 // hosts compares the machines that the line reaches with the memory.
-func (l *inspection) hosts(hosts []effects.Host, sends bool) {
-	if l.recall != nil {
-		l.recall.sends = sends
+func (in *inspection) hosts(hosts []effects.Host, sends bool) {
+	if in.recall != nil {
+		in.recall.sends = sends
 	}
 	for _, h := range hosts {
-		l.local = l.local && isThisMachine(h.Name)
-		l.recall.argument(&l.walk, []byte("url"), []byte(h.Name), false)
+		in.local = in.local && isThisMachine(h.Name)
+		in.recall.argument(&in.walk, []byte("url"), []byte(h.Name), false)
 	}
 }
 
@@ -405,18 +414,18 @@ func isThisMachine(host string) bool {
 }
 
 // unseen adds facts for what the text of the line does not show.
-func (l *inspection) unseen(line *shell.Line, e *effects.Effects, at where) {
+func (in *inspection) unseen(line *shell.Line, e *effects.Effects, at where) {
 	for _, o := range line.Opaque {
-		l.addDetail(Opaque, opaqueBecause[o.Reason]+": "+l.shown(o.Detail), at)
+		in.addDetail(gate.FactOpaque, opaqueBecause[o.Reason]+": "+in.shown(o.Detail), at)
 		if o.Reason != shell.Unparsed && o.Reason != shell.Limit {
 			continue
 		}
 		if name := destroyerIn(line.Text[judgedUpTo(line, o.Pos):]); name != "" {
-			l.addDetail(Destroys, "names "+name+" in a part that could not be read", at)
+			in.addDetail(gate.FactDestroys, "names "+name+" in a part that could not be read", at)
 		}
 	}
 	if e.Truncated {
-		l.addDetail(Destroys, "does more than could be examined", at)
+		in.addDetail(gate.FactDestroys, "does more than could be examined", at)
 	}
 }
 
@@ -442,10 +451,12 @@ func judgedUpTo(line *shell.Line, pos int) int {
 	return min(end, len(line.Text))
 }
 
-// destroyerIn returns a word of text that names a program that can destroy, or "".
+// destroyerIn returns a word of text that names a program that can destroy, or "". find does so only
+// with -delete; what it executes is a word of its own.
 func destroyerIn(text string) string {
+	deletes := strings.Contains(text, "-delete")
 	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r <= ' ' || strings.ContainsRune("\"'`;|&<>(){}=$", r) }) {
-		if name := path.Base(word); effects.CanDestroy(name) {
+		if name := path.Base(word); effects.CanDestroy(name) && (deletes || strings.TrimPrefix(name, "g") != "find") {
 			return name
 		}
 	}
@@ -453,10 +464,10 @@ func destroyerIn(text string) string {
 }
 
 // addDetail adds a fact, or what made it true once more.
-func (l *inspection) addDetail(name, detail string, at where) {
+func (in *inspection) addDetail(name, detail string, at where) {
 	const longest = 1000
-	for i := range l.facts {
-		f := &l.facts[i]
+	for i := range in.facts {
+		f := &in.facts[i]
 		if f.Name != name || f.Member != at() {
 			continue
 		}
@@ -465,10 +476,10 @@ func (l *inspection) addDetail(name, detail string, at where) {
 		}
 		return
 	}
-	l.add(name, detail, at())
+	in.add(name, detail, at())
 }
 
 // shown returns a part of a command for a person, without the secrets in it.
-func (l *inspection) shown(text string) string {
+func (in *inspection) shown(text string) string {
 	return string(unquoted(Redact(quoted(text, true), nil, func([]byte) string { return "…" })))
 }

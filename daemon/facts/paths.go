@@ -26,26 +26,26 @@ func (f *Finder) FactsAndPaths(ctx context.Context, c *gate.Call) ([]gate.Fact, 
 }
 
 func (f *Finder) factsAndPaths(ctx context.Context, c *gate.Call, pathsOnly bool) ([]gate.Fact, gate.Paths) {
-	l := f.look(ctx, c)
-	defer f.looked(l)
+	in := f.inspect(ctx, c)
+	defer f.finish(in)
 	p := gate.Paths{Reads: true}
 	if mcp.SubjectKind(c.Method) == mcp.Tool {
 		p.Reads, p.Links, p.Wide = kindOfTool([]byte(c.Subject))
 	}
-	l.named, l.pathsOnly = &p, pathsOnly
-	l.find()
+	in.named, in.pathsOnly = &p, pathsOnly
+	in.find()
 	p.Wide = p.Wide || len(p.Named) >= mostNamed || ctx.Err() != nil
-	return l.facts, p
+	return in.facts, p
 }
 
 // nameJoined keeps the paths of which one member holds the folder and another the name.
-func (l *inspection) nameJoined() {
-	for _, root := range l.roots[:min(len(l.roots), mostRoots)] {
-		for _, part := range l.parts {
-			if len(l.named.Named) < mostNamed {
+func (in *inspection) nameJoined() {
+	for _, root := range in.roots[:min(len(in.roots), mostRoots)] {
+		for _, part := range in.parts {
+			if len(in.named.Named) < mostNamed {
 				whole := filepath.Join(root, part)
-				end, exists, _ := follow(l.ctx, "/", whole)
-				keepPath(l.named, whole, end, exists)
+				end, exists, _ := follow(in.ctx, "/", whole)
+				keepPath(in.named, whole, end, exists)
 			}
 		}
 	}
@@ -63,7 +63,7 @@ const (
 
 // kindOfText returns what a text may name. It marks the call as wide for commands and unknown
 // text.
-func (l *inspection) kindOfText(text, at string, prose bool) pathKind {
+func (in *inspection) kindOfText(text, at string, prose bool) pathKind {
 	member := lastMember(at)
 	several := strings.ContainsAny(strings.TrimSpace(text), " \t\r\n")
 	isPath := isPathName[member] || hasOneOf(member, pathMembers)
@@ -71,24 +71,24 @@ func (l *inspection) kindOfText(text, at string, prose bool) pathKind {
 	case prose:
 		return noPath
 	case isCommandName[member] || strings.HasSuffix(member, "command") || strings.HasSuffix(member, "cmd"):
-		l.named.Wide = true
+		in.named.Wide = true
 		return pathWords
 	case isPath || !several && (strings.ContainsAny(text, `/\`) || strings.HasPrefix(text, ".") || strings.HasPrefix(text, "~")):
-		l.named.Places++
+		in.named.Places++
 		return wholePath
 	case !several:
 		return fileName
 	case hasOneOf(member, contentWords):
 		return noPath
 	}
-	l.named.Wide = true // the use of the words is unknown
+	in.named.Wide = true // the use of the words is unknown
 	return pathWords
 }
 
 // keepNamed keeps the path p of a text that kindOfText has classified. to describes where it
 // leads.
 func (c *candidate) keepNamed(p, clean string, to resolvedPath) {
-	paths := c.look.named
+	paths := c.inspection.named
 	switch {
 	case paths == nil, c.kind == noPath, c.kind == pathWords && !strings.Contains(p, "/"):
 	case c.kind == fileName && !strings.Contains(p, "/"):

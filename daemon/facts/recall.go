@@ -15,18 +15,18 @@ import (
 // argument in turn and concludes at the end, since the last argument may tell what the call does
 // ("method": "POST").
 type recall struct {
-	look   *inspection
-	memory *memory
-	sight  *sight
-	deed   deed
-	sends  bool
-	tool   uint64 // key of the tool with its server
-	base64 int    // letters that may still be decoded
+	inspection *inspection
+	memory     *memory
+	sight      *sight
+	deed       deed
+	sends      bool
+	tool       uint64 // key of the tool with its server
+	base64     int    // letters that may still be decoded
 
-	at   *walk    // position of the current argument
-	isTo bool     // the member's name says that the argument is an address
-	here []argued // places in the current argument
-	all  []argued
+	at      *walk    // position of the current argument
+	isTo    bool     // the member's name says that the argument is an address
+	current []argued // places in the current argument
+	all     []argued
 }
 
 // argued is a place in an argument.
@@ -56,22 +56,22 @@ const (
 
 // startRecall starts to compare a call of an agent with the memory; it ignores other messages. What
 // the call names first counts as the agent's.
-func (l *inspection) startRecall() {
-	c, f := l.call, l.finder
+func (in *inspection) startRecall() {
+	c, f := in.call, in.finder
 	if c.Side != wire.FromAgent {
 		return
 	}
-	r := &l.memory
+	r := &in.recallBuffer
 	*r = recall{
-		look: l, memory: f.sessions.of(c.Session, c.Attachment), sight: f.sight(), base64: mostDecoded, deed: reads,
-		here: r.here, all: r.all,
+		inspection: in, memory: f.sessions.of(c.Session, c.Attachment), sight: f.sight(), base64: mostDecoded, deed: reads,
+		current: r.current, all: r.all,
 	}
-	l.recall = r
+	in.recall = r
 	r.sight.to, r.sight.tools = r, false
-	if l.tool != "" && c.Method == "tools/call" { // other methods read, and receive what a server prepared
-		said := &f.names.of(l.tool).said
+	if in.tool != "" && c.Method == "tools/call" { // other methods read, and receive what a server prepared
+		said := &f.names.of(in.tool).said
 		r.deed, r.sends = said.deed, said.sends
-		r.tool = f.ownTool(c.Server, l.tool)
+		r.tool = f.ownTool(c.Server, in.tool)
 	}
 }
 
@@ -86,19 +86,22 @@ func (r *recall) argument(w *walk, name, text []byte, prose bool) {
 	if len(text) < 4 {
 		return
 	}
-	r.here = r.here[:0]
+	r.current = r.current[:0]
 	r.at, r.isTo = w, isAddressName(name)
-	r.sight.look(text, &r.base64)
+	if !prose && len(text) <= longestURL && (r.isTo || bytes.Contains(text, []byte("://"))) && carriesData(hostIn(text)) {
+		r.inspection.add(gate.FactSecret, "its host name carries what looks like encoded data", w.path())
+	}
+	r.sight.report(text, &r.base64)
 	alien := r.sight.otherWords
 	if r.tidied(text) {
 		alien = 0
 	}
-	if len(r.here) == 0 {
+	if len(r.current) == 0 {
 		return
 	}
 	addressed := !prose && alien <= mostAlien && len(text) <= longestAddress
 	counter, member := isCounter(name), w.path()
-	for _, a := range r.here {
+	for _, a := range r.current {
 		a.addressed, a.isTo, a.prose, a.counter, a.member = addressed, r.isTo, prose, counter, member
 		r.all = append(r.all, a)
 	}
@@ -122,7 +125,7 @@ func (r *recall) tidied(text []byte) (isURL bool) {
 	}
 	if bytes.ContainsAny(text, "\t\r\n") {
 		r.sight.joined = true
-		r.sight.look(bytes.Map(func(c rune) rune {
+		r.sight.report(bytes.Map(func(c rune) rune {
 			if c < 0x80 && isBreak(byte(c)) {
 				return -1
 			}
@@ -156,16 +159,16 @@ func (r *recall) place(p place) {
 		return
 	}
 	if p.kind == host && isOneOf(metadataHosts, p.name) {
-		r.look.add(SecretPlace, "names "+string(p.name)+", the cloud's own address for credentials", r.at.path())
+		r.inspection.add(gate.FactSecretPlace, "names "+string(p.name)+", the cloud's own address for credentials", r.at.path())
 	}
 	if p.kind == host && !p.sure && !r.isTo {
 		return // more likely a file name or a member access
 	}
-	n := len(r.all) + len(r.here)
+	n := len(r.all) + len(r.current)
 	if by == "" && n >= mostPlaces || n >= 2*mostPlaces {
 		return
 	}
-	r.here = append(r.here, argued{key: p.key, kind: p.kind, name: string(p.name), sure: p.sure, by: by, passing: p.joined || n >= mostPlaces})
+	r.current = append(r.current, argued{key: p.key, kind: p.kind, name: string(p.name), sure: p.sure, by: by, passing: p.joined || n >= mostPlaces})
 }
 
 func (r *recall) named(uint64, strength) {}
@@ -197,29 +200,29 @@ func (r *recall) conclude() {
 	if r == nil {
 		return
 	}
-	l, c := r.look, r.look.call
+	in, c := r.inspection, r.inspection.call
 	for i := range r.all {
 		if a := &r.all[i]; a.by != "" && (r.deed != reads || r.sends) && r.counts(a) {
-			l.addFact(gate.Fact{
-				Name: Planted, Detail: fmt.Sprintf("%s was named by server %s before the agent named it", a.name, a.by),
+			in.addFact(gate.Fact{
+				Name: gate.FactPlanted, Detail: fmt.Sprintf("%s was named by server %s before the agent named it", a.name, a.by),
 				Member: a.member, Place: a.name, By: a.by,
 			})
 		}
 	}
-	if l.tool != "" && c.Method == "tools/call" {
+	if in.tool != "" && c.Method == "tools/call" {
 		r.prompted()
 		if r.memory.has(&r.memory.harms, r.tool) {
-			l.add(Acts, "its definition says that it is destructive", "")
+			in.add(gate.FactActs, "its definition says that it is destructive", "")
 		}
 	}
-	if l.tool != "" {
+	if in.tool != "" {
 		c.Sends = nil
 	}
-	if r.sends && l.tool != "" {
+	if r.sends && in.tool != "" {
 		r.newPlaces()
 	}
 	if by := r.memory.steeringServer(); by != "" {
-		l.addFact(gate.Fact{Name: Steered, Detail: fmt.Sprintf("text from server %s in this session may steer a model", by), By: by})
+		in.addFact(gate.Fact{Name: gate.FactSteered, Detail: fmt.Sprintf("text from server %s in this session may steer a model", by), By: by})
 	}
 }
 
@@ -238,12 +241,12 @@ func (r *recall) counts(a *argued) bool {
 
 // prompted adds a fact if the text of a server named the tool.
 func (r *recall) prompted() {
-	c := r.look.call
-	name := r.sight.clean([]byte(r.look.tool))
+	c := r.inspection.call
+	name := r.sight.clean([]byte(r.inspection.tool))
 	exact, letters := r.sight.toolKeys(name)
 	used := r.memory.has(&r.memory.used, r.tool)
 	if by, is := r.memory.namer([2]uint64{exact, letters}, c.Server, r.deed == reads, used); is {
-		r.look.addFact(gate.Fact{Name: Prompted, Detail: fmt.Sprintf("text from server %s named this tool", by), By: by})
+		r.inspection.addFact(gate.Fact{Name: gate.FactPrompted, Detail: fmt.Sprintf("text from server %s named this tool", by), By: by})
 	}
 }
 
@@ -251,9 +254,9 @@ func (r *recall) prompted() {
 func (r *recall) done(f *Finder) {
 	if r != nil {
 		f.release(r.sight)
-		clear(r.here[:cap(r.here)])
+		clear(r.current[:cap(r.current)])
 		clear(r.all[:cap(r.all)])
-		*r = recall{here: r.here[:0], all: r.all[:0]}
+		*r = recall{current: r.current[:0], all: r.all[:0]}
 	}
 }
 
@@ -263,15 +266,15 @@ func (r *recall) done(f *Finder) {
 // only a definition could have misled the agent, which would add a second destination. A shim
 // without a session has no such exception, since its agent may have read through another one.
 func (r *recall) newPlaces() {
-	c, to := r.look.call, r.destinations()
+	c, to := r.inspection.call, r.destinations()
 	known := c.Profile == gate.Development || len(to) == 1 && c.Session != "" && !r.memory.hasRead()
 	for _, to := range to {
 		if !to.passing {
 			c.Sends = append(c.Sends, to.key)
 		}
 		if !known && !r.memory.has(&r.memory.sent, to.key) {
-			r.look.addFact(gate.Fact{
-				Name: NewPlace, Detail: fmt.Sprintf("nothing was sent to %s before in this session", to.name),
+			r.inspection.addFact(gate.Fact{
+				Name: gate.FactNewPlace, Detail: fmt.Sprintf("nothing was sent to %s before in this session", to.name),
 				Member: to.member, Place: to.name,
 			})
 		}
@@ -288,8 +291,8 @@ func (r *recall) destinations() []argued {
 		}
 	}
 	if len(to) == 0 {
-		c := r.look.call
-		to = []argued{{key: r.tool, name: c.Server + "/" + r.look.tool}}
+		c := r.inspection.call
+		to = []argued{{key: r.tool, name: c.Server + "/" + r.inspection.tool}}
 	}
 	return to
 }

@@ -90,7 +90,7 @@ func (s *scan) run() bool {
 					s.place(start)
 				}
 			} else if s.secret != nil && start >= s.done {
-				s.look(u, start, end)
+				s.search(u, start, end)
 			}
 		}
 	})
@@ -102,7 +102,7 @@ func (s *scan) run() bool {
 	return !s.over
 }
 
-func (s *scan) look(u use, start, end int) {
+func (s *scan) search(u use, start, end int) {
 	var f find
 	var ok bool
 	if s.joined && u.kind != useRule && u.kind != useKey {

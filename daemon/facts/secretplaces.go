@@ -3,22 +3,22 @@ package facts
 // This file lists places where credentials are kept, all in lower case. What decides whether a
 // text names one is placeOf, in places.go.
 
-// placeKeywords are substrings of the names of places where credentials may be kept; placeOf
-// decides about each place.
+// placeKeywords are substrings of the names of places where credentials may be kept. placeOf is asked
+// only about a text that contains one of them, so each entry of the lists below needs one.
 var placeKeywords = []string{".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azure", "gcloud", ".env", "netrc", ".npmrc", ".pypirc", ".pgpass",
 	".my.cnf", ".git-credentials", ".htpasswd", ".s3cfg", ".boto", ".dockercfg", ".password-store", "keyring", "keychain", "id_rsa", "id_dsa",
-	"id_ecdsa", "id_ed25519", ".pem", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".key", "shadow", "sudoers", "master.passwd",
+	"id_ecdsa", "id_ed25519", ".pem", ".p12", ".pfx", ".jks", ".keystore", ".kdb", ".ppk", ".key", "shadow", "sudoers", "master.passwd",
 	"ssl/private", "/proc", "run/secrets", "serviceaccount", "credential", "client_secret", "service-account", "service_account", "secrets.",
 	"login data", "cookies", "key4.db", "key3.db", "logins.json", "wallet.dat", ".vault-token", ".terraform.d", "hosts.yml", "rclone.conf",
 	".1password", ".bitcoin", ".electrum", "ethereum/keystore", "auth.json", "vault://", "op://", "keychain://", "secret://", "secrets://", "169.254.169.254",
 	"metadata.google.internal", ".envrc", "kubernetes",
 	// Histories, and files of programs that hold tokens.
-	"history", ".dbshell", ".gitconfig", "git", ".claude", "claude_desktop", "oauth_creds", "mcp_config", ".cursor", "goose", "copilot", "huggingface", "google_accounts",
+	"history", ".histfile", ".dbshell", ".gitconfig", "git", ".claude", "claude_desktop", "oauth_creds", "mcp_config", ".cursor", "goose", "copilot", "huggingface", "google_accounts",
 	".aider", ".continue", "databrickscfg", "snow", ".dbt", ".oci", ".aliyun", "doctl", "glab-cli", "hub", ".fly", ".netlify", ".vercel", "ngrok", "stripe", ".wrangler",
 	".supabase", ".mc", "passwd-s3fs", "smbcredentials", "wireguard", "system-connections", "sitemanager", "filezilla", ".bundle", ".m2", "gradle.properties", "nuget.config",
 	"auth.toml", "tomcat-users",
 	// Keys, state and settings.
-	"age", "keystore", ".bks", ".jceks", ".p8", ".pvk", "keytab", ".ovpn", "secring", "key.properties", "kubeconfig", "k3s.yaml", "tfstate", "tfvars", "terraformrc",
+	"age", "keystore", ".bks", ".bcfks", ".jceks", ".p8", ".pvk", "keytab", ".ovpn", "secring", "key.properties", "kubeconfig", "k3s.yaml", "tfstate", "tfvars", "terraformrc",
 	"terraform.rc", "database.yml", "wp-config", "secret", "appsettings.", "local_settings", ".flaskenv", ".dev.vars", "adminsdk"}
 
 var secretFolders = set(".ssh", ".aws", ".gnupg", ".kube", ".azure", ".password-store", ".1password", ".bitcoin", ".electrum", "keyrings", "keychains",

@@ -100,8 +100,8 @@ var madeOf = func() (table [256]uint8) {
 
 const never = -1 << 30
 
-// look reports what text names, both directly and in its runs of base64.
-func (s *sight) look(text []byte, base64 *int) {
+// report reports what text names, both directly and in its runs of base64.
+func (s *sight) report(text []byte, base64 *int) {
 	clean := s.cleaner.clean(text)
 	s.words(clean)
 	alien := s.otherWords
@@ -172,7 +172,7 @@ func (s *sight) alienWord(w span) {
 	}
 }
 
-// clean returns text in the form in which it is read. The result is valid until the next look.
+// clean returns text in the form in which it is read. The result is valid until the next report.
 func (s *sight) clean(text []byte) []byte { return s.cleaner.clean(text) }
 
 // found reports the place named by text.

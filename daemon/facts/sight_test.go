@@ -28,7 +28,7 @@ func see(text string) *seen {
 	s := &seen{sure: map[string]bool{}, tools: map[uint64]strength{}}
 	s.sight = sight{seed: theSeed, to: s, tools: true}
 	left := mostDecoded
-	s.sight.look([]byte(text), &left)
+	s.sight.report([]byte(text), &left)
 	return s
 }
 

@@ -55,7 +55,7 @@ func (f *Finder) detectSteering(memory *memory, by uint16, m *gate.Observation, 
 		return
 	}
 	quote, tries := "", mostTried
-	look := func(text []byte) {
+	search := func(text []byte) {
 		if quote != "" || len(text) == 0 {
 			return
 		}
@@ -71,12 +71,12 @@ func (f *Finder) detectSteering(memory *memory, by uint16, m *gate.Observation, 
 	}
 	head, tail := headAndTail(m.Text)
 	s.read(head, false)
-	s.look(look)
+	s.each(search)
 	s.read(tail, false)
-	s.look(look)
+	s.each(search)
 	if len(tail) >= shortestPiece { // it may be a piece that begins inside a string
 		s.read(tail, true)
-		s.look(look)
+		s.each(search)
 	}
 	if quote == "" {
 		return
@@ -170,8 +170,8 @@ func say(dst, clean []byte) []byte {
 	return dst
 }
 
-// look calls at with the texts that read has collected: the concatenated values, and the rest.
-func (s *steerScanner) look(at func(text []byte)) {
+// each calls at with the texts that read has collected: the concatenated values, and the rest.
+func (s *steerScanner) each(at func(text []byte)) {
 	at(s.joined)
 	if s.parts > 1 {
 		at(s.glued)

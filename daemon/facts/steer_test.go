@@ -27,7 +27,7 @@ func saidBy(t *testing.T, method, line string) (told []Steer, fact bool) {
 	c := callTo("read_note", `{"id":1}`)
 	c.Attachment = "a"
 	for _, found := range f.Of(t.Context(), c) {
-		fact = fact || found.Name == Steered && found.By == "web"
+		fact = fact || found.Name == gate.FactSteered && found.By == "web"
 	}
 	return told, fact
 }
@@ -109,7 +109,7 @@ func TestSteeredIsToldNotTooOften(t *testing.T) {
 	}
 	other := callTo("read_note", `{}`)
 	other.Session, other.Server, other.Attachment = "s", "files", "b"
-	if got := f.Of(t.Context(), other); len(got) != 1 || got[0].Name != Steered {
+	if got := f.Of(t.Context(), other); len(got) != 1 || got[0].Name != gate.FactSteered {
 		t.Errorf("a call of another server of the session: %v", got)
 	}
 	other.Session = "s2"

@@ -290,7 +290,7 @@ func TestOrdinaryDay(t *testing.T) {
 			t.Errorf("%s has one server only", file)
 		}
 		for _, q := range s.questions {
-			if !slices.ContainsFunc(q.Facts, func(f gate.Fact) bool { return f.Name == facts.Acts || f.Name == facts.NewPlace }) {
+			if !slices.ContainsFunc(q.Facts, func(f gate.Fact) bool { return f.Name == gate.FactActs || f.Name == gate.FactNewPlace }) {
 				needless++
 				t.Logf("%s: %s/%s: %s", file, q.Call.Server, q.Call.Subject, q.Ruling.Reason)
 			}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"sort"
 	"strings"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
 // manner describes how to examine a text.
@@ -15,27 +17,27 @@ type manner struct {
 
 // texts looks for secrets, and for places where secrets are kept, in one text after another.
 type texts struct {
-	look   *inspection
-	manner manner
-	at     where
-	scan   scan
-	places placeSearch
+	inspection *inspection
+	manner     manner
+	at         where
+	scan       scan
+	places     placeSearch
 
 	// Method values, bound once.
 	secret func(find) bool
 	place  func(start int)
 }
 
-func (t *texts) begin(l *inspection) {
-	t.look, t.secret, t.place = l, t.found, t.places.at
+func (t *texts) begin(in *inspection) {
+	t.inspection, t.secret, t.place = in, t.found, t.places.at
 }
 
 // text examines a text until it has found both a secret and a place.
-func (l *inspection) text(text []byte, m manner, at where) {
-	if len(text) < 4 || l.pathsOnly {
+func (in *inspection) text(text []byte, m manner, at where) {
+	if len(text) < 4 || in.pathsOnly {
 		return
 	}
-	t := &l.texts
+	t := &in.texts
 	t.manner, t.at = m, at
 	eachReading(text, t.reading)
 	t.at, t.scan, t.places = nil, scan{}, placeSearch{}
@@ -43,7 +45,7 @@ func (l *inspection) text(text []byte, m manner, at where) {
 
 // found adds a fact for a secret.
 func (t *texts) found(f find) (more bool) {
-	t.look.add(Secret, describe(f.kind), t.at())
+	t.inspection.add(gate.FactSecret, describe(f.kind), t.at())
 	t.manner.secrets = false
 	return false
 }
@@ -51,8 +53,8 @@ func (t *texts) found(f find) (more bool) {
 // reading examines one reading of the text. It reports whether there is still something to look
 // for.
 func (t *texts) reading(reading []byte, as readAs) bool {
-	l, s, p := t.look, &t.scan, &t.places
-	*s = scan{engine: theEngine(), text: reading, budget: &l.budget, prose: t.manner.prose, joined: as == rejoined}
+	in, s, p := t.inspection, &t.scan, &t.places
+	*s = scan{engine: theEngine(), text: reading, budget: &in.budget, prose: t.manner.prose, joined: as == rejoined}
 	if t.manner.secrets {
 		s.secret = t.secret
 	}
@@ -61,23 +63,23 @@ func (t *texts) reading(reading []byte, as readAs) bool {
 		s.place = t.place
 	}
 	if !s.run() {
-		l.add(Secret, "it has more possible credentials than can be checked", t.at())
+		in.add(gate.FactSecret, "it has more possible credentials than can be checked", t.at())
 		t.manner.secrets = false
 	}
 	p.whole()
-	l.work += len(reading) + s.work + p.work
+	in.work += len(reading) + s.work + p.work
 	if p.what != "" {
-		l.add(SecretPlace, "names "+p.what+", where credentials are kept", t.at())
+		in.add(gate.FactSecretPlace, "names "+p.what+", where credentials are kept", t.at())
 		t.manner.places = false
 	}
 	return t.manner.secrets || t.manner.places
 }
 
 // checkMember reports whether the name of a member marks its value as a secret, and adds a fact if so.
-func (l *inspection) checkMember(w *walk, name, value []byte) bool {
+func (in *inspection) checkMember(w *walk, name, value []byte) bool {
 	what, is := judgeMember(name, value)
 	if is {
-		l.add(Secret, describe(what), w.path())
+		in.add(gate.FactSecret, describe(what), w.path())
 	}
 	return is
 }
@@ -160,9 +162,9 @@ func (p *pieces) of(f find) []piece {
 	return p.each[first : last+1]
 }
 
-// look calls found with each secret that spans several pieces, until found returns false. It
+// find calls found with each secret that spans several pieces, until found returns false. It
 // reports whether the examination was complete.
-func (p *pieces) look(budget *int, found func(find) (more bool)) bool {
+func (p *pieces) find(budget *int, found func(find) (more bool)) bool {
 	s := scan{engine: theEngine(), text: p.text, budget: budget, joined: true, secret: func(f find) bool {
 		return len(p.of(f)) == 0 || found(f)
 	}}
@@ -170,16 +172,16 @@ func (p *pieces) look(budget *int, found func(find) (more bool)) bool {
 }
 
 // inParts looks for secrets that span several strings.
-func (l *inspection) inParts() {
-	if len(l.pieces.each) < 2 {
+func (in *inspection) inParts() {
+	if len(in.pieces.each) < 2 {
 		return
 	}
-	whole := l.pieces.look(&l.budget, func(f find) bool {
-		l.add(Secret, describe(f.kind)+", in parts", "")
+	whole := in.pieces.find(&in.budget, func(f find) bool {
+		in.add(gate.FactSecret, describe(f.kind)+", in parts", "")
 		return false
 	})
 	if !whole {
-		l.add(Secret, "it has more possible credentials than can be checked", "")
+		in.add(gate.FactSecret, "it has more possible credentials than can be checked", "")
 	}
 }
 
@@ -188,7 +190,7 @@ func (r *redactor) inParts() (whole bool) {
 	if len(r.pieces.each) < 2 {
 		return true
 	}
-	return r.pieces.look(&r.budget, func(f find) bool {
+	return r.pieces.find(&r.budget, func(f find) bool {
 		for _, p := range r.pieces.of(f) {
 			r.whole(&r.walk, p.in)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
@@ -519,12 +520,17 @@ type toolName struct {
 	said    toolDeeds
 	secrets string // the words that say that it returns secrets, or empty
 	removes bool   // it moves or removes what it names
+	env     bool   // it is about variables of the environment
 }
+
+var environment = set("env", "getenv", "printenv", "environ", "environment")
 
 func readToolName(name string) *toolName {
 	clean := new(cleaner).clean([]byte(name))
 	t := &toolName{said: deedsIn(name, clean)}
 	t.secrets, _ = namedForSecrets(clean)
+	words := split(clean)
+	t.env = words.has(environment)
 	t.removes = takesAway(clean) || t.said.foreign[acts-1] != nil
 	return t
 }
@@ -560,16 +566,38 @@ func (n *toolNames) of(name string) *toolName {
 	return t
 }
 
-func (l *inspection) toolName() {
-	t := l.finder.names.of(l.tool)
+func (in *inspection) toolName() {
+	t := in.finder.names.of(in.tool)
 	if t.said.deed == acts {
-		l.add(Acts, "its name says "+t.said.by(acts), "")
+		in.add(gate.FactActs, "its name says "+t.said.by(acts), "")
 	}
 	if t.said.sends {
-		l.add(Sends, "its name says "+t.said.by(sends), "")
+		in.add(gate.FactSends, "its name says "+t.said.by(sends), "")
 	}
 	if t.secrets != "" {
-		l.add(SecretPlace, "its name says "+t.secrets, "")
+		in.add(gate.FactSecretPlace, "its name says "+t.secrets, "")
 	}
-	l.removes = t.removes
+	in.removes, in.env = t.removes, t.env
 }
+
+// isSecretVariable reports whether name is that of a variable of the environment that holds a
+// credential, or an address that has one in it.
+func isSecretVariable(name []byte) bool {
+	if len(name) == 0 || len(bytes.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")) > 0 {
+		return false
+	}
+	if kind, _ := judgeName(name); kind != plainName {
+		return true
+	}
+	w := split(name)
+	switch string(w.word(-1)) {
+	case "dsn":
+		return true
+	case "url", "uri", "string":
+		return w.has(servers)
+	}
+	return false
+}
+
+// servers are what is reached by an address with a password in it.
+var servers = set("database", "db", "postgres", "postgresql", "pg", "mysql", "mariadb", "mongo", "mongodb", "redis", "amqp", "rabbitmq", "smtp", "connection")

@@ -218,7 +218,7 @@ func (r *Ruling) denied(code int, reason string) Ruling {
 // IsWarning reports whether a fact is a reason to ask a person again who has not seen it. That a
 // text steered the session is no reason to ask, and that files can be brought back is none to be
 // careful.
-func IsWarning(name string) bool { return name != "steered" && name != Undo }
+func IsWarning(name string) bool { return name != FactSteered && name != Undo }
 
 // shownWith reports whether each of facts that is a warning was among shown, compared by name.
 func shownWith(shown, facts []Fact) bool {
@@ -231,7 +231,7 @@ func shownWith(shown, facts []Fact) bool {
 // is visible: if it became a new place while the person was asked, because of what the agent
 // has read since, the call is still the same.
 func NotInTheCall(facts []Fact) []Fact {
-	return slices.DeleteFunc(slices.Clone(facts), func(f Fact) bool { return f.Name == "new-place" })
+	return slices.DeleteFunc(slices.Clone(facts), func(f Fact) bool { return f.Name == FactNewPlace })
 }
 
 // withdraw withdraws a question that was filed and can't be answered any more.
@@ -319,7 +319,7 @@ func (assumed) Enrolled() bool { return false }
 // that would disable ThoughtGate, that carry credentials or reach for them, or that a text put
 // into the agent's mind, or that do with its own tools what is as grave. An agent that was talked
 // into such a call may be talked into approving it too.
-var HighRisk = []string{"ours", "secret", "secret-place", "planted", "prompted", "destroys", "uploads", "installs", "network-code"}
+var HighRisk = []string{FactOurs, FactSecret, FactSecretPlace, FactPlanted, FactPrompted, FactDestroys, FactUploads, FactInstalls, FactNetworkCode}
 
 // notEnrolled is why a question that requires presence can't be asked.
 const notEnrolled = "the workflow requires presence, which is not set up; run `tgctl presence enrol`"

@@ -258,7 +258,7 @@ func TestEveryAskBringsItsFacts(t *testing.T) {
 
 // Each fact of high risk requires presence, if presence is set up.
 func TestEachFactOfHighRisk(t *testing.T) {
-	for _, fact := range []string{"ours", "secret", "secret-place", "planted", "prompted", "destroys", "uploads", "installs", "network-code"} {
+	for _, fact := range HighRisk {
 		h := newFixture()
 		h.gate.Presence, h.facts = enrolled(true), []Fact{{Name: "acts"}, {Name: fact}}
 		h.ruling = Ruling{Move: Ask, Workflow: "ops", Gate: "rule"}

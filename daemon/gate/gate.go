@@ -45,8 +45,8 @@ type Call struct {
 // Message is what arrived.
 type Message struct {
 	Seq      uint64
-	ID       string // correlation id, unique over all calls
-	Received time.Time
+	ID       string    // correlation id, unique over all calls
+	Received time.Time // when it arrived here; a call that is judged again keeps it
 
 	Side     wire.Side
 	Line     []byte // without its line end
@@ -112,50 +112,6 @@ type Judgement struct {
 
 // Arguments returns the raw JSON object of the call's arguments, or nil if it has none.
 func (c *Call) Arguments() []byte { return c.Envelope.Arguments.Of(c.Line) }
-
-// Fact is something true of a call: secret, secret-place, acts and so on; see docs/facts.md.
-type Fact struct {
-	Name   string
-	Detail string // what made it true, for a person; never the secret itself
-	Member string // path of the argument, such as `headers.authorization`; may be empty
-	Place  string // the mail address, host or account concerned; may be empty
-	By     string // the server whose text made it true; may be empty
-}
-
-// Loss is what a call destroys in a work tree and nothing else has.
-type Loss struct {
-	Root  string   // the work tree: an absolute path in which nothing is a link
-	Names []string // below Root; empty if they are too many, or not known
-	More  bool     // it destroys more than Names
-}
-
-// Facts finds the facts of a call and remembers earlier text of its session. Implementations
-// must be bounded in time and memory for any input, and safe for concurrent use.
-type Facts interface {
-	// Of returns the facts of c. It is called for every judged call, and attributes to the
-	// agent whatever c is the first to mention. If ctx ends, it soon returns the facts found
-	// so far.
-	Of(ctx context.Context, c *Call) []Fact
-	// Observe remembers a message that passes without being judged, before it is forwarded.
-	Observe(m *Observation)
-	// Forwarded remembers that c, whose facts Of has found, was forwarded.
-	Forwarded(c *Call)
-	// Forget drops the memory of a session, or of an attachment without one.
-	Forget(session, attachment string)
-}
-
-// Observation is text that passes between a server and an agent: a result, an error, a list,
-// a request of the server, or the agent's answer to one.
-type Observation struct {
-	Session    string // empty outside a wrap
-	Attachment string
-	Server     string
-	Profile    Profile   // in force for the attachment
-	Side       wire.Side // the side that wrote it
-	Method     string    // its method, or that of the request that it answers
-	Text       []byte    // raw JSON: the line or a piece of it
-	Missing    uint64    // bytes of the line that are in no piece
-}
 
 // Move is what a gate decides to do with a message.
 type Move uint8

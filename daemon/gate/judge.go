@@ -234,7 +234,7 @@ func (g *Gate) denyPage(_ context.Context, c *Call) bool {
 }
 
 func (g *Gate) askAboutOurs(_ context.Context, c *Call) bool {
-	i := slices.IndexFunc(c.facts, func(f Fact) bool { return f.Name == "ours" })
+	i := slices.IndexFunc(c.facts, func(f Fact) bool { return f.Name == FactOurs })
 	if i < 0 || c.ruling.Move != Forward {
 		return false
 	}

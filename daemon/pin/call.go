@@ -54,7 +54,7 @@ func (b *Registry) Of(c *gate.Call) gate.Pinned {
 	p := b.status(c, t)
 	b.named(c, t, &p)
 	if a := b.about(c, t); t.kind == Tool && a != nil && a.Destroys {
-		p.Facts = append(p.Facts, gate.Fact{Name: "acts", Detail: "its definition says that it is destructive", By: c.Server})
+		p.Facts = append(p.Facts, gate.Fact{Name: gate.FactActs, Detail: "its definition says that it is destructive", By: c.Server})
 	}
 	return p
 }
@@ -156,10 +156,10 @@ func (b *Registry) status(c *gate.Call, t definitionKey) gate.Pinned {
 		p.Held = b.because(c, t, why)
 	}
 	if why == Changed {
-		p.Facts = append(p.Facts, gate.Fact{Name: "changed", Detail: "its definition is not the accepted one", By: c.Server})
+		p.Facts = append(p.Facts, gate.Fact{Name: gate.FactChanged, Detail: "its definition is not the accepted one", By: c.Server})
 	}
 	if suspicions := b.suspicions(c.Server, def); len(suspicions) > 0 {
-		p.Facts = append(p.Facts, gate.Fact{Name: "smelly", Detail: sayAll(suspicions), By: c.Server})
+		p.Facts = append(p.Facts, gate.Fact{Name: gate.FactSmelly, Detail: sayAll(suspicions), By: c.Server})
 	}
 	return p
 }
@@ -266,7 +266,7 @@ func (b *Registry) named(c *gate.Call, t definitionKey, p *gate.Pinned) {
 		return
 	}
 	if t.kind == Tool && v != nil && slices.Contains(v.whole, Tool) {
-		p.Facts = append(p.Facts, gate.Fact{Name: "unlisted", Detail: "its server lists no tool with this name", By: c.Server})
+		p.Facts = append(p.Facts, gate.Fact{Name: gate.FactUnlisted, Detail: "its server lists no tool with this name", By: c.Server})
 	}
 }
 

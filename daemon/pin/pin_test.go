@@ -594,6 +594,9 @@ func TestNothingCountsUnkept(t *testing.T) {
 		t.Error("a list passes that is not on record")
 	}
 	fresh.mustHold(t, "add", "mislead")
+	if got := d.List("new"); len(got) > 0 {
+		t.Errorf("known though not on record: %+v", got)
+	}
 }
 
 func TestPromptsAndTemplates(t *testing.T) {

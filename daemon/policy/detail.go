@@ -17,7 +17,8 @@ type Detail struct {
 	Workflows []Workflow
 }
 
-// Entry is a source, rule, default or policy of a Set.
+// Entry is a source, rule, default or policy of a Set. The name of a rule is its label without the
+// place, so its pattern and facts are there, and its other conditions in fields of their own.
 type Entry struct {
 	gate.Cited
 	Sources  []string // the servers to which a rule applies; empty means all

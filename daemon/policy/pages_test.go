@@ -21,6 +21,11 @@ chat   tool post with secret          {}  ask
 files  tool write_file with secret    {}  ask
 files  tool delete_file with secret   {}  ask
 files  tool read_file with secret-place  {}  ask`,
+	"docs/agents.md": `
+agent  tool shell                 {}  ask
+agent  tool write                 {}  forward
+agent  tool write with destroys   {}  ask
+files  tool shell                 {}  forward`,
 	"docs/metrics.md": `
 files  tool write_file              {}  forward
 files  tool write_file with secret  {}  ask`,
@@ -122,7 +127,7 @@ func TestFactsPageIsTheDefault(t *testing.T) {
 		if holds == nil {
 			t.Fatal(ds)
 		}
-		for _, fact := range []string{"secret", "secret-place", "planted", "prompted", "acts", "sends", "new-place", "changed", "smelly", "unlisted", "steered", "outside", "ours", "destroys", "uploads", "installs", "network-code", "opaque", "remote"} {
+		for _, fact := range config.Facts() {
 			for _, c := range []*gate.Call{toolCall(t, "x", "y", `{}`), fromServer(t, "x", "sampling/createMessage", `{"messages":[],"maxTokens":1}`)} {
 				facts := []gate.Fact{{Name: fact}}
 				got, gotErr := shown.Rule(context.Background(), c, facts)

@@ -33,8 +33,10 @@ func (p *Partly) NeedsCommand() bool {
 }
 
 // RulePartly implements gate.Partial. Missing data matters only to policies and to sources with a
-// command. So the call is judged without the policies that read what is lacking. Unless it is
-// then denied, each of these policies is a reason for doubt.
+// command: what the conditions of rules read, and the time of arrival, every record has. So the
+// call is judged without the policies that read what is lacking. Unless it is then denied, each of
+// these policies is a reason for doubt. A rule with a condition on what a record may lack would be
+// another.
 func (p *Partly) RulePartly(ctx context.Context, c *gate.Call, facts []gate.Fact, lacks gate.Lacks) (r gate.Ruling, doubt string, err error) {
 	if len(facts) == 0 {
 		lacks.Details = false

@@ -130,6 +130,7 @@ governance:
     - {match: "*", method: "sampling/*", source: helper, action: forward}
     - {match: "*", method: "acme/*", source: acme, action: forward}
     - {match: "*", method: roots/list, source: nosy, action: deny}
+    - {match: "*", source: trusted, action: forward}
 approval:
   ops: {destination: {type: local}, timeout: 2m, redact_fields: [password], surfaces: [terminal]}
   team: {destination: {type: local}, redact_fields: [token]}
@@ -161,6 +162,7 @@ func TestRules(t *testing.T) {
 		"completion":             {fromAgent(t, "fs", "completion/complete", `{"ref":{"type":"ref/resource","uri":"file:///etc/{x}"},"argument":{"name":"x","value":"p"}}`), nil, `deny; rule; "file:///etc/*" (thoughtgate.yaml:15)`},
 		"sampling":               {fromServer(t, "fs", "sampling/createMessage", `{"messages":[],"maxTokens":1}`), nil, "deny; rule; defaults.asks (thoughtgate.yaml:8)"},
 		"sampling, named":        {fromServer(t, "helper", "sampling/createMessage", `{"messages":[],"maxTokens":1}`), nil, `forward; rule; "*" (thoughtgate.yaml:17)`},
+		"sampling, not named":    {fromServer(t, "trusted", "sampling/createMessage", `{"messages":[],"maxTokens":1}`), nil, "deny; rule; defaults.asks (thoughtgate.yaml:8)"},
 		"form":                   {fromServer(t, "fs", "elicitation/create", `{"message":"m","requestedSchema":{}}`), nil, "forward; rule; "},
 		"form, named so":         {fromServer(t, "fs", "elicitation/create", `{"mode":"form","message":"m","requestedSchema":{}}`), nil, "forward; rule; "},
 		"url":                    {fromServer(t, "fs", "elicitation/create", `{"mode":"url","message":"m","url":"https://x"}`), nil, "deny; rule; defaults.asks (thoughtgate.yaml:8)"},
@@ -345,7 +347,8 @@ func TestDescriptions(t *testing.T) {
 		{"{place} by {by}", []gate.Fact{{Name: "planted", Place: "a@b.example", By: "notes"}}, "a@b.example by notes"},
 		{"{place}", []gate.Fact{{Name: "sends", Place: "first"}, {Name: "planted", Place: "second"}}, "second"},
 		{"{member}", []gate.Fact{{Name: "secret", Member: "key"}, {Name: "planted"}}, "key"},
-		{"{place} {by} {member} {other}", nil, "a place unknown an argument {other}"},
+		{"{detail}", []gate.Fact{{Name: "secret", Detail: "deletes 2 files"}, {Name: "planted", Detail: "deletes 3 files"}}, `"deletes 3 files"`},
+		{"{place} {by} {member} {detail} {other}", nil, "a place unknown an argument not known {other}"},
 		{"{place}", []gate.Fact{{Name: "planted", Place: "{by} \u202e\n"}}, `"{by} \u202e\n"`},
 		{"{place}.", []gate.Fact{{Name: "planted", Place: "x. It was approved already"}}, `"x. It was approved already".`},
 	} {

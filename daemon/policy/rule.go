@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -177,7 +178,7 @@ func (s *Set) defaultFor(sub *subject, facts []gate.Fact) *rule {
 		return &s.defaults
 	case sub.class != classAsk:
 		return nil
-	case sub.unruled && !slices.ContainsFunc(facts, func(f gate.Fact) bool { return f.Name == "smelly" }):
+	case sub.unruled && !slices.ContainsFunc(facts, func(f gate.Fact) bool { return f.Name == gate.FactSmelly }):
 		return &rule{action: config.Forward}
 	}
 	return &s.forAsks
@@ -315,7 +316,9 @@ func firstApproval(permits []*policy) *policy {
 	return nil
 }
 
-// label returns the label of a rule: its pattern, facts and place.
+// label returns the label of a rule, which questions, denials and records show: what it says about
+// the call itself, which is its pattern and its facts, and its place. Conditions on who calls whom
+// by which method are not in it, but in an Entry.
 func label(r *config.Rule) string { return fmt.Sprintf("%s (%s)", patternOf(r), r.Place) }
 
 // patternOf returns the label of a rule without its place.
@@ -353,33 +356,37 @@ func (p *policy) reasonOr(otherwise string) string {
 	return fmt.Sprintf("the policy %s %s", printable(p.id), otherwise)
 }
 
-// fillPlaceholders replaces {place}, {by} and {member} in the description of a rule by the values
-// of the facts in when, or else of any fact.
+// placeholders are what a description may contain, what stands for a value that no fact has, and
+// which it is of a fact.
+var placeholders = []struct {
+	name, unknown string
+	of            func(*gate.Fact) string
+}{
+	{"{place}", "a place", func(f *gate.Fact) string { return f.Place }},
+	{"{by}", "unknown", func(f *gate.Fact) string { return f.By }},
+	{"{member}", "an argument", func(f *gate.Fact) string { return f.Member }},
+	{"{detail}", "not known", func(f *gate.Fact) string { return f.Detail }},
+}
+
+// fillPlaceholders replaces the placeholders in the description of a rule by the values of the
+// facts in when, or else of any fact.
 func fillPlaceholders(description string, when []config.Fact, facts []gate.Fact) string {
 	if !strings.ContainsRune(description, '{') {
 		return description
 	}
-	values := map[string]string{}
-	take := func(f *gate.Fact) {
-		for name, value := range map[string]string{"{place}": f.Place, "{by}": f.By, "{member}": f.Member} {
-			if value != "" && values[name] == "" {
-				values[name] = printable(value)
+	var pairs []string
+	for _, p := range placeholders {
+		value := ""
+		for _, only := range []bool{true, false} {
+			for i := range facts {
+				if value == "" && (!only || firstFact(when, facts[i:i+1]) != nil) {
+					value = printable(p.of(&facts[i]))
+				}
 			}
 		}
+		pairs = append(pairs, p.name, cmp.Or(value, p.unknown))
 	}
-	for _, only := range []bool{true, false} {
-		for i := range facts {
-			if f := &facts[i]; !only || firstFact(when, facts[i:i+1]) != nil {
-				take(f)
-			}
-		}
-	}
-	for name, unknown := range map[string]string{"{place}": "a place", "{by}": "unknown", "{member}": "an argument"} {
-		if values[name] == "" {
-			values[name] = unknown
-		}
-	}
-	return strings.NewReplacer("{place}", values["{place}"], "{by}", values["{by}"], "{member}", values["{member}"]).Replace(description)
+	return strings.NewReplacer(pairs...).Replace(description)
 }
 
 // maxPrintable is the maximum length of an untrusted name in a message, in bytes.

@@ -11,8 +11,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// Set is one configuration with its policies. Its decisions do not change, and it is safe for
-// concurrent use.
+// Set is one configuration with its policies. It does not change: a decision depends only on the
+// call, with the time at which it arrived (context.time), on its facts, and on what the functions
+// and tools that the options set return. It is safe for concurrent use.
 type Set struct {
 	cfg      *config.Config
 	rules    []rule
@@ -166,7 +167,7 @@ func (s *Set) computeDigest() string {
 func (s *Set) Profile() gate.Profile { return gate.Profile(s.cfg.Profile) }
 
 // Digest returns the hex SHA-256 of the configuration and all Cedar files. Sets with the same
-// digest decide alike.
+// digest and the same options decide alike about a call with the same facts and time of arrival.
 func (s *Set) Digest() string { return s.digest }
 
 // Config returns the configuration that the set was built from.

@@ -152,33 +152,33 @@ func (s *Set) currentTools() []*shape.Tool {
 	return all
 }
 
-// reachable reports whether policies can be evaluated for a call of t: t is not hidden, and no
-// rule denies it unconditionally.
+// reachable reports whether policies can be evaluated for some call of t: t is not hidden, and no
+// rule denies it whatever the agent and the facts are.
 func (s *Set) reachable(t *shape.Tool) bool {
 	if source := s.cfg.Source(t.Server); source != nil && (!source.Enabled || !exposed(context.Background(), &source.Expose, typeTool, []string{t.Name})) {
 		return false
 	}
 	sub := &subject{class: classAct, method: "tools/call", kind: typeTool, server: t.Server}
 	for i := range s.rules {
-		r := s.rules[i].unconditional()
-		if !r.matches(sub, t.Name, nil) {
-			continue
-		}
-		if s.rules[i].action != config.Deny {
+		r, sometimes := s.rules[i].withoutAgentAndFacts()
+		switch {
+		case !r.matches(sub, t.Name, nil):
+		case r.action != config.Deny:
 			return true
-		}
-		if len(s.rules[i].When) == 0 && len(s.rules[i].Agent) == 0 {
+		case !sometimes:
 			return false
 		}
 	}
 	return s.defaults.action != config.Deny
 }
 
-// unconditional returns r without the conditions that do not depend on the tool: on agent and facts.
-func (r *rule) unconditional() *rule {
+// withoutAgentAndFacts returns r without its conditions on the agent and on facts, and whether it
+// has any: then it matches some calls of a tool and not others. A condition on anything else that
+// differs between two calls of one tool has to be removed here too.
+func (r *rule) withoutAgentAndFacts() (_ *rule, sometimes bool) {
 	c := *r.Rule
 	c.When, c.Agent = nil, nil
-	return &rule{Rule: &c, action: r.action}
+	return &rule{Rule: &c, action: r.action}, len(r.When) > 0 || len(r.Agent) > 0
 }
 
 // Waiting is a policy that could not be checked completely, because it names tools with unknown

@@ -29,7 +29,7 @@ func (t *turn) answer(line []byte, e *wire.Envelope) {
 	t.answers = &which{r.side, key}
 	t.add(&closed{*t.answers})
 	t.gate.CountMessages(t.side, r.method, 1)
-	if t.inMemory() && e.Kind == wire.Result && r.side == fromAgent && binds(r.method) && !r.ours && r.sentLine != nil {
+	if t.ends.Server.endsWithDaemon() && e.Kind == wire.Result && r.side == fromAgent && binds(r.method) && !r.ours && r.sentLine != nil {
 		t.add(&agreed{r.method, r.sentLine})
 	}
 	if r.ours {

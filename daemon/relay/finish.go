@@ -93,7 +93,7 @@ func (s *Session) stopServer() {
 	hastened := func() bool { return s.ending.signals > step || s.serverGone() }
 	end := time.Now().Add(s.grace.Stdin)
 	s.until(s.grace.Stdin, func() bool {
-		return s.written(fromServer) && (!s.inMemory() || s.ending.dead || !s.state.owes(fromAgent)) || hastened()
+		return s.written(fromServer) && (!s.ends.Server.endsWithDaemon() || s.ending.dead || !s.state.owes(fromAgent)) || hastened()
 	})
 	s.closeInput()
 	s.until(max(time.Until(end), 1), hastened)
@@ -118,7 +118,7 @@ func (s *Session) drainServer() {
 		return
 	}
 	handledAll := func() bool { return s.ended[fromServer] || in.handledAll() || s.ending.dead }
-	if s.inMemory() { // nothing more will arrive, and only the agent can delay what there is
+	if s.ends.Server.endsWithDaemon() { // nothing more will arrive, and only the agent can delay what there is
 		s.waitWhileAgentReads(handledAll)
 		return
 	}

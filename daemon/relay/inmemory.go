@@ -13,10 +13,11 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// InMemory is a server that exchanges lines with the session in memory, such as one that the
-// daemon runs for several sessions, or the tools of an extension. It ends with the daemon. The
-// next daemon joins another one and repeats the agent's handshake with it. Requests that the
-// first one had received and not answered are answered with an error.
+// InMemory is a server that exchanges lines with the session in memory. It is for any server whose
+// pipes, if it has any, are not kept for the next daemon: one that the daemon runs for several
+// sessions, or the tools of an extension. It ends with the daemon. The next daemon joins another one
+// and repeats the agent's handshake with it. Requests that the first one had received and not
+// answered are answered with an error.
 type InMemory struct {
 	// Join adds the client c to the server. The error wraps [ErrNotStarted] if no server could
 	// be started.
@@ -70,6 +71,8 @@ const (
 	maxUnread      = 16 << 20
 	maxUnreadLines = 16 << 10
 )
+
+func (m *InMemory) endsWithDaemon() bool { return true }
 
 func (m *InMemory) join(s *Session) (source, sink, error) {
 	cursor, err := s.cursor(fromServer)
@@ -181,11 +184,11 @@ func (m *InMemory) failure() *Refusal {
 	defer m.mu.Unlock()
 	switch {
 	case m.gone == nil || errors.Is(m.gone, errEnded):
-		return &Refusal{mcp.CodeServerExit, "ThoughtGate has left the shared MCP server, which did not answer"}
+		return &Refusal{mcp.CodeServerExit, "ThoughtGate has left the MCP server, which did not answer"}
 	case errors.Is(m.gone, ErrNotStarted):
 		return &Refusal{mcp.CodeServerStart, "The MCP server could not be started: " + m.gone.Error()}
 	}
-	return &Refusal{mcp.CodeServerExit, "The shared MCP server is no longer available (" + m.gone.Error() + ") and did not answer"}
+	return &Refusal{mcp.CodeServerExit, "The MCP server is no longer available (" + m.gone.Error() + ") and did not answer"}
 }
 
 // status returns the exit code of tg-shim.

@@ -59,7 +59,7 @@ func TestSharedLateReader(t *testing.T) {
 			t.Fatalf("line %d of %d is %.100s, %v", i, n, line, err)
 		}
 	}
-	const want = `{"jsonrpc":"2.0","id":1,"error":{"code":-31012,"message":"The shared MCP server is no longer available (it is slow) and did not answer"}}` + "\n"
+	const want = `{"jsonrpc":"2.0","id":1,"error":{"code":-31012,"message":"The MCP server is no longer available (it is slow) and did not answer"}}` + "\n"
 	if line, err := lines.ReadString('\n'); line != want {
 		t.Errorf("the last line is %.200s, %v", line, err)
 	}

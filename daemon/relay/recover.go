@@ -66,8 +66,8 @@ func (s *Session) restore() (err error) {
 			s.state.out[side].drop(o.cursor.Delivered())
 		}
 	}
-	if m, is := s.ends.Server.(*InMemory); is && s.ends.Earlier != nil {
-		s.renew(m)
+	if s.ends.Earlier != nil {
+		s.ends.Server.renew(s)
 	}
 	return nil
 }

@@ -96,7 +96,7 @@ func (e *cleared) apply(s *state) error {
 // renew prepares a session whose in-memory server ended with a previous daemon for another
 // server. Requests that the first server had received are answered with an error; those that
 // were not sent yet go to the next one.
-func (s *Session) renew(m *InMemory) {
+func (m *InMemory) renew(s *Session) {
 	q := &s.state.out[fromServer]
 	spared := map[string]bool{}
 	events := []event{&cleared{fromServer}}
@@ -123,7 +123,7 @@ func (s *Session) renew(m *InMemory) {
 			continue
 		}
 		events = append(events, r.lost(&Refusal{mcp.CodeServerExit,
-			"The shared MCP server ended with ThoughtGate's daemon and did not answer; the request may have been executed. The server is started again"})...)
+			"The MCP server ended with ThoughtGate's daemon and did not answer; the request may have been executed. The server is started again"})...)
 	}
 	for key := range s.state.open[fromServer] {
 		events = append(events, &closed{which{fromServer, key}})

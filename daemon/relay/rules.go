@@ -25,12 +25,6 @@ type turn struct {
 	abandoned bool          // the session ended while the line was judged: nothing is committed
 }
 
-// inMemory reports whether the server is one that does not outlive the daemon.
-func (s *Session) inMemory() bool {
-	_, is := s.ends.Server.(*InMemory)
-	return is
-}
-
 func (t *turn) add(e event) { t.events = append(t.events, e) }
 
 // release drops what the turn refers to and keeps its buffers.
@@ -136,7 +130,7 @@ func (t *turn) request(line []byte, e *wire.Envelope) {
 			t.add(&began{asks, e.Modern})
 		}
 	}
-	if t.inMemory() && t.side == fromAgent && binds(r.method) {
+	if t.ends.Server.endsWithDaemon() && t.side == fromAgent && binds(r.method) {
 		r.sentLine = line
 	}
 	switch rule.Treatment {

@@ -13,6 +13,11 @@ import (
 type Server interface {
 	// join prepares the server for session s. If there is no server, both results are nil.
 	join(s *Session) (source, sink, error)
+	// endsWithDaemon reports whether the server does not outlive the daemon.
+	endsWithDaemon() bool
+	// renew prepares session s, which a previous daemon has run, for another server if the one of
+	// that daemon has ended with it.
+	renew(s *Session)
 	// begin prepares the sink, and may block. It is called once, before anything is written.
 	begin() error
 	// interrupt ends a write that is under way.
@@ -41,6 +46,9 @@ type Pipes struct {
 
 	wake *pipe.Waker
 }
+
+func (p *Pipes) endsWithDaemon() bool { return false }
+func (p *Pipes) renew(*Session)       {}
 
 func (p *Pipes) begin() error      { return nil }
 func (p *Pipes) interrupt()        { p.wake.Wake() }
@@ -91,6 +99,8 @@ func (r *Refusal) join(s *Session) (source, sink, error) {
 	return nil, nil, nil
 }
 
+func (r *Refusal) endsWithDaemon() bool  { return false }
+func (r *Refusal) renew(*Session)        {}
 func (r *Refusal) begin() error          { return nil }
 func (r *Refusal) interrupt()            {}
 func (r *Refusal) failure() *Refusal     { return r }

@@ -196,6 +196,11 @@ func TestClaimed(t *testing.T) {
 		} else if j.Shim.Session != "" || j.Shim.Agent != "" || r.Served(anID) != 0 {
 			t.Errorf("of a wrap that ends with its command: %+v", j.Shim)
 		}
+		server := Process{PID: 1000030, Start: 3}
+		r.Started(j, server)
+		if why := r.Agent([]Process{{PID: 50, Start: 1}, server}, true); why == "" {
+			t.Error("what its server started may decide, whose shim is not above it")
+		}
 		r.End(j, "left", "")
 		if why := r.Agent([]Process{{PID: 50, Start: 1}, host}, true); (why != "") != outlasting {
 			t.Errorf("once its server has gone, outlasting %v: %q", outlasting, why)

@@ -132,7 +132,7 @@ func (p *Plan) adoptInto(f *planned, sources []*Source, commit func([]Journal) e
 		return err
 	}
 	entries := p.toAdopt(f, doc, base, sources)
-	text, before, err := rewrite(base, entries, p.line)
+	text, before, err := rewrite(base, entries, f.hooks, p.line)
 	if err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ func (p *Plan) Drift() ([]Drift, error) {
 			out = append(out, Drift{e.ID, e.File, Added})
 		}
 	}
-	return out, nil
+	return append(out, p.driftOfHooks()...), nil
 }
 
 // shownFixed reports whether an entry that can't be changed is one that the person was warned
@@ -234,7 +234,7 @@ func (p *Plan) shownFixed(e *Entry) bool {
 
 // Stamp returns a short text that changes whenever a file of the agent does. It makes frequent
 // checks cheap.
-func (p *Plan) Stamp() string { return Stamp(slices.Concat(p.agent.Files(p.env), p.Paths())) }
+func (p *Plan) Stamp() string { return Stamp(slices.Concat(Files(p.agent, p.env), p.Paths())) }
 
 // Stamp returns a short text that changes whenever one of the files at paths does.
 func Stamp(paths []string) string {

@@ -60,6 +60,9 @@ type Env struct {
 	Protections []*Protection               // protections; entries with their lines are governed already
 	Notes       string                      // folder of notes on files made beside configurations, in the state folder; empty: no such file is taken for ours
 	OwnOnly     bool                        // leave out files of other agents that this agent reads as well
+	Tools       bool                        // govern the agent's own tools, too, by entries for hooks
+	NoServers   bool                        // don't govern servers
+	InFile      bool                        // write the entries for hooks to a file even if the agent could be told for one start
 	Renew       string                      // id of the protection that is made or renewed; empty for a wrap
 }
 

@@ -58,6 +58,9 @@ func TestDetect(t *testing.T) {
 		{[]string{"/home/ada/Apps/Cursor-1.7.28-x86_64.AppImage"}, "cursor"},
 		{[]string{"cursor.appimage"}, "cursor"},
 		{[]string{"Windsurf_1.0.AppImage"}, "windsurf"},
+		{[]string{"Windsurf-Next-1.0.AppImage"}, "windsurf"},
+		{[]string{"Claude-Desktop.AppImage"}, "claude-desktop"},
+		{[]string{"Claude_1.0.AppImage"}, "claude-desktop"},
 		{[]string{"claude-desktop-0.14-amd64.AppImage"}, "claude-desktop"},
 		{[]string{"Other.AppImage"}, ""},
 		{[]string{"Claude"}, ""},
@@ -70,6 +73,21 @@ func TestDetect(t *testing.T) {
 		got, ok := Detect(test.command)
 		if got != test.want || ok != (test.want != "") {
 			t.Errorf("Detect(%q) = %q, %v, want %q", test.command, got, ok, test.want)
+		}
+	}
+}
+
+// An AppImage is that of the longest command with which its name begins: if there is an agent
+// zed-next one day, Zed-Next.AppImage is not Zed.
+func TestAppImage(t *testing.T) {
+	for name, want := range map[string]string{
+		"Zed-Preview-1.0.AppImage": "zed-preview-1-0 zed-preview-1 zed-preview zed",
+		"cursor.appimage":          "cursor",
+		"cursor":                   "",
+		".AppImage":                "",
+	} {
+		if got := strings.Join(appImage(name), " "); got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
 }
@@ -338,6 +356,27 @@ func TestExpand(t *testing.T) {
 	for _, test := range tests {
 		if got := shellVariables.expand(test.text, w.env()); got != test.want {
 			t.Errorf("expand(%q) = %q, want %q", test.text, got, test.want)
+		}
+	}
+}
+
+// The page of the agents lists them all, with every command.
+func TestPageListsCommands(t *testing.T) {
+	page, err := os.ReadFile("../../docs/agents.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range kinds {
+		_, row, found := strings.Cut(string(page), "\n| `"+k.Name()+"` | ")
+		if !found {
+			t.Errorf("docs/agents.md has no row for %s", k.Name())
+			continue
+		}
+		row, _, _ = strings.Cut(row, " |")
+		for _, command := range strings.Fields(k.commands) {
+			if !strings.Contains(row, "`"+command+"`") {
+				t.Errorf("docs/agents.md does not list the command %s of %s", command, k.Name())
+			}
 		}
 	}
 }

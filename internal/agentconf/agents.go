@@ -2,6 +2,7 @@ package agentconf
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -11,16 +12,17 @@ import (
 type kind struct {
 	Agent
 	commands string // programs by which it is detected; none for an agent that --agent-type must name
-	// programs are set for an agent with windows: its commands are launchers that exit at once, and
-	// the servers are started by one of these programs, which they have launched or which runs
-	// already.
-	programs string
-	bundles  []bundle // its applications on macOS
+	// application is set for an agent with windows, and has the names of its application: its commands
+	// are launchers that exit at once, and the servers are started by one of these programs, which
+	// they have launched or which runs already.
+	application string
+	bundles     []bundle // its applications on macOS
 
-	raises  []limit       // settings of an entry that are raised so that the agent waits longer
-	waits   time.Duration // how long it waits for the result of a call, if no setting in raises determines it
-	merges  merging       // how it merges entries of the same name, if it does
-	retrust string        // warning that it takes a rewritten entry for a new one, which the person has to trust
+	raises  []limit          // settings of an entry that are raised so that the agent waits longer
+	waits   time.Duration    // how long it waits for the result of a call, if no setting in raises determines it
+	merges  merging          // how it merges entries of the same name, if it does
+	hooks   func(Env) string // file with the user's hooks; nil if none can be written
+	retrust string           // warning that it takes a rewritten entry for a new one, which the person has to trust
 }
 
 // bundle is an application on macOS: its name, and the identifier that `open -b` takes.
@@ -43,18 +45,22 @@ const (
 )
 
 var kinds = []kind{
-	{Agent: claudeCode{}, commands: "claude claude-code", raises: []limit{{"timeout", callMillis, true}}},
 	{
-		Agent: claudeDesktop{}, commands: "claude-desktop", programs: "claude-desktop", waits: time.Minute,
+		Agent: claudeCode{}, commands: "claude claude-code", raises: []limit{{"timeout", callMillis, true}},
+		hooks: func(env Env) string { return filepath.Join(claudeCode{}.folder(env), "settings.json") },
+	},
+	{
+		Agent: claudeDesktop{}, commands: "claude-desktop", application: "claude-desktop", waits: time.Minute,
 		bundles: []bundle{{"Claude", "com.anthropic.claudefordesktop"}},
 	},
 	{
-		Agent: cursor{}, commands: "cursor cursor-agent", programs: "cursor",
+		Agent: cursor{}, commands: "cursor cursor-agent", application: "cursor",
 		bundles: []bundle{{"Cursor", "com.todesktop.230313mzl4w4u92"}, {"Cursor Nightly", "co.anysphere.cursor.nightly"}},
+		hooks:   func(env Env) string { return filepath.Join(env.Home, ".cursor", "hooks.json") },
 		retrust: "Cursor approves a server by its entry: each one is new or disabled until you approve it, when its entry is rewritten and again when it is restored (cursor-agent: `mcp enable NAME`)",
 	},
 	{
-		Agent: vscode{}, commands: codeEditors, programs: codeEditors, waits: callAllowed, // no limit is known
+		Agent: vscode{}, commands: codeEditors, application: codeEditors, waits: callAllowed, // no limit is known
 		bundles: []bundle{
 			{"Visual Studio Code", "com.microsoft.VSCode"},
 			{"Visual Studio Code - Insiders", "com.microsoft.VSCodeInsiders"},
@@ -63,23 +69,27 @@ var kinds = []kind{
 		retrust: "VS Code trusts a server by its entry: it asks whether to trust each one when its entry is rewritten, and again when it is restored",
 	},
 	{
-		Agent: windsurf{}, commands: "windsurf windsurf-next", programs: "windsurf windsurf-next",
+		Agent: windsurf{}, commands: "windsurf windsurf-next", application: "windsurf windsurf-next",
 		bundles: []bundle{{"Windsurf", "com.exafunction.windsurf"}, {"Windsurf - Next", "com.exafunction.windsurf-next"}},
 	},
 	{
-		Agent: zed{}, commands: "zed zeditor zed-editor zed-preview zed-nightly zed-dev", programs: "zed-editor zed zeditor",
+		Agent: zed{}, commands: "zed zeditor zed-editor zed-preview zed-nightly zed-dev", application: "zed-editor zed zeditor",
 		bundles: []bundle{{"Zed", "dev.zed.Zed"}, {"Zed Preview", "dev.zed.Zed-Preview"}, {"Zed Nightly", "dev.zed.Zed-Nightly"}},
 		raises:  []limit{{"timeout", callSeconds, false}},
 	},
-	{Agent: gemini{}, commands: "gemini", raises: []limit{{"timeout", callMillis, true}}, waits: 10 * time.Minute},
+	{Agent: gemini{}, commands: "gemini", raises: []limit{{"timeout", callMillis, true}}, waits: 10 * time.Minute, hooks: gemini{}.userFile},
 	{
 		Agent: opencode{}, commands: "opencode", raises: []limit{{"timeout", callMillis, false}},
 		merges: merging{opencodeServers, "environment", true},
 	},
-	{Agent: copilot{}, commands: "copilot", raises: []limit{{"timeout", callMillis, false}}},
+	{
+		Agent: copilot{}, commands: "copilot", raises: []limit{{"timeout", callMillis, false}},
+		hooks: func(env Env) string { return filepath.Join(copilot{}.folder(env), "hooks", "thoughtgate.json") },
+	},
 	{Agent: cline{}, commands: "cline", raises: []limit{{"timeout", callSeconds, false}}, waits: time.Minute}, // an entry in the inner form keeps its limit
 	{
 		Agent: codex{}, commands: "codex",
+		hooks:  func(env Env) string { return filepath.Join(codex{}.folder(env), "hooks.json") },
 		raises: []limit{{"startup_timeout_sec", startSeconds, false}, {"tool_timeout_sec", callSeconds, false}},
 		merges: merging{[]string{codexKey}, "env", false},
 	},
@@ -124,21 +134,21 @@ func AgentFor(name string, command []string) (Agent, error) {
 		return k.Agent, nil
 	}
 	return nil, fmt.Errorf("unsupported agent type %q; use one of %s. "+
-		"For any file that lists its servers under mcpServers, use --agent-type custom --config-path FILE",
-		name, strings.Join(Names(), ", "))
+		"For any JSON, TOML or YAML file that lists its servers under %s, use --agent-type custom --config-path FILE",
+		name, strings.Join(Names(), ", "), strings.Join(customKeys, " or "))
 }
 
 // Known returns the paths at which any known agent looks for files, whether they exist or not.
 func Known(env Env) []string {
 	var paths []string
 	for _, k := range kinds {
-		paths = append(paths, k.Files(env)...)
+		paths = append(paths, Files(k.Agent, env)...)
 	}
 	return paths
 }
 
 // Windowed reports whether agents of a type are applications with windows.
-func Windowed(agent string) bool { return kindOf(agent).programs != "" }
+func Windowed(agent string) bool { return kindOf(agent).application != "" }
 
 // CallTimeout returns how long an agent of the type waits for the result of a call once its
 // settings, if it has any for this, are raised. It returns 0 if that is unknown.
@@ -153,4 +163,4 @@ func CallTimeout(agent string) time.Duration {
 }
 
 // runs reports whether base is the name of one of the agent's programs with windows.
-func (k kind) runs(base string) bool { return slices.Contains(strings.Fields(k.programs), base) }
+func (k kind) runs(base string) bool { return slices.Contains(strings.Fields(k.application), base) }

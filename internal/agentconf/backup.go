@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
@@ -75,6 +76,16 @@ func (f *file) orSwap(backup *file, err error, step func(string)) error {
 	}
 	step("backup swapped in")
 	return nil
+}
+
+// freeName returns path, or path with a number, so that there is no such file.
+func freeName(path string) string {
+	for i := range maxCopies {
+		if _, err := os.Lstat(numbered(path, i)); errors.Is(err, fs.ErrNotExist) {
+			return numbered(path, i)
+		}
+	}
+	return path
 }
 
 func numbered(path string, i int) string {

@@ -367,6 +367,14 @@ func texts(n edit.Node) []string {
 	return out
 }
 
+// hookFlag returns the flag that takes more settings, unless it is used already.
+func (claudeCode) hookFlag(env Env) string {
+	if env.first("--settings", "--managed-settings") != "" {
+		return ""
+	}
+	return "--settings"
+}
+
 // Folders returns the folders for which the state file has servers.
 func (c claudeCode) Folders(env Env) ([]string, error) {
 	state, err := load(c.stateFile(env), strict)

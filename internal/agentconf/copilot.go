@@ -167,7 +167,7 @@ func (copilot) point(_ Env, found *Found, line Line, copyPath string) (*pointed,
 		if e.Ungoverned != "" {
 			continue
 		}
-		text, _, err := rewrite(e.source.doc, []*Entry{e}, line)
+		text, _, err := rewrite(e.source.doc, []*Entry{e}, nil, line)
 		if err != nil {
 			return nil, fmt.Errorf("rewrite %s: %w", e.File, err)
 		}

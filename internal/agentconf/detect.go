@@ -20,18 +20,28 @@ func Detect(command []string) (string, bool) {
 		return name, true
 	}
 	base := filepath.Base(words[0])
-	if name, is := appImage(base); is {
+	for _, name := range appImage(base) {
 		if name == "claude" { // Claude Code is not available as an AppImage
 			return "claude-desktop", true
 		}
-		base = name
-	}
-	for _, k := range kinds {
-		if slices.Contains(strings.Fields(k.commands), base) {
+		if k := kindWith(name); k.Agent != nil {
 			return k.Name(), true
 		}
 	}
+	if k := kindWith(base); k.Agent != nil {
+		return k.Name(), true
+	}
 	return "", false
+}
+
+// kindWith returns the row of the agent with a command, or an empty one.
+func kindWith(command string) kind {
+	for _, k := range kinds {
+		if slices.Contains(strings.Fields(k.commands), command) {
+			return k
+		}
+	}
+	return kind{}
 }
 
 // detectBundle detects an agent by the application that contains a path, or by an application's
@@ -70,16 +80,20 @@ func appsIn(path string) []string {
 	return apps
 }
 
-// appImage returns the program name at the start of an AppImage's name: cursor for
-// Cursor-1.7.28-x86_64.AppImage.
-func appImage(base string) (string, bool) {
+// appImage returns the program names with which an AppImage's name may begin, the longest first:
+// zed-preview and zed, after longer ones, for Zed-Preview-1.0-x86_64.AppImage. It returns nil for
+// the name of another program.
+func appImage(base string) []string {
 	stem, is := strings.CutSuffix(strings.ToLower(base), ".appimage")
 	if !is {
-		return "", false
+		return nil
 	}
-	name, _, _ := strings.Cut(strings.ReplaceAll(stem, "_", "-"), "-")
-	name, _, _ = strings.Cut(name, ".")
-	return name, true
+	words := strings.FieldsFunc(stem, func(r rune) bool { return strings.ContainsRune("-_. ", r) })
+	var names []string
+	for n := len(words); n > 0; n-- {
+		names = append(names, strings.Join(words[:n], "-"))
+	}
+	return names
 }
 
 // launched returns the program and arguments that a command starts. For open(1) the program is
@@ -184,7 +198,9 @@ type invocation struct {
 }
 
 // valued are the long options of editors whose value is the next word. The value of an unknown
-// option is taken for something to open, which only matters if a folder has that name.
+// option is taken for something to open, which only matters if a folder has that name. Most are
+// those of VS Code and of the editors that derive from it; --zed PATH is Zed's, --workspace DIR is
+// cursor-agent's.
 var valued = strings.Fields("user-data-dir profile extensions-dir extensions-download-dir locale log goto " +
 	"folder-uri file-uri remote sync category install-extension uninstall-extension enable-proposed-api " +
 	"disable-extension add-mcp shared-data-dir crash-reporter-directory logsPath zed workspace")

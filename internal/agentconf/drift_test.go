@@ -283,7 +283,7 @@ func TestAdoptAny(t *testing.T) {
 			}
 		}
 		if len(kept) > 0 {
-			partly, _, err := rewrite(p.files[0].doc, kept, p.line)
+			partly, _, err := rewrite(p.files[0].doc, kept, nil, p.line)
 			if err != nil {
 				rt.Fatal(err)
 			}

@@ -37,6 +37,8 @@ type file struct {
 	uid  int
 	gid  int
 	id   identity
+
+	absent bool // it does not exist; data is what an agent takes for the same
 }
 
 func digest(data []byte) string {
@@ -86,7 +88,7 @@ func read(dir int, name, path string, nofollow int, check func(*unix.Stat_t) err
 	if err != nil {
 		return nil, err
 	}
-	return &file{path, data, uint32(st.Mode) & 0o7777, int(st.Uid), int(st.Gid), identityOf(&st)}, nil
+	return &file{path, data, uint32(st.Mode) & 0o7777, int(st.Uid), int(st.Gid), identityOf(&st), false}, nil
 }
 
 func regular(st *unix.Stat_t) error {
@@ -147,6 +149,17 @@ func (f *file) replace(next []byte, notes notebook, step func(string)) error {
 // something else, both are swapped back: a plain rename would have lost what another writer
 // wrote. After an error, temp remains and may hold such a writer's text.
 func (f *file) exchange(dir int, temp, base string, next []byte, step func(string)) error {
+	if f.absent {
+		err := unix.Linkat(dir, temp, dir, base, 0) // never replaces a file
+		if errors.Is(err, unix.EEXIST) {
+			return errChanged
+		}
+		if err != nil {
+			return &fs.PathError{Op: "create", Path: f.path, Err: err}
+		}
+		step("swapped")
+		return unix.Unlinkat(dir, temp, 0)
+	}
 	if err := f.unchanged(dir, base); err != nil {
 		return err
 	}
@@ -177,6 +190,38 @@ func (f *file) exchange(dir int, temp, base string, next []byte, step func(strin
 		swap(dir, temp, base)
 	}
 	return errChanged
+}
+
+// remove removes a file, unless it no longer holds what f does; then it returns errChanged. What
+// another writer has written in between is not lost.
+func (f *file) remove(notes notebook, step func(string)) error {
+	folder, base := filepath.Dir(f.path), filepath.Base(f.path)
+	dir, err := openFolder(folder)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	if err := f.unchanged(dir, base); err != nil {
+		return err
+	}
+	n := &note{Kind: noteTemp, Target: f.path, Name: tempName(base), Before: digest(f.data), After: digest(f.data), ID: f.id}
+	notes.put(n)
+	step("temp noted")
+	if err := unix.Renameat(dir, base, dir, n.Name); err != nil {
+		return &fs.PathError{Op: "remove", Path: f.path, Err: err}
+	}
+	step("moved away")
+	if err := f.unchanged(dir, n.Name); err != nil {
+		if failed := unix.Linkat(dir, n.Name, dir, base, 0); failed != nil {
+			_, failed = n.resolveTemp(notes)
+			return errors.Join(err, failed)
+		}
+		return errors.Join(err, n.remove(notes))
+	}
+	if err := n.remove(notes); err != nil {
+		return err
+	}
+	return syncOpen(dir, folder)
 }
 
 // unchanged returns errChanged unless name has the content, mode and owner of f.

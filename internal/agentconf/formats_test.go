@@ -246,7 +246,7 @@ func FuzzRewriteFormats(f *testing.F) {
 			}
 		}
 		p := &planned{doc: doc, entries: s.Entries}
-		rewritten, before, err := rewrite(doc, p.governed(), line)
+		rewritten, before, err := rewrite(doc, p.governed(), nil, line)
 		if err != nil || len(before) == 0 {
 			return
 		}

@@ -47,7 +47,7 @@ func FuzzRewrite(f *testing.F) {
 			s.addFlat("any")
 		}
 		p := &planned{doc: doc, entries: s.Entries}
-		rewritten, before, err := rewrite(doc, p.governed(), line)
+		rewritten, before, err := rewrite(doc, p.governed(), nil, line)
 		if err != nil || len(before) == 0 {
 			return
 		}

@@ -63,6 +63,7 @@ func (w *world) env() Env {
 		LookupEnv: func(name string) (string, bool) { v, ok := w.vars[name]; return v, ok },
 		System:    filepath.Join(w.home, "no-administrator"),
 		Notes:     w.notes(),
+		Tools:     os.Getenv("AGENTCONF_TOOLS") != "", InFile: true,
 	}
 }
 

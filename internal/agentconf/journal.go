@@ -16,7 +16,8 @@ import (
 )
 
 // journalVersion is increased when an older program could not restore from a newer journal.
-const journalVersion = 2
+// journalVersion is that of a journal with entries for hooks; any other has the one before.
+const journalVersion = 3
 
 // fileJournal has everything needed to restore one file. It holds the original commands and
 // arguments, which may be secret, but no environment.
@@ -36,6 +37,7 @@ type fileJournal struct {
 	Notes      notebook           `json:"notes,omitempty"`
 	Beside     bool               `json:"beside,omitempty"` // the file had lines of protections before, which stay
 	Superseded []supersededBackup `json:"superseded,omitempty"`
+	Made       string             `json:"made,omitempty"` // hex SHA-256 of the text that stands for no file, which there was before; empty if there was one
 }
 
 // supersededBackup is a backup that was replaced by a newer one and has not been removed yet.
@@ -60,6 +62,11 @@ type originalEntry struct {
 	// Quoted reports that the texts in a journal are quoted like Go strings: text in a file may
 	// be invalid Unicode, which JSON can't represent.
 	Quoted bool `json:"quoted,omitempty"`
+
+	// Hooks says that this is the original of a file's hooks, and Made which lists and objects
+	// were made for our entries.
+	Hooks bool       `json:"hooks,omitempty"`
+	Made  [][]string `json:"made,omitempty"`
 }
 
 // texts returns a copy of w in which do was applied to each text from the file.
@@ -236,6 +243,9 @@ func (j *fileJournal) settled() bool {
 			return false
 		}
 	}
+	if _, err := os.Lstat(j.Target); j.Made != "" && errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
 	if real, err := filepath.EvalSymlinks(j.Path); err != nil || real != j.Target {
 		return false
 	}
@@ -244,7 +254,7 @@ func (j *fileJournal) settled() bool {
 		return false
 	}
 	if digest(now.data) == j.Original {
-		return true
+		return j.Made == ""
 	}
 	doc, err := j.syntax().Read(now.data)
 	if err != nil {

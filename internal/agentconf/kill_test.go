@@ -72,7 +72,11 @@ func play(role string) error {
 	case "unprotect":
 		return playUnprotect(w, step)
 	}
-	for _, path := range []string{w.state(), w.project()} {
+	paths := []string{w.state(), w.project()}
+	if os.Getenv("AGENTCONF_TOOLS") != "" {
+		paths = []string{w.state(), w.settings()}
+	}
+	for _, path := range paths {
 		if _, err := unwrap(path, notebook(w.notes()), step); err != nil {
 			return err
 		}

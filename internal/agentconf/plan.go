@@ -4,13 +4,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/aymanbagabas/go-udiff"
 
+	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
@@ -37,6 +40,9 @@ type Plan struct {
 	files    []*planned
 	step     func(string) // called after each step, for tests
 	found    []*Source    // all sources, including those that are not rewritten
+
+	hookFlag string // flag that gives the agent hooks for one start; empty for none
+	hooked   bool   // a protection has entries for hooks
 
 	swept     []string // messages for the person about what killed writers left
 	unreached string   // servers that no rewrite governs; empty if there are none
@@ -68,7 +74,7 @@ func NewPlan(agent Agent, env Env, shim string) (*Plan, error) {
 // agrees to the plan must see what this brings back.
 func (p *Plan) sweep() {
 	noted := p.notes().all()
-	for _, path := range p.agent.Files(p.env) {
+	for _, path := range Files(p.agent, p.env) {
 		target, err := filepath.EvalSymlinks(path)
 		if err != nil || !slices.ContainsFunc(noted, func(n *note) bool { return n.Kind == noteTemp && n.Target == target }) {
 			continue
@@ -88,19 +94,19 @@ func (p *Plan) read() error {
 	if err != nil {
 		return err
 	}
-	if len(found.Sources) == 0 {
+	if len(found.Sources) == 0 && !p.env.Tools {
 		return fmt.Errorf("no configuration of %s was found; searched %s", p.agent.Name(), strings.Join(p.agent.Files(p.env), ", "))
 	}
 	p.warnings, p.files, p.unreached = slices.Concat(p.swept, found.Warnings), nil, found.unreached
 	for _, s := range found.Sources {
 		p.add(s)
 	}
-	for _, check := range []func() error{p.classifyOurLines, p.refuseWrapped, func() error { return p.refuseEmpty(found) }, p.refuseFixed} {
+	for _, check := range []func() error{p.addHooks, p.classifyOurLines, p.refuseWrapped, func() error { return p.refuseEmpty(found) }, p.refuseFixed} {
 		if err := check(); err != nil {
 			return err
 		}
 	}
-	p.files = slices.DeleteFunc(p.files, func(f *planned) bool { return len(f.governed()) == 0 && !f.cleaned })
+	p.files = slices.DeleteFunc(p.files, func(f *planned) bool { return len(f.governed()) == 0 && !f.cleaned && f.hooks == nil })
 	for _, f := range p.files {
 		if !utf8.ValidString(f.path) || !utf8.ValidString(f.file.path) {
 			return fmt.Errorf("the path %q is not UTF-8", f.path)
@@ -117,6 +123,9 @@ func (p *Plan) read() error {
 
 // find returns the content of the files.
 func (p *Plan) find() (*Found, error) {
+	if p.env.NoServers {
+		return &Found{}, nil
+	}
 	found, err := p.findEverywhere()
 	if err != nil {
 		return nil, err
@@ -194,6 +203,8 @@ func (p *Plan) refuseEmpty(found *Found) error {
 	}
 	where := strings.Join(paths, ", ")
 	switch {
+	case p.HooksTools():
+		return nil
 	case p.env.Renew != "" && slices.ContainsFunc(p.files, func(f *planned) bool { return f.cleaned }):
 		return nil // lines of ours remain to be removed
 	case count == 0 && len(left) > 0:
@@ -283,8 +294,9 @@ type planned struct {
 	text       []byte // the new text
 	before     []originalEntry
 	j          *fileJournal
-	stored     []byte // the last journal that was returned
-	beside     bool   // it has lines of protections that the plan must not change
+	stored     []byte              // the last journal that was returned
+	beside     bool                // it has lines of protections that the plan must not change
+	hooks      *agenthook.Contract // entries for hooks are inserted; nil if not
 
 	// The file as it would be without the lines that are renewed.
 	base    *file
@@ -354,6 +366,12 @@ func (p *Plan) Lock(session string) error {
 		}
 	}
 	for _, f := range p.sortedFiles() {
+		if f.file.absent {
+			if err := os.MkdirAll(filepath.Dir(f.file.path), 0o700); err != nil {
+				drop()
+				return fmt.Errorf("make the folder of %s: %w", f.path, err)
+			}
+		}
 		l, err := awaitLock(f.lockPath(), f.path, holder{Session: session, Brief: p.env.Renew != "", notes: p.notes()})
 		if err != nil {
 			drop()
@@ -397,6 +415,10 @@ func (p *Plan) Unlock() {
 // content is used. One with another content stays, with a warning.
 func (p *Plan) Backup() error {
 	for _, f := range p.files {
+		if f.file.absent {
+			f.backup = freeName(f.file.path + backupSuffix)
+			continue
+		}
 		path, err := p.backUp(f.base, f.display())
 		if err != nil {
 			return fmt.Errorf("back up %s: %w", f.path, err)
@@ -411,18 +433,32 @@ func (p *Plan) Backup() error {
 
 // prepare makes the new text of one file, and its journal.
 func (p *Plan) prepare(f *planned) error {
-	text, before, err := rewrite(f.doc, f.governed(), p.line)
+	text, before, err := rewrite(f.doc, f.governed(), f.hooks, p.line)
 	if err != nil {
 		return err
 	}
 	f.text, f.before = text, before
 	f.j = &fileJournal{
-		Version: journalVersion, Agent: p.agent.Name(), Syntax: f.syntax().Name(), Path: f.display(), Target: f.file.path,
+		Version: journalVersion, Made: p.made(f), Agent: p.agent.Name(), Syntax: f.syntax().Name(), Path: f.display(), Target: f.file.path,
 		Backup: f.backup, Lock: f.lockPath(), AgentLocks: f.agentLocks,
 		Original: digest(f.base.data), Written: digest(text), Line: p.line, Entries: before,
 		Notes: p.notes(), Beside: f.beside, Superseded: p.superseded(f),
 	}
+	if hooksOf(before) == nil && f.j.Made == "" {
+		f.j.Version--
+	}
 	return nil
+}
+
+// made returns the digest of the text that stands for no file, if there was none before.
+func (p *Plan) made(f *planned) string {
+	if f.file.absent {
+		return digest(f.file.data)
+	}
+	if j := p.journalOf(f); j != nil {
+		return j.Made
+	}
+	return ""
 }
 
 // Journals returns how to restore each file. They must be safely on disk before Apply is
@@ -570,7 +606,10 @@ func (p *Plan) rebase(f *planned, now *file) ([]byte, error) {
 			return nil, fmt.Errorf("%w: server %s was changed; try again", errChanged, w.ID)
 		}
 	}
-	text, _, err := rewrite(doc, f.governed(), f.j.Line)
+	text, before, err := rewrite(doc, f.governed(), f.hooks, f.j.Line)
+	if err == nil && !reflect.DeepEqual(hooksOf(before), hooksOf(f.before)) {
+		err = fmt.Errorf("%w: its hooks were changed; try again", errChanged)
+	}
 	return text, errors.Join(err, p.checkNoNewServers())
 }
 

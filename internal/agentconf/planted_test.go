@@ -1,6 +1,7 @@
 package agentconf
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -79,6 +80,21 @@ func TestPlantedFiles(t *testing.T) {
 				w.wantFile(path, evil)
 			}
 		})
+	}
+}
+
+// A link in the place of a file is not read: it may lead to any file.
+func TestLinkIsNotRead(t *testing.T) {
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
+	if err := errors.Join(os.WriteFile(file, []byte("x"), 0o600), os.Symlink(file, link)); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := readFile(file); err != nil || string(f.data) != "x" {
+		t.Errorf("a file: %v", err)
+	}
+	if _, err := readFile(link); err == nil || !strings.Contains(err.Error(), "is a link") {
+		t.Errorf("a link: %v", err)
 	}
 }
 

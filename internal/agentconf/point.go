@@ -43,14 +43,25 @@ type Governing interface {
 	// Launch returns the command line and the environment for starting the agent, derived from
 	// the original ones.
 	Launch(argv, environ []string) ([]string, []string)
+	// HooksTools reports whether the agent's own tools are governed, too.
+	HooksTools() bool
 }
 
 // Launch returns its arguments: the agent reads the rewritten files.
-func (p *Plan) Launch(argv, environ []string) ([]string, []string) { return argv, environ }
+// If it takes hooks by a flag, they are added.
+func (p *Plan) Launch(argv, environ []string) ([]string, []string) {
+	if p.hookFlag != "" {
+		argv = slices.Concat(argv[:1], []string{p.hookFlag + "=" + p.hookSettings()}, argv[1:])
+	}
+	return argv, environ
+}
 
 // How returns "" for a rewrite, which is usual, and a text if no file has to be rewritten.
 func (p *Plan) How() string {
-	if len(p.files) == 0 {
+	switch {
+	case p.hookFlag != "":
+		return "its hooks are set by " + p.hookFlag + "=" + p.hookSettings()
+	case len(p.files) == 0:
 		return "its files are not changed; a protection has rewritten them"
 	}
 	return ""
@@ -90,6 +101,8 @@ func (p *Plan) Point(parent string) (way *Pointing, why string, err error) {
 	}
 	name, _ := Detect(p.env.Command)
 	switch {
+	case slices.ContainsFunc(p.files, func(f *planned) bool { return f.hooks != nil }):
+		why = "its hooks are named in a file"
 	case p.env.Config != "":
 		why = "--config-path names a file"
 	case name != p.agent.Name():

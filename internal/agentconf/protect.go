@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
@@ -17,18 +18,19 @@ import (
 type Decay struct {
 	Lost  []string // servers whose line was removed, so that they start ungoverned
 	Added []string // servers added since, which start ungoverned
+	Tools bool     // entries for hooks were removed or changed, so that the agent's own tools run ungoverned
 	Other bool     // another difference, such as the path of tg-shim
 }
 
 // None reports whether there is no difference.
-func (d Decay) None() bool { return len(d.Lost)+len(d.Added) == 0 && !d.Other }
+func (d Decay) None() bool { return len(d.Lost)+len(d.Added) == 0 && !d.Tools && !d.Other }
 
 // Decay returns what [Plan.Protect] would fix. Prepare must be called first. If the protection
 // was not made yet, every server is in Added.
 func (p *Plan) Decay() Decay {
 	var d Decay
 	for _, f := range p.files {
-		if string(f.text) == string(f.file.data) {
+		if f.isDone() {
 			continue
 		}
 		before, explained := p.wasIn(f), false
@@ -42,6 +44,9 @@ func (p *Plan) Decay() Decay {
 				d.Added = append(d.Added, e.ID)
 			}
 			explained = true
+		}
+		if f.hooks != nil && !sameHooks(f.text, f.file.data) {
+			d.Tools, explained = true, true
 		}
 		d.Other = d.Other || !explained
 	}
@@ -93,12 +98,22 @@ func (p *Plan) secure(l *Protection, keep func(*Protection) error) (*Protection,
 // unlockFinished unlocks the files that need no change and removes them from the plan.
 func (p *Plan) unlockFinished() {
 	p.files = slices.DeleteFunc(p.files, func(f *planned) bool {
-		if string(f.text) != string(f.file.data) {
+		if !f.isDone() {
 			return false
 		}
 		f.lock.release()
 		return true
 	})
+}
+
+// isDone reports whether a file is as it should be. The agent may have laid it out in another way.
+func (f *planned) isDone() bool {
+	if f.file.absent || string(f.text) == string(f.file.data) {
+		return !f.file.absent
+	}
+	now, err := f.syntax().Read(f.file.data)
+	next, failed := f.syntax().Read(f.text)
+	return err == nil && failed == nil && edit.Equal(now.Root(), next.Root())
 }
 
 // keepAltered keeps a copy of each file in which something that somebody wrote will be
@@ -200,8 +215,10 @@ type Protection struct {
 	Agent   string         `json:"agent"`
 	Where   Where          `json:"where"`
 	Line    Line           `json:"line"`
-	Repair  bool           `json:"repair"` // the person agreed that lost lines are restored
-	Journal []*fileJournal `json:"files"`  // one for each file that is rewritten
+	Repair  bool           `json:"repair"`          // the person agreed that lost lines are restored
+	Tools   bool           `json:"tools,omitempty"` // the agent's own tools are governed, by entries for hooks
+	Alone   bool           `json:"alone,omitempty"` // only these
+	Journal []*fileJournal `json:"files"`           // one for each file that is rewritten
 }
 
 // Where determines which files an agent reads, so that the daemon, whose environment differs,
@@ -227,10 +244,10 @@ func NewProtection(id string, agent Agent, env Env, line Line) *Protection {
 		}
 		return value, set
 	}
-	agent.Files(env)
+	Files(agent, env)
 	line.Session = id
 	return &Protection{
-		Version: protectionVersion, ID: id, Agent: agent.Name(), Line: line,
+		Version: protectionVersion, ID: id, Agent: agent.Name(), Line: line, Tools: env.Tools, Alone: env.NoServers,
 		Where: Where{Home: env.Home, Config: env.Config, Vars: vars, Notes: env.Notes, Own: env.OwnOnly},
 	}
 }
@@ -277,6 +294,7 @@ func (p *Protection) wrote(shim string) bool {
 func (p *Protection) Env(lookup func(string) (string, bool)) Env {
 	return Env{
 		Home: p.Where.Home, Cwd: anyCwd, Config: p.Where.Config, Protections: []*Protection{p}, Renew: p.ID, Socket: p.Line.Socket, Notes: p.Where.Notes, OwnOnly: p.Where.Own,
+		Tools: p.Tools, NoServers: p.Alone,
 		LookupEnv: func(name string) (string, bool) {
 			if value, set := p.Where.Vars[name]; set {
 				return value, true
@@ -321,7 +339,9 @@ func (p *Protection) Servers() []string {
 	var names []string
 	for _, j := range p.Journal {
 		for _, w := range j.Entries {
-			names = append(names, w.ID)
+			if !w.Hooks {
+				names = append(names, w.ID)
+			}
 		}
 	}
 	slices.Sort(names)
@@ -358,14 +378,16 @@ func (p *Protection) Watched(lookup func(string) (string, bool)) []string {
 		paths = append(paths, j.Path, j.Target)
 	}
 	if agent, err := AgentFor(p.Agent, nil); err == nil {
-		paths = append(paths, agent.Files(p.Env(lookup))...)
+		paths = append(paths, Files(agent, p.Env(lookup))...)
 	}
 	slices.Sort(paths)
 	return slices.Compact(paths)
 }
 
-// Covers reports whether the entry of server is rewritten.
-func (p *Protection) Covers(server string) bool { return slices.Contains(p.Servers(), server) }
+// Covers reports whether the entry of server is rewritten. The agent's own tools are a server, too.
+func (p *Protection) Covers(server string) bool {
+	return server == agenthook.Server && p.Tools || slices.Contains(p.Servers(), server)
+}
 
 // Busy reports whether somebody is rewriting or restoring one of the files at the moment, so
 // that its content is about to change.
@@ -524,7 +546,7 @@ func (p *Plan) findBelow(t folderLister, env Env, found *Found) error {
 // them.
 func (p *Plan) classifyOurLines() error {
 	for _, f := range p.files {
-		mine := false
+		mine := slices.ContainsFunc(hookLines(f.doc), func(l hookLine) bool { return f.hooks != nil && l.session == p.env.Renew })
 		for _, e := range f.entries {
 			if !p.env.isProtected(e.ours, p.shim) {
 				continue

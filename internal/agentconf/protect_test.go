@@ -351,6 +351,33 @@ func TestProtectWrapped(t *testing.T) {
 	l.protect()
 }
 
+// A protection that somebody altered is not believed: its entries are its own, and so are the
+// files that it restores.
+func TestForgedProtection(t *testing.T) {
+	const file = `{"v":2,"agent":"cursor","path":"/h/mcp.json","target":"/h/mcp.json","backup":"/h/b","lock":"/h/l","line":{"shim":"/s","socket":"/k","session":"p1"}}`
+	const text = `{"v":1,"id":"p1","agent":"cursor","where":{"home":"/h"},"line":{"shim":"/s","socket":"/k","session":"p1"},"files":[` + file + `]}`
+	if _, err := ParseProtection([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string][2]string{
+		"another version":            {`{"v":1,"id"`, `{"v":2,"id"`},
+		"another id":                 {`"id":"p1"`, `"id":"p2"`},
+		"no program":                 {`"where":{"home":"/h"},"line":{"shim":"/s"`, `"where":{"home":"/h"},"line":{"shim":"s"`},
+		"no journal":                 {file, `null`},
+		"the journal of another one": {`"lock":"/h/l","line":{"shim":"/s","socket":"/k","session":"p1"}`, `"lock":"/h/l","line":{"shim":"/s","socket":"/k","session":"p2"}`},
+		"a file in any folder":       {`"target":"/h/mcp.json"`, `"target":"mcp.json"`},
+		"a journal without a lock":   {`"lock":"/h/l"`, `"lock":""`},
+	} {
+		altered := strings.Replace(text, change[0], change[1], 1)
+		if altered == text {
+			t.Fatalf("%s: nothing is changed", name)
+		}
+		if _, err := ParseProtection([]byte(altered)); err == nil {
+			t.Errorf("%s: it is believed", name)
+		}
+	}
+}
+
 // A line with the id of the protection that does not start its tg-shim is not the protection's.
 func TestProtectForgedLine(t *testing.T) {
 	l := newLasting(t)
@@ -432,7 +459,7 @@ func TestProtectEveryAgent(t *testing.T) {
 	}
 	for _, name := range Names() {
 		if protected[name] == 0 && name != "custom" {
-			t.Errorf("%s was never protected", name)
+			t.Errorf("%s was never protected: add its files to places, or to others here", name)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
@@ -102,6 +103,7 @@ func (j *fileJournal) restore(step func(string)) (Report, error) {
 type restorer struct {
 	j       *fileJournal // by hand, only Path, Target and Notes are set
 	byHand  bool
+	locked  bool    // by hand: a killed process has left its lock
 	backups []*file // latest first
 	step    func(string)
 	report  Report
@@ -141,12 +143,21 @@ func (r *restorer) file(path string) error {
 		now, err := readFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			r.report.State = Missing
+			if r.j.Made != "" {
+				r.report.State = Restored
+			}
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if digest(now.data) == r.j.Original {
+		switch digest(now.data) {
+		case r.j.Made: // nothing of anybody is left in it
+			if err := now.remove(r.j.Notes, r.step); !errors.Is(err, errChanged) {
+				return err
+			}
+			continue
+		case r.j.Original:
 			return nil // it was never changed, or the last try has restored it
 		}
 		out, err := r.undo(now)
@@ -167,17 +178,17 @@ func (r *restorer) file(path string) error {
 			r.step("altered kept")
 			out.notes = append(out.notes, said)
 		}
-		err = now.replace(out.text, r.j.Notes, r.step)
-		if i := slices.IndexFunc(r.backups, func(b *file) bool { return bytes.Equal(b.data, out.text) }); i >= 0 {
-			err = now.orSwap(r.backups[i], err, r.step)
-		}
-		if errors.Is(err, errChanged) {
+		switch err := r.write(now, out); {
+		case errors.Is(err, errChanged):
 			continue
-		}
-		if err != nil {
+		case err != nil:
 			return err
 		}
 		r.addReportNote(out.notes...)
+		if out.nothing {
+			r.report.State = Restored
+			return nil
+		}
 		r.report.State = Merged
 		if digest(out.text) == r.j.Original {
 			r.report.State = Restored
@@ -186,6 +197,18 @@ func (r *restorer) file(path string) error {
 		// written our lines again.
 	}
 	return fmt.Errorf("restore %s: %w", path, outrunBy(restoreTries))
+}
+
+// write writes what the file should hold, or removes a file that should not exist.
+func (r *restorer) write(now *file, out removal) error {
+	if out.nothing {
+		return now.remove(r.j.Notes, r.step)
+	}
+	err := now.replace(out.text, r.j.Notes, r.step)
+	if i := slices.IndexFunc(r.backups, func(b *file) bool { return bytes.Equal(b.data, out.text) }); i >= 0 {
+		err = now.orSwap(r.backups[i], err, r.step)
+	}
+	return err
 }
 
 // undo returns what the file should hold.
@@ -197,6 +220,8 @@ func (r *restorer) undo(now *file) (removal, error) {
 	doc, err := now.parse(syntax, r.j.Entries)
 	backup, bad := r.goodBackup(now)
 	switch {
+	case err != nil && r.j.Made != "":
+		return removal{text: []byte(agenthook.Of(r.j.Agent).Empty()), altered: true, notes: []string{"the file was invalid" + placeOf(err) + " and was removed, since it did not exist before"}}, nil
 	case err != nil && bad != nil:
 		return removal{}, fmt.Errorf("restore %s: the file is invalid (%w), and %w", now.path, err, bad)
 	case err != nil:
@@ -300,6 +325,7 @@ type removal struct {
 	notes   []string // what a person should know
 	altered bool     // something that somebody wrote was replaced
 	foreign bool     // lines of other sessions remain
+	nothing bool     // nothing of anybody is left, and the file was made for our hooks
 }
 
 // lineRemover removes our lines from a document, entry by entry. Anything else that was written since
@@ -321,8 +347,11 @@ func removeLines(doc *edit.Document, before []originalEntry, session, shim strin
 		return t.out, err
 	}
 	for _, w := range before {
-		t.entry(w)
+		if !w.Hooks {
+			t.entry(w)
+		}
 	}
+	t.removeHooks(hooksOf(before))
 	t.removeCopies(doc.Root(), nil)
 	text, err := doc.Edit(t.ops...)
 	t.out.text = text

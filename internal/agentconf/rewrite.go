@@ -4,18 +4,27 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// rewrite inserts line into each entry, and returns the new text and the original entries. It
-// verifies that undoing this restores the original text, as values and as bytes.
-func rewrite(doc *edit.Document, entries []*Entry, line Line) ([]byte, []originalEntry, error) {
+// rewrite inserts line into each entry, and our entries for hooks if hooks is not nil. It returns
+// the new text and the original entries. It verifies that undoing this restores the original
+// text, as values and as bytes.
+func rewrite(doc *edit.Document, entries []*Entry, hooks *agenthook.Contract, line Line) ([]byte, []originalEntry, error) {
 	var ops []edit.Op
 	var before []originalEntry
 	for _, e := range entries {
 		w := e.was(doc)
 		ops = append(ops, e.insert(line.of(e), w, doc)...)
 		before = append(before, w)
+	}
+	if hooks != nil {
+		more, w, err := insertHooks(doc, hooks, line)
+		if err != nil {
+			return nil, nil, err
+		}
+		ops, before = append(ops, more...), append(before, w)
 	}
 	text, err := doc.Edit(ops...)
 	if err != nil {

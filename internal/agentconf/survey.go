@@ -56,9 +56,21 @@ type Survey struct {
 	Agent    string     `json:"agent"`
 	Files    []string   `json:"files"` // existing files, as the agent knows them
 	Servers  []Server   `json:"servers"`
+	Tools    *Tools     `json:"tools"` // nil if it is known to run no hooks
 	Left     []Leftover `json:"left_over"`
 	Warnings []string   `json:"warnings"`
 	Problem  string     `json:"problem"` // why no more is known
+}
+
+// Tools is how an agent's own tools are governed, viewed from the file with the user's hooks. A
+// wrap that has told the agent by a flag is not seen there.
+type Tools struct {
+	Path     string   `json:"path"` // of the file
+	Governed Governed `json:"governed"`
+	Proven   bool     `json:"proven"`  // the real agent was seen to obey a hook
+	Off      string   `json:"off"`     // the setting by which the agent runs no hooks; empty if it runs them
+	Unseen   []string `json:"unseen"`  // what it does without asking a hook
+	Problem  string   `json:"problem"` // why no more is known
 }
 
 // Look surveys all known agents in env. It leaves out agents without any files. It changes
@@ -87,6 +99,14 @@ func look(agent Agent, env Env) Survey {
 		}
 		s.Left = append(s.Left, leftBeside(path, env.Protections)...)
 		s.Left = append(s.Left, copiesOf(path, paths, env.Protections)...)
+	}
+	if s.Tools = lookAtHooks(agent, env); s.Tools != nil {
+		if !slices.Contains(paths, s.Tools.Path) {
+			s.Left = append(s.Left, leftBeside(s.Tools.Path, env.Protections)...)
+		}
+		if s.Tools.Governed != NotGoverned && !slices.Contains(s.Files, s.Tools.Path) {
+			s.Files = append(s.Files, s.Tools.Path)
+		}
 	}
 	if len(s.Files) == 0 {
 		return s

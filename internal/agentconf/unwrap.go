@@ -35,6 +35,7 @@ func unwrap(path string, notes notebook, step func(string)) (Report, error) {
 		return r.report, err
 	}
 	r.j = &fileJournal{Path: path, Target: target, Notes: notes}
+	r.locked = isLeftLock(lockPath(target))
 	lock, err := awaitLock(lockPath(target), path, holder{Brief: true, notes: notes})
 	if err != nil {
 		return r.report, err
@@ -78,6 +79,7 @@ func namesUs(f *file) bool {
 // most entries, and of several such the first.
 func removeLinesByBackup(doc *edit.Document, backups []*file) (removal, error) {
 	plain, err := removeLines(doc, nil, "", "")
+	plain.nothing = len(backups) == 0 && len(hookLines(doc)) > 0 && standsForNothing(plain.text)
 	if err != nil || plain.lines == 0 {
 		return plain, err
 	}
@@ -108,7 +110,7 @@ func entriesOf(doc *edit.Document, backup *file) []originalEntry {
 	if err != nil {
 		return nil
 	}
-	var before []originalEntry
+	before := hooksByBackup(doc, old)
 	for _, path := range linesIn(doc.Root(), nil) {
 		now := formed(doc.At(path))
 		then := now.form.of(old.At(path))
@@ -157,6 +159,9 @@ func (r *restorer) removeEqualBackups(text []byte) error {
 
 // bringBack restores a file that does not exist from its latest backup.
 func (r *restorer) bringBack() error {
+	if len(r.backups) == 0 && r.locked {
+		return nil // a process was killed before it made the file
+	}
 	if len(r.backups) == 0 {
 		return fmt.Errorf("%s does not exist and has no backup", r.j.Target)
 	}

@@ -1,6 +1,10 @@
 package agenthook
 
-import "testing"
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
 
 // An event becomes a call with ThoughtGate's names and every byte of the agent's other members,
 // and arguments that a person has changed become the agent's input again.
@@ -39,6 +43,89 @@ func TestCallAndInput(t *testing.T) {
 		}
 		if input, err := call.Input([]byte(test.changed)); err != nil || string(input) != test.input {
 			t.Errorf("%s: %s, %v, want %s", test.changed, input, err, test.input)
+		}
+	}
+}
+
+// A denial, with its reason, is in the words of the agent, and so is the consent to other arguments.
+// Where an agent runs the entries of another one, only the exit code is in words that both know.
+func TestAnswers(t *testing.T) {
+	before := `"tool_name":"Bash","tool_input":{"command":"x"}`
+	for _, test := range []struct{ agent, event, deny, change, pass string }{
+		{
+			"claude-code", `{"hook_event_name":"PreToolUse",` + before + `}`,
+			`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"no \"x\""}}`,
+			`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","updatedInput":{"a":1}}}`,
+			`{"hookSpecificOutput":{"hookEventName":"PreToolUse","additionalContext":"told"}}`,
+		},
+		{
+			"codex", `{"hook_event_name":"PreToolUse","turn_id":"1",` + before + `}`,
+			`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"no \"x\""}}`,
+			`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","updatedInput":{"a":1}}}`, ``,
+		},
+		{
+			"copilot-cli", `{"hook_event_name":"PreToolUse",` + before + `}`,
+			`{"permissionDecision":"deny","permissionDecisionReason":"no \"x\"","hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"no \"x\""}}`,
+			`{"permissionDecision":"allow","modifiedArgs":{"a":1}}`, ``,
+		},
+		{
+			"gemini", `{"hook_event_name":"BeforeTool",` + before + `}`,
+			`{"decision":"deny","reason":"no \"x\""}`,
+			`{"decision":"allow","hookSpecificOutput":{"hookEventName":"BeforeTool","tool_input":{"a":1}}}`, ``,
+		},
+		{
+			"cursor", `{"hook_event_name":"preToolUse","cursor_version":"2",` + before + `}`,
+			`{"permission":"deny","user_message":"no \"x\"","agent_message":"no \"x\""}`, `not possible`, `{"permission":"allow"}`,
+		},
+		{"opencode", `{"hook_event_name":"PreToolUse",` + before + `}`, `exit 2: no "x"`, `{"input":{"a":1}}`, ``},
+		{"claude-code", `{"hook_event_name":"PreToolUse","cursor_version":"2",` + before + `}`, `exit 2: no "x"`, `not possible`, ``},
+	} {
+		c := Of(test.agent)
+		e, err := c.Read([]byte(test.event))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := printed(c.Deny(e, `no "x"`)); got != test.deny {
+			t.Errorf("%s: denied by %s, want %s", test.event, got, test.deny)
+		}
+		change, ok := c.Change(e, []byte(`{"a":1}`))
+		if got := printed(change); ok && got != test.change || !ok && test.change != "not possible" {
+			t.Errorf("%s: changed by %s, %v, want %s", test.event, got, ok, test.change)
+		}
+		if got := printed(c.Pass(e, "told")); got != test.pass {
+			t.Errorf("%s: passes by %s, want %s", test.event, got, test.pass)
+		}
+	}
+}
+
+// printed returns what an agent gets from a hook.
+func printed(o Output) string {
+	if o.Status != 0 {
+		return fmt.Sprintf("exit %d: %s%s", o.Status, o.Stdout, strings.TrimSpace(string(o.Stderr)))
+	}
+	return strings.TrimSpace(string(o.Stdout) + string(o.Stderr))
+}
+
+// What is not understood is an error, which denies: neither is an agent answered in the words of
+// another, nor does one of two members for the same thing decide.
+func TestEventsThatAreNotUnderstood(t *testing.T) {
+	for event, want := range map[string]string{
+		`{"hook_event_name":"PreToolUse","turn_id":"1","tool_name":"Bash","tool_input":{}}`:                   "codex has run it",
+		`{"hook_event_name":"Sunrise","tool_name":"Bash","tool_input":{}}`:                                    "Sunrise",
+		`{"tool_name":"Bash","tool_input":{}}`:                                                                "not known to report",
+		`{"hook_event_name":"PreToolUse","tool_input":{}}`:                                                    "names no tool",
+		`{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":[]}`:                                 "not a JSON object",
+		`{"hook_event_name":"PreToolUse","tool_name":"Bash","Tool_name":"Read","tool_input":{}}`:              "two spellings",
+		`{"hook_event_name":"PreToolUse","tool_name":"Read","tool_input":{"path":"/a","file_path":"/b"}}`:     "two members for path",
+		`{"hook_event_name":"PreToolUse","tool_name":"Read","tool_input":{"file_path":"/a","file_path":"b"}}`: "duplicate",
+	} {
+		c := Of("claude-code")
+		e, err := c.Read([]byte(event))
+		if err == nil {
+			_, err = c.Call(e)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", event, err, want)
 		}
 	}
 }

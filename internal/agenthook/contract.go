@@ -13,19 +13,23 @@ import "time"
 // Contract is how one agent calls hooks.
 type Contract struct {
 	Agent  string // its type
-	Since  string // first version that calls hooks in this way
-	Proven bool   // seen with the real agent
+	Since  string // first version that takes such entries
+	Proven bool   // a real agent was seen to obey a hook that denies, and to go on after one that passes
 	Events map[string]Kind
+	Hooks  []string        // events that entries are written for
 	Tools  map[string]Tool // by the agent's name
 	MCP    string          // what the names of tools of MCP servers begin with; empty: they have a context instead
 	ReadBy []string        // agents that run this one's entries as well
 	Unit   time.Duration   // of the timeout in an entry
-	Limit  time.Duration   // the timeout that an entry is written with
+	Limit  time.Duration   // how long the agent is made to wait for an answer
 	Notice bool            // its model can be told something without denying the call
 	Blocks bool            // a hook that fails or is late can be made to deny
 	Unseen []string        // what the agent does without asking hooks
 
+	Once string // what a person has to do once in the agent, or it runs no entry; empty: nothing
+
 	words words
+	form  form
 }
 
 // Tool says how a tool of an agent is judged.

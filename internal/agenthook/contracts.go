@@ -27,14 +27,17 @@ var claudeEvents = map[string]Kind{
 // contracts has a row for each agent whose hooks are supported.
 var contracts = []Contract{
 	{
-		Agent: "claude-code", Since: "1.0.38", Events: claudeEvents, MCP: "mcp__", ReadBy: []string{"cursor"},
-		Unit: time.Second, Limit: time.Hour, Notice: true, Blocks: true, words: wordsClaude,
+		Agent: "claude-code", Proven: true, Since: "2.1.139", Events: claudeEvents, MCP: "mcp__", ReadBy: []string{"cursor"},
+		Hooks: []string{"PreToolUse", "PostToolUse", "PostToolUseFailure", "SessionStart", "SessionEnd"},
+		Unit:  time.Second, Limit: time.Hour, Notice: true, Blocks: true, words: wordsClaude, form: formDirect,
 		Tools:  claudeTools,
 		Unseen: []string{"files that a prompt names with @"},
 	},
 	{
 		Agent: "codex", Since: "0.124.0", Events: claudeEvents, MCP: "mcp__",
-		Unit: time.Second, Limit: time.Hour, words: wordsClaude,
+		Hooks: []string{"PreToolUse", "PostToolUse", "SessionStart"},
+		Unit:  time.Second, Limit: time.Hour, words: wordsClaude, form: formGroup,
+		Once: "codex runs a hook only once you have trusted it: start codex and trust those of ThoughtGate in /hooks",
 		Tools: map[string]Tool{
 			"Bash": named(Shell), "shell": named(Shell), "exec_command": named(Shell, "cmd", "command", "workdir", "cwd"),
 			"apply_patch": named(Write, "command", "patch", "input", "patch"), "Edit": named(Write, "command", "patch"), "Write": named(Write, "command", "patch"),
@@ -48,7 +51,8 @@ var contracts = []Contract{
 			"preToolUse": Before, "beforeShellExecution": Before, "beforeMCPExecution": Before, "beforeReadFile": Before,
 			"postToolUse": After, "afterShellExecution": After, "afterMCPExecution": After, "sessionStart": Start, "sessionEnd": End,
 		},
-		Unit: time.Second, Limit: time.Hour, Blocks: true, words: wordsCursor,
+		Hooks: []string{"preToolUse", "beforeShellExecution", "beforeMCPExecution", "beforeReadFile", "postToolUse", "sessionStart", "sessionEnd"},
+		Unit:  time.Second, Limit: time.Hour, Blocks: true, words: wordsCursor, form: formFlat,
 		Tools: map[string]Tool{
 			"Shell": named(Shell, "working_directory", "cwd"), "beforeShellExecution": named(Shell), "beforeReadFile": named(Read, "file_path", "path"),
 			"Read": named(Read, "file_path", "path", "target_file", "path"), "Write": named(Write, "file_path", "path"), "Edit": named(Write, "file_path", "path"),
@@ -58,8 +62,9 @@ var contracts = []Contract{
 		},
 	},
 	{
-		Agent: "copilot", Since: "1.0.0", Events: claudeEvents,
-		Unit: time.Second, Limit: time.Hour, words: wordsCopilot,
+		Agent: "copilot-cli", Since: "1.0.0", Events: claudeEvents,
+		Hooks: []string{"PreToolUse", "PostToolUse", "SessionStart", "SessionEnd"},
+		Unit:  time.Second, Limit: time.Hour, words: wordsCopilot, form: formBash,
 		Tools: map[string]Tool{
 			"bash": named(Shell), "powershell": named(Shell), "view": named(Read), "create": named(Write), "edit": named(Write), "str_replace_editor": named(Write),
 			"apply_patch": named(Write, "input", "patch"), "grep": named(Search, "pattern", "query"), "rg": named(Search, "pattern", "query"), "glob": named(Search, "pattern", "query"),
@@ -69,7 +74,8 @@ var contracts = []Contract{
 	{
 		Agent: "gemini", Since: "0.26.0",
 		Events: map[string]Kind{"BeforeTool": Before, "AfterTool": After, "SessionStart": Start, "SessionEnd": End},
-		Unit:   time.Millisecond, Limit: time.Hour, words: wordsGemini,
+		Hooks:  []string{"BeforeTool", "AfterTool", "SessionStart", "SessionEnd"},
+		Unit:   time.Millisecond, Limit: time.Hour, words: wordsGemini, form: formGroup,
 		Tools: geminiTools,
 	},
 	{

@@ -59,6 +59,50 @@ func TestLasting(t *testing.T) {
 	}
 }
 
+// A program that only has the name of ours is not written into other files, wherever it is.
+func TestOtherProgramOfTheName(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"own/tgctl", "own/tg-shim", "other/tgctl", "other/tg-shim"} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755), os.WriteFile(filepath.Join(dir, name), nil, 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A folder with our tgctl and another tg-shim.
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "mixed"), 0o755), os.Symlink("../own/tgctl", filepath.Join(dir, "mixed/tgctl")),
+		os.Symlink("../other/tg-shim", filepath.Join(dir, "mixed/tg-shim"))); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "other") + ":" + filepath.Join(dir, "mixed")
+	self, first := filepath.Join(dir, "own/tgctl"), filepath.Join(dir, "own/tg-shim")
+	for _, got := range pathsTo(self, path, "tg-shim", first) {
+		if got != first {
+			t.Errorf("%s is taken for %s", got, first)
+		}
+	}
+}
+
+// Only a program that can be started is found.
+func TestFind(t *testing.T) {
+	dir := t.TempDir()
+	self := filepath.Join(dir, "bin/tgctl")
+	for _, name := range []string{"bin/folder", "libexec/thoughtgate"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, mode := range map[string]os.FileMode{"bin/text": 0o644, "libexec/thoughtgate/text": 0o755, "bin/near": 0o755} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]string{"near": "bin/near", "text": "libexec/thoughtgate/text", "folder": "", "nothing": ""} {
+		got, err := Find(self, name)
+		if want == "" && err == nil || want != "" && got != filepath.Join(dir, want) {
+			t.Errorf("%s: got %s, %v", name, got, err)
+		}
+	}
+}
+
 func TestFleeting(t *testing.T) {
 	for path, want := range map[string]string{
 		"/usr/libexec/thoughtgate/tg-shim":                            "",
@@ -71,6 +115,8 @@ func TestFleeting(t *testing.T) {
 		"/nix/store/5k2l-thoughtgate/libexec/tg-shim":                 "one version of a package",
 		"/tmp/go-build123/b001/exe/tg-shim":                           "temporary",
 		"/private/var/folders/xx/T/thoughtgate/tg-shim":               "temporary",
+		"/run/user/1000/thoughtgate/tg-shim":                          "temporary",
+		"/dev/shm/tg-shim":                                            "temporary",
 	} {
 		got := whyUnstable(path)
 		if want == "" && got != "" || !strings.Contains(got, want) {

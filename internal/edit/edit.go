@@ -218,6 +218,7 @@ type Op struct {
 	Members []Member // Enter: the new members
 	Names   []string // Remove: names of members
 	Count   int      // Shorten: how many items
+	Indexes []int    // Cut: which items
 }
 
 // Verb is the kind of an [Op].
@@ -230,6 +231,7 @@ const (
 	Enter               // Add
 	Shorten             // DropItems
 	Remove              // DropMembers
+	Cut                 // CutItems
 )
 
 // Member is a member to be added to an object. Value is a text in the syntax of the document.
@@ -250,6 +252,9 @@ func Add(path []string, members ...Member) Op { return Op{Path: path, Do: Enter,
 // DropItems removes the first n items from the array at path. Comments stay.
 func DropItems(path []string, n int) Op { return Op{Path: path, Do: Shorten, Count: n} }
 
+// CutItems removes the items with these indexes from the array at path. Comments stay.
+func CutItems(path []string, indexes ...int) Op { return Op{Path: path, Do: Cut, Indexes: indexes} }
+
 // DropMembers removes the named members from the object at path. All of them must exist.
 // Comments stay.
 func DropMembers(path []string, names ...string) Op {
@@ -261,7 +266,7 @@ func (op Op) fits(n Node) error {
 	if op.Do == Replace {
 		return nil
 	}
-	array := op.Do == Insert || op.Do == Shorten
+	array := op.Do == Insert || op.Do == Shorten || op.Do == Cut
 	switch {
 	case n.Kind() != Array && n.Kind() != Object:
 		return fmt.Errorf("it is neither an object nor an array")
@@ -271,6 +276,11 @@ func (op Op) fits(n Node) error {
 		return fmt.Errorf("it is an array, not an object")
 	case op.Count > len(n.v.Kids):
 		return fmt.Errorf("it has %d items, not %d", len(n.v.Kids), op.Count)
+	}
+	for _, i := range op.Indexes {
+		if i < 0 || i >= len(n.v.Kids) {
+			return fmt.Errorf("it has no item %d", i)
+		}
 	}
 	for _, m := range op.Members {
 		if n.Member(m.Name).Exists() {
@@ -287,8 +297,11 @@ func (op Op) fits(n Node) error {
 
 // Drops reports whether the operation removes item or member i of n.
 func (op Op) Drops(n Node, i int) bool {
-	if op.Do == Shorten {
+	switch op.Do {
+	case Shorten:
 		return i < op.Count
+	case Cut:
+		return slices.Contains(op.Indexes, i)
 	}
 	return op.Do == Remove && slices.Contains(op.Names, n.v.Names[i].Text)
 }

@@ -131,6 +131,14 @@ func (v *Value) apply(path []string, op Op, syntax Syntax) (*Value, error) {
 	case Shorten:
 		changed.Kids = v.Kids[op.Count:]
 		return changed, nil
+	case Cut:
+		changed.Kids = nil
+		for i, kid := range v.Kids {
+			if !slices.Contains(op.Indexes, i) {
+				changed.Kids = append(changed.Kids, kid)
+			}
+		}
+		return changed, nil
 	case Remove:
 		changed.Names, changed.Kids = nil, nil
 		for i, name := range v.Names {

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
@@ -276,6 +277,54 @@ func TestVerifyFindsAnEditWithARightChecksum(t *testing.T) {
 		if report.Bad == nil || report.Bad.Seq != p.seq {
 			t.Errorf("record %d edited: %v", i+1, report.Bad)
 		}
+	}
+}
+
+// Of the beginning of a log, only that may be missing of which the log itself says that it was
+// dropped: by the number and the digest of its last record.
+func TestVerifyFindsWhatNobodyDropped(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(r *Record)
+		want   string
+	}{
+		{"dropped", func(*Record) {}, ""},
+		{"another number", func(r *Record) { r.Through-- }, "is missing"},
+		{"another record", func(r *Record) { r.Digest = sumOf(nil) }, "is missing"},
+		{"another kind", func(r *Record) { r.Kind = KindStop }, "is missing"},
+	} {
+		s := sample()
+		last := s.entries[3]
+		line, _, _ := bytes.Cut(s.segments[0][last.start:last.end], []byte("\n"))
+		r := Record{Kind: KindDropped, Through: last.seq, Digest: sumOf(line)}
+		test.change(&r)
+		s.add(r, nil)
+		dir := s.write(t, true)
+		if err := os.Remove(filepath.Join(dir, SegmentName(1))); err != nil {
+			t.Fatal(err)
+		}
+		report := verify(t, dir, VerifyOptions{})
+		if test.want == "" && (report.Bad != nil || report.Retired != last.seq) ||
+			test.want != "" && (report.Bad == nil || report.Bad.Seq != 1 || !strings.Contains(report.Bad.What, test.want)) {
+			t.Errorf("%s: %v, %d retired", test.name, report.Bad, report.Retired)
+		}
+	}
+}
+
+// A record with a member twice, which programs may read differently, is not one, whatever its
+// checksum and the head of the log say.
+func TestVerifyFindsAMemberTwice(t *testing.T) {
+	s := sample()
+	s.add(Record{Kind: KindCall, Verdict: "deny"}, nil)
+	last := &s.segments[1]
+	whole := bytes.TrimSuffix(*last, []byte("\n"))
+	start := bytes.LastIndexByte(whole, '\n') + 1
+	body := append(bytes.Clone(whole[start:len(whole)-sealLen]), `,"verdict":"forward"`...)
+	line := appendSeal(body, crc32.Checksum(body, castagnoli))
+	*last = append(append(bytes.Clone(whole[:start]), line...), '\n')
+	s.chain.Sum = sumOf(line)
+	if report := verify(t, s.write(t, true), VerifyOptions{}); report.Bad == nil || report.Bad.Seq != 11 || !strings.Contains(report.Bad.What, "form of a record") {
+		t.Errorf("%v", report.Bad)
 	}
 }
 

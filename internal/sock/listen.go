@@ -84,9 +84,13 @@ func clearStale(path string) error {
 // that process, from what it wrote into the file.
 func Lock(path string) (*os.File, error) { return LockFor(path, "") }
 
+// holderWait is the maximum time for which Lock waits until the holder has written who it is, or
+// until who only looked for one ([Holder]) has gone.
+const holderWait = time.Second
+
 // LockFor is Lock for a process that listens at socket, which it writes into the file.
 func LockFor(path, socket string) (*os.File, error) {
-	for {
+	for begun := time.Now(); ; {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 		if err != nil {
 			return nil, fmt.Errorf("lock %s: %w", path, err)
@@ -95,8 +99,12 @@ func LockFor(path, socket string) (*os.File, error) {
 		if held {
 			return f, nil
 		}
+		pid, _ := holderOf(f)
 		f.Close()
-		if err != nil {
+		switch {
+		case errors.Is(err, ErrInUse) && (pid == 0 || unix.Kill(pid, 0) != nil) && time.Since(begun) < holderWait:
+			time.Sleep(5 * time.Millisecond) // between two looks at another process
+		case err != nil:
 			return nil, err
 		}
 	}

@@ -159,6 +159,35 @@ func TestSecondUserIsNotServedBy(t *testing.T) {
 	}
 }
 
+// A listener of another user refuses this one, before it reads anything.
+func TestOtherUserIsRefused(t *testing.T) {
+	l, path, refused := checked(t)
+	l.uid++
+	accepted := make(chan net.Conn, 1)
+	go func() {
+		if c, err := l.Accept(); err == nil {
+			accepted <- c
+		}
+	}()
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	select {
+	case err := <-refused:
+		if !errors.Is(err, ErrUnsafe) {
+			t.Errorf("refused with %v", err)
+		}
+	case c := <-accepted:
+		c.Close()
+		t.Fatal("accepted")
+	}
+	if _, err := c.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("read %v, want io.EOF", err)
+	}
+}
+
 // One process opens far more connections than it may; another can still connect.
 func TestConnectionsPerProcess(t *testing.T) {
 	l, path, refused := checked(t)

@@ -257,3 +257,36 @@ func TestLockIsTakenByOne(t *testing.T) {
 		t.Errorf("%d hold the lock", len(winners))
 	}
 }
+
+// A holder that has not written yet who it is, or that only looks for one, is waited for.
+func TestLockWaitsForItsHolder(t *testing.T) {
+	for name, then := range map[string]func(f *os.File) error{
+		"writes": func(f *os.File) error { _, err := f.WriteString(fmt.Sprint(os.Getpid())); return err },
+		"leaves": (*os.File).Close,
+	} {
+		path := private(t) + "/lock"
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err == nil {
+			err = flock(f)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		done := make(chan error)
+		go func() {
+			got, err := Lock(path)
+			if err == nil {
+				got.Close()
+			}
+			done <- err
+		}()
+		if err := then(f); err != nil {
+			t.Fatal(err)
+		}
+		err = <-done
+		if named := fmt.Sprintf("by pid %d", os.Getpid()); (err == nil) != (name == "leaves") || err != nil && !strings.Contains(err.Error(), named) {
+			t.Errorf("it %s: %v", name, err)
+		}
+	}
+}

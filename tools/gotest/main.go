@@ -5,9 +5,10 @@
 //
 //	go run -C tools ./gotest FOLDER [NAME=VALUE...] ARGUMENT... [-- FOLDER ...]...
 //
-// It runs `go test ARGUMENT...` in each FOLDER, with the variables NAME set to VALUE, one after
-// the other, even if one fails. Its exit code is 0 if all runs succeeded, and 1 otherwise. The
-// packages share the programs that they build, in a folder that gotest removes.
+// It runs `go test ARGUMENT...` in each FOLDER, with the variables NAME set to VALUE, two at a time:
+// while one waits for its last package, another can go on. If one fails, the others still run. Its
+// exit code is 0 if all runs succeeded, and 1 otherwise. The packages share the programs that they
+// build, in a folder that gotest removes.
 //
 // An ARGUMENT race:PATTERN or plain:PATTERN stands for some tests of the packages that match: for
 // those that run with the race detector, or for the others. Each test belongs to one of them. It
@@ -20,7 +21,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -28,6 +28,8 @@ import (
 	"os/signal"
 	"regexp"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -54,18 +56,44 @@ func run() int {
 		fmt.Fprintln(os.Stderr, "gotest:", err)
 		return 1
 	}
-	r, failed := newReport(os.Stdout), false
-	for _, args := range runs {
-		if err := testIn(r, args[0], args[1:]); err != nil {
-			fmt.Fprintf(os.Stderr, "gotest: go test in %s: %v\n", args[0], err)
-			failed = true
-		}
-	}
+	r := newReport(os.Stdout)
+	failed := testAll(r, runs)
 	r.printSkips()
 	if failed {
 		return 1
 	}
 	return 0
+}
+
+// atOnce is the number of runs of go test at the same time.
+const atOnce = 2
+
+// testAll runs go test for each element of all, and reports whether one failed.
+func testAll(r *report, all [][]string) bool {
+	var wait sync.WaitGroup
+	var failed atomic.Bool
+	turns := make(chan struct{}, atOnce)
+	fail := func(dir string, err error) {
+		fmt.Fprintf(os.Stderr, "gotest: go test in %s: %v\n", dir, err)
+		failed.Store(true)
+	}
+	for _, args := range all {
+		runs, err := runsIn(args[0], args[1:])
+		if err != nil {
+			fail(args[0], err)
+		}
+		for _, run := range runs {
+			turns <- struct{}{}
+			wait.Go(func() {
+				defer func() { <-turns }()
+				if err := run.goTest(r); err != nil {
+					fail(run.dir, err)
+				}
+			})
+		}
+	}
+	wait.Wait()
+	return failed.Load()
 }
 
 // split returns the arguments between each "--".
@@ -86,26 +114,33 @@ func split(args []string) (runs [][]string) {
 // variable matches an assignment to an environment variable.
 var variable = regexp.MustCompile(`^[A-Z][A-Z0-9_]*=`)
 
-// testIn runs go test in a folder. Its error is that of go test.
-func testIn(r *report, dir string, args []string) error {
+// testRun is one run of go test.
+type testRun struct {
+	dir       string
+	args, env []string
+}
+
+// runsIn returns the runs for the arguments of one folder. If it fails, it returns none.
+func runsIn(dir string, args []string) (runs []testRun, err error) {
 	n := 0
 	for n < len(args) && variable.MatchString(args[n]) {
 		n++
 	}
 	env := append(os.Environ(), args[:n]...)
-	runs, err := choose(dir, args[n:], env)
+	chosen, err := choose(dir, args[n:], env)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, args := range runs {
-		err = errors.Join(err, goTest(r, dir, args, env))
+	for _, args := range chosen {
+		runs = append(runs, testRun{dir, args, env})
 	}
-	return err
+	return runs, nil
 }
 
-func goTest(r *report, dir string, args, env []string) error {
-	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
-	cmd.Dir, cmd.Env, cmd.Stderr = dir, env, os.Stderr
+// goTest runs go test. Its error is that of go test.
+func (t testRun) goTest(r *report) error {
+	cmd := exec.Command("go", append([]string{"test", "-json"}, t.args...)...)
+	cmd.Dir, cmd.Env, cmd.Stderr = t.dir, t.env, os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // mostOfTest is the maximum length of the output of a failed test that is printed, in bytes:
@@ -20,29 +21,32 @@ type event struct {
 	Action, Package, Test, Output string
 }
 
-// report prints the results of tests and remembers which were skipped.
+// report prints the results of tests and remembers which were skipped. It is safe for concurrent
+// use.
 type report struct {
+	mu      sync.Mutex // held while something is printed, and guards skipped
 	to      io.Writer
-	printed map[string]map[string]*text // output by package and test, while it runs
-	skipped map[string][]string         // tests by reason
+	skipped map[string][]string // tests by reason
 }
 
-func newReport(to io.Writer) *report {
-	return &report{to: to, printed: map[string]map[string]*text{}, skipped: map[string][]string{}}
-}
+func newReport(to io.Writer) *report { return &report{to: to, skipped: map[string][]string{}} }
+
+// outputs is what the tests of one run of go test have printed that have not ended, by package and
+// test.
+type outputs map[string]map[string]*text
 
 // read handles the output of `go test -json`. A line that is no event, for example from a tool
 // that go test runs, is printed unchanged.
 func (r *report) read(from io.Reader) error {
-	in := bufio.NewReader(from)
+	in, printed := bufio.NewReader(from), outputs{}
 	for {
 		line, err := in.ReadBytes('\n')
 		var e event
 		switch {
 		case len(line) > 0 && json.Unmarshal(line, &e) == nil && e.Action != "":
-			r.take(e)
+			r.take(printed, e)
 		default:
-			_, _ = r.to.Write(line)
+			r.print(string(line))
 		}
 		if err == io.EOF {
 			return nil
@@ -52,19 +56,26 @@ func (r *report) read(from io.Reader) error {
 	}
 }
 
-func (r *report) take(e event) {
-	tests := r.printed[e.Package]
+// print writes all of what it is given at once: nothing of another run gets between.
+func (r *report) print(all ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fmt.Fprint(r.to, all...)
+}
+
+func (r *report) take(printed outputs, e event) {
+	tests := printed[e.Package]
 	switch {
 	case e.Action == "build-output":
-		fmt.Fprint(r.to, e.Output)
+		r.print(e.Output)
 	case e.Action == "output" && e.Test == "":
 		if e.Output != "PASS\n" {
-			fmt.Fprint(r.to, e.Output)
+			r.print(e.Output)
 		}
 	case e.Action == "output":
 		if tests == nil {
 			tests = map[string]*text{}
-			r.printed[e.Package] = tests
+			printed[e.Package] = tests
 		}
 		if tests[e.Test] == nil {
 			tests[e.Test] = &text{}
@@ -72,20 +83,22 @@ func (r *report) take(e event) {
 		tests[e.Test].add(e.Output)
 	case e.Action == "fail" && e.Test == "":
 		for _, name := range slices.Sorted(maps.Keys(tests)) { // these never ended
-			fmt.Fprint(r.to, tests[name])
+			r.print(tests[name])
 		}
-		delete(r.printed, e.Package)
+		delete(printed, e.Package)
 	case e.Action == "fail":
-		fmt.Fprint(r.to, tests[e.Test])
+		r.print(tests[e.Test])
 		delete(tests, e.Test)
 	case e.Action == "skip" && e.Test != "":
 		why := reason(tests[e.Test].String())
+		r.mu.Lock()
 		r.skipped[why] = append(r.skipped[why], e.Package+"."+e.Test)
+		r.mu.Unlock()
 		delete(tests, e.Test)
 	case e.Action == "pass" || e.Action == "skip":
 		delete(tests, e.Test)
 		if e.Test == "" {
-			delete(r.printed, e.Package)
+			delete(printed, e.Package)
 		}
 	}
 }

@@ -79,7 +79,7 @@ func TestSplit(t *testing.T) {
 }
 
 // The error is that of go test, also if nothing can be built.
-func TestFailuresAreToldOn(t *testing.T) {
+func TestFailuresAreReported(t *testing.T) {
 	for name, test := range map[string]struct {
 		body string
 		ok   bool
@@ -99,10 +99,11 @@ func TestFailuresAreToldOn(t *testing.T) {
 			}
 			var out strings.Builder
 			r := newReport(&out)
-			if err := testIn(r, dir, []string{"GOTEST_TEST=a b", "./..."}); (err == nil) != test.ok {
-				t.Errorf("%v\n%s", err, out.String())
+			run := []string{dir, "GOTEST_TEST=a b", "./..."}
+			if failed := testAll(r, [][]string{run, run, run}); failed == test.ok {
+				t.Errorf("failed: %v\n%s", failed, out.String())
 			}
-			if n := len(r.skipped["no rig"]); (n == 1) != (name == "skips") {
+			if n := len(r.skipped["no rig"]); (n == 3) != (name == "skips") {
 				t.Errorf("skipped: %v", r.skipped)
 			}
 		})

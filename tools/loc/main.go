@@ -27,7 +27,7 @@ import (
 var notProduct = []string{
 	"tools", "internal/archtest", "internal/bench", "internal/e2e", "internal/edit/edittest", "internal/fake",
 	"internal/hostile", "internal/kills", "internal/rig", "internal/soak", "internal/storm", "internal/tempdir",
-	"internal/test", "extensions/exttest", "cmd/tgctl/slack/fakeslack", "cmd/tgctl/internal/consoletest", "daemon/traces/collect", "daemon/observe/traces/collect",
+	"internal/test", "extensions/exttest", "cmd/tgctl/slack/fakeslack", "cmd/tgctl/internal/slack/fakeslack", "cmd/tgctl/internal/consoletest", "daemon/traces/collect", "daemon/observe/traces/collect",
 }
 
 var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)

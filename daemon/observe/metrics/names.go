@@ -5,6 +5,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
@@ -96,7 +97,13 @@ var methods = func() map[string]bool {
 }()
 
 // surfaces are the surfaces with a label of their own.
-var surfaces = map[string]bool{"terminal": true, "desktop": true, "slack": true, "script": true}
+var surfaces = func() map[string]bool {
+	known := map[string]bool{}
+	for _, surface := range config.Surfaces() {
+		known[surface] = true
+	}
+	return known
+}()
 
 // among returns value if it is known, or the label of other or absent values.
 func among(known map[string]bool, value string) string {

@@ -118,6 +118,9 @@ func describe(d agentconf.Decay) string {
 	if len(d.Added) > 0 {
 		parts = append(parts, strings.Join(d.Added, ", ")+" was added and is not governed")
 	}
+	if d.Tools {
+		parts = append(parts, "the hooks of tg-shim were removed or changed, and the agent's own tools are not governed")
+	}
 	if d.Other {
 		parts = append(parts, "an entry was changed")
 	}

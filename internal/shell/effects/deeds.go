@@ -2,6 +2,7 @@ package effects
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/shell"
@@ -84,12 +85,22 @@ func (k *call) crontab() {
 	}
 }
 
-// kill adds the end of all processes, or of the first.
+// systemProcess are processes that keep a machine going: without them nobody can log in, or there is
+// no network, no screen, no clock, no log and no container.
+var systemProcess = regexp.MustCompile(`(^|[^\w.-])(systemd(-\w+)?|launchd|sshd|agetty|dbus-(daemon|broker)|NetworkManager|wpa_supplicant|dhclient|dhcpcd|crond|atd|r?syslogd|auditd|` +
+	`(systemd-)?udevd|polkitd|firewalld|sssd|ntpd|chronyd|Xorg|Xwayland|gdm3?|lightdm|sddm|gnome-shell|WindowServer|loginwindow|dockerd|docker-proxy|containerd(-shim)?|kubelet)($|[^\w.-])`)
+
+// processLists are programs that find processes.
+var processLists = []string{"ps", "pgrep", "pidof", "top", "lsof"}
+
+// kill adds the end of all processes, of the first, or of those that are found by the name of one of
+// the system.
 func (k *call) kill() {
-	args := k.cmd.Args
+	args, unknown := k.cmd.Args, false
 	for i, w := range args {
 		v, ok := w.Literal()
 		if !ok {
+			unknown = true
 			continue
 		}
 		// The first word with a dash is the signal.
@@ -100,6 +111,10 @@ func (k *call) kill() {
 		if !signal && (v == "-1" || v == "1" && args[max(0, i-1)].Value != "-s" && args[max(0, i-1)].Value != "-n") && (i > 0 || v == "1") {
 			k.deed(ProcessKill, k.index, k.detail())
 		}
+	}
+	lists := func(c shell.Command) bool { return slices.Contains(processLists, c.Program) }
+	if unknown && slices.ContainsFunc(k.line.Commands, lists) && systemProcess.MatchString(k.line.Text) {
+		k.deed(ProcessKill, k.index, k.detail())
 	}
 }
 

@@ -109,6 +109,8 @@ func TestDeeds(t *testing.T) {
 		{`chmod -R 777 a; chmod o+w b; chmod u+s c; chmod 4755 d; chown -R e f`, "permission-loosen a; permission-loosen b; permission-loosen c; permission-loosen d; owner-change f"},
 		{`chmod +x a; chmod 644 b; chmod -R u+rwX c; chmod -w d; chown e f`, ""},
 		{`kill -9 -1; kill 1; shutdown -h now; sudo reboot; systemctl poweroff; pkill -u bob; killall5`, "process-kill; process-kill; process-kill; process-kill; process-kill; process-kill; process-kill"},
+		{`kill $(ps -e | awk '/sshd/ {print $1}'); for p in $(pidof dbus-daemon); do kill -9 $p; done`, "process-kill; process-kill"},
+		{`kill $(pgrep -f 'vite dev'); kill "$(cat server.pid)"; echo cron & kill $!; ps | grep -v init | xargs kill`, ""},
 		{`kill -9 123; kill %1; kill -l; pkill node; killall node; lsof -ti:3000 | xargs kill -9`, ""},
 		{`useradd a; passwd b; usermod -aG docker c; iptables -F; ufw disable; setenforce 0; systemctl stop firewalld`, "user-management; user-management; user-management; firewall-off; firewall-off; firewall-off; firewall-off"},
 		{`history -c; rm ~/.bash_history; unset HISTFILE; rm -f /var/log/auth.log; HISTFILE=/dev/null a; export HISTFILE=; set +o history`, "history-tamper; history-tamper /home/u/.bash_history; history-tamper; history-tamper /var/log/auth.log; history-tamper; history-tamper; history-tamper"},
@@ -130,6 +132,7 @@ func TestDeeds(t *testing.T) {
 
 		// Code of other languages, as far as its strings tell.
 		{`python3 -c 'import shutil; shutil.rmtree("/a")'; python3 -c "import os; os.system('rm -rf /b')"`, "delete-recursive /a; delete-recursive /b"},
+		{`python3 -c "import os; os.remove('/etc/passwd'); os.unlink('/boot/vmlinuz'); os.remove('a')"`, "login-file /etc/passwd; system-file /boot/vmlinuz"},
 		{`python3 -c 'import subprocess; subprocess.run(["rm", "-rf", "/a"])'`, "delete-recursive /a"},
 		{`node -e 'require("child_process").execSync("git push -f")'; node -e 'fs.rmSync("/a", {recursive: true})'`, "git-force-push; delete-recursive /a"},
 		{`perl -e 'system("rm -rf /a")'; ruby -e '` + "`rm -rf /b`" + `'; awk 'BEGIN { system("rm -rf /c") }'`, "delete-recursive /a; delete-recursive /b; delete-recursive /c"},

@@ -29,6 +29,9 @@ func isStandardDevice(w shell.Word) bool {
 	return ok && (strings.HasPrefix(v, "/dev/fd/") || strings.HasPrefix(v, "/dev/pts/") || strings.HasPrefix(v, "/proc/self/fd/"))
 }
 
+// environment is where the variables of a process can be read.
+const environment = "/proc/self/environ"
+
 var blockDevice = regexp.MustCompile(`^/dev/(sd|hd|vd|xvd|nvme|mmcblk|disk|rdisk|dm-|md|loop|sr|nbd|mapper/|disk/|zd|ram|mem|kmem|port|fd\d)`)
 
 // loginNames are files in a home directory that run, or let somebody in, at

@@ -16,15 +16,16 @@ var networkPrograms = map[string]*program{
 	},
 	"aria2c": {flags: "o,out=W d,dir=W i,input-file=R x= s= k= j= header=", words: "H...", also: (*call).saves},
 	"http":   {flags: "o,output=W d,download a,auth= A= v b h f j", also: (*call).httpie}, "https": {flags: "o,output=W d,download a,auth= A= v b h f j", also: (*call).httpie},
-	"ssh": {flags: "B= b= c= D= E= e= F=R I= i=R J= L= l= m= O= o= p= Q= R= S= W= w= A C f g K k M N n q s T t V v X x Y y", words: "H", rest: true},
-	"scp": {flags: "c= D= F=R i=R J= l= o= P= S= X= r p q C v 3 B T", also: (*call).transfers},
+	// The key that -i names serves to log in, and is shown to nobody.
+	"ssh": {flags: "B= b= c= D= E= e= F=R I= i= J= L= l= m= O= o= p= Q= R= S= W= w= A C f g K k M N n q s T t V v X x Y y", words: "H", rest: true},
+	"scp": {flags: "c= D= F=R i= J= l= o= P= S= X= r p q C v 3 B T", also: (*call).transfers},
 	"rsync": {
 		flags: "e,rsh= f,filter= exclude= exclude-from=R include= include-from=R files-from=R T,temp-dir= compare-dest= copy-dest= link-dest= log-file=W password-file=R port= bwlimit= " +
 			"timeout= suffix= backup-dir=W max-size= min-size= chmod= chown= rsync-path= out-format= partial-dir= B= M= delete delete-before delete-during delete-after delete-excluded del " +
 			"a,archive v,verbose r,recursive n,dry-run z u remove-source-files info= progress P",
 		also: (*call).transfers,
 	},
-	"sftp": {flags: "b=R c= D= F=R i=R J= l= o= P= R= S= s=", words: "H"},
+	"sftp": {flags: "b=R c= D= F=R i= J= l= o= P= R= S= s=", words: "H"},
 	"ftp":  {words: "H"}, "lftp": {flags: "e= c= u= p= f=R", words: "H"}, "tftp": {words: "H"},
 	"nc":     {flags: "l,listen p,source-port= s,source= w,wait= q= e,exec= c,sh-exec= x,proxy= X= i= I= O= T= V= u,udp v n z k N 4 6 C", words: "H _", also: (*call).netcat},
 	"telnet": {words: "H _"}, "socat": {also: (*call).socat},

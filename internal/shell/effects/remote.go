@@ -159,7 +159,7 @@ func (a *analysis) readBy(from []int) []Path {
 		}
 		out = append(out, a.readsOf[n]...)
 		if c := &a.line.Commands[n]; (c.Program == "env" || c.Program == "printenv") && c.Remote == "" {
-			out = append(out, Path{Name: "/proc/self/environ", Text: c.Program, Command: n})
+			out = append(out, Path{Name: environment, Text: c.Program, Command: n})
 		}
 	}
 	return out

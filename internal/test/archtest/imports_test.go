@@ -73,19 +73,20 @@ var mayImport = map[string][]string{
 	"internal/edit/jsonc":    {sys, json, hujson, "internal/edit"},
 	"internal/edit/tomledit": {toml, "internal/edit"},
 	"internal/edit/yamledit": {yaml, "internal/edit"},
-	"internal/agentconf":     {sys, json, diff, "internal/edit", "internal/edit/jsonc", "internal/edit/tomledit", "internal/edit/yamledit"},
+	"internal/agentconf":     {sys, json, diff, "internal/agenthook", "internal/edit", "internal/edit/jsonc", "internal/edit/tomledit", "internal/edit/yamledit"},
 	"internal/display":       {sys, json, text},
 	"internal/uri":           {idna},
 	// Command lines: the only package that knows the parser, and what is known of programs.
 	"internal/shell":         {shsyntax},
 	"internal/shell/effects": {"internal/shell"},
 	// Test material: TestImports lets nothing outside import it.
-	"internal/test/*":        {sys, json},
-	"internal/test/golden":   {cmp},
-	"internal/test/bench":    {sys, protobuf, proto, "client", "internal/test/rig"}, // it measures from where people are, on a finer clock than /proc has
-	"internal/test/fake":     {sys, json, toml, yaml},                               // its agents read what ours rewrite
-	"internal/test/rig":      {sys, "internal/test/programs", "internal/test/tempdir"},
-	"internal/test/programs": {sys, "internal/test/tempdir"},
+	"internal/test/*":          {sys, json},
+	"internal/test/golden":     {cmp},
+	"internal/test/bench":      {sys, protobuf, proto, "client", "internal/test/rig"}, // it measures from where people are, on a finer clock than /proc has
+	"internal/test/fake":       {sys, json, toml, yaml},                               // its agents read what ours rewrite
+	"internal/test/rig":        {sys, "internal/test/programs", "internal/test/tempdir"},
+	"internal/test/sessionbus": {dbus, "internal/test/rig"},
+	"internal/test/programs":   {sys, "internal/test/tempdir"},
 
 	// A part of daemons that tests build.
 	"internal/test/kills/testdata/stop": {sys},
@@ -118,7 +119,7 @@ var mayImport = map[string][]string{
 	"daemon/runtime/agent":     {sys, json, "internal/...", "daemon/gate", "daemon/config", "daemon/runtime/supervise", "daemon/submit"},
 	"daemon/facts":             {sys, json, sync, text, "internal/...", "daemon/gate", "daemon/config"},
 	"daemon/runtime/backend":   {"internal/...", "daemon/gate", "daemon/runtime/supervise"},
-	"daemon/observe/metrics":   {"internal/...", "daemon/gate", prom, promText, promData},
+	"daemon/observe/metrics":   {"internal/...", "daemon/gate", "daemon/config", prom, promText, promData},
 	"daemon/approval/presence": {sys, argon2, "internal/...", "daemon/gate", "daemon/store"},
 	"daemon/policy":            {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", cedar},
 	"daemon/observe/traces":    {"internal/...", "daemon/gate", "daemon/config", otel, otlp, protobuf},
@@ -160,18 +161,19 @@ var mayImport = map[string][]string{
 	"cmd/tg-shim/attach": {hpack, rawproto, "internal/sock"},
 	"cmd/tg-shim/hook":   {"cmd/tg-shim/attach"},
 	"cmd/tg-shim/serve":  {sys, term, "cmd/tg-shim/attach", "internal/child", "internal/mcp", "internal/private", "internal/proc", "internal/wire"},
-	"cmd/tgctl": {cobra, pflag, dbus, proto, "client", "client/inbox", "internal/agentconf", "internal/record",
-		"internal/display", "internal/private", "internal/proc", "internal/sock", "internal/demo", "internal/service", "cmd/tgctl/slack", "cmd/tgctl/host", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/audit", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/ext", "cmd/tgctl/internal/inbox", "cmd/tgctl/internal/trust", "cmd/tgctl/internal/daemon", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/programs", "cmd/tgctl/internal/agents", "cmd/tgctl/internal/wrap", "cmd/tgctl/internal/tour", "cmd/tgctl/internal/status", "cmd/tgctl/internal/doctor", "cmd/tgctl/internal/man"},
+	"cmd/tgctl": {cobra, "internal/private",
+		"cmd/tgctl/internal/ui", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/audit", "cmd/tgctl/internal/daemon", "cmd/tgctl/internal/doctor", "cmd/tgctl/internal/ext", "cmd/tgctl/internal/inbox", "cmd/tgctl/internal/man", "cmd/tgctl/internal/notify", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/programs", "cmd/tgctl/internal/slack", "cmd/tgctl/internal/status", "cmd/tgctl/internal/tour", "cmd/tgctl/internal/trust", "cmd/tgctl/internal/wrap"},
 	"cmd/tgctl/host": {sys, "internal/proc"},
 	// How messages are written with --json: it knows them by their descriptors alone.
 	"cmd/tgctl/internal/pbjson":   {json, protobuf},
 	"cmd/tgctl/internal/approval": {proto, "client", "internal/display", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui"},
 	"cmd/tgctl/internal/inbox":    {cobra, diff, qr, tea, ansi, protobuf, proto, "client", "client/inbox", "internal/display", "internal/private", "internal/rawjson", "internal/record", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/audit", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/ui"},
-	"cmd/tgctl/internal/agents":   {"client", "internal/agentconf", "internal/sock", "cmd/tgctl/internal/connect"},
-	"cmd/tgctl/internal/wrap":     {sys, term, cobra, pflag, proto, "client", "internal/agentconf", "internal/child", "internal/display", "internal/proc", "internal/sock", "cmd/tgctl/internal/agents", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/trust", "cmd/tgctl/internal/ui"},
-	"cmd/tgctl/internal/policy":   {sys, json, cobra, diff, protobuf, proto, "client", "internal/agentconf", "internal/display", "internal/record", "internal/sock", "cmd/tgctl/internal/agents", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/agentenv": {"client", "internal/agentconf", "internal/sock", "cmd/tgctl/internal/connect"},
+	"cmd/tgctl/internal/wrap":     {sys, term, cobra, pflag, proto, "client", "internal/agentconf", "internal/agenthook", "internal/child", "internal/display", "internal/proc", "internal/sock", "cmd/tgctl/internal/agentenv", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/trust", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/policy":   {sys, json, cobra, diff, protobuf, proto, "client", "internal/agentconf", "internal/display", "internal/record", "internal/sock", "cmd/tgctl/internal/agentenv", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/notify":   {sys, dbus, cobra, proto, "client", "client/inbox", "internal/display", "internal/proc", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/ui"},
 	"cmd/tgctl/internal/programs": {cobra, protobuf, proto, "client", "internal/display", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/ui"},
-	"cmd/tgctl/internal/status":   {cobra, proto, "client", "internal/agentconf", "internal/display", "internal/sock", "cmd/tgctl/host", "cmd/tgctl/internal/agents", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/daemon", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/programs", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/status":   {cobra, proto, "client", "internal/agentconf", "internal/display", "internal/sock", "cmd/tgctl/host", "cmd/tgctl/internal/agentenv", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/daemon", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/programs", "cmd/tgctl/internal/ui"},
 	"cmd/tgctl/internal/man":      {cobra, pflag, "cmd/tgctl/internal/connect", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/ui"},
 	"cmd/tgctl/internal/doctor":   {cobra, proto, "client", "internal/agentconf", "internal/demo", "internal/display", "internal/proc", "internal/record", "internal/service", "internal/sock", "cmd/tgctl/host", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/daemon", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/programs", "cmd/tgctl/internal/status", "cmd/tgctl/internal/ui"},
 	"cmd/tgctl/internal/ext":      {cobra, proto, "client", "internal/display", "internal/sock", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/pbjson", "cmd/tgctl/internal/programs", "cmd/tgctl/internal/ui"},
@@ -183,11 +185,11 @@ var mayImport = map[string][]string{
 	"cmd/tgctl/internal/ui":       {term, cobra, protobuf, proto, "client", "internal/display", "internal/rawjson", "cmd/tgctl/internal/pbjson"},
 
 	// Test material for the commands, outside of internal/test since it runs what only tgctl may import.
-	consoleTest: {cobra, grpc, protobuf, proto, "client", "internal/agentconf", "internal/display", "internal/record", "internal/test/golden", "internal/test/tempdir", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/ui"},
+	consoleTest: {cobra, grpc, protobuf, proto, "client", "internal/agentconf", "internal/display", "internal/record", "internal/sock", "internal/test/golden", "internal/test/tempdir", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/ui"},
 
 	// No other package talks to Slack. What else has to know of a surface: docs/development.md.
-	"cmd/tgctl/slack":           {sys, slackgo, ws, sync, proto, "client", "client/inbox", "internal/display", "internal/secret"},
-	"cmd/tgctl/slack/fakeslack": {ws},
+	"cmd/tgctl/internal/slack":           {sys, slackgo, ws, sync, cobra, proto, "client", "client/inbox", "internal/display", "internal/secret", "internal/sock", "cmd/tgctl/internal/approval", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/ui"},
+	"cmd/tgctl/internal/slack/fakeslack": {ws},
 }
 
 func TestImports(t *testing.T) {

@@ -24,6 +24,7 @@ const (
 	crowding  = "Memory of many servers"
 	deciding  = "A decision of the policies alone"
 	logging   = "The audit log, with a million records"
+	hooking   = "A tool of the agent's own: from when its hook is started until the hook has ended"
 	extending = "An extension (quota, in Go, on the protobuf wire)"
 )
 
@@ -39,6 +40,7 @@ var themes = []struct{ name, about string }{
 	{crowding, "PSS of all processes, with what the daemon has grown by. What is in the place of a server is its shim, or the peer, and its part of that; it is resident."},
 	{deciding, "`go test -bench BenchmarkRule ./daemon/policy`: no message, no pipe, no record. The ratio is to that over 10 policies; flat is up to 2."},
 	{logging, "The records are those of calls that were really made: a verdict and an outcome each."},
+	{hooking, "The agent runs `tg-shim hook` before it uses a tool. Direct is a hook that does nothing, a static program in C."},
 	{extending, "A hook before each call, beside the same call in a daemon without the extension."},
 }
 
@@ -82,6 +84,9 @@ var figures = append(append(messageFigures(), []figure{
 	{"log.lookup", logging, "the newest 100 records of one tool in one hour", "ms", "< 100", atMost(100)},
 	{"log.verify", logging, "tgctl audit verify", "records/s", "≥ 300,000", atLeast(300_000)},
 	{"log.start", logging, "the daemon's start until its first answer", "ms", "< 150", atMost(150)},
+
+	{"hook.p50", hooking, "p50", "ms", "adds ≤ 8", addsAtMost(8)},
+	{"hook.p99", hooking, "p99", "ms", "adds ≤ 25", addsAtMost(25)},
 
 	{"extension.spawn", extending, "its files compared and its process started", "ms", "≤ 50", atMost(50)},
 	{"extension.handshake", extending, "from then until it has said what it offers", "ms", "≤ 100", atMost(100)},

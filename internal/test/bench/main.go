@@ -69,6 +69,7 @@ var measurements = []struct {
 	{name: "decision", restarts: true, take: measureDecision},
 	{name: "log", config: "audit: {max_size: 16GiB}\n", restarts: true, take: measureLog}, // of which one server may fill a fourth
 	{name: "wrap", restarts: true, take: measureWrap},
+	{name: "hook", take: measureAgentHook},
 	{name: "extension", take: measureExtension},
 }
 

@@ -31,7 +31,7 @@ import (
 )
 
 var (
-	kills = flag.Int("kills", 100, "how often a daemon is killed, in all; a tenth of it with -short")
+	kills = flag.Int("kills", 56, "how often a daemon is killed, in all; a tenth of it with -short")
 	seed  = flag.Uint64("seed", 0, "of the random choices; 0: another one each time")
 )
 
@@ -66,7 +66,8 @@ const mostKills = 250
 
 // TestKills has fixtures with a fake of systemd's store, and with the daemon's own keeper.
 // In half of each the daemon is the one that ships, and is killed at random moments; in
-// the other half it stops where it has just stored something.
+// the other half it stops where it has just stored something, at each place in turn: even
+// the fewest kills are enough for each place once.
 func TestKills(t *testing.T) {
 	n := plan(t)
 	s := newStops(t)
@@ -81,7 +82,7 @@ func TestKills(t *testing.T) {
 			for round, left := 0, n/len(tests); left > 0 && !t.Failed(); round, left = round+1, left-mostKills {
 				t.Run(fmt.Sprint(test.name, " ", round), func(t *testing.T) {
 					h := newFixture(t, uint64(round*len(tests)+i))
-					h.stops = test.stops
+					h.stops, h.turn = test.stops, 2*round*mostKills+i/2
 					if h.Keep = test.keep; !h.Keep {
 						h.Activate()
 					}
@@ -146,6 +147,7 @@ type fixture struct {
 	r      *rand.Rand        // of the kills
 	units  map[string]string // of systemd that runs the daemon; nil for none
 	stops  *stops            // nil for a daemon that does not stop by itself
+	turn   int               // whose site is the next one's; two fixtures take every second each
 	stop   chan struct{}     // closed when the agents are to ask for nothing more
 	begins time.Duration     // how long it takes until a daemon serves
 
@@ -295,7 +297,8 @@ func (h *fixture) blow() blow {
 		b.moment *= 10
 	}
 	if h.stops != nil {
-		b.site, b.nth, b.moment = 1+h.r.IntN(len(h.stops.sites)), 1+h.r.IntN(1+h.r.IntN(20)), 10
+		b.site, b.nth, b.moment = h.stops.site(h.turn), 1+h.r.IntN(1+h.r.IntN(20)), 10
+		h.turn += 2
 	}
 	return b
 }

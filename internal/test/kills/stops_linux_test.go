@@ -3,6 +3,7 @@ package kills
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -116,6 +117,12 @@ func (h *fixture) arm(site, nth int) error {
 		return err
 	}
 	return os.Rename(path+"~", path)
+}
+
+// site returns the site of a turn. All have theirs before one has another, in random order.
+func (s *stops) site(turn int) int {
+	n := len(s.sites)
+	return 1 + rand.New(rand.NewPCG(*seed, uint64(turn/n))).Perm(n)[turn%n]
 }
 
 // fired notes that a daemon has stopped at a site.

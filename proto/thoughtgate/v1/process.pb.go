@@ -120,7 +120,7 @@ type Process struct {
 	Build      string                 `protobuf:"bytes,14,opt,name=build,proto3" json:"build,omitempty"`
 	// The following are set for every program. Of those above, only command and since are
 	// set for programs other than shims.
-	Kind        string                 `protobuf:"bytes,270,opt,name=kind,proto3" json:"kind,omitempty"`   // server (behind a shim of its own), client (a shim of a shared server), backend, extension, agent
+	Kind        string                 `protobuf:"bytes,270,opt,name=kind,proto3" json:"kind,omitempty"`   // server (behind a shim of its own), client (a shim of a shared server, or of the tools of an extension), backend, extension, agent
 	Name        string                 `protobuf:"bytes,271,opt,name=name,proto3" json:"name,omitempty"`   // unique within the kind, unless there is an id
 	Id          string                 `protobuf:"bytes,272,opt,name=id,proto3" json:"id,omitempty"`       // distinguishes programs of the same name
 	State       string                 `protobuf:"bytes,273,opt,name=state,proto3" json:"state,omitempty"` // starting, running, degraded, restarting, failed, stopped

@@ -73,6 +73,7 @@ func isGrave(facts []string) bool {
 	})
 }
 
-// graveFacts are the facts that make a notification critical, so that it is shown even if
-// others are held back.
+// graveFacts are the facts that make a notification critical, so that it is shown even if others are
+// held back: those of high risk (gate.HighRisk), and those of a tool that may do harm or is not what
+// a person has accepted. docs/notifications.md lists them.
 var graveFacts = []string{"ours", "secret", "secret-place", "planted", "prompted", "acts", "changed", "smelly", "destroys", "uploads", "installs", "network-code"}

@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/thoughtgate/thoughtgated/internal/sock"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -77,9 +78,15 @@ func PlayDaemon() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	lock, err := sock.Lock(filepath.Join(dir, "thoughtgated.lock")) // as the real one: who loses a race sees that another has it
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer lock.Close()
 	l, err := net.Listen("unix", filepath.Join(dir, "control.sock"))
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "another daemon runs:", err)
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	_ = os.Chmod(l.Addr().String(), 0o600)

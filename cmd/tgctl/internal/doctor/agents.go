@@ -56,6 +56,7 @@ func (x *examination) lookAtAgent(s status.FoundAgent) (governed int) {
 			past = append(past, server.ID)
 		}
 	}
+	x.lookAtTools(s)
 	if len(past) > 0 {
 		x.addFinding("agents.ungoverned", s.Agent, "%s starts %s ungoverned, unless it is wrapped", s.Agent, strings.Join(ui.Unique(past), ", "))
 	}
@@ -68,6 +69,21 @@ func (x *examination) lookAtAgent(s status.FoundAgent) (governed int) {
 		x.addFinding("agents.beyond", s.Agent, "%s has servers that can't be governed: %s", s.Agent, strings.Join(ui.Unique(beyond), ", "))
 	}
 	return governed
+}
+
+// lookAtTools reports what is wrong with the hooks for an agent's own tools.
+func (x *examination) lookAtTools(s status.FoundAgent) {
+	switch t := s.Tools; {
+	case t == nil:
+	case t.Problem != "":
+		x.addFinding("agents.unreadable", s.Agent, "can't read the hooks of %s: %s", s.Agent, t.Problem)
+	case t.Governed == agentconf.ByStray:
+		x.addFinding("leftovers.lines", t.Path, "%s runs hooks of tg-shim from %s, but no known wrap or protection wrote them", s.Agent, t.Path)
+	case t.Governed != agentconf.NotGoverned && t.Off != "":
+		x.addFindingWithFix("agents.protection", s.Agent, "remove "+t.Off+" from "+t.Path, "%s runs no hooks, so its own tools are not governed: %s in %s", s.Agent, t.Off, t.Path)
+	case t.Governed == agentconf.NotGoverned && s.Protected && t.Proven:
+		x.addFinding("agents.tools", s.Agent, "%s is protected, but its own tools are not governed", s.Agent)
+	}
 }
 
 // commandOf returns the command that starts an agent, as far as its name tells.

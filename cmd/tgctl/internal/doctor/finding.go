@@ -86,6 +86,7 @@ var findingKinds = []findingKind{
 	{"policy.project", gradeFail, "see: tgctl policy check {}"},
 
 	{"agents.ungoverned", gradeWarn, "tgctl protect {}"},
+	{"agents.tools", gradeWarn, "tgctl protect --only tools {}"},
 	{"agents.project", gradeWarn, "start the agent there with: tgctl wrap -- {}"},
 	{"agents.beyond", gradeWarn, "remove them, or run them as programs; docs/agents.md says what can be governed"},
 	{"agents.unreadable", gradeFail, "fix the file; its agent may fail to read it too"},

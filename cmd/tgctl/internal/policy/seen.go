@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/agents"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/agentenv"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/record"
@@ -62,7 +62,7 @@ func (s *seen) server(id string) *seenServer {
 
 // lookAtAgents adds the servers from the agents' configurations.
 func (a *app) lookAtAgents(s *seen) {
-	env, err := agents.Env(a.App)
+	env, err := agentenv.Env(a.App)
 	if err != nil {
 		env.Cwd = "/"
 	}

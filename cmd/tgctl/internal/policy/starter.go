@@ -46,10 +46,10 @@ const starterRules = `
     - {when: prompted, action: approve, description: "text from server {by} told the agent to use this tool"}
     - {when: unlisted, action: approve, description: "server {by} lists no tool of this name"}
     - {when: acts, action: approve, description: "it deletes, executes, pays, installs or grants"}
-    - {when: destroys, action: approve, undo: true, description: "it destroys what can't be brought back"}
-    - {when: uploads, action: approve, description: "it sends files from outside of the project"}
-    - {when: installs, action: approve, description: "it changes what the machine runs by itself, or who gets in"}
-    - {when: network-code, action: approve, description: "it runs code that another machine sends"}
+    - {when: destroys, action: approve, undo: true, description: "it destroys what can't be brought back: {detail}"}
+    - {when: uploads, action: approve, description: "it sends files from outside of the project: {detail}"}
+    - {when: installs, action: approve, description: "it changes what the machine runs by itself, or who gets in: {detail}"}
+    - {when: network-code, action: approve, description: "it runs code that another machine sends: {detail}"}
     - {when: new-place, action: approve, description: "the first time anything is sent to {place}"}
 `
 

@@ -85,7 +85,37 @@ func (a *app) agentLines(w *Surroundings, s FoundAgent) []string {
 	case could > 0 && !stray:
 		count += ", unless wrapped; to govern them always: tgctl protect " + name
 	}
-	return append([]string{name + ": " + count}, about.lines()...)
+	return slices.Concat([]string{name + ": " + count + ownTools(s.Tools)}, about.lines(), a.toolLines(s))
+}
+
+// ownTools completes the line about an agent if its own tools are governed.
+func ownTools(t *agentconf.Tools) string {
+	if t == nil || t.Off != "" || t.Governed != agentconf.ByProtect && t.Governed != agentconf.ByWrap {
+		return ""
+	}
+	return ", and its own tools"
+}
+
+// toolLines says what is not governed of an agent's own tools.
+func (a *app) toolLines(s FoundAgent) []string {
+	t := s.Tools
+	if t == nil {
+		return nil
+	}
+	name, path := string(display.Name(s.Agent)), string(display.Text(a.Tilde(t.Path)))
+	switch {
+	case t.Problem != "":
+		return []string{"can't read its hooks: " + string(display.Text(a.TildeIn(t.Problem)))}
+	case t.Governed == agentconf.ByStray:
+		return []string{"unknown tg-shim hooks in " + path + "; fix: tgctl unwrap " + path}
+	case t.Governed != agentconf.NotGoverned && t.Off != "":
+		return []string{"own tools not governed: it runs no hooks (" + t.Off + " in " + path + ")"}
+	case t.Governed != agentconf.NotGoverned && len(t.Unseen) > 0:
+		return []string{"own tools, not seen: " + strings.Join(t.Unseen, ", ")}
+	case s.Protected && t.Governed == agentconf.NotGoverned && t.Proven:
+		return []string{"own tools not governed; to govern them: tgctl protect --only tools " + name}
+	}
+	return nil
 }
 
 // whyNot says why a server is not governed. It returns "" if the only reason is that the agent

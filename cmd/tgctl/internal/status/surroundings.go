@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/client"
-	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/agents"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/agentenv"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
@@ -61,7 +61,7 @@ type shimSeen struct {
 // LookAround inspects the known agents. c is nil if no daemon runs; build is the daemon's.
 func LookAround(ctx context.Context, a *connect.App, c *client.Client, build string) (*Surroundings, error) {
 	w := &Surroundings{Running: c != nil, Folders: []string{}, Agents: []FoundAgent{}, Protections: []pbjson.Object{}}
-	env, err := agents.Env(a)
+	env, err := agentenv.Env(a)
 	if err != nil {
 		return nil, err
 	}

@@ -74,6 +74,9 @@ func (w *wrapping) listServers() error {
 	if err := flush(); err != nil {
 		return err
 	}
+	if w.plan.HooksTools() {
+		w.PrintMessage("\nthe own tools of %s would be judged before each use", w.plan.Agent())
+	}
 	w.PrintMessage("\n%s of %s would be governed, %d not; nothing was changed.",
 		ui.Plural(governed, "server", "servers"), w.plan.Agent(), left)
 	return nil

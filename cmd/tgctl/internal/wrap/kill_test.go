@@ -123,12 +123,13 @@ type mortalFixture struct {
 }
 
 const (
-	mortalRest   = "\n  \"mcpServers\": {\n    \"a\": { \"command\": \"a-mcp\" },\n    \"b\": { \"command\": \"b-mcp\", \"args\": [ \"-y\" ] },\n  },\n}\n"
+	mortalRest = "\n  \"mcpServers\": {\n    \"a\": { \"command\": \"a-mcp\" },\n    \"b\": { \"command\": \"b-mcp\", \"args\": [ \"-y\" ] }\n  },\n" +
+		"  \"hooks\": { \"BeforeTool\": [ {\"hooks\": [ {\"type\":\"command\", \"command\":\"true\"} ]} /* mine */ ] }\n}\n"
 	mortalConfig = "{" + mortalRest
 	mortalEdited = "{ // edited" + mortalRest
 
 	// The agent saves the file in the way of an editor, with a comment added.
-	mortalAgent = `sed '1s/$/ \/\/ edited/' agent.json > new && mv new agent.json && echo edited > edited`
+	mortalAgent = `sed '1s/$/ \/\/ edited/' .gemini/settings.json > new && mv new .gemini/settings.json && echo edited > edited`
 )
 
 // newState returns the state of a new daemon. Creating it is most of the work when a
@@ -153,10 +154,12 @@ var newState = sync.OnceValues(func() ([]byte, error) {
 func newMortalFixture(t *testing.T) *mortalFixture {
 	t.Helper()
 	h := &mortalFixture{t: t, dir: consoletest.ShortDir(t)}
-	h.config = filepath.Join(h.dir, "agent.json")
+	h.config = filepath.Join(h.dir, ".gemini", "settings.json")
 	state, err := newState()
-	if err == nil {
-		err = os.Mkdir(filepath.Join(h.dir, "thoughtgate"), 0o700)
+	for _, dir := range []string{"thoughtgate", ".gemini"} {
+		if err == nil {
+			err = os.Mkdir(filepath.Join(h.dir, dir), 0o700)
+		}
 	}
 	if err == nil {
 		err = os.WriteFile(filepath.Join(h.dir, "thoughtgate", "state.db"), state, 0o600)
@@ -214,7 +217,7 @@ func (h *mortalFixture) endDaemon() {
 
 // wrap runs a wrap that kills the victims after a step, and returns its output.
 func (h *mortalFixture) wrap(last int, victims string) string {
-	cmd := h.command("tgctl", "TGCTL_TEST_BIN="+h.dir, "TGCTL_TEST_CONFIG="+h.config, "TGCTL_TEST_AT="+strconv.Itoa(last), "TGCTL_TEST_VICTIMS="+victims)
+	cmd := h.command("tgctl", "TGCTL_TEST_BIN="+h.dir, "TGCTL_TEST_AT="+strconv.Itoa(last), "TGCTL_TEST_VICTIMS="+victims)
 	cmd.Args = append(cmd.Args, "sh", "-c", mortalAgent)
 	out, _ := cmd.CombinedOutput() // its exit code does not matter here
 	return string(out)
@@ -353,7 +356,7 @@ func TestKillRestoringDaemon(t *testing.T) {
 			for last := 1 + i%stride(2); ; last += stride(2) {
 				h := newMortalFixture(t)
 				h.startDaemon(last)
-				cmd := h.command("tgctl", "TGCTL_TEST_BIN="+h.dir, "TGCTL_TEST_CONFIG="+h.config, "TGCTL_TEST_KILL=ended")
+				cmd := h.command("tgctl", "TGCTL_TEST_BIN="+h.dir, "TGCTL_TEST_KILL=ended")
 				cmd.Args = append(cmd.Args, "sh", "-c", mortalAgent)
 				_, _ = cmd.CombinedOutput()
 				killed := false

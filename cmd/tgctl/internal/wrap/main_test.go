@@ -49,7 +49,10 @@ func playTgctl(bin string) int {
 	if at == "" && os.Getenv("TGCTL_TEST_AT") == "" {
 		return a.ExecuteOnly(ctx, os.Args[1:], commands...)
 	}
-	o := options{agentType: "custom", config: os.Getenv("TGCTL_TEST_CONFIG")}
+	o := options{agentType: "gemini", doors: doors{unproven: true}, waitFor: time.Second} // one file with servers and hooks
+	if path := os.Getenv("TGCTL_TEST_CONFIG"); path != "" {
+		o = options{agentType: "custom", config: path}
+	}
 	w, err := newWrapping(a, o, os.Args[1:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

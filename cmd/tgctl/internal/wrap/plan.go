@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/agents"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/agentenv"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -90,7 +90,7 @@ func (w *wrapping) protections(ctx context.Context) []*agentconf.Protection {
 		return nil
 	}
 	defer c.Close()
-	kept, err := agents.Protections(ctx, c)
+	kept, err := agentenv.Protections(ctx, c)
 	if err != nil {
 		w.detail("get the list of protected agents: %v", err)
 	}
@@ -112,7 +112,7 @@ func isLeft(err error) bool {
 // willRestore reports whether the end of session s restores a file that the agent reads. It need
 // not be known whether its wrap is dead: the wrap no longer holds a lock.
 func (w *wrapping) willRestore(s *pb.Session) bool {
-	files := w.agent.Files(w.env())
+	files := agentconf.Files(w.agent, w.env())
 	return s.GetProblem() == "" && slices.ContainsFunc(s.GetSpec().GetFiles(),
 		func(f *pb.ConfigFile) bool { return slices.Contains(files, f.GetPath()) })
 }

@@ -18,6 +18,7 @@ type protectOptions struct {
 	repair    bool
 	watchOnly bool
 	yes       bool
+	doors
 }
 
 // ProtectCommand returns the command protect.
@@ -29,8 +30,13 @@ func ProtectCommand(c *connect.App) *cobra.Command {
 		Short: "Govern every start of an agent, without wrap",
 		Long: `Rewrite an agent's own configuration permanently, so that each of its MCP
 servers is started through tg-shim however the agent is started, and none runs
-without the daemon. The changes are shown first, and made when you confirm with
-y, or with --yes.
+without the daemon. If the agent runs a hook before it uses a tool of its own
+(Claude Code; for others see --unproven), such hooks are added: they run tg-shim
+too, and without the daemon those tools are refused. The changes are shown
+first, and made when you confirm with y, or with --yes.
+
+--only protects only the servers or only the agent's own tools, and leaves the
+other door as it is.
 
 From then on the daemon watches the files. If the agent or another program
 removes a tg-shim entry or adds a server, the daemon repairs the file and
@@ -42,19 +48,7 @@ with others. tgctl wrap governs their servers for one run.`,
 		Example: `  $ tgctl protect claude-code
   $ tgctl protect --all --dry-run
   $ tgctl protect --repair`,
-		Args: func(_ *cobra.Command, args []string) error {
-			switch {
-			case o.all && (len(args) > 0 || o.repair || o.config != ""):
-				return errors.New("--all can't be combined with an agent, --repair or --config-path")
-			case !o.all && !o.repair && len(args) == 0:
-				return errors.New("AGENT is missing: name one or more of " + strings.Join(agentconf.Names(), ", ") + ", or use --all")
-			case o.config != "" && len(args) != 1:
-				return errors.New("--config-path needs exactly one agent")
-			case o.repair && (o.dryRun || o.watchOnly || o.config != ""):
-				return errors.New("--repair can't be combined with --dry-run, --watch-only or --config-path")
-			}
-			return nil
-		},
+		Args:              func(_ *cobra.Command, args []string) error { return o.checkArgs(args) },
 		ValidArgsFunction: completeAgents,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
@@ -66,6 +60,7 @@ with others. tgctl wrap governs their servers for one run.`,
 		},
 	}
 	flags := cmd.Flags()
+	o.doors.flags(flags)
 	flags.BoolVar(&o.all, "all", false, "protect every agent whose configuration is found")
 	flags.StringVar(&o.config, "config-path", "", "rewrite `FILE` instead of the agent's files")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "print the changes as a diff and make none")
@@ -73,6 +68,21 @@ with others. tgctl wrap governs their servers for one run.`,
 	flags.BoolVar(&o.watchOnly, "watch-only", false, "only report lost entries in tgctl status, do not repair")
 	flags.BoolVar(&o.yes, "yes", false, "make the changes without asking")
 	return cmd
+}
+
+// checkArgs returns an error if the flags and the agents are not valid together.
+func (o *protectOptions) checkArgs(args []string) error {
+	switch {
+	case o.all && (len(args) > 0 || o.repair || o.config != ""):
+		return errors.New("--all can't be combined with an agent, --repair or --config-path")
+	case !o.all && !o.repair && len(args) == 0:
+		return errors.New("AGENT is missing: name one or more of " + strings.Join(agentconf.Names(), ", ") + ", or use --all")
+	case o.config != "" && len(args) != 1:
+		return errors.New("--config-path needs exactly one agent")
+	case o.repair && (o.dryRun || o.watchOnly || o.config != ""):
+		return errors.New("--repair can't be combined with --dry-run, --watch-only or --config-path")
+	}
+	return o.check()
 }
 
 // completeAgents completes the types of agents.

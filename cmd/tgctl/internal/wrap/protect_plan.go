@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/thoughtgate/thoughtgated/client"
-	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/agents"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/agentenv"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/display"
@@ -58,7 +58,7 @@ func (p *protecting) connect(ctx context.Context) error {
 		return err
 	}
 	p.socket = status.GetShimSocket()
-	p.kept, err = agents.Protections(ctx, c)
+	p.kept, err = agentenv.Protections(ctx, c)
 	return err
 }
 
@@ -66,7 +66,7 @@ func (p *protecting) connect(ctx context.Context) error {
 // can; all errors are joined.
 func (p *protecting) prepare(names []string) error {
 	var err error
-	if p.env, err = agents.Env(p.App); err != nil {
+	if p.env, err = agentenv.Env(p.App); err != nil {
 		return err
 	}
 	env := p.env
@@ -113,12 +113,19 @@ func (p *protecting) addNamed(agent agentconf.Agent, env agentconf.Env) error {
 	if env.Config == "" && len(agent.Files(env)) == 0 {
 		return fmt.Errorf("the agent type %s needs --config-path FILE, the file to rewrite", agent.Name())
 	}
+	if err := p.choose(agent, &env); err != nil {
+		if p.all {
+			return nil
+		}
+		return err
+	}
 	is := agentconf.NewProtection(agentconf.NewID(), agent, env, agentconf.Line{Shim: p.shim, Socket: p.socket})
 	is.Repair = !p.watchOnly
 	for _, old := range p.keptOf(agent.Name()) {
 		if old.Where.Config == env.Config {
 			next := *old
 			next.Where, next.Repair = is.Where, is.Repair
+			next.Tools, next.Alone = is.Tools || old.Tools, is.Alone && old.Alone
 			return p.add(&next, old)
 		}
 	}
@@ -142,7 +149,7 @@ func (p *protecting) add(is, old *agentconf.Protection) error {
 		return fmt.Errorf("protect %s: %w", is.Agent, unprotectable(is.Agent, err))
 	}
 	p.jobs = append(p.jobs, &protectJob{
-		is: &next, plan: plan, drift: plan.Decay(), again: old != nil, changed: old != nil && old.Repair != is.Repair,
+		is: &next, plan: plan, drift: plan.Decay(), again: old != nil, changed: old != nil && (old.Repair != is.Repair || old.Tools != is.Tools || old.Alone != is.Alone),
 	})
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
+	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
@@ -51,7 +52,7 @@ func (p *protecting) run(ctx context.Context, names []string) error {
 		return failed
 	}
 	if why != "" {
-		p.PrintMessage("warning: the tg-shim entries will start %[1]s, which %[2]s. If that path is removed, the servers can't be started until you run `tgctl protect --repair`; "+
+		p.PrintMessage("warning: the tg-shim entries will start %[1]s, which %[2]s. If that path is removed, the servers can't be started, and the agent's own tools are refused if they are protected, until you run `tgctl protect --repair`; "+
 			"install ThoughtGate in a permanent location", display.Text(p.shim), display.Text(why))
 	}
 	if p.dryRun {
@@ -107,9 +108,32 @@ func (p *protecting) showServers(j *protectJob) {
 	}
 	left = append(left, p.elsewhere(j)...)
 	governed, left = ui.Unique(governed), ui.Unique(left)
+	if j.is.Tools {
+		p.showHooks(j.is.Agent)
+	}
+	if j.is.Alone {
+		return
+	}
 	p.PrintMessage("%s: %s governed at every start: %s", display.Text(j.is.Agent), ui.Plural(len(governed), "server", "servers"), display.Safe(strings.Join(governed, ", ")))
 	if len(left) > 0 {
 		p.PrintMessage("%s: not governed: %s", display.Text(j.is.Agent), display.Safe(strings.Join(left, ", ")))
+	}
+}
+
+// showHooks prints what hooks mean for an agent's own tools.
+func (p *protecting) showHooks(agent string) {
+	c := agenthook.Of(agent)
+	p.PrintMessage("%s: its own tools judged before each use, from version %s on", display.Text(agent), c.Since)
+	if !c.Proven {
+		p.PrintMessage("warning: that %s obeys these hooks was not proven with the real agent", display.Text(agent))
+	}
+	if !c.Blocks {
+		p.PrintMessage("warning: %s runs a tool if the hook is late or can't be started", display.Text(agent))
+	}
+	for _, text := range []string{unseen(agent), c.Once} {
+		if text != "" {
+			p.PrintMessage("%s: %s", display.Text(agent), text)
+		}
 	}
 }
 
@@ -174,13 +198,25 @@ func (p *protecting) enact(ctx context.Context, todo []*protectJob) error {
 			continue
 		}
 		what := ui.Choose(j.again, "repaired", "protected")
-		fmt.Fprintf(p.Out, "%s: %s, %s in %s\n", display.Text(next.Agent), what, ui.Plural(len(next.Servers()), "server", "servers"), display.Text(p.Tildes(next.Paths())))
+		fmt.Fprintf(p.Out, "%s: %s, %s in %s\n", display.Text(next.Agent), what, protectedDoors(next), display.Text(p.Tildes(next.Paths())))
 	}
 	if len(failed) < len(todo) {
 		p.PrintMessage("A running agent is governed once it restarts its servers.")
 		p.warnOfNoStart(ctx)
 	}
 	return errors.Join(failed...)
+}
+
+// protectedDoors says what a protection governs.
+func protectedDoors(is *agentconf.Protection) display.Safe {
+	servers := ui.Plural(len(is.Servers()), "server", "servers")
+	switch {
+	case is.Alone:
+		return "its own tools"
+	case is.Tools:
+		return servers + " and its own tools"
+	}
+	return servers
 }
 
 // warnOfNoStart warns if nothing starts the daemon after the next login.

@@ -42,7 +42,7 @@ func TestProtectAsks(t *testing.T) {
 		}
 		talk := c.Err.String()
 		for _, want := range []string{"claude-code: 2 servers governed at every start: clock, files\n", "claude-code: not governed: web (a remote server (http))\n",
-			"Rewrite ~/.claude.json permanently? The daemon restores lost entries;\ntgctl unprotect restores the file. [y/N] "} {
+			"Rewrite ~/.claude.json, ~/.claude/settings.json permanently? The daemon restores lost entries;\ntgctl unprotect restores the file. [y/N] "} {
 			if !strings.Contains(talk, want) {
 				t.Errorf("%q: no %q in:\n%s", answer, want, talk)
 			}

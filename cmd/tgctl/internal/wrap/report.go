@@ -62,7 +62,17 @@ func (w *wrapping) announce() {
 	}
 	governed, w.governed = ui.Unique(governed), ui.Unique(w.governed)
 	suffix := ui.Choose(w.inForce == pb.Profile_PROFILE_DEVELOPMENT, "development: everything is forwarded and recorded", "answer questions with `tgctl approvals`")
-	w.message("governing %s of %s (%s); %s", ui.Plural(len(governed), "server", "servers"), w.plan.Agent(), strings.Join(governed, ", "), suffix)
+	what := fmt.Sprintf("%s of %s (%s)", ui.Plural(len(governed), "server", "servers"), w.plan.Agent(), strings.Join(governed, ", "))
+	switch {
+	case w.plan.HooksTools() && len(governed) == 0:
+		what = "the own tools of " + w.plan.Agent()
+	case w.plan.HooksTools():
+		what += " and its own tools"
+	}
+	w.message("governing %s; %s", what, suffix)
+	if text := unseen(w.plan.Agent()); w.plan.HooksTools() && text != "" {
+		w.detail("%s", text)
+	}
 	if len(left) > 0 {
 		w.message("not governed: %s", strings.Join(left, "; "))
 	}
@@ -77,6 +87,8 @@ func (w *wrapping) announce() {
 func (w *wrapping) warnOfMissing(served bool) {
 	missing := ui.Filter(w.governed, func(id string) bool { return !w.connected[id] })
 	switch {
+	case len(w.connected) == 0 && !served && len(w.governed) == 0:
+		w.message("warning: nothing was governed: %s has run no hook in this session", w.plan.Agent())
 	case len(w.connected) == 0 && !served:
 		w.message("warning: nothing was governed: no server of %s connected to this session", w.plan.Agent())
 	case w.handedOver && len(w.connected) > 0 && len(missing) > 0:

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
-	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/agents"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/agentenv"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
@@ -141,14 +141,14 @@ func (a *app) unprotectByText(name string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	env, err := agents.Env(a.App)
+	env, err := agentenv.Env(a.App)
 	if err != nil {
 		return false, err
 	}
 	env.Cwd = "/" // project files were never protected
 	did := false
 	var failed []error
-	for _, path := range agent.Files(env) {
+	for _, path := range agentconf.Files(agent, env) {
 		if !agentconf.NeedsUnwrap(path) {
 			continue
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/agents"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/agentenv"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
@@ -61,7 +61,7 @@ tgctl unprotect.`,
 // knownConfigs returns the files that agents started here read, if they exist or have a backup,
 // and the files that a wrap rewrote and did not restore.
 func (a *app) knownConfigs() ([]string, error) {
-	env, err := agents.Env(a.App)
+	env, err := agentenv.Env(a.App)
 	if err != nil {
 		return nil, err
 	}

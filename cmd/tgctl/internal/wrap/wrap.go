@@ -52,6 +52,7 @@ type options struct {
 	adopt     bool
 	verbose   bool
 	version   bool
+	doors
 }
 
 // Command returns the command wrap.
@@ -60,9 +61,12 @@ func Command(c *connect.App) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
 		Use:   "wrap [flags] -- COMMAND [ARGS...]",
-		Short: "Run an agent with each of its MCP servers governed",
+		Short: "Run an agent with its MCP servers and its own tools governed",
 		Long: `Run an agent so that every call to an MCP server is judged and recorded, and
-held for your approval where the policy requires it.
+held for your approval where the policy requires it. So is what the agent does
+with tools of its own (shell, files, web), if it runs a hook before it uses one:
+these are judged as calls of the server "agent". Claude Code does; for others
+see --unproven. --only governs one of the two.
 
 If the agent takes its servers by a flag or a variable, they are passed that
 way, each to be started through tg-shim, and its files are not changed.
@@ -99,9 +103,6 @@ failed, 126 if COMMAND can't be run, 127 if it was not found.`,
 				_, err := fmt.Fprintln(a.Out, ui.Version())
 				return err
 			}
-			if o.profile != "" && profiles[o.profile] == pb.Profile_PROFILE_UNSPECIFIED {
-				return &ui.UsageError{Err: fmt.Errorf("--profile must be production or development, not %q", o.profile), Path: cmd.CommandPath()}
-			}
 			a.ConfigMismatchChecked = true // namedIsInForce refuses it
 			return a.wrap(cmd, o, args)
 		},
@@ -113,8 +114,8 @@ failed, 126 if COMMAND can't be run, 127 if it was not found.`,
 
 // wrap runs an agent with its servers governed.
 func (a *app) wrap(cmd *cobra.Command, o options, args []string) error {
-	if o.waitFor <= 0 {
-		return &ui.UsageError{Err: fmt.Errorf("--wait-for must be positive, not %v; to not wait, use --no-wait", o.waitFor), Path: cmd.CommandPath()}
+	if err := o.check(); err != nil {
+		return &ui.UsageError{Err: err, Path: cmd.CommandPath()}
 	}
 	w, err := newWrapping(a, o, args)
 	if err == nil {
@@ -123,11 +124,23 @@ func (a *app) wrap(cmd *cobra.Command, o options, args []string) error {
 	return asWrapError(err)
 }
 
+// check returns an error if the flags are not valid.
+func (o *options) check() error {
+	if o.profile != "" && profiles[o.profile] == pb.Profile_PROFILE_UNSPECIFIED {
+		return fmt.Errorf("--profile must be production or development, not %q", o.profile)
+	}
+	if o.waitFor <= 0 {
+		return fmt.Errorf("--wait-for must be positive, not %v; to not wait, use --no-wait", o.waitFor)
+	}
+	return o.doors.check()
+}
+
 // flags declares the flags.
 func (o *options) flags(flags *pflag.FlagSet) {
 	flags.SetInterspersed(false)
 	flags.StringVar(&o.agentType, "agent-type", "", "the agent's `TYPE`, if its command does not identify it: "+strings.Join(agentconf.Names(), ", "))
 	flags.StringVar(&o.config, "config-path", "", "rewrite `FILE` instead of the agent's files")
+	o.doors.flags(flags)
 	flags.StringVar(&o.profile, "profile", "", "`PROFILE` of the session: production (enforce) or development (only record)")
 	flags.BoolVar(&o.rewrite, "rewrite", false, "rewrite the files even if the agent takes a flag or a variable")
 	flags.BoolVar(&o.keep, "no-restore", false, "rewrite the configuration and do not restore it")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
+	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -68,6 +70,13 @@ func newWrapping(a *app, o options, argv []string) (*wrapping, error) {
 	if w.config, err = connect.Absolute(o.config); err != nil {
 		return nil, err
 	}
+	env := agentconf.Env{Config: w.config}
+	if err := w.choose(w.agent, &env); err != nil {
+		return nil, err
+	}
+	if c := agenthook.Of(w.agent.Name()); env.Tools && c.Once != "" {
+		return nil, fmt.Errorf("the hooks of one run would never run: %s; protect it instead: tgctl protect --unproven %s", c.Once, w.agent.Name())
+	}
 	shim, err := a.Sibling("tg-shim")
 	if err != nil {
 		return nil, err
@@ -93,10 +102,12 @@ func (w *wrapping) env() agentconf.Env {
 	if w.dryRun {
 		notes = "" // a dry run leaves what a killed writer left
 	}
-	return agentconf.Env{
-		Notes: notes, Home: vars["HOME"], Cwd: w.cwd, Command: w.argv, Config: w.config, Protections: w.lasting, Socket: w.DefaultPath(sock.Paths.ShimSocket),
+	env := agentconf.Env{
+		InFile: w.rewrite, Notes: notes, Home: vars["HOME"], Cwd: w.cwd, Command: w.argv, Config: w.config, Protections: w.lasting, Socket: w.DefaultPath(sock.Paths.ShimSocket),
 		LookupEnv: func(name string) (string, bool) { value, ok := vars[name]; return value, ok },
 	}
+	_ = w.choose(w.agent, &env) // newWrapping has checked it
+	return env
 }
 
 // run wraps the agent. Whatever goes wrong, it restores what it changed before it returns.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/thoughtgate/thoughtgated/cmd/tgctl/slack/fakeslack"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/slack/fakeslack"
 	"github.com/thoughtgate/thoughtgated/internal/test/golden"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )

@@ -1,4 +1,4 @@
-package main
+package slack
 
 import (
 	"context"
@@ -6,18 +6,20 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
-	"github.com/thoughtgate/thoughtgated/cmd/tgctl/slack"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-func (a *app) slackCmd() *cobra.Command {
+// Command returns the command slack.
+func Command(a *connect.App) *cobra.Command {
 	var check bool
 	cmd := &cobra.Command{
 		Use:   "slack [flags]",
@@ -47,14 +49,14 @@ docs/slack.md says how to create the Slack app.`,
   $ SLACK_BOT_TOKEN_FILE=~/bot SLACK_APP_TOKEN_FILE=~/app tgctl slack
   $ systemctl --user enable --now tgctl-slack    # with systemd`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.slack(cmd.Context(), check)
+			return runCommand(cmd.Context(), a, check)
 		},
 	}
 	cmd.Flags().BoolVar(&check, "check", false, "test tokens and channels and exit; posts a message to each channel and deletes it")
 	return cmd
 }
 
-func (a *app) slack(ctx context.Context, check bool) error {
+func runCommand(ctx context.Context, a *connect.App, check bool) error {
 	paths, err := sock.DefaultPaths(a.Getenv)
 	if err != nil {
 		return err
@@ -65,8 +67,8 @@ func (a *app) slack(ctx context.Context, check bool) error {
 	}
 	defer c.Close()
 	var saying sync.Mutex
-	o := slack.Options{
-		Gate: c, Getenv: a.Getenv, State: filepath.Join(paths.State, "slack"), Sheet: a.slackSheet,
+	o := Options{
+		Gate: c, Getenv: a.Getenv, State: filepath.Join(paths.State, "slack"), Sheet: func(q *pb.Approval) Sheet { return sheetOf(q, a.Now()) },
 		Say: func(format string, args ...any) {
 			saying.Lock()
 			defer saying.Unlock()
@@ -74,11 +76,11 @@ func (a *app) slack(ctx context.Context, check bool) error {
 		},
 	}
 	if check {
-		err = slack.Check(ctx, o)
+		err = Check(ctx, o)
 	} else {
-		err = slack.Run(ctx, o)
+		err = Run(ctx, o)
 	}
-	var problem *slack.Problem
+	var problem *Problem
 	switch {
 	case ctx.Err() != nil && err != nil:
 		return nil // stopped while starting
@@ -94,14 +96,14 @@ func (a *app) slack(ctx context.Context, check bool) error {
 // onSlack lists the rows of a question's sheet that its message contains.
 var onSlack = []string{"server", "agent", "because", "asked by", "workflow", "fact", "equal calls", "repetition"}
 
-// slackSheet lays out a question for Slack. It must not depend on the time, since a message is
+// sheetOf lays out a question for Slack. It must not depend on the time, since a message is
 // updated whenever its content differs.
-func (a *app) slackSheet(q *pb.Approval) slack.Sheet {
-	s := slack.Sheet{Call: ui.CallName(q.GetMethod(), q.GetTool()), Values: approval.ShownParams(q)}
-	all := approval.Sheet(q, a.Now())
+func sheetOf(q *pb.Approval, now time.Time) Sheet {
+	s := Sheet{Call: ui.CallName(q.GetMethod(), q.GetTool()), Values: approval.ShownParams(q)}
+	all := approval.Sheet(q, now)
 	for i, name := range all.Names {
 		if slices.Contains(onSlack, name) && (approval.IsOpen(q) || name != "repetition") {
-			s.Rows = append(s.Rows, slack.Row{Label: display.Safe(name), Text: all.Values[i]})
+			s.Rows = append(s.Rows, Row{Label: display.Safe(name), Text: all.Values[i]})
 		}
 	}
 	return s

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/thoughtgate/thoughtgated/client"
-	"github.com/thoughtgate/thoughtgated/cmd/tgctl/slack/fakeslack"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/slack/fakeslack"
 	"github.com/thoughtgate/thoughtgated/internal/test/golden"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )

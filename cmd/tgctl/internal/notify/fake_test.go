@@ -1,15 +1,12 @@
-package main
+package notify
 
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -18,80 +15,14 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	"github.com/thoughtgate/thoughtgated/internal/test/rig"
+	"github.com/thoughtgate/thoughtgated/internal/test/sessionbus"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// busConfig configures a session bus with one socket. It starts the services in services/.
-const busConfig = `<busconfig>
-  <type>session</type>
-  <listen>unix:path=%[1]s/bus</listen>
-  <auth>EXTERNAL</auth>
-  <servicedir>%[1]s/services</servicedir>
-  <policy context="default">
-    <allow send_destination="*" eavesdrop="true"/>
-    <allow eavesdrop="true"/>
-    <allow own="*"/>
-  </policy>
-</busconfig>
-`
-
-// privateBus is a session bus for one test.
-type privateBus struct {
-	dir, address string
-	cmd          *exec.Cmd
-}
-
-// startBus starts a bus in dir. env is added to the environment of its services.
-func startBus(t *testing.T, dir string, env ...string) *privateBus {
+// connectTo returns a connection to the bus for another program.
+func connectTo(t *testing.T, b *sessionbus.Bus) *dbus.Conn {
 	t.Helper()
-	program, err := exec.LookPath("dbus-daemon")
-	if err != nil {
-		t.Skip("needs dbus-daemon; it comes with the package dbus-daemon")
-	}
-	config := filepath.Join(dir, "bus.conf")
-	if err := os.WriteFile(config, fmt.Appendf(nil, busConfig, dir), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Join(dir, "services"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	_ = os.Remove(filepath.Join(dir, "bus")) // left by a bus that was killed
-	b := &privateBus{dir: dir, address: "unix:path=" + filepath.Join(dir, "bus")}
-	b.cmd = exec.Command(program, "--config-file="+config, "--nofork", "--nopidfile", "--nosyslog")
-	b.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "DBUS_SESSION_BUS_ADDRESS=" + b.address}, env...)
-	said := &rig.Buffer{}
-	b.cmd.Stderr = said
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("the bus said: %s", said)
-		}
-	})
-	if err := b.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(b.stop)
-	await(t, "the bus listens", func() bool {
-		conn, err := dbus.Connect(b.address)
-		if err == nil {
-			conn.Close()
-		}
-		return err == nil
-	})
-	return b
-}
-
-// stop ends the bus and waits for it. It may be called more than once.
-func (b *privateBus) stop() {
-	if b.cmd.ProcessState == nil {
-		_ = b.cmd.Process.Signal(syscall.SIGTERM)
-		_ = b.cmd.Wait() // the error only says that a signal ended it
-	}
-}
-
-// connect returns a connection to the bus for another program.
-func (b *privateBus) connect(t *testing.T) *dbus.Conn {
-	t.Helper()
-	conn, err := dbus.Connect(b.address)
+	conn, err := dbus.Connect(b.Address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,9 +80,9 @@ var fullDesktop = []string{"body", "body-markup", "actions", "persistence"}
 
 // startNotifier starts a notification daemon, which replaces the one that owns the name
 // on the bus.
-func startNotifier(t *testing.T, b *privateBus, can ...string) *fakeNotifier {
+func startNotifier(t *testing.T, b *sessionbus.Bus, can ...string) *fakeNotifier {
 	t.Helper()
-	f := &fakeNotifier{conn: b.connect(t), can: can, on: map[uint32]*shownNote{}, last: 100}
+	f := &fakeNotifier{conn: connectTo(t, b), can: can, on: map[uint32]*shownNote{}, last: 100}
 	if err := f.conn.Export(f, notificationsPath, notifications); err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +191,7 @@ type notifyTest struct {
 	*testing.T
 	daemon *consoletest.Daemon
 	stop   func() // stops the daemon
-	bus    *privateBus
+	bus    *sessionbus.Bus
 	app    *app
 	env    map[string]string
 	log    rig.Buffer
@@ -272,7 +203,7 @@ func newNotifyTest(t *testing.T) *notifyTest {
 	t.Helper()
 	t.Parallel()
 	dir := consoletest.ShortDir(t)
-	n := &notifyTest{T: t, bus: startBus(t, dir), daemon: &consoletest.Daemon{Socket: filepath.Join(dir, "control.sock"), Status: &pb.StatusResponse{}}}
+	n := &notifyTest{T: t, bus: sessionbus.Start(t, dir), daemon: &consoletest.Daemon{Socket: filepath.Join(dir, "control.sock"), Status: &pb.StatusResponse{}}}
 	n.daemon.Set = &pb.PolicySet{Detail: &pb.PolicyDetail{Workflows: []*pb.PolicyWorkflow{
 		{Name: "ops", Asks: "local", Require: "any", Surfaces: []string{"terminal", "desktop"}},
 		{Name: "term", Asks: "local", Require: "any", Surfaces: []string{"terminal"}},
@@ -280,9 +211,9 @@ func newNotifyTest(t *testing.T) *notifyTest {
 		{Name: "team", Asks: "slack", Require: "any", Surfaces: []string{"slack", "desktop"}},
 	}}}
 	n.serve()
-	c := newConsole(n.daemon.Socket).pipe()
-	c.Env["DBUS_SESSION_BUS_ADDRESS"] = n.bus.address
-	n.app, n.env = c.app, c.Env
+	c := consoletest.New(n.daemon.Socket, Command).Pipe()
+	c.Env["DBUS_SESSION_BUS_ADDRESS"] = n.bus.Address
+	n.app, n.env = &app{c.App}, c.Env
 	n.app.Err, n.app.Now, n.app.NoStart = &n.log, time.Now, true
 	return n
 }

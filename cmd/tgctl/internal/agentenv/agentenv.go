@@ -1,6 +1,6 @@
-// Package agents says what several commands of tgctl have to know of the agents on this machine: by
-// which environment they find their files, and which of them are protected.
-package agents
+// Package agentenv has what several commands of tgctl need in order to look at the agents on this
+// machine: the environment that decides which files an agent reads, and the protections of agents.
+package agentenv
 
 import (
 	"context"

@@ -1,4 +1,6 @@
-package main
+// Package notify has the command of tgctl that shows questions as desktop notifications, and takes the
+// answers that a person gives with their buttons.
+package notify
 
 import (
 	"context"
@@ -14,10 +16,16 @@ import (
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/client/inbox"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
 )
 
-func (a *app) notifyCmd() *cobra.Command {
+// app holds what the command uses.
+type app struct{ *connect.App }
+
+// Command returns the command notify.
+func Command(base *connect.App) *cobra.Command {
+	a := &app{base}
 	return &cobra.Command{
 		Use:   "notify",
 		Short: "Show questions as desktop notifications",

@@ -1,4 +1,4 @@
-package main
+package notify
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/approval"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
+	"github.com/thoughtgate/thoughtgated/internal/test/sessionbus"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -101,7 +102,7 @@ func TestNotifyRefusesForgedPresses(t *testing.T) {
 	n.asks("ops", "A-7")
 	n.start()
 	shown := desk.sees(t, "A-7")
-	forger := n.bus.connect(t)
+	forger := connectTo(t, n.bus)
 	time.Sleep(minPressDelay)
 
 	// By another program that knows everything: broadcast, and addressed to notify.
@@ -158,7 +159,7 @@ func TestNotifyFlood(t *testing.T) {
 	n.asks("ops", "A-7")
 	n.start()
 	shown := desk.sees(t, "A-7")
-	forger := n.bus.connect(t)
+	forger := connectTo(t, n.bus)
 	for i := range 3000 {
 		if err := forger.Emit(notificationsPath, notifications+".ActionInvoked", shown.id, fmt.Sprint("approve:", i)); err != nil {
 			t.Fatal(err)
@@ -516,9 +517,9 @@ func TestNotifyBusRestart(t *testing.T) {
 	n.asks("ops", "A-7")
 	n.start()
 	n.logs("no notification daemon")
-	n.bus.stop()
+	n.bus.Stop()
 	n.logs("lost the connection to the session bus; waiting for it")
-	bus := startBus(t, n.bus.dir)
+	bus := sessionbus.Start(t, n.bus.Dir)
 	desk := startNotifier(t, bus, fullDesktop...)
 	desk.press(t, desk.sees(t, "A-7"), "Deny")
 	n.decides("ANSWER_DENY A-7 the subject of A-7 desktop")
@@ -603,13 +604,13 @@ func TestNotifyWhereItCannot(t *testing.T) {
 		{"no daemon, and none to be started", map[string]string{"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent", "HOME": "/nonexistent"}, ui.ExitNotRunning, "not running"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := newConsole("/nonexistent/control.sock")
+			c := consoletest.New("/nonexistent/control.sock", Command)
 			for name, value := range test.env {
 				c.Env[name] = value
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			if code := c.app.run(ctx, []string{"notify"}); code != test.code || !strings.Contains(c.Err.String(), test.says) {
+			if code := c.Execute(ctx, "notify"); code != test.code || !strings.Contains(c.Err.String(), test.says) {
 				t.Errorf("exit %d, said %q; want %d and %q", code, c.Err.String(), test.code, test.says)
 			}
 		})
