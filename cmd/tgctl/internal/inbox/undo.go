@@ -145,7 +145,7 @@ func (a *app) planSheet(p *pb.UndoPlan) *ui.Sheet {
 	list("missing, will be written", p.GetWrite(), p.GetWrites())
 	list("changed since, will be kept beside", p.GetReplace(), p.GetReplaces())
 	list("can't be brought back", p.GetFailed(), p.GetFails())
-	s.Add("unchanged", ui.Choose(p.GetSame() > 0, ui.Plural(p.GetSame(), "file", "files"), ""))
+	s.Add("unchanged", ui.Choose(p.GetSame() > 0, ui.Plural(p.GetSame(), "file or folder", "files and folders"), ""))
 	s.Add("warning", ui.Choose(p.GetRootGone(), "the folder is gone, and will be made", ""), ui.Choose(p.GetRootReplaced(), "this is another folder than the one that was copied", ""))
 	return s
 }
