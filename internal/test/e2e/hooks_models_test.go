@@ -44,7 +44,9 @@ var protocols = []struct {
 	use             func(w io.Writer, n int, tool string, input []byte)
 	end             func(w io.Writer)
 }{
-	{"/messages", `"type":"tool_result"`, useByMessages, func(w io.Writer) { messages(w, "end_turn", `{"type":"text","text":""}`, `{"type":"text_delta","text":"all done"}`) }},
+	{"/messages", `"type":"tool_result"`, useByMessages, func(w io.Writer) {
+		messages(w, "end_turn", `{"type":"text","text":""}`, `{"type":"text_delta","text":"all done"}`)
+	}},
 	{"/responses", `_call_output"`, useByResponses, func(w io.Writer) {
 		responses(w, `{"type":"message","role":"assistant","id":"m","content":[{"type":"output_text","text":"all done"}]}`)
 	}},

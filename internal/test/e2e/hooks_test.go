@@ -63,7 +63,7 @@ var hookedAgents = []hookedAgent{
 	},
 	{
 		program: "codex", args: []string{"exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "--dangerously-bypass-hook-trust",
-			"-c", `model_providers.x={name="x",base_url="@model/v1",wire_api="responses",request_max_retries=0,stream_max_retries=0}`, "-c", "model_provider=x", "-m", "m", "hello"},
+			"-c", `model_providers.x={name="x",base_url="@model/v1",wire_api="responses",request_max_retries=0,stream_max_retries=0}`, "-c", "model_provider=x", "-m", "gpt-5.5", "hello"},
 		shell: func(path string) toolUse {
 			return toolUse{name: "exec_command", input: map[string]any{"cmd": sh(path)}}
 		},
@@ -82,6 +82,18 @@ var hookedAgents = []hookedAgent{
 			return toolUse{name: "create", input: map[string]any{"path": path, "file_text": "hello"}}
 		},
 		hooks: "home/.copilot/hooks/thoughtgate.json",
+	},
+	{
+		program: "opencode", args: []string{"run", "--model", "x/m", "hello"},
+		env: []string{"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", `OPENCODE_CONFIG_CONTENT={"provider": {"x": {
+			"npm": "@ai-sdk/openai-compatible", "name": "x", "options": {"baseURL": "@model/v1", "apiKey": "k"}, "models": {"m": {"name": "m"}}}}}`},
+		shell: func(path string) toolUse {
+			return toolUse{name: "bash", input: map[string]any{"command": sh(path), "description": "says hello"}}
+		},
+		write: func(path string) toolUse {
+			return toolUse{name: "write", input: map[string]any{"filePath": path, "content": "hello"}}
+		},
+		hooks: "config/opencode/plugins/thoughtgate.js",
 	},
 }
 
@@ -134,14 +146,12 @@ func (a hookedAgent) run(h *fixture) {
 	told := a.use(h, nil, a.shell(h.path("work", "protected-ran")), a.write(h.path("work", "protected-wrote")), last, a.write(h.path("work", "alone-wrote")))
 	h.wantUses(told, "protected", true)
 	h.wantUses(told, "alone", false)
+	h.startDaemon()
 	h.tgctl("unprotect", a.kind)
 	unchanged("after unprotect")
 	log, ways := h.log(), 1+len(a.wraps)
-	if n := count(log, "call", "shell", "forward"); n != ways {
-		h.t.Errorf("%d commands on record, want %d", n, ways)
-	}
-	if n := count(log, "call", "write", "deny"); n != ways {
-		h.t.Errorf("%d denied writes on record, want %d", n, ways)
+	if ran, denied := count(log, "call", "shell", "forward"), count(log, "call", "write", "deny"); ran != ways || denied != ways {
+		h.t.Errorf("%d commands and %d denied writes on record, want %d of each: %+v", ran, denied, ways, log)
 	}
 }
 
