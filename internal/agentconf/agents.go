@@ -81,6 +81,7 @@ var kinds = []kind{
 	{
 		Agent: opencode{}, commands: "opencode", raises: []limit{{"timeout", callMillis, false}},
 		merges: merging{opencodeServers, "environment", true},
+		hooks:  func(env Env) string { return filepath.Join(opencode{}.folder(env), "plugins", "thoughtgate.js") },
 	},
 	{
 		Agent: copilot{}, commands: "copilot", raises: []limit{{"timeout", callMillis, false}},

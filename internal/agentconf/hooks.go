@@ -63,7 +63,7 @@ func (p *Plan) addHooks() error {
 		return nil
 	}
 	path := kindOf(p.agent.Name()).hookFile(p.env)
-	s, err := load(path, lenient)
+	s, err := load(path, syntaxOf(path))
 	if err != nil {
 		return fmt.Errorf("read the hooks of %s: %w", p.agent.Name(), err)
 	}
@@ -100,7 +100,7 @@ func (p *Plan) addHooks() error {
 func absentSource(path string, c *agenthook.Contract) *Source {
 	target := filepath.Join(realPath(filepath.Dir(path)), filepath.Base(path))
 	text := []byte(c.Empty())
-	doc, _ := lenient.Read(text) // it is constant
+	doc, _ := syntaxOf(path).Read(text) // it is constant
 	return &Source{Path: path, doc: doc, file: &file{path: target, data: text, mode: 0o600, uid: os.Geteuid(), gid: os.Getegid(), absent: true}}
 }
 
@@ -281,7 +281,7 @@ func hooksByBackup(doc, backup *edit.Document) []originalEntry {
 // standsForNothing reports whether a configuration says nothing, and has no comment either.
 func standsForNothing(text []byte) bool {
 	bare := strings.Join(strings.Fields(string(text)), "")
-	return bare == "{}" || bare == `{"version":1}`
+	return bare == "{}" || bare == `{"version":1}` || string(text) == agenthook.Of((opencode{}).Name()).Empty()
 }
 
 // lookAtHooks returns how the own tools of an agent are governed, or nil if it is known to run no
@@ -292,7 +292,7 @@ func lookAtHooks(agent Agent, env Env) *Tools {
 		return nil
 	}
 	t := &Tools{Path: kindOf(agent.Name()).hookFile(env), Proven: c.Proven, Unseen: c.Unseen}
-	s, err := load(t.Path, lenient)
+	s, err := load(t.Path, syntaxOf(t.Path))
 	if err != nil {
 		t.Problem = err.Error()
 	}
@@ -346,7 +346,7 @@ func (p *Plan) driftOfHooks() []Drift {
 		if f.hooks == nil {
 			continue
 		}
-		now, err := load(f.path, lenient)
+		now, err := load(f.path, f.syntax())
 		written, failed := f.syntax().Read(f.text)
 		if err == nil && failed == nil && (now == nil || !hasEntries(now.doc, written)) {
 			out = append(out, Drift{agenthook.Server, f.path, Changed})
@@ -372,8 +372,8 @@ func hasEntries(doc, written *edit.Document) bool {
 }
 
 // sameHooks reports whether two texts of a file have the same hooks.
-func sameHooks(a, b []byte) bool {
-	one, err := lenient.Read(a)
-	two, failed := lenient.Read(b)
+func sameHooks(a, b []byte, syntax edit.Syntax) bool {
+	one, err := syntax.Read(a)
+	two, failed := syntax.Read(b)
 	return cmp.Or(err, failed) == nil && edit.Equal(one.Root().Member(hooksKey), two.Root().Member(hooksKey))
 }

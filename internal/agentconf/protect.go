@@ -45,7 +45,7 @@ func (p *Plan) Decay() Decay {
 			}
 			explained = true
 		}
-		if f.hooks != nil && !sameHooks(f.text, f.file.data) {
+		if f.hooks != nil && !sameHooks(f.text, f.file.data, f.syntax()) {
 			d.Tools, explained = true, true
 		}
 		d.Other = d.Other || !explained

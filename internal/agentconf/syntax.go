@@ -1,10 +1,12 @@
 package agentconf
 
 import (
+	"bytes"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 	"github.com/thoughtgate/thoughtgated/internal/edit/jsonc"
 	"github.com/thoughtgate/thoughtgated/internal/edit/tomledit"
@@ -25,6 +27,7 @@ var syntaxes = []struct {
 	{lenient, []string{".json", ".jsonc"}},
 	{tomledit.Syntax{}, []string{".toml"}},
 	{yamledit.Syntax{}, []string{".yaml", ".yml"}},
+	{plugin{lenient}, []string{".js"}},
 }
 
 // syntaxNamed returns the syntax with the given name, or JSON if there is none.
@@ -79,3 +82,29 @@ func syntaxFor(data []byte, names ...string) edit.Syntax {
 // reading returns the syntax for reading a file that an agent reads in syntax. It is lenient,
 // because a comment must not prevent a restore.
 func reading(syntax edit.Syntax) edit.Syntax { return syntaxNamed(syntax.Name()) }
+
+// plugin reads the script of ours that an agent runs in the place of hooks. The document is the
+// JSON object in it.
+type plugin struct{ jsonc.Syntax }
+
+// Name implements [edit.Syntax].
+func (plugin) Name() string { return "plugin" }
+
+// Parse implements [edit.Syntax].
+func (s plugin) Parse(src []byte) (*edit.Document, error) { return edit.RequireNoDoubts(s.Read(src)) }
+
+// Read implements [edit.Syntax].
+func (s plugin) Read(src []byte) (*edit.Document, error) {
+	d := edit.NewDocument(s, src)
+	begin, end, ours := agenthook.Plugin(string(src))
+	if !ours {
+		return nil, d.ErrorAt(0, "this is not the plugin that ThoughtGate writes; move it to another name")
+	}
+	blank := bytes.Repeat([]byte{' '}, len(src))
+	copy(blank[begin:end], src[begin:end])
+	object, err := s.Syntax.Read(blank)
+	if err != nil {
+		return nil, err
+	}
+	return d.SetRoot(object.Root().Value()), nil
+}

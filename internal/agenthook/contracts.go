@@ -1,6 +1,9 @@
 package agenthook
 
-import "time"
+import (
+	"maps"
+	"time"
+)
 
 // named returns a tool whose members are given as pairs of the agent's and the canonical name.
 func named(name string, pairs ...string) Tool {
@@ -9,6 +12,13 @@ func named(name string, pairs ...string) Tool {
 		t.Members[pairs[i]] = pairs[i+1]
 	}
 	return t
+}
+
+// both returns the tools of two tables.
+func both(one, other map[string]Tool) map[string]Tool {
+	all := maps.Clone(one)
+	maps.Copy(all, other)
+	return all
 }
 
 var claudeTools = map[string]Tool{
@@ -65,11 +75,11 @@ var contracts = []Contract{
 		Agent: "copilot-cli", Since: "1.0.0", Events: claudeEvents,
 		Hooks: []string{"PreToolUse", "PostToolUse", "SessionStart", "SessionEnd"},
 		Unit:  time.Second, Limit: time.Hour, words: wordsCopilot, form: formBash,
-		Tools: map[string]Tool{
+		Tools: both(claudeTools, map[string]Tool{ // it reports some of its tools by the names that Claude Code has for them
 			"bash": named(Shell), "powershell": named(Shell), "view": named(Read), "create": named(Write), "edit": named(Write), "str_replace_editor": named(Write),
 			"apply_patch": named(Write, "input", "patch"), "grep": named(Search, "pattern", "query"), "rg": named(Search, "pattern", "query"), "glob": named(Search, "pattern", "query"),
 			"web_fetch": named(Fetch), "web_search": named(Search), "task": named(Spawn),
-		},
+		}),
 	},
 	{
 		Agent: "gemini", Since: "0.26.0",
@@ -85,7 +95,8 @@ var contracts = []Contract{
 	},
 	{
 		Agent: "opencode", Since: "1.0.0", Events: claudeEvents,
-		Unit: time.Second, Limit: time.Hour, Blocks: true, words: wordsPlain,
+		Hooks: []string{"PreToolUse", "PostToolUse"},
+		Unit:  time.Second, Limit: time.Hour, Blocks: true, words: wordsPlain, form: formPlugin,
 		Tools: map[string]Tool{
 			"bash": named(Shell, "workdir", "cwd"), "read": named(Read, "filePath", "path"), "list": named(Read),
 			"write": named(Write, "filePath", "path"), "edit": named(Write, "filePath", "path"), "multiedit": named(Write, "filePath", "path"),

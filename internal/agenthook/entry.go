@@ -14,6 +14,7 @@ const (
 	formGroup                  // a group with a command line for a shell
 	formFlat                   // no group
 	formBash                   // no group, and names of its own
+	formPlugin                 // no group, for a plugin of ours
 )
 
 // reportLimit is how long an agent is made to wait for a hook that can't deny anything.
@@ -57,6 +58,8 @@ func (c *Contract) entry(shim string, words []string, limit time.Duration, judge
 		return members(entry...)
 	case formBash:
 		return members("type", text("command"), "bash", line, "timeoutSec", timeout)
+	case formPlugin:
+		return members("command", text(shim), "args", list(words), "timeout", timeout)
 	}
 	hook := []any{"type", text("command"), "command", line, "timeout", timeout}
 	if c.form == formDirect {
@@ -70,8 +73,11 @@ func (c *Contract) entry(shim string, words []string, limit time.Duration, judge
 
 // Empty returns the text of a configuration without any entry, which stands for no file.
 func (c *Contract) Empty() string {
-	if c.form == formFlat || c.form == formBash {
+	switch c.form {
+	case formFlat, formBash:
 		return "{\n  \"version\": 1\n}\n"
+	case formPlugin:
+		return plugin
 	}
 	return "{}\n"
 }

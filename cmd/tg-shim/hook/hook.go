@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tg-shim/attach"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 const (
@@ -98,7 +99,18 @@ func Run(o Options, stdin io.Reader, stdout, stderr io.Writer) int {
 	case o.Report:
 		return 0 // it has happened, and agents would show their models the failure of the hook
 	}
-	fmt.Fprintf(stderr, "Not executed: ThoughtGate could not judge it (%v). Start its daemon with `tgctl daemon start`, or release the agent with `tgctl unprotect`.\n", err)
+	return refuse(o.Agent, fmt.Sprintf("Not executed: ThoughtGate could not judge it (%v). Start its daemon with `tgctl daemon start`, or release the agent with `tgctl unprotect`.", err), stdout, stderr)
+}
+
+// refuse denies the call and returns the exit code.
+func refuse(agent, reason string, stdout, stderr io.Writer) int {
+	if agent == "copilot-cli" { // its model reads what a hook answers, but not why it has failed
+		answer := wire.AppendQuote([]byte(`{"permissionDecision":"deny","permissionDecisionReason":`), reason)
+		if _, err := stdout.Write(append(answer, "}\n"...)); err == nil {
+			return 0
+		}
+	}
+	fmt.Fprintln(stderr, reason)
 	return statusDeny
 }
 

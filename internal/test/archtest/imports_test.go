@@ -159,7 +159,7 @@ var mayImport = map[string][]string{
 	// What speaks to the daemon in tg-shim links no library for it: one runs beside
 	// every server.
 	"cmd/tg-shim/attach": {hpack, rawproto, "internal/sock"},
-	"cmd/tg-shim/hook":   {"cmd/tg-shim/attach"},
+	"cmd/tg-shim/hook":   {"cmd/tg-shim/attach", "internal/wire"},
 	"cmd/tg-shim/serve":  {sys, term, "cmd/tg-shim/attach", "internal/child", "internal/mcp", "internal/private", "internal/proc", "internal/wire"},
 	"cmd/tgctl": {cobra, "internal/private",
 		"cmd/tgctl/internal/ui", "cmd/tgctl/internal/connect", "cmd/tgctl/internal/audit", "cmd/tgctl/internal/daemon", "cmd/tgctl/internal/doctor", "cmd/tgctl/internal/ext", "cmd/tgctl/internal/inbox", "cmd/tgctl/internal/man", "cmd/tgctl/internal/notify", "cmd/tgctl/internal/policy", "cmd/tgctl/internal/programs", "cmd/tgctl/internal/slack", "cmd/tgctl/internal/status", "cmd/tgctl/internal/tour", "cmd/tgctl/internal/trust", "cmd/tgctl/internal/wrap"},

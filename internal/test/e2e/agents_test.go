@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -119,11 +118,7 @@ func (a realAgent) installed(t *testing.T) string {
 func (a realAgent) run(h *fixture, program string, flags []string) {
 	h.t.Helper()
 	h.rules("schema: 1\ngovernance:\n  defaults: {action: forward}\n")
-	start := fmt.Sprintf("#!/bin/sh\nexec '%s' \"$@\"\n", program)
-	if strings.HasSuffix(program, ".js") {
-		start = strings.Replace(start, "exec ", "exec node ", 1)
-	}
-	h.write("bin/"+a.name, start, 0o700)
+	h.launcher(a.name, program)
 	files := a.arrange(h)
 	before := map[string]string{}
 	for _, file := range files {

@@ -1,10 +1,8 @@
 package e2e
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,72 +20,166 @@ governance:
 pins: {mode: off}
 `
 
-// toolUser is a model that uses each of a list of tools in turn, and keeps what it is told of
-// them.
-type toolUser struct {
-	*httptest.Server
-	uses []toolUse
-	told []string // bodies of the requests, the latest last
+// hookedAgent is a real agent that runs hooks, and how it is made to use tools of its own without
+// asking anybody.
+type hookedAgent struct {
+	program string // name in realAgents
+	kind    string // type of the agent; empty if it is the same
+	args    []string
+	env     []string // @model is the address of the model
+	// shell and write return uses of its tools that make a file.
+	shell, write func(path string) toolUse
+	files        map[string]string // what it needs to start
+	hooks        string            // its file with hooks; it is made for them if it isn't among files
+	wraps        [][]string        // flags of the wraps that are tried besides protect
 }
 
-type toolUse struct {
-	name  string
-	input any
+func sh(path string) string { return "echo hello > " + path }
+
+var hookedAgents = []hookedAgent{
+	{
+		program: "claude", kind: "claude-code", args: []string{"-p", "--allowedTools", "Bash,Write", "--", "hello"},
+		env: []string{"DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "ANTHROPIC_BASE_URL=@model", "ANTHROPIC_API_KEY=dummy"},
+		shell: func(path string) toolUse {
+			return toolUse{name: "Bash", input: map[string]any{"command": sh(path), "description": "says hello"}}
+		},
+		write: func(path string) toolUse {
+			return toolUse{name: "Write", input: map[string]any{"file_path": path, "content": "hello"}}
+		},
+		files: map[string]string{"home/.claude/settings.json": "{\n  \"cleanupPeriodDays\": 30,\n  \"hooks\": {}\n}\n"},
+		hooks: "home/.claude/settings.json", wraps: [][]string{nil, {"--rewrite"}},
+	},
+	{
+		program: "gemini", args: []string{"--approval-mode", "yolo", "-m", "gemini-2.5-flash", "-p", "hello"},
+		env: []string{"GEMINI_CLI_TRUST_WORKSPACE=true", "GEMINI_API_KEY=dummy", "GOOGLE_GEMINI_BASE_URL=@model"},
+		shell: func(path string) toolUse {
+			return toolUse{name: "run_shell_command", input: map[string]any{"command": sh(path)}}
+		},
+		write: func(path string) toolUse {
+			return toolUse{name: "write_file", input: map[string]any{"file_path": path, "content": "hello"}}
+		},
+		files: map[string]string{"home/.gemini/settings.json": "{\n  \"security\": {\"auth\": {\"selectedType\": \"gemini-api-key\"}} }"},
+		hooks: "home/.gemini/settings.json",
+	},
+	{
+		program: "codex", args: []string{"exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "--dangerously-bypass-hook-trust",
+			"-c", `model_providers.x={name="x",base_url="@model/v1",wire_api="responses",request_max_retries=0,stream_max_retries=0}`, "-c", "model_provider=x", "-m", "gpt-5.5", "hello"},
+		shell: func(path string) toolUse {
+			return toolUse{name: "exec_command", input: map[string]any{"cmd": sh(path)}}
+		},
+		write: func(path string) toolUse {
+			return toolUse{name: "apply_patch", input: "*** Begin Patch\n*** Add File: " + path + "\n+hello\n*** End Patch\n"}
+		},
+		hooks: "home/.codex/hooks.json",
+	},
+	{
+		program: "copilot", kind: "copilot-cli", args: []string{"--allow-all-tools", "--allow-all-paths", "-p", "hello"},
+		env: []string{"COPILOT_OFFLINE=true", "COPILOT_AUTO_UPDATE=false", "COPILOT_MODEL=m", "COPILOT_PROVIDER_BASE_URL=@model/v1"},
+		shell: func(path string) toolUse {
+			return toolUse{name: "bash", input: map[string]any{"command": sh(path), "description": "says hello"}}
+		},
+		write: func(path string) toolUse {
+			return toolUse{name: "create", input: map[string]any{"path": path, "file_text": "hello"}}
+		},
+		hooks: "home/.copilot/hooks/thoughtgate.json",
+	},
+	{
+		program: "opencode", args: []string{"run", "--model", "x/m", "hello"},
+		env: []string{"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", `OPENCODE_CONFIG_CONTENT={"provider": {"x": {
+			"npm": "@ai-sdk/openai-compatible", "name": "x", "options": {"baseURL": "@model/v1", "apiKey": "k"}, "models": {"m": {"name": "m"}}}}}`},
+		shell: func(path string) toolUse {
+			return toolUse{name: "bash", input: map[string]any{"command": sh(path), "description": "says hello"}}
+		},
+		write: func(path string) toolUse {
+			return toolUse{name: "write", input: map[string]any{"filePath": path, "content": "hello"}}
+		},
+		hooks: "config/opencode/plugins/thoughtgate.js",
+	},
 }
 
-// newClaudeModel returns a model for Claude Code.
-func newClaudeModel(t *testing.T, uses ...toolUse) *toolUser {
-	m := &toolUser{uses: uses}
-	m.Server = httptest.NewServer(http.HandlerFunc(m.claude))
-	t.Cleanup(m.Close)
-	return m
+// TestHooks has agents, as their makers publish them, use tools of their own: one that the rules
+// forward, one that they deny, and both again without a daemon. The contracts are proven by it.
+func TestHooks(t *testing.T) {
+	for _, a := range hookedAgents {
+		a.kind = cmp.Or(a.kind, a.program)
+		t.Run(a.program, func(t *testing.T) {
+			needProc(t)
+			real := realAgents[slices.IndexFunc(realAgents, func(r realAgent) bool { return r.name == a.program })]
+			program := real.installed(t)
+			t.Parallel()
+			h := newFixture(t)
+			h.rules(hookRules)
+			h.launcher(a.program, program)
+			a.run(h)
+		})
+	}
 }
 
-func (m *toolUser) claude(w http.ResponseWriter, r *http.Request) {
-	var ask struct {
-		Messages []struct{ Content json.RawMessage }
-		Tools    []json.RawMessage
+// launcher writes a script that starts an agent under its name.
+func (h *fixture) launcher(name, program string) {
+	start := fmt.Sprintf("#!/bin/sh\nexec '%s' \"$@\"\n", program)
+	if strings.HasSuffix(program, ".js") {
+		start = strings.Replace(start, "exec ", "exec node ", 1)
 	}
-	if !strings.HasSuffix(r.URL.Path, "/messages") || json.NewDecoder(r.Body).Decode(&ask) != nil {
-		http.NotFound(w, r)
-		return
+	h.write("bin/"+name, start, 0o700)
+}
+
+func (a hookedAgent) run(h *fixture) {
+	for name, text := range a.files {
+		h.write(name, text, 0o600)
 	}
-	var all strings.Builder
-	for _, message := range ask.Messages {
-		all.Write(message.Content)
-	}
-	done := strings.Count(all.String(), `"tool_result"`)
-	w.Header().Set("Content-Type", "text/event-stream")
-	event := func(kind, data string) { fmt.Fprintf(w, "event: %s\ndata: {\"type\":%q%s}\n\n", kind, kind, data) }
-	event("message_start", `,"message":{"id":"m","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"usage":{"input_tokens":1,"output_tokens":1}}`)
-	reason := "end_turn"
-	if len(ask.Tools) > 0 && done < len(m.uses) {
-		reason = "tool_use"
-		input, _ := json.Marshal(m.uses[done].input)
-		part, _ := json.Marshal(string(input))
-		event("content_block_start", fmt.Sprintf(`,"index":0,"content_block":{"type":"tool_use","id":"toolu_%d","name":%q,"input":{}}`, done, m.uses[done].name))
-		event("content_block_delta", fmt.Sprintf(`,"index":0,"delta":{"type":"input_json_delta","partial_json":%s}`, part))
-	} else {
-		if len(ask.Tools) > 0 {
-			m.told = append(m.told, all.String())
+	unchanged := func(when string) {
+		if raw, err := os.ReadFile(h.path(a.hooks)); string(raw) != a.files[a.hooks] || err != nil && a.files[a.hooks] != "" {
+			h.t.Errorf("%s, %s is\n%s\n%v", when, a.hooks, raw, err)
 		}
-		event("content_block_start", `,"index":0,"content_block":{"type":"text","text":""}`)
-		event("content_block_delta", `,"index":0,"delta":{"type":"text_delta","text":"all done"}`)
 	}
-	event("content_block_stop", `,"index":0`)
-	event("message_delta", fmt.Sprintf(`,"delta":{"stop_reason":%q},"usage":{"output_tokens":1}`, reason))
-	event("message_stop", "")
+	h.startDaemon()
+	for i, flags := range a.wraps {
+		name := fmt.Sprint("wrapped", i)
+		told := a.use(h, slices.Concat([]string{"tgctl", "wrap"}, flags, []string{"--"}), a.shell(h.path("work", name+"-ran")), a.write(h.path("work", name+"-wrote")))
+		h.wantUses(told, name, true)
+		unchanged("after a wrap")
+	}
+	h.tgctl("protect", "--yes", "--unproven", a.kind)
+	last := a.shell(h.path("work", "alone-ran"))
+	last.before = h.stopDaemon
+	told := a.use(h, nil, a.shell(h.path("work", "protected-ran")), a.write(h.path("work", "protected-wrote")), last, a.write(h.path("work", "alone-wrote")))
+	h.wantUses(told, "protected", true)
+	h.wantUses(told, "alone", false)
+	h.startDaemon()
+	h.tgctl("unprotect", a.kind)
+	unchanged("after unprotect")
+	log, ways := h.log(), 1+len(a.wraps)
+	if ran, denied := count(log, "call", "shell", "forward"), count(log, "call", "write", "deny"); ran != ways || denied != ways {
+		h.t.Errorf("%d commands and %d denied writes on record, want %d of each: %+v", ran, denied, ways, log)
+	}
 }
 
-// runClaude runs Claude Code with a model, which has it run a command and write a file. It returns
-// which of both happened, and what the model was told.
-func (h *fixture) runClaude(name string, argv ...string) (ran, wrote bool, told string) {
+// wantUses fails unless a command has run, or not, and a file has not been written, and the model
+// has been told why.
+func (h *fixture) wantUses(told, name string, judged bool) {
 	h.t.Helper()
-	touched, written := h.path("work", name+"-ran"), h.path("work", name+"-wrote")
-	model := newClaudeModel(h.t, toolUse{"Bash", map[string]any{"command": "echo hello > " + touched, "description": "says hello"}},
-		toolUse{"Write", map[string]any{"file_path": written, "content": "hello"}})
-	cmd := exec.Command(argv[0], append(argv[1:], "-p", "--allowedTools", "Bash,Write", "--", "hello")...)
-	cmd.Env = slices.Concat(h.env, offline, []string{"DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "ANTHROPIC_BASE_URL=" + model.URL, "ANTHROPIC_API_KEY=dummy"})
+	_, noRun := os.Stat(h.path("work", name+"-ran"))
+	_, noWrite := os.Stat(h.path("work", name+"-wrote"))
+	why := map[bool]string{true: "nothing is written here", false: "tgctl daemon start"}[judged]
+	if (noRun == nil) != judged || noWrite == nil || !strings.Contains(told, why) {
+		h.t.Errorf("%s: ran a command: %v, wrote a file: %v; its model was told %s", name, noRun == nil, noWrite == nil, told)
+	}
+}
+
+// use runs the agent with a model that uses tools, behind other words if there are some, and
+// returns what the model was told.
+func (a hookedAgent) use(h *fixture, before []string, uses ...toolUse) string {
+	h.t.Helper()
+	model := newToolUser(h.t, uses...)
+	var words [2][]string
+	for i, list := range [][]string{slices.Concat(before, []string{a.program}, a.args), a.env} {
+		for _, word := range list {
+			words[i] = append(words[i], strings.ReplaceAll(word, "@model", model.URL))
+		}
+	}
+	cmd := exec.Command(filepath.Join(h.bin, words[0][0]), words[0][1:]...)
+	cmd.Env = slices.Concat(h.env, offline, words[1])
 	cmd.Dir, cmd.WaitDelay = h.path("work"), 5*time.Second
 	out := &watched{}
 	cmd.Stdout, cmd.Stderr = out, out
@@ -95,56 +187,10 @@ func (h *fixture) runClaude(name string, argv ...string) (ran, wrote bool, told 
 	late := time.AfterFunc(agentPatience, func() { _ = cmd.Process.Kill() })
 	defer late.Stop()
 	<-p.ended
-	if len(model.told) == 0 {
-		h.t.Fatalf("claude did not come to an end:\n%s", out)
+	told, over := model.result()
+	if !over {
+		h.t.Errorf("%s did not come to an end:\n%s\nits model was told %s", a.program, out, told)
 	}
-	_, noRun := os.Stat(touched)
-	_, noWrite := os.Stat(written)
-	h.t.Logf("%s: %s", name, out)
-	return noRun == nil, noWrite == nil, model.told[len(model.told)-1]
-}
-
-// TestClaudeHooks has Claude Code, as its makers publish it, use tools of its own: one that the
-// rules forward, and one that they deny. Its contract is proven by this test.
-func TestClaudeHooks(t *testing.T) {
-	needProc(t)
-	program := realAgents[slices.IndexFunc(realAgents, func(a realAgent) bool { return a.name == "claude" })].installed(t)
-	t.Parallel()
-	h := newFixture(t)
-	h.rules(hookRules)
-	claude := h.write("bin/claude", fmt.Sprintf("#!/bin/sh\nexec '%s' \"$@\"\n", program), 0o700)
-	tgctl := filepath.Join(h.bin, "tgctl")
-	settings := h.write("home/.claude/settings.json", "{\n  \"cleanupPeriodDays\": 30,\n  \"hooks\": {}\n}\n", 0o600)
-	before := h.read("home/.claude/settings.json")
-	h.startDaemon()
-	want := func(name string, wantRun, wantWrite bool, words string, argv ...string) {
-		t.Helper()
-		ran, wrote, told := h.runClaude(name, argv...)
-		if ran != wantRun || wrote != wantWrite || !strings.Contains(told, words) {
-			t.Errorf("%s: ran a command: %v, wrote a file: %v; its model was told %s", name, ran, wrote, told)
-		}
-	}
-
-	want("wrapped", true, false, "nothing is written here", tgctl, "wrap", "--", "claude")
-	want("rewritten", true, false, "nothing is written here", tgctl, "wrap", "--rewrite", "--", "claude")
-	if got := h.read("home/.claude/settings.json"); got != before {
-		t.Errorf("%s is\n%s", settings, got)
-	}
-	h.tgctl("protect", "--yes", "claude-code")
-	want("protected", true, false, "nothing is written here", claude)
-	h.stopDaemon()
-	want("alone", false, false, "tgctl daemon start", claude)
-	h.startDaemon()
-	h.tgctl("unprotect", "claude-code")
-	want("released", true, true, "", claude)
-	if got := h.read("home/.claude/settings.json"); got != before {
-		t.Errorf("%s is\n%s", settings, got)
-	}
-	log := h.log()
-	if n := count(log, "call", "shell", "forward"); n != 3 {
-		t.Errorf("%d commands on record, want 3", n)
-	}
-	if n := count(log, "call", "write", "deny"); n != 3 {
-		t.Errorf("%d denied writes on record, want 3", n)
-	}
+	h.t.Logf("%s", out)
+	return told
 }
