@@ -158,8 +158,9 @@ type Unseen struct {
 	At             time.Time
 	Session, Agent string
 	Project        string
-	Count          int      // calls in the transcript that no hook has reported
-	Calls          []string // some of them: commands, paths and the like, shortened
+	Since          time.Time // when the agent first reported something
+	Count          int       // calls in the transcript that no hook has reported
+	Calls          []string  // some of them: commands, paths and the like, shortened
 	Text           string
 }
 

@@ -76,7 +76,7 @@ func (a *agent) compare() {
 // warn records a warning and keeps it for people.
 func (a *agent) warn(verdict string, u Unseen) {
 	r, shim := a.registry, a.joined.Shim
-	u.At, u.Session, u.Agent, u.Project = time.Now(), shim.Session, a.contract.Agent, shim.Project
+	u.At, u.Since, u.Session, u.Agent, u.Project = time.Now(), a.joined.Since, shim.Session, a.contract.Agent, shim.Project
 	r.Logger.Warn("an agent's transcript was compared with what its hooks reported", "session", u.Session, "agent", u.Agent, "result", u.Text)
 	err := r.Recorder.Record(context.WithoutCancel(r.ctx), &record.Record{
 		Kind: record.KindUnseen, Attachment: shim.Attachment, Session: shim.Session, Agent: u.Agent, Server: agenthook.Server,
