@@ -74,7 +74,9 @@ func (d *Daemon) open(path string, named bool) error {
 	}
 	d.openOffers()
 	d.openHandover()
-	d.hooks = hook.New(d.sessions)
+	d.hooks = hook.New(hook.Options{
+		Sessions: d.sessions, Recorder: d.recorder, Logger: d.log, Redact: d.audit.Redacted, Home: o.Getenv("HOME"), Variable: d.guard.Variable,
+	})
 	d.runs = d.newRuns()
 	d.server = d.newServer()
 	return nil

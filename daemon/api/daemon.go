@@ -47,6 +47,7 @@ func (v daemonService) Status(context.Context, *pb.StatusRequest) (*pb.StatusRes
 	resp.Projects = each(s.Projects(), func(f ProjectFile) *pb.ProjectFile {
 		return &pb.ProjectFile{Path: f.Path, Digest: f.Digest, Rules: uint32(f.Rules), Problems: diagnosticsTo(f.Problems)}
 	})
+	resp.Unseen = each(s.AgentHooks.Unseen(), unseenTo)
 	if err := s.Audit.Failure(); err != nil {
 		resp.AuditFailure = err.Error()
 	}

@@ -140,7 +140,7 @@ func TestQuietListenerTakesNothingMore(t *testing.T) {
 // At the end of the server a standing stream fails with an error by which its client looks for the
 // next daemon. A stream that ended by itself does not.
 func TestStandingStreams(t *testing.T) {
-	s := New(Config{AgentHooks: hook.New(nil)})
+	s := New(Config{AgentHooks: hook.New(hook.Options{})})
 	if err := s.standing(t.Context(), func(context.Context) error { return nil }); err != nil {
 		t.Errorf("one that ends by itself: %v", err)
 	}

@@ -105,7 +105,7 @@ func keptFleet(t *testing.T) *fakeFleet {
 // processesOver serves the Processes service of a server with a fleet.
 func processesOver(t *testing.T, f *fakeFleet) (*Server, pb.ProcessesClient) {
 	t.Helper()
-	s := New(Config{AgentHooks: hook.New(nil), Sessions: &session.Registry{}, Fleets: []supervise.Fleet{&fakeFleet{}, f}})
+	s := New(Config{AgentHooks: hook.New(hook.Options{}), Sessions: &session.Registry{}, Fleets: []supervise.Fleet{&fakeFleet{}, f}})
 	dir := tempdir.New(t, "", "tg")
 	l, err := net.Listen("unix", filepath.Join(dir, "x.sock"))
 	if err != nil {
@@ -182,7 +182,7 @@ func TestAttachedProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	self, gone := now.Process, proc.Process{PID: now.PID, Start: now.Start + 1}
-	s := New(Config{AgentHooks: hook.New(nil), Fleets: []supervise.Fleet{&fakeFleet{list: []supervise.Info{
+	s := New(Config{AgentHooks: hook.New(hook.Options{}), Fleets: []supervise.Fleet{&fakeFleet{list: []supervise.Info{
 		{Kind: supervise.KindBackend, Name: "shared", Status: supervise.Status{State: supervise.Degraded}},
 		{Kind: supervise.KindExtension, Name: "tools", Status: supervise.Status{State: supervise.Failed}},
 	}}}})

@@ -6,11 +6,13 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/hook"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -139,7 +141,7 @@ func specOf(m *pb.SessionSpec) (session.Spec, error) {
 	}
 	return session.Spec{
 		ID: m.GetId(), Agent: m.GetAgent(), Command: m.GetCommand(), Project: m.GetProject(),
-		Profile: profileOf[m.GetProfile()], Keep: m.GetKeep(), Outlasting: m.GetOutlasting(),
+		Profile: profileOf[m.GetProfile()], Keep: m.GetKeep(), Outlasting: m.GetOutlasting(), Tools: m.GetTools(),
 		Files: filesOf(m.GetFiles()), Ungoverned: ungovernedOf(m.GetUngoverned()),
 	}, nil
 }
@@ -199,7 +201,7 @@ func (v sessionsService) List(context.Context, *pb.ListSessionsRequest) (*pb.Lis
 				Profile: profileTo(spec.Profile), Keep: spec.Keep,
 			},
 			Opened: timestamppb.New(st.Session.Opened), Attached: uint32(st.Attached),
-			Orphaned: !st.Present, Problem: st.Problem,
+			Orphaned: !st.Present, Problem: st.Problem, HooksSilent: st.Silent,
 		}
 		if spec.Profile == "" {
 			m.Spec.Profile = pb.Profile_PROFILE_UNSPECIFIED
@@ -216,7 +218,27 @@ func (v sessionsService) List(context.Context, *pb.ListSessionsRequest) (*pb.Lis
 	for _, run := range v.s.Sessions.AgentRuns() {
 		resp.Sessions = append(resp.Sessions, runTo(run))
 	}
+	resp.Sessions = withUnseen(resp.Sessions, v.s.AgentHooks.Unseen())
 	return resp, nil
+}
+
+// withUnseen adds warnings to their sessions. A session that has ended is added for them.
+func withUnseen(sessions []*pb.Session, all []hook.Unseen) []*pb.Session {
+	for _, u := range all {
+		i := slices.IndexFunc(sessions, func(s *pb.Session) bool { return s.GetSpec().GetId() == u.Session })
+		if i < 0 {
+			i = len(sessions)
+			sessions = append(sessions, &pb.Session{
+				Spec: &pb.SessionSpec{Id: u.Session, Agent: u.Agent, Project: u.Project}, Opened: timestamppb.New(u.Since), Ended: timestamppb.New(u.At),
+			})
+		}
+		sessions[i].Unseen = append(sessions[i].Unseen, unseenTo(u))
+	}
+	return sessions
+}
+
+func unseenTo(u hook.Unseen) *pb.Unseen {
+	return &pb.Unseen{At: timestamppb.New(u.At), Session: u.Session, Agent: u.Agent, Count: uint32(u.Count), Calls: u.Calls, Text: u.Text}
 }
 
 // Protect requires a caller that may decide, although it tightens: it makes the daemon write to an
@@ -281,6 +303,6 @@ func (v sessionsService) ListProtections(_ context.Context, req *pb.ListProtecti
 func runTo(run session.AgentRun) *pb.Session {
 	return &pb.Session{
 		Spec:   &pb.SessionSpec{Id: run.ID, Agent: run.Agent, Project: run.Project},
-		Opened: timestamppb.New(run.Since), Pid: run.PID, Attached: uint32(run.Attached), Protection: run.Protection,
+		Opened: timestamppb.New(run.Since), Pid: run.PID, Attached: uint32(run.Attached), Protection: run.Protection, HooksSilent: run.Silent,
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
@@ -45,6 +46,27 @@ func TestCanary(t *testing.T) {
 				t.Errorf("the agent is told %s, want %q", v.Answer, tt.answer)
 			}
 		})
+	}
+}
+
+// The command that an agent's hook is asked about is denied, in development too, and no other.
+func TestCanaryCommand(t *testing.T) {
+	for name, tt := range map[string]struct {
+		server, tool, arguments string
+		move                    Move
+	}{
+		"the command":         {agenthook.Server, agenthook.Shell, `{"command":"true thoughtgate-canary","cwd":"/"}`, Deny},
+		"another command":     {agenthook.Server, agenthook.Shell, `{"command":"true thoughtgate-canary; ls"}`, Forward},
+		"another tool":        {agenthook.Server, agenthook.Read, `{"command":"true thoughtgate-canary"}`, Forward},
+		"a server's own tool": {"files", agenthook.Shell, `{"command":"true thoughtgate-canary"}`, Forward},
+	} {
+		h := newFixture()
+		h.profile = Development
+		v, a := submitTo(h, Shim{Attachment: "0123456789abcdef", Server: tt.server}, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+tt.tool+`","arguments":`+tt.arguments+`}}`)
+		a.Close(true)
+		if r := h.records[0]; v.Move != tt.move || (r.Rule == record.CanaryRule) != (tt.move == Deny) {
+			t.Errorf("%s: %v, recorded %s by %q", name, v.Move, r.Verdict, r.Rule)
+		}
 	}
 }
 

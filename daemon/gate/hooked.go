@@ -48,7 +48,7 @@ type hooking struct {
 // hookable reports whether hooks may want c: a request of an agent, except for the canary,
 // which shows that the gates work.
 func (c *Call) hookable() bool {
-	return c.Side == wire.FromAgent && c.Envelope.Kind == wire.Request && c.Server != record.CanaryServer
+	return c.Side == wire.FromAgent && c.Envelope.Kind == wire.Request && !c.isCanary()
 }
 
 // wants reports whether hooks want to see c before the gates or, if after is set, its result.

@@ -8,7 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
@@ -71,7 +73,9 @@ var errTooLong = fmt.Errorf("it could not be judged within %v; make the call sma
 // its Move is 0.
 func (g *Gate) judge(ctx context.Context, c *Call, known *record.Record) (Verdict, *asked) {
 	policy := g.policy(c)
-	c.Profile = c.inForce(policy)
+	if c.Profile = c.inForce(policy); c.isCanary() {
+		c.Profile = Production // the canary is there to be denied
+	}
 	g.observe(c)
 	w, made := g.weighMade(ctx, policy, c)
 	if ctx.Err() != nil {
@@ -354,10 +358,22 @@ func Direction(side wire.Side) string {
 	return "agent_to_server"
 }
 
+// isCanary reports whether c is a call of `tgctl doctor`: to its own server, or of the command that
+// it gives to an agent's hook.
+func (c *Call) isCanary() bool {
+	switch {
+	case c.Side != wire.FromAgent:
+		return false
+	case c.Server != agenthook.Server || c.Subject != agenthook.Shell:
+		return c.Server == record.CanaryServer
+	}
+	return rawjson.Read(c.Arguments()).OptionalText("command") == record.CanaryCommand
+}
+
 // denyCanary denies a canary whatever the policy decided. By then the canary has passed the policy
 // and everything else that a call passes. Faults are not hidden: an accident never gets here.
 func (g *Gate) denyCanary(_ context.Context, c *Call) bool {
-	if c.Server == record.CanaryServer && c.Side == wire.FromAgent {
+	if c.isCanary() {
 		c.ruling = Ruling{
 			Move: Deny, Gate: "rule", Rule: record.CanaryRule, Code: mcp.CodeRule, Redact: c.ruling.Redact,
 			Reason: "it is a test call of `tgctl doctor`, which is always denied",

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
@@ -34,6 +35,8 @@ type agent struct {
 	handle    *proc.Handle
 	joined    *session.Joined
 	submitter *submit.Submitter
+	ledger    *ledger
+	settling  atomic.Bool     // a conversation has ended, and its transcript will be compared
 	life      context.Context // ends when the agent, its session or the daemon does
 	end       context.CancelCauseFunc
 
@@ -56,7 +59,7 @@ type flight struct {
 func (a *agent) close() {
 	a.end(errLeft)
 	if a.registry.ctx.Err() == nil {
-		a.registry.sessions.End(a.joined, "left", "")
+		a.registry.Sessions.End(a.joined, "left", "")
 	}
 	_ = a.handle.Close() // nothing was written
 }

@@ -13,6 +13,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -43,15 +44,29 @@ type Request struct {
 	Programs []string       // of these
 }
 
+// Options are the dependencies of a Registry.
+type Options struct {
+	Sessions *session.Registry
+	Recorder gate.Recorder
+	Logger   *slog.Logger
+	Redact   func(string) string // replaces secrets
+	Home     string              // of the user
+	// Variable returns a variable of the environment as a protection has it; empty if it has none.
+	Variable func(protection, name string) string
+}
+
 // Registry holds the agents that report to hooks. It is safe for concurrent use.
 type Registry struct {
-	sessions *session.Registry
+	Options
+	began    time.Time
+	settling time.Duration   // how long an agent may take to write down the end of a conversation
 	ctx      context.Context // the registry's lifetime; ends with [gate.ErrNotRunning]
 	cancel   context.CancelCauseFunc
 	wait     sync.WaitGroup // for the goroutines of agents
 
 	mu     sync.Mutex // guards the fields below
 	agents map[key]*agent
+	unseen []Unseen // latest last
 }
 
 // key identifies an agent: two agents of one process, of which one runs the other's hooks, are
@@ -63,9 +78,9 @@ type key struct {
 }
 
 // New returns a Registry without agents. Close must be called.
-func New(sessions *session.Registry) *Registry {
+func New(o Options) *Registry {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	return &Registry{sessions: sessions, ctx: ctx, cancel: cancel, agents: map[key]*agent{}}
+	return &Registry{Options: o, began: time.Now(), settling: 2 * time.Second, ctx: ctx, cancel: cancel, agents: map[key]*agent{}}
 }
 
 // Stop ends all calls under way with an error. Their questions stay open, for the next daemon.
@@ -94,11 +109,14 @@ func (r *Registry) Handle(ctx context.Context, q Request) (agenthook.Output, err
 		a.joined.Attachment.Refused(ctx, wire.FromAgent, err.Error(), q.Event)
 		return agenthook.Output{}, fmt.Errorf("%w: %w", err, gate.ErrInvalid)
 	}
+	a.ledger.note(e)
 	switch e.Kind {
 	case agenthook.Before:
 		return a.before(ctx, e)
 	case agenthook.After:
 		a.after(ctx, e)
+	case agenthook.End:
+		a.conversationEnded()
 	}
 	return c.Pass(e, ""), nil
 }
@@ -131,6 +149,7 @@ func (r *Registry) agent(ctx context.Context, c *agenthook.Contract, q *Request)
 		r.mu.Lock()
 		delete(r.agents, k)
 		r.mu.Unlock()
+		a.compare()
 		a.close()
 	})
 	return a, nil
@@ -147,7 +166,8 @@ func (r *Registry) attach(ctx context.Context, c *agenthook.Contract, q *Request
 	rand.Read(id[:])
 	a := &agent{registry: r, contract: c, handle: handle, submitter: submit.New(), open: map[string]*submit.Permitted{}, flights: map[[32]byte]*flight{}}
 	a.life, a.end = context.WithCancelCause(r.ctx)
-	joined, err := r.sessions.Join(ctx, session.Hello{
+	a.ledger = newLedger(c, r.folder(c, q.Session), later(process.Began(), r.began))
+	joined, err := r.Sessions.Join(ctx, session.Hello{
 		Shim: gate.Shim{
 			Attachment: hex.EncodeToString(id[:]), Session: q.Session, Agent: c.Agent, Project: q.Cwd, Cwd: q.Cwd,
 			Server: agenthook.Server, Launch: gate.Launch([]string{"hook", c.Agent}), Command: []string{q.Programs[at]}, Patience: q.Patience, Host: true,
@@ -182,7 +202,7 @@ func agentIn(programs []string) int {
 // governed reports whether calls of a server's tool pass the gate in this session, so that the
 // hook need not judge them.
 func (r *Registry) governed(id, server string) bool {
-	return id != "" && server != "" && slices.ContainsFunc(r.sessions.Attachments(), func(a session.Attached) bool {
+	return id != "" && server != "" && slices.ContainsFunc(r.Sessions.Attachments(), func(a session.Attached) bool {
 		return a.Shim.Session == id && a.Shim.Server == server && !a.Shim.Host
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 )
 
 // member returns the shim with the fields that depend on where it belongs. The session that the
@@ -144,6 +145,7 @@ func (r *Registry) registerAgentOf(j *Joined) {
 		return
 	}
 	s.served++
+	s.hooked = s.hooked || j.isHook()
 	if j.Whole.PID != 0 && len(s.apps) < maxServers && !slices.Contains(s.apps, j.Whole) {
 		s.apps = append(s.apps, j.Whole)
 	}
@@ -171,30 +173,42 @@ type AgentRun struct {
 	PID        int32
 	Since      time.Time // when the oldest shim that is still attached came
 	Attached   int
+	Silent     bool // the protection has hooks, and none has been run yet
 }
+
+// isHook reports whether j stands for the hooks of an agent.
+func (j *Joined) isHook() bool { return j.Shim.Host && j.Shim.Server == agenthook.Server }
+
+// silent reports whether an agent that has run none of its hooks should have, as far as is known: a
+// previous daemon may have seen one.
+func (r *Registry) silent(since time.Time) bool { return since.After(r.began) }
 
 // AgentRuns returns the runs of protected agents that have a shim, oldest first.
 func (r *Registry) AgentRuns() []AgentRun {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	runs := map[string]*AgentRun{}
+	runs, hooked := map[string]*AgentRun{}, map[string]bool{}
 	for _, j := range r.joined {
 		if j.Lasts == "" || r.sessions[j.Shim.Session] != nil {
 			continue
 		}
 		run := runs[j.Shim.Session]
 		if run == nil || j.Since.Before(run.Since) {
-			n := 0
+			first := AgentRun{ID: j.Shim.Session, Protection: j.Lasts, Agent: j.Shim.Agent, Project: j.Shim.Project, PID: j.Parent.PID, Since: j.Since}
 			if run != nil {
-				n = run.Attached
+				first.Attached = run.Attached
 			}
-			run = &AgentRun{ID: j.Shim.Session, Protection: j.Lasts, Agent: j.Shim.Agent, Project: j.Shim.Project, PID: j.Parent.PID, Since: j.Since, Attached: n}
+			run = &first
 			runs[j.Shim.Session] = run
 		}
 		run.Attached++
+		hooked[j.Shim.Session] = hooked[j.Shim.Session] || j.isHook()
 	}
 	var all []AgentRun
-	for _, run := range runs {
+	for id, run := range runs {
+		if !hooked[id] && r.covers != nil && r.silent(run.Since) {
+			_, run.Silent = r.covers(run.Protection, agenthook.Server)
+		}
 		all = append(all, *run)
 	}
 	slices.SortFunc(all, func(a, b AgentRun) int { return a.Since.Compare(b.Since) })

@@ -35,7 +35,8 @@ type Registry struct {
 	cancel context.CancelFunc
 	wait   sync.WaitGroup
 
-	self int32 // the daemon's own process, which a wrap may have started
+	began time.Time
+	self  int32 // the daemon's own process, which a wrap may have started
 
 	hangUps sync.WaitGroup // those under way, which end by themselves
 
@@ -84,7 +85,7 @@ func New(o Options) (*Registry, error) {
 		gate: o.Gate, recorder: o.Recorder, store: o.Store, restorer: o.Restorer, log: o.Logger,
 		earlier: o.Earlier, withdraw: o.Withdraw, forgets: o.Forget, covers: o.Protected, patience: o.Patience, windowed: o.Windowed, ctx: ctx, cancel: cancel,
 		sessions: map[string]*Session{}, joined: map[string]*Joined{}, runs: map[string]*run{}, gone: map[string]store.EndedWrap{}, programs: newPrograms(ctx),
-		refresh: make(chan struct{}, 1), self: int32(os.Getpid()),
+		refresh: make(chan struct{}, 1), began: time.Now(), self: int32(os.Getpid()),
 	}
 	r.changed.L = &r.mu
 	saved, err := o.Store.Sessions(ctx)
@@ -159,7 +160,7 @@ func (r *Registry) List() []State {
 	defer r.mu.Unlock()
 	var all []State
 	for _, s := range r.sessions {
-		all = append(all, State{s, len(r.of(s.Spec.ID)), s.present, s.problem, s.files, s.ungoverned})
+		all = append(all, State{s, len(r.of(s.Spec.ID)), s.present, s.problem, s.files, s.ungoverned, s.Spec.Tools && !s.hooked && r.silent(s.Opened)})
 	}
 	slices.SortFunc(all, func(a, b State) int { return a.Session.Opened.Compare(b.Session.Opened) })
 	return all
@@ -197,6 +198,7 @@ type State struct {
 
 	Files      []File // rewritten files: those of Spec, and those amended since
 	Ungoverned []Ungoverned
+	Silent     bool // the agent should run hooks, and none has been run yet
 }
 
 // Close ends the registry. Shims and files are left to the next daemon.

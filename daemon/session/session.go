@@ -43,6 +43,7 @@ type Spec struct {
 	// Outlasting is set if servers are started after the command has returned, by its children or
 	// by an instance that ran before. See member.
 	Outlasting bool
+	Tools      bool // the agent runs hooks before it uses tools of its own
 	// Ungoverned are the servers that appeared before the session was reopened.
 	Ungoverned []Ungoverned
 }
@@ -91,6 +92,7 @@ type Session struct {
 	settled    bool      // what the wrap leaves running is known: see leaves
 	problem    string    // why the files could not be restored yet
 	served     int       // shims that have attached
+	hooked     bool      // the agent has run a hook
 	apps       []Process // what counts as the agent besides descendants of the wrap: see agentOf
 	files      []File    // those of Spec, and those amended since
 	ungoverned []Ungoverned
@@ -126,7 +128,7 @@ func (r *Registry) Open(ctx context.Context, wrap Process, spec Spec) (*Session,
 		return nil, fmt.Errorf("open session %s: %w", spec.ID, err)
 	}
 	if old := r.sessions[spec.ID]; old != nil {
-		s.served, s.apps = old.served, old.apps
+		s.served, s.apps, s.hooked = old.served, old.apps, old.hooked
 	}
 	s.present = true
 	r.sessions[spec.ID] = s

@@ -148,16 +148,35 @@ func hooksIn(item edit.Node) []edit.Node {
 
 // hookOwner returns the entry of ours that n is.
 func hookOwner(n edit.Node) (l hookLine, ours bool) {
-	command := n.Member("command")
-	if !command.Exists() {
-		command = n.Member("bash")
+	command, args := hookCommand(n)
+	l.shim, l.session, ours = agenthook.Owner(command, args)
+	return l, ours
+}
+
+// hookCommand returns what n has the agent run. args is nil if command is a line for a shell.
+func hookCommand(n edit.Node) (command string, args []string) {
+	at := n.Member("command")
+	if !at.Exists() {
+		at = n.Member("bash")
 	}
-	var args []string
 	if list := n.Member("args"); list.Kind() == edit.Array {
 		args = append([]string{}, texts(list)...)
 	}
-	l.shim, l.session, ours = agenthook.Owner(command.Text(), args)
-	return l, ours
+	return at.Text(), args
+}
+
+// judgingHooks returns what the entries of ours for an event have the agent run.
+func judgingHooks(doc *edit.Document, event string) []HookCommand {
+	var all []HookCommand
+	for _, item := range doc.Root().Member(hooksKey).Member(event).Items() {
+		for _, n := range hooksIn(item) {
+			if _, ours := hookOwner(n); ours {
+				command, args := hookCommand(n)
+				all = append(all, HookCommand{Shell: args == nil, Argv: append([]string{command}, args...)})
+			}
+		}
+	}
+	return all
 }
 
 // insertHooks returns the operations that insert entries before those of others, and what is
@@ -299,7 +318,7 @@ func lookAtHooks(agent Agent, env Env) *Tools {
 	if s == nil || err != nil {
 		return t
 	}
-	t.Off = hooksOff(s.doc)
+	t.Off, t.Canary = hooksOff(s.doc), judgingHooks(s.doc, c.Judging())
 	for _, l := range hookLines(s.doc) {
 		switch {
 		case env.isProtected(&ourLine{shim: l.shim, session: l.session}, ""):

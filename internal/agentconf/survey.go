@@ -71,6 +71,14 @@ type Tools struct {
 	Off      string   `json:"off"`     // the setting by which the agent runs no hooks; empty if it runs them
 	Unseen   []string `json:"unseen"`  // what it does without asking a hook
 	Problem  string   `json:"problem"` // why no more is known
+
+	Canary []HookCommand `json:"-"` // the entries that decide whether a tool is run
+}
+
+// HookCommand is what an entry for a hook has an agent run.
+type HookCommand struct {
+	Shell bool     // Argv is one line for a shell
+	Argv  []string // as it stands in the file
 }
 
 // Look surveys all known agents in env. It leaves out agents without any files. It changes

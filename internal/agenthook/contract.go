@@ -26,6 +26,8 @@ type Contract struct {
 	Blocks bool            // a hook that fails or is late can be made to deny
 	Unseen []string        // what the agent does without asking hooks
 
+	Transcript *Transcript // where the agent writes down what it does; nil if that is not known
+
 	Once string // what a person has to do once in the agent, or it runs no entry; empty: nothing
 
 	words words

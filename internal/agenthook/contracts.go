@@ -40,13 +40,13 @@ var contracts = []Contract{
 		Agent: "claude-code", Proven: true, Since: "2.1.139", Events: claudeEvents, MCP: "mcp__", ReadBy: []string{"cursor"},
 		Hooks: []string{"PreToolUse", "PostToolUse", "PostToolUseFailure", "SessionStart", "SessionEnd"},
 		Unit:  time.Second, Limit: time.Hour, Notice: true, Blocks: true, words: wordsClaude, form: formDirect,
-		Tools:  claudeTools,
+		Tools: claudeTools, Transcript: claudeTranscript,
 		Unseen: []string{"files that a prompt names with @"},
 	},
 	{
 		Agent: "codex", Since: "0.124.0", Events: claudeEvents, MCP: "mcp__",
 		Hooks: []string{"PreToolUse", "PostToolUse", "SessionStart"},
-		Unit:  time.Second, Limit: time.Hour, words: wordsClaude, form: formGroup,
+		Unit:  time.Second, Limit: time.Hour, words: wordsClaude, form: formGroup, Transcript: codexTranscript,
 		Once: "codex runs a hook only once you have trusted it: start codex and trust those of ThoughtGate in /hooks",
 		Tools: map[string]Tool{
 			"Bash": named(Shell), "shell": named(Shell), "exec_command": named(Shell, "cmd", "command", "workdir", "cwd"),

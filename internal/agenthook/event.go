@@ -33,6 +33,8 @@ type Event struct {
 	Result  []byte // raw JSON; nil if there is none
 	Failed  bool   // After: the tool has failed
 
+	Transcript string // path of the agent's own account of the conversation; may be empty
+
 	mcpServer, mcpTool string // what the agent says about a tool of an MCP server
 	foreign            bool   // another agent, which reads this one's entries as well
 }
@@ -43,6 +45,7 @@ func (c *Contract) Read(raw []byte) (*Event, error) {
 	e := &Event{
 		Name: o.OptionalText("hook_event_name"), Session: cmp.Or(o.OptionalText("session_id"), o.OptionalText("conversation_id"), o.OptionalText("sessionId")),
 		Cwd: o.OptionalText("cwd"), Mode: o.OptionalText("permission_mode"), ID: o.OptionalText("tool_use_id"), Tool: o.OptionalText("tool_name"),
+		Transcript: o.OptionalText("transcript_path"),
 	}
 	if err := o.Err(); err != nil {
 		return nil, fmt.Errorf("read the event: %w", err)

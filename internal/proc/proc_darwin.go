@@ -116,6 +116,9 @@ func SameUserNamespace(int32) (bool, error) { return true, nil }
 // Now returns the current time in the unit of [Process].Start: microseconds of the clock.
 func Now() uint64 { return uint64(time.Now().UnixMicro()) }
 
+// Began returns when the process was started, by the clock of that moment.
+func (p Process) Began() time.Time { return time.UnixMicro(int64(p.Start)) }
+
 // innerChild returns false: macOS has no PID namespaces.
 func innerChild(_, _ int32) (child int32, inside bool) { return 0, false }
 

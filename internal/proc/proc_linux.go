@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -263,6 +264,11 @@ func Now() uint64 {
 		return 0
 	}
 	return uint64(t.Nano() / 1e7)
+}
+
+// Began returns when the process was started, by the current clock.
+func (p Process) Began() time.Time {
+	return time.Now().Add(-time.Duration(Now()-p.Start) * (time.Second / 100))
 }
 
 // innerChild returns the child of parent whose pid in parent's PID namespace is pid, 0 if there

@@ -54,6 +54,7 @@ const (
 	KindMessage   Kind = "message"   // a passed message that is worth a record
 	KindMemory    Kind = "memory"    // the memory of what a session's servers said is incomplete, or contains text worded to steer a model
 	KindRefused   Kind = "refused"   // a line that the strict reader refused
+	KindUnseen    Kind = "unseen"    // an agent's transcript has calls that no hook reported, or can't be compared with what they reported
 	KindDenied    Kind = "denied"    // a refused caller of the control socket
 	KindUndo      Kind = "undo"      // files that a call has destroyed are brought back from their copies
 	KindPin       Kind = "pin"       // a definition or server was accepted, is withheld, or was not seen before
@@ -147,6 +148,10 @@ const (
 	// CanaryServer is the server id that the canary calls. Every call of a server with
 	// that id is denied.
 	CanaryServer = "thoughtgate-canary"
+
+	// CanaryCommand is the command that an agent's hook is asked about. It does nothing, it is
+	// never run, and for every agent it is denied.
+	CanaryCommand = "true thoughtgate-canary"
 
 	// CanaryRule is the rule that the record of the canary names.
 	CanaryRule = "built in: canary"

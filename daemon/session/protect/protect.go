@@ -193,6 +193,17 @@ func (g *Guard) Of(id, server string) (agent string, ok bool) {
 	return k.Protection.Agent, true
 }
 
+// Variable returns a variable of the agent's environment as a protection has it; empty if it has
+// none.
+func (g *Guard) Variable(id, name string) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if k := g.kept[id]; k != nil {
+		return k.Protection.Where.Vars[name]
+	}
+	return ""
+}
+
 // Look requests a check of the files. It does not wait for it.
 func (g *Guard) Look() {
 	select {

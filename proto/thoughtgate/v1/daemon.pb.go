@@ -84,6 +84,7 @@ type StatusResponse struct {
 	Presence        *PresenceState         `protobuf:"bytes,60,opt,name=presence,proto3" json:"presence,omitempty"`
 	OtherShims      uint32                 `protobuf:"varint,120,opt,name=other_shims,json=otherShims,proto3" json:"other_shims,omitempty"` // attached shims whose build differs from the daemon's
 	Kept            []*KindCount           `protobuf:"bytes,270,rep,name=kept,proto3" json:"kept,omitempty"`                                // programs that the daemon supervises, by kind
+	Unseen          []*Unseen              `protobuf:"bytes,280,rep,name=unseen,proto3" json:"unseen,omitempty"`                            // what agents may have done past their hooks, since the daemon was started
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -282,6 +283,13 @@ func (x *StatusResponse) GetOtherShims() uint32 {
 func (x *StatusResponse) GetKept() []*KindCount {
 	if x != nil {
 		return x.Kept
+	}
+	return nil
+}
+
+func (x *StatusResponse) GetUnseen() []*Unseen {
+	if x != nil {
+		return x.Unseen
 	}
 	return nil
 }
@@ -919,8 +927,8 @@ var File_thoughtgate_v1_daemon_proto protoreflect.FileDescriptor
 
 const file_thoughtgate_v1_daemon_proto_rawDesc = "" +
 	"\n" +
-	"\x1bthoughtgate/v1/daemon.proto\x12\x0ethoughtgate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bthoughtgate/v1/policy.proto\x1a\x1dthoughtgate/v1/presence.proto\"\x0f\n" +
-	"\rStatusRequest\"\x91\a\n" +
+	"\x1bthoughtgate/v1/daemon.proto\x12\x0ethoughtgate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bthoughtgate/v1/policy.proto\x1a\x1dthoughtgate/v1/presence.proto\x1a\x1cthoughtgate/v1/session.proto\"\x0f\n" +
+	"\rStatusRequest\"\xc2\a\n" +
 	"\x0eStatusResponse\x12\x14\n" +
 	"\x05build\x18\x01 \x01(\tR\x05build\x12\x1a\n" +
 	"\bprotocol\x18\x02 \x01(\rR\bprotocol\x12\x10\n" +
@@ -950,7 +958,8 @@ const file_thoughtgate_v1_daemon_proto_rawDesc = "" +
 	"\bpresence\x18< \x01(\v2\x1d.thoughtgate.v1.PresenceStateR\bpresence\x12\x1f\n" +
 	"\vother_shims\x18x \x01(\rR\n" +
 	"otherShims\x12.\n" +
-	"\x04kept\x18\x8e\x02 \x03(\v2\x19.thoughtgate.v1.KindCountR\x04kept\"a\n" +
+	"\x04kept\x18\x8e\x02 \x03(\v2\x19.thoughtgate.v1.KindCountR\x04kept\x12/\n" +
+	"\x06unseen\x18\x98\x02 \x03(\v2\x16.thoughtgate.v1.UnseenR\x06unseen\"a\n" +
 	"\tKindCount\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x10\n" +
 	"\x03all\x18\x02 \x01(\rR\x03all\x12\x16\n" +
@@ -1029,7 +1038,8 @@ var file_thoughtgate_v1_daemon_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
 	(*PolicySet)(nil),             // 16: thoughtgate.v1.PolicySet
 	(*PresenceState)(nil),         // 17: thoughtgate.v1.PresenceState
-	(*Diagnostic)(nil),            // 18: thoughtgate.v1.Diagnostic
+	(*Unseen)(nil),                // 18: thoughtgate.v1.Unseen
+	(*Diagnostic)(nil),            // 19: thoughtgate.v1.Diagnostic
 }
 var file_thoughtgate_v1_daemon_proto_depIdxs = []int32{
 	15, // 0: thoughtgate.v1.StatusResponse.started:type_name -> google.protobuf.Timestamp
@@ -1038,27 +1048,28 @@ var file_thoughtgate_v1_daemon_proto_depIdxs = []int32{
 	3,  // 3: thoughtgate.v1.StatusResponse.projects:type_name -> thoughtgate.v1.ProjectFile
 	17, // 4: thoughtgate.v1.StatusResponse.presence:type_name -> thoughtgate.v1.PresenceState
 	2,  // 5: thoughtgate.v1.StatusResponse.kept:type_name -> thoughtgate.v1.KindCount
-	18, // 6: thoughtgate.v1.ProjectFile.problems:type_name -> thoughtgate.v1.Diagnostic
-	16, // 7: thoughtgate.v1.ReloadResponse.set:type_name -> thoughtgate.v1.PolicySet
-	18, // 8: thoughtgate.v1.ReloadResponse.warnings:type_name -> thoughtgate.v1.Diagnostic
-	8,  // 9: thoughtgate.v1.MetricsResponse.samples:type_name -> thoughtgate.v1.Sample
-	14, // 10: thoughtgate.v1.Sample.labels:type_name -> thoughtgate.v1.Sample.LabelsEntry
-	9,  // 11: thoughtgate.v1.Sample.buckets:type_name -> thoughtgate.v1.Bucket
-	0,  // 12: thoughtgate.v1.Daemon.Status:input_type -> thoughtgate.v1.StatusRequest
-	4,  // 13: thoughtgate.v1.Daemon.Reload:input_type -> thoughtgate.v1.ReloadRequest
-	6,  // 14: thoughtgate.v1.Daemon.Metrics:input_type -> thoughtgate.v1.MetricsRequest
-	12, // 15: thoughtgate.v1.Daemon.Profile:input_type -> thoughtgate.v1.ProfileRequest
-	10, // 16: thoughtgate.v1.Daemon.Stop:input_type -> thoughtgate.v1.StopRequest
-	1,  // 17: thoughtgate.v1.Daemon.Status:output_type -> thoughtgate.v1.StatusResponse
-	5,  // 18: thoughtgate.v1.Daemon.Reload:output_type -> thoughtgate.v1.ReloadResponse
-	7,  // 19: thoughtgate.v1.Daemon.Metrics:output_type -> thoughtgate.v1.MetricsResponse
-	13, // 20: thoughtgate.v1.Daemon.Profile:output_type -> thoughtgate.v1.ProfileChunk
-	11, // 21: thoughtgate.v1.Daemon.Stop:output_type -> thoughtgate.v1.StopResponse
-	17, // [17:22] is the sub-list for method output_type
-	12, // [12:17] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	18, // 6: thoughtgate.v1.StatusResponse.unseen:type_name -> thoughtgate.v1.Unseen
+	19, // 7: thoughtgate.v1.ProjectFile.problems:type_name -> thoughtgate.v1.Diagnostic
+	16, // 8: thoughtgate.v1.ReloadResponse.set:type_name -> thoughtgate.v1.PolicySet
+	19, // 9: thoughtgate.v1.ReloadResponse.warnings:type_name -> thoughtgate.v1.Diagnostic
+	8,  // 10: thoughtgate.v1.MetricsResponse.samples:type_name -> thoughtgate.v1.Sample
+	14, // 11: thoughtgate.v1.Sample.labels:type_name -> thoughtgate.v1.Sample.LabelsEntry
+	9,  // 12: thoughtgate.v1.Sample.buckets:type_name -> thoughtgate.v1.Bucket
+	0,  // 13: thoughtgate.v1.Daemon.Status:input_type -> thoughtgate.v1.StatusRequest
+	4,  // 14: thoughtgate.v1.Daemon.Reload:input_type -> thoughtgate.v1.ReloadRequest
+	6,  // 15: thoughtgate.v1.Daemon.Metrics:input_type -> thoughtgate.v1.MetricsRequest
+	12, // 16: thoughtgate.v1.Daemon.Profile:input_type -> thoughtgate.v1.ProfileRequest
+	10, // 17: thoughtgate.v1.Daemon.Stop:input_type -> thoughtgate.v1.StopRequest
+	1,  // 18: thoughtgate.v1.Daemon.Status:output_type -> thoughtgate.v1.StatusResponse
+	5,  // 19: thoughtgate.v1.Daemon.Reload:output_type -> thoughtgate.v1.ReloadResponse
+	7,  // 20: thoughtgate.v1.Daemon.Metrics:output_type -> thoughtgate.v1.MetricsResponse
+	13, // 21: thoughtgate.v1.Daemon.Profile:output_type -> thoughtgate.v1.ProfileChunk
+	11, // 22: thoughtgate.v1.Daemon.Stop:output_type -> thoughtgate.v1.StopResponse
+	18, // [18:23] is the sub-list for method output_type
+	13, // [13:18] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_thoughtgate_v1_daemon_proto_init() }
@@ -1068,6 +1079,7 @@ func file_thoughtgate_v1_daemon_proto_init() {
 	}
 	file_thoughtgate_v1_policy_proto_init()
 	file_thoughtgate_v1_presence_proto_init()
+	file_thoughtgate_v1_session_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

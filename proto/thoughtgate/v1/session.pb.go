@@ -82,6 +82,7 @@ type SessionSpec struct {
 	// descend from the wrap is then judged by the session's rules, but without its looser
 	// profile and its grants.
 	Outlasting    bool `protobuf:"varint,9,opt,name=outlasting,proto3" json:"outlasting,omitempty"`
+	Tools         bool `protobuf:"varint,10,opt,name=tools,proto3" json:"tools,omitempty"` // the agent runs hooks before it uses tools of its own
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -175,6 +176,13 @@ func (x *SessionSpec) GetUngoverned() []*UngovernedServer {
 func (x *SessionSpec) GetOutlasting() bool {
 	if x != nil {
 		return x.Outlasting
+	}
+	return false
+}
+
+func (x *SessionSpec) GetTools() bool {
+	if x != nil {
+		return x.Tools
 	}
 	return false
 }
@@ -832,9 +840,12 @@ type Session struct {
 	Opened        *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=opened,proto3" json:"opened,omitempty"`
 	Pid           int32                  `protobuf:"varint,3,opt,name=pid,proto3" json:"pid,omitempty"` // of the wrap; 0: it has exited
 	Attached      uint32                 `protobuf:"varint,4,opt,name=attached,proto3" json:"attached,omitempty"`
-	Orphaned      bool                   `protobuf:"varint,5,opt,name=orphaned,proto3" json:"orphaned,omitempty"`    // the wrap has exited and a file is not restored yet
-	Problem       string                 `protobuf:"bytes,6,opt,name=problem,proto3" json:"problem,omitempty"`       // why not
-	Protection    string                 `protobuf:"bytes,7,opt,name=protection,proto3" json:"protection,omitempty"` // id of the protection, if this is a protected agent and no wrap; then spec has only the agent type, and pid is the agent's
+	Orphaned      bool                   `protobuf:"varint,5,opt,name=orphaned,proto3" json:"orphaned,omitempty"`                          // the wrap has exited and a file is not restored yet
+	Problem       string                 `protobuf:"bytes,6,opt,name=problem,proto3" json:"problem,omitempty"`                             // why not
+	Protection    string                 `protobuf:"bytes,7,opt,name=protection,proto3" json:"protection,omitempty"`                       // id of the protection, if this is a protected agent and no wrap; then spec has only the agent type, and pid is the agent's
+	HooksSilent   bool                   `protobuf:"varint,8,opt,name=hooks_silent,json=hooksSilent,proto3" json:"hooks_silent,omitempty"` // the agent should run hooks, and none has reported anything yet
+	Unseen        []*Unseen              `protobuf:"bytes,9,rep,name=unseen,proto3" json:"unseen,omitempty"`
+	Ended         *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=ended,proto3" json:"ended,omitempty"` // unset: it is running. An ended session is only listed for its unseen
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -918,6 +929,112 @@ func (x *Session) GetProtection() string {
 	return ""
 }
 
+func (x *Session) GetHooksSilent() bool {
+	if x != nil {
+		return x.HooksSilent
+	}
+	return false
+}
+
+func (x *Session) GetUnseen() []*Unseen {
+	if x != nil {
+		return x.Unseen
+	}
+	return nil
+}
+
+func (x *Session) GetEnded() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Ended
+	}
+	return nil
+}
+
+// Unseen is a warning about what an agent may have done past its hooks, from its own transcript.
+type Unseen struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	At            *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	Session       string                 `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
+	Agent         string                 `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`  // agent type
+	Count         uint32                 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"` // calls that no hook has reported; 0: there may be some, and text says why they would not be seen
+	Calls         []string               `protobuf:"bytes,5,rep,name=calls,proto3" json:"calls,omitempty"`  // some of them: commands, paths and the like, shortened
+	Text          string                 `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Unseen) Reset() {
+	*x = Unseen{}
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Unseen) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Unseen) ProtoMessage() {}
+
+func (x *Unseen) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Unseen.ProtoReflect.Descriptor instead.
+func (*Unseen) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Unseen) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *Unseen) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *Unseen) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *Unseen) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Unseen) GetCalls() []string {
+	if x != nil {
+		return x.Calls
+	}
+	return nil
+}
+
+func (x *Unseen) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 type ProtectRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`     // of the protection, random
@@ -928,7 +1045,7 @@ type ProtectRequest struct {
 
 func (x *ProtectRequest) Reset() {
 	*x = ProtectRequest{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[14]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -940,7 +1057,7 @@ func (x *ProtectRequest) String() string {
 func (*ProtectRequest) ProtoMessage() {}
 
 func (x *ProtectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[14]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -953,7 +1070,7 @@ func (x *ProtectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProtectRequest.ProtoReflect.Descriptor instead.
 func (*ProtectRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{14}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ProtectRequest) GetId() string {
@@ -978,7 +1095,7 @@ type ProtectResponse struct {
 
 func (x *ProtectResponse) Reset() {
 	*x = ProtectResponse{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[15]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -990,7 +1107,7 @@ func (x *ProtectResponse) String() string {
 func (*ProtectResponse) ProtoMessage() {}
 
 func (x *ProtectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[15]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1003,7 +1120,7 @@ func (x *ProtectResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProtectResponse.ProtoReflect.Descriptor instead.
 func (*ProtectResponse) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{15}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{16}
 }
 
 type UnprotectRequest struct {
@@ -1015,7 +1132,7 @@ type UnprotectRequest struct {
 
 func (x *UnprotectRequest) Reset() {
 	*x = UnprotectRequest{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[16]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1027,7 +1144,7 @@ func (x *UnprotectRequest) String() string {
 func (*UnprotectRequest) ProtoMessage() {}
 
 func (x *UnprotectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[16]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1040,7 +1157,7 @@ func (x *UnprotectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnprotectRequest.ProtoReflect.Descriptor instead.
 func (*UnprotectRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{16}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *UnprotectRequest) GetId() string {
@@ -1060,7 +1177,7 @@ type UnprotectResponse struct {
 
 func (x *UnprotectResponse) Reset() {
 	*x = UnprotectResponse{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[17]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1072,7 +1189,7 @@ func (x *UnprotectResponse) String() string {
 func (*UnprotectResponse) ProtoMessage() {}
 
 func (x *UnprotectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[17]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1085,7 +1202,7 @@ func (x *UnprotectResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnprotectResponse.ProtoReflect.Descriptor instead.
 func (*UnprotectResponse) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{17}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *UnprotectResponse) GetFiles() []*FileReport {
@@ -1114,7 +1231,7 @@ type FileReport struct {
 
 func (x *FileReport) Reset() {
 	*x = FileReport{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[18]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1126,7 +1243,7 @@ func (x *FileReport) String() string {
 func (*FileReport) ProtoMessage() {}
 
 func (x *FileReport) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[18]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1139,7 +1256,7 @@ func (x *FileReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileReport.ProtoReflect.Descriptor instead.
 func (*FileReport) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{18}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *FileReport) GetPath() string {
@@ -1172,7 +1289,7 @@ type ListProtectionsRequest struct {
 
 func (x *ListProtectionsRequest) Reset() {
 	*x = ListProtectionsRequest{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[19]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1184,7 +1301,7 @@ func (x *ListProtectionsRequest) String() string {
 func (*ListProtectionsRequest) ProtoMessage() {}
 
 func (x *ListProtectionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[19]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1197,7 +1314,7 @@ func (x *ListProtectionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProtectionsRequest.ProtoReflect.Descriptor instead.
 func (*ListProtectionsRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{19}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListProtectionsRequest) GetWhole() bool {
@@ -1216,7 +1333,7 @@ type ListProtectionsResponse struct {
 
 func (x *ListProtectionsResponse) Reset() {
 	*x = ListProtectionsResponse{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[20]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1228,7 +1345,7 @@ func (x *ListProtectionsResponse) String() string {
 func (*ListProtectionsResponse) ProtoMessage() {}
 
 func (x *ListProtectionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[20]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1241,7 +1358,7 @@ func (x *ListProtectionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProtectionsResponse.ProtoReflect.Descriptor instead.
 func (*ListProtectionsResponse) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{20}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListProtectionsResponse) GetProtections() []*Protection {
@@ -1276,7 +1393,7 @@ type Protection struct {
 
 func (x *Protection) Reset() {
 	*x = Protection{}
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[21]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1288,7 +1405,7 @@ func (x *Protection) String() string {
 func (*Protection) ProtoMessage() {}
 
 func (x *Protection) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_session_proto_msgTypes[21]
+	mi := &file_thoughtgate_v1_session_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1301,7 +1418,7 @@ func (x *Protection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Protection.ProtoReflect.Descriptor instead.
 func (*Protection) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{21}
+	return file_thoughtgate_v1_session_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Protection) GetId() string {
@@ -1422,7 +1539,7 @@ const file_thoughtgate_v1_session_proto_rawDesc = "" +
 	"\n" +
 	"\x1cthoughtgate/v1/session.proto\x12\x0ethoughtgate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19thoughtgate/v1/gate.proto\"E\n" +
 	"\x12OpenSessionRequest\x12/\n" +
-	"\x04spec\x18\x01 \x01(\v2\x1b.thoughtgate.v1.SessionSpecR\x04spec\"\xc2\x02\n" +
+	"\x04spec\x18\x01 \x01(\v2\x1b.thoughtgate.v1.SessionSpecR\x04spec\"\xd8\x02\n" +
 	"\vSessionSpec\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x18\n" +
@@ -1436,7 +1553,9 @@ const file_thoughtgate_v1_session_proto_rawDesc = "" +
 	"ungoverned\x12\x1e\n" +
 	"\n" +
 	"outlasting\x18\t \x01(\bR\n" +
-	"outlasting\"P\n" +
+	"outlasting\x12\x14\n" +
+	"\x05tools\x18\n" +
+	" \x01(\bR\x05tools\"P\n" +
 	"\x10UngovernedServer\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\tR\x06server\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x10\n" +
@@ -1481,7 +1600,7 @@ const file_thoughtgate_v1_session_proto_rawDesc = "" +
 	"\x14AmendSessionResponse\"\x15\n" +
 	"\x13ListSessionsRequest\"K\n" +
 	"\x14ListSessionsResponse\x123\n" +
-	"\bsessions\x18\x01 \x03(\v2\x17.thoughtgate.v1.SessionR\bsessions\"\xf2\x01\n" +
+	"\bsessions\x18\x01 \x03(\v2\x17.thoughtgate.v1.SessionR\bsessions\"\xf7\x02\n" +
 	"\aSession\x12/\n" +
 	"\x04spec\x18\x01 \x01(\v2\x1b.thoughtgate.v1.SessionSpecR\x04spec\x122\n" +
 	"\x06opened\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06opened\x12\x10\n" +
@@ -1491,7 +1610,18 @@ const file_thoughtgate_v1_session_proto_rawDesc = "" +
 	"\aproblem\x18\x06 \x01(\tR\aproblem\x12\x1e\n" +
 	"\n" +
 	"protection\x18\a \x01(\tR\n" +
-	"protection\"4\n" +
+	"protection\x12!\n" +
+	"\fhooks_silent\x18\b \x01(\bR\vhooksSilent\x12.\n" +
+	"\x06unseen\x18\t \x03(\v2\x16.thoughtgate.v1.UnseenR\x06unseen\x120\n" +
+	"\x05ended\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\x05ended\"\xa4\x01\n" +
+	"\x06Unseen\x12*\n" +
+	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x18\n" +
+	"\asession\x18\x02 \x01(\tR\asession\x12\x14\n" +
+	"\x05agent\x18\x03 \x01(\tR\x05agent\x12\x14\n" +
+	"\x05count\x18\x04 \x01(\rR\x05count\x12\x14\n" +
+	"\x05calls\x18\x05 \x03(\tR\x05calls\x12\x12\n" +
+	"\x04text\x18\x06 \x01(\tR\x04text\"4\n" +
 	"\x0eProtectRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\fR\x04text\"\x11\n" +
@@ -1550,7 +1680,7 @@ func file_thoughtgate_v1_session_proto_rawDescGZIP() []byte {
 	return file_thoughtgate_v1_session_proto_rawDescData
 }
 
-var file_thoughtgate_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_thoughtgate_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_thoughtgate_v1_session_proto_goTypes = []any{
 	(*OpenSessionRequest)(nil),      // 0: thoughtgate.v1.OpenSessionRequest
 	(*SessionSpec)(nil),             // 1: thoughtgate.v1.SessionSpec
@@ -1566,53 +1696,57 @@ var file_thoughtgate_v1_session_proto_goTypes = []any{
 	(*ListSessionsRequest)(nil),     // 11: thoughtgate.v1.ListSessionsRequest
 	(*ListSessionsResponse)(nil),    // 12: thoughtgate.v1.ListSessionsResponse
 	(*Session)(nil),                 // 13: thoughtgate.v1.Session
-	(*ProtectRequest)(nil),          // 14: thoughtgate.v1.ProtectRequest
-	(*ProtectResponse)(nil),         // 15: thoughtgate.v1.ProtectResponse
-	(*UnprotectRequest)(nil),        // 16: thoughtgate.v1.UnprotectRequest
-	(*UnprotectResponse)(nil),       // 17: thoughtgate.v1.UnprotectResponse
-	(*FileReport)(nil),              // 18: thoughtgate.v1.FileReport
-	(*ListProtectionsRequest)(nil),  // 19: thoughtgate.v1.ListProtectionsRequest
-	(*ListProtectionsResponse)(nil), // 20: thoughtgate.v1.ListProtectionsResponse
-	(*Protection)(nil),              // 21: thoughtgate.v1.Protection
-	(Profile)(0),                    // 22: thoughtgate.v1.Profile
-	(*timestamppb.Timestamp)(nil),   // 23: google.protobuf.Timestamp
+	(*Unseen)(nil),                  // 14: thoughtgate.v1.Unseen
+	(*ProtectRequest)(nil),          // 15: thoughtgate.v1.ProtectRequest
+	(*ProtectResponse)(nil),         // 16: thoughtgate.v1.ProtectResponse
+	(*UnprotectRequest)(nil),        // 17: thoughtgate.v1.UnprotectRequest
+	(*UnprotectResponse)(nil),       // 18: thoughtgate.v1.UnprotectResponse
+	(*FileReport)(nil),              // 19: thoughtgate.v1.FileReport
+	(*ListProtectionsRequest)(nil),  // 20: thoughtgate.v1.ListProtectionsRequest
+	(*ListProtectionsResponse)(nil), // 21: thoughtgate.v1.ListProtectionsResponse
+	(*Protection)(nil),              // 22: thoughtgate.v1.Protection
+	(Profile)(0),                    // 23: thoughtgate.v1.Profile
+	(*timestamppb.Timestamp)(nil),   // 24: google.protobuf.Timestamp
 }
 var file_thoughtgate_v1_session_proto_depIdxs = []int32{
 	1,  // 0: thoughtgate.v1.OpenSessionRequest.spec:type_name -> thoughtgate.v1.SessionSpec
-	22, // 1: thoughtgate.v1.SessionSpec.profile:type_name -> thoughtgate.v1.Profile
+	23, // 1: thoughtgate.v1.SessionSpec.profile:type_name -> thoughtgate.v1.Profile
 	3,  // 2: thoughtgate.v1.SessionSpec.files:type_name -> thoughtgate.v1.ConfigFile
 	2,  // 3: thoughtgate.v1.SessionSpec.ungoverned:type_name -> thoughtgate.v1.UngovernedServer
 	5,  // 4: thoughtgate.v1.SessionEvent.opened:type_name -> thoughtgate.v1.SessionOpened
 	6,  // 5: thoughtgate.v1.SessionEvent.shim:type_name -> thoughtgate.v1.ShimEvent
-	22, // 6: thoughtgate.v1.SessionOpened.profile:type_name -> thoughtgate.v1.Profile
+	23, // 6: thoughtgate.v1.SessionOpened.profile:type_name -> thoughtgate.v1.Profile
 	3,  // 7: thoughtgate.v1.AmendSessionRequest.files:type_name -> thoughtgate.v1.ConfigFile
 	2,  // 8: thoughtgate.v1.AmendSessionRequest.ungoverned:type_name -> thoughtgate.v1.UngovernedServer
 	13, // 9: thoughtgate.v1.ListSessionsResponse.sessions:type_name -> thoughtgate.v1.Session
 	1,  // 10: thoughtgate.v1.Session.spec:type_name -> thoughtgate.v1.SessionSpec
-	23, // 11: thoughtgate.v1.Session.opened:type_name -> google.protobuf.Timestamp
-	18, // 12: thoughtgate.v1.UnprotectResponse.files:type_name -> thoughtgate.v1.FileReport
-	21, // 13: thoughtgate.v1.ListProtectionsResponse.protections:type_name -> thoughtgate.v1.Protection
-	23, // 14: thoughtgate.v1.Protection.since:type_name -> google.protobuf.Timestamp
-	23, // 15: thoughtgate.v1.Protection.checked:type_name -> google.protobuf.Timestamp
-	0,  // 16: thoughtgate.v1.Sessions.Open:input_type -> thoughtgate.v1.OpenSessionRequest
-	7,  // 17: thoughtgate.v1.Sessions.Close:input_type -> thoughtgate.v1.CloseSessionRequest
-	9,  // 18: thoughtgate.v1.Sessions.Amend:input_type -> thoughtgate.v1.AmendSessionRequest
-	11, // 19: thoughtgate.v1.Sessions.List:input_type -> thoughtgate.v1.ListSessionsRequest
-	14, // 20: thoughtgate.v1.Sessions.Protect:input_type -> thoughtgate.v1.ProtectRequest
-	16, // 21: thoughtgate.v1.Sessions.Unprotect:input_type -> thoughtgate.v1.UnprotectRequest
-	19, // 22: thoughtgate.v1.Sessions.ListProtections:input_type -> thoughtgate.v1.ListProtectionsRequest
-	4,  // 23: thoughtgate.v1.Sessions.Open:output_type -> thoughtgate.v1.SessionEvent
-	8,  // 24: thoughtgate.v1.Sessions.Close:output_type -> thoughtgate.v1.CloseSessionResponse
-	10, // 25: thoughtgate.v1.Sessions.Amend:output_type -> thoughtgate.v1.AmendSessionResponse
-	12, // 26: thoughtgate.v1.Sessions.List:output_type -> thoughtgate.v1.ListSessionsResponse
-	15, // 27: thoughtgate.v1.Sessions.Protect:output_type -> thoughtgate.v1.ProtectResponse
-	17, // 28: thoughtgate.v1.Sessions.Unprotect:output_type -> thoughtgate.v1.UnprotectResponse
-	20, // 29: thoughtgate.v1.Sessions.ListProtections:output_type -> thoughtgate.v1.ListProtectionsResponse
-	23, // [23:30] is the sub-list for method output_type
-	16, // [16:23] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	24, // 11: thoughtgate.v1.Session.opened:type_name -> google.protobuf.Timestamp
+	14, // 12: thoughtgate.v1.Session.unseen:type_name -> thoughtgate.v1.Unseen
+	24, // 13: thoughtgate.v1.Session.ended:type_name -> google.protobuf.Timestamp
+	24, // 14: thoughtgate.v1.Unseen.at:type_name -> google.protobuf.Timestamp
+	19, // 15: thoughtgate.v1.UnprotectResponse.files:type_name -> thoughtgate.v1.FileReport
+	22, // 16: thoughtgate.v1.ListProtectionsResponse.protections:type_name -> thoughtgate.v1.Protection
+	24, // 17: thoughtgate.v1.Protection.since:type_name -> google.protobuf.Timestamp
+	24, // 18: thoughtgate.v1.Protection.checked:type_name -> google.protobuf.Timestamp
+	0,  // 19: thoughtgate.v1.Sessions.Open:input_type -> thoughtgate.v1.OpenSessionRequest
+	7,  // 20: thoughtgate.v1.Sessions.Close:input_type -> thoughtgate.v1.CloseSessionRequest
+	9,  // 21: thoughtgate.v1.Sessions.Amend:input_type -> thoughtgate.v1.AmendSessionRequest
+	11, // 22: thoughtgate.v1.Sessions.List:input_type -> thoughtgate.v1.ListSessionsRequest
+	15, // 23: thoughtgate.v1.Sessions.Protect:input_type -> thoughtgate.v1.ProtectRequest
+	17, // 24: thoughtgate.v1.Sessions.Unprotect:input_type -> thoughtgate.v1.UnprotectRequest
+	20, // 25: thoughtgate.v1.Sessions.ListProtections:input_type -> thoughtgate.v1.ListProtectionsRequest
+	4,  // 26: thoughtgate.v1.Sessions.Open:output_type -> thoughtgate.v1.SessionEvent
+	8,  // 27: thoughtgate.v1.Sessions.Close:output_type -> thoughtgate.v1.CloseSessionResponse
+	10, // 28: thoughtgate.v1.Sessions.Amend:output_type -> thoughtgate.v1.AmendSessionResponse
+	12, // 29: thoughtgate.v1.Sessions.List:output_type -> thoughtgate.v1.ListSessionsResponse
+	16, // 30: thoughtgate.v1.Sessions.Protect:output_type -> thoughtgate.v1.ProtectResponse
+	18, // 31: thoughtgate.v1.Sessions.Unprotect:output_type -> thoughtgate.v1.UnprotectResponse
+	21, // 32: thoughtgate.v1.Sessions.ListProtections:output_type -> thoughtgate.v1.ListProtectionsResponse
+	26, // [26:33] is the sub-list for method output_type
+	19, // [19:26] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_thoughtgate_v1_session_proto_init() }
@@ -1631,7 +1765,7 @@ func file_thoughtgate_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_thoughtgate_v1_session_proto_rawDesc), len(file_thoughtgate_v1_session_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

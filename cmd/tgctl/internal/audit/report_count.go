@@ -94,7 +94,7 @@ func (c *counter) add(r *record.Record) {
 		c.decision(r)
 	case record.KindOutcome:
 		c.outcomes[cmp.Or(r.Verdict, "unknown")]++
-	case record.KindPin, record.KindReload, record.KindGap, record.KindDropped, record.KindDenied, record.KindRefused, record.KindOrphan,
+	case record.KindPin, record.KindReload, record.KindGap, record.KindDropped, record.KindDenied, record.KindRefused, record.KindUnseen, record.KindOrphan,
 		record.KindMemory, record.KindPresence, record.KindExtension, record.KindUndo, record.KindStart, record.KindStop:
 		if len(c.changes) == maxChanges {
 			c.changes = append(c.changes[:0], c.changes[1:]...)

@@ -51,7 +51,7 @@ func (x *examination) runCanary(ctx context.Context) {
 		x.addFinding("canary.silent", "", "a call through tg-shim got no answer: %v", err)
 		return
 	}
-	r, err := x.recordOfCanary(ctx, before, s.Answer)
+	r, err := x.recordOfCanary(ctx, before, record.CanaryServer, s.Answer)
 	switch {
 	case err != nil:
 		x.addFinding("canary.unrecorded", "", "a call was denied, but not recorded: %v", err)
@@ -62,9 +62,9 @@ func (x *examination) runCanary(ctx context.Context) {
 	}
 }
 
-// recordOfCanary finds the record of the denial whose id is in answer.
-func (x *examination) recordOfCanary(ctx context.Context, before uint64, answer string) (record.Record, error) {
-	for m, err := range x.client.ReadAudit(ctx, &pb.AuditQuery{From: before + 1, Server: record.CanaryServer, Kind: string(record.KindCall)}) {
+// recordOfCanary finds the record of the denial of a call of server whose id is in answer.
+func (x *examination) recordOfCanary(ctx context.Context, before uint64, server, answer string) (record.Record, error) {
+	for m, err := range x.client.ReadAudit(ctx, &pb.AuditQuery{From: before + 1, Server: server, Kind: string(record.KindCall)}) {
 		if err != nil {
 			return record.Record{}, err
 		}

@@ -17,6 +17,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/daemon"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/status"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
+	"github.com/thoughtgate/thoughtgated/internal/agentconf"
+	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 	"github.com/thoughtgate/thoughtgated/internal/service"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -32,6 +34,7 @@ type machine struct {
 	errors   func(context.Context, host.Log) ([]string, error)
 	version  func(ctx context.Context, shim string) (string, error)
 	call     func(ctx context.Context, shim, socket string) (canaryResult, error)
+	ask      func(context.Context, agentconf.HookCommand, []byte) (agenthook.Output, error)
 }
 
 // examination is one run of doctor.
@@ -57,6 +60,7 @@ func Command(a *connect.App) *cobra.Command {
 		call: func(ctx context.Context, shim, socket string) (canaryResult, error) {
 			return callCanary(ctx, a, shim, socket)
 		},
+		ask: askHook,
 	})
 }
 
@@ -68,11 +72,12 @@ func command(a *connect.App, m machine) *cobra.Command {
 and its environment, the policies, the agents and their ungoverned servers,
 leftovers of earlier runs, the audit log, and how well an agent is prevented
 from approving its own calls. Each finding says what is wrong and how to fix it,
-and has a stable id; docs/troubleshooting.md explains each. The last check is a
-canary: a call through a real tg-shim to tgctl's own server, which must be
-denied and recorded.
+and has a stable id; docs/troubleshooting.md explains each. The last checks are
+canaries: the hook of each protected agent is asked about a command, and a call
+is made through a real tg-shim to tgctl's own server. All must be denied and
+recorded.
 
-Nothing is changed except for the canary's records. The daemon is not started,
+Nothing is changed except for the canaries' records. The daemon is not started,
 unless the service manager does so on a connection. A part without findings is
 ok; warn is what weakens protection or will need your attention, fail is what is
 ungoverned, or denied that should not be.
@@ -127,6 +132,7 @@ func (x *examination) examine(ctx context.Context) error {
 		func() { x.lookAtShared(ctx) },
 		func() { x.lookAtApprover(ctx) },
 		func() { x.lookAtKernel() },
+		func() { x.runHookCanaries(ctx, around) },
 		func() { x.runCanary(ctx) },
 	}
 	for _, look := range parts {

@@ -14,6 +14,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
+	"github.com/thoughtgate/thoughtgated/internal/agentconf"
+	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	"github.com/thoughtgate/thoughtgated/internal/service"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -169,6 +171,20 @@ var brokenFixtures = map[string]func(*fixture){
 	"kernel.peer":   func(h *fixture) { h.world.kernel.PeerPIDFD = false },
 	"kernel.ptrace": func(h *fixture) { h.world.kernel.Ptrace = 0 },
 	"kernel.other":  func(h *fixture) { h.world.kernel = host.Kernel{Name: "Darwin 24.1.0", NotLinux: true} },
+
+	"hooks.passed": func(h *fixture) {
+		h.protectTools(func(agentconf.HookCommand, []byte) (agenthook.Output, error) { return agenthook.Output{}, nil })
+	},
+	"hooks.silent": func(h *fixture) {
+		h.protectTools(func(agentconf.HookCommand, []byte) (agenthook.Output, error) {
+			return agenthook.Output{}, errors.New("exec format error")
+		})
+	},
+	"hooks.unrecorded": func(h *fixture) {
+		h.protectTools(func(agentconf.HookCommand, []byte) (agenthook.Output, error) {
+			return agenthook.Refuse("Not executed: no daemon\x1b[2J"), nil
+		})
+	},
 
 	"canary.untried": func(h *fixture) { h.stop() },
 	"canary.passed":  func(h *fixture) { h.world.song = canaryResult{Answer: "milk", Executed: true} },

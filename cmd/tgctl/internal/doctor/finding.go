@@ -116,6 +116,10 @@ var findingKinds = []findingKind{
 	{"kernel.ptrace", gradeWarn, "sudo sysctl kernel.yama.ptrace_scope=1"},
 	{"kernel.other", gradeWarn, "do not give an untrusted agent a shell on this machine"},
 
+	{"hooks.passed", gradeFail, "tgctl protect --repair {}; then: tgctl doctor"},
+	{"hooks.silent", gradeFail, "tgctl protect --repair {}; then: tgctl doctor"},
+	{"hooks.unrecorded", gradeFail, "see: tgctl status; then: tgctl protect --repair {}"},
+
 	{"canary.untried", gradeFail, "first fix the daemon or its programs, then: tgctl doctor"},
 	{"canary.passed", gradeFail, "end your agents, since calls are not judged, and report it as SECURITY.md says"},
 	{"canary.silent", gradeFail, "see the daemon's log; agents' calls get no answer either"},

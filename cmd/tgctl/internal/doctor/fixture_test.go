@@ -16,6 +16,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/connect"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/consoletest"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/ui"
+	"github.com/thoughtgate/thoughtgated/internal/agentconf"
+	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	"github.com/thoughtgate/thoughtgated/internal/service"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -53,6 +55,7 @@ type world struct {
 	denied    error // error of writable
 	version   string
 	song      canaryResult
+	hook      func(agentconf.HookCommand, []byte) (agenthook.Output, error)
 	canaryErr error
 }
 
@@ -82,6 +85,9 @@ func newDoctorsFixture(t *testing.T) *fixture {
 		errors:  func(context.Context, host.Log) ([]string, error) { return h.world.errors, h.world.failure },
 		version: func(context.Context, string) (string, error) { return h.world.version, h.world.failure },
 		call:    func(context.Context, string, string) (canaryResult, error) { return h.world.song, h.world.canaryErr },
+		ask: func(_ context.Context, c agentconf.HookCommand, event []byte) (agenthook.Output, error) {
+			return h.world.hook(c, event)
+		},
 	}
 	h.Mkdir("run/thoughtgate")
 	h.fake.Socket = h.path("run/thoughtgate/control.sock")

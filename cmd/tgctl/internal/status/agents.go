@@ -23,6 +23,9 @@ func (a *app) addAgents(s *ui.Sheet, w *Surroundings) {
 			s.Add("protection", display.Name(p.Agent)+": "+display.Text(a.TildeIn(p.Problem))+"; fix: "+display.Text(p.Fix))
 		}
 	}
+	for _, session := range w.Silent {
+		s.Add("hooks", display.Name(session.GetSpec().GetAgent())+" in "+display.Text(a.Tilde(session.GetSpec().GetProject()))+": "+noHook)
+	}
 	for _, session := range w.Orphans {
 		for _, f := range session.GetSpec().GetFiles() {
 			s.Add("left over", display.Text(a.Tilde(f.GetPath()))+": rewritten by a wrap that has ended: "+display.Text(a.TildeIn(session.GetProblem()))+

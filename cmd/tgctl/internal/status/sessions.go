@@ -19,7 +19,8 @@ func SessionsCommand(c *connect.App) *cobra.Command {
 		Use:   "sessions [flags]",
 		Short: "List the running wrapped and protected agents",
 		Long: `List the running wrapped agents, those that ended and whose configuration could
-not be restored yet, and the protected agents that have started a server.`,
+not be restored yet, the protected agents that have started a server or run a
+hook, and those that ended and have used tools that no hook reported.`,
 		Example: `  $ tgctl sessions
   $ tgctl sessions --json | jq -r .spec.project`,
 		RunE: connect.PrintListed(a.App, (*client.Client).ListSessions, nil,
@@ -38,6 +39,11 @@ func (a *app) sessionsTable(sessions []*pb.Session) *display.Table {
 			display.Count(s.GetAttached()), ui.PIDOrDash(s.GetPid()), ui.OrDash(pbjson.Word(spec.GetProfile())),
 			display.Name(spec.GetId()))
 		t.Note("in " + display.Text(spec.GetProject()) + ui.Choose(s.GetProtection() != "", ", protected: started without wrap", ""))
+		t.Note(ui.Choose(s.GetEnded() != nil, "it has ended "+display.Span(a.Now().Sub(s.GetEnded().AsTime()))+" ago", ""))
+		t.Note(ui.Choose(s.GetHooksSilent(), noHook, ""))
+		for _, u := range s.GetUnseen() {
+			t.Note(display.Text(u.GetText()))
+		}
 		for _, u := range spec.GetUngoverned() {
 			t.Note(ungovernedText(u))
 		}
@@ -45,6 +51,9 @@ func (a *app) sessionsTable(sessions []*pb.Session) *display.Table {
 	}
 	return t
 }
+
+// noHook says that an agent has not run any of its hooks.
+const noHook display.Safe = "tools: no hook has run yet"
 
 // ungovernedText says that a server bypasses its session.
 func ungovernedText(u *pb.UngovernedServer) display.Safe {

@@ -94,6 +94,9 @@ func (a *app) statusSheet(st *pb.StatusResponse) *ui.Sheet {
 	}
 	s.Add("sessions", display.Count(st.GetSessions())+" open, "+ui.Plural(st.GetAttachments(), "server", "servers")+" governed")
 	s.Add("", ui.Some(st.GetUngoverned(), "server runs", "servers run", " UNGOVERNED in an open session; see: tgctl sessions"))
+	for _, u := range st.GetUnseen() {
+		s.Add("unseen", display.Name(u.GetAgent())+", "+display.Span(a.Now().Sub(u.GetAt().AsTime()))+" ago: "+display.Text(u.GetText()))
+	}
 	addKept(s, st.GetKept())
 	s.Add("questions", ui.Choose(st.GetPending() > 0, display.Count(st.GetPending())+" waiting; see: tgctl approvals", "none waiting"))
 	s.Add("presence", approval.PresenceLine(st.GetPresence()))

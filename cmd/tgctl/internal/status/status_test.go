@@ -31,6 +31,18 @@ func troubled() *pb.StatusResponse {
 	return s
 }
 
+// unseenSessions returns a session whose agent has run no hook, and an ended one whose agent has
+// used tools that no hook reported.
+func unseenSessions() []*pb.Session {
+	open := consoletest.OpenSessions()[0]
+	open.HooksSilent = true
+	return []*pb.Session{open, {Spec: &pb.SessionSpec{Id: "8d5e957f297893487bd98fa830fa6413", Agent: "claude-code", Project: "/home/ana/shop"},
+		Opened: consoletest.At(-time.Hour), Ended: consoletest.At(-time.Minute), Unseen: []*pb.Unseen{
+			{Agent: "claude-code", At: consoletest.At(-time.Minute), Count: 2, Calls: []string{"npm test", "ls\x1b[2J"}, Text: "2 shell calls the gate never saw: `npm test`, `ls\x1b[2J`"},
+			{Agent: "claude-code", At: consoletest.At(-time.Minute), Text: "transcript not found: calls that no hook reported would not be seen"},
+		}}}
+}
+
 func TestOnATerminal(t *testing.T) {
 	for _, test := range []struct {
 		golden string
@@ -45,6 +57,11 @@ func TestOnATerminal(t *testing.T) {
 		{"sessions-protected", []string{"sessions"}, func(f *consoletest.Daemon) {
 			f.Sessions = []*pb.Session{{Spec: &pb.SessionSpec{Id: "8d5e957f297893487bd98fa830fa6413", Agent: "claude-code", Project: "/home/ana/shop"},
 				Opened: consoletest.At(-time.Minute), Pid: 4005, Attached: 2, Protection: strings.Repeat("1a57", 8)}}
+		}},
+		{"sessions-unseen", []string{"sessions"}, func(f *consoletest.Daemon) { f.Sessions = unseenSessions() }},
+		{"status-unseen", []string{"status"}, func(f *consoletest.Daemon) {
+			f.Status, f.Sessions = consoletest.Healthy(), unseenSessions()
+			f.Status.Unseen = f.Sessions[1].GetUnseen()
 		}},
 		{"sessions-none", []string{"sessions"}, func(*consoletest.Daemon) {}},
 		{"metrics", []string{"metrics"}, func(*consoletest.Daemon) {}},

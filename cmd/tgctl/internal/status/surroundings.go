@@ -28,6 +28,7 @@ type Surroundings struct {
 
 	Rewrites []Rewrite     `json:"-"`
 	Orphans  []*pb.Session `json:"-"` // whose wrap has ended without restoring
+	Silent   []*pb.Session `json:"-"` // whose agent should run hooks, and has run none yet
 }
 
 // surroundingsSample is a sample of Surroundings for --help.
@@ -81,6 +82,7 @@ func LookAround(ctx context.Context, a *connect.App, c *client.Client, build str
 		if w.Orphans, err = c.ListSessions(ctx); err != nil {
 			return nil, err
 		}
+		w.Silent = ui.Filter(w.Orphans, (*pb.Session).GetHooksSilent)
 		w.Orphans = slices.DeleteFunc(w.Orphans, func(s *pb.Session) bool { return !s.GetOrphaned() })
 	}
 	if env.Home == "" {

@@ -46,7 +46,7 @@ func (w *wrapping) openSession(ctx context.Context) error {
 	}
 	spec := &pb.SessionSpec{
 		Id: w.id, Agent: w.plan.Agent(), Command: w.argv, Project: w.cwd,
-		Profile: profiles[w.profile], Keep: w.keep, Outlasting: w.outlasts(), Files: ui.Map(journals, configFile),
+		Profile: profiles[w.profile], Keep: w.keep, Outlasting: w.outlasts(), Tools: w.plan.HooksTools(), Files: ui.Map(journals, configFile),
 	}
 	if w.session, err = w.client.OpenSession(ctx, spec); err != nil {
 		return fmt.Errorf("open a session: %w", err)

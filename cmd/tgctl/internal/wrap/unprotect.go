@@ -109,7 +109,7 @@ func wrapsOf(ctx context.Context, c *client.Client) ([]*pb.Session, error) {
 		return nil, nil
 	}
 	sessions, err := c.ListSessions(ctx)
-	return slices.DeleteFunc(sessions, func(s *pb.Session) bool { return s.GetOrphaned() || s.GetProtection() != "" }), err
+	return slices.DeleteFunc(sessions, func(s *pb.Session) bool { return s.GetOrphaned() || s.GetEnded() != nil || s.GetProtection() != "" }), err
 }
 
 // unprotectOne restores the files of one agent, and reports whether there was anything to do.

@@ -1,0 +1,199 @@
+package hook
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/agenthook"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+)
+
+// Agents skip their hooks without a word: a project's file turns them off, or the agent has a bug.
+// So what an agent has reported is compared with its own transcript, once a conversation or the
+// agent has ended. A transcript is a claim as everything else that an agent says: it can add a
+// warning, and clears none.
+
+const (
+	// maxJudged is how many calls of an agent are remembered, and how many that were not reported.
+	maxJudged = 1 << 14
+	// maxTranscripts is how many transcripts of an agent are compared.
+	maxTranscripts = 16
+	// compareTimeout is how long that may take.
+	compareTimeout = 10 * time.Second
+	// maxShown is how many calls are named, and maxCommand how much of each, in runes.
+	maxShown, maxCommand = 5, 80
+	// maxWhat is how much is kept of what a call is about, in bytes, until secrets are removed.
+	maxWhat = 16 << 10
+)
+
+var errTooMany = fmt.Errorf("more than %d calls", maxJudged)
+
+// digest stands for the id of a call, which has any length.
+type digest [16]byte
+
+func digestOf(id string) digest {
+	sum := sha256.Sum256([]byte(id))
+	return digest(sum[:16])
+}
+
+// ledger is what an agent has reported to its hooks. It is safe for concurrent use.
+type ledger struct {
+	contract *agenthook.Contract
+	folder   string    // of the agent's transcripts
+	since    time.Time // older lines of a transcript are from before the agent, or this daemon, began
+
+	mu       sync.Mutex // guards the fields below
+	heard    bool       // the agent has reported something
+	judged   map[digest]bool
+	reported map[digest]bool // calls that were found before
+	full     bool            // a call or transcript did not find room
+	paths    []string        // of transcripts
+	problem  bool            // it was said that something may not be seen
+}
+
+func newLedger(c *agenthook.Contract, folder string, since time.Time) *ledger {
+	return &ledger{contract: c, folder: folder, since: since, judged: map[digest]bool{}, reported: map[digest]bool{}}
+}
+
+// note remembers an event. A canary says nothing about the agent, which did not report it.
+func (l *ledger) note(e *agenthook.Event) {
+	if l.contract.Transcript == nil || e.Session == "canary" && strings.Contains(string(e.Input), record.CanaryCommand) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.heard = true
+	if e.Kind == agenthook.Before && e.ID != "" {
+		l.full = !add(l.judged, digestOf(e.ID)) || l.full
+	}
+	switch {
+	case e.Transcript == "" || slices.Contains(l.paths, e.Transcript):
+	case len(l.paths) < maxTranscripts && len(e.Transcript) <= maxPath:
+		l.paths = append(l.paths, e.Transcript)
+	default:
+		l.full = true
+	}
+}
+
+// add adds d to a set of at most maxJudged, and reports whether it is in it.
+func add(set map[digest]bool, d digest) bool {
+	if len(set) < maxJudged {
+		set[d] = true
+	}
+	return set[d]
+}
+
+// compare reads the transcripts. It returns the calls in them that no judged event was about,
+// each once, and why there may be others; that is said once. governed reports whether a server's
+// calls pass the gate: they are judged there.
+func (l *ledger) compare(ctx context.Context, governed func(server string) bool) (calls []agenthook.Use, problem string) {
+	l.mu.Lock()
+	heard, paths := l.heard, slices.Clone(l.paths)
+	l.mu.Unlock()
+	if !heard {
+		return nil, ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, compareTimeout)
+	defer cancel()
+	if len(paths) == 0 {
+		paths = []string{l.folder + "/unknown"} // which is not found
+	}
+	for _, path := range paths {
+		uses, refused := []agenthook.Use{}, map[digest]bool{}
+		r, err := readTranscript(ctx, l.folder, path, func(line []byte) error {
+			found, err := l.contract.Uses(line, l.since)
+			for _, u := range found {
+				switch {
+				case u.Refused:
+					add(refused, digestOf(u.ID))
+				case u.Tool == agenthook.MCP && governed(u.Server):
+				case len(uses) > maxJudged:
+					return errTooMany
+				default:
+					u.What = u.What[:min(len(u.What), maxWhat)]
+					uses = append(uses, u)
+				}
+			}
+			return err
+		})
+		calls = append(calls, l.unseen(uses, refused)...)
+		problem = cmp.Or(problem, problemOf(r, err))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.full {
+		problem = cmp.Or(problem, "too many calls to compare all with the transcript: some that no hook reported may not be seen")
+	}
+	if l.problem {
+		problem = ""
+	}
+	l.problem = l.problem || problem != ""
+	return calls, problem
+}
+
+// unseen returns the uses that were not judged, and not found before.
+func (l *ledger) unseen(uses []agenthook.Use, refused map[digest]bool) []agenthook.Use {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.full { // a call that found no room would be taken for one that was not reported
+		return nil
+	}
+	return slices.DeleteFunc(uses, func(u agenthook.Use) bool {
+		d := digestOf(u.ID)
+		known := l.judged[d] || refused[d] || l.reported[d]
+		l.full = !known && !add(l.reported, d) || l.full
+		return known
+	})
+}
+
+// Unseen is a warning about what an agent may have done past its hooks.
+type Unseen struct {
+	At             time.Time
+	Session, Agent string
+	Project        string
+	Since          time.Time // when the agent first reported something
+	Count          int       // calls in the transcript that no hook has reported
+	Calls          []string  // some of them: commands, paths and the like, shortened
+	Text           string
+}
+
+// describe returns the warning about calls, of which there is at least one.
+func describe(calls []agenthook.Use, redact func(string) string) Unseen {
+	u := Unseen{Count: len(calls)}
+	tools := map[string]int{}
+	for _, call := range calls {
+		tools[call.Tool]++
+		if len(u.Calls) < maxShown {
+			u.Calls = append(u.Calls, shortened(redact(call.What)))
+		}
+	}
+	var counts []string
+	for _, tool := range slices.Sorted(maps.Keys(tools)) {
+		noun := "calls"
+		if tools[tool] == 1 {
+			noun = "call"
+		}
+		counts = append(counts, fmt.Sprintf("%d %s %s", tools[tool], tool, noun))
+	}
+	u.Text = fmt.Sprintf("%s the gate never saw: `%s`", strings.Join(counts, ", "), strings.Join(u.Calls, "`, `"))
+	if u.Count > len(u.Calls) {
+		u.Text += ", ..."
+	}
+	return u
+}
+
+// shortened returns text on one line, without its end if it is long.
+func shortened(text string) string {
+	runes := []rune(strings.Join(strings.Fields(text), " "))
+	if len(runes) > maxCommand {
+		runes = append(runes[:maxCommand-3], '.', '.', '.')
+	}
+	return string(runes)
+}

@@ -1,0 +1,248 @@
+package hook
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/agenthook"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+)
+
+var began = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// used returns a line of a transcript of Claude Code that was written some minutes after began.
+func used(minutes int, id, tool, input string) string {
+	return fmt.Sprintf(`{"type":"assistant","timestamp":%q,"message":{"role":"assistant","content":[{"type":"tool_use","id":%q,"name":%q,"input":%s}]}}`+"\n",
+		began.Add(time.Duration(minutes)*time.Minute).Format(time.RFC3339Nano), id, tool, input)
+}
+
+func bash(minutes int, id, command string) string {
+	return used(minutes, id, "Bash", fmt.Sprintf(`{"command":%q}`, command))
+}
+
+// books is a ledger with a folder of transcripts.
+type books struct {
+	*ledger
+	t    *testing.T
+	home string
+}
+
+func newBooks(t *testing.T) *books {
+	home := t.TempDir()
+	folder := filepath.Join(home, ".claude", "projects")
+	if err := os.MkdirAll(filepath.Join(folder, "p"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return &books{newLedger(agenthook.Of("claude-code"), folder, began), t, home}
+}
+
+func (b *books) write(name, text string) string {
+	b.t.Helper()
+	path := filepath.Join(b.home, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	return path
+}
+
+// reports has the agent report a call before it makes it.
+func (b *books) reports(id, transcript string) {
+	b.note(&agenthook.Event{Kind: agenthook.Before, ID: id, Transcript: transcript})
+}
+
+func (b *books) compared() (string, string) {
+	calls, problem := b.compare(b.t.Context(), func(server string) bool { return server == "governed" })
+	var all []string
+	for _, c := range calls {
+		all = append(all, c.What)
+	}
+	return strings.Join(all, ","), problem
+}
+
+func (b *books) want(calls, problem string) {
+	b.t.Helper()
+	if got, why := b.compared(); got != calls || !strings.HasPrefix(why, problem) || problem == "" && why != "" {
+		b.t.Errorf("calls %q, problem %q; want %q, %q", got, why, calls, problem)
+	}
+}
+
+const inFolder = ".claude/projects/p/s.jsonl"
+
+// Calls that only the transcript has are found, each once; those that were reported, that the
+// agent refused itself, that are judged at a gate, or that are from before are not.
+func TestCompare(t *testing.T) {
+	b := newBooks(t)
+	path := b.write(inFolder, bash(-5, "old", "before")+bash(1, "seen", "seen")+bash(2, "x", "npm test")+
+		used(3, "m", "mcp__governed__go", `{}`)+used(3, "n", "mcp__other__go", `{}`)+bash(4, "r", "refused")+
+		`{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"r","is_error":true,"content":"<tool_use_error>no</tool_use_error>"}]}}`+"\n"+
+		bash(5, "x", "npm test")+`{"type":"assi`)
+	b.reports("seen", path)
+	b.note(&agenthook.Event{Kind: agenthook.After, ID: "x", Transcript: path}) // nobody judged it
+	b.want("npm test,mcp__other__go", "")
+	b.want("", "")
+	if err := os.WriteFile(path, []byte(bash(2, "x", "npm test")+bash(9, "y", "later")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.want("later", "")
+}
+
+// Nothing is read but a regular file of the user's in the agent's folder, nothing hangs, and what
+// may hide calls is said once.
+func TestCompareRefuses(t *testing.T) {
+	line := bash(1, "x", "ls")
+	for name, tt := range map[string]struct {
+		path    func(b *books) string
+		calls   string
+		problem string
+	}{
+		"no transcript named":     {func(*books) string { return "" }, "", "transcript not found: calls"},
+		"not there":               {func(b *books) string { return filepath.Join(b.home, inFolder) }, "", "transcript not found: calls"},
+		"elsewhere":               {func(b *books) string { return b.write("s.jsonl", line) }, "", "transcript not read (it is not in the agent's folder)"},
+		"elsewhere by dots":       {func(b *books) string { b.write(".claude/s.jsonl", line); return b.folder + "/../s.jsonl" }, "", "transcript not read (it is not in"},
+		"a folder beside":         {func(b *books) string { return b.folder + "-other/s.jsonl" }, "", "transcript not read (it is not in"},
+		"relative":                {func(*books) string { return "s.jsonl" }, "", "transcript not read (it is not in"},
+		"the folder itself":       {func(b *books) string { return b.folder }, "", "transcript not read (it is not in"},
+		"a folder in it":          {func(b *books) string { return b.folder + "/p" }, "", "transcript not read (is not a regular file)"},
+		"a link":                  {func(b *books) string { return b.link("s.jsonl", b.write("s.jsonl", line)) }, "", "transcript not read ("},
+		"a link in the folder":    {func(b *books) string { b.write(inFolder, line); return b.link("l.jsonl", "s.jsonl") }, "", "transcript not read ("},
+		"below a link":            {func(b *books) string { b.write("s.jsonl", line); return b.link("dir", b.home) + "/s.jsonl" }, "", "transcript not read ("},
+		"a named pipe":            {func(b *books) string { return b.pipe() }, "", "transcript not read (is not a regular file)"},
+		"garbage":                 {func(b *books) string { return b.write(inFolder, "\n{\n"+line+"{}{}\nx\n") }, "ls", "3 lines of the transcript not understood: calls"},
+		"one line of garbage":     {func(b *books) string { return b.write(inFolder, line+"\x00\n") }, "ls", "1 line of the transcript not"},
+		"a doubled key":           {func(b *books) string { return b.write(inFolder, `{"type":"x","type":"y"}`+"\n"+line) }, "ls", "1 line of"},
+		"a line that is too long": {func(b *books) string { return b.write(inFolder, strings.Repeat("x", maxLine+1)+"\n"+line) }, "ls", "1 line of"},
+		"a torn last line":        {func(b *books) string { return b.write(inFolder, line+`{"type":`) }, "ls", ""},
+		"no end of the last line": {func(b *books) string { return b.write(inFolder, strings.TrimSpace(line)) }, "ls", ""},
+		"a huge file":             {func(b *books) string { return b.huge(line) }, "ls", "only the last 64 MB of the transcript read: calls"},
+		"a folder behind a link":  {func(b *books) string { b.move(); return b.write(inFolder, line) }, "ls", ""},
+		"a path without an end":   {func(b *books) string { return b.folder + strings.Repeat("/p", maxPath) }, "", "transcript not found"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBooks(t)
+			b.reports("seen", tt.path(b))
+			b.want(tt.calls, tt.problem)
+			b.want("", "")
+		})
+	}
+}
+
+func (b *books) link(name, to string) string {
+	path := filepath.Join(b.folder, "p", name)
+	if err := os.Symlink(to, path); err != nil {
+		b.t.Fatal(err)
+	}
+	return path
+}
+
+func (b *books) pipe() string {
+	path := filepath.Join(b.folder, "p", "s.jsonl")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	return path
+}
+
+// huge returns a file with more than is read, of which only the end has any blocks.
+func (b *books) huge(end string) string {
+	path := b.write(inFolder, "")
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt([]byte("\n"+end), maxTail+1); err != nil {
+		b.t.Fatal(err)
+	}
+	return path
+}
+
+// move makes the folder of the agent a link of the user's.
+func (b *books) move() {
+	if err := os.Rename(filepath.Join(b.home, ".claude"), filepath.Join(b.home, "dotfiles")); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.Symlink("dotfiles", filepath.Join(b.home, ".claude")); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// A file of another user's is not read.
+func TestForeignTranscript(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to give a file away")
+	}
+	b := newBooks(t)
+	path := b.write(inFolder, bash(1, "x", "ls"))
+	if err := os.Chown(path, 65534, -1); err != nil {
+		t.Skip(err)
+	}
+	b.reports("seen", path)
+	b.want("", "transcript not read (it belongs to another user)")
+}
+
+// Nothing is compared for an agent that has reported nothing, as doctor's canary.
+func TestCompareNothing(t *testing.T) {
+	b := newBooks(t)
+	b.want("", "")
+	b.note(&agenthook.Event{Kind: agenthook.Before, Session: "canary", Input: []byte(`{"command":"` + record.CanaryCommand + `"}`)})
+	b.want("", "")
+	b.note(&agenthook.Event{Kind: agenthook.Before, Session: "canary", Input: []byte(`{"command":"ls"}`)})
+	b.want("", "transcript not found")
+}
+
+// What does not fit is said, and nothing is taken for a call that was not reported.
+func TestCompareIsBounded(t *testing.T) {
+	b := newBooks(t)
+	path := b.write(inFolder, bash(1, fmt.Sprint(maxJudged), "ls"))
+	for i := range maxJudged + 1 {
+		b.reports(fmt.Sprint(i), path)
+	}
+	b.want("", "too many calls to compare all")
+
+	b = newBooks(t)
+	for i := range maxTranscripts + 1 {
+		b.reports("seen", b.write(fmt.Sprintf(".claude/projects/p/%d.jsonl", i), ""))
+	}
+	b.want("", "too many calls to compare all")
+}
+
+// A reading ends with its context.
+func TestReadTranscriptEnds(t *testing.T) {
+	b := newBooks(t)
+	path := b.write(inFolder, strings.Repeat(bash(1, "x", "ls"), 1000))
+	ctx, cancel := context.WithCancel(t.Context())
+	lines := 0
+	_, err := readTranscript(ctx, b.folder, path, func([]byte) error {
+		if lines++; lines == 3 {
+			cancel()
+		}
+		return nil
+	})
+	if err == nil || lines != 3 {
+		t.Errorf("%d lines, %v", lines, err)
+	}
+}
+
+// What a warning says: how many calls, some of them on one line each, and no secrets.
+func TestDescribe(t *testing.T) {
+	var calls []agenthook.Use
+	for _, what := range []string{"npm test", "echo\n  SECRET", strings.Repeat("é", 90), "a", "b"} {
+		calls = append(calls, agenthook.Use{Tool: agenthook.Shell, What: what})
+	}
+	calls = append(calls, agenthook.Use{Tool: agenthook.Write, What: "/etc/x"})
+	u := describe(calls, func(s string) string { return strings.ReplaceAll(s, "SECRET", "***") })
+	want := "5 shell calls, 1 write call the gate never saw: `npm test`, `echo ***`, `" + strings.Repeat("é", 77) + "...`, `a`, `b`, ..."
+	if u.Text != want || u.Count != 6 || len(u.Calls) != maxShown || !slices.Contains(u.Calls, "echo ***") {
+		t.Errorf("got %+v", u)
+	}
+	if one := describe(calls[:1], strings.Clone); one.Text != "1 shell call the gate never saw: `npm test`" {
+		t.Errorf("got %+v", one)
+	}
+}

@@ -1,0 +1,51 @@
+package agenthook
+
+import (
+	"slices"
+
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
+)
+
+// Judging returns the event whose answer decides whether a tool runs, of those that entries are
+// written for. It is empty if the agent has no entries.
+func (c *Contract) Judging() string {
+	for _, event := range c.Hooks {
+		if c.Events[event] == Before {
+			return event
+		}
+	}
+	return ""
+}
+
+// CanaryEvent returns what the agent would report to a [Contract.Judging] hook before it runs
+// command.
+func (c *Contract) CanaryEvent(command string) []byte {
+	var names []string
+	for name, t := range c.Tools {
+		if _, event := c.Events[name]; t.Name == Shell && !event {
+			names = append(names, name)
+		}
+	}
+	return members("hook_event_name", text(c.Judging()), "session_id", text("canary"), "cwd", text("/"), "tool_use_id", text("canary"),
+		"tool_name", text(slices.Min(names)), "tool_input", members("command", text(command)))
+}
+
+// Denies reports whether the agent takes what a hook has printed, and its exit code, for a denial.
+func (c *Contract) Denies(o Output) bool {
+	if o.Status != 0 {
+		return o.Status == statusDeny
+	}
+	answer := rawjson.Read(o.Stdout)
+	said := ""
+	switch c.words {
+	case wordsClaude:
+		said = answer.Object("hookSpecificOutput").OptionalText("permissionDecision")
+	case wordsCopilot:
+		said = answer.OptionalText("permissionDecision")
+	case wordsGemini:
+		said = answer.OptionalText("decision")
+	case wordsCursor:
+		said = answer.OptionalText("permission")
+	}
+	return answer.Err() == nil && said == "deny"
+}

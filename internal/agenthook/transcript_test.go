@@ -1,0 +1,86 @@
+package agenthook
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What lines of transcripts say, as the agents write them.
+func TestUses(t *testing.T) {
+	const stamp = `"timestamp":"2026-03-01T12:00:00.500Z"`
+	since := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	claude := func(kind, content string) string {
+		return `{"parentUuid":null,"isSidechain":false,"type":"` + kind + `","message":{"role":"` + kind + `","content":` + content + `},` + stamp + `}`
+	}
+	codex := func(payload string) string { return `{` + stamp + `,"type":"response_item","payload":` + payload + `}` }
+	for name, tt := range map[string]struct {
+		agent, line string
+		want        []Use
+	}{
+		"a command": {"claude-code", claude("assistant", `[{"type":"tool_use","id":"toolu_1","name":"Bash","input":{"command":"npm test","description":"x"}}]`),
+			[]Use{{ID: "toolu_1", Tool: Shell, What: "npm test"}}},
+		"two at once": {"claude-code", claude("assistant", `[{"type":"text","text":"now"},{"type":"tool_use","id":"a","name":"Write","input":{"file_path":"/x","content":""}},{"type":"tool_use","id":"b","name":"mcp__files__read","input":{}}]`),
+			[]Use{{ID: "a", Tool: Write, What: "/x"}, {ID: "b", Tool: MCP, Server: "files", What: "mcp__files__read"}}},
+		"an unknown tool": {"claude-code", claude("assistant", `[{"type":"tool_use","id":"c","name":"Telepathy","input":{"at":1}}]`), []Use{{ID: "c", Tool: Other, What: "Telepathy"}}},
+		"no input":        {"claude-code", claude("assistant", `[{"type":"tool_use","id":"c","name":"Bash","input":null}]`), []Use{{ID: "c", Tool: Shell, What: "Bash"}}},
+		"an odd input":    {"claude-code", claude("assistant", `[{"type":"tool_use","id":"c","name":"Bash","input":[1]}]`), []Use{{ID: "c", Tool: Other, What: "Bash"}}},
+		"refused by the agent itself": {"claude-code", claude("user", `[{"tool_use_id":"d","type":"tool_result","content":"<tool_use_error>No such tool available</tool_use_error>","is_error":true}]`),
+			[]Use{{ID: "d", Refused: true}}},
+		"output that looks so":     {"claude-code", claude("user", `[{"tool_use_id":"d","type":"tool_result","content":"<tool_use_error>","is_error":false}]`), nil},
+		"a failed command":         {"claude-code", claude("user", `[{"tool_use_id":"d","type":"tool_result","content":"Exit code 1\n<tool_use_error>","is_error":true}]`), nil},
+		"a person cannot use them": {"claude-code", claude("user", `[{"type":"tool_use","id":"x","name":"Bash","input":{}}]`), nil},
+		"words of a person":        {"claude-code", claude("user", `"run npm test"`), nil},
+		"a summary":                {"claude-code", `{"type":"summary","summary":"x","leafUuid":"y"}`, nil},
+		"before the process began": {"claude-code", strings.Replace(claude("assistant", `[{"type":"tool_use","id":"o","name":"Bash","input":{"command":"x"}}]`), "T12:", "T11:", 1), nil},
+		"without a time": {"claude-code", strings.Replace(claude("assistant", `[{"type":"tool_use","id":"o","name":"Bash","input":{"command":"x"}}]`), stamp, `"timestamp":"soon"`, 1),
+			[]Use{{ID: "o", Tool: Shell, What: "x"}}},
+
+		"a function of codex":    {"codex", codex(`{"type":"function_call","name":"exec_command","arguments":"{\"cmd\":\"ls -l\"}","call_id":"call_1"}`), []Use{{ID: "call_1", Tool: Shell, What: "ls -l"}}},
+		"a command as a list":    {"codex", codex(`{"type":"function_call","name":"shell","arguments":"{\"command\":[\"bash\",\"-lc\",\"ls\"]}","call_id":"call_2"}`), []Use{{ID: "call_2", Tool: Shell, What: "bash -lc ls"}}},
+		"a patch":                {"codex", codex(`{"type":"custom_tool_call","name":"apply_patch","input":"*** Begin Patch","call_id":"call_3"}`), []Use{{ID: "call_3", Tool: Write, What: "*** Begin Patch"}}},
+		"a shell of the model's": {"codex", codex(`{"type":"local_shell_call","call_id":"call_4","action":{"type":"exec","command":["ls"]}}`), []Use{{ID: "call_4", Tool: Shell, What: "ls"}}},
+		"a tool without hooks":   {"codex", codex(`{"type":"function_call","name":"update_plan","arguments":"{}","call_id":"call_5"}`), nil},
+		"an answer":              {"codex", codex(`{"type":"function_call_output","call_id":"call_1","output":"x"}`), nil},
+		"an event":               {"codex", `{` + stamp + `,"type":"event_msg","payload":{"type":"token_count"}}`, nil},
+	} {
+		got, err := Of(tt.agent).Uses([]byte(tt.line), since)
+		if err != nil || !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %+v, %v; want %+v", name, got, err, tt.want)
+		}
+	}
+	for _, garbage := range []string{``, `{`, `[]`, `{"type":1}`, `{"type":"user","type":"assistant"}`, claude("assistant", `["x"]`), claude("assistant", `[{"type":"tool_use","id":7}]`)} {
+		if got, err := Of("claude-code").Uses([]byte(garbage), since); err == nil {
+			t.Errorf("%s: %+v", garbage, got)
+		}
+	}
+}
+
+// The event of the canary is one that the agent could report, and only a denial is taken for one.
+func TestCanaryEvent(t *testing.T) {
+	for i := range contracts {
+		c := &contracts[i]
+		if c.Judging() == "" {
+			continue
+		}
+		e, err := c.Read(c.CanaryEvent("true canary"))
+		if err != nil || e.Kind != Before {
+			t.Errorf("%s: %+v, %v", c.Agent, e, err)
+			continue
+		}
+		call, err := c.Call(e)
+		if err != nil || call.Tool != Shell || !strings.Contains(string(call.Arguments), `"command":"true canary"`) {
+			t.Errorf("%s: %+v, %v", c.Agent, call, err)
+		}
+		if !c.Denies(c.Deny(e, "no")) || !c.Denies(Refuse("no")) {
+			t.Errorf("%s: a denial does not deny", c.Agent)
+		}
+		changed, _ := c.Change(e, []byte(`{}`))
+		for _, o := range []Output{{}, {Status: 1}, {Stdout: []byte("deny")}, {Stdout: []byte(`{"a":"deny"}`)}, changed, c.Pass(e, "")} {
+			if c.Denies(o) {
+				t.Errorf("%s: %+v denies", c.Agent, o)
+			}
+		}
+	}
+}
