@@ -50,12 +50,11 @@ func (in *inspection) losses(line *shell.Line, e *effects.Effects, at where) {
 	}
 	s := losses{inspection: in, line: line, at: at, links: linksOf(line, e)}
 	more := slices.ContainsFunc(in.facts, func(f gate.Fact) bool { return f.Name == gate.FactDestroys })
-	free := in.finder.own.slot(in.ctx)
-	if free == nil {
+	if !in.finder.own.takeSlot(in.ctx) {
 		s.lost("what it destroys could not be counted in time")
 		return
 	}
-	defer free()
+	defer in.finder.own.releaseSlot()
 	ctx, cancel := context.WithTimeout(in.ctx, in.finder.patience)
 	defer cancel()
 	s.ctx = ctx

@@ -502,14 +502,13 @@ func (c *candidate) follow(from, p string) resolvedPath {
 	if c.inspection.follow++; c.inspection.follow > mostFollowed {
 		return resolvedPath{named: "one of too many paths to resolve"}
 	}
-	free := c.own.slot(c.inspection.ctx)
-	switch {
-	case free == nil && c.inspection.isCanceled():
-		return resolvedPath{}
-	case free == nil:
+	if !c.own.takeSlot(c.inspection.ctx) {
+		if c.inspection.isCanceled() {
+			return resolvedPath{}
+		}
 		return resolvedPath{named: "a path whose links could not be resolved in time"}
 	}
-	defer free()
+	defer c.own.releaseSlot()
 	if from != "/" {
 		from = c.own.project(c.inspection.ctx, from, c.inspection.call.Waited)
 	}
@@ -520,25 +519,26 @@ func (c *candidate) follow(from, p string) resolvedPath {
 	return resolvedPath{end: end, exists: exists, file: file}
 }
 
-// slot waits until the file system may be looked at. It returns a function that ends the look, or
-// nil if it takes too long.
-func (o *protectedPaths) slot(ctx context.Context) (free func()) {
-	free = func() { <-o.slots }
+// takeSlot waits until the file system may be looked at. It reports false if that takes too long;
+// otherwise releaseSlot must be called.
+func (o *protectedPaths) takeSlot(ctx context.Context) bool {
 	select {
 	case o.slots <- struct{}{}:
-		return free
+		return true
 	default:
 	}
 	patience := time.NewTimer(slotPatience)
 	defer patience.Stop()
 	select {
 	case o.slots <- struct{}{}:
-		return free
+		return true
 	case <-ctx.Done():
 	case <-patience.C:
 	}
-	return nil
+	return false
 }
+
+func (o *protectedPaths) releaseSlot() { <-o.slots }
 
 // outside adds a fact for a path that leads out of the session's project. p is its written form,
 // end is where it leads.

@@ -111,6 +111,9 @@ func (c *Contract) use(id, name string, input []byte) Use {
 	}
 	u.Tool, u.Server = call.Tool, call.Server
 	arguments := rawjson.Read(call.Arguments)
+	if arguments.Err() != nil {
+		return u
+	}
 	for _, member := range subjects[call.Tool] {
 		raw := arguments.Get(member)
 		text, err := rawjson.Text(raw)

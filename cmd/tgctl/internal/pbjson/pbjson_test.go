@@ -458,16 +458,17 @@ func TestObject(t *testing.T) {
 
 func TestMembers(t *testing.T) {
 	sample := Object{&pb.Session{}, beside{Inner: Object{Message: &pb.Sample{}}, Many: []Object{{&pb.UngovernedServer{}, own{}}}}}
-	want := `spec, opened, pid, attached, orphaned, problem, protection, last, inner, many, maybe?, own, owns
-spec: id, agent, command, project, profile, files, keep, ungoverned, outlasting
+	want := `spec, opened, pid, attached, orphaned, problem, protection, hooks_silent, unseen, ended, last, inner, many, maybe?, own, owns
+spec: id, agent, command, project, profile, files, keep, ungoverned, outlasting, tools
 spec.files[]: path, journal
 spec.ungoverned[]: server, path, how
+unseen[]: at, session, agent, count, calls, text
 inner: name, kind, labels, value, count, buckets
 inner.buckets[]: bound, value
 many[]: server, path, how, at, names
 own: at, names
 owns[]: as own
-or: id, agent, command, project, profile, files, keep, ungoverned, outlasting
+or: id, agent, command, project, profile, files, keep, ungoverned, outlasting, tools
 files[]: as spec.files[]
 ungoverned[]: as spec.ungoverned[]`
 	if diff := cmp.Diff(strings.Split(want, "\n"), Members(sample, &pb.SessionSpec{})); diff != "" {
