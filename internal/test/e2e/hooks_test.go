@@ -62,6 +62,7 @@ var hookedAgents = []hookedAgent{
 		hooks: "home/.gemini/settings.json",
 	},
 	{
+		// A person trusts hooks in a dialogue, for which the flag stands here.
 		program: "codex", args: []string{"exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "--dangerously-bypass-hook-trust",
 			"-c", `model_providers.x={name="x",base_url="@model/v1",wire_api="responses",request_max_retries=0,stream_max_retries=0}`, "-c", "model_provider=x", "-m", "gpt-5.5", "hello"},
 		shell: func(path string) toolUse {
