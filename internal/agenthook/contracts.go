@@ -72,7 +72,7 @@ var contracts = []Contract{
 		},
 	},
 	{
-		Agent: "copilot-cli", Since: "1.0.0", Events: claudeEvents,
+		Agent: "copilot-cli", Proven: true, Since: "1.0.0", Events: claudeEvents,
 		Hooks: []string{"PreToolUse", "PostToolUse", "SessionStart", "SessionEnd"},
 		Unit:  time.Second, Limit: time.Hour, words: wordsCopilot, form: formBash,
 		Tools: both(claudeTools, map[string]Tool{ // it reports some of its tools by the names that Claude Code has for them
