@@ -258,3 +258,30 @@ func killHooks(t *testing.T, role, text string) {
 		}
 	}
 }
+
+// The plugin of opencode is made and removed with its entries. Somebody else's file of that name,
+// and one that was changed, are left alone.
+func TestHooksInAPlugin(t *testing.T) {
+	w := newWorld(t)
+	path := kindOf("opencode").hookFile(w.env())
+	p := w.governedBy(opencode{}, w.toolsOnly())
+	doc, err := syntaxOf(path).Read([]byte(w.read(path)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := hookLines(doc); len(got) != 2 || got[0].session != w.line().Session || got[0].shim != w.shim {
+		t.Errorf("%v in %s", got, w.read(path))
+	}
+	w.restore(p)
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the plugin is left: %v", err)
+	}
+	w.wantClean()
+	for _, text := range []string{"export const Mine = async () => ({})\n", strings.Replace(HookContract(opencode{}, w.env()).Empty(), "await run", "", 1)} {
+		w.write(path, text)
+		if _, err := NewPlan(opencode{}, w.toolsOnly(), w.shim); err == nil || !strings.Contains(err.Error(), "not the plugin") {
+			t.Errorf("another file: %v", err)
+		}
+		w.wantFile(path, text)
+	}
+}

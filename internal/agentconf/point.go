@@ -87,6 +87,13 @@ const (
 	pointLockName = "lock"
 )
 
+// IsTold reports whether an agent can be told about its servers for one start, but not about hooks.
+func IsTold(agent Agent) bool {
+	_, told := agent.(pointer)
+	_, hooks := agent.(hookTeller)
+	return told && !hooks
+}
+
 // Point returns a Pointing, which does without a rewrite. If that is not possible, it returns
 // nil and the reason in why, and p must be used. parent is the folder for the folders of
 // sessions. The error reports that neither is possible.

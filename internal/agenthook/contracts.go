@@ -44,7 +44,7 @@ var contracts = []Contract{
 		Unseen: []string{"files that a prompt names with @"},
 	},
 	{
-		Agent: "codex", Since: "0.124.0", Events: claudeEvents, MCP: "mcp__",
+		Agent: "codex", Proven: true, Since: "0.124.0", Events: claudeEvents, MCP: "mcp__",
 		Hooks: []string{"PreToolUse", "PostToolUse", "SessionStart"},
 		Unit:  time.Second, Limit: time.Hour, words: wordsClaude, form: formGroup, Transcript: codexTranscript,
 		Once: "codex runs a hook only once you have trusted it: start codex and trust those of ThoughtGate in /hooks",
@@ -72,7 +72,7 @@ var contracts = []Contract{
 		},
 	},
 	{
-		Agent: "copilot-cli", Since: "1.0.0", Events: claudeEvents,
+		Agent: "copilot-cli", Proven: true, Since: "1.0.0", Events: claudeEvents,
 		Hooks: []string{"PreToolUse", "PostToolUse", "SessionStart", "SessionEnd"},
 		Unit:  time.Second, Limit: time.Hour, words: wordsCopilot, form: formBash,
 		Tools: both(claudeTools, map[string]Tool{ // it reports some of its tools by the names that Claude Code has for them
@@ -82,11 +82,12 @@ var contracts = []Contract{
 		}),
 	},
 	{
-		Agent: "gemini", Since: "0.26.0",
+		Agent: "gemini", Proven: true, Since: "0.26.0",
 		Events: map[string]Kind{"BeforeTool": Before, "AfterTool": After, "SessionStart": Start, "SessionEnd": End},
 		Hooks:  []string{"BeforeTool", "AfterTool", "SessionStart", "SessionEnd"},
 		Unit:   time.Millisecond, Limit: time.Hour, words: wordsGemini, form: formGroup,
-		Tools: geminiTools,
+		Tools:  geminiTools,
+		Unseen: []string{"anything in a folder that Gemini CLI does not trust: it runs no hooks there"},
 	},
 	{
 		Agent: "qwen", Since: "0.1.0", Events: claudeEvents, MCP: "mcp__",

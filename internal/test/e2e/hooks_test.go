@@ -62,6 +62,7 @@ var hookedAgents = []hookedAgent{
 		hooks: "home/.gemini/settings.json",
 	},
 	{
+		// A person trusts hooks in a dialogue, for which the flag stands here.
 		program: "codex", args: []string{"exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "--dangerously-bypass-hook-trust",
 			"-c", `model_providers.x={name="x",base_url="@model/v1",wire_api="responses",request_max_retries=0,stream_max_retries=0}`, "-c", "model_provider=x", "-m", "gpt-5.5", "hello"},
 		shell: func(path string) toolUse {
@@ -85,7 +86,8 @@ var hookedAgents = []hookedAgent{
 	},
 	{
 		program: "opencode", args: []string{"run", "--model", "x/m", "hello"},
-		env: []string{"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", `OPENCODE_CONFIG_CONTENT={"provider": {"x": {
+		// Beside a plugin it installs a package, and waits until that has failed.
+		env: []string{"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "NPM_CONFIG_FETCH_RETRIES=0", `OPENCODE_CONFIG_CONTENT={"provider": {"x": {
 			"npm": "@ai-sdk/openai-compatible", "name": "x", "options": {"baseURL": "@model/v1", "apiKey": "k"}, "models": {"m": {"name": "m"}}}}}`},
 		shell: func(path string) toolUse {
 			return toolUse{name: "bash", input: map[string]any{"command": sh(path), "description": "says hello"}}

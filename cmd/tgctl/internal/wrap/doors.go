@@ -20,6 +20,7 @@ const (
 type doors struct {
 	only     string // one of the doors; empty for both
 	unproven bool
+	one      bool // for one session only
 }
 
 func (d *doors) flags(flags *pflag.FlagSet) {
@@ -42,6 +43,8 @@ func (d *doors) choose(agent agentconf.Agent, env *agentconf.Env) error {
 	switch {
 	case d.only == doorMCP:
 		return nil
+	case d.one && d.only == "" && !d.unproven && agentconf.IsTold(agent):
+		return nil // hooks would need a file, and a file can be held by one session only
 	case c != nil && (c.Proven || d.unproven):
 		env.Tools = true
 	case d.only == "":

@@ -71,11 +71,12 @@ func newWrapping(a *app, o options, argv []string) (*wrapping, error) {
 		return nil, err
 	}
 	env := agentconf.Env{Config: w.config}
+	w.one = true
 	if err := w.choose(w.agent, &env); err != nil {
 		return nil, err
 	}
 	if c := agenthook.Of(w.agent.Name()); env.Tools && c.Once != "" {
-		return nil, fmt.Errorf("the hooks of one run would never run: %s; protect it instead: tgctl protect --unproven %s", c.Once, w.agent.Name())
+		return nil, fmt.Errorf("the hooks of one run would never run: %s; protect it instead: tgctl protect %s", c.Once, w.agent.Name())
 	}
 	shim, err := a.Sibling("tg-shim")
 	if err != nil {
