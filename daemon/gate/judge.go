@@ -362,7 +362,8 @@ func (c *Call) isCanary() bool {
 	case c.Server != agenthook.Server || c.Subject != agenthook.Shell:
 		return c.Server == record.CanaryServer
 	}
-	return rawjson.Read(c.Arguments()).OptionalText("command") == record.CanaryCommand
+	arguments := rawjson.Read(c.Arguments())
+	return arguments.OptionalText("command") == record.CanaryCommand && arguments.Err() == nil
 }
 
 // denyCanary denies a canary whatever the policy decided. By then the canary has passed the policy
