@@ -2,6 +2,7 @@ package hook
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -74,7 +75,7 @@ func nextLine(in *bufio.Reader) (line []byte, long bool, err error) {
 			line = append(line, part...)
 		}
 		if !errors.Is(err, bufio.ErrBufferFull) {
-			return []byte(strings.TrimSpace(string(line))), long, err
+			return bytes.TrimSpace(line), long, err
 		}
 	}
 }

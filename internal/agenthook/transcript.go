@@ -120,7 +120,7 @@ func (c *Contract) use(id, name string, input []byte) Use {
 		if err != nil && len(raw) > 0 && raw[0] == '[' { // a command as a list
 			text = strings.Join(arguments.Texts(member), " ")
 		}
-		if text != "" {
+		if text != "" && arguments.Err() == nil {
 			u.What = text
 			break
 		}

@@ -115,7 +115,7 @@ var brokenFixtures = map[string]func(*fixture){
 	"agents.ungoverned": func(h *fixture) { h.Write(".claude.json", `{"mcpServers":{"clock":{"command":"clock-mcp"}}}`, 0o600) },
 	"agents.tools": func(h *fixture) {
 		h.Write(".claude.json", "{}", 0o600)
-		h.fake.Protected = []*pb.Protection{{Id: "1", Agent: "claude-code", Paths: []string{h.path(".claude.json")}, Shim: h.Write("shim", "#!/bin/sh\necho tg-shim v0.1.0\n", 0o700)}}
+		h.fake.Protected = []*pb.Protection{{Id: "1", Agent: "claude-code", Paths: []string{h.path(".claude.json")}, Shim: h.Shim}}
 	},
 	"agents.project": func(h *fixture) {
 		h.Write(".claude.json", "{}", 0o600)
