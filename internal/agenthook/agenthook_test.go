@@ -64,7 +64,7 @@ func TestAnswers(t *testing.T) {
 			`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","updatedInput":{"a":1}}}`, ``,
 		},
 		{
-			"copilot", `{"hook_event_name":"PreToolUse",` + before + `}`,
+			"copilot-cli", `{"hook_event_name":"PreToolUse",` + before + `}`,
 			`{"permissionDecision":"deny","permissionDecisionReason":"no \"x\"","hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"no \"x\""}}`,
 			`{"permissionDecision":"allow","modifiedArgs":{"a":1}}`, ``,
 		},
