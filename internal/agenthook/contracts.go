@@ -95,7 +95,7 @@ var contracts = []Contract{
 		Tools: geminiTools,
 	},
 	{
-		Agent: "opencode", Since: "1.0.0", Events: claudeEvents,
+		Agent: "opencode", Proven: true, Since: "1.0.0", Events: claudeEvents,
 		Hooks: []string{"PreToolUse", "PostToolUse"},
 		Unit:  time.Second, Limit: time.Hour, Blocks: true, words: wordsPlain, form: formPlugin,
 		Tools: map[string]Tool{
