@@ -239,6 +239,9 @@ func (s *losses) report(r *worktree.Report, deleted []string) {
 	if r.Repository {
 		s.lost("deletes the repository with all its commits")
 	}
+	if of := r.Kinds[worktree.Internal]; !r.Repository && (of.Files > len(of.Names) || slices.ContainsFunc(of.Names, func(name string) bool { return !strings.HasSuffix(name, ".lock") })) {
+		s.lost("deletes " + plural(of.Files, "file") + " of the repository itself")
+	}
 	never := r.InNoCommit()
 	if never+r.Files(worktree.Nested, worktree.Unclear) > 0 || !r.Complete() {
 		var whole []string

@@ -189,6 +189,8 @@ var grave = []ownCall{
 	{"shell", "git push --delete origin done", "destroys", "not known"},
 	{"shell", "rm -rf ..", "destroys", "outside of the work tree"},
 	{"shell", "rm -rf .git", "destroys", "the repository with all its commits"},
+	{"shell", "rm -rf .git/objects .git/refs", "destroys", "of the repository itself"},
+	{"shell", "rm -rf .git/*", "destroys", "of the repository itself"},
 	{"shell", "ln -s /usr build/usr; rm -rf build/usr/share", "destroys", "a link that the same line makes"},
 	{"shell", "git ls-files | xargs rm", "destroys", "known only when it runs"},
 	{"shell", "git -C /usr/local reset --hard", "destroys", "outside of the work tree"},

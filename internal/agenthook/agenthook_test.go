@@ -27,6 +27,14 @@ func TestCallAndInput(t *testing.T) {
 			"cursor", `{"hook_event_name":"beforeMCPExecution","cursor_version":"2","tool_name":"Sing","tool_input":"{\"a\":1}"}`,
 			Other, `{"name":"Sing","arguments":{"a":1}}`, `{"name":"Sing","arguments":{}}`, `{}`,
 		},
+		{
+			"claude-code", `{"hook_event_name":"PreToolUse","cwd":"/w","tool_name":"Bash","tool_input":{"command":"rm -rf a","cwd":"/tmp"}}`,
+			Shell, `{"command":"rm -rf a","input.cwd":"/tmp","cwd":"/w"}`, `{"command":"ls","input.cwd":"/tmp","cwd":"/w"}`, `{"command":"ls","cwd":"/tmp"}`,
+		},
+		{
+			"claude-code", `{"hook_event_name":"PreToolUse","tool_name":"mcp__files__evil__read","tool_input":{}}`,
+			MCP, `{"server":"","tool":"files__evil__read","arguments":{}}`, `{"server":"","tool":"files__evil__read","arguments":{}}`, `{}`,
+		},
 		{"gemini", `{"hook_event_name":"BeforeTool","tool_name":"google_web_search"}`, Search, `{}`, `{}`, `{}`},
 	} {
 		c := Of(test.agent)

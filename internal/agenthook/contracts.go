@@ -64,7 +64,7 @@ var contracts = []Contract{
 		Hooks: []string{"preToolUse", "beforeShellExecution", "beforeMCPExecution", "beforeReadFile", "postToolUse", "sessionStart", "sessionEnd"},
 		Unit:  time.Second, Limit: time.Hour, Blocks: true, words: wordsCursor, form: formFlat,
 		Tools: map[string]Tool{
-			"Shell": named(Shell, "working_directory", "cwd"), "beforeShellExecution": named(Shell), "beforeReadFile": named(Read, "file_path", "path"),
+			"Shell": named(Shell, "working_directory", "cwd"), "beforeShellExecution": named(Shell, "cwd", "cwd"), "beforeReadFile": named(Read, "file_path", "path"),
 			"Read": named(Read, "file_path", "path", "target_file", "path"), "Write": named(Write, "file_path", "path"), "Edit": named(Write, "file_path", "path"),
 			"StrReplace": named(Write, "file_path", "path"), "TabWrite": named(Write, "file_path", "path"), "TabRead": named(Read, "file_path", "path"),
 			"Delete": named(Delete, "file_path", "path", "target_file", "path"), "Grep": named(Search, "pattern", "query"), "Glob": named(Search, "glob_pattern", "query"),

@@ -135,7 +135,8 @@ func (c *Contract) mcp(e *Event) (server, tool string, ok bool) {
 		return "", "", false
 	}
 	rest := strings.TrimPrefix(e.Tool, c.MCP)
-	if server, tool, ok = strings.Cut(rest, "__"); ok && server != "" && tool != "" {
+	// Where two readings are possible, it is not known which server is meant.
+	if server, tool, ok = strings.Cut(rest, "__"); ok && server != "" && tool != "" && !strings.Contains(tool, "__") {
 		return server, tool, true
 	}
 	return "", rest, true

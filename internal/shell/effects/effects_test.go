@@ -210,8 +210,8 @@ func TestOrdinaryCommands(t *testing.T) {
 // told apart.
 func TestTemporary(t *testing.T) {
 	for line, want := range map[string]bool{
-		`rm -rf /tmp/a`: true, `rm -rf "$TMPDIR/a"`: true, `d=$(mktemp -d); rm -rf "$d"`: true, `rm -rf /var/tmp/*`: true, `rm -rf /tmp/$x`: true, `find /tmp -name a -delete`: true,
-		`rm -rf /tmp`: false, `rm -rf /tmp/../etc`: false, `rm -rf /tmp$x`: false, `rm -rf "$TMPDIR/../a"`: false, `d=$(mktemp -d /etc/x.XXX); rm -rf "$d"`: false, `d=$(cat a); rm -rf "$d"`: false, `rm -rf "$x"`: false,
+		`rm -rf /tmp/a`: true, `d=$(mktemp -d); rm -rf "$d"`: true, `rm -rf /var/tmp/*`: true, `rm -rf /tmp/$x`: true, `find /tmp -name a -delete`: true,
+		`rm -rf /tmp`: false, `rm -rf "$TMPDIR/a"`: false, `rm -rf /tmp/../etc`: false, `rm -rf /tmp$x`: false, `rm -rf "$TMPDIR/../a"`: false, `d=$(mktemp -d /etc/x.XXX); rm -rf "$d"`: false, `d=$(cat a); rm -rf "$d"`: false, `rm -rf "$x"`: false,
 	} {
 		_, e := of(line)
 		if len(e.Deeds) == 0 {

@@ -58,7 +58,7 @@ func (a *analysis) resolve(w shell.Word, dir string) Path {
 	switch {
 	case w.Kind == shell.Unknown && w.Prefix == "":
 		p := Path{Kind: Unknown, Tail: w.Suffix}
-		p.Temp = !strings.Contains(w.Suffix, "..") && (w.Var == "TMPDIR" || a.temporary(w.From))
+		p.Temp = !strings.Contains(w.Suffix, "..") && a.temporary(w.From) // not $TMPDIR, which is often unset
 		return p
 	case w.Kind == shell.Unknown:
 		name := place(w.Prefix, dir)
