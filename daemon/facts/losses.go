@@ -77,7 +77,7 @@ var limits = worktree.Limits{Entries: mostLooked, Names: mostLost}
 // linksOf returns the paths at which a line makes links.
 func linksOf(line *shell.Line, e *effects.Effects) (links []string) {
 	for _, p := range e.Writes {
-		if p.Command >= 0 && p.Command < len(line.Commands) && strings.TrimPrefix(line.Commands[p.Command].Program, "g") == "ln" {
+		if programAt(line, p) == "ln" {
 			links = append(links, p.Name)
 		}
 	}
@@ -87,11 +87,8 @@ func linksOf(line *shell.Line, e *effects.Effects) (links []string) {
 // deleted returns the paths that a line deletes. What is only moved, or empty, is not lost.
 func deleted(line *shell.Line, e *effects.Effects) []effects.Path {
 	gone := slices.DeleteFunc(slices.Clone(e.Deletes), func(p effects.Path) bool {
-		if p.Command < 0 || p.Command >= len(line.Commands) {
-			return false
-		}
-		switch strings.TrimPrefix(line.Commands[p.Command].Program, "g") {
-		case "mv", "rmdir", "it", "find": // it: git, whose deeds tell
+		switch programAt(line, p) {
+		case "mv", "rmdir", "find", "git": // the deeds of the last two tell
 			return true
 		}
 		return p.Remote != ""
@@ -112,6 +109,10 @@ func (s *losses) lost(detail string) {
 // canCopy notes that the loss which is reported next is of files in a tree: those of some kinds,
 // or where their names are not all known, all that is below whole.
 func (s *losses) canCopy(tree *worktree.Tree, r *worktree.Report, whole []string, kinds ...worktree.Kind) {
+	below, inside := strings.CutPrefix(tree.Root()+"/", s.tree.Root()+"/")
+	if !inside {
+		return
+	}
 	names, bytes, known := []string(nil), 0, r.Complete() && r.Files(worktree.Nested, worktree.Unclear) == 0
 	for _, kind := range kinds {
 		names = append(names, r.Kinds[kind].Names...)
@@ -120,13 +121,9 @@ func (s *losses) canCopy(tree *worktree.Tree, r *worktree.Report, whole []string
 	if !known {
 		names = whole
 	}
-	below, inside := strings.CutPrefix(tree.Root()+"/", s.tree.Root()+"/")
 	for i, name := range names {
 		names[i] = path.Join(below, name)
 		bytes += len(names[i])
-	}
-	if !inside {
-		return
 	}
 	if s.copied == nil {
 		s.copied = &gate.Loss{Root: s.tree.Root()}
@@ -240,7 +237,7 @@ func (s *losses) report(r *worktree.Report, deleted []string) {
 		s.lost("deletes the repository with all its commits")
 	}
 	if of := r.Kinds[worktree.Internal]; !r.Repository && (of.Files > len(of.Names) || slices.ContainsFunc(of.Names, func(name string) bool { return !strings.HasSuffix(name, ".lock") })) {
-		s.lost("deletes " + plural(of.Files, "file") + " of the repository itself")
+		s.lost("deletes " + gate.Plural(of.Files, "file") + " of the repository itself")
 	}
 	never := r.InNoCommit()
 	if never+r.Files(worktree.Nested, worktree.Unclear) > 0 || !r.Complete() {
@@ -257,7 +254,7 @@ func (s *losses) report(r *worktree.Report, deleted []string) {
 
 // count says how many files go, and how many of them are in no commit.
 func (s *losses) count(r *worktree.Report, files, never int) string {
-	text := plural(files, "file")
+	text := gate.Plural(files, "file")
 	if never == files && files > 0 {
 		text += " in no commit"
 	} else {
@@ -277,13 +274,6 @@ func (s *losses) count(r *worktree.Report, files, never int) string {
 		text = "at least " + text + "; the rest " + s.reason(errors.New(r.Gaps[0]))
 	}
 	return text
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // reason says why something was not found out.
@@ -450,7 +440,7 @@ func (c *gitCall) resets(s *losses, tree *worktree.Tree, words []string) (string
 	if err != nil || commits.Count == 0 {
 		return "", err
 	}
-	return "the branch may lose " + plural(commits.Count, "commit") + " that no remote has", nil
+	return "the branch may lose " + gate.Plural(commits.Count, "commit") + " that no remote has", nil
 }
 
 // restores looks at the changes of the paths that a command names, or at all.
@@ -500,7 +490,7 @@ func (c *gitCall) branches(s *losses, tree *worktree.Tree, names []string) (stri
 	if n == 0 {
 		return "", nil
 	}
-	return "drops " + plural(n, "commit") + " of no other branch", nil
+	return "drops " + gate.Plural(n, "commit") + " of no other branch", nil
 }
 
 // pushes says what a forced push drops. The remote may have more than is known here, so it counts
@@ -535,5 +525,5 @@ func (c *gitCall) pushes(s *losses, tree *worktree.Tree, what string) string {
 	case commits.Count == 0:
 		return "force-pushes to " + onto + "; no commit is known to be dropped"
 	}
-	return "force-pushes over " + plural(commits.Count, "commit") + " of " + onto
+	return "force-pushes over " + gate.Plural(commits.Count, "commit") + " of " + onto
 }

@@ -188,7 +188,7 @@ func commandOf(args rawjson.Object) (string, bool) {
 		if err != nil {
 			return "", false
 		}
-		quoted[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		quoted[i] = shell.Quote(word)
 	}
 	return strings.Join(quoted, " "), true
 }
@@ -251,12 +251,14 @@ func (in *inspection) line(line *shell.Line, at where) {
 	in.losses(line, e, at)
 }
 
+// programAt returns the name of the program of whose words p is one.
+func programAt(line *shell.Line, p effects.Path) string {
+	return effects.PlainName(line.Commands[p.Command].Program)
+}
+
 // isIdentity reports whether a path is the key that ssh is told to log in with, which it does not
 // send.
 func isIdentity(line *shell.Line, p effects.Path) bool {
-	if p.Command < 0 || p.Command >= len(line.Commands) {
-		return false
-	}
 	c := &line.Commands[p.Command]
 	i := slices.IndexFunc(c.Args, func(w shell.Word) bool { return w.Value == "-i" })
 	return (c.Program == "ssh" || c.Program == "scp" || c.Program == "sftp") && i >= 0 && i+1 < len(c.Args) && c.Args[i+1].Text == p.Text
@@ -268,11 +270,11 @@ func (in *inspection) makes(line *shell.Line, writes []effects.Path) {
 	in.call.Sends = nil
 	for _, p := range writes {
 		to, known := in.led[relativePath{"/", p.Name}]
-		if p.Kind != effects.Exact || !known || to.exists || p.Command >= len(line.Commands) || len(in.call.Sends) >= mostPlaces {
+		if p.Kind != effects.Exact || !known || to.exists || len(in.call.Sends) >= mostPlaces {
 			continue
 		}
-		switch strings.TrimPrefix(line.Commands[max(p.Command, 0)].Program, "g") {
-		case "mv", "ln", "it": // it: git
+		switch programAt(line, p) {
+		case "mv", "ln", "git":
 		default:
 			in.call.Sends = append(in.call.Sends, in.finder.ownTool("file", to.end))
 		}
@@ -456,7 +458,7 @@ func judgedUpTo(line *shell.Line, pos int) int {
 func destroyerIn(text string) string {
 	deletes := strings.Contains(text, "-delete")
 	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r <= ' ' || strings.ContainsRune("\"'`;|&<>(){}=$", r) }) {
-		if name := path.Base(word); effects.CanDestroy(name) && (deletes || strings.TrimPrefix(name, "g") != "find") {
+		if name := path.Base(word); effects.CanDestroy(name) && (deletes || effects.PlainName(name) != "find") {
 			return name
 		}
 	}

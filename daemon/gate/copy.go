@@ -61,11 +61,7 @@ func (g *Gate) checkCopy(ctx context.Context, c *Call) bool {
 		return false // nothing is there any more
 	}
 	if copied.Files > 0 {
-		files := "1 file"
-		if copied.Files > 1 {
-			files = fmt.Sprintf("%d files", copied.Files)
-		}
-		c.addCopyFact(Undo, "a copy of "+files+" will be kept")
+		c.addCopyFact(Undo, "a copy of "+Plural(copied.Files, "file")+" will be kept")
 	}
 	const most = 3
 	left := copied.Left[:min(most, len(copied.Left))]

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
@@ -40,6 +41,14 @@ func ForOneCall(fact string) bool {
 		return true
 	}
 	return false
+}
+
+// Plural counts something in a detail: "1 file", "2 files".
+func Plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // Fact is something true of a call.

@@ -229,12 +229,15 @@ func (e *evaluator) appended(text string, args []Word) string {
 	return b.String()
 }
 
+// Quote returns the source text of a word that is text, whatever is in it.
+func Quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
 // quotedWord returns a source text that becomes w.
 func (e *evaluator) quotedWord(w Word) string {
 	var b strings.Builder
 	for _, p := range w.parts {
 		if p.kind == Literal {
-			b.WriteString("'" + strings.ReplaceAll(p.text, "'", `'\''`) + "'")
+			b.WriteString(Quote(p.text))
 		} else {
 			b.WriteString(e.hole(p))
 		}

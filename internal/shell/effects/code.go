@@ -99,10 +99,10 @@ func (a *analysis) code(i int, code shell.Code) {
 	for _, m := range codeList.FindAllStringSubmatch(text, 64) {
 		words := []string{}
 		if first := group(m[1:3]); first != "" {
-			words = append(words, quote(first))
+			words = append(words, shell.Quote(first))
 		}
 		for _, s := range codeString.FindAllStringSubmatch(m[3], 64) {
-			words = append(words, quote(group(s[1:])))
+			words = append(words, shell.Quote(group(s[1:])))
 		}
 		a.codeLine(i, strings.Join(words, " "))
 	}
@@ -116,8 +116,6 @@ func group(m []string) string {
 	}
 	return ""
 }
-
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 func (a *analysis) codeCall(i int, p codePattern, arg string) {
 	if arg == "" {

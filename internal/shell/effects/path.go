@@ -27,7 +27,7 @@ type Path struct {
 	Temp    bool   // it is in a folder for temporary files
 	Some    bool   // of what a Pattern covers only what a search let through
 	Remote  string // where, if not on this machine
-	Command int
+	Command int    // index of Line.Commands: what names it
 }
 
 // paths returns the paths that a word of command i names, one for each

@@ -83,14 +83,21 @@ func (a *analysis) program(i int, c *shell.Command) {
 	k.run(spec, c.Args)
 }
 
+// PlainName returns the name by which the tables know a program: GNU's is called gmv where it is not
+// the system's.
+func PlainName(program string) string {
+	name := strings.ToLower(program)
+	if gnu, ok := strings.CutPrefix(name, "g"); ok && programs[name] == nil && programs[gnu] != nil {
+		return gnu
+	}
+	return name
+}
+
 // programOf returns what is known of a program, or nil.
 func programOf(name string) *program {
-	name = strings.ToLower(name)
+	name = PlainName(name)
 	if spec := programs[name]; spec != nil {
 		return spec
-	}
-	if gnu, ok := strings.CutPrefix(name, "g"); ok && programs[gnu] != nil { // where it is not the system's
-		return programs[gnu]
 	}
 	return families(name)
 }
@@ -98,7 +105,7 @@ func programOf(name string) *program {
 // CanDestroy reports whether a program can destroy what can't be brought back, as far as the
 // tables know.
 func CanDestroy(program string) bool {
-	switch name := strings.ToLower(program); {
+	switch name := PlainName(program); {
 	case databases[name] != nil, name == "dd", name == "find":
 		return true
 	}
