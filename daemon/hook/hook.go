@@ -166,7 +166,7 @@ func (r *Registry) attach(ctx context.Context, c *agenthook.Contract, q *Request
 	rand.Read(id[:])
 	a := &agent{registry: r, contract: c, handle: handle, submitter: submit.New(), open: map[string]*submit.Permitted{}, flights: map[[32]byte]*flight{}}
 	a.life, a.end = context.WithCancelCause(r.ctx)
-	a.ledger = newLedger(c, r.folder(c, q.Session), later(process.Began(), r.began))
+	a.ledger = newLedger(c, r.folder(c, q.Session), slices.MaxFunc([]time.Time{process.Began(), r.began}, time.Time.Compare))
 	joined, err := r.Sessions.Join(ctx, session.Hello{
 		Shim: gate.Shim{
 			Attachment: hex.EncodeToString(id[:]), Session: q.Session, Agent: c.Agent, Project: q.Cwd, Cwd: q.Cwd,

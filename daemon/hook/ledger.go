@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
@@ -64,7 +65,7 @@ func newLedger(c *agenthook.Contract, folder string, since time.Time) *ledger {
 
 // note remembers an event. A canary says nothing about the agent, which did not report it.
 func (l *ledger) note(e *agenthook.Event) {
-	if l.contract.Transcript == nil || e.Session == "canary" && strings.Contains(string(e.Input), record.CanaryCommand) {
+	if l.contract.Transcript == nil || e.IsCanary(record.CanaryCommand) {
 		return
 	}
 	l.mu.Lock()
@@ -176,11 +177,7 @@ func describe(calls []agenthook.Use, redact func(string) string) Unseen {
 	}
 	var counts []string
 	for _, tool := range slices.Sorted(maps.Keys(tools)) {
-		noun := "calls"
-		if tools[tool] == 1 {
-			noun = "call"
-		}
-		counts = append(counts, fmt.Sprintf("%d %s %s", tools[tool], tool, noun))
+		counts = append(counts, gate.Plural(tools[tool], tool+" call"))
 	}
 	u.Text = fmt.Sprintf("%s the gate never saw: `%s`", strings.Join(counts, ", "), strings.Join(u.Calls, "`, `"))
 	if u.Count > len(u.Calls) {

@@ -29,13 +29,6 @@ func (r *Registry) folder(c *agenthook.Contract, protection string) string {
 	return filepath.Join(home, t.Folder)
 }
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
 // conversationEnded compares the transcripts soon, since the agent may still be writing. If the
 // agent ends meanwhile, they are compared then.
 func (a *agent) conversationEnded() {

@@ -2,6 +2,7 @@ package agenthook
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 )
@@ -17,6 +18,9 @@ func (c *Contract) Judging() string {
 	return ""
 }
 
+// canary is the conversation, and the id of the call, of a canary.
+const canary = "canary"
+
 // CanaryEvent returns what the agent would report to a [Contract.Judging] hook before it runs
 // command.
 func (c *Contract) CanaryEvent(command string) []byte {
@@ -26,8 +30,14 @@ func (c *Contract) CanaryEvent(command string) []byte {
 			names = append(names, name)
 		}
 	}
-	return members("hook_event_name", text(c.Judging()), "session_id", text("canary"), "cwd", text("/"), "tool_use_id", text("canary"),
+	return members("hook_event_name", text(c.Judging()), "session_id", text(canary), "cwd", text("/"), "tool_use_id", text(canary),
 		"tool_name", text(slices.Min(names)), "tool_input", members("command", text(command)))
+}
+
+// IsCanary reports whether an event is the [Contract.CanaryEvent] of command, or says so: it says
+// nothing about an agent.
+func (e *Event) IsCanary(command string) bool {
+	return e.Session == canary && strings.Contains(string(e.Input), command)
 }
 
 // Denies reports whether the agent takes what a hook has printed, and its exit code, for a denial.

@@ -115,7 +115,7 @@ func (m *spanMaker) part(e ended, p gate.Part, above trace.SpanContext) tracetes
 	t := e.trace
 	s := tracetest.SpanStub{
 		Name: stageNames[p.Stage], SpanKind: trace.SpanKindInternal, SpanContext: e.at.next(), Parent: above,
-		StartTime: p.Start, EndTime: later(p.End, p.Start),
+		StartTime: p.Start, EndTime: slices.MaxFunc([]time.Time{p.End, p.Start}, time.Time.Compare),
 	}
 	switch p.Stage {
 	case gate.StageServer:
@@ -129,13 +129,6 @@ func (m *spanMaker) part(e ended, p gate.Part, above trace.SpanContext) tracetes
 		s.Attributes = m.texts(nil, "thoughtgate.approval.id", t.Approval, "thoughtgate.approval.state", t.Answer)
 	}
 	return s
-}
-
-func later(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
 }
 
 // next returns the context of a new span in the trace.
