@@ -30,9 +30,7 @@ type rule struct {
 func (l *loader) compileRules() {
 	for i := range l.cfg.Governance.Rules {
 		r := &l.cfg.Governance.Rules[i]
-		// Config has checked that the workflow exists.
-		cited := citedAt("rule", patternOf(r), r.Place, string(r.Action), r.Description)
-		l.rules = append(l.rules, rule{Rule: r, action: r.Action, label: label(r), cited: cited, ask: l.workflow(r.Approval), digest: digestOfRule(r)})
+		l.rules = append(l.rules, l.compile("rule", r, r.Approval))
 	}
 	d := &l.cfg.Governance.Defaults
 	l.defaults, l.forAsks = l.defaultRule("defaults.action", &d.Action), l.defaultRule("defaults.asks", &d.Asks)
@@ -41,6 +39,13 @@ func (l *loader) compileRules() {
 	}
 	slices.Sort(l.redact)
 	l.redact = slices.Compact(l.redact)
+}
+
+// compile compiles a rule, which explanations cite as one of kind. Config has checked that the
+// workflow exists.
+func (l *loader) compile(kind string, r *config.Rule, workflow string) rule {
+	cited := citedAt(kind, patternOf(r), r.Place, string(r.Action), r.Description)
+	return rule{Rule: r, action: r.Action, label: label(r), cited: cited, ask: l.workflow(workflow), digest: digestOfRule(r)}
 }
 
 // compileOwnTools adds the built-in rules for the tools of agents themselves. Where a
@@ -53,8 +58,7 @@ func (l *loader) compileOwnTools() {
 	builtIn := config.Default()
 	for i := range builtIn.Governance.Rules {
 		r := &builtIn.Governance.Rules[i]
-		cited := citedAt("default", patternOf(r), r.Place, string(r.Action), r.Description)
-		l.ownTools = append(l.ownTools, rule{Rule: r, action: r.Action, label: label(r), cited: cited, ask: l.workflow(""), digest: digestOfRule(r)})
+		l.ownTools = append(l.ownTools, l.compile("default", r, ""))
 	}
 }
 
@@ -170,9 +174,11 @@ func (s *Set) firstMatch(ctx context.Context, sub *subject, name string, facts [
 func (s *Set) defaultFor(sub *subject, facts []gate.Fact) *rule {
 	switch {
 	case sub.class == classAct:
-		for i := range s.ownTools {
-			if r := &s.ownTools[i]; sub.server == agenthook.Server && r.matches(sub, sub.names[0], facts) {
-				return r
+		if sub.server == agenthook.Server {
+			for i := range s.ownTools {
+				if r := &s.ownTools[i]; r.matches(sub, sub.names[0], facts) {
+					return r
+				}
 			}
 		}
 		return &s.defaults
