@@ -41,7 +41,7 @@ func Files(agent Agent, env Env) []string {
 
 // HookContract returns how an agent in env calls hooks, or nil if none can be written for it.
 func HookContract(agent Agent, env Env) *agenthook.Contract {
-	if kindOf(agent.Name()).hooks == nil || env.Config != "" {
+	if kindOf(agent.Name()).hookFile(env) == "" {
 		return nil
 	}
 	return agenthook.Of(agent.Name())
@@ -83,10 +83,10 @@ func (p *Plan) addHooks() error {
 	}
 	if to, can := p.agent.(hookTeller); can && p.env.Renew == "" && !p.env.InFile {
 		name, _ := Detect(p.env.Command)
-		if p.hookFlag = to.hookFlag(p.env); p.hookFlag != "" && name == p.agent.Name() {
+		if flag := to.hookFlag(p.env); flag != "" && name == p.agent.Name() {
+			p.hookFlag = flag
 			return nil
 		}
-		p.hookFlag = ""
 	}
 	if p.fileAt(s.file.path) == nil {
 		p.add(s)
