@@ -64,7 +64,7 @@ Agents and the processes they start cannot install extensions.`,
 
 func (i *installing) run(ctx context.Context, named string) error {
 	if !i.yes && !i.dryRun && !(i.InTerminal && i.ErrTerminal) {
-		return noTerminal("ext install", "Review with --dry-run, and agree with --yes.")
+		return ui.NoTerminal("ext install", "Review with --dry-run, and agree with --yes.")
 	}
 	dir, err := i.extensionDir(named)
 	if err != nil {
@@ -104,7 +104,7 @@ func (i *installing) run(ctx context.Context, named string) error {
 		return nil
 	}
 	if !i.yes {
-		if err := i.askYes(ctx, "Install it?"); err != nil {
+		if err := i.AskYes(ctx, "Install it?"); err != nil {
 			return err
 		}
 	}
@@ -210,21 +210,4 @@ func (i *installing) proposal(dir string, look *pb.LookExtensionResponse, change
 	s.Add("", ui.Map(changes, func(c extChange) display.Safe { return ui.Choose(c.Wider, "+ ", "- ") + display.Safe(c.What) })...)
 	s.Add("", ui.Choose(len(changes) == 0, "no change in what it may do and see", ""))
 	return s
-}
-
-// noTerminal returns an error for a command that must ask and has no terminal to ask at.
-func noTerminal(verb, hint string) error {
-	return &ui.HintError{Err: fmt.Errorf("%s needs your agreement, and there is no terminal to ask at", verb), Hint: hint}
-}
-
-// askYes asks a question at the terminal. If the answer is not yes, it prints that
-// nothing was changed and returns an error.
-func (a *app) askYes(ctx context.Context, question string) error {
-	fmt.Fprintf(a.Err, "%s [y/N] ", question)
-	answer, err := a.ReadTyped(ctx)
-	if err != nil {
-		fmt.Fprintln(a.Err)
-		return err
-	}
-	return a.Confirmed(answer)
 }

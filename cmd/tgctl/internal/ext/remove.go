@@ -38,7 +38,7 @@ remove extensions.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			if !yes && !(a.InTerminal && a.ErrTerminal) {
-				return noTerminal("ext remove", "Agree with --yes.")
+				return ui.NoTerminal("ext remove", "Agree with --yes.")
 			}
 			c, err := a.Dial(ctx)
 			if err != nil {
@@ -78,7 +78,7 @@ func (a *app) agreeToRemove(ctx context.Context, e *pb.Extension, purge bool) er
 	if purge {
 		question = "Remove %s %s, with its memory and configuration?"
 	}
-	return a.askYes(ctx, fmt.Sprintf(question, display.Name(m.GetName()), display.Name(m.GetVersion())))
+	return a.AskYes(ctx, fmt.Sprintf(question, display.Name(m.GetName()), display.Name(m.GetVersion())))
 }
 
 func (a *app) removeExtension(ctx context.Context, c *client.Client, e *pb.Extension, purge bool) error {

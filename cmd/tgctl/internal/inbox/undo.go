@@ -106,14 +106,9 @@ func (a *app) undo(ctx context.Context, c *client.Client, id string, yes bool) e
 	}
 	if !yes {
 		if !a.InTerminal || !a.ErrTerminal {
-			return &ui.HintError{Err: errors.New("undo needs your agreement, and there is no terminal to ask at"), Hint: "Look at what it says, then: tgctl undo " + id + " --yes"}
+			return ui.NoTerminal("undo", "Look at what it says, then: tgctl undo "+id+" --yes")
 		}
-		fmt.Fprint(a.Err, "Bring them back? [y/N] ")
-		answer, err := a.ReadTyped(ctx)
-		if err == nil {
-			err = a.Confirmed(answer)
-		}
-		if err != nil {
+		if err := a.AskYes(ctx, "Bring them back?"); err != nil {
 			return err
 		}
 	}

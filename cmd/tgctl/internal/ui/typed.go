@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 
@@ -41,6 +42,23 @@ func (a *App) Confirmed(answer string) error {
 	}
 	a.PrintMessage("Nothing was changed.")
 	return &ExitError{Code: ExitFailed}
+}
+
+// NoTerminal returns an error for a command that must ask and has no terminal to ask at.
+func NoTerminal(verb, hint string) error {
+	return &HintError{Err: fmt.Errorf("%s needs your agreement, and there is no terminal to ask at", verb), Hint: hint}
+}
+
+// AskYes asks a question at the terminal. If the answer is not yes, it prints that nothing was
+// changed and returns an error.
+func (a *App) AskYes(ctx context.Context, question string) error {
+	fmt.Fprintf(a.Err, "%s [y/N] ", question)
+	answer, err := a.ReadTyped(ctx)
+	if err != nil {
+		fmt.Fprintln(a.Err)
+		return err
+	}
+	return a.Confirmed(answer)
 }
 
 // IsTyped reports whether text, typed by a person, is name or its displayed form.
