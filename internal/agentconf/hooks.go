@@ -41,7 +41,7 @@ func Files(agent Agent, env Env) []string {
 
 // HookContract returns how an agent in env calls hooks, or nil if none can be written for it.
 func HookContract(agent Agent, env Env) *agenthook.Contract {
-	if kindOf(agent.Name()).hookFile(env) == "" {
+	if kindOf(agent.Name()).hooks == nil || env.Config != "" {
 		return nil
 	}
 	return agenthook.Of(agent.Name())
