@@ -2,6 +2,7 @@ package shell_test
 
 import (
 	"context"
+	"flag"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -92,6 +93,8 @@ func TestAgainstBash(t *testing.T) {
 	}
 }
 
+var randomLines = flag.Uint64("lines", 400, "how many lines TestRandomLinesAgainstBash makes at random")
+
 // TestRandomLinesAgainstBash does the same with lines at random.
 func TestRandomLinesAgainstBash(t *testing.T) {
 	b := newBash(t)
@@ -100,14 +103,11 @@ func TestRandomLinesAgainstBash(t *testing.T) {
 		"if ", "then ", "fi", "do ", "done", "for i in ", "while ", "case a in ", "a) ", ";;", "esac", "${x", "}", ":-", "[", "]", "{a,b}", "<<E", "\nE\n", "<<<", "((", "))", "=", "!", "~", "*", "f() ",
 		"f", "eval ", "bash -c ", "$1", "\"$@\"", "echo ", "IFS=a", "set -- a b", "break", "command ", "${x%", "#", "\t", "$", "function f ", "[[ ", " ]]", "unset x", "false", "true",
 	}
-	count := 400
-	if testing.Short() {
-		count = 50
-	}
-	for range count {
+	for seed := range *randomLines {
+		rnd := rand.New(rand.NewPCG(seed, 17))
 		var line strings.Builder
-		for range 2 + rand.IntN(14) {
-			line.WriteString(pieces[rand.IntN(len(pieces))])
+		for range 2 + rnd.IntN(14) {
+			line.WriteString(pieces[rnd.IntN(len(pieces))])
 		}
 		b.check(t, line.String())
 	}

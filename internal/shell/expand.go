@@ -201,7 +201,7 @@ func (e *evaluator) addList(p *syntax.ParamExp, st state, fr frame, f *fields, q
 // tilde adds the directory that text begins with, and returns the rest.
 func (e *evaluator) tilde(text string, st state, f *fields) string {
 	user, rest := text[1:], ""
-	if i := strings.IndexByte(user, '/'); i >= 0 {
+	if i := strings.IndexAny(user, "/:"); i >= 0 { // bash has a colon end it in any word
 		user, rest = user[:i], user[i:]
 	}
 	switch {

@@ -81,6 +81,7 @@ func TestParse(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
 		// Words.
 		{`rm -fr '/a b' ~/c $HOME/d`, `rm -fr "/a b" /home/u/c /home/u/d`},
+		{`rm ~:c ~root:c`, `rm /home/u:c /root:c`},
 		{`rm "$u"/e $u/f "$u" $u`, `rm ?~/e ?~/f+ ?~ ?~+`},
 		{`rm *.o a[bc] '*.o' \*.o a\[b]`, `rm <*.o> <a[bc]> *.o *.o a[b]`},
 		{`rm {1..100000000} a`, `rm ?~+ a`},
