@@ -129,8 +129,9 @@ func TestSubscriptions(t *testing.T) {
 	defer all.Close()
 	gone.Close()
 	p.write(`{"jsonrpc":"2.0","method":"a","params":{"n":1}}`, `{"jsonrpc":"2.0","method":"c"}`,
-		`{"jsonrpc":"2.0","method":"b","params":{"n":2}}`, `{"jsonrpc":"2.0","method":"a","params":{"n":3}}`)
-	for _, want := range []string{`a{"n":1}`, `c`, `b{"n":2}`, `a{"n":3}`} {
+		`{"jsonrpc":"2.0","method":"b","params":{"n":2}}`, `{"jsonrpc":"2.0","method":"a","params":{"n":3}}`,
+		`{"jsonrpc":"2.0","method":"c"}`) // when it comes, the one before has come to everybody
+	for _, want := range []string{`a{"n":1}`, `c`, `b{"n":2}`, `a{"n":3}`, `c`} {
 		if m, err := all.Next(t.Context()); err != nil || m.Method+string(m.Body) != want {
 			t.Errorf("got %s%s, %v; want %s", m.Method, m.Body, err, want)
 		}

@@ -1,6 +1,7 @@
 package shell_test
 
 import (
+	"bytes"
 	"context"
 	"flag"
 	"math/rand/v2"
@@ -155,6 +156,8 @@ func (b *bash) run(t *testing.T, line string) [][]string {
 	cmd := exec.CommandContext(ctx, b.path, "--norc", "--noprofile", "-c", line)
 	cmd.Dir = work
 	cmd.Env = []string{"PATH=" + filepath.Join(b.dir, "bin"), "HOME=/root", "LC_ALL=C.UTF-8"}
+	var printed bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &printed, &printed // Run waits for all that could print: also for what runs in the background
 	cmd.WaitDelay = time.Second
 	cmd.Run() // a line may fail
 	data, _ := os.ReadFile(b.log)
