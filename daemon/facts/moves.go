@@ -2,9 +2,11 @@ package facts
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 
 	"github.com/thoughtgate/thoughtgated/internal/shell/effects"
 	"github.com/thoughtgate/thoughtgated/internal/worktree"
@@ -23,26 +25,36 @@ const (
 
 // moves keeps where the line moves what nothing else has.
 func (s *losses) moves(moves []effects.Move) {
+	if s.tree == nil {
+		return
+	}
+	to := map[string][]string{}
 	for _, m := range moves {
-		if m.To == "" || s.tree == nil || len(s.inspection.call.Sends) > mostNewKeys {
-			continue
-		}
 		names := []string{m.From.Name}
 		if m.From.Kind == effects.Pattern {
 			names, _ = s.tree.Expand(s.ctx, m.From.Name)
-		} else if m.From.Kind != effects.Exact {
-			continue
 		}
 		for _, name := range names {
-			if name = s.entry(name); !s.isOnly(name) {
-				continue
+			switch {
+			case m.To == "", m.From.Kind == effects.Below, m.From.Kind == effects.Unknown:
+			case m.From.Kind == effects.Pattern:
+				to[s.entry(name)] = append(to[s.entry(name)], path.Join(path.Dir(m.To), path.Base(name)))
+			default:
+				to[s.entry(name)] = append(to[s.entry(name)], m.To)
 			}
-			to := m.To
-			if m.From.Kind == effects.Pattern {
-				to = path.Join(path.Dir(to), path.Base(name))
-			}
-			s.keep(movedName, s.entry(to))
-			for dir := path.Dir(s.entry(to)); dir != "/" && dir != "."; dir = path.Dir(dir) {
+		}
+	}
+	if len(to) == 0 || !s.isAnyOnly(slices.Collect(maps.Keys(to))...) {
+		return
+	}
+	for name, names := range to {
+		if len(s.inspection.call.Sends) > mostNewKeys || len(to) > 1 && !s.isAnyOnly(name) {
+			continue
+		}
+		for _, at := range names {
+			at = s.entry(at)
+			s.keep(movedName, at)
+			for dir := path.Dir(at); dir != "/" && dir != "."; dir = path.Dir(dir) {
 				s.keep(movedBelow, dir)
 			}
 		}
@@ -54,20 +66,18 @@ func (s *losses) keep(what, name string) {
 	c.Sends = append(c.Sends, s.inspection.finder.ownTool(what, name))
 }
 
-// isOnly reports whether what is at a path is nowhere else.
-func (s *losses) isOnly(name string) bool {
-	if s.inspection.hasMade(name) {
-		return false
-	}
-	if s.holdsMoved(name) {
+// isAnyOnly reports whether what is at one of some paths may be nowhere else.
+func (s *losses) isAnyOnly(names ...string) bool {
+	names = slices.DeleteFunc(names, s.inspection.hasMade)
+	if slices.ContainsFunc(names, s.holdsMoved) {
 		return true
 	}
-	_, others, err := s.tree.Ignores(s.ctx, name)
-	if err != nil || len(others) == 0 {
+	_, names, err := s.tree.Ignores(s.ctx, names...)
+	if err != nil || len(names) == 0 {
 		return err != nil
 	}
-	r, err := s.tree.Losses(s.ctx, name)
-	return err != nil || r.InNoCommit()+r.Files(worktree.Nested, worktree.Unclear) > 0 || len(r.Missing)+len(r.Elsewhere) == 0 && !r.Complete()
+	r, err := s.tree.Losses(s.ctx, names...)
+	return err != nil || r.InNoCommit()+r.Files(worktree.Nested, worktree.Unclear) > 0 || len(r.Missing)+len(r.Elsewhere) < len(names) && !r.Complete()
 }
 
 // movedAway adds a loss if what is at a path, which may be deleted otherwise, was moved there.

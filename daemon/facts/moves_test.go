@@ -81,6 +81,10 @@ var linked = []struct {
 	{ownCall{"shell", "mv notes/* /tmp/ && rm /tmp/a.txt", "destroys", "2 files in no commit"}, true},
 	{ownCall{"shell", "mv notes a && mv a /tmp/tg-b && rm -r /tmp/tg-b", "destroys", "2 files in no commit"}, true},
 	{ownCall{"shell", "git mv changed.go build/ && rm -rf build", "destroys", "changed.go"}, true},
+	{ownCall{"shell", "mv scratch.txt /tmp/tg-y; shred -u /tmp/tg-y", "destroys", "1 file in no commit"}, true},
+	{ownCall{"shell", `for f in notes/*; do mv "$f" "/tmp/tg-y/$(basename $f)"; done; rm -rf /tmp/tg-y`, "destroys", "2 files in no commit"}, true},
+	{ownCall{"shell", `mv notes "/tmp/tg-$1"; rm -rf "/tmp/tg-$1"`, "destroys", "2 files in no commit"}, true},
+	{ownCall{"shell", "mv notes k && mkdir notes && rm -rf k", "destroys", "2 files in no commit"}, true},
 	{ownCall{"shell", "mv notes k && find k -delete", "destroys", "2 files in no commit"}, true},
 	{ownCall{"shell", `python3 -c 'import os; os.system("mv notes /tmp/tg-y; rm -rf /tmp/tg-y")'`, "destroys", "2 files in no commit"}, true},
 	{ownCall{"shell", "mv notes /dev/full", "destroys", "2 files in no commit"}, true},
@@ -92,6 +96,7 @@ var linked = []struct {
 	{ownCall{"shell", "cp -r notes /tmp/tg-n && rm -rf /tmp/tg-n", "", ""}, false},
 	{ownCall{"shell", "rm -rf /tmp/tg-n; mv notes /tmp/tg-n", "", ""}, false},
 	{ownCall{"shell", "make > out.log; mv out.log /tmp/; rm /tmp/out.log", "", ""}, false},
+	{ownCall{"shell", "mv changed.go c.bak && sed s/a/b/ c.bak > changed.go && rm c.bak", "", ""}, false},
 	{ownCall{"shell", "jq . changed.go > t && mv t changed.go; mv notes /tmp/tg-n && mv /tmp/tg-n notes && rm -f /tmp/tg-m", "", ""}, false},
 	{ownCall{"shell", "for i in $(seq 300); do mv scratch.txt /tmp/a.$i; mv /tmp/a.$i scratch.txt; done", "", ""}, false},
 }

@@ -80,7 +80,7 @@ func TestDeeds(t *testing.T) {
 		{`ln -s /etc; ln -sT etc y; cd y; echo a > hosts`, "system-file /etc/hosts"},
 		{`ln -s "$a" x; echo a > x/.ssh/authorized_keys`, "login-file ?/.ssh/authorized_keys"},
 		{`ln /usr/bin/a b; echo > b`, "system-file /usr/bin/a"},
-		{`mv a t; mv b a; mv t b; rm -rf b`, "delete-recursive b t a"},
+		{`mv a t; mv b a; mv t b; rm -rf b`, "delete-recursive b t"},
 		{`mv a b; rm -rf c; mv *.x d/; rm -rf d; rm -r e d/1.x`, "delete-recursive c; delete-recursive d *.x; delete-recursive e d/1.x *.x"},
 		{`t=$(mktemp -d); mv a "$t/b"; rm -rf "$t"`, "delete-recursive ? a"},
 		{`ln -s x y; ln -s y x; echo a > x/b`, ""},

@@ -61,7 +61,7 @@ func (k *call) links() {
 // transfer takes sources by take, and adds what is written: the last operand,
 // or what it becomes in the folder that the last operand or -t names. If the
 // sources get these names, or the names lead to them, note is told.
-func (k *call) transfer(take func(int, shell.Word), note func(source, to shell.Word, at string, maybe bool)) {
+func (k *call) transfer(take func(int, shell.Word), note func(source, to shell.Word, dest Path, maybe bool)) {
 	sources := k.operands
 	f, isFolder := k.flag("t")
 	to, given, isKnown := f.value, isFolder, isFolder

@@ -24,7 +24,8 @@ type Move struct {
 	From Path
 	To   string // absolute and clean; a pattern if From is one; "" if it is not known
 
-	made []int // the commands whose output is part of the new name
+	word  shell.Word // that names it
+	below string     // how it begins, if that is all that is known
 }
 
 const (
@@ -32,6 +33,9 @@ const (
 	maxAliases  = 4000
 	maxCompared = 32 << 20 // bytes of paths that are compared with aliases and moves
 )
+
+// costs says as how many bytes a path counts that is compared with a move.
+var costs = [...]int{Exact: 8, Pattern: 256, Below: 8, Unknown: 8}
 
 // compare reports whether n more bytes of paths may be compared.
 func (a *analysis) compare(n int) bool {
@@ -125,22 +129,42 @@ func (a *analysis) entries(i int, w shell.Word) []Path {
 	for _, m := range a.effects.Moves {
 		from := m.From
 		from.Command, from.Text = i, w.Text
-		if !slices.Contains(paths, from) && (slices.ContainsFunc(paths, func(p Path) bool { return a.compare(len(p.Name)+len(m.To)) && m.isIn(p) }) ||
-			slices.ContainsFunc(m.made, func(n int) bool { return slices.Contains(w.From, n) })) {
+		isDeleted := slices.ContainsFunc(paths, func(p Path) bool { return a.compare(costs[p.Kind]) && m.isIn(p) }) || w.Kind == shell.Unknown &&
+			(w.Text == m.word.Text || slices.ContainsFunc(m.word.From, func(n int) bool { return slices.Contains(w.From, n) }))
+		if isDeleted && !slices.Contains(paths, from) && !a.isReplaced(&m) {
 			paths = append(paths, from)
 		}
 	}
 	return paths
 }
 
+// isReplaced reports whether the line has written a file again after it moved it: that is as if it
+// had overwritten it.
+func (a *analysis) isReplaced(m *Move) bool {
+	writes := func(name string, after func(p Path) bool) bool {
+		return a.compare(costs[Exact]*len(a.effects.Writes)) && slices.ContainsFunc(a.effects.Writes, func(p Path) bool { return p.Name == name && after(p) })
+	}
+	return !a.isFolder(m.From) && writes(m.From.Name, func(p Path) bool {
+		byNewName := writes(m.To, func(q Path) bool { return q.Command == p.Command })
+		return p.Command > m.From.Command && !byNewName
+	})
+}
+
 // isIn reports whether a path that is deleted holds what was moved, or part of it where that is not
 // the same as part of what it was before.
 func (m *Move) isIn(p Path) bool {
-	if m.To == "" || p.Kind == Unknown || p.Remote != "" {
-		return false
+	to := m.To
+	if to == "" {
+		to = m.below
 	}
-	if m.From.Kind == Exact {
-		return p.In(m.To) == Whole
+	switch {
+	case to == "" || p.Kind == Unknown || p.Kind == Below || p.Remote != "":
+		return false
+	case m.From.Kind != Pattern && p.Kind == Exact:
+		rest, is := strings.CutPrefix(to, p.Name)
+		return is && (rest == "" || rest[0] == '/')
+	case m.From.Kind != Pattern || m.To == "":
+		return p.In(to) == Whole
 	}
 	matched, _ := path.Match(m.To, p.Name)
 	return matched || m.To == p.Name || p.In(path.Dir(m.To)) == Whole
@@ -148,7 +172,7 @@ func (m *Move) isIn(p Path) bool {
 
 // renames notes that sources get another name, or links that lead to them: to, or one in the folder
 // that to is. A name that is a folder for sure is none of the new ones.
-func (k *call) renames(sources []shell.Word, to shell.Word, isFolder, isName bool, note func(source, to shell.Word, at string, maybe bool)) {
+func (k *call) renames(sources []shell.Word, to shell.Word, isFolder, isName bool, note func(source, to shell.Word, dest Path, maybe bool)) {
 	for _, dest := range k.named(k.index, to, false) {
 		for _, source := range sources {
 			switch {
@@ -156,23 +180,34 @@ func (k *call) renames(sources []shell.Word, to shell.Word, isFolder, isName boo
 				k.effects.Truncated = true
 				return
 			case dest.Kind != Exact || dest.Remote != "":
-				note(source, to, "", false)
+				note(source, to, dest, false)
 				continue
 			case !isFolder:
-				note(source, to, dest.Name, !isName)
+				note(source, to, dest, !isName)
 			}
 			if !isName {
-				note(source, to, path.Clean(baseOf(source, dest.Name).Value), false)
+				inFolder := dest
+				inFolder.Name = path.Clean(baseOf(source, dest.Name).Value)
+				note(source, to, inFolder, false)
 			}
 		}
 	}
 }
 
-// moved notes what is moved to a path, or to one that only parts of a word tell.
-func (k *call) moved(source, to shell.Word, at string, maybe bool) {
-	for _, from := range k.entries(k.index, source) {
-		k.effects.Moves = append(k.effects.Moves, Move{from, at, to.From})
-		if from.Kind != Exact || at == "" {
+// moved notes what is moved.
+func (k *call) moved(source, to shell.Word, dest Path, maybe bool) {
+	m := Move{word: to}
+	switch {
+	case dest.Remote != "":
+	case dest.Kind == Exact:
+		m.To = dest.Name
+	case dest.Kind == Below:
+		m.below = dest.Name
+	}
+	for _, m.From = range k.entries(k.index, source) {
+		k.effects.Moves = append(k.effects.Moves, m)
+		from := m.From
+		if from.Kind != Exact || m.To == "" {
 			continue
 		}
 		made, ok := k.aliases[from.Name]
@@ -180,13 +215,13 @@ func (k *call) moved(source, to shell.Word, at string, maybe bool) {
 			made = alias{to: from.Name, moved: true}
 		}
 		made.maybe = maybe
-		k.aliases[at] = made
+		k.aliases[m.To] = made
 	}
 }
 
 // linked notes a link.
-func (k *call) linked(source, _ shell.Word, at string, maybe bool) {
-	if at == "" {
+func (k *call) linked(source, _ shell.Word, at Path, maybe bool) {
+	if at.Kind != Exact || at.Remote != "" {
 		return
 	}
 	made := alias{maybe: maybe}
@@ -194,7 +229,7 @@ func (k *call) linked(source, _ shell.Word, at string, maybe bool) {
 	target, known := source.Literal()
 	switch {
 	case known && symbolic && !strings.HasPrefix(target, "/"):
-		made.to = path.Dir(at) + "/" + target
+		made.to = path.Dir(at.Name) + "/" + target
 	case known && symbolic:
 		made.to = target
 	default:
@@ -204,5 +239,5 @@ func (k *call) linked(source, _ shell.Word, at string, maybe bool) {
 			}
 		}
 	}
-	k.aliases[at] = made
+	k.aliases[at.Name] = made
 }
