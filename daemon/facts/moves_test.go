@@ -24,6 +24,7 @@ var linked = []struct {
 	{ownCall{"shell", "mkdir -p q && cp main.go q/../build/share/../.bashrc", "installs", "at login"}, true},
 	{ownCall{"shell", "cat build/share/../.config/thoughtgate/thoughtgate.yaml", "ours", ""}, true},
 	{ownCall{"shell", "cat build/share/../.config/thoughtgate/*", "ours", ""}, true},
+	{ownCall{"shell", "cat /proc/self/cwd/../a", "ours", "only the server can resolve"}, true},
 	{ownCall{"shell", "cat build/keys/config", "secret-place", ""}, true},
 	{ownCall{"shell", "cd build/keys && cat config", "secret-place", ""}, true},
 	{ownCall{"shell", "cd build/share && cat ../.config/thoughtgate/thoughtgate.yaml", "ours", ""}, true},

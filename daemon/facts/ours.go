@@ -117,8 +117,12 @@ func (in *inspection) ours(text []byte, prose bool, at where) {
 		if in.named != nil {
 			in.named.Wide = true // the rest of the text was not examined
 		}
-		in.add(gate.FactOurs, "names "+named+", which belongs to ThoughtGate or is protected by it", at())
+		in.addOurs(named, at)
 	}
+}
+
+func (in *inspection) addOurs(named string, at where) {
+	in.add(gate.FactOurs, "names "+named+", which belongs to ThoughtGate or is protected by it", at())
 }
 
 // candidate is a text that may name something of ours.
@@ -467,7 +471,7 @@ func (in *inspection) joined() {
 				return
 			}
 			if named := c.compare(filepath.Join(root, part)); named != "" {
-				in.add(gate.FactOurs, "names "+named+", which belongs to ThoughtGate or is protected by it", "")
+				in.addOurs(named, atTop)
 				return
 			}
 		}

@@ -223,8 +223,11 @@ func (in *inspection) leads(name string) (end string, isFolder bool) {
 		return path.Clean(name), false
 	}
 	to := (&candidate{inspection: in, own: in.finder.own}).resolve("/", name)
+	if to.named != "" && strings.Contains(name, "..") { // otherwise the path is examined as it is
+		in.addOurs(to.named, atTop)
+	}
 	if to.named != "" || to.end == "" {
-		return path.Clean(name), false // what else examines the path says why
+		return path.Clean(name), false
 	}
 	return to.end, to.isFolder
 }
