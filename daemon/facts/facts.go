@@ -38,7 +38,7 @@
 //	places, secretplaces        places where credentials are kept
 //	toolname                    what the name of a tool says
 //	ours, follow, paths         what a call names in the file system
-//	owntools, losses            what a tool of the agent itself does, and what would be lost
+//	owntools, losses, moves     what a tool of the agent itself does, and what would be lost
 //	sight, hosts, namings       what a text names: mailboxes, hosts, accounts, tools
 //	hostdata                    data that a host name carries
 //	memory, observe, recall     what was said in a session, and what follows for a call
@@ -170,6 +170,7 @@ type inspection struct {
 	tool      string           // the name of the called tool; "" if it says nothing
 	local     bool             // what the arguments say stays on this machine
 	removes   bool             // the tool's name says that it removes what it names
+	entries   bool             // links that paths name themselves are not followed
 	env       bool             // the tool's name says that it is about variables of the environment
 	follow    int              // number of paths whose links were followed
 	files     map[inode]string // files of ours; loaded when a path could be another name of one

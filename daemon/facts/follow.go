@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -125,7 +126,7 @@ func under(at, p string) string {
 // linkByLink is follow for one part of p after another. It stops when ctx is done.
 func linkByLink(ctx context.Context, at, p string) (led string, exists bool) {
 	rest := strings.Split(p, "/")
-	links := 0
+	links, missing := 0, false
 	var buffer [1024]byte
 	for len(rest) > 0 && ctx.Err() == nil {
 		part := rest[0]
@@ -147,7 +148,8 @@ func linkByLink(ctx context.Context, at, p string) (led string, exists bool) {
 		n, err := unix.Readlink(next, buffer[:])
 		if err != nil || links >= mostLinks {
 			at = next
-			if err == unix.ENOENT || err == unix.ENOTDIR {
+			missing = missing || err == unix.ENOENT || err == unix.ENOTDIR
+			if missing && !slices.Contains(rest, "..") {
 				return filepath.Join(append([]string{at}, rest...)...), false
 			}
 			continue
@@ -162,5 +164,5 @@ func linkByLink(ctx context.Context, at, p string) (led string, exists bool) {
 		}
 		rest = append(strings.Split(target, "/"), rest...)
 	}
-	return at, true
+	return at, !missing
 }

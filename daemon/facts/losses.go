@@ -34,7 +34,6 @@ type losses struct {
 	at         where
 	tree       *worktree.Tree // of the project; nil if it can't be read
 
-	links  []string   // that the line makes
 	copied *gate.Loss // what can be copied of what is lost; nil: nothing
 	rest   int        // losses of which nothing can be copied
 }
@@ -45,10 +44,10 @@ func (in *inspection) losses(line *shell.Line, e *effects.Effects, at where) {
 	git := slices.DeleteFunc(slices.Clone(e.Deeds), func(d effects.Deed) bool {
 		return d.Kind != effects.GitDiscard && d.Kind != effects.GitForcePush
 	})
-	if len(gone)+len(git) == 0 {
+	if len(gone)+len(git)+len(e.Moves) == 0 {
 		return
 	}
-	s := losses{inspection: in, line: line, at: at, links: linksOf(line, e)}
+	s := losses{inspection: in, line: line, at: at}
 	more := slices.ContainsFunc(in.facts, func(f gate.Fact) bool { return f.Name == gate.FactDestroys })
 	if !in.finder.own.takeSlot(in.ctx) {
 		s.lost("what it destroys could not be counted in time")
@@ -66,6 +65,7 @@ func (in *inspection) losses(line *shell.Line, e *effects.Effects, at where) {
 	for _, d := range git {
 		s.git(&d)
 	}
+	s.moves(e.Moves)
 	if s.copied != nil {
 		s.copied.More = more || s.rest > 0
 		in.call.Loses = s.copied
@@ -73,16 +73,6 @@ func (in *inspection) losses(line *shell.Line, e *effects.Effects, at where) {
 }
 
 var limits = worktree.Limits{Entries: mostLooked, Names: mostLost}
-
-// linksOf returns the paths at which a line makes links.
-func linksOf(line *shell.Line, e *effects.Effects) (links []string) {
-	for _, p := range e.Writes {
-		if programAt(line, p) == "ln" {
-			links = append(links, p.Name)
-		}
-	}
-	return links
-}
 
 // deleted returns the paths that a line deletes. What is only moved, or empty, is not lost.
 func deleted(line *shell.Line, e *effects.Effects) []effects.Path {
@@ -139,21 +129,20 @@ func (s *losses) canCopy(tree *worktree.Tree, r *worktree.Report, whole []string
 func (s *losses) files(gone []effects.Path) {
 	var names []string
 	for _, p := range gone {
-		throughLink := slices.ContainsFunc(s.links, func(link string) bool { return isBelow(p.Name, link) })
 		switch {
-		case throughLink:
-			s.lost(fmt.Sprintf("deletes %s, through a link that the same line makes", s.inspection.shown(p.Text)))
 		case p.Remote != "":
 			if !p.Temp {
 				s.lost(fmt.Sprintf("deletes %s, on %s", s.inspection.shown(p.Text), s.inspection.shown(p.Remote)))
 			}
 		case p.Kind == effects.Exact:
-			names = append(names, p.Name)
+			names = append(names, s.entry(p.Name))
 		case p.Kind == effects.Pattern && s.holds(p):
 			found, err := s.tree.Expand(s.ctx, p.Name)
 			if names = append(names, found...); err != nil {
 				s.lost(fmt.Sprintf("deletes %s: what it matches %s", s.inspection.shown(p.Text), s.reason(err)))
 			}
+		case p.Kind == effects.Pattern && s.isTemporary(p):
+			names = append(names, s.movedTo(p)...)
 		case p.Kind == effects.Below && s.holds(p) && !strings.Contains(p.Tail, ".."):
 			names = append(names, path.Dir(p.Name+"x")) // at most all that is in the folder
 		case p.Text == "" && !s.isTemporary(p):
@@ -165,6 +154,12 @@ func (s *losses) files(gone []effects.Path) {
 	slices.Sort(names)
 	names = slices.DeleteFunc(slices.Compact(names), s.inspection.hasMade)
 	s.names(names)
+}
+
+// entry returns the path of the folder to which a path leads, with the last part of the path.
+func (s *losses) entry(name string) string {
+	folder, _, _ := follow(s.ctx, "/", path.Dir(name))
+	return path.Join(folder, path.Base(name))
 }
 
 // holds reports whether what is known of a path is in the work tree.
@@ -210,7 +205,10 @@ func (s *losses) names(names []string) {
 	if s.tree == nil {
 		elsewhere = names
 	} else if len(names) > 0 {
-		_, names, err := s.tree.Ignores(s.ctx, names...)
+		ignored, names, err := s.tree.Ignores(s.ctx, names...)
+		for _, name := range ignored {
+			s.movedAway(name)
+		}
 		var r *worktree.Report
 		if err == nil && len(names) > 0 {
 			r, err = s.tree.Losses(s.ctx, names...)
@@ -225,7 +223,11 @@ func (s *losses) names(names []string) {
 	}
 	for _, name := range elsewhere {
 		_, exists, _ := follow(s.ctx, "/", name)
-		if (exists || s.ctx.Err() != nil) && !s.isTemporary(effects.Path{Name: name, Temp: effects.IsTemp(name)}) {
+		switch {
+		case !exists && s.ctx.Err() == nil:
+		case s.isTemporary(effects.Path{Name: name, Temp: effects.IsTemp(name)}):
+			s.movedAway(name)
+		default:
 			s.lost(fmt.Sprintf("deletes %s, which is outside of the work tree", s.inspection.shown(name)))
 		}
 	}
@@ -342,10 +344,7 @@ func (s *losses) gitCall(i int) (*gitCall, bool) {
 		switch {
 		case !known, strings.HasPrefix(word, "--git-dir"), strings.HasPrefix(word, "--work-tree"):
 			return nil, false
-		case word == "-C" && n+1 < len(c.Args):
-			n++
-			call.dir = shell.Join(call.dir, c.Args[n])
-		case word == "-c":
+		case word == "-C", word == "-c": // Dirs knows of the first
 			n++
 		case !strings.HasPrefix(word, "-"):
 			call.command, call.args = word, c.Args[n+1:]

@@ -16,7 +16,7 @@ type memory struct {
 	named   ledger[naming] // tools that servers named
 	used    ledger[struct{}]
 	sent    ledger[struct{}]
-	made    ledger[struct{}] // files that the agent made with its own tools
+	made    ledger[struct{}] // files that the agent made with its own tools, and where it moved others
 	harms   ledger[struct{}] // tools whose definition declares them destructive
 
 	places     *shadow // discarded from said; nil if nothing was

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
@@ -115,8 +117,12 @@ func (in *inspection) ours(text []byte, prose bool, at where) {
 		if in.named != nil {
 			in.named.Wide = true // the rest of the text was not examined
 		}
-		in.add(gate.FactOurs, "names "+named+", which belongs to ThoughtGate or is protected by it", at())
+		in.addOurs(named, at)
 	}
+}
+
+func (in *inspection) addOurs(named string, at where) {
+	in.add(gate.FactOurs, "names "+named+", which belongs to ThoughtGate or is protected by it", at())
 }
 
 // candidate is a text that may name something of ours.
@@ -286,6 +292,8 @@ type resolvedPath struct {
 	exists bool
 	file   *inode // nil unless it is a file with several names
 	named  string // why it is taken to be ours without further examination; empty if it is not
+
+	isFolder bool
 }
 
 // path returns the path of ours that p names, or "".
@@ -463,7 +471,7 @@ func (in *inspection) joined() {
 				return
 			}
 			if named := c.compare(filepath.Join(root, part)); named != "" {
-				in.add(gate.FactOurs, "names "+named+", which belongs to ThoughtGate or is protected by it", "")
+				in.addOurs(named, atTop)
 				return
 			}
 		}
@@ -474,6 +482,28 @@ func (in *inspection) joined() {
 // or "". The caller must have compared the written form, clean, already.
 func (c *candidate) followed(from, p, clean string) string {
 	known := from == "/" || from == c.inspection.call.Project
+	to := c.resolve(from, p)
+	if to.named != "" {
+		return to.named
+	}
+	c.keepNamed(p, clean, to)
+	if known {
+		c.outside(p, to.end)
+	}
+	if to.end != clean && !c.inspection.entries { // of these, effects has said where they are
+		if named := c.compare(to.end); named != "" {
+			return named
+		}
+		_, was := placeOf([]byte(clean))
+		if what, is := placeOf([]byte(to.end)); is && !was && !c.removes && !c.loose {
+			c.inspection.add(gate.FactSecretPlace, "leads to "+what+", where credentials are kept", c.stand())
+		}
+	}
+	return c.linked(to.file)
+}
+
+// resolve is follow, once for each path of a call.
+func (c *candidate) resolve(from, p string) resolvedPath {
 	to, ok := c.inspection.led[relativePath{from, p}]
 	if !ok {
 		to = c.follow(from, p)
@@ -482,19 +512,7 @@ func (c *candidate) followed(from, p, clean string) string {
 		}
 		c.inspection.led[relativePath{from, p}] = to
 	}
-	if to.named != "" {
-		return to.named
-	}
-	c.keepNamed(p, clean, to)
-	if known {
-		c.outside(p, to.end)
-	}
-	if to.end != clean {
-		if named := c.compare(to.end); named != "" {
-			return named
-		}
-	}
-	return c.linked(to.file)
+	return to
 }
 
 // follow resolves the links of p and counts against the limit of the call.
@@ -516,7 +534,8 @@ func (c *candidate) follow(from, p string) resolvedPath {
 	if throughSelf(end) {
 		return resolvedPath{named: "a path through /proc/self, which only the server can resolve"}
 	}
-	return resolvedPath{end: end, exists: exists, file: file}
+	var is unix.Stat_t
+	return resolvedPath{end: end, exists: exists, file: file, isFolder: exists && unix.Lstat(end, &is) == nil && is.Mode&unix.S_IFMT == unix.S_IFDIR}
 }
 
 // takeSlot waits until the file system may be looked at. It reports false if that takes too long;

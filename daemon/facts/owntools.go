@@ -97,12 +97,13 @@ func (in *inspection) lineOf(args rawjson.Object) (*shell.Line, []string) {
 	if rest, ok := strings.CutPrefix(name, "~/"); ok && home != "" {
 		name = home + "/" + rest
 	}
-	line := &fileLine{shell.Line{Home: home}, dir}
+	options := shell.Options{Dir: dir, Home: home, Follow: in.leads}
+	line := &fileLine{shell.Line{Home: home, Follow: in.leads}, options.Dirs()}
 	members := []string{"path", "cwd"}
 	switch tool := in.call.Subject; {
 	case tool == agenthook.Shell:
 		if command, ok := commandOf(args); ok {
-			return shell.Parse(command, shell.Options{Dir: dir, Home: home}), []string{"command", "cwd"}
+			return shell.Parse(command, options), []string{"command", "cwd"}
 		}
 		return nil, members[1:]
 	case tool == agenthook.Search && hasPath:
@@ -135,11 +136,11 @@ func (in *inspection) lineOf(args rawjson.Object) (*shell.Line, []string) {
 // fileLine is a command line that is put together from what a tool does to files.
 type fileLine struct {
 	shell.Line
-	dir string
+	dirs []string
 }
 
 func (f *fileLine) add(program string, paths ...string) {
-	c := shell.Command{Program: program, Name: shell.NewWord(program), Args: []shell.Word{shell.NewWord("--")}, Dirs: []string{f.dir}}
+	c := shell.Command{Program: program, Name: shell.NewWord(program), Args: []shell.Word{shell.NewWord("--")}, Dirs: f.dirs}
 	for _, p := range paths {
 		c.Args = append(c.Args, shell.NewWord(p))
 	}
@@ -193,8 +194,8 @@ func commandOf(args rawjson.Object) (string, bool) {
 	return strings.Join(quoted, " "), true
 }
 
-// directory returns the folder in which a call is executed, or "" if it is not known. What the
-// agent says counts only if there is such a folder.
+// directory returns the folder in which a call is executed, with . and .. as written, or "" if it is
+// not known. What the agent says counts only if there is such a folder.
 func (in *inspection) directory(args rawjson.Object) string {
 	project := in.call.Project
 	if !args.Has("cwd") {
@@ -207,13 +208,28 @@ func (in *inspection) directory(args rawjson.Object) string {
 	case !path.IsAbs(dir) && project == "":
 		return ""
 	case !path.IsAbs(dir):
-		dir = path.Join(project, dir)
+		dir = project + "/" + dir
 	}
 	to := (&candidate{inspection: in, own: in.finder.own}).follow("/", dir)
 	if !to.exists || to.named != "" {
 		return ""
 	}
-	return path.Clean(dir)
+	return dir
+}
+
+// leads returns where an absolute path leads, and whether there is a folder; see [shell.Options].
+func (in *inspection) leads(name string) (end string, isFolder bool) {
+	if len(name) > longestFollow {
+		return path.Clean(name), false
+	}
+	to := (&candidate{inspection: in, own: in.finder.own}).resolve("/", name)
+	if to.named != "" && strings.Contains(name, "..") { // otherwise the path is examined as it is
+		in.addOurs(to.named, atTop)
+	}
+	if to.named != "" || to.end == "" {
+		return path.Clean(name), false
+	}
+	return to.end, to.isFolder
 }
 
 // line adds the facts of a command line.
@@ -283,12 +299,14 @@ func (in *inspection) makes(line *shell.Line, writes []effects.Path) {
 
 // hasMade reports whether a path is a file that a call of the session has made.
 func (in *inspection) hasMade(name string) bool {
-	if in.recall == nil {
-		return false
-	}
 	end, _, _ := follow(in.ctx, "/", name)
 	info, err := os.Lstat(end)
-	return err == nil && info.Mode().IsRegular() && in.recall.memory.has(&in.recall.memory.made, in.finder.ownTool("file", end))
+	return err == nil && info.Mode().IsRegular() && in.keeps("file", end)
+}
+
+// keeps reports whether Forwarded has kept a path for what a call of the session did.
+func (in *inspection) keeps(what, name string) bool {
+	return in.recall != nil && in.recall.memory.has(&in.recall.memory.made, in.finder.ownTool(what, name))
 }
 
 // isSearch reports whether a path stands for what a search in a folder finds.
@@ -316,9 +334,9 @@ func (in *inspection) touches(p effects.Path, removes, search bool, at where) {
 		return
 	}
 	before := in.removes
-	in.removes = removes
+	in.removes, in.entries = removes, removes
 	in.ours([]byte(name), false, at)
-	in.removes = before
+	in.removes, in.entries = before, false
 }
 
 // deed adds the facts for what a command does that is not about files to be lost.

@@ -58,7 +58,11 @@ func (e *evaluator) cd(inv *invocation) result {
 	default:
 		w = ops[0]
 	}
-	ok, fail := inv.st.cd(w)
+	var follow func(string) (string, bool)
+	if inv.st.physical || slices.ContainsFunc(inv.args[:len(inv.args)-len(ops)], func(w Word) bool { return strings.Contains(w.Value, "P") }) {
+		follow = e.line.Follow
+	}
+	ok, fail := inv.st.cd(w, follow)
 	if inv.program == "pushd" {
 		ok.pushed = inv.st.dirs
 	}
@@ -174,10 +178,12 @@ func (e *evaluator) set(inv *invocation) result {
 			return result{ok: st, fail: st}
 		case w.Kind == Literal && len(v) > 1 && v[0] == '-':
 			st.errexit = st.errexit || strings.Contains(v, "e") && v != "-o"
+			st.physical = st.physical || strings.Contains(v, "P")
 		case w.Kind == Literal && len(v) > 1 && v[0] == '+':
 			st.errexit = st.errexit && !strings.Contains(v, "e")
 		case i > 0 && strings.HasSuffix(args[i-1].Value, "o"):
 			st.errexit = st.errexit || v == "errexit"
+			st.physical = st.physical || v == "physical"
 		default:
 			st.params, st.known = paramsOf(args[i:])
 			return result{ok: st, fail: st}

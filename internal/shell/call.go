@@ -121,7 +121,7 @@ func (e *evaluator) saveTee(inv *invocation, text string) {
 		return
 	}
 	for _, w := range inv.args {
-		if name := Join(inv.st.dirs[0], w); name != "" && len(e.files) < maxFields {
+		if name := written(inv.st.dirs[0], w); name != "" && len(e.files) < maxFields {
 			e.files[name] = text
 		}
 	}

@@ -347,7 +347,7 @@ func (e *evaluator) remember(redirects []Redirect, r result, st state) {
 	for _, red := range redirects {
 		name := ""
 		if len(st.dirs) == 1 {
-			name = Join(st.dirs[0], red.Target)
+			name = written(st.dirs[0], red.Target)
 		}
 		if !red.Writes || name == "" || red.FD > 1 {
 			continue

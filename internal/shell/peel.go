@@ -32,7 +32,7 @@ func (e *evaluator) peel(inv *invocation) (result, bool) {
 
 // unwrap evaluates the command that the wrapper w is given in args.
 func (e *evaluator) unwrap(inv *invocation, w wrapper, label string, args []Word) (result, bool) {
-	u := &unwrapping{wrapper: w, st: inv.st}
+	u := &unwrapping{wrapper: w, st: inv.st, follow: e.line.Follow}
 	u.scan(args)
 	fr := inv.fr.wrapped(label)
 	fr.external = true
@@ -100,6 +100,7 @@ func (e *evaluator) unwrapStdin(inv *invocation, st state, fr frame, w wrapper) 
 type unwrapping struct {
 	wrapper wrapper
 	st      state
+	follow  func(string) (string, bool)
 	texts   []Word // command lines
 	env     []Assign
 	rest    []Word // operands
@@ -183,7 +184,7 @@ func (u *unwrapping) flag(flag string, value Word) bool {
 		u.rest = splitWords(value)
 		return true
 	case w.dir != "" && hasFlag(w.dir, flag):
-		u.st, _ = u.st.cd(value)
+		u.st, _ = u.st.cd(value, u.follow)
 	}
 	return false
 }
@@ -253,11 +254,11 @@ func (e *evaluator) elsewhere(inv *invocation) (result, bool) {
 		v := w.Value
 		switch {
 		case v == "-C" && i+1 < len(inv.args):
-			moved.st, _ = moved.st.cd(inv.args[i+1])
+			moved.st, _ = moved.st.cd(inv.args[i+1], e.line.Follow)
 		case strings.HasPrefix(v, "-C") && len(v) > 2:
-			moved.st, _ = moved.st.cd(literalWord(v[2:]))
+			moved.st, _ = moved.st.cd(literalWord(v[2:]), e.line.Follow)
 		case strings.HasPrefix(v, "--directory="):
-			moved.st, _ = moved.st.cd(literalWord(v[len("--directory="):]))
+			moved.st, _ = moved.st.cd(literalWord(v[len("--directory="):]), e.line.Follow)
 		}
 	}
 	r := e.plain(&moved)
@@ -286,7 +287,7 @@ func (e *evaluator) gitAlias(inv *invocation) (result, bool) {
 			rest = 2
 		}
 		if v == "-C" {
-			moved.st, _ = moved.st.cd(value)
+			moved.st, _ = moved.st.cd(value, e.line.Follow)
 		} else {
 			e.gitConfig(inv, value, aliases)
 		}

@@ -160,7 +160,7 @@ func (e *evaluator) written(w Word, st state) (string, bool) {
 	if len(st.dirs) != 1 {
 		return "", false
 	}
-	text, ok := e.files[Join(st.dirs[0], w)]
+	text, ok := e.files[written(st.dirs[0], w)]
 	return text, ok
 }
 

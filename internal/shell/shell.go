@@ -2,7 +2,7 @@
 // text tells: which programs it runs with which words, in which directory, on
 // whose input. Nothing is run, no file is read, and nothing is guessed: what is
 // known only when the line runs stays unknown, and code that is built then is
-// reported as [Opaque].
+// reported as [Opaque]. Where links lead the caller may tell.
 //
 // The line is parsed as bash. What runs other commands (sudo, xargs, sh -c,
 // find -exec, ssh and their like) is peeled off, so that a command has the same
@@ -14,6 +14,7 @@
 package shell
 
 import (
+	"path"
 	"strings"
 	"unicode/utf8"
 )
@@ -22,6 +23,25 @@ import (
 type Options struct {
 	Dir  string // the absolute directory it runs in
 	Home string // the absolute value of $HOME
+
+	// Follow returns where an absolute path leads as the system reads it, in which .. is the folder
+	// above the one that was reached, and whether a folder is there. If it is nil, no path has a link.
+	Follow func(name string) (end string, isFolder bool)
+}
+
+// Dirs returns the directories that Dir may be. A program that removes .. from its text comes to
+// another one than the system if a link is before it.
+func (o Options) Dirs() []string {
+	dirs := []string{o.Dir}
+	if o.Dir != "" {
+		dirs[0] = path.Clean(o.Dir)
+	}
+	if dirs[0] != o.Dir && o.Follow != nil {
+		if end, _ := o.Follow(o.Dir); end != dirs[0] {
+			dirs = append(dirs, end)
+		}
+	}
+	return dirs
 }
 
 // A Line is a parsed command line. Commands and Opaque are in the order in
@@ -31,6 +51,8 @@ type Line struct {
 	Home     string
 	Commands []Command
 	Opaque   []Opaque
+
+	Follow func(name string) (end string, isFolder bool) // of Options
 }
 
 // A Command is one program, builtin or group of redirections that the line runs.
@@ -122,7 +144,7 @@ const (
 // Parse returns what the line does. It never fails: what can't be parsed is
 // opaque.
 func Parse(line string, o Options) *Line {
-	e := &evaluator{line: &Line{Text: line, Home: o.Home}, named: map[string][]*function{}, files: map[string]string{}}
+	e := &evaluator{line: &Line{Text: line, Home: o.Home, Follow: o.Follow}, named: map[string][]*function{}, files: map[string]string{}}
 	if len(line) > maxLineBytes {
 		e.opaque(Opaque{Reason: Limit, Detail: "the line is too long", Command: -1})
 		return e.line
@@ -131,7 +153,7 @@ func Parse(line string, o Options) *Line {
 		e.opaque(Opaque{Reason: Unparsed, Detail: "a character that no command line has", Command: -1})
 		return e.line
 	}
-	st := state{dirs: []string{o.Dir}}
+	st := state{dirs: o.Dirs()}
 	if o.Home != "" {
 		st = st.bind("HOME", literalValue(o.Home))
 	}

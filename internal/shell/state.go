@@ -18,6 +18,7 @@ type state struct {
 	aliases  map[string]string
 	known    bool // whether params are known
 	errexit  bool
+	physical bool // cd follows links before .., by set -P
 	dead     bool // the shell has exited
 }
 
@@ -68,6 +69,7 @@ func join(a, b state) state {
 	joined := a
 	joined.dirs = dirs
 	joined.errexit = a.errexit && b.errexit
+	joined.physical = a.physical || b.physical
 	if !slices.EqualFunc(a.params, b.params, equalParts) {
 		joined.params, joined.known = nil, false
 	}
@@ -139,30 +141,43 @@ func (s state) home() []part {
 }
 
 // cd returns the states after cd to the directory that w names, and after it
-// failed.
-func (s state) cd(w Word) (ok, fail state) {
+// failed. A shell removes .. from the text unless it is told otherwise, other
+// programs leave it to the system: follow is nil, or tells where that comes to.
+func (s state) cd(w Word, follow func(string) (string, bool)) (ok, fail state) {
 	ok, fail = s, s
 	ok.previous = s.dirs
 	ok.dirs = nil
 	for _, dir := range s.dirs {
-		if next := Join(dir, w); !slices.Contains(ok.dirs, next) {
+		next := written(dir, w)
+		if raw := Join(dir, w); raw != "" && follow != nil {
+			next, _ = follow(raw)
+		}
+		if !slices.Contains(ok.dirs, next) {
 			ok.dirs = append(ok.dirs, next)
 		}
 	}
 	return ok, fail
 }
 
-// Join returns the absolute directory that w names in dir, or "" if that is not
-// known.
+// Join returns the absolute path that w names in dir, with . and .. as written,
+// or "" if that is not known.
 func Join(dir string, w Word) string {
 	name, known := w.Literal()
 	switch {
 	case !known:
 		return ""
 	case strings.HasPrefix(name, "/"):
-		return path.Clean(name)
+		return name
 	case dir == "":
 		return ""
 	}
-	return path.Join(dir, name)
+	return dir + "/" + name
+}
+
+// written returns what Join does without . and .. in the text.
+func written(dir string, w Word) string {
+	if name := Join(dir, w); name != "" {
+		return path.Clean(name)
+	}
+	return ""
 }

@@ -132,7 +132,7 @@ func (a *analysis) codeCall(i int, p codePattern, arg string) {
 	case erase:
 		a.delete(i, w)
 		if p.recursive {
-			a.deed(DeleteRecursive, i, arg, a.paths(i, w)...)
+			a.deed(DeleteRecursive, i, arg, a.entries(i, w)...)
 		}
 	}
 }
@@ -148,7 +148,7 @@ func (a *analysis) codeLine(i int, line string) {
 	if len(c.Dirs) == 1 {
 		dir = c.Dirs[0]
 	}
-	inner := &analysis{line: shell.Parse(line, shell.Options{Dir: dir, Home: a.line.Home}), effects: &Effects{}, downloads: a.downloads, nested: a.nested,
+	inner := &analysis{line: shell.Parse(line, shell.Options{Dir: dir, Home: a.line.Home, Follow: a.line.Follow}), effects: &Effects{Moves: a.effects.Moves}, downloads: a.downloads, nested: a.nested, aliases: a.aliases, compared: a.compared,
 		fetched: map[int]bool{}, readsOf: map[int][]Path{}}
 	for n := range inner.line.Commands {
 		inner.line.Commands[n].Remote += c.Remote
@@ -157,7 +157,7 @@ func (a *analysis) codeLine(i int, line string) {
 	for _, o := range inner.line.Opaque {
 		inner.opaque(o)
 	}
-	a.nested = inner.nested
+	a.nested, a.compared = inner.nested, inner.compared
 	a.adopt(i, inner.effects)
 }
 
@@ -173,6 +173,7 @@ func (a *analysis) adopt(i int, e *Effects) {
 	a.add(&a.effects.Writes, own(e.Writes))
 	a.add(&a.effects.Deletes, own(e.Deletes))
 	a.add(&a.effects.Runs, own(e.Runs))
+	a.effects.Moves, a.effects.Truncated = e.Moves, a.effects.Truncated || e.Truncated
 	for _, h := range e.Hosts {
 		h.Command = i
 		a.effects.Hosts = append(a.effects.Hosts, h)

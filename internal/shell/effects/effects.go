@@ -18,6 +18,7 @@ type Effects struct {
 	Runs    []Path // files that are executed as programs of a shell or an interpreter
 	Hosts   []Host
 	Deeds   []Deed
+	Moves   []Move
 
 	Truncated bool // there was more than is listed
 }
@@ -71,7 +72,7 @@ type Deed struct {
 
 // Of returns the effects of a line.
 func Of(line *shell.Line) *Effects {
-	a := &analysis{line: line, effects: &Effects{}, downloads: map[string]bool{}}
+	a := &analysis{line: line, effects: &Effects{}, downloads: map[string]bool{}, aliases: map[string]alias{}}
 	a.fetched, a.readsOf = map[int]bool{}, map[int][]Path{}
 	for i := range line.Commands {
 		a.command(i)
@@ -90,6 +91,8 @@ type analysis struct {
 	nested    int             // texts inside of code that are being looked at
 	fetched   map[int]bool    // whether the output of a command comes from a host
 	readsOf   map[int][]Path  // what each command reads
+	aliases   map[string]alias
+	compared  int
 }
 
 func (a *analysis) deed(kind Kind, i int, detail string, paths ...Path) {
@@ -117,7 +120,10 @@ func (a *analysis) read(i int, w shell.Word) {
 }
 
 func (a *analysis) write(i int, w shell.Word) {
-	paths := a.paths(i, w)
+	a.writePaths(i, a.paths(i, w))
+}
+
+func (a *analysis) writePaths(i int, paths []Path) {
 	a.add(&a.effects.Writes, paths)
 	for _, p := range paths {
 		a.writeDeed(i, p)
@@ -125,7 +131,7 @@ func (a *analysis) write(i int, w shell.Word) {
 }
 
 func (a *analysis) delete(i int, w shell.Word) {
-	paths := a.paths(i, w)
+	paths := a.entries(i, w)
 	a.add(&a.effects.Deletes, paths)
 	for _, p := range paths {
 		if kind := kindOfDelete(p, a.line.Home); kind != "" {

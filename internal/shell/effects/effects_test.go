@@ -74,6 +74,18 @@ func TestDeeds(t *testing.T) {
 		{`ssh h rm -rf /a`, "delete-recursive remote:/a at ssh h"},
 		{`rsync -a --delete a/ b/`, "delete-recursive b"},
 
+		// What the line makes of a path: links, and new names.
+		{`ln -s /etc x; echo a > x/cron.d/b; cp a x/hosts`, "service-install /etc/cron.d/b; system-file /etc/hosts"},
+		{`mkdir d; ln -s /etc d; echo a > d/etc/hosts`, "system-file /etc/hosts"},
+		{`ln -s /etc; ln -sT etc y; cd y; echo a > hosts`, "system-file /etc/hosts"},
+		{`ln -s "$a" x; echo a > x/.ssh/authorized_keys`, "login-file ?/.ssh/authorized_keys"},
+		{`ln /usr/bin/a b; echo > b`, "system-file /usr/bin/a"},
+		{`mv a t; mv b a; mv t b; rm -rf b`, "delete-recursive b t"},
+		{`mv a b; rm -rf c; mv *.x d/; rm -rf d; rm -r e d/1.x`, "delete-recursive c; delete-recursive d *.x; delete-recursive e d/1.x *.x"},
+		{`t=$(mktemp -d); mv a "$t/b"; rm -rf "$t"`, "delete-recursive ? a"},
+		{`ln -s x y; ln -s y x; echo a > x/b`, ""},
+		{`rm -rf a*/../b`, "delete-recursive b ?b"},
+
 		// Devices, and what the system consists of.
 		{`dd if=a of=/dev/sda; cat a > /dev/nvme0n1; mkfs.ext4 /dev/sdb1; wipefs -a /dev/sdc`, "overwrite-device /dev/sda; overwrite-device /dev/nvme0n1; overwrite-device /dev/sdb1; overwrite-device /dev/sdc"},
 		{`dd if=/dev/sda of=a bs=1; cat a > /dev/null 2> /dev/stderr; fdisk -l /dev/sda`, ""},

@@ -3,29 +3,36 @@ package effects
 import (
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/shell"
 )
 
 // copies adds what cp reads and writes.
-func (k *call) copies() { k.transfer(k.read) }
+func (k *call) copies() {
+	note := k.linked
+	if _, symbolic := k.flag("s"); !symbolic {
+		note = nil
+	}
+	k.transfer(k.read, note)
+}
 
 // moves adds what mv takes away and writes.
 func (k *call) moves() {
 	k.transfer(func(i int, w shell.Word) {
 		k.read(i, w)
 		k.delete(i, w)
-	})
-	if n := len(k.operands); n > 1 && k.operands[n-1].Value == "/dev/null" {
-		k.deed(DeleteRecursive, k.index, k.detail(), k.pathsOf(k.operands[:n-1])...)
+	}, k.moved)
+	if n := len(k.operands); n > 1 && isStandardDevice(k.operands[n-1]) {
+		k.deed(DeleteRecursive, k.index, k.detail(), k.pathsOf(k.operands[:n-1], k.entries)...)
 	}
 }
 
-func (k *call) pathsOf(words []shell.Word) []Path {
+func (k *call) pathsOf(words []shell.Word, paths func(int, shell.Word) []Path) []Path {
 	var out []Path
 	for _, w := range words {
-		out = append(out, k.paths(k.index, w)...)
+		out = append(out, paths(k.index, w)...)
 	}
 	return out
 }
@@ -35,7 +42,7 @@ func (k *call) installs() {
 		k.applyWords("W...")
 		return
 	}
-	k.transfer(k.read)
+	k.transfer(k.read, nil)
 	if f, ok := k.flag("m"); ok && isLoose(f.value) {
 		k.loosens(k.operands[max(0, len(k.operands)-1):])
 	}
@@ -43,43 +50,52 @@ func (k *call) installs() {
 
 func (k *call) links() {
 	if len(k.operands) == 1 {
+		to := shell.NewWord(".")
 		k.write(k.index, baseOf(k.operands[0], "."))
+		k.renames(k.operands, to, true, false, k.linked)
 		return
 	}
-	k.transfer(k.read)
+	k.transfer(k.read, k.linked)
 }
 
 // transfer takes sources by take, and adds what is written: the last operand,
-// or what it becomes in the folder that the last operand or -t names.
-func (k *call) transfer(take func(int, shell.Word)) {
+// or what it becomes in the folder that the last operand or -t names. If the
+// sources get these names, or the names lead to them, note is told.
+func (k *call) transfer(take func(int, shell.Word), note func(source, to shell.Word, dest Path, maybe bool)) {
 	sources := k.operands
-	var to *shell.Word
-	if f, ok := k.flag("t"); ok {
-		to = &f.value
-	} else if n := len(sources); n > 1 {
-		to, sources = &sources[n-1], sources[:n-1]
-		k.write(k.index, *to)
+	f, isFolder := k.flag("t")
+	to, given, isKnown := f.value, isFolder, isFolder
+	_, isName := k.flag("T")
+	if _, n := k.flag("n"); n && k.cmd.Program == "ln" {
+		isName = true
+	}
+	if n := len(sources); !given && n > 1 {
+		to, sources, given = sources[n-1], sources[:n-1], true
+		isKnown = n > 2 || strings.HasSuffix(to.Value, "/")
+		isFolder = isKnown || !isName && slices.ContainsFunc(k.paths(k.index, to), k.isFolder)
+		k.writePaths(k.index, k.named(k.index, to, note != nil && !isFolder))
 	}
 	for _, w := range sources {
 		take(k.index, w)
 	}
-	if to == nil {
-		return
-	}
 	v, known := to.Literal()
-	if !known || len(sources) > 20 {
+	if !given {
 		return
 	}
-	if _, ok := k.flag("t"); ok || len(sources) > 1 || strings.HasSuffix(v, "/") || v == "." || v == ".." || isFolder(path.Clean(v), k.line.Home) {
-		for _, w := range sources {
+	isKnown = isKnown || v == "." || v == ".." || !isName && isFolderName(path.Clean(v), k.line.Home)
+	for _, w := range sources {
+		if known && len(sources) <= 20 && (isKnown || isFolder && w.Kind == shell.Literal) {
 			k.write(k.index, baseOf(w, v))
 		}
 	}
+	if note != nil {
+		k.renames(sources, to, isFolder, isName, note)
+	}
 }
 
-// isFolder reports whether name is surely a folder.
-func isFolder(name, home string) bool {
-	return name == home || name == home+"/.ssh" || name == "/root" || strings.Count(name, "/") == 1 || strings.HasPrefix(name, "/etc/cron.") || name == "/etc/systemd/system"
+// isFolderName reports whether name is surely a folder.
+func isFolderName(name, home string) bool {
+	return name == home || name == home+"/.ssh" || name == "/root" || strings.LastIndexByte(name, '/') == 0 || strings.HasPrefix(name, "/etc/cron.") || name == "/etc/systemd/system"
 }
 
 // baseOf returns the last element of w in dir.
@@ -278,7 +294,7 @@ func (k *call) find() {
 		return
 	}
 	for _, w := range s.Found() {
-		paths := k.paths(k.index, w)
+		paths := k.entries(k.index, w)
 		k.add(&k.effects.Deletes, paths)
 		if !s.Empty {
 			k.deed(DeleteRecursive, k.index, k.detail(), paths...)
@@ -314,7 +330,7 @@ func (k *call) changes() {
 }
 
 func (k *call) loosens(words []shell.Word) {
-	k.deed(PermissionLoosen, k.index, k.detail(), k.pathsOf(words)...)
+	k.deed(PermissionLoosen, k.index, k.detail(), k.pathsOf(words, k.paths)...)
 }
 
 // isLoose reports whether a mode lets everybody write, or a program run as its

@@ -2,6 +2,7 @@ package effects
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/shell"
@@ -30,18 +31,34 @@ type Path struct {
 	Command int    // index of Line.Commands: what names it
 }
 
-// paths returns the paths that a word of command i names, one for each
-// directory that it may run in.
-func (a *analysis) paths(i int, w shell.Word) []Path {
+// paths returns the paths that a word of command i names, for each directory
+// that it may run in.
+func (a *analysis) paths(i int, w shell.Word) []Path { return a.named(i, w, false) }
+
+// named is paths, or entries without what the line has moved there.
+func (a *analysis) named(i int, w shell.Word, entry bool) []Path {
 	c := &a.line.Commands[i]
 	var out []Path
 	if v, ok := w.Literal(); ok && v == "" {
 		return nil
 	}
 	for _, dir := range c.Dirs {
-		p := a.resolve(w, dir)
-		p.Text, p.Remote, p.Command = w.Text, c.Remote, i
-		out = append(out, p)
+		p := resolve(w, dir)
+		readings := []Path{p}
+		if p.Name != "" {
+			written := p
+			p.Name = path.Clean(p.Name)
+			readings[0] = p
+			if c.Remote == "" {
+				readings = append(readings, a.lead(written, entry), a.lead(p, entry))
+			}
+		}
+		for _, p := range readings {
+			p.Text, p.Remote, p.Command = w.Text, c.Remote, i
+			if p.Temp = a.isTemp(p, w); !slices.Contains(out, p) {
+				out = append(out, p)
+			}
+		}
 		if p.Kind != Unknown && absolute(w) {
 			break // the same wherever it runs
 		}
@@ -53,46 +70,50 @@ func absolute(w shell.Word) bool {
 	return strings.HasPrefix(w.Value, "/") || strings.HasPrefix(w.Prefix, "/")
 }
 
-// resolve returns the path of w in dir.
-func (a *analysis) resolve(w shell.Word, dir string) Path {
+// resolve returns the path of w in dir, with . and .. as written.
+func resolve(w shell.Word, dir string) Path {
 	switch {
 	case w.Kind == shell.Unknown && w.Prefix == "":
-		p := Path{Kind: Unknown, Tail: w.Suffix}
-		p.Temp = !strings.Contains(w.Suffix, "..") && a.temporary(w.From) // not $TMPDIR, which is often unset
-		return p
+		return Path{Kind: Unknown, Tail: w.Suffix}
 	case w.Kind == shell.Unknown:
-		name := place(w.Prefix, dir)
-		if name == "" {
-			return Path{Kind: Unknown, Tail: w.Suffix}
+		if name := place(w.Prefix, dir); name != "" {
+			return Path{Kind: Below, Name: name, Tail: w.Suffix}
 		}
-		p := Path{Kind: Below, Name: name, Tail: w.Suffix}
-		p.Temp = isTemp(name+"/x", strings.HasSuffix(w.Prefix, "/")) && !strings.Contains(w.Suffix, "..")
-		return p
+		return Path{Kind: Unknown, Tail: w.Suffix}
 	}
 	if w.Kind == shell.Pattern {
 		dir = escaper.Replace(dir)
 	}
 	name := place(w.Value, dir)
-	if name == "" {
+	switch {
+	case name == "":
 		return Path{Kind: Unknown, Tail: w.Value}
+	case w.Kind == shell.Pattern:
+		return Path{Kind: Pattern, Name: name, Some: w.Filtered}
 	}
-	p := Path{Name: name}
-	if w.Kind == shell.Pattern {
-		p.Kind, p.Some = Pattern, w.Filtered
-	}
-	p.Temp = isTemp(name, true)
-	return p
+	return Path{Name: name}
 }
 
-// place returns name in dir, clean and absolute, or "" if that is not known.
+// isTemp reports whether the path of w is in a folder for temporary files.
+func (a *analysis) isTemp(p Path, w shell.Word) bool {
+	switch p.Kind {
+	case Unknown:
+		return w.Kind == shell.Unknown && w.Prefix == "" && !strings.Contains(p.Tail, "..") && a.temporary(w.From) // not $TMPDIR, which is often unset
+	case Below:
+		return strings.HasSuffix(w.Prefix, "/") && IsTemp(p.Name+"/x") && !strings.Contains(p.Tail, "..")
+	}
+	return IsTemp(p.Name)
+}
+
+// place returns the absolute path of name in dir, or "" if that is not known.
 func place(name, dir string) string {
 	switch {
 	case strings.HasPrefix(name, "/"):
-		return path.Clean(name)
+		return name
 	case dir == "":
 		return ""
 	}
-	return path.Join(dir, name)
+	return dir + "/" + name
 }
 
 // escaper quotes what a pattern would not take literally.
@@ -101,15 +122,8 @@ var escaper = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`)
 var tempFolders = []string{"/tmp/", "/var/tmp/", "/private/tmp/", "/private/var/tmp/", "/var/folders/", "/private/var/folders/", "/dev/shm/"}
 
 // IsTemp reports whether an absolute and clean path is in a folder for temporary files.
-func IsTemp(name string) bool { return isTemp(name, true) }
-
-func isTemp(name string, complete bool) bool {
-	for _, dir := range tempFolders {
-		if complete && strings.HasPrefix(name, dir) {
-			return true
-		}
-	}
-	return false
+func IsTemp(name string) bool {
+	return slices.ContainsFunc(tempFolders, func(dir string) bool { return strings.HasPrefix(name, dir) })
 }
 
 // temporary reports whether words come from mktemp alone.
@@ -119,7 +133,7 @@ func (a *analysis) temporary(from []int) bool {
 			return false
 		}
 		for _, w := range a.line.Commands[i].Args {
-			if v, ok := w.Literal(); !ok || strings.Contains(v, "/") && !isTemp(path.Clean(v), true) {
+			if v, ok := w.Literal(); !ok || strings.Contains(v, "/") && !IsTemp(path.Clean(v)) {
 				return false
 			}
 		}

@@ -27,7 +27,7 @@ var gitPrograms = map[string]*program{
 			"worktree":       {subs: map[string]*program{"remove": {flags: "f,force", deeds: []rule{{GitDiscard, "-f"}}}}},
 			"submodule":      {subs: map[string]*program{"deinit": {flags: "f,force all", deeds: []rule{{GitDiscard, "-f"}}}}},
 			"rm":             {flags: "r f,force cached q,quiet n,dry-run ignore-unmatch", deeds: []rule{{GitDiscard, "-f !-cached !-n"}}, also: (*call).gitRm},
-			"mv":             {flags: "f,force k n,dry-run v", words: "M... W"},
+			"mv":             {flags: "f,force k n,dry-run v", also: (*call).moves},
 			"clone":          {flags: "b,branch= o,origin= depth= reference= j,jobs= c,config= template= u= separate-git-dir=W shallow-since= filter= single-branch recurse-submodules? bare mirror q", words: "H W"},
 			"fetch":          {flags: "depth= j= o= upload-pack= a all p,prune t,tags f q", also: (*call).gitRemote},
 			"pull":           {flags: "s= X= depth= j= r,rebase? all f q", also: (*call).gitRemote},

@@ -250,7 +250,7 @@ func (k *call) saves() {
 			if name == "." || name == "/" {
 				name = "index.html"
 			}
-			file := shell.NewWord(path.Join(dir, name))
+			file := shell.NewWord(dir + "/" + name)
 			k.write(k.index, file)
 			k.downloaded(k.index, file)
 		}

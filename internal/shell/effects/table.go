@@ -308,7 +308,7 @@ func (k *call) role(role byte, w shell.Word) {
 	case erase:
 		k.delete(k.index, w)
 		if w.Found { // as many files as a search finds
-			k.deed(DeleteRecursive, k.index, k.detail(), k.paths(k.index, w)...)
+			k.deed(DeleteRecursive, k.index, k.detail(), k.entries(k.index, w)...)
 		}
 	case empty:
 		k.delete(k.index, w)
@@ -336,12 +336,14 @@ func (k *call) detail() string {
 // touched returns the paths of a deed that is about files.
 func (k *call) touched(kind Kind) []Path {
 	switch kind {
-	case DeleteRecursive, PermissionLoosen, OwnerChange, OverwriteDevice:
+	case DeleteRecursive:
+		return k.pathsOf(k.operands, k.entries)
+	case PermissionLoosen, OwnerChange, OverwriteDevice:
 		words := k.operands
 		if (kind == PermissionLoosen || kind == OwnerChange) && len(words) > 0 {
 			words = words[1:]
 		}
-		return k.pathsOf(words)
+		return k.pathsOf(words, k.paths)
 	}
 	return nil
 }
