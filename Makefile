@@ -82,6 +82,7 @@ test-all: cc npm ## run the long campaigns, of which test runs a small piece eac
 	$(GO) test -count=1 -run '^TestKills' -v -timeout 0 ./internal/test/kills -args -kills=$(KILLS)
 	THOUGHTGATE_KILLS=500 $(GO) test -count=1 -run '^TestCallsSurviveKills$$' -v -timeout 60m ./daemon/relay
 	$(GO) test -count=1 -run '^TestKill' -v -timeout 60m ./cmd/tgctl/internal/wrap -args -all-kills
+	$(GO) test -count=1 -run '^TestKill' -v -timeout 60m ./internal/agentconf -args -all-kills
 	$(GO) test -count=1 -run '^TestAgreesWithGit$$|^TestLargeTree$$' -v -timeout 0 ./internal/worktree -args -cases=1000 -files=100000
 	$(GO) test -count=1 -run '^TestRandomLinesAgainstBash$$' -v -timeout 60m ./internal/shell -args -lines=100000
 	$(MAKE) loosen

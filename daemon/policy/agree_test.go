@@ -21,7 +21,7 @@ import (
 // casesDrawn is the number of random cases in which the gates are compared with the reference. In
 // a soak the variable sets it.
 const (
-	casesDrawn  = 2000
+	casesDrawn  = 1000
 	casesWanted = "THOUGHTGATE_REFERENCE_CASES"
 )
 

@@ -17,6 +17,8 @@ import (
 // Every decoder in use decodes a line that Read accepts in the same way: the corpus is
 // decoded by Go, Python and JavaScript, and the results are compared with the spans of
 // the envelope.
+//
+//gotest:plain one goroutine reads a corpus
 func TestDecodersAgree(t *testing.T) {
 	corpus := corpus(t)
 	var input strings.Builder

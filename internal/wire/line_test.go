@@ -205,6 +205,8 @@ func (f *forever) Read(p []byte) (int, error) {
 
 // Memory stays bounded if a peer writes without a newline forever, and shrinks after a
 // large message.
+//
+//gotest:plain one goroutine reads a hundred megabytes
 func TestReaderMemory(t *testing.T) {
 	heap := func() int {
 		runtime.GC()

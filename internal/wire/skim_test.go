@@ -81,6 +81,8 @@ func sameReading(t *testing.T, r *rand.Rand, line []byte) (skimmed bool) {
 }
 
 // A long line is accepted or refused like a short one.
+//
+//gotest:plain one goroutine reads megabytes
 func TestLongLinesAreReadAlike(t *testing.T) {
 	r := newRand(11)
 	var lines [][]byte
@@ -172,6 +174,8 @@ func longFlow(r *rand.Rand) []byte {
 }
 
 // A reader of long lines finds the same lines as any other reader.
+//
+//gotest:plain one goroutine reads megabytes byte by byte
 func TestLongReader(t *testing.T) {
 	const most = 1 << 20
 	r := newRand(3)

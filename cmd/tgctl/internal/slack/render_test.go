@@ -184,6 +184,8 @@ func hostileText(r *rand.Rand, most int) string {
 }
 
 // Whatever a question contains, its message keeps the limits and has no foreign markup.
+//
+//gotest:plain one goroutine makes megabytes of text
 func TestAnyMessageKeepsToTheLimits(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 1))
