@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 )
@@ -41,6 +42,9 @@ type Call struct {
 
 // Call returns the call that an event is about.
 func (c *Contract) Call(e *Event) (*Call, error) {
+	if _, known := c.Tools[e.Tool]; !known && e.foreign != nil && !strings.HasPrefix(e.Tool, c.MCP) {
+		c = e.foreign // which may call its tools as it does in its own entries
+	}
 	if server, tool, ok := c.mcp(e); ok {
 		arguments := members("server", text(server), "tool", text(tool), "arguments", e.Input)
 		return &Call{Tool: MCP, Server: server, Arguments: arguments, input: true}, nil
