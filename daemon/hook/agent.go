@@ -72,7 +72,7 @@ func (a *agent) before(ctx context.Context, e *agenthook.Event) (agenthook.Outpu
 	if err != nil {
 		return agenthook.Output{}, fmt.Errorf("%w: %w", err, gate.ErrInvalid)
 	}
-	if call.Tool == agenthook.MCP && a.registry.governed(a.joined.Shim.Session, call.Server) {
+	if call.Tool == agenthook.MCP && a.registry.governed(a.joined.Shim.Session, call.Server) && a.awaits(e, call) {
 		return a.contract.Pass(e, ""), nil // it is judged when it comes to the server
 	}
 	p, err := a.verdict(ctx, e, call)
@@ -146,6 +146,7 @@ func (a *agent) remember(id string, p *submit.Permitted) {
 
 // after records the result of a call, and has the session remember what the agent has read.
 func (a *agent) after(ctx context.Context, e *agenthook.Event) {
+	a.ran(e)
 	a.mu.Lock()
 	call := a.open[e.ID]
 	delete(a.open, e.ID)

@@ -64,6 +64,7 @@ type Registry struct {
 	cancel   context.CancelCauseFunc
 	wait     sync.WaitGroup // for the goroutines of agents
 	flights  flights
+	arrivals arrivals
 
 	mu     sync.Mutex // guards the fields below
 	agents map[key]*agent
