@@ -72,9 +72,6 @@ func (a *agent) before(ctx context.Context, e *agenthook.Event) (agenthook.Outpu
 	if err != nil {
 		return agenthook.Output{}, fmt.Errorf("%w: %w", err, gate.ErrInvalid)
 	}
-	if call.Tool == agenthook.MCP && a.registry.governed(a.joined.Shim.Session, call.Server) && a.awaits(e, call) {
-		return a.contract.Pass(e, ""), nil // it is judged when it comes to the server
-	}
 	p, err := a.verdict(ctx, e, call)
 	denied, isDenied := errors.AsType[*submit.DeniedError](err)
 	switch {
@@ -109,8 +106,11 @@ func unchanged(err error) string {
 	return fmt.Sprintf("Not executed. It was approved with changes, and %v.", err)
 }
 
-// judge submits a call to the gate.
+// judge submits a call to the gate, unless it is judged when it comes to its server.
 func (a *agent) judge(ctx context.Context, e *agenthook.Event, call *agenthook.Call) (*submit.Permitted, error) {
+	if call.Tool == agenthook.MCP && a.registry.governed(a.joined.Shim.Session, call.Server) && a.awaits(e, call) {
+		return &submit.Permitted{}, nil
+	}
 	ctx, done := a.waiting(ctx)
 	defer done()
 	p, err := a.submitter.Judge(ctx, call.Tool, call.Arguments, func(gate.Verdict) {})

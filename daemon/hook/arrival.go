@@ -18,13 +18,15 @@ import (
 const (
 	// arrivalTimeout is how long a call that passed a hook may take to come to its server.
 	arrivalTimeout = 30 * time.Second
+	// askedTimeout is how long it is waited for one about which the agent may ask its user.
+	askedTimeout = 24 * time.Hour
 	// maxAwaited is the maximum number of calls of all agents that are waited for. Others are judged
 	// at the hook as well.
 	maxAwaited = 1024
 )
 
-// asksNobody are the permission modes in which an agent asks its user nothing.
-var asksNobody = []string{"bypassPermissions", "dontAsk", "auto"}
+// asksNobody is the permission mode in which an agent asks nobody, and makes each call.
+const asksNobody = "bypassPermissions"
 
 // awaited is a call that a hook has let pass.
 type awaited struct {
@@ -62,26 +64,30 @@ func (a *agent) awaits(e *agenthook.Event, call *agenthook.Call) bool {
 		return false
 	}
 	in.all = append(in.all, w)
-	a.registry.wait.Go(func() { a.await(w, slices.Contains(asksNobody, e.Mode)) })
+	a.registry.wait.Go(func() { a.await(w, e.Mode == asksNobody) })
 	return true
 }
 
 // await waits for w, and warns if it does not come. promptly says that nobody is asked first.
 func (a *agent) await(w *awaited, promptly bool) {
-	var late <-chan time.Time
+	timeout := askedTimeout
 	if promptly {
-		timer := time.NewTimer(arrivalTimeout)
-		defer timer.Stop()
-		late = timer.C
+		timeout = arrivalTimeout
 	}
-	missing := true
+	late := time.NewTimer(timeout)
+	defer late.Stop()
+	missing := promptly
+	select {
+	case <-w.came:
+	case <-w.ran:
+		missing = true
+	case <-late.C:
+	case <-a.life.Done():
+	}
 	select {
 	case <-w.came:
 		missing = false
-	case <-w.ran:
-	case <-late:
-	case <-a.life.Done():
-		missing = promptly
+	default:
 	}
 	a.registry.arrivals.take(func(other *awaited) bool { return other == w }, func(*awaited) {})
 	if missing && a.registry.ctx.Err() == nil {

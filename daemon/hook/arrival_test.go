@@ -69,6 +69,7 @@ func TestPassedAndNeverCame(t *testing.T) {
 		"the user is asked, refuses": {"default", []func(*agent){waits(time.Hour), leaves}, ""},
 		"runs, and did not come":     {"default", []func(*agent){waits(time.Hour), ran}, unjudged},
 		"comes and runs":             {"", []func(*agent){waits(time.Hour), arrives("s", "files", "write"), ran, leaves}, ""},
+		"the user is asked for days": {"default", []func(*agent){waits(25 * time.Hour), ran}, ""},
 		"another call runs":          {"", []func(*agent){another, waits(time.Hour), leaves}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
