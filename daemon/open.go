@@ -72,11 +72,12 @@ func (d *Daemon) open(path string, named bool) error {
 	if err := d.openGate(); err != nil {
 		return err
 	}
-	d.openOffers()
-	d.openHandover()
 	d.hooks = hook.New(hook.Options{
 		Sessions: d.sessions, Recorder: d.recorder, Logger: d.log, Redact: d.audit.Redacted, Home: o.Getenv("HOME"), Variable: d.guard.Variable,
 	})
+	d.judge.Arrived = d.hooks.Arrived
+	d.openOffers()
+	d.openHandover()
 	d.runs = d.newRuns()
 	d.server = d.newServer()
 	return nil

@@ -66,7 +66,7 @@ func detailTo(d policy.Detail) *pb.PolicyDetail {
 
 func entriesTo(entries []policy.Entry) []*pb.PolicyEntry {
 	return each(entries, func(e policy.Entry) *pb.PolicyEntry {
-		return &pb.PolicyEntry{Cited: citationTo(e.Cited), Sources: e.Sources, Agents: e.Agents, Methods: e.Methods, Workflow: e.Workflow}
+		return &pb.PolicyEntry{Cited: citationTo(e.Cited), Sources: e.Sources, Agents: e.Agents, Methods: e.Methods, Workflow: e.Workflow, Undo: e.Undo}
 	})
 }
 

@@ -119,12 +119,12 @@ func equal(set map[string]*entry, asked *gate.Question) *entry {
 // alike reports whether an answer to q also answers asked. The subject covers the server,
 // how and where it was started, the definition of what is called, the method, every byte
 // of the params, and the text of the rule and the workflow that ask. In addition the
-// agent, session, workflow and level must be equal, and every fact of asked must have
-// been shown with q. An attachment without a session shares with no other.
+// agent, session, workflow and level must be equal, every fact of asked must have been
+// shown with q, and it must not destroy more. An attachment without a session shares with no other.
 func alike(q *Question, asked *gate.Question) bool {
 	c := asked.Call
 	return q.Subject == asked.Subject && q.Agent == c.Agent && q.Session == c.Session && q.Workflow == asked.Ruling.Workflow && levelOf(q.Level) == levelOf(string(asked.Ruling.Level)) &&
-		(c.Session != "" || q.Attachment == c.Attachment) && covers(q.Facts, gate.NotInTheCall(asked.Facts))
+		(c.Session != "" || q.Attachment == c.Attachment) && covers(q.Facts, gate.NotInTheCall(asked.Facts)) && !c.Extent.IsBeyond(q.Extent)
 }
 
 // covers reports whether all facts of a call were shown with a question. It compares

@@ -62,7 +62,7 @@ func (q *Queue) terms(asked *Question, t *Terms, d *Decision) (*Grant, error) {
 	match, scope := cmp.Or(t.Match, MatchArgs), cmp.Or(t.Scope, InSession)
 	g := &Grant{Times: t.Times, Bounds: store.Bounds{
 		Agent: asked.Agent, Session: asked.Session, Project: asked.Project, Server: asked.Server, Launch: asked.Launch,
-		Definition: asked.Definition, Method: asked.Method, Tool: asked.Tool, Workflow: asked.Workflow, Rule: asked.Rule, Basis: asked.Basis,
+		Definition: asked.Definition, Extent: asked.Extent, Method: asked.Method, Tool: asked.Tool, Workflow: asked.Workflow, Rule: asked.Rule, Basis: asked.Basis,
 		Match: match, Scope: scope, Approval: asked.ID, Decider: d.Decider, Surface: d.Surface, Level: string(levelOf(asked.Level)), Note: d.Note,
 	}}
 	for _, text := range asked.Facts {
@@ -280,7 +280,7 @@ func (q *Queue) recallUses(ctx context.Context, inForce []Grant) error {
 func (q *Queue) reuseGrant(asked *gate.Question, members map[string][]byte) *gate.Grant {
 	key := call{asked.Call.Attachment, asked.Call.Seq}
 	p, ok := q.uses[key]
-	if !ok || !bytes.Equal(p.subject, asked.Subject[:]) || !sameThing(&p.grant, asked.Call) || !q.admits(&p.grant, asked, members) {
+	if !ok || !bytes.Equal(p.subject, asked.Subject[:]) || !sameThing(&p.grant, asked.Call) || asked.Call.Extent.IsBeyond(p.grant.Extent) || !q.admits(&p.grant, asked, members) {
 		return nil
 	}
 	delete(q.uses, key)
@@ -294,8 +294,8 @@ func used(g *Grant) *gate.Grant {
 
 // Use returns the grant that approves a call that a person would otherwise be asked
 // about; nil if there is none. It counts the use, on disk when it returns. A grant never
-// covers ThoughtGate's own files. A grant whose target now has another definition becomes
-// void.
+// covers ThoughtGate's own files, nor more destruction than was shown when it was given. A grant
+// whose target now has another definition becomes void.
 func (q *Queue) Use(ctx context.Context, asked *gate.Question) (*gate.Grant, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -307,6 +307,7 @@ func (q *Queue) Use(ctx context.Context, asked *gate.Question) (*gate.Grant, err
 	if g := q.reuseGrant(asked, members); g != nil {
 		return g, nil
 	}
+	var smaller *Grant // covers the call, but not so much
 	for _, v := range q.inForce() {
 		g := &v.g
 		if !sameThing(g, asked.Call) {
@@ -320,6 +321,10 @@ func (q *Queue) Use(ctx context.Context, asked *gate.Question) (*gate.Grant, err
 			continue
 		}
 		if !q.admits(g, asked, members) {
+			continue
+		}
+		if asked.Call.Extent.IsBeyond(g.Extent) {
+			smaller = g
 			continue
 		}
 		u := store.Use{Attachment: asked.Call.Attachment, Seq: asked.Call.Seq, Subject: asked.Subject[:]}
@@ -336,7 +341,22 @@ func (q *Queue) Use(ctx context.Context, asked *gate.Question) (*gate.Grant, err
 		}
 		return used(g), nil
 	}
+	if smaller != nil {
+		asked.Ruling.Reason += "; approved before (" + smaller.ID + ") when it destroyed less" + q.shownExtent(ctx, smaller)
+	}
 	return nil, nil
+}
+
+// shownExtent returns what was shown of the extent of a grant when it was given, after a colon; ""
+// if that is not known any more.
+func (q *Queue) shownExtent(ctx context.Context, g *Grant) string {
+	given, _ := q.endedQuestion(ctx, g.Approval) // the old ones are removed
+	for _, text := range given.Facts {
+		if detail, ok := strings.CutPrefix(text, gate.FactDestroys+": "); ok {
+			return ": " + detail
+		}
+	}
+	return ""
 }
 
 // sameThing reports whether c calls what g is about.

@@ -24,6 +24,7 @@ func callWith(seq uint64, arguments string) *gate.Question {
 		Arguments: wire.Span{Start: at, End: at + len(arguments)},
 	}
 	q.Call.Definition[0] = 1
+	q.Call.Extent = gate.Extent{"files": 2}
 	q.Subject = q.Call.Digest()
 	return q
 }
@@ -91,6 +92,11 @@ func TestWhatAGrantCovers(t *testing.T) {
 		{"the workflow says something else", Terms{Match: MatchTool}, same, func(q *gate.Question) { q.Ruling.Basis.Workflow[0]++ }, false},
 		{"more that is true of it", Terms{Match: MatchTool}, same, func(q *gate.Question) { q.Facts = append(q.Facts, gate.Fact{Name: "secret"}) }, false},
 		{"less that is true of it", Terms{Match: MatchTool}, same, func(q *gate.Question) { q.Facts = nil }, true},
+		{"as much as it destroyed", Terms{}, same, func(q *gate.Question) { q.Call.Extent = gate.Extent{"files": 2} }, true},
+		{"less than it destroyed", Terms{}, same, func(q *gate.Question) { q.Call.Extent = gate.Extent{"files": 1} }, true},
+		{"nothing that it destroys", Terms{}, same, func(q *gate.Question) { q.Call.Extent = nil }, true},
+		{"more than it destroyed", Terms{}, same, func(q *gate.Question) { q.Call.Extent = gate.Extent{"files": 400} }, false},
+		{"something else that it destroys", Terms{}, same, func(q *gate.Question) { q.Call.Extent = gate.Extent{"commits": 1} }, false},
 		{"our own files", Terms{Match: MatchTool}, same, func(q *gate.Question) { q.Facts = []gate.Fact{{Name: "ours"}} }, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -114,6 +120,32 @@ func TestWhatAGrantCovers(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A person who is asked again because a call destroys more than with the grant learns that.
+func TestAGrantThatCoversLess(t *testing.T) {
+	h := newFixture(t, Options{})
+	defer h.close()
+	destroys := func(seq uint64, n int) *gate.Question {
+		q := callWith(seq, `{}`)
+		q.Call.Extent = gate.Extent{"files": n}
+		q.Facts = []gate.Fact{{Name: gate.FactDestroys, Detail: fmt.Sprintf("deletes %d files", n)}}
+		return q
+	}
+	shown, err := h.q.Get(ctx, h.askFor(destroys(1, 2)).ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.q.Decide(ctx, Decision{ID: shown.ID, Subject: shown.Subject[:], Approve: true, Decider: "uid 1", Surface: "terminal", Terms: &Terms{For: time.Hour}}); err != nil {
+		t.Fatal(err)
+	}
+	h.restart()
+	for n, want := range map[int]string{2: "why", 400: "why; approved before (G-1) when it destroyed less: deletes 2 files"} {
+		q := destroys(uint64(n), n)
+		if covered := h.use(q) != ""; covered != (n == 2) || q.Ruling.Reason != want {
+			t.Errorf("%d files: covered %v, %q; want %q", n, covered, q.Ruling.Reason, want)
+		}
 	}
 }
 

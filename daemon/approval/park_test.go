@@ -324,6 +324,7 @@ var changes = map[string]func(*gate.Question){
 	"definition": func(q *gate.Question) { q.Call.Definition[31]++ },
 	"method":     func(q *gate.Question) { q.Call.Method = "prompts/get" },
 	"workflow":   func(q *gate.Question) { q.Ruling.Workflow = "other" },
+	"extent":     func(q *gate.Question) { q.Call.Extent = gate.Extent{"files": 1} },
 	"a new fact": func(q *gate.Question) { q.Facts = append(q.Facts, gate.Fact{Name: "secret"}) },
 }
 

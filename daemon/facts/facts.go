@@ -121,7 +121,7 @@ func (in *inspection) find() {
 	c := in.call
 	if !in.pathsOnly {
 		in.startRecall()
-		c.Loses = nil
+		c.Loses, c.Extent = nil, nil
 	}
 	switch mcp.SubjectKind(c.Method) {
 	case mcp.Tool:

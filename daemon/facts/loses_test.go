@@ -2,11 +2,14 @@ package facts_test
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/thoughtgate/thoughtgated/daemon/facts"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
 // A call knows which files of the work tree nothing else has, so that they can be copied.
@@ -46,6 +49,60 @@ func TestLoses(t *testing.T) {
 		}
 		if names != test.names || more != test.more {
 			t.Errorf("%s: loses %q, more %v; want %q, %v\n%v", test.command, names, more, test.names, test.more, all)
+		}
+	}
+}
+
+// The same command may destroy more at another time, and how much is known each time.
+func TestExtent(t *testing.T) {
+	work, _ := workTree(t)
+	write := func(names ...string) func() {
+		return func() {
+			for _, name := range names {
+				if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(name, []byte("changed"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	remove := func(name string) func() {
+		return func() {
+			if err := os.RemoveAll(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	// Each command is judged before and after something happens, in this order.
+	for _, test := range []struct {
+		what, command string
+		happens       func()
+		more          bool
+	}{
+		{"nothing", "rm -rf notes", func() {}, false},
+		{"another file", "rm -rf notes", write(work + "/notes/c.txt"), true},
+		{"a file less", "rm -rf notes", remove(work + "/notes/b.txt"), false},
+		{"other names", "rm -rf notes", func() { remove(work + "/notes/c.txt")(); write(work + "/notes/d.txt")() }, false},
+		{"the first file in no commit", "rm -rf docs", write(work + "/docs/new.md"), true},
+		{"one more change", "git reset --hard", write(work + "/main.go"), true},
+		{"files of the repository", "rm -rf notes .git/late", write(work + "/.git/late/x"), true},
+		{"the same line, another loss", "rm -rf notes; git branch -D spare", remove(work + "/notes/a.txt"), false},
+	} {
+		extent := func() gate.Extent {
+			raw, err := json.Marshal(map[string]string{"command": test.command, "cwd": work})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := ownToolCall("shell", string(raw), work)
+			facts.New(facts.Options{Home: home}).Of(t.Context(), c)
+			return c.Extent
+		}
+		before := extent()
+		test.happens()
+		if after := extent(); after.IsBeyond(before) != test.more {
+			t.Errorf("%s, %s: %v, then %v; want more: %v", test.command, test.what, before, after, test.more)
 		}
 	}
 }

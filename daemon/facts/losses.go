@@ -2,6 +2,8 @@ package facts
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"path"
@@ -36,6 +38,8 @@ type losses struct {
 
 	copied *gate.Loss // what can be copied of what is lost; nil: nothing
 	rest   int        // losses of which nothing can be copied
+
+	counted bool // the extent of the loss that is reported next is known
 }
 
 // losses adds a fact for what the line destroys. It looks at files only if there is something.
@@ -93,7 +97,22 @@ func deleted(line *shell.Line, e *effects.Effects) []effects.Path {
 
 func (s *losses) lost(detail string) {
 	s.rest++
+	if !s.counted {
+		sum := sha256.Sum256([]byte(detail))
+		s.extends(hex.EncodeToString(sum[:8]), 1)
+	}
+	s.counted = false
 	s.inspection.addDetail(gate.FactDestroys, detail, s.at)
+}
+
+// extends adds to the extent of what the call destroys, for the loss that is reported next.
+func (s *losses) extends(kind string, n int) {
+	c := s.inspection.call
+	if c.Extent == nil {
+		c.Extent = gate.Extent{}
+	}
+	c.Extent[kind] += n
+	s.counted = true
 }
 
 // canCopy notes that the loss which is reported next is of files in a tree: those of some kinds,
@@ -256,6 +275,8 @@ func (s *losses) report(r *worktree.Report, deleted []string) {
 
 // count says how many files go, and how many of them are in no commit.
 func (s *losses) count(r *worktree.Report, files, never int) string {
+	s.extends("files", files)
+	s.extends("files in no commit", never)
 	text := gate.Plural(files, "file")
 	if never == files && files > 0 {
 		text += " in no commit"
@@ -270,9 +291,11 @@ func (s *losses) count(r *worktree.Report, files, never int) string {
 		text += " (" + s.inspection.shown(strings.Join(names[:min(len(names), mostShown)], ", ")) + ")"
 	}
 	if n := r.Files(worktree.Nested); n > 0 {
+		s.extends("files in another repository", n)
 		text += fmt.Sprintf(", %d in another repository", n)
 	}
 	if !r.Complete() {
+		s.extends("files that were not counted", 1)
 		text = "at least " + text + "; the rest " + s.reason(errors.New(r.Gaps[0]))
 	}
 	return text
@@ -400,6 +423,7 @@ func (c *gitCall) discards(s *losses, tree *worktree.Tree) (string, error) {
 		if n == 0 {
 			return "", err
 		}
+		s.extends("stashes", n)
 		return fmt.Sprintf("the stash has work that is on no branch, %d times", n), nil
 	case "branch":
 		if !all {
@@ -439,6 +463,7 @@ func (c *gitCall) resets(s *losses, tree *worktree.Tree, words []string) (string
 	if err != nil || commits.Count == 0 {
 		return "", err
 	}
+	s.extends("commits", commits.Count)
 	return "the branch may lose " + gate.Plural(commits.Count, "commit") + " that no remote has", nil
 }
 
@@ -489,6 +514,7 @@ func (c *gitCall) branches(s *losses, tree *worktree.Tree, names []string) (stri
 	if n == 0 {
 		return "", nil
 	}
+	s.extends("commits", n)
 	return "drops " + gate.Plural(n, "commit") + " of no other branch", nil
 }
 
@@ -516,6 +542,9 @@ func (c *gitCall) pushes(s *losses, tree *worktree.Tree, what string) string {
 	}
 	commits, err := tree.Overwritten(s.ctx, remote, to, strings.TrimPrefix(branch, "refs/heads/"))
 	onto := s.inspection.shown(remote + "/" + to)
+	if err == nil {
+		s.extends("commits of "+onto, commits.Count)
+	}
 	switch {
 	case s.ctx.Err() != nil:
 		return what + ": what the remote loses could not be counted in time"

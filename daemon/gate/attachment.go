@@ -148,6 +148,9 @@ func (a *Attachment) SubmitFor(ctx context.Context, s Submission) {
 	defer a.submitting.Unlock()
 	c, refusal := a.call(s)
 	c.came = came{s.Line, digest}
+	if a.gate.Arrived != nil && c.Side == wire.FromAgent && c.Method == "tools/call" {
+		a.gate.Arrived(c)
+	}
 	if refusal != nil {
 		ruling := accident(refusal)
 		ruling.Code = mcp.CodeInvalid

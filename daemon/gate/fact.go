@@ -43,6 +43,19 @@ func ForOneCall(fact string) bool {
 	return false
 }
 
+// Extent is how much a call destroys: a number of each kind of thing.
+type Extent map[string]int
+
+// IsBeyond reports whether e has more of something than other, or something that other has not.
+func (e Extent) IsBeyond(other Extent) bool {
+	for kind, n := range e {
+		if most, known := other[kind]; !known || n > most {
+			return true
+		}
+	}
+	return false
+}
+
 // Plural counts something in a detail: "1 file", "2 files".
 func Plural(n int, noun string) string {
 	if n == 1 {

@@ -93,6 +93,7 @@ type Judgement struct {
 	Known  []Fact   // facts when it arrived; only for hooks, otherwise nil
 	Sends  []uint64 // what Facts.Of keeps of it for Facts.Forwarded
 	Loses  *Loss    // what Facts.Of has found that it destroys in a work tree; nil: nothing
+	Extent Extent   // of what Facts.Of has found that it destroys, as far as that depends on what there is
 
 	early *[]Fact // facts that were found just before it is judged; nil: they are found then
 
@@ -239,7 +240,8 @@ type Grant struct {
 // Grants knows what people have granted in advance.
 type Grants interface {
 	// Use returns the grant that covers a call about which a person would be asked, and counts
-	// the use. It returns nil if there is none.
+	// the use. It returns nil if there is none; where one covers only a smaller extent, it adds that to
+	// the reason of the question.
 	Use(ctx context.Context, q *Question) (*Grant, error)
 }
 

@@ -36,6 +36,10 @@ type Gate struct {
 
 	Meter func(server string) Meter // nil: nothing is counted
 
+	// Arrived is called with each call of a tool, before it is judged, and must not block. If it is
+	// nil, nobody wants to know.
+	Arrived func(*Call)
+
 	// Orphan returns how long a request may have no answer before it is recorded as an orphan.
 	// If it is nil, none is recorded.
 	Orphan func() time.Duration

@@ -2,13 +2,11 @@ package hook
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
@@ -21,17 +19,13 @@ const (
 	// maxOpen is how many forwarded calls of an agent may wait for the report of their results.
 	// The result of an older call is remembered, but not on record as the outcome of its call.
 	maxOpen = 256
-	// maxFlights is the maximum number of calls of an agent that are judged at the same time.
-	maxFlights = 64
-	// flightLasts is how long the answer to a call is kept for another hook that reports the
-	// same call.
-	flightLasts = 5 * time.Second
 )
 
 // agent is one agent that reports to hooks.
 type agent struct {
 	registry  *Registry
 	contract  *agenthook.Contract
+	process   proc.Process
 	handle    *proc.Handle
 	joined    *session.Joined
 	submitter *submit.Submitter
@@ -40,19 +34,9 @@ type agent struct {
 	life      context.Context // ends when the agent, its session or the daemon does
 	end       context.CancelCauseFunc
 
-	mu      sync.Mutex                   // guards the fields below
-	open    map[string]*submit.Permitted // forwarded calls whose results have not been reported, by the agent's id
-	order   []string                     // keys of open, oldest first
-	flights map[[32]byte]*flight
-	judging int // flights without an answer
-}
-
-// flight is a call that is being judged, or was a moment ago.
-type flight struct {
-	id     string        // the agent's id of the call; may be empty
-	done   chan struct{} // closed when the fields below are set
-	output agenthook.Output
-	err    error
+	mu    sync.Mutex                   // guards the fields below
+	open  map[string]*submit.Permitted // forwarded calls whose results have not been reported, by the agent's id
+	order []string                     // keys of open, oldest first
 }
 
 // close ends the attachment, unless the daemon is stopping: the sessions then end as a whole.
@@ -88,93 +72,59 @@ func (a *agent) before(ctx context.Context, e *agenthook.Event) (agenthook.Outpu
 	if err != nil {
 		return agenthook.Output{}, fmt.Errorf("%w: %w", err, gate.ErrInvalid)
 	}
-	if call.Tool == agenthook.MCP && a.registry.governed(a.joined.Shim.Session, call.Server) {
-		return a.contract.Pass(e, ""), nil // it is judged when it comes to the server
-	}
-	f, first, err := a.fly(call, e.ID)
-	if err != nil {
-		return agenthook.Output{}, err
-	}
-	if !first {
-		select {
-		case <-f.done:
-			return f.output, f.err
-		case <-ctx.Done():
-			return agenthook.Output{}, context.Cause(ctx)
-		}
-	}
-	defer close(f.done)
-	f.output, f.err = a.judge(ctx, e, call)
-	return f.output, f.err
-}
-
-// fly returns the flight of a call. The second result says that the caller has to judge it. The
-// same call under another id is another call.
-func (a *agent) fly(call *agenthook.Call, id string) (*flight, bool, error) {
-	digest := sha256.Sum256(append([]byte(call.Tool+"\x00"), call.Arguments...))
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if f := a.flights[digest]; f != nil && (f.id == id || f.id == "" || id == "") {
-		return f, false, nil
-	}
-	if a.judging >= maxFlights {
-		return nil, false, fmt.Errorf("%d calls of the agent are being judged, the maximum: %w", a.judging, gate.ErrFull)
-	}
-	a.judging++
-	f := &flight{id: id, done: make(chan struct{})}
-	a.flights[digest] = f
-	a.registry.wait.Go(func() { a.land(digest, f) })
-	return f, true, nil
-}
-
-// land removes a flight a while after it was answered.
-func (a *agent) land(digest [32]byte, f *flight) {
-	select {
-	case <-f.done:
-		a.mu.Lock()
-		a.judging--
-		a.mu.Unlock()
-		late := time.NewTimer(flightLasts)
-		defer late.Stop()
-		select {
-		case <-late.C:
-		case <-a.life.Done():
-		}
-	case <-a.life.Done():
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.flights[digest] == f {
-		delete(a.flights, digest)
-	}
-}
-
-// judge submits a call to the gate and returns the agent's answer.
-func (a *agent) judge(ctx context.Context, e *agenthook.Event, call *agenthook.Call) (agenthook.Output, error) {
-	ctx, done := a.waiting(ctx)
-	defer done()
-	p, err := a.submitter.Judge(ctx, call.Tool, call.Arguments, func(gate.Verdict) {})
-	var denied *submit.DeniedError
+	p, err := a.verdict(ctx, e, call)
+	denied, isDenied := errors.AsType[*submit.DeniedError](err)
 	switch {
-	case errors.As(err, &denied):
+	case isDenied:
 		return a.contract.Deny(e, denied.Text), nil
 	case err != nil:
 		return agenthook.Output{}, err
-	}
-	if !p.Edited {
-		a.remember(e.ID, p)
+	case !p.Edited:
 		return a.contract.Pass(e, p.Notice), nil
 	}
+	output, err := a.change(e, call, p)
+	if err != nil {
+		return a.contract.Deny(e, unchanged(err)), nil
+	}
+	return output, nil
+}
+
+// change returns the agent's answer to a call that was approved with other arguments.
+func (a *agent) change(e *agenthook.Event, call *agenthook.Call, p *submit.Permitted) (agenthook.Output, error) {
 	input, err := call.Input(p.Arguments.Raw)
 	if err == nil {
 		if output, ok := a.contract.Change(e, input); ok {
-			a.remember(e.ID, p)
 			return output, nil
 		}
 		err = fmt.Errorf("%s can't be told to use other arguments", a.contract.Agent)
 	}
-	_, _ = a.submitter.Finish(ctx, p, "", err) // it returns err
-	return a.contract.Deny(e, fmt.Sprintf("Not executed. It was approved with changes, and %v.", err)), nil
+	return agenthook.Output{}, err
+}
+
+// unchanged tells the agent's model why a call that was approved with other arguments is denied.
+func unchanged(err error) string {
+	return fmt.Sprintf("Not executed. It was approved with changes, and %v.", err)
+}
+
+// judge submits a call to the gate, unless it is judged when it comes to its server.
+func (a *agent) judge(ctx context.Context, e *agenthook.Event, call *agenthook.Call) (*submit.Permitted, error) {
+	if call.Tool == agenthook.MCP && a.registry.governed(a.joined.Shim.Session, call.Server) && a.awaits(e, call) {
+		return &submit.Permitted{}, nil
+	}
+	ctx, done := a.waiting(ctx)
+	defer done()
+	p, err := a.submitter.Judge(ctx, call.Tool, call.Arguments, func(gate.Verdict) {})
+	if err != nil {
+		return nil, err
+	}
+	if p.Edited {
+		if _, err := a.change(e, call, p); err != nil {
+			_, _ = a.submitter.Finish(ctx, p, "", err) // it returns err
+			return nil, &submit.DeniedError{Text: unchanged(err)}
+		}
+	}
+	a.remember(e.ID, p)
+	return p, nil
 }
 
 // remember keeps a forwarded call until its result is reported.
@@ -196,6 +146,7 @@ func (a *agent) remember(id string, p *submit.Permitted) {
 
 // after records the result of a call, and has the session remember what the agent has read.
 func (a *agent) after(ctx context.Context, e *agenthook.Event) {
+	a.ran(e)
 	a.mu.Lock()
 	call := a.open[e.ID]
 	delete(a.open, e.ID)

@@ -63,6 +63,8 @@ type Registry struct {
 	ctx      context.Context // the registry's lifetime; ends with [gate.ErrNotRunning]
 	cancel   context.CancelCauseFunc
 	wait     sync.WaitGroup // for the goroutines of agents
+	flights  flights
+	arrivals arrivals
 
 	mu     sync.Mutex // guards the fields below
 	agents map[key]*agent
@@ -80,7 +82,10 @@ type key struct {
 // New returns a Registry without agents. Close must be called.
 func New(o Options) *Registry {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	return &Registry{Options: o, began: time.Now(), settling: 2 * time.Second, ctx: ctx, cancel: cancel, agents: map[key]*agent{}}
+	return &Registry{
+		Options: o, began: time.Now(), settling: 2 * time.Second, ctx: ctx, cancel: cancel, agents: map[key]*agent{},
+		flights: flights{all: map[flightKey][]*flight{}, judging: map[*agent]int{}},
+	}
 }
 
 // Stop ends all calls under way with an error. Their questions stay open, for the next daemon.
@@ -164,7 +169,7 @@ func (r *Registry) attach(ctx context.Context, c *agenthook.Contract, q *Request
 	}
 	var id [16]byte
 	rand.Read(id[:])
-	a := &agent{registry: r, contract: c, handle: handle, submitter: submit.New(), open: map[string]*submit.Permitted{}, flights: map[[32]byte]*flight{}}
+	a := &agent{registry: r, contract: c, process: process, handle: handle, submitter: submit.New(), open: map[string]*submit.Permitted{}}
 	a.life, a.end = context.WithCancelCause(r.ctx)
 	a.ledger = newLedger(c, r.folder(c, q.Session), slices.MaxFunc([]time.Time{process.Began(), r.began}, time.Time.Compare))
 	joined, err := r.Sessions.Join(ctx, session.Hello{

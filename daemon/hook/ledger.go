@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -105,6 +107,15 @@ func (l *ledger) compare(ctx context.Context, governed func(server string) bool)
 	defer cancel()
 	if len(paths) == 0 {
 		paths = []string{l.folder + "/unknown"} // which is not found
+	}
+	for _, path := range paths {
+		if below := l.contract.Transcript.Below(path); below != "" {
+			subagents, err := transcriptsBelow(ctx, l.folder, below, l.since)
+			paths = append(paths, subagents...)
+			if len(subagents) > 0 || !errors.Is(err, fs.ErrNotExist) {
+				problem = cmp.Or(problem, problemOf(reading{}, err))
+			}
+		}
 	}
 	for _, path := range paths {
 		uses, refused := []agenthook.Use{}, map[digest]bool{}

@@ -93,6 +93,66 @@ func TestCompare(t *testing.T) {
 	b.want("later", "")
 }
 
+// What the subagents of a conversation did is in files of their own, and found there.
+func TestCompareSubagents(t *testing.T) {
+	const beside = ".claude/projects/p/s/subagents"
+	for name, tt := range map[string]struct {
+		files          map[string]string
+		calls, problem string
+	}{
+		"a subagent":           {map[string]string{"agent-1.jsonl": bash(1, "a", "npm test") + bash(1, "seen", "seen")}, "npm test", ""},
+		"two, one of a flow":   {map[string]string{"agent-1.jsonl": bash(1, "a", "one"), "workflows/wf_1/agent-2.jsonl": bash(1, "b", "two")}, "one,two", ""},
+		"files that are none":  {map[string]string{"agent-1.meta.json": "{}", "workflows/wf_1/journal.jsonl": "{}\n{\n"}, "", ""},
+		"a line in both":       {map[string]string{"agent-1.jsonl": bash(1, "main", "main")}, "", ""},
+		"garbage":              {map[string]string{"agent-1.jsonl": "{\n" + bash(1, "a", "ls")}, "ls", "1 line of the transcript not"},
+		"a link":               {map[string]string{"agent-1.jsonl": "-> ../../s.jsonl"}, "", "transcript not read ("},
+		"a folder by a link":   {map[string]string{"more": "-> ../.."}, "", ""},
+		"the folder is a link": {map[string]string{"": "-> ../../q"}, "", "transcript not read ("},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBooks(t)
+			path := b.write(inFolder, bash(1, "main", "main"))
+			b.reports("main", path)
+			b.reports("seen", path)
+			for file, text := range tt.files {
+				at := filepath.Join(b.home, beside, file)
+				if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if to, link := strings.CutPrefix(text, "-> "); link {
+					if err := os.Symlink(to, at); err != nil {
+						t.Fatal(err)
+					}
+					continue
+				}
+				b.write(filepath.Join(beside, file), text)
+			}
+			b.want(tt.calls, tt.problem)
+			b.want("", "")
+		})
+	}
+}
+
+// How many transcripts of subagents are read is bounded, and said. Those from before do not count.
+func TestCompareManySubagents(t *testing.T) {
+	b := newBooks(t)
+	b.reports("seen", b.write(inFolder, ""))
+	if err := os.MkdirAll(filepath.Join(b.folder, "p/s/subagents"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for i := range maxSubagents + 1 {
+		all = append(all, b.write(fmt.Sprintf(".claude/projects/p/s/subagents/agent-%d.jsonl", i), ""))
+	}
+	b.want("", "transcript not read (there are more than 256 of subagents)")
+	b.ledger.problem = false
+	before := began.Add(-time.Hour)
+	if err := os.Chtimes(all[0], before, before); err != nil {
+		t.Fatal(err)
+	}
+	b.want("", "")
+}
+
 // Nothing is read but a regular file of the user's in the agent's folder, nothing hangs, and what
 // may hide calls is said once.
 func TestCompareRefuses(t *testing.T) {

@@ -3,6 +3,7 @@ package hook
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/thoughtgate/thoughtgated/internal/beneath"
 )
@@ -22,6 +24,9 @@ const (
 	maxLine = 8 << 20
 	// maxPath is the maximum length of a path that an event may name.
 	maxPath = 4096
+	// maxSubagents is how many transcripts of the subagents of a conversation are read, and maxLooked
+	// how many files are looked at to find them.
+	maxSubagents, maxLooked = 256, 4096
 )
 
 // reading is what was read of a transcript.
@@ -83,23 +88,56 @@ func nextLine(in *bufio.Reader) (line []byte, long bool, err error) {
 var (
 	errElsewhere = errors.New("it is not in the agent's folder")
 	errForeign   = errors.New("it belongs to another user")
+
+	errTooManyFiles = fmt.Errorf("there are more than %d of subagents", maxSubagents)
 )
 
-// openTranscript opens the file at path, which must be below folder.
-func openTranscript(folder, path string) (*os.File, error) {
-	// The folder itself may be reached by links of its user's.
-	top, err := filepath.EvalSymlinks(folder)
+// transcriptsBelow returns the transcripts of a conversation's subagents, which are in a folder
+// beside its own: below, and also in folders there. It leaves out those that were last written before
+// since, and returns an error if there may be more.
+func transcriptsBelow(ctx context.Context, folder, below string, since time.Time) (paths []string, err error) {
+	dir, name, err := within(folder, below)
 	if err != nil {
 		return nil, err
 	}
-	name, below := strings.CutPrefix(path, folder+"/")
-	if !below {
-		name, below = strings.CutPrefix(path, top+"/")
+	defer dir.Close()
+	folders := []string{name}
+	for looked := 0; len(folders) > 0; folders = folders[1:] {
+		at, err := dir.Dir(folders[0])
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return paths, err
+		}
+		names, all, err := at.Names(maxLooked - looked)
+		if looked += len(names); err == nil && !all {
+			err = errTooManyFiles
+		}
+		for _, base := range names {
+			switch info, failed := at.Lstat(base); {
+			case failed != nil || ctx.Err() != nil:
+				err = cmp.Or(err, failed, context.Cause(ctx))
+			case info.IsDir():
+				folders = append(folders, folders[0]+"/"+base)
+			case strings.HasSuffix(base, ".jsonl") && base != "journal.jsonl" && !time.Unix(info.Mtime.Unix()).Before(since): // a journal is no conversation
+				paths = append(paths, folder+"/"+folders[0]+"/"+base)
+			}
+		}
+		_ = at.Close() // nothing was written
+		if len(paths) > maxSubagents {
+			paths, err = paths[:maxSubagents], errTooManyFiles
+		}
+		if err != nil {
+			return paths, err
+		}
 	}
-	if !below || len(path) > maxPath || !beneath.IsValid(name) {
-		return nil, errElsewhere
-	}
-	dir, err := beneath.Open(top)
+	return paths, nil
+}
+
+// openTranscript opens the file at path, which must be below folder.
+func openTranscript(folder, path string) (*os.File, error) {
+	dir, name, err := within(folder, path)
 	if err != nil {
 		return nil, err
 	}
@@ -113,6 +151,24 @@ func openTranscript(folder, path string) (*os.File, error) {
 		return nil, errForeign
 	}
 	return f, nil
+}
+
+// within opens folder, and returns the name in it of path, which must be below it.
+func within(folder, path string) (*beneath.Dir, string, error) {
+	// The folder itself may be reached by links of its user's.
+	top, err := filepath.EvalSymlinks(folder)
+	if err != nil {
+		return nil, "", err
+	}
+	name, below := strings.CutPrefix(path, folder+"/")
+	if !below {
+		name, below = strings.CutPrefix(path, top+"/")
+	}
+	if !below || len(path) > maxPath || !beneath.IsValid(name) {
+		return nil, "", errElsewhere
+	}
+	dir, err := beneath.Open(top)
+	return dir, name, err
 }
 
 // problemOf says why a transcript may have calls that were not found; empty if it can't.

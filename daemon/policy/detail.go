@@ -25,6 +25,7 @@ type Entry struct {
 	Agents   []string // likewise
 	Methods  []string // likewise
 	Workflow string   // who is asked
+	Undo     bool     // files that an approved call destroys are copied first
 }
 
 // Workflow is a workflow that is configured or that a rule or policy names. A built-in workflow
@@ -43,6 +44,7 @@ func (s *Set) Detail() Detail {
 	for _, r := range slices.Concat(s.rules, []rule{s.defaults, s.forAsks}) {
 		e := Entry{Cited: r.cited}
 		if r.Rule != nil {
+			e.Undo = r.Undo
 			e.Sources, e.Agents, e.Methods = each(r.Source, config.Glob.String), each(r.Agent, config.Glob.String), each(r.Method, config.Glob.String)
 		}
 		if r.action == config.Approve {

@@ -19,7 +19,7 @@ sources:
 governance:
   defaults: {action: forward, asks: approve}
   rules:
-    - {match: "a*", source: [x, "y*"], agent: cursor, method: tools/call, action: approve, approval: ops, description: why}
+    - {match: "a*", source: [x, "y*"], agent: cursor, method: tools/call, action: approve, approval: ops, undo: true, description: why}
     - {when: secret, action: deny}
 approval:
   ops: {destination: {type: local}, timeout: 2m, redact_fields: [password], surfaces: [terminal]}
@@ -56,6 +56,9 @@ default at line 13: local 10m0s default ["terminal" "script"] []
 ops at line 12: local 2m0s default ["terminal"] ["password"]`
 	if diff := cmp.Diff(want, strings.Join(lines, "\n")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if !d.Rules[0].Undo || d.Rules[1].Undo {
+		t.Errorf("undo: %v, %v; want it of the first rule", d.Rules[0].Undo, d.Rules[1].Undo)
 	}
 	if plain := load(t, "schema: 1\n", "").Detail(); len(plain.Rules) != 13 || len(plain.Workflows) != 1 || plain.Workflows[0].Name != "default" || plain.Workflows[0].Place.File != "" {
 		t.Errorf("of the built-in rules: %+v", plain)

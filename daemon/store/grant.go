@@ -47,9 +47,10 @@ type Bounds struct {
 	Method     string
 	Tool       string
 	Workflow   string
-	Rule       string     // the rule that asks, with its position
-	Basis      gate.Basis // digests of the rule and of the workflow
-	Facts      []string   // names of the facts of the call; a call with any other is not covered
+	Rule       string      // the rule that asks, with its position
+	Basis      gate.Basis  // digests of the rule and of the workflow
+	Extent     gate.Extent // of what it destroys; a call that destroys more is not covered
+	Facts      []string    // names of the facts of the call; a call with any other is not covered
 
 	Match   string            // tool, args or some
 	Scope   string            // session, project or always

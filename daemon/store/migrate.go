@@ -228,6 +228,7 @@ var migrations = []string{
 		about TEXT NOT NULL -- JSON
 	) STRICT, WITHOUT ROWID;`,
 	`ALTER TABLE sessions DROP COLUMN servers;`,
+	`ALTER TABLE questions ADD COLUMN extent TEXT NOT NULL DEFAULT ''; -- JSON: how much it destroys`,
 }
 
 // migrate brings the file to the version after the last step, or does not change it. Step

@@ -51,6 +51,7 @@ type Question struct {
 	Rule     string
 	Workflow string
 	Facts    []string
+	Extent   gate.Extent
 	Surfaces []string // where an approval may come from; empty: anywhere
 	Level    string   // what an approval has to prove, watch or presence; empty in questions from before there were levels
 
@@ -92,7 +93,7 @@ var questions = newTable("questions", func(q *Question) []column {
 		{"validity", &q.Validity}, {"parked", &q.Parked}, {"good", stamp(&q.Good)}, {"spent", &q.Spent},
 		{"definition", optionalDigests(&q.Definition)}, {"members", jsonText(&q.Members)}, {"edited", &q.Edited},
 		{"edit", &q.Edit}, {"basis", optionalDigests(&q.Basis.Rule, &q.Basis.Workflow)}, {"approver", &q.Approver},
-		{"level", &q.Level},
+		{"level", &q.Level}, {"extent", jsonText(&q.Extent)},
 	}
 })
 

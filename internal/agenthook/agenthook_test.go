@@ -35,6 +35,18 @@ func TestCallAndInput(t *testing.T) {
 			"claude-code", `{"hook_event_name":"PreToolUse","tool_name":"mcp__files__evil__read","tool_input":{}}`,
 			MCP, `{"server":"","tool":"files__evil__read","arguments":{}}`, `{"server":"","tool":"files__evil__read","arguments":{}}`, `{}`,
 		},
+		{ // it calls the tool as it does in an entry of its own
+			"claude-code", `{"hook_event_name":"PreToolUse","cursor_version":"2","tool_name":"Shell","tool_input":{"command":"ls","working_directory":"/w"}}`,
+			Shell, `{"command":"ls","cwd":"/w"}`, `{"command":"id","cwd":"/w"}`, `{"command":"id","working_directory":"/w"}`,
+		},
+		{
+			"claude-code", `{"hook_event_name":"PreToolUse","cursor_version":"2","tool_name":"Bash","tool_input":{"command":"ls"}}`,
+			Shell, `{"command":"ls"}`, `{"command":"id"}`, `{"command":"id"}`,
+		},
+		{
+			"claude-code", `{"hook_event_name":"PreToolUse","cursor_version":"2","tool_name":"mcp__files__read","tool_input":{}}`,
+			MCP, `{"server":"files","tool":"read","arguments":{}}`, `{"server":"files","tool":"read","arguments":{}}`, `{}`,
+		},
 		{"gemini", `{"hook_event_name":"BeforeTool","tool_name":"google_web_search"}`, Search, `{}`, `{}`, `{}`},
 	} {
 		c := Of(test.agent)

@@ -30,7 +30,7 @@ const (
 // itself would ask its user about, it still asks. notice is for its model; it may be empty.
 func (c *Contract) Pass(e *Event, notice string) Output {
 	switch {
-	case e.foreign:
+	case e.foreign != nil:
 	case c.words == wordsCursor && e.Kind == Before:
 		return object("permission", text("allow"))
 	case c.words == wordsClaude && notice != "" && c.Notice && e.Kind == Before:
@@ -41,7 +41,7 @@ func (c *Contract) Pass(e *Event, notice string) Output {
 
 // Deny returns the output that denies the call, with the reason for the agent's model.
 func (c *Contract) Deny(e *Event, reason string) Output {
-	if e.foreign {
+	if e.foreign != nil {
 		return Refuse(reason)
 	}
 	switch c.words {
@@ -61,7 +61,7 @@ func (c *Contract) Deny(e *Event, reason string) Output {
 // Change returns the output that has the agent go on with another input. It reports false if the
 // agent can't be told so.
 func (c *Contract) Change(e *Event, input []byte) (Output, bool) {
-	if e.foreign {
+	if e.foreign != nil {
 		return Output{}, false
 	}
 	switch c.words {

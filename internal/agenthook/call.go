@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 )
@@ -33,6 +34,7 @@ type Call struct {
 	Tool      string
 	Arguments []byte // raw JSON object
 	Server    string // MCP: the server, as the agent calls it; may be empty
+	MCPTool   string // MCP: likewise, the server's tool
 
 	renamed map[string]string // native member by canonical one
 	added   []string          // members that the agent did not write
@@ -41,9 +43,12 @@ type Call struct {
 
 // Call returns the call that an event is about.
 func (c *Contract) Call(e *Event) (*Call, error) {
+	if _, known := c.Tools[e.Tool]; !known && e.foreign != nil && !strings.HasPrefix(e.Tool, c.MCP) {
+		c = e.foreign // which may call its tools as it does in its own entries
+	}
 	if server, tool, ok := c.mcp(e); ok {
 		arguments := members("server", text(server), "tool", text(tool), "arguments", e.Input)
-		return &Call{Tool: MCP, Server: server, Arguments: arguments, input: true}, nil
+		return &Call{Tool: MCP, Server: server, MCPTool: tool, Arguments: arguments, input: true}, nil
 	}
 	t, known := c.Tools[e.Tool]
 	if !known {

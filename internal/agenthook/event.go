@@ -24,6 +24,7 @@ const (
 type Event struct {
 	Kind    Kind
 	Name    string // the agent's name of the event
+	Writer  string // agent that has run the hook: that of the contract, or one that reads its entries as well
 	ID      string // of the call, the same before and after it; empty if the agent gives none
 	Session string // the agent's id of its conversation; may be empty
 	Cwd     string // may be empty
@@ -35,15 +36,15 @@ type Event struct {
 
 	Transcript string // path of the agent's own account of the conversation; may be empty
 
-	mcpServer, mcpTool string // what the agent says about a tool of an MCP server
-	foreign            bool   // another agent, which reads this one's entries as well
+	foreign            *Contract // of Writer, if that is another agent
+	mcpServer, mcpTool string    // what the agent says about a tool of an MCP server
 }
 
 // Read reads what the agent has written to its hook.
 func (c *Contract) Read(raw []byte) (*Event, error) {
 	o := rawjson.Read(raw)
 	e := &Event{
-		Name: o.OptionalText("hook_event_name"), Session: cmp.Or(o.OptionalText("session_id"), o.OptionalText("conversation_id"), o.OptionalText("sessionId")),
+		Writer: c.Agent, Name: o.OptionalText("hook_event_name"), Session: cmp.Or(o.OptionalText("session_id"), o.OptionalText("conversation_id"), o.OptionalText("sessionId")),
 		Cwd: o.OptionalText("cwd"), Mode: o.OptionalText("permission_mode"), ID: o.OptionalText("tool_use_id"), Tool: o.OptionalText("tool_name"),
 		Transcript: o.OptionalText("transcript_path"),
 	}
@@ -118,7 +119,7 @@ func (c *Contract) checkWriter(o rawjson.Object, e *Event) error {
 			continue
 		}
 		if slices.Contains(c.ReadBy, mark.agent) {
-			e.foreign = true
+			e.Writer, e.foreign = mark.agent, Of(mark.agent)
 			return nil
 		}
 		return fmt.Errorf("the hook is for %s, but %s has run it", c.Agent, mark.agent)

@@ -15,7 +15,18 @@ type Transcript struct {
 	Variable string // of the environment, which names another one
 	Folder   string // below Home, with all transcripts: files of one JSON object a line
 
-	uses func(*Contract, rawjson.Object) []Use
+	subagents string // folder with the transcripts of a conversation's subagents; empty: not known
+	uses      func(*Contract, rawjson.Object) []Use
+}
+
+// Below returns the folder with the transcripts of the subagents of the conversation whose
+// transcript is at path, or "".
+func (t *Transcript) Below(path string) string {
+	conversation, ok := strings.CutSuffix(path, ".jsonl")
+	if !ok || t.subagents == "" {
+		return ""
+	}
+	return conversation + "/" + t.subagents
 }
 
 // Use is what a transcript says about one use of a tool.
@@ -28,7 +39,7 @@ type Use struct {
 }
 
 var (
-	claudeTranscript = &Transcript{Home: ".claude", Variable: "CLAUDE_CONFIG_DIR", Folder: "projects", uses: claudeUses}
+	claudeTranscript = &Transcript{Home: ".claude", Variable: "CLAUDE_CONFIG_DIR", Folder: "projects", subagents: "subagents", uses: claudeUses}
 	codexTranscript  = &Transcript{Home: ".codex", Variable: "CODEX_HOME", Folder: "sessions", uses: codexUses}
 )
 

@@ -744,6 +744,7 @@ type PolicyEntry struct {
 	Agents        []string               `protobuf:"bytes,3,rep,name=agents,proto3" json:"agents,omitempty"`     // likewise
 	Methods       []string               `protobuf:"bytes,4,rep,name=methods,proto3" json:"methods,omitempty"`   // likewise
 	Workflow      string                 `protobuf:"bytes,5,opt,name=workflow,proto3" json:"workflow,omitempty"` // the workflow that asks
+	Undo          bool                   `protobuf:"varint,6,opt,name=undo,proto3" json:"undo,omitempty"`        // the files that an approved call destroys are copied first
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -811,6 +812,13 @@ func (x *PolicyEntry) GetWorkflow() string {
 		return x.Workflow
 	}
 	return ""
+}
+
+func (x *PolicyEntry) GetUndo() bool {
+	if x != nil {
+		return x.Undo
+	}
+	return false
 }
 
 type PolicyWorkflow struct {
@@ -2698,13 +2706,14 @@ const file_thoughtgate_v1_policy_proto_rawDesc = "" +
 	"\asources\x18\x01 \x03(\v2\x1b.thoughtgate.v1.PolicyEntryR\asources\x121\n" +
 	"\x05rules\x18\x02 \x03(\v2\x1b.thoughtgate.v1.PolicyEntryR\x05rules\x127\n" +
 	"\bpolicies\x18\x03 \x03(\v2\x1b.thoughtgate.v1.PolicyEntryR\bpolicies\x12<\n" +
-	"\tworkflows\x18\x04 \x03(\v2\x1e.thoughtgate.v1.PolicyWorkflowR\tworkflows\"\xa5\x01\n" +
+	"\tworkflows\x18\x04 \x03(\v2\x1e.thoughtgate.v1.PolicyWorkflowR\tworkflows\"\xb9\x01\n" +
 	"\vPolicyEntry\x12.\n" +
 	"\x05cited\x18\x01 \x01(\v2\x18.thoughtgate.v1.CitationR\x05cited\x12\x18\n" +
 	"\asources\x18\x02 \x03(\tR\asources\x12\x16\n" +
 	"\x06agents\x18\x03 \x03(\tR\x06agents\x12\x18\n" +
 	"\amethods\x18\x04 \x03(\tR\amethods\x12\x1a\n" +
-	"\bworkflow\x18\x05 \x01(\tR\bworkflow\"\x9b\x02\n" +
+	"\bworkflow\x18\x05 \x01(\tR\bworkflow\x12\x12\n" +
+	"\x04undo\x18\x06 \x01(\bR\x04undo\"\x9b\x02\n" +
 	"\x0ePolicyWorkflow\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04file\x18\x02 \x01(\tR\x04file\x12\x12\n" +

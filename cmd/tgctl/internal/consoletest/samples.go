@@ -187,7 +187,7 @@ func InDetail() *pb.PolicySet {
 			{Cited: cited("source", "shell", "hide", "", 4)},
 		},
 		Rules: []*pb.PolicyEntry{
-			{Cited: cited("rule", `"delete_*"`, "approve", "it deletes", 8), Sources: []string{"github", "prod-*"}, Agents: []string{"cursor"}, Methods: []string{"tools/call"}, Workflow: "ops"},
+			{Cited: cited("rule", `"delete_*"`, "approve", "it deletes", 8), Sources: []string{"github", "prod-*"}, Agents: []string{"cursor"}, Methods: []string{"tools/call"}, Workflow: "ops", Undo: true},
 			{Cited: cited("rule", `"*" when planted or outside`, "deny", "", 9)},
 			{Cited: &pb.Citation{Kind: "default", Name: "defaults.action", Does: "forward"}},
 			{Cited: &pb.Citation{Kind: "default", Name: "defaults.asks", Does: "approve"}, Workflow: "default"},

@@ -39,6 +39,7 @@ func (a *app) printDetail(set *pb.PolicySet) error {
 		rules.Add(display.Text(e.GetCited().GetName()), anyOf(e.GetSources()), doesOf(e), placeOf(e.GetCited()))
 		rules.Note(ui.Choose(len(e.GetAgents()) > 0, "agents "+anyOf(e.GetAgents()), ""))
 		rules.Note(ui.Choose(len(e.GetMethods()) > 0, "methods "+anyOf(e.GetMethods()), ""))
+		rules.Note(ui.Choose(e.GetUndo(), "copies what it destroys, for tgctl undo", ""))
 	}
 	policies := &display.Table{Columns: []display.Column{{Head: "POLICY", Shrink: 16}, {Head: "ACTION"}, {Head: "AT"}}}
 	for _, e := range d.GetPolicies() {
