@@ -135,6 +135,24 @@ func TestHookWaitsForAPerson(t *testing.T) {
 	}
 }
 
+// A call waits as long as its own hook says, not as the first event of the agent did: it is parked
+// before the agent gives up.
+func TestHookParks(t *testing.T) {
+	h := newFixture(t, hookConfiguration)
+	h.StartDaemon()
+	event := filepath.Join(t.TempDir(), "event")
+	if err := os.WriteFile(event, []byte(claudeEvent("Bash", `{"command":"make"}`)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const script = `echo '{"hook_event_name":"SessionStart"}' | "$0" hook --socket "$1" --limit 1h --report claude-code; "$0" hook --socket "$1" --limit 2s claude-code <"$2"`
+	cmd := exec.Command("timeout", "60", "sh", "-c", script, rig.Shipped(t, "tg-shim"), h.Socket(), event)
+	cmd.Env, cmd.Dir = h.Env, h.Path("work")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), `"permissionDecision":"deny"`) || !strings.Contains(string(out), "Waiting for a person (A-1). Repeat the same call") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 // Without a configuration, most of what an agent does just runs, and a person is asked about what
 // can't be undone, with what would be lost.
 func TestHookByDefault(t *testing.T) {

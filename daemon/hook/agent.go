@@ -82,8 +82,8 @@ func (a *agent) waiting(ctx context.Context) (_ context.Context, done func()) {
 	}
 }
 
-// before judges a call that the agent is about to make.
-func (a *agent) before(ctx context.Context, e *agenthook.Event) (agenthook.Output, error) {
+// before judges a call that the agent is about to make. It waits for the answer as long as patience.
+func (a *agent) before(ctx context.Context, e *agenthook.Event, patience time.Duration) (agenthook.Output, error) {
 	call, err := a.contract.Call(e)
 	if err != nil {
 		return agenthook.Output{}, fmt.Errorf("%w: %w", err, gate.ErrInvalid)
@@ -104,7 +104,7 @@ func (a *agent) before(ctx context.Context, e *agenthook.Event) (agenthook.Outpu
 		}
 	}
 	defer close(f.done)
-	f.output, f.err = a.judge(ctx, e, call)
+	f.output, f.err = a.judge(ctx, e, call, patience)
 	return f.output, f.err
 }
 
@@ -150,10 +150,10 @@ func (a *agent) land(digest [32]byte, f *flight) {
 }
 
 // judge submits a call to the gate and returns the agent's answer.
-func (a *agent) judge(ctx context.Context, e *agenthook.Event, call *agenthook.Call) (agenthook.Output, error) {
+func (a *agent) judge(ctx context.Context, e *agenthook.Event, call *agenthook.Call, patience time.Duration) (agenthook.Output, error) {
 	ctx, done := a.waiting(ctx)
 	defer done()
-	p, err := a.submitter.Judge(ctx, call.Tool, call.Arguments, func(gate.Verdict) {})
+	p, err := a.submitter.Judge(ctx, call.Tool, call.Arguments, patience, func(gate.Verdict) {})
 	var denied *submit.DeniedError
 	switch {
 	case errors.As(err, &denied):

@@ -112,7 +112,7 @@ func (r *Registry) Handle(ctx context.Context, q Request) (agenthook.Output, err
 	a.ledger.note(e)
 	switch e.Kind {
 	case agenthook.Before:
-		return a.before(ctx, e)
+		return a.before(ctx, e, q.Patience)
 	case agenthook.After:
 		a.after(ctx, e)
 	case agenthook.End:
@@ -170,7 +170,7 @@ func (r *Registry) attach(ctx context.Context, c *agenthook.Contract, q *Request
 	joined, err := r.Sessions.Join(ctx, session.Hello{
 		Shim: gate.Shim{
 			Attachment: hex.EncodeToString(id[:]), Session: q.Session, Agent: c.Agent, Project: q.Cwd, Cwd: q.Cwd,
-			Server: agenthook.Server, Launch: gate.Launch([]string{"hook", c.Agent}), Command: []string{q.Programs[at]}, Patience: q.Patience, Host: true,
+			Server: agenthook.Server, Launch: gate.Launch([]string{"hook", c.Agent}), Command: []string{q.Programs[at]}, Host: true,
 		},
 		Build: q.Build, Peer: process, Parent: process, Line: q.Line[at:], Programs: q.Programs[at:],
 	}, func(string) { a.end(errLeft) })
