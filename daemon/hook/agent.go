@@ -50,6 +50,7 @@ type agent struct {
 // flight is a call that is being judged, or was a moment ago.
 type flight struct {
 	id     string        // the agent's id of the call; may be empty
+	names  []string      // of the events that were about it
 	done   chan struct{} // closed when the fields below are set
 	output agenthook.Output
 	err    error
@@ -91,7 +92,7 @@ func (a *agent) before(ctx context.Context, e *agenthook.Event, patience time.Du
 	if call.Tool == agenthook.MCP && a.registry.governed(a.joined.Shim.Session, call.Server) {
 		return a.contract.Pass(e, ""), nil // it is judged when it comes to the server
 	}
-	f, first, err := a.fly(call, e.ID)
+	f, first, err := a.fly(call, e)
 	if err != nil {
 		return agenthook.Output{}, err
 	}
@@ -109,19 +110,27 @@ func (a *agent) before(ctx context.Context, e *agenthook.Event, patience time.Du
 }
 
 // fly returns the flight of a call. The second result says that the caller has to judge it. The
-// same call under another id is another call.
-func (a *agent) fly(call *agenthook.Call, id string) (*flight, bool, error) {
+// same call under another id is another call, and so is one without an id that the same event
+// reports again.
+func (a *agent) fly(call *agenthook.Call, e *agenthook.Event) (*flight, bool, error) {
 	digest := sha256.Sum256(append([]byte(call.Tool+"\x00"), call.Arguments...))
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if f := a.flights[digest]; f != nil && (f.id == id || f.id == "" || id == "") {
-		return f, false, nil
+	if f := a.flights[digest]; f != nil {
+		isSame := f.id == e.ID
+		if f.id == "" || e.ID == "" {
+			isSame = !slices.Contains(f.names, e.Name)
+		}
+		if isSame {
+			f.names = append(f.names, e.Name)
+			return f, false, nil
+		}
 	}
 	if a.judging >= maxFlights {
 		return nil, false, fmt.Errorf("%d calls of the agent are being judged, the maximum: %w", a.judging, gate.ErrFull)
 	}
 	a.judging++
-	f := &flight{id: id, done: make(chan struct{})}
+	f := &flight{id: e.ID, names: []string{e.Name}, done: make(chan struct{})}
 	a.flights[digest] = f
 	a.registry.wait.Go(func() { a.land(digest, f) })
 	return f, true, nil
