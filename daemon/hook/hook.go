@@ -53,14 +53,18 @@ type Options struct {
 	Home     string              // of the user
 	// Variable returns a variable of the environment as a protection has it; empty if it has none.
 	Variable func(protection, name string) string
+	// Protections returns the protections that have hooks. If nil, there are none.
+	Protections func() []Protection
 }
 
 // Registry holds the agents that report to hooks. It is safe for concurrent use.
 type Registry struct {
 	Options
 	began    time.Time
-	settling time.Duration   // how long an agent may take to write down the end of a conversation
-	ctx      context.Context // the registry's lifetime; ends with [gate.ErrNotRunning]
+	settling time.Duration     // how long an agent may take to write down the end of a conversation
+	scanning time.Duration     // interval at which transcripts of agents that run no hooks are looked for
+	kinds    map[string]*known // what agents have reported, by their kind
+	ctx      context.Context   // the registry's lifetime; ends with [gate.ErrNotRunning]
 	cancel   context.CancelCauseFunc
 	wait     sync.WaitGroup // for the goroutines of agents
 
@@ -80,7 +84,16 @@ type key struct {
 // New returns a Registry without agents. Close must be called.
 func New(o Options) *Registry {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	return &Registry{Options: o, began: time.Now(), settling: 2 * time.Second, ctx: ctx, cancel: cancel, agents: map[key]*agent{}}
+	r := &Registry{
+		Options: o, began: time.Now(), settling: 2 * time.Second, scanning: scanInterval, kinds: map[string]*known{}, ctx: ctx, cancel: cancel, agents: map[key]*agent{},
+	}
+	for _, kind := range agenthook.Agents() {
+		r.kinds[kind] = newKnown()
+	}
+	if o.Protections != nil {
+		r.wait.Go(r.watchSilent)
+	}
+	return r
 }
 
 // Stop ends all calls under way with an error. Their questions stay open, for the next daemon.
@@ -166,7 +179,7 @@ func (r *Registry) attach(ctx context.Context, c *agenthook.Contract, q *Request
 	rand.Read(id[:])
 	a := &agent{registry: r, contract: c, handle: handle, submitter: submit.New(), open: map[string]*submit.Permitted{}, flights: map[[32]byte]*flight{}}
 	a.life, a.end = context.WithCancelCause(r.ctx)
-	a.ledger = newLedger(c, r.folder(c, q.Session), slices.MaxFunc([]time.Time{process.Began(), r.began}, time.Time.Compare))
+	a.ledger = newLedger(c, r.folder(c, q.Session), slices.MaxFunc([]time.Time{process.Began(), r.began}, time.Time.Compare), r.kinds[c.Agent])
 	joined, err := r.Sessions.Join(ctx, session.Hello{
 		Shim: gate.Shim{
 			Attachment: hex.EncodeToString(id[:]), Session: q.Session, Agent: c.Agent, Project: q.Cwd, Cwd: q.Cwd,

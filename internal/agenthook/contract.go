@@ -40,6 +40,15 @@ type Tool struct {
 	Members map[string]string // canonical name by the agent's, where they differ
 }
 
+// Agents returns the agents that have a contract.
+func Agents() []string {
+	var all []string
+	for i := range contracts {
+		all = append(all, contracts[i].Agent)
+	}
+	return all
+}
+
 // Of returns the contract of an agent, or nil if there is none.
 func Of(agent string) *Contract {
 	for i := range contracts {
