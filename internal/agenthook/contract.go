@@ -32,6 +32,7 @@ type Contract struct {
 
 	words words
 	form  form
+	fixed bool // it can't be told to use other arguments
 }
 
 // Tool says how a tool of an agent is judged.

@@ -14,9 +14,12 @@ import (
 	"time"
 )
 
-// hold is how long a person takes to answer. With more than agents wait by themselves it shows that
-// the limit in the entries counts: -args -hold=5m.
+// hold is how long a person takes to answer. If it is given, the entries are as they were written,
+// which shows for how long the agent waits: -args -hold=5m. Otherwise calls are parked soon.
 var hold = flag.Duration("hold", 0, "how long a call of an agent's own tool is held")
+
+// shortLimit is the limit in the entries if no call is held for long. A call is parked after 16 s.
+const shortLimit = 30 * time.Second
 
 // TestHookSessions has agents go through what a session may bring: calls that are held, parked,
 // repeated, and a daemon that is killed at each step.
@@ -24,7 +27,7 @@ func TestHookSessions(t *testing.T) {
 	for _, a := range hookedAgents {
 		a.kind = cmp.Or(a.kind, a.program)
 		for name, run := range map[string]func(hookedAgent, *fixture){
-			"held": hookedAgent.held, "parked": hookedAgent.parked, "silent": hookedAgent.silent, "two doors": hookedAgent.twoDoors,
+			"held": hookedAgent.held, "silent": hookedAgent.silent, "two doors": hookedAgent.twoDoors,
 		} {
 			if name == "silent" && a.silence == nil || name == "two doors" && a.kind != "claude-code" {
 				continue
@@ -77,14 +80,58 @@ func (h *fixture) approve() string {
 }
 
 // held has a call held until a person approves it, and the daemon killed before a call, while one is
-// held, and when it has an approval that the agent does not know of yet. That call is repeated.
+// held, and when it has an approval that the agent does not know of yet, which is for the repeated
+// call then. Another call is parked, and repeated twice.
 func (a hookedAgent) held(h *fixture) {
-	h.tgctl("protect", "--yes", "--unproven", a.kind)
+	uses := a.killed(h)
+	if *hold > 0 {
+		h.tgctl("protect", "--yes", "--unproven", a.kind)
+	} else {
+		h.tgctl("protect", "--yes", "--unproven", "--watch-only", a.kind)
+		limit := cmp.Or(a.limit, time.Hour).String()
+		text := h.read(a.hooks)
+		if !strings.Contains(text, limit) {
+			h.t.Fatalf("no limit of %s in %s", limit, text)
+		}
+		h.write(a.hooks, strings.ReplaceAll(text, limit, shortLimit.String()), 0o600)
+	}
+	parked := a.deletes(h, "parked")
+	again, third := parked, parked
+	var first, second string
+	again.before = func() { first = h.approve() }
+	third.during = func() { second = h.question().ID }
+	if *hold == 0 {
+		uses = append(uses, parked, again, third)
+	}
+	told := a.use(h, nil, uses...)
+	runs := map[string]int{"approved": 1, "before": 0, "meanwhile": 0, "between": 1}
+	if *hold == 0 {
+		runs["parked"] = 1
+		if first == second || strings.Count(told, "Repeat the same call") != 2 || !strings.Contains(told, first) || !strings.Contains(told, second) {
+			h.t.Errorf("asked %s, then %s; the model was told %s", first, second, told)
+		}
+	}
+	for name, want := range runs {
+		h.wantRuns(name, want)
+	}
+	if n := strings.Count(told, "tgctl daemon start"); n != 3 {
+		h.t.Errorf("%d calls were denied by a hook without a daemon, want 3; the model was told %s", n, told)
+	}
+	log := h.log()
+	if n := count(log, "call", "shell", "forward"); n != len(runs)-2 {
+		h.t.Errorf("%d calls forwarded on record, want %d: %+v", n, len(runs)-2, log)
+	}
+}
+
+// killed returns uses of the shell: one that is held and approved; one before which the daemon is
+// killed; one during which it is; one that the next daemon is asked about as well, and that is
+// approved there before that daemon is killed, too; and the same again, with another daemon.
+func (a hookedAgent) killed(h *fixture) []toolUse {
 	approved, before, meanwhile, between := a.deletes(h, "approved"), a.deletes(h, "before"), a.deletes(h, "meanwhile"), a.deletes(h, "between")
 	approved.during = func() {
 		h.question()
 		began := time.Now()
-		<-time.After(*hold)
+		<-time.After(min(*hold, cmp.Or(a.limit, time.Hour)/2))
 		h.approve()
 		h.t.Logf("%s: approved after %v", a.program, time.Since(began).Round(time.Second))
 	}
@@ -111,38 +158,7 @@ func (a hookedAgent) held(h *fixture) {
 	}
 	repeated := between
 	repeated.before, repeated.during = h.startDaemon, nil
-	told := a.use(h, nil, approved, before, meanwhile, between, repeated)
-	for name, runs := range map[string]int{"approved": 1, "before": 0, "meanwhile": 0, "between": 1} {
-		h.wantRuns(name, runs)
-	}
-	if n := strings.Count(told, "tgctl daemon start"); n != 3 {
-		h.t.Errorf("%d calls were denied by a hook without a daemon, want 3; the model was told %s", n, told)
-	}
-	log := h.log()
-	if n := count(log, "call", "shell", "forward"); n != 2 {
-		h.t.Errorf("%d calls forwarded on record, want 2: %+v", n, log)
-	}
-}
-
-// parked has a call parked, since its hook must not take long, approved meanwhile, and repeated.
-func (a hookedAgent) parked(h *fixture) {
-	h.tgctl("protect", "--yes", "--unproven", "--watch-only", a.kind)
-	text := h.read(a.hooks)
-	if !strings.Contains(text, "1h0m0s") {
-		h.t.Fatalf("no limit of an hour in %s", text)
-	}
-	h.write(a.hooks, strings.ReplaceAll(text, "1h0m0s", "4s"), 0o600)
-	first := a.deletes(h, "parked")
-	second, third := first, first
-	id := ""
-	again := ""
-	second.before = func() { id = h.approve() }
-	third.during = func() { again = h.question().ID }
-	told := a.use(h, nil, first, second, third)
-	h.wantRuns("parked", 1)
-	if again == id || strings.Count(told, "Repeat the same call") != 2 || !strings.Contains(told, id) || !strings.Contains(told, again) {
-		h.t.Errorf("asked %s after %s; the model was told %s", again, id, told)
-	}
+	return []toolUse{approved, before, meanwhile, between, repeated}
 }
 
 // silent has the agent run none of its hooks. What it has run is said within 30 seconds of its end,

@@ -32,6 +32,7 @@ type hookedAgent struct {
 	files        map[string]string // what it needs to start
 	hooks        string            // its file with hooks; it is made for them if it isn't among files
 	wraps        [][]string        // flags of the wraps that are tried besides protect
+	limit        time.Duration     // how long it is made to wait for an answer; 0 for an hour
 	// silence has the agent run no hooks, as a project or a person may; nil if its transcripts are
 	// not compared.
 	silence func(a *hookedAgent, h *fixture)
@@ -64,6 +65,17 @@ var hookedAgents = []hookedAgent{
 		},
 		files: map[string]string{"home/.gemini/settings.json": "{\n  \"security\": {\"auth\": {\"selectedType\": \"gemini-api-key\"}} }"},
 		hooks: "home/.gemini/settings.json",
+	},
+	{
+		program: "qwen", args: []string{"--approval-mode", "yolo", "--auth-type", "openai", "--openai-api-key", "k", "--openai-base-url", "@model/v1", "-m", "m", "-p", "hello"},
+		shell: func(command string) toolUse {
+			return toolUse{name: "run_shell_command", input: map[string]any{"command": command, "description": "says hello", "is_background": false}}
+		},
+		write: func(path string) toolUse {
+			return toolUse{name: "write_file", input: map[string]any{"file_path": path, "content": "hello"}}
+		},
+		files: map[string]string{"home/.qwen/settings.json": "{\n  \"telemetry\": {\"enabled\": false} }"},
+		hooks: "home/.qwen/settings.json", limit: 50 * time.Second,
 	},
 	{
 		// A person trusts hooks in a dialogue, for which the flag stands here.
@@ -168,7 +180,7 @@ func (a hookedAgent) run(h *fixture) {
 // heals removes the entries from the agent's file, and fails unless the daemon restores them.
 func (a hookedAgent) heals(h *fixture) {
 	h.t.Helper()
-	before := h.read(a.hooks)
+	entries := strings.Count(h.read(a.hooks), "tg-shim")
 	var err error
 	if was, ok := a.files[a.hooks]; ok {
 		h.write(a.hooks, was, 0o600)
@@ -179,7 +191,7 @@ func (a hookedAgent) heals(h *fixture) {
 	if err != nil || !eventually(func() bool {
 		h.tgctl("status") // which has the files checked
 		after, err = os.ReadFile(h.path(a.hooks))
-		return string(after) == before
+		return strings.Count(string(after), "tg-shim") == entries
 	}, patience) {
 		h.t.Errorf("%s is not restored: %v\n%s", a.hooks, err, after)
 	}
