@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -12,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/creack/pty"
 )
 
 // hold is how long a person takes to answer. If it is given, the entries are as they were written,
@@ -21,14 +25,11 @@ var hold = flag.Duration("hold", 0, "how long a call of an agent's own tool is h
 // shortLimit is the limit in the entries if no call is held for long. A call is parked after 16 s.
 const shortLimit = 30 * time.Second
 
-// TestHookSessions has agents go through what a session may bring: calls that are held, parked,
-// repeated, and a daemon that is killed at each step.
+// TestHookSessions has agents run none of their hooks, and use both of their doors.
 func TestHookSessions(t *testing.T) {
 	for _, a := range hookedAgents {
 		a.kind = cmp.Or(a.kind, a.program)
-		for name, run := range map[string]func(hookedAgent, *fixture){
-			"held": hookedAgent.held, "silent": hookedAgent.silent, "two doors": hookedAgent.twoDoors,
-		} {
+		for name, run := range map[string]func(hookedAgent, *fixture){"silent": hookedAgent.silent, "two doors": hookedAgent.twoDoors} {
 			if name == "silent" && a.silence == nil || name == "two doors" && a.kind != "claude-code" {
 				continue
 			}
@@ -79,47 +80,49 @@ func (h *fixture) approve() string {
 	return id
 }
 
-// held has a call held until a person approves it, and the daemon killed before a call, while one is
-// held, and when it has an approval that the agent does not know of yet, which is for the repeated
-// call then. Another call is parked, and repeated twice.
-func (a hookedAgent) held(h *fixture) {
-	uses := a.killed(h)
-	if *hold > 0 {
-		h.tgctl("protect", "--yes", "--unproven", a.kind)
-	} else {
-		h.tgctl("protect", "--yes", "--unproven", "--watch-only", a.kind)
-		limit := cmp.Or(a.limit, time.Hour).String()
-		text := h.read(a.hooks)
-		if !strings.Contains(text, limit) {
-			h.t.Fatalf("no limit of %s in %s", limit, text)
-		}
-		h.write(a.hooks, strings.ReplaceAll(text, limit, shortLimit.String()), 0o600)
+// protect protects the agent, and returns its file as it was written then. Unless calls are held
+// for long, the limit in it is a shorter one afterwards.
+func (a hookedAgent) protect(h *fixture) (written string) {
+	h.t.Helper()
+	h.tgctl("protect", "--yes", "--unproven", "--watch-only", a.kind)
+	written = h.read(a.hooks)
+	limit := cmp.Or(a.limit, time.Hour).String()
+	if !strings.Contains(written, limit) {
+		h.t.Fatalf("no limit of %s in %s", limit, written)
 	}
-	parked := a.deletes(h, "parked")
-	again, third := parked, parked
-	var first, second string
-	again.before = func() { first = h.approve() }
-	third.during = func() { second = h.question().ID }
 	if *hold == 0 {
-		uses = append(uses, parked, again, third)
+		h.write(a.hooks, strings.ReplaceAll(written, limit, shortLimit.String()), 0o600)
 	}
-	told := a.use(h, nil, uses...)
+	return written
+}
+
+// waiting returns uses of the shell that wait: those of killed, and one that is parked, approved
+// meanwhile, and repeated twice. check looks at what came of them, and returns how many have run.
+func (a hookedAgent) waiting(h *fixture) (uses []toolUse, check func(told string) (ran int)) {
+	uses = a.killed(h)
 	runs := map[string]int{"approved": 1, "before": 0, "meanwhile": 0, "between": 1}
+	var first, second string
 	if *hold == 0 {
+		parked := a.deletes(h, "parked")
+		again, third := parked, parked
+		again.before = func() { first = h.approve() }
+		third.during = func() { second = h.question().ID }
+		uses = append(uses, parked, again, third)
 		runs["parked"] = 1
-		if first == second || strings.Count(told, "Repeat the same call") != 2 || !strings.Contains(told, first) || !strings.Contains(told, second) {
+	}
+	return uses, func(told string) (ran int) {
+		h.t.Helper()
+		for name, want := range runs {
+			h.wantRuns(name, want)
+			ran += want
+		}
+		if *hold == 0 && (first == second || strings.Count(told, "Repeat the same call") != 2 || !strings.Contains(told, first) || !strings.Contains(told, second)) {
 			h.t.Errorf("asked %s, then %s; the model was told %s", first, second, told)
 		}
-	}
-	for name, want := range runs {
-		h.wantRuns(name, want)
-	}
-	if n := strings.Count(told, "tgctl daemon start"); n != 3 {
-		h.t.Errorf("%d calls were denied by a hook without a daemon, want 3; the model was told %s", n, told)
-	}
-	log := h.log()
-	if n := count(log, "call", "shell", "forward"); n != len(runs)-2 {
-		h.t.Errorf("%d calls forwarded on record, want %d: %+v", n, len(runs)-2, log)
+		if n := strings.Count(told, "tgctl daemon start"); n != 5 { // of which two are not uses of waiting
+			h.t.Errorf("%d calls were denied by a hook without a daemon, want 5; the model was told %s", n, told)
+		}
+		return ran
 	}
 }
 
@@ -183,8 +186,67 @@ func (a hookedAgent) silent(h *fixture) {
 	if status := h.tgctl("status"); !inTime || !strings.Contains(status, want) {
 		h.t.Errorf("after the end of %s, which ran without hooks:\n%s", a.program, status)
 	}
-	if log := h.log(); count(log, "unseen", "", "unjudged") != 1 || count(log, "call", "", "") != 0 {
+	judged := 0
+	if a.program == "codex" {
+		h.trustHooks()
+		a.use(h, nil, a.shell("true"))
+		judged = 1
+	}
+	if log := h.log(); count(log, "unseen", "", "unjudged") != 1 || count(log, "call", "", "") != judged {
 		h.t.Errorf("on record: %+v", log)
+	}
+}
+
+// trustHooks has a person trust the hooks in Codex, which asks when it starts.
+func (h *fixture) trustHooks() {
+	h.t.Helper()
+	h.write("home/.codex/config.toml", fmt.Sprintf("model_provider = \"x\"\n[model_providers.x]\nname = \"x\"\nbase_url = \"http://127.0.0.1:9/v1\"\nwire_api = \"responses\"\n"+
+		"[projects.%q]\ntrust_level = \"trusted\"\n", h.path("work")), 0o600)
+	cmd := exec.Command(filepath.Join(h.bin, "codex"))
+	cmd.Env, cmd.Dir = slices.Concat(h.env, offline, []string{"TERM=xterm-256color"}), h.path("work")
+	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 40, Cols: 120})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+		terminal.Close()
+		for _, pid := range h.pids() { // it has started a daemon of its own
+			if strings.Contains(commandLine(pid), "codex app-server") {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+	}()
+	screen := &watched{}
+	go func() {
+		// What it asks of the terminal: where the cursor is, its colours, and what it is.
+		answers := strings.NewReplacer("\x1b[6n", "\x1b[1;1R", "\x1b]10;?", "\x1b]10;rgb:ff/ff/ff\x1b\\", "\x1b]11;?", "\x1b]11;rgb:0/0/0\x1b\\", "\x1b[c", "\x1b[?62;c", "\x1b[?u", "\x1b[?0u")
+		asked := regexp.MustCompile(`\x1b(\[6n|\]1[01];\?|\[c|\[\?u)`)
+		for part := make([]byte, 64<<10); ; {
+			n, err := terminal.Read(part)
+			if err != nil {
+				return
+			}
+			_, _ = screen.Write(part[:n])
+			for _, question := range asked.FindAllString(string(part[:n]), -1) {
+				_, _ = io.WriteString(terminal, answers.Replace(question))
+			}
+		}
+	}()
+	shows := func(text string) {
+		h.t.Helper()
+		words := regexp.MustCompile(strings.ReplaceAll(regexp.QuoteMeta(text), " ", `(\x1b\[[0-9;]*[A-Za-z]|\s)+`))
+		if !eventually(func() bool { return words.MatchString(screen.String()) }, patience) {
+			h.t.Fatalf("Codex does not show %q: %q", text, screen)
+		}
+	}
+	shows("Trust all and continue")
+	_, _ = io.WriteString(terminal, "2")
+	shows("› 2. Trust all")
+	_, _ = io.WriteString(terminal, "\r")
+	if !eventually(func() bool { return strings.Count(h.read("home/.codex/config.toml"), "trusted_hash") == 3 }, patience) {
+		h.t.Fatalf("the hooks are not trusted: %s\n%q", h.read("home/.codex/config.toml"), screen)
 	}
 }
 

@@ -12,11 +12,13 @@ import (
 	"time"
 )
 
-// hookRules deny what an agent writes with a tool of its own, and nothing else.
+// hookRules deny what an agent writes with a tool of its own, and ask about what can't be undone.
 const hookRules = `schema: 1
 governance:
   defaults: {action: forward}
-  rules: [{match: write, source: agent, action: deny, description: "nothing is written here"}]
+  rules:
+    - {match: write, source: agent, action: deny, description: "nothing is written here"}
+    - {when: destroys, source: agent, action: approve, undo: true}
 pins: {mode: off}
 `
 
@@ -120,7 +122,8 @@ var hookedAgents = []hookedAgent{
 }
 
 // TestHooks has agents, as their makers publish them, use tools of their own: one that the rules
-// forward, one that they deny, and both again without a daemon. The contracts are proven by it.
+// forward, one that they deny, some that wait for a person or a daemon, and the first two again
+// without a daemon. The contracts are proven by it.
 func TestHooks(t *testing.T) {
 	for _, a := range hookedAgents {
 		a.kind = cmp.Or(a.kind, a.program)
@@ -161,19 +164,25 @@ func (a hookedAgent) run(h *fixture) {
 		h.wantUses(told, name, true)
 		unchanged("after a wrap")
 	}
-	h.tgctl("protect", "--yes", "--unproven", a.kind)
+	written := a.protect(h)
+	waiting, check := a.waiting(h)
 	last := a.shell("echo hello > " + h.path("work", "alone-ran"))
 	last.before = h.stopDaemon
-	told := a.use(h, nil, a.shell("echo hello > "+h.path("work", "protected-ran")), a.write(h.path("work", "protected-wrote")), last, a.write(h.path("work", "alone-wrote")))
+	uses := slices.Concat([]toolUse{a.shell("echo hello > " + h.path("work", "protected-ran")), a.write(h.path("work", "protected-wrote"))}, waiting,
+		[]toolUse{last, a.write(h.path("work", "alone-wrote"))})
+	told := a.use(h, nil, uses...)
 	h.wantUses(told, "protected", true)
 	h.wantUses(told, "alone", false)
+	ran := check(told)
 	h.startDaemon()
+	h.write(a.hooks, written, 0o600)
+	h.tgctl("protect", "--yes", "--unproven", a.kind)
 	a.heals(h)
 	h.tgctl("unprotect", a.kind)
 	unchanged("after unprotect")
 	log, ways := h.log(), 1+len(a.wraps)
-	if ran, denied := count(log, "call", "shell", "forward"), count(log, "call", "write", "deny"); ran != ways || denied != ways {
-		h.t.Errorf("%d commands and %d denied writes on record, want %d of each: %+v", ran, denied, ways, log)
+	if forwarded, denied := count(log, "call", "shell", "forward"), count(log, "call", "write", "deny"); forwarded != ways+ran || denied != ways {
+		h.t.Errorf("%d commands and %d denied writes on record, want %d and %d: %+v", forwarded, denied, ways+ran, ways, log)
 	}
 }
 
