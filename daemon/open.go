@@ -74,6 +74,7 @@ func (d *Daemon) open(path string, named bool) error {
 	}
 	d.hooks = hook.New(hook.Options{
 		Sessions: d.sessions, Recorder: d.recorder, Logger: d.log, Redact: d.audit.Redacted, Home: o.Getenv("HOME"), Variable: d.guard.Variable,
+		Protections: d.hookProtections,
 	})
 	d.judge.Arrived = d.hooks.Arrived
 	d.openOffers()
@@ -81,6 +82,17 @@ func (d *Daemon) open(path string, named bool) error {
 	d.runs = d.newRuns()
 	d.server = d.newServer()
 	return nil
+}
+
+// hookProtections returns the protections that have hooks.
+func (d *Daemon) hookProtections() []hook.Protection {
+	var all []hook.Protection
+	for _, s := range d.guard.List() {
+		if s.Protection.Tools && !s.Ending {
+			all = append(all, hook.Protection{ID: s.Protection.ID, Agent: s.Protection.Agent, Since: s.Since, Covers: s.Protection.Covers})
+		}
+	}
+	return all
 }
 
 // openGate builds the gate and the registry of sessions, whose calls it judges. A part that is added

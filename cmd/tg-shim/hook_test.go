@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -132,6 +134,26 @@ func TestHookWaitsForAPerson(t *testing.T) {
 	}
 	if r := ask(pb.Answer_ANSWER_DENY); r.end(t) != 0 || !strings.Contains(r.stdout.String(), `"permissionDecision":"deny"`) {
 		t.Errorf("denied: exit %d: %s%s", r.cmd.ProcessState.ExitCode(), r.stdout.String(), r.stderr.String())
+	}
+}
+
+// A call waits as long as its own hook says, not as the first event of the agent did: it is parked
+// before the agent gives up. Repeated, it is judged again, though the agent gives it no id.
+func TestHookParks(t *testing.T) {
+	h := newFixture(t, hookConfiguration)
+	h.StartDaemon()
+	event := filepath.Join(t.TempDir(), "event")
+	if err := os.WriteFile(event, []byte(strings.Replace(claudeEvent("Bash", `{"command":"make"}`), `"tool_use_id":"t-1",`, "", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const script = `echo '{"hook_event_name":"SessionStart"}' | "$0" hook --socket "$1" --limit 1h --report claude-code
+for i in 1 2; do "$0" hook --socket "$1" --limit 2s claude-code <"$2" || exit; done`
+	cmd := exec.Command("timeout", "60", "sh", "-c", script, rig.Shipped(t, "tg-shim"), h.Socket(), event)
+	cmd.Env, cmd.Dir = h.Env, h.Path("work")
+	out, err := cmd.CombinedOutput()
+	const answer = `(?m)^.*"permissionDecision":"deny".*Waiting for a person \(A-1\). Repeat the same call to learn the outcome. \(c-[0-9a-f]+-%d\)"}}$`
+	if err != nil || !regexp.MustCompile(fmt.Sprintf(answer, 1)).Match(out) || !regexp.MustCompile(fmt.Sprintf(answer, 2)).Match(out) {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 

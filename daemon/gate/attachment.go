@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"slices"
@@ -44,6 +45,8 @@ type Submission struct {
 	Modern   bool   // for messages that are not requests
 	Request  []byte // for a result that hooks want to see, the line of its call
 	About    uint64 // seq of that call
+
+	Patience time.Duration // how long the agent waits for this answer; 0 if as long as for any other
 }
 
 // remembered is the maximum number of calls with a verdict that an attachment keeps, for their
@@ -205,6 +208,7 @@ func (a *Attachment) newCall(side wire.Side) *Call {
 func (a *Attachment) call(s Submission) (*Call, error) {
 	c := a.newCall(s.Side)
 	c.Seq, c.ID, c.Received, c.Line, c.Modern, c.Answers = s.Seq, correlation(c.Attachment, s.Seq), time.Now(), s.Line, s.Modern, s.Call
+	c.Patience = cmp.Or(s.Patience, c.Patience)
 	if s.Envelope != nil {
 		c.Envelope = *s.Envelope
 	} else if err := wire.Read(s.Line, s.Side, &c.Envelope); err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
@@ -66,13 +67,13 @@ func (a *agent) waiting(ctx context.Context) (_ context.Context, done func()) {
 	}
 }
 
-// before judges a call that the agent is about to make.
-func (a *agent) before(ctx context.Context, e *agenthook.Event) (agenthook.Output, error) {
+// before judges a call that the agent is about to make. It waits for the answer as long as patience.
+func (a *agent) before(ctx context.Context, e *agenthook.Event, patience time.Duration) (agenthook.Output, error) {
 	call, err := a.contract.Call(e)
 	if err != nil {
 		return agenthook.Output{}, fmt.Errorf("%w: %w", err, gate.ErrInvalid)
 	}
-	p, err := a.verdict(ctx, e, call)
+	p, err := a.verdict(ctx, e, call, patience)
 	denied, isDenied := errors.AsType[*submit.DeniedError](err)
 	switch {
 	case isDenied:
@@ -107,13 +108,13 @@ func unchanged(err error) string {
 }
 
 // judge submits a call to the gate, unless it is judged when it comes to its server.
-func (a *agent) judge(ctx context.Context, e *agenthook.Event, call *agenthook.Call) (*submit.Permitted, error) {
+func (a *agent) judge(ctx context.Context, e *agenthook.Event, call *agenthook.Call, patience time.Duration) (*submit.Permitted, error) {
 	if call.Tool == agenthook.MCP && a.registry.governed(a.joined.Shim.Session, call.Server) && a.awaits(e, call) {
 		return &submit.Permitted{}, nil
 	}
 	ctx, done := a.waiting(ctx)
 	defer done()
-	p, err := a.submitter.Judge(ctx, call.Tool, call.Arguments, func(gate.Verdict) {})
+	p, err := a.submitter.Judge(ctx, call.Tool, call.Arguments, patience, func(gate.Verdict) {})
 	if err != nil {
 		return nil, err
 	}

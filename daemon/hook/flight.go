@@ -122,14 +122,15 @@ func (in *flights) land(a *agent, key flightKey, f *flight) {
 	}
 }
 
-// verdict returns the verdict on a call that a reports, which another hook may have asked for.
-func (a *agent) verdict(ctx context.Context, e *agenthook.Event, call *agenthook.Call) (*submit.Permitted, error) {
+// verdict returns the verdict on a call that a reports, which another hook may have asked for. The
+// agent waits for it as long as patience.
+func (a *agent) verdict(ctx context.Context, e *agenthook.Event, call *agenthook.Call, patience time.Duration) (*submit.Permitted, error) {
 	f, first, err := a.fly(e, call)
 	if err != nil {
 		return nil, err
 	}
 	if first {
-		f.permitted, f.err = a.judge(ctx, e, call)
+		f.permitted, f.err = a.judge(ctx, e, call, patience)
 		close(f.done)
 		return f.permitted, f.err
 	}

@@ -53,14 +53,18 @@ type Options struct {
 	Home     string              // of the user
 	// Variable returns a variable of the environment as a protection has it; empty if it has none.
 	Variable func(protection, name string) string
+	// Protections returns the protections that have hooks. If nil, there are none.
+	Protections func() []Protection
 }
 
 // Registry holds the agents that report to hooks. It is safe for concurrent use.
 type Registry struct {
 	Options
 	began    time.Time
-	settling time.Duration   // how long an agent may take to write down the end of a conversation
-	ctx      context.Context // the registry's lifetime; ends with [gate.ErrNotRunning]
+	settling time.Duration     // how long an agent may take to write down the end of a conversation
+	scanning time.Duration     // interval at which transcripts of agents that run no hooks are looked for
+	kinds    map[string]*known // what agents have reported, by their kind
+	ctx      context.Context   // the registry's lifetime; ends with [gate.ErrNotRunning]
 	cancel   context.CancelCauseFunc
 	wait     sync.WaitGroup // for the goroutines of agents
 	flights  flights
@@ -82,10 +86,17 @@ type key struct {
 // New returns a Registry without agents. Close must be called.
 func New(o Options) *Registry {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	return &Registry{
-		Options: o, began: time.Now(), settling: 2 * time.Second, ctx: ctx, cancel: cancel, agents: map[key]*agent{},
+	r := &Registry{
+		Options: o, began: time.Now(), settling: 2 * time.Second, scanning: scanInterval, kinds: map[string]*known{}, ctx: ctx, cancel: cancel, agents: map[key]*agent{},
 		flights: flights{all: map[flightKey][]*flight{}, judging: map[*agent]int{}},
 	}
+	for _, kind := range agenthook.Agents() {
+		r.kinds[kind] = newKnown()
+	}
+	if o.Protections != nil {
+		r.wait.Go(r.watchSilent)
+	}
+	return r
 }
 
 // Stop ends all calls under way with an error. Their questions stay open, for the next daemon.
@@ -117,7 +128,7 @@ func (r *Registry) Handle(ctx context.Context, q Request) (agenthook.Output, err
 	a.ledger.note(e)
 	switch e.Kind {
 	case agenthook.Before:
-		return a.before(ctx, e)
+		return a.before(ctx, e, q.Patience)
 	case agenthook.After:
 		a.after(ctx, e)
 	case agenthook.End:
@@ -171,11 +182,11 @@ func (r *Registry) attach(ctx context.Context, c *agenthook.Contract, q *Request
 	rand.Read(id[:])
 	a := &agent{registry: r, contract: c, process: process, handle: handle, submitter: submit.New(), open: map[string]*submit.Permitted{}}
 	a.life, a.end = context.WithCancelCause(r.ctx)
-	a.ledger = newLedger(c, r.folder(c, q.Session), slices.MaxFunc([]time.Time{process.Began(), r.began}, time.Time.Compare))
+	a.ledger = newLedger(c, r.folder(c, q.Session), slices.MaxFunc([]time.Time{process.Began(), r.began}, time.Time.Compare), r.kinds[c.Agent])
 	joined, err := r.Sessions.Join(ctx, session.Hello{
 		Shim: gate.Shim{
 			Attachment: hex.EncodeToString(id[:]), Session: q.Session, Agent: c.Agent, Project: q.Cwd, Cwd: q.Cwd,
-			Server: agenthook.Server, Launch: gate.Launch([]string{"hook", c.Agent}), Command: []string{q.Programs[at]}, Patience: q.Patience, Host: true,
+			Server: agenthook.Server, Launch: gate.Launch([]string{"hook", c.Agent}), Command: []string{q.Programs[at]}, Host: true,
 		},
 		Build: q.Build, Peer: process, Parent: process, Line: q.Line[at:], Programs: q.Programs[at:],
 	}, func(string) { a.end(errLeft) })

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -46,11 +47,36 @@ func digestOf(id string) digest {
 	return digest(sum[:16])
 }
 
+// known is a set of calls that agents of one kind have reported, or that were found otherwise. It
+// keeps at least the latest maxJudged, and is safe for concurrent use.
+type known struct {
+	mu          sync.Mutex // guards the fields below
+	latest, old map[digest]bool
+}
+
+func newKnown() *known { return &known{latest: map[digest]bool{}} }
+
+// add adds d and reports whether it is new.
+func (k *known) add(d digest) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.latest[d] {
+		return false
+	}
+	isNew := !k.old[d]
+	if len(k.latest) >= maxJudged {
+		k.latest, k.old = map[digest]bool{}, k.latest
+	}
+	k.latest[d] = true
+	return isNew
+}
+
 // ledger is what an agent has reported to its hooks. It is safe for concurrent use.
 type ledger struct {
 	contract *agenthook.Contract
 	folder   string    // of the agent's transcripts
 	since    time.Time // older lines of a transcript are from before the agent, or this daemon, began
+	kind     *known    // what all agents of the kind have reported
 
 	mu       sync.Mutex // guards the fields below
 	heard    bool       // the agent has reported something
@@ -61,8 +87,8 @@ type ledger struct {
 	problem  bool            // it was said that something may not be seen
 }
 
-func newLedger(c *agenthook.Contract, folder string, since time.Time) *ledger {
-	return &ledger{contract: c, folder: folder, since: since, judged: map[digest]bool{}, reported: map[digest]bool{}}
+func newLedger(c *agenthook.Contract, folder string, since time.Time, kind *known) *ledger {
+	return &ledger{contract: c, folder: folder, since: since, kind: kind, judged: map[digest]bool{}, reported: map[digest]bool{}}
 }
 
 // note remembers an event. A canary says nothing about the agent, which did not report it.
@@ -75,6 +101,7 @@ func (l *ledger) note(e *agenthook.Event) {
 	l.heard = true
 	if e.Kind == agenthook.Before && e.ID != "" {
 		l.full = !add(l.judged, digestOf(e.ID)) || l.full
+		l.kind.add(digestOf(e.ID))
 	}
 	switch {
 	case e.Transcript == "" || slices.Contains(l.paths, e.Transcript):
@@ -118,24 +145,8 @@ func (l *ledger) compare(ctx context.Context, governed func(server string) bool)
 		}
 	}
 	for _, path := range paths {
-		uses, refused := []agenthook.Use{}, map[digest]bool{}
-		r, err := readTranscript(ctx, l.folder, path, func(line []byte) error {
-			found, err := l.contract.Uses(line, l.since)
-			for _, u := range found {
-				switch {
-				case u.Refused:
-					add(refused, digestOf(u.ID))
-				case u.Tool == agenthook.MCP && governed(u.Server):
-				case len(uses) > maxJudged:
-					return errTooMany
-				default:
-					u.What = u.What[:min(len(u.What), maxWhat)]
-					uses = append(uses, u)
-				}
-			}
-			return err
-		})
-		calls = append(calls, l.unseen(uses, refused)...)
+		t, r, err := l.read(ctx, path, governed)
+		calls = append(calls, l.unseen(t.uses, t.refused)...)
 		problem = cmp.Or(problem, problemOf(r, err))
 	}
 	l.mu.Lock()
@@ -150,6 +161,59 @@ func (l *ledger) compare(ctx context.Context, governed func(server string) bool)
 	return calls, problem
 }
 
+// told is what a transcript says about uses of tools.
+type told struct {
+	uses           []agenthook.Use
+	refused, ended map[digest]bool
+}
+
+// read reads a transcript. It leaves out calls of servers that pass the gate.
+func (l *ledger) read(ctx context.Context, path string, governed func(server string) bool) (told, reading, error) {
+	t := told{refused: map[digest]bool{}, ended: map[digest]bool{}}
+	r, err := readTranscript(ctx, l.folder, path, func(line []byte) error {
+		found, err := l.contract.Uses(line, l.since)
+		for _, u := range found {
+			switch {
+			case u.Refused:
+				add(t.refused, digestOf(u.ID))
+			case u.Ended:
+				add(t.ended, digestOf(u.ID))
+			case u.Tool == agenthook.MCP && governed(u.Server):
+			case len(t.uses) > maxJudged:
+				return errTooMany
+			default:
+				u.What = u.What[:min(len(u.What), maxWhat)]
+				t.uses = append(t.uses, u)
+			}
+		}
+		return err
+	})
+	return t, r, err
+}
+
+// missed returns the uses in a transcript that no agent of the kind has reported, each once. With
+// onlyEnded it leaves out those that have no result yet: they may wait for their hook.
+func (l *ledger) missed(ctx context.Context, path string, governed func(server string) bool, onlyEnded bool) []agenthook.Use {
+	ctx, cancel := context.WithTimeout(ctx, compareTimeout)
+	defer cancel()
+	t, _, _ := l.read(ctx, path, governed) // what can't be read says nothing
+	return slices.DeleteFunc(t.uses, func(u agenthook.Use) bool {
+		d := digestOf(u.ID)
+		return t.refused[d] || onlyEnded && !t.ended[d] || !l.kind.add(d)
+	})
+}
+
+// names returns the names of the files that the agent has named as its transcripts.
+func (l *ledger) names() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var names []string
+	for _, path := range l.paths {
+		names = append(names, filepath.Base(path))
+	}
+	return names
+}
+
 // unseen returns the uses that were not judged, and not found before.
 func (l *ledger) unseen(uses []agenthook.Use, refused map[digest]bool) []agenthook.Use {
 	l.mu.Lock()
@@ -161,6 +225,7 @@ func (l *ledger) unseen(uses []agenthook.Use, refused map[digest]bool) []agentho
 		d := digestOf(u.ID)
 		known := l.judged[d] || refused[d] || l.reported[d]
 		l.full = !known && !add(l.reported, d) || l.full
+		l.kind.add(d)
 		return known
 	})
 }

@@ -40,7 +40,7 @@ func newBooks(t *testing.T) *books {
 	if err := os.MkdirAll(filepath.Join(folder, "p"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	return &books{newLedger(agenthook.Of("claude-code"), folder, began), t, home}
+	return &books{newLedger(agenthook.Of("claude-code"), folder, began, newKnown()), t, home}
 }
 
 func (b *books) write(name, text string) string {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/agenthook"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
@@ -66,14 +67,19 @@ func (a *agent) compare() {
 	}
 }
 
-// warn records a warning and keeps it for people.
+// warn is [Registry.warn] about the agent.
 func (a *agent) warn(verdict string, u Unseen) {
-	r, shim := a.registry, a.joined.Shim
-	u.At, u.Since, u.Session, u.Agent, u.Project = time.Now(), a.joined.Since, shim.Session, a.contract.Agent, shim.Project
+	u.Since = a.joined.Since
+	a.registry.warn(&a.joined.Shim, a.joined.Attachment.Profile(), verdict, u)
+}
+
+// warn records a warning and keeps it for people.
+func (r *Registry) warn(shim *gate.Shim, profile gate.Profile, verdict string, u Unseen) {
+	u.At, u.Session, u.Agent, u.Project = time.Now(), shim.Session, shim.Agent, shim.Project
 	r.Logger.Warn("an agent's transcript was compared with what its hooks reported", "session", u.Session, "agent", u.Agent, "result", u.Text)
 	err := r.Recorder.Record(context.WithoutCancel(r.ctx), &record.Record{
 		Kind: record.KindUnseen, Attachment: shim.Attachment, Session: shim.Session, Agent: u.Agent, Server: agenthook.Server,
-		Verdict: verdict, Profile: string(a.joined.Attachment.Profile()), Reason: u.Text,
+		Verdict: verdict, Profile: string(profile), Reason: u.Text,
 	}, nil, nil)
 	if err != nil {
 		r.Logger.Error("record calls that no hook reported", "session", u.Session, "err", err)

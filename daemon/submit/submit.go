@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/rawjson"
@@ -92,8 +93,8 @@ type Permitted struct {
 // Judge submits a call of the tool and waits for its verdict, for which a person may be asked.
 // held is called with each verdict that says that the call waits. A denial is a *DeniedError. If
 // ctx ends first, the error is its cause, and the call and its question are withdrawn unless that
-// is [gate.ErrNotRunning].
-func (s *Submitter) Judge(ctx context.Context, tool string, arguments []byte, held func(gate.Verdict)) (*Permitted, error) {
+// is [gate.ErrNotRunning]. patience is how long the agent waits; 0 if as the attachment has it.
+func (s *Submitter) Judge(ctx context.Context, tool string, arguments []byte, patience time.Duration, held func(gate.Verdict)) (*Permitted, error) {
 	attachment := s.attachment.Load()
 	if attachment == nil {
 		return nil, ErrNotOpen
@@ -102,7 +103,7 @@ func (s *Submitter) Judge(ctx context.Context, tool string, arguments []byte, he
 	defer s.leave(seq)
 	line := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":`, seq, tool)
 	line = append(append(line, arguments...), "}}"...)
-	attachment.Submit(gate.Submission{Seq: seq, Side: wire.FromAgent, Line: line})
+	attachment.Submit(gate.Submission{Seq: seq, Side: wire.FromAgent, Line: line, Patience: patience})
 	v, err := final(ctx, attachment, seq, verdicts, held)
 	if err != nil {
 		return nil, err

@@ -145,6 +145,14 @@ var adapterTests = []adapterTest{
 		".codeium/windsurf/mcp_config.json user web:  (a remote server)",
 	}},
 
+	{agent: "qwen", command: "qwen", vars: "REPO_KEY=k", want: []string{
+		".qwen/settings.json user repo: repo-mcp --key $REPO_KEY [another scope has the name too]",
+		".qwen/settings.json user notes: notes-mcp [disabled]",
+		".qwen/settings.json user cloud:  (a remote server)",
+		"src/shop/.qwen/settings.json project repo: ./repo",
+		"src/shop/.qwen/settings.json project old: old-mcp [disabled]",
+	}},
+
 	// EC-STDIO-023: VS Code uses another key for servers.
 	{agent: "vscode", command: "code", want: slices.Concat(vscodeOpened, vscodeUser), warnings: vscodeOpenedWarnings},
 	{agent: "vscode", command: "code --profile Web", want: slices.Concat(vscodeOpened, []string{

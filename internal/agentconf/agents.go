@@ -78,6 +78,7 @@ var kinds = []kind{
 		raises:  []limit{{"timeout", callSeconds, false}},
 	},
 	{Agent: gemini{}, commands: "gemini", raises: []limit{{"timeout", callMillis, true}}, waits: 10 * time.Minute, hooks: gemini{}.userFile},
+	{Agent: qwen{}, commands: "qwen", raises: []limit{{"timeout", callMillis, true}}, waits: 10 * time.Minute, hooks: qwen{}.userFile},
 	{
 		Agent: opencode{}, commands: "opencode", raises: []limit{{"timeout", callMillis, false}},
 		merges: merging{opencodeServers, "environment", true},

@@ -58,9 +58,9 @@ func TestCopiesOfACustomAgent(t *testing.T) {
 	} {
 		t.Run(ending, func(t *testing.T) {
 			w := newWorld(t)
-			dir := w.home + "/.qwen"
+			dir := w.home + "/.crush"
 			env := w.env()
-			env.Command, env.Config = []string{"qwen"}, dir+"/settings"+ending
+			env.Command, env.Config = []string{"crush"}, dir+"/settings"+ending
 			w.write(env.Config, text)
 			p := w.governedBy(custom{}, env)
 			names := []string{"settings" + ending + ".orig", "settings" + ending + "~", "settings" + ending + ".1700", "settings.bak", "settings.1"}

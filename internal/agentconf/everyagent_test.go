@@ -63,7 +63,7 @@ func TestEveryAgentRefuses(t *testing.T) {
 			refuses(p.with(w, `{"a":{"url":"https://mcp.example.test"}}`), "No MCP servers found in config that can be governed: "+path, "a is a remote server") // EC-STDIO-003
 			refuses(p.with(w, `{"mcp":{"command":"x"},"mcp":{"command":"y"}}`), path+": line 1, column ", `the name "mcp" is there twice`)
 			refuses(p.with(w, `{"a":{"command":"tg-shim","args":["--server-id","a","--","x"]}}`), "already managed by ThoughtGate", "tgctl unwrap "+path) // EC-STDIO-034
-			if !p.comments && p.agent != "gemini" {
+			if !p.comments && p.agent != "gemini" && p.agent != "qwen" {
 				refuses("// mine\n"+p.with(w, `{"a":{"command":"x"}}`), path+": line 1, column 1: a comment")
 			}
 			if !p.comments {
@@ -100,7 +100,7 @@ func TestReferencesOfEveryAgent(t *testing.T) {
 	for _, p := range places {
 		var unset string
 		switch p.agent {
-		case "claude-code", "copilot-cli":
+		case "claude-code", "copilot-cli", "qwen":
 			unset = "SHELL_STYLE, workspaceFolder, userHome"
 		case "cursor", "vscode", "windsurf":
 			unset = "EDITOR_STYLE, IN_ENV"

@@ -50,6 +50,8 @@ var places = []place{
 	{"zed", "src/shop/.zed/settings.json", []string{"context_servers"}, true},
 	{"gemini", ".gemini/settings.json", []string{"mcpServers"}, false},
 	{"gemini", "src/shop/.gemini/settings.json", []string{"mcpServers"}, false},
+	{"qwen", ".qwen/settings.json", []string{"mcpServers"}, false},
+	{"qwen", "src/shop/.qwen/settings.json", []string{"mcpServers"}, false},
 	{"copilot-cli", ".copilot/mcp-config.json", []string{"mcpServers"}, true},
 	{"copilot-cli", "src/shop/.mcp.json", []string{"mcpServers"}, true},
 	{"cline", ".cline/data/settings/cline_mcp_settings.json", []string{"mcpServers"}, false},

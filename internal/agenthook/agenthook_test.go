@@ -97,6 +97,10 @@ func TestAnswers(t *testing.T) {
 			"cursor", `{"hook_event_name":"preToolUse","cursor_version":"2",` + before + `}`,
 			`{"permission":"deny","user_message":"no \"x\"","agent_message":"no \"x\""}`, `not possible`, `{"permission":"allow"}`,
 		},
+		{
+			"qwen", `{"hook_event_name":"PreToolUse",` + before + `}`,
+			`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"no \"x\""}}`, `not possible`, ``,
+		},
 		{"opencode", `{"hook_event_name":"PreToolUse",` + before + `}`, `exit 2: no "x"`, `{"input":{"a":1}}`, ``},
 		{"claude-code", `{"hook_event_name":"PreToolUse","cursor_version":"2",` + before + `}`, `exit 2: no "x"`, `not possible`, ``},
 	} {

@@ -61,7 +61,7 @@ func (c *Contract) Deny(e *Event, reason string) Output {
 // Change returns the output that has the agent go on with another input. It reports false if the
 // agent can't be told so.
 func (c *Contract) Change(e *Event, input []byte) (Output, bool) {
-	if e.foreign != nil {
+	if e.foreign != nil || c.fixed {
 		return Output{}, false
 	}
 	switch c.words {

@@ -32,12 +32,22 @@ type Contract struct {
 
 	words words
 	form  form
+	fixed bool // it can't be told to use other arguments
 }
 
 // Tool says how a tool of an agent is judged.
 type Tool struct {
 	Name    string            // one of the tools of [Server]
 	Members map[string]string // canonical name by the agent's, where they differ
+}
+
+// Agents returns the agents that have a contract.
+func Agents() []string {
+	var all []string
+	for i := range contracts {
+		all = append(all, contracts[i].Agent)
+	}
+	return all
 }
 
 // Of returns the contract of an agent, or nil if there is none.

@@ -90,8 +90,10 @@ var contracts = []Contract{
 		Unseen: []string{"anything in a folder that Gemini CLI does not trust: it runs no hooks there"},
 	},
 	{
-		Agent: "qwen", Since: "0.1.0", Events: claudeEvents, MCP: "mcp__",
-		Unit: time.Millisecond, Limit: time.Hour, words: wordsClaude,
+		// It goes on after a minute without an answer, whatever the entry says.
+		Agent: "qwen", Proven: true, Since: "0.24.4", Events: claudeEvents, MCP: "mcp__",
+		Hooks: []string{"PreToolUse", "PostToolUse", "PostToolUseFailure", "SessionStart", "SessionEnd"},
+		Unit:  time.Second, Limit: 50 * time.Second, words: wordsClaude, form: formGroup, fixed: true,
 		Tools: geminiTools,
 	},
 	{

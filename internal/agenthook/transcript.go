@@ -35,7 +35,8 @@ type Use struct {
 	Tool    string // one of the tools of [Server]
 	Server  string // the server of an [MCP] tool
 	What    string // command, path or the like, else the agent's name of the tool
-	Refused bool   // only ID is set: the agent itself has refused the use before it asked its hooks
+	Ended   bool   // only ID is set besides: this is the result of the use
+	Refused bool   // of a result: the agent itself has refused the use before it asked its hooks
 }
 
 var (
@@ -72,10 +73,10 @@ func claudeUses(c *Contract, line rawjson.Object) []Use {
 		switch what := block.OptionalText("type"); {
 		case kind == "assistant" && what == "tool_use":
 			uses = append(uses, c.use(block.OptionalText("id"), block.OptionalText("name"), block.Get("input")))
-		case kind == "user" && what == "tool_result" && block.True("is_error"):
-			if text, err := rawjson.Text(block.Get("content")); err == nil && strings.HasPrefix(text, toolUseError) {
-				uses = append(uses, Use{ID: block.OptionalText("tool_use_id"), Refused: true})
-			}
+		case kind == "user" && what == "tool_result":
+			text, err := rawjson.Text(block.Get("content"))
+			refused := block.True("is_error") && err == nil && strings.HasPrefix(text, toolUseError)
+			uses = append(uses, Use{ID: block.OptionalText("tool_use_id"), Ended: true, Refused: refused})
 		}
 	}
 	return uses
@@ -93,6 +94,8 @@ func codexUses(c *Contract, line rawjson.Object) []Use {
 		input = item.Get("arguments")
 	case "custom_tool_call":
 		input = members("input", []byte(item.Get("input")))
+	case "function_call_output", "custom_tool_call_output":
+		return []Use{{ID: item.OptionalText("call_id"), Ended: true}}
 	case "local_shell_call":
 		name, input = "shell", item.Get("action")
 	default:

@@ -27,9 +27,9 @@ func TestUses(t *testing.T) {
 		"no input":        {"claude-code", claude("assistant", `[{"type":"tool_use","id":"c","name":"Bash","input":null}]`), []Use{{ID: "c", Tool: Shell, What: "Bash"}}},
 		"an odd input":    {"claude-code", claude("assistant", `[{"type":"tool_use","id":"c","name":"Bash","input":[1]}]`), []Use{{ID: "c", Tool: Other, What: "Bash"}}},
 		"refused by the agent itself": {"claude-code", claude("user", `[{"tool_use_id":"d","type":"tool_result","content":"<tool_use_error>No such tool available</tool_use_error>","is_error":true}]`),
-			[]Use{{ID: "d", Refused: true}}},
-		"output that looks so":     {"claude-code", claude("user", `[{"tool_use_id":"d","type":"tool_result","content":"<tool_use_error>","is_error":false}]`), nil},
-		"a failed command":         {"claude-code", claude("user", `[{"tool_use_id":"d","type":"tool_result","content":"Exit code 1\n<tool_use_error>","is_error":true}]`), nil},
+			[]Use{{ID: "d", Ended: true, Refused: true}}},
+		"output that looks so":     {"claude-code", claude("user", `[{"tool_use_id":"d","type":"tool_result","content":"<tool_use_error>","is_error":false}]`), []Use{{ID: "d", Ended: true}}},
+		"a failed command":         {"claude-code", claude("user", `[{"tool_use_id":"d","type":"tool_result","content":"Exit code 1\n<tool_use_error>","is_error":true}]`), []Use{{ID: "d", Ended: true}}},
 		"a person cannot use them": {"claude-code", claude("user", `[{"type":"tool_use","id":"x","name":"Bash","input":{}}]`), nil},
 		"words of a person":        {"claude-code", claude("user", `"run npm test"`), nil},
 		"a summary":                {"claude-code", `{"type":"summary","summary":"x","leafUuid":"y"}`, nil},
@@ -42,7 +42,7 @@ func TestUses(t *testing.T) {
 		"a patch":                {"codex", codex(`{"type":"custom_tool_call","name":"apply_patch","input":"*** Begin Patch","call_id":"call_3"}`), []Use{{ID: "call_3", Tool: Write, What: "*** Begin Patch"}}},
 		"a shell of the model's": {"codex", codex(`{"type":"local_shell_call","call_id":"call_4","action":{"type":"exec","command":["ls"]}}`), []Use{{ID: "call_4", Tool: Shell, What: "ls"}}},
 		"a tool without hooks":   {"codex", codex(`{"type":"function_call","name":"update_plan","arguments":"{}","call_id":"call_5"}`), nil},
-		"an answer":              {"codex", codex(`{"type":"function_call_output","call_id":"call_1","output":"x"}`), nil},
+		"an answer":              {"codex", codex(`{"type":"function_call_output","call_id":"call_1","output":"x"}`), []Use{{ID: "call_1", Ended: true}}},
 		"an event":               {"codex", `{` + stamp + `,"type":"event_msg","payload":{"type":"token_count"}}`, nil},
 	} {
 		got, err := Of(tt.agent).Uses([]byte(tt.line), since)

@@ -54,6 +54,12 @@ var realAgents = []realAgent{
 		},
 	},
 	{
+		name: "qwen", program: "@qwen-code/qwen-code/cli-entry.js", args: []string{"mcp", "list"},
+		arrange: func(h *fixture) []string {
+			return []string{h.listed("home/.qwen/settings.json", "one"), h.listed("work/.qwen/settings.json", "two")}
+		}, writes: true,
+	},
+	{
 		name: "opencode", program: "opencode-linux-ARCH/bin/opencode", args: []string{"mcp", "list"},
 		env:     []string{"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1"},
 		arrange: (*fixture).opencodeConfig, told: true,

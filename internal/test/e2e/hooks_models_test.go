@@ -20,6 +20,9 @@ type toolUser struct {
 	mu   sync.Mutex // guards the fields below
 	told string     // the latest request of the agent, which has the results of all uses so far
 	over bool       // all tools were used
+	used int        // uses that have begun
+
+	meanwhile sync.WaitGroup // for what happens during uses
 }
 
 // toolUse is one use of a tool by a model.
@@ -27,6 +30,7 @@ type toolUse struct {
 	name   string
 	input  any
 	before func() // what happens just before; nil for nothing
+	during func() // what happens meanwhile; nil for nothing
 }
 
 // newToolUser returns a model that speaks all the protocols that agents speak with models.
@@ -88,15 +92,23 @@ func (m *toolUser) next(n int, told string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.told, m.over = told, n >= len(m.uses)
-	if !m.over && m.uses[n].before != nil {
-		m.uses[n].before()
-		m.uses[n].before = nil
+	if m.over || n < m.used {
+		return !m.over
 	}
-	return !m.over
+	m.meanwhile.Wait()
+	m.used = n + 1
+	if u := m.uses[n]; u.before != nil {
+		u.before()
+	}
+	if during := m.uses[n].during; during != nil {
+		m.meanwhile.Go(during)
+	}
+	return true
 }
 
 // result returns what the model was told last, and whether it has used all its tools.
 func (m *toolUser) result() (told string, over bool) {
+	m.meanwhile.Wait()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.told, m.over

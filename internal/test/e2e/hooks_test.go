@@ -12,11 +12,13 @@ import (
 	"time"
 )
 
-// hookRules deny what an agent writes with a tool of its own, and nothing else.
+// hookRules deny what an agent writes with a tool of its own, and ask about what can't be undone.
 const hookRules = `schema: 1
 governance:
   defaults: {action: forward}
-  rules: [{match: write, source: agent, action: deny, description: "nothing is written here"}]
+  rules:
+    - {match: write, source: agent, action: deny, description: "nothing is written here"}
+    - {when: destroys, source: agent, action: approve, undo: true}
 pins: {mode: off}
 `
 
@@ -27,33 +29,38 @@ type hookedAgent struct {
 	kind    string // type of the agent; empty if it is the same
 	args    []string
 	env     []string // @model is the address of the model
-	// shell and write return uses of its tools that make a file.
-	shell, write func(path string) toolUse
+	// shell and write return uses of its tools that run a command and make a file.
+	shell, write func(text string) toolUse
 	files        map[string]string // what it needs to start
 	hooks        string            // its file with hooks; it is made for them if it isn't among files
 	wraps        [][]string        // flags of the wraps that are tried besides protect
+	limit        time.Duration     // how long it is made to wait for an answer; 0 for an hour
+	// silence has the agent run no hooks, as a project or a person may; nil if its transcripts are
+	// not compared.
+	silence func(a *hookedAgent, h *fixture)
 }
-
-func sh(path string) string { return "echo hello > " + path }
 
 var hookedAgents = []hookedAgent{
 	{
 		program: "claude", kind: "claude-code", args: []string{"-p", "--allowedTools", "Bash,Write", "--", "hello"},
 		env: []string{"DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "ANTHROPIC_BASE_URL=@model", "ANTHROPIC_API_KEY=dummy"},
-		shell: func(path string) toolUse {
-			return toolUse{name: "Bash", input: map[string]any{"command": sh(path), "description": "says hello"}}
+		shell: func(command string) toolUse {
+			return toolUse{name: "Bash", input: map[string]any{"command": command, "description": "says hello"}}
 		},
 		write: func(path string) toolUse {
 			return toolUse{name: "Write", input: map[string]any{"file_path": path, "content": "hello"}}
 		},
 		files: map[string]string{"home/.claude/settings.json": "{\n  \"cleanupPeriodDays\": 30,\n  \"hooks\": {}\n}\n"},
 		hooks: "home/.claude/settings.json", wraps: [][]string{nil, {"--rewrite"}},
+		silence: func(_ *hookedAgent, h *fixture) {
+			h.write("work/.claude/settings.json", `{"disableAllHooks": true}`, 0o600)
+		},
 	},
 	{
 		program: "gemini", args: []string{"--approval-mode", "yolo", "-m", "gemini-2.5-flash", "-p", "hello"},
 		env: []string{"GEMINI_CLI_TRUST_WORKSPACE=true", "GEMINI_API_KEY=dummy", "GOOGLE_GEMINI_BASE_URL=@model"},
-		shell: func(path string) toolUse {
-			return toolUse{name: "run_shell_command", input: map[string]any{"command": sh(path)}}
+		shell: func(command string) toolUse {
+			return toolUse{name: "run_shell_command", input: map[string]any{"command": command}}
 		},
 		write: func(path string) toolUse {
 			return toolUse{name: "write_file", input: map[string]any{"file_path": path, "content": "hello"}}
@@ -62,22 +69,37 @@ var hookedAgents = []hookedAgent{
 		hooks: "home/.gemini/settings.json",
 	},
 	{
+		program: "qwen", args: []string{"--approval-mode", "yolo", "--auth-type", "openai", "--openai-api-key", "k", "--openai-base-url", "@model/v1", "-m", "m", "-p", "hello"},
+		shell: func(command string) toolUse {
+			return toolUse{name: "run_shell_command", input: map[string]any{"command": command, "description": "says hello", "is_background": false}}
+		},
+		write: func(path string) toolUse {
+			return toolUse{name: "write_file", input: map[string]any{"file_path": path, "content": "hello"}}
+		},
+		files: map[string]string{"home/.qwen/settings.json": "{\n  \"telemetry\": {\"enabled\": false} }"},
+		hooks: "home/.qwen/settings.json", limit: 50 * time.Second,
+	},
+	{
 		// A person trusts hooks in a dialogue, for which the flag stands here.
 		program: "codex", args: []string{"exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "--dangerously-bypass-hook-trust",
 			"-c", `model_providers.x={name="x",base_url="@model/v1",wire_api="responses",request_max_retries=0,stream_max_retries=0}`, "-c", "model_provider=x", "-m", "gpt-5.5", "hello"},
-		shell: func(path string) toolUse {
-			return toolUse{name: "exec_command", input: map[string]any{"cmd": sh(path)}}
+		shell: func(command string) toolUse {
+			return toolUse{name: "exec_command", input: map[string]any{"cmd": command}}
 		},
 		write: func(path string) toolUse {
 			return toolUse{name: "apply_patch", input: "*** Begin Patch\n*** Add File: " + path + "\n+hello\n*** End Patch\n"}
 		},
 		hooks: "home/.codex/hooks.json",
+		silence: func(a *hookedAgent, _ *fixture) {
+			trusts := func(arg string) bool { return arg == "--dangerously-bypass-hook-trust" }
+			a.args = slices.DeleteFunc(slices.Clone(a.args), trusts)
+		},
 	},
 	{
 		program: "copilot", kind: "copilot-cli", args: []string{"--allow-all-tools", "--allow-all-paths", "-p", "hello"},
 		env: []string{"COPILOT_OFFLINE=true", "COPILOT_AUTO_UPDATE=false", "COPILOT_MODEL=m", "COPILOT_PROVIDER_BASE_URL=@model/v1"},
-		shell: func(path string) toolUse {
-			return toolUse{name: "bash", input: map[string]any{"command": sh(path), "description": "says hello"}}
+		shell: func(command string) toolUse {
+			return toolUse{name: "bash", input: map[string]any{"command": command, "description": "says hello"}}
 		},
 		write: func(path string) toolUse {
 			return toolUse{name: "create", input: map[string]any{"path": path, "file_text": "hello"}}
@@ -89,8 +111,8 @@ var hookedAgents = []hookedAgent{
 		// Beside a plugin it installs a package, and waits until that has failed.
 		env: []string{"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "NPM_CONFIG_FETCH_RETRIES=0", `OPENCODE_CONFIG_CONTENT={"provider": {"x": {
 			"npm": "@ai-sdk/openai-compatible", "name": "x", "options": {"baseURL": "@model/v1", "apiKey": "k"}, "models": {"m": {"name": "m"}}}}}`},
-		shell: func(path string) toolUse {
-			return toolUse{name: "bash", input: map[string]any{"command": sh(path), "description": "says hello"}}
+		shell: func(command string) toolUse {
+			return toolUse{name: "bash", input: map[string]any{"command": command, "description": "says hello"}}
 		},
 		write: func(path string) toolUse {
 			return toolUse{name: "write", input: map[string]any{"filePath": path, "content": "hello"}}
@@ -100,14 +122,14 @@ var hookedAgents = []hookedAgent{
 }
 
 // TestHooks has agents, as their makers publish them, use tools of their own: one that the rules
-// forward, one that they deny, and both again without a daemon. The contracts are proven by it.
+// forward, one that they deny, some that wait for a person or a daemon, and the first two again
+// without a daemon. The contracts are proven by it.
 func TestHooks(t *testing.T) {
 	for _, a := range hookedAgents {
 		a.kind = cmp.Or(a.kind, a.program)
 		t.Run(a.program, func(t *testing.T) {
 			needProc(t)
-			real := realAgents[slices.IndexFunc(realAgents, func(r realAgent) bool { return r.name == a.program })]
-			program := real.installed(t)
+			program := a.installed(t)
 			t.Parallel()
 			h := newFixture(t)
 			h.rules(hookRules)
@@ -138,22 +160,49 @@ func (a hookedAgent) run(h *fixture) {
 	h.startDaemon()
 	for i, flags := range a.wraps {
 		name := fmt.Sprint("wrapped", i)
-		told := a.use(h, slices.Concat([]string{"tgctl", "wrap"}, flags, []string{"--"}), a.shell(h.path("work", name+"-ran")), a.write(h.path("work", name+"-wrote")))
+		told := a.use(h, slices.Concat([]string{"tgctl", "wrap"}, flags, []string{"--"}), a.shell("echo hello > "+h.path("work", name+"-ran")), a.write(h.path("work", name+"-wrote")))
 		h.wantUses(told, name, true)
 		unchanged("after a wrap")
 	}
-	h.tgctl("protect", "--yes", "--unproven", a.kind)
-	last := a.shell(h.path("work", "alone-ran"))
+	written := a.protect(h)
+	waiting, check := a.waiting(h)
+	last := a.shell("echo hello > " + h.path("work", "alone-ran"))
 	last.before = h.stopDaemon
-	told := a.use(h, nil, a.shell(h.path("work", "protected-ran")), a.write(h.path("work", "protected-wrote")), last, a.write(h.path("work", "alone-wrote")))
+	uses := slices.Concat([]toolUse{a.shell("echo hello > " + h.path("work", "protected-ran")), a.write(h.path("work", "protected-wrote"))}, waiting,
+		[]toolUse{last, a.write(h.path("work", "alone-wrote"))})
+	told := a.use(h, nil, uses...)
 	h.wantUses(told, "protected", true)
 	h.wantUses(told, "alone", false)
+	ran := check(told)
 	h.startDaemon()
+	h.write(a.hooks, written, 0o600)
+	h.tgctl("protect", "--yes", "--unproven", a.kind)
+	a.heals(h)
 	h.tgctl("unprotect", a.kind)
 	unchanged("after unprotect")
 	log, ways := h.log(), 1+len(a.wraps)
-	if ran, denied := count(log, "call", "shell", "forward"), count(log, "call", "write", "deny"); ran != ways || denied != ways {
-		h.t.Errorf("%d commands and %d denied writes on record, want %d of each: %+v", ran, denied, ways, log)
+	if forwarded, denied := count(log, "call", "shell", "forward"), count(log, "call", "write", "deny"); forwarded != ways+ran || denied != ways {
+		h.t.Errorf("%d commands and %d denied writes on record, want %d and %d: %+v", forwarded, denied, ways+ran, ways, log)
+	}
+}
+
+// heals removes the entries from the agent's file, and fails unless the daemon restores them.
+func (a hookedAgent) heals(h *fixture) {
+	h.t.Helper()
+	entries := strings.Count(h.read(a.hooks), "tg-shim")
+	var err error
+	if was, ok := a.files[a.hooks]; ok {
+		h.write(a.hooks, was, 0o600)
+	} else {
+		err = os.Remove(h.path(a.hooks))
+	}
+	var after []byte
+	if err != nil || !eventually(func() bool {
+		h.tgctl("status") // which has the files checked
+		after, err = os.ReadFile(h.path(a.hooks))
+		return strings.Count(string(after), "tg-shim") == entries
+	}, patience) {
+		h.t.Errorf("%s is not restored: %v\n%s", a.hooks, err, after)
 	}
 }
 
@@ -186,7 +235,7 @@ func (a hookedAgent) use(h *fixture, before []string, uses ...toolUse) string {
 	out := &watched{}
 	cmd.Stdout, cmd.Stderr = out, out
 	p := h.start(cmd)
-	late := time.AfterFunc(agentPatience, func() { _ = cmd.Process.Kill() })
+	late := time.AfterFunc(agentPatience+*hold, func() { _ = cmd.Process.Kill() })
 	defer late.Stop()
 	<-p.ended
 	told, over := model.result()

@@ -31,10 +31,10 @@ func ProtectCommand(c *connect.App) *cobra.Command {
 		Long: `Rewrite an agent's own configuration permanently, so that each of its MCP
 servers is started through tg-shim however the agent is started, and none runs
 without the daemon. If the agent runs a hook before it uses a tool of its own
-(Claude Code, Gemini CLI, Codex CLI, Copilot CLI, opencode; for others see
---unproven), such hooks are added: they run tg-shim too, and without the daemon
-those tools are refused. The changes are shown first, and made when you confirm
-with y, or with --yes.
+(Claude Code, Gemini CLI, Qwen Code, Codex CLI, Copilot CLI, opencode; for
+others see --unproven), such hooks are added: they run tg-shim too, and without
+the daemon those tools are refused. The changes are shown first, and made when
+you confirm with y, or with --yes.
 
 --only protects only the servers or only the agent's own tools, and leaves the
 other door as it is.

@@ -1,0 +1,93 @@
+package hook
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/agenthook"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+)
+
+// recorded keeps the reasons of records.
+type recorded []string
+
+func (r *recorded) Record(_ context.Context, rec *record.Record, _ []byte, _ []string) error {
+	*r = append(*r, fmt.Sprint(rec.Kind, " ", rec.Verdict, " ", rec.Session, ": ", rec.Reason))
+	return nil
+}
+
+// Of a protected agent that runs no hooks, the calls are found by its transcripts: once each, when
+// nothing is written to these any more. What agents of the kind have reported is not among them,
+// nor is what may still wait for the hook of another agent.
+func TestSilent(t *testing.T) {
+	result := func(id string) string {
+		return `{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"` + id + `","content":"x"}]}}` + "\n"
+	}
+	type run struct {
+		b *books
+		r *Registry
+	}
+	for name, tt := range map[string]struct {
+		arrange func(run)
+		want    string // the calls that are found; empty for none
+	}{
+		"never reported": {func(u run) { u.b.write(inFolder, bash(1, "a", "npm test")+bash(2, "b", "ls")) }, "2 shell calls the gate never saw: `npm test`, `ls`"},
+		"reported": {func(u run) {
+			u.b.write(inFolder, bash(1, "a", "npm test")+bash(2, "b", "ls"))
+			u.b.reports("a", "elsewhere")
+		}, "1 shell call the gate never saw: `ls`"},
+		"of a governed server": {func(u run) { u.b.write(inFolder, used(3, "m", "mcp__governed__go", `{}`)) }, ""},
+		"from before":          {func(u run) { u.b.write(inFolder, bash(-5, "a", "npm test")) }, ""},
+		"a file from before": {func(u run) {
+			old := began.Add(-time.Hour)
+			if err := os.Chtimes(u.b.write(inFolder, bash(1, "a", "npm test")), old, old); err != nil {
+				t.Fatal(err)
+			}
+		}, ""},
+		"still written": {func(u run) { u.b.write(inFolder, bash(1, "a", "npm test")); u.r.scanning = time.Hour }, ""},
+		"no transcript": {func(u run) { u.b.write(".claude/projects/p/s.txt", bash(1, "a", "npm test")) }, ""},
+		"a link":        {func(u run) { u.b.link("s.jsonl", u.b.write("s.jsonl", bash(1, "a", "npm test"))) }, ""},
+		"no folder": {func(u run) {
+			if err := os.RemoveAll(u.b.folder); err != nil {
+				t.Fatal(err)
+			}
+		}, ""},
+		"of an agent that runs hooks": {func(u run) {
+			path := u.b.write(inFolder, bash(1, "a", "npm test")+result("a"))
+			u.b.reports("z", path)
+			u.r.agents[key{}] = &agent{contract: u.b.contract, ledger: u.b.ledger}
+		}, ""},
+		"beside an agent that runs hooks": {func(u run) {
+			u.b.write(inFolder, bash(1, "a", "npm test")+bash(2, "b", "waits")+result("a"))
+			u.r.agents[key{}] = &agent{contract: u.b.contract, ledger: u.b.ledger}
+		}, "1 shell call the gate never saw: `npm test`"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, records := newBooks(t), &recorded{}
+			r := New(Options{Recorder: records, Logger: slog.New(slog.DiscardHandler), Redact: strings.Clone})
+			defer r.Close()
+			r.scanning = 0
+			b.kind = r.kinds["claude-code"]
+			s := &silent{
+				Protection{ID: "p-1", Agent: "claude-code", Covers: func(server string) bool { return server == "governed" }},
+				newLedger(agenthook.Of("claude-code"), b.folder, began, b.kind), map[string]time.Time{},
+			}
+			tt.arrange(run{b, r})
+			for range 2 { // of which the second finds nothing new
+				r.scan(s)
+			}
+			var want []string
+			if tt.want != "" {
+				want = []string{"unseen unjudged p-1: " + tt.want}
+			}
+			if got := *records; fmt.Sprint(got) != fmt.Sprint(recorded(want)) || len(r.Unseen()) != len(want) {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
+	}
+}
