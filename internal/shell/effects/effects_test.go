@@ -93,7 +93,7 @@ func TestDeeds(t *testing.T) {
 		{`git push; git push --force-with-lease; git push -n -f; git push -u origin a`, ""},
 		{`git reset --hard; git checkout -- a; git checkout .; git restore a; git clean -fd; git stash drop; git branch -D a; git reflog expire --all`, "git-discard; git-discard; git-discard; git-discard; git-discard; git-discard; git-discard; git-discard"},
 		{`git -C /a reset --hard; git -c x.y=z clean -xfd; git --no-pager stash clear`, "git-discard; git-discard; git-discard"},
-		{`git reset a; git checkout main; git checkout -b a -- ; git restore --staged a; git clean -n; git stash; git stash pop; git branch -d a; git switch a`, ""},
+		{`git reset a; git checkout -b a -- ; git restore --staged a; git clean -n; git stash; git stash pop; git branch -d a; git switch a`, ""},
 		{`git -c alias.x='!rm -rf /' x; git -c alias.y='reset --hard' y`, "delete-recursive /; git-discard"},
 
 		// Databases and infrastructure.

@@ -2,40 +2,43 @@ package effects
 
 var gitPrograms = map[string]*program{
 	"git": {
-		flags: "C= c= git-dir= work-tree= namespace= exec-path? p,paginate P,no-pager bare no-replace-objects literal-pathspecs version,v help,h",
+		flags: "directory,C= setting,c= git-dir= work-tree= namespace= exec-path? config-env= attr-source= shallow-file= paginate,p no-pager,P bare no-replace-objects literal-pathspecs version,v help,h",
 		subs: map[string]*program{
 			"push": {
 				flags: "f,force force-with-lease? force-if-includes mirror d,delete prune all tags follow-tags o,push-option= repo= receive-pack= exec= n,dry-run u,set-upstream q,quiet v,verbose no-verify atomic signed? thin recurse-submodules=",
-				deeds: []rule{{GitForcePush, "-f|-mirror|-d|-prune !-n"}, {GitForcePush, "@+*|@:?* !-n"}},
+				deeds: []rule{{GitForcePush, "-f|-mirror|-d|-prune !-n"}, {GitForcePush, "@+*|@:?* !-n"}, {GitForcePush, "-setting=remote.*.mirror*|-setting=remote.*.push=+* !-n"}},
 				also:  (*call).gitRemote,
 			},
-			"reset":          {flags: "hard soft mixed merge keep q,quiet p,patch N pathspec-from-file=R", deeds: []rule{{GitDiscard, "-hard"}}},
-			"checkout":       {flags: "b= B= orphan= f,force p,patch ours theirs m,merge conflict= t,track? d,detach q,quiet l no-overlay overlay pathspec-from-file=R recurse-submodules", also: (*call).gitCheckout},
-			"switch":         {flags: "f,force discard-changes c,create= C,force-create= d,detach orphan= m,merge conflict= t,track? q", deeds: []rule{{GitDiscard, "-f|-discard-changes"}}},
-			"restore":        {flags: "S,staged W,worktree s,source= p,patch q m ours theirs conflict= pathspec-from-file=R", deeds: []rule{{GitDiscard, "!-S #>0 !-p"}, {GitDiscard, "-W"}}},
-			"clean":          {flags: "f,force d x X n,dry-run e,exclude= i,interactive q,quiet", deeds: []rule{{GitDiscard, "-f !-n"}}},
+			"send-pack":      {flags: "f,force mirror all n,dry-run receive-pack= exec=", deeds: []rule{{GitForcePush, "-f|-mirror !-n"}, {GitForcePush, "@+*|@:?* !-n"}}, also: (*call).gitRemote},
+			"reset":          {flags: "hard soft mixed merge keep q,quiet p,patch N pathspec-from-file=R", deeds: []rule{{GitDiscard, "-hard|-merge|-keep"}}},
+			"checkout":       {flags: "b= B= orphan= f,force p,patch ours theirs m,merge conflict= t,track? d,detach q,quiet l no-overlay overlay pathspec-from-file=R recurse-submodules?", also: (*call).gitCheckout},
+			"switch":         {flags: "f,force discard-changes c,create= C,force-create= d,detach orphan= m,merge conflict= t,track? q,quiet recurse-submodules?", deeds: []rule{{GitDiscard, "-f|-discard-changes|-C"}}},
+			"restore":        {flags: "S,staged W,worktree s,source= p,patch q,quiet m,merge ours theirs conflict= pathspec-from-file=R recurse-submodules?", also: (*call).gitRestore},
+			"clean":          {flags: "f,force d x X n,dry-run e,exclude= i,interactive q,quiet", deeds: []rule{{GitDiscard, "!-n"}}}, // -f is needed only by default
 			"stash":          {subs: map[string]*program{"drop": discards, "clear": discards}},
-			"branch":         {flags: "D d,delete f,force m,move M c,copy C a,all r,remotes l,list v u,set-upstream-to= contains? no-contains? merged? no-merged? sort= format= points-at= show-current t,track? edit-description unset-upstream color? column?", deeds: []rule{{GitDiscard, "-D"}, {GitDiscard, "-d -f"}}},
+			"branch":         {flags: "D d,delete f,force m,move M c,copy C a,all r,remotes l,list v u,set-upstream-to= contains? no-contains? merged? no-merged? sort= format= points-at= show-current t,track? edit-description unset-upstream color? column?", deeds: []rule{{GitDiscard, "-D|-M|-C|-f"}}},
+			"tag":            {flags: "a,annotate s,sign u,local-user= f,force d,delete v,verify n? l,list sort= contains? no-contains? merged? no-merged? points-at= m,message= F,file=R e,edit cleanup= format= color? column? i,ignore-case create-reflog", deeds: []rule{{GitDiscard, "-d|-f"}}},
 			"reflog":         {subs: map[string]*program{"expire": discards, "delete": discards}},
-			"gc":             {flags: "prune? aggressive auto quiet force", deeds: []rule{{GitDiscard, "-prune=now|-prune=all"}}},
+			"gc":             {flags: "prune? aggressive auto quiet force", deeds: []rule{{GitDiscard, "-prune=* !-prune=*week*|-prune=*month*|-prune=*year*|-prune=never"}, {GitDiscard, "-setting=gc.*pruneexpire=*"}}},
 			"prune":          {flags: "n,dry-run v expire=", deeds: []rule{{GitDiscard, "!-n"}}},
 			"filter-branch":  {flags: "f,force tree-filter= index-filter= msg-filter= env-filter= commit-filter= d=", deeds: []rule{{GitDiscard, ""}}},
 			"filter-repo":    {deeds: []rule{{GitDiscard, "!-dry-run !-analyze"}}},
-			"update-ref":     {flags: "d m= stdin no-deref", deeds: []rule{{GitDiscard, "-d"}}},
+			"fast-import":    {flags: "force quiet", deeds: []rule{{GitDiscard, "-force"}}},
+			"update-ref":     {flags: "d m= stdin z no-deref create-reflog", deeds: []rule{{GitDiscard, "-d|-stdin|#>1"}}},
 			"read-tree":      {flags: "reset m u", deeds: []rule{{GitDiscard, "-reset -u"}}},
 			"checkout-index": {flags: "f,force a,all u", deeds: []rule{{GitDiscard, "-f"}}},
-			"worktree":       {subs: map[string]*program{"remove": {flags: "f,force", deeds: []rule{{GitDiscard, "-f"}}}}},
-			"submodule":      {subs: map[string]*program{"deinit": {flags: "f,force all", deeds: []rule{{GitDiscard, "-f"}}}}},
-			"rm":             {flags: "r f,force cached q,quiet n,dry-run ignore-unmatch", deeds: []rule{{GitDiscard, "-f !-cached !-n"}}, also: (*call).gitRm},
+			"worktree":       {subs: map[string]*program{"remove": {flags: "f,force", deeds: []rule{{GitDiscard, "-f"}}}, "add": {flags: "f,force b= B= d,detach lock reason= orphan q,quiet track guess-remote", deeds: []rule{{GitDiscard, "-B"}}}}},
+			"submodule":      {flags: "q,quiet", subs: map[string]*program{"deinit": {flags: "f,force all q,quiet", deeds: []rule{{GitDiscard, "-f"}}}}},
+			"rm":             {flags: "r f,force cached q,quiet n,dry-run ignore-unmatch sparse pathspec-from-file=R", deeds: []rule{{GitDiscard, "-f !-cached !-n"}}, also: (*call).gitRm},
 			"mv":             {flags: "f,force k n,dry-run v", words: "M... W"},
-			"clone":          {flags: "b,branch= o,origin= depth= reference= j,jobs= c,config= template= u= separate-git-dir=W shallow-since= filter= single-branch recurse-submodules? bare mirror q", words: "H W"},
-			"fetch":          {flags: "depth= j= o= upload-pack= a all p,prune t,tags f q", also: (*call).gitRemote},
-			"pull":           {flags: "s= X= depth= j= r,rebase? all f q", also: (*call).gitRemote},
-			"ls-remote":      {flags: "h t q o= upload-pack= sort=", also: (*call).gitRemote},
-			"config":         {flags: "global system local f,file=W unset get add list l e get-all get-regexp unset-all type= default= remove-section rename-section worktree", also: (*call).gitConfig},
+			"clone":          {flags: "b,branch= o,origin= depth= reference= j,jobs= c,config= template= u,upload-pack= separate-git-dir=W shallow-since= filter= single-branch recurse-submodules? bare mirror q", words: "H W"},
+			"fetch":          {flags: gitFetchFlags, also: (*call).gitFetch},
+			"pull":           {flags: gitFetchFlags + " s,strategy= X,strategy-option= r,rebase? no-rebase ff no-ff ff-only autostash no-commit edit e", also: (*call).gitFetch},
+			"ls-remote":      {flags: "h t q o= upload-pack= exec= sort=", also: (*call).gitRemote},
+			"config":         {flags: "global system local f,file=W blob= unset get add list l e,edit get-all get-regexp get-urlmatch= unset-all replace-all type= default= remove-section rename-section worktree null z show-origin show-scope name-only includes bool int path comment= value= fixed-value all append", also: (*call).gitConfig},
 			"apply":          {flags: "p= C= directory= exclude= include= whitespace= check stat R cached index 3", words: "R..."},
 			"add":            {flags: "A p u f n v chmod= pathspec-from-file=R"},
-			"archive":        {flags: "o,output=W format= prefix= remote= add-file=R"},
+			"archive":        {flags: "o,output=W format= prefix= remote= exec= add-file=R"},
 			"lfs":            {subs: map[string]*program{"prune": discards}},
 		},
 	},
@@ -55,6 +58,8 @@ var gitPrograms = map[string]*program{
 	},
 	"glab": {subs: map[string]*program{"repo": {subs: map[string]*program{"delete": destroys}}}},
 }
+
+const gitFetchFlags = "depth= deepen= shallow-since= shallow-exclude= j,jobs= o,server-option= upload-pack= refmap= negotiation-tip= recurse-submodules? filter= a,append all p,prune t,tags n,no-tags f,force k u,update-head-ok q,quiet v,verbose multiple unshallow dry-run"
 
 var (
 	discards  = &program{flags: "n,dry-run", deeds: []rule{{GitDiscard, "!-n"}}}

@@ -64,6 +64,7 @@ type call struct {
 	flags    []flag
 	operands []shell.Word
 	dashed   bool // there was a --
+	before   int  // operands before it
 }
 
 type flag struct {
@@ -169,7 +170,7 @@ func (k *call) sort(args []shell.Word, first bool) []shell.Word {
 		}
 		switch {
 		case v == "--" && known:
-			k.dashed = true
+			k.dashed, k.before = true, len(k.operands)
 			if first {
 				return args[i+1:]
 			}
@@ -344,6 +345,53 @@ func (k *call) touched(kind Kind) []Path {
 		return k.pathsOf(words)
 	}
 	return nil
+}
+
+// A GitCall is a command of git whose words have been sorted.
+type GitCall struct {
+	Command  string // such as "stash drop"
+	Operands []shell.Word
+	Dashed   bool // there was a --
+	Before   int  // operands before it
+	flags    []flag
+}
+
+// ParseGit sorts the words of a command of git.
+func ParseGit(c *shell.Command) *GitCall {
+	k := &call{cmd: c, spec: gitPrograms["git"]}
+	g, args := &GitCall{}, c.Args
+	for k.spec != nil && len(k.spec.subs) > 0 {
+		args = k.sort(args, true)
+		if len(args) == 0 {
+			break
+		}
+		name := strings.ToLower(args[0].Value)
+		g.Command = strings.TrimPrefix(g.Command+" "+name, " ")
+		k.spec, args = k.spec.subs[name], args[1:]
+	}
+	if k.spec == nil {
+		k.spec = &program{}
+	}
+	k.sort(args, false)
+	g.Operands, g.Dashed, g.Before, g.flags = k.operands, k.dashed, k.before, k.flags
+	return g
+}
+
+// Flag returns the value that a flag was last given, and how often it was given. Its name is the
+// first one in the table.
+func (g *GitCall) Flag(name string) (value shell.Word, times int) {
+	for _, f := range g.flags {
+		if f.name == name {
+			value = f.value
+			times++
+		}
+	}
+	return value, times
+}
+
+// Has reports whether one of some flags was given.
+func (g *GitCall) Has(names ...string) bool {
+	return slices.ContainsFunc(g.flags, func(f flag) bool { return slices.Contains(names, f.name) })
 }
 
 // flag returns a flag that was given.
