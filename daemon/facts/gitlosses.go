@@ -13,44 +13,54 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/worktree"
 )
 
-// git looks at what a command of git discards, or pushes over.
+// git looks at what a command of git discards, or pushes over, wherever it may run.
 func (s *losses) git(d *effects.Deed) {
+	dirs := []string{""}
+	if d.Command >= 0 && d.Command < len(s.line.Commands) {
+		dirs = s.line.Commands[d.Command].Dirs
+	}
+	for _, dir := range dirs {
+		if detail := s.gitIn(dir, d); detail != "" {
+			s.lost(detail)
+			return
+		}
+	}
+}
+
+// gitIn says what a command discards, or pushes over, in a folder, or "" if that is nothing.
+func (s *losses) gitIn(dir string, d *effects.Deed) string {
 	what := s.inspection.shown(d.Detail)
-	c, known := s.gitCall(d.Command)
-	if d.Kind == effects.GitSwitch && (d.Remote != "" || c == nil || !c.namesFile(s)) {
-		return
+	c := s.gitCall(d.Command, dir)
+	switch {
+	case d.Kind == effects.GitSwitch && (d.Remote != "" || c == nil || !c.namesFile(s)):
+		return ""
+	case d.Remote != "":
+		return what + ", on " + s.inspection.shown(d.Remote)
+	case c == nil || !s.isAtHome(c):
+		return what + ": what it discards could not be counted"
 	}
-	if d.Remote != "" {
-		s.lost(what + ", on " + s.inspection.shown(d.Remote))
-		return
-	}
-	if !known {
-		s.lost(what + ": what it discards could not be counted")
-		return
-	}
-	tree, err := worktree.Find(s.ctx, c.dir, limits)
+	tree, err := worktree.Find(s.ctx, dir, limits)
 	if err != nil {
-		s.lost(what + ": what it discards " + s.reason(err))
-		return
+		return what + ": what it discards " + s.reason(err)
 	}
 	defer tree.Close()
 	if s.tree == nil || tree.Root() != s.tree.Root() && !isBelow(tree.Root(), s.tree.Root()) {
-		if !effects.IsTemp(tree.Root()+"/x") || d.Kind == effects.GitForcePush {
-			s.lost(what + ", outside of the work tree")
+		if effects.IsTemp(tree.Root()+"/x") && d.Kind != effects.GitForcePush {
+			return ""
 		}
-		return
+		return what + ", outside of the work tree"
 	}
 	if d.Kind == effects.GitForcePush {
-		s.lost(c.pushes(s, tree, what))
-		return
+		return c.pushes(s, tree, what)
 	}
 	text, err := c.discards(s, tree)
 	switch {
 	case err != nil:
-		s.lost(what + ": what it discards " + s.reason(err))
+		return what + ": what it discards " + s.reason(err)
 	case text != "":
-		s.lost(what + ": " + text)
+		return what + ": " + text
 	}
+	return ""
 }
 
 // gitCall is a command of git, and where it runs.
@@ -62,31 +72,26 @@ type gitCall struct {
 	all   bool     // they are all
 }
 
-// gitCall reads a command of git. It returns nil if the folder is not known, and false if the
-// repository may be another one than that of the folder.
-func (s *losses) gitCall(i int) (*gitCall, bool) {
-	if i < 0 || i >= len(s.line.Commands) {
-		return nil, false
+// gitCall reads a command of git. It returns nil if the folder is not known.
+func (s *losses) gitCall(i int, dir string) *gitCall {
+	if i < 0 || dir == "" || s.line.Commands[i].Program != "git" {
+		return nil
 	}
-	c := &s.line.Commands[i]
-	if c.Program != "git" || len(c.Dirs) != 1 || c.Dirs[0] == "" {
-		return nil, false
-	}
-	call := &gitCall{GitCall: effects.ParseGit(c), index: i, dir: c.Dirs[0], all: true}
+	call := &gitCall{GitCall: effects.ParseGit(&s.line.Commands[i]), index: i, dir: dir, all: true}
 	for _, w := range call.Operands {
 		word, known := w.Literal()
 		if call.all = call.all && known; known {
 			call.words = append(call.words, word)
 		}
 	}
-	return call, s.isAtHome(call, c.Env)
+	return call
 }
 
 // isAtHome reports whether a command works on the repository that is found from its folder.
-func (s *losses) isAtHome(c *gitCall, env []shell.Assign) bool {
+func (s *losses) isAtHome(c *gitCall) bool {
 	repository, hasRepository := c.Flag("git-dir")
 	tree, hasTree := c.Flag("work-tree")
-	for _, v := range env {
+	for _, v := range s.line.Commands[c.index].Env {
 		switch name := v.Name; {
 		case name == "GIT_DIR" && hasRepository == 0:
 			repository, hasRepository = v.Value, 1

@@ -2,6 +2,8 @@ package shell
 
 import (
 	"fmt"
+	"maps"
+	"path"
 	"slices"
 	"strings"
 )
@@ -14,7 +16,7 @@ var gitTexts = map[string]string{
 }
 
 // gitFiles are variables that name files or folders in which git finds what else it runs.
-const gitFiles = "GIT_CONFIG_GLOBAL GIT_CONFIG_SYSTEM GIT_CONFIG_PARAMETERS GIT_EXEC_PATH GIT_TEMPLATE_DIR"
+const gitFiles = "GIT_CONFIG_GLOBAL GIT_CONFIG_SYSTEM GIT_EXEC_PATH GIT_TEMPLATE_DIR"
 
 const (
 	gitKey   = "GIT_CONFIG_KEY_"
@@ -32,8 +34,13 @@ func (e *evaluator) git(inv *invocation) result {
 	for _, v := range in.fr.env {
 		if n, ok := strings.CutPrefix(v.Name, gitKey); ok {
 			e.gitSetting(&in, v.Value, values[gitValue+n], aliases)
-		} else if hasFlag(gitFiles, v.Name) && !isNowhere(v.Value) {
-			e.settings(&in, v.Name)
+		} else if v.Name == "GIT_CONFIG_PARAMETERS" {
+			for _, w := range splitWords(v.Value) {
+				key, setting := e.cutSetting(w)
+				e.gitSetting(&in, key, setting, aliases)
+			}
+		} else if hasFlag(gitFiles, v.Name) {
+			e.gitFile(&in, v.Name, v.Value, aliases)
 		}
 	}
 	rest := e.gitFlags(&in, aliases)
@@ -81,15 +88,49 @@ func (e *evaluator) gitEnv(inv *invocation) {
 	inv.fr.env = env
 }
 
-// isNowhere reports whether w is a path at which nothing is found.
-func isNowhere(w Word) bool {
-	v, known := w.Literal()
-	return known && (v == "" || v == "/dev/null")
+// gitFile evaluates what a file of settings, or a folder of hooks, makes git run if the line itself
+// wrote it. Of others it is not known.
+func (e *evaluator) gitFile(inv *invocation, by string, place Word, aliases map[string]Word) {
+	if v, known := place.Literal(); known && (v == "" || v == "/dev/null") || !e.enter() {
+		return
+	}
+	defer e.leave()
+	if text, ok := e.written(place, inv.st); ok {
+		e.gitSettings(inv, text, aliases)
+		return
+	}
+	found := false
+	if len(inv.st.dirs) == 1 {
+		for _, name := range slices.Sorted(maps.Keys(e.files)) {
+			if path.Dir(name) == Join(inv.st.dirs[0], place) {
+				e.runText(e.files[name], nil, inv.st, e.inner(inv, "git"), inv)
+				found = true
+			}
+		}
+	}
+	if !found {
+		e.opaque(Opaque{Reason: Settings, Detail: by, Command: -1, Pos: inv.pos, Remote: inv.fr.remote})
+	}
 }
 
-// settings reports that a file or folder which is named says what else runs.
-func (e *evaluator) settings(inv *invocation, by string) {
-	e.opaque(Opaque{Reason: Settings, Detail: by, Command: -1, Pos: inv.pos, Remote: inv.fr.remote})
+// gitSettings evaluates the text of a file of settings.
+func (e *evaluator) gitSettings(inv *invocation, text string, aliases map[string]Word) {
+	section := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if header, ok := strings.CutPrefix(line, "["); ok {
+			header, line, _ = strings.Cut(header, "]")
+			name, between, has := strings.Cut(header, " ")
+			if section = name; has {
+				section += "." + strings.Trim(between, `"`)
+			}
+		}
+		key, setting, _ := strings.Cut(line, "=")
+		if key = strings.TrimSpace(key); key != "" && key[0] != '#' && key[0] != ';' {
+			setting = strings.Trim(strings.TrimSpace(setting), `"`)
+			e.gitSetting(inv, literalWord(section+"."+key), newWord(setting, e.fill(setting)), aliases)
+		}
+	}
 }
 
 // gitFlags takes the flags before git's command, and returns what follows them. A setting is added
@@ -115,7 +156,7 @@ func (e *evaluator) gitFlags(inv *invocation, aliases map[string]Word) []Word {
 			value = inv.args[i]
 			i++
 		case strings.HasPrefix(v, "--exec-path="):
-			e.settings(inv, "--exec-path")
+			e.gitFile(inv, "--exec-path", literalWord(v[len("--exec-path="):]), aliases)
 		}
 		switch flag {
 		case "C":
@@ -164,7 +205,7 @@ func (e *evaluator) gitSetting(inv *invocation, name, value Word, aliases map[st
 	command, isFile := GitSetting(key, e.composed(value.parts))
 	switch {
 	case !known || isFile:
-		e.settings(inv, name.Text)
+		e.gitFile(inv, name.Text, value, aliases)
 	case command != "" && !slices.Contains(inv.fr.wrappers, label):
 		e.runText(command, value.From, inv.st, e.inner(inv, label), inv)
 	}
@@ -215,8 +256,8 @@ func (e *evaluator) gitPrograms(inv *invocation, command string, args []Word, al
 			value = newWord(w.Text, dropPrefix(w.parts, len(v)-len(valueIn(v, flag))))
 		case kind == needed && i+1 < len(args):
 			value = args[i+1]
-		case strings.HasPrefix(v, "--template=") && (clones || command == "init") && v != "--template=":
-			e.settings(inv, "--template")
+		case strings.HasPrefix(v, "--template=") && (clones || command == "init"):
+			e.gitFile(inv, "--template", literalWord(v[len("--template="):]), aliases)
 			continue
 		default:
 			if _, address, ok := strings.Cut(v, "="); ok && GitTransport(address) != "" { // archive --remote=

@@ -169,6 +169,7 @@ func TestParse(t *testing.T) {
 		{`busybox rm x; npx rimraf y; strace -f -o l rm z`, `busybox: rm x; npx: rimraf y; strace: rm z`},
 		{`ssh -p 1 h 'rm x'; docker exec -it c rm y; kubectl exec p -c d -- rm z`,
 			`ssh -p 1 h "rm x"; ssh: (ssh h) rm x in [""]; docker exec -it c rm y; docker exec: (docker exec c) rm y in [""]; kubectl exec p -c d -- rm z; kubectl exec: (kubectl exec p) rm z in [""]`},
+		{`git -C a submodule foreach b; env GIT_EDITOR=c git d; git clone 'ext::e f% g'; git-h i`, `git submodule foreach: b in [""]; env: GIT_EDITOR: c; env: git d; git: e "f g"; git clone "ext::e f% g"; git h i`},
 		{`git -c alias.x='!rm -rf /' x; git -c alias.p='push -f' p o`, `alias.x: rm -rf /; git -c "alias.x=!rm -rf /" x; alias.p: command: git push -f o; git -c "alias.p=push -f" p o`},
 		{`tar --checkpoint-action=exec='rm x' -cf a b`, `tar: rm x; tar "--checkpoint-action=exec=rm x" -cf a b`},
 		{`python3 -c 'a'; node -e b; perl -lne c f; awk d f; python3 s.py; curl x | python3 -`,

@@ -81,6 +81,13 @@ func (k *call) gitRestore() {
 	}
 }
 
+// gitDiff adds the files that git diff compares without a repository.
+func (k *call) gitDiff() {
+	if _, ok := k.flag("no-index"); ok {
+		k.applyWords("R...")
+	}
+}
+
 func (k *call) gitRm() {
 	if _, cached := k.flag("cached"); cached {
 		return
