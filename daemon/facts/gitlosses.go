@@ -149,7 +149,7 @@ func (c *gitCall) discards(s *losses, tree *worktree.Tree) (string, error) {
 	switch c.Command {
 	case "reset":
 		return c.resets(s, tree)
-	case "read-tree", "checkout-index":
+	case "read-tree", "checkout-index", "apply":
 		return c.changes(s, tree, worktree.Staged, worktree.Changed)
 	case "switch", "checkout":
 		return c.switches(s, tree)
@@ -356,7 +356,7 @@ func (c *gitCall) moves(s *losses, tree *worktree.Tree) (string, error) {
 		if err != nil && !errors.Is(err, worktree.ErrNoRef) {
 			return "", err
 		}
-		if n += commits.Count; commits.Count == 0 && c.commitsTo(s, tree, m.ref) {
+		if n += commits.Count; commits.Count == 0 && c.commitsTo(s, tree, m) {
 			return c.changes(s, tree, worktree.Staged, worktree.Changed)
 		}
 	}
@@ -366,9 +366,12 @@ func (c *gitCall) moves(s *losses, tree *worktree.Tree) (string, error) {
 	return "drops " + gate.Plural(n, "commit") + " of no other branch", nil
 }
 
-// commitsTo reports whether the line makes commits before, on a certain branch.
-func (c *gitCall) commitsTo(s *losses, tree *worktree.Tree, ref string) bool {
-	branch := strings.TrimPrefix(ref, "refs/heads/")
+// commitsTo reports whether the line makes commits before, on a branch that then loses them.
+func (c *gitCall) commitsTo(s *losses, tree *worktree.Tree, moved movedRef) bool {
+	if moved.to == "HEAD" && c.earlier(s, "checkout", "switch") == nil {
+		return false
+	}
+	branch := strings.TrimPrefix(moved.ref, "refs/heads/")
 	isNamed := func(w shell.Word) bool { return w.Value == branch }
 	return c.earlier(s, "commit") != nil && (tree.Branch() == branch || slices.ContainsFunc(s.line.Commands[:c.index], func(before shell.Command) bool {
 		return before.Program == "git" && slices.ContainsFunc(before.Args, isNamed)

@@ -21,7 +21,7 @@ import (
 const home = "/usr/local"
 
 // workTree makes a repository of which main.go and docs are committed and pushed, changed.go has
-// a change, notes and scratch.txt are in no commit, and node_modules and build are ignored. The
+// a change, notes and scratch.txt are in no commit of main, spare has scratch.txt, and node_modules and build are ignored. The
 // remote's main has two commits more. clean has nothing that is not committed and pushed.
 func workTree(t *testing.T) (work, clean string) {
 	t.Helper()
@@ -76,7 +76,7 @@ func workTree(t *testing.T) (work, clean string) {
 	git(work, "reset", "-q", "--hard", "HEAD~2")
 	git(work, "branch", "done")
 	git(work, "checkout", "-q", "-b", "spare")
-	write("spare.go")
+	write("spare.go", "scratch.txt")
 	commit()
 	git(work, "checkout", "-q", "main")
 	write("notes/a.txt", "notes/b.txt", "scratch.txt", "node_modules/x/index.js", "build/out")
@@ -154,6 +154,7 @@ var harmless = []ownCall{
 	{"shell", "git clean -fd docs; git clean -n; git gc --prune=2.weeks.ago", "", ""},
 	{"shell", "cd docs; git checkout a.md; git checkout main; git push", "", ""},
 	{"shell", "git stash -u && git pull && git stash pop; git stash && git stash apply && git stash drop", "", ""},
+	{"shell", "git init && git add . && git commit -m x && git branch -M main", "", ""},
 	{"shell", "git add main.go && git commit -m x && git branch -D done && git rm -f main.go", "", ""},
 	{"shell", "GIT_EDITOR=true git branch -D done; GIT_DIR=.git git checkout -- main.go; git --git-dir .git --work-tree . restore docs", "", ""},
 	{"shell", "GIT_EDITOR=true git rebase --continue; GIT_SEQUENCE_EDITOR=: git rebase -i main; GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=user.name GIT_CONFIG_VALUE_0=A git commit -m x", "", ""},
@@ -230,6 +231,7 @@ var grave = []ownCall{
 	{"shell", "git checkout -f main", "destroys", "changed.go"},
 	{"shell", "git --attr-source HEAD reset --hard", "destroys", "changed.go"},
 	{"shell", "$(git --exec-path)/git-reset --hard", "destroys", "changed.go"},
+	{"shell", "git diff | git apply -R", "destroys", "changed.go"},
 	{"shell", "git add changed.go && git reset --merge", "destroys", "changed.go"},
 	{"shell", "git add scratch.txt && git reset --hard", "destroys", "2 files in no commit (changed.go, scratch.txt)"},
 	{"shell", "git add scratch.txt && git rm -f scratch.txt", "destroys", "scratch.txt"},

@@ -64,7 +64,7 @@ func (k *call) gitCheckout() {
 	}
 }
 
-// listsFiles reports whether command i is one of git that names files.
+// listsFiles reports whether command i is one of git that names files, or what is changed in them.
 func (k *call) listsFiles(i int) bool {
 	return i >= 0 && i < len(k.line.Commands) && k.line.Commands[i].Program == "git" && slices.ContainsFunc(k.line.Commands[i].Args, func(w shell.Word) bool {
 		return slices.Contains([]string{"ls-files", "diff", "diff-files", "diff-index", "status"}, w.Value)
@@ -77,6 +77,15 @@ func (k *call) gitRestore() {
 	_, fromFile := k.flag("pathspec-from-file")
 	asks, person := k.patch()
 	if (tree || !staged) && (fromFile || asks || len(k.operands) > 0) && !person {
+		k.deed(GitDiscard, k.index, k.detail())
+	}
+}
+
+// gitApply adds git apply that takes back what git diff says.
+func (k *call) gitApply() {
+	_, reverse := k.flag("R")
+	_, cached := k.flag("cached")
+	if reverse && !cached && slices.ContainsFunc(k.cmd.Stdin, k.listsFiles) {
 		k.deed(GitDiscard, k.index, k.detail())
 	}
 }

@@ -36,7 +36,7 @@ var gitPrograms = map[string]*program{
 			"pull":           {flags: gitFetchFlags + " s,strategy= X,strategy-option= r,rebase? no-rebase ff no-ff ff-only autostash no-commit edit e", also: (*call).gitFetch},
 			"ls-remote":      {flags: "h t q o= upload-pack= exec= sort=", also: (*call).gitRemote},
 			"config":         {flags: "global system local f,file=W blob= unset get add list l e,edit get-all get-regexp get-urlmatch= unset-all replace-all type= default= remove-section rename-section worktree null z show-origin show-scope name-only includes bool int path comment= value= fixed-value all append", also: (*call).gitConfig},
-			"apply":          {flags: "p= C= directory= exclude= include= whitespace= check stat R cached index 3", words: "R..."},
+			"apply":          {flags: "p= C= directory= exclude= include= whitespace= check stat R cached index 3", words: "R...", also: (*call).gitApply},
 			"commit":         {flags: "F,file=R t,template=R m,message= C,reuse-message= c,reedit-message= author= date= fixup= squash= cleanup= trailer= pathspec-from-file=R S? u? a,all p,patch q v s e"},
 			"diff":           {flags: "output=W no-index S= G= O=R l= U= I=", also: (*call).gitDiff},
 			"log":            {flags: "output=W"},
