@@ -91,6 +91,9 @@ func (s *losses) gitCall(i int, dir string) *gitCall {
 func (s *losses) isAtHome(c *gitCall) bool {
 	repository, hasRepository := c.Flag("git-dir")
 	tree, hasTree := c.Flag("work-tree")
+	if set := c.earlier(s, "config"); set != nil && slices.ContainsFunc(set.Operands, isPlace) {
+		return false
+	}
 	for _, v := range s.line.Commands[c.index].Env {
 		switch name := v.Name; {
 		case name == "GIT_DIR" && hasRepository == 0:
@@ -100,7 +103,7 @@ func (s *losses) isAtHome(c *gitCall) bool {
 		case slices.Contains([]string{"GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE"}, name):
 			return false
 		case strings.HasPrefix(name, "GIT_CONFIG_KEY_"):
-			if key, known := v.Value.Literal(); !known || strings.EqualFold(key, "core.worktree") || strings.EqualFold(key, "core.bare") {
+			if isPlace(v.Value) {
 				return false
 			}
 		}
@@ -118,12 +121,23 @@ func (s *losses) isAtHome(c *gitCall) bool {
 	return true
 }
 
+// isPlace reports whether the name of a setting may be one that says where the work tree is.
+func isPlace(setting shell.Word) bool {
+	key, known := setting.Literal()
+	return !known || strings.EqualFold(key, "core.worktree") || strings.EqualFold(key, "core.bare")
+}
+
 // namesFile reports whether an operand is the name of a file or a pattern for such names.
 func (c *gitCall) namesFile(s *losses) bool {
-	return slices.ContainsFunc(c.words, func(word string) bool {
+	return c.ignoresCase(s) || slices.ContainsFunc(c.words, func(word string) bool {
 		_, exists, _ := follow(s.ctx, "/", shell.Join(c.dir, shell.NewWord(word)))
 		return exists || isPathspec(word)
 	})
+}
+
+// ignoresCase reports whether a file may be named in another case.
+func (c *gitCall) ignoresCase(s *losses) bool {
+	return c.Has("icase-pathspecs") || slices.ContainsFunc(s.line.Commands[c.index].Env, func(v shell.Assign) bool { return v.Name == "GIT_ICASE_PATHSPECS" })
 }
 
 // isPathspec reports whether a word is more than a name to git.
@@ -145,24 +159,36 @@ func (c *gitCall) earlier(s *losses, commands ...string) *effects.GitCall {
 
 // discards says what a command discards that is in no commit, or on no branch. It returns "" if
 // that is nothing.
-func (c *gitCall) discards(s *losses, tree *worktree.Tree) (string, error) {
+func (c *gitCall) discards(s *losses, tree *worktree.Tree) (text string, err error) {
 	switch c.Command {
 	case "reset":
-		return c.resets(s, tree)
+		text, err = c.resets(s, tree)
 	case "read-tree", "checkout-index", "apply":
-		return c.changes(s, tree, worktree.Staged, worktree.Changed)
+		text, err = c.changes(s, tree, worktree.Staged, worktree.Changed)
 	case "switch", "checkout":
-		return c.switches(s, tree)
+		text, err = c.switches(s, tree)
 	case "restore", "rm":
-		return c.restores(s, tree)
+		text, err = c.restores(s, tree)
 	case "clean":
-		return c.cleans(s, tree)
+		text, err = c.cleans(s, tree)
 	case "stash drop", "stash clear":
-		return c.dropsStash(s, tree)
+		text, err = c.dropsStash(s, tree)
 	case "branch", "tag", "update-ref", "worktree add", "fetch", "pull":
 		return c.moves(s, tree)
+	default:
+		return "what it discards can't be brought back", nil
 	}
-	return "what it discards can't be brought back", nil
+	// What a branch has left before is no commit of it any more, but a change.
+	if before := c.earlier(s, "reset"); text == "" && err == nil && before != nil && !before.Dashed {
+		left := gitCall{GitCall: before, dir: c.dir, index: c.index}
+		for _, w := range before.Operands {
+			left.words = append(left.words, w.Value)
+		}
+		if !left.namesFile(s) {
+			text, err = left.leaves(s, tree)
+		}
+	}
+	return text, err
 }
 
 // changes says how many files have changes of some kinds. What the line adds to the index before is
@@ -226,8 +252,16 @@ func (c *gitCall) resets(s *losses, tree *worktree.Tree) (text string, err error
 	case c.Has("merge"):
 		text, err = c.changes(s, tree, worktree.Staged)
 	}
-	if err != nil || text != "" || len(c.words) == 0 || len(c.words) == 1 && c.words[0] == "HEAD" {
+	if err != nil || text != "" {
 		return text, err
+	}
+	return c.leaves(s, tree)
+}
+
+// leaves looks at the commits that the branch leaves by git reset.
+func (c *gitCall) leaves(s *losses, tree *worktree.Tree) (string, error) {
+	if len(c.words) == 0 || len(c.words) == 1 && c.words[0] == "HEAD" {
+		return "", nil
 	}
 	commits, err := tree.Unpushed(s.ctx, "")
 	if err != nil || commits.Count == 0 {
@@ -266,7 +300,7 @@ func (c *gitCall) restores(s *losses, tree *worktree.Tree) (string, error) {
 			continue // git has all that it was merged from
 		}
 		name, err := tree.Locate(file)
-		if isPathspec(word) || err == nil && name == "." {
+		if isPathspec(word) || err != nil || name == "." || c.ignoresCase(s) {
 			return c.changes(s, tree, kinds...)
 		}
 		paths = append(paths, file)
@@ -299,6 +333,9 @@ func (c *gitCall) cleans(s *losses, tree *worktree.Tree) (string, error) {
 	if c.Has("x", "X") {
 		kinds = append(kinds, worktree.Ignored)
 	}
+	if c.forgets(s) {
+		kinds = append(kinds, worktree.Staged, worktree.Changed)
+	}
 	if _, times := c.Flag("f"); times > 1 {
 		kinds = append(kinds, worktree.Nested)
 	}
@@ -324,6 +361,13 @@ func (c *gitCall) cleans(s *losses, tree *worktree.Tree) (string, error) {
 		return "", err
 	}
 	return s.changed(tree, r, "deletes ", kinds...), nil
+}
+
+// forgets reports whether the line removes files from the index before, so that git does not know
+// them any more.
+func (c *gitCall) forgets(s *losses) bool {
+	restore, remove := c.earlier(s, "restore"), c.earlier(s, "rm")
+	return c.earlier(s, "reset", "update-index", "read-tree") != nil || restore != nil && restore.Has("S") || remove != nil && remove.Has("cached")
 }
 
 // dropsStash looks at what the stash has, and at what the line puts there.
@@ -392,7 +436,7 @@ func (c *gitCall) word(i int) string {
 // moved returns the references that a command deletes or moves.
 func (c *gitCall) moved() (moved []movedRef, err error) {
 	if !c.all {
-		return nil, errors.New("the branch is not known")
+		return nil, errors.New("what it deletes or moves is not known")
 	}
 	top := map[string]string{"branch": "refs/heads/", "tag": "refs/tags/"}[c.Command]
 	switch n := len(c.words); {

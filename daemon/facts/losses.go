@@ -242,6 +242,9 @@ func (s *losses) report(r *worktree.Report, deleted []string) {
 	if of := r.Kinds[worktree.Internal]; !r.Repository && (of.Files > len(of.Names) || slices.ContainsFunc(of.Names, func(name string) bool { return !strings.HasSuffix(name, ".lock") })) {
 		s.lost("deletes " + gate.Plural(of.Files, "file") + " of the repository itself")
 	}
+	if slices.ContainsFunc(r.Missing, isOfRepository) && slices.ContainsFunc(s.line.Commands, func(c shell.Command) bool { return c.Program == "git" }) {
+		s.lost("deletes what git may have written before in the repository itself")
+	}
 	never := r.InNoCommit()
 	if never+r.Files(worktree.Nested, worktree.Unclear) > 0 || !r.Complete() {
 		var whole []string
@@ -253,6 +256,12 @@ func (s *losses) report(r *worktree.Report, deleted []string) {
 		s.canCopy(s.tree, r, whole, worktree.Staged, worktree.Changed, worktree.Untracked)
 		s.lost("deletes " + s.count(r, r.Files(), never))
 	}
+}
+
+// isOfRepository reports whether a file below a work tree is one of those in which the repository
+// keeps commits and what names them.
+func isOfRepository(name string) bool {
+	return slices.ContainsFunc([]string{"refs", "packed-refs", "objects", "logs"}, func(of string) bool { return name == ".git/"+of || isBelow(name, ".git/"+of) })
 }
 
 // count says how many files go, and how many of them are in no commit.

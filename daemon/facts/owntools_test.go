@@ -231,6 +231,12 @@ var grave = []ownCall{
 	{"shell", "git checkout -f main", "destroys", "changed.go"},
 	{"shell", "git --attr-source HEAD reset --hard", "destroys", "changed.go"},
 	{"shell", "$(git --exec-path)/git-reset --hard", "destroys", "changed.go"},
+	{"shell", "git --icase-pathspecs checkout CHANGED.GO", "destroys", "changed.go"},
+	{"shell", "git clean -n --no-dry-run -fd", "destroys", "deletes 3 files"},
+	{"shell", `git push origin ":$B"`, "destroys", "not known"},
+	{"shell", "git config core.worktree /usr/local; git clean -fdx", "destroys", "could not be counted"},
+	{"shell", "git rm --cached changed.go; git clean -fd", "destroys", "4 files in no commit"},
+	{"shell", "git pack-refs --all && rm .git/packed-refs", "destroys", "the repository itself"},
 	{"shell", "git diff | git apply -R", "destroys", "changed.go"},
 	{"shell", "git add changed.go && git reset --merge", "destroys", "changed.go"},
 	{"shell", "git add scratch.txt && git reset --hard", "destroys", "2 files in no commit (changed.go, scratch.txt)"},
@@ -395,6 +401,14 @@ func TestAgentDeletesWhatItMade(t *testing.T) {
 // Where nothing is in version control, everything that is there counts.
 func TestWithoutVersionControl(t *testing.T) {
 	work, clean := workTree(t)
+	ahead := filepath.Join(filepath.Dir(work), "ahead")
+	for _, args := range [][]string{{"clone", "-q", "remote", ahead}, {"-C", ahead, "-c", "user.name=A", "-c", "user.email=a@example.com", "commit", "-q", "--allow-empty", "-m", "c"}} {
+		cmd := exec.Command("git", args...)
+		cmd.Dir = filepath.Dir(work)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
 	plain := filepath.Join(filepath.Dir(work), "plain")
 	if err := os.MkdirAll(plain, 0o700); err != nil {
 		t.Fatal(err)
@@ -414,6 +428,13 @@ func TestWithoutVersionControl(t *testing.T) {
 		{"", "git reset --hard", true},
 		{clean, "git reset --hard && git clean -fd && git checkout . && git stash clear", false},
 		{clean, "git reset --hard HEAD~1", false},
+		{clean, "git reset main.go && git checkout main.go && git reset --hard", false},
+		{ahead, "git reset --soft HEAD~1 && git reset --hard", true},
+		{ahead, "git reset HEAD~1 && git checkout .", true},
+		{ahead, "git reset --soft HEAD~1 && git commit -m x", false},
+		{ahead, "git checkout -f && git reset --keep HEAD && git restore . && git stash clear", false},
+		{ahead, "git reset --keep HEAD~1", true},
+		{ahead, "git checkout -B main origin/main", true},
 		{clean, "rm -rf *", false},
 		{clean, "git push --force", true},
 	} {

@@ -2,7 +2,7 @@ package effects
 
 var gitPrograms = map[string]*program{
 	"git": {
-		flags: "directory,C= setting,c= git-dir= work-tree= namespace= exec-path? config-env= attr-source= shallow-file= paginate,p no-pager,P bare no-replace-objects literal-pathspecs version,v help,h",
+		flags: "directory,C= setting,c= git-dir= work-tree= namespace= exec-path? config-env= attr-source= shallow-file= paginate,p no-pager,P bare no-replace-objects literal-pathspecs icase-pathspecs version,v help,h",
 		subs: map[string]*program{
 			"push": {
 				flags: "f,force force-with-lease? force-if-includes mirror d,delete prune all tags follow-tags o,push-option= repo= receive-pack= exec= n,dry-run u,set-upstream q,quiet v,verbose no-verify atomic signed? thin recurse-submodules=",

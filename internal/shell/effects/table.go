@@ -200,6 +200,10 @@ func (k *call) flagWord(w shell.Word, v string, args []shell.Word, i int) (next 
 	if strings.HasPrefix(v, "--") || k.spec.dashes {
 		name, _, has := strings.Cut(strings.TrimLeft(v, "-"), "=")
 		f, kind := lookup(k.spec.flags, name, true)
+		if positive, ok := strings.CutPrefix(f.name, "no-"); ok && len(positive) > 1 { // takes back what came before
+			f, _ := lookup(k.spec.flags, positive, true)
+			k.flags = slices.DeleteFunc(k.flags, func(before flag) bool { return before.name == f.name })
+		}
 		if has {
 			f.value, f.has = after(w, v[:strings.IndexByte(v, '=')+1]), true
 		} else if kind == '=' && i+1 < len(args) {
@@ -465,7 +469,9 @@ func matches(pattern string, w shell.Word) bool {
 		if w.Prefix == "" {
 			return false
 		}
-		v = w.Prefix
+		if v = w.Prefix; strings.HasSuffix(pattern, "?*") {
+			v += "?" // what is not known is hardly empty
+		}
 	}
 	// No element of a path matters here.
 	v = strings.ReplaceAll(strings.ToLower(v), "/", "\x00")
