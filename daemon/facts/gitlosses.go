@@ -333,9 +333,7 @@ func (c *gitCall) cleans(s *losses, tree *worktree.Tree) (string, error) {
 	if c.Has("x", "X") {
 		kinds = append(kinds, worktree.Ignored)
 	}
-	if c.forgets(s) {
-		kinds = append(kinds, worktree.Staged, worktree.Changed)
-	}
+	kinds = append(kinds, c.forgotten(s)...)
 	if _, times := c.Flag("f"); times > 1 {
 		kinds = append(kinds, worktree.Nested)
 	}
@@ -363,11 +361,17 @@ func (c *gitCall) cleans(s *losses, tree *worktree.Tree) (string, error) {
 	return s.changed(tree, r, "deletes ", kinds...), nil
 }
 
-// forgets reports whether the line removes files from the index before, so that git does not know
-// them any more.
-func (c *gitCall) forgets(s *losses) bool {
-	restore, remove := c.earlier(s, "restore"), c.earlier(s, "rm")
-	return c.earlier(s, "reset", "update-index", "read-tree") != nil || restore != nil && restore.Has("S") || remove != nil && remove.Has("cached")
+// forgotten returns the kinds of files that the line removes from the index before, so that git does
+// not know them any more.
+func (c *gitCall) forgotten(s *losses) []worktree.Kind {
+	restore, remove, reset := c.earlier(s, "restore"), c.earlier(s, "rm"), c.earlier(s, "reset")
+	switch {
+	case c.earlier(s, "update-index", "read-tree") != nil, remove != nil && remove.Has("cached"):
+		return []worktree.Kind{worktree.Staged, worktree.Changed}
+	case restore != nil && restore.Has("S"), reset != nil && !reset.Has("hard"):
+		return []worktree.Kind{worktree.Staged}
+	}
+	return nil
 }
 
 // dropsStash looks at what the stash has, and at what the line puts there.

@@ -28,6 +28,8 @@ func TestLoses(t *testing.T) {
 		{"git stash -u && git stash clear", "changed.go notes/a.txt notes/b.txt scratch.txt", false},
 		{"git restore -s spare scratch.txt changed.go docs", "changed.go scratch.txt", false},
 		{"git clean -fd", "notes/a.txt notes/b.txt scratch.txt", false},
+		{"git reset && git clean -fd", "notes/a.txt notes/b.txt scratch.txt", false},
+		{"git rm -r --cached . && git clean -fd", "changed.go notes/a.txt notes/b.txt scratch.txt", false},
 		{"git clean -fd && git branch -D spare", "notes/a.txt notes/b.txt scratch.txt", true},
 		{"git branch -D spare", "none", false},
 		{"rm -rf docs", "none", false},
