@@ -46,7 +46,7 @@ type losses struct {
 func (in *inspection) losses(line *shell.Line, e *effects.Effects, at where) {
 	gone := deleted(line, e)
 	git := slices.DeleteFunc(slices.Clone(e.Deeds), func(d effects.Deed) bool {
-		return d.Kind != effects.GitDiscard && d.Kind != effects.GitForcePush
+		return d.Kind != effects.GitDiscard && d.Kind != effects.GitSwitch && d.Kind != effects.GitForcePush
 	})
 	if len(gone)+len(git)+len(e.Moves) == 0 {
 		return
@@ -54,6 +54,9 @@ func (in *inspection) losses(line *shell.Line, e *effects.Effects, at where) {
 	s := losses{inspection: in, line: line, at: at}
 	more := slices.ContainsFunc(in.facts, func(f gate.Fact) bool { return f.Name == gate.FactDestroys })
 	if !in.finder.own.takeSlot(in.ctx) {
+		if len(gone) == 0 && !slices.ContainsFunc(git, func(d effects.Deed) bool { return d.Kind != effects.GitSwitch }) {
+			return
+		}
 		s.lost("what it destroys could not be counted in time")
 		return
 	}
@@ -260,6 +263,9 @@ func (s *losses) report(r *worktree.Report, deleted []string) {
 	if of := r.Kinds[worktree.Internal]; !r.Repository && (of.Files > len(of.Names) || slices.ContainsFunc(of.Names, func(name string) bool { return !strings.HasSuffix(name, ".lock") })) {
 		s.lost("deletes " + gate.Plural(of.Files, "file") + " of the repository itself")
 	}
+	if slices.ContainsFunc(r.Missing, isOfRepository) && slices.ContainsFunc(s.line.Commands, func(c shell.Command) bool { return c.Program == "git" }) {
+		s.lost("deletes what git may have written before in the repository itself")
+	}
 	never := r.InNoCommit()
 	if never+r.Files(worktree.Nested, worktree.Unclear) > 0 || !r.Complete() {
 		var whole []string
@@ -271,6 +277,12 @@ func (s *losses) report(r *worktree.Report, deleted []string) {
 		s.canCopy(s.tree, r, whole, worktree.Staged, worktree.Changed, worktree.Untracked)
 		s.lost("deletes " + s.count(r, r.Files(), never))
 	}
+}
+
+// isOfRepository reports whether a file below a work tree is one of those in which the repository
+// keeps commits and what names them.
+func isOfRepository(name string) bool {
+	return slices.ContainsFunc([]string{"refs", "packed-refs", "objects", "logs"}, func(of string) bool { return name == ".git/"+of || isBelow(name, ".git/"+of) })
 }
 
 // count says how many files go, and how many of them are in no commit.
@@ -307,251 +319,4 @@ func (s *losses) reason(err error) string {
 		return "could not be counted in time"
 	}
 	return "could not be counted: " + s.inspection.shown(err.Error())
-}
-
-// git looks at what a command of git discards, or pushes over.
-func (s *losses) git(d *effects.Deed) {
-	what := s.inspection.shown(d.Detail)
-	if d.Remote != "" {
-		s.lost(what + ", on " + s.inspection.shown(d.Remote))
-		return
-	}
-	c, ok := s.gitCall(d.Command)
-	if !ok {
-		s.lost(what + ": what it discards could not be counted")
-		return
-	}
-	tree, err := worktree.Find(s.ctx, c.dir, limits)
-	if err != nil {
-		s.lost(what + ": what it discards " + s.reason(err))
-		return
-	}
-	defer tree.Close()
-	if s.tree == nil || tree.Root() != s.tree.Root() && !isBelow(tree.Root(), s.tree.Root()) {
-		if !effects.IsTemp(tree.Root()+"/x") || d.Kind == effects.GitForcePush {
-			s.lost(what + ", outside of the work tree")
-		}
-		return
-	}
-	if d.Kind == effects.GitForcePush {
-		s.lost(c.pushes(s, tree, what))
-		return
-	}
-	text, err := c.discards(s, tree)
-	switch {
-	case err != nil:
-		s.lost(what + ": what it discards " + s.reason(err))
-	case text != "":
-		s.lost(what + ": " + text)
-	}
-}
-
-// gitCall is a command of git: where it runs, and its words.
-type gitCall struct {
-	dir, command string
-	args         []shell.Word
-}
-
-// gitCall reads a command of git. It fails if the repository is not known.
-func (s *losses) gitCall(i int) (*gitCall, bool) {
-	if i < 0 || i >= len(s.line.Commands) {
-		return nil, false
-	}
-	c := &s.line.Commands[i]
-	if c.Program != "git" || len(c.Dirs) != 1 || slices.ContainsFunc(c.Env, func(v shell.Assign) bool { return strings.HasPrefix(v.Name, "GIT_") }) {
-		return nil, false
-	}
-	call := &gitCall{dir: c.Dirs[0]}
-	for n := 0; n < len(c.Args); n++ {
-		word, known := c.Args[n].Literal()
-		switch {
-		case !known, strings.HasPrefix(word, "--git-dir"), strings.HasPrefix(word, "--work-tree"):
-			return nil, false
-		case word == "-C", word == "-c": // Dirs knows of the first
-			n++
-		case !strings.HasPrefix(word, "-"):
-			call.command, call.args = word, c.Args[n+1:]
-			return call, call.dir != ""
-		}
-	}
-	return nil, false
-}
-
-// words returns the words that are no flags, and whether all are known to the letter.
-func (c *gitCall) words() (words []string, all bool) {
-	all = true
-	for _, w := range c.args {
-		word, known := w.Literal()
-		all = all && known
-		if known && !strings.HasPrefix(word, "-") {
-			words = append(words, word)
-		}
-	}
-	return words, all
-}
-
-// has reports whether a flag of one letter is given.
-func (c *gitCall) has(letters string) bool {
-	return slices.ContainsFunc(c.args, func(w shell.Word) bool {
-		flag, ok := strings.CutPrefix(w.Value, "-")
-		return ok && !strings.HasPrefix(flag, "-") && strings.ContainsAny(flag, letters)
-	})
-}
-
-// hasFlag reports whether one of some long flags is given, which may be cut short.
-func (c *gitCall) hasFlag(flags ...string) bool {
-	return slices.ContainsFunc(c.args, func(w shell.Word) bool {
-		return len(w.Value) > 2 && slices.ContainsFunc(flags, func(flag string) bool { return strings.HasPrefix(flag, w.Value) })
-	})
-}
-
-// discards says what a command discards that is in no commit, or on no branch. It returns "" if
-// that is nothing.
-func (c *gitCall) discards(s *losses, tree *worktree.Tree) (string, error) {
-	words, all := c.words()
-	switch c.command {
-	case "reset":
-		return c.resets(s, tree, words)
-	case "switch", "read-tree", "checkout-index":
-		return c.changes(s, tree)
-	case "checkout", "restore", "rm":
-		return c.restores(s, tree, words, all)
-	case "clean":
-		return c.cleans(s, tree)
-	case "stash":
-		n, err := tree.Stashes()
-		if n == 0 {
-			return "", err
-		}
-		s.extends("stashes", n)
-		return fmt.Sprintf("the stash has work that is on no branch, %d times", n), nil
-	case "branch":
-		if !all {
-			return "", errors.New("the branch is not known")
-		}
-		return c.branches(s, tree, words)
-	}
-	return "what it discards can't be brought back", nil
-}
-
-func (c *gitCall) changes(s *losses, tree *worktree.Tree) (string, error) {
-	r, err := tree.Changes(s.ctx, true)
-	if err != nil {
-		return "", err
-	}
-	return s.changed(tree, r), nil
-}
-
-// changed says how many files have changes that are in no commit.
-func (s *losses) changed(tree *worktree.Tree, r *worktree.Report) string {
-	n := r.Files(worktree.Staged, worktree.Changed)
-	if n == 0 && r.Complete() && r.Files(worktree.Unclear) == 0 {
-		return ""
-	}
-	s.canCopy(tree, r, nil, worktree.Staged, worktree.Changed)
-	r.Kinds[worktree.Untracked] = worktree.Count{}
-	return "discards the changes of " + s.count(r, n, n)
-}
-
-// resets looks at the changes, and at the commits that the branch leaves.
-func (c *gitCall) resets(s *losses, tree *worktree.Tree, words []string) (string, error) {
-	text, err := c.changes(s, tree)
-	if err != nil || text != "" || len(words) == 0 || len(words) == 1 && words[0] == "HEAD" {
-		return text, err
-	}
-	commits, err := tree.Unpushed(s.ctx, "")
-	if err != nil || commits.Count == 0 {
-		return "", err
-	}
-	s.extends("commits", commits.Count)
-	return "the branch may lose " + gate.Plural(commits.Count, "commit") + " that no remote has", nil
-}
-
-// restores looks at the changes of the paths that a command names, or at all.
-func (c *gitCall) restores(s *losses, tree *worktree.Tree, words []string, all bool) (string, error) {
-	special := func(word string) bool { return strings.HasPrefix(word, ":") || strings.ContainsAny(word, "*?[\\") }
-	if !all || len(words) == 0 || slices.ContainsFunc(words, special) {
-		return c.changes(s, tree)
-	}
-	paths := make([]string, len(words))
-	for i, word := range words {
-		paths[i] = shell.Join(c.dir, shell.NewWord(word))
-	}
-	r, err := tree.Losses(s.ctx, paths...)
-	if err != nil {
-		return "", err
-	}
-	return s.changed(tree, r), nil
-}
-
-func (c *gitCall) cleans(s *losses, tree *worktree.Tree) (string, error) {
-	r, err := tree.Changes(s.ctx, false)
-	if err != nil {
-		return "", err
-	}
-	kinds := []worktree.Kind{worktree.Untracked}
-	if c.has("xX") {
-		kinds = append(kinds, worktree.Ignored)
-	}
-	n := r.Files(kinds...)
-	if n == 0 && r.Complete() {
-		return "", nil
-	}
-	s.canCopy(tree, r, nil, kinds...)
-	r.Kinds[worktree.Staged], r.Kinds[worktree.Changed] = worktree.Count{}, worktree.Count{}
-	return "deletes " + s.count(r, n, n), nil
-}
-
-func (c *gitCall) branches(s *losses, tree *worktree.Tree, names []string) (string, error) {
-	n := 0
-	for _, name := range names {
-		commits, err := tree.OnlyOn(s.ctx, name)
-		if err != nil && !errors.Is(err, worktree.ErrNoRef) {
-			return "", err
-		}
-		n += commits.Count
-	}
-	if n == 0 {
-		return "", nil
-	}
-	s.extends("commits", n)
-	return "drops " + gate.Plural(n, "commit") + " of no other branch", nil
-}
-
-// pushes says what a forced push drops. The remote may have more than is known here, so it counts
-// in any case.
-func (c *gitCall) pushes(s *losses, tree *worktree.Tree, what string) string {
-	words, all := c.words()
-	remote, branch, to := "origin", "", tree.Branch()
-	if len(words) > 0 {
-		remote = words[0]
-	}
-	if len(words) > 1 {
-		from, target, renamed := strings.Cut(strings.TrimPrefix(words[1], "+"), ":")
-		branch, to = from, from
-		if renamed {
-			to = target
-		}
-		if from == "HEAD" && !renamed {
-			branch, to = "", tree.Branch()
-		}
-	}
-	to = strings.TrimPrefix(to, "refs/heads/")
-	if !all || c.has("d") || c.hasFlag("--delete", "--mirror", "--prune", "--all", "--tags") || len(words) > 2 || to == "" || len(words) > 1 && strings.HasPrefix(words[1], ":") {
-		return what + ": what the remote loses is not known"
-	}
-	commits, err := tree.Overwritten(s.ctx, remote, to, strings.TrimPrefix(branch, "refs/heads/"))
-	onto := s.inspection.shown(remote + "/" + to)
-	if err == nil {
-		s.extends("commits of "+onto, commits.Count)
-	}
-	switch {
-	case s.ctx.Err() != nil:
-		return what + ": what the remote loses could not be counted in time"
-	case err != nil:
-		return "force-pushes to " + onto + "; what that drops is not known"
-	case commits.Count == 0:
-		return "force-pushes to " + onto + "; no commit is known to be dropped"
-	}
-	return "force-pushes over " + gate.Plural(commits.Count, "commit") + " of " + onto
 }

@@ -371,7 +371,11 @@ func (in *inspection) deed(d *effects.Deed, line *shell.Line, e *effects.Effects
 			in.addDetail(gate.FactUploads, "sends files from outside of the project: "+text, at)
 		}
 		in.local = false
-	case effects.DeleteRecursive, effects.GitDiscard, effects.GitForcePush: // see losses
+	case effects.GitHook:
+		if slices.ContainsFunc(d.Paths, func(p effects.Path) bool { return (!p.Temp || in.isInProject(p)) && programAt(line, p) != "mkdir" }) {
+			in.addDetail(gate.FactInstalls, "changes what git runs by itself: "+text, at)
+		}
+	case effects.DeleteRecursive, effects.GitDiscard, effects.GitSwitch, effects.GitForcePush: // see losses
 	case effects.DatabaseDrop:
 		in.addDetail(gate.FactDestroys, "drops what a database holds: "+text, at)
 	case effects.Infrastructure:
@@ -458,6 +462,7 @@ var opaqueBecause = map[shell.Reason]string{
 	shell.Decoded:     "runs what is hidden by an encoding",
 	shell.Sourced:     "runs a file in this shell",
 	shell.Recursive:   "calls itself",
+	shell.Settings:    "a file that is named says what else runs",
 }
 
 // judgedUpTo returns the end of the last command before an error.

@@ -21,7 +21,7 @@ import (
 const home = "/usr/local"
 
 // workTree makes a repository of which main.go and docs are committed and pushed, changed.go has
-// a change, notes and scratch.txt are in no commit, and node_modules and build are ignored. The
+// a change, notes and scratch.txt are in no commit of main, spare has scratch.txt, and node_modules and build are ignored. The
 // remote's main has two commits more. clean has nothing that is not committed and pushed.
 func workTree(t *testing.T) (work, clean string) {
 	t.Helper()
@@ -76,7 +76,7 @@ func workTree(t *testing.T) (work, clean string) {
 	git(work, "reset", "-q", "--hard", "HEAD~2")
 	git(work, "branch", "done")
 	git(work, "checkout", "-q", "-b", "spare")
-	write("spare.go")
+	write("spare.go", "scratch.txt")
 	commit()
 	git(work, "checkout", "-q", "main")
 	write("notes/a.txt", "notes/b.txt", "scratch.txt", "node_modules/x/index.js", "build/out")
@@ -146,6 +146,24 @@ var harmless = []ownCall{
 	{"shell", "ln -s docs build/docs && rm build/docs", "", ""},
 	{"shell", "git branch -D done", "", ""},
 	{"shell", "git restore docs/a.md && git checkout -- main.go", "", ""},
+	{"shell", "git checkout main; git checkout done; git checkout v1.2; git checkout -b changed.go; git switch main", "", ""},
+	{"shell", "git checkout main.go docs && git checkout HEAD -- main.go && git checkout -f -- main.go && git -C docs checkout a.md", "", ""},
+	{"shell", `cd "$X" && git checkout main; ssh host git checkout main`, "remote", ""},
+	{"shell", "git checkout -B done origin/main; git branch -M main; git branch -f done; git tag -f v1; git update-ref refs/heads/done main; git worktree add -B done ../x", "", ""},
+	{"shell", "git fetch -f --tags; git fetch origin +main:refs/remotes/origin/main; git fetch origin main:spare; git pull --rebase", "", ""},
+	{"shell", "git clean -fd docs; git clean -n; git gc --prune=2.weeks.ago", "", ""},
+	{"shell", "cd docs; git checkout a.md; git checkout main; git push", "", ""},
+	{"shell", "git stash -u && git pull && git stash pop; git stash && git stash apply && git stash drop", "", ""},
+	{"shell", "git init && git add . && git commit -m x && git branch -M main", "", ""},
+	{"shell", "git add main.go && git commit -m x && git branch -D done && git rm -f main.go", "", ""},
+	{"shell", "GIT_EDITOR=true git branch -D done; GIT_DIR=.git git checkout -- main.go; git --git-dir .git --work-tree . restore docs", "", ""},
+	{"shell", "GIT_EDITOR=true git rebase --continue; GIT_SEQUENCE_EDITOR=: git rebase -i main; GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=user.name GIT_CONFIG_VALUE_0=A git commit -m x", "", ""},
+	{"shell", "git -c core.pager='less -R' -c core.fsmonitor=false -c core.hooksPath=/dev/null -c alias.s=status s", "", ""},
+	{"shell", "GIT_CONFIG_GLOBAL=/dev/null git status; GIT_CONFIG_GLOBAL=x git status", "opaque", ""},
+	{"shell", "git config core.editor 'code --wait'; git config core.sshCommand 'ssh -i k'; git config filter.lfs.clean 'git-lfs clean -- %f'; git config alias.co checkout; git config user.name A", "", ""},
+	{"shell", "git config core.hooksPath; git config --get core.hooksPath; git config get core.fsmonitor; cat .git/config; mkdir -p .git/hooks", "", ""},
+	{"shell", "git submodule foreach git pull; git bisect run ./test.sh; git grep -O x; git fetch --upload-pack=git-upload-pack", "", ""},
+	{"shell", "cd /tmp/thoughtgate-test-scratch && git init && git config core.hooksPath h && echo x > .git/hooks/pre-push", "", ""},
 	{"shell", "psql -c 'SELECT * FROM drops'", "", ""},
 	{"shell", "terraform plan", "", ""},
 	{"shell", "echo 'unclosed", "opaque", ""},
@@ -201,6 +219,75 @@ var grave = []ownCall{
 	{"shell", "git clean -fdX", "destroys", "deletes "},
 	{"shell", "git branch -D spare", "destroys", "drops 1 commit of no other branch"},
 	{"shell", "git reflog expire --all", "destroys", "can't be brought back"},
+	{"shell", "git checkout changed.go", "destroys", "changed.go"},
+	{"shell", "git checkout --ours changed.go", "destroys", "changed.go"},
+	{"shell", "cd docs; git checkout ../changed.go", "destroys", "changed.go"},
+	{"shell", "git checkout spare changed.go", "destroys", "changed.go"},
+	{"shell", "git checkout spare -- scratch.txt", "destroys", "scratch.txt"},
+	{"shell", "git restore -s spare scratch.txt", "destroys", "scratch.txt"},
+	{"shell", "git -p restore changed.go", "destroys", "changed.go"},
+	{"shell", "yes | git checkout -p", "destroys", "changed.go"},
+	{"shell", "git ls-files -m | xargs git checkout", "destroys", "changed.go"},
+	{"shell", "git checkout -f main", "destroys", "changed.go"},
+	{"shell", "git --attr-source HEAD reset --hard", "destroys", "changed.go"},
+	{"shell", "$(git --exec-path)/git-reset --hard", "destroys", "changed.go"},
+	{"shell", "git --icase-pathspecs checkout CHANGED.GO", "destroys", "changed.go"},
+	{"shell", "git clean -n --no-dry-run -fd", "destroys", "deletes 3 files"},
+	{"shell", `git push origin ":$B"`, "destroys", "not known"},
+	{"shell", "git config core.worktree /usr/local; git clean -fdx", "destroys", "could not be counted"},
+	{"shell", "git rm --cached changed.go; git clean -fd", "destroys", "4 files in no commit"},
+	{"shell", "git pack-refs --all && rm .git/packed-refs", "destroys", "the repository itself"},
+	{"shell", "git diff | git apply -R", "destroys", "changed.go"},
+	{"shell", "git add changed.go && git reset --merge", "destroys", "changed.go"},
+	{"shell", "git add scratch.txt && git reset --hard", "destroys", "2 files in no commit (changed.go, scratch.txt)"},
+	{"shell", "git add scratch.txt && git rm -f scratch.txt", "destroys", "scratch.txt"},
+	{"shell", "git stash -u && git stash clear", "destroys", "4 files in no commit"},
+	{"shell", "git stash && git stash drop", "destroys", "1 file in no commit (changed.go)"},
+	{"shell", "git checkout -b t && git commit -am x && git checkout main && git branch -D t", "destroys", "changed.go"},
+	{"shell", "git checkout -B spare main", "destroys", "drops 1 commit of no other branch"},
+	{"shell", "git switch -C spare main", "destroys", "drops 1 commit"},
+	{"shell", "git branch -f spare main", "destroys", "drops 1 commit"},
+	{"shell", "git branch -M main spare", "destroys", "drops 1 commit"},
+	{"shell", "git worktree add -B spare ../x main", "destroys", "drops 1 commit"},
+	{"shell", "git update-ref refs/heads/spare main", "destroys", "drops 1 commit"},
+	{"shell", "git update-ref --stdin", "destroys", "could not be counted"},
+	{"shell", "git fetch origin +main:spare", "destroys", "drops 1 commit"},
+	{"shell", "git pull --force origin main:refs/heads/spare", "destroys", "drops 1 commit"},
+	{"shell", "git fetch origin '+refs/heads/*:refs/heads/*'", "destroys", "many branches"},
+	{"shell", "git -c clean.requireForce=false clean -d", "destroys", "deletes 3 files"},
+	{"shell", "git clean -fd -e docs notes", "destroys", "deletes 2 files"},
+	{"shell", "git -c gc.pruneExpire=now gc", "destroys", "can't be brought back"},
+	{"shell", "git -c remote.origin.mirror=true push", "destroys", "force-pushes over 2 commits"},
+	{"shell", "git -c core.worktree=/usr/local clean -fdx", "destroys", "could not be counted"},
+	{"shell", "export GIT_DIR=/usr/local/x; git reset --hard", "destroys", "could not be counted"},
+	{"shell", "git submodule foreach git reset --hard", "destroys", "could not be counted"},
+	{"shell", "GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=core.fsmonitor GIT_CONFIG_VALUE_0='rm -rf notes' git status", "destroys", "2 files in no commit"},
+	{"shell", "export GIT_CONFIG_KEY_0=alias.x GIT_CONFIG_VALUE_0='!rm -rf notes' GIT_CONFIG_COUNT=1; git x", "destroys", "2 files in no commit"},
+	{"shell", "X='rm -rf notes' git --config-env=core.sshCommand=X fetch", "destroys", "2 files in no commit"},
+	{"shell", "env GIT_EDITOR='rm -rf notes' git commit", "destroys", "2 files in no commit"},
+	{"shell", "GIT_SEQUENCE_EDITOR='rm -rf notes' git rebase -i -x true main", "destroys", "2 files in no commit"},
+	{"shell", "E='rm -rf notes'; GIT_PAGER=$E; export GIT_PAGER; git log", "destroys", "2 files in no commit"},
+	{"shell", "printf '[alias]\n\tx = \"!rm -rf notes\"\n' > /tmp/c; GIT_CONFIG_GLOBAL=/tmp/c git x", "destroys", "2 files in no commit"},
+	{"shell", "echo 'rm -rf notes' > /tmp/h/pre-commit; git -c core.hooksPath=/tmp/h commit -m x", "destroys", "2 files in no commit"},
+	{"shell", `GIT_CONFIG_PARAMETERS="'alias.x=!rm -rf notes'" git x`, "destroys", "2 files in no commit"},
+	{"shell", "git log --format=%B --output=/usr/local/.bashrc", "installs", "at login"},
+	{"shell", "git diff --no-index /dev/null ~/.ssh/id_rsa", "secret-place", ""},
+	{"shell", "git commit -aF ~/.ssh/id_rsa", "secret-place", ""},
+	{"shell", "git -c filter.x.clean='rm -rf notes' add .", "destroys", "2 files in no commit"},
+	{"shell", "git -c alias.x=y -c alias.y='!rm -rf notes' x", "destroys", "2 files in no commit"},
+	{"shell", "git -c alias.reset=status reset --hard", "destroys", "changed.go"},
+	{"shell", "git fetch --upload-pack 'rm -rf notes' origin", "destroys", "2 files in no commit"},
+	{"shell", "git clone -c core.fsmonitor='rm -rf notes' . x", "destroys", "2 files in no commit"},
+	{"shell", "git clone 'ext::sh -c rm% -rf% notes'", "destroys", "2 files in no commit"},
+	{"shell", "git grep -O'rm -rf notes' x", "destroys", "2 files in no commit"},
+	{"shell", "git config submodule.x.update '!rm -rf notes'", "destroys", "2 files in no commit"},
+	{"shell", "git config alias.zap 'reset --hard'", "destroys", "can't be brought back"},
+	{"shell", "git config core.hooksPath x", "installs", "what git runs by itself"},
+	{"shell", "git config set core.fsmonitor ./watch", "installs", "what git runs by itself"},
+	{"shell", `git config core.sshCommand "$X"`, "installs", "what git runs by itself"},
+	{"shell", "cp hook .git/hooks/pre-commit", "installs", "what git runs by itself"},
+	{"shell", "printf '[core]\nfsmonitor=x' >> .git/config", "installs", "what git runs by itself"},
+	{"write", ".git/hooks/post-checkout", "installs", "what git runs by itself"},
 	{"shell", "mkfs.ext4 /dev/sda1", "destroys", "overwrites a disk"},
 	{"shell", "dd if=/dev/zero of=/dev/sda", "destroys", "overwrites a disk"},
 	{"shell", "psql -c 'DROP TABLE users'", "destroys", "drops what a database holds: DROP TABLE"},
@@ -314,6 +401,14 @@ func TestAgentDeletesWhatItMade(t *testing.T) {
 // Where nothing is in version control, everything that is there counts.
 func TestWithoutVersionControl(t *testing.T) {
 	work, clean := workTree(t)
+	ahead := filepath.Join(filepath.Dir(work), "ahead")
+	for _, args := range [][]string{{"clone", "-q", "remote", ahead}, {"-C", ahead, "-c", "user.name=A", "-c", "user.email=a@example.com", "commit", "-q", "--allow-empty", "-m", "c"}} {
+		cmd := exec.Command("git", args...)
+		cmd.Dir = filepath.Dir(work)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
 	plain := filepath.Join(filepath.Dir(work), "plain")
 	if err := os.MkdirAll(plain, 0o700); err != nil {
 		t.Fatal(err)
@@ -333,6 +428,13 @@ func TestWithoutVersionControl(t *testing.T) {
 		{"", "git reset --hard", true},
 		{clean, "git reset --hard && git clean -fd && git checkout . && git stash clear", false},
 		{clean, "git reset --hard HEAD~1", false},
+		{clean, "git reset main.go && git checkout main.go && git reset --hard", false},
+		{ahead, "git reset --soft HEAD~1 && git reset --hard", true},
+		{ahead, "git reset HEAD~1 && git checkout .", true},
+		{ahead, "git reset --soft HEAD~1 && git commit -m x", false},
+		{ahead, "git checkout -f && git reset --keep HEAD && git restore . && git stash clear", false},
+		{ahead, "git reset --keep HEAD~1", true},
+		{ahead, "git checkout -B main origin/main", true},
 		{clean, "rm -rf *", false},
 		{clean, "git push --force", true},
 	} {

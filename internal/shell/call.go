@@ -48,9 +48,11 @@ func (e *evaluator) call(args []Word, st state, fr frame, pos, end int) result {
 	if run, ok := builtins[name]; ok && (!fr.external || name == "command" || name == "exec" || name == "cd") {
 		return run(e, &invocation{name, args[1:], st, fr, pos, end, args[0]})
 	}
-	program := base(name)
-	inv := &invocation{program, args[1:], st, fr, pos, end, args[0]}
-	if isShell[program] {
+	inv := &invocation{base(name), args[1:], st, fr, pos, end, args[0]}
+	if sub, ok := strings.CutPrefix(inv.program, "git-"); ok { // of git --exec-path
+		inv.program, inv.args = "git", append([]Word{literalWord(sub)}, inv.args...)
+	}
+	if isShell[inv.program] {
 		return e.runShell(inv)
 	}
 	if r, ok := e.peel(inv); ok {
@@ -101,12 +103,12 @@ func (e *evaluator) plain(inv *invocation) result {
 }
 
 // codeVariables are variables whose value other programs run as a command line.
-const codeVariables = "GIT_SSH_COMMAND GIT_PAGER GIT_EDITOR GIT_SEQUENCE_EDITOR GIT_EXTERNAL_DIFF GIT_ASKPASS SSH_ASKPASS GIT_PROXY_COMMAND PAGER MANPAGER " +
+const codeVariables = "GIT_SSH_COMMAND GIT_SSH GIT_PAGER GIT_EDITOR GIT_SEQUENCE_EDITOR GIT_EXTERNAL_DIFF GIT_ASKPASS SSH_ASKPASS GIT_PROXY_COMMAND PAGER MANPAGER " +
 	"EDITOR VISUAL BROWSER PROMPT_COMMAND RSYNC_RSH LESSOPEN LESSCLOSE FZF_DEFAULT_COMMAND"
 
 // codeVariable evaluates the value of a variable that is run by some program.
 func (e *evaluator) codeVariable(name string, w Word, st state, fr frame, inv *invocation) {
-	if !hasFlag(codeVariables, name) || w.Kind == Unknown && w.Prefix == "" {
+	if !hasFlag(codeVariables, name) || w.Kind == Unknown && w.Prefix == "" || slices.Contains(fr.wrappers, name) {
 		return
 	}
 	sub := *inv

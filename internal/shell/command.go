@@ -327,9 +327,18 @@ func jumps(n syntax.Node) bool {
 func (e *evaluator) declare(c *syntax.DeclClause, st state, fr frame) result {
 	r := result{ok: st, fail: st}
 	var env []Assign
+	exports := c.Variant.Value == "export"
 	for _, a := range c.Args {
 		if a.Name == nil || a.Naked {
 			e.embedded(a.Value, st, fr)
+			if a.Name != nil {
+				if v, ok := st.lookup(a.Name.Value); ok && exports && !v.isArray {
+					env = append(env, Assign{a.Name.Value, newWord(a.Name.Value, v.parts)})
+				}
+			} else if a.Value != nil { // declare -x
+				flags := a.Value.Lit()
+				exports = exports || strings.HasPrefix(flags, "-") && strings.Contains(flags, "x")
+			}
 			if a.Name != nil && fr.locals != nil && c.Variant.Value != "export" && c.Variant.Value != "readonly" {
 				r.ok = e.local(a.Name.Value, r.ok, fr)
 			}
@@ -339,7 +348,7 @@ func (e *evaluator) declare(c *syntax.DeclClause, st state, fr frame) result {
 			r.ok = e.local(a.Name.Value, r.ok, fr)
 		}
 		r.ok = e.assign(a, r.ok, fr)
-		if v, ok := r.ok.lookup(a.Name.Value); ok && !v.isArray && c.Variant.Value == "export" {
+		if v, ok := r.ok.lookup(a.Name.Value); ok && !v.isArray && exports {
 			env = append(env, Assign{a.Name.Value, newWord(e.text(fr, a), v.parts)})
 		}
 	}

@@ -15,9 +15,7 @@ func (e *evaluator) peel(inv *invocation) (result, bool) {
 	case "parallel":
 		return e.parallel(inv)
 	case "git":
-		if r, ok := e.gitAlias(inv); ok {
-			return r, true
-		}
+		return e.git(inv), true
 	case "tar", "gtar", "rsync", "ssh", "scp", "sftp":
 		e.codeFlags(inv)
 	case "make", "gmake":
@@ -37,10 +35,10 @@ func (e *evaluator) unwrap(inv *invocation, w wrapper, label string, args []Word
 	fr := inv.fr.wrapped(label)
 	fr.external = true
 	fr.privileged = fr.privileged || w.privileged
-	fr.env = append(slices.Clip(fr.env), u.env...)
 	if w.assigns || w.skip > 0 || len(u.rest) > 0 {
 		u.operands(w)
 	}
+	fr.env = append(slices.Clip(fr.env), u.env...)
 	st := u.st
 	if w.remote {
 		fr.remote = label
@@ -266,67 +264,6 @@ func (e *evaluator) elsewhere(inv *invocation) (result, bool) {
 	return r, true
 }
 
-// gitAlias evaluates git with -C in its directory, and an alias that the line
-// itself defines.
-func (e *evaluator) gitAlias(inv *invocation) (result, bool) {
-	moved := *inv
-	aliases := map[string]Word{}
-	args := inv.args
-	i := 0
-	for i < len(args) {
-		v, ok := args[i].Literal()
-		if !ok && !strings.HasPrefix(args[i].Prefix, "-c") || ok && (len(v) < 2 || v[0] != '-') {
-			break
-		}
-		value, rest := Word{}, 1
-		if (v == "-C" || v == "-c") && i+1 < len(args) {
-			value, rest = args[i+1], 2
-		} else if strings.HasPrefix(v, "-c") && len(v) > 2 {
-			value = newWord(args[i].Text, dropPrefix(args[i].parts, 2))
-		} else if _, kind := flagOf(v, globals["git"]); kind == needed {
-			rest = 2
-		}
-		if v == "-C" {
-			moved.st, _ = moved.st.cd(value, e.line.Follow)
-		} else {
-			e.gitConfig(inv, value, aliases)
-		}
-		i += rest
-	}
-	if i < len(args) && i > 0 {
-		if body, ok := aliases[args[i].Value]; ok {
-			return e.runGitAlias(&moved, body, args[i+1:]), true
-		}
-		if _, _, _, ok := wrapperOf(inv); !ok {
-			r := e.plain(&moved)
-			r.ok, r.fail = inv.st, inv.st
-			return r, true
-		}
-	}
-	return result{}, false
-}
-
-// gitConfig takes one setting of git -c: an alias, or a program that git runs.
-func (e *evaluator) gitConfig(inv *invocation, value Word, aliases map[string]Word) {
-	text := e.composed(value.parts)
-	key, setting, ok := strings.Cut(text, "=")
-	if !ok {
-		return
-	}
-	key = strings.ToLower(key)
-	if name, ok := strings.CutPrefix(key, "alias."); ok {
-		aliases[name] = newWord(value.Text, e.fill(setting))
-		return
-	}
-	switch key {
-	case "core.sshcommand", "core.pager", "core.editor", "core.fsmonitor", "core.askpass", "sequence.editor", "diff.external",
-		"credential.helper", "gpg.program", "core.hookspath":
-		if key != "core.hookspath" && setting != "" && setting != "true" && setting != "false" {
-			e.runText(strings.TrimPrefix(setting, "!"), value.From, inv.st, e.inner(inv, "git"), inv)
-		}
-	}
-}
-
 // inner returns the frame of a shell that inv starts.
 func (e *evaluator) inner(inv *invocation, label string) frame {
 	fr := inv.fr.wrapped(label)
@@ -334,16 +271,6 @@ func (e *evaluator) inner(inv *invocation, label string) frame {
 	fr.level++
 	fr.redirects = nil
 	return fr
-}
-
-func (e *evaluator) runGitAlias(inv *invocation, body Word, args []Word) result {
-	text := e.composed(body.parts)
-	if shell, ok := strings.CutPrefix(text, "!"); ok {
-		return e.runText(e.appended(shell, args), body.From, inv.st, e.inner(inv, "git"), inv)
-	}
-	r := e.runText(e.appended("command git "+text, args), body.From, inv.st, e.inner(inv, "git"), inv)
-	r.ok, r.fail = inv.st, inv.st
-	return r
 }
 
 // codeFlags evaluates the command lines that some programs take as the value of

@@ -113,6 +113,7 @@ const (
 	Decoded     Reason = "decoded"      // the program is hidden by an encoding
 	Sourced     Reason = "sourced"      // a file is read as commands of this shell
 	Recursive   Reason = "recursive"    // a function calls itself
+	Settings    Reason = "settings"     // a file or folder that is named says what else runs
 )
 
 // Opaque is code that the text does not show.

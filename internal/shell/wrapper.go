@@ -127,7 +127,7 @@ const dockerRun = "a c e h l m p u v w add-host annotation attach blkio-weight c
 var globals = map[string]string{
 	"docker":  "H c l host context config log-level tlscacert tlscert tlskey f file p project-name profile env-file project-directory",
 	"kubectl": "n s namespace context kubeconfig cluster user server token as", "oc": "n namespace context",
-	"git": "C c git-dir work-tree namespace exec-path config-env", "npm": "C prefix w workspace", "pnpm": "C dir F filter", "yarn": "cwd",
+	"git": "C c git-dir work-tree namespace config-env attr-source shallow-file", "npm": "C prefix w workspace", "pnpm": "C dir F filter", "yarn": "cwd",
 	"uv": "directory project", "docker-compose": "f p file project-name", "gcloud": "project zone account", "tmux": "L S f", "adb": "s H P t",
 	"podman": "H c",
 }

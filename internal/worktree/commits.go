@@ -31,32 +31,45 @@ type Commits struct {
 // Unpushed returns the commits of a branch, or of HEAD if it is empty, that no remote-tracking
 // reference has.
 func (t *Tree) Unpushed(ctx context.Context, branch string) (Commits, error) {
-	return t.notOn(ctx, branch, "refs/remotes")
+	return t.notOn(ctx, refOf(branch), "refs/remotes")
 }
 
-// OnlyOn returns the commits of a branch, or of HEAD if it is empty and names no branch, that no
-// other reference has, and that are therefore lost with it.
-func (t *Tree) OnlyOn(ctx context.Context, branch string) (Commits, error) {
-	return t.notOn(ctx, branch, "refs")
+// OnlyOn returns the commits of a reference such as "refs/heads/main" that no other reference has,
+// nor one of some revisions, and that are therefore lost with it. A revision that only git could
+// tell has none.
+func (t *Tree) OnlyOn(ctx context.Context, ref string, revisions ...string) (Commits, error) {
+	if branch := t.Branch(); ref == "HEAD" && branch != "" {
+		ref = refOf(branch)
+	}
+	return t.notOn(ctx, ref, "refs", revisions...)
 }
 
-// notOn returns the commits of a branch that no other reference below a folder has.
-func (t *Tree) notOn(ctx context.Context, branch, top string) (Commits, error) {
+// notOn returns the commits of a reference that no other one below a folder has, nor one of some
+// revisions.
+func (t *Tree) notOn(ctx context.Context, own, top string, revisions ...string) (Commits, error) {
 	r, err := t.openRefs()
 	if err != nil {
 		return Commits{}, err
 	}
-	own := refOf(branch)
 	from, err := r.resolve(own)
 	if err != nil {
 		return Commits{}, err
 	}
-	others, err := r.below(top)
+	found, err := r.below(top)
 	if err != nil {
 		return Commits{}, err
 	}
-	delete(others, own)
-	return t.difference(ctx, from, slices.Collect(maps.Values(others)))
+	delete(found, own)
+	others := slices.Collect(maps.Values(found))
+	for _, revision := range revisions {
+		if id, ok := r.revision(revision); ok {
+			others = append(others, id)
+		}
+	}
+	if slices.Contains(others, from) {
+		return Commits{}, nil
+	}
+	return t.difference(ctx, from, others)
 }
 
 // Overwritten returns the commits that a remote's branch had when it was last fetched or pushed

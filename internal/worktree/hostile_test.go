@@ -236,6 +236,10 @@ func TestBorrowedObjects(t *testing.T) {
 				r.run(r.dir, "clone", "-q", "--shared", r.dir, dir)
 			}
 			tree := find(t, dir, Limits{})
+			if got, err := tree.Unpushed(context.Background(), ""); err != nil || got.Count != 0 {
+				t.Errorf("%d unpushed commits, %v, of a branch that the remote has", got.Count, err)
+			}
+			r.run(dir, "remote", "remove", "origin")
 			if got, err := tree.Unpushed(context.Background(), ""); err == nil {
 				t.Errorf("%d unpushed commits, want an error", got.Count)
 			}

@@ -101,6 +101,9 @@ func TestConflict(t *testing.T) {
 	if got := r.changes(); got.Files(Changed) != 1 {
 		t.Errorf("got %v", counts(got))
 	}
+	if tree := r.find("."); !tree.IsUnmerged("a") || tree.IsUnmerged("b") {
+		t.Error("not told which file is unmerged")
+	}
 }
 
 func TestStashes(t *testing.T) {

@@ -211,8 +211,11 @@ func compareCommits(t *testing.T, r *repo, rnd *rand.Rand) {
 	compare("Overwritten(b1)", got, err, "refs/remotes/origin/b1", "refs/heads/b1")
 	got, err = ours.Overwritten(ctx, "other", "x/y", "")
 	compare("Overwritten(HEAD)", got, err, "refs/remotes/other/x/y", "HEAD")
-	got, err = ours.OnlyOn(ctx, "b1")
+	got, err = ours.OnlyOn(ctx, "refs/heads/b1")
 	compare("OnlyOn(b1)", got, err, "b1", "--exclude=refs/heads/b1", "--all")
+	parent := strings.TrimSpace(r.git("rev-list", "--max-count=1", "--skip=1", "b1"))
+	got, err = ours.OnlyOn(ctx, "refs/heads/b1", "HEAD", parent)
+	compare("OnlyOn(b1, HEAD, parent)", got, err, "b1", strings.Fields("--exclude=refs/heads/b1 --all HEAD "+parent)...)
 }
 
 // TestKindsAreComplete makes sure that no file is counted twice or left out.

@@ -95,6 +95,22 @@ func (r *refs) resolve(name string) (objectID, error) {
 	return objectID{}, errors.New("references name each other in a circle")
 }
 
+// revision returns the commit or tag that a word names by its whole name or by that of a reference.
+func (r *refs) revision(word string) (objectID, bool) {
+	if id, ok := parseID(word, r.t.hash); ok {
+		return id, true
+	}
+	if word == "@" {
+		word = "HEAD"
+	}
+	for _, prefix := range []string{"", "refs/", "refs/tags/", "refs/heads/", "refs/remotes/"} {
+		if id, err := r.resolve(prefix + word); err == nil {
+			return id, true
+		}
+	}
+	return objectID{}, false
+}
+
 // isPerTree reports whether each work tree of a repository has a reference of its own.
 func isPerTree(name string) bool {
 	return strings.HasPrefix(name, "refs/bisect/") || strings.HasPrefix(name, "refs/worktree/") || strings.HasPrefix(name, "refs/rewritten/")

@@ -94,6 +94,20 @@ func (t *Tree) Ignores(ctx context.Context, paths ...string) (ignored, others []
 	return ignored, others, nil
 }
 
+// IsUnmerged reports whether a path is a file that git could not merge.
+func (t *Tree) IsUnmerged(given string) bool {
+	name, err := t.Locate(given)
+	if err != nil {
+		return false
+	}
+	x, err := t.readIndex()
+	if err != nil {
+		return false
+	}
+	e, _ := x.lookup(name)
+	return e != nil && e.stage > 0
+}
+
 // ignores reports whether a path is ignored, and git knows nothing in it.
 func (s *survey) ignores(name string) bool {
 	if name == "." || s.index == nil {

@@ -17,22 +17,83 @@ func (k *call) gitRemote() {
 	}
 }
 
-// gitCheckout tells git checkout of files, which discards their changes, from
-// git checkout of a branch.
-func (k *call) gitCheckout() {
+// gitFetch adds the branches of this repository that git fetch and git pull overwrite.
+func (k *call) gitFetch() {
+	k.gitRemote()
 	_, force := k.flag("f")
-	_, patch := k.flag("p")
-	files := k.dashed && len(k.operands) > 0 && !patch
+	for _, w := range k.operands[min(1, len(k.operands)):] {
+		from, to, _ := strings.Cut(w.Value+w.Prefix, ":")
+		isBranch := !strings.HasPrefix(to, "refs/") || strings.HasPrefix(to, "refs/heads/") || to == "refs/*"
+		if (force || strings.HasPrefix(from, "+")) && to != "" && isBranch {
+			k.deed(GitDiscard, k.index, k.detail())
+		}
+	}
+}
+
+// patch reports whether git asks about each change, and whether a person answers.
+func (k *call) patch() (asks, person bool) {
+	_, asks = k.flag("p")
+	return asks, asks && len(k.cmd.Stdin) == 0 && k.cmd.Input == nil
+}
+
+// gitCheckout tells git checkout of files, which discards their changes, from git checkout of a
+// branch.
+func (k *call) gitCheckout() {
+	_, fromFile := k.flag("pathspec-from-file")
+	_, moves := k.flag("B")
+	asks, person := k.patch()
+	if _, force := k.flag("f"); force || fromFile || moves || asks && !person {
+		k.deed(GitDiscard, k.index, k.detail())
+		return
+	}
+	_, creates := k.flag("b")
+	_, orphan := k.flag("orphan")
+	if creates || orphan || len(k.operands) == 0 || person {
+		return
+	}
+	files := k.dashed || len(k.operands) > 1
 	for _, w := range k.operands {
 		v, ok := w.Literal()
 		files = files || ok && (v == "." || v == "*" || strings.HasPrefix(v, "./") || strings.HasPrefix(v, ":/"))
-		files = files || w.Kind == shell.Pattern
+		files = files || w.Kind == shell.Pattern || slices.ContainsFunc(w.From, k.listsFiles)
 	}
-	if _, branch := k.flag("b"); branch {
-		files = false
-	}
-	if force || files {
+	if files {
 		k.deed(GitDiscard, k.index, k.detail())
+	} else {
+		k.deed(GitSwitch, k.index, k.detail())
+	}
+}
+
+// listsFiles reports whether command i is one of git that names files, or what is changed in them.
+func (k *call) listsFiles(i int) bool {
+	return i >= 0 && i < len(k.line.Commands) && k.line.Commands[i].Program == "git" && slices.ContainsFunc(k.line.Commands[i].Args, func(w shell.Word) bool {
+		return slices.Contains([]string{"ls-files", "diff", "diff-files", "diff-index", "status"}, w.Value)
+	})
+}
+
+func (k *call) gitRestore() {
+	_, staged := k.flag("S")
+	_, tree := k.flag("W")
+	_, fromFile := k.flag("pathspec-from-file")
+	asks, person := k.patch()
+	if (tree || !staged) && (fromFile || asks || len(k.operands) > 0) && !person {
+		k.deed(GitDiscard, k.index, k.detail())
+	}
+}
+
+// gitApply adds git apply that takes back what git diff says.
+func (k *call) gitApply() {
+	_, reverse := k.flag("R")
+	_, cached := k.flag("cached")
+	if reverse && !cached && slices.ContainsFunc(k.cmd.Stdin, k.listsFiles) {
+		k.deed(GitDiscard, k.index, k.detail())
+	}
+}
+
+// gitDiff adds the files that git diff compares without a repository.
+func (k *call) gitDiff() {
+	if _, ok := k.flag("no-index"); ok {
+		k.applyWords("R...")
 	}
 }
 
@@ -45,27 +106,54 @@ func (k *call) gitRm() {
 	}
 }
 
-// gitConfig adds the file that git config writes.
+// gitConfig adds the file that git config writes, and what git will run.
 func (k *call) gitConfig() {
-	if len(k.operands) < 2 {
+	words := k.operands
+	if len(words) > 0 {
+		switch words[0].Value {
+		case "set":
+			words = words[1:]
+		case "get", "list", "unset", "edit", "get-color", "get-colorbool", "remove-section", "rename-section":
+			return
+		}
+	}
+	if len(words) < 2 || slices.ContainsFunc(k.flags, func(f flag) bool { return strings.HasPrefix(f.name, "get") || strings.HasPrefix(f.name, "unset") }) {
 		return
 	}
-	key, value := strings.ToLower(k.operands[0].Value), k.operands[1].Value
-	switch {
-	case strings.HasPrefix(key, "alias."):
-		if command, ok := strings.CutPrefix(value, "!"); ok {
-			k.codeLine(k.index, command)
-		}
-	case strings.HasSuffix(key, "command"), strings.HasSuffix(key, "pager"), strings.HasSuffix(key, "editor"), key == "core.fsmonitor", strings.HasPrefix(key, "filter."), key == "diff.external":
-		k.codeLine(k.index, value)
-	}
-	name := ".git/config"
+	file := shell.NewWord(".git/config")
 	if _, ok := k.flag("global"); ok {
-		name = k.line.Home + "/.gitconfig"
+		file = shell.NewWord(k.line.Home + "/.gitconfig")
 	} else if _, ok := k.flag("system"); ok {
-		name = "/etc/gitconfig"
+		file = shell.NewWord("/etc/gitconfig")
 	}
-	k.write(k.index, shell.NewWord(name))
+	paths := k.paths(k.index, file)
+	k.add(&k.effects.Writes, paths)
+	key, value := words[0].Value, words[1].Value+words[1].Prefix
+	if strings.HasPrefix(strings.ToLower(key), "alias.") {
+		command, isShell := strings.CutPrefix(value, "!")
+		if !isShell {
+			command = "git " + value
+		}
+		k.codeLine(k.index, command)
+		return
+	}
+	command, isFile := shell.GitSetting(key, value)
+	if value == "" && words[1].Kind == shell.Unknown {
+		command, isFile = shell.GitSetting(key, "$unknown")
+	}
+	k.codeLine(k.index, command)
+	if isFile || command != "" && hides(command) {
+		k.deed(GitHook, k.index, k.detail(), paths...)
+	}
+}
+
+// hides reports whether a command line runs something by a path, which its text does not show.
+func hides(command string) bool {
+	line := shell.Parse(command, shell.Options{})
+	return len(line.Opaque) > 0 || slices.ContainsFunc(line.Commands, func(c shell.Command) bool {
+		name, _ := c.Name.Literal()
+		return c.Script != nil || len(c.Code) > 0 || strings.Contains(name, "/") && !strings.HasPrefix(name, "/usr/") && !strings.HasPrefix(name, "/opt/") && !hasPlace(name, systemPlaces)
+	})
 }
 
 // stopsService adds the services whose end leaves the machine open.

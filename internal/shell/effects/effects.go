@@ -47,6 +47,8 @@ const (
 	ServiceInstall   Kind = "service-install"        // what runs later or at the next start
 	GitForcePush     Kind = "git-force-push"         // commits of others go
 	GitDiscard       Kind = "git-discard"            // work that no commit has, or no branch holds, goes
+	GitSwitch        Kind = "git-switch"             // the same, if the word of git checkout is a file and no branch
+	GitHook          Kind = "git-hook"               // what git runs by itself
 	DatabaseDrop     Kind = "database-drop"          // tables or databases go
 	Infrastructure   Kind = "infrastructure-destroy" // machines, volumes, clusters, buckets go
 	PermissionLoosen Kind = "permission-loosen"      // more people may do more with files

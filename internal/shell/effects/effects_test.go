@@ -105,7 +105,10 @@ func TestDeeds(t *testing.T) {
 		{`git push; git push --force-with-lease; git push -n -f; git push -u origin a`, ""},
 		{`git reset --hard; git checkout -- a; git checkout .; git restore a; git clean -fd; git stash drop; git branch -D a; git reflog expire --all`, "git-discard; git-discard; git-discard; git-discard; git-discard; git-discard; git-discard; git-discard"},
 		{`git -C /a reset --hard; git -c x.y=z clean -xfd; git --no-pager stash clear`, "git-discard; git-discard; git-discard"},
-		{`git reset a; git checkout main; git checkout -b a -- ; git restore --staged a; git clean -n; git stash; git stash pop; git branch -d a; git switch a`, ""},
+		{`git reset a; git checkout -b a -- ; git restore --staged a; git clean -n; git stash; git stash pop; git branch -d a; git switch a`, ""},
+		{`git checkout a; git checkout main a; git checkout -f a; git checkout -B a; git switch -C a; git branch -f a; git tag -d a; git update-ref refs/heads/a b; git fetch o +a:b`, "git-switch; git-discard; git-discard; git-discard; git-discard; git-discard; git-discard; git-discard; git-discard"},
+		{`git fetch -f o a; git fetch o a:b; git fetch o +a:refs/remotes/o/a; git checkout -p; git restore -p a; git tag a; git update-ref -h; git stash push`, ""},
+		{`git config core.hooksPath a; cp a .git/hooks/b; echo >> .git/config; git config -f .git/modules/a/config b.c d; rm .git/hooks/b; git config core.hooksPath; git config core.pager less`, "git-hook .git/config; git-hook .git/hooks/b; git-hook .git/config; git-hook .git/modules/a/config"},
 		{`git -c alias.x='!rm -rf /' x; git -c alias.y='reset --hard' y`, "delete-recursive /; git-discard"},
 
 		// Databases and infrastructure.
@@ -317,6 +320,14 @@ func TestWrappersChangeNothing(t *testing.T) {
 		func(s string) string { return "echo $(" + s + ")" },
 		func(s string) string { return "find . -maxdepth 0 -exec " + s + ` \;` },
 		func(s string) string { return "git -c alias.x=" + quote("!"+s) + " x" },
+		func(s string) string { return "git -c alias.x=y -c alias.y=" + quote("!"+s) + " x" },
+		func(s string) string { return "git -c core.pager=" + quote(s) + " log" },
+		func(s string) string {
+			return "export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=core.editor GIT_CONFIG_VALUE_0=" + quote(s) + "; git commit"
+		},
+		func(s string) string { return "env GIT_SSH_COMMAND=" + quote(s) + " git fetch" },
+		func(s string) string { return "git fetch origin --upload-pack=" + quote(s) },
+		func(s string) string { return "git config core.fsmonitor " + quote(s) },
 		func(s string) string { return "su -c " + quote(s) },
 		func(s string) string { return "watch -n 1 " + quote(s) },
 	)

@@ -66,6 +66,9 @@ var historyNames = map[string]bool{
 	".bash_history": true, ".zsh_history": true, ".history": true, ".sh_history": true, ".python_history": true, ".psql_history": true, ".mysql_history": true, ".local/share/fish/fish_history": true,
 }
 
+// gitPlace fits what makes git run something in a repository: hooks, and settings.
+var gitPlace = regexp.MustCompile(`(?i)(^|/)\.git/(modules/.+/)?(hooks(/|$)|config(\.worktree)?$)`)
+
 // inHome returns the part of a path below a home directory.
 func inHome(p Path, home string) (string, bool) {
 	name := p.Name
@@ -117,6 +120,9 @@ func kindOfWrite(p Path, home string) Kind {
 		case hasPlace(rest, homeServices):
 			return ServiceInstall
 		}
+	}
+	if gitPlace.MatchString(p.Name + p.Tail) {
+		return GitHook
 	}
 	if p.Kind == Unknown || isStandardName(p.Name) {
 		return ""
@@ -172,8 +178,11 @@ func kindOfDelete(p Path, home string) Kind {
 	if p.Kind != Unknown && strings.HasPrefix(p.Name, "/var/log/") {
 		return HistoryTamper
 	}
-	if kind == OverwriteDevice {
+	switch kind {
+	case OverwriteDevice:
 		return SystemFile
+	case GitHook:
+		return ""
 	}
 	return kind
 }

@@ -64,6 +64,7 @@ type call struct {
 	flags    []flag
 	operands []shell.Word
 	dashed   bool // there was a --
+	before   int  // operands before it
 }
 
 type flag struct {
@@ -169,7 +170,7 @@ func (k *call) sort(args []shell.Word, first bool) []shell.Word {
 		}
 		switch {
 		case v == "--" && known:
-			k.dashed = true
+			k.dashed, k.before = true, len(k.operands)
 			if first {
 				return args[i+1:]
 			}
@@ -199,6 +200,10 @@ func (k *call) flagWord(w shell.Word, v string, args []shell.Word, i int) (next 
 	if strings.HasPrefix(v, "--") || k.spec.dashes {
 		name, _, has := strings.Cut(strings.TrimLeft(v, "-"), "=")
 		f, kind := lookup(k.spec.flags, name, true)
+		if positive, ok := strings.CutPrefix(f.name, "no-"); ok && len(positive) > 1 { // takes back what came before
+			f, _ := lookup(k.spec.flags, positive, true)
+			k.flags = slices.DeleteFunc(k.flags, func(before flag) bool { return before.name == f.name })
+		}
 		if has {
 			f.value, f.has = after(w, v[:strings.IndexByte(v, '=')+1]), true
 		} else if kind == '=' && i+1 < len(args) {
@@ -348,6 +353,53 @@ func (k *call) touched(kind Kind) []Path {
 	return nil
 }
 
+// A GitCall is a command of git whose words have been sorted.
+type GitCall struct {
+	Command  string // such as "stash drop"
+	Operands []shell.Word
+	Dashed   bool // there was a --
+	Before   int  // operands before it
+	flags    []flag
+}
+
+// ParseGit sorts the words of a command of git.
+func ParseGit(c *shell.Command) *GitCall {
+	k := &call{cmd: c, spec: gitPrograms["git"]}
+	g, args := &GitCall{}, c.Args
+	for k.spec != nil && len(k.spec.subs) > 0 {
+		args = k.sort(args, true)
+		if len(args) == 0 {
+			break
+		}
+		name := strings.ToLower(args[0].Value)
+		g.Command = strings.TrimPrefix(g.Command+" "+name, " ")
+		k.spec, args = k.spec.subs[name], args[1:]
+	}
+	if k.spec == nil {
+		k.spec = &program{}
+	}
+	k.sort(args, false)
+	g.Operands, g.Dashed, g.Before, g.flags = k.operands, k.dashed, k.before, k.flags
+	return g
+}
+
+// Flag returns the value that a flag was last given, and how often it was given. Its name is the
+// first one in the table.
+func (g *GitCall) Flag(name string) (value shell.Word, times int) {
+	for _, f := range g.flags {
+		if f.name == name {
+			value = f.value
+			times++
+		}
+	}
+	return value, times
+}
+
+// Has reports whether one of some flags was given.
+func (g *GitCall) Has(names ...string) bool {
+	return slices.ContainsFunc(g.flags, func(f flag) bool { return slices.Contains(names, f.name) })
+}
+
 // flag returns a flag that was given.
 func (k *call) flag(name string) (flag, bool) {
 	for _, f := range k.flags {
@@ -419,7 +471,9 @@ func matches(pattern string, w shell.Word) bool {
 		if w.Prefix == "" {
 			return false
 		}
-		v = w.Prefix
+		if v = w.Prefix; strings.HasSuffix(pattern, "?*") {
+			v += "?" // what is not known is hardly empty
+		}
 	}
 	// No element of a path matters here.
 	v = strings.ReplaceAll(strings.ToLower(v), "/", "\x00")
