@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -87,6 +88,15 @@ func (s *losses) gitCall(i int, dir string) *gitCall {
 	return call
 }
 
+// path returns the path that a word names, or "" if it is not known. git removes .. from the text.
+func (c *gitCall) path(w shell.Word) string {
+	name := shell.Join(c.dir, w)
+	if name == "" {
+		return ""
+	}
+	return path.Clean(name)
+}
+
 // isAtHome reports whether a command works on the repository that is found from its folder.
 func (s *losses) isAtHome(c *gitCall) bool {
 	repository, hasRepository := c.Flag("git-dir")
@@ -110,11 +120,11 @@ func (s *losses) isAtHome(c *gitCall) bool {
 	}
 	root := c.dir
 	if hasTree > 0 {
-		root = shell.Join(c.dir, tree)
+		root = c.path(tree)
 	}
 	switch {
 	case hasRepository > 0:
-		return root != "" && (root == c.dir || isBelow(c.dir, root)) && shell.Join(c.dir, repository) == root+"/.git"
+		return root != "" && (root == c.dir || isBelow(c.dir, root)) && c.path(repository) == root+"/.git"
 	case hasTree > 0:
 		return s.tree != nil && root == s.tree.Root()
 	}
@@ -130,7 +140,7 @@ func isPlace(setting shell.Word) bool {
 // namesFile reports whether an operand is the name of a file or a pattern for such names.
 func (c *gitCall) namesFile(s *losses) bool {
 	return c.ignoresCase(s) || slices.ContainsFunc(c.words, func(word string) bool {
-		_, exists, _ := follow(s.ctx, "/", shell.Join(c.dir, shell.NewWord(word)))
+		_, exists, _ := follow(s.ctx, "/", c.path(shell.NewWord(word)))
 		return exists || isPathspec(word)
 	})
 }
@@ -214,7 +224,7 @@ func (c *gitCall) keepAdded(tree *worktree.Tree, added *effects.GitCall, files *
 	var names []string
 	for _, w := range added.Operands {
 		word, known := w.Literal()
-		name, err := tree.Locate(shell.Join(c.dir, w))
+		name, err := tree.Locate(c.path(w))
 		if !known || err != nil || name == "." || isPathspec(word) {
 			return
 		}
@@ -296,7 +306,7 @@ func (c *gitCall) restores(s *losses, tree *worktree.Tree) (string, error) {
 	}
 	paths, given := []string(nil), map[string]bool{}
 	for _, word := range c.words {
-		file := shell.Join(c.dir, shell.NewWord(word))
+		file := c.path(shell.NewWord(word))
 		if c.Has("ours", "theirs", "m") && tree.IsUnmerged(file) {
 			continue // git has all that it was merged from
 		}
@@ -341,7 +351,7 @@ func (c *gitCall) cleans(s *losses, tree *worktree.Tree) (string, error) {
 	paths, whole := []string(nil), !c.all
 	for _, word := range c.words {
 		whole = whole || isPathspec(word)
-		paths = append(paths, shell.Join(c.dir, shell.NewWord(word)))
+		paths = append(paths, c.path(shell.NewWord(word)))
 	}
 	if len(paths) == 0 || whole {
 		paths, whole = []string{c.dir}, false
