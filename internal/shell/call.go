@@ -50,14 +50,7 @@ func (e *evaluator) call(args []Word, st state, fr frame, pos, end int) result {
 			e.callAlias(name, text, args[1:], st, fr, pos, end)
 		}
 	}
-	if hasFlag(arithmeticBuiltins, name) {
-		for _, w := range args[1:] {
-			e.subscripts(w.parts, st, fr)
-		}
-		if fr.input != nil {
-			e.subscripts(e.fill(*fr.input), st, fr)
-		}
-	}
+	e.arithmeticWords(name, args[1:], st, fr)
 	if run, ok := builtins[name]; ok && (!fr.external || name == "command" || name == "exec" || name == "cd") {
 		return run(e, &invocation{name, args[1:], st, fr, pos, end, args[0]})
 	}

@@ -133,6 +133,9 @@ func (e *evaluator) makefile(inv *invocation, i int) {
 // variableOfMake evaluates the value of a variable as what recipes may make of it.
 func (e *evaluator) variableOfMake(text string, inv *invocation) {
 	e.recipes(text, inv)
+	if e.stopped {
+		return
+	}
 	if _, err := parse(text); err == nil {
 		e.runText(text, nil, inv.st, e.inner(inv, "make"), inv)
 	}
@@ -151,6 +154,9 @@ func valueOf(args []Word, i int, flag string, kind valueKind) Word {
 
 // recipes evaluates what make runs of a makefile.
 func (e *evaluator) recipes(text string, inv *invocation) {
+	if !e.spend(len(text)) {
+		return
+	}
 	fr := e.inner(inv, "make")
 	for _, m := range makeRecipe.FindAllStringSubmatch(text, maxUnrolled) {
 		e.runText(strings.ReplaceAll(m[1], "$$", "$"), nil, inv.st, fr, inv)

@@ -49,6 +49,20 @@ func (e *evaluator) subscripts(parts []part, st state, fr frame) {
 	}
 }
 
+// arithmeticWords runs what a builtin that takes names or numbers would run of its words and of
+// its input.
+func (e *evaluator) arithmeticWords(name string, words []Word, st state, fr frame) {
+	if !hasFlag(arithmeticBuiltins, name) {
+		return
+	}
+	for _, w := range words {
+		e.subscripts(w.parts, st, fr)
+	}
+	if fr.input != nil {
+		e.subscripts(e.fill(*fr.input), st, fr)
+	}
+}
+
 // numbers runs the substitutions below an arithmetic node, or a test, and those of the
 // texts in it.
 func (e *evaluator) numbers(node syntax.Node, st state, fr frame) {

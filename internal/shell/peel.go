@@ -32,11 +32,7 @@ func (e *evaluator) peel(inv *invocation) (result, bool) {
 // unwrap evaluates the command that the wrapper w is given in args.
 func (e *evaluator) unwrap(inv *invocation, w wrapper, label string, args []Word) (result, bool) {
 	u := &unwrapping{wrapper: w, st: inv.st}
-	if i := slices.IndexFunc(args, func(word Word) bool { return hasFlag(w.after, word.Value) && word.Value != "" }); i < 0 {
-		u.scan(args)
-	} else if u.rest = args[i+1:]; len(u.rest) == 1 {
-		u.rest, u.texts = nil, u.rest
-	}
+	u.scan(args)
 	fr := inv.fr.wrapped(label)
 	fr.external = true
 	fr.privileged = fr.privileged || w.privileged
@@ -119,6 +115,12 @@ type unwrapping struct {
 // scan reads the flags.
 func (u *unwrapping) scan(args []Word) {
 	w := u.wrapper
+	if i := slices.IndexFunc(args, func(word Word) bool { return hasFlag(w.after, word.Value) && word.Value != "" }); i >= 0 {
+		if u.rest = args[i+1:]; len(u.rest) == 1 {
+			u.rest, u.texts = nil, u.rest
+		}
+		return
+	}
 	all := w.values + " " + w.text + " " + w.split
 	i := 0
 	for i < len(args) {
