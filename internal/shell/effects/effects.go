@@ -88,6 +88,7 @@ type analysis struct {
 	line      *shell.Line
 	effects   *Effects
 	downloads map[string]bool // files that came from the network
+	searched  int             // bytes of texts that were searched for commands
 	nested    int             // texts inside of code that are being looked at
 	fetched   map[int]bool    // whether the output of a command comes from a host
 	readsOf   map[int][]Path  // what each command reads

@@ -47,8 +47,14 @@ var transferTexts = []embedded{
 	{'$', regexp.MustCompile(`(?m)(?:^|;)\s*!\s*([^\n;]+)`)},
 }
 
+const maxSearched = 2 << 20 // bytes of such texts in one line
+
 // embeds adds what a text has a program do.
 func (k *call) embeds(of []embedded, text string) {
+	if k.searched += len(text); k.searched > maxSearched {
+		k.effects.Truncated = true
+		return
+	}
 	for _, e := range of {
 		for _, m := range e.pattern.FindAllStringSubmatch(text, mostCalls) {
 			for _, found := range m[1:] {
