@@ -198,6 +198,9 @@ func (k *call) sql() {
 	for _, text := range k.texts() {
 		k.embeds(databaseTexts, text)
 	}
+	if k.searched > maxSearched {
+		return // which counts as destroying
+	}
 	for _, text := range k.texts() {
 		if m := sqlDrops.FindString(sqlQuoted.ReplaceAllString(text, "''")); m != "" {
 			k.deed(DatabaseDrop, k.index, m)
